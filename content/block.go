@@ -1,0 +1,177 @@
+package content
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Block is one piece of content. Its concrete types are those of this package,
+// and only those: switch over the values (content.Text, not *content.Text),
+// which is what unmarshalling produces.
+type Block interface {
+	// BlockType returns the value of the member "type", such as "text".
+	BlockType() string
+
+	sealed()
+}
+
+// Text is text, for the model or the user.
+type Text struct {
+	// Text is the text itself. Bytes that are not UTF-8 are sent as U+FFFD.
+	Text string
+	// Annotations are hints for the client, or nil.
+	Annotations *Annotations
+	// Meta is the member "_meta", a JSON object, or nil.
+	Meta json.RawMessage
+}
+
+// Textf returns a [Text] formatted as by [fmt.Sprintf].
+func Textf(format string, args ...any) Text {
+	return Text{Text: fmt.Sprintf(format, args...)}
+}
+
+// Image is a picture.
+type Image struct {
+	// Data is the encoded picture, such as the bytes of a PNG file. It travels as
+	// standard base64.
+	Data []byte
+	// MIMEType says what Data is, such as "image/png". MCP requires it.
+	MIMEType string
+	// Annotations are hints for the client, or nil.
+	Annotations *Annotations
+	// Meta is the member "_meta", a JSON object, or nil.
+	Meta json.RawMessage
+}
+
+// Audio is a sound.
+type Audio struct {
+	// Data is the encoded sound, such as the bytes of a WAV file. It travels as
+	// standard base64.
+	Data []byte
+	// MIMEType says what Data is, such as "audio/wav". MCP requires it.
+	MIMEType string
+	// Annotations are hints for the client, or nil.
+	Annotations *Annotations
+	// Meta is the member "_meta", a JSON object, or nil.
+	Meta json.RawMessage
+}
+
+// ResourceLink points at a resource that the client can read if it wants to.
+type ResourceLink struct {
+	// URI identifies the resource. MCP requires it.
+	URI string
+	// Name is the resource's name, for programs. MCP requires it.
+	Name string
+	// Title is the resource's name for people, or empty.
+	Title string
+	// Description says what the resource is, for the model, or is empty.
+	Description string
+	// MIMEType says what the resource holds, or is empty.
+	MIMEType string
+	// Size is the resource's size in bytes before any encoding, or nil if unknown.
+	Size *int64
+	// Icons are pictures for the resource, of which the client chooses.
+	Icons []Icon
+	// Annotations are hints for the client, or nil.
+	Annotations *Annotations
+	// Meta is the member "_meta", a JSON object, or nil.
+	Meta json.RawMessage
+}
+
+// Resource is a resource embedded in the content: either text or bytes.
+type Resource struct {
+	// URI identifies the resource. MCP requires it.
+	URI string
+	// MIMEType says what the resource holds, or is empty.
+	MIMEType string
+	// Text is the resource's text, if Blob is nil.
+	Text string
+	// Blob is the resource's bytes if it is not text; it then travels as standard
+	// base64. A blob of no bytes is not nil.
+	Blob []byte
+	// ContentsMeta is the member "_meta" of the resource, a JSON object, or nil.
+	ContentsMeta json.RawMessage
+	// Annotations are hints for the client, or nil.
+	Annotations *Annotations
+	// Meta is the member "_meta" of the block, a JSON object, or nil.
+	Meta json.RawMessage
+}
+
+// ToolUse is a model's request to use a tool. It appears only in sampling
+// (MCP page "client/sampling").
+type ToolUse struct {
+	// ID correlates the [ToolResult] with this request.
+	ID string
+	// Name is the tool's name.
+	Name string
+	// Input is the tool's arguments, a JSON object. Nil stands for {}.
+	Input json.RawMessage
+	// Meta is the member "_meta", a JSON object, or nil.
+	Meta json.RawMessage
+}
+
+// ToolResult is what a tool returned for a [ToolUse]. It appears only in sampling
+// (MCP page "client/sampling").
+type ToolResult struct {
+	// ToolUseID is the ID of the [ToolUse] that is answered.
+	ToolUseID string
+	// Content is the unstructured result.
+	Content Blocks
+	// StructuredContent is the structured result, any JSON value, or nil.
+	StructuredContent json.RawMessage
+	// IsError reports that the tool failed; Content says how.
+	IsError bool
+	// Meta is the member "_meta", a JSON object, or nil.
+	Meta json.RawMessage
+}
+
+// Unknown is a block of a type that this package does not know. It is kept as it
+// came.
+type Unknown struct {
+	// Raw is the whole block, a JSON object with a member "type".
+	Raw json.RawMessage
+}
+
+// The values of the member "type".
+const (
+	typeText         = "text"
+	typeImage        = "image"
+	typeAudio        = "audio"
+	typeResourceLink = "resource_link"
+	typeResource     = "resource"
+	typeToolUse      = "tool_use"
+	typeToolResult   = "tool_result"
+)
+
+// BlockType returns "text".
+func (Text) BlockType() string { return typeText }
+
+// BlockType returns "image".
+func (Image) BlockType() string { return typeImage }
+
+// BlockType returns "audio".
+func (Audio) BlockType() string { return typeAudio }
+
+// BlockType returns "resource_link".
+func (ResourceLink) BlockType() string { return typeResourceLink }
+
+// BlockType returns "resource".
+func (Resource) BlockType() string { return typeResource }
+
+// BlockType returns "tool_use".
+func (ToolUse) BlockType() string { return typeToolUse }
+
+// BlockType returns "tool_result".
+func (ToolResult) BlockType() string { return typeToolResult }
+
+// BlockType returns the member "type" of Raw, or "" if it has none.
+func (u Unknown) BlockType() string { return rawType(u.Raw) }
+
+func (Text) sealed()         {}
+func (Image) sealed()        {}
+func (Audio) sealed()        {}
+func (ResourceLink) sealed() {}
+func (Resource) sealed()     {}
+func (ToolUse) sealed()      {}
+func (ToolResult) sealed()   {}
+func (Unknown) sealed()      {}

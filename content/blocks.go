@@ -1,0 +1,79 @@
+package content
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Blocks is a list of content. Its zero value is an empty list and marshals to
+// [], never to null: MCP requires the member that holds it.
+type Blocks []Block
+
+// Text returns the texts of all [Text] blocks, in order, joined by newlines.
+// Other blocks are skipped.
+func (b Blocks) Text() string {
+	var texts []string
+	for _, block := range b {
+		if t, ok := value(block).(Text); ok {
+			texts = append(texts, t.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// AppendJSON appends the list's JSON array to dst. On error it returns dst as it
+// was and an *[Error].
+func (b Blocks) AppendJSON(dst []byte) ([]byte, error) {
+	out, err := appendBlocks(dst, b)
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// AppendSampling appends the list to dst as the content of a sampling message: a
+// list of one block as the block alone, any other as an array. Clients older
+// than MCP 2025-11-25 know only the former. On error it returns dst as it was
+// and an *[Error].
+func (b Blocks) AppendSampling(dst []byte) ([]byte, error) {
+	if len(b) != 1 {
+		return b.AppendJSON(dst)
+	}
+	out, err := appendBlock(dst, b[0])
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b Blocks) MarshalJSON() ([]byte, error) { return appendBlocks(nil, b) }
+
+// MarshalJSONTo implements MarshalerTo of github.com/go-json-experiment/json.
+func (b Blocks) MarshalJSONTo(enc *jsontext.Encoder) error {
+	raw, err := appendBlocks(enc.AvailableBuffer(), b)
+	if err != nil {
+		return err
+	}
+	return enc.WriteValue(raw)
+}
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It accepts an array; null
+// is taken for an empty one, because some peers send it.
+func (b *Blocks) UnmarshalJSON(data []byte) error {
+	parsed, err := ParseBlocks(data)
+	if err == nil {
+		*b = parsed
+	}
+	return err
+}
+
+// UnmarshalJSONFrom implements UnmarshalerFrom of github.com/go-json-experiment/json.
+func (b *Blocks) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	raw, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	return b.UnmarshalJSON(raw)
+}
