@@ -1,0 +1,54 @@
+package steps
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// againMark stands between the question and the reason it is asked again.
+const againMark = "\n\nThat cannot be used, please correct it. "
+
+// Again returns the step with the reason why the user's content was refused
+// appended to its message, to be asked once more. If step was made by Again
+// itself, the new reason takes the place of the old. The result is Varied and has
+// the ID of step: give it another one if the client must not confuse the two.
+//
+// The error is a *[QuestionError]: step is not an elicitation.
+func Again(step Step, invalid *InvalidError) (Step, error) {
+	obj, reason := parseObject(step.Params)
+	message := member(obj, "message")
+	switch {
+	case step.Kind != Elicitation:
+		reason = "only an elicitation can be asked again"
+	case invalid == nil:
+		reason = "there is no reason to ask again"
+	case reason == "" && message.Type != gjson.String:
+		reason = "it has no message"
+	}
+	if reason != "" {
+		return Step{}, &QuestionError{StepID: step.ID, Reason: reason}
+	}
+	text := message.Str
+	if i := strings.LastIndex(text, againMark); i >= 0 {
+		text = text[:i]
+	}
+	out := make([]byte, 0, len(step.Params)+len(againMark)+len(invalid.Reason)+16)
+	sep := byte('{')
+	obj.ForEach(func(key, v gjson.Result) bool {
+		out = append(out, sep)
+		out = append(out, key.Raw...)
+		out = append(out, ':')
+		if key.Str == "message" {
+			out = appendString(out, text+againMark+invalid.Reason)
+		} else {
+			out = append(out, v.Raw...)
+		}
+		sep = ','
+		return true
+	})
+	step.Params = json.RawMessage(append(out, '}'))
+	step.Varied = true
+	return step, nil
+}

@@ -1,0 +1,217 @@
+package steps
+
+import (
+	"encoding/json"
+	"reflect"
+	"sync"
+
+	json2 "github.com/go-json-experiment/json"
+	"github.com/tidwall/gjson"
+)
+
+// Form is a question for the user whose answer is a T: form mode elicitation
+// (MCP page "client/elicitation"). Declare it once, as a package variable, and
+// use it both to ask and to read, so that the id and the type always match:
+//
+//	var target = &steps.Form[Target]{ID: "target", Message: "Where to?"}
+//
+// T is a flat struct. The form's fields are T's exported fields, named and made
+// optional by their json tags; what else MCP allows is said in struct tags. The
+// package documentation lists them.
+//
+// Do not copy or change a Form after its first use. It may be used by many
+// goroutines at once.
+type Form[T any] struct {
+	// ID correlates the answer with the question. It is unique within a saga, at
+	// most 128 bytes, and holds no "#".
+	ID string
+	// Message says to the user what is asked and why. It is required.
+	Message string
+
+	base *Form[T] // the form as declared, if this is an instance of it
+	once sync.Once
+	made declaredForm
+}
+
+// declaredForm is what a declaration comes to.
+type declaredForm struct {
+	spec   *FormSpec
+	params json.RawMessage
+	err    error
+}
+
+func (f *Form[T]) declared() *declaredForm {
+	if f.base != nil {
+		return f.base.declared()
+	}
+	f.once.Do(func() { f.made = declareForm(f.ID, f.Message, reflect.TypeFor[T]()) })
+	return &f.made
+}
+
+func declareForm(id, message string, t reflect.Type) declaredForm {
+	if reason := checkDeclaredID(id); reason != "" {
+		return declaredForm{err: &QuestionError{StepID: id, Reason: reason}}
+	}
+	if message == "" {
+		return declaredForm{err: &QuestionError{StepID: id, Reason: "has no Message"}}
+	}
+	fields, err := inferFields(t)
+	if err != nil {
+		return declaredForm{err: withID(id, err)}
+	}
+	spec := &FormSpec{Message: message, Fields: fields}
+	return declaredForm{spec: spec, params: spec.AppendParams(nil)}
+}
+
+// StepID implements [Question].
+func (f *Form[T]) StepID() string { return f.ID }
+
+// Verify implements [Verifier].
+func (f *Form[T]) Verify() error {
+	if f.base != nil {
+		if reason := checkID(f.ID); reason != "" {
+			return &QuestionError{StepID: f.ID, Reason: reason}
+		}
+	}
+	return withID(f.ID, f.declared().err)
+}
+
+// Step implements [Ask]. The Params of all steps of one form share memory: do not
+// change them.
+func (f *Form[T]) Step() (Step, error) {
+	if err := f.Verify(); err != nil {
+		return Step{}, err
+	}
+	made := f.declared()
+	if err := made.spec.open(); err != nil {
+		return Step{}, withID(f.ID, err)
+	}
+	return Step{ID: f.ID, Kind: Elicitation, Params: made.params, Needs: FormElicitation}, nil
+}
+
+// With returns the question asked differently this time: with another message,
+// choices that are known only now, a draft to start from. A field that does not
+// exist, or that cannot have what is given, makes Step fail.
+func (f *Form[T]) With(options ...FormOption) Ask {
+	return &variedForm{id: f.ID, verify: f.Verify, declared: f.declared, options: options}
+}
+
+// Nth returns the n-th instance of the form, for a question asked in a loop: the
+// same form with the id "ID#n". Ask and read through the same instance.
+func (f *Form[T]) Nth(n int) *Form[T] {
+	base := f
+	if f.base != nil {
+		base = f.base
+	}
+	return &Form[T]{ID: nthID(f.ID, n), Message: f.Message, base: base}
+}
+
+// Schema returns the requestedSchema of the form as declared. The error is a
+// *[QuestionError].
+func (f *Form[T]) Schema() (json.RawMessage, error) {
+	if err := f.Verify(); err != nil {
+		return nil, err
+	}
+	return f.declared().spec.AppendSchema(nil), nil
+}
+
+// Check implements [Question]. The user's content is validated against the form
+// that was asked: the declared one, or the one in step.Params if step is Varied.
+// Content of a user who did not accept is ignored, and so are members that are
+// not in the form. An error of another type than Question's says that step was
+// not made from this form.
+func (f *Form[T]) Check(step Step, result json.RawMessage) error {
+	spec := f.declared().spec
+	if step.Varied {
+		asked, err := ParseForm(step.Params)
+		if err != nil {
+			return withID(step.ID, err)
+		}
+		spec = asked
+	} else if err := f.declared().err; err != nil {
+		return withID(step.ID, err)
+	}
+	e, reason := parseElicited(result)
+	if reason != "" {
+		return &MalformedError{StepID: step.ID, Reason: reason}
+	}
+	if e.action != Accept {
+		return nil
+	}
+	return spec.validateJSON(step.ID, e.content)
+}
+
+// Answer returns what the user entered. A field that the user left out is zero,
+// even if the form shows a default for it: the default was there to be accepted
+// and was not. (Make the field required to have the default sent.)
+//
+// Content has been validated by Check when a turn hands it out; Answer only
+// decodes it. The error is a *[StepError].
+func (f *Form[T]) Answer(a Answers) (T, error) {
+	var answer T
+	content, err := acceptedBy(a, f.ID)
+	if err != nil {
+		return answer, err
+	}
+	if !content.Exists() {
+		return answer, nil
+	}
+	raw := []byte(content.Raw)
+	if made := f.declared(); made.err == nil {
+		raw = plainIntegers(made.spec, content)
+	}
+	if err := json2.Unmarshal(raw, &answer); err != nil {
+		var zero T
+		return zero, &StepError{StepID: f.ID, Err: err}
+	}
+	return answer, nil
+}
+
+// plainIntegers returns content with the form's integers written as such: to JSON
+// Schema 3.0 is an integer, to Go's decoders it is not.
+func plainIntegers(spec *FormSpec, content gjson.Result) []byte {
+	rewrite := false
+	content.ForEach(func(key, v gjson.Result) bool {
+		_, rewrite = unplain(spec, key.Str, v)
+		return !rewrite
+	})
+	if !rewrite {
+		return []byte(content.Raw)
+	}
+	out := []byte{'{'}
+	content.ForEach(func(key, v gjson.Result) bool {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, key.Raw...)
+		out = append(out, ':')
+		if n, ok := unplain(spec, key.Str, v); ok {
+			out = appendInt(out, n)
+		} else {
+			out = append(out, v.Raw...)
+		}
+		return true
+	})
+	return append(out, '}')
+}
+
+// unplain reports whether v is a value of an integer field that is not written as
+// an integer, and the integer it is.
+func unplain(spec *FormSpec, name string, v gjson.Result) (int64, bool) {
+	if v.Type != gjson.Number {
+		return 0, false
+	}
+	if f := spec.find(name); f == nil || f.Type != TypeInteger || isPlain(v.Raw) {
+		return 0, false
+	}
+	return integer(v.Raw)
+}
+
+func isPlain(raw string) bool {
+	for i := range len(raw) {
+		if c := raw[i]; c == '.' || c == 'e' || c == 'E' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,115 @@
+package steps
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/mcpsaga/mcpsaga/content"
+
+	"github.com/tidwall/gjson"
+)
+
+// Why a model stopped (the member stopReason). Models may give other reasons.
+const (
+	// EndTurn: the model had said what it had to say.
+	EndTurn = "endTurn"
+	// StopSequence: one of the stop sequences came.
+	StopSequence = "stopSequence"
+	// MaxTokens: the limit of tokens was reached; the text may end in mid-sentence.
+	MaxTokens = "maxTokens"
+	// ToolUseStop: the model wants to use tools (see [SampleResult.ToolUses]).
+	ToolUseStop = "toolUse"
+)
+
+// SampleResult is what a client's model said: a CreateMessageResult. Treat it as
+// input from outside, which it is.
+type SampleResult struct {
+	// Role is who speaks, as a rule [content.Assistant].
+	Role content.Role
+	// Content is what was said.
+	Content content.Blocks
+	// Model is the name of the model.
+	Model string
+	// StopReason says why the model stopped, such as [EndTurn], or is empty.
+	StopReason string
+}
+
+// Text returns the texts of the content, joined by newlines.
+func (r SampleResult) Text() string { return r.Content.Text() }
+
+// ToolUses returns the tools that the model wants to use, in order. Answer each
+// with a [content.ToolResult] in the next message.
+func (r SampleResult) ToolUses() []content.ToolUse {
+	var uses []content.ToolUse
+	for _, b := range r.Content {
+		if u, ok := b.(content.ToolUse); ok {
+			uses = append(uses, u)
+		}
+	}
+	return uses
+}
+
+// Message returns the result as a message, to go on with the conversation.
+func (r SampleResult) Message() SampleMessage { return SampleMessage{Role: r.Role, Content: r.Content} }
+
+// MarshalJSON implements encoding/json.Marshaler. A single block is written
+// alone, as every client and server understands it.
+func (r SampleResult) MarshalJSON() ([]byte, error) {
+	dst := append([]byte(nil), `{"role":`...)
+	dst = appendString(dst, string(r.Role))
+	dst = append(dst, `,"content":`...)
+	dst, err := r.Content.AppendSampling(dst)
+	if err != nil {
+		return nil, err
+	}
+	dst = append(dst, `,"model":`...)
+	dst = appendString(dst, r.Model)
+	dst = appendText(dst, "stopReason", r.StopReason)
+	return append(dst, '}'), nil
+}
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It demands what MCP
+// demands: role, content and model.
+func (r *SampleResult) UnmarshalJSON(data []byte) error {
+	parsed, reason := parseSampleResult(data)
+	if reason != "" {
+		return errors.New("sampling result: " + reason)
+	}
+	*r = parsed
+	return nil
+}
+
+func parseSampleResult(result json.RawMessage) (r SampleResult, reason string) {
+	obj, reason := parseObject(result)
+	if reason != "" {
+		return r, reason
+	}
+	role, model, stop, said := member(obj, "role"), member(obj, "model"), member(obj, "stopReason"), member(obj, "content")
+	r = SampleResult{Role: content.Role(role.Str), Model: model.Str, StopReason: stop.Str}
+	switch {
+	case r.Role != content.User && r.Role != content.Assistant:
+		return r, `"role" must be "user" or "assistant"`
+	case model.Type != gjson.String:
+		return r, `"model" must be a string`
+	case stop.Type != gjson.String && stop.Type != gjson.Null:
+		return r, `"stopReason" must be a string`
+	case said.Type != gjson.JSON:
+		return r, `"content" must be a content block or an array of them`
+	}
+	var err error
+	if r.Content, err = content.ParseSampling([]byte(said.Raw)); err != nil {
+		return r, `"content": ` + err.Error()
+	}
+	return r, ""
+}
+
+// appendText appends ,"name":"s" unless s is empty.
+func appendText(dst []byte, name, s string) []byte {
+	if s == "" {
+		return dst
+	}
+	dst = append(dst, ',', '"')
+	dst = append(dst, name...)
+	dst = append(dst, '"', ':')
+	return appendString(dst, s)
+}

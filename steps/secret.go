@@ -1,0 +1,79 @@
+package steps
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const secretReason = "looks like a secret, and MCP forbids to ask for secrets in a form: use a steps.Link " +
+	`(URL mode), or say why it is none in the tag notsecret:"..."`
+
+// Words that mark a field as a secret. The check is there to catch a mistake, not
+// to outwit an author: it looks at names, and the tag notsecret overrules it.
+var (
+	secretWords = []string{
+		"password", "passwords", "passwd", "pwd", "passphrase", "passcode", "secret", "secrets",
+		"credential", "credentials", "apikey", "cvv", "cvc", "otp", "pin", "jwt",
+	}
+	// secretLast counts only at the end: accessToken is one, tokenCount is not.
+	secretLast  = []string{"token"}
+	secretPairs = []string{
+		"api key", "access key", "private key", "secret key", "signing key", "encryption key",
+		"card number", "credit card", "debit card", "security code", "recovery code",
+	}
+	// secretRuns are looked for within names that are not separated into words.
+	secretRuns = []string{
+		"password", "passphrase", "apikey", "accesskey", "privatekey", "secretkey", "accesstoken",
+		"authtoken", "cardnumber", "creditcard",
+	}
+)
+
+// looksSecret reports whether a field of this name or title asks for a secret.
+func looksSecret(name string) bool {
+	words := split(name)
+	for i, w := range words {
+		switch {
+		case slices.Contains(secretWords, w),
+			i == len(words)-1 && slices.Contains(secretLast, w),
+			i > 0 && slices.Contains(secretPairs, words[i-1]+" "+w):
+			return true
+		}
+		for _, run := range secretRuns {
+			if strings.Contains(w, run) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// split returns the words of a name in lower case: those of "apiKey", "api_key",
+// "API-Key" and "API key" are "api" and "key".
+func split(name string) []string {
+	var words []string
+	var word []rune
+	end := func() {
+		if len(word) > 0 {
+			words = append(words, string(word))
+			word = nil
+		}
+	}
+	runes := []rune(name)
+	for i, r := range runes {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			end()
+			continue
+		}
+		if unicode.IsUpper(r) && i > 0 {
+			afterLower := unicode.IsLower(runes[i-1]) || unicode.IsDigit(runes[i-1])
+			endsAcronym := i+1 < len(runes) && unicode.IsLower(runes[i+1])
+			if afterLower || endsAcronym {
+				end()
+			}
+		}
+		word = append(word, unicode.ToLower(r))
+	}
+	end()
+	return words
+}

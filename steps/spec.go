@@ -1,0 +1,124 @@
+package steps
+
+// FormSpec is a form in the restricted schema that MCP allows for elicitation
+// (page "client/elicitation"): a flat list of fields. [Form] makes one from a Go
+// type, [ParseForm] from the wire; both ends validate with the same code.
+type FormSpec struct {
+	// Message says to the user what is asked and why.
+	Message string
+	// Fields are the form's fields, in the order to show them in.
+	Fields []Field
+}
+
+// FieldType is the JSON type of a field's value.
+type FieldType string
+
+// The types of fields. A field with Multiple set holds a list of strings.
+const (
+	TypeString  FieldType = "string"
+	TypeNumber  FieldType = "number"
+	TypeInteger FieldType = "integer"
+	TypeBoolean FieldType = "boolean"
+)
+
+// The formats MCP knows for strings. Others are kept by [ParseForm] and not
+// checked.
+const (
+	// FormatEmail: a bare address (RFC 5322 addr-spec).
+	FormatEmail = "email"
+	// FormatURI: an absolute URI (RFC 3986).
+	FormatURI = "uri"
+	// FormatDate: a calendar date such as 2026-07-28 (RFC 3339 full-date).
+	FormatDate = "date"
+	// FormatDateTime: a date and time with offset (RFC 3339 date-time).
+	FormatDateTime = "date-time"
+)
+
+// Field is one field of a form. Limits that are nil do not apply.
+type Field struct {
+	// Name is the field's key in the content. It is unique within the form.
+	Name string
+	// Type is the type of the value, or of one value if Multiple is set.
+	Type FieldType
+	// Title is the field's name for the user, or empty.
+	Title string
+	// Description explains the field to the user, or is empty.
+	Description string
+	// Required reports that the user cannot leave the field out.
+	Required bool
+
+	// MinLength and MaxLength bound the length of a string, in characters
+	// (Unicode code points).
+	MinLength, MaxLength *int
+	// Format is the format of a string, such as [FormatEmail], or empty.
+	Format string
+
+	// Minimum and Maximum bound a number or integer; both are allowed values.
+	Minimum, Maximum *float64
+
+	// Choices are the strings to choose from. If there are none the user enters
+	// any string.
+	Choices []Choice
+	// LegacyTitles writes the choices' titles as "enumNames", the form of MCP
+	// 2025-06-18 that newer revisions keep for old clients. It is not available
+	// with Multiple.
+	LegacyTitles bool
+	// Multiple lets the user choose several: the value is a list of strings.
+	Multiple bool
+	// MinItems and MaxItems bound the number of choices made.
+	MinItems, MaxItems *int
+
+	// Default is what the form shows at first: a string, float64 (number), int64
+	// (integer), bool or []string (Multiple), or nil for nothing.
+	Default any
+}
+
+// Choice is one of the values a user can choose.
+type Choice struct {
+	// Value is what the content holds.
+	Value string
+	// Title is what the user sees. If it is empty the user sees Value.
+	Title string
+}
+
+// label returns what the user sees of the choice.
+func (c Choice) label() string {
+	if c.Title != "" {
+		return c.Title
+	}
+	return c.Value
+}
+
+// Chooser is implemented by string types whose values are a closed set. A form's
+// field of such a type, or of a list of it, has these choices.
+type Chooser interface {
+	// Choices returns the values to choose from. It is called on the type's zero
+	// value and must always return the same.
+	Choices() []Choice
+}
+
+// Label returns what the user knows the field by: its title, or else its name.
+func (f Field) Label() string {
+	if f.Title != "" {
+		return f.Title
+	}
+	return f.Name
+}
+
+// Field returns the field called name, and false if there is none.
+func (s *FormSpec) Field(name string) (Field, bool) {
+	if f := s.find(name); f != nil {
+		return *f, true
+	}
+	return Field{}, false
+}
+
+// find returns the field called name, or nil. Forms are short: a loop beats a map.
+func (s *FormSpec) find(name string) *Field {
+	for i := range s.Fields {
+		if s.Fields[i].Name == name {
+			return &s.Fields[i]
+		}
+	}
+	return nil
+}

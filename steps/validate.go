@@ -1,0 +1,293 @@
+package steps
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+)
+
+// FieldError says which rule a value breaks.
+type FieldError struct {
+	// Name is the field's key in the content.
+	Name string
+	// Label is what the user knows the field by.
+	Label string
+	// Rule is what the value must be, such as "must be at least 3 characters long".
+	Rule string
+}
+
+// Error returns the label and the rule, a sentence for the user.
+func (e *FieldError) Error() string { return e.Label + ": " + e.Rule }
+
+// Validate checks one value against the field's rules. A value is what
+// encoding/json makes of it (string, float64, bool, []any), or a Go integer or a
+// []string; nil stands for a field that was left out. The error is a *[FieldError].
+//
+// Formats are checked by the net/mail, net/url and time packages; strings are
+// measured in characters; 3.0 is an integer.
+func (f Field) Validate(value any) error {
+	if rule := f.check(valueOf(value)); rule != "" {
+		return &FieldError{Name: f.Name, Label: f.Label(), Rule: rule}
+	}
+	return nil
+}
+
+// Validate checks the content that a user entered against every field. Members
+// that are not in the form are ignored: MCP's schema does not forbid them. The
+// error is an *[InvalidError] without a step id that names every broken rule.
+func (s *FormSpec) Validate(content map[string]any) error {
+	var broken []string
+	for i := range s.Fields {
+		f := &s.Fields[i]
+		if rule := f.check(valueOf(content[f.Name])); rule != "" {
+			broken = append(broken, f.Label()+": "+rule)
+		}
+	}
+	return invalid("", broken)
+}
+
+// validateJSON is Validate for content that is still JSON: a valid object of
+// the values MCP allows.
+func (s *FormSpec) validateJSON(stepID string, content gjson.Result) error {
+	var broken []string
+	var room [32]bool
+	seen := room[:]
+	if len(s.Fields) > len(seen) {
+		seen = make([]bool, len(s.Fields))
+	}
+	content.ForEach(func(key, v gjson.Result) bool {
+		for i := range s.Fields {
+			f := &s.Fields[i]
+			if f.Name != key.Str {
+				continue
+			}
+			seen[i] = true
+			if rule := f.check(valueOfJSON(v)); rule != "" {
+				broken = append(broken, f.Label()+": "+rule)
+			}
+			break
+		}
+		return true
+	})
+	for i := range s.Fields {
+		if f := &s.Fields[i]; !seen[i] && f.Required {
+			broken = append(broken, f.Label()+": "+ruleRequired)
+		}
+	}
+	return invalid(stepID, broken)
+}
+
+func invalid(stepID string, broken []string) error {
+	if len(broken) == 0 {
+		return nil
+	}
+	return &InvalidError{StepID: stepID, Reason: strings.Join(broken, "; ")}
+}
+
+// entry is a value a user entered.
+type entry struct {
+	kind  entryKind
+	text  string
+	num   float64
+	exact bool // num is the integer that was meant, not rounded to one
+	list  []string
+}
+
+type entryKind uint8
+
+const (
+	absent entryKind = iota
+	aString
+	aNumber
+	aBool
+	aList
+	something // else
+)
+
+func valueOf(v any) entry {
+	switch v := v.(type) {
+	case nil:
+		return entry{}
+	case string:
+		return entry{kind: aString, text: v}
+	case bool:
+		return entry{kind: aBool}
+	case float64:
+		return entry{kind: aNumber, num: v, exact: integral(v)}
+	case int:
+		return entry{kind: aNumber, num: float64(v), exact: true}
+	case int64:
+		return entry{kind: aNumber, num: float64(v), exact: true}
+	case []string:
+		return entry{kind: aList, list: v}
+	case []any:
+		list := make([]string, len(v))
+		for i, item := range v {
+			s, ok := item.(string)
+			if !ok {
+				return entry{kind: something}
+			}
+			list[i] = s
+		}
+		return entry{kind: aList, list: list}
+	}
+	return entry{kind: something}
+}
+
+func valueOfJSON(v gjson.Result) entry {
+	switch {
+	case v.Type == gjson.String:
+		return entry{kind: aString, text: v.Str}
+	case v.Type == gjson.Number:
+		_, ok := integer(v.Raw)
+		return entry{kind: aNumber, num: v.Num, exact: ok}
+	case v.IsBool():
+		return entry{kind: aBool}
+	case v.IsArray():
+		var list []string
+		v.ForEach(func(_, item gjson.Result) bool {
+			list = append(list, item.Str)
+			return true
+		})
+		return entry{kind: aList, list: list}
+	}
+	return entry{kind: something}
+}
+
+// integral reports whether x is a whole number that an int64 holds.
+func integral(x float64) bool {
+	return x == math.Trunc(x) && x >= math.MinInt64 && x < math.MaxInt64
+}
+
+// maxExact is the largest integer up to which float64 holds every integer.
+const maxExact = 1 << 53
+
+// integer returns the integer that a JSON number stands for, however it is
+// written: 3, 3.0 and 3e0 are the same.
+func integer(raw string) (int64, bool) {
+	if n, err := strconv.ParseInt(raw, 10, 64); err == nil {
+		return n, true
+	}
+	x, err := strconv.ParseFloat(raw, 64)
+	if err != nil || x != math.Trunc(x) || math.Abs(x) > maxExact {
+		return 0, false
+	}
+	return int64(x), true
+}
+
+const ruleRequired = "is required"
+
+// check returns the first rule that v breaks, or "".
+func (f *Field) check(v entry) string {
+	if v.kind == absent {
+		if f.Required {
+			return ruleRequired
+		}
+		return ""
+	}
+	switch {
+	case f.Multiple:
+		return f.checkList(v)
+	case len(f.Choices) > 0:
+		if v.kind != aString || !offered(f.Choices, v.text) {
+			return "must be one of " + listed(f.Choices)
+		}
+	case f.Type == TypeString:
+		return f.checkString(v)
+	case f.Type == TypeBoolean:
+		if v.kind != aBool {
+			return "must be yes or no (true or false)"
+		}
+	default:
+		return f.checkNumber(v)
+	}
+	return ""
+}
+
+func (f *Field) checkString(v entry) string {
+	if v.kind != aString {
+		return "must be text"
+	}
+	if f.MinLength != nil || f.MaxLength != nil {
+		n := utf8.RuneCountInString(v.text)
+		switch {
+		case f.MinLength != nil && n < *f.MinLength:
+			if n == 0 && *f.MinLength == 1 {
+				return "must not be empty"
+			}
+			return "must be at least " + count(*f.MinLength, "character") + " long"
+		case f.MaxLength != nil && n > *f.MaxLength:
+			return "must be at most " + count(*f.MaxLength, "character") + " long"
+		}
+	}
+	return checkFormat(f.Format, v.text)
+}
+
+func (f *Field) checkNumber(v entry) string {
+	switch {
+	case v.kind != aNumber && f.Type == TypeInteger, v.kind == aNumber && f.Type == TypeInteger && !v.exact:
+		return "must be a whole number"
+	case v.kind != aNumber, math.IsInf(v.num, 0), math.IsNaN(v.num):
+		return "must be a number"
+	case f.Minimum != nil && v.num < *f.Minimum:
+		return "must be at least " + string(appendNumber(nil, *f.Minimum))
+	case f.Maximum != nil && v.num > *f.Maximum:
+		return "must be at most " + string(appendNumber(nil, *f.Maximum))
+	}
+	return ""
+}
+
+func (f *Field) checkList(v entry) string {
+	if v.kind != aList {
+		return "must be a list of choices"
+	}
+	for _, s := range v.list {
+		if !offered(f.Choices, s) {
+			return "must be chosen from " + listed(f.Choices)
+		}
+	}
+	switch {
+	case f.MinItems != nil && len(v.list) < *f.MinItems:
+		return "needs at least " + count(*f.MinItems, "choice")
+	case f.MaxItems != nil && len(v.list) > *f.MaxItems:
+		return "takes at most " + count(*f.MaxItems, "choice")
+	}
+	return ""
+}
+
+func offered(choices []Choice, s string) bool {
+	for _, c := range choices {
+		if c.Value == s {
+			return true
+		}
+	}
+	return false
+}
+
+// maxListed bounds the choices that a message names.
+const maxListed = 10
+
+func listed(choices []Choice) string {
+	var b strings.Builder
+	for i, c := range choices {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if i == maxListed {
+			b.WriteString("…")
+			break
+		}
+		b.WriteString(strconv.Quote(c.label()))
+	}
+	return b.String()
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
