@@ -1,3 +1,103 @@
 // Package steps holds what a saga can ask of a client: forms and links for the
 // user, completions from the client's model, and the client's roots.
+//
+// # Asking and reading
+//
+// A question is declared once, as a package variable, and used twice: to ask, and
+// in the next step function to read the answer. So the id and the type of the
+// answer cannot come apart.
+//
+//	type Target struct {
+//		Target string `json:"target" title:"Where to" enum:"staging|production"`
+//	}
+//
+//	var target = &steps.Form[Target]{ID: "target", Message: "Where do you want to deploy?"}
+//
+//	// asking, in one step function of a saga:
+//	return t.Ask("advice", target), nil
+//
+//	// reading, in the next:
+//	where, err := target.Answer(t)
+//
+// There are four kinds of question:
+//
+//   - [Form] shows a form to the user (elicitation, form mode);
+//   - [Link] sends the user to a web page (elicitation, URL mode);
+//   - [Sample] asks the client's model (sampling);
+//   - [RootsList] asks which directories the client works in (roots).
+//
+// Their With methods ask differently this time, with a message or choices that
+// are known only now. Their Nth methods make instances for a loop, each with an id
+// of its own. [Verify] checks a question when a tool is registered.
+//
+// # Outcomes
+//
+// A user may decline or dismiss a question, and a client may fail; all of these
+// are ordinary. Answer returns them as a *[StepError] that wraps [ErrDeclined],
+// [ErrCancelled], a *[ClientError] or [ErrNotAsked]:
+//
+//	where, err := target.Answer(t)
+//	switch {
+//	case errors.Is(err, steps.ErrDeclined):
+//		// the user said no: respect it
+//	case errors.Is(err, steps.ErrCancelled):
+//		// the user closed the form: perhaps ask again later
+//	case err != nil:
+//		return err
+//	}
+//
+// # What a form can hold
+//
+// MCP allows flat forms of a few kinds of field (page "client/elicitation"). The
+// type of a field of T decides its kind:
+//
+//	string, time.Time                text; a time.Time is a date-time
+//	a string type with Choices       one choice (see [Chooser])
+//	int..., uint..., float...        a number
+//	bool                             yes or no
+//	[]string, or of a Chooser        several choices
+//
+// The json tag names a field. It is required, unless the json tag says omitempty
+// or omitzero or the field is a pointer. A jsonschema tag describes it. These tags
+// say more, and are named like the keywords that they become:
+//
+//	tag        for                value
+//	title      all                the field's name for the user
+//	enum       text, lists        choices, separated by |; a title may follow each
+//	                              after =, as in "eu=Europe|us=United States"
+//	enumNames  one choice         "legacy" writes titles for clients of 2025-06-18
+//	format     text               email, uri, date or date-time
+//	minLength  text               least number of characters
+//	maxLength  text               greatest number of characters
+//	minimum    numbers            least number
+//	maximum    numbers            greatest number
+//	minItems   lists              least number of choices made
+//	maxItems   lists              greatest number of choices made
+//	default    all                what the form shows at first; lists as in enum,
+//	                              without titles
+//	notsecret  text, numbers      why the field is no secret although it is named
+//	                              like one
+//
+// Choices that hold | or = come from a [Chooser] or, at run time, from [Choices].
+// A list must have choices when it is asked. Structs can be embedded; their fields
+// become the form's. Anything else is refused by Verify and Step with a
+// *[QuestionError] that names the type, the field, the tag and what to do instead.
+//
+// A form must not ask for secrets (MCP: passwords, keys, tokens, card data). A
+// field that is named like one is refused: send the user to a page with a [Link],
+// where what they enter does not pass through the client.
+//
+// # What is validated, and where
+//
+//   - Verify and Step validate the question: it is one that MCP allows.
+//   - Check validates the client's result when it arrives. A result that breaks the
+//     protocol is a *[MalformedError], the client's fault. Content that does not
+//     satisfy the form is an *[InvalidError], to be shown to the user, and [Again]
+//     makes the step that asks once more.
+//   - Answer decodes what Check let through. What a model said, and what a user
+//     entered in a field without rules, is validated by nobody but the author.
+//
+// A client can use [ParseForm], [ParseLink] and [ParseSampleRequest] to read what
+// it is asked, and [FormSpec.Validate] to validate what the user enters with the
+// very code that the server uses.
 package steps

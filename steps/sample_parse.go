@@ -71,7 +71,7 @@ func (p *sampleParser) number(obj gjson.Result, name string) *float64 {
 	if v.Type == gjson.Null {
 		return nil
 	}
-	if v.Type != gjson.Number {
+	if v.Type != gjson.Number || !finite(v.Num) {
 		p.fail(name, "must be a number")
 	}
 	return &v.Num

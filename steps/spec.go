@@ -13,7 +13,8 @@ type FormSpec struct {
 // FieldType is the JSON type of a field's value.
 type FieldType string
 
-// The types of fields. A field with Multiple set holds a list of strings.
+// The types of fields. An empty type is [TypeString]. A field with Multiple set
+// holds a list of strings.
 const (
 	TypeString  FieldType = "string"
 	TypeNumber  FieldType = "number"
@@ -71,6 +72,8 @@ type Field struct {
 	// Default is what the form shows at first: a string, float64 (number), int64
 	// (integer), bool or []string (Multiple), or nil for nothing.
 	Default any
+
+	notSecret bool // the author says that the field is no secret, whatever its name
 }
 
 // Choice is one of the values a user can choose.

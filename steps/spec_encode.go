@@ -55,6 +55,8 @@ func (f *Field) appendSchema(dst []byte) []byte {
 	typ := string(f.Type)
 	if f.Multiple {
 		typ = "array"
+	} else if typ == "" {
+		typ = string(TypeString)
 	}
 	dst = append(dst, `{"type":`...)
 	dst = appendString(dst, typ)

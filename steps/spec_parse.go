@@ -220,7 +220,7 @@ func (p *propParser) limit(name string) *float64 {
 	if v.Type == gjson.Null {
 		return nil
 	}
-	if v.Type != gjson.Number {
+	if v.Type != gjson.Number || !finite(v.Num) {
 		p.fail(name + " must be a number")
 	}
 	return &v.Num
@@ -247,7 +247,7 @@ func (p *propParser) fallback() {
 		n, ok = integer(v.Raw)
 		f.Default, ok = n, ok && v.Type == gjson.Number
 	default:
-		f.Default, ok = v.Num, v.Type == gjson.Number
+		f.Default, ok = v.Num, v.Type == gjson.Number && finite(v.Num)
 	}
 	if !ok {
 		p.fail("default must be of the field's type")

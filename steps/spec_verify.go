@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"time"
 )
 
 // verify reports what MCP does not allow in the form.
@@ -82,6 +83,9 @@ func (f *Field) free() bool { return len(f.Choices) == 0 && !f.Multiple && f.Typ
 func defaultOf(v any) (any, bool) {
 	if v == nil {
 		return nil, true
+	}
+	if t, ok := v.(time.Time); ok {
+		return t.Format(time.RFC3339Nano), true
 	}
 	r := reflect.ValueOf(v)
 	switch r.Kind() {

@@ -105,7 +105,7 @@ type Question interface {
 	// Check decides whether result, as sent by the client, is an answer to step,
 	// which was made from this question. It returns nil, a *[MalformedError] if
 	// the client broke the protocol, or an *[InvalidError] if the user should be
-	// asked again.
+	// asked again. Any other error says that step was not made from this question.
 	Check(step Step, result json.RawMessage) error
 }
 
@@ -182,12 +182,17 @@ func (e *MalformedError) Error() string {
 // InvalidError says that what the user entered does not satisfy the form's
 // schema. The user should be asked again.
 type InvalidError struct {
+	// StepID is the id of the step, or empty if a [FormSpec] was used by itself.
 	StepID string
-	// Reason is a sentence for the user, naming the field.
+	// Reason is for the user: for each broken rule the field's title and what the
+	// value must be, separated by semicolons.
 	Reason string
 }
 
 // Error implements error.
 func (e *InvalidError) Error() string {
+	if e.StepID == "" {
+		return "the content is not valid: " + e.Reason
+	}
 	return fmt.Sprintf("the content of step %q is not valid: %s", e.StepID, e.Reason)
 }

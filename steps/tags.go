@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// kindOfField classifies fields by the tags they can have.
+// fieldKind classifies fields by the tags they can have.
 type fieldKind uint8
 
 const (
@@ -58,10 +58,11 @@ func tags() []tag {
 		{"minItems", listField, func(f *Field, v string) string { return tagCount(&f.MinItems, v) }},
 		{"maxItems", listField, func(f *Field, v string) string { return tagCount(&f.MaxItems, v) }},
 		{"default", anyField, tagDefault},
-		{"notsecret", anyField, func(_ *Field, v string) string {
+		{"notsecret", anyField, func(f *Field, v string) string {
 			if strings.TrimSpace(v) == "" {
 				return "says why the field is not a secret"
 			}
+			f.notSecret = true
 			return ""
 		}},
 	}
@@ -100,7 +101,7 @@ func applyTags(g *goField, f *Field) error {
 			return g.fail(t.name, reason)
 		}
 	}
-	if _, ok := g.Tag.Lookup("notsecret"); !ok && f.free() && (looksSecret(f.Name) || looksSecret(f.Title)) {
+	if !f.notSecret && f.free() && (looksSecret(f.Name) || looksSecret(f.Title)) {
 		return g.fail("", secretReason)
 	}
 	return nil

@@ -195,14 +195,14 @@ func (f *Field) check(v entry) string {
 		if v.kind != aString || !offered(f.Choices, v.text) {
 			return "must be one of " + listed(f.Choices)
 		}
-	case f.Type == TypeString:
-		return f.checkString(v)
 	case f.Type == TypeBoolean:
 		if v.kind != aBool {
 			return "must be yes or no (true or false)"
 		}
-	default:
+	case f.Type == TypeNumber, f.Type == TypeInteger:
 		return f.checkNumber(v)
+	default:
+		return f.checkString(v)
 	}
 	return ""
 }

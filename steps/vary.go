@@ -54,8 +54,8 @@ func Choices(field string, choices ...Choice) FormOption {
 }
 
 // Default replaces what the form shows at first in a field. value must be valid
-// there: a string (or a type made of one), a number of any type, a bool or a list
-// of strings. Nil shows nothing.
+// there: a string (or a type made of one), a number of any type, a bool, a list of
+// strings or a time.Time. Nil shows nothing.
 func Default(field string, value any) FormOption {
 	return fieldOption(field, "Default", func(f *Field) string {
 		v, ok := defaultOf(value)
@@ -71,7 +71,7 @@ func Default(field string, value any) FormOption {
 func Title(field, title string) FormOption {
 	return fieldOption(field, "Title", func(f *Field) string {
 		f.Title = title
-		if looksSecret(title) && f.free() {
+		if looksSecret(title) && f.free() && !f.notSecret {
 			return secretReason
 		}
 		return ""
