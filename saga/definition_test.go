@@ -1,0 +1,235 @@
+package saga_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// tool builds a definition with a given state type.
+func withState[S any]() saga.Definition {
+	return saga.Machine[empty, S]{Name: "x", Start: func(_ context.Context, t *saga.Turn[empty, S]) (saga.Next, error) { return t.Text("done") }}
+}
+
+func TestDefinitionsAreChecked(t *testing.T) {
+	fn := func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Text("done") }
+	change := func(f func(*saga.Machine[empty, empty])) saga.Definition {
+		m := single(fn)
+		f(&m)
+		return m
+	}
+	type m = *saga.Machine[empty, empty]
+	tests := []struct {
+		problem string
+		d       saga.Definition
+	}{
+		{"the name must be 1 to 128", change(func(m m) { m.Name = "" })},
+		{"the name must be 1 to 128", change(func(m m) { m.Name = "a b" })},
+		{"Start is nil", change(func(m m) { m.Start = nil })},
+		{`step function "again" is nil`, change(func(m m) { m.Steps["again"] = nil })},
+		{`cannot be named "start"`, change(func(m m) { m.Steps["start"] = fn })},
+		{`cannot be named ""`, change(func(m m) { m.Steps[""] = fn })},
+		{"Asks but no Steps", change(func(m m) { m.Steps = nil })},
+		{"Asks[1] is nil", change(func(m m) { m.Asks = append(m.Asks, nil) })},
+		{`two questions in Asks have the id "confirm"`, change(func(m m) { m.Asks = append(m.Asks, askConfirm) })},
+		{`an id is 1 to 64 characters`, change(func(m m) { m.Asks = []steps.Question{&steps.Form[confirmForm]{ID: "a~2", Message: "?"}} })},
+		{`question "nested" cannot be asked`, change(func(m m) {
+			m.Asks = []steps.Question{&steps.Form[struct {
+				In struct{ X string } `json:"in"`
+			}]{ID: "nested", Message: "?"}}
+		})},
+		{"MaxAttempts is -1", change(func(m m) { m.MaxAttempts = -1 })},
+		{"MaxAge is negative", change(func(m m) { m.MaxAge = -time.Second })},
+		{"must have the type object", change(func(m m) { m.InputSchema = &jsonschema.Schema{Type: "string"} })},
+		{"the input schema is not usable", change(func(m m) { m.InputSchema = &jsonschema.Schema{Type: "object", Ref: "https://example.com/x"} })},
+		{"the output schema is not usable", change(func(m m) { m.OutputSchema = &jsonschema.Schema{Pattern: "("} })},
+		{"no input schema can be made", saga.Machine[struct{ C chan int }, empty]{Name: "x", Start: func(_ context.Context, t *saga.Turn[struct{ C chan int }, empty]) (saga.Next, error) { return nil, nil }}},
+		{"is a chan", withState[struct{ C chan int }]()},
+		{"is a func", withState[struct{ In []struct{ F func() } }]()},
+		{"field hidden of the state is not exported", withState[struct{ hidden string }]()},
+		{`tagged json:"-"`, withState[struct {
+			X string `json:"-"`
+		}]()},
+		{"a decoder cannot know", withState[struct{ E error }]()},
+		{"holds a Secret in a slice", withState[struct{ S []saga.Secret }]()},
+		{"holds a Secret in a ptr", withState[struct{ S *saga.Secret }]()},
+		{"a Secret must be a field", withState[saga.Secret]()},
+	}
+	for _, test := range tests {
+		t.Run(test.problem, func(t *testing.T) {
+			_, err := saga.NewTools(test.d)
+			var wrong *saga.DefinitionError
+			require.ErrorAs(t, err, &wrong)
+			assert.Contains(t, err.Error(), test.problem)
+			assert.Contains(t, err.Error(), `tool "`)
+		})
+	}
+	t.Run("same name", func(t *testing.T) {
+		_, err := saga.NewTools(single(fn), single(fn))
+		assert.ErrorContains(t, err, "two tools have this name")
+	})
+	t.Run("nil", func(t *testing.T) {
+		_, err := saga.NewTools(nil)
+		assert.ErrorContains(t, err, "definition 0 is nil")
+	})
+	t.Run("in order", func(t *testing.T) {
+		b := single(fn)
+		b.Name = "b"
+		set, err := saga.NewTools(single(fn), b)
+		require.NoError(t, err)
+		assert.Equal(t, "b", set.List()[1].Name)
+		assert.Same(t, set.List()[1], set.Lookup("b"))
+		assert.Nil(t, set.Lookup("c"))
+	})
+}
+
+func TestStatesOfManyTypesSurvive(t *testing.T) {
+	type inner struct {
+		When time.Time
+		Wait time.Duration
+	}
+	type state struct {
+		inner
+		Names   []string
+		Counts  map[string]int
+		Raw     []byte
+		Any     any
+		Pointer *inner
+		Key     saga.Secret
+		In      struct{ Key saga.Secret }
+		HTML    string
+	}
+	want := state{
+		inner: inner{testNow, 3 * time.Second}, Names: []string{"a", "ü"}, Counts: map[string]int{"x": 1},
+		Raw: []byte{0, 255}, Any: "text", Pointer: &inner{Wait: 1}, Key: saga.NewSecret("k1"), HTML: "<&'>",
+	}
+	want.In.Key = saga.NewSecret("k2")
+	var got state
+	m := saga.Machine[empty, state]{
+		Name: "x", Asks: []steps.Question{askConfirm},
+		Start: func(_ context.Context, t *saga.Turn[empty, state]) (saga.Next, error) {
+			t.State = want
+			return t.Ask("end", askConfirm)
+		},
+		Steps: saga.Steps[empty, state]{"end": func(_ context.Context, t *saga.Turn[empty, state]) (saga.Next, error) {
+			got = t.State
+			return t.Text("done")
+		}},
+	}
+	s := play(t, m)
+	out := s.start(`{}`)
+	assert.NotContains(t, string(out.Position.Body()), "k1", "a secret is not among what is compressed")
+	assert.Contains(t, string(out.Position.Secrets()), "k1")
+	s.answer(accept("confirm", yes))
+	assert.Equal(t, want, got)
+}
+
+func TestStructuredResultsAreChecked(t *testing.T) {
+	type weather struct {
+		Degrees int `json:"degrees"`
+	}
+	schema, err := saga.SchemaFor[weather]()
+	require.NoError(t, err)
+	run := func(f func(t *saga.Turn[empty, empty]) (saga.Next, error)) (*saga.Outcome, error) {
+		m := single(func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return f(t) })
+		m.OutputSchema = schema
+		tool, err := m.Tool()
+		require.NoError(t, err)
+		return tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow})
+	}
+	out, err := run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Structured(weather{7}) })
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"degrees":7}`, string(out.Result.StructuredContent))
+	assert.JSONEq(t, `{"degrees":7}`, text(t, out), "also as text, for clients that read no structured results")
+
+	_, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) {
+		return t.Structured(map[string]string{"degrees": "hot"})
+	})
+	assert.ErrorContains(t, err, "does not fit the tool's output schema")
+	_, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Text("hot") })
+	assert.ErrorContains(t, err, "needs structured content")
+	out, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return nil, saga.Failf("no thermometer") })
+	require.NoError(t, err)
+	assert.True(t, out.Result.IsError, "a failure needs no structured content")
+}
+
+func TestPositionsOfOthersAreRefused(t *testing.T) {
+	s := play(t, trip())
+	s.start(`{"from":"Oslo"}`)
+	refuse := func(name string, m saga.Machine[tripArgs, tripState]) {
+		t.Run(name, func(t *testing.T) {
+			tool, err := m.Tool()
+			require.NoError(t, err)
+			_, err = tool.Resume(context.Background(), s.pos, saga.Resumption{Now: testNow, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
+			var position *saga.PositionError
+			require.ErrorAs(t, err, &position)
+		})
+	}
+	m := trip()
+	m.Revision = 1
+	refuse("another revision", m)
+	m = trip()
+	m.Name = "other"
+	refuse("another tool", m)
+	m = trip()
+	delete(m.Steps, "where")
+	refuse("a step function that is gone", m)
+	m = trip()
+	m.Asks = m.Asks[1:]
+	refuse("a question that is gone", m)
+}
+
+func TestRewordedQuestionIsAskedAnew(t *testing.T) {
+	s := play(t, trip())
+	s.start(`{"from":"Oslo"}`)
+	m := trip()
+	reworded := &steps.Form[cityForm]{ID: "city", Message: "Which town?"}
+	m.Asks[0] = reworded
+	where := m.Steps["where"]
+	m.Steps["where"] = func(ctx context.Context, t *saga.Turn[tripArgs, tripState]) (saga.Next, error) { return where(ctx, t) }
+	s.tool = play(t, m).tool
+	out := s.answer(accept("city", goodCity), accept("date", goodDate))
+	require.Equal(t, []string{"city~2"}, ids(out), "the user answered another question")
+	assert.Contains(t, string(out.Steps[0].Params), "Which town?")
+	out = s.answer(accept("city~2", goodCity))
+	assert.Equal(t, []string{"confirm"}, ids(out))
+}
+
+func TestDeadline(t *testing.T) {
+	m := trip()
+	m.MaxAge = time.Hour
+	s := play(t, m)
+	s.start(`{"from":"Oslo"}`)
+	assert.Equal(t, testNow.Add(time.Hour), s.pos.Deadline)
+	out := s.answer(accept("city", goodCity), accept("date", goodDate))
+	assert.Equal(t, testNow.Add(time.Hour), out.Position.Deadline, "it is the saga's, not the turn's")
+}
+
+// FuzzRestore feeds the decoder of positions with anything. It is reached only
+// behind the token's authentication, but must not be the weak spot when a key
+// leaks.
+func FuzzRestore(f *testing.F) {
+	tool, err := trip().Tool()
+	require.NoError(f, err)
+	out, err := tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Arguments: []byte(`{"from":"Oslo"}`)})
+	require.NoError(f, err)
+	f.Add(out.Position.Body(), []byte(nil))
+	f.Add([]byte{1}, []byte{1, 'a', 1, 'b'})
+	f.Fuzz(func(t *testing.T, body, secrets []byte) {
+		p := &saga.Position{ID: testID, Tool: "trip"}
+		if p.Restore(body, secrets) != nil {
+			return
+		}
+		again := &saga.Position{ID: testID, Tool: "trip"}
+		require.NoError(t, again.Restore(p.Body(), p.Secrets()))
+		require.Equal(t, p.Body(), again.Body())
+		tool.Resume(context.Background(), p, saga.Resumption{Now: testNow, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
+	})
+}

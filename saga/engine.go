@@ -1,0 +1,273 @@
+package saga
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Call is the first turn of a saga.
+type Call struct {
+	// ID identifies the saga. It must be new and should not be guessable.
+	ID ID
+	// Now is the time of this turn.
+	Now time.Time
+	// Client is what the client can do.
+	Client steps.Features
+	// Arguments are the tool's arguments, a JSON object; nil means none.
+	Arguments json.RawMessage
+}
+
+// Resumption is every later turn of a saga.
+type Resumption struct {
+	// Now is the time of this turn.
+	Now time.Time
+	// Client is what the client can do in this turn.
+	Client steps.Features
+	// Answers are what the client brings: those that are waited for are used,
+	// earlier ones must be what they were, unknown ones are ignored.
+	Answers []steps.Answer
+}
+
+// Outcome is how a turn ended: either suspended, with Steps and Position, or
+// finished, with Result.
+type Outcome struct {
+	// Steps are what the client is asked for.
+	Steps []steps.Step
+	// Position is where the saga goes on when the answers come.
+	Position *Position
+	// Result is the tool's result. Failures that the caller may read are
+	// results too, with IsError set.
+	Result *Result
+	// Err is the reason of a failure, for the log. The caller must not see it.
+	Err error
+}
+
+// turnContext is what a turn knows besides its saga's state.
+type turnContext struct {
+	context.Context
+	tool    *Tool
+	id      ID
+	now     time.Time
+	client  steps.Features
+	answers []steps.Answer // by question id, not by the id on the wire
+}
+
+// Start runs the first turn. It fails with a *[StepFailure] when the tool's code
+// panicked or broke the engine's rules; arguments that do not fit the tool's
+// schema, and errors that the tool's code returned, are an Outcome with a Result.
+func (t *Tool) Start(ctx context.Context, call Call) (*Outcome, error) {
+	args := call.Arguments
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	if err := validate(t.input, args); err != nil {
+		return &Outcome{Result: errorResult(fmt.Sprintf("The arguments do not fit the tool %q: %v", t.Name, err))}, nil
+	}
+	pos := &Position{ID: call.ID, Tool: t.Name, Revision: t.Revision}
+	pos.args = args
+	if t.MaxAge > 0 {
+		pos.Deadline = call.Now.Add(t.MaxAge)
+	}
+	tc := turnContext{Context: ctx, tool: t, id: call.ID, now: call.Now, client: call.Client}
+	return t.turn(tc, pos, startStep)
+}
+
+// Resume runs a later turn of the saga that stands at pos, which is not
+// changed. It fails with an *[AnswerError] when the answers are not acceptable
+// (nothing is lost, the position is still good), with a *[PositionError] when
+// the position is not one of this tool, and otherwise as [Tool.Start] does.
+func (t *Tool) Resume(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
+	if pos.Tool != t.Name || pos.Revision != t.Revision {
+		return nil, &PositionError{t.Name, fmt.Errorf("it belongs to revision %d of %q", pos.Revision, pos.Tool)}
+	}
+	if !t.program.has(pos.next) {
+		return nil, &PositionError{t.Name, fmt.Errorf("there is no step function %q", pos.next)}
+	}
+	now := *pos
+	now.pending = slices.Clone(pos.pending)
+	now.seen = slices.Clip(pos.seen)
+	fresh, err := now.accept(r.Answers)
+	if err != nil {
+		return nil, err
+	}
+	var ask []steps.Step
+	for i := range now.pending {
+		step, outcome, err := t.settle(&now, &now.pending[i], fresh[i])
+		if outcome != nil || err != nil {
+			return outcome, err
+		}
+		if step != nil {
+			ask = append(ask, *step)
+		}
+	}
+	if len(ask) > 0 {
+		now.Turn++
+		return &Outcome{Steps: ask, Position: &now}, nil
+	}
+	tc := turnContext{Context: ctx, tool: t, id: pos.ID, now: r.Now, client: r.Client}
+	tc.answers = make([]steps.Answer, len(now.pending))
+	for i := range now.pending {
+		tc.answers[i] = now.pending[i].answer.answer(now.pending[i].id)
+	}
+	return t.turn(tc, &now, now.next)
+}
+
+// settle decides what becomes of a pending step: nothing more (its answer is
+// good), the step to ask (again), or the end of the saga.
+func (t *Tool) settle(pos *Position, p *pendingStep, fresh bool) (*steps.Step, *Outcome, error) {
+	q := t.question(p.id)
+	if q == nil {
+		return nil, nil, &PositionError{t.Name, fmt.Errorf("there is no question %q", p.id)}
+	}
+	step, reworded, err := p.step(q)
+	if err != nil {
+		return nil, nil, &PositionError{t.Name, fmt.Errorf("question %q: %w", p.id, err)}
+	}
+	switch {
+	case p.answer == nil && !reworded:
+		return &step, nil, nil
+	case p.answer != nil && !fresh:
+		return nil, nil, nil
+	case reworded:
+		// The tool asks something else now than the user answered, or would.
+		p.digest = digest(step.Params)
+	case p.answer.failed:
+		return nil, nil, nil
+	default:
+		invalid, err := check(q, step, p.answer.raw)
+		if err != nil {
+			return nil, nil, err
+		}
+		if invalid == nil {
+			return nil, nil, nil
+		}
+		if p.refused++; p.refused >= t.maxAttempts {
+			text := fmt.Sprintf("Stopped: %q was answered %d times without a valid answer; the last time: %s", p.id, p.refused, invalid.Reason)
+			return nil, &Outcome{Result: errorResult(text)}, nil
+		}
+		if step, err = steps.Again(step, invalid); err != nil {
+			return nil, nil, &PositionError{t.Name, err}
+		}
+		p.keep(step)
+	}
+	if err := pos.retire(p); err != nil {
+		return nil, nil, err
+	}
+	step.ID = p.stepID()
+	return &step, nil, nil
+}
+
+// step rebuilds the step that was asked. reworded reports that the question, as
+// declared now, is not the one that was asked.
+func (p *pendingStep) step(q steps.Question) (s steps.Step, reworded bool, err error) {
+	if p.params != nil {
+		return steps.Step{ID: p.stepID(), Kind: p.kind, Needs: p.needs, Params: p.params, Varied: true}, false, nil
+	}
+	s, err = q.Step()
+	s.ID = p.stepID()
+	return s, digest(s.Params) != p.digest, err
+}
+
+// keep remembers a step, as briefly as possible.
+func (p *pendingStep) keep(s steps.Step) {
+	if s.Varied {
+		p.kind, p.needs, p.params = s.Kind, s.Needs, s.Params
+	} else {
+		p.digest = digest(s.Params)
+	}
+}
+
+// retire remembers the answer of a question that is asked again, and gives the
+// question a new id.
+func (p *Position) retire(pending *pendingStep) error {
+	if pending.answer != nil {
+		f, err := fingerprintOf(p.ID, pending.answer.answer(pending.stepID()))
+		if err != nil {
+			return &AnswerError{pending.stepID(), err.Error()}
+		}
+		p.seen = append(p.seen, f)
+		pending.answer = nil
+	}
+	pending.repeat++
+	return nil
+}
+
+func digest(params json.RawMessage) [4]byte {
+	sum := sha256.Sum256(params)
+	return [4]byte(sum[:4])
+}
+
+// turn runs the tool's code and turns its end into an outcome.
+func (t *Tool) turn(tc turnContext, pos *Position, step string) (*Outcome, error) {
+	ran, err := t.program.run(tc, step, pos.args, pos.state, pos.secrets)
+	if err != nil {
+		return t.failed(pos.ID, err)
+	}
+	if ran.asked != nil {
+		return t.suspend(pos, ran)
+	}
+	if err := t.checkOutput(ran.result); err != nil {
+		return nil, &StepFailure{t.Name, step, err}
+	}
+	return &Outcome{Result: ran.result}, nil
+}
+
+// suspend makes the next position from the one whose answers were just used.
+func (t *Tool) suspend(pos *Position, r ran) (*Outcome, error) {
+	next := &Position{ID: pos.ID, Turn: pos.Turn + 1, Tool: t.Name, Revision: t.Revision, Deadline: pos.Deadline, secrets: r.secrets}
+	next.body = body{next: r.asked.next, args: pos.args, state: r.state, seen: pos.seen}
+	for i := range pos.pending {
+		p := &pos.pending[i]
+		f, err := fingerprintOf(pos.ID, p.answer.answer(p.stepID()))
+		if err != nil {
+			return nil, &AnswerError{p.stepID(), err.Error()}
+		}
+		next.seen = append(next.seen, f)
+	}
+	next.pending = make([]pendingStep, len(r.asked.steps))
+	out := &Outcome{Steps: r.asked.steps, Position: next}
+	for i := range out.Steps {
+		step, p := &out.Steps[i], &next.pending[i]
+		p.id = step.ID
+		p.keep(*step)
+		for next.used(p.stepID()) {
+			p.repeat++
+		}
+		step.ID = p.stepID()
+	}
+	return out, nil
+}
+
+// used reports whether an answer with that id was taken in an earlier turn.
+func (p *Position) used(stepID string) bool {
+	if len(p.seen) == 0 {
+		return false
+	}
+	tag := stepTag(p.ID, stepID)
+	return slices.ContainsFunc(p.seen, func(f fingerprint) bool { return f.step() == tag })
+}
+
+// hidden is all that a caller learns of a failure that is not for callers.
+const hidden = "The tool failed. Its operator can find the reason in the log under the saga %s."
+
+// failed turns an error of the tool's code into a result, unless the code broke
+// (a panic) or the position is at fault.
+func (t *Tool) failed(id ID, err error) (*Outcome, error) {
+	var panicked *PanicError
+	var position *PositionError
+	if errors.As(err, &panicked) || errors.As(err, &position) {
+		return nil, err
+	}
+	text, ok := explain(err)
+	if !ok {
+		text = fmt.Sprintf(hidden, id)
+	}
+	return &Outcome{Result: errorResult(text), Err: err}, nil
+}

@@ -1,0 +1,133 @@
+package saga
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// ToolError is a failure that the caller may read: its text becomes the result
+// of the tool, marked as an error, and the saga ends. Make one with [Failf].
+// Any other error that a step function returns is hidden from the caller (it
+// may hold what only the operator should see) and goes to the server's log.
+type ToolError struct {
+	// Text is shown to the model and the user.
+	Text string
+	// Err is the cause, for the log only, or nil.
+	Err error
+}
+
+// Failf ends the saga with a text that the caller reads. A %w verb keeps the
+// cause for the log and shows its text to the caller.
+func Failf(format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	return &ToolError{Text: err.Error(), Err: errors.Unwrap(err)}
+}
+
+// Error implements error.
+func (e *ToolError) Error() string { return e.Text }
+
+// Unwrap returns the cause.
+func (e *ToolError) Unwrap() error { return e.Err }
+
+// DefinitionError says what is wrong with a tool's definition. It is returned
+// when the tool is registered.
+type DefinitionError struct {
+	// Tool is the tool's name, which may be what is wrong.
+	Tool string
+	// Problem says what is wrong and what to do.
+	Problem string
+	// Err is the cause, or nil.
+	Err error
+}
+
+// Error implements error.
+func (e *DefinitionError) Error() string {
+	s := fmt.Sprintf("tool %q: %s", e.Tool, e.Problem)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *DefinitionError) Unwrap() error { return e.Err }
+
+// StepFailure says in which step function of which tool something went wrong.
+// It is for the log; the caller learns no more than that the tool failed.
+type StepFailure struct {
+	Tool string
+	// Step is the name of the step function; "start" for [Machine.Start].
+	Step string
+	Err  error
+}
+
+// Error implements error.
+func (e *StepFailure) Error() string {
+	return fmt.Sprintf("tool %q, step function %q: %v", e.Tool, e.Step, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *StepFailure) Unwrap() error { return e.Err }
+
+// PanicError is a panic in a tool's code, turned into an error.
+type PanicError struct {
+	// Value is what the code panicked with.
+	Value any
+	// Stack is the goroutine's stack when it did.
+	Stack []byte
+}
+
+// Error implements error. It does not show the stack; log that separately.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// AnswerError says that the client's answers do not fit the saga. Nothing is
+// lost: the same token can be resumed with correct answers.
+type AnswerError struct {
+	// StepID is the step in question.
+	StepID string
+	// Reason says what is wrong, for the client's author.
+	Reason string
+}
+
+// Error implements error.
+func (e *AnswerError) Error() string { return fmt.Sprintf("step %q: %s", e.StepID, e.Reason) }
+
+// PositionError says that a position cannot be resumed: it is not one that this
+// tool wrote.
+type PositionError struct {
+	Tool string
+	Err  error
+}
+
+// Error implements error.
+func (e *PositionError) Error() string {
+	return fmt.Sprintf("tool %q cannot resume from this position: %v", e.Tool, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *PositionError) Unwrap() error { return e.Err }
+
+// explain turns an error of a step function into what the caller reads. ok is
+// false if the error is none of the caller's business.
+func explain(err error) (text string, ok bool) {
+	if te := (*ToolError)(nil); errors.As(err, &te) {
+		return te.Text, true
+	}
+	var se *steps.StepError
+	if !errors.As(err, &se) {
+		return "", false
+	}
+	var ce *steps.ClientError
+	switch {
+	case errors.Is(se.Err, steps.ErrDeclined):
+		return fmt.Sprintf("Stopped: %q was declined.", se.StepID), true
+	case errors.Is(se.Err, steps.ErrCancelled):
+		return fmt.Sprintf("Stopped: %q was cancelled.", se.StepID), true
+	case errors.As(se.Err, &ce):
+		// Only the code: the message is the client's own, it has it already.
+		return fmt.Sprintf("Stopped: the client could not perform %q (error %d).", se.StepID, ce.Code), true
+	}
+	return "", false
+}

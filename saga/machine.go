@@ -1,0 +1,213 @@
+package saga
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"runtime/debug"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Func is a step function: it runs from one suspension to the next, or to the
+// end. It must not keep t, and must not wait for the client.
+type Func[Args, State any] func(ctx context.Context, t *Turn[Args, State]) (Next, error)
+
+// Steps are the step functions that get answers, by name. A name is part of
+// suspended sagas: renaming one needs a new revision of the tool.
+type Steps[Args, State any] map[string]Func[Args, State]
+
+// Machine is a tool written as a step machine: explicit functions that hand on
+// a typed state. Args and State must be types that encode to JSON; Args must be
+// a struct (or a map), as its schema is the tool's input schema.
+//
+// See the package documentation for how to write one.
+type Machine[Args, State any] struct {
+	// Name identifies the tool: 1 to 128 of A-Z a-z 0-9 _ - .
+	Name string
+	// Title is a name for people; Description tells models what the tool is for.
+	Title, Description string
+	// Revision is to be raised when sagas that are suspended can no longer be
+	// resumed by the new code. Default 0.
+	Revision uint32
+	// Annotations are hints for clients, or nil.
+	Annotations *Annotations
+
+	// Asks declares every question that the tool may ask.
+	Asks []steps.Question
+	// Start begins the saga.
+	Start Func[Args, State]
+	// Steps are the functions that get answers.
+	Steps Steps[Args, State]
+
+	// InputSchema replaces the schema inferred from Args. The arguments must
+	// then still decode into Args.
+	InputSchema *jsonschema.Schema
+	// OutputSchema describes the structured result, if the tool has one; see
+	// [SchemaFor].
+	OutputSchema *jsonschema.Schema
+	// MaxAge bounds the whole saga, from its first turn; zero means no bound
+	// beyond that of each turn's token.
+	MaxAge time.Duration
+	// MaxAttempts is how often a question may be answered with something that
+	// does not fit its form before the saga gives up. Default 3.
+	MaxAttempts int
+	// Encoding encodes the state; nil means JSON.
+	Encoding Encoding
+}
+
+// SchemaFor returns the JSON Schema of a Go type, for [Machine.OutputSchema].
+func SchemaFor[T any]() (*jsonschema.Schema, error) { return jsonschema.For[T](nil) }
+
+// Names that the engine uses itself.
+const (
+	startStep       = "start"
+	defaultAttempts = 3
+	maxAttempts     = 100
+	// maxHops bounds the step functions that run in one turn: more is a loop.
+	maxHops = 1000
+)
+
+// Tool implements [Definition].
+func (m Machine[Args, State]) Tool() (*Tool, error) {
+	t := &Tool{
+		Name: m.Name, Title: m.Title, Description: m.Description, Revision: m.Revision,
+		Annotations: m.Annotations, Questions: m.Asks, MaxAge: m.MaxAge, maxAttempts: m.MaxAttempts,
+	}
+	input := m.InputSchema
+	if input == nil {
+		var err error
+		if input, err = jsonschema.For[Args](nil); err != nil {
+			return nil, t.problem(err, "no input schema can be made from the type %v of the arguments", reflect.TypeFor[Args]())
+		}
+	}
+	if err := t.check(input, m.OutputSchema); err != nil {
+		return nil, err
+	}
+	if m.Start == nil {
+		return nil, t.problem(nil, "Start is nil")
+	}
+	for name, f := range m.Steps {
+		switch {
+		case name == "" || name == startStep:
+			return nil, t.problem(nil, "a step function cannot be named %q", name)
+		case f == nil:
+			return nil, t.problem(nil, "step function %q is nil", name)
+		}
+	}
+	if len(m.Asks) > 0 && len(m.Steps) == 0 {
+		return nil, t.problem(nil, "it has Asks but no Steps that could get the answers")
+	}
+	switch {
+	case t.maxAttempts == 0:
+		t.maxAttempts = defaultAttempts
+	case t.maxAttempts < 0 || t.maxAttempts > maxAttempts:
+		return nil, t.problem(nil, "MaxAttempts is %d; it must be from 1 to %d", t.maxAttempts, maxAttempts)
+	}
+	p, err := newMachineProgram(m)
+	if err != nil {
+		return nil, t.problem(err, "the state type %v cannot be kept between turns", reflect.TypeFor[State]())
+	}
+	t.program = p
+	return t, nil
+}
+
+// machineProgram runs a machine's step functions.
+type machineProgram[Args, State any] struct {
+	name     string
+	start    Func[Args, State]
+	steps    Steps[Args, State]
+	encoding Encoding
+	secrets  []secretField
+}
+
+func newMachineProgram[Args, State any](m Machine[Args, State]) (*machineProgram[Args, State], error) {
+	p := &machineProgram[Args, State]{name: m.Name, start: m.Start, steps: m.Steps, encoding: m.Encoding}
+	if p.encoding == nil {
+		p.encoding = jsonEncoding{}
+	}
+	state := reflect.TypeFor[State]()
+	if err := checkState(state); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.secrets, err = findSecrets(state); err != nil {
+		return nil, err
+	}
+	// The zero value must survive, or no state will.
+	var zero, back State
+	b, err := p.encoding.Marshal(&zero)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.encoding.Unmarshal(b, &back)
+}
+
+func (p *machineProgram[Args, State]) has(step string) bool {
+	return step == startStep || p.steps[step] != nil
+}
+
+func (p *machineProgram[Args, State]) run(tc turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error) {
+	t := &Turn[Args, State]{turn: tc}
+	if err := jsonv2.Unmarshal(args, &t.Args, jsonOptions); err != nil {
+		return ran{}, &StepFailure{p.name, step, fmt.Errorf("the arguments fit the tool's schema but not its Go type: %w", err)}
+	}
+	if len(state) > 0 {
+		if err := p.encoding.Unmarshal(state, &t.State); err != nil {
+			return ran{}, &PositionError{p.name, fmt.Errorf("its state: %w", err)}
+		}
+	}
+	if len(secrets) > 0 {
+		if err := restore(p.secrets, reflect.ValueOf(&t.State).Elem(), secrets); err != nil {
+			return ran{}, &PositionError{p.name, fmt.Errorf("its secrets: %w", err)}
+		}
+	}
+	for range maxHops {
+		f := p.start
+		if step != startStep {
+			f = p.steps[step]
+		}
+		next, err := protect(tc, t, f)
+		if err != nil {
+			return ran{}, &StepFailure{p.name, step, err}
+		}
+		switch next := next.(type) {
+		case gone:
+			step = next.step
+		case finished:
+			return ran{result: next.result}, nil
+		case *asked:
+			return p.suspended(t, step, next)
+		default:
+			return ran{}, &StepFailure{p.name, step, errNoNext}
+		}
+	}
+	return ran{}, &StepFailure{p.name, step, fmt.Errorf("%d step functions ran in one turn: Goto runs in a circle", maxHops)}
+}
+
+func (p *machineProgram[Args, State]) suspended(t *Turn[Args, State], step string, a *asked) (ran, error) {
+	encoded, err := encodeState(p.encoding, &t.State)
+	if err != nil {
+		return ran{}, &StepFailure{p.name, step, fmt.Errorf("the state cannot be encoded: %w", err)}
+	}
+	r := ran{asked: a, state: encoded}
+	if len(p.secrets) > 0 {
+		r.secrets = gather(p.secrets, reflect.ValueOf(&t.State).Elem())
+	}
+	return r, nil
+}
+
+// protect calls a step function and turns a panic into an error.
+func protect[Args, State any](ctx context.Context, t *Turn[Args, State], f Func[Args, State]) (next Next, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			next, err = nil, &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f(ctx, t)
+}

@@ -1,0 +1,276 @@
+package saga
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// ID identifies a saga: 128 random bits, the same in all its turns.
+type ID [16]byte
+
+// String returns the id in hexadecimal.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// Position is where a suspended saga stands: everything that must survive until
+// the answers come. Whoever keeps it must protect it from reading and changing;
+// package codec does so.
+type Position struct {
+	// ID is the saga.
+	ID ID
+	// Turn is the number of turns so far: 1 after the call.
+	Turn uint32
+	// Tool is the tool's name.
+	Tool string
+	// Revision is the tool's revision when the position was written.
+	Revision uint32
+	// Deadline ends the saga; the zero time if it has none.
+	Deadline time.Time
+
+	body
+	secrets []byte
+}
+
+// body is the part of a position that only the engine understands.
+type body struct {
+	// next is the step function that gets the answers.
+	next string
+	// pending are the steps asked for in the last suspension, answered or not.
+	pending []pendingStep
+	// seen are fingerprints of the answers taken in earlier turns, also of those
+	// that made the engine ask again.
+	seen  []fingerprint
+	args  json.RawMessage
+	state []byte
+}
+
+// pendingStep is a step whose answer the saga waits for.
+type pendingStep struct {
+	// id is the question's id.
+	id string
+	// repeat counts from 0 how often the saga has asked this question before. It
+	// is part of the id on the wire, so that an old answer is never taken for a
+	// new one.
+	repeat int
+	// refused counts the answers that were not valid.
+	refused int
+	// The step is kept if it differs from the question as declared; otherwise
+	// digest pins the wording that was asked.
+	kind   steps.Kind
+	needs  steps.Features
+	params json.RawMessage
+	digest [4]byte
+	// answer holds what arrived, if anything did, while other steps of the same
+	// suspension are still missing.
+	answer *storedAnswer
+}
+
+// stepID is the id on the wire.
+func (p *pendingStep) stepID() string {
+	if p.repeat == 0 {
+		return p.id
+	}
+	return p.id + "~" + strconv.Itoa(p.repeat+1)
+}
+
+type storedAnswer struct {
+	failed bool // raw is a client error, not a result
+	raw    json.RawMessage
+}
+
+const bodyVersion = 1
+
+// Flags of a pending step.
+const (
+	pendingVaried = 1 << iota
+	pendingAnswered
+	pendingFailed
+)
+
+// Body returns the position's encoding without the fields above and without its
+// secrets.
+func (p *Position) Body() []byte {
+	n := 16 + len(p.next) + len(p.args) + len(p.state) + 12*len(p.seen)
+	for i := range p.pending {
+		n += 16 + len(p.pending[i].id) + len(p.pending[i].params)
+		if a := p.pending[i].answer; a != nil {
+			n += len(a.raw)
+		}
+	}
+	b := make([]byte, 0, n+64)
+	b = append(b, bodyVersion)
+	b = appendBytes(b, p.next)
+	b = binary.AppendUvarint(b, uint64(len(p.pending)))
+	for i := range p.pending {
+		b = p.pending[i].append(b)
+	}
+	b = binary.AppendUvarint(b, uint64(len(p.seen)))
+	for i := range p.seen {
+		b = append(b, p.seen[i][:]...)
+	}
+	b = appendBytes(b, p.args)
+	return append(b, p.state...)
+}
+
+// Secrets returns the values of the state's [Secret] fields, which must not be
+// compressed together with the body. It is nil if there are none.
+func (p *Position) Secrets() []byte { return p.secrets }
+
+// Restore fills the parts of the position that [Position.Body] and
+// [Position.Secrets] returned. It keeps both slices.
+func (p *Position) Restore(encoded, secrets []byte) error {
+	r := reader{b: encoded}
+	if v := r.byte(); r.err == nil && v != bodyVersion {
+		return fmt.Errorf("position format %d is not known, only %d", v, bodyVersion)
+	}
+	var b body
+	b.next = r.string()
+	if n := r.count(2); n > 0 {
+		b.pending = make([]pendingStep, n)
+		for i := range b.pending {
+			b.pending[i].read(&r)
+		}
+	}
+	if n := r.count(len(fingerprint{})); n > 0 {
+		b.seen = make([]fingerprint, n)
+		for i := range b.seen {
+			copy(b.seen[i][:], r.take(len(fingerprint{})))
+		}
+	}
+	b.args = r.bytes()
+	b.state = r.b
+	if r.err != nil {
+		return r.err
+	}
+	p.body, p.secrets = b, secrets
+	return nil
+}
+
+func (p *pendingStep) append(b []byte) []byte {
+	var flags byte
+	if p.params != nil {
+		flags |= pendingVaried
+	}
+	if p.answer != nil {
+		flags |= pendingAnswered
+		if p.answer.failed {
+			flags |= pendingFailed
+		}
+	}
+	b = append(b, flags, byte(p.refused))
+	b = binary.AppendUvarint(b, uint64(p.repeat))
+	b = appendBytes(b, p.id)
+	if p.params != nil {
+		b = append(b, byte(p.kind))
+		b = binary.AppendUvarint(b, uint64(p.needs))
+		b = appendBytes(b, p.params)
+	} else {
+		b = append(b, p.digest[:]...)
+	}
+	if p.answer != nil {
+		b = appendBytes(b, p.answer.raw)
+	}
+	return b
+}
+
+func (p *pendingStep) read(r *reader) {
+	flags := r.byte()
+	p.refused = int(r.byte())
+	p.repeat = int(r.uvarint() & math.MaxInt32)
+	p.id = r.string()
+	if flags&pendingVaried != 0 {
+		p.kind = steps.Kind(r.byte())
+		p.needs = steps.Features(r.uvarint() & uint64(steps.AllFeatures))
+		p.params = r.bytes()
+	} else {
+		copy(p.digest[:], r.take(4))
+	}
+	if flags&pendingAnswered != 0 {
+		p.answer = &storedAnswer{failed: flags&pendingFailed != 0, raw: r.bytes()}
+	}
+}
+
+// PendingIDs lists the ids of the steps that still wait for an answer.
+func (p *Position) PendingIDs() []string {
+	var ids []string
+	for i := range p.pending {
+		if p.pending[i].answer == nil {
+			ids = append(ids, p.pending[i].stepID())
+		}
+	}
+	return ids
+}
+
+// Next is the name of the step function that runs when the answers are there.
+func (p *Position) Next() string { return p.next }
+
+var errTruncated = errors.New("the position ends too early")
+
+// reader takes values off a byte slice. After an error it returns zero values.
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) take(n int) []byte {
+	if r.err != nil || n > len(r.b) {
+		r.fail()
+		return nil
+	}
+	v := r.b[:n:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) fail() {
+	if r.err == nil {
+		r.err = errTruncated
+	}
+	r.b = nil
+}
+
+func (r *reader) byte() byte {
+	if v := r.take(1); v != nil {
+		return v[0]
+	}
+	return 0
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+// count reads a number of items of at least size bytes each, so that a number
+// that cannot be true allocates nothing.
+func (r *reader) count(size int) int {
+	n := r.uvarint()
+	if n > uint64(len(r.b)/size) {
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) bytes() []byte {
+	n := r.uvarint()
+	if n > uint64(len(r.b)) {
+		r.fail()
+		return nil
+	}
+	return r.take(int(n))
+}
+
+func (r *reader) string() string { return string(r.bytes()) }

@@ -1,0 +1,176 @@
+package saga
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Definition is a tool as its author writes it: a [Machine].
+type Definition interface {
+	// Tool checks everything that can be checked before the first call and
+	// returns the tool ready to run. It fails with a *[DefinitionError].
+	Tool() (*Tool, error)
+}
+
+// Annotations describe a tool's behaviour to clients: MCP's ToolAnnotations.
+// They are hints; a client must not rely on them for its safety.
+type Annotations struct {
+	// Title is a name for people.
+	Title string `json:"title,omitempty"`
+	// ReadOnlyHint: the tool changes nothing. Default false.
+	ReadOnlyHint bool `json:"readOnlyHint,omitempty"`
+	// DestructiveHint: the tool may destroy something. Default true.
+	DestructiveHint *bool `json:"destructiveHint,omitempty"`
+	// IdempotentHint: calling it again with the same arguments changes nothing more.
+	IdempotentHint bool `json:"idempotentHint,omitempty"`
+	// OpenWorldHint: the tool deals with things outside the server. Default true.
+	OpenWorldHint *bool `json:"openWorldHint,omitempty"`
+}
+
+// Tool is a definition that has passed all checks. It is immutable and safe for
+// concurrent use; it holds nothing of any saga.
+type Tool struct {
+	// Name identifies the tool: 1 to 128 of A-Z a-z 0-9 _ - .
+	Name string
+	// Title and Description are for people and models.
+	Title, Description string
+	// Revision counts changes after which old positions cannot be resumed.
+	Revision uint32
+	// InputSchema and OutputSchema are JSON Schemas; OutputSchema may be nil.
+	InputSchema, OutputSchema json.RawMessage
+	// Annotations are hints for clients, or nil.
+	Annotations *Annotations
+	// Questions are what the tool may ask, in the order of its definition. A
+	// tool without any is an ordinary tool: it ends in its first turn.
+	Questions []steps.Question
+	// MaxAge bounds the whole saga from its first turn; zero means no bound.
+	MaxAge time.Duration
+
+	questions   map[string]steps.Question
+	input       *jsonschema.Resolved
+	output      *jsonschema.Resolved
+	maxAttempts int
+	program     program
+}
+
+// program is what a definition's kind adds to the engine: how its code runs.
+type program interface {
+	// has reports whether a step function of that name exists.
+	has(step string) bool
+	// run runs step functions until one ends the turn. The state it returns
+	// belongs to an asked outcome.
+	run(ctx turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error)
+}
+
+// ran is how a turn's code ended: with questions or with a result.
+type ran struct {
+	asked          *asked
+	result         *Result
+	state, secrets []byte
+}
+
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+
+// Names of questions leave out what the engine adds to ids: ~ and #.
+var questionID = regexp.MustCompile(`^[A-Za-z0-9_.:/-]{1,64}$`)
+
+// question returns the declared question that a step id belongs to; several
+// instances of one question differ in what follows the #.
+func (t *Tool) question(id string) steps.Question {
+	return t.questions[steps.BaseID(id)]
+}
+
+func (t *Tool) problem(err error, format string, args ...any) error {
+	return &DefinitionError{Tool: t.Name, Problem: fmt.Sprintf(format, args...), Err: err}
+}
+
+// check verifies the parts that all kinds of tools have, and prepares them.
+func (t *Tool) check(input, output *jsonschema.Schema) error {
+	if !toolName.MatchString(t.Name) {
+		return t.problem(nil, "the name must be 1 to 128 characters of A-Z a-z 0-9 _ - .")
+	}
+	if t.MaxAge < 0 {
+		return t.problem(nil, "MaxAge is negative")
+	}
+	t.questions = make(map[string]steps.Question, len(t.Questions))
+	for i, q := range t.Questions {
+		if q == nil {
+			return t.problem(nil, "Asks[%d] is nil", i)
+		}
+		id := q.StepID()
+		if !questionID.MatchString(id) {
+			return t.problem(nil, "Asks[%d] has the id %q; an id is 1 to 64 characters of A-Z a-z 0-9 _ - . : /", i, id)
+		}
+		if t.questions[id] != nil {
+			return t.problem(nil, "two questions in Asks have the id %q", id)
+		}
+		if err := steps.Verify(q); err != nil {
+			return t.problem(err, "question %q cannot be asked", id)
+		}
+		t.questions[id] = q
+	}
+	var err error
+	if t.input, t.InputSchema, err = resolve(input); err != nil {
+		return t.problem(err, "the input schema is not usable")
+	}
+	if input.Type != "object" {
+		return t.problem(nil, "the input schema must have the type object; use a struct for the arguments")
+	}
+	if output == nil {
+		return nil
+	}
+	if t.output, t.OutputSchema, err = resolve(output); err != nil {
+		return t.problem(err, "the output schema is not usable")
+	}
+	return nil
+}
+
+func resolve(s *jsonschema.Schema) (*jsonschema.Resolved, json.RawMessage, error) {
+	// Without a loader a reference to another document fails: schemas are never
+	// fetched from the network.
+	resolved, err := s.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := json.Marshal(s)
+	return resolved, raw, err
+}
+
+// Tools is a set of tools by name, in the order they were given.
+type Tools struct {
+	list   []*Tool
+	byName map[string]*Tool
+}
+
+// NewTools checks the definitions and collects the tools. It fails with a
+// *[DefinitionError] if one is wrong or two have the same name.
+func NewTools(definitions ...Definition) (*Tools, error) {
+	set := &Tools{byName: make(map[string]*Tool, len(definitions))}
+	for i, d := range definitions {
+		if d == nil {
+			return nil, &DefinitionError{Problem: fmt.Sprintf("definition %d is nil", i)}
+		}
+		t, err := d.Tool()
+		if err != nil {
+			return nil, err
+		}
+		if set.byName[t.Name] != nil {
+			return nil, t.problem(nil, "two tools have this name")
+		}
+		set.byName[t.Name] = t
+		set.list = append(set.list, t)
+	}
+	return set, nil
+}
+
+// Lookup returns the tool with the given name, or nil.
+func (s *Tools) Lookup(name string) *Tool { return s.byName[name] }
+
+// List returns the tools in the order they were given. Do not change it.
+func (s *Tools) List() []*Tool { return s.list }

@@ -1,0 +1,136 @@
+package saga
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Turn is what a step function works with. It is valid during the function's
+// call only.
+//
+// A step function ends by returning what one of the methods Ask, Goto, Text,
+// Structured and Finish returns, or an error.
+type Turn[Args, State any] struct {
+	// Args are the tool's arguments, checked against its input schema.
+	Args Args
+	// State is the saga's own data. What a step function leaves in it is there
+	// in the next one, in whatever process that runs.
+	State State
+
+	turn turnContext
+}
+
+// Next is what a step function returns: how the turn goes on.
+type Next interface{ endsFunc() }
+
+type (
+	// asked ends the turn with questions.
+	asked struct {
+		next  string
+		steps []steps.Step
+	}
+	// gone goes on in another step function.
+	gone struct{ step string }
+	// finished ends the saga.
+	finished struct{ result *Result }
+)
+
+func (*asked) endsFunc()   {}
+func (gone) endsFunc()     {}
+func (finished) endsFunc() {}
+
+// Ask suspends the saga until the client has answered all the given questions.
+// Then the step function named next runs; it reads the answers with the
+// questions' own Answer methods. Every question must be listed in the tool's
+// Asks. A question asked in a later round again is a new question to the client.
+func (t *Turn[Args, State]) Ask(next string, questions ...steps.Ask) (Next, error) {
+	if !t.turn.tool.program.has(next) {
+		return nil, fmt.Errorf("Ask: there is no step function %q to get the answers; the tool's Steps must have it", next)
+	}
+	if len(questions) == 0 {
+		return nil, fmt.Errorf("Ask: no question was given; use Goto(%q) to go on without asking", next)
+	}
+	a := &asked{next: next, steps: make([]steps.Step, len(questions))}
+	for i, q := range questions {
+		if q == nil {
+			return nil, fmt.Errorf("Ask: question %d is nil", i)
+		}
+		s, err := q.Step()
+		if err != nil {
+			return nil, fmt.Errorf("Ask: %w", err)
+		}
+		if t.turn.tool.question(s.ID) == nil {
+			return nil, fmt.Errorf("Ask: question %q is not declared; add it to the tool's Asks", s.ID)
+		}
+		for _, other := range a.steps[:i] {
+			if other.ID == s.ID {
+				return nil, fmt.Errorf("Ask: question %q is asked twice at once; use Nth to tell instances apart", s.ID)
+			}
+		}
+		a.steps[i] = s
+	}
+	return a, nil
+}
+
+// Goto goes on with another step function in the same turn. Answers remain
+// readable there.
+func (t *Turn[Args, State]) Goto(step string) (Next, error) {
+	if !t.turn.tool.program.has(step) {
+		return nil, fmt.Errorf("Goto: there is no step function %q; the tool's Steps must have it", step)
+	}
+	return gone{step}, nil
+}
+
+// Finish ends the saga with a result.
+func (t *Turn[Args, State]) Finish(r *Result) (Next, error) {
+	if r == nil {
+		return nil, fmt.Errorf("Finish: the result is nil")
+	}
+	return finished{r}, nil
+}
+
+// Text ends the saga with a result of one block of text.
+func (t *Turn[Args, State]) Text(format string, args ...any) (Next, error) {
+	return finished{TextResult(format, args...)}, nil
+}
+
+// Structured ends the saga with a structured result: v as JSON, checked
+// against the tool's output schema. The same JSON is given as text for clients
+// that do not read structured results (MCP, server/tools, structured content).
+func (t *Turn[Args, State]) Structured(v any) (Next, error) {
+	raw, err := jsonv2.Marshal(v, jsonOptions)
+	if err != nil {
+		return nil, fmt.Errorf("Structured: %w", err)
+	}
+	return finished{&Result{
+		Content:           content.Blocks{content.Text{Text: string(raw)}},
+		StructuredContent: json.RawMessage(raw),
+	}}, nil
+}
+
+// ID identifies the saga; it is the same in all its turns. Give it to systems
+// that accept an idempotency key, with a name for what is done.
+func (t *Turn[Args, State]) ID() ID { return t.turn.id }
+
+// Now is the time of this turn.
+func (t *Turn[Args, State]) Now() time.Time { return t.turn.now }
+
+// Can reports whether the client can do all of the given features.
+func (t *Turn[Args, State]) Can(f steps.Features) bool { return t.turn.client.Has(f) }
+
+// StepAnswer implements [steps.Answers]. Read answers with the question's
+// Answer method instead; it knows the type.
+func (t *Turn[Args, State]) StepAnswer(id string) (steps.Answer, bool) {
+	for _, a := range t.turn.answers {
+		if a.StepID == id {
+			return a, true
+		}
+	}
+	return steps.Answer{}, false
+}

@@ -1,0 +1,68 @@
+package saga
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// validate checks JSON text against a schema. The error is for the caller.
+func validate(schema *jsonschema.Resolved, raw json.RawMessage) error {
+	var v any
+	// Strict: names that occur twice and invalid UTF-8 are refused, so that no
+	// two readers of the same arguments see different ones.
+	if err := jsonv2.Unmarshal(raw, &v); err != nil {
+		return errors.New("they are not valid JSON, or a name occurs twice")
+	}
+	return schema.Validate(v)
+}
+
+// checkOutput verifies a result against the tool's output schema. A result that
+// reports an error need not fit (MCP, server/tools, output schema).
+func (t *Tool) checkOutput(r *Result) error {
+	if t.output == nil || r.IsError {
+		return nil
+	}
+	if r.StructuredContent == nil {
+		return errors.New("the tool has an output schema, so its result needs structured content: end with Structured")
+	}
+	if err := validate(t.output, r.StructuredContent); err != nil {
+		return fmt.Errorf("the structured content does not fit the tool's output schema: %w", err)
+	}
+	return nil
+}
+
+// Encoding turns a state into bytes and back. The default is JSON.
+type Encoding interface {
+	Marshal(v any) ([]byte, error)
+	Unmarshal(data []byte, v any) error
+}
+
+// jsonEncoding encodes states as package encoding/json would, so that any type
+// that authors know to work there works here, only faster.
+type jsonEncoding struct{}
+
+var jsonOptions = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false))
+
+func (jsonEncoding) Marshal(v any) ([]byte, error) { return jsonv2.Marshal(v, jsonOptions) }
+
+func (jsonEncoding) Unmarshal(data []byte, v any) error {
+	return jsonv2.Unmarshal(data, v, jsonOptions)
+}
+
+// emptyState is what a state without fields encodes to; it is not kept.
+var emptyState = []byte("{}")
+
+func encodeState(e Encoding, v any) ([]byte, error) {
+	b, err := e.Marshal(v)
+	if err != nil || bytes.Equal(b, emptyState) {
+		return nil, err
+	}
+	return b, nil
+}

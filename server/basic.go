@@ -1,0 +1,95 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// SagaMarker is the key in a tool's _meta, and in the server's experimental
+// capabilities, that says: this is a saga, call it with tools/callSaga.
+const SagaMarker = "io.github.mcpsaga/saga"
+
+// Protocol versions with a handshake that this server answers, newest first.
+var handshakeVersions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+
+type implementation struct {
+	Name    string `json:"name"`
+	Title   string `json:"title,omitempty"`
+	Version string `json:"version"`
+}
+
+// initialize lets a plain MCP client look around (MCP 2025-11-25,
+// basic/lifecycle). It opens no session: nothing is remembered of it.
+func (s *Server) initialize(_ context.Context, _ caller, params jsontext.Value) (json.RawMessage, error) {
+	var p struct {
+		ProtocolVersion string `json:"protocolVersion"`
+	}
+	if err := decodeParams(params, &p); err != nil {
+		return nil, err
+	}
+	version := handshakeVersions[0]
+	if slices.Contains(handshakeVersions, p.ProtocolVersion) {
+		version = p.ProtocolVersion
+	}
+	type object map[string]any
+	return marshal(struct {
+		ProtocolVersion string         `json:"protocolVersion"`
+		Capabilities    object         `json:"capabilities"`
+		ServerInfo      implementation `json:"serverInfo"`
+		Instructions    string         `json:"instructions,omitempty"`
+	}{
+		version,
+		object{"tools": object{}, "experimental": object{SagaMarker: object{}}},
+		implementation{s.opts.Name, s.opts.Title, s.opts.Version},
+		s.opts.Instructions,
+	})
+}
+
+func (s *Server) ping(context.Context, caller, jsontext.Value) (json.RawMessage, error) {
+	return json.RawMessage("{}"), nil
+}
+
+func (s *Server) toolsList(context.Context, caller, jsontext.Value) (json.RawMessage, error) {
+	return s.listed, nil
+}
+
+// listedTool is MCP's Tool.
+type listedTool struct {
+	Name         string            `json:"name"`
+	Title        string            `json:"title,omitempty"`
+	Description  string            `json:"description,omitempty"`
+	InputSchema  json.RawMessage   `json:"inputSchema"`
+	OutputSchema json.RawMessage   `json:"outputSchema,omitempty"`
+	Annotations  *saga.Annotations `json:"annotations,omitempty"`
+	Meta         map[string]any    `json:"_meta,omitempty"`
+}
+
+// sagaMark is the value of [SagaMarker] in a tool's _meta.
+type sagaMark struct {
+	// Method is how the tool is called.
+	Method string `json:"method"`
+	// Revision is the tool's revision.
+	Revision uint32 `json:"revision"`
+	// Steps are the ids of the questions that the tool may ask.
+	Steps []string `json:"steps"`
+}
+
+func listTools(tools *saga.Tools) (json.RawMessage, error) {
+	list := make([]listedTool, 0, len(tools.List()))
+	for _, t := range tools.List() {
+		mark := sagaMark{Method: "tools/callSaga", Revision: t.Revision, Steps: []string{}}
+		for _, q := range t.Questions {
+			mark.Steps = append(mark.Steps, q.StepID())
+		}
+		list = append(list, listedTool{
+			t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations,
+			map[string]any{SagaMarker: mark},
+		})
+	}
+	return marshal(map[string]any{"tools": list})
+}

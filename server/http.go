@@ -1,0 +1,150 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/sourcegraph/jsonrpc2"
+)
+
+// Endpoint is the path at which [Server.Handler] serves MCP.
+const Endpoint = "/mcp"
+
+// Limits of HTTP connections.
+const (
+	headerTimeout  = 10 * time.Second
+	bodyTimeout    = 30 * time.Second
+	idleTimeout    = 2 * time.Minute
+	writeSlack     = 30 * time.Second
+	maxHeaderBytes = 64 << 10
+	// ShutdownGrace is how long [Server.Serve] lets turns under way come to
+	// their end when it is stopped.
+	ShutdownGrace = 20 * time.Second
+)
+
+// Handler returns the server as an HTTP handler: MCP at [Endpoint], /healthz
+// (the process lives) and /readyz (send me requests). Mount it in a server of
+// your own that sets timeouts, or use [Server.Serve].
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc(Endpoint, s.serveMCP)
+	mux.HandleFunc("GET /healthz", s.serveHealth)
+	mux.HandleFunc("GET /readyz", s.serveReady)
+	return mux
+}
+
+// Serve serves HTTP on l until ctx ends. Then it reports at /readyz that it is
+// going away, lets requests under way end, and returns nil.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	// Turns outlive ctx: it says when to stop listening, not to break off.
+	base, abort := context.WithCancel(context.WithoutCancel(ctx))
+	defer abort()
+	hs := &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       bodyTimeout,
+		WriteTimeout:      bodyTimeout + s.opts.TurnTimeout + writeSlack,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- hs.Serve(l) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	s.health.stopping.Store(true)
+	grace, cancel := context.WithTimeout(base, ShutdownGrace)
+	defer cancel()
+	err := hs.Shutdown(grace)
+	<-served
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.Join(errors.New("server: turns were still running after the time for a graceful stop"), hs.Close())
+	}
+	return err
+}
+
+func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
+	if why := s.guard.refuse(r); why != "" {
+		s.log.Warn("request refused", "reason", why, "host", r.Host, "origin", r.Header.Get("Origin"))
+		s.writeError(w, http.StatusForbidden, rpcError(jsonrpc2.CodeInvalidRequest, why))
+		return
+	}
+	var c caller
+	if s.opts.Authenticate != nil {
+		var err error
+		if c.principal, err = s.opts.Authenticate(r); err != nil {
+			s.log.Warn("request refused", "reason", "not authenticated", "error", err)
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			s.writeError(w, http.StatusUnauthorized, rpcError(jsonrpc2.CodeInvalidRequest, "authentication is required"))
+			return
+		}
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		s.writeError(w, http.StatusMethodNotAllowed, rpcError(jsonrpc2.CodeInvalidRequest, "only POST is allowed"))
+		return
+	}
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		s.writeError(w, http.StatusUnsupportedMediaType, rpcError(jsonrpc2.CodeInvalidRequest, "the Content-Type must be application/json"))
+		return
+	}
+	body, err := s.readBody(w, r)
+	if err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			s.writeError(w, http.StatusRequestEntityTooLarge, rpcError(jsonrpc2.CodeInvalidRequest, "the message is too large"))
+			return
+		}
+		s.writeError(w, http.StatusBadRequest, rpcError(jsonrpc2.CodeParseError, "the body could not be read"))
+		return
+	}
+	m, fail := parseMessage(body)
+	switch {
+	case fail != nil:
+		writeJSON(w, http.StatusBadRequest, appendResponse(nil, m.id, nil, fail))
+	case m.reply != nil:
+		s.writeError(w, http.StatusBadRequest, rpcError(jsonrpc2.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
+	case m.notification():
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		writeJSON(w, http.StatusOK, s.answer(r.Context(), c, &m))
+	}
+}
+
+// readBody reads the whole body, so that the request's context ends when the
+// client goes away, and never more than Options.MaxBody.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	limited := http.MaxBytesReader(w, r.Body, s.opts.MaxBody)
+	if n := r.ContentLength; n > 0 && n <= s.opts.MaxBody {
+		body := make([]byte, n)
+		_, err := io.ReadFull(limited, body)
+		return body, err
+	}
+	var b bytes.Buffer
+	_, err := b.ReadFrom(limited)
+	return b.Bytes(), err
+}
+
+func (s *Server) writeError(w http.ResponseWriter, status int, e *jsonrpc2.Error) {
+	writeJSON(w, status, appendResponse(nil, nil, nil, e))
+}
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	w.Write(body) // an error means that the client has gone
+}

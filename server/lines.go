@@ -1,0 +1,218 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/sourcegraph/jsonrpc2"
+)
+
+// lineStream is a jsonrpc2.ObjectStream with one message per line. It does what
+// the library does not: a line that is no message is answered and skipped, ids
+// of every allowed form come back unchanged, parameters keep their bytes, a
+// line has a limit, a request can be cancelled, and the end of the input waits
+// for the answers still due.
+//
+// It gives the library a number in place of each request's id and keeps the
+// rest aside; the handler takes it from there with the number.
+type lineStream struct {
+	ctx   context.Context
+	in    *bufio.Reader
+	limit int
+	slots chan struct{}
+
+	mu     sync.Mutex // guards what follows and serialises writing
+	out    io.Writer
+	failed error
+	last   uint64
+	calls  map[uint64]*stdioCall
+	idle   sync.Cond // signalled when calls becomes empty
+}
+
+// stdioCall is a request under way.
+type stdioCall struct {
+	message
+	number uint64
+	ctx    context.Context
+	cancel context.CancelFunc
+	// silent: the client cancelled the request and expects no answer.
+	silent bool
+}
+
+func newLineStream(ctx context.Context, in io.Reader, out io.Writer, limit int) *lineStream {
+	s := &lineStream{
+		ctx: ctx, in: bufio.NewReaderSize(in, 64<<10), limit: limit, out: out,
+		slots: make(chan struct{}, maxInFlight), calls: make(map[uint64]*stdioCall),
+	}
+	s.idle.L = &s.mu
+	return s
+}
+
+// ReadObject implements jsonrpc2.ObjectStream.
+func (s *lineStream) ReadObject(v any) error {
+	for {
+		line, err := s.readLine()
+		if errors.Is(err, errLongLine) {
+			s.write(appendResponse(nil, nil, nil, rpcError(jsonrpc2.CodeInvalidRequest, "the message is too large")))
+			continue
+		}
+		if err != nil {
+			s.drain()
+			return err
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		m, fail := parseMessage(line)
+		switch {
+		case fail != nil:
+			s.write(appendResponse(nil, m.id, nil, fail))
+		case m.reply != nil:
+			// Nothing was asked, so nothing waits for it.
+		case m.notification():
+			if m.method == "notifications/cancelled" {
+				s.cancelled(m.params)
+			}
+		default:
+			number, err := s.begin(m)
+			if err != nil {
+				return err
+			}
+			request := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"request"}`, number)
+			return json.Unmarshal([]byte(request), v)
+		}
+	}
+}
+
+var errLongLine = errors.New("the line is too long")
+
+// readLine returns the next line. One that is too long is skipped to its end.
+func (s *lineStream) readLine() ([]byte, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := s.in.ReadSlice('\n')
+		if !long {
+			line = append(line, part...)
+			if long = len(line) > s.limit; long {
+				line = nil
+			}
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case long && err == nil:
+			return nil, errLongLine
+		case err == io.EOF && len(line) > 0:
+			return line, nil // the last line may lack its end
+		default:
+			return line, err
+		}
+	}
+}
+
+// begin registers a request, waiting while too many are under way.
+func (s *lineStream) begin(m message) (uint64, error) {
+	select {
+	case s.slots <- struct{}{}:
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	s.calls[s.last] = &stdioCall{message: m, number: s.last, ctx: ctx, cancel: cancel}
+	return s.last, nil
+}
+
+func (s *lineStream) take(number uint64) *stdioCall {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[number]
+}
+
+// finish writes a request's response and forgets the request.
+func (s *lineStream) finish(c *stdioCall, response []byte) {
+	c.cancel()
+	s.mu.Lock()
+	silent := c.silent
+	s.mu.Unlock()
+	if !silent {
+		s.write(response)
+	}
+	s.mu.Lock()
+	delete(s.calls, c.number)
+	if len(s.calls) == 0 {
+		s.idle.Broadcast()
+	}
+	s.mu.Unlock()
+	<-s.slots
+}
+
+// cancelled ends the request that a notification names. One that is unknown or
+// finished is ignored (MCP, basic/patterns/cancellation).
+func (s *lineStream) cancelled(params []byte) {
+	var p struct {
+		RequestID json.RawMessage `json:"requestId"`
+	}
+	if decodeParams(params, &p) != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.calls {
+		if bytes.Equal(c.id, p.RequestID) {
+			c.silent = true
+			c.cancel()
+		}
+	}
+}
+
+// drain waits until all requests are answered.
+func (s *lineStream) drain() {
+	stop := context.AfterFunc(s.ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.idle.Broadcast()
+	})
+	defer stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.calls) > 0 && s.ctx.Err() == nil {
+		s.idle.Wait()
+	}
+}
+
+func (s *lineStream) write(message []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == nil {
+		_, s.failed = s.out.Write(append(message, '\n'))
+	}
+}
+
+// err returns what made writing fail.
+func (s *lineStream) err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// WriteObject implements jsonrpc2.ObjectStream. Responses do not come this way.
+func (s *lineStream) WriteObject(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	s.write(b)
+	return s.err()
+}
+
+// Close implements jsonrpc2.ObjectStream. The streams belong to the caller.
+func (s *lineStream) Close() error { return nil }

@@ -1,0 +1,152 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sourcegraph/jsonrpc2"
+)
+
+// message is one JSON-RPC 2.0 message as it was read. Its parts stay raw:
+// package jsonrpc2 reads ids as unsigned integers and rewrites parameters, and
+// a response must repeat the id exactly.
+type message struct {
+	id     jsontext.Value // nil for a notification
+	method string
+	params jsontext.Value
+	// reply holds the whole message if it is a response.
+	reply jsontext.Value
+}
+
+func (m *message) notification() bool { return m.id == nil && m.reply == nil }
+
+// envelope is the JSON form. Members that are not of JSON-RPC are ignored.
+type envelope struct {
+	JSONRPC string         `json:"jsonrpc"`
+	ID      jsontext.Value `json:"id"`
+	Method  jsontext.Value `json:"method"`
+	Params  jsontext.Value `json:"params"`
+	Result  jsontext.Value `json:"result"`
+	Error   jsontext.Value `json:"error"`
+}
+
+// parseMessage reads one message. The id is set even if the rest is refused, so
+// that the error can be sent to whoever waits for it.
+func parseMessage(raw []byte) (message, *jsonrpc2.Error) {
+	var m message
+	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) > 0 && first[0] == '[' {
+		return m, rpcError(jsonrpc2.CodeInvalidRequest, "batches are not supported: send one message at a time")
+	}
+	var e envelope
+	if err := jsonv2.Unmarshal(raw, &e); err != nil {
+		var syntax *jsontext.SyntacticError
+		if errors.As(err, &syntax) {
+			return m, rpcError(jsonrpc2.CodeParseError, "the message is not valid JSON (or a name occurs twice in an object)")
+		}
+		return m, rpcError(jsonrpc2.CodeInvalidRequest, "the message is not a JSON-RPC 2.0 object")
+	}
+	if e.ID != nil {
+		if !validID(e.ID) {
+			return m, rpcError(jsonrpc2.CodeInvalidRequest, "the id must be a string or an integer")
+		}
+		m.id = e.ID
+	}
+	if e.JSONRPC != "2.0" {
+		return m, rpcError(jsonrpc2.CodeInvalidRequest, `the member "jsonrpc" must be "2.0"`)
+	}
+	if e.Method == nil && (e.Result != nil || e.Error != nil) && m.id != nil {
+		m.reply = raw
+		return m, nil
+	}
+	if e.Method.Kind() != '"' {
+		return m, rpcError(jsonrpc2.CodeInvalidRequest, `the member "method" must be a string`)
+	}
+	method, err := jsontext.AppendUnquote(nil, e.Method)
+	if err != nil {
+		return m, rpcError(jsonrpc2.CodeInvalidRequest, `the member "method" must be a string`)
+	}
+	m.method = string(method)
+	if e.Params != nil {
+		if e.Params.Kind() != '{' {
+			return m, rpcError(jsonrpc2.CodeInvalidRequest, `the member "params" must be an object`)
+		}
+		m.params = e.Params
+	}
+	return m, nil
+}
+
+// validID accepts what MCP allows as a request id: a string or an integer
+// (basic/index), never null.
+func validID(id jsontext.Value) bool {
+	switch id.Kind() {
+	case '"':
+		return true
+	case '0':
+		_, err := strconv.ParseInt(string(id), 10, 64)
+		return err == nil
+	}
+	return false
+}
+
+// appendResponse writes a response. Without an id, an error says null: the
+// request's id could not be read (JSON-RPC 2.0, section 5).
+func appendResponse(b []byte, id jsontext.Value, result []byte, fail *jsonrpc2.Error) []byte {
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	if id == nil {
+		b = append(b, "null"...)
+	} else {
+		b = append(b, id...)
+	}
+	if fail == nil {
+		b = append(b, `,"result":`...)
+		b = append(b, result...)
+		return append(b, '}')
+	}
+	b = append(b, `,"error":{"code":`...)
+	b = strconv.AppendInt(b, fail.Code, 10)
+	b = append(b, `,"message":`...)
+	b = appendString(b, fail.Message)
+	if fail.Data != nil {
+		b = append(b, `,"data":`...)
+		b = append(b, *fail.Data...)
+	}
+	return append(b, "}}"...)
+}
+
+// appendString writes a JSON string. What is not UTF-8 is replaced.
+func appendString(b []byte, s string) []byte {
+	out, err := jsontext.AppendQuote(b, s)
+	if err != nil {
+		out, _ = jsontext.AppendQuote(b, string(bytes.ToValidUTF8([]byte(s), []byte("\uFFFD"))))
+	}
+	return out
+}
+
+func rpcError(code int64, text string) *jsonrpc2.Error {
+	return &jsonrpc2.Error{Code: code, Message: text}
+}
+
+// decodeParams reads a method's parameters. The error says which one is wrong.
+func decodeParams(raw jsontext.Value, into any) *jsonrpc2.Error {
+	if raw == nil {
+		raw = jsontext.Value("{}")
+	}
+	err := jsonv2.Unmarshal(raw, into)
+	if err == nil {
+		return nil
+	}
+	text := "the parameters are not of the method's form"
+	var semantic *jsonv2.SemanticError
+	if errors.As(err, &semantic) && semantic.JSONPointer != "" {
+		text += ": see " + string(semantic.JSONPointer)
+	}
+	return rpcError(jsonrpc2.CodeInvalidParams, text)
+}
+
+func marshal(v any) (json.RawMessage, error) {
+	return jsonv2.Marshal(v, jsonv2.FormatNilSliceAsNull(false))
+}

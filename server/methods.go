@@ -1,0 +1,91 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// method answers one JSON-RPC method: params in, result out. An error that is
+// not a *jsonrpc2.Error is translated by wireError.
+type method func(ctx context.Context, c caller, params jsontext.Value) (json.RawMessage, error)
+
+// allMethods is the table of what the server understands.
+func (s *Server) allMethods() map[string]method {
+	return map[string]method{
+		"initialize":       s.initialize,
+		"ping":             s.ping,
+		"tools/list":       s.toolsList,
+		"tools/callSaga":   s.callSaga,
+		"tools/resumeSaga": s.resumeSaga,
+	}
+}
+
+// answer handles a request and returns the whole response.
+func (s *Server) answer(ctx context.Context, c caller, m *message) []byte {
+	handle := s.methods[m.method]
+	if handle == nil {
+		return appendResponse(nil, m.id, nil, s.unknownMethod(m.method))
+	}
+	result, err := handle(ctx, c, m.params)
+	if err != nil {
+		return appendResponse(nil, m.id, nil, s.wireError(ctx, m.method, err))
+	}
+	return appendResponse(make([]byte, 0, len(result)+64), m.id, result, nil)
+}
+
+func (s *Server) unknownMethod(name string) *jsonrpc2.Error {
+	text := "method not found"
+	if name == "tools/call" {
+		text = "method not found: this server's tools are called with tools/callSaga"
+	}
+	return rpcError(jsonrpc2.CodeMethodNotFound, text)
+}
+
+// Fixed texts. What a client learns of a refused token or of a failure inside
+// does not depend on the cause.
+const (
+	rejectedText = "the saga token is not valid here, or no longer: start again with tools/callSaga"
+	internalText = "internal error"
+	timeoutText  = "the tool took too long; the same request may be sent again"
+)
+
+// wireError decides what the client learns of an error, and logs the rest.
+func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc2.Error {
+	var fail *jsonrpc2.Error
+	if errors.As(err, &fail) {
+		return fail
+	}
+	attrs := []slog.Attr{slog.String("method", name)}
+	var te *turnError
+	if errors.As(err, &te) {
+		attrs = append(attrs, te.attrs()...)
+	}
+	var rejected *codec.Rejected
+	var answers *saga.AnswerError
+	var panicked *saga.PanicError
+	switch {
+	case errors.As(err, &rejected):
+		s.log.LogAttrs(ctx, slog.LevelWarn, "token refused", append(attrs, slog.Any("token", rejected))...)
+		return rpcError(jsonrpc2.CodeInvalidParams, rejectedText)
+	case errors.As(err, &answers):
+		return rpcError(jsonrpc2.CodeInvalidParams, answers.Error())
+	case errors.As(err, &panicked):
+		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
+	case errors.Is(err, context.DeadlineExceeded):
+		s.log.LogAttrs(ctx, slog.LevelError, "turn timed out", append(attrs, slog.Any("error", err))...)
+		return rpcError(jsonrpc2.CodeInternalError, timeoutText)
+	case errors.Is(err, context.Canceled):
+		s.log.LogAttrs(ctx, slog.LevelInfo, "turn cancelled", attrs...)
+		return rpcError(jsonrpc2.CodeInternalError, internalText)
+	}
+	s.log.LogAttrs(ctx, slog.LevelError, "turn failed", append(attrs, slog.Any("error", err))...)
+	return rpcError(jsonrpc2.CodeInternalError, internalText)
+}

@@ -1,0 +1,128 @@
+package server
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// Options configure a [Server]. Only Keys is required.
+type Options struct {
+	// Tools are what the server offers, in the order in which they are listed.
+	Tools []saga.Definition
+	// Keys seal the tokens. All replicas of a deployment need the same keyset.
+	Keys *codec.Keyset
+	// Audience names the deployment. A token of one audience is refused by
+	// servers of another, even with the same keys. Default: empty.
+	Audience string
+	// TokenTTL is how long a client may take to answer, per turn. Default 10
+	// minutes.
+	TokenTTL time.Duration
+	// TurnTimeout bounds the work of one turn. Default 1 minute.
+	TurnTimeout time.Duration
+	// MaxBody is the largest message in bytes. Default 1 MiB.
+	MaxBody int64
+
+	// Name, Title and Version describe the server to clients. Default: "mcpsaga"
+	// and the version of the main module.
+	Name, Title, Version string
+	// Instructions tell models how to use the server's tools.
+	Instructions string
+
+	// Authenticate finds out who sends an HTTP request; nil means that nobody is
+	// asked and everybody is [Anonymous]. A token can be used only by the
+	// principal that it was given to.
+	Authenticate Authenticator
+	// AllowedHosts are the host names, without port, that requests may be for
+	// (protection against DNS rebinding). Names of the loopback interface are
+	// always allowed; "*" allows any.
+	AllowedHosts []string
+	// AllowedOrigins are the web origins, such as "https://app.example.com",
+	// whose pages may send requests. Those on the loopback interface are always
+	// allowed; "*" allows any.
+	AllowedOrigins []string
+
+	// Logger gets what operators should know: why tokens were refused, failures
+	// of tools with their cause. Default: [slog.Default].
+	Logger *slog.Logger
+	// Now is the clock. Default: [time.Now].
+	Now func() time.Time
+}
+
+// Server serves tools over the transports of this package. It keeps nothing of
+// a saga between two turns. It is safe for concurrent use.
+type Server struct {
+	opts    Options
+	tools   *saga.Tools
+	codec   *codec.Codec
+	log     *slog.Logger
+	methods map[string]method
+	guard   *guard
+	health  health
+	// listed is the answer to tools/list, which never changes.
+	listed []byte
+}
+
+// New checks the options and the tools' definitions and returns a server.
+func New(o Options) (*Server, error) {
+	if o.Keys == nil {
+		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
+	}
+	if o.TurnTimeout <= 0 {
+		o.TurnTimeout = time.Minute
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = 1 << 20
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Name == "" {
+		o.Name = "mcpsaga"
+	}
+	if o.Version == "" {
+		o.Version = moduleVersion()
+	}
+	tools, err := saga.NewTools(o.Tools...)
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	c, err := codec.New(o.Keys, codec.Options{Audience: o.Audience, TTL: o.TokenTTL})
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	s := &Server{opts: o, tools: tools, codec: c, log: o.Logger, guard: newGuard(o.AllowedHosts, o.AllowedOrigins)}
+	if s.listed, err = listTools(tools); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	s.methods = s.allMethods()
+	return s, nil
+}
+
+// SetKeys replaces the keyset, for a rotation without a restart. Turns under
+// way end with the keyset they began with.
+func (s *Server) SetKeys(k *codec.Keyset) { s.codec.SetKeyset(k) }
+
+// Tools returns the tools that are served.
+func (s *Server) Tools() *saga.Tools { return s.tools }
+
+func moduleVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+func newID() (id saga.ID) {
+	rand.Read(id[:]) // never fails (crypto/rand)
+	return id
+}
