@@ -1,0 +1,190 @@
+package codec
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// How the body of a plaintext is coded, in the low bits of its flags. Coding 1+n
+// for n > 0 is zstd with dictionary n. The numbers are for ever.
+const (
+	codingRaw    = 0
+	codingZstd   = 1
+	codingDict1  = 2
+	maxCoding    = codingDict1
+	noDictionary = 0
+)
+
+// codingName returns the name of a coding, for people.
+func codingName(coding byte) string {
+	switch {
+	case coding == codingRaw:
+		return "raw"
+	case coding == codingZstd:
+		return "zstd"
+	case coding <= maxCoding:
+		return fmt.Sprintf("zstd dictionary %d", coding-codingZstd)
+	}
+	return fmt.Sprintf("unknown coding %d", coding)
+}
+
+// A dictionary pays on small states only, and slows the decoder down on others.
+const maxWithDictionary = 16 << 10
+
+// compressor turns states into bodies and back.
+type compressor struct {
+	plain, dictionary *zstd.Encoder
+	decoder           *zstd.Decoder
+}
+
+// newCompressor returns a compressor for states of at most limit bytes.
+func newCompressor(limit int) (*compressor, error) {
+	options := func(level zstd.EncoderLevel, more ...zstd.EOption) []zstd.EOption {
+		return append(more,
+			zstd.WithEncoderLevel(level),
+			zstd.WithEncoderCRC(false), // the token is authenticated
+			zstd.WithSingleSegment(true),
+			zstd.WithAllLitEntropyCompression(true), // base64 in states compresses only so
+			zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
+			zstd.WithLowerEncoderMem(true))
+	}
+	var z compressor
+	var err error
+	if z.plain, err = zstd.NewWriter(nil, options(zstd.SpeedFastest)...); err != nil {
+		return nil, err
+	}
+	if z.dictionary, err = zstd.NewWriter(nil, options(smallLevel, zstd.WithEncoderDict(dictionary1))...); err != nil {
+		return nil, err
+	}
+	z.decoder, err = zstd.NewReader(nil,
+		zstd.WithDecoderConcurrency(runtime.GOMAXPROCS(0)),
+		zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(uint64(limit)),
+		zstd.WithDecoderMaxWindow(uint64(max(limit, zstd.MinWindowSize))),
+		zstd.WithDecodeAllCapLimit(true),
+		zstd.WithDecoderDicts(dictionary1))
+	if err != nil {
+		return nil, err
+	}
+	return &z, nil
+}
+
+const smallLevel = zstd.SpeedFastest
+
+// A zstd frame spends some 13 bytes on what we know already, which is a tenth of
+// a small token. A body is therefore: the size of the state, doubled, as a
+// varint; then the frame's blocks without the frame's header, and if the size is
+// odd (one was added), a single compressed block without even its own header.
+
+// encode returns the body for a state, and its coding. The body is valid until
+// buf is used again.
+func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
+	if len(state) == 0 {
+		return codingRaw, nil
+	}
+	coding, encoder := byte(codingZstd), z.plain
+	if len(state) <= maxWithDictionary {
+		coding, encoder = codingDict1, z.dictionary
+	}
+	frame := encoder.EncodeAll(state, buf.sealed[:0])
+	buf.sealed = frame
+	var header zstd.Header
+	if err := header.Decode(frame); err != nil || header.HeaderSize > len(frame) {
+		return codingRaw, state
+	}
+	if coding != codingZstd && header.DictionaryID == noDictionary {
+		coding = codingZstd
+	}
+	blocks := frame[header.HeaderSize:]
+	size := uint64(len(state)) << 1
+	if block, ok := onlyBlock(blocks); ok {
+		blocks, size = block, size|1
+	}
+	buf.text = append(binary.AppendUvarint(buf.text[:0], size), blocks...)
+	if len(buf.text) >= len(state) {
+		return codingRaw, state
+	}
+	return coding, buf.text
+}
+
+// Of zstd's format, RFC 8878.
+const (
+	blockHeaderSize = 3
+	blockLast       = 1
+	blockCompressed = 2
+	maxBlock        = 128 << 10
+)
+
+// onlyBlock returns the content of a frame's only block, if it has only one and
+// that is compressed.
+func onlyBlock(blocks []byte) ([]byte, bool) {
+	if len(blocks) < blockHeaderSize {
+		return nil, false
+	}
+	h := uint32(blocks[0]) | uint32(blocks[1])<<8 | uint32(blocks[2])<<16
+	content := blocks[blockHeaderSize:]
+	ok := h&1 == blockLast && h>>1&3 == blockCompressed && int(h>>3) == len(content)
+	return content, ok
+}
+
+var (
+	errBody  = errors.New("the state does not decompress")
+	errBlock = errors.New("the state is compressed in a way this program does not know")
+)
+
+// decode undoes encode. The state is at most limit bytes.
+func (z *compressor) decode(buf *buffers, coding byte, body []byte, limit int) ([]byte, *Rejected) {
+	if coding == codingRaw {
+		if len(body) > limit {
+			return nil, Reject(ReasonTooLarge, "a state of %d bytes exceeds the limit of %d", len(body), limit)
+		}
+		return slices.Clip(body), nil
+	}
+	if coding > maxCoding {
+		return nil, &Rejected{ReasonFormat, errBlock}
+	}
+	v, n := binary.Uvarint(body)
+	size, bare := v>>1, v&1 != 0
+	switch {
+	case n <= 0 || size == 0:
+		return nil, &Rejected{ReasonFormat, errBody}
+	case limit < 0 || size > uint64(limit):
+		return nil, Reject(ReasonTooLarge, "a state of %d bytes exceeds the limit of %d", size, limit)
+	}
+	buf.sealed = appendFrameHeader(buf.sealed[:0], coding-codingZstd, uint32(size))
+	blocks := body[n:]
+	if bare {
+		if len(blocks) > maxBlock {
+			return nil, &Rejected{ReasonFormat, errBody}
+		}
+		h := uint32(len(blocks))<<3 | blockCompressed<<1 | blockLast
+		buf.sealed = append(buf.sealed, byte(h), byte(h>>8), byte(h>>16))
+	}
+	buf.sealed = append(buf.sealed, blocks...)
+	state, err := z.decoder.DecodeAll(buf.sealed, make([]byte, 0, size))
+	if err != nil || uint64(len(state)) != size {
+		return nil, &Rejected{ReasonFormat, errBody}
+	}
+	return state, nil
+}
+
+// appendFrameHeader appends the header of a frame for so many bytes.
+func appendFrameHeader(dst []byte, dictionary byte, size uint32) []byte {
+	const (
+		fourByteSize  = 2 << 6
+		singleSegment = 1 << 5
+		oneByteID     = 1
+	)
+	dst = append(dst, 0x28, 0xb5, 0x2f, 0xfd)
+	if dictionary == noDictionary {
+		dst = append(dst, fourByteSize|singleSegment)
+	} else {
+		dst = append(dst, fourByteSize|singleSegment|oneByteID, dictionary)
+	}
+	return binary.LittleEndian.AppendUint32(dst, size)
+}

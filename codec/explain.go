@@ -1,0 +1,70 @@
+package codec
+
+import "time"
+
+// Explanation is everything that can be said about a token by somebody who has
+// the keys, for support and debugging. It never holds the secret section.
+type Explanation struct {
+	Inspection
+	// Key describes the key that sealed the token, if it is in the keyset.
+	Key *KeyInfo
+	// Reason is why [Codec.Open] refuses the token; zero if it does not.
+	Reason Reason
+	// Detail is the reason in words.
+	Detail string
+	// Claims are the token's claims, if it is authentic, even if it has expired.
+	Claims *Claims
+	// State is the token's state, if it is authentic and decodes.
+	State []byte
+	// StateLen is the size of the state and SecretLen that of the secret section,
+	// in bytes before compression.
+	StateLen, SecretLen int
+	// BodyLen is the size of the state as stored, and PaddingLen how much was
+	// added to hide the true size, in bytes.
+	BodyLen, PaddingLen int
+	// Coding says how the state is stored, such as "raw" or "zstd dictionary 1".
+	Coding string
+}
+
+// Explain says what [Codec.Open] makes of a token, and shows what it holds if it
+// is authentic, even if it is refused for another reason. The result is for
+// whoever holds the keys; do not send it to clients.
+func (c *Codec) Explain(b Binding, now time.Time, token string) Explanation {
+	var x Explanation
+	refuse := func(r *Rejected) {
+		if r != nil && x.Reason == 0 {
+			x.Reason = r.Reason
+			if r.Detail != nil {
+				x.Detail = r.Detail.Error()
+			}
+		}
+	}
+	x.Inspection, _ = Inspect(token)
+	if info, ok := c.Keyset().byID[x.KeyID]; ok {
+		x.Key = &info
+	}
+	buf := c.buffers.Get().(*buffers)
+	defer c.release(buf)
+	plain, rejected := c.authenticate(buf, b, token)
+	if rejected != nil {
+		refuse(rejected)
+		return x
+	}
+	var o opened
+	if err := o.decodeTimes(plain); err != nil {
+		refuse(&Rejected{ReasonFormat, err})
+		return x
+	}
+	refuse(c.checkTimes(&o.claims, now))
+	state, rejected := c.decode(buf, &o)
+	refuse(rejected)
+	if rejected != nil && rejected.Reason == ReasonFormat && o.body == nil {
+		return x
+	}
+	x.Claims = &o.claims
+	x.State, x.StateLen, x.SecretLen = state, len(state), len(o.secret)
+	x.BodyLen, x.PaddingLen = len(o.body), o.padding
+	x.Coding = codingName(o.coding)
+	clear(o.secret)
+	return x
+}

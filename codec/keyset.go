@@ -1,0 +1,176 @@
+package codec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/tink-crypto/tink-go/v2/aead"
+	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
+	"github.com/tink-crypto/tink-go/v2/keyset"
+	tinkpb "github.com/tink-crypto/tink-go/v2/proto/tink_go_proto"
+	"github.com/tink-crypto/tink-go/v2/tink"
+)
+
+// Keyset is a set of keys: one primary, which seals, and any number that still
+// open. It is immutable: the operations on it return another. It never prints
+// its keys.
+type Keyset struct {
+	handle *keyset.Handle
+	aead   tink.AEAD
+	keys   []KeyInfo
+	// byID finds the one key that can have sealed a token.
+	byID map[uint32]KeyInfo
+}
+
+// KeyInfo describes a key without revealing it.
+type KeyInfo struct {
+	// ID is the number by which the operations on keysets know the key. It is
+	// visible in every token the key sealed.
+	ID uint32
+	// Type is the kind of key.
+	Type KeyType
+	// Status says whether the key opens tokens.
+	Status KeyStatus
+	// Primary reports whether the key seals tokens.
+	Primary bool
+	// Prefix is what every token sealed with the key begins with.
+	Prefix string
+}
+
+// KeyStatus says whether a key opens tokens.
+type KeyStatus string
+
+// The states of a key in a keyset. A destroyed key is not in the keyset at all.
+const (
+	// Enabled: the key opens tokens, and may be made primary.
+	Enabled KeyStatus = "enabled"
+	// Disabled: the key opens nothing, but can be enabled again.
+	Disabled KeyStatus = "disabled"
+)
+
+// NewKeyset returns a keyset with one fresh [XAES256GCM] key.
+func NewKeyset() (*Keyset, error) { return NewKeysetOf(XAES256GCM) }
+
+// NewKeysetOf returns a keyset with one fresh key of the given type. It fails
+// with a *[KeyError] if there is no such type.
+func NewKeysetOf(t KeyType) (*Keyset, error) {
+	template, err := t.template()
+	if err != nil {
+		return nil, err
+	}
+	handle, err := keyset.NewHandle(template)
+	if err != nil {
+		return nil, fmt.Errorf("codec: new keyset: %w", err)
+	}
+	return fromHandle(handle)
+}
+
+// errKeysetSyntax replaces the parser's own message, which may quote its input,
+// and its input is a key.
+var errKeysetSyntax = errors.New("codec: not a cleartext keyset in Tink's JSON form; " +
+	"for one that a KMS encrypted use ParseEncryptedKeyset")
+
+// ParseKeyset reads a cleartext keyset in Tink's JSON form. It refuses keysets
+// with a key that is not fit for tokens; a *[KeyError] says what to use instead.
+func ParseKeyset(data []byte) (*Keyset, error) {
+	parsed, err := keyset.NewJSONReader(bytes.NewReader(data)).Read()
+	if err != nil || parsed == nil {
+		return nil, errKeysetSyntax
+	}
+	return fromProto(parsed)
+}
+
+// ParseEncryptedKeyset reads a keyset in Tink's JSON form that was encrypted
+// with kms, typically an AEAD of one of Tink's KMS integrations. The KMS is
+// asked once, here, and never per token. associatedData must be what the keyset
+// was encrypted with, and may be nil.
+func ParseEncryptedKeyset(data []byte, kms tink.AEAD, associatedData []byte) (*Keyset, error) {
+	if kms == nil {
+		return nil, errors.New("codec: no KMS to decrypt the keyset with")
+	}
+	if associatedData == nil {
+		associatedData = []byte{}
+	}
+	handle, err := keyset.ReadWithAssociatedData(keyset.NewJSONReader(bytes.NewReader(data)), kms, associatedData)
+	if err != nil {
+		return nil, errors.New("codec: the encrypted keyset does not open: it is not one in Tink's JSON form, " +
+			"or it was encrypted with another KMS key or other associated data")
+	}
+	return fromProto(insecurecleartextkeyset.KeysetMaterial(handle))
+}
+
+// fromProto checks what Tink's own parser would report less helpfully, and
+// drops destroyed keys.
+func fromProto(p *tinkpb.Keyset) (*Keyset, error) {
+	kept := &tinkpb.Keyset{PrimaryKeyId: p.GetPrimaryKeyId()}
+	seen := make(map[uint32]bool)
+	for _, k := range p.GetKey() {
+		if k.GetStatus() == tinkpb.KeyStatusType_DESTROYED {
+			continue
+		}
+		if err := checkProto(k); err != nil {
+			return nil, err
+		}
+		if seen[k.GetKeyId()] {
+			return nil, &KeyError{ID: k.GetKeyId(), Problem: "occurs twice: every key needs an id of its own"}
+		}
+		seen[k.GetKeyId()] = true
+		kept.Key = append(kept.Key, k)
+	}
+	if len(kept.GetKey()) == 0 {
+		return nil, ErrEmptyKeyset
+	}
+	for _, k := range kept.GetKey() {
+		if k.GetKeyId() == kept.GetPrimaryKeyId() && k.GetStatus() == tinkpb.KeyStatusType_ENABLED {
+			handle, err := insecurecleartextkeyset.Read(&keyset.MemReaderWriter{Keyset: kept})
+			if err != nil {
+				return nil, errKeysetSyntax
+			}
+			return fromHandle(handle)
+		}
+	}
+	return nil, ErrNoPrimary
+}
+
+// fromHandle checks every key and builds what opening tokens needs.
+func fromHandle(handle *keyset.Handle) (*Keyset, error) {
+	ks := &Keyset{handle: handle, byID: make(map[uint32]KeyInfo)}
+	for i := range handle.Len() {
+		entry, err := handle.Entry(i)
+		if err != nil {
+			return nil, fmt.Errorf("codec: keyset: %w", err)
+		}
+		t, err := typeOf(entry)
+		if err != nil {
+			return nil, err
+		}
+		info := KeyInfo{
+			ID: entry.KeyID(), Type: t, Status: Disabled,
+			Primary: entry.IsPrimary(), Prefix: tokenPrefix(entry.KeyID()),
+		}
+		if entry.KeyStatus() == keyset.Enabled {
+			info.Status = Enabled
+		}
+		ks.keys = append(ks.keys, info)
+		ks.byID[info.ID] = info
+	}
+	var err error
+	if ks.aead, err = aead.New(handle); err != nil {
+		return nil, errors.New("codec: Tink does not accept the keyset")
+	}
+	return ks, nil
+}
+
+// Keys describes the keys, in the order of the keyset.
+func (k *Keyset) Keys() []KeyInfo { return append([]KeyInfo(nil), k.keys...) }
+
+// Primary describes the key that seals.
+func (k *Keyset) Primary() KeyInfo {
+	for _, info := range k.keys {
+		if info.Primary {
+			return info
+		}
+	}
+	return KeyInfo{}
+}

@@ -1,0 +1,89 @@
+package codec
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Seal returns a token that holds x, for the given binding. Times that are zero
+// in x.Claims are filled in from now and the options, see [Claims]; x itself is
+// not changed.
+//
+// It fails with a *[TooLargeError] if x or the token exceeds a limit, and with a
+// *[ClaimError] if the claims make no sense.
+func (c *Codec) Seal(b Binding, now time.Time, x *Contents) (string, error) {
+	if x == nil {
+		return "", &ClaimError{"ID", "is missing: there is nothing to seal"}
+	}
+	claims, err := c.complete(&x.Claims, now)
+	if err != nil {
+		return "", err
+	}
+	if size := len(x.State) + len(x.Secret); size > c.options.MaxPlaintext {
+		return "", &TooLargeError{"contents", size, c.options.MaxPlaintext}
+	}
+
+	buf := c.buffers.Get().(*buffers)
+	defer c.release(buf)
+	coding, body := c.zstd.encode(buf, x.State)
+	buf.plain = appendClaims(buf.plain[:0], coding, &claims, x.Secret)
+	buf.plain = append(buf.plain, body...)
+	buf.plain = appendPadding(buf.plain)
+	buf.associated = b.associated(buf.associated[:0], version, c.options.Audience)
+
+	if n := tokenLength(len(buf.plain) + minSealed); n > c.options.MaxToken {
+		return "", &TooLargeError{"token", n, c.options.MaxToken}
+	}
+	sealed, err := c.Keyset().aead.Encrypt(buf.plain, buf.associated)
+	if err != nil {
+		return "", fmt.Errorf("codec: seal: %w", err)
+	}
+	if n := tokenLength(len(sealed)); n > c.options.MaxToken {
+		return "", &TooLargeError{"token", n, c.options.MaxToken}
+	}
+	buf.text = appendToken(buf.text[:0], sealed)
+	return string(buf.text), nil
+}
+
+// complete returns the claims with their times filled in, after checking them.
+func (c *Codec) complete(in *Claims, now time.Time) (Claims, error) {
+	claims := *in
+	if claims.IssuedAt.IsZero() {
+		claims.IssuedAt = now
+	}
+	if claims.ExpiresAt.IsZero() {
+		claims.ExpiresAt = claims.IssuedAt.Add(c.options.TTL)
+		if !claims.Deadline.IsZero() && claims.Deadline.Before(claims.ExpiresAt) {
+			claims.ExpiresAt = claims.Deadline
+		}
+	}
+	for _, part := range [...]struct {
+		what       string
+		size, most int
+	}{
+		{"tool", len(claims.Tool), MaxTool},
+		{"request", len(claims.Request), MaxRequest},
+		{"trace", len(claims.Trace), MaxTrace},
+	} {
+		if part.size > part.most {
+			return claims, &TooLargeError{part.what, part.size, part.most}
+		}
+	}
+	issued := claims.IssuedAt.Unix()
+	for _, t := range [...]struct {
+		claim string
+		at    time.Time
+	}{{"IssuedAt", claims.IssuedAt}, {"ExpiresAt", claims.ExpiresAt}, {"Deadline", claims.Deadline}} {
+		if t.claim == "Deadline" && t.at.IsZero() {
+			continue
+		}
+		switch at := t.at.Unix(); {
+		case at < 0 || at > math.MaxUint32:
+			return claims, &ClaimError{t.claim, fmt.Sprintf("is %v, which is not between 1970 and 2106", t.at)}
+		case at < issued:
+			return claims, &ClaimError{t.claim, fmt.Sprintf("is %v, which is before the token is issued at %v", t.at, claims.IssuedAt)}
+		}
+	}
+	return claims, nil
+}
