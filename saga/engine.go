@@ -208,7 +208,7 @@ func digest(params json.RawMessage) [4]byte {
 func (t *Tool) turn(tc turnContext, pos *Position, step string) (*Outcome, error) {
 	ran, err := t.program.run(tc, step, pos.args, pos.state, pos.secrets)
 	if err != nil {
-		return t.failed(pos.ID, err)
+		return t.failed(tc, err)
 	}
 	if ran.asked != nil {
 		return t.suspend(pos, ran)
@@ -258,16 +258,17 @@ func (p *Position) used(stepID string) bool {
 const hidden = "The tool failed. Its operator can find the reason in the log under the saga %s."
 
 // failed turns an error of the tool's code into a result, unless the code broke
-// (a panic) or the position is at fault.
-func (t *Tool) failed(id ID, err error) (*Outcome, error) {
+// (a panic), the position is at fault, or the turn was stopped from outside: the
+// saga has then not ended, and the same turn can be tried again.
+func (t *Tool) failed(tc turnContext, err error) (*Outcome, error) {
 	var panicked *PanicError
 	var position *PositionError
-	if errors.As(err, &panicked) || errors.As(err, &position) {
+	if errors.As(err, &panicked) || errors.As(err, &position) || tc.Err() != nil {
 		return nil, err
 	}
 	text, ok := explain(err)
 	if !ok {
-		text = fmt.Sprintf(hidden, id)
+		text = fmt.Sprintf(hidden, tc.id)
 	}
 	return &Outcome{Result: errorResult(text), Err: err}, nil
 }

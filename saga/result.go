@@ -13,12 +13,12 @@ type Result struct {
 	Content content.Blocks `json:"content"`
 	// StructuredContent is the result as JSON, for programs. It must fit the
 	// tool's output schema if there is one.
-	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
+	StructuredContent json.RawMessage `json:"structuredContent,omitzero"`
 	// IsError says that the tool failed in a way the model can read about in
 	// Content and act upon.
-	IsError bool `json:"isError,omitempty"`
+	IsError bool `json:"isError,omitzero"`
 	// Meta is MCP's _meta: anything else, by namespaced key.
-	Meta map[string]any `json:"_meta,omitempty"`
+	Meta map[string]any `json:"_meta,omitzero"`
 }
 
 // TextResult is a result with one block of text.

@@ -22,15 +22,15 @@ type Definition interface {
 // They are hints; a client must not rely on them for its safety.
 type Annotations struct {
 	// Title is a name for people.
-	Title string `json:"title,omitempty"`
+	Title string `json:"title,omitzero"`
 	// ReadOnlyHint: the tool changes nothing. Default false.
-	ReadOnlyHint bool `json:"readOnlyHint,omitempty"`
+	ReadOnlyHint bool `json:"readOnlyHint,omitzero"`
 	// DestructiveHint: the tool may destroy something. Default true.
-	DestructiveHint *bool `json:"destructiveHint,omitempty"`
+	DestructiveHint *bool `json:"destructiveHint,omitzero"`
 	// IdempotentHint: calling it again with the same arguments changes nothing more.
-	IdempotentHint bool `json:"idempotentHint,omitempty"`
+	IdempotentHint bool `json:"idempotentHint,omitzero"`
 	// OpenWorldHint: the tool deals with things outside the server. Default true.
-	OpenWorldHint *bool `json:"openWorldHint,omitempty"`
+	OpenWorldHint *bool `json:"openWorldHint,omitzero"`
 }
 
 // Tool is a definition that has passed all checks. It is immutable and safe for

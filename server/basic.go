@@ -19,7 +19,7 @@ var handshakeVersions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024
 
 type implementation struct {
 	Name    string `json:"name"`
-	Title   string `json:"title,omitempty"`
+	Title   string `json:"title,omitzero"`
 	Version string `json:"version"`
 }
 
@@ -41,7 +41,7 @@ func (s *Server) initialize(_ context.Context, _ caller, params jsontext.Value) 
 		ProtocolVersion string         `json:"protocolVersion"`
 		Capabilities    object         `json:"capabilities"`
 		ServerInfo      implementation `json:"serverInfo"`
-		Instructions    string         `json:"instructions,omitempty"`
+		Instructions    string         `json:"instructions,omitzero"`
 	}{
 		version,
 		object{"tools": object{}, "experimental": object{SagaMarker: object{}}},
@@ -61,12 +61,12 @@ func (s *Server) toolsList(context.Context, caller, jsontext.Value) (json.RawMes
 // listedTool is MCP's Tool.
 type listedTool struct {
 	Name         string            `json:"name"`
-	Title        string            `json:"title,omitempty"`
-	Description  string            `json:"description,omitempty"`
+	Title        string            `json:"title,omitzero"`
+	Description  string            `json:"description,omitzero"`
 	InputSchema  json.RawMessage   `json:"inputSchema"`
-	OutputSchema json.RawMessage   `json:"outputSchema,omitempty"`
-	Annotations  *saga.Annotations `json:"annotations,omitempty"`
-	Meta         map[string]any    `json:"_meta,omitempty"`
+	OutputSchema json.RawMessage   `json:"outputSchema,omitzero"`
+	Annotations  *saga.Annotations `json:"annotations,omitzero"`
+	Meta         map[string]any    `json:"_meta,omitzero"`
 }
 
 // sagaMark is the value of [SagaMarker] in a tool's _meta.

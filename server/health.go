@@ -19,7 +19,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 // a replica has loaded. A key's id is no secret, every token begins with it.
 type readyKey struct {
 	ID      string `json:"id"`
-	Primary bool   `json:"primary,omitempty"`
+	Primary bool   `json:"primary,omitzero"`
 }
 
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
