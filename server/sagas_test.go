@@ -12,12 +12,12 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-func TestProposalTranscript(t *testing.T) {
-	r := newRig(t, server.Options{})
+// playTranscript sends the proposal's requests and compares the responses byte
+// for byte but for the tokens.
+func playTranscript(t *testing.T, send func(request string) string) {
 	token := "none"
 	for i, pair := range transcript(t) {
-		request := strings.NewReplacer("TOKEN1", token, "TOKEN2", token).Replace(pair[0])
-		got := r.post(request)
+		got := send(strings.NewReplacer("TOKEN1", token, "TOKEN2", token).Replace(pair[0]))
 		if next := parse(t, got).Result.SagaToken; next != "" {
 			assert.NotEqual(t, token, next)
 			token = next
@@ -25,20 +25,20 @@ func TestProposalTranscript(t *testing.T) {
 		}
 		require.Equal(t, pair[1], got)
 	}
+}
+
+func TestProposalTranscript(t *testing.T) {
+	r := newRig(t, server.Options{})
+	playTranscript(t, r.post)
 	assert.Empty(t, r.log.take(), "nothing to complain about")
 }
 
 // Each turn on another server that shares nothing but the keyset.
 func TestAnyReplicaTakesTheNextTurn(t *testing.T) {
 	keys := newKeys(t)
-	token := ""
-	var got string
-	for _, pair := range transcript(t) {
-		r := newRig(t, server.Options{Keys: keys, Audience: "deployment"})
-		got = r.post(strings.NewReplacer("TOKEN1", token, "TOKEN2", token).Replace(pair[0]))
-		token = parse(t, got).Result.SagaToken
-	}
-	assert.Equal(t, transcript(t)[2][1], got)
+	playTranscript(t, func(request string) string {
+		return newRig(t, server.Options{Keys: keys, Audience: "deployment"}).post(request)
+	})
 }
 
 func TestMalformedRequests(t *testing.T) {

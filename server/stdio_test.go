@@ -1,0 +1,158 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
+}
+
+func newStdio(t testing.TB, tools ...saga.Definition) *server.Server {
+	t.Helper()
+	if tools == nil {
+		tools = []saga.Definition{complextool.Tool}
+	}
+	s, err := server.New(server.Options{Keys: newKeys(t), Tools: tools, MaxBody: 2000, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	return s
+}
+
+// lines serves the input to its end and returns the answers.
+func lines(t testing.TB, s *server.Server, input string) []string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, s.ServeStdio(context.Background(), strings.NewReader(input), &out))
+	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+}
+
+func TestStdioTranscript(t *testing.T) {
+	s := newStdio(t)
+	playTranscript(t, func(request string) string {
+		got := lines(t, s, request+"\n")
+		require.Len(t, got, 1)
+		return got[0]
+	})
+}
+
+// A line that is no message is answered, and the connection goes on.
+func TestStdioBadLines(t *testing.T) {
+	ping := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}` }
+	pong := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}` }
+	tests := []struct{ name, line, want string }{
+		{"not JSON", "hello", `{"jsonrpc":"2.0","id":null,"error":{"code":-32700`},
+		{"half a message", `{"jsonrpc":"2.0","id":1`, `"code":-32700`},
+		{"batch", "[" + ping("1") + "]", `"code":-32600`},
+		{"id null", ping("null"), `"id":null,"error":{"code":-32600`},
+		{"no method", `{"jsonrpc":"2.0","id":5}`, `"id":5,"error":{"code":-32600`},
+		{"unknown method", `{"jsonrpc":"2.0","id":-5,"method":"x"}`, `"id":-5,"error":{"code":-32601`},
+		{"too long", strings.Repeat("x", 100_000), `"code":-32600,"message":"the message is too large"`},
+		{"invalid UTF-8", "\"\xff\"", `"code":-32700`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := lines(t, newStdio(t), test.line+"\n"+ping(`"after"`)+"\n")
+			require.Len(t, got, 2, got)
+			all := strings.Join(got, "\n")
+			assert.Contains(t, all, test.want)
+			assert.Contains(t, all, pong(`"after"`))
+		})
+	}
+	t.Run("silent", func(t *testing.T) {
+		got := lines(t, newStdio(t), "\n  \r\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+
+			`{"jsonrpc":"2.0","id":1,"result":{}}`+"\n"+ping("1")) // no newline at the end
+		assert.Equal(t, []string{pong("1")}, got)
+	})
+	t.Run("ids", func(t *testing.T) {
+		for _, id := range []string{"-7", "0", `"x"`, "9007199254740993", `"\u00e9<&"`} {
+			assert.Equal(t, []string{pong(id)}, lines(t, newStdio(t), ping(id)+"\n"))
+		}
+	})
+}
+
+func TestStdioAnswersEverythingBeforeItEnds(t *testing.T) {
+	var in strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&in, `{"jsonrpc":"2.0","id":%d,"method":"tools/callSaga","params":{"name":"complex_tool"}}`+"\n", i)
+	}
+	got := lines(t, newStdio(t), in.String())
+	assert.Len(t, got, 500)
+}
+
+func TestStdioCancellation(t *testing.T) {
+	type none struct{}
+	entered := make(chan bool)
+	cancelled := make(chan error, 1)
+	slow := saga.Machine[none, none]{Name: "slow", Start: func(ctx context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
+		entered <- true
+		<-ctx.Done()
+		cancelled <- ctx.Err()
+		return nil, ctx.Err()
+	}}
+	in, write := io.Pipe()
+	read, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- newStdio(t, slow).ServeStdio(context.Background(), in, out) }()
+	answers := bufio.NewScanner(read)
+
+	fmt.Fprintln(write, `{"jsonrpc":"2.0","id":"a","method":"tools/callSaga","params":{"name":"slow"}}`)
+	<-entered
+	fmt.Fprintln(write, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	require.True(t, answers.Scan(), "a request under way does not hold up others")
+	assert.Contains(t, answers.Text(), `"id":1`)
+	fmt.Fprintln(write, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"nobody"}}`)
+	fmt.Fprintln(write, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}`)
+	assert.ErrorIs(t, <-cancelled, context.Canceled)
+	fmt.Fprintln(write, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	require.True(t, answers.Scan())
+	assert.Contains(t, answers.Text(), `"id":2`, "a cancelled request gets no answer")
+	write.Close()
+	assert.NoError(t, <-ended)
+}
+
+func TestStdioStopsWithItsContext(t *testing.T) {
+	in, write := io.Pipe()
+	defer write.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- newStdio(t).ServeStdio(ctx, in, io.Discard) }()
+	stop()
+	select {
+	case err := <-ended:
+		assert.NoError(t, err)
+	case <-time.After(5 * time.Second):
+		t.Fatal("still serving")
+	}
+}
+
+// FuzzStdio feeds lines of any content: the reader must neither crash nor hang
+// nor stop serving.
+func FuzzStdio(f *testing.F) {
+	for _, pair := range transcript(f) {
+		f.Add([]byte(pair[0]))
+	}
+	f.Add([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n[]\n\xff"))
+	s := newStdio(f)
+	f.Fuzz(func(t *testing.T, input []byte) {
+		var out bytes.Buffer
+		in := io.MultiReader(bytes.NewReader(input), strings.NewReader("\n"+`{"jsonrpc":"2.0","id":"last","method":"ping"}`+"\n"))
+		require.NoError(t, s.ServeStdio(context.Background(), in, &out))
+		require.Contains(t, out.String(), `{"jsonrpc":"2.0","id":"last","result":{}}`)
+	})
+}
