@@ -26,8 +26,8 @@ func checkFormat(format, s string) string {
 		}
 	case FormatDateTime:
 		// UnmarshalText is stricter than time.Parse, and is what reads the value
-		// into a time.Time later.
-		if err := new(time.Time).UnmarshalText([]byte(s)); err != nil {
+		// into a time.Time later. Both accept a comma for the decimal point.
+		if err := new(time.Time).UnmarshalText([]byte(s)); err != nil || strings.Contains(s, ",") {
 			return "must be a date and time written as 2026-07-28T15:04:05Z"
 		}
 	}
