@@ -145,6 +145,7 @@ func TestUnreadable(t *testing.T) {
 		``:                                    "content block: is not valid JSON",
 		`[]`:                                  "content block: is not a JSON object",
 		`{}`:                                  `content block: member "type": is missing`,
+		`{"type":""}`:                         `content block: member "type": is empty`,
 		`{"type":1}`:                          `content block: member "type": is not a string`,
 		`{"type":"text"}`:                     `text block: member "text": is missing`,
 		`{"type":"text","text":"a","text":1}`: "content block: is not valid JSON",
@@ -190,7 +191,7 @@ func TestUnwritable(t *testing.T) {
 		`tool_result block: member "structuredContent": is not valid JSON`: content.ToolResult{StructuredContent: json.RawMessage(`}`)},
 		`tool_result block: member "content": content block: is nil`:       content.ToolResult{Content: content.Blocks{(*content.Text)(nil)}},
 		`text block: member "annotations": is not between 0 and 1`:         content.Text{Annotations: &content.Annotations{Priority: new(-1.0)}},
-		`content block: member "type": is missing`:                         content.Unknown{},
+		`content block: member "type": is empty`:                           content.Unknown{},
 		`image block: member "annotations": is not between 0 and 1`:        content.Image{Annotations: &content.Annotations{Priority: new(2.0)}},
 		`resource block: member "_meta": is not a JSON object`:             content.Resource{ContentsMeta: json.RawMessage(`"`)},
 	} {

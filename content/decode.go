@@ -96,6 +96,9 @@ func readBlock(v gjson.Result) (Block, error) {
 	if typ.Type != gjson.String {
 		return nil, &Error{Member: "type", Err: missingOr(typ, errNotString)}
 	}
+	if typ.Str == "" {
+		return nil, &Error{Member: "type", Err: errEmpty}
+	}
 	r := reader{obj: v, typ: typ.Str}
 	var b Block
 	switch typ.Str {

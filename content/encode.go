@@ -89,7 +89,7 @@ func appendBlock(dst []byte, block Block) ([]byte, error) {
 		w.toolResult(&b)
 	case Unknown:
 		if rawType(b.Raw) == "" {
-			return nil, &Error{Member: "type", Err: errMissing}
+			return nil, &Error{Member: "type", Err: errEmpty}
 		}
 		w.raw("", b.Raw)
 	default:

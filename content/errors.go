@@ -37,6 +37,7 @@ var (
 	errNotInteger = errors.New("is not an integer")
 	errNotBool    = errors.New("is not a boolean")
 	errNotBase64  = errors.New("is not standard base64")
+	errEmpty      = errors.New("is empty")
 	errMissing    = errors.New("is missing")
 	errNil        = errors.New("is nil")
 	errOtherType  = errors.New("is of another type")

@@ -102,9 +102,9 @@ func TestRefusedForms(t *testing.T) {
 	refusal[struct{ A **string }](t, "points to a pointer")
 	refusal[embeddedPointer](t, "only a struct without a json tag can be embedded")
 	refusal[struct {
-		A string `json:"x"`
-		B string `json:"x"`
-	}](t, `.B: has the same name "x" as A`)
+		A string `json:"B"`
+		B string
+	}](t, `.B: has the same name "B" as A`)
 	refusal[struct {
 		A int `json:",string"`
 	}](t, `.A, tag json: the option "string" is not for forms`)
@@ -182,7 +182,7 @@ func TestRefusedForms(t *testing.T) {
 	}](t, "1 is less than 3")
 	refusal[struct {
 		A int `default:"x"`
-	}](t, `"x" is not a integer`)
+	}](t, `"x" is not of the type integer`)
 	refusal[struct {
 		A int `maximum:"3" default:"4"`
 	}](t, "the default 4 is not valid: it must be at most 3")

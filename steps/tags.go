@@ -213,7 +213,7 @@ func tagDefault(f *Field, v string) string {
 		f.Default = x
 	}
 	if err != nil {
-		return fmt.Sprintf("%q is not a %s", v, f.Type)
+		return fmt.Sprintf("%q is not of the type %s", v, f.Type)
 	}
 	return ""
 }
