@@ -218,7 +218,7 @@ func TestDeadline(t *testing.T) {
 func FuzzRestore(f *testing.F) {
 	tool, err := trip().Tool()
 	require.NoError(f, err)
-	out, err := tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Arguments: []byte(`{"from":"Oslo"}`)})
+	out, err := tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: []byte(`{"from":"Oslo"}`)})
 	require.NoError(f, err)
 	f.Add(out.Position.Body(), []byte(nil))
 	f.Add([]byte{1}, []byte{1, 'a', 1, 'b'})
@@ -230,6 +230,6 @@ func FuzzRestore(f *testing.F) {
 		again := &saga.Position{ID: testID, Tool: "trip"}
 		require.NoError(t, again.Restore(p.Body(), p.Secrets()))
 		require.Equal(t, p.Body(), again.Body())
-		tool.Resume(context.Background(), p, saga.Resumption{Now: testNow, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
+		tool.Resume(context.Background(), p, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
 	})
 }

@@ -22,6 +22,8 @@ type Call struct {
 	Client steps.Features
 	// Arguments are the tool's arguments, a JSON object; nil means none.
 	Arguments json.RawMessage
+	// Notifier gets what the tool tells while it works; nil discards it.
+	Notifier Notifier
 }
 
 // Resumption is every later turn of a saga.
@@ -33,6 +35,12 @@ type Resumption struct {
 	// Answers are what the client brings: those that are waited for are used,
 	// earlier ones must be what they were, unknown ones are ignored.
 	Answers []steps.Answer
+	// Arguments replace those of the position, which a dialect whose client sends
+	// them in every turn need not keep ([Position.DropArguments]). The caller
+	// makes sure that they are the same.
+	Arguments json.RawMessage
+	// Notifier gets what the tool tells while it works; nil discards it.
+	Notifier Notifier
 }
 
 // Outcome is how a turn ended: either suspended, with Steps and Position, or
@@ -45,6 +53,10 @@ type Outcome struct {
 	// Result is the tool's result. Failures that the caller may read are
 	// results too, with IsError set.
 	Result *Result
+	// Messages is the result of a prompt.
+	Messages *Messages
+	// Contents is the result of a resource.
+	Contents []Contents
 	// Err is the reason of a failure, for the log. The caller must not see it.
 	Err error
 }
@@ -56,18 +68,25 @@ type turnContext struct {
 	id      ID
 	now     time.Time
 	client  steps.Features
+	notify  Notifier
 	answers []steps.Answer // by question id, not by the id on the wire
 }
 
 // Start runs the first turn. It fails with a *[StepFailure] when the tool's code
-// panicked or broke the engine's rules; arguments that do not fit the tool's
-// schema, and errors that the tool's code returned, are an Outcome with a Result.
+// panicked, and with an *[UnsupportedError] when the client lacks what the tool
+// asks for; arguments that do not fit the tool's schema, and errors that the
+// tool's code returned, are an Outcome with a Result. Prompts and resources, whose
+// results cannot say that they are errors, fail with an *[ArgumentsError] or a
+// *[ToolError] instead.
 func (t *Tool) Start(ctx context.Context, call Call) (*Outcome, error) {
 	args := call.Arguments
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
 	if err := validate(t.input, args); err != nil {
+		if t.Kind != KindTool {
+			return nil, &ArgumentsError{t.Name, err}
+		}
 		return &Outcome{Result: errorResult(fmt.Sprintf("The arguments do not fit the tool %q: %v", t.Name, err))}, nil
 	}
 	pos := &Position{ID: call.ID, Tool: t.Name, Revision: t.Revision}
@@ -75,7 +94,7 @@ func (t *Tool) Start(ctx context.Context, call Call) (*Outcome, error) {
 	if t.MaxAge > 0 {
 		pos.Deadline = call.Now.Add(t.MaxAge)
 	}
-	tc := turnContext{Context: ctx, tool: t, id: call.ID, now: call.Now, client: call.Client}
+	tc := turnContext{Context: ctx, tool: t, id: call.ID, now: call.Now, client: call.Client, notify: call.Notifier}
 	return t.turn(tc, pos, startStep)
 }
 
@@ -93,6 +112,9 @@ func (t *Tool) Resume(ctx context.Context, pos *Position, r Resumption) (*Outcom
 	now := *pos
 	now.pending = slices.Clone(pos.pending)
 	now.seen = slices.Clip(pos.seen)
+	if r.Arguments != nil {
+		now.args = r.Arguments
+	}
 	fresh, err := now.accept(r.Answers)
 	if err != nil {
 		return nil, err
@@ -103,15 +125,19 @@ func (t *Tool) Resume(ctx context.Context, pos *Position, r Resumption) (*Outcom
 		if outcome != nil || err != nil {
 			return outcome, err
 		}
-		if step != nil {
-			ask = append(ask, *step)
+		if step == nil {
+			continue
 		}
+		if !r.Client.Has(step.Needs) {
+			return nil, &UnsupportedError{Tool: t.Name, StepID: step.ID, Needs: step.Needs}
+		}
+		ask = append(ask, *step)
 	}
 	if len(ask) > 0 {
 		now.Turn++
 		return &Outcome{Steps: ask, Position: &now}, nil
 	}
-	tc := turnContext{Context: ctx, tool: t, id: pos.ID, now: r.Now, client: r.Client}
+	tc := turnContext{Context: ctx, tool: t, id: pos.ID, now: r.Now, client: r.Client, notify: r.Notifier}
 	tc.answers = make([]steps.Answer, len(now.pending))
 	for i := range now.pending {
 		tc.answers[i] = now.pending[i].answer.answer(now.pending[i].id)
@@ -150,6 +176,9 @@ func (t *Tool) settle(pos *Position, p *pendingStep, fresh bool) (*steps.Step, *
 		}
 		if p.refused++; p.refused >= t.maxAttempts {
 			text := fmt.Sprintf("Stopped: %q was answered %d times without a valid answer; the last time: %s", p.id, p.refused, invalid.Reason)
+			if t.Kind != KindTool {
+				return nil, nil, &ToolError{Text: text}
+			}
 			return nil, &Outcome{Result: errorResult(text)}, nil
 		}
 		if step, err = steps.Again(step, invalid); err != nil {
@@ -213,10 +242,11 @@ func (t *Tool) turn(tc turnContext, pos *Position, step string) (*Outcome, error
 	if ran.asked != nil {
 		return t.suspend(pos, ran)
 	}
-	if err := t.checkOutput(ran.result); err != nil {
+	out := ran.finished.outcome
+	if err := t.checkEnd(&out); err != nil {
 		return nil, &StepFailure{t.Name, step, err}
 	}
-	return &Outcome{Result: ran.result}, nil
+	return &out, nil
 }
 
 // suspend makes the next position from the one whose answers were just used.
@@ -263,12 +293,19 @@ const hidden = "The tool failed. Its operator can find the reason in the log und
 func (t *Tool) failed(tc turnContext, err error) (*Outcome, error) {
 	var panicked *PanicError
 	var position *PositionError
-	if errors.As(err, &panicked) || errors.As(err, &position) || tc.Err() != nil {
+	var unsupported *UnsupportedError
+	if errors.As(err, &panicked) || errors.As(err, &position) || errors.As(err, &unsupported) || tc.Err() != nil {
 		return nil, err
 	}
 	text, ok := explain(err)
 	if !ok {
 		text = fmt.Sprintf(hidden, tc.id)
+	}
+	if t.Kind != KindTool {
+		if errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+		return nil, &ToolError{Text: text, Err: err}
 	}
 	return &Outcome{Result: errorResult(text), Err: err}, nil
 }

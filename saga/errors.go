@@ -94,6 +94,38 @@ type AnswerError struct {
 // Error implements error.
 func (e *AnswerError) Error() string { return fmt.Sprintf("step %q: %s", e.StepID, e.Reason) }
 
+// ArgumentsError says that the arguments of a prompt or a resource do not fit.
+type ArgumentsError struct {
+	// Name is the prompt's or the resource's.
+	Name string
+	Err  error
+}
+
+// Error implements error.
+func (e *ArgumentsError) Error() string {
+	return fmt.Sprintf("the arguments do not fit %q: %v", e.Name, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *ArgumentsError) Unwrap() error { return e.Err }
+
+// ErrNotFound is what a resource's code returns, wrapped or not, when there is
+// nothing at the URI.
+var ErrNotFound = errors.New("not found")
+
+// UnsupportedError says that a step cannot be asked of this client, as the client
+// lacks features. Nothing is lost: a client that has them can take the same turn.
+type UnsupportedError struct {
+	Tool, StepID string
+	// Needs are the features of the step, also those that the client has.
+	Needs steps.Features
+}
+
+// Error implements error.
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("tool %q cannot ask step %q: it needs a client with %v", e.Tool, e.StepID, e.Needs)
+}
+
 // PositionError says that a position cannot be resumed: it is not one that this
 // tool wrote.
 type PositionError struct {

@@ -180,7 +180,7 @@ func (p *machineProgram[Args, State]) run(tc turnContext, step string, args json
 		case gone:
 			step = next.step
 		case finished:
-			return ran{result: next.result}, nil
+			return ran{finished: next}, nil
 		case *asked:
 			return p.suspended(t, step, next)
 		default:

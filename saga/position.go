@@ -197,6 +197,10 @@ func (p *pendingStep) read(r *reader) {
 	}
 }
 
+// DropArguments makes the position shorter for clients that send the arguments
+// again in every turn; see [Resumption.Arguments].
+func (p *Position) DropArguments() { p.args = nil }
+
 // PendingIDs lists the ids of the steps that still wait for an answer.
 func (p *Position) PendingIDs() []string {
 	var ids []string

@@ -11,7 +11,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Definition is a tool as its author writes it: a [Machine].
+// Definition is a tool as its author writes it: a [Machine], or for prompts and
+// resources a [Prompt] or [Resource].
 type Definition interface {
 	// Tool checks everything that can be checked before the first call and
 	// returns the tool ready to run. It fails with a *[DefinitionError].
@@ -36,6 +37,8 @@ type Annotations struct {
 // Tool is a definition that has passed all checks. It is immutable and safe for
 // concurrent use; it holds nothing of any saga.
 type Tool struct {
+	// Kind says whether it is a tool, a prompt or a resource.
+	Kind Kind
 	// Name identifies the tool: 1 to 128 of A-Z a-z 0-9 _ - .
 	Name string
 	// Title and Description are for people and models.
@@ -51,6 +54,12 @@ type Tool struct {
 	Questions []steps.Question
 	// MaxAge bounds the whole saga from its first turn; zero means no bound.
 	MaxAge time.Duration
+
+	// Prompt is set for prompts, Resource for resources.
+	Prompt   *PromptInfo
+	Resource *ResourceInfo
+	// Complete suggests values for arguments of prompts and resources, by name.
+	Complete map[string]Completer
 
 	questions   map[string]steps.Question
 	input       *jsonschema.Resolved
@@ -71,7 +80,7 @@ type program interface {
 // ran is how a turn's code ended: with questions or with a result.
 type ran struct {
 	asked          *asked
-	result         *Result
+	finished       finished
 	state, secrets []byte
 }
 
@@ -142,16 +151,16 @@ func resolve(s *jsonschema.Schema) (*jsonschema.Resolved, json.RawMessage, error
 	return resolved, raw, err
 }
 
-// Tools is a set of tools by name, in the order they were given.
+// Tools is a set of tools, prompts and resources, in the order they were given.
 type Tools struct {
-	list   []*Tool
-	byName map[string]*Tool
+	list   [3][]*Tool
+	byName [3]map[string]*Tool
 }
 
 // NewTools checks the definitions and collects the tools. It fails with a
-// *[DefinitionError] if one is wrong or two have the same name.
+// *[DefinitionError] if one is wrong or two of a kind have the same name.
 func NewTools(definitions ...Definition) (*Tools, error) {
-	set := &Tools{byName: make(map[string]*Tool, len(definitions))}
+	set := new(Tools)
 	for i, d := range definitions {
 		if d == nil {
 			return nil, &DefinitionError{Problem: fmt.Sprintf("definition %d is nil", i)}
@@ -160,17 +169,42 @@ func NewTools(definitions ...Definition) (*Tools, error) {
 		if err != nil {
 			return nil, err
 		}
-		if set.byName[t.Name] != nil {
-			return nil, t.problem(nil, "two tools have this name")
+		if set.byName[t.Kind][t.Name] != nil {
+			return nil, t.problem(nil, "two %vs have this name", t.Kind)
 		}
-		set.byName[t.Name] = t
-		set.list = append(set.list, t)
+		if set.byName[t.Kind] == nil {
+			set.byName[t.Kind] = make(map[string]*Tool)
+		}
+		set.byName[t.Kind][t.Name] = t
+		set.list[t.Kind] = append(set.list[t.Kind], t)
 	}
 	return set, nil
 }
 
 // Lookup returns the tool with the given name, or nil.
-func (s *Tools) Lookup(name string) *Tool { return s.byName[name] }
+func (s *Tools) Lookup(name string) *Tool { return s.Find(KindTool, name) }
 
 // List returns the tools in the order they were given. Do not change it.
-func (s *Tools) List() []*Tool { return s.list }
+func (s *Tools) List() []*Tool { return s.Of(KindTool) }
+
+// Find returns the tool, prompt or resource with the given name, or nil.
+func (s *Tools) Find(kind Kind, name string) *Tool { return s.byName[kind][name] }
+
+// Of returns all of a kind in the order they were given. Do not change it.
+func (s *Tools) Of(kind Kind) []*Tool { return s.list[kind] }
+
+// At returns the resource at a URI and the variables of its template. A resource
+// with that very URI goes before those with a template.
+func (s *Tools) At(uri string) (t *Tool, variables map[string]string) {
+	var found *Tool
+	for _, t := range s.list[KindResource] {
+		v, ok := t.Resource.Match(uri)
+		switch {
+		case ok && !t.Resource.Template:
+			return t, nil
+		case ok && found == nil:
+			found, variables = t, v
+		}
+	}
+	return found, variables
+}

@@ -38,7 +38,7 @@ type (
 	// gone goes on in another step function.
 	gone struct{ step string }
 	// finished ends the saga.
-	finished struct{ result *Result }
+	finished struct{ outcome Outcome }
 )
 
 func (*asked) endsFunc()   {}
@@ -47,7 +47,8 @@ func (finished) endsFunc() {}
 
 // Ask suspends the saga until the client has answered all the given questions.
 // Then the step function named next runs; it reads the answers with the
-// questions' own Answer methods. Every question must be listed in the tool's
+// questions' own Answer methods. A client that lacks what a question needs gets
+// its alternative, if there is one ([steps.Otherwise]). Every question must be listed in the tool's
 // Asks. A question asked in a later round again is a new question to the client.
 func (t *Turn[Args, State]) Ask(next string, questions ...steps.Ask) (Next, error) {
 	if !t.turn.tool.program.has(next) {
@@ -64,6 +65,11 @@ func (t *Turn[Args, State]) Ask(next string, questions ...steps.Ask) (Next, erro
 		s, err := q.Step()
 		if err != nil {
 			return nil, fmt.Errorf("Ask: %w", err)
+		}
+		for wanted := s; !t.turn.client.Has(s.Needs); s = *s.Otherwise {
+			if s.Otherwise == nil {
+				return nil, &UnsupportedError{Tool: t.turn.tool.Name, StepID: wanted.ID, Needs: wanted.Needs}
+			}
 		}
 		if t.turn.tool.question(s.ID) == nil {
 			return nil, fmt.Errorf("Ask: question %q is not declared; add it to the tool's Asks", s.ID)
@@ -92,12 +98,12 @@ func (t *Turn[Args, State]) Finish(r *Result) (Next, error) {
 	if r == nil {
 		return nil, fmt.Errorf("Finish: the result is nil")
 	}
-	return finished{r}, nil
+	return finished{Outcome{Result: r}}, nil
 }
 
 // Text ends the saga with a result of one block of text.
 func (t *Turn[Args, State]) Text(format string, args ...any) (Next, error) {
-	return finished{TextResult(format, args...)}, nil
+	return finished{Outcome{Result: TextResult(format, args...)}}, nil
 }
 
 // Structured ends the saga with a structured result: v as JSON, checked
@@ -108,10 +114,36 @@ func (t *Turn[Args, State]) Structured(v any) (Next, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Structured: %w", err)
 	}
-	return finished{&Result{
+	return finished{Outcome{Result: &Result{
 		Content:           content.Blocks{content.Text{Text: string(raw)}},
 		StructuredContent: json.RawMessage(raw),
-	}}, nil
+	}}}, nil
+}
+
+// Messages ends a prompt.
+func (t *Turn[Args, State]) Messages(m ...PromptMessage) (Next, error) {
+	return finished{Outcome{Messages: &Messages{Messages: m}}}, nil
+}
+
+// Contents ends a resource.
+func (t *Turn[Args, State]) Contents(c ...Contents) (Next, error) {
+	return finished{Outcome{Contents: c}}, nil
+}
+
+// Progress tells the client how far this turn has come, if it wants to know:
+// done out of total, which is 0 if it is unknown. done must grow.
+func (t *Turn[Args, State]) Progress(done, total float64, message string) {
+	if t.turn.notify != nil {
+		t.turn.notify.Progress(Progress{done, total, message})
+	}
+}
+
+// Log sends the client a log message, if it wants messages of that level. data
+// is any value that encodes to JSON. It must not hold secrets.
+func (t *Turn[Args, State]) Log(level LogLevel, data any) {
+	if t.turn.notify != nil {
+		t.turn.notify.Log(Log{level, t.turn.tool.Name, data})
+	}
 }
 
 // ID identifies the saga; it is the same in all its turns. Give it to systems

@@ -23,6 +23,21 @@ func validate(schema *jsonschema.Resolved, raw json.RawMessage) error {
 	return schema.Validate(v)
 }
 
+// checkEnd verifies that a turn's code ended in the way of its kind.
+func (t *Tool) checkEnd(out *Outcome) error {
+	switch {
+	case t.Kind == KindTool && out.Result == nil:
+		return errors.New("a tool ends with Text, Structured or Finish")
+	case t.Kind == KindPrompt && out.Messages == nil:
+		return errors.New("a prompt ends with Messages")
+	case t.Kind == KindResource && out.Contents == nil:
+		return errors.New("a resource ends with Contents, or with an error if there is none")
+	case t.Kind == KindTool:
+		return t.checkOutput(out.Result)
+	}
+	return nil
+}
+
 // checkOutput verifies a result against the tool's output schema. A result that
 // reports an error need not fit (MCP, server/tools, output schema).
 func (t *Tool) checkOutput(r *Result) error {

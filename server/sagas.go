@@ -51,8 +51,8 @@ func (s *Server) callSaga(ctx context.Context, c caller, params jsontext.Value) 
 	if p.Arguments != nil && p.Arguments.Kind() != '{' {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
 	}
-	c.features = steps.AllFeatures
-	turn, err := s.callTool(ctx, c, t, json.RawMessage(p.Arguments))
+	c.features, c.purpose = steps.AllFeatures, purposeSaga
+	turn, err := s.call(ctx, c, t, json.RawMessage(p.Arguments))
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +75,8 @@ func (s *Server) resumeSaga(ctx context.Context, c caller, params jsontext.Value
 		}
 		answers[i] = a
 	}
-	c.features = steps.AllFeatures
-	turn, err := s.resumeTool(ctx, c, p.SagaToken, answers)
+	c.features, c.purpose = steps.AllFeatures, purposeSaga
+	turn, err := s.resume(ctx, c, nil, nil, p.SagaToken, answers)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +112,8 @@ func (r *sagaStepResult) answer() (steps.Answer, error) {
 
 // sagaResult writes a ToolCallSagaResult or a CallToolResult.
 func sagaResult(t turn) (json.RawMessage, error) {
-	if t.result != nil {
-		return marshal(t.result)
+	if t.Result != nil {
+		return marshal(t.Result)
 	}
 	b := make([]byte, 0, 256+len(t.token))
 	b = append(b, `{"state":"suspended","sagaToken":`...)

@@ -2,9 +2,12 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"log/slog"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -15,42 +18,59 @@ import (
 type caller struct {
 	principal Principal
 	features  steps.Features
+	// notify passes on what the tool tells meanwhile, or is nil.
+	notify saga.Notifier
+	// purpose separates the tokens of dialects with different rules.
+	purpose string
+	// resends: the client sends the arguments in every turn, so the token holds
+	// a digest of them in their place.
+	resends bool
 }
+
+// Purposes of tokens. They are bound to the tokens as associated data, so that
+// the token of one dialect is not taken for that of another.
+const (
+	purposeSaga = "saga"      // tools/callSaga and tools/resumeSaga
+	purposeMRTR = "mrtr"      // requestState of MCP 2026-07-28
+	purposeHeld = "handshake" // tokens that never leave the server: MCP before 2026-07-28
+)
 
 // turn is how a turn ended, for a dialect to translate: suspended, with token
-// and steps, or with a result.
+// and steps, or with the outcome's result.
 type turn struct {
-	token  string
-	steps  []steps.Step
-	result *saga.Result
+	token string
+	steps []steps.Step
+	saga.Outcome
 }
 
-// purpose binds tokens to what they are for, so that no other use of the same
-// keys can be confused with it.
-const purpose = "saga"
-
-// callTool runs the first turn of a saga.
-func (s *Server) callTool(ctx context.Context, c caller, t *saga.Tool, args json.RawMessage) (turn, error) {
+// call runs the first turn of a saga.
+func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.RawMessage) (turn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
 	defer cancel()
 	id := newID()
-	out, err := t.Start(ctx, saga.Call{ID: id, Now: s.opts.Now(), Client: c.features, Arguments: args})
-	return s.ended(c, t, id, out, err)
+	out, err := t.Start(ctx, saga.Call{ID: id, Now: s.opts.Now(), Client: c.features, Arguments: args, Notifier: c.notify})
+	return s.ended(c, t, id, args, out, err)
 }
 
-// resumeTool runs a later turn of the saga that the token holds.
-func (s *Server) resumeTool(ctx context.Context, c caller, token string, answers []steps.Answer) (turn, error) {
-	t, pos, err := s.openToken(c, token)
+// resume runs a later turn of the saga that the token holds. Dialects whose
+// requests name the tool and its arguments every time pass them; the others
+// pass nil, and take the tool from the token.
+func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.RawMessage, token string, answers []steps.Answer) (turn, error) {
+	t, pos, err := s.openToken(c, t, args, token)
 	if err != nil {
 		return turn{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
 	defer cancel()
-	out, err := t.Resume(ctx, pos, saga.Resumption{Now: s.opts.Now(), Client: c.features, Answers: answers})
-	return s.ended(c, t, pos.ID, out, err)
+	r := saga.Resumption{Now: s.opts.Now(), Client: c.features, Answers: answers, Notifier: c.notify}
+	if c.resends {
+		r.Arguments = orEmpty(args)
+	}
+	out, err := t.Resume(ctx, pos, r)
+	return s.ended(c, t, pos.ID, args, out, err)
 }
 
-func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, out *saga.Outcome, err error) (turn, error) {
+func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, args json.RawMessage, out *saga.Outcome, err error) (turn, error) {
 	if err != nil {
 		var position *saga.PositionError
 		if errors.As(err, &position) {
@@ -61,10 +81,10 @@ func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, out *saga.Outcome, er
 	if out.Err != nil {
 		s.log.Warn("tool failed", "tool", t.Name, "saga", id.String(), "error", out.Err)
 	}
-	if out.Result != nil {
-		return turn{result: out.Result}, nil
+	if out.Position == nil {
+		return turn{Outcome: *out}, nil
 	}
-	token, err := s.sealToken(c, out.Position)
+	token, err := s.sealToken(c, t, args, out.Position)
 	if err != nil {
 		return turn{}, &turnError{tool: t.Name, saga: id, err: err}
 	}
@@ -72,35 +92,48 @@ func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, out *saga.Outcome, er
 }
 
 // sealToken turns a position into a token that only the same principal can use.
-func (s *Server) sealToken(c caller, p *saga.Position) (string, error) {
+func (s *Server) sealToken(c caller, t *saga.Tool, args json.RawMessage, p *saga.Position) (string, error) {
 	now := s.opts.Now()
-	return s.codec.Seal(c.binding(), now, &codec.Contents{
-		Claims: codec.Claims{
-			ID: codec.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
-			Tool: p.Tool, Revision: p.Revision,
-		},
-		State:  p.Body(),
-		Secret: p.Secrets(),
-	})
+	claims := codec.Claims{
+		ID: codec.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
+		Tool: target(t), Revision: p.Revision,
+	}
+	if c.resends {
+		digest, err := digestArguments(p.ID, args)
+		if err != nil {
+			return "", err
+		}
+		claims.Request = digest
+		p.DropArguments()
+	}
+	return s.codec.Seal(c.binding(), now, &codec.Contents{Claims: claims, State: p.Body(), Secret: p.Secrets()})
 }
 
 // openToken returns the tool and the position of a token. Its errors are
 // *codec.Rejected: all look the same to the client.
-func (s *Server) openToken(c caller, token string) (*saga.Tool, *saga.Position, error) {
+func (s *Server) openToken(c caller, t *saga.Tool, args json.RawMessage, token string) (*saga.Tool, *saga.Position, error) {
 	x, err := s.codec.Open(c.binding(), s.opts.Now(), token)
 	if err != nil {
 		return nil, nil, err
 	}
-	t := s.tools.Lookup(x.Claims.Tool)
 	if t == nil {
-		return nil, nil, codec.Reject(codec.ReasonTool, "the tool %q is not served here", x.Claims.Tool)
+		t = s.tools.Lookup(x.Claims.Tool)
+	}
+	if t == nil || target(t) != x.Claims.Tool {
+		return nil, nil, codec.Reject(codec.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
 	}
 	if x.Claims.Revision != t.Revision {
 		return nil, nil, codec.Reject(codec.ReasonRevision, "the token is of revision %d of %q, which has revision %d", x.Claims.Revision, t.Name, t.Revision)
 	}
 	p := &saga.Position{
-		ID: saga.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: x.Claims.Tool, Revision: x.Claims.Revision,
+		ID: saga.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: t.Name, Revision: x.Claims.Revision,
 		Deadline: x.Claims.Deadline,
+	}
+	if c.resends {
+		digest, err := digestArguments(p.ID, args)
+		if err != nil || string(digest) != string(x.Claims.Request) {
+			return nil, nil, codec.Reject(codec.ReasonRequest, "the arguments are not those of the first turn")
+		}
 	}
 	if err := p.Restore(x.State, x.Secret); err != nil {
 		return nil, nil, codec.Reject(codec.ReasonState, "%w", err)
@@ -108,8 +141,38 @@ func (s *Server) openToken(c caller, token string) (*saga.Tool, *saga.Position, 
 	return t, p, nil
 }
 
+// target names what a token is for. A tool goes by its name, which holds no
+// colon; the others say what they are.
+func target(t *saga.Tool) string {
+	if t.Kind == saga.KindTool {
+		return t.Name
+	}
+	return t.Kind.String() + ":" + t.Name
+}
+
+// digestArguments identifies the arguments of a saga, whatever their spelling.
+// The saga's id, which the client does not know, keeps it from searching for
+// two arguments with one digest.
+func digestArguments(id saga.ID, args json.RawMessage) ([]byte, error) {
+	v := jsontext.Value(append([]byte(nil), orEmpty(args)...))
+	if err := v.Canonicalize(); err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	h.Write(id[:])
+	h.Write(v)
+	return h.Sum(nil)[:16], nil
+}
+
+func orEmpty(args json.RawMessage) json.RawMessage {
+	if len(args) == 0 {
+		return json.RawMessage("{}")
+	}
+	return args
+}
+
 func (c caller) binding() codec.Binding {
-	return codec.Binding{Purpose: purpose, Principal: c.principal.binding()}
+	return codec.Binding{Purpose: c.purpose, Principal: c.principal.binding()}
 }
 
 // turnError is a failed turn with what the log should say about it.

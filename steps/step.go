@@ -86,6 +86,8 @@ type Step struct {
 	// Varied reports that Params differ from those of the question as declared
 	// (see [Question]), so they must be remembered until the answer comes.
 	Varied bool
+	// Otherwise is what to ask a client that lacks Needs, or nil.
+	Otherwise *Step
 }
 
 // Ask is anything that can be asked: a declared question as it stands, or a

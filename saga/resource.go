@@ -1,0 +1,99 @@
+package saga
+
+import (
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/yosida95/uritemplate/v3"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Resource is a resource, or with a template a family of them, that may ask
+// before it gives its contents. It is written like a [Machine]; its step
+// functions end with Contents, or with [ErrNotFound].
+//
+// Exactly one of URI and Template is set. Args must be a struct of strings that
+// has the template's variables as its JSON names; without a template it is an
+// empty struct.
+type Resource[Args, State any] struct {
+	// Name identifies the resource: 1 to 128 of A-Z a-z 0-9 _ - .
+	Name string
+	// Title and Description are for people.
+	Title, Description string
+	// URI is the resource's address.
+	URI string
+	// Template is a URI template (RFC 6570), such as "notes://{id}".
+	Template string
+	// MIMEType is the type of the contents, if all have the same.
+	MIMEType string
+	// Revision, Asks, Start, Steps, MaxAge, MaxAttempts and Encoding are as in a
+	// [Machine].
+	Revision    uint32
+	Asks        []steps.Question
+	Start       Func[Args, State]
+	Steps       Steps[Args, State]
+	MaxAge      time.Duration
+	MaxAttempts int
+	Encoding    Encoding
+	// Complete suggests values for the template's variables, by name.
+	Complete map[string]Completer
+}
+
+// Tool implements [Definition].
+func (r Resource[Args, State]) Tool() (*Tool, error) {
+	t, names, err := stringsTool(KindResource, Machine[Args, State]{
+		Name: r.Name, Title: r.Title, Description: r.Description, Revision: r.Revision,
+		Asks: r.Asks, Start: r.Start, Steps: r.Steps, MaxAge: r.MaxAge, MaxAttempts: r.MaxAttempts, Encoding: r.Encoding,
+	}, r.Complete)
+	if err != nil {
+		return nil, err
+	}
+	t.Resource = &ResourceInfo{URI: r.URI, MIMEType: r.MIMEType}
+	if (r.URI == "") == (r.Template == "") {
+		return nil, t.problem(nil, "a resource has either a URI or a Template")
+	}
+	if r.Template != "" {
+		return t, t.matchTemplate(r.Template, names)
+	}
+	if u, err := url.Parse(r.URI); err != nil || !u.IsAbs() {
+		return nil, t.problem(err, "the URI %q is not absolute", r.URI)
+	}
+	if len(names) > 0 {
+		return nil, t.problem(nil, "a resource without a template has no arguments")
+	}
+	t.Resource.match = func(uri string) (map[string]string, bool) { return nil, uri == r.URI }
+	return t, nil
+}
+
+func (t *Tool) matchTemplate(template string, names []string) error {
+	parsed, err := uritemplate.New(template)
+	if err != nil {
+		return t.problem(err, "the URI template %q is not valid", template)
+	}
+	variables := parsed.Varnames()
+	for _, name := range names {
+		if !slices.Contains(variables, name) {
+			return t.problem(nil, "argument %q is no variable of the template %q", name, template)
+		}
+	}
+	for _, v := range variables {
+		if !slices.Contains(names, v) {
+			return t.problem(nil, "variable %q of the template %q is no argument", v, template)
+		}
+	}
+	t.Resource.URI, t.Resource.Template = template, true
+	t.Resource.match = func(uri string) (map[string]string, bool) {
+		values := parsed.Match(uri)
+		if values == nil {
+			return nil, false
+		}
+		found := make(map[string]string, len(values))
+		for name, v := range values {
+			found[name] = v.String()
+		}
+		return found, true
+	}
+	return nil
+}

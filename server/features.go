@@ -1,0 +1,85 @@
+package server
+
+import (
+	"encoding/json"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// clientCapabilities is MCP's ClientCapabilities, as far as steps need it. What
+// is declared is present and not null; its value does not matter.
+type clientCapabilities struct {
+	Elicitation *struct {
+		Form jsontext.Value `json:"form"`
+		URL  jsontext.Value `json:"url"`
+	} `json:"elicitation"`
+	Sampling *struct {
+		Tools   jsontext.Value `json:"tools"`
+		Context jsontext.Value `json:"context"`
+	} `json:"sampling"`
+	Roots      jsontext.Value            `json:"roots"`
+	Extensions map[string]jsontext.Value `json:"extensions"`
+}
+
+func declared(v jsontext.Value) bool { return v != nil && v.Kind() == '{' }
+
+// features translates declared capabilities. Elicitation without a mode means
+// forms (MCP 2025-11-25 and later, client/elicitation, capabilities).
+func (c *clientCapabilities) features() steps.Features {
+	var f steps.Features
+	if e := c.Elicitation; e != nil {
+		if declared(e.URL) {
+			f |= steps.URLElicitation
+		}
+		if declared(e.Form) || !declared(e.URL) {
+			f |= steps.FormElicitation
+		}
+	}
+	if s := c.Sampling; s != nil {
+		f |= steps.BasicSampling
+		if declared(s.Tools) {
+			f |= steps.SamplingTools
+		}
+		if declared(s.Context) {
+			f |= steps.SamplingContext
+		}
+	}
+	if declared(c.Roots) {
+		f |= steps.ListRoots
+	}
+	return f
+}
+
+// requiredCapabilities is the ClientCapabilities object that declares features:
+// the data of the error -32021 (MCP 2026-07-28, basic/index).
+func requiredCapabilities(f steps.Features) json.RawMessage {
+	type object map[string]any
+	need := object{}
+	put := func(have steps.Features, path ...string) {
+		if f&have == 0 {
+			return
+		}
+		at := need
+		for _, name := range path {
+			next, ok := at[name].(object)
+			if !ok {
+				next = object{}
+				at[name] = next
+			}
+			at = next
+		}
+	}
+	put(steps.FormElicitation, "elicitation", "form")
+	put(steps.URLElicitation, "elicitation", "url")
+	put(steps.BasicSampling, "sampling")
+	put(steps.SamplingTools, "sampling", "tools")
+	put(steps.SamplingContext, "sampling", "context")
+	put(steps.ListRoots, "roots")
+	raw, err := json.Marshal(need)
+	if err != nil {
+		return json.RawMessage("{}") // maps of maps always encode
+	}
+	return raw
+}
