@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/mcpsaga/mcpsaga/saga"
 )
 
 // SagaMarker is the key in a tool's _meta, and in the server's experimental
@@ -54,42 +52,16 @@ func (s *Server) ping(context.Context, caller, jsontext.Value) (json.RawMessage,
 	return json.RawMessage("{}"), nil
 }
 
-func (s *Server) toolsList(context.Context, caller, jsontext.Value) (json.RawMessage, error) {
-	return s.listed, nil
-}
-
-// listedTool is MCP's Tool.
-type listedTool struct {
-	Name         string            `json:"name"`
-	Title        string            `json:"title,omitzero"`
-	Description  string            `json:"description,omitzero"`
-	InputSchema  json.RawMessage   `json:"inputSchema"`
-	OutputSchema json.RawMessage   `json:"outputSchema,omitzero"`
-	Annotations  *saga.Annotations `json:"annotations,omitzero"`
-	Meta         map[string]any    `json:"_meta,omitzero"`
-}
-
-// sagaMark is the value of [SagaMarker] in a tool's _meta.
-type sagaMark struct {
-	// Method is how the tool is called.
-	Method string `json:"method"`
-	// Revision is the tool's revision.
-	Revision uint32 `json:"revision"`
-	// Steps are the ids of the questions that the tool may ask.
-	Steps []string `json:"steps"`
-}
-
-func listTools(tools *saga.Tools) (json.RawMessage, error) {
-	list := make([]listedTool, 0, len(tools.List()))
-	for _, t := range tools.List() {
-		mark := sagaMark{Method: "tools/callSaga", Revision: t.Revision, Steps: []string{}}
-		for _, q := range t.Questions {
-			mark.Steps = append(mark.Steps, q.StepID())
-		}
-		list = append(list, listedTool{
-			t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations,
-			map[string]any{SagaMarker: mark},
-		})
+func (s *Server) toolsList(_ context.Context, _ caller, params jsontext.Value) (json.RawMessage, error) {
+	var p struct {
+		Cursor string `json:"cursor"`
 	}
-	return marshal(map[string]any{"tools": list})
+	if err := decodeParams(params, &p); err != nil {
+		return nil, err
+	}
+	items, next, fail := s.catalog.page(s.catalog.plainTools, p.Cursor)
+	if fail != nil {
+		return nil, fail
+	}
+	return append(appendList("tools", items, next), '}'), nil
 }

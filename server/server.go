@@ -14,7 +14,8 @@ import (
 
 // Options configure a [Server]. Only Keys is required.
 type Options struct {
-	// Tools are what the server offers, in the order in which they are listed.
+	// Tools are the tools, prompts and resources that the server offers, in the
+	// order in which they are listed.
 	Tools []saga.Definition
 	// Keys seal the tokens. All replicas of a deployment need the same keyset.
 	Keys *codec.Keyset
@@ -28,6 +29,8 @@ type Options struct {
 	TurnTimeout time.Duration
 	// MaxBody is the largest message in bytes. Default 1 MiB.
 	MaxBody int64
+	// PageSize is how many entries a list method returns at once. Default 100.
+	PageSize int
 
 	// Name, Title and Version describe the server to clients. Default: "mcpsaga"
 	// and the version of the main module.
@@ -65,8 +68,8 @@ type Server struct {
 	methods map[string]method
 	guard   *guard
 	health  health
-	// listed is the answer to tools/list, which never changes.
-	listed []byte
+	catalog *catalog
+	hub     hub
 }
 
 // New checks the options and the tools' definitions and returns a server.
@@ -79,6 +82,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.MaxBody <= 0 {
 		o.MaxBody = 1 << 20
+	}
+	if o.PageSize <= 0 {
+		o.PageSize = 100
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -101,7 +107,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	s := &Server{opts: o, tools: tools, codec: c, log: o.Logger, guard: newGuard(o.AllowedHosts, o.AllowedOrigins)}
-	if s.listed, err = listTools(tools); err != nil {
+	if s.catalog, err = newCatalog(tools, o.PageSize); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	s.methods = s.allMethods()
