@@ -1,0 +1,104 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Defaults of [Options].
+const (
+	DefaultMaxRounds = 20
+	DefaultTimeout   = 5 * time.Minute
+	DefaultRetries   = 6
+	DefaultRetryFor  = time.Minute
+)
+
+// Options adjust a [Client]. The zero value is ready to use.
+type Options struct {
+	// Name and Version introduce the client in [Client.Initialize].
+	Name, Version string
+	// MaxRounds is how often a tool may suspend one Call or Resume before it stops
+	// with a [*RoundLimitError]. 0 means DefaultMaxRounds.
+	MaxRounds int
+	// Timeout is how long one turn may take on the server. It does not limit how
+	// long handlers take. 0 means DefaultTimeout.
+	Timeout time.Duration
+	// Retries is how often a turn whose connection was lost is sent again. 0 means
+	// DefaultRetries; a negative number means never.
+	Retries int
+	// RetryFor limits the time from the first attempt of a turn to its last. 0
+	// means DefaultRetryFor.
+	RetryFor time.Duration
+}
+
+// Client calls the tools of one server. It is safe for concurrent use. Close it.
+type Client struct {
+	transport Transport
+	options   Options
+	dialect   dialect
+}
+
+// New returns a client for the server that transport leads to. Nothing is sent
+// before the first call.
+func New(transport Transport, options Options) *Client {
+	if options.MaxRounds == 0 {
+		options.MaxRounds = DefaultMaxRounds
+	}
+	if options.Timeout == 0 {
+		options.Timeout = DefaultTimeout
+	}
+	if options.Retries == 0 {
+		options.Retries = DefaultRetries
+	}
+	if options.RetryFor == 0 {
+		options.RetryFor = DefaultRetryFor
+	}
+	return &Client{transport: transport, options: options, dialect: sagaDialect{}}
+}
+
+// Close closes the transport. Calls under way fail.
+func (c *Client) Close() error { return c.transport.Close() }
+
+// Call calls a tool and answers its steps with handlers until it returns a
+// result. Arguments are anything that encodes to a JSON object, or nil.
+//
+// A tool that failed by its own account is a result with IsError set. Errors are
+// always an [*Interrupted]; its Err tells why, its Position where.
+func (c *Client) Call(ctx context.Context, tool string, arguments any, handlers Handlers) (*Result, error) {
+	position := Position{Version: PositionVersion, Dialect: c.dialect.name(), Tool: tool}
+	raw, err := encodeArguments(arguments)
+	if err != nil {
+		return nil, &Interrupted{Position: position, Err: err}
+	}
+	position.Arguments = raw
+	return c.drive(ctx, position, handlers)
+}
+
+// Resume goes on with a call from position, which may have been made by another
+// process, and on another connection. See [Client.Call] for what it returns.
+func (c *Client) Resume(ctx context.Context, position Position, handlers Handlers) (*Result, error) {
+	if err := position.check(); err != nil {
+		return nil, &Interrupted{Position: position, Err: err}
+	}
+	return c.drive(ctx, position.snapshot(), handlers)
+}
+
+func encodeArguments(arguments any) (json.RawMessage, error) {
+	if arguments == nil {
+		return nil, nil
+	}
+	raw, err := json.Marshal(arguments)
+	if err != nil {
+		return nil, fmt.Errorf("the arguments do not encode as JSON: %w", err)
+	}
+	if bytes.Equal(raw, []byte("null")) {
+		return nil, nil
+	}
+	if !bytes.HasPrefix(raw, []byte("{")) {
+		return nil, fmt.Errorf("the arguments of a tool must be a JSON object, not %s", raw)
+	}
+	return raw, nil
+}

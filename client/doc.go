@@ -1,0 +1,31 @@
+// Package client drives multi-step MCP tools: it calls a tool, answers what the
+// tool asks with your [Handlers], and goes on until there is a result.
+//
+//	c := client.New(&client.HTTP{URL: "http://127.0.0.1:8080/mcp"}, client.Options{})
+//	defer c.Close()
+//	result, err := c.Call(ctx, "complex_tool", map[string]any{"initial_arg": "value"}, client.Handlers{
+//		Elicit: askTheUser,
+//		Sample: askTheModel,
+//	})
+//
+// # Going on later
+//
+// The server keeps nothing between two turns: all there is to know about a call
+// is in its [Position]. Handlers.OnPosition sees every change of it, and every
+// error that [Client.Call] and [Client.Resume] return is an [*Interrupted],
+// which carries the last one. Encode it as JSON, keep it as long as its token
+// lives, and continue from any process with [Client.Resume]. Steps that were
+// answered are not asked again.
+//
+// A position holds the arguments of the call, everything the user and the model
+// answered, and the server's token. Store it where only that user can read it: a
+// file of mode 0600.
+//
+// # Lost connections
+//
+// A turn whose connection was lost is repeated, after a growing pause, as long as
+// that is harmless. Resuming is: the server kept nothing, so the same token with
+// the same answers is the same turn. Starting a call is not, so it is repeated
+// only when the request certainly did not reach the server. Once a response has
+// arrived, whatever it says, its request is never repeated.
+package client

@@ -1,0 +1,164 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// JSON-RPC error codes this package uses when it answers for the client.
+const (
+	// CodeMethodNotFound answers a step the client has no handler for.
+	CodeMethodNotFound = -32601
+	// CodeInvalidParams answers a step whose parameters make no sense.
+	CodeInvalidParams = -32602
+	// CodeInternal answers a step whose handler failed.
+	CodeInternal = -32603
+)
+
+// ErrPause is what a handler returns to stop the call without answering the
+// step. The call ends with an [*Interrupted] whose position still holds the step,
+// so that [Client.Resume] asks it again.
+var ErrPause = errors.New("paused before the step was answered")
+
+// ErrTimeout is in the chain of the error of a turn that took longer than
+// Options.Timeout.
+var ErrTimeout = errors.New("the server did not answer in time")
+
+// Error is a JSON-RPC error: either the server's answer to a request, or, when a
+// handler returns it, the client's answer to a step. It is never retried.
+type Error struct {
+	// Code is the JSON-RPC error code.
+	Code int64 `json:"code"`
+	// Message is the sender's description. From a server it is text to show, not
+	// to trust.
+	Message string `json:"message"`
+	// Data is whatever else the sender said, or nil.
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// Error implements error.
+func (e *Error) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
+
+// TransportError says that a request brought no answer.
+type TransportError struct {
+	// Sent is false if the request certainly did not reach the server, so that
+	// sending it again cannot repeat anything.
+	Sent bool
+	// Status is the HTTP status of the response, or 0 if there was none.
+	Status int
+	// RetryAfter is how long the server asked to wait, or 0 if it did not say.
+	RetryAfter time.Duration
+	// Err is the cause.
+	Err error
+
+	// final marks an error that another attempt would meet again.
+	final bool
+}
+
+// Error implements error.
+func (e *TransportError) Error() string {
+	switch {
+	case e.Status != 0:
+		return fmt.Sprintf("the server answered with HTTP status %d: %v", e.Status, e.Err)
+	case !e.Sent:
+		return fmt.Sprintf("cannot reach the server: %v", e.Err)
+	}
+	return fmt.Sprintf("lost the server before it answered: %v", e.Err)
+}
+
+// Unwrap returns Err.
+func (e *TransportError) Unwrap() error { return e.Err }
+
+// repeatable reports whether the request may be sent again. harmless says that
+// the server may process the request twice.
+func (e *TransportError) repeatable(harmless bool) bool {
+	if e.final {
+		return false
+	}
+	if !e.Sent {
+		return true
+	}
+	switch e.Status {
+	case 0, http.StatusTooManyRequests, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return harmless
+	}
+	return false
+}
+
+// ProtocolError says that the server sent something that is not an answer. It is
+// a fault of the server, or of whatever answers at its address.
+type ProtocolError struct {
+	// Reason says what is wrong and, where there is one, what to do.
+	Reason string
+	// Err is the cause, or nil.
+	Err error
+}
+
+// Error implements error.
+func (e *ProtocolError) Error() string {
+	if e.Err == nil {
+		return e.Reason
+	}
+	return fmt.Sprintf("%s: %v", e.Reason, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *ProtocolError) Unwrap() error { return e.Err }
+
+func malformed(format string, args ...any) error {
+	return &ProtocolError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// RoundLimitError says that a tool asked more often than Options.MaxRounds
+// allows. The steps of the last round are in the position, not asked;
+// [Client.Resume] starts counting anew.
+type RoundLimitError struct {
+	// Limit is the number of rounds that were allowed.
+	Limit int
+}
+
+// Error implements error.
+func (e *RoundLimitError) Error() string {
+	return fmt.Sprintf("the tool asks for more than %d rounds of answers; "+
+		"resume the call to allow as many again", e.Limit)
+}
+
+// HandlerError says that a handler returned something that is not an answer,
+// which is a mistake in the handler. Nothing was sent.
+type HandlerError struct {
+	// StepID is the step that was being answered.
+	StepID string
+	// Reason says what the handler should have returned.
+	Reason string
+}
+
+// Error implements error.
+func (e *HandlerError) Error() string {
+	return fmt.Sprintf("the handler for step %q %s", e.StepID, e.Reason)
+}
+
+// Interrupted says that a call ended without a result, and where. Err is the
+// cause: [ErrPause], the context's error, an *[Error], *[TransportError],
+// *[ProtocolError], *[RoundLimitError], *[HandlerError], *[PositionError] or what
+// OnPosition returned.
+type Interrupted struct {
+	// Position is where the call stands. Give it to [Client.Resume] to go on: it
+	// repeats the turn that failed, if one did. If it has no token, the call never
+	// got an answer, and resuming it starts it (possibly for the second time).
+	Position Position
+	// Err is the cause.
+	Err error
+}
+
+// Error implements error.
+func (e *Interrupted) Error() string {
+	return fmt.Sprintf("the call of tool %q stopped after %d answered steps: %v",
+		e.Position.Tool, len(e.Position.Answers), e.Err)
+}
+
+// Unwrap returns Err.
+func (e *Interrupted) Unwrap() error { return e.Err }

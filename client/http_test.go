@@ -1,0 +1,239 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/client"
+)
+
+func TestResumeIsRepeatedAfterALoss(t *testing.T) {
+	half := func(w http.ResponseWriter, _ asked) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte(`{"jsonrpc":`))
+	}
+	for name, loss := range map[string]reply{
+		"connection cut":      cut,
+		"response cut":        half,
+		"bad gateway":         body(502, "text/html", "<html>"),
+		"service unavailable": body(503, "text/plain", ""),
+		"gateway timeout":     body(504, "", ""),
+		"too many requests":   body(429, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"slow down"}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := play(t, result(askTarget), loss, loss, result(deployed))
+			var who people
+			_, err := s.client(t).Call(t.Context(), "complex_tool", nil, who.handlers())
+			require.NoError(t, err)
+			assert.Equal(t, 1, who.elicited, "an answered step is not asked again")
+			require.Len(t, s.got(), 4)
+			assert.Equal(t, string(s.got()[1].Params), string(s.got()[3].Params), "the same turn")
+		})
+	}
+}
+
+func TestCallIsNotRepeatedAfterALoss(t *testing.T) {
+	for name, loss := range map[string]reply{"cut": cut, "unavailable": body(503, "text/plain", "")} {
+		t.Run(name, func(t *testing.T) {
+			s := play(t, loss)
+			_, err := s.client(t).Call(t.Context(), "complex_tool", nil, client.Handlers{})
+			var lost *client.TransportError
+			require.ErrorAs(t, err, &lost)
+			assert.True(t, lost.Sent)
+			assert.Len(t, s.got(), 1)
+			assert.Empty(t, interrupted(t, err).Token)
+		})
+	}
+}
+
+func TestCallIsRepeatedWhenNobodyListens(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close())
+
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var request asked
+		assert.NoError(t, json.NewDecoder(r.Body).Decode(&request))
+		result(deployed)(w, request)
+	}))
+	defer server.Close()
+	start := time.AfterFunc(50*time.Millisecond, func() {
+		if l, err := net.Listen("tcp", address); assert.NoError(t, err) {
+			_ = server.Listener.Close()
+			server.Listener = l
+			server.Start()
+		}
+	})
+	defer start.Stop()
+	c := client.New(&client.HTTP{URL: "http://" + address}, client.Options{})
+	defer c.Close()
+	_, err = c.Call(t.Context(), "x", nil, client.Handlers{})
+	require.NoError(t, err)
+}
+
+func TestRetriesEnd(t *testing.T) {
+	s := play(t, result(askTarget), cut, cut, cut)
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Retries: 2})
+	t.Cleanup(func() { _ = c.Close() })
+	var who people
+	_, err := c.Call(t.Context(), "complex_tool", nil, who.handlers())
+	var lost *client.TransportError
+	require.ErrorAs(t, err, &lost)
+	position := interrupted(t, err)
+	assert.Len(t, position.Answers, 1)
+	assert.Len(t, s.got(), 4)
+
+	s.then(result(deployed))
+	_, err = c.Resume(t.Context(), position, who.handlers())
+	require.NoError(t, err)
+	assert.Equal(t, 1, who.elicited)
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	wait := func(seconds string) reply {
+		return func(w http.ResponseWriter, _ asked) {
+			w.Header().Set("Retry-After", seconds)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}
+	s := play(t, result(askTarget), wait("1"), result(deployed))
+	var who people
+	start := time.Now()
+	_, err := s.client(t).Call(t.Context(), "complex_tool", nil, who.handlers())
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, time.Since(start), time.Second)
+
+	s = play(t, result(askTarget), wait("3600"))
+	_, err = s.client(t).Call(t.Context(), "complex_tool", nil, who.handlers())
+	var lost *client.TransportError
+	require.ErrorAs(t, err, &lost, "a server cannot make the client wait for an hour")
+	assert.Equal(t, time.Hour, lost.RetryAfter)
+	assert.Equal(t, 503, lost.Status)
+}
+
+func TestServerErrorsAreNotRetried(t *testing.T) {
+	s := play(t, result(askTarget), refuse(-32602, "Invalid or expired token"))
+	var who people
+	_, err := s.client(t).Call(t.Context(), "complex_tool", nil, who.handlers())
+	var refused *client.Error
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, int64(-32602), refused.Code)
+	assert.JSONEq(t, `{"k":1}`, string(refused.Data))
+	assert.Len(t, s.got(), 2)
+}
+
+func TestMalformedResponses(t *testing.T) {
+	const kind = "application/json"
+	for name, bad := range map[string]reply{
+		"html":         body(200, "text/html", "<html>"),
+		"event stream": body(200, "text/event-stream", "data: {}\n\n"),
+		"not JSON":     body(200, kind, "{"),
+		"batch":        body(200, kind, `[]`),
+		"other id":     body(200, kind, `{"jsonrpc":"2.0","id":77,"result":{"content":[]}}`),
+		"string id":    body(200, kind, `{"jsonrpc":"2.0","id":"1","result":{"content":[]}}`),
+		"no id":        body(200, kind, `{"jsonrpc":"2.0","result":{"content":[]}}`),
+		"no version":   body(200, kind, `{"id":1,"result":{"content":[]}}`),
+		"both":         body(200, kind, `{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}`),
+		"neither":      body(200, kind, `{"jsonrpc":"2.0","id":1}`),
+		"huge":         body(200, kind, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"x":"`+strings.Repeat("x", 1<<16)+`"}}`),
+		"redirect": func(w http.ResponseWriter, _ asked) {
+			w.Header().Set("Location", "http://example.com/")
+			w.WriteHeader(307)
+		},
+		"redirect to get": func(w http.ResponseWriter, _ asked) { w.Header().Set("Location", "/"); w.WriteHeader(302) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := play(t, bad)
+			c := client.New(&client.HTTP{URL: s.URL, MaxResponse: 1 << 16}, client.Options{})
+			t.Cleanup(func() { _ = c.Close() })
+			_, err := c.Call(t.Context(), "x", nil, client.Handlers{})
+			var wrong *client.ProtocolError
+			require.ErrorAs(t, err, &wrong)
+			assert.Len(t, s.got(), 1)
+			t.Log(err)
+		})
+	}
+}
+
+func TestStatusesSayWhatToDo(t *testing.T) {
+	for status, want := range map[int]string{401: "bearer token", 403: "does not allow", 404: "path of the URL", 413: "larger than", 500: "Internal"} {
+		s := play(t, body(status, "text/plain", ""))
+		_, err := s.client(t).Call(t.Context(), "x", nil, client.Handlers{})
+		require.ErrorContains(t, err, want)
+		assert.Len(t, s.got(), 1)
+	}
+	// An error of JSON-RPC says more than the status.
+	s := play(t, body(400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`))
+	_, err := s.client(t).Call(t.Context(), "x", nil, client.Handlers{})
+	var refused *client.Error
+	require.ErrorAs(t, err, &refused)
+}
+
+func TestSlowServersAreGivenUp(t *testing.T) {
+	var calls atomic.Int32
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		select {
+		case <-r.Context().Done():
+		case <-release:
+		}
+	}))
+	defer server.Close()
+	defer close(release)
+	c := client.New(&client.HTTP{URL: server.URL}, client.Options{Timeout: 50 * time.Millisecond})
+	defer c.Close()
+	require.ErrorIs(t, c.Ping(t.Context()), client.ErrTimeout)
+	assert.EqualValues(t, 1, calls.Load())
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(10*time.Millisecond, func() { cancel(client.ErrPause) })
+	require.ErrorIs(t, c.Ping(ctx), client.ErrPause)
+}
+
+func TestHTTPFieldsAreChecked(t *testing.T) {
+	for _, h := range []*client.HTTP{
+		{}, {URL: "ftp://host/"}, {URL: "http://"}, {URL: "::"},
+		{URL: "http://example.com/mcp", Bearer: "secret"},
+	} {
+		c := client.New(h, client.Options{})
+		err := c.Ping(t.Context())
+		var lost *client.TransportError
+		require.ErrorAs(t, err, &lost)
+		assert.False(t, lost.Sent)
+		assert.NotContains(t, err.Error(), "secret")
+		require.NoError(t, c.Close())
+	}
+}
+
+func TestHTTPHeaders(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			http.Redirect(w, r, "/mcp", http.StatusPermanentRedirect)
+			return
+		}
+		assert.Equal(t, "application/json", r.Header.Get("Content-Type"))
+		assert.Contains(t, r.Header.Get("Accept"), "application/json")
+		assert.Contains(t, r.Header.Get("Accept"), "text/event-stream")
+		assert.Equal(t, "Bearer b", r.Header.Get("Authorization"))
+		assert.Equal(t, "1", r.Header.Get("X-Extra"))
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+	}))
+	defer server.Close()
+	c := client.New(&client.HTTP{URL: server.URL, Bearer: "b", Header: http.Header{"x-extra": {"1"}}}, client.Options{})
+	defer c.Close()
+	require.NoError(t, c.Ping(t.Context()))
+}

@@ -1,0 +1,126 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// PositionVersion is the version of [Position] this package writes. It reads
+// this one and all earlier ones.
+const PositionVersion = 1
+
+// Position is where a call stands. It is plain JSON data, complete by itself:
+// any process that reaches a server with the same keys can go on from it.
+//
+// It contains what the user answered. Store it with mode 0600.
+type Position struct {
+	// Version is PositionVersion of the package that made it.
+	Version int `json:"version"`
+	// Dialect names the wire protocol of the call.
+	Dialect string `json:"dialect"`
+	// Tool is the name of the tool that was called.
+	Tool string `json:"tool"`
+	// Arguments are the arguments it was called with, a JSON object.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	// Token is the server's last token, verbatim. It is empty until the server has
+	// suspended the call for the first time.
+	Token string `json:"token,omitempty"`
+	// Round is the number of suspensions so far.
+	Round int `json:"round"`
+	// Steps are the steps of the last suspension, in the server's order.
+	Steps []Step `json:"steps,omitempty"`
+	// Answers are all answers of the call so far, in the order they were given.
+	Answers []Answer `json:"answers,omitempty"`
+}
+
+// Step is one thing the server asks, as it came.
+type Step struct {
+	// Type is the kind of step: "elicitation", "sampling" or "roots".
+	Type string `json:"type"`
+	// StepID names the step within the call.
+	StepID string `json:"stepId"`
+	// Params are the parameters of the MCP request of that kind.
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+// Answer is the client's answer to one step: a result or an error.
+type Answer struct {
+	// StepID names the step.
+	StepID string `json:"stepId"`
+	// Result is the result of the MCP request of that kind, or nil.
+	Result json.RawMessage `json:"result,omitempty"`
+	// Error says why the step failed, or is nil.
+	Error *Error `json:"error,omitempty"`
+}
+
+// Pending returns the steps of the last suspension that have no answer yet.
+func (p Position) Pending() []Step {
+	var pending []Step
+	for _, step := range p.Steps {
+		if !p.answered(step.StepID) {
+			pending = append(pending, step)
+		}
+	}
+	return pending
+}
+
+func (p Position) answered(stepID string) bool {
+	return slices.ContainsFunc(p.Answers, func(a Answer) bool { return a.StepID == stepID })
+}
+
+// snapshot returns a copy that does not change when the call goes on.
+func (p Position) snapshot() Position {
+	c := p
+	c.Steps = slices.Clone(p.Steps)
+	c.Answers = slices.Clone(p.Answers)
+	return c
+}
+
+// suspended moves the position to the server's next suspension.
+func (p *Position) suspended(token string, steps []Step) error {
+	for i, step := range steps {
+		if slices.ContainsFunc(steps[:i], func(s Step) bool { return s.StepID == step.StepID }) {
+			return malformed("the server sent two steps with the id %q in one turn", step.StepID)
+		}
+		if p.answered(step.StepID) {
+			return malformed("the server asks step %q again, which has been answered", step.StepID)
+		}
+	}
+	p.Token, p.Steps = token, steps
+	p.Round++
+	return nil
+}
+
+// PositionError says why a call cannot be continued from a position.
+type PositionError struct {
+	// Reason says what is wrong with the position and what to do.
+	Reason string
+}
+
+// Error implements error.
+func (e *PositionError) Error() string { return "cannot continue from this position: " + e.Reason }
+
+// check reports why the position is not one this package wrote.
+func (p Position) check() error {
+	fail := func(format string, args ...any) error {
+		return &PositionError{Reason: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case p.Version == 0 || p.Tool == "":
+		return fail("it has no version or no tool, so it is not a saved call")
+	case p.Version > PositionVersion:
+		return fail("it was written by a newer version of this program (%d, this one reads up to %d): update", p.Version, PositionVersion)
+	case p.Token == "" && len(p.Steps)+len(p.Answers) > 0:
+		return fail("it has steps but no token; start the call again")
+	}
+	for i, answer := range p.Answers {
+		if (answer.Result == nil) == (answer.Error == nil) {
+			return fail("the answer to step %q needs either a result or an error", answer.StepID)
+		}
+		if slices.ContainsFunc(p.Answers[:i], func(a Answer) bool { return a.StepID == answer.StepID }) {
+			return fail("it has two answers to step %q", answer.StepID)
+		}
+	}
+	return nil
+}

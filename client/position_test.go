@@ -1,0 +1,131 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/client"
+)
+
+func interrupted(t *testing.T, err error) client.Position {
+	t.Helper()
+	var stopped *client.Interrupted
+	require.ErrorAs(t, err, &stopped)
+	return stopped.Position
+}
+
+// throughJSON is what happens to a position that is saved and loaded.
+func throughJSON(t *testing.T, p client.Position) client.Position {
+	t.Helper()
+	data, err := json.MarshalIndent(p, "", "  ")
+	require.NoError(t, err)
+	var loaded client.Position
+	require.NoError(t, json.Unmarshal(data, &loaded))
+	return loaded
+}
+
+func TestPauseAndResumeElsewhere(t *testing.T) {
+	s := play(t, result(askTarget), result(askModel), result(deployed))
+	var who people
+	handlers := who.handlers()
+	sample := handlers.Sample
+	handlers.Sample = nil
+	answered := 0
+	handlers.OnPosition = func(_ context.Context, p client.Position) error {
+		if len(p.Answers) > answered {
+			answered++
+			return client.ErrPause // stop right after the answer
+		}
+		return nil
+	}
+	_, err := s.client(t).Call(t.Context(), "complex_tool", map[string]any{"a": "<b>"}, handlers)
+	require.ErrorIs(t, err, client.ErrPause)
+	position := throughJSON(t, interrupted(t, err))
+	assert.Equal(t, "v1", position.Token)
+	assert.Equal(t, 1, position.Round)
+	assert.Empty(t, position.Pending())
+
+	handlers.OnPosition, handlers.Sample = nil, sample
+	_, err = s.client(t).Resume(t.Context(), position, handlers)
+	require.NoError(t, err)
+	assert.Equal(t, people{elicited: 1, sampled: 1}, who, "nobody is asked twice")
+}
+
+func TestPauseInHandlerKeepsTheStep(t *testing.T) {
+	s := play(t, result(askTarget))
+	_, err := s.client(t).Call(t.Context(), "complex_tool", nil, client.Handlers{
+		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+			return nil, client.ErrPause
+		},
+	})
+	require.ErrorIs(t, err, client.ErrPause)
+	position := interrupted(t, err)
+	require.Len(t, position.Pending(), 1)
+	assert.Equal(t, "step-elicitation-A", position.Pending()[0].StepID)
+}
+
+func TestCancelDuringHandlerKeepsTheStep(t *testing.T) {
+	s := play(t, result(askTarget))
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := s.client(t).Call(ctx, "complex_tool", nil, client.Handlers{
+		Elicit: func(ctx context.Context, _ *client.ElicitRequest) (*client.ElicitResult, error) {
+			cancel()
+			return nil, errors.New("the form was torn down")
+		},
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Len(t, interrupted(t, err).Pending(), 1)
+}
+
+func TestPositionsAreSnapshots(t *testing.T) {
+	s := play(t, result(askTarget), result(askModel), result(deployed))
+	var seen []client.Position
+	var who people
+	handlers := who.handlers()
+	handlers.OnPosition = func(_ context.Context, p client.Position) error {
+		seen = append(seen, p)
+		return nil
+	}
+	_, err := s.client(t).Call(t.Context(), "complex_tool", nil, handlers)
+	require.NoError(t, err)
+	require.Len(t, seen, 4)
+	for i, want := range []struct {
+		token   string
+		answers int
+	}{{"v1", 0}, {"v1", 1}, {"v2", 1}, {"v2", 2}} {
+		assert.Equal(t, want.token, seen[i].Token)
+		assert.Len(t, seen[i].Answers, want.answers)
+		assert.Equal(t, client.PositionVersion, seen[i].Version)
+	}
+}
+
+func TestResumeRefusesWhatIsNoPosition(t *testing.T) {
+	good := `{"version":1,"dialect":"saga","tool":"x","token":"v","round":1}`
+	for name, text := range map[string]string{
+		"empty":               `{}`,
+		"newer":               `{"version":99,"dialect":"saga","tool":"x"}`,
+		"other protocol":      `{"version":1,"dialect":"smoke","tool":"x"}`,
+		"steps but no token":  `{"version":1,"dialect":"saga","tool":"x","steps":[{"stepId":"a"}]}`,
+		"answer without both": `{"version":1,"dialect":"saga","tool":"x","token":"v","answers":[{"stepId":"a"}]}`,
+		"two answers":         `{"version":1,"dialect":"saga","tool":"x","token":"v","answers":[{"stepId":"a","result":{}},{"stepId":"a","result":{}}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p client.Position
+			require.NoError(t, json.Unmarshal([]byte(text), &p))
+			s := play(t)
+			_, err := s.client(t).Resume(t.Context(), p, client.Handlers{})
+			var bad *client.PositionError
+			require.ErrorAs(t, err, &bad)
+			t.Log(err)
+		})
+	}
+	var p client.Position
+	require.NoError(t, json.Unmarshal([]byte(good), &p))
+	_, err := play(t, result(deployed)).client(t).Resume(t.Context(), p, client.Handlers{})
+	require.NoError(t, err)
+}

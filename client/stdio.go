@@ -1,0 +1,90 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// DefaultGrace is how long [Stdio] waits for a process to end by itself.
+const DefaultGrace = 3 * time.Second
+
+// errClosed is in the error of a request on a closed transport.
+var errClosed = errors.New("the client was closed")
+
+// Stdio runs a server as a child process and talks to it over its standard input
+// and output, one message per line. Fill in the fields before the first use and
+// do not copy it afterwards.
+//
+// The process is started with the first request, and again when it has ended:
+// since the server keeps nothing between turns, calls under way go on.
+type Stdio struct {
+	// Command is the program, looked up in PATH, and Args are its arguments.
+	Command string
+	Args    []string
+	// Dir is its working directory; empty means this process's.
+	Dir string
+	// Env is its environment; nil means this process's.
+	Env []string
+	// Stderr receives what it writes to its standard error; nil means this
+	// process's standard error.
+	Stderr io.Writer
+	// MaxLine limits the length of one message in bytes. 0 means
+	// DefaultMaxResponse.
+	MaxLine int
+	// Grace is how long Close waits after closing the process's input before it
+	// asks the process to terminate, and then again before it kills it. 0 means
+	// DefaultGrace.
+	Grace time.Duration
+
+	mu     sync.Mutex
+	child  *child
+	closed bool
+}
+
+// Close ends the process and waits for it.
+func (s *Stdio) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	running := s.child
+	s.child = nil
+	s.mu.Unlock()
+	if running == nil {
+		return nil
+	}
+	running.close()
+	<-running.done
+	return nil
+}
+
+func (s *Stdio) exchange(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	running, err := s.running()
+	if err != nil {
+		missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
+		return nil, &TransportError{Err: err, final: missing || errors.Is(err, errClosed)}
+	}
+	return running.call(ctx, method, params)
+}
+
+// running returns the process, starting one if there is none.
+func (s *Stdio) running() (*child, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	if s.child != nil && !s.child.gone() {
+		return s.child, nil
+	}
+	started, err := startChild(s)
+	if err != nil {
+		return nil, err
+	}
+	s.child = started
+	return started, nil
+}

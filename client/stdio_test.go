@@ -1,0 +1,178 @@
+package client_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/client"
+)
+
+// playServer is what the test binary does as a child process. Answers depend
+// only on the request, as those of a server without sessions do.
+func playServer(mode string) int {
+	fmt.Fprintln(os.Stderr, "the child says hello")
+	if mode == "stubborn" {
+		signal.Ignore(syscall.SIGTERM)
+	}
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		var request asked
+		if err := json.Unmarshal(in.Bytes(), &request); err != nil {
+			return 3
+		}
+		switch {
+		case mode == "chatty":
+			fmt.Println("Welcome to the server!")
+		case mode == "long":
+			fmt.Println(strings.Repeat("x", 1<<20))
+		case mode == "stray":
+			fmt.Println(`{"jsonrpc":"2.0","id":99,"result":{}}`)
+		case mode == "asking":
+			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/message","params":{}}`)
+			fmt.Println(`{"jsonrpc":"2.0","id":"s1","method":"ping"}`)
+			in.Scan()
+			pong := in.Text()
+			fmt.Println(`{"jsonrpc":"2.0","id":"s2","method":"roots/list"}`)
+			in.Scan()
+			answerLine(request, fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, pong+in.Text()))
+		case mode == "deaf":
+			if request.Method == "notifications/cancelled" {
+				_ = os.WriteFile(os.Getenv("MARK"), request.Params, 0o600)
+			}
+		case mode == "mortal" && request.Method == "tools/resumeSaga" && firstTime():
+			return 7 // in the middle of a turn
+		case request.Method == "tools/callSaga":
+			answerLine(request, askTarget)
+		case bytes.Contains(request.Params, []byte(`"v1"`)):
+			answerLine(request, askModel)
+		case request.Method == "tools/resumeSaga":
+			answerLine(request, deployed)
+		default:
+			fmt.Printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":-32601,\"message\":\"no\",\"data\":[1]}}\n", request.ID)
+		}
+	}
+	if mode == "stubborn" {
+		time.Sleep(time.Minute)
+	}
+	return 0
+}
+
+func answerLine(r asked, result string) {
+	fmt.Printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", r.ID, result)
+}
+
+// firstTime reports whether no process with the same MARK has asked before.
+func firstTime() bool {
+	f, err := os.OpenFile(os.Getenv("MARK"), os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return false
+	}
+	_ = f.Close()
+	return true
+}
+
+func child(t *testing.T, mode string) (*client.Stdio, *client.Client) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	transport := &client.Stdio{
+		Command: self,
+		Env:     append(os.Environ(), childMode+"="+mode, "MARK="+filepath.Join(t.TempDir(), "mark")),
+		Stderr:  new(bytes.Buffer),
+		MaxLine: 1 << 16,
+		Grace:   200 * time.Millisecond,
+	}
+	c := client.New(transport, client.Options{})
+	t.Cleanup(func() { _ = c.Close() })
+	return transport, c
+}
+
+func TestStdioTranscript(t *testing.T) {
+	transport, c := child(t, "plain")
+	var who people
+	got, err := c.Call(t.Context(), "complex_tool", nil, who.handlers())
+	require.NoError(t, err)
+	assert.NotEmpty(t, got.Content.Text())
+
+	var refused *client.Error
+	require.ErrorAs(t, c.Ping(t.Context()), &refused)
+	assert.Equal(t, &client.Error{Code: -32601, Message: "no", Data: json.RawMessage("[1]")}, refused)
+
+	require.NoError(t, c.Close())
+	assert.Contains(t, transport.Stderr.(*bytes.Buffer).String(), "hello")
+	_, err = c.Call(t.Context(), "complex_tool", nil, who.handlers())
+	require.ErrorContains(t, err, "closed")
+	require.NoError(t, c.Close())
+}
+
+func TestStdioSurvivesTheDeathOfTheServer(t *testing.T) {
+	_, c := child(t, "mortal")
+	var who people
+	_, err := c.Call(t.Context(), "complex_tool", nil, who.handlers())
+	require.NoError(t, err)
+	assert.Equal(t, people{elicited: 1, sampled: 1}, who)
+}
+
+func TestStdioServersOfNoUse(t *testing.T) {
+	for mode, want := range map[string]string{
+		"chatty": "Welcome", "long": "more than 65536 bytes", "stray": "not asked",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			_, c := child(t, mode)
+			_, err := c.Call(t.Context(), "x", nil, client.Handlers{})
+			var wrong *client.ProtocolError
+			require.ErrorAs(t, err, &wrong)
+			assert.ErrorContains(t, err, want)
+		})
+	}
+}
+
+func TestStdioAnswersTheServer(t *testing.T) {
+	_, c := child(t, "asking")
+	got, err := c.Call(t.Context(), "x", nil, client.Handlers{})
+	require.NoError(t, err)
+	assert.Contains(t, got.Content.Text(), `"s1"`)
+	assert.Contains(t, got.Content.Text(), `-32601`)
+}
+
+func TestStdioCancels(t *testing.T) {
+	transport, c := child(t, "deaf")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, c.Ping(ctx), context.DeadlineExceeded)
+	mark := strings.TrimPrefix(transport.Env[len(transport.Env)-1], "MARK=")
+	require.Eventually(t, func() bool {
+		data, err := os.ReadFile(mark)
+		return err == nil && string(data) == `{"requestId":1}`
+	}, 5*time.Second, 10*time.Millisecond)
+}
+
+func TestStdioKillsWhatDoesNotEnd(t *testing.T) {
+	_, c := child(t, "stubborn")
+	require.Error(t, c.Ping(t.Context()))
+	start := time.Now()
+	require.NoError(t, c.Close())
+	assert.Less(t, time.Since(start), 10*time.Second)
+}
+
+func TestStdioWithoutProgram(t *testing.T) {
+	c := client.New(&client.Stdio{Command: "no-such-program-anywhere"}, client.Options{})
+	_, err := c.Call(t.Context(), "x", nil, client.Handlers{})
+	var lost *client.TransportError
+	require.ErrorAs(t, err, &lost)
+	assert.False(t, lost.Sent)
+	require.NoError(t, c.Close())
+}
