@@ -91,8 +91,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		s.writeError(w, http.StatusMethodNotAllowed, rpcError(jsonrpc2.CodeInvalidRequest, "only POST is allowed"))
+		s.handshake.serveOther(w, r, c)
 		return
 	}
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
@@ -110,16 +109,27 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m, fail := parseMessage(body)
-	switch {
-	case fail != nil:
+	if fail != nil {
 		writeJSON(w, http.StatusBadRequest, appendResponse(nil, m.id, nil, fail))
-	case m.reply != nil:
-		s.writeError(w, http.StatusBadRequest, rpcError(jsonrpc2.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
-	case m.notification():
-		w.WriteHeader(http.StatusAccepted)
-	default:
-		writeJSON(w, http.StatusOK, s.answer(r.Context(), c, &m))
+		return
 	}
+	switch eraOf(&m, r.Header) {
+	case eraStateless:
+		s.stateless.servePost(w, r, c, &m)
+	case eraSaga:
+		s.serveSaga(w, r, c, &m)
+	default:
+		s.handshake.servePost(w, r, c, &m)
+	}
+}
+
+// serveSaga answers the methods of the saga proposal: always one JSON object.
+func (s *Server) serveSaga(w http.ResponseWriter, r *http.Request, c caller, m *message) {
+	if m.notification() {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	writeJSON(w, http.StatusOK, s.answer(r.Context(), c, m))
 }
 
 // readBody reads the whole body, so that the request's context ends when the

@@ -26,6 +26,7 @@ type lineStream struct {
 	in    *bufio.Reader
 	limit int
 	slots chan struct{}
+	conn  *stdioConn
 
 	mu     sync.Mutex // guards what follows and serialises writing
 	out    io.Writer
@@ -39,6 +40,7 @@ type lineStream struct {
 type stdioCall struct {
 	message
 	number uint64
+	era    era
 	ctx    context.Context
 	cancel context.CancelFunc
 	// silent: the client cancelled the request and expects no answer.
@@ -74,11 +76,13 @@ func (s *lineStream) ReadObject(v any) error {
 		case fail != nil:
 			s.write(appendResponse(nil, m.id, nil, fail))
 		case m.reply != nil:
-			// Nothing was asked, so nothing waits for it.
-		case m.notification():
-			if m.method == "notifications/cancelled" {
-				s.cancelled(m.params)
+			// Ids of our own requests are the library's. One that it cannot read
+			// is not an answer to any of them.
+			if json.Unmarshal(line, v) == nil {
+				return nil
 			}
+		case m.notification():
+			s.conn.notified(&m)
 		default:
 			number, err := s.begin(m)
 			if err != nil {
@@ -123,11 +127,14 @@ func (s *lineStream) begin(m message) (uint64, error) {
 	case <-s.ctx.Done():
 		return 0, s.ctx.Err()
 	}
-	ctx, cancel := context.WithCancel(s.ctx)
+	call := &stdioCall{message: m}
+	call.ctx, call.cancel = context.WithCancel(s.ctx)
+	s.conn.arrived(call)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
-	s.calls[s.last] = &stdioCall{message: m, number: s.last, ctx: ctx, cancel: cancel}
+	call.number = s.last
+	s.calls[s.last] = call
 	return s.last, nil
 }
 
@@ -143,7 +150,7 @@ func (s *lineStream) finish(c *stdioCall, response []byte) {
 	s.mu.Lock()
 	silent := c.silent
 	s.mu.Unlock()
-	if !silent {
+	if !silent && response != nil {
 		s.write(response)
 	}
 	s.mu.Lock()

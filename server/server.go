@@ -70,6 +70,10 @@ type Server struct {
 	health  health
 	catalog *catalog
 	hub     hub
+
+	// The dialects besides the saga proposal's.
+	stateless stateless
+	handshake handshake
 }
 
 // New checks the options and the tools' definitions and returns a server.
@@ -111,6 +115,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	s.methods = s.allMethods()
+	s.stateless.Server, s.handshake.Server = s, s
 	return s, nil
 }
 

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"io"
-	"log"
 	"log/slog"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -21,30 +20,77 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	lines := newLineStream(ctx, in, out, int(s.opts.MaxBody))
+	c := &stdioConn{
+		server:    s,
+		lines:     lines,
+		stateless: &statelessLines{&s.stateless, lines},
+		handshake: &handshakeLines{handshake: &s.handshake, lines: lines},
+	}
+	lines.conn = c
 	quiet := slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
-	conn := jsonrpc2.NewConn(ctx, lines, jsonrpc2.AsyncHandler(stdioHandler{s, lines}), jsonrpc2.SetLogger(quietLogger{quiet}))
+	started := make(chan struct{})
+	conn := jsonrpc2.NewConn(ctx, gated{lines, started}, jsonrpc2.AsyncHandler(c), jsonrpc2.SetLogger(quiet))
+	c.handshake.conn = conn
+	close(started)
 	<-conn.DisconnectNotify()
+	c.stateless.close()
+	c.handshake.close()
 	return lines.err()
 }
 
-// quietLogger keeps the library's remarks off stderr unless debugging.
-type quietLogger struct{ *log.Logger }
-
-// stdioHandler answers the requests that a lineStream numbered.
-type stdioHandler struct {
-	server *Server
-	lines  *lineStream
+// gated holds back reading until the connection is set up.
+type gated struct {
+	*lineStream
+	started chan struct{}
 }
 
-// Handle implements jsonrpc2.Handler.
-func (h stdioHandler) Handle(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) {
-	if r.Notif {
-		return
+// ReadObject implements jsonrpc2.ObjectStream.
+func (g gated) ReadObject(v any) error {
+	<-g.started
+	return g.lineStream.ReadObject(v)
+}
+
+// stdioConn joins the dialects on one connection. A client may mix them: each
+// request says by itself whose rules it follows.
+type stdioConn struct {
+	server    *Server
+	lines     *lineStream
+	stateless *statelessLines
+	handshake *handshakeLines
+}
+
+// arrived sees every request in the order of the lines.
+func (c *stdioConn) arrived(call *stdioCall) {
+	if call.era = eraOf(&call.message, nil); call.era == eraHandshake {
+		c.handshake.arrived(call)
 	}
-	call := h.lines.take(r.ID.Num)
+}
+
+// notified handles a notification, in the order of the lines.
+func (c *stdioConn) notified(m *message) {
+	if m.method == "notifications/cancelled" {
+		c.lines.cancelled(m.params)
+	}
+	if eraOf(m, nil) == eraHandshake {
+		c.handshake.notified(m)
+	}
+}
+
+// Handle implements jsonrpc2.Handler: it answers a request that the lineStream
+// numbered.
+func (c *stdioConn) Handle(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) {
+	call := c.lines.take(r.ID.Num)
 	if call == nil {
 		return
 	}
-	response := h.server.answer(call.ctx, caller{}, &call.message)
-	h.lines.finish(call, response)
+	var response []byte
+	switch call.era {
+	case eraStateless:
+		response = c.stateless.answer(call)
+	case eraSaga:
+		response = c.server.answer(call.ctx, caller{}, &call.message)
+	default:
+		response = c.handshake.answer(call)
+	}
+	c.lines.finish(call, response)
 }

@@ -1,0 +1,48 @@
+package server
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+
+	jsonv2 "github.com/go-json-experiment/json"
+)
+
+// era is a family of protocol revisions with its own rules on the wire.
+type era uint8
+
+const (
+	// eraHandshake: MCP 2024-11-05 to 2025-11-25: a handshake, sessions, requests
+	// from the server to the client.
+	eraHandshake era = iota
+	// eraStateless: MCP 2026-07-28: every request stands by itself.
+	eraStateless
+	// eraSaga: the methods of the saga proposal, which need neither.
+	eraSaga
+)
+
+// versionHeader names the protocol revision of an HTTP request.
+const versionHeader = "MCP-Protocol-Version"
+
+// versionKey is where a request of the stateless era names its revision; that it
+// is there is what makes it one (MCP 2026-07-28, basic/versioning).
+const versionKey = "io.modelcontextprotocol/protocolVersion"
+
+// eraOf decides by whose rules a message is served. header is nil on stdio.
+func eraOf(m *message, header http.Header) era {
+	var p struct {
+		Meta map[string]any `json:"_meta"`
+	}
+	if bytes.Contains(m.params, []byte(versionKey)) && jsonv2.Unmarshal(m.params, &p) == nil {
+		if _, ok := p.Meta[versionKey]; ok {
+			return eraStateless
+		}
+	}
+	if m.method == "tools/callSaga" || m.method == "tools/resumeSaga" {
+		return eraSaga
+	}
+	if v := header.Values(versionHeader); len(v) > 0 && !slices.Contains(handshakeVersions, v[0]) {
+		return eraStateless
+	}
+	return eraHandshake
+}
