@@ -1,0 +1,166 @@
+// Package saga is for writing tools that ask. A tool can stop in the middle, ask
+// the user or the client's model something, and go on with the answer, in this
+// process or in another one. Between two turns the server keeps nothing.
+//
+// # The words
+//
+// A saga is one call of such a tool, from the first request to the result. A turn
+// is one request and its response. A question is what a tool can ask: a form, a
+// link, a completion of the client's model, the client's roots; package steps has
+// them. A step is a question on its way to one client. A step function is a piece
+// of the tool's code: it runs from one suspension to the next, and ends by saying
+// how the turn ends. The state is what one step function leaves for the next.
+//
+// The server seals the state, the arguments and the name of the next step function
+// into a token. The client sends the token back with its answers. Whoever has the
+// keys can take the next turn; that is all there is between two turns.
+//
+// # A first tool
+//
+// A tool is a [Machine]. It has a type for its arguments, a type for its state,
+// questions, and step functions:
+//
+//	type order struct {
+//		Office string `json:"office" jsonschema:"where to deliver"`
+//	}
+//
+//	type meal struct {
+//		Dish string `json:"dish" title:"Dish" enum:"soup=Soup of the day|pasta=Pasta"`
+//	}
+//
+//	var askMeal = &steps.Form[meal]{ID: "meal", Message: "What would you like?"}
+//
+//	var Lunch = saga.Machine[order, struct{}]{
+//		Name:  "order_lunch",
+//		Asks:  []steps.Question{askMeal},
+//		Start: start,
+//		Steps: saga.Steps[order, struct{}]{"chosen": chosen},
+//	}
+//
+//	func start(_ context.Context, t *saga.Turn[order, struct{}]) (saga.Next, error) {
+//		return t.Ask("chosen", askMeal)
+//	}
+//
+//	func chosen(_ context.Context, t *saga.Turn[order, struct{}]) (saga.Next, error) {
+//		meal, err := askMeal.Answer(t)
+//		if err != nil {
+//			return nil, err
+//		}
+//		return t.Text("Ordered %s for %s.", meal.Dish, t.Args.Office)
+//	}
+//
+// Start runs when the tool is called. It asks askMeal and names the step function
+// that gets the answer, "chosen". That one runs in the next turn, reads the answer
+// with the same question, and ends the saga with a text. Give Lunch to
+// server.Options.Tools, and clients can call it.
+//
+// A step function ends with one of these:
+//
+//   - [Turn.Ask] suspends the saga and asks one or several questions;
+//   - [Turn.Goto] goes on in another step function, in the same turn;
+//   - [Turn.Text], [Turn.Structured] or [Turn.Finish] end the saga with a result;
+//   - an error ends the saga with a failure.
+//
+// # Asking
+//
+// Ask takes any number of questions, and the client may answer them in any order.
+// The next step function runs when all are answered. A client that brings some of
+// the answers is asked for the rest, and what it brought is kept in the token.
+//
+// Answers can be read in the step function that Ask named, and in those it goes
+// to with Goto; not later. Put into the state what you need later.
+//
+// A question may be asked as often as you like. To the client each time is a new
+// step: the first is "guess", the second "guess~2". The tool always reads the
+// latest answer. To ask several instances of one question at once, use its Nth
+// method.
+//
+// What the user enters is checked against the form before a step function sees
+// it. If it does not fit, the engine asks again by itself and tells the user why.
+// After [Machine.MaxAttempts] such answers the saga ends with an error.
+//
+// # Outcomes
+//
+// A user may say no, or close the form; a client may fail. Answer then returns an
+// error that wraps steps.ErrDeclined, steps.ErrCancelled or a *steps.ClientError.
+// Return it, and the caller reads which question stopped the saga. Or look at it
+// with errors.Is and errors.As and do something else: ask differently, go on
+// without, end with a text. Respect a user who declines.
+//
+// # Failing
+//
+// [Failf] makes an error for the caller: its text becomes the tool's result, marked
+// as an error, and the model can act upon it. Every other error is hidden: the
+// caller reads that the tool failed and the saga's id, and the error itself goes to
+// the server's log under that id. So an address or a password in the error of some
+// library does not leave the server by accident. A panic is an internal error; it
+// is logged with the tool, the step function and the stack, and stops nothing else.
+//
+// # State
+//
+// The state is any type that encodes to JSON, or that [Machine.Encoding] encodes.
+// It travels to the client and back in every turn. Keep it small: store large
+// things elsewhere, and a reference to them in the state. What is no longer needed
+// is best set to its zero value.
+//
+// The client cannot read the state, but it sees the token's length, and it chooses
+// part of what is compressed with the state. For keys, passwords and the like use
+// fields of type [Secret]: they are never compressed, and they do not print
+// themselves.
+//
+// # What must not be kept
+//
+// Nothing in memory outlives a turn. Do not keep the [Turn], its context, a
+// goroutine, a lock, a transaction, an open file or a temporary file for the next
+// step function: the next one may run tomorrow, in another process, or never. Most
+// sagas that are not finished are never resumed. So hold nothing that somebody
+// must release.
+//
+// # Turns can be repeated
+//
+// A client whose connection broke sends the same request again. It may also send
+// one token twice with different answers; then two sagas go on from the same
+// point. The token does not prevent this. Two habits make it harmless. Ask first
+// and act last: change the world in the step function that ends the saga. And act
+// so that the second time does nothing: look whether the work is done already, or
+// give the system you call an idempotency key made of [Turn.ID] and the name of
+// what is done. A turn that failed because it was stopped from outside (a timeout, a
+// client that went away) has not ended the saga: it can be taken again.
+//
+// For the time use [Turn.Now].
+//
+// # What is checked when
+//
+// [NewTools], and so server.New, checks a definition before the first call and
+// fails with a *[DefinitionError] that says what to do: names and ids, that every
+// question is one that MCP allows, that the state's type survives encoding (no
+// unexported fields, channels, functions), that secrets are where they can be kept,
+// that schemas resolve. Arguments are checked against the input schema before Start
+// runs, answers against their forms, and a structured result against the output
+// schema.
+//
+// What only running code can show is an error of the turn and names the step
+// function: a question that is not listed in Asks, a step function that does not
+// exist.
+//
+// # Changing a tool
+//
+// Sagas that are suspended while you deploy go on in the new code. The token names
+// the tool, the next step function and the questions, so those names are part of
+// what must stay. It is safe to add questions, step functions and fields of the
+// state. A question whose wording changed is asked anew. If you rename or remove a
+// step function or a question, or change the meaning of the state, raise
+// [Machine.Revision]: tokens of the old revision are then refused, and their
+// clients start again.
+//
+// # Prompts and resources
+//
+// [Prompt] and [Resource] are written like a Machine. They end with
+// [Turn.Messages] and [Turn.Contents].
+//
+// # Running a tool without a server
+//
+// [Tool.Start] and [Tool.Resume] run single turns. They are pure: they know
+// nothing of networks, keys or clocks, and a [Position] is all that connects two
+// turns. Tests of a tool need nothing else.
+package saga
