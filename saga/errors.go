@@ -57,10 +57,12 @@ func (e *DefinitionError) Unwrap() error { return e.Err }
 // StepFailure says in which step function of which tool something went wrong.
 // It is for the log; the caller learns no more than that the tool failed.
 type StepFailure struct {
+	// Tool is the tool's name.
 	Tool string
 	// Step is the name of the step function; "start" for [Machine.Start].
 	Step string
-	Err  error
+	// Err is what went wrong: what the code returned, or a *[PanicError].
+	Err error
 }
 
 // Error implements error.
@@ -98,7 +100,8 @@ func (e *AnswerError) Error() string { return fmt.Sprintf("step %q: %s", e.StepI
 type ArgumentsError struct {
 	// Name is the prompt's or the resource's.
 	Name string
-	Err  error
+	// Err says what is wrong with them, for the caller.
+	Err error
 }
 
 // Error implements error.
@@ -116,6 +119,7 @@ var ErrNotFound = errors.New("not found")
 // UnsupportedError says that a step cannot be asked of this client, as the client
 // lacks features. Nothing is lost: a client that has them can take the same turn.
 type UnsupportedError struct {
+	// Tool is the tool's name, StepID the step that it wants to ask.
 	Tool, StepID string
 	// Needs are the features of the step, also those that the client has.
 	Needs steps.Features
@@ -129,8 +133,10 @@ func (e *UnsupportedError) Error() string {
 // PositionError says that a position cannot be resumed: it is not one that this
 // tool wrote.
 type PositionError struct {
+	// Tool is the name of the tool that was to resume.
 	Tool string
-	Err  error
+	// Err says what is wrong with the position.
+	Err error
 }
 
 // Error implements error.

@@ -40,28 +40,40 @@ type Messages struct {
 
 // PromptMessage is a message of a prompt.
 type PromptMessage struct {
-	Role    content.Role  `json:"role"`
+	// Role is who speaks.
+	Role content.Role `json:"role"`
+	// Content is what is said.
 	Content content.Block `json:"content"`
 }
 
 // Contents is a part of a resource's result: MCP's ResourceContents. Either Text
 // or Blob is set.
 type Contents struct {
-	URI      string
+	// URI is the address of this part.
+	URI string
+	// MIMEType is its type, or empty.
 	MIMEType string
-	Text     string
-	Blob     []byte
+	// Text is the part if it is text.
+	Text string
+	// Blob is the part if it is not.
+	Blob []byte
 }
 
 // PromptArgument describes an argument of a prompt. All are strings.
 type PromptArgument struct {
-	Name        string `json:"name"`
+	// Name is the argument's name.
+	Name string `json:"name"`
+	// Description says what it is for.
 	Description string `json:"description,omitzero"`
-	Required    bool   `json:"required,omitzero"`
+	// Required says that it must be given.
+	Required bool `json:"required,omitzero"`
 }
 
 // PromptInfo is what lists show of a prompt besides its name.
-type PromptInfo struct{ Arguments []PromptArgument }
+type PromptInfo struct {
+	// Arguments are the prompt's arguments, in the order of their fields.
+	Arguments []PromptArgument
+}
 
 // ResourceInfo is what lists show of a resource besides its name.
 type ResourceInfo struct {

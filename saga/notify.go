@@ -3,7 +3,9 @@ package saga
 // Notifier gets what a tool tells while a turn is under way. Its methods must
 // be safe for concurrent use and must not block for long.
 type Notifier interface {
+	// Progress gets how far the turn has come.
 	Progress(Progress)
+	// Log gets a message for the client's log.
 	Log(Log)
 }
 
@@ -17,9 +19,12 @@ type Progress struct {
 
 // Log is a message for the client's log.
 type Log struct {
-	Level  LogLevel
-	Logger string // the tool's name
-	Data   any
+	// Level is how severe it is.
+	Level LogLevel
+	// Logger is the tool's name.
+	Logger string
+	// Data is the message: anything that encodes to JSON.
+	Data any
 }
 
 // LogLevel is the severity of a log message, as in syslog (RFC 5424).

@@ -53,9 +53,13 @@ func (t *Tool) checkOutput(r *Result) error {
 	return nil
 }
 
-// Encoding turns a state into bytes and back. The default is JSON.
+// Encoding turns a state into bytes and back. The default is JSON. It must read
+// what earlier versions of it wrote, as long as there are tokens, and must not let
+// the data choose the types that it decodes into.
 type Encoding interface {
+	// Marshal encodes the state that v points to.
 	Marshal(v any) ([]byte, error)
+	// Unmarshal decodes data into the state that v points to.
 	Unmarshal(data []byte, v any) error
 }
 
