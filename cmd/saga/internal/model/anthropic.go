@@ -1,0 +1,150 @@
+package model
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// claude speaks Anthropic's messages.
+type claude struct {
+	config  Config
+	host    string
+	service anthropic.MessageService
+}
+
+func newAnthropic(c Config, host string) *claude {
+	// The service, unlike the library's client, reads nothing from the environment.
+	options := []option.RequestOption{option.WithBaseURL(c.BaseURL)}
+	if c.Key != "" {
+		options = append(options, option.WithAPIKey(c.Key))
+	}
+	return &claude{config: c, host: host, service: anthropic.NewMessageService(options...)}
+}
+
+// Name implements Model.
+func (m *claude) Name(r *steps.SampleRequest) string { return m.config.named(r, "claude-") }
+
+// Host implements Model.
+func (m *claude) Host() string { return m.host }
+
+// Complete implements Model.
+func (m *claude) Complete(ctx context.Context, r *steps.SampleRequest) (*steps.SampleResult, error) {
+	params, err := m.params(r)
+	if err != nil {
+		return nil, err
+	}
+	message, err := m.service.New(ctx, params)
+	if err != nil {
+		return nil, fmt.Errorf("asking %s: %w", m.host, err)
+	}
+	return fromAnthropic(message), nil
+}
+
+func (m *claude) params(r *steps.SampleRequest) (anthropic.MessageNewParams, error) {
+	p := anthropic.MessageNewParams{
+		Model: m.Name(r), MaxTokens: int64(r.MaxTokens), StopSequences: r.StopSequences,
+	}
+	if r.SystemPrompt != "" {
+		p.System = []anthropic.TextBlockParam{{Text: r.SystemPrompt}}
+	}
+	if r.Temperature != nil {
+		p.Temperature = anthropic.Float(min(*r.Temperature, 1)) // the highest there is here
+	}
+	for _, message := range r.Messages {
+		blocks, err := toAnthropic(message.Content)
+		if err != nil {
+			return p, err
+		}
+		if message.Role == content.Assistant {
+			p.Messages = append(p.Messages, anthropic.NewAssistantMessage(blocks...))
+		} else {
+			p.Messages = append(p.Messages, anthropic.NewUserMessage(blocks...))
+		}
+	}
+	for _, tool := range r.Tools {
+		converted, err := toolToAnthropic(tool)
+		if err != nil {
+			return p, err
+		}
+		p.Tools = append(p.Tools, converted)
+	}
+	if len(r.Tools) > 0 {
+		switch r.ToolChoice {
+		case steps.ToolsAuto:
+			p.ToolChoice.OfAuto = &anthropic.ToolChoiceAutoParam{}
+		case steps.ToolsRequired:
+			p.ToolChoice.OfAny = &anthropic.ToolChoiceAnyParam{}
+		case steps.ToolsNone:
+			none := anthropic.NewToolChoiceNoneParam()
+			p.ToolChoice.OfNone = &none
+		}
+	}
+	return p, nil
+}
+
+func toolToAnthropic(tool steps.SampleTool) (anthropic.ToolUnionParam, error) {
+	schema := map[string]any{}
+	if tool.InputSchema != nil {
+		if err := json.Unmarshal(tool.InputSchema, &schema); err != nil {
+			return anthropic.ToolUnionParam{}, &UnsupportedError{"the schema of the tool " + tool.Name}
+		}
+	}
+	delete(schema, "type") // always an object; the library writes it
+	converted := anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{ExtraFields: schema}, tool.Name)
+	if tool.Description != "" {
+		converted.OfTool.Description = anthropic.String(tool.Description)
+	}
+	return converted, nil
+}
+
+func toAnthropic(blocks content.Blocks) ([]anthropic.ContentBlockParamUnion, error) {
+	var converted []anthropic.ContentBlockParamUnion
+	for _, block := range blocks {
+		switch b := block.(type) {
+		case content.Text:
+			converted = append(converted, anthropic.NewTextBlock(b.Text))
+		case content.Image:
+			converted = append(converted, anthropic.NewImageBlockBase64(b.MIMEType, base64.StdEncoding.EncodeToString(b.Data)))
+		case content.ToolUse:
+			converted = append(converted, anthropic.NewToolUseBlock(b.ID, inputOf(b), b.Name))
+		case content.ToolResult:
+			converted = append(converted, anthropic.NewToolResultBlock(b.ToolUseID, resultText(b), b.IsError))
+		default:
+			return nil, &UnsupportedError{"content of type " + block.BlockType()}
+		}
+	}
+	return converted, nil
+}
+
+func fromAnthropic(message *anthropic.Message) *steps.SampleResult {
+	result := &steps.SampleResult{Role: content.Assistant, Model: message.Model}
+	for _, block := range message.Content {
+		switch block.Type { // thinking and the provider's own tools stay here
+		case "text":
+			result.Content = append(result.Content, content.Text{Text: block.Text})
+		case "tool_use":
+			result.Content = append(result.Content, content.ToolUse{ID: block.ID, Name: block.Name, Input: block.Input})
+		}
+	}
+	switch message.StopReason {
+	case anthropic.StopReasonEndTurn:
+		result.StopReason = steps.EndTurn
+	case anthropic.StopReasonMaxTokens:
+		result.StopReason = steps.MaxTokens
+	case anthropic.StopReasonStopSequence:
+		result.StopReason = steps.StopSequence
+	case anthropic.StopReasonToolUse:
+		result.StopReason = steps.ToolUseStop
+	default:
+		result.StopReason = string(message.StopReason)
+	}
+	return result
+}

@@ -1,0 +1,139 @@
+// Package model lets a language model answer sampling steps: an endpoint that
+// speaks OpenAI's chat completions, or Anthropic's messages.
+package model
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Model completes a conversation.
+type Model interface {
+	// Complete asks the model. Its errors are for the user of this machine: they
+	// may name addresses, so do not send them to a server.
+	Complete(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
+	// Name is the model that a request would go to.
+	Name(*steps.SampleRequest) string
+	// Host is the machine it would go to.
+	Host() string
+}
+
+// The providers there are.
+const (
+	OpenAI    = "openai"
+	Anthropic = "anthropic"
+	// None means that the person answers, whatever the environment offers.
+	None = "none"
+)
+
+// Config says which model answers.
+type Config struct {
+	// Provider is OpenAI, Anthropic, None, or empty to decide by what else is set.
+	Provider string
+	// BaseURL is the address of the API; empty means the provider's own.
+	BaseURL string
+	// Key is the API key. Endpoints on this machine often need none.
+	Key string
+	// Model is the name of the model.
+	Model string
+	// Hints lets the server's hints choose another model of the same provider.
+	Hints bool
+	// Getenv looks up what the providers' own tools use: OPENAI_API_KEY,
+	// OPENAI_BASE_URL, ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL.
+	Getenv func(string) string
+}
+
+// ConfigError says which setting is missing or wrong.
+type ConfigError struct{ Reason string }
+
+// Error implements error.
+func (e *ConfigError) Error() string { return "no model can be used: " + e.Reason }
+
+// New returns the model that c describes, or nil if it describes none, so that a
+// person has to answer. The error is a [*ConfigError].
+func New(c Config) (Model, error) {
+	chosen := c.Provider != ""
+	if !chosen {
+		c.Provider = c.guess()
+	}
+	var envKey, envURL, standard string
+	switch c.Provider {
+	case "", None:
+		return nil, nil
+	case OpenAI:
+		envKey, envURL, standard = "OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1/"
+	case Anthropic:
+		envKey, envURL, standard = "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com/"
+	default:
+		return nil, &ConfigError{fmt.Sprintf("there is no provider %q; use openai, anthropic or none", c.Provider)}
+	}
+	if c.Model == "" {
+		if !chosen && c.Key == "" && c.BaseURL == "" {
+			return nil, nil // a key happens to be in the environment; nobody chose it
+		}
+		return nil, &ConfigError{"its name is missing: set --model or SAGA_MODEL"}
+	}
+	if c.BaseURL == "" {
+		// A key from the environment goes to the address beside it, nowhere else.
+		c.BaseURL = c.Getenv(envURL)
+		if c.Key == "" {
+			c.Key = c.Getenv(envKey)
+		}
+	}
+	if c.BaseURL == "" {
+		c.BaseURL = standard
+		if c.Key == "" {
+			return nil, &ConfigError{"its key is missing: set SAGA_MODEL_KEY or " + envKey}
+		}
+	}
+	base, err := url.Parse(c.BaseURL)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, &ConfigError{fmt.Sprintf("%q is not an http or https URL", c.BaseURL)}
+	}
+	if !strings.HasSuffix(c.BaseURL, "/") {
+		c.BaseURL += "/"
+	}
+	if c.Provider == OpenAI {
+		return newOpenAI(c, base.Host), nil
+	}
+	return newAnthropic(c, base.Host), nil
+}
+
+// guess picks the provider that the settings leave no doubt about.
+func (c Config) guess() string {
+	openAI, anthropic := c.Getenv("OPENAI_API_KEY") != "", c.Getenv("ANTHROPIC_API_KEY") != ""
+	switch {
+	case c.BaseURL != "":
+		return OpenAI // what nearly every endpoint of one's own speaks
+	case openAI && !anthropic:
+		return OpenAI
+	case anthropic && !openAI:
+		return Anthropic
+	}
+	return ""
+}
+
+// named chooses the model for a request.
+func (c Config) named(r *steps.SampleRequest, ours ...string) string {
+	if !c.Hints || r.ModelPreferences == nil {
+		return c.Model
+	}
+	for _, hint := range r.ModelPreferences.Hints {
+		for _, prefix := range ours {
+			if strings.HasPrefix(hint, prefix) {
+				return hint
+			}
+		}
+	}
+	return c.Model
+}
+
+// UnsupportedError says which part of a request a provider cannot be given.
+type UnsupportedError struct{ What string }
+
+// Error implements error.
+func (e *UnsupportedError) Error() string { return "this model cannot be given " + e.What }

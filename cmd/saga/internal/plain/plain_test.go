@@ -1,0 +1,44 @@
+package plain
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain":                     "plain",
+		"two\nlines\r\nthree\rfour": "two\nlines\nthree\nfour",
+		"a\tb":                      "a    b",
+		"\x1b[31mred\x1b[0m":        "red",
+		"\x1b]0;title\x07after":     "after",
+		"\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\": "link",
+		"\x1b]52;c;ZXZpbA==\x07clip":                  "clip",
+		"bell\x07 del\x7f nul\x00":                    "bell del nul",
+		"\u009b31mC1":                                 "31mC1", // harmless without its first character
+		"gnp\u202etxt.exe":                            "gnptxt.exe",
+		"zero\u200bwidth":                             "zerowidth",
+		"family 👩\u200d👧":                             "family 👩\u200d👧",
+		"bad \xff byte":                               "bad \ufffd byte",
+		"übergrößen 日本":                               "übergrößen 日本",
+	} {
+		assert.Equal(t, want, Text(in), "%q", in)
+	}
+	assert.Equal(t, "one line only", Line(" one\nline\x1b[2J \t only\n"))
+}
+
+func FuzzText(f *testing.F) {
+	f.Add("\x1b[31m\x1b[\x1b]0;x")
+	f.Add("\u009d0;t\u009c")
+	f.Fuzz(func(t *testing.T, s string) {
+		out := Text(s)
+		for _, r := range out {
+			assert.False(t, r != '\n' && unicode.IsControl(r), "%q leaves %q", s, out)
+		}
+		assert.NotContains(t, Line(s), "\n")
+		assert.False(t, strings.ContainsRune(out, '\x1b'))
+	})
+}
