@@ -1,0 +1,185 @@
+// Package answers answers the steps of a call from a file, for scripts and tests.
+//
+// The file is a JSON object: step ids, and what to answer.
+//
+//	{
+//	  "target":  {"environment": "production", "count": 2},
+//	  "sign-in": "accept",
+//	  "advice":  "Yes, all systems are green."
+//	}
+//
+// A form is answered with an object, or with "decline" or "cancel"; a link with
+// "accept", "decline" or "cancel"; a sampling step with the text that the model
+// would say, with a whole sampling result, or with null to refuse. A question
+// asked in a loop ("item#2") can be answered by the id it was declared with
+// ("item"). A question that the tool asks again because it could not use the
+// answer ("item~2") needs an answer of its own.
+package answers
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// maxFile limits the size of a file in bytes.
+const maxFile = 16 << 20
+
+// modelName is what the server is told when a text comes from a file.
+const modelName = "answers-file"
+
+// File is a file of answers.
+type File struct {
+	byStep map[string]json.RawMessage
+}
+
+// Missing says that a step has no answer in the file. The step stays unanswered:
+// its chain holds [client.ErrPause].
+type Missing struct {
+	// StepID is the id to add to the file.
+	StepID string
+	// Ask is what the step wants to know.
+	Ask string
+}
+
+// Error implements error.
+func (e *Missing) Error() string {
+	return fmt.Sprintf("the answers have none for step %q, which asks: %s", e.StepID, e.Ask)
+}
+
+// Unwrap returns client.ErrPause.
+func (e *Missing) Unwrap() error { return client.ErrPause }
+
+// Unfit says that an answer does not fit its step, which stays unanswered: its
+// chain holds [client.ErrPause].
+type Unfit struct {
+	// StepID is the id of the answer.
+	StepID string
+	// Reason says what the answer must be.
+	Reason string
+}
+
+// Error implements error.
+func (e *Unfit) Error() string { return fmt.Sprintf("the answer for step %q %s", e.StepID, e.Reason) }
+
+// Unwrap returns client.ErrPause.
+func (e *Unfit) Unwrap() error { return client.ErrPause }
+
+// Load reads the file at path; "-" is the standard input.
+func Load(path string) (*File, error) {
+	in := os.Stdin
+	if path != "-" {
+		opened, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("the answers: %w", err)
+		}
+		defer opened.Close()
+		in = opened
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("the answers: %w", err)
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("the answers: %s is larger than %d bytes", path, maxFile)
+	}
+	return Parse(data)
+}
+
+// Parse reads the text of a file.
+func Parse(data []byte) (*File, error) {
+	var byStep map[string]json.RawMessage
+	if err := jsonv2.Unmarshal(data, &byStep); err != nil {
+		return nil, fmt.Errorf("the answers must be a JSON object of step ids and answers: %w", err)
+	}
+	return &File{byStep: byStep}, nil
+}
+
+func (f *File) lookUp(stepID string) (json.RawMessage, bool) {
+	if answer, found := f.byStep[stepID]; found {
+		return answer, true
+	}
+	if strings.Contains(stepID, "~") {
+		return nil, false // the answer was given before, and was not good
+	}
+	answer, found := f.byStep[steps.BaseID(stepID)]
+	return answer, found
+}
+
+// Has reports whether there is an answer for the step.
+func (f *File) Has(stepID string) bool {
+	_, found := f.lookUp(stepID)
+	return found
+}
+
+// Elicit answers a form or link. The error is a [*Missing] or an [*Unfit].
+func (f *File) Elicit(r *client.ElicitRequest) (*client.ElicitResult, error) {
+	raw, found := f.lookUp(r.StepID)
+	if !found {
+		return nil, &Missing{StepID: r.StepID, Ask: r.Message}
+	}
+	unfit := func(reason string) error { return &Unfit{StepID: r.StepID, Reason: reason} }
+	var word string
+	if json.Unmarshal(raw, &word) == nil {
+		switch {
+		case word == "decline":
+			return client.Decline(), nil
+		case word == "cancel":
+			return client.Cancel(), nil
+		case word == "accept" && r.Mode == "url":
+			return client.Agree(), nil
+		}
+	}
+	if r.Mode == "url" {
+		return nil, unfit(`must be "accept", "decline" or "cancel"`)
+	}
+	var content map[string]any
+	if err := json.Unmarshal(raw, &content); err != nil || content == nil {
+		return nil, unfit(`must be an object with the form's fields, "decline" or "cancel"`)
+	}
+	form, err := r.Form()
+	if err != nil {
+		return nil, unfit("cannot be checked, the form is faulty: " + err.Error())
+	}
+	if err := form.Validate(content); err != nil {
+		return nil, unfit("does not fit its form: " + err.Error())
+	}
+	return client.Accept(raw), nil
+}
+
+// Sample answers a sampling step. The error is a [*Missing], an [*Unfit], or a
+// [*client.Error] that refuses.
+func (f *File) Sample(r *client.SampleRequest) (*steps.SampleResult, error) {
+	raw, found := f.lookUp(r.StepID)
+	if !found {
+		ask := "a completion"
+		if n := len(r.Request.Messages); n > 0 {
+			ask = r.Request.Messages[n-1].Content.Text()
+		}
+		return nil, &Missing{StepID: r.StepID, Ask: ask}
+	}
+	if string(raw) == "null" {
+		return nil, Refused()
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return client.Reply(modelName, text), nil
+	}
+	result := new(steps.SampleResult)
+	if err := json.Unmarshal(raw, result); err != nil {
+		return nil, &Unfit{StepID: r.StepID, Reason: "must be a text, a sampling result, or null: " + err.Error()}
+	}
+	return result, nil
+}
+
+// Refused is the answer to a sampling step that the user does not allow.
+func Refused() *client.Error {
+	return &client.Error{Code: -1, Message: "User rejected sampling request"}
+}

@@ -1,0 +1,103 @@
+package answers
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+func form(id string) *client.ElicitRequest {
+	return &client.ElicitRequest{
+		StepInfo: client.StepInfo{StepID: id, Params: json.RawMessage(`{"message":"How many?","requestedSchema":{"type":"object","properties":{"n":{"type":"integer","minimum":1}},"required":["n"]}}`)},
+		Mode:     "form", Message: "How many?",
+	}
+}
+
+func link(id string) *client.ElicitRequest {
+	return &client.ElicitRequest{StepInfo: client.StepInfo{StepID: id}, Mode: "url", URL: "https://example.com"}
+}
+
+func sample(id string) *client.SampleRequest {
+	return &client.SampleRequest{
+		StepInfo: client.StepInfo{StepID: id},
+		Request:  &steps.SampleRequest{MaxTokens: 1, Messages: []steps.SampleMessage{steps.UserText("Is it safe?")}},
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	f, err := Parse([]byte(`{
+		"form": {"n": 2}, "no": "decline", "away": "cancel", "small": {"n": 0}, "odd": 7,
+		"link": "accept", "text": "Yes.", "refuse": null,
+		"whole": {"role":"assistant","content":{"type":"text","text":"Yes!"},"model":"m"}
+	}`))
+	require.NoError(t, err)
+	for id, action := range map[string]string{"form": "accept", "form#3": "accept", "no": "decline", "away": "cancel"} {
+		got, err := f.Elicit(form(id))
+		require.NoError(t, err)
+		assert.Equal(t, action, got.Action)
+	}
+	got, err := f.Elicit(link("link"))
+	require.NoError(t, err)
+	assert.Equal(t, client.Agree(), got)
+
+	for _, id := range []string{"small", "odd", "text"} {
+		_, err := f.Elicit(form(id))
+		var unfit *Unfit
+		require.ErrorAs(t, err, &unfit, id)
+		require.ErrorIs(t, err, client.ErrPause)
+	}
+	for _, r := range []*client.ElicitRequest{form("unknown"), form("form~2"), form("form#1~2")} {
+		_, err := f.Elicit(r)
+		var missing *Missing
+		require.ErrorAs(t, err, &missing, r.StepID)
+		require.ErrorIs(t, err, client.ErrPause)
+		assert.Contains(t, err.Error(), "How many?")
+	}
+
+	said, err := f.Sample(sample("text"))
+	require.NoError(t, err)
+	assert.Equal(t, "Yes.", said.Text())
+	said, err = f.Sample(sample("whole"))
+	require.NoError(t, err)
+	assert.Equal(t, "m", said.Model)
+	_, err = f.Sample(sample("refuse"))
+	require.ErrorAs(t, err, new(*client.Error))
+	_, err = f.Sample(sample("odd"))
+	require.ErrorAs(t, err, new(*Unfit))
+	_, err = f.Sample(sample("unknown"))
+	require.ErrorContains(t, err, "Is it safe?")
+}
+
+func TestLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "answers.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"a":{}}`), 0o600))
+	f, err := Load(path)
+	require.NoError(t, err)
+	assert.True(t, f.Has("a"))
+	assert.False(t, f.Has("b"))
+	_, err = Load(path + "x")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"a":{"n":1}}`))
+	f.Add([]byte(`{"a":"decline","a":1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := Parse(data)
+		if err != nil {
+			return
+		}
+		for id := range file.byStep {
+			_, _ = file.Elicit(form(id))
+			_, _ = file.Elicit(link(id))
+			_, _ = file.Sample(sample(id))
+		}
+	})
+}
