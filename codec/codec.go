@@ -122,9 +122,17 @@ func (c *Codec) Keyset() *Keyset { return c.keys.Load() }
 // Options returns the options in use, with defaults filled in.
 func (c *Codec) Options() Options { return c.options }
 
+// maxPooled is the largest buffer worth keeping, in bytes.
+const maxPooled = 256 << 10
+
 // release clears what b held and returns it to the pool.
 func (c *Codec) release(b *buffers) {
-	// Plaintext must not linger in memory that the next caller can get hold of.
-	clear(b.plain[:cap(b.plain)])
-	c.buffers.Put(b)
+	// Plaintext, compressed or not, must not linger in memory that the next
+	// caller can get hold of.
+	clear(b.plain)
+	clear(b.sealed)
+	clear(b.text)
+	if cap(b.plain)+cap(b.sealed)+cap(b.text) <= maxPooled {
+		c.buffers.Put(b)
+	}
 }

@@ -24,9 +24,7 @@ func paddedSize(n int) int {
 func appendPadding(plain []byte) []byte {
 	plain = append(plain, paddingMark)
 	if n := paddedSize(len(plain)) - len(plain); n > 0 {
-		at := len(plain)
 		plain = append(plain, make([]byte, n)...)
-		clear(plain[at:])
 	}
 	return plain
 }

@@ -6,17 +6,25 @@
 package main
 
 import (
-	"bytes"
 	_ "embed"
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 )
 
-//go:embed vocabulary.txt
-var vocabulary []byte
+// The parts of the history. What is needed most comes last, where referring to
+// it is cheapest.
+var (
+	//go:embed english.txt
+	english string
+	//go:embed phrases.txt
+	phrases string
+	//go:embed vocabulary.txt
+	vocabulary string
+)
 
 func main() {
 	id := flag.Uint("id", 1, "number of the dictionary")
@@ -35,9 +43,13 @@ func main() {
 // tables are those that suit the samples.
 func build(id uint32) ([]byte, error) {
 	var history []byte
-	for line := range bytes.Lines(vocabulary) {
+	for _, word := range strings.Fields(english) {
+		history = append(append(history, ' '), word...)
+	}
+	history = append(history, ' ')
+	for line := range strings.Lines(phrases + vocabulary) {
 		if line[0] != '#' {
-			history = append(history, bytes.TrimSuffix(line, []byte("\n"))...)
+			history = append(history, strings.TrimSuffix(line, "\n")...)
 		}
 	}
 	return zstd.BuildDict(zstd.BuildDictOptions{
@@ -45,6 +57,6 @@ func build(id uint32) ([]byte, error) {
 		Contents: samples(400),
 		History:  history,
 		Offsets:  [3]int{1, 4, 8},
-		Level:    zstd.SpeedFastest,
+		Level:    zstd.SpeedBetterCompression,
 	})
 }

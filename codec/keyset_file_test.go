@@ -1,0 +1,102 @@
+package codec_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+)
+
+func TestKeysetFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keyset.json")
+	_, err := codec.LoadKeyset(path)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	k, err := codec.CreateKeysetFile(path)
+	require.NoError(t, err)
+	loaded, err := codec.LoadKeyset(path)
+	require.NoError(t, err)
+	require.Equal(t, k.Keys(), loaded.Keys())
+	x, err := newCodec(t, loaded, codec.Options{}).Open(alice, noon, seal(t, newCodec(t, k, codec.Options{}), alice, sample("{}")))
+	require.NoError(t, err)
+	require.Equal(t, "{}", string(x.State))
+
+	_, err = codec.CreateKeysetFile(path)
+	require.ErrorIs(t, err, fs.ErrExist)
+
+	next, _, err := loaded.Add(codec.AES256CTRHMACSHA256)
+	require.NoError(t, err)
+	next, err = next.Disable(next.Keys()[1].ID)
+	require.NoError(t, err)
+	require.NoError(t, next.WriteFile(path))
+	loaded, err = codec.LoadKeyset(path)
+	require.NoError(t, err)
+	require.Equal(t, next.Keys(), loaded.Keys())
+	entries, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "nothing is left behind")
+
+	if runtime.GOOS == "windows" {
+		return
+	}
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+	for _, mode := range []fs.FileMode{0o640, 0o604, 0o622, 0o644} {
+		require.NoError(t, os.Chmod(path, mode))
+		_, err = codec.LoadKeyset(path)
+		require.ErrorContains(t, err, "chmod 600")
+	}
+	require.NoError(t, os.Chmod(path, 0o400))
+	_, err = codec.LoadKeyset(path)
+	require.NoError(t, err)
+}
+
+func TestKeysetFileErrors(t *testing.T) {
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "no", "keyset.json")
+	_, err := codec.CreateKeysetFile(missing)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, newKeyset(t).WriteFile(missing), fs.ErrNotExist)
+
+	path := filepath.Join(dir, "broken.json")
+	require.NoError(t, os.WriteFile(path, []byte("{}"), 0o600))
+	_, err = codec.LoadKeyset(path)
+	require.ErrorContains(t, err, path)
+	require.NoError(t, os.WriteFile(path, make([]byte, 1<<20+1), 0o600))
+	_, err = codec.LoadKeyset(path)
+	require.ErrorContains(t, err, "larger than")
+}
+
+func TestCreateKeysetFileByMany(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keyset.json")
+	var created atomic.Int32
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			_, err := codec.CreateKeysetFile(path)
+			if err == nil {
+				created.Add(1)
+				return
+			}
+			if !errors.Is(err, fs.ErrExist) {
+				t.Error(err)
+			}
+			if _, err := codec.LoadKeyset(path); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 1, created.Load())
+	_, err := codec.LoadKeyset(path)
+	require.NoError(t, err)
+}

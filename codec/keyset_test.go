@@ -1,0 +1,227 @@
+package codec_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tink-crypto/tink-go/v2/aead"
+	"github.com/tink-crypto/tink-go/v2/daead"
+	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
+	"github.com/tink-crypto/tink-go/v2/keyset"
+	"github.com/tink-crypto/tink-go/v2/mac"
+	tinkpb "github.com/tink-crypto/tink-go/v2/proto/tink_go_proto"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+)
+
+// foreignKeyset is a keyset as Tink makes it, after change.
+func foreignKeyset(t testing.TB, template *tinkpb.KeyTemplate, change func(*tinkpb.Keyset)) []byte {
+	t.Helper()
+	handle, err := keyset.NewHandle(template)
+	require.NoError(t, err)
+	material := insecurecleartextkeyset.KeysetMaterial(handle)
+	if change != nil {
+		change(material)
+	}
+	var out bytes.Buffer
+	require.NoError(t, keyset.NewJSONWriter(&out).Write(material))
+	return out.Bytes()
+}
+
+func TestParseKeysetRefuses(t *testing.T) {
+	good := aead.XAES256GCM192BitNonceKeyTemplate()
+	for name, tt := range map[string]struct {
+		template *tinkpb.KeyTemplate
+		change   func(*tinkpb.Keyset)
+		want     string
+	}{
+		"AES-GCM":           {aead.AES256GCMKeyTemplate(), nil, "use xaes-256-gcm"},
+		"AES-128-GCM":       {aead.AES128GCMKeyTemplate(), nil, "use xaes-256-gcm"},
+		"AES-GCM-SIV":       {aead.AES256GCMSIVKeyTemplate(), nil, "use xaes-256-gcm"},
+		"ChaCha20-Poly1305": {aead.ChaCha20Poly1305KeyTemplate(), nil, "use xchacha20-poly1305"},
+		"128 bits":          {aead.AES128CTRHMACSHA256KeyTemplate(), nil, "key of 256 bits"},
+		"short nonce":       {aead.XAES256GCM160BitNonceKeyTemplate(), nil, "192 bits"},
+		"no prefix":         {aead.XAES256GCM192BitNonceNoPrefixKeyTemplate(), nil, "output prefix RAW: only TINK"},
+		"legacy prefix":     {good, func(k *tinkpb.Keyset) { k.Key[0].OutputPrefixType = tinkpb.OutputPrefixType_LEGACY }, "output prefix LEGACY"},
+		"crunchy prefix":    {good, func(k *tinkpb.Keyset) { k.Key[0].OutputPrefixType = tinkpb.OutputPrefixType_CRUNCHY }, "output prefix CRUNCHY"},
+		"MAC":               {mac.HMACSHA256Tag256KeyTemplate(), nil, `"HmacKey", which does not seal tokens: use one of xaes-256-gcm`},
+		"deterministic":     {daead.AESSIVKeyTemplate(), nil, "does not seal tokens"},
+		"no keys":           {good, func(k *tinkpb.Keyset) { k.Key = nil }, "has no keys"},
+		"only destroyed":    {good, func(k *tinkpb.Keyset) { k.Key[0].Status = tinkpb.KeyStatusType_DESTROYED }, "has no keys"},
+		"disabled primary":  {good, func(k *tinkpb.Keyset) { k.Key[0].Status = tinkpb.KeyStatusType_DISABLED }, "no enabled primary"},
+		"no primary":        {good, func(k *tinkpb.Keyset) { k.PrimaryKeyId++ }, "no enabled primary"},
+		"unknown status":    {good, func(k *tinkpb.Keyset) { k.Key[0].Status = 0 }, "must be ENABLED or DISABLED"},
+		"same id twice":     {good, func(k *tinkpb.Keyset) { k.Key = append(k.Key, k.Key[0]) }, "occurs twice"},
+		"no id":             {good, func(k *tinkpb.Keyset) { k.Key[0].KeyId = 0 }, "without an id"},
+		"no key data":       {good, func(k *tinkpb.Keyset) { k.Key[0].KeyData = nil }, "does not seal tokens"},
+		"broken key":        {good, func(k *tinkpb.Keyset) { k.Key[0].KeyData.Value = []byte("hunter2") }, "not a cleartext keyset"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := foreignKeyset(t, tt.template, tt.change)
+			_, err := codec.ParseKeyset(data)
+			require.ErrorContains(t, err, tt.want)
+			requireNoKeys(t, data, err.Error())
+		})
+	}
+	for _, broken := range []string{"", "{", "null", "[]", `{"key":"hunter2"}`, "hunter2", `{"encryptedKeyset":"aHVudGVyMg=="}`} {
+		_, err := codec.ParseKeyset([]byte(broken))
+		require.Error(t, err, broken)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+}
+
+// requireNoKeys checks that text shows nothing of the keys in a keyset.
+func requireNoKeys(t testing.TB, keysetJSON []byte, text string) {
+	t.Helper()
+	var parsed struct {
+		Key []struct{ KeyData struct{ Value string } }
+	}
+	require.NoError(t, json.Unmarshal(keysetJSON, &parsed))
+	for _, k := range parsed.Key {
+		for i := 0; i+8 <= len(k.KeyData.Value); i += 4 {
+			require.NotContains(t, text, k.KeyData.Value[i:i+8])
+		}
+	}
+}
+
+func TestKeysetNeverPrintsKeys(t *testing.T) {
+	data := foreignKeyset(t, aead.XAES256GCM192BitNonceKeyTemplate(), nil)
+	k, err := codec.ParseKeyset(data)
+	require.NoError(t, err)
+	want := fmt.Sprintf("Keyset(%d xaes-256-gcm enabled primary)", k.Primary().ID)
+	holder := struct{ K *codec.Keyset }{k}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T%v"} {
+		requireNoKeys(t, data, fmt.Sprintf(verb, k))
+		requireNoKeys(t, data, fmt.Sprintf(verb, holder))
+	}
+	require.Equal(t, want, k.String())
+	require.Equal(t, want, k.GoString())
+	require.Equal(t, want, fmt.Sprintf("%x", k))
+	require.Equal(t, "Keyset(none)", (*codec.Keyset)(nil).String())
+	encoded, err := json.Marshal(holder)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"K":"`+want+`"}`, string(encoded))
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "keys", k)
+	require.Contains(t, log.String(), want)
+	requireNoKeys(t, data, log.String())
+}
+
+func TestParseEncryptedKeyset(t *testing.T) {
+	master, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
+	require.NoError(t, err)
+	kms, err := aead.New(master)
+	require.NoError(t, err)
+	inner, err := keyset.NewHandle(aead.XAES256GCM192BitNonceKeyTemplate())
+	require.NoError(t, err)
+	var data bytes.Buffer
+	require.NoError(t, inner.WriteWithAssociatedData(keyset.NewJSONWriter(&data), kms, []byte("tokens")))
+
+	k, err := codec.ParseEncryptedKeyset(data.Bytes(), kms, []byte("tokens"))
+	require.NoError(t, err)
+	require.Equal(t, codec.XAES256GCM, k.Primary().Type)
+
+	_, err = codec.ParseEncryptedKeyset(data.Bytes(), kms, nil)
+	require.ErrorContains(t, err, "other associated data")
+	_, err = codec.ParseEncryptedKeyset(data.Bytes(), nil, nil)
+	require.ErrorContains(t, err, "no KMS")
+	_, err = codec.ParseKeyset(data.Bytes())
+	require.Error(t, err)
+
+	unfit, err := keyset.NewHandle(aead.AES128GCMKeyTemplate())
+	require.NoError(t, err)
+	data.Reset()
+	require.NoError(t, unfit.WriteWithAssociatedData(keyset.NewJSONWriter(&data), kms, nil))
+	_, err = codec.ParseEncryptedKeyset(data.Bytes(), kms, nil)
+	require.ErrorContains(t, err, "use xaes-256-gcm")
+}
+
+func TestRotation(t *testing.T) {
+	one := newKeyset(t)
+	old := one.Primary().ID
+	c := newCodec(t, one, codec.Options{})
+	before := seal(t, c, alice, sample("{}"))
+
+	two, id, err := one.Add(codec.AES256CTRHMACSHA256)
+	require.NoError(t, err)
+	require.Len(t, one.Keys(), 1, "the original does not change")
+	require.Equal(t, old, two.Primary().ID, "a new key is not primary")
+	c.SetKeyset(two)
+	require.True(t, strings.HasPrefix(seal(t, c, alice, sample("{}")), one.Primary().Prefix))
+
+	three, err := two.Promote(id)
+	require.NoError(t, err)
+	c.SetKeyset(three)
+	c.SetKeyset(nil)
+	require.Equal(t, three, c.Keyset())
+	after := seal(t, c, alice, sample("{}"))
+	require.True(t, strings.HasPrefix(after, three.Primary().Prefix))
+	for _, token := range []string{before, after} {
+		_, err = c.Open(alice, noon, token)
+		require.NoError(t, err)
+	}
+	behind := newCodec(t, two, codec.Options{})
+	_, err = behind.Open(alice, noon, after)
+	require.NoError(t, err, "a replica one stage behind opens")
+
+	four, err := three.Disable(old)
+	require.NoError(t, err)
+	c.SetKeyset(four)
+	_, err = c.Open(alice, noon, before)
+	requireRejected(t, err, codec.ReasonUnknownKey)
+	require.Equal(t, codec.Disabled, c.Explain(alice, noon, before).Key.Status)
+
+	back, err := four.Enable(old)
+	require.NoError(t, err)
+	c.SetKeyset(back)
+	_, err = c.Open(alice, noon, before)
+	require.NoError(t, err)
+
+	five, err := four.Destroy(old)
+	require.NoError(t, err)
+	require.Len(t, five.Keys(), 1)
+	c.SetKeyset(five)
+	_, err = c.Open(alice, noon, before)
+	requireRejected(t, err, codec.ReasonUnknownKey)
+	require.Nil(t, c.Explain(alice, noon, before).Key)
+	_, err = c.Open(alice, noon, after)
+	require.NoError(t, err)
+}
+
+func TestRotationRefuses(t *testing.T) {
+	one := newKeyset(t)
+	first := one.Primary().ID
+	two, second, err := one.Add(codec.XChaCha20Poly1305)
+	require.NoError(t, err)
+	disabled, err := two.Disable(second)
+	require.NoError(t, err)
+
+	for name, tt := range map[string]struct {
+		do   func() (*codec.Keyset, error)
+		want string
+	}{
+		"disable primary":  {func() (*codec.Keyset, error) { return two.Disable(first) }, "primary key and cannot be disabled: promote another"},
+		"destroy primary":  {func() (*codec.Keyset, error) { return two.Destroy(first) }, "primary key and cannot be destroyed: promote another"},
+		"destroy enabled":  {func() (*codec.Keyset, error) { return two.Destroy(second) }, "disable it first"},
+		"promote disabled": {func() (*codec.Keyset, error) { return disabled.Promote(second) }, "enable it before"},
+		"unknown promote":  {func() (*codec.Keyset, error) { return one.Promote(second) }, fmt.Sprintf("key %d is not in the keyset, which has %d", second, first)},
+		"unknown disable":  {func() (*codec.Keyset, error) { return one.Disable(second) }, "is not in the keyset"},
+		"unknown enable":   {func() (*codec.Keyset, error) { return one.Enable(second) }, "is not in the keyset"},
+		"unknown destroy":  {func() (*codec.Keyset, error) { return one.Destroy(second) }, "is not in the keyset"},
+		"type of key":      {func() (*codec.Keyset, error) { return codec.NewKeysetOf("rot13") }, `type "rot13" is not one of xaes-256-gcm`},
+		"type to add":      {func() (*codec.Keyset, error) { k, _, err := one.Add("rot13"); return k, err }, `type "rot13"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, err := tt.do()
+			require.Nil(t, k)
+			var keyError *codec.KeyError
+			require.ErrorAs(t, err, &keyError)
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
