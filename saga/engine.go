@@ -70,6 +70,12 @@ type turnContext struct {
 	client  steps.Features
 	notify  Notifier
 	answers []steps.Answer // by question id, not by the id on the wire
+	digests [][4]byte      // of the questions that the answers are to, as the tool asked them
+	log     *effectLog
+	// written is the revision that wrote the position.
+	written uint32
+	// latched is what every operation returns once a flow has suspended.
+	latched error
 }
 
 // Start runs the first turn. It fails with a *[StepFailure] when the tool's code
@@ -94,7 +100,7 @@ func (t *Tool) Start(ctx context.Context, call Call) (*Outcome, error) {
 	if t.MaxAge > 0 {
 		pos.Deadline = call.Now.Add(t.MaxAge)
 	}
-	tc := turnContext{Context: ctx, tool: t, id: call.ID, now: call.Now, client: call.Client, notify: call.Notifier}
+	tc := turnContext{Context: ctx, tool: t, id: call.ID, now: call.Now, client: call.Client, notify: call.Notifier, written: t.Revision, log: new(effectLog)}
 	return t.turn(tc, pos, startStep)
 }
 
@@ -103,11 +109,8 @@ func (t *Tool) Start(ctx context.Context, call Call) (*Outcome, error) {
 // (nothing is lost, the position is still good), with a *[PositionError] when
 // the position is not one of this tool, and otherwise as [Tool.Start] does.
 func (t *Tool) Resume(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
-	if pos.Tool != t.Name || pos.Revision != t.Revision {
-		return nil, &PositionError{t.Name, fmt.Errorf("it belongs to revision %d of %q", pos.Revision, pos.Tool)}
-	}
-	if !t.program.has(pos.next) {
-		return nil, &PositionError{t.Name, fmt.Errorf("there is no step function %q", pos.next)}
+	if err := t.current(pos); err != nil {
+		return nil, &PositionError{t.Name, err}
 	}
 	now := *pos
 	now.pending = slices.Clone(pos.pending)
@@ -121,7 +124,7 @@ func (t *Tool) Resume(ctx context.Context, pos *Position, r Resumption) (*Outcom
 	}
 	var ask []steps.Step
 	for i := range now.pending {
-		step, outcome, err := t.settle(&now, &now.pending[i], fresh[i])
+		step, outcome, err := t.settle(ctx, &now, &now.pending[i], fresh[i])
 		if outcome != nil || err != nil {
 			return outcome, err
 		}
@@ -137,17 +140,26 @@ func (t *Tool) Resume(ctx context.Context, pos *Position, r Resumption) (*Outcom
 		now.Turn++
 		return &Outcome{Steps: ask, Position: &now}, nil
 	}
-	tc := turnContext{Context: ctx, tool: t, id: pos.ID, now: r.Now, client: r.Client, notify: r.Notifier}
-	tc.answers = make([]steps.Answer, len(now.pending))
-	for i := range now.pending {
-		tc.answers[i] = now.pending[i].answer.answer(now.pending[i].id)
+	return t.turn(t.resumed(ctx, &now, r), &now, now.next)
+}
+
+// resumed is what a turn knows whose steps are all answered.
+func (t *Tool) resumed(ctx context.Context, pos *Position, r Resumption) turnContext {
+	tc := turnContext{
+		Context: ctx, tool: t, id: pos.ID, now: r.Now, client: r.Client, notify: r.Notifier,
+		written: pos.Revision, log: pos.log.copy(),
+		answers: make([]steps.Answer, len(pos.pending)), digests: make([][4]byte, len(pos.pending)),
 	}
-	return t.turn(tc, &now, now.next)
+	for i := range pos.pending {
+		p := &pos.pending[i]
+		tc.answers[i], tc.digests[i] = p.answer.answer(p.id), p.digest
+	}
+	return tc
 }
 
 // settle decides what becomes of a pending step: nothing more (its answer is
 // good), the step to ask (again), or the end of the saga.
-func (t *Tool) settle(pos *Position, p *pendingStep, fresh bool) (*steps.Step, *Outcome, error) {
+func (t *Tool) settle(ctx context.Context, pos *Position, p *pendingStep, fresh bool) (*steps.Step, *Outcome, error) {
 	q := t.question(p.id)
 	if q == nil {
 		return nil, nil, &PositionError{t.Name, fmt.Errorf("there is no question %q", p.id)}
@@ -176,15 +188,18 @@ func (t *Tool) settle(pos *Position, p *pendingStep, fresh bool) (*steps.Step, *
 		}
 		if p.refused++; p.refused >= t.maxAttempts {
 			text := fmt.Sprintf("Stopped: %q was answered %d times without a valid answer; the last time: %s", p.id, p.refused, invalid.Reason)
+			undo := t.compensate(ctx, pos.ID, pos.log)
 			if t.Kind != KindTool {
-				return nil, nil, &ToolError{Text: text}
+				return nil, nil, &ToolError{Text: undo.appendTo(text), Err: undo.err()}
 			}
-			return nil, &Outcome{Result: errorResult(text)}, nil
+			out := &Outcome{Result: errorResult(text)}
+			out.addUndo(undo)
+			return nil, out, nil
 		}
 		if step, err = steps.Again(step, invalid); err != nil {
 			return nil, nil, &PositionError{t.Name, err}
 		}
-		p.keep(step)
+		p.kind, p.needs, p.params = step.Kind, step.Needs, step.Params
 	}
 	if err := pos.retire(p); err != nil {
 		return nil, nil, err
@@ -206,10 +221,9 @@ func (p *pendingStep) step(q steps.Question) (s steps.Step, reworded bool, err e
 
 // keep remembers a step, as briefly as possible.
 func (p *pendingStep) keep(s steps.Step) {
+	p.digest = digest(s.Params)
 	if s.Varied {
 		p.kind, p.needs, p.params = s.Kind, s.Needs, s.Params
-	} else {
-		p.digest = digest(s.Params)
 	}
 }
 
@@ -240,19 +254,22 @@ func (t *Tool) turn(tc turnContext, pos *Position, step string) (*Outcome, error
 		return t.failed(tc, err)
 	}
 	if ran.asked != nil {
-		return t.suspend(pos, ran)
+		return t.suspend(pos, ran, tc.log)
 	}
 	out := ran.finished.outcome
 	if err := t.checkEnd(&out); err != nil {
 		return nil, &StepFailure{t.Name, step, err}
 	}
+	if out.Result != nil && out.Result.IsError {
+		out.addUndo(t.compensate(tc, tc.id, tc.log))
+	}
 	return &out, nil
 }
 
 // suspend makes the next position from the one whose answers were just used.
-func (t *Tool) suspend(pos *Position, r ran) (*Outcome, error) {
+func (t *Tool) suspend(pos *Position, r ran, log *effectLog) (*Outcome, error) {
 	next := &Position{ID: pos.ID, Turn: pos.Turn + 1, Tool: t.Name, Revision: t.Revision, Deadline: pos.Deadline, secrets: r.secrets}
-	next.body = body{next: r.asked.next, args: pos.args, state: r.state, seen: pos.seen}
+	next.body = body{next: r.asked.next, args: pos.args, state: r.state, seen: pos.seen, log: log}
 	for i := range pos.pending {
 		p := &pos.pending[i]
 		f, err := fingerprintOf(pos.ID, p.answer.answer(p.stepID()))
@@ -301,11 +318,14 @@ func (t *Tool) failed(tc turnContext, err error) (*Outcome, error) {
 	if !ok {
 		text = fmt.Sprintf(hidden, tc.id)
 	}
+	undo := t.compensate(tc, tc.id, tc.log)
 	if t.Kind != KindTool {
 		if errors.Is(err, ErrNotFound) {
 			return nil, err
 		}
-		return nil, &ToolError{Text: text, Err: err}
+		return nil, &ToolError{Text: undo.appendTo(text), Err: errors.Join(err, undo.err())}
 	}
-	return &Outcome{Result: errorResult(text), Err: err}, nil
+	out := &Outcome{Result: errorResult(text), Err: err}
+	out.addUndo(undo)
+	return out, nil
 }

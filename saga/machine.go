@@ -32,14 +32,22 @@ type Machine[Args, State any] struct {
 	Name string
 	// Title is a name for people; Description tells models what the tool is for.
 	Title, Description string
-	// Revision is to be raised when sagas that are suspended can no longer be
-	// resumed by the new code. Default 0.
+	// Revision is to be raised when the new code cannot go on from the states or
+	// step names of the old. Default 0.
 	Revision uint32
+	// Upgrades make states of older revisions into the present one, by revision.
+	// See [From].
+	Upgrades map[uint32]Upgrade[State]
+	// Renamed tells the present names of step functions that had others in older
+	// revisions.
+	Renamed map[string]string
 	// Annotations are hints for clients, or nil.
 	Annotations *Annotations
 
 	// Asks declares every question that the tool may ask.
 	Asks []steps.Question
+	// Effects declares every effect that the tool may perform with [Do].
+	Effects []Declared
 	// Start begins the saga.
 	Start Func[Args, State]
 	// Steps are the functions that get answers.
@@ -79,14 +87,10 @@ func (m Machine[Args, State]) Tool() (*Tool, error) {
 		Name: m.Name, Title: m.Title, Description: m.Description, Revision: m.Revision,
 		Annotations: m.Annotations, Questions: m.Asks, MaxAge: m.MaxAge, maxAttempts: m.MaxAttempts,
 	}
-	input := m.InputSchema
-	if input == nil {
-		var err error
-		if input, err = jsonschema.For[Args](nil); err != nil {
-			return nil, t.problem(err, "no input schema can be made from the type %v of the arguments", reflect.TypeFor[Args]())
-		}
+	if err := t.prepare(m.InputSchema, reflect.TypeFor[Args](), m.OutputSchema); err != nil {
+		return nil, err
 	}
-	if err := t.check(input, m.OutputSchema); err != nil {
+	if err := t.declare(m.Effects); err != nil {
 		return nil, err
 	}
 	if m.Start == nil {
@@ -103,11 +107,15 @@ func (m Machine[Args, State]) Tool() (*Tool, error) {
 	if len(m.Asks) > 0 && len(m.Steps) == 0 {
 		return nil, t.problem(nil, "it has Asks but no Steps that could get the answers")
 	}
-	switch {
-	case t.maxAttempts == 0:
-		t.maxAttempts = defaultAttempts
-	case t.maxAttempts < 0 || t.maxAttempts > maxAttempts:
-		return nil, t.problem(nil, "MaxAttempts is %d; it must be from 1 to %d", t.maxAttempts, maxAttempts)
+	for old, now := range m.Renamed {
+		if m.Steps[now] == nil || m.Steps[old] != nil {
+			return nil, t.problem(nil, "Renamed says that %q is now %q, but the former exists or the latter does not", old, now)
+		}
+	}
+	for revision := range m.Upgrades {
+		if revision >= m.Revision {
+			return nil, t.problem(nil, "Upgrades has revision %d, which is not older than %d", revision, m.Revision)
+		}
 	}
 	p, err := newMachineProgram(m)
 	if err != nil {
@@ -122,12 +130,15 @@ type machineProgram[Args, State any] struct {
 	name     string
 	start    Func[Args, State]
 	steps    Steps[Args, State]
+	renamed  map[string]string
+	revision uint32
+	upgrades map[uint32]Upgrade[State]
 	encoding Encoding
 	secrets  []secretField
 }
 
 func newMachineProgram[Args, State any](m Machine[Args, State]) (*machineProgram[Args, State], error) {
-	p := &machineProgram[Args, State]{name: m.Name, start: m.Start, steps: m.Steps, encoding: m.Encoding}
+	p := &machineProgram[Args, State]{name: m.Name, start: m.Start, steps: m.Steps, renamed: m.Renamed, revision: m.Revision, upgrades: m.Upgrades, encoding: m.Encoding}
 	if p.encoding == nil {
 		p.encoding = jsonEncoding{}
 	}
@@ -149,16 +160,33 @@ func newMachineProgram[Args, State any](m Machine[Args, State]) (*machineProgram
 }
 
 func (p *machineProgram[Args, State]) has(step string) bool {
-	return step == startStep || p.steps[step] != nil
+	return step == startStep || p.steps[step] != nil || p.renamed[step] != ""
+}
+
+func (p *machineProgram[Args, State]) reads(revision uint32) bool {
+	return revision == p.revision || p.upgrades[revision] != nil
+}
+
+// read decodes a state, of an older revision if need be.
+func (p *machineProgram[Args, State]) read(revision uint32, encoded []byte, into *State) (err error) {
+	if revision != p.revision {
+		*into, err = p.upgrades[revision](p.encoding, encoded)
+		return err
+	}
+	if len(encoded) == 0 {
+		return nil
+	}
+	return p.encoding.Unmarshal(encoded, into)
 }
 
 func (p *machineProgram[Args, State]) run(tc turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error) {
+	tc.log.resume()
 	t := &Turn[Args, State]{turn: tc}
 	if err := jsonv2.Unmarshal(args, &t.Args, jsonOptions); err != nil {
 		return ran{}, &StepFailure{p.name, step, fmt.Errorf("the arguments fit the tool's schema but not its Go type: %w", err)}
 	}
-	if len(state) > 0 {
-		if err := p.encoding.Unmarshal(state, &t.State); err != nil {
+	if step != startStep {
+		if err := p.read(tc.written, state, &t.State); err != nil {
 			return ran{}, &PositionError{p.name, fmt.Errorf("its state: %w", err)}
 		}
 	}
@@ -168,6 +196,9 @@ func (p *machineProgram[Args, State]) run(tc turnContext, step string, args json
 		}
 	}
 	for range maxHops {
+		if now := p.renamed[step]; now != "" {
+			step = now
+		}
 		f := p.start
 		if step != startStep {
 			f = p.steps[step]

@@ -46,8 +46,10 @@ type body struct {
 	pending []pendingStep
 	// seen are fingerprints of the answers taken in earlier turns, also of those
 	// that made the engine ask again.
-	seen  []fingerprint
-	args  json.RawMessage
+	seen []fingerprint
+	args json.RawMessage
+	// log lists the effects that were begun; nil if there are none.
+	log   *effectLog
 	state []byte
 }
 
@@ -61,12 +63,12 @@ type pendingStep struct {
 	repeat int
 	// refused counts the answers that were not valid.
 	refused int
-	// The step is kept if it differs from the question as declared; otherwise
-	// digest pins the wording that was asked.
+	// digest pins the wording that the tool asked.
+	digest [4]byte
+	// The step is kept if it differs from the question as declared.
 	kind   steps.Kind
 	needs  steps.Features
 	params json.RawMessage
-	digest [4]byte
 	// answer holds what arrived, if anything did, while other steps of the same
 	// suspension are still missing.
 	answer *storedAnswer
@@ -116,6 +118,7 @@ func (p *Position) Body() []byte {
 		b = append(b, p.seen[i][:]...)
 	}
 	b = appendBytes(b, p.args)
+	b = p.log.append(b)
 	return append(b, p.state...)
 }
 
@@ -145,6 +148,7 @@ func (p *Position) Restore(encoded, secrets []byte) error {
 		}
 	}
 	b.args = r.bytes()
+	b.log = readEffects(&r)
 	b.state = r.b
 	if r.err != nil {
 		return r.err
@@ -165,15 +169,14 @@ func (p *pendingStep) append(b []byte) []byte {
 		}
 	}
 	b = append(b, flags, byte(p.refused))
-	b = binary.AppendUvarint(b, uint64(p.repeat))
+	b = appendUvarint(b, p.repeat)
 	b = appendBytes(b, p.id)
 	if p.params != nil {
 		b = append(b, byte(p.kind))
 		b = binary.AppendUvarint(b, uint64(p.needs))
 		b = appendBytes(b, p.params)
-	} else {
-		b = append(b, p.digest[:]...)
 	}
+	b = append(b, p.digest[:]...)
 	if p.answer != nil {
 		b = appendBytes(b, p.answer.raw)
 	}
@@ -183,15 +186,14 @@ func (p *pendingStep) append(b []byte) []byte {
 func (p *pendingStep) read(r *reader) {
 	flags := r.byte()
 	p.refused = int(r.byte())
-	p.repeat = int(r.uvarint() & math.MaxInt32)
+	p.repeat = r.int()
 	p.id = r.string()
 	if flags&pendingVaried != 0 {
 		p.kind = steps.Kind(r.byte())
 		p.needs = steps.Features(r.uvarint() & uint64(steps.AllFeatures))
 		p.params = r.bytes()
-	} else {
-		copy(p.digest[:], r.take(4))
 	}
+	copy(p.digest[:], r.take(4))
 	if flags&pendingAnswered != 0 {
 		p.answer = &storedAnswer{failed: flags&pendingFailed != 0, raw: r.bytes()}
 	}
@@ -247,6 +249,9 @@ func (r *reader) byte() byte {
 	return 0
 }
 
+// int reads a number that cannot be negative.
+func (r *reader) int() int { return int(r.uvarint() & math.MaxInt32) }
+
 func (r *reader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.b)
 	if n <= 0 {
@@ -278,3 +283,5 @@ func (r *reader) bytes() []byte {
 }
 
 func (r *reader) string() string { return string(r.bytes()) }
+
+func appendUvarint(b []byte, n int) []byte { return binary.AppendUvarint(b, uint64(n)) }

@@ -3,6 +3,7 @@ package saga
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"time"
 
@@ -62,6 +63,8 @@ type Tool struct {
 	Complete map[string]Completer
 
 	questions   map[string]steps.Question
+	effects     map[string]Declared
+	renamed     map[string]string // questions of older revisions
 	input       *jsonschema.Resolved
 	output      *jsonschema.Resolved
 	maxAttempts int
@@ -72,6 +75,8 @@ type Tool struct {
 type program interface {
 	// has reports whether a step function of that name exists.
 	has(step string) bool
+	// reads reports whether positions of that revision can be resumed.
+	reads(revision uint32) bool
 	// run runs step functions until one ends the turn. The state it returns
 	// belongs to an asked outcome.
 	run(ctx turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error)
@@ -92,7 +97,51 @@ var questionID = regexp.MustCompile(`^[A-Za-z0-9_.:/-]{1,64}$`)
 // question returns the declared question that a step id belongs to; several
 // instances of one question differ in what follows the #.
 func (t *Tool) question(id string) steps.Question {
-	return t.questions[steps.BaseID(id)]
+	return t.questions[t.present(steps.BaseID(id))]
+}
+
+// present returns the name that a question of an older revision has now.
+func (t *Tool) present(id string) string {
+	if now := t.renamed[id]; now != "" {
+		return now
+	}
+	return id
+}
+
+// prepare checks and completes what all kinds of definitions have.
+func (t *Tool) prepare(input *jsonschema.Schema, args reflect.Type, output *jsonschema.Schema) error {
+	switch {
+	case t.maxAttempts == 0:
+		t.maxAttempts = defaultAttempts
+	case t.maxAttempts < 0 || t.maxAttempts > maxAttempts:
+		return t.problem(nil, "MaxAttempts is %d; it must be from 1 to %d", t.maxAttempts, maxAttempts)
+	}
+	if input == nil {
+		var err error
+		if input, err = jsonschema.ForType(args, &jsonschema.ForOptions{}); err != nil {
+			return t.problem(err, "no input schema can be made from the type %v of the arguments", args)
+		}
+	}
+	return t.check(input, output)
+}
+
+// declare takes the effects that the tool may perform.
+func (t *Tool) declare(effects []Declared) error {
+	t.effects = make(map[string]Declared, len(effects))
+	for i, e := range effects {
+		if e == nil {
+			return t.problem(nil, "Effects[%d] is nil", i)
+		}
+		name, _, problem := e.declaration()
+		if problem != "" {
+			return t.problem(nil, "Effects[%d] (%q) %s", i, name, problem)
+		}
+		if t.effects[name] != nil {
+			return t.problem(nil, "two effects have the name %q", name)
+		}
+		t.effects[name] = e
+	}
+	return nil
 }
 
 func (t *Tool) problem(err error, format string, args ...any) error {

@@ -57,7 +57,19 @@ func (t *Turn[Args, State]) Ask(next string, questions ...steps.Ask) (Next, erro
 	if len(questions) == 0 {
 		return nil, fmt.Errorf("Ask: no question was given; use Goto(%q) to go on without asking", next)
 	}
-	a := &asked{next: next, steps: make([]steps.Step, len(questions))}
+	resolved, err := t.turn.resolve(questions)
+	if err != nil {
+		return nil, err
+	}
+	return &asked{next: next, steps: resolved}, nil
+}
+
+// resolve returns the steps that put the questions to this client.
+func (tc *turnContext) resolve(questions []steps.Ask) ([]steps.Step, error) {
+	if len(questions) == 0 {
+		return nil, fmt.Errorf("Ask: no question was given")
+	}
+	resolved := make([]steps.Step, len(questions))
 	for i, q := range questions {
 		if q == nil {
 			return nil, fmt.Errorf("Ask: question %d is nil", i)
@@ -66,22 +78,22 @@ func (t *Turn[Args, State]) Ask(next string, questions ...steps.Ask) (Next, erro
 		if err != nil {
 			return nil, fmt.Errorf("Ask: %w", err)
 		}
-		for wanted := s; !t.turn.client.Has(s.Needs); s = *s.Otherwise {
+		for wanted := s; !tc.client.Has(s.Needs); s = *s.Otherwise {
 			if s.Otherwise == nil {
-				return nil, &UnsupportedError{Tool: t.turn.tool.Name, StepID: wanted.ID, Needs: wanted.Needs}
+				return nil, &UnsupportedError{Tool: tc.tool.Name, StepID: wanted.ID, Needs: wanted.Needs}
 			}
 		}
-		if t.turn.tool.question(s.ID) == nil {
+		if tc.tool.question(s.ID) == nil {
 			return nil, fmt.Errorf("Ask: question %q is not declared; add it to the tool's Asks", s.ID)
 		}
-		for _, other := range a.steps[:i] {
+		for _, other := range resolved[:i] {
 			if other.ID == s.ID {
 				return nil, fmt.Errorf("Ask: question %q is asked twice at once; use Nth to tell instances apart", s.ID)
 			}
 		}
-		a.steps[i] = s
+		resolved[i] = s
 	}
-	return a, nil
+	return resolved, nil
 }
 
 // Goto goes on with another step function in the same turn. Answers remain
@@ -114,10 +126,14 @@ func (t *Turn[Args, State]) Structured(v any) (Next, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Structured: %w", err)
 	}
-	return finished{Outcome{Result: &Result{
+	return finished{Outcome{Result: structuredResult(raw)}}, nil
+}
+
+func structuredResult(raw []byte) *Result {
+	return &Result{
 		Content:           content.Blocks{content.Text{Text: string(raw)}},
 		StructuredContent: json.RawMessage(raw),
-	}}}, nil
+	}
 }
 
 // Messages ends a prompt.
@@ -133,17 +149,25 @@ func (t *Turn[Args, State]) Contents(c ...Contents) (Next, error) {
 // Progress tells the client how far this turn has come, if it wants to know:
 // done out of total, which is 0 if it is unknown. done must grow.
 func (t *Turn[Args, State]) Progress(done, total float64, message string) {
-	if t.turn.notify != nil {
-		t.turn.notify.Progress(Progress{done, total, message})
+	t.turn.progress(done, total, message)
+}
+
+func (tc *turnContext) progress(done, total float64, message string) {
+	if tc.notify != nil {
+		tc.notify.Progress(Progress{done, total, message})
+	}
+}
+
+func (tc *turnContext) report(level LogLevel, data any) {
+	if tc.notify != nil {
+		tc.notify.Log(Log{level, tc.tool.Name, data})
 	}
 }
 
 // Log sends the client a log message, if it wants messages of that level. data
 // is any value that encodes to JSON. It must not hold secrets.
 func (t *Turn[Args, State]) Log(level LogLevel, data any) {
-	if t.turn.notify != nil {
-		t.turn.notify.Log(Log{level, t.turn.tool.Name, data})
-	}
+	t.turn.report(level, data)
 }
 
 // ID identifies the saga; it is the same in all its turns. Give it to systems
@@ -155,6 +179,8 @@ func (t *Turn[Args, State]) Now() time.Time { return t.turn.now }
 
 // Can reports whether the client can do all of the given features.
 func (t *Turn[Args, State]) Can(f steps.Features) bool { return t.turn.client.Has(f) }
+
+func (t *Turn[Args, State]) performer() *turnContext { return &t.turn }
 
 // StepAnswer implements [steps.Answers]. Read answers with the question's
 // Answer method instead; it knows the type.

@@ -1,0 +1,225 @@
+package saga
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	jsonv2 "github.com/go-json-experiment/json"
+)
+
+// Effect is something a saga does to the world, such as holding a hotel room,
+// declared once as a package variable:
+//
+//	var HoldHotel = &saga.Effect[HotelRequest, Hold]{Name: "hold-hotel", Do: hold, Undo: release}
+//
+// and performed with [Do]. When the saga ends badly, its effects are undone in
+// reverse order.
+//
+// A server that keeps nothing cannot know whether a turn that was cut off had
+// performed an effect. It performs it again with the same [Key]; the system
+// behind it must recognise the key and not act twice.
+type Effect[In, Out any] struct {
+	// Name identifies the effect within the tool. It is part of suspended sagas
+	// and of keys: do not change it.
+	Name string
+	// Do performs the effect. An error means that the outcome is unknown (it is
+	// then tried again), unless it is wrapped by [Refused].
+	Do func(ctx context.Context, key Key, in In) (Out, error)
+	// Undo reverses the effect; nil if there is nothing to reverse. If known is
+	// false, Do did not report success, and out is the zero value: find out by the
+	// key whether there is something to undo. Undo may be called more than once.
+	// It must fail when what was done has been made final by other means.
+	Undo func(ctx context.Context, key Key, in In, out Out, known bool) error
+	// Irreversible marks the point after which the saga only goes forward: once
+	// this effect is done, nothing is undone any more.
+	Irreversible bool
+	// Timeout bounds each try of Do and Undo. Default 30 seconds.
+	Timeout time.Duration
+	// Tries is how often Do and Undo are tried in one turn, with growing pauses.
+	// Default 3.
+	Tries int
+}
+
+// Key is an effect's idempotency key: the same for every try of the same effect
+// in the same saga, different for all others. It holds 43 characters of A-Z a-z
+// 0-9 - _ and does not depend on the keys that seal tokens.
+type Key string
+
+// effectKey derives the key of the n-th effect of a name in a saga.
+func effectKey(saga ID, name string, n int) Key {
+	h := sha256.New()
+	h.Write([]byte("mcpsaga effect 1\x00"))
+	h.Write(saga[:])
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	h.Write(b[:])
+	h.Write([]byte(name))
+	return Key(base64.RawURLEncoding.EncodeToString(h.Sum(nil)))
+}
+
+// Refused marks an error of an effect as final: nothing was done, and trying
+// again would not help.
+func Refused(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &refusedError{err}
+}
+
+type refusedError struct{ err error }
+
+func (e *refusedError) Error() string { return e.err.Error() }
+func (e *refusedError) Unwrap() error { return e.err }
+
+// EffectError says that an effect was not performed, or not for certain.
+type EffectError struct {
+	Effect string
+	// Unknown: it may have been performed all the same.
+	Unknown bool
+	Err     error
+}
+
+// Error implements error.
+func (e *EffectError) Error() string {
+	if e.Unknown {
+		return fmt.Sprintf("effect %q has an unknown outcome: %v", e.Effect, e.Err)
+	}
+	return fmt.Sprintf("effect %q: %v", e.Effect, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *EffectError) Unwrap() error { return e.Err }
+
+// Performer is what effects are performed in: a *[Turn] or a *[Run].
+type Performer interface{ performer() *turnContext }
+
+// Declared is an *[Effect] of any types, as listed in a tool's Effects.
+type Declared interface {
+	declaration() (name string, irreversible bool, problem string)
+	undo(ctx context.Context, key Key, e *effectRecord) error
+}
+
+// Do performs an effect once per saga as far as can be: a flow that runs again
+// gets the recorded result; a turn that is repeated performs it again with the
+// same key. Its error is an *[EffectError]. The effect must be listed in the
+// tool's Effects.
+func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
+	var out Out
+	tc := p.performer()
+	if tc.latched != nil {
+		return out, tc.latched
+	}
+	if tc.tool.effects[e.Name] != Declared(e) {
+		return out, fmt.Errorf("effect %q is not declared; add it to the tool's Effects", e.Name)
+	}
+	raw, err := jsonv2.Marshal(in, jsonOptions)
+	if err != nil {
+		return out, fmt.Errorf("effect %q: its input cannot be encoded: %w", e.Name, err)
+	}
+	record, fresh, err := tc.log.begin(e.Name, raw)
+	if err != nil {
+		return out, err
+	}
+	if !fresh {
+		return recorded[Out](record)
+	}
+	out, err = attempt(tc, e.Timeout, e.Tries, func(ctx context.Context) (Out, error) {
+		return e.Do(ctx, effectKey(tc.id, e.Name, record.n), in)
+	})
+	if err == nil {
+		if record.out, err = jsonv2.Marshal(out, jsonOptions); err == nil {
+			record.status = effectDone
+			return out, nil
+		}
+	}
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		record.status, err = effectRefused, refused.err
+	}
+	record.out = []byte(err.Error())
+	return out, &EffectError{e.Name, record.status == effectUnknown, err}
+}
+
+// recorded returns how an effect ended in an earlier turn.
+func recorded[Out any](r *effectRecord) (out Out, err error) {
+	if r.status != effectDone {
+		return out, &EffectError{r.name, r.status == effectUnknown, errors.New(string(r.out))}
+	}
+	if err := jsonv2.Unmarshal(r.out, &out, jsonOptions); err != nil {
+		return out, fmt.Errorf("effect %q: its recorded result cannot be read: %w", r.name, err)
+	}
+	return out, nil
+}
+
+// Defaults of effects.
+const (
+	effectTimeout = 30 * time.Second
+	effectTries   = 3
+)
+
+// attempt calls f until it succeeds, is refused, or the tries are used up.
+func attempt[T any](ctx context.Context, timeout time.Duration, tries int, f func(context.Context) (T, error)) (T, error) {
+	if timeout <= 0 {
+		timeout = effectTimeout
+	}
+	if tries <= 0 {
+		tries = effectTries
+	}
+	return backoff.Retry(ctx, func() (v T, err error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		defer func() {
+			if p := recover(); p != nil {
+				err = backoff.Permanent(&PanicError{Value: p, Stack: debug.Stack()})
+			}
+		}()
+		v, err = f(ctx)
+		var refused *refusedError
+		if errors.As(err, &refused) {
+			err = backoff.Permanent(err)
+		}
+		return v, err
+	}, backoff.WithMaxTries(uint(tries)), backoff.WithBackOff(backoff.NewExponentialBackOff()))
+}
+
+func (e *Effect[In, Out]) declaration() (string, bool, string) {
+	switch {
+	case e == nil:
+		return "", false, "is nil"
+	case e.Name == "":
+		return "", false, "has no Name"
+	case e.Do == nil:
+		return e.Name, false, "has no Do"
+	case e.Irreversible && e.Undo != nil:
+		return e.Name, true, "is Irreversible but has an Undo, which would never run"
+	}
+	return e.Name, e.Irreversible, ""
+}
+
+func (e *Effect[In, Out]) undo(ctx context.Context, key Key, r *effectRecord) error {
+	if e.Undo == nil {
+		return nil
+	}
+	var in In
+	var out Out
+	if err := jsonv2.Unmarshal(r.in, &in, jsonOptions); err != nil {
+		return fmt.Errorf("its recorded input cannot be read: %w", err)
+	}
+	known := r.status == effectDone
+	if known {
+		if err := jsonv2.Unmarshal(r.out, &out, jsonOptions); err != nil {
+			return fmt.Errorf("its recorded result cannot be read: %w", err)
+		}
+	}
+	_, err := attempt(ctx, e.Timeout, e.Tries, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, e.Undo(ctx, key, in, out, known)
+	})
+	return err
+}

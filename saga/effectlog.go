@@ -1,0 +1,132 @@
+package saga
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// effectLog lists a saga's effects in the order in which they were begun.
+type effectLog struct {
+	records []*effectRecord
+	// used counts, by name, the effects that this run has come to.
+	used map[string]int
+}
+
+// effectRecord is one effect as it travels in the token.
+type effectRecord struct {
+	name   string
+	n      int // counts the effects of this name, from 0
+	status effectStatus
+	in     json.RawMessage
+	// out is the result if done, else what the error said.
+	out []byte
+	// reached: this run has come to it.
+	reached bool
+	// old: an earlier revision performed it, so the present one may leave it.
+	old bool
+}
+
+type effectStatus byte
+
+const (
+	effectUnknown effectStatus = iota // begun
+	effectDone
+	effectRefused
+
+	effectOld = 0x80 // flag beside the status
+)
+
+// copy returns a log that can be continued without changing l.
+func (l *effectLog) copy() *effectLog {
+	c := new(effectLog)
+	if l == nil {
+		return c
+	}
+	c.records = make([]*effectRecord, len(l.records))
+	for i, r := range l.records {
+		mine := *r
+		mine.reached = false
+		c.records[i] = &mine
+	}
+	return c
+}
+
+// resume makes the next effect of each name a new one: a step machine does not
+// come to its old ones again.
+func (l *effectLog) resume() {
+	for _, r := range l.records {
+		l.count(r.name)
+	}
+}
+
+func (l *effectLog) count(name string) int {
+	if l.used == nil {
+		l.used = make(map[string]int)
+	}
+	l.used[name]++
+	return l.used[name] - 1
+}
+
+// begin returns the record of the next effect of that name. It is fresh unless
+// it is there from an earlier turn.
+func (l *effectLog) begin(name string, in json.RawMessage) (r *effectRecord, fresh bool, err error) {
+	n := l.count(name)
+	for _, r := range l.records {
+		if r.name != name || r.n != n {
+			continue
+		}
+		r.reached = true
+		if !bytes.Equal(r.in, in) {
+			return nil, false, &DivergedError{
+				Recorded: fmt.Sprintf("effect %q (number %d) with the input %s", name, n+1, clip(r.in)),
+				Came:     fmt.Sprintf("the same effect with the input %s", clip(in)),
+			}
+		}
+		return r, false, nil
+	}
+	r = &effectRecord{name: name, n: n, in: in, reached: true}
+	l.records = append(l.records, r)
+	return r, true, nil
+}
+
+// clip shortens what goes into a log message.
+func clip(b []byte) string {
+	if len(b) > 80 {
+		return string(b[:80]) + "…"
+	}
+	return string(b)
+}
+
+func (l *effectLog) append(b []byte) []byte {
+	if l == nil {
+		return append(b, 0)
+	}
+	b = appendUvarint(b, len(l.records))
+	for _, r := range l.records {
+		status := byte(r.status)
+		if r.old {
+			status |= effectOld
+		}
+		b = append(b, status)
+		b = appendBytes(b, r.name)
+		b = appendUvarint(b, r.n)
+		b = appendBytes(b, r.in)
+		b = appendBytes(b, r.out)
+	}
+	return b
+}
+
+func readEffects(r *reader) *effectLog {
+	n := r.count(4)
+	if n == 0 {
+		return nil
+	}
+	l := &effectLog{records: make([]*effectRecord, n)}
+	for i := range l.records {
+		status := r.byte()
+		e := &effectRecord{status: effectStatus(status &^ effectOld), old: status&effectOld != 0, name: r.string(), n: r.int(), in: r.bytes(), out: r.bytes()}
+		l.records[i] = e
+	}
+	return l
+}

@@ -1,0 +1,168 @@
+package saga
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Run is what a [Flow] works with: what it asks, does and must not take from
+// elsewhere. It is valid during the function's call only.
+type Run struct {
+	turn  turnContext
+	rec   record
+	asked *asked
+	// times and ids count what this run has taken.
+	times, ids int
+}
+
+// suspended is the error with which a flow ends when it has asked.
+type suspended struct{ waiting string }
+
+func (e *suspended) Error() string {
+	return fmt.Sprintf("the saga waits for the answer to %s; the flow must return this error", e.waiting)
+}
+
+// Answerable is a question that brings an answer of type T: a *[steps.Form],
+// *[steps.Sample] or *[steps.RootsList].
+type Answerable[T any] interface {
+	steps.Question
+	Answer(steps.Answers) (T, error)
+}
+
+// Ask asks one question and returns its answer. as is the question as it is to
+// be asked, made with its With method; without it, it is asked as declared:
+//
+//	review, err := saga.Ask(r, askReview, askReview.With(steps.Default("notes", draft)))
+//
+// The error must be returned if it is not nil: it may mean that the saga has to
+// wait. The other errors are those of the question's Answer method.
+func Ask[T any](r *Run, q Answerable[T], as ...steps.Ask) (T, error) {
+	var none T
+	ask := steps.Ask(q)
+	if len(as) > 0 {
+		ask = as[0]
+	}
+	if err := r.Ask(ask); err != nil {
+		return none, err
+	}
+	return q.Answer(r)
+}
+
+// Ask asks several questions in one round. When it returns nil, all are answered;
+// read the answers with the questions' Answer methods:
+//
+//	if err := r.Ask(dates, budget); err != nil {
+//		return "", err
+//	}
+//	when, err := dates.Answer(r)
+//
+// An error other than nil must be returned: it may mean that the saga has to wait.
+func (r *Run) Ask(questions ...steps.Ask) error {
+	if r.turn.latched != nil {
+		return r.turn.latched
+	}
+	wanted, err := r.turn.resolve(questions)
+	if err != nil {
+		return err
+	}
+	var missing []steps.Step
+	for _, s := range wanted {
+		found, err := r.rec.take(s, r.turn)
+		if err != nil {
+			return err
+		}
+		if !found {
+			missing = append(missing, s)
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	r.asked = &asked{next: flowStep, steps: missing}
+	r.turn.latched = &suspended{r.waiting()}
+	return r.turn.latched
+}
+
+func (r *Run) waiting() string {
+	var names []string
+	for _, s := range r.asked.steps {
+		names = append(names, fmt.Sprintf("%q", s.ID))
+	}
+	return strings.Join(names, ", ")
+}
+
+// StepAnswer implements [steps.Answers]: it returns the answer to the question
+// as it was asked last in this run.
+func (r *Run) StepAnswer(id string) (steps.Answer, bool) { return r.rec.answer(id) }
+
+// Context is the context of this turn. It ends when the client goes away or the
+// turn takes too long.
+func (r *Run) Context() context.Context { return r.turn.Context }
+
+// Now returns the time, the same whenever the flow runs again.
+func (r *Run) Now() time.Time {
+	r.times++
+	if len(r.rec.times) < r.times {
+		r.rec.times = append(r.rec.times, r.turn.now.UnixNano())
+	}
+	return time.Unix(0, r.rec.times[r.times-1]).UTC()
+}
+
+// ID identifies the saga; it is the same in all its turns.
+func (r *Run) ID() ID { return r.turn.id }
+
+// NewID returns an id that no other call returns: 43 characters of A-Z a-z 0-9 -
+// _, the same whenever the flow runs again.
+func (r *Run) NewID() string {
+	r.ids++
+	sum := sha256.Sum256(fmt.Appendf(nil, "mcpsaga id 1\x00%s%d", r.turn.id[:], r.ids))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// Rand returns a source of random numbers that gives the same ones whenever the
+// flow runs again. Each call returns one that begins anew; they are not for
+// secrets.
+func (r *Run) Rand() *rand.Rand {
+	r.ids++
+	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "mcpsaga random 1\x00%s%d", r.turn.id[:], r.ids))))
+}
+
+// Can reports whether the client can do all of the given features. A client may
+// change between turns, so ask before the first question only.
+func (r *Run) Can(f steps.Features) bool { return r.turn.client.Has(f) }
+
+// Progress tells the client how far this turn has come; see [Turn.Progress].
+func (r *Run) Progress(done, total float64, message string) {
+	r.turn.progress(done, total, message)
+}
+
+// Log sends the client a log message; see [Turn.Log]. A flow that runs again logs
+// again.
+func (r *Run) Log(level LogLevel, data any) { r.turn.report(level, data) }
+
+func (r *Run) performer() *turnContext { return &r.turn }
+
+// checkReached reports a divergence if something that was recorded was not come
+// to again. What older revisions recorded may be left over.
+func (r *Run) checkReached(came string) error {
+	if r.turn.written != r.turn.tool.Revision {
+		return nil
+	}
+	for _, e := range r.rec.entries {
+		if !e.reached && !e.old {
+			return &DivergedError{Recorded: fmt.Sprintf("question %q", e.id), Came: came}
+		}
+	}
+	if i := slices.IndexFunc(r.turn.log.records, func(e *effectRecord) bool { return !e.reached && !e.old }); i >= 0 {
+		return &DivergedError{Recorded: fmt.Sprintf("effect %q", r.turn.log.records[i].name), Came: came}
+	}
+	return nil
+}
