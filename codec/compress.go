@@ -126,26 +126,6 @@ func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
 	return coding, buf.text
 }
 
-// Of zstd's format, RFC 8878.
-const (
-	blockHeaderSize = 3
-	blockLast       = 1
-	blockCompressed = 2
-	maxBlock        = 128 << 10
-)
-
-// onlyBlock returns the content of a frame's only block, if it has only one and
-// that is compressed.
-func onlyBlock(blocks []byte) ([]byte, bool) {
-	if len(blocks) < blockHeaderSize {
-		return nil, false
-	}
-	h := uint32(blocks[0]) | uint32(blocks[1])<<8 | uint32(blocks[2])<<16
-	content := blocks[blockHeaderSize:]
-	ok := h&1 == blockLast && h>>1&3 == blockCompressed && int(h>>3) == len(content)
-	return content, ok
-}
-
 var (
 	errBody  = errors.New("the state does not decompress")
 	errBlock = errors.New("the state is compressed in a way this program does not know")
@@ -172,10 +152,10 @@ func (z *compressor) decode(buf *buffers, coding byte, body []byte, limit int) (
 	}
 	buf.sealed = appendFrameHeader(buf.sealed[:0], coding-codingZstd, uint32(size))
 	blocks := body[n:]
+	if bare && len(blocks) > maxBlock || !bare && !wholeFrame(blocks) {
+		return nil, &Rejected{ReasonFormat, errBody}
+	}
 	if bare {
-		if len(blocks) > maxBlock {
-			return nil, &Rejected{ReasonFormat, errBody}
-		}
 		h := uint32(len(blocks))<<3 | blockCompressed<<1 | blockLast
 		buf.sealed = append(buf.sealed, byte(h), byte(h>>8), byte(h>>16))
 	}
@@ -185,20 +165,4 @@ func (z *compressor) decode(buf *buffers, coding byte, body []byte, limit int) (
 		return nil, &Rejected{ReasonFormat, errBody}
 	}
 	return state, nil
-}
-
-// appendFrameHeader appends the header of a frame for so many bytes.
-func appendFrameHeader(dst []byte, dictionary byte, size uint32) []byte {
-	const (
-		fourByteSize  = 2 << 6
-		singleSegment = 1 << 5
-		oneByteID     = 1
-	)
-	dst = append(dst, 0x28, 0xb5, 0x2f, 0xfd)
-	if dictionary == noDictionary {
-		dst = append(dst, fourByteSize|singleSegment)
-	} else {
-		dst = append(dst, fourByteSize|singleSegment|oneByteID, dictionary)
-	}
-	return binary.LittleEndian.AppendUint32(dst, size)
 }

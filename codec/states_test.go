@@ -36,7 +36,7 @@ type sampled struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	} `json:"content"`
-	Model      string `json:"model"`
+	Model      string `json:"model,omitempty"`
 	StopReason string `json:"stopReason,omitempty"`
 }
 

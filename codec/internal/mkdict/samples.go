@@ -54,6 +54,8 @@ func samples(n int) [][]byte {
 
 func (g generator) pick(from []string) string { return from[g.IntN(len(from))] }
 
+func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
+
 func (g generator) sentence() string {
 	var b strings.Builder
 	for i, n := 0, 6+g.IntN(14); i < n; i++ {
@@ -62,7 +64,7 @@ func (g generator) sentence() string {
 			w = g.pick(little)
 		}
 		if i == 0 {
-			w = strings.ToUpper(w[:1]) + w[1:]
+			w = capital(w)
 		} else {
 			b.WriteByte(' ')
 		}
@@ -99,7 +101,7 @@ func (g generator) value() string {
 	case 7:
 		return fmt.Sprintf("%q", strings.TrimSuffix(g.sentence(), "."))
 	case 8:
-		return fmt.Sprintf(`"%s %s"`, strings.Title(g.pick(words)), strings.Title(g.pick(words))) //nolint:staticcheck // ASCII
+		return fmt.Sprintf(`"%s %s"`, capital(g.pick(words)), capital(g.pick(words)))
 	default:
 		return fmt.Sprintf("%q", g.pick(choices))
 	}
