@@ -1,0 +1,178 @@
+package term
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"charm.land/huh/v2"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// summaryWidth is how much of an answer is repeated after it was sent.
+const summaryWidth = 60
+
+// Elicit asks the person to fill in a form or to visit an address. Its errors
+// stop the call, except a [*client.Error], which answers the step.
+func (t *Terminal) Elicit(ctx context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+	if r.Mode == "url" {
+		return t.link(ctx, r)
+	}
+	form, err := r.Form()
+	if err != nil {
+		return nil, &client.Error{Code: client.CodeInvalidParams, Message: err.Error()}
+	}
+	t.heading(r.Tool+" asks", form.Message)
+	base, _, _ := strings.Cut(r.StepID, "~")
+	inputs := t.inputs(form, t.answered[base])
+	if t.accessible { // no key leaves a form of lines, so the way out comes first
+		if result, err := t.left(ctx); result != nil || err != nil {
+			return result, err
+		}
+	}
+	for {
+		result, err := t.fill(ctx, form, inputs)
+		if err != nil || result != nil {
+			if result != nil && result.Action == "accept" {
+				t.answered[base] = result.Content.(map[string]any)
+			}
+			return result, err
+		}
+	}
+}
+
+func (t *Terminal) inputs(form *steps.FormSpec, shown map[string]any) []*input {
+	var inputs []*input
+	for _, field := range form.Fields {
+		inputs = append(inputs, newInput(t, field, shown[field.Name]))
+	}
+	return inputs
+}
+
+// fill shows the form once. It returns nil and no error if it is to be shown again.
+func (t *Terminal) fill(ctx context.Context, form *steps.FormSpec, inputs []*input) (*client.ElicitResult, error) {
+	send := true
+	err := t.run(ctx, t.pages(inputs, &send)...)
+	if errors.Is(err, errLeft) || err == nil && !send {
+		return t.left(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	content := map[string]any{}
+	for _, in := range inputs {
+		value, err := in.value()
+		if err == nil && value != nil {
+			content[in.field.Name] = value
+		}
+	}
+	if err := form.Validate(content); err != nil {
+		t.say(plain.Text(err.Error()))
+		return nil, nil
+	}
+	for _, in := range inputs {
+		t.note("  %s: %s", plain.Line(in.field.Label()), in.summary(summaryWidth))
+	}
+	return client.Accept(content), nil
+}
+
+// pages lays out the form: areas of text stand on a page of their own, the other
+// fields together.
+func (t *Terminal) pages(inputs []*input, send *bool) []*huh.Group {
+	var pages []*huh.Group
+	var page []huh.Field
+	turn := func() {
+		if len(page) > 0 {
+			pages = append(pages, huh.NewGroup(page...))
+			page = nil
+		}
+	}
+	for _, in := range inputs {
+		if in.isArea() {
+			turn()
+			page = append(page, in.widget())
+			turn()
+			continue
+		}
+		page = append(page, in.widget())
+	}
+	title := "Send this answer?"
+	if len(inputs) == 0 {
+		title = "Do you agree?"
+	}
+	page = append(page, huh.NewConfirm().Title(title).Affirmative("Send").Negative("Do not send").Value(send))
+	turn()
+	return pages
+}
+
+// left asks what leaving the form means. It returns nil and no error to go back.
+func (t *Terminal) left(ctx context.Context) (*client.ElicitResult, error) {
+	choice, err := t.leave(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switch choice {
+	case optionDecline:
+		t.note("  declined")
+		return client.Decline(), nil
+	case optionCancel:
+		t.note("  dismissed")
+		return client.Cancel(), nil
+	case optionPause:
+		return nil, client.ErrPause
+	}
+	return nil, nil
+}
+
+// What to do with an address.
+const (
+	optionOpen  = "open"
+	optionAgree = "agree"
+)
+
+// link asks whether to visit an address. It is opened only if the person says so.
+func (t *Terminal) link(ctx context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+	link, err := steps.ParseLink(r.Params)
+	if err != nil {
+		return nil, &client.Error{Code: client.CodeInvalidParams, Message: err.Error()}
+	}
+	t.heading(r.Tool+" asks you to visit a web page", link.Message)
+	host, remarks := t.showAddress(link.URL)
+	for _, remark := range remarks {
+		t.say("Careful: " + remark)
+	}
+	var options []huh.Option[string]
+	if t.open != nil {
+		options = append(options, huh.NewOption("Open "+host+" in the browser", optionOpen))
+	}
+	options = append(options,
+		huh.NewOption("Agree, and open it myself", optionAgree),
+		huh.NewOption("Decline: tell the tool no", optionDecline),
+		huh.NewOption("Dismiss: give the tool no answer", optionCancel),
+		huh.NewOption("Stop here: save the call and go on later", optionPause))
+	choice, err := t.choose(ctx, "Visit "+host+"?", options...)
+	switch {
+	case errors.Is(err, errLeft):
+		return nil, client.ErrPause
+	case err != nil:
+		return nil, err
+	}
+	switch choice {
+	case optionOpen:
+		if err := t.open(ctx, link.URL); err != nil {
+			t.say(fmt.Sprintf("The browser could not be started (%v). Please open the address yourself.", err))
+		}
+		return client.Agree(), nil
+	case optionAgree:
+		return client.Agree(), nil
+	case optionDecline:
+		return client.Decline(), nil
+	case optionCancel:
+		return client.Cancel(), nil
+	}
+	return nil, client.ErrPause
+}

@@ -1,0 +1,285 @@
+package term
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"charm.land/huh/v2"
+
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+const (
+	// longText is from how many characters on a text gets an area of its own.
+	longText = 120
+	// areaLines is the height of such an area.
+	areaLines = 12
+	// listLines is the height of a list of choices.
+	listLines = 10
+)
+
+// input is one field of a form as it is being filled in. It outlives the widget
+// that shows it, so that a form can be left and taken up again.
+type input struct {
+	field steps.Field
+	t     *Terminal
+
+	text    string // strings and numbers as typed
+	initial string // what text is if nothing is typed in a form of lines
+	yes     bool   // booleans that must be given
+	index   int    // choices: the position in the list, -1 for none
+	indices []int  // several choices
+}
+
+// The list of an optional boolean.
+const yesIndex, noIndex = 0, 1
+
+// newInput starts from shown, or else from the field's default.
+func newInput(t *Terminal, field steps.Field, shown any) *input {
+	if shown == nil {
+		shown = field.Default
+	}
+	in := &input{field: field, t: t, index: -1}
+	switch v := shown.(type) {
+	case string:
+		in.text = plain.Text(v)
+		in.index = in.find(v)
+	case []string:
+		for _, value := range v {
+			if i := in.find(value); i >= 0 {
+				in.indices = append(in.indices, i)
+			}
+		}
+	case bool:
+		in.yes = v
+		in.index = noIndex
+		if v {
+			in.index = yesIndex
+		}
+	case int64:
+		in.text = strconv.FormatInt(v, 10)
+	case float64:
+		in.text = strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	in.initial = in.text
+	if in.index < 0 && field.Required && len(field.Choices) > 0 {
+		in.index = 0 // something has to be marked, and nothing is sent without being confirmed
+	}
+	return in
+}
+
+func (in *input) find(value string) int {
+	return slices.IndexFunc(in.field.Choices, func(c steps.Choice) bool { return c.Value == value })
+}
+
+// isArea reports whether the field gets an area of several lines.
+func (in *input) isArea() bool {
+	f := in.field
+	if f.Type != steps.TypeString && f.Type != "" || len(f.Choices) > 0 || f.Format != "" {
+		return false
+	}
+	roomy := f.MaxLength != nil && *f.MaxLength > 500 || f.MinLength != nil && *f.MinLength > longText
+	return roomy || strings.Contains(in.text, "\n") || len(in.text) > longText
+}
+
+// value returns what was entered, and nil if the field was left out.
+func (in *input) value() (any, error) {
+	f := in.field
+	switch {
+	case f.Multiple:
+		return in.several(in.indices), nil
+	case in.isList():
+		return in.single(in.index), nil
+	case f.Type == steps.TypeBoolean:
+		return in.yes, nil
+	}
+	return in.parse(in.text)
+}
+
+// isList reports whether one of several things is to be chosen. An optional
+// boolean has three.
+func (in *input) isList() bool {
+	return len(in.field.Choices) > 0 || in.field.Type == steps.TypeBoolean && !in.field.Required
+}
+
+// single returns what stands in a list at index.
+func (in *input) single(index int) any {
+	switch {
+	case index < 0:
+		return nil
+	case in.field.Type == steps.TypeBoolean:
+		return index == yesIndex
+	}
+	return in.field.Choices[index].Value
+}
+
+// several returns what stands in a list at indices, in the list's order.
+func (in *input) several(indices []int) any {
+	if len(indices) == 0 && !in.field.Required {
+		return nil
+	}
+	chosen := make([]string, 0, len(indices))
+	for i, choice := range in.field.Choices {
+		if slices.Contains(indices, i) {
+			chosen = append(chosen, choice.Value)
+		}
+	}
+	return chosen
+}
+
+// parse reads a typed value. An empty one is a field left out.
+func (in *input) parse(text string) (any, error) {
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" {
+		return nil, nil
+	}
+	switch in.field.Type {
+	case steps.TypeInteger:
+		n, err := strconv.ParseInt(trimmed, 10, 64)
+		if err != nil {
+			return nil, errors.New("must be a whole number")
+		}
+		return n, nil
+	case steps.TypeNumber:
+		n, err := strconv.ParseFloat(trimmed, 64)
+		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+			return nil, errors.New("must be a number")
+		}
+		return n, nil
+	}
+	if in.field.Format != "" {
+		return trimmed, nil
+	}
+	return text, nil
+}
+
+// check validates a value as the server will.
+func (in *input) check(value any, err error) error {
+	if in.t.over() {
+		return nil
+	}
+	if err == nil {
+		err = in.field.Validate(value)
+	}
+	var broken *steps.FieldError
+	if errors.As(err, &broken) {
+		return errors.New(broken.Rule) // the name stands beside it
+	}
+	return err
+}
+
+// checkText validates what has been typed so far.
+func (in *input) checkText(text string) error {
+	if text == "" && in.t.accessible {
+		text = in.initial
+	}
+	value, err := in.parse(text)
+	return in.check(value, err)
+}
+
+// widget shows the input.
+func (in *input) widget() huh.Field {
+	f := in.field
+	switch {
+	case f.Multiple:
+		return huh.NewMultiSelect[int]().Title(in.title()).Description(in.description()).
+			Options(in.choices()...).Height(in.listHeight()).Value(&in.indices).
+			Validate(func(indices []int) error { return in.check(in.several(indices), nil) })
+	case in.isList():
+		return huh.NewSelect[int]().Title(in.title()).Description(in.description()).
+			Options(in.choices()...).Height(in.listHeight()).Value(&in.index).
+			Validate(func(index int) error { return in.check(in.single(index), nil) })
+	case f.Type == steps.TypeBoolean:
+		return huh.NewConfirm().Title(in.title()).Description(in.description()).Value(&in.yes)
+	case in.isArea():
+		return huh.NewText().Title(in.title()).Description(in.description()).
+			Lines(areaLines).Value(&in.text).Validate(in.checkText)
+	}
+	return huh.NewInput().Title(in.title()).Description(in.description()).
+		Placeholder(example(f.Format)).Value(&in.text).Validate(in.checkText)
+}
+
+func (in *input) choices() []huh.Option[int] {
+	var options []huh.Option[int]
+	if in.field.Type == steps.TypeBoolean {
+		options = []huh.Option[int]{huh.NewOption("Yes", yesIndex), huh.NewOption("No", noIndex)}
+	}
+	for i, choice := range in.field.Choices {
+		label := choice.Title
+		if label == "" {
+			label = choice.Value
+		}
+		options = append(options, huh.NewOption(plain.Line(label), i))
+	}
+	if !in.field.Required && !in.field.Multiple {
+		options = append(options, huh.NewOption("(leave out)", -1))
+	}
+	return options
+}
+
+// listHeight counts the title and description, as the form library does.
+func (in *input) listHeight() int {
+	return min(len(in.choices()), listLines) + 1 + strings.Count(in.description()+"\n", "\n")
+}
+
+func (in *input) title() string {
+	title := plain.Line(in.field.Label())
+	if !in.field.Required {
+		title += " (optional)"
+	}
+	if !in.t.accessible {
+		return title
+	}
+	// A form of lines shows nothing but the title.
+	if description := in.description(); description != "" {
+		title += "\n" + description
+	}
+	if in.initial != "" {
+		title += fmt.Sprintf("\nEmpty for: %s\n", in.initial)
+	}
+	return title + ":"
+}
+
+func (in *input) description() string { return plain.Text(in.field.Description) }
+
+// example shows what a format looks like.
+func example(format string) string {
+	switch format {
+	case steps.FormatEmail:
+		return "somebody@example.com"
+	case steps.FormatURI:
+		return "https://example.com/"
+	case steps.FormatDate:
+		return "2026-07-28"
+	case steps.FormatDateTime:
+		return "2026-07-28T15:00:00Z"
+	}
+	return ""
+}
+
+// summary is the value as one short line.
+func (in *input) summary(width int) string {
+	value, _ := in.value()
+	text := fmt.Sprint(value)
+	switch v := value.(type) {
+	case nil:
+		return "(left out)"
+	case bool:
+		text = "no"
+		if v {
+			text = "yes"
+		}
+	case []string:
+		text = strings.Join(v, ", ")
+	}
+	line := []rune(plain.Line(text))
+	if len(line) > width {
+		return fmt.Sprintf("%s… (%d characters)", string(line[:width]), len([]rune(text)))
+	}
+	return string(line)
+}

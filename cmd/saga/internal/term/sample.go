@@ -1,0 +1,142 @@
+package term
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"charm.land/huh/v2"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Consent is what a person decides about a request to their model.
+type Consent int
+
+// The decisions.
+const (
+	// Refuse answers the step with an error.
+	Refuse Consent = iota
+	// Send passes it on.
+	Send
+	// Myself has the person answer, or correct the answer.
+	Myself
+)
+
+const (
+	optionSend   = "send"
+	optionMyself = "myself"
+	optionRefuse = "refuse"
+)
+
+// AskConsent shows what would be sent to a model and asks whether it may be.
+func (t *Terminal) AskConsent(ctx context.Context, r *client.SampleRequest, model, host string) (Consent, error) {
+	t.heading(r.Tool+" asks your model", Describe(r.Request))
+	return t.decide(ctx, "Send this to your model?",
+		huh.NewOption(fmt.Sprintf("Send it to %s at %s", plain.Line(model), plain.Line(host)), optionSend),
+		huh.NewOption("Answer it myself", optionMyself),
+		huh.NewOption("Refuse", optionRefuse),
+		huh.NewOption("Stop here: save the call and go on later", optionPause))
+}
+
+// Review shows what a model answered and asks whether the tool may have it.
+func (t *Terminal) Review(ctx context.Context, r *client.SampleRequest, result *steps.SampleResult) (Consent, error) {
+	t.heading(result.Model+" answers", describeBlocks(result.Content))
+	return t.decide(ctx, "Send this answer to "+plain.Line(r.Tool)+"?",
+		huh.NewOption("Send it", optionSend),
+		huh.NewOption("Edit it first", optionMyself),
+		huh.NewOption("Refuse", optionRefuse),
+		huh.NewOption("Stop here: save the call and go on later", optionPause))
+}
+
+func (t *Terminal) decide(ctx context.Context, title string, options ...huh.Option[string]) (Consent, error) {
+	choice, err := t.choose(ctx, title, options...)
+	switch {
+	case errors.Is(err, errLeft) || err == nil && choice == optionPause:
+		return Refuse, client.ErrPause
+	case err != nil:
+		return Refuse, err
+	case choice == optionSend:
+		return Send, nil
+	case choice == optionMyself:
+		return Myself, nil
+	}
+	return Refuse, nil
+}
+
+// AnswerSample has the person answer in the model's place, starting from draft.
+// It returns false if they refuse.
+func (t *Terminal) AnswerSample(ctx context.Context, r *client.SampleRequest, draft string) (string, bool, error) {
+	if draft == "" {
+		t.heading(r.Tool+" asks a model, and you are to answer for it", Describe(r.Request))
+	}
+	text := plain.Text(draft)
+	for {
+		title := "Answer"
+		if t.accessible {
+			title = "Answer in one line (empty to leave):"
+		}
+		area := huh.NewText().Title(title).Lines(areaLines).Value(&text).
+			Validate(func(s string) error {
+				if strings.TrimSpace(s) == "" && !t.accessible {
+					return errors.New("write something, or press Esc to leave")
+				}
+				return nil // an empty line is the way to leave a form of lines
+			})
+		err := t.run(ctx, huh.NewGroup(area))
+		if err == nil && strings.TrimSpace(text) != "" {
+			return text, true, nil
+		}
+		if err != nil && !errors.Is(err, errLeft) {
+			return "", false, err
+		}
+		consent, err := t.decide(ctx, "What now?",
+			huh.NewOption("Answer", optionMyself),
+			huh.NewOption("Refuse", optionRefuse),
+			huh.NewOption("Stop here: save the call and go on later", optionPause))
+		if err != nil || consent == Refuse {
+			return "", false, err
+		}
+	}
+}
+
+// Describe shows a request to a model as text: everything that would be sent.
+func Describe(r *steps.SampleRequest) string {
+	var b strings.Builder
+	if r.SystemPrompt != "" {
+		fmt.Fprintf(&b, "system: %s\n", r.SystemPrompt)
+	}
+	for _, message := range r.Messages {
+		fmt.Fprintf(&b, "%s: %s\n", message.Role, describeBlocks(message.Content))
+	}
+	for _, tool := range r.Tools {
+		fmt.Fprintf(&b, "tool %s: %s\n", tool.Name, tool.Description)
+	}
+	fmt.Fprintf(&b, "(at most %d tokens)", r.MaxTokens)
+	return b.String()
+}
+
+func describeBlocks(blocks content.Blocks) string {
+	var parts []string
+	for _, block := range blocks {
+		switch b := block.(type) {
+		case content.Text:
+			parts = append(parts, b.Text)
+		case content.Image:
+			parts = append(parts, fmt.Sprintf("[image, %s, %d bytes]", b.MIMEType, len(b.Data)))
+		case content.Audio:
+			parts = append(parts, fmt.Sprintf("[audio, %s, %d bytes]", b.MIMEType, len(b.Data)))
+		case content.ToolUse:
+			parts = append(parts, fmt.Sprintf("[uses the tool %s with %s]", b.Name, b.Input))
+		case content.ToolResult:
+			parts = append(parts, "[the tool returned] "+describeBlocks(b.Content))
+		default:
+			parts = append(parts, "["+block.BlockType()+"]")
+		}
+	}
+	return strings.Join(parts, "\n")
+}

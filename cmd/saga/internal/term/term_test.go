@@ -1,0 +1,243 @@
+package term
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// typed is a terminal for lines at which the given ones are typed.
+func typed(lines ...string) (*Terminal, *bytes.Buffer) {
+	out := new(bytes.Buffer)
+	in := strings.Join(append(lines, ""), "\n")
+	return &Terminal{
+		in: strings.NewReader(in), out: out, accessible: true, width: 80,
+		answered: map[string]map[string]any{},
+	}, out
+}
+
+func ask(id string, form steps.FormSpec) *client.ElicitRequest {
+	params := form.AppendParams(nil)
+	return &client.ElicitRequest{
+		StepInfo: client.StepInfo{Tool: "tool", StepID: id, Params: params}, Mode: "form", Message: form.Message,
+	}
+}
+
+func number(n int) *int { return &n }
+
+func everyField() steps.FormSpec {
+	one, ten := 1.0, 10.0
+	return steps.FormSpec{Message: "Everything\x1b[2J, please", Fields: []steps.Field{
+		{Name: "name", Required: true, MinLength: number(3)},
+		{Name: "mail", Title: "E-Mail", Format: steps.FormatEmail},
+		{Name: "count", Type: steps.TypeInteger, Required: true, Minimum: &one, Maximum: &ten, Default: int64(4)},
+		{Name: "ratio", Type: steps.TypeNumber},
+		{Name: "sure", Type: steps.TypeBoolean, Required: true},
+		{Name: "maybe", Type: steps.TypeBoolean},
+		{Name: "color", Required: true, Choices: []steps.Choice{{Value: "r", Title: "Red\x07"}, {Value: "g", Title: "Green"}}, Default: "g"},
+		{Name: "some", Required: true, Multiple: true, MinItems: number(1), Choices: []steps.Choice{{Value: "a"}, {Value: "b"}, {Value: "c"}}},
+	}}
+}
+
+func TestElicitFillsInEveryKindOfField(t *testing.T) {
+	term, out := typed(
+		"1",         // answer
+		"ab", "abc", // too short, then fine
+		"nobody", "", // no address, then left out
+		"11", "", // too many, then the default
+		"x", "0.5", // no number, then one
+		"y",           // sure
+		"3",           // maybe: left out
+		"",            // the default color
+		"0",           // nothing chosen is too little
+		"1", "3", "0", // a and c
+		"y", // send
+	)
+	got, err := term.Elicit(t.Context(), ask("s", everyField()))
+	require.NoError(t, err, out.String())
+	assert.Equal(t, client.Accept(map[string]any{
+		"name": "abc", "count": int64(4), "ratio": 0.5, "sure": true, "color": "g", "some": []string{"a", "c"},
+	}), got)
+	assert.NotContains(t, out.String(), "\x07")
+	assert.NotContains(t, out.String(), "[2J")
+	assert.Contains(t, out.String(), "Everything, please")
+}
+
+func TestElicitCanBeLeft(t *testing.T) {
+	form := steps.FormSpec{Message: "m", Fields: []steps.Field{{Name: "a"}}}
+	for name, c := range map[string]struct {
+		lines []string
+		want  *client.ElicitResult
+		err   error
+	}{
+		"declined at once":         {lines: []string{"2"}, want: client.Decline()},
+		"dismissed":                {lines: []string{"3"}, want: client.Cancel()},
+		"stopped":                  {lines: []string{"4"}, err: client.ErrPause},
+		"the end of the input":     {err: client.ErrPause},
+		"the end within the form":  {lines: []string{"1", "x"}, err: client.ErrPause},
+		"not sent, then declined":  {lines: []string{"1", "x", "n", "2"}, want: client.Decline()},
+		"not sent, then corrected": {lines: []string{"1", "x", "n", "1", "y", "y"}, want: client.Accept(map[string]any{"a": "y"})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			term, out := typed(c.lines...)
+			got, err := term.Elicit(t.Context(), ask("s", form))
+			if c.err != nil {
+				require.ErrorIs(t, err, c.err, out.String())
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
+// The end of the input must not loop where validation refuses an empty answer.
+func TestElicitEndsWithTheInput(t *testing.T) {
+	term, _ := typed("1", "abc", "", "1", "", "y", "3")
+	_, err := term.Elicit(t.Context(), ask("s", everyField()))
+	require.ErrorIs(t, err, client.ErrPause)
+}
+
+func TestElicitStartsFromTheLastAnswer(t *testing.T) {
+	form := steps.FormSpec{Message: "m", Fields: []steps.Field{{Name: "a", Required: true}}}
+	term, out := typed("1", "first", "y", "1", "", "y")
+	_, err := term.Elicit(t.Context(), ask("s", form))
+	require.NoError(t, err)
+	got, err := term.Elicit(t.Context(), ask("s~2", form))
+	require.NoError(t, err, out.String())
+	assert.Equal(t, client.Accept(map[string]any{"a": "first"}), got)
+}
+
+func TestElicitStopsWithTheContext(t *testing.T) {
+	r, w := io.Pipe()
+	defer w.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("gone")
+	term, _ := typed()
+	term.in = r
+	go func() {
+		time.Sleep(20 * time.Millisecond)
+		cancel(gone)
+		w.Close() // a pipe in memory cannot be cancelled; a terminal can
+	}()
+	_, err := term.Elicit(ctx, ask("s", steps.FormSpec{Message: "m"}))
+	require.ErrorIs(t, err, gone)
+}
+
+func TestElicitRefusesFaultyForms(t *testing.T) {
+	term, _ := typed()
+	_, err := term.Elicit(t.Context(), &client.ElicitRequest{
+		StepInfo: client.StepInfo{Params: json.RawMessage(`{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"object"}}}}`)}, Mode: "form",
+	})
+	require.ErrorAs(t, err, new(*client.Error))
+}
+
+func TestLinkIsOpenedOnlyWithConsent(t *testing.T) {
+	for name, c := range map[string]struct {
+		line   string
+		opened bool
+		action string
+	}{"open": {"1", true, "accept"}, "agree": {"2", false, "accept"}, "decline": {"3", false, "decline"}, "dismiss": {"4", false, "cancel"}} {
+		t.Run(name, func(t *testing.T) {
+			term, out := typed(c.line)
+			opened := ""
+			term.open = func(_ context.Context, url string) error { opened = url; return nil }
+			got, err := term.Elicit(t.Context(), &client.ElicitRequest{
+				StepInfo: client.StepInfo{Params: json.RawMessage(`{"mode":"url","message":"m","url":"https://login.example.com/x?y=1"}`)}, Mode: "url",
+			})
+			require.NoError(t, err)
+			assert.Equal(t, c.action, got.Action)
+			assert.Equal(t, c.opened, opened == "https://login.example.com/x?y=1")
+			assert.Contains(t, out.String(), "https://login.example.com/x?y=1")
+			assert.Contains(t, out.String(), "Host: login.example.com")
+		})
+	}
+	term, _ := typed()
+	_, err := term.Elicit(t.Context(), &client.ElicitRequest{
+		StepInfo: client.StepInfo{Params: json.RawMessage(`{"mode":"url","message":"m","url":"file:///etc/passwd"}`)}, Mode: "url",
+	})
+	require.ErrorAs(t, err, new(*client.Error))
+}
+
+func TestOddAddresses(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://example.com/":           "not https",
+		"https://bank.com@example.com/": "user name",
+		"https://203.0.113.7/":          "bare number",
+		"https://xn--pple-43d.com/":     "letters",
+		"https://example.com/":          "",
+		"http://127.0.0.1:8080/":        "",
+		"::":                            "not an ordinary",
+	} {
+		term, _ := typed()
+		_, remarks := term.showAddress(address)
+		if want == "" {
+			assert.Empty(t, remarks, address)
+			continue
+		}
+		assert.Contains(t, strings.Join(remarks, " "), want, address)
+	}
+}
+
+func request() *client.SampleRequest {
+	return &client.SampleRequest{
+		StepInfo: client.StepInfo{Tool: "tool"},
+		Request: &steps.SampleRequest{MaxTokens: 7, SystemPrompt: "Be brief.", Messages: []steps.SampleMessage{
+			{Role: content.User, Content: content.Blocks{content.Text{Text: "Safe?\x1b[0m"}, content.Image{Data: []byte("x"), MIMEType: "image/png"}}},
+		}},
+	}
+}
+
+func TestAnswerSample(t *testing.T) {
+	term, out := typed("Yes.")
+	text, given, err := term.AnswerSample(t.Context(), request(), "")
+	require.NoError(t, err)
+	assert.True(t, given)
+	assert.Equal(t, "Yes.", text)
+	assert.Contains(t, out.String(), "Be brief.")
+	assert.Contains(t, out.String(), "Safe?\n[image, image/png, 1 bytes]")
+
+	term, _ = typed("", "2") // leave, refuse
+	_, given, err = term.AnswerSample(t.Context(), request(), "")
+	require.NoError(t, err)
+	assert.False(t, given)
+
+	term, _ = typed("", "3") // leave, stop
+	_, _, err = term.AnswerSample(t.Context(), request(), "")
+	require.ErrorIs(t, err, client.ErrPause)
+}
+
+func TestConsent(t *testing.T) {
+	for line, want := range map[string]Consent{"1": Send, "2": Myself, "3": Refuse} {
+		term, out := typed(line)
+		got, err := term.AskConsent(t.Context(), request(), "m-1", "api.example.com")
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+		assert.Contains(t, out.String(), "Safe?")
+		assert.Contains(t, out.String(), "api.example.com")
+
+		term, out = typed(line)
+		got, err = term.Review(t.Context(), request(), client.Reply("m-1", "All green."))
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+		assert.Contains(t, out.String(), "All green.")
+	}
+	term, _ := typed()
+	_, err := term.AskConsent(t.Context(), request(), "m", "h")
+	require.ErrorIs(t, err, client.ErrPause)
+}
