@@ -119,14 +119,18 @@ var ErrNotFound = errors.New("not found")
 // UnsupportedError says that a step cannot be asked of this client, as the client
 // lacks features. Nothing is lost: a client that has them can take the same turn.
 type UnsupportedError struct {
-	// Tool is the tool's name, StepID the step that it wants to ask.
+	// Tool is the tool's name. StepID is the step that it wants to ask, or empty if
+	// the tool needs the features for later.
 	Tool, StepID string
-	// Needs are the features of the step, also those that the client has.
+	// Needs are the features that are needed, also those that the client has.
 	Needs steps.Features
 }
 
 // Error implements error.
 func (e *UnsupportedError) Error() string {
+	if e.StepID == "" {
+		return fmt.Sprintf("tool %q needs a client with %v", e.Tool, e.Needs)
+	}
 	return fmt.Sprintf("tool %q cannot ask step %q: it needs a client with %v", e.Tool, e.StepID, e.Needs)
 }
 

@@ -54,10 +54,11 @@ type Flow[Args, Out any] struct {
 	// is; any other type as structured content, with its schema as the tool's
 	// output schema.
 	Run func(r *Run, in Args) (Out, error)
-	// InputSchema, MaxAge and MaxAttempts are as in a [Machine].
-	InputSchema *jsonschema.Schema
-	MaxAge      time.Duration
-	MaxAttempts int
+	// InputSchema, RawInputSchema, MaxAge and MaxAttempts are as in a [Machine].
+	InputSchema    *jsonschema.Schema
+	RawInputSchema json.RawMessage
+	MaxAge         time.Duration
+	MaxAttempts    int
 }
 
 // flowStep is where every saga of a flow goes on.
@@ -73,7 +74,7 @@ func (f Flow[Args, Out]) Tool() (*Tool, error) {
 	if err != nil {
 		return nil, t.problem(err, "no output schema can be made from the type %v of the result", reflect.TypeFor[Out]())
 	}
-	if err := t.prepare(f.InputSchema, reflect.TypeFor[Args](), output); err != nil {
+	if err := t.prepare(f.InputSchema, f.RawInputSchema, reflect.TypeFor[Args](), output); err != nil {
 		return nil, err
 	}
 	if err := t.declare(f.Effects); err != nil {

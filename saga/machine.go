@@ -24,7 +24,9 @@ type Steps[Args, State any] map[string]Func[Args, State]
 
 // Machine is a tool written as a step machine: explicit functions that hand on
 // a typed state. Args and State must be types that encode to JSON; Args must be
-// a struct (or a map), as its schema is the tool's input schema.
+// a struct (or a map), as its schema is the tool's input schema. A field tagged
+// header:"Region" is one that clients repeat in the HTTP header
+// Mcp-Param-Region, for whoever routes requests without reading them.
 //
 // See the package documentation for how to write one.
 type Machine[Args, State any] struct {
@@ -56,6 +58,9 @@ type Machine[Args, State any] struct {
 	// InputSchema replaces the schema inferred from Args. The arguments must
 	// then still decode into Args.
 	InputSchema *jsonschema.Schema
+	// RawInputSchema is an InputSchema as JSON, given instead of it. Clients are
+	// shown it as it stands, with its order and all its keywords.
+	RawInputSchema json.RawMessage
 	// OutputSchema describes the structured result, if the tool has one; see
 	// [SchemaFor].
 	OutputSchema *jsonschema.Schema
@@ -87,7 +92,7 @@ func (m Machine[Args, State]) Tool() (*Tool, error) {
 		Name: m.Name, Title: m.Title, Description: m.Description, Revision: m.Revision,
 		Annotations: m.Annotations, Questions: m.Asks, MaxAge: m.MaxAge, maxAttempts: m.MaxAttempts,
 	}
-	if err := t.prepare(m.InputSchema, reflect.TypeFor[Args](), m.OutputSchema); err != nil {
+	if err := t.prepare(m.InputSchema, m.RawInputSchema, reflect.TypeFor[Args](), m.OutputSchema); err != nil {
 		return nil, err
 	}
 	if err := t.declare(m.Effects); err != nil {

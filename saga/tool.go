@@ -109,20 +109,18 @@ func (t *Tool) present(id string) string {
 }
 
 // prepare checks and completes what all kinds of definitions have.
-func (t *Tool) prepare(input *jsonschema.Schema, args reflect.Type, output *jsonschema.Schema) error {
+func (t *Tool) prepare(given *jsonschema.Schema, raw json.RawMessage, args reflect.Type, output *jsonschema.Schema) error {
 	switch {
 	case t.maxAttempts == 0:
 		t.maxAttempts = defaultAttempts
 	case t.maxAttempts < 0 || t.maxAttempts > maxAttempts:
 		return t.problem(nil, "MaxAttempts is %d; it must be from 1 to %d", t.maxAttempts, maxAttempts)
 	}
-	if input == nil {
-		var err error
-		if input, err = jsonschema.ForType(args, &jsonschema.ForOptions{}); err != nil {
-			return t.problem(err, "no input schema can be made from the type %v of the arguments", args)
-		}
+	input, err := t.inputSchema(given, raw, args)
+	if err != nil {
+		return err
 	}
-	return t.check(input, output)
+	return t.check(input, raw, output)
 }
 
 // declare takes the effects that the tool may perform.
@@ -149,7 +147,7 @@ func (t *Tool) problem(err error, format string, args ...any) error {
 }
 
 // check verifies the parts that all kinds of tools have, and prepares them.
-func (t *Tool) check(input, output *jsonschema.Schema) error {
+func (t *Tool) check(input *jsonschema.Schema, raw json.RawMessage, output *jsonschema.Schema) error {
 	if !toolName.MatchString(t.Name) {
 		return t.problem(nil, "the name must be 1 to 128 characters of A-Z a-z 0-9 _ - .")
 	}
@@ -174,7 +172,7 @@ func (t *Tool) check(input, output *jsonschema.Schema) error {
 		t.questions[id] = q
 	}
 	var err error
-	if t.input, t.InputSchema, err = resolve(input); err != nil {
+	if t.input, t.InputSchema, err = resolve(input, raw); err != nil {
 		return t.problem(err, "the input schema is not usable")
 	}
 	if input.Type != "object" {
@@ -183,21 +181,10 @@ func (t *Tool) check(input, output *jsonschema.Schema) error {
 	if output == nil {
 		return nil
 	}
-	if t.output, t.OutputSchema, err = resolve(output); err != nil {
+	if t.output, t.OutputSchema, err = resolve(output, nil); err != nil {
 		return t.problem(err, "the output schema is not usable")
 	}
 	return nil
-}
-
-func resolve(s *jsonschema.Schema) (*jsonschema.Resolved, json.RawMessage, error) {
-	// Without a loader a reference to another document fails: schemas are never
-	// fetched from the network.
-	resolved, err := s.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
-	if err != nil {
-		return nil, nil, err
-	}
-	raw, err := json.Marshal(s)
-	return resolved, raw, err
 }
 
 // Tools is a set of tools, prompts and resources, in the order they were given.
