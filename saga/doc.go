@@ -112,9 +112,9 @@
 //
 // Nothing in memory outlives a turn. Do not keep the [Turn], its context, a
 // goroutine, a lock, a transaction, an open file or a temporary file for the next
-// step function: the next one may run tomorrow, in another process, or never. Most
-// sagas that are not finished are never resumed. So hold nothing that somebody
-// must release.
+// step function: the next one may run tomorrow, in another process, or never. So
+// hold nothing that somebody must release. A client that never comes back is not
+// noticed: what the tool did before a question stays done.
 //
 // # Turns can be repeated
 //
@@ -124,7 +124,8 @@
 // and act last: change the world in the step function that ends the saga. And act
 // so that the second time does nothing: look whether the work is done already, or
 // give the system you call an idempotency key made of [Turn.ID] and the name of
-// what is done. A turn that failed because it was stopped from outside (a timeout, a
+// what is done. An [Effect], performed with [Do], has such a key, and can say how it
+// is undone if the saga ends badly. A turn that failed because it was stopped from outside (a timeout, a
 // client that went away) has not ended the saga: it can be taken again.
 //
 // For the time use [Turn.Now].
@@ -150,8 +151,15 @@
 // what must stay. It is safe to add questions, step functions and fields of the
 // state. A question whose wording changed is asked anew. If you rename or remove a
 // step function or a question, or change the meaning of the state, raise
-// [Machine.Revision]: tokens of the old revision are then refused, and their
-// clients start again.
+// [Machine.Revision]: positions of the old revision are then refused, and their
+// clients start again, unless [Machine.Renamed] and [Machine.Upgrades] say how to
+// go on from them.
+//
+// # Straight-line tools
+//
+// A [Flow] is a tool written as one function from beginning to end. It runs from
+// its beginning in every turn, and what was answered before comes from the record.
+// It is shorter to write; its token grows with the conversation.
 //
 // # Prompts and resources
 //

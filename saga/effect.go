@@ -80,10 +80,12 @@ func (e *refusedError) Unwrap() error { return e.err }
 
 // EffectError says that an effect was not performed, or not for certain.
 type EffectError struct {
+	// Effect is the effect's name.
 	Effect string
 	// Unknown: it may have been performed all the same.
 	Unknown bool
-	Err     error
+	// Err is the cause.
+	Err error
 }
 
 // Error implements error.

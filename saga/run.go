@@ -34,6 +34,7 @@ func (e *suspended) Error() string {
 // *[steps.Sample] or *[steps.RootsList].
 type Answerable[T any] interface {
 	steps.Question
+	// Answer reads the answer from a turn; see [steps.Form.Answer].
 	Answer(steps.Answers) (T, error)
 }
 

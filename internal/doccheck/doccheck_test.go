@@ -178,6 +178,14 @@ func baseType(e ast.Expr) string {
 	return ""
 }
 
+// funcName returns the name of a function that is no method, or "".
+func funcName(d ast.Decl) string {
+	if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+		return f.Name.Name
+	}
+	return ""
+}
+
 func read(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(root, name))

@@ -1,0 +1,58 @@
+package saga_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Not every client can do everything. Otherwise says what to ask a client that
+// lacks what the first question needs.
+func Example_otherwise() {
+	type none struct{}
+	type turn = saga.Turn[none, none]
+	type cityForm struct {
+		City string `json:"city"`
+	}
+	askMap := &steps.Link{ID: "map", Message: "Pick the place on the map.", URL: "https://maps.example.com/pick"}
+	askCity := &steps.Form[cityForm]{ID: "city", Message: "Which city is it in?"}
+
+	tool, err := saga.Machine[none, none]{
+		Name: "place",
+		Asks: []steps.Question{askMap, askCity},
+		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+			return t.Ask("picked", steps.Otherwise(askMap, askCity))
+		},
+		Steps: saga.Steps[none, none]{
+			"picked": func(_ context.Context, t *turn) (saga.Next, error) {
+				err := askMap.Answer(t)
+				if errors.Is(err, steps.ErrNotAsked) {
+					form, err := askCity.Answer(t)
+					if err != nil {
+						return nil, err
+					}
+					return t.Text("In %s.", form.City)
+				}
+				if err != nil {
+					return nil, err
+				}
+				return t.Text("As picked on the map.")
+			},
+		},
+	}.Tool()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	show(tool.Start(ctx, saga.Call{Client: steps.AllFeatures}))
+	show(tool.Start(ctx, saga.Call{Client: steps.FormElicitation}))
+	show(tool.Start(ctx, saga.Call{Client: steps.BasicSampling}))
+	// Output:
+	// asked: map
+	// asked: city
+	// failed: tool "place", step function "start": tool "place" cannot ask step "map": it needs a client with elicitation.url
+}
