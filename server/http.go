@@ -64,6 +64,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	}
 	s.health.stopping.Store(true)
+	s.CloseStreams()
 	grace, cancel := context.WithTimeout(base, ShutdownGrace)
 	defer cancel()
 	err := hs.Shutdown(grace)
@@ -77,7 +78,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if why := s.guard.refuse(r); why != "" {
 		s.log.Warn("request refused", "reason", why, "host", r.Host, "origin", r.Header.Get("Origin"))
-		s.writeError(w, http.StatusForbidden, rpcError(jsonrpc2.CodeInvalidRequest, why))
+		s.writeErrorTo(w, r, http.StatusForbidden, rpcError(jsonrpc2.CodeInvalidRequest, why))
 		return
 	}
 	var c caller
@@ -86,29 +87,40 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		if c.principal, err = s.opts.Authenticate(r); err != nil {
 			s.log.Warn("request refused", "reason", "not authenticated", "error", err)
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			s.writeError(w, http.StatusUnauthorized, rpcError(jsonrpc2.CodeInvalidRequest, "authentication is required"))
+			s.writeErrorTo(w, r, http.StatusUnauthorized, rpcError(jsonrpc2.CodeInvalidRequest, "authentication is required"))
 			return
 		}
 	}
 	if r.Method != http.MethodPost {
+		if modern(r.Header) {
+			s.stateless.serveOther(w)
+			return
+		}
 		s.handshake.serveOther(w, r, c)
 		return
 	}
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
-		s.writeError(w, http.StatusUnsupportedMediaType, rpcError(jsonrpc2.CodeInvalidRequest, "the Content-Type must be application/json"))
+		s.writeErrorTo(w, r, http.StatusUnsupportedMediaType, rpcError(jsonrpc2.CodeInvalidRequest, "the Content-Type must be application/json"))
 		return
 	}
 	body, err := s.readBody(w, r)
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
-			s.writeError(w, http.StatusRequestEntityTooLarge, rpcError(jsonrpc2.CodeInvalidRequest, "the message is too large"))
+			s.writeErrorTo(w, r, http.StatusRequestEntityTooLarge, rpcError(jsonrpc2.CodeInvalidRequest, "the message is too large"))
 			return
 		}
-		s.writeError(w, http.StatusBadRequest, rpcError(jsonrpc2.CodeParseError, "the body could not be read"))
+		s.writeErrorTo(w, r, http.StatusBadRequest, rpcError(jsonrpc2.CodeParseError, "the body could not be read"))
 		return
 	}
+	// The time for reading was for the request. What is read from now on is that
+	// the client goes away: a deadline would look the same, and cancel the turn.
+	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	m, fail := parseMessage(body)
+	if fail != nil && m.id == nil {
+		s.writeErrorTo(w, r, http.StatusBadRequest, fail)
+		return
+	}
 	if fail != nil {
 		writeJSON(w, http.StatusBadRequest, appendResponse(nil, m.id, nil, fail))
 		return
@@ -148,6 +160,16 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 
 func (s *Server) writeError(w http.ResponseWriter, status int, e *jsonrpc2.Error) {
 	writeJSON(w, status, appendResponse(nil, nil, nil, e))
+}
+
+// writeErrorTo answers a request whose id is not known: with null or without an
+// id, as the revision of the request has it.
+func (s *Server) writeErrorTo(w http.ResponseWriter, r *http.Request, status int, e *jsonrpc2.Error) {
+	if modern(r.Header) {
+		writeJSON(w, status, appendIDless(nil, e))
+		return
+	}
+	s.writeError(w, status, e)
 }
 
 func writeJSON(w http.ResponseWriter, status int, body []byte) {

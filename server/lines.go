@@ -144,6 +144,16 @@ func (s *lineStream) take(number uint64) *stdioCall {
 	return s.calls[number]
 }
 
+// notify writes a message that belongs to a request, unless the client has
+// cancelled that.
+func (s *lineStream) notify(c *stdioCall, message []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.silent {
+		s.writeLocked(message)
+	}
+}
+
 // finish writes a request's response and forgets the request.
 func (s *lineStream) finish(c *stdioCall, response []byte) {
 	c.cancel()
@@ -199,6 +209,10 @@ func (s *lineStream) drain() {
 func (s *lineStream) write(message []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.writeLocked(message)
+}
+
+func (s *lineStream) writeLocked(message []byte) {
 	if s.failed == nil {
 		_, s.failed = s.out.Write(append(message, '\n'))
 	}

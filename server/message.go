@@ -106,7 +106,17 @@ func appendResponse(b []byte, id jsontext.Value, result []byte, fail *jsonrpc2.E
 		b = append(b, result...)
 		return append(b, '}')
 	}
-	b = append(b, `,"error":{"code":`...)
+	return appendError(append(b, ','), fail)
+}
+
+// appendIDless writes an error response without an id. It is how MCP says from
+// 2026-07-28 on that the request's id could not be read (basic/index).
+func appendIDless(b []byte, fail *jsonrpc2.Error) []byte {
+	return appendError(append(b, `{"jsonrpc":"2.0",`...), fail)
+}
+
+func appendError(b []byte, fail *jsonrpc2.Error) []byte {
+	b = append(b, `"error":{"code":`...)
 	b = strconv.AppendInt(b, fail.Code, 10)
 	b = append(b, `,"message":`...)
 	b = appendString(b, fail.Message)

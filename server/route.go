@@ -41,8 +41,15 @@ func eraOf(m *message, header http.Header) era {
 	if m.method == "tools/callSaga" || m.method == "tools/resumeSaga" {
 		return eraSaga
 	}
-	if v := header.Values(versionHeader); len(v) > 0 && !slices.Contains(handshakeVersions, v[0]) {
+	if modern(header) {
 		return eraStateless
 	}
 	return eraHandshake
+}
+
+// modern reports whether the version header names a revision without handshakes,
+// which is every one that is not known to have one.
+func modern(header http.Header) bool {
+	v := header.Values(versionHeader)
+	return len(v) > 0 && !slices.Contains(handshakeVersions, v[0])
 }

@@ -38,6 +38,11 @@ type Options struct {
 	// Instructions tell models how to use the server's tools.
 	Instructions string
 
+	// Sampler is a model of the server's own: it answers what tools ask of a model
+	// when the client has none. Nil means that tools which need a model cannot be
+	// used by such clients.
+	Sampler Sampler
+
 	// Authenticate finds out who sends an HTTP request; nil means that nobody is
 	// asked and everybody is [Anonymous]. A token can be used only by the
 	// principal that it was given to.
@@ -70,6 +75,7 @@ type Server struct {
 	health  health
 	catalog *catalog
 	hub     hub
+	streams streams
 
 	// The dialects besides the saga proposal's.
 	stateless stateless
@@ -115,7 +121,10 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	s.methods = s.allMethods()
-	s.stateless.Server, s.handshake.Server = s, s
+	s.handshake.Server = s
+	if err := s.stateless.init(s); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
 	return s, nil
 }
 

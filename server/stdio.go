@@ -23,7 +23,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	c := &stdioConn{
 		server:    s,
 		lines:     lines,
-		stateless: &statelessLines{&s.stateless, lines},
+		stateless: newStatelessLines(&s.stateless, lines),
 		handshake: &handshakeLines{handshake: &s.handshake, lines: lines},
 	}
 	lines.conn = c
@@ -70,6 +70,7 @@ func (c *stdioConn) arrived(call *stdioCall) {
 func (c *stdioConn) notified(m *message) {
 	if m.method == "notifications/cancelled" {
 		c.lines.cancelled(m.params)
+		c.stateless.cancelled(m.params)
 	}
 	if eraOf(m, nil) == eraHandshake {
 		c.handshake.notified(m)

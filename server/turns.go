@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -23,8 +24,11 @@ type caller struct {
 	// purpose separates the tokens of dialects with different rules.
 	purpose string
 	// resends: the client sends the arguments in every turn, so the token holds
-	// a digest of them in their place.
+	// a digest of them in their place; of answers it sends those to the last
+	// steps, and what else comes is to be ignored.
 	resends bool
+	// ahead are answers that came before the steps were asked.
+	ahead []steps.Answer
 }
 
 // Purposes of tokens. They are bound to the tokens as associated data, so that
@@ -48,7 +52,10 @@ func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.Raw
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
 	defer cancel()
 	id := newID()
-	out, err := t.Start(ctx, saga.Call{ID: id, Now: s.opts.Now(), Client: c.features, Arguments: args, Notifier: c.notify})
+	out, err := t.Start(ctx, saga.Call{ID: id, Now: s.opts.Now(), Client: s.features(c), Arguments: args, Notifier: c.notify})
+	if err == nil {
+		out, err = s.advance(ctx, c, t, out)
+	}
 	return s.ended(c, t, id, args, out, err)
 }
 
@@ -62,11 +69,16 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
 	defer cancel()
-	r := saga.Resumption{Now: s.opts.Now(), Client: c.features, Answers: answers, Notifier: c.notify}
+	r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify}
 	if c.resends {
 		r.Arguments = orEmpty(args)
+		pending := pos.PendingIDs()
+		r.Answers = slices.DeleteFunc(slices.Clone(answers), func(a steps.Answer) bool { return !slices.Contains(pending, a.StepID) })
 	}
 	out, err := t.Resume(ctx, pos, r)
+	if err == nil {
+		out, err = s.advance(ctx, c, t, out)
+	}
 	return s.ended(c, t, pos.ID, args, out, err)
 }
 

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Sampler is a model of the server's own. It answers the sampling steps that a
+// client cannot, within the turn that asked for them.
+type Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
+
+// samplerFeatures are what a Sampler adds to a client. It has no context of other
+// MCP servers to include.
+const samplerFeatures = steps.BasicSampling | steps.SamplingTools
+
+// maxOwnTurns bounds the turns that one request takes without the client: more
+// is a tool that talks to the model in a circle.
+const maxOwnTurns = 100
+
+var errOwnTurns = fmt.Errorf("the tool asked the server's model %d times in one turn", maxOwnTurns)
+
+// features are what a saga may ask for: what the client can do, and the server.
+func (s *Server) features(c caller) steps.Features {
+	if s.opts.Sampler == nil {
+		return c.features
+	}
+	return c.features | samplerFeatures
+}
+
+// advance takes the turns for which the client is not needed: its answers are
+// here already, or the server's own model gives them. The client gets the steps
+// that are left.
+func (s *Server) advance(ctx context.Context, c caller, t *saga.Tool, out *saga.Outcome) (*saga.Outcome, error) {
+	ahead := slices.Clone(c.ahead)
+	for range maxOwnTurns {
+		if out.Position == nil {
+			return out, nil
+		}
+		var answers []steps.Answer
+		for _, step := range out.Steps {
+			if i := slices.IndexFunc(ahead, func(a steps.Answer) bool { return a.StepID == step.ID }); i >= 0 {
+				answers = append(answers, ahead[i])
+				ahead = slices.Delete(ahead, i, i+1)
+			} else if !c.features.Has(step.Needs) {
+				answer, err := s.sample(ctx, t, step)
+				if err != nil {
+					return nil, err
+				}
+				answers = append(answers, answer)
+			}
+		}
+		if len(answers) == 0 {
+			return out, nil
+		}
+		var err error
+		r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify}
+		if out, err = t.Resume(ctx, out.Position, r); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errOwnTurns
+}
+
+// sample has the server's model answer a step. A failure of the model is an
+// answer too: the tool sees it as it would see a client's.
+func (s *Server) sample(ctx context.Context, t *saga.Tool, step steps.Step) (steps.Answer, error) {
+	a := steps.Answer{StepID: step.ID}
+	request, err := steps.ParseSampleRequest(step.Params)
+	if err != nil {
+		return a, fmt.Errorf("a step for the server's model: %w", err)
+	}
+	var result *steps.SampleResult
+	err = protect(func() (err error) {
+		result, err = s.opts.Sampler(ctx, request)
+		return err
+	})
+	if err == nil && result == nil {
+		err = errors.New("the sampler returned neither a result nor an error")
+	}
+	if err == nil {
+		if a.Result, err = result.MarshalJSON(); err == nil {
+			// What a client sends is checked by the engine, which would call this a
+			// client's mistake.
+			err = new(steps.SampleResult).UnmarshalJSON(a.Result)
+		}
+	}
+	if ctx.Err() != nil {
+		return a, ctx.Err()
+	}
+	if err != nil {
+		s.log.Error("the server's model failed", "tool", t.Name, "step", step.ID, "error", err)
+		return steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: jsonrpc2.CodeInternalError, Message: "the model failed"}}, nil
+	}
+	return a, nil
+}
+
+// protect turns a panic of code that is not ours into an error.
+func protect(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &saga.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,153 @@
+package server
+
+import (
+	"net/http"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// statelessRequest is a request that was admitted.
+type statelessRequest struct {
+	message
+	caller
+	served statelessMethod
+	header http.Header // nil on stdio
+	meta   statelessMeta
+}
+
+// statelessMeta is what a request says about itself in _meta, as far as it is
+// used here. clientInfo is not: it must decide nothing (MCP 2026-07-28,
+// basic/index).
+type statelessMeta struct {
+	Version       jsontext.Value `json:"io.modelcontextprotocol/protocolVersion"`
+	Capabilities  jsontext.Value `json:"io.modelcontextprotocol/clientCapabilities"`
+	LogLevel      jsontext.Value `json:"io.modelcontextprotocol/logLevel"`
+	ProgressToken jsontext.Value `json:"progressToken"`
+
+	version  string
+	level    saga.LogLevel
+	wantsLog bool
+}
+
+// admit checks what can be checked of a request without its method's knowledge.
+// header is nil on stdio, where there are no headers to compare. The order of
+// the checks shows in the errors of requests with several faults; clients find
+// out by them what a server speaks.
+func (d *stateless) admit(c caller, m *message, header http.Header) (*statelessRequest, *refusal) {
+	r := &statelessRequest{message: *m, caller: c, header: header}
+	onHTTP := header != nil
+	if onHTTP && header.Get(versionHeader) == "" {
+		return nil, refuse(http.StatusBadRequest, codeHeaderMismatch, "the header MCP-Protocol-Version is missing")
+	}
+	if no := r.readMeta(); no != nil {
+		return nil, no
+	}
+	if onHTTP {
+		if no := matchHeader(header, versionHeader, r.meta.version); no != nil {
+			return nil, no
+		}
+	}
+	if r.meta.version != statelessVersion {
+		return nil, unsupportedVersion(r.meta.version)
+	}
+	if onHTTP {
+		if no := matchHeader(header, methodHeader, m.method); no != nil {
+			return nil, no
+		}
+	}
+	served, ok := d.table[m.method]
+	if !ok {
+		return nil, refuse(http.StatusNotFound, jsonrpc2.CodeMethodNotFound, "method not found")
+	}
+	r.served = served
+	if onHTTP && served.name != "" {
+		if no := r.matchName(); no != nil {
+			return nil, no
+		}
+	}
+	return r, r.readOptions()
+}
+
+func unsupportedVersion(requested string) *refusal {
+	no := refuse(http.StatusBadRequest, codeUnsupportedProtocol, "this protocol version is not supported")
+	no.setData(append(appendString([]byte(`{"supported":["`+statelessVersion+`"],"requested":`), requested), '}'))
+	return no
+}
+
+// readMeta reads what every request must say about itself (MCP 2026-07-28,
+// basic/index, _meta).
+func (r *statelessRequest) readMeta() *refusal {
+	bad := func(text string) *refusal {
+		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, text)
+	}
+	var p struct {
+		Meta jsontext.Value `json:"_meta"`
+	}
+	if r.params == nil || jsonv2.Unmarshal(r.params, &p) != nil || p.Meta.Kind() != '{' {
+		return bad("params._meta is missing: it must say what the request is, with " + versionKey + " and " + capabilitiesKey)
+	}
+	if err := jsonv2.Unmarshal(p.Meta, &r.meta); err != nil {
+		return bad("params._meta could not be read")
+	}
+	version, ok := unquote(r.meta.Version)
+	if !ok {
+		return bad("params._meta lacks " + versionKey + ", a string")
+	}
+	r.meta.version = version
+	var capabilities clientCapabilities
+	if r.meta.Capabilities.Kind() != '{' || jsonv2.Unmarshal(r.meta.Capabilities, &capabilities) != nil {
+		return bad("params._meta lacks " + capabilitiesKey + ", a ClientCapabilities object")
+	}
+	r.features = capabilities.features()
+	return nil
+}
+
+// capabilitiesKey is where a request names the client's capabilities. They hold
+// for this request only.
+const capabilitiesKey = "io.modelcontextprotocol/clientCapabilities"
+
+// readOptions reads what a request may say about itself.
+func (r *statelessRequest) readOptions() *refusal {
+	if t := r.meta.ProgressToken; t != nil && !validID(t) {
+		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, "params._meta.progressToken must be a string or an integer")
+	}
+	if r.meta.LogLevel == nil {
+		return nil
+	}
+	name, ok := unquote(r.meta.LogLevel)
+	if ok {
+		r.meta.level, ok = saga.ParseLogLevel(name)
+	}
+	if !ok {
+		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams,
+			"params._meta has an unknown io.modelcontextprotocol/logLevel; the levels are those of syslog, debug to emergency")
+	}
+	r.meta.wantsLog = true
+	return nil
+}
+
+// matchName compares the header Mcp-Name with the member that it repeats.
+func (r *statelessRequest) matchName() *refusal {
+	var members map[string]jsontext.Value
+	if err := jsonv2.Unmarshal(r.params, &members); err != nil {
+		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, "params could not be read")
+	}
+	name, ok := unquote(members[r.served.name])
+	if !ok {
+		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, "params."+r.served.name+" must be a string")
+	}
+	return matchEncodedHeader(r.header, nameHeader, name)
+}
+
+// unquote returns the text of a JSON string.
+func unquote(v jsontext.Value) (string, bool) {
+	if v.Kind() != '"' {
+		return "", false
+	}
+	b, err := jsontext.AppendUnquote(nil, v)
+	return string(b), err == nil
+}

@@ -1,0 +1,249 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// This file is the three methods that may ask (MCP 2026-07-28,
+// basic/patterns/mrtr). A turn that suspends is a result of the type
+// input_required; the client sends its request again, with the answers and the
+// token, which is called requestState.
+
+// callTool answers tools/call.
+func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, error) {
+	var p struct {
+		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"arguments"`
+		retry
+	}
+	if fail := decodeParams(r.params, &p); fail != nil {
+		return nil, fail
+	}
+	t := d.tools.Lookup(p.Name)
+	if t == nil {
+		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
+	}
+	if p.Arguments != nil && p.Arguments.Kind() != '{' {
+		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
+	}
+	if no := d.matchParams(r, t.Name, p.Arguments); no != nil {
+		return nil, no.Error
+	}
+	end, err := d.turn(ctx, r, t, json.RawMessage(p.Arguments), &p.retry)
+	if err != nil {
+		return nil, err
+	}
+	if end.Result == nil {
+		return d.inputRequired(end), nil
+	}
+	return d.toolResult(end.Result)
+}
+
+// toolResult writes a CallToolResult. The tool's _meta and the server's are one.
+func (d *stateless) toolResult(result *saga.Result) ([]byte, error) {
+	bare := *result
+	bare.Meta = nil
+	b, err := marshal(bare)
+	if err != nil {
+		return nil, err
+	}
+	b = d.finishMeta(opened(b), resultComplete)
+	for key, v := range result.Meta {
+		if key == serverInfoKey {
+			continue
+		}
+		value, err := marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		b = appendString(append(b, ','), key)
+		b = append(append(b, ':'), value...)
+	}
+	return append(b, '}', '}'), nil
+}
+
+// getPrompt answers prompts/get.
+func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte, error) {
+	var p struct {
+		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"arguments"`
+		retry
+	}
+	if fail := decodeParams(r.params, &p); fail != nil {
+		return nil, fail
+	}
+	t := d.tools.Find(saga.KindPrompt, p.Name)
+	if t == nil {
+		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
+	}
+	if p.Arguments != nil && p.Arguments.Kind() != '{' {
+		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
+	}
+	end, err := d.turn(ctx, r, t, json.RawMessage(p.Arguments), &p.retry)
+	if err != nil {
+		return nil, err
+	}
+	if end.Messages == nil {
+		return d.inputRequired(end), nil
+	}
+	b, err := marshal(end.Messages)
+	if err != nil {
+		return nil, err
+	}
+	return d.finish(opened(b), resultComplete), nil
+}
+
+// readResource answers resources/read.
+func (d *stateless) readResource(ctx context.Context, r *statelessRequest) ([]byte, error) {
+	var p struct {
+		URI string `json:"uri"`
+		retry
+	}
+	if fail := decodeParams(r.params, &p); fail != nil {
+		return nil, fail
+	}
+	t, variables := d.tools.At(p.URI)
+	if t == nil {
+		return nil, nothingAt(p.URI)
+	}
+	args, err := marshal(variables)
+	if err != nil {
+		return nil, err
+	}
+	end, err := d.turn(ctx, r, t, args, &p.retry)
+	if errors.Is(err, saga.ErrNotFound) {
+		return nil, nothingAt(p.URI)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if end.Contents == nil {
+		return d.inputRequired(end), nil
+	}
+	b := append([]byte(`{"contents":`), appendContents(nil, end.Contents)...)
+	return d.finish(append(b, dontCache...), resultComplete), nil
+}
+
+// nothingAt is the error of a resource that does not exist (MCP 2026-07-28,
+// server/resources, error handling).
+func nothingAt(uri string) *jsonrpc2.Error {
+	no := refuse(http.StatusOK, jsonrpc2.CodeInvalidParams, "there is no resource at this URI")
+	no.setData(append(appendString([]byte(`{"uri":`), uri), '}'))
+	return no.Error
+}
+
+// retry is what a request has besides when it is sent again.
+type retry struct {
+	InputResponses jsontext.Value `json:"inputResponses"`
+	RequestState   jsontext.Value `json:"requestState"`
+}
+
+// turn takes the turn of the saga that the request is for.
+func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *saga.Tool, args json.RawMessage, p *retry) (turn, error) {
+	answers, fail := p.answers()
+	if fail != nil {
+		return turn{}, fail
+	}
+	c := r.caller
+	c.purpose, c.resends = purposeMRTR, true
+	if p.RequestState == nil {
+		// A client that lost the state, or never needed it, may have the answers
+		// all the same.
+		c.ahead = answers
+		return d.call(ctx, c, t, args)
+	}
+	token, ok := unquote(p.RequestState)
+	if !ok {
+		return turn{}, rpcError(jsonrpc2.CodeInvalidParams, "params.requestState must be the string that the server gave")
+	}
+	return d.resume(ctx, c, t, args, token, answers)
+}
+
+// answers reads the inputResponses: results by key, without an envelope. Whether
+// they answer the questions is for the engine to decide.
+func (p *retry) answers() ([]steps.Answer, *jsonrpc2.Error) {
+	if p.InputResponses == nil {
+		return nil, nil
+	}
+	var responses map[string]jsontext.Value
+	if p.InputResponses.Kind() != '{' || jsonv2.Unmarshal(p.InputResponses, &responses) != nil {
+		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.inputResponses must be an object")
+	}
+	answers := make([]steps.Answer, 0, len(responses))
+	for key, v := range responses {
+		if v.Kind() != '{' {
+			return nil, rpcError(jsonrpc2.CodeInvalidParams, "every member of params.inputResponses must be a result object")
+		}
+		answers = append(answers, steps.Answer{StepID: key, Result: json.RawMessage(v)})
+	}
+	slices.SortFunc(answers, func(a, b steps.Answer) int { return strings.Compare(a.StepID, b.StepID) })
+	return answers, nil
+}
+
+// inputRequired writes an InputRequiredResult.
+func (d *stateless) inputRequired(t turn) []byte {
+	b := append(make([]byte, 0, 512+len(t.token)), `{"inputRequests":{`...)
+	for i, step := range t.steps {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, step.ID)
+		b = append(b, `:{"method":"`...)
+		b = append(b, requestMethod(step.Kind)...)
+		b = append(b, `","params":`...)
+		b = append(b, step.Params...)
+		b = append(b, '}')
+	}
+	b = append(b, `},"requestState":`...)
+	b = appendString(b, t.token)
+	return d.finish(b, resultInputRequired)
+}
+
+// requestMethod is the MCP request that asks a step.
+func requestMethod(k steps.Kind) string {
+	switch k {
+	case steps.Sampling:
+		return "sampling/createMessage"
+	case steps.Roots:
+		return "roots/list"
+	}
+	return "elicitation/create"
+}
+
+// appendContents writes a list of ResourceContents.
+func appendContents(b []byte, contents []saga.Contents) []byte {
+	b = append(b, '[')
+	for i, c := range contents {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"uri":`...)
+		b = appendString(b, c.URI)
+		if c.MIMEType != "" {
+			b = append(b, `,"mimeType":`...)
+			b = appendString(b, c.MIMEType)
+		}
+		if c.Blob != nil {
+			b = append(b, `,"blob":"`...)
+			b = base64.StdEncoding.AppendEncode(b, c.Blob)
+			b = append(b, '"', '}')
+			continue
+		}
+		b = append(b, `,"text":`...)
+		b = append(appendString(b, c.Text), '}')
+	}
+	return append(b, ']')
+}
