@@ -1,0 +1,160 @@
+// Package arguments turns a command line into the arguments of a tool.
+//
+//	name=value    a value of the type that the tool's input schema gives it
+//	name:=json    any JSON value
+//	name=@file    the content of a file, as text
+//
+// A name that is given several times makes a list.
+package arguments
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+)
+
+// Error says what is wrong with an argument, and what would be right.
+type Error struct{ Reason string }
+
+// Error implements error.
+func (e *Error) Error() string { return e.Reason }
+
+func fail(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+
+// schema is what matters here of an input schema.
+type schema struct {
+	Type                 any                `json:"type"`
+	Items                *schema            `json:"items"`
+	Properties           map[string]*schema `json:"properties"`
+	AdditionalProperties any                `json:"additionalProperties"`
+}
+
+// Parse merges the words of a command line into base, which may be nil. The
+// schema is the tool's input schema. Errors are *Error.
+func Parse(base map[string]any, words []string, inputSchema json.RawMessage) (map[string]any, error) {
+	var input schema
+	if len(inputSchema) > 0 {
+		if err := json.Unmarshal(inputSchema, &input); err != nil {
+			input = schema{} // of a shape this program does not know: take values as they are
+		}
+	}
+	merged := map[string]any{}
+	for name, value := range base {
+		merged[name] = value
+	}
+	given := map[string][]any{}
+	var order []string
+	for _, word := range words {
+		name, value, err := parseWord(word, &input)
+		if err != nil {
+			return nil, err
+		}
+		if given[name] == nil {
+			order = append(order, name)
+		}
+		given[name] = append(given[name], value)
+	}
+	for _, name := range order {
+		values := given[name]
+		property := input.Properties[name]
+		_, isList := values[0].([]any)
+		switch {
+		case len(values) == 1 && (isList || property.kind() != "array"):
+			merged[name] = values[0]
+		case len(values) > 1 && property != nil && property.kind() != "array" && property.kind() != "":
+			return nil, fail("%s is given %d times, but takes one value", name, len(values))
+		default:
+			merged[name] = values
+		}
+	}
+	return merged, nil
+}
+
+func parseWord(word string, input *schema) (name string, value any, err error) {
+	name, text, found := strings.Cut(word, "=")
+	name, isJSON := strings.CutSuffix(name, ":")
+	if !found || name == "" {
+		return "", nil, fail("%q is not an argument: write name=value, or name:=json", word)
+	}
+	property, known := input.Properties[name]
+	if !known && input.AdditionalProperties == false {
+		names := make([]string, 0, len(input.Properties))
+		for n := range input.Properties {
+			names = append(names, n)
+		}
+		slices.Sort(names)
+		return "", nil, fail("the tool has no argument %q; it has: %s", name, strings.Join(names, ", "))
+	}
+	if isJSON {
+		if err := jsonv2.Unmarshal([]byte(text), &value); err != nil {
+			return "", nil, fail("%s: %q is not JSON: %v", name, text, err)
+		}
+		return name, value, nil
+	}
+	if path, isFile := strings.CutPrefix(text, "@"); isFile {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", nil, fail("%s: %v", name, err)
+		}
+		return name, string(data), nil
+	}
+	if property.kind() == "array" && !strings.HasPrefix(strings.TrimSpace(text), "[") {
+		property = property.Items
+	}
+	value, err = convert(name, text, property.kind())
+	return name, value, err
+}
+
+// kind is the one type that a value must have, or empty if there are several.
+func (s *schema) kind() string {
+	if s == nil {
+		return ""
+	}
+	switch t := s.Type.(type) {
+	case string:
+		return t
+	case []any:
+		kinds := slices.DeleteFunc(slices.Clone(t), func(k any) bool { return k == "null" })
+		if len(kinds) == 1 {
+			kind, _ := kinds[0].(string)
+			return kind
+		}
+	}
+	return ""
+}
+
+func convert(name, text, kind string) (any, error) {
+	switch kind {
+	case "integer":
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fail("%s must be a whole number, not %q", name, text)
+		}
+		return n, nil
+	case "number":
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsInf(n, 0) || math.IsNaN(n) {
+			return nil, fail("%s must be a number, not %q", name, text)
+		}
+		return n, nil
+	case "boolean":
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, fail("%s must be true or false, not %q", name, text)
+		}
+		return b, nil
+	case "array", "object":
+		var value any
+		if err := jsonv2.Unmarshal([]byte(text), &value); err != nil {
+			return nil, fail("%s must be a JSON %s, not %q", name, kind, text)
+		}
+		return value, nil
+	}
+	return text, nil
+}
