@@ -141,6 +141,8 @@ func statusOf(code int64) int {
 		return http.StatusBadRequest
 	case jsonrpc2.CodeMethodNotFound:
 		return http.StatusNotFound
+	case codeTryAgain:
+		return http.StatusServiceUnavailable
 	}
 	return http.StatusOK
 }

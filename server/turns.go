@@ -56,7 +56,9 @@ func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.Raw
 	id := newID()
 	out, err := t.Start(ctx, saga.Call{ID: id, Now: s.opts.Now(), Client: s.features(c), Arguments: args, Notifier: c.notify})
 	if err == nil {
-		out, err = s.advance(ctx, c, t, out)
+		if out, err = s.advance(ctx, c, t, out); err != nil {
+			s.forsake(ctx, t, out.Position)
+		}
 	}
 	return s.ended(c, t, id, args, out, err)
 }
