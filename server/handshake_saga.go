@@ -145,10 +145,14 @@ func (c *legacyCall) stopped(err error) *saga.Result {
 	return r
 }
 
+// lacks says what the client would have to be able to do.
 func (c *legacyCall) lacks(e *saga.UnsupportedError) string {
-	missing := e.Needs &^ c.caller.features
-	if c.to == nil {
-		return fmt.Sprintf("%q cannot ask %q here: the request does not accept text/event-stream", e.Tool, e.StepID)
+	what := fmt.Sprintf("%q cannot be used", e.Tool)
+	if e.StepID != "" {
+		what = fmt.Sprintf("%q cannot ask %q", e.Tool, e.StepID)
 	}
-	return fmt.Sprintf("%q cannot ask %q: this client has not declared %v, or its protocol version %v does not have it", e.Tool, e.StepID, missing, c.peer.revision)
+	if c.to == nil {
+		return what + ": the request does not accept text/event-stream, so the client cannot be asked"
+	}
+	return fmt.Sprintf("%s: this client has not declared %v, or its protocol version %v does not have it", what, e.Needs&^c.features(c.caller), c.peer.revision)
 }

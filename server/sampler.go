@@ -62,7 +62,7 @@ func (s *Server) advance(ctx context.Context, c caller, t *saga.Tool, out *saga.
 		if len(answers) == 0 {
 			return out, nil
 		}
-		r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify}
+		r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify, Held: c.held()}
 		next, err := t.Resume(ctx, out.Position, r)
 		var malformed *saga.AnswerError
 		switch {
@@ -79,16 +79,21 @@ func (s *Server) advance(ctx context.Context, c caller, t *saga.Tool, out *saga.
 	return out, errOwnTurns
 }
 
-// forsake undoes a saga that failed before its client got to know of it.
-func (s *Server) forsake(ctx context.Context, t *saga.Tool, pos *saga.Position) {
-	if pos == nil || !pos.HasEffects() {
-		return
+// forsake undoes a saga that failed where its client cannot go on from, unless
+// the engine has.
+func (s *Server) forsake(ctx context.Context, t *saga.Tool, pos *saga.Position, why error) error {
+	var undone *saga.UndoneError
+	if errors.As(why, &undone) {
+		return why
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.TurnTimeout)
-	defer cancel()
-	if _, err := t.Cancel(ctx, pos, saga.Resumption{Now: s.opts.Now()}); err != nil {
-		s.log.Error("effects of a saga that failed were not undone", "tool", t.Name, "saga", pos.ID.String(), "error", err)
+	if pos != nil && pos.HasEffects() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.TurnTimeout)
+		defer cancel()
+		if _, err := t.Cancel(ctx, pos, saga.Resumption{Now: s.opts.Now()}); err != nil {
+			s.log.Error("effects of a saga that failed were not undone", "tool", t.Name, "saga", pos.ID.String(), "error", err)
+		}
 	}
+	return &saga.UndoneError{Err: why}
 }
 
 // sample has the server's model answer a step. A failure of the model is an
