@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
@@ -33,12 +34,14 @@ type lineStream struct {
 	batch *lineBatch
 	queue []jsontext.Value
 
-	mu     sync.Mutex // guards what follows and serialises writing
-	out    io.Writer
-	failed error
-	last   uint64
-	calls  map[uint64]*stdioCall
-	idle   sync.Cond // signalled when calls becomes empty
+	// failed is what made writing fail. It can be asked for while a write hangs.
+	failed atomic.Pointer[error]
+
+	mu    sync.Mutex // guards what follows and serialises writing
+	out   io.Writer
+	last  uint64
+	calls map[uint64]*stdioCall
+	idle  sync.Cond // signalled when calls becomes empty
 }
 
 // stdioCall is a request under way.
@@ -274,16 +277,20 @@ func (s *lineStream) write(message []byte) {
 }
 
 func (s *lineStream) writeLocked(message []byte) {
-	if s.failed == nil {
-		_, s.failed = s.out.Write(append(message, '\n'))
+	if s.failed.Load() != nil {
+		return
+	}
+	if _, err := s.out.Write(append(message, '\n')); err != nil {
+		s.failed.Store(&err)
 	}
 }
 
 // err returns what made writing fail.
 func (s *lineStream) err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failed
+	if err := s.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // WriteObject implements jsonrpc2.ObjectStream. Responses do not come this way.
