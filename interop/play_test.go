@@ -63,11 +63,6 @@ type target struct {
 	Args    []string `json:"args,omitempty"`
 }
 
-func targets(p *process) map[string]target {
-	stdio := p.stdio()
-	return map[string]target{"HTTP": {URL: p.url()}, "stdio": {Command: stdio[0], Args: stdio[1:]}}
-}
-
 // client is an official client that speaks one revision.
 type client struct {
 	name, protocol string
