@@ -23,11 +23,13 @@ func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller
 			continue
 		}
 		s.hold()
+		d.sessions.enter()
 		var x exchange
 		if streams {
 			x = &postExchange{s, st}
 		}
 		go func() {
+			defer d.sessions.leave()
 			defer d.release(s)
 			defer cancel(nil)
 			response := d.handle(ctx, c, s.peer, x, m)
