@@ -1,0 +1,2 @@
+// Package sagatest is for testing tools written with package saga.
+package sagatest

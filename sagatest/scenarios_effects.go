@@ -1,0 +1,67 @@
+package sagatest
+
+import "fmt"
+
+// failures: effects fail, and so do undos.
+func (s *sweep) failures() []scenario {
+	var list []scenario
+	ways := []struct {
+		fault fault
+		name  string
+	}{{refuse, "is refused"}, {failUndone, "fails and has done nothing"}, {failDone, "fails but has done its work"}}
+	for _, p := range points(s.base.calls) {
+		if p.undo {
+			continue
+		}
+		for _, w := range ways {
+			if w.fault == failDone && p.final {
+				list = append(list, s.finalUnknown(p))
+				continue
+			}
+			list = append(list, scenario{fmt.Sprintf("%s %s in turn %d", p.label, w.name, p.turn), func(x *trial) {
+				if !x.to(p.turn) {
+					return
+				}
+				q, ok := x.request()
+				if !ok {
+					return
+				}
+				x.fault(p.turn, p.n, w.fault)
+				if x.delivers(q) {
+					x.playOn()
+				}
+			}, settled})
+		}
+	}
+	for _, p := range s.undoPoints() {
+		list = append(list, scenario{fmt.Sprintf("%s fails in turn %d after a refusal, then the client repeats the turn", p.label, p.turn), func(x *trial) {
+			q, ok := x.refuse(p.turn)
+			if !ok {
+				return
+			}
+			x.fault(p.turn, p.n, failUndone)
+			if x.delivers(q) && x.delivers(q) {
+				x.playOn()
+			}
+		}, settled})
+	}
+	return list
+}
+
+// finalUnknown: the engine does not learn that there is no way back, and undoes what
+// came before. That must fail, and the client can still bring the saga to its end.
+func (s *sweep) finalUnknown(p point) scenario {
+	return scenario{fmt.Sprintf("%s fails but has done its work in turn %d, then the client repeats the turn", p.label, p.turn), func(x *trial) {
+		if !x.to(p.turn) {
+			return
+		}
+		q, ok := x.request()
+		if !ok {
+			return
+		}
+		x.fault(p.turn, p.n, failDone)
+		if x.delivers(q) && x.delivers(q) {
+			x.play()
+		}
+	}, asUndisturbed}
+}
