@@ -2,6 +2,7 @@ package sagatest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,8 +38,10 @@ func (x *trial) judge(want expectation) {
 	if len(x.broken) == 0 {
 		x.checkEnd(want, e)
 	}
-	for _, b := range x.broken {
-		x.sweep.reports.report(x.t, x.name, b)
+	for i, b := range x.broken {
+		if !slices.ContainsFunc(x.broken[:i], func(c broken) bool { return c.rule == b.rule && c.about == b.about }) {
+			x.sweep.reports.report(x.t, x.name, b)
+		}
 	}
 	if len(x.broken) == 0 && !x.orphans {
 		x.letCheck(want, e)

@@ -36,6 +36,7 @@ func Sweep(t testing.TB, c Case) {
 	for _, sc := range list {
 		s.run(t, sc)
 	}
+	s.checkStrays(t)
 }
 
 const maxScenarios = 2000
@@ -50,6 +51,7 @@ type sweep struct {
 	base    *baseline
 	tool    *saga.Tool
 	reports reports
+	trials  []*trial
 }
 
 // baseline is what happens when nothing goes wrong.

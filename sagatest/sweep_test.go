@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/mcpsaga/mcpsaga/examples/complextool"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 )
@@ -41,10 +40,4 @@ func TestSweepFlow(t *testing.T) {
 
 func TestSweepMachine(t *testing.T) {
 	sagatest.Sweep(t, agencyCase(func(a *agency) saga.Definition { return bookingMachine(a) }))
-}
-
-func TestSweepOfComplexTool(t *testing.T) {
-	sagatest.Sweep(t, sagatest.Case{Tool: complextool.Tool, Script: []answer{
-		accept("step-elicitation-A", map[string]any{"target": "production"}), say("step-sampling-B", "Yes, it is safe."),
-	}})
 }

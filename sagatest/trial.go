@@ -42,7 +42,9 @@ func (s *sweep) newTrial(t testing.TB, name string) *trial {
 		w.look = func() string { return compact(subject.World()) }
 		w.looked = w.look()
 	}
-	return &trial{sweep: s, t: t, name: name, subject: subject, client: c}
+	x := &trial{sweep: s, t: t, name: name, subject: subject, client: c}
+	s.trials = append(s.trials, x)
+	return x
 }
 
 func (x *trial) breaks(b broken) { x.broken = append(x.broken, b) }

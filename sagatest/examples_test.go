@@ -1,0 +1,94 @@
+package sagatest_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/examples/longtalk"
+	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
+	"github.com/mcpsaga/mcpsaga/sagatest"
+)
+
+func TestSweepComplexTool(t *testing.T) {
+	script := []answer{accept("step-elicitation-A", map[string]any{"target": "production"}), say("step-sampling-B", "Yes, it is safe.")}
+	sagatest.Sweep(t, sagatest.Case{Tool: complextool.Tool, Script: script})
+	script[1] = say("step-sampling-B", "No.")
+	sagatest.Sweep(t, sagatest.Case{Tool: complextool.Tool, Script: script, Fails: true})
+}
+
+func TestSweepLongTalk(t *testing.T) {
+	script := []answer{say("opinion", "Not much.")}
+	for range longtalk.Rounds {
+		script = append(script, accept("word", map[string]any{"word": "rain"}))
+	}
+	sagatest.Sweep(t, sagatest.Case{Tool: longtalk.Tool, Script: script, Budget: sagatest.Budget{MaxToken: 800, MaxRounds: longtalk.Rounds}})
+}
+
+// repository makes a git repository with two releases.
+func repository(t testing.TB, dir string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o777))
+	repo, err := git.PlainInit(dir, false)
+	require.NoError(t, err)
+	tree, err := repo.Worktree()
+	require.NoError(t, err)
+	for i, release := range []string{"v1.0", "v1.1"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "code.txt"), []byte(release), 0o666))
+		_, err = tree.Add("code.txt")
+		require.NoError(t, err)
+		who := &object.Signature{Name: "A. Author", Email: "author@example.com", When: time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)}
+		hash, err := tree.Commit("Work on "+release, &git.CommitOptions{Author: who, Committer: who})
+		require.NoError(t, err)
+		_, err = repo.CreateTag(release, hash, nil)
+		require.NoError(t, err)
+	}
+}
+
+func TestSweepReleaseNotes(t *testing.T) {
+	master := t.TempDir()
+	repository(t, filepath.Join(master, "project"))
+	const old = "Older notes.\n"
+	sagatest.Sweep(t, sagatest.Case{
+		New: func(t testing.TB) sagatest.Subject {
+			root := t.TempDir()
+			require.NoError(t, os.CopyFS(root, os.DirFS(master)))
+			file := filepath.Join(root, "project", "NOTES.md")
+			require.NoError(t, os.WriteFile(file, []byte(old), 0o666))
+			notes := func() string {
+				b, err := os.ReadFile(file)
+				assert.NoError(t, err)
+				return string(b)
+			}
+			return sagatest.Subject{
+				Tool: releasenotes.New(root), World: func() any { return notes() },
+				Check: func(t testing.TB, e *sagatest.Ending) {
+					if e.Good() {
+						assert.Equal(t, "# v1.1\n", notes())
+					} else {
+						assert.Equal(t, old, notes())
+					}
+					left, err := filepath.Glob(file + ".*")
+					assert.NoError(t, err)
+					assert.Empty(t, left, "temporary files are left")
+				},
+			}
+		},
+		Args: map[string]string{"repo": "project", "file": "NOTES.md"},
+		Script: []answer{
+			sagatest.Func("range", func(a sagatest.Asked) answer {
+				return accept("range", map[string]any{"range": a.Choices("range")[0]})
+			}),
+			say("draft", "# A draft"), accept("review", map[string]any{"notes": "# A draft", "feedback": "shorter"}),
+			say("draft", "# v1.1"), accept("review", map[string]any{"notes": "# v1.1"}),
+			accept("replace", map[string]any{"replace": true}),
+		},
+	})
+}
