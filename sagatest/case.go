@@ -35,6 +35,10 @@ type Case struct {
 	// Skip leaves out kinds of scenarios; say why beside it.
 	Skip []Kind
 
+	// Retired is for [Journal]: sagas of revisions before it are no longer resumed but
+	// undone.
+	Retired uint32
+
 	// Client is what the client can do; zero means everything.
 	Client steps.Features
 	// Now is when the tool is called; see [Player].

@@ -53,14 +53,13 @@ func repository(t testing.TB, dir string) {
 }
 
 func TestSweepReleaseNotes(t *testing.T) {
-	master := t.TempDir()
-	repository(t, filepath.Join(master, "project"))
+	root := t.TempDir()
+	repository(t, filepath.Join(root, "project"))
+	file := filepath.Join(root, "project", "NOTES.md")
 	const old = "Older notes.\n"
 	sagatest.Sweep(t, sagatest.Case{
 		New: func(t testing.TB) sagatest.Subject {
-			root := t.TempDir()
-			require.NoError(t, os.CopyFS(root, os.DirFS(master)))
-			file := filepath.Join(root, "project", "NOTES.md")
+			// Of the repository nothing but this file changes.
 			require.NoError(t, os.WriteFile(file, []byte(old), 0o666))
 			notes := func() string {
 				b, err := os.ReadFile(file)

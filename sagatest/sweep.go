@@ -52,6 +52,9 @@ type sweep struct {
 	tool    *saga.Tool
 	reports reports
 	trials  []*trial
+	// recording: suspensions become entries of a journal.
+	recording bool
+	entries   []*entry
 }
 
 // baseline is what happens when nothing goes wrong.

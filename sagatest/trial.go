@@ -64,9 +64,15 @@ func (x *trial) deliver(q request) reply {
 }
 
 func (x *trial) accept(q request, rep reply) {
+	if x.sweep.recording {
+		x.answered(q)
+	}
 	x.client.take(q, rep)
 	x.requests = append(x.requests, q)
 	x.last = rep
+	if x.sweep.recording && rep.position != nil {
+		x.suspended(rep)
+	}
 }
 
 // to plays by the script until the given turn comes next.
