@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -259,11 +260,10 @@ func TestBrokenTools(t *testing.T) {
 				if _, err := saga.Ask(r, askCity); err != nil {
 					return "", err
 				}
-				var none map[string]int
-				none["city"] = 1
-				return "", nil
+				var rooms []string
+				return rooms[len(h.held)], nil
 			})
-		}, want: []string{"broken rule: a tool does not panic", "assignment to entry in nil map", "broken_test.go:", "return an error instead"}},
+		}, want: []string{"broken rule: a tool does not panic", "index out of range", "broken_test.go:", "return an error instead"}},
 		{name: "a fork that is half done", forks: true, tool: func(h *hotel) saga.Definition {
 			breakfast := &saga.Effect[string, bool]{Name: "breakfast", Do: func(context.Context, saga.Key, string) (bool, error) {
 				h.held = append(h.held, "breakfast")
@@ -309,8 +309,9 @@ func TestGoroutineThatOutlivesTheTurn(t *testing.T) {
 	c := visitCase(true, nil)
 	c.New = func(testing.TB) sagatest.Subject {
 		h := newHotel()
-		asked, over := false, make(chan struct{})
-		end := sync.OnceFunc(func() { close(over) })
+		over := make(chan struct{})
+		var asked atomic.Bool
+		var begin, end sync.Once
 		return sagatest.Subject{
 			Tool: h.visit(func(r *saga.Run) (string, error) {
 				if _, err := saga.Ask(r, askCity); err != nil {
@@ -319,16 +320,18 @@ func TestGoroutineThatOutlivesTheTurn(t *testing.T) {
 				if _, err := saga.Ask(r, askSure); err != nil {
 					return "", err
 				}
-				asked = true
-				go func() {
-					<-over
-					_, _ = saga.Do(r, h.room, "late")
-				}()
+				asked.Store(true)
+				begin.Do(func() {
+					go func() {
+						<-over
+						_, _ = saga.Do(r, h.room, "late")
+					}()
+				})
 				return "Enjoy your stay.", nil
 			}),
 			World: func() any {
-				if asked { // the turn is over
-					end()
+				if asked.Load() { // the turn is over
+					end.Do(func() { close(over) })
 				}
 				return nil
 			},

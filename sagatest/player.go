@@ -2,7 +2,6 @@ package sagatest
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -221,11 +220,4 @@ func (b Budget) check(t testing.TB, rounds []Round) {
 	case b.MaxRounds == 0 && n > usualRounds:
 		t.Logf("sagatest: warning: the tool asked in %d rounds; many clients give up after %d to 10. Set Budget.MaxRounds to say that this is meant.", n, usualRounds)
 	}
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -69,7 +69,7 @@ var errGoexit = errors.New("the tool's code ended its goroutine: it called runti
 // send runs one turn.
 func (r *rig) send(q request) (rep reply) {
 	r.turns++
-	ctx, cancel := context.WithCancel(sagahooks.With(context.Background(), r.watch))
+	ctx, cancel := context.WithCancel(sagahooks.With(context.Background(), &turnWorld{r.watch, r.turns}))
 	defer cancel()
 	r.watch.begin(r.turns, cancel)
 	defer r.watch.end()

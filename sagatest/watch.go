@@ -142,15 +142,22 @@ func (w *watch) glance() {
 	}
 }
 
+// turnWorld is the watch as one turn knows it. It tells what a turn does from what
+// a goroutine does that has outlived its turn.
+type turnWorld struct {
+	*watch
+	turn int
+}
+
 // Late implements sagahooks.World.
-func (w *watch) Late(effect string) {
+func (w *turnWorld) Late(effect string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.late = append(w.late, effect)
 }
 
 // Perform implements sagahooks.World.
-func (w *watch) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+func (w *turnWorld) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	fault, stub := w.before(c)
 	switch {
 	case fault == cutBefore:
@@ -183,13 +190,14 @@ func (w *watch) Perform(ctx context.Context, c sagahooks.Call, perform func(cont
 }
 
 // before says what is to happen to a call.
-func (w *watch) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
+func (w *turnWorld) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.compare()
-	if w.turn == 0 {
+	if w.turn != w.watch.turn {
 		w.stray = append(w.stray, c.Effect)
+		return cutBefore, nil
 	}
+	w.compare()
 	if w.dead {
 		// The process has died; what still runs here are deferred functions.
 		return cutBefore, nil
