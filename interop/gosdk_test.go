@@ -1,0 +1,119 @@
+package interop
+
+//lint:file-ignore SA1019 Sampling is deprecated since 2026-07-28, and in use.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// goClient makes calls with the official Go SDK, in one revision.
+func goClient(protocol string) func(*testing.T, target, []call) []outcome {
+	return func(t *testing.T, at target, calls []call) []outcome {
+		outcomes := make([]outcome, len(calls))
+		for i, c := range calls {
+			u := &goSDK{&user{call: c, outcome: &outcomes[i]}}
+			if err := u.play(t.Context(), at, protocol); err != nil {
+				outcomes[i].Error = err.Error()
+			}
+		}
+		return outcomes
+	}
+}
+
+// goSDK is a client of the Go SDK with the user behind it.
+type goSDK struct{ *user }
+
+func (u *goSDK) play(ctx context.Context, at target, protocol string) error {
+	params := &mcp.CallToolParams{Name: u.call.Tool, Arguments: u.call.Arguments}
+	for {
+		result, err := u.round(ctx, at, protocol, params)
+		if err != nil {
+			return err
+		}
+		u.Rounds++
+		if result.InputRequests == nil {
+			return u.keep(result)
+		}
+		params.RequestState, params.InputResponses = result.RequestState, mcp.InputResponseMap{}
+		for key, request := range result.InputRequests {
+			if params.InputResponses[key], err = u.respond(ctx, request); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// round calls the tool with a client of its own. Unless the call is manual, the
+// SDK goes through all rounds by itself.
+func (u *goSDK) round(ctx context.Context, at target, protocol string, params *mcp.CallToolParams) (*mcp.CallToolResult, error) {
+	options := &mcp.ClientOptions{
+		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return u.elicit(ctx, r.Params)
+		},
+		CreateMessageHandler: func(_ context.Context, r *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+			return u.sample(ctx, r.Params.Messages[0].Content)
+		},
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: u.call.Manual},
+	}
+	var transport mcp.Transport = &mcp.StreamableClientTransport{Endpoint: at.URL}
+	if at.URL == "" {
+		transport = &mcp.CommandTransport{Command: exec.CommandContext(ctx, at.Command, at.Args...)}
+	}
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1"}, options).
+		Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: protocol})
+	if err != nil {
+		return nil, err
+	}
+	u.Protocol = session.InitializeResult().ProtocolVersion
+	if _, err := session.ListTools(ctx, nil); err != nil {
+		return nil, errors.Join(err, session.Close())
+	}
+	result, err := session.CallTool(ctx, params)
+	return result, errors.Join(err, session.Close())
+}
+
+func (u *goSDK) respond(ctx context.Context, request mcp.InputRequest) (mcp.InputResponse, error) {
+	switch p := request.(type) {
+	case *mcp.ElicitParams:
+		return u.elicit(ctx, p)
+	case *mcp.CreateMessageParams:
+		return u.sample(ctx, p.Messages[0].Content)
+	case *mcp.CreateMessageWithToolsParams:
+		return u.sample(ctx, p.Messages[0].Content[0])
+	}
+	return nil, fmt.Errorf("asked for %T", request)
+}
+
+func (u *goSDK) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	schema, err := json.Marshal(p.RequestedSchema)
+	if err != nil {
+		return nil, err
+	}
+	action, content, err := u.fillIn(ctx, p.Message, schema)
+	return &mcp.ElicitResult{Action: action, Content: content}, err
+}
+
+func (u *goSDK) sample(ctx context.Context, said mcp.Content) (*mcp.CreateMessageResult, error) {
+	text, ok := said.(*mcp.TextContent)
+	if !ok {
+		return nil, fmt.Errorf("the model was sent %T", said)
+	}
+	answer, err := u.think(ctx, text.Text)
+	return &mcp.CreateMessageResult{Role: "assistant", Model: model, StopReason: "endTurn", Content: &mcp.TextContent{Text: answer}}, err
+}
+
+// keep translates a result into what the scripts print.
+func (u *goSDK) keep(r *mcp.CallToolResult) error {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, &u.Result)
+}
