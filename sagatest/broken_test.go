@@ -255,6 +255,33 @@ func TestBrokenTools(t *testing.T) {
 				return fmt.Sprint("run ", n), nil
 			})
 		}, want: []string{"broken rule: a disturbance does not change the result", "expected: ", "run 3", "run 4", "Case.Same"}},
+		{name: "a key that is refused when it comes again", tool: func(h *hotel) saga.Definition {
+			hold, seen := h.room.Do, map[saga.Key]bool{}
+			h.room.Do = func(ctx context.Context, key saga.Key, what string) (int, error) {
+				if seen[key] {
+					return 0, saga.Refused(errors.New("duplicate request"))
+				}
+				seen[key] = true
+				return hold(ctx, key, what)
+			}
+			return h.visit(h.correctly)
+		}, want: []string{"broken rule: a disturbance does not change the end", "scenario: crash after hold-room in turn 2, then the client repeats the turn",
+			"it did not end well", "duplicate request", "a turn that is repeated must find what it did before, by the effects' keys"}},
+		{name: "a tool that asks for ever", blind: true, tool: func(h *hotel) saga.Definition {
+			return h.visit(func(r *saga.Run) (string, error) {
+				_, err := saga.Ask(r, askCity)
+				for errors.Is(err, steps.ErrDeclined) {
+					if _, again := saga.Ask(r, askSure); again != nil && !errors.Is(again, steps.ErrDeclined) {
+						return "", again
+					}
+				}
+				if err != nil {
+					return "", err
+				}
+				_, err = saga.Ask(r, askSure)
+				return "Enjoy your stay.", err
+			})
+		}, skip: []sagatest.Kind{sagatest.Cancels}, want: []string{"broken rule: a saga ends", "scenario: city is declined", "after 100 turns the tool still asks \"sure~", "let the tool give up"}},
 		{name: "a panic", tool: func(h *hotel) saga.Definition {
 			return h.visit(func(r *saga.Run) (string, error) {
 				if _, err := saga.Ask(r, askCity); err != nil {

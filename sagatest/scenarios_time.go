@@ -44,11 +44,13 @@ func (s *sweep) rotations() []scenario {
 			if err == nil {
 				keys, err = keys.Promote(id)
 			}
+			if err == nil {
+				x.client.rig.codec, err = codec.New(keys, codecOptions)
+			}
 			if err != nil {
 				x.failed(err)
 				return
 			}
-			x.client.rig.keys, x.client.rig.codec = keys, nil
 			x.play()
 		}, asUndisturbed})
 	}
