@@ -12,24 +12,40 @@ import (
 // It does not check tool, revision or request, of which it knows nothing: that
 // is the caller's part. See [Reject].
 func (c *Codec) Open(b Binding, now time.Time, token string) (*Contents, error) {
+	x, late, err := c.OpenLate(b, now, token)
+	if err != nil {
+		return nil, err
+	}
+	if late != nil {
+		return nil, late
+	}
+	return x, nil
+}
+
+// OpenLate is [Codec.Open] for callers that have to clean up after sagas whose
+// client came too late: an authentic token that is refused only because it has
+// expired, or is past its deadline, is returned together with that rejection.
+// Such a token must not be resumed.
+func (c *Codec) OpenLate(b Binding, now time.Time, token string) (x *Contents, late *Rejected, err error) {
 	buf := c.buffers.Get().(*buffers)
 	defer c.release(buf)
 	plain, rejected := c.authenticate(buf, b, token)
 	if rejected != nil {
-		return nil, rejected
+		return nil, nil, rejected
 	}
 	var o opened
 	if err := o.decodeTimes(plain); err != nil {
-		return nil, &Rejected{ReasonFormat, err}
+		return nil, nil, &Rejected{ReasonFormat, err}
 	}
-	if rejected := c.checkTimes(&o.claims, now); rejected != nil {
-		return nil, rejected
+	late = c.checkTimes(&o.claims, now)
+	if late != nil && late.Reason == ReasonNotYetValid {
+		return nil, nil, late
 	}
 	state, rejected := c.decode(buf, &o)
 	if rejected != nil {
-		return nil, rejected
+		return nil, nil, rejected
 	}
-	return &Contents{Claims: o.claims, State: state, Secret: o.secret}, nil
+	return &Contents{Claims: o.claims, State: state, Secret: o.secret}, late, nil
 }
 
 // errAuthentication does not repeat Tink's message, which says less.

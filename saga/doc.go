@@ -28,23 +28,21 @@
 //		Dish string `json:"dish" title:"Dish" enum:"soup=Soup of the day|pasta=Pasta"`
 //	}
 //
+//	type turn = saga.Turn[order, struct{}] // arguments and state
+//
 //	var askMeal = &steps.Form[meal]{ID: "meal", Message: "What would you like?"}
 //
 //	var Lunch = saga.Machine[order, struct{}]{
 //		Name:  "order_lunch",
 //		Asks:  []steps.Question{askMeal},
-//		Start: start,
+//		Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("chosen", askMeal) },
 //		Steps: saga.Steps[order, struct{}]{"chosen": chosen},
 //	}
 //
-//	func start(_ context.Context, t *saga.Turn[order, struct{}]) (saga.Next, error) {
-//		return t.Ask("chosen", askMeal)
-//	}
-//
-//	func chosen(_ context.Context, t *saga.Turn[order, struct{}]) (saga.Next, error) {
+//	func chosen(_ context.Context, t *turn) (saga.Next, error) {
 //		meal, err := askMeal.Answer(t)
 //		if err != nil {
-//			return nil, err
+//			return nil, err // the user declined, or closed the form
 //		}
 //		return t.Text("Ordered %s for %s.", meal.Dish, t.Args.Office)
 //	}

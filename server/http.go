@@ -141,7 +141,13 @@ func (s *Server) serveSaga(w http.ResponseWriter, r *http.Request, c caller, m *
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	writeJSON(w, http.StatusOK, s.answer(r.Context(), c, m))
+	response, fail := s.respond(r.Context(), c, m)
+	status := http.StatusOK
+	if fail != nil && fail.Code == codeTryAgain {
+		status = http.StatusServiceUnavailable
+		w.Header().Set("Retry-After", "1")
+	}
+	writeJSON(w, status, response)
 }
 
 // readBody reads the whole body, so that the request's context ends when the

@@ -25,20 +25,39 @@ func (s *Server) allMethods() map[string]method {
 		"tools/list":       s.toolsList,
 		"tools/callSaga":   s.callSaga,
 		"tools/resumeSaga": s.resumeSaga,
+		"tools/cancelSaga": s.cancelSaga,
 	}
 }
 
 // answer handles a request and returns the whole response.
 func (s *Server) answer(ctx context.Context, c caller, m *message) []byte {
-	handle := s.methods[m.method]
-	if handle == nil {
-		return appendResponse(nil, m.id, nil, s.unknownMethod(m.method))
+	response, _ := s.respond(ctx, c, m)
+	return response
+}
+
+// respond is answer for those who also need the error that the response holds.
+func (s *Server) respond(ctx context.Context, c caller, m *message) ([]byte, *jsonrpc2.Error) {
+	fail := s.unknownMethod(m.method)
+	if handle := s.methods[m.method]; handle != nil {
+		result, err := handle(ctx, c, m.params)
+		if err == nil {
+			return appendResponse(make([]byte, 0, len(result)+64), m.id, result, nil), nil
+		}
+		fail = s.wireError(ctx, m.method, err)
 	}
-	result, err := handle(ctx, c, m.params)
-	if err != nil {
-		return appendResponse(nil, m.id, nil, s.wireError(ctx, m.method, err))
-	}
-	return appendResponse(make([]byte, 0, len(result)+64), m.id, result, nil)
+	return appendResponse(nil, m.id, nil, fail), fail
+}
+
+// codeTryAgain says that the same request may succeed on another replica, or a
+// little later. It lies outside the range that JSON-RPC and MCP keep for
+// themselves; over HTTP it comes with the status 503.
+const codeTryAgain = -31503
+
+func tryAgain() *jsonrpc2.Error {
+	e := rpcError(codeTryAgain, tryAgainText)
+	data := json.RawMessage(`{"retryable":true}`)
+	e.Data = &data
+	return e
 }
 
 func (s *Server) unknownMethod(name string) *jsonrpc2.Error {
@@ -54,6 +73,7 @@ func (s *Server) unknownMethod(name string) *jsonrpc2.Error {
 const (
 	rejectedText = "the saga token is not valid here, or no longer: start again with tools/callSaga"
 	internalText = "internal error"
+	tryAgainText = "this server is older than the saga: send the same request again"
 	timeoutText  = "the tool took too long; the same request may be sent again"
 )
 
@@ -67,6 +87,10 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 	var te *turnError
 	if errors.As(err, &te) {
 		attrs = append(attrs, te.attrs()...)
+	}
+	if errors.Is(err, errNewer) {
+		s.log.LogAttrs(ctx, slog.LevelInfo, "token of a newer revision", attrs...)
+		return tryAgain()
 	}
 	var rejected *codec.Rejected
 	var answers *saga.AnswerError

@@ -38,7 +38,7 @@ func eraOf(m *message, header http.Header) era {
 			return eraStateless
 		}
 	}
-	if m.method == "tools/callSaga" || m.method == "tools/resumeSaga" {
+	if m.method == "tools/callSaga" || m.method == "tools/resumeSaga" || m.method == "tools/cancelSaga" {
 		return eraSaga
 	}
 	if modern(header) {

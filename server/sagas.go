@@ -67,13 +67,9 @@ func (s *Server) resumeSaga(ctx context.Context, c caller, params jsontext.Value
 	if p.CompletedSteps == nil {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.completedSteps is missing: it holds the results of all steps so far")
 	}
-	answers := make([]steps.Answer, len(p.CompletedSteps))
-	for i, r := range p.CompletedSteps {
-		a, err := r.answer()
-		if err != nil {
-			return nil, err
-		}
-		answers[i] = a
+	answers, err := stepAnswers(p.CompletedSteps)
+	if err != nil {
+		return nil, err
 	}
 	c.features, c.purpose = steps.AllFeatures, purposeSaga
 	turn, err := s.resume(ctx, c, nil, nil, p.SagaToken, answers)
@@ -81,6 +77,18 @@ func (s *Server) resumeSaga(ctx context.Context, c caller, params jsontext.Value
 		return nil, err
 	}
 	return sagaResult(turn)
+}
+
+func stepAnswers(results []sagaStepResult) ([]steps.Answer, error) {
+	answers := make([]steps.Answer, len(results))
+	for i, r := range results {
+		a, err := r.answer()
+		if err != nil {
+			return nil, err
+		}
+		answers[i] = a
+	}
+	return answers, nil
 }
 
 // answer checks the shape of a step's result. Whether it is an answer to the

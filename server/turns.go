@@ -27,6 +27,8 @@ type caller struct {
 	// a digest of them in their place; of answers it sends those to the last
 	// steps, and what else comes is to be ignored.
 	resends bool
+	// cancels: nothing is run, so the arguments do not matter.
+	cancels bool
 	// ahead are answers that came before the steps were asked.
 	ahead []steps.Answer
 }
@@ -63,10 +65,14 @@ func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.Raw
 // requests name the tool and its arguments every time pass them; the others
 // pass nil, and take the tool from the token.
 func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.RawMessage, token string, answers []steps.Answer) (turn, error) {
-	t, pos, err := s.openToken(c, t, args, token)
+	o, err := s.openToken(c, t, args, token)
 	if err != nil {
 		return turn{}, err
 	}
+	if o.gone != nil {
+		return s.abandon(ctx, o)
+	}
+	t, pos := o.tool, o.pos
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
 	defer cancel()
 	r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify}
@@ -119,38 +125,6 @@ func (s *Server) sealToken(c caller, t *saga.Tool, args json.RawMessage, p *saga
 		p.DropArguments()
 	}
 	return s.codec.Seal(c.binding(), now, &codec.Contents{Claims: claims, State: p.Body(), Secret: p.Secrets()})
-}
-
-// openToken returns the tool and the position of a token. Its errors are
-// *codec.Rejected: all look the same to the client.
-func (s *Server) openToken(c caller, t *saga.Tool, args json.RawMessage, token string) (*saga.Tool, *saga.Position, error) {
-	x, err := s.codec.Open(c.binding(), s.opts.Now(), token)
-	if err != nil {
-		return nil, nil, err
-	}
-	if t == nil {
-		t = s.tools.Lookup(x.Claims.Tool)
-	}
-	if t == nil || target(t) != x.Claims.Tool {
-		return nil, nil, codec.Reject(codec.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
-	}
-	if x.Claims.Revision != t.Revision {
-		return nil, nil, codec.Reject(codec.ReasonRevision, "the token is of revision %d of %q, which has revision %d", x.Claims.Revision, t.Name, t.Revision)
-	}
-	p := &saga.Position{
-		ID: saga.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: t.Name, Revision: x.Claims.Revision,
-		Deadline: x.Claims.Deadline,
-	}
-	if c.resends {
-		digest, err := digestArguments(p.ID, args)
-		if err != nil || string(digest) != string(x.Claims.Request) {
-			return nil, nil, codec.Reject(codec.ReasonRequest, "the arguments are not those of the first turn")
-		}
-	}
-	if err := p.Restore(x.State, x.Secret); err != nil {
-		return nil, nil, codec.Reject(codec.ReasonState, "%w", err)
-	}
-	return t, p, nil
 }
 
 // target names what a token is for. A tool goes by its name, which holds no

@@ -73,7 +73,8 @@ func TestGoCodeInDocumentsIsCompiled(t *testing.T) {
 	}
 }
 
-// The tool in the README is the first example, to the letter, and short.
+// The tool in the README and in the documentation of package saga is the first
+// example, to the letter, and short.
 func TestToolInReadme(t *testing.T) {
 	code := blocks(read(t, "README.md"), "go")[0]
 	source := read(t, "saga/example_first_test.go")
@@ -82,6 +83,7 @@ func TestToolInReadme(t *testing.T) {
 	tool, _, ok := strings.Cut(rest, "\n\n// A tool that asks one question.")
 	require.True(t, ok)
 	assert.Equal(t, tool, code)
+	assert.Contains(t, strings.NewReplacer("//\t", "", "//\n", "\n").Replace(read(t, "saga/doc.go")), "\n"+code+"\n")
 	assert.Less(t, strings.Count(code, "\n")+1, 30, "lines")
 }
 

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+)
+
+// command returns the root of all commands.
+func (p *program) command() *cli.Command {
+	return &cli.Command{
+		Name:  "saga",
+		Usage: "serve and call MCP tools that ask questions on the way",
+		Description: `Start a server, then call one of its tools from another terminal:
+
+   saga serve
+   saga call release_notes
+
+Every flag can be given as an environment variable, named in its help.
+
+` + exitCodesHelp,
+		EnableShellCompletion: true,
+		ConfigureShellCompletionCommand: func(c *cli.Command) {
+			c.Hidden = false
+			c.Usage = "print a completion script for bash, zsh, fish or pwsh"
+		},
+		Suggest:   true,
+		Reader:    p.stdin,
+		Writer:    p.stdout,
+		ErrWriter: p.stderr,
+		// Errors are printed once, by run, which also picks the exit code.
+		ExitErrHandler: func(context.Context, *cli.Command, error) {},
+		OnUsageError: func(_ context.Context, _ *cli.Command, err error, _ bool) error {
+			return &exitError{exitUsage, err}
+		},
+		Action: func(_ context.Context, c *cli.Command) error {
+			if c.Args().Present() {
+				return usage(c, "there is no command %q", c.Args().First())
+			}
+			return cli.ShowRootCommandHelp(c)
+		},
+		Commands: []*cli.Command{
+			p.serveCommand(),
+			p.stdioCommand(),
+			p.callCommand(),
+			p.toolsCommand(),
+			p.keysCommand(),
+			p.tokenCommand(),
+		},
+	}
+}
+
+// env is the environment variable of a flag: SAGA_TOKEN_TTL for token-ttl.
+func env(flag string) cli.ValueSourceChain {
+	return cli.EnvVars("SAGA_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_")))
+}
+
+func stringFlag(name, usage, value string) *cli.StringFlag {
+	return &cli.StringFlag{Name: name, Usage: usage, Value: value, Sources: env(name)}
+}
+
+func boolFlag(name, usage string) *cli.BoolFlag {
+	return &cli.BoolFlag{Name: name, Usage: usage, Sources: env(name)}
+}
+
+func listFlag(name, usage string) *cli.StringSliceFlag {
+	return &cli.StringSliceFlag{Name: name, Usage: usage, Sources: env(name)}
+}

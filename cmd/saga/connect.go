@@ -1,0 +1,81 @@
+package main
+
+import (
+	"net/http"
+	"net/url"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+const defaultServer = "http://127.0.0.1:8080" + server.Endpoint
+
+// serverChoice are the flags that say which server is meant.
+func serverChoice() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "server", Usage: "the `URL` of the server's MCP endpoint (default: " + defaultServer + ")", Sources: env("server")},
+		stringFlag("stdio", "run this `COMMAND` as the server, instead of using one that runs", ""),
+		stringFlag("bearer", "an access `TOKEN` for the server; better given as SAGA_BEARER", ""),
+		listFlag("header", "a `HEADER` for the server, as Name: value"),
+		&cli.DurationFlag{Name: "timeout", Usage: "how long the server may take for one turn", Value: client.DefaultTimeout, Sources: env("timeout")},
+		&cli.DurationFlag{Name: "retry-for", Usage: "how long to try again when the server is lost", Value: client.DefaultRetryFor, Sources: env("retry-for")},
+	}
+}
+
+// connect returns a client for the server of the flags, or else of a saved call,
+// and notes in target which server that is.
+func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*client.Client, error) {
+	if c.String("server") != "" && c.String("stdio") != "" {
+		return nil, usage(c, "use either --server or --stdio")
+	}
+	if c.String("server") != "" || c.String("stdio") != "" {
+		target.URL, target.Stdio = c.String("server"), c.String("stdio")
+	}
+	if target.URL == "" && target.Stdio == "" {
+		target.URL = defaultServer
+	}
+	options := client.Options{
+		Name: "saga", Version: version(), MaxRounds: maxRounds,
+		Timeout: c.Duration("timeout"), RetryFor: max(c.Duration("retry-for"), time.Millisecond),
+	}
+	if target.Stdio != "" {
+		return client.New(&client.Stdio{Command: shell()[0], Args: append(shell()[1:], target.Stdio), Stderr: p.stderr}, options), nil
+	}
+	header := http.Header{}
+	for _, line := range c.StringSlice("header") {
+		name, value, found := strings.Cut(line, ":")
+		if !found {
+			return nil, usage(c, "--header %q is not of the form Name: value", line)
+		}
+		header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	target.URL = withEndpoint(target.URL)
+	return client.New(&client.HTTP{URL: target.URL, Bearer: c.String("bearer"), Header: header}, options), nil
+}
+
+// withEndpoint adds the usual path to an address without one.
+func withEndpoint(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Host == "" || strings.Trim(parsed.Path, "/") != "" {
+		return address
+	}
+	return parsed.JoinPath(server.Endpoint).String()
+}
+
+// shell runs a command line as the user would write it.
+func shell() []string {
+	if runtime.GOOS == "windows" {
+		return []string{"cmd", "/C"}
+	}
+	if path, err := exec.LookPath("sh"); err == nil {
+		return []string{path, "-c"}
+	}
+	return []string{"/bin/sh", "-c"}
+}

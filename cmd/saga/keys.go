@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+)
+
+func (p *program) keysCommand() *cli.Command {
+	keyset := stringFlag("keyset", "the keyset `FILE` (default: this user's own)", "")
+	change := func(name, text, description string, flags []cli.Flag, apply func(context.Context, *cli.Command, *codec.Keyset, uint32) (*codec.Keyset, string, error)) *cli.Command {
+		return &cli.Command{
+			Name: name, Usage: text, ArgsUsage: "ID", Description: description, Flags: append([]cli.Flag{keyset}, flags...),
+			Action: func(ctx context.Context, c *cli.Command) error { return p.changeKey(ctx, c, apply) },
+		}
+	}
+	return &cli.Command{
+		Name:  "keys",
+		Usage: "create and rotate the keys that seal tokens",
+		Description: `A keyset holds one primary key, which seals, and others, which still open. To rotate
+without refusing anybody's token:
+
+   saga keys add                  a new key, which only opens
+   (distribute the file; servers load it by themselves)
+   saga keys promote ID --replica http://a:8080 --replica http://b:8080
+   (distribute it again, and wait for one --token-ttl)
+   saga keys disable OLD
+   (distribute it; when nobody complains:)
+   saga keys destroy OLD --yes`,
+		Commands: []*cli.Command{
+			p.keysNewCommand(keyset),
+			p.keysListCommand(keyset),
+			p.keysAddCommand(keyset),
+			change("promote", "seal with a key from now on",
+				`Refuses to promote a key that one of the replicas has not loaded: it would refuse the
+tokens that the others seal. Name all of them, or none if there is only one.`,
+				[]cli.Flag{
+					listFlag("replica", "the `URL` of a server that must have loaded the key; repeat for each"),
+				}, promote),
+			change("disable", "refuse the tokens that a key sealed",
+				"Do it no sooner than one token TTL after another key was promoted. saga keys enable undoes it.", nil,
+				func(_ context.Context, _ *cli.Command, k *codec.Keyset, id uint32) (*codec.Keyset, string, error) {
+					k, err := k.Disable(id)
+					return k, "disabled: its tokens are refused", err
+				}),
+			change("enable", "accept the tokens of a disabled key again", "", nil,
+				func(_ context.Context, _ *cli.Command, k *codec.Keyset, id uint32) (*codec.Keyset, string, error) {
+					k, err := k.Enable(id)
+					return k, "enabled: its tokens are accepted", err
+				}),
+			change("destroy", "remove a disabled key for ever",
+				"There is no way back: what the key sealed can never be opened again.",
+				[]cli.Flag{&cli.BoolFlag{Name: "yes", Usage: "confirm that the key shall be gone"}},
+				func(_ context.Context, c *cli.Command, k *codec.Keyset, id uint32) (*codec.Keyset, string, error) {
+					if !c.Bool("yes") {
+						return nil, "", usage(c, "a destroyed key is gone for ever; confirm with --yes")
+					}
+					k, err := k.Destroy(id)
+					return k, "destroyed", err
+				}),
+		},
+	}
+}
+
+func (p *program) keysNewCommand(keyset cli.Flag) *cli.Command {
+	return &cli.Command{
+		Name: "new", Usage: "create a keyset file with one key",
+		Description: "Refuses to replace a file that exists: its keys would be lost. The file gets the mode 0600.",
+		Flags:       []cli.Flag{keyset, typeFlag()},
+		Action: func(_ context.Context, c *cli.Command) error {
+			path, err := p.keysetOf(c)
+			if err != nil {
+				return err
+			}
+			if c.String("keyset") == "" {
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					return failed(err)
+				}
+			}
+			keys, err := createKeyset(path, codec.KeyType(c.String("type")))
+			if errors.Is(err, fs.ErrExist) {
+				return failed(fmt.Errorf("%s exists; use saga keys add to put a new key into it", path))
+			}
+			if err != nil {
+				return failed(err)
+			}
+			p.say("saga: created %s", path)
+			return failed(p.printKeys(keys))
+		},
+	}
+}
+
+func createKeyset(path string, kind codec.KeyType) (*codec.Keyset, error) {
+	if kind == codec.XAES256GCM {
+		return codec.CreateKeysetFile(path)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return nil, fs.ErrExist
+	}
+	keys, err := codec.NewKeysetOf(kind)
+	if err != nil {
+		return nil, err
+	}
+	return keys, keys.WriteFile(path)
+}
+
+func (p *program) keysListCommand(keyset cli.Flag) *cli.Command {
+	return &cli.Command{
+		Name: "list", Usage: "show the keys of a keyset, without revealing them", Flags: []cli.Flag{keyset},
+		Action: func(_ context.Context, c *cli.Command) error {
+			path, err := p.keysetOf(c)
+			if err != nil {
+				return err
+			}
+			keys, err := codec.LoadKeyset(path)
+			if err != nil {
+				return failed(err)
+			}
+			return failed(p.printKeys(keys))
+		},
+	}
+}
+
+func (p *program) keysAddCommand(keyset cli.Flag) *cli.Command {
+	return &cli.Command{
+		Name: "add", Usage: "add a key, which opens tokens but does not seal them yet", Flags: []cli.Flag{keyset, typeFlag()},
+		Action: func(_ context.Context, c *cli.Command) error {
+			path, err := p.keysetOf(c)
+			if err != nil {
+				return err
+			}
+			keys, err := codec.LoadKeyset(path)
+			if err != nil {
+				return failed(err)
+			}
+			keys, id, err := keys.Add(codec.KeyType(c.String("type")))
+			if err != nil {
+				return failed(err)
+			}
+			if err := keys.WriteFile(path); err != nil {
+				return failed(err)
+			}
+			p.say("saga: added key %s. When every server has loaded it: saga keys promote %[1]s", keyID(id))
+			return failed(p.printKeys(keys))
+		},
+	}
+}
+
+func typeFlag() cli.Flag {
+	var types []string
+	for _, t := range codec.KeyTypes() {
+		types = append(types, string(t))
+	}
+	return &cli.StringFlag{Name: "type", Usage: "the kind of key: " + strings.Join(types, ", "), Value: string(codec.XAES256GCM), Sources: env("key-type")}
+}
+
+// keysetOf checks that there are no arguments and returns the path.
+func (p *program) keysetOf(c *cli.Command) (string, error) {
+	if c.NArg() > 0 {
+		return "", usage(c, "%s takes no arguments", c.FullName())
+	}
+	path, err := keysetPath(c)
+	return path, failed(err)
+}
+
+func (p *program) changeKey(ctx context.Context, c *cli.Command, apply func(context.Context, *cli.Command, *codec.Keyset, uint32) (*codec.Keyset, string, error)) error {
+	text, err := oneArgument(c, "id of the key")
+	if err != nil {
+		return err
+	}
+	path, err := keysetPath(c)
+	if err != nil {
+		return failed(err)
+	}
+	keys, err := codec.LoadKeyset(path)
+	if err != nil {
+		return failed(err)
+	}
+	id, err := findKey(keys, text)
+	if err != nil {
+		return usage(c, "%v", err)
+	}
+	changed, done, err := apply(ctx, c, keys, id)
+	if err != nil {
+		if isAny[*exitError](err) {
+			return err
+		}
+		return failed(err)
+	}
+	if err := changed.WriteFile(path); err != nil {
+		return failed(err)
+	}
+	p.say("saga: key %s %s", keyID(id), done)
+	return failed(p.printKeys(changed))
+}
+
+// keyID is how keys are named here and at /readyz.
+func keyID(id uint32) string { return fmt.Sprintf("%08x", id) }
+
+// findKey finds a key by its id in hexadecimal, as listed, or in decimal, as in
+// other tools of Tink.
+func findKey(keys *codec.Keyset, text string) (uint32, error) {
+	var found []uint32
+	decimal, err := strconv.ParseUint(text, 10, 32)
+	isDecimal := err == nil
+	for _, key := range keys.Keys() {
+		if strings.EqualFold(keyID(key.ID), text) || isDecimal && uint64(key.ID) == decimal {
+			found = append(found, key.ID)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return 0, fmt.Errorf("the keyset has no key %q; saga keys list shows them", text)
+	}
+	return 0, fmt.Errorf("%q is the id of one key in hexadecimal and of another in decimal", text)
+}
+
+func (p *program) printKeys(keys *codec.Keyset) error {
+	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tTYPE\tSTATUS\tUSE")
+	for _, key := range keys.Keys() {
+		use := "opens"
+		switch {
+		case key.Primary:
+			use = "seals and opens"
+		case key.Status != codec.Enabled:
+			use = "nothing"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", keyID(key.ID), key.Type, key.Status, use)
+	}
+	return table.Flush()
+}

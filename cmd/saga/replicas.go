@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+)
+
+const (
+	// replicaTimeout is how long a replica may take to say which keys it has.
+	replicaTimeout = 10 * time.Second
+	// maxReady limits the size of its answer in bytes.
+	maxReady = 1 << 20
+)
+
+// promote makes a key the primary, if every replica has loaded it.
+func promote(ctx context.Context, c *cli.Command, keys *codec.Keyset, id uint32) (*codec.Keyset, string, error) {
+	for _, replica := range c.StringSlice("replica") {
+		if err := checkReplica(ctx, replica, keyID(id)); err != nil {
+			return nil, "", err
+		}
+	}
+	promoted, err := keys.Promote(id)
+	return promoted, "promoted: it seals from now on", err
+}
+
+// checkReplica asks a replica which keys it has loaded.
+func checkReplica(ctx context.Context, replica, id string) error {
+	address, err := url.Parse(replica)
+	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
+		return fmt.Errorf("--replica %q is not an http or https URL", replica)
+	}
+	address.Path, address.RawQuery = "/readyz", ""
+	loaded, err := loadedKeys(ctx, address.String())
+	if err != nil {
+		return fmt.Errorf("cannot find out which keys %s has loaded, nothing was promoted: %w", replica, err)
+	}
+	for _, key := range loaded {
+		if strings.EqualFold(key, id) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has not loaded key %s, nothing was promoted: give it the new keyset file and try again", replica, id)
+}
+
+func loadedKeys(ctx context.Context, address string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, replicaTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	var ready struct {
+		Keys []struct {
+			ID string `json:"id"`
+		} `json:"keys"`
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxReady)).Decode(&ready); err != nil {
+		return nil, fmt.Errorf("%s is not the answer of a saga server (HTTP status %d): %w", address, response.StatusCode, err)
+	}
+	var ids []string
+	for _, key := range ready.Keys {
+		ids = append(ids, key.ID)
+	}
+	return ids, nil
+}

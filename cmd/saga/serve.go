@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/keyfile"
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+// serverFlags are those of serve and stdio.
+func serverFlags() []cli.Flag {
+	return []cli.Flag{
+		stringFlag("keyset", "the `FILE` with the keys that seal tokens (default: one of this user's own, created when missing)", ""),
+		stringFlag("audience", "the `NAME` of this deployment; tokens of others are refused", ""),
+		&cli.DurationFlag{Name: "token-ttl", Usage: "how long a client may take to answer, per turn", Value: codec.DefaultTTL, Sources: env("token-ttl")},
+		stringFlag("repo", "the `DIR` that holds the git repositories of release_notes", "."),
+		stringFlag("log-level", "what to log: debug, info, warn or error", "info"),
+		boolFlag("log-json", "log in JSON"),
+	}
+}
+
+func (p *program) serveCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "serve",
+		Usage: "serve the example tools over HTTP",
+		Description: `Serves MCP at http://ADDR/mcp until it is interrupted. It keeps nothing between two turns:
+start as many as you like with the same --keyset and --audience, and stop any of them.
+
+The keyset file is loaded again when it changes, and on SIGHUP, so that keys can be
+rotated without a restart; see saga keys --help.
+
+Examples:
+   saga serve
+   saga serve --addr 0.0.0.0:8080 --allow-host tools.example.com --keyset /etc/saga/keyset.json --audience prod
+   saga serve --repo ~/src/project`,
+		Flags: append([]cli.Flag{
+			stringFlag("addr", "the `ADDRESS` to listen on", "127.0.0.1:8080"),
+			listFlag("allow-host", "a host `NAME` that requests may be for, besides this machine (* for any)"),
+			listFlag("allow-origin", "a web `ORIGIN` whose pages may send requests (* for any)"),
+		}, serverFlags()...),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			s, log, err := p.newServer(c)
+			if err != nil {
+				return err
+			}
+			listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.String("addr"))
+			if err != nil {
+				return failed(err)
+			}
+			log.Info("serving", "url", "http://"+listener.Addr().String()+server.Endpoint)
+			return failed(p.whileWatching(ctx, c, s, log, func(ctx context.Context) error { return s.Serve(ctx, listener) }))
+		},
+	}
+}
+
+func (p *program) stdioCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "stdio",
+		Usage: "serve the example tools on standard input and output",
+		Description: `Serves one client, one JSON message per line, until the input ends. Logs go to the
+standard error.
+
+Example, in a client's configuration:
+   {"command": "saga", "args": ["stdio", "--repo", "/home/me/project"]}`,
+		Flags: serverFlags(),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			s, log, err := p.newServer(c)
+			if err != nil {
+				return err
+			}
+			return failed(p.whileWatching(ctx, c, s, log, func(ctx context.Context) error {
+				return s.ServeStdio(ctx, p.stdin, p.stdout)
+			}))
+		},
+	}
+}
+
+func (p *program) newServer(c *cli.Command) (*server.Server, *slog.Logger, error) {
+	if c.NArg() > 0 {
+		return nil, nil, usage(c, "%s takes no arguments", c.FullName())
+	}
+	log, err := p.logger(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	keys, err := p.loadKeys(c)
+	if err != nil {
+		return nil, nil, failed(err)
+	}
+	s, err := server.New(server.Options{
+		Tools:          []saga.Definition{complextool.Tool, releasenotes.New(c.String("repo"))},
+		Keys:           keys,
+		Audience:       c.String("audience"),
+		TokenTTL:       c.Duration("token-ttl"),
+		AllowedHosts:   c.StringSlice("allow-host"),
+		AllowedOrigins: c.StringSlice("allow-origin"),
+		Name:           "saga",
+		Logger:         log,
+	})
+	if err != nil {
+		return nil, nil, failed(err)
+	}
+	return s, log, nil
+}
+
+func (p *program) logger(c *cli.Command) (*slog.Logger, error) {
+	options := new(slog.HandlerOptions)
+	level := new(slog.LevelVar)
+	if err := level.UnmarshalText([]byte(c.String("log-level"))); err != nil {
+		return nil, usage(c, "there is no log level %q", c.String("log-level"))
+	}
+	options.Level = level
+	if c.Bool("log-json") {
+		return slog.New(slog.NewJSONHandler(p.stderr, options)), nil
+	}
+	return slog.New(slog.NewTextHandler(p.stderr, options)), nil
+}
+
+// keysetPath is the file of --keyset, or this user's own.
+func keysetPath(c *cli.Command) (string, error) {
+	if path := c.String("keyset"); path != "" {
+		return path, nil
+	}
+	return keyfile.Default()
+}
+
+// loadKeys loads the keyset. One that was asked for by name must exist: to create
+// it would hide a typing mistake, and split a deployment in two.
+func (p *program) loadKeys(c *cli.Command) (*codec.Keyset, error) {
+	path, err := keysetPath(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.String("keyset") != "" {
+		keys, err := codec.LoadKeyset(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w\ncreate it with: saga keys new --keyset %s", err, path)
+		}
+		return keys, err
+	}
+	keys, created, err := keyfile.LoadOrCreate(path)
+	if created {
+		p.say("saga: created a keyset for you at %s (mode 0600). Other replicas need a copy of it.", path)
+	}
+	return keys, err
+}
+
+// whileWatching runs serve and reloads the keyset when its file changes.
+func (p *program) whileWatching(ctx context.Context, c *cli.Command, s *server.Server, log *slog.Logger, serve func(context.Context) error) error {
+	path, err := keysetPath(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	var wait sync.WaitGroup
+	wait.Go(func() { keyfile.Watch(ctx, path, keyfile.DefaultInterval, hangup, s.SetKeys, log) })
+	defer wait.Wait()
+	defer cancel()
+	return serve(ctx)
+}

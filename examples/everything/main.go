@@ -1,0 +1,94 @@
+// Command everything is a server with the fixtures of the official MCP
+// conformance suite and this repository's example tools. It prints its URL.
+//
+//	go run ./examples/everything --addr 127.0.0.1:3000
+//	npx @modelcontextprotocol/conformance server --url http://127.0.0.1:3000/mcp --requirements 2026-07-28
+//	npx @modelcontextprotocol/conformance server --url http://127.0.0.1:3000/mcp --requirements 2025-11-25
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/examples/everything/fixtures"
+	"github.com/mcpsaga/mcpsaga/examples/longtalk"
+	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "everything:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	addr, keys, root string
+	stdio            bool
+}
+
+func run(args []string, in io.Reader, out io.Writer) error {
+	var o options
+	flags := flag.NewFlagSet("everything", flag.ContinueOnError)
+	flags.StringVar(&o.addr, "addr", "127.0.0.1:0", "address to listen on")
+	flags.StringVar(&o.keys, "keys", "", "keyset file, so that another process can go on with what this one began; without one the keys live as long as the process")
+	flags.StringVar(&o.root, "root", ".", "directory whose git repositories release_notes may read and write")
+	flags.BoolVar(&o.stdio, "stdio", false, "serve standard input and output instead of HTTP")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	s, err := newServer(o)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if o.stdio {
+		return s.ServeStdio(ctx, in, out)
+	}
+	l, err := net.Listen("tcp", o.addr)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "http://%s%s\n", l.Addr(), server.Endpoint)
+	return s.Serve(ctx, l)
+}
+
+func newServer(o options) (*server.Server, error) {
+	keys, err := keyset(o.keys)
+	if err != nil {
+		return nil, err
+	}
+	var s *server.Server
+	tools := append(fixtures.All(func() fixtures.Server { return s }),
+		complextool.Tool, longtalk.Tool, releasenotes.New(o.root))
+	s, err = server.New(server.Options{
+		Tools: tools, Keys: keys,
+		Name: "everything", Title: "Everything", Version: "1.0.0",
+		Instructions: "Every tool here is an example. None does harm.",
+		// Standard output belongs to the protocol.
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	return s, err
+}
+
+func keyset(file string) (*codec.Keyset, error) {
+	if file == "" {
+		return codec.NewKeyset()
+	}
+	return codec.LoadKeyset(file)
+}
+

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// tools/cancelSaga is this project's extension to the saga proposal: it ends a
+// suspended saga and undoes its effects.
+//
+//	params: { sagaToken: string; completedSteps?: SagaStepResult[]; arguments?: object }
+//	result: CallToolResult, with the report in _meta["io.github.mcpsaga/undo"]
+//
+// A client that has sent answers and got no response sends them again as
+// completedSteps, so that what the lost turn did is undone as well. The token may
+// also be a requestState of MCP 2026-07-28; with completedSteps, arguments are
+// then those of the call.
+type cancelSagaParams struct {
+	SagaToken      string           `json:"sagaToken"`
+	CompletedSteps []sagaStepResult `json:"completedSteps"`
+	Arguments      jsontext.Value   `json:"arguments"`
+}
+
+func (s *Server) cancelSaga(ctx context.Context, c caller, params jsontext.Value) (json.RawMessage, error) {
+	var p cancelSagaParams
+	if err := decodeParams(params, &p); err != nil {
+		return nil, err
+	}
+	if p.SagaToken == "" {
+		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.sagaToken is missing: it names the saga")
+	}
+	answers, err := stepAnswers(p.CompletedSteps)
+	if err != nil {
+		return nil, err
+	}
+	c.features, c.purpose = steps.AllFeatures, purposeSaga
+	t, err := s.cancel(ctx, c, json.RawMessage(p.Arguments), p.SagaToken, answers)
+	var rejected *codec.Rejected
+	if errors.As(err, &rejected) && rejected.Reason == codec.ReasonAuthentication {
+		// Perhaps it is one of the other dialect.
+		c.purpose, c.resends = purposeMRTR, true
+		t, err = s.cancel(ctx, c, json.RawMessage(p.Arguments), p.SagaToken, answers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sagaResult(t)
+}
+
+// cancel ends the saga that the token holds.
+func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, token string, answers []steps.Answer) (turn, error) {
+	c.cancels = len(answers) == 0
+	o, err := s.openToken(c, nil, args, token)
+	if err != nil {
+		return turn{}, err
+	}
+	if o.gone != nil {
+		return s.abandon(ctx, o)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
+	defer cancel()
+	r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify}
+	if c.resends && !c.cancels {
+		r.Arguments = orEmpty(args)
+	}
+	out, err := o.tool.Cancel(ctx, o.pos, r)
+	return s.ended(c, o.tool, o.pos.ID, nil, out, err)
+}

@@ -1,0 +1,154 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+type sureForm struct {
+	Sure bool `json:"sure"`
+}
+
+// roomTool holds a room, asks, and takes it.
+func roomTool(revision uint32, held map[saga.Key]bool) saga.Flow[struct{}, string] {
+	sure := &steps.Form[sureForm]{ID: "sure", Message: "Sure?"}
+	room := &saga.Effect[string, bool]{
+		Name: "room",
+		Do: func(_ context.Context, k saga.Key, _ string) (bool, error) {
+			held[k] = true
+			return true, nil
+		},
+		Undo: func(_ context.Context, k saga.Key, _ string, _, _ bool) error {
+			delete(held, k)
+			return nil
+		},
+	}
+	return saga.Flow[struct{}, string]{
+		Name: "room", Revision: revision, Oldest: revision,
+		Asks: []steps.Question{sure}, Effects: []saga.Declared{room},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			if _, err := saga.Do(r, room, "7"); err != nil {
+				return "", err
+			}
+			form, err := saga.Ask(r, sure)
+			if err != nil {
+				return "", err
+			}
+			if !form.Sure {
+				return "", saga.Failf("not sure")
+			}
+			return "yours", nil
+		},
+	}
+}
+
+const callRoom = `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"room"}}`
+
+func roomMessage(method, token, steps string) string {
+	return `{"jsonrpc":"2.0","id":2,"method":"tools/` + method + `","params":{"sagaToken":"` + token + `"` + steps + `}}`
+}
+
+func undone(t *testing.T, body string) []string {
+	t.Helper()
+	var r struct {
+		Result struct {
+			Meta map[string]struct {
+				Undone []string `json:"undone"`
+			} `json:"_meta"`
+		} `json:"result"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(body), &r), body)
+	require.Contains(t, r.Result.Meta, "io.github.mcpsaga/undo", body)
+	return r.Result.Meta["io.github.mcpsaga/undo"].Undone
+}
+
+const sure = `,"completedSteps":[{"stepId":"sure","result":{"action":"accept","content":{"sure":true}}}]`
+
+func TestCancelSaga(t *testing.T) {
+	held := map[saga.Key]bool{}
+	now := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	options := server.Options{Keys: newKeys(t), Now: now.Now, Tools: []saga.Definition{roomTool(1, held)}}
+	r := newRig(t, options)
+	start := func() string {
+		token := parse(t, r.post(callRoom)).Result.SagaToken
+		require.Len(t, held, 1)
+		return token
+	}
+	t.Run("undoes and says so", func(t *testing.T) {
+		body := r.post(roomMessage("cancelSaga", start(), ""))
+		assert.Equal(t, []string{"room"}, undone(t, body))
+		assert.Contains(t, body, "Cancelled.")
+		assert.Empty(t, held)
+	})
+	t.Run("declining does the same", func(t *testing.T) {
+		body := r.post(roomMessage("resumeSaga", start(), `,"completedSteps":[{"stepId":"sure","result":{"action":"decline"}}]`))
+		assert.Equal(t, []string{"room"}, undone(t, body))
+		assert.True(t, parse(t, body).Result.IsError)
+		assert.Empty(t, held)
+	})
+	t.Run("is too late with the last answers", func(t *testing.T) {
+		body := r.post(roomMessage("cancelSaga", start(), sure))
+		assert.Contains(t, body, "yours")
+		assert.Len(t, held, 1)
+		clear(held)
+	})
+	t.Run("needs a token of this server", func(t *testing.T) {
+		body := r.post(roomMessage("cancelSaga", "nonsense", ""))
+		assert.Equal(t, -32602, parse(t, body).Error.Code)
+		body = r.post(`{"jsonrpc":"2.0","id":2,"method":"tools/cancelSaga","params":{}}`)
+		assert.Contains(t, parse(t, body).Error.Message, "sagaToken is missing")
+	})
+	t.Run("an expired saga is undone when its client comes back", func(t *testing.T) {
+		for _, method := range []string{"resumeSaga", "cancelSaga"} {
+			token := start()
+			begun := now.Now()
+			now.set(begun.Add(time.Hour))
+			body := r.post(roomMessage(method, token, sure))
+			now.set(begun)
+			assert.Equal(t, []string{"room"}, undone(t, body))
+			assert.Contains(t, body, "too late")
+			assert.Empty(t, held)
+			assert.Contains(t, r.log.take(), `"reason":"expired"`)
+		}
+	})
+	t.Run("a retired revision is undone", func(t *testing.T) {
+		token := start()
+		next := options
+		next.Tools = []saga.Definition{roomTool(2, held)}
+		body := newRig(t, next).post(roomMessage("resumeSaga", token, sure))
+		assert.Equal(t, []string{"room"}, undone(t, body))
+		assert.Contains(t, body, "no longer served")
+		assert.Empty(t, held)
+	})
+	t.Run("a served older revision ends its sagas", func(t *testing.T) {
+		token := start()
+		next := options
+		next.Tools = []saga.Definition{roomTool(1, held), roomTool(3, held)}
+		both := newRig(t, next)
+		assert.Contains(t, both.post(roomMessage("resumeSaga", token, sure)), "yours")
+		assert.Contains(t, both.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), `"revision":3`)
+		clear(held)
+	})
+	t.Run("a newer revision is for another replica", func(t *testing.T) {
+		token := start()
+		older := options
+		older.Tools = []saga.Definition{roomTool(0, held)}
+		old := newRig(t, older)
+		status, body := old.do(http.MethodPost, "/mcp", roomMessage("resumeSaga", token, sure), nil)
+		assert.Equal(t, http.StatusServiceUnavailable, status)
+		assert.JSONEq(t, `{"jsonrpc":"2.0","id":2,"error":{"code":-31503,"message":"this server is older than the saga: send the same request again","data":{"retryable":true}}}`, body)
+		assert.Len(t, held, 1, "nothing is lost")
+		assert.True(t, strings.Contains(r.post(roomMessage("resumeSaga", token, sure)), "yours"))
+	})
+}

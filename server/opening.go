@@ -1,0 +1,90 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// opening is an authentic token: the position it holds and who goes on from it.
+type opening struct {
+	tool *saga.Tool
+	pos  *saga.Position
+	// gone is why the saga cannot go on though it has begun effects, which are to
+	// be undone: its token came too late, or its revision is no longer served.
+	gone *codec.Rejected
+}
+
+// errNewer is the reason why a token is to be taken elsewhere, or later: during a
+// deployment, replicas of the old and the new version stand side by side.
+var errNewer = errors.New("the token is of a newer revision of the tool than this server has")
+
+// openToken returns what a token holds. A tool that the request names must be
+// the token's. The error is a *codec.Rejected, which all look the same to the
+// client, or errNewer.
+func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, token string) (*opening, error) {
+	x, late, err := s.codec.OpenLate(c.binding(), s.opts.Now(), token)
+	if err != nil {
+		return nil, err
+	}
+	kind, name := parseTarget(x.Claims.Tool)
+	newest := s.tools.Find(kind, name)
+	if newest == nil || named != nil && target(named) != x.Claims.Tool {
+		return nil, codec.Reject(codec.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
+	}
+	o := &opening{
+		tool: s.tools.Reader(kind, name, x.Claims.Revision),
+		pos: &saga.Position{
+			ID: saga.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: name, Revision: x.Claims.Revision,
+			Deadline: x.Claims.Deadline,
+		},
+		gone: late,
+	}
+	if err := o.pos.Restore(x.State, x.Secret); err != nil {
+		return nil, codec.Reject(codec.ReasonState, "%w", err)
+	}
+	if c.resends && !c.cancels {
+		digest, err := digestArguments(o.pos.ID, args)
+		if err != nil || string(digest) != string(x.Claims.Request) {
+			return nil, codec.Reject(codec.ReasonRequest, "the arguments are not those of the first turn")
+		}
+	}
+	if o.tool == nil {
+		if x.Claims.Revision > newest.Revision {
+			return nil, errNewer
+		}
+		o.tool = newest
+		o.gone = codec.Reject(codec.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, name)
+	}
+	if o.gone != nil && !o.pos.HasEffects() {
+		return nil, o.gone
+	}
+	return o, nil
+}
+
+// parseTarget is the reverse of target.
+func parseTarget(s string) (saga.Kind, string) {
+	for _, kind := range []saga.Kind{saga.KindPrompt, saga.KindResource} {
+		if name, ok := strings.CutPrefix(s, kind.String()+":"); ok {
+			return kind, name
+		}
+	}
+	return saga.KindTool, s
+}
+
+// abandon undoes the effects of a saga that cannot go on.
+func (s *Server) abandon(ctx context.Context, o *opening) (turn, error) {
+	why := "The saga came back too late and has ended."
+	if o.gone.Reason == codec.ReasonRevision {
+		why = "The saga cannot go on: this version of the tool is no longer served. Start again."
+	}
+	s.log.Warn("saga abandoned", "tool", o.tool.Name, "saga", o.pos.ID.String(), "token", o.gone)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
+	defer cancel()
+	out := o.tool.Abandon(ctx, o.pos, why)
+	return s.ended(caller{}, o.tool, o.pos.ID, nil, out, nil)
+}
