@@ -24,6 +24,10 @@ type Call struct {
 	Arguments json.RawMessage
 	// Notifier gets what the tool tells while it works; nil discards it.
 	Notifier Notifier
+	// Held: nobody can take this turn again, as its position does not leave the
+	// caller. If the turn breaks off, the saga's effects are undone at once, and the
+	// error is an *[UndoneError].
+	Held bool
 }
 
 // Resumption is every later turn of a saga.
@@ -41,6 +45,10 @@ type Resumption struct {
 	Arguments json.RawMessage
 	// Notifier gets what the tool tells while it works; nil discards it.
 	Notifier Notifier
+	// Held: nobody can take this turn again, as its position does not leave the
+	// caller. If the turn breaks off, the saga's effects are undone at once, and the
+	// error is an *[UndoneError].
+	Held bool
 }
 
 // Outcome is how a turn ended: either suspended, with Steps and Position, or
@@ -69,6 +77,7 @@ type turnContext struct {
 	now     time.Time
 	client  steps.Features
 	notify  Notifier
+	held    bool
 	answers []steps.Answer // by question id, not by the id on the wire
 	digests [][4]byte      // of the questions that the answers are to, as the tool asked them
 	log     *effectLog
@@ -100,7 +109,7 @@ func (t *Tool) Start(ctx context.Context, call Call) (*Outcome, error) {
 	if t.MaxAge > 0 {
 		pos.Deadline = call.Now.Add(t.MaxAge)
 	}
-	tc := turnContext{Context: ctx, tool: t, id: call.ID, now: call.Now, client: call.Client, notify: call.Notifier, written: t.Revision, log: new(effectLog)}
+	tc := turnContext{Context: ctx, tool: t, id: call.ID, now: call.Now, client: call.Client, notify: call.Notifier, held: call.Held, written: t.Revision, log: new(effectLog)}
 	return t.turn(tc, pos, startStep)
 }
 
@@ -153,7 +162,7 @@ func (t *Tool) resume(ctx context.Context, pos *Position, r Resumption, toUndo b
 // resumed is what a turn knows whose steps are all answered.
 func (t *Tool) resumed(ctx context.Context, pos *Position, r Resumption) turnContext {
 	tc := turnContext{
-		Context: ctx, tool: t, id: pos.ID, now: r.Now, client: r.Client, notify: r.Notifier,
+		Context: ctx, tool: t, id: pos.ID, now: r.Now, client: r.Client, notify: r.Notifier, held: r.Held,
 		written: pos.Revision, log: pos.log.copy(),
 		answers: make([]steps.Answer, len(pos.pending)), digests: make([][4]byte, len(pos.pending)),
 	}
@@ -276,7 +285,7 @@ func (t *Tool) turn(tc turnContext, pos *Position, step string) (*Outcome, error
 	if out.Result != nil && out.Result.IsError {
 		undo, err := t.compensate(tc, tc.id, tc.log)
 		if err != nil {
-			return nil, err
+			return nil, t.unsettled(tc, err)
 		}
 		out.addUndo(undo)
 	}
@@ -329,12 +338,19 @@ func (t *Tool) failed(tc turnContext, err error) (*Outcome, error) {
 	var position *PositionError
 	var unsupported *UnsupportedError
 	if errors.As(err, &panicked) || errors.As(err, &position) || errors.As(err, &unsupported) || tc.Err() != nil {
+		if tc.held {
+			undo, unsettled := t.compensate(tc, tc.id, tc.log)
+			if unsettled != nil {
+				return nil, t.unsettled(tc, errors.Join(unsettled, err))
+			}
+			return nil, &UndoneError{err, undo}
+		}
 		return nil, err
 	}
 	var effect *EffectError
 	if errors.As(err, &effect) && effect.Unknown && t.final(tc.log) != "" {
 		// Neither back nor at the end: the rest is still to be done.
-		return nil, &UnsettledError{t.Name, effect.Effect, err}
+		return nil, t.unsettled(tc, &UnsettledError{t.Name, effect.Effect, err})
 	}
 	text, ok := explain(err)
 	if !ok {
@@ -342,7 +358,7 @@ func (t *Tool) failed(tc turnContext, err error) (*Outcome, error) {
 	}
 	undo, unsettled := t.compensate(tc, tc.id, tc.log)
 	if unsettled != nil {
-		return nil, errors.Join(unsettled, err)
+		return nil, t.unsettled(tc, errors.Join(unsettled, err))
 	}
 	if t.Kind != KindTool {
 		if errors.Is(err, ErrNotFound) {

@@ -245,3 +245,19 @@ func TestUndoCanBeTriedAgain(t *testing.T) {
 		assert.Empty(t, w.held)
 	})
 }
+
+func TestUnsettledTurnThatNobodyTakesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := play(t, purchase(w, w.payment(false)))
+		s.start(`{}`)
+		w.fail = failing("do pay")
+		_, err := s.tool.Resume(context.Background(), s.pos, saga.Resumption{
+			Now: testNow, Client: steps.AllFeatures, Held: true, Answers: []steps.Answer{accept("confirm", yes)},
+		})
+		var undone *saga.UndoneError
+		require.ErrorAs(t, err, &undone)
+		assert.Equal(t, []string{"pay", "seat"}, undone.Report.Outstanding)
+		assert.Len(t, w.held, 1)
+	})
+}

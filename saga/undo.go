@@ -112,6 +112,19 @@ func (t *Tool) compensate(ctx context.Context, id ID, log *effectLog) (*UndoRepo
 	return report, nil
 }
 
+// unsettled is the end of a turn of which it is not known whether it may be
+// undone. If nobody can take it again, the report says that nothing was undone.
+func (t *Tool) unsettled(tc turnContext, err error) error {
+	if !tc.held {
+		return err
+	}
+	report := &UndoReport{Undone: []string{}}
+	for _, r := range t.toUndo(tc.log) {
+		report.Outstanding = append(report.Outstanding, r.name)
+	}
+	return &UndoneError{err, report}
+}
+
 func (u *UndoReport) fail(name string, err error) {
 	u.Outstanding = append(u.Outstanding, name)
 	u.errs = append(u.errs, fmt.Errorf("undo of %q: %w", name, err))

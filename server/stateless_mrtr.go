@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -21,6 +20,9 @@ import (
 // basic/patterns/mrtr). A turn that suspends is a result of the type
 // input_required; the client sends its request again, with the answers and the
 // token, which is called requestState.
+
+// errWrongEnd would be an engine's fault: it lets sagas end only as their kind does.
+var errWrongEnd = errors.New("the saga ended with a result of another kind")
 
 // callTool answers tools/call.
 func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, error) {
@@ -46,8 +48,11 @@ func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	if end.Result == nil {
+	if end.token != "" {
 		return d.inputRequired(end), nil
+	}
+	if end.Result == nil {
+		return nil, errWrongEnd
 	}
 	return d.toolResult(end.Result)
 }
@@ -96,8 +101,11 @@ func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	if end.Messages == nil {
+	if end.token != "" {
 		return d.inputRequired(end), nil
+	}
+	if end.Messages == nil {
+		return nil, errWrongEnd
 	}
 	b, err := marshal(end.Messages)
 	if err != nil {
@@ -130,8 +138,11 @@ func (d *stateless) readResource(ctx context.Context, r *statelessRequest) ([]by
 	if err != nil {
 		return nil, err
 	}
-	if end.Contents == nil {
+	if end.token != "" {
 		return d.inputRequired(end), nil
+	}
+	if end.Contents == nil {
+		return nil, errWrongEnd
 	}
 	b := append([]byte(`{"contents":`), appendContents(nil, end.Contents)...)
 	return d.finish(append(b, dontCache...), resultComplete), nil
@@ -210,40 +221,4 @@ func (d *stateless) inputRequired(t turn) []byte {
 	b = append(b, `},"requestState":`...)
 	b = appendString(b, t.token)
 	return d.finish(b, resultInputRequired)
-}
-
-// requestMethod is the MCP request that asks a step.
-func requestMethod(k steps.Kind) string {
-	switch k {
-	case steps.Sampling:
-		return "sampling/createMessage"
-	case steps.Roots:
-		return "roots/list"
-	}
-	return "elicitation/create"
-}
-
-// appendContents writes a list of ResourceContents.
-func appendContents(b []byte, contents []saga.Contents) []byte {
-	b = append(b, '[')
-	for i, c := range contents {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"uri":`...)
-		b = appendString(b, c.URI)
-		if c.MIMEType != "" {
-			b = append(b, `,"mimeType":`...)
-			b = appendString(b, c.MIMEType)
-		}
-		if c.Blob != nil {
-			b = append(b, `,"blob":"`...)
-			b = base64.StdEncoding.AppendEncode(b, c.Blob)
-			b = append(b, '"', '}')
-			continue
-		}
-		b = append(b, `,"text":`...)
-		b = append(appendString(b, c.Text), '}')
-	}
-	return append(b, ']')
 }
