@@ -39,10 +39,19 @@ type Effect[In, Out any] struct {
 	// Undo reverses the effect; nil if there is nothing to reverse. If known is
 	// false, Do did not report success, and out is the zero value: find out by the
 	// key whether there is something to undo. Undo may be called more than once.
-	// It must fail when what was done has been made final by other means.
+	// When what was done has been made final by other means, it must fail with
+	// [Final]; what was done before is then not undone either.
 	Undo func(ctx context.Context, key Key, in In, out Out, known bool) error
 	// Irreversible marks the point after which the saga only goes forward: once
-	// this effect is done, nothing is undone any more.
+	// this effect is done, nothing is undone any more. While its outcome is
+	// unknown, nothing is undone and the saga does not end; the same turn can be
+	// taken again.
+	//
+	// With an Undo, it can be told: that is called only as long as the effect is
+	// not known to be done, and must prevent it from being done later, or fail
+	// with [Final] if it has been. A saga that is cancelled then stops before
+	// this effect. Without an Undo, cancelling a saga together with the answers
+	// that lead here performs it.
 	Irreversible bool
 	// Timeout bounds each try of Do and Undo. Default 30 seconds.
 	Timeout time.Duration
@@ -140,6 +149,11 @@ func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 	if !fresh {
 		return recorded[Out](record)
 	}
+	if e.Irreversible && e.Undo != nil && tc.log.stopAtFinal {
+		tc.log.stopped = &stoppedError{e.Name}
+		tc.latched = tc.log.stopped
+		return out, tc.latched
+	}
 	out, err = attempt(tc, e.Timeout, e.Tries, func(ctx context.Context) (Out, error) {
 		return e.do(ctx, effectKey(tc.id, e.Name, record.n), in, raw)
 	})
@@ -213,8 +227,7 @@ func attempt[T any](ctx context.Context, timeout time.Duration, tries int, f fun
 			}
 		}()
 		v, err = f(ctx)
-		var refused *refusedError
-		if errors.As(err, &refused) {
+		if isSettled(err) {
 			err = backoff.Permanent(err)
 		}
 		return v, err
@@ -237,15 +250,16 @@ func (e *Effect[In, Out]) declaration() (string, bool, string) {
 		return "", false, "has no Name"
 	case e.Do == nil:
 		return e.Name, false, "has no Do"
-	case e.Irreversible && e.Undo != nil:
-		return e.Name, true, "is Irreversible but has an Undo, which would never run"
 	}
 	return e.Name, e.Irreversible, ""
 }
 
 func (e *Effect[In, Out]) undo(ctx context.Context, key Key, r *effectRecord) error {
-	if e.Undo == nil {
-		return nil
+	switch {
+	case e.Undo == nil && e.Irreversible:
+		return errors.New("it has no Undo that could tell")
+	case e.Undo == nil:
+		return errNothingToUndo
 	}
 	var in In
 	var out Out
