@@ -146,9 +146,12 @@ func (x *trial) retire(e *entry, tool *saga.Tool, pos *saga.Position, before str
 	if e.Revision >= x.sweep.c.Retired {
 		return &broken{what: fmt.Sprintf("revision %d is no longer read by revision %d of the tool", e.Revision, tool.Revision), advice: keepGoing}
 	}
-	out := tool.Abandon(context.Background(), pos, "Retired.")
-	if out.Err != nil {
-		return &broken{what: fmt.Sprintf("it is given up, but cannot be undone: %v", out.Err), advice: "keep declaring the effects of retired revisions, as long as their sagas may come back"}
+	out, err := tool.Abandon(context.Background(), pos, "Retired.")
+	if err == nil {
+		err = out.Err
+	}
+	if err != nil {
+		return &broken{what: fmt.Sprintf("it is given up, but cannot be undone: %v", err), advice: "keep declaring the effects of retired revisions, as long as their sagas may come back"}
 	}
 	if x.subject.World != nil {
 		if now := compact(x.subject.World()); now != before {

@@ -117,7 +117,8 @@ func (r *rig) turn(ctx context.Context, q request) reply {
 		if !pos.HasEffects() {
 			return reply{err: errors.New(late)}
 		}
-		rep := r.ended(c, tool, tool.Abandon(ctx, pos, late), nil)
+		out, err := tool.Abandon(ctx, pos, late)
+		rep := r.ended(c, tool, out, err)
 		rep.late = true
 		return rep
 	}

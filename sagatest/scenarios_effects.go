@@ -48,8 +48,8 @@ func (s *sweep) failures() []scenario {
 	return list
 }
 
-// finalUnknown: the engine does not learn that there is no way back, and undoes what
-// came before. That must fail, and the client can still bring the saga to its end.
+// finalUnknown: the engine does not learn that there is no way back. It must undo
+// nothing, and the client brings the saga to its end.
 func (s *sweep) finalUnknown(p point) scenario {
 	return scenario{fmt.Sprintf("%s fails but has done its work in turn %d, then the client repeats the turn", p.label, p.turn), func(x *trial) {
 		if !x.to(p.turn) {

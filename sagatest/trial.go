@@ -3,6 +3,7 @@ package sagatest
 import (
 	"errors"
 	"fmt"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"slices"
 	"testing"
 
@@ -91,9 +92,18 @@ func (x *trial) step() bool {
 	return ok && x.delivers(q)
 }
 
-// delivers sends a request and reports whether the turn did not fail.
+// delivers sends a request and reports whether the turn did not fail. While it is
+// not known whether an irreversible effect was performed, the client is told to
+// send the same request again, and does.
 func (x *trial) delivers(q request) bool {
 	rep := x.deliver(q)
+	var unsettled *saga.UnsettledError
+	for range mostTries {
+		if !errors.As(rep.err, &unsettled) {
+			break
+		}
+		rep = x.deliver(q)
+	}
 	if rep.err != nil {
 		x.failed(rep.err)
 		return false
@@ -124,6 +134,9 @@ func (x *trial) request() (request, bool) {
 }
 
 func (x *trial) over() bool { return x.last.out != nil }
+
+// mostTries is how often a client sends a request again.
+const mostTries = 3
 
 // mostTurns is when a saga is taken for endless.
 const mostTurns = 100
