@@ -17,31 +17,48 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 )
 
-var binaryDir string
+// work is a directory for all tests of the package.
+var work string
 
-// binary is examples/everything, built once for all tests that need it.
-var binary = sync.OnceValues(func() (file string, err error) {
-	if binaryDir, err = os.MkdirTemp("", "interop"); err != nil {
-		return "", err
-	}
-	file = filepath.Join(binaryDir, "everything")
-	args := []string{"build", "-o", file}
+// binaries are the programs under test, built once for all tests that need them:
+// examples/everything and cmd/saga.
+var binaries = sync.OnceValue(func() error {
+	args := []string{"build", "-o", work + string(filepath.Separator)}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
-	cmd := exec.Command("go", append(args, "../examples/everything")...)
+	cmd := exec.Command("go", append(args, "../examples/everything", "../cmd/saga")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return file, fmt.Errorf("%w: %s", err, out)
+		return fmt.Errorf("%w: %s", err, out)
 	}
-	return file, nil
+	return nil
 })
 
+// raceLogs is the beginning of the names of the files to which the race detector
+// writes in the processes that are started here and by clients.
+const raceLogs = "race-report"
+
 func TestMain(m *testing.M) {
-	status := m.Run()
-	if binaryDir != "" {
-		os.RemoveAll(binaryDir)
+	os.Exit(runAll(m))
+}
+
+func runAll(m *testing.M) int {
+	var err error
+	if work, err = os.MkdirTemp("", "interop"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	os.Exit(status)
+	defer os.RemoveAll(work)
+	// Without it each process sleeps for a second before it ends.
+	os.Setenv("GORACE", "atexit_sleep_ms=0 log_path="+filepath.Join(work, raceLogs))
+	status := m.Run()
+	reports, _ := filepath.Glob(filepath.Join(work, raceLogs+"*"))
+	for _, name := range reports {
+		report, _ := os.ReadFile(name)
+		fmt.Fprintf(os.Stderr, "a data race in a process under test:\n%s\n", report)
+		status = 1
+	}
+	return status
 }
 
 // process is a server of its own. Each has its own address, keys and directory
@@ -51,6 +68,7 @@ type process struct {
 	addr string
 	args []string
 	root string
+	keys string
 
 	cmd *exec.Cmd
 	log *bytes.Buffer
@@ -62,13 +80,12 @@ type process struct {
 // newProcess prepares a server without starting it.
 func newProcess(t *testing.T) *process {
 	t.Helper()
-	file, err := binary()
-	require.NoError(t, err)
+	require.NoError(t, binaries())
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys.json")
-	_, err = codec.CreateKeysetFile(keys)
+	_, err := codec.CreateKeysetFile(keys)
 	require.NoError(t, err)
-	return &process{t: t, root: dir, args: []string{file, "--keys", keys, "--root", dir}}
+	return &process{t: t, root: dir, keys: keys, args: []string{filepath.Join(work, "everything"), "--keys", keys, "--root", dir}}
 }
 
 // startHTTP starts a server that listens on an address of its own.
@@ -87,7 +104,15 @@ func startHTTP(t *testing.T) *process {
 func (p *process) url() string { return "http://" + p.addr + "/mcp" }
 
 // stdio is the command of the same server on standard input and output.
-func (p *process) stdio() []string { return append(p.args[:len(p.args):len(p.args)], "--stdio") }
+func (p *process) stdio() target {
+	return target{Command: p.args[0], Args: append(p.args[1:len(p.args):len(p.args)], "--stdio")}
+}
+
+// reference is the command of the reference server, with the same keys and
+// repositories.
+func (p *process) reference() target {
+	return target{Command: filepath.Join(work, "saga"), Args: []string{"stdio", "--keyset", p.keys, "--repo", p.root}}
+}
 
 // start starts the process and waits until it has said where it listens.
 func (p *process) start() error {
@@ -114,7 +139,7 @@ func (p *process) start() error {
 func (p *process) kill() {
 	p.cmd.Process.Kill()
 	p.cmd.Wait()
-	if s := p.log.String(); strings.Contains(s, "DATA RACE") || strings.Contains(s, "level=ERROR") {
+	if s := p.log.String(); strings.Contains(s, "level=ERROR") {
 		p.t.Error(s)
 	} else if p.t.Failed() {
 		p.t.Log(s)

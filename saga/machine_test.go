@@ -267,9 +267,8 @@ func TestFailures(t *testing.T) {
 
 func TestPanicIsAnError(t *testing.T) {
 	tool, err := single(func(context.Context, *saga.Turn[empty, empty]) (saga.Next, error) {
-		var m map[string]int
-		m["x"] = 1
-		return nil, nil
+		var missing *tripState
+		return nil, errors.New(missing.City)
 	}).Tool()
 	require.NoError(t, err)
 	_, err = tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow})

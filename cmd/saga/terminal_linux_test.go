@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,18 +71,39 @@ func (p *terminal) shown() string {
 	return p.screen.String()
 }
 
-// when types keys as soon as text has been shown, after what was shown before.
+// when types keys as soon as text has been shown, after what was shown when keys
+// were typed before.
 func (p *terminal) when(text, keys string) {
 	p.t.Helper()
 	if !assert.Eventually(p.t, func() bool { return strings.Contains(p.shown(), text) }, 20*time.Second, 10*time.Millisecond,
 		"%q is not shown", text) {
 		p.t.Fatalf("the screen: %q", p.shown())
 	}
+	if keys == "" {
+		return
+	}
 	p.mu.Lock()
 	p.screen.Reset()
 	p.mu.Unlock()
 	_, err := p.keys.WriteString(keys)
 	require.NoError(p.t, err)
+}
+
+// until presses a key again and again until text is shown: one that is pressed
+// while a form changes to the next may get lost, as at any terminal.
+func (p *terminal) until(text, key string) {
+	p.t.Helper()
+	for range 50 {
+		_, err := p.keys.WriteString(key)
+		require.NoError(p.t, err)
+		for range 10 {
+			time.Sleep(20 * time.Millisecond)
+			if strings.Contains(p.shown(), text) {
+				return
+			}
+		}
+	}
+	p.t.Fatalf("%q is not shown", text)
 }
 
 func TestCallAtATerminal(t *testing.T) {
@@ -99,9 +122,50 @@ func TestCallAtATerminal(t *testing.T) {
 	assert.Equal(t, done, out.String())
 }
 
+// The person sees what goes to the model and what comes back, and decides.
+func TestModelAtATerminal(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 10)
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"model":"m","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"Yes, why not."}}]}`))
+	}))
+	defer endpoint.Close()
+	for name, c := range map[string]struct {
+		keys  []string
+		asked int
+		code  int
+	}{
+		"sent, sent":           {[]string{"Is deploying", "", "between 1 and 4", "1\n", "Yes, why not.", "", "between 1 and 4", "1\n"}, 1, 0},
+		"sent, edited":         {[]string{"between 1 and 4", "1\n", "between 1 and 4", "2\n", "Answer in one line", "Yes!\n"}, 1, 0},
+		"sent, answer refused": {[]string{"between 1 and 4", "1\n", "between 1 and 4", "3\n"}, 1, exitDeclined},
+		"answered by hand":     {[]string{"between 1 and 4", "2\n", "Answer in one line", "Yes!\n"}, 0, 0},
+		"refused":              {[]string{"between 1 and 4", "3\n"}, 0, exitDeclined},
+		"stopped":              {[]string{"between 1 and 4", "4\n"}, 0, exitInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t)
+			address, _ := h.serve()
+			_, _, code := h.run("call", "complex_tool", "--server", address, "--save", "saved.json", "--answers", h.file("a.json", firstAnswer))
+			require.Equal(t, exitNeedsAnswer, code)
+			cmd := h.command("call", "--resume", "saved.json", "--model", "m", "--model-url", endpoint.URL)
+			person := atTerminal(t, cmd)
+			for i := 0; i < len(c.keys); i += 2 {
+				person.when(c.keys[i], c.keys[i+1])
+			}
+			assert.Equal(t, c.code, exitOf(t, cmd.Wait()), person.shown())
+			assert.Len(t, asked, c.asked)
+			for len(asked) > 0 {
+				<-asked
+			}
+		})
+	}
+}
+
 func TestInterruptedAtATerminal(t *testing.T) {
 	t.Parallel()
-	const escape, interrupt, enter = "\x1b", "\x03", "\r"
+	const escape, interrupt, enter, down = "\x1b", "\x03", "\r", "\x1b[B"
 	for name, keys := range map[string]struct {
 		accessible string
 		leave      []string
@@ -109,7 +173,7 @@ func TestInterruptedAtATerminal(t *testing.T) {
 		"lines, Ctrl-C": {"1", []string{"between 1 and 4", interrupt}},
 		"lines, a menu": {"1", []string{"between 1 and 4", "4\n"}},
 		"form, Ctrl-C":  {"", []string{"Send this answer?", interrupt}},
-		"form, a menu":  {"", []string{"Send this answer?", escape, "What now?", "\x1b[B\x1b[B\x1b[B" + enter}},
+		"form, a menu":  {"", []string{"Send this answer?", escape, "What now?", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHome(t)
@@ -119,6 +183,11 @@ func TestInterruptedAtATerminal(t *testing.T) {
 			person := atTerminal(t, cmd)
 			for i := 0; i < len(keys.leave); i += 2 {
 				person.when(keys.leave[i], keys.leave[i+1])
+			}
+			if name == "form, a menu" {
+				const selected = "> \x1b[32mStop here"
+				person.until(selected, down)
+				person.when(selected, enter)
 			}
 			assert.Equal(t, exitInterrupted, exitOf(t, cmd.Wait()), person.shown())
 			require.Eventually(t, func() bool { return strings.Contains(person.shown(), "saga call --resume") }, 5*time.Second, 10*time.Millisecond)

@@ -12,7 +12,7 @@ await play(async (call, user) => {
   const { url, command, args } = script.server;
   const transport = url
     ? new StreamableHTTPClientTransport(new URL(url))
-    : new StdioClientTransport({ command, args, stderr: 'ignore' });
+    : new StdioClientTransport({ command, args, env: process.env, stderr: 'ignore' });
   await client.connect(transport);
   try {
     const tools = (await client.listTools()).tools.length;

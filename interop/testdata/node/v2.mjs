@@ -15,7 +15,7 @@ async function connect(user, options) {
   client.setRequestHandler('sampling/createMessage', request => user.sample(request.params));
   const { url, command, args } = script.server;
   await client.connect(
-    url ? new StreamableHTTPClientTransport(new URL(url)) : new StdioClientTransport({ command, args, stderr: 'ignore' }),
+    url ? new StreamableHTTPClientTransport(new URL(url)) : new StdioClientTransport({ command, args, env: process.env, stderr: 'ignore' }),
   );
   return client;
 }
