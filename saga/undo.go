@@ -165,7 +165,9 @@ func (o *Outcome) addUndo(u *UndoReport) {
 		return
 	}
 	r := *o.Result
-	r.Content = append(slices.Clip(r.Content), TextResult("%s", strings.TrimPrefix(u.appendTo(""), "\n")).Content...)
+	if text := strings.TrimPrefix(u.appendTo(""), "\n"); text != "" {
+		r.Content = append(slices.Clip(r.Content), TextResult("%s", text).Content...)
+	}
 	meta := make(map[string]any, len(r.Meta)+1)
 	for k, v := range r.Meta {
 		meta[k] = v

@@ -25,6 +25,8 @@ type script struct {
 	// Answer is "accept" or "decline", or "cancel" for a client that cancels the
 	// saga while the last question is asked.
 	Answer string `json:"answer"`
+	// asBefore: until that question this life is the same as another.
+	asBefore bool
 }
 
 // driver is the client's side of a saga.

@@ -23,6 +23,7 @@ type world struct {
 	dir     string
 	parts   map[string]*process
 	proxies map[string]*proxy
+	dbs     map[string]*sql.DB // of the services, to look into
 
 	// last is when a request last passed, in Unix nanoseconds.
 	last atomic.Int64
@@ -33,7 +34,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{dir: t.TempDir(), parts: map[string]*process{}, proxies: map[string]*proxy{}}
+	w := &world{dir: t.TempDir(), parts: map[string]*process{}, proxies: map[string]*proxy{}, dbs: map[string]*sql.DB{}}
 	add := func(name string, args ...string) {
 		p := newProcess(t, w.dir, name, "part", args...)
 		p.restart(t)
@@ -41,14 +42,17 @@ func newWorld(t *testing.T) *world {
 	}
 	args := []string{"serve", "--keyset", filepath.Join(w.dir, "keyset.json")}
 	for _, name := range serviceNames {
-		add(name, "service", "--db", w.database(name), name)
+		file := filepath.Join(w.dir, name+".db")
+		add(name, "service", "--db", file, name)
+		db, err := sql.Open("sqlite", "file:"+file+"?mode=ro&_pragma=busy_timeout(10000)")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = db.Close() })
+		w.dbs[name] = db
 		args = append(args, "--"+name, w.proxies[name].URL)
 	}
 	add("server", args...)
 	return w
 }
-
-func (w *world) database(name string) string { return filepath.Join(w.dir, name+".db") }
 
 // endpoint is where the client finds the server.
 func (w *world) endpoint() string { return w.proxies["server"].URL + server.Endpoint }
@@ -79,10 +83,7 @@ type deed struct {
 // deeds reads the holds for a city from a service's database.
 func (w *world) deeds(t *testing.T, name, city string) []deed {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+w.database(name)+"?mode=ro&_pragma=busy_timeout(10000)")
-	require.NoError(t, err)
-	defer func() { _ = db.Close() }()
-	rows, err := db.Query(`
+	rows, err := w.dbs[name].Query(`
 		SELECT key, reference, state, kept,
 			(SELECT count(*) FROM log WHERE log.key = holds.key AND event = 'placed'),
 			(SELECT count(*) FROM log WHERE log.key = holds.key AND event = 'confirmed')
