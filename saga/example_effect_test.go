@@ -19,7 +19,7 @@ func (d desk) hold(key saga.Key) error {
 	switch d[key] {
 	case "":
 		d[key] = "held"
-		fmt.Println("desk: holds a room")
+		fmt.Println("desk: hold")
 	case "released":
 		return saga.Refused(errors.New("the room was released"))
 	}
@@ -29,9 +29,9 @@ func (d desk) hold(key saga.Key) error {
 func (d desk) release(key saga.Key) error {
 	switch d[key] {
 	case "paid":
-		return errors.New("the room is paid")
+		return saga.Final(errors.New("the room is paid"))
 	case "held":
-		fmt.Println("desk: releases the room")
+		fmt.Println("desk: release")
 	}
 	d[key] = "released"
 	return nil
@@ -92,14 +92,14 @@ func ExampleEffect() {
 	talk(book, nil, client.Accept(fields{"city": "Oslo"}), client.Decline())
 	// Output:
 	// city asks: Where do you want to stay?
-	// desk: holds a room
+	// desk: hold
 	// confirm asks: A room is held for you. Do you take it?
 	// result: You have the room in Rome.
 	//
 	// city asks: Where do you want to stay?
-	// desk: holds a room
+	// desk: hold
 	// confirm asks: A room is held for you. Do you take it?
-	// desk: releases the room
+	// desk: release
 	// error: Stopped: "confirm" was declined.
 	// Undone: hold-room.
 }
@@ -115,6 +115,10 @@ func ExampleDo() {
 	type confirmForm struct {
 		Sure bool `json:"sure"`
 	}
+	type cityForm struct {
+		City string `json:"city"`
+	}
+	askCity := &steps.Form[cityForm]{ID: "city", Message: "Where do you want to stay?"}
 	askConfirm := &steps.Form[confirmForm]{ID: "confirm", Message: "A room is held for you. Do you take it?"}
 
 	rooms := desk{}
@@ -127,17 +131,20 @@ func ExampleDo() {
 	}
 	book := saga.Machine[none, state]{
 		Name:    "book_room",
-		Asks:    []steps.Question{askConfirm},
+		Asks:    []steps.Question{askCity, askConfirm},
 		Effects: []saga.Declared{holdRoom},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
-			room, err := saga.Do(t, holdRoom, "Rome")
-			if err != nil {
-				return nil, err
-			}
-			t.State.Room = room
-			return t.Ask("confirmed", askConfirm)
-		},
+		Start:   func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("chosen", askCity) },
 		Steps: saga.Steps[none, state]{
+			"chosen": func(_ context.Context, t *turn) (saga.Next, error) {
+				form, err := askCity.Answer(t)
+				if err != nil {
+					return nil, err
+				}
+				if t.State.Room, err = saga.Do(t, holdRoom, form.City); err != nil {
+					return nil, err
+				}
+				return t.Ask("confirmed", askConfirm)
+			},
 			"confirmed": func(_ context.Context, t *turn) (saga.Next, error) {
 				if _, err := askConfirm.Answer(t); err != nil {
 					return nil, err
@@ -146,15 +153,19 @@ func ExampleDo() {
 			},
 		},
 	}
-	talk(book, nil, client.Accept(fields{"sure": true}))
-	talk(book, nil, client.Cancel())
+	talk(book, nil, client.Accept(fields{"city": "Rome"}), client.Accept(fields{"sure": true}))
+	fmt.Println()
+	talk(book, nil, client.Accept(fields{"city": "Oslo"}), client.Cancel())
 	// Output:
-	// desk: holds a room
+	// city asks: Where do you want to stay?
+	// desk: hold
 	// confirm asks: A room is held for you. Do you take it?
 	// result: You have the room in Rome.
-	// desk: holds a room
+	//
+	// city asks: Where do you want to stay?
+	// desk: hold
 	// confirm asks: A room is held for you. Do you take it?
-	// desk: releases the room
+	// desk: release
 	// error: Stopped: "confirm" was cancelled.
 	// Undone: hold-room.
 }
@@ -203,7 +214,7 @@ func ExampleKey() {
 	fmt.Println("calls of Do:", calls, "rooms held:", len(rooms))
 	// Output:
 	// asked: confirm
-	// desk: holds a room
+	// desk: hold
 	// caller: Held.
 	// caller: Held.
 	// calls of Do: 2 rooms held: 1
@@ -264,13 +275,15 @@ func ExampleRefused() {
 }
 
 // After an irreversible effect the saga only goes forward: nothing is undone, and
-// the caller reads so.
+// the caller reads so. Its Undo is called only while it is not known to be done:
+// it says whether there is a way back.
 func ExampleEffect_irreversible() {
 	type none struct{}
 	type confirmForm struct {
 		Sure bool `json:"sure"`
 	}
-	askConfirm := &steps.Form[confirmForm]{ID: "confirm", Message: "Shall I pay?"}
+	askRoom := &steps.Form[confirmForm]{ID: "room", Message: "Shall I hold a room?"}
+	askPay := &steps.Form[confirmForm]{ID: "pay", Message: "Shall I pay?"}
 	rooms := desk{}
 	holdRoom := &saga.Effect[none, saga.Key]{
 		Name: "hold-room",
@@ -287,15 +300,21 @@ func ExampleEffect_irreversible() {
 			rooms[room] = "paid"
 			return true, nil
 		},
+		// What comes first at the desk decides: a room that is released cannot be
+		// paid, and one that is paid is not released.
+		Undo: func(_ context.Context, _ saga.Key, room saga.Key, _, _ bool) error { return rooms.release(room) },
 	}
 	book := saga.Flow[none, string]{
-		Name: "book_room", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{holdRoom, pay},
+		Name: "book_room", Asks: []steps.Question{askRoom, askPay}, Effects: []saga.Declared{holdRoom, pay},
 		Run: func(r *saga.Run, _ none) (string, error) {
+			if _, err := saga.Ask(r, askRoom); err != nil {
+				return "", err
+			}
 			room, err := saga.Do(r, holdRoom, none{})
 			if err != nil {
 				return "", err
 			}
-			if _, err := saga.Ask(r, askConfirm); err != nil {
+			if _, err := saga.Ask(r, askPay); err != nil {
 				return "", err
 			}
 			if _, err := saga.Do(r, pay, room); err != nil {
@@ -304,10 +323,12 @@ func ExampleEffect_irreversible() {
 			return "", saga.Failf("The receipt could not be sent.")
 		},
 	}
-	talk(book, nil, client.Accept(fields{"sure": true}))
+	yes := client.Accept(fields{"sure": true})
+	talk(book, nil, yes, yes)
 	// Output:
-	// desk: holds a room
-	// confirm asks: Shall I pay?
+	// room asks: Shall I hold a room?
+	// desk: hold
+	// pay asks: Shall I pay?
 	// error: The receipt could not be sent.
 	// Nothing was undone: "pay" is done and final.
 }

@@ -108,7 +108,7 @@ func Example_revisionsSideBySide() {
 		return
 	}
 	revision := func(n uint32) saga.Definition {
-		f := bookRoom(desk{}, desk{})
+		f := bookTrip(desk{}, desk{})
 		f.Revision, f.Oldest = n, n // it reads no other
 		return f
 	}
@@ -117,8 +117,7 @@ func Example_revisionsSideBySide() {
 	only := serveWith(server.Options{Keys: keys, Tools: []saga.Definition{revision(2)}})
 	flight := []object{accepted("flight", object{"sure": true})}
 
-	first := request(old, "tools/callSaga", object{"name": "book_room"}).Result.SagaToken
-	second := request(both, "tools/callSaga", object{"name": "book_room"}).Result.SagaToken
+	first, second := holdingRoom(old), holdingRoom(both)
 
 	fmt.Println("- a saga of revision 1 where 1 and 2 are served")
 	if r := request(both, "tools/resumeSaga", object{"sagaToken": first, "completedSteps": flight}); r.Error == nil {
@@ -129,10 +128,10 @@ func Example_revisionsSideBySide() {
 	fmt.Println("- a saga of revision 1 where only 2 is served")
 	request(only, "tools/resumeSaga", object{"sagaToken": first, "completedSteps": flight}).print()
 	// Output:
-	// desk: holds a room
-	// desk: holds a room
+	// desk: hold
+	// desk: hold
 	// - a saga of revision 1 where 1 and 2 are served
-	// desk: holds a room
+	// desk: hold
 	// it goes on
 	// - a saga of revision 2 where only 1 is served
 	// HTTP 503, error -31503: this server is older than the saga: send the same request again
