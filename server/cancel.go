@@ -19,6 +19,10 @@ import (
 //	params: { sagaToken: string; completedSteps?: SagaStepResult[]; arguments?: object }
 //	result: CallToolResult, with the report in _meta["io.github.mcpsaga/undo"]
 //
+// If something could not be undone, here or when a tool failed, the report has a
+// sagaToken of its own: cancelled, it is tried again. While it is not known whether
+// an irreversible effect was performed, the error is codeTryAgain.
+//
 // A client that has sent answers and got no response sends them again as
 // completedSteps, so that what the lost turn did is undone as well. The token may
 // also be a requestState of MCP 2026-07-28; with completedSteps, arguments are
