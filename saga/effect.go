@@ -1,10 +1,12 @@
 package saga
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -12,6 +14,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
 
 // Effect is something a saga does to the world, such as holding a hotel room,
@@ -115,6 +119,7 @@ type Performer interface{ performer() *turnContext }
 type Declared interface {
 	declaration() (name string, irreversible bool, problem string)
 	undo(ctx context.Context, key Key, e *effectRecord) error
+	redo(ctx context.Context, key Key, input json.RawMessage) error
 }
 
 // Do performs an effect once per saga as far as can be: a flow that runs again
@@ -125,6 +130,9 @@ func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 	var out Out
 	tc := p.performer()
 	if tc.latched != nil {
+		if world := sagahooks.From(tc); world != nil {
+			world.Late(e.Name)
+		}
 		return out, tc.latched
 	}
 	if tc.tool.effects[e.Name] != Declared(e) {
@@ -147,7 +155,7 @@ func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 		return out, tc.latched
 	}
 	out, err = attempt(tc, e.Timeout, e.Tries, func(ctx context.Context) (Out, error) {
-		return e.Do(ctx, effectKey(tc.id, e.Name, record.n), in)
+		return e.do(ctx, effectKey(tc.id, e.Name, record.n), in, raw)
 	})
 	if err == nil {
 		if record.out, err = jsonv2.Marshal(out, jsonOptions); err == nil {
@@ -161,6 +169,28 @@ func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 	}
 	record.out = []byte(err.Error())
 	return out, &EffectError{e.Name, record.status == effectUnknown, err}
+}
+
+// do calls Do; in a test by way of the test's world.
+func (e *Effect[In, Out]) do(ctx context.Context, key Key, in In, raw json.RawMessage) (out Out, err error) {
+	world := sagahooks.From(ctx)
+	if world == nil {
+		return e.Do(ctx, key, in)
+	}
+	var output json.RawMessage
+	call := sagahooks.Call{Effect: e.Name, Key: string(key), Input: raw, Undoable: e.Undo != nil, Irreversible: e.Irreversible}
+	believed, err := world.Perform(ctx, call, func(ctx context.Context) (json.RawMessage, error) {
+		if out, err = e.Do(ctx, key, in); err != nil {
+			return nil, err
+		}
+		output, err = jsonv2.Marshal(out, jsonOptions)
+		return output, err
+	})
+	if err != nil || bytes.Equal(believed, output) {
+		return out, err
+	}
+	out = *new(Out)
+	return out, jsonv2.Unmarshal(believed, &out, jsonOptions)
 }
 
 // recorded returns how an effect ended in an earlier turn.
@@ -201,7 +231,15 @@ func attempt[T any](ctx context.Context, timeout time.Duration, tries int, f fun
 			err = backoff.Permanent(err)
 		}
 		return v, err
-	}, backoff.WithMaxTries(uint(tries)), backoff.WithBackOff(backoff.NewExponentialBackOff()))
+	}, backoff.WithMaxTries(uint(tries)), backoff.WithBackOff(pauses(ctx)))
+}
+
+// pauses are what lies between two tries; tests do not wait.
+func pauses(ctx context.Context) backoff.BackOff {
+	if sagahooks.From(ctx) != nil {
+		return &backoff.ZeroBackOff{}
+	}
+	return backoff.NewExponentialBackOff()
 }
 
 func (e *Effect[In, Out]) declaration() (string, bool, string) {
@@ -235,7 +273,14 @@ func (e *Effect[In, Out]) undo(ctx context.Context, key Key, r *effectRecord) er
 		}
 	}
 	_, err := attempt(ctx, e.Timeout, e.Tries, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, e.Undo(ctx, key, in, out, known)
+		perform := func(ctx context.Context) (json.RawMessage, error) { return nil, e.Undo(ctx, key, in, out, known) }
+		world := sagahooks.From(ctx)
+		if world == nil {
+			_, err := perform(ctx)
+			return struct{}{}, err
+		}
+		_, err := world.Perform(ctx, sagahooks.Call{Effect: e.Name, Key: string(key), Input: r.in, Undo: true, Known: known, Undoable: true}, perform)
+		return struct{}{}, err
 	})
 	return err
 }
