@@ -145,7 +145,9 @@ func target(t *saga.Tool) string {
 // two arguments with one digest.
 func digestArguments(id saga.ID, args json.RawMessage) ([]byte, error) {
 	v := jsontext.Value(append([]byte(nil), orEmpty(args)...))
-	if err := v.Canonicalize(); err != nil {
+	// Numbers stay as they are spelt: the canonical form rounds them to 64-bit floats,
+	// and what the user approved for one account would then do for its neighbour.
+	if err := v.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
 		return nil, err
 	}
 	h := sha256.New()
