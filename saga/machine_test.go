@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,6 +37,20 @@ func TestSagaRunsToItsEnd(t *testing.T) {
 	out = s.answer(accept("confirm", yes))
 	assert.Equal(t, "Oslo to Rome on 2026-12-24", text(t, out))
 	assert.False(t, out.Result.IsError)
+}
+
+// The same answer a thousand times, always in another spelling, is a small message.
+func TestManyCopiesOfAnAnswerAreCheap(t *testing.T) {
+	s := play(t, trip())
+	s.start(`{"from":"Oslo"}`)
+	answers := make([]steps.Answer, 1000)
+	for i := range answers {
+		answers[i] = steps.Answer{StepID: "city", Result: fmt.Appendf(nil, `{"action":"accept","content":{"city":"%s"}%*s}`, strings.Repeat("x", 1000), i, "")}
+	}
+	began := time.Now()
+	out := s.answer(answers...)
+	assert.Less(t, time.Since(began), time.Second)
+	assert.Equal(t, []string{"date"}, ids(out))
 }
 
 func TestPartialAnswersAreKept(t *testing.T) {
