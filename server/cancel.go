@@ -76,6 +76,10 @@ func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, tok
 		r.Arguments = orEmpty(args)
 	}
 	out, err := o.tool.Cancel(ctx, o.pos, r)
+	if err == nil && out.Result == nil {
+		// The answers ended a prompt or a resource, whose ends are no tool results.
+		out = &saga.Outcome{Result: saga.TextResult("It was too late to cancel: the %v has ended.", o.tool.Kind)}
+	}
 	return s.ended(c, o.tool, o.pos.ID, nil, out, err)
 }
 
