@@ -153,11 +153,42 @@
 // clients start again, unless [Machine.Renamed] and [Machine.Upgrades] say how to
 // go on from them.
 //
-// # Straight-line tools
+// # Flows
 //
-// A [Flow] is a tool written as one function from beginning to end. It runs from
-// its beginning in every turn, and what was answered before comes from the record.
-// It is shorter to write; its token grows with the conversation.
+// A [Flow] is a tool written as one function from beginning to end:
+//
+//	var Lunch = saga.Flow[order, string]{
+//		Name: "order_lunch",
+//		Asks: []steps.Question{askMeal},
+//		Run: func(r *saga.Run, in order) (string, error) {
+//			meal, err := saga.Ask(r, askMeal)
+//			if err != nil {
+//				return "", err // the saga waits, or the user declined
+//			}
+//			return "Ordered " + meal.Dish + " for " + in.Office + ".", nil
+//		},
+//	}
+//
+// When it has to wait, [Ask] returns an error, and the function returns it. When
+// the answer is there, the function runs again from its beginning, and what was
+// answered before comes from the record. So it must return every error of Ask and
+// [Do], and do the same each time: the time, ids and random numbers come from the
+// [Run], everything else that may change is an effect. A flow is shorter to write
+// and to read than a machine; its token grows with the conversation.
+//
+// # Effects
+//
+// An [Effect] is something the tool does to the world, declared with what reverses
+// it and listed in the tool's Effects. [Do] performs it, in machines and in flows,
+// and the engine records that. If the saga ends badly (an error, a user who
+// declines, a client that cancels or comes back too late), its effects are undone,
+// the last first, and the result says what was undone and what was not.
+//
+// A turn that was cut off is taken again and performs its effects again, with the
+// same [Key]. The system behind must know keys: act once for each, refuse one that
+// was released, and refuse to undo what has become final ([Final]). A client that
+// never comes back undoes nothing, so what a saga holds while it waits must expire
+// by itself.
 //
 // # Prompts and resources
 //

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -210,4 +212,38 @@ func ExampleUndoReport() {
 	// caller: Cancelled.
 	// caller: Undone: hold-flight.
 	// report: {"undone":["hold-flight"],"outstanding":[]}
+}
+
+// From Go, a call that was put aside is cancelled with its position.
+func Example_cancelFromGo() {
+	hs := httptest.NewServer(serve(nil, bookTrip(desk{}, desk{})).Handler())
+	defer hs.Close()
+	c := client.New(&client.HTTP{URL: hs.URL + server.Endpoint}, client.Options{})
+	defer c.Close()
+	ctx := context.Background()
+
+	_, err := c.Call(ctx, "book_trip", nil, client.Handlers{
+		Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+			if r.StepID == "room" {
+				return client.Accept(fields{"sure": true}), nil
+			}
+			return nil, client.ErrPause // the user is not there any more
+		},
+	})
+	var stopped *client.Interrupted
+	if !errors.As(err, &stopped) {
+		fmt.Println(err)
+		return
+	}
+	result, err := c.Cancel(ctx, stopped.Position)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Content.Text())
+	// Output:
+	// desk: hold
+	// desk: release
+	// Cancelled.
+	// Undone: hold-room.
 }

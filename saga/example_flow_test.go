@@ -157,3 +157,22 @@ func ExampleSwallowedError() {
 	// Output:
 	// log: tool "greet", step function "start": the flow asked "name" and then returned a result; it must return the error that asking returned, as it is or wrapped with %w
 }
+
+// The tool of the first example as a flow.
+func Example_lunchAsAFlow() {
+	lunch := saga.Flow[order, string]{
+		Name: "order_lunch",
+		Asks: []steps.Question{askMeal},
+		Run: func(r *saga.Run, in order) (string, error) {
+			meal, err := saga.Ask(r, askMeal)
+			if err != nil {
+				return "", err // the saga waits, or the user declined
+			}
+			return "Ordered " + meal.Dish + " for " + in.Office + ".", nil
+		},
+	}
+	talk(lunch, map[string]any{"office": "Oslo"}, client.Accept(meal{Dish: "pasta"}))
+	// Output:
+	// meal asks: What would you like?
+	// result: Ordered pasta for Oslo.
+}

@@ -272,3 +272,17 @@ func TestCancelOfAResourceThatEnds(t *testing.T) {
 	assert.NotContains(t, body, "suspended")
 	assert.Contains(t, body, `"content":[`)
 }
+
+func TestCancelSagaOfAnother(t *testing.T) {
+	held := map[saga.Key]bool{}
+	r := newRig(t, server.Options{Tools: []saga.Definition{roomTool(1, held)}, Authenticate: who})
+	by := func(name string) func(*http.Request) { return func(r *http.Request) { r.Header.Set("Who", name) } }
+	_, body := r.do(http.MethodPost, "/mcp", callRoom, by("ann"))
+	token := parse(t, body).Result.SagaToken
+	require.Len(t, held, 1)
+	_, body = r.do(http.MethodPost, "/mcp", roomMessage("cancelSaga", token, ""), by("bob"))
+	assert.Equal(t, -32602, parse(t, body).Error.Code)
+	assert.Len(t, held, 1)
+	_, body = r.do(http.MethodPost, "/mcp", roomMessage("cancelSaga", token, ""), by("ann"))
+	assert.Equal(t, []string{"room"}, undone(t, body))
+}
