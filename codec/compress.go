@@ -37,9 +37,10 @@ const (
 	// maxWithDictionary is the largest state, in bytes, for which a dictionary
 	// pays: with others it saves little and slows the decoder down.
 	maxWithDictionary = 16 << 10
-	// maxThorough is the largest state, in bytes, for which the encoder looks
-	// twice. That costs some ten microseconds and makes small tokens a twentieth
-	// shorter.
+	// From minThorough to maxThorough bytes of state, the encoder looks twice. That
+	// makes tokens a twentieth shorter; smaller ones it makes no shorter, only
+	// slower.
+	minThorough = 1 << 10
 	maxThorough = 4 << 10
 )
 
@@ -100,11 +101,16 @@ func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
 	}
 	coding, encoder := byte(codingZstd), z.plain
 	switch {
-	case len(state) <= maxThorough:
+	case len(state) >= minThorough && len(state) <= maxThorough:
 		coding, encoder = codingDict1, z.thorough
 	case len(state) <= maxWithDictionary:
 		coding, encoder = codingDict1, z.dictionary
 	}
+	return z.compress(buf, coding, encoder, state)
+}
+
+// compress is encode with the coding and the encoder chosen.
+func (z *compressor) compress(buf *buffers, coding byte, encoder *zstd.Encoder, state []byte) (byte, []byte) {
 	frame := encoder.EncodeAll(state, buf.sealed[:0])
 	buf.sealed = frame
 	var header zstd.Header
