@@ -24,6 +24,10 @@ type Call struct {
 	Arguments json.RawMessage
 	// Notifier gets what the tool tells while it works; nil discards it.
 	Notifier Notifier
+	// Held: nobody can take this turn again, as its position does not leave the
+	// caller. If the turn breaks off, the saga's effects are undone at once, and the
+	// error is an *[UndoneError].
+	Held bool
 }
 
 // Resumption is every later turn of a saga.
@@ -41,6 +45,10 @@ type Resumption struct {
 	Arguments json.RawMessage
 	// Notifier gets what the tool tells while it works; nil discards it.
 	Notifier Notifier
+	// Held: nobody can take this turn again, as its position does not leave the
+	// caller. If the turn breaks off, the saga's effects are undone at once, and the
+	// error is an *[UndoneError].
+	Held bool
 }
 
 // Outcome is how a turn ended: either suspended, with Steps and Position, or
@@ -69,6 +77,7 @@ type turnContext struct {
 	now     time.Time
 	client  steps.Features
 	notify  Notifier
+	held    bool
 	answers []steps.Answer // by question id, not by the id on the wire
 	digests [][4]byte      // of the questions that the answers are to, as the tool asked them
 	log     *effectLog
@@ -100,7 +109,7 @@ func (t *Tool) Start(ctx context.Context, call Call) (*Outcome, error) {
 	if t.MaxAge > 0 {
 		pos.Deadline = call.Now.Add(t.MaxAge)
 	}
-	tc := turnContext{Context: ctx, tool: t, id: call.ID, now: call.Now, client: call.Client, notify: call.Notifier, written: t.Revision, log: new(effectLog)}
+	tc := turnContext{Context: ctx, tool: t, id: call.ID, now: call.Now, client: call.Client, notify: call.Notifier, held: call.Held, written: t.Revision, log: new(effectLog)}
 	return t.turn(tc, pos, startStep)
 }
 
@@ -146,7 +155,7 @@ func (t *Tool) Resume(ctx context.Context, pos *Position, r Resumption) (*Outcom
 // resumed is what a turn knows whose steps are all answered.
 func (t *Tool) resumed(ctx context.Context, pos *Position, r Resumption) turnContext {
 	tc := turnContext{
-		Context: ctx, tool: t, id: pos.ID, now: r.Now, client: r.Client, notify: r.Notifier,
+		Context: ctx, tool: t, id: pos.ID, now: r.Now, client: r.Client, notify: r.Notifier, held: r.Held,
 		written: pos.Revision, log: pos.log.copy(),
 		answers: make([]steps.Answer, len(pos.pending)), digests: make([][4]byte, len(pos.pending)),
 	}
@@ -312,6 +321,9 @@ func (t *Tool) failed(tc turnContext, err error) (*Outcome, error) {
 	var position *PositionError
 	var unsupported *UnsupportedError
 	if errors.As(err, &panicked) || errors.As(err, &position) || errors.As(err, &unsupported) || tc.Err() != nil {
+		if tc.held {
+			return nil, &UndoneError{err, t.compensate(tc, tc.id, tc.log)}
+		}
 		return nil, err
 	}
 	text, ok := explain(err)

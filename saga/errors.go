@@ -134,6 +134,26 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("tool %q cannot ask step %q: it needs a client with %v", e.Tool, e.StepID, e.Needs)
 }
 
+// UndoneError says that a turn broke off which nobody can take again, and that
+// the saga's effects were undone.
+type UndoneError struct {
+	// Err is why the turn broke off.
+	Err error
+	// Report says what was undone; nil if there was nothing to undo.
+	Report *UndoReport
+}
+
+// Error implements error.
+func (e *UndoneError) Error() string { return e.Report.appendTo(e.Err.Error()) }
+
+// Unwrap returns why the turn broke off, and why effects could not be undone.
+func (e *UndoneError) Unwrap() []error {
+	if err := e.Report.err(); err != nil {
+		return []error{e.Err, err}
+	}
+	return []error{e.Err}
+}
+
 // PositionError says that a position cannot be resumed: it is not one that this
 // tool wrote.
 type PositionError struct {

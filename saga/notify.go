@@ -1,5 +1,7 @@
 package saga
 
+import "time"
+
 // Notifier gets what a tool tells while a turn is under way. Its methods must
 // be safe for concurrent use and must not block for long.
 type Notifier interface {
@@ -60,4 +62,11 @@ func ParseLogLevel(name string) (level LogLevel, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// Disconnecter is a [Notifier] whose connection can be given up during a turn:
+// the client comes back for the result (SEP-1699).
+type Disconnecter interface {
+	// Disconnect closes the connection and has the client come back after retry.
+	Disconnect(retry time.Duration)
 }

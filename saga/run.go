@@ -149,6 +149,9 @@ func (r *Run) Progress(done, total float64, message string) {
 // again.
 func (r *Run) Log(level LogLevel, data any) { r.turn.report(level, data) }
 
+// Disconnect gives up the client's connection; see [Turn.Disconnect].
+func (r *Run) Disconnect(retry time.Duration) { r.turn.disconnect(retry) }
+
 func (r *Run) performer() *turnContext { return &r.turn }
 
 // checkReached reports a divergence if something that was recorded was not come

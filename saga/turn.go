@@ -170,6 +170,20 @@ func (t *Turn[Args, State]) Log(level LogLevel, data any) {
 	t.turn.report(level, data)
 }
 
+// Disconnect gives up the client's connection while the turn goes on, and has the
+// client come back for the result after retry: a turn that takes long then holds
+// no connection open. Where the client's protocol does not know this (SEP-1699, MCP
+// 2025-11-25 over HTTP), nothing happens.
+func (t *Turn[Args, State]) Disconnect(retry time.Duration) {
+	t.turn.disconnect(retry)
+}
+
+func (tc *turnContext) disconnect(retry time.Duration) {
+	if d, ok := tc.notify.(Disconnecter); ok {
+		d.Disconnect(retry)
+	}
+}
+
 // ID identifies the saga; it is the same in all its turns. Give it to systems
 // that accept an idempotency key, with a name for what is done.
 func (t *Turn[Args, State]) ID() ID { return t.turn.id }

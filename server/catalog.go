@@ -17,7 +17,9 @@ type catalog struct {
 	// plainTools are the tools for clients before 2026-07-28, which take no
 	// output schema but an object's (SEP-2106).
 	plainTools []json.RawMessage
-	pageSize   int
+	// bareTools are those for clients before 2025-06-18, which take none.
+	bareTools []json.RawMessage
+	pageSize  int
 }
 
 // listedTool is MCP's Tool.
@@ -82,6 +84,10 @@ func newCatalog(tools *saga.Tools, pageSize int) (*catalog, error) {
 			entry.OutputSchema = nil
 		}
 		if err := add(&c.plainTools, entry); err != nil {
+			return nil, err
+		}
+		entry.OutputSchema = nil
+		if err := add(&c.bareTools, entry); err != nil {
 			return nil, err
 		}
 	}

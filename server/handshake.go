@@ -1,50 +1,161 @@
 package server
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/sourcegraph/jsonrpc2"
 )
 
-// handshake is the dialect of MCP 2024-11-05 to 2025-11-25.
-type handshake struct{ *Server }
+// handshake is the dialect of MCP 2024-11-05 to 2025-11-25: a client introduces
+// itself once, and the server asks it by requests of its own. A suspended saga
+// becomes such requests, and their answers resume it through the same sealed
+// token as everywhere; only that this token does not leave the server.
+//
+// Over HTTP this is the Streamable HTTP transport. The transport of 2024-11-05
+// with two endpoints is not served; clients of that revision find this server
+// over stdio.
+type handshake struct {
+	*Server
+	sessions sessionTable
+}
+
+// sessionHeader names the session of an HTTP request.
+const sessionHeader = "Mcp-Session-Id"
+
+// Texts of refusals.
+const (
+	noSessionText   = "this needs a session: send initialize, and the " + sessionHeader + " of its response with every request; tools can also be called without one, by tools/callSaga"
+	goneSessionText = "there is no such session, or no longer: send initialize again"
+)
 
 // servePost answers a message that was POSTed.
 func (d *handshake) servePost(w http.ResponseWriter, r *http.Request, c caller, m *message) {
+	if m.method == "initialize" && m.id != nil {
+		d.serveInitialize(w, c, m)
+		return
+	}
+	if r.Header.Get(sessionHeader) == "" && m.reply == nil {
+		d.serveStranger(w, r, c, m)
+		return
+	}
+	s := d.sessionOf(w, r, c)
+	if s == nil {
+		return
+	}
+	defer d.release(s)
 	switch {
 	case m.reply != nil:
-		d.writeError(w, http.StatusBadRequest, rpcError(jsonrpc2.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
-	case m.notification():
+		s.answered(m.reply)
 		w.WriteHeader(http.StatusAccepted)
+	case m.notification():
+		s.notified(m)
+		w.WriteHeader(http.StatusAccepted)
+	case !handshakeMethods[m.method].lasting:
+		ctx, cancel := d.sessionContext(r.Context(), s)
+		defer cancel(nil)
+		writeJSON(w, http.StatusOK, d.handle(ctx, c, s.peer, nil, m))
 	default:
-		writeJSON(w, http.StatusOK, d.answer(r.Context(), c, m))
+		d.serveStream(w, r, c, s, []*message{m}, nil)
 	}
 }
 
-// serveOther answers GET and DELETE.
+// serveInitialize opens a session.
+func (d *handshake) serveInitialize(w http.ResponseWriter, c caller, m *message) {
+	p, result, fail := d.open(m.params)
+	if fail != nil {
+		writeJSON(w, http.StatusOK, appendResponse(nil, m.id, nil, fail))
+		return
+	}
+	s, err := d.start(p, c.principal)
+	if err != nil {
+		p.close(err)
+		w.Header().Set("Retry-After", "60")
+		writeJSON(w, http.StatusServiceUnavailable, appendResponse(nil, m.id, nil, rpcError(jsonrpc2.CodeInternalError, err.Error())))
+		return
+	}
+	w.Header().Set(sessionHeader, s.id)
+	writeJSON(w, http.StatusOK, appendResponse(nil, m.id, result, nil))
+}
+
+// serveStranger answers a message without a session. A client of the saga
+// proposal needs none, and yet may look around.
+func (d *handshake) serveStranger(w http.ResponseWriter, r *http.Request, c caller, m *message) {
+	switch {
+	case m.notification():
+		w.WriteHeader(http.StatusAccepted)
+	case handshakeMethods[m.method].serve == nil || handshakeMethods[m.method].open:
+		writeJSON(w, http.StatusOK, d.handle(r.Context(), c, nil, nil, m))
+	default:
+		writeJSON(w, http.StatusBadRequest, appendResponse(nil, m.id, nil, rpcError(jsonrpc2.CodeInvalidRequest, noSessionText)))
+	}
+}
+
+// serveOther answers GET, which opens a stream, and DELETE, which ends a session.
 func (d *handshake) serveOther(w http.ResponseWriter, r *http.Request, c caller) {
-	w.Header().Set("Allow", http.MethodPost)
-	d.writeError(w, http.StatusMethodNotAllowed, rpcError(jsonrpc2.CodeInvalidRequest, "only POST is allowed"))
+	allowed := "POST"
+	if r.Header.Get(sessionHeader) != "" {
+		allowed = "GET, POST, DELETE"
+	}
+	if allowed == "POST" || r.Method != http.MethodGet && r.Method != http.MethodDelete {
+		w.Header().Set("Allow", allowed)
+		d.writeError(w, http.StatusMethodNotAllowed, rpcError(jsonrpc2.CodeInvalidRequest, "only "+allowed+" is allowed"))
+		return
+	}
+	if eraOf(&message{}, r.Header) != eraHandshake {
+		d.writeError(w, http.StatusBadRequest, rpcError(jsonrpc2.CodeInvalidRequest, "the "+versionHeader+" is not one that has sessions"))
+		return
+	}
+	s := d.sessionOf(w, r, c)
+	if s == nil {
+		return
+	}
+	defer d.release(s)
+	if r.Method == http.MethodDelete {
+		d.end(s)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	d.serveGet(w, r, s)
 }
 
-// handshakeLines is the dialect on one stdio connection.
-type handshakeLines struct {
-	*handshake
-	lines *lineStream
-	// conn sends requests to the client.
-	conn *jsonrpc2.Conn
+// sessionOf returns the session of a request, to be released, or nil after it has
+// refused the request.
+func (d *handshake) sessionOf(w http.ResponseWriter, r *http.Request, c caller) *session {
+	id := r.Header.Get(sessionHeader)
+	if id == "" {
+		d.writeError(w, http.StatusBadRequest, rpcError(jsonrpc2.CodeInvalidRequest, noSessionText))
+		return nil
+	}
+	s := d.sessions.use(id)
+	if s == nil {
+		d.writeError(w, http.StatusNotFound, rpcError(jsonrpc2.CodeInvalidRequest, goneSessionText))
+		return nil
+	}
+	if s.principal != c.principal {
+		d.release(s)
+		d.log.Warn("request refused", "reason", "the session belongs to another principal")
+		d.writeError(w, http.StatusForbidden, rpcError(jsonrpc2.CodeInvalidRequest, "the session belongs to somebody else"))
+		return nil
+	}
+	return s
 }
 
-// arrived sees every request in the order of the lines, before it is answered.
-func (d *handshakeLines) arrived(call *stdioCall) {}
-
-// notified handles a notification, in the order of the lines.
-func (d *handshakeLines) notified(m *message) {}
-
-// answer handles a request and returns the response, or nil for none.
-func (d *handshakeLines) answer(call *stdioCall) []byte {
-	return d.Server.answer(call.ctx, caller{}, &call.message)
+// sessionContext returns a context for work that a session's request began: it
+// ends with the session, not with the request's connection (MCP 2025-11-25,
+// basic/transports: disconnection is no cancellation).
+func (d *handshake) sessionContext(request context.Context, s *session) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
+	stop := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
+	return ctx, func(cause error) {
+		stop()
+		cancel(cause)
+	}
 }
 
-// close ends what is still open when the connection ends.
-func (d *handshakeLines) close() {}
+// notified handles a notification of the client.
+func (s *session) notified(m *message) {
+	if m.method == "notifications/cancelled" {
+		s.cancelled(m.params)
+	}
+}

@@ -68,6 +68,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	grace, cancel := context.WithTimeout(base, ShutdownGrace)
 	defer cancel()
 	err := hs.Shutdown(grace)
+	s.Close()
 	<-served
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.Join(errors.New("server: turns were still running after the time for a graceful stop"), hs.Close())
@@ -116,6 +117,10 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	// The time for reading was for the request. What is read from now on is that
 	// the client goes away: a deadline would look the same, and cancel the turn.
 	http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if isBatch(body) {
+		s.handshake.serveBatch(w, r, c, body)
+		return
+	}
 	m, fail := parseMessage(body)
 	if fail != nil && m.id == nil {
 		s.writeErrorTo(w, r, http.StatusBadRequest, fail)

@@ -69,7 +69,7 @@ func TestHTTPRefusals(t *testing.T) {
 		{"no method", "POST", `{"jsonrpc":"2.0","id":1}`, nil, 400, `\"method\" must be a string`},
 		{"method not a string", "POST", `{"jsonrpc":"2.0","id":1,"method":7}`, nil, 400, `\"method\" must be a string`},
 		{"params an array", "POST", `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, nil, 400, `\"params\" must be an object`},
-		{"a response", "POST", `{"jsonrpc":"2.0","id":1,"result":{}}`, nil, 400, "takes no responses"},
+		{"a response", "POST", `{"jsonrpc":"2.0","id":1,"result":{}}`, nil, 400, "needs a session"},
 		{"notification", "POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil, 202, ""},
 		{"method names are case-sensitive", "POST", `{"jsonrpc":"2.0","id":1,"method":"Ping"}`, nil, 200, `"code":-32601`},
 	}

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 )
 
@@ -28,12 +30,18 @@ type lineStream struct {
 	slots chan struct{}
 	conn  *stdioConn
 
-	mu     sync.Mutex // guards what follows and serialises writing
-	out    io.Writer
-	failed error
-	last   uint64
-	calls  map[uint64]*stdioCall
-	idle   sync.Cond // signalled when calls becomes empty
+	// batch is the batch being read, and queue what is left of it.
+	batch *lineBatch
+	queue []jsontext.Value
+
+	// failed is what made writing fail. It can be asked for while a write hangs.
+	failed atomic.Pointer[error]
+
+	mu    sync.Mutex // guards what follows and serialises writing
+	out   io.Writer
+	last  uint64
+	calls map[uint64]*stdioCall
+	idle  sync.Cond // signalled when calls becomes empty
 }
 
 // stdioCall is a request under way.
@@ -45,6 +53,13 @@ type stdioCall struct {
 	cancel context.CancelFunc
 	// silent: the client cancelled the request and expects no answer.
 	silent bool
+	// batch is what the request came in, or nil.
+	batch *lineBatch
+
+	// For the handshake's dialect: the client as the request found it, and the
+	// response if it is known already.
+	peer  *peer
+	ready []byte
 }
 
 func newLineStream(ctx context.Context, in io.Reader, out io.Writer, limit int) *lineStream {
@@ -59,29 +74,36 @@ func newLineStream(ctx context.Context, in io.Reader, out io.Writer, limit int) 
 // ReadObject implements jsonrpc2.ObjectStream.
 func (s *lineStream) ReadObject(v any) error {
 	for {
-		line, err := s.readLine()
+		line, err := s.next()
 		if errors.Is(err, errLongLine) {
 			s.write(appendResponse(nil, nil, nil, rpcError(jsonrpc2.CodeInvalidRequest, "the message is too large")))
 			continue
 		}
 		if err != nil {
+			s.conn.handshake.ended()
 			s.drain()
 			return err
 		}
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		m, fail := parseMessage(line)
+		if s.batch == nil && isBatch(line) && s.conn.handshake.batches() {
+			s.split(line)
+			continue
+		}
+		m, fail := s.parse(line)
 		switch {
 		case fail != nil:
-			s.write(appendResponse(nil, m.id, nil, fail))
+			s.reply(s.batch, appendResponse(nil, m.id, nil, fail))
 		case m.reply != nil:
 			// Ids of our own requests are the library's. One that it cannot read
 			// is not an answer to any of them.
+			s.reply(s.batch, nil)
 			if json.Unmarshal(line, v) == nil {
 				return nil
 			}
 		case m.notification():
+			s.reply(s.batch, nil)
 			s.conn.notified(&m)
 		default:
 			number, err := s.begin(m)
@@ -91,6 +113,47 @@ func (s *lineStream) ReadObject(v any) error {
 			request := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"request"}`, number)
 			return json.Unmarshal([]byte(request), v)
 		}
+	}
+}
+
+// next returns the next message: of the batch that is being read, or the next line.
+func (s *lineStream) next() ([]byte, error) {
+	if len(s.queue) == 0 {
+		s.batch = nil
+		return s.readLine()
+	}
+	message := s.queue[0]
+	s.queue = s.queue[1:]
+	return message, nil
+}
+
+// split begins to read a batch.
+func (s *lineStream) split(line []byte) {
+	list, fail := splitBatch(line)
+	if fail != nil {
+		s.write(appendResponse(nil, nil, nil, fail))
+		return
+	}
+	s.batch, s.queue = &lineBatch{due: len(list)}, list
+}
+
+func (s *lineStream) parse(line []byte) (message, *jsonrpc2.Error) {
+	if s.batch != nil {
+		return parseBatched(line)
+	}
+	return parseMessage(line)
+}
+
+// reply writes the response to a message: with those to the rest of its batch, if
+// it came in one. Nil is no response.
+func (s *lineStream) reply(b *lineBatch, response []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b != nil {
+		response = b.add(response)
+	}
+	if response != nil {
+		s.writeLocked(response)
 	}
 }
 
@@ -127,7 +190,7 @@ func (s *lineStream) begin(m message) (uint64, error) {
 	case <-s.ctx.Done():
 		return 0, s.ctx.Err()
 	}
-	call := &stdioCall{message: m}
+	call := &stdioCall{message: m, batch: s.batch}
 	call.ctx, call.cancel = context.WithCancel(s.ctx)
 	s.conn.arrived(call)
 	s.mu.Lock()
@@ -160,9 +223,10 @@ func (s *lineStream) finish(c *stdioCall, response []byte) {
 	s.mu.Lock()
 	silent := c.silent
 	s.mu.Unlock()
-	if !silent && response != nil {
-		s.write(response)
+	if silent {
+		response = nil
 	}
+	s.reply(c.batch, response)
 	s.mu.Lock()
 	delete(s.calls, c.number)
 	if len(s.calls) == 0 {
@@ -213,16 +277,20 @@ func (s *lineStream) write(message []byte) {
 }
 
 func (s *lineStream) writeLocked(message []byte) {
-	if s.failed == nil {
-		_, s.failed = s.out.Write(append(message, '\n'))
+	if s.failed.Load() != nil {
+		return
+	}
+	if _, err := s.out.Write(append(message, '\n')); err != nil {
+		s.failed.Store(&err)
 	}
 }
 
 // err returns what made writing fail.
 func (s *lineStream) err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failed
+	if err := s.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // WriteObject implements jsonrpc2.ObjectStream. Responses do not come this way.

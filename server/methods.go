@@ -17,12 +17,9 @@ import (
 // not a *jsonrpc2.Error is translated by wireError.
 type method func(ctx context.Context, c caller, params jsontext.Value) (json.RawMessage, error)
 
-// allMethods is the table of what the server understands.
+// allMethods is the table of the saga proposal's methods.
 func (s *Server) allMethods() map[string]method {
 	return map[string]method{
-		"initialize":       s.initialize,
-		"ping":             s.ping,
-		"tools/list":       s.toolsList,
 		"tools/callSaga":   s.callSaga,
 		"tools/resumeSaga": s.resumeSaga,
 		"tools/cancelSaga": s.cancelSaga,
@@ -37,7 +34,7 @@ func (s *Server) answer(ctx context.Context, c caller, m *message) []byte {
 
 // respond is answer for those who also need the error that the response holds.
 func (s *Server) respond(ctx context.Context, c caller, m *message) ([]byte, *jsonrpc2.Error) {
-	fail := s.unknownMethod(m.method)
+	fail := rpcError(jsonrpc2.CodeMethodNotFound, "method not found")
 	if handle := s.methods[m.method]; handle != nil {
 		result, err := handle(ctx, c, m.params)
 		if err == nil {
@@ -58,14 +55,6 @@ func tryAgain() *jsonrpc2.Error {
 	data := json.RawMessage(`{"retryable":true}`)
 	e.Data = &data
 	return e
-}
-
-func (s *Server) unknownMethod(name string) *jsonrpc2.Error {
-	text := "method not found"
-	if name == "tools/call" {
-		text = "method not found: this server's tools are called with tools/callSaga"
-	}
-	return rpcError(jsonrpc2.CodeMethodNotFound, text)
 }
 
 // Fixed texts. What a client learns of a refused token or of a failure inside

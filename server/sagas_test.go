@@ -69,7 +69,6 @@ func TestMalformedRequests(t *testing.T) {
 		{"duplicates that differ", resume(`[{"stepId":"a","result":{}},{"stepId":"a","result":{"x":1}}]`), -32602, `step "a": two different results`},
 		{"malformed answer", resume(`[{"stepId":"step-elicitation-A","result":{"action":"perhaps"}}]`), -32602, `step "step-elicitation-A"`},
 		{"unknown method", `{"jsonrpc":"2.0","id":1,"method":"nope"}`, -32601, "method not found"},
-		{"plain tools/call", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"complex_tool"}}`, -32601, "tools/callSaga"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -100,7 +99,7 @@ func TestEveryIDComesBackAsItWas(t *testing.T) {
 func TestLookingAround(t *testing.T) {
 	r := newRig(t, server.Options{Name: "n", Title: "T", Version: "1", Instructions: "Be kind."})
 	got := r.post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
-	assert.JSONEq(t, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"experimental":{"io.github.mcpsaga/saga":{}}},
+	assert.JSONEq(t, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"logging":{},"experimental":{"io.github.mcpsaga/saga":{}}},
 		"serverInfo":{"name":"n","title":"T","version":"1"},"instructions":"Be kind."}}`, got)
 	got = r.post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"1900-01-01"}}`)
 	assert.Contains(t, got, `"protocolVersion":"2025-11-25"`)

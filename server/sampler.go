@@ -37,7 +37,7 @@ func (s *Server) features(c caller) steps.Features {
 
 // advance takes the turns for which the client is not needed: its answers are
 // here already, or the server's own model gives them. The client gets the steps
-// that are left.
+// that are left. With an error comes the last outcome before it.
 func (s *Server) advance(ctx context.Context, c caller, t *saga.Tool, out *saga.Outcome) (*saga.Outcome, error) {
 	ahead := slices.Clone(c.ahead)
 	for range maxOwnTurns {
@@ -45,14 +45,16 @@ func (s *Server) advance(ctx context.Context, c caller, t *saga.Tool, out *saga.
 			return out, nil
 		}
 		var answers []steps.Answer
+		early := 0
 		for _, step := range out.Steps {
 			if i := slices.IndexFunc(ahead, func(a steps.Answer) bool { return a.StepID == step.ID }); i >= 0 {
 				answers = append(answers, ahead[i])
 				ahead = slices.Delete(ahead, i, i+1)
+				early++
 			} else if !c.features.Has(step.Needs) {
 				answer, err := s.sample(ctx, t, step)
 				if err != nil {
-					return nil, err
+					return out, err
 				}
 				answers = append(answers, answer)
 			}
@@ -60,13 +62,38 @@ func (s *Server) advance(ctx context.Context, c caller, t *saga.Tool, out *saga.
 		if len(answers) == 0 {
 			return out, nil
 		}
-		var err error
-		r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify}
-		if out, err = t.Resume(ctx, out.Position, r); err != nil {
-			return nil, err
+		r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify, Held: c.held()}
+		next, err := t.Resume(ctx, out.Position, r)
+		var malformed *saga.AnswerError
+		switch {
+		case errors.As(err, &malformed) && early > 0:
+			// What was sent ahead is no answer. The saga has begun and is not to be
+			// lost for that: ask.
+			ahead = nil
+		case err != nil:
+			return out, err
+		default:
+			out = next
 		}
 	}
-	return nil, errOwnTurns
+	return out, errOwnTurns
+}
+
+// forsake undoes a saga that failed where its client cannot go on from, unless
+// the engine has.
+func (s *Server) forsake(ctx context.Context, t *saga.Tool, pos *saga.Position, why error) error {
+	var undone *saga.UndoneError
+	if errors.As(why, &undone) {
+		return why
+	}
+	if pos != nil && pos.HasEffects() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.TurnTimeout)
+		defer cancel()
+		if _, err := t.Cancel(ctx, pos, saga.Resumption{Now: s.opts.Now()}); err != nil {
+			s.log.Error("effects of a saga that failed were not undone", "tool", t.Name, "saga", pos.ID.String(), "error", err)
+		}
+	}
+	return &saga.UndoneError{Err: why}
 }
 
 // sample has the server's model answer a step. A failure of the model is an

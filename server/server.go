@@ -56,6 +56,15 @@ type Options struct {
 	// allowed; "*" allows any.
 	AllowedOrigins []string
 
+	// SessionIdle is how long a session of a client that speaks MCP before
+	// 2026-07-28 over HTTP may be unused before it ends. Default 30 minutes.
+	SessionIdle time.Duration
+	// MaxSessions is how many such sessions there may be. Default 10000.
+	MaxSessions int
+	// MaxSessionsPerPrincipal is how many of them one principal may have, unless it
+	// is [Anonymous]. Above, the one unused for the longest ends. Default 100.
+	MaxSessionsPerPrincipal int
+
 	// Logger gets what operators should know: why tokens were refused, failures
 	// of tools with their cause. Default: [slog.Default].
 	Logger *slog.Logger
@@ -95,6 +104,15 @@ func New(o Options) (*Server, error) {
 	}
 	if o.PageSize <= 0 {
 		o.PageSize = 100
+	}
+	if o.SessionIdle <= 0 {
+		o.SessionIdle = 30 * time.Minute
+	}
+	if o.MaxSessions <= 0 {
+		o.MaxSessions = 10_000
+	}
+	if o.MaxSessionsPerPrincipal <= 0 {
+		o.MaxSessionsPerPrincipal = 100
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

@@ -29,8 +29,8 @@ const (
 // handshake and no requests from the server.
 //
 // Its files: _ladder (what a request must be), _headers and _params (HTTP headers
-// that repeat the body), _methods, _lists, _complete, _mrtr (what is served),
-// _listen (subscriptions), _notify, _sse, _lines (how it gets to the client).
+// that repeat the body), _lists and _mrtr (what is served), _listen (subscriptions),
+// _notify (what is told meanwhile), _http, _sse and _lines (how it gets to the client).
 type stateless struct {
 	*Server
 	// table has the methods that there are, given what the server offers.
@@ -141,6 +141,8 @@ func statusOf(code int64) int {
 		return http.StatusBadRequest
 	case jsonrpc2.CodeMethodNotFound:
 		return http.StatusNotFound
+	case codeTryAgain:
+		return http.StatusServiceUnavailable
 	}
 	return http.StatusOK
 }

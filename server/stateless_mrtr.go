@@ -22,6 +22,9 @@ import (
 // input_required; the client sends its request again, with the answers and the
 // token, which is called requestState.
 
+// errWrongEnd would be an engine's fault: it lets sagas end only as their kind does.
+var errWrongEnd = errors.New("the saga ended with a result of another kind")
+
 // callTool answers tools/call.
 func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, error) {
 	var p struct {
@@ -46,8 +49,11 @@ func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	if end.Result == nil {
+	if end.token != "" {
 		return d.inputRequired(end), nil
+	}
+	if end.Result == nil {
+		return nil, errWrongEnd
 	}
 	return d.toolResult(end.Result)
 }
@@ -96,8 +102,11 @@ func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	if end.Messages == nil {
+	if end.token != "" {
 		return d.inputRequired(end), nil
+	}
+	if end.Messages == nil {
+		return nil, errWrongEnd
 	}
 	b, err := marshal(end.Messages)
 	if err != nil {
@@ -130,8 +139,11 @@ func (d *stateless) readResource(ctx context.Context, r *statelessRequest) ([]by
 	if err != nil {
 		return nil, err
 	}
-	if end.Contents == nil {
+	if end.token != "" {
 		return d.inputRequired(end), nil
+	}
+	if end.Contents == nil {
+		return nil, errWrongEnd
 	}
 	b := append([]byte(`{"contents":`), appendContents(nil, end.Contents)...)
 	return d.finish(append(b, dontCache...), resultComplete), nil

@@ -69,6 +69,9 @@ func (p *reply) respond(status int, message []byte) {
 	case p.streaming:
 		p.event(message)
 	default:
+		if status == http.StatusServiceUnavailable {
+			p.w.Header().Set("Retry-After", "1")
+		}
 		p.limit()
 		writeJSON(p.w, status, message)
 	}

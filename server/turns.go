@@ -54,9 +54,11 @@ func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.Raw
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
 	defer cancel()
 	id := newID()
-	out, err := t.Start(ctx, saga.Call{ID: id, Now: s.opts.Now(), Client: s.features(c), Arguments: args, Notifier: c.notify})
+	out, err := t.Start(ctx, saga.Call{ID: id, Now: s.opts.Now(), Client: s.features(c), Arguments: args, Notifier: c.notify, Held: c.held()})
 	if err == nil {
-		out, err = s.advance(ctx, c, t, out)
+		if out, err = s.advance(ctx, c, t, out); err != nil {
+			err = s.forsake(ctx, t, out.Position, err)
+		}
 	}
 	return s.ended(c, t, id, args, out, err)
 }
@@ -75,7 +77,7 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 	t, pos := o.tool, o.pos
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
 	defer cancel()
-	r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify}
+	r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify, Held: c.held()}
 	if c.resends {
 		r.Arguments = orEmpty(args)
 		pending := pos.PendingIDs()
@@ -83,7 +85,9 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 	}
 	out, err := t.Resume(ctx, pos, r)
 	if err == nil {
-		out, err = s.advance(ctx, c, t, out)
+		if out, err = s.advance(ctx, c, t, out); err != nil && c.held() {
+			err = s.forsake(ctx, t, out.Position, err)
+		}
 	}
 	return s.ended(c, t, pos.ID, args, out, err)
 }
@@ -156,6 +160,10 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 	}
 	return args
 }
+
+// held reports that the tokens stay in the server: the request that drives a saga
+// is all that can take its next turn.
+func (c caller) held() bool { return c.purpose == purposeHeld }
 
 func (c caller) binding() codec.Binding {
 	return codec.Binding{Purpose: c.purpose, Principal: c.principal.binding()}

@@ -9,9 +9,10 @@ import (
 
 // command returns the root of all commands.
 func (p *program) command() *cli.Command {
-	return &cli.Command{
-		Name:  "saga",
-		Usage: "serve and call MCP tools that ask questions on the way",
+	root := &cli.Command{
+		Name:    "saga",
+		Version: version(),
+		Usage:   "serve and call MCP tools that ask questions on the way",
 		Description: `Start a server, then call one of its tools from another terminal:
 
    saga serve
@@ -31,9 +32,6 @@ Every flag can be given as an environment variable, named in its help.
 		ErrWriter: p.stderr,
 		// Errors are printed once, by run, which also picks the exit code.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
-		OnUsageError: func(_ context.Context, _ *cli.Command, err error, _ bool) error {
-			return &exitError{exitUsage, err}
-		},
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.Args().Present() {
 				return usage(c, "there is no command %q", c.Args().First())
@@ -48,6 +46,18 @@ Every flag can be given as an environment variable, named in its help.
 			p.keysCommand(),
 			p.tokenCommand(),
 		},
+	}
+	answerUsageErrors(root)
+	return root
+}
+
+// answerUsageErrors has the mistakes found by the parser reported like all others,
+// instead of with pages of help.
+func answerUsageErrors(c *cli.Command) {
+	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error { return usage(c, "%v", err) }
+	c.DisableSliceFlagSeparator = true // commas belong to the values
+	for _, sub := range c.Commands {
+		answerUsageErrors(sub)
 	}
 }
 

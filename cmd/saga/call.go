@@ -229,7 +229,7 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, err error) erro
 		cause = &exitError{exitInterrupted, errors.New("stopped")}
 	}
 	if stopped.Position.Token == "" {
-		return cause // the server had not begun, so there is nothing to keep
+		return withAdvice(cause) // the server had not begun, so there is nothing to keep
 	}
 	path := c.String("save")
 	if path == "" {
@@ -238,14 +238,13 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, err error) erro
 	if path == "" {
 		fresh, err := state.NewPath(time.Now())
 		if err != nil {
-			return errors.Join(cause, err)
+			return &exitError{exitCode(cause), fmt.Errorf("%w\nThe call could not be saved: %w", cause, err)}
 		}
 		path = fresh
 	}
 	saved.Position = stopped.Position
 	if err := saved.Save(path); err != nil {
-		return errors.Join(cause, fmt.Errorf("the call could not be saved: %w", err))
+		return &exitError{exitCode(cause), fmt.Errorf("%w\nThe call could not be saved: %w", cause, err)}
 	}
-	p.say("saga: the call is saved. Go on with:\n  saga call --resume %s", path)
-	return cause
+	return &exitError{exitCode(cause), fmt.Errorf("%w\nThe call is saved. Go on with:\n  saga call --resume %s", cause, path)}
 }

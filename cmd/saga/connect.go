@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os/exec"
@@ -78,4 +80,13 @@ func shell() []string {
 		return []string{path, "-c"}
 	}
 	return []string{"/bin/sh", "-c"}
+}
+
+// withAdvice adds what to do when there is no server at all.
+func withAdvice(err error) error {
+	var lost *client.TransportError
+	if errors.As(err, &lost) && !lost.Sent {
+		return &exitError{exitServer, fmt.Errorf("%w\nStart a server with saga serve, or name one with --server or --stdio", err)}
+	}
+	return err
 }

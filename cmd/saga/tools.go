@@ -53,6 +53,7 @@ Examples:
 
 // serverFailed marks an error of talking to a server.
 func serverFailed(err error) error {
+	err = withAdvice(err)
 	if code := exitCode(err); code != exitUsage {
 		return &exitError{code, err}
 	}

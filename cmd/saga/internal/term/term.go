@@ -85,7 +85,11 @@ func browser(getenv func(string) string) []string {
 // heading introduces a question. The texts are the server's.
 func (t *Terminal) heading(who, message string) {
 	style := lipgloss.NewStyle().Bold(true)
-	lipgloss.Fprintln(t.out, "\n"+t.styled(style, "── "+plain.Line(who)))
+	hint := ""
+	if !t.accessible {
+		hint = t.styled(lipgloss.NewStyle().Faint(true), "  (Esc: do not answer, Ctrl-C: save and stop)")
+	}
+	lipgloss.Fprintln(t.out, "\n"+t.styled(style, "── "+plain.Line(who))+hint)
 	t.say(plain.Text(message))
 }
 
@@ -115,12 +119,18 @@ func (t *Terminal) run(ctx context.Context, pages ...*huh.Group) error {
 	}
 	left := false
 	form = form.WithInput(t.in).WithWidth(t.width).WithProgramOptions(tea.WithFilter(func(_ tea.Model, msg tea.Msg) tea.Msg {
-		key, pressed := msg.(tea.KeyPressMsg)
-		if !pressed || key.String() != "esc" || filtering(form.GetFocusedField()) {
-			return msg
+		switch m := msg.(type) {
+		case tea.KeyPressMsg:
+			if m.String() == "esc" && !filtering(form.GetFocusedField()) {
+				left = true
+				return tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl} // the form's own way out
+			}
+		case tea.InterruptMsg:
+			if form.State == huh.StateAborted {
+				return tea.QuitMsg{} // unlike an interrupt, this clears the screen
+			}
 		}
-		left = true
-		return tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl} // the form's own way out
+		return msg
 	}))
 	err := form.RunWithContext(ctx)
 	if cause := context.Cause(ctx); cause != nil {

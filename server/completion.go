@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -58,8 +60,11 @@ func (s *Server) completion(ctx context.Context, p *completeParams) (*completion
 	if t == nil {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.ref is not a prompt or a resource template of this server")
 	}
-	if p.Argument.Name == "" {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.argument.name is missing")
+	var schema struct {
+		Properties map[string]jsontext.Value `json:"properties"`
+	}
+	if jsonv2.Unmarshal(t.InputSchema, &schema) != nil || schema.Properties[p.Argument.Name] == nil {
+		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.argument.name is not an argument of it")
 	}
 	c := &completion{Values: []string{}}
 	suggest := t.Complete[p.Argument.Name]

@@ -1,0 +1,82 @@
+package saga_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// A saga that was suspended by an older revision goes on in the new one, if that
+// says how to make its state of the old.
+func Example_upgrade() {
+	type none struct{}
+	type confirmForm struct {
+		Sure bool `json:"sure"`
+	}
+	askConfirm := &steps.Form[confirmForm]{ID: "confirm", Message: "Shall I book it?"}
+
+	type stateV1 struct {
+		Place string `json:"place"`
+	}
+	old := saga.Machine[none, stateV1]{
+		Name: "book",
+		Asks: []steps.Question{askConfirm},
+		Start: func(_ context.Context, t *saga.Turn[none, stateV1]) (saga.Next, error) {
+			t.State.Place = "Rome Italy"
+			return t.Ask("sure", askConfirm)
+		},
+		Steps: saga.Steps[none, stateV1]{
+			"sure": func(_ context.Context, t *saga.Turn[none, stateV1]) (saga.Next, error) {
+				return t.Text("Booked: %s.", t.State.Place)
+			},
+		},
+	}
+
+	type state struct {
+		City    string `json:"city"`
+		Country string `json:"country"`
+	}
+	type turn = saga.Turn[none, state]
+	book := saga.Machine[none, state]{
+		Name:     "book",
+		Revision: 1,
+		Renamed:  map[string]string{"sure": "confirmed"},
+		Upgrades: map[uint32]saga.Upgrade[state]{
+			0: saga.From(func(old stateV1) (state, error) {
+				var now state
+				_, err := fmt.Sscanf(old.Place, "%s %s", &now.City, &now.Country)
+				return now, err
+			}),
+		},
+		Asks:  []steps.Question{askConfirm},
+		Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("confirmed", askConfirm) },
+		Steps: saga.Steps[none, state]{
+			"confirmed": func(_ context.Context, t *turn) (saga.Next, error) {
+				return t.Text("Booked: %s in %s.", t.State.City, t.State.Country)
+			},
+		},
+	}
+
+	yesterday, err := old.Tool()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	today, err := book.Tool()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	out, err := show(yesterday.Start(ctx, saga.Call{Client: steps.AllFeatures}))
+	if err != nil {
+		return
+	}
+	sure := steps.Answer{StepID: "confirm", Result: []byte(`{"action":"accept","content":{"sure":true}}`)}
+	show(today.Resume(ctx, out.Position, saga.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{sure}}))
+	// Output:
+	// asked: confirm
+	// caller: Booked: Rome in Italy.
+}

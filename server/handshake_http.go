@@ -1,0 +1,201 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sourcegraph/jsonrpc2"
+)
+
+// serveStream answers requests that may take long, or send messages before their
+// response: as JSON if they turn out to do neither, else as a stream.
+func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller, s *session, requests []*message, batch *batched) {
+	streams := accepts(r, "text/event-stream")
+	st := s.open(requests, batch)
+	// The calls outlive the request if its connection breaks.
+	for _, m := range requests {
+		ctx, cancel := d.sessionContext(r.Context(), s)
+		if !s.begin(m.id, cancel) {
+			cancel(nil)
+			st.respond(appendResponse(nil, m.id, nil, rpcError(jsonrpc2.CodeInvalidRequest, "the id is in use, or too many requests are under way")))
+			continue
+		}
+		s.hold()
+		var x exchange
+		if streams {
+			x = &postExchange{s, st}
+		}
+		go func() {
+			defer d.release(s)
+			defer cancel(nil)
+			response := d.handle(ctx, c, s.peer, x, m)
+			s.finish(m.id)
+			if context.Cause(ctx) == errCancelled {
+				response = nil
+			}
+			st.respond(response)
+			if _, ended, _ := st.after(0); ended {
+				s.keep(st)
+			}
+		}()
+	}
+	reader := st.attach()
+	defer st.release(reader)
+	if !d.awaitStream(r, s, st, reader, streams) {
+		if r.Context().Err() == nil {
+			writeResponses(w, st, batch != nil)
+		}
+		s.forget(st)
+		return
+	}
+	d.pump(w, r, s, st, reader, 0, nil)
+}
+
+// awaitStream waits until it shows how to answer. It reports false if all there is
+// to say is responses: then they can be plain JSON.
+func (d *handshake) awaitStream(r *http.Request, s *session, st *stream, reader *streamReader, streams bool) bool {
+	var late <-chan time.Time
+	if streams {
+		t := time.NewTimer(sseDelay)
+		defer t.Stop()
+		late = t.C
+	}
+	for {
+		events, ended, changed := st.after(0)
+		for _, e := range events {
+			if e.kind != eventResponse {
+				return true
+			}
+		}
+		if ended {
+			return len(events) == 0 // all were cancelled: a stream without a response says so
+		}
+		select {
+		case <-changed:
+		case <-late:
+			return true
+		case <-reader.gone:
+			return true
+		case <-r.Context().Done():
+			if !streams {
+				return false
+			}
+			return true
+		case <-s.ctx.Done():
+			if streams {
+				return true
+			}
+			<-changed // the calls end, and with them the stream
+		}
+	}
+}
+
+func writeResponses(w http.ResponseWriter, st *stream, batch bool) {
+	events, _, _ := st.after(0)
+	var body []byte
+	for i, e := range events {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, e.data...)
+	}
+	if batch {
+		body = append(append([]byte{'['}, body...), ']')
+	}
+	writeJSON(w, http.StatusOK, body)
+}
+
+// serveGet answers GET: with the stream that belongs to no request, or with the
+// rest of the one that the client lost.
+func (d *handshake) serveGet(w http.ResponseWriter, r *http.Request, s *session) {
+	if !accepts(r, "text/event-stream") {
+		d.writeError(w, http.StatusNotAcceptable, rpcError(jsonrpc2.CodeInvalidRequest, "the client must accept text/event-stream"))
+		return
+	}
+	if s.answering.Err() != nil {
+		d.writeError(w, http.StatusServiceUnavailable, rpcError(jsonrpc2.CodeInternalError, "the server stops"))
+		return
+	}
+	st, number := s.general, s.general.position()
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		name, last, ok := parseEventID(id)
+		if st = s.find(name); !ok || st == nil {
+			d.writeError(w, http.StatusBadRequest, rpcError(jsonrpc2.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer"))
+			return
+		}
+		number = last
+	}
+	var changes <-chan event
+	if st == s.general {
+		changes = s.changes.events
+	}
+	reader := st.attach()
+	defer st.release(reader)
+	d.pump(w, r, s, st, reader, number, changes)
+}
+
+// pump writes a stream's events from after a number on, until the stream has ended
+// or the connection is to. Changes, if there are any, become events of the stream.
+func (d *handshake) pump(w http.ResponseWriter, r *http.Request, s *session, st *stream, reader *streamReader, number uint64, changes <-chan event) {
+	out := newSSE(w)
+	if out.start() != nil || s.revision.polling() && out.prime(st.eventID(number)) != nil {
+		return
+	}
+	alive := time.NewTicker(sseAlive)
+	defer alive.Stop()
+	for {
+		events, ended, changed := st.after(number)
+		for _, e := range events {
+			if out.event(st.eventID(e.number), e.data) != nil {
+				return
+			}
+			number = e.number
+		}
+		if ended {
+			break
+		}
+		select {
+		case <-changed:
+			continue
+		case e := <-changes:
+			st.add(eventNote, e.notification())
+			continue
+		case <-alive.C:
+			if out.alive() != nil {
+				return
+			}
+			continue
+		case <-reader.gone:
+			if reader.retry > 0 && out.retry(reader.retry) != nil {
+				return
+			}
+		case <-s.ctx.Done():
+		case <-r.Context().Done():
+			return
+		}
+		break
+	}
+	out.end()
+}
+
+// accepts reports whether the client takes a type of content. One that says
+// nothing takes all.
+func accepts(r *http.Request, contentType string) bool {
+	values := r.Header.Values("Accept")
+	if len(values) == 0 {
+		return true
+	}
+	major, _, _ := strings.Cut(contentType, "/")
+	for _, value := range values {
+		for item := range strings.SplitSeq(value, ",") {
+			name, _, _ := strings.Cut(item, ";")
+			switch strings.ToLower(strings.TrimSpace(name)) {
+			case contentType, major + "/*", "*/*":
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,167 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// sessionTable holds the sessions of the clients that speak HTTP.
+type sessionTable struct {
+	mu       sync.Mutex
+	byID     map[string]*session
+	owned    map[Principal]int // sessions of each principal but Anonymous
+	stopping bool
+}
+
+// errFull: there are as many sessions as there may be.
+var errFull = errors.New("there are too many sessions; try again later")
+
+// generalStream is the name of the stream that belongs to no request.
+const generalStream = "g"
+
+// start begins a session for a client that has just been answered.
+func (d *handshake) start(p *peer, owner Principal) (*session, error) {
+	t := &d.sessions
+	s := &session{
+		peer: p, id: rand.Text(), principal: owner, idleSince: time.Now(),
+		streams: make(map[string]*stream), calls: make(map[string]context.CancelCauseFunc),
+		waiting: make(map[uint64]chan<- steps.Answer),
+	}
+	// The general stream never ends: one response is due and never comes.
+	s.general = newStream(generalStream, 1)
+	s.streams[generalStream] = s.general
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.stopping:
+		return nil, errStopping
+	case owner != Anonymous && t.owned[owner] >= d.opts.MaxSessionsPerPrincipal && !t.evict(owner),
+		len(t.byID) >= d.opts.MaxSessions:
+		return nil, errFull
+	}
+	if t.byID == nil {
+		t.byID, t.owned = make(map[string]*session), make(map[Principal]int)
+	}
+	t.byID[s.id] = s
+	if owner != Anonymous {
+		t.owned[owner]++
+	}
+	s.idle = time.AfterFunc(d.opts.SessionIdle, func() { d.expire(s) })
+	return s, nil
+}
+
+// evict ends the session of a principal that has been idle the longest: clients
+// that come and go without a word must not lock their user out.
+func (t *sessionTable) evict(owner Principal) bool {
+	var oldest *session
+	var since time.Time
+	for _, s := range t.byID {
+		if s.principal != owner {
+			continue
+		}
+		s.mu.Lock()
+		if s.busy == 0 && (oldest == nil || s.idleSince.Before(since)) {
+			oldest, since = s, s.idleSince
+		}
+		s.mu.Unlock()
+	}
+	if oldest == nil {
+		return false
+	}
+	t.remove(oldest, errSessionEnded)
+	return true
+}
+
+// use returns the session with that id and keeps it from expiring until release;
+// or nil if there is none.
+func (t *sessionTable) use(id string) *session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.byID[id]
+	if s != nil {
+		s.hold()
+	}
+	return s
+}
+
+func (s *session) hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy++
+	s.idle.Stop()
+}
+
+// release ends what hold began.
+func (d *handshake) release(s *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy--; s.busy == 0 && s.ctx.Err() == nil {
+		s.idleSince = time.Now()
+		s.idle.Reset(d.opts.SessionIdle)
+	}
+}
+
+func (d *handshake) expire(s *session) {
+	t := &d.sessions
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.mu.Lock()
+	busy := s.busy > 0
+	s.mu.Unlock()
+	if !busy { // it may have been used while its time ran out
+		t.remove(s, errSessionEnded)
+	}
+}
+
+// end ends a session: its calls, its streams, its questions to the client.
+func (d *handshake) end(s *session) {
+	d.sessions.mu.Lock()
+	defer d.sessions.mu.Unlock()
+	d.sessions.remove(s, errSessionEnded)
+}
+
+func (t *sessionTable) remove(s *session, why error) {
+	if t.byID[s.id] != s {
+		return
+	}
+	delete(t.byID, s.id)
+	if s.principal != Anonymous {
+		if t.owned[s.principal]--; t.owned[s.principal] == 0 {
+			delete(t.owned, s.principal)
+		}
+	}
+	s.idle.Stop()
+	s.cancel(why)
+	s.close(why)
+}
+
+// stop ends what could hold up the server's end: no session begins any more,
+// clients are not waited for, and streams that belong to no request close. Turns
+// under way go on.
+func (d *handshake) stop() {
+	t := &d.sessions
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopping = true
+	for _, s := range t.byID {
+		s.silence(errStopping)
+		s.general.disconnect(0)
+	}
+}
+
+// close ends all sessions.
+func (d *handshake) close() {
+	d.stop()
+	t := &d.sessions
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.byID {
+		t.remove(s, errStopping)
+	}
+}
