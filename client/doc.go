@@ -23,9 +23,14 @@
 //
 // # Lost connections
 //
-// A turn whose connection was lost is repeated, after a growing pause, as long as
-// that is harmless. Resuming is: the server kept nothing, so the same token with
-// the same answers is the same turn. Starting a call is not, so it is repeated
-// only when the request certainly did not reach the server. Once a response has
-// arrived, whatever it says, its request is never repeated.
+// A turn whose connection was lost, or that met HTTP status 429, 502, 503 or 504,
+// is sent again after a growing pause, or after the one the server asks for. That
+// holds for resuming: the server kept nothing, so the same token with the same
+// answers is the same turn. A tool that changes something in the world in such a
+// turn may do it twice if only the response was lost; it is the tool's part to
+// prevent that. Starting a call is sent again only when the request certainly did
+// not reach the server.
+//
+// Once the server's answer has arrived, be it a result, a suspension or a JSON-RPC
+// error, its request is never repeated.
 package client

@@ -18,15 +18,15 @@ type Tool struct {
 	// Name is what [Client.Call] takes.
 	Name string `json:"name"`
 	// Title is a name to show, or empty.
-	Title string `json:"title"`
+	Title string `json:"title,omitempty"`
 	// Description is for the model and the user.
-	Description string `json:"description"`
+	Description string `json:"description,omitempty"`
 	// InputSchema is the JSON schema of the arguments.
 	InputSchema stdjson.RawMessage `json:"inputSchema"`
 	// OutputSchema is the JSON schema of the structured result, or nil.
-	OutputSchema stdjson.RawMessage `json:"outputSchema"`
+	OutputSchema stdjson.RawMessage `json:"outputSchema,omitempty"`
 	// Meta is MCP's _meta, by namespaced key. A server marks its sagas there.
-	Meta map[string]stdjson.RawMessage `json:"_meta"`
+	Meta map[string]stdjson.RawMessage `json:"_meta,omitempty"`
 }
 
 // sagaMarker is the key in a tool's _meta that says how to call it.

@@ -157,6 +157,8 @@ func decodeParams(raw jsontext.Value, into any) *jsonrpc2.Error {
 	return rpcError(jsonrpc2.CodeInvalidParams, text)
 }
 
+// marshal writes maps in one order, so that the same response is always the same
+// bytes, and empty lists as such.
 func marshal(v any) (json.RawMessage, error) {
-	return jsonv2.Marshal(v, jsonv2.FormatNilSliceAsNull(false))
+	return jsonv2.Marshal(v, jsonv2.FormatNilSliceAsNull(false), jsonv2.Deterministic(true))
 }

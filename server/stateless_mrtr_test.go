@@ -205,7 +205,10 @@ func TestMRTRStateIsBound(t *testing.T) {
 		refused(t, q, "authentication")
 	})
 	t.Run("tampered", func(t *testing.T) {
-		refused(t, retry(callTool("ask_about", ada), state+"-TAMPERED"), "authentication")
+		// Whether that can be decoded at all depends on its length.
+		got := r.send(retry(callTool("ask_about", ada), state+"-TAMPERED"))
+		assert.Contains(t, got.raw, stale)
+		assert.Contains(t, r.log.take(), "token refused")
 	})
 	t.Run("token of another dialect", func(t *testing.T) {
 		got := parse(t, r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"ask_about","arguments":{"person":"Ada"}}}`))

@@ -269,6 +269,25 @@ func TestTurnsOutliveTheReadTimeout(t *testing.T) {
 	assert.Contains(t, r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"slow"}}`), "done")
 }
 
+// Nor is the time to write a response that of a stream.
+func TestStreamsOutliveTheTimeouts(t *testing.T) {
+	s, err := server.New(server.Options{Keys: newKeys(t), Tools: statelessTools()})
+	require.NoError(t, err)
+	web := httptest.NewUnstartedServer(s.Handler())
+	web.Config.ReadTimeout, web.Config.WriteTimeout, web.Config.IdleTimeout = 50*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
+	web.Start()
+	t.Cleanup(web.Close)
+	r := &rig{t: t, url: web.URL, srv: s}
+	l := r.listen(listenFor(1, object{"toolsListChanged": true}))
+	l.must("1", acknowledged)
+	for range 3 {
+		time.Sleep(150 * time.Millisecond)
+		s.ToolsChanged()
+		l.must("1", "notifications/tools/list_changed")
+	}
+	l.close()
+}
+
 // Clients that send a byte a second take connections, not the server.
 func TestStatelessSlowSenders(t *testing.T) {
 	n := 1000

@@ -48,7 +48,7 @@ type Terminal struct {
 
 // New returns the terminal at in and out, or nil if one of them is none. It uses
 // questions of plain lines, fit for screen readers, if the environment variable
-// SAGA_ACCESSIBLE is set or TERM is "dumb".
+// SAGA_ACCESSIBLE is set, TERM is "dumb", or the terminal does not know its size.
 func New(in, out *os.File, getenv func(string) string) *Terminal {
 	if !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
 		return nil
@@ -58,8 +58,10 @@ func New(in, out *os.File, getenv func(string) string) *Terminal {
 		accessible: getenv("SAGA_ACCESSIBLE") != "" || getenv("TERM") == "dumb",
 		answered:   map[string]map[string]any{},
 	}
-	if width, _, err := term.GetSize(int(out.Fd())); err == nil && width > 0 {
+	if width, height, err := term.GetSize(int(out.Fd())); err == nil && width > 0 && height > 0 {
 		t.width = min(width, maxWidth)
+	} else {
+		t.accessible = true // a form on a screen without a size would not be seen
 	}
 	if opener := browser(getenv); opener != nil {
 		t.open = func(ctx context.Context, url string) error {
@@ -108,17 +110,18 @@ func (t *Terminal) styled(style lipgloss.Style, text string) string {
 // run shows pages of fields until they are filled in. Its errors are errLeft,
 // client.ErrPause and ctx's.
 func (t *Terminal) run(ctx context.Context, pages ...*huh.Group) error {
-	form := huh.NewForm(pages...).WithOutput(t.out).WithAccessible(t.accessible)
+	form := huh.NewForm(pages...).WithAccessible(t.accessible)
 	if t.accessible {
 		t.lines = newLineReader(ctx, t.in)
 		defer t.lines.close()
-		if err := form.WithInput(t.lines).RunWithContext(ctx); err != nil {
+		if err := form.WithInput(t.lines).WithOutput(t.out).RunWithContext(ctx); err != nil {
 			return err
 		}
 		return t.lines.failure()
 	}
 	left := false
-	form = form.WithInput(t.in).WithWidth(t.width).WithProgramOptions(tea.WithFilter(func(_ tea.Model, msg tea.Msg) tea.Msg {
+	// The program's options come first: they replace all that were set before.
+	form = form.WithProgramOptions(tea.WithFilter(func(_ tea.Model, msg tea.Msg) tea.Msg {
 		switch m := msg.(type) {
 		case tea.KeyPressMsg:
 			if m.String() == "esc" && !filtering(form.GetFocusedField()) {
@@ -131,7 +134,7 @@ func (t *Terminal) run(ctx context.Context, pages ...*huh.Group) error {
 			}
 		}
 		return msg
-	}))
+	})).WithInput(t.in).WithOutput(t.out).WithWidth(t.width)
 	err := form.RunWithContext(ctx)
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// keyIDs returns the ids in a listing, in order.
+func keyIDs(listing string) []string {
+	return regexp.MustCompile(`(?m)^[0-9a-f]{8}\b`).FindAllString(listing, -1)
+}
+
+func TestFirstStartsAgreeOnOneKeyset(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	var wait sync.WaitGroup
+	said := make([]string, 4)
+	for i := range said {
+		wait.Go(func() {
+			cmd := h.command("stdio") // ends at once: its input is empty
+			text, err := cmd.CombinedOutput()
+			assert.NoError(t, err)
+			said[i] = string(text)
+		})
+	}
+	wait.Wait()
+	path := filepath.Join(h.dir, "config", "saga", "keyset.json")
+	assert.Equal(t, 1, strings.Count(strings.Join(said, ""), "created a keyset for you at "+path))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+func TestKeysLifecycle(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.env = append(h.env, "SAGA_KEYSET=k.json")
+	_, stderr, code := h.run("serve")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "saga keys new --keyset k.json")
+
+	old := keyIDs(h.ok("keys", "new"))[0]
+	_, stderr, code = h.run("keys", "new")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "exists")
+
+	address, server := h.serve()
+	_, _, code = h.run("call", "complex_tool", "--server", address, "--save", "early.json")
+	require.Equal(t, exitNeedsAnswer, code)
+
+	ids := keyIDs(h.ok("keys", "add"))
+	require.Len(t, ids, 2)
+	fresh := ids[1]
+	_, stderr, code = h.run("keys", "promote", fresh, "--replica", address)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "has not loaded key "+fresh)
+	_, stderr, code = h.run("keys", "promote", fresh, "--replica", "http://127.0.0.1:1")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "nothing was promoted")
+
+	require.NoError(t, server.Process.Signal(syscall.SIGHUP))
+	require.Eventually(t, func() bool { return len(readyKeys(t, address)) == 2 }, 10*time.Second, 20*time.Millisecond)
+	listing := h.ok("keys", "promote", strings.ToUpper(fresh), "--replica", address)
+	assert.Regexp(t, fresh+`.*seals and opens`, listing)
+	require.NoError(t, server.Process.Signal(syscall.SIGHUP))
+
+	// A call that began with the old key goes on.
+	assert.Equal(t, done, h.ok("call", "--resume", "early.json", "--answers", h.file("a.json", bothAnswers)))
+
+	_, stderr, code = h.run("keys", "destroy", old, "--yes")
+	assert.Equal(t, exitFailed, code, "not before it is disabled")
+	assert.NotEmpty(t, stderr)
+	assert.Regexp(t, old+`.*nothing`, h.ok("keys", "disable", old))
+	assert.Regexp(t, old+`.*opens`, h.ok("keys", "enable", old))
+	h.ok("keys", "disable", old)
+	_, stderr, code = h.run("keys", "destroy", old)
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--yes")
+	assert.Equal(t, []string{fresh}, keyIDs(h.ok("keys", "destroy", old, "--yes")))
+	assert.Equal(t, []string{fresh}, keyIDs(h.ok("keys", "list")))
+	_, _, code = h.run("keys", "promote", "00000000")
+	assert.Equal(t, exitUsage, code)
+}
+
+func readyKeys(t *testing.T, address string) []any {
+	t.Helper()
+	response, err := http.Get(strings.TrimSuffix(address, "/mcp") + "/readyz")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	var ready struct{ Keys []any }
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&ready))
+	return ready.Keys
+}
+
+func TestTokenExplain(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.ok("keys", "new", "--keyset", "k.json")
+	address, _ := h.serve("--keyset", "k.json", "--audience", "prod")
+	_, _, code := h.run("call", "complex_tool", "--server", address, "--save", "saved.json")
+	require.Equal(t, exitNeedsAnswer, code)
+	data, err := os.ReadFile(filepath.Join(h.dir, "saved.json"))
+	require.NoError(t, err)
+	var saved struct{ Position struct{ Token string } }
+	require.NoError(t, json.Unmarshal(data, &saved))
+	token := saved.Position.Token
+
+	out := h.ok("token", "explain", token, "--keyset", "k.json", "--audience", "prod")
+	assert.Contains(t, out, "complex_tool, revision")
+	assert.Contains(t, out, "the primary")
+
+	out, stderr, code := h.run("token", "explain", token, "--keyset", "k.json", "--audience", "test")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "authentication")
+	assert.NotContains(t, out, "complex_tool")
+
+	h.ok("keys", "new", "--keyset", "other.json")
+	out, stderr, code = h.run("token", "explain", token, "--keyset", "other.json", "--audience", "prod")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "unknown_key")
+	assert.Contains(t, out, "not in the keyset")
+
+	_, stderr, code = h.run("token", "explain", "1nonsense!", "--keyset", "k.json")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "malformed")
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// asProgram makes the test binary be the program.
+const asProgram = "SAGA_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// home is a user's machine: directories of their own, and the program.
+type home struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+func newHome(t *testing.T) *home {
+	t.Helper()
+	dir := t.TempDir()
+	return &home{t: t, dir: dir, env: []string{
+		asProgram + "=1", "HOME=" + dir, "XDG_CONFIG_HOME=" + dir + "/config", "XDG_STATE_HOME=" + dir + "/state",
+		"PATH=" + os.Getenv("PATH"), "SAGA_ACCESSIBLE=1", "SAGA_RETRY_FOR=2s", "GOCOVERDIR=" + dir,
+	}}
+}
+
+func (h *home) command(args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	require.NoError(h.t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	h.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Env, cmd.Dir = h.env, h.dir
+	return cmd
+}
+
+// run runs the program without a terminal.
+func (h *home) run(args ...string) (stdout, stderr string, code int) {
+	h.t.Helper()
+	var out, text bytes.Buffer
+	cmd := h.command(args...)
+	cmd.Stdout, cmd.Stderr = &out, &text
+	code = exitOf(h.t, cmd.Run())
+	return out.String(), text.String(), code
+}
+
+// exitOf is the exit code of a program that ended with err.
+func exitOf(t *testing.T, err error) int {
+	t.Helper()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	require.NoError(t, err)
+	return 0
+}
+
+// ok runs the program, which must succeed, and returns its output.
+func (h *home) ok(args ...string) string {
+	h.t.Helper()
+	stdout, stderr, code := h.run(args...)
+	require.Zero(h.t, code, "saga %s: %s", strings.Join(args, " "), stderr)
+	return stdout
+}
+
+func (h *home) file(name, text string) string {
+	path := filepath.Join(h.dir, name)
+	require.NoError(h.t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// serve starts a server and returns its address and process.
+func (h *home) serve(args ...string) (string, *exec.Cmd) {
+	h.t.Helper()
+	cmd := h.command(append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)
+	stderr, err := cmd.StderrPipe()
+	require.NoError(h.t, err)
+	require.NoError(h.t, cmd.Start())
+	lines := bufio.NewScanner(stderr)
+	address := regexp.MustCompile(`url=(http://[^ ]+)`)
+	for lines.Scan() {
+		if found := address.FindStringSubmatch(lines.Text()); found != nil {
+			drained := make(chan struct{})
+			go func() {
+				defer close(drained)
+				for lines.Scan() {
+				}
+			}()
+			h.t.Cleanup(func() {
+				_ = cmd.Process.Kill()
+				<-drained
+				_ = cmd.Wait()
+			})
+			return found[1], cmd
+		}
+	}
+	require.Fail(h.t, "the server did not start")
+	return "", nil
+}
+
+func kill(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	require.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
+	_, _ = cmd.Process.Wait()
+}
+
+const (
+	bothAnswers = `{"step-elicitation-A":{"target":"production"},"step-sampling-B":"Yes, all systems are green."}`
+	firstAnswer = `{"step-elicitation-A":{"target":"production"}}`
+	done        = "Deployment to production initiated successfully based on confirmation.\n"
+)
+
+// inProcess runs the program without starting a process, which is faster.
+func inProcess(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	dir := t.TempDir()
+	open := func(name string) *os.File {
+		f, err := os.Create(filepath.Join(dir, name))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+	in, out, text := open("in"), open("out"), open("err")
+	code = run(t.Context(), append([]string{"saga"}, args...), in, out, text)
+	read := func(f *os.File) string {
+		data, err := os.ReadFile(f.Name())
+		require.NoError(t, err)
+		return string(data)
+	}
+	return read(out), read(text), code
+}
+
+func TestHelp(t *testing.T) {
+	for _, command := range []string{"", "serve", "stdio", "call", "tools", "keys", "keys new", "keys promote", "token explain", "completion"} {
+		out, _, code := inProcess(t, append(strings.Fields(command), "--help")...)
+		assert.Zero(t, code)
+		assert.Contains(t, out, strings.TrimSpace("saga "+command))
+	}
+	out, _, _ := inProcess(t, "call", "--help")
+	assert.Contains(t, out, "SAGA_ANSWERS")
+	assert.Contains(t, out, "Exit codes:")
+	out, _, _ = inProcess(t, "completion", "bash")
+	assert.Contains(t, out, "saga")
+	out, _, code := inProcess(t, "--version")
+	assert.Zero(t, code)
+	assert.Contains(t, out, "saga")
+}
+
+func TestUsageErrors(t *testing.T) {
+	for line, want := range map[string]string{
+		"frobnicate":                     "frobnicate",
+		"call":                           "which tool",
+		"call x --frob":                  "frob",
+		"call x --output xml":            "--output",
+		"call x --max-rounds many":       "many",
+		"call x --server a --stdio b":    "either",
+		"call x --answers missing.json":  "missing.json",
+		"call x --json [":                "--json",
+		"call --resume missing.json":     "missing.json",
+		"call x --model-provider oracle": "oracle",
+		"call x --header nonsense":       "--header",
+		"tools x":                        "no arguments",
+		"serve x":                        "no arguments",
+		"serve --log-level loud":         "loud",
+		"keys frobnicate":                "frobnicate",
+		"keys promote":                   "one argument",
+		"token explain":                  "one argument",
+	} {
+		_, stderr, code := inProcess(t, strings.Fields(line)...)
+		assert.Equal(t, exitUsage, code, line)
+		assert.Contains(t, stderr, want, line)
+		assert.Less(t, strings.Count(stderr, "\n"), 4, line)
+	}
+}

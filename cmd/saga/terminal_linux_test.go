@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a person at a terminal, in front of the program.
+type terminal struct {
+	t      *testing.T
+	keys   *os.File
+	mu     sync.Mutex
+	screen bytes.Buffer
+}
+
+// atTerminal gives cmd a terminal for its input and its messages.
+func atTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	device, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.IoctlSetWinsize(int(device.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 100}))
+	cmd.Stdin, cmd.Stderr = device, device
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, cmd.Start())
+	require.NoError(t, device.Close())
+	p := &terminal{t: t, keys: keys}
+	seen := make(chan struct{})
+	go func() {
+		defer close(seen)
+		buffer := make([]byte, 4096)
+		for {
+			n, err := keys.Read(buffer)
+			p.mu.Lock()
+			p.screen.Write(buffer[:n])
+			p.mu.Unlock()
+			if err != nil {
+				return // the program has gone
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-seen
+		_ = keys.Close()
+	})
+	return p
+}
+
+func (p *terminal) shown() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.screen.String()
+}
+
+// when types keys as soon as text has been shown, after what was shown when keys
+// were typed before.
+func (p *terminal) when(text, keys string) {
+	p.t.Helper()
+	if !assert.Eventually(p.t, func() bool { return strings.Contains(p.shown(), text) }, 20*time.Second, 10*time.Millisecond,
+		"%q is not shown", text) {
+		p.t.Fatalf("the screen: %q", p.shown())
+	}
+	if keys == "" {
+		return
+	}
+	p.mu.Lock()
+	p.screen.Reset()
+	p.mu.Unlock()
+	_, err := p.keys.WriteString(keys)
+	require.NoError(p.t, err)
+}
+
+func TestCallAtATerminal(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	address, _ := h.serve()
+	cmd := h.command("call", "complex_tool", "--server", address)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	person := atTerminal(t, cmd)
+	person.when("between 1 and 4", "1\n")
+	person.when("target:", "production\n")
+	person.when("Send this answer?", "y\n")
+	person.when("Answer in one line", "Yes, do.\n")
+	require.NoError(t, cmd.Wait())
+	assert.Equal(t, done, out.String())
+}
+
+// The person sees what goes to the model and what comes back, and decides.
+func TestModelAtATerminal(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 10)
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"model":"m","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"Yes, why not."}}]}`))
+	}))
+	defer endpoint.Close()
+	for name, c := range map[string]struct {
+		keys  []string
+		asked int
+		code  int
+	}{
+		"sent, sent":           {[]string{"Is deploying", "", "between 1 and 4", "1\n", "Yes, why not.", "", "between 1 and 4", "1\n"}, 1, 0},
+		"sent, edited":         {[]string{"between 1 and 4", "1\n", "between 1 and 4", "2\n", "Answer in one line", "Yes!\n"}, 1, 0},
+		"sent, answer refused": {[]string{"between 1 and 4", "1\n", "between 1 and 4", "3\n"}, 1, exitDeclined},
+		"answered by hand":     {[]string{"between 1 and 4", "2\n", "Answer in one line", "Yes!\n"}, 0, 0},
+		"refused":              {[]string{"between 1 and 4", "3\n"}, 0, exitDeclined},
+		"stopped":              {[]string{"between 1 and 4", "4\n"}, 0, exitInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t)
+			address, _ := h.serve()
+			_, _, code := h.run("call", "complex_tool", "--server", address, "--save", "saved.json", "--answers", h.file("a.json", firstAnswer))
+			require.Equal(t, exitNeedsAnswer, code)
+			cmd := h.command("call", "--resume", "saved.json", "--model", "m", "--model-url", endpoint.URL)
+			person := atTerminal(t, cmd)
+			for i := 0; i < len(c.keys); i += 2 {
+				person.when(c.keys[i], c.keys[i+1])
+			}
+			assert.Equal(t, c.code, exitOf(t, cmd.Wait()), person.shown())
+			assert.Len(t, asked, c.asked)
+			for len(asked) > 0 {
+				<-asked
+			}
+		})
+	}
+}
+
+func TestInterruptedAtATerminal(t *testing.T) {
+	t.Parallel()
+	const escape, interrupt, enter = "\x1b", "\x03", "\r"
+	for name, keys := range map[string]struct {
+		accessible string
+		leave      []string
+	}{
+		"lines, Ctrl-C": {"1", []string{"between 1 and 4", interrupt}},
+		"lines, a menu": {"1", []string{"between 1 and 4", "4\n"}},
+		"form, Ctrl-C":  {"", []string{"Send this answer?", interrupt}},
+		"form, a menu":  {"", []string{"Send this answer?", escape, "What now?", "\x1b[B\x1b[B\x1b[B" + enter}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t)
+			h.env = append(h.env, "SAGA_ACCESSIBLE="+keys.accessible, "TERM=xterm")
+			address, _ := h.serve()
+			cmd := h.command("call", "complex_tool", "--server", address)
+			person := atTerminal(t, cmd)
+			for i := 0; i < len(keys.leave); i += 2 {
+				person.when(keys.leave[i], keys.leave[i+1])
+			}
+			assert.Equal(t, exitInterrupted, exitOf(t, cmd.Wait()), person.shown())
+			require.Eventually(t, func() bool { return strings.Contains(person.shown(), "saga call --resume") }, 5*time.Second, 10*time.Millisecond)
+			saved, err := filepath.Glob(filepath.Join(h.dir, "state", "saga", "calls", "*.json"))
+			require.NoError(t, err)
+			require.Len(t, saved, 1)
+			assert.Equal(t, done, h.ok("call", "--resume", saved[0], "--answers", h.file("a.json", bothAnswers)))
+		})
+	}
+}

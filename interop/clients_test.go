@@ -1,0 +1,214 @@
+package interop
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	elicitation = "elicitation/create: "
+	sampling    = "sampling/createMessage: "
+
+	askTarget = elicitation + "Please provide the deployment target:"
+	askModel  = sampling + "Is deploying to 'staging' safe right now?"
+
+	notes = "# 1.1\n\n## Added\n\n- A second thing."
+)
+
+// play is a call with what has to come of it.
+type play struct {
+	name    string
+	call    call
+	text    string
+	isError bool
+	// asked is what the client is asked; of each, the beginning.
+	asked []string
+}
+
+func plays() []play {
+	deploy := call{Tool: "complex_tool", Arguments: map[string]any{"initial_arg": "value"}}
+	with := func(c call, elicit []answer, sample ...string) call {
+		c.Elicit, c.Sample = elicit, sample
+		return c
+	}
+	staging := accept(map[string]any{"target": "staging"})
+	release := call{Tool: "release_notes", Arguments: map[string]any{"repo": "repo"}}
+	return []play{
+		{"complex_tool", with(deploy, []answer{staging}, "Yes, it is."),
+			"Deployment to staging initiated successfully based on confirmation.", false, []string{askTarget, askModel}},
+		{"complex_tool, the model is against it", with(deploy, []answer{staging}, "No."),
+			"Deployment to staging was not initiated: the model did not confirm it. It said: No.", true, []string{askTarget, askModel}},
+		{"complex_tool, declined", with(deploy, []answer{{Action: "decline"}}),
+			`Stopped: "step-elicitation-A" was declined.`, true, []string{askTarget}},
+		{"complex_tool, cancelled", with(deploy, []answer{{Action: "cancel"}}),
+			`Stopped: "step-elicitation-A" was cancelled.`, true, []string{askTarget}},
+		{"release_notes, cancelled at the end", with(release, []answer{acceptDefaults(), {Action: "cancel"}}, notes),
+			`Stopped: "review" was cancelled.`, true,
+			[]string{elicitation + "Which commits", sampling, elicitation + "This is the draft."}},
+		{"release_notes", with(release, []answer{acceptDefaults(), acceptDefaults()}, notes),
+			"Wrote the release notes for v1.0..HEAD to RELEASE_NOTES.md.", false,
+			[]string{elicitation + "Which commits", sampling, elicitation + "This is the draft."}},
+		longTalk(),
+	}
+}
+
+// longTalk goes through eight rounds. In the fifth the client is asked two things.
+func longTalk() play {
+	p := play{name: "eight rounds", text: "About tea you said: w1, w2, w3, w4, w5, w6, w7, w8. The model thought: Fine."}
+	p.call = call{Tool: "long_talk", Arguments: map[string]any{"topic": "tea"}, Sample: []string{"Fine."}}
+	for n := 1; n <= 8; n++ {
+		p.call.Elicit = append(p.call.Elicit, accept(map[string]any{"word": fmt.Sprintf("w%d", n)}))
+		p.asked = append(p.asked, fmt.Sprintf("%sWord %d of 8 about tea:", elicitation, n))
+		if n == 5 {
+			p.asked = append(p.asked, sampling+"What do you make of these words? w1, w2, w3, w4")
+		}
+	}
+	return p
+}
+
+// TestClients has every official client go through sagas to their end.
+func TestClients(t *testing.T) {
+	for _, c := range clients() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := startHTTP(t)
+			at := map[string]target{"HTTP": {URL: p.url()}, "stdio": p.stdio(), "saga stdio": p.reference()}
+			for name, at := range at {
+				t.Run(name, func(t *testing.T) {
+					makeRepository(t, p.root)
+					all := plays()
+					if name == "saga stdio" {
+						all = all[:len(all)-1] // it has no tool that asks so often
+					}
+					requireOutcomes(t, c, at, all, nil)
+					written, err := os.ReadFile(filepath.Join(p.root, "repo", "RELEASE_NOTES.md"))
+					require.NoError(t, err)
+					assert.Equal(t, notes+"\n", string(written))
+				})
+			}
+		})
+	}
+}
+
+// TestClientsWhileServersDie kills the server, and starts another with the same
+// keys, whenever it waits for an answer. On stdio, each round has a server of its
+// own.
+func TestClientsWhileServersDie(t *testing.T) {
+	for _, c := range clients() {
+		if !c.stateless {
+			continue // a session is a connection to one server
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := startHTTP(t)
+			between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if err := p.restart(); err != nil {
+					http.Error(w, err.Error(), http.StatusInternalServerError)
+				}
+			}))
+			defer between.Close()
+			for name, at := range map[string]target{"HTTP": {URL: p.url()}, "stdio": p.stdio()} {
+				t.Run(name, func(t *testing.T) {
+					makeRepository(t, p.root)
+					requireOutcomes(t, c, at, plays(), func(c *call) {
+						if c.Manual = at.URL == ""; !c.Manual {
+							c.Between = between.URL
+						}
+					})
+				})
+			}
+			asked := 0
+			for _, play := range plays() {
+				asked += len(play.asked)
+			}
+			assert.Equal(t, asked, p.restarts)
+		})
+	}
+}
+
+// requireOutcomes has a client make calls and compares what came of them.
+func requireOutcomes(t *testing.T, c client, at target, plays []play, change func(*call)) {
+	t.Helper()
+	calls := make([]call, len(plays))
+	for i, p := range plays {
+		calls[i] = p.call
+		if change != nil {
+			change(&calls[i])
+		}
+	}
+	outcomes := c.play(t, at, calls)
+	require.Len(t, outcomes, len(plays))
+	for i, p := range plays {
+		o := outcomes[i]
+		assert.Empty(t, o.Error, p.name)
+		assert.Equal(t, c.protocol, o.Protocol, p.name)
+		assert.Equal(t, p.text, o.text(), p.name)
+		assert.Equal(t, p.isError, o.Result.IsError, p.name)
+		assertAsked(t, p, o.Asked)
+		if calls[i].Manual {
+			assert.Equal(t, rounds(p), o.Rounds, p.name)
+		}
+	}
+}
+
+// rounds counts the requests of a call: two questions that are asked at once have
+// one answer.
+func rounds(p play) int {
+	n := 1 + len(p.asked)
+	if p.call.Tool == "long_talk" {
+		n--
+	}
+	return n
+}
+
+// assertAsked compares what a client was asked. Two things asked at once may be
+// answered in any order.
+func assertAsked(t *testing.T, p play, asked []string) {
+	t.Helper()
+	if !assert.Len(t, asked, len(p.asked), "%s: %v", p.name, asked) {
+		return
+	}
+	for _, want := range p.asked {
+		found := false
+		for _, a := range asked {
+			found = found || strings.HasPrefix(a, want)
+		}
+		assert.True(t, found, "%s: %q in %q", p.name, want, asked)
+	}
+}
+
+// makeRepository makes a git repository with a release and a commit since then,
+// in place of the one that is there.
+func makeRepository(t *testing.T, root string) {
+	t.Helper()
+	dir := filepath.Join(root, "repo")
+	require.NoError(t, os.RemoveAll(dir))
+	repo, err := git.PlainInit(dir, false)
+	require.NoError(t, err)
+	tree, err := repo.Worktree()
+	require.NoError(t, err)
+	for n, subject := range []string{"Add a first thing", "Add a second thing"} {
+		name := fmt.Sprintf("thing%d.txt", n+1)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(subject), 0o600))
+		_, err = tree.Add(name)
+		require.NoError(t, err)
+		who := &object.Signature{Name: "A. Author", Email: "author@example.com", When: time.Unix(1_790_000_000+int64(n), 0)}
+		hash, err := tree.Commit(subject, &git.CommitOptions{Author: who})
+		require.NoError(t, err)
+		if n == 0 {
+			_, err = repo.CreateTag("v1.0", hash, nil)
+			require.NoError(t, err)
+		}
+	}
+}

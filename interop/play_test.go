@@ -1,0 +1,105 @@
+package interop
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// call is one call of a tool, with what the user and the model behind the client
+// answer, in the order in which they are asked.
+type call struct {
+	Tool      string         `json:"tool"`
+	Arguments map[string]any `json:"arguments,omitempty"`
+	Elicit    []answer       `json:"elicit,omitempty"`
+	Sample    []string       `json:"sample,omitempty"`
+	// Manual takes each round with a new client.
+	Manual bool `json:"manual,omitempty"`
+	// Between is a URL to POST to while the server waits for an answer.
+	Between string `json:"between,omitempty"`
+}
+
+// answer is what the user does with a form: accepts it with content, over the
+// defaults that it shows if Defaults is set, or says decline or cancel.
+type answer struct {
+	Action   string         `json:"action"`
+	Content  map[string]any `json:"content,omitempty"`
+	Defaults bool           `json:"defaults,omitempty"`
+}
+
+func accept(content map[string]any) answer { return answer{Action: "accept", Content: content} }
+
+// acceptDefaults accepts a form as it is shown.
+func acceptDefaults() answer { return answer{Action: "accept", Defaults: true} }
+
+// outcome is how a call ended.
+type outcome struct {
+	// Asked lists what the client was asked, in order: method and message.
+	Asked []string `json:"asked"`
+	// Protocol is the revision that client and server agreed on.
+	Protocol string `json:"protocol"`
+	// Rounds counts the requests of a manual call.
+	Rounds int `json:"rounds"`
+	Result struct {
+		Content []struct{ Type, Text string } `json:"content"`
+		IsError bool                          `json:"isError"`
+	} `json:"result"`
+	// Error is a failure of the call itself.
+	Error string `json:"error"`
+}
+
+// text is the text of the result.
+func (o *outcome) text() string {
+	if len(o.Result.Content) != 1 {
+		return ""
+	}
+	return o.Result.Content[0].Text
+}
+
+// target is a server to connect to: at a URL, or as a process on standard input
+// and output.
+type target struct {
+	URL     string   `json:"url,omitempty"`
+	Command string   `json:"command,omitempty"`
+	Args    []string `json:"args,omitempty"`
+}
+
+// client is an official client that speaks one revision.
+type client struct {
+	name, protocol string
+	// stateless: its revision knows no sessions, so the server may be another one
+	// in each round.
+	stateless bool
+	// play makes calls one after the other, each with a client of its own.
+	play func(t *testing.T, at target, calls []call) []outcome
+}
+
+func clients() []client {
+	return []client{
+		{"TypeScript SDK 1", "2025-11-25", false, nodeClient("v1.mjs", nil)},
+		{"TypeScript SDK 2 before 2026-07-28", "2025-11-25", false, nodeClient("v2.mjs", "legacy")},
+		{"TypeScript SDK 2", "2026-07-28", true, nodeClient("v2.mjs", map[string]string{"pin": "2026-07-28"})},
+		{"TypeScript SDK 2 that finds out", "2026-07-28", true, nodeClient("v2.mjs", "auto")},
+		{"Go SDK before 2026-07-28", "2025-11-25", false, goClient("2025-11-25")},
+		{"Go SDK", "2026-07-28", true, goClient("2026-07-28")},
+	}
+}
+
+// nodeClient runs one of the scripts beside the packages.
+func nodeClient(script string, mode any) func(*testing.T, target, []call) []outcome {
+	return func(t *testing.T, at target, calls []call) []outcome {
+		spec, err := json.Marshal(map[string]any{"server": at, "mode": mode, "calls": calls})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := needNode(t).command(t, script, string(spec))
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %s", err, stderr(err))
+		}
+		var outcomes []outcome
+		if err := json.Unmarshal(out, &outcomes); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return outcomes
+	}
+}

@@ -1,0 +1,156 @@
+package interop
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+)
+
+// work is a directory for all tests of the package.
+var work string
+
+// binaries are the programs under test, built once for all tests that need them:
+// examples/everything and cmd/saga.
+var binaries = sync.OnceValue(func() error {
+	args := []string{"build", "-o", work + string(filepath.Separator)}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	cmd := exec.Command("go", append(args, "../examples/everything", "../cmd/saga")...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+})
+
+// raceLogs is the beginning of the names of the files to which the race detector
+// writes in the processes that are started here and by clients.
+const raceLogs = "race-report"
+
+func TestMain(m *testing.M) {
+	os.Exit(runAll(m))
+}
+
+func runAll(m *testing.M) int {
+	var err error
+	if work, err = os.MkdirTemp("", "interop"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(work)
+	// Without it each process sleeps for a second before it ends.
+	os.Setenv("GORACE", "atexit_sleep_ms=0 log_path="+filepath.Join(work, raceLogs))
+	status := m.Run()
+	reports, _ := filepath.Glob(filepath.Join(work, raceLogs+"*"))
+	for _, name := range reports {
+		report, _ := os.ReadFile(name)
+		fmt.Fprintf(os.Stderr, "a data race in a process under test:\n%s\n", report)
+		status = 1
+	}
+	return status
+}
+
+// process is a server of its own. Each has its own address, keys and directory
+// of repositories.
+type process struct {
+	t    *testing.T
+	addr string
+	args []string
+	root string
+	keys string
+
+	cmd *exec.Cmd
+	log *bytes.Buffer
+	// restarts counts, one at a time, how often the process was replaced.
+	mu       sync.Mutex
+	restarts int
+}
+
+// newProcess prepares a server without starting it.
+func newProcess(t *testing.T) *process {
+	t.Helper()
+	require.NoError(t, binaries())
+	dir := t.TempDir()
+	keys := filepath.Join(dir, "keys.json")
+	_, err := codec.CreateKeysetFile(keys)
+	require.NoError(t, err)
+	return &process{t: t, root: dir, keys: keys, args: []string{filepath.Join(work, "everything"), "--keys", keys, "--root", dir}}
+}
+
+// startHTTP starts a server that listens on an address of its own.
+func startHTTP(t *testing.T) *process {
+	t.Helper()
+	p := newProcess(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p.addr = l.Addr().String()
+	require.NoError(t, l.Close())
+	require.NoError(t, p.start())
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *process) url() string { return "http://" + p.addr + "/mcp" }
+
+// stdio is the command of the same server on standard input and output.
+func (p *process) stdio() target {
+	return target{Command: p.args[0], Args: append(p.args[1:len(p.args):len(p.args)], "--stdio")}
+}
+
+// reference is the command of the reference server, with the same keys and
+// repositories.
+func (p *process) reference() target {
+	return target{Command: filepath.Join(work, "saga"), Args: []string{"stdio", "--keyset", p.keys, "--repo", p.root}}
+}
+
+// start starts the process and waits until it has said where it listens.
+func (p *process) start() error {
+	p.cmd = exec.Command(p.args[0], append(p.args[1:], "--addr", p.addr)...)
+	p.log = new(bytes.Buffer)
+	p.cmd.Stderr = p.log
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || strings.TrimSpace(line) != p.url() {
+		p.cmd.Process.Kill()
+		p.cmd.Wait()
+		return fmt.Errorf("the server said %q (%v): %s", line, err, p.log)
+	}
+	return nil
+}
+
+// kill ends the process without notice, as a crash would.
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+	if s := p.log.String(); strings.Contains(s, "level=ERROR") {
+		p.t.Error(s)
+	} else if p.t.Failed() {
+		p.t.Log(s)
+	}
+}
+
+// restart is what happens between two turns of a saga that does not notice.
+func (p *process) restart() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.restarts++
+	p.kill()
+	return p.start()
+}

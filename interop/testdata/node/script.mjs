@@ -1,0 +1,63 @@
+// What the two drivers share: they read what to do from their first argument, and
+// print what happened, both as JSON.
+
+/** The calls to make, one after the other, each with a client of its own. */
+export const script = JSON.parse(process.argv[2]);
+
+/** User plays the person and the model behind one client, as the script says. */
+export class User {
+  constructor(call) {
+    this.elicitations = [...(call.elicit ?? [])];
+    this.samples = [...(call.sample ?? [])];
+    this.between = call.between;
+    this.asked = [];
+  }
+
+  async elicit(params) {
+    this.asked.push(`elicitation/create: ${params.message}`);
+    await this.pass();
+    const answer = this.elicitations.shift();
+    if (!answer) throw new Error(`nobody said what to answer to: ${params.message}`);
+    const { action, defaults } = answer;
+    if (action !== 'accept') return { action };
+    const content = {};
+    if (defaults) {
+      for (const [name, field] of Object.entries(params.requestedSchema.properties)) {
+        if (field.default !== undefined) content[name] = field.default;
+      }
+    }
+    return { action, content: { ...content, ...answer.content } };
+  }
+
+  async sample(params) {
+    const last = params.messages.at(-1).content;
+    this.asked.push(`sampling/createMessage: ${(Array.isArray(last) ? last[0] : last).text.split('\n')[0]}`);
+    await this.pass();
+    const text = this.samples.shift();
+    if (!text) throw new Error('nobody said what the model answers');
+    return { role: 'assistant', model: 'a-model', stopReason: 'endTurn', content: { type: 'text', text } };
+  }
+
+  /** Lets something happen to the server while it waits for an answer. */
+  async pass() {
+    if (!this.between) return;
+    const r = await fetch(this.between, { method: 'POST' });
+    if (!r.ok) throw new Error(await r.text());
+  }
+}
+
+/** Makes all calls with a function that makes one, and prints the outcomes. */
+export async function play(makeCall) {
+  const outcomes = [];
+  for (const call of script.calls) {
+    const user = new User(call);
+    const outcome = { asked: user.asked };
+    try {
+      Object.assign(outcome, await makeCall(call, user));
+    } catch (e) {
+      outcome.error = `${e.name}: ${e.message}`;
+    }
+    outcomes.push(outcome);
+  }
+  console.log(JSON.stringify(outcomes));
+}

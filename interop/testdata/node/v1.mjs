@@ -1,0 +1,24 @@
+// Calls tools with the official TypeScript SDK 1.x, which speaks MCP 2025-11-25.
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { play, script } from './script.mjs';
+
+await play(async (call, user) => {
+  const client = new Client({ name: 'interop', version: '1' }, { capabilities: { elicitation: {}, sampling: {} } });
+  client.setRequestHandler(ElicitRequestSchema, request => user.elicit(request.params));
+  client.setRequestHandler(CreateMessageRequestSchema, request => user.sample(request.params));
+  const { url, command, args } = script.server;
+  const transport = url
+    ? new StreamableHTTPClientTransport(new URL(url))
+    : new StdioClientTransport({ command, args, env: process.env, stderr: 'ignore' });
+  await client.connect(transport);
+  try {
+    const tools = (await client.listTools()).tools.length;
+    const result = await client.callTool({ name: call.tool, arguments: call.arguments });
+    return { protocol: transport.protocolVersion ?? '2025-11-25', tools, result };
+  } finally {
+    await client.close();
+  }
+});

@@ -1,0 +1,53 @@
+// Calls tools with the official TypeScript SDK 2.x, which speaks every revision:
+// that of 2026-07-28 if it is told to, else that of 2025-11-25.
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { play, script } from './script.mjs';
+
+await play((call, user) => (call.manual ? manually(call, user) : automatically(call, user)));
+
+async function connect(user, options) {
+  const client = new Client(
+    { name: 'interop', version: '1' },
+    { capabilities: { elicitation: {}, sampling: {} }, versionNegotiation: { mode: script.mode }, ...options },
+  );
+  client.setRequestHandler('elicitation/create', request => user.elicit(request.params));
+  client.setRequestHandler('sampling/createMessage', request => user.sample(request.params));
+  const { url, command, args } = script.server;
+  await client.connect(
+    url ? new StreamableHTTPClientTransport(new URL(url)) : new StdioClientTransport({ command, args, env: process.env, stderr: 'ignore' }),
+  );
+  return client;
+}
+
+/** Leaves the rounds to the SDK, as most of its users do. */
+async function automatically(call, user) {
+  const client = await connect(user);
+  try {
+    const tools = (await client.listTools()).tools.length;
+    const result = await client.callTool({ name: call.tool, arguments: call.arguments });
+    return { protocol: client.getNegotiatedProtocolVersion(), tools, result };
+  } finally {
+    await client.close();
+  }
+}
+
+/** Takes each round with a new client, and so with a new process on stdio. */
+async function manually(call, user) {
+  let params = { name: call.tool, arguments: call.arguments };
+  for (let rounds = 1; ; rounds++) {
+    const client = await connect(user, { inputRequired: { autoFulfill: false } });
+    try {
+      const result = await client.callTool(params, { allowInputRequired: true });
+      const protocol = client.getNegotiatedProtocolVersion();
+      if (result.resultType !== 'input_required') return { protocol, rounds, result };
+      const inputResponses = {};
+      for (const [key, { method, params }] of Object.entries(result.inputRequests)) {
+        inputResponses[key] = await (method === 'elicitation/create' ? user.elicit(params) : user.sample(params));
+      }
+      params = { name: call.tool, arguments: call.arguments, inputResponses, requestState: result.requestState };
+    } finally {
+      await client.close();
+    }
+  }
+}

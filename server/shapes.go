@@ -1,0 +1,46 @@
+package server
+
+import (
+	"encoding/base64"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Parts of messages that are the same in all revisions of MCP.
+
+// requestMethod is the MCP request that asks a step.
+func requestMethod(k steps.Kind) string {
+	switch k {
+	case steps.Sampling:
+		return "sampling/createMessage"
+	case steps.Roots:
+		return "roots/list"
+	}
+	return "elicitation/create"
+}
+
+// appendContents writes a list of ResourceContents.
+func appendContents(b []byte, contents []saga.Contents) []byte {
+	b = append(b, '[')
+	for i, c := range contents {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"uri":`...)
+		b = appendString(b, c.URI)
+		if c.MIMEType != "" {
+			b = append(b, `,"mimeType":`...)
+			b = appendString(b, c.MIMEType)
+		}
+		if c.Blob != nil {
+			b = append(b, `,"blob":"`...)
+			b = base64.StdEncoding.AppendEncode(b, c.Blob)
+			b = append(b, '"', '}')
+			continue
+		}
+		b = append(b, `,"text":`...)
+		b = append(appendString(b, c.Text), '}')
+	}
+	return append(b, ']')
+}
