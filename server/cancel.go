@@ -24,9 +24,9 @@ import (
 // also be a requestState of MCP 2026-07-28; with completedSteps, arguments are
 // then those of the call.
 type cancelSagaParams struct {
-	SagaToken      string           `json:"sagaToken"`
-	CompletedSteps []sagaStepResult `json:"completedSteps"`
-	Arguments      jsontext.Value   `json:"arguments"`
+	SagaToken      string         `json:"sagaToken"`
+	CompletedSteps jsontext.Value `json:"completedSteps"`
+	Arguments      jsontext.Value `json:"arguments"`
 }
 
 func (s *Server) cancelSaga(ctx context.Context, c caller, params jsontext.Value) (json.RawMessage, error) {
