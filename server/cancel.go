@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
@@ -65,8 +66,9 @@ func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, tok
 	if o.gone != nil {
 		return s.abandon(ctx, o)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
-	defer cancel()
+	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
+	defer lazy.cancel()
+	ctx = lazy
 	r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify}
 	if c.resends && !c.cancels {
 		r.Arguments = orEmpty(args)

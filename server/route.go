@@ -21,8 +21,9 @@ const (
 	eraSaga
 )
 
-// versionHeader names the protocol revision of an HTTP request.
-const versionHeader = "MCP-Protocol-Version"
+// versionHeader names the protocol revision of an HTTP request: MCP-Protocol-Version,
+// spelled as package http keeps it, which saves respelling it in every request.
+const versionHeader = "Mcp-Protocol-Version"
 
 // versionKey is where a request of the stateless era names its revision; that it
 // is there is what makes it one (MCP 2026-07-28, basic/versioning).

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -51,8 +52,9 @@ type turn struct {
 
 // call runs the first turn of a saga.
 func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.RawMessage) (turn, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
-	defer cancel()
+	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
+	defer lazy.cancel()
+	ctx = lazy
 	id := newID()
 	out, err := t.Start(ctx, saga.Call{ID: id, Now: s.opts.Now(), Client: s.features(c), Arguments: args, Notifier: c.notify, Held: c.held()})
 	if err == nil {
@@ -75,8 +77,9 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 		return s.abandon(ctx, o)
 	}
 	t, pos := o.tool, o.pos
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
-	defer cancel()
+	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
+	defer lazy.cancel()
+	ctx = lazy
 	r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify, Held: c.held()}
 	if c.resends {
 		r.Arguments = orEmpty(args)
