@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/mcpsaga/mcpsaga/codec/internal/shortblock"
 )
 
 // How the body of a plaintext is coded, in the low bits of its flags. Coding 1+n
@@ -46,6 +48,7 @@ const (
 
 // compressor turns states into bodies and back.
 type compressor struct {
+	short                       *shortblock.Encoder
 	thorough, dictionary, plain *zstd.Encoder
 	decoder                     *zstd.Decoder
 }
@@ -63,6 +66,9 @@ func newCompressor(limit int) (*compressor, error) {
 	}
 	var z compressor
 	var err error
+	if z.short, err = shortblock.New(dictionary1); err != nil {
+		return nil, err
+	}
 	for _, e := range [...]struct {
 		to      **zstd.Encoder
 		options []zstd.EOption
@@ -99,6 +105,11 @@ func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
 	if len(state) == 0 {
 		return codingRaw, nil
 	}
+	if len(state) < minThorough {
+		if body, ok := z.encodeShort(buf, state); ok {
+			return codingDict1, body
+		}
+	}
 	coding, encoder := byte(codingZstd), z.plain
 	switch {
 	case len(state) >= minThorough && len(state) <= maxThorough:
@@ -107,6 +118,14 @@ func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
 		coding, encoder = codingDict1, z.dictionary
 	}
 	return z.compress(buf, coding, encoder, state)
+}
+
+// encodeShort is encode for short states. It reports false if it does not make
+// the state shorter.
+func (z *compressor) encodeShort(buf *buffers, state []byte) ([]byte, bool) {
+	body, ok := z.short.Append(binary.AppendUvarint(buf.text[:0], uint64(len(state))<<1|1), state)
+	buf.text = body
+	return body, ok && len(body) < len(state)
 }
 
 // compress is encode with the coding and the encoder chosen.
