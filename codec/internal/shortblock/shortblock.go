@@ -25,6 +25,8 @@ const (
 	// A match in the dictionary costs some four bytes, a near one less.
 	minFar, minNear = 6, 5
 	farBits         = 14
+	// maxTries bounds the places in the dictionary that are looked at.
+	maxTries = 4
 	nearBits        = 10
 )
 
@@ -32,7 +34,8 @@ const (
 type Encoder struct {
 	dictionary                 []byte
 	start                      recent
-	far                        [1 << farBits]uint16 // hash of minFar bytes -> 1 + their place in dictionary
+	far                        [1 << farBits]uint16 // hash of minFar bytes -> 1 + their last place in dictionary
+	before                     []uint16             // place -> 1 + the place before it with that hash
 	literals, lengths, offsets table
 	scratch                    sync.Pool // of *scratch
 }
@@ -72,8 +75,10 @@ func New(dictionary []byte) (*Encoder, error) {
 		}
 		*t.to, rest = newTable(counts, log), after
 	}
+	e.before = make([]uint16, len(e.dictionary))
 	for i := 0; i+8 <= len(e.dictionary); i++ {
-		e.far[hashFar(load(e.dictionary, i))] = uint16(i + 1)
+		last := &e.far[hashFar(load(e.dictionary, i))]
+		e.before[i], *last = *last, uint16(i+1)
 	}
 	e.scratch.New = func() any {
 		s := new(scratch)
@@ -154,10 +159,16 @@ func (e *Encoder) best(s *scratch, text []byte, at int) (length, offset int) {
 		}
 	}
 	*near = uint16(at + 1)
-	if i := int(e.far[hashFar(v)]) - 1; i >= 0 {
-		if n := common(e.dictionary[i:], text[at:]); n >= minFar && n > length+1 {
+	place := e.far[hashFar(v)]
+	for range maxTries {
+		if place == 0 {
+			break
+		}
+		i := int(place) - 1
+		if n := common(e.dictionary[i:], text[at:]); n >= minFar && n > length {
 			length, offset = n, at+len(e.dictionary)-i
 		}
+		place = e.before[i]
 	}
 	return length, offset
 }
