@@ -9,9 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -147,8 +146,8 @@ func target(t *saga.Tool) string {
 // The saga's id, which the client does not know, keeps it from searching for
 // two arguments with one digest.
 func digestArguments(id saga.ID, args json.RawMessage) ([]byte, error) {
-	v := jsontext.Value(append([]byte(nil), orEmpty(args)...))
-	if err := v.Canonicalize(); err != nil {
+	v, err := jsonview.Canonical(orEmpty(args))
+	if err != nil {
 		return nil, err
 	}
 	h := sha256.New()

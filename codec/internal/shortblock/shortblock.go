@@ -27,7 +27,7 @@ const (
 	farBits         = 14
 	// maxTries bounds the places in the dictionary that are looked at.
 	maxTries = 4
-	nearBits        = 10
+	nearBits = 10
 )
 
 // Encoder compresses with one dictionary. It is safe for concurrent use.
