@@ -2,6 +2,7 @@ package saga
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -9,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"time"
 
@@ -251,7 +253,22 @@ func (e *Effect[In, Out]) declaration() (string, bool, string) {
 	case e.Do == nil:
 		return e.Name, false, "has no Do"
 	}
-	return e.Name, e.Irreversible, ""
+	return e.Name, e.Irreversible, checkRecorded[In, Out]()
+}
+
+// checkRecorded looks for what of an effect's input and result would be lost in the
+// token.
+func checkRecorded[In, Out any]() string {
+	problem := func(what string, t reflect.Type) string {
+		if err := walkState(t, what, map[reflect.Type]bool{}); err != nil {
+			return "cannot be recorded: " + err.Error()
+		}
+		if holdsSecret(t, map[reflect.Type]bool{}) {
+			return "cannot be recorded: " + what + " holds a Secret, which would be lost"
+		}
+		return ""
+	}
+	return cmp.Or(problem("its input", reflect.TypeFor[In]()), problem("its result", reflect.TypeFor[Out]()))
 }
 
 func (e *Effect[In, Out]) undo(ctx context.Context, key Key, r *effectRecord) error {

@@ -372,11 +372,16 @@ func TestMachinesHaveEffectsToo(t *testing.T) {
 }
 
 func TestEffectDeclarations(t *testing.T) {
+	type lossy struct{ inner int }
 	w := newWorld()
 	tests := map[string][]saga.Declared{
-		"is nil":                        {nil},
-		"has no Name":                   {w.effect("")},
-		"has no Do":                     {&saga.Effect[int, int]{Name: "x"}},
+		"is nil":      {nil},
+		"has no Name": {w.effect("")},
+		"has no Do":   {&saga.Effect[int, int]{Name: "x"}},
+		"field inner of its input is not exported, so it would be lost": {&saga.Effect[lossy, int]{
+			Name: "x", Do: func(_ context.Context, _ saga.Key, in lossy) (int, error) { return in.inner, nil }}},
+		"its result holds a Secret, which would be lost": {&saga.Effect[int, []saga.Secret]{
+			Name: "x", Do: func(context.Context, saga.Key, int) ([]saga.Secret, error) { return nil, nil }}},
 		`two effects have the name "a"`: {w.effect("a"), w.effect("a")},
 	}
 	for want, effects := range tests {
