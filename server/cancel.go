@@ -63,7 +63,7 @@ func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, tok
 		return turn{}, err
 	}
 	if o.gone != nil {
-		return s.abandon(ctx, o)
+		return s.abandon(ctx, c, o)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
 	defer cancel()
@@ -73,4 +73,21 @@ func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, tok
 	}
 	out, err := o.tool.Cancel(ctx, o.pos, r)
 	return s.ended(c, o.tool, o.pos.ID, nil, out, err)
+}
+
+// sealUndo gives a client the means to try an undo again that did not succeed: a
+// token that can only be cancelled. It is one of the saga dialect, whatever the
+// call's, as only that has a method to cancel.
+func (s *Server) sealUndo(c caller, t *saga.Tool, result *saga.Result) error {
+	if result == nil {
+		return nil
+	}
+	report, ok := result.Meta[saga.UndoMetaKey].(*saga.UndoReport)
+	if !ok || report.Again == nil {
+		return nil
+	}
+	c.purpose, c.resends = purposeSaga, false
+	token, err := s.sealToken(c, t, nil, report.Again)
+	report.SagaToken = token
+	return err
 }

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -151,4 +153,59 @@ func TestCancelSaga(t *testing.T) {
 		assert.Len(t, held, 1, "nothing is lost")
 		assert.True(t, strings.Contains(r.post(roomMessage("resumeSaga", token, sure)), "yours"))
 	})
+}
+
+func TestUndoIsTriedAgain(t *testing.T) {
+	held := map[saga.Key]bool{}
+	stuck := true
+	tool := roomTool(1, held)
+	room := tool.Effects[0].(*saga.Effect[string, bool])
+	undo := room.Undo
+	room.Tries = 1
+	room.Undo = func(ctx context.Context, k saga.Key, in string, out, known bool) error {
+		if stuck {
+			return errors.New("out of order")
+		}
+		return undo(ctx, k, in, out, known)
+	}
+	r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}})
+	token := parse(t, r.post(callRoom)).Result.SagaToken
+	body := r.post(roomMessage("resumeSaga", token, `,"completedSteps":[{"stepId":"sure","result":{"action":"decline"}}]`))
+	again := gjson.Get(body, `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
+	require.NotEmpty(t, again, body)
+	assert.Equal(t, -32602, parse(t, r.post(roomMessage("resumeSaga", again, `,"completedSteps":[]`))).Error.Code)
+	stuck = false
+	body = r.post(roomMessage("cancelSaga", again, ""))
+	assert.Equal(t, []string{"room"}, undone(t, body))
+	assert.NotContains(t, body, "sagaToken")
+	assert.Empty(t, held)
+}
+
+func TestUnsettledSagaIsToBeTriedAgain(t *testing.T) {
+	broken := true
+	pay := &saga.Effect[string, bool]{Name: "pay", Irreversible: true, Tries: 1, Do: func(context.Context, saga.Key, string) (bool, error) {
+		if broken {
+			return false, errors.New("secret detail")
+		}
+		return true, nil
+	}}
+	tool := roomTool(1, map[saga.Key]bool{})
+	run := tool.Run
+	tool.Effects = append(tool.Effects, pay)
+	tool.Run = func(r *saga.Run, in struct{}) (string, error) {
+		out, err := run(r, in)
+		if err == nil {
+			_, err = saga.Do(r, pay, "money")
+		}
+		return out, err
+	}
+	r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}})
+	token := parse(t, r.post(callRoom)).Result.SagaToken
+	status, body := r.do(http.MethodPost, "/mcp", roomMessage("resumeSaga", token, sure), nil)
+	assert.Equal(t, http.StatusServiceUnavailable, status)
+	assert.Contains(t, body, "send the same request again")
+	assert.NotContains(t, body, "secret")
+	assert.Contains(t, r.log.take(), "secret detail")
+	broken = false
+	assert.Contains(t, r.post(roomMessage("resumeSaga", token, sure)), "yours")
 }

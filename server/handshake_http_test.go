@@ -265,7 +265,9 @@ func TestHandshakeGracefulStop(t *testing.T) {
 func TestHandshakeBatches(t *testing.T) {
 	r := newRig(t, server.Options{Tools: legacyDefinitions()})
 	c := r.connect("2025-03-26", everything)
-	message := func(id int, method string) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q}`, id, method) }
+	message := func(id int, method string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q}`, id, method)
+	}
 	const notification = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	tests := []struct {
 		name, body string

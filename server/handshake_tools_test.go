@@ -95,7 +95,7 @@ type times struct {
 var legacyFlood = saga.Flow[times, string]{
 	Name: "flood",
 	Run: func(r *saga.Run, in times) (string, error) {
-		for i := range in.N {
+		for i := range min(in.N, 20_000) {
 			r.Log(saga.LogInfo, fmt.Sprintf("%d %s", i, strings.Repeat("x", 1000)))
 		}
 		return "flooded", nil
@@ -223,7 +223,9 @@ func (w *world) tool(g *gate) saga.Definition {
 // legacyPrompt and the resources after it can be sagas as well.
 var legacyPrompt = saga.Prompt[wish, empty]{
 	Name: "greeting", Description: "Greets.", Asks: []steps.Question{legacyForm},
-	Start: func(_ context.Context, t *saga.Turn[wish, empty]) (saga.Next, error) { return t.Ask("asked", legacyForm) },
+	Start: func(_ context.Context, t *saga.Turn[wish, empty]) (saga.Next, error) {
+		return t.Ask("asked", legacyForm)
+	},
 	Steps: saga.Steps[wish, empty]{"asked": func(_ context.Context, t *saga.Turn[wish, empty]) (saga.Next, error) {
 		form, err := legacyForm.Answer(t)
 		if err != nil {

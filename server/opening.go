@@ -77,7 +77,7 @@ func parseTarget(s string) (saga.Kind, string) {
 }
 
 // abandon undoes the effects of a saga that cannot go on.
-func (s *Server) abandon(ctx context.Context, o *opening) (turn, error) {
+func (s *Server) abandon(ctx context.Context, c caller, o *opening) (turn, error) {
 	why := "The saga came back too late and has ended."
 	if o.gone.Reason == codec.ReasonRevision {
 		why = "The saga cannot go on: this version of the tool is no longer served. Start again."
@@ -85,6 +85,6 @@ func (s *Server) abandon(ctx context.Context, o *opening) (turn, error) {
 	s.log.Warn("saga abandoned", "tool", o.tool.Name, "saga", o.pos.ID.String(), "token", o.gone)
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
 	defer cancel()
-	out := o.tool.Abandon(ctx, o.pos, why)
-	return s.ended(caller{}, o.tool, o.pos.ID, nil, out, nil)
+	out, err := o.tool.Abandon(ctx, o.pos, why)
+	return s.ended(c, o.tool, o.pos.ID, nil, out, err)
 }

@@ -72,7 +72,7 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 		return turn{}, err
 	}
 	if o.gone != nil {
-		return s.abandon(ctx, o)
+		return s.abandon(ctx, c, o)
 	}
 	t, pos := o.tool, o.pos
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
@@ -104,6 +104,9 @@ func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, args json.RawMessage,
 		s.log.Warn("tool failed", "tool", t.Name, "saga", id.String(), "error", out.Err)
 	}
 	if out.Position == nil {
+		if err := s.sealUndo(c, t, out.Result); err != nil {
+			return turn{}, &turnError{tool: t.Name, saga: id, err: err}
+		}
 		return turn{Outcome: *out}, nil
 	}
 	token, err := s.sealToken(c, t, args, out.Position)
