@@ -11,7 +11,7 @@ import (
 // possible reports whether a condition can come out as taken when the error that
 // is followed says that the saga has to wait: it is then not nil, and nothing that
 // the author could recognise.
-func (t *trace) possible(cond ssa.Value, w way, taken bool) bool {
+func (t *trace) possible(cond ssa.Value, w *way, taken bool) bool {
 	switch c := cond.(type) {
 	case *ssa.Const:
 		return (c.Value.String() == "true") == taken
@@ -27,6 +27,7 @@ func (t *trace) possible(cond ssa.Value, w way, taken bool) bool {
 		if !w.holds[c.X] && !w.holds[c.Y] {
 			break
 		}
+		w.examined = true
 		// The error equals nothing: not nil, and no error of others.
 		switch c.Op {
 		case token.EQL:
@@ -38,15 +39,18 @@ func (t *trace) possible(cond ssa.Value, w way, taken bool) bool {
 		switch from := c.Tuple.(type) {
 		case *ssa.TypeAssert:
 			if w.holds[from.X] {
+				w.examined = true
 				return !taken
 			}
 		case *ssa.Call:
 			if recognises(from.Common(), w) {
+				w.examined = true
 				return !taken
 			}
 		}
 	case *ssa.Call:
 		if recognises(c.Common(), w) {
+			w.examined = true
 			return !taken
 		}
 	}
@@ -56,7 +60,7 @@ func (t *trace) possible(cond ssa.Value, w way, taken bool) bool {
 // recognises reports whether a call looks at the error and says what it is, such as
 // errors.Is or a function of the author's. The error of asking is none that others
 // know, so the answer is no.
-func recognises(c *ssa.CallCommon, w way) bool {
+func recognises(c *ssa.CallCommon, w *way) bool {
 	results := c.Signature().Results()
 	n := results.Len()
 	if n == 0 || !types.Identical(results.At(n-1).Type().Underlying(), types.Typ[types.Bool]) {

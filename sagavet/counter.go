@@ -94,7 +94,25 @@ func (w *counter) clauses(body *ast.BlockStmt, n int) (through, ended int) {
 		}
 	}
 	through, ended = w.either(n, exhaustive, bodies...)
-	return max(through, ended), ended // break leaves the switch only
+	if breaks(body) {
+		through = max(through, ended)
+	}
+	return through, ended
+}
+
+// breaks reports whether a break leaves the statement that has the body, or a
+// continue goes on with it. It may name a label, which is then taken for this one.
+func breaks(body *ast.BlockStmt) (found bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BranchStmt:
+			found = found || n.Tok == token.BREAK || n.Tok == token.CONTINUE
+		case *ast.FuncLit:
+			return false
+		}
+		return true
+	})
+	return found
 }
 
 // loop counts a loop that runs a number of times, 0 if nothing bounds it.
@@ -103,8 +121,11 @@ func (w *counter) loop(loop ast.Stmt, body *ast.BlockStmt, n, times int) (throug
 	w.factor = max(outer, 1) * max(times, 1)
 	t, e := w.statements(body.List, n)
 	w.factor = outer
-	through = max(n, t, e)
-	if through > n && times == 0 && !w.leaves(body) {
+	through = max(n, t)
+	if breaks(body) {
+		through = max(through, e)
+	}
+	if times == 0 && max(t, e) > n && !w.leaves(body) {
 		w.reporter.report(loop.Pos(), "nothing bounds how often this loop asks, and clients give up after %d rounds", "Count the rounds and stop in time with an answer that says so", maxRounds)
 	}
 	return through, e
@@ -112,7 +133,7 @@ func (w *counter) loop(loop ast.Stmt, body *ast.BlockStmt, n, times int) (throug
 
 // expression adds the calls in an expression or a simple statement.
 func (w *counter) expression(x ast.Node, n int) int {
-	if x == nil || x == ast.Stmt(nil) || x == ast.Expr(nil) {
+	if x == nil {
 		return n
 	}
 	ast.Inspect(x, func(node ast.Node) bool {

@@ -33,12 +33,10 @@ that only reads, and not reported.`,
 		var begin []ast.Expr
 		for _, f := range pass.Files {
 			ast.Inspect(f, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.CallExpr:
-					v.calls[n.Lparen] = n
-				case *ast.CompositeLit:
-					begin = append(begin, beginnings(pass.TypesInfo, n)...)
+				if call, ok := n.(*ast.CallExpr); ok {
+					v.calls[call.Lparen] = call
 				}
+				begin = append(begin, beginnings(pass.TypesInfo, n)...)
 				return true
 			})
 		}
@@ -56,19 +54,26 @@ that only reads, and not reported.`,
 	},
 }
 
-// beginnings returns the functions with which the sagas of a definition begin.
-func beginnings(info *types.Info, lit *ast.CompositeLit) (found []ast.Expr) {
-	t := info.TypeOf(lit)
-	field := "Start"
-	if isSaga(t, "Flow") {
-		field = "Run"
-	} else if !isSaga(t, "Machine", "Prompt", "Resource") {
-		return nil
+// beginnings returns the functions with which sagas begin, where n defines a tool
+// or sets a field of a definition.
+func beginnings(info *types.Info, n ast.Node) (found []ast.Expr) {
+	begins := func(of ast.Expr, field string) bool {
+		t := info.TypeOf(of)
+		return t != nil && (field == "Run" && isSaga(t, "Flow") || field == "Start" && isSaga(t, "Machine", "Prompt", "Resource"))
 	}
-	for _, e := range lit.Elts {
-		if kv, ok := e.(*ast.KeyValueExpr); ok {
-			if key, ok := kv.Key.(*ast.Ident); ok && key.Name == field {
-				found = append(found, ast.Unparen(kv.Value))
+	switch n := n.(type) {
+	case *ast.CompositeLit:
+		for _, e := range n.Elts {
+			if kv, ok := e.(*ast.KeyValueExpr); ok {
+				if key, ok := kv.Key.(*ast.Ident); ok && begins(n, key.Name) {
+					found = append(found, ast.Unparen(kv.Value))
+				}
+			}
+		}
+	case *ast.AssignStmt:
+		for i, to := range n.Lhs {
+			if field, ok := to.(*ast.SelectorExpr); ok && len(n.Lhs) == len(n.Rhs) && begins(field.X, field.Sel.Name) {
+				found = append(found, ast.Unparen(n.Rhs[i]))
 			}
 		}
 	}

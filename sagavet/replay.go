@@ -18,11 +18,13 @@ var Replay = &analysis.Analyzer{
 A flow runs from its beginning in every turn, and must come to the same questions
 and effects each time. Time, ids and random numbers come from the Run. What is made
 for a log message only is not reported.`,
-	Requires: []*analysis.Analyzer{inspect.Analyzer},
+	Requires: []*analysis.Analyzer{inspect.Analyzer, build},
 	Run: func(pass *analysis.Pass) (any, error) {
-		if !usesSaga(pass.Pkg) {
+		p := pass.ResultOf[build].(*program)
+		if p == nil {
 			return nil, nil
 		}
+		once := p.endAtOnce(pass)
 		v := &replay{pass: pass, info: pass.TypesInfo, reporter: newReporter(pass), decls: make(map[*types.Func]*ast.FuncDecl), sources: make(map[*types.Func]string)}
 		for _, f := range pass.Files {
 			for _, d := range f.Decls {
@@ -35,17 +37,33 @@ for a log message only is not reported.`,
 		for n := range in.PreorderSeq((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
-				if f := pass.TypesInfo.Defs[n.Name].(*types.Func); n.Body != nil && flowSignature(f.Signature()) {
+				if f := pass.TypesInfo.Defs[n.Name].(*types.Func); n.Body != nil && flowSignature(f.Signature()) && !once[n] {
 					v.body(n.Body)
 				}
 			case *ast.FuncLit:
-				if sig, ok := pass.TypesInfo.TypeOf(n).(*types.Signature); ok && flowSignature(sig) {
+				if sig, ok := pass.TypesInfo.TypeOf(n).(*types.Signature); ok && flowSignature(sig) && !once[n] {
 					v.body(n.Body)
 				}
 			}
 		}
 		return nil, nil
 	},
+}
+
+// endAtOnce returns the functions of flows that ask nothing, so they run once.
+func (p *program) endAtOnce(pass *analysis.Pass) map[ast.Node]bool {
+	once := make(map[ast.Node]bool)
+	for _, f := range pass.Files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			for _, expr := range beginnings(pass.TypesInfo, n) {
+				if f := p.function(pass.TypesInfo, expr); f != nil && p.does(f) != asks {
+					once[f.Syntax()] = true
+				}
+			}
+			return true
+		})
+	}
+	return once
 }
 
 // flowSignature reports whether a function has the Run as a parameter, or in a
@@ -89,12 +107,12 @@ func (v *replay) body(body *ast.BlockStmt) {
 				return false
 			}
 			if source := v.taken(f, 3); source != "" {
-				v.reporter.report(n.Pos(), "%s takes %s, which differs whenever the flow runs again", "Take it from the Run, and hand it on", f.Name(), source)
+				v.reporter.report(n.Pos(), "%s uses %s, which does not do the same when the flow runs again", "Take time, chance and ids from the Run, and hand them on", f.Name(), source)
 			}
 		case *ast.Ident:
 			name, advice := unsteady(v.info.Uses[n])
 			if name != "" {
-				v.reporter.report(n.Pos(), "%s differs whenever the flow runs again", advice, name)
+				v.reporter.report(n.Pos(), "%s does not do the same when the flow runs again", advice, name)
 			}
 		}
 		return true

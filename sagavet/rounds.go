@@ -76,7 +76,7 @@ func (v *rounds) declare(n ast.Node) {
 // function reports what is wrong with a function itself, not with those it calls.
 func (v *rounds) function(body *ast.BlockStmt) {
 	c := v.count(body)
-	if c.rounds <= maxRounds || c.inCallee {
+	if c.rounds <= maxRounds || c.inCallee || c.ninth == nil {
 		return
 	}
 	v.reporter.report(c.ninth.Pos(), "this flow asks in up to %d rounds, and clients give up after %d",

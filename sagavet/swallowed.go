@@ -19,7 +19,8 @@ effect may have happened; the engine must see it to undo the right things.
 
 An error may be returned as it is, wrapped with %w, joined, or as the Err of a
 saga.ToolError. What was recognised with errors.Is, errors.As or a type assertion
-need not be returned.`,
+need not be returned, and a flow may look at the error of an effect and do something
+else instead.`,
 	Requires: []*analysis.Analyzer{build},
 	Run: func(pass *analysis.Pass) (any, error) {
 		p := pass.ResultOf[build].(*program)
@@ -27,9 +28,23 @@ need not be returned.`,
 			return nil, nil
 		}
 		r := newReporter(pass)
+		// What is deferred, or begun in a goroutine, the others look after.
+		apart := make(map[*ssa.Function]bool)
 		for _, f := range p.funcs {
 			instructions(f, func(i ssa.Instruction) {
-				// What is deferred, or begun in a goroutine, the others look after.
+				switch i := i.(type) {
+				case *ssa.Defer:
+					apart[staticFunc(i.Common())] = true
+				case *ssa.Go:
+					apart[staticFunc(i.Common())] = true
+				}
+			})
+		}
+		for _, f := range p.funcs {
+			if apart[f] && f.Parent() != nil {
+				continue
+			}
+			instructions(f, func(i ssa.Instruction) {
 				if call, ok := i.(*ssa.Call); ok {
 					p.checkError(r, call)
 				}
@@ -52,15 +67,15 @@ func (p *program) checkError(r *reporter, call *ssa.Call) {
 		p.discarded(r, call, what)
 		return
 	}
-	t := trace{call: call, err: err, visited: make(map[string]bool)}
+	t := trace{call: call, err: err, effect: what == performs, visited: make(map[string]bool)}
 	t.follow()
 	for pos := range t.replaced {
 		if what == asks {
 			r.report(pos, "the flow replaces the error of %s by one that does not wrap it, so it fails where it should wait for the answer",
-				"Return the error as it is, or wrap it with %%w", name)
+				"Return the error as it is, or wrap it with %w", name)
 		} else {
 			r.report(pos, "the flow replaces the error of %s by one that does not wrap it, so the engine cannot know that the effect may have happened",
-				"Wrap it with %%w, or give a saga.ToolError a Text for the caller and the error as Err", name)
+				"Wrap it with %w, or give a saga.ToolError a Text for the caller and the error as Err", name)
 		}
 	}
 	if t.lost && len(t.replaced) == 0 {
@@ -127,6 +142,8 @@ type trace struct {
 	call    *ssa.Call
 	err     ssa.Value
 	visited map[string]bool
+	// effect: it is that of an effect. A flow may look at it and go on.
+	effect bool
 	// replaced are the places where another error is returned.
 	replaced map[token.Pos]bool
 	// lost: there is a way on which no error is returned.

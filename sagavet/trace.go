@@ -21,9 +21,11 @@ const maxVisited = 20000
 type way struct {
 	holds map[ssa.Value]bool
 	conds map[*ssa.Phi]ssa.Value
+	// examined: a condition has looked at the error.
+	examined bool
 }
 
-func (w way) clone() way { return way{maps.Clone(w.holds), maps.Clone(w.conds)} }
+func (w way) clone() way { return way{maps.Clone(w.holds), maps.Clone(w.conds), w.examined} }
 
 func (w way) key(b *ssa.BasicBlock, from int) string {
 	var names []string
@@ -34,7 +36,7 @@ func (w way) key(b *ssa.BasicBlock, from int) string {
 		names = append(names, fmt.Sprintf("%p=%p", phi, v))
 	}
 	slices.Sort(names)
-	return fmt.Sprint(b.Index, from, names)
+	return fmt.Sprint(b.Index, from, w.examined, names)
 }
 
 // follow follows the error from the call on.
@@ -44,7 +46,7 @@ func (t *trace) follow() {
 	// The extraction of the error follows the call; it must not look like a second
 	// call.
 	from := slices.Index(b.Instrs, ssa.Instruction(t.call)) + 1
-	t.run(b, from, way{map[ssa.Value]bool{t.err: true}, make(map[*ssa.Phi]ssa.Value)})
+	t.run(b, from, way{holds: map[ssa.Value]bool{t.err: true}, conds: make(map[*ssa.Phi]ssa.Value)})
 }
 
 func (t *trace) run(b *ssa.BasicBlock, from int, w way) {
@@ -62,12 +64,13 @@ func (t *trace) run(b *ssa.BasicBlock, from int, w way) {
 			return // not on
 		case *ssa.If:
 			for _, taken := range []bool{true, false} {
-				if t.possible(i.Cond, w, taken) {
+				on := w.clone()
+				if t.possible(i.Cond, &on, taken) {
 					next := b.Succs[1]
 					if taken {
 						next = b.Succs[0]
 					}
-					t.enter(b, next, w.clone())
+					t.enter(b, next, on)
 				}
 			}
 			return
@@ -78,7 +81,7 @@ func (t *trace) run(b *ssa.BasicBlock, from int, w way) {
 			if i == ssa.Instruction(t.call) {
 				// Around a loop: the error of the last time is gone.
 				if delete(w.holds, t.err); len(w.holds) == 0 {
-					t.lost = true
+					t.lose(w)
 					return
 				}
 			}
@@ -229,14 +232,34 @@ func (t *trace) end(ret *ssa.Return, w way) {
 		_, variable := err.(*ssa.UnOp) // a named result, of which nothing is known
 		switch {
 		case w.holds[err]:
-		case isNil(err) || variable:
-			t.lost = true
+		case isNil(err) || variable || t.effect && !isMade(err):
+			t.lose(w)
 		default:
 			t.replaced[ret.Pos()] = true
 		}
 		return
 	}
 	if !slices.ContainsFunc(ret.Results, func(v ssa.Value) bool { return w.holds[v] }) {
-		t.lost = true
+		t.lose(w)
 	}
+}
+
+// lose notes that the error does not arrive.
+func (t *trace) lose(w way) {
+	t.lost = t.lost || !t.effect || !w.examined
+}
+
+// isMade reports whether a value is a new error, and not that of something else.
+func isMade(v ssa.Value) bool {
+	switch v := v.(type) {
+	case *ssa.MakeInterface:
+		_, ok := v.X.(*ssa.Alloc)
+		return ok
+	case *ssa.Call:
+		switch funcName(object(v.Common())) {
+		case "fmt.Errorf", "errors.New", failfFunc:
+			return true
+		}
+	}
+	return false
 }

@@ -10,7 +10,7 @@ const (
 	adviseTime = "Use Run.Now"
 	adviseRand = "Use Run.Rand, or for secrets take them in an effect"
 	adviseID   = "Use Run.NewID, or for another form of id make it in an effect"
-	adviseWait = "Waiting keeps the client waiting and is repeated in every turn; let an effect or a question wait"
+	adviseWait = "It would wait again in every turn; wait in an effect"
 )
 
 // unsteady tells what an object is that differs each time it is used, or does what
