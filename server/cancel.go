@@ -19,6 +19,10 @@ import (
 //	params: { sagaToken: string; completedSteps?: SagaStepResult[]; arguments?: object }
 //	result: CallToolResult, with the report in _meta["io.github.mcpsaga/undo"]
 //
+// If something could not be undone, here or when a tool failed, the report has a
+// sagaToken of its own: cancelled, it is tried again. While it is not known whether
+// an irreversible effect was performed, the error is codeTryAgain.
+//
 // A client that has sent answers and got no response sends them again as
 // completedSteps, so that what the lost turn did is undone as well. The token may
 // also be a requestState of MCP 2026-07-28; with completedSteps, arguments are
@@ -72,6 +76,10 @@ func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, tok
 		r.Arguments = orEmpty(args)
 	}
 	out, err := o.tool.Cancel(ctx, o.pos, r)
+	if err == nil && out.Result == nil {
+		// The answers ended a prompt or a resource, whose ends are no tool results.
+		out = &saga.Outcome{Result: saga.TextResult("It was too late to cancel: the %v has ended.", o.tool.Kind)}
+	}
 	return s.ended(c, o.tool, o.pos.ID, nil, out, err)
 }
 

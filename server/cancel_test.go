@@ -209,3 +209,66 @@ func TestUnsettledSagaIsToBeTriedAgain(t *testing.T) {
 	broken = false
 	assert.Contains(t, r.post(roomMessage("resumeSaga", token, sure)), "yours")
 }
+
+// What the first turn did before it broke off must be undone: the client has no
+// token with which it could go on, or cancel.
+func TestFirstTurnThatBreaksOffIsUndone(t *testing.T) {
+	for _, how := range []string{"panic", "unsupported", "too large"} {
+		held := map[saga.Key]bool{}
+		tool := roomTool(1, held)
+		sample := &steps.Sample{ID: "sample", Request: steps.SampleRequest{MaxTokens: 10}}
+		tool.Asks = append(tool.Asks, sample)
+		room := tool.Effects[0].(*saga.Effect[string, bool])
+		sure := tool.Asks[0].(*steps.Form[sureForm])
+		tool.Run = func(r *saga.Run, _ struct{}) (string, error) {
+			input := "7"
+			if how == "too large" {
+				input = strings.Repeat("7", 300<<10)
+			}
+			if _, err := saga.Do(r, room, input); err != nil {
+				return "", err
+			}
+			assert.Len(t, held, 1)
+			switch how {
+			case "panic":
+				panic("oh")
+			case "unsupported":
+				_, err := saga.Ask(r, sample, sample.With(steps.Prompt("hm")))
+				return "", err
+			}
+			_, err := saga.Ask(r, sure)
+			return "", err
+		}
+		r := newRig(t, server.Options{Tools: []saga.Definition{tool}})
+		onlyForms := object{"elicitation": object{}}
+		t.Run(how+" stateless", func(t *testing.T) {
+			got := r.send(callTool("room", nil).with(onlyForms))
+			assert.NotZero(t, got.code(), got.raw)
+			assert.Empty(t, held)
+		})
+		clear(held)
+		t.Run(how+" handshake", func(t *testing.T) {
+			c := r.connect("2025-11-25", `{"elicitation":{}}`)
+			c.ask(toolCall(1, "room", "{}"))
+			assert.Empty(t, held)
+		})
+		clear(held)
+		if how == "unsupported" {
+			continue // the saga proposal has no capabilities
+		}
+		t.Run(how+" saga", func(t *testing.T) {
+			assert.Contains(t, r.post(callRoom), "-32603")
+			assert.Empty(t, held)
+		})
+	}
+}
+
+// A resource has an end of its own kind, which is no tool's result.
+func TestCancelOfAResourceThatEnds(t *testing.T) {
+	r := newRig(t, server.Options{Tools: statelessTools()})
+	q := modernRequest("resources/read", object{"uri": "test://note/1"}).with(allCapabilities)
+	state := r.state(q)
+	body := r.post(roomMessage("cancelSaga", state, `,"arguments":{"id":"1"},"completedSteps":[{"stepId":"user_name","result":{"action":"accept","content":{"name":"Ada"}}}]`))
+	assert.NotContains(t, body, "suspended")
+	assert.Contains(t, body, `"content":[`)
+}

@@ -54,13 +54,19 @@ func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.Raw
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
 	defer cancel()
 	id := newID()
-	out, err := t.Start(ctx, saga.Call{ID: id, Now: s.opts.Now(), Client: s.features(c), Arguments: args, Notifier: c.notify, Held: c.held()})
+	// Nobody can take a first turn again, in whatever dialect: the next call is
+	// another saga. What this one did before it broke off would stay done for ever.
+	out, err := t.Start(ctx, saga.Call{ID: id, Now: s.opts.Now(), Client: s.features(c), Arguments: args, Notifier: c.notify, Held: true})
 	if err == nil {
 		if out, err = s.advance(ctx, c, t, out); err != nil {
 			err = s.forsake(ctx, t, out.Position, err)
 		}
 	}
-	return s.ended(c, t, id, args, out, err)
+	end, err := s.ended(c, t, id, args, out, err)
+	if err != nil && out != nil { // the next token could not be sealed
+		err = s.forsake(ctx, t, out.Position, err)
+	}
+	return end, err
 }
 
 // resume runs a later turn of the saga that the token holds. Dialects whose
@@ -89,7 +95,11 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 			err = s.forsake(ctx, t, out.Position, err)
 		}
 	}
-	return s.ended(c, t, pos.ID, args, out, err)
+	end, err := s.ended(c, t, pos.ID, args, out, err)
+	if err != nil && out != nil && c.held() {
+		err = s.forsake(ctx, t, out.Position, err)
+	}
+	return end, err
 }
 
 func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, args json.RawMessage, out *saga.Outcome, err error) (turn, error) {
@@ -148,7 +158,9 @@ func target(t *saga.Tool) string {
 // two arguments with one digest.
 func digestArguments(id saga.ID, args json.RawMessage) ([]byte, error) {
 	v := jsontext.Value(append([]byte(nil), orEmpty(args)...))
-	if err := v.Canonicalize(); err != nil {
+	// Numbers stay as they are spelt: the canonical form rounds them to 64-bit floats,
+	// and what the user approved for one account would then do for its neighbour.
+	if err := v.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
 		return nil, err
 	}
 	h := sha256.New()
