@@ -139,6 +139,9 @@ func (t *Tool) declare(effects []Declared) error {
 		if t.effects[name] != nil {
 			return t.problem(nil, "two effects have the name %q", name)
 		}
+		if err := e.recordable(); err != nil {
+			return t.problem(err, "effect %q cannot be recorded", name)
+		}
 		t.effects[name] = e
 	}
 	return nil
