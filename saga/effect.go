@@ -2,7 +2,6 @@ package saga
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -27,6 +26,9 @@ import (
 //
 // and performed with [Do]. When the saga ends badly, its effects are undone in
 // reverse order.
+//
+// In and Out are recorded as JSON, so they follow the rules for states; a [Secret]
+// would be lost.
 //
 // A server that keeps nothing cannot know whether a turn that was cut off had
 // performed an effect. It performs it again with the same [Key]; the system
@@ -120,6 +122,7 @@ type Performer interface{ performer() *turnContext }
 // Declared is an *[Effect] of any types, as listed in a tool's Effects.
 type Declared interface {
 	declaration() (name string, irreversible bool, problem string)
+	recordable() error
 	undo(ctx context.Context, key Key, e *effectRecord) error
 	redo(ctx context.Context, key Key, input json.RawMessage) error
 }
@@ -253,22 +256,11 @@ func (e *Effect[In, Out]) declaration() (string, bool, string) {
 	case e.Do == nil:
 		return e.Name, false, "has no Do"
 	}
-	return e.Name, e.Irreversible, checkRecorded[In, Out]()
+	return e.Name, e.Irreversible, ""
 }
 
-// checkRecorded looks for what of an effect's input and result would be lost in the
-// token.
-func checkRecorded[In, Out any]() string {
-	problem := func(what string, t reflect.Type) string {
-		if err := walkState(t, what, map[reflect.Type]bool{}); err != nil {
-			return "cannot be recorded: " + err.Error()
-		}
-		if holdsSecret(t, map[reflect.Type]bool{}) {
-			return "cannot be recorded: " + what + " holds a Secret, which would be lost"
-		}
-		return ""
-	}
-	return cmp.Or(problem("its input", reflect.TypeFor[In]()), problem("its result", reflect.TypeFor[Out]()))
+func (e *Effect[In, Out]) recordable() error {
+	return errors.Join(checkRecorded(reflect.TypeFor[In](), "its input"), checkRecorded(reflect.TypeFor[Out](), "its result"))
 }
 
 func (e *Effect[In, Out]) undo(ctx context.Context, key Key, r *effectRecord) error {
