@@ -11,6 +11,9 @@ type dialect interface {
 	// next returns the request of the turn that follows p, all of whose steps are
 	// answered.
 	next(p *Position) request
+	// cancel returns the request that ends the call at p, and false if the
+	// protocol has none.
+	cancel(p *Position) (request, bool)
 	// parse reads the result of such a request. Its errors are *ProtocolError.
 	parse(result json.RawMessage) (turn, error)
 }

@@ -22,6 +22,11 @@ type resumeParams struct {
 	CompletedSteps []Answer `json:"completedSteps"`
 }
 
+type cancelParams struct {
+	SagaToken      string   `json:"sagaToken"`
+	CompletedSteps []Answer `json:"completedSteps,omitempty"`
+}
+
 func (sagaDialect) next(p *Position) request {
 	if p.Token == "" {
 		return request{method: "tools/callSaga", params: callParams{Name: p.Tool, Arguments: p.Arguments}}
@@ -35,6 +40,16 @@ func (sagaDialect) next(p *Position) request {
 		params:   resumeParams{SagaToken: p.Token, CompletedSteps: answers},
 		harmless: true,
 	}
+}
+
+// cancel makes use of an extension of the proposal by mcpsaga's server: the token
+// and the answers so far, so that a turn whose response was lost is undone too.
+func (sagaDialect) cancel(p *Position) (request, bool) {
+	answers := p.Answers
+	if len(p.Pending()) > 0 {
+		answers = nil // the turn was not taken, and must not be now
+	}
+	return request{method: "tools/cancelSaga", params: cancelParams{SagaToken: p.Token, CompletedSteps: answers}, harmless: true}, true
 }
 
 func (sagaDialect) parse(raw stdjson.RawMessage) (turn, error) {

@@ -65,7 +65,7 @@
 // The first character of a token is the format's version. Within a version, what
 // one release of this package seals, every later release opens: tokens sealed in
 // the past are part of the tests. A format that changes gets a new version, and
-// the old one is still opened for at least one major release of the module.
+// the old one still opens.
 //
 // The other way round it does not hold: an older release may refuse what a newer
 // one sealed, with [ReasonVersion] or [ReasonFormat]. How short a token becomes is

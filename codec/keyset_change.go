@@ -87,7 +87,7 @@ func (k *Keyset) find(id uint32) (KeyInfo, error) {
 	}
 	var known []string
 	for _, info := range k.keys {
-		known = append(known, fmt.Sprint(info.ID))
+		known = append(known, fmt.Sprintf("%08x", info.ID))
 	}
 	return KeyInfo{}, &KeyError{ID: id, Problem: "is not in the keyset, which has " + strings.Join(known, ", ")}
 }

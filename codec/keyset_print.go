@@ -33,9 +33,9 @@ func (k *Keyset) LogValue() slog.Value { return slog.StringValue(k.String()) }
 // [Keyset.WriteFile] to save a keyset.
 func (k *Keyset) MarshalJSON() ([]byte, error) { return json.Marshal(k.String()) }
 
-// String describes the key, as in "1234 xaes-256-gcm enabled primary".
+// String describes the key, its id in hexadecimal as everywhere for people, as in "0000b5c3 xaes-256-gcm enabled primary".
 func (i KeyInfo) String() string {
-	s := fmt.Sprintf("%d %s %s", i.ID, i.Type, i.Status)
+	s := fmt.Sprintf("%08x %s %s", i.ID, i.Type, i.Status)
 	if i.Primary {
 		s += " primary"
 	}

@@ -93,7 +93,7 @@ func TestKeysetNeverPrintsKeys(t *testing.T) {
 	data := foreignKeyset(t, aead.XAES256GCM192BitNonceKeyTemplate(), nil)
 	k, err := codec.ParseKeyset(data)
 	require.NoError(t, err)
-	want := fmt.Sprintf("Keyset(%d xaes-256-gcm enabled primary)", k.Primary().ID)
+	want := fmt.Sprintf("Keyset(%08x xaes-256-gcm enabled primary)", k.Primary().ID)
 	holder := struct{ K *codec.Keyset }{k}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T%v"} {
 		requireNoKeys(t, data, fmt.Sprintf(verb, k))
@@ -209,7 +209,7 @@ func TestRotationRefuses(t *testing.T) {
 		"destroy primary":  {func() (*codec.Keyset, error) { return two.Destroy(first) }, "primary key and cannot be destroyed: promote another"},
 		"destroy enabled":  {func() (*codec.Keyset, error) { return two.Destroy(second) }, "disable it first"},
 		"promote disabled": {func() (*codec.Keyset, error) { return disabled.Promote(second) }, "enable it before"},
-		"unknown promote":  {func() (*codec.Keyset, error) { return one.Promote(second) }, fmt.Sprintf("key %d is not in the keyset, which has %d", second, first)},
+		"unknown promote":  {func() (*codec.Keyset, error) { return one.Promote(second) }, fmt.Sprintf("key %08x is not in the keyset, which has %08x", second, first)},
 		"unknown disable":  {func() (*codec.Keyset, error) { return one.Disable(second) }, "is not in the keyset"},
 		"unknown enable":   {func() (*codec.Keyset, error) { return one.Enable(second) }, "is not in the keyset"},
 		"unknown destroy":  {func() (*codec.Keyset, error) { return one.Destroy(second) }, "is not in the keyset"},

@@ -71,7 +71,7 @@ func (e *KeyError) Error() string {
 	if e.ID == 0 {
 		return "codec: key " + e.Problem
 	}
-	return fmt.Sprintf("codec: key %d %s", e.ID, e.Problem)
+	return fmt.Sprintf("codec: key %08x %s", e.ID, e.Problem)
 }
 
 // typeOf returns the type of an entry's key, or why it is not allowed.

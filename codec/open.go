@@ -67,9 +67,9 @@ func (c *Codec) authenticate(buf *buffers, b Binding, token string) ([]byte, *Re
 		return nil, Reject(ReasonUnknownKey, "the token does not begin with a key id")
 	}
 	if info, ok := keys.byID[id]; !ok {
-		return nil, Reject(ReasonUnknownKey, "key %d is not in the keyset", id)
+		return nil, Reject(ReasonUnknownKey, "key %08x is not in the keyset", id)
 	} else if info.Status != Enabled {
-		return nil, Reject(ReasonUnknownKey, "key %d is disabled", id)
+		return nil, Reject(ReasonUnknownKey, "key %08x is disabled", id)
 	}
 	buf.associated = b.associated(buf.associated[:0], version, c.options.Audience)
 	plain, err := keys.aead.Decrypt(sealed, buf.associated)

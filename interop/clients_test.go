@@ -77,9 +77,9 @@ func longTalk() play {
 	return p
 }
 
-// TestClients has every official client go through sagas to their end.
+// TestClients has every client go through sagas to their end.
 func TestClients(t *testing.T) {
-	for _, c := range clients() {
+	for _, c := range contenders() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p := startHTTP(t)
@@ -105,7 +105,7 @@ func TestClients(t *testing.T) {
 // keys, whenever it waits for an answer. On stdio, each round has a server of its
 // own.
 func TestClientsWhileServersDie(t *testing.T) {
-	for _, c := range clients() {
+	for _, c := range contenders() {
 		if !c.stateless {
 			continue // a session is a connection to one server
 		}
@@ -138,7 +138,7 @@ func TestClientsWhileServersDie(t *testing.T) {
 }
 
 // requireOutcomes has a client make calls and compares what came of them.
-func requireOutcomes(t *testing.T, c client, at target, plays []play, change func(*call)) {
+func requireOutcomes(t *testing.T, c contender, at target, plays []play, change func(*call)) {
 	t.Helper()
 	calls := make([]call, len(plays))
 	for i, p := range plays {

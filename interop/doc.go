@@ -5,5 +5,8 @@
 //
 // Those that need Node.js 22 look for it, and for the pinned packages, in
 // testdata/node; .ci/node puts them there. Without them the tests skip, unless
-// SAGA_REQUIRE_NODE is set to 1: then that is a failure.
+// SAGA_REQUIRE_NODE is set to 1: then that is a failure. SAGA_CONFORMANCE_RUNS is
+// how often the conformance suite runs in a row.
+//
+// TestProtocols writes docs/protocols.md when run with -update.
 package interop

@@ -2,6 +2,8 @@ package interop
 
 import (
 	"encoding/json"
+	"errors"
+	"os/exec"
 	"testing"
 )
 
@@ -63,24 +65,25 @@ type target struct {
 	Args    []string `json:"args,omitempty"`
 }
 
-// client is an official client that speaks one revision.
-type client struct {
+// contender is a client that speaks one protocol: the official ones, and ours.
+type contender struct {
 	name, protocol string
-	// stateless: its revision knows no sessions, so the server may be another one
+	// stateless: its protocol knows no sessions, so the server may be another one
 	// in each round.
 	stateless bool
 	// play makes calls one after the other, each with a client of its own.
 	play func(t *testing.T, at target, calls []call) []outcome
 }
 
-func clients() []client {
-	return []client{
+func contenders() []contender {
+	return []contender{
 		{"TypeScript SDK 1", "2025-11-25", false, nodeClient("v1.mjs", nil)},
 		{"TypeScript SDK 2 before 2026-07-28", "2025-11-25", false, nodeClient("v2.mjs", "legacy")},
 		{"TypeScript SDK 2", "2026-07-28", true, nodeClient("v2.mjs", map[string]string{"pin": "2026-07-28"})},
 		{"TypeScript SDK 2 that finds out", "2026-07-28", true, nodeClient("v2.mjs", "auto")},
 		{"Go SDK before 2026-07-28", "2025-11-25", false, goClient("2025-11-25")},
 		{"Go SDK", "2026-07-28", true, goClient("2026-07-28")},
+		{"this module's client", "saga", true, ownClient},
 	}
 }
 
@@ -102,4 +105,13 @@ func nodeClient(script string, mode any) func(*testing.T, target, []call) []outc
 		}
 		return outcomes
 	}
+}
+
+// stderr is what a program said before it failed.
+func stderr(err error) string {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return string(exit.Stderr)
+	}
+	return ""
 }

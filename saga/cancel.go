@@ -6,18 +6,21 @@ import (
 )
 
 // Cancel ends the saga that stands at pos and undoes its effects. Its outcome is
-// always finished.
+// always finished. It fails with an *[UnsettledError] while it cannot be told
+// whether an irreversible effect was performed; try again.
 //
 // If r answers all steps that are waited for, the turn is run first: the client
 // may have sent those answers before, and the turn may have performed effects of
 // which the client never heard. Performing them again finds them by their keys;
-// then they are undone. If that turn ends the saga, it is too late to cancel, and
-// the outcome is that of the turn. If r answers only some steps, or none, what is
+// then they are undone. The turn stops before an irreversible effect that has an
+// Undo, and goes on only if that says that it was performed before. If the turn
+// ends the saga, it is too late to cancel, and the outcome is that of the turn. If r answers only some steps, or none, what is
 // undone are the effects that pos knows of.
 func (t *Tool) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
 	log := pos.log
-	if len(r.Answers) > 0 && t.current(pos) == nil {
-		out, err := t.Resume(ctx, pos, r)
+	complete := len(r.Answers) > 0 && t.current(pos) == nil
+	if complete {
+		out, err := t.resume(ctx, pos, r, true)
 		switch {
 		case err != nil:
 			return nil, err
@@ -26,26 +29,44 @@ func (t *Tool) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcom
 		}
 		log = out.Position.log
 	}
-	return t.undone(ctx, pos.ID, log, "Cancelled."), nil
+	undo, err := t.compensate(ctx, pos.ID, log)
+	if err != nil {
+		return nil, err
+	}
+	if complete && undo != nil && undo.Final != "" && len(undo.Undone) == 0 {
+		// There is no way back, so the only good end is forward.
+		if out, err := t.Resume(ctx, pos, r); err != nil || out.Position == nil {
+			return out, err
+		}
+	}
+	return cancelled(undo, "Cancelled."), nil
 }
 
 // Abandon undoes the effects of a saga that cannot go on, as its token came too
-// late or its revision is no longer served. why is for the caller.
-func (t *Tool) Abandon(ctx context.Context, pos *Position, why string) *Outcome {
-	out := t.undone(ctx, pos.ID, pos.log, why)
+// late or its revision is no longer served. why is for the caller. It fails as
+// [Tool.Cancel] does.
+func (t *Tool) Abandon(ctx context.Context, pos *Position, why string) (*Outcome, error) {
+	undo, err := t.compensate(ctx, pos.ID, pos.log)
+	if err != nil {
+		return nil, err
+	}
+	out := cancelled(undo, why)
 	out.Result.IsError = true
-	return out
+	return out, nil
 }
 
-func (t *Tool) undone(ctx context.Context, id ID, log *effectLog, text string) *Outcome {
-	out := &Outcome{Result: TextResult("%s", text)}
-	undo := t.compensate(ctx, id, log)
+// cancelled is the end of a saga that was cancelled; undo is nil if it had no
+// effects.
+func cancelled(undo *UndoReport, text string) *Outcome {
 	if undo == nil {
 		undo = &UndoReport{Undone: []string{}, Outstanding: []string{}}
-		out.Result.Meta = map[string]any{UndoMetaKey: undo}
-		return out
 	}
+	if undo.Final != "" {
+		text = "Not cancelled: it is too late."
+	}
+	out := &Outcome{Result: TextResult("%s", text)}
 	out.addUndo(undo)
+	out.Result.IsError = undo.Final != ""
 	return out
 }
 

@@ -168,5 +168,6 @@
 //
 // [Tool.Start] and [Tool.Resume] run single turns. They are pure: they know
 // nothing of networks, keys or clocks, and a [Position] is all that connects two
-// turns. Tests of a tool need nothing else.
+// turns. Package sagatest makes tests of them: it plays a tool against a script of
+// answers, and lets everything go wrong that can.
 package saga

@@ -1,10 +1,12 @@
 package saga
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -12,6 +14,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
 
 // Effect is something a saga does to the world, such as holding a hotel room,
@@ -35,10 +39,19 @@ type Effect[In, Out any] struct {
 	// Undo reverses the effect; nil if there is nothing to reverse. If known is
 	// false, Do did not report success, and out is the zero value: find out by the
 	// key whether there is something to undo. Undo may be called more than once.
-	// It must fail when what was done has been made final by other means.
+	// When what was done has been made final by other means, it must fail with
+	// [Final]; what was done before is then not undone either.
 	Undo func(ctx context.Context, key Key, in In, out Out, known bool) error
 	// Irreversible marks the point after which the saga only goes forward: once
-	// this effect is done, nothing is undone any more.
+	// this effect is done, nothing is undone any more. While its outcome is
+	// unknown, nothing is undone and the saga does not end; the same turn can be
+	// taken again.
+	//
+	// With an Undo, it can be told: that is called only as long as the effect is
+	// not known to be done, and must prevent it from being done later, or fail
+	// with [Final] if it has been. A saga that is cancelled then stops before
+	// this effect. Without an Undo, cancelling a saga together with the answers
+	// that lead here performs it.
 	Irreversible bool
 	// Timeout bounds each try of Do and Undo. Default 30 seconds.
 	Timeout time.Duration
@@ -106,6 +119,7 @@ type Performer interface{ performer() *turnContext }
 type Declared interface {
 	declaration() (name string, irreversible bool, problem string)
 	undo(ctx context.Context, key Key, e *effectRecord) error
+	redo(ctx context.Context, key Key, input json.RawMessage) error
 }
 
 // Do performs an effect once per saga as far as can be: a flow that runs again
@@ -116,6 +130,9 @@ func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 	var out Out
 	tc := p.performer()
 	if tc.latched != nil {
+		if world := sagahooks.From(tc); world != nil {
+			world.Late(e.Name)
+		}
 		return out, tc.latched
 	}
 	if tc.tool.effects[e.Name] != Declared(e) {
@@ -132,8 +149,13 @@ func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 	if !fresh {
 		return recorded[Out](record)
 	}
+	if e.Irreversible && e.Undo != nil && tc.log.stopAtFinal {
+		tc.log.stopped = &stoppedError{e.Name}
+		tc.latched = tc.log.stopped
+		return out, tc.latched
+	}
 	out, err = attempt(tc, e.Timeout, e.Tries, func(ctx context.Context) (Out, error) {
-		return e.Do(ctx, effectKey(tc.id, e.Name, record.n), in)
+		return e.do(ctx, effectKey(tc.id, e.Name, record.n), in, raw)
 	})
 	if err == nil {
 		if record.out, err = jsonv2.Marshal(out, jsonOptions); err == nil {
@@ -147,6 +169,28 @@ func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 	}
 	record.out = []byte(err.Error())
 	return out, &EffectError{e.Name, record.status == effectUnknown, err}
+}
+
+// do calls Do; in a test by way of the test's world.
+func (e *Effect[In, Out]) do(ctx context.Context, key Key, in In, raw json.RawMessage) (out Out, err error) {
+	world := sagahooks.From(ctx)
+	if world == nil {
+		return e.Do(ctx, key, in)
+	}
+	var output json.RawMessage
+	call := sagahooks.Call{Effect: e.Name, Key: string(key), Input: raw, Undoable: e.Undo != nil, Irreversible: e.Irreversible}
+	believed, err := world.Perform(ctx, call, func(ctx context.Context) (json.RawMessage, error) {
+		if out, err = e.Do(ctx, key, in); err != nil {
+			return nil, err
+		}
+		output, err = jsonv2.Marshal(out, jsonOptions)
+		return output, err
+	})
+	if err != nil || bytes.Equal(believed, output) {
+		return out, err
+	}
+	out = *new(Out)
+	return out, jsonv2.Unmarshal(believed, &out, jsonOptions)
 }
 
 // recorded returns how an effect ended in an earlier turn.
@@ -183,12 +227,19 @@ func attempt[T any](ctx context.Context, timeout time.Duration, tries int, f fun
 			}
 		}()
 		v, err = f(ctx)
-		var refused *refusedError
-		if errors.As(err, &refused) {
+		if isSettled(err) {
 			err = backoff.Permanent(err)
 		}
 		return v, err
-	}, backoff.WithMaxTries(uint(tries)), backoff.WithBackOff(backoff.NewExponentialBackOff()))
+	}, backoff.WithMaxTries(uint(tries)), backoff.WithBackOff(pauses(ctx)))
+}
+
+// pauses are what lies between two tries; tests do not wait.
+func pauses(ctx context.Context) backoff.BackOff {
+	if sagahooks.From(ctx) != nil {
+		return &backoff.ZeroBackOff{}
+	}
+	return backoff.NewExponentialBackOff()
 }
 
 func (e *Effect[In, Out]) declaration() (string, bool, string) {
@@ -199,15 +250,16 @@ func (e *Effect[In, Out]) declaration() (string, bool, string) {
 		return "", false, "has no Name"
 	case e.Do == nil:
 		return e.Name, false, "has no Do"
-	case e.Irreversible && e.Undo != nil:
-		return e.Name, true, "is Irreversible but has an Undo, which would never run"
 	}
 	return e.Name, e.Irreversible, ""
 }
 
 func (e *Effect[In, Out]) undo(ctx context.Context, key Key, r *effectRecord) error {
-	if e.Undo == nil {
-		return nil
+	switch {
+	case e.Undo == nil && e.Irreversible:
+		return errors.New("it has no Undo that could tell")
+	case e.Undo == nil:
+		return errNothingToUndo
 	}
 	var in In
 	var out Out
@@ -221,7 +273,14 @@ func (e *Effect[In, Out]) undo(ctx context.Context, key Key, r *effectRecord) er
 		}
 	}
 	_, err := attempt(ctx, e.Timeout, e.Tries, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, e.Undo(ctx, key, in, out, known)
+		perform := func(ctx context.Context) (json.RawMessage, error) { return nil, e.Undo(ctx, key, in, out, known) }
+		world := sagahooks.From(ctx)
+		if world == nil {
+			_, err := perform(ctx)
+			return struct{}{}, err
+		}
+		_, err := world.Perform(ctx, sagahooks.Call{Effect: e.Name, Key: string(key), Input: r.in, Undo: true, Known: known, Undoable: true}, perform)
+		return struct{}{}, err
 	})
 	return err
 }

@@ -318,7 +318,8 @@ func TestCancel(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
 		require.True(t, s.pos.HasEffects())
-		out := s.tool.Abandon(ctx, s.pos, "This version of the tool is gone.")
+		out, err := s.tool.Abandon(ctx, s.pos, "This version of the tool is gone.")
+		require.NoError(t, err)
 		assert.True(t, out.Result.IsError)
 		assert.Empty(t, w.held)
 		assert.Contains(t, text(t, out), "This version of the tool is gone.")
@@ -328,7 +329,8 @@ func TestCancel(t *testing.T) {
 		s := second(t, w)
 		f := booking(w)
 		f.Effects = f.Effects[1:]
-		out := play(t, f).tool.Abandon(ctx, s.pos, "Gone.")
+		out, err := play(t, f).tool.Abandon(ctx, s.pos, "Gone.")
+		require.NoError(t, err)
 		assert.Equal(t, []string{"hotel"}, report(t, out).Outstanding)
 		assert.ErrorContains(t, out.Err, "no longer declares")
 	})
@@ -371,13 +373,11 @@ func TestMachinesHaveEffectsToo(t *testing.T) {
 
 func TestEffectDeclarations(t *testing.T) {
 	w := newWorld()
-	ok := w.effect("a")
 	tests := map[string][]saga.Declared{
 		"is nil":                        {nil},
 		"has no Name":                   {w.effect("")},
 		"has no Do":                     {&saga.Effect[int, int]{Name: "x"}},
-		"Irreversible but has an Undo":  {&saga.Effect[string, hold]{Name: "x", Do: ok.Do, Undo: ok.Undo, Irreversible: true}},
-		`two effects have the name "a"`: {ok, w.effect("a")},
+		`two effects have the name "a"`: {w.effect("a"), w.effect("a")},
 	}
 	for want, effects := range tests {
 		f := booking(w)

@@ -11,6 +11,17 @@ type effectLog struct {
 	records []*effectRecord
 	// used counts, by name, the effects that this run has come to.
 	used map[string]int
+	// stopAtFinal: the saga is being cancelled, so a turn that comes to an
+	// irreversible effect ends before it, with stopped.
+	stopAtFinal bool
+	stopped     *stoppedError
+}
+
+// stoppedError is the end of a turn that is run only to be undone.
+type stoppedError struct{ effect string }
+
+func (e *stoppedError) Error() string {
+	return fmt.Sprintf("the saga is being cancelled and stops before the effect %q", e.effect)
 }
 
 // effectRecord is one effect as it travels in the token.

@@ -118,6 +118,11 @@ func (t *Tool) Start(ctx context.Context, call Call) (*Outcome, error) {
 // (nothing is lost, the position is still good), with a *[PositionError] when
 // the position is not one of this tool, and otherwise as [Tool.Start] does.
 func (t *Tool) Resume(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
+	return t.resume(ctx, pos, r, false)
+}
+
+// resume runs a turn; if it is to be undone, only up to an irreversible effect.
+func (t *Tool) resume(ctx context.Context, pos *Position, r Resumption, toUndo bool) (*Outcome, error) {
 	if err := t.current(pos); err != nil {
 		return nil, &PositionError{t.Name, err}
 	}
@@ -149,7 +154,9 @@ func (t *Tool) Resume(ctx context.Context, pos *Position, r Resumption) (*Outcom
 		now.Turn++
 		return &Outcome{Steps: ask, Position: &now}, nil
 	}
-	return t.turn(t.resumed(ctx, &now, r), &now, now.next)
+	tc := t.resumed(ctx, &now, r)
+	tc.log.stopAtFinal = toUndo
+	return t.turn(tc, &now, now.next)
 }
 
 // resumed is what a turn knows whose steps are all answered.
@@ -197,7 +204,10 @@ func (t *Tool) settle(ctx context.Context, pos *Position, p *pendingStep, fresh 
 		}
 		if p.refused++; p.refused >= t.maxAttempts {
 			text := fmt.Sprintf("Stopped: %q was answered %d times without a valid answer; the last time: %s", p.id, p.refused, invalid.Reason)
-			undo := t.compensate(ctx, pos.ID, pos.log)
+			undo, err := t.compensate(ctx, pos.ID, pos.log)
+			if err != nil {
+				return nil, nil, err
+			}
 			if t.Kind != KindTool {
 				return nil, nil, &ToolError{Text: undo.appendTo(text), Err: undo.err()}
 			}
@@ -259,6 +269,9 @@ func digest(params json.RawMessage) [4]byte {
 // turn runs the tool's code and turns its end into an outcome.
 func (t *Tool) turn(tc *turnContext, pos *Position, step string) (*Outcome, error) {
 	ran, err := t.program.run(tc, step, pos.args, pos.state, pos.secrets)
+	if tc.log.stopped != nil {
+		return &Outcome{Position: &Position{ID: pos.ID, body: body{log: tc.log}}}, nil
+	}
 	if err != nil {
 		return t.failed(tc, err)
 	}
@@ -270,7 +283,11 @@ func (t *Tool) turn(tc *turnContext, pos *Position, step string) (*Outcome, erro
 		return nil, &StepFailure{t.Name, step, err}
 	}
 	if out.Result != nil && out.Result.IsError {
-		out.addUndo(t.compensate(tc, tc.id, tc.log))
+		undo, err := t.compensate(tc, tc.id, tc.log)
+		if err != nil {
+			return nil, t.unsettled(tc, err)
+		}
+		out.addUndo(undo)
 	}
 	return &out, nil
 }
@@ -322,15 +339,27 @@ func (t *Tool) failed(tc *turnContext, err error) (*Outcome, error) {
 	var unsupported *UnsupportedError
 	if errors.As(err, &panicked) || errors.As(err, &position) || errors.As(err, &unsupported) || tc.Err() != nil {
 		if tc.held {
-			return nil, &UndoneError{err, t.compensate(tc, tc.id, tc.log)}
+			undo, unsettled := t.compensate(tc, tc.id, tc.log)
+			if unsettled != nil {
+				return nil, t.unsettled(tc, errors.Join(unsettled, err))
+			}
+			return nil, &UndoneError{err, undo}
 		}
 		return nil, err
+	}
+	var effect *EffectError
+	if errors.As(err, &effect) && effect.Unknown && t.final(tc.log) != "" {
+		// Neither back nor at the end: the rest is still to be done.
+		return nil, t.unsettled(tc, &UnsettledError{t.Name, effect.Effect, err})
 	}
 	text, ok := explain(err)
 	if !ok {
 		text = fmt.Sprintf(hidden, tc.id)
 	}
-	undo := t.compensate(tc, tc.id, tc.log)
+	undo, unsettled := t.compensate(tc, tc.id, tc.log)
+	if unsettled != nil {
+		return nil, t.unsettled(tc, errors.Join(unsettled, err))
+	}
 	if t.Kind != KindTool {
 		if errors.Is(err, ErrNotFound) {
 			return nil, err

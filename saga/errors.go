@@ -171,6 +171,25 @@ func (e *PositionError) Error() string {
 // Unwrap returns the cause.
 func (e *PositionError) Unwrap() error { return e.Err }
 
+// UnsettledError says that a turn failed when a saga could neither end nor be
+// undone: an irreversible effect may have been performed, or was performed and a
+// later one may have been. Nothing is lost: the same turn can be taken again,
+// which performs them with the same keys.
+type UnsettledError struct {
+	// Tool is the tool's name, Effect the effect whose outcome is unknown.
+	Tool, Effect string
+	// Err is why it is unknown.
+	Err error
+}
+
+// Error implements error.
+func (e *UnsettledError) Error() string {
+	return fmt.Sprintf("tool %q: it is not known whether the effect %q was performed: %v", e.Tool, e.Effect, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *UnsettledError) Unwrap() error { return e.Err }
+
 // explain turns an error of a step function into what the caller reads. ok is
 // false if the error is none of the caller's business.
 func explain(err error) (text string, ok bool) {

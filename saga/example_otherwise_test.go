@@ -56,3 +56,38 @@ func Example_otherwise() {
 	// asked: city
 	// failed: tool "place", step function "start": tool "place" cannot ask step "map": it needs a client with elicitation.url
 }
+
+// Can tells what the client can do, for a tool that wants to go another way.
+func ExampleTurn_Can() {
+	type none struct{}
+	type turn = saga.Turn[none, none]
+	type textForm struct {
+		Text string `json:"text"`
+	}
+	askModel := &steps.Sample{ID: "draft", Request: steps.SampleRequest{MaxTokens: 200}}
+	askText := &steps.Form[textForm]{ID: "text", Message: "Please write the announcement."}
+
+	tool, err := saga.Machine[none, none]{
+		Name: "announce",
+		Asks: []steps.Question{askModel, askText},
+		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+			if t.Can(steps.BasicSampling) {
+				return t.Ask("written", askModel.With(steps.Prompt("Write an announcement.")))
+			}
+			return t.Ask("written", askText)
+		},
+		Steps: saga.Steps[none, none]{
+			"written": func(_ context.Context, t *turn) (saga.Next, error) { return t.Text("Announced.") },
+		},
+	}.Tool()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	show(tool.Start(ctx, saga.Call{Client: steps.AllFeatures}))
+	show(tool.Start(ctx, saga.Call{Client: steps.FormElicitation}))
+	// Output:
+	// asked: draft
+	// asked: text
+}

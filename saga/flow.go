@@ -127,6 +127,8 @@ func (p *flowProgram[Args, Out]) run(tc *turnContext, step string, args json.Raw
 	}
 	out, err := protectFlow(r, in, p.flow.Run)
 	switch {
+	case tc.log.stopped != nil:
+		return fail(tc.log.stopped)
 	case r.turn.latched != nil && !errors.Is(err, r.turn.latched) && !isPanic(err):
 		return fail(&SwallowedError{Waiting: r.waiting(), Returned: err})
 	case r.asked != nil && r.turn.latched != nil:

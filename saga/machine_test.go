@@ -37,6 +37,21 @@ func TestSagaRunsToItsEnd(t *testing.T) {
 	assert.False(t, out.Result.IsError)
 }
 
+// The same answer a thousand times, always in another spelling, is a small message.
+func TestManyCopiesOfAnAnswerAreCheap(t *testing.T) {
+	s := play(t, trip())
+	s.start(`{"from":"Oslo"}`)
+	answers := make([]steps.Answer, 1000)
+	for i := range answers {
+		answers[i] = steps.Answer{StepID: "city", Result: fmt.Appendf(nil, `{"action":"accept","content":{"city":"Rome"%*s}}`, i, "")}
+	}
+	// To compare each with each takes a million.
+	assert.Less(t, testing.AllocsPerRun(1, func() {
+		_, err := s.resume(answers...)
+		require.NoError(t, err)
+	}), 50_000.0)
+}
+
 func TestPartialAnswersAreKept(t *testing.T) {
 	s := play(t, trip())
 	s.start(`{"from":"Oslo"}`)
@@ -267,9 +282,8 @@ func TestFailures(t *testing.T) {
 
 func TestPanicIsAnError(t *testing.T) {
 	tool, err := single(func(context.Context, *saga.Turn[empty, empty]) (saga.Next, error) {
-		var m map[string]int
-		m["x"] = 1
-		return nil, nil
+		var missing *tripState
+		return nil, errors.New(missing.City)
 	}).Tool()
 	require.NoError(t, err)
 	_, err = tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow})

@@ -3,6 +3,7 @@ package saga
 import (
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/yosida95/uritemplate/v3"
@@ -85,15 +86,45 @@ func (t *Tool) matchTemplate(template string, names []string) error {
 	}
 	t.Resource.URI, t.Resource.Template = template, true
 	t.Resource.match = func(uri string) (map[string]string, bool) {
+		if !matchable(template, uri) {
+			return nil, false
+		}
 		values := parsed.Match(uri)
 		if values == nil {
 			return nil, false
 		}
 		found := make(map[string]string, len(values))
 		for name, v := range values {
-			found[name] = v.String()
+			// A comma makes a value a list. It is one text to us all the same: an empty
+			// one would be another resource.
+			found[name] = strings.Join(v.V, ",")
 		}
 		return found, true
 	}
 	return nil
+}
+
+// Limits of the URIs that are matched with templates. Clients choose them, and the
+// matcher's work grows with their length times the number of list elements in them.
+const (
+	maxURI          = 2048
+	maxListElements = 64
+)
+
+// matchable reports whether a URI is one that a template may be matched with.
+func matchable(template, uri string) bool {
+	if len(uri) > maxURI {
+		return false
+	}
+	separators := ","
+	if strings.Contains(template, "*") { // each operator that explodes has its own
+		separators = ",./;&"
+	}
+	elements := 0
+	for i := range len(uri) {
+		if strings.IndexByte(separators, uri[i]) >= 0 {
+			elements++
+		}
+	}
+	return elements <= maxListElements
 }

@@ -80,6 +80,8 @@ type program interface {
 	// run runs step functions until one ends the turn. The state it returns
 	// belongs to an asked outcome.
 	run(ctx *turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error)
+	// stage encodes a state that a test supplies.
+	stage(state any) (encoded, secrets []byte, err error)
 }
 
 // ran is how a turn's code ended: with questions or with a result.

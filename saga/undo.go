@@ -12,52 +12,117 @@ import (
 const UndoMetaKey = "io.github.mcpsaga/undo"
 
 // UndoReport says what became of a saga's effects when it ended badly. The
-// effects are named, in the order in which they were undone.
+// effects are named, in the order in which they were undone; those without an
+// Undo are left out.
 type UndoReport struct {
 	// Undone were reversed, or found not to have happened.
 	Undone []string `json:"undone"`
 	// Outstanding could not be reversed; the operator's log says why.
 	Outstanding []string `json:"outstanding"`
-	// Final is the irreversible effect after which nothing is undone, or empty.
-	// What came before it is then as it was.
+	// Final is the effect that cannot be reversed any more, or empty. What came
+	// before it is then as it was.
 	Final string `json:"final,omitzero"`
+	// SagaToken is Again as a token, set by package server.
+	SagaToken string `json:"sagaToken,omitzero"`
+	// Again is where the outstanding effects can be undone, with [Tool.Cancel];
+	// nil if there are none. To run the failed turn again would not find them, as
+	// effects that were undone are now refused.
+	Again *Position `json:"-"`
 
 	errs []error
 }
 
-// compensate undoes the effects in the log, the last first. One that fails does
-// not keep the others from being undone. It returns nil if there is nothing.
-func (t *Tool) compensate(ctx context.Context, id ID, log *effectLog) *UndoReport {
+// final names the irreversible effect that is done, or returns "".
+func (t *Tool) final(log *effectLog) string {
+	for _, r := range log.records {
+		if r.status == effectDone && t.irreversible(r) {
+			return r.name
+		}
+	}
+	return ""
+}
+
+func (t *Tool) irreversible(r *effectRecord) bool {
+	e := t.effects[r.name]
+	if e == nil {
+		return false
+	}
+	_, irreversible, _ := e.declaration()
+	return irreversible
+}
+
+// toUndo lists the effects in the order in which to undo them: the last first,
+// but before all others irreversible ones whose outcome is unknown, as these
+// decide whether anything may be undone.
+func (t *Tool) toUndo(log *effectLog) []*effectRecord {
+	var order, rest []*effectRecord
+	for _, r := range slices.Backward(log.records) {
+		switch {
+		case r.status == effectRefused:
+		case t.irreversible(r):
+			order = append(order, r)
+		default:
+			rest = append(rest, r)
+		}
+	}
+	return append(order, rest...)
+}
+
+// compensate undoes the effects in the log. One that fails does not keep the
+// others from being undone, except when it is final. It returns nil if there is
+// nothing to do, and an *UnsettledError if it cannot be told whether anything may
+// be undone.
+func (t *Tool) compensate(ctx context.Context, id ID, log *effectLog) (*UndoReport, error) {
 	if log == nil || len(log.records) == 0 {
-		return nil
+		return nil, nil
 	}
 	// A turn that was cut off must not leave its undo half done.
 	ctx = context.WithoutCancel(ctx)
 	report := &UndoReport{Undone: []string{}, Outstanding: []string{}}
-	for _, r := range log.records {
-		if e := t.effects[r.name]; e != nil && r.status == effectDone {
-			if _, irreversible, _ := e.declaration(); irreversible {
-				report.Final = r.name
-				return report
-			}
-		}
+	if report.Final = t.final(log); report.Final != "" {
+		return report, nil
 	}
-	for _, r := range slices.Backward(log.records) {
-		if r.status == effectRefused {
-			continue
+	again := new(effectLog)
+	for _, r := range t.toUndo(log) {
+		err := errors.New("the tool no longer declares it")
+		if e := t.effects[r.name]; e != nil {
+			err = e.undo(ctx, effectKey(id, r.name, r.n), r)
 		}
-		e := t.effects[r.name]
-		if e == nil {
-			report.fail(r.name, errors.New("the tool no longer declares it"))
-			continue
-		}
-		if err := e.undo(ctx, effectKey(id, r.name, r.n), r); err != nil {
+		var final *finalError
+		switch {
+		case err == nil:
+			report.Undone = append(report.Undone, r.name)
+		case errors.Is(err, errNothingToUndo):
+		case errors.As(err, &final):
+			report.Final = r.name
+			report.errs = append(report.errs, fmt.Errorf("undo of %q: %w", r.name, err))
+			return report, nil
+		case t.irreversible(r):
+			return nil, &UnsettledError{t.Name, r.name, err}
+		default:
 			report.fail(r.name, err)
-			continue
+			again.records = append(again.records, r)
 		}
-		report.Undone = append(report.Undone, r.name)
 	}
-	return report
+	if len(again.records) > 0 {
+		slices.Reverse(again.records)
+		// There is no step function of that name, so it can only be cancelled.
+		report.Again = &Position{ID: id, Tool: t.Name, Revision: t.Revision, body: body{log: again}}
+	}
+	return report, nil
+}
+
+// unsettled is the end of a turn of which it is not known whether it may be
+// undone. If nobody can take it again, the report says that nothing was undone.
+func (t *Tool) unsettled(tc *turnContext, err error) error {
+	if !tc.held {
+		return err
+	}
+	report := &UndoReport{Undone: []string{}}
+	for _, r := range t.toUndo(tc.log) {
+		report.Outstanding = append(report.Outstanding, r.name)
+	}
+	return &UndoneError{err, report}
 }
 
 func (u *UndoReport) fail(name string, err error) {
@@ -79,7 +144,10 @@ func (u *UndoReport) appendTo(text string) string {
 	}
 	var b strings.Builder
 	b.WriteString(text)
-	if u.Final != "" {
+	switch {
+	case u.Final != "" && len(u.Undone) > 0:
+		fmt.Fprintf(&b, "\nUndone up to %q, which is final.", u.Final)
+	case u.Final != "":
 		fmt.Fprintf(&b, "\nNothing was undone: %q is done and final.", u.Final)
 	}
 	if len(u.Undone) > 0 {
@@ -97,7 +165,9 @@ func (o *Outcome) addUndo(u *UndoReport) {
 		return
 	}
 	r := *o.Result
-	r.Content = append(slices.Clip(r.Content), TextResult("%s", strings.TrimPrefix(u.appendTo(""), "\n")).Content...)
+	if text := strings.TrimPrefix(u.appendTo(""), "\n"); text != "" {
+		r.Content = append(slices.Clip(r.Content), TextResult("%s", text).Content...)
+	}
 	meta := make(map[string]any, len(r.Meta)+1)
 	for k, v := range r.Meta {
 		meta[k] = v

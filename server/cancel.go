@@ -20,6 +20,10 @@ import (
 //	params: { sagaToken: string; completedSteps?: SagaStepResult[]; arguments?: object }
 //	result: CallToolResult, with the report in _meta["io.github.mcpsaga/undo"]
 //
+// If something could not be undone, here or when a tool failed, the report has a
+// sagaToken of its own: cancelled, it is tried again. While it is not known whether
+// an irreversible effect was performed, the error is codeTryAgain.
+//
 // A client that has sent answers and got no response sends them again as
 // completedSteps, so that what the lost turn did is undone as well. The token may
 // also be a requestState of MCP 2026-07-28; with completedSteps, arguments are
@@ -64,7 +68,7 @@ func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, tok
 		return turn{}, err
 	}
 	if o.gone != nil {
-		return s.abandon(ctx, o)
+		return s.abandon(ctx, c, o)
 	}
 	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
 	defer lazy.cancel()
@@ -74,5 +78,26 @@ func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, tok
 		r.Arguments = orEmpty(args)
 	}
 	out, err := o.tool.Cancel(ctx, o.pos, r)
+	if err == nil && out.Result == nil {
+		// The answers ended a prompt or a resource, whose ends are no tool results.
+		out = &saga.Outcome{Result: saga.TextResult("It was too late to cancel: the %v has ended.", o.tool.Kind)}
+	}
 	return s.ended(c, o.tool, o.pos.ID, nil, out, err)
+}
+
+// sealUndo gives a client the means to try an undo again that did not succeed: a
+// token that can only be cancelled. It is one of the saga dialect, whatever the
+// call's, as only that has a method to cancel.
+func (s *Server) sealUndo(c caller, t *saga.Tool, result *saga.Result) error {
+	if result == nil {
+		return nil
+	}
+	report, ok := result.Meta[saga.UndoMetaKey].(*saga.UndoReport)
+	if !ok || report.Again == nil {
+		return nil
+	}
+	c.purpose, c.resends = purposeSaga, false
+	token, err := s.sealToken(c, t, nil, report.Again)
+	report.SagaToken = token
+	return err
 }

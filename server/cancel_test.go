@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -151,4 +153,122 @@ func TestCancelSaga(t *testing.T) {
 		assert.Len(t, held, 1, "nothing is lost")
 		assert.True(t, strings.Contains(r.post(roomMessage("resumeSaga", token, sure)), "yours"))
 	})
+}
+
+func TestUndoIsTriedAgain(t *testing.T) {
+	held := map[saga.Key]bool{}
+	stuck := true
+	tool := roomTool(1, held)
+	room := tool.Effects[0].(*saga.Effect[string, bool])
+	undo := room.Undo
+	room.Tries = 1
+	room.Undo = func(ctx context.Context, k saga.Key, in string, out, known bool) error {
+		if stuck {
+			return errors.New("out of order")
+		}
+		return undo(ctx, k, in, out, known)
+	}
+	r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}})
+	token := parse(t, r.post(callRoom)).Result.SagaToken
+	body := r.post(roomMessage("resumeSaga", token, `,"completedSteps":[{"stepId":"sure","result":{"action":"decline"}}]`))
+	again := gjson.Get(body, `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
+	require.NotEmpty(t, again, body)
+	assert.Equal(t, -32602, parse(t, r.post(roomMessage("resumeSaga", again, `,"completedSteps":[]`))).Error.Code)
+	stuck = false
+	body = r.post(roomMessage("cancelSaga", again, ""))
+	assert.Equal(t, []string{"room"}, undone(t, body))
+	assert.NotContains(t, body, "sagaToken")
+	assert.Empty(t, held)
+}
+
+func TestUnsettledSagaIsToBeTriedAgain(t *testing.T) {
+	broken := true
+	pay := &saga.Effect[string, bool]{Name: "pay", Irreversible: true, Tries: 1, Do: func(context.Context, saga.Key, string) (bool, error) {
+		if broken {
+			return false, errors.New("secret detail")
+		}
+		return true, nil
+	}}
+	tool := roomTool(1, map[saga.Key]bool{})
+	run := tool.Run
+	tool.Effects = append(tool.Effects, pay)
+	tool.Run = func(r *saga.Run, in struct{}) (string, error) {
+		out, err := run(r, in)
+		if err == nil {
+			_, err = saga.Do(r, pay, "money")
+		}
+		return out, err
+	}
+	r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}})
+	token := parse(t, r.post(callRoom)).Result.SagaToken
+	status, body := r.do(http.MethodPost, "/mcp", roomMessage("resumeSaga", token, sure), nil)
+	assert.Equal(t, http.StatusServiceUnavailable, status)
+	assert.Contains(t, body, "send the same request again")
+	assert.NotContains(t, body, "secret")
+	assert.Contains(t, r.log.take(), "secret detail")
+	broken = false
+	assert.Contains(t, r.post(roomMessage("resumeSaga", token, sure)), "yours")
+}
+
+// What the first turn did before it broke off must be undone: the client has no
+// token with which it could go on, or cancel.
+func TestFirstTurnThatBreaksOffIsUndone(t *testing.T) {
+	for _, how := range []string{"panic", "unsupported", "too large"} {
+		held := map[saga.Key]bool{}
+		tool := roomTool(1, held)
+		sample := &steps.Sample{ID: "sample", Request: steps.SampleRequest{MaxTokens: 10}}
+		tool.Asks = append(tool.Asks, sample)
+		room := tool.Effects[0].(*saga.Effect[string, bool])
+		sure := tool.Asks[0].(*steps.Form[sureForm])
+		tool.Run = func(r *saga.Run, _ struct{}) (string, error) {
+			input := "7"
+			if how == "too large" {
+				input = strings.Repeat("7", 300<<10)
+			}
+			if _, err := saga.Do(r, room, input); err != nil {
+				return "", err
+			}
+			assert.Len(t, held, 1)
+			switch how {
+			case "panic":
+				panic("oh")
+			case "unsupported":
+				_, err := saga.Ask(r, sample, sample.With(steps.Prompt("hm")))
+				return "", err
+			}
+			_, err := saga.Ask(r, sure)
+			return "", err
+		}
+		r := newRig(t, server.Options{Tools: []saga.Definition{tool}})
+		onlyForms := object{"elicitation": object{}}
+		t.Run(how+" stateless", func(t *testing.T) {
+			got := r.send(callTool("room", nil).with(onlyForms))
+			assert.NotZero(t, got.code(), got.raw)
+			assert.Empty(t, held)
+		})
+		clear(held)
+		t.Run(how+" handshake", func(t *testing.T) {
+			c := r.connect("2025-11-25", `{"elicitation":{}}`)
+			c.ask(toolCall(1, "room", "{}"))
+			assert.Empty(t, held)
+		})
+		clear(held)
+		if how == "unsupported" {
+			continue // the saga proposal has no capabilities
+		}
+		t.Run(how+" saga", func(t *testing.T) {
+			assert.Contains(t, r.post(callRoom), "-32603")
+			assert.Empty(t, held)
+		})
+	}
+}
+
+// A resource has an end of its own kind, which is no tool's result.
+func TestCancelOfAResourceThatEnds(t *testing.T) {
+	r := newRig(t, server.Options{Tools: statelessTools()})
+	q := modernRequest("resources/read", object{"uri": "test://note/1"}).with(allCapabilities)
+	state := r.state(q)
+	body := r.post(roomMessage("cancelSaga", state, `,"arguments":{"id":"1"},"completedSteps":[{"stepId":"user_name","result":{"action":"accept","content":{"name":"Ada"}}}]`))
+	assert.NotContains(t, body, "suspended")
+	assert.Contains(t, body, `"content":[`)
 }

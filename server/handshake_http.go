@@ -14,6 +14,8 @@ import (
 func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller, s *session, requests []*message, batch *batched) {
 	streams := accepts(r, "text/event-stream")
 	st := s.open(requests, batch)
+	reader := st.attach() // first of all: a call may give it up at once
+	defer st.release(reader)
 	// The calls outlive the request if its connection breaks.
 	for _, m := range requests {
 		ctx, cancel := d.sessionContext(r.Context(), s)
@@ -23,11 +25,13 @@ func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller
 			continue
 		}
 		s.hold()
+		d.sessions.enter()
 		var x exchange
 		if streams {
 			x = &postExchange{s, st}
 		}
 		go func() {
+			defer d.sessions.leave()
 			defer d.release(s)
 			defer cancel(nil)
 			response := d.handle(ctx, c, s.peer, x, m)
@@ -41,8 +45,6 @@ func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller
 			}
 		}()
 	}
-	reader := st.attach()
-	defer st.release(reader)
 	if !d.awaitStream(r, s, st, reader, streams) {
 		if r.Context().Err() == nil {
 			writeResponses(w, st, batch != nil)
@@ -146,6 +148,14 @@ func (d *handshake) pump(w http.ResponseWriter, r *http.Request, s *session, st 
 	alive := time.NewTicker(sseAlive)
 	defer alive.Stop()
 	for {
+		select {
+		case <-reader.gone:
+			if reader.retry == 0 || out.retry(reader.retry) == nil {
+				out.end()
+			}
+			return
+		default:
+		}
 		events, ended, changed := st.after(number)
 		for _, e := range events {
 			if out.event(st.eventID(e.number), e.data) != nil {
@@ -154,30 +164,25 @@ func (d *handshake) pump(w http.ResponseWriter, r *http.Request, s *session, st 
 			number = e.number
 		}
 		if ended {
-			break
+			out.end()
+			return
 		}
 		select {
 		case <-changed:
-			continue
+		case <-reader.gone:
 		case e := <-changes:
 			st.add(eventNote, e.notification())
-			continue
 		case <-alive.C:
 			if out.alive() != nil {
 				return
 			}
-			continue
-		case <-reader.gone:
-			if reader.retry > 0 && out.retry(reader.retry) != nil {
-				return
-			}
 		case <-s.ctx.Done():
+			out.end()
+			return
 		case <-r.Context().Done():
 			return
 		}
-		break
 	}
-	out.end()
 }
 
 // accepts reports whether the client takes a type of content. One that says

@@ -57,6 +57,9 @@ func (c *legacyCall) drive(ctx context.Context, t *saga.Tool, args json.RawMessa
 
 // askAll sends a turn's steps to the client, all at once, and waits for all.
 func (c *legacyCall) askAll(ctx context.Context, asked []steps.Step, links *links) ([]steps.Answer, error) {
+	if c.peer.answering.Err() != nil {
+		return nil, context.Cause(c.peer.answering)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.peer.answering, func() { cancel(context.Cause(c.peer.answering)) })()

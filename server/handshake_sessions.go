@@ -16,7 +16,14 @@ type sessionTable struct {
 	byID     map[string]*session
 	owned    map[Principal]int // sessions of each principal but Anonymous
 	stopping bool
+	// running counts the calls under way; drained, if it is not nil, is closed when
+	// there are none any more.
+	running int
+	drained chan struct{}
 }
+
+// closeGrace is how long [Server.Close] waits for calls to undo what they did.
+const closeGrace = 5 * time.Second
 
 // errFull: there are as many sessions as there may be.
 var errFull = errors.New("there are too many sessions; try again later")
@@ -155,13 +162,43 @@ func (d *handshake) stop() {
 	}
 }
 
-// close ends all sessions.
+// close ends all sessions, and waits a little for their calls to end.
 func (d *handshake) close() {
 	d.stop()
 	t := &d.sessions
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	for _, s := range t.byID {
 		t.remove(s, errStopping)
+	}
+	var drained chan struct{}
+	if t.running > 0 {
+		if t.drained == nil {
+			t.drained = make(chan struct{})
+		}
+		drained = t.drained
+	}
+	t.mu.Unlock()
+	if drained == nil {
+		return
+	}
+	select {
+	case <-drained:
+	case <-time.After(closeGrace):
+	}
+}
+
+// enter and leave count a call.
+func (t *sessionTable) enter() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.running++
+}
+
+func (t *sessionTable) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.running--; t.running == 0 && t.drained != nil {
+		close(t.drained)
+		t.drained = nil
 	}
 }

@@ -50,8 +50,8 @@ func (s *Server) respond(ctx context.Context, c caller, m *message) ([]byte, *js
 // themselves; over HTTP it comes with the status 503.
 const codeTryAgain = -31503
 
-func tryAgain() *jsonrpc2.Error {
-	e := rpcError(codeTryAgain, tryAgainText)
+func tryAgain(text string) *jsonrpc2.Error {
+	e := rpcError(codeTryAgain, text)
 	data := json.RawMessage(`{"retryable":true}`)
 	e.Data = &data
 	return e
@@ -60,10 +60,11 @@ func tryAgain() *jsonrpc2.Error {
 // Fixed texts. What a client learns of a refused token or of a failure inside
 // does not depend on the cause.
 const (
-	rejectedText = "the saga token is not valid here, or no longer: start again with tools/callSaga"
-	internalText = "internal error"
-	tryAgainText = "this server is older than the saga: send the same request again"
-	timeoutText  = "the tool took too long; the same request may be sent again"
+	rejectedText  = "the saga token is not valid here, or no longer: start again with tools/callSaga"
+	internalText  = "internal error"
+	unsettledText = "what the tool has done is not known yet: send the same request again"
+	tryAgainText  = "this server is older than the saga: send the same request again"
+	timeoutText   = "the tool took too long; the same request may be sent again"
 )
 
 // wireError decides what the client learns of an error, and logs the rest.
@@ -79,10 +80,11 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 	}
 	if errors.Is(err, errNewer) {
 		s.log.LogAttrs(ctx, slog.LevelInfo, "token of a newer revision", attrs...)
-		return tryAgain()
+		return tryAgain(tryAgainText)
 	}
 	var rejected *codec.Rejected
 	var answers *saga.AnswerError
+	var unsettled *saga.UnsettledError
 	var panicked *saga.PanicError
 	switch {
 	case errors.As(err, &rejected):
@@ -90,6 +92,9 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 		return rpcError(jsonrpc2.CodeInvalidParams, rejectedText)
 	case errors.As(err, &answers):
 		return rpcError(jsonrpc2.CodeInvalidParams, answers.Error())
+	case errors.As(err, &unsettled):
+		s.log.LogAttrs(ctx, slog.LevelError, "effect of unknown outcome", append(attrs, slog.Any("error", err))...)
+		return tryAgain(unsettledText)
 	case errors.As(err, &panicked):
 		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
 	case errors.Is(err, context.DeadlineExceeded):

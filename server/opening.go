@@ -78,7 +78,7 @@ func parseTarget(s string) (saga.Kind, string) {
 }
 
 // abandon undoes the effects of a saga that cannot go on.
-func (s *Server) abandon(ctx context.Context, o *opening) (turn, error) {
+func (s *Server) abandon(ctx context.Context, c caller, o *opening) (turn, error) {
 	why := "The saga came back too late and has ended."
 	if o.gone.Reason == codec.ReasonRevision {
 		why = "The saga cannot go on: this version of the tool is no longer served. Start again."
@@ -86,7 +86,6 @@ func (s *Server) abandon(ctx context.Context, o *opening) (turn, error) {
 	s.log.Warn("saga abandoned", "tool", o.tool.Name, "saga", o.pos.ID.String(), "token", o.gone)
 	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
 	defer lazy.cancel()
-	ctx = lazy
-	out := o.tool.Abandon(ctx, o.pos, why)
-	return s.ended(caller{}, o.tool, o.pos.ID, nil, out, nil)
+	out, err := o.tool.Abandon(lazy, o.pos, why)
+	return s.ended(c, o.tool, o.pos.ID, nil, out, err)
 }

@@ -71,6 +71,7 @@ func newRig(t testing.TB, o server.Options) *rig {
 	require.NoError(t, err)
 	web := httptest.NewServer(r.srv.Handler())
 	t.Cleanup(web.Close)
+	t.Cleanup(r.srv.Close)
 	r.url = web.URL
 	return r
 }

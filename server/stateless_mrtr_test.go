@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -14,7 +15,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 func accept(member, value string) object {
@@ -308,4 +311,35 @@ func TestStatelessLogInjection(t *testing.T) {
 	line := callTool("ask_name", nil).with(allCapabilities).answering(evil, object{evil: object{}}).body()
 	lines(t, s, strings.ReplaceAll(line, "\n", " ")+"\n")
 	assert.NotContains(t, b.take(), "\nlevel=ERROR msg=forged")
+}
+
+// A client must not exchange an argument for one that differs only where a
+// floating-point number has no more digits.
+func TestMRTRStateIsBoundToExactNumbers(t *testing.T) {
+	type args struct {
+		Account int64           `json:"account"`
+		Amount  json.RawMessage `json:"amount"`
+	}
+	confirm := &steps.Form[struct{}]{ID: "confirm", Message: "Pay?"}
+	r := newRig(t, server.Options{Tools: []saga.Definition{saga.Machine[args, struct{}]{
+		Name: "pay", Asks: []steps.Question{confirm},
+		RawInputSchema: json.RawMessage(`{"type":"object","properties":{"account":{"type":"integer"},"amount":{"type":"number"}}}`),
+		Start: func(_ context.Context, t *saga.Turn[args, struct{}]) (saga.Next, error) {
+			return t.Ask("paid", confirm)
+		},
+		Steps: saga.Steps[args, struct{}]{"paid": func(_ context.Context, t *saga.Turn[args, struct{}]) (saga.Next, error) {
+			return t.Text("paid %s to %d", t.Args.Amount, t.Args.Account)
+		}},
+	}}})
+	number := func(account, amount string) *request {
+		return callTool("pay", object{"account": json.Number(account), "amount": json.Number(amount)}).with(allCapabilities)
+	}
+	yes := object{"confirm": object{"action": "accept", "content": object{}}}
+	state := r.state(number("9007199254740992", "12345678901234567.81"))
+	for _, other := range [][2]string{{"9007199254740993", "12345678901234567.81"}, {"9007199254740992", "12345678901234567.89"}} {
+		got := r.send(number(other[0], other[1]).answering(state, yes))
+		assert.Contains(t, got.raw, stale)
+	}
+	got := r.send(number("9007199254740992", "12345678901234567.81").answering(state, yes))
+	assert.Equal(t, "paid 12345678901234567.81 to 9007199254740992", got.result(t).text())
 }

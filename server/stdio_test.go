@@ -148,6 +148,8 @@ func FuzzStdio(f *testing.F) {
 		f.Add([]byte(pair[0]))
 	}
 	f.Add([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n[]\n\xff"))
+	f.Add([]byte(initializeMessage("2025-11-25", everything) + "\n" + toolCall(1, "complex_tool", `{}`) + "\n" + `{"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}`))
+	f.Add([]byte(initializeMessage("2025-03-26", everything) + "\n[" + pingMessage + `,7,{"jsonrpc":"2.0","id":1,"error":{}}]`))
 	s := newStdio(f)
 	f.Fuzz(func(t *testing.T, input []byte) {
 		var out bytes.Buffer

@@ -61,7 +61,8 @@ func (s *Server) CloseStreams() {
 }
 
 // Close ends all that clients have open, with their sessions and the turns under
-// way in these. [Server.Serve] does so in the end.
+// way in these, and waits a few seconds for what they undo. [Server.Serve] does so
+// in the end.
 func (s *Server) Close() {
 	s.CloseStreams()
 	s.handshake.close()

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -55,13 +57,19 @@ func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.Raw
 	defer lazy.cancel()
 	ctx = lazy
 	id := newID()
-	out, err := t.Start(ctx, saga.Call{ID: id, Now: s.opts.Now(), Client: s.features(c), Arguments: args, Notifier: c.notify, Held: c.held()})
+	// Nobody can take a first turn again, in whatever dialect: the next call is
+	// another saga. What this one did before it broke off would stay done for ever.
+	out, err := t.Start(ctx, saga.Call{ID: id, Now: s.opts.Now(), Client: s.features(c), Arguments: args, Notifier: c.notify, Held: true})
 	if err == nil {
 		if out, err = s.advance(ctx, c, t, out); err != nil {
 			err = s.forsake(ctx, t, out.Position, err)
 		}
 	}
-	return s.ended(c, t, id, args, out, err)
+	end, err := s.ended(c, t, id, args, out, err)
+	if err != nil && out != nil { // the next token could not be sealed
+		err = s.forsake(ctx, t, out.Position, err)
+	}
+	return end, err
 }
 
 // resume runs a later turn of the saga that the token holds. Dialects whose
@@ -73,7 +81,7 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 		return turn{}, err
 	}
 	if o.gone != nil {
-		return s.abandon(ctx, o)
+		return s.abandon(ctx, c, o)
 	}
 	t, pos := o.tool, o.pos
 	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
@@ -91,7 +99,11 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 			err = s.forsake(ctx, t, out.Position, err)
 		}
 	}
-	return s.ended(c, t, pos.ID, args, out, err)
+	end, err := s.ended(c, t, pos.ID, args, out, err)
+	if err != nil && out != nil && c.held() {
+		err = s.forsake(ctx, t, out.Position, err)
+	}
+	return end, err
 }
 
 func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, args json.RawMessage, out *saga.Outcome, err error) (turn, error) {
@@ -106,6 +118,9 @@ func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, args json.RawMessage,
 		s.log.Warn("tool failed", "tool", t.Name, "saga", id.String(), "error", out.Err)
 	}
 	if out.Position == nil {
+		if err := s.sealUndo(c, t, out.Result); err != nil {
+			return turn{}, &turnError{tool: t.Name, saga: id, err: err}
+		}
 		return turn{Outcome: *out}, nil
 	}
 	token, err := s.sealToken(c, t, args, out.Position)
@@ -146,7 +161,9 @@ func target(t *saga.Tool) string {
 // The saga's id, which the client does not know, keeps it from searching for
 // two arguments with one digest.
 func digestArguments(id saga.ID, args json.RawMessage) ([]byte, error) {
-	v, err := jsonview.Canonical(orEmpty(args))
+	// Numbers stay as they are spelt: the canonical form rounds them to 64-bit floats,
+	// and what the user approved for one account would then do for its neighbour.
+	v, err := jsonview.Canonical(orEmpty(args), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
 	if err != nil {
 		return nil, err
 	}

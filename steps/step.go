@@ -144,8 +144,10 @@ var (
 // StepError says which step did not bring an answer, and why. Err is
 // [ErrDeclined], [ErrCancelled], [ErrNotAsked], a *[ClientError] or a decoding error.
 type StepError struct {
+	// StepID is the step's id.
 	StepID string
-	Err    error
+	// Err is why there is no answer.
+	Err error
 }
 
 // Error implements error.
@@ -172,7 +174,9 @@ func (e *ClientError) Error() string {
 // MalformedError says that a client's answer is not of the shape MCP demands
 // for the step. The client should correct it and send it again.
 type MalformedError struct {
+	// StepID is the step's id.
 	StepID string
+	// Reason says what is wrong with the result, for the client's author.
 	Reason string
 }
 

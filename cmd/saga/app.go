@@ -42,6 +42,7 @@ Every flag can be given as an environment variable, named in its help.
 			p.serveCommand(),
 			p.stdioCommand(),
 			p.callCommand(),
+			p.cancelCommand(),
 			p.toolsCommand(),
 			p.keysCommand(),
 			p.tokenCommand(),

@@ -97,7 +97,7 @@ func (p *program) printExplanation(x *codec.Explanation, purpose string) error {
 	}
 	if claims := x.Claims; claims != nil {
 		row("made for", "%s", purpose)
-		row("saga", "%s, after %d turns", claims.ID, claims.Turn+1)
+		row("saga", "%s, after %d turns", claims.ID, claims.Turn)
 		row("tool", "%s, revision %d", claims.Tool, claims.Revision)
 		row("issued", "%s", when(claims.IssuedAt))
 		row("expires", "%s", when(claims.ExpiresAt))

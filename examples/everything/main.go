@@ -91,4 +91,3 @@ func keyset(file string) (*codec.Keyset, error) {
 	}
 	return codec.LoadKeyset(file)
 }
-

@@ -245,6 +245,17 @@ func TestReleaseNotesFromTheCommandLine(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "# v2\n\nMuch better.\n", string(text))
 	})
+	t.Run("cancelled", func(t *testing.T) {
+		b := serve(t, "--keyset", keyset, "--repo", repo)
+		saved := filepath.Join(t.TempDir(), "saved.json")
+		answer(`{"range":{"range":"v1..v2"}}`)
+		out, code := call("release_notes", "--server", b.url, "--save", saved)
+		require.Equal(t, 5, code, out)
+		cancel, err := exec.Command(saga, "cancel", saved, "--server", b.url).CombinedOutput()
+		require.NoError(t, err, string(cancel))
+		assert.Contains(t, string(cancel), "Cancelled.")
+		assert.NoFileExists(t, saved)
+	})
 	t.Run("over stdio", func(t *testing.T) {
 		answer(`{"range":{"range":"up to v1"},"draft":"# v1","review":{"notes":"# v1"},"replace":{"replace":true}}`)
 		out, code := call("release_notes", "--stdio", saga+" stdio --keyset "+keyset+" --repo "+repo)

@@ -7,14 +7,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Canonical returns JSON in the form of RFC 8785. It fails if v is not JSON. What is
-// in that form already, as most clients' small objects are, is returned as it is.
-func Canonical(v []byte) ([]byte, error) {
+// Canonical returns JSON in the form of RFC 8785, with jsontext's options for it. It
+// fails if v is not JSON. What is in that form already, as most clients' small
+// objects are, is returned as it is.
+func Canonical(v []byte, options ...jsontext.Options) ([]byte, error) {
 	if isCanonical(v) {
 		return v, nil
 	}
 	c := jsontext.Value(bytes.Clone(v))
-	err := c.Canonicalize()
+	err := c.Canonicalize(options...)
 	return c, err
 }
 

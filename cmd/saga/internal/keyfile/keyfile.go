@@ -51,8 +51,10 @@ const DefaultInterval = 5 * time.Second
 func Watch(ctx context.Context, path string, interval time.Duration, now <-chan os.Signal, set func(*codec.Keyset), log *slog.Logger) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	seen := stamp(path)
-	for {
+	// The file was loaded some time before this, and may have changed since: so
+	// the first look loads it whatever its stamp.
+	var seen version
+	for first := true; ; first = false {
 		asked := false
 		select {
 		case <-ctx.Done():
@@ -73,7 +75,9 @@ func Watch(ctx context.Context, path string, interval time.Duration, now <-chan 
 			continue
 		}
 		set(keys)
-		log.InfoContext(ctx, "keyset reloaded", "keyset", keys)
+		if !first || asked {
+			log.InfoContext(ctx, "keyset reloaded", "keyset", keys)
+		}
 	}
 }
 

@@ -65,6 +65,9 @@ func TestWatch(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, more.WriteFile(path))
 	got := <-changed
+	if len(got.Keys()) == 1 {
+		got = <-changed // the first look came before the change
+	}
 	assert.Equal(t, id, got.Keys()[1].ID)
 
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))

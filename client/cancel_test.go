@@ -1,0 +1,120 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// booking asks, holds a room, asks again and takes it. Undoing fails while stuck.
+func booking(held map[saga.Key]bool, stuck *bool) saga.Definition {
+	type form struct {
+		Yes bool `json:"yes"`
+	}
+	first, second := &steps.Form[form]{ID: "first", Message: "A room?"}, &steps.Form[form]{ID: "second", Message: "This one?"}
+	room := &saga.Effect[string, bool]{
+		Name: "room", Tries: 1,
+		Do: func(_ context.Context, k saga.Key, _ string) (bool, error) { held[k] = true; return true, nil },
+		Undo: func(_ context.Context, k saga.Key, _ string, _, _ bool) error {
+			if *stuck {
+				return errors.New("stuck")
+			}
+			delete(held, k)
+			return nil
+		},
+	}
+	return saga.Flow[struct{}, string]{
+		Name: "booking", Asks: []steps.Question{first, second}, Effects: []saga.Declared{room},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			if _, err := saga.Ask(r, first); err != nil {
+				return "", err
+			}
+			if _, err := saga.Do(r, room, "7"); err != nil {
+				return "", err
+			}
+			_, err := saga.Ask(r, second)
+			return "taken", err
+		},
+	}
+}
+
+func TestCancel(t *testing.T) {
+	held, stuck := map[saga.Key]bool{}, false
+	keys, err := codec.NewKeyset()
+	require.NoError(t, err)
+	s, err := server.New(server.Options{Tools: []saga.Definition{booking(held, &stuck)}, Keys: keys, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	web := httptest.NewServer(s.Handler())
+	defer web.Close()
+	c := client.New(&client.HTTP{URL: web.URL + server.Endpoint}, client.Options{})
+	defer c.Close()
+
+	// positions returns where a call stands before, and after, each answer; the
+	// one after an answer is as if the turn's response had been lost.
+	positions := func() (all []client.Position) {
+		handlers := client.Handlers{
+			Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+				return client.Accept(map[string]any{"yes": true}), nil
+			},
+			OnPosition: func(_ context.Context, p client.Position) error {
+				all = append(all, p)
+				return nil
+			},
+		}
+		_, err := c.Call(t.Context(), "booking", nil, handlers)
+		require.NoError(t, err)
+		require.Len(t, all, 4)
+		return all
+	}
+	all := positions()
+	for i, want := range []struct {
+		text string
+		held int
+	}{
+		{"Cancelled.", 1},              // before the first answer: the effect is of a later turn
+		{"Cancelled.Undone: room.", 0}, // the first answer was sent, its response lost
+		{"Cancelled.Undone: room.", 0}, // before the second answer
+		{"taken", 1},                   // too late
+	} {
+		clear(held)
+		all = positions()
+		require.Len(t, held, 1)
+		got, err := c.Cancel(t.Context(), throughJSON(t, all[i]))
+		require.NoError(t, err)
+		assert.Equal(t, want.text, strings.ReplaceAll(got.Content.Text(), "\n", ""), "position %d", i)
+		assert.Len(t, held, want.held, "position %d", i)
+		assert.False(t, got.Outstanding())
+	}
+
+	t.Run("what cannot be undone is said, and cancelling can be repeated", func(t *testing.T) {
+		all, stuck = positions(), true
+		got, err := c.Cancel(t.Context(), all[2])
+		require.NoError(t, err)
+		assert.True(t, got.Outstanding())
+		stuck = false
+		got, err = c.Cancel(t.Context(), all[2])
+		require.NoError(t, err)
+		assert.False(t, got.Outstanding())
+	})
+	t.Run("a call that has not begun", func(t *testing.T) {
+		_, err := c.Cancel(t.Context(), client.Position{Version: client.PositionVersion, Dialect: "saga", Tool: "booking"})
+		assert.ErrorIs(t, err, client.ErrNotBegun)
+	})
+	t.Run("a broken position", func(t *testing.T) {
+		_, err := c.Cancel(t.Context(), client.Position{})
+		var broken *client.PositionError
+		assert.ErrorAs(t, err, &broken)
+	})
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
+)
+
+func (p *program) cancelCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "cancel",
+		Usage:     "end a saved call and undo what its tool has done",
+		ArgsUsage: "FILE",
+		Description: `Ends the call saved in FILE (by saga call, when it was stopped) instead of going on with
+it. The server undoes what the tool has done so far, and says what could not be undone. Then
+FILE is removed; if something is left, it is kept, so that the command can be given again.
+
+Example:
+   saga cancel saved.json`,
+		Flags: append([]cli.Flag{stringFlag("output", "text, or json for the whole result", "text")}, serverChoice()...),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.NArg() != 1 {
+				return usage(c, "which saved call? saga call names the file when it stops")
+			}
+			path := c.Args().First()
+			saved, err := state.Load(path)
+			if err != nil {
+				return &exitError{exitUsage, err}
+			}
+			connection, err := p.connect(c, saved, 0)
+			if err != nil {
+				return err
+			}
+			defer connection.Close()
+			result, err := connection.Cancel(ctx, saved.Position)
+			if err != nil {
+				return serverFailed(err)
+			}
+			if !result.Outstanding() {
+				_ = os.Remove(path) // the call is over
+			}
+			return p.finish(c, result, false)
+		},
+	}
+}

@@ -1,0 +1,77 @@
+// Package booking is the tool of the trip example: it books a hotel and a flight
+// and pays for them, all or nothing.
+package booking
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// MaxAge is how long a trip may take from the first question to the end. Holds
+// must last longer: then none can expire between the payment and the confirmation
+// of what was paid for.
+const MaxAge = 15 * time.Minute
+
+// Services are the URLs of the services that the tool uses.
+type Services struct{ Hotel, Flight, Payment string }
+
+// Args are the tool's arguments.
+type Args struct {
+	From    string `json:"from" jsonschema:"where the journey begins"`
+	Account string `json:"account" jsonschema:"the account that pays"`
+}
+
+// Trip is the tool's result.
+type Trip struct {
+	City       string `json:"city"`
+	Arrival    string `json:"arrival" jsonschema:"the day of the flight there"`
+	Departure  string `json:"departure" jsonschema:"the day of the flight back"`
+	Travellers int    `json:"travellers"`
+	Hotel      string `json:"hotel" jsonschema:"the hotel's reference"`
+	Flight     string `json:"flight" jsonschema:"the airline's reference"`
+	Paid       string `json:"paid"`
+	Due        string `json:"due" jsonschema:"what is to be paid on arrival"`
+}
+
+// journey is the first form.
+type journey struct {
+	City       string `json:"city" title:"City" minLength:"2" maxLength:"60"`
+	Arrival    string `json:"arrival" title:"Day of arrival" format:"date"`
+	Nights     int    `json:"nights" title:"Nights" minimum:"1" maximum:"30" default:"3"`
+	Travellers int    `json:"travellers" title:"Travellers" minimum:"1" maximum:"9" default:"1"`
+}
+
+// decision is the second form. Its choices, with the real prices, are known only
+// when it is asked.
+type decision struct {
+	Pay string `json:"pay" title:"Payment"`
+}
+
+const (
+	payAll     = "all"
+	payDeposit = "deposit"
+)
+
+var (
+	askJourney  = &steps.Form[journey]{ID: "journey", Message: "Where do you want to go?"}
+	askDecision = &steps.Form[decision]{ID: "decision", Message: "Do you want to book this trip?"}
+)
+
+// New returns the tool trip.
+func New(s Services) saga.Definition {
+	client := &http.Client{}
+	at := func(url string) *remote { return &remote{base: url, http: client} }
+	b := booking{newEffects(at(s.Hotel), at(s.Flight), at(s.Payment))}
+	return saga.Flow[Args, Trip]{
+		Name:        "trip",
+		Title:       "Book a trip",
+		Description: "Books a hotel and flights there and back, and pays for them. The user chooses when and where, and confirms before anything is paid.",
+		Asks:        []steps.Question{askJourney, askDecision},
+		Effects:     b.effects.declared(),
+		Run:         b.run,
+		MaxAge:      MaxAge,
+	}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"flag"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// lives are what can become of a saga when nothing is killed.
+var lives = map[string]script{
+	"book":     {Travellers: 2, Nights: 3, Answer: "accept"},
+	"decline":  {Travellers: 2, Nights: 3, Answer: "decline", asBefore: true},
+	"cancel":   {Travellers: 2, Nights: 3, Answer: "cancel", asBefore: true},
+	"sold out": {Travellers: 9, Nights: 3, Answer: "accept"}, // there are eight seats
+	"too dear": {Travellers: 4, Nights: 12, Answer: "accept"},
+}
+
+// TestKill kills the server, each service and the client at every point of every
+// life of a saga, has the client come back, and looks into the databases.
+func TestKill(t *testing.T) {
+	first := newWorld(t)
+	var all []scenario
+	for life, script := range lives {
+		all = append(all, killings(life, script, points(t, first, life, script))...)
+	}
+	if testing.Short() {
+		all = slices.DeleteFunc(all, func(s scenario) bool { return (s.index+len(s.victim)+len(s.life))%6 != 0 })
+	}
+	began := time.Now()
+	// Those that wait for a dead service take longest.
+	slices.SortStableFunc(all, func(a, b scenario) int {
+		if a.down() == b.down() {
+			return 0
+		}
+		return map[bool]int{true: -1, false: 1}[a.down()]
+	})
+	next := make(chan scenario)
+	var workers sync.WaitGroup
+	for range 6 {
+		w := first
+		if first = nil; w == nil {
+			w = newWorld(t)
+		}
+		workers.Go(func() {
+			for s := range next {
+				t.Run(s.name(), func(t *testing.T) { s.play(t, w) })
+			}
+		})
+	}
+	for _, s := range all {
+		next <- s
+	}
+	close(next)
+	workers.Wait()
+	t.Logf("%d killings in %v", len(all), time.Since(began).Round(time.Millisecond))
+}
+
+// points plays a life undisturbed, and lists its points.
+func points(t *testing.T, w *world, life string, script script) []point {
+	t.Helper()
+	script.City = newCity()
+	var mu sync.Mutex
+	var list []point
+	w.setWatch(func(p point, _ *http.Request, _ []byte) fate {
+		mu.Lock()
+		defer mu.Unlock()
+		list = append(list, p)
+		return goOn
+	})
+	defer w.setWatch(nil)
+	d := &driver{script: script, url: w.endpoint()}
+	require.NoError(t, d.start(t.Context()))
+	t.Logf("%s: %d points, %s", life, len(list), d.result)
+	scenario{life: life, script: script, victim: "nothing", how: atOnce}.check(t, w, false)
+	if script.asBefore {
+		require.Greater(t, len(list), decided)
+		assert.Equal(t, "resumeSaga", list[decided-1].what)
+	}
+	return list
+}
+
+// killings lists what can be killed in a life, and how the client comes back. Of
+// several killings that leave the world in the same state there is only one, unless
+// -every is given:
+//
+//   - A service is killed around its own requests: while it is idle it is the same
+//     as before its next request.
+//   - Server and client are killed after a request to a service: before it is the
+//     same as after the one before, or as before the turn.
+//   - A request before which somebody is killed arrives later.
+//   - Until the last question is answered, all lives that come to it are the same.
+func killings(life string, script script, points []point) []scenario {
+	var list []scenario
+	add := func(i int, victim string, how manner) {
+		for _, cancel := range []bool{false, true} {
+			list = append(list, scenario{life, script, i, points[i], victim, how, cancel})
+		}
+	}
+	for i, p := range points {
+		if script.asBefore && i < decided && !*every {
+			continue
+		}
+		if p.to == "server" || p.moment == after || *every {
+			add(i, "server", plainly)
+			add(i, "client", plainly)
+		}
+		if p.to == "server" {
+			continue
+		}
+		add(i, p.to, atOnce)
+		if p.moment == before {
+			add(i, "server", lately)
+			add(i, p.to, lately)
+		}
+		if p.moment == after || *every {
+			add(i, p.to, plainly)
+		}
+	}
+	return list
+}
+
+// decided is the number of points until the last question is answered: two of the
+// call, eight of the turn that holds.
+const decided = 10
+
+var every = flag.Bool("every", false, "kill at every point, even where it is the same as at another")

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v3"
+)
+
+// everything runs the three services and the server as child processes. One that
+// dies is started again at the same address: try kill -9.
+func everything(ctx context.Context, c *cli.Command) error {
+	if c.NArg() > 0 {
+		return fmt.Errorf("there is no command %q", c.Args().First())
+	}
+	dir := c.String("dir")
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "trip-"); err != nil {
+			return err
+		}
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	out := c.Root().Writer
+	var children sync.WaitGroup
+	defer children.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	keep := func(name string, args ...string) (string, error) {
+		p := &part{name: name, program: program, args: args, addr: "127.0.0.1:0", out: out}
+		if name == "server" {
+			p.addr = c.String("addr")
+		}
+		if err := p.start(ctx); err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+		children.Go(func() { p.keep(ctx) })
+		return p.url, nil
+	}
+	serve := []string{"serve", "--keyset", filepath.Join(dir, "keyset.json")}
+	for _, name := range []string{"hotel", "flight", "payment"} {
+		at, err := keep(name, "service", "--db", filepath.Join(dir, name+".db"), name)
+		if err != nil {
+			return err
+		}
+		serve = append(serve, "--"+name, at)
+	}
+	at, err := keep("server", serve...)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(out, tryText, dir, at, serve[4]); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+const tryText = `
+Databases and keys are in %[1]s. Try:
+
+   go run ./cmd/saga call trip --server %[2]s from=Oslo account=alice
+   curl -s %[3]s/holds
+
+Decline the second question and look again; or, while it is asked, kill -9 any of the
+processes above (they are started again), or the call itself, which then goes on
+with --resume. Nine travellers find a hotel and no flight, which has eight seats.
+Ctrl-C ends everything.
+`
+
+// part is a child process.
+type part struct {
+	name, program string
+	args          []string
+	addr, url     string
+	out           io.Writer
+	cmd           *exec.Cmd
+}
+
+// start starts the process and waits until it says where it listens.
+func (p *part) start(ctx context.Context) error {
+	p.cmd = exec.CommandContext(ctx, p.program, append(p.args[:len(p.args):len(p.args)], "--addr", p.addr)...)
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(os.Interrupt) }
+	p.cmd.WaitDelay = 10 * time.Second
+	p.cmd.Stderr = os.Stderr
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		return errors.Join(errors.New("it ended before it listened"), p.cmd.Wait())
+	}
+	p.url = strings.TrimSpace(line)
+	at, err := url.Parse(p.url)
+	if err != nil {
+		return err
+	}
+	p.addr = at.Host
+	_, err = fmt.Fprintf(p.out, "%-8s %s (process %d)\n", p.name, p.url, p.cmd.Process.Pid)
+	return err
+}
+
+// keep starts the process again whenever it ends, until ctx does.
+func (p *part) keep(ctx context.Context) {
+	for {
+		err := p.cmd.Wait()
+		if ctx.Err() != nil {
+			return
+		}
+		fmt.Fprintf(p.out, "%-8s ended: %v\n", p.name, err)
+		for p.start(ctx) != nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// childEnv makes the test binary one of the processes of a test: a part of the
+// example, or its client.
+const childEnv = "TRIP_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	var err error
+	switch os.Getenv(childEnv) {
+	case "part":
+		err = run(context.Background(), os.Args, os.Stdout, os.Stderr)
+	case "client":
+		err = clientProcess(context.Background(), os.Args[1:])
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,102 @@
+package interop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// ownClient makes calls with this module's own client, which speaks the saga
+// proposal.
+func ownClient(t *testing.T, at target, calls []call) []outcome {
+	outcomes := make([]outcome, len(calls))
+	for i, c := range calls {
+		u := &own{user: &user{call: c, outcome: &outcomes[i]}}
+		if err := u.play(t.Context(), at); err != nil {
+			outcomes[i].Error = err.Error()
+		}
+	}
+	return outcomes
+}
+
+// own is our client with the user behind it.
+type own struct {
+	*user
+	position *client.Position
+}
+
+// errNextRound stops a manual call at each suspension.
+var errNextRound = errors.New("the next round is for another client")
+
+func (u *own) play(ctx context.Context, at target) error {
+	u.Protocol = "saga"
+	for {
+		u.Rounds++
+		result, err := u.round(ctx, at)
+		var stopped *client.Interrupted
+		if errors.Is(err, errNextRound) && errors.As(err, &stopped) {
+			u.position = &stopped.Position
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		raw, err := json.Marshal(result)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(raw, &u.Result)
+	}
+}
+
+// round begins or continues the call with a client of its own, and goes to its
+// end unless the call is manual.
+func (u *own) round(ctx context.Context, at target) (*client.Result, error) {
+	var transport client.Transport = &client.HTTP{URL: at.URL}
+	if at.URL == "" {
+		transport = &client.Stdio{Command: at.Command, Args: at.Args, Stderr: io.Discard}
+	}
+	c := client.New(transport, client.Options{})
+	defer c.Close()
+	handlers := client.Handlers{Elicit: u.elicit, Sample: u.sample}
+	if u.call.Manual {
+		token := ""
+		if u.position != nil {
+			token = u.position.Token
+		}
+		handlers.OnPosition = func(_ context.Context, p client.Position) error {
+			if p.Token != token {
+				return errNextRound
+			}
+			return nil
+		}
+	}
+	if u.position != nil {
+		return c.Resume(ctx, *u.position, handlers)
+	}
+	return c.Call(ctx, u.call.Tool, u.call.Arguments, handlers)
+}
+
+func (u *own) elicit(ctx context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+	action, content, err := u.fillIn(ctx, r.Message, r.Schema)
+	if err != nil {
+		return nil, err
+	}
+	if action != "accept" {
+		return &client.ElicitResult{Action: action}, nil
+	}
+	return client.Accept(content), nil
+}
+
+func (u *own) sample(ctx context.Context, r *client.SampleRequest) (*steps.SampleResult, error) {
+	answer, err := u.think(ctx, r.Request.Messages[0].Content.Text())
+	if err != nil {
+		return nil, err
+	}
+	return client.Reply(model, answer), nil
+}

@@ -1,0 +1,263 @@
+package saga_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+var errDown = errors.New("connection reset")
+
+// purchase holds a seat, asks, pays, which is irreversible, and sends a ticket.
+func purchase(w *world, pay *saga.Effect[string, hold]) saga.Flow[empty, string] {
+	seat := w.effect("seat")
+	ticket := &saga.Effect[string, hold]{Name: "ticket", Do: w.effect("ticket").Do}
+	return saga.Flow[empty, string]{
+		Name: "purchase", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{seat, pay, ticket},
+		Run: func(r *saga.Run, _ empty) (string, error) {
+			if _, err := saga.Do(r, seat, "seat"); err != nil {
+				return "", err
+			}
+			if _, err := saga.Ask(r, askConfirm); err != nil {
+				return "", err
+			}
+			if _, err := saga.Do(r, pay, "money"); err != nil {
+				return "", err
+			}
+			if _, err := saga.Do(r, ticket, "ticket"); err != nil {
+				return "", err
+			}
+			return "bought", nil
+		},
+	}
+}
+
+// payment is an irreversible effect, with an Undo that tells whether it was done
+// if asked for.
+func (w *world) payment(withUndo bool) *saga.Effect[string, hold] {
+	pay := &saga.Effect[string, hold]{Name: "pay", Irreversible: true, Do: w.effect("pay").Do}
+	if withUndo {
+		pay.Undo = func(_ context.Context, key saga.Key, _ string, _ hold, known bool) error {
+			if err := w.call("prevent pay"); err != nil {
+				return err
+			}
+			if _, paid := w.held[key]; paid {
+				return saga.Final(errors.New("it is paid"))
+			}
+			return nil
+		}
+	}
+	return pay
+}
+
+// failing lets the calls fail that are listed.
+func failing(calls ...string) func(string) error {
+	return func(call string) error {
+		for _, c := range calls {
+			if c == call {
+				return errDown
+			}
+		}
+		return nil
+	}
+}
+
+func TestUnknownIrreversibleEffect(t *testing.T) {
+	tests := []struct {
+		name     string
+		withUndo bool
+		fail     []string
+		paid     bool     // although Do reports an error
+		undone   []string // if the saga ends
+		final    string
+	}{
+		{name: "nothing tells: the turn is to be taken again", fail: []string{"do pay"}},
+		{name: "it can be prevented: the saga ends", withUndo: true, fail: []string{"do pay"}, undone: []string{"pay", "seat"}},
+		{name: "it was performed: nothing is undone", withUndo: true, fail: []string{"do pay"}, paid: true, final: "pay"},
+		{name: "the Undo fails: the turn is to be taken again", withUndo: true, fail: []string{"do pay", "prevent pay"}},
+		{name: "a later effect is unknown: the turn is to be taken again", fail: []string{"do ticket"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				pay := w.payment(test.withUndo)
+				if test.paid {
+					do := pay.Do
+					pay.Do = func(ctx context.Context, key saga.Key, in string) (hold, error) {
+						w.held[key] = in // and then the response is lost
+						return do(ctx, key, in)
+					}
+				}
+				s := play(t, purchase(w, pay))
+				s.start(`{}`)
+				w.fail = failing(test.fail...)
+				out, err := s.resume(accept("confirm", yes))
+				if test.undone != nil || test.final != "" {
+					require.NoError(t, err)
+					u := report(t, out)
+					assert.Equal(t, test.undone, nonEmpty(u.Undone))
+					assert.Equal(t, test.final, u.Final)
+					return
+				}
+				var unsettled *saga.UnsettledError
+				require.ErrorAs(t, err, &unsettled)
+				assert.ErrorIs(t, err, errDown)
+				assert.NotContains(t, w.log, "undo seat true")
+				w.fail = failing()
+				assert.Equal(t, "bought", text(t, s.answer(accept("confirm", yes))))
+				assert.Len(t, w.held, 3)
+			})
+		})
+	}
+}
+
+func TestCancelStopsBeforeTheIrreversible(t *testing.T) {
+	cancel := func(s *session) (*saga.Outcome, error) {
+		return s.tool.Cancel(context.Background(), s.pos, saga.Resumption{
+			Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)},
+		})
+	}
+	t.Run("what was never performed is not", func(t *testing.T) {
+		w := newWorld()
+		s := play(t, purchase(w, w.payment(true)))
+		s.start(`{}`)
+		out, err := cancel(s)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"do seat", "prevent pay", "undo seat true"}, w.log)
+		assert.Equal(t, "Cancelled.Undone: pay, seat.", text(t, out))
+	})
+	t.Run("what was performed is completed", func(t *testing.T) {
+		w := newWorld()
+		s := play(t, purchase(w, w.payment(true)))
+		s.start(`{}`)
+		_, err := s.resume(accept("confirm", yes)) // the response is lost
+		require.NoError(t, err)
+		out, err := cancel(s)
+		require.NoError(t, err)
+		assert.Equal(t, "bought", text(t, out))
+		assert.NotContains(t, w.log, "undo seat true")
+	})
+	t.Run("while it is unknown, neither", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			s := play(t, purchase(w, w.payment(true)))
+			s.start(`{}`)
+			w.fail = failing("prevent pay")
+			_, err := cancel(s)
+			var unsettled *saga.UnsettledError
+			require.ErrorAs(t, err, &unsettled)
+			assert.Equal(t, "pay", unsettled.Effect)
+			assert.Len(t, w.held, 1)
+		})
+	})
+	t.Run("without an Undo it is performed", func(t *testing.T) {
+		w := newWorld()
+		s := play(t, purchase(w, w.payment(false)))
+		s.start(`{}`)
+		out, err := cancel(s)
+		require.NoError(t, err)
+		assert.Equal(t, "bought", text(t, out))
+	})
+	t.Run("a flow that swallows the end", func(t *testing.T) {
+		w := newWorld()
+		pay := w.payment(true)
+		f := purchase(w, pay)
+		f.Run = func(r *saga.Run, _ empty) (string, error) {
+			if _, err := saga.Ask(r, askConfirm); err != nil {
+				return "", err
+			}
+			_, _ = saga.Do(r, pay, "money")
+			return "done", nil
+		}
+		s := play(t, f)
+		s.start(`{}`)
+		out, err := cancel(s)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"pay"}, report(t, out).Undone)
+	})
+}
+
+func TestFinalUndo(t *testing.T) {
+	w := newWorld()
+	first, last := w.effect("first"), w.effect("last")
+	last.Undo = func(context.Context, saga.Key, string, hold, bool) error {
+		return saga.Final(w.call("undo last"))
+	}
+	s := play(t, saga.Flow[empty, string]{
+		Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{first, last},
+		Run: func(r *saga.Run, _ empty) (string, error) {
+			for _, e := range []*saga.Effect[string, hold]{first, last} {
+				if _, err := saga.Do(r, e, "a"); err != nil {
+					return "", err
+				}
+			}
+			_, err := saga.Ask(r, askConfirm)
+			return "done", err
+		},
+	})
+	s.start(`{}`)
+	w.fail = failing("undo last")
+	out, err := s.tool.Cancel(context.Background(), s.pos, saga.Resumption{Now: testNow})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"do first", "do last", "undo last"}, w.log, "it is not tried again, and what came before stays")
+	u := report(t, out)
+	assert.Equal(t, "last", u.Final)
+	assert.True(t, out.Result.IsError)
+	assert.Equal(t, `Not cancelled: it is too late.Nothing was undone: "last" is done and final.`, text(t, out))
+	out, err = s.tool.Cancel(context.Background(), s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+	require.NoError(t, err)
+	assert.Equal(t, "done", text(t, out), "with the answers, the saga is completed instead")
+	w.fail = failing()
+	assert.NoError(t, saga.Final(nil))
+}
+
+func TestUndoCanBeTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := play(t, booking(w))
+		s.start(`{}`)
+		w.fail = failing("undo flight true")
+		s.answer(accept("confirm", yes))
+		u := report(t, s.answer(action("city", "decline")))
+		assert.Equal(t, []string{"hotel"}, u.Undone)
+		assert.Equal(t, []string{"flight"}, u.Outstanding)
+		require.NotNil(t, u.Again)
+
+		w.fail = failing()
+		again := &saga.Position{ID: u.Again.ID, Tool: u.Again.Tool, Revision: u.Again.Revision}
+		require.NoError(t, again.Restore(u.Again.Body(), u.Again.Secrets()))
+		_, err := s.tool.Resume(context.Background(), again, saga.Resumption{Now: testNow})
+		var position *saga.PositionError
+		require.ErrorAs(t, err, &position, "it has ended")
+		w.log = nil
+		out, err := s.tool.Cancel(context.Background(), again, saga.Resumption{Now: testNow, Answers: []steps.Answer{accept("confirm", yes)}})
+		require.NoError(t, err)
+		assert.Equal(t, []string{"undo flight true"}, w.log)
+		assert.Nil(t, report(t, out).Again)
+		assert.Empty(t, w.held)
+	})
+}
+
+func TestUnsettledTurnThatNobodyTakesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := play(t, purchase(w, w.payment(false)))
+		s.start(`{}`)
+		w.fail = failing("do pay")
+		_, err := s.tool.Resume(context.Background(), s.pos, saga.Resumption{
+			Now: testNow, Client: steps.AllFeatures, Held: true, Answers: []steps.Answer{accept("confirm", yes)},
+		})
+		var undone *saga.UndoneError
+		require.ErrorAs(t, err, &undone)
+		assert.Equal(t, []string{"pay", "seat"}, undone.Report.Outstanding)
+		assert.Len(t, w.held, 1)
+	})
+}

@@ -1,0 +1,118 @@
+package sagatest
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Answer is what the client will answer to a question. A script is a list of them.
+// A question that is asked several times gets the answers to its id in order.
+type Answer struct {
+	question string
+	reply    func(Asked) (steps.Answer, error)
+	later    time.Duration
+	leaves   bool
+	varies   bool
+}
+
+// Later makes the client take that long to answer, besides the [Player]'s Pause.
+func (a Answer) Later(d time.Duration) Answer {
+	a.later = d
+	return a
+}
+
+// Accept answers a form with content, which encodes to the form's JSON object: the
+// form's own struct, a map, or JSON as a json.RawMessage. A nil content agrees to
+// open a link.
+func Accept(question string, content any) Answer {
+	return answer(question, func() (any, error) {
+		if content == nil {
+			return elicited{Action: steps.Accept}, nil
+		}
+		raw, err := json.Marshal(content)
+		return elicited{Action: steps.Accept, Content: raw}, err
+	})
+}
+
+// Decline says no to a form or a link.
+func Decline(question string) Answer {
+	return answer(question, func() (any, error) { return elicited{Action: steps.Decline}, nil })
+}
+
+// Cancel closes a form or a link without a choice. It does not cancel the saga.
+func Cancel(question string) Answer {
+	return answer(question, func() (any, error) { return elicited{Action: steps.Cancel}, nil })
+}
+
+// Say answers a sampling question: the client's model says text.
+func Say(question, text string) Answer {
+	return Sample(question, steps.SampleResult{
+		Role: content.Assistant, Content: content.Blocks{content.Text{Text: text}}, Model: "sagatest", StopReason: steps.EndTurn,
+	})
+}
+
+// Sample answers a sampling question with a whole result.
+func Sample(question string, r steps.SampleResult) Answer {
+	return answer(question, func() (any, error) { return r, nil })
+}
+
+// Roots answers with the client's roots, which are file:// URIs.
+func Roots(question string, uris ...string) Answer {
+	list := make([]map[string]string, len(uris))
+	for i, uri := range uris {
+		list[i] = map[string]string{"uri": uri}
+	}
+	return answer(question, func() (any, error) { return map[string]any{"roots": list}, nil })
+}
+
+// Fail has the client fail to perform the step, with a JSON-RPC error.
+func Fail(question string, code int64, message string) Answer {
+	return Answer{question: question, reply: func(a Asked) (steps.Answer, error) {
+		return steps.Answer{StepID: a.ID, Error: &steps.ClientError{Code: code, Message: message}}, nil
+	}}
+}
+
+// Raw answers with a result as it is, to see what becomes of one that breaks the
+// protocol.
+func Raw(question string, result json.RawMessage) Answer {
+	return Answer{question: question, reply: func(a Asked) (steps.Answer, error) {
+		return steps.Answer{StepID: a.ID, Result: result}, nil
+	}}
+}
+
+// Func decides about the answer when the question is asked, from what is asked. In
+// a sweep it is called many times, and should answer the same question the same.
+func Func(question string, decide func(Asked) Answer) Answer {
+	return Answer{question: question, varies: true, reply: func(a Asked) (steps.Answer, error) {
+		d := decide(a)
+		if d.reply == nil {
+			return steps.Answer{}, fmt.Errorf("the function that answers %q gave no answer", question)
+		}
+		return d.reply(a)
+	}}
+}
+
+// Leave ends the play when the question is asked: the client never comes back. The
+// [Played] then ends suspended.
+func Leave(question string) Answer { return Answer{question: question, leaves: true} }
+
+// elicited is MCP's ElicitResult.
+type elicited struct {
+	Action  steps.Action    `json:"action"`
+	Content json.RawMessage `json:"content,omitempty"`
+}
+
+func answer(question string, result func() (any, error)) Answer {
+	return Answer{question: question, reply: func(a Asked) (steps.Answer, error) {
+		v, err := result()
+		if err != nil {
+			return steps.Answer{}, err
+		}
+		raw, err := json.Marshal(v)
+		return steps.Answer{StepID: a.ID, Result: raw}, err
+	}}
+}

@@ -1,0 +1,106 @@
+package sagatest
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Asked is a step as the client gets it, with methods to read it.
+type Asked struct {
+	steps.Step
+	// Question is the question's id. The step's own ID differs from it when the
+	// question was asked before: the second time it is "city~2".
+	Question string
+	// Again counts from 0 how often the question was asked before.
+	Again int
+}
+
+func asked(s steps.Step) Asked {
+	a := Asked{Step: s, Question: s.ID}
+	if base, n, ok := strings.Cut(s.ID, "~"); ok {
+		if count, err := strconv.Atoi(n); err == nil {
+			a.Question, a.Again = base, count-1
+		}
+	}
+	return a
+}
+
+// Form returns the form that is shown to the user, or nil if it is none.
+func (a Asked) Form() *steps.FormSpec {
+	if a.Kind != steps.Elicitation {
+		return nil
+	}
+	f, err := steps.ParseForm(a.Params)
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+// Link returns the link that the user is to open, or nil if it is none.
+func (a Asked) Link() *steps.LinkSpec {
+	if a.Kind != steps.Elicitation {
+		return nil
+	}
+	l, err := steps.ParseLink(a.Params)
+	if err != nil {
+		return nil
+	}
+	return l
+}
+
+// Request returns what the model is asked, or nil if it is not a sampling.
+func (a Asked) Request() *steps.SampleRequest {
+	if a.Kind != steps.Sampling {
+		return nil
+	}
+	r, err := steps.ParseSampleRequest(a.Params)
+	if err != nil {
+		return nil
+	}
+	return r
+}
+
+// Message returns what the user reads, or what the model is asked: the texts of
+// all messages, one per line.
+func (a Asked) Message() string {
+	if f := a.Form(); f != nil {
+		return f.Message
+	}
+	if l := a.Link(); l != nil {
+		return l.Message
+	}
+	var texts []string
+	if r := a.Request(); r != nil {
+		for _, m := range r.Messages {
+			texts = append(texts, m.Content.Text())
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Choices returns the values that a form's field offers, or nil.
+func (a Asked) Choices(field string) []string {
+	f := a.Form()
+	if f == nil {
+		return nil
+	}
+	found, _ := f.Field(field)
+	var values []string
+	for _, c := range found.Choices {
+		values = append(values, c.Value)
+	}
+	return values
+}
+
+// Default returns what a form's field shows at first, or nil.
+func (a Asked) Default(field string) any {
+	f := a.Form()
+	if f == nil {
+		return nil
+	}
+	found, _ := f.Field(field)
+	return found.Default
+}

@@ -1,0 +1,118 @@
+package sagatest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Case is a tool with a script that leads through it, for [Sweep] and [Journal].
+type Case struct {
+	// Tool is what is swept. If it acts on something that remembers, use New.
+	Tool saga.Definition
+	// New makes the tool together with the world it acts on. It is called for every
+	// scenario and must return a world in which nothing has happened yet.
+	New func(t testing.TB) Subject
+	// Args are the tool's arguments; see [Play].
+	Args any
+	// Script is how the client answers when nothing goes wrong.
+	Script []Answer
+	// Fails says that the script leads to a failure, such as a refusal by the user.
+	Fails bool
+
+	// Check looks at every ending; see [Subject].
+	Check func(t testing.TB, e *Ending)
+	// Harmless names effects that may be left behind: they only look something up, or
+	// what they do expires by itself. They need no Undo and may come before the first
+	// question.
+	Harmless []string
+	// Same returns what of a good ending must be the same in all scenarios; nil means
+	// the whole result. Set it if results hold times, or numbers that others count.
+	Same func(e *Ending) string
+	// Skip leaves out kinds of scenarios; say why beside it.
+	Skip []Kind
+
+	// Retired is for [Journal]: sagas of revisions before it are no longer resumed but
+	// undone.
+	Retired uint32
+
+	// Client is what the client can do; zero means everything.
+	Client steps.Features
+	// Now is when the tool is called; see [Player].
+	Now time.Time
+	// Budget is what the saga may cost.
+	Budget Budget
+}
+
+// Subject is a tool and the world it acts on, made for one scenario.
+type Subject struct {
+	// Tool is the tool.
+	Tool saga.Definition
+	// World returns what the world looks like now, as far as it matters: the rooms
+	// that are held, the payments made. It must encode to JSON. With it the sweep
+	// checks by itself that a saga is done as a whole or undone as a whole. It is
+	// called often, and not while an effect is performed. It may be nil.
+	World func() any
+	// Check is for what else must be true at the end of every scenario. A fork ends
+	// twice; Check gets the ending that the world agrees with, and none without World.
+	// It may be nil.
+	Check func(t testing.TB, e *Ending)
+}
+
+// Kind is a kind of scenarios.
+type Kind string
+
+// The kinds of scenarios of a [Sweep].
+const (
+	// Crashes: a turn is cut off before or after an effect, or while undoing; the
+	// client repeats the turn, or cancels with the answers it had sent.
+	Crashes Kind = "crashes"
+	// Stops: a turn is stopped from outside before an effect, as a timeout does.
+	Stops Kind = "stops"
+	// Losses: a turn is taken and its response lost; the client repeats or cancels.
+	Losses Kind = "losses"
+	// Duplicates: a turn is taken twice, at once or again after the end.
+	Duplicates Kind = "duplicates"
+	// Forks: one token is used twice, with different answers. Leave them out if the
+	// tool is served with a ledger that lets no token be used twice.
+	Forks Kind = "forks"
+	// Refusals: each step is declined, cancelled, or fails in the client.
+	Refusals Kind = "refusals"
+	// Cancels: the client cancels the saga.
+	Cancels Kind = "cancels"
+	// Failures: an effect is refused, or fails with or without having been done; an
+	// undo fails.
+	Failures Kind = "failures"
+	// Expiries: the client comes back too late.
+	Expiries Kind = "expiries"
+	// Rotations: the keys that seal tokens are rotated between two turns.
+	Rotations Kind = "rotations"
+	// Clocks: the clock jumps between two turns.
+	Clocks Kind = "clocks"
+	// Orders: several steps are answered one by one, in every order; the client
+	// sends only its latest answers.
+	Orders Kind = "orders"
+	// Invalids: a step is answered with what does not fit, or breaks the protocol.
+	Invalids Kind = "invalids"
+)
+
+func (c *Case) subject(t testing.TB) Subject {
+	if c.New != nil {
+		return c.New(t)
+	}
+	return Subject{Tool: c.Tool}
+}
+
+func (c *Case) harmless(effect string) bool { return slices.Contains(c.Harmless, effect) }
+
+func (c *Case) same(e *Ending) string {
+	if c.Same != nil && e.Good() {
+		return c.Same(e)
+	}
+	return e.told()
+}
+
+func (c *Case) player() Player { return Player{Client: c.Client, Now: c.Now} }

@@ -1,0 +1,127 @@
+package sagatest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// client drives one saga. A copy of it goes on from the same point, as a client can
+// that uses a token twice.
+type client struct {
+	rig    *rig
+	script *script
+	// latest: only the answers to the last questions are sent, not all so far.
+	latest bool
+	pause  time.Duration
+
+	last reply
+	// shift says by how much the script's answers to a question come later, as the
+	// question was answered otherwise before.
+	shift  map[string]int
+	sent   []steps.Answer
+	rounds []Round
+}
+
+// fork returns a client that stands at the same point.
+func (c *client) fork() *client {
+	f := *c
+	f.shift, f.sent, f.rounds = maps.Clone(c.shift), slices.Clone(c.sent), slices.Clone(c.rounds)
+	return &f
+}
+
+// lackError says that the script has no answer.
+type lackError struct{ text string }
+
+func (e *lackError) Error() string { return e.text }
+
+// call returns the first request.
+func (c *client) call() request { return request{} }
+
+// answers returns what the script answers to the questions of the last round.
+// leaves: the client does not come back.
+func (c *client) answers() (list []steps.Answer, later time.Duration, leaves bool, err error) {
+	for _, s := range c.last.steps {
+		a := asked(s)
+		scripted, ok := c.script.find(a.Question, a.Again-c.shift[a.Question])
+		if !ok {
+			return nil, 0, false, &lackError{c.script.lack(a)}
+		}
+		if scripted.leaves {
+			return nil, 0, true, nil
+		}
+		given, err := scripted.reply(a)
+		if err != nil {
+			return nil, 0, false, fmt.Errorf("the answer to %q: %w", a.Question, err)
+		}
+		given.StepID = s.ID
+		list, later = append(list, given), max(later, scripted.later)
+	}
+	return list, later, false, nil
+}
+
+// resume returns the request that brings these answers.
+func (c *client) resume(answers ...steps.Answer) request {
+	q := request{token: c.last.token, answers: answers}
+	if !c.latest {
+		q.answers = append(slices.Clone(c.sent), answers...)
+	}
+	return q
+}
+
+// next returns the request that goes on by the script.
+func (c *client) next() (request, error) {
+	if c.last.token == "" {
+		return c.call(), nil
+	}
+	answers, later, leaves, err := c.answers()
+	if err != nil || leaves {
+		return request{}, err
+	}
+	c.rig.now = c.rig.now.Add(later)
+	return c.resume(answers...), nil
+}
+
+// send has the server take a turn; take lets the client learn of the response.
+func (c *client) send(q request) reply {
+	c.rig.now = c.rig.now.Add(c.pause)
+	return c.rig.send(q)
+}
+
+// take goes on from a response.
+func (c *client) take(q request, rep reply) {
+	if rep.cut || rep.err != nil {
+		return // the token before is still good
+	}
+	c.last = rep
+	for _, a := range q.answers {
+		if !slices.ContainsFunc(c.sent, func(b steps.Answer) bool { return a.StepID == b.StepID }) {
+			c.sent = append(c.sent, a)
+		}
+	}
+	if rep.out != nil {
+		return
+	}
+	r := Round{Token: rep.token}
+	for _, s := range rep.steps {
+		r.Asked = append(r.Asked, asked(s))
+	}
+	c.rounds = append(c.rounds, r)
+}
+
+// ending describes how the saga ended.
+func (c *client) ending(rep reply) *Ending {
+	c.rig.watch.mu.Lock()
+	defer c.rig.watch.mu.Unlock()
+	c.rig.heard.mu.Lock()
+	defer c.rig.heard.mu.Unlock()
+	e := &Ending{Err: rep.err, Calls: slices.Clone(c.rig.watch.calls), Suspended: rep.out == nil, Cancelled: rep.cancelled,
+		Progress: slices.Clone(c.rig.heard.progress), Logs: slices.Clone(c.rig.heard.logs)}
+	if o := rep.out; o != nil {
+		e.Result, e.Messages, e.Contents, e.Err = o.Result, o.Messages, o.Contents, o.Err
+	}
+	return e
+}

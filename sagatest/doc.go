@@ -1,0 +1,70 @@
+// Package sagatest is for testing tools that are written with package saga. It runs
+// them through the real engine and real tokens: in every turn the tool is made anew
+// from its definition, and nothing survives between two turns but the token. So a
+// test finds what a server would find.
+//
+// # Playing
+//
+// [Play] runs a tool against a script of answers and returns what happened:
+//
+//	played := sagatest.Play(t, tool, args,
+//		sagatest.Accept("cake", cake{Flavour: "nut"}),
+//		sagatest.Decline("consent"),
+//	)
+//	assert.False(t, played.Good())
+//	assert.Equal(t, "Which cake would you like?", played.Find("cake").Message())
+//	assert.Equal(t, []string{"reserve", "undo reserve"}, played.Effects())
+//
+// Answers are found by the question's id, in the order in which they are listed if
+// a question is asked several times. [Accept], [Decline] and [Cancel] answer forms
+// and links, [Say] and [Sample] what the model is asked, [Roots] what the client
+// is. [Fail] is a client that cannot, [Leave] one that never comes back, [Raw] one
+// that breaks the protocol, and [Func] decides when it sees the question.
+//
+// A play fails the test if the script does not fit what the tool asks. Everything
+// else it returns, for the test to judge. A [Player] has options: what the client can
+// do, the time, a [Budget] for rounds and tokens.
+//
+// The clock does not run by itself: each request comes a second after the one before
+// it, or [Player].Pause, and an answer can come [Answer.Later]. Ids are the same in
+// every run. Effects that fail are tried again without pauses.
+//
+// # Starting in the middle
+//
+// [At] starts a machine in one of its step functions, with a state and with answers.
+// [After] starts a flow, or any tool, behind the answers it was given and the effects
+// it has [Performed].
+//
+// # Sweeping
+//
+// [Sweep] takes a script that leads through the tool and has everything go wrong on
+// the way that can go wrong: crashes before and after every effect, lost responses,
+// duplicates, forks, refusals of every question, effects that fail, clients that
+// cancel or come too late, rotated keys, a clock that jumps, answers that come one by
+// one or do not fit. Each is a subtest, such as
+//
+//	crash after reserve in turn 2, then the client repeats the turn
+//
+// Afterwards it checks that all is as it must be. Some rules it knows by itself; with
+// [Subject.World] it can look at the world that the tool acts on, which finds most;
+// and [Subject.Check] is for what only the author knows. What breaks a rule is
+// reported with the scenario, what happened and what to do.
+//
+// A world for tests should do what the real one does: know idempotency keys, refuse
+// what can no longer be. The sweep is as good as that.
+//
+// # What a sweep cannot find
+//
+// A crash ends the turn's goroutine at the call of an effect, so deferred functions
+// still run, and a crash in the middle of an effect is not tried. What a tool does
+// outside of effects has no crash points; it is seen only through [Subject.World].
+// Two turns never run at the same time. The wall clock is noticed only if it shows
+// in a question, an effect or the result within a test's run.
+//
+// # Journals
+//
+// [Journal] records where sagas are suspended under each revision of a tool, and
+// proves in every later run that they still come to a good end with the present
+// code. Commit what it writes, and the build fails before a deployment can strand
+// anybody.
+package sagatest

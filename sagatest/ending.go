@@ -1,0 +1,91 @@
+package sagatest
+
+import (
+	"encoding/json"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// Ending is how a saga ended, as the client learnt it, and what it did on the way.
+type Ending struct {
+	// Scenario says what went on, in a sweep; empty in a play.
+	Scenario string
+	// Result is a tool's result. Messages is a prompt's, Contents a resource's.
+	Result   *saga.Result
+	Messages *saga.Messages
+	Contents []saga.Contents
+	// Err is why the saga failed, as the operator's log has it; the client does
+	// not learn it. It is also set if the last turn failed as a whole.
+	Err error
+	// Cancelled: the client cancelled the saga, and it was not too late for that.
+	Cancelled bool
+	// Suspended: the client left, or the last turn failed; the saga has not ended.
+	Suspended bool
+	// Calls are what the engine called, in order, in all turns.
+	Calls []Call
+	// Progress and Logs are what the tool told the client meanwhile.
+	Progress []saga.Progress
+	Logs     []saga.Log
+}
+
+// Good reports whether the saga ended with a result that is no error.
+func (e *Ending) Good() bool {
+	if e.Suspended || e.Cancelled {
+		return false
+	}
+	return e.Result != nil && !e.Result.IsError || e.Messages != nil || e.Contents != nil
+}
+
+// Text returns the texts of the result, one per line. What the engine says about
+// undone effects is part of it.
+func (e *Ending) Text() string {
+	if e.Result == nil {
+		return ""
+	}
+	return e.Result.Content.Text()
+}
+
+// Undo returns the report about undone effects, or nil if the result has none.
+func (e *Ending) Undo() *saga.UndoReport {
+	if e.Result == nil {
+		return nil
+	}
+	u, _ := e.Result.Meta[saga.UndoMetaKey].(*saga.UndoReport)
+	return u
+}
+
+// Effects lists the calls by name, in order: "hold-room", "undo hold-room". Tries
+// are listed one by one.
+func (e *Ending) Effects() []string {
+	var names []string
+	for _, c := range e.Calls {
+		name := c.Effect
+		if c.Undo {
+			name = "undo " + name
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// told is the whole of what the client learns at the end, for comparisons.
+func (e *Ending) told() string {
+	switch {
+	case e.Result != nil:
+		return compact(e.Result)
+	case e.Messages != nil:
+		return compact(e.Messages)
+	case e.Contents != nil:
+		return compact(e.Contents)
+	}
+	return ""
+}
+
+// compact returns v as JSON, which has one form for one value.
+func compact(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "cannot be encoded: " + err.Error()
+	}
+	return string(b)
+}

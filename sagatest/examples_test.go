@@ -1,0 +1,140 @@
+package sagatest_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/examples/everything/fixtures"
+	"github.com/mcpsaga/mcpsaga/examples/longtalk"
+	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
+	"github.com/mcpsaga/mcpsaga/sagatest"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+func TestSweepComplexTool(t *testing.T) {
+	script := []answer{accept("step-elicitation-A", map[string]any{"target": "production"}), say("step-sampling-B", "Yes, it is safe.")}
+	sagatest.Sweep(t, sagatest.Case{Tool: complextool.Tool, Script: script})
+	script[1] = say("step-sampling-B", "No.")
+	sagatest.Sweep(t, sagatest.Case{Tool: complextool.Tool, Script: script, Fails: true})
+}
+
+func TestSweepLongTalk(t *testing.T) {
+	script := []answer{say("opinion", "Not much.")}
+	for range longtalk.Rounds {
+		script = append(script, accept("word", map[string]any{"word": "rain"}))
+	}
+	sagatest.Sweep(t, sagatest.Case{Tool: longtalk.Tool, Script: script, Budget: sagatest.Budget{MaxToken: 800, MaxRounds: longtalk.Rounds}})
+}
+
+// repository makes a git repository with two releases.
+func repository(t testing.TB, dir string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o777))
+	repo, err := git.PlainInit(dir, false)
+	require.NoError(t, err)
+	tree, err := repo.Worktree()
+	require.NoError(t, err)
+	for i, release := range []string{"v1.0", "v1.1"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "code.txt"), []byte(release), 0o666))
+		_, err = tree.Add("code.txt")
+		require.NoError(t, err)
+		who := &object.Signature{Name: "A. Author", Email: "author@example.com", When: time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)}
+		hash, err := tree.Commit("Work on "+release, &git.CommitOptions{Author: who, Committer: who})
+		require.NoError(t, err)
+		_, err = repo.CreateTag(release, hash, nil)
+		require.NoError(t, err)
+	}
+}
+
+func TestSweepReleaseNotes(t *testing.T) {
+	root := t.TempDir()
+	repository(t, filepath.Join(root, "project"))
+	file := filepath.Join(root, "project", "NOTES.md")
+	const old = "Older notes.\n"
+	sagatest.Sweep(t, sagatest.Case{
+		New: func(t testing.TB) sagatest.Subject {
+			// Of the repository nothing but this file changes.
+			require.NoError(t, os.WriteFile(file, []byte(old), 0o666))
+			notes := func() string {
+				b, err := os.ReadFile(file)
+				assert.NoError(t, err)
+				return string(b)
+			}
+			return sagatest.Subject{
+				Tool: releasenotes.New(root), World: func() any { return notes() },
+				Check: func(t testing.TB, e *sagatest.Ending) {
+					if e.Good() {
+						assert.Equal(t, "# v1.1\n", notes())
+					} else {
+						assert.Equal(t, old, notes())
+					}
+					left, err := filepath.Glob(file + ".*")
+					assert.NoError(t, err)
+					assert.Empty(t, left, "temporary files are left")
+				},
+			}
+		},
+		Args: map[string]string{"repo": "project", "file": "NOTES.md"},
+		Script: []answer{
+			sagatest.Func("range", func(a sagatest.Asked) answer {
+				return accept("range", map[string]any{"range": a.Choices("range")[0]})
+			}),
+			say("draft", "# A draft"), accept("review", map[string]any{"notes": "# A draft", "feedback": "shorter"}),
+			say("draft", "# v1.1"), accept("review", map[string]any{"notes": "# v1.1"}),
+			accept("replace", map[string]any{"replace": true}),
+		},
+	})
+}
+
+// anything fills in a form, whatever it is.
+func anything(a sagatest.Asked) answer {
+	if a.Kind == steps.Sampling {
+		return say(a.Question, "Certainly.")
+	}
+	if a.Kind == steps.Roots {
+		return sagatest.Roots(a.Question, "file:///work")
+	}
+	filled := map[string]any{}
+	for _, f := range a.Form().Fields {
+		switch {
+		case f.Multiple:
+			filled[f.Name] = []string{f.Choices[0].Value}
+		case len(f.Choices) > 0:
+			filled[f.Name] = f.Choices[0].Value
+		case f.Type == steps.TypeBoolean:
+			filled[f.Name] = true
+		case f.Type != steps.TypeString:
+			filled[f.Name] = 7
+		default:
+			filled[f.Name] = "something"
+		}
+	}
+	return accept(a.Question, filled)
+}
+
+func TestSweepEverything(t *testing.T) {
+	args := map[string]any{"test_sampling": map[string]string{"prompt": "Hello?"}, "test_elicitation": map[string]string{"message": "Who are you?"}}
+	swept := 0
+	for _, d := range fixtures.All(func() fixtures.Server { return nil }) {
+		tool, err := d.Tool()
+		require.NoError(t, err)
+		if len(tool.Questions) == 0 || tool.Name == "test_input_required_result_capabilities" { // asks for one of three
+			continue
+		}
+		c := sagatest.Case{Tool: d, Args: args[tool.Name]}
+		for _, q := range tool.Questions {
+			c.Script = append(c.Script, sagatest.Func(q.StepID(), anything))
+		}
+		t.Run(tool.Name, func(t *testing.T) { sagatest.Sweep(t, c) })
+		swept++
+	}
+	assert.Greater(t, swept, 5)
+}

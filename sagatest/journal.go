@@ -1,0 +1,243 @@
+package sagatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// UpdateEnv is the environment variable that lets [Journal] write.
+const UpdateEnv = "SAGATEST_UPDATE"
+
+// JournalDir is where [Journal] keeps its records, in the directory of the test.
+const JournalDir = "testdata/sagas"
+
+// Journal proves that sagas which were suspended under earlier code still come to a
+// good end. Record where the sagas of today are suspended, and commit that:
+//
+//	SAGATEST_UPDATE=1 go test ./...
+//
+// From then on every test run resumes each recorded saga with the present code and
+// fails if one does not end well: the change that broke it would break sagas under
+// way when it is deployed. There is a directory for each revision of the tool,
+// testdata/sagas/<tool>/<revision>, and a file for each suspension of the script.
+// Updating adds what is missing; what is recorded stays, as somebody may have
+// deployed it. To record a revision that was never deployed anew, delete its directory.
+//
+// The records are positions, not tokens: they hold no keys and do not expire. They
+// are not encrypted; use no real data in the script. What a saga had done before it
+// was suspended is done again in the world that [Case.New] makes.
+//
+// When the present code no longer reads a revision, say so with [Case.Retired]; its
+// sagas must then be undone without a trace.
+func Journal(t testing.TB, c Case) {
+	t.Helper()
+	s := newSweep(t, c)
+	if c.Fails {
+		t.Fatalf("sagatest: a journal needs a script that leads to a good end; this case has Fails")
+	}
+	s.recording = true
+	if s.undisturbed(t, "the script, for the journal") == nil {
+		return
+	}
+	s.recording = false
+	dir := filepath.Join(JournalDir, s.tool.Name)
+	recorded, err := readJournal(dir)
+	if err != nil {
+		t.Fatalf("sagatest: the journal cannot be read: %v", err)
+	}
+	ok := true
+	for _, e := range recorded {
+		ok = s.prove(t, e) && ok
+	}
+	s.record(t, dir, recorded, ok)
+}
+
+// record adds suspensions that the journal lacks, or reports them.
+func (s *sweep) record(t testing.TB, dir string, recorded []*entry, ok bool) {
+	t.Helper()
+	known := make(map[string]bool)
+	for _, e := range recorded {
+		known[e.path] = true
+	}
+	update := os.Getenv(UpdateEnv) != ""
+	for _, e := range s.entries {
+		path := filepath.Join(dir, strconv.FormatUint(uint64(s.tool.Revision), 10), e.name())
+		switch {
+		case known[path]:
+		case !update:
+			t.Errorf("sagatest: the journal of revision %d of %q lacks the suspension at %s.\n  what to do: run the test with %s=1 in the environment, and commit %s", s.tool.Revision, s.tool.Name, e.waits(), UpdateEnv, path)
+		case !ok:
+			t.Errorf("sagatest: nothing was written to the journal, as sagas that it has recorded cannot go on")
+			return
+		default:
+			if err := e.write(path); err != nil {
+				t.Fatalf("sagatest: the journal cannot be written: %v", err)
+			}
+			t.Logf("sagatest: wrote %s", path)
+		}
+	}
+}
+
+// prove resumes a recorded saga with the present code. It reports whether it ended
+// as it must.
+func (s *sweep) prove(t testing.TB, e *entry) (ok bool) {
+	t.Helper()
+	prove := func(t testing.TB) {
+		t.Helper()
+		x := s.newTrial(t, "a saga of revision "+strconv.FormatUint(uint64(e.Revision), 10)+" waits for "+e.waits()+" and goes on now")
+		if b := x.resumeEntry(e); b != nil {
+			t.Errorf("sagatest: broken rule: sagas under way survive a change of the tool\n  scenario: %s\n  recorded: %s\n  what happened: %s\n  what to do: %s", x.name, e.path, b.what, b.advice)
+			return
+		}
+		ok = true
+	}
+	if r, is := t.(interface {
+		Run(name string, f func(*testing.T)) bool
+	}); is {
+		name, err := filepath.Rel(JournalDir, e.path)
+		if err != nil {
+			name = e.path
+		}
+		return r.Run(name, func(t *testing.T) { prove(t) })
+	}
+	prove(t)
+	return ok
+}
+
+const keepGoing = "sagas of that revision may be under way when this code is deployed. In a Machine, keep step functions and questions under their names (or list them in Renamed), raise Revision when the state's type changes and add an Upgrade; in a Flow, raise Revision with every change, and keep asking and doing what was asked and done, or list it in Renamed. If they are to be given up, set Case.Retired"
+
+// resumeEntry goes on from a recorded suspension, and says what is wrong with how
+// that ended.
+func (x *trial) resumeEntry(e *entry) *broken {
+	pos, err := e.position()
+	if err != nil {
+		return &broken{what: err.Error(), advice: "restore the file"}
+	}
+	tools, err := saga.NewTools(x.subject.Tool)
+	if err != nil {
+		return &broken{what: err.Error(), advice: "mend the definition"}
+	}
+	tool := firstTool(tools)
+	if e.Revision > tool.Revision {
+		return &broken{what: fmt.Sprintf("it was recorded by revision %d, but the tool is of revision %d", e.Revision, tool.Revision), advice: "do not lower the revision"}
+	}
+	before := x.client.rig.watch.looked
+	if err := tool.Rehearse(context.Background(), pos, sagahooks.Rehearsal{}); err != nil {
+		return &broken{what: fmt.Sprintf("what it had done cannot be done again in a new world: %v", err), advice: "let effects read the inputs of earlier revisions: rename no fields, and give an effect whose input has another meaning another name"}
+	}
+	x.client.rig.watch.glance()
+	if tools.Reader(tool.Kind, tool.Name, e.Revision) == nil {
+		return x.retire(e, tool, pos, before)
+	}
+	return x.proceed(e, pos)
+}
+
+// retire checks that a saga that is given up is undone.
+func (x *trial) retire(e *entry, tool *saga.Tool, pos *saga.Position, before string) *broken {
+	if e.Revision >= x.sweep.c.Retired {
+		return &broken{what: fmt.Sprintf("revision %d is no longer read by revision %d of the tool", e.Revision, tool.Revision), advice: keepGoing}
+	}
+	out, err := tool.Abandon(context.Background(), pos, "Retired.")
+	if err == nil {
+		err = out.Err
+	}
+	if err != nil {
+		return &broken{what: fmt.Sprintf("it is given up, but cannot be undone: %v", err), advice: "keep declaring the effects of retired revisions, as long as their sagas may come back"}
+	}
+	if x.subject.World != nil {
+		if now := compact(x.subject.World()); now != before {
+			return &broken{what: "it is given up, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
+		}
+	}
+	x.t.Logf("sagatest: %s: undone, as Case.Retired says", e.path)
+	return nil
+}
+
+// proceed resumes a saga and answers until its end.
+func (x *trial) proceed(e *entry, pos *saga.Position) *broken {
+	c := x.client
+	c.rig.now, c.latest = e.At, true
+	token, err := c.rig.sealed(pos)
+	if err != nil {
+		return &broken{what: err.Error(), advice: "keep less in the state"}
+	}
+	c.last = reply{token: token}
+	answers := e.first()
+	for range mostTurns {
+		q := c.resume(answers...)
+		rep := c.send(q)
+		c.take(q, rep)
+		x.last = rep
+		switch {
+		case rep.err != nil:
+			return &broken{what: fmt.Sprintf("it cannot go on: %v", rep.err), advice: keepGoing}
+		case rep.out != nil:
+			return x.proceeded()
+		}
+		if answers, err = x.recall(e); err != nil {
+			return &broken{what: err.Error(), advice: "add the answer to the script"}
+		}
+	}
+	return &broken{what: "it does not end", advice: keepGoing}
+}
+
+// recall answers by the present script, or else as the client did when the saga was
+// recorded.
+func (x *trial) recall(e *entry) ([]steps.Answer, error) {
+	var answers []steps.Answer
+	for _, s := range x.client.last.steps {
+		a := asked(s)
+		scripted, ok := x.sweep.script.last(a.Question, a.Again)
+		if !ok {
+			if old, found := e.answer(a); found {
+				answers = append(answers, old)
+				continue
+			}
+			return nil, errors.New(x.sweep.script.lack(a))
+		}
+		given, err := scripted.reply(a)
+		if err != nil {
+			return nil, err
+		}
+		given.StepID = s.ID
+		answers = append(answers, given)
+	}
+	return answers, nil
+}
+
+// last returns the n-th answer to a question, or the last if there are fewer.
+func (s *script) last(question string, n int) (Answer, bool) {
+	for ; n >= 0; n-- {
+		if a, ok := s.find(question, n); ok && !a.leaves {
+			return a, true
+		}
+	}
+	return Answer{}, false
+}
+
+// proceeded looks at the end of a saga that was resumed.
+func (x *trial) proceeded() *broken {
+	e := x.client.ending(x.last)
+	e.Scenario = x.name
+	if b, ok := mistake(e.Err); ok {
+		return &broken{what: b.what, advice: keepGoing}
+	}
+	if !e.Good() {
+		return &broken{what: "it did not end well: " + said(e), advice: keepGoing}
+	}
+	for _, check := range []func(t testing.TB, e *Ending){x.subject.Check, x.sweep.c.Check} {
+		if check != nil {
+			check(x.t, e)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package sagatest
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// entry is a recorded suspension.
+type entry struct {
+	// Tool, Revision, Saga, Turn and Deadline are the position's.
+	Tool     string    `json:"tool"`
+	Revision uint32    `json:"revision"`
+	Saga     string    `json:"saga"`
+	Turn     uint32    `json:"turn"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	// At is when the saga was suspended.
+	At time.Time `json:"at"`
+	// Waits are the steps that it waits for, with what they said.
+	Waits []waiting `json:"waits"`
+	// Effects were begun before; for people who read the file.
+	Effects []string `json:"effects,omitempty"`
+	// Answers are those that the client gave from there on.
+	Answers []recordedAnswer `json:"answers"`
+	// Position and Secrets are what saga.Position.Restore takes.
+	Position []byte `json:"position"`
+	Secrets  []byte `json:"secrets,omitempty"`
+
+	path string
+}
+
+type waiting struct {
+	Step string `json:"step"`
+	Says string `json:"says,omitempty"`
+}
+
+type recordedAnswer struct {
+	Step   string             `json:"step"`
+	Result json.RawMessage    `json:"result,omitempty"`
+	Error  *steps.ClientError `json:"error,omitempty"`
+}
+
+// suspended makes an entry of a response, while a script is played.
+func (x *trial) suspended(rep reply) {
+	p := rep.position
+	e := &entry{
+		Tool: p.Tool, Revision: p.Revision, Saga: p.ID.String(), Turn: p.Turn, Deadline: p.Deadline, At: x.client.rig.now,
+		Position: p.Body(), Secrets: p.Secrets(),
+	}
+	for _, s := range rep.steps {
+		e.Waits = append(e.Waits, waiting{s.ID, asked(s).Message()})
+	}
+	calls, _ := x.client.rig.watch.taken()
+	for _, c := range calls {
+		e.Effects = append(e.Effects, c.Effect)
+	}
+	x.sweep.entries = append(x.sweep.entries, e)
+}
+
+// answered adds the answers that a request brings for the first time to all entries
+// so far.
+func (x *trial) answered(q request) {
+	for _, a := range q.answers {
+		if slices.ContainsFunc(x.client.sent, func(b steps.Answer) bool { return a.StepID == b.StepID }) {
+			continue
+		}
+		for _, e := range x.sweep.entries {
+			e.Answers = append(e.Answers, recordedAnswer{a.StepID, a.Result, a.Error})
+		}
+	}
+}
+
+// waits names the steps that are waited for.
+func (e *entry) waits() string {
+	var ids []string
+	for _, w := range e.Waits {
+		ids = append(ids, fmt.Sprintf("%q", w.Step))
+	}
+	return strings.Join(ids, ", ")
+}
+
+var notInFiles = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+
+// name is the entry's file.
+func (e *entry) name() string {
+	name := fmt.Sprintf("%02d", e.Turn)
+	for _, w := range e.Waits {
+		name += "-" + notInFiles.ReplaceAllString(w.Step, "_")
+	}
+	return short(name, 100) + ".json"
+}
+
+func (e *entry) write(path string) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(e); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(path, b.Bytes(), 0o666)
+}
+
+// readJournal returns the entries of all revisions of a tool.
+func readJournal(dir string) ([]*entry, error) {
+	var list []*entry
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case os.IsNotExist(err):
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir() || filepath.Ext(path) != ".json":
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		e := &entry{path: path}
+		if err := json.Unmarshal(b, e); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		list = append(list, e)
+		return nil
+	})
+	return list, err
+}
+
+// position restores the recorded position.
+func (e *entry) position() (*saga.Position, error) {
+	id, err := hex.DecodeString(e.Saga)
+	if err != nil || len(id) != len(saga.ID{}) {
+		return nil, fmt.Errorf("%s: %q is no saga's id", e.path, e.Saga)
+	}
+	p := &saga.Position{ID: saga.ID(id), Turn: e.Turn, Tool: e.Tool, Revision: e.Revision, Deadline: e.Deadline}
+	if err := p.Restore(e.Position, e.Secrets); err != nil {
+		return nil, fmt.Errorf("%s: %w", e.path, err)
+	}
+	return p, nil
+}
+
+// first returns the answers to the steps that the saga waits for.
+func (e *entry) first() []steps.Answer {
+	var list []steps.Answer
+	for _, w := range e.Waits {
+		for _, a := range e.Answers {
+			if a.Step == w.Step {
+				list = append(list, steps.Answer{StepID: a.Step, Result: a.Result, Error: a.Error})
+			}
+		}
+	}
+	return list
+}
+
+// answer returns what the client answered to a question when this was recorded.
+func (e *entry) answer(to Asked) (steps.Answer, bool) {
+	for _, a := range e.Answers {
+		if asked(steps.Step{ID: a.Step}).Question == to.Question {
+			return steps.Answer{StepID: to.ID, Result: a.Result, Error: a.Error}, true
+		}
+	}
+	return steps.Answer{}, false
+}

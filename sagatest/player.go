@@ -1,0 +1,223 @@
+package sagatest
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Player plays tools. Its zero value is what [Play] uses.
+type Player struct {
+	// Client is what the client can do; zero means everything.
+	Client steps.Features
+	// Now is when the tool is called; the zero time means noon of 1 January 2026.
+	Now time.Time
+	// Pause is how long the client takes before each request; zero means a second.
+	Pause time.Duration
+	// Resends plays a client of MCP 2026-07-28, which sends the arguments in every
+	// turn and only the latest answers. Tokens are then shorter.
+	Resends bool
+	// Budget is what the saga may cost.
+	Budget Budget
+
+	at    *sagahooks.Stage
+	given []Given
+}
+
+// Play runs a tool, a prompt or a resource from its call to its end. The client
+// answers by the script; between two turns only the token survives, in every turn
+// the tool is made anew from its definition. args are the arguments: a struct, a
+// map, JSON as a json.RawMessage, or nil.
+//
+// Play fails the test if the script lacks an answer, or has one that was never asked
+// for. About the result it says nothing: that is what the test is for.
+func Play(t testing.TB, d saga.Definition, args any, script ...Answer) *Played {
+	t.Helper()
+	return Player{}.Play(t, d, args, script...)
+}
+
+// Played is what happened in a play.
+type Played struct {
+	Ending
+	// Rounds are the suspensions, in order. A play that starts in the middle has
+	// those after its start.
+	Rounds []Round
+}
+
+// Round is a suspension: what the client was asked, all at once.
+type Round struct {
+	// Asked are the steps.
+	Asked []Asked
+	// Token is what the client keeps and sends back.
+	Token string
+}
+
+// Asked returns the questions of all rounds by their ids, joined within a round.
+func (p *Played) Asked() [][]string {
+	var list [][]string
+	for _, r := range p.Rounds {
+		var ids []string
+		for _, a := range r.Asked {
+			ids = append(ids, a.ID)
+		}
+		list = append(list, ids)
+	}
+	return list
+}
+
+// Find returns how a question was asked last; its zero value if it was not. Give
+// a step's ID, such as "city~2", for a certain time.
+func (p *Played) Find(id string) Asked {
+	var found Asked
+	for _, r := range p.Rounds {
+		for _, a := range r.Asked {
+			if a.ID == id || a.Question == id {
+				found = a
+			}
+		}
+	}
+	return found
+}
+
+// MaxToken returns the length of the longest token, in characters.
+func (p *Played) MaxToken() int {
+	n := 0
+	for _, r := range p.Rounds {
+		n = max(n, len(r.Token))
+	}
+	return n
+}
+
+// Play is like the function [Play].
+func (p Player) Play(t testing.TB, d saga.Definition, args any, answers ...Answer) *Played {
+	t.Helper()
+	c := p.client(t, d, args)
+	all, prepared := p.prepare(c, answers)
+	c.script = newScript(all)
+	if !p.stage(t, c) {
+		return nil
+	}
+	played := p.run(t, c, prepared)
+	p.Budget.check(t, played.Rounds)
+	if failed := played.Err; failed != nil {
+		t.Logf("sagatest: why the tool failed, which the client does not learn: %v", failed)
+	}
+	return played
+}
+
+// client sets up the server and its client.
+func (p Player) client(t testing.TB, d saga.Definition, args any) *client {
+	t.Helper()
+	raw, err := encodeArgs(args)
+	if err != nil {
+		t.Fatalf("sagatest: the arguments cannot be encoded: %v", err)
+	}
+	keys, err := codec.NewKeyset()
+	if err != nil {
+		t.Fatalf("sagatest: %v", err)
+	}
+	if p.Client == 0 {
+		p.Client = steps.AllFeatures
+	}
+	if p.Now.IsZero() {
+		p.Now = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	}
+	if p.Pause == 0 {
+		p.Pause = time.Second
+	}
+	if d == nil {
+		t.Fatalf("sagatest: there is no tool to play: the definition is nil")
+	}
+	if _, err := d.Tool(); err != nil {
+		t.Fatalf("sagatest: the tool's definition is not valid: %v", err)
+	}
+	// The pause before the call itself does not count.
+	r := &rig{definition: d, args: raw, keys: keys, now: p.Now.Add(-p.Pause), client: p.Client, resends: p.Resends, watch: new(watch)}
+	return &client{rig: r, pause: p.Pause, latest: p.Resends, shift: make(map[string]int)}
+}
+
+func encodeArgs(args any) (json.RawMessage, error) {
+	switch a := args.(type) {
+	case nil:
+		return json.RawMessage("{}"), nil
+	case json.RawMessage:
+		return a, nil
+	}
+	return json.Marshal(args)
+}
+
+// run drives the saga to its end. Rounds that are answered by what was prepared
+// are not part of the play.
+func (p Player) run(t testing.TB, c *client, prepared int) *Played {
+	t.Helper()
+	before := 0
+	for {
+		q, err := c.next()
+		if err != nil {
+			t.Fatalf("sagatest: %v", err)
+		}
+		if c.last.token != "" && q.token == "" { // the client leaves
+			return p.played(t, c, c.last, before)
+		}
+		rep := c.send(q)
+		c.take(q, rep)
+		if rep.err != nil || rep.out != nil {
+			return p.played(t, c, rep, before)
+		}
+		if prepared > 0 && p.isPrepared(c.last.steps) {
+			prepared -= len(c.last.steps)
+			before = len(c.rounds)
+		}
+	}
+}
+
+func (p Player) played(t testing.TB, c *client, rep reply, before int) *Played {
+	t.Helper()
+	played := &Played{Ending: *c.ending(rep), Rounds: c.rounds[before:]}
+	if rep.err == nil {
+		if text := c.script.leftover(); text != "" {
+			t.Errorf("sagatest: %s", text)
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.rig.watch.stubs)) {
+			if n := len(c.rig.watch.stubs[name]); n > 0 {
+				t.Errorf("sagatest: effect %q was given as performed, but the tool did not come to it %d of the times", name, n)
+			}
+		}
+	}
+	return played
+}
+
+// Budget is what a saga may cost. Zero fields are not checked.
+type Budget struct {
+	// MaxToken is the longest token, in characters.
+	MaxToken int
+	// MaxRounds is how often the saga may be suspended.
+	MaxRounds int
+}
+
+// usualRounds is as many rounds as every client in use goes through with.
+const usualRounds = 8
+
+// check fails the test if the budget is exceeded.
+func (b Budget) check(t testing.TB, rounds []Round) {
+	t.Helper()
+	for i, r := range rounds {
+		if b.MaxToken > 0 && len(r.Token) > b.MaxToken {
+			t.Errorf("sagatest: the token of round %d has %d characters; the budget allows %d.\n  what to do: keep less in the state (in a flow: ask and do less, or use a Machine), or a reference to what is stored elsewhere", i+1, len(r.Token), b.MaxToken)
+			break
+		}
+	}
+	switch n := len(rounds); {
+	case b.MaxRounds > 0 && n > b.MaxRounds:
+		t.Errorf("sagatest: the tool asked in %d rounds; the budget allows %d.\n  what to do: ask several questions at once", n, b.MaxRounds)
+	case b.MaxRounds == 0 && n > usualRounds:
+		t.Logf("sagatest: warning: the tool asked in %d rounds; many clients give up after %d to 10. Set Budget.MaxRounds to say that this is meant.", n, usualRounds)
+	}
+}

@@ -1,0 +1,232 @@
+package sagatest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// rig is a server of which nothing survives a turn but its keys: every turn has a
+// tool made from the definition, and a codec made from the keys. What goes from one
+// turn to the next goes through the client, as a token.
+type rig struct {
+	definition saga.Definition
+	args       json.RawMessage
+	keys       *codec.Keyset
+	now        time.Time
+	client     steps.Features
+	watch      *watch
+	// codec is used for all turns if it is set: making one is what takes most of
+	// the time of a turn.
+	codec *codec.Codec
+	// resends: the client sends the arguments every time, so that the token need
+	// not hold them.
+	resends bool
+	turns   int
+	heard   heard
+}
+
+// binding is that of all tokens of the test kit.
+var binding = codec.Binding{Purpose: "sagatest"}
+
+var codecOptions = codec.Options{Audience: "https://sagatest.example"}
+
+// request is what the client sends: without a token, a call of the tool.
+type request struct {
+	token   string
+	answers []steps.Answer
+	cancels bool
+}
+
+// reply is what comes of a request.
+type reply struct {
+	// cut: the turn was cut off; there is no response.
+	cut bool
+	// err says that the turn failed, with a JSON-RPC error as its response.
+	err error
+	// token and steps are there if the saga is suspended, at position.
+	token    string
+	steps    []steps.Step
+	position *saga.Position
+	// out is there if the saga has ended.
+	out *saga.Outcome
+	// cancelled and late: it ended because it was cancelled, or came too late.
+	cancelled, late bool
+}
+
+// errGoexit is what comes of a t.FailNow in a tool.
+var errGoexit = errors.New("the tool's code ended its goroutine: it called runtime.Goexit, or t.FailNow or t.Fatal of a test")
+
+// send runs one turn.
+func (r *rig) send(q request) (rep reply) {
+	r.turns++
+	ctx, cancel := context.WithCancel(sagahooks.With(context.Background(), &turnWorld{r.watch, r.turns}))
+	defer cancel()
+	r.watch.begin(r.turns, cancel)
+	defer r.watch.end()
+	ended := make(chan reply)
+	go func() {
+		rep, done := reply{}, false
+		defer func() {
+			if v := recover(); v != nil {
+				rep, done = reply{err: &saga.PanicError{Value: v, Stack: debug.Stack()}}, true
+			}
+			if !done {
+				rep = reply{err: errGoexit}
+			}
+			ended <- rep
+		}()
+		rep = r.turn(ctx, q)
+		done = true
+	}()
+	rep = <-ended
+	if r.watch.wasCut() {
+		return reply{cut: true}
+	}
+	return rep
+}
+
+func (r *rig) turn(ctx context.Context, q request) reply {
+	tools, err := saga.NewTools(r.definition)
+	if err != nil {
+		return reply{err: err}
+	}
+	c, err := r.newCodec()
+	if err != nil {
+		return reply{err: err}
+	}
+	if q.token == "" {
+		tool := firstTool(tools)
+		out, err := tool.Start(ctx, saga.Call{ID: r.newID(), Now: r.now, Client: r.client, Arguments: r.args, Notifier: &r.heard})
+		return r.ended(c, tool, out, err)
+	}
+	tool, pos, late, err := r.open(c, tools, q.token)
+	if err != nil {
+		return reply{err: err}
+	}
+	if late != "" {
+		if !pos.HasEffects() {
+			return reply{err: errors.New(late)}
+		}
+		out, err := tool.Abandon(ctx, pos, late)
+		rep := r.ended(c, tool, out, err)
+		rep.late = true
+		return rep
+	}
+	res := saga.Resumption{Now: r.now, Client: r.client, Answers: q.answers, Notifier: &r.heard}
+	if r.resends {
+		res.Arguments = r.args
+		waited := pos.PendingIDs()
+		res.Answers = slices.DeleteFunc(slices.Clone(q.answers), func(a steps.Answer) bool { return !slices.Contains(waited, a.StepID) })
+	}
+	if !q.cancels {
+		out, err := tool.Resume(ctx, pos, res)
+		return r.ended(c, tool, out, err)
+	}
+	out, err := tool.Cancel(ctx, pos, res)
+	rep := r.ended(c, tool, out, err)
+	if rep.out != nil && rep.out.Result != nil && !rep.out.Result.IsError {
+		// A turn that ended the saga well has nothing to report.
+		_, rep.cancelled = rep.out.Result.Meta[saga.UndoMetaKey]
+	}
+	return rep
+}
+
+func (r *rig) newCodec() (*codec.Codec, error) {
+	if r.codec != nil {
+		return r.codec, nil
+	}
+	return codec.New(r.keys, codecOptions)
+}
+
+func firstTool(tools *saga.Tools) *saga.Tool {
+	for _, kind := range []saga.Kind{saga.KindTool, saga.KindPrompt, saga.KindResource} {
+		for _, t := range tools.Of(kind) {
+			return t
+		}
+	}
+	return nil
+}
+
+// open returns what a token holds. late says why the saga cannot go on, if so.
+func (r *rig) open(c *codec.Codec, tools *saga.Tools, token string) (t *saga.Tool, pos *saga.Position, late string, err error) {
+	x, rejected, err := c.OpenLate(binding, r.now, token)
+	if err != nil {
+		return nil, nil, "", explained(err)
+	}
+	newest := firstTool(tools)
+	pos = &saga.Position{
+		ID: saga.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: x.Claims.Tool, Revision: x.Claims.Revision, Deadline: x.Claims.Deadline,
+	}
+	if err := pos.Restore(x.State, x.Secret); err != nil {
+		return nil, nil, "", err
+	}
+	if rejected != nil {
+		late = fmt.Sprintf("The saga came back too late and has ended (%v).", rejected.Detail)
+	}
+	if t = tools.Reader(newest.Kind, newest.Name, pos.Revision); t == nil {
+		if pos.Revision > newest.Revision {
+			return nil, nil, "", fmt.Errorf("the token is of revision %d, but the tool is of revision %d", pos.Revision, newest.Revision)
+		}
+		t, late = newest, "The saga cannot go on: this version of the tool is no longer served. Start again."
+	}
+	return t, pos, late, nil
+}
+
+// explained says why a token was refused, which clients are not told.
+func explained(err error) error {
+	var rejected *codec.Rejected
+	if errors.As(err, &rejected) && rejected.Detail != nil {
+		return fmt.Errorf("%w: %s: %w", rejected, rejected.Reason, rejected.Detail)
+	}
+	return err
+}
+
+func (r *rig) ended(c *codec.Codec, t *saga.Tool, out *saga.Outcome, err error) reply {
+	var failed *saga.ToolError
+	if errors.As(err, &failed) || errors.Is(err, saga.ErrNotFound) {
+		// So a prompt or a resource says that it has failed.
+		return reply{out: &saga.Outcome{Err: err}}
+	}
+	if err != nil {
+		return reply{err: err}
+	}
+	if out.Position == nil {
+		return reply{out: out}
+	}
+	token, err := r.seal(c, out.Position)
+	return reply{err: err, token: token, steps: out.Steps, position: out.Position}
+}
+
+func (r *rig) seal(c *codec.Codec, p *saga.Position) (string, error) {
+	if r.resends {
+		p.DropArguments()
+	}
+	return c.Seal(binding, r.now, &codec.Contents{
+		Claims: codec.Claims{ID: codec.ID(p.ID), Turn: p.Turn, IssuedAt: r.now, Deadline: p.Deadline, Tool: p.Tool, Revision: p.Revision},
+		State:  p.Body(), Secret: p.Secrets(),
+	})
+}
+
+// newID returns the id of the next saga. A call that was cut off before it did
+// anything may as well never have been, so the next one gets its id.
+func (r *rig) newID() saga.ID {
+	r.watch.mu.Lock()
+	defer r.watch.mu.Unlock()
+	begun := make(map[int]bool)
+	for _, c := range r.watch.calls {
+		if c.reached {
+			begun[c.Turn] = true
+		}
+	}
+	return saga.ID{0: 0x5a, 1: 0x6a, 15: byte(1 + len(begun))}
+}

@@ -1,0 +1,173 @@
+package sagatest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// inspect checks what must be true of every response.
+func (x *trial) inspect(q request, rep reply) {
+	if rep.cut {
+		return
+	}
+	err := rep.err
+	if rep.out != nil {
+		err = rep.out.Err
+	}
+	if b, ok := mistake(err); ok {
+		x.breaks(b)
+	}
+	w := x.client.rig.watch
+	if rep.token != "" {
+		for _, c := range w.outside {
+			if c.turn == w.last {
+				x.breaks(broken{"until its last turn, a saga acts by effects only", "",
+					fmt.Sprintf("the world changed in turn %d, outside of Do and Undo of any effect, and then the saga was suspended:%s", c.turn, differ(c.before, c.after)),
+					"make it an effect, with what reverses it as the effect's Undo. If it is such a reversal in a defer: a defer also runs when the saga is only suspended to wait for an answer, so leave undoing to the effects"})
+				break
+			}
+		}
+	}
+	if len(w.late) > 0 {
+		x.breaks(broken{"a flow that has asked returns at once", w.late[0],
+			fmt.Sprintf("effect %q was asked for after the flow had suspended; the engine did not perform it", w.late[0]),
+			"return every error of saga.Ask, r.Ask and saga.Do where you get it; and perform no effect in a defer, which also runs when the saga is only suspended"})
+		w.late = nil
+	}
+	x.leaks(rep)
+}
+
+// leaks checks that no secret of a state is shown to the client.
+func (x *trial) leaks(rep reply) {
+	if rep.position != nil {
+		x.secrets = append(x.secrets, secretValues(rep.position.Secrets())...)
+	}
+	if len(x.secrets) == 0 {
+		return
+	}
+	shown := map[string]string{}
+	for _, s := range rep.steps {
+		shown[fmt.Sprintf("step %q", s.ID)] = string(s.Params)
+	}
+	e := x.client.ending(rep)
+	shown["the result"] = e.told()
+	shown["a progress message"] = compact(e.Progress)
+	shown["a log message"] = compact(e.Logs)
+	for where, text := range shown {
+		for _, secret := range x.secrets {
+			if strings.Contains(text, strings.Trim(compact(secret), `"`)) {
+				x.breaks(broken{"what is secret in the state stays there", where,
+					fmt.Sprintf("the value of a saga.Secret is shown to the client in %s", where), "do not show it; or, if the client may know it, do not keep it as a Secret"})
+			}
+		}
+	}
+}
+
+// secretValues reads what saga.Position.Secrets returns: names and values in turn,
+// each after its length. Values too short to be told from chance are left out.
+func secretValues(b []byte) []string {
+	var parts []string
+	for len(b) > 0 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > uint64(len(b)-size) {
+			return nil
+		}
+		parts = append(parts, string(b[size:size+int(n)]))
+		b = b[size+int(n):]
+	}
+	var values []string
+	for i := 1; i < len(parts); i += 2 {
+		if len(parts[i]) >= 4 {
+			values = append(values, parts[i])
+		}
+	}
+	return values
+}
+
+// checkStrays reports effects that were performed between turns. It looks at the
+// end of the sweep, as that may take its time.
+func (s *sweep) checkStrays(t testing.TB) {
+	t.Helper()
+	for _, x := range s.trials {
+		if _, stray := x.client.rig.watch.taken(); len(stray) > 0 {
+			s.reports.report(t, x.name, broken{"nothing goes on after a turn", "",
+				fmt.Sprintf("effect %q was performed when no turn was under way", stray[0]), "start no goroutine that outlives the turn"})
+			return
+		}
+	}
+}
+
+// checkCalls checks what must be true of all effects of a scenario together.
+func (x *trial) checkCalls(forked bool) {
+	calls, _ := x.client.rig.watch.taken()
+	first := make(map[saga.Key]*Call)
+	undone := make(map[saga.Key]bool)
+	for i := range calls {
+		c := &calls[i]
+		before := first[c.Key]
+		switch {
+		case c.Undo && before == nil:
+			x.breaks(broken{"only what was begun is undone", c.Effect, fmt.Sprintf("effect %q was undone, but it was never begun", c.Effect), "call no Undo yourself"})
+		case c.Undo:
+			undone[c.Key] = undone[c.Key] || c.Err == nil
+		case before == nil:
+			first[c.Key] = c
+		case !bytes.Equal(before.Input, c.Input) && !forked:
+			x.breaks(broken{"a turn that is repeated does the same", c.Effect,
+				fmt.Sprintf("effect %q was begun twice with one key but with different inputs: first %s, then, when the turn was repeated, %s", c.Effect, short(string(before.Input), 200), short(string(c.Input), 200)),
+				"let the input depend on nothing but the arguments, the answers and the state. The time and random numbers differ when a turn is repeated: decide on them in an earlier turn and keep them in the state; in a flow take them from the Run"})
+		case before.did() && c.did() && !undone[c.Key] && bytes.Equal(before.Input, c.Input) && !bytes.Equal(before.Output, c.Output):
+			x.breaks(broken{"an effect happens once per key", c.Effect,
+				fmt.Sprintf("effect %q was performed twice with the same key and input, and the second time it had another result: first %s, then %s", c.Effect, short(string(before.Output), 200), short(string(c.Output), 200)),
+				honourKey})
+		}
+	}
+}
+
+const honourKey = "hand the key that Do gets to the system behind it, as its idempotency key: when a key comes again, that system must not act again but return what it returned first"
+
+// standing lists the effects that were done and not undone, by key in the order in
+// which they were begun. final is an irreversible one, if one was done.
+func (x *trial) standing() (names []string, forgotten []string, final string) {
+	type state struct {
+		call  *Call
+		there bool
+	}
+	var order []saga.Key
+	all := make(map[saga.Key]*state)
+	calls, _ := x.client.rig.watch.taken()
+	for i := range calls {
+		c := &calls[i]
+		s := all[c.Key]
+		if s == nil {
+			s = &state{call: c}
+			all[c.Key], order = s, append(order, c.Key)
+		}
+		switch {
+		case c.Undo && c.Err == nil && c.reached:
+			s.there = false
+		case !c.Undo && c.did():
+			s.there = true
+			if c.irreversible && c.Err == nil && !c.Cut {
+				final = c.Effect
+			}
+		}
+	}
+	for _, k := range order {
+		s := all[k]
+		if !s.there || s.call.irreversible || x.sweep.c.harmless(s.call.Effect) {
+			continue
+		}
+		names = append(names, s.call.Effect)
+		if !s.call.undoable && !slices.Contains(forgotten, s.call.Effect) {
+			forgotten = append(forgotten, s.call.Effect)
+		}
+	}
+	return names, forgotten, final
+}

@@ -1,0 +1,248 @@
+package sagatest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// refusals: every step is declined, cancelled, or fails in the client.
+func (s *sweep) refusals() []scenario {
+	var list []scenario
+	for i, r := range s.base.rounds {
+		for _, a := range r.Asked {
+			ways := map[string]steps.Answer{"fails in the client": clientError(a.Step)}
+			if a.Kind == steps.Elicitation {
+				ways["is declined"] = refusal(a.Step)
+				ways["is cancelled by the user"] = steps.Answer{StepID: a.ID, Result: []byte(`{"action":"cancel"}`)}
+			}
+			for _, way := range []string{"is declined", "is cancelled by the user", "fails in the client"} {
+				given, ok := ways[way]
+				if !ok {
+					continue
+				}
+				list = append(list, scenario{fmt.Sprintf("%s %s", a.ID, way), func(x *trial) {
+					if !x.to(i + 2) {
+						return
+					}
+					if q, ok := x.instead(given); ok && x.delivers(q) {
+						x.playOn()
+					}
+				}, settled})
+			}
+		}
+	}
+	return list
+}
+
+// cancels: the client cancels, and asks twice for it.
+func (s *sweep) cancels() []scenario {
+	var list []scenario
+	for turn := 2; turn <= s.base.turns(); turn++ {
+		list = append(list, scenario{fmt.Sprintf("the client cancels instead of turn %d, twice", turn), func(x *trial) {
+			if !x.to(turn) {
+				return
+			}
+			q := request{token: x.client.last.token, cancels: true}
+			if x.ends(q) {
+				x.ends(q)
+			}
+		}, undone})
+	}
+	return list
+}
+
+// forks: one token is used twice, once with the script's answers and once with a
+// refusal.
+func (s *sweep) forks() []scenario {
+	var list []scenario
+	for turn := 2; turn <= s.base.turns(); turn++ {
+		list = append(list,
+			scenario{fmt.Sprintf("turn %d is answered, and after the end answered again with a refusal", turn), func(x *trial) {
+				if q, ok := x.refuse(turn); ok {
+					x.branch(func() bool { return x.play() }, func() bool { return x.delivers(q) && x.playOn() })
+				}
+			}, either},
+			scenario{fmt.Sprintf("turn %d is refused, and after the end answered all the same", turn), func(x *trial) {
+				if q, ok := x.refuse(turn); ok {
+					x.branch(func() bool { return x.delivers(q) && x.playOn() }, func() bool {
+						return x.step() && x.playOn()
+					})
+				}
+			}, either})
+	}
+	return list
+}
+
+// branch goes on twice from the present point.
+func (x *trial) branch(one, other func() bool) {
+	start, last := x.client.fork(), x.last
+	if !one() {
+		return
+	}
+	x.fork = x.client.ending(x.last)
+	x.client, x.last = start, last
+	other()
+}
+
+// orders: several steps are answered one by one; only the latest answers are sent.
+func (s *sweep) orders() []scenario {
+	var list []scenario
+	if len(s.base.rounds) > 0 {
+		list = append(list, scenario{"the client sends the arguments again and only its latest answers", func(x *trial) {
+			x.client.latest, x.client.rig.resends = true, true
+			x.play()
+		}, asUndisturbed})
+	}
+	for i, r := range s.base.rounds {
+		if len(r.Asked) < 2 {
+			continue
+		}
+		for _, order := range orders(len(r.Asked)) {
+			name := fmt.Sprintf("round %d is answered one by one:", i+1)
+			for _, n := range order {
+				name += " " + r.Asked[n].ID
+			}
+			list = append(list, scenario{name, func(x *trial) {
+				if !x.to(i + 2) {
+					return
+				}
+				answers, _, _, err := x.client.answers()
+				if err != nil || len(answers) != len(order) {
+					x.request()
+					return
+				}
+				for _, n := range order {
+					if !x.delivers(x.client.resume(answers[n])) {
+						return
+					}
+				}
+				x.play()
+			}, asUndisturbed})
+		}
+	}
+	return list
+}
+
+// orders lists the orders of n things: all of three or fewer; of more, both
+// directions from every start.
+func orders(n int) [][]int {
+	var list [][]int
+	if n > 3 {
+		for start := range n {
+			var there, back []int
+			for i := range n {
+				there, back = append(there, (start+i)%n), append(back, (start+n-i)%n)
+			}
+			list = append(list, there, back)
+		}
+		return list
+	}
+	var permute func(done []int)
+	permute = func(done []int) {
+		if len(done) == n {
+			list = append(list, slices.Clone(done))
+			return
+		}
+		for i := range n {
+			if !slices.Contains(done, i) {
+				permute(append(done, i))
+			}
+		}
+	}
+	permute(make([]int, 0, n))
+	return list
+}
+
+// invalids: a step is answered with what is no answer to it.
+func (s *sweep) invalids() []scenario {
+	var list []scenario
+	for i, r := range s.base.rounds {
+		for n, a := range r.Asked {
+			list = append(list, scenario{fmt.Sprintf("%s is answered against the protocol, then properly", a.ID), func(x *trial) {
+				if !x.to(i + 2) {
+					return
+				}
+				q, ok := x.instead(steps.Answer{StepID: a.ID, Result: []byte(`{}`)})
+				if !ok {
+					return
+				}
+				if rep := x.send(q); rep.err == nil {
+					x.breaks(broken{"an answer against the protocol is refused", "", fmt.Sprintf("step %q was answered with {}, and the turn was taken", a.ID), "report this: it is a fault of the engine"})
+					return
+				}
+				x.play()
+			}, asUndisturbed})
+			wrong := s.invalid(a)
+			if wrong == nil {
+				continue
+			}
+			list = append(list, scenario{fmt.Sprintf("%s is answered with what does not fit, then properly", a.ID), func(x *trial) {
+				if !x.to(i+2) || !x.doesNotFit(a.Question, wrong) {
+					return
+				}
+				x.play()
+			}, asUndisturbed})
+			if n > 0 {
+				continue
+			}
+			list = append(list, scenario{fmt.Sprintf("%s is answered with what does not fit until the tool gives up", a.ID), func(x *trial) {
+				if !x.to(i + 2) {
+					return
+				}
+				for !x.over() {
+					if !x.doesNotFit(a.Question, wrong) {
+						return
+					}
+				}
+			}, settled})
+		}
+	}
+	return list
+}
+
+// doesNotFit answers a question with wrong content, and the others by the script.
+func (x *trial) doesNotFit(question string, wrong json.RawMessage) bool {
+	var id string
+	for _, step := range x.client.last.steps {
+		if asked(step).Question == question {
+			id = step.ID
+		}
+	}
+	if id == "" {
+		return false
+	}
+	q, ok := x.instead(steps.Answer{StepID: id, Result: wrong})
+	x.client.shift[question]++
+	return ok && x.delivers(q)
+}
+
+// invalid looks for a result that is well formed but does not fit the step's form.
+func (s *sweep) invalid(a Asked) json.RawMessage {
+	form := a.Form()
+	if form == nil {
+		return nil
+	}
+	contents := []map[string]any{{}}
+	for _, f := range form.Fields {
+		for _, v := range []any{12.5, true, "\x00 no valid value"} {
+			contents = append(contents, map[string]any{f.Name: v})
+		}
+	}
+	for _, q := range s.tool.Questions {
+		if q.StepID() != steps.BaseID(a.Question) {
+			continue
+		}
+		for _, content := range contents {
+			raw := json.RawMessage(compact(map[string]any{"action": "accept", "content": content}))
+			var invalid *steps.InvalidError
+			if errors.As(q.Check(a.Step, raw), &invalid) {
+				return raw
+			}
+		}
+	}
+	return nil
+}

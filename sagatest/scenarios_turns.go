@@ -1,0 +1,231 @@
+package sagatest
+
+import (
+	"fmt"
+)
+
+// point is a place in the undisturbed saga where a call of an effect begins.
+type point struct {
+	turn, n int
+	label   string
+	undo    bool
+	// final: the effect is irreversible.
+	final bool
+}
+
+// points lists the calls, tries of one call as one.
+func points(calls []Call) []point {
+	var list []point
+	seen := make(map[string]bool)
+	inTurn := make(map[int]int)
+	named := make(map[string]int)
+	for _, c := range calls {
+		label := c.Effect
+		if c.Undo {
+			label = "undo of " + c.Effect
+		}
+		id := fmt.Sprint(c.Turn, c.Key, c.Undo)
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		if named[label]++; named[label] > 1 {
+			label = fmt.Sprintf("%s number %d", label, named[label])
+		}
+		list = append(list, point{c.Turn, inTurn[c.Turn], label, c.Undo, c.irreversible})
+		inTurn[c.Turn]++
+	}
+	return list
+}
+
+// crashes: turns are cut off at their effects. What is cut off while undoing is
+// looked for by refusing the first step of every round.
+func (s *sweep) crashes() []scenario {
+	var list []scenario
+	for _, p := range points(s.base.calls) {
+		for _, f := range []fault{cutBefore, cutAfter} {
+			name := fmt.Sprintf("crash %s %s in turn %d", when(f), p.label, p.turn)
+			list = append(list, scenario{name + ", then the client repeats the turn", func(x *trial) {
+				if q, ok := x.crash(p, f); ok && x.delivers(q) {
+					x.play()
+				}
+			}, asUndisturbed})
+			if p.turn == 1 {
+				continue // there is no token to cancel with
+			}
+			list = append(list, scenario{name + ", then the client cancels with its answers", func(x *trial) {
+				if q, ok := x.crash(p, f); ok {
+					x.ends(q.cancelled())
+				}
+			}, undone})
+		}
+	}
+	for _, p := range s.undoPoints() {
+		for _, f := range []fault{cutBefore, cutAfter} {
+			name := fmt.Sprintf("crash %s %s in turn %d after a refusal, then the client repeats the turn", when(f), p.label, p.turn)
+			list = append(list, scenario{name, func(x *trial) {
+				if q, ok := x.refuse(p.turn); ok {
+					x.fault(p.turn, p.n, f)
+					if x.cutOff(q) && x.delivers(q) {
+						x.playOn()
+					}
+				}
+			}, settled})
+		}
+	}
+	return list
+}
+
+func when(f fault) string {
+	if f == cutBefore {
+		return "before"
+	}
+	return "after"
+}
+
+// crash plays up to the point's turn and has it cut off there.
+func (x *trial) crash(p point, f fault) (request, bool) {
+	if !x.to(p.turn) {
+		return request{}, false
+	}
+	q, ok := x.request()
+	if !ok {
+		return q, false
+	}
+	x.fault(p.turn, p.n, f)
+	return q, x.cutOff(q)
+}
+
+// refuse plays up to a turn and returns the request that refuses the first step.
+func (x *trial) refuse(turn int) (request, bool) {
+	if !x.to(turn) {
+		return request{}, false
+	}
+	return x.instead(refusal(x.client.last.steps[0]))
+}
+
+// ends delivers a request that must end the saga.
+func (x *trial) ends(q request) bool {
+	if !x.delivers(q) {
+		return false
+	}
+	if !x.over() {
+		x.breaks(broken{"a saga that is cancelled ends", "", "it asks on", "report this: it is a fault of the engine"})
+	}
+	return x.over()
+}
+
+// undoPoints finds out which effects are undone when the first step of a round is
+// refused.
+func (s *sweep) undoPoints() []point {
+	var list []point
+	for turn := 2; turn <= s.base.turns(); turn++ {
+		x := s.newTrial(s.quiet(), "")
+		q, ok := x.refuse(turn)
+		if !ok || !x.delivers(q) {
+			continue
+		}
+		for _, p := range points(x.client.rig.watch.calls) {
+			if p.turn == turn && p.undo {
+				list = append(list, p)
+			}
+		}
+	}
+	return list
+}
+
+// stops: turns are stopped from outside, as a timeout does.
+func (s *sweep) stops() []scenario {
+	var list []scenario
+	for _, p := range points(s.base.calls) {
+		if p.undo {
+			continue // undoing is not stopped
+		}
+		list = append(list, scenario{fmt.Sprintf("turn %d is stopped before %s, then the client repeats it", p.turn, p.label), func(x *trial) {
+			if !x.to(p.turn) {
+				return
+			}
+			q, ok := x.request()
+			if !ok {
+				return
+			}
+			x.fault(p.turn, p.n, stopBefore)
+			rep := x.send(q)
+			if rep.out != nil {
+				x.breaks(broken{"a turn that is stopped from outside does not end the saga", "",
+					"the turn's context ended, and the tool ended the saga with: " + said(x.client.ending(rep)),
+					"return the error that saga.Do returned, instead of making a result of it"})
+				return
+			}
+			x.orphans = x.orphans || q.token == "" && x.acted(p.turn)
+			if x.delivers(q) {
+				x.play()
+			}
+		}, asUndisturbed})
+	}
+	return list
+}
+
+// losses: the response of a turn does not arrive.
+func (s *sweep) losses() []scenario {
+	var list []scenario
+	for turn := 1; turn <= s.base.turns(); turn++ {
+		list = append(list, scenario{fmt.Sprintf("the response of turn %d is lost, then the client repeats the turn", turn), func(x *trial) {
+			if q, ok := x.lose(turn); ok && x.delivers(q) {
+				x.play()
+			}
+		}, asUndisturbed})
+		if turn == 1 {
+			continue
+		}
+		list = append(list, scenario{fmt.Sprintf("the response of turn %d is lost, then the client cancels with its answers", turn), func(x *trial) {
+			if q, ok := x.lose(turn); ok {
+				x.ends(q.cancelled())
+			}
+		}, undone})
+	}
+	return list
+}
+
+// lose plays up to a turn and has it taken without a response.
+func (x *trial) lose(turn int) (request, bool) {
+	if !x.to(turn) {
+		return request{}, false
+	}
+	q, ok := x.request()
+	return q, ok && x.unheard(q)
+}
+
+// unheard has a turn taken of which the client does not learn.
+func (x *trial) unheard(q request) bool {
+	if rep := x.send(q); rep.err != nil {
+		x.failed(rep.err)
+		return false
+	}
+	x.orphans = x.orphans || q.token == "" && x.acted(x.client.rig.turns)
+	return true
+}
+
+// duplicates: a turn is taken twice.
+func (s *sweep) duplicates() []scenario {
+	var list []scenario
+	for turn := 2; turn <= s.base.turns(); turn++ {
+		list = append(list, scenario{fmt.Sprintf("turn %d is delivered twice", turn), func(x *trial) {
+			if !x.to(turn) {
+				return
+			}
+			if q, ok := x.request(); ok && x.delivers(q) && x.unheard(q) {
+				x.play()
+			}
+		}, asUndisturbed})
+		if !s.base.good {
+			continue // what was undone may come back, which no server without a ledger can prevent
+		}
+		list = append(list, scenario{fmt.Sprintf("turn %d is delivered again after the end", turn), func(x *trial) {
+			if x.play() {
+				x.unheard(x.requests[turn-1])
+			}
+		}, asUndisturbed})
+	}
+	return list
+}

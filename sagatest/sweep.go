@@ -1,0 +1,208 @@
+package sagatest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// Sweep runs a tool through everything that can go wrong on the way of its script,
+// one scenario each: see the [Kind] constants. Every scenario is a subtest with a
+// name that says what happens; [Case.Skip] leaves out kinds.
+//
+// After each it checks that the end is what it must be: a disturbance changes neither
+// the result nor the world; a saga that ends badly is undone as a whole; an effect
+// happens once per key; flows return when they have asked and do the same when they
+// run again; nothing acts between turns; nothing secret is shown. Each broken rule is
+// reported with the scenario and with what to do, and explained once.
+//
+// A turn that is cut off ends where it is, as if its process had been killed, except
+// that its deferred functions run.
+func Sweep(t testing.TB, c Case) {
+	t.Helper()
+	s := newSweep(t, c)
+	if !s.rehearse(t) {
+		return
+	}
+	list := s.scenarios(t)
+	if n := len(list); n > maxScenarios {
+		t.Logf("sagatest: of %d scenarios only %d are run; a shorter script has fewer", n, maxScenarios)
+		list = list[:maxScenarios]
+	}
+	for _, sc := range list {
+		s.run(t, sc)
+	}
+	s.checkStrays(t)
+}
+
+const maxScenarios = 2000
+
+// sweep is what its scenarios share.
+type sweep struct {
+	t       testing.TB
+	c       Case
+	script  *script
+	keys    *codec.Keyset
+	codec   *codec.Codec
+	base    *baseline
+	tool    *saga.Tool
+	reports reports
+	trials  []*trial
+	// recording: suspensions become entries of a journal.
+	recording bool
+	entries   []*entry
+}
+
+// baseline is what happens when nothing goes wrong.
+type baseline struct {
+	rounds        []Round
+	calls         []Call
+	requests      []request
+	before, after string // the world
+	told          string
+	good          bool
+}
+
+// turns is how many requests the client sends.
+func (b *baseline) turns() int { return len(b.requests) }
+
+// scenario is one way in which things go wrong.
+type scenario struct {
+	name string
+	// run plays it; want says how it must end. It may end early when a rule is broken.
+	run  func(x *trial)
+	want expectation
+}
+
+func newSweep(t testing.TB, c Case) *sweep {
+	t.Helper()
+	keys, err := codec.NewKeyset()
+	if err != nil {
+		t.Fatalf("sagatest: %v", err)
+	}
+	return &sweep{t: t, c: c, keys: keys, script: newScript(c.Script)}
+}
+
+// rehearse plays the script undisturbed, twice. It reports whether a sweep makes
+// sense.
+func (s *sweep) rehearse(t testing.TB) bool {
+	t.Helper()
+	const name = "nothing goes wrong"
+	first := s.undisturbed(t, name)
+	if first == nil {
+		return false
+	}
+	s.c.Budget.check(t, first.rounds)
+	if text := s.script.leftover(); text != "" {
+		t.Errorf("sagatest: %s", text)
+		return false
+	}
+	// From here on one codec does: it keeps nothing of a token.
+	var err error
+	if s.codec, err = codec.New(s.keys, codecOptions); err != nil {
+		t.Fatalf("sagatest: %v", err)
+	}
+	second := s.undisturbed(t, name+", once more")
+	if second == nil {
+		return false
+	}
+	advice := "let New make a new world each time, and let the tool depend on nothing else; take what must differ out of World, and say with Case.Same what of the result must stay the same"
+	for what, two := range map[string][2]string{"result": {first.told, second.told}, "world before": {first.before, second.before}, "world after": {first.after, second.after}} {
+		if two[0] != two[1] {
+			s.reports.report(t, name, broken{"two undisturbed sagas are alike", what, "the " + what + " differs between two of them:" + differ(two[0], two[1]), advice})
+			return false
+		}
+	}
+	return true
+}
+
+// undisturbed plays the script to its end and returns what happened, or nil if that
+// breaks a rule already.
+func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
+	t.Helper()
+	failed := t.Failed()
+	x := s.newTrial(t, name)
+	s.tool, _ = x.subject.Tool.Tool()
+	s.base = &baseline{before: x.client.rig.watch.looked}
+	x.play()
+	e := x.client.ending(x.last)
+	if good := !s.c.Fails; len(x.broken) == 0 && e.Good() != good {
+		b := broken{"the script leads to a good end", "", "the saga did not end well: " + said(e), "mend the tool or the script; if it is to end like this, say so with Case.Fails"}
+		if !good {
+			b = broken{"the script leads to a failure, as Case.Fails says", "", "the saga ended well: " + said(e), "take Case.Fails away, or mend the script"}
+		}
+		x.breaks(b)
+	}
+	s.base.rounds, s.base.calls, s.base.requests = x.client.rounds, e.Calls, x.requests
+	s.base.told, s.base.good, s.base.after = s.c.same(e), e.Good(), x.client.rig.watch.looked
+	x.judge(settled)
+	if len(x.broken) > 0 || t.Failed() && !failed {
+		return nil
+	}
+	return s.base
+}
+
+// run plays a scenario as a subtest, where there are subtests.
+func (s *sweep) run(t testing.TB, sc scenario) {
+	t.Helper()
+	try := func(t testing.TB) {
+		t.Helper()
+		x := s.newTrial(t, sc.name)
+		sc.run(x)
+		x.judge(sc.want)
+	}
+	if r, ok := t.(interface {
+		Run(name string, f func(*testing.T)) bool
+	}); ok {
+		r.Run(sc.name, func(t *testing.T) { try(t) })
+		return
+	}
+	try(t)
+}
+
+// scenarios lists everything that can go wrong on the way of the script.
+func (s *sweep) scenarios(t testing.TB) []scenario {
+	t.Helper()
+	kinds := map[Kind]func() []scenario{
+		Crashes: s.crashes, Stops: s.stops, Losses: s.losses, Duplicates: s.duplicates, Forks: s.forks,
+		Refusals: s.refusals, Cancels: s.cancels, Failures: s.failures, Expiries: s.expiries,
+		Rotations: s.rotations, Clocks: s.clocks, Orders: s.orders, Invalids: s.invalids,
+	}
+	for _, k := range s.c.Skip {
+		if kinds[k] == nil {
+			t.Errorf("sagatest: Case.Skip has %q, which is no kind of scenarios", k)
+		}
+		delete(kinds, k)
+	}
+	list := s.beforeQuestion()
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		list = append(list, kinds[k]()...)
+	}
+	return list
+}
+
+// beforeQuestion reports effects of the first turn: if that turn is lost, the client
+// has no token with which they could be undone.
+func (s *sweep) beforeQuestion() []scenario {
+	var names []string
+	for _, c := range s.base.calls {
+		if c.Turn == 1 && !c.Undo && !s.c.harmless(c.Effect) && !slices.Contains(names, c.Effect) {
+			names = append(names, c.Effect)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return []scenario{{"effects before the first question", func(x *trial) {
+		x.play()
+		for _, name := range names {
+			x.breaks(broken{"a saga asks before it acts", name,
+				fmt.Sprintf("effect %q is performed in the first turn. If the response to that turn is lost, the client has no token: nobody can undo the effect, and the client's next call is another saga, which performs it again", name),
+				"ask a question first, if only for a confirmation. If the effect changes nothing, or what it does expires by itself, list it in Case.Harmless"})
+		}
+	}, settled}}
+}

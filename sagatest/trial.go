@@ -1,0 +1,244 @@
+package sagatest
+
+import (
+	"errors"
+	"fmt"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"slices"
+	"testing"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// trial is one scenario under way.
+type trial struct {
+	sweep   *sweep
+	t       testing.TB
+	name    string
+	subject Subject
+	client  *client
+	// requests are those that were answered, in order.
+	requests []request
+	// last is the response that counts; fork is how another branch ended.
+	last   reply
+	fork   *Ending
+	broken []broken
+	// orphans: a first turn has acted and was then lost, so that another saga began.
+	orphans bool
+	secrets []string
+}
+
+// newTrial makes a tool, its world, a server and a client.
+func (s *sweep) newTrial(t testing.TB, name string) *trial {
+	t.Helper()
+	subject := s.c.subject(t)
+	if subject.Tool == nil {
+		t.Fatalf("sagatest: the case has no tool: set Tool, or the Tool of the Subject that New returns")
+	}
+	c := s.c.player().client(t, subject.Tool, s.c.Args)
+	c.script = s.script
+	c.rig.keys, c.rig.codec = s.keys, s.codec
+	w := c.rig.watch
+	if subject.World != nil {
+		w.look = func() string { return compact(subject.World()) }
+		w.looked = w.look()
+	}
+	x := &trial{sweep: s, t: t, name: name, subject: subject, client: c}
+	s.trials = append(s.trials, x)
+	return x
+}
+
+func (x *trial) breaks(b broken) { x.broken = append(x.broken, b) }
+
+// send has a request served and looks at what comes of it.
+func (x *trial) send(q request) reply {
+	rep := x.client.send(q)
+	x.inspect(q, rep)
+	return rep
+}
+
+// deliver sends a request whose response arrives.
+func (x *trial) deliver(q request) reply {
+	rep := x.send(q)
+	x.accept(q, rep)
+	return rep
+}
+
+func (x *trial) accept(q request, rep reply) {
+	if x.sweep.recording {
+		x.answered(q)
+	}
+	x.client.take(q, rep)
+	x.requests = append(x.requests, q)
+	x.last = rep
+	if x.sweep.recording && rep.position != nil {
+		x.suspended(rep)
+	}
+}
+
+// to plays by the script until the given turn comes next.
+func (x *trial) to(turn int) bool {
+	for range turn - 1 {
+		if !x.step() {
+			return false
+		}
+	}
+	return !x.over()
+}
+
+// step takes one turn by the script. It reports whether that worked.
+func (x *trial) step() bool {
+	q, ok := x.request()
+	return ok && x.delivers(q)
+}
+
+// delivers sends a request and reports whether the turn did not fail. While it is
+// not known whether an irreversible effect was performed, the client is told to
+// send the same request again, and does.
+func (x *trial) delivers(q request) bool {
+	rep := x.deliver(q)
+	var unsettled *saga.UnsettledError
+	for range mostTries {
+		if !errors.As(rep.err, &unsettled) {
+			break
+		}
+		rep = x.deliver(q)
+	}
+	if rep.err != nil {
+		x.failed(rep.err)
+		return false
+	}
+	return !rep.cut
+}
+
+// failed reports a turn that failed as a whole.
+func (x *trial) failed(err error) {
+	if len(x.broken) > 0 {
+		return // it has been explained
+	}
+	x.breaks(broken{"a turn brings questions or a result", err.Error(), fmt.Sprintf("turn %d failed: %v", x.client.rig.turns, err),
+		"find out from the error what went wrong in this turn"})
+}
+
+// request returns the next request by the script.
+func (x *trial) request() (request, bool) {
+	q, err := x.client.next()
+	if err == nil && x.client.last.token != "" && q.token == "" {
+		err = errors.New("the script says that the client leaves; a sweep needs one that goes on to the end")
+	}
+	if err != nil {
+		x.breaks(broken{"the script leads to the end", err.Error(), err.Error(), "complete the script; if the tool asks this only because of the scenario, it should not"})
+		return request{}, false
+	}
+	return q, true
+}
+
+func (x *trial) over() bool { return x.last.out != nil }
+
+// mostTries is how often a client sends a request again.
+const mostTries = 3
+
+// mostTurns is when a saga is taken for endless.
+const mostTurns = 100
+
+// play goes on by the script to the end.
+func (x *trial) play() bool {
+	for range mostTurns {
+		if x.over() {
+			return true
+		}
+		if !x.step() {
+			return false
+		}
+	}
+	x.endless()
+	return false
+}
+
+func (x *trial) endless() {
+	x.breaks(broken{"a saga ends", "", fmt.Sprintf("after %d turns the tool still asks %q", mostTurns, x.client.last.steps[0].ID), "let the tool give up when its user does not want it to go on"})
+}
+
+// playOn goes on to the end by the script where it has answers, and refuses
+// everything else: the scenario has led away from the script.
+func (x *trial) playOn() bool {
+	for range mostTurns {
+		if x.over() {
+			return true
+		}
+		answers, _, leaves, err := x.client.answers()
+		if err != nil || leaves {
+			answers = nil
+			for _, s := range x.client.last.steps {
+				answers = append(answers, refusal(s))
+			}
+		}
+		if !x.delivers(x.client.resume(answers...)) {
+			return false
+		}
+	}
+	x.endless()
+	return false
+}
+
+// refusal is how a client refuses a step.
+func refusal(s steps.Step) steps.Answer {
+	if s.Kind == steps.Elicitation {
+		return steps.Answer{StepID: s.ID, Result: []byte(`{"action":"decline"}`)}
+	}
+	return clientError(s)
+}
+
+func clientError(s steps.Step) steps.Answer {
+	return steps.Answer{StepID: s.ID, Error: &steps.ClientError{Code: -1, Message: "rejected by the user"}}
+}
+
+// instead returns the script's answers to the last questions, but for one step.
+func (x *trial) instead(a steps.Answer) (request, bool) {
+	answers, _, _, err := x.client.answers()
+	if err != nil {
+		_, ok := x.request()
+		return request{}, ok
+	}
+	for i := range answers {
+		if answers[i].StepID == a.StepID {
+			answers[i] = a
+		}
+	}
+	return x.client.resume(answers...), true
+}
+
+// fault plans what goes wrong with the n-th effect of a turn.
+func (x *trial) fault(turn, n int, f fault) {
+	w := x.client.rig.watch
+	w.faults = append(w.faults, target{turn, n, f})
+}
+
+// cutOff sends a request whose turn is to be cut off by a planned fault.
+func (x *trial) cutOff(q request) bool {
+	rep := x.send(q)
+	if rep.cut {
+		x.orphans = x.orphans || q.token == "" && x.acted(1)
+		return true
+	}
+	if rep.err != nil {
+		x.failed(rep.err)
+		return false
+	}
+	x.breaks(broken{"a turn that is repeated does the same", "", fmt.Sprintf("turn %d did not come to the effect that it came to in the undisturbed saga", x.client.rig.turns),
+		"let the order of effects depend on nothing but the answers and the state: do not range over a map, and take time and random numbers from the Run or the Turn"})
+	return false
+}
+
+// acted reports whether the author's code was called by effects in a turn, and may
+// have left something behind.
+func (x *trial) acted(turn int) bool {
+	calls, _ := x.client.rig.watch.taken()
+	return slices.ContainsFunc(calls, func(c Call) bool { return c.Turn == turn && c.reached })
+}
+
+// cancelled is the request to cancel the saga, with the answers that q brought.
+func (q request) cancelled() request {
+	q.cancels = true
+	return q
+}

@@ -1,0 +1,248 @@
+package sagatest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// Call is a call of an effect's Do or Undo, as the engine made it.
+type Call struct {
+	// Turn counts the client's requests: 1 is the call of the tool.
+	Turn int
+	// Effect is the effect's name, Key its idempotency key.
+	Effect string
+	Key    saga.Key
+	// Undo: it was Undo that was called. Known is what Undo was told.
+	Undo, Known bool
+	// Input is what Do was given; Output is what it returned.
+	Input, Output json.RawMessage
+	// Err is what Do or Undo returned, or the disturbance of a sweep.
+	Err error
+	// Cut: the turn was cut off, so the engine never learned how the call ended.
+	Cut bool
+
+	undoable, irreversible bool
+	// reached: the author's code was called.
+	reached bool
+}
+
+// did reports whether the call has acted on the world as far as can be known.
+func (c *Call) did() bool { return c.reached && (c.Output != nil || c.Undo) && c.ownErr() == nil }
+
+func (c *Call) ownErr() error {
+	var d *disturbed
+	if errors.As(c.Err, &d) {
+		return nil
+	}
+	return c.Err
+}
+
+// disturbed is the error of an effect that a sweep lets fail.
+type disturbed struct{ what string }
+
+func (d *disturbed) Error() string { return "sagatest: " + d.what }
+
+// fault is what happens to a call.
+type fault int
+
+const (
+	noFault    fault = iota
+	cutBefore        // the turn ends before the call
+	cutAfter         // the turn ends after the call
+	stopBefore       // the turn is stopped from outside: its context ends
+	refuse           // the call is refused and does nothing
+	failUndone       // the call fails and has done nothing
+	failDone         // the call fails and has done its work
+)
+
+// target is the call that a fault is for: the n-th of a turn, counting tries of one
+// call as one.
+type target struct {
+	turn, n int
+	fault   fault
+}
+
+// watch is the world that the engine acts on in a test: it calls the author's code,
+// records what comes of it, and lets go wrong what a scenario wants to go wrong.
+type watch struct {
+	mu    sync.Mutex
+	turn  int // 0 between turns
+	last  int // the last turn there was
+	calls []Call
+	late  []string // effects asked for after a flow had suspended
+	stray []string // effects performed when no turn was under way
+	// seen numbers the calls of this turn.
+	seen map[string]int
+	// The scenario's plan.
+	faults []target
+	stubs  map[string][]sagahooks.Performed
+	dead   bool
+	stop   context.CancelFunc
+	// look returns what the author's world looks like, or is nil.
+	look    func() string
+	looked  string
+	outside []change
+}
+
+// change is something that happened to the author's world outside of effects.
+type change struct {
+	turn          int
+	before, after string
+}
+
+func (w *watch) begin(turn int, stop context.CancelFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turn, w.last, w.dead, w.stop, w.seen = turn, turn, false, stop, make(map[string]int)
+}
+
+// wasCut reports whether the turn was cut off.
+func (w *watch) wasCut() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dead
+}
+
+// taken returns a copy of what was recorded; a tool's stray goroutine may be
+// recording still.
+func (w *watch) taken() (calls []Call, stray []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.calls), slices.Clone(w.stray)
+}
+
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.compare()
+	w.turn, w.dead = 0, true
+}
+
+// compare notes what changed since the last look, outside of effects.
+func (w *watch) compare() {
+	if w.look == nil {
+		return
+	}
+	if now := w.look(); now != w.looked {
+		w.outside = append(w.outside, change{w.turn, w.looked, now})
+		w.looked = now
+	}
+}
+
+func (w *watch) glance() {
+	if w.look != nil {
+		w.looked = w.look()
+	}
+}
+
+// turnWorld is the watch as one turn knows it. It tells what a turn does from what
+// a goroutine does that has outlived its turn.
+type turnWorld struct {
+	*watch
+	turn int
+}
+
+// Late implements sagahooks.World.
+func (w *turnWorld) Late(effect string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.late = append(w.late, effect)
+}
+
+// Perform implements sagahooks.World.
+func (w *turnWorld) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	fault, stub := w.before(c)
+	switch {
+	case fault == cutBefore:
+		runtime.Goexit()
+	case fault == stopBefore:
+		return nil, ctx.Err()
+	case fault == refuse:
+		return nil, w.after(c, nil, saga.Refused(&disturbed{"refused"}), false, false)
+	case fault == failUndone:
+		return nil, w.after(c, nil, &disturbed{"failed without having been done"}, false, false)
+	case stub != nil:
+		return stub.Output, nil
+	}
+	done := false
+	defer func() {
+		if !done { // a panic, or Goexit in the author's code
+			_ = w.after(c, nil, errors.New("the effect panicked"), true, false)
+		}
+	}()
+	out, err := perform(ctx)
+	done = true
+	if err == nil && fault == failDone {
+		return nil, w.after(c, out, &disturbed{"failed although it was done"}, true, false)
+	}
+	err = w.after(c, out, err, true, fault == cutAfter)
+	if fault == cutAfter {
+		runtime.Goexit()
+	}
+	return out, err
+}
+
+// before says what is to happen to a call.
+func (w *turnWorld) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.turn != w.watch.turn {
+		w.stray = append(w.stray, c.Effect)
+		return cutBefore, nil
+	}
+	w.compare()
+	if w.dead {
+		// The process has died; what still runs here are deferred functions.
+		return cutBefore, nil
+	}
+	if list := w.stubs[c.Effect]; len(list) > 0 && !c.Undo {
+		w.stubs[c.Effect] = list[1:]
+		return noFault, &list[0]
+	}
+	id := c.Key
+	if c.Undo {
+		id += " undo"
+	}
+	n, known := w.seen[id]
+	if !known {
+		n = len(w.seen)
+		w.seen[id] = n
+	}
+	for _, t := range w.faults {
+		if t.turn != w.turn || t.n != n {
+			continue
+		}
+		switch t.fault {
+		case cutBefore:
+			w.dead = true
+			w.record(c, Call{Cut: true})
+		case stopBefore:
+			w.stop()
+		}
+		return t.fault, nil
+	}
+	return noFault, nil
+}
+
+// after records a call and returns its error.
+func (w *watch) after(c sagahooks.Call, out json.RawMessage, err error, reached, cut bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.glance()
+	w.record(c, Call{Output: out, Err: err, reached: reached, Cut: cut})
+	w.dead = w.dead || cut
+	return err
+}
+
+func (w *watch) record(c sagahooks.Call, how Call) {
+	how.Turn, how.Effect, how.Key, how.Undo, how.Known, how.Input = w.turn, c.Effect, saga.Key(c.Key), c.Undo, c.Known, c.Input
+	how.undoable, how.irreversible = c.Undoable, c.Irreversible
+	w.calls = append(w.calls, how)
+}
