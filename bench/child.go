@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -26,21 +28,25 @@ type usage struct {
 
 // serveChild runs a server until its standard input ends, which it does when the
 // parent ends, however that comes. It prints the addresses of the server and of
-// its usage.
-func serveChild(name string) error {
-	make := servers[name]
-	if make == nil {
-		return fmt.Errorf("there is no server %q", name)
+// its usage. What comes after the name is the server's own: a file of keys, or for
+// the proxy the servers behind it.
+func serveChild(args []string) error {
+	if len(args) == 0 {
+		return errors.New("the server's name is missing")
 	}
-	h, err := make()
+	build := servers[args[0]]
+	if build == nil {
+		return fmt.Errorf("there is no server %q", args[0])
+	}
+	h, err := build(args[1:])
 	if err != nil {
 		return err
 	}
-	work, err := net.Listen("tcp", "127.0.0.1:0")
+	work, err := net.Listen("tcp", loopback)
 	if err != nil {
 		return err
 	}
-	control, err := net.Listen("tcp", "127.0.0.1:0")
+	control, err := net.Listen("tcp", loopback)
 	if err != nil {
 		return err
 	}
@@ -49,9 +55,12 @@ func serveChild(name string) error {
 		json.NewEncoder(w).Encode(measure(r.URL.Path == "/heap"))
 	}))
 	go http.Serve(work, h)
-	_, err = new(bytes.Buffer).ReadFrom(os.Stdin)
+	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
+
+// loopback is the only place where anything listens here.
+const loopback = "127.0.0.1:0"
 
 func measure(collect bool) usage {
 	var u usage
@@ -65,9 +74,22 @@ func measure(collect bool) usage {
 	var r syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) == nil {
 		u.CPU = time.Duration(r.Utime.Nano() + r.Stime.Nano())
-		u.MaxRSS = uint64(r.Maxrss) << 10
 	}
+	u.MaxRSS = peakMemory()
 	return u
+}
+
+// peakMemory is the most memory that this process has held so far. (Getrusage
+// counts what its parent held when it started it.)
+func peakMemory() uint64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0 // not on Linux
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	line, _, _ := strings.Cut(rest, "\n")
+	kib, _ := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(line, "kB")), 10, 64)
+	return kib << 10
 }
 
 // ask puts one request to a handler without a network.

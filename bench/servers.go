@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 Sampling is deprecated since 2026-07-28, and in use.
+
 package main
 
 import (
@@ -18,20 +20,27 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-// servers are what is measured, by name.
-var servers = map[string]func() (http.Handler, error){
-	"mcpsaga": sagaServer,
-	"go-sdk":  sdkServer,
-	"floor":   floorServer,
+// servers are what is measured, by name. Their arguments are those of the process.
+var servers = map[string]func(args []string) (http.Handler, error){
+	"mcpsaga": func(args []string) (http.Handler, error) {
+		return sagaServer(args, complextool.Tool, roundsTool, roundsFlow)
+	},
+	"mcpsaga-flow": func(args []string) (http.Handler, error) { return sagaServer(args, complexFlow) },
+	"go-sdk":       func([]string) (http.Handler, error) { return sdkServer() },
+	"floor":        func([]string) (http.Handler, error) { return floorServer() },
+	"proxy":        proxyServer,
 }
 
-// sagaServer is this project's, as saga serve runs it.
-func sagaServer() (http.Handler, error) {
+// sagaServer is this project's, with keys of its own or from a file.
+func sagaServer(args []string, tools ...saga.Definition) (http.Handler, error) {
 	keys, err := codec.NewKeyset()
+	if len(args) > 0 {
+		keys, err = codec.LoadKeyset(args[0])
+	}
 	if err != nil {
 		return nil, err
 	}
-	s, err := server.New(server.Options{Keys: keys, Tools: []saga.Definition{complextool.Tool}, Audience: "bench", Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(server.Options{Keys: keys, Tools: tools, Audience: "bench", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +133,7 @@ func sampledText(response mcp.InputResponse) (string, error) {
 // answered to the same request when the floor was started: the least that any
 // server in Go on these two packages can do.
 func floorServer() (http.Handler, error) {
-	ours, err := sagaServer()
+	ours, err := sagaServer(nil, complextool.Tool)
 	if err != nil {
 		return nil, err
 	}

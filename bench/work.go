@@ -2,9 +2,10 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"github.com/tidwall/gjson"
 )
 
 // work is the proposal's tool as one protocol speaks it: three turns.
@@ -14,8 +15,8 @@ type work struct {
 	headers map[string]string
 	// request returns the body of a turn, with the token of the turn before.
 	request func(turn int, id int, token []byte) []byte
-	// wanted is what the response of a turn must contain, and tokenKey what stands
-	// before the token.
+	// wanted is what the response of a turn must contain, and tokenKey the member of
+	// its result with the token.
 	wanted   [turns]string
 	tokenKey string
 }
@@ -38,7 +39,7 @@ func message(id int, method, params string) []byte {
 var sagaWork = work{
 	name:     "saga",
 	wanted:   [turns]string{`"stepId":"step-elicitation-A"`, `"stepId":"step-sampling-B"`, finished},
-	tokenKey: `"sagaToken":`,
+	tokenKey: "sagaToken",
 	request: func(turn, id int, token []byte) []byte {
 		answer := func(step, result string) string { return `{"stepId":"` + step + `","result":` + result + `}` }
 		steps := answer("step-elicitation-A", elicitation)
@@ -60,7 +61,7 @@ var mrtrWork = work{
 		"Accept": "application/json, text/event-stream",
 	},
 	wanted:   [turns]string{`"step-elicitation-A":{`, `"step-sampling-B":{`, finished},
-	tokenKey: `"requestState":`,
+	tokenKey: "requestState",
 	request: func(turn, id int, token []byte) []byte {
 		if turn == 0 {
 			return message(id, "tools/call", arguments+","+meta)
@@ -75,17 +76,25 @@ var mrtrWork = work{
 
 // check verifies a response and returns its token.
 func (w *work) check(turn, id int, body []byte) (token []byte, err error) {
-	if !json.Valid(body) || !bytes.Contains(body, []byte(w.wanted[turn])) || !bytes.Contains(body, []byte(`"id":`+strconv.Itoa(id))) {
-		return nil, fmt.Errorf("turn %d of %s was answered wrongly: %.300s", turn+1, w.name, body)
+	wrong := func(what string) error {
+		return fmt.Errorf("turn %d of %s was answered wrongly (%s): %.300s", turn+1, w.name, what, body)
 	}
-	if turn == turns-1 {
-		return nil, nil
+	response := gjson.ParseBytes(body)
+	result := response.Get("result")
+	switch {
+	case !gjson.ValidBytes(body):
+		return nil, wrong("it is not JSON")
+	case response.Get("jsonrpc").Str != "2.0" || response.Get("id").Raw != strconv.Itoa(id):
+		return nil, wrong("it is not the response to the request")
+	case !result.IsObject() || response.Get("error").Exists() || result.Get("isError").Bool():
+		return nil, wrong("it is an error")
+	case !bytes.Contains(body, []byte(w.wanted[turn])):
+		return nil, wrong("it lacks " + w.wanted[turn])
 	}
 	// The raw JSON string, with its quotes and escapes, to be sent back as it is.
-	_, rest, _ := bytes.Cut(body, []byte(w.tokenKey))
-	var raw json.RawMessage
-	if err := json.NewDecoder(bytes.NewReader(rest)).Decode(&raw); err != nil || len(raw) < 3 || raw[0] != '"' {
-		return nil, fmt.Errorf("turn %d of %s brought no token: %.300s", turn+1, w.name, body)
+	raw := result.Get(w.tokenKey).Raw
+	if last := turn == turns-1; last != (raw == "") {
+		return nil, wrong("a token is missing, or there is one in the end")
 	}
-	return raw, nil
+	return []byte(raw), nil
 }

@@ -86,7 +86,6 @@ func (s *Server) abandon(ctx context.Context, c caller, o *opening) (turn, error
 	s.log.Warn("saga abandoned", "tool", o.tool.Name, "saga", o.pos.ID.String(), "token", o.gone)
 	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
 	defer lazy.cancel()
-	ctx = lazy
-	out, err := o.tool.Abandon(ctx, o.pos, why)
+	out, err := o.tool.Abandon(lazy, o.pos, why)
 	return s.ended(c, o.tool, o.pos.ID, nil, out, err)
 }

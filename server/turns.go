@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -159,7 +161,9 @@ func target(t *saga.Tool) string {
 // The saga's id, which the client does not know, keeps it from searching for
 // two arguments with one digest.
 func digestArguments(id saga.ID, args json.RawMessage) ([]byte, error) {
-	v, err := jsonview.CanonicalExact(orEmpty(args))
+	// Numbers stay as they are spelt: the canonical form rounds them to 64-bit floats,
+	// and what the user approved for one account would then do for its neighbour.
+	v, err := jsonview.Canonical(orEmpty(args), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
 	if err != nil {
 		return nil, err
 	}

@@ -7,20 +7,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Canonical returns JSON in the form of RFC 8785, which is the same for all
-// spellings of a value; numbers are those of 64-bit floats. It fails if v is not
-// JSON. What is in that form already, as most clients' small objects are, is
-// returned as it is.
-func Canonical(v []byte) ([]byte, error) { return canonical(v) }
-
-// CanonicalExact is Canonical with numbers as they are spelt. Rounding them would
-// make two of them one, and what the user approved for one account would then do
-// for its neighbour.
-func CanonicalExact(v []byte) ([]byte, error) {
-	return canonical(v, jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
-}
-
-func canonical(v []byte, options ...jsontext.Options) ([]byte, error) {
+// Canonical returns JSON in the form of RFC 8785, with jsontext's options for it. It
+// fails if v is not JSON. What is in that form already, as most clients' small
+// objects are, is returned as it is.
+func Canonical(v []byte, options ...jsontext.Options) ([]byte, error) {
 	if isCanonical(v) {
 		return v, nil
 	}
