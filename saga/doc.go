@@ -133,14 +133,18 @@
 // [NewTools], and so server.New, checks a definition before the first call and
 // fails with a *[DefinitionError] that says what to do: names and ids, that every
 // question is one that MCP allows, that the state's type survives encoding (no
-// unexported fields, channels, functions), that secrets are where they can be kept,
-// that schemas resolve. Arguments are checked against the input schema before Start
+// unexported fields, channels, functions), and the inputs and results of effects
+// too, that secrets are where they can be kept, that schemas resolve. Arguments are checked against the input schema before Start
 // runs, answers against their forms, and a structured result against the output
 // schema.
 //
 // What only running code can show is an error of the turn and names the step
 // function: a question that is not listed in Asks, a step function that does not
 // exist.
+//
+// Much of what only running code can show can be read from the code before: the
+// command sagavet, used like go vet, finds undo in a defer, errors of asking that
+// are not returned, the clock in a flow, and more; see package sagavet.
 //
 // # Changing a tool
 //

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"time"
 
@@ -25,6 +26,9 @@ import (
 //
 // and performed with [Do]. When the saga ends badly, its effects are undone in
 // reverse order.
+//
+// In and Out are recorded as JSON, so they follow the rules for states; a [Secret]
+// would be lost.
 //
 // A server that keeps nothing cannot know whether a turn that was cut off had
 // performed an effect. It performs it again with the same [Key]; the system
@@ -118,6 +122,7 @@ type Performer interface{ performer() *turnContext }
 // Declared is an *[Effect] of any types, as listed in a tool's Effects.
 type Declared interface {
 	declaration() (name string, irreversible bool, problem string)
+	recordable() error
 	undo(ctx context.Context, key Key, e *effectRecord) error
 	redo(ctx context.Context, key Key, input json.RawMessage) error
 }
@@ -252,6 +257,10 @@ func (e *Effect[In, Out]) declaration() (string, bool, string) {
 		return e.Name, false, "has no Do"
 	}
 	return e.Name, e.Irreversible, ""
+}
+
+func (e *Effect[In, Out]) recordable() error {
+	return errors.Join(checkRecorded(reflect.TypeFor[In](), "its input"), checkRecorded(reflect.TypeFor[Out](), "its result"))
 }
 
 func (e *Effect[In, Out]) undo(ctx context.Context, key Key, r *effectRecord) error {

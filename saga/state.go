@@ -19,6 +19,18 @@ var ownEncoding = []reflect.Type{
 // better to know when the tool is registered than in the middle of a saga.
 func checkState(t reflect.Type) error { return walkState(t, "the state", map[reflect.Type]bool{}) }
 
+// checkRecorded does the same for what is recorded of an effect, where there is no
+// place for secrets.
+func checkRecorded(t reflect.Type, at string) error {
+	if err := walkState(t, at, map[reflect.Type]bool{}); err != nil {
+		return err
+	}
+	if holdsSecret(t, map[reflect.Type]bool{}) {
+		return fmt.Errorf("%s has a Secret, which is not recorded with effects", at)
+	}
+	return nil
+}
+
 func walkState(t reflect.Type, at string, seen map[reflect.Type]bool) error {
 	if seen[t] {
 		return nil

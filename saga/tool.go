@@ -79,7 +79,7 @@ type program interface {
 	reads(revision uint32) bool
 	// run runs step functions until one ends the turn. The state it returns
 	// belongs to an asked outcome.
-	run(ctx turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error)
+	run(ctx *turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error)
 	// stage encodes a state that a test supplies.
 	stage(state any) (encoded, secrets []byte, err error)
 }
@@ -138,6 +138,9 @@ func (t *Tool) declare(effects []Declared) error {
 		}
 		if t.effects[name] != nil {
 			return t.problem(nil, "two effects have the name %q", name)
+		}
+		if err := e.recordable(); err != nil {
+			return t.problem(err, "effect %q cannot be recorded", name)
 		}
 		t.effects[name] = e
 	}

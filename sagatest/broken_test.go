@@ -124,7 +124,7 @@ func TestBrokenTools(t *testing.T) {
 				if _, err = saga.Do(r, h.room, "room in "+city.City); err != nil {
 					return "", err
 				}
-				defer func() {
+				defer func() { //sagavet:ignore broken on purpose
 					if err != nil {
 						h.held = []string{}
 					}
@@ -139,7 +139,7 @@ func TestBrokenTools(t *testing.T) {
 		{name: "an effect in a defer", blind: true, tool: func(h *hotel) saga.Definition {
 			cleaning := &saga.Effect[string, bool]{Name: "clean", Do: func(context.Context, saga.Key, string) (bool, error) { return true, nil }}
 			f := h.visit(func(r *saga.Run) (string, error) {
-				defer func() { _, _ = saga.Do(r, cleaning, "all") }()
+				defer func() { _, _ = saga.Do(r, cleaning, "all") }() //sagavet:ignore broken on purpose
 				return h.correctly(r)
 			})
 			f.Effects = append(f.Effects, cleaning)
@@ -147,7 +147,7 @@ func TestBrokenTools(t *testing.T) {
 		}, want: []string{"broken rule: a flow that has asked returns at once", `effect "clean" was asked for after the flow had suspended`, "perform no effect in a defer"}},
 		{name: "a swallowed suspension", tool: func(h *hotel) saga.Definition {
 			return h.visit(func(r *saga.Run) (string, error) {
-				if _, err := saga.Ask(r, askCity); err != nil {
+				if _, err := saga.Ask(r, askCity); err != nil { //sagavet:ignore broken on purpose
 					return "No city, no stay.", nil
 				}
 				return h.correctly(r)
@@ -159,7 +159,7 @@ func TestBrokenTools(t *testing.T) {
 				if _, err := saga.Ask(r, askCity); err != nil {
 					return "", err
 				}
-				if _, err := saga.Do(r, h.room, time.Now().Format(time.StampNano)); err != nil {
+				if _, err := saga.Do(r, h.room, time.Now().Format(time.StampNano)); err != nil { //sagavet:ignore broken on purpose
 					return "", err
 				}
 				_, err := saga.Ask(r, askSure)
@@ -270,7 +270,7 @@ func TestBrokenTools(t *testing.T) {
 		{name: "a tool that asks for ever", blind: true, tool: func(h *hotel) saga.Definition {
 			return h.visit(func(r *saga.Run) (string, error) {
 				_, err := saga.Ask(r, askCity)
-				for errors.Is(err, steps.ErrDeclined) {
+				for errors.Is(err, steps.ErrDeclined) { //sagavet:ignore broken on purpose
 					if _, again := saga.Ask(r, askSure); again != nil && !errors.Is(again, steps.ErrDeclined) {
 						return "", again
 					}
@@ -349,7 +349,7 @@ func TestGoroutineThatOutlivesTheTurn(t *testing.T) {
 				}
 				asked.Store(true)
 				begin.Do(func() {
-					go func() {
+					go func() { //sagavet:ignore broken on purpose
 						<-over
 						_, _ = saga.Do(r, h.room, "late")
 					}()

@@ -1,0 +1,39 @@
+package saga_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+func unrecordable[In, Out any]() saga.Declared {
+	return &saga.Effect[In, Out]{Name: "x", Do: func(context.Context, saga.Key, In) (out Out, err error) { return out, nil }}
+}
+
+func TestEffectDeclarations(t *testing.T) {
+	w := newWorld()
+	tests := map[string][]saga.Declared{
+		"is nil":                        {nil},
+		"has no Name":                   {w.effect("")},
+		"has no Do":                     {&saga.Effect[int, int]{Name: "x"}},
+		`two effects have the name "a"`: {w.effect("a"), w.effect("a")},
+		`effect "x" cannot be recorded: field hidden of its input is not exported`: {unrecordable[struct{ hidden int }, int]()},
+		"field C of its result is a chan":                                          {unrecordable[int, struct{ C chan int }]()},
+		"its result has a Secret":                                                  {unrecordable[int, saga.Secret]()},
+		"its input has a Secret":                                                   {unrecordable[struct{ In []saga.Secret }, int]()},
+	}
+	for want, effects := range tests {
+		f := booking(w)
+		f.Effects = effects
+		_, err := f.Tool()
+		assert.ErrorContains(t, err, want)
+	}
+	f := booking(w)
+	f.Effects = slices.Clone(f.Effects)[1:]
+	out := play(t, f).start(`{}`)
+	assert.ErrorContains(t, out.Err, `effect "hotel" is not declared`)
+}

@@ -1,0 +1,37 @@
+// Package sagavet finds mistakes in tools that the compiler accepts and that the
+// engine can only report when a saga is under way. Run it as a command:
+//
+//	go run github.com/mcpsaga/mcpsaga/cmd/sagavet@latest ./...
+//
+// or take the analyzers into a command of your own.
+//
+//   - [Deferred]: undo, effects and questions in a defer, which also runs when a
+//     flow is only suspended;
+//   - [Swallowed]: a flow that does not return the error with which it suspends;
+//   - [Replay]: a flow that does not do the same when it runs again, as it depends
+//     on the clock, chance, the order of a map or goroutines;
+//   - [First]: effects before the first question, which nobody can cancel if the
+//     first response is lost;
+//   - [State]: states that cannot be encoded, and inputs and results of effects;
+//   - [Rounds]: more rounds of questions than clients go through with.
+//
+// They look at one package at a time. What a function of another package does with
+// a [saga.Run] they do not know: they expect it to ask, and its error to be
+// returned.
+//
+// Where an analyzer is wrong, or a mistake is meant, say why in a comment on the
+// line that it names or on the line before it:
+//
+//	//sagavet:ignore the test is about this
+//
+// Without a reason the comment has no effect.
+//
+// [saga.Run]: https://pkg.go.dev/github.com/mcpsaga/mcpsaga/saga#Run
+package sagavet
+
+import "golang.org/x/tools/go/analysis"
+
+// Analyzers returns all analyzers of this package.
+func Analyzers() []*analysis.Analyzer {
+	return []*analysis.Analyzer{Deferred, Swallowed, Replay, First, State, Rounds}
+}

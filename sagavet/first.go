@@ -1,0 +1,262 @@
+package sagavet
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ssa"
+)
+
+// First finds effects that come before the first question.
+var First = &analysis.Analyzer{
+	Name: "sagafirst",
+	Doc: `report effects before the first question of a tool
+
+The client gets the first token with the first question. If that response is lost,
+there is nobody who could go on with the saga or cancel it, and what it did stays
+done; a client that calls again begins another saga, which does it again. An effect
+that is declared in the package with neither Undo nor Irreversible is taken for one
+that only reads, and not reported.`,
+	Requires: []*analysis.Analyzer{build},
+	Run: func(pass *analysis.Pass) (any, error) {
+		p := pass.ResultOf[build].(*program)
+		if p == nil {
+			return nil, nil
+		}
+		v := &first{
+			program: p, info: pass.TypesInfo, early: make(map[*ssa.Function][]*ssa.Call),
+			calls: make(map[token.Pos]*ast.CallExpr), effects: findEffects(pass),
+		}
+		r := newReporter(pass)
+		var begin []ast.Expr
+		for _, f := range pass.Files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok {
+					v.calls[call.Lparen] = call
+				}
+				begin = append(begin, beginnings(pass.TypesInfo, n)...)
+				return true
+			})
+		}
+		for _, expr := range begin {
+			if f := p.function(pass.TypesInfo, expr); f != nil {
+				for _, call := range v.earlyIn(f) {
+					if p.operation(call.Common()) == asks || p.asksAfter(call) {
+						r.report(at(call), "an effect comes before the first question: if the first response is lost, no client has the token with which the saga could be cancelled and the effect undone",
+							"Ask first, if only whether to go on, and perform the effect after the answer")
+					}
+				}
+			}
+		}
+		return nil, nil
+	},
+}
+
+// beginnings returns the functions with which sagas begin, where n defines a tool
+// or sets a field of a definition.
+func beginnings(info *types.Info, n ast.Node) (found []ast.Expr) {
+	begins := func(of ast.Expr, field string) bool {
+		t := info.TypeOf(of)
+		return t != nil && (field == "Run" && isSaga(t, "Flow") || field == "Start" && isSaga(t, "Machine", "Prompt", "Resource"))
+	}
+	switch n := n.(type) {
+	case *ast.CompositeLit:
+		for _, e := range n.Elts {
+			if kv, ok := e.(*ast.KeyValueExpr); ok {
+				if key, ok := kv.Key.(*ast.Ident); ok && begins(n, key.Name) {
+					found = append(found, ast.Unparen(kv.Value))
+				}
+			}
+		}
+	case *ast.AssignStmt:
+		for i, to := range n.Lhs {
+			if field, ok := to.(*ast.SelectorExpr); ok && len(n.Lhs) == len(n.Rhs) && begins(field.X, field.Sel.Name) {
+				found = append(found, ast.Unparen(n.Rhs[i]))
+			}
+		}
+	}
+	return found
+}
+
+// function returns the function of the package that an expression is: a literal, a
+// function or a method. It is nil if it is a variable.
+func (p *program) function(info *types.Info, expr ast.Expr) *ssa.Function {
+	var named types.Object
+	switch expr := expr.(type) {
+	case *ast.Ident:
+		named = info.Uses[expr]
+	case *ast.SelectorExpr:
+		named = info.Uses[expr.Sel]
+	case *ast.IndexExpr:
+		return p.function(info, ast.Unparen(expr.X))
+	}
+	f, _ := named.(*types.Func)
+	for _, candidate := range p.funcs {
+		if candidate.Syntax() == expr || f != nil && candidate.Object() == f.Origin() {
+			return candidate
+		}
+	}
+	return nil
+}
+
+type first struct {
+	*program
+	info    *types.Info
+	early   map[*ssa.Function][]*ssa.Call
+	calls   map[token.Pos]*ast.CallExpr
+	effects map[types.Object]bool
+}
+
+// earlyIn returns the calls of a function that can perform an effect before the
+// function has asked.
+func (v *first) earlyIn(f *ssa.Function) []*ssa.Call {
+	if known, ok := v.early[f]; ok || f.Blocks == nil {
+		return known
+	}
+	v.early[f] = nil // until it is known, for functions that call themselves
+	var found []*ssa.Call
+	seen := map[*ssa.BasicBlock]bool{f.Blocks[0]: true}
+	for queue := []*ssa.BasicBlock{f.Blocks[0]}; len(queue) > 0; queue = queue[1:] {
+		asked := false
+		for _, i := range queue[0].Instrs {
+			call, ok := i.(*ssa.Call)
+			if !ok {
+				continue
+			}
+			if v.performsEarly(call) {
+				found = append(found, call)
+			}
+			if asked = v.operation(call.Common()) == asks; asked {
+				break
+			}
+		}
+		if asked {
+			continue
+		}
+		for _, next := range queue[0].Succs {
+			if !seen[next] {
+				seen[next] = true
+				queue = append(queue, next)
+			}
+		}
+	}
+	v.early[f] = found
+	return found
+}
+
+// performsEarly reports whether a call performs an effect, before it asks if it
+// does that too.
+func (v *first) performsEarly(call *ssa.Call) bool {
+	c := call.Common()
+	if v.operation(c) == none || v.onlyReads(call) {
+		return false
+	}
+	if funcName(object(c)) == doFunc {
+		return true
+	}
+	f := staticFunc(c)
+	return f != nil && len(v.earlyIn(f)) > 0
+}
+
+// onlyReads reports whether a call is given effects, all of which only read.
+func (v *first) onlyReads(call *ssa.Call) bool {
+	expr := v.calls[call.Pos()]
+	if expr == nil {
+		return false
+	}
+	some := false
+	for _, a := range expr.Args {
+		if !isSaga(v.info.TypeOf(a), "Effect") {
+			continue
+		}
+		if !v.effects[objectOf(v.info, a)] {
+			return false
+		}
+		some = true
+	}
+	return some
+}
+
+// objectOf returns the variable or field that an expression names, or nil.
+func objectOf(info *types.Info, x ast.Expr) types.Object {
+	switch x := ast.Unparen(x).(type) {
+	case *ast.Ident:
+		return info.ObjectOf(x)
+	case *ast.SelectorExpr:
+		return info.ObjectOf(x.Sel)
+	}
+	return nil
+}
+
+// findEffects returns the variables and fields of the package that hold effects,
+// and whether all that is put into them are literals of effects that only read.
+func findEffects(pass *analysis.Pass) map[types.Object]bool {
+	found := make(map[types.Object]bool)
+	put := func(to, value ast.Expr) {
+		o := objectOf(pass.TypesInfo, to)
+		if o == nil || !isSaga(o.Type(), "Effect") {
+			return
+		}
+		reads, known := found[o]
+		found[o] = reads || !known
+		if !isReader(value) {
+			found[o] = false
+		}
+	}
+	for _, f := range pass.Files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				for i, name := range n.Names {
+					if len(n.Values) == len(n.Names) {
+						put(name, n.Values[i])
+					}
+				}
+			case *ast.AssignStmt:
+				for i, to := range n.Lhs {
+					// e.Undo = … makes it one that can be undone.
+					if field, ok := ast.Unparen(to).(*ast.SelectorExpr); ok {
+						put(field.X, nil)
+					}
+					if len(n.Lhs) == len(n.Rhs) {
+						put(to, n.Rhs[i])
+					} else {
+						put(to, nil)
+					}
+				}
+			case *ast.KeyValueExpr:
+				put(n.Key, n.Value)
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// isReader reports whether an expression is the literal of an effect that has
+// nothing to undo and is not irreversible either.
+func isReader(x ast.Expr) bool {
+	if x == nil {
+		return false
+	}
+	x = ast.Unparen(x)
+	if u, ok := x.(*ast.UnaryExpr); ok && u.Op == token.AND {
+		x = ast.Unparen(u.X)
+	}
+	lit, ok := x.(*ast.CompositeLit)
+	if !ok {
+		return false
+	}
+	for _, e := range lit.Elts {
+		kv, ok := e.(*ast.KeyValueExpr)
+		if !ok {
+			return false
+		}
+		if key, ok := kv.Key.(*ast.Ident); !ok || key.Name == "Undo" || key.Name == "Irreversible" {
+			return false
+		}
+	}
+	return true
+}

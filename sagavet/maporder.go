@@ -1,0 +1,187 @@
+package sagavet
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+)
+
+const orderAdvice = "Sort the keys first, as in slices.Sorted(maps.Keys(m)), and range over them"
+
+// maps looks for the order of a map that gets into questions and effects: they are
+// come to in a loop over a map, or are made of what such a loop has put one after
+// the other.
+func (v *replay) maps(body *ast.BlockStmt) {
+	collected := make(map[types.Object]token.Pos)
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return !flowSignature(v.info.TypeOf(n).(*types.Signature))
+		case *ast.RangeStmt:
+			if v.unordered(n.X) {
+				v.loop(n, collected)
+			}
+		case *ast.AssignStmt:
+			for i, value := range n.Rhs {
+				if len(n.Lhs) == len(n.Rhs) && v.collects(value) {
+					if o := v.object(n.Lhs[i]); o != nil {
+						collected[o] = value.Pos()
+					}
+				}
+			}
+		}
+		return true
+	})
+	if len(collected) == 0 {
+		return
+	}
+	ast.Inspect(body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && v.sorts(call) {
+			for _, a := range call.Args {
+				ast.Inspect(a, func(n ast.Node) bool {
+					if id, ok := n.(*ast.Ident); ok {
+						delete(collected, v.info.Uses[id])
+					}
+					return true
+				})
+			}
+		}
+		return true
+	})
+	ast.Inspect(body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || !v.operates(call) {
+			return true
+		}
+		for _, a := range call.Args {
+			ast.Inspect(a, func(n ast.Node) bool {
+				id, ok := n.(*ast.Ident)
+				if !ok {
+					return true
+				}
+				o := v.info.Uses[id]
+				if pos, ok := collected[o]; ok {
+					v.reporter.report(pos, "%s gets the order of a map, which differs whenever the flow runs again, and is part of a question or an effect", orderAdvice, o.Name())
+				}
+				return true
+			})
+		}
+		return true
+	})
+}
+
+// unordered reports whether a range over x has no order.
+func (v *replay) unordered(x ast.Expr) bool {
+	if t := v.info.TypeOf(x); t != nil {
+		if _, ok := t.Underlying().(*types.Map); ok {
+			return true
+		}
+	}
+	return v.iteratesMap(x)
+}
+
+// iteratesMap reports whether x is an iterator over a map.
+func (v *replay) iteratesMap(x ast.Expr) bool {
+	call, ok := ast.Unparen(x).(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	switch funcName(calledFunc(v.info, call)) {
+	case "maps.Keys", "maps.Values", "maps.All":
+		return true
+	}
+	return false
+}
+
+// collects reports whether x makes a slice of an iterator over a map.
+func (v *replay) collects(x ast.Expr) bool {
+	call, ok := ast.Unparen(x).(*ast.CallExpr)
+	return ok && funcName(calledFunc(v.info, call)) == "slices.Collect" && v.iteratesMap(call.Args[0])
+}
+
+// loop looks at a loop over a map: what it comes to, and what it puts one after the
+// other.
+func (v *replay) loop(loop *ast.RangeStmt, collected map[types.Object]token.Pos) {
+	found := false
+	ast.Inspect(loop.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if !found && v.operates(n) {
+				found = true
+				v.reporter.report(loop.Pos(), "a question, an effect or an id in a loop over a map comes in another order whenever the flow runs again", orderAdvice)
+			}
+		case *ast.AssignStmt:
+			if len(n.Lhs) != 1 || len(n.Rhs) != 1 {
+				return true
+			}
+			o := v.object(n.Lhs[0])
+			if o == nil || o.Pos() >= loop.Pos() && o.Pos() < loop.End() {
+				return true
+			}
+			if n.Tok == token.ADD_ASSIGN && isString(o.Type()) || v.appends(n.Rhs[0]) {
+				collected[o] = loop.Pos()
+			}
+		}
+		return true
+	})
+}
+
+func isString(t types.Type) bool {
+	b, ok := t.Underlying().(*types.Basic)
+	return ok && b.Info()&types.IsString != 0
+}
+
+func (v *replay) appends(x ast.Expr) bool {
+	call, ok := ast.Unparen(x).(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	id, ok := ast.Unparen(call.Fun).(*ast.Ident)
+	if !ok {
+		return false
+	}
+	b, ok := v.info.Uses[id].(*types.Builtin)
+	return ok && b.Name() == "append"
+}
+
+// object returns the variable that an expression is, or nil.
+func (v *replay) object(x ast.Expr) types.Object {
+	id, ok := ast.Unparen(x).(*ast.Ident)
+	if !ok {
+		return nil
+	}
+	o, _ := v.info.ObjectOf(id).(*types.Var)
+	if o == nil {
+		return nil
+	}
+	return o
+}
+
+func (v *replay) sorts(call *ast.CallExpr) bool {
+	f := calledFunc(v.info, call)
+	if f == nil || f.Pkg() == nil {
+		return false
+	}
+	switch f.Pkg().Path() {
+	case "sort":
+		return true
+	case "slices":
+		return len(f.Name()) >= 4 && f.Name()[:4] == "Sort"
+	}
+	return false
+}
+
+// operates reports whether a call asks, performs, or takes from the Run what is
+// counted.
+func (v *replay) operates(call *ast.CallExpr) bool {
+	f := calledFunc(v.info, call)
+	switch funcName(f) {
+	case askFunc, doFunc, runAsk, "(*" + sagaPath + ".Run).NewID", "(*" + sagaPath + ".Run).Now", "(*" + sagaPath + ".Run).Rand":
+		return true
+	}
+	if f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath {
+		return false
+	}
+	sig, ok := v.info.TypeOf(call.Fun).(*types.Signature)
+	return ok && takes(sig, isRun)
+}

@@ -1,0 +1,106 @@
+package sagavet
+
+import (
+	"go/ast"
+	"go/types"
+
+	"golang.org/x/tools/go/types/typeutil"
+)
+
+// sagaPath is the package whose use is examined.
+const sagaPath = "github.com/mcpsaga/mcpsaga/saga"
+
+// namedSaga returns the type of package saga that t is, or points to, or nil.
+func namedSaga(t types.Type) *types.Named {
+	t = types.Unalias(t)
+	if p, ok := t.(*types.Pointer); ok {
+		t = types.Unalias(p.Elem())
+	}
+	n, ok := t.(*types.Named)
+	if !ok || n.Obj().Pkg() == nil || n.Obj().Pkg().Path() != sagaPath {
+		return nil
+	}
+	return n
+}
+
+// isSaga reports whether t is one of the named types of package saga, or a pointer
+// to one.
+func isSaga(t types.Type, names ...string) bool {
+	n := namedSaga(t)
+	if n == nil {
+		return false
+	}
+	for _, name := range names {
+		if n.Obj().Name() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// isRun reports whether t is *saga.Run.
+func isRun(t types.Type) bool {
+	_, pointer := types.Unalias(t).(*types.Pointer)
+	return pointer && isSaga(t, "Run")
+}
+
+// isPerformer reports whether t is what effects are performed in.
+func isPerformer(t types.Type) bool {
+	_, pointer := types.Unalias(t).(*types.Pointer)
+	return pointer && isSaga(t, "Run", "Turn")
+}
+
+var errorType = types.Universe.Lookup("error").Type()
+
+func isError(t types.Type) bool { return types.Identical(t, errorType) }
+
+// endsInError reports whether the last result is an error.
+func endsInError(results *types.Tuple) bool {
+	n := results.Len()
+	return n > 0 && isError(results.At(n-1).Type())
+}
+
+// takes reports whether the function has a parameter that is wanted.
+func takes(sig *types.Signature, wanted func(types.Type) bool) bool {
+	for v := range sig.Params().Variables() {
+		if wanted(v.Type()) {
+			return true
+		}
+	}
+	return false
+}
+
+// funcName is the name of a function as its users write it: "time.Now",
+// "(*Run).Ask" with the path of its package, or "" if it is not known.
+func funcName(f *types.Func) string {
+	if f == nil {
+		return ""
+	}
+	return f.Origin().FullName()
+}
+
+// calledFunc returns the function or method that a call names, or nil.
+func calledFunc(info *types.Info, call *ast.CallExpr) *types.Func {
+	f, _ := typeutil.Callee(info, call).(*types.Func)
+	return f
+}
+
+const (
+	askFunc   = sagaPath + ".Ask"
+	doFunc    = sagaPath + ".Do"
+	failfFunc = sagaPath + ".Failf"
+	runAsk    = "(*" + sagaPath + ".Run).Ask"
+	turnAsk   = "(*" + sagaPath + ".Turn[Args, State]).Ask"
+	turnGoto  = "(*" + sagaPath + ".Turn[Args, State]).Goto"
+)
+
+// harmless reports whether a package's functions only compute, or tell people
+// something: calling them undoes nothing.
+func harmless(pkg *types.Package) bool {
+	switch pkg.Path() {
+	case "errors", "fmt", "log", "log/slog", "strings", "strconv", "slices", "maps", "time", "testing",
+		"github.com/stretchr/testify/assert", "github.com/stretchr/testify/require":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,147 @@
+package sagavet
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"reflect"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ssa"
+)
+
+// program is a package prepared for the analyzers that follow how its functions
+// run. It is nil for packages that do not use package saga.
+type program struct {
+	funcs []*ssa.Function
+	// operations is what is known of functions.
+	operations map[*ssa.Function]operation
+}
+
+// build does what buildssa of x/tools does, but only where package saga is used,
+// and without knowing which functions of other packages return: so dependencies
+// need not be analysed.
+var build = &analysis.Analyzer{
+	Name:       "sagaprogram",
+	Doc:        "prepare packages that use package saga for the other analyzers",
+	ResultType: reflect.TypeFor[*program](),
+	Run: func(pass *analysis.Pass) (any, error) {
+		if !usesSaga(pass.Pkg) {
+			return (*program)(nil), nil
+		}
+		prog := ssa.NewProgram(pass.Fset, 0)
+		prog.SetNoReturn(endsGoroutine)
+		for _, p := range pass.Pkg.Imports() {
+			prog.CreatePackage(p, nil, nil, true)
+		}
+		pkg := prog.CreatePackage(pass.Pkg, pass.Files, pass.TypesInfo, false)
+		pkg.Build()
+		p := &program{operations: make(map[*ssa.Function]operation)}
+		for _, f := range pass.Files {
+			for _, d := range f.Decls {
+				if d, ok := d.(*ast.FuncDecl); ok {
+					if f := prog.FuncValue(pass.TypesInfo.Defs[d.Name].(*types.Func)); f != nil {
+						p.add(f)
+					}
+				}
+			}
+		}
+		p.add(pkg.Func("init")) // literals of package variables
+		return p, nil
+	},
+}
+
+func (p *program) add(f *ssa.Function) {
+	p.funcs = append(p.funcs, f)
+	for _, inner := range f.AnonFuncs {
+		p.add(inner)
+	}
+}
+
+// usesSaga reports whether a package imports package saga. The engine itself is
+// not examined: it is what makes the rules.
+func usesSaga(pkg *types.Package) bool {
+	return pkg.Path() != sagaPath && slices.ContainsFunc(pkg.Imports(), func(p *types.Package) bool { return p.Path() == sagaPath })
+}
+
+// endsGoroutine knows functions that do not return.
+func endsGoroutine(f *types.Func) bool {
+	switch name := f.FullName(); name {
+	case "os.Exit", "runtime.Goexit":
+		return true
+	default:
+		return strings.HasPrefix(name, "log.Fatal") || strings.HasPrefix(name, "log.Panic") ||
+			strings.HasPrefix(name, "(*testing.common).Fatal") || strings.HasPrefix(name, "(*testing.common).Skip")
+	}
+}
+
+// staticFunc returns the function that a call runs, of this package or another, as
+// it is declared; nil if that is decided when it runs.
+func staticFunc(c *ssa.CallCommon) *ssa.Function {
+	f := c.StaticCallee()
+	if f != nil && f.Origin() != nil {
+		return f.Origin()
+	}
+	return f
+}
+
+// object returns what a call names, or nil.
+func object(c *ssa.CallCommon) *types.Func {
+	if c.IsInvoke() {
+		return c.Method
+	}
+	if f := staticFunc(c); f != nil {
+		o, _ := f.Object().(*types.Func)
+		return o
+	}
+	return nil
+}
+
+// unpacked returns what was put into an interface.
+func unpacked(v ssa.Value) ssa.Value {
+	if m, ok := v.(*ssa.MakeInterface); ok {
+		return m.X
+	}
+	return v
+}
+
+// underlying returns what an address or value is part of, or was made from.
+func underlying(v ssa.Value) ssa.Value {
+	for {
+		switch x := v.(type) {
+		case *ssa.FieldAddr:
+			v = x.X
+		case *ssa.IndexAddr:
+			v = x.X
+		case *ssa.Slice:
+			v = x.X
+		default:
+			return v
+		}
+	}
+}
+
+// isNil reports whether v is the constant nil.
+func isNil(v ssa.Value) bool {
+	c, ok := v.(*ssa.Const)
+	return ok && c.IsNil()
+}
+
+// instructions calls f for each instruction of a function, not of those within.
+func instructions(fn *ssa.Function, f func(ssa.Instruction)) {
+	for _, b := range fn.Blocks {
+		for _, i := range b.Instrs {
+			f(i)
+		}
+	}
+}
+
+// at returns a position to report about a call: its own, or that of its function.
+func at(call ssa.CallInstruction) token.Pos {
+	if call.Pos().IsValid() {
+		return call.Pos()
+	}
+	return call.Parent().Pos()
+}

@@ -1,0 +1,58 @@
+package sagavet_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/analysistest"
+
+	"github.com/mcpsaga/mcpsaga/sagavet"
+)
+
+// Each analyzer finds what its package under testdata expects, and nothing else.
+// The packages use the real package saga, so they are those of this module.
+func TestAnalyzers(t *testing.T) {
+	root, err := filepath.Abs("..")
+	require.NoError(t, err)
+	for name, a := range map[string]*analysis.Analyzer{
+		"deferred": sagavet.Deferred, "swallowed": sagavet.Swallowed, "replay": sagavet.Replay,
+		"first": sagavet.First, "state": sagavet.State, "rounds": sagavet.Rounds,
+		"ignored": sagavet.Swallowed,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			analysistest.Run(t, root, a, "./sagavet/testdata/"+name)
+		})
+	}
+}
+
+func TestAnalyzersAreValid(t *testing.T) {
+	require.NoError(t, analysis.Validate(sagavet.Analyzers()))
+	for _, a := range sagavet.Analyzers() {
+		assert.True(t, strings.HasPrefix(a.Name, "saga"), "%s: names must differ from those of others", a.Name)
+	}
+}
+
+// The command finds the same by itself and from go vet.
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	tool := filepath.Join(t.TempDir(), "sagavet")
+	run := func(fails bool, name string, args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		out, err := cmd.CombinedOutput()
+		assert.Equal(t, fails, err != nil, "%s", out)
+		return string(out)
+	}
+	run(false, "go", "build", "-o", tool, "../cmd/sagavet")
+	const found = "the error of saga.Ask by one that does not wrap it"
+	assert.Contains(t, run(true, tool, "./testdata/swallowed"), found)
+	assert.Contains(t, run(true, "go", "vet", "-vettool="+tool, "./testdata/swallowed"), found)
+	assert.Empty(t, run(false, "go", "vet", "-vettool="+tool, "-sagaswallowed=false", "./testdata/ignored"))
+	assert.Contains(t, run(false, tool, "help"), "sagaswallowed")
+}

@@ -1,0 +1,126 @@
+package sagavet
+
+import (
+	"go/types"
+
+	"golang.org/x/tools/go/ssa"
+)
+
+// operation is what a call does to a saga. A greater one includes the lesser.
+type operation uint8
+
+const (
+	// none: nothing.
+	none operation = iota
+	// performs: it performs effects, and asks nothing.
+	performs
+	// asks: it may end the turn with questions.
+	asks
+)
+
+// operation says what a call does with the *Run or *Turn that it is given.
+func (p *program) operation(c *ssa.CallCommon) operation {
+	o := object(c)
+	switch funcName(o) {
+	case askFunc, runAsk, turnAsk, turnGoto:
+		return asks
+	case doFunc:
+		return performs
+	}
+	if !hands(c, isPerformer) || o != nil && o.Pkg() != nil && o.Pkg().Path() == sagaPath {
+		return none
+	}
+	if f := staticFunc(c); f != nil && f.Blocks != nil {
+		return p.does(f)
+	}
+	if !endsInError(c.Signature().Results()) {
+		return none // it could not say that the saga has to wait
+	}
+	return asks
+}
+
+// does says what a function of the package does, with all that it calls and all
+// that is written in it.
+func (p *program) does(f *ssa.Function) operation {
+	if known, ok := p.operations[f]; ok {
+		return known
+	}
+	p.operations[f] = none // until it is known, for functions that call themselves
+	found := none
+	var visit func(f *ssa.Function)
+	visit = func(f *ssa.Function) {
+		instructions(f, func(i ssa.Instruction) {
+			if call, ok := i.(ssa.CallInstruction); ok {
+				found = max(found, p.operation(call.Common()))
+			}
+		})
+		for _, inner := range f.AnonFuncs {
+			visit(inner)
+		}
+	}
+	visit(f)
+	p.operations[f] = found
+	return found
+}
+
+// hands reports whether a call hands on something wanted: itself, in a struct, or
+// as a variable of the function around a literal. What is handed on as an interface
+// does not count: a question's Answer method gets the Run as a reader of answers.
+func hands(c *ssa.CallCommon, wanted func(types.Type) bool) bool {
+	for _, v := range c.Args {
+		if isSaga(v.Type(), "Performer") {
+			v = unpacked(v)
+		}
+		if t := v.Type(); wanted(t) || carries(t, wanted) {
+			return true
+		}
+	}
+	if f := staticFunc(c); f != nil {
+		return captures(f, wanted)
+	}
+	return false
+}
+
+// carries reports whether a type is a struct, or a pointer to one, with a field
+// that is wanted: authors put the Run beside what belongs to one saga.
+func carries(t types.Type, wanted func(types.Type) bool) bool {
+	if p, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	s, ok := t.Underlying().(*types.Struct)
+	if !ok || namedSaga(t) != nil {
+		return false
+	}
+	for f := range s.Fields() {
+		if wanted(f.Type()) {
+			return true
+		}
+	}
+	return false
+}
+
+// captures reports whether a literal uses a wanted variable of the function around
+// it.
+func captures(f *ssa.Function, wanted func(types.Type) bool) bool {
+	for _, v := range f.FreeVars {
+		t := v.Type()
+		if p, ok := t.(*types.Pointer); ok && !wanted(t) {
+			t = p.Elem()
+		}
+		if wanted(t) || carries(t, wanted) {
+			return true
+		}
+	}
+	return false
+}
+
+// inFlow reports whether a function is part of a flow: it has the Run from
+// somewhere.
+func inFlow(f *ssa.Function) bool {
+	for _, p := range f.Params {
+		if isRun(p.Type()) || carries(p.Type(), isRun) {
+			return true
+		}
+	}
+	return captures(f, isRun)
+}

@@ -1,0 +1,151 @@
+package sagavet
+
+import (
+	"go/token"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ssa"
+)
+
+// Swallowed finds flows that do not return the error of asking, or of performing an
+// effect.
+var Swallowed = &analysis.Analyzer{
+	Name: "sagaswallowed",
+	Doc: `report errors of saga.Ask, Run.Ask and saga.Do that a flow does not return
+
+A flow suspends by returning the error that asking returned. If it returns another
+error, or none, or goes on, the saga fails. The error of an effect says whether the
+effect may have happened; the engine must see it to undo the right things.
+
+An error may be returned as it is, wrapped with %w, joined, or as the Err of a
+saga.ToolError. What was recognised with errors.Is, errors.As or a type assertion
+need not be returned, and a flow may look at the error of an effect and do something
+else instead.`,
+	Requires: []*analysis.Analyzer{build},
+	Run: func(pass *analysis.Pass) (any, error) {
+		p := pass.ResultOf[build].(*program)
+		if p == nil {
+			return nil, nil
+		}
+		r := newReporter(pass)
+		// What is deferred, or begun in a goroutine, the others look after.
+		apart := make(map[*ssa.Function]bool)
+		for _, f := range p.funcs {
+			instructions(f, func(i ssa.Instruction) {
+				switch i := i.(type) {
+				case *ssa.Defer:
+					apart[staticFunc(i.Common())] = true
+				case *ssa.Go:
+					apart[staticFunc(i.Common())] = true
+				}
+			})
+		}
+		for _, f := range p.funcs {
+			if apart[f] && f.Parent() != nil {
+				continue
+			}
+			instructions(f, func(i ssa.Instruction) {
+				if call, ok := i.(*ssa.Call); ok {
+					p.checkError(r, call)
+				}
+			})
+		}
+		return nil, nil
+	},
+}
+
+// checkError follows the error of a call that asks or performs an effect.
+func (p *program) checkError(r *reporter, call *ssa.Call) {
+	c := call.Common()
+	what := p.operation(c)
+	if what == none || !endsInError(c.Signature().Results()) || !withRun(c) {
+		return
+	}
+	name := callName(c)
+	err := errorOf(call)
+	if err == nil {
+		p.discarded(r, call, what)
+		return
+	}
+	t := trace{call: call, err: err, effect: what == performs, visited: make(map[string]bool)}
+	t.follow()
+	for pos := range t.replaced {
+		if what == asks {
+			r.report(pos, "the flow replaces the error of %s by one that does not wrap it, so it fails where it should wait for the answer",
+				"Return the error as it is, or wrap it with %w", name)
+		} else {
+			r.report(pos, "the flow replaces the error of %s by one that does not wrap it, so the engine cannot know that the effect may have happened",
+				"Wrap it with %w, or give a saga.ToolError a Text for the caller and the error as Err", name)
+		}
+	}
+	if t.lost && len(t.replaced) == 0 {
+		p.discarded(r, call, what)
+	}
+}
+
+func (p *program) discarded(r *reporter, call *ssa.Call, what operation) {
+	name := callName(call.Common())
+	if what == asks {
+		r.report(at(call), "the flow goes on after %s although the saga may have to wait for the answer",
+			"Return the error if it is not nil; recognise with errors.Is or errors.As what the flow itself can deal with", name)
+		return
+	}
+	r.report(at(call), "the flow goes on after %s as if the effect had happened",
+		"Return the error if it is not nil; recognise with errors.As what the flow itself can deal with", name)
+}
+
+// withRun reports whether a call is made with the Run of a flow, and not with the
+// Turn of a machine, which does not run again.
+func withRun(c *ssa.CallCommon) bool {
+	if funcName(object(c)) == doFunc {
+		return isRun(unpacked(c.Args[0]).Type())
+	}
+	return hands(c, isRun)
+}
+
+// callName is what a message calls the function.
+func callName(c *ssa.CallCommon) string {
+	o := object(c)
+	switch funcName(o) {
+	case askFunc:
+		return "saga.Ask"
+	case runAsk:
+		return "Run.Ask"
+	case doFunc:
+		return "saga.Do"
+	case "":
+		return "this call"
+	}
+	return o.Name()
+}
+
+// errorOf returns the error of a call, or nil if the code does not take it.
+func errorOf(call *ssa.Call) ssa.Value {
+	n := call.Common().Signature().Results().Len()
+	if n == 1 {
+		if len(*call.Referrers()) == 0 {
+			return nil
+		}
+		return call
+	}
+	for _, r := range *call.Referrers() {
+		if e, ok := r.(*ssa.Extract); ok && e.Index == n-1 && len(*e.Referrers()) > 0 {
+			return e
+		}
+	}
+	return nil
+}
+
+// trace follows an error through a function, on all ways that the function can
+// take when it means that the saga has to wait.
+type trace struct {
+	call    *ssa.Call
+	err     ssa.Value
+	visited map[string]bool
+	// effect: it is that of an effect. A flow may look at it and go on.
+	effect bool
+	// replaced are the places where another error is returned.
+	replaced map[token.Pos]bool
+	// lost: there is a way on which no error is returned.
+	lost bool
+}

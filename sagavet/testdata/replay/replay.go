@@ -1,0 +1,147 @@
+// Package replay has flows that do not do the same when they run again, and some
+// that do.
+package replay
+
+import (
+	"context"
+	crand "crypto/rand"
+	"log"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+type form struct {
+	Sure bool `json:"sure"`
+}
+
+var (
+	askSure = &steps.Form[form]{ID: "sure", Message: "Sure?"}
+	note    = &saga.Effect[string, string]{Name: "note", Do: func(context.Context, saga.Key, string) (string, error) {
+		return time.Now().String(), nil // an effect may
+	}}
+)
+
+func clocks(r *saga.Run) error {
+	now := time.Now()        // want `time.Now does not do the same when the flow runs again. Use Run.Now.`
+	if time.Since(now) > 1 { // want `time.Since`
+		time.Sleep(time.Second) // want `time.Sleep`
+	}
+	<-time.After(1) // want `time.After`
+	f := time.Now   // want `time.Now`
+	_ = f
+	return r.Ask(askSure)
+}
+
+func chance(r *saga.Run) error {
+	if rand.IntN(6) == 0 { // want `rand.IntN does not do the same`
+		return r.Ask(askSure)
+	}
+	_, err := saga.Do(r, note, crand.Text()) // want `rand.Text does not do the same`
+	return err
+}
+
+func today() string { return time.Now().Format(time.DateOnly) }
+
+func day() string { return "on " + today() }
+
+func behindFunction(r *saga.Run) error {
+	return r.Ask(askSure.With(steps.Message(day()))) // want `day uses time.Now, which does not do the same`
+}
+
+func goroutines(r *saga.Run) error {
+	go today() // want `a flow must not start goroutines`
+	var group sync.WaitGroup
+	group.Go(func() {}) // want `a flow must not start goroutines`
+	return r.Ask(askSure)
+}
+
+func maps1(r *saga.Run, m map[string]int) error {
+	for k := range m { // want `a question, an effect or an id in a loop over a map`
+		if _, err := saga.Do(r, note, k); err != nil {
+			return err
+		}
+	}
+	for k := range maps.Keys(m) { // want `a question, an effect or an id in a loop over a map`
+		if err := helper(r, k); err != nil {
+			return err
+		}
+	}
+	return r.Ask(askSure)
+}
+
+func helper(r *saga.Run, in string) error {
+	_, err := saga.Do(r, note, in)
+	return err
+}
+
+func maps2(r *saga.Run, m map[string]int) error {
+	text := ""
+	for k := range m { // want `text gets the order of a map`
+		text += k
+	}
+	keys := slices.Collect(maps.Keys(m)) // want `keys gets the order of a map`
+	if err := r.Ask(askSure.With(steps.Message(text))); err != nil {
+		return err
+	}
+	_, err := saga.Do(r, note, strings.Join(keys, " "))
+	return err
+}
+
+var flow = saga.Flow[form, string]{
+	Name: "f", Asks: []steps.Question{askSure}, Effects: []saga.Declared{note},
+	Run: func(r *saga.Run, _ form) (string, error) {
+		return time.Now().String(), r.Ask(askSure) // want `time.Now`
+	},
+}
+
+// What follows is as it should be.
+
+func fromTheRun(r *saga.Run) error {
+	random := rand.New(rand.NewPCG(1, 2))
+	text := r.Now().Add(time.Hour).Sub(r.Now()).String() + r.NewID()
+	if r.Rand().IntN(6) == random.IntN(6) {
+		text += time.Unix(0, 0).String()
+	}
+	_, err := saga.Do(r, note, text)
+	return err
+}
+
+func telling(r *saga.Run, l *slog.Logger) error {
+	log.Print("at ", time.Now())
+	l.Info("asking", "at", time.Now())
+	r.Log(saga.LogInfo, time.Now().String())
+	return r.Ask(askSure)
+}
+
+func sorted(r *saga.Run, m map[string]int) error {
+	sum, keys := 0, []string(nil)
+	for k, v := range m {
+		sum += v
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if err := helper(r, k); err != nil {
+			return err
+		}
+	}
+	_, err := saga.Do(r, note, strings.Join(keys, " "))
+	return err
+}
+
+// once asks nothing, so it runs once.
+var once = saga.Flow[form, string]{Name: "once", Run: func(*saga.Run, form) (string, error) { return today(), nil }}
+
+// A machine does not run again.
+func machine(_ context.Context, t *saga.Turn[form, form]) (saga.Next, error) {
+	return t.Text("%v", time.Now())
+}

@@ -1,0 +1,252 @@
+// Package swallowed has flows that do not return the error of asking, and some
+// that do.
+package swallowed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+type form struct {
+	Sure bool `json:"sure"`
+}
+
+var (
+	askSure  = &steps.Form[form]{ID: "sure", Message: "Sure?"}
+	askAgain = &steps.Form[form]{ID: "again", Message: "Really?"}
+	pay      = &saga.Effect[int, string]{Name: "pay", Do: func(context.Context, saga.Key, int) (string, error) { return "", nil }}
+)
+
+func discarded(r *saga.Run) (bool, error) {
+	f, _ := saga.Ask(r, askSure) // want `the flow goes on after saga.Ask although the saga may have to wait`
+	return f.Sure, nil
+}
+
+func dropped(r *saga.Run) error {
+	r.Ask(askSure, askAgain) // want `the flow goes on after Run.Ask`
+	return nil
+}
+
+func effectDropped(r *saga.Run) error {
+	_, _ = saga.Do(r, pay, 1) // want `the flow goes on after saga.Do as if the effect had happened`
+	return nil
+}
+
+func overwritten(r *saga.Run) error {
+	_, err := saga.Ask(r, askSure) // want `the flow goes on after saga.Ask`
+	_, err = saga.Ask(r, askAgain)
+	return err
+}
+
+func logged(r *saga.Run) (string, error) {
+	f, err := saga.Ask(r, askSure) // want `the flow goes on after saga.Ask`
+	if err != nil {
+		log.Print(err)
+	}
+	return fmt.Sprint(f), nil
+}
+
+func defaulted(r *saga.Run) (string, error) {
+	if _, err := saga.Ask(r, askSure); err != nil { // want `the flow goes on after saga.Ask`
+		return "no", nil
+	}
+	return "yes", nil
+}
+
+func replaced(r *saga.Run, way int) error {
+	_, err := saga.Ask(r, askSure)
+	switch {
+	case err == nil:
+		return nil
+	case way == 0:
+		return errors.New("oh no") // want `the flow replaces the error of saga.Ask by one that does not wrap it`
+	case way == 1:
+		return fmt.Errorf("asking: %v", err) // want `the flow replaces the error of saga.Ask`
+	case way == 2:
+		return saga.Failf("Nobody answers: %s", err) // want `the flow replaces the error of saga.Ask`
+	case way == 3:
+		return &saga.ToolError{Text: "Nobody answers."} // want `the flow replaces the error of saga.Ask`
+	case way == 4:
+		return errors.New(err.Error()) // want `the flow replaces the error of saga.Ask`
+	}
+	return err
+}
+
+func effectReplaced(r *saga.Run) error {
+	if _, err := saga.Do(r, pay, 1); err != nil {
+		return saga.Failf("The bank refuses.") // want `the flow replaces the error of saga.Do by one that does not wrap it, so the engine cannot know that the effect may have happened. Wrap it with %w`
+	}
+	return nil
+}
+
+func withoutError(r *saga.Run) string {
+	_, err := saga.Ask(r, askSure) // want `the flow goes on after saga.Ask`
+	return fmt.Sprint(err)
+}
+
+func forEver(r *saga.Run) error {
+	for {
+		f, err := saga.Ask(r, askSure) // want `the flow goes on after saga.Ask`
+		if err != nil {
+			continue
+		}
+		if f.Sure {
+			return nil
+		}
+	}
+}
+
+func helper(r *saga.Run) error {
+	_, err := saga.Ask(r, askSure)
+	return err
+}
+
+func discardedHelper(r *saga.Run) error {
+	_ = helper(r) // want `the flow goes on after helper although the saga may have to wait`
+	return nil
+}
+
+func discardedLiteral(r *saga.Run) error {
+	sure := func() error { return r.Ask(askSure) }
+	_ = sure() // want `the flow goes on after this call`
+	return nil
+}
+
+type conversation struct{ run *saga.Run }
+
+func (c *conversation) sure() error { return helper(c.run) }
+
+func discardedMethod(r *saga.Run) error {
+	c := &conversation{r}
+	c.sure() // want `the flow goes on after sure`
+	return nil
+}
+
+// What follows is as it should be.
+
+func returned(r *saga.Run, way int) (out string, err error) {
+	f, err := saga.Ask(r, askSure)
+	if err != nil {
+		switch way {
+		case 0:
+			return "", fmt.Errorf("asking: %w", err)
+		case 1:
+			return "", errors.Join(errors.New("asking"), err)
+		case 2:
+			return "", &saga.ToolError{Text: "Nobody answers.", Err: err}
+		case 3:
+			return "", saga.Failf("Nobody answers: %w", err)
+		case 4:
+			return "", wrapped{err}
+		case 5:
+			return "", explained(err)
+		}
+		return
+	}
+	return fmt.Sprint(f), nil
+}
+
+type wrapped struct{ error }
+
+func explained(err error) error { return wrapped{err} }
+
+func atOnce(r *saga.Run) (form, error) { return saga.Ask(r, askSure) }
+
+func late(r *saga.Run) (string, error) {
+	f, err := saga.Ask(r, askSure)
+	return fmt.Sprint(f), err
+}
+
+func recognised(r *saga.Run) (string, error) {
+	_, err := saga.Ask(r, askSure)
+	if errors.Is(err, steps.ErrDeclined) {
+		return "declined", nil
+	}
+	var failed *steps.ClientError
+	if errors.As(err, &failed) {
+		return "", saga.Failf("The client failed with %d.", failed.Code)
+	}
+	if _, ok := errors.AsType[*steps.StepError](err); ok || refused(err) {
+		return "refused", nil
+	}
+	if err != nil && !errors.Is(err, steps.ErrCancelled) {
+		return "", err
+	}
+	return "answered or cancelled", nil
+}
+
+func refused(err error) bool { return errors.Is(err, steps.ErrDeclined) }
+
+func typed(r *saga.Run) error {
+	err := r.Ask(askSure)
+	switch err := err.(type) {
+	case nil, *steps.StepError:
+		return nil
+	default:
+		return err
+	}
+}
+
+func together(r *saga.Run) error {
+	_, err1 := saga.Ask(r, askSure)
+	_, err2 := saga.Ask(r, askAgain)
+	return errors.Join(err1, err2)
+}
+
+func collected(r *saga.Run) error {
+	var all []error
+	for range 3 {
+		if err := helper(r); err != nil {
+			all = append(all, err)
+		}
+	}
+	return errors.Join(all...)
+}
+
+func sticky(r *saga.Run) (err error) {
+	func() { _, err = saga.Ask(r, askSure) }()
+	return err
+}
+
+func named(r *saga.Run) (out string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("named: %w", err)
+		}
+	}()
+	var f form
+	if f, err = saga.Ask(r, askSure); err != nil {
+		return "", err
+	}
+	return fmt.Sprint(f), nil
+}
+
+func fallback(r *saga.Run) error {
+	if _, err := saga.Do(r, pay, 1); err != nil {
+		_, err := saga.Do(r, pay, 2)
+		return err
+	}
+	return nil
+}
+
+func blamed(r *saga.Run) (string, error) {
+	out, err := saga.Do(r, pay, 1)
+	var failed *saga.EffectError
+	switch {
+	case !errors.As(err, &failed):
+		return out, err
+	case failed.Unknown:
+		return out, &saga.ToolError{Text: "The bank does not answer.", Err: err}
+	}
+	return out, &saga.ToolError{Text: "The bank refuses.", Err: err}
+}
+
+func machine(_ context.Context, t *saga.Turn[form, form]) (saga.Next, error) {
+	_, _ = saga.Do(t, pay, 1) // a machine does not run again
+	return t.Text("done")
+}
