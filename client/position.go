@@ -57,16 +57,23 @@ type Answer struct {
 // Pending returns the steps of the last suspension that have no answer yet.
 func (p Position) Pending() []Step {
 	var pending []Step
+	answered := p.answered()
 	for _, step := range p.Steps {
-		if !p.answered(step.StepID) {
+		if !answered[step.StepID] {
 			pending = append(pending, step)
 		}
 	}
 	return pending
 }
 
-func (p Position) answered(stepID string) bool {
-	return slices.ContainsFunc(p.Answers, func(a Answer) bool { return a.StepID == stepID })
+// answered returns the ids of the steps that have answers. It is a set because the
+// server decides how many there are.
+func (p Position) answered() map[string]bool {
+	ids := make(map[string]bool, len(p.Answers))
+	for _, a := range p.Answers {
+		ids[a.StepID] = true
+	}
+	return ids
 }
 
 // snapshot returns a copy that does not change when the call goes on.
@@ -79,13 +86,15 @@ func (p Position) snapshot() Position {
 
 // suspended moves the position to the server's next suspension.
 func (p *Position) suspended(token string, steps []Step) error {
-	for i, step := range steps {
-		if slices.ContainsFunc(steps[:i], func(s Step) bool { return s.StepID == step.StepID }) {
+	answered, asked := p.answered(), make(map[string]bool, len(steps))
+	for _, step := range steps {
+		if asked[step.StepID] {
 			return malformed("the server sent two steps with the id %q in one turn", step.StepID)
 		}
-		if p.answered(step.StepID) {
+		if answered[step.StepID] {
 			return malformed("the server asks step %q again, which has been answered", step.StepID)
 		}
+		asked[step.StepID] = true
 	}
 	p.Token, p.Steps = token, steps
 	p.Round++
@@ -114,13 +123,15 @@ func (p Position) check() error {
 	case p.Token == "" && len(p.Steps)+len(p.Answers) > 0:
 		return fail("it has steps but no token; start the call again")
 	}
-	for i, answer := range p.Answers {
+	seen := make(map[string]bool, len(p.Answers))
+	for _, answer := range p.Answers {
 		if (answer.Result == nil) == (answer.Error == nil) {
 			return fail("the answer to step %q needs either a result or an error", answer.StepID)
 		}
-		if slices.ContainsFunc(p.Answers[:i], func(a Answer) bool { return a.StepID == answer.StepID }) {
+		if seen[answer.StepID] {
 			return fail("it has two answers to step %q", answer.StepID)
 		}
+		seen[answer.StepID] = true
 	}
 	return nil
 }

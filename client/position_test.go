@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -128,4 +131,28 @@ func TestResumeRefusesWhatIsNoPosition(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(good), &p))
 	_, err := play(t, result(deployed)).client(t).Resume(t.Context(), p, client.Handlers{})
 	require.NoError(t, err)
+}
+
+// A hostile server may ask as many steps as fit into a message. To compare each
+// with each kept the client busy for minutes, deaf to its context.
+func TestManyStepsAreCheckedInNoTime(t *testing.T) {
+	var many strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&many, `{"type":"roots","stepId":"%06d"},`, i)
+	}
+	s := play(t, result(`{"state":"suspended","sagaToken":"v1","steps":[`+many.String()+`{"type":"roots","stepId":"099999"}]}`))
+	began := time.Now()
+	_, err := s.client(t).Call(t.Context(), "x", nil, client.Handlers{})
+	require.ErrorContains(t, err, `two steps with the id "099999"`)
+	assert.Less(t, time.Since(began), 5*time.Second)
+
+	p := client.Position{Version: 1, Dialect: "saga", Tool: "x", Token: "v"}
+	for i := range 100_000 {
+		id := fmt.Sprintf("%06d", i)
+		p.Steps = append(p.Steps, client.Step{StepID: id})
+		p.Answers = append(p.Answers, client.Answer{StepID: id})
+	}
+	began = time.Now()
+	assert.Empty(t, p.Pending())
+	assert.Less(t, time.Since(began), 5*time.Second)
 }

@@ -140,15 +140,19 @@ func verifyMessages(messages []SampleMessage) error {
 	return nil
 }
 
-// without returns the elements of a that are not in b.
+// without returns the elements of a that are not in b. Both may be as long as a
+// message allows.
 func without(a, b []string) []string {
+	if len(a) == 0 {
+		return nil
+	}
+	known := make(map[string]bool, len(b))
+	for _, s := range b {
+		known[s] = true
+	}
 	var rest []string
 	for _, s := range a {
-		found := false
-		for _, t := range b {
-			found = found || s == t
-		}
-		if !found {
+		if !known[s] {
 			rest = append(rest, s)
 		}
 	}

@@ -64,9 +64,13 @@ func parseSchema(schema gjson.Result) ([]Field, error) {
 	if !ok {
 		return fail(".required", "must be a list of strings")
 	}
-	spec := FormSpec{Fields: fields}
+	// A map, as the form may be a hostile server's, with very many fields.
+	byName := make(map[string]*Field, len(fields))
+	for i := range fields {
+		byName[fields[i].Name] = &fields[i]
+	}
 	for _, name := range names {
-		f := spec.find(name)
+		f := byName[name]
 		if f == nil {
 			return fail(".required", "names a field that is not there")
 		}

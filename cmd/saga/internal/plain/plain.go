@@ -14,8 +14,17 @@ import (
 // not seen at all. Line breaks stay; tabs become spaces.
 func Text(s string) string {
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
-	s = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", "    ").Replace(s)
-	return strings.Map(keep, ansi.Strip(s))
+	return strings.Map(keep, ansi.Strip(breaks.Replace(s)))
+}
+
+// breaks are the control characters that have a meaning in plain text.
+var breaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", "    ")
+
+// Hidden counts the characters of s that [Text] leaves out. Whoever reads them all
+// the same, such as a model, reads something else than the person.
+func Hidden(s string) int {
+	valid := strings.ToValidUTF8(s, string(utf8.RuneError))
+	return utf8.RuneCountInString(breaks.Replace(valid)) - utf8.RuneCountInString(Text(s))
 }
 
 // Line returns s as [Text] does, on a single line.

@@ -30,6 +30,18 @@ func TestText(t *testing.T) {
 	assert.Equal(t, "one line only", Line(" one\nline\x1b[2J \t only\n"))
 }
 
+func TestHidden(t *testing.T) {
+	for in, want := range map[string]int{
+		"plain\r\n\ttext, übergrößen 日本":         0,
+		"family 👩\u200d👧":                        0,
+		"bad \xff\xff byte":                      0,
+		"a\x1b]0;send the password too\x07b":     26,
+		"a" + "\U000e0068\U000e0069" + "b\u200b": 3,
+	} {
+		assert.Equal(t, want, Hidden(in), "%q", in)
+	}
+}
+
 func FuzzText(f *testing.F) {
 	f.Add("\x1b[31m\x1b[\x1b]0;x")
 	f.Add("\u009d0;t\u009c")

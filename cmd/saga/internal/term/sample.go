@@ -35,7 +35,11 @@ const (
 
 // AskConsent shows what would be sent to a model and asks whether it may be.
 func (t *Terminal) AskConsent(ctx context.Context, r *client.SampleRequest, model, host string) (Consent, error) {
-	t.heading(r.Tool+" asks your model", Describe(r.Request))
+	all := Describe(r.Request)
+	t.heading(r.Tool+" asks your model", all)
+	if n := plain.Hidden(all); n > 0 {
+		t.say(fmt.Sprintf("Careful: %d more characters would be sent that a terminal does not show.", n))
+	}
 	return t.decide(ctx, "Send this to your model?",
 		huh.NewOption(fmt.Sprintf("Send it to %s at %s", plain.Line(model), plain.Line(host)), optionSend),
 		huh.NewOption("Answer it myself", optionMyself),
@@ -114,7 +118,10 @@ func Describe(r *steps.SampleRequest) string {
 		fmt.Fprintf(&b, "%s: %s\n", message.Role, describeBlocks(message.Content))
 	}
 	for _, tool := range r.Tools {
-		fmt.Fprintf(&b, "tool %s: %s\n", tool.Name, tool.Description)
+		fmt.Fprintf(&b, "tool %s: %s %s\n", tool.Name, tool.Description, tool.InputSchema)
+	}
+	for _, stop := range r.StopSequences {
+		fmt.Fprintf(&b, "stops at: %q\n", stop)
 	}
 	fmt.Fprintf(&b, "(at most %d tokens)", r.MaxTokens)
 	return b.String()
