@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/mcpsaga/mcpsaga/codec/internal/shortblock"
 )
 
 // How the body of a plaintext is coded, in the low bits of its flags. Coding 1+n
@@ -37,14 +39,16 @@ const (
 	// maxWithDictionary is the largest state, in bytes, for which a dictionary
 	// pays: with others it saves little and slows the decoder down.
 	maxWithDictionary = 16 << 10
-	// maxThorough is the largest state, in bytes, for which the encoder looks
-	// twice. That costs some ten microseconds and makes small tokens a twentieth
-	// shorter.
+	// From minThorough to maxThorough bytes of state, the encoder looks twice. That
+	// makes tokens a twentieth shorter; smaller ones it makes no shorter, only
+	// slower.
+	minThorough = 1 << 10
 	maxThorough = 4 << 10
 )
 
 // compressor turns states into bodies and back.
 type compressor struct {
+	short                       *shortblock.Encoder
 	thorough, dictionary, plain *zstd.Encoder
 	decoder                     *zstd.Decoder
 }
@@ -62,6 +66,9 @@ func newCompressor(limit int) (*compressor, error) {
 	}
 	var z compressor
 	var err error
+	if z.short, err = shortblock.New(dictionary1); err != nil {
+		return nil, err
+	}
 	for _, e := range [...]struct {
 		to      **zstd.Encoder
 		options []zstd.EOption
@@ -98,13 +105,31 @@ func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
 	if len(state) == 0 {
 		return codingRaw, nil
 	}
+	if len(state) < minThorough {
+		if body, ok := z.encodeShort(buf, state); ok {
+			return codingDict1, body
+		}
+	}
 	coding, encoder := byte(codingZstd), z.plain
 	switch {
-	case len(state) <= maxThorough:
+	case len(state) >= minThorough && len(state) <= maxThorough:
 		coding, encoder = codingDict1, z.thorough
 	case len(state) <= maxWithDictionary:
 		coding, encoder = codingDict1, z.dictionary
 	}
+	return z.compress(buf, coding, encoder, state)
+}
+
+// encodeShort is encode for short states. It reports false if it does not make
+// the state shorter.
+func (z *compressor) encodeShort(buf *buffers, state []byte) ([]byte, bool) {
+	body, ok := z.short.Append(binary.AppendUvarint(buf.text[:0], uint64(len(state))<<1|1), state)
+	buf.text = body
+	return body, ok && len(body) < len(state)
+}
+
+// compress is encode with the coding and the encoder chosen.
+func (z *compressor) compress(buf *buffers, coding byte, encoder *zstd.Encoder, state []byte) (byte, []byte) {
 	frame := encoder.EncodeAll(state, buf.sealed[:0])
 	buf.sealed = frame
 	var header zstd.Header

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -54,12 +54,12 @@ func canonical(a steps.Answer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw := jsontext.Value(bytes.Clone(stored.raw))
-	if err := raw.Canonicalize(); err != nil {
+	raw, err := jsonview.Canonical(stored.raw)
+	if err != nil {
 		return nil, err
 	}
 	if stored.failed {
-		raw = append(raw, '!')
+		raw = append(slices.Clip(raw), '!')
 	}
 	return raw, nil
 }

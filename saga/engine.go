@@ -109,7 +109,7 @@ func (t *Tool) Start(ctx context.Context, call Call) (*Outcome, error) {
 	if t.MaxAge > 0 {
 		pos.Deadline = call.Now.Add(t.MaxAge)
 	}
-	tc := turnContext{Context: ctx, tool: t, id: call.ID, now: call.Now, client: call.Client, notify: call.Notifier, held: call.Held, written: t.Revision, log: new(effectLog)}
+	tc := &turnContext{Context: ctx, tool: t, id: call.ID, now: call.Now, client: call.Client, notify: call.Notifier, held: call.Held, written: t.Revision, log: new(effectLog)}
 	return t.turn(tc, pos, startStep)
 }
 
@@ -160,8 +160,8 @@ func (t *Tool) resume(ctx context.Context, pos *Position, r Resumption, toUndo b
 }
 
 // resumed is what a turn knows whose steps are all answered.
-func (t *Tool) resumed(ctx context.Context, pos *Position, r Resumption) turnContext {
-	tc := turnContext{
+func (t *Tool) resumed(ctx context.Context, pos *Position, r Resumption) *turnContext {
+	tc := &turnContext{
 		Context: ctx, tool: t, id: pos.ID, now: r.Now, client: r.Client, notify: r.Notifier, held: r.Held,
 		written: pos.Revision, log: pos.log.copy(),
 		answers: make([]steps.Answer, len(pos.pending)), digests: make([][4]byte, len(pos.pending)),
@@ -267,7 +267,7 @@ func digest(params json.RawMessage) [4]byte {
 }
 
 // turn runs the tool's code and turns its end into an outcome.
-func (t *Tool) turn(tc turnContext, pos *Position, step string) (*Outcome, error) {
+func (t *Tool) turn(tc *turnContext, pos *Position, step string) (*Outcome, error) {
 	ran, err := t.program.run(tc, step, pos.args, pos.state, pos.secrets)
 	if tc.log.stopped != nil {
 		return &Outcome{Position: &Position{ID: pos.ID, body: body{log: tc.log}}}, nil
@@ -333,7 +333,7 @@ const hidden = "The tool failed. Its operator can find the reason in the log und
 // failed turns an error of the tool's code into a result, unless the code broke
 // (a panic), the position is at fault, or the turn was stopped from outside: the
 // saga has then not ended, and the same turn can be tried again.
-func (t *Tool) failed(tc turnContext, err error) (*Outcome, error) {
+func (t *Tool) failed(tc *turnContext, err error) (*Outcome, error) {
 	var panicked *PanicError
 	var position *PositionError
 	var unsupported *UnsupportedError

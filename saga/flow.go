@@ -115,7 +115,7 @@ func (p *flowProgram[Args, Out]) reads(revision uint32) bool {
 	return revision >= p.flow.Oldest && revision <= p.flow.Revision
 }
 
-func (p *flowProgram[Args, Out]) run(tc turnContext, step string, args json.RawMessage, state, _ []byte) (ran, error) {
+func (p *flowProgram[Args, Out]) run(tc *turnContext, step string, args json.RawMessage, state, _ []byte) (ran, error) {
 	fail := func(err error) (ran, error) { return ran{}, &StepFailure{p.flow.Name, step, err} }
 	var in Args
 	if err := jsonv2.Unmarshal(args, &in, jsonOptions); err != nil {

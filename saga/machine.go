@@ -184,7 +184,7 @@ func (p *machineProgram[Args, State]) read(revision uint32, encoded []byte, into
 	return p.encoding.Unmarshal(encoded, into)
 }
 
-func (p *machineProgram[Args, State]) run(tc turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error) {
+func (p *machineProgram[Args, State]) run(tc *turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error) {
 	tc.log.resume()
 	t := &Turn[Args, State]{turn: tc}
 	if err := jsonv2.Unmarshal(args, &t.Args, jsonOptions); err != nil {

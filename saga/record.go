@@ -28,7 +28,7 @@ type recordEntry struct {
 }
 
 // take looks for the answer to a question that the flow asks now.
-func (r *record) take(s steps.Step, tc turnContext) (bool, error) {
+func (r *record) take(s steps.Step, tc *turnContext) (bool, error) {
 	for i := range r.entries {
 		e := &r.entries[i]
 		if e.reached || e.id != s.ID {

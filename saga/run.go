@@ -16,7 +16,7 @@ import (
 // Run is what a [Flow] works with: what it asks, does and must not take from
 // elsewhere. It is valid during the function's call only.
 type Run struct {
-	turn  turnContext
+	turn  *turnContext
 	rec   record
 	asked *asked
 	// times and ids count what this run has taken.
@@ -152,7 +152,7 @@ func (r *Run) Log(level LogLevel, data any) { r.turn.report(level, data) }
 // Disconnect gives up the client's connection; see [Turn.Disconnect].
 func (r *Run) Disconnect(retry time.Duration) { r.turn.disconnect(retry) }
 
-func (r *Run) performer() *turnContext { return &r.turn }
+func (r *Run) performer() *turnContext { return r.turn }
 
 // checkReached reports a divergence if something that was recorded was not come
 // to again. What older revisions recorded may be left over.

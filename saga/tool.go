@@ -79,7 +79,7 @@ type program interface {
 	reads(revision uint32) bool
 	// run runs step functions until one ends the turn. The state it returns
 	// belongs to an asked outcome.
-	run(ctx turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error)
+	run(ctx *turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error)
 	// stage encodes a state that a test supplies.
 	stage(state any) (encoded, secrets []byte, err error)
 }

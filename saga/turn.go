@@ -23,7 +23,7 @@ type Turn[Args, State any] struct {
 	// in the next one, in whatever process that runs.
 	State State
 
-	turn turnContext
+	turn *turnContext
 }
 
 // Next is what a step function returns: how the turn goes on.
@@ -194,7 +194,7 @@ func (t *Turn[Args, State]) Now() time.Time { return t.turn.now }
 // Can reports whether the client can do all of the given features.
 func (t *Turn[Args, State]) Can(f steps.Features) bool { return t.turn.client.Has(f) }
 
-func (t *Turn[Args, State]) performer() *turnContext { return &t.turn }
+func (t *Turn[Args, State]) performer() *turnContext { return t.turn }
 
 // StepAnswer implements [steps.Answers]. Read answers with the question's
 // Answer method instead; it knows the type.

@@ -114,7 +114,7 @@ func (t *Tool) compensate(ctx context.Context, id ID, log *effectLog) (*UndoRepo
 
 // unsettled is the end of a turn of which it is not known whether it may be
 // undone. If nobody can take it again, the report says that nothing was undone.
-func (t *Tool) unsettled(tc turnContext, err error) error {
+func (t *Tool) unsettled(tc *turnContext, err error) error {
 	if !tc.held {
 		return err
 	}

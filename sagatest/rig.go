@@ -193,7 +193,7 @@ func explained(err error) error {
 
 func (r *rig) ended(c *codec.Codec, t *saga.Tool, out *saga.Outcome, err error) reply {
 	var failed *saga.ToolError
-	if errors.As(err, &failed) || errors.Is(err, saga.ErrNotFound) {
+	if t.Kind != saga.KindTool && (errors.As(err, &failed) || errors.Is(err, saga.ErrNotFound)) {
 		// So a prompt or a resource says that it has failed.
 		return reply{out: &saga.Outcome{Err: err}}
 	}

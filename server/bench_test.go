@@ -86,3 +86,16 @@ func BenchmarkTurn(b *testing.B) {
 		}
 	}
 }
+
+// TestAllocationsOfATurn keeps what was won: a turn that allocates more does
+// something that it did not do before.
+func TestAllocationsOfATurn(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates as well")
+	}
+	h := newStdio(t).Handler()
+	pairs := transcript(t)
+	message := strings.Replace(pairs[1][0], "TOKEN1", parse(t, postTo(t, h, pairs[0][0])).Result.SagaToken, 1)
+	// The request and the recorder take some twenty of them.
+	require.LessOrEqual(t, testing.AllocsPerRun(200, func() { postTo(t, h, message) }), 108.0)
+}

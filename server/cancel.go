@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
@@ -28,9 +29,9 @@ import (
 // also be a requestState of MCP 2026-07-28; with completedSteps, arguments are
 // then those of the call.
 type cancelSagaParams struct {
-	SagaToken      string           `json:"sagaToken"`
-	CompletedSteps []sagaStepResult `json:"completedSteps"`
-	Arguments      jsontext.Value   `json:"arguments"`
+	SagaToken      string         `json:"sagaToken"`
+	CompletedSteps jsontext.Value `json:"completedSteps"`
+	Arguments      jsontext.Value `json:"arguments"`
 }
 
 func (s *Server) cancelSaga(ctx context.Context, c caller, params jsontext.Value) (json.RawMessage, error) {
@@ -69,8 +70,9 @@ func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, tok
 	if o.gone != nil {
 		return s.abandon(ctx, c, o)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
-	defer cancel()
+	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
+	defer lazy.cancel()
+	ctx = lazy
 	r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify}
 	if c.resends && !c.cancels {
 		r.Arguments = orEmpty(args)

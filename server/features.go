@@ -5,22 +5,55 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // clientCapabilities is MCP's ClientCapabilities, as far as steps need it. What
 // is declared is present and not null; its value does not matter.
 type clientCapabilities struct {
-	Elicitation *struct {
-		Form jsontext.Value `json:"form"`
-		URL  jsontext.Value `json:"url"`
-	} `json:"elicitation"`
-	Sampling *struct {
-		Tools   jsontext.Value `json:"tools"`
-		Context jsontext.Value `json:"context"`
-	} `json:"sampling"`
-	Roots      jsontext.Value            `json:"roots"`
-	Extensions map[string]jsontext.Value `json:"extensions"`
+	Elicitation *elicitationCapability    `json:"elicitation"`
+	Sampling    *samplingCapability       `json:"sampling"`
+	Roots       jsontext.Value            `json:"roots"`
+	Extensions  map[string]jsontext.Value `json:"extensions"`
+}
+
+type elicitationCapability struct {
+	Form jsontext.Value `json:"form"`
+	URL  jsontext.Value `json:"url"`
+}
+
+type samplingCapability struct {
+	Tools   jsontext.Value `json:"tools"`
+	Context jsontext.Value `json:"context"`
+}
+
+// read takes the object apart, which must be valid JSON, and reports whether its
+// members are of MCP's types.
+func (c *clientCapabilities) read(object jsontext.Value) bool {
+	ok := true
+	for name, v := range jsonview.Members(object) {
+		v := jsontext.Value(v)
+		isObject := v.Kind() == '{'
+		switch string(name) {
+		case "elicitation":
+			if isObject {
+				c.Elicitation = &elicitationCapability{jsonview.Get(v, "form"), jsonview.Get(v, "url")}
+			}
+		case "sampling":
+			if isObject {
+				c.Sampling = &samplingCapability{jsonview.Get(v, "tools"), jsonview.Get(v, "context")}
+			}
+		case "roots":
+			c.Roots = v
+			continue
+		case "extensions":
+		default:
+			continue
+		}
+		ok = ok && (isObject || v.Kind() == 'n')
+	}
+	return ok
 }
 
 func declared(v jsontext.Value) bool { return v != nil && v.Kind() == '{' }

@@ -53,8 +53,10 @@ func (g *guard) originAllowed(origin string) bool {
 
 // hostname strips the port and the brackets of a Host header.
 func hostname(host string) string {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
+	if strings.Contains(host, ":") { // else there is no port
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
 	}
 	return strings.ToLower(strings.Trim(host, "[]"))
 }

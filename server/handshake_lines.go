@@ -84,7 +84,7 @@ func (d *handshakeLines) answer(call *stdioCall) []byte {
 	}
 	var to exchange
 	if call.peer != nil {
-		to = &lineExchange{d, call}
+		to = &lineExchange{handshakeLines: d, call: call}
 	}
 	return d.handle(call.ctx, caller{}, call.peer, to, &call.message)
 }
@@ -108,6 +108,8 @@ func (d *handshakeLines) close() {
 type lineExchange struct {
 	*handshakeLines
 	call *stdioCall
+	// asking counts the questions that wait for the client.
+	asking atomic.Int32
 }
 
 func (x *lineExchange) notify(method string, params json.RawMessage) {
@@ -115,6 +117,15 @@ func (x *lineExchange) notify(method string, params json.RawMessage) {
 }
 
 func (x *lineExchange) ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
+	// While it waits for the client, the request leaves its place to another.
+	if x.asking.Add(1) == 1 {
+		<-x.lines.slots
+	}
+	defer func() {
+		if x.asking.Add(-1) == 0 {
+			x.lines.slots <- struct{}{}
+		}
+	}()
 	id := x.asked.Add(1)
 	sent, err := x.conn.DispatchCall(ctx, method, params, jsonrpc2.PickID(jsonrpc2.ID{Num: id}))
 	if err != nil {

@@ -107,6 +107,10 @@ func (s *lineStream) ReadObject(v any) error {
 			s.conn.notified(&m)
 		default:
 			number, err := s.begin(m)
+			if errors.Is(err, errCrowded) {
+				s.reply(s.batch, appendResponse(nil, m.id, nil, rpcError(jsonrpc2.CodeInvalidRequest, err.Error())))
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -183,8 +187,22 @@ func (s *lineStream) readLine() ([]byte, error) {
 	}
 }
 
-// begin registers a request, waiting while too many are under way.
+// maxOpen bounds the requests that one stdio connection has open, worked on or
+// waiting for the client's answers.
+const maxOpen = 1024
+
+var errCrowded = errors.New("too many requests are under way")
+
+// begin registers a request, waiting while too many are worked on. Those that wait
+// for the client do not count: its answers come on the lines that are not read
+// meanwhile.
 func (s *lineStream) begin(m message) (uint64, error) {
+	s.mu.Lock()
+	open := len(s.calls)
+	s.mu.Unlock()
+	if open >= maxOpen {
+		return 0, errCrowded
+	}
 	select {
 	case s.slots <- struct{}{}:
 	case <-s.ctx.Done():

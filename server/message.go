@@ -9,6 +9,8 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // message is one JSON-RPC 2.0 message as it was read. Its parts stay raw:
@@ -24,57 +26,60 @@ type message struct {
 
 func (m *message) notification() bool { return m.id == nil && m.reply == nil }
 
-// envelope is the JSON form. Members that are not of JSON-RPC are ignored.
-type envelope struct {
-	JSONRPC string         `json:"jsonrpc"`
-	ID      jsontext.Value `json:"id"`
-	Method  jsontext.Value `json:"method"`
-	Params  jsontext.Value `json:"params"`
-	Result  jsontext.Value `json:"result"`
-	Error   jsontext.Value `json:"error"`
-}
-
 // parseMessage reads one message. The id is set even if the rest is refused, so
-// that the error can be sent to whoever waits for it.
+// that the error can be sent to whoever waits for it. The parts are in raw's memory,
+// which must not change afterwards.
+//
+// Here the message is validated, once and as a whole: that it is JSON, in UTF-8,
+// and that no name occurs twice. So its parts may be read with package jsonview.
 func parseMessage(raw []byte) (message, *jsonrpc2.Error) {
 	var m message
-	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) > 0 && first[0] == '[' {
-		return m, rpcError(jsonrpc2.CodeInvalidRequest, "batches are not supported: send one message at a time")
+	if isBatch(raw) {
+		return m, rpcError(jsonrpc2.CodeInvalidRequest, batchText)
 	}
-	var e envelope
-	if err := jsonv2.Unmarshal(raw, &e); err != nil {
-		var syntax *jsontext.SyntacticError
-		if errors.As(err, &syntax) {
-			return m, rpcError(jsonrpc2.CodeParseError, "the message is not valid JSON (or a name occurs twice in an object)")
-		}
+	if !jsontext.Value(raw).IsValid() {
+		return m, rpcError(jsonrpc2.CodeParseError, "the message is not valid JSON (or a name occurs twice in an object)")
+	}
+	if jsontext.Value(raw).Kind() != '{' {
 		return m, rpcError(jsonrpc2.CodeInvalidRequest, "the message is not a JSON-RPC 2.0 object")
 	}
-	if e.ID != nil {
-		if !validID(e.ID) {
+	var version, id, method, params, outcome jsontext.Value
+	for name, v := range jsonview.Members(raw) {
+		switch string(name) { // members that are not of JSON-RPC are ignored
+		case "jsonrpc":
+			version = v
+		case "id":
+			id = v
+		case "method":
+			method = v
+		case "params":
+			params = v
+		case "result", "error":
+			outcome = v
+		}
+	}
+	if id != nil {
+		if !validID(id) {
 			return m, rpcError(jsonrpc2.CodeInvalidRequest, "the id must be a string or an integer")
 		}
-		m.id = e.ID
+		m.id = id
 	}
-	if e.JSONRPC != "2.0" {
+	if v, ok := jsonview.String(version); !ok || v != "2.0" {
 		return m, rpcError(jsonrpc2.CodeInvalidRequest, `the member "jsonrpc" must be "2.0"`)
 	}
-	if e.Method == nil && (e.Result != nil || e.Error != nil) && m.id != nil {
+	if method == nil && outcome != nil && m.id != nil {
 		m.reply = raw
 		return m, nil
 	}
-	if e.Method.Kind() != '"' {
+	var ok bool
+	if m.method, ok = jsonview.String(method); !ok {
 		return m, rpcError(jsonrpc2.CodeInvalidRequest, `the member "method" must be a string`)
 	}
-	method, err := jsontext.AppendUnquote(nil, e.Method)
-	if err != nil {
-		return m, rpcError(jsonrpc2.CodeInvalidRequest, `the member "method" must be a string`)
-	}
-	m.method = string(method)
-	if e.Params != nil {
-		if e.Params.Kind() != '{' {
+	if params != nil {
+		if params.Kind() != '{' {
 			return m, rpcError(jsonrpc2.CodeInvalidRequest, `the member "params" must be an object`)
 		}
-		m.params = e.Params
+		m.params = params
 	}
 	return m, nil
 }
@@ -149,12 +154,29 @@ func decodeParams(raw jsontext.Value, into any) *jsonrpc2.Error {
 	if err == nil {
 		return nil
 	}
-	text := "the parameters are not of the method's form"
 	var semantic *jsonv2.SemanticError
-	if errors.As(err, &semantic) && semantic.JSONPointer != "" {
-		text += ": see " + string(semantic.JSONPointer)
+	if errors.As(err, &semantic) {
+		return wrongParam(string(semantic.JSONPointer))
+	}
+	return wrongParam("")
+}
+
+// wrongParam is the error of a parameter of another type than the method's. The
+// pointer says which; it may be empty.
+func wrongParam(pointer string) *jsonrpc2.Error {
+	text := "the parameters are not of the method's form"
+	if pointer != "" {
+		text += ": see " + pointer
 	}
 	return rpcError(jsonrpc2.CodeInvalidParams, text)
+}
+
+// readText reads a parameter that is a string, or null for none.
+func readText(v jsontext.Value, pointer string) (string, *jsonrpc2.Error) {
+	if text, ok := jsonview.String(v); ok || v.Kind() == 'n' {
+		return text, nil
+	}
+	return "", wrongParam(pointer)
 }
 
 // marshal writes maps in one order, so that the same response is always the same

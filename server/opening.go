@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -83,8 +84,8 @@ func (s *Server) abandon(ctx context.Context, c caller, o *opening) (turn, error
 		why = "The saga cannot go on: this version of the tool is no longer served. Start again."
 	}
 	s.log.Warn("saga abandoned", "tool", o.tool.Name, "saga", o.pos.ID.String(), "token", o.gone)
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
-	defer cancel()
-	out, err := o.tool.Abandon(ctx, o.pos, why)
+	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
+	defer lazy.cancel()
+	out, err := o.tool.Abandon(lazy, o.pos, why)
 	return s.ended(c, o.tool, o.pos.ID, nil, out, err)
 }

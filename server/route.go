@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"slices"
 
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // era is a family of protocol revisions with its own rules on the wire.
@@ -21,8 +21,9 @@ const (
 	eraSaga
 )
 
-// versionHeader names the protocol revision of an HTTP request.
-const versionHeader = "MCP-Protocol-Version"
+// versionHeader names the protocol revision of an HTTP request: MCP-Protocol-Version,
+// spelled as package http keeps it, which saves respelling it in every request.
+const versionHeader = "Mcp-Protocol-Version"
 
 // versionKey is where a request of the stateless era names its revision; that it
 // is there is what makes it one (MCP 2026-07-28, basic/versioning).
@@ -30,13 +31,9 @@ const versionKey = "io.modelcontextprotocol/protocolVersion"
 
 // eraOf decides by whose rules a message is served. header is nil on stdio.
 func eraOf(m *message, header http.Header) era {
-	var p struct {
-		Meta map[string]any `json:"_meta"`
-	}
-	if bytes.Contains(m.params, []byte(versionKey)) && jsonv2.Unmarshal(m.params, &p) == nil {
-		if _, ok := p.Meta[versionKey]; ok {
-			return eraStateless
-		}
+	// Most requests of the other eras do not hold the key anywhere.
+	if bytes.Contains(m.params, []byte(versionKey)) && jsonview.Get(jsonview.Get(m.params, "_meta"), versionKey) != nil {
+		return eraStateless
 	}
 	if m.method == "tools/callSaga" || m.method == "tools/resumeSaga" || m.method == "tools/cancelSaga" {
 		return eraSaga

@@ -3,11 +3,13 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -17,42 +19,65 @@ import (
 // to the proposal: steps of the type "roots", whose params are those of
 // roots/list.
 
-// CallToolSagaRequest['params'].
+// callSagaParams are CallToolSagaRequest['params'].
 type callSagaParams struct {
-	Name      string         `json:"name"`
-	Arguments jsontext.Value `json:"arguments"`
+	name      string
+	arguments jsontext.Value
 }
 
-// ResumeToolSagaRequest['params'].
+func (p *callSagaParams) read(params jsontext.Value) (fail *jsonrpc2.Error) {
+	for name, v := range jsonview.Members(params) {
+		switch string(name) {
+		case "name":
+			p.name, fail = readText(v, "/name")
+		case "arguments":
+			p.arguments = v
+		}
+		if fail != nil {
+			return fail
+		}
+	}
+	return nil
+}
+
+// resumeSagaParams are ResumeToolSagaRequest['params'].
 type resumeSagaParams struct {
-	SagaToken      string           `json:"sagaToken"`
-	CompletedSteps []sagaStepResult `json:"completedSteps"`
+	token   string
+	results jsontext.Value // the member completedSteps
 }
 
-// SagaStepResult.
-type sagaStepResult struct {
-	StepID string         `json:"stepId"`
-	Result jsontext.Value `json:"result"`
-	Error  jsontext.Value `json:"error"`
+func (p *resumeSagaParams) read(params jsontext.Value) (fail *jsonrpc2.Error) {
+	for name, v := range jsonview.Members(params) {
+		switch string(name) {
+		case "sagaToken":
+			p.token, fail = readText(v, "/sagaToken")
+		case "completedSteps":
+			p.results = v
+		}
+		if fail != nil {
+			return fail
+		}
+	}
+	return nil
 }
 
 func (s *Server) callSaga(ctx context.Context, c caller, params jsontext.Value) (json.RawMessage, error) {
 	var p callSagaParams
-	if err := decodeParams(params, &p); err != nil {
+	if err := p.read(params); err != nil {
 		return nil, err
 	}
-	if p.Name == "" {
+	if p.name == "" {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.name is missing: it names the tool")
 	}
-	t := s.tools.Lookup(p.Name)
+	t := s.tools.Lookup(p.name)
 	if t == nil {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
 	}
-	if p.Arguments != nil && p.Arguments.Kind() != '{' {
+	if p.arguments != nil && p.arguments.Kind() != '{' {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
 	}
 	c.features, c.purpose = steps.AllFeatures, purposeSaga
-	turn, err := s.call(ctx, c, t, json.RawMessage(p.Arguments))
+	turn, err := s.call(ctx, c, t, json.RawMessage(p.arguments))
 	if err != nil {
 		return nil, err
 	}
@@ -61,57 +86,77 @@ func (s *Server) callSaga(ctx context.Context, c caller, params jsontext.Value) 
 
 func (s *Server) resumeSaga(ctx context.Context, c caller, params jsontext.Value) (json.RawMessage, error) {
 	var p resumeSagaParams
-	if err := decodeParams(params, &p); err != nil {
+	if err := p.read(params); err != nil {
 		return nil, err
 	}
-	if p.CompletedSteps == nil {
+	if k := p.results.Kind(); k == jsontext.KindInvalid || k == 'n' {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.completedSteps is missing: it holds the results of all steps so far")
 	}
-	answers, err := stepAnswers(p.CompletedSteps)
+	answers, err := stepAnswers(p.results)
 	if err != nil {
 		return nil, err
 	}
 	c.features, c.purpose = steps.AllFeatures, purposeSaga
-	turn, err := s.resume(ctx, c, nil, nil, p.SagaToken, answers)
+	turn, err := s.resume(ctx, c, nil, nil, p.token, answers)
 	if err != nil {
 		return nil, err
 	}
 	return sagaResult(turn)
 }
 
-func stepAnswers(results []sagaStepResult) ([]steps.Answer, error) {
-	answers := make([]steps.Answer, len(results))
-	for i, r := range results {
-		a, err := r.answer()
+// stepAnswers reads SagaStepResult[], or null for none.
+func stepAnswers(results jsontext.Value) ([]steps.Answer, error) {
+	if k := results.Kind(); k != '[' && k != 'n' && k != jsontext.KindInvalid {
+		return nil, wrongParam("/completedSteps")
+	}
+	answers := make([]steps.Answer, 0, 4)
+	for v := range jsonview.Elements(results) {
+		a, err := stepAnswer(v, len(answers))
 		if err != nil {
 			return nil, err
 		}
-		answers[i] = a
+		answers = append(answers, a)
 	}
 	return answers, nil
 }
 
-// answer checks the shape of a step's result. Whether it is an answer to the
+// stepAnswer checks the shape of a step's result. Whether it is an answer to the
 // question is for the engine to decide.
-func (r *sagaStepResult) answer() (steps.Answer, error) {
-	a := steps.Answer{StepID: r.StepID}
-	if r.StepID == "" {
+func stepAnswer(v jsontext.Value, i int) (a steps.Answer, err error) {
+	if k := v.Kind(); k != '{' && k != 'n' {
+		return a, wrongParam("/completedSteps/" + strconv.Itoa(i))
+	}
+	var result, failure jsontext.Value
+	for name, v := range jsonview.Members(v) {
+		switch string(name) {
+		case "stepId":
+			var ok bool
+			if a.StepID, ok = jsonview.String(v); !ok && jsontext.Value(v).Kind() != 'n' {
+				return a, wrongParam("/completedSteps/" + strconv.Itoa(i) + "/stepId")
+			}
+		case "result":
+			result = v
+		case "error":
+			failure = v
+		}
+	}
+	if a.StepID == "" {
 		return a, rpcError(jsonrpc2.CodeInvalidParams, "an element of params.completedSteps has no stepId")
 	}
-	if r.Result != nil {
-		if r.Result.Kind() != '{' {
-			return a, &saga.AnswerError{StepID: r.StepID, Reason: "its result must be an object"}
+	if result != nil {
+		if result.Kind() != '{' {
+			return a, &saga.AnswerError{StepID: a.StepID, Reason: "its result must be an object"}
 		}
-		a.Result = json.RawMessage(r.Result)
+		a.Result = json.RawMessage(result)
 	}
-	if r.Error != nil {
+	if failure != nil {
 		var e struct {
 			Code    *int64         `json:"code"`
 			Message *string        `json:"message"`
 			Data    jsontext.Value `json:"data"`
 		}
-		if err := jsonv2.Unmarshal(r.Error, &e); err != nil || e.Code == nil || e.Message == nil {
-			return a, &saga.AnswerError{StepID: r.StepID, Reason: "its error must be an object with code (an integer) and message (a string)"}
+		if err := jsonv2.Unmarshal(failure, &e); err != nil || e.Code == nil || e.Message == nil {
+			return a, &saga.AnswerError{StepID: a.StepID, Reason: "its error must be an object with code (an integer) and message (a string)"}
 		}
 		a.Error = &steps.ClientError{Code: *e.Code, Message: *e.Message, Data: json.RawMessage(e.Data)}
 	}

@@ -23,7 +23,7 @@ func (d *stateless) servePost(w http.ResponseWriter, r *http.Request, c caller, 
 		return
 	}
 	out := newReply(w, r)
-	defer out.cancel()
+	defer out.ctx.cancel()
 	if m.method == listenMethod {
 		d.listenHTTP(out, req)
 		return

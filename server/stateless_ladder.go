@@ -3,10 +3,10 @@ package server
 import (
 	"net/http"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -23,10 +23,7 @@ type statelessRequest struct {
 // used here. clientInfo is not: it must decide nothing (MCP 2026-07-28,
 // basic/index).
 type statelessMeta struct {
-	Version       jsontext.Value `json:"io.modelcontextprotocol/protocolVersion"`
-	Capabilities  jsontext.Value `json:"io.modelcontextprotocol/clientCapabilities"`
-	LogLevel      jsontext.Value `json:"io.modelcontextprotocol/logLevel"`
-	ProgressToken jsontext.Value `json:"progressToken"`
+	Version, Capabilities, LogLevel, ProgressToken jsontext.Value
 
 	version  string
 	level    saga.LogLevel
@@ -84,14 +81,21 @@ func (r *statelessRequest) readMeta() *refusal {
 	bad := func(text string) *refusal {
 		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, text)
 	}
-	var p struct {
-		Meta jsontext.Value `json:"_meta"`
-	}
-	if r.params == nil || jsonv2.Unmarshal(r.params, &p) != nil || p.Meta.Kind() != '{' {
+	meta := jsontext.Value(jsonview.Get(r.params, "_meta"))
+	if meta.Kind() != '{' {
 		return bad("params._meta is missing: it must say what the request is, with " + versionKey + " and " + capabilitiesKey)
 	}
-	if err := jsonv2.Unmarshal(p.Meta, &r.meta); err != nil {
-		return bad("params._meta could not be read")
+	for name, v := range jsonview.Members(meta) {
+		switch string(name) {
+		case versionKey:
+			r.meta.Version = v
+		case capabilitiesKey:
+			r.meta.Capabilities = v
+		case logLevelKey:
+			r.meta.LogLevel = v
+		case "progressToken":
+			r.meta.ProgressToken = v
+		}
 	}
 	version, ok := unquote(r.meta.Version)
 	if !ok {
@@ -99,7 +103,7 @@ func (r *statelessRequest) readMeta() *refusal {
 	}
 	r.meta.version = version
 	var capabilities clientCapabilities
-	if r.meta.Capabilities.Kind() != '{' || jsonv2.Unmarshal(r.meta.Capabilities, &capabilities) != nil {
+	if r.meta.Capabilities.Kind() != '{' || !capabilities.read(r.meta.Capabilities) {
 		return bad("params._meta lacks " + capabilitiesKey + ", a ClientCapabilities object")
 	}
 	r.features = capabilities.features()
@@ -109,6 +113,9 @@ func (r *statelessRequest) readMeta() *refusal {
 // capabilitiesKey is where a request names the client's capabilities. They hold
 // for this request only.
 const capabilitiesKey = "io.modelcontextprotocol/clientCapabilities"
+
+// logLevelKey is where a request says which log messages it wants.
+const logLevelKey = "io.modelcontextprotocol/logLevel"
 
 // readOptions reads what a request may say about itself.
 func (r *statelessRequest) readOptions() *refusal {
@@ -124,7 +131,7 @@ func (r *statelessRequest) readOptions() *refusal {
 	}
 	if !ok {
 		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams,
-			"params._meta has an unknown io.modelcontextprotocol/logLevel; the levels are those of syslog, debug to emergency")
+			"params._meta has an unknown "+logLevelKey+"; the levels are those of syslog, debug to emergency")
 	}
 	r.meta.wantsLog = true
 	return nil
@@ -132,11 +139,7 @@ func (r *statelessRequest) readOptions() *refusal {
 
 // matchName compares the header Mcp-Name with the member that it repeats.
 func (r *statelessRequest) matchName() *refusal {
-	var members map[string]jsontext.Value
-	if err := jsonv2.Unmarshal(r.params, &members); err != nil {
-		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, "params could not be read")
-	}
-	name, ok := unquote(members[r.served.name])
+	name, ok := unquote(jsonview.Get(r.params, r.served.name))
 	if !ok {
 		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, "params."+r.served.name+" must be a string")
 	}
@@ -144,10 +147,4 @@ func (r *statelessRequest) matchName() *refusal {
 }
 
 // unquote returns the text of a JSON string.
-func unquote(v jsontext.Value) (string, bool) {
-	if v.Kind() != '"' {
-		return "", false
-	}
-	b, err := jsontext.AppendUnquote(nil, v)
-	return string(b), err == nil
-}
+func unquote(v jsontext.Value) (string, bool) { return jsonview.String(v) }

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -26,25 +26,21 @@ var errWrongEnd = errors.New("the saga ended with a result of another kind")
 
 // callTool answers tools/call.
 func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, error) {
-	var p struct {
-		Name      string         `json:"name"`
-		Arguments jsontext.Value `json:"arguments"`
-		retry
-	}
-	if fail := decodeParams(r.params, &p); fail != nil {
+	var p askingParams
+	if fail := p.read(r.params, "name"); fail != nil {
 		return nil, fail
 	}
-	t := d.tools.Lookup(p.Name)
+	t := d.tools.Lookup(p.name)
 	if t == nil {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
 	}
-	if p.Arguments != nil && p.Arguments.Kind() != '{' {
+	if p.arguments != nil && p.arguments.Kind() != '{' {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
 	}
-	if no := d.matchParams(r, t.Name, p.Arguments); no != nil {
+	if no := d.matchParams(r, t.Name, p.arguments); no != nil {
 		return nil, no.Error
 	}
-	end, err := d.turn(ctx, r, t, json.RawMessage(p.Arguments), &p.retry)
+	end, err := d.turn(ctx, r, t, json.RawMessage(p.arguments), &p)
 	if err != nil {
 		return nil, err
 	}
@@ -82,22 +78,18 @@ func (d *stateless) toolResult(result *saga.Result) ([]byte, error) {
 
 // getPrompt answers prompts/get.
 func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte, error) {
-	var p struct {
-		Name      string         `json:"name"`
-		Arguments jsontext.Value `json:"arguments"`
-		retry
-	}
-	if fail := decodeParams(r.params, &p); fail != nil {
+	var p askingParams
+	if fail := p.read(r.params, "name"); fail != nil {
 		return nil, fail
 	}
-	t := d.tools.Find(saga.KindPrompt, p.Name)
+	t := d.tools.Find(saga.KindPrompt, p.name)
 	if t == nil {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
 	}
-	if p.Arguments != nil && p.Arguments.Kind() != '{' {
+	if p.arguments != nil && p.arguments.Kind() != '{' {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
 	}
-	end, err := d.turn(ctx, r, t, json.RawMessage(p.Arguments), &p.retry)
+	end, err := d.turn(ctx, r, t, json.RawMessage(p.arguments), &p)
 	if err != nil {
 		return nil, err
 	}
@@ -116,24 +108,21 @@ func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte,
 
 // readResource answers resources/read.
 func (d *stateless) readResource(ctx context.Context, r *statelessRequest) ([]byte, error) {
-	var p struct {
-		URI string `json:"uri"`
-		retry
-	}
-	if fail := decodeParams(r.params, &p); fail != nil {
+	var p askingParams
+	if fail := p.read(r.params, "uri"); fail != nil {
 		return nil, fail
 	}
-	t, variables := d.tools.At(p.URI)
+	t, variables := d.tools.At(p.name)
 	if t == nil {
-		return nil, nothingAt(p.URI)
+		return nil, nothingAt(p.name)
 	}
 	args, err := marshal(variables)
 	if err != nil {
 		return nil, err
 	}
-	end, err := d.turn(ctx, r, t, args, &p.retry)
+	end, err := d.turn(ctx, r, t, args, &p)
 	if errors.Is(err, saga.ErrNotFound) {
-		return nil, nothingAt(p.URI)
+		return nil, nothingAt(p.name)
 	}
 	if err != nil {
 		return nil, err
@@ -156,27 +145,47 @@ func nothingAt(uri string) *jsonrpc2.Error {
 	return no.Error
 }
 
-// retry is what a request has besides when it is sent again.
-type retry struct {
-	InputResponses jsontext.Value `json:"inputResponses"`
-	RequestState   jsontext.Value `json:"requestState"`
+// askingParams are the parameters of the methods that may ask. responses and state
+// are there when a request is sent again.
+type askingParams struct {
+	name                        string // of what is asked for, or its URI
+	arguments, responses, state jsontext.Value
+}
+
+func (p *askingParams) read(params jsontext.Value, nameKey string) (fail *jsonrpc2.Error) {
+	for name, v := range jsonview.Members(params) {
+		switch string(name) {
+		case nameKey:
+			p.name, fail = readText(v, "/"+nameKey)
+		case "arguments":
+			p.arguments = v
+		case "inputResponses":
+			p.responses = v
+		case "requestState":
+			p.state = v
+		}
+		if fail != nil {
+			return fail
+		}
+	}
+	return nil
 }
 
 // turn takes the turn of the saga that the request is for.
-func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *saga.Tool, args json.RawMessage, p *retry) (turn, error) {
+func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *saga.Tool, args json.RawMessage, p *askingParams) (turn, error) {
 	answers, fail := p.answers()
 	if fail != nil {
 		return turn{}, fail
 	}
 	c := r.caller
 	c.purpose, c.resends = purposeMRTR, true
-	if p.RequestState == nil {
+	if p.state == nil {
 		// A client that lost the state, or never needed it, may have the answers
 		// all the same.
 		c.ahead = answers
 		return d.call(ctx, c, t, args)
 	}
-	token, ok := unquote(p.RequestState)
+	token, ok := unquote(p.state)
 	if !ok {
 		return turn{}, rpcError(jsonrpc2.CodeInvalidParams, "params.requestState must be the string that the server gave")
 	}
@@ -185,20 +194,19 @@ func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *saga.Tool,
 
 // answers reads the inputResponses: results by key, without an envelope. Whether
 // they answer the questions is for the engine to decide.
-func (p *retry) answers() ([]steps.Answer, *jsonrpc2.Error) {
-	if p.InputResponses == nil {
+func (p *askingParams) answers() ([]steps.Answer, *jsonrpc2.Error) {
+	if p.responses == nil {
 		return nil, nil
 	}
-	var responses map[string]jsontext.Value
-	if p.InputResponses.Kind() != '{' || jsonv2.Unmarshal(p.InputResponses, &responses) != nil {
+	if p.responses.Kind() != '{' {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.inputResponses must be an object")
 	}
-	answers := make([]steps.Answer, 0, len(responses))
-	for key, v := range responses {
-		if v.Kind() != '{' {
+	answers := make([]steps.Answer, 0, 4)
+	for key, v := range jsonview.Members(p.responses) {
+		if jsontext.Value(v).Kind() != '{' {
 			return nil, rpcError(jsonrpc2.CodeInvalidParams, "every member of params.inputResponses must be a result object")
 		}
-		answers = append(answers, steps.Answer{StepID: key, Result: json.RawMessage(v)})
+		answers = append(answers, steps.Answer{StepID: string(key), Result: json.RawMessage(v)})
 	}
 	slices.SortFunc(answers, func(a, b steps.Answer) int { return strings.Compare(a.StepID, b.StepID) })
 	return answers, nil

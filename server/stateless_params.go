@@ -10,6 +10,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -176,11 +177,7 @@ func argumentAt(args jsontext.Value, path []string) jsontext.Value {
 		if args.Kind() != '{' {
 			return nil
 		}
-		var members map[string]jsontext.Value
-		if jsonv2.Unmarshal(args, &members) != nil {
-			return nil
-		}
-		args = members[name]
+		args = jsonview.Get(args, name)
 	}
 	if args.Kind() == 'n' {
 		return nil

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -19,9 +18,8 @@ const writeTimeout = 10 * time.Second
 type reply struct {
 	w      http.ResponseWriter
 	rc     *http.ResponseController
-	ctx    context.Context // ends when the client has gone
-	cancel context.CancelFunc
-	events bool // the client takes event streams
+	ctx    *lazyContext // ends when the client has gone
+	events bool         // the client takes event streams
 
 	mu        sync.Mutex
 	streaming bool
@@ -29,15 +27,20 @@ type reply struct {
 }
 
 func newReply(w http.ResponseWriter, r *http.Request) *reply {
-	p := &reply{w: w, rc: http.NewResponseController(w), events: acceptsEvents(r.Header)}
-	p.ctx, p.cancel = context.WithCancel(r.Context())
-	return p
+	return &reply{
+		w: w, rc: http.NewResponseController(w), events: acceptsEvents(r.Header),
+		ctx: newLazyContext(r.Context(), time.Time{}),
+	}
 }
 
 // acceptsEvents reports whether the client takes event streams. MCP demands that
 // it does, so one that says nothing about it does.
 func acceptsEvents(h http.Header) bool {
-	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
+	values := h.Values("Accept")
+	if len(values) == 0 {
+		return true
+	}
+	accept := strings.ToLower(strings.Join(values, ","))
 	return accept == "" || strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "*/*") || strings.Contains(accept, "text/*")
 }
 
@@ -106,7 +109,7 @@ func (p *reply) write(b []byte) {
 	}
 	if err != nil {
 		p.broken = true
-		p.cancel()
+		p.ctx.cancel()
 	}
 }
 

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -51,8 +53,9 @@ type turn struct {
 
 // call runs the first turn of a saga.
 func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.RawMessage) (turn, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
-	defer cancel()
+	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
+	defer lazy.cancel()
+	ctx = lazy
 	id := newID()
 	// Nobody can take a first turn again, in whatever dialect: the next call is
 	// another saga. What this one did before it broke off would stay done for ever.
@@ -81,8 +84,9 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 		return s.abandon(ctx, c, o)
 	}
 	t, pos := o.tool, o.pos
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
-	defer cancel()
+	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
+	defer lazy.cancel()
+	ctx = lazy
 	r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify, Held: c.held()}
 	if c.resends {
 		r.Arguments = orEmpty(args)
@@ -157,10 +161,10 @@ func target(t *saga.Tool) string {
 // The saga's id, which the client does not know, keeps it from searching for
 // two arguments with one digest.
 func digestArguments(id saga.ID, args json.RawMessage) ([]byte, error) {
-	v := jsontext.Value(append([]byte(nil), orEmpty(args)...))
 	// Numbers stay as they are spelt: the canonical form rounds them to 64-bit floats,
 	// and what the user approved for one account would then do for its neighbour.
-	if err := v.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
+	v, err := jsonview.Canonical(orEmpty(args), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	if err != nil {
 		return nil, err
 	}
 	h := sha256.New()

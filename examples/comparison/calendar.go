@@ -62,7 +62,12 @@ func (c *Calendar) set(key string, slot int) {
 func (c *Calendar) Reserved() []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	taken := slices.DeleteFunc(slices.Collect(maps.Values(c.slots)), func(slot int) bool { return slot == 0 })
+	taken := []int{}
+	for slot := range maps.Values(c.slots) {
+		if slot != 0 {
+			taken = append(taken, slot)
+		}
+	}
 	slices.Sort(taken)
 	return taken
 }

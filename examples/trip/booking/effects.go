@@ -58,6 +58,9 @@ func hold(name string, s *remote) *saga.Effect[service.Request, service.Hold] {
 		Timeout: tryTimeout,
 		Do: func(ctx context.Context, key saga.Key, in service.Request) (service.Hold, error) {
 			h, err := s.place(ctx, key, in)
+			// What is recorded is the hold as it was placed: a request that is
+			// repeated late may find it confirmed, and must have the same result.
+			h.State, h.Kept = service.Held, 0
 			return h, refused(err)
 		},
 		// It does not matter whether the outcome of Do is known: a key under which

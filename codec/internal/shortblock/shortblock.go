@@ -1,0 +1,217 @@
+// Package shortblock compresses short texts with a dictionary into zstd blocks.
+//
+// A general zstd encoder is made for long inputs: for each it restores tables of
+// hundreds of kilobytes and works out new entropy codes, which for the state of a
+// small saga takes most of the time of sealing it. This one keeps what it knows of
+// the dictionary in tables that never change, and codes with the dictionary's own
+// entropy tables. It writes plain zstd (RFC 8878): any decoder with the dictionary
+// reads it.
+package shortblock
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+	"sync"
+
+	"github.com/klauspost/compress/huff0"
+	"github.com/klauspost/compress/zstd"
+)
+
+// MaxSize is the size of the longest text: what a single stream of literals holds.
+const MaxSize = 1<<10 - 1
+
+const (
+	// A match in the dictionary costs some four bytes, a near one less.
+	minFar, minNear = 6, 5
+	farBits         = 14
+	// maxTries bounds the places in the dictionary that are looked at.
+	maxTries = 4
+	nearBits = 10
+)
+
+// Encoder compresses with one dictionary. It is safe for concurrent use.
+type Encoder struct {
+	dictionary                 []byte
+	start                      recent
+	far                        [1 << farBits]uint16 // hash of minFar bytes -> 1 + their last place in dictionary
+	before                     []uint16             // place -> 1 + the place before it with that hash
+	literals, lengths, offsets table
+	scratch                    sync.Pool // of *scratch
+}
+
+// scratch is the memory of one call.
+type scratch struct {
+	near      [1 << nearBits]uint16 // hash of minNear bytes -> 1 + their place in the text
+	text      []byte
+	sequences []sequence
+	huffman   huff0.Scratch
+}
+
+var errDictionary = errors.New("shortblock: not a dictionary of at most 64 KiB")
+
+// New returns an encoder for a zstd dictionary.
+func New(dictionary []byte) (*Encoder, error) {
+	d, err := zstd.InspectDictionary(dictionary)
+	if err != nil {
+		return nil, err
+	}
+	e := &Encoder{dictionary: d.Content(), start: d.Offsets()}
+	const header = 8 // magic number and id
+	if len(e.dictionary) >= 1<<16-1 || len(dictionary) < header {
+		return nil, errDictionary
+	}
+	_, rest, err := huff0.ReadTable(dictionary[header:], nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range []struct {
+		to        *table
+		maxSymbol int
+	}{{&e.offsets, 31}, {&e.lengths, 52}, {&e.literals, 35}} {
+		counts, log, after, err := readCounts(rest, t.maxSymbol)
+		if err != nil {
+			return nil, err
+		}
+		*t.to, rest = newTable(counts, log), after
+	}
+	e.before = make([]uint16, len(e.dictionary))
+	for i := 0; i+8 <= len(e.dictionary); i++ {
+		last := &e.far[hashFar(load(e.dictionary, i))]
+		e.before[i], *last = *last, uint16(i+1)
+	}
+	e.scratch.New = func() any {
+		s := new(scratch)
+		s.huffman.Reuse = huff0.ReusePolicyMust
+		s.huffman.TransferCTable(d.LitEncoder())
+		return s
+	}
+	return e, nil
+}
+
+func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
+
+func hashFar(v uint64) uint64 { return v << (64 - 8*minFar) * 0xcf1bbcdcbf9b0000 >> (64 - farBits) }
+
+func hashNear(v uint64) uint64 { return v << (64 - 8*minNear) * 0xcf1bbcdcbb000000 >> (64 - nearBits) }
+
+// Append appends a compressed block's content for text, without the block's header.
+// It reports false if text is too long for that, or so short that it does not pay.
+func (e *Encoder) Append(dst, text []byte) ([]byte, bool) {
+	if len(text) > MaxSize || len(text) < 16 {
+		return dst, false
+	}
+	s := e.scratch.Get().(*scratch)
+	defer e.release(s)
+	e.match(s, text)
+	return e.appendSequences(s.appendLiterals(dst), s.sequences), true
+}
+
+// release clears what s held of the text, which may be secret, and keeps s.
+func (e *Encoder) release(s *scratch) {
+	clear(s.near[:])
+	clear(s.text)
+	clear(s.huffman.Out[:cap(s.huffman.Out)])
+	s.text, s.sequences = s.text[:0], s.sequences[:0]
+	e.scratch.Put(s)
+}
+
+// match finds the sequences, and what is left as literals.
+func (e *Encoder) match(s *scratch, text []byte) {
+	offsets := e.start
+	from := 0 // of the literals
+	for at := 0; at+8 <= len(text); {
+		length, offset := e.best(s, text, at)
+		if length == 0 {
+			at++
+			continue
+		}
+		// The next byte may begin a better one.
+		if at+9 <= len(text) {
+			if l, o := e.best(s, text, at+1); l > length+1 {
+				at, length, offset = at+1, l, o
+			}
+		}
+		for at > from && offset < at+len(e.dictionary) && back(e.dictionary, text, at-1, offset) == text[at-1] {
+			at--
+			length++
+		}
+		s.text = append(s.text, text[from:at]...)
+		s.sequences = append(s.sequences, sequence{
+			codeLiterals(at - from), codeMatch(length), codeOffset(offsets.code(offset, at-from)),
+		})
+		for i := at + 2; i < at+length && i+8 <= len(text); i += 2 {
+			s.near[hashNear(load(text, i))] = uint16(i + 1)
+		}
+		at += length
+		from = at
+	}
+	s.text = append(s.text, text[from:]...)
+}
+
+// best returns the longest match at a place, and how far back it lies.
+func (e *Encoder) best(s *scratch, text []byte, at int) (length, offset int) {
+	v := load(text, at)
+	near := &s.near[hashNear(v)]
+	if i := int(*near) - 1; i >= 0 && i < at {
+		if n := common(text[i:], text[at:]); n >= minNear {
+			length, offset = n, at-i
+		}
+	}
+	*near = uint16(at + 1)
+	place := e.far[hashFar(v)]
+	for range maxTries {
+		if place == 0 {
+			break
+		}
+		i := int(place) - 1
+		if n := common(e.dictionary[i:], text[at:]); n >= minFar && n > length {
+			length, offset = n, at+len(e.dictionary)-i
+		}
+		place = e.before[i]
+	}
+	return length, offset
+}
+
+// back returns the byte that lies offset bytes before a place.
+func back(dictionary, text []byte, at, offset int) byte {
+	if offset <= at {
+		return text[at-offset]
+	}
+	return dictionary[len(dictionary)+at-offset]
+}
+
+// common returns how many bytes a and b have in common at their beginnings.
+func common(a, b []byte) int {
+	n, limit := 0, min(len(a), len(b))
+	for n+8 <= limit {
+		if x := load(a, n) ^ load(b, n); x != 0 {
+			return n + bits.TrailingZeros64(x)/8
+		}
+		n += 8
+	}
+	for n < limit && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// appendLiterals writes the literals' section of a block (RFC 8878, 3.1.1.3.1):
+// with the dictionary's Huffman code if that is shorter, else as they are.
+func (s *scratch) appendLiterals(dst []byte) []byte {
+	const raw, treeless = 0, 3
+	n := len(s.text)
+	if n > 16 {
+		packed, reused, err := huff0.Compress1X(s.text, &s.huffman)
+		if err == nil && reused && len(packed)+1 < n {
+			h := treeless | uint32(n)<<4 | uint32(len(packed))<<14
+			return append(append(dst, byte(h), byte(h>>8), byte(h>>16)), packed...)
+		}
+	}
+	if n < 32 {
+		dst = append(dst, raw|byte(n)<<3)
+	} else {
+		dst = append(dst, raw|1<<2|byte(n)<<4, byte(n>>4))
+	}
+	return append(dst, s.text...)
+}

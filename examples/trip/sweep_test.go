@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/examples/trip/booking"
+	"github.com/mcpsaga/mcpsaga/examples/trip/service"
+	"github.com/mcpsaga/mcpsaga/sagatest"
+)
+
+// What TestKill does with processes, the test kit does with turns: every way in
+// which one can be cut off, lost, repeated, refused, cancelled or come too late,
+// with the real services behind the tool.
+func TestSweepTrip(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	sagatest.Sweep(t, sagatest.Case{
+		Now:  now,
+		Args: booking.Args{From: "Oslo", Account: "a-1"},
+		Script: []sagatest.Answer{
+			sagatest.Accept("journey", map[string]any{"city": "Rome", "arrival": "2026-12-24", "nights": 3, "travellers": 2}),
+			sagatest.Accept("decision", map[string]any{"pay": "all"}),
+		},
+		New: func(t testing.TB) sagatest.Subject {
+			dir, services := t.TempDir(), map[string]*service.Service{}
+			start := func(name string) string {
+				o := tariffs[name]
+				o.Database, o.Lifetime, o.Now = filepath.Join(dir, name+".db"), lifetime, func() time.Time { return now }
+				s, err := service.Open(context.Background(), o)
+				require.NoError(t, err)
+				web := httptest.NewServer(s.Handler())
+				t.Cleanup(func() {
+					web.Close()
+					assert.NoError(t, s.Close())
+				})
+				services[name] = s
+				return web.URL
+			}
+			return sagatest.Subject{
+				Tool: booking.New(booking.Services{Hotel: start("hotel"), Flight: start("flight"), Payment: start("payment")}),
+				// Only what somebody has counts: released holds are as good as none.
+				World: func() any {
+					var taken []string
+					for name, s := range services {
+						holds, err := s.List(context.Background())
+						assert.NoError(t, err)
+						for _, h := range holds {
+							if h.State == service.Held || h.State == service.Confirmed {
+								taken = append(taken, fmt.Sprint(name, " ", h.State, " ", h.Units, " ", h.Kept))
+							}
+						}
+					}
+					slices.Sort(taken)
+					return taken
+				},
+			}
+		},
+	})
+}

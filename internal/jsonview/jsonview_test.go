@@ -1,0 +1,89 @@
+package jsonview_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+)
+
+const sample = ` { "a" : 1 ,"b":"x\"}\\" , "\u0063\n":[1,{"d":"]"},[ ]],"e":{ },"f":null,"":-1.5e3,"g":true } `
+
+func TestMembers(t *testing.T) {
+	got := map[string]string{}
+	for name, value := range jsonview.Members([]byte(sample)) {
+		got[string(name)] = string(value)
+	}
+	assert.Equal(t, map[string]string{
+		"a": "1", "b": `"x\"}\\"`, "c\n": `[1,{"d":"]"},[ ]]`, "e": "{ }", "f": "null", "": "-1.5e3", "g": "true",
+	}, got)
+}
+
+func TestElements(t *testing.T) {
+	var got []string
+	for v := range jsonview.Elements([]byte(` [ 1, "a,]" ,[2],{"x":[3]} ,null ] `)) {
+		got = append(got, string(v))
+	}
+	assert.Equal(t, []string{"1", `"a,]"`, "[2]", `{"x":[3]}`, "null"}, got)
+	for _, none := range []string{"", "[]", "[ ]", "{}", "1", `"[1]"`} {
+		for v := range jsonview.Elements([]byte(none)) {
+			t.Errorf("%q has the element %q", none, v)
+		}
+	}
+}
+
+func TestPartsCannotGrowIntoTheRest(t *testing.T) {
+	body := []byte(`{"a":1,"b":2}`)
+	v := jsonview.Get(body, "a")
+	_ = append(v, "999"...)
+	assert.Equal(t, `{"a":1,"b":2}`, string(body))
+	assert.Nil(t, jsonview.Get(body, "c"))
+}
+
+func TestString(t *testing.T) {
+	for in, want := range map[string]string{`"a"`: "a", `""`: "", `"\u00e9\\"`: `é\`} {
+		got, ok := jsonview.String([]byte(in))
+		assert.True(t, ok)
+		assert.Equal(t, want, got)
+	}
+	for _, in := range []string{"", "1", "null", "{}"} {
+		_, ok := jsonview.String([]byte(in))
+		assert.False(t, ok, in)
+	}
+}
+
+// FuzzAgrees compares with a decoder, and sees that nothing makes it fail.
+func FuzzAgrees(f *testing.F) {
+	for _, s := range []string{sample, `[1,"a",{"b":[]}]`, `{"a":{"b":"\\"}}`, `{"a`, `{"a":`, `["\`, `{"a":1}}`, `[[[`, `"\"`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		members, elements := map[string]json.RawMessage{}, []json.RawMessage{}
+		for name, v := range jsonview.Members(raw) {
+			members[string(name)] = v
+		}
+		for v := range jsonview.Elements(raw) {
+			elements = append(elements, v)
+		}
+		if !jsontext.Value(raw).IsValid() {
+			return
+		}
+		switch jsontext.Value(raw).Kind() {
+		case '{':
+			var want map[string]json.RawMessage
+			require.NoError(t, json.Unmarshal(raw, &want))
+			require.Equal(t, want, members)
+		case '[':
+			var want []json.RawMessage
+			require.NoError(t, json.Unmarshal(raw, &want))
+			require.Equal(t, want, elements)
+		default:
+			require.Empty(t, members)
+			require.Empty(t, elements)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// crowdTool asks two questions at once.
+func crowdTool() saga.Definition {
+	one, two := &steps.Form[struct{}]{ID: "one", Message: "One?"}, &steps.Form[struct{}]{ID: "two", Message: "Two?"}
+	return saga.Machine[struct{}, struct{}]{
+		Name: "crowd", Asks: []steps.Question{one, two},
+		Start: func(_ context.Context, t *saga.Turn[struct{}, struct{}]) (saga.Next, error) {
+			return t.Ask("asked", one, two)
+		},
+		Steps: saga.Steps[struct{}, struct{}]{"asked": func(_ context.Context, t *saga.Turn[struct{}, struct{}]) (saga.Next, error) {
+			return t.Text("done")
+		}},
+	}
+}
+
+// A client on stdio may have any number of calls that wait for its answers: they
+// come on lines that have to be read, or none of the calls would ever end.
+func TestStdioReadsAnswersHoweverManyCallsWait(t *testing.T) {
+	const calls, tooMany = 300, 1100
+	for _, n := range []int{calls, tooMany} {
+		in, write := io.Pipe()
+		read, out := io.Pipe()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- newStdio(t, crowdTool()).ServeStdio(t.Context(), in, out)
+			out.Close()
+		}()
+		questions, results := make(chan json.RawMessage, 2*n), make(chan bool, n)
+		go func() {
+			lines := bufio.NewScanner(read)
+			for lines.Scan() {
+				switch m := parseLegacy(t, lines.Text()); {
+				case m.Method == "elicitation/create":
+					questions <- m.ID
+				case string(m.ID) != "0":
+					results <- m.Result != nil
+				}
+			}
+		}()
+		go func() {
+			fmt.Fprintln(write, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}}}}`)
+			for i := range n {
+				fmt.Fprintln(write, toolCall(i+1, "crowd", "{}"))
+			}
+			for id := range questions {
+				fmt.Fprintf(write, `{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{}}}`+"\n", id)
+			}
+			write.Close()
+		}()
+		answered, refused := 0, 0
+		for range n {
+			select {
+			case ok := <-results:
+				if ok {
+					answered++
+				} else {
+					refused++
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatalf("of %d calls, %d were answered, then no more", n, answered)
+			}
+		}
+		close(questions)
+		assert.GreaterOrEqual(t, answered, min(n, 1024))
+		assert.Equal(t, n-answered, refused)
+		require.NoError(t, <-ended)
+	}
+}

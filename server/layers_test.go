@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// layered is the second turn of the proposal's saga, taken apart: it opens a token,
+// runs the tool's code and seals the next token.
+type layered struct {
+	s        *Server
+	tool     *saga.Tool
+	caller   caller
+	request  string
+	token    string
+	contents *codec.Contents
+	answers  []steps.Answer
+	next     turn
+	position *saga.Position
+}
+
+func newLayered(t testing.TB) *layered {
+	keys, err := codec.NewKeyset()
+	require.NoError(t, err)
+	s, err := New(Options{Keys: keys, Tools: []saga.Definition{complextool.Tool}, Audience: "layers", Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	l := &layered{s: s, tool: s.tools.Lookup("complex_tool"), caller: caller{features: steps.AllFeatures, purpose: purposeSaga}}
+	first, err := s.call(t.Context(), l.caller, l.tool, json.RawMessage(`{"initial_arg":"value"}`))
+	require.NoError(t, err)
+	l.token = first.token
+	l.request = `{"jsonrpc":"2.0","id":2,"method":"tools/resumeSaga","params":{"sagaToken":"` + l.token + `","completedSteps":[` +
+		`{"stepId":"step-elicitation-A","result":{"action":"accept","content":{"target":"production"}}}]}}`
+	l.contents, err = s.codec.Open(l.caller.binding(), time.Now(), l.token)
+	require.NoError(t, err)
+	l.answers = l.read()
+	require.Len(t, l.answers, 1)
+	l.position = l.engine(t).Position
+	l.next, err = s.resume(t.Context(), l.caller, nil, nil, l.token, l.answers)
+	require.NoError(t, err)
+	return l
+}
+
+func (l *layered) read() []steps.Answer {
+	m, fail := parseMessage([]byte(l.request))
+	if fail != nil || eraOf(&m, nil) != eraSaga {
+		return nil
+	}
+	var p resumeSagaParams
+	if p.read(m.params) != nil {
+		return nil
+	}
+	answers, _ := stepAnswers(p.results)
+	return answers
+}
+
+func (l *layered) decode(t testing.TB) *saga.Position {
+	c := l.contents.Claims
+	pos := &saga.Position{ID: saga.ID(c.ID), Turn: c.Turn, Tool: c.Tool, Revision: c.Revision}
+	require.NoError(t, pos.Restore(l.contents.State, l.contents.Secret))
+	return pos
+}
+
+func (l *layered) engine(t testing.TB) *saga.Outcome {
+	out, err := l.tool.Resume(context.Background(), l.decode(t), saga.Resumption{Now: time.Now(), Client: steps.AllFeatures, Answers: l.answers})
+	require.NoError(t, err)
+	return out
+}
+
+// BenchmarkLayers shows where the time of a turn goes. The engine's includes
+// decode, as each run needs a position of its own.
+func BenchmarkLayers(b *testing.B) {
+	l := newLayered(b)
+	ctx, now := b.Context(), time.Now()
+	body := l.position.Body()
+	claims := l.contents.Claims
+	response := appendResponse(nil, []byte("2"), must(b)(sagaResult(l.next)), nil)
+	w := httptest.NewRecorder()
+	for _, layer := range []struct {
+		name string
+		run  func()
+	}{
+		{"read", func() { l.read() }},
+		{"open", func() { _, _ = l.s.codec.Open(l.caller.binding(), now, l.token) }},
+		{"decode", func() { l.decode(b) }},
+		{"engine", func() { l.engine(b) }},
+		{"encode", func() { l.position.Body() }},
+		{"seal", func() {
+			_, _ = l.s.codec.Seal(l.caller.binding(), now, &codec.Contents{Claims: claims, State: body})
+		}},
+		{"write", func() {
+			result, _ := sagaResult(l.next)
+			w.Body.Reset()
+			writeJSON(w, http.StatusOK, appendResponse(make([]byte, 0, len(result)+64), []byte("2"), result, nil))
+		}},
+		{"open to seal", func() { _, _ = l.s.resume(ctx, l.caller, nil, nil, l.token, l.answers) }},
+	} {
+		b.Run(layer.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				layer.run()
+			}
+		})
+	}
+	b.ReportMetric(float64(len(response)), "response-B")
+}
+
+func must(t testing.TB) func(json.RawMessage, error) json.RawMessage {
+	return func(raw json.RawMessage, err error) json.RawMessage {
+		require.NoError(t, err)
+		return raw
+	}
+}

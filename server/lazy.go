@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// lazyContext is a context that can be cancelled and may have a deadline, like one
+// of package context. But its timer and its place in the parent's list come into
+// being only when somebody waits for its end. Most turns are over before anybody
+// does, and these two are a good part of what a short turn costs.
+type lazyContext struct {
+	context.Context           // the parent
+	deadline        time.Time // or zero
+
+	mu    sync.Mutex
+	real  context.Context // nil until somebody waits
+	stop  context.CancelFunc
+	ended bool
+}
+
+// newLazyContext returns a context that ends with its parent, at the deadline
+// unless that is zero, and when cancel is called, which must be done.
+func newLazyContext(parent context.Context, deadline time.Time) *lazyContext {
+	if d, ok := parent.Deadline(); ok && (deadline.IsZero() || d.Before(deadline)) {
+		deadline = d
+	}
+	return &lazyContext{Context: parent, deadline: deadline}
+}
+
+func (c *lazyContext) cancel() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.stop != nil {
+		c.stop()
+	}
+}
+
+// start returns the real context.
+func (c *lazyContext) start() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.real == nil {
+		if c.deadline.IsZero() {
+			c.real, c.stop = context.WithCancel(c.Context)
+		} else {
+			c.real, c.stop = context.WithDeadline(c.Context, c.deadline)
+		}
+		if c.ended {
+			c.stop()
+		}
+	}
+	return c.real
+}
+
+// settled returns the real context if there is one, or if this one has ended.
+func (c *lazyContext) settled() context.Context {
+	c.mu.Lock()
+	started, ended := c.real, c.ended
+	c.mu.Unlock()
+	switch {
+	case started != nil:
+		return started
+	case ended || c.Context.Err() != nil || !c.deadline.IsZero() && !time.Now().Before(c.deadline):
+		return c.start()
+	}
+	return nil
+}
+
+// Deadline implements context.Context.
+func (c *lazyContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+
+// Done implements context.Context.
+func (c *lazyContext) Done() <-chan struct{} { return c.start().Done() }
+
+// Err implements context.Context.
+func (c *lazyContext) Err() error {
+	if real := c.settled(); real != nil {
+		return real.Err()
+	}
+	return nil
+}
+
+// Value implements context.Context. Package context looks for its own types here:
+// to end children with their parent, and for [context.Cause].
+func (c *lazyContext) Value(key any) any {
+	if real := c.settled(); real != nil {
+		return real.Value(key)
+	}
+	return c.Context.Value(key)
+}
