@@ -24,16 +24,28 @@ var contestants = []contestant{
 	{"floor", &mrtrWork}, {"mcpsaga", &mrtrWork}, {"mcpsaga-flow", &mrtrWork}, {"go-sdk", &mrtrWork},
 }
 
+// compare keeps all servers running and gives each a short load in turn, round after
+// round: so what else the machine does disturbs all of them alike.
 func compare(ctx context.Context, c *cli.Command) error {
 	sagas, rounds, connections := c.Int("sagas"), c.Int("rounds"), c.Int("connections")
+	running := make([]*child, len(contestants))
+	for i, who := range contestants {
+		var err error
+		if running[i], err = startChild(ctx, who.server); err != nil {
+			return err
+		}
+		defer running[i].stop()
+	}
 	results := make([][]figures, len(contestants))
-	for round := range rounds {
+	for round := range rounds + 1 {
 		for i, who := range contestants {
-			f, err := measureOne(ctx, who, sagas, connections)
+			f, err := load(ctx, who.work, sagas, connections, running[i])
 			if err != nil {
-				return fmt.Errorf("%s, %s, round %d: %w", who.server, who.work.name, round+1, err)
+				return fmt.Errorf("%s, %s, round %d: %w", who.server, who.work.name, round, err)
 			}
-			results[i] = append(results[i], f)
+			if round > 0 { // the first warms up
+				results[i] = append(results[i], f)
+			}
 		}
 	}
 	report(c.Root().Writer, results)
@@ -55,55 +67,61 @@ func measureOne(ctx context.Context, who contestant, sagas, connections int) (fi
 
 // median is the median over rounds of a figure.
 func median[T cmp.Ordered](all []figures, f func(figures) T) T {
-	values := make([]T, len(all))
-	for i, x := range all {
-		values[i] = f(x)
-	}
+	values := mapped(all, f)
 	slices.Sort(values)
 	return values[len(values)/2]
 }
 
-// spread is the least and the most over rounds of the CPU time per turn.
-func spread(all []figures) (least, most time.Duration) {
-	byCost := func(a, b figures) int { return cmp.Compare(a.cpuPerTurn(), b.cpuPerTurn()) }
-	return slices.MinFunc(all, byCost).cpuPerTurn(), slices.MaxFunc(all, byCost).cpuPerTurn()
+func cpu(f figures) time.Duration { return f.cpuPerTurn() }
+
+// quartiles are the values that a quarter and three quarters of a list do not
+// exceed, and the one in the middle.
+func quartiles(values []float64) (low, middle, high float64) {
+	values = slices.Sorted(slices.Values(values))
+	n := len(values)
+	return values[n/4], values[n/2], values[min(n*3/4, n-1)]
+}
+
+// against divides a figure by another's in the same round.
+func against(a, b []figures, f func(figures) float64) []float64 {
+	list := make([]float64, len(a))
+	for i := range a {
+		list[i] = f(a[i]) / f(b[i])
+	}
+	return list
 }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
 func report(to io.Writer, results [][]figures) {
 	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "server\tprotocol\tCPU/turn\tspread\t× floor\tturns/s\tsagas/s\tallocs/turn\tB/turn\tpeak MB\ttoken\t")
-	floor := map[string]time.Duration{}
+	fmt.Fprintln(out, "server\tprotocol\tCPU/turn\tleast\t× floor\tquartiles\tof leasts\tturns/s\tsagas/s\tallocs/turn\tB/turn\tpeak MB\ttoken\t")
+	least := func(r []figures) time.Duration { return slices.Min(mapped(r, cpu)) }
 	for i, who := range contestants {
-		r := results[i]
-		cpu := median(r, figures.cpuPerTurn)
-		if who.server == "floor" {
-			floor[who.work.name] = cpu
-		}
-		least, most := spread(r)
+		r, floor := results[i], results[indexOf("floor", who.work.name)]
+		low, middle, high := quartiles(against(r, floor, func(f figures) float64 { return micros(cpu(f)) }))
 		rate := median(r, figures.rate)
-		fmt.Fprintf(out, "%s\t%s\t%.1fµs\t%.1f–%.1f\t%.2f\t%.0f\t%.0f\t%d\t%d\t%.0f\t%d\t\n",
-			who.server, who.work.name, micros(cpu), micros(least), micros(most),
-			float64(cpu)/float64(max(floor[who.work.name], 1)), rate, rate/turns,
+		fmt.Fprintf(out, "%s\t%s\t%.1fµs\t%.1fµs\t%.2f\t%.2f–%.2f\t%.2f\t%.0f\t%.0f\t%d\t%d\t%.0f\t%d\t\n",
+			who.server, who.work.name, micros(median(r, cpu)), micros(least(r)), middle, low, high,
+			micros(least(r))/micros(least(floor)), rate, rate/turns,
 			median(r, func(f figures) uint64 { return f.used.Mallocs / uint64(f.turns) }),
 			median(r, func(f figures) uint64 { return f.used.Bytes / uint64(f.turns) }),
 			float64(median(r, func(f figures) uint64 { return f.maxRSS }))/1e6,
 			median(r, func(f figures) int { return f.token }))
 	}
 	out.Flush()
-	ratios(to, results)
+	low, middle, high := quartiles(against(results[indexOf("mcpsaga", "mrtr")], results[indexOf("go-sdk", "mrtr")], figures.rate))
+	fmt.Fprintf(to, "mcpsaga answers %.1f times as many turns per second as go-sdk (quartiles %.1f–%.1f).\n", middle, low, high)
 }
 
-// ratios prints what the targets are about.
-func ratios(to io.Writer, results [][]figures) {
-	rate := func(server, protocol string) float64 {
-		for i, who := range contestants {
-			if who.server == server && who.work.name == protocol {
-				return median(results[i], figures.rate)
-			}
-		}
-		return 0
+func indexOf(server, protocol string) int {
+	return slices.IndexFunc(contestants, func(c contestant) bool { return c.server == server && c.work.name == protocol })
+}
+
+func mapped[T any](all []figures, f func(figures) T) []T {
+	out := make([]T, len(all))
+	for i, x := range all {
+		out[i] = f(x)
 	}
-	fmt.Fprintf(to, "mcpsaga answers %.1f times as many turns per second as go-sdk.\n", rate("mcpsaga", "mrtr")/rate("go-sdk", "mrtr"))
+	return out
 }

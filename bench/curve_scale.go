@@ -37,7 +37,7 @@ func replicasCurve(ctx context.Context, s settings) error {
 			return err
 		}
 		fmt.Fprintf(out, "%d\t%.0f\t%.1fµs\t%.1fµs\t\n", n, median(servers, figures.rate),
-			micros(median(servers, figures.cpuPerTurn)), micros(median(proxy, figures.cpuPerTurn)))
+			micros(median(servers, cpu)), micros(median(proxy, cpu)))
 	}
 	return out.Flush()
 }

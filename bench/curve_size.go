@@ -46,7 +46,7 @@ func sizeCurve(ctx context.Context, s settings) error {
 		if err != nil {
 			return err
 		}
-		cpu := median(points[i].taken, figures.cpuPerTurn)
+		cpu := median(points[i].taken, cpu)
 		fmt.Fprintf(out, "%d\t%.0fµs\t%.1f\t%d\t%.1fµs\t%.1fµs\t%.2f\t\n", n, micros(cpu), float64(cpu.Nanoseconds())/float64(n),
 			token, micros(ours), micros(alone), float64(ours)/float64(alone))
 	}

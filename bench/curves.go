@@ -104,7 +104,7 @@ func roundsCurve(ctx context.Context, s settings) error {
 		fmt.Fprintf(out, "%s\t%s", k.name, k.protocol)
 		cost := map[int]float64{}
 		for i, p := range points {
-			cost[places[i]] = micros(median(p.taken, figures.cpuPerTurn))
+			cost[places[i]] = micros(median(p.taken, cpu))
 			fmt.Fprintf(out, "\t%.1fµs", cost[places[i]])
 		}
 		fmt.Fprintf(out, "\t%.2f\t%.3f\t\n", cost[8]/cost[2], slope(places, cost)/cost[2])
@@ -130,7 +130,7 @@ func connectionsCurve(ctx context.Context, s settings) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%d\t%.1fµs\t%.0f\t%.0f\t\n", n, micros(median(taken, figures.cpuPerTurn)), median(taken, figures.rate),
+		fmt.Fprintf(out, "%d\t%.1fµs\t%.0f\t%.0f\t\n", n, micros(median(taken, cpu)), median(taken, figures.rate),
 			float64(median(taken, func(f figures) uint64 { return f.maxRSS }))/1e6)
 	}
 	return out.Flush()

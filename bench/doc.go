@@ -4,7 +4,12 @@
 //
 //	go run ./bench
 //
-// Every server runs in a process of its own, one after the other, several rounds;
-// the load comes from this process over loopback. Every answer is checked, and a
-// wrong one ends the run with an error. Ratios are within one run only.
+// Every server runs in a process of its own; each gets a short load in turn, many
+// rounds, over loopback from this process. What counts is the CPU time of the server
+// per turn, and its ratio to the floor's in the same round. Every answer is checked,
+// and a wrong one ends the run with an error. Ratios are within one run only.
+//
+//	go run ./bench curves [rounds|size|connections|replicas|heap ...]
+//
+// shows how the cost of a turn grows with what the name says.
 package main

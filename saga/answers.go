@@ -190,11 +190,12 @@ func equalAnswers(a, b steps.Answer) (bool, error) {
 // *steps.InvalidError apart from other errors: the user is asked again.
 func check(q steps.Question, s steps.Step, result json.RawMessage) (*steps.InvalidError, error) {
 	err := q.Check(s, result)
+	if err == nil {
+		return nil, nil
+	}
 	var invalid *steps.InvalidError
 	var malformed *steps.MalformedError
 	switch {
-	case err == nil:
-		return nil, nil
 	case errors.As(err, &invalid):
 		return invalid, nil
 	case errors.As(err, &malformed):
