@@ -129,7 +129,9 @@ func (p *flowProgram[Args, Out]) run(tc *turnContext, step string, args json.Raw
 	switch {
 	case tc.log.stopped != nil:
 		return fail(tc.log.stopped)
-	case r.turn.latched != nil && !errors.Is(err, r.turn.latched) && !isPanic(err):
+	case isPanic(err):
+		return fail(err) // also one after a question that was swallowed
+	case r.turn.latched != nil && !errors.Is(err, r.turn.latched):
 		return fail(&SwallowedError{Waiting: r.waiting(), Returned: err})
 	case r.asked != nil && r.turn.latched != nil:
 		if err := r.checkReached(fmt.Sprintf("question %s", r.waiting())); err != nil {

@@ -172,6 +172,18 @@ func TestFlowMistakes(t *testing.T) {
 	})
 }
 
+func TestPanicAfterASwallowedSuspension(t *testing.T) {
+	tool := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm},
+		Run: func(r *saga.Run, _ empty) (string, error) {
+			//sagavet:ignore the mistake that is tested
+			_, _ = saga.Ask(r, askConfirm)
+			panic("boom")
+		}}).tool
+	_, err := tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+	var panicked *saga.PanicError
+	require.ErrorAs(t, err, &panicked)
+}
+
 func TestFlowsAgreeOnTimeAndChance(t *testing.T) {
 	var seen [][]any
 	now := testNow
