@@ -25,6 +25,10 @@ type child struct {
 	lastID atomic.Uint64
 	grace  time.Duration
 
+	// greeting is held while the process is greeted.
+	greeting chan struct{}
+	greeted  bool
+
 	// done is closed when the process has ended; exit then says how.
 	done chan struct{}
 	exit error
@@ -37,7 +41,7 @@ func startChild(s *Stdio) (*child, error) {
 	if s.Stderr != nil {
 		cmd.Stderr = s.Stderr
 	}
-	c := &child{cmd: cmd, grace: cmp.Or(s.Grace, DefaultGrace), done: make(chan struct{})}
+	c := &child{cmd: cmd, grace: cmp.Or(s.Grace, DefaultGrace), done: make(chan struct{}), greeting: make(chan struct{}, 1)}
 	// Grandchildren may hold the pipes open after the process has gone.
 	cmd.WaitDelay = c.grace
 	stdin, err := cmd.StdinPipe()
@@ -99,6 +103,33 @@ func (c *child) reap() {
 	terminate.Stop()
 	kill.Stop()
 	close(c.done)
+}
+
+// greet goes through MCP's handshake (2025-11-25, basic/lifecycle), once.
+func (c *child) greet(ctx context.Context) error {
+	select {
+	case c.greeting <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-c.greeting }()
+	if c.greeted {
+		return nil
+	}
+	_, err := c.call(ctx, "initialize", initializeParams(Options{}))
+	var refused *Error
+	if errors.As(err, &refused) {
+		c.greeted = true // it does without; the request itself will show
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.conn.Notify(ctx, "notifications/initialized", struct{}{}); err != nil {
+		return c.lost(err)
+	}
+	c.greeted = true
+	return nil
 }
 
 func (c *child) call(ctx context.Context, method string, params any) (json.RawMessage, error) {

@@ -41,6 +41,10 @@ type Stdio struct {
 	// asks the process to terminate, and then again before it kills it. 0 means
 	// DefaultGrace.
 	Grace time.Duration
+	// Initialize has every process greeted with initialize before its first request.
+	// This module's server does not need it; servers on other SDKs answer nothing
+	// without.
+	Initialize bool
 
 	mu     sync.Mutex
 	child  *child
@@ -67,6 +71,11 @@ func (s *Stdio) exchange(ctx context.Context, method string, params any) (json.R
 	if err != nil {
 		missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 		return nil, &TransportError{Err: err, final: missing || errors.Is(err, errClosed)}
+	}
+	if s.Initialize && method != "initialize" {
+		if err := running.greet(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return running.call(ctx, method, params)
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	stdjson "encoding/json"
 
@@ -82,28 +83,35 @@ func (c *Client) Ping(ctx context.Context) error {
 // Initialize introduces the client to the server and the server to the client.
 // Calls do not need it.
 func (c *Client) Initialize(ctx context.Context) (*ServerInfo, error) {
-	type implementation struct {
-		Name    string `json:"name"`
-		Version string `json:"version"`
-	}
-	params := struct {
-		ProtocolVersion string         `json:"protocolVersion"`
-		Capabilities    map[string]any `json:"capabilities"`
-		ClientInfo      implementation `json:"clientInfo"`
-	}{protocolVersion, map[string]any{}, implementation{c.options.Name, c.options.Version}}
 	var wire struct {
 		ProtocolVersion string                        `json:"protocolVersion"`
 		Capabilities    map[string]stdjson.RawMessage `json:"capabilities"`
 		ServerInfo      implementation                `json:"serverInfo"`
 		Instructions    string                        `json:"instructions"`
 	}
-	if err := c.query(ctx, "initialize", params, &wire); err != nil {
+	if err := c.query(ctx, "initialize", initializeParams(c.options), &wire); err != nil {
 		return nil, err
 	}
 	return &ServerInfo{
 		Name: wire.ServerInfo.Name, Version: wire.ServerInfo.Version,
 		ProtocolVersion: wire.ProtocolVersion, Instructions: wire.Instructions, Capabilities: wire.Capabilities,
 	}, nil
+}
+
+// implementation is MCP's Implementation.
+type implementation struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// initializeParams are the parameters of initialize. The dialects spoken here need
+// no capabilities: what a client cannot answer it says when it is asked.
+func initializeParams(o Options) any {
+	return struct {
+		ProtocolVersion string         `json:"protocolVersion"`
+		Capabilities    map[string]any `json:"capabilities"`
+		ClientInfo      implementation `json:"clientInfo"`
+	}{protocolVersion, map[string]any{}, implementation{cmp.Or(o.Name, "mcpsaga"), cmp.Or(o.Version, "1")}}
 }
 
 // query sends a request that changes nothing and decodes its result.

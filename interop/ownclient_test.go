@@ -59,7 +59,7 @@ func (u *own) play(ctx context.Context, at target) error {
 func (u *own) round(ctx context.Context, at target) (*client.Result, error) {
 	var transport client.Transport = &client.HTTP{URL: at.URL}
 	if at.URL == "" {
-		transport = &client.Stdio{Command: at.Command, Args: at.Args, Stderr: io.Discard}
+		transport = &client.Stdio{Command: at.Command, Args: at.Args, Stderr: io.Discard, Initialize: at.Initialize}
 	}
 	c := client.New(transport, client.Options{})
 	defer c.Close()

@@ -63,6 +63,8 @@ type target struct {
 	URL     string   `json:"url,omitempty"`
 	Command string   `json:"command,omitempty"`
 	Args    []string `json:"args,omitempty"`
+	// Initialize: the server wants to be greeted by every client.
+	Initialize bool `json:"-"`
 }
 
 // contender is a client that speaks one protocol: the official ones, and ours.

@@ -77,21 +77,21 @@ type process struct {
 	restarts int
 }
 
-// newProcess prepares a server without starting it.
-func newProcess(t *testing.T) *process {
+// newProcess prepares a server without starting it. More arguments may follow.
+func newProcess(t *testing.T, more ...string) *process {
 	t.Helper()
 	require.NoError(t, binaries())
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys.json")
 	_, err := codec.CreateKeysetFile(keys)
 	require.NoError(t, err)
-	return &process{t: t, root: dir, keys: keys, args: []string{filepath.Join(work, "everything"), "--keys", keys, "--root", dir}}
+	return &process{t: t, root: dir, keys: keys, args: append([]string{filepath.Join(work, "everything"), "--keys", keys, "--root", dir}, more...)}
 }
 
 // startHTTP starts a server that listens on an address of its own.
-func startHTTP(t *testing.T) *process {
+func startHTTP(t *testing.T, more ...string) *process {
 	t.Helper()
-	p := newProcess(t)
+	p := newProcess(t, more...)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	p.addr = l.Addr().String()

@@ -50,9 +50,18 @@ var handshakeMethods = map[string]legacyMethod{
 
 // handle handles a request other than initialize and returns the response.
 func (d *handshake) handle(ctx context.Context, c caller, p *peer, to exchange, m *message) []byte {
+	result, fail := d.serve(ctx, c, p, to, m)
+	if fail != nil {
+		return appendResponse(nil, m.id, nil, fail)
+	}
+	return appendResponse(make([]byte, 0, len(result)+64), m.id, result, nil)
+}
+
+// serve handles a request other than initialize.
+func (d *handshake) serve(ctx context.Context, c caller, p *peer, to exchange, m *message) (json.RawMessage, *jsonrpc2.Error) {
 	method := handshakeMethods[m.method]
 	if method.serve == nil {
-		return appendResponse(nil, m.id, nil, rpcError(jsonrpc2.CodeMethodNotFound, "method not found"))
+		return nil, rpcError(jsonrpc2.CodeMethodNotFound, "method not found")
 	}
 	call := &legacyCall{handshake: d, caller: c, peer: p, to: to, params: m.params}
 	call.caller.purpose = purposeHeld
@@ -64,9 +73,9 @@ func (d *handshake) handle(ctx context.Context, c caller, p *peer, to exchange, 
 	}
 	result, err := method.serve(call, ctx)
 	if err != nil {
-		return appendResponse(nil, m.id, nil, d.legacyError(ctx, m.method, err))
+		return nil, d.legacyError(ctx, m.method, err)
 	}
-	return appendResponse(make([]byte, 0, len(result)+64), m.id, result, nil)
+	return result, nil
 }
 
 var emptyResult = json.RawMessage("{}")

@@ -48,7 +48,7 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 		Timeout: c.Duration("timeout"), RetryFor: max(c.Duration("retry-for"), time.Millisecond),
 	}
 	if target.Stdio != "" {
-		return client.New(&client.Stdio{Command: shell()[0], Args: append(shell()[1:], target.Stdio), Stderr: p.stderr}, options), nil
+		return client.New(&client.Stdio{Command: shell()[0], Args: append(shell()[1:], target.Stdio), Stderr: p.stderr, Initialize: true}, options), nil
 	}
 	header := http.Header{}
 	for _, line := range c.StringSlice("header") {

@@ -23,6 +23,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/examples/everything/fixtures"
 	"github.com/mcpsaga/mcpsaga/examples/longtalk"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -35,7 +36,7 @@ func main() {
 
 type options struct {
 	addr, keys, root string
-	stdio            bool
+	stdio, sdk       bool
 }
 
 func run(args []string, in io.Reader, out io.Writer) error {
@@ -45,6 +46,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	flags.StringVar(&o.keys, "keys", "", "keyset file, so that another process can go on with what this one began; without one the keys live as long as the process")
 	flags.StringVar(&o.root, "root", ".", "directory whose git repositories release_notes may read and write")
 	flags.BoolVar(&o.stdio, "stdio", false, "serve standard input and output instead of HTTP")
+	flags.BoolVar(&o.sdk, "sdk", false, "serve on a server of the official Go SDK")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
@@ -67,22 +69,36 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return s.Serve(ctx, l)
 }
 
-func newServer(o options) (*server.Server, error) {
+// everything is a server of either kind.
+type everything interface {
+	fixtures.Server
+	ServeStdio(context.Context, io.Reader, io.Writer) error
+	Serve(context.Context, net.Listener) error
+}
+
+func newServer(o options) (everything, error) {
+	if o.sdk {
+		return newSDKServer(o)
+	}
 	keys, err := keyset(o.keys)
 	if err != nil {
 		return nil, err
 	}
 	var s *server.Server
-	tools := append(fixtures.All(func() fixtures.Server { return s }),
-		complextool.Tool, longtalk.Tool, releasenotes.New(o.root))
 	s, err = server.New(server.Options{
-		Tools: tools, Keys: keys,
+		Tools: tools(o, func() fixtures.Server { return s }), Keys: keys,
 		Name: "everything", Title: "Everything", Version: "1.0.0",
-		Instructions: "Every tool here is an example. None does harm.",
+		Instructions: instructions,
 		// Standard output belongs to the protocol.
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	return s, err
+}
+
+const instructions = "Every tool here is an example. None does harm."
+
+func tools(o options, s func() fixtures.Server) []saga.Definition {
+	return append(fixtures.All(s), complextool.Tool, longtalk.Tool, releasenotes.New(o.root))
 }
 
 func keyset(file string) (*codec.Keyset, error) {

@@ -1,0 +1,28 @@
+// Package gosdk serves sagas on a server of the official Go SDK,
+// github.com/modelcontextprotocol/go-sdk. Whoever has such a server adds tools,
+// prompts and resources of package saga to it in one line and keeps everything
+// else: its tools, its middleware, its transports and its authorization.
+//
+//	s := mcp.NewServer(&mcp.Implementation{Name: "travel", Version: "1"}, nil)
+//	_, err := gosdk.Mount(s, gosdk.Options{Keys: keys}, trip.Tool)
+//
+// What is mounted answers every client that the SDK lets in:
+//
+//   - Clients of MCP 2026-07-28 get the questions as results of tools/call,
+//     prompts/get and resources/read, with a sealed requestState.
+//   - Older clients are asked by requests, in as many rounds as the saga has. The
+//     SDK by itself calls a tool a second time, and no more.
+//   - Clients of the saga proposal call tools/callSaga, tools/resumeSaga and
+//     tools/cancelSaga.
+//
+// A client is asked only for what it has declared. Tokens are good for the
+// principal they were given to, which is the user of the SDK's [auth.TokenInfo].
+//
+// The SDK's HTTP handler serves MCP 2026-07-28 or older clients with sessions, one
+// of the two. [NewHTTPHandler] serves both at one address.
+//
+// Limits that the SDK sets: one Mount per server, as methods cannot be told apart
+// by who serves them; whole numbers in forms beyond 2^53 are refused, as the SDK
+// reads them inexactly; and log messages reach older clients only once they have
+// set a level.
+package gosdk

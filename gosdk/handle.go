@@ -1,0 +1,129 @@
+package gosdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+// callTool is the handler of all mounted tools.
+func (m *Mounted) callTool(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	if err := exactAll(r.Params.InputResponses); err != nil {
+		return nil, err
+	}
+	raw, err := m.handle(ctx, "tools/call", r.Session, r.Params, r.Extra)
+	if err != nil {
+		return nil, err
+	}
+	result, err := toolResult(raw)
+	if err != nil {
+		return nil, m.internal(ctx, "tools/call", err)
+	}
+	return result, nil
+}
+
+// getPrompt is the handler of all mounted prompts.
+func (m *Mounted) getPrompt(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+	if err := exactAll(r.Params.InputResponses); err != nil {
+		return nil, err
+	}
+	raw, err := m.handle(ctx, "prompts/get", r.Session, r.Params, r.Extra)
+	if err != nil {
+		return nil, err
+	}
+	result, err := promptResult(raw)
+	if err != nil {
+		return nil, m.internal(ctx, "prompts/get", err)
+	}
+	return result, nil
+}
+
+// readResource is the handler of all mounted resources.
+func (m *Mounted) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	if err := exactAll(r.Params.InputResponses); err != nil {
+		return nil, err
+	}
+	raw, err := m.handle(ctx, "resources/read", r.Session, r.Params, r.Extra)
+	if err != nil {
+		return nil, err
+	}
+	result, err := resourceResult(raw)
+	if err != nil {
+		return nil, m.internal(ctx, "resources/read", err)
+	}
+	return result, nil
+}
+
+// handle has the request answered. Its error is a *jsonrpc.Error.
+func (m *Mounted) handle(ctx context.Context, method string, ss *mcp.ServerSession, params any, extra *mcp.RequestExtra) (json.RawMessage, error) {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return nil, m.internal(ctx, method, err)
+	}
+	principal, err := m.principalOf(extra)
+	if err != nil {
+		return nil, m.internal(ctx, method, err)
+	}
+	r := &server.Request{Method: method, Params: raw, Principal: principal, Version: newest, Peer: &peer{ctx: ctx, ss: ss, extra: extra, log: m.log}}
+	// As the SDK sees it: who has not introduced itself is of the newest revision.
+	if p := ss.InitializeParams(); p != nil {
+		r.Version = p.ProtocolVersion
+		if r.Capabilities, err = declared(p.Capabilities); err != nil {
+			return nil, m.internal(ctx, method, err)
+		}
+	}
+	result, err := m.server.Handle(ctx, r)
+	if err != nil {
+		return nil, wireError(err)
+	}
+	return result, nil
+}
+
+// newest is the first revision without a handshake.
+const newest = "2026-07-28"
+
+// principalOf says who sent a request.
+func (m *Mounted) principalOf(extra *mcp.RequestExtra) (server.Principal, error) {
+	if extra == nil || extra.TokenInfo == nil {
+		return server.Anonymous, nil
+	}
+	return m.principal(extra.TokenInfo)
+}
+
+// declared writes what a client has declared. The SDK's own encoding always has
+// roots.
+func declared(c *mcp.ClientCapabilities) (json.RawMessage, error) {
+	if c == nil {
+		return nil, nil
+	}
+	return json.Marshal(struct {
+		Elicitation *mcp.ElicitationCapabilities `json:"elicitation,omitempty"`
+		Sampling    *mcp.SamplingCapabilities    `json:"sampling,omitempty"`
+		Roots       *mcp.RootCapabilities        `json:"roots,omitempty"`
+	}{c.Elicitation, c.Sampling, c.RootsV2})
+}
+
+// internal logs an error and hides it from the client.
+func (m *Mounted) internal(ctx context.Context, method string, err error) error {
+	m.log.ErrorContext(ctx, "request failed", "method", method, "error", err)
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+}
+
+// wireError makes an error of ours one of the SDK's, with code, text and data.
+func wireError(err error) error {
+	var e *jsonrpc2.Error
+	if !errors.As(err, &e) {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+	}
+	out := &jsonrpc.Error{Code: e.Code, Message: e.Message}
+	if e.Data != nil {
+		out.Data = json.RawMessage(*e.Data)
+	}
+	return out
+}

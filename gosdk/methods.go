@@ -1,0 +1,167 @@
+package gosdk
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+// sagaMethods are those of the saga proposal, with this project's cancelSaga.
+var sagaMethods = []string{"tools/callSaga", "tools/resumeSaga", "tools/cancelSaga"}
+
+// sagaParams are the parameters of such a method, as they came.
+type sagaParams struct {
+	mcp.ParamsBase
+	raw json.RawMessage
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *sagaParams) UnmarshalJSON(data []byte) error {
+	p.raw = slices.Clone(data)
+	return json.Unmarshal(data, &p.ParamsBase)
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (p *sagaParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
+
+// sagaResult is the result of such a method, as we wrote it. The SDK adds _meta.
+type sagaResult struct {
+	mcp.ResultBase
+	raw json.RawMessage
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (r *sagaResult) MarshalJSON() ([]byte, error) {
+	if len(r.Meta) == 0 {
+		return r.raw, nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(r.raw, &members); err != nil {
+		return nil, err
+	}
+	meta, err := json.Marshal(r.Meta)
+	if err != nil {
+		return nil, err
+	}
+	members["_meta"] = meta
+	return json.Marshal(members)
+}
+
+// addMethods registers the methods of the saga proposal.
+func (m *Mounted) addMethods(s *mcp.Server) error {
+	for _, method := range sagaMethods {
+		err := mcp.AddReceivingCustomMethod(s, method, func(ctx context.Context, ss *mcp.ServerSession, p *sagaParams) (*sagaResult, error) {
+			if p == nil {
+				p = new(sagaParams)
+			}
+			raw, err := m.handle(ctx, method, ss, p.raw, extraOf(ctx))
+			if err != nil {
+				return nil, err
+			}
+			r := &sagaResult{raw: raw}
+			if meta, ok := gjson.GetBytes(raw, "_meta").Value().(map[string]any); ok {
+				r.Meta = meta
+			}
+			return r, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type extraKey struct{}
+
+// extraOf returns what the middleware has put aside: the SDK does not pass it to
+// handlers of custom methods.
+func extraOf(ctx context.Context) *mcp.RequestExtra {
+	extra, _ := ctx.Value(extraKey{}).(*mcp.RequestExtra)
+	return extra
+}
+
+// middleware does what the SDK has no other place for.
+func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		switch method {
+		case "completion/complete":
+			if r, ok := r.(*mcp.CompleteRequest); ok && m.suggests(r.Params) {
+				return m.complete(ctx, r)
+			}
+		case "tools/callSaga", "tools/resumeSaga", "tools/cancelSaga":
+			ctx = context.WithValue(ctx, extraKey{}, r.GetExtra())
+		}
+		result, err := next(ctx, method, r)
+		if err != nil {
+			return result, err
+		}
+		switch result := result.(type) {
+		case *mcp.InitializeResult:
+			m.declare(result.Capabilities)
+		case *mcp.DiscoverResult:
+			m.declare(result.Capabilities)
+		case *mcp.ListToolsResult:
+			if ss, ok := r.GetSession().(*mcp.ServerSession); ok {
+				m.simplify(ss, result)
+			}
+		}
+		return result, nil
+	}
+}
+
+// declare adds the capabilities that came with the sagas.
+func (m *Mounted) declare(c *mcp.ServerCapabilities) {
+	if c == nil {
+		return
+	}
+	if m.server.Completes() && c.Completions == nil {
+		c.Completions = &mcp.CompletionCapabilities{}
+	}
+	experimental := map[string]any{server.SagaMarker: struct{}{}}
+	for name, v := range c.Experimental {
+		experimental[name] = v
+	}
+	c.Experimental = experimental
+}
+
+// simplify takes from our tools the output schemas that older clients cannot read:
+// until 2026-07-28 all were of the type object (SEP-2106), and some clients refuse
+// the whole list for one that is not.
+func (m *Mounted) simplify(ss *mcp.ServerSession, list *mcp.ListToolsResult) {
+	if p := ss.InitializeParams(); p == nil || p.ProtocolVersion >= newest {
+		return
+	}
+	for i, t := range list.Tools {
+		if m.plain[t.Name] {
+			plain := *t
+			plain.OutputSchema = nil
+			list.Tools[i] = &plain
+		}
+	}
+}
+
+// suggests reports whether what is to be completed is ours.
+func (m *Mounted) suggests(p *mcp.CompleteParams) bool {
+	if p == nil || p.Ref == nil {
+		return false
+	}
+	return p.Ref.Type == "ref/prompt" && m.prompts[p.Ref.Name] || p.Ref.Type == "ref/resource" && m.resources[p.Ref.URI]
+}
+
+func (m *Mounted) complete(ctx context.Context, r *mcp.CompleteRequest) (mcp.Result, error) {
+	raw, err := m.handle(ctx, "completion/complete", r.Session, r.Params, r.Extra)
+	if err != nil {
+		return nil, err
+	}
+	out := new(mcp.CompleteResult)
+	if err := json.Unmarshal(raw, out); err != nil {
+		return nil, m.internal(ctx, "completion/complete", err)
+	}
+	out.Meta = ownMeta(out.Meta)
+	return out, nil
+}

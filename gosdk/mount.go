@@ -1,0 +1,101 @@
+package gosdk
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+// Options say how sagas are served. Only Keys is required.
+type Options struct {
+	// Keys seal the tokens. All replicas of a deployment need the same keyset.
+	Keys *codec.Keyset
+	// Audience, TokenTTL, TurnTimeout, Sampler, Logger and Now are those of
+	// [server.Options].
+	Audience    string
+	TokenTTL    time.Duration
+	TurnTimeout time.Duration
+	Sampler     server.Sampler
+	Logger      *slog.Logger
+	Now         func() time.Time
+	// Principal says whom a verified bearer token stands for. Its error refuses the
+	// request. Default: [DefaultPrincipal]. Requests without a token, which come
+	// only where the SDK's server asks for none, are [server.Anonymous].
+	Principal func(*auth.TokenInfo) (server.Principal, error)
+}
+
+// Mounted is what [Mount] has added to a server.
+type Mounted struct {
+	server    *server.Server
+	principal func(*auth.TokenInfo) (server.Principal, error)
+	log       *slog.Logger
+	// completing are the prompts and resources for which we suggest values.
+	prompts, resources map[string]bool
+	// plain are the tools whose output schema older clients cannot read.
+	plain map[string]bool
+}
+
+// Mount adds tools, prompts and resources to a server. One of the same name that
+// the server has already is replaced. If a definition cannot be served, nothing is
+// added. Mount everything at once: a server takes one Mount.
+func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error) {
+	if s == nil {
+		return nil, errors.New("gosdk: the server is nil")
+	}
+	if o.Keys == nil {
+		return nil, errors.New("gosdk: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Principal == nil {
+		o.Principal = DefaultPrincipal
+	}
+	inner, err := server.New(server.Options{
+		Tools: sagas, Keys: o.Keys, Audience: o.Audience, TokenTTL: o.TokenTTL,
+		TurnTimeout: o.TurnTimeout, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("gosdk: %w", err)
+	}
+	m := &Mounted{server: inner, principal: o.Principal, log: o.Logger}
+	entries, err := m.entries()
+	if err != nil {
+		return nil, fmt.Errorf("gosdk: %w", err)
+	}
+	// The SDK panics in the middle about what it does not take. Let it do so here.
+	if err := entries.add(mcp.NewServer(&mcp.Implementation{Name: "trial"}, nil), m); err != nil {
+		return nil, err
+	}
+	if err := m.addMethods(s); err != nil {
+		return nil, fmt.Errorf("gosdk: %w", err)
+	}
+	s.AddReceivingMiddleware(m.middleware)
+	return m, entries.add(s, m)
+}
+
+// SetKeys replaces the keyset, for a rotation without a restart. Turns under way
+// end with the keyset they began with.
+func (m *Mounted) SetKeys(k *codec.Keyset) { m.server.SetKeys(k) }
+
+// DefaultPrincipal takes UserID for the subject, and the claims "iss" and
+// "client_id" from Extra for the issuer and the client if they are there as
+// strings. It refuses a token without a UserID: all users would be one.
+func DefaultPrincipal(t *auth.TokenInfo) (server.Principal, error) {
+	if t.UserID == "" {
+		return server.Principal{}, errors.New("the token verifier sets no UserID; have it set one, or give Options.Principal")
+	}
+	claim := func(name string) string {
+		s, _ := t.Extra[name].(string)
+		return s
+	}
+	return server.Principal{Issuer: claim("iss"), Subject: t.UserID, Client: claim("client_id")}, nil
+}

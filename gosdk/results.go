@@ -1,0 +1,125 @@
+package gosdk
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+)
+
+// serverInfoKey is where results say which server they are from. The SDK's server
+// says so itself.
+const serverInfoKey = "io.modelcontextprotocol/serverInfo"
+
+func toolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
+	result := gjson.ParseBytes(raw)
+	out := new(mcp.CallToolResult)
+	asks, err := questions(result)
+	if err != nil {
+		return nil, err
+	}
+	if asks != nil {
+		// Without content the SDK writes null, which is no list.
+		out.Content, out.InputRequests, out.RequestState = []mcp.Content{}, asks, result.Get("requestState").Str
+		return out, nil
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return nil, fmt.Errorf("a result that the SDK does not read: %w", err)
+	}
+	// As it is: the SDK reads numbers inexactly.
+	if structured := result.Get("structuredContent"); structured.Exists() {
+		out.StructuredContent = json.RawMessage(structured.Raw)
+	}
+	out.Meta = ownMeta(out.Meta)
+	return out, nil
+}
+
+func promptResult(raw json.RawMessage) (*mcp.GetPromptResult, error) {
+	result := gjson.ParseBytes(raw)
+	out := new(mcp.GetPromptResult)
+	asks, err := questions(result)
+	if err != nil {
+		return nil, err
+	}
+	if asks != nil {
+		out.Messages, out.InputRequests, out.RequestState = []*mcp.PromptMessage{}, asks, result.Get("requestState").Str
+		return out, nil
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return nil, fmt.Errorf("a result that the SDK does not read: %w", err)
+	}
+	out.Meta = ownMeta(out.Meta)
+	return out, nil
+}
+
+func resourceResult(raw json.RawMessage) (*mcp.ReadResourceResult, error) {
+	result := gjson.ParseBytes(raw)
+	out := new(mcp.ReadResourceResult)
+	asks, err := questions(result)
+	if err != nil {
+		return nil, err
+	}
+	if asks != nil {
+		out.Contents, out.InputRequests, out.RequestState = []*mcp.ResourceContents{}, asks, result.Get("requestState").Str
+		return out, nil
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return nil, fmt.Errorf("a result that the SDK does not read: %w", err)
+	}
+	out.Meta = ownMeta(out.Meta)
+	return out, nil
+}
+
+func ownMeta(m mcp.Meta) mcp.Meta {
+	delete(m, serverInfoKey)
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+// questions reads the inputRequests of an InputRequiredResult. They are nil for any
+// other result, and empty but not nil if nothing is asked: the SDK then knows that
+// the request is to be sent again.
+func questions(result gjson.Result) (mcp.InputRequestMap, error) {
+	if result.Get("resultType").Str != "input_required" {
+		return nil, nil
+	}
+	asks := make(mcp.InputRequestMap)
+	var err error
+	result.Get("inputRequests").ForEach(func(id, v gjson.Result) bool {
+		var ask mcp.InputRequest
+		if ask, err = question(v.Get("method").Str, v.Get("params")); err == nil {
+			asks[id.String()] = ask
+		}
+		return err == nil
+	})
+	return asks, err
+}
+
+// question makes parameters those of the SDK.
+func question(method string, params gjson.Result) (mcp.InputRequest, error) {
+	switch method {
+	case "elicitation/create":
+		return elicitParams(params)
+	case "sampling/createMessage":
+		p := new(mcp.CreateMessageWithToolsParams)
+		return p, json.Unmarshal([]byte(params.Raw), p)
+	case "roots/list":
+		return &mcp.ListRootsParams{}, nil
+	}
+	return nil, fmt.Errorf("the SDK has no question of the method %q", method)
+}
+
+func elicitParams(params gjson.Result) (*mcp.ElicitParams, error) {
+	p := new(mcp.ElicitParams)
+	if err := json.Unmarshal([]byte(params.Raw), p); err != nil {
+		return nil, err
+	}
+	// The order of a form's fields is that of its properties, which maps forget.
+	if schema := params.Get("requestedSchema"); schema.Exists() {
+		p.RequestedSchema = json.RawMessage(schema.Raw)
+	}
+	return p, nil
+}

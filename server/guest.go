@@ -1,0 +1,179 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// This file is the way in for requests that come by a transport of somebody else:
+// package gosdk serves those of the official Go SDK through it.
+
+// Request is an MCP request that did not come through one of this package's
+// transports. Whoever has received it has also checked what a transport must:
+// origin, credentials, headers, sizes.
+type Request struct {
+	// Method is tools/call, prompts/get, resources/read or completion/complete of
+	// MCP, or tools/callSaga, tools/resumeSaga or tools/cancelSaga. What lists and
+	// sessions need besides is up to the transport.
+	Method string
+	// Params are the request's parameters, a JSON object, or nil.
+	Params json.RawMessage
+	// Principal is who sent the request.
+	Principal Principal
+	// Version is the revision of MCP that the client speaks. From 2026-07-28 on a
+	// tool that asks ends the request with its questions, and _meta in Params says
+	// what the client can do; before, the questions go to Peer, and Capabilities
+	// says it. The methods of the saga proposal are the same in all revisions.
+	Version string
+	// Capabilities is the ClientCapabilities object of the client's initialize.
+	Capabilities json.RawMessage
+	// Peer is the way to the client while the request is served. Without one the
+	// client is neither asked nor told anything.
+	Peer Peer
+}
+
+// Peer is a client that can be reached while one of its requests is served. Its
+// methods must be safe for concurrent use.
+type Peer interface {
+	// Notify sends a notification that belongs to the request: of progress, of
+	// something to log, or of a page that the user is done with.
+	Notify(method string, params json.RawMessage)
+	// Ask sends elicitation/create, sampling/createMessage or roots/list and waits
+	// for the answer. An error of the client's is an answer. Ask fails when ctx has
+	// ended, with [context.Cause], or when the client is gone. The answer's StepID
+	// is not read.
+	Ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error)
+}
+
+// PeerDisconnecter is a [Peer] whose connection can be given up during a request,
+// for the client to come back after retry (MCP 2025-11-25, basic/transports,
+// polling: SEP-1699).
+type PeerDisconnecter interface {
+	Disconnect(retry time.Duration)
+}
+
+// guestMethods are the methods of MCP that a guest may send.
+var guestMethods = []string{"tools/call", "prompts/get", "resources/read", "completion/complete"}
+
+// Handle answers a request and returns its result. An error is always a
+// *jsonrpc2.Error that can be sent to the client as it is.
+func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error) {
+	params := jsontext.Value(r.Params)
+	if params != nil && (!params.IsValid() || params.Kind() != '{') {
+		return nil, wrongParam("")
+	}
+	m := &message{method: r.Method, params: params}
+	c := caller{principal: r.Principal}
+	switch {
+	case s.methods[r.Method] != nil:
+		return s.guestSaga(ctx, c, r, m)
+	case !slices.Contains(guestMethods, r.Method):
+		return nil, rpcError(jsonrpc2.CodeMethodNotFound, "method not found")
+	case r.Version >= statelessVersion:
+		return s.guestStateless(ctx, c, r, m)
+	}
+	return s.guestHandshake(ctx, c, r, m)
+}
+
+// Entries returns what a list method of MCP shows, such as tools/list: one object
+// for each tool, prompt, resource or resource template, in the form of the newest
+// revision. Do not change them.
+func (s *Server) Entries(method string) []json.RawMessage {
+	switch method {
+	case "tools/list":
+		return s.catalog.tools
+	case "prompts/list":
+		return s.catalog.prompts
+	case "resources/list":
+		return s.catalog.resources
+	case "resources/templates/list":
+		return s.catalog.templates
+	}
+	return nil
+}
+
+// Completes reports whether completion/complete has anything to suggest: whether a
+// prompt or a resource has a [saga.Completer].
+func (s *Server) Completes() bool { return s.completes() }
+
+// guestSaga serves a method of the saga proposal.
+func (s *Server) guestSaga(ctx context.Context, c caller, r *Request, m *message) (json.RawMessage, error) {
+	result, err := s.methods[m.method](ctx, c, m.params)
+	if err != nil {
+		return nil, s.wireError(ctx, m.method, err)
+	}
+	return result, nil
+}
+
+func (s *Server) guestStateless(ctx context.Context, c caller, r *Request, m *message) (json.RawMessage, error) {
+	d := &s.stateless
+	request, no := d.admit(c, m, nil)
+	if no != nil {
+		return nil, no.Error
+	}
+	if r.Peer != nil {
+		n := request.notifier(func(message []byte) {
+			method, _ := jsonview.String(jsonview.Get(message, "method"))
+			r.Peer.Notify(method, json.RawMessage(jsonview.Get(message, "params")))
+		})
+		defer n.close()
+	}
+	result, no := d.run(ctx, request)
+	if no != nil {
+		return nil, no.Error
+	}
+	return result, nil
+}
+
+func (s *Server) guestHandshake(ctx context.Context, c caller, r *Request, m *message) (json.RawMessage, error) {
+	d := &s.handshake
+	p, fail := d.guest(r)
+	if fail != nil {
+		return nil, fail
+	}
+	defer p.silence(nil)
+	var to exchange
+	if r.Peer != nil {
+		to = guestExchange{r.Peer}
+	}
+	result, fail := d.serve(ctx, c, p, to, m)
+	if fail != nil {
+		return nil, fail
+	}
+	return result, nil
+}
+
+// guest is the peer of a session that somebody else keeps.
+func (d *handshake) guest(r *Request) (*peer, *jsonrpc2.Error) {
+	var capabilities clientCapabilities
+	if declared := jsontext.Value(r.Capabilities); declared != nil && (!declared.IsValid() || !capabilities.read(declared)) {
+		return nil, rpcError(jsonrpc2.CodeInvalidParams, "the client's capabilities are not of MCP's form")
+	}
+	p := &peer{revision: negotiate(r.Version)}
+	p.features = p.revision.features(&capabilities)
+	p.answering, p.silence = context.WithCancelCause(context.Background())
+	return p, nil
+}
+
+// guestExchange is an exchange by way of a Peer.
+type guestExchange struct{ Peer }
+
+func (x guestExchange) notify(method string, params json.RawMessage) { x.Notify(method, params) }
+
+func (x guestExchange) ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
+	return x.Ask(ctx, method, params)
+}
+
+func (x guestExchange) disconnect(retry retryAfter) {
+	if d, ok := x.Peer.(PeerDisconnecter); ok {
+		d.Disconnect(retry)
+	}
+}
