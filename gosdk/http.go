@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
@@ -13,14 +12,15 @@ import (
 
 // handler sends each request to the SDK's handler in the mode that it needs.
 type handler struct {
-	stateless, sessions, sagas http.Handler
-	maxBody                    int64
+	stateless, sessions, strangers http.Handler
+	maxBody                        int64
 }
 
 // NewHTTPHandler returns a handler that serves clients of all revisions at one
 // address. It takes what [mcp.NewStreamableHTTPHandler] takes, which serves either
 // MCP 2026-07-28 (Stateless) or clients with sessions; Stateless has no meaning
-// here. Clients of the saga proposal need no session; they get plain JSON.
+// here. Clients of the saga proposal need no session and get plain JSON; so does
+// whoever else sends a request without one, and cannot be asked anything.
 //
 // A nil opts is the zero value. As without this handler, the SDK checks the Host
 // header of requests on the loopback interface and leaves the Origin header to
@@ -39,7 +39,7 @@ func NewHTTPHandler(getServer func(*http.Request) *mcp.Server, opts *mcp.Streama
 	o.Stateless = true
 	h.stateless = mcp.NewStreamableHTTPHandler(getServer, &o)
 	o.JSONResponse = true
-	h.sagas = mcp.NewStreamableHTTPHandler(getServer, &o)
+	h.strangers = mcp.NewStreamableHTTPHandler(getServer, &o)
 	return h
 }
 
@@ -55,8 +55,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveStranger serves a request without a session: one that opens one, or one of
-// the saga proposal, which only the body tells.
+// serveStranger serves a request without a session. Only the body tells whether it
+// is to open one.
 func (h *handler) serveStranger(w http.ResponseWriter, r *http.Request) {
 	body := r.Body
 	if h.maxBody > 0 {
@@ -73,9 +73,9 @@ func (h *handler) serveStranger(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(raw))
-	if slices.Contains(sagaMethods, gjson.GetBytes(raw, "method").Str) {
-		h.sagas.ServeHTTP(w, r)
+	if gjson.GetBytes(raw, "method").Str == "initialize" {
+		h.sessions.ServeHTTP(w, r)
 		return
 	}
-	h.sessions.ServeHTTP(w, r)
+	h.strangers.ServeHTTP(w, r)
 }

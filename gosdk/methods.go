@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
@@ -93,7 +94,12 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 			if r, ok := r.(*mcp.CompleteRequest); ok && m.suggests(r.Params) {
 				return m.complete(ctx, r)
 			}
-		case "tools/callSaga", "tools/resumeSaga", "tools/cancelSaga":
+		case "tools/callSaga":
+			if call := m.ordinary(r); call != nil {
+				return once(next(ctx, "tools/call", call))
+			}
+			ctx = context.WithValue(ctx, extraKey{}, r.GetExtra())
+		case "tools/resumeSaga", "tools/cancelSaga":
 			ctx = context.WithValue(ctx, extraKey{}, r.GetExtra())
 		}
 		result, err := next(ctx, method, r)
@@ -112,6 +118,36 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		return result, nil
 	}
+}
+
+// ordinary returns the call of a tool that is not ours, or nil. Clients of the saga
+// proposal can call it too: a tool that never asks is a saga of one turn.
+func (m *Mounted) ordinary(r mcp.Request) *mcp.CallToolRequest {
+	request, ok := r.(*mcp.ServerRequest[*sagaParams])
+	if !ok || request.Params == nil {
+		return nil
+	}
+	var p struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if json.Unmarshal(request.Params.raw, &p) != nil || p.Name == "" || m.server.Tools().Lookup(p.Name) != nil {
+		return nil
+	}
+	params := &mcp.CallToolParamsRaw{Meta: request.Params.Meta, Name: p.Name, Arguments: p.Arguments}
+	return &mcp.CallToolRequest{Session: request.Session, Params: params, Extra: request.Extra}
+}
+
+// once passes on the result of a tool that is not ours, unless it asks: its state is
+// not a token that tools/resumeSaga could take.
+func once(result mcp.Result, err error) (mcp.Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	if r, ok := result.(*mcp.CallToolResult); ok && r != nil && r.InputRequests != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "this tool asks, but is no saga: use tools/call"}
+	}
+	return result, nil
 }
 
 // declare adds the capabilities that came with the sagas.
