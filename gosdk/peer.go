@@ -1,5 +1,7 @@
 package gosdk
 
+//lint:file-ignore SA1019 Sampling, roots and logs are deprecated since 2026-07-28, and in use.
+
 import (
 	"context"
 	"encoding/json"
