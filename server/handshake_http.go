@@ -21,7 +21,7 @@ func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller
 		ctx, cancel := d.sessionContext(r.Context(), s)
 		if !s.begin(m.id, cancel) {
 			cancel(nil)
-			st.respond(appendResponse(nil, m.id, nil, rpcError(jsonrpc2.CodeInvalidRequest, "the id is in use, or too many requests are under way")))
+			s.respond(st, appendResponse(nil, m.id, nil, rpcError(jsonrpc2.CodeInvalidRequest, "the id is in use, or too many requests are under way")))
 			continue
 		}
 		s.hold()
@@ -39,10 +39,7 @@ func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller
 			if context.Cause(ctx) == errCancelled {
 				response = nil
 			}
-			st.respond(response)
-			if _, ended, _ := st.after(0); ended {
-				s.keep(st)
-			}
+			s.respond(st, response)
 		}()
 	}
 	if !d.awaitStream(r, s, st, reader, streams) {
