@@ -155,6 +155,53 @@ func TestCancelSaga(t *testing.T) {
 	})
 }
 
+// An old token must not undo for ever: what the saga did may be what somebody else
+// relies on by then.
+func TestUndoGrace(t *testing.T) {
+	const day = 24 * time.Hour
+	const ttl, skew = 10 * time.Minute, time.Minute
+	for _, test := range []struct {
+		name          string
+		grace, maxAge time.Duration
+		after         time.Duration
+		reason        string // of the refusal, or empty if it is undone
+	}{
+		{name: "default, at its end", after: ttl + skew + 30*day - time.Second},
+		{name: "default, after it", after: ttl + skew + 30*day, reason: "expired"},
+		{name: "an hour, at its end", grace: time.Hour, after: ttl + skew + time.Hour - time.Second},
+		{name: "an hour, after it", grace: time.Hour, after: ttl + skew + time.Hour, reason: "expired"},
+		{name: "years later", after: 3 * 365 * day, reason: "expired"},
+		{name: "none", grace: -1, after: ttl + skew, reason: "expired"},
+		{name: "from the deadline on, at its end", grace: time.Hour, maxAge: time.Minute, after: time.Minute + skew + time.Hour - time.Second},
+		{name: "from the deadline on, after it", grace: time.Hour, maxAge: time.Minute, after: time.Minute + skew + time.Hour, reason: "deadline"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, method := range []string{"resumeSaga", "cancelSaga"} {
+				held := map[saga.Key]bool{}
+				begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+				now := &clock{now: begun}
+				tool := roomTool(1, held)
+				tool.MaxAge = test.maxAge
+				r := newRig(t, server.Options{Now: now.Now, UndoGrace: test.grace, Tools: []saga.Definition{tool}})
+				token := parse(t, r.post(callRoom)).Result.SagaToken
+				require.Len(t, held, 1)
+				now.set(begun.Add(test.after))
+				body := r.post(roomMessage(method, token, sure))
+				log := r.log.take()
+				if test.reason == "" {
+					assert.Equal(t, []string{"room"}, undone(t, body))
+					assert.Empty(t, held)
+					continue
+				}
+				assert.JSONEq(t, strings.Replace(refusal, `"client-req-2"`, "2", 1), body)
+				assert.Len(t, held, 1)
+				assert.Contains(t, log, `"reason":"`+test.reason+`"`)
+				assert.Contains(t, log, "too long ago even to undo")
+			}
+		})
+	}
+}
+
 func TestUndoIsTriedAgain(t *testing.T) {
 	held := map[saga.Key]bool{}
 	stuck := true

@@ -28,9 +28,16 @@ var errNewer = errors.New("the token is of a newer revision of the tool than thi
 // the token's. The error is a *codec.Rejected, which all look the same to the
 // client, or errNewer.
 func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, token string) (*opening, error) {
-	x, late, err := s.codec.OpenLate(c.binding(), s.opts.Now(), token)
+	now := s.opts.Now()
+	x, late, err := s.codec.OpenLate(c.binding(), now, token)
 	if err != nil {
 		return nil, err
+	}
+	if late != nil {
+		last := x.Claims.ExpiresAt.Add(s.codec.Options().Skew + max(s.opts.UndoGrace, 0))
+		if s.opts.UndoGrace < 0 || !now.Before(last) {
+			return nil, codec.Reject(late.Reason, "%w, which is too long ago even to undo what the saga did", late.Detail)
+		}
 	}
 	kind, name := parseTarget(x.Claims.Tool)
 	newest := s.tools.Find(kind, name)
