@@ -2,6 +2,7 @@ package saga
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -14,20 +15,25 @@ import (
 // which the client never heard. Performing them again finds them by their keys;
 // then they are undone. The turn stops before an irreversible effect that has an
 // Undo, and goes on only if that says that it was performed before. If the turn
-// ends the saga, it is too late to cancel, and the outcome is that of the turn. If r answers only some steps, or none, what is
-// undone are the effects that pos knows of.
+// ends the saga, it is too late to cancel, and the outcome is that of the turn. If r answers only some steps, or none, or the
+// tool has changed so that the turn cannot be taken, what is undone are the effects
+// that pos knows of.
 func (t *Tool) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
 	log := pos.log
 	complete := len(r.Answers) > 0 && t.current(pos) == nil
 	if complete {
 		out, err := t.resume(ctx, pos, r, true)
+		var position *PositionError
 		switch {
+		case errors.As(err, &position):
+			complete = false // the tool has changed: the turn cannot be taken again
 		case err != nil:
 			return nil, err
 		case out.Position == nil:
 			return out, nil
+		default:
+			log = out.Position.log
 		}
-		log = out.Position.log
 	}
 	undo, err := t.compensate(ctx, pos.ID, log)
 	if err != nil {
@@ -43,7 +49,8 @@ func (t *Tool) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcom
 }
 
 // Abandon undoes the effects of a saga that cannot go on, as its token came too
-// late or its revision is no longer served. why is for the caller. It fails as
+// late, its revision is no longer served, or the tool no longer has the step
+// function or question that it waits in. why is for the caller. It fails as
 // [Tool.Cancel] does.
 func (t *Tool) Abandon(ctx context.Context, pos *Position, why string) (*Outcome, error) {
 	undo, err := t.compensate(ctx, pos.ID, pos.log)

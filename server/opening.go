@@ -16,7 +16,8 @@ type opening struct {
 	tool *saga.Tool
 	pos  *saga.Position
 	// gone is why the saga cannot go on though it has begun effects, which are to
-	// be undone: its token came too late, or its revision is no longer served.
+	// be undone: its token came too late, its revision is no longer served, or the
+	// tool has no longer what it waits in.
 	gone *codec.Rejected
 }
 
@@ -87,8 +88,11 @@ func parseTarget(s string) (saga.Kind, string) {
 // abandon undoes the effects of a saga that cannot go on.
 func (s *Server) abandon(ctx context.Context, c caller, o *opening) (turn, error) {
 	why := "The saga came back too late and has ended."
-	if o.gone.Reason == codec.ReasonRevision {
+	switch o.gone.Reason {
+	case codec.ReasonRevision:
 		why = "The saga cannot go on: this version of the tool is no longer served. Start again."
+	case codec.ReasonState:
+		why = "The saga cannot go on: the tool has changed since it began. Start again."
 	}
 	s.log.Warn("saga abandoned", "tool", o.tool.Name, "saga", o.pos.ID.String(), "token", o.gone)
 	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))

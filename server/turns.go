@@ -94,6 +94,11 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 		r.Answers = slices.DeleteFunc(slices.Clone(answers), func(a steps.Answer) bool { return !slices.Contains(pending, a.StepID) })
 	}
 	out, err := t.Resume(ctx, pos, r)
+	var position *saga.PositionError
+	if errors.As(err, &position) && pos.HasEffects() && pos.Next() != "" {
+		o.gone = codec.Reject(codec.ReasonState, "%w", position)
+		return s.abandon(ctx, c, o)
+	}
 	if err == nil {
 		if out, err = s.advance(ctx, c, t, out); err != nil && c.held() {
 			err = s.forsake(ctx, t, out.Position, err)
