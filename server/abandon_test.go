@@ -4,9 +4,12 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -133,4 +136,41 @@ func TestSagaOfAChangedToolWithoutEffectsIsRefused(t *testing.T) {
 	token := parse(t, before.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"seat"}}`)).Result.SagaToken
 	assert.JSONEq(t, strings.Replace(refusal, `"client-req-2"`, "2", 1), after.post(roomMessage("resumeSaga", token, sure)))
 	assert.Contains(t, after.log.take(), `"reason":"state"`)
+}
+
+// An undo that hangs does not hold up the answer for ever, and can be tried again.
+func TestHangingUndoIsOutstanding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := map[saga.Key]bool{}
+		tool := roomTool(1, held)
+		room := tool.Effects[0].(*saga.Effect[string, bool])
+		undo, hang := room.Undo, true
+		room.Undo = func(ctx context.Context, k saga.Key, in string, out, known bool) error {
+			if hang {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return undo(ctx, k, in, out, known)
+		}
+		room.Timeout = time.Hour
+		b := newBubble(t, server.Options{TurnTimeout: time.Minute, TokenTTL: time.Hour, Tools: []saga.Definition{tool}})
+		ends := map[string]string{
+			"resumeSaga": `,"completedSteps":[{"stepId":"sure","result":{"action":"decline"}}]`,
+			"cancelSaga": "",
+		}
+		for method, rest := range ends {
+			hang = true
+			token := parse(t, b.do("POST", callRoom).Body.String()).Result.SagaToken
+			require.Len(t, held, 1)
+			begun := time.Now()
+			body := b.do("POST", roomMessage(method, token, rest)).Body.String()
+			assert.LessOrEqual(t, time.Since(begun), time.Minute+saga.UndoTime)
+			assert.Empty(t, undone(t, body))
+			again := gjson.Get(body, `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
+			require.NotEmpty(t, again, body)
+			hang = false
+			assert.Equal(t, []string{"room"}, undone(t, b.do("POST", roomMessage("cancelSaga", again, "")).Body.String()))
+			assert.Empty(t, held)
+		}
+	})
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/saga"
 )
 
 // Endpoint is the path at which [Server.Handler] serves MCP.
@@ -51,7 +53,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       bodyTimeout,
-		WriteTimeout:      bodyTimeout + s.opts.TurnTimeout + writeSlack,
+		WriteTimeout:      bodyTimeout + s.opts.TurnTimeout + saga.UndoTime + writeSlack,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return base },

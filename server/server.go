@@ -29,7 +29,8 @@ type Options struct {
 	// undone, if its client comes back after all. Later it is refused like any
 	// other. Default 30 days; negative means that expired tokens undo nothing.
 	UndoGrace time.Duration
-	// TurnTimeout bounds the work of one turn. Default 1 minute.
+	// TurnTimeout bounds the work of one turn; undoing may take [saga.UndoTime] more.
+	// Default 1 minute.
 	TurnTimeout time.Duration
 	// MaxBody is the largest message in bytes. Default 1 MiB.
 	MaxBody int64

@@ -117,6 +117,10 @@ func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, args json.RawMessage,
 		if errors.As(err, &position) {
 			err = codec.Reject(codec.ReasonState, "%w", position)
 		}
+		var undone *saga.UndoneError
+		if errors.As(err, &undone) && undone.Report != nil && len(undone.Report.Outstanding) > 0 {
+			s.log.Error("effects of a saga that failed were not undone", "tool", t.Name, "saga", id.String(), "error", err)
+		}
 		return turn{}, &turnError{tool: t.Name, saga: id, err: err}
 	}
 	if out.Err != nil {
