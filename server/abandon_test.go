@@ -107,6 +107,7 @@ func TestSagaOfAChangedToolIsUndone(t *testing.T) {
 				body = after.post(roomMessage("cancelSaga", suspend(), answers))
 				assert.Equal(t, []string{"seat"}, undone(t, body))
 				assert.False(t, parse(t, body).Result.IsError)
+				assert.Equal(t, answers != "", strings.Contains(body, saga.Unsought), body)
 				assert.Empty(t, held)
 			}
 

@@ -21,6 +21,10 @@ type opening struct {
 	gone *codec.Rejected
 }
 
+func (o *opening) attrs() []any {
+	return []any{"tool", o.tool.Name, "saga", o.pos.ID.String(), "token", o.gone}
+}
+
 // errNewer is the reason why a token is to be taken elsewhere, or later: during a
 // deployment, replicas of the old and the new version stand side by side.
 var errNewer = errors.New("the token is of a newer revision of the tool than this server has")
@@ -94,7 +98,7 @@ func (s *Server) abandon(ctx context.Context, c caller, o *opening) (turn, error
 	case codec.ReasonState:
 		why = "The saga cannot go on: the tool has changed since it began. Start again."
 	}
-	s.log.Warn("saga abandoned", "tool", o.tool.Name, "saga", o.pos.ID.String(), "token", o.gone)
+	s.log.Warn("saga abandoned", o.attrs()...)
 	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
 	defer lazy.cancel()
 	out, err := o.tool.Abandon(lazy, o.pos, why)
