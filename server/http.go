@@ -131,9 +131,16 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusBadRequest, appendResponse(nil, m.id, nil, fail))
 		return
 	}
-	switch eraOf(&m, r.Header) {
-	case eraStateless:
+	era := eraOf(&m, r.Header)
+	if era == eraStateless {
 		s.stateless.servePost(w, r, c, &m)
+		return
+	}
+	if no := contradiction(r.Header, &m); no != nil {
+		writeJSON(w, no.status, appendResponse(nil, m.id, nil, no.Error))
+		return
+	}
+	switch era {
 	case eraSaga:
 		s.serveSaga(w, r, c, &m)
 	default:
@@ -147,6 +154,7 @@ func (s *Server) serveSaga(w http.ResponseWriter, r *http.Request, c caller, m *
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
+	c.named, _, _ = decodedHeader(r.Header, nameHeader)
 	response, fail := s.respond(r.Context(), c, m)
 	status := http.StatusOK
 	if fail != nil && fail.Code == codeTryAgain {

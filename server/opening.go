@@ -49,6 +49,9 @@ func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, tok
 	if newest == nil || named != nil && target(named) != x.Claims.Tool {
 		return nil, codec.Reject(codec.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
 	}
+	if c.named != "" && c.named != name {
+		return nil, codec.Reject(codec.ReasonTool, "the token is for %q, but the header %s says %q", x.Claims.Tool, nameHeader, c.named)
+	}
 	o := &opening{
 		tool: s.tools.Reader(kind, name, x.Claims.Revision),
 		pos: &saga.Position{

@@ -29,6 +29,8 @@ type caller struct {
 	// a digest of them in their place; of answers it sends those to the last
 	// steps, and what else comes is to be ignored.
 	resends bool
+	// named is what the request's header says that a token is for, or empty.
+	named string
 	// cancels: nothing is run, so the arguments do not matter.
 	cancels bool
 	// ahead are answers that came before the steps were asked.
