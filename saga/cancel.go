@@ -31,6 +31,10 @@ func (t *Tool) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcom
 		switch {
 		case errors.As(err, &position):
 			complete, text = false, "Cancelled. "+Unsought
+		case t.Kind != KindTool && hasEnded(err):
+			out := cancelled(nil, text)
+			out.Err = err
+			return out, nil
 		case err != nil:
 			return nil, err
 		case out.Position == nil:
@@ -55,6 +59,13 @@ func (t *Tool) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcom
 // Unsought is what a client is told that cancels with answers with which the turn
 // cannot be taken any more.
 const Unsought = "What a turn with these answers did, if its response was lost, cannot be found any more."
+
+// hasEnded reports whether an error is the end of a prompt or a resource, whose
+// results cannot say that they are errors.
+func hasEnded(err error) bool {
+	var told *ToolError
+	return errors.As(err, &told) || errors.Is(err, ErrNotFound)
+}
 
 // endedBy is how a saga was cancelled whose last turn has ended it.
 func endedBy(turn *Outcome) *Outcome {

@@ -197,7 +197,8 @@
 // # Prompts and resources
 //
 // [Prompt] and [Resource] are written like a Machine. They end with
-// [Turn.Messages] and [Turn.Contents].
+// [Turn.Messages] and [Turn.Contents]. They have revisions and upgrades as machines
+// have, but no effects.
 //
 // # Running a tool without a server
 //

@@ -327,6 +327,19 @@ func TestCancelOfAResourceThatEnds(t *testing.T) {
 	assert.Contains(t, body, `"content":[`)
 }
 
+// Nor has its failure: a resource whose last turn fails is cancelled, as a tool is.
+func TestCancelOfAResourceThatFails(t *testing.T) {
+	r := newRig(t, server.Options{Tools: statelessTools()})
+	q := modernRequest("resources/read", object{"uri": "test://note/1"}).with(allCapabilities)
+	for range 2 {
+		body := r.post(roomMessage("cancelSaga", r.state(q), `,"arguments":{"id":"1"},"completedSteps":[{"stepId":"user_name","result":{"action":"decline"}}]`))
+		assert.Empty(t, undone(t, body))
+		assert.Equal(t, "Cancelled.", parse(t, body).Result.Content[0].Text)
+		assert.False(t, parse(t, body).Result.IsError)
+		assert.Contains(t, r.log.take(), "declined", "why is in the log")
+	}
+}
+
 func TestCancelSagaOfAnother(t *testing.T) {
 	held := map[saga.Key]bool{}
 	r := newRig(t, server.Options{Tools: []saga.Definition{roomTool(1, held)}, Authenticate: who})

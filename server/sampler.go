@@ -87,8 +87,7 @@ func (s *Server) forsake(ctx context.Context, t *saga.Tool, pos *saga.Position, 
 		return why
 	}
 	if pos != nil && pos.HasEffects() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.TurnTimeout)
-		defer cancel()
+		// The turn may be over: undoing has time of its own.
 		out, err := t.Cancel(ctx, pos, saga.Resumption{Now: s.opts.Now()})
 		if err == nil {
 			err = out.Err
