@@ -151,3 +151,15 @@ func TestUndoHasItsTime(t *testing.T) {
 		}
 	}
 }
+
+func TestLogSaysThatTheTimeToUndoIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		tool := hanging(t, map[string]bool{"c": true}, func(*saga.Run) error { return saga.Failf("no") })
+		out, err := tool.Start(ctx, saga.Call{Now: time.Now()})
+		require.NoError(t, err)
+		assert.ErrorContains(t, out.Err, `undo of "c": the time for undoing it is over`)
+		assert.NotContains(t, text(t, out), "time")
+	})
+}
