@@ -38,7 +38,7 @@ func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, tok
 	if err != nil {
 		return nil, err
 	}
-	if late != nil {
+	if late != nil && !c.held() {
 		last := x.Claims.ExpiresAt.Add(s.codec.Options().Skew + max(s.opts.UndoGrace, 0))
 		if s.opts.UndoGrace < 0 || !now.Before(last) {
 			return nil, codec.Reject(late.Reason, "%w, which is too long ago even to undo what the saga did", late.Detail)

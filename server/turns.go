@@ -97,7 +97,8 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 	}
 	out, err := t.Resume(ctx, pos, r)
 	var position *saga.PositionError
-	if errors.As(err, &position) && pos.HasEffects() && pos.Next() != "" {
+	var undone *saga.UndoneError // by the engine, if nobody could take the turn again
+	if errors.As(err, &position) && !errors.As(err, &undone) && pos.HasEffects() && pos.Next() != "" {
 		o.gone = codec.Reject(codec.ReasonState, "%w", position)
 		return s.abandon(ctx, c, o)
 	}
