@@ -15,7 +15,7 @@ import (
 )
 
 // hanging is a tool that does a, b and c, asks, and goes on as end says. The undo of
-// those in stuck hangs until its context ends.
+// those in stuck hangs until its context ends; that of the others takes a second.
 func hanging(t *testing.T, stuck map[string]bool, end func(r *saga.Run) error) *saga.Tool {
 	type form struct {
 		Sure bool `json:"sure"`
@@ -26,11 +26,16 @@ func hanging(t *testing.T, stuck map[string]bool, end func(r *saga.Run) error) *
 			Name: name,
 			Do:   func(context.Context, saga.Key, bool) (bool, error) { return true, nil },
 			Undo: func(ctx context.Context, _ saga.Key, _, _, _ bool) error {
+				work := time.After(time.Second)
 				if stuck[name] {
-					<-ctx.Done()
+					work = nil
+				}
+				select {
+				case <-work:
+					return nil
+				case <-ctx.Done():
 					return ctx.Err()
 				}
-				return nil
 			},
 		}
 	}
