@@ -3,10 +3,10 @@ package gosdk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -59,15 +59,15 @@ func (m *Mounted) addMethods(s *mcp.Server) error {
 			if p == nil {
 				p = new(sagaParams)
 			}
-			raw, err := m.handle(ctx, method, ss, p.raw, extraOf(ctx))
+			extra, ok := ctx.Value(extraKey{}).(*requestExtra)
+			if !ok {
+				return nil, m.internal(ctx, method, errors.New("middleware has replaced the request's context, so it is not known who sent it"))
+			}
+			raw, err := m.handle(ctx, method, ss, p.raw, extra.RequestExtra)
 			if err != nil {
 				return nil, err
 			}
-			r := &sagaResult{raw: raw}
-			if meta, ok := gjson.GetBytes(raw, "_meta").Value().(map[string]any); ok {
-				r.Meta = meta
-			}
-			return r, nil
+			return &sagaResult{mcp.ResultBase{Meta: metaOf(raw)}, raw}, nil
 		})
 		if err != nil {
 			return err
@@ -76,14 +76,11 @@ func (m *Mounted) addMethods(s *mcp.Server) error {
 	return nil
 }
 
-type extraKey struct{}
-
-// extraOf returns what the middleware has put aside: the SDK does not pass it to
+// requestExtra is what the middleware puts aside: the SDK does not pass it to
 // handlers of custom methods.
-func extraOf(ctx context.Context) *mcp.RequestExtra {
-	extra, _ := ctx.Value(extraKey{}).(*mcp.RequestExtra)
-	return extra
-}
+type requestExtra struct{ *mcp.RequestExtra }
+
+type extraKey struct{}
 
 // middleware does what the SDK has no other place for.
 func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
@@ -94,7 +91,12 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 				return m.complete(ctx, r)
 			}
 		case "tools/callSaga", "tools/resumeSaga", "tools/cancelSaga":
-			ctx = context.WithValue(ctx, extraKey{}, r.GetExtra())
+			ctx = context.WithValue(ctx, extraKey{}, &requestExtra{r.GetExtra()})
+		case "initialize":
+			if r, ok := r.(*mcp.ServerRequest[*mcp.InitializeParams]); ok && r.Params != nil && r.Params.ProtocolVersion >= newest {
+				// The SDK answers with an older revision, and then goes by what was asked for.
+				r.Params.ProtocolVersion = newestSession
+			}
 		}
 		result, err := next(ctx, method, r)
 		if err != nil {
@@ -102,9 +104,13 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		switch result := result.(type) {
 		case *mcp.InitializeResult:
-			m.declare(result.Capabilities)
+			declared := *result
+			declared.Capabilities = m.declare(result.Capabilities)
+			return &declared, nil
 		case *mcp.DiscoverResult:
-			m.declare(result.Capabilities)
+			declared := *result
+			declared.Capabilities = m.declare(result.Capabilities)
+			return &declared, nil
 		case *mcp.ListToolsResult:
 			if ss, ok := r.GetSession().(*mcp.ServerSession); ok {
 				m.simplify(ss, result)
@@ -115,9 +121,10 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // declare adds the capabilities that came with the sagas.
-func (m *Mounted) declare(c *mcp.ServerCapabilities) {
-	if c == nil {
-		return
+func (m *Mounted) declare(known *mcp.ServerCapabilities) *mcp.ServerCapabilities {
+	c := new(mcp.ServerCapabilities)
+	if known != nil {
+		*c = *known
 	}
 	if m.server.Completes() && c.Completions == nil {
 		c.Completions = &mcp.CompletionCapabilities{}
@@ -127,6 +134,7 @@ func (m *Mounted) declare(c *mcp.ServerCapabilities) {
 		experimental[name] = v
 	}
 	c.Experimental = experimental
+	return c
 }
 
 // simplify takes from our tools the output schemas that older clients cannot read:
@@ -162,6 +170,6 @@ func (m *Mounted) complete(ctx context.Context, r *mcp.CompleteRequest) (mcp.Res
 	if err := json.Unmarshal(raw, out); err != nil {
 		return nil, m.internal(ctx, "completion/complete", err)
 	}
-	out.Meta = ownMeta(out.Meta)
+	out.Meta = metaOf(raw)
 	return out, nil
 }

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"sync"
 	"time"
+	"weak"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -40,12 +43,36 @@ type Mounted struct {
 	// completing are the prompts and resources for which we suggest values.
 	prompts, resources map[string]bool
 	// plain are the tools whose output schema older clients cannot read.
-	plain map[string]bool
+	plain  map[string]bool
+	asking asking
 }
 
-// Mount adds tools, prompts and resources to a server. One of the same name that
-// the server has already is replaced. If a definition cannot be served, nothing is
-// added. Mount everything at once: a server takes one Mount.
+// mounts are the servers with sagas, for as long as there are those servers.
+var mounts sync.Map // of *Mounted by weak.Pointer[mcp.Server]
+
+// mountedOn returns what is mounted on a server, or nil.
+func mountedOn(s *mcp.Server) *Mounted {
+	m, _ := mounts.Load(weak.Make(s))
+	found, _ := m.(*Mounted)
+	return found
+}
+
+// register notes that m is on s, unless something else is.
+func (m *Mounted) register(s *mcp.Server) bool {
+	key := weak.Make(s)
+	if _, taken := mounts.LoadOrStore(key, m); taken {
+		return false
+	}
+	runtime.AddCleanup(s, func(key weak.Pointer[mcp.Server]) { mounts.Delete(key) }, key)
+	return true
+}
+
+// Mount adds tools, prompts and resources to a server that is not serving yet. One
+// of the same name that the server has already is replaced. If a definition cannot
+// be served, nothing is added. Mount everything at once: a server takes one Mount.
+//
+// Middleware that is added to the server after Mount sees all requests. What was
+// added before does not see completion/complete for what is mounted.
 func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error) {
 	if s == nil {
 		return nil, errors.New("gosdk: the server is nil")
@@ -75,12 +102,22 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	if err := entries.add(mcp.NewServer(&mcp.Implementation{Name: "trial"}, nil), m); err != nil {
 		return nil, err
 	}
+	if !m.register(s) {
+		return nil, errors.New("gosdk: the server has sagas already; mount all of them at once")
+	}
 	if err := m.addMethods(s); err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)
 	}
 	s.AddReceivingMiddleware(m.middleware)
+	s.AddSendingMiddleware(listen)
 	return m, entries.add(s, m)
 }
+
+// Close ends the wait for answers of older clients, now and from now on: what their
+// calls have done is undone. The SDK ends a session only when its requests have
+// ended, so call Close before sessions are closed, for instance with
+// [http.Server.RegisterOnShutdown].
+func (m *Mounted) Close() { m.server.CloseStreams() }
 
 // SetKeys replaces the keyset, for a rotation without a restart. Turns under way
 // end with the keyset they began with.

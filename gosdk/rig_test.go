@@ -283,6 +283,7 @@ func (w *wire) silent() {
 // answer responds to a request of the server's.
 func (w *wire) answer(request gjson.Result, result string) {
 	w.t.Helper()
+	require.True(w.t, request.Get("method").Exists(), "a response instead of a request: %s", request.Raw)
 	w.send(`{"jsonrpc":"2.0","id":` + request.Get("id").Raw + `,"result":` + result + `}`)
 }
 
