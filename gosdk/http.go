@@ -2,10 +2,12 @@ package gosdk
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
@@ -13,6 +15,7 @@ import (
 
 // handler sends each request to the SDK's handler in the mode that it needs.
 type handler struct {
+	getServer                  func(*http.Request) *mcp.Server
 	stateless, sessions, sagas http.Handler
 	maxBody                    int64
 }
@@ -30,7 +33,7 @@ func NewHTTPHandler(getServer func(*http.Request) *mcp.Server, opts *mcp.Streama
 	if opts != nil {
 		o = *opts
 	}
-	h := &handler{maxBody: o.MaxRequestBodyBytes}
+	h := &handler{getServer: getServer, maxBody: o.MaxRequestBodyBytes}
 	if h.maxBody == 0 {
 		h.maxBody = mcp.DefaultMaxRequestBodyBytes
 	}
@@ -45,18 +48,27 @@ func NewHTTPHandler(getServer func(*http.Request) *mcp.Server, opts *mcp.Streama
 
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	session := r.Header.Get(sessionHeader)
 	switch {
-	case r.Header.Get("MCP-Protocol-Version") >= newest:
+	case r.Header.Get(versionHeader) >= newest:
 		h.stateless.ServeHTTP(w, r)
-	case r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "":
+	case r.Method == http.MethodPost && session == "":
 		h.serveStranger(w, r)
+	case r.Method == http.MethodDelete && session != "":
+		h.serveGoodbye(w, r, session)
 	default:
 		h.sessions.ServeHTTP(w, r)
 	}
 }
 
+const (
+	versionHeader = "MCP-Protocol-Version"
+	sessionHeader = "Mcp-Session-Id"
+)
+
 // serveStranger serves a request without a session: one that opens one, or one of
-// the saga proposal, which only the body tells.
+// the saga proposal, or one of MCP 2026-07-28 without its headers. Only the body
+// tells.
 func (h *handler) serveStranger(w http.ResponseWriter, r *http.Request) {
 	body := r.Body
 	if h.maxBody > 0 {
@@ -72,10 +84,82 @@ func (h *handler) serveStranger(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the request could not be read", http.StatusBadRequest)
 		return
 	}
-	r.Body = io.NopCloser(bytes.NewReader(raw))
-	if slices.Contains(sagaMethods, gjson.GetBytes(raw, "method").Str) {
-		h.sagas.ServeHTTP(w, r)
-		return
+	again := *r
+	again.Body = io.NopCloser(bytes.NewReader(raw))
+	h.modeOf(raw).ServeHTTP(w, &again)
+}
+
+// modeOf says by its body who serves a request without a session. A message that
+// could be read in two ways is none of ours.
+func (h *handler) modeOf(raw []byte) http.Handler {
+	var method, params gjson.Result
+	methods := 0
+	if gjson.ValidBytes(raw) {
+		gjson.ParseBytes(raw).ForEach(func(key, v gjson.Result) bool {
+			switch key.Str {
+			case "method":
+				method = v
+				methods++
+			case "params":
+				params = v
+			}
+			return true
+		})
+	}
+	switch {
+	case methods != 1:
+		return h.sessions
+	case slices.Contains(sagaMethods, method.Str):
+		return h.sagas
+	case params.Get(versionMember).Str >= newest:
+		return h.stateless
+	}
+	return h.sessions
+}
+
+// versionMember is where requests of MCP 2026-07-28 name the revision.
+const versionMember = `_meta.io\.modelcontextprotocol/protocolVersion`
+
+// serveGoodbye serves the end of a session. The SDK waits for the session's
+// requests to end; those that wait for an answer of the client's end first.
+func (h *handler) serveGoodbye(w http.ResponseWriter, r *http.Request, session string) {
+	if s := h.getServer(r); s != nil && h.mayEnd(r) {
+		if m := mountedOn(s); m != nil {
+			m.asking.silence(session)
+		}
 	}
 	h.sessions.ServeHTTP(w, r)
+}
+
+// mayEnd asks the SDK whether the session is the request's to end, with a message
+// in the session that means nothing.
+func (h *handler) mayEnd(r *http.Request) bool {
+	probe := r.Clone(r.Context())
+	probe.Method = http.MethodPost
+	probe.Body = io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"` + rand.Text() + `"}}`))
+	probe.Header.Del("Last-Event-ID")
+	probe.Header.Set("Content-Type", "application/json")
+	probe.Header.Set("Accept", "application/json, text/event-stream")
+	answer := &status{header: make(http.Header)}
+	h.sessions.ServeHTTP(answer, probe)
+	return answer.code == http.StatusAccepted
+}
+
+// status is the beginning of a response that nobody reads.
+type status struct {
+	header http.Header
+	code   int
+}
+
+func (s *status) Header() http.Header { return s.header }
+
+func (s *status) WriteHeader(code int) {
+	if s.code == 0 {
+		s.code = code
+	}
+}
+
+func (s *status) Write(b []byte) (int, error) {
+	s.WriteHeader(http.StatusOK)
+	return len(b), nil
 }

@@ -273,6 +273,16 @@ func (w *wire) ask(method string, params object) gjson.Result {
 	return r
 }
 
+// result waits for the response to a request, whatever comes before.
+func (w *wire) result(id int) gjson.Result {
+	w.t.Helper()
+	for {
+		if r := w.read(); !r.Get("method").Exists() && r.Get("id").Int() == int64(id) {
+			return r
+		}
+	}
+}
+
 // silent makes sure that nothing was said until now: what is said to a ping is all.
 func (w *wire) silent() {
 	w.t.Helper()
