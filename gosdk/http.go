@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -86,35 +87,56 @@ func (h *handler) serveStranger(w http.ResponseWriter, r *http.Request) {
 	}
 	again := *r
 	again.Body = io.NopCloser(bytes.NewReader(raw))
-	h.modeOf(raw).ServeHTTP(w, &again)
+	m := read(raw)
+	switch {
+	case slices.Contains(sagaMethods, m.method):
+		h.sagas.ServeHTTP(w, &again)
+	case m.version >= newest:
+		refuseHeaderless(w, m)
+	default:
+		h.sessions.ServeHTTP(w, &again)
+	}
 }
 
-// modeOf says by its body who serves a request without a session. A message that
-// could be read in two ways is none of ours.
-func (h *handler) modeOf(raw []byte) http.Handler {
-	var method, params gjson.Result
+// unsent is what is read of a message before it is known who serves it.
+type unsent struct{ id, method, version string }
+
+// read reads a message. One that could be read in two ways is not read.
+func read(raw []byte) (m unsent) {
+	if !gjson.ValidBytes(raw) {
+		return unsent{}
+	}
 	methods := 0
-	if gjson.ValidBytes(raw) {
-		gjson.ParseBytes(raw).ForEach(func(key, v gjson.Result) bool {
-			switch key.Str {
-			case "method":
-				method = v
-				methods++
-			case "params":
-				params = v
-			}
-			return true
-		})
+	gjson.ParseBytes(raw).ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "id":
+			m.id = v.Raw
+		case "method":
+			m.method = v.Str
+			methods++
+		case "params":
+			m.version = v.Get(versionMember).Str
+		}
+		return true
+	})
+	if methods != 1 {
+		return unsent{}
 	}
-	switch {
-	case methods != 1:
-		return h.sessions
-	case slices.Contains(sagaMethods, method.Str):
-		return h.sagas
-	case params.Get(versionMember).Str >= newest:
-		return h.stateless
+	return m
+}
+
+// refuseHeaderless refuses a request of MCP 2026-07-28 whose header does not say so.
+// Any of the SDK's handlers would say something else, or take the message for one
+// of an older revision.
+func refuseHeaderless(w http.ResponseWriter, m unsent) {
+	id := ""
+	if m.id != "" {
+		id = `"id":` + m.id + `,`
 	}
-	return h.sessions
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadRequest)
+	// An error means that nobody reads it.
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0",%s"error":{"code":%d,"message":"the header %s is missing, or does not say what the request says"}}`, id, mcp.CodeHeaderMismatch, versionHeader)
 }
 
 // versionMember is where requests of MCP 2026-07-28 name the revision.

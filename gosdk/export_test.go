@@ -1,0 +1,8 @@
+package gosdk
+
+import "github.com/modelcontextprotocol/go-sdk/mcp"
+
+// AddTool adds a tool as Mount does.
+func AddTool(s *mcp.Server, t *mcp.Tool) error {
+	return (&entries{tools: []*mcp.Tool{t}}).add(s, new(Mounted))
+}
