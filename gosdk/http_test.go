@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
@@ -201,7 +202,12 @@ func FuzzStranger(f *testing.F) {
 		r.Header.Set("Mcp-Method", method)
 		r.Header.Set("Mcp-Name", "talk")
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		handler.ServeHTTP(w, r.WithContext(ctx))
+		if ctx.Err() != nil {
+			t.Fatalf("no answer: %q %q %q", body, version, method)
+		}
 		got := seen.take()
 		for ss := range h.sdk.Sessions() {
 			ss.Close()

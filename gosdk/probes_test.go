@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // The probes are what goes wrong with tools that are written by hand for the SDK.
@@ -125,4 +127,87 @@ func testProbeLacking(t *testing.T, capabilities object) {
 		require.NoError(t, err)
 		assert.True(t, r.IsError)
 	})
+}
+
+// A turn that asks nothing: the client is to send the state back, no more. Sagas
+// have no such turns, as they go on by themselves; were one to end so, the result
+// would say what it is.
+func TestProbeStateOnlyTurn(t *testing.T) {
+	s := newSDK(nil)
+	add := func(name string, first func() (*mcp.CallToolResult, error)) {
+		s.AddTool(&mcp.Tool{Name: name, InputSchema: object{"type": "object"}}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			if r.Params.RequestState == "" {
+				return first()
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "after " + r.Params.RequestState}}}, nil
+		})
+	}
+	add("state", func() (*mcp.CallToolResult, error) { return &mcp.CallToolResult{RequestState: "x"}, nil })
+	add("empty", func() (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{RequestState: "x", InputRequests: mcp.InputRequestMap{}}, nil
+	})
+	add("ours", func() (*mcp.CallToolResult, error) {
+		return gosdk.ToolResult(json.RawMessage(`{"inputRequests":{},"requestState":"x","resultType":"input_required","_meta":{}}`))
+	})
+	h := mountOn(t, s, gosdk.Options{}, detour())
+	t.Run("the SDK alone", func(t *testing.T) {
+		r := h.wire().ask("tools/call", object{"name": "state", "_meta": meta(forms)})
+		assert.Equal(t, "complete", r.Get("result.resultType").String(), "a state without questions is taken for an end")
+		w := h.wire()
+		w.greet(legacy, forms)
+		r = w.ask("tools/call", object{"name": "empty"})
+		assert.Contains(t, r.Get("error.message").String(), "busy", "before, it is not taken at all")
+	})
+	t.Run("as we put it", func(t *testing.T) {
+		r := h.wire().ask("tools/call", object{"name": "ours", "_meta": meta(forms)}).Get("result")
+		assert.Equal(t, "input_required", r.Get("resultType").String())
+		assert.Equal(t, "{}", r.Get("inputRequests").Raw)
+		assert.Equal(t, "x", r.Get("requestState").String())
+		got, err := h.connect(modern, nil).CallTool(t.Context(), &mcp.CallToolParams{Name: "ours"})
+		require.NoError(t, err)
+		assert.Equal(t, "after x", text(t, got), "the SDK's client goes on")
+	})
+	t.Run("a saga goes on by itself", func(t *testing.T) {
+		for _, version := range []string{modern, legacy} {
+			got, err := h.connect(version, speaking()).CallTool(t.Context(), &mcp.CallToolParams{Name: "detour"})
+			require.NoError(t, err)
+			assert.Equal(t, "w1 after a detour", text(t, got))
+		}
+	})
+	t.Run("a client that answers nothing is asked again", func(t *testing.T) {
+		w := h.wire()
+		params := object{"name": "detour", "_meta": meta(forms)}
+		for _, responses := range []any{nil, object{}, object{"another": object{"action": "accept"}}} {
+			r := w.ask("tools/call", params).Get("result")
+			assert.Equal(t, "Word 1?", r.Get("inputRequests.word1.params.message").String(), r.Raw)
+			params["requestState"] = r.Get("requestState").String()
+			delete(params, "inputResponses")
+			if responses != nil {
+				params["inputResponses"] = responses
+			}
+		}
+		params["inputResponses"] = object{"word1": object{"action": "accept", "content": object{"word": "w"}}}
+		assert.Equal(t, "w after a detour", w.ask("tools/call", params).Get("result.content.0.text").String())
+	})
+}
+
+// detour has a step that asks nothing.
+func detour() saga.Definition {
+	ask := words(1)[0]
+	type turn = saga.Turn[none, none]
+	return saga.Machine[none, none]{
+		Name: "detour", Asks: []steps.Question{ask},
+		Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Goto("first") },
+		Steps: saga.Steps[none, none]{
+			"first": func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("asked", ask) },
+			"asked": func(_ context.Context, t *turn) (saga.Next, error) { return t.Goto("detour") },
+			"detour": func(_ context.Context, t *turn) (saga.Next, error) {
+				w, err := ask.Answer(t)
+				if err != nil {
+					return nil, err
+				}
+				return t.Text("%s after a detour", w.Word)
+			},
+		},
+	}
 }
