@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -268,6 +270,35 @@ func TestMiddleware(t *testing.T) {
 		"after tools/call", "before tools/call", "after tools/callSaga", "before tools/callSaga",
 		"after completion/complete", // see Mount
 	}, seen)
+}
+
+// A tool that a caller may not use cannot be called in another way.
+func TestCalledTool(t *testing.T) {
+	h := mount(t, gosdk.Options{}, talk(1), detour())
+	h.sdk.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			if name, ok := gosdk.CalledTool(method, r); ok && name != "talk" {
+				return nil, &jsonrpc.Error{Code: 1, Message: "not for you"}
+			}
+			return next(ctx, method, r)
+		}
+	})
+	w := h.wire()
+	w.greet(legacy, forms)
+	for method, params := range map[string]string{
+		"tools/call":     `{"name":"detour"}`,
+		"tools/callSaga": `{"sagaToken":"x","name":"detour"}`,
+	} {
+		for _, params := range []string{params, strings.Replace(params, "detour", `d\u0065tour`, 1), strings.Replace(params, "name", `n\u0061me`, 1)} {
+			w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":9,"method":%q,"params":%s}`, method, params))
+			assert.Equal(t, "not for you", w.read().Get("error.message").String(), params)
+		}
+	}
+	w.send(`{"jsonrpc":"2.0","id":9,"method":"tools/callSaga","params":{"name":"talk","name":"detour"}}`)
+	assert.Equal(t, int64(-32602), w.read().Get("error.code").Int())
+	token := w.ask("tools/callSaga", object{"name": "talk"}).Get("result.sagaToken").String()
+	r := w.ask("tools/resumeSaga", object{"sagaToken": token, "completedSteps": []any{step("word1", `{"action":"accept","content":{"word":"a"}}`)}})
+	assert.Equal(t, "a", r.Get("result.content.0.text").String(), r.Raw)
 }
 
 // An answer that sending middleware gives in the client's place counts.

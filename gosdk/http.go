@@ -16,7 +16,6 @@ import (
 
 // handler sends each request to the SDK's handler in the mode that it needs.
 type handler struct {
-	getServer                  func(*http.Request) *mcp.Server
 	stateless, sessions, sagas http.Handler
 	maxBody                    int64
 }
@@ -34,7 +33,7 @@ func NewHTTPHandler(getServer func(*http.Request) *mcp.Server, opts *mcp.Streama
 	if opts != nil {
 		o = *opts
 	}
-	h := &handler{getServer: getServer, maxBody: o.MaxRequestBodyBytes}
+	h := &handler{maxBody: o.MaxRequestBodyBytes}
 	if h.maxBody == 0 {
 		h.maxBody = mcp.DefaultMaxRequestBodyBytes
 	}
@@ -42,7 +41,7 @@ func NewHTTPHandler(getServer func(*http.Request) *mcp.Server, opts *mcp.Streama
 	h.sessions = mcp.NewStreamableHTTPHandler(getServer, &o)
 	o.Stateless = true
 	h.stateless = mcp.NewStreamableHTTPHandler(getServer, &o)
-	o.JSONResponse = true
+	o.JSONResponse, o.EventStore = true, nil
 	h.sagas = mcp.NewStreamableHTTPHandler(getServer, &o)
 	return h
 }
@@ -145,10 +144,8 @@ const versionMember = `_meta.io\.modelcontextprotocol/protocolVersion`
 // serveGoodbye serves the end of a session. The SDK waits for the session's
 // requests to end; those that wait for an answer of the client's end first.
 func (h *handler) serveGoodbye(w http.ResponseWriter, r *http.Request, session string) {
-	if s := h.getServer(r); s != nil && h.mayEnd(r) {
-		if m := mountedOn(s); m != nil {
-			m.asking.silence(session)
-		}
+	if h.mayEnd(r) {
+		silence(session)
 	}
 	h.sessions.ServeHTTP(w, r)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -28,6 +29,23 @@ func (p *sagaParams) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON implements [json.Marshaler].
 func (p *sagaParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
+
+// CalledTool returns the name of the tool that a request calls, which has the method
+// tools/call or tools/callSaga. What comes later in a saga goes with a token that its
+// caller got for the call.
+func CalledTool(method string, r mcp.Request) (name string, ok bool) {
+	switch p := r.GetParams().(type) {
+	case *mcp.CallToolParamsRaw:
+		if method == "tools/call" && p != nil {
+			return p.Name, true
+		}
+	case *sagaParams:
+		if method == "tools/callSaga" && p != nil {
+			return gjson.GetBytes(p.raw, "name").Str, true
+		}
+	}
+	return "", false
+}
 
 // sagaResult is the result of such a method, as we wrote it. The SDK adds _meta.
 type sagaResult struct {

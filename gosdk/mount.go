@@ -50,11 +50,13 @@ type Mounted struct {
 // mounts are the servers with sagas, for as long as there are those servers.
 var mounts sync.Map // of *Mounted by weak.Pointer[mcp.Server]
 
-// mountedOn returns what is mounted on a server, or nil.
-func mountedOn(s *mcp.Server) *Mounted {
-	m, _ := mounts.Load(weak.Make(s))
-	found, _ := m.(*Mounted)
-	return found
+// silence ends the questions to a session, which may be of any server: some make
+// one for each session.
+func silence(sessionID string) {
+	mounts.Range(func(_, m any) bool {
+		m.(*Mounted).asking.silence(sessionID)
+		return true
+	})
 }
 
 // register notes that m is on s, unless something else is.
@@ -72,7 +74,9 @@ func (m *Mounted) register(s *mcp.Server) bool {
 // be served, nothing is added. Mount everything at once: a server takes one Mount.
 //
 // Middleware that is added to the server after Mount sees all requests. What was
-// added before does not see completion/complete for what is mounted.
+// added before does not see completion/complete for what is mounted. Middleware
+// that lets callers use some tools and not others finds out with [CalledTool] which
+// one is called: tools/call is not the only method that calls one.
 func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error) {
 	if s == nil {
 		return nil, errors.New("gosdk: the server is nil")

@@ -157,7 +157,7 @@ func (s *Server) guestHandshake(ctx context.Context, c caller, r *Request, m *me
 // guest is the peer of a session that somebody else keeps.
 func (d *handshake) guest(r *Request) (*peer, *jsonrpc2.Error) {
 	var capabilities clientCapabilities
-	if declared := jsontext.Value(r.Capabilities); declared != nil && (!declared.IsValid() || !capabilities.read(declared)) {
+	if declared := jsontext.Value(r.Capabilities); declared != nil && (!declared.IsValid() || declared.Kind() != '{' || !capabilities.read(declared)) {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "the client's capabilities are not of MCP's form")
 	}
 	p := &peer{revision: negotiate(r.Version)}
