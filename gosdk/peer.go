@@ -1,5 +1,7 @@
 package gosdk
 
+//lint:file-ignore SA1019 What the SDK calls deprecated is what the revisions have.
+
 import (
 	"context"
 	"encoding/json"

@@ -147,27 +147,14 @@ func (h *host) serveHandler(handler http.Handler) string {
 }
 
 // connectHTTP connects the SDK's client over HTTP.
-func (h *host) connectHTTP(url, version string, o *mcp.ClientOptions, httpClient *http.Client) *mcp.ClientSession {
+func (h *host) connectHTTP(url, version string, o *mcp.ClientOptions) *mcp.ClientSession {
 	h.t.Helper()
 	cs, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, o).Connect(context.Background(),
-		&mcp.StreamableClientTransport{Endpoint: url, HTTPClient: httpClient, MaxRetries: -1}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+		&mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	require.NoError(h.t, err)
 	h.t.Cleanup(func() { cs.Close() })
 	require.Equal(h.t, version, cs.InitializeResult().ProtocolVersion)
 	return cs
-}
-
-// bearer is an HTTP client that sends a token.
-func bearer(token string) *http.Client {
-	return &http.Client{Transport: bearerTransport(token)}
-}
-
-type bearerTransport string
-
-func (b bearerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+string(b))
-	return http.DefaultTransport.RoundTrip(r)
 }
 
 // message writes a JSON-RPC message; without an id it is a notification.
