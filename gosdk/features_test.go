@@ -122,6 +122,10 @@ func TestPromptsAndResourcesThatFail(t *testing.T) {
 		params["_meta"] = meta(forms)
 		r = w.ask(method, params)
 		assert.Equal(t, "input_required", r.Get("result.resultType").String(), r.Raw)
+		assert.NotContains(t, r.Raw, "null", "what is not there is no list either")
+		if method == "resources/read" { // there should be no hints for caches, but the SDK gives some
+			assert.Equal(t, `"private" 0`, r.Get("result.cacheScope").Raw+" "+r.Get("result.ttlMs").Raw, "the state is for one user")
+		}
 		assert.Equal(t, "Why?", r.Get("result.inputRequests.reason.params.message").String())
 		params["requestState"] = r.Get("result.requestState").String()
 		params["inputResponses"] = object{"reason": object{"action": "decline"}}

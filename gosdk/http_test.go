@@ -2,7 +2,6 @@ package gosdk_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -38,7 +37,8 @@ func (s *seen) take() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer func() { s.methods = nil }()
-	return s.methods
+	// Nobody waits for notifications, so they may come later.
+	return slices.DeleteFunc(s.methods, func(m string) bool { return strings.HasPrefix(m, "notifications/") })
 }
 
 // Headers that do not say what the body says decide nothing that the body would not:
@@ -169,6 +169,32 @@ func TestLargeBodies(t *testing.T) {
 	assert.Equal(t, 413, status, "the SDK's own limit")
 }
 
+// endless is a body that does not end by itself.
+type endless struct{ read int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	if e.read > 1<<26 {
+		return 0, io.EOF
+	}
+	for i := range b {
+		b[i] = ' '
+	}
+	e.read += len(b)
+	return len(b), nil
+}
+
+// No more of a body is kept than may be.
+func TestEndlessBodies(t *testing.T) {
+	h := mount(t, gosdk.Options{}, talk(1))
+	handler := gosdk.NewHTTPHandler(func(*http.Request) *mcp.Server { return h.sdk }, nil)
+	body := new(endless)
+	r := httptest.NewRequest(http.MethodPost, "/", body)
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	assert.Equal(t, 413, w.Code)
+	assert.Less(t, body.read, 6<<20)
+}
+
 // FuzzStranger: a request without a session gets nothing done but what the saga
 // methods do, unless it opens a session.
 func FuzzStranger(f *testing.F) {
@@ -192,7 +218,7 @@ func FuzzStranger(f *testing.F) {
 	h.sdk.AddReceivingMiddleware(seen.middleware)
 	handler := gosdk.NewHTTPHandler(func(*http.Request) *mcp.Server { return h.sdk }, nil)
 	f.Fuzz(func(t *testing.T, body, version, method string) {
-		if strings.Contains(body, `listen`) || strings.Contains(body, `\u`) && strings.Contains(version, modern) {
+		if version >= modern && (strings.Contains(body, `listen`) || strings.Contains(body, `\`)) {
 			t.Skip("a subscription lasts until the client has gone")
 		}
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
@@ -219,9 +245,7 @@ func FuzzStranger(f *testing.F) {
 			switch m {
 			case "tools/callSaga", "tools/resumeSaga", "tools/cancelSaga", "ping", "server/discover":
 			default:
-				if !strings.HasPrefix(m, "notifications/") {
-					t.Fatal(fmt.Sprint(got, body))
-				}
+				t.Fatal(got, body)
 			}
 		}
 	})

@@ -162,6 +162,7 @@ func TestProbeStateOnlyTurn(t *testing.T) {
 		r := h.wire().ask("tools/call", object{"name": "ours", "_meta": meta(forms)}).Get("result")
 		assert.Equal(t, "input_required", r.Get("resultType").String())
 		assert.Equal(t, "{}", r.Get("inputRequests").Raw)
+		assert.NotContains(t, r.Raw, "null", "what is not there is no list either")
 		assert.Equal(t, "x", r.Get("requestState").String())
 		got, err := h.connect(modern, nil).CallTool(t.Context(), &mcp.CallToolParams{Name: "ours"})
 		require.NoError(t, err)

@@ -64,6 +64,8 @@ func resourceResult(raw json.RawMessage) (*mcp.ReadResourceResult, error) {
 	}
 	if asks != nil {
 		out.Contents, out.InputRequests, out.RequestState = []*mcp.ResourceContents{}, asks, result.Get("requestState").Str
+		// The SDK gives this result hints for caches, too. Its state is for one user.
+		out.CacheScope = "private"
 		return out, nil
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
