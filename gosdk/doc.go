@@ -22,7 +22,8 @@
 // of the two. [NewHTTPHandler] serves both at one address.
 //
 // Limits that the SDK sets: one Mount per server, as methods cannot be told apart
-// by who serves them; whole numbers in forms beyond 2^53 are refused, as the SDK
-// reads them inexactly; and log messages reach older clients only once they have
-// set a level.
+// by who serves them, nor what was taken off the server with RemoveTools; whole
+// numbers in forms, and in what models call tools with, are refused beyond 2^53, as
+// the SDK reads them inexactly; a request to a model cannot have the temperature 0;
+// and log messages reach older clients only once they have set a level.
 package gosdk

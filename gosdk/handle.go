@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/sourcegraph/jsonrpc2"
@@ -72,7 +74,7 @@ func (m *Mounted) handle(ctx context.Context, method string, ss *mcp.ServerSessi
 	if err != nil {
 		return nil, m.internal(ctx, method, err)
 	}
-	r := &server.Request{Method: method, Params: raw, Principal: principal, Version: newest, Peer: &peer{ctx: ctx, ss: ss, extra: extra, log: m.log}}
+	r := &server.Request{Method: method, Params: raw, Principal: principal, Version: newest, Peer: &peer{ctx, ss, extra, m.log}}
 	// As the SDK sees it: who has not introduced itself is of the newest revision.
 	if p := ss.InitializeParams(); p != nil {
 		r.Version = p.ProtocolVersion
@@ -87,15 +89,30 @@ func (m *Mounted) handle(ctx context.Context, method string, ss *mcp.ServerSessi
 	return result, nil
 }
 
-// newest is the first revision without a handshake.
-const newest = "2026-07-28"
+const (
+	// newest is the first revision without a handshake.
+	newest = "2026-07-28"
+	// newestSession is the last with one.
+	newestSession = "2025-11-25"
+)
 
 // principalOf says who sent a request.
 func (m *Mounted) principalOf(extra *mcp.RequestExtra) (server.Principal, error) {
 	if extra == nil || extra.TokenInfo == nil {
 		return server.Anonymous, nil
 	}
-	return m.principal(extra.TokenInfo)
+	return m.protected(extra.TokenInfo)
+}
+
+// protected has Options.Principal called. The SDK recovers from no panic: a claim
+// that is not there would end the process.
+func (m *Mounted) protected(t *auth.TokenInfo) (p server.Principal, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("Options.Principal panicked: %v", v)
+		}
+	}()
+	return m.principal(t)
 }
 
 // declared writes what a client has declared. The SDK's own encoding always has

@@ -3,6 +3,7 @@ package gosdk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -29,6 +30,23 @@ func (p *sagaParams) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON implements [json.Marshaler].
 func (p *sagaParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
+
+// CalledTool returns the name of the tool that a request calls, which has the method
+// tools/call or tools/callSaga. What comes later in a saga goes with a token that its
+// caller got for the call.
+func CalledTool(method string, r mcp.Request) (name string, ok bool) {
+	switch p := r.GetParams().(type) {
+	case *mcp.CallToolParamsRaw:
+		if method == "tools/call" && p != nil {
+			return p.Name, true
+		}
+	case *sagaParams:
+		if method == "tools/callSaga" && p != nil {
+			return gjson.GetBytes(p.raw, "name").Str, true
+		}
+	}
+	return "", false
+}
 
 // sagaResult is the result of such a method, as we wrote it. The SDK adds _meta.
 type sagaResult struct {
@@ -60,15 +78,23 @@ func (m *Mounted) addMethods(s *mcp.Server) error {
 			if p == nil {
 				p = new(sagaParams)
 			}
-			raw, err := m.handle(ctx, method, ss, p.raw, extraOf(ctx))
+			extra, ok := ctx.Value(extraKey{}).(*requestExtra)
+			if !ok {
+				return nil, m.internal(ctx, method, errors.New("middleware has replaced the request's context, so it is not known who sent it"))
+			}
+			if extra.by != m {
+				return nil, m.internal(ctx, method, errors.New("the server has two Mounts, whose sagas cannot be told apart: mount all of them at once"))
+			}
+			if name := gjson.GetBytes(p.raw, "name").Str; method == "tools/callSaga" && name != "" && m.server.Tools().Lookup(name) == nil {
+				// Not passed on to the SDK: middleware that decides who may call its
+				// tools need not know of this method.
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no saga of that name; other tools are called with tools/call"}
+			}
+			raw, err := m.handle(ctx, method, ss, p.raw, extra.RequestExtra)
 			if err != nil {
 				return nil, err
 			}
-			r := &sagaResult{raw: raw}
-			if meta, ok := gjson.GetBytes(raw, "_meta").Value().(map[string]any); ok {
-				r.Meta = meta
-			}
-			return r, nil
+			return &sagaResult{mcp.ResultBase{Meta: metaOf(raw)}, raw}, nil
 		})
 		if err != nil {
 			return err
@@ -77,14 +103,14 @@ func (m *Mounted) addMethods(s *mcp.Server) error {
 	return nil
 }
 
-type extraKey struct{}
-
-// extraOf returns what the middleware has put aside: the SDK does not pass it to
+// requestExtra is what the middleware puts aside: the SDK does not pass it to
 // handlers of custom methods.
-func extraOf(ctx context.Context) *mcp.RequestExtra {
-	extra, _ := ctx.Value(extraKey{}).(*mcp.RequestExtra)
-	return extra
+type requestExtra struct {
+	*mcp.RequestExtra
+	by *Mounted // whose middleware came last
 }
+
+type extraKey struct{}
 
 // middleware does what the SDK has no other place for.
 func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
@@ -94,13 +120,13 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 			if r, ok := r.(*mcp.CompleteRequest); ok && m.suggests(r.Params) {
 				return m.complete(ctx, r)
 			}
-		case "tools/callSaga":
-			if call := m.ordinary(r); call != nil {
-				return once(next(ctx, "tools/call", call))
+		case "tools/callSaga", "tools/resumeSaga", "tools/cancelSaga":
+			ctx = context.WithValue(ctx, extraKey{}, &requestExtra{r.GetExtra(), m})
+		case "initialize":
+			if r, ok := r.(*mcp.ServerRequest[*mcp.InitializeParams]); ok && r.Params != nil && r.Params.ProtocolVersion >= newest {
+				// The SDK answers with an older revision, and then goes by what was asked for.
+				r.Params.ProtocolVersion = newestSession
 			}
-			ctx = context.WithValue(ctx, extraKey{}, r.GetExtra())
-		case "tools/resumeSaga", "tools/cancelSaga":
-			ctx = context.WithValue(ctx, extraKey{}, r.GetExtra())
 		}
 		result, err := next(ctx, method, r)
 		if err != nil {
@@ -108,9 +134,13 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		switch result := result.(type) {
 		case *mcp.InitializeResult:
-			m.declare(result.Capabilities)
+			declared := *result
+			declared.Capabilities = m.declare(result.Capabilities)
+			return &declared, nil
 		case *mcp.DiscoverResult:
-			m.declare(result.Capabilities)
+			declared := *result
+			declared.Capabilities = m.declare(result.Capabilities)
+			return &declared, nil
 		case *mcp.ListToolsResult:
 			if ss, ok := r.GetSession().(*mcp.ServerSession); ok {
 				m.simplify(ss, result)
@@ -120,40 +150,11 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// ordinary returns the call of a tool that is not ours, or nil. Clients of the saga
-// proposal can call it too: a tool that never asks is a saga of one turn.
-func (m *Mounted) ordinary(r mcp.Request) *mcp.CallToolRequest {
-	request, ok := r.(*mcp.ServerRequest[*sagaParams])
-	if !ok || request.Params == nil {
-		return nil
-	}
-	var p struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if json.Unmarshal(request.Params.raw, &p) != nil || p.Name == "" || m.server.Tools().Lookup(p.Name) != nil {
-		return nil
-	}
-	params := &mcp.CallToolParamsRaw{Meta: request.Params.Meta, Name: p.Name, Arguments: p.Arguments}
-	return &mcp.CallToolRequest{Session: request.Session, Params: params, Extra: request.Extra}
-}
-
-// once passes on the result of a tool that is not ours, unless it asks: its state is
-// not a token that tools/resumeSaga could take.
-func once(result mcp.Result, err error) (mcp.Result, error) {
-	if err != nil {
-		return nil, err
-	}
-	if r, ok := result.(*mcp.CallToolResult); ok && r != nil && r.InputRequests != nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "this tool asks, but is no saga: use tools/call"}
-	}
-	return result, nil
-}
-
 // declare adds the capabilities that came with the sagas.
-func (m *Mounted) declare(c *mcp.ServerCapabilities) {
-	if c == nil {
-		return
+func (m *Mounted) declare(known *mcp.ServerCapabilities) *mcp.ServerCapabilities {
+	c := new(mcp.ServerCapabilities)
+	if known != nil {
+		*c = *known
 	}
 	if m.server.Completes() && c.Completions == nil {
 		c.Completions = &mcp.CompletionCapabilities{}
@@ -163,6 +164,7 @@ func (m *Mounted) declare(c *mcp.ServerCapabilities) {
 		experimental[name] = v
 	}
 	c.Experimental = experimental
+	return c
 }
 
 // simplify takes from our tools the output schemas that older clients cannot read:
@@ -198,6 +200,6 @@ func (m *Mounted) complete(ctx context.Context, r *mcp.CompleteRequest) (mcp.Res
 	if err := json.Unmarshal(raw, out); err != nil {
 		return nil, m.internal(ctx, "completion/complete", err)
 	}
-	out.Meta = ownMeta(out.Meta)
+	out.Meta = metaOf(raw)
 	return out, nil
 }

@@ -43,9 +43,14 @@ type Mounted struct {
 	plain map[string]bool
 }
 
-// Mount adds tools, prompts and resources to a server. One of the same name that
-// the server has already is replaced. If a definition cannot be served, nothing is
-// added. Mount everything at once: a server takes one Mount.
+// Mount adds tools, prompts and resources to a server that is not serving yet. One
+// of the same name that the server has already is replaced. If a definition cannot
+// be served, nothing is added. Mount everything at once: a server takes one Mount.
+//
+// Middleware that is added to the server after Mount sees all requests. What was
+// added before does not see completion/complete for what is mounted. Middleware
+// that lets callers use some tools and not others finds out with [CalledTool] which
+// one is called: tools/call is not the only method that calls one.
 func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error) {
 	if s == nil {
 		return nil, errors.New("gosdk: the server is nil")
@@ -79,8 +84,15 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 		return nil, fmt.Errorf("gosdk: %w", err)
 	}
 	s.AddReceivingMiddleware(m.middleware)
+	s.AddSendingMiddleware(listen)
 	return m, entries.add(s, m)
 }
+
+// Close ends the wait for answers of older clients, now and from now on: what their
+// calls have done is undone. The SDK ends a session only when its requests have
+// ended, so call Close before sessions are closed, for instance with
+// [http.Server.RegisterOnShutdown].
+func (m *Mounted) Close() { m.server.CloseStreams() }
 
 // SetKeys replaces the keyset, for a rotation without a restart. Turns under way
 // end with the keyset they began with.

@@ -39,6 +39,7 @@ func (p *peer) Notify(method string, params json.RawMessage) {
 	case "notifications/progress":
 		v := new(mcp.ProgressNotificationParams)
 		if err = json.Unmarshal(params, v); err == nil {
+			v.ProgressToken = json.RawMessage(gjson.GetBytes(params, "progressToken").Raw)
 			err = p.ss.NotifyProgress(p.ctx, v)
 		}
 	case "notifications/message":
@@ -58,30 +59,57 @@ func (p *peer) Notify(method string, params json.RawMessage) {
 	}
 }
 
-// codeUnfit is the code of an answer that is not one to the question.
-const codeUnfit = -32602
-
 // Ask implements [server.Peer].
 func (p *peer) Ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
-	result, err := p.send(merge(ctx, p.ctx), method, params)
+	asked, silence := context.WithCancelCause(ctx)
+	defer silence(nil)
+	if a, ok := p.ctx.Value(askingKey{}).(*asking); ok {
+		user := ""
+		if p.extra != nil {
+			user = userOf(p.extra.TokenInfo)
+		}
+		defer a.begin(sessionUser{p.ss.ID(), user}, silence)()
+	}
+	result, err := p.send(asked, method, params)
 	if err == nil {
 		raw, err := json.Marshal(result)
 		return steps.Answer{Result: raw}, err
 	}
-	if ctx.Err() != nil {
-		return steps.Answer{}, context.Cause(ctx)
-	}
-	if p.ctx.Err() != nil {
-		return steps.Answer{}, context.Cause(p.ctx)
-	}
+	return p.failure(ctx, asked, err)
+}
+
+// A broken connection fails the SDK's call, with any error, and in the next moment
+// ends the request. An answer that the SDK cannot read fails the call only.
+const nextMoment = 100 * time.Millisecond
+
+// What else the SDK's errors mean.
+const (
+	codeUnfit         = -32602 // of ours: the answer is not one to the question
+	codeUndeliverable = -32005 // of the SDK's: there is no stream to the client
+	undeliverable     = "rejected by transport"
+)
+
+// failure says what it means that a question has failed.
+func (p *peer) failure(ctx, asked context.Context, err error) (steps.Answer, error) {
 	var refused *jsonrpc.Error
-	if errors.As(err, &refused) {
+	switch {
+	case ctx.Err() != nil:
+		return steps.Answer{}, context.Cause(ctx)
+	case asked.Err() != nil:
+		return steps.Answer{}, context.Cause(asked)
+	case errors.Is(err, mcp.ErrConnectionClosed):
+		return steps.Answer{}, err
+	case !errors.As(err, &refused):
+	case refused.Code == codeUndeliverable && refused.Message == undeliverable:
+		return steps.Answer{}, err
+	default:
 		return steps.Answer{Error: &steps.ClientError{Code: refused.Code, Message: refused.Message, Data: refused.Data}}, nil
 	}
-	if errors.Is(err, mcp.ErrConnectionClosed) {
-		return steps.Answer{}, err
+	select {
+	case <-ctx.Done():
+		return steps.Answer{}, context.Cause(ctx)
+	case <-time.After(nextMoment):
 	}
-	// What is left is what the SDK finds wrong with an answer.
 	return steps.Answer{Error: &steps.ClientError{Code: codeUnfit, Message: err.Error()}}, nil
 }
 
@@ -92,13 +120,18 @@ func (p *peer) send(ctx context.Context, method string, params json.RawMessage) 
 	}
 	switch ask := ask.(type) {
 	case *mcp.ElicitParams:
-		result, err := p.ss.Elicit(ctx, ask)
-		if err != nil {
+		said := new(said)
+		result, err := p.ss.Elicit(context.WithValue(ctx, saidKey{}, said), ask)
+		if result, err = said.instead(result, err); err != nil {
 			return nil, err
 		}
 		return result, exact(result)
 	case *mcp.CreateMessageWithToolsParams:
-		return p.ss.CreateMessageWithTools(ctx, ask)
+		result, err := p.ss.CreateMessageWithTools(ctx, ask)
+		if err != nil {
+			return nil, err
+		}
+		return result, exact(result)
 	case *mcp.ListRootsParams:
 		return p.ss.ListRoots(ctx, ask)
 	}
@@ -110,20 +143,4 @@ func (p *peer) Disconnect(retry time.Duration) {
 	if p.extra != nil && p.extra.CloseSSEStream != nil {
 		p.extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: retry})
 	}
-}
-
-// merged is a context that ends as one says and has the values of another.
-type merged struct {
-	context.Context
-	values context.Context
-}
-
-func merge(ends, values context.Context) context.Context { return merged{ends, values} }
-
-// Value implements [context.Context].
-func (c merged) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
-	}
-	return c.values.Value(key)
 }

@@ -33,7 +33,7 @@ func toolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	if structured := result.Get("structuredContent"); structured.Exists() {
 		out.StructuredContent = json.RawMessage(structured.Raw)
 	}
-	out.Meta = ownMeta(out.Meta)
+	out.Meta = metaOf(raw)
 	return out, nil
 }
 
@@ -51,7 +51,7 @@ func promptResult(raw json.RawMessage) (*mcp.GetPromptResult, error) {
 	if err := json.Unmarshal(raw, out); err != nil {
 		return nil, fmt.Errorf("a result that the SDK does not read: %w", err)
 	}
-	out.Meta = ownMeta(out.Meta)
+	out.Meta = metaOf(raw)
 	return out, nil
 }
 
@@ -64,20 +64,28 @@ func resourceResult(raw json.RawMessage) (*mcp.ReadResourceResult, error) {
 	}
 	if asks != nil {
 		out.Contents, out.InputRequests, out.RequestState = []*mcp.ResourceContents{}, asks, result.Get("requestState").Str
+		// The SDK gives this result hints for caches, too. Its state is for one user.
+		out.CacheScope = "private"
 		return out, nil
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
 		return nil, fmt.Errorf("a result that the SDK does not read: %w", err)
 	}
-	out.Meta = ownMeta(out.Meta)
+	out.Meta = metaOf(raw)
 	return out, nil
 }
 
-func ownMeta(m mcp.Meta) mcp.Meta {
-	delete(m, serverInfoKey)
-	if len(m) == 0 {
-		return nil
-	}
+// metaOf returns the _meta of a result as it is, but for the server's name.
+func metaOf(result json.RawMessage) (m mcp.Meta) {
+	gjson.GetBytes(result, "_meta").ForEach(func(key, v gjson.Result) bool {
+		if key.Str != serverInfoKey {
+			if m == nil {
+				m = make(mcp.Meta)
+			}
+			m[key.Str] = json.RawMessage(v.Raw)
+		}
+		return true
+	})
 	return m
 }
 
@@ -106,8 +114,7 @@ func question(method string, params gjson.Result) (mcp.InputRequest, error) {
 	case "elicitation/create":
 		return elicitParams(params)
 	case "sampling/createMessage":
-		p := new(mcp.CreateMessageWithToolsParams)
-		return p, json.Unmarshal([]byte(params.Raw), p)
+		return sampleParams(params)
 	case "roots/list":
 		return &mcp.ListRootsParams{}, nil
 	}
@@ -124,4 +131,36 @@ func elicitParams(params gjson.Result) (*mcp.ElicitParams, error) {
 		p.RequestedSchema = json.RawMessage(schema.Raw)
 	}
 	return p, nil
+}
+
+func sampleParams(params gjson.Result) (*mcp.CreateMessageWithToolsParams, error) {
+	p := new(mcp.CreateMessageWithToolsParams)
+	if err := json.Unmarshal([]byte(params.Raw), p); err != nil {
+		return nil, err
+	}
+	if metadata := params.Get("metadata"); metadata.Exists() {
+		p.Metadata = json.RawMessage(metadata.Raw)
+	}
+	for i, t := range params.Get("tools").Array() {
+		p.Tools[i].InputSchema = json.RawMessage(t.Get("inputSchema").Raw)
+	}
+	for i, m := range params.Get("messages").Array() {
+		// One block may stand for a list: Array makes it one, as the SDK does.
+		for j, c := range m.Get("content").Array() {
+			if use, ok := p.Messages[i].Content[j].(*mcp.ToolUseContent); ok {
+				use.Input = rawMembers(c.Get("input"))
+			}
+		}
+	}
+	return p, nil
+}
+
+// rawMembers keeps numbers as they are written.
+func rawMembers(object gjson.Result) map[string]any {
+	members := make(map[string]any)
+	object.ForEach(func(key, v gjson.Result) bool {
+		members[key.Str] = json.RawMessage(v.Raw)
+		return true
+	})
+	return members
 }

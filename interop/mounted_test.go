@@ -41,6 +41,19 @@ func TestMountedClients(t *testing.T) {
 	}
 }
 
+// TestMountedClientsWhileServersDie is TestClientsWhileServersDie on SDK servers.
+func TestMountedClientsWhileServersDie(t *testing.T) {
+	for _, c := range contenders() {
+		if c.stateless {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				p := startHTTP(t, onSDK)
+				playWhileServersDie(t, c, p, greeted(p.stdio()))
+			})
+		}
+	}
+}
+
 // greeted is a server that wants the handshake from every client.
 func greeted(at target) target {
 	at.Initialize = true

@@ -39,6 +39,9 @@ var binaries = sync.OnceValue(func() error {
 const raceLogs = "race-report"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == tripChild {
+		os.Exit(serveTrip(os.Args[2:]))
+	}
 	os.Exit(runAll(m))
 }
 

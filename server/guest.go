@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -48,8 +50,9 @@ type Peer interface {
 	Notify(method string, params json.RawMessage)
 	// Ask sends elicitation/create, sampling/createMessage or roots/list and waits
 	// for the answer. An error of the client's is an answer. Ask fails when ctx has
-	// ended, with [context.Cause], or when the client is gone. The answer's StepID
-	// is not read.
+	// ended, with [context.Cause], or when the client is gone: then the saga is
+	// undone. ctx has the values of [Server.Handle]'s. The answer's StepID is not
+	// read.
 	Ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error)
 }
 
@@ -143,7 +146,7 @@ func (s *Server) guestHandshake(ctx context.Context, c caller, r *Request, m *me
 	defer p.silence(nil)
 	var to exchange
 	if r.Peer != nil {
-		to = guestExchange{r.Peer}
+		to = guestExchange{r.Peer, ctx}
 	}
 	result, fail := d.serve(ctx, c, p, to, m)
 	if fail != nil {
@@ -155,22 +158,58 @@ func (s *Server) guestHandshake(ctx context.Context, c caller, r *Request, m *me
 // guest is the peer of a session that somebody else keeps.
 func (d *handshake) guest(r *Request) (*peer, *jsonrpc2.Error) {
 	var capabilities clientCapabilities
-	if declared := jsontext.Value(r.Capabilities); declared != nil && (!declared.IsValid() || !capabilities.read(declared)) {
+	if declared := jsontext.Value(r.Capabilities); declared != nil && (!declared.IsValid() || declared.Kind() != '{' || !capabilities.read(declared)) {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "the client's capabilities are not of MCP's form")
 	}
 	p := &peer{revision: negotiate(r.Version)}
 	p.features = p.revision.features(&capabilities)
-	p.answering, p.silence = context.WithCancelCause(context.Background())
+	p.answering, p.silence = context.WithCancelCause(d.guests.context())
 	return p, nil
 }
 
+// guests end the wait for the answers of all guests.
+type guests struct {
+	once sync.Once
+	ctx  context.Context
+	end  context.CancelCauseFunc
+}
+
+func (g *guests) context() context.Context {
+	g.once.Do(func() { g.ctx, g.end = context.WithCancelCause(context.Background()) })
+	return g.ctx
+}
+
+func (g *guests) stop() {
+	g.context()
+	g.end(errStopping)
+}
+
+// goneError is that a client is gone. What is sent, in case it is not, does not
+// have the reason.
+type goneError struct{ why error }
+
+func (*goneError) Error() string     { return errSessionEnded.Error() }
+func (e *goneError) Unwrap() []error { return []error{errSessionEnded, e.why} }
+
 // guestExchange is an exchange by way of a Peer.
-type guestExchange struct{ Peer }
+type guestExchange struct {
+	Peer
+	request context.Context
+}
 
 func (x guestExchange) notify(method string, params json.RawMessage) { x.Notify(method, params) }
 
 func (x guestExchange) ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
-	return x.Ask(ctx, method, params)
+	a, err := x.Ask(ctx, method, params)
+	switch {
+	case err == nil:
+	case ctx.Err() == nil:
+		err = &goneError{err}
+	case x.request.Err() != nil:
+		// Whatever the transport calls it, nobody waits for the result.
+		err = fmt.Errorf("%w: %w", context.Canceled, err)
+	}
+	return a, err
 }
 
 func (x guestExchange) disconnect(retry retryAfter) {

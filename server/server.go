@@ -90,6 +90,7 @@ type Server struct {
 	catalog *catalog
 	hub     hub
 	streams streams
+	guests  guests
 
 	// The dialects besides the saga proposal's.
 	stateless stateless

@@ -51,13 +51,14 @@ func (s *streams) end() {
 }
 
 // CloseStreams ends the subscriptions of all clients, now and from now on, each
-// with a proper goodbye, and the wait for answers of clients that have sessions.
-// [Server.Serve] does so when it stops; an http.Server of your own does so with
-// RegisterOnShutdown(s.CloseStreams), as its Shutdown waits for streams that never
-// end by themselves.
+// with a proper goodbye, and the wait for answers of clients that have sessions or
+// come through [Server.Handle]. [Server.Serve] does so when it stops; an
+// http.Server of your own does so with RegisterOnShutdown(s.CloseStreams), as its
+// Shutdown waits for streams that never end by themselves.
 func (s *Server) CloseStreams() {
 	s.streams.end()
 	s.handshake.stop()
+	s.guests.stop()
 }
 
 // Close ends all that clients have open, with their sessions and the turns under

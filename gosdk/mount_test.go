@@ -1,0 +1,116 @@
+package gosdk_test
+
+import (
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"weak"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// If anything is wrong, nothing is added: no tool, no method, no middleware.
+func TestMountFails(t *testing.T) {
+	_, err := gosdk.Mount(nil, gosdk.Options{Keys: newKeys(t)})
+	require.EqualError(t, err, "gosdk: the server is nil")
+	for name, c := range map[string]struct {
+		options gosdk.Options
+		sagas   []saga.Definition
+		want    string
+	}{
+		"no keys":          {gosdk.Options{}, []saga.Definition{talk(1)}, "Options.Keys is required"},
+		"two of a name":    {gosdk.Options{Keys: newKeys(t)}, []saga.Definition{talk(1), talk(2)}, "talk"},
+		"a bad definition": {gosdk.Options{Keys: newKeys(t)}, []saga.Definition{talk(1), saga.Flow[none, string]{Name: "empty"}}, "empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSDK(nil)
+			s.AddTool(&mcp.Tool{Name: "own", InputSchema: object{"type": "object"}}, nil)
+			m, err := gosdk.Mount(s, c.options, c.sagas...)
+			require.ErrorContains(t, err, c.want)
+			assert.True(t, strings.HasPrefix(err.Error(), "gosdk: "), err)
+			assert.Nil(t, m)
+			w := (&host{t: t, sdk: s}).wire()
+			r := w.greet(legacy, forms)
+			assert.False(t, r.Get("result.capabilities.experimental").Exists(), r.Raw)
+			assert.False(t, r.Get("result.capabilities.prompts").Exists(), r.Raw)
+			r = w.ask("tools/list", object{})
+			assert.Len(t, r.Get("result.tools").Array(), 1, r.Raw)
+			r = w.ask("tools/callSaga", object{"name": "talk"})
+			assert.Equal(t, int64(-32601), r.Get("error.code").Int(), r.Raw)
+			_, err = gosdk.Mount(s, gosdk.Options{Keys: newKeys(t)}, talk(1))
+			require.NoError(t, err, "it can be mended")
+		})
+	}
+}
+
+// The SDK panics about what it does not take. No definition is known that gets as
+// far as that.
+func TestPanicsOfTheSDKAreErrors(t *testing.T) {
+	s := newSDK(nil)
+	require.ErrorContains(t, gosdk.AddTool(s, &mcp.Tool{Name: "odd"}), `gosdk: the SDK does not take a definition: AddTool "odd": missing input schema`)
+	require.NoError(t, gosdk.AddTool(s, &mcp.Tool{Name: "odd", InputSchema: object{"type": "object"}}))
+}
+
+// The methods of the saga proposal lead to one Mount: with two, they are refused
+// rather than served to the sagas of one of them.
+func TestOneMountPerServer(t *testing.T) {
+	s := newSDK(nil)
+	mountOn(t, s, gosdk.Options{}, talk(1))
+	h := mountOn(t, s, gosdk.Options{}, essay)
+	w := h.wire()
+	w.greet(legacy, forms)
+	r := w.ask("tools/callSaga", object{"name": "talk"})
+	assert.EqualValues(t, -32603, r.Get("error.code").Int(), r.Raw)
+	assert.Contains(t, h.log.String(), "mount all of them at once")
+}
+
+// A tool of the server's is replaced by a saga of its name, as the SDK does it.
+func TestMountReplaces(t *testing.T) {
+	s := newSDK(nil)
+	s.AddTool(&mcp.Tool{Name: "talk", InputSchema: object{"type": "object"}}, nil)
+	h := mountOn(t, s, gosdk.Options{}, talk(1))
+	r, err := h.connect(modern, speaking()).CallTool(t.Context(), &mcp.CallToolParams{Name: "talk"})
+	require.NoError(t, err)
+	assert.Equal(t, "w1", text(t, r))
+}
+
+// What is mounted does not keep a server that nobody uses any more: some make a
+// server for each session.
+func TestServersAreForgotten(t *testing.T) {
+	server := func() weak.Pointer[mcp.Server] {
+		s := newSDK(nil)
+		mountOn(t, s, gosdk.Options{}, talk(1))
+		return weak.Make(s)
+	}()
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return server.Value() == nil
+	}, 10*time.Second, time.Millisecond)
+}
+
+// Whoever does not use this package does not have the SDK in their program.
+func TestTheRestDoesNotDependOnTheSDK(t *testing.T) {
+	const module = "github.com/mcpsaga/mcpsaga/"
+	args := []string{"list", "-deps"}
+	for _, name := range []string{"saga", "steps", "codec", "content", "server", "client", "sagatest"} {
+		args = append(args, module+name)
+	}
+	out, err := exec.Command("go", args...).Output()
+	require.NoError(t, err)
+	deps := strings.Fields(string(out))
+	assert.Contains(t, deps, module+"server")
+	for _, d := range deps {
+		assert.False(t, strings.HasPrefix(d, "github.com/modelcontextprotocol/"), d)
+		assert.NotEqual(t, module+"gosdk", d)
+	}
+	out, err = exec.Command("go", "list", "-deps", module+"gosdk").Output()
+	require.NoError(t, err)
+	assert.Contains(t, strings.Fields(string(out)), "github.com/modelcontextprotocol/go-sdk/mcp", "so is it found where it is")
+}
