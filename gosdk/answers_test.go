@@ -105,6 +105,9 @@ func TestNumbersThatTheSDKCannotReadAreRefused(t *testing.T) {
 			r := w.read()
 			assert.Equal(t, !ok, r.Get("result.isError").Bool(), r.Raw)
 			assert.Equal(t, ok, r.Get("result.content.0.text").String() == number, r.Raw)
+			if !ok {
+				assert.Contains(t, h.log.String(), "ask for it as text", "the operator learns what to do")
+			}
 		})
 	}
 }

@@ -75,7 +75,7 @@ func (p *peer) Ask(ctx context.Context, method string, params json.RawMessage) (
 		raw, err := json.Marshal(result)
 		return steps.Answer{Result: raw}, err
 	}
-	return p.failure(ctx, asked, err)
+	return p.failure(ctx, asked, method, err)
 }
 
 // A broken connection fails the SDK's call, with any error, and in the next moment
@@ -90,8 +90,9 @@ const (
 )
 
 // failure says what it means that a question has failed.
-func (p *peer) failure(ctx, asked context.Context, err error) (steps.Answer, error) {
+func (p *peer) failure(ctx, asked context.Context, method string, err error) (steps.Answer, error) {
 	var refused *jsonrpc.Error
+	var number *inexact
 	switch {
 	case ctx.Err() != nil:
 		return steps.Answer{}, context.Cause(ctx)
@@ -99,6 +100,8 @@ func (p *peer) failure(ctx, asked context.Context, err error) (steps.Answer, err
 		return steps.Answer{}, context.Cause(asked)
 	case errors.Is(err, mcp.ErrConnectionClosed):
 		return steps.Answer{}, err
+	case errors.As(err, &number):
+		return p.unfit(method, err), nil
 	case !errors.As(err, &refused):
 	case refused.Code == codeUndeliverable && refused.Message == undeliverable:
 		return steps.Answer{}, err
@@ -110,7 +113,13 @@ func (p *peer) failure(ctx, asked context.Context, err error) (steps.Answer, err
 		return steps.Answer{}, context.Cause(ctx)
 	case <-time.After(nextMoment):
 	}
-	return steps.Answer{Error: &steps.ClientError{Code: codeUnfit, Message: err.Error()}}, nil
+	return p.unfit(method, err), nil
+}
+
+// unfit is in the place of an answer that is none.
+func (p *peer) unfit(method string, why error) steps.Answer {
+	p.log.WarnContext(p.ctx, "answer not usable", "method", method, "reason", why)
+	return steps.Answer{Error: &steps.ClientError{Code: codeUnfit, Message: why.Error()}}
 }
 
 func (p *peer) send(ctx context.Context, method string, params json.RawMessage) (any, error) {

@@ -253,6 +253,17 @@ func TestUndeliverableQuestionUndoes(t *testing.T) {
 	rooms.requireReleased(t)
 }
 
+// With JSON for responses, questions go on the stream that belongs to no request.
+func TestJSONResponses(t *testing.T) {
+	h := mount(t, gosdk.Options{}, talk(2))
+	url := h.serveWith(&mcp.StreamableHTTPOptions{JSONResponse: true})
+	for _, version := range []string{modern, legacy} {
+		r, err := h.connectHTTP(url, version, speaking()).CallTool(t.Context(), &mcp.CallToolParams{Name: "talk"})
+		require.NoError(t, err)
+		assert.Equal(t, "w1 w2", text(t, r), version)
+	}
+}
+
 // An SDK server in its stateless mode has no way to ask older clients.
 func TestOlderClientsOfAStatelessServer(t *testing.T) {
 	rooms := new(rooms)
