@@ -147,6 +147,10 @@ func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64) (js
 	if limit <= 0 {
 		limit = DefaultMaxResponse
 	}
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if kind == "text/event-stream" && response.StatusCode == http.StatusOK {
+		return readEvents(ctx, response.Body, limit, id)
+	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
 	if err != nil {
 		return nil, classify(ctx, err, true)
@@ -154,7 +158,6 @@ func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64) (js
 	if int64(len(body)) > limit {
 		return nil, malformed("the server's answer is larger than %d bytes", limit)
 	}
-	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
 	if response.StatusCode == http.StatusOK {
 		if !isJSON {

@@ -25,7 +25,7 @@ func (c *Codec) Open(b Binding, now time.Time, token string) (*Contents, error) 
 // OpenLate is [Codec.Open] for callers that have to clean up after sagas whose
 // client came too late: an authentic token that is refused only because it has
 // expired, or is past its deadline, is returned together with that rejection.
-// Such a token must not be resumed.
+// Such a token must not be resumed, and how late it may be is for the caller to decide.
 func (c *Codec) OpenLate(b Binding, now time.Time, token string) (x *Contents, late *Rejected, err error) {
 	buf := c.buffers.Get().(*buffers)
 	defer c.release(buf)

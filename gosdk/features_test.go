@@ -2,6 +2,7 @@ package gosdk_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -279,6 +280,11 @@ func TestMiddleware(t *testing.T) {
 // A tool that a caller may not use cannot be called in another way.
 func TestCalledTool(t *testing.T) {
 	h := mount(t, gosdk.Options{}, talk(1), detour())
+	ran := 0
+	h.sdk.AddTool(&mcp.Tool{Name: "own", InputSchema: object{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		ran++
+		return &mcp.CallToolResult{}, nil
+	})
 	h.sdk.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 			if name, ok := gosdk.CalledTool(method, r); ok && name != "talk" {
@@ -298,11 +304,32 @@ func TestCalledTool(t *testing.T) {
 			assert.Equal(t, "not for you", w.read().Get("error.message").String(), params)
 		}
 	}
-	w.send(`{"jsonrpc":"2.0","id":9,"method":"tools/callSaga","params":{"name":"talk","name":"detour"}}`)
-	assert.Equal(t, int64(-32602), w.read().Get("error.code").Int())
+	for _, names := range []string{`"name":"talk","name":"detour"`, `"name":"talk","name":"own"`, `"name":"talk","NAME":"own"`, `"NAME":"own","name":"own"`, `"name":"own"`} {
+		w.send(`{"jsonrpc":"2.0","id":9,"method":"tools/callSaga","params":{` + names + `}}`)
+		r := w.read()
+		assert.True(t, r.Get("error").Exists() || r.Get("result.steps.0.stepId").String() == "word1", r.Raw)
+	}
+	assert.Zero(t, ran)
 	token := w.ask("tools/callSaga", object{"name": "talk"}).Get("result.sagaToken").String()
 	r := w.ask("tools/resumeSaga", object{"sagaToken": token, "completedSteps": []any{step("word1", `{"action":"accept","content":{"word":"a"}}`)}})
 	assert.Equal(t, "a", r.Get("result.content.0.text").String(), r.Raw)
+}
+
+// The server's own tools can be called by tools/callSaga, too: exactly as they were.
+func TestOrdinaryToolsByCallSaga(t *testing.T) {
+	h := mount(t, gosdk.Options{}, talk(1))
+	bare(h.sdk, 1)
+	h.sdk.AddTool(&mcp.Tool{Name: "own", InputSchema: object{"type": "object"}}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{StructuredContent: r.Params.Arguments}, nil
+	})
+	w := h.wire()
+	w.greet(legacy, forms)
+	r := w.ask("tools/callSaga", object{"name": "own", "arguments": json.RawMessage(`{"n":9007199254740993}`)})
+	assert.Equal(t, `{"n":9007199254740993}`, r.Get("result.structuredContent").Raw, r.Raw)
+	r = h.wire().ask("tools/callSaga", object{"name": "bare", "_meta": meta(forms)})
+	assert.Equal(t, int64(-32602), r.Get("error.code").Int(), r.Raw)
+	r = w.ask("tools/callSaga", object{"name": "nothing"})
+	assert.Equal(t, int64(-32602), r.Get("error.code").Int(), r.Raw)
 }
 
 // An answer that sending middleware gives in the client's place counts.

@@ -1,6 +1,6 @@
 package gosdk
 
-//lint:file-ignore SA1019 What the SDK calls deprecated is what the revisions have.
+//lint:file-ignore SA1019 Sampling, roots and logs are deprecated since 2026-07-28, and in use.
 
 import (
 	"context"

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
@@ -27,6 +29,18 @@ func (p *sagaParams) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &p.ParamsBase)
 }
 
+// call returns the tool that is called and the arguments. What can be read in two ways
+// calls nothing: it is refused.
+func (p *sagaParams) call() (name string, arguments json.RawMessage) {
+	if !jsontext.Value(p.raw).IsValid() {
+		return "", nil
+	}
+	if raw := gjson.GetBytes(p.raw, "arguments").Raw; raw != "" {
+		arguments = json.RawMessage(raw)
+	}
+	return gjson.GetBytes(p.raw, "name").Str, arguments
+}
+
 // MarshalJSON implements [json.Marshaler].
 func (p *sagaParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
 
@@ -41,7 +55,8 @@ func CalledTool(method string, r mcp.Request) (name string, ok bool) {
 		}
 	case *sagaParams:
 		if method == "tools/callSaga" && p != nil {
-			return gjson.GetBytes(p.raw, "name").Str, true
+			name, _ = p.call()
+			return name, true
 		}
 	}
 	return "", false
@@ -108,7 +123,12 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 			if r, ok := r.(*mcp.CompleteRequest); ok && m.suggests(r.Params) {
 				return m.complete(ctx, r)
 			}
-		case "tools/callSaga", "tools/resumeSaga", "tools/cancelSaga":
+		case "tools/callSaga":
+			if call := m.ordinary(r); call != nil {
+				return once(next(ctx, "tools/call", call))
+			}
+			ctx = context.WithValue(ctx, extraKey{}, &requestExtra{r.GetExtra()})
+		case "tools/resumeSaga", "tools/cancelSaga":
 			ctx = context.WithValue(ctx, extraKey{}, &requestExtra{r.GetExtra()})
 		case "initialize":
 			if r, ok := r.(*mcp.ServerRequest[*mcp.InitializeParams]); ok && r.Params != nil && r.Params.ProtocolVersion >= newest {
@@ -136,6 +156,33 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		return result, nil
 	}
+}
+
+// ordinary returns the call of a tool that is not ours, or nil. Clients of the saga
+// proposal can call it too: a tool that never asks is a saga of one turn.
+func (m *Mounted) ordinary(r mcp.Request) *mcp.CallToolRequest {
+	request, ok := r.(*mcp.ServerRequest[*sagaParams])
+	if !ok || request.Params == nil {
+		return nil
+	}
+	name, arguments := request.Params.call()
+	if name == "" || m.server.Tools().Lookup(name) != nil {
+		return nil
+	}
+	params := &mcp.CallToolParamsRaw{Meta: request.Params.Meta, Name: name, Arguments: arguments}
+	return &mcp.CallToolRequest{Session: request.Session, Params: params, Extra: request.Extra}
+}
+
+// once passes on the result of a tool that is not ours, unless it asks: its state is
+// not a token that tools/resumeSaga could take.
+func once(result mcp.Result, err error) (mcp.Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	if r, ok := result.(*mcp.CallToolResult); ok && r != nil && r.InputRequests != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "this tool asks, but is no saga: use tools/call"}
+	}
+	return result, nil
 }
 
 // declare adds the capabilities that came with the sagas.

@@ -38,7 +38,7 @@ func TestProtocols(t *testing.T) {
 	keys, err := codec.NewKeyset()
 	require.NoError(t, err)
 	s, err := server.New(server.Options{
-		Tools: []saga.Definition{complextool.Tool}, Keys: keys, Name: "example", Version: "1.0.0",
+		Tools: []saga.Definition{complextool.Tool, bookRoom()}, Keys: keys, Name: "example", Version: "1.0.0",
 	})
 	require.NoError(t, err)
 	hs := httptest.NewServer(s.Handler())
@@ -53,6 +53,7 @@ func TestProtocols(t *testing.T) {
 	}
 	page, err := template.New("protocols.md.tmpl").Funcs(template.FuncMap{
 		"proposal": dialect(recordProposal), "stateless": dialect(recordStateless), "handshake": dialect(recordHandshake),
+		"cancel": dialect(recordCancel),
 	}).ParseFiles(protocolsTemplate)
 	require.NoError(t, err)
 	var out bytes.Buffer

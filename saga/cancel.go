@@ -2,6 +2,7 @@ package saga
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -14,20 +15,33 @@ import (
 // which the client never heard. Performing them again finds them by their keys;
 // then they are undone. The turn stops before an irreversible effect that has an
 // Undo, and goes on only if that says that it was performed before. If the turn
-// ends the saga, it is too late to cancel, and the outcome is that of the turn. If r answers only some steps, or none, what is
-// undone are the effects that pos knows of.
+// ends the saga well, it is too late to cancel, and the outcome is that of the
+// turn. If it fails, all is undone, and that is what was wanted; so a saga that is
+// cancelled again, where the systems behind refuse keys that were released, is
+// again cancelled.
+//
+// If r answers only some steps, or none, or the tool has changed so that the turn
+// cannot be taken, what is undone are the effects that pos knows of.
 func (t *Tool) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
-	log := pos.log
-	complete := len(r.Answers) > 0 && t.current(pos) == nil
+	log, text := pos.log, "Cancelled."
+	complete := len(r.Answers) > 0 && pos.next != ""
 	if complete {
 		out, err := t.resume(ctx, pos, r, true)
+		var position *PositionError
 		switch {
+		case errors.As(err, &position):
+			complete, text = false, "Cancelled. "+Unsought
+		case t.Kind != KindTool && hasEnded(err):
+			out := cancelled(nil, text)
+			out.Err = err
+			return out, nil
 		case err != nil:
 			return nil, err
 		case out.Position == nil:
-			return out, nil
+			return endedBy(out), nil
+		default:
+			log = out.Position.log
 		}
-		log = out.Position.log
 	}
 	undo, err := t.compensate(ctx, pos.ID, log)
 	if err != nil {
@@ -39,11 +53,37 @@ func (t *Tool) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcom
 			return out, err
 		}
 	}
-	return cancelled(undo, "Cancelled."), nil
+	return cancelled(undo, text), nil
+}
+
+// Unsought is what a client is told that cancels with answers with which the turn
+// cannot be taken any more.
+const Unsought = "What a turn with these answers did, if its response was lost, cannot be found any more."
+
+// hasEnded reports whether an error is the end of a prompt or a resource, whose
+// results cannot say that they are errors.
+func hasEnded(err error) bool {
+	var told *ToolError
+	return errors.As(err, &told) || errors.Is(err, ErrNotFound)
+}
+
+// endedBy is how a saga was cancelled whose last turn has ended it.
+func endedBy(turn *Outcome) *Outcome {
+	if turn.Result == nil || !turn.Result.IsError {
+		return turn
+	}
+	undo, _ := turn.Result.Meta[UndoMetaKey].(*UndoReport)
+	if undo != nil && undo.Final != "" {
+		return turn
+	}
+	out := cancelled(undo, "Cancelled.")
+	out.Err = turn.Err
+	return out
 }
 
 // Abandon undoes the effects of a saga that cannot go on, as its token came too
-// late or its revision is no longer served. why is for the caller. It fails as
+// late, its revision is no longer served, or the tool no longer has the step
+// function or question that it waits in. why is for the caller. It fails as
 // [Tool.Cancel] does.
 func (t *Tool) Abandon(ctx context.Context, pos *Position, why string) (*Outcome, error) {
 	undo, err := t.compensate(ctx, pos.ID, pos.log)

@@ -153,8 +153,8 @@
 // what must stay. It is safe to add questions, step functions and fields of the
 // state. A question whose wording changed is asked anew. If you rename or remove a
 // step function or a question, or change the meaning of the state, raise
-// [Machine.Revision]: positions of the old revision are then refused, and their
-// clients start again, unless [Machine.Renamed] and [Machine.Upgrades] say how to
+// [Machine.Revision]: positions of the old revision are then refused, or undone if
+// they had done something, and their clients start again, unless [Machine.Renamed] and [Machine.Upgrades] say how to
 // go on from them.
 //
 // # Flows
@@ -197,7 +197,8 @@
 // # Prompts and resources
 //
 // [Prompt] and [Resource] are written like a Machine. They end with
-// [Turn.Messages] and [Turn.Contents].
+// [Turn.Messages] and [Turn.Contents]. They have revisions and upgrades as machines
+// have, but no effects.
 //
 // # Running a tool without a server
 //

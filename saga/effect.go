@@ -57,7 +57,8 @@ type Effect[In, Out any] struct {
 	// this effect. Without an Undo, cancelling a saga together with the answers
 	// that lead here performs it.
 	Irreversible bool
-	// Timeout bounds each try of Do and Undo. Default 30 seconds.
+	// Timeout bounds each try of Do and Undo, by their context. Both must return when
+	// it ends. Default 30 seconds.
 	Timeout time.Duration
 	// Tries is how often Do and Undo are tried in one turn, with growing pauses.
 	// Default 3.

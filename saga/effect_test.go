@@ -313,6 +313,68 @@ func TestCancel(t *testing.T) {
 			assert.Equal(t, []string{"hotel"}, report(t, out).Undone)
 		}
 	})
+	t.Run("can be repeated with answers", func(t *testing.T) {
+		w := newWorld()
+		f := booking(w)
+		flight := f.Effects[1].(*saga.Effect[string, hold])
+		do, undo, released := flight.Do, flight.Undo, false
+		flight.Do = func(ctx context.Context, key saga.Key, in string) (hold, error) {
+			if released {
+				return hold{}, saga.Refused(errors.New("this key was released"))
+			}
+			return do(ctx, key, in)
+		}
+		flight.Undo = func(ctx context.Context, key saga.Key, in string, out hold, known bool) error {
+			released = true
+			return undo(ctx, key, in, out, known)
+		}
+		s := play(t, f)
+		s.start(`{}`)
+		for _, undone := range [][]string{{"flight", "hotel"}, {"hotel"}, {"hotel"}} {
+			out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+			require.NoError(t, err)
+			assert.False(t, out.Result.IsError)
+			assert.Equal(t, undone, report(t, out).Undone)
+			assert.Contains(t, text(t, out), "Cancelled.")
+			assert.Empty(t, w.held)
+		}
+	})
+	t.Run("a turn that fails is as good", func(t *testing.T) {
+		w := newWorld()
+		s := second(t, w)
+		w.fail = func(c string) error {
+			if c == "do flight" {
+				return saga.Refused(errors.New("no seats"))
+			}
+			return nil
+		}
+		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		require.NoError(t, err)
+		assert.False(t, out.Result.IsError)
+		assert.Equal(t, "Cancelled.Undone: hotel.", text(t, out))
+		assert.ErrorContains(t, out.Err, "no seats", "why is for the log")
+	})
+	t.Run("a turn that fails with an outstanding undo says so", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			s := second(t, w)
+			w.fail = func(c string) error {
+				switch c {
+				case "do flight":
+					return saga.Refused(errors.New("no seats"))
+				case "undo hotel true":
+					return errors.New("busy")
+				}
+				return nil
+			}
+			out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+			require.NoError(t, err)
+			u := report(t, out)
+			assert.Equal(t, []string{"hotel"}, u.Outstanding)
+			assert.NotNil(t, u.Again)
+			assert.ErrorContains(t, out.Err, "busy")
+		})
+	})
 	t.Run("a retired revision is abandoned", func(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)

@@ -101,7 +101,7 @@ func (f Flow[Args, Out]) outputSchema() (*jsonschema.Schema, error) {
 	case out == reflect.TypeFor[string](), out == reflect.TypeFor[*Result](), out.Kind() == reflect.Struct && out.NumField() == 0:
 		return nil, nil
 	}
-	return jsonschema.For[Out](nil)
+	return jsonschema.For[Out](inference())
 }
 
 // flowProgram runs a flow.

@@ -75,7 +75,7 @@ type Machine[Args, State any] struct {
 }
 
 // SchemaFor returns the JSON Schema of a Go type, for [Machine.OutputSchema].
-func SchemaFor[T any]() (*jsonschema.Schema, error) { return jsonschema.For[T](nil) }
+func SchemaFor[T any]() (*jsonschema.Schema, error) { return jsonschema.For[T](inference()) }
 
 // Names that the engine uses itself.
 const (

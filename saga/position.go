@@ -214,7 +214,8 @@ func (p *Position) PendingIDs() []string {
 	return ids
 }
 
-// Next is the name of the step function that runs when the answers are there.
+// Next is the name of the step function that runs when the answers are there. It is
+// empty if there is none: such a position can only be cancelled ([UndoReport.Again]).
 func (p *Position) Next() string { return p.next }
 
 var errTruncated = errors.New("the position ends too early")

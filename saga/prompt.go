@@ -12,14 +12,20 @@ import (
 //
 // Args must be a struct of strings: MCP gives prompts no other arguments. Fields
 // tagged omitempty are optional, jsonschema tags describe them.
+//
+// A prompt has no effects: to get one must not change the world. Hosts may do so for
+// a preview, and as often as they like; and the result has no place to say what was
+// undone. What acts is a tool.
 type Prompt[Args, State any] struct {
 	// Name identifies the prompt: 1 to 128 of A-Z a-z 0-9 _ - .
 	Name string
 	// Title and Description are for people.
 	Title, Description string
-	// Revision, Asks, Start, Steps, MaxAge, MaxAttempts and Encoding are as in a
-	// [Machine].
+	// Revision, Upgrades, Renamed, Asks, Start, Steps, MaxAge, MaxAttempts and
+	// Encoding are as in a [Machine].
 	Revision    uint32
+	Upgrades    map[uint32]Upgrade[State]
+	Renamed     map[string]string
 	Asks        []steps.Question
 	Start       Func[Args, State]
 	Steps       Steps[Args, State]
@@ -33,7 +39,7 @@ type Prompt[Args, State any] struct {
 // Tool implements [Definition].
 func (p Prompt[Args, State]) Tool() (*Tool, error) {
 	t, names, err := stringsTool(KindPrompt, Machine[Args, State]{
-		Name: p.Name, Title: p.Title, Description: p.Description, Revision: p.Revision,
+		Name: p.Name, Title: p.Title, Description: p.Description, Revision: p.Revision, Upgrades: p.Upgrades, Renamed: p.Renamed,
 		Asks: p.Asks, Start: p.Start, Steps: p.Steps, MaxAge: p.MaxAge, MaxAttempts: p.MaxAttempts, Encoding: p.Encoding,
 	}, p.Complete)
 	if err != nil {

@@ -18,6 +18,10 @@ import (
 // Exactly one of URI and Template is set. Args must be a struct of strings that
 // has the template's variables as its JSON names; without a template it is an
 // empty struct.
+//
+// A resource has no effects, for the reasons that a [Prompt] has none: to read must
+// not change the world. Hosts and proxies also keep what they have read, and then do
+// not ask again.
 type Resource[Args, State any] struct {
 	// Name identifies the resource: 1 to 128 of A-Z a-z 0-9 _ - .
 	Name string
@@ -29,9 +33,11 @@ type Resource[Args, State any] struct {
 	Template string
 	// MIMEType is the type of the contents, if all have the same.
 	MIMEType string
-	// Revision, Asks, Start, Steps, MaxAge, MaxAttempts and Encoding are as in a
-	// [Machine].
+	// Revision, Upgrades, Renamed, Asks, Start, Steps, MaxAge, MaxAttempts and
+	// Encoding are as in a [Machine].
 	Revision    uint32
+	Upgrades    map[uint32]Upgrade[State]
+	Renamed     map[string]string
 	Asks        []steps.Question
 	Start       Func[Args, State]
 	Steps       Steps[Args, State]
@@ -45,7 +51,7 @@ type Resource[Args, State any] struct {
 // Tool implements [Definition].
 func (r Resource[Args, State]) Tool() (*Tool, error) {
 	t, names, err := stringsTool(KindResource, Machine[Args, State]{
-		Name: r.Name, Title: r.Title, Description: r.Description, Revision: r.Revision,
+		Name: r.Name, Title: r.Title, Description: r.Description, Revision: r.Revision, Upgrades: r.Upgrades, Renamed: r.Renamed,
 		Asks: r.Asks, Start: r.Start, Steps: r.Steps, MaxAge: r.MaxAge, MaxAttempts: r.MaxAttempts, Encoding: r.Encoding,
 	}, r.Complete)
 	if err != nil {

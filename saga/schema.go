@@ -26,12 +26,20 @@ func (t *Tool) inputSchema(given *jsonschema.Schema, raw json.RawMessage, args r
 	case given != nil:
 		return given, nil
 	}
-	s, err := jsonschema.ForType(args, &jsonschema.ForOptions{})
+	s, err := jsonschema.ForType(args, inference())
 	if err != nil {
 		return nil, t.problem(err, "no input schema can be made from the type %v of the arguments", args)
 	}
 	annotateHeaders(s, args)
 	return s, nil
+}
+
+// inference is how schemas are made from types. The library takes a json.Number for
+// the string that it is to Go.
+func inference() *jsonschema.ForOptions {
+	return &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[json.Number](): {Type: "number"},
+	}}
 }
 
 // parseSchema reads a schema as strictly as arguments are read.

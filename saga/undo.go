@@ -6,10 +6,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // UndoMetaKey is the key in a result's _meta that holds an [UndoReport].
 const UndoMetaKey = "io.github.mcpsaga/undo"
+
+// UndoTime is how long undoing may take after the turn that it belongs to has ended,
+// by its deadline or because it was stopped: a turn that is cut off must not leave
+// its undo half done, and an undo that hangs must not hold the turn for ever. The
+// effects share what time there is, so that one that hangs leaves some to the
+// others. What could not be undone in time is outstanding.
+const UndoTime = time.Minute
 
 // UndoReport says what became of a saga's effects when it ended badly. The
 // effects are named, in the order in which they were undone; those without an
@@ -76,17 +84,20 @@ func (t *Tool) compensate(ctx context.Context, id ID, log *effectLog) (*UndoRepo
 	if log == nil || len(log.records) == 0 {
 		return nil, nil
 	}
-	// A turn that was cut off must not leave its undo half done.
+	until := undoUntil(ctx)
 	ctx = context.WithoutCancel(ctx)
 	report := &UndoReport{Undone: []string{}, Outstanding: []string{}}
 	if report.Final = t.final(log); report.Final != "" {
 		return report, nil
 	}
 	again := new(effectLog)
-	for _, r := range t.toUndo(log) {
+	order := t.toUndo(log)
+	for i, r := range order {
 		err := errors.New("the tool no longer declares it")
 		if e := t.effects[r.name]; e != nil {
-			err = e.undo(ctx, effectKey(id, r.name, r.n), r)
+			share, cancel := undoShare(ctx, until, len(order)-i)
+			err = e.undo(share, effectKey(id, r.name, r.n), r)
+			cancel()
 		}
 		var final *finalError
 		switch {
@@ -110,6 +121,29 @@ func (t *Tool) compensate(ctx context.Context, id ID, log *effectLog) (*UndoRepo
 		report.Again = &Position{ID: id, Tool: t.Name, Revision: t.Revision, body: body{log: again}}
 	}
 	return report, nil
+}
+
+// undoUntil is when the undo of a turn has to end; the zero time if the turn has no
+// deadline. Then the effects' own Timeout and Tries are all that bounds it.
+func undoUntil(turn context.Context) time.Time {
+	if turn.Err() != nil {
+		return time.Now().Add(UndoTime)
+	}
+	deadline, ok := turn.Deadline()
+	if !ok {
+		return time.Time{}
+	}
+	return deadline.Add(UndoTime)
+}
+
+var errUndoTime = errors.New("the time for undoing it is over")
+
+// undoShare gives the next of several effects its part of the time.
+func undoShare(ctx context.Context, until time.Time, effects int) (context.Context, context.CancelFunc) {
+	if until.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, time.Until(until)/time.Duration(effects), errUndoTime)
 }
 
 // unsettled is the end of a turn of which it is not known whether it may be

@@ -67,7 +67,7 @@ type Encoding interface {
 // that authors know to work there works here, only faster.
 type jsonEncoding struct{}
 
-var jsonOptions = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false))
+var jsonOptions = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false), numbers)
 
 func (jsonEncoding) Marshal(v any) ([]byte, error) { return jsonv2.Marshal(v, jsonOptions) }
 

@@ -52,9 +52,10 @@ type Subject struct {
 	// Tool is the tool.
 	Tool saga.Definition
 	// World returns what the world looks like now, as far as it matters: the rooms
-	// that are held, the payments made. It must encode to JSON. With it the sweep
-	// checks by itself that a saga is done as a whole or undone as a whole. It is
-	// called often, and not while an effect is performed. It may be nil.
+	// that are held, the payments made. It must encode to JSON; nil slices and maps
+	// count as empty ones. With it the sweep checks by itself that a saga is done as a
+	// whole or undone as a whole. It is called often, and not while an effect is
+	// performed. It may be nil.
 	World func() any
 	// Check is for what else must be true at the end of every scenario. A fork ends
 	// twice; Check gets the ending that the world agrees with, and none without World.

@@ -3,6 +3,9 @@ package sagatest
 import (
 	"encoding/json"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -84,6 +87,16 @@ func (e *Ending) told() string {
 // compact returns v as JSON, which has one form for one value.
 func compact(v any) string {
 	b, err := json.Marshal(v)
+	if err != nil {
+		return "cannot be encoded: " + err.Error()
+	}
+	return string(b)
+}
+
+// look writes down what a world looks like. A slice or map that is nil is as empty as
+// one that had something: an author means the same by both.
+func look(world any) string {
+	b, err := jsonv2.Marshal(world, jsonv1.DefaultOptionsV1(), jsonv2.FormatNilSliceAsNull(false), jsonv2.FormatNilMapAsNull(false))
 	if err != nil {
 		return "cannot be encoded: " + err.Error()
 	}

@@ -154,7 +154,7 @@ func (x *trial) retire(e *entry, tool *saga.Tool, pos *saga.Position, before str
 		return &broken{what: fmt.Sprintf("it is given up, but cannot be undone: %v", err), advice: "keep declaring the effects of retired revisions, as long as their sagas may come back"}
 	}
 	if x.subject.World != nil {
-		if now := compact(x.subject.World()); now != before {
+		if now := look(x.subject.World()); now != before {
 			return &broken{what: "it is given up, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
 		}
 	}

@@ -113,7 +113,7 @@ func (x *trial) checkSame(base *baseline, e *Ending) {
 	if x.subject.World == nil {
 		return
 	}
-	if now := compact(x.subject.World()); now != base.after {
+	if now := look(x.subject.World()); now != base.after {
 		x.breaks(broken{"a disturbance does not change the world", "",
 			"afterwards the world is not as it is after an undisturbed saga:" + differ(base.after, now),
 			"most likely an effect acted twice, or not at all. To act once, " + honourKey})
@@ -127,7 +127,7 @@ func (x *trial) checkUndone(base *baseline) {
 		return // from there the saga goes forward only
 	}
 	if x.subject.World != nil {
-		now := compact(x.subject.World())
+		now := look(x.subject.World())
 		if now == base.before {
 			return
 		}
@@ -168,7 +168,7 @@ func (x *trial) checkEither(e *Ending) {
 	if x.subject.World == nil {
 		return
 	}
-	now := compact(x.subject.World())
+	now := look(x.subject.World())
 	switch {
 	case now == base.after && (e.Good() || x.fork.Good()), now == base.before && !e.Good():
 		return
@@ -187,7 +187,7 @@ func (x *trial) letCheck(want expectation, e *Ending) {
 		if x.subject.World == nil {
 			return
 		}
-		if !e.Good() && compact(x.subject.World()) != x.sweep.base.before {
+		if !e.Good() && look(x.subject.World()) != x.sweep.base.before {
 			e = x.fork
 			e.Scenario = x.name
 		}

@@ -40,7 +40,7 @@ func (s *sweep) newTrial(t testing.TB, name string) *trial {
 	c.rig.keys, c.rig.codec = s.keys, s.codec
 	w := c.rig.watch
 	if subject.World != nil {
-		w.look = func() string { return compact(subject.World()) }
+		w.look = func() string { return look(subject.World()) }
 		w.looked = w.look()
 	}
 	x := &trial{sweep: s, t: t, name: name, subject: subject, client: c}

@@ -67,12 +67,17 @@ func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, tok
 	if err != nil {
 		return turn{}, err
 	}
-	if o.gone != nil {
-		return s.abandon(ctx, c, o)
-	}
 	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
 	defer lazy.cancel()
 	ctx = lazy
+	if o.gone != nil {
+		s.log.Warn("saga abandoned", o.attrs()...)
+		out, err := o.tool.Cancel(ctx, o.pos, saga.Resumption{Now: s.opts.Now()}) // no turn is taken any more
+		if err == nil && len(answers) > 0 {
+			out.Result.Content = append(out.Result.Content, saga.TextResult(saga.Unsought).Content...)
+		}
+		return s.ended(c, o.tool, o.pos.ID, nil, out, err)
+	}
 	r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify}
 	if c.resends && !c.cancels {
 		r.Arguments = orEmpty(args)

@@ -119,7 +119,14 @@ func TestCancelSaga(t *testing.T) {
 			body := r.post(roomMessage(method, token, sure))
 			now.set(begun)
 			assert.Equal(t, []string{"room"}, undone(t, body))
-			assert.Contains(t, body, "too late")
+			if method == "resumeSaga" {
+				assert.Contains(t, body, "too late")
+				assert.True(t, parse(t, body).Result.IsError)
+			} else { // it is what its client wants
+				assert.Contains(t, body, "Cancelled.")
+				assert.Contains(t, body, saga.Unsought, "its answers were not used")
+				assert.False(t, parse(t, body).Result.IsError)
+			}
 			assert.Empty(t, held)
 			assert.Contains(t, r.log.take(), `"reason":"expired"`)
 		}
@@ -153,6 +160,53 @@ func TestCancelSaga(t *testing.T) {
 		assert.Len(t, held, 1, "nothing is lost")
 		assert.True(t, strings.Contains(r.post(roomMessage("resumeSaga", token, sure)), "yours"))
 	})
+}
+
+// An old token must not undo for ever: what the saga did may be what somebody else
+// relies on by then.
+func TestUndoGrace(t *testing.T) {
+	const day = 24 * time.Hour
+	const ttl, skew = 10 * time.Minute, time.Minute
+	for _, test := range []struct {
+		name          string
+		grace, maxAge time.Duration
+		after         time.Duration
+		reason        string // of the refusal, or empty if it is undone
+	}{
+		{name: "default, at its end", after: ttl + skew + 30*day - time.Second},
+		{name: "default, after it", after: ttl + skew + 30*day, reason: "expired"},
+		{name: "an hour, at its end", grace: time.Hour, after: ttl + skew + time.Hour - time.Second},
+		{name: "an hour, after it", grace: time.Hour, after: ttl + skew + time.Hour, reason: "expired"},
+		{name: "years later", after: 3 * 365 * day, reason: "expired"},
+		{name: "none", grace: -1, after: ttl + skew, reason: "expired"},
+		{name: "from the deadline on, at its end", grace: time.Hour, maxAge: time.Minute, after: time.Minute + skew + time.Hour - time.Second},
+		{name: "from the deadline on, after it", grace: time.Hour, maxAge: time.Minute, after: time.Minute + skew + time.Hour, reason: "deadline"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, method := range []string{"resumeSaga", "cancelSaga"} {
+				held := map[saga.Key]bool{}
+				begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+				now := &clock{now: begun}
+				tool := roomTool(1, held)
+				tool.MaxAge = test.maxAge
+				r := newRig(t, server.Options{Now: now.Now, UndoGrace: test.grace, Tools: []saga.Definition{tool}})
+				token := parse(t, r.post(callRoom)).Result.SagaToken
+				require.Len(t, held, 1)
+				now.set(begun.Add(test.after))
+				body := r.post(roomMessage(method, token, sure))
+				log := r.log.take()
+				if test.reason == "" {
+					assert.Equal(t, []string{"room"}, undone(t, body))
+					assert.Empty(t, held)
+					continue
+				}
+				assert.JSONEq(t, strings.Replace(refusal, `"client-req-2"`, "2", 1), body)
+				assert.Len(t, held, 1)
+				assert.Contains(t, log, `"reason":"`+test.reason+`"`)
+				assert.Contains(t, log, "too long ago even to undo")
+			}
+		})
+	}
 }
 
 func TestUndoIsTriedAgain(t *testing.T) {
@@ -271,6 +325,19 @@ func TestCancelOfAResourceThatEnds(t *testing.T) {
 	body := r.post(roomMessage("cancelSaga", state, `,"arguments":{"id":"1"},"completedSteps":[{"stepId":"user_name","result":{"action":"accept","content":{"name":"Ada"}}}]`))
 	assert.NotContains(t, body, "suspended")
 	assert.Contains(t, body, `"content":[`)
+}
+
+// Nor has its failure: a resource whose last turn fails is cancelled, as a tool is.
+func TestCancelOfAResourceThatFails(t *testing.T) {
+	r := newRig(t, server.Options{Tools: statelessTools()})
+	q := modernRequest("resources/read", object{"uri": "test://note/1"}).with(allCapabilities)
+	for range 2 {
+		body := r.post(roomMessage("cancelSaga", r.state(q), `,"arguments":{"id":"1"},"completedSteps":[{"stepId":"user_name","result":{"action":"decline"}}]`))
+		assert.Empty(t, undone(t, body))
+		assert.Equal(t, "Cancelled.", parse(t, body).Result.Content[0].Text)
+		assert.False(t, parse(t, body).Result.IsError)
+		assert.Contains(t, r.log.take(), "declined", "why is in the log")
+	}
 }
 
 func TestCancelSagaOfAnother(t *testing.T) {

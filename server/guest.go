@@ -60,6 +60,7 @@ type Peer interface {
 // for the client to come back after retry (MCP 2025-11-25, basic/transports,
 // polling: SEP-1699).
 type PeerDisconnecter interface {
+	// Disconnect gives the connection up.
 	Disconnect(retry time.Duration)
 }
 

@@ -51,6 +51,10 @@ func (d *handshake) serveBatch(w http.ResponseWriter, r *http.Request, c caller,
 		d.writeErrorTo(w, r, http.StatusBadRequest, rpcError(jsonrpc2.CodeInvalidRequest, batchText))
 		return
 	}
+	if no := contradictoryBatch(r.Header); no != nil {
+		d.writeError(w, no.status, no.Error)
+		return
+	}
 	s := d.sessionOf(w, r, c)
 	if s == nil {
 		return

@@ -21,7 +21,7 @@ func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller
 		ctx, cancel := d.sessionContext(r.Context(), s)
 		if !s.begin(m.id, cancel) {
 			cancel(nil)
-			st.respond(appendResponse(nil, m.id, nil, rpcError(jsonrpc2.CodeInvalidRequest, "the id is in use, or too many requests are under way")))
+			s.respond(st, appendResponse(nil, m.id, nil, rpcError(jsonrpc2.CodeInvalidRequest, "the id is in use, or too many requests are under way")))
 			continue
 		}
 		s.hold()
@@ -39,10 +39,7 @@ func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller
 			if context.Cause(ctx) == errCancelled {
 				response = nil
 			}
-			st.respond(response)
-			if _, ended, _ := st.after(0); ended {
-				s.keep(st)
-			}
+			s.respond(st, response)
 		}()
 	}
 	if !d.awaitStream(r, s, st, reader, streams) {
@@ -129,9 +126,9 @@ func (d *handshake) serveGet(w http.ResponseWriter, r *http.Request, s *session)
 		}
 		number = last
 	}
-	var changes <-chan event
+	var changes *subscription
 	if st == s.general {
-		changes = s.changes.events
+		changes = s.changes
 	}
 	reader := st.attach()
 	defer st.release(reader)
@@ -140,7 +137,11 @@ func (d *handshake) serveGet(w http.ResponseWriter, r *http.Request, s *session)
 
 // pump writes a stream's events from after a number on, until the stream has ended
 // or the connection is to. Changes, if there are any, become events of the stream.
-func (d *handshake) pump(w http.ResponseWriter, r *http.Request, s *session, st *stream, reader *streamReader, number uint64, changes <-chan event) {
+func (d *handshake) pump(w http.ResponseWriter, r *http.Request, s *session, st *stream, reader *streamReader, number uint64, changes *subscription) {
+	var changed <-chan struct{}
+	if changes != nil {
+		changed = changes.ready
+	}
 	out := newSSE(w)
 	if out.start() != nil || s.revision.polling() && out.prime(st.eventID(number)) != nil {
 		return
@@ -156,7 +157,7 @@ func (d *handshake) pump(w http.ResponseWriter, r *http.Request, s *session, st 
 			return
 		default:
 		}
-		events, ended, changed := st.after(number)
+		events, ended, more := st.after(number)
 		for _, e := range events {
 			if out.event(st.eventID(e.number), e.data) != nil {
 				return
@@ -168,10 +169,12 @@ func (d *handshake) pump(w http.ResponseWriter, r *http.Request, s *session, st 
 			return
 		}
 		select {
-		case <-changed:
+		case <-more:
 		case <-reader.gone:
-		case e := <-changes:
-			st.add(eventNote, e.notification())
+		case <-changed:
+			if e, ok := changes.next(); ok {
+				st.add(eventNote, e.notification())
+			}
 		case <-alive.C:
 			if out.alive() != nil {
 				return

@@ -58,8 +58,10 @@ func (d *handshakeLines) notified(m *message) {
 	d.telling.Go(func() {
 		for {
 			select {
-			case e := <-p.changes.events:
-				d.lines.write(e.notification())
+			case <-p.changes.ready:
+				if e, ok := p.changes.next(); ok {
+					d.lines.write(e.notification())
+				}
 			case <-p.answering.Done():
 				return
 			}

@@ -66,6 +66,13 @@ func (s *session) open(requests []*message, batch *batched) *stream {
 	return st
 }
 
+// respond adds a response to a stream. One that ends with it is kept for a while.
+func (s *session) respond(st *stream, response []byte) {
+	if st.respond(response) {
+		s.keep(st)
+	}
+}
+
 // find returns a stream that can still be read, or nil.
 func (s *session) find(name string) *stream {
 	s.mu.Lock()
@@ -81,8 +88,8 @@ func (s *session) forget(st *stream) {
 	s.finished = slices.DeleteFunc(s.finished, func(f *stream) bool { return f == st })
 }
 
-// keep puts a stream that has ended among those, and drops the oldest of them if
-// there are too many. The newest is always kept.
+// keep puts a stream that has ended among those, once, and drops the oldest of them
+// if there are too many. The newest is always kept.
 func (s *session) keep(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

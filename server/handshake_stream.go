@@ -22,6 +22,7 @@ type stream struct {
 	events []streamEvent // by number
 	last   uint64        // number of the last event
 	notes  int           // how many of events are notifications
+	noted  int           // bytes of notifications
 	size   int           // bytes of events
 	due    int           // responses still to come; the stream ends when there are none
 	// changed is closed, and replaced, when something above changes.
@@ -53,9 +54,12 @@ type streamReader struct {
 	retry retryAfter
 }
 
-// maxNotes bounds the notifications kept for one stream. A client that does not
-// read them loses the oldest; requests and responses are never lost.
-const maxNotes = 256
+// maxNotes and maxNoteBytes bound the notifications kept for one stream. A client
+// that does not read them loses the oldest; requests and responses are never lost.
+const (
+	maxNotes     = 256
+	maxNoteBytes = 1 << 20
+)
 
 func newStream(name string, due int) *stream {
 	return &stream{name: name, due: due, changed: make(chan struct{})}
@@ -64,18 +68,19 @@ func newStream(name string, due int) *stream {
 // add appends a message and returns its number. After the stream's end it does
 // nothing.
 func (s *stream) add(kind eventKind, data []byte) uint64 {
-	if bytes.ContainsAny(data, "\r\n") {
-		// An event's data is one line; in JSON text line ends are only space.
-		v := jsontext.Value(bytes.Clone(data))
-		if v.Compact() == nil {
-			data = v
-		}
-	}
+	data = oneLine(data)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.due == 0 {
 		return 0
 	}
+	s.put(kind, data)
+	s.wake()
+	return s.last
+}
+
+// put appends an event.
+func (s *stream) put(kind eventKind, data []byte) {
 	s.last++
 	s.events = append(s.events, streamEvent{s.last, kind, data})
 	s.size += len(data)
@@ -83,13 +88,23 @@ func (s *stream) add(kind eventKind, data []byte) uint64 {
 	case eventResponse:
 		s.due--
 	case eventNote:
-		if s.notes++; s.notes > maxNotes {
+		s.notes++
+		s.noted += len(data)
+		for s.notes > 1 && (s.notes > maxNotes || s.noted > maxNoteBytes) {
 			s.drop(func(e streamEvent) bool { return e.kind == eventNote })
-			s.notes--
 		}
 	}
-	s.wake()
-	return s.last
+}
+
+// oneLine makes JSON text fit the data of an event: line ends in it are only space.
+func oneLine(data []byte) []byte {
+	if bytes.ContainsAny(data, "\r\n") {
+		v := jsontext.Value(bytes.Clone(data))
+		if v.Compact() == nil {
+			return v
+		}
+	}
+	return data
 }
 
 // withdraw removes a request that needs no answer any more: a client that reads on
@@ -102,10 +117,16 @@ func (s *stream) withdraw(number uint64) {
 
 // drop removes the first event of that kind, if there is one.
 func (s *stream) drop(is func(streamEvent) bool) {
-	if i := slices.IndexFunc(s.events, is); i >= 0 {
-		s.size -= len(s.events[i].data)
-		s.events = slices.Delete(s.events, i, i+1)
+	i := slices.IndexFunc(s.events, is)
+	if i < 0 {
+		return
 	}
+	s.size -= len(s.events[i].data)
+	if s.events[i].kind == eventNote {
+		s.notes--
+		s.noted -= len(s.events[i].data)
+	}
+	s.events = slices.Delete(s.events, i, i+1)
 }
 
 // position returns the number of the last event.
@@ -116,16 +137,22 @@ func (s *stream) position() uint64 {
 }
 
 // respond adds a request's response; nil means that there is none, because the
-// client cancelled the request.
-func (s *stream) respond(response []byte) {
-	if response != nil {
-		s.add(eventResponse, response)
-		return
-	}
+// client cancelled the request. It reports whether the stream ended with it, which
+// it does once.
+func (s *stream) respond(response []byte) (ended bool) {
+	response = oneLine(response)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.due--
+	if s.due == 0 {
+		return false
+	}
+	if response != nil {
+		s.put(eventResponse, response)
+	} else {
+		s.due--
+	}
 	s.wake()
+	return s.due == 0
 }
 
 func (s *stream) wake() {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/saga"
 )
 
 // Endpoint is the path at which [Server.Handler] serves MCP.
@@ -51,7 +53,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       bodyTimeout,
-		WriteTimeout:      bodyTimeout + s.opts.TurnTimeout + writeSlack,
+		WriteTimeout:      bodyTimeout + s.opts.TurnTimeout + saga.UndoTime + writeSlack,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return base },
@@ -129,9 +131,16 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusBadRequest, appendResponse(nil, m.id, nil, fail))
 		return
 	}
-	switch eraOf(&m, r.Header) {
-	case eraStateless:
+	era := eraOf(&m, r.Header)
+	if era == eraStateless {
 		s.stateless.servePost(w, r, c, &m)
+		return
+	}
+	if no := contradiction(r.Header, &m); no != nil {
+		writeJSON(w, no.status, appendResponse(nil, m.id, nil, no.Error))
+		return
+	}
+	switch era {
 	case eraSaga:
 		s.serveSaga(w, r, c, &m)
 	default:
@@ -145,6 +154,7 @@ func (s *Server) serveSaga(w http.ResponseWriter, r *http.Request, c caller, m *
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
+	c.named, _, _ = decodedHeader(r.Header, nameHeader)
 	response, fail := s.respond(r.Context(), c, m)
 	status := http.StatusOK
 	if fail != nil && fail.Code == codeTryAgain {

@@ -53,22 +53,23 @@ type hub struct {
 	subs map[*subscription]struct{}
 }
 
-// subscription receives events until it is closed.
+// subscription collects events until it is closed. An event says only that
+// something has changed, so one that is waiting already need not wait twice: there
+// is at most one for each list and for each URI. So what waits is bounded by what
+// is subscribed to, and nothing is lost, however slowly the subscriber reads.
 type subscription struct {
-	hub    *hub
-	events chan event
+	hub *hub
+	// ready has an element when events wait.
+	ready chan struct{}
 
-	mu   sync.Mutex
-	want interest
+	mu      sync.Mutex
+	want    interest
+	waiting []event // in the order in which they came first
+	waits   map[event]struct{}
 }
 
-// maxQueued bounds what waits for one subscriber. Events say only that something
-// has changed, so one that finds the queue full may be dropped: the subscriber
-// has not even read those before it.
-const maxQueued = 64
-
 func (h *hub) subscribe(want interest) *subscription {
-	s := &subscription{hub: h, events: make(chan event, maxQueued), want: want}
+	s := &subscription{hub: h, ready: make(chan struct{}, 1), want: want, waits: make(map[event]struct{})}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.subs == nil {
@@ -78,15 +79,56 @@ func (h *hub) subscribe(want interest) *subscription {
 	return s
 }
 
-// change replaces what the subscriber wants.
+// change replaces what the subscriber wants. What waits and is not wanted any more
+// is dropped.
 func (s *subscription) change(f func(*interest)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.want)
+	s.waiting = slices.DeleteFunc(s.waiting, func(e event) bool {
+		unwanted := !s.want.covers(e)
+		if unwanted {
+			delete(s.waits, e)
+		}
+		return unwanted
+	})
 }
 
-// close ends the subscription. Its channel is not closed, only never written
-// to again.
+// add has an event wait for the subscriber, if it wants it.
+func (s *subscription) add(e event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, waits := s.waits[e]; waits || !s.want.covers(e) {
+		return
+	}
+	s.waits[e] = struct{}{}
+	s.waiting = append(s.waiting, e)
+	s.wake()
+}
+
+// next takes the event that waits for the longest, or reports that there is none.
+func (s *subscription) next() (e event, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 {
+		return e, false
+	}
+	e, s.waiting = s.waiting[0], s.waiting[1:]
+	delete(s.waits, e)
+	if len(s.waiting) > 0 {
+		s.wake()
+	}
+	return e, true
+}
+
+func (s *subscription) wake() {
+	select {
+	case s.ready <- struct{}{}:
+	default: // it has been told
+	}
+}
+
+// close ends the subscription: no more events come.
 func (s *subscription) close() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
@@ -97,16 +139,7 @@ func (h *hub) publish(e event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subs {
-		s.mu.Lock()
-		wanted := s.want.covers(e)
-		s.mu.Unlock()
-		if !wanted {
-			continue
-		}
-		select {
-		case s.events <- e:
-		default:
-		}
+		s.add(e)
 	}
 }
 

@@ -16,8 +16,13 @@ type opening struct {
 	tool *saga.Tool
 	pos  *saga.Position
 	// gone is why the saga cannot go on though it has begun effects, which are to
-	// be undone: its token came too late, or its revision is no longer served.
+	// be undone: its token came too late, its revision is no longer served, or the
+	// tool has no longer what it waits in.
 	gone *codec.Rejected
+}
+
+func (o *opening) attrs() []any {
+	return []any{"tool", o.tool.Name, "saga", o.pos.ID.String(), "token", o.gone}
 }
 
 // errNewer is the reason why a token is to be taken elsewhere, or later: during a
@@ -28,14 +33,24 @@ var errNewer = errors.New("the token is of a newer revision of the tool than thi
 // the token's. The error is a *codec.Rejected, which all look the same to the
 // client, or errNewer.
 func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, token string) (*opening, error) {
-	x, late, err := s.codec.OpenLate(c.binding(), s.opts.Now(), token)
+	now := s.opts.Now()
+	x, late, err := s.codec.OpenLate(c.binding(), now, token)
 	if err != nil {
 		return nil, err
+	}
+	if late != nil && !c.held() {
+		last := x.Claims.ExpiresAt.Add(s.codec.Options().Skew + max(s.opts.UndoGrace, 0))
+		if s.opts.UndoGrace < 0 || !now.Before(last) {
+			return nil, codec.Reject(late.Reason, "%w, which is too long ago even to undo what the saga did", late.Detail)
+		}
 	}
 	kind, name := parseTarget(x.Claims.Tool)
 	newest := s.tools.Find(kind, name)
 	if newest == nil || named != nil && target(named) != x.Claims.Tool {
 		return nil, codec.Reject(codec.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
+	}
+	if c.named != "" && c.named != name {
+		return nil, codec.Reject(codec.ReasonTool, "the token is for %q, but the header %s says %q", x.Claims.Tool, nameHeader, c.named)
 	}
 	o := &opening{
 		tool: s.tools.Reader(kind, name, x.Claims.Revision),
@@ -80,10 +95,13 @@ func parseTarget(s string) (saga.Kind, string) {
 // abandon undoes the effects of a saga that cannot go on.
 func (s *Server) abandon(ctx context.Context, c caller, o *opening) (turn, error) {
 	why := "The saga came back too late and has ended."
-	if o.gone.Reason == codec.ReasonRevision {
+	switch o.gone.Reason {
+	case codec.ReasonRevision:
 		why = "The saga cannot go on: this version of the tool is no longer served. Start again."
+	case codec.ReasonState:
+		why = "The saga cannot go on: the tool has changed since it began. Start again."
 	}
-	s.log.Warn("saga abandoned", "tool", o.tool.Name, "saga", o.pos.ID.String(), "token", o.gone)
+	s.log.Warn("saga abandoned", o.attrs()...)
 	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
 	defer lazy.cancel()
 	out, err := o.tool.Abandon(lazy, o.pos, why)

@@ -87,9 +87,12 @@ func (s *Server) forsake(ctx context.Context, t *saga.Tool, pos *saga.Position, 
 		return why
 	}
 	if pos != nil && pos.HasEffects() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.TurnTimeout)
-		defer cancel()
-		if _, err := t.Cancel(ctx, pos, saga.Resumption{Now: s.opts.Now()}); err != nil {
+		// The turn may be over: undoing has time of its own.
+		out, err := t.Cancel(ctx, pos, saga.Resumption{Now: s.opts.Now()})
+		if err == nil {
+			err = out.Err
+		}
+		if err != nil {
 			s.log.Error("effects of a saga that failed were not undone", "tool", t.Name, "saga", pos.ID.String(), "error", err)
 		}
 	}

@@ -25,7 +25,12 @@ type Options struct {
 	// TokenTTL is how long a client may take to answer, per turn. Default 10
 	// minutes.
 	TokenTTL time.Duration
-	// TurnTimeout bounds the work of one turn. Default 1 minute.
+	// UndoGrace is how long after a token has expired it still has what its saga did
+	// undone, if its client comes back after all. Later it is refused like any
+	// other. Default 30 days; negative means that expired tokens undo nothing.
+	UndoGrace time.Duration
+	// TurnTimeout bounds the work of one turn; undoing may take [saga.UndoTime] more.
+	// Default 1 minute.
 	TurnTimeout time.Duration
 	// MaxBody is the largest message in bytes. Default 1 MiB.
 	MaxBody int64
@@ -96,6 +101,9 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	if o.Keys == nil {
 		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
+	}
+	if o.UndoGrace == 0 {
+		o.UndoGrace = 30 * 24 * time.Hour
 	}
 	if o.TurnTimeout <= 0 {
 		o.TurnTimeout = time.Minute

@@ -44,7 +44,7 @@ type listener struct {
 }
 
 // openListener makes the subscription that a request asks for. It begins at once,
-// so that a change right after the acknowledgement is not lost; events queue until
+// so that a change right after the acknowledgement is not lost; events wait until
 // run sends them.
 func (d *stateless) openListener(r *statelessRequest) (*listener, *refusal) {
 	var p struct {
@@ -107,8 +107,10 @@ func (l *listener) run(ctx context.Context, out outlet, every time.Duration) boo
 		select {
 		case <-ctx.Done():
 			return false
-		case e := <-l.sub.events:
-			out.send(l.event(e))
+		case <-l.sub.ready:
+			if e, ok := l.sub.next(); ok {
+				out.send(l.event(e))
+			}
 		case <-idle.C:
 			out.alive()
 		case <-l.ended:
@@ -128,15 +130,10 @@ func (l *listener) part(out outlet) bool {
 	return true
 }
 
-// flush sends the events that are queued.
+// flush sends the events that wait.
 func (l *listener) flush(out outlet) {
-	for {
-		select {
-		case e := <-l.sub.events:
-			out.send(l.event(e))
-		default:
-			return
-		}
+	for e, ok := l.sub.next(); ok; e, ok = l.sub.next() {
+		out.send(l.event(e))
 	}
 }
 

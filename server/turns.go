@@ -29,6 +29,8 @@ type caller struct {
 	// a digest of them in their place; of answers it sends those to the last
 	// steps, and what else comes is to be ignored.
 	resends bool
+	// named is what the request's header says that a token is for, or empty.
+	named string
 	// cancels: nothing is run, so the arguments do not matter.
 	cancels bool
 	// ahead are answers that came before the steps were asked.
@@ -94,6 +96,12 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 		r.Answers = slices.DeleteFunc(slices.Clone(answers), func(a steps.Answer) bool { return !slices.Contains(pending, a.StepID) })
 	}
 	out, err := t.Resume(ctx, pos, r)
+	var position *saga.PositionError
+	var undone *saga.UndoneError // by the engine, if nobody could take the turn again
+	if errors.As(err, &position) && !errors.As(err, &undone) && pos.HasEffects() && pos.Next() != "" {
+		o.gone = codec.Reject(codec.ReasonState, "%w", position)
+		return s.abandon(ctx, c, o)
+	}
 	if err == nil {
 		if out, err = s.advance(ctx, c, t, out); err != nil && c.held() {
 			err = s.forsake(ctx, t, out.Position, err)
@@ -111,6 +119,10 @@ func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, args json.RawMessage,
 		var position *saga.PositionError
 		if errors.As(err, &position) {
 			err = codec.Reject(codec.ReasonState, "%w", position)
+		}
+		var undone *saga.UndoneError
+		if errors.As(err, &undone) && undone.Report != nil && len(undone.Report.Outstanding) > 0 {
+			s.log.Error("effects of a saga that failed were not undone", "tool", t.Name, "saga", id.String(), "error", err)
 		}
 		return turn{}, &turnError{tool: t.Name, saga: id, err: err}
 	}
@@ -158,8 +170,12 @@ func target(t *saga.Tool) string {
 }
 
 // digestArguments identifies the arguments of a saga, whatever their spelling.
-// The saga's id, which the client does not know, keeps it from searching for
-// two arguments with one digest.
+//
+// 16 bytes suffice because of the saga's id. It is no secret: texts of failures
+// tell it. But it is drawn at random when the arguments of the first turn are
+// there already, and with it their digest is fixed. So a client cannot look for
+// two arguments with one digest (2⁶⁴ tries), only for others with a digest that
+// is given (2¹²⁸), and for each saga from the beginning.
 func digestArguments(id saga.ID, args json.RawMessage) ([]byte, error) {
 	// Numbers stay as they are spelt: the canonical form rounds them to 64-bit floats,
 	// and what the user approved for one account would then do for its neighbour.

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -43,7 +44,10 @@ type goField struct {
 	optional bool
 }
 
-var timeType = reflect.TypeFor[time.Time]()
+var (
+	timeType   = reflect.TypeFor[time.Time]()
+	numberType = reflect.TypeFor[json.Number]()
+)
 
 // fail returns an error about the field, and about one of its tags if named.
 func (g *goField) fail(tag, reason string) error {
@@ -106,6 +110,9 @@ func formFields(t reflect.Type) ([]goField, error) {
 // or "".
 func refused(t reflect.Type) string {
 	const allowed = "MCP forms hold only text, numbers, booleans and lists of choices"
+	if t == numberType || t.Kind() == reflect.Slice && t.Elem() == numberType {
+		return fmt.Sprintf("%s is text to Go and a number to JSON; use float64, an integer type, or string", numberType)
+	}
 	switch t.Kind() {
 	case reflect.String, reflect.Bool, reflect.Float32, reflect.Float64,
 		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,

@@ -66,7 +66,7 @@ func New(root string) saga.Definition {
 type notes struct{ root string }
 
 func (n notes) start(_ context.Context, t *turn) (saga.Next, error) {
-	if err := checkFile(file(t)); err != nil {
+	if _, err := file(t); err != nil {
 		return nil, err
 	}
 	r, err := open(n.root, t.Args.Repo)
@@ -140,7 +140,11 @@ func (n notes) replace(_ context.Context, t *turn) (saga.Next, error) {
 		return nil, err
 	}
 	if !form.Replace {
-		return t.Text("Nothing was written: %s stays as it is.", file(t))
+		name, err := file(t)
+		if err != nil {
+			return nil, err
+		}
+		return t.Text("Nothing was written: %s stays as it is.", name)
 	}
 	return n.write(t, true)
 }
@@ -152,25 +156,24 @@ func (n notes) write(t *turn, replace bool) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := t.State.Notes + "\n"
-	found, err := r.look(file(t), text)
+	name, err := file(t)
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.write(name, t.State.Notes+"\n", t.ID().String(), replace)
 	if err != nil {
 		return nil, err
 	}
 	if found == otherText && !replace {
-		return t.Ask("replace", askReplace.With(steps.Message(file(t)+" exists already and says something else.")))
+		return t.Ask("replace", askReplace.With(steps.Message(name+" exists already and says something else.")))
 	}
-	if found != sameText {
-		if err := r.write(file(t), text, t.ID().String()); err != nil {
-			return nil, err
-		}
-	}
-	return t.Text("Wrote the release notes for %s to %s.", t.State.Span.Name, file(t))
+	return t.Text("Wrote the release notes for %s to %s.", t.State.Span.Name, name)
 }
 
-func file(t *turn) string {
+// file is the name of the file to write.
+func file(t *turn) (string, error) {
 	if t.Args.File == "" {
-		return "RELEASE_NOTES.md"
+		return "RELEASE_NOTES.md", nil
 	}
-	return t.Args.File
+	return cleanFile(t.Args.File)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,11 +51,27 @@ func open(root, path string) (*repository, error) {
 	if info, err := os.Lstat(filepath.Join(dir, git.GitDirName)); err != nil || !info.IsDir() {
 		return nil, saga.Failf("%q is not a git repository: it has no directory .git of its own.", path)
 	}
+	if elsewhere(filepath.Join(dir, git.GitDirName)) {
+		return nil, saga.Failf("The git repository %q keeps its data elsewhere (links or alternates), perhaps outside the server's root.", path)
+	}
 	g, err := git.PlainOpen(dir)
 	if err != nil {
 		return nil, saga.Failf("The git repository %q cannot be read.", path)
 	}
 	return &repository{git: g, dir: dir}, nil
+}
+
+// elsewhere reports whether a git directory borrows from others: by links in place of
+// its own parts, or by alternates. (Those that git takes from its environment, this
+// package does not know.)
+func elsewhere(dir string) bool {
+	for _, part := range []string{"HEAD", "refs", "packed-refs", "objects", "objects/pack", "objects/info"} {
+		if info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(part))); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return true
+		}
+	}
+	info, err := os.Lstat(filepath.Join(dir, "objects", "info", "alternates"))
+	return err == nil && (info.Size() > 0 || !info.Mode().IsRegular())
 }
 
 // tag is a release: a tag that leads to a commit.

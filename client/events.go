@@ -1,0 +1,39 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmaxmax/go-sse"
+)
+
+// errNoResponse: a stream ended too early.
+var errNoResponse = errors.New("the server's stream of events ended without the response")
+
+// readEvents returns the result in a stream of events, which servers may send
+// instead of a JSON object (MCP 2025-11-25, basic/transports, sending messages to the
+// server). What is told meanwhile is of no interest to the dialects spoken here.
+func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (json.RawMessage, error) {
+	rest := &io.LimitedReader{R: stream, N: limit + 1}
+	// The limit is of the whole stream; events end with it, not before.
+	for event, err := range sse.Read(rest, &sse.ReadConfig{MaxEventSize: int(limit) + 2}) {
+		if err != nil {
+			if rest.N > 0 {
+				return nil, classify(ctx, fmt.Errorf("the server's stream of events: %w", err), true)
+			}
+			break
+		}
+		if event.Data == "" || gjson.Get(event.Data, "method").Exists() {
+			continue
+		}
+		return parseResponse([]byte(event.Data), id)
+	}
+	if rest.N <= 0 {
+		return nil, malformed("the server's answer is larger than %d bytes", limit)
+	}
+	return nil, classify(ctx, errNoResponse, true)
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// The tools of the SDK: one request, one result.
+
+type nothing struct{}
+
+type dishes struct {
+	Dishes []string `json:"dishes"`
+}
+
+func menu(context.Context, *mcp.CallToolRequest, nothing) (*mcp.CallToolResult, dishes, error) {
+	return nil, dishes{[]string{"onion soup", "quiche", "crème brûlée"}}, nil
+}
+
+type day struct {
+	Day string `json:"day" jsonschema:"a day of the week, in English"`
+}
+
+type hours struct {
+	Hours string `json:"hours"`
+}
+
+func openingHours(_ context.Context, _ *mcp.CallToolRequest, in day) (*mcp.CallToolResult, hours, error) {
+	if strings.EqualFold(in.Day, "monday") {
+		return nil, hours{"closed"}, nil
+	}
+	return nil, hours{"11:30 to 22:00"}, nil
+}
+
+// The saga: it asks the user twice, and books nothing unless both times the user
+// agrees. Any replica with the same keys can take the next turn.
+
+type booking struct {
+	Name string `json:"name,omitempty" jsonschema:"the name to book for"`
+}
+
+type party struct {
+	Guests int    `json:"guests" title:"How many of you?" minimum:"1" maximum:"12"`
+	At     string `json:"at" title:"When?" enum:"12:00|13:00|19:00|20:30"`
+}
+
+type consent struct {
+	Agreed bool `json:"agreed" title:"Book it"`
+}
+
+var (
+	askParty   = &steps.Form[party]{ID: "party", Message: "For how many, and when?"}
+	askConsent = &steps.Form[consent]{ID: "consent", Message: "Book the table?"}
+)
+
+var bookTable = saga.Flow[booking, string]{
+	Name: "book_table", Description: "Books a table for today.",
+	Asks: []steps.Question{askParty, askConsent},
+	Run: func(r *saga.Run, in booking) (string, error) {
+		p, err := saga.Ask(r, askParty)
+		if err != nil {
+			return "", err
+		}
+		offer := fmt.Sprintf("A table for %d at %s", p.Guests, p.At)
+		if in.Name != "" {
+			offer += ", for " + in.Name
+		}
+		answer, err := saga.Ask(r, askConsent, askConsent.With(steps.Message(offer+". Shall I book it?")))
+		if err != nil {
+			return "", err
+		}
+		if !answer.Agreed {
+			return "", saga.Failf("The user did not want it.")
+		}
+		return offer + ": booked.", nil
+	},
+}

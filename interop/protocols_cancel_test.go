@@ -1,0 +1,52 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// bookRoom asks for the nights, holds a room, and asks whether to take it.
+func bookRoom() saga.Definition {
+	type nightsForm struct {
+		Nights int `json:"nights"`
+	}
+	type takeForm struct {
+		Take bool `json:"take"`
+	}
+	askNights := &steps.Form[nightsForm]{ID: "nights", Message: "For how many nights?"}
+	askTake := &steps.Form[takeForm]{ID: "take", Message: "Room 7 is held for you. Do you take it?"}
+	holdRoom := &saga.Effect[int, int]{
+		Name: "hold-room",
+		Do:   func(context.Context, saga.Key, int) (int, error) { return 7, nil },
+		Undo: func(context.Context, saga.Key, int, int, bool) error { return nil },
+	}
+	return saga.Flow[struct{}, string]{
+		Name: "book_room", Asks: []steps.Question{askNights, askTake}, Effects: []saga.Declared{holdRoom},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			nights, err := saga.Ask(r, askNights)
+			if err != nil {
+				return "", err
+			}
+			if _, err := saga.Do(r, holdRoom, nights.Nights); err != nil {
+				return "", err
+			}
+			if _, err := saga.Ask(r, askTake); err != nil {
+				return "", err
+			}
+			return "Room 7 is yours.", nil
+		},
+	}
+}
+
+func recordCancel(r *recorder) {
+	first := r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"book_room"}}`)
+	second := r.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/resumeSaga","params":{"sagaToken":%q,"completedSteps":[{"stepId":"nights","result":{"action":"accept","content":{"nights":2}}}]}}`,
+		member(r.t, first, "sagaToken")))
+	last := r.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":3,"method":"tools/cancelSaga","params":{"sagaToken":%q}}`, member(r.t, second, "sagaToken")))
+	require.Contains(r.t, last, `"undone":["hold-room"]`)
+}
