@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -203,6 +204,25 @@ func TestTokensOfElsewhere(t *testing.T) {
 	}
 	_, ever := rooms.count()
 	assert.Equal(t, 2, ever)
+}
+
+// What comes too late is undone, for as long as the options say.
+func TestExpiry(t *testing.T) {
+	for grace, undone := range map[time.Duration]bool{0: true, -1: false, time.Minute: false} {
+		var later atomic.Int64
+		rooms := new(rooms)
+		h := mount(t, gosdk.Options{UndoGrace: grace, TokenTTL: time.Hour, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }}, rooms.book())
+		w := h.wire()
+		params := object{"name": "book", "_meta": meta(forms)}
+		params["requestState"] = w.ask("tools/call", params).Get("result.requestState").String()
+		params["inputResponses"] = yes
+		later.Store(int64(2 * time.Hour))
+		r := w.ask("tools/call", params)
+		held, _ := rooms.count()
+		assert.Equal(t, undone, held == 0, r.Raw)
+		assert.Equal(t, undone, r.Get("result.isError").Bool(), r.Raw)
+		assert.Equal(t, !undone, r.Get("error.message").String() == refusedState, r.Raw)
+	}
 }
 
 // Keys are replaced without a restart.
