@@ -279,6 +279,11 @@ func TestMiddleware(t *testing.T) {
 // A tool that a caller may not use cannot be called in another way.
 func TestCalledTool(t *testing.T) {
 	h := mount(t, gosdk.Options{}, talk(1), detour())
+	ran := 0
+	h.sdk.AddTool(&mcp.Tool{Name: "own", InputSchema: object{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		ran++
+		return &mcp.CallToolResult{}, nil
+	})
 	h.sdk.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 			if name, ok := gosdk.CalledTool(method, r); ok && name != "talk" {
@@ -298,11 +303,32 @@ func TestCalledTool(t *testing.T) {
 			assert.Equal(t, "not for you", w.read().Get("error.message").String(), params)
 		}
 	}
-	w.send(`{"jsonrpc":"2.0","id":9,"method":"tools/callSaga","params":{"name":"talk","name":"detour"}}`)
-	assert.Equal(t, int64(-32602), w.read().Get("error.code").Int())
+	for _, names := range []string{`"name":"talk","name":"detour"`, `"name":"talk","name":"own"`, `"name":"talk","NAME":"own"`, `"NAME":"own","name":"own"`, `"name":"own"`} {
+		w.send(`{"jsonrpc":"2.0","id":9,"method":"tools/callSaga","params":{` + names + `}}`)
+		r := w.read()
+		assert.True(t, r.Get("error").Exists() || r.Get("result.steps.0.stepId").String() == "word1", r.Raw)
+	}
+	assert.Zero(t, ran)
 	token := w.ask("tools/callSaga", object{"name": "talk"}).Get("result.sagaToken").String()
 	r := w.ask("tools/resumeSaga", object{"sagaToken": token, "completedSteps": []any{step("word1", `{"action":"accept","content":{"word":"a"}}`)}})
 	assert.Equal(t, "a", r.Get("result.content.0.text").String(), r.Raw)
+}
+
+// The server's own tools are not called by tools/callSaga: middleware that decides who
+// may call them need not know of it.
+func TestOrdinaryToolsAreNotSagas(t *testing.T) {
+	h := mount(t, gosdk.Options{}, talk(1))
+	h.sdk.AddTool(&mcp.Tool{Name: "own", InputSchema: object{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		assert.Fail(t, "it was called")
+		return new(mcp.CallToolResult), nil
+	})
+	w := h.wire()
+	w.greet(legacy, forms)
+	for _, name := range []string{"own", "nothing"} {
+		r := w.ask("tools/callSaga", object{"name": name})
+		assert.Equal(t, int64(-32602), r.Get("error.code").Int(), r.Raw)
+		assert.Contains(t, r.Get("error.message").String(), "other tools are called with tools/call")
+	}
 }
 
 // An answer that sending middleware gives in the client's place counts.

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,8 +22,8 @@ type handler struct {
 // NewHTTPHandler returns a handler that serves clients of all revisions at one
 // address. It takes what [mcp.NewStreamableHTTPHandler] takes, which serves either
 // MCP 2026-07-28 (Stateless) or clients with sessions; Stateless has no meaning
-// here. Clients of the saga proposal need no session to call and list tools; they get
-// plain JSON.
+// here. Clients of the saga proposal need no session and get plain JSON; so does
+// whoever else sends a request without one, and cannot be asked anything.
 //
 // A nil opts is the zero value. As without this handler, the SDK checks the Host
 // header of requests on the loopback interface and leaves the Origin header to
@@ -68,9 +66,8 @@ const (
 	sessionHeader = "Mcp-Session-Id"
 )
 
-// serveStranger serves a request without a session: one that opens one, or of a
-// client that needs none, or of MCP 2026-07-28 without its headers. Only the body
-// tells.
+// serveStranger serves a request without a session. Only the body tells whether it
+// is to open one.
 func (h *handler) serveStranger(w http.ResponseWriter, r *http.Request) {
 	body := r.Body
 	if h.maxBody > 0 {
@@ -88,60 +85,33 @@ func (h *handler) serveStranger(w http.ResponseWriter, r *http.Request) {
 	}
 	again := *r
 	again.Body = io.NopCloser(bytes.NewReader(raw))
-	switch m := read(raw); {
-	case slices.Contains(open, m.method) && m.version < newest || slices.Contains(sagaMethods, m.method):
-		h.strangers.ServeHTTP(w, &again)
-	case m.version >= newest:
-		refuseHeaderless(w, m)
-	default:
-		// What comes in a session has the values of the context in which it began.
+	if opensSession(raw) {
+		// What comes in the session has the values of this context.
 		ctx := context.WithValue(r.Context(), askingKey{}, &h.asking)
 		h.sessions.ServeHTTP(w, again.WithContext(ctx))
+		return
 	}
+	h.strangers.ServeHTTP(w, &again)
 }
 
-// open are the methods besides the saga proposal's that need no session.
-var open = []string{"tools/list", "ping"}
-
-// unsent is what is read of a message before it is known who serves it.
-type unsent struct{ id, method, version string }
-
-// read reads a message. One that could be read in two ways is not read.
-func read(raw []byte) (m unsent) {
+// opensSession reports whether a message is an initialize of revisions that have it.
+// One that can be read in two ways is not.
+func opensSession(raw []byte) bool {
 	if !gjson.ValidBytes(raw) {
-		return unsent{}
+		return false
 	}
-	methods := 0
+	methods, opens := 0, true
 	gjson.ParseBytes(raw).ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
-		case "id":
-			m.id = v.Raw
 		case "method":
-			m.method = v.Str
 			methods++
+			opens = opens && v.Str == "initialize"
 		case "params":
-			m.version = v.Get(versionMember).Str
+			opens = opens && v.Get(versionMember).Str < newest
 		}
-		return true
+		return opens
 	})
-	if methods != 1 {
-		return unsent{}
-	}
-	return m
-}
-
-// refuseHeaderless refuses a request of MCP 2026-07-28 whose header does not say so.
-// Any of the SDK's handlers would say something else, or take the message for one
-// of an older revision.
-func refuseHeaderless(w http.ResponseWriter, m unsent) {
-	id := ""
-	if m.id != "" {
-		id = `"id":` + m.id + `,`
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusBadRequest)
-	// An error means that nobody reads it.
-	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0",%s"error":{"code":%d,"message":"the header %s is missing, or does not say what the request says"}}`, id, mcp.CodeHeaderMismatch, versionHeader)
+	return methods == 1 && opens
 }
 
 // versionMember is where requests of MCP 2026-07-28 name the revision.

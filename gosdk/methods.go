@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
@@ -28,6 +29,15 @@ func (p *sagaParams) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &p.ParamsBase)
 }
 
+// called returns the name of the tool that is called. What can be read in two ways
+// calls nothing: it is refused.
+func (p *sagaParams) called() string {
+	if !jsontext.Value(p.raw).IsValid() {
+		return ""
+	}
+	return gjson.GetBytes(p.raw, "name").Str
+}
+
 // MarshalJSON implements [json.Marshaler].
 func (p *sagaParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
 
@@ -42,7 +52,7 @@ func CalledTool(method string, r mcp.Request) (name string, ok bool) {
 		}
 	case *sagaParams:
 		if method == "tools/callSaga" && p != nil {
-			return gjson.GetBytes(p.raw, "name").Str, true
+			return p.called(), true
 		}
 	}
 	return "", false
@@ -85,7 +95,7 @@ func (m *Mounted) addMethods(s *mcp.Server) error {
 			if extra.by != m {
 				return nil, m.internal(ctx, method, errors.New("the server has two Mounts, whose sagas cannot be told apart: mount all of them at once"))
 			}
-			if name := gjson.GetBytes(p.raw, "name").Str; method == "tools/callSaga" && name != "" && m.server.Tools().Lookup(name) == nil {
+			if name := p.called(); method == "tools/callSaga" && name != "" && m.server.Tools().Lookup(name) == nil {
 				// Not passed on to the SDK: middleware that decides who may call its
 				// tools need not know of this method.
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no saga of that name; other tools are called with tools/call"}

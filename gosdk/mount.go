@@ -18,10 +18,11 @@ import (
 type Options struct {
 	// Keys seal the tokens. All replicas of a deployment need the same keyset.
 	Keys *codec.Keyset
-	// Audience, TokenTTL, TurnTimeout, Sampler, Logger and Now are those of
-	// [server.Options].
+	// Audience, TokenTTL, UndoGrace, TurnTimeout, Sampler, Logger and Now are those
+	// of [server.Options].
 	Audience    string
 	TokenTTL    time.Duration
+	UndoGrace   time.Duration
 	TurnTimeout time.Duration
 	Sampler     server.Sampler
 	Logger      *slog.Logger
@@ -65,7 +66,7 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 		o.Principal = DefaultPrincipal
 	}
 	inner, err := server.New(server.Options{
-		Tools: sagas, Keys: o.Keys, Audience: o.Audience, TokenTTL: o.TokenTTL,
+		Tools: sagas, Keys: o.Keys, Audience: o.Audience, TokenTTL: o.TokenTTL, UndoGrace: o.UndoGrace,
 		TurnTimeout: o.TurnTimeout, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now,
 	})
 	if err != nil {

@@ -2,8 +2,11 @@ package gosdk_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,9 +14,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -203,6 +208,53 @@ func TestTokensOfElsewhere(t *testing.T) {
 	}
 	_, ever := rooms.count()
 	assert.Equal(t, 2, ever)
+}
+
+// A saga that began on a server of the SDK goes on on one of ours, and the other way
+// round, if keys, audience and principal are the same.
+func TestSagasMoveBetweenServers(t *testing.T) {
+	keys := newKeys(t)
+	h := mount(t, gosdk.Options{Keys: keys, Audience: "here"}, talk(3))
+	own, err := server.New(server.Options{Keys: keys, Audience: "here", Tools: []saga.Definition{talk(3)}})
+	require.NoError(t, err)
+	w := h.wire()
+	onSDK := func(params object) gjson.Result { return w.ask("tools/call", params).Get("result") }
+	onOurs := func(params object) gjson.Result {
+		raw, err := json.Marshal(params)
+		require.NoError(t, err)
+		result, err := own.Handle(t.Context(), &server.Request{Method: "tools/call", Params: raw, Version: modern})
+		require.NoError(t, err)
+		return gjson.ParseBytes(result)
+	}
+	for _, turns := range [][]func(object) gjson.Result{{onSDK, onOurs, onSDK, onOurs}, {onOurs, onSDK, onOurs, onSDK}} {
+		params := object{"name": "talk", "_meta": meta(forms)}
+		var r gjson.Result
+		for n, take := range turns {
+			r = take(params)
+			params["requestState"] = r.Get("requestState").String()
+			params["inputResponses"] = object{fmt.Sprintf("word%d", n+1): object{"action": "accept", "content": object{"word": "w"}}}
+		}
+		assert.Equal(t, "w w w", r.Get("content.0.text").String(), r.Raw)
+	}
+}
+
+// What comes too late is undone, for as long as the options say.
+func TestExpiry(t *testing.T) {
+	for grace, undone := range map[time.Duration]bool{0: true, -1: false, time.Minute: false} {
+		var later atomic.Int64
+		rooms := new(rooms)
+		h := mount(t, gosdk.Options{UndoGrace: grace, TokenTTL: time.Hour, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }}, rooms.book())
+		w := h.wire()
+		params := object{"name": "book", "_meta": meta(forms)}
+		params["requestState"] = w.ask("tools/call", params).Get("result.requestState").String()
+		params["inputResponses"] = yes
+		later.Store(int64(2 * time.Hour))
+		r := w.ask("tools/call", params)
+		held, _ := rooms.count()
+		assert.Equal(t, undone, held == 0, r.Raw)
+		assert.Equal(t, undone, r.Get("result.isError").Bool(), r.Raw)
+		assert.Equal(t, !undone, r.Get("error.message").String() == refusedState, r.Raw)
+	}
 }
 
 // Keys are replaced without a restart.

@@ -149,7 +149,7 @@ func TestProbeStateOnlyTurn(t *testing.T) {
 	add("ours", func() (*mcp.CallToolResult, error) {
 		return gosdk.ToolResult(json.RawMessage(`{"inputRequests":{},"requestState":"x","resultType":"input_required","_meta":{}}`))
 	})
-	h := mountOn(t, s, gosdk.Options{}, detour())
+	h := mountOn(t, s, gosdk.Options{}, detour(), pauses())
 	t.Run("the SDK alone", func(t *testing.T) {
 		r := h.wire().ask("tools/call", object{"name": "state", "_meta": meta(forms)})
 		assert.Equal(t, "complete", r.Get("result.resultType").String(), "a state without questions is taken for an end")
@@ -167,6 +167,16 @@ func TestProbeStateOnlyTurn(t *testing.T) {
 		got, err := h.connect(modern, nil).CallTool(t.Context(), &mcp.CallToolParams{Name: "ours"})
 		require.NoError(t, err)
 		assert.Equal(t, "after x", text(t, got), "the SDK's client goes on")
+	})
+	t.Run("a saga that pauses", func(t *testing.T) {
+		for _, version := range []string{modern, legacy} {
+			got, err := h.connect(version, nil).CallTool(t.Context(), &mcp.CallToolParams{Name: "pauses", Arguments: object{}})
+			require.NoError(t, err)
+			assert.Equal(t, "after two pauses", text(t, got))
+		}
+		r := h.wire().ask("tools/call", object{"name": "pauses", "_meta": meta(forms)}).Get("result")
+		assert.Equal(t, "{}", r.Get("inputRequests").Raw, r.Raw)
+		assert.NotEmpty(t, r.Get("requestState").Str)
 	})
 	t.Run("a saga goes on by itself", func(t *testing.T) {
 		for _, version := range []string{modern, legacy} {
@@ -190,6 +200,21 @@ func TestProbeStateOnlyTurn(t *testing.T) {
 		params["inputResponses"] = object{"word1": object{"action": "accept", "content": object{"word": "w"}}}
 		assert.Equal(t, "w after a detour", w.ask("tools/call", params).Get("result.content.0.text").String())
 	})
+}
+
+// pauses ends two turns without asking anything.
+func pauses() saga.Definition {
+	type turn = saga.Turn[none, none]
+	next := func(step string) saga.Func[none, none] {
+		return func(_ context.Context, t *turn) (saga.Next, error) { return t.Pause(step) }
+	}
+	return saga.Machine[none, none]{
+		Name: "pauses", Start: next("second"),
+		Steps: saga.Steps[none, none]{
+			"second": next("third"),
+			"third":  func(_ context.Context, t *turn) (saga.Next, error) { return t.Text("after two pauses") },
+		},
+	}
 }
 
 // detour has a step that asks nothing.

@@ -229,27 +229,33 @@ func TestHostileParameters(t *testing.T) {
 	assert.NotContains(t, h.log.String(), "level=ERROR", "what clients send is not our failure")
 }
 
-// A session is the one that the SDK keeps: no session, no tools/call.
+// Without a session a client can call what does not ask it, and nothing stays behind.
 func TestNoSession(t *testing.T) {
 	rooms := new(rooms)
 	h := mount(t, gosdk.Options{}, rooms.book())
 	url := h.serve()
 	for name, body := range map[string]string{
-		"tools/call":                    message(1, "tools/call", object{"name": "book"}),
-		"two methods, a saga's first":   `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","method":"tools/call","params":{"name":"book"}}`,
-		"two methods, a saga's last":    `{"jsonrpc":"2.0","id":1,"method":"tools/call","method":"tools/callSaga","params":{"name":"book"}}`,
-		"the second escaped":            `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","m\u0065thod":"tools/call","params":{"name":"book"}}`,
-		"a saga's method in a batch":    `[{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"book"}}]`,
-		"a call beside it in the batch": `[{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"book"}},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"book"}}]`,
-		"something behind it":           `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book"}} {"method":"tools/callSaga"}`,
-		"nothing":                       ``,
-		"no JSON":                       `{"method":"tools/callSaga"`,
+		"tools/call":                  message(1, "tools/call", object{"name": "book"}),
+		"two methods, a saga's first": `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","method":"tools/call","params":{"name":"book"}}`,
+		"initialize first":            `{"jsonrpc":"2.0","id":1,"method":"initialize","method":"tools/call","params":{"name":"book"}}`,
+		"initialize last":             `{"jsonrpc":"2.0","id":1,"method":"tools/call","method":"initialize","params":{"name":"book"}}`,
+		"the second escaped":          `{"jsonrpc":"2.0","id":1,"method":"initialize","m\u0065thod":"tools/call","params":{"name":"book"}}`,
+		"a batch":                     `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book"}}]`,
+		"a batch with initialize":     `[` + message(0, "initialize", object{"protocolVersion": "2025-03-26", "capabilities": forms}) + `,{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book"}}]`,
+		"something behind it":         `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book"}} {"method":"initialize"}`,
+		"nothing":                     ``,
+		"no JSON":                     `{"method":"tools/callSaga"`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, _, got := post(t, httpClient, url, body)
-			assert.True(t, status >= 400 || last(got).Get("error").Exists() || last(got).Get("0.error").Exists(), "%d %s", status, got)
-			_, ever := rooms.count()
-			assert.Zero(t, ever)
+			_, header, got := post(t, httpClient, url, body)
+			assert.NotContains(t, got, "yours")
+			assert.NotContains(t, got, "elicitation/create")
+			assert.Empty(t, header.Get("Mcp-Session-Id"), got)
+			held, _ := rooms.count()
+			assert.Zero(t, held, got)
+			for range h.sdk.Sessions() {
+				assert.Fail(t, "a session stays behind", got)
+			}
 		})
 	}
 	status, _, _ := do(t, httpClient, http.MethodGet, url, "")

@@ -59,6 +59,8 @@ func plays() []play {
 		{"release_notes", with(release, []answer{acceptDefaults(), acceptDefaults()}, notes),
 			"Wrote the release notes for v1.0..HEAD to RELEASE_NOTES.md.", false,
 			[]string{elicitation + "Which commits", sampling, elicitation + "This is the draft."}},
+		{"turns that ask nothing", with(call{Tool: "pausing", Arguments: map[string]any{}}, []answer{accept(map[string]any{"rows": 25})}),
+			"Imported 25 rows.", false, []string{elicitation + "How many rows?"}},
 		longTalk(),
 	}
 }
@@ -89,7 +91,7 @@ func TestClients(t *testing.T) {
 					makeRepository(t, p.root)
 					all := plays()
 					if name == "saga stdio" {
-						all = all[:len(all)-1] // it has no tool that asks so often
+						all = all[:len(all)-2] // it has no tool that pauses, or asks so often
 					}
 					requireOutcomes(t, c, at, all, nil)
 					written, err := os.ReadFile(filepath.Join(p.root, "repo", "RELEASE_NOTES.md"))
@@ -171,11 +173,14 @@ func requireOutcomes(t *testing.T, c contender, at target, plays []play, change 
 }
 
 // rounds counts the requests of a call: two questions that are asked at once have
-// one answer.
+// one answer, and a pause has none.
 func rounds(p play) int {
 	n := 1 + len(p.asked)
-	if p.call.Tool == "long_talk" {
+	switch p.call.Tool {
+	case "long_talk":
 		n--
+	case "pausing":
+		n += 2
 	}
 	return n
 }

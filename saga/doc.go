@@ -56,6 +56,7 @@
 //
 //   - [Turn.Ask] suspends the saga and asks one or several questions;
 //   - [Turn.Goto] goes on in another step function, in the same turn;
+//   - [Turn.Pause] ends the turn and goes on in the next one, without a question;
 //   - [Turn.Text], [Turn.Structured] or [Turn.Finish] end the saga with a result;
 //   - an error ends the saga with a failure.
 //

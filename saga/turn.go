@@ -105,6 +105,20 @@ func (t *Turn[Args, State]) Goto(step string) (Next, error) {
 	return gone{step}, nil
 }
 
+// Pause ends the turn without a question: the client comes back at once, to any
+// server, and next goes on. It is for work that takes longer than one request should,
+// cut into turns of which none is lost.
+//
+// Clients do not pause for ever: the official Go SDK's gives up at the third pause
+// of a call, others after eight to ten turns of any kind. Clients of MCP before
+// 2026-07-28 wait for all turns within one request.
+func (t *Turn[Args, State]) Pause(next string) (Next, error) {
+	if !t.turn.tool.program.has(next) {
+		return nil, fmt.Errorf("Pause: there is no step function %q; the tool's Steps must have it", next)
+	}
+	return &asked{next: next}, nil
+}
+
 // Finish ends the saga with a result.
 func (t *Turn[Args, State]) Finish(r *Result) (Next, error) {
 	if r == nil {

@@ -96,9 +96,14 @@ func (x *trial) crash(p point, f fault) (request, bool) {
 	return q, x.cutOff(q)
 }
 
-// refuse plays up to a turn and returns the request that refuses the first step.
+// refuse plays up to a turn and returns the request that refuses the first step. If
+// there is none, as the tool has paused, it plays to the end.
 func (x *trial) refuse(turn int) (request, bool) {
 	if !x.to(turn) {
+		return request{}, false
+	}
+	if len(x.client.last.steps) == 0 {
+		x.play()
 		return request{}, false
 	}
 	return x.instead(refusal(x.client.last.steps[0]))

@@ -156,7 +156,11 @@ func (x *trial) play() bool {
 }
 
 func (x *trial) endless() {
-	x.breaks(broken{"a saga ends", "", fmt.Sprintf("after %d turns the tool still asks %q", mostTurns, x.client.last.steps[0].ID), "let the tool give up when its user does not want it to go on"})
+	still := "pauses"
+	if list := x.client.last.steps; len(list) > 0 {
+		still = fmt.Sprintf("asks %q", list[0].ID)
+	}
+	x.breaks(broken{"a saga ends", "", fmt.Sprintf("after %d turns the tool still %s", mostTurns, still), "let the tool give up when its user does not want it to go on"})
 }
 
 // playOn goes on to the end by the script where it has answers, and refuses

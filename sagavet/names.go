@@ -91,6 +91,7 @@ const (
 	failfFunc = sagaPath + ".Failf"
 	runAsk    = "(*" + sagaPath + ".Run).Ask"
 	turnAsk   = "(*" + sagaPath + ".Turn[Args, State]).Ask"
+	turnPause = "(*" + sagaPath + ".Turn[Args, State]).Pause"
 	turnGoto  = "(*" + sagaPath + ".Turn[Args, State]).Goto"
 )
 

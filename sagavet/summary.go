@@ -14,7 +14,7 @@ const (
 	none operation = iota
 	// performs: it performs effects, and asks nothing.
 	performs
-	// asks: it may end the turn with questions.
+	// asks: it may end the turn, mostly with questions.
 	asks
 )
 
@@ -22,7 +22,7 @@ const (
 func (p *program) operation(c *ssa.CallCommon) operation {
 	o := object(c)
 	switch funcName(o) {
-	case askFunc, runAsk, turnAsk, turnGoto:
+	case askFunc, runAsk, turnAsk, turnPause, turnGoto:
 		return asks
 	case doFunc:
 		return performs

@@ -16,6 +16,12 @@ import (
 // errLate: a client did not answer in time.
 var errLate = errors.New("no answer came in time")
 
+// maxPauses bounds the turns in a row that ask nothing, in the request of a client
+// that cannot be told to come back: more is a tool that pauses for ever.
+const maxPauses = 1000
+
+var errPauses = fmt.Errorf("the tool paused %d times in a row", maxPauses)
+
 // Codes of the client errors that the server notes for a client.
 const (
 	codeLate      = -32001
@@ -38,9 +44,17 @@ func (d *handshake) patience() time.Duration {
 // two turns but the token, here as in the other dialects.
 func (c *legacyCall) drive(ctx context.Context, t *saga.Tool, args json.RawMessage) (saga.Outcome, error) {
 	links := newLinks(c.peer.revision)
+	pauses := 0
 	now, err := c.call(ctx, c.caller, t, args)
 	for err == nil && now.token != "" {
 		token := now.token
+		if len(now.steps) > 0 {
+			pauses = 0
+		} else if pauses++; pauses > maxPauses {
+			err = errPauses
+			c.giveUp(ctx, t, token, err)
+			break
+		}
 		var answers []steps.Answer
 		if answers, err = c.askAll(ctx, now.steps, links); err == nil {
 			now, err = c.goOn(ctx, t, token, answers)
