@@ -37,7 +37,7 @@ func parseMessage(raw []byte) (message, *jsonrpc2.Error) {
 	if isBatch(raw) {
 		return m, rpcError(jsonrpc2.CodeInvalidRequest, batchText)
 	}
-	if !jsontext.Value(raw).IsValid() {
+	if !jsonview.Valid(raw) {
 		return m, rpcError(jsonrpc2.CodeParseError, "the message is not valid JSON (or a name occurs twice in an object)")
 	}
 	if jsontext.Value(raw).Kind() != '{' {

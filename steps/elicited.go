@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Action is what a user did with a question (MCP page "client/elicitation").
@@ -91,7 +92,7 @@ func elicitable(v gjson.Result) bool {
 // parseObject reads a JSON object from an untrusted message: valid JSON, without
 // duplicate names, in UTF-8. If it is not one it returns why.
 func parseObject(raw json.RawMessage) (obj gjson.Result, reason string) {
-	if !jsontext.Value(raw).IsValid() {
+	if !jsonview.Valid(raw) {
 		return obj, "it is not valid JSON"
 	}
 	if obj = gjson.ParseBytes(raw); !obj.IsObject() {
