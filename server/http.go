@@ -145,13 +145,15 @@ func (s *Server) serveSaga(w http.ResponseWriter, r *http.Request, c caller, m *
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	response, fail := s.respond(r.Context(), c, m)
+	room := s.memory.lend()
+	response, fail := s.respond(*room, r.Context(), c, m)
 	status := http.StatusOK
 	if fail != nil && fail.Code == codeTryAgain {
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "1")
 	}
 	writeJSON(w, status, response)
+	s.memory.takeBack(room, response)
 }
 
 const jsonType = "application/json"

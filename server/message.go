@@ -100,18 +100,24 @@ func validID(id jsontext.Value) bool {
 // appendResponse writes a response. Without an id, an error says null: the
 // request's id could not be read (JSON-RPC 2.0, section 5).
 func appendResponse(b []byte, id jsontext.Value, result []byte, fail *jsonrpc2.Error) []byte {
+	if fail == nil {
+		return append(append(beginResponse(b, id), result...), '}')
+	}
+	return appendError(append(appendID(b, id), ','), fail)
+}
+
+// beginResponse writes a response up to its result, after which only a closing
+// brace is missing.
+func beginResponse(b []byte, id jsontext.Value) []byte {
+	return append(appendID(b, id), `,"result":`...)
+}
+
+func appendID(b []byte, id jsontext.Value) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	if id == nil {
-		b = append(b, "null"...)
-	} else {
-		b = append(b, id...)
+		return append(b, "null"...)
 	}
-	if fail == nil {
-		b = append(b, `,"result":`...)
-		b = append(b, result...)
-		return append(b, '}')
-	}
-	return appendError(append(b, ','), fail)
+	return append(b, id...)
 }
 
 // appendIDless writes an error response without an id. It is how MCP says from
@@ -139,6 +145,12 @@ func appendString(b []byte, s string) []byte {
 		out, _ = jsontext.AppendQuote(b, string(bytes.ToValidUTF8([]byte(s), []byte("\uFFFD"))))
 	}
 	return out
+}
+
+// appendToken writes a token as a JSON string. Tokens consist of A-Z a-z 0-9 - _
+// alone, so there is nothing to escape.
+func appendToken(b []byte, token string) []byte {
+	return append(append(append(b, '"'), token...), '"')
 }
 
 func rpcError(code int64, text string) *jsonrpc2.Error {

@@ -57,7 +57,7 @@ func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, 
 func (d *stateless) toolResult(result *saga.Result) ([]byte, error) {
 	bare := *result
 	bare.Meta = nil
-	b, err := marshal(bare)
+	b, err := appendToolResult(make([]byte, 0, 512), &bare)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,8 @@ func (p *askingParams) answers() ([]steps.Answer, *jsonrpc2.Error) {
 // inputRequired writes an InputRequiredResult.
 func (d *stateless) inputRequired(t turn) []byte {
 	b := append(make([]byte, 0, 512+len(t.token)), `{"inputRequests":{`...)
-	for i, step := range t.steps {
+	for i := range t.steps {
+		step := &t.steps[i]
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -227,6 +228,6 @@ func (d *stateless) inputRequired(t turn) []byte {
 		b = append(b, '}')
 	}
 	b = append(b, `},"requestState":`...)
-	b = appendString(b, t.token)
+	b = appendToken(b, t.token)
 	return d.finish(b, resultInputRequired)
 }
