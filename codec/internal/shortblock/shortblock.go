@@ -24,7 +24,7 @@ const MaxSize = 1<<10 - 1
 const (
 	// A match in the dictionary costs some four bytes, a near one less.
 	minFar, minNear = 6, 5
-	farBits         = 14
+	farBits         = 15
 	// maxTries bounds the places in the dictionary that are looked at.
 	maxTries = 4
 	nearBits = 10
@@ -153,10 +153,9 @@ func (e *Encoder) match(s *scratch, text []byte) {
 func (e *Encoder) best(s *scratch, text []byte, at int) (length, offset int) {
 	v := load(text, at)
 	near := &s.near[hashNear(v)]
-	if i := int(*near) - 1; i >= 0 && i < at {
-		if n := common(text[i:], text[at:]); n >= minNear {
-			length, offset = n, at-i
-		}
+	// Most places do not match at all: that is found out without a call.
+	if i := int(*near) - 1; i >= 0 && i < at && (load(text, i)^v)<<(64-8*minNear) == 0 {
+		length, offset = common(text[i:], text[at:]), at-i
 	}
 	*near = uint16(at + 1)
 	place := e.far[hashFar(v)]
@@ -165,8 +164,10 @@ func (e *Encoder) best(s *scratch, text []byte, at int) (length, offset int) {
 			break
 		}
 		i := int(place) - 1
-		if n := common(e.dictionary[i:], text[at:]); n >= minFar && n > length {
-			length, offset = n, at+len(e.dictionary)-i
+		if (load(e.dictionary, i)^v)<<(64-8*minFar) == 0 {
+			if n := common(e.dictionary[i:], text[at:]); n > length {
+				length, offset = n, at+len(e.dictionary)-i
+			}
 		}
 		place = e.before[i]
 	}
