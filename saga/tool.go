@@ -65,8 +65,8 @@ type Tool struct {
 	questions   map[string]steps.Question
 	effects     map[string]Declared
 	renamed     map[string]string // questions of older revisions
-	input       *jsonschema.Resolved
-	output      *jsonschema.Resolved
+	input       *schema
+	output      *schema
 	maxAttempts int
 	program     program
 }
