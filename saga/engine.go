@@ -138,17 +138,17 @@ func (t *Tool) resume(ctx context.Context, pos *Position, r Resumption, toUndo b
 	}
 	var ask []steps.Step
 	for i := range now.pending {
-		step, outcome, err := t.settle(ctx, &now, &now.pending[i], fresh[i])
+		step, open, outcome, err := t.settle(ctx, &now, &now.pending[i], fresh[i])
 		if outcome != nil || err != nil {
 			return outcome, err
 		}
-		if step == nil {
+		if !open {
 			continue
 		}
 		if !r.Client.Has(step.Needs) {
 			return nil, &UnsupportedError{Tool: t.Name, StepID: step.ID, Needs: step.Needs}
 		}
-		ask = append(ask, *step)
+		ask = append(ask, step)
 	}
 	if len(ask) > 0 {
 		now.Turn++
@@ -174,57 +174,54 @@ func (t *Tool) resumed(ctx context.Context, pos *Position, r Resumption) *turnCo
 }
 
 // settle decides what becomes of a pending step: nothing more (its answer is
-// good), the step to ask (again), or the end of the saga.
-func (t *Tool) settle(ctx context.Context, pos *Position, p *pendingStep, fresh bool) (*steps.Step, *Outcome, error) {
+// good), the step to ask (again) if it is open, or the end of the saga.
+func (t *Tool) settle(ctx context.Context, pos *Position, p *pendingStep, fresh bool) (step steps.Step, open bool, end *Outcome, err error) {
 	q := t.question(p.id)
 	if q == nil {
-		return nil, nil, &PositionError{t.Name, fmt.Errorf("there is no question %q", p.id)}
+		return step, false, nil, &PositionError{t.Name, fmt.Errorf("there is no question %q", p.id)}
 	}
 	step, reworded, err := p.step(q)
 	if err != nil {
-		return nil, nil, &PositionError{t.Name, fmt.Errorf("question %q: %w", p.id, err)}
+		return step, false, nil, &PositionError{t.Name, fmt.Errorf("question %q: %w", p.id, err)}
 	}
 	switch {
 	case p.answer == nil && !reworded:
-		return &step, nil, nil
+		return step, true, nil, nil
 	case p.answer != nil && !fresh:
-		return nil, nil, nil
+		return step, false, nil, nil
 	case reworded:
 		// The tool asks something else now than the user answered, or would.
 		p.digest = digest(step.Params)
 	case p.answer.failed:
-		return nil, nil, nil
+		return step, false, nil, nil
 	default:
 		invalid, err := check(q, step, p.answer.raw)
-		if err != nil {
-			return nil, nil, err
-		}
-		if invalid == nil {
-			return nil, nil, nil
+		if err != nil || invalid == nil {
+			return step, false, nil, err
 		}
 		if p.refused++; p.refused >= t.maxAttempts {
 			text := fmt.Sprintf("Stopped: %q was answered %d times without a valid answer; the last time: %s", p.id, p.refused, invalid.Reason)
 			undo, err := t.compensate(ctx, pos.ID, pos.log)
 			if err != nil {
-				return nil, nil, err
+				return step, false, nil, err
 			}
 			if t.Kind != KindTool {
-				return nil, nil, &ToolError{Text: undo.appendTo(text), Err: undo.err()}
+				return step, false, nil, &ToolError{Text: undo.appendTo(text), Err: undo.err()}
 			}
 			out := &Outcome{Result: errorResult(text)}
 			out.addUndo(undo)
-			return nil, out, nil
+			return step, false, out, nil
 		}
 		if step, err = steps.Again(step, invalid); err != nil {
-			return nil, nil, &PositionError{t.Name, err}
+			return step, false, nil, &PositionError{t.Name, err}
 		}
 		p.kind, p.needs, p.params = step.Kind, step.Needs, step.Params
 	}
 	if err := pos.retire(p); err != nil {
-		return nil, nil, err
+		return step, false, nil, err
 	}
 	step.ID = p.stepID()
-	return &step, nil, nil
+	return step, true, nil, nil
 }
 
 // step rebuilds the step that was asked. reworded reports that the question, as
@@ -292,25 +289,29 @@ func (t *Tool) turn(tc *turnContext, pos *Position, step string) (*Outcome, erro
 	return &out, nil
 }
 
-// suspend makes the next position from the one whose answers were just used.
+// suspend makes the next position of the one whose answers were just used. That is
+// the turn's own.
 func (t *Tool) suspend(pos *Position, r ran, log *effectLog) (*Outcome, error) {
-	next := &Position{ID: pos.ID, Turn: pos.Turn + 1, Tool: t.Name, Revision: t.Revision, Deadline: pos.Deadline, secrets: r.secrets}
-	next.body = body{next: r.asked.next, args: pos.args, state: r.state, seen: pos.seen, log: log}
 	for i := range pos.pending {
 		p := &pos.pending[i]
 		f, err := fingerprintOf(pos.ID, p.answer.answer(p.stepID()))
 		if err != nil {
 			return nil, &AnswerError{p.stepID(), err.Error()}
 		}
-		next.seen = append(next.seen, f)
+		pos.seen = append(pos.seen, f)
 	}
-	next.pending = make([]pendingStep, len(r.asked.steps))
-	out := &Outcome{Steps: r.asked.steps, Position: next}
+	pos.Turn++
+	pos.Tool, pos.Revision, pos.secrets = t.Name, t.Revision, r.secrets
+	pos.body = body{
+		next: r.asked.next, args: pos.args, state: r.state, seen: pos.seen, log: log,
+		pending: make([]pendingStep, len(r.asked.steps)),
+	}
+	out := &Outcome{Steps: r.asked.steps, Position: pos}
 	for i := range out.Steps {
-		step, p := &out.Steps[i], &next.pending[i]
+		step, p := &out.Steps[i], &pos.pending[i]
 		p.id = step.ID
 		p.keep(*step)
-		for next.used(p.stepID()) {
+		for pos.used(p.stepID()) {
 			p.repeat++
 		}
 		step.ID = p.stepID()
