@@ -38,7 +38,15 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc(Endpoint, s.serveMCP)
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.HandleFunc("GET /readyz", s.serveReady)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// What the mux would do for almost all requests, without its search.
+		if r.URL.Path == Endpoint && r.Method == http.MethodPost {
+			r.Pattern = Endpoint
+			s.serveMCP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // Serve serves HTTP on l until ctx ends. Then it reports at /readyz that it is

@@ -64,7 +64,7 @@ func parseMessage(raw []byte) (message, *jsonrpc2.Error) {
 		}
 		m.id = id
 	}
-	if v, ok := jsonview.String(version); !ok || v != "2.0" {
+	if string(version) != `"2.0"` && !isText(version, "2.0") {
 		return m, rpcError(jsonrpc2.CodeInvalidRequest, `the member "jsonrpc" must be "2.0"`)
 	}
 	if method == nil && outcome != nil && m.id != nil {
@@ -82,6 +82,12 @@ func parseMessage(raw []byte) (message, *jsonrpc2.Error) {
 		m.params = params
 	}
 	return m, nil
+}
+
+// isText reports whether v is a JSON string that means text, however it is spelt.
+func isText(v jsontext.Value, text string) bool {
+	s, ok := jsonview.String(v)
+	return ok && s == text
 }
 
 // validID accepts what MCP allows as a request id: a string or an integer

@@ -101,7 +101,7 @@ func stepAnswers(results jsontext.Value) ([]steps.Answer, error) {
 	if k := results.Kind(); k != '[' && k != 'n' && k != jsontext.KindInvalid {
 		return nil, wrongParam("/completedSteps")
 	}
-	answers := make([]steps.Answer, 0, 4)
+	answers := make([]steps.Answer, 0, 2)
 	for v := range jsonview.Elements(results) {
 		a, err := stepAnswer(v, len(answers))
 		if err != nil {

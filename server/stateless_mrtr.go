@@ -201,7 +201,7 @@ func (p *askingParams) answers() ([]steps.Answer, *jsonrpc2.Error) {
 	if p.responses.Kind() != '{' {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.inputResponses must be an object")
 	}
-	answers := make([]steps.Answer, 0, 4)
+	answers := make([]steps.Answer, 0, 2)
 	for key, v := range jsonview.Members(p.responses) {
 		if jsontext.Value(v).Kind() != '{' {
 			return nil, rpcError(jsonrpc2.CodeInvalidParams, "every member of params.inputResponses must be a result object")
