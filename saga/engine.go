@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -180,7 +181,7 @@ func (t *Tool) settle(ctx context.Context, pos *Position, p *pendingStep, fresh 
 	if q == nil {
 		return step, false, nil, &PositionError{t.Name, fmt.Errorf("there is no question %q", p.id)}
 	}
-	step, reworded, err := p.step(q)
+	step, reworded, err := p.step(t, q)
 	if err != nil {
 		return step, false, nil, &PositionError{t.Name, fmt.Errorf("question %q: %w", p.id, err)}
 	}
@@ -191,7 +192,7 @@ func (t *Tool) settle(ctx context.Context, pos *Position, p *pendingStep, fresh 
 		return step, false, nil, nil
 	case reworded:
 		// The tool asks something else now than the user answered, or would.
-		p.digest = digest(step.Params)
+		p.digest = t.digest(&step)
 	case p.answer.failed:
 		return step, false, nil, nil
 	default:
@@ -226,18 +227,18 @@ func (t *Tool) settle(ctx context.Context, pos *Position, p *pendingStep, fresh 
 
 // step rebuilds the step that was asked. reworded reports that the question, as
 // declared now, is not the one that was asked.
-func (p *pendingStep) step(q steps.Question) (s steps.Step, reworded bool, err error) {
+func (p *pendingStep) step(t *Tool, q steps.Question) (s steps.Step, reworded bool, err error) {
 	if p.params != nil {
 		return steps.Step{ID: p.stepID(), Kind: p.kind, Needs: p.needs, Params: p.params, Varied: true}, false, nil
 	}
 	s, err = q.Step()
 	s.ID = p.stepID()
-	return s, digest(s.Params) != p.digest, err
+	return s, t.digest(&s) != p.digest, err
 }
 
 // keep remembers a step, as briefly as possible.
-func (p *pendingStep) keep(s steps.Step) {
-	p.digest = digest(s.Params)
+func (p *pendingStep) keep(t *Tool, s *steps.Step) {
+	p.digest = t.digest(s)
 	if s.Varied {
 		p.kind, p.needs, p.params = s.Kind, s.Needs, s.Params
 	}
@@ -256,6 +257,30 @@ func (p *Position) retire(pending *pendingStep) error {
 	}
 	pending.repeat++
 	return nil
+}
+
+// digest pins the wording of a step. Most are asked as they are declared, and the
+// digests of those are known.
+func (t *Tool) digest(s *steps.Step) [4]byte {
+	if known := t.declared[steps.BaseID(s.ID)]; known != nil && bytes.Equal(known.params, s.Params) {
+		return known.digest
+	}
+	return digest(s.Params)
+}
+
+// wording is a question as it is declared.
+type wording struct {
+	params json.RawMessage
+	digest [4]byte
+}
+
+// wordingOf returns nil for a question that cannot be asked as it is declared.
+func wordingOf(q steps.Question) *wording {
+	s, err := q.Step()
+	if err != nil {
+		return nil
+	}
+	return &wording{bytes.Clone(s.Params), digest(s.Params)}
 }
 
 func digest(params json.RawMessage) [4]byte {
@@ -300,6 +325,7 @@ func (t *Tool) suspend(pos *Position, r ran, log *effectLog) (*Outcome, error) {
 		}
 		pos.seen = append(pos.seen, f)
 	}
+	answered := pos.pending
 	pos.Turn++
 	pos.Tool, pos.Revision, pos.secrets = t.Name, t.Revision, r.secrets
 	pos.body = body{
@@ -309,14 +335,25 @@ func (t *Tool) suspend(pos *Position, r ran, log *effectLog) (*Outcome, error) {
 	out := &Outcome{Steps: r.asked.steps, Position: pos}
 	for i := range out.Steps {
 		step, p := &out.Steps[i], &pos.pending[i]
-		p.id = step.ID
-		p.keep(*step)
+		p.id, p.repeat = step.ID, again(answered, step.ID)
+		p.keep(t, step)
 		for pos.used(p.stepID()) {
 			p.repeat++
 		}
 		step.ID = p.stepID()
 	}
 	return out, nil
+}
+
+// again returns how often a question has been asked at least, if it was asked just
+// now: so often that the search for an id not used before need not begin at none.
+func again(answered []pendingStep, id string) int {
+	for i := range answered {
+		if answered[i].id == id {
+			return answered[i].repeat + 1
+		}
+	}
+	return 0
 }
 
 // used reports whether an answer with that id was taken in an earlier turn.

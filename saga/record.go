@@ -34,7 +34,7 @@ func (r *record) take(s steps.Step, tc *turnContext) (bool, error) {
 		if e.reached || e.id != s.ID {
 			continue
 		}
-		if e.digest != digest(s.Params) {
+		if e.digest != tc.tool.digest(&s) {
 			if !e.old && tc.written == tc.tool.Revision {
 				return false, &DivergedError{
 					Recorded: fmt.Sprintf("question %q in other words", s.ID),
