@@ -22,6 +22,10 @@ func TestMain(m *testing.M) {
 			good, err := sagaServer(nil, complextool.Tool)
 			return spoiled(good, spoil), err
 		}
+		servers["rounds, "+name] = func([]string) (http.Handler, error) {
+			good, err := sagaServer(nil, roundsTool)
+			return spoiled(good, spoil), err
+		}
 	}
 	if os.Getenv(childMark) != "" {
 		main()
@@ -30,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// spoilers make good answers wrong.
+// spoilers make good answers of the saga dialect wrong.
 var spoilers = map[string]func(string) string{
 	"another id":        func(s string) string { return strings.Replace(s, `"id":`, `"id":1`, 1) },
 	"another step":      func(s string) string { return strings.Replace(s, "step-sampling-B", "step-sampling-C", 1) },
@@ -40,6 +44,7 @@ var spoilers = map[string]func(string) string{
 	"not JSON":          func(s string) string { return s[:len(s)-1] },
 	"an altered token":  func(s string) string { return strings.Replace(s, `"sagaToken":"1`, `"sagaToken":"1A`, 1) },
 	"nothing but space": func(string) string { return " " },
+	"not suspended":     func(s string) string { return strings.Replace(s, "suspended", "extended", 1) },
 }
 
 func spoiled(good http.Handler, spoil func(string) string) http.Handler {
@@ -59,6 +64,50 @@ func TestWrongAnswersFail(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
+}
+
+func TestWrongAnswersOfTheOtherDialectFail(t *testing.T) {
+	for _, name := range []string{"another id", "another step", "another result", "an error at last", "not JSON", "nothing but space"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := measureOne(t.Context(), contestant{name, &mrtrWork}, 3, 1)
+			require.Error(t, err)
+		})
+	}
+}
+
+// The curves send single turns again and again; those are checked as well.
+func TestWrongAnswersFailInCurves(t *testing.T) {
+	good, err := startChild(t.Context(), "mcpsaga")
+	require.NoError(t, err)
+	defer good.stop()
+	turn, err := reach(good, "saga", "rounds", 3, 0, 0)
+	require.NoError(t, err)
+	_, err = repeat(t.Context(), 3, 1, turn.once, good)
+	require.NoError(t, err)
+	for _, name := range []string{"another id", "not JSON", "nothing but space", "not suspended"} {
+		bad, err := startChild(t.Context(), "rounds, "+name)
+		require.NoError(t, err)
+		defer bad.stop()
+		_, err = repeat(t.Context(), 3, 1, turn.once, bad)
+		require.ErrorContains(t, err, "a wrong answer", name)
+	}
+}
+
+func TestLoadStaysOnThisMachine(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:80": true, "127.9.9.9:1": true, "[::1]:80": true,
+		"0.0.0.0:80": false, "[::]:80": false, "10.0.0.1:80": false, "localhost:80": false, "example.com:80": false, "": false,
+	} {
+		assert.Equal(t, want, onThisMachine(address), address)
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	out, err := run(t, "--sagas", "5", "--rounds", "1", "--markdown", "curves", "--suspended", "30", "heap")
+	require.NoError(t, err)
+	assert.Contains(t, out, "\nheap\n\n| suspended | heap KB | growth B | peak MB |\n|--:|--:|--:|--:|\n| 0 | ")
+	assert.Contains(t, out, "go1.")
 }
 
 // run runs the program and returns what it prints.
