@@ -89,21 +89,29 @@ var (
 // tables are those that a block's sequences are coded with.
 type tables struct{ literals, lengths, offsets *table }
 
+// The bits of a block's modes; all of them are set if the dictionary's tables are used.
+const (
+	literalsMode = 3 << 6
+	offsetsMode  = 3 << 4
+	lengthsMode  = 3 << 2
+	allModes     = literalsMode | offsetsMode | lengthsMode
+)
+
 // tablesFor returns the dictionary's tables as far as they have all symbols, and
 // their modes as a byte: 0 is predefined, 3 the dictionary's.
 func (e *Encoder) tablesFor(list []sequence) (t tables, modes byte) {
 	t = tables{&e.literals, &e.lengths, &e.offsets}
-	modes = 3<<6 | 3<<4 | 3<<2
+	modes = allModes
 	for i := range list {
 		s := &list[i]
 		if !t.literals.has(s.literals.symbol) {
-			t.literals, modes = &predefinedLiterals, modes&^(3<<6)
+			t.literals, modes = &predefinedLiterals, modes&^literalsMode
 		}
 		if !t.offsets.has(s.offset.symbol) {
-			t.offsets, modes = &predefinedOffsets, modes&^(3<<4)
+			t.offsets, modes = &predefinedOffsets, modes&^offsetsMode
 		}
 		if !t.lengths.has(s.length.symbol) {
-			t.lengths, modes = &predefinedLengths, modes&^(3<<2)
+			t.lengths, modes = &predefinedLengths, modes&^lengthsMode
 		}
 	}
 	return t, modes

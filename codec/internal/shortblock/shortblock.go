@@ -7,8 +7,8 @@
 // entropy tables. It writes plain zstd (RFC 8878): any decoder with the dictionary
 // reads it.
 //
-// Texts of more than a kilobyte get a code of their own for their literals, and two
-// tries, of which the shorter counts.
+// Texts of more than a kilobyte get a code of their own for their literals, and a
+// second try if the first could not use the dictionary's tables.
 package shortblock
 
 import (
@@ -122,6 +122,9 @@ func (e *Encoder) Append(dst, text []byte) ([]byte, bool) {
 	s.bits, s.huffman.Reuse = manyBits, huff0.ReusePolicyAllow
 	from := len(dst)
 	dst = e.appendBlock(s, dst, text, false)
+	if _, modes := e.tablesFor(s.sequences); modes|offsetsMode == allModes {
+		return dst, true // nothing to win
+	}
 	second := len(dst)
 	dst = e.appendBlock(s, dst, text, true)
 	n := second - from
