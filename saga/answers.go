@@ -114,7 +114,7 @@ func (p *Position) acceptOne(a steps.Answer, fresh []bool) error {
 			if err != nil {
 				return &AnswerError{a.StepID, err.Error()}
 			}
-			pending.answer, fresh[i] = stored, true
+			pending.answer, fresh[i] = &stored, true
 			return nil
 		}
 		same, err := equalAnswers(a, pending.answer.answer(a.StepID))
@@ -146,15 +146,12 @@ func (p *Position) acceptOne(a steps.Answer, fresh []bool) error {
 	return nil // unknown: ignored
 }
 
-func store(a steps.Answer) (*storedAnswer, error) {
+func store(a steps.Answer) (storedAnswer, error) {
 	if a.Error == nil {
-		return &storedAnswer{raw: a.Result}, nil
+		return storedAnswer{raw: a.Result}, nil
 	}
 	raw, err := json.Marshal(a.Error)
-	if err != nil {
-		return nil, err
-	}
-	return &storedAnswer{failed: true, raw: raw}, nil
+	return storedAnswer{failed: true, raw: raw}, err
 }
 
 func (s *storedAnswer) answer(id string) steps.Answer {

@@ -79,13 +79,19 @@ type turnContext struct {
 	client  steps.Features
 	notify  Notifier
 	held    bool
-	answers []steps.Answer // by question id, not by the id on the wire
-	digests [][4]byte      // of the questions that the answers are to, as the tool asked them
+	answers []turnAnswer
 	log     *effectLog
 	// written is the revision that wrote the position.
 	written uint32
 	// latched is what every operation returns once a flow has suspended.
 	latched error
+}
+
+// turnAnswer is an answer by its question's id, not by the id on the wire, with the
+// digest of the question as the tool asked it.
+type turnAnswer struct {
+	steps.Answer
+	digest [4]byte
 }
 
 // Start runs the first turn. It fails with a *[StepFailure] when the tool's code
@@ -165,11 +171,11 @@ func (t *Tool) resumed(ctx context.Context, pos *Position, r Resumption) *turnCo
 	tc := &turnContext{
 		Context: ctx, tool: t, id: pos.ID, now: r.Now, client: r.Client, notify: r.Notifier, held: r.Held,
 		written: pos.Revision, log: pos.log.copy(),
-		answers: make([]steps.Answer, len(pos.pending)), digests: make([][4]byte, len(pos.pending)),
+		answers: make([]turnAnswer, len(pos.pending)),
 	}
 	for i := range pos.pending {
 		p := &pos.pending[i]
-		tc.answers[i], tc.digests[i] = p.answer.answer(p.id), p.digest
+		tc.answers[i] = turnAnswer{p.answer.answer(p.id), p.digest}
 	}
 	return tc
 }

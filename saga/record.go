@@ -91,13 +91,13 @@ func (r *Run) restore(state []byte) error {
 	for _, e := range r.turn.log.records {
 		e.old = e.old || upgraded
 	}
-	for i, a := range r.turn.answers {
-		stored, err := store(a)
+	for _, a := range r.turn.answers {
+		stored, err := store(a.Answer)
 		if err != nil {
 			return err
 		}
 		r.rec.entries = append(r.rec.entries, recordEntry{
-			id: r.turn.tool.present(a.StepID), digest: r.turn.digests[i], stored: *stored, old: upgraded,
+			id: r.turn.tool.present(a.StepID), digest: a.digest, stored: stored, old: upgraded,
 		})
 	}
 	return nil
