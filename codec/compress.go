@@ -39,6 +39,10 @@ const (
 	// maxWithDictionary is the largest state, in bytes, for which a dictionary
 	// pays: with others it saves little and slows the decoder down.
 	maxWithDictionary = 16 << 10
+	// minOwnCodes is the smallest state, in bytes, for which entropy codes of its own
+	// can pay. If one that is smaller does not get shorter with the dictionary's, as
+	// most of it is hashes, nothing makes it shorter.
+	minOwnCodes = 128
 )
 
 // compressor turns states into bodies and back.
@@ -101,6 +105,9 @@ func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
 	}
 	if body, ok := z.encodeShort(buf, state); ok {
 		return codingDict1, body
+	}
+	if len(state) < minOwnCodes {
+		return codingRaw, state
 	}
 	coding, encoder := byte(codingZstd), z.plain
 	if len(state) <= maxWithDictionary {
