@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -106,8 +107,31 @@ func TestLoadStaysOnThisMachine(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	out, err := run(t, "--sagas", "5", "--rounds", "1", "--markdown", "curves", "--suspended", "30", "heap")
 	require.NoError(t, err)
-	assert.Contains(t, out, "\nheap\n\n| suspended | heap KB | growth B | peak MB |\n|--:|--:|--:|--:|\n| 0 | ")
-	assert.Contains(t, out, "go1.")
+	assert.Regexp(t, `\nheap: go1.*\n\n\| suspended \| heap KB \| growth B \| peak MB \|\n\|--:\|--:\|--:\|--:\|\n\| 0 \| `, out)
+}
+
+func TestTablesGoIntoADocument(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "report.md")
+	require.NoError(t, os.WriteFile(name, []byte("# Before\n\n<!-- bench:heap -->\nold\n<!-- /bench:heap -->\n\nAfter\n"), 0o600))
+	out, err := run(t, "--sagas", "5", "--rounds", "1", "--into", name, "curves", "--suspended", "30", "heap")
+	require.NoError(t, err)
+	document, err := os.ReadFile(name)
+	require.NoError(t, err)
+	assert.Equal(t, "# Before\n\n<!-- bench:heap -->\n\n"+strings.TrimSpace(out)+"\n\n<!-- /bench:heap -->\n\nAfter\n", string(document))
+	assert.Contains(t, out, "| 30 | ")
+
+	_, err = run(t, "--sagas", "5", "--rounds", "1", "--into", name, "curves", "size")
+	require.ErrorContains(t, err, "bench:size")
+}
+
+// The document in this repository has a place for everything that is measured.
+func TestTheDocumentHasAllSections(t *testing.T) {
+	document, err := os.ReadFile("../docs/benchmarks.md")
+	require.NoError(t, err)
+	for _, name := range append(strings.Split(curveNames, ", "), "compare") {
+		_, err := withSection(document, name, nil)
+		assert.NoError(t, err)
+	}
 }
 
 // run runs the program and returns what it prints.

@@ -46,9 +46,10 @@ func compare(ctx context.Context, c *cli.Command) error {
 			}
 		}
 	}
-	out := output{c.Root().Writer, c.Bool("markdown")}
-	fmt.Fprintf(out, "%s; %d rounds of %d sagas for each server and protocol, %d connections\n\n", where(), rounds, sagas, connections)
-	return report(out, results)
+	return outputOf(c).section("compare", func(out output) error {
+		fmt.Fprintf(out, "%s; %d rounds of %d sagas for each server and protocol, %d connections.\n\n", where(), rounds, sagas, connections)
+		return report(out, results)
+	})
 }
 
 // measureOne starts a server of its own, warms it up and measures it.

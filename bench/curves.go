@@ -19,7 +19,7 @@ type settings struct {
 
 // curves runs those that are named, or all.
 func curves(ctx context.Context, c *cli.Command) error {
-	s := settings{c.Int("sagas"), c.Int("rounds"), c.Int("connections"), c.Int("suspended"), output{c.Root().Writer, c.Bool("markdown")}}
+	s := settings{c.Int("sagas"), c.Int("rounds"), c.Int("connections"), c.Int("suspended"), outputOf(c)}
 	all := map[string]func(context.Context, settings) error{
 		"rounds": roundsCurve, "size": sizeCurve, "connections": connectionsCurve, "replicas": replicasCurve, "heap": heapCurve,
 	}
@@ -32,10 +32,14 @@ func curves(ctx context.Context, c *cli.Command) error {
 			return fmt.Errorf("there is no curve %q; there are %s", name, curveNames)
 		}
 	}
-	fmt.Fprintf(s.out, "%s; %d rounds of %d sagas or %d equal turns, %d connections\n", where(), s.rounds, s.sagas, s.sagas*turns, s.connections)
 	for _, name := range names {
-		fmt.Fprintf(s.out, "\n%s\n\n", name)
-		if err := all[name](ctx, s); err != nil {
+		err := s.out.section(name, func(out output) error {
+			fmt.Fprintf(out, "\n%s: %s; %d rounds of %d sagas or %d equal turns, %d connections.\n\n", name, where(), s.rounds, s.sagas, s.sagas*turns, s.connections)
+			s := s
+			s.out = out
+			return all[name](ctx, s)
+		})
+		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -56,6 +60,10 @@ func (s settings) measure(ctx context.Context, points []point) error {
 	for round := range s.rounds + 1 {
 		for i := range points {
 			p := &points[i]
+			// A server that has been waiting meanwhile is slow at first.
+			if _, err := repeat(ctx, max(s.sagas/4, 1), s.connections, p.turn.once, p.server); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
 			f, err := repeat(ctx, s.sagas*turns, s.connections, p.turn.once, p.server)
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)
@@ -105,7 +113,8 @@ func roundsCurve(ctx context.Context, s settings) error {
 	if err := s.measure(ctx, points); err != nil {
 		return err
 	}
-	out := s.out.table("tool", "protocol", "round 1", "2", "3", "4", "6", "8", "12", "16", "8 to 2", "a round's part of a turn")
+	out := s.out.table("tool", "protocol", "round 1", "2", "3", "4", "6", "8", "12", "16", "8 to 2", "slope to 8", "to 16", "beyond the floor")
+	var read float64 // the floor's slope
 	for i, k := range kinds {
 		line := points[i*len(places):][:len(places)]
 		cells := k.name + "\t" + k.protocol
@@ -115,7 +124,11 @@ func roundsCurve(ctx context.Context, s settings) error {
 			cells += fmt.Sprintf("\t%.1fµs", cost[places[i]])
 		}
 		_, growth, _ := quartiles(against(line[5].taken, line[1].taken, func(f figures) float64 { return micros(cpu(f)) }))
-		out.row("%s\t%.2f\t%.3f", cells, growth, slope(places, cost)/cost[2])
+		whole := slope(places, cost)
+		if k.name == "floor" {
+			read = whole
+		}
+		out.row("%s\t%.2f\t%.3f\t%.3f\t%.3f", cells, growth, slope(places[:6], cost)/cost[2], whole/cost[2], (whole-read)/cost[2])
 	}
 	return out.flush()
 }

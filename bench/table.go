@@ -7,12 +7,20 @@ import (
 	"runtime"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/urfave/cli/v3"
 )
 
 // output is where tables go, and how they look.
 type output struct {
 	io.Writer
 	markdown bool
+	document string // a file that is kept up to date, or empty
+}
+
+// outputOf is where the flags say.
+func outputOf(c *cli.Command) output {
+	return output{c.Root().Writer, c.Bool("markdown"), c.String("into")}
 }
 
 // table is a table that is being filled.
