@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,6 +23,10 @@ func TestMain(m *testing.M) {
 			good, err := sagaServer(nil, complextool.Tool)
 			return spoiled(good, spoil), err
 		}
+		servers["rounds, "+name] = func([]string) (http.Handler, error) {
+			good, err := sagaServer(nil, roundsTool)
+			return spoiled(good, spoil), err
+		}
 	}
 	if os.Getenv(childMark) != "" {
 		main()
@@ -30,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// spoilers make good answers wrong.
+// spoilers make good answers of the saga dialect wrong.
 var spoilers = map[string]func(string) string{
 	"another id":        func(s string) string { return strings.Replace(s, `"id":`, `"id":1`, 1) },
 	"another step":      func(s string) string { return strings.Replace(s, "step-sampling-B", "step-sampling-C", 1) },
@@ -40,6 +45,7 @@ var spoilers = map[string]func(string) string{
 	"not JSON":          func(s string) string { return s[:len(s)-1] },
 	"an altered token":  func(s string) string { return strings.Replace(s, `"sagaToken":"1`, `"sagaToken":"1A`, 1) },
 	"nothing but space": func(string) string { return " " },
+	"not suspended":     func(s string) string { return strings.Replace(s, "suspended", "extended", 1) },
 }
 
 func spoiled(good http.Handler, spoil func(string) string) http.Handler {
@@ -58,6 +64,73 @@ func TestWrongAnswersFail(t *testing.T) {
 			_, err := measureOne(t.Context(), contestant{name, &sagaWork}, 3, 1)
 			require.Error(t, err)
 		})
+	}
+}
+
+func TestWrongAnswersOfTheOtherDialectFail(t *testing.T) {
+	for _, name := range []string{"another id", "another step", "another result", "an error at last", "not JSON", "nothing but space"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := measureOne(t.Context(), contestant{name, &mrtrWork}, 3, 1)
+			require.Error(t, err)
+		})
+	}
+}
+
+// The curves send single turns again and again; those are checked as well.
+func TestWrongAnswersFailInCurves(t *testing.T) {
+	good, err := startChild(t.Context(), "mcpsaga")
+	require.NoError(t, err)
+	defer good.stop()
+	turn, err := reach(good, "saga", "rounds", 3, 0, 0)
+	require.NoError(t, err)
+	_, err = repeat(t.Context(), 3, 1, turn.once, good)
+	require.NoError(t, err)
+	for _, name := range []string{"another id", "not JSON", "nothing but space", "not suspended"} {
+		bad, err := startChild(t.Context(), "rounds, "+name)
+		require.NoError(t, err)
+		defer bad.stop()
+		_, err = repeat(t.Context(), 3, 1, turn.once, bad)
+		require.ErrorContains(t, err, "a wrong answer", name)
+	}
+}
+
+func TestLoadStaysOnThisMachine(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:80": true, "127.9.9.9:1": true, "[::1]:80": true,
+		"0.0.0.0:80": false, "[::]:80": false, "10.0.0.1:80": false, "localhost:80": false, "example.com:80": false, "": false,
+	} {
+		assert.Equal(t, want, onThisMachine(address), address)
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	out, err := run(t, "--sagas", "5", "--rounds", "1", "--markdown", "curves", "--suspended", "30", "heap")
+	require.NoError(t, err)
+	assert.Regexp(t, `\nheap: go1.*\n\n\| suspended \| heap KB \| growth B \| peak MB \|\n\|--:\|--:\|--:\|--:\|\n\| 0 \| `, out)
+}
+
+func TestTablesGoIntoADocument(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "report.md")
+	require.NoError(t, os.WriteFile(name, []byte("# Before\n\n<!-- bench:heap -->\nold\n<!-- /bench:heap -->\n\nAfter\n"), 0o600))
+	out, err := run(t, "--sagas", "5", "--rounds", "1", "--into", name, "curves", "--suspended", "30", "heap")
+	require.NoError(t, err)
+	document, err := os.ReadFile(name)
+	require.NoError(t, err)
+	assert.Equal(t, "# Before\n\n<!-- bench:heap -->\n\n"+strings.TrimSpace(out)+"\n\n<!-- /bench:heap -->\n\nAfter\n", string(document))
+	assert.Contains(t, out, "| 30 | ")
+
+	_, err = run(t, "--sagas", "5", "--rounds", "1", "--into", name, "curves", "size")
+	require.ErrorContains(t, err, "bench:size")
+}
+
+// The document in this repository has a place for everything that is measured.
+func TestTheDocumentHasAllSections(t *testing.T) {
+	document, err := os.ReadFile("../docs/benchmarks.md")
+	require.NoError(t, err)
+	for _, name := range append(strings.Split(curveNames, ", "), "compare") {
+		_, err := withSection(document, name, nil)
+		assert.NoError(t, err)
 	}
 }
 

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -48,8 +46,10 @@ func compare(ctx context.Context, c *cli.Command) error {
 			}
 		}
 	}
-	report(c.Root().Writer, results)
-	return nil
+	return outputOf(c).section("compare", func(out output) error {
+		fmt.Fprintf(out, "%s; %d rounds of %d sagas for each server and protocol, %d connections.\n\n", where(), rounds, sagas, connections)
+		return report(out, results)
+	})
 }
 
 // measureOne starts a server of its own, warms it up and measures it.
@@ -93,15 +93,14 @@ func against(a, b []figures, f func(figures) float64) []float64 {
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-func report(to io.Writer, results [][]figures) {
-	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "server\tprotocol\tCPU/turn\tleast\t× floor\tquartiles\tof leasts\tturns/s\tsagas/s\tallocs/turn\tB/turn\tpeak MB\ttoken\t")
+func report(to output, results [][]figures) error {
+	out := to.table("server", "protocol", "CPU/turn", "least", "× floor", "quartiles", "of leasts", "turns/s", "sagas/s", "allocs/turn", "B/turn", "peak MB", "token")
 	least := func(r []figures) time.Duration { return slices.Min(mapped(r, cpu)) }
 	for i, who := range contestants {
 		r, floor := results[i], results[indexOf("floor", who.work.name)]
 		low, middle, high := quartiles(against(r, floor, func(f figures) float64 { return micros(cpu(f)) }))
 		rate := median(r, figures.rate)
-		fmt.Fprintf(out, "%s\t%s\t%.1fµs\t%.1fµs\t%.2f\t%.2f–%.2f\t%.2f\t%.0f\t%.0f\t%d\t%d\t%.0f\t%d\t\n",
+		out.row("%s\t%s\t%.1fµs\t%.1fµs\t%.2f\t%.2f–%.2f\t%.2f\t%.0f\t%.0f\t%d\t%d\t%.0f\t%d",
 			who.server, who.work.name, micros(median(r, cpu)), micros(least(r)), middle, low, high,
 			micros(least(r))/micros(least(floor)), rate, rate/turns,
 			median(r, func(f figures) uint64 { return f.used.Mallocs / uint64(f.turns) }),
@@ -109,9 +108,12 @@ func report(to io.Writer, results [][]figures) {
 			float64(median(r, func(f figures) uint64 { return f.maxRSS }))/1e6,
 			median(r, func(f figures) int { return f.token }))
 	}
-	out.Flush()
+	if err := out.flush(); err != nil {
+		return err
+	}
 	low, middle, high := quartiles(against(results[indexOf("mcpsaga", "mrtr")], results[indexOf("go-sdk", "mrtr")], figures.rate))
-	fmt.Fprintf(to, "mcpsaga answers %.1f times as many turns per second as go-sdk (quartiles %.1f–%.1f).\n", middle, low, high)
+	_, err := fmt.Fprintf(to, "mcpsaga answers %.1f times as many turns per second as go-sdk (quartiles %.1f–%.1f).\n", middle, low, high)
+	return err
 }
 
 func indexOf(server, protocol string) int {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -25,7 +24,7 @@ func replicasCurve(ctx context.Context, s settings) error {
 	if err := keys.WriteFile(file); err != nil {
 		return err
 	}
-	out := s.table("replicas", "turns/s", "server CPU/turn", "proxy CPU/turn")
+	out := s.out.table("replicas", "turns/s", "server CPU/turn", "proxy CPU/turn")
 	for n := 1; n <= 4; n++ {
 		var proxy []figures
 		servers, err := s.several(func() (figures, error) {
@@ -36,10 +35,10 @@ func replicasCurve(ctx context.Context, s settings) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%d\t%.0f\t%.1fµs\t%.1fµs\t\n", n, median(servers, figures.rate),
+		out.row("%d\t%.0f\t%.1fµs\t%.1fµs", n, median(servers, figures.rate),
 			micros(median(servers, cpu)), micros(median(proxy, cpu)))
 	}
-	return out.Flush()
+	return out.flush()
 }
 
 // replicated returns what n servers behind a proxy have used, and the proxy.
@@ -97,8 +96,8 @@ func heapCurve(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	out := s.table("suspended", "heap KB", "growth B", "peak MB")
-	fmt.Fprintf(out, "0\t%.0f\t0\t%.0f\t\n", float64(start.Heap)/1e3, float64(start.MaxRSS)/1e6)
+	out := s.out.table("suspended", "heap KB", "growth B", "peak MB")
+	out.row("0\t%.0f\t0\t%.0f", float64(start.Heap)/1e3, float64(start.MaxRSS)/1e6)
 	for done, next := 0, min(10_000, s.suspended); done < s.suspended; next = min(next*10, s.suspended) {
 		if _, err := repeat(ctx, next-done, s.connections, first.once, server); err != nil {
 			return err
@@ -108,7 +107,7 @@ func heapCurve(ctx context.Context, s settings) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%d\t%.0f\t%d\t%.0f\t\n", done, float64(u.Heap)/1e3, int64(u.Heap)-int64(start.Heap), float64(u.MaxRSS)/1e6)
+		out.row("%d\t%.0f\t%d\t%.0f", done, float64(u.Heap)/1e3, int64(u.Heap)-int64(start.Heap), float64(u.MaxRSS)/1e6)
 	}
-	return out.Flush()
+	return out.flush()
 }

@@ -34,23 +34,23 @@ func sizeCurve(ctx context.Context, s settings) error {
 		if err != nil {
 			return err
 		}
-		points[i] = point{name: fmt.Sprintf("%d bytes", n), turn: turn}
+		points[i] = point{name: fmt.Sprintf("%d bytes", n), server: server, turn: turn}
 	}
 	s.sagas = max(s.sagas/20, 1)
-	if err := s.measure(ctx, server, points); err != nil {
+	if err := s.measure(ctx, points); err != nil {
 		return err
 	}
-	out := s.table("state B", "CPU/turn", "ns/B", "token", "seal+open", "alone", "ratio")
+	out := s.out.table("state B", "CPU/turn", "ns/B", "token", "seal+open", "alone", "ratio")
 	for i, n := range sizes {
 		ours, alone, token, err := sealing(prose(n), s.rounds)
 		if err != nil {
 			return err
 		}
 		cpu := median(points[i].taken, cpu)
-		fmt.Fprintf(out, "%d\t%.0fµs\t%.1f\t%d\t%.1fµs\t%.1fµs\t%.2f\t\n", n, micros(cpu), float64(cpu.Nanoseconds())/float64(n),
+		out.row("%d\t%.0fµs\t%.1f\t%d\t%.1fµs\t%.1fµs\t%.2f", n, micros(cpu), float64(cpu.Nanoseconds())/float64(n),
 			token, micros(ours), micros(alone), float64(ours)/float64(alone))
 	}
-	return out.Flush()
+	return out.flush()
 }
 
 // sealing measures, in this process, sealing and opening a state with this

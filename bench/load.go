@@ -53,12 +53,19 @@ func startChild(ctx context.Context, args ...string) (*child, error) {
 	}
 	c.work, c.control = addresses[0], addresses[1]
 	for _, a := range addresses {
-		if at, err := netip.ParseAddrPort(a); err != nil || !at.Addr().IsLoopback() {
+		if !onThisMachine(a) {
 			c.stop()
 			return nil, fmt.Errorf("the server %s listens at %q, which is not on this machine alone", args[0], a)
 		}
 	}
 	return c, nil
+}
+
+// onThisMachine reports whether an address is on the loopback interface, where no
+// other machine gets to.
+func onThisMachine(address string) bool {
+	at, err := netip.ParseAddrPort(address)
+	return err == nil && at.Addr().IsLoopback()
 }
 
 func (c *child) stop() {

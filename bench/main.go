@@ -49,6 +49,8 @@ func app() *cli.Command {
 			&cli.IntFlag{Name: "sagas", Usage: "sagas per server and round", Value: 500},
 			&cli.IntFlag{Name: "rounds", Usage: "rounds; medians are shown", Value: 31},
 			&cli.IntFlag{Name: "connections", Usage: "connections at once", Value: 8},
+			&cli.BoolFlag{Name: "markdown", Usage: "print the tables in Markdown, as docs/benchmarks.md has them"},
+			&cli.StringFlag{Name: "into", Usage: "put the tables into this document as well, such as docs/benchmarks.md"},
 			&cli.DurationFlag{Name: "deadline", Usage: "end, whatever is still to do", Value: 20 * time.Minute},
 		},
 		Action: limited(compare),

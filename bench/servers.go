@@ -183,9 +183,13 @@ func floorServer() (http.Handler, error) {
 			http.Error(w, "bad request", http.StatusBadRequest)
 			return
 		}
-		protocol, turn := 0, len(m.Params.CompletedSteps)
+		// Other tools' sagas are answered as well, as if they never ended.
+		protocol, turn := 0, min(len(m.Params.CompletedSteps), 1)
+		if turn > 0 && m.Params.CompletedSteps[len(m.Params.CompletedSteps)-1]["stepId"] == "step-sampling-B" {
+			turn = 2
+		}
 		if m.Method == "tools/call" {
-			protocol, turn = 1, len(m.Params.InputResponses)
+			protocol, turn = 1, min(len(m.Params.InputResponses), 1)
 			if _, ok := m.Params.InputResponses["step-sampling-B"]; ok {
 				turn = 2
 			}

@@ -15,10 +15,11 @@ type work struct {
 	headers map[string]string
 	// request returns the body of a turn, with the token of the turn before.
 	request func(turn int, id int, token []byte) []byte
-	// wanted is what the response of a turn must contain, and tokenKey the member of
-	// its result with the token.
-	wanted   [turns]string
-	tokenKey string
+	// wanted is what the response of a turn must contain, and suspended that of every
+	// turn but the last. tokenKey is the member of its result with the token.
+	wanted    [turns]string
+	suspended string
+	tokenKey  string
 }
 
 const turns = 3
@@ -39,7 +40,7 @@ func message(id int, method, params string) []byte {
 var sagaWork = work{
 	name:     "saga",
 	wanted:   [turns]string{`"stepId":"step-elicitation-A"`, `"stepId":"step-sampling-B"`, finished},
-	tokenKey: "sagaToken",
+	tokenKey: "sagaToken", suspended: `"state":"suspended"`,
 	request: func(turn, id int, token []byte) []byte {
 		answer := func(step, result string) string { return `{"stepId":"` + step + `","result":` + result + `}` }
 		steps := answer("step-elicitation-A", elicitation)
@@ -61,7 +62,7 @@ var mrtrWork = work{
 		"Accept": "application/json, text/event-stream",
 	},
 	wanted:   [turns]string{`"step-elicitation-A":{`, `"step-sampling-B":{`, finished},
-	tokenKey: "requestState",
+	tokenKey: "requestState", suspended: `"resultType":"input_required"`,
 	request: func(turn, id int, token []byte) []byte {
 		if turn == 0 {
 			return message(id, "tools/call", arguments+","+meta)
@@ -90,6 +91,8 @@ func (w *work) check(turn, id int, body []byte) (token []byte, err error) {
 		return nil, wrong("it is an error")
 	case !bytes.Contains(body, []byte(w.wanted[turn])):
 		return nil, wrong("it lacks " + w.wanted[turn])
+	case bytes.Contains(body, []byte(w.suspended)) == (turn == turns-1):
+		return nil, wrong("it ends too early or too late")
 	}
 	// The raw JSON string, with its quotes and escapes, to be sent back as it is.
 	raw := result.Get(w.tokenKey).Raw

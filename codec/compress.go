@@ -39,18 +39,17 @@ const (
 	// maxWithDictionary is the largest state, in bytes, for which a dictionary
 	// pays: with others it saves little and slows the decoder down.
 	maxWithDictionary = 16 << 10
-	// From minThorough to maxThorough bytes of state, the encoder looks twice. That
-	// makes tokens a twentieth shorter; smaller ones it makes no shorter, only
-	// slower.
-	minThorough = 1 << 10
-	maxThorough = 4 << 10
+	// minOwnCodes is the smallest state, in bytes, for which entropy codes of its own
+	// can pay. If one that is smaller does not get shorter with the dictionary's, as
+	// most of it is hashes, nothing makes it shorter.
+	minOwnCodes = 128
 )
 
 // compressor turns states into bodies and back.
 type compressor struct {
-	short                       *shortblock.Encoder
-	thorough, dictionary, plain *zstd.Encoder
-	decoder                     *zstd.Decoder
+	short             *shortblock.Encoder
+	dictionary, plain *zstd.Encoder
+	decoder           *zstd.Decoder
 }
 
 // newCompressor returns a compressor for states of at most limit bytes.
@@ -75,7 +74,6 @@ func newCompressor(limit int) (*compressor, error) {
 	}{
 		{&z.plain, options(zstd.SpeedFastest)},
 		{&z.dictionary, options(zstd.SpeedFastest, zstd.WithEncoderDict(dictionary1))},
-		{&z.thorough, options(zstd.SpeedBetterCompression, zstd.WithEncoderDict(dictionary1))},
 	} {
 		if *e.to, err = zstd.NewWriter(nil, e.options...); err != nil {
 			return nil, err
@@ -105,16 +103,14 @@ func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
 	if len(state) == 0 {
 		return codingRaw, nil
 	}
-	if len(state) < minThorough {
-		if body, ok := z.encodeShort(buf, state); ok {
-			return codingDict1, body
-		}
+	if body, ok := z.encodeShort(buf, state); ok {
+		return codingDict1, body
+	}
+	if len(state) < minOwnCodes {
+		return codingRaw, state
 	}
 	coding, encoder := byte(codingZstd), z.plain
-	switch {
-	case len(state) >= minThorough && len(state) <= maxThorough:
-		coding, encoder = codingDict1, z.thorough
-	case len(state) <= maxWithDictionary:
+	if len(state) <= maxWithDictionary {
 		coding, encoder = codingDict1, z.dictionary
 	}
 	return z.compress(buf, coding, encoder, state)

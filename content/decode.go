@@ -7,12 +7,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // ParseBlock reads one block. data must be one JSON object, without duplicate
 // names and in valid UTF-8. The error is an *[Error].
 func ParseBlock(data []byte) (Block, error) {
-	if !jsontext.Value(data).IsValid() {
+	if !jsonview.Valid(data) {
 		return nil, &Error{Err: errNotJSON}
 	}
 	return readBlock(gjson.ParseBytes(data))
@@ -21,7 +23,7 @@ func ParseBlock(data []byte) (Block, error) {
 // ParseBlocks reads an array of blocks. Null gives an empty list, because some
 // peers send it. The error is an *[Error].
 func ParseBlocks(data []byte) (Blocks, error) {
-	if !jsontext.Value(data).IsValid() {
+	if !jsonview.Valid(data) {
 		return nil, &Error{Err: errNotJSON}
 	}
 	return readBlocks(gjson.ParseBytes(data))
@@ -42,7 +44,7 @@ func ParseSampling(data []byte) (Blocks, error) {
 
 // rawType returns the member "type" of a block, or "" if it has none.
 func rawType(raw []byte) string {
-	if !jsontext.Value(raw).IsValid() {
+	if !jsonview.Valid(raw) {
 		return ""
 	}
 	return member(gjson.ParseBytes(raw), "type").String()

@@ -23,18 +23,19 @@ type fingerprint [12]byte
 func (f fingerprint) step() [4]byte { return [4]byte(f[:4]) }
 
 func fingerprintOf(saga ID, a steps.Answer) (fingerprint, error) {
-	var f fingerprint
-	step := stepTag(saga, a.StepID)
+	return fingerprintWith(stepTag(saga, a.StepID), saga, a)
+}
+
+// fingerprintWith is fingerprintOf for those who know the step's part.
+func fingerprintWith(step [4]byte, saga ID, a steps.Answer) (f fingerprint, err error) {
 	copy(f[:4], step[:])
 	raw, err := canonical(a)
 	if err != nil {
 		return f, err
 	}
-	h := sha256.New()
-	h.Write(saga[:])
-	h.Write(raw)
-	var sum [sha256.Size]byte
-	copy(f[4:], h.Sum(sum[:0]))
+	b := append(make([]byte, 0, 256), saga[:]...) // on the stack unless the answer is long
+	sum := sha256.Sum256(append(b, raw...))
+	copy(f[4:], sum[:])
 	return f, nil
 }
 
@@ -105,7 +106,7 @@ func (p *Position) accept(answers []steps.Answer) (fresh []bool, err error) {
 func (p *Position) acceptOne(a steps.Answer, fresh []bool) error {
 	for i := range p.pending {
 		pending := &p.pending[i]
-		if pending.stepID() != a.StepID {
+		if !pending.is(a.StepID) {
 			continue
 		}
 		if pending.answer == nil {
@@ -113,7 +114,7 @@ func (p *Position) acceptOne(a steps.Answer, fresh []bool) error {
 			if err != nil {
 				return &AnswerError{a.StepID, err.Error()}
 			}
-			pending.answer, fresh[i] = stored, true
+			pending.answer, fresh[i] = &stored, true
 			return nil
 		}
 		same, err := equalAnswers(a, pending.answer.answer(a.StepID))
@@ -133,7 +134,7 @@ func (p *Position) acceptOne(a steps.Answer, fresh []bool) error {
 		if known.step() != tag {
 			continue
 		}
-		f, err := fingerprintOf(p.ID, a)
+		f, err := fingerprintWith(tag, p.ID, a)
 		if err != nil {
 			return &AnswerError{a.StepID, err.Error()}
 		}
@@ -145,15 +146,12 @@ func (p *Position) acceptOne(a steps.Answer, fresh []bool) error {
 	return nil // unknown: ignored
 }
 
-func store(a steps.Answer) (*storedAnswer, error) {
+func store(a steps.Answer) (storedAnswer, error) {
 	if a.Error == nil {
-		return &storedAnswer{raw: a.Result}, nil
+		return storedAnswer{raw: a.Result}, nil
 	}
 	raw, err := json.Marshal(a.Error)
-	if err != nil {
-		return nil, err
-	}
-	return &storedAnswer{failed: true, raw: raw}, nil
+	return storedAnswer{failed: true, raw: raw}, err
 }
 
 func (s *storedAnswer) answer(id string) steps.Answer {

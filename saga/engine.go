@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -78,13 +79,19 @@ type turnContext struct {
 	client  steps.Features
 	notify  Notifier
 	held    bool
-	answers []steps.Answer // by question id, not by the id on the wire
-	digests [][4]byte      // of the questions that the answers are to, as the tool asked them
+	answers []turnAnswer
 	log     *effectLog
 	// written is the revision that wrote the position.
 	written uint32
 	// latched is what every operation returns once a flow has suspended.
 	latched error
+}
+
+// turnAnswer is an answer by its question's id, not by the id on the wire, with the
+// digest of the question as the tool asked it.
+type turnAnswer struct {
+	steps.Answer
+	digest [4]byte
 }
 
 // Start runs the first turn. It fails with a *[StepFailure] when the tool's code
@@ -138,17 +145,17 @@ func (t *Tool) resume(ctx context.Context, pos *Position, r Resumption, toUndo b
 	}
 	var ask []steps.Step
 	for i := range now.pending {
-		step, outcome, err := t.settle(ctx, &now, &now.pending[i], fresh[i])
+		step, open, outcome, err := t.settle(ctx, &now, &now.pending[i], fresh[i])
 		if outcome != nil || err != nil {
 			return outcome, err
 		}
-		if step == nil {
+		if !open {
 			continue
 		}
 		if !r.Client.Has(step.Needs) {
 			return nil, &UnsupportedError{Tool: t.Name, StepID: step.ID, Needs: step.Needs}
 		}
-		ask = append(ask, *step)
+		ask = append(ask, step)
 	}
 	if len(ask) > 0 {
 		now.Turn++
@@ -164,83 +171,80 @@ func (t *Tool) resumed(ctx context.Context, pos *Position, r Resumption) *turnCo
 	tc := &turnContext{
 		Context: ctx, tool: t, id: pos.ID, now: r.Now, client: r.Client, notify: r.Notifier, held: r.Held,
 		written: pos.Revision, log: pos.log.copy(),
-		answers: make([]steps.Answer, len(pos.pending)), digests: make([][4]byte, len(pos.pending)),
+		answers: make([]turnAnswer, len(pos.pending)),
 	}
 	for i := range pos.pending {
 		p := &pos.pending[i]
-		tc.answers[i], tc.digests[i] = p.answer.answer(p.id), p.digest
+		tc.answers[i] = turnAnswer{p.answer.answer(p.id), p.digest}
 	}
 	return tc
 }
 
 // settle decides what becomes of a pending step: nothing more (its answer is
-// good), the step to ask (again), or the end of the saga.
-func (t *Tool) settle(ctx context.Context, pos *Position, p *pendingStep, fresh bool) (*steps.Step, *Outcome, error) {
+// good), the step to ask (again) if it is open, or the end of the saga.
+func (t *Tool) settle(ctx context.Context, pos *Position, p *pendingStep, fresh bool) (step steps.Step, open bool, end *Outcome, err error) {
 	q := t.question(p.id)
 	if q == nil {
-		return nil, nil, &PositionError{t.Name, fmt.Errorf("there is no question %q", p.id)}
+		return step, false, nil, &PositionError{t.Name, fmt.Errorf("there is no question %q", p.id)}
 	}
-	step, reworded, err := p.step(q)
+	step, reworded, err := p.step(t, q)
 	if err != nil {
-		return nil, nil, &PositionError{t.Name, fmt.Errorf("question %q: %w", p.id, err)}
+		return step, false, nil, &PositionError{t.Name, fmt.Errorf("question %q: %w", p.id, err)}
 	}
 	switch {
 	case p.answer == nil && !reworded:
-		return &step, nil, nil
+		return step, true, nil, nil
 	case p.answer != nil && !fresh:
-		return nil, nil, nil
+		return step, false, nil, nil
 	case reworded:
 		// The tool asks something else now than the user answered, or would.
-		p.digest = digest(step.Params)
+		p.digest = t.digest(&step)
 	case p.answer.failed:
-		return nil, nil, nil
+		return step, false, nil, nil
 	default:
 		invalid, err := check(q, step, p.answer.raw)
-		if err != nil {
-			return nil, nil, err
-		}
-		if invalid == nil {
-			return nil, nil, nil
+		if err != nil || invalid == nil {
+			return step, false, nil, err
 		}
 		if p.refused++; p.refused >= t.maxAttempts {
 			text := fmt.Sprintf("Stopped: %q was answered %d times without a valid answer; the last time: %s", p.id, p.refused, invalid.Reason)
 			undo, err := t.compensate(ctx, pos.ID, pos.log)
 			if err != nil {
-				return nil, nil, err
+				return step, false, nil, err
 			}
 			if t.Kind != KindTool {
-				return nil, nil, &ToolError{Text: undo.appendTo(text), Err: undo.err()}
+				return step, false, nil, &ToolError{Text: undo.appendTo(text), Err: undo.err()}
 			}
 			out := &Outcome{Result: errorResult(text)}
 			out.addUndo(undo)
-			return nil, out, nil
+			return step, false, out, nil
 		}
 		if step, err = steps.Again(step, invalid); err != nil {
-			return nil, nil, &PositionError{t.Name, err}
+			return step, false, nil, &PositionError{t.Name, err}
 		}
 		p.kind, p.needs, p.params = step.Kind, step.Needs, step.Params
 	}
 	if err := pos.retire(p); err != nil {
-		return nil, nil, err
+		return step, false, nil, err
 	}
 	step.ID = p.stepID()
-	return &step, nil, nil
+	return step, true, nil, nil
 }
 
 // step rebuilds the step that was asked. reworded reports that the question, as
 // declared now, is not the one that was asked.
-func (p *pendingStep) step(q steps.Question) (s steps.Step, reworded bool, err error) {
+func (p *pendingStep) step(t *Tool, q steps.Question) (s steps.Step, reworded bool, err error) {
 	if p.params != nil {
 		return steps.Step{ID: p.stepID(), Kind: p.kind, Needs: p.needs, Params: p.params, Varied: true}, false, nil
 	}
 	s, err = q.Step()
 	s.ID = p.stepID()
-	return s, digest(s.Params) != p.digest, err
+	return s, t.digest(&s) != p.digest, err
 }
 
 // keep remembers a step, as briefly as possible.
-func (p *pendingStep) keep(s steps.Step) {
-	p.digest = digest(s.Params)
+func (p *pendingStep) keep(t *Tool, s *steps.Step) {
+	p.digest = t.digest(s)
 	if s.Varied {
 		p.kind, p.needs, p.params = s.Kind, s.Needs, s.Params
 	}
@@ -259,6 +263,30 @@ func (p *Position) retire(pending *pendingStep) error {
 	}
 	pending.repeat++
 	return nil
+}
+
+// digest pins the wording of a step. Most are asked as they are declared, and the
+// digests of those are known.
+func (t *Tool) digest(s *steps.Step) [4]byte {
+	if known := t.declared[steps.BaseID(s.ID)]; known != nil && bytes.Equal(known.params, s.Params) {
+		return known.digest
+	}
+	return digest(s.Params)
+}
+
+// wording is a question as it is declared.
+type wording struct {
+	params json.RawMessage
+	digest [4]byte
+}
+
+// wordingOf returns nil for a question that cannot be asked as it is declared.
+func wordingOf(q steps.Question) *wording {
+	s, err := q.Step()
+	if err != nil {
+		return nil
+	}
+	return &wording{bytes.Clone(s.Params), digest(s.Params)}
 }
 
 func digest(params json.RawMessage) [4]byte {
@@ -292,30 +320,46 @@ func (t *Tool) turn(tc *turnContext, pos *Position, step string) (*Outcome, erro
 	return &out, nil
 }
 
-// suspend makes the next position from the one whose answers were just used.
+// suspend makes the next position of the one whose answers were just used. That is
+// the turn's own.
 func (t *Tool) suspend(pos *Position, r ran, log *effectLog) (*Outcome, error) {
-	next := &Position{ID: pos.ID, Turn: pos.Turn + 1, Tool: t.Name, Revision: t.Revision, Deadline: pos.Deadline, secrets: r.secrets}
-	next.body = body{next: r.asked.next, args: pos.args, state: r.state, seen: pos.seen, log: log}
 	for i := range pos.pending {
 		p := &pos.pending[i]
 		f, err := fingerprintOf(pos.ID, p.answer.answer(p.stepID()))
 		if err != nil {
 			return nil, &AnswerError{p.stepID(), err.Error()}
 		}
-		next.seen = append(next.seen, f)
+		pos.seen = append(pos.seen, f)
 	}
-	next.pending = make([]pendingStep, len(r.asked.steps))
-	out := &Outcome{Steps: r.asked.steps, Position: next}
+	answered := pos.pending
+	pos.Turn++
+	pos.Tool, pos.Revision, pos.secrets = t.Name, t.Revision, r.secrets
+	pos.body = body{
+		next: r.asked.next, args: pos.args, state: r.state, seen: pos.seen, log: log,
+		pending: make([]pendingStep, len(r.asked.steps)),
+	}
+	out := &Outcome{Steps: r.asked.steps, Position: pos}
 	for i := range out.Steps {
-		step, p := &out.Steps[i], &next.pending[i]
-		p.id = step.ID
-		p.keep(*step)
-		for next.used(p.stepID()) {
+		step, p := &out.Steps[i], &pos.pending[i]
+		p.id, p.repeat = step.ID, again(answered, step.ID)
+		p.keep(t, step)
+		for pos.used(p.stepID()) {
 			p.repeat++
 		}
 		step.ID = p.stepID()
 	}
 	return out, nil
+}
+
+// again returns how often a question has been asked at least, if it was asked just
+// now: so often that the search for an id not used before need not begin at none.
+func again(answered []pendingStep, id string) int {
+	for i := range answered {
+		if answered[i].id == id {
+			return answered[i].repeat + 1
+		}
+	}
+	return 0
 }
 
 // used reports whether an answer with that id was taken in an earlier turn.

@@ -132,16 +132,16 @@ func (p *flowProgram[Args, Out]) run(tc *turnContext, step string, args json.Raw
 	case isPanic(err):
 		return fail(err) // also one after a question that was swallowed
 	case r.turn.latched != nil && !errors.Is(err, r.turn.latched):
-		return fail(&SwallowedError{Waiting: r.waiting(), Returned: err})
+		return fail(&SwallowedError{Waiting: r.waiting().String(), Returned: err})
 	case r.asked != nil && r.turn.latched != nil:
-		if err := r.checkReached(fmt.Sprintf("question %s", r.waiting())); err != nil {
+		if err := r.checkReached(); err != nil {
 			return fail(err)
 		}
 		return ran{asked: r.asked, state: r.encode()}, nil
 	case err != nil:
 		return fail(err)
 	}
-	if err := r.checkReached("the end of the flow"); err != nil {
+	if err := r.checkReached(); err != nil {
 		return fail(err)
 	}
 	result, err := flowResult(out)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -80,6 +81,15 @@ func (p *pendingStep) stepID() string {
 		return p.id
 	}
 	return p.id + "~" + strconv.Itoa(p.repeat+1)
+}
+
+// is reports whether id is the step's, without making that.
+func (p *pendingStep) is(id string) bool {
+	rest, ok := strings.CutPrefix(id, p.id)
+	if p.repeat == 0 || !ok || rest == "" {
+		return ok && p.repeat == 0 && rest == ""
+	}
+	return rest[0] == '~' && rest[1:] == strconv.Itoa(p.repeat+1)
 }
 
 type storedAnswer struct {

@@ -13,8 +13,6 @@ import (
 type record struct {
 	entries []recordEntry
 	times   []int64
-	// current tells the entry that answers a question as it was asked last.
-	current map[string]int
 }
 
 type recordEntry struct {
@@ -23,8 +21,8 @@ type recordEntry struct {
 	stored storedAnswer
 	// old: an earlier revision recorded it, so the present one may leave it.
 	old bool
-	// reached: this run has asked the question again.
-	reached bool
+	// reached: this run has asked the question again. taken: and has got this answer.
+	reached, taken bool
 }
 
 // take looks for the answer to a question that the flow asks now.
@@ -34,7 +32,7 @@ func (r *record) take(s steps.Step, tc *turnContext) (bool, error) {
 		if e.reached || e.id != s.ID {
 			continue
 		}
-		if e.digest != digest(s.Params) {
+		if e.digest != tc.tool.digest(&s) {
 			if !e.old && tc.written == tc.tool.Revision {
 				return false, &DivergedError{
 					Recorded: fmt.Sprintf("question %q in other words", s.ID),
@@ -45,22 +43,21 @@ func (r *record) take(s steps.Step, tc *turnContext) (bool, error) {
 			e.reached = true
 			continue
 		}
-		e.reached = true
-		if r.current == nil {
-			r.current = make(map[string]int)
-		}
-		r.current[s.ID] = i
+		e.reached, e.taken = true, true
 		return true, nil
 	}
 	return false, nil
 }
 
+// answer returns the answer to a question as it was asked last. Entries of one
+// question are taken in their order, so that is the last of them.
 func (r *record) answer(id string) (steps.Answer, bool) {
-	i, ok := r.current[id]
-	if !ok {
-		return steps.Answer{}, false
+	for i := len(r.entries) - 1; i >= 0; i-- {
+		if e := &r.entries[i]; e.taken && e.id == id {
+			return e.stored.answer(id), true
+		}
 	}
-	return r.entries[i].stored.answer(id), true
+	return steps.Answer{}, false
 }
 
 const (
@@ -76,7 +73,8 @@ func (r *Run) restore(state []byte) error {
 		for i := range r.rec.times {
 			r.rec.times[i] = int64(rd.uvarint())
 		}
-		r.rec.entries = make([]recordEntry, rd.count(6))
+		n := rd.count(6)
+		r.rec.entries = make([]recordEntry, n, n+len(r.turn.answers))
 	}
 	upgraded := r.turn.written != r.turn.tool.Revision
 	for i := range r.rec.entries {
@@ -93,20 +91,24 @@ func (r *Run) restore(state []byte) error {
 	for _, e := range r.turn.log.records {
 		e.old = e.old || upgraded
 	}
-	for i, a := range r.turn.answers {
-		stored, err := store(a)
+	for _, a := range r.turn.answers {
+		stored, err := store(a.Answer)
 		if err != nil {
 			return err
 		}
 		r.rec.entries = append(r.rec.entries, recordEntry{
-			id: r.turn.tool.present(a.StepID), digest: r.turn.digests[i], stored: *stored, old: upgraded,
+			id: r.turn.tool.present(a.StepID), digest: a.digest, stored: stored, old: upgraded,
 		})
 	}
 	return nil
 }
 
 func (r *Run) encode() []byte {
-	b := appendUvarint(nil, len(r.rec.times))
+	n := 16 + 10*len(r.rec.times)
+	for i := range r.rec.entries {
+		n += 16 + len(r.rec.entries[i].id) + len(r.rec.entries[i].stored.raw)
+	}
+	b := appendUvarint(make([]byte, 0, n), len(r.rec.times))
 	for _, t := range r.rec.times {
 		b = binary.AppendUvarint(b, uint64(t))
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,19 @@ type Run struct {
 }
 
 // suspended is the error with which a flow ends when it has asked.
-type suspended struct{ waiting string }
+type suspended struct{ waiting waiting }
+
+// waiting are the ids of the questions that a flow has asked. They are written out
+// only where somebody reads the error.
+type waiting []string
+
+func (w waiting) String() string {
+	names := make([]string, len(w))
+	for i, id := range w {
+		names[i] = strconv.Quote(id)
+	}
+	return strings.Join(names, ", ")
+}
 
 func (e *suspended) Error() string {
 	return fmt.Sprintf("the saga waits for the answer to %s; the flow must return this error", e.waiting)
@@ -74,7 +87,7 @@ func (r *Run) Ask(questions ...steps.Ask) error {
 	if err != nil {
 		return err
 	}
-	var missing []steps.Step
+	missing := wanted[:0] // wanted is ours
 	for _, s := range wanted {
 		found, err := r.rec.take(s, r.turn)
 		if err != nil {
@@ -84,7 +97,7 @@ func (r *Run) Ask(questions ...steps.Ask) error {
 			missing = append(missing, s)
 		}
 	}
-	if missing == nil {
+	if len(missing) == 0 {
 		return nil
 	}
 	r.asked = &asked{next: flowStep, steps: missing}
@@ -92,12 +105,12 @@ func (r *Run) Ask(questions ...steps.Ask) error {
 	return r.turn.latched
 }
 
-func (r *Run) waiting() string {
-	var names []string
-	for _, s := range r.asked.steps {
-		names = append(names, fmt.Sprintf("%q", s.ID))
+func (r *Run) waiting() waiting {
+	ids := make(waiting, len(r.asked.steps))
+	for i := range ids {
+		ids[i] = r.asked.steps[i].ID
 	}
-	return strings.Join(names, ", ")
+	return ids
 }
 
 // StepAnswer implements [steps.Answers]: it returns the answer to the question
@@ -156,17 +169,25 @@ func (r *Run) performer() *turnContext { return r.turn }
 
 // checkReached reports a divergence if something that was recorded was not come
 // to again. What older revisions recorded may be left over.
-func (r *Run) checkReached(came string) error {
+func (r *Run) checkReached() error {
 	if r.turn.written != r.turn.tool.Revision {
 		return nil
 	}
 	for _, e := range r.rec.entries {
 		if !e.reached && !e.old {
-			return &DivergedError{Recorded: fmt.Sprintf("question %q", e.id), Came: came}
+			return &DivergedError{Recorded: fmt.Sprintf("question %q", e.id), Came: r.came()}
 		}
 	}
 	if i := slices.IndexFunc(r.turn.log.records, func(e *effectRecord) bool { return !e.reached && !e.old }); i >= 0 {
-		return &DivergedError{Recorded: fmt.Sprintf("effect %q", r.turn.log.records[i].name), Came: came}
+		return &DivergedError{Recorded: fmt.Sprintf("effect %q", r.turn.log.records[i].name), Came: r.came()}
 	}
 	return nil
+}
+
+// came says where this run has come to.
+func (r *Run) came() string {
+	if r.asked == nil {
+		return "the end of the flow"
+	}
+	return "question " + r.waiting().String()
 }

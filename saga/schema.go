@@ -71,7 +71,7 @@ func checkDialect(s *jsonschema.Schema) error {
 
 // resolve prepares a schema for validation and returns what clients are shown:
 // raw if it is given, in its own order and spelling.
-func resolve(s *jsonschema.Schema, raw json.RawMessage) (*jsonschema.Resolved, json.RawMessage, error) {
+func resolve(s *jsonschema.Schema, raw json.RawMessage) (*schema, json.RawMessage, error) {
 	if err := checkDialect(s); err != nil {
 		return nil, nil, err
 	}
@@ -81,13 +81,14 @@ func resolve(s *jsonschema.Schema, raw json.RawMessage) (*jsonschema.Resolved, j
 	if err != nil {
 		return nil, nil, err
 	}
+	ready := &schema{resolved, newPlain(s)}
 	if raw == nil {
 		raw, err = json.Marshal(s)
-		return resolved, raw, err
+		return ready, raw, err
 	}
 	// Only white space goes: a message is one line on most transports.
 	shown := jsontext.Value(append([]byte(nil), raw...))
-	return resolved, json.RawMessage(shown), shown.Compact()
+	return ready, json.RawMessage(shown), shown.Compact()
 }
 
 // headerTag is the struct tag of arguments that clients repeat in an HTTP header,

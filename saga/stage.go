@@ -39,7 +39,7 @@ func (t *Tool) Stage(s sagahooks.Stage) (*Position, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.pending[i] = pendingStep{id: a.StepID, params: json.RawMessage("{}"), answer: stored}
+		p.pending[i] = pendingStep{id: a.StepID, params: json.RawMessage("{}"), answer: &stored}
 	}
 	for _, e := range s.Effects {
 		if t.effects[e.Effect] == nil {

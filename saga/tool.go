@@ -63,10 +63,11 @@ type Tool struct {
 	Complete map[string]Completer
 
 	questions   map[string]steps.Question
+	declared    map[string]*wording // by question id
 	effects     map[string]Declared
 	renamed     map[string]string // questions of older revisions
-	input       *jsonschema.Resolved
-	output      *jsonschema.Resolved
+	input       *schema
+	output      *schema
 	maxAttempts int
 	program     program
 }
@@ -160,6 +161,7 @@ func (t *Tool) check(input *jsonschema.Schema, raw json.RawMessage, output *json
 		return t.problem(nil, "MaxAge is negative")
 	}
 	t.questions = make(map[string]steps.Question, len(t.Questions))
+	t.declared = make(map[string]*wording, len(t.Questions))
 	for i, q := range t.Questions {
 		if q == nil {
 			return t.problem(nil, "Asks[%d] is nil", i)
@@ -174,7 +176,7 @@ func (t *Tool) check(input *jsonschema.Schema, raw json.RawMessage, output *json
 		if err := steps.Verify(q); err != nil {
 			return t.problem(err, "question %q cannot be asked", id)
 		}
-		t.questions[id] = q
+		t.questions[id], t.declared[id] = q, wordingOf(q)
 	}
 	var err error
 	if t.input, t.InputSchema, err = resolve(input, raw); err != nil {

@@ -215,7 +215,7 @@ func (t *Turn[Args, State]) performer() *turnContext { return t.turn }
 func (t *Turn[Args, State]) StepAnswer(id string) (steps.Answer, bool) {
 	for _, a := range t.turn.answers {
 		if a.StepID == id {
-			return a, true
+			return a.Answer, true
 		}
 	}
 	return steps.Answer{}, false

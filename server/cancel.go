@@ -34,30 +34,27 @@ type cancelSagaParams struct {
 	Arguments      jsontext.Value `json:"arguments"`
 }
 
-func (s *Server) cancelSaga(ctx context.Context, c caller, params jsontext.Value) (json.RawMessage, error) {
+func (s *Server) cancelSaga(ctx context.Context, c caller, params jsontext.Value) (end turn, err error) {
 	var p cancelSagaParams
-	if err := decodeParams(params, &p); err != nil {
-		return nil, err
+	if fail := decodeParams(params, &p); fail != nil {
+		return end, fail
 	}
 	if p.SagaToken == "" {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.sagaToken is missing: it names the saga")
+		return end, rpcError(jsonrpc2.CodeInvalidParams, "params.sagaToken is missing: it names the saga")
 	}
 	answers, err := stepAnswers(p.CompletedSteps)
 	if err != nil {
-		return nil, err
+		return end, err
 	}
 	c.features, c.purpose = steps.AllFeatures, purposeSaga
-	t, err := s.cancel(ctx, c, json.RawMessage(p.Arguments), p.SagaToken, answers)
+	end, err = s.cancel(ctx, c, json.RawMessage(p.Arguments), p.SagaToken, answers)
 	var rejected *codec.Rejected
 	if errors.As(err, &rejected) && rejected.Reason == codec.ReasonAuthentication {
 		// Perhaps it is one of the other dialect.
 		c.purpose, c.resends = purposeMRTR, true
-		t, err = s.cancel(ctx, c, json.RawMessage(p.Arguments), p.SagaToken, answers)
+		end, err = s.cancel(ctx, c, json.RawMessage(p.Arguments), p.SagaToken, answers)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return sagaResult(t)
+	return end, err
 }
 
 // cancel ends the saga that the token holds.

@@ -110,11 +110,14 @@ func (s *Server) Completes() bool { return s.completes() }
 
 // guestSaga serves a method of the saga proposal.
 func (s *Server) guestSaga(ctx context.Context, c caller, r *Request, m *message) (json.RawMessage, error) {
-	result, err := s.methods[m.method](ctx, c, m.params)
-	if err != nil {
-		return nil, s.wireError(ctx, m.method, err)
+	end, err := s.methods[m.method](ctx, c, m.params)
+	if err == nil {
+		var result []byte
+		if result, err = appendSagaResult(nil, &end); err == nil {
+			return result, nil
+		}
 	}
-	return result, nil
+	return nil, s.wireError(ctx, m.method, err)
 }
 
 func (s *Server) guestStateless(ctx context.Context, c caller, r *Request, m *message) (json.RawMessage, error) {

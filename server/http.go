@@ -40,7 +40,15 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc(Endpoint, s.serveMCP)
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.HandleFunc("GET /readyz", s.serveReady)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// What the mux would do for almost all requests, without its search.
+		if r.URL.Path == Endpoint && r.Method == http.MethodPost {
+			r.Pattern = Endpoint
+			s.serveMCP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // Serve serves HTTP on l until ctx ends. Then it reports at /readyz that it is
@@ -155,13 +163,15 @@ func (s *Server) serveSaga(w http.ResponseWriter, r *http.Request, c caller, m *
 		return
 	}
 	c.named, _, _ = decodedHeader(r.Header, nameHeader)
-	response, fail := s.respond(r.Context(), c, m)
+	room := s.memory.lend()
+	response, fail := s.respond(*room, r.Context(), c, m)
 	status := http.StatusOK
 	if fail != nil && fail.Code == codeTryAgain {
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "1")
 	}
 	writeJSON(w, status, response)
+	s.memory.takeBack(room, response)
 }
 
 const jsonType = "application/json"

@@ -37,7 +37,7 @@ func parseMessage(raw []byte) (message, *jsonrpc2.Error) {
 	if isBatch(raw) {
 		return m, rpcError(jsonrpc2.CodeInvalidRequest, batchText)
 	}
-	if !jsontext.Value(raw).IsValid() {
+	if !jsonview.Valid(raw) {
 		return m, rpcError(jsonrpc2.CodeParseError, "the message is not valid JSON (or a name occurs twice in an object)")
 	}
 	if jsontext.Value(raw).Kind() != '{' {
@@ -64,7 +64,7 @@ func parseMessage(raw []byte) (message, *jsonrpc2.Error) {
 		}
 		m.id = id
 	}
-	if v, ok := jsonview.String(version); !ok || v != "2.0" {
+	if string(version) != `"2.0"` && !isText(version, "2.0") {
 		return m, rpcError(jsonrpc2.CodeInvalidRequest, `the member "jsonrpc" must be "2.0"`)
 	}
 	if method == nil && outcome != nil && m.id != nil {
@@ -84,6 +84,12 @@ func parseMessage(raw []byte) (message, *jsonrpc2.Error) {
 	return m, nil
 }
 
+// isText reports whether v is a JSON string that means text, however it is spelt.
+func isText(v jsontext.Value, text string) bool {
+	s, ok := jsonview.String(v)
+	return ok && s == text
+}
+
 // validID accepts what MCP allows as a request id: a string or an integer
 // (basic/index), never null.
 func validID(id jsontext.Value) bool {
@@ -100,18 +106,24 @@ func validID(id jsontext.Value) bool {
 // appendResponse writes a response. Without an id, an error says null: the
 // request's id could not be read (JSON-RPC 2.0, section 5).
 func appendResponse(b []byte, id jsontext.Value, result []byte, fail *jsonrpc2.Error) []byte {
+	if fail == nil {
+		return append(append(beginResponse(b, id), result...), '}')
+	}
+	return appendError(append(appendID(b, id), ','), fail)
+}
+
+// beginResponse writes a response up to its result, after which only a closing
+// brace is missing.
+func beginResponse(b []byte, id jsontext.Value) []byte {
+	return append(appendID(b, id), `,"result":`...)
+}
+
+func appendID(b []byte, id jsontext.Value) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	if id == nil {
-		b = append(b, "null"...)
-	} else {
-		b = append(b, id...)
+		return append(b, "null"...)
 	}
-	if fail == nil {
-		b = append(b, `,"result":`...)
-		b = append(b, result...)
-		return append(b, '}')
-	}
-	return appendError(append(b, ','), fail)
+	return append(b, id...)
 }
 
 // appendIDless writes an error response without an id. It is how MCP says from
@@ -139,6 +151,12 @@ func appendString(b []byte, s string) []byte {
 		out, _ = jsontext.AppendQuote(b, string(bytes.ToValidUTF8([]byte(s), []byte("\uFFFD"))))
 	}
 	return out
+}
+
+// appendToken writes a token as a JSON string. Tokens consist of A-Z a-z 0-9 - _
+// alone, so there is nothing to escape.
+func appendToken(b []byte, token string) []byte {
+	return append(append(append(b, '"'), token...), '"')
 }
 
 func rpcError(code int64, text string) *jsonrpc2.Error {

@@ -13,9 +13,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
-// method answers one JSON-RPC method: params in, result out. An error that is
-// not a *jsonrpc2.Error is translated by wireError.
-type method func(ctx context.Context, c caller, params jsontext.Value) (json.RawMessage, error)
+// method answers one JSON-RPC method of the saga proposal: params in, how the turn
+// ended out. An error that is not a *jsonrpc2.Error is translated by wireError.
+type method func(ctx context.Context, c caller, params jsontext.Value) (turn, error)
 
 // allMethods is the table of the saga proposal's methods.
 func (s *Server) allMethods() map[string]method {
@@ -28,21 +28,27 @@ func (s *Server) allMethods() map[string]method {
 
 // answer handles a request and returns the whole response.
 func (s *Server) answer(ctx context.Context, c caller, m *message) []byte {
-	response, _ := s.respond(ctx, c, m)
+	response, _ := s.respond(nil, ctx, c, m)
 	return response
 }
 
-// respond is answer for those who also need the error that the response holds.
-func (s *Server) respond(ctx context.Context, c caller, m *message) ([]byte, *jsonrpc2.Error) {
-	fail := rpcError(jsonrpc2.CodeMethodNotFound, "method not found")
-	if handle := s.methods[m.method]; handle != nil {
-		result, err := handle(ctx, c, m.params)
-		if err == nil {
-			return appendResponse(make([]byte, 0, len(result)+64), m.id, result, nil), nil
-		}
-		fail = s.wireError(ctx, m.method, err)
+// respond is answer for those who have memory for the response, and need the error
+// that it holds.
+func (s *Server) respond(b []byte, ctx context.Context, c caller, m *message) ([]byte, *jsonrpc2.Error) {
+	handle := s.methods[m.method]
+	if handle == nil {
+		fail := rpcError(jsonrpc2.CodeMethodNotFound, "method not found")
+		return appendResponse(b, m.id, nil, fail), fail
 	}
-	return appendResponse(nil, m.id, nil, fail), fail
+	end, err := handle(ctx, c, m.params)
+	if err == nil {
+		var response []byte
+		if response, err = appendSagaResult(beginResponse(b, m.id), &end); err == nil {
+			return append(response, '}'), nil
+		}
+	}
+	fail := s.wireError(ctx, m.method, err)
+	return appendResponse(b, m.id, nil, fail), fail
 }
 
 // codeTryAgain says that the same request may succeed on another replica, or a

@@ -61,47 +61,39 @@ func (p *resumeSagaParams) read(params jsontext.Value) (fail *jsonrpc2.Error) {
 	return nil
 }
 
-func (s *Server) callSaga(ctx context.Context, c caller, params jsontext.Value) (json.RawMessage, error) {
+func (s *Server) callSaga(ctx context.Context, c caller, params jsontext.Value) (none turn, err error) {
 	var p callSagaParams
-	if err := p.read(params); err != nil {
-		return nil, err
+	if fail := p.read(params); fail != nil {
+		return none, fail
 	}
 	if p.name == "" {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.name is missing: it names the tool")
+		return none, rpcError(jsonrpc2.CodeInvalidParams, "params.name is missing: it names the tool")
 	}
 	t := s.tools.Lookup(p.name)
 	if t == nil {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
+		return none, rpcError(jsonrpc2.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
 	}
 	if p.arguments != nil && p.arguments.Kind() != '{' {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
+		return none, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
 	}
 	c.features, c.purpose = steps.AllFeatures, purposeSaga
-	turn, err := s.call(ctx, c, t, json.RawMessage(p.arguments))
-	if err != nil {
-		return nil, err
-	}
-	return sagaResult(turn)
+	return s.call(ctx, c, t, json.RawMessage(p.arguments))
 }
 
-func (s *Server) resumeSaga(ctx context.Context, c caller, params jsontext.Value) (json.RawMessage, error) {
+func (s *Server) resumeSaga(ctx context.Context, c caller, params jsontext.Value) (none turn, err error) {
 	var p resumeSagaParams
-	if err := p.read(params); err != nil {
-		return nil, err
+	if fail := p.read(params); fail != nil {
+		return none, fail
 	}
 	if k := p.results.Kind(); k == jsontext.KindInvalid || k == 'n' {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.completedSteps is missing: it holds the results of all steps so far")
+		return none, rpcError(jsonrpc2.CodeInvalidParams, "params.completedSteps is missing: it holds the results of all steps so far")
 	}
 	answers, err := stepAnswers(p.results)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	c.features, c.purpose = steps.AllFeatures, purposeSaga
-	turn, err := s.resume(ctx, c, nil, nil, p.token, answers)
-	if err != nil {
-		return nil, err
-	}
-	return sagaResult(turn)
+	return s.resume(ctx, c, nil, nil, p.token, answers)
 }
 
 // stepAnswers reads SagaStepResult[], or null for none.
@@ -109,7 +101,7 @@ func stepAnswers(results jsontext.Value) ([]steps.Answer, error) {
 	if k := results.Kind(); k != '[' && k != 'n' && k != jsontext.KindInvalid {
 		return nil, wrongParam("/completedSteps")
 	}
-	answers := make([]steps.Answer, 0, 4)
+	answers := make([]steps.Answer, 0, 2)
 	for v := range jsonview.Elements(results) {
 		a, err := stepAnswer(v, len(answers))
 		if err != nil {
@@ -163,22 +155,22 @@ func stepAnswer(v jsontext.Value, i int) (a steps.Answer, err error) {
 	return a, nil
 }
 
-// sagaResult writes a ToolCallSagaResult or a CallToolResult.
-func sagaResult(t turn) (json.RawMessage, error) {
+// appendSagaResult writes a ToolCallSagaResult or a CallToolResult.
+func appendSagaResult(b []byte, t *turn) ([]byte, error) {
 	if t.Result != nil {
-		return marshal(t.Result)
+		return appendToolResult(b, t.Result)
 	}
-	b := make([]byte, 0, 256+len(t.token))
 	b = append(b, `{"state":"suspended","sagaToken":`...)
-	b = appendString(b, t.token)
+	b = appendToken(b, t.token)
 	b = append(b, `,"steps":[`...)
-	for i, step := range t.steps {
+	for i := range t.steps {
+		step := &t.steps[i]
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `{"type":`...)
-		b = appendString(b, step.Kind.String())
-		b = append(b, `,"stepId":`...)
+		b = append(b, `{"type":"`...)
+		b = append(b, step.Kind.String()...)
+		b = append(b, `","stepId":`...)
 		b = appendString(b, step.ID)
 		b = append(b, `,"params":`...)
 		b = append(b, step.Params...)

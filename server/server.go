@@ -87,6 +87,7 @@ type Server struct {
 	methods map[string]method
 	guard   *guard
 	health  health
+	memory  memory
 	catalog *catalog
 	hub     hub
 	streams streams

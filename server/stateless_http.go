@@ -35,7 +35,10 @@ func (d *stateless) servePost(w http.ResponseWriter, r *http.Request, c caller, 
 	if no != nil {
 		status = no.status
 	}
-	out.respond(status, appendReply(nil, m.id, result, no))
+	room := d.memory.lend()
+	response := appendReply(*room, m.id, result, no)
+	out.respond(status, response)
+	d.memory.takeBack(room, response)
 }
 
 // serveOther answers GET and DELETE, which this era does not have.

@@ -57,7 +57,7 @@ func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, 
 func (d *stateless) toolResult(result *saga.Result) ([]byte, error) {
 	bare := *result
 	bare.Meta = nil
-	b, err := marshal(bare)
+	b, err := appendToolResult(make([]byte, 0, 512), &bare)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (p *askingParams) answers() ([]steps.Answer, *jsonrpc2.Error) {
 	if p.responses.Kind() != '{' {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.inputResponses must be an object")
 	}
-	answers := make([]steps.Answer, 0, 4)
+	answers := make([]steps.Answer, 0, 2)
 	for key, v := range jsonview.Members(p.responses) {
 		if jsontext.Value(v).Kind() != '{' {
 			return nil, rpcError(jsonrpc2.CodeInvalidParams, "every member of params.inputResponses must be a result object")
@@ -215,7 +215,8 @@ func (p *askingParams) answers() ([]steps.Answer, *jsonrpc2.Error) {
 // inputRequired writes an InputRequiredResult.
 func (d *stateless) inputRequired(t turn) []byte {
 	b := append(make([]byte, 0, 512+len(t.token)), `{"inputRequests":{`...)
-	for i, step := range t.steps {
+	for i := range t.steps {
+		step := &t.steps[i]
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -227,6 +228,6 @@ func (d *stateless) inputRequired(t turn) []byte {
 		b = append(b, '}')
 	}
 	b = append(b, `},"requestState":`...)
-	b = appendString(b, t.token)
+	b = appendToken(b, t.token)
 	return d.finish(b, resultInputRequired)
 }

@@ -33,15 +33,17 @@ func newReply(w http.ResponseWriter, r *http.Request) *reply {
 	}
 }
 
+const eventsType = "text/event-stream"
+
 // acceptsEvents reports whether the client takes event streams. MCP demands that
 // it does, so one that says nothing about it does.
 func acceptsEvents(h http.Header) bool {
 	values := h.Values("Accept")
-	if len(values) == 0 {
+	if len(values) == 0 || len(values) == 1 && strings.Contains(values[0], eventsType) { // as almost all say
 		return true
 	}
 	accept := strings.ToLower(strings.Join(values, ","))
-	return accept == "" || strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "*/*") || strings.Contains(accept, "text/*")
+	return accept == "" || strings.Contains(accept, eventsType) || strings.Contains(accept, "*/*") || strings.Contains(accept, "text/*")
 }
 
 // send sends a message before the response. A client that does not take it is
@@ -96,7 +98,7 @@ func (p *reply) write(b []byte) {
 	if !p.streaming {
 		p.streaming = true
 		h := p.w.Header()
-		h.Set("Content-Type", "text/event-stream")
+		h.Set("Content-Type", eventsType)
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no") // for proxies: pass on each event at once
 		h.Set("X-Content-Type-Options", "nosniff")

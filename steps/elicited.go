@@ -6,6 +6,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Action is what a user did with a question (MCP page "client/elicitation").
@@ -91,13 +93,21 @@ func elicitable(v gjson.Result) bool {
 // parseObject reads a JSON object from an untrusted message: valid JSON, without
 // duplicate names, in UTF-8. If it is not one it returns why.
 func parseObject(raw json.RawMessage) (obj gjson.Result, reason string) {
-	if !jsontext.Value(raw).IsValid() {
-		return obj, "it is not valid JSON"
+	if reason = checkObject(raw); reason != "" {
+		return obj, reason
 	}
-	if obj = gjson.ParseBytes(raw); !obj.IsObject() {
-		return obj, "it is not a JSON object"
+	return gjson.ParseBytes(raw), ""
+}
+
+// checkObject is parseObject for those who only look into raw.
+func checkObject(raw json.RawMessage) string {
+	switch {
+	case !jsonview.Valid(raw):
+		return "it is not valid JSON"
+	case jsontext.Value(raw).Kind() != '{':
+		return "it is not a JSON object"
 	}
-	return obj, ""
+	return ""
 }
 
 // member returns the member of obj that is called name.

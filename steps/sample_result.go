@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/tidwall/gjson"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Why a model stopped (the member stopReason). Models may give other reasons.
@@ -80,24 +81,39 @@ func (r *SampleResult) UnmarshalJSON(data []byte) error {
 }
 
 func parseSampleResult(result json.RawMessage) (r SampleResult, reason string) {
-	obj, reason := parseObject(result)
-	if reason != "" {
+	if reason = checkObject(result); reason != "" {
 		return r, reason
 	}
-	role, model, stop, said := member(obj, "role"), member(obj, "model"), member(obj, "stopReason"), member(obj, "content")
-	r = SampleResult{Role: content.Role(role.Str), Model: model.Str, StopReason: stop.Str}
+	var role, model, stop, said jsontext.Value
+	for name, v := range jsonview.Members(result) {
+		switch string(name) {
+		case "role":
+			role = v
+		case "model":
+			model = v
+		case "stopReason":
+			stop = v
+		case "content":
+			said = v
+		}
+	}
+	speaker, _ := jsonview.String(role)
+	r.Role = content.Role(speaker)
+	var named, stopped bool
+	r.Model, named = jsonview.String(model)
+	r.StopReason, stopped = jsonview.String(stop)
 	switch {
 	case r.Role != content.User && r.Role != content.Assistant:
 		return r, `"role" must be "user" or "assistant"`
-	case model.Type != gjson.String:
+	case !named:
 		return r, `"model" must be a string`
-	case stop.Type != gjson.String && stop.Type != gjson.Null:
+	case !stopped && stop != nil && stop.Kind() != 'n':
 		return r, `"stopReason" must be a string`
-	case said.Type != gjson.JSON:
+	case said.Kind() != '{' && said.Kind() != '[':
 		return r, `"content" must be a content block or an array of them`
 	}
 	var err error
-	if r.Content, err = content.ParseSampling([]byte(said.Raw)); err != nil {
+	if r.Content, err = content.ParseSampling(said); err != nil {
 		return r, `"content": ` + err.Error()
 	}
 	return r, ""

@@ -38,10 +38,12 @@ type baseline struct{ from, extra uint32 }
 
 var literalCodes = [...]baseline{
 	{16, 1}, {18, 1}, {20, 1}, {22, 1}, {24, 2}, {28, 2}, {32, 3}, {40, 3}, {48, 4}, {64, 6}, {128, 7}, {256, 8}, {512, 9},
+	{1024, 10}, {2048, 11},
 }
 
 var matchCodes = [...]baseline{
 	{35, 1}, {37, 1}, {39, 1}, {41, 1}, {43, 2}, {47, 2}, {51, 3}, {59, 3}, {67, 4}, {83, 4}, {99, 5}, {131, 7}, {259, 8}, {515, 9},
+	{1027, 10}, {2051, 11},
 }
 
 // coded is a value as a symbol and extra bits.
@@ -87,21 +89,29 @@ var (
 // tables are those that a block's sequences are coded with.
 type tables struct{ literals, lengths, offsets *table }
 
+// The bits of a block's modes; all of them are set if the dictionary's tables are used.
+const (
+	literalsMode = 3 << 6
+	offsetsMode  = 3 << 4
+	lengthsMode  = 3 << 2
+	allModes     = literalsMode | offsetsMode | lengthsMode
+)
+
 // tablesFor returns the dictionary's tables as far as they have all symbols, and
 // their modes as a byte: 0 is predefined, 3 the dictionary's.
 func (e *Encoder) tablesFor(list []sequence) (t tables, modes byte) {
 	t = tables{&e.literals, &e.lengths, &e.offsets}
-	modes = 3<<6 | 3<<4 | 3<<2
+	modes = allModes
 	for i := range list {
 		s := &list[i]
 		if !t.literals.has(s.literals.symbol) {
-			t.literals, modes = &predefinedLiterals, modes&^(3<<6)
+			t.literals, modes = &predefinedLiterals, modes&^literalsMode
 		}
 		if !t.offsets.has(s.offset.symbol) {
-			t.offsets, modes = &predefinedOffsets, modes&^(3<<4)
+			t.offsets, modes = &predefinedOffsets, modes&^offsetsMode
 		}
 		if !t.lengths.has(s.length.symbol) {
-			t.lengths, modes = &predefinedLengths, modes&^(3<<2)
+			t.lengths, modes = &predefinedLengths, modes&^lengthsMode
 		}
 	}
 	return t, modes

@@ -6,6 +6,9 @@
 // the dictionary in tables that never change, and codes with the dictionary's own
 // entropy tables. It writes plain zstd (RFC 8878): any decoder with the dictionary
 // reads it.
+//
+// Texts of more than a kilobyte get a code of their own for their literals, and a
+// second try if the first could not use the dictionary's tables.
 package shortblock
 
 import (
@@ -18,16 +21,21 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// MaxSize is the size of the longest text: what a single stream of literals holds.
-const MaxSize = 1<<10 - 1
+// MaxSize is the size of the longest text: what the headers of raw literals hold
+// that are used here.
+const MaxSize = 4<<10 - 1
+
+// oneStream is the size of the longest text whose literals are a single stream.
+const oneStream = 1<<10 - 1
 
 const (
 	// A match in the dictionary costs some four bytes, a near one less.
 	minFar, minNear = 6, 5
-	farBits         = 14
+	farBits         = 15
 	// maxTries bounds the places in the dictionary that are looked at.
 	maxTries = 4
-	nearBits = 10
+	// Of a short text fewer places are remembered, as all are to be wiped.
+	fewBits, manyBits = 10, 12
 )
 
 // Encoder compresses with one dictionary. It is safe for concurrent use.
@@ -37,13 +45,16 @@ type Encoder struct {
 	far                        [1 << farBits]uint16 // hash of minFar bytes -> 1 + their last place in dictionary
 	before                     []uint16             // place -> 1 + the place before it with that hash
 	literals, lengths, offsets table
+	huffman                    *huff0.Scratch
 	scratch                    sync.Pool // of *scratch
 }
 
 // scratch is the memory of one call.
 type scratch struct {
-	near      [1 << nearBits]uint16 // hash of minNear bytes -> 1 + their place in the text
-	text      []byte
+	room      [1 << manyBits]uint16
+	near      []uint16 // hash of minNear bytes -> 1 + their place in the text; part of room
+	bits      uint     // of the hashes
+	text      []byte   // literals
 	sequences []sequence
 	huffman   huff0.Scratch
 }
@@ -56,7 +67,7 @@ func New(dictionary []byte) (*Encoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Encoder{dictionary: d.Content(), start: d.Offsets()}
+	e := &Encoder{dictionary: d.Content(), start: d.Offsets(), huffman: d.LitEncoder()}
 	const header = 8 // magic number and id
 	if len(e.dictionary) >= 1<<16-1 || len(dictionary) < header {
 		return nil, errDictionary
@@ -82,8 +93,7 @@ func New(dictionary []byte) (*Encoder, error) {
 	}
 	e.scratch.New = func() any {
 		s := new(scratch)
-		s.huffman.Reuse = huff0.ReusePolicyMust
-		s.huffman.TransferCTable(d.LitEncoder())
+		s.huffman.TransferCTable(e.huffman)
 		return s
 	}
 	return e, nil
@@ -93,7 +103,9 @@ func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
 func hashFar(v uint64) uint64 { return v << (64 - 8*minFar) * 0xcf1bbcdcbf9b0000 >> (64 - farBits) }
 
-func hashNear(v uint64) uint64 { return v << (64 - 8*minNear) * 0xcf1bbcdcbb000000 >> (64 - nearBits) }
+func hashNear(v uint64, bits uint) uint64 {
+	return v << (64 - 8*minNear) * 0xcf1bbcdcbb000000 >> (64 - bits)
+}
 
 // Append appends a compressed block's content for text, without the block's header.
 // It reports false if text is too long for that, or so short that it does not pay.
@@ -103,21 +115,51 @@ func (e *Encoder) Append(dst, text []byte) ([]byte, bool) {
 	}
 	s := e.scratch.Get().(*scratch)
 	defer e.release(s)
-	e.match(s, text)
-	return e.appendSequences(s.appendLiterals(dst), s.sequences), true
+	if len(text) <= oneStream {
+		s.bits, s.huffman.Reuse = fewBits, huff0.ReusePolicyMust
+		return e.appendBlock(s, dst, text, false), true
+	}
+	s.bits, s.huffman.Reuse = manyBits, huff0.ReusePolicyAllow
+	from := len(dst)
+	dst = e.appendBlock(s, dst, text, false)
+	if _, modes := e.tablesFor(s.sequences); modes|offsetsMode == allModes {
+		return dst, true // nothing to win
+	}
+	second := len(dst)
+	dst = e.appendBlock(s, dst, text, true)
+	n := second - from
+	if len(dst)-second < n {
+		n = copy(dst[from:], dst[second:])
+	}
+	clear(dst[from+n:])
+	return dst[:from+n], true
 }
 
-// release clears what s held of the text, which may be secret, and keeps s.
+func (e *Encoder) appendBlock(s *scratch, dst, text []byte, keepTables bool) []byte {
+	s.wipe()
+	s.near = s.room[:1<<s.bits]
+	e.match(s, text, keepTables)
+	return e.appendSequences(e.appendLiterals(s, dst), s.sequences)
+}
+
+// release wipes s and keeps it.
 func (e *Encoder) release(s *scratch) {
-	clear(s.near[:])
-	clear(s.text)
-	clear(s.huffman.Out[:cap(s.huffman.Out)])
-	s.text, s.sequences = s.text[:0], s.sequences[:0]
+	s.wipe()
 	e.scratch.Put(s)
 }
 
-// match finds the sequences, and what is left as literals.
-func (e *Encoder) match(s *scratch, text []byte) {
+// wipe clears what s holds of the text, which may be secret.
+func (s *scratch) wipe() {
+	clear(s.near)
+	clear(s.text)
+	clear(s.huffman.Out[:cap(s.huffman.Out)])
+	s.text, s.sequences = s.text[:0], s.sequences[:0]
+}
+
+// match finds the sequences, and what is left as literals. keepTables: a symbol that
+// the dictionary's table lacks costs that table for the whole text, which may cost
+// more than a worse match.
+func (e *Encoder) match(s *scratch, text []byte, keepTables bool) {
 	offsets := e.start
 	from := 0 // of the literals
 	for at := 0; at+8 <= len(text); {
@@ -136,12 +178,20 @@ func (e *Encoder) match(s *scratch, text []byte) {
 			at--
 			length++
 		}
+		for keepTables && length > minNear {
+			if !e.literals.has(codeLiterals(at - from).symbol) {
+				at++
+			} else if e.lengths.has(codeMatch(length).symbol) {
+				break
+			}
+			length--
+		}
 		s.text = append(s.text, text[from:at]...)
 		s.sequences = append(s.sequences, sequence{
 			codeLiterals(at - from), codeMatch(length), codeOffset(offsets.code(offset, at-from)),
 		})
 		for i := at + 2; i < at+length && i+8 <= len(text); i += 2 {
-			s.near[hashNear(load(text, i))] = uint16(i + 1)
+			s.near[hashNear(load(text, i), s.bits)] = uint16(i + 1)
 		}
 		at += length
 		from = at
@@ -152,11 +202,10 @@ func (e *Encoder) match(s *scratch, text []byte) {
 // best returns the longest match at a place, and how far back it lies.
 func (e *Encoder) best(s *scratch, text []byte, at int) (length, offset int) {
 	v := load(text, at)
-	near := &s.near[hashNear(v)]
-	if i := int(*near) - 1; i >= 0 && i < at {
-		if n := common(text[i:], text[at:]); n >= minNear {
-			length, offset = n, at-i
-		}
+	near := &s.near[hashNear(v, s.bits)]
+	// Most places do not match at all: that is found out without a call.
+	if i := int(*near) - 1; i >= 0 && i < at && (load(text, i)^v)<<(64-8*minNear) == 0 {
+		length, offset = common(text[i:], text[at:]), at-i
 	}
 	*near = uint16(at + 1)
 	place := e.far[hashFar(v)]
@@ -165,8 +214,10 @@ func (e *Encoder) best(s *scratch, text []byte, at int) (length, offset int) {
 			break
 		}
 		i := int(place) - 1
-		if n := common(e.dictionary[i:], text[at:]); n >= minFar && n > length {
-			length, offset = n, at+len(e.dictionary)-i
+		if (load(e.dictionary, i)^v)<<(64-8*minFar) == 0 {
+			if n := common(e.dictionary[i:], text[at:]); n > length {
+				length, offset = n, at+len(e.dictionary)-i
+			}
 		}
 		place = e.before[i]
 	}
@@ -196,22 +247,47 @@ func common(a, b []byte) int {
 	return n
 }
 
-// appendLiterals writes the literals' section of a block (RFC 8878, 3.1.1.3.1):
-// with the dictionary's Huffman code if that is shorter, else as they are.
-func (s *scratch) appendLiterals(dst []byte) []byte {
-	const raw, treeless = 0, 3
-	n := len(s.text)
+// Types of literals' sections, and the format of one with four streams.
+const (
+	raw         = 0
+	compressed  = 2
+	treeless    = 3
+	fourStreams = 2 << 2
+)
+
+// appendLiterals writes the literals' section of a block (RFC 8878, 3.1.1.3.1): with
+// a Huffman code if that is shorter, the dictionary's or the text's own, else as
+// they are.
+func (e *Encoder) appendLiterals(s *scratch, dst []byte) []byte {
+	n := uint64(len(s.text))
 	if n > 16 {
-		packed, reused, err := huff0.Compress1X(s.text, &s.huffman)
-		if err == nil && reused && len(packed)+1 < n {
-			h := treeless | uint32(n)<<4 | uint32(len(packed))<<14
-			return append(append(dst, byte(h), byte(h>>8), byte(h>>16)), packed...)
+		compress, format, size, header := huff0.Compress1X, uint64(0), 14, 3
+		if n > oneStream {
+			compress, format, size, header = huff0.Compress4X, fourStreams, 18, 4
+		}
+		packed, reused, err := compress(s.text, &s.huffman)
+		kind := uint64(treeless)
+		if !reused {
+			kind = compressed
+			s.huffman.TransferCTable(e.huffman) // for the next text
+		}
+		if p := uint64(len(packed)); err == nil && p+1 < n {
+			return append(appendHeader(dst, kind|format|n<<4|p<<size, header), packed...)
 		}
 	}
 	if n < 32 {
-		dst = append(dst, raw|byte(n)<<3)
+		dst = appendHeader(dst, raw|n<<3, 1)
 	} else {
-		dst = append(dst, raw|1<<2|byte(n)<<4, byte(n>>4))
+		dst = appendHeader(dst, raw|1<<2|n<<4, 2)
 	}
 	return append(dst, s.text...)
+}
+
+// appendHeader appends the lowest bytes of v.
+func appendHeader(dst []byte, v uint64, bytes int) []byte {
+	for range bytes {
+		dst = append(dst, byte(v))
+		v >>= 8
+	}
+	return dst
 }

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+func TestMemoryIsWiped(t *testing.T) {
+	var m memory
+	room := m.lend()
+	response := append(*room, "a secret of somebody"...)
+	m.takeBack(room, response)
+	assert.NotContains(t, string(response), "s")
+
+	// Also what was begun and then replaced by something shorter.
+	room = m.lend()
+	begun := append(*room, "a secret of somebody"...)
+	m.takeBack(room, append((*room)[:0], "an error"...))
+	assert.NotContains(t, string(begun), "s")
+	assert.Empty(t, *m.lend())
+}
+
+func TestLargeMemoryIsNotKept(t *testing.T) {
+	var m memory
+	for range 100 {
+		room := m.lend()
+		m.takeBack(room, append(*room, make([]byte, largestKept+1)...))
+		require.LessOrEqual(t, cap(*m.lend()), largestKept)
+	}
+}
+
+func TestToolResultsAreWrittenAsByReflection(t *testing.T) {
+	for _, r := range []*saga.Result{
+		saga.TextResult("Done."), saga.TextResult(""), {}, {Content: content.Blocks{}}, {IsError: true},
+		saga.TextResult("%s", "quotes \" \\ </script> & \u2028 \x00 \x1f é 😀 \xff"),
+		{Content: content.Blocks{content.Text{Text: "a", Meta: json.RawMessage(`{ "b": 1 }`)}, content.Image{Data: []byte{1, 2}, MIMEType: "image/png"}}, IsError: true},
+		{Content: content.Blocks{content.Text{Text: "{}"}}, StructuredContent: json.RawMessage(`{ "n": 1 }`)},
+		{Meta: map[string]any{"b": 1, "a": []int(nil)}},
+	} {
+		want, err := marshal(r)
+		require.NoError(t, err)
+		got, err := appendToolResult([]byte("before "), r)
+		require.NoError(t, err)
+		assert.Equal(t, "before "+string(want), string(got))
+	}
+	for _, r := range []*saga.Result{
+		{Content: content.Blocks{nil}}, {StructuredContent: json.RawMessage(`{`)}, {Content: content.Blocks{content.Text{Meta: json.RawMessage(`[]`)}}},
+	} {
+		_, err := marshal(r)
+		require.Error(t, err)
+		_, err = appendToolResult(nil, r)
+		require.Error(t, err)
+	}
+}
+
+func TestTokensNeedNoEscapes(t *testing.T) {
+	l := newLayered(t)
+	assert.Equal(t, appendString(nil, l.token), appendToken(nil, l.token))
+	assert.False(t, bytes.ContainsAny(appendToken(nil, l.token)[1:len(l.token)+1], "\"\\\x00 <>&"))
+}
