@@ -19,7 +19,8 @@ type contestant struct {
 // The floors come first: the others are compared with them.
 var contestants = []contestant{
 	{"floor", &sagaWork}, {"mcpsaga", &sagaWork}, {"mcpsaga-flow", &sagaWork},
-	{"floor", &mrtrWork}, {"mcpsaga", &mrtrWork}, {"mcpsaga-flow", &mrtrWork}, {"go-sdk", &mrtrWork},
+	{"floor", &mrtrWork}, {"mcpsaga", &mrtrWork}, {"mcpsaga-flow", &mrtrWork},
+	{"mounted", &mrtrWork}, {"go-sdk", &mrtrWork},
 }
 
 // compare keeps all servers running and gives each a short load in turn, round after

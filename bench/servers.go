@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/gosdk"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -26,6 +27,7 @@ var servers = map[string]func(args []string) (http.Handler, error){
 		return sagaServer(args, complextool.Tool, roundsTool, roundsFlow)
 	},
 	"mcpsaga-flow": func(args []string) (http.Handler, error) { return sagaServer(args, complexFlow) },
+	"mounted":      func([]string) (http.Handler, error) { return mountedServer() },
 	"go-sdk":       func([]string) (http.Handler, error) { return sdkServer() },
 	"floor":        func([]string) (http.Handler, error) { return floorServer() },
 	"proxy":        proxyServer,
@@ -99,6 +101,22 @@ func sdkServer() (http.Handler, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "Deployment to " + st.Target + " initiated successfully based on confirmation."}}}, nil, nil
 	}
 	mcp.AddTool(s, &mcp.Tool{Name: "complex_tool", Description: "Pretends to deploy."}, handler)
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s },
+		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}), nil
+}
+
+// mountedServer is the machine mounted on a server of the Go SDK, which is served as
+// the other one.
+func mountedServer() (http.Handler, error) {
+	keys, err := codec.NewKeyset()
+	if err != nil {
+		return nil, err
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	o := gosdk.Options{Keys: keys, Audience: "bench", Logger: slog.New(slog.DiscardHandler)}
+	if _, err := gosdk.Mount(s, o, complextool.Tool); err != nil {
+		return nil, err
+	}
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s },
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}), nil
 }
