@@ -1,9 +1,7 @@
 package saga
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -263,35 +261,6 @@ func (p *Position) retire(pending *pendingStep) error {
 	}
 	pending.repeat++
 	return nil
-}
-
-// digest pins the wording of a step. Most are asked as they are declared, and the
-// digests of those are known.
-func (t *Tool) digest(s *steps.Step) [4]byte {
-	if known := t.declared[steps.BaseID(s.ID)]; known != nil && bytes.Equal(known.params, s.Params) {
-		return known.digest
-	}
-	return digest(s.Params)
-}
-
-// wording is a question as it is declared.
-type wording struct {
-	params json.RawMessage
-	digest [4]byte
-}
-
-// wordingOf returns nil for a question that cannot be asked as it is declared.
-func wordingOf(q steps.Question) *wording {
-	s, err := q.Step()
-	if err != nil {
-		return nil
-	}
-	return &wording{bytes.Clone(s.Params), digest(s.Params)}
-}
-
-func digest(params json.RawMessage) [4]byte {
-	sum := sha256.Sum256(params)
-	return [4]byte(sum[:4])
 }
 
 // turn runs the tool's code and turns its end into an outcome.
