@@ -66,6 +66,8 @@ func (m *Mounted) readResource(ctx context.Context, r *mcp.ReadResourceRequest) 
 
 // handle has the request answered. Its error is a *jsonrpc.Error.
 func (m *Mounted) handle(ctx context.Context, method string, ss *mcp.ServerSession, params any, extra *mcp.RequestExtra) (json.RawMessage, error) {
+	m.calls.begin()
+	defer m.calls.end()
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return nil, m.internal(ctx, method, err)

@@ -1,6 +1,7 @@
 package gosdk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -42,6 +43,7 @@ type Mounted struct {
 	prompts, resources map[string]bool
 	// plain are the tools whose output schema older clients cannot read.
 	plain map[string]bool
+	calls calls
 }
 
 // Mount adds tools, prompts and resources to a server that is not serving yet. One
@@ -89,11 +91,14 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	return m, entries.add(s, m)
 }
 
-// Close ends the wait for answers of older clients, now and from now on: what their
-// calls have done is undone. The SDK ends a session only when its requests have
-// ended, so call Close before sessions are closed, for instance with
-// [http.Server.RegisterOnShutdown].
-func (m *Mounted) Close() { m.server.CloseStreams() }
+// Shutdown ends the wait for answers of older clients, now and from now on, and
+// waits until what their calls have done is undone, and all other calls have ended,
+// or until ctx ends, whose error it then returns. Call it before the sessions of the
+// server are closed, and before the end of the process: the SDK waits for neither.
+func (m *Mounted) Shutdown(ctx context.Context) error {
+	m.server.CloseStreams()
+	return m.calls.wait(ctx)
+}
 
 // SetKeys replaces the keyset, for a rotation without a restart. Turns under way
 // end with the keyset they began with.

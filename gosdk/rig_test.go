@@ -136,7 +136,7 @@ func (h *host) serveHandler(handler http.Handler) string {
 	web := httptest.NewServer(handler)
 	h.t.Cleanup(func() {
 		// Whoever is left has gone; the SDK keeps sessions until they are closed.
-		h.mounted.Close()
+		require.NoError(h.t, h.mounted.Shutdown(context.Background()))
 		web.CloseClientConnections()
 		for ss := range h.sdk.Sessions() {
 			ss.Close()

@@ -147,8 +147,9 @@ func TestUnansweredQuestionUndoes(t *testing.T) {
 	rooms.requireReleased(t)
 }
 
-// Close lets those go who wait for an answer, so that sessions can end.
-func TestCloseUndoes(t *testing.T) {
+// Shutdown lets those go who wait for an answer, so that sessions can end, and waits
+// until they have.
+func TestShutdownUndoes(t *testing.T) {
 	rooms := new(rooms)
 	h := mount(t, gosdk.Options{}, rooms.book(), talk(1))
 	w := h.wire()
@@ -156,8 +157,14 @@ func TestCloseUndoes(t *testing.T) {
 	id := w.begin("tools/call", object{"name": "book"})
 	w.read()
 	rooms.requireHeld(t)
-	h.mounted.Close()
-	rooms.requireReleased(t)
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := h.mounted.Shutdown(stopped); err != nil {
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	require.NoError(t, h.mounted.Shutdown(t.Context()))
+	held, ever := rooms.count()
+	require.Equal(t, []int{0, 1}, []int{held, ever}, "it is undone by now")
 	assert.Contains(t, w.result(id).Get("error.message").String(), "call again")
 	id = w.begin("tools/call", object{"name": "talk"})
 	assert.Contains(t, w.result(id).Get("error.message").String(), "call again", "nor is anybody asked from now on")

@@ -66,6 +66,9 @@ type Outcome struct {
 	Contents []Contents
 	// Err is the reason of a failure, for the log. The caller must not see it.
 	Err error
+	// Told says that Result tells the caller all of Err: the user declined, say, or
+	// the tool failed with [Failf].
+	Told bool
 }
 
 // turnContext is what a turn knows besides its saga's state.
@@ -365,9 +368,12 @@ func (t *Tool) failed(tc *turnContext, err error) (*Outcome, error) {
 		// Neither back nor at the end: the rest is still to be done.
 		return nil, t.unsettled(tc, &UnsettledError{t.Name, effect.Effect, err})
 	}
-	text, ok := explain(err)
-	if !ok {
+	text, told := explain(err)
+	if !told {
 		text = fmt.Sprintf(hidden, tc.id)
+	}
+	if why := (*ToolError)(nil); errors.As(err, &why) && why.Err != nil {
+		told = false // not the cause
 	}
 	undo, unsettled := t.compensate(tc, tc.id, tc.log)
 	if unsettled != nil {
@@ -379,7 +385,7 @@ func (t *Tool) failed(tc *turnContext, err error) (*Outcome, error) {
 		}
 		return nil, &ToolError{Text: undo.appendTo(text), Err: errors.Join(err, undo.err())}
 	}
-	out := &Outcome{Result: errorResult(text), Err: err}
+	out := &Outcome{Result: errorResult(text), Err: err, Told: told}
 	out.addUndo(undo)
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // legacyPipe speaks over a pair of pipes, line by line.
@@ -23,6 +25,7 @@ type legacyPipe struct {
 	srv   *server.Server
 	in    *io.PipeWriter
 	out   *bufio.Scanner
+	stop  context.CancelFunc
 	ended chan error
 }
 
@@ -30,8 +33,10 @@ func newLegacyPipe(t testing.TB, version string, tools ...saga.Definition) *lega
 	t.Helper()
 	in, write := io.Pipe()
 	read, out := io.Pipe()
-	c := &legacyPipe{t: t, srv: newStdio(t, tools...), in: write, out: bufio.NewScanner(read), ended: make(chan error, 1)}
-	go func() { c.ended <- c.srv.ServeStdio(context.Background(), in, out); out.Close() }()
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	c := &legacyPipe{t: t, srv: newStdio(t, tools...), in: write, out: bufio.NewScanner(read), stop: stop, ended: make(chan error, 1)}
+	go func() { c.ended <- c.srv.ServeStdio(ctx, in, out); out.Close() }()
 	t.Cleanup(func() {
 		write.Close()
 		go io.Copy(io.Discard, read)
@@ -138,6 +143,40 @@ func TestHandshakeLinesEndWhileAsked(t *testing.T) {
 	require.NotNil(t, m.Error)
 	assert.Contains(t, m.Error.Message, "the session ended")
 	assert.Equal(t, "+first -first", w.was())
+}
+
+// The server stops, and first undoes what nobody can go on with.
+func TestHandshakeLinesStopWhileAsked(t *testing.T) {
+	var undone atomic.Bool
+	hold := &saga.Effect[struct{}, struct{}]{
+		Name: "slow", Do: func(context.Context, saga.Key, struct{}) (out struct{}, err error) { return out, nil },
+		Undo: func(context.Context, saga.Key, struct{}, struct{}, bool) error {
+			time.Sleep(300 * time.Millisecond)
+			undone.Store(true)
+			return nil
+		},
+	}
+	ask := &steps.Form[struct{}]{ID: "sure", Message: "Sure?"}
+	c := newLegacyPipe(t, "2025-11-25", saga.Flow[struct{}, string]{
+		Name: "hold", Asks: []steps.Question{ask}, Effects: []saga.Declared{hold},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			if _, err := saga.Do(r, hold, struct{}{}); err != nil { //sagavet:ignore the test loses no response
+				return "", err
+			}
+			_, err := saga.Ask(r, ask)
+			return "held", err
+		},
+	})
+	c.send(toolCall(1, "hold", `{}`))
+	assert.Equal(t, "elicitation/create", c.message().Method)
+	go func() {
+		for c.out.Scan() { // what it says to the end is read
+		}
+	}()
+	c.stop()
+	require.NoError(t, <-c.ended)
+	assert.True(t, undone.Load(), "ServeStdio waits for it")
+	c.ended <- nil // for the cleanup
 }
 
 func TestHandshakeLinesCancellation(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
@@ -33,6 +34,9 @@ type lineStream struct {
 	// batch is the batch being read, and queue what is left of it.
 	batch *lineBatch
 	queue []jsontext.Value
+
+	// working counts the requests whose response is not known yet.
+	working atomic.Int64
 
 	// failed is what made writing fail. It can be asked for while a write hangs.
 	failed atomic.Pointer[error]
@@ -213,6 +217,7 @@ func (s *lineStream) begin(m message) (uint64, error) {
 	s.conn.arrived(call)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.working.Add(1)
 	s.last++
 	call.number = s.last
 	s.calls[s.last] = call
@@ -238,6 +243,7 @@ func (s *lineStream) notify(c *stdioCall, message []byte) {
 // finish writes a request's response and forgets the request.
 func (s *lineStream) finish(c *stdioCall, response []byte) {
 	c.cancel()
+	s.working.Add(-1)
 	s.mu.Lock()
 	silent := c.silent
 	s.mu.Unlock()
@@ -285,6 +291,14 @@ func (s *lineStream) drain() {
 	defer s.mu.Unlock()
 	for len(s.calls) > 0 && s.ctx.Err() == nil {
 		s.idle.Wait()
+	}
+}
+
+// settle waits until no request is worked on any more, but not longer than limit. It
+// does not wait for what is being written: perhaps nobody reads.
+func (s *lineStream) settle(limit time.Duration) {
+	for end := time.Now().Add(limit); s.working.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -15,7 +15,12 @@ const maxInFlight = 64
 // ServeStdio serves one client over a pair of streams, one JSON message per
 // line (MCP, basic/transports/stdio), until in ends or ctx does. A line that is
 // not a message is answered with an error and skipped. After the end of in,
-// requests under way are answered before ServeStdio returns.
+// requests under way are answered before ServeStdio returns; after the end of ctx it
+// waits a few seconds for what they undo.
+//
+// A process that writes to a standard output which nobody reads any more is ended by
+// the signal SIGPIPE, in the middle of what it undoes, unless its main function has
+// called signal.Ignore(syscall.SIGPIPE).
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -35,6 +40,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	<-conn.DisconnectNotify()
 	c.stateless.close()
 	c.handshake.close()
+	lines.settle(closeGrace)
 	return lines.err()
 }
 

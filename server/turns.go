@@ -127,7 +127,12 @@ func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, args json.RawMessage,
 		return turn{}, &turnError{tool: t.Name, saga: id, err: err}
 	}
 	if out.Err != nil {
-		s.log.Warn("tool failed", "tool", t.Name, "saga", id.String(), "error", out.Err)
+		// What the caller was told, the user's no above all, is no alarm.
+		level, what := slog.LevelWarn, "tool failed"
+		if out.Told {
+			level, what = slog.LevelInfo, "tool stopped"
+		}
+		s.log.Log(context.Background(), level, what, "tool", t.Name, "saga", id.String(), "error", out.Err)
 	}
 	if out.Position == nil {
 		if err := s.sealUndo(c, t, out.Result); err != nil {

@@ -84,6 +84,9 @@ Example, in a client's configuration:
 				return err
 			}
 			return failed(p.whileWatching(ctx, c, s, log, func(ctx context.Context) error {
+				// A client that is gone must not end this process in the middle of
+				// what it undoes.
+				signal.Ignore(syscall.SIGPIPE)
 				return s.ServeStdio(ctx, p.stdin, p.stdout)
 			}))
 		},

@@ -59,6 +59,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if o.stdio {
+		signal.Ignore(syscall.SIGPIPE) // or a client that goes ends what is being undone
 		return s.ServeStdio(ctx, in, out)
 	}
 	l, err := net.Listen("tcp", o.addr)

@@ -1,5 +1,6 @@
 // Command gosdk is a server on the official Go SDK with two ordinary tools of the
-// SDK and one saga. Everything but the line with Mount is as the SDK has it.
+// SDK and one saga. What is not the SDK's own: the line with Mount, the handler for
+// clients of all revisions, and how it stops.
 //
 //	go run ./examples/gosdk                    # prints its URL
 //	go run ./cmd/saga call --server URL book_table
@@ -15,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -46,28 +48,44 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := newServer(keys)
+	s, sagas, err := newServer(keys)
 	if err != nil {
 		return err
 	}
 	if *stdio {
-		return s.Run(ctx, &mcp.StdioTransport{})
+		// A client that is gone must not end this process in the middle of an undo.
+		signal.Ignore(syscall.SIGPIPE)
+		running, stop := context.WithCancel(context.WithoutCancel(ctx))
+		defer stop()
+		defer context.AfterFunc(ctx, func() { shutdown(sagas); stop() })()
+		err := s.Run(running, &mcp.StdioTransport{})
+		shutdown(sagas)
+		return err
 	}
-	return serve(ctx, s, *addr)
+	return serve(ctx, s, sagas, *addr)
+}
+
+// shutdown waits for what is undone of calls that cannot go on.
+func shutdown(sagas *gosdk.Mounted) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := sagas.Shutdown(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "gosdk: not everything was undone:", err)
+	}
 }
 
 // newServer is the server that there was before, and a saga.
-func newServer(keys *codec.Keyset) (*mcp.Server, error) {
+func newServer(keys *codec.Keyset) (*mcp.Server, *gosdk.Mounted, error) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "bistro", Version: "1.0.0"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: "menu", Description: "What there is to eat today."}, menu)
 	mcp.AddTool(s, &mcp.Tool{Name: "opening_hours", Description: "When the bistro is open on a day of the week."}, openingHours)
 
-	_, err := gosdk.Mount(s, gosdk.Options{Keys: keys}, bookTable)
-	return s, err
+	sagas, err := gosdk.Mount(s, gosdk.Options{Keys: keys}, bookTable)
+	return s, sagas, err
 }
 
 // serve serves clients of all revisions at one address.
-func serve(ctx context.Context, s *mcp.Server, addr string) error {
+func serve(ctx context.Context, s *mcp.Server, sagas *gosdk.Mounted, addr string) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
@@ -75,11 +93,20 @@ func serve(ctx context.Context, s *mcp.Server, addr string) error {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", gosdk.NewHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
 	h := &http.Server{Handler: http.NewCrossOriginProtection().Handler(mux), ReadHeaderTimeout: 10 * time.Second}
-	defer context.AfterFunc(ctx, func() { _ = h.Close() })()
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		shutdown(sagas)
+		for session := range s.Sessions() {
+			_ = session.Close()
+		}
+		_ = h.Close()
+	})
 	fmt.Printf("http://%s/mcp\n", l.Addr())
-	if err := h.Serve(l); ctx.Err() == nil {
+	if err := h.Serve(l); stop() { // not asked to stop
 		return err
 	}
+	<-stopped
 	return nil
 }
 
