@@ -14,7 +14,7 @@
 //	var target = &steps.Form[Target]{ID: "target", Message: "Where do you want to deploy?"}
 //
 //	// asking, in one step function of a saga:
-//	return t.Ask("advice", target), nil
+//	return t.Ask("advice", target)
 //
 //	// reading, in the next:
 //	where, err := target.Answer(t)
@@ -43,7 +43,7 @@
 //	case errors.Is(err, steps.ErrCancelled):
 //		// the user closed the form: perhaps ask again later
 //	case err != nil:
-//		return err
+//		return nil, err
 //	}
 //
 // # What a form can hold
