@@ -109,7 +109,7 @@ func TestEarlierTextsDoNotMatter(t *testing.T) {
 	for _, n := range []int{600, 3000} {
 		b := make([]byte, n)
 		for i, c := range noise[:n] {
-			b[i] = c & c >> 4
+			b[i] = c >> 5
 		}
 		texts = append(texts, string(b)+strings.Repeat("z", 600))
 	}
