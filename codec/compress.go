@@ -121,7 +121,11 @@ func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
 func (z *compressor) encodeShort(buf *buffers, state []byte) ([]byte, bool) {
 	body, ok := z.short.Append(binary.AppendUvarint(buf.text[:0], uint64(len(state))<<1|1), state)
 	buf.text = body
-	return body, ok && len(body) < len(state)
+	if !ok || len(body) >= len(state) {
+		clear(body) // what comes into buf next may be shorter
+		return nil, false
+	}
+	return body, true
 }
 
 // compress is encode with the coding and the encoder chosen.

@@ -88,11 +88,23 @@ func (p *plainSchema) accepts(raw json.RawMessage) bool {
 			return false
 		case i >= 0:
 			found |= 1 << i
-		case p.closed:
+		case p.closed || !simple(v):
 			return false
 		}
 	}
 	return found&p.required == p.required
+}
+
+// simple reports whether a member that the schema does not name is surely one that
+// the library can read: there may be numbers that are too large.
+func simple(v jsontext.Value) bool {
+	switch v.Kind() {
+	case '0':
+		return digits(v, ".")
+	case '{', '[':
+		return false
+	}
+	return true
 }
 
 func (p *plainSchema) find(name []byte) int {

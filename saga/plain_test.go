@@ -3,6 +3,8 @@ package saga
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -71,9 +73,58 @@ func TestSchemasWithConditionsAreNotPlain(t *testing.T) {
 	s := inferred(t)
 	s.Title, s.AdditionalProperties, s.Properties["name"].Extra = "notes", nil, map[string]any{"x-mcp-header": "Name"}
 	require.NotNil(t, newPlain(s))
-	assert.True(t, newPlain(s).accepts(json.RawMessage(`{"name":"a","more":[]}`)))
+	for raw, surely := range map[string]bool{
+		`{"name":"a","more":"b"}`: true, `{"name":"a","more":null,"\u006core":-1.5}`: true,
+		`{"name":"a","more":[]}`: false, `{"name":"a","more":1e999}`: false, `{"name":"a","more":{"n":[1e999]}}`: false, // for the library, which cannot read some of these
+	} {
+		assert.Equal(t, surely, newPlain(s).accepts(json.RawMessage(raw)), raw)
+	}
+	for _, raw := range []string{`{"name":"a","more":1e999}`, `{"name":"a","more":{"n":[1e999]}}`} {
+		require.Error(t, validate(plainOf(t, s), json.RawMessage(raw)), raw)
+	}
 	var none *plainSchema
 	assert.False(t, none.accepts(json.RawMessage(`{}`)))
+}
+
+// TestEveryKeywordIsACondition: also one that the library learns some day.
+func TestEveryKeywordIsACondition(t *testing.T) {
+	harmless := []string{
+		"Schema", "Comment", "Title", "Description", "Default", "Examples", "Extra", "Deprecated", "ReadOnly", "WriteOnly",
+		"Type", "Properties", "PropertyOrder", "Required", "AdditionalProperties", // looked at, in the schema itself
+	}
+	keywords := 0
+	for field := range reflect.TypeFor[jsonschema.Schema]().Fields() {
+		if slices.Contains(harmless[:10], field.Name) {
+			continue
+		}
+		change := func(s *jsonschema.Schema) {
+			v := reflect.ValueOf(s).Elem().FieldByIndex(field.Index)
+			switch v.Kind() {
+			case reflect.Pointer:
+				v.Set(reflect.New(v.Type().Elem()))
+			case reflect.Map:
+				v.Set(reflect.MakeMap(v.Type()))
+			case reflect.Slice:
+				v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+			case reflect.String:
+				v.SetString("x")
+			case reflect.Bool:
+				v.SetBool(true)
+			default:
+				t.Fatalf("%s is a %s", field.Name, v.Kind())
+			}
+		}
+		if !slices.Contains(harmless, field.Name) {
+			s := inferred(t)
+			change(s)
+			assert.Nil(t, newPlain(s), field.Name)
+		}
+		s := inferred(t)
+		change(s.Properties["name"])
+		assert.Nil(t, newPlain(s), "%s of a member", field.Name)
+		keywords++
+	}
+	require.Greater(t, keywords, 40)
 }
 
 // FuzzPlainSchema compares with the library: what is accepted here fits there.
@@ -82,7 +133,10 @@ func FuzzPlainSchema(f *testing.F) {
 	open := inferred(f)
 	open.AdditionalProperties = nil
 	o := plainOf(f, open)
-	for _, raw := range []string{`{"name":"a"}`, `{"name":"a","count":1,"share":-0.5e1,"dry":true,"x":{}}`, `{"name":1}`, `{"n\u0061me":"a","name":1}`} {
+	for _, raw := range []string{`{"name":"a"}`, `{"name":"a","count":1,"share":-0.5e1,"dry":true,"x":{}}`, `{"name":1}`, `{"n\u0061me":"a","name":1}`,
+		`{"name":"a","x":1e999}`, `{"name":"a","x":[{"y":1e999}]}`, `{"name":"a","count":-0}`, `{"name":"a","count":99999999999999999999}`, `{"name":"a","share":-0.0}`,
+		`{"name":"a","\u0063ount":1}`, `{"name":"a","\u0063ount":"1"}`, `{"name":null}`, "{\"name\":\"a\",\"x\":" + strings.Repeat("9", 99) + "." + strings.Repeat("9", 400) + "}",
+	} {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -170,8 +170,9 @@ func (s *Server) serveSaga(w http.ResponseWriter, r *http.Request, c caller, m *
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "1")
 	}
-	writeJSON(w, status, response)
-	s.memory.takeBack(room, response)
+	if writeJSON(w, status, response) {
+		s.memory.takeBack(room, response)
+	}
 }
 
 const jsonType = "application/json"
@@ -224,7 +225,10 @@ func (s *Server) writeErrorTo(w http.ResponseWriter, r *http.Request, status int
 // inOneWrite is up to how many bytes net/http finds out a body's length itself.
 const inOneWrite = 2 << 10
 
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
+// writeJSON writes a response. It reports whether the writer has done with body: one
+// that fails, as the client has gone, may leave others at work on it (as that of
+// HTTP/2 did before https://go.dev/issue/58446).
+func writeJSON(w http.ResponseWriter, status int, body []byte) (done bool) {
 	// One array for the three values takes one allocation; nobody else has it.
 	values := [...]string{jsonType, "no-store", "nosniff"}
 	h := w.Header()
@@ -235,5 +239,6 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	w.WriteHeader(status)
-	w.Write(body) // an error means that the client has gone
+	_, err := w.Write(body)
+	return err == nil
 }

@@ -27,7 +27,7 @@ func (m *memory) lend() *[]byte {
 }
 
 // takeBack ends the use of what lend returned and of used, which is what has
-// become of it.
+// become of it. Nobody may look at either any more.
 func (m *memory) takeBack(b *[]byte, used []byte) {
 	if cap(used) <= largestKept {
 		clear(used[:cap(used)]) // all of it: a response may have been begun and then replaced

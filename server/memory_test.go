@@ -3,6 +3,10 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -25,6 +29,52 @@ func TestMemoryIsWiped(t *testing.T) {
 	m.takeBack(room, append((*room)[:0], "an error"...))
 	assert.NotContains(t, string(begun), "s")
 	assert.Empty(t, *m.lend())
+}
+
+// holder is a writer whose client has gone while it was at work on what it got.
+type holder struct {
+	http.ResponseWriter
+	got []byte
+}
+
+func (h *holder) Write(b []byte) (int, error) {
+	h.got = b
+	return 0, errors.New("the client has gone")
+}
+
+func TestMemoryThatAFailedWriterMayHoldIsNotLentAgain(t *testing.T) {
+	l := newLayered(t)
+	handler := l.s.Handler()
+	mine := map[string]string{
+		"saga":      `{"jsonrpc":"2.0","id":1,"method":"tools/resumeSaga","params":{"sagaToken":"mine"}}`,
+		"stateless": `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+	}
+	for name, body := range mine {
+		for range 20 { // a pool may lose what it holds
+			post := func(w http.ResponseWriter) {
+				r := httptest.NewRequest(http.MethodPost, Endpoint, strings.NewReader(body))
+				r.Host = "localhost"
+				r.Header.Set("Content-Type", "application/json")
+				r.Header.Set("Accept", "application/json, text/event-stream")
+				if name == "stateless" {
+					r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+					r.Header.Set("Mcp-Method", "tools/list")
+				}
+				handler.ServeHTTP(w, r)
+			}
+			h := &holder{ResponseWriter: httptest.NewRecorder()}
+			post(h)
+			before := string(h.got)
+			require.Contains(t, before, `"id":1`, name)
+			other := httptest.NewRecorder()
+			post(other)
+			require.Equal(t, before, other.Body.String(), name)
+			require.Equal(t, before, string(h.got), name)
+			b := l.s.memory.lend()
+			_ = append((*b)[:0], "what somebody else is told"...)
+			require.Equal(t, before, string(h.got), name)
+		}
+	}
 }
 
 func TestLargeMemoryIsNotKept(t *testing.T) {

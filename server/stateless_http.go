@@ -37,8 +37,9 @@ func (d *stateless) servePost(w http.ResponseWriter, r *http.Request, c caller, 
 	}
 	room := d.memory.lend()
 	response := appendReply(*room, m.id, result, no)
-	out.respond(status, response)
-	d.memory.takeBack(room, response)
+	if out.respond(status, response) {
+		d.memory.takeBack(room, response)
+	}
 }
 
 // serveOther answers GET and DELETE, which this era does not have.

@@ -64,8 +64,9 @@ func (p *reply) alive() {
 	p.write([]byte(":\n\n"))
 }
 
-// respond sends the response, which ends the reply.
-func (p *reply) respond(status int, message []byte) {
+// respond sends the response, which ends the reply. It reports whether nobody looks
+// at message any more; see writeJSON.
+func (p *reply) respond(status int, message []byte) (done bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -78,8 +79,9 @@ func (p *reply) respond(status int, message []byte) {
 			p.w.Header().Set("Retry-After", "1")
 		}
 		p.limit()
-		writeJSON(p.w, status, message)
+		return writeJSON(p.w, status, message)
 	}
+	return true
 }
 
 // event writes a message as one event. Messages are compact JSON, so they hold

@@ -108,22 +108,32 @@ func hashNear(v uint64, bits uint) uint64 {
 }
 
 // Append appends a compressed block's content for text, without the block's header.
-// It reports false if text is too long for that, or so short that it does not pay.
+// It reports false if text is too long or too short for that, or does not get shorter:
+// then a block would not be valid zstd (RFC 8878, 3.1.1.2.3).
 func (e *Encoder) Append(dst, text []byte) ([]byte, bool) {
 	if len(text) > MaxSize || len(text) < 16 {
 		return dst, false
 	}
 	s := e.scratch.Get().(*scratch)
 	defer e.release(s)
+	from := len(dst)
+	if dst = e.appendBest(s, dst, text); len(dst)-from >= len(text) {
+		clear(dst[from:])
+		return dst[:from], false
+	}
+	return dst, true
+}
+
+func (e *Encoder) appendBest(s *scratch, dst, text []byte) []byte {
 	if len(text) <= oneStream {
 		s.bits, s.huffman.Reuse = fewBits, huff0.ReusePolicyMust
-		return e.appendBlock(s, dst, text, false), true
+		return e.appendBlock(s, dst, text, false)
 	}
 	s.bits, s.huffman.Reuse = manyBits, huff0.ReusePolicyAllow
 	from := len(dst)
 	dst = e.appendBlock(s, dst, text, false)
 	if _, modes := e.tablesFor(s.sequences); modes|offsetsMode == allModes {
-		return dst, true // nothing to win
+		return dst // nothing to win
 	}
 	second := len(dst)
 	dst = e.appendBlock(s, dst, text, true)
@@ -132,7 +142,7 @@ func (e *Encoder) Append(dst, text []byte) ([]byte, bool) {
 		n = copy(dst[from:], dst[second:])
 	}
 	clear(dst[from+n:])
-	return dst[:from+n], true
+	return dst[:from+n]
 }
 
 func (e *Encoder) appendBlock(s *scratch, dst, text []byte, keepTables bool) []byte {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,12 +85,46 @@ func TestADecoderReadsWhatItWrites(t *testing.T) {
 
 func TestWhatItLeavesToOthers(t *testing.T) {
 	r := newRig(t)
-	for _, text := range []string{"", "short", strings.Repeat("x", shortblock.MaxSize+1)} {
-		_, ok := r.Append(nil, []byte(text))
+	noise := make([]byte, shortblock.MaxSize)
+	rand.NewChaCha8([32]byte{1}).Read(noise)
+	for _, text := range []string{"", "short", strings.Repeat("x", shortblock.MaxSize+1), string(noise), string(noise[:1000]), string(noise[:16])} {
+		block, ok := r.Append([]byte("before"), []byte(text))
 		require.False(t, ok, "%d bytes", len(text))
+		require.Equal(t, "before", string(block))
+		rest := block[len(block):cap(block)]
+		require.Equal(t, make([]byte, len(rest)), rest, "wiped")
 	}
 	_, err := shortblock.New([]byte("no dictionary"))
 	require.Error(t, err)
+}
+
+// TestEarlierTextsDoNotMatter: what one caller's text is compressed to says nothing
+// of another's.
+func TestEarlierTextsDoNotMatter(t *testing.T) {
+	used := newRig(t)
+	noise := make([]byte, shortblock.MaxSize)
+	rand.NewChaCha8([32]byte{2}).Read(noise)
+	texts := append(slices.Clone(samples), string(noise), strings.Repeat(strings.Join(samples, ""), 2), strings.Repeat("abcdefgh", 500))
+	// Literals with codes of their own, in one stream and in four.
+	for _, n := range []int{600, 3000} {
+		b := make([]byte, n)
+		for i, c := range noise[:n] {
+			b[i] = c >> 5
+		}
+		texts = append(texts, string(b)+strings.Repeat("z", 600))
+	}
+	alone := make([]string, len(texts))
+	for i, text := range texts {
+		block, _ := newRig(t).Append(nil, []byte(text))
+		alone[i] = string(block)
+	}
+	for i := range texts {
+		for j, text := range texts {
+			_, _ = used.Append(nil, []byte(texts[i]))
+			block, _ := used.Append(nil, []byte(text))
+			require.Equal(t, alone[j], string(block), "text %d after %d", j, i)
+		}
+	}
 }
 
 func FuzzRoundTrip(f *testing.F) {
