@@ -3,6 +3,8 @@ package server
 import (
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -69,4 +71,12 @@ func (r revision) features(declared *clientCapabilities) steps.Features {
 		f &^= steps.FormElicitation
 	}
 	return f
+}
+
+// has returns what a client of the revision can declare.
+func (r revision) has() steps.Features {
+	yes := jsontext.Value("{}")
+	return r.features(&clientCapabilities{
+		Elicitation: &elicitationCapability{yes, yes}, Sampling: &samplingCapability{yes, yes}, Roots: yes,
+	})
 }

@@ -171,5 +171,9 @@ func (c *legacyCall) lacks(e *saga.UnsupportedError) string {
 	if c.to == nil {
 		return what + ": the request does not accept text/event-stream, so the client cannot be asked"
 	}
-	return fmt.Sprintf("%s: this client has not declared %v, or its protocol version %v does not have it", what, e.Needs&^c.features(c.caller), c.peer.revision)
+	lacking := e.Needs &^ c.features(c.caller)
+	if unknown := lacking &^ c.peer.revision.has(); unknown != 0 {
+		return fmt.Sprintf("%s: the client's protocol version %v does not have %v", what, c.peer.revision, unknown)
+	}
+	return fmt.Sprintf("%s: this client has not declared %v", what, lacking)
 }
