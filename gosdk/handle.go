@@ -18,48 +18,31 @@ import (
 
 // callTool is the handler of all mounted tools.
 func (m *Mounted) callTool(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	if err := exactAll(r.Params.InputResponses); err != nil {
-		return nil, err
-	}
-	raw, err := m.handle(ctx, "tools/call", r.Session, r.Params, r.Extra)
-	if err != nil {
-		return nil, err
-	}
-	result, err := toolResult(raw)
-	if err != nil {
-		return nil, m.internal(ctx, "tools/call", err)
-	}
-	return result, nil
+	return answer(ctx, m, "tools/call", r, r.Params.InputResponses, toolResult)
 }
 
 // getPrompt is the handler of all mounted prompts.
 func (m *Mounted) getPrompt(ctx context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-	if err := exactAll(r.Params.InputResponses); err != nil {
-		return nil, err
-	}
-	raw, err := m.handle(ctx, "prompts/get", r.Session, r.Params, r.Extra)
-	if err != nil {
-		return nil, err
-	}
-	result, err := promptResult(raw)
-	if err != nil {
-		return nil, m.internal(ctx, "prompts/get", err)
-	}
-	return result, nil
+	return answer(ctx, m, "prompts/get", r, r.Params.InputResponses, promptResult)
 }
 
 // readResource is the handler of all mounted resources.
 func (m *Mounted) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-	if err := exactAll(r.Params.InputResponses); err != nil {
+	return answer(ctx, m, "resources/read", r, r.Params.InputResponses, resourceResult)
+}
+
+// answer serves a method that may ask. read makes our result one of the SDK's.
+func answer[P mcp.Params, R any](ctx context.Context, m *Mounted, method string, r *mcp.ServerRequest[P], answers mcp.InputResponseMap, read func(json.RawMessage) (*R, error)) (*R, error) {
+	if err := exactAll(answers); err != nil {
 		return nil, err
 	}
-	raw, err := m.handle(ctx, "resources/read", r.Session, r.Params, r.Extra)
+	raw, err := m.handle(ctx, method, r.Session, r.Params, r.Extra)
 	if err != nil {
 		return nil, err
 	}
-	result, err := resourceResult(raw)
+	result, err := read(raw)
 	if err != nil {
-		return nil, m.internal(ctx, "resources/read", err)
+		return nil, m.internal(ctx, method, err)
 	}
 	return result, nil
 }

@@ -179,6 +179,19 @@ func TestHandshakeLinesStopWhileAsked(t *testing.T) {
 	c.ended <- nil // for the cleanup
 }
 
+// A tool that pauses for ever does not keep a client's request for ever.
+func TestHandshakeLinesEndlessPauses(t *testing.T) {
+	type turn = saga.Turn[struct{}, struct{}]
+	again := func(_ context.Context, t *turn) (saga.Next, error) { return t.Pause("again") }
+	c := newLegacyPipe(t, "2025-11-25", saga.Machine[struct{}, struct{}]{
+		Name: "endless", Start: again, Steps: saga.Steps[struct{}, struct{}]{"again": again},
+	})
+	c.send(toolCall(1, "endless", `{}`))
+	m := c.message()
+	require.NotNil(t, m.Error)
+	assert.EqualValues(t, -32603, m.Error.Code)
+}
+
 func TestHandshakeLinesCancellation(t *testing.T) {
 	w := new(world)
 	c := newLegacyPipe(t, "2025-11-25", legacyDefinitions(w.tool(newGate()))...)

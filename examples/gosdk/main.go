@@ -26,7 +26,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "gosdk:", err)
@@ -60,6 +60,9 @@ func run(ctx context.Context, args []string) error {
 		defer context.AfterFunc(ctx, func() { shutdown(sagas); stop() })()
 		err := s.Run(running, &mcp.StdioTransport{})
 		shutdown(sagas)
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	return serve(ctx, s, sagas, *addr)
