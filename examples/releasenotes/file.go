@@ -1,9 +1,12 @@
 package releasenotes
 
 import (
-	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -37,77 +40,141 @@ func cleanFile(name string) (string, error) {
 	return "", saga.Failf("The file %q must end in .md or .txt.", name)
 }
 
-// existing says what is at a file's place: nothing, the very text, or another.
-type existing int
+// maxFile is the size in bytes of the largest file that is looked at and replaced.
+const maxFile = 8 << 20
 
-const (
-	nothing existing = iota
-	sameText
-	otherText
-)
-
-func look(root *os.Root, name, text string) (existing, error) {
-	old, err := root.ReadFile(name)
-	switch {
-	case err == nil && bytes.Equal(old, []byte(text)):
-		return sameText, nil
-	case err == nil:
-		return otherText, nil
+// digest stands for a text; that of no file is empty.
+func digest(r io.Reader) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return "", err
 	}
-	if info, statErr := root.Lstat(name); statErr == nil && !info.Mode().IsRegular() {
-		return nothing, saga.Failf("There is something at %q that is not a file.", filepath.ToSlash(name))
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nothing, nil
-	}
-	return nothing, fmt.Errorf("reading the old notes: %w", err)
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12]), nil
 }
 
-// write puts the text into the file, which appears whole or not at all, and returns
-// what it found in its place. Another text it leaves as it is, unless it is to
-// replace it. The file system itself keeps the path inside the repository
-// (os.Root), also when a link is exchanged meanwhile.
-func (r *repository) write(name, text, unique string, replace bool) (existing, error) {
-	root, err := os.OpenRoot(r.dir)
+// look returns the digest of the file's text, empty if there is none.
+func look(root *os.Root, name string) (string, error) {
+	shown := filepath.ToSlash(name)
+	if info, err := root.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return "", saga.Failf("There is something at %q that is not a file.", shown)
+	}
+	f, info, err := openRegular(root, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading the old notes: %w", err)
+	}
+	defer f.Close()
+	if info.Size() > maxFile {
+		return "", saga.Failf("The file %q is too large to be release notes (%d bytes); nothing was written.", shown, info.Size())
+	}
+	return digest(io.LimitReader(f, maxFile))
+}
+
+// write puts the text into a file below dir, which appears whole or not at all. If
+// another text is there than one with the digest replaceable, it leaves that as it
+// is and returns its digest. id is the saga's. The file system itself keeps the path
+// inside dir (os.Root), also when a link is exchanged meanwhile.
+func write(dir, name, text, id, replaceable string) (other string, err error) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nothing, err
+		return "", err
 	}
 	defer root.Close()
 	name = filepath.FromSlash(name)
-	temporary := name + "." + unique + ".tmp"
+	own, err := digest(strings.NewReader(text))
+	if err != nil {
+		return "", err
+	}
 	for range 10 {
-		found, err := look(root, name, text)
+		found, err := look(root, name)
 		switch {
 		case err != nil:
-			return found, err
-		case found == sameText:
-			root.Remove(temporary) // a turn that was cut off may have left it
-			return found, nil
-		case found == otherText && !replace:
-			return found, nil
-		}
-		if dir := filepath.Dir(name); dir != "." {
-			if err := root.MkdirAll(dir, 0o777); err != nil {
-				return found, err
-			}
-		}
-		if err := root.WriteFile(temporary, []byte(text), 0o666); err != nil {
-			return found, errors.Join(err, root.Remove(temporary))
-		}
-		if found == otherText {
-			if err := root.Rename(temporary, name); err != nil {
-				return found, errors.Join(err, root.Remove(temporary))
-			}
+			return "", err
+		case found == own:
+			tidy(root, name, id)
+			return "", nil
+		case found != "" && found != replaceable:
 			return found, nil
 		}
-		err = place(root, temporary, name, text)
-		removed := root.Remove(temporary)
-		if errors.Is(err, fs.ErrExist) && removed == nil {
-			continue // somebody was faster: look again
+		switch err := put(root, name, text, id, found != ""); {
+		case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
+			// Somebody was faster, or has tidied up: look again.
+		case err != nil:
+			return "", err
 		}
-		return found, errors.Join(err, removed)
 	}
-	return nothing, saga.Failf("The file %q comes and goes; somebody else is writing it.", filepath.ToSlash(name))
+	return "", saga.Failf("The file %q comes and goes; somebody else is writing it.", filepath.ToSlash(name))
+}
+
+// put writes the text to a temporary file that no other attempt knows, and gives it
+// the name.
+func put(root *os.Root, name, text, id string, replace bool) error {
+	if dir := filepath.Dir(name); dir != "." {
+		if err := root.MkdirAll(dir, 0o777); err != nil {
+			return err
+		}
+	}
+	temporary := temporaryPrefix(name, id) + rand.Text() + temporarySuffix
+	if err := create(root, temporary, text); err != nil {
+		return err
+	}
+	if replace {
+		if err := root.Rename(temporary, name); err != nil {
+			return errors.Join(err, remove(root, temporary))
+		}
+		return nil
+	}
+	return errors.Join(place(root, temporary, name, text), remove(root, temporary))
+}
+
+// The temporary files of one saga have names that begin alike.
+func temporaryPrefix(name, id string) string { return name + "." + id + "." }
+
+const temporarySuffix = ".tmp"
+
+// tidy removes what attempts of the saga left that were cut off. It may take the
+// temporary file of one that is under way, which then looks again.
+func tidy(root *os.Root, name, id string) {
+	dir, err := root.Open(filepath.Dir(name))
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	prefix := filepath.Base(temporaryPrefix(name, id))
+	for range 100 { // of a hundred names each
+		names, err := dir.Readdirnames(100)
+		for _, n := range names {
+			if strings.HasPrefix(n, prefix) && strings.HasSuffix(n, temporarySuffix) {
+				_ = root.Remove(filepath.Join(filepath.Dir(name), n))
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// create makes a file that must not be there yet.
+func create(root *os.Root, name, text string) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, remove(root, name))
+	}
+	return nil
+}
+
+// remove removes a file that somebody else may have removed before.
+func remove(root *os.Root, name string) error {
+	if err := root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // place gives the temporary file its name, unless something has that name: a link,
@@ -115,16 +182,8 @@ func (r *repository) write(name, text, unique string, replace bool) (existing, e
 // gets another file.
 func place(root *os.Root, temporary, name, text string) error {
 	err := root.Link(temporary, name)
-	if err == nil || errors.Is(err, fs.ErrExist) {
+	if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, root.Remove(name))
-	}
-	return nil
+	return create(root, name, text)
 }

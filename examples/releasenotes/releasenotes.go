@@ -6,6 +6,8 @@ package releasenotes
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -21,6 +23,12 @@ type state struct {
 	Spans []span `json:"spans,omitempty"` // offered to the user
 	Span  span   `json:"span,omitzero"`   // chosen by the user
 	Notes string `json:"notes,omitempty"`
+	// Changes counts the changes that the user had the model make.
+	Changes int `json:"changes,omitempty"`
+	// Old is a digest of the text that the user was asked to have replaced, and
+	// Asked how often.
+	Old   string `json:"old,omitempty"`
+	Asked int    `json:"asked,omitempty"`
 }
 
 type rangeForm struct {
@@ -32,6 +40,10 @@ type reviewForm struct {
 	Feedback string `json:"feedback,omitempty" title:"Feedback" jsonschema:"what the model should change; leave empty to write the file"`
 }
 
+type writeForm struct {
+	Notes string `json:"notes" title:"Release notes" jsonschema:"edit them as you like; they are written as they are here"`
+}
+
 type replaceForm struct {
 	Replace bool `json:"replace" title:"Replace it"`
 }
@@ -40,7 +52,13 @@ var (
 	askRange   = &steps.Form[rangeForm]{ID: "range", Message: "Which commits are the release notes for?"}
 	askModel   = &steps.Sample{ID: "draft", Request: steps.SampleRequest{SystemPrompt: system, MaxTokens: 2000}}
 	askReview  = &steps.Form[reviewForm]{ID: "review", Message: "This is the draft. Accept it to write the file, edit it, or say what the model should change."}
+	askByHand  = &steps.Form[writeForm]{ID: "write", Message: "Your client has no model that could draft the notes. Write them yourself, beginning with the commits."}
 	askReplace = &steps.Form[replaceForm]{ID: "replace", Message: "The file exists already and says something else."}
+)
+
+const (
+	maxChanges = 5 // of a draft by the model; then the user edits it by hand
+	maxAsked   = 3 // whether to replace a file that changes all the time
 )
 
 const system = "You write release notes for people who use the software. Group changes under the headings Added, Changed and Fixed, " +
@@ -54,26 +72,27 @@ func New(root string) saga.Definition {
 	return saga.Machine[args, state]{
 		Name:        "release_notes",
 		Title:       "Write release notes",
-		Description: "Writes release notes for a range of a git repository's commits, drafted by the client's model and approved by the user.",
-		Asks:        []steps.Question{askRange, askModel, askReview, askReplace},
+		Description: "Writes release notes for a range of a git repository's commits, drafted by the client's model, or by the user where there is no model, and approved by the user.",
+		Asks:        []steps.Question{askRange, askModel, askReview, askByHand, askReplace},
 		Start:       n.start,
 		Steps: saga.Steps[args, state]{
-			"ranged": n.ranged, "drafted": n.drafted, "reviewed": n.reviewed, "replace": n.replace,
+			"ranged": n.ranged, "drafted": n.drafted, "reviewed": n.reviewed, "written": n.written, "replace": n.replace,
 		},
 	}
 }
 
 type notes struct{ root string }
 
-func (n notes) start(_ context.Context, t *turn) (saga.Next, error) {
+func (n notes) start(ctx context.Context, t *turn) (saga.Next, error) {
 	if _, err := file(t); err != nil {
 		return nil, err
 	}
-	r, err := open(n.root, t.Args.Repo)
+	r, err := open(ctx, n.root, t.Args.Repo)
 	if err != nil {
 		return nil, err
 	}
-	if t.State.Spans, err = r.spans(); err != nil {
+	defer r.close()
+	if t.State.Spans, err = r.spans(ctx); err != nil {
 		return nil, err
 	}
 	options := choices(t.State.Spans)
@@ -94,27 +113,43 @@ func (n notes) ranged(ctx context.Context, t *turn) (saga.Next, error) {
 	return n.draft(ctx, t, "")
 }
 
-// draft has the model write the notes, or change the ones there are.
+// draft has the model write the notes, or change the ones there are. With a client
+// that has no model, the user writes them.
 func (n notes) draft(ctx context.Context, t *turn, feedback string) (saga.Next, error) {
-	r, err := open(n.root, t.Args.Repo)
+	r, err := open(ctx, n.root, t.Args.Repo)
 	if err != nil {
 		return nil, err
 	}
-	prompt, err := r.prompt(ctx, t.State.Span, t.State.Notes, feedback)
+	defer r.close()
+	commits, more, err := r.commits(ctx, t.State.Span.From, t.State.Span.To, maxCommits)
 	if err != nil {
 		return nil, err
 	}
-	return t.Ask("drafted", askModel.With(steps.Prompt("%s", prompt)))
+	if len(commits) == 0 {
+		return nil, saga.Failf("There are no commits in %s.", t.State.Span.Name)
+	}
+	return t.Ask("drafted", steps.Otherwise(
+		askModel.With(steps.Prompt("%s", prompt(t.State.Span, commits, more, t.State.Notes, feedback))),
+		askByHand.With(steps.Default("notes", outline(t.State.Span, commits))),
+	))
 }
 
-func (n notes) drafted(_ context.Context, t *turn) (saga.Next, error) {
+func (n notes) drafted(ctx context.Context, t *turn) (saga.Next, error) {
 	said, err := askModel.Answer(t)
+	if errors.Is(err, steps.ErrNotAsked) {
+		return n.written(ctx, t)
+	}
 	if err != nil {
 		return nil, err
 	}
 	t.State.Notes = strings.TrimSpace(said.Text())
 	if t.State.Notes == "" {
 		return nil, saga.Failf("The model drafted nothing.")
+	}
+	if t.State.Changes == maxChanges {
+		return t.Ask("written", askByHand.With(
+			steps.Message(fmt.Sprintf("The model has changed the draft %d times. Edit it yourself; accept to write the file.", maxChanges)),
+			steps.Default("notes", t.State.Notes)))
 	}
 	return t.Ask("reviewed", askReview.With(steps.Default("notes", t.State.Notes)))
 }
@@ -126,15 +161,23 @@ func (n notes) reviewed(ctx context.Context, t *turn) (saga.Next, error) {
 	}
 	t.State.Notes = strings.TrimSpace(form.Notes)
 	if feedback := strings.TrimSpace(form.Feedback); feedback != "" {
+		t.State.Changes++
 		return n.draft(ctx, t, feedback)
 	}
-	if t.State.Notes == "" {
-		return nil, saga.Failf("The notes are empty; nothing was written.")
-	}
-	return n.write(t, false)
+	return n.write(ctx, t, "")
 }
 
-func (n notes) replace(_ context.Context, t *turn) (saga.Next, error) {
+// written has the notes as the user wrote them.
+func (n notes) written(ctx context.Context, t *turn) (saga.Next, error) {
+	form, err := askByHand.Answer(t)
+	if err != nil {
+		return nil, err
+	}
+	t.State.Notes = strings.TrimSpace(form.Notes)
+	return n.write(ctx, t, "")
+}
+
+func (n notes) replace(ctx context.Context, t *turn) (saga.Next, error) {
 	form, err := askReplace.Answer(t)
 	if err != nil {
 		return nil, err
@@ -146,28 +189,39 @@ func (n notes) replace(_ context.Context, t *turn) (saga.Next, error) {
 		}
 		return t.Text("Nothing was written: %s stays as it is.", name)
 	}
-	return n.write(t, true)
+	return n.write(ctx, t, t.State.Old)
 }
 
-// write writes the file, or asks first if another text is there. A turn that is
-// repeated finds its own text and is done.
-func (n notes) write(t *turn, replace bool) (saga.Next, error) {
-	r, err := open(n.root, t.Args.Repo)
+// write writes the file, or asks first if another text is there than the one that
+// may be replaced. A turn that is repeated finds its own text and is done.
+func (n notes) write(ctx context.Context, t *turn, replaceable string) (saga.Next, error) {
+	if t.State.Notes == "" {
+		return nil, saga.Failf("The notes are empty; nothing was written.")
+	}
+	r, err := open(ctx, n.root, t.Args.Repo)
 	if err != nil {
 		return nil, err
 	}
+	defer r.close()
 	name, err := file(t)
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.write(name, t.State.Notes+"\n", t.ID().String(), replace)
-	if err != nil {
+	other, err := write(r.dir, name, t.State.Notes+"\n", t.ID().String(), replaceable)
+	switch {
+	case err != nil:
 		return nil, err
+	case other == "":
+		return t.Text("Wrote the release notes for %s to %s.", t.State.Span.Name, name)
+	case t.State.Asked == maxAsked:
+		return nil, saga.Failf("Nothing was written: somebody else is changing %s.", name)
 	}
-	if found == otherText && !replace {
-		return t.Ask("replace", askReplace.With(steps.Message(name+" exists already and says something else.")))
+	message := name + " exists already and says something else."
+	if t.State.Asked++; t.State.Asked > 1 {
+		message = name + " has changed since you were asked."
 	}
-	return t.Text("Wrote the release notes for %s to %s.", t.State.Span.Name, name)
+	t.State.Old = other
+	return t.Ask("replace", askReplace.With(steps.Message(message)))
 }
 
 // file is the name of the file to write.

@@ -1,11 +1,11 @@
 package releasenotes
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -70,70 +70,113 @@ func TestNoTraceOfABadName(t *testing.T) {
 	assert.Len(t, left, 1, ".git alone")
 }
 
+// textOf reads a file of the test.
+func textOf(t *testing.T, elem ...string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(elem...))
+	require.NoError(t, err)
+	return string(b)
+}
+
+func digestOf(t *testing.T, text string) string {
+	t.Helper()
+	d, err := digest(strings.NewReader(text))
+	require.NoError(t, err)
+	return d
+}
+
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
-	r := &repository{dir: dir}
-	read := func(name string) string {
-		b, err := os.ReadFile(filepath.Join(dir, name))
+	put := func(name, text, replaceable string) string {
+		other, err := write(dir, name, text, "id", replaceable)
 		require.NoError(t, err)
-		return string(b)
+		return other
 	}
-	put := func(name, text string, replace bool) existing {
-		found, err := r.write(name, text, "id", replace)
-		require.NoError(t, err)
-		return found
-	}
-	assert.Equal(t, nothing, put("docs/x.md", "one", false))
-	assert.Equal(t, "one", read("docs/x.md"))
-	assert.Equal(t, sameText, put("docs/x.md", "one", false), "a turn that is repeated")
-	assert.Equal(t, otherText, put("docs/x.md", "two", false))
-	assert.Equal(t, "one", read("docs/x.md"), "nobody has approved that")
-	assert.Equal(t, otherText, put("docs/x.md", "two", true))
-	assert.Equal(t, "two", read("docs/x.md"))
-	assert.Equal(t, nothing, put("y.md", "three", true), "it has gone meanwhile")
+	assert.Empty(t, put("docs/x.md", "one", ""))
+	assert.Equal(t, "one", textOf(t, dir, "docs/x.md"))
+	assert.Empty(t, put("docs/x.md", "one", ""), "a turn that is repeated")
+	other := put("docs/x.md", "two", "")
+	assert.NotEmpty(t, other)
+	assert.Equal(t, "one", textOf(t, dir, "docs/x.md"), "nobody has approved that")
+	assert.Empty(t, put("docs/x.md", "two", other))
+	assert.Equal(t, "two", textOf(t, dir, "docs/x.md"))
+	assert.NotEmpty(t, put("docs/x.md", "three", other), "it was agreed to replace another text")
+	assert.Equal(t, "two", textOf(t, dir, "docs/x.md"))
+	assert.Empty(t, put("y.md", "three", other), "it has gone meanwhile")
 
 	// What a turn left that was cut off between its last steps.
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "y.md.id.tmp"), []byte("three"), 0o666))
-	assert.Equal(t, sameText, put("y.md", "three", false))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "y.md.id.ABC.tmp"), []byte("three"), 0o666))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "y.md.other.ABC.tmp"), []byte("three"), 0o666))
+	assert.Empty(t, put("y.md", "three", ""))
+	left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{filepath.Join(dir, "y.md.other.ABC.tmp")}, left, "another saga's")
 
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "d.md"), 0o777))
 	require.NoError(t, os.Symlink("missing", filepath.Join(dir, "l.md")))
 	require.NoError(t, os.Symlink("/etc/hostname", filepath.Join(dir, "o.md")))
 	for _, name := range []string{"d.md", "l.md", "o.md"} {
-		_, err := r.write(name, "text", "id", true)
+		_, err := write(dir, name, "text", "id", other)
 		assert.Contains(t, told(t, err), "not a file", name)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
-	require.NoError(t, err)
-	assert.Empty(t, left)
 }
 
-// A file that appears at the very last moment is not overwritten: of many who write
-// at once one succeeds, and the others are told.
-func TestFilesThatAppearMeanwhileStay(t *testing.T) {
-	for range 50 {
-		dir := t.TempDir()
-		const writers = 8
-		found := make([]existing, writers)
-		var all sync.WaitGroup
-		for i := range writers {
-			all.Go(func() {
-				r := &repository{dir: dir}
-				var err error
-				found[i], err = r.write("x.md", fmt.Sprint(i), fmt.Sprint("id", i), false)
-				assert.NoError(t, err)
-			})
-		}
-		all.Wait()
-		b, err := os.ReadFile(filepath.Join(dir, "x.md"))
+// A file is looked at only as far as notes go.
+func TestHugeFilesAreNotRead(t *testing.T) {
+	dir := t.TempDir()
+	for name, size := range map[string]int64{"largest.md": maxFile, "larger.md": maxFile + 1, "huge.md": 6 << 30} {
+		f, err := os.Create(filepath.Join(dir, name))
 		require.NoError(t, err)
-		for i, f := range found {
-			want := otherText
-			if string(b) == fmt.Sprint(i) {
-				want = nothing
+		require.NoError(t, errors.Join(f.Truncate(size), f.Close()))
+	}
+	other, err := write(dir, "largest.md", "text", "id", "")
+	require.NoError(t, err)
+	assert.NotEmpty(t, other)
+	for _, name := range []string{"larger.md", "huge.md"} {
+		_, err := write(dir, name, "text", "id", "")
+		assert.Contains(t, told(t, err), "too large", name)
+	}
+}
+
+// Of many who write at once, branches of one saga too, whoever is told of success has
+// left the own text; the others are told that another is there.
+func TestOfManyWritersOneSucceeds(t *testing.T) {
+	for name, id := range map[string]func(int) string{
+		"sagas":              func(i int) string { return fmt.Sprint("id", i) },
+		"branches of a saga": func(int) string { return "id" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for round := range 100 {
+				dir := t.TempDir()
+				var replaceable string
+				if round%2 == 1 {
+					require.NoError(t, os.WriteFile(filepath.Join(dir, "x.md"), []byte("old"), 0o666))
+					replaceable = digestOf(t, "old")
+				}
+				const writers = 8
+				found := make([]string, writers)
+				var all sync.WaitGroup
+				for i := range writers {
+					all.Go(func() {
+						var err error
+						found[i], err = write(dir, "x.md", fmt.Sprint(i), id(i), replaceable)
+						assert.NoError(t, err)
+					})
+				}
+				all.Wait()
+				final := textOf(t, dir, "x.md")
+				for i, f := range found {
+					if final == fmt.Sprint(i) {
+						assert.Empty(t, f)
+					} else if round%2 == 0 {
+						assert.Equal(t, digestOf(t, final), f)
+					}
+				}
+				left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
+				require.NoError(t, err)
+				assert.Empty(t, left)
 			}
-			assert.Equal(t, want, f)
-		}
+		})
 	}
 }
 
@@ -144,18 +187,16 @@ func TestPlaceTakesNoPlaceThatIsTaken(t *testing.T) {
 	require.NoError(t, err)
 	defer root.Close()
 	require.NoError(t, root.WriteFile("temporary", []byte("mine"), 0o666))
+	require.NoError(t, root.Mkdir("unlinkable", 0o777)) // as on a file system without links
 	require.NoError(t, root.WriteFile("x.md", []byte("theirs"), 0o666))
-	for _, temporary := range []string{"temporary", "no such file"} { // the latter as if there were no links
+	for _, temporary := range []string{"temporary", "unlinkable"} {
 		err := place(root, temporary, "x.md", "mine")
 		assert.ErrorIs(t, err, os.ErrExist)
-		b, err := root.ReadFile("x.md")
-		require.NoError(t, err)
-		assert.Equal(t, "theirs", string(b))
+		assert.Equal(t, "theirs", textOf(t, dir, "x.md"))
 	}
-	require.NoError(t, place(root, "no such file", "y.md", "mine"))
-	b, err := root.ReadFile("y.md")
-	require.NoError(t, err)
-	assert.Equal(t, "mine", string(b))
+	require.NoError(t, place(root, "unlinkable", "y.md", "mine"))
+	assert.Equal(t, "mine", textOf(t, dir, "y.md"))
+	assert.ErrorIs(t, place(root, "tidied", "z.md", "mine"), os.ErrNotExist, "somebody has tidied up")
 }
 
 // A repository whose data lie elsewhere may be a way out of the root.
@@ -189,10 +230,10 @@ func TestRepositoriesThatBorrowAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			newRepository(t, filepath.Join(root, "project"))
-			_, err := open(root, "project")
+			_, err := open(t.Context(), root, "project")
 			require.NoError(t, err)
 			require.NoError(t, borrow(filepath.Join(root, "project", ".git")))
-			_, err = open(root, "project")
+			_, err = open(t.Context(), root, "project")
 			assert.Contains(t, told(t, err), "keeps its data elsewhere")
 		})
 	}
@@ -208,9 +249,10 @@ func TestRepositoriesThatBorrowAreRefused(t *testing.T) {
 		t.Setenv("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects)
 		t.Setenv("GIT_OBJECT_DIRECTORY", objects)
 		t.Setenv("GIT_DIR", filepath.Join(outside, ".git"))
-		r, err := open(root, "project")
+		r, err := open(t.Context(), root, "project")
 		require.NoError(t, err)
-		_, _, err = r.commits(context.Background(), "", theirs.String(), 1)
+		defer r.close()
+		_, _, err = r.commits(t.Context(), "", theirs.String(), 1)
 		assert.Error(t, err, "git's environment is not heeded")
 	})
 }

@@ -1,0 +1,84 @@
+package releasenotes
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/sagatest"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// A client that shows forms and has no model gets to the end: the user writes the
+// notes, beginning with the commits.
+func TestWithoutAModel(t *testing.T) {
+	root := t.TempDir()
+	newRepository(t, root)
+	played := sagatest.Player{Client: steps.FormElicitation}.Play(t, New(root), nil,
+		sagatest.Accept("range", map[string]any{"range": "all"}),
+		sagatest.Func("write", func(a sagatest.Asked) sagatest.Answer {
+			return sagatest.Accept("write", map[string]any{"notes": a.Form().Fields[0].Default})
+		}),
+	)
+	assert.True(t, played.Good(), played.Text())
+	assert.Equal(t, "# Unreleased\n\n- Begin\n", textOf(t, root, "RELEASE_NOTES.md"))
+	assert.Contains(t, played.Find("write").Message(), "no model")
+}
+
+// The model changes the draft a few times; then the user edits it by hand, so that
+// nobody is asked for ever.
+func TestFeedbackEnds(t *testing.T) {
+	root := t.TempDir()
+	newRepository(t, root)
+	script := []sagatest.Answer{
+		sagatest.Accept("range", map[string]any{"range": "all"}),
+		sagatest.Say("draft", "# Notes"),
+		sagatest.Accept("write", map[string]any{"notes": "# By hand"}),
+	}
+	for range maxChanges {
+		script = append(script,
+			sagatest.Accept("review", map[string]any{"notes": "# Notes", "feedback": "more"}),
+			sagatest.Say("draft", "# Notes"))
+	}
+	played := sagatest.Play(t, New(root), nil, script...)
+	assert.True(t, played.Good(), played.Text())
+	assert.Equal(t, "# By hand\n", textOf(t, root, "RELEASE_NOTES.md"))
+	assert.Len(t, played.Rounds, 1+1+2*maxChanges+1)
+}
+
+// A file that changes between question and answer is not replaced unasked, and the
+// asking ends.
+func TestReplacedIsWhatWasAskedAbout(t *testing.T) {
+	root := t.TempDir()
+	newRepository(t, root)
+	file := filepath.Join(root, "RELEASE_NOTES.md")
+	require.NoError(t, os.WriteFile(file, []byte("old"), 0o666))
+	changes := 0
+	replace := func(again bool) sagatest.Answer {
+		return sagatest.Func("replace", func(a sagatest.Asked) sagatest.Answer {
+			if again {
+				changes++
+				require.NoError(t, os.WriteFile(file, []byte{byte('0' + changes)}, 0o666))
+			}
+			return sagatest.Accept("replace", map[string]any{"replace": true})
+		})
+	}
+	start := []sagatest.Answer{
+		sagatest.Accept("range", map[string]any{"range": "all"}), sagatest.Say("draft", "# Notes"),
+		sagatest.Accept("review", map[string]any{"notes": "# Notes"}),
+	}
+	played := sagatest.Play(t, New(root), nil, append(start, replace(true), replace(false))...)
+	assert.True(t, played.Good(), played.Text())
+	assert.Equal(t, "# Notes\n", textOf(t, file))
+	assert.Contains(t, played.Rounds[3].Asked[0].Message(), "exists already")
+	assert.Contains(t, played.Rounds[4].Asked[0].Message(), "has changed since you were asked")
+
+	require.NoError(t, os.WriteFile(file, []byte("old"), 0o666))
+	played = sagatest.Play(t, New(root), nil, append(start, replace(true), replace(true), replace(true))...)
+	assert.False(t, played.Good())
+	assert.Contains(t, played.Text(), "somebody else is changing")
+	assert.Equal(t, "4", textOf(t, file), "what somebody else wrote last")
+}
