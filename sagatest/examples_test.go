@@ -15,6 +15,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/examples/everything/fixtures"
 	"github.com/mcpsaga/mcpsaga/examples/longtalk"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -137,4 +138,15 @@ func TestSweepEverything(t *testing.T) {
 		swept++
 	}
 	assert.Greater(t, swept, 5)
+}
+
+// Tools that need a model say so before they ask the user for anything.
+func TestExamplesThatNeedAModel(t *testing.T) {
+	for _, tool := range []saga.Definition{complextool.Tool, longtalk.Tool} {
+		played := sagatest.Player{Client: steps.FormElicitation}.Play(t, tool, nil)
+		assert.Empty(t, played.Rounds)
+		var lacks *saga.UnsupportedError
+		require.ErrorAs(t, played.Err, &lacks)
+		assert.Equal(t, steps.FormElicitation|steps.BasicSampling, lacks.Needs)
+	}
 }

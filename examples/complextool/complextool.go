@@ -39,6 +39,10 @@ var Tool = saga.Machine[args, state]{
 }
 
 func askTarget(_ context.Context, t *saga.Turn[args, state]) (saga.Next, error) {
+	// Without a model there is no way on: say so before the user fills in a form.
+	if err := t.Need(steps.FormElicitation | steps.BasicSampling); err != nil {
+		return nil, err
+	}
 	return t.Ask("target", target)
 }
 

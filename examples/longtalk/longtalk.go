@@ -44,8 +44,15 @@ var Tool = saga.Machine[args, state]{
 	Title:       "Talk for long",
 	Description: "Asks the user for eight words, one after the other, and the client's model for its opinion in between.",
 	Asks:        []steps.Question{askWord, askOpinion},
-	Start:       func(_ context.Context, t *turn) (saga.Next, error) { return ask(t) },
+	Start:       start,
 	Steps:       saga.Steps[args, state]{"said": said},
+}
+
+func start(_ context.Context, t *turn) (saga.Next, error) {
+	if err := t.Need(steps.FormElicitation | steps.BasicSampling); err != nil {
+		return nil, err // rather than after four rounds
+	}
+	return ask(t)
 }
 
 func ask(t *turn) (saga.Next, error) {

@@ -29,6 +29,8 @@ func everything(ctx context.Context, c *cli.Command) error {
 		if dir, err = os.MkdirTemp("", "trip-"); err != nil {
 			return err
 		}
+	} else if err := os.MkdirAll(dir, 0o700); err != nil { // keys will be in it
+		return err
 	}
 	program, err := os.Executable()
 	if err != nil {

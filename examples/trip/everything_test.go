@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"sync"
@@ -47,7 +48,7 @@ func TestOneCommand(t *testing.T) {
 	defer stop()
 	out, ended := new(output), make(chan error, 1)
 	go func() {
-		ended <- run(ctx, []string{"trip", "--addr", "127.0.0.1:0", "--dir", t.TempDir()}, out, out)
+		ended <- run(ctx, []string{"trip", "--addr", "127.0.0.1:0", "--dir", filepath.Join(t.TempDir(), "missing", "yet")}, out, out)
 	}()
 	url := out.await(t, `server +(http\S+)`, 1)[1]
 	out.await(t, `Ctrl-C ends everything`, 1)

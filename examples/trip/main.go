@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Usage: "the `ADDRESS` of the tool's server", Value: "127.0.0.1:8080"},
-			&cli.StringFlag{Name: "dir", Usage: "the `DIR` of the databases and the keyset (default: a new one)"},
+			&cli.StringFlag{Name: "dir", Usage: "the `DIR` of the databases and the keyset; it is created if it is missing (default: a new one)"},
 		},
 		Action:   everything,
 		Commands: []*cli.Command{serviceCommand(), serveCommand()},
