@@ -1,0 +1,7 @@
+//go:build !unix
+
+package postgrestest
+
+import "syscall"
+
+func account(string) (*syscall.SysProcAttr, error) { return nil, nil }

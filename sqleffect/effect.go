@@ -1,0 +1,133 @@
+package sqleffect
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// Do performs f once for the key: f changes your tables in a transaction, and what it
+// returns is kept with the key in the same transaction. When the key comes again, f is
+// not called, and Do returns what it returned the first time. Callers with the same
+// key wait for each other.
+//
+// A key that was released or that comes with another input is refused, by an error
+// that wraps [ErrReleased] or [ErrOtherInput] within [saga.Refused]. If f fails,
+// nothing is changed and the key is free. Any other error leaves open what happened;
+// the engine calls again with the same key.
+//
+// in and the result are recorded as JSON, in as a digest. They must not hold a
+// [saga.Secret], which JSON would lose.
+func Do[In, Out any](ctx context.Context, k *Keys, key saga.Key, in In, f func(context.Context, *sql.Tx, In) (Out, error)) (out Out, err error) {
+	input, err := encode(in)
+	if err != nil {
+		return out, saga.Refused(fmt.Errorf("the effect's input: %w", err))
+	}
+	digest := sha256.Sum256(input)
+	mark := base64.RawURLEncoding.EncodeToString(digest[:])
+	err = k.transact(ctx, func(tx *sql.Tx) error {
+		// The insertion waits for others with the same key.
+		fresh, err := k.exec(ctx, tx, `INSERT INTO {keys} (key, state, input, output, since) VALUES (?, ?, ?, '', ?) ON CONFLICT (key) DO NOTHING`,
+			string(key), stateDone, mark, time.Now().Unix())
+		if err != nil {
+			return err
+		}
+		if !fresh {
+			r, err := k.find(ctx, tx, key)
+			switch {
+			case err != nil:
+				return err
+			case r.state == stateReleased:
+				return saga.Refused(ErrReleased)
+			case r.input != mark:
+				return saga.Refused(ErrOtherInput)
+			}
+			return decode(r.output, &out)
+		}
+		if out, err = f(ctx, tx, in); err != nil {
+			return err
+		}
+		output, err := encode(out)
+		if err != nil {
+			return saga.Refused(fmt.Errorf("the effect's result: %w", err))
+		}
+		_, err = k.exec(ctx, tx, `UPDATE {keys} SET output = ? WHERE key = ?`, string(output), string(key))
+		return err
+	})
+	if err != nil {
+		return *new(Out), err
+	}
+	return out, nil
+}
+
+// Undo reverses with f what [Do] did under the key, and sees to it that it is not done
+// again, nor later if it was not done: then f is not called. f gets what Do returned.
+// What was undone before stays so, and f is not called again.
+//
+// If the key was made final, Undo fails with ErrFinal, wrapped by [saga.Final].
+func Undo[Out any](ctx context.Context, k *Keys, key saga.Key, f func(context.Context, *sql.Tx, Out) error) error {
+	return k.transact(ctx, func(tx *sql.Tx) error {
+		now := time.Now().Unix()
+		barred, err := k.exec(ctx, tx, `INSERT INTO {keys} (key, state, input, output, since) VALUES (?, ?, '', '', ?) ON CONFLICT (key) DO NOTHING`,
+			string(key), stateReleased, now)
+		if err != nil || barred {
+			return err
+		}
+		released, err := k.exec(ctx, tx, `UPDATE {keys} SET state = ?, since = ? WHERE key = ? AND state = ?`, stateReleased, now, string(key), stateDone)
+		if err != nil {
+			return err
+		}
+		r, err := k.find(ctx, tx, key)
+		switch {
+		case err != nil:
+			return err
+		case r.state == stateFinal:
+			return saga.Final(ErrFinal)
+		case !released:
+			return nil
+		}
+		var out Out
+		if err := decode(r.output, &out); err != nil {
+			return err
+		}
+		return f(ctx, tx, out)
+	})
+}
+
+// transact runs f in a transaction that is rolled back if f fails.
+func (k *Keys) transact(ctx context.Context, f func(*sql.Tx) error) error {
+	if err := k.check(); err != nil {
+		return err
+	}
+	tx, err := k.DB.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("the table of keys: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+var errSecret = errors.New("it holds a saga.Secret, which would be lost; keep it out, or encrypt it yourself")
+
+var encoding = jsonv2.JoinOptions(jsonv2.Deterministic(true),
+	jsonv2.WithMarshalers(jsonv2.MarshalFunc(func(saga.Secret) ([]byte, error) { return nil, errSecret })))
+
+func encode(v any) ([]byte, error) { return jsonv2.Marshal(v, encoding) }
+
+func decode[T any](text string, into *T) error {
+	if err := jsonv2.Unmarshal([]byte(text), into); err != nil {
+		return fmt.Errorf("the effect's recorded result: %w", err)
+	}
+	return nil
+}
