@@ -17,6 +17,14 @@ type Answer struct {
 	later    time.Duration
 	leaves   bool
 	varies   bool
+	always   bool
+}
+
+// Always makes the answer that of all later times the question is asked, too. What
+// the script has for the question behind it is never used.
+func (a Answer) Always() Answer {
+	a.always = true
+	return a
 }
 
 // Later makes the client take that long to answer, besides the [Player]'s Pause.

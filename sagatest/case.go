@@ -20,7 +20,8 @@ type Case struct {
 	Args any
 	// Script is how the client answers when nothing goes wrong.
 	Script []Answer
-	// Fails says that the script leads to a failure, such as a refusal by the user.
+	// Fails says that the script leads to a failure, such as a refusal by the user. In a
+	// [Journal], recorded sagas must then fail as well, and leave nothing behind.
 	Fails bool
 
 	// Check looks at every ending; see [Subject].
@@ -35,6 +36,9 @@ type Case struct {
 	// Skip leaves out kinds of scenarios; say why beside it.
 	Skip []Kind
 
+	// Journal names the case's journal, for tools with several scripts: its directory is
+	// <tool>@<name>. Without a name, a case with Fails has the journal "fails".
+	Journal string
 	// Retired is for [Journal]: sagas of revisions before it are no longer resumed but
 	// undone.
 	Retired uint32
@@ -45,6 +49,8 @@ type Case struct {
 	Now time.Time
 	// Budget is what the saga may cost.
 	Budget Budget
+	// ID is the saga's id; see [Player].
+	ID saga.ID
 }
 
 // Subject is a tool and the world it acts on, made for one scenario.
@@ -77,8 +83,8 @@ const (
 	Losses Kind = "losses"
 	// Duplicates: a turn is taken twice, at once or again after the end.
 	Duplicates Kind = "duplicates"
-	// Forks: one token is used twice, with different answers. Leave them out if the
-	// tool is served with a ledger that lets no token be used twice.
+	// Forks: one token is used twice, with different answers. A client is free to do
+	// that, so leave them out only if what then happens does no harm.
 	Forks Kind = "forks"
 	// Refusals: each step is declined, cancelled, or fails in the client.
 	Refusals Kind = "refusals"
@@ -116,4 +122,4 @@ func (c *Case) same(e *Ending) string {
 	return e.told()
 }
 
-func (c *Case) player() Player { return Player{Client: c.Client, Now: c.Now} }
+func (c *Case) player() Player { return Player{Client: c.Client, Now: c.Now, ID: c.ID} }

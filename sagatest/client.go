@@ -118,7 +118,7 @@ func (c *client) ending(rep reply) *Ending {
 	defer c.rig.watch.mu.Unlock()
 	c.rig.heard.mu.Lock()
 	defer c.rig.heard.mu.Unlock()
-	e := &Ending{Err: rep.err, Calls: slices.Clone(c.rig.watch.calls), Suspended: rep.out == nil, Cancelled: rep.cancelled,
+	e := &Ending{Err: rep.err, Calls: slices.Clone(c.rig.watch.calls), Suspended: rep.out == nil && !rep.undone, Cancelled: rep.cancelled,
 		Progress: slices.Clone(c.rig.heard.progress), Logs: slices.Clone(c.rig.heard.logs)}
 	if o := rep.out; o != nil {
 		e.Result, e.Messages, e.Contents, e.Err = o.Result, o.Messages, o.Contents, o.Err

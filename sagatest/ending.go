@@ -18,7 +18,9 @@ type Ending struct {
 	Messages *saga.Messages
 	Contents []saga.Contents
 	// Err is why the saga failed, as the operator's log has it; the client does
-	// not learn it. It is also set if the last turn failed as a whole.
+	// not learn it. It is also set if the last turn failed as a whole: after the first
+	// turn, which nobody can take again, it is a *saga.UndoneError, and the saga has
+	// ended.
 	Err error
 	// Cancelled: the client cancelled the saga, and it was not too late for that.
 	Cancelled bool

@@ -21,14 +21,15 @@ const UpdateEnv = "SAGATEST_UPDATE"
 const JournalDir = "testdata/sagas"
 
 // Journal proves that sagas which were suspended under earlier code still come to a
-// good end. Record where the sagas of today are suspended, and commit that:
+// good end, or with [Case.Fails] still fail. Record where the sagas of today are suspended, and commit that:
 //
 //	SAGATEST_UPDATE=1 go test ./...
 //
 // From then on every test run resumes each recorded saga with the present code and
 // fails if one does not end well: the change that broke it would break sagas under
 // way when it is deployed. There is a directory for each revision of the tool,
-// testdata/sagas/<tool>/<revision>, and a file for each suspension of the script.
+// testdata/sagas/<tool>/<revision> (see [Case.Journal] for a second script), and a file
+// for each suspension.
 // Updating adds what is missing; what is recorded stays, as somebody may have
 // deployed it. To record a revision that was never deployed anew, delete its directory.
 //
@@ -41,15 +42,12 @@ const JournalDir = "testdata/sagas"
 func Journal(t testing.TB, c Case) {
 	t.Helper()
 	s := newSweep(t, c)
-	if c.Fails {
-		t.Fatalf("sagatest: a journal needs a script that leads to a good end; this case has Fails")
-	}
 	s.recording = true
 	if s.undisturbed(t, "the script, for the journal") == nil {
 		return
 	}
 	s.recording = false
-	dir := filepath.Join(JournalDir, s.tool.Name)
+	dir := filepath.Join(JournalDir, s.journal())
 	recorded, err := readJournal(dir)
 	if err != nil {
 		t.Fatalf("sagatest: the journal cannot be read: %v", err)
@@ -59,6 +57,17 @@ func Journal(t testing.TB, c Case) {
 		ok = s.prove(t, e) && ok
 	}
 	s.record(t, dir, recorded, ok)
+}
+
+// journal is the name of the directory with the case's records.
+func (s *sweep) journal() string {
+	switch name := notInFiles.ReplaceAllString(s.c.Journal, "_"); {
+	case name != "":
+		return s.tool.Name + "@" + name
+	case s.c.Fails:
+		return s.tool.Name + "@fails"
+	}
+	return s.tool.Name
 }
 
 // record adds suspensions that the journal lacks, or reports them.
@@ -138,7 +147,7 @@ func (x *trial) resumeEntry(e *entry) *broken {
 	if tools.Reader(tool.Kind, tool.Name, e.Revision) == nil {
 		return x.retire(e, tool, pos, before)
 	}
-	return x.proceed(e, pos)
+	return x.proceed(e, pos, before)
 }
 
 // retire checks that a saga that is given up is undone.
@@ -163,7 +172,7 @@ func (x *trial) retire(e *entry, tool *saga.Tool, pos *saga.Position, before str
 }
 
 // proceed resumes a saga and answers until its end.
-func (x *trial) proceed(e *entry, pos *saga.Position) *broken {
+func (x *trial) proceed(e *entry, pos *saga.Position, before string) *broken {
 	c := x.client
 	c.rig.now, c.latest = e.At, true
 	token, err := c.rig.sealed(pos)
@@ -181,7 +190,7 @@ func (x *trial) proceed(e *entry, pos *saga.Position) *broken {
 		case rep.err != nil:
 			return &broken{what: fmt.Sprintf("it cannot go on: %v", rep.err), advice: keepGoing}
 		case rep.out != nil:
-			return x.proceeded()
+			return x.proceeded(before)
 		}
 		if answers, err = x.recall(e); err != nil {
 			return &broken{what: err.Error(), advice: "add the answer to the script"}
@@ -224,15 +233,23 @@ func (s *script) last(question string, n int) (Answer, bool) {
 	return Answer{}, false
 }
 
-// proceeded looks at the end of a saga that was resumed.
-func (x *trial) proceeded() *broken {
+// proceeded looks at the end of a saga that was resumed; before is what the world
+// looked like when it had not begun.
+func (x *trial) proceeded(before string) *broken {
 	e := x.client.ending(x.last)
 	e.Scenario = x.name
 	if b, ok := mistake(e.Err); ok {
 		return &broken{what: b.what, advice: keepGoing}
 	}
-	if !e.Good() {
+	switch {
+	case !e.Good() && !x.sweep.c.Fails:
 		return &broken{what: "it did not end well: " + said(e), advice: keepGoing}
+	case e.Good() && x.sweep.c.Fails:
+		return &broken{what: "it ended well, where it failed when it was recorded: " + said(e), advice: keepGoing}
+	case x.sweep.c.Fails && x.subject.World != nil:
+		if now := look(x.subject.World()); now != before {
+			return &broken{what: "it failed, as it did when it was recorded, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
+		}
 	}
 	for _, check := range []func(t testing.TB, e *Ending){x.subject.Check, x.sweep.c.Check} {
 		if check != nil {

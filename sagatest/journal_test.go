@@ -2,6 +2,7 @@ package sagatest_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,4 +165,39 @@ func TestJournalOfAMachine(t *testing.T) {
 	assert.Contains(t, got, `there is no step function "wished"`)
 	assert.Contains(t, got, "keep step functions and questions under their names (or list them in Renamed)")
 	assert.Empty(t, journal(t, renamed(map[string]string{"wished": "wish"}), true))
+}
+
+// Sagas that end badly have a journal too: they must go on failing, and leave nothing.
+func TestJournalOfAFailure(t *testing.T) {
+	t.Chdir(t.TempDir())
+	refused := func(change func(a *agency, f *saga.Flow[tripArgs, string])) sagatest.Case {
+		c := agencyCase(func(a *agency) saga.Definition {
+			f := booking(a)
+			if change != nil {
+				change(a, &f)
+			}
+			return f
+		})
+		c.Script = append(c.Script[:3:3], sagatest.Decline("sure"))
+		c.Fails = true
+		return c
+	}
+	require.Empty(t, journal(t, refused(nil), true))
+	assert.Equal(t, []string{"testdata/sagas/book@fails/0/01-day-city.json", "testdata/sagas/book@fails/0/02-wish.json", "testdata/sagas/book@fails/0/03-sure.json"}, files(t))
+	assert.Empty(t, journal(t, refused(nil), false))
+	named := refused(nil)
+	named.Journal = "no, thanks"
+	assert.Contains(t, journal(t, named, false), "commit testdata/sagas/book@no_thanks/0/01-day-city.json")
+
+	got := journal(t, refused(func(_ *agency, f *saga.Flow[tripArgs, string]) {
+		run := f.Run
+		f.Run = func(r *saga.Run, in tripArgs) (string, error) {
+			text, err := run(r, in)
+			if errors.Is(err, steps.ErrDeclined) {
+				return "Never mind.", nil
+			}
+			return text, err
+		}
+	}), false)
+	assert.Contains(t, got, "the saga ended well", "the script fails no longer")
 }

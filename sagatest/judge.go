@@ -178,7 +178,7 @@ func (x *trial) checkEither(e *Ending) {
 		what = "the client was told that the saga ended well, but nothing of what it did is there:"
 	}
 	x.breaks(broken{"a fork is done as a whole or undone as a whole", "", what + differ(base.after, now),
-		"a client can use one token twice with different answers, so an effect may come when what it builds on has been undone, and an undo when what it reverses was made final. Let Do fail with saga.Refused in the one case and Undo with an error in the other; end with an effect that checks. Or serve the tool with a ledger, which lets no token be used twice, and leave out Forks with Case.Skip"})
+		"a client can use one token twice with different answers, so an effect may come when what it builds on has been undone, and an undo when what it reverses was made final. Let Do fail with saga.Refused in the one case and Undo with an error in the other; end with an effect that checks. If the systems behind cannot check, and what is left then does no harm, leave out Forks with Case.Skip"})
 }
 
 // letCheck calls the author's checks.

@@ -291,8 +291,6 @@ func TestCasesThatAreWrong(t *testing.T) {
 		})
 	}
 	assert.Equal(t, 1, n, "a check that fails when nothing goes wrong ends the sweep")
-	f := reported(t, func(t testing.TB) { sagatest.Journal(t, sagatest.Case{Tool: everything(), Fails: true}) })
-	assert.Contains(t, f.errors[0], "a journal needs a script that leads to a good end")
 }
 
 // kept makes New return the same world each time.

@@ -26,6 +26,9 @@ type Player struct {
 	Resends bool
 	// Budget is what the saga may cost.
 	Budget Budget
+	// ID is the saga's id, from which keys, ids and random numbers are made; zero means
+	// one that is the same in every play.
+	ID saga.ID
 
 	at    *sagahooks.Stage
 	given []Given
@@ -138,8 +141,11 @@ func (p Player) client(t testing.TB, d saga.Definition, args any) *client {
 	if _, err := d.Tool(); err != nil {
 		t.Fatalf("sagatest: the tool's definition is not valid: %v", err)
 	}
+	if p.ID == (saga.ID{}) {
+		p.ID = saga.ID{0: 0x5a, 1: 0x6a, 15: 1}
+	}
 	// The pause before the call itself does not count.
-	r := &rig{definition: d, args: raw, keys: keys, now: p.Now.Add(-p.Pause), client: p.Client, resends: p.Resends, watch: new(watch)}
+	r := &rig{definition: d, args: raw, keys: keys, now: p.Now.Add(-p.Pause), client: p.Client, resends: p.Resends, id: p.ID, watch: new(watch)}
 	return &client{rig: r, pause: p.Pause, latest: p.Resends, shift: make(map[string]int)}
 }
 
@@ -153,12 +159,16 @@ func encodeArgs(args any) (json.RawMessage, error) {
 	return json.Marshal(args)
 }
 
+// mostTurnsOfPlay is when a saga that is played is taken for endless. A tool may
+// pause often.
+const mostTurnsOfPlay = 1000
+
 // run drives the saga to its end. Rounds that are answered by what was prepared
 // are not part of the play.
 func (p Player) run(t testing.TB, c *client, prepared int) *Played {
 	t.Helper()
 	before := 0
-	for {
+	for range mostTurnsOfPlay {
 		q, err := c.next()
 		if err != nil {
 			t.Fatalf("sagatest: %v", err)
@@ -176,6 +186,8 @@ func (p Player) run(t testing.TB, c *client, prepared int) *Played {
 			before = len(c.rounds)
 		}
 	}
+	t.Fatalf("sagatest: the saga has not ended after %d turns.\n  what to do: let the tool give up at some time, or take away what Always answers", mostTurnsOfPlay)
+	return nil
 }
 
 func (p Player) played(t testing.TB, c *client, rep reply, before int) *Played {

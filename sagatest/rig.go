@@ -31,8 +31,10 @@ type rig struct {
 	// resends: the client sends the arguments every time, so that the token need
 	// not hold them.
 	resends bool
-	turns   int
-	heard   heard
+	// id is that of the first saga.
+	id    saga.ID
+	turns int
+	heard heard
 }
 
 // binding is that of all tokens of the test kit.
@@ -61,6 +63,8 @@ type reply struct {
 	out *saga.Outcome
 	// cancelled and late: it ended because it was cancelled, or came too late.
 	cancelled, late bool
+	// undone: it ended because its turn failed and nobody can take that again.
+	undone bool
 }
 
 // errGoexit is what comes of a t.FailNow in a tool.
@@ -106,8 +110,15 @@ func (r *rig) turn(ctx context.Context, q request) reply {
 	}
 	if q.token == "" {
 		tool := firstTool(tools)
-		out, err := tool.Start(ctx, saga.Call{ID: r.newID(), Now: r.now, Client: r.client, Arguments: r.args, Notifier: &r.heard})
-		return r.ended(c, tool, out, err)
+		// Nobody can take a first turn again: as on a server, what it did is undone if it
+		// breaks off.
+		out, err := tool.Start(ctx, saga.Call{ID: r.newID(), Now: r.now, Client: r.client, Arguments: r.args, Notifier: &r.heard, Held: true})
+		rep := r.ended(c, tool, out, err)
+		if rep.err != nil && out != nil && out.Position != nil { // the token could not be sealed
+			rep.err = r.forsake(ctx, tool, out.Position, rep.err)
+		}
+		rep.undone = isUndone(rep.err)
+		return rep
 	}
 	tool, pos, late, err := r.open(c, tools, q.token)
 	if err != nil {
@@ -130,6 +141,14 @@ func (r *rig) turn(ctx context.Context, q request) reply {
 	}
 	if !q.cancels {
 		out, err := tool.Resume(ctx, pos, res)
+		var position *saga.PositionError
+		if errors.As(err, &position) && pos.HasEffects() && pos.Next() != "" {
+			// So is what a saga did that no longer fits the tool.
+			out, err = tool.Abandon(ctx, pos, position.Error())
+			rep := r.ended(c, tool, out, err)
+			rep.late = true
+			return rep
+		}
 		return r.ended(c, tool, out, err)
 	}
 	out, err := tool.Cancel(ctx, pos, res)
@@ -139,6 +158,23 @@ func (r *rig) turn(ctx context.Context, q request) reply {
 		_, rep.cancelled = rep.out.Result.Meta[saga.UndoMetaKey]
 	}
 	return rep
+}
+
+// forsake undoes what a saga has done whose token its client will not get.
+func (r *rig) forsake(ctx context.Context, t *saga.Tool, pos *saga.Position, why error) error {
+	if pos.HasEffects() {
+		out, err := t.Cancel(ctx, pos, saga.Resumption{Now: r.now})
+		if err == nil {
+			err = out.Err
+		}
+		why = errors.Join(why, err)
+	}
+	return &saga.UndoneError{Err: why}
+}
+
+func isUndone(err error) bool {
+	var undone *saga.UndoneError
+	return errors.As(err, &undone)
 }
 
 func (r *rig) newCodec() (*codec.Codec, error) {
@@ -228,5 +264,7 @@ func (r *rig) newID() saga.ID {
 			begun[c.Turn] = true
 		}
 	}
-	return saga.ID{0: 0x5a, 1: 0x6a, 15: byte(1 + len(begun))}
+	id := r.id
+	id[len(id)-1] += byte(len(begun))
+	return id
 }

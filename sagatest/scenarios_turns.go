@@ -162,7 +162,7 @@ func (s *sweep) stops() []scenario {
 					"return the error that saga.Do returned, instead of making a result of it"})
 				return
 			}
-			x.orphans = x.orphans || q.token == "" && x.acted(p.turn)
+			x.orphans = x.orphans || q.token == "" && !rep.undone && x.acted(p.turn)
 			if x.delivers(q) {
 				x.play()
 			}
@@ -224,7 +224,7 @@ func (s *sweep) duplicates() []scenario {
 			}
 		}, asUndisturbed})
 		if !s.base.good {
-			continue // what was undone may come back, which no server without a ledger can prevent
+			continue // what was undone may come back, which a server that keeps nothing cannot prevent
 		}
 		list = append(list, scenario{fmt.Sprintf("turn %d is delivered again after the end", turn), func(x *trial) {
 			if x.play() {

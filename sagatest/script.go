@@ -27,9 +27,14 @@ func newScript(answers []Answer) *script {
 // instance is for all its instances.
 func (s *script) find(question string, n int) (Answer, bool) {
 	for _, id := range []string{question, steps.BaseID(question)} {
-		if list := s.answers[id]; n < len(list) {
-			s.used[id] = max(s.used[id], n+1)
-			return list[n], true
+		list := s.answers[id]
+		i := n
+		if always := slices.IndexFunc(list, func(a Answer) bool { return a.always }); always >= 0 {
+			i = min(n, always)
+		}
+		if i < len(list) {
+			s.used[id] = max(s.used[id], i+1)
+			return list[i], true
 		}
 	}
 	return Answer{}, false
