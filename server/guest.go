@@ -33,7 +33,8 @@ type Request struct {
 	// Version is the revision of MCP that the client speaks. From 2026-07-28 on a
 	// tool that asks ends the request with its questions, and _meta in Params says
 	// what the client can do; before, the questions go to Peer, and Capabilities
-	// says it. The methods of the saga proposal are the same in all revisions.
+	// says it. The methods of the saga proposal go by _meta alone: with it, requests
+	// and results follow the rules of 2026-07-28.
 	Version string
 	// Capabilities is the ClientCapabilities object of the client's initialize.
 	Capabilities json.RawMessage
@@ -77,8 +78,10 @@ func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error
 	m := &message{method: r.Method, params: params}
 	c := caller{principal: r.Principal}
 	switch {
+	case s.methods[r.Method] != nil && eraOf(m, nil) == eraSaga:
+		return s.guestSaga(ctx, c, m)
 	case s.methods[r.Method] != nil:
-		return s.guestSaga(ctx, c, r, m)
+		return s.guestStateless(ctx, c, r, m)
 	case !slices.Contains(guestMethods, r.Method):
 		return nil, rpcError(jsonrpc2.CodeMethodNotFound, "method not found")
 	case r.Version >= statelessVersion:
@@ -109,7 +112,7 @@ func (s *Server) Entries(method string) []json.RawMessage {
 func (s *Server) Completes() bool { return s.completes() }
 
 // guestSaga serves a method of the saga proposal.
-func (s *Server) guestSaga(ctx context.Context, c caller, r *Request, m *message) (json.RawMessage, error) {
+func (s *Server) guestSaga(ctx context.Context, c caller, m *message) (json.RawMessage, error) {
 	end, err := s.methods[m.method](ctx, c, m.params)
 	if err == nil {
 		var result []byte
