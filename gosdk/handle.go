@@ -51,6 +51,8 @@ func answer[P mcp.Params, R any](ctx context.Context, m *Mounted, method string,
 func (m *Mounted) handle(ctx context.Context, method string, ss *mcp.ServerSession, params any, extra *mcp.RequestExtra) (json.RawMessage, error) {
 	m.calls.begin()
 	defer m.calls.end()
+	ctx, done := untilGone(ctx)
+	defer done()
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return nil, m.internal(ctx, method, err)
