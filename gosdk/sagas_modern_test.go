@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -189,7 +190,7 @@ func TestSagaGivenUp(t *testing.T) {
 		for _, how := range []string{"memory", "HTTP"} {
 			t.Run(version+" "+how, func(t *testing.T) {
 				rooms := new(rooms)
-				h := mount(t, gosdk.Options{}, rooms.stay())
+				h := mount(t, gosdk.Options{TurnTimeout: 15 * time.Second}, rooms.stay())
 				var cs *mcp.ClientSession
 				if how == "memory" {
 					cs = h.client(version, proposal(t))
@@ -228,7 +229,7 @@ func TestCallsEndWithTheirConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rooms := new(rooms)
-			h := mount(t, gosdk.Options{}, rooms.stay())
+			h := mount(t, gosdk.Options{TurnTimeout: 15 * time.Second}, rooms.stay())
 			ctx, leave := context.WithCancel(t.Context())
 			r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.serve(), strings.NewReader(message(1, c.method, c.params)))
 			require.NoError(t, err)

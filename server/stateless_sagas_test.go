@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -364,7 +365,7 @@ func holding(held map[saga.Key]bool) (tool saga.Flow[struct{}, string], entered 
 func TestStatelessSagaDisconnect(t *testing.T) {
 	held := map[saga.Key]bool{}
 	tool, entered := holding(held)
-	r := newRig(t, server.Options{Tools: []saga.Definition{tool}})
+	r := newRig(t, server.Options{Tools: []saga.Definition{tool}, TurnTimeout: 5 * time.Second})
 	for _, streaming := range []bool{false, true} {
 		q := modernSaga("callSaga", object{"name": "room"})
 		if streaming {
