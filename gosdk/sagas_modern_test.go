@@ -250,3 +250,51 @@ func TestCallsEndWithTheirConnection(t *testing.T) {
 		})
 	}
 }
+
+// Gateways may go by headers. The SDK compares them with the bodies of MCP's own
+// methods, in MCP 2026-07-28; the rest is compared here.
+func TestHeadersOfSagas(t *testing.T) {
+	rooms := new(rooms)
+	h := mount(t, gosdk.Options{}, rooms.book(), talk(1))
+	url := h.serve()
+	s := newSession(t, url, "", forms)
+	ways := map[string]struct {
+		headers []string
+		params  func(object) object
+	}{
+		"proposal": {nil, func(p object) object { return p }},
+		"session":  {s.headers(), func(p object) object { return p }},
+		modern:     {[]string{"MCP-Protocol-Version", modern}, func(p object) object { return withMeta(p, meta(object{})) }},
+	}
+	for name, way := range ways {
+		send := func(method string, p object, headers ...string) gjson.Result {
+			if name == modern && !slices.Contains(headers, "Mcp-Method") {
+				headers = append(headers, "Mcp-Method", method)
+			}
+			_, _, body := post(t, httpClient, url, message(1, method, way.params(p)), slices.Concat(way.headers, headers)...)
+			return last(body)
+		}
+		t.Run(name, func(t *testing.T) {
+			book := object{"name": "book"}
+			for _, headers := range [][]string{{"Mcp-Method", "tools/list"}, {"Mcp-Name", "talk"}, {"Mcp-Name", "=?base64?dGFsaw==?="}, {"Mcp-Name", "=?base64?x?="}} {
+				r := send("tools/callSaga", book, headers...)
+				assert.Equal(t, int64(-32020), r.Get("error.code").Int(), "%s: %s", headers, r.Raw)
+			}
+			held, _ := rooms.count()
+			require.Zero(t, held, "nothing was done")
+			token := send("tools/callSaga", book, "Mcp-Name", "book").Get("result.sagaToken").String()
+			for _, method := range []string{"tools/resumeSaga", "tools/cancelSaga"} {
+				r := send(method, object{"sagaToken": token, "completedSteps": []any{}}, "Mcp-Name", "talk")
+				assert.Equal(t, refusedToken, r.Get("error.message").String(), r.Raw)
+			}
+			held, _ = rooms.count()
+			require.Equal(t, 1, held)
+			r := send("tools/cancelSaga", object{"sagaToken": token}, "Mcp-Name", "book")
+			assert.Equal(t, "Cancelled.", r.Get("result.content.0.text").String(), r.Raw)
+		})
+	}
+	_, body := s.do(http.MethodPost, message(1, "tools/call", object{"name": "talk"}), "Mcp-Name", "book")
+	assert.Equal(t, int64(-32020), last(body).Get("error.code").Int(), "an older client's call: %s", body)
+	held, _ := rooms.count()
+	assert.Zero(t, held)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +29,9 @@ type Request struct {
 	Method string
 	// Params are the request's parameters, a JSON object, or nil.
 	Params json.RawMessage
+	// Header is that of the HTTP request, or nil. What Mcp-Method and Mcp-Name say is
+	// compared with the request and its token, as a gateway may have gone by it.
+	Header http.Header
 	// Principal is who sent the request.
 	Principal Principal
 	// Version is the revision of MCP that the client speaks. From 2026-07-28 on a
@@ -77,6 +81,12 @@ func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error
 	}
 	m := &message{method: r.Method, params: params}
 	c := caller{principal: r.Principal}
+	if no := contradiction(r.Header, m); no != nil {
+		return nil, no.Error
+	}
+	if s.methods[r.Method] != nil {
+		c.named, _, _ = decodedHeader(r.Header, nameHeader)
+	}
 	switch {
 	case s.methods[r.Method] != nil && eraOf(m, nil) == eraSaga:
 		return s.guestSaga(ctx, c, m)
@@ -128,6 +138,9 @@ func (s *Server) guestStateless(ctx context.Context, c caller, r *Request, m *me
 	request, no := d.admit(c, m, nil)
 	if no != nil {
 		return nil, no.Error
+	}
+	if request.served.saga {
+		request.header = r.Header // transports know which arguments it repeats of MCP's own methods only
 	}
 	if r.Peer != nil {
 		n := request.notifier(func(message []byte) {
