@@ -83,6 +83,10 @@ func TestHeadersAndBodies(t *testing.T) {
 			assert.Equal(t, c.code, last(body).Get("error.code").Int(), body)
 		})
 	}
+	for _, version := range []string{modern, "2026-07-29", "2099-01-01"} {
+		status, _, body := do(t, httpClient, http.MethodGet, url, "", append(s.headers(), "MCP-Protocol-Version", version)...)
+		assert.Equal(t, 405, status, "there are no sessions any more: %s", body)
+	}
 	assert.Empty(t, seen.take(), "nothing of it has got to the server")
 	status, _, body := post(t, httpClient, url, call(meta(forms)), append(standard, "Mcp-Session-Id", s.id)...)
 	assert.Equal(t, 200, status)

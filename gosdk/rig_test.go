@@ -136,7 +136,9 @@ func (h *host) serveHandler(handler http.Handler) string {
 	web := httptest.NewServer(handler)
 	h.t.Cleanup(func() {
 		// Whoever is left has gone; the SDK keeps sessions until they are closed.
-		require.NoError(h.t, h.mounted.Shutdown(context.Background()))
+		patience, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		require.NoError(h.t, h.mounted.Shutdown(patience))
 		web.CloseClientConnections()
 		for ss := range h.sdk.Sessions() {
 			ss.Close()
