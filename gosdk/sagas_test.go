@@ -81,7 +81,7 @@ func TestSagaMethods(t *testing.T) {
 				one, two := step("word1", `{"action":"accept","content":{"word":"a"}}`), step("word2", `{"action":"accept","content":{"word":"b"}}`)
 				r = callCustom(t, cs, "tools/resumeSaga", &sagaParams{SagaToken: r.SagaToken, CompletedSteps: []any{one}})
 				require.Equal(t, "word2", r.Steps[0].StepID)
-				r = callCustom(t, cs, "tools/resumeSaga", &sagaParams{SagaToken: r.SagaToken, CompletedSteps: []any{one, two}})
+				r = callCustom(t, cs, "tools/resumeSaga", &sagaParams{Name: "nothing", SagaToken: r.SagaToken, CompletedSteps: []any{one, two}}) // the token says of which tool
 				assert.Equal(t, "a b", r.Content[0].Text)
 				assert.Empty(t, r.State)
 				assert.Equal(t, kind, r.ResultType)
@@ -247,6 +247,8 @@ func TestNoSession(t *testing.T) {
 		"something behind it":         `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book"}} {"method":"initialize"}`,
 		"nothing":                     ``,
 		"no JSON":                     `{"method":"tools/callSaga"`,
+		"no JSON, initialize":         `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}`,
+		"initialize, and rubbish":     message(1, "initialize", object{"protocolVersion": legacy, "capabilities": forms}) + `}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, header, got := post(t, httpClient, url, body)

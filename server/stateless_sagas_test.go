@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
@@ -93,6 +94,7 @@ func sagaWays(r *rig) []sagaWay {
 // it; any other is as the proposal has it.
 func (w sagaWay) requireEnvelope(t *testing.T, result gjson.Result) {
 	t.Helper()
+	require.True(t, jsontext.Value(result.Raw).IsValid(), "a name occurs twice: %s", result.Raw)
 	if w.modern {
 		require.Equal(t, "complete", result.Get("resultType").String(), result.Raw)
 		require.Equal(t, "mcpsaga", result.Get(`_meta.io\.modelcontextprotocol/serverInfo.name`).String(), result.Raw)
