@@ -44,11 +44,11 @@ func (r *statelessRequest) matchSagaName() *refusal {
 }
 
 // matchSagaParams compares the headers that repeat arguments of a call, if they are
-// there.
+// there. What names no tool calls none.
 func (d *stateless) matchSagaParams(r *statelessRequest) *refusal {
 	var p callSagaParams
-	if r.method != "tools/callSaga" || p.read(r.params) != nil {
-		return nil
+	if p.read(r.params) != nil {
+		return nil // the method says so
 	}
 	return d.matchParams(r, p.name, p.arguments)
 }
