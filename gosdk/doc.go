@@ -13,9 +13,11 @@
 //   - Older clients are asked by requests, in as many rounds as the saga has. The
 //     SDK by itself calls a tool a second time, and no more.
 //   - Clients of the saga proposal call tools/callSaga, tools/resumeSaga and
-//     tools/cancelSaga.
+//     tools/cancelSaga. So can the others; clients of MCP 2026-07-28 cancel by the
+//     last of these what they began with tools/call.
 //
-// A client is asked only for what it has declared. Tokens are good for the
+// A client is asked only for what it has declared, but by the saga methods, where it
+// answers by itself. Tokens are good for the
 // principal they were given to, which is the user of the SDK's [auth.TokenInfo].
 //
 // The SDK's HTTP handler serves MCP 2026-07-28 or older clients with sessions, one

@@ -51,6 +51,8 @@ func answer[P mcp.Params, R any](ctx context.Context, m *Mounted, method string,
 func (m *Mounted) handle(ctx context.Context, method string, ss *mcp.ServerSession, params any, extra *mcp.RequestExtra) (json.RawMessage, error) {
 	m.calls.begin()
 	defer m.calls.end()
+	ctx, done := untilGone(ctx)
+	defer done()
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return nil, m.internal(ctx, method, err)
@@ -60,6 +62,9 @@ func (m *Mounted) handle(ctx context.Context, method string, ss *mcp.ServerSessi
 		return nil, m.internal(ctx, method, err)
 	}
 	r := &server.Request{Method: method, Params: raw, Principal: principal, Version: newest, Peer: &peer{ctx, ss, extra, m.log}}
+	if extra != nil {
+		r.Header = extra.Header
+	}
 	// As the SDK sees it: who has not introduced itself is of the newest revision.
 	if p := ss.InitializeParams(); p != nil {
 		r.Version = p.ProtocolVersion

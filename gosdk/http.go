@@ -51,7 +51,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	session := r.Header.Get(sessionHeader)
 	switch {
 	case r.Header.Get(versionHeader) >= newest:
-		h.stateless.ServeHTTP(w, r)
+		h.stateless.ServeHTTP(w, whileThere(r))
 	case r.Method == http.MethodPost && session == "":
 		h.serveStranger(w, r)
 	case r.Method == http.MethodDelete && session != "":
@@ -91,7 +91,7 @@ func (h *handler) serveStranger(w http.ResponseWriter, r *http.Request) {
 		h.sessions.ServeHTTP(w, again.WithContext(ctx))
 		return
 	}
-	h.strangers.ServeHTTP(w, &again)
+	h.strangers.ServeHTTP(w, whileThere(&again))
 }
 
 // opensSession reports whether a message is an initialize of revisions that have it.
@@ -116,6 +116,26 @@ func opensSession(raw []byte) bool {
 
 // versionMember is where requests of MCP 2026-07-28 name the revision.
 const versionMember = `_meta.io\.modelcontextprotocol/protocolVersion`
+
+// requestKey is where the context of a call has that of its HTTP request.
+type requestKey struct{}
+
+// whileThere says that the calls of a request end when its client goes away: without
+// a session nobody can come back for the result. The SDK lets them run on.
+func whileThere(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context()))
+}
+
+// untilGone returns a context that ends with the client's request, if it is to.
+func untilGone(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	request, ok := ctx.Value(requestKey{}).(context.Context)
+	if !ok {
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(request, cancel)
+	return ctx, func() { stop(); cancel() }
+}
 
 // serveGoodbye serves the end of a session. The SDK waits for the session's
 // requests to end; those that wait for an answer of the client's end first.

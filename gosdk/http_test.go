@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +64,7 @@ func TestHeadersAndBodies(t *testing.T) {
 		code       int64 // 0: the body is not JSON-RPC
 	}{
 		{"no header", call(meta(forms)), nil, 400, -32020},
+		{"initialize, without the header", message(1, "initialize", object{"protocolVersion": legacy, "capabilities": forms, "_meta": meta(forms)}), nil, 400, -32020},
 		{"a saga's header", call(meta(forms)), []string{"Mcp-Method", "tools/callSaga"}, 400, -32020},
 		{"an older version in the header", call(meta(forms)), but("MCP-Protocol-Version", legacy), 400, -32020},
 		{"an older version in the body", call(old), standard, 400, -32020},
@@ -82,6 +84,10 @@ func TestHeadersAndBodies(t *testing.T) {
 			assert.Equal(t, c.status, status, body)
 			assert.Equal(t, c.code, last(body).Get("error.code").Int(), body)
 		})
+	}
+	for _, version := range []string{modern, "2026-07-29", "2099-01-01"} {
+		status, _, body := do(t, httpClient, http.MethodGet, url, "", append(s.headers(), "MCP-Protocol-Version", version)...)
+		assert.Equal(t, 405, status, "there are no sessions any more: %s", body)
 	}
 	assert.Empty(t, seen.take(), "nothing of it has got to the server")
 	status, _, body := post(t, httpClient, url, call(meta(forms)), append(standard, "Mcp-Session-Id", s.id)...)
@@ -163,6 +169,30 @@ func TestLargeBodies(t *testing.T) {
 	assert.Equal(t, 200, status, body)
 	status, _, _ = post(t, httpClient, h.serve(), message(1, "tools/callSaga", object{"name": "talk", "pad": strings.Repeat("x", 5<<20)}))
 	assert.Equal(t, 413, status, "the SDK's own limit")
+}
+
+// counted is an event store that counts what is stored.
+type counted struct {
+	*mcp.MemoryEventStore
+	stored atomic.Int32
+}
+
+func (c *counted) Append(ctx context.Context, session, stream string, data []byte) error {
+	c.stored.Add(1)
+	return c.MemoryEventStore.Append(ctx, session, stream, data)
+}
+
+// Nothing is stored for those who have no session in which they could come back.
+func TestEventsAreStoredForSessions(t *testing.T) {
+	h := mount(t, gosdk.Options{}, talk(1))
+	store := &counted{MemoryEventStore: mcp.NewMemoryEventStore(nil)}
+	url := h.serveWith(&mcp.StreamableHTTPOptions{EventStore: store})
+	status, _, body := post(t, httpClient, url, message(1, "tools/callSaga", object{"name": "talk"}))
+	require.Equal(t, 200, status, body)
+	assert.Zero(t, store.stored.Load(), body)
+	s := newSession(t, url, "", forms)
+	s.do(http.MethodPost, message(1, "tools/list", nil))
+	assert.NotZero(t, store.stored.Load(), "the store is used")
 }
 
 // endless is a body that does not end by itself.

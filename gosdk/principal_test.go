@@ -124,6 +124,19 @@ func TestSessionsEndForTheirUserOnly(t *testing.T) {
 	assert.Equal(t, "yours", next().Get("result.content.0.text").String())
 }
 
+// A user who ends a session in the middle of a question is asked no more: what was
+// done is undone before the SDK ends the session, not when the patience is over.
+func TestUsersEndTheirOwnSessions(t *testing.T) {
+	rooms := new(rooms)
+	h := mount(t, gosdk.Options{}, rooms.book())
+	alice := newSession(t, h.serve(authorized), "alice", forms)
+	next := alice.stream(message(1, "tools/call", object{"name": "book"}))
+	require.Equal(t, "elicitation/create", next().Get("method").String())
+	status, body := alice.do(http.MethodDelete, "")
+	require.Equal(t, 204, status, body)
+	rooms.requireReleased(t)
+}
+
 // A user without a name would share tokens with all the others of that kind.
 func TestUsersWithoutNameAreRefused(t *testing.T) {
 	h := mount(t, gosdk.Options{}, talk(1))

@@ -136,7 +136,9 @@ func (h *host) serveHandler(handler http.Handler) string {
 	web := httptest.NewServer(handler)
 	h.t.Cleanup(func() {
 		// Whoever is left has gone; the SDK keeps sessions until they are closed.
-		require.NoError(h.t, h.mounted.Shutdown(context.Background()))
+		patience, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		require.NoError(h.t, h.mounted.Shutdown(patience))
 		web.CloseClientConnections()
 		for ss := range h.sdk.Sessions() {
 			ss.Close()
@@ -150,7 +152,12 @@ func (h *host) serveHandler(handler http.Handler) string {
 // connectHTTP connects the SDK's client over HTTP.
 func (h *host) connectHTTP(url, version string, o *mcp.ClientOptions) *mcp.ClientSession {
 	h.t.Helper()
-	cs, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, o).Connect(context.Background(),
+	return h.clientHTTP(url, version, mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, o))
+}
+
+func (h *host) clientHTTP(url, version string, c *mcp.Client) *mcp.ClientSession {
+	h.t.Helper()
+	cs, err := c.Connect(context.Background(),
 		&mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	require.NoError(h.t, err)
 	h.t.Cleanup(func() { cs.Close() })

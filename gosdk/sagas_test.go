@@ -28,9 +28,10 @@ type sagaParams struct {
 
 type sagaResult struct {
 	mcp.ResultBase
-	State     string `json:"state"`
-	SagaToken string `json:"sagaToken"`
-	Steps     []struct {
+	ResultType string `json:"resultType"`
+	State      string `json:"state"`
+	SagaToken  string `json:"sagaToken"`
+	Steps      []struct {
 		Type   string `json:"type"`
 		StepID string `json:"stepId"`
 	} `json:"steps"`
@@ -67,28 +68,29 @@ func TestSagaMethods(t *testing.T) {
 		rooms := new(rooms)
 		h := mount(t, gosdk.Options{}, talk(2), rooms.book())
 		sessions := map[string]*mcp.ClientSession{"memory": h.client(version, proposal(t))}
-		cs, err := proposal(t).Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: h.serve(), MaxRetries: -1}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-		require.NoError(t, err)
-		t.Cleanup(func() { cs.Close() })
-		sessions["HTTP"] = cs
+		sessions["HTTP"] = h.clientHTTP(h.serve(), version, proposal(t))
+		kind := map[string]string{modern: "complete"}[version] // older revisions have no types of results
 		for name, cs := range sessions {
 			t.Run(version+" "+name, func(t *testing.T) {
 				r := callCustom(t, cs, "tools/callSaga", &sagaParams{Name: "talk"})
 				assert.Equal(t, "suspended", r.State)
+				assert.Equal(t, kind, r.ResultType)
 				require.Len(t, r.Steps, 1)
 				assert.Equal(t, "elicitation", r.Steps[0].Type)
 				assert.Equal(t, "word1", r.Steps[0].StepID)
 				one, two := step("word1", `{"action":"accept","content":{"word":"a"}}`), step("word2", `{"action":"accept","content":{"word":"b"}}`)
 				r = callCustom(t, cs, "tools/resumeSaga", &sagaParams{SagaToken: r.SagaToken, CompletedSteps: []any{one}})
 				require.Equal(t, "word2", r.Steps[0].StepID)
-				r = callCustom(t, cs, "tools/resumeSaga", &sagaParams{SagaToken: r.SagaToken, CompletedSteps: []any{one, two}})
+				r = callCustom(t, cs, "tools/resumeSaga", &sagaParams{Name: "nothing", SagaToken: r.SagaToken, CompletedSteps: []any{one, two}}) // the token says of which tool
 				assert.Equal(t, "a b", r.Content[0].Text)
 				assert.Empty(t, r.State)
+				assert.Equal(t, kind, r.ResultType)
 
 				r = callCustom(t, cs, "tools/callSaga", &sagaParams{Name: "book"})
 				rooms.requireHeld(t)
 				r = callCustom(t, cs, "tools/cancelSaga", &sagaParams{SagaToken: r.SagaToken})
 				assert.Contains(t, r.Content[0].Text, "Cancelled.")
+				assert.Equal(t, kind, r.ResultType)
 				assert.Equal(t, []any{"room"}, r.Meta["io.github.mcpsaga/undo"].(map[string]any)["undone"])
 				held, _ := rooms.count()
 				assert.Zero(t, held)
@@ -245,6 +247,8 @@ func TestNoSession(t *testing.T) {
 		"something behind it":         `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book"}} {"method":"initialize"}`,
 		"nothing":                     ``,
 		"no JSON":                     `{"method":"tools/callSaga"`,
+		"no JSON, initialize":         `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}`,
+		"initialize, and rubbish":     message(1, "initialize", object{"protocolVersion": legacy, "capabilities": forms}) + `}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, header, got := post(t, httpClient, url, body)

@@ -121,6 +121,22 @@ func (r *rooms) book() saga.Definition {
 	}
 }
 
+// stay holds a room until the call is cancelled.
+func (r *rooms) stay() saga.Definition {
+	room := &saga.Effect[string, bool]{
+		Name: "room",
+		Do:   func(_ context.Context, k saga.Key, _ string) (bool, error) { r.hold(k); return true, nil },
+		Undo: func(_ context.Context, k saga.Key, _ string, _, _ bool) error { r.release(k); return nil },
+	}
+	return saga.Flow[none, string]{Name: "stay", Effects: []saga.Declared{room}, Run: func(run *saga.Run, _ none) (string, error) {
+		if _, err := saga.Do(run, room, "7"); err != nil { //sagavet:ignore the test loses no response
+			return "", err
+		}
+		<-run.Context().Done()
+		return "", run.Context().Err()
+	}}
+}
+
 // answering is a client whose user fills in each form.
 func answering(fill func(message string) *mcp.ElicitResult) *mcp.ClientOptions {
 	return &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {

@@ -31,6 +31,9 @@ func goClient(protocol string) func(*testing.T, target, []call) []outcome {
 type goSDK struct{ *user }
 
 func (u *goSDK) play(ctx context.Context, at target, protocol string) error {
+	if u.call.Saga {
+		return u.playSaga(ctx, at, protocol)
+	}
 	params := &mcp.CallToolParams{Name: u.call.Tool, Arguments: u.call.Arguments}
 	for {
 		result, err := u.round(ctx, at, protocol, params)
@@ -40,6 +43,9 @@ func (u *goSDK) play(ctx context.Context, at target, protocol string) error {
 		u.Rounds++
 		if result.InputRequests == nil {
 			return u.keep(result)
+		}
+		if u.Rounds == u.call.CancelIn {
+			return u.cancel(ctx, at, protocol, result.RequestState)
 		}
 		params.RequestState, params.InputResponses = result.RequestState, mcp.InputResponseMap{}
 		for key, request := range result.InputRequests {
@@ -53,6 +59,15 @@ func (u *goSDK) play(ctx context.Context, at target, protocol string) error {
 // round calls the tool with a client of its own. Unless the call is manual, the
 // SDK goes through all rounds by itself.
 func (u *goSDK) round(ctx context.Context, at target, protocol string, params *mcp.CallToolParams) (*mcp.CallToolResult, error) {
+	session, err := u.connect(ctx, at, protocol)
+	if err != nil {
+		return nil, err
+	}
+	result, err := session.CallTool(ctx, params)
+	return result, errors.Join(err, session.Close())
+}
+
+func (u *goSDK) connect(ctx context.Context, at target, protocol string) (*mcp.ClientSession, error) {
 	options := &mcp.ClientOptions{
 		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			return u.elicit(ctx, r.Params)
@@ -66,8 +81,13 @@ func (u *goSDK) round(ctx context.Context, at target, protocol string, params *m
 	if at.URL == "" {
 		transport = &mcp.CommandTransport{Command: exec.CommandContext(ctx, at.Command, at.Args...)}
 	}
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1"}, options).
-		Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: protocol})
+	client := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1"}, options)
+	for _, method := range []string{"tools/callSaga", "tools/resumeSaga", "tools/cancelSaga"} {
+		if err := mcp.AddSendingCustomMethod[*sagaParams, *sagaResult](client, method); err != nil {
+			return nil, err
+		}
+	}
+	session, err := client.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: protocol})
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +95,7 @@ func (u *goSDK) round(ctx context.Context, at target, protocol string, params *m
 	if _, err := session.ListTools(ctx, nil); err != nil {
 		return nil, errors.Join(err, session.Close())
 	}
-	result, err := session.CallTool(ctx, params)
-	return result, errors.Join(err, session.Close())
+	return session, nil
 }
 
 func (u *goSDK) respond(ctx context.Context, request mcp.InputRequest) (mcp.InputResponse, error) {
@@ -110,7 +129,7 @@ func (u *goSDK) sample(ctx context.Context, said mcp.Content) (*mcp.CreateMessag
 }
 
 // keep translates a result into what the scripts print.
-func (u *goSDK) keep(r *mcp.CallToolResult) error {
+func (u *goSDK) keep(r any) error {
 	raw, err := json.Marshal(r)
 	if err != nil {
 		return err

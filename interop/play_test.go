@@ -16,6 +16,12 @@ type call struct {
 	Sample    []string       `json:"sample,omitempty"`
 	// Manual takes each round with a new client.
 	Manual bool `json:"manual,omitempty"`
+	// Saga calls the tool by the methods of the saga proposal, or goes on from Token.
+	Saga  bool   `json:"saga,omitempty"`
+	Token string `json:"token,omitempty"`
+	// CancelIn is the round, manual or of a saga, in which nothing is answered but
+	// the call cancelled, by tools/cancelSaga.
+	CancelIn int `json:"cancelIn,omitempty"`
 	// Between is a URL to POST to while the server waits for an answer.
 	Between string `json:"between,omitempty"`
 }
@@ -39,7 +45,7 @@ type outcome struct {
 	Asked []string `json:"asked"`
 	// Protocol is the revision that client and server agreed on.
 	Protocol string `json:"protocol"`
-	// Rounds counts the requests of a manual call.
+	// Rounds counts the requests of a call that is manual, or a saga.
 	Rounds int `json:"rounds"`
 	Result struct {
 		Content []struct{ Type, Text string } `json:"content"`

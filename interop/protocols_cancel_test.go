@@ -50,3 +50,20 @@ func recordCancel(r *recorder) {
 	last := r.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":3,"method":"tools/cancelSaga","params":{"sagaToken":%q}}`, member(r.t, second, "sagaToken")))
 	require.Contains(r.t, last, `"undone":["hold-room"]`)
 }
+
+// recordCancelState shows the last of the exchange only: what comes before is as in
+// recordStateless.
+func recordCancelState(r *recorder) {
+	const (
+		meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
+		call = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"book_room",%s` + meta + `}}`
+	)
+	headers := []string{"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: book_room"}
+	before := &recorder{t: r.t, url: r.url}
+	first := before.post(fmt.Sprintf(call, 1, ""), headers...)
+	second := before.post(fmt.Sprintf(call, 2, fmt.Sprintf(`"inputResponses":{"nights":{"action":"accept","content":{"nights":2}}},"requestState":%q,`, member(r.t, first, "requestState"))), headers...)
+	r.tokens = append(r.tokens, member(r.t, second, "requestState"))
+	last := r.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":3,"method":"tools/cancelSaga","params":{"sagaToken":%q,`+meta+`}}`, member(r.t, second, "requestState")),
+		"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/cancelSaga")
+	require.Contains(r.t, last, `"undone":["hold-room"]`)
+}

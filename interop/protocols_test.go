@@ -53,7 +53,7 @@ func TestProtocols(t *testing.T) {
 	}
 	page, err := template.New("protocols.md.tmpl").Funcs(template.FuncMap{
 		"proposal": dialect(recordProposal), "stateless": dialect(recordStateless), "handshake": dialect(recordHandshake),
-		"cancel": dialect(recordCancel),
+		"cancel": dialect(recordCancel), "cancelState": dialect(recordCancelState),
 	}).ParseFiles(protocolsTemplate)
 	require.NoError(t, err)
 	var out bytes.Buffer

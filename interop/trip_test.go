@@ -154,7 +154,9 @@ type journey struct {
 	n         int
 	answers   []answer // after the first form, if that is accepted
 	first     string   // what is said to the first form, if not accept
+	cancelIn  int      // the round in which the client cancels
 	text      string   // of an error; empty: a booking
+	well      bool     // it is none: the user wanted it so
 	paid, due string
 	deeds     deeds
 }
@@ -228,7 +230,7 @@ func (o *outcome) texts() string {
 var arrival = time.Now().UTC().AddDate(0, 1, 0)
 
 func (j *journey) call(city string) call {
-	c := call{Tool: "trip", Arguments: map[string]any{"from": "Here", "account": "of " + city}}
+	c := call{Tool: "trip", Arguments: map[string]any{"from": "Here", "account": "of " + city}, CancelIn: j.cancelIn}
 	if j.first != "" {
 		c.Elicit = []answer{{Action: j.first}}
 		return c
@@ -243,8 +245,11 @@ func (j *journey) check(t *testing.T, w *world, city string, o *outcome) {
 	from, to := arrival.Format(time.DateOnly), arrival.AddDate(0, 0, 3).Format(time.DateOnly)
 	assert.Equal(t, j.deeds, w.deeds(t, city, "of "+city), j.name)
 	require.Empty(t, o.Error, j.name)
-	assert.Equal(t, j.text != "", o.Result.IsError, j.name)
+	assert.Equal(t, j.text != "" && !j.well, o.Result.IsError, j.name)
 	asked := []string{elicitation + "Where do you want to go?"}
+	if j.cancelIn == 1 {
+		asked = nil
+	}
 	if len(j.answers) > 0 {
 		asked = append(asked, fmt.Sprintf("%s%s for %d, %s to %s: the hotel is EUR ", elicitation, city, j.n, from, to))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -28,12 +29,16 @@ type Request struct {
 	Method string
 	// Params are the request's parameters, a JSON object, or nil.
 	Params json.RawMessage
+	// Header is that of the HTTP request, or nil. What Mcp-Method and Mcp-Name say is
+	// compared with the request and its token, as a gateway may have gone by it.
+	Header http.Header
 	// Principal is who sent the request.
 	Principal Principal
 	// Version is the revision of MCP that the client speaks. From 2026-07-28 on a
 	// tool that asks ends the request with its questions, and _meta in Params says
 	// what the client can do; before, the questions go to Peer, and Capabilities
-	// says it. The methods of the saga proposal are the same in all revisions.
+	// says it. The methods of the saga proposal go by _meta alone: with it, requests
+	// and results follow the rules of 2026-07-28.
 	Version string
 	// Capabilities is the ClientCapabilities object of the client's initialize.
 	Capabilities json.RawMessage
@@ -76,9 +81,17 @@ func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error
 	}
 	m := &message{method: r.Method, params: params}
 	c := caller{principal: r.Principal}
+	if no := contradiction(r.Header, m); no != nil {
+		return nil, no.Error
+	}
+	if s.methods[r.Method] != nil {
+		c.named, _, _ = decodedHeader(r.Header, nameHeader)
+	}
 	switch {
+	case s.methods[r.Method] != nil && eraOf(m, nil) == eraSaga:
+		return s.guestSaga(ctx, c, m)
 	case s.methods[r.Method] != nil:
-		return s.guestSaga(ctx, c, r, m)
+		return s.guestStateless(ctx, c, r, m)
 	case !slices.Contains(guestMethods, r.Method):
 		return nil, rpcError(jsonrpc2.CodeMethodNotFound, "method not found")
 	case r.Version >= statelessVersion:
@@ -109,7 +122,7 @@ func (s *Server) Entries(method string) []json.RawMessage {
 func (s *Server) Completes() bool { return s.completes() }
 
 // guestSaga serves a method of the saga proposal.
-func (s *Server) guestSaga(ctx context.Context, c caller, r *Request, m *message) (json.RawMessage, error) {
+func (s *Server) guestSaga(ctx context.Context, c caller, m *message) (json.RawMessage, error) {
 	end, err := s.methods[m.method](ctx, c, m.params)
 	if err == nil {
 		var result []byte
@@ -125,6 +138,9 @@ func (s *Server) guestStateless(ctx context.Context, c caller, r *Request, m *me
 	request, no := d.admit(c, m, nil)
 	if no != nil {
 		return nil, no.Error
+	}
+	if request.served.saga {
+		request.header = r.Header // transports know which arguments it repeats of MCP's own methods only
 	}
 	if r.Peer != nil {
 		n := request.notifier(func(message []byte) {

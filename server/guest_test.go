@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -100,6 +101,39 @@ func TestGuestsAreCheckedAsOthers(t *testing.T) {
 		assert.Equal(t, int64(-32602), handleCode(t, s, r), capabilities)
 	}
 	assert.NotContains(t, log.take(), "level=ERROR")
+}
+
+// What a gateway may have gone by is compared for guests, too, where their transports
+// do not know that it could be there.
+func TestGuestsHeaders(t *testing.T) {
+	s, _ := newGuest(t, server.Options{Tools: []saga.Definition{headerTool()}})
+	const (
+		modern = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}`
+		call   = `{"name":"headers","arguments":{"region":"eu"}`
+	)
+	for _, c := range []struct {
+		method, meta, header, value string
+		refused                     bool
+	}{
+		{"tools/callSaga", modern, "Mcp-Param-Region", "eu", false},
+		{"tools/callSaga", modern, "Mcp-Param-Region", "us", true},
+		{"tools/callSaga", modern, "Mcp-Param-Level", "1", true},
+		{"tools/callSaga", modern, "Mcp-Name", "headers", false},
+		{"tools/callSaga", modern, "Mcp-Name", "else", true},
+		{"tools/callSaga", "}", "Mcp-Name", "else", true},
+		{"tools/callSaga", "}", "Mcp-Method", "tools/call", true},
+		{"tools/call", "}", "Mcp-Name", "else", true},
+		{"tools/call", "}", "Mcp-Name", "headers", false},
+	} {
+		r := &server.Request{Method: c.method, Version: "2025-11-25", Params: json.RawMessage(call + c.meta), Header: http.Header{c.header: {c.value}}}
+		if c.refused {
+			assert.Equal(t, int64(-32020), handleCode(t, s, r), "%+v", c)
+			continue
+		}
+		result, err := s.Handle(t.Context(), r)
+		require.NoError(t, err, "%+v", c)
+		assert.Contains(t, string(result), "region=eu")
+	}
 }
 
 // JSON may have spaces anywhere.

@@ -153,6 +153,29 @@ func (d *handshake) sessionContext(request context.Context, s *session) (context
 	}
 }
 
+// cancellable returns a context for a request of the saga proposal. Such a request
+// needs no session, and is served whatever session it names; but a client that has
+// one cancels by a notification there, and is using it.
+func (d *handshake) cancellable(r *http.Request, c caller, m *message) (context.Context, func()) {
+	id := r.Header.Get(sessionHeader)
+	if id == "" {
+		return r.Context(), func() {}
+	}
+	s := d.sessions.use(id)
+	if s == nil {
+		return r.Context(), func() {}
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	registered := s.principal == c.principal && s.begin(m.id, cancel)
+	return ctx, func() {
+		if registered {
+			s.finish(m.id)
+		}
+		cancel(nil)
+		d.release(s)
+	}
+}
+
 // notified handles a notification of the client.
 func (s *session) notified(m *message) {
 	if m.method == "notifications/cancelled" {

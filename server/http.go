@@ -163,8 +163,10 @@ func (s *Server) serveSaga(w http.ResponseWriter, r *http.Request, c caller, m *
 		return
 	}
 	c.named, _, _ = decodedHeader(r.Header, nameHeader)
+	ctx, done := s.handshake.cancellable(r, c, m)
+	defer done()
 	room := s.memory.lend()
-	response, fail := s.respond(*room, r.Context(), c, m)
+	response, fail := s.respond(*room, ctx, c, m)
 	status := http.StatusOK
 	if fail != nil && fail.Code == codeTryAgain {
 		status = http.StatusServiceUnavailable

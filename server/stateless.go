@@ -29,8 +29,8 @@ const (
 // handshake and no requests from the server.
 //
 // Its files: _ladder (what a request must be), _headers and _params (HTTP headers
-// that repeat the body), _lists and _mrtr (what is served), _listen (subscriptions),
-// _notify (what is told meanwhile), _http, _sse and _lines (how it gets to the client).
+// that repeat the body), _lists, _mrtr and _sagas (what is served), _listen
+// (subscriptions), _notify (what is told meanwhile), _http, _sse and _lines (how it gets to the client).
 type stateless struct {
 	*Server
 	// table has the methods that there are, given what the server offers.
@@ -48,6 +48,8 @@ type statelessMethod struct {
 	// name is the member of params that the header Mcp-Name repeats, or empty.
 	name   string
 	handle func(context.Context, *statelessRequest) ([]byte, error)
+	// saga methods are not MCP's own but those of the saga proposal.
+	saga bool
 }
 
 // init completes the dialect of a server that is otherwise ready.
@@ -75,18 +77,19 @@ func (d *stateless) methods() map[string]statelessMethod {
 		"server/discover": {handle: d.discover},
 		listenMethod:      {}, // has its own way to answer
 	}
+	d.sagaMethods(table)
 	if len(d.tools.List()) > 0 {
 		table["tools/list"] = statelessMethod{handle: d.list("tools", d.catalog.tools)}
-		table["tools/call"] = statelessMethod{"name", d.callTool}
+		table["tools/call"] = statelessMethod{name: "name", handle: d.callTool}
 	}
 	if len(d.tools.Of(saga.KindPrompt)) > 0 {
 		table["prompts/list"] = statelessMethod{handle: d.list("prompts", d.catalog.prompts)}
-		table["prompts/get"] = statelessMethod{"name", d.getPrompt}
+		table["prompts/get"] = statelessMethod{name: "name", handle: d.getPrompt}
 	}
 	if len(d.tools.Of(saga.KindResource)) > 0 {
 		table["resources/list"] = statelessMethod{handle: d.list("resources", d.catalog.resources)}
 		table["resources/templates/list"] = statelessMethod{handle: d.list("resourceTemplates", d.catalog.templates)}
-		table["resources/read"] = statelessMethod{"uri", d.readResource}
+		table["resources/read"] = statelessMethod{name: "uri", handle: d.readResource}
 	}
 	if d.completes() {
 		table["completion/complete"] = statelessMethod{handle: d.complete}
@@ -114,7 +117,7 @@ func (d *stateless) refusalOf(ctx context.Context, r *statelessRequest, err erro
 	var arguments *saga.ArgumentsError
 	var tool *saga.ToolError
 	switch {
-	case errors.As(err, &rejected):
+	case errors.As(err, &rejected) && !r.served.saga:
 		d.wireError(ctx, r.method, err) // logs why
 		return refuse(http.StatusOK, jsonrpc2.CodeInvalidParams, staleText)
 	case errors.As(err, &unsupported):

@@ -61,10 +61,16 @@ func (d *stateless) admit(c caller, m *message, header http.Header) (*statelessR
 		return nil, refuse(http.StatusNotFound, jsonrpc2.CodeMethodNotFound, "method not found")
 	}
 	r.served = served
-	if onHTTP && served.name != "" {
-		if no := r.matchName(); no != nil {
-			return nil, no
-		}
+	var no *refusal
+	switch {
+	case !onHTTP:
+	case served.saga:
+		no = r.matchSagaName()
+	case served.name != "":
+		no = r.matchName()
+	}
+	if no != nil {
+		return nil, no
 	}
 	return r, r.readOptions()
 }

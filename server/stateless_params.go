@@ -160,7 +160,9 @@ func (d *stateless) matchParams(r *statelessRequest, tool string, args jsontext.
 		case arg == nil && present:
 			problem = "is there, but its argument is not"
 		case arg != nil && !present:
-			problem = "is missing"
+			if !r.served.saga { // SDKs send these headers for MCP's own methods only
+				problem = "is missing"
+			}
 		case arg != nil && !sameParam(arg, value):
 			problem = "is not what the argument says"
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 )
 
@@ -176,7 +177,7 @@ func (r modernResult) text() string {
 
 func parseMessage(t testing.TB, raw string) rpcMessage {
 	t.Helper()
-	require.True(t, json.Valid([]byte(raw)), raw)
+	require.True(t, jsontext.Value(raw).IsValid(), "no JSON, or a name occurs twice: %s", raw)
 	require.NotContains(t, raw, "\n")
 	m := rpcMessage{raw: raw}
 	require.NoError(t, json.Unmarshal([]byte(raw), &m), raw)

@@ -46,6 +46,26 @@ export class User {
   }
 }
 
+/**
+ * Calls a tool by the methods of the saga proposal. No SDK has them; each sends any
+ * method: send(method, params) does.
+ */
+export async function playSaga(call, user, send) {
+  const completedSteps = [];
+  let result = call.token
+    ? await send('tools/resumeSaga', { sagaToken: call.token, completedSteps })
+    : await send('tools/callSaga', { name: call.tool, arguments: call.arguments });
+  for (let rounds = 1; ; rounds++) {
+    const { state, sagaToken, steps } = result;
+    if (state !== 'suspended') return { rounds, result };
+    if (rounds === call.cancelIn) return { rounds, result: await send('tools/cancelSaga', { sagaToken }) };
+    for (const { type, stepId, params } of steps) {
+      completedSteps.push({ stepId, result: await (type === 'elicitation' ? user.elicit(params) : user.sample(params)) });
+    }
+    result = await send('tools/resumeSaga', { sagaToken, completedSteps });
+  }
+}
+
 /** Makes all calls with a function that makes one, and prints the outcomes. */
 export async function play(makeCall) {
   const outcomes = [];

@@ -2,8 +2,8 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
-import { play, script } from './script.mjs';
+import { CreateMessageRequestSchema, ElicitRequestSchema, ResultSchema } from '@modelcontextprotocol/sdk/types.js';
+import { play, playSaga, script } from './script.mjs';
 
 await play(async (call, user) => {
   const client = new Client({ name: 'interop', version: '1' }, { capabilities: { elicitation: {}, sampling: {} } });
@@ -15,9 +15,13 @@ await play(async (call, user) => {
     : new StdioClientTransport({ command, args, env: process.env, stderr: 'ignore' });
   await client.connect(transport);
   try {
+    const protocol = transport.protocolVersion ?? '2025-11-25';
     const tools = (await client.listTools()).tools.length;
+    if (call.saga) {
+      return { protocol, tools, ...(await playSaga(call, user, (method, params) => client.request({ method, params }, ResultSchema))) };
+    }
     const result = await client.callTool({ name: call.tool, arguments: call.arguments });
-    return { protocol: transport.protocolVersion ?? '2025-11-25', tools, result };
+    return { protocol, tools, result };
   } finally {
     await client.close();
   }

@@ -2,7 +2,7 @@
 // that of 2026-07-28 if it is told to, else that of 2025-11-25.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { play, script } from './script.mjs';
+import { play, playSaga, script } from './script.mjs';
 
 await play((call, user) => (call.manual ? manually(call, user) : automatically(call, user)));
 
@@ -24,12 +24,20 @@ async function connect(user, options) {
 async function automatically(call, user) {
   const client = await connect(user);
   try {
+    const protocol = client.getNegotiatedProtocolVersion();
     const tools = (await client.listTools()).tools.length;
+    if (call.saga) return { protocol, tools, ...(await playSaga(call, user, sender(client))) };
     const result = await client.callTool({ name: call.tool, arguments: call.arguments });
-    return { protocol: client.getNegotiatedProtocolVersion(), tools, result };
+    return { protocol, tools, result };
   } finally {
     await client.close();
   }
+}
+
+/** Sends methods that the SDK does not know, and takes any result. */
+function sender(client) {
+  const anything = { '~standard': { version: 1, vendor: 'interop', validate: value => ({ value }) } };
+  return (method, params) => client.request({ method, params }, anything);
 }
 
 /** Takes each round with a new client, and so with a new process on stdio. */
@@ -41,6 +49,9 @@ async function manually(call, user) {
       const result = await client.callTool(params, { allowInputRequired: true });
       const protocol = client.getNegotiatedProtocolVersion();
       if (result.resultType !== 'input_required') return { protocol, rounds, result };
+      if (rounds === call.cancelIn) {
+        return { protocol, rounds, result: await sender(client)('tools/cancelSaga', { sagaToken: result.requestState }) };
+      }
       const inputResponses = {};
       for (const [key, { method, params }] of Object.entries(result.inputRequests)) {
         inputResponses[key] = await (method === 'elicitation/create' ? user.elicit(params) : user.sample(params));
