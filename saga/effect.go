@@ -16,6 +16,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
 
@@ -34,8 +35,8 @@ import (
 // performed an effect. It performs it again with the same [Key]; the system
 // behind it must recognise the key and not act twice.
 type Effect[In, Out any] struct {
-	// Name identifies the effect within the tool. It is part of suspended sagas
-	// and of keys: do not change it.
+	// Name identifies the effect within the tool: 1 to 64 characters of A-Z a-z 0-9
+	// _ - . : / . It is part of suspended sagas and of keys: do not change it.
 	Name string
 	// Do performs the effect. An error means that the outcome is unknown (it is
 	// then tried again), unless it is wrapped by [Refused].
@@ -254,6 +255,8 @@ func (e *Effect[In, Out]) declaration() (string, bool, string) {
 		return "", false, "is nil"
 	case e.Name == "":
 		return "", false, "has no Name"
+	case !ident.Valid(e.Name):
+		return e.Name, false, "has a name that cannot be used; a name is " + ident.Rule
 	case e.Do == nil:
 		return e.Name, false, "has no Do"
 	}

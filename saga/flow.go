@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -70,26 +72,26 @@ func (f Flow[Args, Out]) Tool() (*Tool, error) {
 		Name: f.Name, Title: f.Title, Description: f.Description, Revision: f.Revision,
 		Annotations: f.Annotations, Questions: f.Asks, MaxAge: f.MaxAge, maxAttempts: f.MaxAttempts,
 	}
+	p := &problems{tool: f.Name}
 	output, err := f.outputSchema()
 	if err != nil {
-		return nil, t.problem(err, "no output schema can be made from the type %v of the result", reflect.TypeFor[Out]())
+		p.add(err, "no output schema can be made from the type %v of the result", reflect.TypeFor[Out]())
 	}
-	if err := t.prepare(f.InputSchema, f.RawInputSchema, reflect.TypeFor[Args](), output); err != nil {
-		return nil, err
-	}
-	if err := t.declare(f.Effects); err != nil {
-		return nil, err
-	}
+	t.prepare(p, f.InputSchema, f.RawInputSchema, reflect.TypeFor[Args](), output)
+	t.declare(p, f.Effects)
 	if f.Run == nil {
-		return nil, t.problem(nil, "Run is nil")
+		p.add(nil, "Run is nil")
 	}
 	if f.Oldest > f.Revision {
-		return nil, t.problem(nil, "Oldest is %d, which is newer than the Revision %d", f.Oldest, f.Revision)
+		p.add(nil, "Oldest is %d, which is newer than the Revision %d", f.Oldest, f.Revision)
 	}
-	for old, now := range f.Renamed {
-		if t.questions[now] == nil || t.questions[old] != nil {
-			return nil, t.problem(nil, "Renamed says that question %q is now %q, but the former exists or the latter does not", old, now)
+	for _, old := range slices.Sorted(maps.Keys(f.Renamed)) {
+		if now := f.Renamed[old]; t.questions[now] == nil || t.questions[old] != nil {
+			p.add(nil, "Renamed says that question %q is now %q, but the former exists or the latter does not", old, now)
 		}
+	}
+	if err := p.err(); err != nil {
+		return nil, err
 	}
 	t.renamed = f.Renamed
 	t.program = &flowProgram[Args, Out]{f}

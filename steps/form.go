@@ -22,8 +22,8 @@ import (
 // Do not copy or change a Form after its first use. It may be used by many
 // goroutines at once.
 type Form[T any] struct {
-	// ID correlates the answer with the question. It is unique within a saga, at
-	// most 128 bytes, and holds no "#".
+	// ID correlates the answer with the question. It is unique within a saga, and has
+	// 1 to 64 characters of A-Z a-z 0-9 _ - . : / .
 	ID string
 	// Message says to the user what is asked and why. It is required.
 	Message string

@@ -18,8 +18,8 @@ import (
 //
 // Do not change a Sample after its first use.
 type Sample struct {
-	// ID correlates the answer with the question. It is unique within a saga, at
-	// most 128 bytes, and holds no "#".
+	// ID correlates the answer with the question. It is unique within a saga, and has
+	// 1 to 64 characters of A-Z a-z 0-9 _ - . : / .
 	ID string
 	// Request is what is asked for, as far as it is known beforehand.
 	Request SampleRequest
