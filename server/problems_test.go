@@ -25,11 +25,10 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		require.ErrorAs(t, err, &definition)
 		return strings.Split(err.Error(), "\n")
 	}
-	got := lines(server.Options{Tools: []saga.Definition{tool("a b", `{"type":"object"}`), tool("c", `{"type":"string"}`)}})
-	require.Len(t, got, 3)
+	got := lines(server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool("a b", `{"type":"object"}`), tool("c", `{"type":"string"}`)}})
+	require.Len(t, got, 2)
 	assert.Contains(t, got[0], `server: tool "a b": the name must be`)
 	assert.Contains(t, got[1], `tool "c": the input schema must have the type object`)
-	assert.Contains(t, got[2], "keyset", "the keys are missing too")
 
 	const twice = `{"type":"object","properties":{"a":{"type":"string","x-mcp-header":7}}}`
 	got = lines(server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool("d", twice), tool("e", twice)}})

@@ -137,8 +137,11 @@ func New(o Options) (*Server, error) {
 		o.Version = moduleVersion()
 	}
 	tools, err := saga.NewTools(o.Tools...)
-	c, wrong := codec.New(o.Keys, codec.Options{Audience: o.Audience, TTL: o.TokenTTL})
-	if err := errors.Join(err, wrong); err != nil {
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	c, err := codec.New(o.Keys, codec.Options{Audience: o.Audience, TTL: o.TokenTTL})
+	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	s := &Server{opts: o, tools: tools, codec: c, log: o.Logger, guard: newGuard(o.AllowedHosts, o.AllowedOrigins)}
