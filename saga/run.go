@@ -44,27 +44,23 @@ func (e *suspended) Error() string {
 }
 
 // Answerable is a question that brings an answer of type T: a *[steps.Form],
-// *[steps.Sample] or *[steps.RootsList].
+// *[steps.Sample] or *[steps.RootsList], or one of them as its With method varies it.
 type Answerable[T any] interface {
-	steps.Question
+	steps.Ask
 	// Answer reads the answer from a turn; see [steps.Form.Answer].
 	Answer(steps.Answers) (T, error)
 }
 
-// Ask asks one question and returns its answer. as is the question as it is to
-// be asked, made with its With method; without it, it is asked as declared:
+// Ask asks one question, as it is declared or as its With method varies it, and
+// returns its answer:
 //
-//	review, err := saga.Ask(r, askReview, askReview.With(steps.Default("notes", draft)))
+//	review, err := saga.Ask(r, askReview.With(steps.Default("notes", draft)))
 //
 // The error must be returned if it is not nil: it may mean that the saga has to
 // wait. The other errors are those of the question's Answer method.
-func Ask[T any](r *Run, q Answerable[T], as ...steps.Ask) (T, error) {
-	var none T
-	ask := steps.Ask(q)
-	if len(as) > 0 {
-		ask = as[0]
-	}
-	if err := r.Ask(ask); err != nil {
+func Ask[T any](r *Run, q Answerable[T]) (T, error) {
+	if err := r.Ask(q); err != nil {
+		var none T
 		return none, err
 	}
 	return q.Answer(r)

@@ -86,6 +86,9 @@ func (tc *turnContext) resolve(questions []steps.Ask) ([]steps.Step, error) {
 		if tc.tool.question(s.ID) == nil {
 			return nil, fmt.Errorf("Ask: question %q is not declared; add it to the tool's Asks", s.ID)
 		}
+		if !tc.tool.isDeclared(&s) {
+			return nil, fmt.Errorf("Ask: question %q is another one than the tool's Asks have under this id; ask the one that is declared, as it is or by its With method", s.ID)
+		}
 		for _, other := range resolved[:i] {
 			if other.ID == s.ID {
 				return nil, fmt.Errorf("Ask: question %q is asked twice at once; use Nth to tell instances apart", s.ID)

@@ -85,9 +85,9 @@ func (s *Sample) Verify() error {
 func (s *Sample) Step() (Step, error) { return s.step(false, nil) }
 
 // With returns the question with other messages or settings.
-func (s *Sample) With(options ...SampleOption) Ask {
+func (s *Sample) With(options ...SampleOption) Variation[SampleResult] {
 	options = slices.Clone(options)
-	return askFunc(func() (Step, error) { return s.step(true, options) })
+	return Variation[SampleResult]{func() (Step, error) { return s.step(true, options) }, s.Answer}
 }
 
 // Nth returns the n-th instance of the question, with the id "ID#n".
