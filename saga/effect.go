@@ -137,8 +137,10 @@ func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 	var out Out
 	tc := p.performer()
 	if tc.latched != nil {
-		if world := sagahooks.From(tc); world != nil {
-			world.Late(e.Name)
+		if _, waits := tc.latched.(*suspended); waits {
+			if world := sagahooks.From(tc); world != nil {
+				world.Late(e.Name)
+			}
 		}
 		return out, tc.latched
 	}
@@ -149,13 +151,17 @@ func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 	if err != nil {
 		return out, fmt.Errorf("effect %q: its input cannot be encoded: %w", e.Name, err)
 	}
-	record, fresh, err := tc.log.begin(e.Name, raw)
+	record, n, err := tc.log.find(e.Name, raw)
 	if err != nil {
-		return out, err
+		return out, tc.replay.diverges(err)
 	}
-	if !fresh {
+	if record != nil {
 		return recorded[Out](record)
 	}
+	if err := tc.replay.admit("effect", e.Name); err != nil {
+		return out, err
+	}
+	record = tc.log.begin(e.Name, n, raw)
 	if e.Irreversible && e.Undo != nil && tc.log.stopAtFinal {
 		tc.log.stopped = &stoppedError{e.Name}
 		tc.latched = tc.log.stopped

@@ -84,8 +84,10 @@ type turnContext struct {
 	log     *effectLog
 	// written is the revision that wrote the position.
 	written uint32
-	// latched is what every operation returns once a flow has suspended.
+	// latched is what every operation returns once a flow has suspended or diverged.
 	latched error
+	// replay is the run of a flow; nil for a machine.
+	replay *Run
 }
 
 // turnAnswer is an answer by its question's id, not by the id on the wire, with the
@@ -193,14 +195,12 @@ func (t *Tool) settle(ctx context.Context, pos *Position, p *pendingStep, fresh 
 		return step, false, nil, &PositionError{t.Name, fmt.Errorf("question %q: %w", p.id, err)}
 	}
 	switch {
-	case p.answer == nil && !reworded:
-		return step, true, nil, nil
-	case p.answer != nil && !fresh:
-		return step, false, nil, nil
 	case reworded:
 		// The tool asks something else now than the user answered, or would.
 		p.digest = t.digest(&step)
-	case p.answer.failed:
+	case p.answer == nil:
+		return step, true, nil, nil
+	case !fresh || p.answer.failed:
 		return step, false, nil, nil
 	default:
 		invalid, err := check(q, step, p.answer.raw)

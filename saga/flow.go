@@ -124,6 +124,7 @@ func (p *flowProgram[Args, Out]) run(tc *turnContext, step string, args json.Raw
 		return fail(fmt.Errorf("the arguments fit the tool's schema but not its Go type: %w", err))
 	}
 	r := &Run{turn: tc}
+	tc.replay = r
 	if err := r.restore(state); err != nil {
 		return ran{}, &PositionError{p.flow.Name, err}
 	}
@@ -131,19 +132,21 @@ func (p *flowProgram[Args, Out]) run(tc *turnContext, step string, args json.Raw
 	switch {
 	case tc.log.stopped != nil:
 		return fail(tc.log.stopped)
+	case r.diverged != nil:
+		return fail(r.diverged) // whatever the flow made of it
 	case isPanic(err):
 		return fail(err) // also one after a question that was swallowed
 	case r.turn.latched != nil && !errors.Is(err, r.turn.latched):
 		return fail(&SwallowedError{Waiting: r.waiting().String(), Returned: err})
 	case r.asked != nil && r.turn.latched != nil:
-		if err := r.checkReached(); err != nil {
+		if err := r.checkReached("question " + r.waiting().String()); err != nil {
 			return fail(err)
 		}
 		return ran{asked: r.asked, state: r.encode()}, nil
 	case err != nil:
 		return fail(err)
 	}
-	if err := r.checkReached(); err != nil {
+	if err := r.checkReached("the end of the flow"); err != nil {
 		return fail(err)
 	}
 	result, err := flowResult(out)

@@ -155,14 +155,6 @@ func TestFlowMistakes(t *testing.T) {
 		})
 		assert.Contains(t, got, `recorded is question "confirm", but now came the end of the flow`)
 	})
-	t.Run("the same question in other words", func(t *testing.T) {
-		got := logged(t, func(r *saga.Run, turn int) (string, error) {
-			_, err := saga.Ask(r, askConfirm.With(steps.Message(fmt.Sprint("Sure? ", turn))))
-			return "", err
-		})
-		assert.Contains(t, got, `recorded is question "confirm" in other words`)
-		assert.Contains(t, got, "Sure? 2")
-	})
 	t.Run("an undeclared question", func(t *testing.T) {
 		got := logged(t, func(r *saga.Run, turn int) (string, error) {
 			_, err := saga.Ask(r, askDate)
