@@ -151,9 +151,10 @@
 //
 // Sagas that are suspended while you deploy go on in the new code. The token names
 // the tool, the next step function and the questions, so those names are part of
-// what must stay. It is safe to add questions, step functions and fields of the
-// state. A question whose wording changed is asked anew. If you rename or remove a
-// step function or a question, or change the meaning of the state, raise
+// what must stay. In a machine it is safe to add questions, step functions and fields
+// of the state. A question whose wording changed while it waited is asked anew. If you
+// rename or remove a step function or a question, change the meaning of the state, or
+// change anything that a flow asks or does, raise
 // [Machine.Revision]: positions of the old revision are then refused, or undone if
 // they had done something, and their clients start again, unless [Machine.Renamed] and [Machine.Upgrades] say how to
 // go on from them.
@@ -178,7 +179,9 @@
 // the answer is there, the function runs again from its beginning, and what was
 // answered before comes from the record. So it must return every error of Ask and
 // [Do], and do the same each time: the time, ids and random numbers come from the
-// [Run], everything else that may change is an effect. A flow is shorter to write
+// [Run], everything else that may change is an effect. A run that comes to something
+// new before all that is recorded is stopped before it does it ([DivergedError]). A
+// flow is shorter to write
 // and to read than a machine; its token grows with the conversation.
 //
 // # Effects

@@ -32,7 +32,8 @@ import (
 // what was answered or performed before is returned from the record. So the
 // function must do the same each time: everything that may differ (time, random
 // numbers, what others have changed meanwhile) has to come from the [Run], or be
-// performed as an effect with [Do].
+// performed as an effect with [Do]. What it asks and does is found by name and, for
+// effects, input; the order of what is recorded does not matter.
 //
 // The record grows with the conversation, and so does the token; a [Machine]
 // carries no more than its state. Flows are for conversations of a few rounds.
@@ -209,8 +210,11 @@ func (e *SwallowedError) Error() string {
 }
 
 // DivergedError says that a flow that ran again did not do what it had done
-// before: it depends on something that has changed. Take time, ids and random
-// numbers from the [Run], and let everything else that may change be an effect.
+// before: it left out something that is recorded, or did something new before it, or
+// gave an effect another input. It depends on something that has changed: take time,
+// ids and random numbers from the [Run], and let everything else that may change be an
+// effect. Or the code is another one: raise the Revision. The run is stopped before
+// anything new is performed, whatever the flow does with the error.
 type DivergedError struct {
 	// Recorded is what the flow did before, Came what it did now.
 	Recorded, Came string
