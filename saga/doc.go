@@ -190,7 +190,8 @@
 // it and listed in the tool's Effects. [Do] performs it, in machines and in flows,
 // and the engine records that. If the saga ends badly (an error, a user who
 // declines, a client that cancels or comes back too late), its effects are undone,
-// the last first, and the result says what was undone and what was not.
+// the last first, and the result says what was undone and what was not. What an effect
+// that could not be undone builds on ([Effect.BuildsOn]) stays with it.
 //
 // A turn that was cut off is taken again and performs its effects again, with the
 // same [Key]. The system behind must know keys: act once for each, refuse one that

@@ -58,6 +58,11 @@ type Effect[In, Out any] struct {
 	// this effect. Without an Undo, cancelling a saga together with the answers
 	// that lead here performs it.
 	Irreversible bool
+	// BuildsOn are the effects without which this one cannot be undone, such as the
+	// backup that Undo restores. As long as undoing this one has failed, they are not
+	// undone either, nor what they build on: they stay outstanding with it, and are
+	// undone after it when that is tried again. They must be among the tool's Effects.
+	BuildsOn []Declared
 	// Timeout bounds each try of Do and Undo, by their context. Both must return when
 	// it ends. Default 30 seconds.
 	Timeout time.Duration
@@ -123,7 +128,7 @@ type Performer interface{ performer() *turnContext }
 
 // Declared is an *[Effect] of any types, as listed in a tool's Effects.
 type Declared interface {
-	declaration() (name string, irreversible bool, problem string)
+	declaration() declaration
 	recordable() error
 	undo(ctx context.Context, key Key, e *effectRecord) error
 	redo(ctx context.Context, key Key, input json.RawMessage) error
@@ -255,18 +260,30 @@ func pauses(ctx context.Context) backoff.BackOff {
 	return backoff.NewExponentialBackOff()
 }
 
-func (e *Effect[In, Out]) declaration() (string, bool, string) {
-	switch {
-	case e == nil:
-		return "", false, "is nil"
-	case e.Name == "":
-		return "", false, "has no Name"
-	case !ident.Valid(e.Name):
-		return e.Name, false, "has a name that cannot be used; a name is " + ident.Rule
-	case e.Do == nil:
-		return e.Name, false, "has no Do"
+// declaration is what the engine knows of an effect apart from its types.
+type declaration struct {
+	name                   string
+	irreversible, undoable bool
+	buildsOn               []Declared
+	problem                string // why it cannot be registered, or empty
+}
+
+func (e *Effect[In, Out]) declaration() declaration {
+	if e == nil {
+		return declaration{problem: "is nil"}
 	}
-	return e.Name, e.Irreversible, ""
+	d := declaration{name: e.Name, irreversible: e.Irreversible, undoable: e.Undo != nil, buildsOn: e.BuildsOn}
+	switch {
+	case e.Name == "":
+		d.problem = "has no Name"
+	case !ident.Valid(e.Name):
+		d.problem = "has a name that cannot be used; a name is " + ident.Rule
+	case e.Do == nil:
+		d.problem = "has no Do"
+	case len(e.BuildsOn) > 0 && e.Undo == nil:
+		d.problem = "has BuildsOn but no Undo that could need it"
+	}
+	return d
 }
 
 func (e *Effect[In, Out]) recordable() error {

@@ -68,7 +68,8 @@ type Tool struct {
 	questions   map[string]steps.Question
 	declared    map[string]*wording // by question id
 	effects     map[string]Declared
-	renamed     map[string]string // questions of older revisions
+	buildsOn    map[string][]string // what effects build on, also indirectly
+	renamed     map[string]string   // questions of older revisions
 	input       *schema
 	output      *schema
 	maxAttempts int
@@ -194,19 +195,25 @@ func (t *Tool) declare(p *problems, effects []Declared) {
 			p.add(nil, "Effects[%d] is nil", i)
 			continue
 		}
-		name, _, problem := e.declaration()
+		d := e.declaration()
 		switch {
-		case problem != "":
-			p.add(nil, "Effects[%d] (%q) %s", i, name, problem)
+		case d.problem != "":
+			p.add(nil, "Effects[%d] (%q) %s", i, d.name, d.problem)
 			continue
-		case t.effects[name] != nil:
-			p.add(nil, "two effects have the name %q", name)
+		case t.effects[d.name] != nil:
+			p.add(nil, "two effects have the name %q", d.name)
 			continue
 		}
 		if err := e.recordable(); err != nil {
-			p.add(err, "effect %q cannot be recorded", name)
+			p.add(err, "effect %q cannot be recorded", d.name)
 		}
-		t.effects[name] = e
+		t.effects[d.name] = e
+	}
+	t.buildsOn = make(map[string][]string)
+	for _, e := range effects {
+		if e != nil && t.effects[e.declaration().name] == e {
+			t.checkBuildsOn(p, e.declaration())
+		}
 	}
 }
 
