@@ -132,7 +132,7 @@ func TestCancelStopsBeforeTheIrreversible(t *testing.T) {
 		out, err := cancel(s)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"do seat", "prevent pay", "undo seat true"}, w.log)
-		assert.Equal(t, "Cancelled.Undone: pay, seat.", text(t, out))
+		assert.Equal(t, cancelledAfter+"Undone: pay, seat.", text(t, out))
 	})
 	t.Run("what was performed is completed", func(t *testing.T) {
 		w := newWorld()
