@@ -57,6 +57,10 @@ type Outcome struct {
 	Steps []steps.Step
 	// Position is where the saga goes on when the answers come.
 	Position *Position
+	// Reworded are the questions among Steps that are asked anew because their words
+	// changed while they waited: the tool is another version. If it is not, its words
+	// depend on what may change between two turns.
+	Reworded []string
 	// Result is the tool's result. Failures that the caller may read are
 	// results too, with IsError set.
 	Result *Result
@@ -147,7 +151,9 @@ func (t *Tool) resume(ctx context.Context, pos *Position, r Resumption, toUndo b
 		return nil, err
 	}
 	var ask []steps.Step
+	var reworded []string
 	for i := range now.pending {
+		words := now.pending[i].digest
 		step, open, outcome, err := t.settle(ctx, &now, &now.pending[i], fresh[i])
 		if outcome != nil || err != nil {
 			return outcome, err
@@ -159,10 +165,13 @@ func (t *Tool) resume(ctx context.Context, pos *Position, r Resumption, toUndo b
 			return nil, &UnsupportedError{Tool: t.Name, StepID: step.ID, Needs: step.Needs}
 		}
 		ask = append(ask, step)
+		if now.pending[i].digest != words {
+			reworded = append(reworded, now.pending[i].id)
+		}
 	}
 	if len(ask) > 0 {
 		now.Turn++
-		return &Outcome{Steps: ask, Position: &now}, nil
+		return &Outcome{Steps: ask, Position: &now, Reworded: reworded}, nil
 	}
 	tc := t.resumed(ctx, &now, r)
 	tc.log.stopAtFinal = toUndo
@@ -310,7 +319,7 @@ func (t *Tool) suspend(pos *Position, r ran, log *effectLog) (*Outcome, error) {
 		next: r.asked.next, args: pos.args, state: r.state, seen: pos.seen, log: log,
 		pending: make([]pendingStep, len(r.asked.steps)),
 	}
-	out := &Outcome{Steps: r.asked.steps, Position: pos}
+	out := &Outcome{Steps: r.asked.steps, Position: pos, Reworded: r.reworded}
 	for i := range out.Steps {
 		step, p := &out.Steps[i], &pos.pending[i]
 		p.id, p.repeat = step.ID, again(answered, step.ID)

@@ -84,6 +84,16 @@ func (r *record) take(s steps.Step, tc *turnContext) (bool, error) {
 	return false, nil
 }
 
+// reworded lists the questions that are asked anew in this turn as their words changed.
+func (r *record) reworded() (ids []string) {
+	for i := range r.entries {
+		if e := &r.entries[i]; e.fresh && e.reworded {
+			ids = append(ids, e.id)
+		}
+	}
+	return ids
+}
+
 // answer returns the answer to a question as it was asked last. Entries of one
 // question are taken in their order, so that is the last of them.
 func (r *record) answer(id string) (steps.Answer, bool) {

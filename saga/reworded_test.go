@@ -72,8 +72,11 @@ func TestWaitingQuestionInOtherWords(t *testing.T) {
 			s.tool = play(t, worded("Which town?", "Sure?", false)[kind]).tool
 			out := s.answer(accept("city", goodCity), accept("date", goodDate))
 			require.Equal(t, []string{"city~2"}, ids(out))
+			assert.Equal(t, []string{"city"}, out.Reworded)
 			assert.Contains(t, string(out.Steps[0].Params), "Which town?")
-			assert.Equal(t, []string{"confirm"}, ids(s.answer(accept("city~2", bern))))
+			out = s.answer(accept("city~2", bern))
+			assert.Equal(t, []string{"confirm"}, ids(out))
+			assert.Empty(t, out.Reworded)
 			assert.Equal(t, "Bern", text(t, s.answer(accept("confirm", yes))))
 		})
 		t.Run(kind+": declared, after its answer was kept", func(t *testing.T) {
@@ -103,6 +106,7 @@ func TestWaitingQuestionInOtherWords(t *testing.T) {
 			s.tool = play(t, worded("Where to from Oslo?", "Sure?", true)["flow"]).tool
 			out := s.answer(accept("city", goodCity), accept("date", goodDate))
 			require.Equal(t, []string{"city~2"}, ids(out), "the date's answer is kept")
+			assert.Equal(t, []string{"city"}, out.Reworded)
 			assert.Contains(t, string(out.Steps[0].Params), "Where to from Oslo?")
 			assert.NotContains(t, string(out.Position.Body()), "Rome", "an answer to other words is not carried further")
 			assert.Equal(t, []string{"confirm"}, ids(s.answer(accept("city~2", bern))))

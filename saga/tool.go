@@ -94,6 +94,7 @@ type ran struct {
 	asked          *asked
 	finished       finished
 	state, secrets []byte
+	reworded       []string
 }
 
 // toolName is what MCP allows, which is more than [ident.Valid].

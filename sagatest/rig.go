@@ -59,6 +59,8 @@ type reply struct {
 	position *saga.Position
 	// out is there if the saga has ended.
 	out *saga.Outcome
+	// reworded are questions that are asked anew although the code is the same.
+	reworded []string
 	// again is a token with which undo that has failed can be tried again, if any has.
 	again string
 	// cancelled and late: it ended because it was cancelled, or came too late.
@@ -210,7 +212,7 @@ func (r *rig) ended(c *codec.Codec, t *saga.Tool, out *saga.Outcome, err error) 
 		return rep
 	}
 	token, err := r.seal(c, out.Position)
-	return reply{err: err, token: token, steps: out.Steps, position: out.Position}
+	return reply{err: err, token: token, steps: out.Steps, position: out.Position, reworded: out.Reworded}
 }
 
 func (r *rig) seal(c *codec.Codec, p *saga.Position) (string, error) {
