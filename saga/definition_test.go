@@ -85,7 +85,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		wrong := single(fn)
 		wrong.Name, wrong.MaxAge, wrong.Start = "w", -1, nil
 		wrong.Asks = append(wrong.Asks, nil, &steps.Form[confirmForm]{ID: "mute"})
-		wrong.Effects = []saga.Declared{&saga.Effect[struct{ hidden int }, struct{ C chan int }]{Name: "e", Do: func(context.Context, saga.Key, struct{ hidden int }) (out struct{ C chan int }, err error) {
+		wrong.Effects = []saga.Declared{unrecordable[struct{ hidden int }, struct{ C chan int }](), nil}
 			return out, nil
 		}}, nil}
 		wrong.Steps["a b"] = fn
@@ -104,7 +104,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			`tool "w": MaxAge is negative`,
 			`tool "w": Asks[1] is nil`,
 			`tool "w": question "mute" cannot be asked: question "mute": has no Message`,
-			`tool "w": effect "e" cannot be recorded: field hidden of its input is not exported, so it would be lost; field C of its result is a chan, which cannot be encoded`,
+			`tool "w": effect "x" cannot be recorded: field hidden of its input is not exported, so it would be lost; field C of its result is a chan, which cannot be encoded`,
 			`tool "w": Effects[1] is nil`,
 			`tool "w": Start is nil`,
 			`tool "w": a step function cannot be named "a b"; a name is 1 to 64 characters of A-Z a-z 0-9 _ - . : /`,
