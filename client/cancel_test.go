@@ -78,15 +78,21 @@ func TestCancel(t *testing.T) {
 		require.Len(t, all, 4)
 		return all
 	}
+	const (
+		since = "If the saga went on from this token, what it did since then is not undone: cancel it with its latest token."
+		early = "Cancelled. Up to this token, the saga has done nothing that is to be undone. " + since
+		from  = "Cancelled. " + since
+		after = "Cancelled. If the saga went on after these answers, what it did since then is not undone: cancel it with its latest token."
+	)
 	all := positions()
 	for i, want := range []struct {
 		text string
 		held int
 	}{
-		{"Cancelled.", 1},              // before the first answer: the effect is of a later turn
-		{"Cancelled.Undone: room.", 0}, // the first answer was sent, its response lost
-		{"Cancelled.Undone: room.", 0}, // before the second answer
-		{"taken", 1},                   // too late
+		{early, 1},                   // before the first answer: the effect is of a later turn
+		{after + "Undone: room.", 0}, // the first answer was sent, its response lost
+		{from + "Undone: room.", 0},  // before the second answer
+		{"taken", 1},                 // too late
 	} {
 		clear(held)
 		all = positions()

@@ -45,8 +45,8 @@ func stubborn(rooms *rooms) saga.Definition {
 	}
 	return saga.Machine[none, none]{
 		Name: "stubborn", Asks: []steps.Question{opinion}, Effects: []saga.Declared{room},
-		Start: func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) { return t.Ask("go on", opinion) },
-		Steps: saga.Steps[none, none]{"go on": func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
+		Start: func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) { return t.Ask("go-on", opinion) },
+		Steps: saga.Steps[none, none]{"go-on": func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
 			a, _ := t.StepAnswer("opinion")
 			if _, err := saga.Do(t, room, "7"); err != nil {
 				return nil, err

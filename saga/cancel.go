@@ -21,16 +21,19 @@ import (
 // again cancelled.
 //
 // If r answers only some steps, or none, or the tool has changed so that the turn
-// cannot be taken, what is undone are the effects that pos knows of.
+// cannot be taken, what is undone are the effects that pos knows of. If the saga has
+// gone on from pos, what it did since then stands, as nothing here knows of it; the
+// text of the outcome says so.
 func (t *Tool) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
-	log, text := pos.log, "Cancelled."
+	log := pos.log
 	complete := len(r.Answers) > 0 && pos.next != ""
+	text := t.cancelledUpTo(pos, complete)
 	if complete {
 		out, err := t.resume(ctx, pos, r, true)
 		var position *PositionError
 		switch {
 		case errors.As(err, &position):
-			complete, text = false, "Cancelled. "+Unsought
+			complete, text = false, t.cancelledUpTo(pos, false)+" "+Unsought
 		case t.Kind != KindTool && hasEnded(err):
 			out := cancelled(nil, text)
 			out.Err = err
@@ -38,7 +41,7 @@ func (t *Tool) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcom
 		case err != nil:
 			return nil, err
 		case out.Position == nil:
-			return endedBy(out), nil
+			return endedBy(out, text), nil
 		default:
 			log = out.Position.log
 		}
@@ -67,8 +70,24 @@ func hasEnded(err error) bool {
 	return errors.As(err, &told) || errors.Is(err, ErrNotFound)
 }
 
+// cancelledUpTo says how far a saga is cancelled. A client that cancels with an old
+// token must not read that all is undone.
+func (t *Tool) cancelledUpTo(pos *Position, complete bool) string {
+	if len(t.effects) == 0 || pos.next == "" {
+		return "Cancelled."
+	}
+	text, where := "Cancelled.", "from this token"
+	switch {
+	case complete:
+		where = "after these answers"
+	case !pos.HasEffects():
+		text = "Cancelled. Up to this token, the saga has done nothing that is to be undone."
+	}
+	return text + " If the saga went on " + where + ", what it did since then is not undone: cancel it with its latest token."
+}
+
 // endedBy is how a saga was cancelled whose last turn has ended it.
-func endedBy(turn *Outcome) *Outcome {
+func endedBy(turn *Outcome, text string) *Outcome {
 	if turn.Result == nil || !turn.Result.IsError {
 		return turn
 	}
@@ -76,7 +95,7 @@ func endedBy(turn *Outcome) *Outcome {
 	if undo != nil && undo.Final != "" {
 		return turn
 	}
-	out := cancelled(undo, "Cancelled.")
+	out := cancelled(undo, text)
 	out.Err = turn.Err
 	return out
 }

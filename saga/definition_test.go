@@ -2,6 +2,7 @@ package saga_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{`step function "again" is nil`, change(func(m m) { m.Steps["again"] = nil })},
 		{`cannot be named "start"`, change(func(m m) { m.Steps["start"] = fn })},
 		{`cannot be named ""`, change(func(m m) { m.Steps[""] = fn })},
+		{`step function cannot be named "a b"; a name is 1 to 64 characters`, change(func(m m) { m.Steps["a b"] = fn })},
 		{"Asks but no Steps", change(func(m m) { m.Steps = nil })},
 		{"Asks[1] is nil", change(func(m m) { m.Asks = append(m.Asks, nil) })},
 		{`two questions in Asks have the id "confirm"`, change(func(m m) { m.Asks = append(m.Asks, askConfirm) })},
@@ -78,6 +80,48 @@ func TestDefinitionsAreChecked(t *testing.T) {
 	t.Run("nil", func(t *testing.T) {
 		_, err := saga.NewTools(nil)
 		assert.ErrorContains(t, err, "definition 0 is nil")
+	})
+	t.Run("all problems at once", func(t *testing.T) {
+		wrong := single(fn)
+		wrong.Name, wrong.MaxAge, wrong.Start = "w", -1, nil
+		wrong.Asks = append(wrong.Asks, nil, &steps.Form[confirmForm]{ID: "mute"})
+		wrong.Effects = []saga.Declared{unrecordable[struct{ hidden int }, struct{ C chan int }](), nil}
+			return out, nil
+		}}, nil}
+		wrong.Steps["a b"] = fn
+		wrong.Renamed = map[string]string{"x": "y"}
+		wrong.Upgrades = map[uint32]saga.Upgrade[empty]{7: nil}
+		flow := saga.Flow[empty, string]{Name: "f", Oldest: 1, MaxAttempts: -1, Renamed: map[string]string{"x": "y"}}
+		resource := saga.Resource[struct {
+			N int `json:"n"`
+		}, empty]{Name: "r", Template: "{", Start: func(context.Context, *saga.Turn[struct {
+			N int `json:"n"`
+		}, empty]) (saga.Next, error) {
+			return nil, nil
+		}}
+		_, err := saga.NewTools(wrong, single(fn), nil, flow, single(fn), resource)
+		assert.Equal(t, []string{
+			`tool "w": MaxAge is negative`,
+			`tool "w": Asks[1] is nil`,
+			`tool "w": question "mute" cannot be asked: question "mute": has no Message`,
+			`tool "w": effect "x" cannot be recorded: field hidden of its input is not exported, so it would be lost; field C of its result is a chan, which cannot be encoded`,
+			`tool "w": Effects[1] is nil`,
+			`tool "w": Start is nil`,
+			`tool "w": a step function cannot be named "a b"; a name is 1 to 64 characters of A-Z a-z 0-9 _ - . : /`,
+			`tool "w": Renamed says that "x" is now "y", but the former exists or the latter does not`,
+			`tool "w": Upgrades has revision 7, which is not older than 0`,
+			`tool "": definition 2 is nil`,
+			`tool "f": MaxAttempts is -1; it must be from 1 to 100`,
+			`tool "f": Run is nil`,
+			`tool "f": Oldest is 1, which is newer than the Revision 0`,
+			`tool "f": Renamed says that question "x" is now "y", but the former exists or the latter does not`,
+			`tool "single": two tools have this name and the revision 0`,
+			`tool "r": argument "n" is not a string; those of a resource are`,
+		}, strings.Split(err.Error(), "\n")[:16])
+		assert.Contains(t, err.Error(), "\n"+`tool "r": the URI template "{" is not valid: `, "what comes after is still found")
+		var one *saga.DefinitionError
+		require.ErrorAs(t, err, &one)
+		assert.Equal(t, "MaxAge is negative", one.Problem)
 	})
 	t.Run("in order", func(t *testing.T) {
 		b := single(fn)

@@ -151,9 +151,10 @@
 //
 // Sagas that are suspended while you deploy go on in the new code. The token names
 // the tool, the next step function and the questions, so those names are part of
-// what must stay. It is safe to add questions, step functions and fields of the
-// state. A question whose wording changed is asked anew. If you rename or remove a
-// step function or a question, or change the meaning of the state, raise
+// what must stay. In a machine it is safe to add questions, step functions and fields
+// of the state. A question whose wording changed while it waited is asked anew. If you
+// rename or remove a step function or a question, change the meaning of the state, or
+// change anything that a flow asks or does, raise
 // [Machine.Revision]: positions of the old revision are then refused, or undone if
 // they had done something, and their clients start again, unless [Machine.Renamed] and [Machine.Upgrades] say how to
 // go on from them.
@@ -178,7 +179,9 @@
 // the answer is there, the function runs again from its beginning, and what was
 // answered before comes from the record. So it must return every error of Ask and
 // [Do], and do the same each time: the time, ids and random numbers come from the
-// [Run], everything else that may change is an effect. A flow is shorter to write
+// [Run], everything else that may change is an effect. A run that comes to something
+// new before all that is recorded is stopped before it does it ([DivergedError]). A
+// flow is shorter to write
 // and to read than a machine; its token grows with the conversation.
 //
 // # Effects
@@ -187,7 +190,8 @@
 // it and listed in the tool's Effects. [Do] performs it, in machines and in flows,
 // and the engine records that. If the saga ends badly (an error, a user who
 // declines, a client that cancels or comes back too late), its effects are undone,
-// the last first, and the result says what was undone and what was not.
+// the last first, and the result says what was undone and what was not. What an effect
+// that could not be undone builds on ([Effect.BuildsOn]) stays with it.
 //
 // A turn that was cut off is taken again and performs its effects again, with the
 // same [Key]. The system behind must know keys: act once for each, refuse one that

@@ -16,6 +16,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
 
@@ -34,8 +35,8 @@ import (
 // performed an effect. It performs it again with the same [Key]; the system
 // behind it must recognise the key and not act twice.
 type Effect[In, Out any] struct {
-	// Name identifies the effect within the tool. It is part of suspended sagas
-	// and of keys: do not change it.
+	// Name identifies the effect within the tool: 1 to 64 characters of A-Z a-z 0-9
+	// _ - . : / . It is part of suspended sagas and of keys: do not change it.
 	Name string
 	// Do performs the effect. An error means that the outcome is unknown (it is
 	// then tried again), unless it is wrapped by [Refused].
@@ -57,6 +58,11 @@ type Effect[In, Out any] struct {
 	// this effect. Without an Undo, cancelling a saga together with the answers
 	// that lead here performs it.
 	Irreversible bool
+	// BuildsOn are the effects without which this one cannot be undone, such as the
+	// backup that Undo restores. As long as undoing this one has failed, they are not
+	// undone either, nor what they build on: they stay outstanding with it, and are
+	// undone after it when that is tried again. They must be among the tool's Effects.
+	BuildsOn []Declared
 	// Timeout bounds each try of Do and Undo, by their context. Both must return when
 	// it ends. Default 30 seconds.
 	Timeout time.Duration
@@ -122,7 +128,7 @@ type Performer interface{ performer() *turnContext }
 
 // Declared is an *[Effect] of any types, as listed in a tool's Effects.
 type Declared interface {
-	declaration() (name string, irreversible bool, problem string)
+	declaration() declaration
 	recordable() error
 	undo(ctx context.Context, key Key, e *effectRecord) error
 	redo(ctx context.Context, key Key, input json.RawMessage) error
@@ -136,8 +142,10 @@ func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 	var out Out
 	tc := p.performer()
 	if tc.latched != nil {
-		if world := sagahooks.From(tc); world != nil {
-			world.Late(e.Name)
+		if _, waits := tc.latched.(*suspended); waits {
+			if world := sagahooks.From(tc); world != nil {
+				world.Late(e.Name)
+			}
 		}
 		return out, tc.latched
 	}
@@ -148,13 +156,17 @@ func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 	if err != nil {
 		return out, fmt.Errorf("effect %q: its input cannot be encoded: %w", e.Name, err)
 	}
-	record, fresh, err := tc.log.begin(e.Name, raw)
+	record, n, err := tc.log.find(e.Name, raw)
 	if err != nil {
-		return out, err
+		return out, tc.replay.diverges(err)
 	}
-	if !fresh {
+	if record != nil {
 		return recorded[Out](record)
 	}
+	if err := tc.replay.admit("effect", e.Name); err != nil {
+		return out, err
+	}
+	record = tc.log.begin(e.Name, n, raw)
 	if e.Irreversible && e.Undo != nil && tc.log.stopAtFinal {
 		tc.log.stopped = &stoppedError{e.Name}
 		tc.latched = tc.log.stopped
@@ -248,16 +260,30 @@ func pauses(ctx context.Context) backoff.BackOff {
 	return backoff.NewExponentialBackOff()
 }
 
-func (e *Effect[In, Out]) declaration() (string, bool, string) {
-	switch {
-	case e == nil:
-		return "", false, "is nil"
-	case e.Name == "":
-		return "", false, "has no Name"
-	case e.Do == nil:
-		return e.Name, false, "has no Do"
+// declaration is what the engine knows of an effect apart from its types.
+type declaration struct {
+	name                   string
+	irreversible, undoable bool
+	buildsOn               []Declared
+	problem                string // why it cannot be registered, or empty
+}
+
+func (e *Effect[In, Out]) declaration() declaration {
+	if e == nil {
+		return declaration{problem: "is nil"}
 	}
-	return e.Name, e.Irreversible, ""
+	d := declaration{name: e.Name, irreversible: e.Irreversible, undoable: e.Undo != nil, buildsOn: e.BuildsOn}
+	switch {
+	case e.Name == "":
+		d.problem = "has no Name"
+	case !ident.Valid(e.Name):
+		d.problem = "has a name that cannot be used; a name is " + ident.Rule
+	case e.Do == nil:
+		d.problem = "has no Do"
+	case len(e.BuildsOn) > 0 && e.Undo == nil:
+		d.problem = "has BuildsOn but no Undo that could need it"
+	}
+	return d
 }
 
 func (e *Effect[In, Out]) recordable() error {

@@ -17,8 +17,9 @@ func unrecordable[In, Out any]() saga.Declared {
 func TestEffectDeclarations(t *testing.T) {
 	w := newWorld()
 	tests := map[string][]saga.Declared{
-		"is nil":                        {nil},
-		"has no Name":                   {w.effect("")},
+		"is nil":      {nil},
+		"has no Name": {w.effect("")},
+		`Effects[0] ("a b") has a name that cannot be used; a name is 1 to 64 characters`: {w.effect("a b")},
 		"has no Do":                     {&saga.Effect[int, int]{Name: "x"}},
 		`two effects have the name "a"`: {w.effect("a"), w.effect("a")},
 		`effect "x" cannot be recorded: field hidden of its input is not exported`: {unrecordable[struct{ hidden int }, int]()},

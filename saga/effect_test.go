@@ -267,6 +267,12 @@ func TestHandledFailureIsRecorded(t *testing.T) {
 	assert.Equal(t, []string{`effect "first": full`, `effect "first": full`}, failures)
 }
 
+// What a client reads first that cancels with a token, and with answers as well.
+const (
+	cancelledFrom  = "Cancelled. If the saga went on from this token, what it did since then is not undone: cancel it with its latest token."
+	cancelledAfter = "Cancelled. If the saga went on after these answers, what it did since then is not undone: cancel it with its latest token."
+)
+
 func TestCancel(t *testing.T) {
 	ctx := context.Background()
 	second := func(t *testing.T, w *world) *session {
@@ -280,9 +286,42 @@ func TestCancel(t *testing.T) {
 		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"hotel"}, report(t, out).Undone)
-		assert.Equal(t, "Cancelled.Undone: hotel.", text(t, out))
+		assert.Equal(t, cancelledFrom+"Undone: hotel.", text(t, out))
 		assert.False(t, out.Result.IsError)
 		assert.Empty(t, w.held)
+	})
+	t.Run("an old token does not pretend to know what came after", func(t *testing.T) {
+		w := newWorld()
+		f := booking(w)
+		run := f.Run
+		f.Run = func(r *saga.Run, in empty) (string, error) { // asks before it acts
+			if _, err := saga.Ask(r, askCity.Nth(1)); err != nil {
+				return "", err
+			}
+			return run(r, in)
+		}
+		s := play(t, f)
+		s.start(`{}`)
+		first := s.pos
+		s.answer(accept("city#1", goodCity))
+		second := s.pos
+		s.answer(accept("confirm", yes))
+		assert.Equal(t, "booked", text(t, s.answer(accept("city", goodCity))))
+		out, err := s.tool.Cancel(ctx, first, saga.Resumption{Now: testNow})
+		require.NoError(t, err)
+		assert.Equal(t, "Cancelled. Up to this token, the saga has done nothing that is to be undone. If the saga went on from this token, what it did since then is not undone: cancel it with its latest token.", text(t, out))
+		assert.False(t, out.Result.IsError, "a saga that had not begun is cancelled as was wanted")
+		assert.Len(t, w.held, 3)
+		out, err = s.tool.Cancel(ctx, second, saga.Resumption{Now: testNow})
+		require.NoError(t, err)
+		assert.Equal(t, cancelledFrom+"Undone: hotel.", text(t, out), "what comes after is for the system behind to refuse")
+	})
+	t.Run("a tool without effects has nothing to say", func(t *testing.T) {
+		s := play(t, trip())
+		s.start(`{"from":"Oslo"}`)
+		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow})
+		require.NoError(t, err)
+		assert.Equal(t, "Cancelled.", text(t, out))
 	})
 	t.Run("finds what a lost turn has done", func(t *testing.T) {
 		w := newWorld()
@@ -351,7 +390,7 @@ func TestCancel(t *testing.T) {
 		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 		require.NoError(t, err)
 		assert.False(t, out.Result.IsError)
-		assert.Equal(t, "Cancelled.Undone: hotel.", text(t, out))
+		assert.Equal(t, cancelledAfter+"Undone: hotel.", text(t, out))
 		assert.ErrorContains(t, out.Err, "no seats", "why is for the log")
 	})
 	t.Run("a turn that fails with an outstanding undo says so", func(t *testing.T) {

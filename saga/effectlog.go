@@ -79,26 +79,31 @@ func (l *effectLog) count(name string) int {
 	return l.used[name] - 1
 }
 
-// begin returns the record of the next effect of that name. It is fresh unless
-// it is there from an earlier turn.
-func (l *effectLog) begin(name string, in json.RawMessage) (r *effectRecord, fresh bool, err error) {
-	n := l.count(name)
+// find returns the record of the next effect of that name if it was begun in an
+// earlier turn. Otherwise r is nil, and n is the number of the effect to begin.
+func (l *effectLog) find(name string, in json.RawMessage) (r *effectRecord, n int, err error) {
+	n = l.count(name)
 	for _, r := range l.records {
 		if r.name != name || r.n != n {
 			continue
 		}
 		r.reached = true
 		if !bytes.Equal(r.in, in) {
-			return nil, false, &DivergedError{
+			return nil, n, &DivergedError{
 				Recorded: fmt.Sprintf("effect %q (number %d) with the input %s", name, n+1, clip(r.in)),
 				Came:     fmt.Sprintf("the same effect with the input %s", clip(in)),
 			}
 		}
-		return r, false, nil
+		return r, n, nil
 	}
-	r = &effectRecord{name: name, n: n, in: in, reached: true}
+	return nil, n, nil
+}
+
+// begin records an effect before it is performed.
+func (l *effectLog) begin(name string, n int, in json.RawMessage) *effectRecord {
+	r := &effectRecord{name: name, n: n, in: in, reached: true}
 	l.records = append(l.records, r)
-	return r, true, nil
+	return r
 }
 
 // clip shortens what goes into a log message.

@@ -57,6 +57,10 @@ type Outcome struct {
 	Steps []steps.Step
 	// Position is where the saga goes on when the answers come.
 	Position *Position
+	// Reworded are the questions among Steps that are asked anew because their words
+	// changed while they waited: the tool is another version. If it is not, its words
+	// depend on what may change between two turns.
+	Reworded []string
 	// Result is the tool's result. Failures that the caller may read are
 	// results too, with IsError set.
 	Result *Result
@@ -84,8 +88,10 @@ type turnContext struct {
 	log     *effectLog
 	// written is the revision that wrote the position.
 	written uint32
-	// latched is what every operation returns once a flow has suspended.
+	// latched is what every operation returns once a flow has suspended or diverged.
 	latched error
+	// replay is the run of a flow; nil for a machine.
+	replay *Run
 }
 
 // turnAnswer is an answer by its question's id, not by the id on the wire, with the
@@ -145,7 +151,9 @@ func (t *Tool) resume(ctx context.Context, pos *Position, r Resumption, toUndo b
 		return nil, err
 	}
 	var ask []steps.Step
+	var reworded []string
 	for i := range now.pending {
+		words := now.pending[i].digest
 		step, open, outcome, err := t.settle(ctx, &now, &now.pending[i], fresh[i])
 		if outcome != nil || err != nil {
 			return outcome, err
@@ -157,10 +165,13 @@ func (t *Tool) resume(ctx context.Context, pos *Position, r Resumption, toUndo b
 			return nil, &UnsupportedError{Tool: t.Name, StepID: step.ID, Needs: step.Needs}
 		}
 		ask = append(ask, step)
+		if now.pending[i].digest != words {
+			reworded = append(reworded, now.pending[i].id)
+		}
 	}
 	if len(ask) > 0 {
 		now.Turn++
-		return &Outcome{Steps: ask, Position: &now}, nil
+		return &Outcome{Steps: ask, Position: &now, Reworded: reworded}, nil
 	}
 	tc := t.resumed(ctx, &now, r)
 	tc.log.stopAtFinal = toUndo
@@ -193,14 +204,12 @@ func (t *Tool) settle(ctx context.Context, pos *Position, p *pendingStep, fresh 
 		return step, false, nil, &PositionError{t.Name, fmt.Errorf("question %q: %w", p.id, err)}
 	}
 	switch {
-	case p.answer == nil && !reworded:
-		return step, true, nil, nil
-	case p.answer != nil && !fresh:
-		return step, false, nil, nil
 	case reworded:
 		// The tool asks something else now than the user answered, or would.
 		p.digest = t.digest(&step)
-	case p.answer.failed:
+	case p.answer == nil:
+		return step, true, nil, nil
+	case !fresh || p.answer.failed:
 		return step, false, nil, nil
 	default:
 		invalid, err := check(q, step, p.answer.raw)
@@ -310,7 +319,7 @@ func (t *Tool) suspend(pos *Position, r ran, log *effectLog) (*Outcome, error) {
 		next: r.asked.next, args: pos.args, state: r.state, seen: pos.seen, log: log,
 		pending: make([]pendingStep, len(r.asked.steps)),
 	}
-	out := &Outcome{Steps: r.asked.steps, Position: pos}
+	out := &Outcome{Steps: r.asked.steps, Position: pos, Reworded: r.reworded}
 	for i := range out.Steps {
 		step, p := &out.Steps[i], &pos.pending[i]
 		p.id, p.repeat = step.ID, again(answered, step.ID)

@@ -3,6 +3,7 @@ package saga
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -32,7 +33,8 @@ func (e *ToolError) Error() string { return e.Text }
 func (e *ToolError) Unwrap() error { return e.Err }
 
 // DefinitionError says what is wrong with a tool's definition. It is returned
-// when the tool is registered.
+// when the tool is registered. If several things are wrong, there is one for each,
+// joined as by [errors.Join].
 type DefinitionError struct {
 	// Tool is the tool's name, which may be what is wrong.
 	Tool string
@@ -48,7 +50,7 @@ func (e *DefinitionError) Error() string {
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}
-	return s
+	return strings.ReplaceAll(s, "\n", "; ") // a line for each problem
 }
 
 // Unwrap returns the cause.

@@ -77,7 +77,7 @@ func Example_cancelSaga() {
 	// Output:
 	// desk: hold
 	// desk: release
-	// caller: Cancelled.
+	// caller: Cancelled. If the saga went on from this token, what it did since then is not undone: cancel it with its latest token.
 	// caller: Undone: hold-room.
 	// report: {"undone":["hold-room"],"outstanding":[]}
 }
@@ -100,7 +100,7 @@ func Example_cancelSagaAfterALostTurn() {
 	// desk: hold
 	// desk: release
 	// desk: release
-	// caller: Cancelled.
+	// caller: Cancelled. If the saga went on after these answers, what it did since then is not undone: cancel it with its latest token.
 	// caller: Undone: hold-flight, hold-room.
 	// report: {"undone":["hold-flight","hold-room"],"outstanding":[]}
 }
@@ -119,7 +119,7 @@ func Example_cancelRequestState() {
 	// Output:
 	// desk: hold
 	// desk: release
-	// caller: Cancelled.
+	// caller: Cancelled. If the saga went on from this token, what it did since then is not undone: cancel it with its latest token.
 	// caller: Undone: hold-room.
 	// report: {"undone":["hold-room"],"outstanding":[]}
 }
@@ -204,7 +204,7 @@ func ExampleUndoReport() {
 	// desk: hold
 	// desk: hold
 	// desk: release
-	// caller: Cancelled.
+	// caller: Cancelled. If the saga went on after these answers, what it did since then is not undone: cancel it with its latest token.
 	// caller: Undone: hold-room.
 	// Not undone: hold-flight. Cancel the saga again to try once more.
 	// later:
@@ -244,6 +244,6 @@ func Example_cancelFromGo() {
 	// Output:
 	// desk: hold
 	// desk: release
-	// Cancelled.
+	// Cancelled. If the saga went on from this token, what it did since then is not undone: cancel it with its latest token.
 	// Undone: hold-room.
 }

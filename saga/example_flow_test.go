@@ -30,7 +30,7 @@ func ExampleFlow() {
 			if err != nil {
 				return "", err
 			}
-			confirm, err := saga.Ask(r, askConfirm, askConfirm.With(steps.Message("Shall I book a trip to "+city.City+"?")))
+			confirm, err := saga.Ask(r, askConfirm.With(steps.Message("Shall I book a trip to "+city.City+"?")))
 			if err != nil {
 				return "", err
 			}

@@ -132,7 +132,7 @@ func TestCancelStopsBeforeTheIrreversible(t *testing.T) {
 		out, err := cancel(s)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"do seat", "prevent pay", "undo seat true"}, w.log)
-		assert.Equal(t, "Cancelled.Undone: pay, seat.", text(t, out))
+		assert.Equal(t, cancelledAfter+"Undone: pay, seat.", text(t, out))
 	})
 	t.Run("what was performed is completed", func(t *testing.T) {
 		w := newWorld()
@@ -259,5 +259,85 @@ func TestUnsettledTurnThatNobodyTakesAgain(t *testing.T) {
 		require.ErrorAs(t, err, &undone)
 		assert.Equal(t, []string{"pay", "seat"}, undone.Report.Outstanding)
 		assert.Len(t, w.held, 1)
+	})
+}
+
+// A saga that cannot be cancelled any more goes forward if nothing was undone yet. How
+// that ends is how cancelling ends.
+func TestCancelGoesForward(t *testing.T) {
+	cancel := func(s *session) (*saga.Outcome, error) {
+		return s.tool.Cancel(context.Background(), s.pos, saga.Resumption{
+			Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)},
+		})
+	}
+	paid := func(t *testing.T, f saga.Flow[empty, string], w *world) *session {
+		s := play(t, f)
+		s.start(`{}`)
+		_, _ = s.resume(accept("confirm", yes)) // the response is lost
+		w.log = nil
+		return s
+	}
+	t.Run("as far as the next question", func(t *testing.T) {
+		w := newWorld()
+		pay := w.payment(true)
+		f := saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm, askCity}, Effects: []saga.Declared{pay}, Run: func(r *saga.Run, _ empty) (string, error) {
+			if _, err := saga.Ask(r, askConfirm); err != nil {
+				return "", err
+			}
+			if _, err := saga.Do(r, pay, "money"); err != nil {
+				return "", err
+			}
+			_, err := saga.Ask(r, askCity)
+			return "sent", err
+		}}
+		out, err := cancel(paid(t, f, w))
+		require.NoError(t, err)
+		assert.Equal(t, `Not cancelled: it is too late.Nothing was undone: "pay" is done and final.`, text(t, out))
+		assert.True(t, out.Result.IsError)
+		assert.Equal(t, []string{"prevent pay", "do pay"}, w.log)
+	})
+	t.Run("unless that is not possible now", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			s := paid(t, purchase(w, w.payment(true)), w)
+			w.fail = failing("do ticket")
+			_, err := cancel(s)
+			var unsettled *saga.UnsettledError
+			require.ErrorAs(t, err, &unsettled, "the client has to come again")
+			assert.Equal(t, "ticket", unsettled.Effect)
+		})
+	})
+	t.Run("but not if something was undone already", func(t *testing.T) {
+		w := newWorld()
+		room, seat, pay := w.effect("room"), w.effect("seat"), w.payment(true)
+		room.Undo = func(context.Context, saga.Key, string, hold, bool) error { return saga.Final(errDown) }
+		f := saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room, seat, pay}, Run: func(r *saga.Run, _ empty) (string, error) {
+			if _, err := saga.Ask(r, askConfirm); err != nil {
+				return "", err
+			}
+			for _, e := range []*saga.Effect[string, hold]{room, seat, pay} {
+				if _, err := saga.Do(r, e, "x"); err != nil {
+					return "", err
+				}
+			}
+			return "bought", nil
+		}}
+		s := play(t, f)
+		s.start(`{}`)
+		out, err := cancel(s)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"pay", "seat"}, report(t, out).Undone)
+		assert.Equal(t, "room", report(t, out).Final)
+		assert.Contains(t, text(t, out), "Not cancelled: it is too late.")
+		assert.NotContains(t, w.log, "do pay", "a saga of which a part is undone is not completed")
+	})
+	t.Run("and a tool without effects is just cancelled", func(t *testing.T) {
+		s := play(t, trip())
+		s.start(`{"from":"Oslo"}`)
+		out, err := s.tool.Cancel(context.Background(), s.pos, saga.Resumption{
+			Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)},
+		})
+		require.NoError(t, err)
+		assert.Equal(t, "Cancelled.", text(t, out))
 	})
 }

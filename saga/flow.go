@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -30,7 +32,8 @@ import (
 // what was answered or performed before is returned from the record. So the
 // function must do the same each time: everything that may differ (time, random
 // numbers, what others have changed meanwhile) has to come from the [Run], or be
-// performed as an effect with [Do].
+// performed as an effect with [Do]. What it asks and does is found by name and, for
+// effects, input; the order of what is recorded does not matter.
 //
 // The record grows with the conversation, and so does the token; a [Machine]
 // carries no more than its state. Flows are for conversations of a few rounds.
@@ -70,26 +73,26 @@ func (f Flow[Args, Out]) Tool() (*Tool, error) {
 		Name: f.Name, Title: f.Title, Description: f.Description, Revision: f.Revision,
 		Annotations: f.Annotations, Questions: f.Asks, MaxAge: f.MaxAge, maxAttempts: f.MaxAttempts,
 	}
+	p := &problems{tool: f.Name}
 	output, err := f.outputSchema()
 	if err != nil {
-		return nil, t.problem(err, "no output schema can be made from the type %v of the result", reflect.TypeFor[Out]())
+		p.add(err, "no output schema can be made from the type %v of the result", reflect.TypeFor[Out]())
 	}
-	if err := t.prepare(f.InputSchema, f.RawInputSchema, reflect.TypeFor[Args](), output); err != nil {
-		return nil, err
-	}
-	if err := t.declare(f.Effects); err != nil {
-		return nil, err
-	}
+	t.prepare(p, f.InputSchema, f.RawInputSchema, reflect.TypeFor[Args](), output)
+	t.declare(p, f.Effects)
 	if f.Run == nil {
-		return nil, t.problem(nil, "Run is nil")
+		p.add(nil, "Run is nil")
 	}
 	if f.Oldest > f.Revision {
-		return nil, t.problem(nil, "Oldest is %d, which is newer than the Revision %d", f.Oldest, f.Revision)
+		p.add(nil, "Oldest is %d, which is newer than the Revision %d", f.Oldest, f.Revision)
 	}
-	for old, now := range f.Renamed {
-		if t.questions[now] == nil || t.questions[old] != nil {
-			return nil, t.problem(nil, "Renamed says that question %q is now %q, but the former exists or the latter does not", old, now)
+	for _, old := range slices.Sorted(maps.Keys(f.Renamed)) {
+		if now := f.Renamed[old]; t.questions[now] == nil || t.questions[old] != nil {
+			p.add(nil, "Renamed says that question %q is now %q, but the former exists or the latter does not", old, now)
 		}
+	}
+	if err := p.err(); err != nil {
+		return nil, err
 	}
 	t.renamed = f.Renamed
 	t.program = &flowProgram[Args, Out]{f}
@@ -122,6 +125,7 @@ func (p *flowProgram[Args, Out]) run(tc *turnContext, step string, args json.Raw
 		return fail(fmt.Errorf("the arguments fit the tool's schema but not its Go type: %w", err))
 	}
 	r := &Run{turn: tc}
+	tc.replay = r
 	if err := r.restore(state); err != nil {
 		return ran{}, &PositionError{p.flow.Name, err}
 	}
@@ -129,19 +133,21 @@ func (p *flowProgram[Args, Out]) run(tc *turnContext, step string, args json.Raw
 	switch {
 	case tc.log.stopped != nil:
 		return fail(tc.log.stopped)
+	case r.diverged != nil:
+		return fail(r.diverged) // whatever the flow made of it
 	case isPanic(err):
 		return fail(err) // also one after a question that was swallowed
 	case r.turn.latched != nil && !errors.Is(err, r.turn.latched):
 		return fail(&SwallowedError{Waiting: r.waiting().String(), Returned: err})
 	case r.asked != nil && r.turn.latched != nil:
-		if err := r.checkReached(); err != nil {
+		if err := r.checkReached("question " + r.waiting().String()); err != nil {
 			return fail(err)
 		}
-		return ran{asked: r.asked, state: r.encode()}, nil
+		return ran{asked: r.asked, state: r.encode(), reworded: r.rec.reworded()}, nil
 	case err != nil:
 		return fail(err)
 	}
-	if err := r.checkReached(); err != nil {
+	if err := r.checkReached("the end of the flow"); err != nil {
 		return fail(err)
 	}
 	result, err := flowResult(out)
@@ -204,8 +210,11 @@ func (e *SwallowedError) Error() string {
 }
 
 // DivergedError says that a flow that ran again did not do what it had done
-// before: it depends on something that has changed. Take time, ids and random
-// numbers from the [Run], and let everything else that may change be an effect.
+// before: it left out something that is recorded, or did something new before it, or
+// gave an effect another input. It depends on something that has changed: take time,
+// ids and random numbers from the [Run], and let everything else that may change be an
+// effect. Or the code is another one: raise the Revision. The run is stopped before
+// anything new is performed, whatever the flow does with the error.
 type DivergedError struct {
 	// Recorded is what the flow did before, Came what it did now.
 	Recorded, Came string

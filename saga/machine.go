@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -18,8 +21,9 @@ import (
 // end. It must not keep t, and must not wait for the client.
 type Func[Args, State any] func(ctx context.Context, t *Turn[Args, State]) (Next, error)
 
-// Steps are the step functions that get answers, by name. A name is part of
-// suspended sagas: renaming one needs a new revision of the tool.
+// Steps are the step functions that get answers, by name: 1 to 64 characters of
+// A-Z a-z 0-9 _ - . : / . A name is part of suspended sagas: renaming one needs a
+// new revision of the tool.
 type Steps[Args, State any] map[string]Func[Args, State]
 
 // Machine is a tool written as a step machine: explicit functions that hand on
@@ -92,42 +96,49 @@ func (m Machine[Args, State]) Tool() (*Tool, error) {
 		Name: m.Name, Title: m.Title, Description: m.Description, Revision: m.Revision,
 		Annotations: m.Annotations, Questions: m.Asks, MaxAge: m.MaxAge, maxAttempts: m.MaxAttempts,
 	}
-	if err := t.prepare(m.InputSchema, m.RawInputSchema, reflect.TypeFor[Args](), m.OutputSchema); err != nil {
+	p := &problems{tool: m.Name}
+	t.prepare(p, m.InputSchema, m.RawInputSchema, reflect.TypeFor[Args](), m.OutputSchema)
+	t.declare(p, m.Effects)
+	m.check(p)
+	program, err := newMachineProgram(m)
+	if err != nil {
+		p.add(err, "the state type %v cannot be kept between turns", reflect.TypeFor[State]())
+	}
+	t.program = program
+	if err := p.err(); err != nil {
 		return nil, err
 	}
-	if err := t.declare(m.Effects); err != nil {
-		return nil, err
-	}
+	return t, nil
+}
+
+// check looks at what a machine has and other definitions have not.
+func (m *Machine[Args, State]) check(p *problems) {
 	if m.Start == nil {
-		return nil, t.problem(nil, "Start is nil")
+		p.add(nil, "Start is nil")
 	}
-	for name, f := range m.Steps {
+	for _, name := range slices.Sorted(maps.Keys(m.Steps)) {
 		switch {
-		case name == "" || name == startStep:
-			return nil, t.problem(nil, "a step function cannot be named %q", name)
-		case f == nil:
-			return nil, t.problem(nil, "step function %q is nil", name)
+		case name == startStep:
+			p.add(nil, "a step function cannot be named %q", name)
+		case !ident.Valid(name):
+			p.add(nil, "a step function cannot be named %q; a name is %s", name, ident.Rule)
+		case m.Steps[name] == nil:
+			p.add(nil, "step function %q is nil", name)
 		}
 	}
 	if len(m.Asks) > 0 && len(m.Steps) == 0 {
-		return nil, t.problem(nil, "it has Asks but no Steps that could get the answers")
+		p.add(nil, "it has Asks but no Steps that could get the answers")
 	}
-	for old, now := range m.Renamed {
-		if m.Steps[now] == nil || m.Steps[old] != nil {
-			return nil, t.problem(nil, "Renamed says that %q is now %q, but the former exists or the latter does not", old, now)
+	for _, old := range slices.Sorted(maps.Keys(m.Renamed)) {
+		if now := m.Renamed[old]; m.Steps[now] == nil || m.Steps[old] != nil {
+			p.add(nil, "Renamed says that %q is now %q, but the former exists or the latter does not", old, now)
 		}
 	}
-	for revision := range m.Upgrades {
+	for _, revision := range slices.Sorted(maps.Keys(m.Upgrades)) {
 		if revision >= m.Revision {
-			return nil, t.problem(nil, "Upgrades has revision %d, which is not older than %d", revision, m.Revision)
+			p.add(nil, "Upgrades has revision %d, which is not older than %d", revision, m.Revision)
 		}
 	}
-	p, err := newMachineProgram(m)
-	if err != nil {
-		return nil, t.problem(err, "the state type %v cannot be kept between turns", reflect.TypeFor[State]())
-	}
-	t.program = p
-	return t, nil
 }
 
 // machineProgram runs a machine's step functions.

@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -64,16 +65,17 @@ func stringsTool[Args, State any](kind Kind, m Machine[Args, State], complete ma
 		return nil, nil, err
 	}
 	t.Kind, t.Complete = kind, complete
+	p := &problems{tool: m.Name}
 	schema := t.input.Schema()
 	for _, name := range schema.PropertyOrder {
 		if schema.Properties[name].Type != "string" {
-			return nil, nil, t.problem(nil, "argument %q is not a string; those of a %v are", name, kind)
+			p.add(nil, "argument %q is not a string; those of a %v are", name, kind)
 		}
 	}
-	for name, c := range complete {
-		if schema.Properties[name] == nil || c == nil {
-			return nil, nil, t.problem(nil, "Complete[%q] is nil or not for an argument", name)
+	for _, name := range slices.Sorted(maps.Keys(complete)) {
+		if schema.Properties[name] == nil || complete[name] == nil {
+			p.add(nil, "Complete[%q] is nil or not for an argument", name)
 		}
 	}
-	return t, schema.PropertyOrder, nil
+	return t, schema.PropertyOrder, p.err()
 }

@@ -3,6 +3,7 @@ package saga
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -13,6 +14,10 @@ import (
 type record struct {
 	entries []recordEntry
 	times   []int64
+	// counts are what the last run had taken when it suspended, if counted: records
+	// of older revisions, and of older versions of this package, do not say.
+	counts  counts
+	counted bool
 }
 
 type recordEntry struct {
@@ -21,32 +26,72 @@ type recordEntry struct {
 	stored storedAnswer
 	// old: an earlier revision recorded it, so the present one may leave it.
 	old bool
+	// fresh: the answer came in this turn.
+	fresh bool
+	// reworded: the question waited while its words changed, so it was asked anew, and
+	// the answer is never used.
+	reworded bool
 	// reached: this run has asked the question again. taken: and has got this answer.
 	reached, taken bool
 }
 
+// maxReworded is how often in a row a question is asked anew because it has other
+// words than when it was asked: more is no new version of the tool but chance.
+const maxReworded = 3
+
+// next returns the place of the next answer to a question in these words, or -1.
+func (r *record) next(s *steps.Step, t *Tool) int {
+	return slices.IndexFunc(r.entries, func(e recordEntry) bool {
+		return !e.reached && !e.reworded && e.id == s.ID && e.digest == t.digest(s)
+	})
+}
+
 // take looks for the answer to a question that the flow asks now.
 func (r *record) take(s steps.Step, tc *turnContext) (bool, error) {
+	reworded := 0
 	for i := range r.entries {
 		e := &r.entries[i]
-		if e.reached || e.id != s.ID {
+		switch {
+		case e.id != s.ID:
+			continue
+		case e.taken:
+			reworded = 0
+		case e.reworded:
+			reworded++
+		}
+		if e.reached || e.reworded {
+			e.reached = true
 			continue
 		}
-		if e.digest != tc.tool.digest(&s) {
-			if !e.old && tc.written == tc.tool.Revision {
+		if e.digest == tc.tool.digest(&s) {
+			e.reached, e.taken = true, true
+			return true, nil
+		}
+		if !e.old {
+			// It waited for its answer meanwhile, which is to other words: ask it anew.
+			// If it was answered in an earlier turn, the flow has gone on from there.
+			if reworded++; !e.fresh || reworded >= maxReworded {
 				return false, &DivergedError{
 					Recorded: fmt.Sprintf("question %q in other words", s.ID),
 					Came:     "the same question as " + clip(s.Params),
 				}
 			}
-			// The new revision asks something else: ask this one again.
-			e.reached = true
-			continue
+			e.reworded = true
 		}
-		e.reached, e.taken = true, true
-		return true, nil
+		// The new code asks something else: ask this one again.
+		e.reached = true
 	}
 	return false, nil
+}
+
+// reworded lists the questions that are asked anew in this turn as their words changed.
+func (r *record) reworded() (ids []string) {
+	for i := range r.entries {
+		if e := &r.entries[i]; e.fresh && e.reworded {
+			ids = append(ids, e.id)
+		}
+	}
+	return ids
 }
 
 // answer returns the answer to a question as it was asked last. Entries of one
@@ -63,6 +108,7 @@ func (r *record) answer(id string) (steps.Answer, bool) {
 const (
 	recordFailed = 1 << iota
 	recordOld
+	recordReworded
 )
 
 // restore decodes the record and adds the answers that came in this turn.
@@ -83,7 +129,10 @@ func (r *Run) restore(state []byte) error {
 		e.id = r.turn.tool.present(rd.string())
 		copy(e.digest[:], rd.take(len(e.digest)))
 		e.stored = storedAnswer{failed: flags&recordFailed != 0, raw: rd.bytes()}
-		e.old = upgraded || flags&recordOld != 0
+		e.old, e.reworded = upgraded || flags&recordOld != 0, flags&recordReworded != 0
+	}
+	if len(rd.b) > 0 && !upgraded {
+		r.rec.counts, r.rec.counted = counts{rd.int(), rd.int()}, true
 	}
 	if rd.err != nil {
 		return rd.err
@@ -97,7 +146,7 @@ func (r *Run) restore(state []byte) error {
 			return err
 		}
 		r.rec.entries = append(r.rec.entries, recordEntry{
-			id: r.turn.tool.present(a.StepID), digest: a.digest, stored: stored, old: upgraded,
+			id: r.turn.tool.present(a.StepID), digest: a.digest, stored: stored, old: upgraded, fresh: true,
 		})
 	}
 	return nil
@@ -122,10 +171,16 @@ func (r *Run) encode() []byte {
 		if e.old {
 			flags |= recordOld
 		}
+		if e.reworded {
+			// To code that does not know the flag it is one of an old revision.
+			flags |= recordReworded | recordOld
+			e.digest, e.stored.raw = [4]byte{}, nil
+		}
 		b = append(b, flags)
 		b = appendBytes(b, e.id)
 		b = append(b, e.digest[:]...)
 		b = appendBytes(b, e.stored.raw)
 	}
-	return b
+	b = appendUvarint(b, r.rec.counts.times)
+	return appendUvarint(b, r.rec.counts.ids)
 }

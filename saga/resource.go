@@ -54,44 +54,53 @@ func (r Resource[Args, State]) Tool() (*Tool, error) {
 		Name: r.Name, Title: r.Title, Description: r.Description, Revision: r.Revision, Upgrades: r.Upgrades, Renamed: r.Renamed,
 		Asks: r.Asks, Start: r.Start, Steps: r.Steps, MaxAge: r.MaxAge, MaxAttempts: r.MaxAttempts, Encoding: r.Encoding,
 	}, r.Complete)
+	p := &problems{tool: r.Name}
 	if err != nil {
+		p.list, names = append(p.list, err), nil
+	}
+	info := &ResourceInfo{URI: r.URI, MIMEType: r.MIMEType}
+	switch {
+	case (r.URI == "") == (r.Template == ""):
+		p.add(nil, "a resource has either a URI or a Template")
+	case r.Template != "":
+		info.URI, info.Template = r.Template, true
+		info.match = matchTemplate(p, r.Template, names, err == nil)
+	default:
+		if u, err := url.Parse(r.URI); err != nil || !u.IsAbs() {
+			p.add(err, "the URI %q is not absolute", r.URI)
+		}
+		if len(names) > 0 {
+			p.add(nil, "a resource without a template has no arguments")
+		}
+		info.match = func(uri string) (map[string]string, bool) { return nil, uri == r.URI }
+	}
+	if err := p.err(); err != nil {
 		return nil, err
 	}
-	t.Resource = &ResourceInfo{URI: r.URI, MIMEType: r.MIMEType}
-	if (r.URI == "") == (r.Template == "") {
-		return nil, t.problem(nil, "a resource has either a URI or a Template")
-	}
-	if r.Template != "" {
-		return t, t.matchTemplate(r.Template, names)
-	}
-	if u, err := url.Parse(r.URI); err != nil || !u.IsAbs() {
-		return nil, t.problem(err, "the URI %q is not absolute", r.URI)
-	}
-	if len(names) > 0 {
-		return nil, t.problem(nil, "a resource without a template has no arguments")
-	}
-	t.Resource.match = func(uri string) (map[string]string, bool) { return nil, uri == r.URI }
+	t.Resource = info
 	return t, nil
 }
 
-func (t *Tool) matchTemplate(template string, names []string) error {
+// matchTemplate returns what matches URIs with a template. The names of the arguments
+// are those of its variables, if they are known.
+func matchTemplate(p *problems, template string, names []string, known bool) func(uri string) (map[string]string, bool) {
 	parsed, err := uritemplate.New(template)
 	if err != nil {
-		return t.problem(err, "the URI template %q is not valid", template)
+		p.add(err, "the URI template %q is not valid", template)
+		return nil
 	}
 	variables := parsed.Varnames()
 	for _, name := range names {
 		if !slices.Contains(variables, name) {
-			return t.problem(nil, "argument %q is no variable of the template %q", name, template)
+			p.add(nil, "argument %q is no variable of the template %q", name, template)
 		}
 	}
 	for _, v := range variables {
-		if !slices.Contains(names, v) {
-			return t.problem(nil, "variable %q of the template %q is no argument", v, template)
+		if known && !slices.Contains(names, v) {
+			p.add(nil, "variable %q of the template %q is no argument", v, template)
 		}
 	}
-	t.Resource.URI, t.Resource.Template = template, true
-	t.Resource.match = func(uri string) (map[string]string, bool) {
+	return func(uri string) (map[string]string, bool) {
 		if !matchable(template, uri) {
 			return nil, false
 		}
@@ -107,7 +116,6 @@ func (t *Tool) matchTemplate(template string, names []string) error {
 		}
 		return found, true
 	}
-	return nil
 }
 
 // Limits of the URIs that are matched with templates. Clients choose them, and the

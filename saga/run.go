@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,9 +19,14 @@ type Run struct {
 	turn  *turnContext
 	rec   record
 	asked *asked
-	// times and ids count what this run has taken.
-	times, ids int
+	// taken counts the times and ids of this run.
+	taken counts
+	// diverged is set when the run leaves its record; it then ends.
+	diverged error
 }
+
+// counts are how many times and ids (random sources among them) a run has taken.
+type counts struct{ times, ids int }
 
 // suspended is the error with which a flow ends when it has asked.
 type suspended struct{ waiting waiting }
@@ -44,27 +48,23 @@ func (e *suspended) Error() string {
 }
 
 // Answerable is a question that brings an answer of type T: a *[steps.Form],
-// *[steps.Sample] or *[steps.RootsList].
+// *[steps.Sample] or *[steps.RootsList], or one of them as its With method varies it.
 type Answerable[T any] interface {
-	steps.Question
+	steps.Ask
 	// Answer reads the answer from a turn; see [steps.Form.Answer].
 	Answer(steps.Answers) (T, error)
 }
 
-// Ask asks one question and returns its answer. as is the question as it is to
-// be asked, made with its With method; without it, it is asked as declared:
+// Ask asks one question, as it is declared or as its With method varies it, and
+// returns its answer:
 //
-//	review, err := saga.Ask(r, askReview, askReview.With(steps.Default("notes", draft)))
+//	review, err := saga.Ask(r, askReview.With(steps.Default("notes", draft)))
 //
 // The error must be returned if it is not nil: it may mean that the saga has to
 // wait. The other errors are those of the question's Answer method.
-func Ask[T any](r *Run, q Answerable[T], as ...steps.Ask) (T, error) {
-	var none T
-	ask := steps.Ask(q)
-	if len(as) > 0 {
-		ask = as[0]
-	}
-	if err := r.Ask(ask); err != nil {
+func Ask[T any](r *Run, q Answerable[T]) (T, error) {
+	if err := r.Ask(q); err != nil {
+		var none T
 		return none, err
 	}
 	return q.Answer(r)
@@ -83,7 +83,7 @@ func (r *Run) Ask(questions ...steps.Ask) error {
 	if r.turn.latched != nil {
 		return r.turn.latched
 	}
-	wanted, err := r.turn.resolve(questions)
+	wanted, err := r.turn.resolve(questions, r.answered)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (r *Run) Ask(questions ...steps.Ask) error {
 	for _, s := range wanted {
 		found, err := r.rec.take(s, r.turn)
 		if err != nil {
-			return err
+			return r.diverges(err)
 		}
 		if !found {
 			missing = append(missing, s)
@@ -100,7 +100,7 @@ func (r *Run) Ask(questions ...steps.Ask) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	r.asked = &asked{next: flowStep, steps: missing}
+	r.asked, r.rec.counts = &asked{next: flowStep, steps: missing}, r.taken
 	r.turn.latched = &suspended{r.waiting()}
 	return r.turn.latched
 }
@@ -113,6 +113,19 @@ func (r *Run) waiting() waiting {
 	return ids
 }
 
+// answered returns the one of a step and its alternatives that was asked before and
+// is answered: it is not asked again, whatever the present client can do.
+func (r *Run) answered(s *steps.Step) *steps.Step {
+	var found *steps.Step
+	first := len(r.rec.entries)
+	for ; s != nil; s = s.Otherwise {
+		if i := r.rec.next(s, r.turn.tool); i >= 0 && i < first {
+			found, first = s, i
+		}
+	}
+	return found
+}
+
 // StepAnswer implements [steps.Answers]: it returns the answer to the question
 // as it was asked last in this run.
 func (r *Run) StepAnswer(id string) (steps.Answer, bool) { return r.rec.answer(id) }
@@ -123,11 +136,15 @@ func (r *Run) Context() context.Context { return r.turn.Context }
 
 // Now returns the time, the same whenever the flow runs again.
 func (r *Run) Now() time.Time {
-	r.times++
-	if len(r.rec.times) < r.times {
-		r.rec.times = append(r.rec.times, r.turn.now.UnixNano())
+	now := r.turn.now.UnixNano()
+	switch {
+	case r.taken.times < len(r.rec.times):
+		now = r.rec.times[r.taken.times]
+	case r.admit("a call of", "Now") == nil:
+		r.rec.times = append(r.rec.times, now)
 	}
-	return time.Unix(0, r.rec.times[r.times-1]).UTC()
+	r.taken.times++
+	return time.Unix(0, now).UTC()
 }
 
 // ID identifies the saga; it is the same in all its turns.
@@ -136,17 +153,24 @@ func (r *Run) ID() ID { return r.turn.id }
 // NewID returns an id that no other call returns: 43 characters of A-Z a-z 0-9 -
 // _, the same whenever the flow runs again.
 func (r *Run) NewID() string {
-	r.ids++
-	sum := sha256.Sum256(fmt.Appendf(nil, "mcpsaga id 1\x00%s%d", r.turn.id[:], r.ids))
+	sum := sha256.Sum256(fmt.Appendf(nil, "mcpsaga id 1\x00%s%d", r.turn.id[:], r.nextID("NewID")))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// nextID numbers the calls of NewID and Rand.
+func (r *Run) nextID(call string) int {
+	if r.rec.counted && r.taken.ids >= r.rec.counts.ids {
+		_ = r.admit("a call of", call) // later operations return the error
+	}
+	r.taken.ids++
+	return r.taken.ids
 }
 
 // Rand returns a source of random numbers that gives the same ones whenever the
 // flow runs again. Each call returns one that begins anew; they are not for
 // secrets.
 func (r *Run) Rand() *rand.Rand {
-	r.ids++
-	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "mcpsaga random 1\x00%s%d", r.turn.id[:], r.ids))))
+	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "mcpsaga random 1\x00%s%d", r.turn.id[:], r.nextID("Rand")))))
 }
 
 // Can reports whether the client can do all of the given features. A client may
@@ -166,28 +190,3 @@ func (r *Run) Log(level LogLevel, data any) { r.turn.report(level, data) }
 func (r *Run) Disconnect(retry time.Duration) { r.turn.disconnect(retry) }
 
 func (r *Run) performer() *turnContext { return r.turn }
-
-// checkReached reports a divergence if something that was recorded was not come
-// to again. What older revisions recorded may be left over.
-func (r *Run) checkReached() error {
-	if r.turn.written != r.turn.tool.Revision {
-		return nil
-	}
-	for _, e := range r.rec.entries {
-		if !e.reached && !e.old {
-			return &DivergedError{Recorded: fmt.Sprintf("question %q", e.id), Came: r.came()}
-		}
-	}
-	if i := slices.IndexFunc(r.turn.log.records, func(e *effectRecord) bool { return !e.reached && !e.old }); i >= 0 {
-		return &DivergedError{Recorded: fmt.Sprintf("effect %q", r.turn.log.records[i].name), Came: r.came()}
-	}
-	return nil
-}
-
-// came says where this run has come to.
-func (r *Run) came() string {
-	if r.asked == nil {
-		return "the end of the flow"
-	}
-	return "question " + r.waiting().String()
-}

@@ -33,7 +33,7 @@ func tourFlow() saga.Definition {
 				if _, err := saga.Do(r, book, fmt.Sprint(city.City, i)); err != nil {
 					return "", err
 				}
-				sure, err := saga.Ask(r, askConfirm, askConfirm.With(steps.Message(fmt.Sprintf("Sure %d from %s?", i/2, in.From))))
+				sure, err := saga.Ask(r, askConfirm.With(steps.Message(fmt.Sprintf("Sure %d from %s?", i/2, in.From))))
 				if err != nil {
 					return "", err
 				}

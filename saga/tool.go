@@ -2,6 +2,7 @@ package saga
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -16,7 +18,8 @@ import (
 // resources a [Prompt] or [Resource].
 type Definition interface {
 	// Tool checks everything that can be checked before the first call and
-	// returns the tool ready to run. It fails with a *[DefinitionError].
+	// returns the tool ready to run. It fails with a *[DefinitionError], or with
+	// several of them joined, one for each problem.
 	Tool() (*Tool, error)
 }
 
@@ -65,7 +68,8 @@ type Tool struct {
 	questions   map[string]steps.Question
 	declared    map[string]*wording // by question id
 	effects     map[string]Declared
-	renamed     map[string]string // questions of older revisions
+	buildsOn    map[string][]string // what effects build on, also indirectly
+	renamed     map[string]string   // questions of older revisions
 	input       *schema
 	output      *schema
 	maxAttempts int
@@ -90,12 +94,11 @@ type ran struct {
 	asked          *asked
 	finished       finished
 	state, secrets []byte
+	reworded       []string
 }
 
+// toolName is what MCP allows, which is more than [ident.Valid].
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
-
-// Names of questions leave out what the engine adds to ids: ~ and #.
-var questionID = regexp.MustCompile(`^[A-Za-z0-9_.:/-]{1,64}$`)
 
 // question returns the declared question that a step id belongs to; several
 // instances of one question differ in what follows the #.
@@ -111,85 +114,110 @@ func (t *Tool) present(id string) string {
 	return id
 }
 
+// problems collects what is wrong with a definition, so that its author reads all
+// of it at once.
+type problems struct {
+	tool string
+	list []error
+}
+
+func (p *problems) add(err error, format string, args ...any) {
+	p.list = append(p.list, &DefinitionError{Tool: p.tool, Problem: fmt.Sprintf(format, args...), Err: err})
+}
+
+// err returns nil, the only problem, or all of them joined.
+func (p *problems) err() error {
+	if len(p.list) == 1 {
+		return p.list[0]
+	}
+	return errors.Join(p.list...)
+}
+
 // prepare checks and completes what all kinds of definitions have.
-func (t *Tool) prepare(given *jsonschema.Schema, raw json.RawMessage, args reflect.Type, output *jsonschema.Schema) error {
+func (t *Tool) prepare(p *problems, given *jsonschema.Schema, raw json.RawMessage, args reflect.Type, output *jsonschema.Schema) {
 	switch {
 	case t.maxAttempts == 0:
 		t.maxAttempts = defaultAttempts
 	case t.maxAttempts < 0 || t.maxAttempts > maxAttempts:
-		return t.problem(nil, "MaxAttempts is %d; it must be from 1 to %d", t.maxAttempts, maxAttempts)
+		p.add(nil, "MaxAttempts is %d; it must be from 1 to %d", t.maxAttempts, maxAttempts)
 	}
-	input, err := t.inputSchema(given, raw, args)
-	if err != nil {
-		return err
-	}
-	return t.check(input, raw, output)
-}
-
-// declare takes the effects that the tool may perform.
-func (t *Tool) declare(effects []Declared) error {
-	t.effects = make(map[string]Declared, len(effects))
-	for i, e := range effects {
-		if e == nil {
-			return t.problem(nil, "Effects[%d] is nil", i)
-		}
-		name, _, problem := e.declaration()
-		if problem != "" {
-			return t.problem(nil, "Effects[%d] (%q) %s", i, name, problem)
-		}
-		if t.effects[name] != nil {
-			return t.problem(nil, "two effects have the name %q", name)
-		}
-		if err := e.recordable(); err != nil {
-			return t.problem(err, "effect %q cannot be recorded", name)
-		}
-		t.effects[name] = e
-	}
-	return nil
-}
-
-func (t *Tool) problem(err error, format string, args ...any) error {
-	return &DefinitionError{Tool: t.Name, Problem: fmt.Sprintf(format, args...), Err: err}
-}
-
-// check verifies the parts that all kinds of tools have, and prepares them.
-func (t *Tool) check(input *jsonschema.Schema, raw json.RawMessage, output *jsonschema.Schema) error {
 	if !toolName.MatchString(t.Name) {
-		return t.problem(nil, "the name must be 1 to 128 characters of A-Z a-z 0-9 _ - .")
+		p.add(nil, "the name must be 1 to 128 characters of A-Z a-z 0-9 _ - .")
 	}
 	if t.MaxAge < 0 {
-		return t.problem(nil, "MaxAge is negative")
+		p.add(nil, "MaxAge is negative")
 	}
+	t.checkQuestions(p)
+	if input, err := t.inputSchema(given, raw, args); err != nil {
+		p.list = append(p.list, err)
+	} else if t.input, t.InputSchema, err = resolve(input, raw); err != nil {
+		p.add(err, "the input schema is not usable")
+	} else if input.Type != "object" {
+		p.add(nil, "the input schema must have the type object; use a struct for the arguments")
+	}
+	if output != nil {
+		var err error
+		if t.output, t.OutputSchema, err = resolve(output, nil); err != nil {
+			p.add(err, "the output schema is not usable")
+		}
+	}
+}
+
+// checkQuestions takes the questions that the tool may ask.
+func (t *Tool) checkQuestions(p *problems) {
 	t.questions = make(map[string]steps.Question, len(t.Questions))
 	t.declared = make(map[string]*wording, len(t.Questions))
 	for i, q := range t.Questions {
 		if q == nil {
-			return t.problem(nil, "Asks[%d] is nil", i)
+			p.add(nil, "Asks[%d] is nil", i)
+			continue
 		}
 		id := q.StepID()
-		if !questionID.MatchString(id) {
-			return t.problem(nil, "Asks[%d] has the id %q; an id is 1 to 64 characters of A-Z a-z 0-9 _ - . : /", i, id)
-		}
-		if t.questions[id] != nil {
-			return t.problem(nil, "two questions in Asks have the id %q", id)
+		switch {
+		case !ident.Valid(id):
+			p.add(nil, "Asks[%d] has the id %q; an id is %s", i, id, ident.Rule)
+			continue
+		case t.questions[id] != nil:
+			p.add(nil, "two questions in Asks have the id %q", id)
+			continue
 		}
 		if err := steps.Verify(q); err != nil {
-			return t.problem(err, "question %q cannot be asked", id)
+			p.add(err, "question %q cannot be asked", id)
 		}
 		t.questions[id], t.declared[id] = q, wordingOf(q)
 	}
-	var err error
-	if t.input, t.InputSchema, err = resolve(input, raw); err != nil {
-		return t.problem(err, "the input schema is not usable")
+}
+
+// declare takes the effects that the tool may perform.
+func (t *Tool) declare(p *problems, effects []Declared) {
+	t.effects = make(map[string]Declared, len(effects))
+	for i, e := range effects {
+		if e == nil {
+			p.add(nil, "Effects[%d] is nil", i)
+			continue
+		}
+		d := e.declaration()
+		switch {
+		case d.problem != "":
+			p.add(nil, "Effects[%d] (%q) %s", i, d.name, d.problem)
+			continue
+		case t.effects[d.name] != nil:
+			p.add(nil, "two effects have the name %q", d.name)
+			continue
+		}
+		if err := e.recordable(); err != nil {
+			p.add(err, "effect %q cannot be recorded", d.name)
+		}
+		t.effects[d.name] = e
 	}
-	if input.Type != "object" {
-		return t.problem(nil, "the input schema must have the type object; use a struct for the arguments")
+	t.buildsOn = make(map[string][]string)
+	for _, e := range effects {
+		if e != nil && t.effects[e.declaration().name] == e {
+			t.checkBuildsOn(p, e.declaration())
+		}
 	}
-	if output == nil {
-		return nil
-	}
-	if t.output, t.OutputSchema, err = resolve(output, nil); err != nil {
-		return t.problem(err, "the output schema is not usable")
-	}
-	return nil
+}
+
+func (t *Tool) problem(err error, format string, args ...any) error {
+	return &DefinitionError{Tool: t.Name, Problem: fmt.Sprintf(format, args...), Err: err}
 }

@@ -2,7 +2,6 @@ package saga
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 )
 
@@ -15,21 +14,27 @@ type Tools struct {
 	byName [3]map[string][]*Tool
 }
 
-// NewTools checks the definitions and collects the tools. It fails with a
-// *[DefinitionError] if one is wrong or two of a kind have the same name and revision.
+// NewTools checks the definitions and collects the tools. If some are wrong, or two
+// of a kind have the same name and revision, it fails with a *[DefinitionError] for
+// each problem, joined: all are found at once, and the text has a line for each.
 func NewTools(definitions ...Definition) (*Tools, error) {
 	set := new(Tools)
+	var p problems
 	for i, d := range definitions {
 		if d == nil {
-			return nil, &DefinitionError{Problem: fmt.Sprintf("definition %d is nil", i)}
+			p.add(nil, "definition %d is nil", i)
+			continue
 		}
 		t, err := d.Tool()
+		if err == nil {
+			err = set.add(t)
+		}
 		if err != nil {
-			return nil, err
+			p.list = append(p.list, err)
 		}
-		if err := set.add(t); err != nil {
-			return nil, err
-		}
+	}
+	if err := p.err(); err != nil {
+		return nil, err
 	}
 	return set, nil
 }

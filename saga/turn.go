@@ -57,15 +57,16 @@ func (t *Turn[Args, State]) Ask(next string, questions ...steps.Ask) (Next, erro
 	if len(questions) == 0 {
 		return nil, fmt.Errorf("Ask: no question was given; use Goto(%q) to go on without asking", next)
 	}
-	resolved, err := t.turn.resolve(questions)
+	resolved, err := t.turn.resolve(questions, nil)
 	if err != nil {
 		return nil, err
 	}
 	return &asked{next: next, steps: resolved}, nil
 }
 
-// resolve returns the steps that put the questions to this client.
-func (tc *turnContext) resolve(questions []steps.Ask) ([]steps.Step, error) {
+// resolve returns the steps that put the questions to this client. Of alternatives
+// it takes the one that answered returns, if it returns one.
+func (tc *turnContext) resolve(questions []steps.Ask, answered func(*steps.Step) *steps.Step) ([]steps.Step, error) {
 	if len(questions) == 0 {
 		return nil, fmt.Errorf("Ask: no question was given")
 	}
@@ -78,13 +79,23 @@ func (tc *turnContext) resolve(questions []steps.Ask) ([]steps.Step, error) {
 		if err != nil {
 			return nil, fmt.Errorf("Ask: %w", err)
 		}
-		for wanted := s; !tc.client.Has(s.Needs); s = *s.Otherwise {
+		var known *steps.Step
+		if answered != nil {
+			known = answered(&s)
+		}
+		if known != nil {
+			s = *known
+		}
+		for wanted := s; known == nil && !tc.client.Has(s.Needs); s = *s.Otherwise {
 			if s.Otherwise == nil {
 				return nil, &UnsupportedError{Tool: tc.tool.Name, StepID: wanted.ID, Needs: wanted.Needs}
 			}
 		}
 		if tc.tool.question(s.ID) == nil {
 			return nil, fmt.Errorf("Ask: question %q is not declared; add it to the tool's Asks", s.ID)
+		}
+		if !tc.tool.isDeclared(&s) {
+			return nil, fmt.Errorf("Ask: question %q is another one than the tool's Asks have under this id; ask the one that is declared, as it is or by its With method", s.ID)
 		}
 		for _, other := range resolved[:i] {
 			if other.ID == s.ID {

@@ -27,6 +27,9 @@ type UndoReport struct {
 	Undone []string `json:"undone"`
 	// Outstanding could not be reversed; the operator's log says why.
 	Outstanding []string `json:"outstanding"`
+	// Kept are those of Outstanding that were not tried, as others of them build on
+	// them ([Effect.BuildsOn]).
+	Kept []string `json:"kept,omitzero"`
 	// Final is the effect that cannot be reversed any more, or empty. What came
 	// before it is then as it was.
 	Final string `json:"final,omitzero"`
@@ -55,8 +58,7 @@ func (t *Tool) irreversible(r *effectRecord) bool {
 	if e == nil {
 		return false
 	}
-	_, irreversible, _ := e.declaration()
-	return irreversible
+	return e.declaration().irreversible
 }
 
 // toUndo lists the effects in the order in which to undo them: the last first,
@@ -77,7 +79,8 @@ func (t *Tool) toUndo(log *effectLog) []*effectRecord {
 }
 
 // compensate undoes the effects in the log. One that fails does not keep the
-// others from being undone, except when it is final. It returns nil if there is
+// others from being undone, except those that it builds on, and all if it is final.
+// It returns nil if there is
 // nothing to do, and an *UnsettledError if it cannot be told whether anything may
 // be undone.
 func (t *Tool) compensate(ctx context.Context, id ID, log *effectLog) (*UndoReport, error) {
@@ -93,6 +96,12 @@ func (t *Tool) compensate(ctx context.Context, id ID, log *effectLog) (*UndoRepo
 	again := new(effectLog)
 	order := t.toUndo(log)
 	for i, r := range order {
+		if by := t.neededBy(r.name, again.records); by != "" {
+			report.Kept = append(report.Kept, r.name)
+			report.fail(r.name, fmt.Errorf("not tried, as %q builds on it and is not undone", by))
+			again.records = append(again.records, r)
+			continue
+		}
 		err := errors.New("the tool no longer declares it")
 		if e := t.effects[r.name]; e != nil {
 			share, cancel := undoShare(ctx, until, len(order)-i)
@@ -188,7 +197,11 @@ func (u *UndoReport) appendTo(text string) string {
 		fmt.Fprintf(&b, "\nUndone: %s.", strings.Join(u.Undone, ", "))
 	}
 	if len(u.Outstanding) > 0 {
-		fmt.Fprintf(&b, "\nNot undone: %s. Cancel the saga again to try once more.", strings.Join(u.Outstanding, ", "))
+		fmt.Fprintf(&b, "\nNot undone: %s.", strings.Join(u.Outstanding, ", "))
+		if len(u.Kept) > 0 {
+			fmt.Fprintf(&b, " Kept until what builds on them is undone: %s.", strings.Join(u.Kept, ", "))
+		}
+		b.WriteString(" Cancel the saga again to try once more.")
 	}
 	return b.String()
 }

@@ -17,8 +17,19 @@ func (t *Tool) digest(s *steps.Step) [4]byte {
 	return digest(s.Params)
 }
 
+// isDeclared reports whether a step is of the question that the tool declares under
+// its id, as far as that can be seen: another question may have the same id.
+func (t *Tool) isDeclared(s *steps.Step) bool {
+	known := t.declared[steps.BaseID(s.ID)]
+	if known == nil {
+		return s.Varied // only With could supply what is missing
+	}
+	return known.kind == s.Kind && (s.Varied || bytes.Equal(known.params, s.Params))
+}
+
 // wording is a question as it is declared.
 type wording struct {
+	kind   steps.Kind
 	params json.RawMessage
 	digest [4]byte
 }
@@ -29,7 +40,7 @@ func wordingOf(q steps.Question) *wording {
 	if err != nil {
 		return nil
 	}
-	return &wording{bytes.Clone(s.Params), digest(s.Params)}
+	return &wording{s.Kind, bytes.Clone(s.Params), digest(s.Params)}
 }
 
 func digest(params json.RawMessage) [4]byte {

@@ -153,7 +153,7 @@ func booking(a *agency) saga.Flow[tripArgs, string] {
 			if err != nil {
 				return "", err
 			}
-			wish, err := saga.Ask(r, askWish, askWish.With(steps.Prompt("Which seat to %s?", city.City)))
+			wish, err := saga.Ask(r, askWish.With(steps.Prompt("Which seat to %s?", city.City)))
 			if err != nil {
 				return "", err
 			}
@@ -161,7 +161,7 @@ func booking(a *agency) saga.Flow[tripArgs, string] {
 			if err != nil {
 				return "", err
 			}
-			sure, err := saga.Ask(r, askSure, askSure.With(steps.Message(fmt.Sprintf("Shall I book %s on %s?", city.City, day.Day))))
+			sure, err := saga.Ask(r, askSure.With(steps.Message(fmt.Sprintf("Shall I book %s on %s?", city.City, day.Day))))
 			if err != nil {
 				return "", err
 			}

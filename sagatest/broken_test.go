@@ -91,6 +91,7 @@ func TestCorrectVisit(t *testing.T) {
 }
 
 func TestBrokenTools(t *testing.T) {
+	var words int
 	tests := []struct {
 		name  string
 		blind bool // the kit is not shown the world
@@ -308,6 +309,16 @@ func TestBrokenTools(t *testing.T) {
 			return f
 		}, skip: []sagatest.Kind{sagatest.Crashes, sagatest.Duplicates, sagatest.Failures, sagatest.Losses},
 			want: []string{"broken rule: a fork is done as a whole or undone as a whole", "scenario: turn 3 is", "a client can use one token twice with different answers"}},
+		{name: "the words of a question depend on chance", tool: func(h *hotel) saga.Definition {
+			return h.visit(func(r *saga.Run) (string, error) {
+				words++
+				if _, err := saga.Ask(r, askCity.With(steps.Message(fmt.Sprint("Which city? ", words)))); err != nil {
+					return "", err
+				}
+				_, err := saga.Ask(r, askSure)
+				return "Enjoy your stay.", err
+			})
+		}, want: []string{"broken rule: a flow does the same each time it runs", `question "city" is asked anew`}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -51,11 +51,13 @@ func (e *Ending) Text() string {
 }
 
 // Undo returns the report about undone effects, or nil if the result has none.
-func (e *Ending) Undo() *saga.UndoReport {
-	if e.Result == nil {
+func (e *Ending) Undo() *saga.UndoReport { return undoReport(e.Result) }
+
+func undoReport(r *saga.Result) *saga.UndoReport {
+	if r == nil {
 		return nil
 	}
-	u, _ := e.Result.Meta[saga.UndoMetaKey].(*saga.UndoReport)
+	u, _ := r.Meta[saga.UndoMetaKey].(*saga.UndoReport)
 	return u
 }
 

@@ -67,7 +67,7 @@ func orderCake(b bakery) saga.Definition {
 			if err != nil {
 				return "", err
 			}
-			consent, err := saga.Ask(r, askConsent, askConsent.With(steps.Message(fmt.Sprintf("Shall we bake a %s cake in oven %d?", cake.Flavour, slot))))
+			consent, err := saga.Ask(r, askConsent.With(steps.Message(fmt.Sprintf("Shall we bake a %s cake in oven %d?", cake.Flavour, slot))))
 			if err != nil {
 				return "", err
 			}

@@ -51,9 +51,10 @@ func (x *trial) judge(want expectation) {
 func (x *trial) checkEnd(want expectation, e *Ending) {
 	base := x.sweep.base
 	if u := e.Undo(); u != nil && len(u.Outstanding) > 0 && want != either {
-		x.breaks(broken{"what was begun can be undone", strings.Join(u.Outstanding, ", "),
-			fmt.Sprintf("Undo failed for %s: %v", strings.Join(u.Outstanding, ", "), e.Err),
-			"let Undo find out by the key what there is to undo. It must succeed when nothing was done (known is then false), and when everything is undone already"})
+		// What is kept for something else was not tried.
+		failed := strings.Join(slices.DeleteFunc(slices.Clone(u.Outstanding), func(name string) bool { return slices.Contains(u.Kept, name) }), ", ")
+		x.breaks(broken{"what was begun can be undone", failed, fmt.Sprintf("Undo failed for %s: %v", failed, e.Err),
+			"let Undo find out by the key what there is to undo. It must succeed when nothing was done (known is then false), and when everything is undone already. If it needs what another effect has done, such as a backup, name that one in BuildsOn, so that it stays while this undo fails"})
 		return
 	}
 	switch want {

@@ -59,7 +59,7 @@ func mistake(err error) (broken, bool) {
 		return broken{"a tool does not panic", text, text + "\n" + origin(panicked.Stack), "return an error instead"}, true
 	case errors.Is(err, errGoexit):
 		return broken{"a tool's code returns", "", text, "let the tool return an error, and check in the test"}, true
-	case strings.Contains(text, "is not declared"):
+	case strings.Contains(text, "is not declared"), strings.Contains(text, "is another one than the tool's Asks have"):
 		return broken{"what a tool asks and does is declared", text, text,
 			"list the question in Asks, or the effect in Effects, of the tool's definition: the very variable, not a copy"}, true
 	}

@@ -61,6 +61,10 @@ type reply struct {
 	position *saga.Position
 	// out is there if the saga has ended.
 	out *saga.Outcome
+	// reworded are questions that are asked anew although the code is the same.
+	reworded []string
+	// again is a token with which undo that has failed can be tried again, if any has.
+	again string
 	// cancelled and late: it ended because it was cancelled, or came too late.
 	cancelled, late bool
 	// undone: it ended because its turn failed and nobody can take that again.
@@ -237,10 +241,14 @@ func (r *rig) ended(c *codec.Codec, t *saga.Tool, out *saga.Outcome, err error) 
 		return reply{err: err}
 	}
 	if out.Position == nil {
-		return reply{out: out}
+		rep := reply{out: out}
+		if u := undoReport(out.Result); u != nil && u.Again != nil {
+			rep.again, rep.err = r.seal(c, u.Again)
+		}
+		return rep
 	}
 	token, err := r.seal(c, out.Position)
-	return reply{err: err, token: token, steps: out.Steps, position: out.Position}
+	return reply{err: err, token: token, steps: out.Steps, position: out.Position, reworded: out.Reworded}
 }
 
 func (r *rig) seal(c *codec.Codec, p *saga.Position) (string, error) {

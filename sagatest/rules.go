@@ -23,6 +23,11 @@ func (x *trial) inspect(q request, rep reply) {
 	if b, ok := mistake(err); ok {
 		x.breaks(b)
 	}
+	if len(rep.reworded) > 0 {
+		x.breaks(broken{"a flow does the same each time it runs", "",
+			fmt.Sprintf("question %q is asked anew, as it has other words now than when it was answered", rep.reworded[0]),
+			"let the words depend on nothing but the arguments, the answers, what effects returned, and the Run: r.Now(), r.NewID(), r.Rand(); do not range over a map"})
+	}
 	w := x.client.rig.watch
 	if rep.token != "" {
 		for _, c := range w.outside {

@@ -43,6 +43,17 @@ func (s *sweep) failures() []scenario {
 			if x.twice(q) {
 				x.playOn()
 			}
+		}, settled}, scenario{fmt.Sprintf("%s fails in turn %d after a refusal, then the client cancels with the token of the report", p.label, p.turn), func(x *trial) {
+			q, ok := x.refuse(p.turn)
+			if !ok {
+				return
+			}
+			x.fault(p.turn, p.n, failUndone)
+			if x.delivers(q) && x.last.again != "" {
+				x.ends(request{token: x.last.again, cancels: true})
+			} else if len(x.broken) == 0 {
+				x.playOn()
+			}
 		}, settled})
 	}
 	return list

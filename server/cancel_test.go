@@ -287,7 +287,7 @@ func TestFirstTurnThatBreaksOffIsUndone(t *testing.T) {
 			case "panic":
 				panic("oh")
 			case "unsupported":
-				_, err := saga.Ask(r, sample, sample.With(steps.Prompt("hm")))
+				_, err := saga.Ask(r, sample.With(steps.Prompt("hm")))
 				return "", err
 			}
 			_, err := saga.Ask(r, sure)

@@ -59,15 +59,14 @@ func (d *stateless) init(s *Server) (err error) {
 		return err
 	}
 	d.params = make(map[string][]paramHeader)
+	var wrong []error
 	for _, t := range s.tools.List() {
 		found, err := paramHeaders(t)
-		if err != nil {
-			return err
-		}
+		wrong = append(wrong, err)
 		d.params[t.Name] = found
 	}
 	d.table = d.methods()
-	return nil
+	return errors.Join(wrong...)
 }
 
 // methods are the methods that are served. What is not offered is not found

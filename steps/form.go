@@ -22,8 +22,8 @@ import (
 // Do not copy or change a Form after its first use. It may be used by many
 // goroutines at once.
 type Form[T any] struct {
-	// ID correlates the answer with the question. It is unique within a saga, at
-	// most 128 bytes, and holds no "#".
+	// ID correlates the answer with the question. It is unique within a saga, and has
+	// 1 to 64 characters of A-Z a-z 0-9 _ - . : / .
 	ID string
 	// Message says to the user what is asked and why. It is required.
 	Message string
@@ -92,8 +92,9 @@ func (f *Form[T]) Step() (Step, error) {
 // With returns the question asked differently this time: with another message,
 // choices that are known only now, a draft to start from. A field that does not
 // exist, or that cannot have what is given, makes Step fail.
-func (f *Form[T]) With(options ...FormOption) Ask {
-	return &variedForm{id: f.ID, verify: f.Verify, declared: f.declared, options: options}
+func (f *Form[T]) With(options ...FormOption) Variation[T] {
+	varied := variedForm{id: f.ID, verify: f.Verify, declared: f.declared, options: options}
+	return Variation[T]{varied.Step, f.Answer}
 }
 
 // Nth returns the n-th instance of the form, for a question asked in a loop: the

@@ -3,6 +3,7 @@ package steps_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,13 +209,17 @@ type none string
 func (none) Choices() []steps.Choice { return nil }
 
 func TestRefusedDeclarations(t *testing.T) {
+	tooLong := strings.Repeat("a", 65)
+	require.NoError(t, steps.Verify(&steps.Link{ID: tooLong[1:], Message: "m"}))
 	for want, q := range map[string]steps.Question{
 		"question: has no ID": &steps.Form[Target]{Message: "m"},
 		`question "a#1": the ID holds "#", which separates the number that Nth adds`: &steps.Form[Target]{ID: "a#1", Message: "m"},
-		`question "f": has no Message`:                                    &steps.Form[Target]{ID: "f"},
-		`question "l": has no Message`:                                    &steps.Link{ID: "l"},
-		`question "a\n": the ID holds control characters or is not UTF-8`: &steps.RootsList{ID: "a\n"},
-		`question: is nil`:                                                nil,
+		`question "f": has no Message`: &steps.Form[Target]{ID: "f"},
+		`question "l": has no Message`: &steps.Link{ID: "l"},
+		`question "a\n": the ID must be 1 to 64 characters of A-Z a-z 0-9 _ - . : /`:             &steps.RootsList{ID: "a\n"},
+		`question "a b": the ID must be 1 to 64 characters of A-Z a-z 0-9 _ - . : /`:             &steps.Sample{ID: "a b"},
+		`question "` + tooLong + `": the ID must be 1 to 64 characters of A-Z a-z 0-9 _ - . : /`: &steps.Link{ID: tooLong},
+		`question: is nil`: nil,
 	} {
 		assert.EqualError(t, steps.Verify(q), want)
 	}

@@ -3,20 +3,17 @@ package steps
 import (
 	"strconv"
 	"strings"
+
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 )
 
-// maxID bounds an id in bytes: ids travel in every message and in the token.
-const maxID = 128
-
-// checkID reports what is wrong with the id of a question, or "".
+// checkID reports what is wrong with the id of a question or of an instance, or "".
 func checkID(id string) string {
 	switch {
 	case id == "":
 		return "has no ID"
-	case len(id) > maxID:
-		return "the ID is longer than " + strconv.Itoa(maxID) + " bytes"
-	case strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }):
-		return "the ID holds control characters or is not UTF-8"
+	case !ident.Valid(BaseID(id)):
+		return "the ID must be " + ident.Rule
 	}
 	return ""
 }

@@ -18,8 +18,8 @@ import (
 //
 // Do not change a Link after its first use.
 type Link struct {
-	// ID correlates the answer with the question. It is unique within a saga, at
-	// most 128 bytes, and holds no "#".
+	// ID correlates the answer with the question. It is unique within a saga, and has
+	// 1 to 64 characters of A-Z a-z 0-9 _ - . : / .
 	ID string
 	// Message says to the user why to open the page. It is required.
 	Message string

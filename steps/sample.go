@@ -18,8 +18,8 @@ import (
 //
 // Do not change a Sample after its first use.
 type Sample struct {
-	// ID correlates the answer with the question. It is unique within a saga, at
-	// most 128 bytes, and holds no "#".
+	// ID correlates the answer with the question. It is unique within a saga, and has
+	// 1 to 64 characters of A-Z a-z 0-9 _ - . : / .
 	ID string
 	// Request is what is asked for, as far as it is known beforehand.
 	Request SampleRequest
@@ -85,9 +85,9 @@ func (s *Sample) Verify() error {
 func (s *Sample) Step() (Step, error) { return s.step(false, nil) }
 
 // With returns the question with other messages or settings.
-func (s *Sample) With(options ...SampleOption) Ask {
+func (s *Sample) With(options ...SampleOption) Variation[SampleResult] {
 	options = slices.Clone(options)
-	return askFunc(func() (Step, error) { return s.step(true, options) })
+	return Variation[SampleResult]{func() (Step, error) { return s.step(true, options) }, s.Answer}
 }
 
 // Nth returns the n-th instance of the question, with the id "ID#n".

@@ -122,7 +122,7 @@ type variedForm struct {
 	options  []FormOption
 }
 
-// Step implements [Ask].
+// Step is that of the [Variation].
 func (v *variedForm) Step() (Step, error) {
 	if err := v.verify(); err != nil {
 		return Step{}, err

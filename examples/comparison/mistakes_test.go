@@ -245,6 +245,8 @@ func TestWrongAnswerType(t *testing.T) {
 	})
 	t.Run("flow", func(t *testing.T) {
 		assert.Contains(t, compiled(t, "byflow", "where, err := saga.Ask(r, askTarget)", "var where confirm\n\twhere, err := saga.Ask(r, askTarget)"), "cannot use")
+		assert.Contains(t, compiled(t, "byflow", "where, err := saga.Ask(r, askTarget)", "where, err := saga.Ask(r, askTarget, askConfirm)"), "too many arguments",
+			"what is asked and what is read are one value")
 	})
 }
 

@@ -71,7 +71,7 @@ var bookTable = saga.Flow[booking, string]{
 		if in.Name != "" {
 			offer += ", for " + in.Name
 		}
-		answer, err := saga.Ask(r, askConsent, askConsent.With(steps.Message(offer+". Shall I book it?")))
+		answer, err := saga.Ask(r, askConsent.With(steps.Message(offer+". Shall I book it?")))
 		if err != nil {
 			return "", err
 		}

@@ -59,12 +59,12 @@ func (d deploy) run(r *saga.Run, in args) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	said, err := saga.Ask(r, askModel, askModel.With(steps.Prompt("Is deploying to %s safe right now?", where.Target)))
+	said, err := saga.Ask(r, askModel.With(steps.Prompt("Is deploying to %s safe right now?", where.Target)))
 	if err != nil {
 		return "", err
 	}
 	question := fmt.Sprintf("The model says: %s Deploy to %s in slot %d?", said.Text(), where.Target, slot)
-	form, err := saga.Ask(r, askConfirm, askConfirm.With(steps.Message(question)))
+	form, err := saga.Ask(r, askConfirm.With(steps.Message(question)))
 	if err != nil {
 		return "", err
 	}

@@ -35,7 +35,7 @@ func (b booking) run(r *saga.Run, in Args) (Trip, error) {
 	if err != nil {
 		return Trip{}, err
 	}
-	d, err := saga.Ask(r, askDecision, p.question(stay))
+	d, err := saga.Ask(r, p.question(stay))
 	if err != nil {
 		return Trip{}, err // a trip that is declined here gives all holds back
 	}
@@ -112,7 +112,7 @@ func (p plan) now(pay string) int {
 	return p.total()
 }
 
-func (p plan) question(s stay) steps.Ask {
+func (p plan) question(s stay) steps.Variation[decision] {
 	until := p.hotel.Expires
 	for _, h := range []service.Hold{p.flight, p.money} {
 		if h.Expires.Before(until) {

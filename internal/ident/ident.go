@@ -1,0 +1,27 @@
+// Package ident has the one rule for the names that travel in tokens and messages:
+// the ids of questions, and the names of step functions and effects. (The names of
+// tools, prompts and resources follow the rule of MCP.)
+package ident
+
+// Max is how many characters a name may have.
+const Max = 64
+
+// Rule says what a name is.
+const Rule = "1 to 64 characters of A-Z a-z 0-9 _ - . : /"
+
+// Valid reports whether a name follows the rule. It leaves out what the engine adds
+// to ids: "~" and "#".
+func Valid(name string) bool {
+	if name == "" || len(name) > Max {
+		return false
+	}
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '_', c == '-', c == '.', c == ':', c == '/':
+		default:
+			return false
+		}
+	}
+	return true
+}
