@@ -1,4 +1,4 @@
-package steps
+package fieldtags
 
 import (
 	"net/mail"
@@ -7,9 +7,17 @@ import (
 	"time"
 )
 
-// checkFormat returns the rule that s breaks as a string of the given format, or
-// "". Formats that MCP does not know are not checked.
-func checkFormat(format, s string) string {
+// The formats of text that MCP knows and that are checked.
+const (
+	FormatEmail    = "email"
+	FormatURI      = "uri"
+	FormatDate     = "date"
+	FormatDateTime = "date-time"
+)
+
+// CheckFormat returns the rule that s breaks as a text of the given format, or "".
+// Formats that MCP does not know are not checked.
+func CheckFormat(format, s string) string {
 	switch format {
 	case FormatEmail:
 		// ParseAddress also accepts a name before the address; MCP wants the address.
@@ -17,7 +25,7 @@ func checkFormat(format, s string) string {
 			return "must be an email address, such as ada@example.com"
 		}
 	case FormatURI:
-		if !isURI(s) {
+		if !IsURI(s) {
 			return "must be an absolute URI, such as https://example.com/"
 		}
 	case FormatDate:
@@ -34,9 +42,9 @@ func checkFormat(format, s string) string {
 	return ""
 }
 
-// isURI reports whether s is an absolute URI. The url package lets through
+// IsURI reports whether s is an absolute URI. The url package lets through
 // characters that RFC 3986 wants percent-encoded.
-func isURI(s string) bool {
+func IsURI(s string) bool {
 	if strings.ContainsFunc(s, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"<>\\^`{|}", r)
 	}) {
