@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -74,8 +73,12 @@ type Machine[Args, State any] struct {
 	Encoding Encoding
 }
 
-// SchemaFor returns the JSON Schema of a Go type, for [Machine.OutputSchema].
-func SchemaFor[T any]() (*jsonschema.Schema, error) { return jsonschema.For[T](inference()) }
+// SchemaFor returns the JSON Schema of a Go type and of its fields' tags, for
+// [Machine.OutputSchema]. It fails with a *[FieldError] if a tag has no meaning.
+func SchemaFor[T any]() (*jsonschema.Schema, error) {
+	s, _, err := infer(reflect.TypeFor[T](), nil)
+	return s, err
+}
 
 // Names that the engine uses itself.
 const (
@@ -187,8 +190,8 @@ func (p *machineProgram[Args, State]) read(revision uint32, encoded []byte, into
 func (p *machineProgram[Args, State]) run(tc *turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error) {
 	tc.log.resume()
 	t := &Turn[Args, State]{turn: tc}
-	if err := jsonv2.Unmarshal(args, &t.Args, jsonOptions); err != nil {
-		return ran{}, &StepFailure{p.name, step, fmt.Errorf("the arguments fit the tool's schema but not its Go type: %w", err)}
+	if err := tc.tool.decodeArguments(args, &t.Args); err != nil {
+		return ran{}, &StepFailure{p.name, step, err}
 	}
 	if step != startStep {
 		if err := p.read(tc.written, state, &t.State); err != nil {

@@ -49,7 +49,7 @@ func (p Prompt[Args, State]) Tool() (*Tool, error) {
 	info := &PromptInfo{Arguments: []PromptArgument{}}
 	for _, name := range names {
 		info.Arguments = append(info.Arguments, PromptArgument{
-			Name: name, Description: schema.Properties[name].Description, Required: slices.Contains(schema.Required, name),
+			Name: name, Title: schema.Properties[name].Title, Description: schema.Properties[name].Description, Required: slices.Contains(schema.Required, name),
 		})
 	}
 	t.Prompt = info

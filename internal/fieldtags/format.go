@@ -33,13 +33,21 @@ func CheckFormat(format, s string) string {
 			return "must be a date written as 2026-07-28"
 		}
 	case FormatDateTime:
-		// UnmarshalText is stricter than time.Parse, and is what reads the value
-		// into a time.Time later. Both accept a comma for the decimal point.
-		if err := new(time.Time).UnmarshalText([]byte(s)); err != nil || strings.Contains(s, ",") {
+		if !isDateTime(s) {
 			return "must be a date and time written as 2026-07-28T15:04:05Z"
 		}
 	}
 	return ""
+}
+
+// isDateTime reports whether s is a date-time of RFC 3339. Package time also reads
+// hours of one digit, a comma for the decimal point, and offsets beyond a day.
+func isDateTime(s string) bool {
+	if _, err := time.Parse(time.RFC3339, s); err != nil || s[len("2006-01-02T1")] == ':' || strings.Contains(s, ",") {
+		return false
+	}
+	offset := s[len(s)-len("23:59"):]
+	return strings.HasSuffix(s, "Z") || offset[:2] <= "23" && offset[3:] <= "59"
 }
 
 // IsURI reports whether s is an absolute URI. The url package lets through
