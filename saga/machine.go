@@ -23,8 +23,10 @@ type Steps[Args, State any] map[string]Func[Args, State]
 
 // Machine is a tool written as a step machine: explicit functions that hand on
 // a typed state. Args and State must be types that encode to JSON; Args must be
-// a struct (or a map), as its schema is the tool's input schema. A field tagged
-// header:"Region" is one that clients repeat in the HTTP header
+// a struct (or a map), as its schema is the tool's input schema. The tags of its
+// fields are those of forms, and more: enum, minimum, format, pattern, default and
+// others are in the schema and enforced, or refused when the tool is registered. A
+// field tagged header:"Region" is one that clients repeat in the HTTP header
 // Mcp-Param-Region, for whoever routes requests without reading them.
 //
 // See the package documentation for how to write one.
@@ -55,7 +57,7 @@ type Machine[Args, State any] struct {
 	Steps Steps[Args, State]
 
 	// InputSchema replaces the schema inferred from Args. The arguments must
-	// then still decode into Args.
+	// then still decode into Args, and it must say what the tags of Args say.
 	InputSchema *jsonschema.Schema
 	// RawInputSchema is an InputSchema as JSON, given instead of it. Clients are
 	// shown it as it stands, with its order and all its keywords.
