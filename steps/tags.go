@@ -7,7 +7,11 @@ import (
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
+	"github.com/mcpsaga/mcpsaga/internal/secretname"
 )
+
+const secretReason = "looks like a secret, and MCP forbids to ask for secrets in a form: use a steps.Link " +
+	`(URL mode), or say why it is none in the tag notsecret:"..."`
 
 // applyTags adds to a field what its tags say.
 func applyTags(g *goField, f *Field) error {
@@ -31,7 +35,7 @@ func applyTags(g *goField, f *Field) error {
 			return g.fail("default", reason)
 		}
 	}
-	if !f.notSecret && f.free() && (looksSecret(f.Name) || looksSecret(f.Title)) {
+	if !f.notSecret && f.free() && (secretname.Looks(f.Name) || secretname.Looks(f.Title)) {
 		return g.fail("", secretReason)
 	}
 	return nil
