@@ -77,7 +77,7 @@ func (v *outsider) look(code ast.Node, within bool, directly func(ast.Node, stri
 
 // through says what a function of the package, with those that it calls, reaches.
 func (v *outsider) through(f *types.Func, depth int) string {
-	if f == nil || depth == 0 || flowSignature(f.Signature()) || takes(f.Signature(), isKey) {
+	if f == nil || depth == 0 || flowSignature(f.Signature()) {
 		return ""
 	}
 	d := v.decls[f.Origin()]

@@ -131,6 +131,13 @@ func asItShouldBe(r *saga.Run) error {
 	return err
 }
 
+func effectsFunction(r *saga.Run) error {
+	if _, err := save(context.Background(), "key", "x"); err != nil { // want `save uses os.WriteFile`
+		return err
+	}
+	return r.Ask(askSure)
+}
+
 func handler() http.Handler {
 	return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { _, _ = os.ReadFile("x") })
 }

@@ -21,6 +21,7 @@ type state struct {
 	Within   within
 	Several  []within
 	embedded
+	Sealed sealed
 
 	Secret     saga.Secret
 	TokenCount int
@@ -37,6 +38,12 @@ type within struct {
 	ClientSecret []byte // want `field ClientSecret is named`
 	Next         *within
 }
+
+// sealed encodes itself, so its fields are not what is kept.
+type sealed struct{ Password string }
+
+func (sealed) MarshalText() ([]byte, error) { return []byte("x"), nil }
+func (*sealed) UnmarshalText([]byte) error  { return nil }
 
 type embedded struct {
 	Jwt named // want `field Jwt is named`
