@@ -47,6 +47,9 @@
 //		return t.Text("Ordered %s for %s.", meal.Dish, t.Args.Office)
 //	}
 //
+// The arguments and the form are structs, and tags say more about their fields. What
+// does not fit the tags does not reach the tool's code.
+//
 // Start runs when the tool is called. It asks askMeal and names the step function
 // that gets the answer, "chosen". That one runs in the next turn, reads the answer
 // with the same question, and ends the saga with a text. Give Lunch to

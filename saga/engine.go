@@ -389,6 +389,9 @@ func (t *Tool) failed(tc *turnContext, err error) (*Outcome, error) {
 		return nil, t.unsettled(tc, errors.Join(unsettled, err))
 	}
 	if t.Kind != KindTool {
+		if arguments := (*ArgumentsError)(nil); errors.As(err, &arguments) {
+			return nil, arguments
+		}
 		if errors.Is(err, ErrNotFound) {
 			return nil, err
 		}

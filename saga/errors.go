@@ -98,9 +98,10 @@ type AnswerError struct {
 // Error implements error.
 func (e *AnswerError) Error() string { return fmt.Sprintf("step %q: %s", e.StepID, e.Reason) }
 
-// ArgumentsError says that the arguments of a prompt or a resource do not fit.
+// ArgumentsError says that the arguments do not fit. The caller of a tool reads it as
+// the tool's result.
 type ArgumentsError struct {
-	// Name is the prompt's or the resource's.
+	// Name is the tool's, prompt's or resource's.
 	Name string
 	// Err says what is wrong with them, for the caller.
 	Err error
@@ -197,6 +198,9 @@ func (e *UnsettledError) Unwrap() error { return e.Err }
 func explain(err error) (text string, ok bool) {
 	if te := (*ToolError)(nil); errors.As(err, &te) {
 		return te.Text, true
+	}
+	if ae := (*ArgumentsError)(nil); errors.As(err, &ae) {
+		return fmt.Sprintf("The arguments do not fit the tool %q: %v", ae.Name, ae.Err), true
 	}
 	var se *steps.StepError
 	if !errors.As(err, &se) {

@@ -104,7 +104,7 @@ func (f Flow[Args, Out]) outputSchema() (*jsonschema.Schema, error) {
 	case out == reflect.TypeFor[string](), out == reflect.TypeFor[*Result](), out.Kind() == reflect.Struct && out.NumField() == 0:
 		return nil, nil
 	}
-	return jsonschema.For[Out](inference())
+	return SchemaFor[Out]()
 }
 
 // flowProgram runs a flow.
@@ -121,8 +121,8 @@ func (p *flowProgram[Args, Out]) reads(revision uint32) bool {
 func (p *flowProgram[Args, Out]) run(tc *turnContext, step string, args json.RawMessage, state, _ []byte) (ran, error) {
 	fail := func(err error) (ran, error) { return ran{}, &StepFailure{p.flow.Name, step, err} }
 	var in Args
-	if err := jsonv2.Unmarshal(args, &in, jsonOptions); err != nil {
-		return fail(fmt.Errorf("the arguments fit the tool's schema but not its Go type: %w", err))
+	if err := tc.tool.decodeArguments(args, &in); err != nil {
+		return fail(err)
 	}
 	r := &Run{turn: tc}
 	tc.replay = r

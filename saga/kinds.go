@@ -63,6 +63,8 @@ type Contents struct {
 type PromptArgument struct {
 	// Name is the argument's name.
 	Name string `json:"name"`
+	// Title is its name for people, from the tag title, or empty.
+	Title string `json:"title,omitzero"`
 	// Description says what it is for.
 	Description string `json:"description,omitzero"`
 	// Required says that it must be given.

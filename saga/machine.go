@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/mcpsaga/mcpsaga/internal/ident"
@@ -28,8 +27,10 @@ type Steps[Args, State any] map[string]Func[Args, State]
 
 // Machine is a tool written as a step machine: explicit functions that hand on
 // a typed state. Args and State must be types that encode to JSON; Args must be
-// a struct (or a map), as its schema is the tool's input schema. A field tagged
-// header:"Region" is one that clients repeat in the HTTP header
+// a struct (or a map), as its schema is the tool's input schema. The tags of its
+// fields are those of forms, and more: enum, minimum, format, pattern, default and
+// others are in the schema and enforced, or refused when the tool is registered. A
+// field tagged header:"Region" is one that clients repeat in the HTTP header
 // Mcp-Param-Region, for whoever routes requests without reading them.
 //
 // See the package documentation for how to write one.
@@ -60,7 +61,7 @@ type Machine[Args, State any] struct {
 	Steps Steps[Args, State]
 
 	// InputSchema replaces the schema inferred from Args. The arguments must
-	// then still decode into Args.
+	// then still decode into Args, and it must say what the tags of Args say.
 	InputSchema *jsonschema.Schema
 	// RawInputSchema is an InputSchema as JSON, given instead of it. Clients are
 	// shown it as it stands, with its order and all its keywords.
@@ -78,8 +79,12 @@ type Machine[Args, State any] struct {
 	Encoding Encoding
 }
 
-// SchemaFor returns the JSON Schema of a Go type, for [Machine.OutputSchema].
-func SchemaFor[T any]() (*jsonschema.Schema, error) { return jsonschema.For[T](inference()) }
+// SchemaFor returns the JSON Schema of a Go type and of its fields' tags, for
+// [Machine.OutputSchema]. It fails with a *[FieldError] if a tag has no meaning.
+func SchemaFor[T any]() (*jsonschema.Schema, error) {
+	s, _, err := infer(reflect.TypeFor[T](), nil)
+	return s, err
+}
 
 // Names that the engine uses itself.
 const (
@@ -198,8 +203,8 @@ func (p *machineProgram[Args, State]) read(revision uint32, encoded []byte, into
 func (p *machineProgram[Args, State]) run(tc *turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error) {
 	tc.log.resume()
 	t := &Turn[Args, State]{turn: tc}
-	if err := jsonv2.Unmarshal(args, &t.Args, jsonOptions); err != nil {
-		return ran{}, &StepFailure{p.name, step, fmt.Errorf("the arguments fit the tool's schema but not its Go type: %w", err)}
+	if err := tc.tool.decodeArguments(args, &t.Args); err != nil {
+		return ran{}, &StepFailure{p.name, step, err}
 	}
 	if step != startStep {
 		if err := p.read(tc.written, state, &t.State); err != nil {

@@ -12,7 +12,8 @@ import (
 // like a [Machine]; its step functions end with Messages.
 //
 // Args must be a struct of strings: MCP gives prompts no other arguments. Fields
-// tagged omitempty are optional, jsonschema tags describe them.
+// tagged omitempty are optional, jsonschema tags describe them, and the other tags are
+// those of a [Machine]'s arguments.
 //
 // A prompt has no effects: to get one must not change the world. Hosts may do so for
 // a preview, and as often as they like; and the result has no place to say what was
@@ -50,7 +51,7 @@ func (p Prompt[Args, State]) Tool() (*Tool, error) {
 	info := &PromptInfo{Arguments: []PromptArgument{}}
 	for _, name := range names {
 		info.Arguments = append(info.Arguments, PromptArgument{
-			Name: name, Description: schema.Properties[name].Description, Required: slices.Contains(schema.Required, name),
+			Name: name, Title: schema.Properties[name].Title, Description: schema.Properties[name].Description, Required: slices.Contains(schema.Required, name),
 		})
 	}
 	t.Prompt = info

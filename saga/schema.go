@@ -12,34 +12,34 @@ import (
 )
 
 // inputSchema returns the schema of a tool's arguments: the one that the author
-// gave, in one of two forms, or the one that follows from the type.
+// gave, in one of two forms, or the one that follows from the type and its tags. An
+// author's own schema must say what the tags say, which would else be ignored.
 func (t *Tool) inputSchema(given *jsonschema.Schema, raw json.RawMessage, args reflect.Type) (*jsonschema.Schema, error) {
-	switch {
-	case given != nil && raw != nil:
+	if given != nil && raw != nil {
 		return nil, t.problem(nil, "it has both an InputSchema and a RawInputSchema")
-	case raw != nil:
-		s, err := parseSchema(raw)
-		if err != nil {
+	}
+	if raw != nil {
+		var err error
+		if given, err = parseSchema(raw); err != nil {
 			return nil, t.problem(err, "the RawInputSchema is not usable")
 		}
-		return s, nil
-	case given != nil:
-		return given, nil
 	}
-	s, err := jsonschema.ForType(args, inference())
+	var instead *givenSchema
+	if given != nil {
+		if t.decoding = jsonOptions; !tagged(args, map[reflect.Type]bool{}) {
+			return given, nil
+		}
+		instead = &givenSchema{given}
+	}
+	s, decoding, err := infer(args, instead)
 	if err != nil {
 		return nil, t.problem(err, "no input schema can be made from the type %v of the arguments", args)
 	}
-	annotateHeaders(s, args)
+	t.decoding = decoding
+	if given != nil {
+		return given, nil
+	}
 	return s, nil
-}
-
-// inference is how schemas are made from types. The library takes a json.Number for
-// the string that it is to Go.
-func inference() *jsonschema.ForOptions {
-	return &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[json.Number](): {Type: "number"},
-	}}
 }
 
 // parseSchema reads a schema as strictly as arguments are read.
@@ -81,7 +81,7 @@ func resolve(s *jsonschema.Schema, raw json.RawMessage) (*schema, json.RawMessag
 	if err != nil {
 		return nil, nil, err
 	}
-	ready := &schema{resolved, newPlain(s)}
+	ready := &schema{resolved, newPlain(s), findFormats(s)}
 	if raw == nil {
 		raw, err = json.Marshal(s)
 		return ready, raw, err
@@ -97,31 +97,3 @@ const (
 	headerTag     = "header"
 	headerKeyword = "x-mcp-header"
 )
-
-// annotateHeaders puts the header tags of a struct, and of the structs in it,
-// into the schema that was made from it.
-func annotateHeaders(s *jsonschema.Schema, t reflect.Type) {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t.Kind() != reflect.Struct {
-		return
-	}
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" {
-			name = f.Name
-		}
-		property := s.Properties[name]
-		if property == nil {
-			continue
-		}
-		if header, ok := f.Tag.Lookup(headerTag); ok {
-			if property.Extra == nil {
-				property.Extra = make(map[string]any)
-			}
-			property.Extra[headerKeyword] = header
-		}
-		annotateHeaders(property, f.Type)
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/mcpsaga/mcpsaga/internal/ident"
@@ -72,6 +73,7 @@ type Tool struct {
 	renamed     map[string]string   // questions of older revisions
 	input       *schema
 	output      *schema
+	decoding    jsonv2.Options // of arguments
 	maxAttempts int
 	program     program
 }

@@ -15,7 +15,8 @@ import (
 // schema is a JSON Schema that is ready to use.
 type schema struct {
 	*jsonschema.Resolved
-	plain *plainSchema
+	plain   *plainSchema
+	formats *formats
 }
 
 // validate checks JSON text against a schema. The error is for the caller.
@@ -29,7 +30,10 @@ func validate(s *schema, raw json.RawMessage) error {
 	if err := jsonv2.Unmarshal(raw, &v); err != nil {
 		return errors.New("they are not valid JSON, or a name occurs twice")
 	}
-	return s.Validate(v)
+	if err := s.Validate(v); err != nil {
+		return err
+	}
+	return s.formats.check(v, "")
 }
 
 // checkEnd verifies that a turn's code ended in the way of its kind.

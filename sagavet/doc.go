@@ -10,9 +10,13 @@
 //   - [Swallowed]: a flow that does not return the error with which it suspends;
 //   - [Replay]: a flow that does not do the same when it runs again, as it depends
 //     on the clock, chance, the order of a map or goroutines;
+//   - [Outside]: files, processes, the network, databases and the environment in a
+//     flow, outside of an effect;
 //   - [First]: effects before the first question, which nobody can cancel if the
 //     first response is lost;
 //   - [State]: states that cannot be encoded, and inputs and results of effects;
+//   - [Secrets]: fields that are named like secrets, in states and effects, and are
+//     none to the engine;
 //   - [Rounds]: more rounds of questions than clients go through with.
 //
 // They look at one package at a time. What a function of another package does with
@@ -33,5 +37,5 @@ import "golang.org/x/tools/go/analysis"
 
 // Analyzers returns all analyzers of this package.
 func Analyzers() []*analysis.Analyzer {
-	return []*analysis.Analyzer{Deferred, Swallowed, Replay, First, State, Rounds}
+	return []*analysis.Analyzer{Deferred, Swallowed, Replay, Outside, First, State, Secrets, Rounds}
 }

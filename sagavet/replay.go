@@ -3,6 +3,7 @@ package sagavet
 import (
 	"go/ast"
 	"go/types"
+	"iter"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/ast/inspector"
@@ -24,30 +25,47 @@ for a log message only is not reported.`,
 		if p == nil {
 			return nil, nil
 		}
-		once := p.endAtOnce(pass)
-		v := &replay{pass: pass, info: pass.TypesInfo, reporter: newReporter(pass), decls: make(map[*types.Func]*ast.FuncDecl), sources: make(map[*types.Func]string)}
-		for _, f := range pass.Files {
-			for _, d := range f.Decls {
-				if d, ok := d.(*ast.FuncDecl); ok && d.Body != nil {
-					v.decls[pass.TypesInfo.Defs[d.Name].(*types.Func)] = d
-				}
-			}
-		}
-		in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
-		for n := range in.PreorderSeq((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
-			switch n := n.(type) {
-			case *ast.FuncDecl:
-				if f := pass.TypesInfo.Defs[n.Name].(*types.Func); n.Body != nil && flowSignature(f.Signature()) && !once[n] {
-					v.body(n.Body)
-				}
-			case *ast.FuncLit:
-				if sig, ok := pass.TypesInfo.TypeOf(n).(*types.Signature); ok && flowSignature(sig) && !once[n] {
-					v.body(n.Body)
-				}
-			}
+		v := &replay{pass: pass, info: pass.TypesInfo, reporter: newReporter(pass), decls: declarations(pass), sources: make(map[*types.Func]string)}
+		for body := range p.flowBodies(pass) {
+			v.body(body)
 		}
 		return nil, nil
 	},
+}
+
+// declarations returns the functions that a package declares.
+func declarations(pass *analysis.Pass) map[*types.Func]*ast.FuncDecl {
+	decls := make(map[*types.Func]*ast.FuncDecl)
+	for _, f := range pass.Files {
+		for _, d := range f.Decls {
+			if d, ok := d.(*ast.FuncDecl); ok && d.Body != nil {
+				decls[pass.TypesInfo.Defs[d.Name].(*types.Func)] = d
+			}
+		}
+	}
+	return decls
+}
+
+// flowBodies returns the bodies of the functions that run in flows which ask.
+func (p *program) flowBodies(pass *analysis.Pass) iter.Seq[*ast.BlockStmt] {
+	once := p.endAtOnce(pass)
+	in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
+	return func(yield func(*ast.BlockStmt) bool) {
+		for n := range in.PreorderSeq((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
+			var sig *types.Signature
+			var body *ast.BlockStmt
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				sig, body = pass.TypesInfo.Defs[n.Name].(*types.Func).Signature(), n.Body
+			case *ast.FuncLit:
+				sig, _ = pass.TypesInfo.TypeOf(n).(*types.Signature)
+				body = n.Body
+			}
+			if sig != nil && body != nil && flowSignature(sig) && !once[n] && !yield(body) {
+				return
+			}
+		}
+	}
 }
 
 // endAtOnce returns the functions of flows that ask nothing, so they run once.

@@ -24,6 +24,7 @@ func TestAnalyzers(t *testing.T) {
 	require.NoError(t, err)
 	about := map[string]*analysis.Analyzer{
 		"deferred": sagavet.Deferred, "swallowed": sagavet.Swallowed, "replay": sagavet.Replay,
+		"outside": sagavet.Outside, "secrets": sagavet.Secrets,
 		"first": sagavet.First, "state": sagavet.State, "rounds": sagavet.Rounds,
 		"ignored": sagavet.Swallowed,
 	}

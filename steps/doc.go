@@ -59,7 +59,8 @@
 //
 // The json tag names a field. It is required, unless the json tag says omitempty
 // or omitzero or the field is a pointer. A jsonschema tag describes it. These tags
-// say more, and are named like the keywords that they become:
+// say more, and are named like the keywords that they become. Arguments and results
+// of tools have them too, and some more; the guide has all of them.
 //
 //	tag        for                value
 //	title      all                the field's name for the user
@@ -75,8 +76,11 @@
 //	maxItems   lists              greatest number of choices made
 //	default    all                what the form shows at first; lists as in enum,
 //	                              without titles
-//	notsecret  text, numbers      why the field is no secret although it is named
+//	notsecret  all                why the field is no secret although it is named
 //	                              like one
+//
+// A tag that is misspelt or has no meaning for the field is refused, as is anything
+// else that a form cannot have.
 //
 // Choices that hold | or = come from a [Chooser] or, at run time, from [Choices].
 // A list must have choices when it is asked. Structs can be embedded; their fields

@@ -244,7 +244,7 @@ func TestSecretNames(t *testing.T) {
 		"clientSecret", "cardNumber", "Credit card", "cvv", "PIN", "privatekey", "mypassword1", "Enter the security code"} {
 		assert.ErrorContains(t, spec(name), "looks like a secret", name)
 	}
-	for _, name := range []string{"", "target", "tokenCount", "maxTokens", "pinned", "key", "cardinality", "secretary", "Number of cards", "shipping"} {
+	for _, name := range []string{"", "target", "tokenCount", "maxTokens", "pinned", "key", "cardinality", "secretary", "Number of cards", "shipping", "pageToken", "nextPageToken"} {
 		assert.NoError(t, spec(name), name)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
 )
 
 // inferFields returns the fields of a form for t. jsonschema infers the schema;
@@ -76,6 +78,9 @@ func formFields(t reflect.Type) ([]goField, error) {
 		if sf.Anonymous {
 			if sf.Type.Kind() != reflect.Struct || sf.Tag.Get("json") != "" || sf.Type == timeType {
 				return nil, g.fail("", "only a struct without a json tag can be embedded in a form")
+			}
+			if fieldtags.Any(sf.Tag) {
+				return nil, g.fail("", "an embedded struct has no field of its own that its tags could be about; put them on its fields")
 			}
 			continue
 		}

@@ -6,6 +6,8 @@ import (
 	"net/url"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
 )
 
 // Link sends the user to a web page: URL mode elicitation (MCP page
@@ -174,7 +176,7 @@ func (s *LinkSpec) verify() error {
 // checkURL says why a user must not be sent to u, or "". The reason does not
 // repeat u: it may hold what should not be in a log.
 func checkURL(u string) string {
-	if !isURI(u) {
+	if !fieldtags.IsURI(u) {
 		return "the URL is not a valid absolute URL"
 	}
 	parsed, err := url.Parse(u)

@@ -1,5 +1,7 @@
 package steps
 
+import "github.com/mcpsaga/mcpsaga/internal/fieldtags"
+
 // FormSpec is a form in the restricted schema that MCP allows for elicitation
 // (page "client/elicitation"): a flat list of fields. [Form] makes one from a Go
 // type, [ParseForm] from the wire; both ends validate with the same code.
@@ -26,13 +28,13 @@ const (
 // checked.
 const (
 	// FormatEmail: a bare address (RFC 5322 addr-spec).
-	FormatEmail = "email"
+	FormatEmail = fieldtags.FormatEmail
 	// FormatURI: an absolute URI (RFC 3986).
-	FormatURI = "uri"
+	FormatURI = fieldtags.FormatURI
 	// FormatDate: a calendar date such as 2026-07-28 (RFC 3339 full-date).
-	FormatDate = "date"
+	FormatDate = fieldtags.FormatDate
 	// FormatDateTime: a date and time with offset (RFC 3339 date-time).
-	FormatDateTime = "date-time"
+	FormatDateTime = fieldtags.FormatDateTime
 )
 
 // Field is one field of a form. Limits that are nil do not apply.

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// verify reports what MCP does not allow in the form.
+// verify reports what MCP does not allow in the form, after what its declaration
+// was checked for.
 func (s *FormSpec) verify() error {
 	if s.Message == "" {
 		return &QuestionError{Reason: "has no Message"}
@@ -17,11 +18,6 @@ func (s *FormSpec) verify() error {
 		f := &s.Fields[i]
 		if reason := f.verify(); reason != "" {
 			return &QuestionError{Where: "field " + strconv.Quote(f.Name), Reason: reason}
-		}
-		for j := range i {
-			if s.Fields[j].Name == f.Name {
-				return &QuestionError{Where: "field " + strconv.Quote(f.Name), Reason: "there are two fields of this name"}
-			}
 		}
 	}
 	return nil
@@ -41,18 +37,7 @@ func (s *FormSpec) open() error {
 // verify reports what MCP does not allow in the field, or contradicts itself, or
 // "".
 func (f *Field) verify() string {
-	switch {
-	case f.Name == "":
-		return "has no name"
-	case f.LegacyTitles && (f.Multiple || len(f.Choices) == 0):
-		return "enumNames is only for a single choice"
-	case crossed(f.MinLength, f.MaxLength):
-		return fmt.Sprintf("minLength %d is more than maxLength %d", *f.MinLength, *f.MaxLength)
-	case crossed(f.MinItems, f.MaxItems):
-		return fmt.Sprintf("minItems %d is more than maxItems %d", *f.MinItems, *f.MaxItems)
-	case f.Minimum != nil && f.Maximum != nil && *f.Minimum > *f.Maximum:
-		return fmt.Sprintf("minimum %v is more than maximum %v", *f.Minimum, *f.Maximum)
-	case len(f.Choices) > 0 && f.MinItems != nil && *f.MinItems > len(f.Choices):
+	if len(f.Choices) > 0 && f.MinItems != nil && *f.MinItems > len(f.Choices) {
 		return fmt.Sprintf("minItems %d is more than there are choices", *f.MinItems)
 	}
 	for i, c := range f.Choices {
@@ -72,8 +57,6 @@ func (f *Field) verify() string {
 	}
 	return ""
 }
-
-func crossed(low, high *int) bool { return low != nil && high != nil && *low > *high }
 
 // free reports whether the user can enter any text or number in the field.
 func (f *Field) free() bool { return len(f.Choices) == 0 && !f.Multiple && f.Type != TypeBoolean }

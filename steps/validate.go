@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
 )
 
 // FieldError says which rule a value breaks.
@@ -223,7 +225,7 @@ func (f *Field) checkString(v entry) string {
 			return "must be at most " + count(*f.MaxLength, "character") + " long"
 		}
 	}
-	return checkFormat(f.Format, v.text)
+	return fieldtags.CheckFormat(f.Format, v.text)
 }
 
 func (f *Field) checkNumber(v entry) string {

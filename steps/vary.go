@@ -3,6 +3,8 @@ package steps
 import (
 	"slices"
 	"strconv"
+
+	"github.com/mcpsaga/mcpsaga/internal/secretname"
 )
 
 // FormOption changes how a [Form] is asked. See [Message], [Choices], [Default],
@@ -71,7 +73,7 @@ func Default(field string, value any) FormOption {
 func Title(field, title string) FormOption {
 	return fieldOption(field, "Title", func(f *Field) string {
 		f.Title = title
-		if looksSecret(title) && f.free() && !f.notSecret {
+		if secretname.Looks(title) && f.free() && !f.notSecret {
 			return secretReason
 		}
 		return ""

@@ -1,4 +1,4 @@
-package steps
+package fieldtags
 
 import (
 	"net/mail"
@@ -7,9 +7,17 @@ import (
 	"time"
 )
 
-// checkFormat returns the rule that s breaks as a string of the given format, or
-// "". Formats that MCP does not know are not checked.
-func checkFormat(format, s string) string {
+// The formats of text that MCP knows and that are checked.
+const (
+	FormatEmail    = "email"
+	FormatURI      = "uri"
+	FormatDate     = "date"
+	FormatDateTime = "date-time"
+)
+
+// CheckFormat returns the rule that s breaks as a text of the given format, or "".
+// Formats that MCP does not know are not checked.
+func CheckFormat(format, s string) string {
 	switch format {
 	case FormatEmail:
 		// ParseAddress also accepts a name before the address; MCP wants the address.
@@ -17,7 +25,7 @@ func checkFormat(format, s string) string {
 			return "must be an email address, such as ada@example.com"
 		}
 	case FormatURI:
-		if !isURI(s) {
+		if !IsURI(s) {
 			return "must be an absolute URI, such as https://example.com/"
 		}
 	case FormatDate:
@@ -25,18 +33,26 @@ func checkFormat(format, s string) string {
 			return "must be a date written as 2026-07-28"
 		}
 	case FormatDateTime:
-		// UnmarshalText is stricter than time.Parse, and is what reads the value
-		// into a time.Time later. Both accept a comma for the decimal point.
-		if err := new(time.Time).UnmarshalText([]byte(s)); err != nil || strings.Contains(s, ",") {
+		if !isDateTime(s) {
 			return "must be a date and time written as 2026-07-28T15:04:05Z"
 		}
 	}
 	return ""
 }
 
-// isURI reports whether s is an absolute URI. The url package lets through
+// isDateTime reports whether s is a date-time of RFC 3339. Package time also reads
+// hours of one digit, a comma for the decimal point, and offsets beyond a day.
+func isDateTime(s string) bool {
+	if _, err := time.Parse(time.RFC3339, s); err != nil || s[len("2006-01-02T1")] == ':' || strings.Contains(s, ",") {
+		return false
+	}
+	offset := s[len(s)-len("23:59"):]
+	return strings.HasSuffix(s, "Z") || offset[:2] <= "23" && offset[3:] <= "59"
+}
+
+// IsURI reports whether s is an absolute URI. The url package lets through
 // characters that RFC 3986 wants percent-encoded.
-func isURI(s string) bool {
+func IsURI(s string) bool {
 	if strings.ContainsFunc(s, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"<>\\^`{|}", r)
 	}) {

@@ -1,13 +1,11 @@
-package steps
+// Package secretname knows fields that hold secrets by their names.
+package secretname
 
 import (
 	"slices"
 	"strings"
 	"unicode"
 )
-
-const secretReason = "looks like a secret, and MCP forbids to ask for secrets in a form: use a steps.Link " +
-	`(URL mode), or say why it is none in the tag notsecret:"..."`
 
 // Words that mark a field as a secret. The check is there to catch a mistake, not
 // to outwit an author: it looks at names, and the tag notsecret overrules it.
@@ -16,6 +14,8 @@ var (
 		"password", "passwords", "passwd", "pwd", "passphrase", "passcode", "secret", "secrets",
 		"credential", "credentials", "apikey", "cvv", "cvc", "otp", "pin", "jwt",
 	}
+	// tokensOfPlaces mark tokens that say where to go on, and let nobody in.
+	tokensOfPlaces = []string{"page", "continuation", "sync"}
 	// secretLast counts only at the end: accessToken is one, tokenCount is not.
 	secretLast  = []string{"token"}
 	secretPairs = []string{
@@ -29,14 +29,14 @@ var (
 	}
 )
 
-// looksSecret reports whether a field of this name or title asks for a secret.
-func looksSecret(name string) bool {
+// Looks reports whether a field of this name or title holds a secret.
+func Looks(name string) bool {
 	words := split(name)
 	for i, w := range words {
 		switch {
 		case slices.Contains(secretWords, w),
-			i == len(words)-1 && slices.Contains(secretLast, w),
-			i > 0 && slices.Contains(secretPairs, words[i-1]+" "+w):
+			i == len(words)-1 && slices.Contains(secretLast, w) && (i == 0 || !slices.Contains(tokensOfPlaces, words[i-1])),
+			i > 0 && slices.Contains(secretPairs, words[i-1]+" "+strings.TrimSuffix(w, "s")):
 			return true
 		}
 		for _, run := range secretRuns {

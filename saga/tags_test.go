@@ -1,0 +1,443 @@
+package saga_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+type table string
+
+func (table) Choices() []steps.Choice {
+	return []steps.Choice{{Value: "users", Title: "All users"}, {Value: "orders"}}
+}
+
+type within struct {
+	Mail string `json:"mail" format:"email"`
+	Size int    `json:"size,omitempty" minimum:"1" default:"7"`
+}
+
+type shared struct {
+	Limit int `json:"limit,omitempty" title:"Rows" minimum:"1" maximum:"50" default:"10"`
+}
+
+// tagged has a tag of every kind, in every place where a field can be.
+type tagged struct {
+	Sort    string            `json:"sort" title:"Order" enum:"up=Upwards|down" jsonschema:"in which order"`
+	Only    *string           `json:"only,omitempty" enum:"a|b"`
+	Table   table             `json:"table"`
+	Others  []table           `json:"others,omitempty" minItems:"1" maxItems:"2" uniqueItems:"true"`
+	Columns []string          `json:"columns,omitempty" enum:"id|name" default:"id|name"`
+	Counts  map[table]int     `json:"counts,omitempty"`
+	Name    string            `json:"name,omitempty" pattern:"^[a-z]+$" minLength:"2" maxLength:"4"`
+	Share   float64           `json:"share,omitempty" exclusiveMinimum:"0" exclusiveMaximum:"1"`
+	Even    int8              `json:"even,omitempty" multipleOf:"2" maximum:"10"`
+	Exact   json.Number       `json:"exact,omitempty" minimum:"0.5"`
+	When    time.Time         `json:"when,omitzero"`
+	Day     string            `json:"day,omitempty" format:"date"`
+	Page    string            `json:"page,omitempty" format:"uri"`
+	Dry     bool              `json:"dry,omitempty" default:"true"`
+	In      *within           `json:"in,omitempty"`
+	List    []within          `json:"list,omitempty"`
+	Map     map[string]within `json:"map,omitempty"`
+	Key     string            `json:"token,omitempty" notsecret:"the name of a lexer's token" yaml:"key" db:"key" form:"k"`
+	shared
+}
+
+const taggedSchema = `{"type":"object","additionalProperties":false,"required":["sort","table"],"properties":{
+	"sort":{"type":"string","title":"Order","description":"in which order","enum":["up","down"],"oneOf":[{"const":"up","title":"Upwards"},{"const":"down","title":"down"}]},
+	"only":{"type":["null","string"],"enum":["a","b",null]},
+	"table":{"type":"string","enum":["users","orders"],"oneOf":[{"const":"users","title":"All users"},{"const":"orders","title":"orders"}]},
+	"others":{"type":"array","minItems":1,"maxItems":2,"uniqueItems":true,
+		"items":{"type":"string","enum":["users","orders"],"oneOf":[{"const":"users","title":"All users"},{"const":"orders","title":"orders"}]}},
+	"columns":{"type":["null","array"],"items":{"type":"string","enum":["id","name"]},"default":["id","name"]},
+	"counts":{"type":"object","additionalProperties":{"type":"integer"},
+		"propertyNames":{"enum":["users","orders"],"oneOf":[{"const":"users","title":"All users"},{"const":"orders","title":"orders"}]}},
+	"name":{"type":"string","pattern":"^[a-z]+$","minLength":2,"maxLength":4},
+	"share":{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1},
+	"even":{"type":"integer","minimum":-128,"maximum":10,"multipleOf":2},
+	"exact":{"type":"number","minimum":0.5},
+	"when":{"type":"string","format":"date-time"},
+	"day":{"type":"string","format":"date"},
+	"page":{"type":"string","format":"uri"},
+	"dry":{"type":"boolean","default":true},
+	"in":{"type":["null","object"],"additionalProperties":false,"required":["mail"],"properties":{"mail":{"type":"string","format":"email"},"size":{"type":"integer","minimum":1,"default":7}}},
+	"list":{"type":["null","array"],"items":{"type":"object","additionalProperties":false,"required":["mail"],"properties":{"mail":{"type":"string","format":"email"},"size":{"type":"integer","minimum":1,"default":7}}}},
+	"map":{"type":"object","additionalProperties":{"type":"object","additionalProperties":false,"required":["mail"],"properties":{"mail":{"type":"string","format":"email"},"size":{"type":"integer","minimum":1,"default":7}}}},
+	"token":{"type":"string"},
+	"limit":{"type":"integer","title":"Rows","minimum":1,"maximum":50,"default":10}}}`
+
+// outcomes of a tool that gives its arguments back, as a flow and as a machine.
+func taggedTools(t *testing.T) map[string]saga.Definition {
+	t.Helper()
+	output, err := saga.SchemaFor[tagged]()
+	require.NoError(t, err)
+	return map[string]saga.Definition{
+		"flow": saga.Flow[tagged, tagged]{Name: "x", Run: func(_ *saga.Run, in tagged) (tagged, error) { return in, nil }},
+		"machine": saga.Machine[tagged, empty]{Name: "x", OutputSchema: output,
+			Start: func(_ context.Context, t *saga.Turn[tagged, empty]) (saga.Next, error) { return t.Structured(t.Args) }},
+	}
+}
+
+func TestTagsAreInTheSchemas(t *testing.T) {
+	for kind, d := range taggedTools(t) {
+		tool, err := d.Tool()
+		require.NoError(t, err, kind)
+		assert.JSONEq(t, taggedSchema, string(tool.InputSchema), kind)
+		assert.JSONEq(t, taggedSchema, string(tool.OutputSchema), kind)
+	}
+}
+
+func TestTagsOfArgumentsAreEnforced(t *testing.T) {
+	const mail = "must be an email address"
+	for kind, d := range taggedTools(t) {
+		tool, err := d.Tool()
+		require.NoError(t, err)
+		for args, want := range map[string]string{
+			`{"sort":"up","table":"users"}`:                                      "",
+			`{"sort":"up","table":"users; DROP TABLE users"}`:                    "table: enum",
+			`{"sort":"sideways","table":"users"}`:                                "sort: enum",
+			`{"sort":"up","table":"users","only":null}`:                          "",
+			`{"sort":"up","table":"users","only":"c"}`:                           "only: enum",
+			`{"sort":"up","table":"users","others":["users","orders"]}`:          "",
+			`{"sort":"up","table":"users","others":[]}`:                          "minItems",
+			`{"sort":"up","table":"users","others":null}`:                        "others: type",
+			`{"sort":"up","table":"users","others":["users","users"]}`:           "uniqueItems",
+			`{"sort":"up","table":"users","others":["users","orders","users"]}`:  "maxItems",
+			`{"sort":"up","table":"users","others":["x"]}`:                       "enum",
+			`{"sort":"up","table":"users","columns":["name"]}`:                   "",
+			`{"sort":"up","table":"users","columns":["email"]}`:                  "enum",
+			`{"sort":"up","table":"users","counts":{"orders":1}}`:                "",
+			`{"sort":"up","table":"users","counts":{"x":1}}`:                     "propertyNames",
+			`{"sort":"up","table":"users","name":"ab"}`:                          "",
+			`{"sort":"up","table":"users","name":"a"}`:                           "minLength",
+			`{"sort":"up","table":"users","name":"abcde"}`:                       "maxLength",
+			`{"sort":"up","table":"users","name":"a1"}`:                          "pattern",
+			`{"sort":"up","table":"users","share":0.5}`:                          "",
+			`{"sort":"up","table":"users","share":0}`:                            "exclusiveMinimum",
+			`{"sort":"up","table":"users","share":1}`:                            "exclusiveMaximum",
+			`{"sort":"up","table":"users","even":10}`:                            "",
+			`{"sort":"up","table":"users","even":3}`:                             "multipleOf",
+			`{"sort":"up","table":"users","even":12}`:                            "maximum",
+			`{"sort":"up","table":"users","exact":0.49}`:                         "minimum",
+			`{"sort":"up","table":"users","when":"2026-07-28T15:04:05Z"}`:        "",
+			`{"sort":"up","table":"users","when":"yesterday"}`:                   "/when must be a date and time",
+			`{"sort":"up","table":"users","day":"2026-02-28"}`:                   "",
+			`{"sort":"up","table":"users","day":"2026-02-29"}`:                   "/day must be a date",
+			`{"sort":"up","table":"users","page":"/a"}`:                          "/page must be an absolute URI",
+			`{"sort":"up","table":"users","in":{"mail":"a@b"}}`:                  "",
+			`{"sort":"up","table":"users","in":null}`:                            "",
+			`{"sort":"up","table":"users","in":{"mail":"a"}}`:                    "/in/mail " + mail,
+			`{"sort":"up","table":"users","list":[{"mail":"a@b"},{"mail":"a"}]}`: "/list/1/mail " + mail,
+			`{"sort":"up","table":"users","map":{"k":{"mail":"a"}}}`:             "/map/k/mail " + mail,
+			`{"sort":"up","table":"users","limit":50}`:                           "",
+			`{"sort":"up","table":"users","limit":51}`:                           "maximum",
+		} {
+			out, err := tool.Start(t.Context(), saga.Call{Arguments: json.RawMessage(args)})
+			require.NoError(t, err, args)
+			if want == "" {
+				assert.False(t, out.Result.IsError, "%s %s: %s", kind, args, out.Result.Content)
+				continue
+			}
+			if assert.True(t, out.Result.IsError, "%s %s", kind, args) {
+				assert.Contains(t, text(t, out), "The arguments do not fit the tool", args)
+				assert.Contains(t, text(t, out), want, args)
+			}
+		}
+	}
+}
+
+func TestDefaultsOfArguments(t *testing.T) {
+	for kind, d := range taggedTools(t) {
+		tool, err := d.Tool()
+		require.NoError(t, err)
+		for args, want := range map[string]string{
+			`{"sort":"up","table":"users"}`: `{"sort":"up","table":"users","columns":["id","name"],"dry":true,"limit":10}`,
+			`{"sort":"up","table":"users","columns":["id"],"dry":false,"limit":2,"in":{"mail":"a@b"},"list":[{"mail":"a@b","size":1},{"mail":"c@d"}],"map":{"k":{"mail":"a@b"}}}`: `
+				{"sort":"up","table":"users","columns":["id"],"limit":2,"in":{"mail":"a@b","size":7},"list":[{"mail":"a@b","size":1},{"mail":"c@d","size":7}],"map":{"k":{"mail":"a@b","size":7}}}`,
+		} {
+			for range 2 { // what one call was given is not the next one's
+				out, err := tool.Start(t.Context(), saga.Call{Arguments: json.RawMessage(args)})
+				require.NoError(t, err)
+				assert.JSONEq(t, want, string(out.Result.StructuredContent), "%s: %s", kind, out.Result.Content)
+			}
+		}
+	}
+}
+
+func TestTagsOfResultsAreEnforced(t *testing.T) {
+	type result struct {
+		Kind string   `json:"kind" enum:"a|b"`
+		At   string   `json:"at,omitempty" format:"date"`
+		Tags []string `json:"tags" minItems:"1"`
+		Note *string  `json:"note" enum:"x|y"`
+	}
+	for want, r := range map[string]result{
+		"":             {Kind: "a", Tags: []string{"t"}},
+		"enum":         {Kind: "c", Tags: []string{"t"}},
+		"/at must be":  {Kind: "a", At: "today", Tags: []string{"t"}},
+		"tags: type: ": {Kind: "a"},
+	} {
+		output, err := saga.SchemaFor[result]()
+		require.NoError(t, err)
+		for _, d := range []saga.Definition{
+			saga.Flow[empty, result]{Name: "x", Run: func(*saga.Run, empty) (result, error) { return r, nil }},
+			saga.Machine[empty, empty]{Name: "x", OutputSchema: output,
+				Start: func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Structured(r) }},
+		} {
+			tool, err := d.Tool()
+			require.NoError(t, err)
+			_, err = tool.Start(t.Context(), saga.Call{})
+			if want == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, want)
+			}
+		}
+	}
+}
+
+func refusedTag[T any](t *testing.T, want string) {
+	t.Helper()
+	for _, d := range []saga.Definition{
+		saga.Flow[T, string]{Name: "x", Run: func(*saga.Run, T) (string, error) { return "", nil }},
+		saga.Flow[empty, T]{Name: "x", Run: func(*saga.Run, empty) (out T, err error) { return out, nil }},
+	} {
+		_, err := d.Tool()
+		var definition *saga.DefinitionError
+		require.ErrorAs(t, err, &definition, want)
+		var field *saga.FieldError
+		require.ErrorAs(t, err, &field, want)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := saga.SchemaFor[T]()
+	assert.ErrorContains(t, err, want)
+}
+
+type pointed struct{ *shared }
+
+type named string
+
+func TestTagsWithoutMeaningAreRefused(t *testing.T) {
+	refusedTag[struct {
+		A int `enum:"1|2"`
+	}](t, `struct { A int "enum:\"1|2\"" }.A, tag enum: is not for a number; allowed here: title, minimum, maximum, exclusiveMinimum`)
+	refusedTag[struct {
+		A bool `minLength:"1"`
+	}](t, "tag minLength: is not for a boolean")
+	refusedTag[struct {
+		A map[string]string `minItems:"1"`
+	}](t, "tag minItems: is not for an object; allowed here: title, notsecret")
+	refusedTag[struct {
+		A any `minimum:"1"`
+	}](t, "tag minimum: is not for a field that can hold anything")
+	refusedTag[struct {
+		A []int `enum:"1"`
+	}](t, "tag enum: is not for a list of something else than strings")
+	refusedTag[struct {
+		A []string `maxLength:"1"`
+	}](t, "tag maxLength: is not for a list of text")
+	refusedTag[struct {
+		A shared `title:"fine" default:"x"`
+	}](t, "tag default: is not for an object")
+	refusedTag[struct {
+		A struct {
+			B []struct {
+				C *string `format:"hostname"`
+			}
+		}
+	}](t, `.C, tag format: "hostname" is not a format`)
+	refusedTag[struct {
+		A map[string][]struct {
+			B int `minimun:"1"`
+		}
+	}](t, ".B, tag minimun: is written minimum")
+	refusedTag[struct {
+		A string `min_length:"1"`
+	}](t, "tag min_length: is written minLength")
+	refusedTag[struct {
+		A string `enum:"a" enum:"b"`
+	}](t, "tag enum: is there twice")
+	refusedTag[struct {
+		A string `required:"true"`
+	}](t, "tag required: a field is required unless its json tag says omitempty or omitzero")
+	refusedTag[struct {
+		A string `const:"a"`
+	}](t, "tag const: an enum with one value says the same")
+	refusedTag[struct {
+		A string `enum:"a=A" enumNames:"legacy"`
+	}](t, "tag enumNames: is for forms")
+	refusedTag[struct {
+		A table `enum:"a"`
+	}](t, "the type has a method Choices already")
+	refusedTag[struct {
+		A []noChoices
+	}](t, "its method Choices returns none")
+	refusedTag[struct {
+		A named `pattern:"("`
+	}](t, `tag pattern: "(" is not a regular expression`)
+	refusedTag[struct {
+		A float64 `multipleOf:"0"`
+	}](t, `tag multipleOf: "0" is not a number greater than 0`)
+	refusedTag[struct {
+		A uint8 `maximum:"256"`
+	}](t, "tag maximum: 256 is more than 255")
+	refusedTag[struct {
+		A int `exclusiveMinimum:"1" maximum:"1"`
+	}](t, "exclusiveMinimum 1 leaves nothing up to maximum 1")
+	refusedTag[struct {
+		A string `json:"a,omitempty" enum:"a|b" default:"c"`
+	}](t, `tag default: "c" is not valid: `)
+	refusedTag[struct {
+		A string `json:"a,omitempty" format:"date" default:"today"`
+	}](t, `tag default: "today" is not valid:  must be a date`)
+	refusedTag[struct {
+		A uint8 `json:"a,omitempty" default:"x"`
+	}](t, `tag default: "x" is not valid: `)
+	refusedTag[struct {
+		A int `json:"a,omitempty" default:"1.0"`
+	}](t, "tag default: does not fit the field's type")
+	refusedTag[struct {
+		A int `default:"1"`
+	}](t, "tag default: is for what may be left out: say omitempty or omitzero in the json tag")
+	refusedTag[pointed](t, "tag default: is not for a field of an embedded pointer")
+	refusedTag[struct {
+		A [2]string `minItems:"1"`
+	}](t, "an array has a fixed number of items")
+	refusedTag[struct {
+		shared `json:"in"`
+	}](t, ".shared: is embedded, but not merged into the struct by JSON")
+	refusedTag[struct {
+		shared `title:"x"`
+	}](t, "an embedded struct has no member of its own")
+	refusedTag[struct {
+		A string `json:"B"`
+		B string
+	}](t, `.B: has the same name "B" as A`)
+	refusedTag[struct {
+		A int `json:",string"`
+	}](t, `.A, tag json: the option "string"`)
+	refusedTag[struct {
+		A []string `header:"A"`
+	}](t, "tag header: is not for a list of text")
+}
+
+type noChoices string
+
+func (noChoices) Choices() []steps.Choice { return nil }
+
+// What looks like ours and is another's, or none, is left alone.
+func TestForeignTags(t *testing.T) {
+	_, err := saga.SchemaFor[struct {
+		A string `json:"a" yaml:"a" xml:"a" toml:"a" db:"a" bson:"a" form:"a" query:"a" param:"a" path:"a" uri:"a" url:"a" env:"A" validate:"required,min=1" binding:"required" mapstructure:"a" gorm:"size:1" csv:"a" protobuf:"bytes" example:"a" doc:"a" desc:"a" min:"1" max:"2" len:"1" num:"1" cost:"1" jsonschema:"the Title: a Minimum:1 enum:x"`
+		b string `minimun:"1"`
+		C string `json:"-" minimun:"1"`
+	}]()
+	assert.NoError(t, err)
+}
+
+func TestGivenSchemasAgreeWithTags(t *testing.T) {
+	type inner struct {
+		N int `json:"n" minimum:"1"`
+	}
+	type args struct {
+		Table string  `json:"table" enum:"users|orders"`
+		In    []inner `json:"in,omitempty"`
+		Limit int     `json:"limit,omitempty" default:"3" notsecret:"a number"`
+	}
+	tool := func(schema string) error {
+		_, err := saga.Flow[args, string]{Name: "x", RawInputSchema: json.RawMessage(schema),
+			Run: func(*saga.Run, args) (string, error) { return "", nil }}.Tool()
+		return err
+	}
+	const table, in, limit = `"table":{"type":"string","enum":["users","orders"]}`, `"in":{"items":{"properties":{"n":{"type":"integer","minimum":1}}}}`, `"limit":{"default":3}`
+	require.NoError(t, tool(`{"type":"object","properties":{`+table+`,`+in+`,`+limit+`}}`))
+	for want, schema := range map[string]string{
+		`saga_test.args.Table, tag enum: the schema that was given instead does not say the same of "table"; write it there, or leave the tag out`: in + `,` + limit,
+		`args.Table, tag enum`:    `"table":{"enum":["users"]},` + in + `,` + limit,
+		`inner.N, tag minimum`:    `"in":{"items":{"properties":{"n":{"minimum":0}}}},` + table + `,` + limit,
+		`inner.N, tag minimum: `:  table + `,` + limit,
+		`args.Limit, tag default`: table + `,` + in,
+	} {
+		assert.ErrorContains(t, tool(`{"type":"object","properties":{`+schema+`}}`), want)
+	}
+
+	// A schema made from the type, and changed, agrees.
+	schema, err := saga.SchemaFor[args]()
+	require.NoError(t, err)
+	schema.Properties["limit"].Maximum = jsonschema.Ptr(9.0)
+	f := saga.Flow[args, args]{Name: "x", InputSchema: schema, Run: func(_ *saga.Run, in args) (args, error) { return in, nil }}
+	s := play(t, f)
+	out := s.start(`{"table":"users"}`)
+	assert.JSONEq(t, `{"table":"users","limit":3}`, string(out.Result.StructuredContent))
+	assert.True(t, play(t, f).start(`{"table":"users","limit":10}`).Result.IsError)
+}
+
+func TestFormatsOfGivenSchemas(t *testing.T) {
+	f := saga.Flow[map[string]any, string]{Name: "x", RawInputSchema: json.RawMessage(`{"type":"object","properties":{"mail":{"type":["string","null"],"format":"email"},"host":{"format":"hostname"}},"additionalProperties":{"format":"date"}}`),
+		Run: func(*saga.Run, map[string]any) (string, error) { return "fine", nil }}
+	assert.Equal(t, "fine", text(t, play(t, f).start(`{"mail":"a@b","host":" ","d":"2026-01-01"}`)))
+	assert.Equal(t, "fine", text(t, play(t, f).start(`{"mail":null,"d":7}`)))
+	assert.Contains(t, text(t, play(t, f).start(`{"mail":"a"}`)), "/mail must be an email address")
+	assert.Contains(t, text(t, play(t, f).start(`{"d":"a"}`)), "/d must be a date")
+}
+
+// Numbers that fit the schema and not the Go type are the caller's mistake.
+func TestArgumentsThatTheTypeCannotHold(t *testing.T) {
+	type args struct {
+		N int `json:"n"`
+	}
+	f := saga.Flow[args, string]{Name: "x", Run: func(*saga.Run, args) (string, error) { return "fine", nil }}
+	out := play(t, f).start(`{"n":1e30}`)
+	assert.True(t, out.Result.IsError)
+	assert.True(t, out.Told)
+	assert.Equal(t, `The arguments do not fit the tool "x": n: number 1e30 is not of the type int`, text(t, out))
+}
+
+func TestTagsOfPromptsAndResources(t *testing.T) {
+	type poem struct {
+		Tone string `json:"tone" title:"Tone" enum:"sad|glad" jsonschema:"how it sounds"`
+		Day  string `json:"day,omitempty" format:"date" default:"2026-07-28"`
+	}
+	prompt, err := saga.Prompt[poem, empty]{Name: "poem", Start: func(_ context.Context, t *saga.Turn[poem, empty]) (saga.Next, error) {
+		return t.Messages(saga.PromptMessage{Role: content.User, Content: content.Text{Text: t.Args.Tone + " " + t.Args.Day}})
+	}}.Tool()
+	require.NoError(t, err)
+	assert.Equal(t, []saga.PromptArgument{{Name: "tone", Title: "Tone", Description: "how it sounds", Required: true}, {Name: "day"}}, prompt.Prompt.Arguments)
+	out, err := prompt.Start(t.Context(), saga.Call{Arguments: json.RawMessage(`{"tone":"sad"}`)})
+	require.NoError(t, err)
+	assert.Equal(t, content.Text{Text: "sad 2026-07-28"}, out.Messages.Messages[0].Content)
+	for _, args := range []string{`{"tone":"mad"}`, `{"tone":"sad","day":"today"}`} {
+		_, err = prompt.Start(t.Context(), saga.Call{Arguments: json.RawMessage(args)})
+		var refused *saga.ArgumentsError
+		assert.ErrorAs(t, err, &refused)
+	}
+
+	type note struct {
+		ID string `json:"id" pattern:"^[0-9]+$"`
+	}
+	resource, err := saga.Resource[note, empty]{Name: "note", Template: "notes://{id}", Start: func(_ context.Context, t *saga.Turn[note, empty]) (saga.Next, error) {
+		return t.Contents(saga.Contents{URI: "notes://" + t.Args.ID})
+	}}.Tool()
+	require.NoError(t, err)
+	_, err = resource.Start(t.Context(), saga.Call{Arguments: json.RawMessage(`{"id":"12"}`)})
+	require.NoError(t, err)
+	_, err = resource.Start(t.Context(), saga.Call{Arguments: json.RawMessage(`{"id":"../12"}`)})
+	var refused *saga.ArgumentsError
+	assert.ErrorAs(t, err, &refused)
+
+	type misspelt struct {
+		Tone string `json:"tone" enums:"sad|glad"`
+	}
+	_, err = saga.Prompt[misspelt, empty]{Name: "poem", Start: func(_ context.Context, t *saga.Turn[misspelt, empty]) (saga.Next, error) { return nil, nil }}.Tool()
+	assert.ErrorContains(t, err, "misspelt.Tone, tag enums: is written enum")
+}

@@ -1,0 +1,115 @@
+package sagavet
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/types"
+	"reflect"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/inspect"
+	"golang.org/x/tools/go/ast/inspector"
+
+	"github.com/mcpsaga/mcpsaga/internal/secretname"
+)
+
+// Secrets finds what is kept between turns, is named like a secret and is none to
+// the engine.
+var Secrets = &analysis.Analyzer{
+	Name: "sagasecrets",
+	Doc: `report fields of states and effects that are named like secrets
+
+What is kept between turns is compressed together with text that the client chose, so
+lengths may tell it bit by bit. A saga.Secret is not compressed, and does not print
+itself. A field that is none although it is named like one says why in the tag
+notsecret.`,
+	Requires: []*analysis.Analyzer{inspect.Analyzer},
+	Run: func(pass *analysis.Pass) (any, error) {
+		if !usesSaga(pass.Pkg) {
+			return nil, nil
+		}
+		v := named{pass, newReporter(pass)}
+		in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
+		for n := range in.PreorderSeq((*ast.CompositeLit)(nil)) {
+			lit := n.(*ast.CompositeLit)
+			t := namedSaga(pass.TypesInfo.TypeOf(lit))
+			if t == nil {
+				continue
+			}
+			switch t.Obj().Name() {
+			case "Machine", "Prompt", "Resource":
+				v.fields(lit, t.TypeArgs().At(1), "the state", make(map[types.Type]bool))
+			case "Effect":
+				v.fields(lit, t.TypeArgs().At(0), "the input of the effect", make(map[types.Type]bool))
+				v.fields(lit, t.TypeArgs().At(1), "the result of the effect", make(map[types.Type]bool))
+			}
+		}
+		return nil, nil
+	},
+}
+
+// named reports fields by their names.
+type named struct {
+	pass     *analysis.Pass
+	reporter *reporter
+}
+
+func (v named) fields(lit *ast.CompositeLit, t types.Type, at string, seen map[types.Type]bool) {
+	t = types.Unalias(t)
+	if seen[t] || isSecret(t) || encodesItself(t) {
+		return
+	}
+	seen[t] = true
+	switch u := t.Underlying().(type) {
+	case *types.Pointer:
+		v.fields(lit, u.Elem(), at, seen)
+	case *types.Slice:
+		v.fields(lit, u.Elem(), at, seen)
+	case *types.Array:
+		v.fields(lit, u.Elem(), at, seen)
+	case *types.Map:
+		v.fields(lit, u.Elem(), at, seen)
+	case *types.Struct:
+		for i := range u.NumFields() {
+			f, tag := u.Field(i), reflect.StructTag(u.Tag(i))
+			key, _, _ := strings.Cut(tag.Get("json"), ",")
+			if key == "-" || !f.Exported() && !f.Anonymous() || strings.TrimSpace(tag.Get("notsecret")) != "" {
+				continue
+			}
+			if legible(f.Type()) && (secretname.Looks(f.Name()) || secretname.Looks(key)) {
+				v.field(lit, f, at)
+				continue
+			}
+			v.fields(lit, f.Type(), at, seen)
+		}
+	}
+}
+
+// field reports a field where it is declared, if that is in this package.
+func (v named) field(lit *ast.CompositeLit, f *types.Var, at string) {
+	const advice = `Make it a saga.Secret, or say why it is none in the tag notsecret:"..."`
+	pos := lit.Pos()
+	if f.Pkg() == v.pass.Pkg {
+		pos = cmp.Or(f.Pos(), pos)
+	}
+	v.reporter.report(pos, "%s", advice, fmt.Sprintf("field %s is named like a secret, but is kept in %s like anything else: compressed with text that the client chose, so that lengths may tell it", f.Name(), at))
+}
+
+// legible reports whether a type is text, bytes, or a collection of them.
+func legible(t types.Type) bool {
+	switch u := t.Underlying().(type) {
+	case *types.Basic:
+		return u.Info()&types.IsString != 0 || u.Kind() == types.Byte
+	case *types.Pointer:
+		return legible(u.Elem())
+	case *types.Slice:
+		return legible(u.Elem())
+	case *types.Array:
+		return legible(u.Elem())
+	case *types.Map:
+		return legible(u.Elem())
+	}
+	return false
+}
