@@ -27,7 +27,8 @@ type handler struct {
 //
 // A nil opts is the zero value. As without this handler, the SDK checks the Host
 // header of requests on the loopback interface and leaves the Origin header to
-// [http.CrossOriginProtection]; wrap the handler with it.
+// [http.CrossOriginProtection]; wrap the handler with it. For web pages of other
+// origins see docs/gosdk.md.
 func NewHTTPHandler(getServer func(*http.Request) *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler {
 	var o mcp.StreamableHTTPOptions
 	if opts != nil {

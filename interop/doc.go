@@ -8,5 +8,8 @@
 // SAGA_REQUIRE_NODE is set to 1: then that is a failure. SAGA_CONFORMANCE_RUNS is
 // how often the conformance suite runs in a row.
 //
+// Those that need a program of Debian's, a browser or a proxy, skip without it, unless
+// SAGA_REQUIRE_DEBIAN is set to 1; .ci/debian installs all of them.
+//
 // TestProtocols writes docs/protocols.md when run with -update.
 package interop

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -13,27 +14,20 @@ import (
 // or a Host that is not ours (DNS rebinding). MCP demands the check of Origin
 // (basic/transports/streamable-http, security).
 type guard struct {
+	// hosts and origins are as browsers write them; "*" among them is any.
 	hosts, origins []string
 }
 
-func newGuard(hosts, origins []string) *guard {
-	lower := func(list []string) []string {
-		out := make([]string, len(list))
-		for i, s := range list {
-			out[i] = strings.ToLower(strings.TrimSuffix(s, "/"))
-		}
-		return out
-	}
-	return &guard{lower(hosts), lower(origins)}
-}
-
-// refuse returns why a request is not served, or "".
+// refuse returns why a request is not served, or "". It names what is not allowed:
+// whoever sends it knows it already, and an operator looks for it.
 func (g *guard) refuse(r *http.Request) string {
 	if !g.hostAllowed(r.Host) {
-		return "host not allowed"
+		return "host not allowed: " + shown(r.Host) + " is no name of this server. Add it to AllowedHosts (saga serve --allow-host), " +
+			"or let the proxy pass on the Host that the client sent"
 	}
-	if values := r.Header.Values("Origin"); len(values) > 1 || len(values) == 1 && !g.originAllowed(values[0]) {
-		return "origin not allowed"
+	if !g.originAllowed(r) {
+		return "origin not allowed: add " + shown(strings.Join(r.Header.Values("Origin"), " ")) +
+			" to AllowedOrigins (saga serve --allow-origin) if its pages may use this server"
 	}
 	return ""
 }
@@ -43,12 +37,27 @@ func (g *guard) hostAllowed(host string) bool {
 	return isLoopback(name) || slices.Contains(g.hosts, "*") || slices.Contains(g.hosts, name)
 }
 
-func (g *guard) originAllowed(origin string) bool {
-	if slices.Contains(g.origins, "*") || slices.Contains(g.origins, strings.ToLower(origin)) {
+// originAllowed reports whether a request may come from where it says that it
+// comes from. Only pages say so.
+func (g *guard) originAllowed(r *http.Request) bool {
+	values := r.Header.Values("Origin")
+	if len(values) != 1 {
+		return len(values) == 0
+	}
+	origin := strings.ToLower(values[0])
+	if slices.Contains(g.origins, "*") || slices.Contains(g.origins, origin) {
 		return true
 	}
 	u, err := url.Parse(origin)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && isLoopback(strings.ToLower(u.Hostname()))
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && isLoopback(u.Hostname())
+}
+
+// informs reports whether a request may read what is of no use to strangers. Besides
+// our names, addresses will do: probes ask for them, and no page can be served under
+// an address that is not its server's (to rebind takes a name).
+func (g *guard) informs(r *http.Request) bool {
+	_, err := netip.ParseAddr(hostname(r.Host))
+	return (err == nil || g.hostAllowed(r.Host)) && g.originAllowed(r)
 }
 
 // hostname strips the port and the brackets of a Host header.
@@ -67,4 +76,17 @@ func isLoopback(name string) bool {
 	}
 	addr, err := netip.ParseAddr(name)
 	return err == nil && addr.IsLoopback()
+}
+
+// maxShown is how much of a header is repeated, in bytes: as long as any host name.
+const maxShown = 253
+
+// shown is a header's value for people: quoted, and not longer than it need be.
+func shown(value string) string { return strconv.QuoteToASCII(clip(value)) }
+
+func clip(value string) string {
+	if len(value) > maxShown {
+		return value[:maxShown] + "…"
+	}
+	return value
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 )
 
@@ -39,7 +40,11 @@ func (d *handshake) servePost(w http.ResponseWriter, r *http.Request, c caller, 
 		d.serveStranger(w, r, c, m)
 		return
 	}
-	s := d.sessionOf(w, r, c)
+	id := m.id
+	if m.reply != nil {
+		id = nil // it is of our request; the error must not look like a response to one of theirs
+	}
+	s := d.sessionOf(w, r, c, id)
 	if s == nil {
 		return
 	}
@@ -106,7 +111,7 @@ func (d *handshake) serveOther(w http.ResponseWriter, r *http.Request, c caller)
 		d.writeError(w, http.StatusBadRequest, rpcError(jsonrpc2.CodeInvalidRequest, "the "+versionHeader+" is not one that has sessions"))
 		return
 	}
-	s := d.sessionOf(w, r, c)
+	s := d.sessionOf(w, r, c, nil)
 	if s == nil {
 		return
 	}
@@ -119,23 +124,26 @@ func (d *handshake) serveOther(w http.ResponseWriter, r *http.Request, c caller)
 	d.serveGet(w, r, s)
 }
 
-// sessionOf returns the session of a request, to be released, or nil after it has
-// refused the request.
-func (d *handshake) sessionOf(w http.ResponseWriter, r *http.Request, c caller) *session {
-	id := r.Header.Get(sessionHeader)
-	if id == "" {
-		d.writeError(w, http.StatusBadRequest, rpcError(jsonrpc2.CodeInvalidRequest, noSessionText))
+// sessionOf returns the session of an HTTP request, to be released, or nil after it has
+// refused the request. id is that of the request in it, nil for none.
+func (d *handshake) sessionOf(w http.ResponseWriter, r *http.Request, c caller, id jsontext.Value) *session {
+	refuse := func(status int, text string) {
+		writeJSON(w, status, appendResponse(nil, id, nil, rpcError(jsonrpc2.CodeInvalidRequest, text)))
+	}
+	name := r.Header.Get(sessionHeader)
+	if name == "" {
+		refuse(http.StatusBadRequest, noSessionText)
 		return nil
 	}
-	s := d.sessions.use(id)
+	s := d.sessions.use(name)
 	if s == nil {
-		d.writeError(w, http.StatusNotFound, rpcError(jsonrpc2.CodeInvalidRequest, goneSessionText))
+		refuse(http.StatusNotFound, goneSessionText)
 		return nil
 	}
 	if s.principal != c.principal {
 		d.release(s)
 		d.log.Warn("request refused", "reason", "the session belongs to another principal")
-		d.writeError(w, http.StatusForbidden, rpcError(jsonrpc2.CodeInvalidRequest, "the session belongs to somebody else"))
+		refuse(http.StatusForbidden, "the session belongs to somebody else")
 		return nil
 	}
 	return s

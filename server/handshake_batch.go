@@ -55,7 +55,7 @@ func (d *handshake) serveBatch(w http.ResponseWriter, r *http.Request, c caller,
 		d.writeError(w, no.status, no.Error)
 		return
 	}
-	s := d.sessionOf(w, r, c)
+	s := d.sessionOf(w, r, c, nil)
 	if s == nil {
 		return
 	}

@@ -42,8 +42,10 @@ func TestHandshakeSessions(t *testing.T) {
 		{"no session for a ping", "POST", pingMessage, map[string]string{"Mcp-Session-Id": "-"}, 200, `"result":{}`},
 		{"no session for a list", "POST", listTools, map[string]string{"Mcp-Session-Id": "-"}, 200, `"tools"`},
 		{"no session, no method", "POST", `{"jsonrpc":"2.0","id":1,"method":"nope"}`, map[string]string{"Mcp-Session-Id": "-"}, 200, `-32601`},
-		{"unknown session", "POST", call, map[string]string{"Mcp-Session-Id": "nope"}, 404, "initialize again"},
-		{"unknown session for a ping", "POST", pingMessage, map[string]string{"Mcp-Session-Id": "nope"}, 404, "initialize again"},
+		{"unknown session", "POST", call, map[string]string{"Mcp-Session-Id": "nope"}, 404, `"id":1,"error":{"code":-32600,"message":"there is no such session`},
+		{"unknown session for a ping", "POST", pingMessage, map[string]string{"Mcp-Session-Id": "nope"}, 404, `"id":1,"error":{"code":-32600,"message":"there is no such session`},
+		{"unknown session for a text as id", "POST", `{"jsonrpc":"2.0","id":"a\u00e9","method":"ping"}`, map[string]string{"Mcp-Session-Id": "nope"}, 404, `"id":"a\u00e9","error"`},
+		{"unknown session for a response", "POST", `{"jsonrpc":"2.0","id":1,"result":{}}`, map[string]string{"Mcp-Session-Id": "nope"}, 404, `"id":null,"error"`},
 		{"unknown session for a notification", "POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, map[string]string{"Mcp-Session-Id": "nope"}, 404, "initialize again"},
 		{"sagas need no session", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"sum"}}`, map[string]string{"Mcp-Session-Id": "nope"}, 200, `"sum":3`},
 		{"GET without a session", "GET", "", map[string]string{"Mcp-Session-Id": "-"}, 405, "only POST"},
@@ -101,9 +103,11 @@ func TestHandshakeSessionOfAnother(t *testing.T) {
 	form := s.wait("elicitation/create")
 	for _, method := range []string{"POST", "GET", "DELETE"} {
 		resp := c.request(method, `{"jsonrpc":"2.0","id":`+string(form.ID)+`,"result":{"action":"decline"}}`, func(r *http.Request) { r.Header.Set("Who", "bob") })
-		assert.Contains(t, readAll(t, resp), "somebody else")
+		assert.Contains(t, readAll(t, resp), `"id":null,"error":{"code":-32600,"message":"the session belongs to somebody else`)
 		assert.Equal(t, 403, resp.StatusCode)
 	}
+	resp := c.request("POST", listTools, func(r *http.Request) { r.Header.Set("Who", "bob") })
+	assert.Contains(t, readAll(t, resp), `"id":1,"error":{"code":-32600,"message":"the session belongs to somebody else`)
 	c.reply(form.ID, accepted(`{"target":"x"}`))
 	s.wait("sampling/createMessage")
 }

@@ -255,3 +255,44 @@ func TestHandshakeLinesBatches(t *testing.T) {
 		assert.Contains(t, c.line(), "-32600")
 	}
 }
+
+// What a tool tells after its request was answered is not passed on, whichever way the
+// messages go.
+func TestHandshakeNothingIsToldAfterTheResponse(t *testing.T) {
+	kept := make(chan *saga.Turn[empty, empty], 1)
+	tool := saga.Machine[empty, empty]{Name: "keeps", Start: func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) {
+		t.Progress(1, 3, "in time")
+		kept <- t // as no tool may
+		return t.Text("done")
+	}}
+	late := func() {
+		turn := <-kept
+		turn.Progress(2, 3, "late")
+		turn.Log(saga.LogEmergency, "late")
+	}
+	t.Run("stdio", func(t *testing.T) {
+		c := newLegacyPipe(t, "2025-11-25", tool)
+		c.send(toolCall(1, "keeps", `{}`))
+		assert.Contains(t, c.line(), "in time")
+		assert.Contains(t, c.line(), "done")
+		written := make(chan struct{})
+		go func() { defer close(written); late() }()
+		select {
+		case <-written:
+		case <-time.After(time.Second): // somebody has to read it
+		}
+		c.send(pingMessage)
+		assert.NotContains(t, c.line(), "late")
+	})
+	t.Run("HTTP", func(t *testing.T) {
+		g := newGate()
+		c := newRig(t, server.Options{Tools: legacyDefinitions(tool, g.tool())}).connect("2025-03-26", everything)
+		s := c.stream("[" + toolCall(1, "keeps", `{}`) + "," + toolCall(2, "gate", `{}`) + "]") // the stream outlasts the first
+		assert.Contains(t, s.message().data, "in time")
+		assert.Contains(t, s.message().data, "done")
+		late()
+		g.leave <- true
+		assert.Contains(t, s.message().data, "left")
+		s.end()
+	})
+}

@@ -22,14 +22,18 @@ type readyKey struct {
 	Primary bool   `json:"primary,omitzero"`
 }
 
-func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
+// serveReady tells everybody whether to send requests here, as a probe may ask under
+// any name and needs no more. The rest is for those whom the guard would let in.
+func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	status := struct {
 		Status string     `json:"status"`
-		Keys   []readyKey `json:"keys"`
+		Keys   []readyKey `json:"keys,omitzero"`
 	}{Status: "ready"}
-	for _, k := range s.codec.Keyset().Keys() {
-		if k.Status == codec.Enabled {
-			status.Keys = append(status.Keys, readyKey{fmt.Sprintf("%08x", k.ID), k.Primary})
+	if s.guard.informs(r) {
+		for _, k := range s.codec.Keyset().Keys() {
+			if k.Status == codec.Enabled {
+				status.Keys = append(status.Keys, readyKey{fmt.Sprintf("%08x", k.ID), k.Primary})
+			}
 		}
 	}
 	code := http.StatusOK

@@ -37,14 +37,15 @@ const (
 // your own that sets timeouts, or use [Server.Serve].
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc(Endpoint, s.serveMCP)
+	mcp := crossOrigin(s.guard, s.serveMCP)
+	mux.Handle(Endpoint, mcp)
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// What the mux would do for almost all requests, without its search.
 		if r.URL.Path == Endpoint && r.Method == http.MethodPost {
 			r.Pattern = Endpoint
-			s.serveMCP(w, r)
+			mcp.ServeHTTP(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -89,8 +90,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if why := s.guard.refuse(r); why != "" {
-		s.log.Warn("request refused", "reason", why, "host", r.Host, "origin", r.Header.Get("Origin"))
+		s.log.Warn("request refused", "reason", why, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
 		s.writeErrorTo(w, r, http.StatusForbidden, rpcError(jsonrpc2.CodeInvalidRequest, why))
+		return
+	}
+	if isPreflight(r) {
+		w.WriteHeader(http.StatusNoContent) // crossOrigin has said what is allowed
 		return
 	}
 	var c caller

@@ -103,7 +103,9 @@ func TestPrincipalsAreNotConfused(t *testing.T) {
 	as := func(p server.Principal) *rig {
 		return newRig(t, server.Options{Keys: keys, Authenticate: func(*http.Request) (server.Principal, error) { return p, nil }})
 	}
-	people := []server.Principal{{}, {Issuer: "a", Subject: "bc"}, {Issuer: "ab", Subject: "c"}, {Subject: "abc"}, {Issuer: "a", Subject: "b", Client: "c"}}
+	people := []server.Principal{{}, {Issuer: "a", Subject: "bc"}, {Issuer: "ab", Subject: "c"}, {Subject: "abc"}, {Issuer: "a", Subject: "b", Client: "c"},
+		// Each differs from the last by one field only.
+		{Issuer: "a", Subject: "b", Client: "d"}, {Issuer: "a", Subject: "c", Client: "d"}, {Issuer: "b", Subject: "c", Client: "d"}}
 	for i, owner := range people {
 		token := as(owner).firstToken()
 		for j, user := range people {

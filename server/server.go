@@ -57,8 +57,10 @@ type Options struct {
 	// always allowed; "*" allows any.
 	AllowedHosts []string
 	// AllowedOrigins are the web origins, such as "https://app.example.com",
-	// whose pages may send requests. Those on the loopback interface are always
-	// allowed; "*" allows any.
+	// whose pages may send requests, and read the answers (CORS). Those on the
+	// loopback interface are always allowed. "*" allows any, and needs
+	// Authenticate, or a public name in AllowedHosts: otherwise any page could use
+	// a server that only its reader can reach. Cookies are never asked for.
 	AllowedOrigins []string
 
 	// SessionIdle is how long a session of a client that speaks MCP before
@@ -144,7 +146,10 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	s := &Server{opts: o, tools: tools, codec: c, log: o.Logger, guard: newGuard(o.AllowedHosts, o.AllowedOrigins)}
+	s := &Server{opts: o, tools: tools, codec: c, log: o.Logger}
+	if s.guard, err = newGuard(&o); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
 	if s.catalog, err = newCatalog(tools, o.PageSize); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}

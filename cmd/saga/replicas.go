@@ -72,6 +72,9 @@ func loadedKeys(ctx context.Context, address string) ([]string, error) {
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxReady)).Decode(&ready); err != nil {
 		return nil, fmt.Errorf("%s is not the answer of a saga server (HTTP status %d): %w", address, response.StatusCode, err)
 	}
+	if ready.Keys == nil {
+		return nil, fmt.Errorf("%s does not tell its keys to requests for %q: use its address, or a name that its --allow-host allows", address, request.URL.Hostname())
+	}
 	var ids []string
 	for _, key := range ready.Keys {
 		ids = append(ids, key.ID)

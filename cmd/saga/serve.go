@@ -44,14 +44,19 @@ start as many as you like with the same --keyset and --audience, and stop any of
 The keyset file is loaded again when it changes, and on SIGHUP, so that keys can be
 rotated without a restart; see saga keys --help.
 
+Requests must be for this machine, or for a name given by --allow-host. Web pages must
+be of this machine, or of an origin given by --allow-origin: scheme, host and port, as
+browsers send them. Their browsers are told so (CORS); they send no cookies.
+
 Examples:
    saga serve
+   saga serve --allow-origin https://app.example.com
    saga serve --addr 0.0.0.0:8080 --allow-host tools.example.com --keyset /etc/saga/keyset.json --audience prod
    saga serve --repo ~/src/project`,
 		Flags: append([]cli.Flag{
 			stringFlag("addr", "the `ADDRESS` to listen on", "127.0.0.1:8080"),
 			listFlag("allow-host", "a host `NAME` that requests may be for, besides this machine (* for any)"),
-			listFlag("allow-origin", "a web `ORIGIN` whose pages may send requests (* for any)"),
+			listFlag("allow-origin", "a web `ORIGIN` whose pages may use the server, such as https://app.example.com (* for any, with --allow-host)"),
 		}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			s, log, err := p.newServer(c)
@@ -62,7 +67,13 @@ Examples:
 			if err != nil {
 				return failed(err)
 			}
-			log.Info("serving", "url", "http://"+listener.Addr().String()+server.Endpoint)
+			says := []any{"url", "http://" + listener.Addr().String() + server.Endpoint}
+			for _, flag := range []string{"allow-host", "allow-origin"} {
+				if list := c.StringSlice(flag); len(list) > 0 {
+					says = append(says, flag, list)
+				}
+			}
+			log.Info("serving", says...)
 			return failed(p.whileWatching(ctx, c, s, log, func(ctx context.Context) error { return s.Serve(ctx, listener) }))
 		},
 	}
