@@ -39,7 +39,7 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 func (c *Client) attempt(ctx context.Context, r request) (json.RawMessage, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, c.options.Timeout, ErrTimeout)
 	defer cancel()
-	result, err := c.transport.exchange(limited, r.method, r.params)
+	result, err := c.transport.exchange(limited, &r)
 	if err == nil || limited.Err() == nil {
 		return result, err
 	}
