@@ -214,7 +214,9 @@ func answering(who *people) client.Handlers {
 func TestResumePrompt(t *testing.T) {
 	at := featureServers(t)["HTTP"]
 	pause := client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) { return nil, client.ErrPause },
+		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+			return nil, client.ErrPause
+		},
 		Sample: func(context.Context, *client.SampleRequest) (*steps.SampleResult, error) { return nil, client.ErrPause },
 	}
 	open := func() *client.Client {

@@ -50,7 +50,7 @@ func (c *Client) listRequest(method, cursor string, stateless bool) request {
 	r := request{method: method, harmless: true}
 	if stateless {
 		meta := metaOf(c.options, nil)
-		params.Meta, r.revision = &meta, statelessVersion
+		params.Meta, r.revision = &meta, Revision
 	}
 	params.Cursor = cursor
 	r.params = params

@@ -12,15 +12,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// statelessVersion is the revision of MCP without handshakes.
-const statelessVersion = "2026-07-28"
+// Revision is the revision of MCP over which prompts and resources are got: the first
+// one without handshakes.
+const Revision = "2026-07-28"
+
 
 // statelessDialect is MCP 2026-07-28 with its multi round-trip requests
 // (basic/patterns/mrtr): a request that is answered with questions is sent again,
 // with the answers of this round and the server's token.
 type statelessDialect struct{ options Options }
 
-func (statelessDialect) name() string       { return "mcp-" + statelessVersion }
+func (statelessDialect) name() string       { return "mcp-" + Revision }
 func (statelessDialect) rules() answerRules { return answerRules{} }
 
 // requestMeta is what every request of this revision says about itself.
@@ -42,7 +44,7 @@ func metaOf(o Options, h *Handlers) requestMeta {
 	if h != nil && h.Roots != nil {
 		capabilities["roots"] = struct{}{}
 	}
-	return requestMeta{statelessVersion, capabilities, implementation{cmp.Or(o.Name, "mcpsaga"), cmp.Or(o.Version, "1")}}
+	return requestMeta{Revision, capabilities, implementation{cmp.Or(o.Name, "mcpsaga"), cmp.Or(o.Version, "1")}}
 }
 
 type askingParams struct {
@@ -68,7 +70,7 @@ func (d statelessDialect) next(p *Position, h *Handlers) request {
 	if p.URI != "" {
 		method = "resources/read"
 	}
-	return request{method: method, params: params, harmless: true, revision: statelessVersion, name: cmp.Or(p.Prompt, p.URI)}
+	return request{method: method, params: params, harmless: true, revision: Revision, name: cmp.Or(p.Prompt, p.URI)}
 }
 
 // setHeaders repeats in headers what a request of a revision with them says, for

@@ -27,6 +27,7 @@ Every flag can be given as an environment variable, named in its help.
 			c.Usage = "print a completion script for bash, zsh, fish or pwsh"
 		},
 		Suggest:   true,
+		Metadata:  map[string]any{selfKey: p.self},
 		Reader:    p.stdin,
 		Writer:    p.stdout,
 		ErrWriter: p.stderr,
@@ -42,10 +43,16 @@ Every flag can be given as an environment variable, named in its help.
 			p.serveCommand(),
 			p.stdioCommand(),
 			p.callCommand(),
+			p.getCommand(),
+			p.readCommand(),
 			p.cancelCommand(),
+			p.callsCommand(),
 			p.toolsCommand(),
+			p.promptsCommand(),
+			p.resourcesCommand(),
 			p.keysCommand(),
 			p.tokenCommand(),
+			p.versionCommand(),
 		},
 	}
 	answerUsageErrors(root)

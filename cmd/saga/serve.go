@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/keyfile"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
@@ -60,12 +61,28 @@ Examples:
 			}
 			listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.String("addr"))
 			if err != nil {
-				return failed(err)
+				return failed(p.listenAdvice(c.String("addr"), err))
 			}
 			log.Info("serving", "url", "http://"+listener.Addr().String()+server.Endpoint)
 			return failed(p.whileWatching(ctx, c, s, log, func(ctx context.Context) error { return s.Serve(ctx, listener) }))
 		},
 	}
+}
+
+// listenAdvice adds to an error of listening what to do about it.
+func (p *program) listenAdvice(addr string, err error) error {
+	host, _, split := net.SplitHostPort(addr)
+	if split != nil {
+		return fmt.Errorf("%w\nGive --addr a host and a port, such as 127.0.0.1:8080", err)
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		err = fmt.Errorf("%s is in use, perhaps by another server of yours", addr)
+	case !errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w\nName another address with --addr", err)
+	}
+	return fmt.Errorf("%w\nChoose another port with --addr, for example:\n  %s serve --addr %s\nand name it when you call:\n  %[2]s call --server http://%[3]s%[4]s TOOL",
+		err, p.self, net.JoinHostPort(host, "8081"), server.Endpoint)
 }
 
 func (p *program) stdioCommand() *cli.Command {
@@ -152,7 +169,7 @@ func (p *program) loadKeys(c *cli.Command) (*codec.Keyset, error) {
 	if c.String("keyset") != "" {
 		keys, err := codec.LoadKeyset(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%w\ncreate it with: saga keys new --keyset %s", err, path)
+			return nil, fmt.Errorf("%w\ncreate it with: %s keys new --keyset %s", err, p.self, self.Quote(path))
 		}
 		return keys, err
 	}

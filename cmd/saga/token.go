@@ -17,10 +17,6 @@ import (
 // maxTokenInput limits what is read as a token, in bytes.
 const maxTokenInput = 4 * codec.HardMaxToken
 
-// purposes are what the server's dialects seal tokens for. A token can be opened
-// only with the one it was made for, so all are tried.
-var purposes = []string{"saga", "mrtr", "handshake"}
-
 func (p *program) tokenCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "token",
@@ -37,10 +33,7 @@ Exits with 1 if a server would refuse the token, after saying why.
 
 Example:
    saga token explain --keyset /etc/saga/keyset.json --audience prod - < token.txt`,
-			Flags: []cli.Flag{
-				stringFlag("keyset", "the keyset `FILE` (default: this user's own)", ""),
-				stringFlag("audience", "the `NAME` of the deployment", ""),
-			},
+			Flags:  keysetFlags(),
 			Action: p.explainToken,
 		}},
 	}
@@ -58,26 +51,12 @@ func (p *program) explainToken(_ context.Context, c *cli.Command) error {
 		}
 		token = strings.TrimSpace(string(data))
 	}
-	path, err := keysetPath(c)
-	if err != nil {
-		return failed(err)
+	look := newLooker(c)
+	if look.err != nil {
+		return failed(look.err)
 	}
-	keys, err := codec.LoadKeyset(path)
-	if err != nil {
-		return failed(err)
-	}
-	opener, err := codec.New(keys, codec.Options{Audience: c.String("audience"), MaxToken: codec.HardMaxToken, MaxPlaintext: codec.HardMaxPlaintext})
-	if err != nil {
-		return failed(err)
-	}
-	var found codec.Explanation
-	purpose := ""
-	for _, purpose = range purposes {
-		if found = opener.Explain(codec.Binding{Purpose: purpose}, time.Now(), token); found.Claims != nil {
-			break
-		}
-	}
-	if err := p.printExplanation(&found, purpose); err != nil {
+	found, purpose := look.at(token)
+	if err := p.printExplanation(found, purpose); err != nil {
 		return failed(err)
 	}
 	if found.Reason != 0 {
