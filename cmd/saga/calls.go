@@ -120,7 +120,7 @@ func describeCall(s state.Saved, look *looker) callRow {
 	if s.Call.Stdio != "" {
 		row.Server = s.Call.Stdio
 	}
-	if found, _ := look.at(position.Token); found != nil && found.Claims != nil {
+	if found := look.at(position.Token); found != nil && found.Claims != nil {
 		row.Expires = &found.Claims.ExpiresAt
 	}
 	if pending := position.Pending(); len(pending) > 0 {

@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/saga"
 )
 
 // purposes are what the server's dialects seal tokens for. A token can be opened
@@ -33,16 +34,39 @@ func newLooker(c *cli.Command) *looker {
 	return &looker{opener, err}
 }
 
-// at explains a token, and says what it was made for. Both are empty without keys.
-func (l *looker) at(token string) (found *codec.Explanation, purpose string) {
+// sight is what can be seen of a token.
+type sight struct {
+	codec.Explanation
+	// purpose is what the token was made for.
+	purpose string
+	// holds is what it holds; nil if it is not authentic, or if err says why not.
+	holds *saga.Description
+	err   error
+}
+
+// at looks into a token. It returns nil without keys.
+func (l *looker) at(token string) *sight {
 	if l.err != nil {
-		return nil, ""
+		return nil
 	}
-	for _, purpose = range purposes {
-		x := l.codec.Explain(codec.Binding{Purpose: purpose}, time.Now(), token)
-		if found = &x; x.Claims != nil {
+	var s *sight
+	for _, purpose := range purposes {
+		s = &sight{purpose: purpose}
+		s.Explanation = l.codec.Look(codec.Binding{Purpose: purpose}, time.Now(), token, s.describe)
+		if s.Claims != nil {
 			break
 		}
 	}
-	return found, purpose
+	return s
+}
+
+func (s *sight) describe(state, secret []byte) {
+	var position saga.Position
+	var holds saga.Description
+	if s.err = position.Restore(state, secret); s.err == nil {
+		holds, s.err = position.Describe()
+	}
+	if s.err == nil {
+		s.holds = &holds
+	}
 }
