@@ -84,6 +84,23 @@ func (w *Writer) Write(b []byte) (int, error) {
 	}
 }
 
+// Clip returns s as [Text] does, of at most so many characters and lines, and how
+// many characters are left out for that.
+func Clip(s string, characters, lines int) (shown string, left int) {
+	text := Text(s)
+	end, n := len(text), 0
+	for i, r := range text {
+		if n++; n > characters || r == '\n' && lines <= 1 {
+			end = i
+			break
+		}
+		if r == '\n' {
+			lines--
+		}
+	}
+	return text[:end], utf8.RuneCountInString(text[end:])
+}
+
 // Short returns s as [Line] does, of at most so many characters.
 func Short(s string, most int) string {
 	// A character has at most four bytes, and what is not shown is not counted.
