@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,12 +26,13 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 		return err
 	}
 	cause, position := stopped.Err, stopped.Position
+	var refusal *client.Error
 	switch {
 	case stoppedByUser(cause) && exitCode(cause) == exitInterrupted:
 		cause = &exitError{exitInterrupted, errors.New("stopped")}
-	case declined && position.Tool == "" && isAny[*client.Error](cause):
+	case declined && position.Tool == "" && errors.As(cause, &refusal):
 		// A prompt or resource has no result that says so, and has changed nothing.
-		return &exitError{exitDeclined, fmt.Errorf("the %s was not given: %w", position.Kind(), cause)}
+		return &exitError{exitDeclined, fmt.Errorf("the %s is not given: %s", position.Kind(), refusal.Message)}
 	}
 	if position.Token == "" {
 		return p.withAdvice(cause) // the server had not begun, so there is nothing to keep
@@ -46,15 +49,19 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 		path = fresh
 	}
 	saved.Position = position
+	text := ""
+	if refusal = tokenRefused(cause); refusal != nil {
+		text = p.refusedText(saved, path, resumed, refusal)
+	}
 	if err := saved.Save(path); err != nil {
 		return &exitError{exitCode(cause), fmt.Errorf("%w\nThe call could not be saved: %w", cause, err)}
 	}
 	state.Clean(time.Now())
-	if refusal := tokenRefused(cause); refusal != nil {
-		return &exitError{exitServer, errors.New(p.refusedText(saved, path, refusal))}
+	if refusal != nil {
+		return &exitError{exitServer, errors.New(text)}
 	}
 	verb := verbs[position.Kind()]
-	text := fmt.Sprintf("The call is saved. Go on with:\n  %s %s --resume %s", p.self, verb, self.Quote(path))
+	text = fmt.Sprintf("The call is saved. Go on with:\n  %s %s --resume %s", p.self, verb, self.Quote(path))
 	if verb == "call" {
 		text += fmt.Sprintf("\nor have what it did undone:\n  %s cancel %s", p.self, self.Quote(path))
 	}
@@ -71,11 +78,12 @@ func tokenRefused(cause error) *client.Error {
 	return nil
 }
 
-// refusedText tells what has become of a call that the server does not go on with.
-func (p *program) refusedText(saved *state.Call, path string, refusal *client.Error) string {
+// refusedText tells what has become of a call that the server does not go on with. The
+// call stays one of the server that it was resumed from: another one may know it.
+func (p *program) refusedText(saved *state.Call, path, resumed string, refusal *client.Error) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	position := saved.Position
+	position, again := saved.Position, p.again(saved)
 	say("The server does not go on with this call. Most often it has waited for too long: a")
 	say("server takes answers for some minutes only, unless it is told otherwise. It may also")
 	say("have been given other keys, or be another server than the one that began the call.")
@@ -83,17 +91,14 @@ func (p *program) refusedText(saved *state.Call, path string, refusal *client.Er
 	if position.Tool != "" {
 		say("\nThis time the tool has not run. What it had done in earlier turns, if anything, stays")
 		say("as it is, unless the server has undone it already.")
-	} else {
-		say("\nNothing has been changed by that.")
 	}
-	say("\nStart again with:\n  %s", p.again(saved))
-	where := "It was made to " + saved.URL + "."
-	if saved.Stdio != "" {
-		where = "It was made to the server " + saved.Stdio + "."
+	say("\nStart again with:\n  %s", again)
+	if before, err := state.Load(resumed); err == nil && (before.URL != saved.URL || before.Stdio != saved.Stdio) {
+		saved.URL, saved.Stdio = before.URL, before.Stdio
+		say("or, as the call was begun at another server, ask that one:\n  %s %s --resume %s", p.self, verbs[position.Kind()], self.Quote(path))
 	}
-	say("\nIf the server was another one, name that: %s %s --resume %s --server URL", p.self, verbs[position.Kind()], self.Quote(path))
-	say("%s Your answers are kept in that file;", where)
-	fmt.Fprintf(&b, "%s calls rm %s forgets them.", p.self, self.Quote(path))
+	say("\nYour answers are kept in %s", path)
+	fmt.Fprintf(&b, "until you forget them with: %s calls rm %s", p.self, self.Quote(path))
 	return b.String()
 }
 
@@ -104,7 +109,10 @@ func (p *program) again(saved *state.Call) string {
 	switch {
 	case len(position.Arguments) == 0:
 	case position.Tool != "":
-		line += " --json " + self.Quote(string(position.Arguments))
+		var compact bytes.Buffer
+		if json.Compact(&compact, position.Arguments) == nil {
+			line += " --json " + self.Quote(compact.String())
+		}
 	default:
 		line += promptWords(position.Arguments)
 	}
