@@ -28,11 +28,14 @@ type Options struct {
 	// DefaultTimeout.
 	Timeout time.Duration
 	// Retries is how often a turn whose connection was lost is sent again. 0 means
-	// DefaultRetries; a negative number means never.
+	// DefaultRetries for a first turn or a list, and for a later turn as often as
+	// RetryFor allows: somebody has answered, and waits. A negative number means never.
 	Retries int
 	// RetryFor limits the time from the first attempt of a turn to its last. 0
 	// means DefaultRetryFor.
 	RetryFor time.Duration
+	// OnRetry, if not nil, is told why a turn is about to be sent again.
+	OnRetry func(error)
 	// Limits bound what a server can make the client hold and show.
 	Limits Limits
 }
@@ -41,6 +44,8 @@ type Options struct {
 type Client struct {
 	transport Transport
 	options   Options
+	// pause is how long the first pause before a turn is sent again is, about.
+	pause time.Duration
 }
 
 // New returns a client for the server that transport leads to. Nothing is sent
@@ -52,14 +57,11 @@ func New(transport Transport, options Options) *Client {
 	if options.Timeout == 0 {
 		options.Timeout = DefaultTimeout
 	}
-	if options.Retries == 0 {
-		options.Retries = DefaultRetries
-	}
 	if options.RetryFor == 0 {
 		options.RetryFor = DefaultRetryFor
 	}
 	options.Limits = options.Limits.withDefaults()
-	return &Client{transport: transport, options: options}
+	return &Client{transport: transport, options: options, pause: 200 * time.Millisecond}
 }
 
 // dialect returns the protocol of that name, and false if it is not known here.

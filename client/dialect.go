@@ -35,6 +35,8 @@ type request struct {
 	params any
 	// harmless reports that the server may process the request twice.
 	harmless bool
+	// later: it is not the first turn of a call.
+	later bool
 	// revision is the revision of MCP that the request names, or empty if it belongs
 	// to none; name is then what the header Mcp-Name says, or empty.
 	revision, name string

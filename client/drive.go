@@ -20,7 +20,9 @@ func (c *Client) drive(ctx context.Context, p Position, handlers Handlers, finis
 		if err := answerPending(ctx, &p, &handlers, dialect.rules()); err != nil {
 			return stop(err)
 		}
-		raw, err := c.send(ctx, dialect.next(&p, &handlers))
+		next := dialect.next(&p, &handlers)
+		next.later = p.Token != ""
+		raw, err := c.send(ctx, next)
 		if err != nil {
 			return stop(err)
 		}

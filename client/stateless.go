@@ -16,7 +16,6 @@ import (
 // one without handshakes.
 const Revision = "2026-07-28"
 
-
 // statelessDialect is MCP 2026-07-28 with its multi round-trip requests
 // (basic/patterns/mrtr): a request that is answered with questions is sent again,
 // with the answers of this round and the server's token.

@@ -72,7 +72,8 @@ func TestResumeOnOtherServers(t *testing.T) {
 	require.Equal(t, exitNeedsAnswer, code)
 	saved := regexp.MustCompile(`--resume (\S+)`).FindStringSubmatch(stderr)
 	require.NotNil(t, saved, stderr)
-	info, err := os.Stat(saved[1])
+	file := filepath.Join(h.dir, "state", "saga", "calls", saved[1]+".json")
+	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	stop()
@@ -90,7 +91,7 @@ func TestResumeOnOtherServers(t *testing.T) {
 	// The first answer is not needed any more: it is in the file.
 	stdout := h.ok("call", "--resume", saved[1], "--server", third, "--answers", h.file("b.json", `{"step-sampling-B":"Yes."}`))
 	assert.Equal(t, done, stdout)
-	assert.NoFileExists(t, saved[1], "the call is over")
+	assert.NoFileExists(t, file, "the call is over")
 }
 
 func TestSaveKeepsThePositionAllTheTime(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -20,7 +21,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-const defaultServer = "http://127.0.0.1:8080" + server.Endpoint
+const defaultServer = "http://" + defaultAddr + server.Endpoint
 
 // serverChoice are the flags that say which server is meant.
 func serverChoice() []cli.Flag {
@@ -49,6 +50,10 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 	options := client.Options{
 		Name: "saga", Version: version(), MaxRounds: maxRounds,
 		Timeout: c.Duration("timeout"), RetryFor: max(c.Duration("retry-for"), time.Millisecond),
+	}
+	var told sync.Once
+	options.OnRetry = func(err error) {
+		told.Do(func() { p.say("saga: %s; trying again", plain.Line(err.Error())) })
 	}
 	if target.Stdio != "" {
 		return client.New(&client.Stdio{Command: shell()[0], Args: append(shell()[1:], target.Stdio), Stderr: p.childLog(), Initialize: true}, options), nil

@@ -60,10 +60,11 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 	if refusal != nil {
 		return &exitError{exitServer, errors.New(text)}
 	}
+	cause = p.withAdvice(cause)
 	verb := verbs[position.Kind()]
-	text = fmt.Sprintf("The call is saved. Go on with:\n  %s %s --resume %s", p.self, verb, self.Quote(path))
+	text = fmt.Sprintf("The call is saved. Go on with:\n  %s %s --resume %s", p.self, verb, self.Quote(state.Given(path)))
 	if verb == "call" {
-		text += fmt.Sprintf("\nor have what it did undone:\n  %s cancel %s", p.self, self.Quote(path))
+		text += fmt.Sprintf("\nor have what it did undone:\n  %s cancel %s", p.self, self.Quote(state.Given(path)))
 	}
 	return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, text)}
 }
@@ -95,10 +96,10 @@ func (p *program) refusedText(saved *state.Call, path, resumed string, refusal *
 	say("\nStart again with:\n  %s", again)
 	if before, err := state.Load(resumed); err == nil && (before.URL != saved.URL || before.Stdio != saved.Stdio) {
 		saved.URL, saved.Stdio = before.URL, before.Stdio
-		say("or, as the call was begun at another server, ask that one:\n  %s %s --resume %s", p.self, verbs[position.Kind()], self.Quote(path))
+		say("or, as the call was begun at another server, ask that one:\n  %s %s --resume %s", p.self, verbs[position.Kind()], self.Quote(state.Given(path)))
 	}
 	say("\nYour answers are kept in %s", path)
-	fmt.Fprintf(&b, "until you forget them with: %s calls rm %s", p.self, self.Quote(path))
+	fmt.Fprintf(&b, "until you forget them with: %s calls rm %s", p.self, self.Quote(state.Given(path)))
 	return b.String()
 }
 
@@ -132,5 +133,5 @@ for too long, or the server has other keys than the one that began the call, at
 %s.
 It said: %s
 What the tool had done, if anything, stays as it is. %s calls rm %s forgets the call.`,
-		saved.URL+saved.Stdio, refusal.Message, p.self, self.Quote(path))
+		saved.URL+saved.Stdio, refusal.Message, p.self, self.Quote(state.Given(path)))
 }

@@ -78,6 +78,15 @@ func Path(given string) string {
 	return given
 }
 
+// Given is what the user may give for a file: its name if it is in [Dir], else the path.
+func Given(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), extension)
+	if dir, err := Dir(); err == nil && filepath.Dir(path) == dir && Path(name) == path {
+		return name
+	}
+	return path
+}
+
 // Clean removes from [Dir] what is older than [Keep], and what saves that were broken
 // off have left. It fails in silence: the next time will do.
 func Clean(now time.Time) {
