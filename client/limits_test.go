@@ -155,6 +155,16 @@ func TestEndlessLists(t *testing.T) {
 	assert.Less(t, time.Since(began), 5*time.Second)
 }
 
+func TestHugeHeaders(t *testing.T) {
+	s := play(t, func(w http.ResponseWriter, r asked) {
+		w.Header().Set("X-Huge", strings.Repeat("x", 300<<10))
+		result(deployed)(w, r)
+	})
+	_, err := s.client(t).Call(t.Context(), "x", nil, client.Handlers{})
+	require.ErrorAs(t, err, new(*client.TransportError))
+	require.ErrorContains(t, err, "header")
+}
+
 // drip sends one byte after the other, and never comes to an end.
 func drip(contentType, begin string) reply {
 	return func(w http.ResponseWriter, _ asked) {
