@@ -25,6 +25,9 @@ Every flag can be given as an environment variable, named in its help.
 		ConfigureShellCompletionCommand: func(c *cli.Command) {
 			c.Hidden = false
 			c.Usage = "print a completion script for bash, zsh, fish or pwsh"
+			c.Description = `Prints a script that completes commands and flags in a shell. For the present bash, which
+needs the package bash-completion:
+   source <(saga completion bash)`
 		},
 		Suggest:   true,
 		Metadata:  map[string]any{selfKey: p.self},

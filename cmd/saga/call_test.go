@@ -50,7 +50,9 @@ func TestCallExitCodes(t *testing.T) {
 	stdout, stderr, code := h.run("call", "no_such_tool")
 	assert.Equal(t, exitServer, code)
 	assert.Empty(t, stdout)
-	assert.Contains(t, stderr, "tool")
+	assert.Contains(t, stderr, "saga tools lists what the server has")
+	_, stderr, _ = h.run("get", "x")
+	assert.Contains(t, stderr, "The server has no prompts, or does not speak MCP 2026-07-28")
 	assert.Contains(t, h.ok("tools"), "* complex_tool")
 	var tools []map[string]any
 	require.NoError(t, json.Unmarshal([]byte(h.ok("tools", "--output", "json")), &tools))

@@ -35,7 +35,8 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 		return &exitError{exitDeclined, fmt.Errorf("the %s is not given: %s", position.Kind(), refusal.Message)}
 	}
 	if position.Token == "" {
-		return p.withAdvice(cause) // the server had not begun, so there is nothing to keep
+		// The server had not begun, so there is nothing to keep.
+		return p.beginAdvice(position.Kind(), p.withAdvice(cause))
 	}
 	path := c.String("save")
 	if path == "" {
@@ -67,6 +68,23 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 		text += fmt.Sprintf("\nor have what it did undone:\n  %s cancel %s", p.self, self.Quote(state.Given(path)))
 	}
 	return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, text)}
+}
+
+// beginAdvice adds to a server's refusal to begin what to do about it.
+func (p *program) beginAdvice(kind string, cause error) error {
+	var refusal *client.Error
+	if !errors.As(cause, &refusal) {
+		return cause
+	}
+	switch {
+	case refusal.Code == client.CodeInvalidParams:
+		return fmt.Errorf("%w\n%s %ss lists what the server has", cause, p.self, kind)
+	case refusal.Code == client.CodeMethodNotFound && kind == "tool":
+		return fmt.Errorf("%w\nThe server does not speak the saga proposal, over which this program calls tools", cause)
+	case refusal.Code == client.CodeMethodNotFound:
+		return fmt.Errorf("%w\nThe server has no %ss, or does not speak MCP %s", cause, kind, client.Revision)
+	}
+	return cause
 }
 
 // tokenRefused returns the server's refusal if the cause is that it does not take the
