@@ -24,12 +24,15 @@ func (c *Client) Cancel(ctx context.Context, position Position) (*Result, error)
 	if err := position.check(); err != nil {
 		return fail(err)
 	}
+	if position.Tool == "" {
+		return fail(&PositionError{Reason: "a " + position.Kind() + " changes nothing, so there is nothing to undo: forget the position"})
+	}
 	if position.Token == "" {
 		return fail(ErrNotBegun)
 	}
-	dialect, known := dialects[position.Dialect]
+	dialect, known := c.dialect(position.Dialect)
 	if !known {
-		return fail(&PositionError{Reason: "it uses the protocol " + position.Dialect + ", which this version does not know"})
+		return fail(unknownDialect(position.Dialect))
 	}
 	p := position.snapshot()
 	request, can := dialect.cancel(&p)
@@ -40,14 +43,18 @@ func (c *Client) Cancel(ctx context.Context, position Position) (*Result, error)
 	if err != nil {
 		return fail(err)
 	}
-	turn, err := dialect.parse(raw)
+	turn, err := dialect.parse(raw, c.options.Limits)
 	if err != nil {
 		return fail(err)
 	}
 	if turn.result == nil {
 		return fail(malformed("the server suspended a call that was to be cancelled"))
 	}
-	return turn.result, nil
+	result, err := parseResult(turn.result, c.options.Limits)
+	if err != nil {
+		return fail(err)
+	}
+	return result, nil
 }
 
 // Outstanding reports whether the result says that something the tool has done

@@ -8,6 +8,20 @@
 //		Sample: askTheModel,
 //	})
 //
+// [Client.GetPrompt] and [Client.ReadResource] do the same for prompts and resources.
+//
+// # Protocols
+//
+// Tools are called by the saga proposal, which servers of this module speak. Prompts
+// and resources come over MCP 2026-07-28, whose servers ask in results as well.
+//
+// # Hostile servers
+//
+// A server is not trusted. [Limits], the time for a turn, the number of rounds and
+// the size of a response bound what it can have a client hold, show and wait for;
+// what is beyond ends the call with an error that says so. Texts come as the server
+// sent them: strip control sequences before a terminal shows them.
+//
 // # Going on later
 //
 // The server keeps nothing between two turns: all there is to know about a call

@@ -2,36 +2,44 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 )
 
-// drive takes turns with the server until there is a result. p is its own.
-func (c *Client) drive(ctx context.Context, p Position, handlers Handlers) (*Result, error) {
-	dialect, known := dialects[p.Dialect]
+// drive takes turns with the server until there is a result, and has finish read it.
+// p is its own. Errors are *Interrupted.
+func (c *Client) drive(ctx context.Context, p Position, handlers Handlers, finish func(json.RawMessage) error) error {
+	dialect, known := c.dialect(p.Dialect)
 	if !known {
-		return nil, &Interrupted{Position: p, Err: &PositionError{Reason: "it uses the protocol " + p.Dialect + ", which this version does not know"}}
+		return &Interrupted{Position: p, Err: unknownDialect(p.Dialect)}
 	}
-	stop := func(err error) (*Result, error) {
-		return nil, &Interrupted{Position: p.snapshot(), Err: err}
-	}
+	stop := func(err error) error { return &Interrupted{Position: p.snapshot(), Err: err} }
 	for rounds := 0; ; rounds++ {
 		if rounds > c.options.MaxRounds {
 			return stop(&RoundLimitError{Limit: c.options.MaxRounds})
 		}
-		if err := answerPending(ctx, &p, &handlers); err != nil {
+		if err := answerPending(ctx, &p, &handlers, dialect.rules()); err != nil {
 			return stop(err)
 		}
-		raw, err := c.send(ctx, dialect.next(&p))
+		next := dialect.next(&p, &handlers)
+		next.later = p.Token != ""
+		raw, err := c.send(ctx, next)
 		if err != nil {
 			return stop(err)
 		}
-		turn, err := dialect.parse(raw)
+		turn, err := dialect.parse(raw, c.options.Limits)
 		if err != nil {
 			return stop(err)
 		}
 		if turn.result != nil {
-			return turn.result, nil
+			if err := finish(turn.result); err != nil {
+				return stop(err)
+			}
+			return nil
 		}
-		if err := p.suspended(turn.token, turn.steps); err != nil {
+		if err := c.options.Limits.check(turn.steps); err != nil {
+			return stop(err)
+		}
+		if err := p.suspended(turn.token, turn.steps, dialect.rules()); err != nil {
 			return stop(err)
 		}
 		if err := handlers.report(ctx, &p); err != nil {
@@ -42,10 +50,13 @@ func (c *Client) drive(ctx context.Context, p Position, handlers Handlers) (*Res
 
 // answerPending has the handlers answer what the server asked and nobody has
 // answered, and records each answer as it comes.
-func answerPending(ctx context.Context, p *Position, handlers *Handlers) error {
+func answerPending(ctx context.Context, p *Position, handlers *Handlers, rules answerRules) error {
 	for _, step := range p.Pending() {
-		info := StepInfo{Tool: p.Tool, StepID: step.StepID, Round: p.Round, Params: step.Params}
+		info := StepInfo{Tool: p.Subject(), StepID: step.StepID, Round: p.Round, Params: step.Params}
 		answer, err := handlers.answer(ctx, info, step.Type)
+		if err == nil && answer.Error != nil && !rules.errors {
+			err = answer.Error
+		}
 		if err != nil {
 			return err
 		}

@@ -156,8 +156,8 @@ type Interrupted struct {
 
 // Error implements error.
 func (e *Interrupted) Error() string {
-	return fmt.Sprintf("the call of tool %q stopped after %d answered steps: %v",
-		e.Position.Tool, len(e.Position.Answers), e.Err)
+	return fmt.Sprintf("the call of %s %q stopped after %d answered steps: %v",
+		e.Position.Kind(), e.Position.Subject(), len(e.Position.Answers), e.Err)
 }
 
 // Unwrap returns Err.

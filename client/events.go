@@ -33,7 +33,7 @@ func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (
 		return parseResponse([]byte(event.Data), id)
 	}
 	if rest.N <= 0 {
-		return nil, malformed("the server's answer is larger than %d bytes", limit)
+		return nil, tooMuch(limit, "bytes in an answer")
 	}
 	return nil, classify(ctx, errNoResponse, true)
 }

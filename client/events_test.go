@@ -57,8 +57,8 @@ func TestStreamsThatAreWrong(t *testing.T) {
 	}{
 		"another id":    {"data: {\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{}}\n\n", "answered request"},
 		"not JSON":      {"data: {\"jsonrpc\n\n", "not a JSON-RPC response"},
-		"a large event": {"data: " + strings.Repeat("x", 2000) + "\n\n", "larger than 1000 bytes"},
-		"many events":   {strings.Repeat(told, 20), "larger than 1000 bytes"},
+		"a large event": {"data: " + strings.Repeat("x", 2000) + "\n\n", "more than 1000 bytes"},
+		"many events":   {strings.Repeat(told, 20), "more than 1000 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := play(t, body(http.StatusOK, "text/event-stream", c.stream))

@@ -41,18 +41,23 @@ func FuzzParseTurn(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		turn, err := sagaDialect{}.parse(body)
+		turn, err := sagaDialect{}.parse(body, Limits{}.withDefaults())
 		if err != nil {
 			var wrong *ProtocolError
 			require.ErrorAs(t, err, &wrong)
 			return
 		}
 		if turn.result != nil {
-			_ = turn.result.Content.Text()
+			if result, err := parseResult(turn.result, Limits{}.withDefaults()); err == nil {
+				_ = result.Content.Text()
+			} else {
+				var wrong *ProtocolError
+				require.ErrorAs(t, err, &wrong)
+			}
 			return
 		}
 		p := Position{Version: PositionVersion, Dialect: "saga", Tool: "x"}
-		if p.suspended(turn.token, turn.steps) == nil {
+		if p.suspended(turn.token, turn.steps, sagaDialect{}.rules()) == nil {
 			require.Len(t, p.Pending(), len(turn.steps))
 			require.NoError(t, p.check())
 			saved, err := json.Marshal(p)

@@ -2,11 +2,11 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net"
 	"net/http"
@@ -15,11 +15,15 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // DefaultMaxResponse is the largest response [HTTP] and the longest line [Stdio]
 // accepts, in bytes, unless they say otherwise.
 const DefaultMaxResponse = 8 << 20
+
+// maxHeader limits the size of a response's header in bytes.
+const maxHeader = 256 << 10
 
 // HTTP carries requests to a server's URL by POST, one response per request. Fill
 // in the fields before the first use and do not copy it afterwards.
@@ -37,6 +41,10 @@ type HTTP struct {
 	// MaxResponse limits the size of a response in bytes. 0 means
 	// DefaultMaxResponse.
 	MaxResponse int64
+	// Stall is how long a response that has begun may take to go on, by 1 KiB or to its
+	// end. It does not apply to streams of events, which may wait for the tool. 0 means
+	// DefaultStall.
+	Stall time.Duration
 	// RoundTripper sends the requests. nil means a transport of its own with the
 	// defaults of net/http, proxies from the environment included.
 	RoundTripper http.RoundTripper
@@ -68,7 +76,9 @@ func (h *HTTP) setUp() {
 	}
 	tripper := h.RoundTripper
 	if tripper == nil {
-		tripper = http.DefaultTransport.(*http.Transport).Clone()
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		own.MaxResponseHeaderBytes = maxHeader
+		tripper = own
 	}
 	h.client = &http.Client{Transport: tripper, CheckRedirect: h.checkRedirect}
 }
@@ -97,13 +107,13 @@ func (h *HTTP) checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-func (h *HTTP) exchange(ctx context.Context, method string, params any) (json.RawMessage, error) {
+func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error) {
 	h.once.Do(h.setUp)
 	if h.invalid != nil {
 		return nil, &TransportError{Err: h.invalid, final: true}
 	}
 	id := h.lastID.Add(1)
-	body, err := json.Marshal(message{JSONRPC: "2.0", ID: id, Method: method, Params: params})
+	body, err := json.Marshal(message{JSONRPC: "2.0", ID: id, Method: r.method, Params: r.params})
 	if err != nil {
 		return nil, &TransportError{Err: err, final: true}
 	}
@@ -111,17 +121,20 @@ func (h *HTTP) exchange(ctx context.Context, method string, params any) (json.Ra
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
 	})
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	request, err := h.newRequest(ctx, body)
 	if err != nil {
 		return nil, &TransportError{Err: err, final: true}
 	}
+	r.setHeaders(request.Header)
 	response, err := h.client.Do(request)
 	if err != nil {
 		// A RoundTripper of somebody else's need not report connections.
 		return nil, classify(ctx, err, connected.Load() || h.RoundTripper != nil && !isDialError(err))
 	}
 	defer response.Body.Close()
-	return h.read(ctx, response, id)
+	return h.read(ctx, response, id, stop)
 }
 
 func (h *HTTP) newRequest(ctx context.Context, body []byte) (*http.Request, error) {
@@ -142,7 +155,7 @@ func (h *HTTP) newRequest(ctx context.Context, body []byte) (*http.Request, erro
 
 // read returns the result in a response. JSON-RPC errors count as such whatever
 // the status, except where the status says that another attempt may succeed.
-func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64) (json.RawMessage, error) {
+func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, stop context.CancelCauseFunc) (json.RawMessage, error) {
 	limit := h.MaxResponse
 	if limit <= 0 {
 		limit = DefaultMaxResponse
@@ -151,12 +164,15 @@ func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64) (js
 	if kind == "text/event-stream" && response.StatusCode == http.StatusOK {
 		return readEvents(ctx, response.Body, limit, id)
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	body, err := readAll(response.Body, limit, cmp.Or(h.Stall, DefaultStall), stop)
 	if err != nil {
+		if errors.Is(context.Cause(ctx), ErrStalled) {
+			return nil, &TransportError{Sent: true, Err: ErrStalled}
+		}
 		return nil, classify(ctx, err, true)
 	}
 	if int64(len(body)) > limit {
-		return nil, malformed("the server's answer is larger than %d bytes", limit)
+		return nil, tooMuch(limit, "bytes in an answer")
 	}
 	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
 	if response.StatusCode == http.StatusOK {

@@ -101,6 +101,25 @@ func TestRetriesEnd(t *testing.T) {
 	assert.Equal(t, 1, who.elicited)
 }
 
+// Somebody has answered, and waits: a later turn is tried for as long as there is time.
+func TestLaterTurnsAreTriedForLonger(t *testing.T) {
+	s := play(t, result(askTarget), cut, cut, cut, cut, cut, cut, cut, cut, result(deployed))
+	var told []error
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{OnRetry: func(err error) { told = append(told, err) }})
+	c.SetPause(time.Millisecond)
+	t.Cleanup(func() { _ = c.Close() })
+	var who people
+	_, err := c.Call(t.Context(), "complex_tool", nil, who.handlers())
+	require.NoError(t, err)
+	require.Len(t, told, client.DefaultRetries+2)
+	require.ErrorAs(t, told[0], new(*client.TransportError))
+
+	first := play(t, cut)
+	_, err = first.client(t).Call(t.Context(), "complex_tool", nil, who.handlers())
+	require.Error(t, err)
+	assert.Len(t, first.got(), 1)
+}
+
 func TestRetryAfterIsHonoured(t *testing.T) {
 	wait := func(seconds string) reply {
 		return func(w http.ResponseWriter, _ asked) {

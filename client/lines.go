@@ -87,7 +87,7 @@ func readLine(in *bufio.Reader, limit int) ([]byte, error) {
 	for {
 		part, err := in.ReadSlice('\n')
 		if len(line)+len(part) > limit {
-			return nil, malformed("the server wrote a line of more than %d bytes", limit)
+			return nil, tooMuch(limit, "bytes in a line")
 		}
 		line = append(line, part...)
 		if err == nil {

@@ -12,6 +12,9 @@ const childMode = "MCPSAGA_CLIENT_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(childMode); mode != "" {
+		if mode == "features" {
+			os.Exit(serveFeatures())
+		}
 		os.Exit(playServer(mode))
 	}
 	goleak.VerifyTestMain(m)

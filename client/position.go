@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -19,9 +20,12 @@ type Position struct {
 	Version int `json:"version"`
 	// Dialect names the wire protocol of the call.
 	Dialect string `json:"dialect"`
-	// Tool is the name of the tool that was called.
-	Tool string `json:"tool"`
-	// Arguments are the arguments it was called with, a JSON object.
+	// Tool is the name of the tool that was called, Prompt that of the prompt that is
+	// wanted, URI the address of the resource that is read. One of them is set.
+	Tool   string `json:"tool,omitempty"`
+	Prompt string `json:"prompt,omitempty"`
+	URI    string `json:"uri,omitempty"`
+	// Arguments are those of the tool or prompt, a JSON object.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	// Token is the server's last token, verbatim. It is empty until the server has
 	// suspended the call for the first time.
@@ -30,7 +34,8 @@ type Position struct {
 	Round int `json:"round"`
 	// Steps are the steps of the last suspension, in the server's order.
 	Steps []Step `json:"steps,omitempty"`
-	// Answers are all answers of the call so far, in the order they were given.
+	// Answers are the answers so far, in the order they were given: of a tool's call
+	// all, of a prompt or resource those of the last suspension.
 	Answers []Answer `json:"answers,omitempty"`
 }
 
@@ -53,6 +58,20 @@ type Answer struct {
 	// Error says why the step failed, or is nil.
 	Error *Error `json:"error,omitempty"`
 }
+
+// Kind returns "tool", "prompt" or "resource".
+func (p Position) Kind() string {
+	switch {
+	case p.Prompt != "":
+		return "prompt"
+	case p.URI != "":
+		return "resource"
+	}
+	return "tool"
+}
+
+// Subject returns the name of the tool or prompt, or the resource's URI.
+func (p Position) Subject() string { return cmp.Or(p.Tool, p.Prompt, p.URI) }
 
 // Pending returns the steps of the last suspension that have no answer yet.
 func (p Position) Pending() []Step {
@@ -85,7 +104,10 @@ func (p Position) snapshot() Position {
 }
 
 // suspended moves the position to the server's next suspension.
-func (p *Position) suspended(token string, steps []Step) error {
+func (p *Position) suspended(token string, steps []Step, rules answerRules) error {
+	if !rules.all {
+		p.Answers = nil
+	}
 	answered, asked := p.answered(), make(map[string]bool, len(steps))
 	for _, step := range steps {
 		if asked[step.StepID] {
@@ -110,17 +132,23 @@ type PositionError struct {
 // Error implements error.
 func (e *PositionError) Error() string { return "cannot continue from this position: " + e.Reason }
 
+func unknownDialect(name string) error {
+	return &PositionError{Reason: fmt.Sprintf("it uses the protocol %q, which this version does not know", name)}
+}
+
 // check reports why the position is not one this package wrote.
 func (p Position) check() error {
 	fail := func(format string, args ...any) error {
 		return &PositionError{Reason: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case p.Version == 0 || p.Tool == "":
+	case p.Version == 0 || p.Subject() == "":
 		return fail("it has no version or no tool, so it is not a saved call")
+	case p.Subject() != p.Tool+p.Prompt+p.URI:
+		return fail("it is of a tool, a prompt and a resource at once")
 	case p.Version > PositionVersion:
 		return fail("it was written by a newer version of this program (%d, this one reads up to %d): update", p.Version, PositionVersion)
-	case p.Token == "" && len(p.Steps)+len(p.Answers) > 0:
+	case p.Token == "" && p.Tool != "" && len(p.Steps)+len(p.Answers) > 0:
 		return fail("it has steps but no token; start the call again")
 	}
 	seen := make(map[string]bool, len(p.Answers))

@@ -3,8 +3,6 @@ package client
 import (
 	stdjson "encoding/json"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/mcpsaga/mcpsaga/content"
 )
 
@@ -23,27 +21,29 @@ type Result struct {
 	Raw stdjson.RawMessage
 }
 
-func parseResult(raw stdjson.RawMessage) (*Result, error) {
-	var wire struct {
-		Content           *[]stdjson.RawMessage `json:"content"`
-		StructuredContent stdjson.RawMessage    `json:"structuredContent"`
-		IsError           bool                  `json:"isError"`
+func parseResult(raw stdjson.RawMessage, limits Limits) (*Result, error) {
+	wire := struct {
+		Content           bounded[stdjson.RawMessage] `json:"content"`
+		StructuredContent stdjson.RawMessage          `json:"structuredContent"`
+		IsError           bool                        `json:"isError"`
+	}{Content: bounded[stdjson.RawMessage]{max: limits.Items, what: "blocks in a result"}}
+	if err := read(raw, &wire, "the server's tool result"); err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(raw, &wire); err != nil {
-		return nil, &ProtocolError{Reason: "the server's tool result is malformed", Err: err}
-	}
-	if wire.Content == nil && wire.StructuredContent == nil {
+	if wire.Content.items == nil && wire.StructuredContent == nil {
 		return nil, malformed("the server's result is neither a suspension nor a tool result")
 	}
 	result := &Result{StructuredContent: wire.StructuredContent, IsError: wire.IsError, Raw: raw}
-	if wire.Content != nil {
-		for _, data := range *wire.Content {
-			block, err := content.ParseBlock(data)
-			if err != nil {
-				block = content.Unknown{Raw: data}
-			}
-			result.Content = append(result.Content, block)
-		}
+	for _, data := range wire.Content.items {
+		result.Content = append(result.Content, parseBlock(data))
 	}
 	return result, nil
+}
+
+func parseBlock(data stdjson.RawMessage) content.Block {
+	block, err := content.ParseBlock(data)
+	if err != nil {
+		return content.Unknown{Raw: data}
+	}
+	return block
 }

@@ -1,16 +1,13 @@
 package client
 
-import (
-	stdjson "encoding/json"
-
-	"github.com/go-json-experiment/json"
-)
+import stdjson "encoding/json"
 
 // sagaDialect is the saga proposal: tools/callSaga starts a call, and
 // tools/resumeSaga carries the token and every answer so far.
 type sagaDialect struct{}
 
-func (sagaDialect) name() string { return "saga" }
+func (sagaDialect) name() string       { return "saga" }
+func (sagaDialect) rules() answerRules { return answerRules{all: true, errors: true} }
 
 type callParams struct {
 	Name      string             `json:"name"`
@@ -27,7 +24,7 @@ type cancelParams struct {
 	CompletedSteps []Answer `json:"completedSteps,omitempty"`
 }
 
-func (sagaDialect) next(p *Position) request {
+func (sagaDialect) next(p *Position, _ *Handlers) request {
 	if p.Token == "" {
 		return request{method: "tools/callSaga", params: callParams{Name: p.Tool, Arguments: p.Arguments}}
 	}
@@ -52,26 +49,25 @@ func (sagaDialect) cancel(p *Position) (request, bool) {
 	return request{method: "tools/cancelSaga", params: cancelParams{SagaToken: p.Token, CompletedSteps: answers}, harmless: true}, true
 }
 
-func (sagaDialect) parse(raw stdjson.RawMessage) (turn, error) {
-	var wire struct {
-		State     string `json:"state"`
-		SagaToken string `json:"sagaToken"`
-		Steps     []Step `json:"steps"`
-	}
-	if err := json.Unmarshal(raw, &wire); err != nil {
-		return turn{}, &ProtocolError{Reason: "the server's result is malformed", Err: err}
+func (sagaDialect) parse(raw stdjson.RawMessage, limits Limits) (turn, error) {
+	wire := struct {
+		State     string        `json:"state"`
+		SagaToken string        `json:"sagaToken"`
+		Steps     bounded[Step] `json:"steps"`
+	}{Steps: bounded[Step]{max: limits.Steps, what: "steps at once"}}
+	if err := read(raw, &wire, "the server's result"); err != nil {
+		return turn{}, err
 	}
 	if wire.State != "suspended" {
-		result, err := parseResult(raw)
-		return turn{result: result}, err
+		return turn{result: raw}, nil
 	}
 	if wire.SagaToken == "" {
 		return turn{}, malformed("the server suspended the call without a token")
 	}
-	for _, step := range wire.Steps {
+	for _, step := range wire.Steps.items {
 		if step.StepID == "" {
 			return turn{}, malformed("the server sent a step of type %q without an id", step.Type)
 		}
 	}
-	return turn{token: wire.SagaToken, steps: wire.Steps}, nil
+	return turn{token: wire.SagaToken, steps: wire.Steps.items}, nil
 }

@@ -26,20 +26,38 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 		return nil, err
 	}
 	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval = 200 * time.Millisecond
+	pause.InitialInterval = c.pause
 	pause.MaxInterval = 10 * time.Second
 	result, err := backoff.Retry(ctx, attempt,
 		backoff.WithBackOff(pause),
-		backoff.WithMaxTries(uint(max(c.options.Retries, 0))+1),
+		backoff.WithMaxTries(c.tries(r)),
+		backoff.WithNotify(c.notify),
 		backoff.WithMaxElapsedTime(c.options.RetryFor))
 	return result, unwrapRetry(err)
+}
+
+// tries is how often r is sent at most; 0 if only the time limits that.
+func (c *Client) tries(r request) uint {
+	switch {
+	case c.options.Retries != 0:
+		return uint(max(c.options.Retries, 0)) + 1
+	case r.later:
+		return 0
+	}
+	return DefaultRetries + 1
+}
+
+func (c *Client) notify(err error, _ time.Duration) {
+	if c.options.OnRetry != nil {
+		c.options.OnRetry(unwrapRetry(err))
+	}
 }
 
 // attempt sends r once, within the time limit of a turn.
 func (c *Client) attempt(ctx context.Context, r request) (json.RawMessage, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, c.options.Timeout, ErrTimeout)
 	defer cancel()
-	result, err := c.transport.exchange(limited, r.method, r.params)
+	result, err := c.transport.exchange(limited, &r)
 	if err == nil || limited.Err() == nil {
 		return result, err
 	}

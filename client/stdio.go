@@ -66,18 +66,18 @@ func (s *Stdio) Close() error {
 	return nil
 }
 
-func (s *Stdio) exchange(ctx context.Context, method string, params any) (json.RawMessage, error) {
+func (s *Stdio) exchange(ctx context.Context, r *request) (json.RawMessage, error) {
 	running, err := s.running()
 	if err != nil {
 		missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 		return nil, &TransportError{Err: err, final: missing || errors.Is(err, errClosed)}
 	}
-	if s.Initialize && method != "initialize" {
+	if s.Initialize && r.method != "initialize" && r.revision == "" {
 		if err := running.greet(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return running.call(ctx, method, params)
+	return running.call(ctx, r.method, r.params)
 }
 
 // running returns the process, starting one if there is none.

@@ -40,6 +40,15 @@ func playServer(mode string) int {
 			fmt.Println(strings.Repeat("x", 1<<20))
 		case mode == "stray":
 			fmt.Println(`{"jsonrpc":"2.0","id":99,"result":{}}`)
+		case mode == "flood": // and reads nothing of what it is answered
+			for {
+				fmt.Println(`{"jsonrpc":"2.0","id":"s1","method":"ping","params":{"x":"` + strings.Repeat("x", 2000) + `"}}`)
+			}
+		case mode == "drip":
+			for {
+				fmt.Print(" ")
+				time.Sleep(time.Millisecond)
+			}
 		case mode == "asking":
 			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/message","params":{}}`)
 			fmt.Println(`{"jsonrpc":"2.0","id":"s1","method":"ping"}`)
@@ -146,6 +155,22 @@ func TestStdioAnswersTheServer(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, got.Content.Text(), `"s1"`)
 	assert.Contains(t, got.Content.Text(), `-32601`)
+}
+
+// A process that floods its client with requests, or never ends a line, is given up
+// in time, and can be got rid of.
+func TestStdioHostileServers(t *testing.T) {
+	for _, mode := range []string{"flood", "drip"} {
+		t.Run(mode, func(t *testing.T) {
+			transport, _ := child(t, mode)
+			c := client.New(transport, client.Options{Timeout: 300 * time.Millisecond})
+			began := time.Now()
+			_, err := c.Call(t.Context(), "x", nil, client.Handlers{})
+			require.ErrorIs(t, err, client.ErrTimeout)
+			require.NoError(t, c.Close())
+			assert.Less(t, time.Since(began), 10*time.Second)
+		})
+	}
 }
 
 func TestStdioCancels(t *testing.T) {

@@ -4,12 +4,7 @@ import (
 	"cmp"
 	"context"
 	stdjson "encoding/json"
-
-	"github.com/go-json-experiment/json"
 )
-
-// maxToolPages limits how many pages of tools a server may send.
-const maxToolPages = 1000
 
 // protocolVersion is the MCP revision offered in initialize.
 const protocolVersion = "2025-11-25"
@@ -54,25 +49,7 @@ type ServerInfo struct {
 
 // Tools lists the server's tools, all pages of them.
 func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
-	var tools []Tool
-	params := struct {
-		Cursor string `json:"cursor,omitempty"`
-	}{}
-	for range maxToolPages {
-		var page struct {
-			Tools      []Tool `json:"tools"`
-			NextCursor string `json:"nextCursor"`
-		}
-		if err := c.query(ctx, "tools/list", params, &page); err != nil {
-			return nil, err
-		}
-		tools = append(tools, page.Tools...)
-		if page.NextCursor == "" {
-			return tools, nil
-		}
-		params.Cursor = page.NextCursor
-	}
-	return nil, malformed("the server sent %d pages of tools and has more", maxToolPages)
+	return list[Tool](ctx, c, "tools/list", "tools", false)
 }
 
 // Ping asks whether the server answers at all.
@@ -120,8 +97,5 @@ func (c *Client) query(ctx context.Context, method string, params, result any) e
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(raw, result); err != nil {
-		return &ProtocolError{Reason: "the server's answer to " + method + " is malformed", Err: err}
-	}
-	return nil
+	return read(raw, result, "the server's answer to "+method)
 }

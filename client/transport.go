@@ -13,5 +13,5 @@ type Transport interface {
 	io.Closer
 	// exchange sends one request and returns the result of its response. Its
 	// errors are *Error, *TransportError, *ProtocolError and ctx's.
-	exchange(ctx context.Context, method string, params any) (json.RawMessage, error)
+	exchange(ctx context.Context, r *request) (json.RawMessage, error)
 }

@@ -30,6 +30,13 @@ type Explanation struct {
 // is authentic, even if it is refused for another reason. The result is for
 // whoever holds the keys; do not send it to clients.
 func (c *Codec) Explain(b Binding, now time.Time, token string) Explanation {
+	return c.Look(b, now, token, nil)
+}
+
+// Look is [Codec.Explain], and shows the state and the secret section to see, if the
+// token is authentic and decodes. The secret section is for finding out what there
+// is, not for showing it; it is wiped when see returns.
+func (c *Codec) Look(b Binding, now time.Time, token string, see func(state, secret []byte)) Explanation {
 	var x Explanation
 	refuse := func(r *Rejected) {
 		if r != nil && x.Reason == 0 {
@@ -65,6 +72,9 @@ func (c *Codec) Explain(b Binding, now time.Time, token string) Explanation {
 	x.State, x.StateLen, x.SecretLen = state, len(state), len(o.secret)
 	x.BodyLen, x.PaddingLen = len(o.body), o.padding
 	x.Coding = codingName(o.coding)
+	if see != nil && rejected == nil {
+		see(state, o.secret)
+	}
 	clear(o.secret)
 	return x
 }

@@ -25,8 +25,12 @@ Every flag can be given as an environment variable, named in its help.
 		ConfigureShellCompletionCommand: func(c *cli.Command) {
 			c.Hidden = false
 			c.Usage = "print a completion script for bash, zsh, fish or pwsh"
+			c.Description = `Prints a script that completes commands and flags in a shell. For the present bash, which
+needs the package bash-completion:
+   source <(saga completion bash)`
 		},
 		Suggest:   true,
+		Metadata:  map[string]any{selfKey: p.self},
 		Reader:    p.stdin,
 		Writer:    p.stdout,
 		ErrWriter: p.stderr,
@@ -42,10 +46,16 @@ Every flag can be given as an environment variable, named in its help.
 			p.serveCommand(),
 			p.stdioCommand(),
 			p.callCommand(),
+			p.getCommand(),
+			p.readCommand(),
 			p.cancelCommand(),
+			p.callsCommand(),
 			p.toolsCommand(),
+			p.promptsCommand(),
+			p.resourcesCommand(),
 			p.keysCommand(),
 			p.tokenCommand(),
+			p.versionCommand(),
 		},
 	}
 	answerUsageErrors(root)

@@ -50,7 +50,9 @@ func TestCallExitCodes(t *testing.T) {
 	stdout, stderr, code := h.run("call", "no_such_tool")
 	assert.Equal(t, exitServer, code)
 	assert.Empty(t, stdout)
-	assert.Contains(t, stderr, "tool")
+	assert.Contains(t, stderr, "saga tools lists what the server has")
+	_, stderr, _ = h.run("get", "x")
+	assert.Contains(t, stderr, "The server has no prompts, or does not speak MCP 2026-07-28")
 	assert.Contains(t, h.ok("tools"), "* complex_tool")
 	var tools []map[string]any
 	require.NoError(t, json.Unmarshal([]byte(h.ok("tools", "--output", "json")), &tools))
@@ -72,7 +74,8 @@ func TestResumeOnOtherServers(t *testing.T) {
 	require.Equal(t, exitNeedsAnswer, code)
 	saved := regexp.MustCompile(`--resume (\S+)`).FindStringSubmatch(stderr)
 	require.NotNil(t, saved, stderr)
-	info, err := os.Stat(saved[1])
+	file := filepath.Join(h.dir, "state", "saga", "calls", saved[1]+".json")
+	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	stop()
@@ -90,7 +93,7 @@ func TestResumeOnOtherServers(t *testing.T) {
 	// The first answer is not needed any more: it is in the file.
 	stdout := h.ok("call", "--resume", saved[1], "--server", third, "--answers", h.file("b.json", `{"step-sampling-B":"Yes."}`))
 	assert.Equal(t, done, stdout)
-	assert.NoFileExists(t, saved[1], "the call is over")
+	assert.NoFileExists(t, file, "the call is over")
 }
 
 func TestSaveKeepsThePositionAllTheTime(t *testing.T) {

@@ -3,21 +3,25 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v3"
+	"golang.org/x/term"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-const defaultServer = "http://127.0.0.1:8080" + server.Endpoint
+const defaultServer = "http://" + defaultAddr + server.Endpoint
 
 // serverChoice are the flags that say which server is meant.
 func serverChoice() []cli.Flag {
@@ -47,8 +51,12 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 		Name: "saga", Version: version(), MaxRounds: maxRounds,
 		Timeout: c.Duration("timeout"), RetryFor: max(c.Duration("retry-for"), time.Millisecond),
 	}
+	var told sync.Once
+	options.OnRetry = func(err error) {
+		told.Do(func() { p.say("saga: %s; trying again", plain.Line(err.Error())) })
+	}
 	if target.Stdio != "" {
-		return client.New(&client.Stdio{Command: shell()[0], Args: append(shell()[1:], target.Stdio), Stderr: p.stderr, Initialize: true}, options), nil
+		return client.New(&client.Stdio{Command: shell()[0], Args: append(shell()[1:], target.Stdio), Stderr: p.childLog(), Initialize: true}, options), nil
 	}
 	header := http.Header{}
 	for _, line := range c.StringSlice("header") {
@@ -60,6 +68,20 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 	}
 	target.URL = withEndpoint(target.URL)
 	return client.New(&client.HTTP{URL: target.URL, Bearer: c.String("bearer"), Header: header}, options), nil
+}
+
+// connectNew is connect for a command that has no saved call.
+func (p *program) connectNew(c *cli.Command) (*client.Client, error) {
+	return p.connect(c, new(state.Call), 0)
+}
+
+// childLog is where a server that this program runs writes its log. It may hold what
+// others have said, so a terminal gets it without control sequences.
+func (p *program) childLog() io.Writer {
+	if term.IsTerminal(int(p.stderr.Fd())) {
+		return &plain.Writer{To: p.stderr}
+	}
+	return p.stderr
 }
 
 // withEndpoint adds the usual path to an address without one.
@@ -83,10 +105,19 @@ func shell() []string {
 }
 
 // withAdvice adds what to do when there is no server at all.
-func withAdvice(err error) error {
+func (p *program) withAdvice(err error) error {
 	var lost *client.TransportError
 	if errors.As(err, &lost) && !lost.Sent {
-		return &exitError{exitServer, fmt.Errorf("%w\nStart a server with saga serve, or name one with --server or --stdio", err)}
+		return &exitError{exitServer, fmt.Errorf("%w\nStart a server with %s serve, or name one with --server or --stdio", err, p.self)}
 	}
 	return err
+}
+
+// serverFailed marks an error of talking to a server.
+func (p *program) serverFailed(err error) error {
+	err = p.withAdvice(err)
+	if code := exitCode(err); code != exitUsage {
+		return &exitError{code, err}
+	}
+	return &exitError{exitServer, err}
 }

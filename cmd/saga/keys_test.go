@@ -118,6 +118,11 @@ func TestTokenExplain(t *testing.T) {
 
 	out := h.ok("token", "explain", token, "--keyset", "k.json", "--audience", "prod")
 	assert.Contains(t, out, "complex_tool, revision")
+	assert.Contains(t, out, ", after 1 turn\n")
+	assert.Contains(t, out, "step-elicitation-A\n")
+	for _, c := range out {
+		assert.False(t, c < ' ' && c != '\n', "%q shows raw bytes", out)
+	}
 	assert.Contains(t, out, "the primary")
 
 	out, stderr, code := h.run("token", "explain", token, "--keyset", "k.json", "--audience", "test")
@@ -134,4 +139,18 @@ func TestTokenExplain(t *testing.T) {
 	_, stderr, code = h.run("token", "explain", "1nonsense!", "--keyset", "k.json")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "malformed")
+}
+
+// What a token holds is shown so that it can be read, whatever it is.
+func TestReadable(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"a":{"b":null},"c":"x"}`: "{\n  \"a\": {\n    \"b\": null\n  },\n  \"c\": \"x\"\n}",
+		"name: tea\nsize: 2":       "name: tea\nsize: 2",
+		"\x07\xff\x81":             "3 bytes in an encoding of the tool's own\n00000000  07 ff 81                                          |...|",
+	} {
+		assert.Equal(t, want, readable([]byte(in)))
+	}
+	long := readable([]byte(strings.Repeat("\x00", 1000)))
+	assert.Contains(t, long, "1000 bytes")
+	assert.Contains(t, long, "… and 488 bytes more")
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
 )
 
 func main() {
@@ -26,7 +27,10 @@ func main() {
 
 // run is the whole program, and returns its exit code.
 func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
-	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
+	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, self: "saga"}
+	if len(args) > 0 {
+		p.self = self.Command(args[0])
+	}
 	err := p.command().Run(ctx, args)
 	if err != nil {
 		report(stderr, err)
@@ -37,6 +41,8 @@ func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 // program is what the commands share: where they read and write.
 type program struct {
 	stdin, stdout, stderr *os.File
+	// self is how the user runs this program, for advice that can be pasted.
+	self string
 }
 
 // say writes a remark for the user. What goes to the standard output is for

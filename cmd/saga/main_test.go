@@ -51,6 +51,7 @@ func (h *home) command(args ...string) *exec.Cmd {
 	h.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Env, cmd.Dir = h.env, h.dir
+	cmd.Args[0] = "saga" // as if found in PATH
 	return cmd
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -57,8 +56,15 @@ func (p *program) printJSON(raw json.RawMessage) error {
 
 // resultText is a result for reading.
 func resultText(result *client.Result) string {
+	if len(result.Content) == 0 && result.StructuredContent != nil {
+		return string(result.StructuredContent)
+	}
+	return blocksText(result.Content)
+}
+
+func blocksText(blocks content.Blocks) string {
 	var parts []string
-	for _, block := range result.Content {
+	for _, block := range blocks {
 		switch b := block.(type) {
 		case content.Text:
 			parts = append(parts, b.Text)
@@ -74,9 +80,6 @@ func resultText(result *client.Result) string {
 			parts = append(parts, "["+block.BlockType()+"]")
 		}
 	}
-	if len(parts) == 0 && result.StructuredContent != nil {
-		return string(result.StructuredContent)
-	}
 	return strings.Join(parts, "\n")
 }
 
@@ -86,12 +89,4 @@ func fileURI(path string) string {
 		path = "/" + path // a drive letter
 	}
 	return (&url.URL{Scheme: "file", Path: path}).String()
-}
-
-// version is that of the module this binary was built from.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "unknown"
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,18 +10,25 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/urfave/cli/v3"
+	"golang.org/x/term"
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/keyfile"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
+
+// defaultAddr is where a server listens, and is looked for, unless told otherwise.
+const defaultAddr = "127.0.0.1:8080"
 
 // serverFlags are those of serve and stdio.
 func serverFlags() []cli.Flag {
@@ -54,7 +62,7 @@ Examples:
    saga serve --addr 0.0.0.0:8080 --allow-host tools.example.com --keyset /etc/saga/keyset.json --audience prod
    saga serve --repo ~/src/project`,
 		Flags: append([]cli.Flag{
-			stringFlag("addr", "the `ADDRESS` to listen on", "127.0.0.1:8080"),
+			stringFlag("addr", "the `ADDRESS` to listen on", defaultAddr),
 			listFlag("allow-host", "a host `NAME` that requests may be for, besides this machine (* for any)"),
 			listFlag("allow-origin", "a web `ORIGIN` whose pages may use the server, such as https://app.example.com (* for any, with --allow-host)"),
 		}, serverFlags()...),
@@ -65,7 +73,7 @@ Examples:
 			}
 			listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.String("addr"))
 			if err != nil {
-				return failed(err)
+				return failed(p.listenAdvice(c.String("addr"), err))
 			}
 			says := []any{"url", "http://" + listener.Addr().String() + server.Endpoint}
 			for _, flag := range []string{"allow-host", "allow-origin"} {
@@ -74,9 +82,48 @@ Examples:
 				}
 			}
 			log.Info("serving", says...)
+			p.sayHowToCall(c)
 			return failed(p.whileWatching(ctx, c, s, log, func(ctx context.Context) error { return s.Serve(ctx, listener) }))
 		},
 	}
+}
+
+// sayHowToCall tells a person who has started a server what to do next.
+func (p *program) sayHowToCall(c *cli.Command) {
+	if !term.IsTerminal(int(p.stderr.Fd())) {
+		return
+	}
+	where := ""
+	if addr := c.String("addr"); addr != defaultAddr {
+		where = " --server http://" + addr
+	}
+	p.say("saga: call a tool from another terminal with: %s call%s release_notes\nsaga: stop with Ctrl-C; calls that wait for an answer go on when a server runs again", p.self, where)
+}
+
+// listenAdvice adds to an error of listening what to do about it.
+func (p *program) listenAdvice(addr string, err error) error {
+	host, port, split := net.SplitHostPort(addr)
+	if split != nil {
+		return fmt.Errorf("%w\nGive --addr a host and a port, such as 127.0.0.1:8080", err)
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		err = fmt.Errorf("%s is in use, perhaps by another server of yours", addr)
+	case !errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w\nName another address with --addr", err)
+	}
+	free := net.JoinHostPort(host, strconv.Itoa(cmp.Or(nextPort(port), 8081)))
+	return fmt.Errorf("%w\nChoose another port with --addr, for example:\n  %s serve --addr %s\nand name it when you call:\n  %[2]s call --server http://%[4]s TOOL",
+		err, p.self, free, net.JoinHostPort(cmp.Or(host, "127.0.0.1"), free[strings.LastIndexByte(free, ':')+1:]))
+}
+
+// nextPort is the port after one that is taken; 0 if there is none.
+func nextPort(port string) int {
+	n, err := strconv.Atoi(port)
+	if err != nil || n >= 65535 {
+		return 0
+	}
+	return n + 1
 }
 
 func (p *program) stdioCommand() *cli.Command {
@@ -163,7 +210,7 @@ func (p *program) loadKeys(c *cli.Command) (*codec.Keyset, error) {
 	if c.String("keyset") != "" {
 		keys, err := codec.LoadKeyset(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%w\ncreate it with: saga keys new --keyset %s", err, path)
+			return nil, fmt.Errorf("%w\ncreate it with: %s keys new --keyset %s", err, p.self, self.Quote(path))
 		}
 		return keys, err
 	}

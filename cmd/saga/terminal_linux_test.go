@@ -28,7 +28,12 @@ type terminal struct {
 }
 
 // atTerminal gives cmd a terminal for its input and its messages.
-func atTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+func atTerminal(t *testing.T, cmd *exec.Cmd) *terminal { return inTerminal(t, cmd, false) }
+
+// atTerminalWhole gives cmd a terminal for its output too.
+func atTerminalWhole(t *testing.T, cmd *exec.Cmd) *terminal { return inTerminal(t, cmd, true) }
+
+func inTerminal(t *testing.T, cmd *exec.Cmd, output bool) *terminal {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(t, err)
@@ -39,6 +44,9 @@ func atTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	require.NoError(t, err)
 	require.NoError(t, unix.IoctlSetWinsize(int(device.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 100}))
 	cmd.Stdin, cmd.Stderr = device, device
+	if output {
+		cmd.Stdout = device
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, cmd.Start())
 	require.NoError(t, device.Close())

@@ -17,10 +17,6 @@ import (
 // maxTokenInput limits what is read as a token, in bytes.
 const maxTokenInput = 4 * codec.HardMaxToken
 
-// purposes are what the server's dialects seal tokens for. A token can be opened
-// only with the one it was made for, so all are tried.
-var purposes = []string{"saga", "mrtr", "handshake"}
-
 func (p *program) tokenCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "token",
@@ -37,10 +33,7 @@ Exits with 1 if a server would refuse the token, after saying why.
 
 Example:
    saga token explain --keyset /etc/saga/keyset.json --audience prod - < token.txt`,
-			Flags: []cli.Flag{
-				stringFlag("keyset", "the keyset `FILE` (default: this user's own)", ""),
-				stringFlag("audience", "the `NAME` of the deployment", ""),
-			},
+			Flags:  keysetFlags(),
 			Action: p.explainToken,
 		}},
 	}
@@ -58,56 +51,50 @@ func (p *program) explainToken(_ context.Context, c *cli.Command) error {
 		}
 		token = strings.TrimSpace(string(data))
 	}
-	path, err := keysetPath(c)
-	if err != nil {
-		return failed(err)
+	look := newLooker(c)
+	if look.err != nil {
+		return failed(look.err)
 	}
-	keys, err := codec.LoadKeyset(path)
-	if err != nil {
-		return failed(err)
-	}
-	opener, err := codec.New(keys, codec.Options{Audience: c.String("audience"), MaxToken: codec.HardMaxToken, MaxPlaintext: codec.HardMaxPlaintext})
-	if err != nil {
-		return failed(err)
-	}
-	var found codec.Explanation
-	purpose := ""
-	for _, purpose = range purposes {
-		if found = opener.Explain(codec.Binding{Purpose: purpose}, time.Now(), token); found.Claims != nil {
-			break
-		}
-	}
-	if err := p.printExplanation(&found, purpose); err != nil {
+	found := look.at(token)
+	if err := p.printExplanation(found); err != nil {
 		return failed(err)
 	}
 	if found.Reason != 0 {
 		return failed(fmt.Errorf("a server would refuse this token (%s): %s", found.Reason, found.Detail))
 	}
+	if found.err != nil {
+		return failed(fmt.Errorf("what the token holds cannot be read here: %w", found.err))
+	}
 	return nil
 }
 
-func (p *program) printExplanation(x *codec.Explanation, purpose string) error {
+func (p *program) printExplanation(x *sight) error {
 	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(table, "%s\t%s\n", name, plain.Line(fmt.Sprintf(format, args...)))
 	}
 	if x.Version != "" {
-		row("format", "%s, %d characters", x.Version, x.Length)
+		row("format", "%s, %s", x.Version, count(x.Length, "character"))
 		row("key", "%s%s", keyID(x.KeyID), keyRemark(x.Key))
 	}
 	if claims := x.Claims; claims != nil {
-		row("made for", "%s", purpose)
-		row("saga", "%s, after %d turns", claims.ID, claims.Turn)
+		row("made for", "%s", x.purpose)
+		row("saga", "%s, after %s", claims.ID, count(int(claims.Turn), "turn"))
 		row("tool", "%s, revision %d", claims.Tool, claims.Revision)
 		row("issued", "%s", when(claims.IssuedAt))
 		row("expires", "%s", when(claims.ExpiresAt))
 		if !claims.Deadline.IsZero() {
 			row("deadline", "%s", when(claims.Deadline))
 		}
-		row("holds", "%d bytes of state, %d secret (%s in %d bytes, %d of padding)", x.StateLen, x.SecretLen, x.Coding, x.BodyLen, x.PaddingLen)
-		row("state", "%s", x.State)
+		row("holds", "%s of state, %d secret (%s in %d bytes, %d of padding)", count(x.StateLen, "byte"), x.SecretLen, x.Coding, x.BodyLen, x.PaddingLen)
 	}
-	return table.Flush()
+	if x.holds != nil {
+		p.printHolds(x.holds, row)
+	}
+	if err := table.Flush(); err != nil || x.holds == nil {
+		return err
+	}
+	return p.printContents(x.holds)
 }
 
 func keyRemark(key *codec.KeyInfo) string {

@@ -3,16 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 )
 
 func (p *program) toolsCommand() *cli.Command {
@@ -27,49 +24,20 @@ Examples:
    saga tools --output json`,
 		Flags: append([]cli.Flag{stringFlag("output", "text, or json with all schemas", "text")}, serverChoice()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if c.NArg() > 0 {
-				return usage(c, "saga tools takes no arguments")
-			}
-			connection, err := p.connect(c, new(state.Call), 0)
-			if err != nil {
-				return err
-			}
-			defer connection.Close()
-			tools, err := connection.Tools(ctx)
-			if err != nil {
-				return serverFailed(err)
-			}
-			if c.String("output") == "json" {
-				raw, err := json.Marshal(tools)
-				if err != nil {
-					return failed(err)
+			return p.list(c, func(connection *client.Client) (any, []listRow, error) {
+				tools, err := connection.Tools(ctx)
+				var rows []listRow
+				for _, tool := range tools {
+					mark := "  "
+					if tool.IsSaga() {
+						mark = "* "
+					}
+					rows = append(rows, listRow{tool.Name, argumentNames(tool.InputSchema), tool.Description, mark})
 				}
-				return failed(p.printJSON(raw))
-			}
-			return failed(p.printTools(tools))
+				return tools, rows, err
+			}, "The server has no tools.")
 		},
 	}
-}
-
-// serverFailed marks an error of talking to a server.
-func serverFailed(err error) error {
-	err = withAdvice(err)
-	if code := exitCode(err); code != exitUsage {
-		return &exitError{code, err}
-	}
-	return &exitError{exitServer, err}
-}
-
-func (p *program) printTools(tools []client.Tool) error {
-	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
-	for _, tool := range tools {
-		mark := " "
-		if tool.IsSaga() {
-			mark = "*"
-		}
-		fmt.Fprintf(table, "%s %s\t%s\t%s\n", mark, plain.Line(tool.Name), argumentNames(tool.InputSchema), plain.Line(tool.Description))
-	}
-	return table.Flush()
 }
 
 // argumentNames shows a tool's arguments as they are given to saga call.

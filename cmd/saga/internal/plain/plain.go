@@ -2,6 +2,8 @@
 package plain
 
 import (
+	"bytes"
+	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -53,4 +55,61 @@ func invisible(r rune) bool {
 		return false
 	}
 	return unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
+}
+
+// Writer passes text on, line by line, as [Text] makes it.
+type Writer struct {
+	To   io.Writer
+	line []byte
+}
+
+// maxLine is how much of a line a [Writer] waits for before it passes that on.
+const maxLine = 16 << 10
+
+// Write implements io.Writer.
+func (w *Writer) Write(b []byte) (int, error) {
+	w.line = append(w.line, b...)
+	for {
+		end := bytes.IndexByte(w.line, '\n') + 1
+		if end == 0 && len(w.line) >= maxLine {
+			end = len(w.line)
+		}
+		if end == 0 {
+			return len(b), nil
+		}
+		if _, err := io.WriteString(w.To, Text(string(w.line[:end]))); err != nil {
+			return len(b), err
+		}
+		w.line = append(w.line[:0], w.line[end:]...)
+	}
+}
+
+// Clip returns s as [Text] does, of at most so many characters and lines, and how
+// many characters are left out for that.
+func Clip(s string, characters, lines int) (shown string, left int) {
+	text := Text(s)
+	end, n := len(text), 0
+	for i, r := range text {
+		if n++; n > characters || r == '\n' && lines <= 1 {
+			end = i
+			break
+		}
+		if r == '\n' {
+			lines--
+		}
+	}
+	return text[:end], utf8.RuneCountInString(text[end:])
+}
+
+// Short returns s as [Line] does, of at most so many characters.
+func Short(s string, most int) string {
+	// A character has at most four bytes, and what is not shown is not counted.
+	if limit := 16 * most; len(s) > limit {
+		s = s[:limit]
+	}
+	runes := []rune(Line(s))
+	if len(runes) <= most {
+		return string(runes)
+	}
+	return string(runes[:most-1]) + "…"
 }

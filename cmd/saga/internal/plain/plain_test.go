@@ -30,6 +30,42 @@ func TestText(t *testing.T) {
 	assert.Equal(t, "one line only", Line(" one\nline\x1b[2J \t only\n"))
 }
 
+func TestClip(t *testing.T) {
+	for _, c := range []struct {
+		in                string
+		characters, lines int
+		want              string
+		left              int
+	}{
+		{"héllo", 5, 1, "héllo", 0},
+		{"héllo", 4, 1, "héll", 1},
+		{"a\nb\nc", 100, 2, "a\nb", 2},
+		{"a\nb\nc", 100, 3, "a\nb\nc", 0},
+		{"\x1b[31mred\x1b[0m", 3, 1, "red", 0},
+		{"", 3, 1, "", 0},
+	} {
+		shown, left := Clip(c.in, c.characters, c.lines)
+		assert.Equal(t, c.want, shown, "%q", c.in)
+		assert.Equal(t, c.left, left, "%q", c.in)
+	}
+	assert.Equal(t, "ab…", Short("abcd", 3))
+	assert.Equal(t, "ab c", Short("a\x1b[0mb\nc", 4))
+	assert.Len(t, []rune(Short(strings.Repeat("é", 1<<20), 10)), 10)
+}
+
+func TestWriter(t *testing.T) {
+	var out strings.Builder
+	w := &Writer{To: &out}
+	for _, part := range []string{"one \x1b[3", "1mred\x1b[0m\ntw", "o\n", "\x1b]52;c;eA==\x07"} {
+		n, err := w.Write([]byte(part))
+		assert.NoError(t, err)
+		assert.Equal(t, len(part), n)
+	}
+	assert.Equal(t, "one red\ntwo\n", out.String())
+	_, _ = w.Write([]byte(strings.Repeat("x", maxLine)))
+	assert.Greater(t, len(out.String()), maxLine, "a line without an end is not kept for ever")
+}
+
 func TestHidden(t *testing.T) {
 	for in, want := range map[string]int{
 		"plain\r\n\ttext, übergrößen 日本":         0,

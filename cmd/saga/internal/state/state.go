@@ -15,6 +15,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/client"
 )
 
+// temporaryPrefix begins the names of files that are being written.
+const temporaryPrefix = ".saga-"
+
 // maxFile limits the size of a saved call in bytes.
 const maxFile = 64 << 20
 
@@ -55,7 +58,7 @@ func NewPath(now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(dir, now.Format("20060102-150405-")+rand.Text()[:6]+".json"), nil
+	return filepath.Join(dir, now.Format("20060102-150405-")+rand.Text()[:6]+extension), nil
 }
 
 // Save writes the call to path, readable by this user only. A file that is there
@@ -69,7 +72,7 @@ func (c *Call) Save(path string) error {
 		return err
 	}
 	// CreateTemp gives the file the mode 0600.
-	f, err := os.CreateTemp(filepath.Dir(path), ".saga-*.tmp")
+	f, err := os.CreateTemp(filepath.Dir(path), temporaryPrefix+"*.tmp")
 	if err != nil {
 		return err
 	}
@@ -107,7 +110,7 @@ func Load(path string) (*Call, error) {
 	if err := json.Unmarshal(data, c); err != nil {
 		return nil, fmt.Errorf("%s is not a saved call: %w", path, err)
 	}
-	if c.Position.Tool == "" {
+	if c.Position.Subject() == "" {
 		return nil, fmt.Errorf("%s is not a saved call: it names no tool", path)
 	}
 	return c, nil

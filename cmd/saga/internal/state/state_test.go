@@ -45,3 +45,73 @@ func TestLoadRefusesOtherFiles(t *testing.T) {
 	_, err := Load(path + "x")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
+
+func TestListAndClean(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	none, err := List()
+	require.NoError(t, err)
+	assert.Empty(t, none, "there is no directory yet")
+	Clean(time.Now())
+
+	dir, err := Dir()
+	require.NoError(t, err)
+	now := time.Now()
+	add := func(name, text string, age time.Duration) {
+		path := filepath.Join(dir, name)
+		if text == "" {
+			call := &Call{URL: "http://x/mcp", Position: client.Position{Version: 1, Dialect: "saga", Tool: name, Token: "tok"}}
+			require.NoError(t, call.Save(path))
+		} else {
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		}
+		require.NoError(t, os.Chtimes(path, now.Add(-age), now.Add(-age)))
+	}
+	add("new.json", "", time.Minute)
+	add("older.json", "", Keep-time.Minute)
+	add("oldest.json", "", Keep+time.Minute)
+	add("broken.json", "{", 2*time.Minute)
+	add(".saga-1.tmp", "x", 2*time.Hour) // of a save that was killed
+	add(".saga-2.tmp", "x", time.Minute) // of one that is under way
+	add("notes.txt", "x", 2*Keep)        // not ours
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "dir.json"), 0o700))
+
+	var names []string
+	calls, err := List()
+	require.NoError(t, err)
+	for _, c := range calls {
+		names = append(names, c.Name)
+		assert.Equal(t, c.Name == "broken", c.Err != nil)
+		assert.Equal(t, c.Name == "broken", c.Call == nil)
+	}
+	assert.Equal(t, []string{"oldest", "older", "broken", "new"}, names)
+
+	Clean(now)
+	left := map[string]bool{}
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		left[e.Name()] = true
+	}
+	assert.Equal(t, map[string]bool{"new.json": true, "older.json": true, "broken.json": true, ".saga-2.tmp": true, "notes.txt": true, "dir.json": true}, left)
+}
+
+func TestPath(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Chdir(t.TempDir())
+	dir, err := Dir()
+	require.NoError(t, err)
+	call := &Call{Position: client.Position{Version: 1, Tool: "t"}}
+	require.NoError(t, call.Save(filepath.Join(dir, "a.json")))
+	assert.Equal(t, filepath.Join(dir, "a.json"), Path("a"))
+	assert.Equal(t, filepath.Join(dir, "a.json"), Path("a.json"))
+	assert.Equal(t, "a", Given(filepath.Join(dir, "a.json")))
+	assert.Equal(t, "./x.json", Given("./x.json"))
+	require.NoError(t, os.WriteFile("a", nil, 0o600))
+	assert.Equal(t, filepath.Join(dir, "a.json"), Given(filepath.Join(dir, "a.json")), "another file has that name here")
+	require.NoError(t, os.Remove("a"))
+	assert.Equal(t, "b.json", Path("b.json"), "as given, for the message that it is missing")
+	assert.Equal(t, "./a.json", Path("./a.json"))
+	require.NoError(t, call.Save("a.json"))
+	assert.Equal(t, "a.json", Path("a.json"), "what is here comes first")
+	assert.Equal(t, filepath.Join(dir, "..", "..", "x.json"), Path(filepath.Join(dir, "..", "..", "x.json")))
+}

@@ -75,7 +75,7 @@ func (t *Terminal) fill(ctx context.Context, form *steps.FormSpec, inputs []*inp
 		return nil, nil
 	}
 	for _, in := range inputs {
-		t.note("  %s: %s", plain.Line(in.field.Label()), in.summary(summaryWidth))
+		t.note("  %s: %s", plain.Short(in.field.Label(), maxLabel), in.summary(summaryWidth))
 	}
 	return client.Accept(content), nil
 }

@@ -214,7 +214,7 @@ func (in *input) choices() []huh.Option[int] {
 		if label == "" {
 			label = choice.Value
 		}
-		options = append(options, huh.NewOption(plain.Line(label), i))
+		options = append(options, huh.NewOption(plain.Short(label, maxLabel), i))
 	}
 	if !in.field.Required && !in.field.Multiple {
 		options = append(options, huh.NewOption("(leave out)", -1))
@@ -228,7 +228,7 @@ func (in *input) listHeight() int {
 }
 
 func (in *input) title() string {
-	title := plain.Line(in.field.Label())
+	title := plain.Short(in.field.Label(), maxLabel)
 	if !in.field.Required {
 		title += " (optional)"
 	}
@@ -245,7 +245,13 @@ func (in *input) title() string {
 	return title + ":"
 }
 
-func (in *input) description() string { return plain.Text(in.field.Description) }
+func (in *input) description() string {
+	shown, left := plain.Clip(in.field.Description, maxDescription, maxHelpLines)
+	if left > 0 {
+		shown += fmt.Sprintf("… (%d more characters are not shown)", left)
+	}
+	return shown
+}
 
 // example shows what a format looks like.
 func example(format string) string {

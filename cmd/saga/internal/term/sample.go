@@ -80,7 +80,11 @@ func (t *Terminal) AnswerSample(ctx context.Context, r *client.SampleRequest, dr
 	}
 	text := plain.Text(draft)
 	for {
-		title := "Answer"
+		// What is asked may be longer than the screen, so the field says what it is for.
+		title := "Your answer, in place of a model's"
+		if draft != "" {
+			title = "The answer, for you to correct"
+		}
 		if t.accessible {
 			title = "Answer in one line (empty to leave):"
 		}

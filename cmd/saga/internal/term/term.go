@@ -91,9 +91,23 @@ func (t *Terminal) heading(who, message string) {
 	if !t.accessible {
 		hint = t.styled(lipgloss.NewStyle().Faint(true), "  (Esc: do not answer, Ctrl-C: save and stop)")
 	}
-	lipgloss.Fprintln(t.out, "\n"+t.styled(style, "── "+plain.Line(who))+hint)
-	t.say(plain.Text(message))
+	lipgloss.Fprintln(t.out, "\n"+t.styled(style, "── "+plain.Short(who, maxLabel))+hint)
+	shown, left := plain.Clip(message, maxMessage, maxLines)
+	t.say(shown)
+	if left > 0 {
+		t.say(fmt.Sprintf("… (%d more characters are not shown)", left))
+	}
 }
+
+// What of a server's texts is shown, in characters and lines: more would push what
+// the person is to decide out of sight, and keeps the program busy.
+const (
+	maxMessage     = 20_000
+	maxLines       = 300
+	maxLabel       = 200
+	maxDescription = 2000
+	maxHelpLines   = 15
+)
 
 // say prints text, which must be clean, wrapped to the terminal's width.
 func (t *Terminal) say(text string) {

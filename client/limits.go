@@ -1,0 +1,133 @@
+package client
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+)
+
+// Limits bound what a server can have a client hold in memory and show: servers
+// are not to be trusted. What is more than a limit ends the call with a
+// [*LimitError], before a handler sees any of it. A field that is 0 has its default.
+//
+// The size of a response is limited by [HTTP] and [Stdio], the time for a turn and
+// the number of rounds by [Options].
+type Limits struct {
+	// Steps is how many steps a tool may ask at once: 100 by default.
+	Steps int
+	// Fields is how many fields a form may have: 200 by default.
+	Fields int
+	// Choices is how many choices all fields of a form may have together: 1000 by
+	// default.
+	Choices int
+	// FormBytes is how long a form may be, as JSON with all its texts: 256 KiB by
+	// default.
+	FormBytes int
+	// Items is how many items a list of tools, prompts or resources may have, on all
+	// its pages, and a result: 10 000 by default.
+	Items int
+	// ListBytes is how long all pages of a list may be together: 32 MiB by default.
+	ListBytes int
+	// Pages is how many pages a list may have: 1000 by default.
+	Pages int
+}
+
+// withDefaults fills in what is not set.
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		Steps: cmp.Or(l.Steps, 100), Fields: cmp.Or(l.Fields, 200), Choices: cmp.Or(l.Choices, 1000),
+		FormBytes: cmp.Or(l.FormBytes, 256<<10), Items: cmp.Or(l.Items, 10_000),
+		ListBytes: cmp.Or(l.ListBytes, 32<<20), Pages: cmp.Or(l.Pages, 1000),
+	}
+}
+
+// LimitError says that a server sends more than this client takes; see [Limits].
+type LimitError struct {
+	// What is what there is too much of, such as "fields in a form".
+	What string
+	// Limit is how much of it is taken.
+	Limit int64
+}
+
+// Error implements error.
+func (e *LimitError) Error() string { return fmt.Sprintf("more than %d %s", e.Limit, e.What) }
+
+// tooMuch is a protocol error on account of a limit.
+func tooMuch[N ~int | ~int64](limit N, what string) error {
+	return &ProtocolError{Reason: "the server sends too much", Err: &LimitError{what, int64(limit)}}
+}
+
+// bounded is a JSON array of at most max elements. It stops reading at the limit:
+// an element of two bytes can take hundreds in memory.
+type bounded[T any] struct {
+	items []T
+	max   int
+	what  string
+}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (b *bounded[T]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
+	if in.PeekKind() == 'n' {
+		return in.SkipValue()
+	}
+	if in.PeekKind() != '[' {
+		return errors.New("a list is wanted")
+	}
+	if _, err := in.ReadToken(); err != nil {
+		return err
+	}
+	b.items = []T{}
+	for in.PeekKind() != ']' {
+		if len(b.items) == b.max {
+			return tooMuch(b.max, b.what)
+		}
+		var item T
+		if err := json.UnmarshalDecode(in, &item); err != nil {
+			return err
+		}
+		b.items = append(b.items, item)
+	}
+	_, err := in.ReadToken()
+	return err
+}
+
+// check reports which limit the steps of a suspension are beyond.
+func (l Limits) check(steps []Step) error {
+	for _, step := range steps {
+		if step.Type != "elicitation" {
+			continue
+		}
+		if err := l.checkForm(step.Params); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkForm counts what a form has, without making anything of it.
+func (l Limits) checkForm(params []byte) error {
+	if len(params) > l.FormBytes {
+		return tooMuch(l.FormBytes, "bytes in a form")
+	}
+	fields, choices := 0, 0
+	for _, field := range jsonview.Members(jsonview.Get(jsonview.Get(params, "requestedSchema"), "properties")) {
+		if fields++; fields > l.Fields {
+			return tooMuch(l.Fields, "fields in a form")
+		}
+		for _, schema := range [][]byte{field, jsonview.Get(field, "items")} {
+			for _, list := range []string{"enum", "oneOf", "anyOf"} {
+				for range jsonview.Elements(jsonview.Get(schema, list)) {
+					if choices++; choices > l.Choices {
+						return tooMuch(l.Choices, "choices in a form")
+					}
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package client
+
+import (
+	"context"
+	stdjson "encoding/json"
+
+	"github.com/mcpsaga/mcpsaga/content"
+)
+
+// Prompt describes a prompt of the server. All texts are the server's.
+type Prompt struct {
+	// Name is what [Client.GetPrompt] takes.
+	Name string `json:"name"`
+	// Title is a name to show, or empty.
+	Title string `json:"title,omitempty"`
+	// Description is for the user.
+	Description string `json:"description,omitempty"`
+	// Arguments are what it takes.
+	Arguments []PromptArgument `json:"arguments,omitempty"`
+}
+
+// PromptArgument describes an argument of a prompt.
+type PromptArgument struct {
+	// Name is the argument's name.
+	Name string `json:"name"`
+	// Title is a name to show, or empty.
+	Title string `json:"title,omitempty"`
+	// Description is for the user.
+	Description string `json:"description,omitempty"`
+	// Required says that it must be given.
+	Required bool `json:"required,omitempty"`
+}
+
+// PromptResult is what a prompt comes to: MCP's GetPromptResult. Its texts are the
+// server's: do not trust them, and strip control sequences before a terminal shows
+// them.
+type PromptResult struct {
+	// Description tells what the messages are for.
+	Description string
+	// Messages are to be given to a model.
+	Messages []PromptMessage
+	// Raw is the whole result as it came.
+	Raw stdjson.RawMessage
+}
+
+// PromptMessage is a message of a prompt.
+type PromptMessage struct {
+	// Role is who speaks.
+	Role content.Role
+	// Content is what is said. A block that breaks MCP's rules is a [content.Unknown].
+	Content content.Block
+}
+
+// Prompts lists the server's prompts, all pages of them. It needs a server of MCP
+// 2026-07-28, as do the other methods for prompts and resources.
+func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
+	return list[Prompt](ctx, c, "prompts/list", "prompts", true)
+}
+
+// GetPrompt gets a prompt's messages, and answers with handlers what the server asks
+// on the way. A step that cannot be answered, or whose handler fails, ends the call
+// with an [*Error]: this protocol knows no answers that are errors.
+//
+// Errors are always an [*Interrupted], as those of [Client.Call]; go on with
+// [Client.ResumePrompt].
+func (c *Client) GetPrompt(ctx context.Context, name string, arguments map[string]string, handlers Handlers) (*PromptResult, error) {
+	position := Position{Version: PositionVersion, Dialect: statelessDialect{}.name(), Prompt: name}
+	if len(arguments) > 0 {
+		raw, err := encodeArguments(arguments)
+		if err != nil {
+			return nil, &Interrupted{Position: position, Err: err}
+		}
+		position.Arguments = raw
+	}
+	return drive(ctx, c, position, handlers, parsePrompt)
+}
+
+// ResumePrompt goes on with getting a prompt; see [Client.Resume].
+func (c *Client) ResumePrompt(ctx context.Context, position Position, handlers Handlers) (*PromptResult, error) {
+	return resume(ctx, c, position, position.Prompt, handlers, parsePrompt)
+}
+
+func parsePrompt(raw stdjson.RawMessage, limits Limits) (*PromptResult, error) {
+	type message struct {
+		Role    content.Role       `json:"role"`
+		Content stdjson.RawMessage `json:"content"`
+	}
+	wire := struct {
+		Description string           `json:"description"`
+		Messages    bounded[message] `json:"messages"`
+	}{Messages: bounded[message]{max: limits.Items, what: "messages in a prompt"}}
+	if err := read(raw, &wire, "the server's prompt"); err != nil {
+		return nil, err
+	}
+	if wire.Messages.items == nil {
+		return nil, malformed("the server's result has no messages, so it is no prompt")
+	}
+	result := &PromptResult{Description: wire.Description, Raw: raw}
+	for _, m := range wire.Messages.items {
+		result.Messages = append(result.Messages, PromptMessage{m.Role, parseBlock(m.Content)})
+	}
+	return result, nil
+}

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"context"
+	stdjson "encoding/json"
+)
+
+// Resource describes a resource of the server. All texts are the server's.
+type Resource struct {
+	// URI is what [Client.ReadResource] takes.
+	URI string `json:"uri"`
+	// Name identifies the resource.
+	Name string `json:"name"`
+	// Title is a name to show, or empty.
+	Title string `json:"title,omitempty"`
+	// Description is for the model and the user.
+	Description string `json:"description,omitempty"`
+	// MIMEType is the type of its contents, or empty.
+	MIMEType string `json:"mimeType,omitempty"`
+	// Size is the size of its contents in bytes, or nil.
+	Size *int64 `json:"size,omitempty"`
+}
+
+// ResourceTemplate describes a family of resources. All texts are the server's.
+type ResourceTemplate struct {
+	// URITemplate is a URI template (RFC 6570): expand it, and read the URI.
+	URITemplate string `json:"uriTemplate"`
+	// Name identifies the template.
+	Name string `json:"name"`
+	// Title is a name to show, or empty.
+	Title string `json:"title,omitempty"`
+	// Description is for the model and the user.
+	Description string `json:"description,omitempty"`
+	// MIMEType is the type of the contents, if all have the same.
+	MIMEType string `json:"mimeType,omitempty"`
+}
+
+// ReadResult is what a resource holds: MCP's ReadResourceResult. Its texts are the
+// server's: do not trust them, and strip control sequences before a terminal shows
+// them.
+type ReadResult struct {
+	// Contents are its parts.
+	Contents []Contents
+	// Raw is the whole result as it came.
+	Raw stdjson.RawMessage
+}
+
+// Contents is a part of a resource. Either Text or Blob is set.
+type Contents struct {
+	// URI is the address of this part. It is the server's word: do not make the name
+	// of a file of it without care.
+	URI string `json:"uri"`
+	// MIMEType is its type, or empty.
+	MIMEType string `json:"mimeType,omitempty"`
+	// Text is the part if it is text.
+	Text string `json:"text,omitempty"`
+	// Blob is the part if it is not, and nil otherwise.
+	Blob []byte `json:"blob,omitempty"`
+}
+
+// Resources lists the server's resources, all pages of them.
+func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
+	return list[Resource](ctx, c, "resources/list", "resources", true)
+}
+
+// ResourceTemplates lists the server's templates of resources, all pages of them.
+func (c *Client) ResourceTemplates(ctx context.Context) ([]ResourceTemplate, error) {
+	return list[ResourceTemplate](ctx, c, "resources/templates/list", "resourceTemplates", true)
+}
+
+// ReadResource reads the resource at uri, and answers with handlers what the server
+// asks on the way. See [Client.GetPrompt] for its errors; go on with
+// [Client.ResumeRead].
+func (c *Client) ReadResource(ctx context.Context, uri string, handlers Handlers) (*ReadResult, error) {
+	position := Position{Version: PositionVersion, Dialect: statelessDialect{}.name(), URI: uri}
+	if uri == "" {
+		return nil, &Interrupted{Position: position, Err: &PositionError{Reason: "it has no URI"}}
+	}
+	return drive(ctx, c, position, handlers, parseRead)
+}
+
+// ResumeRead goes on with reading a resource; see [Client.Resume].
+func (c *Client) ResumeRead(ctx context.Context, position Position, handlers Handlers) (*ReadResult, error) {
+	return resume(ctx, c, position, position.URI, handlers, parseRead)
+}
+
+func parseRead(raw stdjson.RawMessage, limits Limits) (*ReadResult, error) {
+	wire := struct {
+		Contents bounded[Contents] `json:"contents"`
+	}{bounded[Contents]{max: limits.Items, what: "parts in a resource"}}
+	if err := read(raw, &wire, "the server's resource"); err != nil {
+		return nil, err
+	}
+	if wire.Contents.items == nil {
+		return nil, malformed("the server's result has no contents, so it is no resource")
+	}
+	return &ReadResult{Contents: wire.Contents.items, Raw: raw}, nil
+}

@@ -1,0 +1,161 @@
+package client
+
+import (
+	"cmp"
+	"encoding/base64"
+	stdjson "encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Revision is the revision of MCP over which prompts and resources are got: the first
+// one without handshakes.
+const Revision = "2026-07-28"
+
+// statelessDialect is MCP 2026-07-28 with its multi round-trip requests
+// (basic/patterns/mrtr): a request that is answered with questions is sent again,
+// with the answers of this round and the server's token.
+type statelessDialect struct{ options Options }
+
+func (statelessDialect) name() string       { return "mcp-" + Revision }
+func (statelessDialect) rules() answerRules { return answerRules{} }
+
+// requestMeta is what every request of this revision says about itself.
+type requestMeta struct {
+	Version      string         `json:"io.modelcontextprotocol/protocolVersion"`
+	Capabilities map[string]any `json:"io.modelcontextprotocol/clientCapabilities"`
+	Client       implementation `json:"io.modelcontextprotocol/clientInfo"`
+}
+
+// metaOf introduces a client that answers with h, which may be nil.
+func metaOf(o Options, h *Handlers) requestMeta {
+	capabilities := map[string]any{}
+	if h != nil && h.Elicit != nil {
+		capabilities["elicitation"] = map[string]any{"form": struct{}{}, "url": struct{}{}}
+	}
+	if h != nil && h.Sample != nil {
+		capabilities["sampling"] = struct{}{}
+	}
+	if h != nil && h.Roots != nil {
+		capabilities["roots"] = struct{}{}
+	}
+	return requestMeta{Revision, capabilities, implementation{cmp.Or(o.Name, "mcpsaga"), cmp.Or(o.Version, "1")}}
+}
+
+type askingParams struct {
+	Name           string                        `json:"name,omitempty"`
+	URI            string                        `json:"uri,omitempty"`
+	Arguments      stdjson.RawMessage            `json:"arguments,omitempty"`
+	InputResponses map[string]stdjson.RawMessage `json:"inputResponses,omitempty"`
+	RequestState   string                        `json:"requestState,omitempty"`
+	Meta           requestMeta                   `json:"_meta"`
+}
+
+// next returns the request for a prompt or resource. To get them changes nothing, so
+// all are harmless.
+func (d statelessDialect) next(p *Position, h *Handlers) request {
+	params := askingParams{Name: p.Prompt, URI: p.URI, Arguments: p.Arguments, RequestState: p.Token, Meta: metaOf(d.options, h)}
+	for _, answer := range p.Answers {
+		if params.InputResponses == nil {
+			params.InputResponses = make(map[string]stdjson.RawMessage, len(p.Answers))
+		}
+		params.InputResponses[answer.StepID] = answer.Result
+	}
+	method := "prompts/get"
+	if p.URI != "" {
+		method = "resources/read"
+	}
+	return request{method: method, params: params, harmless: true, revision: Revision, name: cmp.Or(p.Prompt, p.URI)}
+}
+
+// setHeaders repeats in headers what a request of a revision with them says, for
+// gateways (MCP 2026-07-28, basic/transports/streamable-http).
+func (r *request) setHeaders(h http.Header) {
+	if r.revision == "" {
+		return
+	}
+	h.Set("MCP-Protocol-Version", r.revision)
+	h.Set("Mcp-Method", r.method)
+	if r.name != "" {
+		h.Set("Mcp-Name", encodeHeader(r.name))
+	}
+}
+
+// encodeHeader encodes a value that cannot stand in a header as it is.
+func encodeHeader(v string) string {
+	plain := strings.TrimSpace(v) == v && !strings.HasPrefix(v, "=?base64?")
+	for i := range len(v) {
+		plain = plain && ' ' <= v[i] && v[i] <= '~'
+	}
+	if plain {
+		return v
+	}
+	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(v)) + "?="
+}
+
+func (statelessDialect) cancel(*Position) (request, bool) { return request{}, false }
+
+func (statelessDialect) parse(raw stdjson.RawMessage, limits Limits) (turn, error) {
+	wire := struct {
+		ResultType    string       `json:"resultType"`
+		InputRequests inputRequest `json:"inputRequests"`
+		RequestState  string       `json:"requestState"`
+	}{InputRequests: inputRequest{max: limits.Steps}}
+	if err := read(raw, &wire, "the server's result"); err != nil {
+		return turn{}, err
+	}
+	switch wire.ResultType {
+	case "", "complete":
+		return turn{result: raw}, nil
+	case "input_required":
+	default:
+		return turn{}, malformed("the server's result is of the type %.40q, which this client does not know", wire.ResultType)
+	}
+	if len(wire.InputRequests.steps) == 0 && wire.RequestState == "" {
+		return turn{}, malformed("the server suspended the request without questions and without a state")
+	}
+	return turn{token: wire.RequestState, steps: wire.InputRequests.steps}, nil
+}
+
+// inputRequest are the steps of a round, in the server's order.
+type inputRequest struct {
+	steps []Step
+	max   int
+}
+
+// stepKinds are the kinds of steps by the method that asks them.
+var stepKinds = map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (r *inputRequest) UnmarshalJSONFrom(in *jsontext.Decoder) error {
+	if in.PeekKind() != '{' {
+		return errors.New("inputRequests must be an object")
+	}
+	if _, err := in.ReadToken(); err != nil {
+		return err
+	}
+	for in.PeekKind() != '}' {
+		if len(r.steps) == r.max {
+			return tooMuch(r.max, "steps at once")
+		}
+		key, err := in.ReadToken()
+		if err != nil {
+			return err
+		}
+		id := key.String()
+		var ask struct {
+			Method string             `json:"method"`
+			Params stdjson.RawMessage `json:"params"`
+		}
+		if err := json.UnmarshalDecode(in, &ask); err != nil {
+			return err
+		}
+		r.steps = append(r.steps, Step{Type: cmp.Or(stepKinds[ask.Method], ask.Method), StepID: id, Params: ask.Params})
+	}
+	_, err := in.ReadToken()
+	return err
+}

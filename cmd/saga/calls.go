@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
+)
+
+// maxCell limits a text in the list of calls, in characters.
+const maxCell = 40
+
+func (p *program) callsCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "calls",
+		Usage: "list the calls that were saved, and remove them",
+		Description: `Lists the calls that were stopped and saved: what they are called by, when they were saved,
+until when the server takes them up again, and what they wait for. Go on with one by
+--resume NAME, end it with saga cancel NAME, forget it with saga calls rm NAME.
+
+Only the server's keys tell until when a call can go on. With the keyset of the server, or
+if the server is one of yours and uses your own, the list says it.
+
+What is older than 30 days is removed by itself.`,
+		Flags: append([]cli.Flag{stringFlag("output", "text, or json", "text")}, keysetFlags()...),
+		Action: func(_ context.Context, c *cli.Command) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			return p.listCalls(c)
+		},
+		Commands: []*cli.Command{{
+			Name:      "rm",
+			Usage:     "remove saved calls",
+			ArgsUsage: "NAME ...",
+			Description: `Removes saved calls, by name or file. They cannot go on then, and what their tools have done
+is not undone by that: saga cancel does it.`,
+			Flags: append([]cli.Flag{
+				boolFlag("all", "remove all of them"),
+				boolFlag("expired", "remove those that no server takes up again, as far as that is known"),
+			}, keysetFlags()...),
+			Action: func(_ context.Context, c *cli.Command) error { return p.removeCalls(c) },
+		}},
+	}
+}
+
+// keysetFlags say which keys open a token.
+func keysetFlags() []cli.Flag {
+	return []cli.Flag{
+		stringFlag("keyset", "the keyset `FILE` (default: this user's own)", ""),
+		stringFlag("audience", "the `NAME` of the deployment", ""),
+	}
+}
+
+// callRow is a saved call as the list shows it.
+type callRow struct {
+	Name    string    `json:"name"`
+	Kind    string    `json:"kind,omitempty"`
+	Subject string    `json:"subject,omitempty"`
+	Server  string    `json:"server,omitempty"`
+	Saved   time.Time `json:"saved"`
+	// Expires is nil if it is not known.
+	Expires *time.Time `json:"expires,omitempty"`
+	Waits   string     `json:"waitsFor,omitempty"`
+	Error   string     `json:"error,omitempty"`
+}
+
+func (p *program) listCalls(c *cli.Command) error {
+	state.Clean(time.Now())
+	saved, err := state.List()
+	if err != nil {
+		return failed(err)
+	}
+	look := newLooker(c)
+	rows := make([]callRow, 0, len(saved))
+	for _, s := range saved {
+		rows = append(rows, describeCall(s, look))
+	}
+	if c.String("output") == "json" {
+		raw, err := json.Marshal(rows)
+		if err != nil {
+			return failed(err)
+		}
+		return failed(p.printJSON(raw))
+	}
+	if len(rows) == 0 {
+		p.say("There are no saved calls.")
+		return nil
+	}
+	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tOF\tSERVER\tSAVED\tGOES ON\tWAITS FOR")
+	for _, row := range rows {
+		if row.Error != "" {
+			fmt.Fprintf(table, "%s\t\t\t%s\t\tcannot be read: %s\n", plain.Line(row.Name), ago(row.Saved), plain.Line(row.Error))
+			continue
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", plain.Line(row.Name), cell(row.Kind+" "+row.Subject), cell(row.Server), ago(row.Saved), until(row.Expires), cell(row.Waits))
+	}
+	return failed(table.Flush())
+}
+
+func describeCall(s state.Saved, look *looker) callRow {
+	row := callRow{Name: s.Name, Saved: s.At}
+	if s.Err != nil {
+		row.Error = s.Err.Error()
+		return row
+	}
+	position := s.Call.Position
+	row.Kind, row.Subject, row.Server = position.Kind(), position.Subject(), s.Call.URL
+	if s.Call.Stdio != "" {
+		row.Server = s.Call.Stdio
+	}
+	if found := look.at(position.Token); found != nil && found.Claims != nil {
+		row.Expires = &found.Claims.ExpiresAt
+	}
+	if pending := position.Pending(); len(pending) > 0 {
+		row.Waits = waitsFor(pending[0])
+	} else {
+		row.Waits = "the server"
+	}
+	return row
+}
+
+// waitsFor tells what a step asks.
+func waitsFor(step client.Step) string {
+	var params struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(step.Params, &params) == nil && params.Message != "" {
+		return params.Message
+	}
+	return step.Type + " " + step.StepID
+}
+
+func cell(text string) string { return plain.Short(text, maxCell) }
+
+func ago(t time.Time) string {
+	d := time.Since(t)
+	switch {
+	case d < time.Minute:
+		return "just now"
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min ago", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
+}
+
+// until says how long a call can go on, if that is known.
+func until(expires *time.Time) string {
+	switch {
+	case expires == nil:
+		return "?"
+	case time.Now().After(*expires):
+		return "no more"
+	}
+	return "until " + expires.Local().Format("2006-01-02 15:04")
+}
+
+func (p *program) removeCalls(c *cli.Command) error {
+	names, all, expired := c.Args().Slice(), c.Bool("all"), c.Bool("expired")
+	if (len(names) > 0) == (all || expired) {
+		return usage(c, "name the calls to remove, or use --all or --expired")
+	}
+	var paths []string
+	for _, name := range names {
+		path, err := removable(name)
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		paths = append(paths, path)
+	}
+	if all || expired {
+		saved, err := state.List()
+		if err != nil {
+			return failed(err)
+		}
+		look := newLooker(c)
+		for _, s := range saved {
+			row := describeCall(s, look)
+			if all || row.Expires != nil && time.Now().After(*row.Expires) {
+				paths = append(paths, s.Path)
+			}
+		}
+	}
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil {
+			return failed(err)
+		}
+	}
+	p.say("saga: removed %s", count(len(paths), "saved call"))
+	return nil
+}
+
+// removable returns the file of a saved call. What is no saved call is not removed,
+// unless it is where only saved calls are.
+func removable(name string) (string, error) {
+	path := state.Path(name)
+	_, err := state.Load(path)
+	if err == nil {
+		return path, nil
+	}
+	if dir, _ := state.Dir(); dir != "" && filepath.Dir(path) == dir && !errors.Is(err, os.ErrNotExist) {
+		return path, nil
+	}
+	return "", err
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	_, stderr, code := h.run("calls")
+	assert.Zero(t, code)
+	assert.Contains(t, stderr, "no saved calls")
+
+	h.ok("keys", "new", "--keyset", "k.json")
+	address, _ := h.serve("--keyset", "k.json", "--token-ttl", "3s")
+	for range 2 {
+		_, _, code := h.run("call", "complex_tool", "initial_arg=x", "--server", address)
+		require.Equal(t, exitNeedsAnswer, code)
+	}
+	saved, err := filepath.Glob(filepath.Join(h.dir, "state", "saga", "calls", "*.json"))
+	require.NoError(t, err)
+	require.Len(t, saved, 2)
+	name := strings.TrimSuffix(filepath.Base(saved[0]), ".json")
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(saved[0]), "broken.json"), []byte("{"), 0o600))
+
+	list := h.ok("calls")
+	assert.Regexp(t, name+`  +tool complex_tool +`+address+` +just now +\? +Please provide the deployment target:`, list)
+	assert.Contains(t, list, "broken")
+	assert.Contains(t, list, "cannot be read")
+	assert.Contains(t, h.ok("calls", "--keyset", "k.json"), "until 20")
+	require.Eventually(t, func() bool { return strings.Count(h.ok("calls", "--keyset", "k.json"), "no more") == 2 }, 10*time.Second, 100*time.Millisecond)
+	var rows []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(h.ok("calls", "--output", "json", "--keyset", "k.json")), &rows))
+	require.Len(t, rows, 3)
+	for _, row := range rows {
+		assert.Equal(t, row["name"] == "broken", row["expires"] == nil)
+	}
+
+	precious := h.file("precious.json", `{"not":"a call"}`)
+	for _, args := range []string{"", name + " --all", precious, "nothing", "broken nothing"} {
+		_, _, code := h.run(append([]string{"calls", "rm"}, strings.Fields(args)...)...)
+		assert.Equal(t, exitUsage, code, args)
+	}
+	assert.FileExists(t, precious)
+	h.ok("calls", "rm", name)
+	assert.NoFileExists(t, saved[0])
+	h.ok("calls", "rm", "broken")
+	h.ok("calls", "rm", "--expired")
+	assert.FileExists(t, saved[1], "without the keys nobody knows that it has expired")
+	h.ok("calls", "rm", "--expired", "--keyset", "k.json")
+	assert.NoFileExists(t, saved[1])
+	_, stderr, code = h.run("calls", "rm", "--all")
+	assert.Zero(t, code)
+	assert.Contains(t, stderr, "removed 0 saved calls")
+}
+
+// A call that the server does not take up again is not to be resumed again. The user
+// learns what has become of it and how to start anew; the answers are kept.
+func TestRefusedResume(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.ok("keys", "new", "--keyset", "k.json")
+	address, cmd := h.serve("--keyset", "k.json")
+	_, _, code := h.run("call", "complex_tool", "initial_arg=it's", "--server", address, "--save", "saved.json")
+	require.Equal(t, exitNeedsAnswer, code)
+	kill(t, cmd)
+
+	h.ok("keys", "new", "--keyset", "other.json")
+	other, _ := h.serve("--keyset", "other.json")
+	_, stderr, code := h.run("call", "--resume", "saved.json", "--server", other, "--answers", h.file("a.json", bothAnswers))
+	assert.Equal(t, exitServer, code)
+	for _, want := range []string{
+		"does not go on with this call", "waited for too long", "other keys", "the tool has not run", "stays",
+		`saga call complex_tool --json '{"initial_arg":"it'\''s"}' --server ` + other, "begun at another server, ask that one:\n  saga call --resume saved.json\n", "saga calls rm saved.json",
+	} {
+		assert.Contains(t, stderr, want)
+	}
+	assert.NotContains(t, stderr, "Go on with")
+	data, err := os.ReadFile(filepath.Join(h.dir, "saved.json"))
+	require.NoError(t, err)
+	assert.Contains(t, string(data), `"target": "production"`)
+	assert.Contains(t, string(data), `"url": "`+address, "another server may know the call, so this one has not become its own")
+
+	_, stderr, code = h.run("cancel", "saved.json", "--server", other)
+	assert.Equal(t, exitServer, code)
+	assert.Contains(t, stderr, "nothing was undone")
+	assert.FileExists(t, filepath.Join(h.dir, "saved.json"))
+
+	// Of a prompt there is nothing to undo.
+	prompt := features(t)
+	_, _, code = h.run("get", "write", "topic=a b", "--server", prompt, "--save", "prompt.json")
+	require.Equal(t, exitNeedsAnswer, code)
+	_, stderr, code = h.run("get", "--resume", "prompt.json", "--server", features(t), "--answers", h.file("w.json", `{"tone":{"tone":"x"}}`))
+	assert.Equal(t, exitServer, code)
+	assert.Contains(t, stderr, "saga get write 'topic=a b' --server ")
+	assert.NotContains(t, stderr, "undone")
+}
+
+// Advice names the command that the user has.
+func TestAdviceNamesTheCommand(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	odd := filepath.Join(h.dir, "my tools")
+	require.NoError(t, os.Mkdir(odd, 0o700))
+	require.NoError(t, os.Symlink(self, filepath.Join(odd, "saga")))
+	address, _ := h.serve()
+	cmd := h.command("call", "complex_tool", "--server", address)
+	cmd.Path, cmd.Args[0] = filepath.Join(odd, "saga"), filepath.Join(odd, "saga")
+	out, err := cmd.CombinedOutput()
+	assert.Equal(t, exitNeedsAnswer, exitOf(t, err))
+	assert.Contains(t, string(out), "  '"+odd+"/saga' call --resume ")
+	assert.Contains(t, string(out), "  '"+odd+"/saga' cancel ")
+
+	cmd = h.command("call")
+	cmd.Args[0] = "./bin/saga"
+	out, _ = cmd.CombinedOutput()
+	assert.Contains(t, string(out), "./bin/saga tools lists them; see ./bin/saga call --help")
+}

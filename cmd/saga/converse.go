@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/answers"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/model"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
+)
+
+// askingFlags are those of the commands that may be asked something.
+func askingFlags(verb string) []cli.Flag {
+	return []cli.Flag{
+		stringFlag("answers", "answer every question from a JSON `FILE` (- for standard input)", ""),
+		stringFlag("output", "text, or json for the whole result", "text"),
+		stringFlag("save", "keep the position in `FILE` all the time, not only when interrupted", ""),
+		stringFlag("resume", "go on with the "+verb+" saved as `NAME`, or in a file", ""),
+		&cli.IntFlag{Name: "max-rounds", Usage: "how often the server may ask before the " + verb + " stops", Value: client.DefaultMaxRounds, Sources: env("max-rounds")},
+		listFlag("root", "a `DIR` to name when the server asks where you work"),
+		stringFlag("model", "the `NAME` of the model that answers sampling steps", ""),
+		stringFlag("model-provider", "openai (and whatever is compatible), anthropic, or none", ""),
+		stringFlag("model-url", "the base `URL` of the model's API", ""),
+		stringFlag("model-key", "the API `KEY`; better given as SAGA_MODEL_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY", ""),
+		boolFlag("model-hints", "let the server's hints choose another model of the provider"),
+		boolFlag("yes-sampling", "let the model answer without asking you first"),
+	}
+}
+
+// oneSubject demands what is to be called, or --resume alone. which is what to say if
+// neither is there, with a place for the program's name.
+func (p *program) oneSubject(c *cli.Command, which string, more bool) error {
+	switch resumed := c.String("resume") != ""; {
+	case resumed && (c.NArg() > 0 || more):
+		return usage(c, "--resume goes on with the arguments the call was made with; give it alone")
+	case !resumed && c.NArg() == 0:
+		return usage(c, which, p.self)
+	}
+	return nil
+}
+
+// ending prints the result of a conversation, and decides the exit code. It is told
+// whether the user refused something.
+type ending func(c *cli.Command, refused bool) error
+
+// converse has begin start something that may ask, or goes on with what --resume
+// names; saves where it stands if it is stopped; and prints what it comes to.
+func (p *program) converse(ctx context.Context, c *cli.Command, begin func(*client.Client, client.Handlers) (ending, error)) error {
+	if output := c.String("output"); output != "text" && output != "json" {
+		return usage(c, "--output is text or json, not %q", output)
+	}
+	saved, resumed := new(state.Call), ""
+	if name := c.String("resume"); name != "" {
+		resumed = state.Path(name)
+		var err error
+		if saved, err = state.Load(resumed); err != nil {
+			return &exitError{exitUsage, err}
+		}
+	}
+	asker, err := p.newAsker(c)
+	if err != nil {
+		return err
+	}
+	roots, err := namedRoots(c.StringSlice("root"))
+	if err != nil {
+		return failed(err)
+	}
+	connection, err := p.connect(c, saved, c.Int("max-rounds"))
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+
+	handlers := client.Handlers{Elicit: asker.elicit, Sample: asker.sample, Roots: roots}
+	save := c.String("save")
+	handlers.OnPosition = func(_ context.Context, position client.Position) error {
+		saved.Position = position
+		if save == "" {
+			return nil
+		}
+		return saved.Save(save)
+	}
+	var end ending
+	if resumed != "" {
+		end, err = p.resume(ctx, connection, saved.Position, handlers)
+	} else {
+		end, err = begin(connection, handlers)
+	}
+	if err != nil {
+		return p.interrupted(c, saved, resumed, asker.refused, err)
+	}
+	err = end(c, asker.refused)
+	if err != nil && exitCode(err) == exitUsage && saved.Position.Token != "" {
+		// The result cannot be put where it was to go: keep the way to it.
+		return p.interrupted(c, saved, resumed, false, &client.Interrupted{Position: saved.Position, Err: err})
+	}
+	for _, path := range []string{save, resumed} {
+		if path != "" {
+			_ = os.Remove(path) // the call is over
+		}
+	}
+	return err
+}
+
+// resume goes on with a saved call of any kind.
+func (p *program) resume(ctx context.Context, connection *client.Client, position client.Position, handlers client.Handlers) (ending, error) {
+	switch position.Kind() {
+	case "prompt":
+		return p.prompt(connection.ResumePrompt(ctx, position, handlers))
+	case "resource":
+		return p.resource(connection.ResumeRead(ctx, position, handlers))
+	}
+	return p.tool(connection.Resume(ctx, position, handlers))
+}
+
+// tool is the ending of a tool's call.
+func (p *program) tool(result *client.Result, err error) (ending, error) {
+	return func(c *cli.Command, refused bool) error { return p.finish(c, result, refused) }, err
+}
+
+func (p *program) newAsker(c *cli.Command) (*asker, error) {
+	a := &asker{p: p, yes: c.Bool("yes-sampling"), term: term.New(p.stdin, p.stderr, os.Getenv)}
+	if path := c.String("answers"); path != "" {
+		if path == "-" && c.String("json") == "-" {
+			return nil, usage(c, "--answers and --json cannot both be read from the standard input")
+		}
+		file, err := answers.Load(path)
+		if err != nil {
+			return nil, &exitError{exitUsage, err}
+		}
+		a.file = file
+	}
+	chosen, err := model.New(model.Config{
+		Provider: c.String("model-provider"), BaseURL: c.String("model-url"), Key: c.String("model-key"),
+		Model: c.String("model"), Hints: c.Bool("model-hints"), Getenv: os.Getenv,
+	})
+	a.model = chosen
+	return a, err
+}
+
+func namedRoots(dirs []string) (func(context.Context, *client.RootsRequest) (*client.RootsResult, error), error) {
+	if len(dirs) == 0 {
+		return nil, nil // answered with "not supported"
+	}
+	result := new(client.RootsResult)
+	for _, dir := range dirs {
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		result.Roots = append(result.Roots, client.Root{URI: fileURI(absolute), Name: filepath.Base(absolute)})
+	}
+	return func(context.Context, *client.RootsRequest) (*client.RootsResult, error) { return result, nil }, nil
+}

@@ -1,0 +1,97 @@
+// Package self says how the user runs this program, so that advice can be pasted.
+package self
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strings"
+)
+
+// name is the program's name where its user has installed it.
+const name = "saga"
+
+// Command returns the command line that runs this program again: what the user
+// typed, which is name for one that was found in PATH, or go run and the package.
+func Command(arg0 string) string {
+	info, _ := debug.ReadBuildInfo()
+	dir, _ := os.Getwd()
+	return command(arg0, os.Getenv("GOCACHE"), dir, info)
+}
+
+func command(arg0, cache, dir string, info *debug.BuildInfo) string {
+	switch {
+	case arg0 == "":
+		return name
+	case builtByRun(arg0, cache) && info != nil:
+		return "go run " + Quote(packageOf(dir, info))
+	}
+	return Quote(arg0)
+}
+
+// builtByRun reports whether arg0 is where go run puts its programs: a temporary
+// directory of the build, or the build cache (Go 1.24).
+func builtByRun(arg0, cache string) bool {
+	if !filepath.IsAbs(arg0) {
+		return false
+	}
+	in := filepath.ToSlash(filepath.Dir(arg0))
+	if temporary := regexp.MustCompile(`/go-build[0-9]*/b[0-9]+/exe$`); temporary.MatchString(in) {
+		return true
+	}
+	cached := regexp.MustCompile(`/[0-9a-f]{2}/[0-9a-f]{64}-d$`)
+	return cached.MatchString(in) && (strings.Contains(in, "/go-build/") || cache != "" && strings.HasPrefix(in, filepath.ToSlash(cache)+"/"))
+}
+
+// packageOf names the program's package for go run: by its directory in a clone,
+// else by its path and version.
+func packageOf(dir string, info *debug.BuildInfo) string {
+	if inModule, ok := strings.CutPrefix(info.Path, info.Main.Path+"/"); ok {
+		if root := moduleRoot(dir, info.Main.Path); root != "" {
+			if relative, err := filepath.Rel(dir, filepath.Join(root, filepath.FromSlash(inModule))); err == nil {
+				return asPackage(filepath.ToSlash(relative))
+			}
+		}
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" && !strings.Contains(v, "+") {
+		return info.Path + "@" + v
+	}
+	return info.Path
+}
+
+// asPackage writes a relative directory so that go takes it for one.
+func asPackage(relative string) string {
+	if relative == "." || strings.HasPrefix(relative, "..") {
+		return relative
+	}
+	return "./" + relative
+}
+
+// moduleRoot returns the directory of the module's go.mod at dir or above, or "".
+func moduleRoot(dir, module string) string {
+	for {
+		if data, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil {
+			first, _, _ := strings.Cut(string(data), "\n")
+			if strings.TrimSpace(first) == "module "+module {
+				return dir
+			}
+			return ""
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}
+
+var harmless = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./\\~-]+$`)
+
+// Quote writes a word so that a shell takes it as one.
+func Quote(word string) string {
+	if harmless.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

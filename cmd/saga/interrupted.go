@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
+)
+
+// verbs are the commands by the kind of what they begin.
+var verbs = map[string]string{"tool": "call", "prompt": "get", "resource": "read"}
+
+// interrupted saves where a call stands and says what to do now. resumed is the file
+// that the call was resumed from, or empty.
+func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string, declined bool, err error) error {
+	var stopped *client.Interrupted
+	if !errors.As(err, &stopped) {
+		return err
+	}
+	cause, position := stopped.Err, stopped.Position
+	var refusal *client.Error
+	switch {
+	case stoppedByUser(cause) && exitCode(cause) == exitInterrupted:
+		cause = &exitError{exitInterrupted, errors.New("stopped")}
+	case declined && position.Tool == "" && errors.As(cause, &refusal):
+		// A prompt or resource has no result that says so, and has changed nothing.
+		return &exitError{exitDeclined, fmt.Errorf("the %s is not given: %s", position.Kind(), refusal.Message)}
+	}
+	if position.Token == "" {
+		// The server had not begun, so there is nothing to keep.
+		return p.beginAdvice(position.Kind(), p.withAdvice(cause))
+	}
+	path := c.String("save")
+	if path == "" {
+		path = resumed
+	}
+	if path == "" {
+		fresh, err := state.NewPath(time.Now())
+		if err != nil {
+			return &exitError{exitCode(cause), fmt.Errorf("%w\nThe call could not be saved: %w", cause, err)}
+		}
+		path = fresh
+	}
+	saved.Position = position
+	text := ""
+	if refusal = tokenRefused(cause); refusal != nil {
+		text = p.refusedText(saved, path, resumed, refusal)
+	}
+	if err := saved.Save(path); err != nil {
+		return &exitError{exitCode(cause), fmt.Errorf("%w\nThe call could not be saved: %w", cause, err)}
+	}
+	state.Clean(time.Now())
+	if refusal != nil {
+		return &exitError{exitServer, errors.New(text)}
+	}
+	cause = p.withAdvice(cause)
+	verb := verbs[position.Kind()]
+	text = fmt.Sprintf("The call is saved. Go on with:\n  %s %s --resume %s", p.self, verb, self.Quote(state.Given(path)))
+	if verb == "call" {
+		text += fmt.Sprintf("\nor have what it did undone:\n  %s cancel %s", p.self, self.Quote(state.Given(path)))
+	}
+	return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, text)}
+}
+
+// beginAdvice adds to a server's refusal to begin what to do about it.
+func (p *program) beginAdvice(kind string, cause error) error {
+	var refusal *client.Error
+	if !errors.As(cause, &refusal) {
+		return cause
+	}
+	switch {
+	case refusal.Code == client.CodeInvalidParams:
+		return fmt.Errorf("%w\n%s %ss lists what the server has", cause, p.self, kind)
+	case refusal.Code == client.CodeMethodNotFound && kind == "tool":
+		return fmt.Errorf("%w\nThe server does not speak the saga proposal, over which this program calls tools", cause)
+	case refusal.Code == client.CodeMethodNotFound:
+		return fmt.Errorf("%w\nThe server has no %ss, or does not speak MCP %s", cause, kind, client.Revision)
+	}
+	return cause
+}
+
+// tokenRefused returns the server's refusal if the cause is that it does not take the
+// token or the answers: to send them again would meet the same.
+func tokenRefused(cause error) *client.Error {
+	var refusal *client.Error
+	if errors.As(cause, &refusal) && refusal.Code == client.CodeInvalidParams {
+		return refusal
+	}
+	return nil
+}
+
+// refusedText tells what has become of a call that the server does not go on with. The
+// call stays one of the server that it was resumed from: another one may know it.
+func (p *program) refusedText(saved *state.Call, path, resumed string, refusal *client.Error) string {
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	position, again := saved.Position, p.again(saved)
+	say("The server does not go on with this call. Most often it has waited for too long: a")
+	say("server takes answers for some minutes only, unless it is told otherwise. It may also")
+	say("have been given other keys, or be another server than the one that began the call.")
+	say("It said: %s", refusal.Message)
+	if position.Tool != "" {
+		say("\nThis time the tool has not run. What it had done in earlier turns, if anything, stays")
+		say("as it is, unless the server has undone it already.")
+	}
+	say("\nStart again with:\n  %s", again)
+	if before, err := state.Load(resumed); err == nil && (before.URL != saved.URL || before.Stdio != saved.Stdio) {
+		saved.URL, saved.Stdio = before.URL, before.Stdio
+		say("or, as the call was begun at another server, ask that one:\n  %s %s --resume %s", p.self, verbs[position.Kind()], self.Quote(state.Given(path)))
+	}
+	say("\nYour answers are kept in %s", path)
+	fmt.Fprintf(&b, "until you forget them with: %s calls rm %s", p.self, self.Quote(state.Given(path)))
+	return b.String()
+}
+
+// again is the command line that makes the call from its beginning.
+func (p *program) again(saved *state.Call) string {
+	position := saved.Position
+	line := p.self + " " + verbs[position.Kind()] + " " + self.Quote(position.Subject())
+	switch {
+	case len(position.Arguments) == 0:
+	case position.Tool != "":
+		var compact bytes.Buffer
+		if json.Compact(&compact, position.Arguments) == nil {
+			line += " --json " + self.Quote(compact.String())
+		}
+	default:
+		line += promptWords(position.Arguments)
+	}
+	switch {
+	case saved.Stdio != "":
+		line += " --stdio " + self.Quote(saved.Stdio)
+	case saved.URL != "" && saved.URL != defaultServer:
+		line += " --server " + self.Quote(saved.URL)
+	}
+	return line
+}
+
+// refusedCancel tells that a call could not be cancelled, and what that means.
+func (p *program) refusedCancel(saved *state.Call, path string, refusal *client.Error) string {
+	return fmt.Sprintf(`The server does not know this call any more, so nothing was undone. Most often it has waited
+for too long, or the server has other keys than the one that began the call, at
+%s.
+It said: %s
+What the tool had done, if anything, stays as it is. %s calls rm %s forgets the call.`,
+		saved.URL+saved.Stdio, refusal.Message, p.self, self.Quote(state.Given(path)))
+}
