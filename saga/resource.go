@@ -3,10 +3,7 @@ package saga
 import (
 	"net/url"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -71,15 +68,16 @@ func (r Resource[Args, State]) Tool() (*Tool, error) {
 		return nil, t.problem(nil, "a resource without a template has no arguments")
 	}
 	t.Resource.match = func(uri string) (map[string]string, bool) { return nil, uri == r.URI }
+	t.Resource.serves = func(uri string) bool { return uri == r.URI }
 	return t, nil
 }
 
 func (t *Tool) matchTemplate(template string, names []string) error {
-	parsed, err := uritemplate.New(template)
+	parsed, err := newURITemplate(template)
 	if err != nil {
-		return t.problem(err, "the URI template %q is not valid", template)
+		return t.problem(err, "the URI template %q cannot be used", template)
 	}
-	variables := parsed.Varnames()
+	variables := parsed.variables()
 	for _, name := range names {
 		if !slices.Contains(variables, name) {
 			return t.problem(nil, "argument %q is no variable of the template %q", name, template)
@@ -92,45 +90,14 @@ func (t *Tool) matchTemplate(template string, names []string) error {
 	}
 	t.Resource.URI, t.Resource.Template = template, true
 	t.Resource.match = func(uri string) (map[string]string, bool) {
-		if !matchable(template, uri) {
+		if len(uri) > maxURI {
 			return nil, false
 		}
-		values := parsed.Match(uri)
-		if values == nil {
-			return nil, false
-		}
-		found := make(map[string]string, len(values))
-		for name, v := range values {
-			// A comma makes a value a list. It is one text to us all the same: an empty
-			// one would be another resource.
-			found[name] = strings.Join(v.V, ",")
-		}
-		return found, true
+		return parsed.match(uri)
 	}
+	t.Resource.serves = func(uri string) bool { return len(uri) <= maxURI && parsed.matches(uri) }
 	return nil
 }
 
-// Limits of the URIs that are matched with templates. Clients choose them, and the
-// matcher's work grows with their length times the number of list elements in them.
-const (
-	maxURI          = 2048
-	maxListElements = 64
-)
-
-// matchable reports whether a URI is one that a template may be matched with.
-func matchable(template, uri string) bool {
-	if len(uri) > maxURI {
-		return false
-	}
-	separators := ","
-	if strings.Contains(template, "*") { // each operator that explodes has its own
-		separators = ",./;&"
-	}
-	elements := 0
-	for i := range len(uri) {
-		if strings.IndexByte(separators, uri[i]) >= 0 {
-			elements++
-		}
-	}
-	return elements <= maxListElements
-}
+// maxURI is how long a URI may be, in bytes, that is matched with templates.
+const maxURI = 2048
