@@ -136,7 +136,7 @@ func (c *legacyCall) subscribe(context.Context) (json.RawMessage, error) {
 	switch {
 	case fail != nil:
 		return nil, fail
-	case !c.served(uri):
+	case !c.tools.Serves(uri):
 		return nil, notFound(uri)
 	case !c.peer.subscribe(uri):
 		return nil, rpcError(jsonrpc2.CodeInvalidRequest, "there are too many subscriptions; end some")
@@ -165,9 +165,4 @@ func (c *legacyCall) uri() (string, *jsonrpc2.Error) {
 		return "", rpcError(jsonrpc2.CodeInvalidParams, "params.uri is missing: it names the resource")
 	}
 	return *p.URI, nil
-}
-
-func (c *legacyCall) served(uri string) bool {
-	t, _ := c.tools.At(uri)
-	return t != nil
 }
