@@ -46,7 +46,10 @@ func (d *handshake) servePost(w http.ResponseWriter, r *http.Request, c caller, 
 	defer d.release(s)
 	switch {
 	case m.reply != nil:
-		s.answered(m.reply)
+		if err := s.answered(m.reply); err != nil {
+			d.writeError(w, http.StatusRequestEntityTooLarge, rpcError(jsonrpc2.CodeInvalidRequest, err.Error()))
+			return
+		}
 		w.WriteHeader(http.StatusAccepted)
 	case m.notification():
 		s.notified(m)
@@ -67,7 +70,7 @@ func (d *handshake) serveInitialize(w http.ResponseWriter, c caller, m *message)
 		writeJSON(w, http.StatusOK, appendResponse(nil, m.id, nil, fail))
 		return
 	}
-	s, err := d.start(p, c.principal)
+	s, err := d.start(p, c)
 	if err != nil {
 		p.close(err)
 		w.Header().Set("Retry-After", "60")

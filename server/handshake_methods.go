@@ -67,7 +67,10 @@ func (d *handshake) serve(ctx context.Context, c caller, p *peer, to exchange, m
 	call.caller.purpose = purposeHeld
 	if to != nil {
 		call.caller.features = p.features
-		t := newTeller(to, p, m.params)
+		t, fail := newTeller(to, p, m.params)
+		if fail != nil {
+			return nil, fail
+		}
 		defer t.end()
 		call.caller.notify = t
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -72,9 +73,12 @@ func (d *stateless) openListener(ctx context.Context, r *statelessRequest) (*lis
 	if err != nil {
 		return nil, refuse(http.StatusOK, jsonrpc2.CodeInternalError, internalText)
 	}
-	ended, leave, ok := d.streams.enter()
-	if !ok {
-		return nil, refuse(http.StatusServiceUnavailable, jsonrpc2.CodeInternalError, "too many subscriptions are open; try again later")
+	ended, leave, err := d.streams.enter(r.owner)
+	switch {
+	case errors.Is(err, errOwnStreams):
+		return nil, refuse(http.StatusTooManyRequests, jsonrpc2.CodeInvalidRequest, err.Error())
+	case err != nil:
+		return nil, refuse(http.StatusServiceUnavailable, jsonrpc2.CodeInternalError, err.Error())
 	}
 	l := &listener{id: r.id, ended: ended, leave: leave}
 	l.ack = l.notification("notifications/subscriptions/acknowledged", `"notifications":`, filter)

@@ -20,7 +20,10 @@ import (
 // caller is what a turn needs to know of whoever sent the request.
 type caller struct {
 	principal Principal
-	features  steps.Features
+	// owner is on whose account what lasts longer than a turn is counted; see
+	// [Server.ownerOf].
+	owner    string
+	features steps.Features
 	// notify passes on what the tool tells meanwhile, or is nil.
 	notify saga.Notifier
 	// purpose separates the tokens of dialects with different rules.
