@@ -138,7 +138,9 @@ func patientTool() saga.Definition {
 	one, two := &steps.Form[struct{}]{ID: "one", Message: "One?"}, &steps.Form[struct{}]{ID: "two", Message: "Two?"}
 	return saga.Machine[args, struct{}]{
 		Name: "patient", Asks: []steps.Question{one, two},
-		Start: func(_ context.Context, t *saga.Turn[args, struct{}]) (saga.Next, error) { return t.Ask("asked", one, two) },
+		Start: func(_ context.Context, t *saga.Turn[args, struct{}]) (saga.Next, error) {
+			return t.Ask("asked", one, two)
+		},
 		Steps: saga.Steps[args, struct{}]{"asked": func(_ context.Context, t *saga.Turn[args, struct{}]) (saga.Next, error) {
 			return t.Text("done")
 		}},
