@@ -179,7 +179,7 @@ func (s *Server) sealToken(c caller, t *saga.Tool, args json.RawMessage, p *saga
 
 // mayBecome is how many bytes of a token a byte of the request may well be the reason
 // of: it is encoded, and the tool may have put it into the state besides.
-const mayBecome = 4
+const mayBecome = 8
 
 // broughtError says that a saga cannot be suspended as the client has sent too much.
 // With less of it the same request works.
