@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -222,4 +223,43 @@ func TestASessionHoldsFewBytes(t *testing.T) {
 		s := c.stream(toolCall(50, "patient", `{}`))
 		c.reply(s.wait("elicitation/create").ID, large)
 	})
+}
+
+// The requests that wait on a stdio connection have a limit to their bytes, too.
+func TestStdioHoldsFewBytes(t *testing.T) {
+	r := newRig(t, server.Options{Tools: []saga.Definition{patientTool()}})
+	in, write := io.Pipe()
+	read, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- r.srv.ServeStdio(t.Context(), in, out)
+		out.Close()
+	}()
+	go func() {
+		fmt.Fprintln(write, initializeMessage("2025-11-25", everything))
+		for i := range 20 {
+			fmt.Fprintln(write, toolCall(i+1, "patient", `{"text":"`+strings.Repeat("x", 1000)+`"}`)+strings.Repeat(" ", 1<<20-1200))
+		}
+		fmt.Fprintln(write, `{"jsonrpc":"2.0","id":99,"method":"ping"}`)
+	}()
+	waiting, refused := map[string]bool{}, 0
+	lines := bufio.NewScanner(read)
+	for lines.Scan() {
+		m := parseLegacy(t, lines.Text())
+		if m.Method == "elicitation/create" {
+			waiting[string(m.ID)] = true
+		}
+		if m.Error != nil {
+			assert.Contains(t, lines.Text(), "too many requests are under way")
+			refused++
+		}
+		if string(m.ID) == "99" {
+			break
+		}
+	}
+	assert.GreaterOrEqual(t, refused, 4)
+	assert.LessOrEqual(t, refused, 5)
+	go io.Copy(io.Discard, read)
+	write.Close()
+	require.NoError(t, <-ended)
 }

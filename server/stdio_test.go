@@ -158,3 +158,50 @@ func FuzzStdio(f *testing.F) {
 		require.Contains(t, out.String(), `{"jsonrpc":"2.0","id":"last","result":{}}`)
 	})
 }
+
+// closedPipe is standard output that nobody reads any more.
+type closedPipe struct{}
+
+func (closedPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// A client that does not read any more does not keep the server alive by keeping
+// standard input open; what its calls did is undone.
+func TestStdioEndsWhenNobodyReads(t *testing.T) {
+	held := map[saga.Key]bool{}
+	s := newStdio(t, roomTool(1, held))
+	in, write := io.Pipe()
+	defer write.Close()
+	read, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(t.Context(), in, out) }()
+	lines := bufio.NewScanner(read)
+	fmt.Fprintln(write, initializeMessage("2025-11-25", everything))
+	require.True(t, lines.Scan())
+	fmt.Fprintln(write, toolCall(1, "room", `{}`))
+	require.True(t, lines.Scan())
+	require.Contains(t, lines.Text(), "elicitation/create")
+	require.Len(t, held, 1)
+	read.Close()
+	fmt.Fprintln(write, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	select {
+	case err := <-ended:
+		assert.ErrorIs(t, err, io.ErrClosedPipe)
+	case <-time.After(10 * time.Second):
+		t.Fatal("the server lives on")
+	}
+	assert.Empty(t, held, "what was done is undone")
+}
+
+func TestStdioEndsAtTheFirstFailedWrite(t *testing.T) {
+	in, write := io.Pipe()
+	defer write.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- newStdio(t).ServeStdio(t.Context(), in, closedPipe{}) }()
+	fmt.Fprintln(write, pingMessage)
+	select {
+	case err := <-ended:
+		assert.ErrorIs(t, err, io.ErrClosedPipe)
+	case <-time.After(10 * time.Second):
+		t.Fatal("the server lives on")
+	}
+}
