@@ -12,7 +12,7 @@ import (
 type sessionTable struct {
 	mu       sync.Mutex
 	byID     map[string]*session
-	owned    map[string]int // sessions of each owner that is known
+	owned    map[string]map[*session]struct{} // the sessions of each owner that is known
 	stopping bool
 	// running counts the calls under way; drained, if it is not nil, is closed when
 	// there are none any more.
@@ -46,16 +46,19 @@ func (d *handshake) start(p *peer, c caller) (*session, error) {
 	switch {
 	case t.stopping:
 		return nil, errStopping
-	case s.owner != "" && t.owned[s.owner] >= d.opts.MaxSessionsPerPrincipal && !t.evict(s.owner),
+	case s.owner != "" && len(t.owned[s.owner]) >= d.opts.MaxSessionsPerPrincipal && !t.evict(s.owner),
 		len(t.byID) >= d.opts.MaxSessions:
 		return nil, errFull
 	}
 	if t.byID == nil {
-		t.byID, t.owned = make(map[string]*session), make(map[string]int)
+		t.byID, t.owned = make(map[string]*session), make(map[string]map[*session]struct{})
 	}
 	t.byID[s.id] = s
 	if s.owner != "" {
-		t.owned[s.owner]++
+		if t.owned[s.owner] == nil {
+			t.owned[s.owner] = make(map[*session]struct{})
+		}
+		t.owned[s.owner][s] = struct{}{}
 	}
 	s.idle = time.AfterFunc(d.opts.SessionIdle, func() { d.expire(s) })
 	return s, nil
@@ -66,10 +69,7 @@ func (d *handshake) start(p *peer, c caller) (*session, error) {
 func (t *sessionTable) evict(owner string) bool {
 	var oldest *session
 	var since time.Time
-	for _, s := range t.byID {
-		if s.owner != owner {
-			continue
-		}
+	for s := range t.owned[owner] {
 		s.mu.Lock()
 		if s.busy == 0 && (oldest == nil || s.idleSince.Before(since)) {
 			oldest, since = s, s.idleSince
@@ -137,7 +137,7 @@ func (t *sessionTable) remove(s *session, why error) {
 	}
 	delete(t.byID, s.id)
 	if s.owner != "" {
-		if t.owned[s.owner]--; t.owned[s.owner] == 0 {
+		if delete(t.owned[s.owner], s); len(t.owned[s.owner]) == 0 {
 			delete(t.owned, s.owner)
 		}
 	}
