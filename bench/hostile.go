@@ -39,7 +39,7 @@ func searchHostile(ctx context.Context, c *cli.Command) error {
 	largest := c.Int("largest")
 	worst := worstOf{kept: c.Int("top")}
 	for _, size := range []int{largest / 32, largest / 4} {
-		for r := range target.Requests(size) {
+		for r := range target.Requests(size, nil) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -51,12 +51,9 @@ func searchHostile(ctx context.Context, c *cli.Command) error {
 		}
 	}
 	found := worstOf{kept: c.Int("top")}
-	for r := range target.Requests(largest) {
+	for r := range target.Requests(largest, worst.has) {
 		if ctx.Err() != nil {
 			return ctx.Err()
-		}
-		if !worst.has(r.Name) {
-			continue
 		}
 		cost, err := target.Measure(r, 3)
 		if err != nil {

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +22,17 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
+// patience is how long a test waits for what the server should say. One whose server
+// says nothing fails, rather than keep all others waiting.
+const patience = 30 * time.Second
+
+// impatiently closes a pipe after the time of patience, unless stopped before.
+func impatiently(pipe interface{ CloseWithError(error) error }) (stop func() bool) {
+	return time.AfterFunc(patience, func() { pipe.CloseWithError(errors.New("the server neither speaks nor reads")) }).Stop
+}
+
 func TestMain(m *testing.M) {
+	http.DefaultClient.Timeout = patience // for streams as well
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
 }
 

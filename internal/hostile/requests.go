@@ -263,11 +263,14 @@ func upTo(n int, element func(i int) string) func(int) string {
 	}
 }
 
-// requests makes the requests of places.
-func (t *Target) requests(dialect string, size int, places []place, yield func(*Request) bool) bool {
+// places makes the requests of places.
+func (m *maker) places(dialect string, places []place) bool {
 	for _, p := range places {
 		for _, s := range p.shapes {
-			value := s.make(size)
+			r := &Request{Name: strings.Join([]string{dialect, p.method, p.where, s.name}, ", "), Header: http.Header{}}
+			if !m.wanted(r.Name) {
+				continue
+			}
 			message := p.message
 			switch {
 			case p.params == "":
@@ -276,7 +279,7 @@ func (t *Target) requests(dialect string, size int, places []place, yield func(*
 			default:
 				message = `{"jsonrpc":"2.0","id":1,"method":"` + p.method + `","params":` + p.params + `}`
 			}
-			r := &Request{Name: strings.Join([]string{dialect, p.method, p.where, s.name}, ", "), Body: []byte(strings.Replace(message, hole, value, 1)), Header: http.Header{}}
+			r.Body = []byte(strings.Replace(message, hole, s.make(m.size), 1))
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Accept", "application/json, text/event-stream")
 			switch dialect {
@@ -286,9 +289,9 @@ func (t *Target) requests(dialect string, size int, places []place, yield func(*
 				setName(r, p.method)
 			case session, batches:
 				r.Header.Set("Mcp-Protocol-Version", dialect)
-				r.Header.Set("Mcp-Session-Id", t.sessions[dialect])
+				r.Header.Set("Mcp-Session-Id", m.sessions[dialect])
 			}
-			if !yield(r) {
+			if !m.yield(r) {
 				return false
 			}
 		}

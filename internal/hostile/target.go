@@ -65,26 +65,39 @@ func (t *Target) plain(body string) *Request {
 	return &Request{Name: "plain", Header: h, Body: []byte(body)}
 }
 
-// Requests are the requests of about a size, of all methods in all dialects.
-func (t *Target) Requests(size int) iter.Seq[*Request] {
+// Requests are the requests of about a size, of all methods in all dialects: those
+// whose names are wanted, or all if wanted is nil.
+func (t *Target) Requests(size int, wanted func(name string) bool) iter.Seq[*Request] {
+	if wanted == nil {
+		wanted = func(string) bool { return true }
+	}
 	return func(yield func(*Request) bool) {
-		_ = t.requests("saga", size, sagaPlaces(t.token), yield) &&
-			t.requests(stateless, size, statelessPlaces(t.state), yield) &&
-			t.requests(session, size, sessionPlaces(), yield) &&
-			t.requests(batches, size, batchPlaces(), yield) &&
-			t.headers(size, yield)
+		m := maker{t, size, wanted, yield}
+		_ = m.places("saga", sagaPlaces(t.token)) && m.places(stateless, statelessPlaces(t.state)) &&
+			m.places(session, sessionPlaces()) && m.places(batches, batchPlaces()) && m.headers()
 	}
 }
 
+// maker makes requests. Its methods report whether to go on.
+type maker struct {
+	*Target
+	size   int
+	wanted func(name string) bool
+	yield  func(*Request) bool
+}
+
 // headers are requests whose cost is in their header, which has 64 KiB at most.
-func (t *Target) headers(size int, yield func(*Request) bool) bool {
-	size = min(size, 60<<10)
+func (m *maker) headers() bool {
+	size := min(m.size, 60<<10)
 	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 	for _, name := range []string{"Accept", "Mcp-Method", "Mcp-Name", "Origin", "Last-Event-Id", "Mcp-Session-Id", "Mcp-Protocol-Version", "Content-Type", "X"} {
 		for _, unit := range []string{"a", "a,", "a;b=c,", "=?base64?", "=?base64?QUJD?=", "http://a,", "é"} {
 			for _, many := range []bool{false, true} {
-				r := t.plain(list)
+				r := m.plain(list)
 				r.Name = strings.Join([]string{"header", name, unit, "many: " + strconv.FormatBool(many)}, ", ")
+				if !m.wanted(r.Name) {
+					continue
+				}
 				r.Header.Del(name)
 				if many {
 					for range size / (len(unit) + len(name) + 4) {
@@ -93,7 +106,7 @@ func (t *Target) headers(size int, yield func(*Request) bool) bool {
 				} else {
 					r.Header.Set(name, fill(unit, size))
 				}
-				if !yield(r) {
+				if !m.yield(r) {
 					return false
 				}
 			}
