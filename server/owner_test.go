@@ -1,10 +1,12 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Anonymous callers are told apart by their address, unless many may be behind it.
@@ -32,4 +34,20 @@ func TestOwners(t *testing.T) {
 		assert.NotContains(t, owners[i+1:], a)
 	}
 	assert.Equal(t, ann, s.ownerOf(nil, Principal{Subject: "ann"}))
+}
+
+// Whoever opens a subscription and goes leaves no work behind.
+func TestListenStopsForAClientThatHasGone(t *testing.T) {
+	l := newLayered(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := &statelessRequest{message: message{params: []byte(`{"notifications":{"resourceSubscriptions":["test://a"]}}`)}}
+	_, no := l.s.stateless.openListener(ctx, r)
+	require.NotNil(t, no)
+	assert.Zero(t, l.s.streams.open)
+	listening, no := l.s.stateless.openListener(t.Context(), r)
+	require.Nil(t, no)
+	assert.Equal(t, 1, l.s.streams.open)
+	listening.leave()
+	assert.Zero(t, l.s.streams.open)
 }

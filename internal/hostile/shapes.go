@@ -24,12 +24,10 @@ func listOf(element string) func(int) string {
 	return func(size int) string { return "[" + strings.TrimSuffix(fill(element+",", size), ",") + "]" }
 }
 
-// nested puts something inside itself, to a depth, as often as the size allows.
+// nested puts something inside itself, to a depth, as often as the size allows, and
+// once in any case.
 func nested(open, core, end string, depth int) func(int) string {
-	return func(size int) string {
-		n := min(depth, max(size/(len(open)+len(end)), 1))
-		return listOf(strings.Repeat(open, n) + core + strings.Repeat(end, n))(size)
-	}
+	return listOf(strings.Repeat(open, depth) + core + strings.Repeat(end, depth))
 }
 
 // counted makes an array or an object of elements that differ.
