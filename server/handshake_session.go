@@ -69,7 +69,7 @@ type question struct {
 const maxSessionBytes = 4 << 20
 
 var (
-	errIDInUse   = errors.New("a request with this id is under way")
+	errIDInUse   = errors.New("the id is in use")
 	errManyCalls = errors.New("too many requests are under way: wait until some are answered")
 	errHeld      = errors.New("too many bytes of requests and answers are under way: wait until some are answered")
 )
