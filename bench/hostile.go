@@ -3,10 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -57,27 +57,41 @@ func searchHostile(ctx context.Context, c *cli.Command) error {
 		}
 		cost, err := target.Measure(r, 3)
 		if err != nil {
-			return errors.Join(err)
+			return err
 		}
 		found.add(cost)
 	}
 	return outputOf(c).section("hostile", func(out output) error { return found.print(out, base, largest) })
 }
 
-// worstOf keeps the requests that cost the most per byte: of time, and of memory.
+// leastSize is how large a request must be to be compared by its bytes: every one
+// costs something.
+const leastSize = 8 << 10
+
+// worstOf keeps the requests that cost the most per byte: of time, and of memory. Of
+// one that there is in several dialects it keeps the worst.
 type worstOf struct {
 	kept        int
 	cpu, memory []hostile.Cost
 }
 
 func (w *worstOf) add(c hostile.Cost) {
+	if c.Size < leastSize {
+		return
+	}
 	time := func(c hostile.Cost) float64 { v, _ := c.PerByte(); return v }
 	bytes := func(c hostile.Cost) float64 { _, v := c.PerByte(); return v }
 	w.cpu, w.memory = w.with(w.cpu, c, time), w.with(w.memory, c, bytes)
 }
 
 func (w *worstOf) with(list []hostile.Cost, c hostile.Cost, by func(hostile.Cost) float64) []hostile.Cost {
-	list = append(list, c)
+	_, what, _ := strings.Cut(c.Name, ", ")
+	same := func(o hostile.Cost) bool { _, is, _ := strings.Cut(o.Name, ", "); return is == what }
+	if i := slices.IndexFunc(list, same); i < 0 {
+		list = append(list, c)
+	} else if by(list[i]) < by(c) {
+		list[i] = c
+	}
 	slices.SortStableFunc(list, func(a, b hostile.Cost) int { return cmp.Compare(by(b), by(a)) })
 	return list[:min(len(list), w.kept)]
 }
@@ -89,7 +103,7 @@ func (w *worstOf) has(name string) bool {
 
 func (w *worstOf) print(out output, base hostile.Cost, largest int) error {
 	usual, usualBytes := base.PerByte()
-	fmt.Fprintf(out, "The worst requests of up to %d KiB; %s. To read usual JSON with encoding/json takes %.0f ms per MB here, and %.0f bytes per byte.\n\n", largest>>10, where(), usual, usualBytes)
+	fmt.Fprintf(out, "The worst requests of %d KB; %s. To read usual JSON with encoding/json takes %.0f ms per MB here, and %.0f bytes per byte.\n\n", largest/1000, where(), usual, usualBytes)
 	for _, list := range [][]hostile.Cost{w.cpu, w.memory} {
 		t := out.table("request", "bytes", "ms of CPU per MB", "of encoding/json", "bytes allocated per byte")
 		for _, c := range list {

@@ -59,7 +59,7 @@ func app() *cli.Command {
 			{
 				Name: "hostile", Usage: "look for the requests that cost a server the most for their size",
 				Flags: []cli.Flag{
-					&cli.IntFlag{Name: "largest", Usage: "the size of the largest requests, in bytes", Value: 1 << 20},
+					&cli.IntFlag{Name: "largest", Usage: "the size of the largest requests, in bytes", Value: 1_000_000},
 					&cli.IntFlag{Name: "top", Usage: "how many of the worst are shown", Value: 12},
 				},
 				Action: limited(searchHostile),

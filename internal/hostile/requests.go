@@ -303,7 +303,11 @@ func (m *maker) places(dialect string, places []place) bool {
 func setName(r *Request, method string) {
 	member := map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}[method]
 	var name string
-	if member != "" && json.Unmarshal(jsonview.Get(jsonview.Get(r.Body, "params"), member), &name) == nil {
-		r.Header.Set("Mcp-Name", "=?base64?"+base64.StdEncoding.EncodeToString([]byte(name))+"?=")
+	if member == "" || json.Unmarshal(jsonview.Get(jsonview.Get(r.Body, "params"), member), &name) != nil {
+		return
 	}
+	if name != strings.TrimSpace(name) || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c > '~' }) {
+		name = "=?base64?" + base64.StdEncoding.EncodeToString([]byte(name)) + "?="
+	}
+	r.Header.Set("Mcp-Name", name)
 }

@@ -47,7 +47,10 @@ func NewTarget(h http.Handler) (*Target, error) {
 	var result struct {
 		Result struct{ SagaToken, RequestState string }
 	}
-	for _, raw := range [][]byte{body, asked} {
+	if _, data, ok := bytes.Cut(asked, []byte("data: ")); ok { // a stream of one event
+		asked = data
+	}
+	for _, raw := range [][]byte{body, bytes.TrimSpace(asked)} {
 		if err := json.Unmarshal(raw, &result); err != nil {
 			return nil, fmt.Errorf("hostile: no saga was begun: %w: %s", err, raw)
 		}
