@@ -57,6 +57,14 @@ func app() *cli.Command {
 		Commands: []*cli.Command{
 			{Name: "child", Hidden: true, Action: func(_ context.Context, c *cli.Command) error { return serveChild(c.Args().Slice()) }},
 			{
+				Name: "hostile", Usage: "look for the requests that cost a server the most for their size",
+				Flags: []cli.Flag{
+					&cli.IntFlag{Name: "largest", Usage: "the size of the largest requests, in bytes", Value: 1_000_000},
+					&cli.IntFlag{Name: "top", Usage: "how many of the worst are shown", Value: 12},
+				},
+				Action: limited(searchHostile),
+			},
+			{
 				Name: "curves", Usage: "show how the cost of a turn grows: " + curveNames, ArgsUsage: "[curve...]",
 				Flags:  []cli.Flag{&cli.IntFlag{Name: "suspended", Usage: "sagas left suspended for the curve heap", Value: 1_000_000}},
 				Action: limited(curves),

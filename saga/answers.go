@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -150,7 +152,7 @@ func store(a steps.Answer) (storedAnswer, error) {
 	if a.Error == nil {
 		return storedAnswer{raw: a.Result}, nil
 	}
-	raw, err := json.Marshal(a.Error)
+	raw, err := jsonv2.Marshal(a.Error, jsonOptions) // for HTML it could be six times as long
 	return storedAnswer{failed: true, raw: raw}, err
 }
 

@@ -86,8 +86,6 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		wrong.Name, wrong.MaxAge, wrong.Start = "w", -1, nil
 		wrong.Asks = append(wrong.Asks, nil, &steps.Form[confirmForm]{ID: "mute"})
 		wrong.Effects = []saga.Declared{unrecordable[struct{ hidden int }, struct{ C chan int }](), nil}
-			return out, nil
-		}}, nil}
 		wrong.Steps["a b"] = fn
 		wrong.Renamed = map[string]string{"x": "y"}
 		wrong.Upgrades = map[uint32]saga.Upgrade[empty]{7: nil}
@@ -118,7 +116,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			`tool "single": two tools have this name and the revision 0`,
 			`tool "r": argument "n" is not a string; those of a resource are`,
 		}, strings.Split(err.Error(), "\n")[:16])
-		assert.Contains(t, err.Error(), "\n"+`tool "r": the URI template "{" is not valid: `, "what comes after is still found")
+		assert.Contains(t, err.Error(), "\n"+`tool "r": the URI template "{" cannot be used: `, "what comes after is still found")
 		var one *saga.DefinitionError
 		require.ErrorAs(t, err, &one)
 		assert.Equal(t, "MaxAge is negative", one.Problem)

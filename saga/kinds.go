@@ -86,6 +86,7 @@ type ResourceInfo struct {
 	// MIMEType is the type of the contents, or empty.
 	MIMEType string
 	match    func(uri string) (map[string]string, bool)
+	serves   func(uri string) bool
 }
 
 // Match reports whether the resource is at uri, and with what variables of its

@@ -3,10 +3,7 @@ package saga
 import (
 	"net/url"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -64,7 +61,7 @@ func (r Resource[Args, State]) Tool() (*Tool, error) {
 		p.add(nil, "a resource has either a URI or a Template")
 	case r.Template != "":
 		info.URI, info.Template = r.Template, true
-		info.match = matchTemplate(p, r.Template, names, err == nil)
+		info.matchTemplate(p, r.Template, names, err == nil)
 	default:
 		if u, err := url.Parse(r.URI); err != nil || !u.IsAbs() {
 			p.add(err, "the URI %q is not absolute", r.URI)
@@ -73,6 +70,7 @@ func (r Resource[Args, State]) Tool() (*Tool, error) {
 			p.add(nil, "a resource without a template has no arguments")
 		}
 		info.match = func(uri string) (map[string]string, bool) { return nil, uri == r.URI }
+		info.serves = func(uri string) bool { return uri == r.URI }
 	}
 	if err := p.err(); err != nil {
 		return nil, err
@@ -81,15 +79,15 @@ func (r Resource[Args, State]) Tool() (*Tool, error) {
 	return t, nil
 }
 
-// matchTemplate returns what matches URIs with a template. The names of the arguments
-// are those of its variables, if they are known.
-func matchTemplate(p *problems, template string, names []string, known bool) func(uri string) (map[string]string, bool) {
-	parsed, err := uritemplate.New(template)
+// matchTemplate has URIs matched with a template. The names of the arguments are those
+// of its variables, if they are known.
+func (info *ResourceInfo) matchTemplate(p *problems, template string, names []string, known bool) {
+	parsed, err := newURITemplate(template)
 	if err != nil {
-		p.add(err, "the URI template %q is not valid", template)
-		return nil
+		p.add(err, "the URI template %q cannot be used", template)
+		return
 	}
-	variables := parsed.Varnames()
+	variables := parsed.variables()
 	for _, name := range names {
 		if !slices.Contains(variables, name) {
 			p.add(nil, "argument %q is no variable of the template %q", name, template)
@@ -100,45 +98,14 @@ func matchTemplate(p *problems, template string, names []string, known bool) fun
 			p.add(nil, "variable %q of the template %q is no argument", v, template)
 		}
 	}
-	return func(uri string) (map[string]string, bool) {
-		if !matchable(template, uri) {
+	info.match = func(uri string) (map[string]string, bool) {
+		if len(uri) > maxURI {
 			return nil, false
 		}
-		values := parsed.Match(uri)
-		if values == nil {
-			return nil, false
-		}
-		found := make(map[string]string, len(values))
-		for name, v := range values {
-			// A comma makes a value a list. It is one text to us all the same: an empty
-			// one would be another resource.
-			found[name] = strings.Join(v.V, ",")
-		}
-		return found, true
+		return parsed.match(uri)
 	}
+	info.serves = func(uri string) bool { return len(uri) <= maxURI && parsed.matches(uri) }
 }
 
-// Limits of the URIs that are matched with templates. Clients choose them, and the
-// matcher's work grows with their length times the number of list elements in them.
-const (
-	maxURI          = 2048
-	maxListElements = 64
-)
-
-// matchable reports whether a URI is one that a template may be matched with.
-func matchable(template, uri string) bool {
-	if len(uri) > maxURI {
-		return false
-	}
-	separators := ","
-	if strings.Contains(template, "*") { // each operator that explodes has its own
-		separators = ",./;&"
-	}
-	elements := 0
-	for i := range len(uri) {
-		if strings.IndexByte(separators, uri[i]) >= 0 {
-			elements++
-		}
-	}
-	return elements <= maxListElements
-}
+// maxURI is how long a URI may be, in bytes, that is matched with templates.
+const maxURI = 2048

@@ -16,7 +16,7 @@ type pathArgs struct {
 	Path string `json:"path"`
 }
 
-func templated(t *testing.T, template string) *saga.Tools {
+func templated(t testing.TB, template string) *saga.Tools {
 	t.Helper()
 	set, err := saga.NewTools(saga.Resource[pathArgs, struct{}]{
 		Name: "r", Template: template,
@@ -28,10 +28,10 @@ func templated(t *testing.T, template string) *saga.Tools {
 	return set
 }
 
-// Matching a template takes time that grows with the square of a URI's length if
-// it holds many separators of lists: some hours for one of a mebibyte.
+// To match a template takes time that grows with a URI's length alone, whatever is in
+// it: a client may ask for a thousand of them at once.
 func TestHostileURIsAreMatchedInNoTime(t *testing.T) {
-	for _, template := range []string{"file:///{path}", "file:///{+path}", "file://{/path*}", "file:///{?path*}", "file:///{path:99}"} {
+	for _, template := range []string{"file:///{path}", "file:///{+path}", "file://{/path*}", "file:///{?path*}", "file:///{path}{+path}{.path*}{/path*}"} {
 		set := templated(t, template)
 		for _, unit := range []string{"a", ",", "a,", "/", "/a", "&path=", ";", "%41", "%2C", ".", "é"} {
 			// The second is the most that is looked at.
@@ -39,7 +39,8 @@ func TestHostileURIsAreMatchedInNoTime(t *testing.T) {
 				uri := "file:///" + strings.Repeat(unit, n/len(unit))
 				began := time.Now()
 				set.At(uri)
-				assert.Less(t, time.Since(began), 500*time.Millisecond, "%s, %d bytes of %q", template, n, unit)
+				set.Serves(uri)
+				assert.Less(t, time.Since(began), 100*time.Millisecond, "%s, %d bytes of %q", template, n, unit)
 			}
 		}
 	}
@@ -51,5 +52,41 @@ func TestVariablesWithCommas(t *testing.T) {
 		r, variables := templated(t, template).At("file:///a,b%2Cc")
 		require.NotNil(t, r)
 		assert.Equal(t, map[string]string{"path": "a,b,c"}, variables, template)
+	}
+}
+
+func TestTemplatesThatCutTheirVariablesAreRefused(t *testing.T) {
+	_, err := saga.NewTools(saga.Resource[pathArgs, struct{}]{
+		Name: "r", Template: "file:///{path:3}",
+		Start: func(_ context.Context, t *saga.Turn[pathArgs, struct{}]) (saga.Next, error) { return t.Contents() },
+	})
+	var definition *saga.DefinitionError
+	require.ErrorAs(t, err, &definition)
+	assert.ErrorContains(t, err, "a variable with a length")
+}
+
+// What is served can be asked without the variables, which costs less.
+func TestServes(t *testing.T) {
+	set := templated(t, "file:///{path}")
+	for uri, want := range map[string]bool{"file:///a": true, "file:///": true, "file:///a/b": false, "": false, "file:///" + strings.Repeat("a", 2041): false} {
+		assert.Equal(t, want, set.Serves(uri), uri)
+		found, _ := set.At(uri)
+		assert.Equal(t, want, found != nil, uri)
+	}
+}
+
+// BenchmarkMatch measures the longest URI that is matched.
+func BenchmarkMatch(b *testing.B) {
+	for _, template := range []string{"file:///{path}", "file:///{+path}", "file://{/path*}", "file:///{path}{+path}{.path*}{/path*}"} {
+		set := templated(b, template)
+		for _, unit := range []string{"a", "a,", "/a", "%41"} {
+			uri := "file:///" + strings.Repeat(unit, 2000/len(unit))
+			b.Run(template+" "+unit, func(b *testing.B) {
+				b.SetBytes(int64(len(uri)))
+				for b.Loop() {
+					set.Serves(uri)
+				}
+			})
+		}
 	}
 }

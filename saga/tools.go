@@ -110,3 +110,8 @@ func (s *Tools) At(uri string) (t *Tool, variables map[string]string) {
 	}
 	return found, variables
 }
+
+// Serves reports whether there is a resource at a URI. It is cheaper than [Tools.At].
+func (s *Tools) Serves(uri string) bool {
+	return slices.ContainsFunc(s.list[KindResource], func(t *Tool) bool { return t.Resource.serves(uri) })
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -31,9 +32,23 @@ func validate(s *schema, raw json.RawMessage) error {
 		return errors.New("they are not valid JSON, or a name occurs twice")
 	}
 	if err := s.Validate(v); err != nil {
+		return brief(err)
+	}
+	return brief(s.formats.check(v, ""))
+}
+
+// maxComplaint is how long a complaint about a value may be, in bytes.
+const maxComplaint = 500
+
+// brief shortens the library's complaints in the middle: they show the whole value,
+// between where it is and what is wrong with it.
+func brief(err error) error {
+	if err == nil || len(err.Error()) <= maxComplaint {
 		return err
 	}
-	return s.formats.check(v, "")
+	text := err.Error()
+	text = text[:maxComplaint/2] + " … " + text[len(text)-maxComplaint/2:]
+	return errors.New(strings.ToValidUTF8(text, ""))
 }
 
 // checkEnd verifies that a turn's code ended in the way of its kind.

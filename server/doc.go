@@ -52,5 +52,6 @@
 // -32021 in MCP 2026-07-28, with the capabilities that it would have to declare,
 // and a failed tool elsewhere. Answers that contradict earlier ones or are not of
 // MCP's form are -32602 with a text that says which step and why; the token is
-// still good. Failures inside are -32603; the log has tool, saga and cause.
+// still good. So it is with arguments and answers that are too large to be
+// remembered: the error's data says by how much. Failures inside are -32603; the log has tool, saga and cause.
 package server

@@ -76,6 +76,9 @@ var guestMethods = []string{"tools/call", "prompts/get", "resources/read", "comp
 // *jsonrpc2.Error that can be sent to the client as it is.
 func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error) {
 	params := jsontext.Value(r.Params)
+	if jsonview.Deeper(params, maxNesting) {
+		return nil, rpcError(jsonrpc2.CodeInvalidParams, deepText)
+	}
 	if params != nil && (!params.IsValid() || params.Kind() != '{') {
 		return nil, wrongParam("")
 	}

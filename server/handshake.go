@@ -51,7 +51,10 @@ func (d *handshake) servePost(w http.ResponseWriter, r *http.Request, c caller, 
 	defer d.release(s)
 	switch {
 	case m.reply != nil:
-		s.answered(m.reply)
+		if err := s.answered(m.reply); err != nil {
+			d.writeError(w, http.StatusRequestEntityTooLarge, rpcError(jsonrpc2.CodeInvalidRequest, err.Error()))
+			return
+		}
 		w.WriteHeader(http.StatusAccepted)
 	case m.notification():
 		s.notified(m)
@@ -72,7 +75,7 @@ func (d *handshake) serveInitialize(w http.ResponseWriter, c caller, m *message)
 		writeJSON(w, http.StatusOK, appendResponse(nil, m.id, nil, fail))
 		return
 	}
-	s, err := d.start(p, c.principal)
+	s, err := d.start(p, c)
 	if err != nil {
 		p.close(err)
 		w.Header().Set("Retry-After", "60")
@@ -174,7 +177,11 @@ func (d *handshake) cancellable(r *http.Request, c caller, m *message) (context.
 		return r.Context(), func() {}
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
-	registered := s.principal == c.principal && s.begin(m.id, cancel)
+	registered := false
+	if s.principal == c.principal {
+		_, err := s.begin(m, cancel)
+		registered = err == nil
+	}
 	return ctx, func() {
 		if registered {
 			s.finish(m.id)

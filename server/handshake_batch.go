@@ -6,6 +6,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // maxBatch bounds the messages in one batch.
@@ -21,6 +23,9 @@ func isBatch(raw []byte) bool {
 
 // splitBatch returns the messages of a batch (JSON-RPC 2.0, section 6).
 func splitBatch(raw []byte) ([]jsontext.Value, *jsonrpc2.Error) {
+	if jsonview.Deeper(raw, maxNesting+1) {
+		return nil, rpcError(jsonrpc2.CodeInvalidRequest, deepText)
+	}
 	// Elements are not looked into here: each is read as a message by itself.
 	dec := jsontext.NewDecoder(bytes.NewReader(raw))
 	if _, err := dec.ReadToken(); err != nil {
@@ -76,7 +81,9 @@ func (d *handshake) serveBatch(w http.ResponseWriter, r *http.Request, c caller,
 		case fail != nil:
 			wrong = append(wrong, appendResponse(nil, m.id, nil, fail))
 		case m.reply != nil:
-			s.answered(m.reply)
+			if err := s.answered(m.reply); err != nil {
+				wrong = append(wrong, appendResponse(nil, nil, nil, rpcError(jsonrpc2.CodeInvalidRequest, err.Error())))
+			}
 		case m.notification():
 			s.notified(&m)
 		default:

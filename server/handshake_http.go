@@ -19,16 +19,17 @@ func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller
 	// The calls outlive the request if its connection breaks.
 	for _, m := range requests {
 		ctx, cancel := d.sessionContext(r.Context(), s)
-		if !s.begin(m.id, cancel) {
+		call, err := s.begin(m, cancel)
+		if err != nil {
 			cancel(nil)
-			s.respond(st, appendResponse(nil, m.id, nil, rpcError(jsonrpc2.CodeInvalidRequest, "the id is in use, or too many requests are under way")))
+			s.respond(st, appendResponse(nil, m.id, nil, rpcError(jsonrpc2.CodeInvalidRequest, err.Error())))
 			continue
 		}
 		s.hold()
 		d.sessions.enter()
 		var x exchange
 		if streams {
-			x = &postExchange{s, st}
+			x = &postExchange{s, st, call}
 		}
 		go func() {
 			defer d.sessions.leave()

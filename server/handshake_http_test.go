@@ -132,6 +132,29 @@ func TestHandshakeSessionLimits(t *testing.T) {
 	assert.Contains(t, body, "too many sessions")
 }
 
+// Callers without credentials that can be told apart do not take one another's
+// sessions; those that cannot share what there is.
+func TestSessionLimitsOfAnonymousCallers(t *testing.T) {
+	r := newRig(t, server.Options{
+		MaxSessions: 5, MaxSessionsPerPrincipal: 2,
+		CallerKey: func(r *http.Request) string { return r.Header.Get("Who") },
+	})
+	lost := func(c *legacyClient) bool {
+		resp := c.post(listTools)
+		readAll(t, resp)
+		return resp.StatusCode == 404
+	}
+	ann := r.connect("2025-11-25", everything, as("ann"))
+	for range 5 {
+		r.connect("2025-11-25", everything, as("bob"))
+	}
+	assert.False(t, lost(ann))
+	nobody := []*legacyClient{r.connect("2025-11-25", everything), r.connect("2025-11-25", everything)}
+	status, _ := r.do("POST", "/mcp", initializeMessage("2025-11-25", `{}`), nil)
+	assert.Equal(t, 503, status, "there is a limit for all as well")
+	assert.False(t, lost(nobody[0]) || lost(nobody[1]), "nobody evicts those whom it cannot tell from others")
+}
+
 // bubble is a server without a network, for tests of time.
 type bubble struct {
 	t       *testing.T

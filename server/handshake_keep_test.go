@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -71,7 +72,7 @@ func TestKeptStreamsAreBounded(t *testing.T) {
 // A tool that tells much to a client that does not read takes no more memory than
 // is granted to a stream.
 func TestNotificationsAreBoundedByBytes(t *testing.T) {
-	st := newStream("p1", 1)
+	st := newStream("p1", 1, new(atomic.Int64))
 	question := st.add(eventRequest, []byte(`{"method":"ask"}`))
 	note := bytes.Repeat([]byte("1"), maxNoteBytes/4)
 	for range 100 {

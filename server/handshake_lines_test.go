@@ -25,6 +25,7 @@ type legacyPipe struct {
 	srv   *server.Server
 	in    *io.PipeWriter
 	out   *bufio.Scanner
+	read  *io.PipeReader
 	stop  context.CancelFunc
 	ended chan error
 }
@@ -35,7 +36,7 @@ func newLegacyPipe(t testing.TB, version string, tools ...saga.Definition) *lega
 	read, out := io.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
-	c := &legacyPipe{t: t, srv: newStdio(t, tools...), in: write, out: bufio.NewScanner(read), stop: stop, ended: make(chan error, 1)}
+	c := &legacyPipe{t: t, srv: newStdio(t, tools...), in: write, out: bufio.NewScanner(read), read: read, stop: stop, ended: make(chan error, 1)}
 	go func() { c.ended <- c.srv.ServeStdio(ctx, in, out); out.Close() }()
 	t.Cleanup(func() {
 		write.Close()
@@ -57,6 +58,7 @@ func newLegacyPipe(t testing.TB, version string, tools ...saga.Definition) *lega
 
 func (c *legacyPipe) send(lines ...string) {
 	c.t.Helper()
+	defer impatiently(c.in)()
 	for _, l := range lines {
 		_, err := io.Copy(c.in, bytes.NewReader([]byte(l+"\n")))
 		require.NoError(c.t, err)
@@ -65,6 +67,7 @@ func (c *legacyPipe) send(lines ...string) {
 
 func (c *legacyPipe) line() string {
 	c.t.Helper()
+	defer impatiently(c.read)()
 	require.True(c.t, c.out.Scan(), "%v", c.out.Err())
 	return c.out.Text()
 }

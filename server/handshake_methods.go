@@ -67,7 +67,10 @@ func (d *handshake) serve(ctx context.Context, c caller, p *peer, to exchange, m
 	call.caller.purpose = purposeHeld
 	if to != nil {
 		call.caller.features = p.features
-		t := newTeller(to, p, m.params)
+		t, fail := newTeller(to, p, m.params)
+		if fail != nil {
+			return nil, fail
+		}
 		defer t.end()
 		call.caller.notify = t
 	}
@@ -136,7 +139,7 @@ func (c *legacyCall) subscribe(context.Context) (json.RawMessage, error) {
 	switch {
 	case fail != nil:
 		return nil, fail
-	case !c.served(uri):
+	case !c.tools.Serves(uri):
 		return nil, notFound(uri)
 	case !c.peer.subscribe(uri):
 		return nil, rpcError(jsonrpc2.CodeInvalidRequest, "there are too many subscriptions; end some")
@@ -165,9 +168,4 @@ func (c *legacyCall) uri() (string, *jsonrpc2.Error) {
 		return "", rpcError(jsonrpc2.CodeInvalidParams, "params.uri is missing: it names the resource")
 	}
 	return *p.URI, nil
-}
-
-func (c *legacyCall) served(uri string) bool {
-	t, _ := c.tools.At(uri)
-	return t != nil
 }

@@ -8,6 +8,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 )
@@ -34,17 +35,23 @@ var _ interface {
 	saga.Disconnecter
 } = (*teller)(nil)
 
-func newTeller(to exchange, p *peer, params jsontext.Value) *teller {
+func newTeller(to exchange, p *peer, params jsontext.Value) (*teller, *jsonrpc2.Error) {
 	var meta struct {
 		Meta struct {
 			ProgressToken jsontext.Value `json:"progressToken"`
 		} `json:"_meta"`
 	}
 	t := &teller{to: to, peer: p}
-	if jsonv2.Unmarshal(params, &meta) == nil && validID(meta.Meta.ProgressToken) {
+	if jsonv2.Unmarshal(params, &meta) != nil {
+		return t, nil // the method says what is wrong
+	}
+	if len(meta.Meta.ProgressToken) > maxID {
+		return nil, rpcError(jsonrpc2.CodeInvalidParams, longTokenText)
+	}
+	if validID(meta.Meta.ProgressToken) {
 		t.token = meta.Meta.ProgressToken
 	}
-	return t
+	return t, nil
 }
 
 // Progress implements [saga.Notifier]. Progress must grow over the whole request,

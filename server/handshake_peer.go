@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -74,7 +73,7 @@ func (d *handshake) open(params jsontext.Value) (*peer, json.RawMessage, *jsonrp
 		return nil, nil, rpcError(jsonrpc2.CodeInternalError, internalText)
 	}
 	client.answering, client.silence = context.WithCancelCause(context.Background())
-	client.changes = d.hub.subscribe(interest{tools: true, prompts: true, resources: true})
+	client.changes = d.hub.subscribe(newInterest(true, true, true, nil))
 	return client, result, nil
 }
 
@@ -104,27 +103,28 @@ func (p *peer) close(why error) {
 	p.changes.close()
 }
 
-// maxSubscriptions bounds the resources that one session hears about.
-const maxSubscriptions = 1000
+// Limits of the resources that one session hears about, and of the bytes of their
+// URIs.
+const (
+	maxSubscriptions     = 1000
+	maxSubscriptionBytes = 128 << 10
+)
 
 // subscribe has the client hear about a resource. It reports false if it hears
 // about too many already.
 func (p *peer) subscribe(uri string) (ok bool) {
 	p.changes.change(func(want *interest) {
-		if slices.Contains(want.uris, uri) {
-			ok = true
-		} else if ok = len(want.uris) < maxSubscriptions; ok {
-			want.uris = append(want.uris, uri)
+		if _, ok = want.uris[uri]; ok {
+			return
+		}
+		if ok = len(want.uris) < maxSubscriptions && want.size+len(uri) <= maxSubscriptionBytes; ok {
+			want.add(uri)
 		}
 	})
 	return ok
 }
 
-func (p *peer) unsubscribe(uri string) {
-	p.changes.change(func(want *interest) {
-		want.uris = slices.DeleteFunc(want.uris, func(u string) bool { return u == uri })
-	})
-}
+func (p *peer) unsubscribe(uri string) { p.changes.change(func(want *interest) { want.remove(uri) }) }
 
 // notification writes the notification of a change, for those who heard of it.
 func (e event) notification() []byte {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,6 +20,7 @@ type session struct {
 	*peer
 	id        string
 	principal Principal
+	owner     string // on whose account it is counted, or empty
 	// ctx ends with the session.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -36,12 +38,41 @@ type session struct {
 	// general carries what belongs to no request, on the client's GET.
 	general *stream
 	posts   uint64 // streams so far
-	// calls are the client's requests under way, by id.
-	calls map[string]context.CancelCauseFunc
+	// calls are the client's requests under way, by id. sharing is how many there are.
+	calls   map[string]*sessionCall
+	sharing atomic.Int64
+	// held are the bytes of calls and of the answers that they wait with for more;
+	// most is how many bytes may be held, with what streams hold that have not ended.
+	held, most int
 	// waiting are our requests that the client has not answered, by id.
-	waiting map[uint64]chan<- steps.Answer
+	waiting map[uint64]*question
 	asked   uint64
 }
+
+// sessionCall is a request of the client's under way.
+type sessionCall struct {
+	cancel context.CancelCauseFunc
+	size   int // of the request
+	// asking counts its questions that wait for the client; answers are the bytes of
+	// what the client has said to the others meanwhile.
+	asking, answers int
+}
+
+// question is a request of the server's that waits for its answer.
+type question struct {
+	call   *sessionCall
+	answer chan<- steps.Answer
+}
+
+// maxSessionBytes bounds what one session holds: requests under way with their
+// answers, and what their streams keep.
+const maxSessionBytes = 4 << 20
+
+var (
+	errIDInUse   = errors.New("the id is in use")
+	errManyCalls = errors.New("too many requests are under way: wait until some are answered")
+	errHeld      = errors.New("too many bytes of requests and answers are under way: wait until some are answered")
+)
 
 // What a session keeps of streams that have ended, for clients that did not get
 // to read them.
@@ -55,7 +86,7 @@ func (s *session) open(requests []*message, batch *batched) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.posts++
-	st := newStream("p"+strconv.FormatUint(s.posts, 10), len(requests))
+	st := newStream("p"+strconv.FormatUint(s.posts, 10), len(requests), &s.sharing)
 	if batch != nil {
 		st.due += len(batch.wrong)
 		for _, response := range batch.wrong {
@@ -108,22 +139,46 @@ func (s *session) keep(st *stream) {
 	}
 }
 
-// begin registers a request so that the client can cancel it. It reports false if
-// its id is in use, or too many are under way.
-func (s *session) begin(id jsontext.Value, cancel context.CancelCauseFunc) (ok bool) {
+// begin registers a request so that the client can cancel it, unless its id is in
+// use or too much is under way.
+func (s *session) begin(m *message, cancel context.CancelCauseFunc) (*sessionCall, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.calls[string(id)] != nil || len(s.calls) >= maxInFlight {
-		return false
+	switch {
+	case s.calls[string(m.id)] != nil:
+		return nil, errIDInUse
+	case len(s.calls) >= maxInFlight:
+		return nil, errManyCalls
+	case !s.fits(m.size):
+		return nil, errHeld
 	}
-	s.calls[string(id)] = cancel
-	return true
+	c := &sessionCall{cancel: cancel, size: m.size}
+	s.calls[string(m.id)] = c
+	s.held += c.size
+	s.sharing.Store(int64(len(s.calls)))
+	return c, nil
+}
+
+// fits reports whether the session may hold so many bytes more.
+func (s *session) fits(size int) bool {
+	size += s.held
+	for _, st := range s.streams {
+		if st != s.general && !slices.Contains(s.finished, st) {
+			size += st.bytes()
+		}
+	}
+	return size <= s.most
 }
 
 func (s *session) finish(id jsontext.Value) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c := s.calls[string(id)]; c != nil {
+		s.held -= c.size + c.answers
+		c.answers = 0
+	}
 	delete(s.calls, string(id))
+	s.sharing.Store(int64(len(s.calls)))
 }
 
 // cancelled ends the request that a notification names.
@@ -136,44 +191,61 @@ func (s *session) cancelled(params jsontext.Value) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if cancel := s.calls[string(p.RequestID)]; cancel != nil {
-		cancel(errCancelled)
+	if c := s.calls[string(p.RequestID)]; c != nil {
+		c.cancel(errCancelled)
 	}
 }
 
 // await registers a request to the client and returns its id, unique in the
-// session, and where the answer will come.
-func (s *session) await() (uint64, <-chan steps.Answer) {
+// session, and where the answer will come. What the call's questions before it were
+// answered is in use no longer.
+func (s *session) await(c *sessionCall) (uint64, <-chan steps.Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c.asking == 0 {
+		s.held -= c.answers
+		c.answers = 0
+	}
+	c.asking++
 	s.asked++
 	answer := make(chan steps.Answer, 1)
-	s.waiting[s.asked] = answer
+	s.waiting[s.asked] = &question{c, answer}
 	return s.asked, answer
 }
 
-func (s *session) abandon(id uint64) {
+func (s *session) abandon(id uint64, c *sessionCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	c.asking--
 	delete(s.waiting, id)
 }
 
 // answered hands a response of the client to whoever waits for it. One that
-// nobody waits for is late, and ignored.
-func (s *session) answered(raw jsontext.Value) {
+// nobody waits for is late, and ignored. One that there is no room for can be sent
+// again.
+func (s *session) answered(raw jsontext.Value) error {
 	id, answer := parseReply(raw)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if waiting := s.waiting[id]; waiting != nil {
-		delete(s.waiting, id)
-		waiting <- answer
+	q := s.waiting[id]
+	if q == nil {
+		return nil
 	}
+	if !s.fits(len(raw)) {
+		return errHeld
+	}
+	q.call.answers += len(raw)
+	s.held += len(raw)
+	delete(s.waiting, id)
+	q.answer <- answer
+	return nil
 }
 
 // postExchange is the exchange of a request that was POSTed.
 type postExchange struct {
 	*session
 	stream *stream
+	call   *sessionCall
 }
 
 func (x *postExchange) notify(method string, params json.RawMessage) {
@@ -181,8 +253,8 @@ func (x *postExchange) notify(method string, params json.RawMessage) {
 }
 
 func (x *postExchange) ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
-	id, answer := x.await()
-	defer x.abandon(id)
+	id, answer := x.await(x.call)
+	defer x.abandon(id, x.call)
 	b := strconv.AppendUint([]byte(`{"jsonrpc":"2.0","id":`), id, 10)
 	b = appendString(append(b, `,"method":`...), method)
 	b = append(append(b, `,"params":`...), params...)

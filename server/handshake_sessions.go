@@ -6,15 +6,13 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // sessionTable holds the sessions of the clients that speak HTTP.
 type sessionTable struct {
 	mu       sync.Mutex
 	byID     map[string]*session
-	owned    map[Principal]int // sessions of each principal but Anonymous
+	owned    map[string]map[*session]struct{} // the sessions of each owner that is known
 	stopping bool
 	// running counts the calls under way; drained, if it is not nil, is closed when
 	// there are none any more.
@@ -32,15 +30,15 @@ var errFull = errors.New("there are too many sessions; try again later")
 const generalStream = "g"
 
 // start begins a session for a client that has just been answered.
-func (d *handshake) start(p *peer, owner Principal) (*session, error) {
+func (d *handshake) start(p *peer, c caller) (*session, error) {
 	t := &d.sessions
 	s := &session{
-		peer: p, id: rand.Text(), principal: owner, idleSince: time.Now(),
-		streams: make(map[string]*stream), calls: make(map[string]context.CancelCauseFunc),
-		waiting: make(map[uint64]chan<- steps.Answer),
+		peer: p, id: rand.Text(), principal: c.principal, owner: c.owner, idleSince: time.Now(),
+		streams: make(map[string]*stream), calls: make(map[string]*sessionCall), waiting: make(map[uint64]*question),
+		most: max(maxSessionBytes, 2*int(d.opts.MaxBody)),
 	}
 	// The general stream never ends: one response is due and never comes.
-	s.general = newStream(generalStream, 1)
+	s.general = newStream(generalStream, 1, &s.sharing)
 	s.streams[generalStream] = s.general
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	t.mu.Lock()
@@ -48,30 +46,30 @@ func (d *handshake) start(p *peer, owner Principal) (*session, error) {
 	switch {
 	case t.stopping:
 		return nil, errStopping
-	case owner != Anonymous && t.owned[owner] >= d.opts.MaxSessionsPerPrincipal && !t.evict(owner),
+	case s.owner != "" && len(t.owned[s.owner]) >= d.opts.MaxSessionsPerPrincipal && !t.evict(s.owner),
 		len(t.byID) >= d.opts.MaxSessions:
 		return nil, errFull
 	}
 	if t.byID == nil {
-		t.byID, t.owned = make(map[string]*session), make(map[Principal]int)
+		t.byID, t.owned = make(map[string]*session), make(map[string]map[*session]struct{})
 	}
 	t.byID[s.id] = s
-	if owner != Anonymous {
-		t.owned[owner]++
+	if s.owner != "" {
+		if t.owned[s.owner] == nil {
+			t.owned[s.owner] = make(map[*session]struct{})
+		}
+		t.owned[s.owner][s] = struct{}{}
 	}
 	s.idle = time.AfterFunc(d.opts.SessionIdle, func() { d.expire(s) })
 	return s, nil
 }
 
-// evict ends the session of a principal that has been idle the longest: clients
+// evict ends the session of an owner that has been idle the longest: clients
 // that come and go without a word must not lock their user out.
-func (t *sessionTable) evict(owner Principal) bool {
+func (t *sessionTable) evict(owner string) bool {
 	var oldest *session
 	var since time.Time
-	for _, s := range t.byID {
-		if s.principal != owner {
-			continue
-		}
+	for s := range t.owned[owner] {
 		s.mu.Lock()
 		if s.busy == 0 && (oldest == nil || s.idleSince.Before(since)) {
 			oldest, since = s, s.idleSince
@@ -138,9 +136,9 @@ func (t *sessionTable) remove(s *session, why error) {
 		return
 	}
 	delete(t.byID, s.id)
-	if s.principal != Anonymous {
-		if t.owned[s.principal]--; t.owned[s.principal] == 0 {
-			delete(t.owned, s.principal)
+	if s.owner != "" {
+		if delete(t.owned[s.owner], s); len(t.owned[s.owner]) == 0 {
+			delete(t.owned, s.owner)
 		}
 	}
 	s.idle.Stop()

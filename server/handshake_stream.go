@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -29,6 +30,8 @@ type stream struct {
 	changed chan struct{}
 	// reader is the connection that carries the stream; a newer one takes over.
 	reader *streamReader
+	// sharing is how many calls of the session share the room for notifications.
+	sharing *atomic.Int64
 }
 
 // streamEvent is one message.
@@ -54,15 +57,16 @@ type streamReader struct {
 	retry retryAfter
 }
 
-// maxNotes and maxNoteBytes bound the notifications kept for one stream. A client
-// that does not read them loses the oldest; requests and responses are never lost.
+// maxNotes and maxNoteBytes bound the notifications kept for one stream; the bytes
+// are shared by those of a session. A client that does not read them loses the oldest;
+// requests and responses are never lost.
 const (
 	maxNotes     = 256
 	maxNoteBytes = 1 << 20
 )
 
-func newStream(name string, due int) *stream {
-	return &stream{name: name, due: due, changed: make(chan struct{})}
+func newStream(name string, due int, sharing *atomic.Int64) *stream {
+	return &stream{name: name, due: due, sharing: sharing, changed: make(chan struct{})}
 }
 
 // add appends a message and returns its number. After the stream's end it does
@@ -90,7 +94,8 @@ func (s *stream) put(kind eventKind, data []byte) {
 	case eventNote:
 		s.notes++
 		s.noted += len(data)
-		for s.notes > 1 && (s.notes > maxNotes || s.noted > maxNoteBytes) {
+		most := maxNoteBytes / int(max(s.sharing.Load(), 1))
+		for s.notes > 1 && (s.notes > maxNotes || s.noted > most) {
 			s.drop(func(e streamEvent) bool { return e.kind == eventNote })
 		}
 	}

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -108,6 +108,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	c.owner = s.ownerOf(r, c.principal)
 	if r.Method != http.MethodPost {
 		if modern(r.Header) {
 			s.stateless.serveOther(w)
@@ -202,17 +203,38 @@ func endReadTimeout(w http.ResponseWriter, r *http.Request) {
 	http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
+// firstRoom is how much memory a body gets before anything of it has come, in bytes.
+// Most fit in it.
+const firstRoom = 4 << 10
+
 // readBody reads the whole body, so that the request's context ends when the
-// client goes away, and never more than Options.MaxBody.
+// client goes away, and never more than Options.MaxBody. What a client announces is
+// no reason to set memory aside: that grows with what arrives.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if n := r.ContentLength; n > 0 && n <= s.opts.MaxBody {
-		body := make([]byte, n)
-		_, err := io.ReadFull(r.Body, body)
-		return body, err
+	from := http.MaxBytesReader(w, r.Body, s.opts.MaxBody)
+	announced := r.ContentLength
+	if announced > s.opts.MaxBody {
+		return nil, &http.MaxBytesError{Limit: s.opts.MaxBody}
 	}
-	var b bytes.Buffer
-	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
-	return b.Bytes(), err
+	body := make([]byte, 0, cmp.Or(min(max(announced, 0), firstRoom), firstRoom))
+	for {
+		n, err := from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, err
+		case int64(len(body)) == announced:
+			return body, nil // the end is known: no memory for a byte that does not come
+		case len(body) == cap(body):
+			room := 2 * int64(cap(body))
+			if announced > 0 {
+				room = min(room, announced)
+			}
+			body = append(make([]byte, 0, room), body...)
+		}
+	}
 }
 
 func (s *Server) writeError(w http.ResponseWriter, status int, e *jsonrpc2.Error) {

@@ -32,7 +32,30 @@ func (e event) method() string {
 // interest is what a subscriber wants to hear about.
 type interest struct {
 	tools, prompts, resources bool
-	uris                      []string
+	uris                      map[string]struct{}
+	size                      int // bytes of uris
+}
+
+func newInterest(tools, prompts, resources bool, uris []string) interest {
+	i := interest{tools: tools, prompts: prompts, resources: resources, uris: make(map[string]struct{}, len(uris))}
+	for _, uri := range uris {
+		i.add(uri)
+	}
+	return i
+}
+
+func (i *interest) add(uri string) {
+	if _, there := i.uris[uri]; !there {
+		i.uris[uri] = struct{}{}
+		i.size += len(uri)
+	}
+}
+
+func (i *interest) remove(uri string) {
+	if _, there := i.uris[uri]; there {
+		delete(i.uris, uri)
+		i.size -= len(uri)
+	}
 }
 
 func (i *interest) covers(e event) bool {
@@ -44,7 +67,8 @@ func (i *interest) covers(e event) bool {
 	case resourcesChanged:
 		return i.resources
 	}
-	return slices.Contains(i.uris, e.uri)
+	_, there := i.uris[e.uri]
+	return there
 }
 
 // hub passes events to subscribers. It keeps nothing for those who are away.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -26,14 +25,14 @@ func waitingFor(s *subscription) (all []event) {
 // that has changed, once, in the order of the first changes.
 func TestHubLosesNothing(t *testing.T) {
 	var h hub
-	want := interest{tools: true, resources: true}
+	var uris []string
 	for i := range 1000 {
-		want.uris = append(want.uris, fmt.Sprintf("test://%d", i))
+		uris = append(uris, fmt.Sprintf("test://%d", i))
 	}
-	s := h.subscribe(want)
+	s := h.subscribe(newInterest(true, false, true, uris))
 	var expected []event
 	for round := range 3 {
-		for i, uri := range want.uris {
+		for i, uri := range uris {
 			h.publish(event{resourceUpdated, uri})
 			h.publish(event{change: toolsChanged})
 			h.publish(event{change: promptsChanged})
@@ -58,14 +57,13 @@ func TestHubLosesNothing(t *testing.T) {
 
 func TestHubForgetsWhatIsNotWantedAnyMore(t *testing.T) {
 	var h hub
-	s := h.subscribe(interest{tools: true, uris: []string{"test://a", "test://b"}})
+	s := h.subscribe(newInterest(true, false, false, []string{"test://a", "test://b"}))
 	h.publish(event{resourceUpdated, "test://a"})
 	h.publish(event{change: toolsChanged})
 	h.publish(event{resourceUpdated, "test://b"})
-	unsubscribe := func(i *interest) { i.uris = slices.DeleteFunc(i.uris, func(u string) bool { return u == "test://a" }) }
-	s.change(unsubscribe)
+	s.change(func(i *interest) { i.remove("test://a") })
 	assert.Equal(t, []event{{change: toolsChanged}, {resourceUpdated, "test://b"}}, waitingFor(s))
-	s.change(func(i *interest) { i.uris = append(i.uris, "test://a") })
+	s.change(func(i *interest) { i.add("test://a") })
 	h.publish(event{resourceUpdated, "test://a"})
 	assert.Equal(t, []event{{resourceUpdated, "test://a"}}, waitingFor(s))
 	s.close()

@@ -118,3 +118,17 @@ func BenchmarkLayers(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(response)), "response-B")
 }
+
+// The digest of the arguments is the saga's own: what fits one, found at leisure,
+// fits no other.
+func TestDigestsOfArgumentsBelongToTheirSaga(t *testing.T) {
+	args := json.RawMessage(`{"to":"Ann"}`)
+	one, err := digestArguments(saga.ID{1}, args)
+	require.NoError(t, err)
+	other, err := digestArguments(saga.ID{2}, args)
+	require.NoError(t, err)
+	require.NotEqual(t, one, other)
+	spelt, err := digestArguments(saga.ID{1}, json.RawMessage(` { "to" : "\u0041nn" } `))
+	require.NoError(t, err)
+	require.Equal(t, one, spelt)
+}

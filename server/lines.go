@@ -38,13 +38,16 @@ type lineStream struct {
 	// working counts the requests whose response is not known yet.
 	working atomic.Int64
 
-	// failed is what made writing fail. It can be asked for while a write hangs.
+	// failed is what made writing fail. It can be asked for while a write hangs. gone
+	// is called then: nobody hears the answers, so nothing more is read.
 	failed atomic.Pointer[error]
+	gone   func()
 
 	mu    sync.Mutex // guards what follows and serialises writing
 	out   io.Writer
 	last  uint64
 	calls map[uint64]*stdioCall
+	held  int       // bytes of calls
 	idle  sync.Cond // signalled when calls becomes empty
 }
 
@@ -191,9 +194,12 @@ func (s *lineStream) readLine() ([]byte, error) {
 	}
 }
 
-// maxOpen bounds the requests that one stdio connection has open, worked on or
-// waiting for the client's answers.
-const maxOpen = 1024
+// Limits of the requests that one stdio connection has open, worked on or waiting for
+// the client's answers, and of their bytes.
+const (
+	maxOpen      = 1024
+	maxOpenBytes = 16 << 20
+)
 
 var errCrowded = errors.New("too many requests are under way")
 
@@ -202,9 +208,9 @@ var errCrowded = errors.New("too many requests are under way")
 // meanwhile.
 func (s *lineStream) begin(m message) (uint64, error) {
 	s.mu.Lock()
-	open := len(s.calls)
+	crowded := len(s.calls) >= maxOpen || len(s.calls) > 0 && s.held+m.size > maxOpenBytes
 	s.mu.Unlock()
-	if open >= maxOpen {
+	if crowded {
 		return 0, errCrowded
 	}
 	select {
@@ -221,6 +227,7 @@ func (s *lineStream) begin(m message) (uint64, error) {
 	s.last++
 	call.number = s.last
 	s.calls[s.last] = call
+	s.held += m.size
 	return s.last, nil
 }
 
@@ -253,6 +260,7 @@ func (s *lineStream) finish(c *stdioCall, response []byte) {
 	s.reply(c.batch, response)
 	s.mu.Lock()
 	delete(s.calls, c.number)
+	s.held -= c.size
 	if len(s.calls) == 0 {
 		s.idle.Broadcast()
 	}
@@ -314,6 +322,7 @@ func (s *lineStream) writeLocked(message []byte) {
 	}
 	if _, err := s.out.Write(append(message, '\n')); err != nil {
 		s.failed.Store(&err)
+		s.gone()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -22,6 +23,8 @@ type message struct {
 	params jsontext.Value
 	// reply holds the whole message if it is a response.
 	reply jsontext.Value
+	// size is how many bytes the message has; its parts keep all of them in memory.
+	size int
 }
 
 func (m *message) notification() bool { return m.id == nil && m.reply == nil }
@@ -33,7 +36,7 @@ func (m *message) notification() bool { return m.id == nil && m.reply == nil }
 // Here the message is validated, once and as a whole: that it is JSON, in UTF-8,
 // and that no name occurs twice. So its parts may be read with package jsonview.
 func parseMessage(raw []byte) (message, *jsonrpc2.Error) {
-	var m message
+	m := message{size: len(raw)}
 	if isBatch(raw) {
 		return m, rpcError(jsonrpc2.CodeInvalidRequest, batchText)
 	}
@@ -59,10 +62,16 @@ func parseMessage(raw []byte) (message, *jsonrpc2.Error) {
 		}
 	}
 	if id != nil {
+		if len(id) > maxID {
+			return m, rpcError(jsonrpc2.CodeInvalidRequest, longIDText)
+		}
 		if !validID(id) {
 			return m, rpcError(jsonrpc2.CodeInvalidRequest, "the id must be a string or an integer")
 		}
 		m.id = id
+	}
+	if jsonview.Deeper(raw, maxNesting) {
+		return m, rpcError(jsonrpc2.CodeInvalidRequest, deepText)
 	}
 	if string(version) != `"2.0"` && !isText(version, "2.0") {
 		return m, rpcError(jsonrpc2.CodeInvalidRequest, `the member "jsonrpc" must be "2.0"`)
@@ -84,15 +93,32 @@ func parseMessage(raw []byte) (message, *jsonrpc2.Error) {
 	return m, nil
 }
 
+// maxNesting is how deep arrays and objects may be nested in a message: the work of
+// those who read values from the outside to the inside grows with it.
+const maxNesting = 256
+
+// maxID is how long an id may be, in bytes. It is kept for as long as its request
+// is open, and repeated in what is told meanwhile.
+const maxID = 1 << 10
+
+var (
+	deepText      = fmt.Sprintf("the message is nested too deep: %d levels are the most", maxNesting)
+	longTokenText = fmt.Sprintf("params._meta.progressToken is too long: %d bytes are the most", maxID)
+	longIDText    = fmt.Sprintf("the id is too long: %d bytes are the most", maxID)
+)
+
 // isText reports whether v is a JSON string that means text, however it is spelt.
 func isText(v jsontext.Value, text string) bool {
 	s, ok := jsonview.String(v)
 	return ok && s == text
 }
 
-// validID accepts what MCP allows as a request id: a string or an integer
-// (basic/index), never null.
+// validID accepts what MCP allows as a request id or a progress token: a string or
+// an integer (basic/index), never null, of up to maxID bytes.
 func validID(id jsontext.Value) bool {
+	if len(id) > maxID {
+		return false
+	}
 	switch id.Kind() {
 	case '"':
 		return true

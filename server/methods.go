@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -63,6 +64,15 @@ func tryAgain(text string) *jsonrpc2.Error {
 	return e
 }
 
+// tooLarge says how much less a client has to send.
+func tooLarge(e *broughtError) *jsonrpc2.Error {
+	fail := rpcError(jsonrpc2.CodeInvalidParams, fmt.Sprintf(
+		"the arguments and answers are too large for a tool that asks: what it has to remember takes %d bytes, and %d are the most; send less", e.Size, e.Limit))
+	data := json.RawMessage(fmt.Sprintf(`{"size":%d,"limit":%d}`, e.Size, e.Limit))
+	fail.Data = &data
+	return fail
+}
+
 // Fixed texts. What a client learns of a refused token or of a failure inside
 // does not depend on the cause.
 const (
@@ -89,6 +99,7 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 		return tryAgain(tryAgainText)
 	}
 	var rejected *codec.Rejected
+	var brought *broughtError
 	var answers *saga.AnswerError
 	var unsettled *saga.UnsettledError
 	var panicked *saga.PanicError
@@ -98,6 +109,9 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 		return rpcError(jsonrpc2.CodeInvalidParams, rejectedText)
 	case errors.As(err, &answers):
 		return rpcError(jsonrpc2.CodeInvalidParams, answers.Error())
+	case errors.As(err, &brought):
+		s.log.LogAttrs(ctx, slog.LevelInfo, "request too large", append(attrs, slog.Any("error", err))...)
+		return tooLarge(brought)
 	case errors.As(err, &unsettled):
 		s.log.LogAttrs(ctx, slog.LevelError, "effect of unknown outcome", append(attrs, slog.Any("error", err))...)
 		return tryAgain(unsettledText)

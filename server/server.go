@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"runtime/debug"
 	"time"
 
@@ -68,9 +69,23 @@ type Options struct {
 	SessionIdle time.Duration
 	// MaxSessions is how many such sessions there may be. Default 10000.
 	MaxSessions int
-	// MaxSessionsPerPrincipal is how many of them one principal may have, unless it
-	// is [Anonymous]. Above, the one unused for the longest ends. Default 100.
+	// MaxSessionsPerPrincipal is how many of them one principal may have, or the
+	// [Anonymous] callers of one CallerKey. Above, the one unused for the longest
+	// ends. Default 100.
 	MaxSessionsPerPrincipal int
+	// MaxStreams is how many subscriptions of clients of MCP 2026-07-28 may be open
+	// at once. Default 1024.
+	MaxStreams int
+	// MaxStreamsPerPrincipal is how many of them one principal may have open, or the
+	// [Anonymous] callers of one CallerKey. Default 64.
+	MaxStreamsPerPrincipal int
+	// CallerKey tells callers apart that are [Anonymous], for the limits per principal
+	// and nothing else. Those with the empty key are not told apart and share what
+	// MaxSessions and MaxStreams leave. Default: the address that the connection comes
+	// from (of IPv6 the first 64 bits), and empty if that is not a public one, as many
+	// callers may be behind it. Behind a proxy, return the address that the proxy
+	// reports, from a header that callers cannot set.
+	CallerKey func(*http.Request) string
 
 	// Logger gets what operators should know: why tokens were refused, failures
 	// of tools with their cause. Default: [slog.Default].
@@ -126,6 +141,15 @@ func New(o Options) (*Server, error) {
 	if o.MaxSessionsPerPrincipal <= 0 {
 		o.MaxSessionsPerPrincipal = 100
 	}
+	if o.MaxStreams <= 0 {
+		o.MaxStreams = 1024
+	}
+	if o.MaxStreamsPerPrincipal <= 0 {
+		o.MaxStreamsPerPrincipal = 64
+	}
+	if o.CallerKey == nil {
+		o.CallerKey = publicAddress
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -154,6 +178,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	s.methods = s.allMethods()
+	s.streams.most, s.streams.mostOwned = o.MaxStreams, o.MaxStreamsPerPrincipal
 	s.handshake.Server = s
 	if err := s.stateless.init(s); err != nil {
 		return nil, fmt.Errorf("server: %w", err)

@@ -125,6 +125,9 @@ const logLevelKey = "io.modelcontextprotocol/logLevel"
 
 // readOptions reads what a request may say about itself.
 func (r *statelessRequest) readOptions() *refusal {
+	if len(r.meta.ProgressToken) > maxID {
+		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, longTokenText)
+	}
 	if t := r.meta.ProgressToken; t != nil && !validID(t) {
 		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, "params._meta.progressToken must be a string or an integer")
 	}

@@ -65,7 +65,7 @@ func (d *statelessLines) listen(call *stdioCall, r *statelessRequest) *refusal {
 	if d.listeners[key] != nil {
 		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidRequest, "a request with this id is still open")
 	}
-	l, no := d.openListener(r)
+	l, no := d.openListener(call.ctx, r)
 	if no != nil {
 		return no
 	}

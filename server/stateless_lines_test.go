@@ -44,6 +44,7 @@ func newPipe(t testing.TB, s *server.Server) *pipe {
 	}()
 	t.Cleanup(func() {
 		write.Close()
+		defer impatiently(read)()
 		for range p.out {
 		}
 	})
@@ -52,6 +53,7 @@ func newPipe(t testing.TB, s *server.Server) *pipe {
 
 func (p *pipe) send(q *request) {
 	p.t.Helper()
+	defer impatiently(p.in)()
 	_, err := fmt.Fprintln(p.in, q.body())
 	require.NoError(p.t, err)
 }

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -29,8 +31,12 @@ type listenFilter struct {
 	URIs      []string `json:"resourceSubscriptions,omitempty"`
 }
 
-// maxListenURIs bounds the resources that one subscription is for.
-const maxListenURIs = 1000
+// Limits of the resources that one subscription is for, together with the bytes of
+// their URIs: they are held for as long as it lasts.
+const (
+	maxListenURIs     = 1000
+	maxListenURIBytes = 128 << 10
+)
 
 // listener is one open subscription.
 type listener struct {
@@ -46,7 +52,7 @@ type listener struct {
 // openListener makes the subscription that a request asks for. It begins at once,
 // so that a change right after the acknowledgement is not lost; events wait until
 // run sends them.
-func (d *stateless) openListener(r *statelessRequest) (*listener, *refusal) {
+func (d *stateless) openListener(ctx context.Context, r *statelessRequest) (*listener, *refusal) {
 	var p struct {
 		Notifications *listenFilter `json:"notifications"`
 	}
@@ -56,37 +62,62 @@ func (d *stateless) openListener(r *statelessRequest) (*listener, *refusal) {
 	if p.Notifications == nil {
 		return nil, refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, "params.notifications is missing: it says what to listen for")
 	}
-	if len(p.Notifications.URIs) > maxListenURIs {
-		return nil, refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, "params.notifications.resourceSubscriptions has too many URIs")
+	if tooManyURIs(p.Notifications.URIs) {
+		return nil, refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, tooManyURIsText)
 	}
-	honoured := d.honoured(p.Notifications)
+	honoured, err := d.honoured(ctx, p.Notifications)
+	if err != nil {
+		return nil, refuse(http.StatusOK, jsonrpc2.CodeInternalError, internalText) // nobody reads it
+	}
 	filter, err := marshal(honoured)
 	if err != nil {
 		return nil, refuse(http.StatusOK, jsonrpc2.CodeInternalError, internalText)
 	}
-	ended, leave, ok := d.streams.enter()
-	if !ok {
-		return nil, refuse(http.StatusServiceUnavailable, jsonrpc2.CodeInternalError, "too many subscriptions are open; try again later")
+	ended, leave, err := d.streams.enter(r.owner)
+	switch {
+	case errors.Is(err, errOwnStreams):
+		return nil, refuse(http.StatusTooManyRequests, jsonrpc2.CodeInvalidRequest, err.Error())
+	case err != nil:
+		return nil, refuse(http.StatusServiceUnavailable, jsonrpc2.CodeInternalError, err.Error())
 	}
 	l := &listener{id: r.id, ended: ended, leave: leave}
 	l.ack = l.notification("notifications/subscriptions/acknowledged", `"notifications":`, filter)
-	l.sub = d.hub.subscribe(interest{honoured.Tools, honoured.Prompts, honoured.Resources, honoured.URIs})
+	l.sub = d.hub.subscribe(newInterest(honoured.Tools, honoured.Prompts, honoured.Resources, honoured.URIs))
 	return l, nil
 }
 
-// honoured leaves out of a filter what the server has not.
-func (d *stateless) honoured(f *listenFilter) listenFilter {
+var tooManyURIsText = fmt.Sprintf("params.notifications.resourceSubscriptions has too many URIs: %d with %d bytes altogether may be there", maxListenURIs, maxListenURIBytes)
+
+func tooManyURIs(uris []string) bool {
+	size := 0
+	for _, uri := range uris {
+		size += len(uri)
+	}
+	return len(uris) > maxListenURIs || size > maxListenURIBytes
+}
+
+// honoured leaves out of a filter what the server has not, and what is there twice.
+// It stops when the client has gone.
+func (d *stateless) honoured(ctx context.Context, f *listenFilter) (listenFilter, error) {
 	h := listenFilter{
 		Tools:     f.Tools && len(d.tools.List()) > 0,
 		Prompts:   f.Prompts && len(d.tools.Of(saga.KindPrompt)) > 0,
 		Resources: f.Resources && len(d.tools.Of(saga.KindResource)) > 0,
 	}
+	looked := make(map[string]struct{}, len(f.URIs))
 	for _, uri := range f.URIs {
-		if t, _ := d.tools.At(uri); t != nil {
+		if ctx.Err() != nil {
+			return h, context.Cause(ctx)
+		}
+		if _, twice := looked[uri]; twice {
+			continue
+		}
+		looked[uri] = struct{}{}
+		if d.tools.Serves(uri) {
 			h.URIs = append(h.URIs, uri)
 		}
 	}
-	return h
+	return h, nil
 }
 
 // outlet is the way from a listener to its client.
@@ -164,7 +195,7 @@ func (d *stateless) listenHTTP(out *reply, r *statelessRequest) {
 		out.respond(no.status, appendReply(nil, r.id, nil, no))
 		return
 	}
-	l, no := d.openListener(r)
+	l, no := d.openListener(out.ctx, r)
 	if no != nil {
 		out.respond(no.status, appendReply(nil, r.id, nil, no))
 		return

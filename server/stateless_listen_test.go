@@ -254,3 +254,95 @@ func TestListenLimit(t *testing.T) {
 		l.close()
 	}
 }
+
+// One caller cannot take all streams: not a principal, and not somebody without
+// credentials who can be told from others.
+func TestListenLimitOfOneCaller(t *testing.T) {
+	options := server.Options{Tools: statelessTools(), MaxStreams: 5, MaxStreamsPerPrincipal: 3}
+	from := func(name string) func(*request) *request {
+		return func(q *request) *request {
+			q.header.Set("Test-User", name)
+			return q
+		}
+	}
+	for name, distinguish := range map[string]func(*server.Options){
+		"principals": func(o *server.Options) {
+			o.Authenticate = func(r *http.Request) (server.Principal, error) {
+				return server.Principal{Subject: r.Header.Get("Test-User")}, nil
+			}
+		},
+		"anonymous": func(o *server.Options) {
+			o.CallerKey = func(r *http.Request) string { return r.Header.Get("Test-User") }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options
+			distinguish(&o)
+			r := newRig(t, o)
+			ann, bob := from("ann"), from("bob")
+			var open []*listening
+			for i := range 3 {
+				l := r.listen(ann(listenFor(i, object{})))
+				l.must(fmt.Sprint(i), acknowledged)
+				open = append(open, l)
+			}
+			got := r.send(ann(listenFor(9, object{})))
+			assert.Equal(t, 429, got.status)
+			assert.Equal(t, -32600, got.code())
+			assert.Contains(t, got.raw, "this caller has too many subscriptions open")
+			for i := range 2 {
+				l := r.listen(bob(listenFor(i, object{})))
+				l.must(fmt.Sprint(i), acknowledged)
+				open = append(open, l)
+			}
+			assert.Equal(t, 503, r.send(bob(listenFor(9, object{}))).status, "there is a limit for all as well")
+			open[0].close()
+			until(t, func() bool {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				resp, err := http.DefaultClient.Do(r.httpRequest(ctx, ann(listenFor(1, object{}))))
+				require.NoError(t, err)
+				defer resp.Body.Close()
+				if resp.StatusCode != 200 {
+					io.Copy(io.Discard, resp.Body)
+				}
+				return resp.StatusCode == 200
+			})
+			for _, l := range open {
+				l.close()
+			}
+		})
+	}
+}
+
+// A subscription holds its URIs for as long as it lasts: they have a limit altogether,
+// and each is held once.
+func TestListenURIsAreBounded(t *testing.T) {
+	r := newModern(t)
+	uris := func(n int) object {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf("test://note/%0988d", i))
+		}
+		return object{"resourceSubscriptions": all}
+	}
+	l := r.listen(listenFor(1, uris(131))) // 131 000 bytes
+	l.must("1", acknowledged)
+	got := r.send(listenFor(1, uris(132)))
+	assert.Equal(t, 400, got.status)
+	assert.Contains(t, got.raw, "too many URIs: 1000 with 131072 bytes altogether may be there")
+	twice := r.listen(listenFor(2, object{"resourceSubscriptions": []string{"test://note/1", "test://note/1"}}))
+	assert.Contains(t, string(twice.must("2", acknowledged)), `"resourceSubscriptions":["test://note/1"]`)
+
+	c := r.connect("2025-11-25", "{}")
+	subscribe := func(i int) string {
+		return c.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"test://note/%0988d"}}`, i))
+	}
+	for i := range 131 {
+		require.Contains(t, subscribe(i), `"result"`)
+	}
+	assert.Contains(t, subscribe(131), "too many subscriptions")
+	assert.Contains(t, subscribe(7), `"result"`, "one that is there already needs no room")
+	assert.Contains(t, c.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/unsubscribe","params":{"uri":"test://note/%0988d"}}`, 7)), `"result"`)
+	assert.Contains(t, subscribe(131), `"result"`)
+}

@@ -13,10 +13,11 @@ import (
 const maxInFlight = 64
 
 // ServeStdio serves one client over a pair of streams, one JSON message per
-// line (MCP, basic/transports/stdio), until in ends or ctx does. A line that is
+// line (MCP, basic/transports/stdio), until in ends or ctx does, or out cannot be
+// written to any more, which is the error that is returned. A line that is
 // not a message is answered with an error and skipped. After the end of in,
-// requests under way are answered before ServeStdio returns; after the end of ctx it
-// waits a few seconds for what they undo.
+// requests under way are answered before ServeStdio returns; after the end of ctx or
+// of out it waits a few seconds for what they undo.
 //
 // A process that writes to a standard output which nobody reads any more is ended by
 // the signal SIGPIPE, in the middle of what it undoes, unless its main function has
@@ -25,6 +26,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	lines := newLineStream(ctx, in, out, int(s.opts.MaxBody))
+	lines.gone = cancel
 	c := &stdioConn{
 		server:    s,
 		lines:     lines,

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +22,17 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
+// patience is how long a test waits for what the server should say. One whose server
+// says nothing fails, rather than keep all others waiting.
+const patience = 30 * time.Second
+
+// impatiently closes a pipe after the time of patience, unless stopped before.
+func impatiently(pipe interface{ CloseWithError(error) error }) (stop func() bool) {
+	return time.AfterFunc(patience, func() { pipe.CloseWithError(errors.New("the server neither speaks nor reads")) }).Stop
+}
+
 func TestMain(m *testing.M) {
+	http.DefaultClient.Timeout = patience // for streams as well
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
 }
 
@@ -157,4 +169,51 @@ func FuzzStdio(f *testing.F) {
 		require.NoError(t, s.ServeStdio(context.Background(), in, &out))
 		require.Contains(t, out.String(), `{"jsonrpc":"2.0","id":"last","result":{}}`)
 	})
+}
+
+// closedPipe is standard output that nobody reads any more.
+type closedPipe struct{}
+
+func (closedPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// A client that does not read any more does not keep the server alive by keeping
+// standard input open; what its calls did is undone.
+func TestStdioEndsWhenNobodyReads(t *testing.T) {
+	held := map[saga.Key]bool{}
+	s := newStdio(t, roomTool(1, held))
+	in, write := io.Pipe()
+	defer write.Close()
+	read, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(t.Context(), in, out) }()
+	lines := bufio.NewScanner(read)
+	fmt.Fprintln(write, initializeMessage("2025-11-25", everything))
+	require.True(t, lines.Scan())
+	fmt.Fprintln(write, toolCall(1, "room", `{}`))
+	require.True(t, lines.Scan())
+	require.Contains(t, lines.Text(), "elicitation/create")
+	require.Len(t, held, 1)
+	read.Close()
+	fmt.Fprintln(write, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	select {
+	case err := <-ended:
+		assert.ErrorIs(t, err, io.ErrClosedPipe)
+	case <-time.After(10 * time.Second):
+		t.Fatal("the server lives on")
+	}
+	assert.Empty(t, held, "what was done is undone")
+}
+
+func TestStdioEndsAtTheFirstFailedWrite(t *testing.T) {
+	in, write := io.Pipe()
+	defer write.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- newStdio(t).ServeStdio(t.Context(), in, closedPipe{}) }()
+	fmt.Fprintln(write, pingMessage)
+	select {
+	case err := <-ended:
+		assert.ErrorIs(t, err, io.ErrClosedPipe)
+	case <-time.After(10 * time.Second):
+		t.Fatal("the server lives on")
+	}
 }

@@ -20,7 +20,10 @@ import (
 // caller is what a turn needs to know of whoever sent the request.
 type caller struct {
 	principal Principal
-	features  steps.Features
+	// owner is on whose account what lasts longer than a turn is counted; see
+	// [Server.ownerOf].
+	owner    string
+	features steps.Features
 	// notify passes on what the tool tells meanwhile, or is nil.
 	notify saga.Notifier
 	// purpose separates the tokens of dialects with different rules.
@@ -35,6 +38,8 @@ type caller struct {
 	cancels bool
 	// ahead are answers that came before the steps were asked.
 	ahead []steps.Answer
+	// brought is how many bytes of arguments and answers the request has.
+	brought int
 }
 
 // Purposes of tokens. They are bound to the tokens as associated data, so that
@@ -58,6 +63,7 @@ func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.Raw
 	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
 	defer lazy.cancel()
 	ctx = lazy
+	c.brought = sizeOf(args, c.ahead)
 	id := newID()
 	// Nobody can take a first turn again, in whatever dialect: the next call is
 	// another saga. What this one did before it broke off would stay done for ever.
@@ -78,6 +84,7 @@ func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.Raw
 // requests name the tool and its arguments every time pass them; the others
 // pass nil, and take the tool from the token.
 func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.RawMessage, token string, answers []steps.Answer) (turn, error) {
+	c.brought = sizeOf(args, answers)
 	o, err := s.openToken(c, t, args, token)
 	if err != nil {
 		return turn{}, err
@@ -162,7 +169,34 @@ func (s *Server) sealToken(c caller, t *saga.Tool, args json.RawMessage, p *saga
 		claims.Request = digest
 		p.DropArguments()
 	}
-	return s.codec.Seal(c.binding(), now, &codec.Contents{Claims: claims, State: p.Body(), Secret: p.Secrets()})
+	token, err := s.codec.Seal(c.binding(), now, &codec.Contents{Claims: claims, State: p.Body(), Secret: p.Secrets()})
+	var large *codec.TooLargeError
+	if errors.As(err, &large) && large.Size-large.Limit <= mayBecome*c.brought {
+		return "", &broughtError{large}
+	}
+	return token, err
+}
+
+// mayBecome is how many bytes of a token a byte of the request may well be the reason
+// of: it is encoded, and the tool may have put it into the state besides.
+const mayBecome = 8
+
+// broughtError says that a saga cannot be suspended as the client has sent too much.
+// With less of it the same request works.
+type broughtError struct{ *codec.TooLargeError }
+
+func (e *broughtError) Unwrap() error { return e.TooLargeError }
+
+// sizeOf is what a request brings into a saga, in bytes.
+func sizeOf(args json.RawMessage, answers []steps.Answer) int {
+	n := len(args)
+	for _, a := range answers {
+		n += len(a.Result)
+		if a.Error != nil {
+			n += len(a.Error.Message) + len(a.Error.Data)
+		}
+	}
+	return n
 }
 
 // target names what a token is for. A tool goes by its name, which holds no

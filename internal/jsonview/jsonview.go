@@ -146,3 +146,24 @@ func valueEnd(b []byte, i int) int {
 	}
 	return i
 }
+
+// Deeper reports whether arrays and objects in v are nested more than so deep.
+func Deeper(v []byte, levels int) bool {
+	if len(v) <= levels { // each level takes a byte to begin
+		return false
+	}
+	depth := 0
+	for i := 0; i < len(v); i++ {
+		switch v[i] {
+		case '"':
+			i = stringEnd(v, i) - 1
+		case '{', '[':
+			if depth++; depth > levels {
+				return true
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return false
+}

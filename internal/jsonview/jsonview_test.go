@@ -56,6 +56,20 @@ func TestString(t *testing.T) {
 	}
 }
 
+func TestDeeper(t *testing.T) {
+	for v, depth := range map[string]int{
+		`1`: 0, `""`: 0, `[]`: 1, `{}`: 1, `[[],[],[]]`: 2, `{"a":[{"b":{}}],"c":[]}`: 4, `"[[[["`: 0, `["\"[[",[]]`: 2, `{"[":"{\\","{":[]}`: 2, ` [ [ ] ] `: 2,
+	} {
+		assert.False(t, jsonview.Deeper([]byte(v), depth), v)
+		if depth > 0 {
+			assert.True(t, jsonview.Deeper([]byte(v), depth-1), v)
+		}
+	}
+	for _, v := range []string{"", "]", "]]]]", `"`, `["`, `"\`, "}{"} { // not JSON: it only must not fail
+		jsonview.Deeper([]byte(v), 1)
+	}
+}
+
 // FuzzAgrees compares with a decoder, and sees that nothing makes it fail.
 func FuzzAgrees(f *testing.F) {
 	for _, s := range []string{sample, `[1,"a",{"b":[]}]`, `{"a":{"b":"\\"}}`, `{"a`, `{"a":`, `["\`, `{"a":1}}`, `[[[`, `"\"`} {

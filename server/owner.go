@@ -1,0 +1,36 @@
+package server
+
+import (
+	"net/http"
+	"net/netip"
+)
+
+// ownerOf says on whose account sessions and subscriptions are counted, so that one
+// caller cannot take what is there for all: the principal's, or that of an anonymous
+// caller's key. Those without a key are not told apart, and share what is there.
+func (s *Server) ownerOf(r *http.Request, p Principal) string {
+	if p != Anonymous {
+		return "principal " + p.binding()
+	}
+	if key := s.opts.CallerKey(r); key != "" {
+		return "key " + key
+	}
+	return ""
+}
+
+// publicAddress is the default of [Options.CallerKey].
+func publicAddress(r *http.Request) string {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	addr := from.Addr().Unmap().WithZone("")
+	switch {
+	case !addr.IsGlobalUnicast() || addr.IsPrivate():
+		return "" // perhaps a proxy's
+	case addr.Is6():
+		network, _ := addr.Prefix(64) // what one customer gets, to use all of it
+		return network.String()
+	}
+	return addr.String()
+}
