@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v3"
-
-	"github.com/mcpsaga/mcpsaga/codec"
 )
 
 const (
@@ -22,15 +20,14 @@ const (
 	maxReady = 1 << 20
 )
 
-// promote makes a key the primary, if every replica has loaded it.
-func promote(ctx context.Context, c *cli.Command, keys *codec.Keyset, id uint32) (*codec.Keyset, string, error) {
+// checkReplicas refuses a key that one of the replicas named has not loaded.
+func checkReplicas(ctx context.Context, c *cli.Command, id uint32) error {
 	for _, replica := range c.StringSlice("replica") {
 		if err := checkReplica(ctx, replica, keyID(id)); err != nil {
-			return nil, "", err
+			return failed(err)
 		}
 	}
-	promoted, err := keys.Promote(id)
-	return promoted, "promoted: it seals from now on", err
+	return nil
 }
 
 // checkReplica asks a replica which keys it has loaded.
