@@ -131,6 +131,26 @@ func TestRefusedTokensLookAllTheSame(t *testing.T) {
 	})
 }
 
+func TestReadyTellsOfStaleKeys(t *testing.T) {
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	now := &clock{now: start}
+	r := newRig(t, server.Options{Now: now.Now})
+	ready := func() string {
+		status, body := r.do(http.MethodGet, "/readyz", "", nil)
+		assert.Equal(t, http.StatusOK, status, "it can serve")
+		return body
+	}
+	assert.NotContains(t, ready(), "keysStaleSince")
+	r.srv.KeysFailed()
+	now.set(start.Add(time.Hour))
+	r.srv.KeysFailed()
+	assert.Contains(t, ready(), `"keysStaleSince":"2026-11-21T12:00:00Z"`)
+	r.srv.SetKeys(newKeys(t))
+	assert.NotContains(t, ready(), "keysStaleSince")
+	r.srv.KeysFailed()
+	assert.Contains(t, ready(), `"keysStaleSince":"2026-11-21T13:00:00Z"`)
+}
+
 func TestKeysRotateWithoutRestart(t *testing.T) {
 	old := newKeys(t)
 	r := newRig(t, server.Options{Keys: old})

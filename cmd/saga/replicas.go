@@ -37,41 +37,44 @@ func checkReplica(ctx context.Context, replica, id string) error {
 		return fmt.Errorf("--replica %q is not an http or https URL", replica)
 	}
 	address.Path, address.RawQuery = "/readyz", ""
-	loaded, err := loadedKeys(ctx, address.String())
+	ready, err := askReady(ctx, address.String())
 	if err != nil {
 		return fmt.Errorf("cannot find out which keys %s has loaded, nothing was promoted: %w", replica, err)
 	}
-	for _, key := range loaded {
-		if strings.EqualFold(key, id) {
+	for _, key := range ready.Keys {
+		if strings.EqualFold(key.ID, id) {
 			return nil
 		}
+	}
+	if !ready.StaleSince.IsZero() {
+		return fmt.Errorf("%s has not loaded key %s, nothing was promoted: it cannot load its keyset file since %v, its log says why",
+			replica, id, ready.StaleSince)
 	}
 	return fmt.Errorf("%s has not loaded key %s, nothing was promoted: give it the new keyset file and try again", replica, id)
 }
 
-func loadedKeys(ctx context.Context, address string) ([]string, error) {
+// readiness is what a replica says at /readyz.
+type readiness struct {
+	Keys []struct {
+		ID string `json:"id"`
+	} `json:"keys"`
+	StaleSince time.Time `json:"keysStaleSince"`
+}
+
+func askReady(ctx context.Context, address string) (ready readiness, err error) {
 	ctx, cancel := context.WithTimeout(ctx, replicaTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, err
+		return ready, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, err
+		return ready, err
 	}
 	defer response.Body.Close()
-	var ready struct {
-		Keys []struct {
-			ID string `json:"id"`
-		} `json:"keys"`
-	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxReady)).Decode(&ready); err != nil {
-		return nil, fmt.Errorf("%s is not the answer of a saga server (HTTP status %d): %w", address, response.StatusCode, err)
+		return ready, fmt.Errorf("%s is not the answer of a saga server (HTTP status %d): %w", address, response.StatusCode, err)
 	}
-	var ids []string
-	for _, key := range ready.Keys {
-		ids = append(ids, key.ID)
-	}
-	return ids, nil
+	return ready, nil
 }
