@@ -4,13 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
 
 const (
@@ -68,12 +69,17 @@ func askReady(ctx context.Context, address string) (ready readiness, err error) 
 	if err != nil {
 		return ready, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	// Another server's answer would be taken for the replica's.
+	response, err := (&http.Client{CheckRedirect: outgoing.CheckRedirect}).Do(request)
 	if err != nil {
 		return ready, err
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxReady)).Decode(&ready); err != nil {
+	body, err := outgoing.ReadAll(response.Body, maxReady)
+	if err == nil {
+		err = json.Unmarshal(body, &ready)
+	}
+	if err != nil {
 		return ready, fmt.Errorf("%s is not the answer of a saga server (HTTP status %d): %w", address, response.StatusCode, err)
 	}
 	return ready, nil
