@@ -113,11 +113,14 @@ func TestRefusedTokensLookAllTheSame(t *testing.T) {
 		now.set(start.Add(11*time.Minute + 2*time.Second))
 		refused(t, home, token, "expired")
 	})
-	t.Run("from the future", func(t *testing.T) {
+	t.Run("from the future, and another server's", func(t *testing.T) {
 		start := now.Now()
 		defer now.set(start)
 		now.set(start.Add(-2 * time.Minute))
-		refused(t, home, token, "not_yet_valid")
+		refused(t, elsewhere(func(o *server.Options) { o.Audience = "there" }), token, "authentication")
+		other := complextool.Tool
+		other.Name = "another_tool"
+		refused(t, elsewhere(func(o *server.Options) { o.Tools = []saga.Definition{other} }), token, "tool")
 	})
 	t.Run("after the saga's deadline", func(t *testing.T) {
 		short := complextool.Tool
