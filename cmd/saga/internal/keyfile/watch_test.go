@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -19,12 +20,46 @@ import (
 
 // watched is a keyset file that is watched, in a bubble of its own time.
 type watched struct {
-	t      *testing.T
-	path   string
-	now    chan os.Signal
-	keys   *codec.Keyset // what the server has
-	failed int
-	log    bytes.Buffer
+	t    *testing.T
+	path string
+	now  chan os.Signal
+
+	mu    sync.Mutex
+	keys  *codec.Keyset // what the server has
+	fails int
+	log   bytes.Buffer
+}
+
+// Write implements [io.Writer], for the log.
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.Write(p)
+}
+
+func (w *watched) set(k *codec.Keyset) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keys = k
+}
+
+func (w *watched) fail() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fails++
+}
+
+// inUse are the keys that the server has, and failed is how often it was told of a failure.
+func (w *watched) inUse() []codec.KeyInfo {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.keys.Keys()
+}
+
+func (w *watched) failed() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fails
 }
 
 func watch(t *testing.T, test func(w *watched)) {
@@ -34,12 +69,12 @@ func watch(t *testing.T, test func(w *watched)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{t: t, path: path, now: make(chan os.Signal), keys: keys}
 		watcher := Watcher{
-			Path: path, Now: w.now, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
-			Set: func(k *codec.Keyset) { w.keys = k }, Failed: func() { w.failed++ },
+			Path: path, Now: w.now, Log: slog.New(slog.NewTextHandler(w, nil)),
+			Set: w.set, Failed: w.fail,
 		}
 		go watcher.Run(t.Context())
 		w.pass(interval)
-		assert.Empty(t, w.log.String(), "what the server began with is no news")
+		assert.Zero(t, w.logged("\n"), "what the server began with is no news")
 		test(w)
 	})
 }
@@ -50,7 +85,11 @@ func (w *watched) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func (w *watched) logged(text string) int { return strings.Count(w.log.String(), text) }
+func (w *watched) logged(text string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Count(w.log.String(), text)
+}
 
 // write replaces the file as another program would: in place.
 func (w *watched) write(data []byte) { require.NoError(w.t, os.WriteFile(w.path, data, 0o600)) }
@@ -77,7 +116,7 @@ func TestWatcherSeesChanges(t *testing.T) {
 	watch(t, func(w *watched) {
 		w.add()
 		w.pass(interval)
-		assert.Len(t, w.keys.Keys(), 2)
+		assert.Len(t, w.inUse(), 2)
 		assert.Equal(t, 1, w.logged("keyset reloaded"))
 		w.pass(10 * interval)
 		assert.Equal(t, 1, w.logged("keyset reloaded"), "once for each change")
@@ -85,7 +124,7 @@ func TestWatcherSeesChanges(t *testing.T) {
 		go func() { w.now <- syscall.SIGHUP }() // changed or not
 		w.pass(0)
 		assert.Equal(t, 2, w.logged("keyset reloaded"))
-		assert.Zero(t, w.failed)
+		assert.Zero(t, w.failed())
 	})
 }
 
@@ -112,7 +151,7 @@ func TestWatcherSeesThatAFileWasReplacedByAnOlderOne(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.Rename(other, w.path))
 		w.pass(interval)
-		assert.Equal(t, want.Keys(), w.keys.Keys(), "put in its place")
+		assert.Equal(t, want.Keys(), w.inUse(), "put in its place")
 
 		other = ofSameSize()
 		want, err = codec.LoadKeyset(other)
@@ -122,7 +161,7 @@ func TestWatcherSeesThatAFileWasReplacedByAnOlderOne(t *testing.T) {
 		w.write(data)
 		require.NoError(t, os.Chtimes(w.path, info.ModTime(), info.ModTime()))
 		w.pass(interval)
-		assert.Equal(t, want.Keys(), w.keys.Keys(), "written over it")
+		assert.Equal(t, want.Keys(), w.inUse(), "written over it")
 	})
 }
 
@@ -165,14 +204,14 @@ func TestWatcherTriesAgain(t *testing.T) {
 				changed := w.read()
 				c.spoil(w)
 				w.pass(interval)
-				assert.Len(t, w.keys.Keys(), 1, "it goes on with the keys it has")
+				assert.Len(t, w.inUse(), 1, "it goes on with the keys it has")
 				assert.Equal(t, 1, w.logged("cannot reload the keyset"))
 				assert.Equal(t, 1, w.logged(c.says))
-				assert.Equal(t, 1, w.failed)
+				assert.Equal(t, 1, w.failed())
 
 				w.pass(10 * time.Minute)
 				assert.Equal(t, 11, w.logged("cannot reload the keyset"), "a reminder each minute, no flood")
-				assert.Equal(t, 1, w.failed)
+				assert.Equal(t, 1, w.failed())
 
 				if name == "half written by another program" {
 					w.write(good)
@@ -180,10 +219,10 @@ func TestWatcherTriesAgain(t *testing.T) {
 				c.mend(w)
 				assert.Equal(t, len(changed), len(w.read()))
 				w.pass(interval)
-				assert.Len(t, w.keys.Keys(), 2, "without being asked")
+				assert.Len(t, w.inUse(), 2, "without being asked")
 				assert.Equal(t, 1, w.logged("keyset loaded again"))
 				w.pass(10 * time.Minute)
-				assert.Equal(t, 12, strings.Count(w.log.String(), "\n"), "and all is quiet")
+				assert.Equal(t, 12, w.logged("\n"), "and all is quiet")
 			})
 		})
 	}
