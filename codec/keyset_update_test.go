@@ -148,7 +148,7 @@ func TestWritersWaitForTheLock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				require.ErrorContains(t, write(), "another process has locked "+lock.Path())
+				require.ErrorContains(t, write(), "another process has locked ")
 			})
 			require.FileExists(t, underway)
 		})
