@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
 
 // DefaultMaxResponse is the largest response [HTTP] and the longest line [Stdio]
@@ -28,8 +30,8 @@ const maxHeader = 256 << 10
 // HTTP carries requests to a server's URL by POST, one response per request. Fill
 // in the fields before the first use and do not copy it afterwards.
 //
-// Redirects are followed only within the host of URL, and only when they keep the
-// request as it is (307 and 308).
+// Redirects are followed only within the origin of URL (scheme, host and port), and only
+// when they keep the request as it is (307 and 308).
 type HTTP struct {
 	// URL is the server's MCP endpoint, for example http://127.0.0.1:8080/mcp.
 	URL string
@@ -80,7 +82,7 @@ func (h *HTTP) setUp() {
 		own.MaxResponseHeaderBytes = maxHeader
 		tripper = own
 	}
-	h.client = &http.Client{Transport: tripper, CheckRedirect: h.checkRedirect}
+	h.client = &http.Client{Transport: tripper, CheckRedirect: checkRedirect}
 }
 
 func parseTarget(address string) (*url.URL, error) {
@@ -99,9 +101,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func (h *HTTP) checkRedirect(next *http.Request, via []*http.Request) error {
-	same := next.URL.Scheme == h.target.Scheme && next.URL.Host == h.target.Host
-	if !same || next.Method != http.MethodPost || len(via) > 3 {
+func checkRedirect(next *http.Request, via []*http.Request) error {
+	if outgoing.CheckRedirect(next, via) != nil || next.Method != http.MethodPost {
 		return malformed("the server redirects to %s; call that address yourself if you trust it", next.URL.Redacted())
 	}
 	return nil

@@ -237,6 +237,23 @@ func TestHTTPFieldsAreChecked(t *testing.T) {
 	}
 }
 
+func TestHTTPRedirectsToOthersAreRefused(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		var others atomic.Int32
+		other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { others.Add(1) }))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL, status)
+		}))
+		c := client.New(&client.HTTP{URL: server.URL, Bearer: "b", Header: http.Header{"X-Api-Key": {"k"}}}, client.Options{})
+		var refused *client.ProtocolError
+		assert.ErrorAs(t, c.Ping(t.Context()), &refused, "%d", status)
+		assert.Zero(t, others.Load(), "%d", status)
+		require.NoError(t, c.Close())
+		server.Close()
+		other.Close()
+	}
+}
+
 func TestHTTPHeaders(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {

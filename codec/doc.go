@@ -54,6 +54,9 @@
 //  3. After the longest time to live, [Keyset.Disable] the old key.
 //  4. When nothing misses it, [Keyset.Destroy] it.
 //
+// [UpdateKeysetFile] applies a stage to a file, without losing what others change at
+// the same time.
+//
 // [Codec.SetKeyset] replaces the keyset of a running server. If a key has leaked,
 // promote another and disable it at once: sagas in flight have to start again.
 //

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
 	"github.com/tink-crypto/tink-go/v2/keyset"
@@ -25,6 +27,24 @@ const (
 // other users may read or write. Errors of the file system can be matched with
 // [errors.Is], as [fs.ErrNotExist]; see [ParseKeyset] for the others.
 func LoadKeyset(path string) (*Keyset, error) {
+	data, err := readKeysetFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(data)
+	return parseKeysetFile(path, data)
+}
+
+func parseKeysetFile(path string, data []byte) (*Keyset, error) {
+	ks, err := ParseKeyset(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w (in %s)", err, path)
+	}
+	return ks, nil
+}
+
+// readKeysetFile returns what is in a file that nobody else may read.
+func readKeysetFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("codec: load the keyset: %w", err)
@@ -46,84 +66,140 @@ func LoadKeyset(path string) (*Keyset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("codec: load the keyset: %w", err)
 	}
-	defer clear(data)
 	if len(data) > maxKeysetFile {
+		clear(data)
 		return nil, fmt.Errorf("codec: the keyset %s is larger than %d bytes", path, maxKeysetFile)
 	}
-	ks, err := ParseKeyset(data)
-	if err != nil {
-		return nil, fmt.Errorf("%w (in %s)", err, path)
+	return data, nil
+}
+
+// ErrKeysetChanged is in the error of [UpdateKeysetFile] if a program that does not
+// lock the file has changed it meanwhile.
+var ErrKeysetChanged = errors.New("another program has changed the keyset meanwhile, so nothing was written: " +
+	"look at what it did, and try again")
+
+// UpdateKeysetFile replaces the keyset at path by what change makes of it, and returns
+// that. Of all who do so at the same time, in whatever process, each gets what the one before
+// has left, so that no change is lost. It waits for the others, until ctx ends or
+// one of them hangs. A change by other means, such as an editor, is found
+// before it is overwritten, and reported as [ErrKeysetChanged].
+//
+// The error of change is returned as it is; nothing is written then.
+func UpdateKeysetFile(ctx context.Context, path string, change func(*Keyset) (*Keyset, error)) (*Keyset, error) {
+	if _, err := os.Stat(path); err != nil { // a mistyped name gets no lock
+		return nil, fmt.Errorf("codec: load the keyset: %w", err)
 	}
-	return ks, nil
+	f, err := lockFile(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("codec: change the keyset: %w", err)
+	}
+	defer f.unlock()
+	before, err := readKeysetFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(before)
+	k, err := parseKeysetFile(path, before)
+	if err != nil {
+		return nil, err
+	}
+	if k, err = change(k); err != nil {
+		return nil, err
+	}
+	err = f.replace(k, func() error {
+		now, err := readKeysetFile(path)
+		defer clear(now)
+		if err == nil && !bytes.Equal(before, now) {
+			err = ErrKeysetChanged
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("codec: change the keyset: %w", err)
+	}
+	return k, nil
 }
 
 // WriteFile saves the keyset, in clear text, readable by its owner only. An
-// existing file is replaced in one step: whoever loads it gets the old keyset or
-// the new one, whole, even if the machine stops half-way.
+// existing file is replaced in one step, whatever is in it: whoever loads it gets the
+// old keyset or the new one, whole, even if the machine stops half-way. To change a
+// keyset use [UpdateKeysetFile].
 func (k *Keyset) WriteFile(path string) error {
-	temporary, err := k.writeTemporary(path)
-	if err != nil {
-		return err
+	f, err := lockFile(context.Background(), path)
+	if err == nil {
+		defer f.unlock()
+		err = f.replace(k, func() error { return nil })
 	}
-	defer os.Remove(temporary)
-	if err := os.Rename(temporary, path); err != nil {
+	if err != nil {
 		return fmt.Errorf("codec: write the keyset: %w", err)
 	}
-	syncDir(filepath.Dir(path))
 	return nil
 }
 
-// CreateKeysetFile creates a keyset file with one fresh [XAES256GCM] key and
-// returns the keyset. It fails, with an error that matches [fs.ErrExist], if the
-// file exists, also when several processes try at once: exactly one succeeds, and
-// the others find a complete file.
-func CreateKeysetFile(path string) (*Keyset, error) {
-	ks, err := NewKeyset()
-	if err != nil {
-		return nil, err
-	}
-	temporary, err := ks.writeTemporary(path)
-	if err != nil {
-		return nil, err
-	}
-	defer os.Remove(temporary)
-	// A hard link is the one way to put a complete file in place that fails if
-	// there is one: O_EXCL would show the others an empty file for a moment.
-	err = os.Link(temporary, path)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		err = ks.createExclusive(path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("codec: create the keyset: %w", err)
-	}
-	syncDir(filepath.Dir(path))
-	return ks, nil
-}
-
-// createExclusive is for file systems without hard links.
-func (k *Keyset) createExclusive(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, keysetMode)
+// replace puts a keyset in the file's place, if a last look does not object.
+func (f *lockedFile) replace(k *Keyset, look func() error) error {
+	temporary, err := f.write(k)
 	if err != nil {
 		return err
 	}
-	if err = k.writeTo(f); err != nil {
-		os.Remove(path)
+	defer os.Remove(temporary)
+	if err := look(); err != nil {
+		return err
 	}
-	return err
+	if err := os.Rename(temporary, f.path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(f.path))
 }
 
-// writeTemporary writes the keyset to a new file beside path.
-func (k *Keyset) writeTemporary(path string) (string, error) {
-	// CreateTemp gives the file the mode we want.
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+// CreateKeysetFile creates a keyset file with one fresh [XAES256GCM] key and
+// returns the keyset; see [Keyset.CreateFile].
+func CreateKeysetFile(path string) (*Keyset, error) {
+	k, err := NewKeyset()
 	if err != nil {
-		return "", fmt.Errorf("codec: write the keyset: %w", err)
+		return nil, err
 	}
-	if err := k.writeTo(f); err != nil {
-		os.Remove(f.Name())
-		return "", fmt.Errorf("codec: write the keyset: %w", err)
+	if err := k.CreateFile(path); err != nil {
+		return nil, err
 	}
-	return f.Name(), nil
+	return k, nil
+}
+
+// CreateFile saves the keyset like [Keyset.WriteFile], but fails, with an error that
+// matches [fs.ErrExist], if the file exists, also when several processes try at once:
+// exactly one succeeds, and the others find a complete file.
+func (k *Keyset) CreateFile(path string) error {
+	f, err := lockFile(context.Background(), path)
+	if err == nil {
+		defer f.unlock()
+		err = f.create(k)
+	}
+	if err != nil {
+		return fmt.Errorf("codec: create the keyset: %w", err)
+	}
+	return nil
+}
+
+func (f *lockedFile) create(k *Keyset) error {
+	temporary, err := f.write(k)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary)
+	// A hard link is the one way to put a complete file in place that fails if there
+	// is one, even one of a program that knows of no lock.
+	err = os.Link(temporary, f.path)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		// A file system without hard links: the lock keeps others of our kind away.
+		if _, err = os.Lstat(f.path); err == nil {
+			return fs.ErrExist
+		}
+		err = os.Rename(temporary, f.path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(f.path))
 }
 
 // writeTo writes the keyset to f, on to the disk, and closes f.
@@ -141,10 +217,18 @@ func (k *Keyset) writeTo(f *os.File) error {
 	return errors.Join(err, f.Close())
 }
 
-// syncDir makes a rename last. Not every system can; the rename stands anyway.
-func syncDir(dir string) {
-	if d, err := os.Open(dir); err == nil {
-		_ = d.Sync()
-		_ = d.Close()
+// syncDir makes a rename last.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // it has no such thing for directories
 	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
+		return fmt.Errorf("the keyset is written, but may not outlast a power failure: %w", err)
+	}
+	return nil
 }

@@ -112,6 +112,16 @@ func TestKeysetNeverPrintsKeys(t *testing.T) {
 	requireNoKeys(t, data, log.String())
 }
 
+// Tink keeps destroyed keys in a keyset, without their material.
+func TestDestroyedKeysAreDropped(t *testing.T) {
+	k, err := codec.ParseKeyset(foreignKeyset(t, aead.XAES256GCM192BitNonceKeyTemplate(), func(k *tinkpb.Keyset) {
+		k.Key = append([]*tinkpb.Keyset_Key{{KeyId: 7, Status: tinkpb.KeyStatusType_DESTROYED, OutputPrefixType: tinkpb.OutputPrefixType_TINK}}, k.Key...)
+	}))
+	require.NoError(t, err)
+	require.Len(t, k.Keys(), 1)
+	require.NotEqual(t, uint32(7), k.Primary().ID)
+}
+
 func TestParseEncryptedKeyset(t *testing.T) {
 	master, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
 	require.NoError(t, err)

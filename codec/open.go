@@ -12,21 +12,22 @@ import (
 // It does not check tool, revision or request, of which it knows nothing: that
 // is the caller's part. See [Reject].
 func (c *Codec) Open(b Binding, now time.Time, token string) (*Contents, error) {
-	x, late, err := c.OpenLate(b, now, token)
+	x, untimely, err := c.OpenAnyTime(b, now, token)
 	if err != nil {
 		return nil, err
 	}
-	if late != nil {
-		return nil, late
+	if untimely != nil {
+		return nil, untimely
 	}
 	return x, nil
 }
 
-// OpenLate is [Codec.Open] for callers that have to clean up after sagas whose
-// client came too late: an authentic token that is refused only because it has
-// expired, or is past its deadline, is returned together with that rejection.
-// Such a token must not be resumed, and how late it may be is for the caller to decide.
-func (c *Codec) OpenLate(b Binding, now time.Time, token string) (x *Contents, late *Rejected, err error) {
+// OpenAnyTime is [Codec.Open] for callers that have to look after what a saga has done:
+// an authentic token that is refused only for its time is returned together with
+// that rejection. If it has expired, or is past its deadline, it must not be resumed;
+// how late it may be for anything else is for the caller to decide. If it is of the future
+// ([ReasonNotYetValid]), a clock is or was wrong, and the token is good as soon as the clocks agree.
+func (c *Codec) OpenAnyTime(b Binding, now time.Time, token string) (x *Contents, untimely *Rejected, err error) {
 	buf := c.buffers.Get().(*buffers)
 	defer c.release(buf)
 	plain, rejected := c.authenticate(buf, b, token)
@@ -37,15 +38,12 @@ func (c *Codec) OpenLate(b Binding, now time.Time, token string) (x *Contents, l
 	if err := o.decodeTimes(plain); err != nil {
 		return nil, nil, &Rejected{ReasonFormat, err}
 	}
-	late = c.checkTimes(&o.claims, now)
-	if late != nil && late.Reason == ReasonNotYetValid {
-		return nil, nil, late
-	}
+	untimely = c.checkTimes(&o.claims, now)
 	state, rejected := c.decode(buf, &o)
 	if rejected != nil {
 		return nil, nil, rejected
 	}
-	return &Contents{Claims: o.claims, State: state, Secret: o.secret}, late, nil
+	return &Contents{Claims: o.claims, State: state, Secret: o.secret}, untimely, nil
 }
 
 // errAuthentication does not repeat Tink's message, which says less.

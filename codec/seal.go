@@ -32,9 +32,6 @@ func (c *Codec) Seal(b Binding, now time.Time, x *Contents) (string, error) {
 	buf.plain = appendPadding(buf.plain)
 	buf.associated = b.associated(buf.associated[:0], version, c.options.Audience)
 
-	if n := tokenLength(len(buf.plain) + minSealed); n > c.options.MaxToken {
-		return "", &TooLargeError{"token", n, c.options.MaxToken}
-	}
 	sealed, err := c.Keyset().aead.Encrypt(buf.plain, buf.associated)
 	if err != nil {
 		return "", fmt.Errorf("codec: seal: %w", err)

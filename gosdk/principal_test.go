@@ -270,6 +270,35 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// A clock that was set back ends no saga: what it has done would stay done.
+func TestTokensOfTheFutureAreTakenLater(t *testing.T) {
+	var later atomic.Int64
+	rooms := new(rooms)
+	h := mount(t, gosdk.Options{Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }}, rooms.book())
+	w := h.wire()
+	begin := func() object {
+		params := object{"name": "book", "_meta": meta(forms)}
+		params["requestState"] = w.ask("tools/call", params).Get("result.requestState").String()
+		params["inputResponses"] = yes
+		later.Store(int64(-time.Hour))
+		return params
+	}
+	params := begin()
+	refused := w.ask("tools/call", params)
+	assert.EqualValues(t, -31503, refused.Get("error.code").Int(), refused.Raw)
+	assert.True(t, refused.Get("error.data.retryable").Bool(), refused.Raw)
+	later.Store(0)
+	assert.Equal(t, "yours", w.ask("tools/call", params).Get("result.content.0.text").String())
+	held, _ := rooms.count()
+	assert.Equal(t, 1, held)
+
+	params = begin()
+	cancelled := w.ask("tools/cancelSaga", object{"sagaToken": params["requestState"], "_meta": meta(forms)})
+	assert.Contains(t, cancelled.Get("result.content.0.text").String(), "Cancelled.", cancelled.Raw)
+	held, _ = rooms.count()
+	assert.Equal(t, 1, held, "the other one's room")
+}
+
 // Keys are replaced without a restart.
 func TestRotation(t *testing.T) {
 	old := newKeys(t)

@@ -199,7 +199,10 @@ func firstTool(tools *saga.Tools) *saga.Tool {
 
 // open returns what a token holds. late says why the saga cannot go on, if so.
 func (r *rig) open(c *codec.Codec, tools *saga.Tools, token string) (t *saga.Tool, pos *saga.Position, late string, err error) {
-	x, rejected, err := c.OpenLate(binding, r.now, token)
+	x, rejected, err := c.OpenAnyTime(binding, r.now, token)
+	if err == nil && rejected != nil && rejected.Reason == codec.ReasonNotYetValid {
+		err = rejected
+	}
 	if err != nil {
 		return nil, nil, "", explained(err)
 	}

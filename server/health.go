@@ -4,12 +4,25 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 )
 
 // health is what /readyz tells.
-type health struct{ stopping atomic.Bool }
+type health struct {
+	stopping atomic.Bool
+	// stale is since when newer keys could not be loaded, or nil.
+	stale atomic.Pointer[time.Time]
+}
+
+// KeysFailed notes that a newer keyset could not be loaded, so that /readyz says since
+// when this replica goes on with old keys. It does so until [Server.SetKeys] is called.
+// The replica stays ready: what keeps one from loading its keyset may well keep all.
+func (s *Server) KeysFailed() {
+	now := s.opts.Now().UTC().Truncate(time.Second)
+	s.health.stale.CompareAndSwap(nil, &now)
+}
 
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
@@ -28,8 +41,11 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	status := struct {
 		Status string     `json:"status"`
 		Keys   []readyKey `json:"keys,omitzero"`
+		// Whoever rotates keys must know that this replica may not follow.
+		StaleSince *time.Time `json:"keysStaleSince,omitzero"`
 	}{Status: "ready"}
 	if s.guard.informs(r) {
+		status.StaleSince = s.health.stale.Load()
 		for _, k := range s.codec.Keyset().Keys() {
 			if k.Status == codec.Enabled {
 				status.Keys = append(status.Keys, readyKey{fmt.Sprintf("%08x", k.ID), k.Primary})

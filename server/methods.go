@@ -80,6 +80,7 @@ const (
 	internalText  = "internal error"
 	unsettledText = "what the tool has done is not known yet: send the same request again"
 	tryAgainText  = "this server is older than the saga: send the same request again"
+	earlyText     = "this server's clock is behind the saga: send the same request again"
 	timeoutText   = "the tool took too long; the same request may be sent again"
 )
 
@@ -95,8 +96,12 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 		attrs = append(attrs, te.attrs()...)
 	}
 	if errors.Is(err, errNewer) {
-		s.log.LogAttrs(ctx, slog.LevelInfo, "token of a newer revision", attrs...)
+		s.log.LogAttrs(ctx, slog.LevelInfo, "token of a newer revision", append(attrs, slog.Any("error", err))...)
 		return tryAgain(tryAgainText)
+	}
+	if errors.Is(err, errEarly) {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "token of the future", append(attrs, slog.Any("error", err))...)
+		return tryAgain(earlyText)
 	}
 	var rejected *codec.Rejected
 	var brought *broughtError

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -19,6 +20,8 @@ type opening struct {
 	// be undone: its token came too late, its revision is no longer served, or the
 	// tool has no longer what it waits in.
 	gone *codec.Rejected
+	// early: the token is of the future, so the saga can go on when the clocks agree.
+	early *codec.Rejected
 }
 
 func (o *opening) attrs() []any {
@@ -29,14 +32,30 @@ func (o *opening) attrs() []any {
 // deployment, replicas of the old and the new version stand side by side.
 var errNewer = errors.New("the token is of a newer revision of the tool than this server has")
 
+// errEarly is the reason why a token is to be taken later, or elsewhere: the clock of
+// this server is behind the one that it was sealed by, or was set back since.
+var errEarly = errors.New("the token is of the future: look at the clocks of the replicas")
+
 // openToken returns what a token holds. A tool that the request names must be
 // the token's. The error is a *codec.Rejected, which all look the same to the
 // client, or errNewer.
 func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, token string) (*opening, error) {
 	now := s.opts.Now()
-	x, late, err := s.codec.OpenLate(c.binding(), now, token)
+	x, late, err := s.codec.OpenAnyTime(c.binding(), now, token)
+	var refused *codec.Rejected
+	if errors.As(err, &refused) && (refused.Reason == codec.ReasonFormat || refused.Reason == codec.ReasonTooLarge) {
+		// It is authentic: a replica whose program is newer knows how to read it.
+		return nil, fmt.Errorf("%w, or %v", errNewer, refused.Detail)
+	}
 	if err != nil {
 		return nil, err
+	}
+	var early *codec.Rejected
+	if late != nil && late.Reason == codec.ReasonNotYetValid {
+		late, early = nil, late
+		if c.held() { // the token never left this process: nothing depends on its clock
+			early = nil
+		}
 	}
 	if late != nil && !c.held() {
 		last := x.Claims.ExpiresAt.Add(s.codec.Options().Skew + max(s.opts.UndoGrace, 0))
@@ -58,7 +77,7 @@ func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, tok
 			ID: saga.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: name, Revision: x.Claims.Revision,
 			Deadline: x.Claims.Deadline,
 		},
-		gone: late,
+		gone: late, early: early,
 	}
 	if err := o.pos.Restore(x.State, x.Secret); err != nil {
 		return nil, codec.Reject(codec.ReasonState, "%w", err)

@@ -187,8 +187,12 @@ func New(o Options) (*Server, error) {
 }
 
 // SetKeys replaces the keyset, for a rotation without a restart. Turns under
-// way end with the keyset they began with.
-func (s *Server) SetKeys(k *codec.Keyset) { s.codec.SetKeyset(k) }
+// way end with the keyset they began with. Tell [Server.KeysFailed] of keysets that
+// cannot be loaded.
+func (s *Server) SetKeys(k *codec.Keyset) {
+	s.codec.SetKeyset(k)
+	s.health.stale.Store(nil)
+}
 
 // Tools returns the tools that are served.
 func (s *Server) Tools() *saga.Tools { return s.tools }

@@ -15,7 +15,7 @@ func TestSessionInUseDoesNotExpire(t *testing.T) {
 	d := &s.handshake
 	p, _, fail := d.open([]byte(`{"protocolVersion":"2025-11-25","capabilities":{}}`))
 	require.Nil(t, fail)
-	opened, err := d.start(p, Anonymous)
+	opened, err := d.start(p, caller{principal: Anonymous})
 	require.NoError(t, err)
 	require.NotNil(t, d.sessions.use(opened.id))
 	d.expire(opened)

@@ -113,11 +113,14 @@ func TestRefusedTokensLookAllTheSame(t *testing.T) {
 		now.set(start.Add(11*time.Minute + 2*time.Second))
 		refused(t, home, token, "expired")
 	})
-	t.Run("from the future", func(t *testing.T) {
+	t.Run("from the future, and another server's", func(t *testing.T) {
 		start := now.Now()
 		defer now.set(start)
 		now.set(start.Add(-2 * time.Minute))
-		refused(t, home, token, "not_yet_valid")
+		refused(t, elsewhere(func(o *server.Options) { o.Audience = "there" }), token, "authentication")
+		other := complextool.Tool
+		other.Name = "another_tool"
+		refused(t, elsewhere(func(o *server.Options) { o.Tools = []saga.Definition{other} }), token, "tool")
 	})
 	t.Run("after the saga's deadline", func(t *testing.T) {
 		short := complextool.Tool
@@ -129,6 +132,26 @@ func TestRefusedTokensLookAllTheSame(t *testing.T) {
 		now.set(start.Add(5 * time.Minute))
 		refused(t, r, token, "deadline")
 	})
+}
+
+func TestReadyTellsOfStaleKeys(t *testing.T) {
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	now := &clock{now: start}
+	r := newRig(t, server.Options{Now: now.Now})
+	ready := func() string {
+		status, body := r.do(http.MethodGet, "/readyz", "", nil)
+		assert.Equal(t, http.StatusOK, status, "it can serve")
+		return body
+	}
+	assert.NotContains(t, ready(), "keysStaleSince")
+	r.srv.KeysFailed()
+	now.set(start.Add(time.Hour))
+	r.srv.KeysFailed()
+	assert.Contains(t, ready(), `"keysStaleSince":"2026-11-21T12:00:00Z"`)
+	r.srv.SetKeys(newKeys(t))
+	assert.NotContains(t, ready(), "keysStaleSince")
+	r.srv.KeysFailed()
+	assert.Contains(t, ready(), `"keysStaleSince":"2026-11-21T13:00:00Z"`)
 }
 
 func TestKeysRotateWithoutRestart(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -88,6 +89,9 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 	o, err := s.openToken(c, t, args, token)
 	if err != nil {
 		return turn{}, err
+	}
+	if o.early != nil {
+		return turn{}, &turnError{tool: o.tool.Name, saga: o.pos.ID, err: fmt.Errorf("%w: %v", errEarly, o.early.Detail)}
 	}
 	if o.gone != nil {
 		return s.abandon(ctx, c, o)

@@ -18,12 +18,6 @@ import (
 
 func (p *program) keysCommand() *cli.Command {
 	keyset := stringFlag("keyset", "the keyset `FILE` (default: this user's own)", "")
-	change := func(name, text, description string, flags []cli.Flag, apply func(context.Context, *cli.Command, *codec.Keyset, uint32) (*codec.Keyset, string, error)) *cli.Command {
-		return &cli.Command{
-			Name: name, Usage: text, ArgsUsage: "ID", Description: description, Flags: append([]cli.Flag{keyset}, flags...),
-			Action: func(ctx context.Context, c *cli.Command) error { return p.changeKey(ctx, c, apply) },
-		}
-	}
 	return &cli.Command{
 		Name:  "keys",
 		Usage: "create and rotate the keys that seal tokens",
@@ -41,35 +35,47 @@ without refusing anybody's token:
 			p.keysNewCommand(keyset),
 			p.keysListCommand(keyset),
 			p.keysAddCommand(keyset),
-			change("promote", "seal with a key from now on",
-				`Refuses to promote a key that one of the replicas has not loaded: it would refuse the
+			p.keysChangeCommand(keyset, keysChange{
+				name: "promote", usage: "seal with a key from now on", done: "promoted: it seals from now on",
+				description: `Refuses to promote a key that one of the replicas has not loaded: it would refuse the
 tokens that the others seal. Name all of them, or none if there is only one.`,
-				[]cli.Flag{
+				flags: []cli.Flag{
 					listFlag("replica", "the `URL` of a server that must have loaded the key; repeat for each"),
-				}, promote),
-			change("disable", "refuse the tokens that a key sealed",
-				"Do it no sooner than one token TTL after another key was promoted. saga keys enable undoes it.", nil,
-				func(_ context.Context, _ *cli.Command, k *codec.Keyset, id uint32) (*codec.Keyset, string, error) {
-					k, err := k.Disable(id)
-					return k, "disabled: its tokens are refused", err
-				}),
-			change("enable", "accept the tokens of a disabled key again", "", nil,
-				func(_ context.Context, _ *cli.Command, k *codec.Keyset, id uint32) (*codec.Keyset, string, error) {
-					k, err := k.Enable(id)
-					return k, "enabled: its tokens are accepted", err
-				}),
-			change("destroy", "remove a disabled key for ever",
-				"There is no way back: what the key sealed can never be opened again.",
-				[]cli.Flag{&cli.BoolFlag{Name: "yes", Usage: "confirm that the key shall be gone"}},
-				func(_ context.Context, c *cli.Command, k *codec.Keyset, id uint32) (*codec.Keyset, string, error) {
+				},
+				check: checkReplicas, apply: (*codec.Keyset).Promote,
+			}),
+			p.keysChangeCommand(keyset, keysChange{
+				name: "disable", usage: "refuse the tokens that a key sealed", done: "disabled: its tokens are refused",
+				description: "Do it no sooner than one token TTL after another key was promoted. saga keys enable undoes it.",
+				apply:       (*codec.Keyset).Disable,
+			}),
+			p.keysChangeCommand(keyset, keysChange{
+				name: "enable", usage: "accept the tokens of a disabled key again", done: "enabled: its tokens are accepted",
+				apply: (*codec.Keyset).Enable,
+			}),
+			p.keysChangeCommand(keyset, keysChange{
+				name: "destroy", usage: "remove a disabled key for ever", done: "destroyed",
+				description: "There is no way back: what the key sealed can never be opened again.",
+				flags:       []cli.Flag{&cli.BoolFlag{Name: "yes", Usage: "confirm that the key shall be gone"}},
+				check: func(_ context.Context, c *cli.Command, _ uint32) error {
 					if !c.Bool("yes") {
-						return nil, "", usage(c, "a destroyed key is gone for ever; confirm with --yes")
+						return usage(c, "a destroyed key is gone for ever; confirm with --yes")
 					}
-					k, err := k.Destroy(id)
-					return k, "destroyed", err
-				}),
+					return nil
+				},
+				apply: (*codec.Keyset).Destroy,
+			}),
 		},
 	}
+}
+
+// keysChange is a command that changes one key of a keyset.
+type keysChange struct {
+	name, usage, description, done string
+	flags                          []cli.Flag
+	// check is done before the keyset is locked: it may take its time. It may be nil.
+	check func(context.Context, *cli.Command, uint32) error
+	apply func(*codec.Keyset, uint32) (*codec.Keyset, error)
 }
 
 func (p *program) keysNewCommand(keyset cli.Flag) *cli.Command {
@@ -87,7 +93,10 @@ func (p *program) keysNewCommand(keyset cli.Flag) *cli.Command {
 					return failed(err)
 				}
 			}
-			keys, err := createKeyset(path, codec.KeyType(c.String("type")))
+			keys, err := codec.NewKeysetOf(codec.KeyType(c.String("type")))
+			if err == nil {
+				err = keys.CreateFile(path)
+			}
 			if errors.Is(err, fs.ErrExist) {
 				return failed(fmt.Errorf("%s exists; use saga keys add to put a new key into it", path))
 			}
@@ -98,20 +107,6 @@ func (p *program) keysNewCommand(keyset cli.Flag) *cli.Command {
 			return failed(p.printKeys(keys))
 		},
 	}
-}
-
-func createKeyset(path string, kind codec.KeyType) (*codec.Keyset, error) {
-	if kind == codec.XAES256GCM {
-		return codec.CreateKeysetFile(path)
-	}
-	if _, err := os.Lstat(path); err == nil {
-		return nil, fs.ErrExist
-	}
-	keys, err := codec.NewKeysetOf(kind)
-	if err != nil {
-		return nil, err
-	}
-	return keys, keys.WriteFile(path)
 }
 
 func (p *program) keysListCommand(keyset cli.Flag) *cli.Command {
@@ -134,20 +129,17 @@ func (p *program) keysListCommand(keyset cli.Flag) *cli.Command {
 func (p *program) keysAddCommand(keyset cli.Flag) *cli.Command {
 	return &cli.Command{
 		Name: "add", Usage: "add a key, which opens tokens but does not seal them yet", Flags: []cli.Flag{keyset, typeFlag()},
-		Action: func(_ context.Context, c *cli.Command) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			path, err := p.keysetOf(c)
 			if err != nil {
 				return err
 			}
-			keys, err := codec.LoadKeyset(path)
+			var id uint32
+			keys, err := codec.UpdateKeysetFile(ctx, path, func(k *codec.Keyset) (added *codec.Keyset, err error) {
+				added, id, err = k.Add(codec.KeyType(c.String("type")))
+				return added, err
+			})
 			if err != nil {
-				return failed(err)
-			}
-			keys, id, err := keys.Add(codec.KeyType(c.String("type")))
-			if err != nil {
-				return failed(err)
-			}
-			if err := keys.WriteFile(path); err != nil {
 				return failed(err)
 			}
 			p.say("saga: added key %s. When every server has loaded it: saga keys promote %[1]s", keyID(id))
@@ -173,7 +165,15 @@ func (p *program) keysetOf(c *cli.Command) (string, error) {
 	return path, failed(err)
 }
 
-func (p *program) changeKey(ctx context.Context, c *cli.Command, apply func(context.Context, *cli.Command, *codec.Keyset, uint32) (*codec.Keyset, string, error)) error {
+func (p *program) keysChangeCommand(keyset cli.Flag, change keysChange) *cli.Command {
+	return &cli.Command{
+		Name: change.name, Usage: change.usage, ArgsUsage: "ID", Description: change.description,
+		Flags:  append([]cli.Flag{keyset}, change.flags...),
+		Action: func(ctx context.Context, c *cli.Command) error { return p.changeKey(ctx, c, change) },
+	}
+}
+
+func (p *program) changeKey(ctx context.Context, c *cli.Command, change keysChange) error {
 	text, err := oneArgument(c, "id of the key")
 	if err != nil {
 		return err
@@ -190,18 +190,17 @@ func (p *program) changeKey(ctx context.Context, c *cli.Command, apply func(cont
 	if err != nil {
 		return usage(c, "%v", err)
 	}
-	changed, done, err := apply(ctx, c, keys, id)
-	if err != nil {
-		if isAny[*exitError](err) {
+	if change.check != nil {
+		if err := change.check(ctx, c, id); err != nil {
 			return err
 		}
+	}
+	keys, err = codec.UpdateKeysetFile(ctx, path, func(k *codec.Keyset) (*codec.Keyset, error) { return change.apply(k, id) })
+	if err != nil {
 		return failed(err)
 	}
-	if err := changed.WriteFile(path); err != nil {
-		return failed(err)
-	}
-	p.say("saga: key %s %s", keyID(id), done)
-	return failed(p.printKeys(changed))
+	p.say("saga: key %s %s", keyID(id), change.done)
+	return failed(p.printKeys(keys))
 }
 
 // keyID is how keys are named here and at /readyz.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -91,6 +92,24 @@ func TestKeysLifecycle(t *testing.T) {
 	assert.Equal(t, []string{fresh}, keyIDs(h.ok("keys", "list")))
 	_, _, code = h.run("keys", "promote", "00000000")
 	assert.Equal(t, exitUsage, code)
+}
+
+// What another server says is no answer of a replica.
+func TestPromoteDoesNotFollowARedirect(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.env = append(h.env, "SAGA_KEYSET=k.json")
+	h.ok("keys", "new")
+	fresh := keyIDs(h.ok("keys", "add"))[1]
+	address, _ := h.serve()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, strings.TrimSuffix(address, "/mcp")+r.URL.Path, http.StatusFound)
+	}))
+	defer proxy.Close()
+	_, stderr, code := h.run("keys", "promote", fresh, "--replica", proxy.URL)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "it redirects to")
+	h.ok("keys", "promote", fresh, "--replica", address)
 }
 
 func readyKeys(t *testing.T, address string) []any {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
 
 const (
@@ -22,15 +21,14 @@ const (
 	maxReady = 1 << 20
 )
 
-// promote makes a key the primary, if every replica has loaded it.
-func promote(ctx context.Context, c *cli.Command, keys *codec.Keyset, id uint32) (*codec.Keyset, string, error) {
+// checkReplicas refuses a key that one of the replicas named has not loaded.
+func checkReplicas(ctx context.Context, c *cli.Command, id uint32) error {
 	for _, replica := range c.StringSlice("replica") {
 		if err := checkReplica(ctx, replica, keyID(id)); err != nil {
-			return nil, "", err
+			return failed(err)
 		}
 	}
-	promoted, err := keys.Promote(id)
-	return promoted, "promoted: it seals from now on", err
+	return nil
 }
 
 // checkReplica asks a replica which keys it has loaded.
@@ -40,44 +38,52 @@ func checkReplica(ctx context.Context, replica, id string) error {
 		return fmt.Errorf("--replica %q is not an http or https URL", replica)
 	}
 	address.Path, address.RawQuery = "/readyz", ""
-	loaded, err := loadedKeys(ctx, address.String())
+	ready, err := askReady(ctx, address.String())
 	if err != nil {
 		return fmt.Errorf("cannot find out which keys %s has loaded, nothing was promoted: %w", replica, err)
 	}
-	for _, key := range loaded {
-		if strings.EqualFold(key, id) {
+	for _, key := range ready.Keys {
+		if strings.EqualFold(key.ID, id) {
 			return nil
 		}
+	}
+	if !ready.StaleSince.IsZero() {
+		return fmt.Errorf("%s has not loaded key %s, nothing was promoted: it cannot load its keyset file since %v, its log says why",
+			replica, id, ready.StaleSince)
 	}
 	return fmt.Errorf("%s has not loaded key %s, nothing was promoted: give it the new keyset file and try again", replica, id)
 }
 
-func loadedKeys(ctx context.Context, address string) ([]string, error) {
+// readiness is what a replica says at /readyz.
+type readiness struct {
+	Keys []struct {
+		ID string `json:"id"`
+	} `json:"keys"`
+	StaleSince time.Time `json:"keysStaleSince"`
+}
+
+func askReady(ctx context.Context, address string) (ready readiness, err error) {
 	ctx, cancel := context.WithTimeout(ctx, replicaTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, err
+		return ready, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	// Another server's answer would be taken for the replica's.
+	response, err := (&http.Client{CheckRedirect: outgoing.CheckRedirect}).Do(request)
 	if err != nil {
-		return nil, err
+		return ready, err
 	}
 	defer response.Body.Close()
-	var ready struct {
-		Keys []struct {
-			ID string `json:"id"`
-		} `json:"keys"`
+	body, err := outgoing.ReadAll(response.Body, maxReady)
+	if err == nil {
+		err = json.Unmarshal(body, &ready)
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxReady)).Decode(&ready); err != nil {
-		return nil, fmt.Errorf("%s is not the answer of a saga server (HTTP status %d): %w", address, response.StatusCode, err)
+	if err != nil {
+		return ready, fmt.Errorf("%s is not the answer of a saga server (HTTP status %d): %w", address, response.StatusCode, err)
 	}
 	if ready.Keys == nil {
-		return nil, fmt.Errorf("%s does not tell its keys to requests for %q: use its address, or a name that its --allow-host allows", address, request.URL.Hostname())
+		return ready, fmt.Errorf("%s does not tell its keys to requests for %q: use its address, or a name that its --allow-host allows", address, request.URL.Hostname())
 	}
-	var ids []string
-	for _, key := range ready.Keys {
-		ids = append(ids, key.ID)
-	}
-	return ids, nil
+	return ready, nil
 }

@@ -231,8 +231,9 @@ func (p *program) whileWatching(ctx context.Context, c *cli.Command, s *server.S
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
+	watcher := keyfile.Watcher{Path: path, Now: hangup, Set: s.SetKeys, Failed: s.KeysFailed, Log: log}
 	var wait sync.WaitGroup
-	wait.Go(func() { keyfile.Watch(ctx, path, keyfile.DefaultInterval, hangup, s.SetKeys, log) })
+	wait.Go(func() { watcher.Run(ctx) })
 	defer wait.Wait()
 	defer cancel()
 	return serve(ctx)

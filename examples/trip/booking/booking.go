@@ -3,7 +3,6 @@
 package booking
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -62,7 +61,7 @@ var (
 
 // New returns the tool trip.
 func New(s Services) saga.Definition {
-	client := &http.Client{}
+	client := newClient()
 	at := func(url string) *remote { return &remote{base: url, http: client} }
 	b := booking{newEffects(at(s.Hotel), at(s.Flight), at(s.Payment))}
 	return saga.Flow[Args, Trip]{

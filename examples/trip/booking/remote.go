@@ -20,6 +20,11 @@ type remote struct {
 	http *http.Client
 }
 
+// newClient follows no redirect: what is meant for a service shall not go elsewhere.
+func newClient() *http.Client {
+	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
 func (s *remote) place(ctx context.Context, key saga.Key, r service.Request) (h service.Hold, err error) {
 	err = s.do(ctx, http.MethodPut, string(key), "", r, &h)
 	return h, err

@@ -2,14 +2,11 @@
 package keyfile
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 )
@@ -40,58 +37,4 @@ func LoadOrCreate(path string) (keys *codec.Keyset, created bool, err error) {
 		return keys, false, err
 	}
 	return keys, err == nil, err
-}
-
-// DefaultInterval is how often [Watch] looks at the file.
-const DefaultInterval = 5 * time.Second
-
-// Watch calls set with the keyset at path whenever the file has changed, or now
-// arrives, until ctx ends. It looks every interval. A file that cannot be used is
-// logged and changes nothing: the server goes on with the keys it has.
-func Watch(ctx context.Context, path string, interval time.Duration, now <-chan os.Signal, set func(*codec.Keyset), log *slog.Logger) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	// The file was loaded some time before this, and may have changed since: so
-	// the first look loads it whatever its stamp.
-	var seen version
-	for first := true; ; first = false {
-		asked := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-now:
-			asked = true
-		case <-tick.C:
-		}
-		// The stamp is taken first: a change while loading is seen the next time.
-		current := stamp(path)
-		if current == seen && !asked {
-			continue
-		}
-		seen = current
-		keys, err := codec.LoadKeyset(path)
-		if err != nil {
-			log.ErrorContext(ctx, "cannot reload the keyset, going on with the keys loaded before", "error", err)
-			continue
-		}
-		set(keys)
-		if !first || asked {
-			log.InfoContext(ctx, "keyset reloaded", "keyset", keys)
-		}
-	}
-}
-
-// version tells two versions of a file apart.
-type version struct {
-	modified time.Time
-	size     int64
-	missing  bool
-}
-
-func stamp(path string) version {
-	info, err := os.Stat(path)
-	if err != nil {
-		return version{missing: true}
-	}
-	return version{modified: info.ModTime(), size: info.Size()}
 }

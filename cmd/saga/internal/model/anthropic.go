@@ -22,7 +22,7 @@ type claude struct {
 
 func newAnthropic(c Config, host string) *claude {
 	// The service, unlike the library's client, reads nothing from the environment.
-	options := []option.RequestOption{option.WithBaseURL(c.BaseURL)}
+	options := []option.RequestOption{option.WithBaseURL(c.BaseURL), option.WithHTTPClient(newTransport())}
 	if c.Key != "" {
 		options = append(options, option.WithAPIKey(c.Key))
 	}

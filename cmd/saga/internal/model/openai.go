@@ -24,7 +24,7 @@ type openAI struct {
 
 func newOpenAI(c Config, host string) *openAI {
 	// The service, unlike the library's client, reads nothing from the environment.
-	options := []option.RequestOption{option.WithBaseURL(c.BaseURL)}
+	options := []option.RequestOption{option.WithBaseURL(c.BaseURL), option.WithHTTPClient(newTransport())}
 	if c.Key != "" {
 		options = append(options, option.WithAPIKey(c.Key))
 	}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// askReplica returns what a server says at /readyz.
+func askReplica(t *testing.T, c *http.Client, address string) (ready readiness) {
+	t.Helper()
+	response, err := c.Get(strings.TrimSuffix(address, "/mcp") + "/readyz")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, http.StatusOK, response.StatusCode, "a replica that cannot reload its keys still serves")
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&ready))
+	return ready
+}
+
+// As the log advises, the mode is corrected, which changes nothing else of the file.
+func TestKeysetIsReloadedWhenItsModeIsCorrected(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.env = append(h.env, "SAGA_KEYSET=k.json")
+	h.ok("keys", "new")
+	stolen := keyIDs(h.ok("keys", "add"))[1]
+	address, server := h.serve()
+	require.Len(t, readyKeys(t, address), 2)
+
+	h.ok("keys", "disable", stolen)
+	fresh := keyIDs(h.ok("keys", "add"))[2]
+	path := filepath.Join(h.dir, "k.json")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(path, 0o644))
+	require.NoError(t, server.Process.Signal(syscall.SIGHUP))
+	require.Eventually(t, func() bool { return !askReplica(t, http.DefaultClient, address).StaleSince.IsZero() }, 10*time.Second, 20*time.Millisecond)
+	require.Len(t, readyKeys(t, address), 2)
+	_, stderr, code := h.run("keys", "promote", fresh, "--keyset", h.file("copy.json", string(data)), "--replica", address)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "cannot load its keyset file since")
+
+	require.NoError(t, os.Chmod(path, 0o600))
+	require.Eventually(t, func() bool {
+		ready := askReplica(t, http.DefaultClient, address)
+		return len(ready.Keys) == 2 && ready.Keys[1].ID == fresh && ready.StaleSince.IsZero()
+	}, 15*time.Second, 50*time.Millisecond, "the stolen key is not in use any more, the fresh one is")
+}

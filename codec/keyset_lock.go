@@ -1,0 +1,114 @@
+package codec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+const (
+	// lockTimeout is how long a change waits for others. Each holds the lock for
+	// some milliseconds, so who holds it longer hangs.
+	lockTimeout = 10 * time.Second
+	// lockPause is how long to wait before trying again to get the lock.
+	lockPause = 5 * time.Millisecond
+)
+
+// lockedFile is a keyset file that nobody else changes meanwhile, in this process or in
+// another one, as long as all of them use this package.
+type lockedFile struct {
+	// path is where the file is, behind all symbolic links: of a link, the file that
+	// it leads to is replaced, not the link.
+	path string
+	lock *flock.Flock
+}
+
+// lockFile locks the keyset file at path, which need not exist, and removes what
+// earlier writers left behind. What is locked is a file beside it, as the keyset
+// itself is replaced by each change. That one stays: to remove it would let two
+// writers lock two files of the same name.
+func lockFile(ctx context.Context, path string) (*lockedFile, error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	dir, name := filepath.Split(path)
+	f := &lockedFile{path: path, lock: flock.New(filepath.Join(dir, "."+name+".lock"), flock.SetPermissions(keysetMode))}
+	ctx, cancel := context.WithTimeoutCause(ctx, lockTimeout, fmt.Errorf("another process has locked %s for longer than %v: "+
+		"end it, and try again", f.lock.Path(), lockTimeout))
+	defer cancel()
+	if _, err := f.lock.TryLockContext(ctx, lockPause); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, err
+	}
+	// Who may write in the directory must be able to lock, also after root did.
+	if owner, err := os.Stat(filepath.Clean(dir)); err == nil {
+		_ = keepOwner(f.lock.Path(), owner)
+	}
+	if err := f.removeLeftovers(); err != nil {
+		f.unlock()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *lockedFile) unlock() { _ = f.lock.Close() }
+
+// temporary is the pattern of the names that a keyset has while it is written.
+func (f *lockedFile) temporary() (dir, prefix, suffix string) {
+	dir, name := filepath.Split(f.path)
+	return filepath.Clean(dir), "." + name + ".", ".tmp"
+}
+
+// removeLeftovers removes the files of writers that were killed: they hold keys in
+// the clear. Nobody is writing them any more, as each writer has the lock.
+func (f *lockedFile) removeLeftovers() error {
+	dir, prefix, suffix := f.temporary()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		middle, ours := strings.CutPrefix(e.Name(), prefix)
+		middle, tmp := strings.CutSuffix(middle, suffix)
+		if !ours || !tmp || middle == "" || strings.Trim(middle, "0123456789") != "" || !e.Type().IsRegular() {
+			continue
+		}
+		err := os.Remove(filepath.Join(dir, e.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // somebody else's
+			return fmt.Errorf("a file with keys was left behind and cannot be removed: %w", err)
+		}
+	}
+	return nil
+}
+
+// write writes the keyset to a new file beside the one that it is to become. The
+// owner is that of the file it replaces, so that a server of another user than the
+// one who changes its keys can still read them.
+func (f *lockedFile) write(k *Keyset) (name string, err error) {
+	dir, prefix, suffix := f.temporary()
+	// CreateTemp gives the file the mode we want.
+	t, err := os.CreateTemp(dir, prefix+"*"+suffix)
+	if err != nil {
+		return "", err
+	}
+	err = k.writeTo(t)
+	if old, statErr := os.Stat(f.path); statErr == nil {
+		err = errors.Join(err, keepOwner(t.Name(), old))
+	}
+	if err != nil {
+		os.Remove(t.Name())
+		return "", err
+	}
+	return t.Name(), nil
+}

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package codec
+
+import "io/fs"
+
+// keepOwner does nothing: here a new file inherits from its directory who may read it.
+func keepOwner(string, fs.FileInfo) error { return nil }

@@ -1,0 +1,65 @@
+// Package outgoing is for HTTP clients whose requests hold what is meant for one
+// server only, and whose servers may be hostile or broken.
+package outgoing
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// maxRedirects is how many redirects in a row are followed.
+const maxRedirects = 3
+
+// RedirectError says that a server redirects to where a request is not to go.
+type RedirectError struct {
+	// To is where, without a password.
+	To string
+}
+
+// Error says where to, and what to do.
+func (e *RedirectError) Error() string {
+	return "it redirects to " + e.To + ", which is not followed: use that address if you trust it"
+}
+
+// CheckRedirect is for [http.Client.CheckRedirect]. It refuses redirects to another
+// origin: the client of net/http takes the body there, and all headers but those few
+// that it knows to be credentials. The error is a *[RedirectError].
+func CheckRedirect(next *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects || origin(next.URL) != origin(via[0].URL) {
+		return &RedirectError{next.URL.Redacted()}
+	}
+	return nil
+}
+
+// origin is scheme, host and port.
+func origin(u *url.URL) [3]string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return [3]string{u.Scheme, strings.ToLower(u.Hostname()), port}
+}
+
+// TooLargeError says that a response is larger than it may be.
+type TooLargeError struct {
+	// Limit is how large it may be, in bytes.
+	Limit int64
+}
+
+// Error says how large the response may be.
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("its answer is larger than %d bytes", e.Limit)
+}
+
+// ReadAll reads a response's body, which must not be larger than limit bytes. If it
+// is, the error is a *[TooLargeError].
+func ReadAll(body io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		return nil, &TooLargeError{limit}
+	}
+	return data, err
+}
