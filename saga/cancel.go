@@ -23,7 +23,7 @@ import (
 // If r answers only some steps, or none, or the tool has changed so that the turn
 // cannot be taken, what is undone are the effects that pos knows of.
 func (t *Tool) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
-	log, text := pos.log, "Cancelled."
+	log, text := t.logOf(pos), "Cancelled."
 	complete := len(r.Answers) > 0 && pos.next != ""
 	if complete {
 		out, err := t.resume(ctx, pos, r, true)
@@ -86,7 +86,7 @@ func endedBy(turn *Outcome) *Outcome {
 // function or question that it waits in. why is for the caller. It fails as
 // [Tool.Cancel] does.
 func (t *Tool) Abandon(ctx context.Context, pos *Position, why string) (*Outcome, error) {
-	undo, err := t.compensate(ctx, pos.ID, pos.log)
+	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos))
 	if err != nil {
 		return nil, err
 	}

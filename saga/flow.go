@@ -137,7 +137,7 @@ func (p *flowProgram[Args, Out]) run(tc *turnContext, step string, args json.Raw
 		if err := r.checkReached(); err != nil {
 			return fail(err)
 		}
-		return ran{asked: r.asked, state: r.encode()}, nil
+		return ran{asked: r.asked, record: r.encode()}, nil
 	case err != nil:
 		return fail(err)
 	}

@@ -64,7 +64,7 @@ type Tool struct {
 
 	questions   map[string]steps.Question
 	declared    map[string]*wording // by question id
-	effects     map[string]Declared
+	effects     map[string]*declaredEffect
 	renamed     map[string]string // questions of older revisions
 	input       *schema
 	output      *schema
@@ -78,18 +78,19 @@ type program interface {
 	has(step string) bool
 	// reads reports whether positions of that revision can be resumed.
 	reads(revision uint32) bool
-	// run runs step functions until one ends the turn. The state it returns
+	// run runs step functions until one ends the turn. What it keeps for the next
 	// belongs to an asked outcome.
-	run(ctx *turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error)
+	run(ctx *turnContext, step string, args json.RawMessage, kept, secrets []byte) (ran, error)
 	// stage encodes a state that a test supplies.
 	stage(state any) (encoded, secrets []byte, err error)
 }
 
 // ran is how a turn's code ended: with questions or with a result.
 type ran struct {
-	asked          *asked
-	finished       finished
-	state, secrets []byte
+	asked    *asked
+	finished finished
+	// record is a flow's, state and secrets are a machine's.
+	record, state, secrets []byte
 }
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
@@ -128,7 +129,7 @@ func (t *Tool) prepare(given *jsonschema.Schema, raw json.RawMessage, args refle
 
 // declare takes the effects that the tool may perform.
 func (t *Tool) declare(effects []Declared) error {
-	t.effects = make(map[string]Declared, len(effects))
+	t.effects = make(map[string]*declaredEffect, len(effects))
 	for i, e := range effects {
 		if e == nil {
 			return t.problem(nil, "Effects[%d] is nil", i)
@@ -140,10 +141,11 @@ func (t *Tool) declare(effects []Declared) error {
 		if t.effects[name] != nil {
 			return t.problem(nil, "two effects have the name %q", name)
 		}
-		if err := e.recordable(); err != nil {
+		in, out, err := e.recordable()
+		if err != nil {
 			return t.problem(err, "effect %q cannot be recorded", name)
 		}
-		t.effects[name] = e
+		t.effects[name] = &declaredEffect{e, in, out}
 	}
 	return nil
 }

@@ -33,8 +33,10 @@ type entry struct {
 	Effects []string `json:"effects,omitempty"`
 	// Answers are those that the client gave from there on.
 	Answers []recordedAnswer `json:"answers"`
-	// Position and Secrets are what saga.Position.Restore takes.
+	// Position, State, Record and Secrets are what saga.Position.Restore takes.
 	Position []byte `json:"position"`
+	State    []byte `json:"state,omitempty"`
+	Record   []byte `json:"record,omitempty"`
 	Secrets  []byte `json:"secrets,omitempty"`
 
 	path string
@@ -54,9 +56,10 @@ type recordedAnswer struct {
 // suspended makes an entry of a response, while a script is played.
 func (x *trial) suspended(rep reply) {
 	p := rep.position
+	parts := p.Encode()
 	e := &entry{
 		Tool: p.Tool, Revision: p.Revision, Saga: p.ID.String(), Turn: p.Turn, Deadline: p.Deadline, At: x.client.rig.now,
-		Position: p.Body(), Secrets: p.Secrets(),
+		Position: parts.Body, State: parts.State, Record: parts.Effects, Secrets: parts.Secrets,
 	}
 	for _, s := range rep.steps {
 		e.Waits = append(e.Waits, waiting{s.ID, asked(s).Message()})
@@ -148,7 +151,7 @@ func (e *entry) position() (*saga.Position, error) {
 		return nil, fmt.Errorf("%s: %q is no saga's id", e.path, e.Saga)
 	}
 	p := &saga.Position{ID: saga.ID(id), Turn: e.Turn, Tool: e.Tool, Revision: e.Revision, Deadline: e.Deadline}
-	if err := p.Restore(e.Position, e.Secrets); err != nil {
+	if err := p.Restore(saga.Encoded{Body: e.Position, State: e.State, Effects: e.Record, Secrets: e.Secrets}); err != nil {
 		return nil, fmt.Errorf("%s: %w", e.path, err)
 	}
 	return p, nil

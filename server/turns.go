@@ -162,7 +162,13 @@ func (s *Server) sealToken(c caller, t *saga.Tool, args json.RawMessage, p *saga
 		claims.Request = digest
 		p.DropArguments()
 	}
-	return s.codec.Seal(c.binding(), now, &codec.Contents{Claims: claims, State: p.Body(), Secret: p.Secrets()})
+	return s.codec.Seal(c.binding(), now, contents(claims, p.Encode()))
+}
+
+// contents puts the parts of a position where they belong in a token: each part is kept
+// from those that others have a hand in.
+func contents(claims codec.Claims, p saga.Encoded) *codec.Contents {
+	return &codec.Contents{Claims: claims, State: p.Body, Apart: p.State, Plain: p.Effects, Secret: p.Secrets}
 }
 
 // target names what a token is for. A tool goes by its name, which holds no
