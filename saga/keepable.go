@@ -38,7 +38,7 @@ func (k *keeper) keeps(t reflect.Type, at string) error {
 	if err := k.walk(t, at, map[reflect.Type]bool{}); err != nil {
 		return err
 	}
-	return k.try(t, at)
+	return k.try(t, at, map[reflect.Type]bool{})
 }
 
 func newKeeper(e Encoding) *keeper {
@@ -108,7 +108,7 @@ func (k *keeper) walkInto(t reflect.Type, at string, seen map[reflect.Type]bool)
 			if f.Tag.Get("json") == "-" {
 				return fmt.Errorf("%s is tagged json:\"-\", so it would be lost", name)
 			}
-			if !f.IsExported() && !f.Anonymous {
+			if !f.IsExported() && (!f.Anonymous || f.Type.Kind() != reflect.Struct) {
 				return fmt.Errorf("%s is not exported, so it would be lost", name)
 			}
 			if err := k.walk(f.Type, name, seen); err != nil {
@@ -121,22 +121,49 @@ func (k *keeper) walkInto(t reflect.Type, at string, seen map[reflect.Type]bool)
 
 // try encodes two values of the type, the zero value and one in which everything that
 // can be is set, and looks whether they come back.
-func (k *keeper) try(t reflect.Type, at string) error {
-	zero, back := reflect.New(t), reflect.New(t)
-	if err := k.roundTrip(zero, back); err != nil {
-		return fmt.Errorf("the zero value of %s does not come back: %w", at, err)
+func (k *keeper) try(t reflect.Type, at string, tried map[reflect.Type]bool) error {
+	tried[t] = true
+	sample, back := reflect.New(t), reflect.New(t)
+	if err := k.roundTrip(sample, back); err != nil {
+		return k.locate(t, at, tried, fmt.Errorf("the zero value of %s does not come back: %w", at, err))
 	}
 	s := sampler{keeper: k}
-	sample := reflect.New(t)
 	s.fill(sample.Elem(), 0)
 	back = reflect.New(t)
 	if err := k.roundTrip(sample, back); err != nil {
-		return fmt.Errorf("a sample value of %s does not come back: %w; every value that the type can have must survive", at, err)
+		return k.locate(t, at, tried, fmt.Errorf("a sample value of %s does not come back: %w; every value that the type can have must survive", at, err))
 	}
 	if path := lost(sample.Elem(), back.Elem(), at); path != "" {
 		return fmt.Errorf("%s does not come back as it was; keep what it says in fields of strings, numbers and the like, or give its type methods that the encoding calls, such as MarshalText and UnmarshalText", path)
 	}
 	return nil
+}
+
+// locate looks whether an error is that of a part of the type, as encodings do not
+// always say where they failed.
+func (k *keeper) locate(t reflect.Type, at string, tried map[reflect.Type]bool, err error) error {
+	if k.encodesItself(t) {
+		return err
+	}
+	part := func(t reflect.Type, at string) error {
+		if tried[t] || t == secretType {
+			return nil
+		}
+		return k.try(t, at, tried)
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		if inner := part(t.Elem(), at+"'s element"); inner != nil {
+			return inner
+		}
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if inner := part(f.Type, fmt.Sprintf("field %s of %s", f.Name, at)); inner != nil {
+				return inner
+			}
+		}
+	}
+	return err
 }
 
 func (k *keeper) roundTrip(from, to reflect.Value) error {

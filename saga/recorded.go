@@ -69,7 +69,7 @@ func adopt[T any](given any) (v T, err error) {
 // differs says how an input differs from the recorded one. It shows no secrets.
 func differs(recorded, now sagahooks.Value) (was, is string) {
 	if bytes.Equal(recorded.JSON, now.JSON) {
-		return "the input " + clip(recorded.JSON), "that with another Secret in it"
+		return "the input " + clip(recorded.JSON), "the same input but for a Secret in it"
 	}
 	return "the input " + clip(recorded.JSON), "the input " + clip(now.JSON)
 }

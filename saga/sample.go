@@ -22,7 +22,7 @@ const maxSampleDepth = 8
 
 func (s *sampler) fill(v reflect.Value, depth int) {
 	t := v.Type()
-	if depth > maxSampleDepth || t == secretType || !v.CanSet() {
+	if depth > maxSampleDepth || t == secretType || !v.CanSet() && t.Kind() != reflect.Struct {
 		return
 	}
 	if s.keeper.encodesItself(t) && t.Kind() != reflect.Pointer {
@@ -67,7 +67,7 @@ func (s *sampler) fill(v reflect.Value, depth int) {
 }
 
 // spellings are JSON values that types which encode themselves may understand.
-var spellings = []string{`"2001-02-03T04:05:06Z"`, `"192.0.2.1"`, `"192.0.2.0/24"`, `"192.0.2.1:80"`, `"b7e1a3c4-0d52-4f6b-8e9a-1c2d3e4f5a6b"`, `"17"`, `17`, `"en"`, `"1s"`, `true`, `"x"`, `["x"]`, `{"x":"17"}`}
+var spellings = []string{`"2001-02-03T04:05:06Z"`, `"192.0.2.1"`, `"192.0.2.0/24"`, `"192.0.2.1:80"`, `"b7e1a3c4-0d52-4f6b-8e9a-1c2d3e4f5a6b"`, `"17"`, `17`, `"en"`, `"1s"`, `true`, `"x"`, `["17","18"]`, `{"x":"17"}`}
 
 // fillItself has a type that encodes itself read something that it understands. One
 // that understands nothing of it stays as it is, and is taken at its word.
@@ -83,7 +83,7 @@ func fillItself(v reflect.Value) {
 
 // lost returns where back is not what a sample was, or "".
 func lost(sample, back reflect.Value, at string) string {
-	if reflect.DeepEqual(sample.Interface(), back.Interface()) {
+	if sample.CanInterface() && reflect.DeepEqual(sample.Interface(), back.Interface()) {
 		return ""
 	}
 	switch t := sample.Type(); t.Kind() {
@@ -100,15 +100,26 @@ func lost(sample, back reflect.Value, at string) string {
 				return path
 			}
 		}
+	case reflect.Map:
+		for key, v := range sample.Seq2() {
+			if b := back.MapIndex(key); b.IsValid() {
+				if path := lost(v, b, at+"'s element"); path != "" {
+					return path
+				}
+			}
+		}
 	case reflect.Struct:
 		for i := range t.NumField() {
 			f := t.Field(i)
-			if !f.IsExported() && !f.Anonymous || !sample.Field(i).CanInterface() {
-				continue
+			if !f.IsExported() && !f.Anonymous {
+				continue // of a type that encodes itself
 			}
 			if path := lost(sample.Field(i), back.Field(i), fmt.Sprintf("field %s of %s", f.Name, at)); path != "" {
 				return path
 			}
+		}
+		if !sample.CanInterface() {
+			return "" // all that it has is compared
 		}
 	}
 	return at

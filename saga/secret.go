@@ -3,6 +3,7 @@ package saga
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -35,8 +36,9 @@ const redacted = "[secret]"
 // String returns a placeholder.
 func (s Secret) String() string { return redacted }
 
-// GoString returns a placeholder.
-func (s Secret) GoString() string { return redacted }
+// Format writes a placeholder, whatever the verb: %d of a Secret must not show it
+// either.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 // LogValue returns a placeholder.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
