@@ -123,6 +123,7 @@ type Declared interface {
 	undo(ctx context.Context, key Key, d *declaredEffect, e *effectRecord) error
 	redo(ctx context.Context, key Key, d *declaredEffect, e *effectRecord) error
 	readable(d *declaredEffect, e *effectRecord) error
+	decoded(d *declaredEffect, e *effectRecord) (input, result any, err error)
 	stage(d *declaredEffect, p sagahooks.Performed) (in, out sagahooks.Value, err error)
 }
 

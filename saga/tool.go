@@ -83,6 +83,8 @@ type program interface {
 	run(ctx *turnContext, step string, args json.RawMessage, kept, secrets []byte) (ran, error)
 	// stage encodes a state that a test supplies.
 	stage(state any) (encoded, secrets []byte, err error)
+	// decoded returns the state at a position.
+	decoded(pos *Position) (any, error)
 }
 
 // ran is how a turn's code ended: with questions or with a result.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -31,6 +32,10 @@ type entry struct {
 	Waits []waiting `json:"waits"`
 	// Effects were begun before; for people who read the file.
 	Effects []string `json:"effects,omitempty"`
+	// Holds is what state and effects decoded to, and Result how the saga ended, when
+	// this was recorded. They are missing in records from before there were these.
+	Holds  json.RawMessage `json:"holds,omitempty"`
+	Result string          `json:"result,omitempty"`
 	// Answers are those that the client gave from there on.
 	Answers []recordedAnswer `json:"answers"`
 	// Position, State, Record and Secrets are what saga.Position.Restore takes.
@@ -40,6 +45,8 @@ type entry struct {
 	Secrets  []byte `json:"secrets,omitempty"`
 
 	path string
+	// stale: the record lacks what is now recorded, or an update has changed it.
+	stale bool
 }
 
 type waiting struct {
@@ -67,6 +74,9 @@ func (x *trial) suspended(rep reply) {
 	calls, _ := x.client.rig.watch.taken()
 	for _, c := range calls {
 		e.Effects = append(e.Effects, c.Effect)
+	}
+	if holds, err := x.sweep.tool.Decoded(p, sagahooks.Rehearsal{}); err == nil { // or the next turn fails
+		e.Holds = holds
 	}
 	x.sweep.entries = append(x.sweep.entries, e)
 }
