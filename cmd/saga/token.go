@@ -106,6 +106,12 @@ func (p *program) printExplanation(x *codec.Explanation, purpose string) error {
 		}
 		row("holds", "%d bytes of state, %d secret (%s in %d bytes, %d of padding)", x.StateLen, x.SecretLen, x.Coding, x.BodyLen, x.PaddingLen)
 		row("state", "%s", x.State)
+		if len(x.Apart) > 0 {
+			row("own state", "%s", x.Apart)
+		}
+		if len(x.Plain) > 0 {
+			row("effects", "%s", x.Plain)
+		}
 	}
 	return table.Flush()
 }
