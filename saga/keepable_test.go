@@ -6,6 +6,7 @@ import (
 	"encoding/gob"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/big"
 	"net/netip"
 	"net/url"
@@ -49,7 +50,7 @@ func (b onlyBinary) MarshalBinary() ([]byte, error)   { return []byte{byte(b.n)}
 func (b *onlyBinary) UnmarshalBinary(in []byte) error { b.n = int(in[0]); return nil }
 func (b onlyGob) GobEncode() ([]byte, error)          { return []byte{byte(b.n)}, nil }
 func (b *onlyGob) GobDecode(in []byte) error          { b.n = int(in[0]); return nil }
-func (onlyMarshal) MarshalText() ([]byte, error)      { return []byte("x"), nil }
+func (m onlyMarshal) MarshalText() ([]byte, error)    { return []byte{byte(m.n)}, nil }
 func (level) MarshalText() ([]byte, error)            { return []byte("high"), nil }
 func (f forgetful) MarshalText() ([]byte, error)      { return []byte(f)[:min(len(f), 3)], nil }
 func (f *forgetful) UnmarshalText(b []byte) error     { *f = forgetful(b); return nil }
@@ -111,8 +112,8 @@ func TestWhatAnEncodingLosesIsRefused(t *testing.T) {
 // broken is an encoding that cannot do anything.
 type broken struct{ names []string }
 
-func (broken) Marshal(any) ([]byte, error) { return nil, errors.New("broken") }
-func (broken) Unmarshal([]byte, any) error { return errors.New("broken") }
+func (b broken) Marshal(any) ([]byte, error) { return nil, fmt.Errorf("broken: %v", b.names) }
+func (broken) Unmarshal([]byte, any) error   { return errors.New("broken") }
 
 func TestWhatAnEncodingKeepsIsAllowed(t *testing.T) {
 	type tree struct {
