@@ -159,3 +159,31 @@ func (c bareCodec) open(token string, v any) error {
 	}
 	return json.Unmarshal(plain, v)
 }
+
+// BenchmarkParts is what it costs to keep half of a state apart from the other, beside
+// the same state as a whole.
+func BenchmarkParts(b *testing.B) {
+	c := newCodec(b, newKeyset(b), codec.Options{Audience: "https://tools.example.com"})
+	for _, s := range states[:2] {
+		whole, apart := sample(s.state), sample(s.state[:len(s.state)/2])
+		apart.Apart = []byte(s.state[len(s.state)/2:])
+		for name, x := range map[string]*codec.Contents{"whole": whole, "apart": apart} {
+			token := seal(b, c, alice, x)
+			b.Run(s.name+"/"+name+"/seal", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := c.Seal(alice, noon, x); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(len(token)), "chars")
+			})
+			b.Run(s.name+"/"+name+"/open", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := c.Open(alice, noon, token); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -63,7 +63,15 @@ type Contents struct {
 	// here that the client must not learn and that shares the state with text
 	// the client chooses: the token's length can give it away.
 	State []byte
-	// Secret is encrypted but never compressed, so its content has no influence
-	// on the token's length. Only its size has.
+	// Apart is compressed as well, but apart from State, so what the client puts into
+	// that has no influence on how short this becomes.
+	Apart []byte
+	// Plain is encrypted but not compressed: only its size has an influence on the
+	// token's length.
+	Plain []byte
+	// Secret is like Plain, but [Codec.Explain] does not show it.
 	Secret []byte
 }
+
+// size is what the contents take before compression.
+func (x *Contents) size() int { return len(x.State) + len(x.Apart) + len(x.Plain) + len(x.Secret) }

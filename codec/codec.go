@@ -38,7 +38,7 @@ type Options struct {
 	// MaxToken is the longest token sealed and opened, in characters. The default
 	// is [DefaultMaxToken], the maximum [HardMaxToken].
 	MaxToken int
-	// MaxPlaintext is the most a token may hold, state and secret together, in
+	// MaxPlaintext is the most a token may hold, all parts of [Contents] together, in
 	// bytes before compression. It is checked when sealing, and bounds
 	// decompression when opening. The default is [DefaultMaxPlaintext], the
 	// maximum [HardMaxPlaintext].

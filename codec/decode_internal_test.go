@@ -54,8 +54,14 @@ func TestOpenRefusesForeignLayouts(t *testing.T) {
 		"no padding":         front(codingRaw),
 		"only zeros":         join(front(codingRaw), make([]byte, 9)),
 		"padding not zero":   join(front(codingRaw), mark, []byte{0, 1, 0}),
-		"unknown coding":     join(front(9), []byte("state"), mark),
+		"unknown coding":     join(front(5), []byte("state"), mark),
 		"empty secret":       join(flagged(flagSecret, 0), mark),
+		"empty parts":        join(flagged(flagParts, 0, 0), mark),
+		"part cut off":       join(flagged(flagParts, 0), mark),
+		"apart too long":     join(flagged(flagParts, 9<<codingBits, 0), mark),
+		"plain too long":     join(flagged(flagParts, 0, 9), mark),
+		"unknown part":       join(flagged(flagParts, 1<<codingBits|3, 'x', 0), mark),
+		"part not zstd":      join(flagged(flagParts, 4<<codingBits|codingZstd, 20, 'x', 'y', 'z', 0), mark),
 		"secret too long":    join(flagged(flagSecret, 200), mark),
 		"request too long":   join(flagged(flagRequest, 33), make([]byte, 33), mark),
 		"trace too long":     join(flagged(flagTrace, 27), make([]byte, 27), mark),
@@ -129,6 +135,37 @@ func TestDecompressionIsBounded(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// The parts share the limit: two that are allowed each may be too much together.
+func TestDecompressionOfPartsIsBounded(t *testing.T) {
+	const limit = 4 << 10
+	c := mintingCodec(t, Options{MaxPlaintext: limit})
+	text := func(n int) []byte { return []byte(strings.Repeat("x", n)) }
+	plaintext := func(state, apart, plain int) []byte {
+		coding, body := c.zstd.encode(new(buffers), text(state))
+		partCoding, part := c.zstd.encode(new(buffers), text(apart))
+		b := appendParts(front(coding), partCoding, part, text(plain))
+		return append(append(b, body...), paddingMark)
+	}
+	for _, test := range []struct {
+		state, apart, plain int
+		ok                  bool
+	}{
+		{2048, 1024, 1024, true}, {2049, 1024, 1024, false}, {2048, 1025, 1024, false}, {2048, 1024, 1025, false},
+		{1024, limit, 0, false}, {0, limit + 1, 0, false}, {0, limit, 0, true}, {0, 0, limit, true}, {0, 1024, limit, false},
+	} {
+		_, err := c.Open(Binding{}, mintedAt, mint(t, c, plaintext(test.state, test.apart, test.plain)))
+		var rejected *Rejected
+		if test.ok {
+			require.NoError(t, err, "%v", test)
+		} else {
+			require.ErrorAs(t, err, &rejected, "%v", test)
+			require.Equal(t, ReasonTooLarge, rejected.Reason, "%v: %v", test, rejected.Detail)
+		}
+		_, err = c.Seal(Binding{}, mintedAt, &Contents{Claims: Claims{Tool: "t"}, State: text(test.state), Apart: text(test.apart), Plain: text(test.plain)})
+		require.Equal(t, test.ok, err == nil, "sealing has the same limit: %v", err)
+	}
+}
+
 func TestBlocksAreNotAcceptedBeyondTheirSize(t *testing.T) {
 	c := mintingCodec(t, Options{})
 	// A second frame after the first is trailing garbage, even if it is empty.
@@ -150,6 +187,7 @@ func FuzzDecodePlaintext(f *testing.F) {
 		buf := new(buffers)
 		coding, body := c.zstd.encode(buf, []byte(state))
 		f.Add(appendPadding(append(front(coding), body...)))
+		f.Add(appendPadding(append(appendParts(front(codingRaw), coding, bytes.Clone(body), []byte(state)), "body"...)))
 	}
 	f.Add(bomb(f, 1<<16, 1<<20))
 	f.Fuzz(func(t *testing.T, plain []byte) {
@@ -158,13 +196,15 @@ func FuzzDecodePlaintext(f *testing.F) {
 			require.ErrorIs(t, err, ErrRejected)
 			return
 		}
-		require.LessOrEqual(t, len(x.State)+len(x.Secret), 1<<16)
+		require.LessOrEqual(t, x.size(), 1<<16)
 		token, err := c.Seal(Binding{}, mintedAt, x)
 		require.NoError(t, err, "what opens can be sealed")
 		again, err := c.Open(Binding{}, mintedAt, token)
 		require.NoError(t, err)
 		require.Equal(t, x.Claims, again.Claims)
 		require.Equal(t, string(x.State), string(again.State))
+		require.Equal(t, string(x.Apart), string(again.Apart))
+		require.Equal(t, string(x.Plain), string(again.Plain))
 		require.Equal(t, string(x.Secret), string(again.Secret))
 	})
 }

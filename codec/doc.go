@@ -33,8 +33,9 @@
 // A token's length is visible. State is compressed, so the length depends on its
 // content; padding hides most of that, not all. If a client may choose some text
 // of the state and see many tokens, it can work out other text of the same state
-// from lengths alone. Values that the client must not learn therefore belong in
-// [Contents.Secret], which is never compressed.
+// from lengths alone. What the client has no hand in therefore belongs in
+// [Contents.Apart], which is compressed by itself, and values that it must not learn in
+// [Contents.Plain] or [Contents.Secret], which are never compressed.
 //
 // Whoever has the keys can make tokens. A server must treat what it opens as data
 // all the same: decode it into fixed types, never into types the data names.

@@ -44,6 +44,14 @@ func (jsonEncoding) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
+// UnmarshalStrict is Unmarshal, but fails if data holds what v has no place for.
+func (jsonEncoding) UnmarshalStrict(data []byte, v any) error {
+	if err := json.Unmarshal(data, v, jsonOptions, json.RejectUnknownMembers(true)); err != nil {
+		return fmt.Errorf("codec: decode the state: %w", err)
+	}
+	return nil
+}
+
 // jsonOptions make what was encoded come back as it was.
 var jsonOptions = json.JoinOptions(
 	json.Deterministic(true),

@@ -14,16 +14,18 @@ type Explanation struct {
 	Detail string
 	// Claims are the token's claims, if it is authentic, even if it has expired.
 	Claims *Claims
-	// State is the token's state, if it is authentic and decodes.
-	State []byte
-	// StateLen is the size of the state and SecretLen that of the secret section,
-	// in bytes before compression.
+	// State, Apart and Plain are the parts of the token's [Contents], if it is authentic
+	// and decodes.
+	State, Apart, Plain []byte
+	// StateLen is the size of these parts together and SecretLen that of the secret
+	// section, in bytes before compression.
 	StateLen, SecretLen int
-	// BodyLen is the size of the state as stored, and PaddingLen how much was
+	// BodyLen is the size of these parts as stored, and PaddingLen how much was
 	// added to hide the true size, in bytes.
 	BodyLen, PaddingLen int
-	// Coding says how the state is stored, such as "raw" or "zstd dictionary 1".
-	Coding string
+	// Coding and ApartCoding say how State and Apart are stored, such as "raw" or "zstd
+	// dictionary 1". The latter is empty if there is no Apart.
+	Coding, ApartCoding string
 }
 
 // Explain says what [Codec.Open] makes of a token, and shows what it holds if it
@@ -33,10 +35,10 @@ func (c *Codec) Explain(b Binding, now time.Time, token string) Explanation {
 	return c.Look(b, now, token, nil)
 }
 
-// Look is [Codec.Explain], and shows the state and the secret section to see, if the
-// token is authentic and decodes. The secret section is for finding out what there
-// is, not for showing it; it is wiped when see returns.
-func (c *Codec) Look(b Binding, now time.Time, token string, see func(state, secret []byte)) Explanation {
+// Look is [Codec.Explain], and shows all contents to see, if the token is authentic and
+// decodes. The secret section is for finding out what there is, not for showing it; it
+// is wiped when see returns.
+func (c *Codec) Look(b Binding, now time.Time, token string, see func(*Contents)) Explanation {
 	var x Explanation
 	refuse := func(r *Rejected) {
 		if r != nil && x.Reason == 0 {
@@ -63,17 +65,21 @@ func (c *Codec) Look(b Binding, now time.Time, token string, see func(state, sec
 		return x
 	}
 	refuse(c.checkTimes(&o.claims, now))
-	state, rejected := c.decode(buf, &o)
+	state, apart, rejected := c.decode(buf, &o)
 	refuse(rejected)
 	if rejected != nil && rejected.Reason == ReasonFormat && o.body == nil {
 		return x
 	}
 	x.Claims = &o.claims
-	x.State, x.StateLen, x.SecretLen = state, len(state), len(o.secret)
-	x.BodyLen, x.PaddingLen = len(o.body), o.padding
+	x.State, x.Apart, x.Plain = state, apart, o.plain
+	x.StateLen, x.SecretLen = len(state)+len(apart)+len(o.plain), len(o.secret)
+	x.BodyLen, x.PaddingLen = len(o.body)+len(o.apart)+len(o.plain), o.padding
 	x.Coding = codingName(o.coding)
+	if len(o.apart) > 0 {
+		x.ApartCoding = codingName(o.apartCoding)
+	}
 	if see != nil && rejected == nil {
-		see(state, o.secret)
+		see(&Contents{Claims: o.claims, State: state, Apart: apart, Plain: o.plain, Secret: o.secret})
 	}
 	clear(o.secret)
 	return x

@@ -51,11 +51,13 @@ func TestExplain(t *testing.T) {
 	require.NotContains(t, fmt.Sprintf("%+v %s", good, good.State), "horse")
 
 	var state, secret, kept []byte
-	require.Equal(t, good, c.Look(alice, noon, token, func(s, hidden []byte) { state, secret, kept = s, []byte(string(hidden)), hidden }))
+	require.Equal(t, good, c.Look(alice, noon, token, func(all *codec.Contents) {
+		state, secret, kept = all.State, []byte(string(all.Secret)), all.Secret
+	}))
 	require.Equal(t, smallState, string(state))
 	require.Equal(t, string(x.Secret), string(secret))
 	require.Equal(t, make([]byte, len(secret)), kept, "wiped")
-	c.Look(codec.Binding{}, noon, token, func([]byte, []byte) { t.Error("a token that is not authentic is not shown") })
+	c.Look(codec.Binding{}, noon, token, func(*codec.Contents) { t.Error("a token that is not authentic is not shown") })
 
 	late := c.Explain(alice, noon.Add(time.Hour), token)
 	require.Equal(t, codec.ReasonExpired, late.Reason)

@@ -28,6 +28,10 @@ type frozen struct {
 	Times  int
 	Secret []byte
 	Coding string
+	// Apart and Plain are missing in tokens from before there were these parts.
+	Apart       string `json:",omitempty"`
+	Plain       []byte `json:",omitempty"`
+	ApartCoding string `json:",omitempty"`
 }
 
 const frozenDir = "testdata/frozen"
@@ -68,6 +72,10 @@ func frozenCases() map[string]frozen {
 		"several-blocks": {State: smallState, Times: 600, Claims: claims},
 		"secret":         {State: smallState, Secret: []byte("s3cret\x00"), Claims: full, Binding: alice},
 		"only-secret":    {Secret: []byte{0x80, 0, 0}, Claims: full},
+		"apart":          {State: smallState, Apart: mediumState, Claims: claims, Binding: alice},
+		"plain":          {State: smallState, Plain: []byte(mediumState), Claims: claims, Binding: alice},
+		"all-parts":      {State: smallState, Apart: "~", Plain: []byte("\x00\x80"), Secret: []byte("s3cret\x00"), Claims: full, Audience: "here"},
+		"only-apart":     {Apart: smallState, Claims: bare},
 	}
 }
 
@@ -84,7 +92,7 @@ func TestFrozenTokens(t *testing.T) {
 	}
 	paths, err := filepath.Glob(filepath.Join(frozenDir, "*.json"))
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(paths), 24)
+	require.GreaterOrEqual(t, len(paths), 36)
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
 			data, err := os.ReadFile(path)
@@ -97,7 +105,11 @@ func TestFrozenTokens(t *testing.T) {
 			require.Equal(t, f.Claims, x.Claims)
 			require.Equal(t, strings.Repeat(f.State, f.Times), string(x.State))
 			require.Equal(t, f.Secret, x.Secret)
-			require.Equal(t, f.Coding, c.Explain(f.Binding, f.Now, f.Token).Coding)
+			require.Equal(t, f.Apart, string(x.Apart))
+			require.Equal(t, string(f.Plain), string(x.Plain))
+			explained := c.Explain(f.Binding, f.Now, f.Token)
+			require.Equal(t, f.Coding, explained.Coding)
+			require.Equal(t, f.ApartCoding, explained.ApartCoding)
 		})
 	}
 }
@@ -110,9 +122,10 @@ func writeFrozen(t *testing.T, k *codec.Keyset, name string, f frozen) {
 	f.Now = noon
 	f.Times = max(f.Times, 1)
 	c := newCodec(t, k, codec.Options{Audience: f.Audience})
-	x := &codec.Contents{Claims: f.Claims, State: []byte(strings.Repeat(f.State, f.Times)), Secret: f.Secret}
+	x := &codec.Contents{Claims: f.Claims, State: []byte(strings.Repeat(f.State, f.Times)), Apart: []byte(f.Apart), Plain: f.Plain, Secret: f.Secret}
 	f.Token = seal(t, c, f.Binding, x)
-	f.Coding = c.Explain(f.Binding, noon, f.Token).Coding
+	explained := c.Explain(f.Binding, noon, f.Token)
+	f.Coding, f.ApartCoding = explained.Coding, explained.ApartCoding
 	data, err := json.MarshalIndent(f, "", "  ")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, append(data, '\n'), 0o644))

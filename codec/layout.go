@@ -21,6 +21,8 @@ import (
 //	request    varint length, bytes, if flagged
 //	trace      varint length, bytes, if flagged
 //	secret     varint length, bytes, if flagged
+//	apart      varint length and coding, bytes, if flagged
+//	plain      varint length, bytes, if flagged together with apart
 //	body       the state, coded as flagged, up to the padding
 //	padding    the byte 0x80, then zeros
 //
@@ -31,7 +33,11 @@ const (
 	flagRequest  = 0x20
 	flagTrace    = 0x40
 	flagSecret   = 0x80
-	codingMask   = 0x0f
+	// flagParts was a bit of the coding that no coding had; programs from before take
+	// it for a coding that they do not know, and refuse the token.
+	flagParts  = 0x08
+	codingMask = 0x07
+	codingBits = 3
 
 	paddingMark = 0x80
 )
@@ -48,8 +54,8 @@ func appendSpan(dst []byte, seconds uint64) []byte {
 	return binary.AppendUvarint(dst, seconds<<1)
 }
 
-// appendClaims appends everything that comes before the body. Claims must have
-// been checked.
+// appendClaims appends what comes before the parts and the body. Claims must have been
+// checked.
 func appendClaims(dst []byte, coding byte, c *Claims, secret []byte) []byte {
 	at := len(dst)
 	dst = append(dst, coding)
@@ -76,6 +82,16 @@ func appendClaims(dst []byte, coding byte, c *Claims, secret []byte) []byte {
 		}
 	}
 	return dst
+}
+
+// appendParts appends the parts of a state that are kept from the body, to what
+// appendClaims began at the beginning of dst.
+func appendParts(dst []byte, coding byte, apart, plain []byte) []byte {
+	dst[0] |= flagParts
+	dst = binary.AppendUvarint(dst, uint64(len(apart))<<codingBits|uint64(coding))
+	dst = append(dst, apart...)
+	dst = binary.AppendUvarint(dst, uint64(len(plain)))
+	return append(dst, plain...)
 }
 
 // reader takes fields off the front of a plaintext. After a failure bad is set
@@ -127,10 +143,14 @@ type opened struct {
 	claims  Claims
 	coding  byte
 	secret  []byte
+	apart   []byte // coded as apartCoding says
+	plain   []byte
 	body    []byte
 	padding int
 	rest    reader
 	flags   byte
+
+	apartCoding byte
 }
 
 // decodeTimes reads the front of a plaintext, which is all that is needed to
@@ -156,7 +176,7 @@ func (o *opened) decodeTimes(plain []byte) error {
 }
 
 // decodeRest reads what decodeTimes left.
-func (o *opened) decodeRest(maxSecret int) error {
+func (o *opened) decodeRest(most int) error {
 	r, c := o.rest, &o.claims
 	copy(c.ID[:], r.bytes(uint64(len(c.ID))))
 	c.Turn = uint32(r.uvarint(math.MaxUint32))
@@ -166,12 +186,18 @@ func (o *opened) decodeRest(maxSecret int) error {
 		flag  byte
 		to    *[]byte
 		limit int
-	}{{flagRequest, &c.Request, MaxRequest}, {flagTrace, &c.Trace, MaxTrace}, {flagSecret, &o.secret, maxSecret}} {
+	}{{flagRequest, &c.Request, MaxRequest}, {flagTrace, &c.Trace, MaxTrace}, {flagSecret, &o.secret, most}} {
 		if o.flags&part.flag != 0 {
 			*part.to = r.section(part.limit)
 			// An empty part is written as none.
 			r.bad = r.bad || len(*part.to) == 0
 		}
+	}
+	if o.flags&flagParts != 0 {
+		size := r.uvarint(uint64(most)<<codingBits | codingMask)
+		o.apartCoding, o.apart = byte(size&codingMask), r.bytes(size>>codingBits)
+		o.plain = r.section(most)
+		r.bad = r.bad || len(o.apart)+len(o.plain) == 0
 	}
 	if r.bad {
 		return errLayout

@@ -39,11 +39,11 @@ func (c *Codec) OpenAnyTime(b Binding, now time.Time, token string) (x *Contents
 		return nil, nil, &Rejected{ReasonFormat, err}
 	}
 	untimely = c.checkTimes(&o.claims, now)
-	state, rejected := c.decode(buf, &o)
+	state, apart, rejected := c.decode(buf, &o)
 	if rejected != nil {
 		return nil, nil, rejected
 	}
-	return &Contents{Claims: o.claims, State: state, Secret: o.secret}, untimely, nil
+	return &Contents{Claims: o.claims, State: state, Apart: apart, Plain: o.plain, Secret: o.secret}, untimely, nil
 }
 
 // errAuthentication does not repeat Tink's message, which says less.
@@ -91,10 +91,18 @@ func (c *Codec) checkTimes(claims *Claims, now time.Time) *Rejected {
 	return nil
 }
 
-// decode finishes what decodeTimes began, and returns the state.
-func (c *Codec) decode(buf *buffers, o *opened) ([]byte, *Rejected) {
+// decode finishes what decodeTimes began, and returns the state and its part.
+func (c *Codec) decode(buf *buffers, o *opened) (state, apart []byte, rejected *Rejected) {
 	if err := o.decodeRest(c.options.MaxPlaintext); err != nil {
-		return nil, &Rejected{ReasonFormat, err}
+		return nil, nil, &Rejected{ReasonFormat, err}
 	}
-	return c.zstd.decode(buf, o.coding, o.body, c.options.MaxPlaintext-len(o.secret))
+	limit := c.options.MaxPlaintext - len(o.secret) - len(o.plain)
+	if len(o.apart) > 0 {
+		if apart, rejected = c.zstd.decode(buf, o.apartCoding, o.apart, limit); rejected != nil {
+			return nil, nil, rejected
+		}
+		limit -= len(apart)
+	}
+	state, rejected = c.zstd.decode(buf, o.coding, o.body, limit)
+	return state, apart, rejected
 }

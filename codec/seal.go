@@ -20,16 +20,13 @@ func (c *Codec) Seal(b Binding, now time.Time, x *Contents) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if size := len(x.State) + len(x.Secret); size > c.options.MaxPlaintext {
+	if size := x.size(); size > c.options.MaxPlaintext {
 		return "", &TooLargeError{"contents", size, c.options.MaxPlaintext}
 	}
 
 	buf := c.buffers.Get().(*buffers)
 	defer c.release(buf)
-	coding, body := c.zstd.encode(buf, x.State)
-	buf.plain = appendClaims(buf.plain[:0], coding, &claims, x.Secret)
-	buf.plain = append(buf.plain, body...)
-	buf.plain = appendPadding(buf.plain)
+	buf.plain = appendPadding(c.appendContents(buf, &claims, x))
 	buf.associated = b.associated(buf.associated[:0], version, c.options.Audience)
 
 	sealed, err := c.Keyset().aead.Encrypt(buf.plain, buf.associated)
@@ -41,6 +38,18 @@ func (c *Codec) Seal(b Binding, now time.Time, x *Contents) (string, error) {
 	}
 	buf.text = appendToken(buf.text[:0], sealed)
 	return string(buf.text), nil
+}
+
+// appendContents puts together what is padded and encrypted.
+func (c *Codec) appendContents(buf *buffers, claims *Claims, x *Contents) []byte {
+	plain := appendClaims(buf.plain[:0], 0, claims, x.Secret)
+	if len(x.Apart)+len(x.Plain) > 0 {
+		coding, apart := c.zstd.encode(buf, x.Apart)
+		plain = appendParts(plain, coding, apart, x.Plain)
+	}
+	coding, body := c.zstd.encode(buf, x.State)
+	plain[0] |= coding
+	return append(plain, body...)
 }
 
 // complete returns the claims with their times filled in, after checking them.

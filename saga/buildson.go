@@ -13,7 +13,7 @@ func (t *Tool) checkBuildsOn(p *problems, d declaration) {
 				on = e.declaration()
 			}
 			switch {
-			case t.effects[on.name] == nil || t.effects[on.name] != e:
+			case t.effects[on.name] == nil || t.effects[on.name].Declared != e:
 				if by.name == d.name { // the others are reported by themselves
 					p.add(nil, "effect %q builds on %q, which is not declared; add it to the tool's Effects", d.name, on.name)
 				}

@@ -25,7 +25,7 @@ import (
 // gone on from pos, what it did since then stands, as nothing here knows of it; the
 // text of the outcome says so.
 func (t *Tool) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
-	log := pos.log
+	log := t.logOf(pos)
 	complete := len(r.Answers) > 0 && pos.next != ""
 	text := t.cancelledUpTo(pos, complete)
 	if complete {
@@ -105,7 +105,7 @@ func endedBy(turn *Outcome, text string) *Outcome {
 // function or question that it waits in. why is for the caller. It fails as
 // [Tool.Cancel] does.
 func (t *Tool) Abandon(ctx context.Context, pos *Position, why string) (*Outcome, error) {
-	undo, err := t.compensate(ctx, pos.ID, pos.log)
+	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos))
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,9 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{"a decoder cannot know", withState[struct{ E error }]()},
 		{"holds a Secret in a slice", withState[struct{ S []saga.Secret }]()},
 		{"holds a Secret in a ptr", withState[struct{ S *saga.Secret }]()},
-		{"a Secret must be a field", withState[saga.Secret]()},
+		{"a Secret must be a field", withState[map[string]saga.Secret]()},
+		{"the state's field key is a Secret but not exported", withState[struct{ key saga.Secret }]()},
+		{"the state's field In.key is a Secret but not exported", withState[struct{ In struct{ key saga.Secret } }]()},
 	}
 	for _, test := range tests {
 		t.Run(test.problem, func(t *testing.T) {
@@ -167,8 +169,9 @@ func TestStatesOfManyTypesSurvive(t *testing.T) {
 	}
 	s := play(t, m)
 	out := s.start(`{}`)
-	assert.NotContains(t, string(out.Position.Body()), "k1", "a secret is not among what is compressed")
-	assert.Contains(t, string(out.Position.Secrets()), "k1")
+	e := out.Position.Encode()
+	assert.NotContains(t, string(e.Body)+string(e.State)+string(e.Effects), "k1", "a secret is not among what is compressed or shown")
+	assert.Contains(t, string(e.Secrets), "k1")
 	s.answer(accept("confirm", yes))
 	assert.Equal(t, want, got)
 }
@@ -262,16 +265,17 @@ func FuzzRestore(f *testing.F) {
 	require.NoError(f, err)
 	out, err := tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: []byte(`{"from":"Oslo"}`)})
 	require.NoError(f, err)
-	f.Add(out.Position.Body(), []byte(nil))
-	f.Add([]byte{1}, []byte{1, 'a', 1, 'b'})
-	f.Fuzz(func(t *testing.T, body, secrets []byte) {
+	f.Add(out.Position.Encode().Body, []byte(nil), []byte(nil), []byte(nil))
+	f.Add([]byte{1}, []byte(`{"city":"x"}`), []byte{1, 1, 1, 'e', 0, 1, '1', 1, '2'}, []byte("\x01a\x01b\x03#0<\x01c"))
+	f.Add([]byte{2, 0, 0, 0, 0}, []byte(nil), []byte{1, 1, 1, 'e', 0, 1, '1', 1, '2'}, []byte("\x04#0>K\x01c"))
+	f.Fuzz(func(t *testing.T, body, state, effects, secrets []byte) {
 		p := &saga.Position{ID: testID, Tool: "trip"}
-		if p.Restore(body, secrets) != nil {
+		if p.Restore(saga.Encoded{Body: body, State: state, Effects: effects, Secrets: secrets}) != nil {
 			return
 		}
 		again := &saga.Position{ID: testID, Tool: "trip"}
-		require.NoError(t, again.Restore(p.Body(), p.Secrets()))
-		require.Equal(t, p.Body(), again.Body())
+		require.NoError(t, again.Restore(p.Encode()))
+		require.Equal(t, p.Encode(), again.Encode())
 		tool.Resume(context.Background(), p, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
 	})
 }

@@ -55,6 +55,9 @@ type DescribedEffect struct {
 	// says why.
 	Input, Output json.RawMessage
 	Problem       string
+	// Secrets are the names of the [Secret] fields of input and output that are not
+	// empty; a value that is a Secret as a whole has the name "".
+	Secrets []string
 }
 
 // Describe returns what the position holds.
@@ -70,14 +73,18 @@ func (p *Position) Describe() (Description, error) {
 	}
 	if p.log != nil {
 		for _, r := range p.log.records {
-			d.Effects = append(d.Effects, r.describe())
+			effect, err := r.describe()
+			if err != nil {
+				return d, err
+			}
+			d.Effects = append(d.Effects, effect)
 		}
 	}
 	var err error
 	if d.Flow {
-		d.Answers, err = describeRecord(p.state)
+		d.Answers, err = describeRecord(p.kept())
 	} else {
-		d.State = p.state
+		d.State = p.kept()
 	}
 	if err == nil {
 		d.Secrets, err = secretNames(p.secrets)
@@ -85,15 +92,22 @@ func (p *Position) Describe() (Description, error) {
 	return d, err
 }
 
-func (r *effectRecord) describe() DescribedEffect {
-	d := DescribedEffect{Name: r.name, N: r.n + 1, Status: "begun", Input: r.in}
+func (r *effectRecord) describe() (DescribedEffect, error) {
+	d := DescribedEffect{Name: r.name, N: r.n + 1, Status: "begun", Input: r.in.JSON}
 	switch r.status {
 	case effectDone:
-		d.Status, d.Output = "done", json.RawMessage(r.out)
+		d.Status, d.Output = "done", json.RawMessage(r.out.JSON)
 	case effectRefused:
-		d.Status, d.Problem = "refused", string(r.out)
+		d.Status, d.Problem = "refused", string(r.out.JSON)
 	}
-	return d
+	for _, part := range [][]byte{r.in.Secrets, r.out.Secrets} {
+		names, err := secretNames(part)
+		if err != nil {
+			return d, err
+		}
+		d.Secrets = append(d.Secrets, names...)
+	}
+	return d, nil
 }
 
 // describeRecord reads the answers in what Run.encode has written.

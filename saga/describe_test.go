@@ -20,6 +20,8 @@ type described struct {
 	Inner struct{ Key, Unused saga.Secret }
 }
 
+type signIn struct{ Code, Pin saga.Secret }
+
 type nameForm struct {
 	Name string `json:"name"`
 }
@@ -31,12 +33,15 @@ func TestDescribeMachine(t *testing.T) {
 	refuse := &saga.Effect[nameForm, nameForm]{Name: "refuse", Do: func(context.Context, saga.Key, nameForm) (nameForm, error) {
 		return nameForm{}, saga.Refused(errors.New("no money"))
 	}, Undo: func(context.Context, saga.Key, nameForm, nameForm, bool) error { return nil }}
+	sign := &saga.Effect[signIn, signIn]{Name: "sign", Do: func(_ context.Context, _ saga.Key, in signIn) (signIn, error) {
+		return signIn{Pin: saga.NewSecret("9876")}, nil
+	}, Undo: func(context.Context, saga.Key, signIn, signIn, bool) error { return nil }}
 	hold := &saga.Effect[nameForm, nameForm]{Name: "hold", Do: func(_ context.Context, _ saga.Key, in nameForm) (nameForm, error) {
 		return nameForm{in.Name + " is held"}, nil
 	}, Undo: func(context.Context, saga.Key, nameForm, nameForm, bool) error { return nil }}
 	type turn = saga.Turn[nameForm, described]
 	s := play(t, saga.Machine[nameForm, described]{
-		Name: "t", Asks: []steps.Question{first, second}, Effects: []saga.Declared{hold, refuse},
+		Name: "t", Asks: []steps.Question{first, second}, Effects: []saga.Declared{hold, refuse, sign},
 		Start: func(_ context.Context, t *turn) (saga.Next, error) {
 			t.State.Name, t.State.Login, t.State.Inner.Key = "Ada", saga.NewSecret("hunter2"), saga.NewSecret("k3y")
 			for _, name := range []string{"one", "two"} {
@@ -45,6 +50,9 @@ func TestDescribeMachine(t *testing.T) {
 				}
 			}
 			_, _ = saga.Do(t, refuse, nameForm{"three"})
+			if _, err := saga.Do(t, sign, signIn{Code: saga.NewSecret("1234")}); err != nil {
+				return nil, err
+			}
 			return t.Ask("asked", first, second)
 		},
 		Steps: saga.Steps[nameForm, described]{"asked": func(_ context.Context, t *turn) (saga.Next, error) { return t.Text("done") }},
@@ -65,8 +73,11 @@ func TestDescribeMachine(t *testing.T) {
 		{Name: "hold", N: 1, Status: "done", Input: json.RawMessage(`{"name":"one"}`), Output: json.RawMessage(`{"name":"one is held"}`)},
 		{Name: "hold", N: 2, Status: "done", Input: json.RawMessage(`{"name":"two"}`), Output: json.RawMessage(`{"name":"two is held"}`)},
 		{Name: "refuse", N: 1, Status: "refused", Input: json.RawMessage(`{"name":"three"}`), Problem: "no money"},
+		{Name: "sign", N: 1, Status: "done", Input: json.RawMessage(`{"Code":null,"Pin":null}`), Output: json.RawMessage(`{"Code":null,"Pin":null}`), Secrets: []string{"Code", "Pin"}},
 	}, d.Effects)
 	assert.NotContains(t, fmt.Sprintf("%q %+v", d.State, d), "hunter2")
+	assert.NotContains(t, fmt.Sprintf("%+v", d), "1234")
+	assert.NotContains(t, fmt.Sprintf("%+v", d), "9876")
 }
 
 func TestDescribeFlow(t *testing.T) {

@@ -105,10 +105,11 @@
 // things elsewhere, and a reference to them in the state. What is no longer needed
 // is best set to its zero value.
 //
-// The client cannot read the state, but it sees the token's length, and it chooses
-// part of what is compressed with the state. For keys, passwords and the like use
-// fields of type [Secret]: they are never compressed, and they do not print
-// themselves.
+// The client cannot read the state, but it sees the token's length. A machine's state
+// is compressed, apart from arguments and answers; but if the tool copies these into it,
+// their lengths tell a patient client what else is there. For keys, passwords and the
+// like use fields of type [Secret], also in what effects take and bring: they are never
+// compressed, and they do not print themselves.
 //
 // # What must not be kept
 //
@@ -137,8 +138,8 @@
 // [NewTools], and so server.New, checks a definition before the first call and
 // fails with a *[DefinitionError] that says what to do: names and ids, that every
 // question is one that MCP allows, that the state's type survives encoding (no
-// unexported fields, channels, functions), and the inputs and results of effects
-// too, that secrets are where they can be kept, that schemas resolve. Arguments are checked against the input schema before Start
+// unexported fields, channels, functions; a sample must come back as it was), and the
+// inputs and results of effects too, that secrets are where they can be kept, that schemas resolve. Arguments are checked against the input schema before Start
 // runs, answers against their forms, and a structured result against the output
 // schema.
 //
@@ -156,8 +157,8 @@
 // the tool, the next step function and the questions, so those names are part of
 // what must stay. In a machine it is safe to add questions, step functions and fields
 // of the state. A question whose wording changed while it waited is asked anew. If you
-// rename or remove a step function or a question, change the meaning of the state, or
-// change anything that a flow asks or does, raise
+// rename or remove a step function, a question or a field of the state, change its
+// meaning, or change anything that a flow asks or does, raise
 // [Machine.Revision]: positions of the old revision are then refused, or undone if
 // they had done something, and their clients start again, unless [Machine.Renamed] and [Machine.Upgrades] say how to
 // go on from them.

@@ -64,7 +64,7 @@ func (s *session) keep(out *saga.Outcome) {
 	}
 	p := out.Position
 	s.pos = &saga.Position{ID: p.ID, Turn: p.Turn, Tool: p.Tool, Revision: p.Revision, Deadline: p.Deadline}
-	require.NoError(s.t, s.pos.Restore(p.Body(), p.Secrets()))
+	require.NoError(s.t, s.pos.Restore(p.Encode()))
 }
 
 func accept(id, content string) steps.Answer {

@@ -1,20 +1,16 @@
 package saga
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"runtime/debug"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
@@ -28,8 +24,8 @@ import (
 // and performed with [Do]. When the saga ends badly, its effects are undone in
 // reverse order.
 //
-// In and Out are recorded as JSON, so they follow the rules for states; a [Secret]
-// would be lost.
+// In and Out are recorded as JSON, so they follow the rules for states, and like
+// these can have fields of type [Secret].
 //
 // A server that keeps nothing cannot know whether a turn that was cut off had
 // performed an effect. It performs it again with the same [Key]; the system
@@ -129,9 +125,12 @@ type Performer interface{ performer() *turnContext }
 // Declared is an *[Effect] of any types, as listed in a tool's Effects.
 type Declared interface {
 	declaration() declaration
-	recordable() error
-	undo(ctx context.Context, key Key, e *effectRecord) error
-	redo(ctx context.Context, key Key, input json.RawMessage) error
+	recordable() (in, out []secretField, err error)
+	undo(ctx context.Context, key Key, d *declaredEffect, e *effectRecord) error
+	redo(ctx context.Context, key Key, d *declaredEffect, e *effectRecord) error
+	readable(d *declaredEffect, e *effectRecord) error
+	decoded(d *declaredEffect, e *effectRecord) (input, result any, err error)
+	stage(d *declaredEffect, p sagahooks.Performed) (in, out sagahooks.Value, err error)
 }
 
 // Do performs an effect once per saga as far as can be: a flow that runs again
@@ -149,34 +148,35 @@ func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 		}
 		return out, tc.latched
 	}
-	if tc.tool.effects[e.Name] != Declared(e) {
+	d := tc.tool.effects[e.Name]
+	if d == nil || d.Declared != Declared(e) {
 		return out, fmt.Errorf("effect %q is not declared; add it to the tool's Effects", e.Name)
 	}
-	raw, err := jsonv2.Marshal(in, jsonOptions)
+	input, err := encodeValue(d.in, &in)
 	if err != nil {
 		return out, fmt.Errorf("effect %q: its input cannot be encoded: %w", e.Name, err)
 	}
-	record, n, err := tc.log.find(e.Name, raw)
+	record, n, err := tc.log.find(e.Name, input)
 	if err != nil {
 		return out, tc.replay.diverges(err)
 	}
 	if record != nil {
-		return recorded[Out](record)
+		return recorded[Out](d, record)
 	}
 	if err := tc.replay.admit("effect", e.Name); err != nil {
 		return out, err
 	}
-	record = tc.log.begin(e.Name, n, raw)
+	record = tc.log.begin(e.Name, n, input)
 	if e.Irreversible && e.Undo != nil && tc.log.stopAtFinal {
 		tc.log.stopped = &stoppedError{e.Name}
 		tc.latched = tc.log.stopped
 		return out, tc.latched
 	}
 	out, err = attempt(tc, e.Timeout, e.Tries, func(ctx context.Context) (Out, error) {
-		return e.do(ctx, effectKey(tc.id, e.Name, record.n), in, raw)
+		return e.do(ctx, effectKey(tc.id, e.Name, record.n), d, in, input)
 	})
 	if err == nil {
-		if record.out, err = jsonv2.Marshal(out, jsonOptions); err == nil {
+		if record.out, err = encodeValue(d.out, &out); err == nil {
 			record.status = effectDone
 			return out, nil
 		}
@@ -185,38 +185,37 @@ func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 	if errors.As(err, &refused) {
 		record.status, err = effectRefused, refused.err
 	}
-	record.out = []byte(err.Error())
+	record.out = sagahooks.Value{JSON: []byte(err.Error())}
 	return out, &EffectError{e.Name, record.status == effectUnknown, err}
 }
 
 // do calls Do; in a test by way of the test's world.
-func (e *Effect[In, Out]) do(ctx context.Context, key Key, in In, raw json.RawMessage) (out Out, err error) {
+func (e *Effect[In, Out]) do(ctx context.Context, key Key, d *declaredEffect, in In, input sagahooks.Value) (out Out, err error) {
 	world := sagahooks.From(ctx)
 	if world == nil {
 		return e.Do(ctx, key, in)
 	}
-	var output json.RawMessage
-	call := sagahooks.Call{Effect: e.Name, Key: string(key), Input: raw, Undoable: e.Undo != nil, Irreversible: e.Irreversible}
-	believed, err := world.Perform(ctx, call, func(ctx context.Context) (json.RawMessage, error) {
+	var output sagahooks.Value
+	call := sagahooks.Call{Effect: e.Name, Key: string(key), Input: input, Undoable: e.Undo != nil, Irreversible: e.Irreversible}
+	believed, err := world.Perform(ctx, call, func(ctx context.Context) (sagahooks.Value, error) {
 		if out, err = e.Do(ctx, key, in); err != nil {
-			return nil, err
+			return sagahooks.Value{}, err
 		}
-		output, err = jsonv2.Marshal(out, jsonOptions)
+		output, err = encodeValue(d.out, &out)
 		return output, err
 	})
-	if err != nil || bytes.Equal(believed, output) {
+	if _, performed := believed.(sagahooks.Value); performed || err != nil {
 		return out, err
 	}
-	out = *new(Out)
-	return out, jsonv2.Unmarshal(believed, &out, jsonOptions)
+	return adopt[Out](believed)
 }
 
 // recorded returns how an effect ended in an earlier turn.
-func recorded[Out any](r *effectRecord) (out Out, err error) {
+func recorded[Out any](d *declaredEffect, r *effectRecord) (out Out, err error) {
 	if r.status != effectDone {
-		return out, &EffectError{r.name, r.status == effectUnknown, errors.New(string(r.out))}
+		return out, &EffectError{r.name, r.status == effectUnknown, errors.New(string(r.out.JSON))}
 	}
-	if err := jsonv2.Unmarshal(r.out, &out, jsonOptions); err != nil {
+	if err := decodeValue(d.out, r.out, &out, r.old); err != nil {
 		return out, fmt.Errorf("effect %q: its recorded result cannot be read: %w", r.name, err)
 	}
 	return out, nil
@@ -286,30 +285,46 @@ func (e *Effect[In, Out]) declaration() declaration {
 	return d
 }
 
-func (e *Effect[In, Out]) recordable() error {
-	return errors.Join(checkRecorded(reflect.TypeFor[In](), "its input"), checkRecorded(reflect.TypeFor[Out](), "its result"))
+func (e *Effect[In, Out]) recordable() (in, out []secretField, err error) {
+	in, inErr := checkRecorded[In]("its input")
+	out, outErr := checkRecorded[Out]("its result")
+	return in, out, errors.Join(inErr, outErr)
 }
 
-func (e *Effect[In, Out]) undo(ctx context.Context, key Key, r *effectRecord) error {
+// read decodes what is recorded; the result is the zero value unless it is known.
+func (e *Effect[In, Out]) read(d *declaredEffect, r *effectRecord) (in In, out Out, err error) {
+	if err := decodeValue(d.in, r.in, &in, r.old); err != nil {
+		return in, out, fmt.Errorf("its recorded input cannot be read: %w", err)
+	}
+	if r.status == effectDone {
+		if err := decodeValue(d.out, r.out, &out, r.old); err != nil {
+			return in, out, fmt.Errorf("its recorded result cannot be read: %w", err)
+		}
+	}
+	return in, out, nil
+}
+
+func (e *Effect[In, Out]) readable(d *declaredEffect, r *effectRecord) error {
+	_, _, err := e.read(d, r)
+	return err
+}
+
+func (e *Effect[In, Out]) undo(ctx context.Context, key Key, d *declaredEffect, r *effectRecord) error {
 	switch {
 	case e.Undo == nil && e.Irreversible:
 		return errors.New("it has no Undo that could tell")
 	case e.Undo == nil:
 		return errNothingToUndo
 	}
-	var in In
-	var out Out
-	if err := jsonv2.Unmarshal(r.in, &in, jsonOptions); err != nil {
-		return fmt.Errorf("its recorded input cannot be read: %w", err)
+	in, out, err := e.read(d, r)
+	if err != nil {
+		return err
 	}
 	known := r.status == effectDone
-	if known {
-		if err := jsonv2.Unmarshal(r.out, &out, jsonOptions); err != nil {
-			return fmt.Errorf("its recorded result cannot be read: %w", err)
+	_, err = attempt(ctx, e.Timeout, e.Tries, func(ctx context.Context) (struct{}, error) {
+		perform := func(ctx context.Context) (sagahooks.Value, error) {
+			return sagahooks.Value{}, e.Undo(ctx, key, in, out, known)
 		}
-	}
-	_, err := attempt(ctx, e.Timeout, e.Tries, func(ctx context.Context) (struct{}, error) {
-		perform := func(ctx context.Context) (json.RawMessage, error) { return nil, e.Undo(ctx, key, in, out, known) }
 		world := sagahooks.From(ctx)
 		if world == nil {
 			_, err := perform(ctx)

@@ -2,6 +2,7 @@ package saga_test
 
 import (
 	"context"
+	"net/url"
 	"slices"
 	"testing"
 
@@ -24,8 +25,10 @@ func TestEffectDeclarations(t *testing.T) {
 		`two effects have the name "a"`: {w.effect("a"), w.effect("a")},
 		`effect "x" cannot be recorded: field hidden of its input is not exported`: {unrecordable[struct{ hidden int }, int]()},
 		"field C of its result is a chan":                                          {unrecordable[int, struct{ C chan int }]()},
-		"its result has a Secret":                                                  {unrecordable[int, saga.Secret]()},
-		"its input has a Secret":                                                   {unrecordable[struct{ In []saga.Secret }, int]()},
+		"its input's field In holds a Secret in a slice":                           {unrecordable[struct{ In []saga.Secret }, int]()},
+		"its result holds a Secret in a ptr":                                       {unrecordable[int, *saga.Secret]()},
+		"its result's field key is a Secret but not exported":                      {unrecordable[int, struct{ key saga.Secret }]()},
+		"its input is a url.URL, whose MarshalBinary the encoding does not call":   {unrecordable[url.URL, int]()},
 	}
 	for want, effects := range tests {
 		f := booking(w)

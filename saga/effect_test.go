@@ -489,3 +489,42 @@ func TestFlowDivergingEffect(t *testing.T) {
 	assert.ErrorContains(t, out.Err, `recorded is effect "e" (number 1) with the input "input 1", but now came the same effect with the input "input 2"`)
 	assert.Empty(t, w.held, "the saga has failed, so it is undone")
 }
+
+// An effect is declared as the value that it is: another one of the same name would be
+// performed without what undoes the first.
+func TestAnotherEffectOfADeclaredNameIsRefused(t *testing.T) {
+	w := newWorld()
+	declared, other := w.effect("room"), w.effect("room")
+	s := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{declared},
+		Run: func(r *saga.Run, _ empty) (string, error) {
+			_, err := saga.Do(r, other, "x")
+			return "", err
+		}})
+	out := s.start(`{}`)
+	assert.ErrorContains(t, out.Err, `effect "room" is not declared`)
+	assert.Empty(t, w.log)
+}
+
+// A position that never left the process is as good as one from a token: what the last
+// run came to, the next one has to come to again.
+func TestEffectLeftOutByAFlowInOneProcess(t *testing.T) {
+	w := newWorld()
+	room, skip := w.effect("room"), false
+	tool := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room},
+		Run: func(r *saga.Run, _ empty) (string, error) {
+			if !skip {
+				if _, err := saga.Do(r, room, "x"); err != nil { //sagavet:ignore the test loses no response
+					return "", err
+				}
+			}
+			_, err := saga.Ask(r, askConfirm)
+			return "done", err
+		}}).tool
+	out, err := tool.Start(t.Context(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+	require.NoError(t, err)
+	skip = true
+	out, err = tool.Resume(t.Context(), out.Position, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+	require.NoError(t, err)
+	assert.ErrorContains(t, out.Err, `recorded is effect "room", but now came the end of the flow`)
+	assert.Empty(t, w.held)
+}

@@ -1,9 +1,9 @@
 package saga
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
+
+	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
 
 // effectLog lists a saga's effects in the order in which they were begun.
@@ -29,9 +29,9 @@ type effectRecord struct {
 	name   string
 	n      int // counts the effects of this name, from 0
 	status effectStatus
-	in     json.RawMessage
-	// out is the result if done, else what the error said.
-	out []byte
+	in     sagahooks.Value
+	// out is the result if done; else its JSON is what the error said.
+	out sagahooks.Value
 	// reached: this run has come to it.
 	reached bool
 	// old: an earlier revision performed it, so the present one may leave it.
@@ -48,8 +48,12 @@ const (
 	effectOld = 0x80 // flag beside the status
 )
 
-// copy returns a log that can be continued without changing l.
-func (l *effectLog) copy() *effectLog {
+// logOf returns a position's effects as a log that can be continued without changing
+// that one.
+func (t *Tool) logOf(pos *Position) *effectLog { return pos.log.copy(pos.Revision != t.Revision) }
+
+// copy is logOf; old says that an earlier revision wrote the log.
+func (l *effectLog) copy(old bool) *effectLog {
 	c := new(effectLog)
 	if l == nil {
 		return c
@@ -57,7 +61,7 @@ func (l *effectLog) copy() *effectLog {
 	c.records = make([]*effectRecord, len(l.records))
 	for i, r := range l.records {
 		mine := *r
-		mine.reached = false
+		mine.reached, mine.old = false, r.old || old
 		c.records[i] = &mine
 	}
 	return c
@@ -81,17 +85,18 @@ func (l *effectLog) count(name string) int {
 
 // find returns the record of the next effect of that name if it was begun in an
 // earlier turn. Otherwise r is nil, and n is the number of the effect to begin.
-func (l *effectLog) find(name string, in json.RawMessage) (r *effectRecord, n int, err error) {
+func (l *effectLog) find(name string, in sagahooks.Value) (r *effectRecord, n int, err error) {
 	n = l.count(name)
 	for _, r := range l.records {
 		if r.name != name || r.n != n {
 			continue
 		}
 		r.reached = true
-		if !bytes.Equal(r.in, in) {
+		if !r.in.Equal(in) {
+			was, is := differs(r.in, in)
 			return nil, n, &DivergedError{
-				Recorded: fmt.Sprintf("effect %q (number %d) with the input %s", name, n+1, clip(r.in)),
-				Came:     fmt.Sprintf("the same effect with the input %s", clip(in)),
+				Recorded: fmt.Sprintf("effect %q (number %d) with %s", name, n+1, was),
+				Came:     fmt.Sprintf("the same effect with %s", is),
 			}
 		}
 		return r, n, nil
@@ -100,7 +105,7 @@ func (l *effectLog) find(name string, in json.RawMessage) (r *effectRecord, n in
 }
 
 // begin records an effect before it is performed.
-func (l *effectLog) begin(name string, n int, in json.RawMessage) *effectRecord {
+func (l *effectLog) begin(name string, n int, in sagahooks.Value) *effectRecord {
 	r := &effectRecord{name: name, n: n, in: in, reached: true}
 	l.records = append(l.records, r)
 	return r
@@ -112,6 +117,20 @@ func clip(b []byte) string {
 		return string(b[:80]) + "…"
 	}
 	return string(b)
+}
+
+// readable reports whether the tool's effects can read what they have recorded. It is
+// found out before any code runs: a saga must not learn half-way that it could not be
+// undone. What is not declared any more is for the undo to report.
+func (t *Tool) readable(l *effectLog) error {
+	for _, r := range l.records {
+		if d := t.effects[r.name]; d != nil {
+			if err := d.readable(d, r); err != nil {
+				return fmt.Errorf("effect %q: %w", r.name, err)
+			}
+		}
+	}
+	return nil
 }
 
 func (l *effectLog) append(b []byte) []byte {
@@ -127,8 +146,8 @@ func (l *effectLog) append(b []byte) []byte {
 		b = append(b, status)
 		b = appendBytes(b, r.name)
 		b = appendUvarint(b, r.n)
-		b = appendBytes(b, r.in)
-		b = appendBytes(b, r.out)
+		b = appendBytes(b, r.in.JSON)
+		b = appendBytes(b, r.out.JSON)
 	}
 	return b
 }
@@ -141,7 +160,7 @@ func readEffects(r *reader) *effectLog {
 	l := &effectLog{records: make([]*effectRecord, n)}
 	for i := range l.records {
 		status := r.byte()
-		e := &effectRecord{status: effectStatus(status &^ effectOld), old: status&effectOld != 0, name: r.string(), n: r.int(), in: r.bytes(), out: r.bytes()}
+		e := &effectRecord{status: effectStatus(status &^ effectOld), old: status&effectOld != 0, name: r.string(), n: r.int(), in: sagahooks.Value{JSON: r.bytes()}, out: sagahooks.Value{JSON: r.bytes()}}
 		l.records[i] = e
 	}
 	return l

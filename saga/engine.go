@@ -174,6 +174,9 @@ func (t *Tool) resume(ctx context.Context, pos *Position, r Resumption, toUndo b
 		return &Outcome{Steps: ask, Position: &now, Reworded: reworded}, nil
 	}
 	tc := t.resumed(ctx, &now, r)
+	if err := t.readable(tc.log); err != nil {
+		return nil, &PositionError{t.Name, err}
+	}
 	tc.log.stopAtFinal = toUndo
 	return t.turn(tc, &now, now.next)
 }
@@ -182,7 +185,7 @@ func (t *Tool) resume(ctx context.Context, pos *Position, r Resumption, toUndo b
 func (t *Tool) resumed(ctx context.Context, pos *Position, r Resumption) *turnContext {
 	tc := &turnContext{
 		Context: ctx, tool: t, id: pos.ID, now: r.Now, client: r.Client, notify: r.Notifier, held: r.Held,
-		written: pos.Revision, log: pos.log.copy(),
+		written: pos.Revision, log: t.logOf(pos),
 		answers: make([]turnAnswer, len(pos.pending)),
 	}
 	for i := range pos.pending {
@@ -218,7 +221,7 @@ func (t *Tool) settle(ctx context.Context, pos *Position, p *pendingStep, fresh 
 		}
 		if p.refused++; p.refused >= t.maxAttempts {
 			text := fmt.Sprintf("Stopped: %q was answered %d times without a valid answer; the last time: %s", p.id, p.refused, invalid.Reason)
-			undo, err := t.compensate(ctx, pos.ID, pos.log)
+			undo, err := t.compensate(ctx, pos.ID, t.logOf(pos))
 			if err != nil {
 				return step, false, nil, err
 			}
@@ -277,7 +280,7 @@ func (p *Position) retire(pending *pendingStep) error {
 
 // turn runs the tool's code and turns its end into an outcome.
 func (t *Tool) turn(tc *turnContext, pos *Position, step string) (*Outcome, error) {
-	ran, err := t.program.run(tc, step, pos.args, pos.state, pos.secrets)
+	ran, err := t.program.run(tc, step, pos.args, pos.kept(), pos.secrets)
 	if tc.log.stopped != nil {
 		return &Outcome{Position: &Position{ID: pos.ID, body: body{log: tc.log}}}, nil
 	}
@@ -316,7 +319,7 @@ func (t *Tool) suspend(pos *Position, r ran, log *effectLog) (*Outcome, error) {
 	pos.Turn++
 	pos.Tool, pos.Revision, pos.secrets = t.Name, t.Revision, r.secrets
 	pos.body = body{
-		next: r.asked.next, args: pos.args, state: r.state, seen: pos.seen, log: log,
+		next: r.asked.next, args: pos.args, record: r.record, state: r.state, seen: pos.seen, log: log,
 		pending: make([]pendingStep, len(r.asked.steps)),
 	}
 	out := &Outcome{Steps: r.asked.steps, Position: pos, Reworded: r.reworded}

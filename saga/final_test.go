@@ -233,7 +233,7 @@ func TestUndoCanBeTriedAgain(t *testing.T) {
 
 		w.fail = failing()
 		again := &saga.Position{ID: u.Again.ID, Tool: u.Again.Tool, Revision: u.Again.Revision}
-		require.NoError(t, again.Restore(u.Again.Body(), u.Again.Secrets()))
+		require.NoError(t, again.Restore(u.Again.Encode()))
 		_, err := s.tool.Resume(context.Background(), again, saga.Resumption{Now: testNow})
 		var position *saga.PositionError
 		require.ErrorAs(t, err, &position, "it has ended")

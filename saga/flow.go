@@ -143,7 +143,7 @@ func (p *flowProgram[Args, Out]) run(tc *turnContext, step string, args json.Raw
 		if err := r.checkReached("question " + r.waiting().String()); err != nil {
 			return fail(err)
 		}
-		return ran{asked: r.asked, state: r.encode(), reworded: r.rec.reworded()}, nil
+		return ran{asked: r.asked, record: r.encode(), reworded: r.rec.reworded()}, nil
 	case err != nil:
 		return fail(err)
 	}

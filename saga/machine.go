@@ -3,6 +3,7 @@ package saga
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -163,21 +164,9 @@ func newMachineProgram[Args, State any](m Machine[Args, State]) (*machineProgram
 	if p.encoding == nil {
 		p.encoding = jsonEncoding{}
 	}
-	state := reflect.TypeFor[State]()
-	if err := checkState(state); err != nil {
-		return nil, err
-	}
 	var err error
-	if p.secrets, err = findSecrets(state); err != nil {
-		return nil, err
-	}
-	// The zero value must survive, or no state will.
-	var zero, back State
-	b, err := p.encoding.Marshal(&zero)
-	if err != nil {
-		return nil, err
-	}
-	return p, p.encoding.Unmarshal(b, &back)
+	p.secrets, err = checkKept(reflect.TypeFor[State](), p.encoding, "the state")
+	return p, err
 }
 
 func (p *machineProgram[Args, State]) has(step string) bool {
@@ -188,16 +177,43 @@ func (p *machineProgram[Args, State]) reads(revision uint32) bool {
 	return revision == p.revision || p.upgrades[revision] != nil
 }
 
-// read decodes a state, of an older revision if need be.
-func (p *machineProgram[Args, State]) read(revision uint32, encoded []byte, into *State) (err error) {
+// read decodes a state, of an older revision if need be. What the present revision
+// wrote must have its place in the type, or it would be lost.
+func (p *machineProgram[Args, State]) read(revision uint32, encoded, secrets []byte, into *State) (err error) {
 	if revision != p.revision {
-		*into, err = p.upgrades[revision](p.encoding, encoded)
-		return err
+		if *into, err = p.upgrades[revision](p.encoding, encoded, secrets); err != nil {
+			return err
+		}
+		// Those that the upgrade has not seen to stay where they are.
+		return p.scatterUpgraded(secrets, into)
 	}
-	if len(encoded) == 0 {
+	if len(encoded) > 0 {
+		unmarshal := p.encoding.Unmarshal
+		if strict, ok := p.encoding.(StrictEncoding); ok {
+			unmarshal = strict.UnmarshalStrict
+		}
+		if err := unmarshal(encoded, into); err != nil {
+			return err
+		}
+	}
+	return scatter(p.secrets, reflect.ValueOf(into).Elem(), secrets)
+}
+
+func (p *machineProgram[Args, State]) scatterUpgraded(secrets []byte, into *State) error {
+	if len(secrets) == 0 {
 		return nil
 	}
-	return p.encoding.Unmarshal(encoded, into)
+	before := *into
+	err := scatter(p.secrets, reflect.ValueOf(into).Elem(), secrets)
+	for _, f := range p.secrets {
+		if was := reflect.ValueOf(&before).Elem().FieldByIndex(f.index); !was.IsZero() {
+			reflect.ValueOf(into).Elem().FieldByIndex(f.index).Set(was)
+		}
+	}
+	if lost := (*lostSecretError)(nil); errors.As(err, &lost) {
+		return nil // the upgrade could see it
+	}
+	return err
 }
 
 func (p *machineProgram[Args, State]) run(tc *turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error) {
@@ -207,13 +223,8 @@ func (p *machineProgram[Args, State]) run(tc *turnContext, step string, args jso
 		return ran{}, &StepFailure{p.name, step, err}
 	}
 	if step != startStep {
-		if err := p.read(tc.written, state, &t.State); err != nil {
+		if err := p.read(tc.written, state, secrets, &t.State); err != nil {
 			return ran{}, &PositionError{p.name, fmt.Errorf("its state: %w", err)}
-		}
-	}
-	if len(secrets) > 0 {
-		if err := restore(p.secrets, reflect.ValueOf(&t.State).Elem(), secrets); err != nil {
-			return ran{}, &PositionError{p.name, fmt.Errorf("its secrets: %w", err)}
 		}
 	}
 	for range maxHops {

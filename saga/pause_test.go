@@ -42,7 +42,7 @@ func TestPause(t *testing.T) {
 		require.NotNil(t, out.Position)
 		// As if the token had gone to the client and come back.
 		again := &saga.Position{ID: out.Position.ID, Turn: out.Position.Turn, Tool: "counter"}
-		require.NoError(t, again.Restore(out.Position.Body(), out.Position.Secrets()))
+		require.NoError(t, again.Restore(out.Position.Encode()))
 		out, err = tool.Resume(t.Context(), again, saga.Resumption{Client: steps.AllFeatures})
 		require.NoError(t, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -50,8 +49,18 @@ type body struct {
 	seen []fingerprint
 	args json.RawMessage
 	// log lists the effects that were begun; nil if there are none.
-	log   *effectLog
-	state []byte
+	log *effectLog
+	// record is what a flow was told: all of it came from the client. state is a
+	// machine's.
+	record, state []byte
+}
+
+// kept returns what the program left for its next turn: a record or a state.
+func (b *body) kept() []byte {
+	if len(b.state) > 0 {
+		return b.state
+	}
+	return b.record
 }
 
 // pendingStep is a step whose answer the saga waits for.
@@ -97,75 +106,12 @@ type storedAnswer struct {
 	raw    json.RawMessage
 }
 
-const bodyVersion = 1
-
 // Flags of a pending step.
 const (
 	pendingVaried = 1 << iota
 	pendingAnswered
 	pendingFailed
 )
-
-// Body returns the position's encoding without the fields above and without its
-// secrets.
-func (p *Position) Body() []byte {
-	n := 16 + len(p.next) + len(p.args) + len(p.state) + 12*len(p.seen)
-	for i := range p.pending {
-		n += 16 + len(p.pending[i].id) + len(p.pending[i].params)
-		if a := p.pending[i].answer; a != nil {
-			n += len(a.raw)
-		}
-	}
-	b := make([]byte, 0, n+64)
-	b = append(b, bodyVersion)
-	b = appendBytes(b, p.next)
-	b = binary.AppendUvarint(b, uint64(len(p.pending)))
-	for i := range p.pending {
-		b = p.pending[i].append(b)
-	}
-	b = binary.AppendUvarint(b, uint64(len(p.seen)))
-	for i := range p.seen {
-		b = append(b, p.seen[i][:]...)
-	}
-	b = appendBytes(b, p.args)
-	b = p.log.append(b)
-	return append(b, p.state...)
-}
-
-// Secrets returns the values of the state's [Secret] fields, which must not be
-// compressed together with the body. It is nil if there are none.
-func (p *Position) Secrets() []byte { return p.secrets }
-
-// Restore fills the parts of the position that [Position.Body] and
-// [Position.Secrets] returned. It keeps both slices.
-func (p *Position) Restore(encoded, secrets []byte) error {
-	r := reader{b: encoded}
-	if v := r.byte(); r.err == nil && v != bodyVersion {
-		return fmt.Errorf("position format %d is not known, only %d", v, bodyVersion)
-	}
-	var b body
-	b.next = r.string()
-	if n := r.count(2); n > 0 {
-		b.pending = make([]pendingStep, n)
-		for i := range b.pending {
-			b.pending[i].read(&r)
-		}
-	}
-	if n := r.count(len(fingerprint{})); n > 0 {
-		b.seen = make([]fingerprint, n)
-		for i := range b.seen {
-			copy(b.seen[i][:], r.take(len(fingerprint{})))
-		}
-	}
-	b.args = r.bytes()
-	b.log = readEffects(&r)
-	b.state = r.b
-	if r.err != nil {
-		return r.err
-	}
-	p.body, p.secrets = b, secrets
-	return nil
-}
 
 func (p *pendingStep) append(b []byte) []byte {
 	var flags byte

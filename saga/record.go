@@ -137,9 +137,6 @@ func (r *Run) restore(state []byte) error {
 	if rd.err != nil {
 		return rd.err
 	}
-	for _, e := range r.turn.log.records {
-		e.old = e.old || upgraded
-	}
 	for _, a := range r.turn.answers {
 		stored, err := store(a.Answer)
 		if err != nil {

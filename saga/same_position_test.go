@@ -114,7 +114,7 @@ func seen(out *saga.Outcome, err error) string {
 }
 
 func standing(p *saga.Position) string {
-	return fmt.Sprintf("%v %d %s %d %v %q %v %x %x", p.ID, p.Turn, p.Tool, p.Revision, p.Deadline, p.Next(), p.PendingIDs(), p.Body(), p.Secrets())
+	return fmt.Sprintf("%v %d %s %d %v %q %v %x", p.ID, p.Turn, p.Tool, p.Revision, p.Deadline, p.Next(), p.PendingIDs(), p.Encode())
 }
 
 // someAnswers returns answers to some of the steps: good, bad, of errors, and others
@@ -170,7 +170,7 @@ func TestAPositionIsNotChanged(t *testing.T) {
 				kept[pos] = standing(pos)
 				if random.IntN(3) == 0 { // as if from a token
 					back := &saga.Position{ID: pos.ID, Turn: pos.Turn, Tool: pos.Tool, Revision: pos.Revision, Deadline: pos.Deadline}
-					require.NoError(t, back.Restore(pos.Body(), pos.Secrets()))
+					require.NoError(t, back.Restore(pos.Encode()))
 					pos = back
 					kept[pos] = standing(pos)
 				}
@@ -194,7 +194,7 @@ func TestAPositionIsNotChanged(t *testing.T) {
 				shared := pos
 				for i, a := range attempts {
 					pos = &saga.Position{ID: shared.ID, Turn: shared.Turn, Tool: shared.Tool, Revision: shared.Revision, Deadline: shared.Deadline}
-					require.NoError(t, pos.Restore(shared.Body(), shared.Secrets()))
+					require.NoError(t, pos.Restore(shared.Encode()))
 					alone[i] = seen(run(a))
 				}
 				pos = shared

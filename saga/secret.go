@@ -3,20 +3,23 @@ package saga
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"log/slog"
 	"reflect"
+	"slices"
 )
 
-// Secret is a value in a saga's state whose length must not betray its content.
+// Secret is a value in a saga's state, or in the input or result of an [Effect],
+// that must not become known to the client.
 //
-// The state is compressed before it is sealed, and the client chooses part of
-// it (its arguments and answers), so the length of a token can tell a patient
-// client something about values in the same state. A field of type Secret is
-// kept out of the compressed part. It also never prints or encodes itself, so
-// it cannot end up in a log or a result by accident.
+// The state is compressed before it is sealed, and the client often chooses part of
+// it, so the length of a token can tell a patient client something about values in
+// the same state. A field of type Secret is kept out of the compressed part: only
+// the number of its bytes shows. It also never prints or encodes itself, so it cannot
+// end up in a log or a result by accident.
 //
-// A Secret may be a field of the state, or of a struct in it; not an element of
-// a slice, a map or behind a pointer.
+// A Secret may be the whole state, input or result, or a field of it, or of a struct
+// in it; not an element of a slice, a map or behind a pointer.
 type Secret struct{ value string }
 
 // NewSecret returns a secret with the given value.
@@ -33,8 +36,9 @@ const redacted = "[secret]"
 // String returns a placeholder.
 func (s Secret) String() string { return redacted }
 
-// GoString returns a placeholder.
-func (s Secret) GoString() string { return redacted }
+// Format writes a placeholder, whatever the verb: %d of a Secret must not show it
+// either.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 // LogValue returns a placeholder.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
@@ -53,14 +57,15 @@ func (s *Secret) UnmarshalBinary([]byte) error { return nil }
 
 var secretType = reflect.TypeFor[Secret]()
 
-// secretFields finds the secrets in a state type. A path is the field's
-// name, with dots; it identifies the secret in the token.
+// secretField is a secret in a state, or in what an effect records. A path is the
+// field's name, with dots; it identifies the secret in the token.
 type secretField struct {
 	path  string
 	index []int
 }
 
-func findSecrets(t reflect.Type) ([]secretField, error) {
+// findSecrets finds the secrets in a type. at is what the type is for.
+func findSecrets(t reflect.Type, at string) ([]secretField, error) {
 	var found []secretField
 	var walk func(t reflect.Type, path string, index []int) error
 	walk = func(t reflect.Type, path string, index []int) error {
@@ -69,26 +74,29 @@ func findSecrets(t reflect.Type) ([]secretField, error) {
 			if path != "" {
 				name = path + "." + name
 			}
-			at := append(append([]int(nil), index...), f.Index...)
+			where := append(append([]int(nil), index...), f.Index...)
 			switch {
 			case f.Type == secretType:
 				if !f.IsExported() {
-					return fmt.Errorf("the state's field %s is a Secret but not exported, so it would be lost", name)
+					return fmt.Errorf("%s's field %s is a Secret but not exported, so it would be lost", at, name)
 				}
-				found = append(found, secretField{name, at})
+				found = append(found, secretField{name, where})
 			case f.Type.Kind() == reflect.Struct && f.IsExported():
-				if err := walk(f.Type, name, at); err != nil {
+				if err := walk(f.Type, name, where); err != nil {
 					return err
 				}
 			case holdsSecret(f.Type, map[reflect.Type]bool{}):
-				return fmt.Errorf("the state's field %s holds a Secret in a %s; use a field of type Secret or of a struct", name, f.Type.Kind())
+				return fmt.Errorf("%s's field %s holds a Secret in a %s; use a field of type Secret or of a struct", at, name, f.Type.Kind())
 			}
 		}
 		return nil
 	}
-	if t == secretType || t.Kind() != reflect.Struct {
+	if t == secretType {
+		return []secretField{{}}, nil
+	}
+	if t.Kind() != reflect.Struct {
 		if holdsSecret(t, map[reflect.Type]bool{}) {
-			return nil, fmt.Errorf("a Secret must be a field of a struct")
+			return nil, fmt.Errorf("%s holds a Secret in a %s; a Secret must be a field of a struct", at, t.Kind())
 		}
 		return nil, nil
 	}
@@ -118,11 +126,11 @@ func holdsSecret(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// gather encodes the secrets of a state: path and value, each with its length.
-func gather(fields []secretField, state reflect.Value) []byte {
+// gather encodes secrets: path and value, each with its length.
+func gather(fields []secretField, of reflect.Value) []byte {
 	var b []byte
 	for _, f := range fields {
-		v := state.FieldByIndex(f.index).Interface().(Secret).value
+		v := of.FieldByIndex(f.index).Interface().(Secret).value
 		if v == "" {
 			continue
 		}
@@ -132,22 +140,33 @@ func gather(fields []secretField, state reflect.Value) []byte {
 	return b
 }
 
-// restore puts the secrets back. One whose field no longer exists is dropped:
-// the state's type has changed, and upgrading it is the tool's business.
-func restore(fields []secretField, state reflect.Value, b []byte) error {
+// scatter puts the secrets back that gather returned. It fails with a
+// *lostSecretError, having put back the others, if one has no field any more.
+func scatter(fields []secretField, to reflect.Value, b []byte) (lost error) {
 	r := reader{b: b}
 	for len(r.b) > 0 && r.err == nil {
 		path, value := r.string(), r.string()
 		if r.err != nil {
 			break
 		}
-		for _, f := range fields {
-			if f.path == path {
-				state.FieldByIndex(f.index).Set(reflect.ValueOf(Secret{value}))
-			}
+		i := slices.IndexFunc(fields, func(f secretField) bool { return f.path == path })
+		if i < 0 {
+			lost = &lostSecretError{path}
+			continue
 		}
+		to.FieldByIndex(fields[i].index).Set(reflect.ValueOf(Secret{value}))
 	}
-	return r.err
+	if r.err != nil {
+		return r.err
+	}
+	return lost
+}
+
+// lostSecretError says that there is a secret for a field that does not exist.
+type lostSecretError struct{ path string }
+
+func (e *lostSecretError) Error() string {
+	return fmt.Sprintf("it has a Secret for the field %s, which the type no longer has", e.path)
 }
 
 func appendBytes[T ~string | ~[]byte](b []byte, v T) []byte {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
 
@@ -42,14 +40,19 @@ func (t *Tool) Stage(s sagahooks.Stage) (*Position, error) {
 		p.pending[i] = pendingStep{id: a.StepID, params: json.RawMessage("{}"), answer: &stored}
 	}
 	for _, e := range s.Effects {
-		if t.effects[e.Effect] == nil {
+		d := t.effects[e.Effect]
+		if d == nil {
 			return nil, fmt.Errorf("tool %q has no effect %q", t.Name, e.Effect)
+		}
+		in, out, err := d.stage(d, e)
+		if err != nil {
+			return nil, fmt.Errorf("tool %q, effect %q: %w", t.Name, e.Effect, err)
 		}
 		if p.log == nil {
 			p.log = new(effectLog)
 		}
 		p.log.records = append(p.log.records, &effectRecord{
-			name: e.Effect, n: p.log.count(e.Effect), status: effectDone, in: e.Input, out: e.Output,
+			name: e.Effect, n: p.log.count(e.Effect), status: effectDone, in: in, out: out,
 		})
 	}
 	return p, nil
@@ -87,18 +90,34 @@ func (t *Tool) Rehearse(ctx context.Context, pos *Position, _ sagahooks.Rehearsa
 		if e == nil || r.status == effectRefused {
 			continue
 		}
-		if err := e.redo(ctx, effectKey(pos.ID, r.name, r.n), r.in); err != nil {
+		if err := e.redo(ctx, effectKey(pos.ID, r.name, r.n), e, r); err != nil {
 			return fmt.Errorf("effect %q: %w", r.name, err)
 		}
 	}
 	return nil
 }
 
-func (e *Effect[In, Out]) redo(ctx context.Context, key Key, input json.RawMessage) error {
-	var in In
-	if err := jsonv2.Unmarshal(input, &in, jsonOptions); err != nil {
-		return fmt.Errorf("its recorded input cannot be read: %w", err)
+func (e *Effect[In, Out]) redo(ctx context.Context, key Key, d *declaredEffect, r *effectRecord) error {
+	in, _, err := e.read(d, r)
+	if err != nil {
+		return err
 	}
-	_, err := e.Do(ctx, key, in)
+	_, err = e.Do(ctx, key, in)
 	return err
+}
+
+func (e *Effect[In, Out]) stage(d *declaredEffect, p sagahooks.Performed) (input, result sagahooks.Value, err error) {
+	in, err := adopt[In](p.Input)
+	if err != nil {
+		return input, result, fmt.Errorf("its input: %w", err)
+	}
+	out, err := adopt[Out](p.Output)
+	if err != nil {
+		return input, result, fmt.Errorf("its result: %w", err)
+	}
+	if input, err = encodeValue(d.in, &in); err != nil {
+		return input, result, fmt.Errorf("its input: %w", err)
+	}
+	result, err = encodeValue(d.out, &out)
+	return input, result, err
 }

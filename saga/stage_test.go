@@ -18,12 +18,12 @@ import (
 type hooked struct {
 	calls []sagahooks.Call
 	late  []string
-	reply func(sagahooks.Call) (json.RawMessage, error)
+	reply func(sagahooks.Call) (any, error)
 }
 
 func (h *hooked) Late(effect string) { h.late = append(h.late, effect) }
 
-func (h *hooked) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+func (h *hooked) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (sagahooks.Value, error)) (any, error) {
 	h.calls = append(h.calls, c)
 	if h.reply != nil {
 		return h.reply(c)
@@ -43,7 +43,7 @@ func TestHooksStandBetweenEffectsAndTheWorld(t *testing.T) {
 	out := start()
 	assert.Equal(t, []string{"do hotel"}, w.log)
 	require.Len(t, h.calls, 1)
-	assert.Equal(t, sagahooks.Call{Effect: "hotel", Key: h.calls[0].Key, Input: json.RawMessage(`"room"`), Undoable: true}, h.calls[0])
+	assert.Equal(t, sagahooks.Call{Effect: "hotel", Key: h.calls[0].Key, Input: sagahooks.Value{JSON: json.RawMessage(`"room"`)}, Undoable: true}, h.calls[0])
 
 	cancelled, err := s.tool.Cancel(ctx, out.Position, saga.Resumption{Now: testNow})
 	require.NoError(t, err)
@@ -52,10 +52,10 @@ func TestHooksStandBetweenEffectsAndTheWorld(t *testing.T) {
 	assert.True(t, h.calls[1].Undo && h.calls[1].Known)
 	assert.Empty(t, w.held)
 
-	h.reply = func(sagahooks.Call) (json.RawMessage, error) { return json.RawMessage(`{"what":"a dream"}`), nil }
+	h.reply = func(sagahooks.Call) (any, error) { return json.RawMessage(`{"what":"a dream"}`), nil }
 	require.NotNil(t, start().Position)
 	assert.Empty(t, w.held, "the world was not asked")
-	h.calls, h.reply = nil, func(sagahooks.Call) (json.RawMessage, error) { return nil, errors.New("down") }
+	h.calls, h.reply = nil, func(sagahooks.Call) (any, error) { return nil, errors.New("down") }
 	assert.True(t, start().Result.IsError)
 	assert.Len(t, h.calls, 6, "three tries each of Do and Undo, without pauses")
 }

@@ -68,7 +68,7 @@ type Tool struct {
 
 	questions   map[string]steps.Question
 	declared    map[string]*wording // by question id
-	effects     map[string]Declared
+	effects     map[string]*declaredEffect
 	buildsOn    map[string][]string // what effects build on, also indirectly
 	renamed     map[string]string   // questions of older revisions
 	input       *schema
@@ -84,19 +84,22 @@ type program interface {
 	has(step string) bool
 	// reads reports whether positions of that revision can be resumed.
 	reads(revision uint32) bool
-	// run runs step functions until one ends the turn. The state it returns
+	// run runs step functions until one ends the turn. What it keeps for the next
 	// belongs to an asked outcome.
-	run(ctx *turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error)
+	run(ctx *turnContext, step string, args json.RawMessage, kept, secrets []byte) (ran, error)
 	// stage encodes a state that a test supplies.
 	stage(state any) (encoded, secrets []byte, err error)
+	// decoded returns the state at a position.
+	decoded(pos *Position) (any, error)
 }
 
 // ran is how a turn's code ended: with questions or with a result.
 type ran struct {
-	asked          *asked
-	finished       finished
-	state, secrets []byte
-	reworded       []string
+	asked    *asked
+	finished finished
+	// record is a flow's, state and secrets are a machine's.
+	record, state, secrets []byte
+	reworded               []string
 }
 
 // toolName is what MCP allows, which is more than [ident.Valid].
@@ -192,7 +195,7 @@ func (t *Tool) checkQuestions(p *problems) {
 
 // declare takes the effects that the tool may perform.
 func (t *Tool) declare(p *problems, effects []Declared) {
-	t.effects = make(map[string]Declared, len(effects))
+	t.effects = make(map[string]*declaredEffect, len(effects))
 	for i, e := range effects {
 		if e == nil {
 			p.add(nil, "Effects[%d] is nil", i)
@@ -207,14 +210,18 @@ func (t *Tool) declare(p *problems, effects []Declared) {
 			p.add(nil, "two effects have the name %q", d.name)
 			continue
 		}
-		if err := e.recordable(); err != nil {
+		in, out, err := e.recordable()
+		if err != nil {
 			p.add(err, "effect %q cannot be recorded", d.name)
 		}
-		t.effects[d.name] = e
+		t.effects[d.name] = &declaredEffect{e, in, out}
 	}
 	t.buildsOn = make(map[string][]string)
 	for _, e := range effects {
-		if e != nil && t.effects[e.declaration().name] == e {
+		if e == nil {
+			continue
+		}
+		if d := t.effects[e.declaration().name]; d != nil && d.Declared == e {
 			t.checkBuildsOn(p, e.declaration())
 		}
 	}

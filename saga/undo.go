@@ -105,7 +105,7 @@ func (t *Tool) compensate(ctx context.Context, id ID, log *effectLog) (*UndoRepo
 		err := errors.New("the tool no longer declares it")
 		if e := t.effects[r.name]; e != nil {
 			share, cancel := undoShare(ctx, until, len(order)-i)
-			err = e.undo(share, effectKey(id, r.name, r.n), r)
+			err = e.undo(share, effectKey(id, r.name, r.n), e, r)
 			cancel()
 		}
 		var final *finalError

@@ -91,16 +91,33 @@ type Encoding interface {
 	Unmarshal(data []byte, v any) error
 }
 
+// StrictEncoding is an [Encoding] that notices what a type has no place for, such as
+// a field that was renamed. States of the present revision are read with it: what they
+// have lost is then noticed, and not the state's upgrades' business. With an Encoding
+// that is not strict and skips what it does not know, such a change goes unnoticed.
+type StrictEncoding interface {
+	Encoding
+	// UnmarshalStrict is Unmarshal, but fails if data holds what v has no place for.
+	UnmarshalStrict(data []byte, v any) error
+}
+
 // jsonEncoding encodes states as package encoding/json would, so that any type
 // that authors know to work there works here, only faster.
 type jsonEncoding struct{}
 
 var jsonOptions = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false), numbers)
 
+// strictJSON refuses what the type has no place for.
+var strictJSON = jsonv2.JoinOptions(jsonOptions, jsonv2.RejectUnknownMembers(true))
+
 func (jsonEncoding) Marshal(v any) ([]byte, error) { return jsonv2.Marshal(v, jsonOptions) }
 
 func (jsonEncoding) Unmarshal(data []byte, v any) error {
 	return jsonv2.Unmarshal(data, v, jsonOptions)
+}
+
+func (jsonEncoding) UnmarshalStrict(data []byte, v any) error {
+	return jsonv2.Unmarshal(data, v, strictJSON)
 }
 
 // emptyState is what a state without fields encodes to; it is not kept.

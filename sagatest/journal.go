@@ -26,12 +26,13 @@ const JournalDir = "testdata/sagas"
 //	SAGATEST_UPDATE=1 go test ./...
 //
 // From then on every test run resumes each recorded saga with the present code and
-// fails if one does not end well: the change that broke it would break sagas under
-// way when it is deployed. There is a directory for each revision of the tool,
-// testdata/sagas/<tool>/<revision> (see [Case.Journal] for a second script), and a file
-// for each suspension.
-// Updating adds what is missing; what is recorded stays, as somebody may have
-// deployed it. To record a revision that was never deployed anew, delete its directory.
+// fails if one does not end well (or with [Case.Fails], badly), has another result (see
+// [Case.Same]), or is of the present revision and has another state: the change that did
+// that would do it to sagas under way when it is deployed. There is a directory for each
+// revision of the tool, testdata/sagas/<tool>/<revision> (see [Case.Journal] for a second
+// script), and a file for each suspension.
+// Updating adds what is missing, and takes over results; what else is recorded stays,
+// as somebody may have deployed it. To record a revision that was never deployed anew, delete its directory.
 //
 // The records are positions, not tokens: they hold no keys and do not expire. They
 // are not encrypted; use no real data in the script. What a saga had done before it
@@ -43,10 +44,14 @@ func Journal(t testing.TB, c Case) {
 	t.Helper()
 	s := newSweep(t, c)
 	s.recording = true
-	if s.undisturbed(t, "the script, for the journal") == nil {
+	played := s.undisturbed(t, "the script, for the journal")
+	if played == nil {
 		return
 	}
 	s.recording = false
+	for _, e := range s.entries {
+		e.Result = played.told
+	}
 	dir := filepath.Join(JournalDir, s.journal())
 	recorded, err := readJournal(dir)
 	if err != nil {
@@ -78,6 +83,13 @@ func (s *sweep) record(t testing.TB, dir string, recorded []*entry, ok bool) {
 		known[e.path] = true
 	}
 	update := os.Getenv(UpdateEnv) != ""
+	for _, e := range recorded {
+		if e.stale && update && ok {
+			if err := e.write(e.path); err != nil {
+				t.Fatalf("sagatest: the journal cannot be written: %v", err)
+			}
+		}
+	}
 	for _, e := range s.entries {
 		path := filepath.Join(dir, strconv.FormatUint(uint64(s.tool.Revision), 10), e.name())
 		switch {
@@ -147,6 +159,9 @@ func (x *trial) resumeEntry(e *entry) *broken {
 	if tools.Reader(tool.Kind, tool.Name, e.Revision) == nil {
 		return x.retire(e, tool, pos, before)
 	}
+	if b := x.holds(e, tool, pos); b != nil {
+		return b
+	}
 	return x.proceed(e, pos, before)
 }
 
@@ -190,7 +205,7 @@ func (x *trial) proceed(e *entry, pos *saga.Position, before string) *broken {
 		case rep.err != nil:
 			return &broken{what: fmt.Sprintf("it cannot go on: %v", rep.err), advice: keepGoing}
 		case rep.out != nil:
-			return x.proceeded(before)
+			return x.proceeded(e, before)
 		}
 		if answers, err = x.recall(e); err != nil {
 			return &broken{what: err.Error(), advice: "add the answer to the script"}
@@ -235,7 +250,7 @@ func (s *script) last(question string, n int) (Answer, bool) {
 
 // proceeded looks at the end of a saga that was resumed; before is what the world
 // looked like when it had not begun.
-func (x *trial) proceeded(before string) *broken {
+func (x *trial) proceeded(recorded *entry, before string) *broken {
 	e := x.client.ending(x.last)
 	e.Scenario = x.name
 	if b, ok := mistake(e.Err); ok {
@@ -256,5 +271,5 @@ func (x *trial) proceeded(before string) *broken {
 			check(x.t, e)
 		}
 	}
-	return nil
+	return x.resulted(recorded, e)
 }

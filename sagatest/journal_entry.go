@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -31,13 +32,21 @@ type entry struct {
 	Waits []waiting `json:"waits"`
 	// Effects were begun before; for people who read the file.
 	Effects []string `json:"effects,omitempty"`
+	// Holds is what state and effects decoded to, and Result how the saga ended, when
+	// this was recorded. They are missing in records from before there were these.
+	Holds  json.RawMessage `json:"holds,omitempty"`
+	Result string          `json:"result,omitempty"`
 	// Answers are those that the client gave from there on.
 	Answers []recordedAnswer `json:"answers"`
-	// Position and Secrets are what saga.Position.Restore takes.
+	// Position, State, Record and Secrets are what saga.Position.Restore takes.
 	Position []byte `json:"position"`
+	State    []byte `json:"state,omitempty"`
+	Record   []byte `json:"record,omitempty"`
 	Secrets  []byte `json:"secrets,omitempty"`
 
 	path string
+	// stale: the record lacks what is now recorded, or an update has changed it.
+	stale bool
 }
 
 type waiting struct {
@@ -54,9 +63,10 @@ type recordedAnswer struct {
 // suspended makes an entry of a response, while a script is played.
 func (x *trial) suspended(rep reply) {
 	p := rep.position
+	parts := p.Encode()
 	e := &entry{
 		Tool: p.Tool, Revision: p.Revision, Saga: p.ID.String(), Turn: p.Turn, Deadline: p.Deadline, At: x.client.rig.now,
-		Position: p.Body(), Secrets: p.Secrets(),
+		Position: parts.Body, State: parts.State, Record: parts.Effects, Secrets: parts.Secrets,
 	}
 	for _, s := range rep.steps {
 		e.Waits = append(e.Waits, waiting{s.ID, asked(s).Message()})
@@ -64,6 +74,9 @@ func (x *trial) suspended(rep reply) {
 	calls, _ := x.client.rig.watch.taken()
 	for _, c := range calls {
 		e.Effects = append(e.Effects, c.Effect)
+	}
+	if holds, err := x.sweep.tool.Decoded(p, sagahooks.Rehearsal{}); err == nil { // or the next turn fails
+		e.Holds = holds
 	}
 	x.sweep.entries = append(x.sweep.entries, e)
 }
@@ -148,7 +161,7 @@ func (e *entry) position() (*saga.Position, error) {
 		return nil, fmt.Errorf("%s: %q is no saga's id", e.path, e.Saga)
 	}
 	p := &saga.Position{ID: saga.ID(id), Turn: e.Turn, Tool: e.Tool, Revision: e.Revision, Deadline: e.Deadline}
-	if err := p.Restore(e.Position, e.Secrets); err != nil {
+	if err := p.Restore(saga.Encoded{Body: e.Position, State: e.State, Effects: e.Record, Secrets: e.Secrets}); err != nil {
 		return nil, fmt.Errorf("%s: %w", e.path, err)
 	}
 	return p, nil

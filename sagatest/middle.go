@@ -24,8 +24,8 @@ type performed struct {
 func (performed) isGiven() {}
 
 // Performed says that an effect was done before the play starts, with that input
-// and output: values that encode to JSON like the effect's own. The input is needed
-// with [At] only, where it is what Undo gets.
+// and output: values of the effect's types, or such as encode to the same JSON. The
+// input is needed with [At] only, where it is what Undo gets.
 func Performed(effect string, input, output any) Given { return performed{effect, input, output} }
 
 // At starts a play of a machine in one of its step functions, with a state, and
@@ -101,15 +101,13 @@ func (p Player) staged(c *client) error {
 	var effects []sagahooks.Performed
 	for _, g := range p.given {
 		if e, ok := g.(performed); ok {
-			in, err := json.Marshal(e.input)
-			if err != nil {
+			if _, err := json.Marshal(e.input); err != nil {
 				return fmt.Errorf("the input of effect %q: %w", e.effect, err)
 			}
-			out, err := json.Marshal(e.output)
-			if err != nil {
+			if _, err := json.Marshal(e.output); err != nil {
 				return fmt.Errorf("the output of effect %q: %w", e.effect, err)
 			}
-			effects = append(effects, sagahooks.Performed{Effect: e.effect, Input: in, Output: out})
+			effects = append(effects, sagahooks.Performed{Effect: e.effect, Input: e.input, Output: e.output})
 		}
 	}
 	if p.at == nil {

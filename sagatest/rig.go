@@ -210,7 +210,7 @@ func (r *rig) open(c *codec.Codec, tools *saga.Tools, token string) (t *saga.Too
 	pos = &saga.Position{
 		ID: saga.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: x.Claims.Tool, Revision: x.Claims.Revision, Deadline: x.Claims.Deadline,
 	}
-	if err := pos.Restore(x.State, x.Secret); err != nil {
+	if err := pos.Restore(saga.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
 		return nil, nil, "", err
 	}
 	if rejected != nil {
@@ -258,9 +258,10 @@ func (r *rig) seal(c *codec.Codec, p *saga.Position) (string, error) {
 	if r.resends {
 		p.DropArguments()
 	}
+	e := p.Encode()
 	return c.Seal(binding, r.now, &codec.Contents{
 		Claims: codec.Claims{ID: codec.ID(p.ID), Turn: p.Turn, IssuedAt: r.now, Deadline: p.Deadline, Tool: p.Tool, Revision: p.Revision},
-		State:  p.Body(), Secret: p.Secrets(),
+		State:  e.Body, Apart: e.State, Plain: e.Effects, Secret: e.Secrets,
 	})
 }
 

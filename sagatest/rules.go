@@ -51,7 +51,7 @@ func (x *trial) inspect(q request, rep reply) {
 // leaks checks that no secret of a state is shown to the client.
 func (x *trial) leaks(rep reply) {
 	if rep.position != nil {
-		x.secrets = append(x.secrets, secretValues(rep.position.Secrets())...)
+		x.secrets = append(x.secrets, secretValues(rep.position.Encode().Secrets)...)
 	}
 	if len(x.secrets) == 0 {
 		return
@@ -123,17 +123,22 @@ func (x *trial) checkCalls(forked bool) {
 			undone[c.Key] = undone[c.Key] || c.Err == nil
 		case before == nil:
 			first[c.Key] = c
+		case before.secretInput != c.secretInput && bytes.Equal(before.Input, c.Input) && !forked:
+			x.breaks(broken{"a turn that is repeated does the same", c.Effect,
+				fmt.Sprintf("effect %q was begun twice with one key but with different secrets in its input", c.Effect), sameInput})
 		case !bytes.Equal(before.Input, c.Input) && !forked:
 			x.breaks(broken{"a turn that is repeated does the same", c.Effect,
 				fmt.Sprintf("effect %q was begun twice with one key but with different inputs: first %s, then, when the turn was repeated, %s", c.Effect, short(string(before.Input), 200), short(string(c.Input), 200)),
-				"let the input depend on nothing but the arguments, the answers and the state. The time and random numbers differ when a turn is repeated: decide on them in an earlier turn and keep them in the state; in a flow take them from the Run"})
-		case before.did() && c.did() && !undone[c.Key] && bytes.Equal(before.Input, c.Input) && !bytes.Equal(before.Output, c.Output):
+				sameInput})
+		case before.did() && c.did() && !undone[c.Key] && bytes.Equal(before.Input, c.Input) && !(bytes.Equal(before.Output, c.Output) && before.secretOutput == c.secretOutput):
 			x.breaks(broken{"an effect happens once per key", c.Effect,
 				fmt.Sprintf("effect %q was performed twice with the same key and input, and the second time it had another result: first %s, then %s", c.Effect, short(string(before.Output), 200), short(string(c.Output), 200)),
 				honourKey})
 		}
 	}
 }
+
+const sameInput = "let the input depend on nothing but the arguments, the answers and the state. The time and random numbers differ when a turn is repeated: decide on them in an earlier turn and keep them in the state; in a flow take them from the Run"
 
 const honourKey = "hand the key that Do gets to the system behind it, as its idempotency key: when a key comes again, that system must not act again but return what it returned first"
 

@@ -28,7 +28,9 @@ type Call struct {
 	// Cut: the turn was cut off, so the engine never learned how the call ended.
 	Cut bool
 
-	undoable, irreversible bool
+	// secretInput and secretOutput are the secrets in Input and Output.
+	secretInput, secretOutput string
+	undoable, irreversible    bool
 	// reached: the author's code was called.
 	reached bool
 }
@@ -157,7 +159,7 @@ func (w *turnWorld) Late(effect string) {
 }
 
 // Perform implements sagahooks.World.
-func (w *turnWorld) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+func (w *turnWorld) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (sagahooks.Value, error)) (any, error) {
 	fault, stub := w.before(c)
 	switch {
 	case fault == cutBefore:
@@ -180,9 +182,9 @@ func (w *turnWorld) Perform(ctx context.Context, c sagahooks.Call, perform func(
 	out, err := perform(ctx)
 	done = true
 	if err == nil && fault == failDone {
-		return nil, w.after(c, out, &disturbed{"failed although it was done"}, true, false)
+		return nil, w.after(c, &out, &disturbed{"failed although it was done"}, true, false)
 	}
-	err = w.after(c, out, err, true, fault == cutAfter)
+	err = w.after(c, &out, err, true, fault == cutAfter)
 	if fault == cutAfter {
 		runtime.Goexit()
 	}
@@ -232,17 +234,22 @@ func (w *turnWorld) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
 }
 
 // after records a call and returns its error.
-func (w *watch) after(c sagahooks.Call, out json.RawMessage, err error, reached, cut bool) error {
+func (w *watch) after(c sagahooks.Call, out *sagahooks.Value, err error, reached, cut bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.glance()
-	w.record(c, Call{Output: out, Err: err, reached: reached, Cut: cut})
+	how := Call{Err: err, reached: reached, Cut: cut}
+	if out != nil {
+		how.Output, how.secretOutput = out.JSON, string(out.Secrets)
+	}
+	w.record(c, how)
 	w.dead = w.dead || cut
 	return err
 }
 
 func (w *watch) record(c sagahooks.Call, how Call) {
-	how.Turn, how.Effect, how.Key, how.Undo, how.Known, how.Input = w.turn, c.Effect, saga.Key(c.Key), c.Undo, c.Known, c.Input
+	how.Turn, how.Effect, how.Key, how.Undo, how.Known, how.Input = w.turn, c.Effect, saga.Key(c.Key), c.Undo, c.Known, c.Input.JSON
+	how.secretInput = string(c.Input.Secrets)
 	how.undoable, how.irreversible = c.Undoable, c.Irreversible
 	w.calls = append(w.calls, how)
 }

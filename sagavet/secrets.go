@@ -58,7 +58,7 @@ type named struct {
 
 func (v named) fields(lit *ast.CompositeLit, t types.Type, at string, seen map[types.Type]bool) {
 	t = types.Unalias(t)
-	if seen[t] || isSecret(t) || encodesItself(t) {
+	if seen[t] || isSecret(t) || anyEncoder.encodesItself(t) {
 		return
 	}
 	seen[t] = true

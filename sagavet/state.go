@@ -34,17 +34,16 @@ would lose something; this analyzer finds them without running anything.`,
 			const advice = "Use exported fields of types that encode to JSON, and refer to everything else by an id"
 			switch t.Obj().Name() {
 			case "Machine", "Prompt", "Resource":
-				if problem := lost(t.TypeArgs().At(1), "the state"); problem != "" {
+				e := encoder{methods: jsonMethods}
+				if hasField(lit, "Encoding") {
+					e.methods = append(e.methods, "MarshalBinary", "GobEncode") // it may call them
+				}
+				if problem := e.lost(t.TypeArgs().At(1), "the state"); problem != "" {
 					r.report(lit.Pos(), "the state cannot be kept between turns: %s", advice, problem)
 				}
 			case "Effect":
 				for i, at := range []string{"the input", "the result"} {
-					arg := t.TypeArgs().At(i)
-					problem := lost(arg, at)
-					if problem == "" && holdsSecret(arg, make(map[types.Type]bool)) {
-						problem = at + " has a Secret, which is not recorded with effects"
-					}
-					if problem != "" {
+					if problem := (encoder{jsonMethods}).lost(t.TypeArgs().At(i), at); problem != "" {
 						r.report(lit.Pos(), "%s of the effect cannot be kept between turns: %s", advice, at, problem)
 					}
 				}
@@ -54,18 +53,38 @@ would lose something; this analyzer finds them without running anything.`,
 	},
 }
 
+// encoder knows by which methods types can take care of their encoding.
+type encoder struct{ methods []string }
+
+var jsonMethods = []string{"MarshalJSON", "MarshalText"}
+
+// anyEncoder knows all methods by which a type may encode itself.
+var anyEncoder = encoder{[]string{"MarshalJSON", "MarshalText", "MarshalBinary"}}
+
+// hasField reports whether a composite literal sets a field by its name.
+func hasField(lit *ast.CompositeLit, name string) bool {
+	for _, e := range lit.Elts {
+		if kv, ok := e.(*ast.KeyValueExpr); ok {
+			if key, ok := kv.Key.(*ast.Ident); ok && key.Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // lost says what of a type would be lost or fail when it is encoded, by the rules of
 // registration; it is empty if nothing would.
-func lost(t types.Type, at string) string {
-	if problem := walk(t, at, make(map[types.Type]bool)); problem != "" {
+func (e encoder) lost(t types.Type, at string) string {
+	if problem := e.walk(t, at, make(map[types.Type]bool)); problem != "" {
 		return problem
 	}
 	return secrets(t, at)
 }
 
-func walk(t types.Type, at string, seen map[types.Type]bool) string {
+func (e encoder) walk(t types.Type, at string, seen map[types.Type]bool) string {
 	t = types.Unalias(t)
-	if seen[t] || encodesItself(t) {
+	if seen[t] || e.encodesItself(t) {
 		return ""
 	}
 	seen[t] = true
@@ -87,13 +106,13 @@ func walk(t types.Type, at string, seen map[types.Type]bool) string {
 			return fmt.Sprintf("%s is the interface %s, for which a decoder cannot know the type", at, name(t))
 		}
 	case *types.Pointer:
-		return walk(u.Elem(), at+"'s element", seen)
+		return e.walk(u.Elem(), at+"'s element", seen)
 	case *types.Slice:
-		return walk(u.Elem(), at+"'s element", seen)
+		return e.walk(u.Elem(), at+"'s element", seen)
 	case *types.Array:
-		return walk(u.Elem(), at+"'s element", seen)
+		return e.walk(u.Elem(), at+"'s element", seen)
 	case *types.Map:
-		return walk(u.Elem(), at+"'s element", seen)
+		return e.walk(u.Elem(), at+"'s element", seen)
 	case *types.Struct:
 		for i := range u.NumFields() {
 			f := u.Field(i)
@@ -104,10 +123,10 @@ func walk(t types.Type, at string, seen map[types.Type]bool) string {
 			if reflect.StructTag(u.Tag(i)).Get("json") == "-" {
 				return field + ` is tagged json:"-"`
 			}
-			if !f.Exported() && !f.Anonymous() {
+			if _, isStruct := f.Type().Underlying().(*types.Struct); !f.Exported() && (!f.Anonymous() || !isStruct) {
 				return field + " is not exported"
 			}
-			if problem := walk(f.Type(), field, seen); problem != "" {
+			if problem := e.walk(f.Type(), field, seen); problem != "" {
 				return problem
 			}
 		}
@@ -126,8 +145,8 @@ func isSecret(t types.Type) bool {
 
 // encodesItself reports whether values of a type, or pointers to them, encode
 // themselves.
-func encodesItself(t types.Type) bool {
-	for _, method := range []string{"MarshalJSON", "MarshalText", "MarshalBinary"} {
+func (e encoder) encodesItself(t types.Type) bool {
+	for _, method := range e.methods {
 		o, _, _ := types.LookupFieldOrMethod(t, true, nil, method)
 		f, ok := o.(*types.Func)
 		if !ok {
@@ -142,11 +161,14 @@ func encodesItself(t types.Type) bool {
 	return false
 }
 
-// secrets says what is wrong with the places of Secrets: they must be exported
-// fields of the state, or of structs in it.
+// secrets says what is wrong with the places of Secrets: they must be the whole of what
+// is kept, or exported fields of it, or of structs in it.
 func secrets(t types.Type, at string) string {
+	if isSecret(t) {
+		return ""
+	}
 	s, ok := t.Underlying().(*types.Struct)
-	if !ok || isSecret(t) {
+	if !ok {
 		if holdsSecret(t, make(map[types.Type]bool)) {
 			return at + " has a Secret that is not the field of a struct"
 		}

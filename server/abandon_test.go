@@ -18,6 +18,16 @@ import (
 
 type seat struct {
 	Row string `json:"row"`
+	PIN saga.Secret
+}
+
+// withState is the tool with another type for its state.
+func withState[S any](m *saga.Machine[struct{}, seat]) saga.Definition {
+	never := func(context.Context, *saga.Turn[struct{}, S]) (saga.Next, error) { return nil, assert.AnError }
+	return saga.Machine[struct{}, S]{
+		Name: m.Name, Asks: m.Asks, Effects: m.Effects,
+		Start: never, Steps: saga.Steps[struct{}, S]{"sure": never, "other": never},
+	}
 }
 
 // seatTool is a machine that holds a seat, asks, and takes it.
@@ -41,7 +51,7 @@ func seatTool(held map[saga.Key]bool) saga.Machine[struct{}, seat] {
 			if _, err := saga.Do(t, hold, "12A"); err != nil { //sagavet:ignore the test loses no response
 				return nil, err
 			}
-			t.State.Row = "12"
+			t.State = seat{"12", saga.NewSecret("1234")}
 			return t.Ask("sure", sure)
 		},
 		Steps: saga.Steps[struct{}, seat]{"sure": func(_ context.Context, t *turn) (saga.Next, error) {
@@ -65,19 +75,17 @@ func TestSagaOfAChangedToolIsUndone(t *testing.T) {
 			m.Asks = []steps.Question{&steps.Form[sureForm]{ID: "other", Message: "Sure?"}}
 			return *m
 		},
-		"state of another type": func(m *saga.Machine[struct{}, seat]) saga.Definition {
-			type place struct {
-				Row int `json:"row"`
-			}
-			sure := m.Asks[0].(*steps.Form[sureForm])
-			never := func(context.Context, *saga.Turn[struct{}, place]) (saga.Next, error) {
-				return nil, assert.AnError
-			}
-			return saga.Machine[struct{}, place]{
-				Name: m.Name, Asks: []steps.Question{sure}, Effects: m.Effects,
-				Start: never, Steps: saga.Steps[struct{}, place]{"sure": never},
-			}
-		},
+		"state of another type": withState[struct {
+			Row int `json:"row"`
+		}],
+		"field of the state renamed": withState[struct {
+			Line string `json:"line"`
+			PIN  saga.Secret
+		}],
+		"Secret of the state renamed": withState[struct {
+			Row  string      `json:"row"`
+			Code saga.Secret `json:"PIN"`
+		}],
 	}
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"seat"}}`
 	for name, change := range changes {
@@ -134,9 +142,13 @@ func TestSagaOfAChangedToolWithoutEffectsIsRefused(t *testing.T) {
 	}
 	before := newRig(t, server.Options{Keys: keys, Tools: []saga.Definition{quiet("sure")}})
 	after := newRig(t, server.Options{Keys: keys, Tools: []saga.Definition{quiet("other")}})
+	m := seatTool(held)
+	renamed := newRig(t, server.Options{Keys: keys, Tools: []saga.Definition{withState[struct{ Line string }](&m)}})
 	token := parse(t, before.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"seat"}}`)).Result.SagaToken
-	assert.JSONEq(t, strings.Replace(refusal, `"client-req-2"`, "2", 1), after.post(roomMessage("resumeSaga", token, sure)))
-	assert.Contains(t, after.log.take(), `"reason":"state"`)
+	for _, changed := range []*rig{after, renamed} {
+		assert.JSONEq(t, strings.Replace(refusal, `"client-req-2"`, "2", 1), changed.post(roomMessage("resumeSaga", token, sure)))
+		assert.Contains(t, changed.log.take(), `"reason":"state"`)
+	}
 }
 
 // An undo that hangs does not hold up the answer for ever, and can be tried again.

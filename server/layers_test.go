@@ -68,7 +68,7 @@ func (l *layered) read() []steps.Answer {
 func (l *layered) decode(t testing.TB) *saga.Position {
 	c := l.contents.Claims
 	pos := &saga.Position{ID: saga.ID(c.ID), Turn: c.Turn, Tool: c.Tool, Revision: c.Revision}
-	require.NoError(t, pos.Restore(l.contents.State, l.contents.Secret))
+	require.NoError(t, pos.Restore(saga.Encoded{Body: l.contents.State, State: l.contents.Apart, Effects: l.contents.Plain, Secrets: l.contents.Secret}))
 	return pos
 }
 
@@ -83,7 +83,7 @@ func (l *layered) engine(t testing.TB) *saga.Outcome {
 func BenchmarkLayers(b *testing.B) {
 	l := newLayered(b)
 	ctx, now := b.Context(), time.Now()
-	body := l.position.Body()
+	encoded := l.position.Encode()
 	claims := l.contents.Claims
 	response, err := appendSagaResult(nil, &l.next)
 	require.NoError(b, err)
@@ -96,9 +96,9 @@ func BenchmarkLayers(b *testing.B) {
 		{"open", func() { _, _ = l.s.codec.Open(l.caller.binding(), now, l.token) }},
 		{"decode", func() { l.decode(b) }},
 		{"engine", func() { l.engine(b) }},
-		{"encode", func() { l.position.Body() }},
+		{"encode", func() { l.position.Encode() }},
 		{"seal", func() {
-			_, _ = l.s.codec.Seal(l.caller.binding(), now, &codec.Contents{Claims: claims, State: body})
+			_, _ = l.s.codec.Seal(l.caller.binding(), now, contents(claims, encoded))
 		}},
 		{"write", func() {
 			w.Body.Reset()

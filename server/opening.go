@@ -79,7 +79,7 @@ func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, tok
 		},
 		gone: late, early: early,
 	}
-	if err := o.pos.Restore(x.State, x.Secret); err != nil {
+	if err := o.pos.Restore(saga.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
 		return nil, codec.Reject(codec.ReasonState, "%w", err)
 	}
 	if c.resends && !c.cancels {

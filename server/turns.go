@@ -173,12 +173,18 @@ func (s *Server) sealToken(c caller, t *saga.Tool, args json.RawMessage, p *saga
 		claims.Request = digest
 		p.DropArguments()
 	}
-	token, err := s.codec.Seal(c.binding(), now, &codec.Contents{Claims: claims, State: p.Body(), Secret: p.Secrets()})
+	token, err := s.codec.Seal(c.binding(), now, contents(claims, p.Encode()))
 	var large *codec.TooLargeError
 	if errors.As(err, &large) && large.Size-large.Limit <= mayBecome*c.brought {
 		return "", &broughtError{large}
 	}
 	return token, err
+}
+
+// contents puts the parts of a position where they belong in a token: each part is kept
+// from those that others have a hand in.
+func contents(claims codec.Claims, p saga.Encoded) *codec.Contents {
+	return &codec.Contents{Claims: claims, State: p.Body, Apart: p.State, Plain: p.Effects, Secret: p.Secrets}
 }
 
 // mayBecome is how many bytes of a token a byte of the request may well be the reason

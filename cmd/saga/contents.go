@@ -70,6 +70,9 @@ func (p *program) printContents(d *saga.Description) error {
 		if e.Problem != "" {
 			p.print(indent("because " + e.Problem))
 		}
+		for _, name := range e.Secrets {
+			p.print(indent(strings.TrimSpace("secret "+name) + ": hidden"))
+		}
 	}
 	return nil
 }

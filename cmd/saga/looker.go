@@ -60,10 +60,10 @@ func (l *looker) at(token string) *sight {
 	return s
 }
 
-func (s *sight) describe(state, secret []byte) {
+func (s *sight) describe(all *codec.Contents) {
 	var position saga.Position
 	var holds saga.Description
-	if s.err = position.Restore(state, secret); s.err == nil {
+	if s.err = position.Restore(saga.Encoded{Body: all.State, State: all.Apart, Effects: all.Plain, Secrets: all.Secret}); s.err == nil {
 		holds, s.err = position.Describe()
 	}
 	if s.err == nil {

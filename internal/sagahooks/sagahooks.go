@@ -4,6 +4,7 @@
 package sagahooks
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 
@@ -15,19 +16,31 @@ type Call struct {
 	// Effect is the effect's name, Key its idempotency key.
 	Effect, Key string
 	// Input is the effect's input as it is recorded.
-	Input json.RawMessage
+	Input Value
 	// Undo: it is Undo that is called. Known says then whether Do reported success.
 	Undo, Known bool
 	// Undoable: the effect has an Undo. Irreversible: nothing is undone after it.
 	Undoable, Irreversible bool
 }
 
+// Value is an effect's input or result as it is recorded: the JSON has null for each
+// secret; the values of those are beside it.
+type Value struct {
+	JSON    json.RawMessage
+	Secrets []byte
+}
+
+// Equal reports whether both are the same, secrets included.
+func (v Value) Equal(w Value) bool {
+	return bytes.Equal(v.JSON, w.JSON) && bytes.Equal(v.Secrets, w.Secrets)
+}
+
 // World stands between the effects of a turn and what they act on.
 type World interface {
 	// Perform is called instead of Do or Undo. It may call perform, which does what
-	// would have been done and returns Do's output as JSON, and returns what the
-	// engine is to believe.
-	Perform(ctx context.Context, c Call, perform func(context.Context) (json.RawMessage, error)) (json.RawMessage, error)
+	// would have been done and returns Do's result, and returns what the engine is to
+	// believe: that [Value], or the result as a test gives it.
+	Perform(ctx context.Context, c Call, perform func(context.Context) (Value, error)) (any, error)
 	// Late is told of an effect that a flow asked for after it had suspended. The
 	// engine does not perform it.
 	Late(effect string)
@@ -65,8 +78,8 @@ type Stage struct {
 type Performed struct {
 	// Effect is its name.
 	Effect string
-	// Input and Output are JSON.
-	Input, Output json.RawMessage
+	// Input and Output are of the effect's types, or encode to the same JSON.
+	Input, Output any
 }
 
 // Rehearsal is what [Tool.Rehearse] of package saga wants to be given, so that

@@ -4,6 +4,7 @@ package state
 import (
 	"io"
 	"net/netip"
+	"net/url"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -30,27 +31,45 @@ type (
 )
 
 var _ = []saga.Definition{
-	saga.Machine[args, unexported]{},   // want `the state cannot be kept between turns: field hidden of the state is not exported. Use exported fields`
-	saga.Machine[args, deep]{},         // want `field next of field In of the state's element's element is not exported`
-	saga.Machine[args, *channel]{},     // want `field C of the state's element is a chan`
-	saga.Machine[args, function]{},     // want `field F of the state is a func`
-	saga.Machine[args, reader]{},       // want `field R of the state is the interface io.Reader`
-	saga.Machine[args, dropped]{},      // want `field X of the state is tagged json:"-"`
-	saga.Machine[args, complex128]{},   // want `the state is a complex128`
-	saga.Machine[args, secrets]{},      // want `field S of the state has a Secret that is not the field of a struct`
-	saga.Machine[args, private]{},      // want `field s of the state is a Secret but not exported`
-	saga.Machine[args, saga.Secret]{},  // want `the state has a Secret that is not the field of a struct`
+	saga.Machine[args, unexported]{}, // want `the state cannot be kept between turns: field hidden of the state is not exported. Use exported fields`
+	saga.Machine[args, deep]{},       // want `field next of field In of the state's element's element is not exported`
+	saga.Machine[args, *channel]{},   // want `field C of the state's element is a chan`
+	saga.Machine[args, function]{},   // want `field F of the state is a func`
+	saga.Machine[args, reader]{},     // want `field R of the state is the interface io.Reader`
+	saga.Machine[args, dropped]{},    // want `field X of the state is tagged json:"-"`
+	saga.Machine[args, complex128]{}, // want `the state is a complex128`
+	saga.Machine[args, secrets]{},    // want `field S of the state has a Secret that is not the field of a struct`
+	saga.Machine[args, private]{},    // want `field s of the state is a Secret but not exported`
+	saga.Machine[args, saga.Secret]{},
+	saga.Machine[args, page]{},     // want `field hidden of field Binary of the state is not exported`
+	saga.Machine[args, *url.URL]{}, // want `field username of field User of the state's element's element is not exported`
+	saga.Machine[args, page]{Encoding: nil},
+	saga.Machine[args, embedding]{},    // want `field count of the state is not exported`
 	saga.Prompt[args, unexported]{},    // want `field hidden of the state is not exported`
 	&saga.Resource[args, unexported]{}, // want `field hidden of the state is not exported`
 }
 
 var _ = []saga.Declared{
-	&saga.Effect[unexported, string]{},  // want `the input of the effect cannot be kept between turns: field hidden of the input is not exported`
-	&saga.Effect[string, channel]{},     // want `field C of the result is a chan`
-	&saga.Effect[string, saga.Secret]{}, // want `the result has a Secret`
-	&saga.Effect[good, string]{},        // want `the input has a Secret, which is not recorded with effects`
+	&saga.Effect[unexported, string]{}, // want `the input of the effect cannot be kept between turns: field hidden of the input is not exported`
+	&saga.Effect[string, channel]{},    // want `field C of the result is a chan`
+	&saga.Effect[string, saga.Secret]{},
+	&saga.Effect[good, string]{},
+	&saga.Effect[string, []saga.Secret]{}, // want `the result has a Secret that is not the field of a struct`
+	&saga.Effect[page, string]{},          // want `field hidden of field Binary of the input is not exported`
 	&saga.Effect[string, time.Time]{},
 }
+
+// binary encodes itself in a way that JSON does not know.
+type binary struct{ hidden int }
+
+func (b binary) MarshalBinary() ([]byte, error)   { return []byte{byte(b.hidden)}, nil }
+func (b *binary) UnmarshalBinary(in []byte) error { b.hidden = int(in[0]); return nil }
+
+type page struct{ Binary binary }
+
+type count int
+
+type embedding struct{ count }
 
 // good is as it should be.
 type good struct {
