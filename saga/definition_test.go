@@ -86,8 +86,6 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		wrong.Name, wrong.MaxAge, wrong.Start = "w", -1, nil
 		wrong.Asks = append(wrong.Asks, nil, &steps.Form[confirmForm]{ID: "mute"})
 		wrong.Effects = []saga.Declared{unrecordable[struct{ hidden int }, struct{ C chan int }](), nil}
-			return out, nil
-		}}, nil}
 		wrong.Steps["a b"] = fn
 		wrong.Renamed = map[string]string{"x": "y"}
 		wrong.Upgrades = map[uint32]saga.Upgrade[empty]{7: nil}
