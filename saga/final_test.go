@@ -242,8 +242,27 @@ func TestUndoCanBeTriedAgain(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []string{"undo flight true"}, w.log)
 		assert.Nil(t, report(t, out).Again)
+		assert.Equal(t, "Cancelled.Undone: flight.", text(t, out), "no turn was looked for")
 		assert.Empty(t, w.held)
 	})
+}
+
+// What is refused for certain after the point of no return ends the saga: to take the
+// turn again would not help.
+func TestRefusedAfterTheIrreversible(t *testing.T) {
+	w := newWorld()
+	s := play(t, purchase(w, w.payment(false)))
+	s.start(`{}`)
+	w.fail = func(call string) error {
+		if call == "do ticket" {
+			return saga.Refused(errDown)
+		}
+		return nil
+	}
+	out := s.answer(accept("confirm", yes))
+	assert.True(t, out.Result.IsError)
+	assert.Equal(t, "pay", report(t, out).Final)
+	assert.NotContains(t, w.log, "undo seat true")
 }
 
 func TestUnsettledTurnThatNobodyTakesAgain(t *testing.T) {

@@ -169,9 +169,8 @@ func (r *Run) encode() []byte {
 			flags |= recordOld
 		}
 		if e.reworded {
-			// To code that does not know the flag it is one of an old revision.
-			flags |= recordReworded | recordOld
-			e.digest, e.stored.raw = [4]byte{}, nil
+			flags |= recordReworded
+			e.stored.raw = nil
 		}
 		b = append(b, flags)
 		b = appendBytes(b, e.id)

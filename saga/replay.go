@@ -31,9 +31,6 @@ func (r *Run) diverges(err error) error {
 // checkReached reports a divergence if something that was recorded was not come to
 // again. What older revisions recorded may be left over.
 func (r *Run) checkReached(came string) error {
-	if r.turn.written != r.turn.tool.Revision {
-		return nil
-	}
 	left := ""
 	if i := slices.IndexFunc(r.rec.entries, func(e recordEntry) bool { return !e.reached && !e.old }); i >= 0 {
 		left = fmt.Sprintf("question %q", r.rec.entries[i].id)

@@ -88,6 +88,7 @@ func TestReplaysDoNothingNewBeforeTheirRecord(t *testing.T) {
 		{"a new effect whose error is swallowed", "do a, ask one", "do a, ?do b, ask one", `recorded is question "one", but now came effect "b", which is new`},
 		{"an effect with another input", "do a=1, ask one", "do a=2, ask one", `recorded is effect "a" (number 1) with the input "1", but now came the same effect with the input "2"`},
 		{"another input whose error is swallowed", "do a=1, ask one", "?do a=2, ask one, do b", `recorded is effect "a" (number 1) with the input "1", but now came the same effect with the input "2"`},
+		{"all errors swallowed", "do a=1, ask one", "?do a=2, ?ask one, ?do b", `recorded is effect "a" (number 1) with the input "1", but now came the same effect with the input "2"`},
 		{"two effects that have changed places", "do a=1, do a=2, ask one", "do a=2, do a=1, ask one", `with the input "1", but now came the same effect with the input "2"`},
 		{"a removed effect", "do a, ask one", "ask one", `recorded is effect "a", but now came the end of the flow`},
 		{"a removed effect before a new one", "do a, ask one", "ask one, do b", `recorded is effect "a", but now came effect "b", which is new`},
@@ -190,4 +191,16 @@ func TestAnsweredAlternativesStay(t *testing.T) {
 	assert.Equal(t, []string{"confirm~2"}, ids(take(steps.FormElicitation, said)), "a client that could not have been asked the first")
 	assert.Equal(t, "done", text(t, take(steps.FormElicitation, accept("confirm~2", yes))))
 	assert.Equal(t, []string{"map", "map"}, which, "the map's answer is its latest until the end")
+
+	t.Run("the other way round", func(t *testing.T) {
+		out, err := s.tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+		require.NoError(t, err)
+		s.keep(out)
+		assert.Equal(t, []string{"model"}, ids(out))
+		assert.Equal(t, []string{"confirm"}, ids(take(steps.FormElicitation, said)))
+		assert.Equal(t, []string{"map"}, ids(take(steps.FormElicitation, accept("confirm", yes))))
+		assert.Equal(t, []string{"confirm~2"}, ids(take(steps.AllFeatures, accept("map", goodCity))))
+		assert.Equal(t, "done", text(t, take(steps.AllFeatures, accept("confirm~2", yes))))
+		assert.Equal(t, []string{"map"}, which)
+	})
 }

@@ -160,6 +160,28 @@ func TestWordsThatAlwaysChange(t *testing.T) {
 	assert.NotContains(t, text(t, out), "confirm")
 }
 
+// What was asked anew before an answer does not count against the question later.
+func TestRewordedInTwoRounds(t *testing.T) {
+	rounds := func(words ...string) saga.Definition {
+		return saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Run: func(r *saga.Run, _ empty) (string, error) {
+			for _, w := range words {
+				if _, err := saga.Ask(r, askConfirm.With(steps.Message(w))); err != nil {
+					return "", err
+				}
+			}
+			return "done", nil
+		}}
+	}
+	s := play(t, rounds("a", "x"))
+	out := s.start(`{}`)
+	for _, words := range [][]string{{"b", "x"}, {"c", "x"}, {"c", "x"}, {"c", "y"}, {"c", "z"}} {
+		s.tool = play(t, rounds(words...)).tool
+		out = s.answer(accept(ids(out)[0], yes))
+		require.Len(t, out.Steps, 1, "%v", words)
+	}
+	assert.Equal(t, "done", text(t, s.answer(accept(ids(out)[0], yes))))
+}
+
 // Each new version may ask anew, also where a loop asks the same question again.
 func TestRewordedInALoop(t *testing.T) {
 	loop := func(words string) saga.Definition {
