@@ -47,7 +47,7 @@ func (g *givenSchema) lacks(tags reflect.StructTag, member *jsonschema.Schema) s
 			keyword = headerKeyword
 		}
 		want := keywordOf(member, keyword)
-		if got := keywordOf(g.schema, keyword); got == nil || !reflect.DeepEqual(got, want) {
+		if !reflect.DeepEqual(keywordOf(g.schema, keyword), want) {
 			return name
 		}
 	}

@@ -265,9 +265,6 @@ func TestTagsWithoutMeaningAreRefused(t *testing.T) {
 		A string `min_length:"1"`
 	}](t, "tag min_length: is written minLength")
 	refusedTag[struct {
-		A string `enum:"a" enum:"b"`
-	}](t, "tag enum: is there twice")
-	refusedTag[struct {
 		A string `required:"true"`
 	}](t, "tag required: a field is required unless its json tag says omitempty or omitzero")
 	refusedTag[struct {

@@ -26,6 +26,8 @@ func TestKeys(t *testing.T) {
 		var k fieldtags.Keywords
 		assert.ErrorContains(t, k.Read(tags, fieldtags.Text, fieldtags.Schema), "not written as Go wants them", tags)
 	}
+	var k fieldtags.Keywords
+	assert.EqualError(t, k.Read(`enum:"a" json:"x" enum:"b"`, fieldtags.Text, fieldtags.Schema), "tag enum: is there twice, and only the first is seen")
 	assert.True(t, fieldtags.Any(`json:"a" enum:"a"`))
 	assert.False(t, fieldtags.Any(`json:"a" jsonschema:"enum" form:"a"`))
 }
