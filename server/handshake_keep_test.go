@@ -86,3 +86,28 @@ func TestNotificationsAreBoundedByBytes(t *testing.T) {
 	st.withdraw(question)
 	assert.Equal(t, 1, st.bytes())
 }
+
+// What is kept of calls that have ended has a limit of its own: a large response that
+// was not read does not keep new calls out. What open streams keep does.
+func TestEndedStreamsTakeNoRoomFromCalls(t *testing.T) {
+	s := emptySession()
+	s.most = 1000
+	st := s.open(make([]*message, 1), nil)
+	s.respond(st, make([]byte, 5000))
+	assert.True(t, s.fits(1000))
+	assert.False(t, s.fits(1001))
+	s.open(make([]*message, 1), nil).add(eventRequest, make([]byte, 600))
+	assert.True(t, s.fits(400))
+	assert.False(t, s.fits(401))
+}
+
+// The calls of a session share the room for what they tell.
+func TestNotificationsShareTheirRoom(t *testing.T) {
+	s := emptySession()
+	s.sharing.Store(4)
+	st := s.open(make([]*message, 1), nil)
+	for range 100 {
+		st.add(eventNote, make([]byte, maxNoteBytes/8))
+	}
+	assert.Equal(t, maxNoteBytes/4, st.bytes())
+}

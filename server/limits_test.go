@@ -263,3 +263,26 @@ func TestStdioHoldsFewBytes(t *testing.T) {
 	write.Close()
 	require.NoError(t, <-ended)
 }
+
+// What was answered in earlier rounds is held no longer.
+func TestASessionForgetsAnswersThatWereTaken(t *testing.T) {
+	type turn = saga.Turn[struct{}, int]
+	one := &steps.Form[struct{}]{ID: "one", Message: "One?"}
+	ask := func(_ context.Context, t *turn) (saga.Next, error) {
+		if t.State++; t.State > 8 {
+			return t.Text("done")
+		}
+		return t.Ask("asked", one)
+	}
+	r := newRig(t, server.Options{Tools: []saga.Definition{saga.Machine[struct{}, int]{
+		Name: "rounds", Asks: []steps.Question{one}, Start: ask, Steps: saga.Steps[struct{}, int]{"asked": ask},
+	}}})
+	c := r.connect("2025-11-25", everything)
+	s := c.stream(toolCall(1, "rounds", `{}`))
+	for range 8 {
+		c.reply(s.wait("elicitation/create").ID, `{"action":"accept","content":{},"x":"`+strings.Repeat("x", 1<<20-300)+`"}`)
+	}
+	got, isError := text(t, s.wait("").Result)
+	assert.Equal(t, "done", got)
+	assert.False(t, isError)
+}
