@@ -89,6 +89,24 @@ func TestClientErrorsAreAnswers(t *testing.T) {
 	w.begin("tools/call", object{"name": "stubborn"})
 	w.send(`{"jsonrpc":"2.0","id":` + w.read().Get("id").Raw + `,"error":{"code":-1,"message":"no model today"}}`)
 	assert.Contains(t, w.read().Get("result.content.0.text").String(), "no model today")
+	w.begin("tools/call", object{"name": "stubborn"}) // the SDK has this code for what it could not deliver
+	w.send(`{"jsonrpc":"2.0","id":` + w.read().Get("id").Raw + `,"error":{"code":-32005,"message":"try it tomorrow"}}`)
+	assert.Contains(t, w.read().Get("result.content.0.text").String(), "try it tomorrow")
+}
+
+// The end of a session is not an answer: a tool that goes on without one must not go
+// on for nobody.
+func TestEndOfSessionIsNoAnswer(t *testing.T) {
+	rooms := new(rooms)
+	h := mount(t, gosdk.Options{}, stubborn(rooms))
+	s := newSession(t, h.serve(), "", object{"sampling": object{}})
+	next := s.stream(message(1, "tools/call", object{"name": "stubborn"}))
+	require.Equal(t, "sampling/createMessage", next().Get("method").String())
+	status, body := s.do(http.MethodDelete, "")
+	require.Equal(t, 204, status, body)
+	require.NoError(t, h.mounted.Shutdown(t.Context())) // the call has ended
+	_, ever := rooms.count()
+	assert.Zero(t, ever)
 }
 
 // An older client takes back its request.
