@@ -110,10 +110,6 @@ func (d *handshake) serveOther(w http.ResponseWriter, r *http.Request, c caller)
 		d.writeError(w, http.StatusMethodNotAllowed, rpcError(jsonrpc2.CodeInvalidRequest, "only "+allowed+" is allowed"))
 		return
 	}
-	if eraOf(&message{}, r.Header) != eraHandshake {
-		d.writeError(w, http.StatusBadRequest, rpcError(jsonrpc2.CodeInvalidRequest, "the "+versionHeader+" is not one that has sessions"))
-		return
-	}
 	s := d.sessionOf(w, r, c, nil)
 	if s == nil {
 		return

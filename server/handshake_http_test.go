@@ -198,6 +198,57 @@ func TestHandshakeIdleSessionsExpire(t *testing.T) {
 	})
 }
 
+// Whatever came last, the session expires after it: no request keeps it for good.
+func TestHandshakeSessionsExpireAfterAnyRequest(t *testing.T) {
+	for name, last := range map[string]func(*bubble){
+		"a call":           func(b *bubble) { b.do("POST", toolCall(1, "sum", `{}`)) },
+		"a notification":   func(b *bubble) { b.do("POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`) },
+		"a response":       func(b *bubble) { b.do("POST", `{"jsonrpc":"2.0","id":1,"result":{}}`) },
+		"a batch, refused": func(b *bubble) { b.do("POST", "["+pingMessage+"]") },
+		"a stream that the client leaves": func(b *bubble) {
+			ctx, leave := context.WithTimeout(b.t.Context(), 10*time.Minute)
+			defer leave()
+			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/mcp", nil)
+			r.Header.Set("Mcp-Session-Id", b.session)
+			w := httptest.NewRecorder()
+			b.handler.ServeHTTP(w, r)
+			assert.Equal(b.t, 200, w.Code)
+		},
+		"a stream, refused": func(b *bubble) {
+			r := httptest.NewRequest("GET", "http://localhost/mcp", nil)
+			r.Header.Set("Mcp-Session-Id", b.session)
+			r.Header.Set("Accept", "application/json")
+			w := httptest.NewRecorder()
+			b.handler.ServeHTTP(w, r)
+			assert.Equal(b.t, 406, w.Code)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBubble(t, server.Options{SessionIdle: time.Minute})
+				last(b)
+				time.Sleep(59 * time.Second)
+				assert.Equal(t, 204, b.do("DELETE", "").Code, "not yet")
+
+				b = newBubble(t, server.Options{SessionIdle: time.Minute})
+				last(b)
+				time.Sleep(61 * time.Second)
+				assert.Equal(t, 404, b.do("DELETE", "").Code)
+			})
+		})
+	}
+}
+
+// A server that stops opens no session any more: nobody would end it.
+func TestHandshakeNoSessionAfterTheEnd(t *testing.T) {
+	r := newRig(t, server.Options{})
+	r.srv.Close()
+	status, header, body := r.exchange("POST", "/mcp", initializeMessage("2025-11-25", everything))
+	assert.Equal(t, 503, status, body)
+	assert.Equal(t, "60", header.Get("Retry-After"))
+	assert.Empty(t, header.Get("Mcp-Session-Id"))
+}
+
 func TestHandshakeBusySessionsDoNotExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -85,6 +86,15 @@ func TestPreflight(t *testing.T) {
 		status, _, _ := r.exchange("OPTIONS", "/mcp", "", headers...)
 		assert.Equal(t, 405, status, name)
 	}
+	t.Run("nobody is authenticated yet", func(t *testing.T) {
+		r := newRig(t, server.Options{AllowedOrigins: []string{app}, Authenticate: func(*http.Request) (server.Principal, error) {
+			return server.Anonymous, errors.New("no credential, as in every preflight")
+		}})
+		status, got, body := r.exchange("OPTIONS", "/mcp", "", "Origin", app, "Access-Control-Request-Method", "POST")
+		assert.Equal(t, 204, status, body)
+		assert.Equal(t, app, got.Get("Access-Control-Allow-Origin"))
+		assert.Empty(t, r.log.take())
+	})
 	status, got, _ := r.exchange("OPTIONS", "/readyz", "", "Origin", app, "Access-Control-Request-Method", "GET")
 	assert.Equal(t, 405, status)
 	assert.Empty(t, accessControl(got))
@@ -107,7 +117,7 @@ func TestPagesReadAnswers(t *testing.T) {
 		Tools: legacyDefinitions(), MaxBody: 1000, MaxSessions: 1, AllowedHosts: []string{"saga.example"}, AllowedOrigins: []string{app},
 		Authenticate: func(q *http.Request) (server.Principal, error) {
 			if q.Header.Get("Authorization") == "" {
-				return server.Anonymous, http.ErrNoCookie
+				return server.Anonymous, errors.New("none")
 			}
 			return server.Principal{Subject: q.Header.Get("Authorization")}, nil
 		},
