@@ -187,22 +187,6 @@ func TestReadIntoADirectory(t *testing.T) {
 	assert.Equal(t, map[string]string{"a.txt": "one", "a-2.txt": "mine", "a-3.txt": "two", "hidden": "\x03", "part-4": "four"}, got)
 }
 
-// What was answered is not lost if the contents cannot be shown.
-func TestBinaryAtATerminalIsNotLost(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	address := features(t)
-	person := atTerminalWhole(t, h.command("read", "notes://picture", "--server", address, "--answers", h.file("a.json", `{"tone":{"tone":"x"}}`)))
-	person.when("saga read --resume ", "")
-	saved, err := filepath.Glob(filepath.Join(h.dir, "state", "saga", "calls", "*.json"))
-	require.NoError(t, err)
-	require.Len(t, saved, 1)
-	name := strings.TrimSuffix(filepath.Base(saved[0]), ".json")
-	h.ok("read", "--resume", name, "--to", "p.png")
-	assert.FileExists(t, filepath.Join(h.dir, "p.png"))
-	assert.NoFileExists(t, saved[0])
-}
-
 func TestVersion(t *testing.T) {
 	out, _, code := inProcess(t, "version")
 	assert.Zero(t, code)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -144,4 +145,20 @@ func TestHugeQuestions(t *testing.T) {
 		_, _ = fmt.Sscanf(line, "VmHWM: %d kB", &peak)
 	}
 	assert.Less(t, peak>>10, 150, "MB")
+}
+
+// What was answered is not lost if the contents cannot be shown.
+func TestBinaryAtATerminalIsNotLost(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	address := features(t)
+	person := atTerminalWhole(t, h.command("read", "notes://picture", "--server", address, "--answers", h.file("a.json", `{"tone":{"tone":"x"}}`)))
+	person.when("saga read --resume ", "")
+	saved, err := filepath.Glob(filepath.Join(h.dir, "state", "saga", "calls", "*.json"))
+	require.NoError(t, err)
+	require.Len(t, saved, 1)
+	name := strings.TrimSuffix(filepath.Base(saved[0]), ".json")
+	h.ok("read", "--resume", name, "--to", "p.png")
+	assert.FileExists(t, filepath.Join(h.dir, "p.png"))
+	assert.NoFileExists(t, saved[0])
 }
