@@ -315,3 +315,38 @@ func TestOldEffectsStayOld(t *testing.T) {
 	assert.Equal(t, []string{"room"}, report(t, out).Undone)
 	assert.Equal(t, []string{"xh-1"}, undone)
 }
+
+// A flow's record that ends too early is not a shorter conversation.
+func TestRecordThatEndsTooEarlyIsRefused(t *testing.T) {
+	s := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askCity, askConfirm},
+		Run: func(r *saga.Run, _ empty) (string, error) {
+			if _, err := saga.Ask(r, askCity); err != nil {
+				return "", err
+			}
+			_, err := saga.Ask(r, askConfirm)
+			return "done", err
+		}})
+	s.start(`{}`)
+	out := s.answer(accept("city", goodCity))
+	e := out.Position.Encode()
+	for cut := 1; cut < 20; cut++ {
+		short := e
+		short.Body = e.Body[:len(e.Body)-cut]
+		pos := &saga.Position{ID: testID, Turn: 2, Tool: "f"}
+		require.NoError(t, pos.Restore(short), "what follows the arguments is the flow's business")
+		_, err := s.tool.Resume(t.Context(), pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		var wrong *saga.PositionError
+		require.ErrorAs(t, err, &wrong)
+	}
+}
+
+// A client's failure that waits for the answers to other steps is still one when it
+// comes back from a token.
+func TestFailureIsKeptUntilTheOtherAnswersCome(t *testing.T) {
+	s := play(t, trip())
+	s.start(`{"from":"Oslo"}`)
+	out := s.answer(steps.Answer{StepID: "city", Error: &steps.ClientError{Code: 7, Message: "no"}})
+	require.Equal(t, []string{"date"}, ids(out))
+	out = s.answer(accept("date", goodDate))
+	assert.Equal(t, `Stopped: the client could not perform "city" (error 7).`, text(t, out))
+}
