@@ -121,7 +121,7 @@ func TestSagaTokensMoveBetweenRevisions(t *testing.T) {
 		rooms.requireHeld(t)
 		r = one.send("tools/cancelSaga", object{"sagaToken": r.Get("result.requestState").String()})
 		one.requireEnvelope(t, r)
-		require.Equal(t, "Cancelled.", r.Get("content.0.text").String())
+		require.Contains(t, r.Get("content.0.text").String(), "Cancelled. If the saga went on")
 		held, _ := rooms.count()
 		require.Zero(t, held, "a requestState can be cancelled, too: %s", one.name)
 	}
@@ -290,7 +290,7 @@ func TestHeadersOfSagas(t *testing.T) {
 			held, _ = rooms.count()
 			require.Equal(t, 1, held)
 			r := send("tools/cancelSaga", object{"sagaToken": token}, "Mcp-Name", "book")
-			assert.Equal(t, "Cancelled.", r.Get("result.content.0.text").String(), r.Raw)
+			assert.Contains(t, r.Get("result.content.0.text").String(), "Cancelled. If the saga went on", r.Raw)
 		})
 	}
 	_, body := s.do(http.MethodPost, message(1, "tools/call", object{"name": "talk"}), "Mcp-Name", "book")

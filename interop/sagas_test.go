@@ -17,10 +17,10 @@ import (
 // sagaJourneys are journeys that end as they do only by the saga methods.
 var sagaJourneys = []journey{
 	{
-		name: "cancelled", n: 2, cancelIn: 2, text: "Cancelled.\nUndone: hold-money, hold-flight, hold-hotel.", well: true,
+		name: "cancelled", n: 2, cancelIn: 2, text: "Cancelled. If the saga went on from this token, what it did since then is not undone: cancel it with its latest token.\nUndone: hold-money, hold-flight, hold-hotel.", well: true,
 		deeds: deeds{"0 of 6 released", "0 of 2 released", "0 of 99000 released"},
 	},
-	{name: "cancelled before anything was done", n: 2, cancelIn: 1, text: "Cancelled.", well: true},
+	{name: "cancelled before anything was done", n: 2, cancelIn: 1, text: "Cancelled. Up to this token, the saga has done nothing that is to be undone. If the saga went on from this token, what it did since then is not undone: cancel it with its latest token.", well: true},
 }
 
 // TestSagaMethods has the official clients book trips, or not, by the methods of the

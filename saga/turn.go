@@ -81,7 +81,8 @@ func (tc *turnContext) resolve(questions []steps.Ask, answered func(*steps.Step)
 		}
 		var known *steps.Step
 		if answered != nil {
-			known = answered(&s)
+			asked := s // on the heap, unlike s
+			known = answered(&asked)
 		}
 		if known != nil {
 			s = *known

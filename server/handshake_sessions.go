@@ -33,7 +33,7 @@ const generalStream = "g"
 func (d *handshake) start(p *peer, c caller) (*session, error) {
 	t := &d.sessions
 	s := &session{
-		peer: p, id: rand.Text(), principal: c.principal, owner: c.owner, idleSince: time.Now(),
+		peer: p, id: rand.Text(), principal: c.principal, owner: d.ownerOf(c), idleSince: time.Now(),
 		streams: make(map[string]*stream), calls: make(map[string]*sessionCall), waiting: make(map[uint64]*question),
 		most: max(maxSessionBytes, 2*int(d.opts.MaxBody)),
 	}

@@ -108,7 +108,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	c.owner = s.ownerOf(r, c.principal)
+	c.came = r
 	if r.Method != http.MethodPost {
 		if modern(r.Header) {
 			s.stateless.serveOther(w)

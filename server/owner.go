@@ -8,11 +8,14 @@ import (
 // ownerOf says on whose account sessions and subscriptions are counted, so that one
 // caller cannot take what is there for all: the principal's, or that of an anonymous
 // caller's key. Those without a key are not told apart, and share what is there.
-func (s *Server) ownerOf(r *http.Request, p Principal) string {
-	if p != Anonymous {
-		return "principal " + p.binding()
+func (s *Server) ownerOf(c caller) string {
+	if c.principal != Anonymous {
+		return "principal " + c.principal.binding()
 	}
-	if key := s.opts.CallerKey(r); key != "" {
+	if c.came == nil {
+		return ""
+	}
+	if key := s.opts.CallerKey(c.came); key != "" {
 		return "key " + key
 	}
 	return ""

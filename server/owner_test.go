@@ -23,17 +23,17 @@ func TestPublicAddress(t *testing.T) {
 
 // A principal is never counted with an anonymous caller, whatever their names.
 func TestOwners(t *testing.T) {
-	key := ""
+	key, anonymous := "", caller{came: new(http.Request)}
 	s := &Server{opts: Options{CallerKey: func(*http.Request) string { return key }}}
-	assert.Empty(t, s.ownerOf(nil, Anonymous))
-	ann, bob := s.ownerOf(nil, Principal{Subject: "ann"}), s.ownerOf(nil, Principal{Subject: "bob"})
+	assert.Empty(t, s.ownerOf(anonymous))
+	ann, bob := s.ownerOf(caller{principal: Principal{Subject: "ann"}}), s.ownerOf(caller{principal: Principal{Subject: "bob"}})
 	key = Principal{Subject: "ann"}.binding()
-	owners := []string{ann, bob, s.ownerOf(nil, Anonymous)}
+	owners := []string{ann, bob, s.ownerOf(anonymous)}
 	for i, a := range owners {
 		assert.NotEmpty(t, a)
 		assert.NotContains(t, owners[i+1:], a)
 	}
-	assert.Equal(t, ann, s.ownerOf(nil, Principal{Subject: "ann"}))
+	assert.Equal(t, ann, s.ownerOf(caller{principal: Principal{Subject: "ann"}}))
 }
 
 // Whoever opens a subscription and goes leaves no work behind.

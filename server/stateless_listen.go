@@ -73,7 +73,7 @@ func (d *stateless) openListener(ctx context.Context, r *statelessRequest) (*lis
 	if err != nil {
 		return nil, refuse(http.StatusOK, jsonrpc2.CodeInternalError, internalText)
 	}
-	ended, leave, err := d.streams.enter(r.owner)
+	ended, leave, err := d.streams.enter(d.ownerOf(r.caller))
 	switch {
 	case errors.Is(err, errOwnStreams):
 		return nil, refuse(http.StatusTooManyRequests, jsonrpc2.CodeInvalidRequest, err.Error())

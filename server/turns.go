@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
@@ -21,9 +22,8 @@ import (
 // caller is what a turn needs to know of whoever sent the request.
 type caller struct {
 	principal Principal
-	// owner is on whose account what lasts longer than a turn is counted; see
-	// [Server.ownerOf].
-	owner    string
+	// came is the HTTP request, for [Server.ownerOf]; nil on stdio.
+	came     *http.Request
 	features steps.Features
 	// notify passes on what the tool tells meanwhile, or is nil.
 	notify saga.Notifier

@@ -63,15 +63,15 @@ func TestTokenOfAnUndoIsNotResumed(t *testing.T) {
 	assert.Equal(t, tried, undos)
 }
 
-// forgetful is an encoding that cannot read what it wrote.
+// forgetful is an encoding that cannot read what it wrote of one seat.
 type forgetful struct{}
 
 func (forgetful) Marshal(v any) ([]byte, error) { return json.Marshal(v) }
-func (forgetful) Unmarshal(data []byte, _ any) error {
-	if strings.Contains(string(data), "12") { // it can at registration
+func (forgetful) Unmarshal(data []byte, v any) error {
+	if strings.Contains(string(data), "12") { // registration tries others
 		return errors.New("unreadable")
 	}
-	return nil
+	return json.Unmarshal(data, v)
 }
 
 // A saga in a session whose state cannot be read is undone by the engine, which is
