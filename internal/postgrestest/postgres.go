@@ -20,7 +20,7 @@ import (
 
 // Require is the environment variable that, if it is set, makes a missing PostgreSQL
 // a failure rather than a reason to skip.
-const Require = "SAGA_REQUIRE_POSTGRES"
+const Require = "SAGA_REQUIRE_DEBIAN"
 
 // Start runs a server with an empty database until the test ends, and returns how to
 // connect to it, for pgx. It skips the test where PostgreSQL is not installed.
