@@ -104,7 +104,8 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			`tool "w": MaxAge is negative`,
 			`tool "w": Asks[1] is nil`,
 			`tool "w": question "mute" cannot be asked: question "mute": has no Message`,
-			`tool "w": effect "x" cannot be recorded: field hidden of its input is not exported, so it would be lost; field C of its result is a chan, which cannot be encoded`,
+			`tool "w": effect "x" cannot be recorded: field hidden of its input is not exported, so it would be lost`,
+			`tool "w": effect "x" cannot be recorded: field C of its result is a chan, which cannot be encoded`,
 			`tool "w": Effects[1] is nil`,
 			`tool "w": Start is nil`,
 			`tool "w": a step function cannot be named "a b"; a name is 1 to 64 characters of A-Z a-z 0-9 _ - . : /`,
@@ -117,11 +118,45 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			`tool "f": Renamed says that question "x" is now "y", but the former exists or the latter does not`,
 			`tool "single": two tools have this name and the revision 0`,
 			`tool "r": argument "n" is not a string; those of a resource are`,
-		}, strings.Split(err.Error(), "\n")[:16])
+		}, strings.Split(err.Error(), "\n")[:17])
 		assert.Contains(t, err.Error(), "\n"+`tool "r": the URI template "{" cannot be used: `, "what comes after is still found")
 		var one *saga.DefinitionError
 		require.ErrorAs(t, err, &one)
 		assert.Equal(t, "MaxAge is negative", one.Problem)
+	})
+	t.Run("all problems of one type at once", func(t *testing.T) {
+		type form struct {
+			N map[string]int `json:"n"`
+			M chan int       `json:"m"`
+			S string         `json:"s" minimum:"1"`
+		}
+		type args struct {
+			A string `json:"a" minimum:"1"`
+			B struct {
+				C string `json:"c" maximum:"2"`
+				D int    `json:"d" maxLength:"2"`
+			} `json:"b"`
+		}
+		type state struct {
+			hidden int
+			C      chan int
+		}
+		nothing := func(context.Context, *saga.Turn[args, state]) (saga.Next, error) { return nil, nil }
+		_, err := saga.NewTools(saga.Machine[args, state]{
+			Name: "m", Asks: []steps.Question{&steps.Form[form]{ID: "f", Message: "?"}},
+			Start: nothing, Steps: saga.Steps[args, state]{"end": nothing},
+		})
+		require.Error(t, err)
+		lines := strings.Split(err.Error(), "\n")
+		require.Len(t, lines, 7)
+		for i, part := range []string{"form.N", "form.M", "args.A", ".C, tag maximum", ".D, tag maxLength", "field hidden", "field C"} {
+			assert.Contains(t, lines[i], `tool "m": `)
+			assert.Contains(t, lines[i], part)
+		}
+		var field *saga.FieldError
+		require.ErrorAs(t, err, &field)
+		assert.Equal(t, "minimum", field.Tag)
+		_ = state{hidden: 1}
 	})
 	t.Run("in order", func(t *testing.T) {
 		b := single(fn)

@@ -110,59 +110,67 @@ func annotateChoices(s *jsonschema.Schema, t reflect.Type) error {
 
 func (a annotator) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *givenSchema) error {
 	members := map[string]string{}
+	var found problems
 	for _, f := range reflect.VisibleFields(t) {
-		fail := func(tag, format string, args ...any) error {
-			return &FieldError{t.String() + "." + f.Name, tag, fmt.Sprintf(format, args...)}
+		found.list = append(found.list, a.annotateField(s, t, f, given, members))
+	}
+	return found.err()
+}
+
+// annotateField is annotateStruct for one field. members are the fields before it, by
+// their names in JSON.
+func (a annotator) annotateField(s *jsonschema.Schema, t reflect.Type, f reflect.StructField, given *givenSchema, members map[string]string) error {
+	fail := func(tag, format string, args ...any) error {
+		return &FieldError{t.String() + "." + f.Name, tag, fmt.Sprintf(format, args...)}
+	}
+	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if f.Anonymous {
+		if reason := notInlined(f, name); reason != "" {
+			return fail("", "%s", reason)
 		}
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous {
-			if reason := notInlined(f, name); reason != "" {
-				return fail("", "%s", reason)
-			}
-			continue
+		return nil
+	}
+	if !f.IsExported() || f.Tag.Get("json") == "-" {
+		return nil
+	}
+	if name == "" {
+		name = f.Name
+	}
+	if other, ok := members[name]; ok {
+		return fail("", "has the same name %q as %s", name, other)
+	}
+	members[name] = f.Name
+	if slices.Contains(strings.Split(options, ","), "string") {
+		return fail("json", `the option "string" is not what the schema says; use a string`)
+	}
+	member := s.Properties[name]
+	if err := a.annotate(member, f.Type, given.member(name)); err != nil {
+		return err
+	}
+	kind := kindOf(f.Type, member)
+	k := fieldtags.Keywords{Minimum: member.Minimum, Maximum: member.Maximum}
+	if err := k.Read(f.Tag, kind, fieldtags.Schema); err != nil {
+		var problem *fieldtags.Error
+		errors.As(err, &problem)
+		return fail(problem.Tag, "%s", problem.Reason)
+	}
+	if f.Type.Kind() == reflect.Array && member.MinItems != nil && (k.MinItems != nil || k.MaxItems != nil) {
+		return fail("", "an array has a fixed number of items; use a slice")
+	}
+	if reason := put(&k, member); reason != "" {
+		return fail("default", "%s", reason)
+	}
+	if k.Default != nil {
+		if slices.Contains(s.Required, name) {
+			return fail("default", "is for what may be left out: say omitempty or omitzero in the json tag")
 		}
-		if !f.IsExported() || f.Tag.Get("json") == "-" {
-			continue
-		}
-		if name == "" {
-			name = f.Name
-		}
-		if other, ok := members[name]; ok {
-			return fail("", "has the same name %q as %s", name, other)
-		}
-		members[name] = f.Name
-		if slices.Contains(strings.Split(options, ","), "string") {
-			return fail("json", `the option "string" is not what the schema says; use a string`)
-		}
-		member := s.Properties[name]
-		if err := a.annotate(member, f.Type, given.member(name)); err != nil {
-			return err
-		}
-		kind := kindOf(f.Type, member)
-		k := fieldtags.Keywords{Minimum: member.Minimum, Maximum: member.Maximum}
-		if err := k.Read(f.Tag, kind, fieldtags.Schema); err != nil {
-			var problem *fieldtags.Error
-			errors.As(err, &problem)
-			return fail(problem.Tag, "%s", problem.Reason)
-		}
-		if f.Type.Kind() == reflect.Array && member.MinItems != nil && (k.MinItems != nil || k.MaxItems != nil) {
-			return fail("", "an array has a fixed number of items; use a slice")
-		}
-		if reason := put(&k, member); reason != "" {
+		if reason := a.defaults.add(t, f, member.Default); reason != "" {
 			return fail("default", "%s", reason)
 		}
-		if k.Default != nil {
-			if slices.Contains(s.Required, name) {
-				return fail("default", "is for what may be left out: say omitempty or omitzero in the json tag")
-			}
-			if reason := a.defaults.add(t, f, member.Default); reason != "" {
-				return fail("default", "%s", reason)
-			}
-		}
-		if given != nil {
-			if tag := given.member(name).lacks(f.Tag, member); tag != "" {
-				return fail(tag, "the schema that was given instead does not say the same of %q; write it there, or leave the tag out", name)
-			}
+	}
+	if given != nil {
+		if tag := given.member(name).lacks(f.Tag, member); tag != "" {
+			return fail(tag, "the schema that was given instead does not say the same of %q; write it there, or leave the tag out", name)
 		}
 	}
 	return nil

@@ -100,21 +100,22 @@ func (k *keeper) walkInto(t reflect.Type, at string, seen map[reflect.Type]bool)
 	case reflect.Map:
 		return k.walk(t.Elem(), at+"'s element", seen)
 	case reflect.Struct:
+		var found problems
 		for f := range t.Fields() {
-			if f.Type == secretType {
-				continue // findSecrets looks after it
-			}
 			name := fmt.Sprintf("field %s of %s", f.Name, at)
-			if f.Tag.Get("json") == "-" {
-				return fmt.Errorf("%s is tagged json:\"-\", so it would be lost", name)
+			var err error
+			switch {
+			case f.Type == secretType: // findSecrets looks after it
+			case f.Tag.Get("json") == "-":
+				err = fmt.Errorf("%s is tagged json:\"-\", so it would be lost", name)
+			case !f.IsExported() && (!f.Anonymous || f.Type.Kind() != reflect.Struct):
+				err = fmt.Errorf("%s is not exported, so it would be lost", name)
+			default:
+				err = k.walk(f.Type, name, seen)
 			}
-			if !f.IsExported() && (!f.Anonymous || f.Type.Kind() != reflect.Struct) {
-				return fmt.Errorf("%s is not exported, so it would be lost", name)
-			}
-			if err := k.walk(f.Type, name, seen); err != nil {
-				return err
-			}
+			found.list = append(found.list, err)
 		}
+		return found.err()
 	}
 	return nil
 }

@@ -13,33 +13,37 @@ import (
 
 // inputSchema returns the schema of a tool's arguments: the one that the author
 // gave, in one of two forms, or the one that follows from the type and its tags. An
-// author's own schema must say what the tags say, which would else be ignored.
-func (t *Tool) inputSchema(given *jsonschema.Schema, raw json.RawMessage, args reflect.Type) (*jsonschema.Schema, error) {
+// author's own schema must say what the tags say, which would else be ignored. It
+// returns nil if there is a problem.
+func (t *Tool) inputSchema(p *problems, given *jsonschema.Schema, raw json.RawMessage, args reflect.Type) *jsonschema.Schema {
 	if given != nil && raw != nil {
-		return nil, t.problem(nil, "it has both an InputSchema and a RawInputSchema")
+		p.add(nil, "it has both an InputSchema and a RawInputSchema")
+		return nil
 	}
 	if raw != nil {
 		var err error
 		if given, err = parseSchema(raw); err != nil {
-			return nil, t.problem(err, "the RawInputSchema is not usable")
+			p.add(err, "the RawInputSchema is not usable")
+			return nil
 		}
 	}
 	var instead *givenSchema
 	if given != nil {
 		if t.decoding = jsonOptions; !tagged(args, map[reflect.Type]bool{}) {
-			return given, nil
+			return given
 		}
 		instead = &givenSchema{given}
 	}
 	s, decoding, err := infer(args, instead)
 	if err != nil {
-		return nil, t.problem(err, "no input schema can be made from the type %v of the arguments", args)
+		p.add(err, "no input schema can be made from the type %v of the arguments", args)
+		return nil
 	}
 	t.decoding = decoding
 	if given != nil {
-		return given, nil
+		return given
 	}
-	return s, nil
+	return s
 }
 
 // parseSchema reads a schema as strictly as arguments are read.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -126,16 +127,32 @@ type problems struct {
 	list []error
 }
 
+// add adds a problem, or one for each of the errors that err joins.
 func (p *problems) add(err error, format string, args ...any) {
-	p.list = append(p.list, &DefinitionError{Tool: p.tool, Problem: fmt.Sprintf(format, args...), Err: err})
+	for _, cause := range apart(err) {
+		p.list = append(p.list, &DefinitionError{Tool: p.tool, Problem: fmt.Sprintf(format, args...), Err: cause})
+	}
+}
+
+// apart returns the errors that err joins, or err alone.
+func apart(err error) (list []error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	for _, e := range joined.Unwrap() {
+		list = append(list, apart(e)...)
+	}
+	return list
 }
 
 // err returns nil, the only problem, or all of them joined.
 func (p *problems) err() error {
-	if len(p.list) == 1 {
-		return p.list[0]
+	list := slices.DeleteFunc(p.list, func(err error) bool { return err == nil })
+	if len(list) == 1 {
+		return list[0]
 	}
-	return errors.Join(p.list...)
+	return errors.Join(list...)
 }
 
 // prepare checks and completes what all kinds of definitions have.
@@ -153,12 +170,13 @@ func (t *Tool) prepare(p *problems, given *jsonschema.Schema, raw json.RawMessag
 		p.add(nil, "MaxAge is negative")
 	}
 	t.checkQuestions(p)
-	if input, err := t.inputSchema(given, raw, args); err != nil {
-		p.list = append(p.list, err)
-	} else if t.input, t.InputSchema, err = resolve(input, raw); err != nil {
-		p.add(err, "the input schema is not usable")
-	} else if input.Type != "object" {
-		p.add(nil, "the input schema must have the type object; use a struct for the arguments")
+	if input := t.inputSchema(p, given, raw, args); input != nil {
+		var err error
+		if t.input, t.InputSchema, err = resolve(input, raw); err != nil {
+			p.add(err, "the input schema is not usable")
+		} else if input.Type != "object" {
+			p.add(nil, "the input schema must have the type object; use a struct for the arguments")
+		}
 	}
 	if output != nil {
 		var err error

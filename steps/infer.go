@@ -2,6 +2,7 @@ package steps
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -27,15 +28,21 @@ func inferFields(t reflect.Type) ([]Field, error) {
 	if err != nil {
 		return nil, &QuestionError{Where: t.String(), Reason: err.Error()}
 	}
-	fields := make([]Field, 0, len(goFields))
+	fields, problems := make([]Field, 0, len(goFields)), []error(nil)
 	for _, gf := range goFields {
 		f, err := inferField(gf, schema)
-		if err != nil {
-			return nil, err
-		}
-		fields = append(fields, f)
+		fields, problems = append(fields, f), append(problems, err)
 	}
-	return fields, nil
+	return fields, join(problems)
+}
+
+// join returns nil, the only problem, or all of them joined.
+func join(problems []error) error {
+	problems = slices.DeleteFunc(problems, func(err error) bool { return err == nil })
+	if len(problems) == 1 {
+		return problems[0]
+	}
+	return errors.Join(problems...)
 }
 
 // goField is a field of T that becomes one of the form.
@@ -72,15 +79,15 @@ func (g *goField) base() reflect.Type {
 // form cannot have.
 func formFields(t reflect.Type) ([]goField, error) {
 	var fields []goField
+	var problems []error
 	for _, sf := range reflect.VisibleFields(t) {
 		g := goField{StructField: sf, owner: t}
 		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
 		if sf.Anonymous {
 			if sf.Type.Kind() != reflect.Struct || sf.Tag.Get("json") != "" || sf.Type == timeType {
-				return nil, g.fail("", "only a struct without a json tag can be embedded in a form")
-			}
-			if fieldtags.Any(sf.Tag) {
-				return nil, g.fail("", "an embedded struct has no field of its own that its tags could be about; put them on its fields")
+				problems = append(problems, g.fail("", "only a struct without a json tag can be embedded in a form"))
+			} else if fieldtags.Any(sf.Tag) {
+				problems = append(problems, g.fail("", "an embedded struct has no field of its own that its tags could be about; put them on its fields"))
 			}
 			continue
 		}
@@ -97,18 +104,18 @@ func formFields(t reflect.Type) ([]goField, error) {
 			case "omitempty", "omitzero":
 				g.optional = true
 			default:
-				return nil, g.fail("json", fmt.Sprintf("the option %q is not for forms; use omitempty or omitzero", option))
+				problems = append(problems, g.fail("json", fmt.Sprintf("the option %q is not for forms; use omitempty or omitzero", option)))
 			}
 		}
 		if reason := refused(g.base()); reason != "" {
-			return nil, g.fail("", reason)
+			problems = append(problems, g.fail("", reason))
 		}
 		if i := slices.IndexFunc(fields, func(f goField) bool { return f.name == g.name }); i >= 0 {
-			return nil, g.fail("", fmt.Sprintf("has the same name %q as %s", g.name, fields[i].Name))
+			problems = append(problems, g.fail("", fmt.Sprintf("has the same name %q as %s", g.name, fields[i].Name)))
 		}
 		fields = append(fields, g)
 	}
-	return fields, nil
+	return fields, join(problems)
 }
 
 // refused says why a form cannot have a field of type t, and what to do instead,

@@ -1,6 +1,9 @@
 package steps
 
-import "strconv"
+import (
+	"errors"
+	"strconv"
+)
 
 // Verifier is implemented by every question of this package.
 type Verifier interface {
@@ -51,6 +54,13 @@ func (e *QuestionError) Error() string {
 
 // withID returns err, if it is a *QuestionError, as one of question id.
 func withID(id string, err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, e := range joined.Unwrap() {
+			all = append(all, withID(id, e))
+		}
+		return errors.Join(all...)
+	}
 	if qe, ok := err.(*QuestionError); ok && qe.StepID != id {
 		dup := *qe
 		dup.StepID = id
