@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/ssa"
@@ -16,7 +17,8 @@ import (
 // run. It is nil for packages that do not use package saga.
 type program struct {
 	funcs []*ssa.Function
-	// operations is what is known of functions.
+	// operations is what is known of functions; mu guards it.
+	mu         sync.Mutex
 	operations map[*ssa.Function]operation
 }
 

@@ -19,7 +19,10 @@ const (
 )
 
 // operation says what a call does with the *Run or *Turn that it is given.
-func (p *program) operation(c *ssa.CallCommon) operation {
+func (p *program) operation(c *ssa.CallCommon) operation { return p.classify(c, p.does) }
+
+// classify is operation; does says what a function of the package does.
+func (p *program) classify(c *ssa.CallCommon, does func(*ssa.Function) operation) operation {
 	o := object(c)
 	switch funcName(o) {
 	case askFunc, runAsk, turnAsk, turnPause, turnGoto:
@@ -31,7 +34,7 @@ func (p *program) operation(c *ssa.CallCommon) operation {
 		return none
 	}
 	if f := staticFunc(c); f != nil && f.Blocks != nil {
-		return p.does(f)
+		return does(f)
 	}
 	if !endsInError(c.Signature().Results()) {
 		return none // it could not say that the saga has to wait
@@ -40,8 +43,14 @@ func (p *program) operation(c *ssa.CallCommon) operation {
 }
 
 // does says what a function of the package does, with all that it calls and all
-// that is written in it.
+// that is written in it. Analyzers of one package run at the same time.
 func (p *program) does(f *ssa.Function) operation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.follow(f)
+}
+
+func (p *program) follow(f *ssa.Function) operation {
 	if known, ok := p.operations[f]; ok {
 		return known
 	}
@@ -51,7 +60,7 @@ func (p *program) does(f *ssa.Function) operation {
 	visit = func(f *ssa.Function) {
 		instructions(f, func(i ssa.Instruction) {
 			if call, ok := i.(ssa.CallInstruction); ok {
-				found = max(found, p.operation(call.Common()))
+				found = max(found, p.classify(call.Common(), p.follow))
 			}
 		})
 		for _, inner := range f.AnonFuncs {
