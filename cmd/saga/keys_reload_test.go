@@ -35,12 +35,17 @@ func TestKeysetIsReloadedWhenItsModeIsCorrected(t *testing.T) {
 	address, server := h.serve()
 	require.Len(t, readyKeys(t, address), 2)
 
-	h.ok("keys", "disable", stolen)
-	fresh := keyIDs(h.ok("keys", "add"))[2]
+	// In one step, as the server may look at any time.
 	path := filepath.Join(h.dir, "k.json")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.NoError(t, os.Chmod(path, 0o644))
+	next := h.file("next.json", string(data))
+	h.ok("keys", "disable", stolen, "--keyset", next)
+	fresh := keyIDs(h.ok("keys", "add", "--keyset", next))[2]
+	data, err = os.ReadFile(next)
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(next, 0o644))
+	require.NoError(t, os.Rename(next, path))
 	require.NoError(t, server.Process.Signal(syscall.SIGHUP))
 	require.Eventually(t, func() bool { return !askReplica(t, http.DefaultClient, address).StaleSince.IsZero() }, 10*time.Second, 20*time.Millisecond)
 	require.Len(t, readyKeys(t, address), 2)

@@ -177,7 +177,7 @@ func TestWatcherTriesAgain(t *testing.T) {
 		},
 		"half written by another program": {
 			spoil: func(w *watched) { w.write(w.read()[:50]) },
-			mend:  func(w *watched) { w.add() },
+			mend:  func(*watched) {},
 			says:  "not a cleartext keyset",
 		},
 		"moved away and back": {
@@ -199,7 +199,6 @@ func TestWatcherTriesAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			watch(t, func(w *watched) {
-				good := w.read()
 				w.add()
 				changed := w.read()
 				c.spoil(w)
@@ -214,7 +213,7 @@ func TestWatcherTriesAgain(t *testing.T) {
 				assert.Equal(t, 1, w.failed())
 
 				if name == "half written by another program" {
-					w.write(good)
+					w.write(changed)
 				}
 				c.mend(w)
 				assert.Equal(t, len(changed), len(w.read()))
