@@ -230,3 +230,11 @@ func TestBoundsOfKeysetFiles(t *testing.T) {
 	_, err = codec.LoadKeyset(path)
 	require.ErrorContains(t, err, "larger than 1048576 bytes")
 }
+
+// Operators plan with these numbers, and the documents name them.
+func TestDefaultLimits(t *testing.T) {
+	require.Equal(t, 65536, codec.DefaultMaxToken)
+	require.Equal(t, 131072, codec.HardMaxToken)
+	require.Equal(t, 262144, codec.DefaultMaxPlaintext)
+	require.Equal(t, 4194304, codec.HardMaxPlaintext)
+}

@@ -2,6 +2,7 @@ package steps_test
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -70,4 +71,23 @@ func TestRootsNeedAPath(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, ok, q.Check(steps.Step{ID: "r"}, raw) == nil, uri)
 	}
+}
+
+// What a form shows at first has the type of its field, and must fit into it.
+func TestDefaultsHaveTheTypeOfTheirField(t *testing.T) {
+	type form struct {
+		Count uint64  `json:"count" default:"7"`
+		Share float64 `json:"share" default:"1.5"`
+	}
+	f := &steps.Form[form]{ID: "f", Message: "?"}
+	s, err := f.Step()
+	require.NoError(t, err)
+	assert.Contains(t, string(s.Params), `"default":7`)
+	assert.Contains(t, string(s.Params), `"default":1.5`)
+
+	s, err = f.With(steps.Default("count", uint64(9))).Step()
+	require.NoError(t, err)
+	assert.Contains(t, string(s.Params), `"default":9`)
+	_, err = f.With(steps.Default("count", uint64(math.MaxUint64))).Step()
+	assert.ErrorContains(t, err, "default")
 }
