@@ -43,7 +43,9 @@ func TestNewFieldMeetsAnOldReplica(t *testing.T) {
 		answer = `{"action":"accept","content":{"sure":true}}`
 	)
 	keys := newKeys(t)
-	with := func(d saga.Definition) *rig { return newRig(t, server.Options{Keys: keys, Tools: []saga.Definition{d}}) }
+	with := func(d saga.Definition) *rig {
+		return newRig(t, server.Options{Keys: keys, Tools: []saga.Definition{d}})
+	}
 	resume := func(token string) string {
 		return `{"jsonrpc":"2.0","id":2,"method":"tools/resumeSaga","params":{"sagaToken":"` + token + `","completedSteps":[{"stepId":"sure","result":` + answer + `}]}}`
 	}
