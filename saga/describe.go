@@ -62,7 +62,8 @@ type DescribedEffect struct {
 
 // Describe returns what the position holds.
 func (p *Position) Describe() (Description, error) {
-	d := Description{Next: p.next, Flow: p.next == flowStep, Arguments: p.args}
+	// A machine may have a step function of the flow's name, but a flow has no state.
+	d := Description{Next: p.next, Flow: p.next == flowStep && len(p.state) == 0, Arguments: p.args}
 	for i := range p.pending {
 		step := &p.pending[i]
 		described := DescribedStep{ID: step.stepID(), Refused: step.refused}

@@ -102,3 +102,23 @@ func TestDescribeFlow(t *testing.T) {
 	assert.Equal(t, "ask", d.Answers[1].ID)
 	assert.JSONEq(t, `{"action":"accept","content":{"name":"y"}}`, string(d.Answers[1].Answer))
 }
+
+// The name that flows wait under is free to machines.
+func TestDescribeMachineWithAStepNamedFlow(t *testing.T) {
+	ask := &steps.Form[nameForm]{ID: "ask", Message: "Name?"}
+	s := play(t, saga.Machine[struct{}, nameForm]{
+		Name: "m", Asks: []steps.Question{ask},
+		Start: func(_ context.Context, t *saga.Turn[struct{}, nameForm]) (saga.Next, error) {
+			t.State.Name = "Ada"
+			return t.Ask("flow", ask)
+		},
+		Steps: saga.Steps[struct{}, nameForm]{"flow": func(_ context.Context, t *saga.Turn[struct{}, nameForm]) (saga.Next, error) {
+			return t.Text("done")
+		}},
+	})
+	s.start("")
+	d, err := s.pos.Describe()
+	require.NoError(t, err)
+	assert.False(t, d.Flow)
+	assert.JSONEq(t, `{"name":"Ada"}`, string(d.State))
+}

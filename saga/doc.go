@@ -156,8 +156,9 @@
 // Sagas that are suspended while you deploy go on in the new code. The token names
 // the tool, the next step function and the questions, so those names are part of
 // what must stay. In a machine it is safe to add questions, step functions and fields
-// of the state. A question whose wording changed while it waited is asked anew. If you
-// rename or remove a step function, a question or a field of the state, change its
+// of the state, once no server has the old code any more; as long as both serve, that
+// too needs a new revision. A question whose wording changed while it waited is asked
+// anew. If you rename or remove a step function, a question or a field of the state, change its
 // meaning, or change anything that a flow asks or does, raise
 // [Machine.Revision]: positions of the old revision are then refused, or undone if
 // they had done something, and their clients start again, unless [Machine.Renamed] and [Machine.Upgrades] say how to

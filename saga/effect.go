@@ -293,6 +293,11 @@ func (e *Effect[In, Out]) recordable() (in, out []secretField, err error) {
 
 // read decodes what is recorded; the result is the zero value unless it is known.
 func (e *Effect[In, Out]) read(d *declaredEffect, r *effectRecord) (in In, out Out, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()} // in a method of the type
+		}
+	}()
 	if err := decodeValue(d.in, r.in, &in, r.old); err != nil {
 		return in, out, fmt.Errorf("its recorded input cannot be read: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -280,7 +281,7 @@ func (p *Position) retire(pending *pendingStep) error {
 
 // turn runs the tool's code and turns its end into an outcome.
 func (t *Tool) turn(tc *turnContext, pos *Position, step string) (*Outcome, error) {
-	ran, err := t.program.run(tc, step, pos.args, pos.kept(), pos.secrets)
+	ran, err := t.run(tc, pos, step)
 	if tc.log.stopped != nil {
 		return &Outcome{Position: &Position{ID: pos.ID, body: body{log: tc.log}}}, nil
 	}
@@ -302,6 +303,17 @@ func (t *Tool) turn(tc *turnContext, pos *Position, step string) (*Outcome, erro
 		out.addUndo(undo)
 	}
 	return &out, nil
+}
+
+// run calls the program. Besides the step functions, an encoding, an upgrade or a method
+// of a type may panic.
+func (t *Tool) run(tc *turnContext, pos *Position, step string) (r ran, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			r, err = ran{}, &StepFailure{t.Name, step, &PanicError{Value: v, Stack: debug.Stack()}}
+		}
+	}()
+	return t.program.run(tc, step, pos.args, pos.kept(), pos.secrets)
 }
 
 // suspend makes the next position of the one whose answers were just used. That is

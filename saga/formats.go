@@ -42,23 +42,31 @@ func findFormats(s *jsonschema.Schema) *formats {
 	return &f
 }
 
-// check returns what a value at a path breaks.
-func (f *formats) check(v any, path string) error {
-	if f == nil {
+// check returns what a value breaks, and where: a JSON Pointer.
+func (f *formats) check(v any) error {
+	at, rule := f.broken(v)
+	if rule == "" {
 		return nil
+	}
+	return fmt.Errorf("%s %s", at, rule)
+}
+
+// broken returns the first rule that a value breaks, or "". Where that is it puts
+// together on the way back only: the names in it are the client's, and may be long.
+func (f *formats) broken(v any) (at, rule string) {
+	if f == nil {
+		return "", ""
 	}
 	switch v := v.(type) {
 	case string:
-		if rule := fieldtags.CheckFormat(f.format, v); rule != "" {
-			return fmt.Errorf("%s %s", path, rule)
-		}
+		return "", fieldtags.CheckFormat(f.format, v)
 	case []any:
 		if f.items == nil {
-			return nil
+			return "", ""
 		}
 		for i, item := range v {
-			if err := f.items.check(item, fmt.Sprintf("%s/%d", path, i)); err != nil {
-				return err
+			if at, rule = f.items.broken(item); rule != "" {
+				return fmt.Sprintf("/%d%s", i, at), rule
 			}
 		}
 	case map[string]any:
@@ -67,10 +75,10 @@ func (f *formats) check(v any, path string) error {
 			if !ok {
 				within = f.others
 			}
-			if err := within.check(v[name], path+"/"+name); err != nil {
-				return err
+			if at, rule = within.broken(v[name]); rule != "" {
+				return "/" + name + at, rule
 			}
 		}
 	}
-	return nil
+	return "", ""
 }

@@ -167,7 +167,14 @@ func (k *keeper) locate(t reflect.Type, at string, tried map[reflect.Type]bool, 
 	return err
 }
 
-func (k *keeper) roundTrip(from, to reflect.Value) error {
+// roundTrip encodes a value and decodes it again. The methods that do so may be the
+// author's, who did not think of such a value.
+func (k *keeper) roundTrip(from, to reflect.Value) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("its encoding panics: %v", v)
+		}
+	}()
 	b, err := k.encoding.Marshal(from.Interface())
 	if err != nil {
 		return err

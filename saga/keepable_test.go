@@ -97,6 +97,7 @@ func TestWhatAnEncodingLosesIsRefused(t *testing.T) {
 		"a sample value of field N of the state does not come":    withState[struct{ N map[string]big.Int }](),
 		"a url.URL, whose MarshalBinary":                          withEncoding[struct{ P *url.URL }](codec.JSON),
 		"the zero value of field P of the state does":             withEncoding[struct{ P string }](broken{}),
+		"come back: its encoding panics: no word":                 withState[struct{ W word }](),
 	}
 	for want, d := range tests {
 		t.Run(want, func(t *testing.T) {
@@ -107,6 +108,21 @@ func TestWhatAnEncodingLosesIsRefused(t *testing.T) {
 			assert.ErrorContains(t, err, "cannot be kept between turns")
 		})
 	}
+}
+
+// word is a type that is never empty to its author.
+type word struct{ Text string }
+
+func (w word) MarshalText() ([]byte, error) {
+	if w.Text == "" {
+		panic("no word")
+	}
+	return []byte(w.Text), nil
+}
+
+func (w *word) UnmarshalText(b []byte) error {
+	w.Text = string(b)
+	return nil
 }
 
 // broken is an encoding that cannot do anything.

@@ -34,7 +34,7 @@ func validate(s *schema, raw json.RawMessage) error {
 	if err := s.Validate(v); err != nil {
 		return brief(err)
 	}
-	return brief(s.formats.check(v, ""))
+	return brief(s.formats.check(v))
 }
 
 // maxComplaint is how long a complaint about a value may be, in bytes.

@@ -1,6 +1,7 @@
 package sagatest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -24,11 +25,12 @@ func (x *trial) holds(e *entry, tool *saga.Tool, pos *saga.Position) *broken {
 		e.Holds, e.stale = now, true
 		return nil
 	}
-	var was, is any
-	if err := json.Unmarshal(e.Holds, &was); err != nil {
+	was, err := exact(e.Holds)
+	if err != nil {
 		return &broken{what: fmt.Sprintf("what it held cannot be read: %v", err), advice: "restore the file"}
 	}
-	if err := json.Unmarshal(now, &is); err != nil {
+	is, err := exact(now)
+	if err != nil {
 		return &broken{what: err.Error(), advice: keepGoing}
 	}
 	if at, ok := missing(was, is, ""); ok {
@@ -36,6 +38,13 @@ func (x *trial) holds(e *entry, tool *saga.Tool, pos *saga.Position) *broken {
 			advice: "a field that was renamed, removed or given another meaning needs a new Revision, with an Upgrade"}
 	}
 	return nil
+}
+
+// exact decodes JSON and leaves numbers as they are: 64 bits have no room for all.
+func exact(raw []byte) (v any, err error) {
+	in := json.NewDecoder(bytes.NewReader(raw))
+	in.UseNumber()
+	return v, in.Decode(&v)
 }
 
 // missing returns where something of was is not, or not the same, in is. What is new

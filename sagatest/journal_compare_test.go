@@ -6,6 +6,7 @@ import (
 	"encoding/gob"
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -119,6 +120,17 @@ func TestJournalComparesStates(t *testing.T) {
 			require.NoError(t, os.WriteFile(files(t)[0], changed, 0o666))
 			assert.Contains(t, journal(t, first(nil), false), name+" is lost or another")
 		}
+	})
+	t.Run("a number of more digits than a float has", func(t *testing.T) {
+		c := keeping(before{Codes: []int{9007199254740993}}, nil, func(before) string { return blind })
+		t.Chdir(t.TempDir())
+		require.Empty(t, journal(t, c, true))
+		b, err := os.ReadFile(files(t)[0])
+		require.NoError(t, err)
+		changed := strings.Replace(string(b), "9007199254740993", "9007199254740992", 1)
+		require.NotEqual(t, string(b), changed)
+		require.NoError(t, os.WriteFile(files(t)[0], []byte(changed), 0o666))
+		assert.Contains(t, journal(t, c, false), "state.Codes[0] is lost or another")
 	})
 	t.Run("an older record gets what it lacks", func(t *testing.T) {
 		b := recorded(t, nil)

@@ -21,10 +21,10 @@ var Secrets = &analysis.Analyzer{
 	Name: "sagasecrets",
 	Doc: `report fields of states and effects that are named like secrets
 
-What is kept between turns is compressed together with text that the client chose, so
-lengths may tell it bit by bit. A saga.Secret is not compressed, and does not print
-itself. A field that is none although it is named like one says why in the tag
-notsecret.`,
+What is kept between turns shows in logs, journals and saga token explain, and a state
+is compressed together with text of the client's that the tool puts there, so lengths
+may tell it bit by bit. A saga.Secret is not compressed, and does not print itself. A
+field that is none although it is named like one says why in the tag notsecret.`,
 	Requires: []*analysis.Analyzer{inspect.Analyzer},
 	Run: func(pass *analysis.Pass) (any, error) {
 		if !usesSaga(pass.Pkg) {
@@ -94,7 +94,7 @@ func (v named) field(lit *ast.CompositeLit, f *types.Var, at string) {
 	if f.Pkg() == v.pass.Pkg {
 		pos = cmp.Or(f.Pos(), pos)
 	}
-	v.reporter.report(pos, "%s", advice, fmt.Sprintf("field %s is named like a secret, but is kept in %s like anything else: compressed with text that the client chose, so that lengths may tell it", f.Name(), at))
+	v.reporter.report(pos, "%s", advice, fmt.Sprintf("field %s is named like a secret, but is kept in %s like anything else: logs may show it, and the length of what is compressed may tell it", f.Name(), at))
 }
 
 // legible reports whether a type is text, bytes, or a collection of them.

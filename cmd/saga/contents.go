@@ -43,7 +43,7 @@ func (p *program) printHolds(d *saga.Description, row func(name, format string, 
 }
 
 // printContents prints the parts of a token that take several lines.
-func (p *program) printContents(d *saga.Description) error {
+func (p *program) printContents(d *saga.Description) {
 	part := func(name string, value []byte) {
 		if len(value) > 0 {
 			p.print("\n" + name + ":\n" + indent(readable(value)))
@@ -74,7 +74,6 @@ func (p *program) printContents(d *saga.Description) error {
 			p.print(indent(strings.TrimSpace("secret "+name) + ": hidden"))
 		}
 	}
-	return nil
 }
 
 // readable shows a value: JSON indented, text as it is, and everything else as the

@@ -187,6 +187,16 @@ func TestReadIntoADirectory(t *testing.T) {
 	assert.Equal(t, map[string]string{"a.txt": "one", "a-2.txt": "mine", "a-3.txt": "two", "hidden": "\x03", "part-4": "four"}, got)
 }
 
+func TestFileNames(t *testing.T) {
+	long := strings.Repeat("b", maxName-1)
+	for uri, want := range map[string]string{
+		"notes://a/b.txt": "b.txt", "x:../../etc/passwd": "passwd", "x:/.bashrc": "bashrc", "x:/": "part-3", "x:///.../": "part-3",
+		"x:/a." + long: long, "x:/a-" + long: long, "x:/" + long + "cd": long[1:] + "cd",
+	} {
+		assert.Equal(t, want, fileName(uri, 3), uri)
+	}
+}
+
 func TestVersion(t *testing.T) {
 	out, _, code := inProcess(t, "version")
 	assert.Zero(t, code)

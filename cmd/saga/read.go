@@ -225,11 +225,12 @@ func fileName(uri string, n int) string {
 	if parsed, err := url.Parse(uri); err == nil {
 		last = path.Base(path.Join(parsed.Host, parsed.Path, parsed.Opaque))
 	}
-	name := strings.Trim(notInNames.ReplaceAllString(last, "-"), ".-")
+	name := notInNames.ReplaceAllString(last, "-")
+	name = strings.Trim(name[max(0, len(name)-maxName):], ".-")
 	if name == "" {
 		name = "part-" + strconv.Itoa(n)
 	}
-	return name[max(0, len(name)-maxName):]
+	return name
 }
 
 // writeNew writes a file that was not there, adding a number to its name if need be.

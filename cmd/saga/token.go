@@ -94,7 +94,8 @@ func (p *program) printExplanation(x *sight) error {
 	if err := table.Flush(); err != nil || x.holds == nil {
 		return err
 	}
-	return p.printContents(x.holds)
+	p.printContents(x.holds)
+	return nil
 }
 
 func keyRemark(key *codec.KeyInfo) string {

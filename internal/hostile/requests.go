@@ -61,7 +61,7 @@ func common(method, params string) []place {
 // calls are places of the methods that have arguments.
 func calls(method, fixed string) (all []place) {
 	for _, tool := range []string{"take", "ask", "flow"} {
-		for _, name := range []string{"x", "text", "number", "count", "list", "numbers", "map", "any", "records"} {
+		for _, name := range []string{"x", "text", "number", "count", "list", "numbers", "map", "any", "times", "records"} {
 			if tool != "take" && name != "any" && name != "text" {
 				continue
 			}

@@ -102,5 +102,6 @@ var values = append(append([]shape{
 	{"object of escaped names", counted("{", "}", func(i int) string { return fmt.Sprintf(`"\u0061%d":0`, i) })},
 	{"object of texts", counted("{", "}", func(i int) string { return fmt.Sprintf(`"%d":"x"`, i) })},
 	{"object of objects", counted("{", "}", func(i int) string { return fmt.Sprintf(`"%d":{}`, i) })},
+	{"list below a long name", func(size int) string { return `{"` + fill("a", size/2) + `":` + listOf("null")(size/2) + `}` }},
 	{"name twice", counted(`{"z":0,`, `,"z":1}`, func(i int) string { return fmt.Sprintf(`"%d":0`, i) })},
 }, texts...), numbers...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -49,13 +50,14 @@ func Definitions() []saga.Definition {
 type none = struct{}
 
 type anything struct {
-	Text    string            `json:"text,omitempty"`
-	Number  float64           `json:"number,omitempty"`
-	Count   int64             `json:"count,omitempty"`
-	List    []string          `json:"list,omitempty"`
-	Numbers []float64         `json:"numbers,omitempty"`
-	Map     map[string]string `json:"map,omitempty"`
-	Any     any               `json:"any,omitempty"`
+	Text    string                  `json:"text,omitempty"`
+	Number  float64                 `json:"number,omitempty"`
+	Count   int64                   `json:"count,omitempty"`
+	List    []string                `json:"list,omitempty"`
+	Numbers []float64               `json:"numbers,omitempty"`
+	Map     map[string]string       `json:"map,omitempty"`
+	Any     any                     `json:"any,omitempty"`
+	Times   map[string][]*time.Time `json:"times,omitempty"`
 	Records []struct {
 		A string `json:"a,omitempty"`
 	} `json:"records,omitempty"`

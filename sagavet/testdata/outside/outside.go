@@ -60,7 +60,8 @@ func environment(r *saga.Run) error {
 	if os.Getenv("STAGE") == "" && len(os.Args) > 1 { // want `os.Getenv reaches outside` `os.Args reaches outside`
 		return r.Ask(askSure)
 	}
-	host, _ := os.Hostname() // want `os.Hostname reaches outside`
+	_ = os.CopyFS("there", os.DirFS("here")) // want `os.CopyFS reaches outside`
+	host, _ := os.Hostname()                 // want `os.Hostname reaches outside`
 	return r.Ask(askSure.With(steps.Message(host)))
 }
 

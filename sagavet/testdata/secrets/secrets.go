@@ -13,7 +13,7 @@ type args struct {
 }
 
 type state struct {
-	Password string            // want `field Password is named like a secret, but is kept in the state like anything else: compressed with text that the client chose, so that lengths may tell it. Make it a saga.Secret, or say why it is none in the tag notsecret:"..."`
+	Password string            // want `field Password is named like a secret, but is kept in the state like anything else: logs may show it, and the length of what is compressed may tell it. Make it a saga.Secret, or say why it is none in the tag notsecret:"..."`
 	ByUser   string            `json:"access_token"` // want `field ByUser is named like a secret`
 	APIKeys  []string          // want `field APIKeys is named`
 	PIN      *string           // want `field PIN is named`

@@ -167,22 +167,23 @@ func TestWatcherSeesThatAFileWasReplacedByAnOlderOne(t *testing.T) {
 
 func TestWatcherTriesAgain(t *testing.T) {
 	for name, c := range map[string]struct {
-		spoil, mend func(*watched)
-		says        string
+		spoil func(*watched)
+		mend  func(w *watched, changed []byte)
+		says  string
 	}{
 		"a mode that others can read": {
 			spoil: func(w *watched) { require.NoError(t, os.Chmod(w.path, 0o644)) },
-			mend:  func(w *watched) { require.NoError(t, os.Chmod(w.path, 0o600)) },
+			mend:  func(w *watched, _ []byte) { require.NoError(t, os.Chmod(w.path, 0o600)) },
 			says:  "chmod 600",
 		},
 		"half written by another program": {
 			spoil: func(w *watched) { w.write(w.read()[:50]) },
-			mend:  func(*watched) {},
+			mend:  func(w *watched, changed []byte) { w.write(changed) },
 			says:  "not a cleartext keyset",
 		},
 		"moved away and back": {
 			spoil: func(w *watched) { require.NoError(t, os.Rename(w.path, w.path+".old")) },
-			mend:  func(w *watched) { require.NoError(t, os.Rename(w.path+".old", w.path)) },
+			mend:  func(w *watched, _ []byte) { require.NoError(t, os.Rename(w.path+".old", w.path)) },
 			says:  "no such file",
 		},
 		"a directory on the way": {
@@ -190,7 +191,7 @@ func TestWatcherTriesAgain(t *testing.T) {
 				require.NoError(t, os.Rename(w.path, w.path+".old"))
 				require.NoError(t, os.Mkdir(w.path, 0o700))
 			},
-			mend: func(w *watched) {
+			mend: func(w *watched, _ []byte) {
 				require.NoError(t, os.Remove(w.path))
 				require.NoError(t, os.Rename(w.path+".old", w.path))
 			},
@@ -212,11 +213,8 @@ func TestWatcherTriesAgain(t *testing.T) {
 				assert.Equal(t, 11, w.logged("cannot reload the keyset"), "a reminder each minute, no flood")
 				assert.Equal(t, 1, w.failed())
 
-				if name == "half written by another program" {
-					w.write(changed)
-				}
-				c.mend(w)
-				assert.Equal(t, len(changed), len(w.read()))
+				c.mend(w, changed)
+				assert.Equal(t, changed, w.read())
 				w.pass(interval)
 				assert.Len(t, w.inUse(), 2, "without being asked")
 				assert.Equal(t, 1, w.logged("keyset loaded again"))

@@ -69,19 +69,25 @@ const maxLine = 16 << 10
 // Write implements io.Writer.
 func (w *Writer) Write(b []byte) (int, error) {
 	w.line = append(w.line, b...)
+	var out strings.Builder
+	rest := w.line
 	for {
-		end := bytes.IndexByte(w.line, '\n') + 1
-		if end == 0 && len(w.line) >= maxLine {
-			end = len(w.line)
+		end := bytes.IndexByte(rest, '\n') + 1
+		if end == 0 && len(rest) >= maxLine {
+			end = len(rest)
 		}
 		if end == 0 {
-			return len(b), nil
+			break
 		}
-		if _, err := io.WriteString(w.To, Text(string(w.line[:end]))); err != nil {
-			return len(b), err
-		}
-		w.line = append(w.line[:0], w.line[end:]...)
+		out.WriteString(Text(string(rest[:end])))
+		rest = rest[end:]
 	}
+	w.line = append(w.line[:0], rest...)
+	if out.Len() == 0 {
+		return len(b), nil
+	}
+	_, err := io.WriteString(w.To, out.String())
+	return len(b), err
 }
 
 // Clip returns s as [Text] does, of at most so many characters and lines, and how

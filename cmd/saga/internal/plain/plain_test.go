@@ -66,6 +66,25 @@ func TestWriter(t *testing.T) {
 	assert.Greater(t, len(out.String()), maxLine, "a line without an end is not kept for ever")
 }
 
+// counting counts what is written to it.
+type counting struct{ writes, bytes int }
+
+func (c *counting) Write(b []byte) (int, error) {
+	c.writes++
+	c.bytes += len(b)
+	return len(b), nil
+}
+
+func TestWriterWritesManyLinesAtOnce(t *testing.T) {
+	var out counting
+	w := &Writer{To: &out}
+	lines := strings.Repeat("\x1b[3m\n", 10_000)
+	n, err := w.Write([]byte(lines + "rest"))
+	assert.NoError(t, err)
+	assert.Equal(t, len(lines)+4, n)
+	assert.Equal(t, counting{1, 10_000}, out)
+}
+
 func TestHidden(t *testing.T) {
 	for in, want := range map[string]int{
 		"plain\r\n\ttext, übergrößen 日本":         0,

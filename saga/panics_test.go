@@ -1,0 +1,99 @@
+package saga_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// moody is a type whose methods panic at some values.
+type moody struct{ text string }
+
+func (m moody) MarshalText() ([]byte, error) {
+	if m.text == "unwritable" {
+		panic("cannot write")
+	}
+	return []byte(m.text), nil
+}
+
+func (m *moody) UnmarshalText(b []byte) error {
+	if m.text = string(b); m.text == "unreadable" {
+		panic("cannot read")
+	}
+	return nil
+}
+
+// Methods of an author's types run outside of the step functions too. Where they panic,
+// that must not end the server's process.
+func TestPanicsOfAuthorsTypes(t *testing.T) {
+	type args struct {
+		Mood moody `json:"mood"`
+	}
+	ask := &steps.Form[nameForm]{ID: "ask", Message: "Name?"}
+	m := saga.Machine[args, args]{
+		Name: "m", Asks: []steps.Question{ask},
+		RawInputSchema: json.RawMessage(`{"type":"object"}`),
+		Start: func(_ context.Context, t *saga.Turn[args, args]) (saga.Next, error) {
+			t.State = t.Args
+			return t.Ask("asked", ask)
+		},
+		Steps: saga.Steps[args, args]{"asked": func(_ context.Context, t *saga.Turn[args, args]) (saga.Next, error) {
+			t.State.Mood.text = "unwritable"
+			return t.Ask("asked", ask)
+		}},
+	}
+	panics := func(err error, value, step string) {
+		t.Helper()
+		var panicked *saga.PanicError
+		require.ErrorAs(t, err, &panicked)
+		assert.Equal(t, value, panicked.Value)
+		assert.Contains(t, string(panicked.Stack), "panics_test.go")
+		assert.ErrorContains(t, err, `step function "`+step+`"`)
+	}
+	tool, err := m.Tool()
+	require.NoError(t, err)
+	_, err = tool.Start(t.Context(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(`{"mood":"unreadable"}`)})
+	panics(err, "cannot read", "start")
+
+	s := play(t, m)
+	s.start(`{"mood":"good"}`)
+	_, err = s.resume(accept("ask", `{"name":"x"}`))
+	panics(err, "cannot write", "asked")
+
+	m.Revision = 1
+	m.Upgrades = map[uint32]saga.Upgrade[args]{0: saga.From(func(args) (args, error) { panic("no upgrade") })}
+	s.tool = play(t, m).tool
+	_, err = s.resume(accept("ask", `{"name":"x"}`))
+	panics(err, "no upgrade", "asked")
+}
+
+// A record that cannot be read any more is an effect that cannot be undone.
+func TestPanicWhereAnEffectIsRead(t *testing.T) {
+	ask := &steps.Form[nameForm]{ID: "ask", Message: "Name?"}
+	with := func(value string) saga.Definition {
+		e := &saga.Effect[string, moody]{Name: "e",
+			Do:   func(context.Context, saga.Key, string) (moody, error) { return moody{value}, nil },
+			Undo: func(context.Context, saga.Key, string, moody, bool) error { return nil },
+		}
+		return saga.Flow[struct{}, string]{Name: "f", Asks: []steps.Question{ask}, Effects: []saga.Declared{e}, Run: func(r *saga.Run, _ struct{}) (string, error) {
+			if _, err := saga.Do(r, e, "in"); err != nil {
+				return "", err
+			}
+			_, err := saga.Ask(r, ask)
+			return "done", err
+		}}
+	}
+	s := play(t, with("unreadable"))
+	s.start("")
+	_, err := s.resume(accept("ask", `{"name":"x"}`))
+	require.ErrorAs(t, err, new(*saga.PositionError))
+	out, err := s.tool.Cancel(t.Context(), s.pos, saga.Resumption{Now: testNow})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"e"}, report(t, out).Outstanding)
+}
