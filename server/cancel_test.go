@@ -227,6 +227,8 @@ func TestUndoIsTriedAgain(t *testing.T) {
 	body := r.post(roomMessage("resumeSaga", token, `,"completedSteps":[{"stepId":"sure","result":{"action":"decline"}}]`))
 	again := gjson.Get(body, `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
 	require.NotEmpty(t, again, body)
+	assert.NotContains(t, body, "out of order", "the cause is for the log")
+	assert.Contains(t, r.log.take(), "out of order")
 	assert.Equal(t, -32602, parse(t, r.post(roomMessage("resumeSaga", again, `,"completedSteps":[]`))).Error.Code)
 	stuck = false
 	body = r.post(roomMessage("cancelSaga", again, ""))
