@@ -31,7 +31,7 @@ var numbers = []struct{ document, says, name, value string }{
 	{"security", "with 128 KiB of URIs", "server.maxSubscriptionBytes", "128 << 10"},
 	{"security", "Each is for 1000 resources at most, with 128 KiB of URIs", "server.maxListenURIs", "1000"},
 	{"security", "Each is for 1000 resources at most, with 128 KiB of URIs", "server.maxListenURIBytes", "128 << 10"},
-	{"security", "`MaxStreams` bounds all (1024)", "server.o.MaxStreams", "1024"},
+	{"security", "`MaxStreams` bounds all (1024,", "server.o.MaxStreams", "1024"},
 	{"security", "those of one caller (64)", "server.o.MaxStreamsPerPrincipal", "64"},
 	{"security", "(30 days unless set; negative for not at all)", "server.o.UndoGrace", "30 * 24 * time.Hour"},
 	{"security", "8 MiB (`MaxResponse`, `MaxLine`)", "client.DefaultMaxResponse", "8 << 20"},
