@@ -36,6 +36,13 @@ var numbers = []struct{ document, says, name, value string }{
 	{"security", "(30 days unless set; negative for not at all)", "server.o.UndoGrace", "30 * 24 * time.Hour"},
 	{"security", "8 MiB (`MaxResponse`, `MaxLine`)", "client.DefaultMaxResponse", "8 << 20"},
 	{"security", "a header 256 KiB", "client.maxHeader", "256 << 10"},
+	{"security", "| 100, 200, 1000, 256 KiB (`Limits`) |", "client.l.Steps", "100"},
+	{"security", "| 100, 200, 1000, 256 KiB (`Limits`) |", "client.l.Fields", "200"},
+	{"security", "| 100, 200, 1000, 256 KiB (`Limits`) |", "client.l.Choices", "1000"},
+	{"security", "| 100, 200, 1000, 256 KiB (`Limits`) |", "client.l.FormBytes", "256 << 10"},
+	{"security", "| 10 000 items, 1000 pages, 32 MiB,", "client.l.Items", "10_000"},
+	{"security", "| 10 000 items, 1000 pages, 32 MiB,", "client.l.Pages", "1000"},
+	{"security", "| 10 000 items, 1000 pages, 32 MiB,", "client.l.ListBytes", "32 << 20"},
 	{"security", "20 rounds (`MaxRounds`)", "client.DefaultMaxRounds", "20"},
 	{"security", "1 KiB in 30 s once it has begun (`Stall`)", "client.minProgress", "1 << 10"},
 	{"security", "1 KiB in 30 s once it has begun (`Stall`)", "client.DefaultStall", "30 * time.Second"},
@@ -77,7 +84,8 @@ func TestNumbersInDocumentsAreThoseOfTheCode(t *testing.T) {
 }
 
 // valuesOfTheCode finds what names of packages are defined as, such as server.maxOpen,
-// and what New sets options to that have not been set, such as server.o.MaxBody.
+// and what is taken for fields that have not been set: those of options in New, such as
+// server.o.MaxBody, and of limits, such as client.l.Steps.
 func valuesOfTheCode(t *testing.T) map[string][]string {
 	t.Helper()
 	fset, dirs := goFiles(t, false)
@@ -104,6 +112,16 @@ func valuesOfTheCode(t *testing.T) map[string][]string {
 						}
 					}
 				case *ast.FuncDecl:
+					ast.Inspect(d, func(n ast.Node) bool { // cmp.Or(l.Steps, 100)
+						if c, ok := n.(*ast.CallExpr); ok && len(c.Args) == 2 {
+							fun, _ := c.Fun.(*ast.SelectorExpr)
+							arg, _ := c.Args[0].(*ast.SelectorExpr)
+							if fun != nil && arg != nil && baseType(fun.X)+"."+fun.Sel.Name == "cmp.Or" && baseType(arg.X) == "l" {
+								add("l."+arg.Sel.Name, c.Args[1])
+							}
+						}
+						return true
+					})
 					if d.Name.Name == "New" && d.Recv == nil {
 						ast.Inspect(d, func(n ast.Node) bool {
 							if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == 1 {
