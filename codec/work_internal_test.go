@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"encoding/binary"
 	"strings"
 	"testing"
 
@@ -43,7 +44,15 @@ func TestForgedTokensCostOneDecryption(t *testing.T) {
 
 	c.zstd = nil
 	require.Panics(t, func() { _, _ = c.Open(Binding{}, mintedAt, token) }, "what is authentic is decompressed, or this proves nothing")
-	under := func(id uint32) string { return tokenPrefix(id) + token[len(tokenPrefix(id)):] }
+	sealed, err := encoding.DecodeString(token[1:])
+	require.NoError(t, err)
+	under := func(id uint32, rest []byte) string {
+		b := binary.BigEndian.AppendUint32([]byte{tinkPrefix}, id)
+		return string(appendToken(nil, append(b, rest...)))
+	}
+	primary, rest := keys.Primary().ID, sealed[keyPrefixSize:]
+	require.Equal(t, token, under(primary, rest))
+	require.NotContains(t, disabled.byID, other+1)
 	for name, test := range map[string]struct {
 		token  string
 		reason Reason
@@ -51,10 +60,10 @@ func TestForgedTokensCostOneDecryption(t *testing.T) {
 	}{
 		"too long":     {"1" + strings.Repeat("A", 2000), ReasonTooLong, 0},
 		"alphabet":     {token[:20] + "!" + token[21:], ReasonMalformed, 0},
-		"another key":  {under(other + 1), ReasonUnknownKey, 0},
-		"disabled key": {under(other), ReasonUnknownKey, 0},
+		"another key":  {under(other+1, rest), ReasonUnknownKey, 0},
+		"disabled key": {under(other, rest), ReasonUnknownKey, 0},
 		"altered":      {token[:20] + flipped(token[20]) + token[21:], ReasonAuthentication, 1},
-		"invented":     {keys.Primary().Prefix + strings.Repeat("A", 1200), ReasonAuthentication, 1},
+		"invented":     {under(primary, make([]byte, 900)), ReasonAuthentication, 1},
 	} {
 		aead.asked = 0
 		_, err := c.Open(Binding{}, mintedAt, test.token)
