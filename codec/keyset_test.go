@@ -15,6 +15,7 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 	"github.com/tink-crypto/tink-go/v2/mac"
 	tinkpb "github.com/tink-crypto/tink-go/v2/proto/tink_go_proto"
+	"github.com/tink-crypto/tink-go/v2/tink"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 )
@@ -122,11 +123,23 @@ func TestDestroyedKeysAreDropped(t *testing.T) {
 	require.NotEqual(t, uint32(7), k.Primary().ID)
 }
 
+// askedKMS counts how often it was asked to decrypt.
+type askedKMS struct {
+	tink.AEAD
+	asked int
+}
+
+func (k *askedKMS) Decrypt(ciphertext, associated []byte) ([]byte, error) {
+	k.asked++
+	return k.AEAD.Decrypt(ciphertext, associated)
+}
+
 func TestParseEncryptedKeyset(t *testing.T) {
 	master, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
 	require.NoError(t, err)
-	kms, err := aead.New(master)
+	opens, err := aead.New(master)
 	require.NoError(t, err)
+	kms := &askedKMS{AEAD: opens}
 	inner, err := keyset.NewHandle(aead.XAES256GCM192BitNonceKeyTemplate())
 	require.NoError(t, err)
 	var data bytes.Buffer
@@ -135,6 +148,10 @@ func TestParseEncryptedKeyset(t *testing.T) {
 	k, err := codec.ParseEncryptedKeyset(data.Bytes(), kms, []byte("tokens"))
 	require.NoError(t, err)
 	require.Equal(t, codec.XAES256GCM, k.Primary().Type)
+	c := newCodec(t, k, codec.Options{})
+	_, err = c.Open(alice, noon, seal(t, c, alice, sample("{}")))
+	require.NoError(t, err)
+	require.Equal(t, 1, kms.asked, "once, and not per token")
 
 	_, err = codec.ParseEncryptedKeyset(data.Bytes(), kms, nil)
 	require.ErrorContains(t, err, "other associated data")

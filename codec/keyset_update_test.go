@@ -50,7 +50,21 @@ func TestUpdateKeysetFileByMany(t *testing.T) {
 			assert.NoError(t, err)
 		})
 	}
-	wait.Wait()
+	done := make(chan struct{})
+	go func() {
+		wait.Wait()
+		close(done)
+	}()
+	// Whoever loads it meanwhile gets an old keyset or a new one, whole.
+	for changing := true; changing; {
+		select {
+		case <-done:
+			changing = false
+		default:
+		}
+		_, err := codec.LoadKeyset(path)
+		require.NoError(t, err)
+	}
 	k, err := codec.LoadKeyset(path)
 	require.NoError(t, err)
 	require.Len(t, k.Keys(), 21)

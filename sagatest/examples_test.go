@@ -1,8 +1,10 @@
 package sagatest_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -20,19 +22,44 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
+// The lengths of the examples' tokens that docs/security.md shows, in the column "as it is".
+func TestTokensOfExamples(t *testing.T) {
+	document, err := os.ReadFile("../docs/security.md")
+	require.NoError(t, err)
+	documented := func(what string, length int) {
+		assert.Regexp(t, fmt.Sprintf(`(?m)^\| %s \| [\d ]+ \| %d \|`, regexp.QuoteMeta(what), length), string(document))
+	}
+	documented("`complex_tool`, first question", len(sagatest.Play(t, complextool.Tool, nil, complexScript()...).Rounds[0].Token))
+	documented("`long_talk`, fourth question", len(sagatest.Play(t, longtalk.Tool, nil, talkScript()...).Rounds[3].Token))
+	root := t.TempDir()
+	repository(t, filepath.Join(root, "project"))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "project", "NOTES.md"), []byte("Older notes.\n"), 0o666))
+	notes := sagatest.Play(t, releasenotes.New(root), notesArgs, notesScript()...)
+	documented("`release_notes`, second question", len(notes.Rounds[1].Token))
+	documented("`release_notes`, the longest", notes.MaxToken())
+}
+
+func complexScript() []answer {
+	return []answer{accept("step-elicitation-A", map[string]any{"target": "production"}), say("step-sampling-B", "Yes, it is safe.")}
+}
+
 func TestSweepComplexTool(t *testing.T) {
-	script := []answer{accept("step-elicitation-A", map[string]any{"target": "production"}), say("step-sampling-B", "Yes, it is safe.")}
+	script := complexScript()
 	sagatest.Sweep(t, sagatest.Case{Tool: complextool.Tool, Script: script})
 	script[1] = say("step-sampling-B", "No.")
 	sagatest.Sweep(t, sagatest.Case{Tool: complextool.Tool, Script: script, Fails: true})
 }
 
-func TestSweepLongTalk(t *testing.T) {
+func talkScript() []answer {
 	script := []answer{say("opinion", "Not much.")}
 	for range longtalk.Rounds {
 		script = append(script, accept("word", map[string]any{"word": "rain"}))
 	}
-	sagatest.Sweep(t, sagatest.Case{Tool: longtalk.Tool, Script: script, Budget: sagatest.Budget{MaxToken: 800, MaxRounds: longtalk.Rounds}})
+	return script
+}
+
+func TestSweepLongTalk(t *testing.T) {
+	sagatest.Sweep(t, sagatest.Case{Tool: longtalk.Tool, Script: talkScript(), Budget: sagatest.Budget{MaxToken: 800, MaxRounds: longtalk.Rounds}})
 }
 
 // repository makes a git repository with two releases.
@@ -52,6 +79,19 @@ func repository(t testing.TB, dir string) {
 		require.NoError(t, err)
 		_, err = repo.CreateTag(release, hash, nil)
 		require.NoError(t, err)
+	}
+}
+
+var notesArgs = map[string]string{"repo": "project", "file": "NOTES.md"}
+
+func notesScript() []answer {
+	return []answer{
+		sagatest.Func("range", func(a sagatest.Asked) answer {
+			return accept("range", map[string]any{"range": a.Choices("range")[0]})
+		}),
+		say("draft", "# A draft"), accept("review", map[string]any{"notes": "# A draft", "feedback": "shorter"}),
+		say("draft", "# v1.1"), accept("review", map[string]any{"notes": "# v1.1"}),
+		accept("replace", map[string]any{"replace": true}),
 	}
 }
 
@@ -83,15 +123,8 @@ func TestSweepReleaseNotes(t *testing.T) {
 				},
 			}
 		},
-		Args: map[string]string{"repo": "project", "file": "NOTES.md"},
-		Script: []answer{
-			sagatest.Func("range", func(a sagatest.Asked) answer {
-				return accept("range", map[string]any{"range": a.Choices("range")[0]})
-			}),
-			say("draft", "# A draft"), accept("review", map[string]any{"notes": "# A draft", "feedback": "shorter"}),
-			say("draft", "# v1.1"), accept("review", map[string]any{"notes": "# v1.1"}),
-			accept("replace", map[string]any{"replace": true}),
-		},
+		Args:   notesArgs,
+		Script: notesScript(),
 	})
 }
 

@@ -162,6 +162,26 @@ func TestCancelSaga(t *testing.T) {
 	})
 }
 
+// A token is not used up: the saga forks, and a branch that ends badly undoes what the
+// token knows of, although another has ended well. That is why the system behind must
+// refuse to undo what is final.
+func TestTokensCanBeUsedAgain(t *testing.T) {
+	held := map[saga.Key]bool{}
+	r := newRig(t, server.Options{Tools: []saga.Definition{roomTool(1, held)}})
+	token := parse(t, r.post(callRoom)).Result.SagaToken
+	for range 3 {
+		assert.Contains(t, r.post(roomMessage("resumeSaga", token, sure)), "yours")
+		assert.Len(t, held, 1, "nothing is done twice")
+	}
+	body := r.post(roomMessage("resumeSaga", token, `,"completedSteps":[{"stepId":"sure","result":{"action":"decline"}}]`))
+	assert.Equal(t, []string{"room"}, undone(t, body))
+	assert.Empty(t, held)
+	assert.Contains(t, r.post(roomMessage("resumeSaga", token, sure)), "yours", "the other branch")
+	body = r.post(roomMessage("cancelSaga", token, ""))
+	assert.Equal(t, []string{"room"}, undone(t, body))
+	assert.Contains(t, body, "what it did since then is not undone")
+}
+
 // An old token must not undo for ever: what the saga did may be what somebody else
 // relies on by then.
 func TestUndoGrace(t *testing.T) {
@@ -227,6 +247,8 @@ func TestUndoIsTriedAgain(t *testing.T) {
 	body := r.post(roomMessage("resumeSaga", token, `,"completedSteps":[{"stepId":"sure","result":{"action":"decline"}}]`))
 	again := gjson.Get(body, `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
 	require.NotEmpty(t, again, body)
+	assert.NotContains(t, body, "out of order", "the cause is for the log")
+	assert.Contains(t, r.log.take(), "out of order")
 	assert.Equal(t, -32602, parse(t, r.post(roomMessage("resumeSaga", again, `,"completedSteps":[]`))).Error.Code)
 	stuck = false
 	body = r.post(roomMessage("cancelSaga", again, ""))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -82,4 +83,69 @@ func TestStdioReadsAnswersHoweverManyCallsWait(t *testing.T) {
 		assert.Equal(t, n-answered, refused)
 		require.NoError(t, <-ended)
 	}
+}
+
+// What one client on stdio can have a server do at once has limits: of what is worked
+// on, and of what is open.
+func TestStdioLimits(t *testing.T) {
+	// connected serves a client that sends lines and counts how they are answered.
+	connected := func(t *testing.T, tool saga.Definition) (send func(string), refused *int, end func()) {
+		in, write := io.Pipe()
+		read, out := io.Pipe()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- newStdio(t, tool).ServeStdio(t.Context(), in, out)
+			out.Close()
+		}()
+		refused = new(int)
+		counted := make(chan bool)
+		go func() {
+			defer close(counted)
+			for lines := bufio.NewScanner(read); lines.Scan(); {
+				if m := parseLegacy(t, lines.Text()); m.Error != nil && m.Error.Message == "too many requests are under way" {
+					*refused++
+				}
+			}
+		}()
+		send = func(line string) { fmt.Fprintln(write, line) }
+		send(initializeMessage("2025-11-25", everything))
+		return send, refused, func() {
+			write.Close()
+			require.NoError(t, <-ended)
+			<-counted
+		}
+	}
+	t.Run("worked on", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := &gate{make(chan bool, 100), make(chan bool, 100), make(chan error, 100)}
+			send, _, end := connected(t, g.tool())
+			go func() {
+				for i := range 70 {
+					send(toolCall(i+1, "gate", "{}"))
+				}
+			}()
+			synctest.Wait()
+			assert.Len(t, g.entered, 64)
+			g.leave <- true
+			synctest.Wait()
+			assert.Len(t, g.entered, 65, "the next one has taken its place")
+			for range 69 {
+				g.leave <- true
+			}
+			synctest.Wait()
+			assert.Len(t, g.entered, 70)
+			end()
+		})
+	})
+	t.Run("open", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			send, refused, end := connected(t, crowdTool())
+			for i := range 1030 {
+				send(toolCall(i+1, "crowd", "{}"))
+			}
+			synctest.Wait()
+			assert.Equal(t, 6, *refused)
+			end()
+		})
+	})
 }

@@ -155,6 +155,32 @@ func TestSessionLimitsOfAnonymousCallers(t *testing.T) {
 	assert.False(t, lost(nobody[0]) || lost(nobody[1]), "nobody evicts those whom it cannot tell from others")
 }
 
+// Only clients that cannot do without have sessions, and what they have never holds a
+// token that they could see. When there is no room for more of them, all others go on.
+func TestOnlyOlderClientsHaveSessions(t *testing.T) {
+	keys := newKeys(t)
+	r := newRig(t, server.Options{Keys: keys, Tools: legacyDefinitions(), MaxSessions: 1})
+	c := r.connect("2025-11-25", everything)
+	status, _, _ := r.exchange("POST", "/mcp", initializeMessage("2025-11-25", everything))
+	assert.Equal(t, 503, status)
+	for range 3 {
+		status, header, body := r.exchange("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"complex_tool"}}`)
+		assert.Equal(t, 200, status)
+		assert.Contains(t, body, `"sagaToken":"`+keys.Primary().Prefix)
+		assert.Empty(t, header.Get("Mcp-Session-Id"))
+		got := r.send(callTool("complex_tool", nil).with(allCapabilities))
+		assert.Contains(t, got.raw, `"requestState":"`+keys.Primary().Prefix)
+		assert.Empty(t, got.header.Get("Mcp-Session-Id"))
+	}
+	s := c.stream(toolCall(1, "complex_tool", `{}`))
+	for _, answer := range []string{accepted(`{"target":"x"}`), yes} {
+		question := s.message()
+		assert.NotContains(t, question.data, keys.Primary().Prefix)
+		c.reply(question.ID, answer)
+	}
+	assert.NotContains(t, s.wait("").data, keys.Primary().Prefix)
+}
+
 // bubble is a server without a network, for tests of time.
 type bubble struct {
 	t       *testing.T

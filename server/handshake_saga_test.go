@@ -230,6 +230,32 @@ func TestHandshakeDisconnection(t *testing.T) {
 	}
 }
 
+// When a session ends, nobody is left who could go on with its sagas.
+func TestTheEndOfASessionUndoes(t *testing.T) {
+	var r *rig
+	for name, end := range map[string]func(*legacyClient){
+		"the client says so": func(c *legacyClient) {
+			resp := c.request("DELETE", "", nil)
+			assert.Empty(t, readAll(t, resp))
+			assert.Equal(t, 204, resp.StatusCode)
+		},
+		"the server stops": func(*legacyClient) { r.srv.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := new(world)
+			r = newRig(t, server.Options{Tools: legacyDefinitions(w.tool(newGate()))})
+			c := r.connect("2025-11-25", everything)
+			c.stream(toolCall(1, "hold", `{}`)).wait("elicitation/create")
+			assert.Equal(t, "+first", w.was())
+			end(c)
+			until(t, func() bool { return w.was() == "+first -first" })
+			resp := c.post(listTools)
+			assert.Contains(t, readAll(t, resp), "initialize")
+			assert.Contains(t, []int{404, 503}, resp.StatusCode)
+		})
+	}
+}
+
 func TestHandshakePromptsAndResourcesAsk(t *testing.T) {
 	r := newRig(t, server.Options{Tools: legacyDefinitions()})
 	c := r.connect("2025-06-18", everything)

@@ -26,7 +26,7 @@ const (
 	bodyTimeout    = 30 * time.Second
 	idleTimeout    = 2 * time.Minute
 	writeSlack     = 30 * time.Second
-	maxHeaderBytes = 64 << 10
+	maxHeaderBytes = 64<<10 - 4<<10 // net/http takes 4 KiB more than it is told
 	// ShutdownGrace is how long [Server.Serve] lets turns under way come to
 	// their end when it is stopped.
 	ShutdownGrace = 20 * time.Second

@@ -131,4 +131,19 @@ func TestDigestsOfArgumentsBelongToTheirSaga(t *testing.T) {
 	spelt, err := digestArguments(saga.ID{1}, json.RawMessage(` { "to" : "\u0041nn" } `))
 	require.NoError(t, err)
 	require.Equal(t, one, spelt)
+
+	// The client cannot know the saga's id before it has chosen the arguments.
+	l := newLayered(t)
+	c := caller{features: steps.AllFeatures, purpose: purposeMRTR, resends: true}
+	call := func() codec.Claims {
+		begun, err := l.s.call(t.Context(), c, l.tool, json.RawMessage(`{"initial_arg":"value"}`))
+		require.NoError(t, err)
+		x, err := l.s.codec.Open(c.binding(), time.Now(), begun.token)
+		require.NoError(t, err)
+		return x.Claims
+	}
+	first, second := call(), call()
+	require.Len(t, first.Request, 16)
+	require.NotEqual(t, first.ID, second.ID)
+	require.NotEqual(t, first.Request, second.Request)
 }

@@ -240,7 +240,7 @@ func TestRefusedHostsAndOriginsAreNamed(t *testing.T) {
 	}{
 		{"host", "two:8080", "", []string{`"two:8080"`, "AllowedHosts", "--allow-host", "proxy"}},
 		{"host that is no name", "a'b", "", []string{`"a'b"`, "--allow-host"}},
-		{"long host", long, "", []string{strings.Repeat("x", 200), "--allow-host"}},
+		{"long host", long, "", []string{strings.Repeat("x", 253), "--allow-host"}},
 		{"origin", "", "https://evil.example", []string{`"https://evil.example"`, "AllowedOrigins", "--allow-origin"}},
 		{"origin that is none", "", "<b>\t\"\\\u00e9\xff", []string{`"<b>\t\"\\\u00e9\xff"`}},
 		{"long origin", "", "https://" + long, []string{strings.Repeat("x", 200), "--allow-origin"}},
@@ -266,6 +266,7 @@ func TestRefusedHostsAndOriginsAreNamed(t *testing.T) {
 			}
 			assert.Less(t, len(body), 1000)
 			assert.Less(t, len(log), 2000)
+			assert.NotContains(t, body+log, strings.Repeat("x", 254))
 			assert.Equal(t, "nosniff", got.Get("X-Content-Type-Options"))
 		})
 	}

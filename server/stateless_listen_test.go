@@ -331,6 +331,15 @@ func TestListenURIsAreBounded(t *testing.T) {
 	got := r.send(listenFor(1, uris(132)))
 	assert.Equal(t, 400, got.status)
 	assert.Contains(t, got.raw, "too many URIs: 1000 with 131072 bytes altogether may be there")
+	short := func(n int) object {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf("test://note/%d", i))
+		}
+		return object{"resourceSubscriptions": all}
+	}
+	r.listen(listenFor(3, short(1000))).must("3", acknowledged)
+	assert.Contains(t, r.send(listenFor(4, short(1001))).raw, "too many URIs: 1000 with")
 	twice := r.listen(listenFor(2, object{"resourceSubscriptions": []string{"test://note/1", "test://note/1"}}))
 	assert.Contains(t, string(twice.must("2", acknowledged)), `"resourceSubscriptions":["test://note/1"]`)
 
@@ -345,4 +354,10 @@ func TestListenURIsAreBounded(t *testing.T) {
 	assert.Contains(t, subscribe(7), `"result"`, "one that is there already needs no room")
 	assert.Contains(t, c.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/unsubscribe","params":{"uri":"test://note/%0988d"}}`, 7)), `"result"`)
 	assert.Contains(t, subscribe(131), `"result"`)
+
+	c = r.connect("2025-11-25", "{}")
+	for i := range 1001 {
+		got := c.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"test://note/%d"}}`, i))
+		require.Equal(t, i < 1000, strings.Contains(got, `"result"`), "%d: %s", i, got)
+	}
 }

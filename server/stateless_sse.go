@@ -101,7 +101,7 @@ func (p *reply) write(b []byte) {
 		p.streaming = true
 		h := p.w.Header()
 		h.Set("Content-Type", eventsType)
-		h.Set("Cache-Control", "no-cache")
+		h.Set("Cache-Control", "no-cache, no-store")
 		h.Set("X-Accel-Buffering", "no") // for proxies: pass on each event at once
 		h.Set("X-Content-Type-Options", "nosniff")
 		p.w.WriteHeader(http.StatusOK)

@@ -43,7 +43,7 @@ func TestStatelessProgress(t *testing.T) {
 		assert.Equal(t, 200, got.status)
 		assert.Equal(t, "text/event-stream", got.header.Get("Content-Type"))
 		assert.Equal(t, "no", got.header.Get("X-Accel-Buffering"))
-		assert.Equal(t, "no-cache", got.header.Get("Cache-Control"))
+		assert.Equal(t, "no-cache, no-store", got.header.Get("Cache-Control"))
 		assert.Equal(t, "done", got.result(t).text())
 		raw, err := json.Marshal(token)
 		require.NoError(t, err)

@@ -153,6 +153,20 @@ func TestStdioStopsWithItsContext(t *testing.T) {
 	}
 }
 
+// Who is authenticated over HTTP is nobody's business on stdio: there the one caller is
+// anonymous, and so are its tokens.
+func TestStdioCallersAreAnonymous(t *testing.T) {
+	keys := newKeys(t)
+	ann := server.Options{Keys: keys, Authenticate: func(*http.Request) (server.Principal, error) { return server.Principal{Subject: "ann"}, nil }}
+	hers, open := newRig(t, ann), newRig(t, server.Options{Keys: keys})
+	token := parse(t, lines(t, hers.srv, transcript(t)[0][0]+"\n")[0]).Result.SagaToken
+	require.NotEmpty(t, token)
+	assert.Equal(t, refusal, hers.resume(token))
+	assert.Contains(t, open.resume(token), "step-sampling-B")
+	request := strings.Replace(transcript(t)[1][0], "TOKEN1", hers.firstToken(), 1)
+	assert.Equal(t, []string{refusal}, lines(t, hers.srv, request+"\n"))
+}
+
 // FuzzStdio feeds lines of any content: the reader must neither crash nor hang
 // nor stop serving.
 func FuzzStdio(f *testing.F) {

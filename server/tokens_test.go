@@ -176,3 +176,33 @@ func TestKeysRotateWithoutRestart(t *testing.T) {
 	assert.Equal(t, refusal, r.resume(token))
 	assert.Contains(t, r.resume(fresh), "step-sampling-B")
 }
+
+// Without its key a token undoes nothing, in time or too late: whoever disables a stolen
+// key ends what can be undone with it.
+func TestTokensOfDisabledKeysUndoNothing(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for name, later := range map[string]time.Duration{"in time": 0, "too late": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			held := map[saga.Key]bool{}
+			keys, now := newKeys(t), &clock{now: noon}
+			r := newRig(t, server.Options{Keys: keys, Now: now.Now, Tools: []saga.Definition{roomTool(1, held)}})
+			token := parse(t, r.post(callRoom)).Result.SagaToken
+			old := keys.Primary().ID
+			next, id, err := keys.Add(codec.XAES256GCM)
+			require.NoError(t, err)
+			next, err = next.Promote(id)
+			require.NoError(t, err)
+			disabled, err := next.Disable(old)
+			require.NoError(t, err)
+			r.srv.SetKeys(disabled)
+			now.set(noon.Add(later))
+			for _, method := range []string{"resumeSaga", "cancelSaga"} {
+				assert.JSONEq(t, strings.Replace(refusal, `"client-req-2"`, "2", 1), r.post(roomMessage(method, token, sure)))
+				assert.Len(t, held, 1)
+				assert.Contains(t, r.log.take(), `"reason":"unknown_key"`)
+			}
+			r.srv.SetKeys(next)
+			assert.Equal(t, []string{"room"}, undone(t, r.post(roomMessage("cancelSaga", token, ""))), "with it, it does")
+		})
+	}
+}

@@ -61,6 +61,12 @@ func TestTokenOfAnUndoIsNotResumed(t *testing.T) {
 	tried := undos // an undo that fails is tried again at once
 	assert.JSONEq(t, strings.Replace(refusal, `"client-req-2"`, "2", 1), r.post(roomMessage("resumeSaga", again, sure)))
 	assert.Equal(t, tried, undos)
+
+	// As long as the undo fails, each try brings a token for the next.
+	next := gjson.Get(r.post(roomMessage("cancelSaga", again, "")), `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
+	assert.Greater(t, undos, tried)
+	assert.NotEmpty(t, next)
+	assert.NotEqual(t, again, next)
 }
 
 // forgetful is an encoding that cannot read what it wrote of one seat.

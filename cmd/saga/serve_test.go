@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -38,6 +40,32 @@ func TestServeAllowsOrigins(t *testing.T) {
 		_, stderr, code := h.run("serve", "--addr", "127.0.0.1:0", "--allow-origin", origin)
 		assert.Equal(t, exitFailed, code, origin)
 		assert.Contains(t, stderr, "AllowedOrigins")
+	}
+}
+
+// Unless told otherwise, nobody but this machine reaches the server.
+func TestServeListensOnThisMachine(t *testing.T) {
+	t.Parallel()
+	host, _, err := net.SplitHostPort(defaultAddr)
+	require.NoError(t, err)
+	assert.True(t, net.ParseIP(host).IsLoopback())
+	assert.Contains(t, newHome(t).ok("serve", "--help"), `(default: "`+defaultAddr+`")`)
+}
+
+// On standard output there are messages and nothing else; what operators should know
+// goes to standard error.
+func TestStdioLogsToStandardError(t *testing.T) {
+	t.Parallel()
+	cmd := newHome(t).command("stdio")
+	cmd.Stdin = strings.NewReader("no message\n" + `{"jsonrpc":"2.0","id":1,"method":"tools/resumeSaga","params":{"sagaToken":"x","completedSteps":[]}}` + "\n")
+	var out, text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &text
+	require.NoError(t, cmd.Run())
+	assert.Contains(t, text.String(), "token refused")
+	answers := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	assert.Len(t, answers, 2)
+	for _, line := range answers {
+		assert.Contains(t, line, `{"jsonrpc":"2.0"`)
 	}
 }
 

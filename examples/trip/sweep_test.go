@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -21,8 +22,23 @@ import (
 // which one can be cut off, lost, repeated, refused, cancelled or come too late,
 // with the real services behind the tool.
 func TestSweepTrip(t *testing.T) {
+	sagatest.Sweep(t, tripCase())
+}
+
+// The length of the trip's token that docs/security.md shows.
+func TestTokenOfATrip(t *testing.T) {
+	c := tripCase()
+	played := sagatest.Player{Now: c.Now}.Play(t, c.New(t).Tool, c.Args, c.Script...)
+	document, err := os.ReadFile("../../docs/security.md")
+	require.NoError(t, err)
+	n := played.MaxToken()
+	require.Greater(t, n, 1000)
+	assert.Regexp(t, fmt.Sprintf(`(?m)^\| `+"`trip`"+`, with three holds recorded \| [\d ]+ \| %d %03d \|`, n/1000, n%1000), string(document))
+}
+
+func tripCase() sagatest.Case {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	sagatest.Sweep(t, sagatest.Case{
+	return sagatest.Case{
 		Now:  now,
 		Args: booking.Args{From: "Oslo", Account: "a-1"},
 		Script: []sagatest.Answer{
@@ -63,5 +79,5 @@ func TestSweepTrip(t *testing.T) {
 				},
 			}
 		},
-	})
+	}
 }

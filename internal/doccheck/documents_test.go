@@ -2,6 +2,7 @@ package doccheck
 
 import (
 	"bytes"
+	"go/doc"
 	"io"
 	"net/http/httptest"
 	"os"
@@ -135,10 +136,11 @@ func TestLinksInDocuments(t *testing.T) {
 	}
 }
 
-// A document that says "this test shows it" names a test there is.
+// A document that says "this test shows it" names a test there is, wherever it names it
+// and however; and an example that shows something is one that runs.
 func TestTestsNamedInDocumentsExist(t *testing.T) {
 	_, dirs := goFiles(t, true)
-	exists := make(map[string]bool)
+	exists, runs := make(map[string]bool), make(map[string]bool)
 	for _, files := range dirs {
 		for _, f := range files {
 			for _, d := range f.Decls {
@@ -146,14 +148,48 @@ func TestTestsNamedInDocumentsExist(t *testing.T) {
 					exists[fn] = true
 				}
 			}
+			for _, e := range doc.Examples(f) {
+				runs["Example"+e.Name] = e.Output != "" || e.EmptyOutput
+			}
 		}
 	}
-	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark|Example)[A-Z_]\\w*)`")
-	for _, name := range documents(t) {
-		for _, m := range named.FindAllStringSubmatch(read(t, name), -1) {
-			assert.True(t, exists[m[1]], "%s: there is no %s", name, m[1])
+	named := regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark|Example)[A-Z_]\w*`)
+	all, err := filepath.Glob(filepath.Join(root, "*", "*", "README.md"))
+	require.NoError(t, err)
+	list := documents(t)
+	for _, name := range all {
+		list = append(list, strings.TrimPrefix(name, root+"/"))
+	}
+	found := 0
+	for _, name := range list {
+		for _, test := range named.FindAllString(read(t, name), -1) {
+			found++
+			assert.True(t, exists[test], "%s: there is no %s", name, test)
+			if strings.HasPrefix(test, "Example") {
+				assert.True(t, runs[test], "%s: %s does not run, as it says nothing of its output", name, test)
+			}
 		}
 	}
+	assert.Greater(t, found, 200)
+}
+
+// Each test that the table of threats names is there once: two rows of one threat, or a
+// row twice, are left of a merge.
+func TestThreatsAreNamedOnce(t *testing.T) {
+	_, table, found := strings.Cut(read(t, "docs/security.md"), "## Threats and tests\n")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n## ")
+	seen := make(map[string]bool)
+	for line := range strings.Lines(table) {
+		threat, rest, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		if !ok || !strings.HasPrefix(line, "| ") || threat == "threat" {
+			continue
+		}
+		assert.False(t, seen[threat], "there are two rows of %q", threat)
+		seen[threat] = true
+		assert.Regexp(t, "`(Test|Fuzz|Example)", rest, "no test is named for %q", threat)
+	}
+	assert.Greater(t, len(seen), 40)
 }
 
 // Every direct dependency has its reason in docs/dependencies.md.

@@ -1,0 +1,140 @@
+package doccheck
+
+import (
+	"go/ast"
+	"go/format"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// numbers are the limits and defaults that documents tell: what the document says, and
+// what the code has. Whoever changes one is sent to the other.
+var numbers = []struct{ document, says, name, value string }{
+	{"security", "`MaxBody` bytes (1 MiB)", "server.o.MaxBody", "1 << 20"},
+	{"security", "its header at most 64 KiB", "server.maxHeaderBytes", "64<<10 - 4<<10"},
+	{"security", "its id 1 KiB", "server.maxID", "1 << 10"},
+	{"security", "256 levels of nesting", "server.maxNesting", "256"},
+	{"security", "at most 253 bytes of it", "server.maxShown", "253"},
+	{"security", "at most 64 requests are worked on at once", "server.maxInFlight", "64"},
+	{"security", "1024 are open", "server.maxOpen", "1024"},
+	{"security", "with 16 MiB altogether", "server.maxOpenBytes", "16 << 20"},
+	{"security", "A session holds 4 MiB of requests under way", "server.maxSessionBytes", "4 << 20"},
+	{"security", "at most 256 notifications", "server.maxNotes", "256"},
+	{"security", "whose calls share 1 MiB", "server.maxNoteBytes", "1 << 20"},
+	{"security", "of calls that have ended, the last 8", "server.maxFinished", "8"},
+	{"security", "as long as they take no more than 1 MiB", "server.maxFinishedBytes", "1 << 20"},
+	{"security", "It hears of 1000 resources at most", "server.maxSubscriptions", "1000"},
+	{"security", "with 128 KiB of URIs", "server.maxSubscriptionBytes", "128 << 10"},
+	{"security", "Each is for 1000 resources at most, with 128 KiB of URIs", "server.maxListenURIs", "1000"},
+	{"security", "Each is for 1000 resources at most, with 128 KiB of URIs", "server.maxListenURIBytes", "128 << 10"},
+	{"security", "`MaxStreams` bounds all (1024,", "server.o.MaxStreams", "1024"},
+	{"security", "those of one caller (64)", "server.o.MaxStreamsPerPrincipal", "64"},
+	{"security", "(30 days unless set; negative for not at all)", "server.o.UndoGrace", "30 * 24 * time.Hour"},
+	{"security", "8 MiB (`MaxResponse`, `MaxLine`)", "client.DefaultMaxResponse", "8 << 20"},
+	{"security", "a header 256 KiB", "client.maxHeader", "256 << 10"},
+	{"security", "| 100, 200, 1000, 256 KiB (`Limits`) |", "client.l.Steps", "100"},
+	{"security", "| 100, 200, 1000, 256 KiB (`Limits`) |", "client.l.Fields", "200"},
+	{"security", "| 100, 200, 1000, 256 KiB (`Limits`) |", "client.l.Choices", "1000"},
+	{"security", "| 100, 200, 1000, 256 KiB (`Limits`) |", "client.l.FormBytes", "256 << 10"},
+	{"security", "| 10 000 items, 1000 pages, 32 MiB,", "client.l.Items", "10_000"},
+	{"security", "| 10 000 items, 1000 pages, 32 MiB,", "client.l.Pages", "1000"},
+	{"security", "| 10 000 items, 1000 pages, 32 MiB,", "client.l.ListBytes", "32 << 20"},
+	{"security", "20 rounds (`MaxRounds`)", "client.DefaultMaxRounds", "20"},
+	{"security", "1 KiB in 30 s once it has begun (`Stall`)", "client.minProgress", "1 << 10"},
+	{"security", "1 KiB in 30 s once it has begun (`Stall`)", "client.DefaultStall", "30 * time.Second"},
+	{"security", "5 min for a turn (`Timeout`)", "client.DefaultTimeout", "5 * time.Minute"},
+	{"guide", "A token has at most 65 536 characters", "codec.DefaultMaxToken", "64 << 10"},
+	{"guide", "a token has at most 65 536 characters, and holds at most 262 144 bytes before compression", "codec.DefaultMaxPlaintext", "256 << 10"},
+	{"guide", "Default 10 minutes; clocks may differ by one minute", "codec.DefaultTTL", "10 * time.Minute"},
+	{"guide", "Default 10 minutes; clocks may differ by one minute", "codec.DefaultSkew", "time.Minute"},
+	{"guide", "Default 30 days; negative for not at all", "server.o.UndoGrace", "30 * 24 * time.Hour"},
+	{"guide", "`TurnTimeout` bounds the work of one turn. Default one minute", "server.o.TurnTimeout", "time.Minute"},
+	{"guide", "that has a minute more", "saga.UndoTime", "time.Minute"},
+	{"guide", "how much a list returns at once, default 100", "server.o.PageSize", "100"},
+	{"guide", "Its id has up to 64 of the characters", "ident.Max", "64"},
+	{"guide", "a fingerprint of 12 bytes", "saga.fingerprint", "[12]byte"},
+	{"guide", "`Do` is tried three times (`Tries`)", "saga.effectTries", "3"},
+	{"guide", "each at most 30 seconds (`Timeout`)", "saga.effectTimeout", "30 * time.Second"},
+	{"guide", "(package client after 20, unless told otherwise)", "client.DefaultMaxRounds", "20"},
+	{"guide", "which show every 15 seconds that they live", "server.keepAlive", "15 * time.Second"},
+	{"guide", "which show every 15 seconds that they live", "server.sseAlive", "15 * time.Second"},
+	{"guide", "tries again every five seconds", "keyfile.interval", "5 * time.Second"},
+	{"guide", "says why in its log, each minute again", "keyfile.reminder", "time.Minute"},
+	{"guide", "what is older than 30 days is removed", "state.Keep", "30 * 24 * time.Hour"},
+	{"gosdk", "exact up to 2^53, refused beyond", "gosdk.maxExact", "1 << 53"},
+	{"testing", "more than eight rounds are mentioned", "sagatest.usualRounds", "8"},
+}
+
+// The numbers in documents are those of the code.
+func TestNumbersInDocumentsAreThoseOfTheCode(t *testing.T) {
+	values := valuesOfTheCode(t)
+	texts := make(map[string]string)
+	for _, n := range numbers {
+		name := "docs/" + n.document + ".md"
+		if texts[name] == "" {
+			texts[name] = strings.ToLower(strings.Join(strings.Fields(read(t, name)), " "))
+		}
+		assert.Contains(t, texts[name], strings.ToLower(n.says), "%s does not say this of %s any more", name, n.name)
+		assert.Equal(t, []string{n.value}, values[n.name], "%s: %s says %q", n.name, name, n.says)
+	}
+}
+
+// valuesOfTheCode finds what names of packages are defined as, such as server.maxOpen,
+// and what is taken for fields that have not been set: those of options in New, such as
+// server.o.MaxBody, and of limits, such as client.l.Steps.
+func valuesOfTheCode(t *testing.T) map[string][]string {
+	t.Helper()
+	fset, dirs := goFiles(t, false)
+	found := make(map[string][]string)
+	for dir, files := range dirs {
+		add := func(name string, value ast.Expr) {
+			var b strings.Builder
+			require.NoError(t, format.Node(&b, fset, value))
+			name = filepath.Base(dir) + "." + name
+			found[name] = append(found[name], b.String())
+		}
+		for _, f := range files {
+			for _, d := range f.Decls {
+				switch d := d.(type) {
+				case *ast.GenDecl:
+					for _, s := range d.Specs {
+						switch s := s.(type) {
+						case *ast.ValueSpec:
+							for i, v := range s.Values {
+								add(s.Names[i].Name, v)
+							}
+						case *ast.TypeSpec:
+							add(s.Name.Name, s.Type)
+						}
+					}
+				case *ast.FuncDecl:
+					ast.Inspect(d, func(n ast.Node) bool { // cmp.Or(l.Steps, 100)
+						if c, ok := n.(*ast.CallExpr); ok && len(c.Args) == 2 {
+							fun, _ := c.Fun.(*ast.SelectorExpr)
+							arg, _ := c.Args[0].(*ast.SelectorExpr)
+							if fun != nil && arg != nil && baseType(fun.X)+"."+fun.Sel.Name == "cmp.Or" && baseType(arg.X) == "l" {
+								add("l."+arg.Sel.Name, c.Args[1])
+							}
+						}
+						return true
+					})
+					if d.Name.Name == "New" && d.Recv == nil {
+						ast.Inspect(d, func(n ast.Node) bool {
+							if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == 1 {
+								if l, ok := a.Lhs[0].(*ast.SelectorExpr); ok && baseType(l.X) == "o" {
+									add("o."+l.Sel.Name, a.Rhs[0])
+								}
+							}
+							return true
+						})
+					}
+				}
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,134 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+// pipes is a listener whose connections are in memory, for tests of time.
+type pipes struct {
+	conns chan net.Conn
+	once  sync.Once
+	done  chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+// A connection that does not get on is given up, whatever it waits for, and one whose
+// header is too long is not read to its end.
+func TestConnectionsHaveLimits(t *testing.T) {
+	const head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+	whole := head + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(pingMessage), pingMessage)
+	padded := func(n int) string {
+		return strings.Replace(whole, "\r\n", "\r\nX: "+strings.Repeat("x", n-len(whole))+"\r\n", 1)
+	}
+	for name, test := range map[string]struct {
+		sent   string
+		waits  time.Duration // before it reads
+		answer string        // the beginning of what it gets, if anything
+		ends   time.Duration // when the connection does
+	}{
+		"nothing":         {ends: 10 * time.Second},
+		"half a header":   {sent: head, ends: 10 * time.Second},
+		"half a body":     {sent: head + "Content-Length: 1000\r\n\r\n{", answer: "HTTP/1.1 400", ends: 30 * time.Second},
+		"idle":            {sent: whole, answer: "HTTP/1.1 200", ends: 2 * time.Minute},
+		"reads in time":   {sent: whole, waits: 3*time.Minute - time.Second, answer: "HTTP/1.1 200", ends: 5*time.Minute - time.Second},
+		"does not read":   {sent: whole, waits: 3*time.Minute + time.Second, ends: 3*time.Minute + time.Second},
+		"a long header":   {sent: padded(63 << 10), answer: "HTTP/1.1 200", ends: 2 * time.Minute},
+		"a longer header": {sent: padded(65 << 10), answer: "HTTP/1.1 431", ends: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := server.New(server.Options{Keys: newKeys(t), Tools: statelessTools(), Logger: slog.New(slog.DiscardHandler)})
+				require.NoError(t, err)
+				l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- s.Serve(ctx, l) }()
+				client, conn := net.Pipe()
+				begun := time.Now()
+				l.conns <- conn
+				go io.WriteString(client, test.sent) // the server need not read all of it
+				time.Sleep(test.waits)
+				in := bufio.NewReader(client)
+				answer, _ := in.ReadString('\n')
+				assert.True(t, strings.HasPrefix(answer, test.answer), answer)
+				assert.Equal(t, test.answer == "", answer == "")
+				io.Copy(io.Discard, in)
+				assert.Equal(t, test.ends, time.Since(begun).Round(time.Second))
+				client.Close()
+				stop()
+				assert.NoError(t, <-ended)
+			})
+		})
+	}
+}
+
+// What a server says is for the one who asked: nobody on the way may keep it, and no
+// browser guesses what it is.
+func TestRepliesAreNotKept(t *testing.T) {
+	r := newModern(t)
+	c := r.connect("2025-11-25", everything)
+	check := func(name string, h http.Header) {
+		assert.Contains(t, h.Get("Cache-Control"), "no-store", name)
+		assert.Equal(t, "nosniff", h.Get("X-Content-Type-Options"), name)
+	}
+	for name, q := range map[string]struct {
+		method, path, body string
+		headers            []string
+	}{
+		"a result":            {"POST", "/mcp", pingMessage, nil},
+		"a token":             {"POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"ask_name"}}`, nil},
+		"an error":            {"POST", "/mcp", "{", nil},
+		"a foreign host":      {"POST", "/mcp", pingMessage, []string{"Host", "evil.example"}},
+		"another method":      {"PUT", "/mcp", "", nil},
+		"a session":           {"POST", "/mcp", initializeMessage("2025-11-25", everything), nil},
+		"no session":          {"GET", "/mcp", "", []string{"Mcp-Session-Id", "nope"}},
+		"a modern GET":        {"GET", "/mcp", "", []string{"Mcp-Protocol-Version", "2026-07-28"}},
+		"health":              {"GET", "/healthz", "", nil},
+		"readiness, its keys": {"GET", "/readyz", "", nil},
+	} {
+		_, h, body := r.exchange(q.method, q.path, q.body, q.headers...)
+		require.NotEmpty(t, body, name)
+		check(name, h)
+	}
+	check("2026-07-28", r.send(callTool("ask_name", nil).with(allCapabilities)).header)
+	progress := callTool("progress", nil)
+	progress.meta["progressToken"] = 1
+	streamed := r.send(progress)
+	require.Equal(t, "text/event-stream", streamed.header.Get("Content-Type"))
+	check("a stream of 2026-07-28", streamed.header)
+	resp := c.request(http.MethodGet, "", nil)
+	require.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
+	check("a stream of a session", resp.Header)
+	resp.Body.Close()
+}
