@@ -172,14 +172,14 @@ func (d *handshake) cancellable(r *http.Request, c caller, m *message) (context.
 	if s == nil {
 		return r.Context(), func() {}
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	registered := false
-	if s.principal == c.principal {
-		_, err := s.begin(m, cancel)
-		registered = err == nil
+	if s.principal != c.principal {
+		d.release(s) // whoever only names it is not using it
+		return r.Context(), func() {}
 	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	_, err := s.begin(m, cancel)
 	return ctx, func() {
-		if registered {
+		if err == nil {
 			s.finish(m.id)
 		}
 		cancel(nil)
