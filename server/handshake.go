@@ -141,7 +141,7 @@ func (d *handshake) sessionOf(w http.ResponseWriter, r *http.Request, c caller, 
 	}
 	if s.principal != c.principal {
 		d.release(s)
-		d.log.Warn("request refused", "reason", "the session belongs to another principal")
+		d.log.Info("request refused", "reason", "the session belongs to another principal")
 		refuse(http.StatusForbidden, "the session belongs to somebody else")
 		return nil
 	}
