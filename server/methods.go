@@ -98,7 +98,8 @@ func (s *Server) toolError(ctx context.Context, method string, e *saga.ToolError
 
 // levelOf is how loud the refusal of a token is. What anybody can send who pleases, or
 // too late, is no alarm. The rest may be: replicas that differ in their keys or code,
-// or somebody with a token of somebody else's.
+// or somebody with a token of somebody else's. Among it is what anybody can make up, a
+// key id above all: it looks the same.
 func levelOf(why codec.Reason) slog.Level {
 	switch why {
 	case codec.ReasonMalformed, codec.ReasonTooLong, codec.ReasonExpired, codec.ReasonDeadline, codec.ReasonRequest:
