@@ -46,5 +46,7 @@
 // not reach the server.
 //
 // Once the server's answer has arrived, be it a result, a suspension or a JSON-RPC
-// error, its request is never repeated.
+// error, its request is never repeated. The one exception is the error -31503, by
+// which this module's servers ask for the same request again: it is repeated like one
+// that was lost, on every transport.
 package client

@@ -18,6 +18,10 @@ const (
 	CodeInternal = -32603
 )
 
+// codeTryAgain is what a server of this module answers to a token that another
+// replica, or the same one later, may take: send the same request again.
+const codeTryAgain = -31503
+
 // ErrPause is what a handler returns to stop the call without answering the
 // step. The call ends with an [*Interrupted] whose position still holds the step,
 // so that [Client.Resume] asks it again.
@@ -28,7 +32,8 @@ var ErrPause = errors.New("paused before the step was answered")
 var ErrTimeout = errors.New("the server did not answer in time")
 
 // Error is a JSON-RPC error: either the server's answer to a request, or, when a
-// handler returns it, the client's answer to a step. It is never retried.
+// handler returns it, the client's answer to a step. It is never retried, unless it is the
+// server's -31503, which asks for that.
 type Error struct {
 	// Code is the JSON-RPC error code.
 	Code int64 `json:"code"`

@@ -9,16 +9,18 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// send sends r, and sends it again when its connection was lost and a second
-// time does no harm.
+// send sends r, and sends it again when its connection was lost, or the server asks
+// for that, and a second time does no harm.
 func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 	attempt := func() (json.RawMessage, error) {
 		result, err := c.attempt(ctx, r)
-		var lost *TransportError
-		switch {
-		case err == nil:
+		if err == nil {
 			return result, nil
-		case !errors.As(err, &lost) || !lost.repeatable(r.harmless):
+		}
+		var lost *TransportError
+		switch isLoss := errors.As(err, &lost); {
+		case !isLoss && r.harmless && asksAgain(err): // HTTP has a status for this as well
+		case !isLoss || !lost.repeatable(r.harmless):
 			return nil, backoff.Permanent(err)
 		case lost.RetryAfter > 0:
 			return nil, errors.Join(err, &backoff.RetryAfterError{Duration: lost.RetryAfter})
@@ -34,6 +36,12 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 		backoff.WithNotify(c.notify),
 		backoff.WithMaxElapsedTime(c.options.RetryFor))
 	return result, unwrapRetry(err)
+}
+
+// asksAgain reports whether the server's answer is to send the same request again.
+func asksAgain(err error) bool {
+	var refused *Error
+	return errors.As(err, &refused) && refused.Code == codeTryAgain
 }
 
 // tries is how often r is sent at most; 0 if only the time limits that.

@@ -63,6 +63,11 @@ func playServer(mode string) int {
 			}
 		case mode == "mortal" && request.Method == "tools/resumeSaga" && firstTime():
 			return 7 // in the middle of a turn
+		case mode == "later" && request.Method != "tools/callSaga" && firstTime(),
+			mode == "never" && request.Method != "tools/callSaga":
+			fmt.Printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":-31503,\"message\":\"send the same request again\"}}\n", request.ID)
+		case request.Method == "prompts/get":
+			answerLine(request, `{"resultType":"complete","messages":[]}`)
 		case request.Method == "tools/callSaga":
 			answerLine(request, askTarget)
 		case bytes.Contains(request.Params, []byte(`"v1"`)):
@@ -200,4 +205,53 @@ func TestStdioWithoutProgram(t *testing.T) {
 	require.ErrorAs(t, err, &lost)
 	assert.False(t, lost.Sent)
 	require.NoError(t, c.Close())
+}
+
+// A server that asks for the same request again gets it, over stdio as over HTTP.
+func TestStdioRepeatsWhatTheServerAsksFor(t *testing.T) {
+	for name, do := range map[string]func(*client.Client) error{
+		"a saga": func(c *client.Client) error {
+			var who people
+			_, err := c.Call(t.Context(), "complex_tool", nil, who.handlers())
+			assert.Equal(t, people{elicited: 1, sampled: 1}, who, "nobody is asked twice")
+			return err
+		},
+		"a prompt": func(c *client.Client) error {
+			_, err := c.GetPrompt(t.Context(), "p", nil, client.Handlers{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transport, _ := child(t, "later")
+			var told []error
+			c := client.New(transport, client.Options{OnRetry: func(err error) { told = append(told, err) }})
+			c.SetPause(time.Millisecond)
+			require.NoError(t, do(c))
+			require.Len(t, told, 1)
+			assert.ErrorContains(t, told[0], "-31503")
+			require.NoError(t, c.Close())
+		})
+	}
+	t.Run("for RetryFor", func(t *testing.T) {
+		transport, _ := child(t, "never")
+		tries := 0
+		c := client.New(transport, client.Options{RetryFor: 300 * time.Millisecond, OnRetry: func(error) { tries++ }})
+		c.SetPause(10 * time.Millisecond)
+		var who people
+		_, err := c.Call(t.Context(), "complex_tool", nil, who.handlers())
+		var refused *client.Error
+		require.ErrorAs(t, err, &refused)
+		assert.Equal(t, int64(-31503), refused.Code)
+		assert.Positive(t, tries)
+		require.NoError(t, c.Close())
+	})
+}
+
+// What cannot be repeated is not, whatever the server says: it may have acted.
+func TestFirstTurnsAreNotRepeatedAtRequest(t *testing.T) {
+	s := play(t, refuse(-31503, "again"))
+	_, err := s.client(t).Call(t.Context(), "complex_tool", nil, client.Handlers{})
+	var refused *client.Error
+	require.ErrorAs(t, err, &refused)
+	assert.Len(t, s.got(), 1)
 }

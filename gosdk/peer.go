@@ -118,7 +118,7 @@ func (p *peer) failure(ctx, asked context.Context, method string, err error) (st
 
 // unfit is in the place of an answer that is none.
 func (p *peer) unfit(method string, why error) steps.Answer {
-	p.log.WarnContext(p.ctx, "answer not usable", "method", method, "reason", why)
+	p.log.InfoContext(p.ctx, "answer not usable", "method", method, "reason", why)
 	return steps.Answer{Error: &steps.ClientError{Code: codeUnfit, Message: why.Error()}}
 }
 

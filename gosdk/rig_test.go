@@ -95,6 +95,14 @@ func mountOn(t testing.TB, s *mcp.Server, o gosdk.Options, sagas ...saga.Definit
 	return h
 }
 
+// shutDown calls Shutdown, which must come to its end.
+func (h *host) shutDown() {
+	h.t.Helper()
+	patience, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	require.NoError(h.t, h.mounted.Shutdown(patience))
+}
+
 // connect connects the SDK's client.
 func (h *host) connect(version string, o *mcp.ClientOptions) *mcp.ClientSession {
 	h.t.Helper()
@@ -135,10 +143,7 @@ func (h *host) serveHandler(handler http.Handler) string {
 	h.t.Helper()
 	web := httptest.NewServer(handler)
 	h.t.Cleanup(func() {
-		// Whoever is left has gone; the SDK keeps sessions until they are closed.
-		patience, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		require.NoError(h.t, h.mounted.Shutdown(patience))
+		h.shutDown() // whoever is left has gone; the SDK keeps sessions until they are closed
 		web.CloseClientConnections()
 		for ss := range h.sdk.Sessions() {
 			ss.Close()

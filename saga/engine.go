@@ -227,7 +227,7 @@ func (t *Tool) settle(ctx context.Context, pos *Position, p *pendingStep, fresh 
 				return step, false, nil, err
 			}
 			if t.Kind != KindTool {
-				return step, false, nil, &ToolError{Text: undo.appendTo(text), Err: undo.err()}
+				return step, false, nil, &ToolError{Text: undo.appendTo(text), Err: undo.err(), Told: true}
 			}
 			out := &Outcome{Result: errorResult(text)}
 			out.addUndo(undo)
@@ -410,7 +410,7 @@ func (t *Tool) failed(tc *turnContext, err error) (*Outcome, error) {
 		if errors.Is(err, ErrNotFound) {
 			return nil, err
 		}
-		return nil, &ToolError{Text: undo.appendTo(text), Err: errors.Join(err, undo.err())}
+		return nil, &ToolError{Text: undo.appendTo(text), Err: errors.Join(err, undo.err()), Told: told}
 	}
 	out := &Outcome{Result: errorResult(text), Err: err, Told: told}
 	out.addUndo(undo)

@@ -17,6 +17,9 @@ type ToolError struct {
 	Text string
 	// Err is the cause, for the log only, or nil.
 	Err error
+	// Told says that Text tells the caller all of Err, as of an answer that was
+	// declined: operators need not look. The engine sets it.
+	Told bool
 }
 
 // Failf ends the saga with a text that the caller reads. A %w verb keeps the

@@ -68,7 +68,7 @@ func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, tok
 	defer lazy.cancel()
 	ctx = lazy
 	if o.gone != nil {
-		s.log.Warn("saga abandoned", o.attrs()...)
+		s.log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", o.attrs()...)
 		out, err := o.tool.Cancel(ctx, o.pos, saga.Resumption{Now: s.opts.Now()}) // no turn is taken any more
 		if err == nil && len(answers) > 0 {
 			out.Result.Content = append(out.Result.Content, saga.TextResult(saga.Unsought).Content...)

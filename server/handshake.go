@@ -141,7 +141,7 @@ func (d *handshake) sessionOf(w http.ResponseWriter, r *http.Request, c caller, 
 	}
 	if s.principal != c.principal {
 		d.release(s)
-		d.log.Warn("request refused", "reason", "the session belongs to another principal")
+		d.log.Info("request refused", "reason", "the session belongs to another principal")
 		refuse(http.StatusForbidden, "the session belongs to somebody else")
 		return nil
 	}
@@ -172,14 +172,14 @@ func (d *handshake) cancellable(r *http.Request, c caller, m *message) (context.
 	if s == nil {
 		return r.Context(), func() {}
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	registered := false
-	if s.principal == c.principal {
-		_, err := s.begin(m, cancel)
-		registered = err == nil
+	if s.principal != c.principal {
+		d.release(s) // whoever only names it is not using it
+		return r.Context(), func() {}
 	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	_, err := s.begin(m, cancel)
 	return ctx, func() {
-		if registered {
+		if err == nil {
 			s.finish(m.id)
 		}
 		cancel(nil)

@@ -227,8 +227,14 @@ func TestHandshakeIdleSessionsExpire(t *testing.T) {
 // Whatever came last, the session expires after it: no request keeps it for good.
 func TestHandshakeSessionsExpireAfterAnyRequest(t *testing.T) {
 	for name, last := range map[string]func(*bubble){
-		"a call":           func(b *bubble) { b.do("POST", toolCall(1, "sum", `{}`)) },
-		"a notification":   func(b *bubble) { b.do("POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`) },
+		"a call":         func(b *bubble) { b.do("POST", toolCall(1, "sum", `{}`)) },
+		"a notification": func(b *bubble) { b.do("POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`) },
+		"a saga method": func(b *bubble) {
+			b.do("POST", strings.Replace(toolCall(1, "sum", `{}`), "tools/call", "tools/callSaga", 1))
+		},
+		"a saga method, refused": func(b *bubble) {
+			b.do("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/resumeSaga","params":{}}`)
+		},
 		"a response":       func(b *bubble) { b.do("POST", `{"jsonrpc":"2.0","id":1,"result":{}}`) },
 		"a batch, refused": func(b *bubble) { b.do("POST", "["+pingMessage+"]") },
 		"a stream that the client leaves": func(b *bubble) {

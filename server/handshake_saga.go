@@ -112,7 +112,7 @@ func (c *legacyCall) goOn(ctx context.Context, t *saga.Tool, token string, answe
 		if !errors.As(err, &wrong) {
 			return now, err
 		}
-		c.log.Warn("answer not usable", "tool", t.Name, "step", wrong.StepID, "reason", wrong.Reason)
+		c.log.Info("answer not usable", "tool", t.Name, "step", wrong.StepID, "reason", wrong.Reason)
 		if !discard(answers, wrong) {
 			return turn{}, err
 		}
@@ -153,7 +153,7 @@ func (c *legacyCall) stopped(err error) *saga.Result {
 		text = c.lacks(lacking)
 	case errors.As(err, &rejected):
 		text = "The call took too long to answer, or the server was changed meanwhile. Call the tool again."
-		c.log.Warn("token refused", "token", rejected)
+		c.log.Log(context.Background(), levelOf(rejected.Reason), "token refused", "token", rejected)
 	default:
 		return nil
 	}

@@ -90,7 +90,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if why := s.guard.refuse(r); why != "" {
-		s.log.Warn("request refused", "reason", why, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
+		s.log.Info("request refused", "reason", why, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
 		s.writeErrorTo(w, r, http.StatusForbidden, rpcError(jsonrpc2.CodeInvalidRequest, why))
 		return
 	}
@@ -102,7 +102,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if s.opts.Authenticate != nil {
 		var err error
 		if c.principal, err = s.opts.Authenticate(r); err != nil {
-			s.log.Warn("request refused", "reason", "not authenticated", "error", err)
+			s.log.Info("request refused", "reason", "not authenticated", "error", err)
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			s.writeErrorTo(w, r, http.StatusUnauthorized, rpcError(jsonrpc2.CodeInvalidRequest, "authentication is required"))
 			return

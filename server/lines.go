@@ -321,7 +321,13 @@ func (s *lineStream) writeLocked(message []byte) {
 		return
 	}
 	if _, err := s.out.Write(append(message, '\n')); err != nil {
-		s.failed.Store(&err)
+		s.unread(err)
+	}
+}
+
+// unread ends the connection, as nobody can be written to any more.
+func (s *lineStream) unread(err error) {
+	if s.failed.CompareAndSwap(nil, &err) {
 		s.gone()
 	}
 }

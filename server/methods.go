@@ -84,6 +84,30 @@ const (
 	timeoutText   = "the tool took too long; the same request may be sent again"
 )
 
+// toolError is how a prompt or resource fails that had something to say: they have no
+// results that say that they are errors. What lies with the caller and the user, a no
+// to a question above all, is no fault inside the server.
+func (s *Server) toolError(ctx context.Context, method string, e *saga.ToolError) *jsonrpc2.Error {
+	level, what, code := slog.LevelWarn, "request failed", int64(jsonrpc2.CodeInternalError)
+	if e.Told {
+		level, what, code = slog.LevelInfo, "request stopped", jsonrpc2.CodeInvalidParams
+	}
+	s.log.Log(ctx, level, what, "method", method, "error", e, "cause", e.Err)
+	return rpcError(code, e.Text)
+}
+
+// levelOf is how loud the refusal of a token is. What anybody can send who pleases, or
+// too late, is no alarm. The rest may be: replicas that differ in their keys or code,
+// or somebody with a token of somebody else's. Among it is what anybody can make up, a
+// key id above all: it looks the same.
+func levelOf(why codec.Reason) slog.Level {
+	switch why {
+	case codec.ReasonMalformed, codec.ReasonTooLong, codec.ReasonExpired, codec.ReasonDeadline, codec.ReasonRequest:
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
+}
+
 // wireError decides what the client learns of an error, and logs the rest.
 func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc2.Error {
 	var fail *jsonrpc2.Error
@@ -110,7 +134,7 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 	var panicked *saga.PanicError
 	switch {
 	case errors.As(err, &rejected):
-		s.log.LogAttrs(ctx, slog.LevelWarn, "token refused", append(attrs, slog.Any("token", rejected))...)
+		s.log.LogAttrs(ctx, levelOf(rejected.Reason), "token refused", append(attrs, slog.Any("token", rejected))...)
 		return rpcError(jsonrpc2.CodeInvalidParams, rejectedText)
 	case errors.As(err, &answers):
 		return rpcError(jsonrpc2.CodeInvalidParams, answers.Error())
@@ -123,7 +147,8 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 	case errors.As(err, &panicked):
 		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
 	case errors.Is(err, context.DeadlineExceeded):
-		s.log.LogAttrs(ctx, slog.LevelError, "turn timed out", append(attrs, slog.Any("error", err))...)
+		// A caller can choose what takes long.
+		s.log.LogAttrs(ctx, slog.LevelWarn, "turn timed out", append(attrs, slog.Any("error", err))...)
 		return rpcError(jsonrpc2.CodeInternalError, timeoutText)
 	case errors.Is(err, context.Canceled):
 		s.log.LogAttrs(ctx, slog.LevelInfo, "turn cancelled", attrs...)

@@ -120,7 +120,7 @@ func (s *Server) abandon(ctx context.Context, c caller, o *opening) (turn, error
 	case codec.ReasonState:
 		why = "The saga cannot go on: the tool has changed since it began. Start again."
 	}
-	s.log.Warn("saga abandoned", o.attrs()...)
+	s.log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", o.attrs()...)
 	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
 	defer lazy.cancel()
 	out, err := o.tool.Abandon(lazy, o.pos, why)

@@ -28,12 +28,8 @@ func publicAddress(r *http.Request) string {
 		return ""
 	}
 	addr := from.Addr().Unmap().WithZone("")
-	switch {
-	case !addr.IsGlobalUnicast() || addr.IsPrivate():
+	if !addr.IsGlobalUnicast() || addr.IsPrivate() {
 		return "" // perhaps a proxy's
-	case addr.Is6():
-		network, _ := addr.Prefix(64) // what one customer gets, to use all of it
-		return network.String()
 	}
-	return addr.String()
+	return addressKey(addr)
 }

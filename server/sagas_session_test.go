@@ -3,8 +3,10 @@ package server_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -69,4 +71,29 @@ func TestSagaMethodsAreCancelledInTheirSession(t *testing.T) {
 	leave()
 	assert.Contains(t, <-answer, "canceled")
 	until(t, func() bool { return strings.Count(r.log.take(), "turn cancelled") > 0 })
+}
+
+// A saga method keeps the session that it names from expiring while it is served, if
+// it is its client's own.
+func TestSagaMethodsUseTheirOwnSessionOnly(t *testing.T) {
+	for user, want := range map[string]int{"": http.StatusNoContent, "bob": http.StatusNotFound} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGate()
+			b := newBubble(t, server.Options{SessionIdle: time.Minute, TurnTimeout: 3 * time.Hour, Tools: []saga.Definition{g.tool()}, Authenticate: who})
+			done := make(chan string)
+			go func() {
+				r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(strings.Replace(callRoom, "room", "gate", 1)))
+				r.Header.Set("Content-Type", "application/json")
+				r.Header.Set("Mcp-Session-Id", b.session)
+				r.Header.Set("Who", user)
+				w := httptest.NewRecorder()
+				b.handler.ServeHTTP(w, r)
+				done <- w.Body.String()
+			}()
+			time.Sleep(time.Hour)
+			assert.Equal(t, want, b.do("DELETE", "").Code, user)
+			g.leave <- true
+			assert.Contains(t, <-done, "left", "the call does not depend on it")
+		})
+	}
 }

@@ -83,8 +83,8 @@ type Options struct {
 	// and nothing else. Those with the empty key are not told apart and share what
 	// MaxSessions and MaxStreams leave. Default: the address that the connection comes
 	// from (of IPv6 the first 64 bits), and empty if that is not a public one, as many
-	// callers may be behind it. Behind a proxy, return the address that the proxy
-	// reports, from a header that callers cannot set.
+	// callers may be behind it. Behind a proxy use [ForwardedKey], or return
+	// something else that the proxy reports, from a header that callers cannot set.
 	CallerKey func(*http.Request) string
 
 	// Logger gets what operators should know: why tokens were refused, failures

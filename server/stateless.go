@@ -126,9 +126,7 @@ func (d *stateless) refusalOf(ctx context.Context, r *statelessRequest, err erro
 	case errors.As(err, &arguments):
 		return refuse(http.StatusOK, jsonrpc2.CodeInvalidParams, arguments.Error())
 	case errors.As(err, &tool):
-		// Prompts and resources have no results that say that they are errors.
-		d.log.Warn("request failed", "method", r.method, "error", tool, "cause", tool.Err)
-		return refuse(http.StatusOK, jsonrpc2.CodeInternalError, tool.Text)
+		return &refusal{http.StatusOK, d.toolError(ctx, r.method, tool)}
 	}
 	fail := d.wireError(ctx, r.method, err)
 	return &refusal{statusOf(fail.Code), fail}

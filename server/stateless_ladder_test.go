@@ -123,7 +123,7 @@ func TestStatelessProbes(t *testing.T) {
 		{"a panic", func(q *request) { *q = *callTool("panics", nil) }, 200, -32603, `"message":"internal error"`},
 		{"a prompt that fails", func(q *request) {
 			*q = *modernRequest("prompts/get", object{"name": "greeting", "arguments": object{"person": "nobody"}})
-		}, 200, -32603, "Nobody is there."},
+		}, 200, -32602, "Nobody is there."},
 		{"a tool that fails", func(q *request) { *q = *callTool("fails", nil) }, 200, 0, `"isError":true`},
 		{"no client info", func(q *request) {}, 200, 0, `"tools":[`},
 		{"a session id", func(q *request) { q.header.Set("Mcp-Session-Id", "x") }, 200, 0, `"tools":[`},

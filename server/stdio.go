@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
 )
@@ -12,9 +13,14 @@ import (
 // goes on when one is answered.
 const maxInFlight = 64
 
+// unreadAfter is how often it is looked whether anybody still reads a connection's
+// output: a server that has nothing to write would not notice.
+const unreadAfter = time.Second
+
 // ServeStdio serves one client over a pair of streams, one JSON message per
 // line (MCP, basic/transports/stdio), until in ends or ctx does, or out cannot be
-// written to any more, which is the error that is returned. A line that is
+// written to any more, which is the error that is returned; on Unix also if there is
+// nothing to write, and out is a pipe or socket that nobody reads. A line that is
 // not a message is answered with an error and skipped. After the end of in,
 // requests under way are answered before ServeStdio returns; after the end of ctx or
 // of out it waits a few seconds for what they undo.
@@ -39,6 +45,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	conn := jsonrpc2.NewConn(ctx, gated{lines, started}, jsonrpc2.AsyncHandler(c), jsonrpc2.SetLogger(quiet))
 	c.handshake.conn = conn
 	close(started)
+	defer watchUnread(out, unreadAfter, lines.unread)()
 	<-conn.DisconnectNotify()
 	c.stateless.close()
 	c.handshake.close()

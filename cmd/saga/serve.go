@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
@@ -60,11 +61,13 @@ Examples:
    saga serve
    saga serve --allow-origin https://app.example.com
    saga serve --addr 0.0.0.0:8080 --allow-host tools.example.com --keyset /etc/saga/keyset.json --audience prod
+   saga serve --allow-host tools.example.com --trusted-proxy 127.0.0.1
    saga serve --repo ~/src/project`,
 		Flags: append([]cli.Flag{
 			stringFlag("addr", "the `ADDRESS` to listen on", defaultAddr),
 			listFlag("allow-host", "a host `NAME` that requests may be for, besides this machine (* for any)"),
 			listFlag("allow-origin", "a web `ORIGIN` whose pages may use the server, such as https://app.example.com (* for any, with --allow-host)"),
+			listFlag("trusted-proxy", "an `ADDRESS` or network of a proxy before the server, whose X-Forwarded-For tells callers apart, for the limits per caller"),
 		}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			s, log, err := p.newServer(c)
@@ -76,7 +79,7 @@ Examples:
 				return failed(p.listenAdvice(c.String("addr"), err))
 			}
 			says := []any{"url", "http://" + listener.Addr().String() + server.Endpoint}
-			for _, flag := range []string{"allow-host", "allow-origin"} {
+			for _, flag := range []string{"allow-host", "allow-origin", "trusted-proxy"} {
 				if list := c.StringSlice(flag); len(list) > 0 {
 					says = append(says, flag, list)
 				}
@@ -163,6 +166,12 @@ func (p *program) newServer(c *cli.Command) (*server.Server, *slog.Logger, error
 	if err != nil {
 		return nil, nil, failed(err)
 	}
+	var callerKey func(*http.Request) string
+	if proxies := c.StringSlice("trusted-proxy"); len(proxies) > 0 {
+		if callerKey, err = server.ForwardedKey(proxies...); err != nil {
+			return nil, nil, usage(c, "--trusted-proxy: %s", strings.TrimPrefix(err.Error(), "server: "))
+		}
+	}
 	s, err := server.New(server.Options{
 		Tools:          []saga.Definition{complextool.Tool, releasenotes.New(c.String("repo"))},
 		Keys:           keys,
@@ -170,6 +179,7 @@ func (p *program) newServer(c *cli.Command) (*server.Server, *slog.Logger, error
 		TokenTTL:       c.Duration("token-ttl"),
 		AllowedHosts:   c.StringSlice("allow-host"),
 		AllowedOrigins: c.StringSlice("allow-origin"),
+		CallerKey:      callerKey,
 		Name:           "saga",
 		Logger:         log,
 	})

@@ -69,6 +69,57 @@ func TestStdioLogsToStandardError(t *testing.T) {
 	}
 }
 
+// Behind a proxy that is trusted, callers have limits of their own. Anybody else who
+// sends its header is not believed.
+func TestServeTellsCallersApartBehindAProxy(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		flags []string
+		lost  bool
+	}{
+		"a trusted proxy": {[]string{"--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "127.0.0.1"}, true},
+		"another":         {[]string{"--trusted-proxy", "10.0.0.0/8"}, false},
+		"no proxy":        {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address, _ := newHome(t).serve(test.flags...)
+			send := func(from, session, message string) *http.Response {
+				r, err := http.NewRequest(http.MethodPost, address, strings.NewReader(message))
+				require.NoError(t, err)
+				r.Header.Set("Content-Type", "application/json")
+				r.Header.Set("X-Forwarded-For", "198.51.100.99, "+from)
+				if session != "" {
+					r.Header.Set("Mcp-Session-Id", session)
+				}
+				w, err := http.DefaultClient.Do(r)
+				require.NoError(t, err)
+				_, err = io.Copy(io.Discard, w.Body)
+				require.NoError(t, err)
+				require.NoError(t, w.Body.Close())
+				return w
+			}
+			open := func(from string) string {
+				id := send(from, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`).Header.Get("Mcp-Session-Id")
+				require.NotEmpty(t, id)
+				return id
+			}
+			const greedy, other, ping = "203.0.113.7", "203.0.113.8", `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+			theirs, first := open(other), open(greedy)
+			for range 100 { // MaxSessionsPerPrincipal
+				open(greedy)
+			}
+			assert.Equal(t, http.StatusOK, send(other, theirs, ping).StatusCode, "nobody else's session ends")
+			assert.Equal(t, test.lost, send(greedy, first, ping).StatusCode == http.StatusNotFound)
+		})
+	}
+	for _, proxy := range []string{"0.0.0.0/0", "proxy.example.com"} {
+		_, stderr, code := newHome(t).run("serve", "--addr", "127.0.0.1:0", "--trusted-proxy", proxy)
+		assert.Equal(t, exitUsage, code, proxy)
+		assert.Contains(t, stderr, "--trusted-proxy")
+	}
+}
+
 // A replica that does not tell its keys is not taken for one without the key.
 func TestPromoteAsksUnderAnAllowedName(t *testing.T) {
 	t.Parallel()

@@ -2,10 +2,8 @@ package hostile
 
 import (
 	"encoding/json"
-	"fmt"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -78,13 +76,4 @@ func measure(f func() error) (cpu time.Duration, allocated uint64, err error) {
 	ended, err := used()
 	runtime.ReadMemStats(&after)
 	return ended - began, after.TotalAlloc - before.TotalAlloc, err
-}
-
-// used is the time that the process has used.
-func used() (time.Duration, error) {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0, fmt.Errorf("hostile: %w", err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
