@@ -3,6 +3,7 @@ package releasenotes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -36,20 +37,25 @@ func (r *repository) spans(ctx context.Context) ([]span, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []span
 	if len(tags) == 0 {
 		return []span{{Name: "all", Title: "Unreleased", To: head.String()}}, nil
 	}
-	if tags[0].hash != head {
-		list = append(list, span{tags[0].name + "..HEAD", "Unreleased", tags[0].hash.String(), head.String()})
+	var list []span
+	unreleased := span{tags[0].name + "..HEAD", "Unreleased", tags[0].hash.String(), head.String()}
+	// What is checked out may be as old as a tag.
+	if commits, _, err := r.commits(ctx, unreleased.From, unreleased.To, 1); err != nil {
+		return nil, err
+	} else if len(commits) > 0 {
+		list = append(list, unreleased)
 	}
 	for i, t := range tags {
 		if len(list) == maxSpans {
 			break
 		}
 		s := span{Name: "up to " + t.name, Title: t.name, To: t.hash.String()}
-		if i+1 < len(tags) {
-			s.Name, s.From = tags[i+1].name+".."+t.name, tags[i+1].hash.String()
+		// Between two names of one commit there is nothing to write about.
+		if before := slices.IndexFunc(tags[i:], func(o tag) bool { return o.hash != t.hash }); before > 0 {
+			s.Name, s.From = tags[i+before].name+".."+t.name, tags[i+before].hash.String()
 		}
 		list = append(list, s)
 	}
@@ -59,7 +65,11 @@ func (r *repository) spans(ctx context.Context) ([]span, error) {
 func choices(list []span) []steps.Choice {
 	out := make([]steps.Choice, len(list))
 	for i, s := range list {
-		out[i] = steps.Choice{Value: s.Name, Title: fmt.Sprintf("%s (%s)", s.Title, s.Name)}
+		title := fmt.Sprintf("%s (%s)", s.Title, s.Name)
+		if s.Name == "all" {
+			title = s.Title + " (all commits: there are no tags)"
+		}
+		out[i] = steps.Choice{Value: s.Name, Title: title}
 	}
 	return out
 }
