@@ -268,7 +268,7 @@ func example(format string) string {
 	return ""
 }
 
-// summary is the value as one short line.
+// summary is the value as one short line, with choices as they stood in the list.
 func (in *input) summary(width int) string {
 	value, _ := in.value()
 	text := fmt.Sprint(value)
@@ -280,12 +280,26 @@ func (in *input) summary(width int) string {
 		if v {
 			text = "yes"
 		}
+	case string:
+		text = in.label(v)
 	case []string:
-		text = strings.Join(v, ", ")
+		var labels []string
+		for _, one := range v {
+			labels = append(labels, in.label(one))
+		}
+		text = strings.Join(labels, ", ")
 	}
 	line := []rune(plain.Line(text))
 	if len(line) > width {
 		return fmt.Sprintf("%s… (%d characters)", string(line[:width]), len([]rune(text)))
 	}
 	return string(line)
+}
+
+// label is what stands for a value in the list of choices, if there is one.
+func (in *input) label(value string) string {
+	if i := in.find(value); i >= 0 && in.field.Choices[i].Title != "" {
+		return in.field.Choices[i].Title
+	}
+	return value
 }

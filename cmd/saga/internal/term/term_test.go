@@ -76,6 +76,8 @@ func TestElicitFillsInEveryKindOfField(t *testing.T) {
 	assert.NotContains(t, out.String(), "\x07")
 	assert.NotContains(t, out.String(), "[2J")
 	assert.Contains(t, out.String(), "Everything, please")
+	assert.Contains(t, out.String(), "  color: Green\n", "as it stood in the list")
+	assert.Contains(t, out.String(), "  some: a, c\n")
 }
 
 func TestElicitCanBeLeft(t *testing.T) {
