@@ -39,7 +39,7 @@ type Terminal struct {
 	open func(ctx context.Context, url string) error
 	// answered keeps what was entered, by step id as first asked, so that a form
 	// that is asked again starts from it.
-	answered map[string]map[string]any
+	answered map[string]entered
 	// lines is the input of the form that is being shown, if it is one of lines.
 	lines *lineReader
 }
@@ -54,7 +54,7 @@ func New(in, out *os.File, getenv func(string) string) *Terminal {
 	t := &Terminal{
 		in: in, out: out, width: maxWidth,
 		accessible: getenv("SAGA_ACCESSIBLE") != "" || getenv("TERM") == "dumb",
-		answered:   map[string]map[string]any{},
+		answered:   map[string]entered{},
 	}
 	if width, height, err := term.GetSize(int(out.Fd())); err == nil && width > 0 && height > 0 {
 		t.width = min(width, maxWidth)
