@@ -208,7 +208,7 @@ func (n notes) replace(ctx context.Context, t *turn) (saga.Next, error) {
 		if err != nil {
 			return nil, err
 		}
-		return t.Text("Nothing was written: %s stays as it is.", name)
+		return t.Text("Nothing was written: %s stays as it is. The argument file names another one. These are the notes:\n\n%s", name, t.State.Notes)
 	}
 	return n.write(ctx, t, t.State.Old)
 }

@@ -112,4 +112,11 @@ func TestReplacedIsWhatWasAskedAbout(t *testing.T) {
 	assert.False(t, played.Good())
 	assert.Contains(t, played.Text(), "somebody else is changing")
 	assert.Equal(t, "4", textOf(t, file), "what somebody else wrote last")
+
+	// Who does not want that has not written in vain.
+	played = sagatest.Play(t, New(root), nil, append(start, sagatest.Accept("replace", map[string]any{"replace": false}))...)
+	assert.True(t, played.Good(), played.Text())
+	assert.Contains(t, played.Text(), "stays as it is")
+	assert.Contains(t, played.Text(), "# Notes")
+	assert.Equal(t, "4", textOf(t, file))
 }
