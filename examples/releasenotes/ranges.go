@@ -21,6 +21,17 @@ type span struct {
 	To   string `json:"to"`
 }
 
+// allCommits names the range of a repository without tags.
+const allCommits = "all"
+
+// words names the range in a sentence.
+func (s span) words() string {
+	if s.Name == allCommits {
+		return "all commits"
+	}
+	return s.Name
+}
+
 const (
 	maxSpans   = 20
 	maxCommits = 200
@@ -38,7 +49,7 @@ func (r *repository) spans(ctx context.Context) ([]span, error) {
 		return nil, err
 	}
 	if len(tags) == 0 {
-		return []span{{Name: "all", Title: "Unreleased", To: head.String()}}, nil
+		return []span{{Name: allCommits, Title: "Unreleased", To: head.String()}}, nil
 	}
 	var list []span
 	unreleased := span{tags[0].name + "..HEAD", "Unreleased", tags[0].hash.String(), head.String()}
@@ -66,7 +77,7 @@ func choices(list []span) []steps.Choice {
 	out := make([]steps.Choice, len(list))
 	for i, s := range list {
 		title := fmt.Sprintf("%s (%s)", s.Title, s.Name)
-		if s.Name == "all" {
+		if s.Name == allCommits {
 			title = s.Title + " (all commits: there are no tags)"
 		}
 		out[i] = steps.Choice{Value: s.Name, Title: title}

@@ -170,7 +170,7 @@ func (n notes) commits(ctx context.Context, t *turn) (list []*commit, more bool,
 	defer r.close()
 	list, more, err = r.commits(ctx, t.State.Span.From, t.State.Span.To, maxCommits)
 	if err == nil && len(list) == 0 {
-		err = saga.Failf("There are no commits in %s.", t.State.Span.Name)
+		err = saga.Failf("There are no commits in %s.", t.State.Span.words())
 	}
 	return list, more, err
 }
@@ -233,7 +233,7 @@ func (n notes) write(ctx context.Context, t *turn, replaceable string) (saga.Nex
 	case err != nil:
 		return nil, err
 	case other == "":
-		return t.Text("Wrote the release notes for %s to %s.", t.State.Span.Name, name)
+		return t.Text("Wrote the release notes for %s to %s.", t.State.Span.words(), name)
 	case t.State.Asked == maxAsked:
 		return nil, saga.Failf("Nothing was written: somebody else is changing %s.", name)
 	}

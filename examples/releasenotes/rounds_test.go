@@ -24,6 +24,7 @@ func TestWithoutAModel(t *testing.T) {
 		}),
 	)
 	assert.True(t, played.Good(), played.Text())
+	assert.Equal(t, "Wrote the release notes for all commits to RELEASE_NOTES.md.", played.Text())
 	assert.Equal(t, "# Unreleased\n\n- Begin\n", textOf(t, root, "RELEASE_NOTES.md"))
 	assert.Contains(t, played.Find("write").Message(), "no model")
 }
