@@ -253,17 +253,17 @@ func (in *input) description() string {
 	return shown
 }
 
-// example shows what a format looks like.
+// example shows what a format looks like, in words that are not taken for a value.
 func example(format string) string {
 	switch format {
 	case steps.FormatEmail:
-		return "somebody@example.com"
+		return "such as somebody@example.com"
 	case steps.FormatURI:
-		return "https://example.com/"
+		return "such as https://example.com/"
 	case steps.FormatDate:
-		return "2026-07-28"
+		return "such as 2026-07-28"
 	case steps.FormatDateTime:
-		return "2026-07-28T15:00:00Z"
+		return "such as 2026-07-28T15:00:00Z"
 	}
 	return ""
 }
