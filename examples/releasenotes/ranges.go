@@ -2,9 +2,12 @@ package releasenotes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -53,10 +56,9 @@ func (r *repository) spans(ctx context.Context) ([]span, error) {
 	}
 	var list []span
 	unreleased := span{tags[0].name + "..HEAD", "Unreleased", tags[0].hash.String(), head.String()}
-	// What is checked out may be as old as a tag.
-	if commits, _, err := r.commits(ctx, unreleased.From, unreleased.To, 1); err != nil {
+	if since, err := r.newer(ctx, head, tags[0], unreleased); err != nil {
 		return nil, err
-	} else if len(commits) > 0 {
+	} else if since {
 		list = append(list, unreleased)
 	}
 	for i, t := range tags {
@@ -71,6 +73,20 @@ func (r *repository) spans(ctx context.Context) ([]span, error) {
 		list = append(list, s)
 	}
 	return list, nil
+}
+
+// newer reports whether there are commits after the last tag: what is checked out may be
+// older. To look for them takes long, so it is done only if the times do not tell.
+func (r *repository) newer(ctx context.Context, head plumbing.Hash, last tag, since span) (bool, error) {
+	c, err := r.commit(ctx, head)
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		return false, unreadable(ctx, "The commit that is checked out", err)
+	}
+	if err != nil || c.when.After(last.when) {
+		return err == nil, err
+	}
+	commits, _, err := r.commits(ctx, since.From, since.To, 1)
+	return len(commits) > 0, err
 }
 
 func choices(list []span) []steps.Choice {

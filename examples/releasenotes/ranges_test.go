@@ -94,6 +94,14 @@ func TestNoUnreleasedCommitsBelowTheLastTag(t *testing.T) {
 	assert.Equal(t, "v1..v2", list[0].Name)
 }
 
+// A commit that is missing is said to be.
+func TestHeadThatIsMissing(t *testing.T) {
+	root, _ := history(t, []int64{0}, map[string]int{"v1": 0})
+	setHead(t, root, plumbing.NewHash("0123456789012345678901234567890123456789"))
+	played := sagatest.Play(t, New(root), nil)
+	assert.Contains(t, played.Text(), "The commit that is checked out cannot be read")
+}
+
 // To order tags, as much is read as an honest repository needs, and no more.
 func TestOrderingTagsIsBounded(t *testing.T) {
 	root, hashes := history(t, make([]int64, 50), map[string]int{"a": 0, "b": 49})
