@@ -171,8 +171,13 @@ func (c *child) lost(err error) error {
 	if errors.As(c.stream.failure(), &wrong) {
 		return wrong
 	}
+	final := false
 	select {
 	case <-c.done:
+		var exit *exec.ExitError
+		if errors.As(c.exit, &exit) {
+			final = exit.ExitCode() == notFound || exit.ExitCode() == notExecutable
+		}
 		if c.exit != nil {
 			err = fmt.Errorf("the server process ended: %w", c.exit)
 		} else {
@@ -180,8 +185,14 @@ func (c *child) lost(err error) error {
 		}
 	case <-time.After(c.grace):
 	}
-	return &TransportError{Sent: true, Err: err}
+	return &TransportError{Sent: true, Err: err, final: final}
 }
+
+// What shells exit with if there is no such command: starting it again is in vain.
+const (
+	notExecutable = 126
+	notFound      = 127
+)
 
 func fromLibrary(e *jsonrpc2.Error) *Error {
 	own := &Error{Code: e.Code, Message: e.Message}

@@ -37,10 +37,7 @@ needs the package bash-completion:
 		// Errors are printed once, by run, which also picks the exit code.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 		Action: func(_ context.Context, c *cli.Command) error {
-			if c.Args().Present() {
-				return usage(c, "there is no command %q", c.Args().First())
-			}
-			return cli.ShowRootCommandHelp(c)
+			return mustBeCommand(c, cli.ShowRootCommandHelp)
 		},
 		Commands: []*cli.Command{
 			p.serveCommand(),
@@ -67,9 +64,21 @@ needs the package bash-completion:
 func answerUsageErrors(c *cli.Command) {
 	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error { return usage(c, "%v", err) }
 	c.DisableSliceFlagSeparator = true // commas belong to the values
+	if c.Action == nil {
+		c.Action = func(_ context.Context, c *cli.Command) error { return mustBeCommand(c, cli.ShowSubcommandHelp) }
+	}
 	for _, sub := range c.Commands {
 		answerUsageErrors(sub)
 	}
+}
+
+// mustBeCommand is what a command does that has only others below it: it refuses what is
+// none of them, and else shows its help.
+func mustBeCommand(c *cli.Command, help func(*cli.Command) error) error {
+	if c.Args().Present() {
+		return usage(c, "there is no command %q", c.Args().First())
+	}
+	return help(c)
 }
 
 // env is the environment variable of a flag: SAGA_TOKEN_TTL for token-ttl.

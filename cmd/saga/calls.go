@@ -177,7 +177,7 @@ func (p *program) removeCalls(c *cli.Command) error {
 	for _, name := range names {
 		path, err := removable(name)
 		if err != nil {
-			return &exitError{exitUsage, err}
+			return p.notSaved(err)
 		}
 		paths = append(paths, path)
 	}
@@ -201,6 +201,14 @@ func (p *program) removeCalls(c *cli.Command) error {
 	}
 	p.say("saga: removed %s", count(len(paths), "saved call"))
 	return nil
+}
+
+// notSaved is the error for a saved call that cannot be used.
+func (p *program) notSaved(err error) error {
+	if isAny[*state.MissingError](err) {
+		err = fmt.Errorf("%w; %s calls lists those there are", err, p.self)
+	}
+	return &exitError{exitUsage, err}
 }
 
 // removable returns the file of a saved call. What is no saved call is not removed,

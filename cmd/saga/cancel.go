@@ -30,7 +30,7 @@ Example:
 			path := state.Path(c.Args().First())
 			saved, err := state.Load(path)
 			if err != nil {
-				return &exitError{exitUsage, err}
+				return p.notSaved(err)
 			}
 			connection, err := p.connect(c, saved, 0)
 			if err != nil {

@@ -67,6 +67,9 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 		header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
 	target.URL = withEndpoint(target.URL)
+	if parsed, err := url.Parse(target.URL); err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
+		return nil, usage(c, "--server %q is not a URL such as %s", target.URL, defaultServer)
+	}
 	return client.New(&client.HTTP{URL: target.URL, Bearer: c.String("bearer"), Header: header}, options), nil
 }
 

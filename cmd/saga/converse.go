@@ -59,7 +59,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(*clie
 		resumed = state.Path(name)
 		var err error
 		if saved, err = state.Load(resumed); err != nil {
-			return &exitError{exitUsage, err}
+			return p.notSaved(err)
 		}
 	}
 	asker, err := p.newAsker(c)

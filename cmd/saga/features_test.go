@@ -149,7 +149,7 @@ func TestGetAndRead(t *testing.T) {
 		"not text, but no terminal":  {args: "read notes://binary", stdout: "\x00\x01\x02"},
 		"output of no kind":          {args: "read text://motd --output xml", code: exitUsage, stderr: "--output"},
 		"resume and something":       {args: "read text://motd --resume x", code: exitUsage, stderr: "alone"},
-		"resume what is not there":   {args: "read --resume x", code: exitUsage, stderr: "no such file"},
+		"resume what is not there":   {args: "read --resume x", code: exitUsage, stderr: "there is no saved call x"},
 		"lists take no arguments":    {args: "prompts x", code: exitUsage, stderr: "no arguments"},
 		"a header that is not sound": {args: "get write topic=t --header x", code: exitUsage, stderr: "--header"},
 	} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
 	"github.com/mcpsaga/mcpsaga/codec"
 )
 
@@ -98,7 +99,7 @@ func (p *program) keysNewCommand(keyset cli.Flag) *cli.Command {
 				err = keys.CreateFile(path)
 			}
 			if errors.Is(err, fs.ErrExist) {
-				return failed(fmt.Errorf("%s exists; use saga keys add to put a new key into it", path))
+				return failed(fmt.Errorf("%s exists; to put a new key into it: %s", path, p.keysLine(c, "add")))
 			}
 			if err != nil {
 				return failed(err)
@@ -142,7 +143,7 @@ func (p *program) keysAddCommand(keyset cli.Flag) *cli.Command {
 			if err != nil {
 				return failed(err)
 			}
-			p.say("saga: added key %s. When every server has loaded it: saga keys promote %[1]s", keyID(id))
+			p.say("saga: added key %s. When every server has loaded it: %s %[1]s", keyID(id), p.keysLine(c, "promote"))
 			return failed(p.printKeys(keys))
 		},
 	}
@@ -187,6 +188,9 @@ func (p *program) changeKey(ctx context.Context, c *cli.Command, change keysChan
 		return failed(err)
 	}
 	id, err := findKey(keys, text)
+	if errors.Is(err, errNoKey) {
+		return usage(c, "%v; %s shows them", err, p.keysLine(c, "list"))
+	}
 	if err != nil {
 		return usage(c, "%v", err)
 	}
@@ -206,6 +210,17 @@ func (p *program) changeKey(ctx context.Context, c *cli.Command, change keysChan
 // keyID is how keys are named here and at /readyz.
 func keyID(id uint32) string { return fmt.Sprintf("%08x", id) }
 
+// keysLine is the command line of a command for the same keyset.
+func (p *program) keysLine(c *cli.Command, name string) string {
+	line := p.self + " keys " + name
+	if path := c.String("keyset"); path != "" {
+		line += " --keyset " + self.Quote(path)
+	}
+	return line
+}
+
+var errNoKey = errors.New("the keyset has no key")
+
 // findKey finds a key by its id in hexadecimal, as listed, or in decimal, as in
 // other tools of Tink.
 func findKey(keys *codec.Keyset, text string) (uint32, error) {
@@ -221,7 +236,7 @@ func findKey(keys *codec.Keyset, text string) (uint32, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return 0, fmt.Errorf("the keyset has no key %q; saga keys list shows them", text)
+		return 0, fmt.Errorf("%w %q", errNoKey, text)
 	}
 	return 0, fmt.Errorf("%q is the id of one key in hexadecimal and of another in decimal", text)
 }

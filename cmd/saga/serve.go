@@ -162,6 +162,9 @@ func (p *program) newServer(c *cli.Command) (*server.Server, *slog.Logger, error
 	if err != nil {
 		return nil, nil, err
 	}
+	if info, err := os.Stat(c.String("repo")); err != nil || !info.IsDir() {
+		return nil, nil, usage(c, "--repo %s is not a directory", c.String("repo"))
+	}
 	keys, err := p.loadKeys(c)
 	if err != nil {
 		return nil, nil, failed(err)

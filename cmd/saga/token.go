@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/codec"
 )
 
@@ -24,7 +25,7 @@ func (p *program) tokenCommand() *cli.Command {
 		Commands: []*cli.Command{{
 			Name:      "explain",
 			Usage:     "say what a token holds and whether a server would accept it",
-			ArgsUsage: "TOKEN (or - for standard input)",
+			ArgsUsage: "TOKEN (or the NAME of a saved call, or - for standard input)",
 			Description: `Needs the keyset that sealed the token, and the audience of the deployment. It shows the
 state of the saga, which clients never see; its secret part is not shown. Tokens of callers
 who identified themselves cannot be opened here: they are bound to the caller.
@@ -50,6 +51,8 @@ func (p *program) explainToken(_ context.Context, c *cli.Command) error {
 			return failed(err)
 		}
 		token = strings.TrimSpace(string(data))
+	} else if saved, err := state.Load(state.Path(token)); err == nil {
+		token = saved.Position.Token
 	}
 	look := newLooker(c)
 	if look.err != nil {
@@ -73,7 +76,8 @@ func (p *program) printExplanation(x *sight) error {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(table, "%s\t%s\n", name, plain.Line(fmt.Sprintf(format, args...)))
 	}
-	if x.Version != "" {
+	// What has another version has another layout, if it is a token at all.
+	if x.Version != "" && x.Reason != codec.ReasonVersion {
 		row("format", "%s, %s", x.Version, count(x.Length, "character"))
 		row("key", "%s%s", keyID(x.KeyID), keyRemark(x.Key))
 	}

@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +52,9 @@ func (r *repository) tags(ctx context.Context) ([]tag, error) {
 		tags = append(tags, tag{strings.ToValidUTF8(ref.Name().Short(), "\uFFFD"), c.hash, c.when})
 		return nil
 	})
-	slices.SortStableFunc(tags, func(a, b tag) int { return b.when.Compare(a.when) })
+	if err == nil {
+		err = r.sortTags(ctx, tags)
+	}
 	return tags, err
 }
 

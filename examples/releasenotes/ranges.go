@@ -2,8 +2,12 @@ package releasenotes
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -18,6 +22,17 @@ type span struct {
 	// range begins with the first commit.
 	From string `json:"from,omitempty"`
 	To   string `json:"to"`
+}
+
+// allCommits names the range of a repository without tags.
+const allCommits = "all"
+
+// words names the range in a sentence.
+func (s span) words() string {
+	if s.Name == allCommits {
+		return "all commits"
+	}
+	return s.Name
 }
 
 const (
@@ -36,30 +51,52 @@ func (r *repository) spans(ctx context.Context) ([]span, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []span
 	if len(tags) == 0 {
-		return []span{{Name: "all", Title: "Unreleased", To: head.String()}}, nil
+		return []span{{Name: allCommits, Title: "Unreleased", To: head.String()}}, nil
 	}
-	if tags[0].hash != head {
-		list = append(list, span{tags[0].name + "..HEAD", "Unreleased", tags[0].hash.String(), head.String()})
+	var list []span
+	unreleased := span{tags[0].name + "..HEAD", "Unreleased", tags[0].hash.String(), head.String()}
+	if since, err := r.newer(ctx, head, tags[0], unreleased); err != nil {
+		return nil, err
+	} else if since {
+		list = append(list, unreleased)
 	}
 	for i, t := range tags {
 		if len(list) == maxSpans {
 			break
 		}
 		s := span{Name: "up to " + t.name, Title: t.name, To: t.hash.String()}
-		if i+1 < len(tags) {
-			s.Name, s.From = tags[i+1].name+".."+t.name, tags[i+1].hash.String()
+		// Between two names of one commit there is nothing to write about.
+		if before := slices.IndexFunc(tags[i:], func(o tag) bool { return o.hash != t.hash }); before > 0 {
+			s.Name, s.From = tags[i+before].name+".."+t.name, tags[i+before].hash.String()
 		}
 		list = append(list, s)
 	}
 	return list, nil
 }
 
+// newer reports whether there are commits after the last tag: what is checked out may be
+// older. To look for them takes long, so it is done only if the times do not tell.
+func (r *repository) newer(ctx context.Context, head plumbing.Hash, last tag, since span) (bool, error) {
+	c, err := r.commit(ctx, head)
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		return false, unreadable(ctx, "The commit that is checked out", err)
+	}
+	if err != nil || c.when.After(last.when) {
+		return err == nil, err
+	}
+	commits, _, err := r.commits(ctx, since.From, since.To, 1)
+	return len(commits) > 0, err
+}
+
 func choices(list []span) []steps.Choice {
 	out := make([]steps.Choice, len(list))
 	for i, s := range list {
-		out[i] = steps.Choice{Value: s.Name, Title: fmt.Sprintf("%s (%s)", s.Title, s.Name)}
+		title := fmt.Sprintf("%s (%s)", s.Title, s.Name)
+		if s.Name == allCommits {
+			title = s.Title + " (all commits: there are no tags)"
+		}
+		out[i] = steps.Choice{Value: s.Name, Title: title}
 	}
 	return out
 }

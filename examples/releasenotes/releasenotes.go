@@ -116,17 +116,9 @@ func (n notes) ranged(ctx context.Context, t *turn) (saga.Next, error) {
 // draft has the model write the notes, or change the ones there are. With a client
 // that has no model, the user writes them.
 func (n notes) draft(ctx context.Context, t *turn, feedback string) (saga.Next, error) {
-	r, err := open(ctx, n.root, t.Args.Repo)
+	commits, more, err := n.commits(ctx, t)
 	if err != nil {
 		return nil, err
-	}
-	defer r.close()
-	commits, more, err := r.commits(ctx, t.State.Span.From, t.State.Span.To, maxCommits)
-	if err != nil {
-		return nil, err
-	}
-	if len(commits) == 0 {
-		return nil, saga.Failf("There are no commits in %s.", t.State.Span.Name)
 	}
 	return t.Ask("drafted", steps.Otherwise(
 		askModel.With(steps.Prompt("%s", prompt(t.State.Span, commits, more, t.State.Notes, feedback))),
@@ -136,10 +128,13 @@ func (n notes) draft(ctx context.Context, t *turn, feedback string) (saga.Next, 
 
 func (n notes) drafted(ctx context.Context, t *turn) (saga.Next, error) {
 	said, err := askModel.Answer(t)
-	if errors.Is(err, steps.ErrNotAsked) {
+	var failure *steps.ClientError
+	switch {
+	case errors.Is(err, steps.ErrNotAsked):
 		return n.written(ctx, t)
-	}
-	if err != nil {
+	case errors.As(err, &failure):
+		return n.byHand(ctx, t, "The model has drafted nothing: it was refused, or it failed.")
+	case err != nil:
 		return nil, err
 	}
 	t.State.Notes = strings.TrimSpace(said.Text())
@@ -147,11 +142,37 @@ func (n notes) drafted(ctx context.Context, t *turn) (saga.Next, error) {
 		return nil, saga.Failf("The model drafted nothing.")
 	}
 	if t.State.Changes == maxChanges {
-		return t.Ask("written", askByHand.With(
-			steps.Message(fmt.Sprintf("The model has changed the draft %d times. Edit it yourself; accept to write the file.", maxChanges)),
-			steps.Default("notes", t.State.Notes)))
+		return n.byHand(ctx, t, fmt.Sprintf("The model has changed the draft %d times.", maxChanges))
 	}
 	return t.Ask("reviewed", askReview.With(steps.Default("notes", t.State.Notes)))
+}
+
+// byHand has the user go on where the model does not: with its last draft, or else with
+// the commits.
+func (n notes) byHand(ctx context.Context, t *turn, why string) (saga.Next, error) {
+	begin, how := t.State.Notes, "Edit the draft yourself; accept to write the file."
+	if begin == "" {
+		commits, _, err := n.commits(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		begin, how = outline(t.State.Span, commits), "Write the notes yourself, beginning with the commits."
+	}
+	return t.Ask("written", askByHand.With(steps.Message(why+" "+how), steps.Default("notes", begin)))
+}
+
+// commits are those of the chosen range.
+func (n notes) commits(ctx context.Context, t *turn) (list []*commit, more bool, err error) {
+	r, err := open(ctx, n.root, t.Args.Repo)
+	if err != nil {
+		return nil, false, err
+	}
+	defer r.close()
+	list, more, err = r.commits(ctx, t.State.Span.From, t.State.Span.To, maxCommits)
+	if err == nil && len(list) == 0 {
+		err = saga.Failf("There are no commits in %s.", t.State.Span.words())
+	}
+	return list, more, err
 }
 
 func (n notes) reviewed(ctx context.Context, t *turn) (saga.Next, error) {
@@ -187,7 +208,7 @@ func (n notes) replace(ctx context.Context, t *turn) (saga.Next, error) {
 		if err != nil {
 			return nil, err
 		}
-		return t.Text("Nothing was written: %s stays as it is.", name)
+		return t.Text("Nothing was written: %s stays as it is. The argument file names another one. These are the notes:\n\n%s", name, t.State.Notes)
 	}
 	return n.write(ctx, t, t.State.Old)
 }
@@ -212,7 +233,7 @@ func (n notes) write(ctx context.Context, t *turn, replaceable string) (saga.Nex
 	case err != nil:
 		return nil, err
 	case other == "":
-		return t.Text("Wrote the release notes for %s to %s.", t.State.Span.Name, name)
+		return t.Text("Wrote the release notes for %s to %s.", t.State.Span.words(), name)
 	case t.State.Asked == maxAsked:
 		return nil, saga.Failf("Nothing was written: somebody else is changing %s.", name)
 	}

@@ -48,6 +48,9 @@ func open(ctx context.Context, root, path string) (*repository, error) {
 	}
 	dot := filepath.Join(dir, git.GitDirName)
 	if info, err := os.Lstat(dot); err != nil || !info.IsDir() {
+		if path == "." {
+			return nil, saga.Failf("The server's root of repositories is not a git repository itself; name one below it with the argument repo.")
+		}
 		return nil, saga.Failf("%q is not a git repository: it has no directory .git of its own.", path)
 	}
 	if elsewhere(dot) {

@@ -24,8 +24,40 @@ func TestWithoutAModel(t *testing.T) {
 		}),
 	)
 	assert.True(t, played.Good(), played.Text())
+	assert.Equal(t, "Wrote the release notes for all commits to RELEASE_NOTES.md.", played.Text())
 	assert.Equal(t, "# Unreleased\n\n- Begin\n", textOf(t, root, "RELEASE_NOTES.md"))
 	assert.Contains(t, played.Find("write").Message(), "no model")
+}
+
+// Who refuses to ask the model, or whose model fails, writes the notes too: beginning
+// with the commits, or with the draft there is.
+func TestTheModelRefused(t *testing.T) {
+	root := t.TempDir()
+	newRepository(t, root)
+	for name, c := range map[string]struct {
+		before []sagatest.Answer
+		want   string
+		why    string
+	}{
+		"at once": {nil, "# Unreleased\n\n- Begin\n", "beginning with the commits"},
+		"a change": {[]sagatest.Answer{
+			sagatest.Say("draft", "# Notes"),
+			sagatest.Accept("review", map[string]any{"notes": "# Mine", "feedback": "more"}),
+		}, "# Mine\n", "Edit the draft"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, os.RemoveAll(filepath.Join(root, "RELEASE_NOTES.md")))
+			script := append([]sagatest.Answer{sagatest.Accept("range", map[string]any{"range": "all"})}, c.before...)
+			played := sagatest.Play(t, New(root), nil, append(script,
+				sagatest.Fail("draft", -1, "User rejected sampling request"),
+				sagatest.Func("write", func(a sagatest.Asked) sagatest.Answer {
+					return sagatest.Accept("write", map[string]any{"notes": a.Form().Fields[0].Default})
+				}))...)
+			assert.True(t, played.Good(), played.Text())
+			assert.Equal(t, c.want, textOf(t, root, "RELEASE_NOTES.md"))
+			assert.Contains(t, played.Find("write").Message(), c.why)
+		})
+	}
 }
 
 // The model changes the draft a few times; then the user edits it by hand, so that
@@ -81,4 +113,11 @@ func TestReplacedIsWhatWasAskedAbout(t *testing.T) {
 	assert.False(t, played.Good())
 	assert.Contains(t, played.Text(), "somebody else is changing")
 	assert.Equal(t, "4", textOf(t, file), "what somebody else wrote last")
+
+	// Who does not want that has not written in vain.
+	played = sagatest.Play(t, New(root), nil, append(start, sagatest.Accept("replace", map[string]any{"replace": false}))...)
+	assert.True(t, played.Good(), played.Text())
+	assert.Contains(t, played.Text(), "stays as it is")
+	assert.Contains(t, played.Text(), "# Notes")
+	assert.Equal(t, "4", textOf(t, file))
 }

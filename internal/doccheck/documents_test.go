@@ -85,6 +85,8 @@ func TestToolInReadme(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, tool, code)
 	assert.Contains(t, strings.NewReplacer("//\t", "", "//\n", "\n").Replace(read(t, "saga/doc.go")), "\n"+code+"\n")
+	program := regexp.MustCompile(`(?m)^// .*\nvar Lunch`).ReplaceAllString(read(t, "examples/lunch/main.go"), "var Lunch")
+	assert.Contains(t, program, "\n"+code+"\n\n"+blocks(read(t, "README.md"), "go")[1]+"\n", "the whole program")
 	assert.Less(t, strings.Count(code, "\n")+1, 30, "lines")
 }
 

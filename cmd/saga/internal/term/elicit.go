@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"charm.land/huh/v2"
@@ -28,7 +29,11 @@ func (t *Terminal) Elicit(ctx context.Context, r *client.ElicitRequest) (*client
 	}
 	t.heading(r.Tool+" asks", form.Message)
 	base, _, _ := strings.Cut(r.StepID, "~")
-	inputs := t.inputs(form, t.answered[base])
+	var shown map[string]any
+	if last := t.answered[base]; reflect.DeepEqual(last.fields, form.Fields) {
+		shown = last.content
+	}
+	inputs := t.inputs(form, shown)
 	if t.accessible { // no key leaves a form of lines, so the way out comes first
 		if result, err := t.left(ctx); result != nil || err != nil {
 			return result, err
@@ -38,11 +43,18 @@ func (t *Terminal) Elicit(ctx context.Context, r *client.ElicitRequest) (*client
 		result, err := t.fill(ctx, form, inputs)
 		if err != nil || result != nil {
 			if result != nil && result.Action == "accept" {
-				t.answered[base] = result.Content.(map[string]any)
+				t.answered[base] = entered{form.Fields, result.Content.(map[string]any)}
 			}
 			return result, err
 		}
 	}
+}
+
+// entered is what was entered into a form. A form that offers or suggests something else
+// does not start from it, though it has the same id.
+type entered struct {
+	fields  []steps.Field
+	content map[string]any
 }
 
 func (t *Terminal) inputs(form *steps.FormSpec, shown map[string]any) []*input {

@@ -253,22 +253,22 @@ func (in *input) description() string {
 	return shown
 }
 
-// example shows what a format looks like.
+// example shows what a format looks like, in words that are not taken for a value.
 func example(format string) string {
 	switch format {
 	case steps.FormatEmail:
-		return "somebody@example.com"
+		return "such as somebody@example.com"
 	case steps.FormatURI:
-		return "https://example.com/"
+		return "such as https://example.com/"
 	case steps.FormatDate:
-		return "2026-07-28"
+		return "such as 2026-07-28"
 	case steps.FormatDateTime:
-		return "2026-07-28T15:00:00Z"
+		return "such as 2026-07-28T15:00:00Z"
 	}
 	return ""
 }
 
-// summary is the value as one short line.
+// summary is the value as one short line, with choices as they stood in the list.
 func (in *input) summary(width int) string {
 	value, _ := in.value()
 	text := fmt.Sprint(value)
@@ -280,12 +280,26 @@ func (in *input) summary(width int) string {
 		if v {
 			text = "yes"
 		}
+	case string:
+		text = in.label(v)
 	case []string:
-		text = strings.Join(v, ", ")
+		var labels []string
+		for _, one := range v {
+			labels = append(labels, in.label(one))
+		}
+		text = strings.Join(labels, ", ")
 	}
 	line := []rune(plain.Line(text))
 	if len(line) > width {
 		return fmt.Sprintf("%s… (%d characters)", string(line[:width]), len([]rune(text)))
 	}
 	return string(line)
+}
+
+// label is what stands for a value in the list of choices, if there is one.
+func (in *input) label(value string) string {
+	if i := in.find(value); i >= 0 && in.field.Choices[i].Title != "" {
+		return in.field.Choices[i].Title
+	}
+	return value
 }

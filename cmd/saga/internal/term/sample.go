@@ -43,7 +43,7 @@ func (t *Terminal) AskConsent(ctx context.Context, r *client.SampleRequest, mode
 	return t.decide(ctx, "Send this to your model?",
 		huh.NewOption(fmt.Sprintf("Send it to %s at %s", plain.Line(model), plain.Line(host)), optionSend),
 		huh.NewOption("Answer it myself", optionMyself),
-		huh.NewOption("Refuse", optionRefuse),
+		huh.NewOption("Refuse: tell the tool no", optionRefuse),
 		huh.NewOption("Stop here: save the call and go on later", optionPause))
 }
 
@@ -53,7 +53,7 @@ func (t *Terminal) Review(ctx context.Context, r *client.SampleRequest, result *
 	return t.decide(ctx, "Send this answer to "+plain.Line(r.Tool)+"?",
 		huh.NewOption("Send it", optionSend),
 		huh.NewOption("Edit it first", optionMyself),
-		huh.NewOption("Refuse", optionRefuse),
+		huh.NewOption("Refuse: tell the tool no", optionRefuse),
 		huh.NewOption("Stop here: save the call and go on later", optionPause))
 }
 
@@ -88,7 +88,7 @@ func (t *Terminal) AnswerSample(ctx context.Context, r *client.SampleRequest, dr
 		if t.accessible {
 			title = "Answer in one line (empty to leave):"
 		}
-		area := huh.NewText().Title(title).Lines(areaLines).Value(&text).
+		area := huh.NewText().Title(title).Description("What is asked stands above. Esc: refuse, or stop here.").Lines(areaLines).Value(&text).
 			Validate(func(s string) error {
 				if strings.TrimSpace(s) == "" && !t.accessible {
 					return errors.New("write something, or press Esc to leave")
@@ -104,7 +104,7 @@ func (t *Terminal) AnswerSample(ctx context.Context, r *client.SampleRequest, dr
 		}
 		consent, err := t.decide(ctx, "What now?",
 			huh.NewOption("Answer", optionMyself),
-			huh.NewOption("Refuse", optionRefuse),
+			huh.NewOption("Refuse: tell the tool no", optionRefuse),
 			huh.NewOption("Stop here: save the call and go on later", optionPause))
 		if err != nil || consent == Refuse {
 			return "", false, err

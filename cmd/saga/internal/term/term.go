@@ -15,13 +15,11 @@ import (
 	"runtime"
 	"strings"
 
-	tea "charm.land/bubbletea/v2"
 	"charm.land/huh/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
-	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 )
 
@@ -41,7 +39,7 @@ type Terminal struct {
 	open func(ctx context.Context, url string) error
 	// answered keeps what was entered, by step id as first asked, so that a form
 	// that is asked again starts from it.
-	answered map[string]map[string]any
+	answered map[string]entered
 	// lines is the input of the form that is being shown, if it is one of lines.
 	lines *lineReader
 }
@@ -56,7 +54,7 @@ func New(in, out *os.File, getenv func(string) string) *Terminal {
 	t := &Terminal{
 		in: in, out: out, width: maxWidth,
 		accessible: getenv("SAGA_ACCESSIBLE") != "" || getenv("TERM") == "dumb",
-		answered:   map[string]map[string]any{},
+		answered:   map[string]entered{},
 	}
 	if width, height, err := term.GetSize(int(out.Fd())); err == nil && width > 0 && height > 0 {
 		t.width = min(width, maxWidth)
@@ -133,44 +131,12 @@ func (t *Terminal) run(ctx context.Context, pages ...*huh.Group) error {
 		}
 		return t.lines.failure()
 	}
-	left := false
-	// The program's options come first: they replace all that were set before.
-	form = form.WithProgramOptions(tea.WithFilter(func(_ tea.Model, msg tea.Msg) tea.Msg {
-		switch m := msg.(type) {
-		case tea.KeyPressMsg:
-			if m.String() == "esc" && !filtering(form.GetFocusedField()) {
-				left = true
-				return tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl} // the form's own way out
-			}
-		case tea.InterruptMsg:
-			if form.State == huh.StateAborted {
-				return tea.QuitMsg{} // unlike an interrupt, this clears the screen
-			}
-		}
-		return msg
-	})).WithInput(t.in).WithOutput(t.out).WithWidth(t.width)
-	err := form.RunWithContext(ctx)
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	if errors.Is(err, huh.ErrUserAborted) {
-		if left {
-			return errLeft
-		}
-		return client.ErrPause
-	}
-	return err
+	return t.show(ctx, form.WithWidth(t.width))
 }
 
 // over reports whether there is no more input. Validation must then let anything
 // pass: the form library would ask for ever.
 func (t *Terminal) over() bool { return t.lines != nil && t.lines.ended() }
-
-// filtering reports whether Esc means to leave a list's filter.
-func filtering(field huh.Field) bool {
-	list, ok := field.(interface{ GetFiltering() bool })
-	return ok && list.GetFiltering()
-}
 
 // choose asks which of the options to take. Its errors are those of run.
 func (t *Terminal) choose(ctx context.Context, title string, options ...huh.Option[string]) (string, error) {

@@ -27,7 +27,7 @@ func typed(lines ...string) (*Terminal, *bytes.Buffer) {
 	in := strings.Join(append(lines, ""), "\n")
 	return &Terminal{
 		in: strings.NewReader(in), out: out, accessible: true, width: 80,
-		answered: map[string]map[string]any{},
+		answered: map[string]entered{},
 	}, out
 }
 
@@ -76,6 +76,8 @@ func TestElicitFillsInEveryKindOfField(t *testing.T) {
 	assert.NotContains(t, out.String(), "\x07")
 	assert.NotContains(t, out.String(), "[2J")
 	assert.Contains(t, out.String(), "Everything, please")
+	assert.Contains(t, out.String(), "  color: Green\n", "as it stood in the list")
+	assert.Contains(t, out.String(), "  some: a, c\n")
 }
 
 func TestElicitCanBeLeft(t *testing.T) {
@@ -121,6 +123,19 @@ func TestElicitStartsFromTheLastAnswer(t *testing.T) {
 	got, err := term.Elicit(t.Context(), ask("s~2", form))
 	require.NoError(t, err, out.String())
 	assert.Equal(t, client.Accept(map[string]any{"a": "first"}), got)
+}
+
+// A form that suggests something else is another one, such as that of a changed draft.
+func TestElicitStartsFromWhatIsNew(t *testing.T) {
+	form := func(draft string) steps.FormSpec {
+		return steps.FormSpec{Message: "m", Fields: []steps.Field{{Name: "draft", Required: true, Default: draft}, {Name: "feedback"}}}
+	}
+	term, out := typed("1", "", "shorter", "y", "1", "", "", "y")
+	_, err := term.Elicit(t.Context(), ask("s", form("long draft")))
+	require.NoError(t, err)
+	got, err := term.Elicit(t.Context(), ask("s~2", form("draft")))
+	require.NoError(t, err, out.String())
+	assert.Equal(t, client.Accept(map[string]any{"draft": "draft"}), got)
 }
 
 func TestElicitStopsWithTheContext(t *testing.T) {

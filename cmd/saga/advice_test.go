@@ -1,0 +1,54 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What newcomers get wrong is answered with what to do, in words of this program.
+func TestMistakesGetAdvice(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.ok("keys", "new", "--keyset", "k.json")
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"resume what is not there":   {[]string{"call", "--resume", "x"}, exitUsage, "there is no saved call x; saga calls lists"},
+		"cancel what is not there":   {[]string{"cancel", "x"}, exitUsage, "there is no saved call x; saga calls lists"},
+		"remove what is not there":   {[]string{"calls", "rm", "x"}, exitUsage, "there is no saved call x; saga calls lists"},
+		"no such command":            {[]string{"rotate"}, exitUsage, `there is no command "rotate"; see saga --help`},
+		"no such command of keys":    {[]string{"keys", "rotate"}, exitUsage, `there is no command "rotate"; see saga keys --help`},
+		"no such command of tokens":  {[]string{"token", "x"}, exitUsage, `there is no command "x"; see saga token --help`},
+		"an address without scheme":  {[]string{"tools", "--server", "localhost:8080"}, exitUsage, "is not a URL such as http://127.0.0.1:8080/mcp"},
+		"repositories that are not":  {[]string{"serve", "--repo", "nowhere"}, exitUsage, "--repo nowhere is not a directory"},
+		"a keyset that exists":       {[]string{"keys", "new", "--keyset", "k.json"}, exitFailed, "saga keys add --keyset k.json"},
+		"a key that is not there":    {[]string{"keys", "disable", "--keyset", "k.json", "x"}, exitUsage, "saga keys list --keyset k.json shows them"},
+		"a key is added, what next":  {[]string{"keys", "add", "--keyset", "k.json"}, 0, "saga keys promote --keyset k.json "},
+		"a server that is not there": {[]string{"call", "x", "--stdio", "/nonexistent/server"}, exitServer, "exit status 127"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, stderr, code := h.run(c.args...)
+			assert.Equal(t, c.code, code)
+			assert.Contains(t, stderr, c.want)
+			assert.NotContains(t, stderr, "trying again")
+		})
+	}
+}
+
+// The token of a saved call is looked into by the call's name.
+func TestExplainSavedCall(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	address, _ := h.serve()
+	_, _, code := h.run("call", "complex_tool", "--server", address, "--save", "saved.json")
+	require.Equal(t, exitNeedsAnswer, code)
+	out := h.ok("token", "explain", "saved.json")
+	assert.Contains(t, out, "complex_tool")
+	_, _, code = h.run("token", "explain", "nothing-there")
+	assert.Equal(t, exitFailed, code)
+}

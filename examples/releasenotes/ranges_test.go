@@ -1,0 +1,124 @@
+package releasenotes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/sagatest"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// history makes a repository of commits, one for each second given, with tags on them.
+func history(t *testing.T, seconds []int64, tags map[string]int) (root string, hashes []plumbing.Hash) {
+	t.Helper()
+	root = t.TempDir()
+	g, err := git.PlainInit(root, false)
+	require.NoError(t, err)
+	tree, err := g.Worktree()
+	require.NoError(t, err)
+	for _, s := range seconds {
+		by := &object.Signature{Name: "Ann", Email: "ann@example.com", When: time.Unix(1700000000+s, 0)}
+		hash, err := tree.Commit("Change", &git.CommitOptions{Author: by, AllowEmptyCommits: true})
+		require.NoError(t, err)
+		hashes = append(hashes, hash)
+	}
+	for name, i := range tags {
+		_, err := g.CreateTag(name, hashes[i], nil)
+		require.NoError(t, err)
+	}
+	return root, hashes
+}
+
+func spansOf(t *testing.T, root string) (list []span) {
+	t.Helper()
+	r, err := open(t.Context(), root, "")
+	require.NoError(t, err)
+	defer r.close()
+	list, err = r.spans(t.Context())
+	require.NoError(t, err)
+	for _, s := range list {
+		commits, _, err := r.commits(t.Context(), s.From, s.To, 1)
+		require.NoError(t, err)
+		assert.NotEmpty(t, commits, s.Name)
+	}
+	return list
+}
+
+// Ranges go from a release to the one before it, and none of them is empty.
+func TestRangesBetweenTags(t *testing.T) {
+	for name, c := range map[string]struct {
+		seconds []int64
+		tags    map[string]int
+		want    []string
+	}{
+		"no tags":        {[]int64{0, 1}, nil, []string{"all"}},
+		"one at HEAD":    {[]int64{0, 1}, map[string]int{"v1": 1}, []string{"up to v1"}},
+		"one below HEAD": {[]int64{0, 1}, map[string]int{"v1": 0}, []string{"v1..HEAD", "up to v1"}},
+		"in order":       {[]int64{0, 1, 2}, map[string]int{"a": 0, "b": 1}, []string{"b..HEAD", "a..b", "up to a"}},
+		"of one second, names in order": {[]int64{0, 0, 0, 0}, map[string]int{"a": 0, "b": 1, "c": 3},
+			[]string{"b..c", "a..b", "up to a"}},
+		"of one second, names against the order": {[]int64{0, 0, 0, 0}, map[string]int{"c": 0, "b": 1, "a": 3},
+			[]string{"b..a", "c..b", "up to c"}},
+		"of one second, names in no order": {[]int64{0, 5, 5, 5, 9}, map[string]int{"m": 0, "b": 1, "a": 2, "c": 3},
+			[]string{"c..HEAD", "a..c", "b..a", "m..b", "up to m"}},
+		"a clock that was wrong between them": {[]int64{0, 9, 0}, map[string]int{"a": 0, "b": 2},
+			[]string{"a..b", "up to a"}},
+		"several on one commit": {[]int64{0, 1, 2}, map[string]int{"v1": 0, "latest": 1, "v2": 1},
+			[]string{"latest..HEAD", "v1..latest", "v1..v2", "up to v1"}},
+		"several on the first commit, and on HEAD": {[]int64{0}, map[string]int{"v1": 0, "v1.0": 0},
+			[]string{"up to v1", "up to v1.0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, _ := history(t, c.seconds, c.tags)
+			var names []string
+			for _, s := range spansOf(t, root) {
+				names = append(names, s.Name)
+			}
+			assert.Equal(t, c.want, names)
+		})
+	}
+}
+
+// Who has an older commit checked out is not offered what came after it up to there.
+func TestNoUnreleasedCommitsBelowTheLastTag(t *testing.T) {
+	root, hashes := history(t, []int64{0, 1, 2}, map[string]int{"v1": 0, "v2": 2})
+	setHead(t, root, hashes[1])
+	list := spansOf(t, root)
+	require.NotEmpty(t, list)
+	assert.Equal(t, "v1..v2", list[0].Name)
+}
+
+// A commit that is missing is said to be.
+func TestHeadThatIsMissing(t *testing.T) {
+	root, _ := history(t, []int64{0}, map[string]int{"v1": 0})
+	setHead(t, root, plumbing.NewHash("0123456789012345678901234567890123456789"))
+	played := sagatest.Play(t, New(root), nil)
+	assert.Contains(t, played.Text(), "The commit that is checked out cannot be read")
+}
+
+// To order tags, as much is read as an honest repository needs, and no more.
+func TestOrderingTagsIsBounded(t *testing.T) {
+	root, hashes := history(t, make([]int64, 50), map[string]int{"a": 0, "b": 49})
+	r, err := open(t.Context(), root, "")
+	require.NoError(t, err)
+	defer r.close()
+	tags := []tag{{"a", hashes[0], time.Unix(1700000000, 0)}, {"b", hashes[49], time.Unix(1700000000, 0)}}
+	budget := 30
+	require.NoError(t, r.sortTied(t.Context(), tags, &budget))
+	assert.LessOrEqual(t, budget, 0)
+	assert.GreaterOrEqual(t, budget, -2, "one commit more and its parent")
+}
+
+// The form says what "all" is.
+func TestWithoutTagsAllCommits(t *testing.T) {
+	root := t.TempDir()
+	newRepository(t, root)
+	played := sagatest.Player{Client: steps.FormElicitation}.Play(t, New(root), nil, sagatest.Decline("range"))
+	assert.Contains(t, played.Find("range").Form().Fields[0].Choices[0].Title, "all commits")
+}
