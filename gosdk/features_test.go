@@ -112,7 +112,9 @@ func TestPromptsAndResourcesThatFail(t *testing.T) {
 		w.greet(legacy, forms)
 		id := w.begin(method, params)
 		w.answer(w.read(), `{"action":"decline"}`)
-		assert.Contains(t, w.result(id).Get("error.message").String(), "was declined")
+		r = w.result(id)
+		assert.Contains(t, r.Get("error.message").String(), "was declined")
+		assert.Equal(t, int64(-32602), r.Get("error.code").Int(), "it is no fault of the server")
 
 		params["_meta"] = meta(object{})
 		w = h.wire()
@@ -131,6 +133,7 @@ func TestPromptsAndResourcesThatFail(t *testing.T) {
 		params["inputResponses"] = object{"reason": object{"action": "decline"}}
 		r = w.ask(method, params)
 		assert.Contains(t, r.Get("error.message").String(), "was declined", r.Raw)
+		assert.Equal(t, int64(-32602), r.Get("error.code").Int())
 		params["requestState"] = "AAAA"
 		assert.Equal(t, refusedState, w.ask(method, params).Get("error.message").String())
 	}
