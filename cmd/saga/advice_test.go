@@ -1,7 +1,9 @@
 package main
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -49,6 +51,21 @@ func TestExplainSavedCall(t *testing.T) {
 	require.Equal(t, exitNeedsAnswer, code)
 	out := h.ok("token", "explain", "saved.json")
 	assert.Contains(t, out, "complex_tool")
+	_, stderr, _ := h.run("call", "--resume", "saved.json")
+	assert.NotContains(t, stderr, "hardly", "there is time")
 	_, _, code = h.run("token", "explain", "nothing-there")
 	assert.Equal(t, exitFailed, code)
+}
+
+// Who resumes a call that is too old is told before answering.
+func TestResumeWarnsOfExpiry(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	address, _ := h.serve("--token-ttl", "1s")
+	_, _, code := h.run("call", "complex_tool", "--server", address, "--save", "saved.json")
+	require.Equal(t, exitNeedsAnswer, code)
+	require.Eventually(t, func() bool {
+		_, stderr, _ := h.run("call", "--resume", "saved.json")
+		return strings.Contains(stderr, "could go on until") && strings.Contains(stderr, "needs an answer")
+	}, 20*time.Second, 200*time.Millisecond)
 }
