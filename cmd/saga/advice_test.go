@@ -30,7 +30,7 @@ func TestMistakesGetAdvice(t *testing.T) {
 		"a keyset that exists":       {[]string{"keys", "new", "--keyset", "k.json"}, exitFailed, "saga keys add --keyset k.json"},
 		"a key that is not there":    {[]string{"keys", "disable", "--keyset", "k.json", "x"}, exitUsage, "saga keys list --keyset k.json shows them"},
 		"a key is added, what next":  {[]string{"keys", "add", "--keyset", "k.json"}, 0, "saga keys promote --keyset k.json "},
-		"a server that is not there": {[]string{"call", "x", "--stdio", "/nonexistent/server", "--retry-for", "3s"}, exitServer, "exit status 127"},
+		"a server that is not there": {[]string{"tools", "--stdio", "/nonexistent/server", "--retry-for", "3s"}, exitServer, "exit status 127"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
