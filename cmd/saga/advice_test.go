@@ -1,7 +1,9 @@
 package main
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -28,7 +30,7 @@ func TestMistakesGetAdvice(t *testing.T) {
 		"a keyset that exists":       {[]string{"keys", "new", "--keyset", "k.json"}, exitFailed, "saga keys add --keyset k.json"},
 		"a key that is not there":    {[]string{"keys", "disable", "--keyset", "k.json", "x"}, exitUsage, "saga keys list --keyset k.json shows them"},
 		"a key is added, what next":  {[]string{"keys", "add", "--keyset", "k.json"}, 0, "saga keys promote --keyset k.json "},
-		"a server that is not there": {[]string{"call", "x", "--stdio", "/nonexistent/server"}, exitServer, "exit status 127"},
+		"a server that is not there": {[]string{"tools", "--stdio", "/nonexistent/server", "--retry-for", "3s"}, exitServer, "exit status 127"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,6 +51,21 @@ func TestExplainSavedCall(t *testing.T) {
 	require.Equal(t, exitNeedsAnswer, code)
 	out := h.ok("token", "explain", "saved.json")
 	assert.Contains(t, out, "complex_tool")
+	_, stderr, _ := h.run("call", "--resume", "saved.json")
+	assert.NotContains(t, stderr, "hardly", "there is time")
 	_, _, code = h.run("token", "explain", "nothing-there")
 	assert.Equal(t, exitFailed, code)
+}
+
+// Who resumes a call that is too old is told before answering.
+func TestResumeWarnsOfExpiry(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	address, _ := h.serve("--token-ttl", "1s")
+	_, _, code := h.run("call", "complex_tool", "--server", address, "--save", "saved.json")
+	require.Equal(t, exitNeedsAnswer, code)
+	require.Eventually(t, func() bool {
+		_, stderr, _ := h.run("call", "--resume", "saved.json")
+		return strings.Contains(stderr, "could go on until") && strings.Contains(stderr, "needs an answer")
+	}, 20*time.Second, 200*time.Millisecond)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -87,6 +88,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(*clie
 	}
 	var end ending
 	if resumed != "" {
+		p.warnOfExpiry(c, saved)
 		end, err = p.resume(ctx, connection, saved.Position, handlers)
 	} else {
 		end, err = begin(connection, handlers)
@@ -105,6 +107,15 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(*clie
 		}
 	}
 	return err
+}
+
+// warnOfExpiry tells, as far as this user's own keys do, that a call has waited for too
+// long, before somebody answers in vain.
+func (p *program) warnOfExpiry(c *cli.Command, saved *state.Call) {
+	found := newLooker(c).at(saved.Position.Token)
+	if found != nil && found.Claims != nil && time.Now().After(found.Claims.ExpiresAt) {
+		p.say("saga: this call could go on until %s only; the server will hardly take it up again", found.Claims.ExpiresAt.Local().Format("2006-01-02 15:04"))
+	}
 }
 
 // resume goes on with a saved call of any kind.
