@@ -142,7 +142,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			C      chan int
 		}
 		nothing := func(context.Context, *saga.Turn[args, state]) (saga.Next, error) { return nil, nil }
-		_, err := saga.NewTools(saga.Machine[args, state]{
+		_, err := saga.NewTools(saga.Machine[args, state]{ //sagavet:ignore the test is about what is lost
 			Name: "m", Asks: []steps.Question{&steps.Form[form]{ID: "f", Message: "?"}},
 			Start: nothing, Steps: saga.Steps[args, state]{"end": nothing},
 		})
