@@ -8,8 +8,8 @@ import (
 	"golang.org/x/tools/go/analysis/passes/inspect"
 )
 
-// Outside finds what reaches from a flow to the world, outside of an effect.
-var Outside = &analysis.Analyzer{
+// outsideAnalyzer finds what reaches from a flow to the world, outside of an effect.
+var outsideAnalyzer = &analysis.Analyzer{
 	Name: "sagaoutside",
 	Doc: `report files, processes, the network, databases and the environment in flows
 
