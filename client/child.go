@@ -41,7 +41,7 @@ func startChild(s *Stdio) (*child, error) {
 	if s.Stderr != nil {
 		cmd.Stderr = s.Stderr
 	}
-	c := &child{cmd: cmd, grace: cmp.Or(s.Grace, DefaultGrace), done: make(chan struct{}), greeting: make(chan struct{}, 1)}
+	c := &child{cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}), greeting: make(chan struct{}, 1)}
 	// Grandchildren may hold the pipes open after the process has gone.
 	cmd.WaitDelay = c.grace
 	stdin, err := cmd.StdinPipe()
@@ -55,7 +55,7 @@ func startChild(s *Stdio) (*child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c.stream = newLines(stdout, stdin, cmp.Or(s.MaxLine, DefaultMaxResponse))
+	c.stream = newLines(stdout, stdin, cmp.Or(s.MaxLine, defaultMaxResponse))
 	c.conn = jsonrpc2.NewConn(context.Background(), c.stream, jsonrpc2.HandlerWithError(serve),
 		jsonrpc2.SetLogger(log.New(io.Discard, "", 0)), jsonrpc2.OnRecv(c.received))
 	go c.reap()
@@ -68,7 +68,7 @@ func serve(_ context.Context, _ *jsonrpc2.Conn, request *jsonrpc2.Request) (any,
 	if request.Notif || request.Method == "ping" {
 		return struct{}{}, nil
 	}
-	return nil, &jsonrpc2.Error{Code: CodeMethodNotFound, Message: "this client answers no requests"}
+	return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeMethodNotFound, Message: "this client answers no requests"}
 }
 
 // received sees every message before its receiver does. A response to nothing

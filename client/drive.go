@@ -3,19 +3,20 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 )
 
 // drive takes turns with the server until there is a result, and has finish read it.
 // p is its own. Errors are *Interrupted.
 func (c *Client) drive(ctx context.Context, p Position, handlers Handlers, finish func(json.RawMessage) error) error {
-	dialect, known := c.dialect(p.Dialect)
-	if !known {
-		return &Interrupted{Position: p, Err: unknownDialect(p.Dialect)}
-	}
 	stop := func(err error) error { return &Interrupted{Position: p.snapshot(), Err: err} }
+	dialect, err := c.dialect(&p)
+	if err != nil {
+		return stop(err)
+	}
 	for rounds := 0; ; rounds++ {
 		if rounds > c.options.MaxRounds {
-			return stop(&RoundLimitError{Limit: c.options.MaxRounds})
+			return stop(fmt.Errorf("the tool asks for %w; resume the call to allow as many again", &LimitError{"rounds of answers", int64(c.options.MaxRounds)}))
 		}
 		if err := answerPending(ctx, &p, &handlers, dialect.rules()); err != nil {
 			return stop(err)
@@ -52,8 +53,8 @@ func (c *Client) drive(ctx context.Context, p Position, handlers Handlers, finis
 // answered, and records each answer as it comes.
 func answerPending(ctx context.Context, p *Position, handlers *Handlers, rules answerRules) error {
 	for _, step := range p.Pending() {
-		info := StepInfo{Tool: p.Subject(), StepID: step.StepID, Round: p.Round, Params: step.Params}
-		answer, err := handlers.answer(ctx, info, step.Type)
+		request := &Request{Tool: p.Subject(), StepID: step.StepID, Round: p.Round, Params: step.Params}
+		answer, err := handlers.answer(ctx, request, step.Type)
 		if err == nil && answer.Error != nil && !rules.errors {
 			err = answer.Error
 		}

@@ -146,6 +146,7 @@ func serveFeatures() int {
 }
 
 func TestPromptsAndResources(t *testing.T) {
+	t.Parallel()
 	for name, transport := range featureServers(t) {
 		t.Run(name, func(t *testing.T) {
 			c := client.New(transport, client.Options{})
@@ -199,11 +200,11 @@ func TestPromptsAndResources(t *testing.T) {
 
 func answering(who *people) client.Handlers {
 	return client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			who.elicited++
 			return client.Accept(tone{"warm"}), nil
 		},
-		Sample: func(context.Context, *client.SampleRequest) (*steps.SampleResult, error) {
+		Sample: func(context.Context, *client.Request) (*steps.SampleResult, error) {
 			who.sampled++
 			return client.Reply("m", "Plain ones."), nil
 		},
@@ -212,12 +213,13 @@ func answering(who *people) client.Handlers {
 
 // A prompt goes on from its position, with another client on another connection.
 func TestResumePrompt(t *testing.T) {
+	t.Parallel()
 	at := featureServers(t)["HTTP"]
 	pause := client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			return nil, client.ErrPause
 		},
-		Sample: func(context.Context, *client.SampleRequest) (*steps.SampleResult, error) { return nil, client.ErrPause },
+		Sample: func(context.Context, *client.Request) (*steps.SampleResult, error) { return nil, client.ErrPause },
 	}
 	open := func() *client.Client {
 		c := client.New(&client.HTTP{URL: at.(*client.HTTP).URL}, client.Options{})
@@ -260,11 +262,12 @@ func TestResumePrompt(t *testing.T) {
 // In this protocol a step cannot be answered with an error, so the call ends, with
 // the step still to be answered.
 func TestPromptEndsWithAHandler(t *testing.T) {
+	t.Parallel()
 	c := client.New(featureServers(t)["HTTP"], client.Options{})
 	t.Cleanup(func() { _ = c.Close() })
 	var who people
 	refusing := answering(&who)
-	refusing.Sample = func(context.Context, *client.SampleRequest) (*steps.SampleResult, error) {
+	refusing.Sample = func(context.Context, *client.Request) (*steps.SampleResult, error) {
 		return nil, &client.Error{Code: -1, Message: "the user refused"}
 	}
 	_, err := c.GetPrompt(t.Context(), "write", map[string]string{"topic": "tea"}, refusing)
@@ -281,6 +284,7 @@ func TestPromptEndsWithAHandler(t *testing.T) {
 }
 
 func TestPromptsOnTheWire(t *testing.T) {
+	t.Parallel()
 	ask := func(state, key string) reply {
 		return result(`{"resultType":"input_required","requestState":"` + state + `","inputRequests":{"` + key + `":{"method":"elicitation/create","params":` + emptyForm + `}}}`)
 	}
@@ -301,6 +305,7 @@ func TestPromptsOnTheWire(t *testing.T) {
 }
 
 func TestOddAnswersToPrompts(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]string{
 		"a task":                 `{"resultType":"task","taskId":"1"}`,
 		"nothing to go on with":  `{"resultType":"input_required"}`,
@@ -323,6 +328,7 @@ func TestOddAnswersToPrompts(t *testing.T) {
 }
 
 func TestPositionsOfFeaturesAreChecked(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{
 		`{"version":1,"dialect":"mcp-2026-07-28","prompt":"p","uri":"u"}`,
 		`{"version":1,"dialect":"mcp-2026-07-28"}`,

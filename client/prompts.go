@@ -54,7 +54,7 @@ type PromptMessage struct {
 // Prompts lists the server's prompts, all pages of them. It needs a server of MCP
 // 2026-07-28, as do the other methods for prompts and resources.
 func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
-	return list[Prompt](ctx, c, "prompts/list", "prompts", true)
+	return orNone(list[Prompt](ctx, c, c.features, "prompts/list", "prompts"))
 }
 
 // GetPrompt gets a prompt's messages, and answers with handlers what the server asks
@@ -64,7 +64,8 @@ func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
 // Errors are always an [*Interrupted], as those of [Client.Call]; go on with
 // [Client.ResumePrompt].
 func (c *Client) GetPrompt(ctx context.Context, name string, arguments map[string]string, handlers Handlers) (*PromptResult, error) {
-	position := Position{Version: PositionVersion, Dialect: statelessDialect{}.name(), Prompt: name}
+	position := begin(c.features)
+	position.Prompt = name
 	if len(arguments) > 0 {
 		raw, err := encodeArguments(arguments)
 		if err != nil {

@@ -60,21 +60,22 @@ type Contents struct {
 
 // Resources lists the server's resources, all pages of them.
 func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
-	return list[Resource](ctx, c, "resources/list", "resources", true)
+	return orNone(list[Resource](ctx, c, c.features, "resources/list", "resources"))
 }
 
 // ResourceTemplates lists the server's templates of resources, all pages of them.
 func (c *Client) ResourceTemplates(ctx context.Context) ([]ResourceTemplate, error) {
-	return list[ResourceTemplate](ctx, c, "resources/templates/list", "resourceTemplates", true)
+	return orNone(list[ResourceTemplate](ctx, c, c.features, "resources/templates/list", "resourceTemplates"))
 }
 
 // ReadResource reads the resource at uri, and answers with handlers what the server
 // asks on the way. See [Client.GetPrompt] for its errors; go on with
 // [Client.ResumeRead].
 func (c *Client) ReadResource(ctx context.Context, uri string, handlers Handlers) (*ReadResult, error) {
-	position := Position{Version: PositionVersion, Dialect: statelessDialect{}.name(), URI: uri}
+	position := begin(c.features)
+	position.URI = uri
 	if uri == "" {
-		return nil, &Interrupted{Position: position, Err: &PositionError{Reason: "it has no URI"}}
+		return nil, &Interrupted{Position: position, Err: positionError("it has no URI")}
 	}
 	return drive(ctx, c, position, handlers, parseRead)
 }

@@ -30,8 +30,8 @@ func serverChoice() []cli.Flag {
 		stringFlag("stdio", "run this `COMMAND` as the server, instead of using one that runs", ""),
 		stringFlag("bearer", "an access `TOKEN` for the server; better given as SAGA_BEARER", ""),
 		listFlag("header", "a `HEADER` for the server, as Name: value"),
-		&cli.DurationFlag{Name: "timeout", Usage: "how long the server may take for one turn", Value: client.DefaultTimeout, Sources: env("timeout")},
-		&cli.DurationFlag{Name: "retry-for", Usage: "how long to try again when the server is lost", Value: client.DefaultRetryFor, Sources: env("retry-for")},
+		&cli.DurationFlag{Name: "timeout", Usage: "how long the server may take for one turn", Value: 5 * time.Minute, Sources: env("timeout")},
+		&cli.DurationFlag{Name: "retry-for", Usage: "how long to try again when the server is lost", Value: time.Minute, Sources: env("retry-for")},
 	}
 }
 

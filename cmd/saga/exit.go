@@ -90,7 +90,7 @@ func exitCode(err error) int {
 	case errors.Is(err, client.ErrPause), errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case isAny[*client.Error](err), isAny[*client.TransportError](err), isAny[*client.ProtocolError](err),
-		isAny[*client.RoundLimitError](err):
+		isAny[*client.LimitError](err):
 		return exitServer
 	case isAny[*client.Interrupted](err):
 		return exitFailed

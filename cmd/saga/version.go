@@ -10,10 +10,13 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/server"
 )
+
+// clientRevision is the revision of MCP over which package client gets prompts and
+// resources.
+const clientRevision = "2026-07-28"
 
 func (p *program) versionCommand() *cli.Command {
 	return &cli.Command{
@@ -39,7 +42,7 @@ func (p *program) printVersion() error {
 	}
 	row("built with", fmt.Sprintf("%s for %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH))
 	row("serves", "MCP "+strings.Join(server.Revisions(), ", ")+", and the saga proposal")
-	row("calls", "tools over the saga proposal, prompts and resources over MCP "+client.Revision)
+	row("calls", "tools over the saga proposal, prompts and resources over MCP "+clientRevision)
 	row("tokens", "format "+codec.Format)
 	return table.Flush()
 }

@@ -120,7 +120,7 @@ func (f *File) Has(stepID string) bool {
 }
 
 // Elicit answers a form or link. The error is a [*Missing] or an [*Unfit].
-func (f *File) Elicit(r *client.ElicitRequest) (*client.ElicitResult, error) {
+func (f *File) Elicit(r *client.Request) (*client.ElicitResult, error) {
 	raw, found := f.lookUp(r.StepID)
 	if !found {
 		return nil, &Missing{StepID: r.StepID, Ask: r.Message}
@@ -134,7 +134,7 @@ func (f *File) Elicit(r *client.ElicitRequest) (*client.ElicitResult, error) {
 		case word == "cancel":
 			return client.Cancel(), nil
 		case word == "accept" && r.Mode == "url":
-			return client.Agree(), nil
+			return client.Accept(nil), nil
 		}
 	}
 	if r.Mode == "url" {
@@ -156,12 +156,12 @@ func (f *File) Elicit(r *client.ElicitRequest) (*client.ElicitResult, error) {
 
 // Sample answers a sampling step. The error is a [*Missing], an [*Unfit], or a
 // [*client.Error] that refuses.
-func (f *File) Sample(r *client.SampleRequest) (*steps.SampleResult, error) {
+func (f *File) Sample(r *client.Request) (*steps.SampleResult, error) {
 	raw, found := f.lookUp(r.StepID)
 	if !found {
 		ask := "a completion"
-		if n := len(r.Request.Messages); n > 0 {
-			ask = r.Request.Messages[n-1].Content.Text()
+		if n := len(r.Sample.Messages); n > 0 {
+			ask = r.Sample.Messages[n-1].Content.Text()
 		}
 		return nil, &Missing{StepID: r.StepID, Ask: ask}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"charm.land/huh/v2"
+	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
@@ -19,13 +20,13 @@ const summaryWidth = 60
 
 // Elicit asks the person to fill in a form or to visit an address. Its errors
 // stop the call, except a [*client.Error], which answers the step.
-func (t *Terminal) Elicit(ctx context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+func (t *Terminal) Elicit(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
 	if r.Mode == "url" {
 		return t.link(ctx, r)
 	}
 	form, err := r.Form()
 	if err != nil {
-		return nil, &client.Error{Code: client.CodeInvalidParams, Message: err.Error()}
+		return nil, &client.Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
 	}
 	t.heading(r.Tool+" asks", form.Message)
 	base, _, _ := strings.Cut(r.StepID, "~")
@@ -147,10 +148,10 @@ const (
 )
 
 // link asks whether to visit an address. It is opened only if the person says so.
-func (t *Terminal) link(ctx context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+func (t *Terminal) link(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
 	link, err := steps.ParseLink(r.Params)
 	if err != nil {
-		return nil, &client.Error{Code: client.CodeInvalidParams, Message: err.Error()}
+		return nil, &client.Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
 	}
 	t.heading(r.Tool+" asks you to visit a web page", link.Message)
 	host, remarks := t.showAddress(link.URL)
@@ -178,9 +179,9 @@ func (t *Terminal) link(ctx context.Context, r *client.ElicitRequest) (*client.E
 		if err := t.open(ctx, link.URL); err != nil {
 			t.say(fmt.Sprintf("The browser could not be started (%v). Please open the address yourself.", err))
 		}
-		return client.Agree(), nil
+		return client.Accept(nil), nil
 	case optionAgree:
-		return client.Agree(), nil
+		return client.Accept(nil), nil
 	case optionDecline:
 		return client.Decline(), nil
 	case optionCancel:

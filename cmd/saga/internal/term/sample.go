@@ -34,8 +34,8 @@ const (
 )
 
 // AskConsent shows what would be sent to a model and asks whether it may be.
-func (t *Terminal) AskConsent(ctx context.Context, r *client.SampleRequest, model, host string) (Consent, error) {
-	all := Describe(r.Request)
+func (t *Terminal) AskConsent(ctx context.Context, r *client.Request, model, host string) (Consent, error) {
+	all := Describe(r.Sample)
 	t.heading(r.Tool+" asks your model", all)
 	if n := plain.Hidden(all); n > 0 {
 		t.say(fmt.Sprintf("Careful: %d more characters would be sent that a terminal does not show.", n))
@@ -48,7 +48,7 @@ func (t *Terminal) AskConsent(ctx context.Context, r *client.SampleRequest, mode
 }
 
 // Review shows what a model answered and asks whether the tool may have it.
-func (t *Terminal) Review(ctx context.Context, r *client.SampleRequest, result *steps.SampleResult) (Consent, error) {
+func (t *Terminal) Review(ctx context.Context, r *client.Request, result *steps.SampleResult) (Consent, error) {
 	t.heading(result.Model+" answers", describeBlocks(result.Content))
 	return t.decide(ctx, "Send this answer to "+plain.Line(r.Tool)+"?",
 		huh.NewOption("Send it", optionSend),
@@ -74,9 +74,9 @@ func (t *Terminal) decide(ctx context.Context, title string, options ...huh.Opti
 
 // AnswerSample has the person answer in the model's place, starting from draft.
 // It returns false if they refuse.
-func (t *Terminal) AnswerSample(ctx context.Context, r *client.SampleRequest, draft string) (string, bool, error) {
+func (t *Terminal) AnswerSample(ctx context.Context, r *client.Request, draft string) (string, bool, error) {
 	if draft == "" {
-		t.heading(r.Tool+" asks a model, and you are to answer for it", Describe(r.Request))
+		t.heading(r.Tool+" asks a model, and you are to answer for it", Describe(r.Sample))
 	}
 	text := plain.Text(draft)
 	for {
