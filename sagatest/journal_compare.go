@@ -92,10 +92,10 @@ func (x *trial) resulted(e *entry, now *Ending) *broken {
 	if e.Result == told {
 		return nil
 	}
-	if e.Result == "" || os.Getenv(UpdateEnv) != "" {
+	if e.Result == "" || os.Getenv(updateEnv) != "" {
 		e.Result, e.stale = told, true
 		return nil
 	}
 	return &broken{what: "its result is another:" + differ(e.Result, told),
-		advice: fmt.Sprintf("if the result is meant to be another, run the test with %s=1 in the environment; if it holds a time or a number that others count, set Case.Same; otherwise %s", UpdateEnv, keepGoing)}
+		advice: fmt.Sprintf("if the result is meant to be another, run the test with %s=1 in the environment; if it holds a time or a number that others count, set Case.Same; otherwise %s", updateEnv, keepGoing)}
 }
