@@ -172,7 +172,7 @@ func TestPromptsAndResources(t *testing.T) {
 			prompt, err := c.GetPrompt(t.Context(), "write", map[string]string{"topic": "tea"}, answering(&who))
 			require.NoError(t, err)
 			assert.Equal(t, people{elicited: 1, sampled: 1}, who)
-			assert.Equal(t, []client.PromptMessage{
+			assert.Equal(t, []content.Message{
 				{Role: content.User, Content: content.Text{Text: "Write about tea."}},
 				{Role: content.Assistant, Content: content.Text{Text: "Plain ones."}},
 			}, prompt.Messages)
@@ -180,7 +180,7 @@ func TestPromptsAndResources(t *testing.T) {
 
 			read, err := c.ReadResource(t.Context(), "files://asks", answering(&who))
 			require.NoError(t, err)
-			assert.Equal(t, []client.Contents{{URI: "files://asks", MIMEType: "text/plain", Text: "in a warm tone"}}, read.Contents)
+			assert.Equal(t, []content.ResourceContents{{URI: "files://asks", MIMEType: "text/plain", Text: "in a warm tone"}}, read.Contents)
 			assert.Equal(t, 2, who.elicited)
 			read, err = c.ReadResource(t.Context(), "files://binary", client.Handlers{})
 			require.NoError(t, err)

@@ -37,18 +37,11 @@ type PromptArgument struct {
 type PromptResult struct {
 	// Description tells what the messages are for.
 	Description string
-	// Messages are to be given to a model.
-	Messages []PromptMessage
+	// Messages are to be given to a model. A block that breaks MCP's rules is a
+	// [content.Unknown].
+	Messages []content.Message
 	// Raw is the whole result as it came.
 	Raw stdjson.RawMessage
-}
-
-// PromptMessage is a message of a prompt.
-type PromptMessage struct {
-	// Role is who speaks.
-	Role content.Role
-	// Content is what is said. A block that breaks MCP's rules is a [content.Unknown].
-	Content content.Block
 }
 
 // Prompts lists the server's prompts, all pages of them. It needs a server of MCP
@@ -98,7 +91,7 @@ func parsePrompt(raw stdjson.RawMessage, limits Limits) (*PromptResult, error) {
 	}
 	result := &PromptResult{Description: wire.Description, Raw: raw}
 	for _, m := range wire.Messages.items {
-		result.Messages = append(result.Messages, PromptMessage{m.Role, parseBlock(m.Content)})
+		result.Messages = append(result.Messages, content.Message{Role: m.Role, Content: parseBlock(m.Content)})
 	}
 	return result, nil
 }
