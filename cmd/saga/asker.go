@@ -40,7 +40,7 @@ func (a *asker) elicitFrom(ctx context.Context, r *client.Request) (*client.Elic
 	case a.term != nil:
 		return a.term.Elicit(ctx, r)
 	}
-	return nil, &needsPerson{r.StepID, plain.Line(r.Message), "Answer it with --answers FILE, or in a terminal."}
+	return nil, needsPerson(r.StepID, plain.Line(r.Message), "Answer it with --answers FILE, or in a terminal.")
 }
 
 // sample answers a sampling step.
@@ -64,7 +64,7 @@ func (a *asker) sample(ctx context.Context, r *client.Request) (*steps.SampleRes
 		if a.model != nil {
 			advice += " Allow your model to answer with --yes-sampling."
 		}
-		return nil, &needsPerson{r.StepID, plain.Line(term.Describe(r.Sample)), advice}
+		return nil, needsPerson(r.StepID, plain.Line(term.Describe(r.Sample)), advice)
 	}
 	return a.sampleWithPerson(ctx, r)
 }

@@ -14,11 +14,11 @@ import (
 
 	"github.com/urfave/cli/v3"
 	"github.com/yosida95/uritemplate/v3"
-	"golang.org/x/term"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/arguments"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/content"
 )
 
@@ -158,7 +158,7 @@ var errBinary = errors.New("the resource is not text: name a file with --to FILE
 // printParts writes contents to the standard output.
 func (p *program) printParts(c *cli.Command, parts []content.ResourceContents) error {
 	if len(parts) == 1 && parts[0].Blob != nil {
-		if term.IsTerminal(int(p.stdout.Fd())) {
+		if term.Is(p.stdout) {
 			return usage(c, "%w", errBinary)
 		}
 		_, err := p.stdout.Write(parts[0].Blob)

@@ -49,14 +49,13 @@ func TestAnswers(t *testing.T) {
 
 	for _, id := range []string{"small", "odd", "text"} {
 		_, err := f.Elicit(form(id))
-		var unfit *Unfit
-		require.ErrorAs(t, err, &unfit, id)
+		require.ErrorAs(t, err, new(*NeededError), id)
+		require.ErrorContains(t, err, "the answer for step")
 		require.ErrorIs(t, err, client.ErrPause)
 	}
 	for _, r := range []*client.Request{form("unknown"), form("form~2"), form("form#1~2")} {
 		_, err := f.Elicit(r)
-		var missing *Missing
-		require.ErrorAs(t, err, &missing, r.StepID)
+		require.ErrorAs(t, err, new(*NeededError), r.StepID)
 		require.ErrorIs(t, err, client.ErrPause)
 		assert.Contains(t, err.Error(), "How many?")
 	}
@@ -70,7 +69,7 @@ func TestAnswers(t *testing.T) {
 	_, err = f.Sample(sample("refuse"))
 	require.ErrorAs(t, err, new(*client.Error))
 	_, err = f.Sample(sample("odd"))
-	require.ErrorAs(t, err, new(*Unfit))
+	require.ErrorAs(t, err, new(*NeededError))
 	_, err = f.Sample(sample("unknown"))
 	require.ErrorContains(t, err, "Is it safe?")
 }
