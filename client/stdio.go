@@ -87,8 +87,12 @@ func (s *Stdio) running() (*child, error) {
 	if s.closed {
 		return nil, errClosed
 	}
-	if s.child != nil && !s.child.gone() {
-		return s.child, nil
+	if s.child != nil {
+		select {
+		case <-s.child.over:
+		default:
+			return s.child, nil
+		}
 	}
 	started, err := startChild(s)
 	if err != nil {
