@@ -155,7 +155,7 @@ func (x *trial) resumeEntry(e *entry) *broken {
 	if err := tool.Rehearse(context.Background(), pos, sagahooks.Rehearsal{}); err != nil {
 		return &broken{what: fmt.Sprintf("what it had done cannot be done again in a new world: %v", err), advice: "let effects read the inputs of earlier revisions: rename no fields, and give an effect whose input has another meaning another name"}
 	}
-	x.client.rig.watch.glance()
+	x.client.rig.watch.lookAgain()
 	if tools.Reader(tool.Kind, tool.Name, e.Revision) == nil {
 		return x.retire(e, tool, pos, before)
 	}

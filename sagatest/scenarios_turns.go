@@ -198,11 +198,11 @@ func (x *trial) lose(turn int) (request, bool) {
 		return request{}, false
 	}
 	q, ok := x.request()
-	return q, ok && x.unheard(q)
+	return q, ok && x.loseResponse(q)
 }
 
-// unheard has a turn taken of which the client does not learn.
-func (x *trial) unheard(q request) bool {
+// loseResponse has a turn taken of which the client does not learn.
+func (x *trial) loseResponse(q request) bool {
 	if rep := x.send(q); rep.err != nil {
 		x.failed(rep.err)
 		return false
@@ -219,7 +219,7 @@ func (s *sweep) duplicates() []scenario {
 			if !x.to(turn) {
 				return
 			}
-			if q, ok := x.request(); ok && x.delivers(q) && x.unheard(q) {
+			if q, ok := x.request(); ok && x.delivers(q) && x.loseResponse(q) {
 				x.play()
 			}
 		}, asUndisturbed})
@@ -228,7 +228,7 @@ func (s *sweep) duplicates() []scenario {
 		}
 		list = append(list, scenario{fmt.Sprintf("turn %d is delivered again after the end", turn), func(x *trial) {
 			if x.play() {
-				x.unheard(x.requests[turn-1])
+				x.loseResponse(x.requests[turn-1])
 			}
 		}, asUndisturbed})
 	}

@@ -113,7 +113,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(*clie
 // warnOfExpiry tells, as far as this user's own keys do, that a call has waited for too
 // long, before somebody answers in vain.
 func (p *program) warnOfExpiry(c *cli.Command, saved *state.Call) {
-	found := newLooker(c).at(saved.Position.Token)
+	found := newInspector(c).inspect(saved.Position.Token)
 	if found != nil && found.Claims != nil && time.Now().After(found.Claims.ExpiresAt) {
 		p.say("saga: this call could go on until %s only; the server will hardly take it up again", found.Claims.ExpiresAt.Local().Format("2006-01-02 15:04"))
 	}
