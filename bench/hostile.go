@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
-
-	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/hostile"
@@ -18,7 +17,7 @@ import (
 // searchHostile looks for the requests that cost a server the most: all are measured
 // at two sizes, so that what grows faster than its size stands out, and the worst of
 // each once more at the largest size that servers take.
-func searchHostile(ctx context.Context, c *cli.Command) error {
+func searchHostile(ctx context.Context, m measurement) error {
 	keys, err := codec.NewKeyset()
 	if err != nil {
 		return err
@@ -36,8 +35,8 @@ func searchHostile(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	largest := c.Int("largest")
-	worst := worstOf{kept: c.Int("top")}
+	largest := m.Int("largest")
+	worst := worstOf{kept: m.Int("top")}
 	for _, size := range []int{largest / 32, largest / 4} {
 		for r := range target.Requests(size, nil) {
 			if ctx.Err() != nil {
@@ -45,12 +44,12 @@ func searchHostile(ctx context.Context, c *cli.Command) error {
 			}
 			cost, err := target.Measure(r, 1)
 			if err != nil {
-				fmt.Fprintln(c.Root().ErrWriter, err)
+				fmt.Fprintln(m.Root().ErrWriter, err)
 			}
 			worst.add(cost)
 		}
 	}
-	found := worstOf{kept: c.Int("top")}
+	found := worstOf{kept: m.Int("top")}
 	for r := range target.Requests(largest, worst.has) {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -61,7 +60,7 @@ func searchHostile(ctx context.Context, c *cli.Command) error {
 		}
 		found.add(cost)
 	}
-	return outputOf(c).section("hostile", func(out output) error { return found.print(out, base, largest) })
+	return m.section("hostile", func(out io.Writer) error { return found.print(out, base, largest) })
 }
 
 // leastSize is how large a request must be to be compared by its bytes: every one
@@ -101,16 +100,16 @@ func (w *worstOf) has(name string) bool {
 	return slices.ContainsFunc(w.cpu, is) || slices.ContainsFunc(w.memory, is)
 }
 
-func (w *worstOf) print(out output, base hostile.Cost, largest int) error {
+func (w *worstOf) print(out io.Writer, base hostile.Cost, largest int) error {
 	usual, usualBytes := base.PerByte()
 	fmt.Fprintf(out, "The worst requests of %d KB; %s. To read usual JSON with encoding/json takes %.0f ms per MB here, and %.0f bytes per byte.\n\n", largest/1000, where(), usual, usualBytes)
 	for _, list := range [][]hostile.Cost{w.cpu, w.memory} {
-		t := out.table("request", "bytes", "ms of CPU per MB", "of encoding/json", "bytes allocated per byte")
+		t := newTable("request", "bytes", "ms of CPU per MB", "of encoding/json", "bytes allocated per byte")
 		for _, c := range list {
 			time, allocated := c.PerByte()
 			t.row("%s\t%d\t%.0f\t%.1f\t%.0f", c.Name, c.Size, time, time/usual, allocated)
 		}
-		if err := t.flush(); err != nil {
+		if err := t.print(out); err != nil {
 			return err
 		}
 	}

@@ -2,12 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
-	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"strings"
-	"sync/atomic"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -121,19 +116,4 @@ func prose(n int) string {
 		b.WriteString(phrases[random(len(phrases))])
 	}
 	return b.String()[:n]
-}
-
-// proxyServer passes each request on to the next of the servers given.
-func proxyServer(addresses []string) (http.Handler, error) {
-	if len(addresses) == 0 {
-		return nil, errors.New("the proxy has no servers")
-	}
-	var next atomic.Uint64
-	return &httputil.ReverseProxy{
-		Transport: &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true},
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: "http", Host: addresses[next.Add(1)%uint64(len(addresses))]})
-			r.Out.Host = r.In.Host
-		},
-	}, nil
 }

@@ -50,7 +50,7 @@ func TestConformance(t *testing.T) {
 
 func (r requirements) run(t *testing.T, node nodeTools, url string) {
 	dir := t.TempDir()
-	out, err := node.command(t, suite, "server", "--url", url, "--requirements", r.revision, "--output-dir", dir).CombinedOutput()
+	out, err := node.command(suite, "server", "--url", url, "--requirements", r.revision, "--output-dir", dir).CombinedOutput()
 	if err != nil {
 		t.Errorf("the suite: %v", err)
 	}

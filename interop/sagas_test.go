@@ -35,6 +35,7 @@ func TestSagaMethods(t *testing.T) {
 			continue // TestMountedTrip has it
 		}
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			for kind := range tripHosts {
 				for name, at := range w.targets(t, kind) {
 					t.Run(kind+" "+name, func(t *testing.T) {
@@ -70,6 +71,7 @@ func TestModernClientsCancel(t *testing.T) {
 			continue // the others' questions are requests, which end with their call
 		}
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			for kind := range tripHosts {
 				for name, at := range w.targets(t, kind) {
 					t.Run(kind+" "+name, func(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 // which one can be cut off, lost, repeated, refused, cancelled or come too late,
 // with the real services behind the tool.
 func TestSweepTrip(t *testing.T) {
+	t.Parallel()
 	sagatest.Sweep(t, tripCase())
 }
 

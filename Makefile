@@ -1,0 +1,19 @@
+# The usual commands, one line each. What must hold is in .ci/run.
+.PHONY: build test short race fuzz conformance bench base curves hostile docs check nightly
+
+build:       ; go build ./...
+test:        ; go test ./...
+short:       ; go test -short ./...
+race:        ; .ci/run race
+# make fuzz TARGET=FuzzOpen TIME=1m
+fuzz:        ; FUZZ='^$(or $(TARGET),.)$$' FUZZTIME=$(or $(TIME),10s) .ci/run fuzz
+conformance: ; .ci/node && SAGA_REQUIRE_NODE=1 go test -count=1 -v ./interop -run Conformance
+bench:       ; go run ./bench
+# make base COMMIT=v0.1.0: the servers of that commit beside ours, in one run
+base:        ; d=$$(mktemp -d) && git worktree add -q --detach $$d/then $(COMMIT) && go build -C $$d/then -o $$d/bench ./bench && go run ./bench --base $$d/bench; git worktree remove --force $$d/then; rm -r $$d
+curves:      ; go run ./bench --rounds 9 curves
+hostile:     ; go run ./bench hostile
+# What programs write into documents, and golden files.
+docs:        ; go test ./interop ./steps -update && go run ./bench --into docs/benchmarks.md && go run ./bench --into docs/benchmarks.md --rounds 9 curves && go run ./bench --into docs/security.md hostile
+check:       ; .ci/run
+nightly:     ; NIGHTLY=1 .ci/run
