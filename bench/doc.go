@@ -12,5 +12,5 @@
 //	go run ./bench curves [rounds|size|connections|replicas|heap ...]
 //
 // shows how the cost of a turn grows with what the name says. With --into, tables go
-// into docs/benchmarks/tables.md as well, which says what they mean.
+// into docs/benchmarks.md as well, which says what they mean.
 package main
