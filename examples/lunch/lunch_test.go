@@ -20,6 +20,7 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv("LUNCH_SERVE") != "" {
 		main()
+		return
 	}
 	os.Exit(m.Run())
 }
