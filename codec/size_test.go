@@ -28,7 +28,7 @@ var states = []struct {
 }
 
 func TestTokenSizes(t *testing.T) {
-	guide, err := os.ReadFile("../docs/guide.md")
+	guide, err := os.ReadFile("../docs/write.md")
 	require.NoError(t, err)
 	documents := regexp.MustCompile(`(\d) (\d{3})`).ReplaceAllString(string(guide), "$1$2")
 	c := newCodec(t, newKeyset(t), codec.Options{Audience: "https://tools.example.com"})

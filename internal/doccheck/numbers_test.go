@@ -47,24 +47,23 @@ var numbers = []struct{ document, says, name, value string }{
 	{"security", "1 KiB in 30 s once it has begun (`Stall`)", "client.minProgress", "1 << 10"},
 	{"security", "1 KiB in 30 s once it has begun (`Stall`)", "client.defaultStall", "30 * time.Second"},
 	{"security", "5 min for a turn (`Timeout`)", "client.defaultTimeout", "5 * time.Minute"},
-	{"guide", "A token has at most 65 536 characters", "codec.DefaultMaxToken", "64 << 10"},
-	{"guide", "a token has at most 65 536 characters, and holds at most 262 144 bytes before compression", "codec.DefaultMaxPlaintext", "256 << 10"},
-	{"guide", "Default 10 minutes; clocks may differ by one minute", "codec.DefaultTTL", "10 * time.Minute"},
-	{"guide", "Default 10 minutes; clocks may differ by one minute", "codec.DefaultSkew", "time.Minute"},
-	{"guide", "Default 30 days; negative for not at all", "server.o.UndoGrace", "30 * 24 * time.Hour"},
-	{"guide", "`TurnTimeout` bounds the work of one turn. Default one minute", "server.o.TurnTimeout", "time.Minute"},
-	{"guide", "that has a minute more", "engine.UndoTime", "time.Minute"},
-	{"guide", "how much a list returns at once, default 100", "server.o.PageSize", "100"},
-	{"guide", "Its id has up to 64 of the characters", "ident.Max", "64"},
-	{"guide", "a fingerprint of 12 bytes", "engine.fingerprint", "[12]byte"},
-	{"guide", "`Do` is tried three times (`Tries`)", "saga.effectTries", "3"},
-	{"guide", "each at most 30 seconds (`Timeout`)", "saga.effectTimeout", "30 * time.Second"},
-	{"guide", "(package client after 20, unless told otherwise)", "client.defaultMaxRounds", "20"},
-	{"guide", "which show every 15 seconds that they live", "server.keepAlive", "15 * time.Second"},
-	{"guide", "which show every 15 seconds that they live", "server.sseAlive", "15 * time.Second"},
-	{"guide", "tries again every five seconds", "keyfile.interval", "5 * time.Second"},
-	{"guide", "says why in its log, each minute again", "keyfile.reminder", "time.Minute"},
-	{"guide", "what is older than 30 days is removed", "state.Keep", "30 * 24 * time.Hour"},
+	{"write", "A token has at most 65 536 characters", "codec.DefaultMaxToken", "64 << 10"},
+	{"write", "a token has at most 65 536 characters, and holds at most 262 144 bytes before compression", "codec.DefaultMaxPlaintext", "256 << 10"},
+	{"operate", "sealed more than a minute later than it is here", "codec.DefaultSkew", "time.Minute"},
+	{"serve", "`TurnTimeout` bounds the work of one turn. Default one minute", "server.o.TurnTimeout", "time.Minute"},
+	{"serve", "that has a minute more", "engine.UndoTime", "time.Minute"},
+	{"write", "have up to 64 of the characters", "ident.Max", "64"},
+	{"write", "a fingerprint of 12 bytes", "engine.fingerprint", "[12]byte"},
+	{"write", "`Do` is tried three times (`Tries`)", "saga.effectTries", "3"},
+	{"write", "each at most 30 seconds (`Timeout`)", "saga.effectTimeout", "30 * time.Second"},
+	{"write", "(package client after 20, unless told otherwise)", "client.defaultMaxRounds", "20"},
+	{"operate", "which show every 15 seconds that they live", "server.keepAlive", "15 * time.Second"},
+	{"operate", "which show every 15 seconds that they live", "server.sseAlive", "15 * time.Second"},
+	{"operate", "tries again every five seconds", "keyfile.interval", "5 * time.Second"},
+	{"operate", "says why in its log, each minute again", "keyfile.reminder", "time.Minute"},
+	{"serve", "what is older than 30 days is removed", "state.Keep", "30 * 24 * time.Hour"},
+	{"operate", "per turn; 10 minutes unless set", "codec.DefaultTTL", "10 * time.Minute"},
+	{"operate", "wait `UndoGrace` (30 days)", "server.o.UndoGrace", "30 * 24 * time.Hour"},
 	{"gosdk", "exact up to 2^53, refused beyond", "gosdk.maxExact", "1 << 53"},
 	{"testing", "more than eight rounds are mentioned", "sagatest.usualRounds", "8"},
 }
@@ -78,7 +77,7 @@ func TestNumbersInDocumentsAreThoseOfTheCode(t *testing.T) {
 		if texts[name] == "" {
 			texts[name] = strings.ToLower(strings.Join(strings.Fields(read(t, name)), " "))
 		}
-		assert.Contains(t, texts[name], strings.ToLower(n.says), "%s does not say this of %s any more", name, n.name)
+		assert.True(t, strings.Contains(texts[name], strings.ToLower(n.says)), "%s does not say %q of %s any more", name, n.says, n.name)
 		assert.Equal(t, []string{n.value}, values[n.name], "%s: %s says %q", n.name, name, n.says)
 	}
 }
