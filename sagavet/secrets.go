@@ -58,7 +58,7 @@ type named struct {
 
 func (v named) fields(lit *ast.CompositeLit, t types.Type, at string, seen map[types.Type]bool) {
 	t = types.Unalias(t)
-	if seen[t] || isSecret(t) || anyEncoder.encodesItself(t) {
+	if seen[t] || isSecret(t) || encodesItself(t) {
 		return
 	}
 	seen[t] = true
@@ -110,6 +110,29 @@ func legible(t types.Type) bool {
 		return legible(u.Elem())
 	case *types.Map:
 		return legible(u.Elem())
+	}
+	return false
+}
+
+func isSecret(t types.Type) bool {
+	_, pointer := types.Unalias(t).(*types.Pointer)
+	return !pointer && isSaga(t, "Secret")
+}
+
+// encodesItself reports whether values of a type, or pointers to them, encode
+// themselves.
+func encodesItself(t types.Type) bool {
+	for _, method := range []string{"MarshalJSON", "MarshalText", "MarshalBinary"} {
+		o, _, _ := types.LookupFieldOrMethod(t, true, nil, method)
+		f, ok := o.(*types.Func)
+		if !ok {
+			continue
+		}
+		sig := f.Signature()
+		if sig.Params().Len() == 0 && sig.Results().Len() == 2 && isError(sig.Results().At(1).Type()) &&
+			types.Identical(sig.Results().At(0).Type(), types.NewSlice(types.Typ[types.Byte])) {
+			return true
+		}
 	}
 	return false
 }
