@@ -31,18 +31,20 @@ var askMeal = &steps.Form[meal]{ID: "meal", Message: "What would you like?"}
 
 // Lunch asks which dish it is to be.
 var Lunch = saga.Machine[order, struct{}]{
-	Name:  "order_lunch",
-	Asks:  []steps.Question{askMeal},
-	Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("chosen", askMeal) },
+	Info: saga.Info{
+		Name: "order_lunch",
+		Asks: []steps.Question{askMeal},
+	},
+	Start: func(t *turn) (saga.Next, error) { return t.Ask("chosen", askMeal) },
 	Steps: saga.Steps[order, struct{}]{"chosen": chosen},
 }
 
-func chosen(_ context.Context, t *turn) (saga.Next, error) {
+func chosen(t *turn) (saga.Next, error) {
 	meal, err := askMeal.Answer(t)
 	if err != nil {
 		return nil, err // the user declined, or closed the form
 	}
-	return t.Text("Ordered %s for %s.", meal.Dish, t.Args.Office)
+	return t.Textf("Ordered %s for %s.", meal.Dish, t.Args.Office)
 }
 
 func main() {
