@@ -12,26 +12,16 @@ import (
 )
 
 // replayAnalyzer finds what makes a flow do something else when it runs again.
-var replayAnalyzer = &analysis.Analyzer{
-	Name: "sagareplay",
-	Doc: `report the clock, chance, ids, the order of maps and goroutines in flows
+var replayAnalyzer = analyzer("sagareplay", `report the clock, chance, ids, the order of maps and goroutines in flows
 
 A flow runs from its beginning in every turn, and must come to the same questions
 and effects each time. Time, ids and random numbers come from the Run. What is made
-for a log message only is not reported.`,
-	Requires: []*analysis.Analyzer{inspect.Analyzer, build},
-	Run: func(pass *analysis.Pass) (any, error) {
-		p := pass.ResultOf[build].(*program)
-		if p == nil {
-			return nil, nil
-		}
-		v := &replay{pass: pass, info: pass.TypesInfo, reporter: newReporter(pass), decls: declarations(pass), sources: make(map[*types.Func]string)}
-		for body := range p.flowBodies(pass) {
-			v.body(body)
-		}
-		return nil, nil
-	},
-}
+for a log message only is not reported.`, func(pass *analysis.Pass, p *program, r *reporter) {
+	v := &replay{pass: pass, info: pass.TypesInfo, reporter: r, decls: declarations(pass), sources: make(map[*types.Func]string)}
+	for body := range p.flowBodies(pass) {
+		v.body(body)
+	}
+})
 
 // declarations returns the functions that a package declares.
 func declarations(pass *analysis.Pass) map[*types.Func]*ast.FuncDecl {
