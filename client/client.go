@@ -2,8 +2,6 @@ package client
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"time"
 )
 
@@ -68,24 +66,3 @@ func New(transport Transport, options Options) *Client {
 
 // Close closes the transport. Calls under way fail.
 func (c *Client) Close() error { return c.transport.Close() }
-
-// drive is Client.drive with a result of the kind that parse returns.
-func drive[R any](ctx context.Context, c *Client, p Position, h Handlers, parse func(json.RawMessage, Limits) (*R, error)) (*R, error) {
-	var result *R
-	err := c.drive(ctx, p, h, func(raw json.RawMessage) (err error) {
-		result, err = parse(raw, c.options.Limits)
-		return err
-	})
-	return result, err
-}
-
-// resume goes on from a position, whose subject must be of the kind wanted: not empty.
-func resume[R any](ctx context.Context, c *Client, p Position, subject string, h Handlers, parse func(json.RawMessage, Limits) (*R, error)) (*R, error) {
-	if err := p.check(); err != nil {
-		return nil, &Interrupted{Position: p, Err: err}
-	}
-	if subject == "" {
-		return nil, &Interrupted{Position: p, Err: positionError("it is of a %s: use the method for that", p.Kind())}
-	}
-	return drive(ctx, c, p.snapshot(), h, parse)
-}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tidwall/gjson"
 	"github.com/tmaxmax/go-sse"
 )
 
@@ -27,7 +26,8 @@ func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (
 			}
 			break
 		}
-		if event.Data == "" || gjson.Get(event.Data, "method").Exists() {
+		var told struct{ Method string }
+		if event.Data == "" || json.Unmarshal([]byte(event.Data), &told) == nil && told.Method != "" {
 			continue
 		}
 		return parseResponse([]byte(event.Data), id)

@@ -14,7 +14,6 @@
 //     flow, outside of an effect;
 //   - sagafirst: effects before the first question, which nobody can cancel if the
 //     first response is lost;
-//   - sagastate: states that cannot be encoded, and inputs and results of effects;
 //   - sagasecrets: fields that are named like secrets, in states and effects, and are
 //     none to the engine;
 //   - sagarounds: more rounds of questions than clients go through with.
@@ -39,6 +38,6 @@ import "golang.org/x/tools/go/analysis"
 func Analyzers() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
 		deferredAnalyzer, swallowedAnalyzer, replayAnalyzer, outsideAnalyzer,
-		firstAnalyzer, stateAnalyzer, secretsAnalyzer, roundsAnalyzer,
+		firstAnalyzer, secretsAnalyzer, roundsAnalyzer,
 	}
 }

@@ -5,31 +5,20 @@ import (
 	"go/types"
 
 	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/analysis/passes/inspect"
 )
 
 // outsideAnalyzer finds what reaches from a flow to the world, outside of an effect.
-var outsideAnalyzer = &analysis.Analyzer{
-	Name: "sagaoutside",
-	Doc: `report files, processes, the network, databases and the environment in flows
+var outsideAnalyzer = analyzer("sagaoutside", `report files, processes, the network, databases and the environment in flows
 
 A flow runs from its beginning in every turn, perhaps on another machine. What it
 reads from outside may have changed, so it may come to other questions than before;
 what it changes outside is changed again each time, and never undone. Both belong
-into an effect, whose result is recorded. Flows that ask nothing are left alone.`,
-	Requires: []*analysis.Analyzer{inspect.Analyzer, build},
-	Run: func(pass *analysis.Pass) (any, error) {
-		p := pass.ResultOf[build].(*program)
-		if p == nil {
-			return nil, nil
-		}
-		v := &outsideVisitor{info: pass.TypesInfo, reporter: newReporter(pass), decls: declarations(pass), reached: make(map[*types.Func]string)}
-		for body := range p.flowBodies(pass) {
-			v.body(body)
-		}
-		return nil, nil
-	},
-}
+into an effect, whose result is recorded. Flows that ask nothing are left alone.`, func(pass *analysis.Pass, p *program, r *reporter) {
+	v := &outsideVisitor{info: pass.TypesInfo, reporter: r, decls: declarations(pass), reached: make(map[*types.Func]string)}
+	for body := range p.flowBodies(pass) {
+		v.body(body)
+	}
+})
 
 type outsideVisitor struct {
 	info     *types.Info

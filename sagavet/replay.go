@@ -12,26 +12,16 @@ import (
 )
 
 // replayAnalyzer finds what makes a flow do something else when it runs again.
-var replayAnalyzer = &analysis.Analyzer{
-	Name: "sagareplay",
-	Doc: `report the clock, chance, ids, the order of maps and goroutines in flows
+var replayAnalyzer = analyzer("sagareplay", `report the clock, chance, ids, the order of maps and goroutines in flows
 
 A flow runs from its beginning in every turn, and must come to the same questions
 and effects each time. Time, ids and random numbers come from the Run. What is made
-for a log message only is not reported.`,
-	Requires: []*analysis.Analyzer{inspect.Analyzer, build},
-	Run: func(pass *analysis.Pass) (any, error) {
-		p := pass.ResultOf[build].(*program)
-		if p == nil {
-			return nil, nil
-		}
-		v := &replay{pass: pass, info: pass.TypesInfo, reporter: newReporter(pass), decls: declarations(pass), sources: make(map[*types.Func]string)}
-		for body := range p.flowBodies(pass) {
-			v.body(body)
-		}
-		return nil, nil
-	},
-}
+for a log message only is not reported.`, func(pass *analysis.Pass, p *program, r *reporter) {
+	v := &replay{pass: pass, info: pass.TypesInfo, reporter: r, decls: declarations(pass), sources: make(map[*types.Func]string)}
+	for body := range p.flowBodies(pass) {
+		v.body(body)
+	}
+})
 
 // declarations returns the functions that a package declares.
 func declarations(pass *analysis.Pass) map[*types.Func]*ast.FuncDecl {
@@ -112,7 +102,7 @@ func (v *replay) body(body *ast.BlockStmt) {
 			return !flowSignature(sig) && !takes(sig, isKey)
 		case *ast.GoStmt:
 			v.reporter.report(n.Pos(), "a flow must not start goroutines: what they do has no order, so the flow may diverge from its record when it runs again",
-				"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.Ask")
+				"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.AskAll")
 			return false
 		case *ast.CallExpr:
 			f := calledFunc(v.info, n)
@@ -121,7 +111,7 @@ func (v *replay) body(body *ast.BlockStmt) {
 			}
 			if startsGoroutine(f) {
 				v.reporter.report(n.Pos(), "a flow must not start goroutines: what they do has no order, so the flow may diverge from its record when it runs again",
-					"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.Ask")
+					"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.AskAll")
 				return false
 			}
 			if source := v.taken(f, 3); source != "" {
@@ -137,7 +127,7 @@ func (v *replay) body(body *ast.BlockStmt) {
 	})
 }
 
-func isKey(t types.Type) bool { return isSaga(t, "Key") }
+func isKey(t types.Type) bool { return isSaga(t, "Key", "Performed") }
 
 // tells reports whether a function only tells people something.
 func tells(f *types.Func) bool {

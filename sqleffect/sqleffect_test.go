@@ -169,7 +169,7 @@ func assertSettled(t *testing.T, cause error) {
 		calls++
 		return hold{}, cause
 	}}
-	tool, err := saga.Flow[struct{}, string]{Name: "f", Effects: []saga.Declared{e}, Run: func(r *saga.Run, _ struct{}) (string, error) {
+	tool, err := saga.Flow[struct{}, string]{Info: saga.Info{Name: "f", Effects: []saga.Declared{e}}, Run: func(r *saga.Run, _ struct{}) (string, error) {
 		_, err := saga.Do(r, e, stay{})
 		return "", err
 	}}.Compile()
