@@ -8,8 +8,8 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// Deferred finds what a flow must not defer.
-var Deferred = &analysis.Analyzer{
+// deferredAnalyzer finds what a flow must not defer.
+var deferredAnalyzer = &analysis.Analyzer{
 	Name: "sagadeferred",
 	Doc: `report undo, effects and questions in a defer of a flow
 

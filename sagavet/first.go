@@ -9,8 +9,8 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// First finds effects that come before the first question.
-var First = &analysis.Analyzer{
+// firstAnalyzer finds effects that come before the first question.
+var firstAnalyzer = &analysis.Analyzer{
 	Name: "sagafirst",
 	Doc: `report effects before the first question of a tool
 

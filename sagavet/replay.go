@@ -11,8 +11,8 @@ import (
 	"golang.org/x/tools/go/analysis/passes/inspect"
 )
 
-// Replay finds what makes a flow do something else when it runs again.
-var Replay = &analysis.Analyzer{
+// replayAnalyzer finds what makes a flow do something else when it runs again.
+var replayAnalyzer = &analysis.Analyzer{
 	Name: "sagareplay",
 	Doc: `report the clock, chance, ids, the order of maps and goroutines in flows
 

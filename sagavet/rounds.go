@@ -10,8 +10,8 @@ import (
 // maxRounds is what every client in use goes through with.
 const maxRounds = 8
 
-// Rounds finds flows that ask more often than clients go along with.
-var Rounds = &analysis.Analyzer{
+// roundsAnalyzer finds flows that ask more often than clients go along with.
+var roundsAnalyzer = &analysis.Analyzer{
 	Name: "sagarounds",
 	Doc: `report flows with more than eight rounds of questions
 

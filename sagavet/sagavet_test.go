@@ -22,12 +22,11 @@ func TestAnalyzers(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
-	about := map[string]*analysis.Analyzer{
-		"deferred": sagavet.Deferred, "swallowed": sagavet.Swallowed, "replay": sagavet.Replay,
-		"outside": sagavet.Outside, "secrets": sagavet.Secrets,
-		"first": sagavet.First, "state": sagavet.State, "rounds": sagavet.Rounds,
-		"ignored": sagavet.Swallowed,
+	about := make(map[string]*analysis.Analyzer)
+	for _, a := range sagavet.Analyzers() {
+		about[strings.TrimPrefix(a.Name, "saga")] = a
 	}
+	about["ignored"], about["stepsadded"] = about["swallowed"], about["steps"]
 	each := &analysis.Analyzer{Name: "each", Doc: "run the analyzer that the package is about"}
 	var packages []string
 	for name, a := range about {

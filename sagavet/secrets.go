@@ -15,9 +15,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/secretname"
 )
 
-// Secrets finds what is kept between turns, is named like a secret and is none to
+// secretsAnalyzer finds what is kept between turns, is named like a secret and is none to
 // the engine.
-var Secrets = &analysis.Analyzer{
+var secretsAnalyzer = &analysis.Analyzer{
 	Name: "sagasecrets",
 	Doc: `report fields of states and effects that are named like secrets
 

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/tools/go/ast/inspector"
 )
 
-// State finds types that a saga cannot keep between turns.
-var State = &analysis.Analyzer{
+// stateAnalyzer finds types that a saga cannot keep between turns.
+var stateAnalyzer = &analysis.Analyzer{
 	Name: "sagastate",
 	Doc: `report states, and inputs and results of effects, that cannot be encoded
 

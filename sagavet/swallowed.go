@@ -7,9 +7,9 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// Swallowed finds flows that do not return the error of asking, or of performing an
+// swallowedAnalyzer finds flows that do not return the error of asking, or of performing an
 // effect.
-var Swallowed = &analysis.Analyzer{
+var swallowedAnalyzer = &analysis.Analyzer{
 	Name: "sagaswallowed",
 	Doc: `report errors of saga.Ask, Run.AskAll and saga.Do that a flow does not return
 
