@@ -31,11 +31,14 @@ func TestAnalyzers(t *testing.T) {
 		each.Requires = append(each.Requires, a.Requires...)
 		packages = append(packages, "./sagavet/testdata/"+strings.TrimPrefix(a.Name, "saga"))
 	}
-	packages = append(packages, "./sagavet/testdata/ignored")
+	packages = append(packages, "./sagavet/testdata/ignored", "./sagavet/testdata/stepsadded")
 	each.Run = func(pass *analysis.Pass) (any, error) {
 		about := "saga" + pass.Pkg.Name()
-		if about == "sagaignored" {
+		switch about {
+		case "sagaignored":
 			about = "sagaswallowed"
+		case "sagastepsadded":
+			about = "sagasteps"
 		}
 		var all sync.WaitGroup
 		failed := make([]error, len(sagavet.Analyzers()))
