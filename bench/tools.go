@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httputil"
@@ -30,7 +29,7 @@ var (
 
 // complexFlow is the proposal's tool written as a flow.
 var complexFlow = saga.Flow[complexArgs, string]{
-	Name: "complex_tool", Description: "Pretends to deploy.", Asks: []steps.Question{flowTarget, flowAdvice},
+	Info: saga.Info{Name: "complex_tool", Description: "Pretends to deploy.", Asks: []steps.Question{flowTarget, flowAdvice}},
 	Run: func(r *saga.Run, _ complexArgs) (string, error) {
 		form, err := saga.Ask(r, flowTarget)
 		if err != nil {
@@ -68,18 +67,18 @@ const roundsDone = "All rounds are done."
 
 // roundsTool asks again and again.
 var roundsTool = saga.Machine[roundsArgs, roundsState]{
-	Name: "rounds", Description: "Asks several times.", Asks: []steps.Question{goOnForm},
-	Start: func(_ context.Context, t *saga.Turn[roundsArgs, roundsState]) (saga.Next, error) {
+	Info: saga.Info{Name: "rounds", Description: "Asks several times.", Asks: []steps.Question{goOnForm}},
+	Start: func(t *saga.Turn[roundsArgs, roundsState]) (saga.Next, error) {
 		t.State.Notes = prose(t.Args.Size)
 		return t.Ask("next", goOnForm)
 	},
 	Steps: saga.Steps[roundsArgs, roundsState]{
-		"next": func(_ context.Context, t *saga.Turn[roundsArgs, roundsState]) (saga.Next, error) {
+		"next": func(t *saga.Turn[roundsArgs, roundsState]) (saga.Next, error) {
 			if _, err := goOnForm.Answer(t); err != nil {
 				return nil, err
 			}
 			if t.State.Asked++; t.State.Asked == t.Args.Rounds {
-				return t.Text(roundsDone)
+				return t.Textf(roundsDone)
 			}
 			return t.Ask("next", goOnForm)
 		},
@@ -88,7 +87,7 @@ var roundsTool = saga.Machine[roundsArgs, roundsState]{
 
 // roundsFlow is the same as a flow.
 var roundsFlow = saga.Flow[roundsArgs, string]{
-	Name: "rounds_flow", Description: "Asks several times.", Asks: []steps.Question{goOnForm},
+	Info: saga.Info{Name: "rounds_flow", Description: "Asks several times.", Asks: []steps.Question{goOnForm}},
 	Run: func(r *saga.Run, in roundsArgs) (string, error) {
 		for i := range in.Rounds {
 			if _, err := saga.Ask(r, goOnForm.Nth(i)); err != nil {

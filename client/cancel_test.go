@@ -27,16 +27,16 @@ func booking(held map[saga.Key]bool, stuck *bool) saga.Definition {
 	room := &saga.Effect[string, bool]{
 		Name: "room", Tries: 1,
 		Do: func(_ context.Context, k saga.Key, _ string) (bool, error) { held[k] = true; return true, nil },
-		Undo: func(_ context.Context, k saga.Key, _ string, _, _ bool) error {
+		Undo: func(_ context.Context, p saga.Performed[string, bool]) error {
 			if *stuck {
 				return errors.New("stuck")
 			}
-			delete(held, k)
+			delete(held, p.Key)
 			return nil
 		},
 	}
 	return saga.Flow[struct{}, string]{
-		Name: "booking", Asks: []steps.Question{first, second}, Effects: []saga.Declared{room},
+		Info: saga.Info{Name: "booking", Asks: []steps.Question{first, second}, Effects: []saga.Declared{room}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
 			if _, err := saga.Ask(r, first); err != nil {
 				return "", err

@@ -45,57 +45,64 @@ var (
 
 // write is a prompt that asks the user, and then the model.
 var write = saga.Prompt[topic, none]{
-	Name: "write", Title: "Write", Description: "Writes a text.",
-	Asks:  []steps.Question{askTone, askWords},
-	Start: func(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) { return t.Ask("toned", askTone) },
-	Steps: saga.Steps[topic, none]{
-		"toned": func(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) {
-			if _, err := askTone.Answer(t); err != nil {
-				return nil, err
-			}
-			return t.Ask("advised", askWords.With(steps.Prompt("Which words?")))
-		},
-		"advised": func(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) {
-			advice, err := askWords.Answer(t)
-			if err != nil {
-				return nil, err
-			}
-			return t.Messages(
-				saga.PromptMessage{Role: content.User, Content: content.Textf("Write about %s.", t.Args.Topic)},
-				saga.PromptMessage{Role: content.Assistant, Content: content.Text{Text: advice.Text()}})
+	Machine: saga.Machine[topic, none]{
+		Info:  saga.Info{Name: "write", Title: "Write", Description: "Writes a text.", Asks: []steps.Question{askTone, askWords}},
+		Start: func(t *saga.Turn[topic, none]) (saga.Next, error) { return t.Ask("toned", askTone) },
+		Steps: saga.Steps[topic, none]{
+			"toned": func(t *saga.Turn[topic, none]) (saga.Next, error) {
+				if _, err := askTone.Answer(t); err != nil {
+					return nil, err
+				}
+				return t.Ask("advised", askWords.With(steps.Prompt("Which words?")))
+			},
+			"advised": func(t *saga.Turn[topic, none]) (saga.Next, error) {
+				advice, err := askWords.Answer(t)
+				if err != nil {
+					return nil, err
+				}
+				return t.Messages(
+					content.Message{Role: content.User, Content: content.Textf("Write about %s.", t.Args.Topic)},
+					content.Message{Role: content.Assistant, Content: content.Text{Text: advice.Text()}})
+			},
 		},
 	},
 }
 
 // file is a family of resources, of which one is read only after a question.
 var file = saga.Resource[number, none]{
-	Name: "file", Template: "files://{id}", Description: "A file.",
-	Asks: []steps.Question{askTone},
-	Start: func(_ context.Context, t *saga.Turn[number, none]) (saga.Next, error) {
-		switch t.Args.ID {
-		case "asks":
-			return t.Ask("toned", askTone)
-		case "binary":
-			return t.Contents(saga.Contents{URI: "files://binary", MIMEType: "image/png", Blob: []byte{0, 1, 2}})
-		}
-		return nil, saga.ErrNotFound
-	},
-	Steps: saga.Steps[number, none]{
-		"toned": func(_ context.Context, t *saga.Turn[number, none]) (saga.Next, error) {
-			form, err := askTone.Answer(t)
-			if err != nil {
-				return nil, err
+	Machine: saga.Machine[number, none]{
+		Info: saga.Info{Name: "file", Description: "A file.", Asks: []steps.Question{askTone}},
+		Start: func(t *saga.Turn[number, none]) (saga.Next, error) {
+			switch t.Args.ID {
+			case "asks":
+				return t.Ask("toned", askTone)
+			case "binary":
+				return t.Contents(content.ResourceContents{URI: "files://binary", MIMEType: "image/png", Blob: []byte{0, 1, 2}})
 			}
-			return t.Contents(saga.Contents{URI: "files://" + t.Args.ID, MIMEType: "text/plain", Text: "in a " + form.Tone + " tone"})
+			return nil, saga.ErrNotFound
+		},
+		Steps: saga.Steps[number, none]{
+			"toned": func(t *saga.Turn[number, none]) (saga.Next, error) {
+				form, err := askTone.Answer(t)
+				if err != nil {
+					return nil, err
+				}
+				return t.Contents(content.ResourceContents{URI: "files://" + t.Args.ID, MIMEType: "text/plain", Text: "in a " + form.Tone + " tone"})
+			},
 		},
 	},
+	Template: "files://{id}",
 }
 
 var motd = saga.Resource[none, none]{
-	Name: "motd", URI: "text://motd", MIMEType: "text/plain",
-	Start: func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
-		return t.Contents(saga.Contents{URI: "text://motd", Text: "Hello."})
+	Machine: saga.Machine[none, none]{
+		Info: saga.Info{Name: "motd"},
+		Start: func(t *saga.Turn[none, none]) (saga.Next, error) {
+			return t.Contents(content.ResourceContents{URI: "text://motd", Text: "Hello."})
+		},
 	},
+	URI:      "text://motd",
+	MIMEType: "text/plain",
 }
 
 var features = []saga.Definition{write, file, motd}

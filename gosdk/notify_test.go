@@ -2,6 +2,7 @@ package gosdk_test
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 
@@ -14,12 +15,12 @@ import (
 
 // teller reports progress and logs, for the request with its name.
 func teller() saga.Definition {
-	return saga.Flow[topic, string]{Name: "tell", Run: func(r *saga.Run, in topic) (string, error) {
+	return saga.Flow[topic, string]{Info: saga.Info{Name: "tell"}, Run: func(r *saga.Run, in topic) (string, error) {
 		for n := range 3 {
 			r.Progress(float64(n+1), 3, fmt.Sprintf("%s %d", in.Topic, n+1))
 		}
-		r.Log(saga.LogDebug, "a detail")
-		r.Log(saga.LogWarning, map[string]any{"of": in.Topic, "n": int64(9007199254740993)})
+		r.Log(slog.LevelDebug, "a detail")
+		r.Log(slog.LevelWarn, map[string]any{"of": in.Topic, "n": int64(9007199254740993)})
 		return in.Topic, nil
 	}}
 }

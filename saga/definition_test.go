@@ -10,17 +10,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // tool builds a definition with a given state type.
 func withState[S any]() saga.Definition {
-	return saga.Machine[empty, S]{Name: "x", Start: func(_ context.Context, t *saga.Turn[empty, S]) (saga.Next, error) { return t.Text("done") }}
+	return saga.Machine[empty, S]{Info: saga.Info{Name: "x"}, Start: func(t *saga.Turn[empty, S]) (saga.Next, error) { return t.Textf("done") }}
 }
 
 func TestDefinitionsAreChecked(t *testing.T) {
-	fn := func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Text("done") }
+	fn := func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Textf("done") }
 	change := func(f func(*saga.Machine[empty, empty])) saga.Definition {
 		m := single(fn)
 		f(&m)
@@ -52,7 +53,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{"must have the type object", change(func(m m) { m.InputSchema = &jsonschema.Schema{Type: "string"} })},
 		{"the input schema is not usable", change(func(m m) { m.InputSchema = &jsonschema.Schema{Type: "object", Ref: "https://example.com/x"} })},
 		{"the output schema is not usable", change(func(m m) { m.OutputSchema = &jsonschema.Schema{Pattern: "("} })},
-		{"no input schema can be made", saga.Machine[struct{ C chan int }, empty]{Name: "x", Start: func(_ context.Context, t *saga.Turn[struct{ C chan int }, empty]) (saga.Next, error) { return nil, nil }}},
+		{"no input schema can be made", saga.Machine[struct{ C chan int }, empty]{Info: saga.Info{Name: "x"}, Start: func(t *saga.Turn[struct{ C chan int }, empty]) (saga.Next, error) { return nil, nil }}},
 		{"is a chan", withState[struct{ C chan int }]()},
 		{"is a func", withState[struct{ In []struct{ F func() } }]()},
 		{"field hidden of the state is not exported", withState[struct{ hidden string }]()},
@@ -68,7 +69,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.problem, func(t *testing.T) {
-			_, err := saga.NewTools(test.d)
+			_, err := engine.NewRegistry(test.d)
 			var wrong *saga.DefinitionError
 			require.ErrorAs(t, err, &wrong)
 			assert.Contains(t, err.Error(), test.problem)
@@ -76,11 +77,11 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		})
 	}
 	t.Run("same name", func(t *testing.T) {
-		_, err := saga.NewTools(single(fn), single(fn))
+		_, err := engine.NewRegistry(single(fn), single(fn))
 		assert.ErrorContains(t, err, "two tools have this name")
 	})
 	t.Run("nil", func(t *testing.T) {
-		_, err := saga.NewTools(nil)
+		_, err := engine.NewRegistry(nil)
 		assert.ErrorContains(t, err, "definition 0 is nil")
 	})
 	t.Run("all problems at once", func(t *testing.T) {
@@ -91,15 +92,23 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		wrong.Steps["a b"] = fn
 		wrong.Renamed = map[string]string{"x": "y"}
 		wrong.Upgrades = map[uint32]saga.Upgrade[empty]{7: nil}
-		flow := saga.Flow[empty, string]{Name: "f", Oldest: 1, MaxAttempts: -1, Renamed: map[string]string{"x": "y"}}
+		flow := saga.Flow[empty, string]{Info: saga.Info{Name: "f", MaxAttempts: -1, Renamed: map[string]string{"x": "y"}}, Oldest: 1}
 		resource := saga.Resource[struct {
 			N int `json:"n"`
-		}, empty]{Name: "r", Template: "{", Start: func(context.Context, *saga.Turn[struct {
-			N int `json:"n"`
-		}, empty]) (saga.Next, error) {
-			return nil, nil
-		}}
-		_, err := saga.NewTools(wrong, single(fn), nil, flow, single(fn), resource)
+		}, empty]{
+			Machine: saga.Machine[struct {
+				N int `json:"n"`
+			}, empty]{
+				Info: saga.Info{Name: "r"},
+				Start: func(*saga.Turn[struct {
+					N int `json:"n"`
+				}, empty]) (saga.Next, error) {
+					return nil, nil
+				},
+			},
+			Template: "{",
+		}
+		_, err := engine.NewRegistry(wrong, single(fn), nil, flow, single(fn), resource)
 		assert.Equal(t, []string{
 			`tool "w": MaxAge is negative`,
 			`tool "w": Asks[1] is nil`,
@@ -141,9 +150,9 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			hidden int
 			C      chan int
 		}
-		nothing := func(context.Context, *saga.Turn[args, state]) (saga.Next, error) { return nil, nil }
-		_, err := saga.NewTools(saga.Machine[args, state]{ //sagavet:ignore the test is about what is lost
-			Name: "m", Asks: []steps.Question{&steps.Form[form]{ID: "f", Message: "?"}},
+		nothing := func(*saga.Turn[args, state]) (saga.Next, error) { return nil, nil }
+		_, err := engine.NewRegistry(saga.Machine[args, state]{ //sagavet:ignore the test is about what is lost
+			Info:  saga.Info{Name: "m", Asks: []steps.Question{&steps.Form[form]{ID: "f", Message: "?"}}},
 			Start: nothing, Steps: saga.Steps[args, state]{"end": nothing},
 		})
 		require.Error(t, err)
@@ -153,7 +162,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			assert.Contains(t, lines[i], `tool "m": `)
 			assert.Contains(t, lines[i], part)
 		}
-		var field *saga.FieldError
+		var field *engine.FieldError
 		require.ErrorAs(t, err, &field)
 		assert.Equal(t, "minimum", field.Tag)
 		_ = state{hidden: 1}
@@ -161,7 +170,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 	t.Run("in order", func(t *testing.T) {
 		b := single(fn)
 		b.Name = "b"
-		set, err := saga.NewTools(single(fn), b)
+		set, err := engine.NewRegistry(single(fn), b)
 		require.NoError(t, err)
 		assert.Equal(t, "b", set.List()[1].Name)
 		assert.Same(t, set.List()[1], set.Lookup("b"))
@@ -192,14 +201,14 @@ func TestStatesOfManyTypesSurvive(t *testing.T) {
 	want.In.Key = saga.NewSecret("k2")
 	var got state
 	m := saga.Machine[empty, state]{
-		Name: "x", Asks: []steps.Question{askConfirm},
-		Start: func(_ context.Context, t *saga.Turn[empty, state]) (saga.Next, error) {
+		Info: saga.Info{Name: "x", Asks: []steps.Question{askConfirm}},
+		Start: func(t *saga.Turn[empty, state]) (saga.Next, error) {
 			t.State = want
 			return t.Ask("end", askConfirm)
 		},
-		Steps: saga.Steps[empty, state]{"end": func(_ context.Context, t *saga.Turn[empty, state]) (saga.Next, error) {
+		Steps: saga.Steps[empty, state]{"end": func(t *saga.Turn[empty, state]) (saga.Next, error) {
 			got = t.State
-			return t.Text("done")
+			return t.Textf("done")
 		}},
 	}
 	s := play(t, m)
@@ -217,12 +226,12 @@ func TestStructuredResultsAreChecked(t *testing.T) {
 	}
 	schema, err := saga.SchemaFor[weather]()
 	require.NoError(t, err)
-	run := func(f func(t *saga.Turn[empty, empty]) (saga.Next, error)) (*saga.Outcome, error) {
-		m := single(func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return f(t) })
+	run := func(f func(t *saga.Turn[empty, empty]) (saga.Next, error)) (*engine.Outcome, error) {
+		m := single(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return f(t) })
 		m.OutputSchema = schema
-		tool, err := m.Tool()
+		tool, err := m.Compile()
 		require.NoError(t, err)
-		return tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow})
+		return tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow})
 	}
 	out, err := run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Structured(weather{7}) })
 	require.NoError(t, err)
@@ -233,7 +242,7 @@ func TestStructuredResultsAreChecked(t *testing.T) {
 		return t.Structured(map[string]string{"degrees": "hot"})
 	})
 	assert.ErrorContains(t, err, "does not fit the tool's output schema")
-	_, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Text("hot") })
+	_, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Textf("hot") })
 	assert.ErrorContains(t, err, "needs structured content")
 	out, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return nil, saga.Failf("no thermometer") })
 	require.NoError(t, err)
@@ -245,10 +254,10 @@ func TestPositionsOfOthersAreRefused(t *testing.T) {
 	s.start(`{"from":"Oslo"}`)
 	refuse := func(name string, m saga.Machine[tripArgs, tripState]) {
 		t.Run(name, func(t *testing.T) {
-			tool, err := m.Tool()
+			tool, err := m.Compile()
 			require.NoError(t, err)
-			_, err = tool.Resume(context.Background(), s.pos, saga.Resumption{Now: testNow, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
-			var position *saga.PositionError
+			_, err = tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
+			var position *engine.PositionError
 			require.ErrorAs(t, err, &position)
 		})
 	}
@@ -273,7 +282,7 @@ func TestRewordedQuestionIsAskedAnew(t *testing.T) {
 	reworded := &steps.Form[cityForm]{ID: "city", Message: "Which town?"}
 	m.Asks[0] = reworded
 	where := m.Steps["where"]
-	m.Steps["where"] = func(ctx context.Context, t *saga.Turn[tripArgs, tripState]) (saga.Next, error) { return where(ctx, t) }
+	m.Steps["where"] = func(t *saga.Turn[tripArgs, tripState]) (saga.Next, error) { return where(t) }
 	s.tool = play(t, m).tool
 	out := s.answer(accept("city", goodCity), accept("date", goodDate))
 	require.Equal(t, []string{"city~2"}, ids(out), "the user answered another question")
@@ -296,21 +305,21 @@ func TestDeadline(t *testing.T) {
 // behind the token's authentication, but must not be the weak spot when a key
 // leaks.
 func FuzzRestore(f *testing.F) {
-	tool, err := trip().Tool()
+	tool, err := trip().Compile()
 	require.NoError(f, err)
-	out, err := tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: []byte(`{"from":"Oslo"}`)})
+	out, err := tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: []byte(`{"from":"Oslo"}`)})
 	require.NoError(f, err)
 	f.Add(out.Position.Encode().Body, []byte(nil), []byte(nil), []byte(nil))
 	f.Add([]byte{1}, []byte(`{"city":"x"}`), []byte{1, 1, 1, 'e', 0, 1, '1', 1, '2'}, []byte("\x01a\x01b\x03#0<\x01c"))
 	f.Add([]byte{2, 0, 0, 0, 0}, []byte(nil), []byte{1, 1, 1, 'e', 0, 1, '1', 1, '2'}, []byte("\x04#0>K\x01c"))
 	f.Fuzz(func(t *testing.T, body, state, effects, secrets []byte) {
-		p := &saga.Position{ID: testID, Tool: "trip"}
-		if p.Restore(saga.Encoded{Body: body, State: state, Effects: effects, Secrets: secrets}) != nil {
+		p := &engine.Position{ID: testID, Tool: "trip"}
+		if p.Restore(engine.Encoded{Body: body, State: state, Effects: effects, Secrets: secrets}) != nil {
 			return
 		}
-		again := &saga.Position{ID: testID, Tool: "trip"}
+		again := &engine.Position{ID: testID, Tool: "trip"}
 		require.NoError(t, again.Restore(p.Encode()))
 		require.Equal(t, p.Encode(), again.Encode())
-		tool.Resume(context.Background(), p, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
+		tool.Resume(context.Background(), p, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -45,14 +46,14 @@ func (w *world) effect(name string) *saga.Effect[string, hold] {
 			w.held[key] = in
 			return hold{in}, nil
 		},
-		Undo: func(_ context.Context, key saga.Key, in string, out hold, known bool) error {
-			if err := w.call(fmt.Sprintf("undo %s %v", name, known)); err != nil {
+		Undo: func(_ context.Context, p saga.Performed[string, hold]) error {
+			if err := w.call(fmt.Sprintf("undo %s %v", name, p.Known)); err != nil {
 				return err
 			}
-			if known && out.What != in {
+			if p.Known && p.Out.What != p.In {
 				return errors.New("the result was lost")
 			}
-			delete(w.held, key)
+			delete(w.held, p.Key)
 			return nil
 		},
 	}
@@ -63,7 +64,7 @@ func booking(w *world) saga.Flow[empty, string] {
 	hotel, flight := w.effect("hotel"), w.effect("flight")
 	pay := &saga.Effect[string, hold]{Name: "pay", Irreversible: true, Do: w.effect("pay").Do}
 	return saga.Flow[empty, string]{
-		Name: "booking", Asks: []steps.Question{askConfirm, askCity}, Effects: []saga.Declared{hotel, flight, pay},
+		Info: saga.Info{Name: "booking", Asks: []steps.Question{askConfirm, askCity}, Effects: []saga.Declared{hotel, flight, pay}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			if _, err := saga.Do(r, hotel, "room"); err != nil { //sagavet:ignore the test loses no response
 				return "", err
@@ -85,10 +86,10 @@ func booking(w *world) saga.Flow[empty, string] {
 	}
 }
 
-func report(t *testing.T, out *saga.Outcome) *saga.UndoReport {
+func report(t *testing.T, out *engine.Outcome) *engine.UndoReport {
 	t.Helper()
 	require.NotNil(t, out.Result)
-	u, ok := out.Result.Meta[saga.UndoMetaKey].(*saga.UndoReport)
+	u, ok := out.Result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
 	require.True(t, ok, "the result has no report")
 	return u
 }
@@ -206,7 +207,7 @@ func TestEffectFailures(t *testing.T) {
 				s.start(`{}`)
 				if test.final == "panic" {
 					_, err := s.resume(accept("confirm", yes))
-					var p *saga.PanicError
+					var p *engine.PanicError
 					require.ErrorAs(t, err, &p, "the saga has not ended; the client can cancel it")
 					return
 				}
@@ -248,7 +249,7 @@ func TestHandledFailureIsRecorded(t *testing.T) {
 	first, second := w.effect("first"), w.effect("second")
 	var failures []string
 	s := play(t, saga.Flow[empty, string]{
-		Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{first, second},
+		Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{first, second}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			if _, err := saga.Do(r, first, "a"); err != nil { //sagavet:ignore the test loses no response
 				failures = append(failures, err.Error())
@@ -283,7 +284,7 @@ func TestCancel(t *testing.T) {
 	t.Run("undoes what the position knows of", func(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
-		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"hotel"}, report(t, out).Undone)
 		assert.Equal(t, cancelledFrom+"Undone: hotel.", text(t, out))
@@ -307,19 +308,19 @@ func TestCancel(t *testing.T) {
 		second := s.pos
 		s.answer(accept("confirm", yes))
 		assert.Equal(t, "booked", text(t, s.answer(accept("city", goodCity))))
-		out, err := s.tool.Cancel(ctx, first, saga.Resumption{Now: testNow})
+		out, err := s.tool.Cancel(ctx, first, engine.Resumption{Now: testNow})
 		require.NoError(t, err)
 		assert.Equal(t, "Cancelled. Up to this token, the saga has done nothing that is to be undone. If the saga went on from this token, what it did since then is not undone: cancel it with its latest token.", text(t, out))
 		assert.False(t, out.Result.IsError, "a saga that had not begun is cancelled as was wanted")
 		assert.Len(t, w.held, 3)
-		out, err = s.tool.Cancel(ctx, second, saga.Resumption{Now: testNow})
+		out, err = s.tool.Cancel(ctx, second, engine.Resumption{Now: testNow})
 		require.NoError(t, err)
 		assert.Equal(t, cancelledFrom+"Undone: hotel.", text(t, out), "what comes after is for the system behind to refuse")
 	})
 	t.Run("a tool without effects has nothing to say", func(t *testing.T) {
 		s := play(t, trip())
 		s.start(`{"from":"Oslo"}`)
-		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow})
 		require.NoError(t, err)
 		assert.Equal(t, "Cancelled.", text(t, out))
 	})
@@ -329,7 +330,7 @@ func TestCancel(t *testing.T) {
 		_, err := s.resume(accept("confirm", yes)) // its response never arrives
 		require.NoError(t, err)
 		require.Len(t, w.held, 2)
-		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"flight", "hotel"}, report(t, out).Undone)
 		assert.Empty(t, w.held)
@@ -338,7 +339,7 @@ func TestCancel(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
 		s.answer(accept("confirm", yes))
-		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity)}})
 		require.NoError(t, err)
 		assert.Equal(t, "booked", text(t, out))
 		assert.Len(t, w.held, 3)
@@ -347,7 +348,7 @@ func TestCancel(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
 		for range 2 {
-			out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow})
+			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow})
 			require.NoError(t, err)
 			assert.Equal(t, []string{"hotel"}, report(t, out).Undone)
 		}
@@ -363,14 +364,14 @@ func TestCancel(t *testing.T) {
 			}
 			return do(ctx, key, in)
 		}
-		flight.Undo = func(ctx context.Context, key saga.Key, in string, out hold, known bool) error {
+		flight.Undo = func(ctx context.Context, p saga.Performed[string, hold]) error {
 			released = true
-			return undo(ctx, key, in, out, known)
+			return undo(ctx, p)
 		}
 		s := play(t, f)
 		s.start(`{}`)
 		for _, undone := range [][]string{{"flight", "hotel"}, {"hotel"}, {"hotel"}} {
-			out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 			require.NoError(t, err)
 			assert.False(t, out.Result.IsError)
 			assert.Equal(t, undone, report(t, out).Undone)
@@ -387,7 +388,7 @@ func TestCancel(t *testing.T) {
 			}
 			return nil
 		}
-		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 		require.NoError(t, err)
 		assert.False(t, out.Result.IsError)
 		assert.Equal(t, cancelledAfter+"Undone: hotel.", text(t, out))
@@ -406,7 +407,7 @@ func TestCancel(t *testing.T) {
 				}
 				return nil
 			}
-			out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 			require.NoError(t, err)
 			u := report(t, out)
 			assert.Equal(t, []string{"hotel"}, u.Outstanding)
@@ -441,14 +442,14 @@ func TestMachinesHaveEffectsToo(t *testing.T) {
 	room := w.effect("room")
 	type turn = saga.Turn[empty, empty]
 	m := saga.Machine[empty, empty]{
-		Name: "m", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "m", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room}},
+		Start: func(t *turn) (saga.Next, error) {
 			if _, err := saga.Do(t, room, "1"); err != nil { //sagavet:ignore the test loses no response
 				return nil, err
 			}
 			return t.Ask("more", askConfirm)
 		},
-		Steps: saga.Steps[empty, empty]{"more": func(_ context.Context, t *turn) (saga.Next, error) {
+		Steps: saga.Steps[empty, empty]{"more": func(t *turn) (saga.Next, error) {
 			if _, err := saga.Do(t, room, "2"); err != nil {
 				return nil, err
 			}
@@ -475,7 +476,7 @@ func TestFlowDivergingEffect(t *testing.T) {
 	w := newWorld()
 	e := w.effect("e")
 	n := 0
-	s := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{e},
+	s := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{e}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			n++
 			if _, err := saga.Do(r, e, fmt.Sprint("input ", n)); err != nil { //sagavet:ignore the test loses no response
@@ -495,7 +496,7 @@ func TestFlowDivergingEffect(t *testing.T) {
 func TestAnotherEffectOfADeclaredNameIsRefused(t *testing.T) {
 	w := newWorld()
 	declared, other := w.effect("room"), w.effect("room")
-	s := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{declared},
+	s := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{declared}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			_, err := saga.Do(r, other, "x")
 			return "", err
@@ -510,7 +511,7 @@ func TestAnotherEffectOfADeclaredNameIsRefused(t *testing.T) {
 func TestEffectLeftOutByAFlowInOneProcess(t *testing.T) {
 	w := newWorld()
 	room, skip := w.effect("room"), false
-	tool := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room},
+	tool := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			if !skip {
 				if _, err := saga.Do(r, room, "x"); err != nil { //sagavet:ignore the test loses no response
@@ -520,10 +521,10 @@ func TestEffectLeftOutByAFlowInOneProcess(t *testing.T) {
 			_, err := saga.Ask(r, askConfirm)
 			return "done", err
 		}}).tool
-	out, err := tool.Start(t.Context(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+	out, err := tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
 	require.NoError(t, err)
 	skip = true
-	out, err = tool.Resume(t.Context(), out.Position, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+	out, err = tool.Resume(t.Context(), out.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 	require.NoError(t, err)
 	assert.ErrorContains(t, out.Err, `recorded is effect "room", but now came the end of the flow`)
 	assert.Empty(t, w.held)

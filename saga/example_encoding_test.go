@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -37,32 +38,31 @@ func ExampleEncoding() {
 	askMove := &steps.Form[moveForm]{ID: "move", Message: "Your move?"}
 
 	game := saga.Machine[none, board]{
-		Name:     "game",
+		Info:     saga.Info{Name: "game", Asks: []steps.Question{askMove}},
 		Encoding: fixed{},
-		Asks:     []steps.Question{askMove},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Start: func(t *turn) (saga.Next, error) {
 			t.State = board{White: 0x1c00, Black: 0x2000, Moves: 1}
 			return t.Ask("moved", askMove)
 		},
 		Steps: saga.Steps[none, board]{
-			"moved": func(_ context.Context, t *turn) (saga.Next, error) {
-				return t.Text("%x %x after %d move", t.State.White, t.State.Black, t.State.Moves)
+			"moved": func(t *turn) (saga.Next, error) {
+				return t.Textf("%x %x after %d move", t.State.White, t.State.Black, t.State.Moves)
 			},
 		},
 	}
-	tool, err := game.Tool()
+	tool, err := game.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	ctx := context.Background()
-	out, err := tool.Start(ctx, saga.Call{Client: steps.AllFeatures})
+	out, err := tool.Start(ctx, engine.Call{Client: steps.AllFeatures})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	answer := steps.Answer{StepID: "move", Result: []byte(`{"action":"accept","content":{"move":"e4"}}`)}
-	show(tool.Resume(ctx, out.Position, saga.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{answer}}))
+	show(tool.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{answer}}))
 	// Output:
 	// caller: 1c00 2000 after 1 move
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -16,24 +17,24 @@ func ExampleFailf() {
 	type none struct{}
 	type turn = saga.Turn[args, none]
 	balance := saga.Machine[args, none]{
-		Name: "balance",
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "balance"},
+		Start: func(t *turn) (saga.Next, error) {
 			if t.Args.Account > 999 {
 				return nil, saga.Failf("There is no account %d; accounts have three digits.", t.Args.Account)
 			}
 			if err := query(); err != nil {
 				return nil, err
 			}
-			return t.Text("It is 0.")
+			return t.Textf("It is 0.")
 		},
 	}
 	talk(balance, map[string]any{"account": 5000})
 
-	tool, err := balance.Tool()
+	tool, err := balance.Compile()
 	if err != nil {
 		return
 	}
-	show(tool.Start(context.Background(), saga.Call{Arguments: []byte(`{"account":7}`)}))
+	show(tool.Start(context.Background(), engine.Call{Arguments: []byte(`{"account":7}`)}))
 	// Output:
 	// error: There is no account 5000; accounts have three digits.
 	// caller: The tool failed. Its operator can find the reason in the log under the saga 00000000000000000000000000000000.

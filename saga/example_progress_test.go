@@ -1,8 +1,8 @@
 package saga_test
 
 import (
-	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -14,16 +14,16 @@ func ExampleTurn_Progress() {
 	type none struct{}
 	type turn = saga.Turn[none, none]
 	index := saga.Machine[none, none]{
-		Name: "index",
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "index"},
+		Start: func(t *turn) (saga.Next, error) {
 			files := []string{"a.txt", "b.bin", "c.txt"}
 			for i, f := range files {
 				if f == "b.bin" {
-					t.Log(saga.LogWarning, map[string]string{"skipped": f})
+					t.Log(slog.LevelWarn, map[string]string{"skipped": f})
 				}
 				t.Progress(float64(i+1), float64(len(files)), f)
 			}
-			return t.Text("Indexed.")
+			return t.Textf("Indexed.")
 		},
 	}
 	s := serve(nil, index)

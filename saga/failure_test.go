@@ -1,13 +1,14 @@
 package saga_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -20,12 +21,12 @@ func TestErrorResultsNeedNotFitTheOutputSchema(t *testing.T) {
 	require.NoError(t, err)
 	for name, structured := range map[string]string{"without structured content": "", "with another": `{"reason":"no thermometer"}`} {
 		t.Run(name, func(t *testing.T) {
-			result := saga.TextResult("There is no thermometer.")
+			result := content.Resultf("There is no thermometer.")
 			result.IsError = true
 			if structured != "" {
 				result.StructuredContent = []byte(structured)
 			}
-			m := single(func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Finish(result) })
+			m := single(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Finish(result) })
 			m.OutputSchema = schema
 			out := play(t, m).start(`{}`)
 			assert.True(t, out.Result.IsError)
@@ -46,15 +47,15 @@ func TestWhatCallersWereTold(t *testing.T) {
 	}{
 		{"a text for the caller", saga.Failf("There is no account %d.", 7), true, "There is no account 7."},
 		{"a text with a cause", saga.Failf("The bank does not answer: %w", cause), false, "The bank does not answer: no route to 10.0.0.7"},
-		{"a text with a hidden cause", &saga.ToolError{Text: "The bank does not answer.", Err: cause}, false, "The bank does not answer."},
+		{"a text with a hidden cause", saga.Fail("The bank does not answer.", cause), false, "The bank does not answer."},
 		{"declined", &steps.StepError{StepID: "confirm", Err: steps.ErrDeclined}, true, `Stopped: "confirm" was declined.`},
 		{"for the operator only", cause, false, "The tool failed. Its operator can find the reason in the log under the saga " + testID.String() + "."},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m := single(func(context.Context, *saga.Turn[empty, empty]) (saga.Next, error) { return nil, test.err })
+			m := single(func(*saga.Turn[empty, empty]) (saga.Next, error) { return nil, test.err })
 			out := play(t, m).start(`{}`)
-			assert.Equal(t, test.told, out.Told)
+			assert.Equal(t, test.told, out.Disclosed)
 			assert.Equal(t, test.text, text(t, out))
 			assert.ErrorIs(t, out.Err, test.err)
 			assert.True(t, out.Result.IsError)
@@ -68,9 +69,9 @@ func TestFailuresAreNoResults(t *testing.T) {
 	result := steps.Answer{StepID: "city", Result: []byte(`{"code":-1,"message":"no"}`)}
 	refused := func(t *testing.T, err error, reason string) {
 		t.Helper()
-		var answer *saga.AnswerError
+		var answer *engine.AnswerError
 		require.ErrorAs(t, err, &answer)
-		assert.Equal(t, saga.AnswerError{StepID: "city", Reason: reason}, *answer)
+		assert.Equal(t, engine.AnswerError{StepID: "city", Reason: reason}, *answer)
 	}
 	t.Run("in one request", func(t *testing.T) {
 		s := play(t, trip())
@@ -89,7 +90,7 @@ func TestFailuresAreNoResults(t *testing.T) {
 	})
 	t.Run("in a later turn", func(t *testing.T) {
 		m := trip()
-		m.Steps["where"] = func(_ context.Context, t *saga.Turn[tripArgs, tripState]) (saga.Next, error) {
+		m.Steps["where"] = func(t *saga.Turn[tripArgs, tripState]) (saga.Next, error) {
 			return t.Ask("confirmed", askConfirm)
 		}
 		s := play(t, m)

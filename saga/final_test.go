@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -20,7 +21,7 @@ func purchase(w *world, pay *saga.Effect[string, hold]) saga.Flow[empty, string]
 	seat := w.effect("seat")
 	ticket := &saga.Effect[string, hold]{Name: "ticket", Do: w.effect("ticket").Do}
 	return saga.Flow[empty, string]{
-		Name: "purchase", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{seat, pay, ticket},
+		Info: saga.Info{Name: "purchase", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{seat, pay, ticket}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			if _, err := saga.Do(r, seat, "seat"); err != nil { //sagavet:ignore the test loses no response
 				return "", err
@@ -44,11 +45,11 @@ func purchase(w *world, pay *saga.Effect[string, hold]) saga.Flow[empty, string]
 func (w *world) payment(withUndo bool) *saga.Effect[string, hold] {
 	pay := &saga.Effect[string, hold]{Name: "pay", Irreversible: true, Do: w.effect("pay").Do}
 	if withUndo {
-		pay.Undo = func(_ context.Context, key saga.Key, _ string, _ hold, known bool) error {
+		pay.Undo = func(_ context.Context, p saga.Performed[string, hold]) error {
 			if err := w.call("prevent pay"); err != nil {
 				return err
 			}
-			if _, paid := w.held[key]; paid {
+			if _, paid := w.held[p.Key]; paid {
 				return saga.Final(errors.New("it is paid"))
 			}
 			return nil
@@ -107,7 +108,7 @@ func TestUnknownIrreversibleEffect(t *testing.T) {
 					assert.Equal(t, test.final, u.Final)
 					return
 				}
-				var unsettled *saga.UnsettledError
+				var unsettled *engine.UnsettledError
 				require.ErrorAs(t, err, &unsettled)
 				assert.ErrorIs(t, err, errDown)
 				assert.NotContains(t, w.log, "undo seat true")
@@ -120,8 +121,8 @@ func TestUnknownIrreversibleEffect(t *testing.T) {
 }
 
 func TestCancelStopsBeforeTheIrreversible(t *testing.T) {
-	cancel := func(s *session) (*saga.Outcome, error) {
-		return s.tool.Cancel(context.Background(), s.pos, saga.Resumption{
+	cancel := func(s *session) (*engine.Outcome, error) {
+		return s.tool.Cancel(context.Background(), s.pos, engine.Resumption{
 			Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)},
 		})
 	}
@@ -152,7 +153,7 @@ func TestCancelStopsBeforeTheIrreversible(t *testing.T) {
 			s.start(`{}`)
 			w.fail = failing("prevent pay")
 			_, err := cancel(s)
-			var unsettled *saga.UnsettledError
+			var unsettled *engine.UnsettledError
 			require.ErrorAs(t, err, &unsettled)
 			assert.Equal(t, "pay", unsettled.Effect)
 			assert.Len(t, w.held, 1)
@@ -188,11 +189,11 @@ func TestCancelStopsBeforeTheIrreversible(t *testing.T) {
 func TestFinalUndo(t *testing.T) {
 	w := newWorld()
 	first, last := w.effect("first"), w.effect("last")
-	last.Undo = func(context.Context, saga.Key, string, hold, bool) error {
+	last.Undo = func(context.Context, saga.Performed[string, hold]) error {
 		return saga.Final(w.call("undo last"))
 	}
 	s := play(t, saga.Flow[empty, string]{
-		Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{first, last},
+		Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{first, last}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			for _, e := range []*saga.Effect[string, hold]{first, last} {
 				if _, err := saga.Do(r, e, "a"); err != nil { //sagavet:ignore the test loses no response
@@ -205,14 +206,14 @@ func TestFinalUndo(t *testing.T) {
 	})
 	s.start(`{}`)
 	w.fail = failing("undo last")
-	out, err := s.tool.Cancel(context.Background(), s.pos, saga.Resumption{Now: testNow})
+	out, err := s.tool.Cancel(context.Background(), s.pos, engine.Resumption{Now: testNow})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"do first", "do last", "undo last"}, w.log, "it is not tried again, and what came before stays")
 	u := report(t, out)
 	assert.Equal(t, "last", u.Final)
 	assert.True(t, out.Result.IsError)
 	assert.Equal(t, `Not cancelled: it is too late.Nothing was undone: "last" is done and final.`, text(t, out))
-	out, err = s.tool.Cancel(context.Background(), s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+	out, err = s.tool.Cancel(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 	require.NoError(t, err)
 	assert.Equal(t, "done", text(t, out), "with the answers, the saga is completed instead")
 	w.fail = failing()
@@ -232,13 +233,13 @@ func TestUndoCanBeTriedAgain(t *testing.T) {
 		require.NotNil(t, u.Again)
 
 		w.fail = failing()
-		again := &saga.Position{ID: u.Again.ID, Tool: u.Again.Tool, Revision: u.Again.Revision}
+		again := &engine.Position{ID: u.Again.ID, Tool: u.Again.Tool, Revision: u.Again.Revision}
 		require.NoError(t, again.Restore(u.Again.Encode()))
-		_, err := s.tool.Resume(context.Background(), again, saga.Resumption{Now: testNow})
-		var position *saga.PositionError
+		_, err := s.tool.Resume(context.Background(), again, engine.Resumption{Now: testNow})
+		var position *engine.PositionError
 		require.ErrorAs(t, err, &position, "it has ended")
 		w.log = nil
-		out, err := s.tool.Cancel(context.Background(), again, saga.Resumption{Now: testNow, Answers: []steps.Answer{accept("confirm", yes)}})
+		out, err := s.tool.Cancel(context.Background(), again, engine.Resumption{Now: testNow, Answers: []steps.Answer{accept("confirm", yes)}})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"undo flight true"}, w.log)
 		assert.Nil(t, report(t, out).Again)
@@ -271,10 +272,10 @@ func TestUnsettledTurnThatNobodyTakesAgain(t *testing.T) {
 		s := play(t, purchase(w, w.payment(false)))
 		s.start(`{}`)
 		w.fail = failing("do pay")
-		_, err := s.tool.Resume(context.Background(), s.pos, saga.Resumption{
+		_, err := s.tool.Resume(context.Background(), s.pos, engine.Resumption{
 			Now: testNow, Client: steps.AllFeatures, Held: true, Answers: []steps.Answer{accept("confirm", yes)},
 		})
-		var undone *saga.UndoneError
+		var undone *engine.UndoneError
 		require.ErrorAs(t, err, &undone)
 		assert.Equal(t, []string{"pay", "seat"}, undone.Report.Outstanding)
 		assert.Len(t, w.held, 1)
@@ -284,8 +285,8 @@ func TestUnsettledTurnThatNobodyTakesAgain(t *testing.T) {
 // A saga that cannot be cancelled any more goes forward if nothing was undone yet. How
 // that ends is how cancelling ends.
 func TestCancelGoesForward(t *testing.T) {
-	cancel := func(s *session) (*saga.Outcome, error) {
-		return s.tool.Cancel(context.Background(), s.pos, saga.Resumption{
+	cancel := func(s *session) (*engine.Outcome, error) {
+		return s.tool.Cancel(context.Background(), s.pos, engine.Resumption{
 			Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)},
 		})
 	}
@@ -299,7 +300,7 @@ func TestCancelGoesForward(t *testing.T) {
 	t.Run("as far as the next question", func(t *testing.T) {
 		w := newWorld()
 		pay := w.payment(true)
-		f := saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm, askCity}, Effects: []saga.Declared{pay}, Run: func(r *saga.Run, _ empty) (string, error) {
+		f := saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm, askCity}, Effects: []saga.Declared{pay}}, Run: func(r *saga.Run, _ empty) (string, error) {
 			if _, err := saga.Ask(r, askConfirm); err != nil {
 				return "", err
 			}
@@ -321,7 +322,7 @@ func TestCancelGoesForward(t *testing.T) {
 			s := paid(t, purchase(w, w.payment(true)), w)
 			w.fail = failing("do ticket")
 			_, err := cancel(s)
-			var unsettled *saga.UnsettledError
+			var unsettled *engine.UnsettledError
 			require.ErrorAs(t, err, &unsettled, "the client has to come again")
 			assert.Equal(t, "ticket", unsettled.Effect)
 		})
@@ -329,8 +330,8 @@ func TestCancelGoesForward(t *testing.T) {
 	t.Run("but not if something was undone already", func(t *testing.T) {
 		w := newWorld()
 		room, seat, pay := w.effect("room"), w.effect("seat"), w.payment(true)
-		room.Undo = func(context.Context, saga.Key, string, hold, bool) error { return saga.Final(errDown) }
-		f := saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room, seat, pay}, Run: func(r *saga.Run, _ empty) (string, error) {
+		room.Undo = func(context.Context, saga.Performed[string, hold]) error { return saga.Final(errDown) }
+		f := saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room, seat, pay}}, Run: func(r *saga.Run, _ empty) (string, error) {
 			if _, err := saga.Ask(r, askConfirm); err != nil {
 				return "", err
 			}
@@ -353,7 +354,7 @@ func TestCancelGoesForward(t *testing.T) {
 	t.Run("and a tool without effects is just cancelled", func(t *testing.T) {
 		s := play(t, trip())
 		s.start(`{"from":"Oslo"}`)
-		out, err := s.tool.Cancel(context.Background(), s.pos, saga.Resumption{
+		out, err := s.tool.Cancel(context.Background(), s.pos, engine.Resumption{
 			Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)},
 		})
 		require.NoError(t, err)

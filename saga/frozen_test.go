@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -47,8 +48,8 @@ func frozenTools(undone *[]string) map[string]saga.Definition {
 		Do: func(_ context.Context, _ saga.Key, in string) (frozenHold, error) {
 			return frozenHold{"hold of " + in, saga.NewSecret("code 7")}, nil
 		},
-		Undo: func(_ context.Context, _ saga.Key, in string, out frozenHold, known bool) error {
-			*undone = append(*undone, fmt.Sprint(in, ", ", out.ID, ", ", out.Code.Reveal(), ", ", known))
+		Undo: func(_ context.Context, p saga.Performed[string, frozenHold]) error {
+			*undone = append(*undone, fmt.Sprint(p.In, ", ", p.Out.ID, ", ", p.Out.Code.Reveal(), ", ", p.Known))
 			return nil
 		},
 	}
@@ -56,8 +57,8 @@ func frozenTools(undone *[]string) map[string]saga.Definition {
 	asks, effects := []steps.Question{askConfirm}, []saga.Declared{room}
 	return map[string]saga.Definition{
 		"machine": saga.Machine[tripArgs, frozenState]{
-			Name: "frozen", Asks: asks, Effects: effects,
-			Start: func(_ context.Context, t *turn) (saga.Next, error) {
+			Info: saga.Info{Name: "frozen", Asks: asks, Effects: effects},
+			Start: func(t *turn) (saga.Next, error) {
 				hold, err := saga.Do(t, room, "Rome") //sagavet:ignore the test loses no response
 				if err != nil {
 					return nil, err
@@ -65,12 +66,12 @@ func frozenTools(undone *[]string) map[string]saga.Definition {
 				t.State = frozenState{hold.ID, saga.NewSecret("1234")}
 				return t.Ask("end", askConfirm)
 			},
-			Steps: saga.Steps[tripArgs, frozenState]{"end": func(_ context.Context, t *turn) (saga.Next, error) {
-				return t.Text("%s: %s, %s", t.Args.From, t.State.City, t.State.PIN.Reveal())
+			Steps: saga.Steps[tripArgs, frozenState]{"end": func(t *turn) (saga.Next, error) {
+				return t.Textf("%s: %s, %s", t.Args.From, t.State.City, t.State.PIN.Reveal())
 			}},
 		},
 		"flow": saga.Flow[tripArgs, string]{
-			Name: "frozen", Asks: asks, Effects: effects,
+			Info: saga.Info{Name: "frozen", Asks: asks, Effects: effects},
 			Run: func(r *saga.Run, in tripArgs) (string, error) {
 				hold, err := saga.Do(r, room, "Rome") //sagavet:ignore the test loses no response
 				if err != nil {
@@ -88,9 +89,9 @@ func frozenTools(undone *[]string) map[string]saga.Definition {
 func TestFrozenPositions(t *testing.T) {
 	var undone []string
 	for kind, d := range frozenTools(&undone) {
-		tool, err := d.Tool()
+		tool, err := d.Compile()
 		require.NoError(t, err)
-		out, err := tool.Start(t.Context(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: []byte(`{"from":"Oslo"}`)})
+		out, err := tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: []byte(`{"from":"Oslo"}`)})
 		require.NoError(t, err)
 		path := filepath.Join("testdata", "positions", kind+"-2.json")
 		if _, err := os.Stat(path); *update && err != nil {
@@ -108,9 +109,9 @@ func TestFrozenPositions(t *testing.T) {
 				require.NoError(t, err)
 				var f frozenPosition
 				require.NoError(t, json.Unmarshal(b, &f))
-				pos := &saga.Position{ID: testID, Turn: f.Turn, Tool: "frozen"}
-				require.NoError(t, pos.Restore(saga.Encoded{Body: f.Body, State: f.State, Effects: f.Effects, Secrets: f.Secrets}))
-				r := saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}}
+				pos := &engine.Position{ID: testID, Turn: f.Turn, Tool: "frozen"}
+				require.NoError(t, pos.Restore(engine.Encoded{Body: f.Body, State: f.State, Effects: f.Effects, Secrets: f.Secrets}))
+				r := engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}}
 				out, err := tool.Resume(t.Context(), pos, r)
 				require.NoError(t, err)
 				want := "Oslo: hold of Rome, 1234"
@@ -119,12 +120,12 @@ func TestFrozenPositions(t *testing.T) {
 				}
 				assert.Equal(t, want, text(t, out))
 				undone = nil
-				_, err = tool.Cancel(t.Context(), pos, saga.Resumption{Now: testNow})
+				_, err = tool.Cancel(t.Context(), pos, engine.Resumption{Now: testNow})
 				require.NoError(t, err)
 				assert.Equal(t, []string{"Rome, hold of Rome, " + f.Code + ", true"}, undone)
 
 				// What was read in an old format is written in the present one.
-				again := &saga.Position{ID: testID, Turn: f.Turn, Tool: "frozen"}
+				again := &engine.Position{ID: testID, Turn: f.Turn, Tool: "frozen"}
 				require.NoError(t, again.Restore(pos.Encode()))
 				assert.Equal(t, byte(2), pos.Encode().Body[0])
 				out, err = tool.Resume(t.Context(), again, r)

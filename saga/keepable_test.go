@@ -2,7 +2,6 @@ package saga_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/gob"
 	"encoding/json"
 	"errors"
@@ -101,7 +100,7 @@ func TestWhatAnEncodingLosesIsRefused(t *testing.T) {
 	}
 	for want, d := range tests {
 		t.Run(want, func(t *testing.T) {
-			_, err := d.Tool()
+			_, err := d.Compile()
 			var wrong *saga.DefinitionError
 			require.ErrorAs(t, err, &wrong)
 			assert.ErrorContains(t, err, want)
@@ -153,19 +152,19 @@ func TestWhatAnEncodingKeepsIsAllowed(t *testing.T) {
 		Nothing struct{}
 		Quoted  int `json:",string"`
 	}
-	_, err := withState[state]().Tool()
+	_, err := withState[state]().Compile()
 	require.NoError(t, err)
-	_, err = withEncoding[state](codec.JSON).Tool()
+	_, err = withEncoding[state](codec.JSON).Compile()
 	require.NoError(t, err)
-	_, err = withState[saga.Secret]().Tool()
+	_, err = withState[saga.Secret]().Compile()
 	require.NoError(t, err, "a state may be one secret")
 	for name, d := range map[string]saga.Definition{
 		"binary": withEncoding[struct{ B onlyBinary }](gobs{}), "gob": withEncoding[struct{ B onlyGob }](gobs{}), "url": withEncoding[struct{ P *url.URL }](gobs{}),
 	} {
-		_, err := d.Tool()
+		_, err := d.Compile()
 		require.NoError(t, err, name)
 	}
-	_, err = withEncoding[struct{ M onlyMarshal }](gobs{}).Tool()
+	_, err = withEncoding[struct{ M onlyMarshal }](gobs{}).Compile()
 	require.ErrorContains(t, err, "whose MarshalText the encoding does not call")
 }
 
@@ -175,13 +174,12 @@ func TestEncodingThatCallsMarshalBinary(t *testing.T) {
 	page, err := url.Parse("https://ann:hunter-2@example.com/x")
 	require.NoError(t, err)
 	s := play(t, saga.Machine[empty, state]{
-		Name: "x", Encoding: gobs{}, Asks: []steps.Question{askConfirm},
-		Start: func(_ context.Context, t *saga.Turn[empty, state]) (saga.Next, error) {
+		Info: saga.Info{Name: "x", Asks: []steps.Question{askConfirm}}, Encoding: gobs{}, Start: func(t *saga.Turn[empty, state]) (saga.Next, error) {
 			t.State.Page = page
 			return t.Ask("end", askConfirm)
 		},
-		Steps: saga.Steps[empty, state]{"end": func(_ context.Context, t *saga.Turn[empty, state]) (saga.Next, error) {
-			return t.Text("%s", t.State.Page)
+		Steps: saga.Steps[empty, state]{"end": func(t *saga.Turn[empty, state]) (saga.Next, error) {
+			return t.Textf("%s", t.State.Page)
 		}},
 	})
 	s.start(`{}`)

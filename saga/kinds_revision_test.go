@@ -1,13 +1,13 @@
 package saga_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -21,7 +21,7 @@ type placeV1 struct {
 }
 
 func startAt[State any](state State, next string) saga.Func[empty, State] {
-	return func(_ context.Context, t *saga.Turn[empty, State]) (saga.Next, error) {
+	return func(t *saga.Turn[empty, State]) (saga.Next, error) {
 		t.State = state
 		return t.Ask(next, askConfirm)
 	}
@@ -35,58 +35,72 @@ func TestPromptsAndResourcesHaveUpgrades(t *testing.T) {
 		0: saga.From(func(old placeV0) (placeV1, error) { return placeV1{City: old.Place}, nil }),
 	}
 	renamed := map[string]string{"old": "new"}
-	say := func(_ context.Context, t *saga.Turn[empty, placeV1]) (saga.Next, error) {
-		return t.Messages(saga.PromptMessage{Role: content.User, Content: content.Text{Text: t.State.City}})
+	say := func(t *saga.Turn[empty, placeV1]) (saga.Next, error) {
+		return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.State.City}})
 	}
-	show := func(_ context.Context, t *saga.Turn[empty, placeV1]) (saga.Next, error) {
-		return t.Contents(saga.Contents{URI: "test://r", Text: t.State.City})
+	show := func(t *saga.Turn[empty, placeV1]) (saga.Next, error) {
+		return t.Contents(content.ResourceContents{URI: "test://r", Text: t.State.City})
 	}
-	never := func(context.Context, *saga.Turn[empty, placeV0]) (saga.Next, error) { return nil, assert.AnError }
-	kinds := map[saga.Kind]struct {
+	never := func(*saga.Turn[empty, placeV0]) (saga.Next, error) { return nil, assert.AnError }
+	kinds := map[engine.Kind]struct {
 		before, after, bare saga.Definition
-		text                func(*saga.Outcome) string
+		text                func(*engine.Outcome) string
 	}{
-		saga.KindPrompt: {
-			before: saga.Prompt[empty, placeV0]{Name: "x", Asks: asks, Start: startAt(placeV0{"Oslo"}, "old"), Steps: saga.Steps[empty, placeV0]{"old": never}},
+		engine.KindPrompt: {
+			before: saga.Prompt[empty, placeV0]{Machine: saga.Machine[empty, placeV0]{Info: saga.Info{Name: "x", Asks: asks}, Start: startAt(placeV0{"Oslo"}, "old"), Steps: saga.Steps[empty, placeV0]{"old": never}}},
 			after: saga.Prompt[empty, placeV1]{
-				Name: "x", Revision: 1, Upgrades: upgrades, Renamed: renamed,
-				Asks: asks, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": say},
+				Machine: saga.Machine[empty, placeV1]{
+					Info:     saga.Info{Name: "x", Revision: 1, Renamed: renamed, Asks: asks},
+					Upgrades: upgrades,
+					Start:    startAt(placeV1{}, "new"),
+					Steps:    saga.Steps[empty, placeV1]{"new": say},
+				},
 			},
-			bare: saga.Prompt[empty, placeV1]{Name: "x", Revision: 1, Asks: asks, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": say}},
-			text: func(o *saga.Outcome) string { return o.Messages.Messages[0].Content.(content.Text).Text },
+			bare: saga.Prompt[empty, placeV1]{Machine: saga.Machine[empty, placeV1]{Info: saga.Info{Name: "x", Revision: 1, Asks: asks}, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": say}}},
+			text: func(o *engine.Outcome) string { return o.Messages.Messages[0].Content.(content.Text).Text },
 		},
-		saga.KindResource: {
-			before: saga.Resource[empty, placeV0]{Name: "x", URI: "test://r", Asks: asks, Start: startAt(placeV0{"Oslo"}, "old"), Steps: saga.Steps[empty, placeV0]{"old": never}},
+		engine.KindResource: {
+			before: saga.Resource[empty, placeV0]{Machine: saga.Machine[empty, placeV0]{Info: saga.Info{Name: "x", Asks: asks}, Start: startAt(placeV0{"Oslo"}, "old"), Steps: saga.Steps[empty, placeV0]{"old": never}}, URI: "test://r"},
 			after: saga.Resource[empty, placeV1]{
-				Name: "x", URI: "test://r", Revision: 1, Upgrades: upgrades, Renamed: renamed,
-				Asks: asks, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": show},
+				Machine: saga.Machine[empty, placeV1]{
+					Info:     saga.Info{Name: "x", Revision: 1, Renamed: renamed, Asks: asks},
+					Upgrades: upgrades,
+					Start:    startAt(placeV1{}, "new"),
+					Steps:    saga.Steps[empty, placeV1]{"new": show},
+				},
+				URI: "test://r",
 			},
-			bare: saga.Resource[empty, placeV1]{Name: "x", URI: "test://r", Revision: 1, Asks: asks, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": show}},
-			text: func(o *saga.Outcome) string { return o.Contents[0].Text },
+			bare: saga.Resource[empty, placeV1]{Machine: saga.Machine[empty, placeV1]{Info: saga.Info{Name: "x", Revision: 1, Asks: asks}, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": show}}, URI: "test://r"},
+			text: func(o *engine.Outcome) string { return o.Contents[0].Text },
 		},
 	}
 	for kind, k := range kinds {
 		t.Run(kind.String(), func(t *testing.T) {
-			old, err := k.before.Tool()
+			old, err := k.before.Compile()
 			require.NoError(t, err)
-			out, err := old.Start(t.Context(), saga.Call{Now: testNow, Client: steps.AllFeatures})
+			out, err := old.Start(t.Context(), engine.Call{Now: testNow, Client: steps.AllFeatures})
 			require.NoError(t, err)
-			tools, err := saga.NewTools(k.after)
+			tools, err := engine.NewRegistry(k.after)
 			require.NoError(t, err)
 			reader := tools.Reader(kind, "x", 0)
 			require.NotNil(t, reader)
-			r := saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}}
+			r := engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}}
 			end, err := reader.Resume(t.Context(), out.Position, r)
 			require.NoError(t, err)
 			assert.Equal(t, "Oslo", k.text(end))
 
-			tools, err = saga.NewTools(k.bare)
+			tools, err = engine.NewRegistry(k.bare)
 			require.NoError(t, err)
 			assert.Nil(t, tools.Reader(kind, "x", 0))
 		})
 	}
 	_, err := saga.Prompt[empty, placeV1]{
-		Name: "x", Asks: asks, Upgrades: upgrades, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": say},
-	}.Tool()
+		Machine: saga.Machine[empty, placeV1]{
+			Info:     saga.Info{Name: "x", Asks: asks},
+			Upgrades: upgrades,
+			Start:    startAt(placeV1{}, "new"),
+			Steps:    saga.Steps[empty, placeV1]{"new": say},
+		},
+	}.Compile()
 	assert.ErrorContains(t, err, "which is not older than 0")
 }

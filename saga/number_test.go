@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -29,12 +30,12 @@ func TestNumbersStayExact(t *testing.T) {
 	output, err := saga.SchemaFor[numbers]()
 	require.NoError(t, err)
 	m := saga.Machine[numbers, numbers]{
-		Name: "numbers", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{twice}, OutputSchema: output,
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "numbers", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{twice}}, OutputSchema: output,
+		Start: func(t *turn) (saga.Next, error) {
 			t.State = t.Args
 			return t.Ask("end", askConfirm)
 		},
-		Steps: saga.Steps[numbers, numbers]{"end": func(_ context.Context, t *turn) (saga.Next, error) {
+		Steps: saga.Steps[numbers, numbers]{"end": func(t *turn) (saga.Next, error) {
 			n, err := saga.Do(t, twice, t.State)
 			if err != nil {
 				return nil, err
@@ -49,8 +50,8 @@ func TestNumbersStayExact(t *testing.T) {
 	require.NoError(t, out.Err)
 	assert.Equal(t, `{"n":12345678901234567890.10,"p":1e2,"l":[1,2.50],"m":{"twice":12345678901234567890.10}}`, string(out.Result.StructuredContent))
 
-	f := saga.Flow[numbers, numbers]{Name: "numbers", Run: func(_ *saga.Run, in numbers) (numbers, error) { return in, nil }}
-	tool, err := f.Tool()
+	f := saga.Flow[numbers, numbers]{Info: saga.Info{Name: "numbers"}, Run: func(_ *saga.Run, in numbers) (numbers, error) { return in, nil }}
+	tool, err := f.Compile()
 	require.NoError(t, err)
 	for _, schema := range []json.RawMessage{s.tool.InputSchema, s.tool.OutputSchema, tool.InputSchema, tool.OutputSchema} {
 		assert.JSONEq(t, `{"type":"object","additionalProperties":false,"required":["n"],"properties":{"n":{"type":"number"},
@@ -58,7 +59,7 @@ func TestNumbersStayExact(t *testing.T) {
 			"m":{"type":"object","additionalProperties":{"type":"number"}}}}`, string(schema))
 	}
 	for _, wrong := range []string{`{"n":"12"}`, `{"n":"twelve"}`, `{"n":true}`} {
-		out, err := tool.Start(t.Context(), saga.Call{Arguments: json.RawMessage(wrong)})
+		out, err := tool.Start(t.Context(), engine.Call{Arguments: json.RawMessage(wrong)})
 		require.NoError(t, err)
 		assert.Contains(t, text(t, out), "do not fit", wrong)
 	}
@@ -74,25 +75,25 @@ func TestNumbersInStates(t *testing.T) {
 	// through has a state go through a token.
 	through := func(in state) (out state, err error) {
 		m := saga.Machine[empty, state]{
-			Name: "numbers", Asks: []steps.Question{askConfirm},
-			Start: func(_ context.Context, t *turn) (saga.Next, error) {
+			Info: saga.Info{Name: "numbers", Asks: []steps.Question{askConfirm}},
+			Start: func(t *turn) (saga.Next, error) {
 				t.State = in
 				return t.Ask("end", askConfirm)
 			},
-			Steps: saga.Steps[empty, state]{"end": func(_ context.Context, t *turn) (saga.Next, error) {
+			Steps: saga.Steps[empty, state]{"end": func(t *turn) (saga.Next, error) {
 				out = t.State
-				return t.Text("")
+				return t.Textf("")
 			}},
 		}
-		tool, err := m.Tool()
+		tool, err := m.Compile()
 		if err != nil {
 			return out, err
 		}
-		o, err := tool.Start(t.Context(), saga.Call{Now: testNow, Client: steps.AllFeatures})
+		o, err := tool.Start(t.Context(), engine.Call{Now: testNow, Client: steps.AllFeatures})
 		if err != nil || o.Position == nil {
 			return out, errors.Join(err, o.Err)
 		}
-		_, err = tool.Resume(t.Context(), o.Position, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		_, err = tool.Resume(t.Context(), o.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 		return out, err
 	}
 	for _, same := range []state{{N: "1"}, {N: "-0.10e+3"}, {N: "7", M: map[json.Number]int{"5": 1, "x": 2}}} {
@@ -112,26 +113,26 @@ func TestNumbersInStates(t *testing.T) {
 			N json.RawMessage `json:"n"`
 		}
 		before, err := saga.Machine[empty, oldState]{
-			Name: "numbers", Asks: []steps.Question{askConfirm},
-			Start: func(_ context.Context, t *saga.Turn[empty, oldState]) (saga.Next, error) {
+			Info: saga.Info{Name: "numbers", Asks: []steps.Question{askConfirm}},
+			Start: func(t *saga.Turn[empty, oldState]) (saga.Next, error) {
 				t.State.N = json.RawMessage(encoded)
 				return t.Ask("end", askConfirm)
 			},
 			Steps: saga.Steps[empty, oldState]{"end": unreached[oldState]},
-		}.Tool()
+		}.Compile()
 		require.NoError(t, err)
 		var out state
 		after, err := saga.Machine[empty, state]{
-			Name: "numbers", Asks: []steps.Question{askConfirm}, Start: unreached[state],
-			Steps: saga.Steps[empty, state]{"end": func(_ context.Context, t *turn) (saga.Next, error) {
+			Info: saga.Info{Name: "numbers", Asks: []steps.Question{askConfirm}}, Start: unreached[state],
+			Steps: saga.Steps[empty, state]{"end": func(t *turn) (saga.Next, error) {
 				out = t.State
-				return t.Text("")
+				return t.Textf("")
 			}},
-		}.Tool()
+		}.Compile()
 		require.NoError(t, err)
-		o, err := before.Start(t.Context(), saga.Call{Now: testNow, Client: steps.AllFeatures})
+		o, err := before.Start(t.Context(), engine.Call{Now: testNow, Client: steps.AllFeatures})
 		require.NoError(t, err)
-		_, err = after.Resume(t.Context(), o.Position, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		_, err = after.Resume(t.Context(), o.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 		return out, err
 	}
 	for encoded, want := range map[string]json.Number{`"12.50"`: "12.50", `""`: "", `null`: "", `12.50`: "12.50"} {
@@ -145,6 +146,6 @@ func TestNumbersInStates(t *testing.T) {
 	}
 }
 
-func unreached[State any](context.Context, *saga.Turn[empty, State]) (saga.Next, error) {
+func unreached[State any](*saga.Turn[empty, State]) (saga.Next, error) {
 	return nil, errors.New("not to be reached")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -37,28 +38,30 @@ func TestPanicsOfAuthorsTypes(t *testing.T) {
 	}
 	ask := &steps.Form[nameForm]{ID: "ask", Message: "Name?"}
 	m := saga.Machine[args, args]{
-		Name: "m", Asks: []steps.Question{ask},
-		RawInputSchema: json.RawMessage(`{"type":"object"}`),
-		Start: func(_ context.Context, t *saga.Turn[args, args]) (saga.Next, error) {
+		Info: saga.Info{
+			Name: "m", Asks: []steps.Question{ask},
+			RawInputSchema: json.RawMessage(`{"type":"object"}`),
+		},
+		Start: func(t *saga.Turn[args, args]) (saga.Next, error) {
 			t.State = t.Args
 			return t.Ask("asked", ask)
 		},
-		Steps: saga.Steps[args, args]{"asked": func(_ context.Context, t *saga.Turn[args, args]) (saga.Next, error) {
+		Steps: saga.Steps[args, args]{"asked": func(t *saga.Turn[args, args]) (saga.Next, error) {
 			t.State.Mood.text = "unwritable"
 			return t.Ask("asked", ask)
 		}},
 	}
 	panics := func(err error, value, step string) {
 		t.Helper()
-		var panicked *saga.PanicError
+		var panicked *engine.PanicError
 		require.ErrorAs(t, err, &panicked)
 		assert.Equal(t, value, panicked.Value)
 		assert.Contains(t, string(panicked.Stack), "panics_test.go")
 		assert.ErrorContains(t, err, `step function "`+step+`"`)
 	}
-	tool, err := m.Tool()
+	tool, err := m.Compile()
 	require.NoError(t, err)
-	_, err = tool.Start(t.Context(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(`{"mood":"unreadable"}`)})
+	_, err = tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(`{"mood":"unreadable"}`)})
 	panics(err, "cannot read", "start")
 
 	s := play(t, m)
@@ -79,9 +82,9 @@ func TestPanicWhereAnEffectIsRead(t *testing.T) {
 	with := func(value string) saga.Definition {
 		e := &saga.Effect[string, moody]{Name: "e",
 			Do:   func(context.Context, saga.Key, string) (moody, error) { return moody{value}, nil },
-			Undo: func(context.Context, saga.Key, string, moody, bool) error { return nil },
+			Undo: func(context.Context, saga.Performed[string, moody]) error { return nil },
 		}
-		return saga.Flow[struct{}, string]{Name: "f", Asks: []steps.Question{ask}, Effects: []saga.Declared{e}, Run: func(r *saga.Run, _ struct{}) (string, error) {
+		return saga.Flow[struct{}, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{ask}, Effects: []saga.Declared{e}}, Run: func(r *saga.Run, _ struct{}) (string, error) {
 			if _, err := saga.Do(r, e, "in"); err != nil { //sagavet:ignore the test is about something else
 				return "", err
 			}
@@ -92,8 +95,8 @@ func TestPanicWhereAnEffectIsRead(t *testing.T) {
 	s := play(t, with("unreadable"))
 	s.start("")
 	_, err := s.resume(accept("ask", `{"name":"x"}`))
-	require.ErrorAs(t, err, new(*saga.PositionError))
-	out, err := s.tool.Cancel(t.Context(), s.pos, saga.Resumption{Now: testNow})
+	require.ErrorAs(t, err, new(*engine.PositionError))
+	out, err := s.tool.Cancel(t.Context(), s.pos, engine.Resumption{Now: testNow})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"e"}, report(t, out).Outstanding)
 }

@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -16,13 +17,16 @@ type pathArgs struct {
 	Path string `json:"path"`
 }
 
-func templated(t testing.TB, template string) *saga.Tools {
+func templated(t testing.TB, template string) *engine.Registry {
 	t.Helper()
-	set, err := saga.NewTools(saga.Resource[pathArgs, struct{}]{
-		Name: "r", Template: template,
-		Start: func(_ context.Context, t *saga.Turn[pathArgs, struct{}]) (saga.Next, error) {
-			return t.Contents(saga.Contents{Text: t.Args.Path})
+	set, err := engine.NewRegistry(saga.Resource[pathArgs, struct{}]{
+		Machine: saga.Machine[pathArgs, struct{}]{
+			Info: saga.Info{Name: "r"},
+			Start: func(t *saga.Turn[pathArgs, struct{}]) (saga.Next, error) {
+				return t.Contents(content.ResourceContents{Text: t.Args.Path})
+			},
 		},
+		Template: template,
 	})
 	require.NoError(t, err)
 	return set
@@ -56,9 +60,12 @@ func TestVariablesWithCommas(t *testing.T) {
 }
 
 func TestTemplatesThatCutTheirVariablesAreRefused(t *testing.T) {
-	_, err := saga.NewTools(saga.Resource[pathArgs, struct{}]{
-		Name: "r", Template: "file:///{path:3}",
-		Start: func(_ context.Context, t *saga.Turn[pathArgs, struct{}]) (saga.Next, error) { return t.Contents() },
+	_, err := engine.NewRegistry(saga.Resource[pathArgs, struct{}]{
+		Machine: saga.Machine[pathArgs, struct{}]{
+			Info:  saga.Info{Name: "r"},
+			Start: func(t *saga.Turn[pathArgs, struct{}]) (saga.Next, error) { return t.Contents() },
+		},
+		Template: "file:///{path:3}",
 	})
 	var definition *saga.DefinitionError
 	require.ErrorAs(t, err, &definition)

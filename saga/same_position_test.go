@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -20,13 +21,13 @@ import (
 func tourFlow() saga.Definition {
 	book := echo("book", false)
 	return saga.Flow[tripArgs, string]{
-		Name: "tour", Asks: []steps.Question{askCity, askDate, askConfirm}, Effects: []saga.Declared{book},
+		Info: saga.Info{Name: "tour", Asks: []steps.Question{askCity, askDate, askConfirm}, Effects: []saga.Declared{book}},
 		Run: func(r *saga.Run, in tripArgs) (string, error) {
 			city, err := saga.Ask(r, askCity)
 			if err != nil {
 				return "", err
 			}
-			if err := r.Ask(askCity.Nth(1), askCity.Nth(2).With(steps.Message("And after "+city.City+"?")), askDate); err != nil {
+			if err := r.AskAll(askCity.Nth(1), askCity.Nth(2).With(steps.Message("And after "+city.City+"?")), askDate); err != nil {
 				return "", err
 			}
 			for i := 0; ; i++ { //sagavet:ignore the test ends
@@ -55,13 +56,13 @@ func tourMachine() saga.Definition {
 	type turn = saga.Turn[tripArgs, tourState]
 	book := echo("book", true)
 	return saga.Machine[tripArgs, tourState]{
-		Name: "tour", Asks: []steps.Question{askCity, askDate, askConfirm}, Effects: []saga.Declared{book},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "tour", Asks: []steps.Question{askCity, askDate, askConfirm}, Effects: []saga.Declared{book}},
+		Start: func(t *turn) (saga.Next, error) {
 			t.State.PIN, t.State.Raw = saga.NewSecret("1234"), json.RawMessage(`{"raw":"text"}`)
 			return t.Ask("where", askCity, askDate)
 		},
 		Steps: saga.Steps[tripArgs, tourState]{
-			"where": func(_ context.Context, t *turn) (saga.Next, error) {
+			"where": func(t *turn) (saga.Next, error) {
 				city, err := askCity.Answer(t)
 				if err != nil {
 					return nil, err
@@ -74,13 +75,13 @@ func tourMachine() saga.Definition {
 				}
 				return t.Ask("sure", askConfirm.With(steps.Message("From "+t.Args.From+" to "+city.City+"?")))
 			},
-			"sure": func(_ context.Context, t *turn) (saga.Next, error) {
+			"sure": func(t *turn) (saga.Next, error) {
 				sure, err := askConfirm.Answer(t)
 				if err != nil {
 					return nil, err
 				}
 				if sure.Sure {
-					return t.Text("%v %s", t.State.Cities, t.State.PIN.Reveal())
+					return t.Textf("%v %s", t.State.Cities, t.State.PIN.Reveal())
 				}
 				return t.Ask("where", askCity, askDate)
 			},
@@ -92,13 +93,13 @@ func tourMachine() saga.Definition {
 func echo(name string, silent bool) *saga.Effect[string, hold] {
 	e := &saga.Effect[string, hold]{Name: name, Do: func(_ context.Context, key saga.Key, in string) (hold, error) { return hold{in + string(key)}, nil }}
 	if !silent {
-		e.Undo = func(context.Context, saga.Key, string, hold, bool) error { return nil }
+		e.Undo = func(context.Context, saga.Performed[string, hold]) error { return nil }
 	}
 	return e
 }
 
 // seen is all there is to see of an outcome, or of the position in it.
-func seen(out *saga.Outcome, err error) string {
+func seen(out *engine.Outcome, err error) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -113,7 +114,7 @@ func seen(out *saga.Outcome, err error) string {
 	return s
 }
 
-func standing(p *saga.Position) string {
+func standing(p *engine.Position) string {
 	return fmt.Sprintf("%v %d %s %d %v %q %v %x", p.ID, p.Turn, p.Tool, p.Revision, p.Deadline, p.Next(), p.PendingIDs(), p.Encode())
 }
 
@@ -157,19 +158,19 @@ func someAnswers(random *rand.Rand, pending []string, earlier []steps.Answer) []
 func TestAPositionIsNotChanged(t *testing.T) {
 	ctx := t.Context()
 	for name, d := range map[string]saga.Definition{"flow": tourFlow(), "machine": tourMachine()} {
-		tool, err := d.Tool()
+		tool, err := d.Compile()
 		require.NoError(t, err)
 		deepest := 0
 		for seed := range uint64(30) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			out, err := tool.Start(ctx, saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(`{"from":"Oslo"}`)})
+			out, err := tool.Start(ctx, engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(`{"from":"Oslo"}`)})
 			require.NoError(t, err)
 			var earlier []steps.Answer
-			kept := map[*saga.Position]string{}
+			kept := map[*engine.Position]string{}
 			for pos, depth := out.Position, 0; pos != nil && depth < 9; depth++ {
 				kept[pos] = standing(pos)
 				if random.IntN(3) == 0 { // as if from a token
-					back := &saga.Position{ID: pos.ID, Turn: pos.Turn, Tool: pos.Tool, Revision: pos.Revision, Deadline: pos.Deadline}
+					back := &engine.Position{ID: pos.ID, Turn: pos.Turn, Tool: pos.Tool, Revision: pos.Revision, Deadline: pos.Deadline}
 					require.NoError(t, back.Restore(pos.Encode()))
 					pos = back
 					kept[pos] = standing(pos)
@@ -182,8 +183,8 @@ func TestAPositionIsNotChanged(t *testing.T) {
 				for range 4 {
 					attempts = append(attempts, attempt{random.IntN(4) == 0, someAnswers(random, pos.PendingIDs(), earlier)})
 				}
-				run := func(a attempt) (*saga.Outcome, error) {
-					r := saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: a.answers}
+				run := func(a attempt) (*engine.Outcome, error) {
+					r := engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: a.answers}
 					if a.cancel {
 						return tool.Cancel(ctx, pos, r)
 					}
@@ -193,13 +194,13 @@ func TestAPositionIsNotChanged(t *testing.T) {
 				alone := make([]string, len(attempts))
 				shared := pos
 				for i, a := range attempts {
-					pos = &saga.Position{ID: shared.ID, Turn: shared.Turn, Tool: shared.Tool, Revision: shared.Revision, Deadline: shared.Deadline}
+					pos = &engine.Position{ID: shared.ID, Turn: shared.Turn, Tool: shared.Tool, Revision: shared.Revision, Deadline: shared.Deadline}
 					require.NoError(t, pos.Restore(shared.Encode()))
 					alone[i] = seen(run(a))
 				}
 				pos = shared
 				var all sync.WaitGroup
-				outcomes := make([]*saga.Outcome, 2*len(attempts))
+				outcomes := make([]*engine.Outcome, 2*len(attempts))
 				ends := make([]string, len(outcomes))
 				for i := range outcomes {
 					all.Go(func() {

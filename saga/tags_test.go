@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -82,15 +82,15 @@ func taggedTools(t *testing.T) map[string]saga.Definition {
 	output, err := saga.SchemaFor[tagged]()
 	require.NoError(t, err)
 	return map[string]saga.Definition{
-		"flow": saga.Flow[tagged, tagged]{Name: "x", Run: func(_ *saga.Run, in tagged) (tagged, error) { return in, nil }},
-		"machine": saga.Machine[tagged, empty]{Name: "x", OutputSchema: output,
-			Start: func(_ context.Context, t *saga.Turn[tagged, empty]) (saga.Next, error) { return t.Structured(t.Args) }},
+		"flow": saga.Flow[tagged, tagged]{Info: saga.Info{Name: "x"}, Run: func(_ *saga.Run, in tagged) (tagged, error) { return in, nil }},
+		"machine": saga.Machine[tagged, empty]{Info: saga.Info{Name: "x"}, OutputSchema: output,
+			Start: func(t *saga.Turn[tagged, empty]) (saga.Next, error) { return t.Structured(t.Args) }},
 	}
 }
 
 func TestTagsAreInTheSchemas(t *testing.T) {
 	for kind, d := range taggedTools(t) {
-		tool, err := d.Tool()
+		tool, err := d.Compile()
 		require.NoError(t, err, kind)
 		assert.JSONEq(t, taggedSchema, string(tool.InputSchema), kind)
 		assert.JSONEq(t, taggedSchema, string(tool.OutputSchema), kind)
@@ -100,7 +100,7 @@ func TestTagsAreInTheSchemas(t *testing.T) {
 func TestTagsOfArgumentsAreEnforced(t *testing.T) {
 	const mail = "must be an email address"
 	for kind, d := range taggedTools(t) {
-		tool, err := d.Tool()
+		tool, err := d.Compile()
 		require.NoError(t, err)
 		for args, want := range map[string]string{
 			`{"sort":"up","table":"users"}`:                                      "",
@@ -142,7 +142,7 @@ func TestTagsOfArgumentsAreEnforced(t *testing.T) {
 			`{"sort":"up","table":"users","limit":50}`:                           "",
 			`{"sort":"up","table":"users","limit":51}`:                           "maximum",
 		} {
-			out, err := tool.Start(t.Context(), saga.Call{Arguments: json.RawMessage(args)})
+			out, err := tool.Start(t.Context(), engine.Call{Arguments: json.RawMessage(args)})
 			require.NoError(t, err, args)
 			if want == "" {
 				assert.False(t, out.Result.IsError, "%s %s: %s", kind, args, out.Result.Content)
@@ -158,7 +158,7 @@ func TestTagsOfArgumentsAreEnforced(t *testing.T) {
 
 func TestDefaultsOfArguments(t *testing.T) {
 	for kind, d := range taggedTools(t) {
-		tool, err := d.Tool()
+		tool, err := d.Compile()
 		require.NoError(t, err)
 		for args, want := range map[string]string{
 			`{"sort":"up","table":"users"}`: `{"sort":"up","table":"users","columns":["id","name"],"dry":true,"limit":10}`,
@@ -166,7 +166,7 @@ func TestDefaultsOfArguments(t *testing.T) {
 				{"sort":"up","table":"users","columns":["id"],"limit":2,"in":{"mail":"a@b","size":7},"list":[{"mail":"a@b","size":1},{"mail":"c@d","size":7}],"map":{"k":{"mail":"a@b","size":7}}}`,
 		} {
 			for range 2 { // what one call was given is not the next one's
-				out, err := tool.Start(t.Context(), saga.Call{Arguments: json.RawMessage(args)})
+				out, err := tool.Start(t.Context(), engine.Call{Arguments: json.RawMessage(args)})
 				require.NoError(t, err)
 				assert.JSONEq(t, want, string(out.Result.StructuredContent), "%s: %s", kind, out.Result.Content)
 			}
@@ -190,13 +190,13 @@ func TestTagsOfResultsAreEnforced(t *testing.T) {
 		output, err := saga.SchemaFor[result]()
 		require.NoError(t, err)
 		for _, d := range []saga.Definition{
-			saga.Flow[empty, result]{Name: "x", Run: func(*saga.Run, empty) (result, error) { return r, nil }},
-			saga.Machine[empty, empty]{Name: "x", OutputSchema: output,
-				Start: func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Structured(r) }},
+			saga.Flow[empty, result]{Info: saga.Info{Name: "x"}, Run: func(*saga.Run, empty) (result, error) { return r, nil }},
+			saga.Machine[empty, empty]{Info: saga.Info{Name: "x"}, OutputSchema: output,
+				Start: func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Structured(r) }},
 		} {
-			tool, err := d.Tool()
+			tool, err := d.Compile()
 			require.NoError(t, err)
-			_, err = tool.Start(t.Context(), saga.Call{})
+			_, err = tool.Start(t.Context(), engine.Call{})
 			if want == "" {
 				assert.NoError(t, err)
 			} else {
@@ -209,13 +209,13 @@ func TestTagsOfResultsAreEnforced(t *testing.T) {
 func refusedTag[T any](t *testing.T, want string) {
 	t.Helper()
 	for _, d := range []saga.Definition{
-		saga.Flow[T, string]{Name: "x", Run: func(*saga.Run, T) (string, error) { return "", nil }},
-		saga.Flow[empty, T]{Name: "x", Run: func(*saga.Run, empty) (out T, err error) { return out, nil }},
+		saga.Flow[T, string]{Info: saga.Info{Name: "x"}, Run: func(*saga.Run, T) (string, error) { return "", nil }},
+		saga.Flow[empty, T]{Info: saga.Info{Name: "x"}, Run: func(*saga.Run, empty) (out T, err error) { return out, nil }},
 	} {
-		_, err := d.Tool()
+		_, err := d.Compile()
 		var definition *saga.DefinitionError
 		require.ErrorAs(t, err, &definition, want)
-		var field *saga.FieldError
+		var field *engine.FieldError
 		require.ErrorAs(t, err, &field, want)
 		assert.ErrorContains(t, err, want)
 	}
@@ -352,8 +352,8 @@ func TestGivenSchemasAgreeWithTags(t *testing.T) {
 		Limit int     `json:"limit,omitempty" default:"3" notsecret:"a number"`
 	}
 	tool := func(schema string) error {
-		_, err := saga.Flow[args, string]{Name: "x", RawInputSchema: json.RawMessage(schema),
-			Run: func(*saga.Run, args) (string, error) { return "", nil }}.Tool()
+		_, err := saga.Flow[args, string]{Info: saga.Info{Name: "x", RawInputSchema: json.RawMessage(schema)},
+			Run: func(*saga.Run, args) (string, error) { return "", nil }}.Compile()
 		return err
 	}
 	const table, in, limit = `"table":{"type":"string","enum":["users","orders"]}`, `"in":{"items":{"properties":{"n":{"type":"integer","minimum":1}}}}`, `"limit":{"default":3}`
@@ -372,7 +372,7 @@ func TestGivenSchemasAgreeWithTags(t *testing.T) {
 	schema, err := saga.SchemaFor[args]()
 	require.NoError(t, err)
 	schema.Properties["limit"].Maximum = jsonschema.Ptr(9.0)
-	f := saga.Flow[args, args]{Name: "x", InputSchema: schema, Run: func(_ *saga.Run, in args) (args, error) { return in, nil }}
+	f := saga.Flow[args, args]{Info: saga.Info{Name: "x", InputSchema: schema}, Run: func(_ *saga.Run, in args) (args, error) { return in, nil }}
 	s := play(t, f)
 	out := s.start(`{"table":"users"}`)
 	assert.JSONEq(t, `{"table":"users","limit":3}`, string(out.Result.StructuredContent))
@@ -380,7 +380,7 @@ func TestGivenSchemasAgreeWithTags(t *testing.T) {
 }
 
 func TestFormatsOfGivenSchemas(t *testing.T) {
-	f := saga.Flow[map[string]any, string]{Name: "x", RawInputSchema: json.RawMessage(`{"type":"object","properties":{"mail":{"type":["string","null"],"format":"email"},"host":{"format":"hostname"}},"additionalProperties":{"format":"date"}}`),
+	f := saga.Flow[map[string]any, string]{Info: saga.Info{Name: "x", RawInputSchema: json.RawMessage(`{"type":"object","properties":{"mail":{"type":["string","null"],"format":"email"},"host":{"format":"hostname"}},"additionalProperties":{"format":"date"}}`)},
 		Run: func(*saga.Run, map[string]any) (string, error) { return "fine", nil }}
 	assert.Equal(t, "fine", text(t, play(t, f).start(`{"mail":"a@b","host":" ","d":"2026-01-01"}`)))
 	assert.Equal(t, "fine", text(t, play(t, f).start(`{"mail":null,"d":7}`)))
@@ -393,10 +393,10 @@ func TestArgumentsThatTheTypeCannotHold(t *testing.T) {
 	type args struct {
 		N int `json:"n"`
 	}
-	f := saga.Flow[args, string]{Name: "x", Run: func(*saga.Run, args) (string, error) { return "fine", nil }}
+	f := saga.Flow[args, string]{Info: saga.Info{Name: "x"}, Run: func(*saga.Run, args) (string, error) { return "fine", nil }}
 	out := play(t, f).start(`{"n":1e30}`)
 	assert.True(t, out.Result.IsError)
-	assert.True(t, out.Told)
+	assert.True(t, out.Disclosed)
 	assert.Equal(t, `The arguments do not fit the tool "x": n: number 1e30 is not of the type int`, text(t, out))
 }
 
@@ -405,36 +405,47 @@ func TestTagsOfPromptsAndResources(t *testing.T) {
 		Tone string `json:"tone" title:"Tone" enum:"sad|glad" jsonschema:"how it sounds"`
 		Day  string `json:"day,omitempty" format:"date" default:"2026-07-28"`
 	}
-	prompt, err := saga.Prompt[poem, empty]{Name: "poem", Start: func(_ context.Context, t *saga.Turn[poem, empty]) (saga.Next, error) {
-		return t.Messages(saga.PromptMessage{Role: content.User, Content: content.Text{Text: t.Args.Tone + " " + t.Args.Day}})
-	}}.Tool()
+	prompt, err := saga.Prompt[poem, empty]{
+		Machine: saga.Machine[poem, empty]{
+			Info: saga.Info{Name: "poem"},
+			Start: func(t *saga.Turn[poem, empty]) (saga.Next, error) {
+				return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.Args.Tone + " " + t.Args.Day}})
+			},
+		},
+	}.Compile()
 	require.NoError(t, err)
-	assert.Equal(t, []saga.PromptArgument{{Name: "tone", Title: "Tone", Description: "how it sounds", Required: true}, {Name: "day"}}, prompt.Prompt.Arguments)
-	out, err := prompt.Start(t.Context(), saga.Call{Arguments: json.RawMessage(`{"tone":"sad"}`)})
+	assert.Equal(t, []engine.PromptArgument{{Name: "tone", Title: "Tone", Description: "how it sounds", Required: true}, {Name: "day"}}, prompt.Prompt.Arguments)
+	out, err := prompt.Start(t.Context(), engine.Call{Arguments: json.RawMessage(`{"tone":"sad"}`)})
 	require.NoError(t, err)
 	assert.Equal(t, content.Text{Text: "sad 2026-07-28"}, out.Messages.Messages[0].Content)
 	for _, args := range []string{`{"tone":"mad"}`, `{"tone":"sad","day":"today"}`} {
-		_, err = prompt.Start(t.Context(), saga.Call{Arguments: json.RawMessage(args)})
-		var refused *saga.ArgumentsError
+		_, err = prompt.Start(t.Context(), engine.Call{Arguments: json.RawMessage(args)})
+		var refused *engine.ArgumentsError
 		assert.ErrorAs(t, err, &refused)
 	}
 
 	type note struct {
 		ID string `json:"id" pattern:"^[0-9]+$"`
 	}
-	resource, err := saga.Resource[note, empty]{Name: "note", Template: "notes://{id}", Start: func(_ context.Context, t *saga.Turn[note, empty]) (saga.Next, error) {
-		return t.Contents(saga.Contents{URI: "notes://" + t.Args.ID})
-	}}.Tool()
+	resource, err := saga.Resource[note, empty]{
+		Machine: saga.Machine[note, empty]{
+			Info: saga.Info{Name: "note"},
+			Start: func(t *saga.Turn[note, empty]) (saga.Next, error) {
+				return t.Contents(content.ResourceContents{URI: "notes://" + t.Args.ID})
+			},
+		},
+		Template: "notes://{id}",
+	}.Compile()
 	require.NoError(t, err)
-	_, err = resource.Start(t.Context(), saga.Call{Arguments: json.RawMessage(`{"id":"12"}`)})
+	_, err = resource.Start(t.Context(), engine.Call{Arguments: json.RawMessage(`{"id":"12"}`)})
 	require.NoError(t, err)
-	_, err = resource.Start(t.Context(), saga.Call{Arguments: json.RawMessage(`{"id":"../12"}`)})
-	var refused *saga.ArgumentsError
+	_, err = resource.Start(t.Context(), engine.Call{Arguments: json.RawMessage(`{"id":"../12"}`)})
+	var refused *engine.ArgumentsError
 	assert.ErrorAs(t, err, &refused)
 
 	type misspelt struct {
 		Tone string `json:"tone" enums:"sad|glad"`
 	}
-	_, err = saga.Prompt[misspelt, empty]{Name: "poem", Start: func(_ context.Context, t *saga.Turn[misspelt, empty]) (saga.Next, error) { return nil, nil }}.Tool()
+	_, err = saga.Prompt[misspelt, empty]{Machine: saga.Machine[misspelt, empty]{Info: saga.Info{Name: "poem"}, Start: func(t *saga.Turn[misspelt, empty]) (saga.Next, error) { return nil, nil }}}.Compile()
 	assert.ErrorContains(t, err, "misspelt.Tone, tag enums: is written enum")
 }

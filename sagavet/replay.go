@@ -112,7 +112,7 @@ func (v *replay) body(body *ast.BlockStmt) {
 			return !flowSignature(sig) && !takes(sig, isKey)
 		case *ast.GoStmt:
 			v.reporter.report(n.Pos(), "a flow must not start goroutines: what they do has no order, so the flow may diverge from its record when it runs again",
-				"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.Ask")
+				"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.AskAll")
 			return false
 		case *ast.CallExpr:
 			f := calledFunc(v.info, n)
@@ -121,7 +121,7 @@ func (v *replay) body(body *ast.BlockStmt) {
 			}
 			if startsGoroutine(f) {
 				v.reporter.report(n.Pos(), "a flow must not start goroutines: what they do has no order, so the flow may diverge from its record when it runs again",
-					"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.Ask")
+					"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.AskAll")
 				return false
 			}
 			if source := v.taken(f, 3); source != "" {
@@ -137,7 +137,7 @@ func (v *replay) body(body *ast.BlockStmt) {
 	})
 }
 
-func isKey(t types.Type) bool { return isSaga(t, "Key") }
+func isKey(t types.Type) bool { return isSaga(t, "Key", "Performed") }
 
 // tells reports whether a function only tells people something.
 func tells(f *types.Func) bool {

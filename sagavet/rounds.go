@@ -16,7 +16,7 @@ var Rounds = &analysis.Analyzer{
 	Doc: `report flows with more than eight rounds of questions
 
 Clients give up after eight to ten rounds. Reported are flows that can come to more
-than eight calls of saga.Ask or Run.Ask, loops with a constant bound included, and
+than eight calls of saga.Ask or Run.AskAll, loops with a constant bound included, and
 questions in loops that nothing in the code bounds. A loop over a slice, or up to a
 variable, is taken for bounded, and counted as one round.`,
 	Run: func(pass *analysis.Pass) (any, error) {
@@ -80,7 +80,7 @@ func (v *rounds) function(body *ast.BlockStmt) {
 		return
 	}
 	v.reporter.report(c.ninth.Pos(), "this flow asks in up to %d rounds, and clients give up after %d",
-		"Ask several questions at once with Run.Ask, or make it two tools", c.rounds, maxRounds)
+		"Ask several questions at once with Run.AskAll, or make it two tools", c.rounds, maxRounds)
 }
 
 // count is how often a function asks, on the way on which it asks most.
@@ -107,7 +107,7 @@ func (v *rounds) count(body *ast.BlockStmt) *count {
 // calls returns how often a call asks.
 func (v *rounds) calls(call *ast.CallExpr, c *count) int {
 	switch funcName(calledFunc(v.info, call)) {
-	case askFunc, runAsk:
+	case askFunc, runAskAll:
 		return 1
 	}
 	o := objectOf(v.info, instantiated(call.Fun))

@@ -80,13 +80,13 @@ var leakAsk = &steps.Form[leakForm]{ID: "sure", Message: "Sure?"}
 // leakMachine is a tool that keeps what keep returns while it waits.
 func leakMachine[State any](keep func(leakArgs) State) saga.Definition {
 	return saga.Machine[leakArgs, State]{
-		Name: "t", Asks: []steps.Question{leakAsk},
-		Start: func(_ context.Context, t *saga.Turn[leakArgs, State]) (saga.Next, error) {
+		Info: saga.Info{Name: "t", Asks: []steps.Question{leakAsk}},
+		Start: func(t *saga.Turn[leakArgs, State]) (saga.Next, error) {
 			t.State = keep(t.Args)
 			return t.Ask("end", leakAsk)
 		},
-		Steps: saga.Steps[leakArgs, State]{"end": func(_ context.Context, t *saga.Turn[leakArgs, State]) (saga.Next, error) {
-			return t.Text("done")
+		Steps: saga.Steps[leakArgs, State]{"end": func(t *saga.Turn[leakArgs, State]) (saga.Next, error) {
+			return t.Textf("done")
 		}},
 	}
 }
@@ -95,7 +95,7 @@ func leakMachine[State any](keep func(leakArgs) State) saga.Definition {
 func leakFlow[In, Out any](input func(leakArgs) In, do func(In) Out) saga.Definition {
 	issue := &saga.Effect[In, Out]{Name: "issue", Do: func(_ context.Context, _ saga.Key, in In) (Out, error) { return do(in), nil }}
 	return saga.Flow[leakArgs, string]{
-		Name: "t", Asks: []steps.Question{leakAsk}, Effects: []saga.Declared{issue},
+		Info: saga.Info{Name: "t", Asks: []steps.Question{leakAsk}, Effects: []saga.Declared{issue}},
 		Run: func(r *saga.Run, in leakArgs) (string, error) {
 			if _, err := saga.Do(r, issue, input(in)); err != nil { //sagavet:ignore the attack needs no question before
 				return "", err

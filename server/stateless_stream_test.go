@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -67,11 +68,11 @@ func TestStatelessProgress(t *testing.T) {
 // A tool that reports without end does not flood its client.
 func TestStatelessProgressRate(t *testing.T) {
 	const n = 100_000
-	busy := tool("busy", func(_ context.Context, t *plain) (saga.Next, error) {
+	busy := tool("busy", func(t *plain) (saga.Next, error) {
 		for i := range n + 1 {
 			t.Progress(float64(i), n, "")
 		}
-		return t.Text("done")
+		return t.Textf("done")
 	})
 	r := newRig(t, server.Options{Tools: []saga.Definition{busy}})
 	q := callTool("busy", nil)
@@ -117,15 +118,15 @@ func TestStatelessLogging(t *testing.T) {
 // What a tool says after its answer, or after its client went, goes nowhere.
 func TestStatelessSilenceAfterTheAnswer(t *testing.T) {
 	var late sync.WaitGroup
-	chatty := tool("chatty", func(_ context.Context, t *plain) (saga.Next, error) {
+	chatty := tool("chatty", func(t *plain) (saga.Next, error) {
 		turn := *t
 		late.Go(func() {
 			for i := range 1000 {
-				turn.Log(saga.LogError, i)
+				turn.Log(slog.LevelError, i)
 				turn.Progress(float64(i), 0, "late")
 			}
 		})
-		return t.Text("done")
+		return t.Textf("done")
 	})
 	r := newRig(t, server.Options{Tools: []saga.Definition{chatty}})
 	q := callTool("chatty", nil)
@@ -157,7 +158,7 @@ func TestStatelessAcceptsJSONOnly(t *testing.T) {
 func TestStatelessLateErrors(t *testing.T) {
 	early := asking("early", all(askName), askName)
 	lateError := asking("late", func(t *plain) []steps.Ask {
-		t.Log(saga.LogInfo, "before")
+		t.Log(slog.LevelInfo, "before")
 		return []steps.Ask{askName}
 	}, askName)
 	r := newRig(t, server.Options{Tools: []saga.Definition{early, lateError}})
@@ -173,12 +174,12 @@ func TestStatelessLateErrors(t *testing.T) {
 // waiting is a tool that waits to be cancelled, and says that it was.
 func waiting() (saga.Definition, chan bool, chan error) {
 	entered, left := make(chan bool, 10), make(chan error, 10)
-	return tool("waits", func(ctx context.Context, t *plain) (saga.Next, error) {
+	return tool("waits", func(t *plain) (saga.Next, error) {
 		t.Progress(1, 2, "")
 		entered <- true
-		<-ctx.Done()
-		left <- ctx.Err()
-		return nil, ctx.Err()
+		<-t.Done()
+		left <- t.Err()
+		return nil, t.Err()
 	}), entered, left
 }
 
@@ -215,12 +216,12 @@ func TestStatelessDisconnectCancels(t *testing.T) {
 
 // Progress does not extend the time that a turn has.
 func TestStatelessTurnTimeout(t *testing.T) {
-	ticks := tool("ticks", func(ctx context.Context, t *plain) (saga.Next, error) {
+	ticks := tool("ticks", func(t *plain) (saga.Next, error) {
 		for i := 0; ; i++ {
 			t.Progress(float64(i), 0, "")
 			select {
-			case <-ctx.Done():
-				return nil, ctx.Err()
+			case <-t.Done():
+				return nil, t.Err()
 			case <-time.After(5 * time.Millisecond):
 			}
 		}
@@ -250,12 +251,12 @@ func serve(t *testing.T, s *server.Server) (url string, stop func() error) {
 
 // The time to read a request is not the time to answer it.
 func TestTurnsOutliveTheReadTimeout(t *testing.T) {
-	slow := tool("slow", func(ctx context.Context, t *plain) (saga.Next, error) {
+	slow := tool("slow", func(t *plain) (saga.Next, error) {
 		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		case <-t.Done():
+			return nil, t.Err()
 		case <-time.After(400 * time.Millisecond):
-			return t.Text("done")
+			return t.Textf("done")
 		}
 	})
 	s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{slow}})
@@ -333,13 +334,13 @@ func TestStatelessSlowReader(t *testing.T) {
 	}
 	t.Parallel()
 	left := make(chan error, 1)
-	floods := tool("floods", func(ctx context.Context, t *plain) (saga.Next, error) {
+	floods := tool("floods", func(t *plain) (saga.Next, error) {
 		big := strings.Repeat("x", 1<<20)
-		for ctx.Err() == nil {
-			t.Log(saga.LogError, big)
+		for t.Err() == nil {
+			t.Log(slog.LevelError, big)
 		}
-		left <- ctx.Err()
-		return nil, ctx.Err()
+		left <- t.Err()
+		return nil, t.Err()
 	})
 	r := newRig(t, server.Options{Tools: []saga.Definition{floods}})
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))

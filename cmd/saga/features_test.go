@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -38,19 +37,19 @@ type tone struct {
 
 var askTone = &steps.Form[tone]{ID: "tone", Message: "How shall it sound?"}
 
-func writePrompt(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) {
+func writePrompt(t *saga.Turn[topic, none]) (saga.Next, error) {
 	form, err := askTone.Answer(t)
 	if err != nil {
 		return nil, err
 	}
 	return t.Messages(
-		saga.PromptMessage{Role: content.User, Content: content.Textf("Write about %s in a %s tone.", t.Args.Topic, form.Tone)},
-		saga.PromptMessage{Role: content.Assistant, Content: content.Text{Text: "Gladly."}})
+		content.Message{Role: content.User, Content: content.Textf("Write about %s in a %s tone.", t.Args.Topic, form.Tone)},
+		content.Message{Role: content.Assistant, Content: content.Text{Text: "Gladly."}})
 }
 
-func readNote(_ context.Context, t *saga.Turn[noteID, none]) (saga.Next, error) {
+func readNote(t *saga.Turn[noteID, none]) (saga.Next, error) {
 	uri := "notes://" + t.Args.ID
-	binary := saga.Contents{URI: uri, MIMEType: "image/png", Blob: []byte{0, 1, 2}}
+	binary := content.ResourceContents{URI: uri, MIMEType: "image/png", Blob: []byte{0, 1, 2}}
 	switch t.Args.ID {
 	case "secret", "picture":
 		form, err := askTone.Answer(t)
@@ -60,15 +59,15 @@ func readNote(_ context.Context, t *saga.Turn[noteID, none]) (saga.Next, error) 
 		if t.Args.ID == "picture" {
 			return t.Contents(binary)
 		}
-		return t.Contents(saga.Contents{URI: uri, Text: "a " + form.Tone + " secret"})
+		return t.Contents(content.ResourceContents{URI: uri, Text: "a " + form.Tone + " secret"})
 	case "binary":
 		return t.Contents(binary)
 	case "several":
 		return t.Contents(
-			saga.Contents{URI: "notes://x/../../a.txt", Text: "one"}, saga.Contents{URI: "notes://y/a.txt", Text: "two"},
-			saga.Contents{URI: "notes://.hidden", Blob: []byte{3}}, saga.Contents{URI: "notes://..", Text: "four"})
+			content.ResourceContents{URI: "notes://x/../../a.txt", Text: "one"}, content.ResourceContents{URI: "notes://y/a.txt", Text: "two"},
+			content.ResourceContents{URI: "notes://.hidden", Blob: []byte{3}}, content.ResourceContents{URI: "notes://..", Text: "four"})
 	}
-	return t.Contents(saga.Contents{URI: uri, Text: "note " + t.Args.ID})
+	return t.Contents(content.ResourceContents{URI: uri, Text: "note " + t.Args.ID})
 }
 
 // features is a server with a prompt and resources, some of which ask.
@@ -78,25 +77,34 @@ func features(t *testing.T) string {
 	require.NoError(t, err)
 	s, err := server.New(server.Options{Keys: keys, Logger: slog.New(slog.DiscardHandler), Tools: []saga.Definition{
 		saga.Prompt[topic, none]{
-			Name: "write", Description: "Writes a text.", Asks: []steps.Question{askTone},
-			Start: func(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) { return t.Ask("toned", askTone) },
-			Steps: saga.Steps[topic, none]{"toned": writePrompt},
+			Machine: saga.Machine[topic, none]{
+				Info:  saga.Info{Name: "write", Description: "Writes a text.", Asks: []steps.Question{askTone}},
+				Start: func(t *saga.Turn[topic, none]) (saga.Next, error) { return t.Ask("toned", askTone) },
+				Steps: saga.Steps[topic, none]{"toned": writePrompt},
+			},
 		},
 		saga.Resource[noteID, none]{
-			Name: "note", Template: "notes://{id}", Description: "A note.", Asks: []steps.Question{askTone},
-			Start: func(ctx context.Context, t *saga.Turn[noteID, none]) (saga.Next, error) {
-				if t.Args.ID == "secret" || t.Args.ID == "picture" {
-					return t.Ask("toned", askTone)
-				}
-				return readNote(ctx, t)
+			Machine: saga.Machine[noteID, none]{
+				Info: saga.Info{Name: "note", Description: "A note.", Asks: []steps.Question{askTone}},
+				Start: func(t *saga.Turn[noteID, none]) (saga.Next, error) {
+					if t.Args.ID == "secret" || t.Args.ID == "picture" {
+						return t.Ask("toned", askTone)
+					}
+					return readNote(t)
+				},
+				Steps: saga.Steps[noteID, none]{"toned": readNote},
 			},
-			Steps: saga.Steps[noteID, none]{"toned": readNote},
+			Template: "notes://{id}",
 		},
 		saga.Resource[none, none]{
-			Name: "motd", URI: "text://motd", MIMEType: "text/plain",
-			Start: func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
-				return t.Contents(saga.Contents{URI: "text://motd", Text: "Hello."})
+			Machine: saga.Machine[none, none]{
+				Info: saga.Info{Name: "motd"},
+				Start: func(t *saga.Turn[none, none]) (saga.Next, error) {
+					return t.Contents(content.ResourceContents{URI: "text://motd", Text: "Hello."})
+				},
 			},
+			URI:      "text://motd",
+			MIMEType: "text/plain",
 		},
 	}})
 	require.NoError(t, err)

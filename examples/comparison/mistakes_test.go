@@ -86,8 +86,8 @@ func reserve(c *comparison.Calendar) *saga.Effect[string, int] {
 		Do: func(ctx context.Context, key saga.Key, target string) (int, error) {
 			return c.Reserve(ctx, string(key), target)
 		},
-		Undo: func(ctx context.Context, key saga.Key, _ string, _ int, _ bool) error {
-			return c.Release(ctx, string(key))
+		Undo: func(ctx context.Context, p saga.Performed[string, int]) error {
+			return c.Release(ctx, string(p.Key))
 		},
 	}
 }
@@ -101,10 +101,10 @@ type (
 
 func machineOf(e *saga.Effect[string, int]) shortMachine {
 	return shortMachine{
-		Name: "deploy", Asks: []steps.Question{askTarget, askSure}, Effects: []saga.Declared{e},
-		Start: func(_ context.Context, t *shortTurn) (saga.Next, error) { return t.Ask("chosen", askTarget) },
+		Info:  saga.Info{Name: "deploy", Asks: []steps.Question{askTarget, askSure}, Effects: []saga.Declared{e}},
+		Start: func(t *shortTurn) (saga.Next, error) { return t.Ask("chosen", askTarget) },
 		Steps: saga.Steps[none, none]{
-			"chosen": func(_ context.Context, t *shortTurn) (saga.Next, error) {
+			"chosen": func(t *shortTurn) (saga.Next, error) {
 				form, err := askTarget.Answer(t)
 				if err != nil {
 					return nil, err
@@ -114,11 +114,11 @@ func machineOf(e *saga.Effect[string, int]) shortMachine {
 				}
 				return t.Ask("confirmed", askSure)
 			},
-			"confirmed": func(_ context.Context, t *shortTurn) (saga.Next, error) {
+			"confirmed": func(t *shortTurn) (saga.Next, error) {
 				if _, err := askSure.Answer(t); err != nil {
 					return nil, err
 				}
-				return t.Text("Deploying.")
+				return t.Textf("Deploying.")
 			},
 		},
 	}
@@ -126,7 +126,7 @@ func machineOf(e *saga.Effect[string, int]) shortMachine {
 
 func flowOf(e *saga.Effect[string, int]) shortFlow {
 	return shortFlow{
-		Name: "deploy", Asks: []steps.Question{askTarget, askSure}, Effects: []saga.Declared{e},
+		Info: saga.Info{Name: "deploy", Asks: []steps.Question{askTarget, askSure}, Effects: []saga.Declared{e}},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			form, err := saga.Ask(r, askTarget)
 			if err != nil {
@@ -214,7 +214,7 @@ func TestMisspeltStep(t *testing.T) {
 	t.Run("machine", func(t *testing.T) {
 		got := swept(t, func(c *comparison.Calendar) saga.Definition {
 			m := machineOf(reserve(c))
-			m.Start = func(_ context.Context, t *shortTurn) (saga.Next, error) { return t.Ask("choosen", askTarget) }
+			m.Start = func(t *shortTurn) (saga.Next, error) { return t.Ask("choosen", askTarget) }
 			return m
 		})
 		assert.Contains(t, got, `there is no step function "choosen" to get the answers`)
@@ -299,13 +299,13 @@ func TestFormNotAllowed(t *testing.T) {
 	t.Run("machine", func(t *testing.T) {
 		m := machineOf(reserve(nil))
 		m.Asks = asks
-		_, err := m.Tool()
+		_, err := m.Compile()
 		assert.ErrorContains(t, err, `question "address" cannot be asked`)
 	})
 	t.Run("flow", func(t *testing.T) {
 		f := flowOf(reserve(nil))
 		f.Asks = asks
-		_, err := f.Tool()
+		_, err := f.Compile()
 		assert.ErrorContains(t, err, `question "address" cannot be asked`)
 	})
 }
@@ -331,16 +331,16 @@ func TestLostData(t *testing.T) {
 	t.Run("machine", func(t *testing.T) {
 		//sagavet:ignore the test is about this
 		_, err := saga.Machine[none, lossy]{
-			Name: "deploy", Start: func(_ context.Context, t *saga.Turn[none, lossy]) (saga.Next, error) { return t.Text("done") },
-		}.Tool()
+			Info: saga.Info{Name: "deploy"}, Start: func(t *saga.Turn[none, lossy]) (saga.Next, error) { return t.Textf("done") },
+		}.Compile()
 		assert.ErrorContains(t, err, "field slot of the state is not exported, so it would be lost")
 	})
 	t.Run("flow", func(t *testing.T) {
 		//sagavet:ignore the test is about this
 		e := &saga.Effect[string, lossy]{Name: "reserve", Do: func(context.Context, saga.Key, string) (lossy, error) { return lossy{}, nil }}
 		_, err := saga.Flow[none, string]{
-			Name: "deploy", Effects: []saga.Declared{e}, Run: func(*saga.Run, none) (string, error) { return "done", nil },
-		}.Tool()
+			Info: saga.Info{Name: "deploy", Effects: []saga.Declared{e}}, Run: func(*saga.Run, none) (string, error) { return "done", nil },
+		}.Compile()
 		assert.ErrorContains(t, err, "field slot of its result is not exported, so it would be lost")
 	})
 }
@@ -498,7 +498,7 @@ func TestWallClock(t *testing.T) {
 		got := swept(t, func(c *comparison.Calendar) saga.Definition {
 			e := reserve(c)
 			m := machineOf(e)
-			m.Steps["chosen"] = func(_ context.Context, t *shortTurn) (saga.Next, error) {
+			m.Steps["chosen"] = func(t *shortTurn) (saga.Next, error) {
 				if _, err := saga.Do(t, e, time.Now().Format(time.StampNano)); err != nil {
 					return nil, err
 				}
@@ -543,11 +543,11 @@ func TestSwallowedSuspension(t *testing.T) {
 	t.Run("machine", func(t *testing.T) {
 		got := swept(t, func(c *comparison.Calendar) saga.Definition {
 			m := machineOf(reserve(c))
-			m.Steps["chosen"] = func(_ context.Context, t *shortTurn) (saga.Next, error) {
+			m.Steps["chosen"] = func(t *shortTurn) (saga.Next, error) {
 				if _, err := t.Ask("confirmed", askSure); err != nil {
 					return nil, err
 				}
-				return t.Text("Deploying.")
+				return t.Textf("Deploying.")
 			}
 			return m
 		})
@@ -599,7 +599,7 @@ func TestDeployInMidSaga(t *testing.T) {
 			m := machineOf(reserve(c))
 			m.Steps["where"] = m.Steps["chosen"]
 			delete(m.Steps, "chosen")
-			m.Start = func(_ context.Context, t *shortTurn) (saga.Next, error) { return t.Ask("where", askTarget) }
+			m.Start = func(t *shortTurn) (saga.Next, error) { return t.Ask("where", askTarget) }
 			return m
 		})
 		assert.Contains(t, got, `there is no step function "chosen"`)

@@ -30,7 +30,7 @@ type meal struct {
 var askMeal = &steps.Form[meal]{ID: "meal", Message: "What would you like?"}
 
 var lunch = saga.Flow[order, string]{
-	Name: "order_lunch", Description: "Orders lunch.", Asks: []steps.Question{askMeal},
+	Info: saga.Info{Name: "order_lunch", Description: "Orders lunch.", Asks: []steps.Question{askMeal}},
 	Run: func(r *saga.Run, in order) (string, error) {
 		meal, err := saga.Ask(r, askMeal)
 		if err != nil {
