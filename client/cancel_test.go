@@ -51,6 +51,7 @@ func booking(held map[saga.Key]bool, stuck *bool) saga.Definition {
 }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	held, stuck := map[saga.Key]bool{}, false
 	keys, err := codec.NewKeyset()
 	require.NoError(t, err)
@@ -65,7 +66,7 @@ func TestCancel(t *testing.T) {
 	// one after an answer is as if the turn's response had been lost.
 	positions := func() (all []client.Position) {
 		handlers := client.Handlers{
-			Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+			Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
 				return client.Accept(map[string]any{"yes": true}), nil
 			},
 			OnPosition: func(_ context.Context, p client.Position) error {
@@ -115,8 +116,9 @@ func TestCancel(t *testing.T) {
 		assert.False(t, got.Outstanding())
 	})
 	t.Run("a call that has not begun", func(t *testing.T) {
-		_, err := c.Cancel(t.Context(), client.Position{Version: client.PositionVersion, Dialect: "saga", Tool: "booking"})
-		assert.ErrorIs(t, err, client.ErrNotBegun)
+		_, err := c.Cancel(t.Context(), client.Position{Version: 1, Dialect: "saga", Tool: "booking"})
+		require.ErrorAs(t, err, new(*client.PositionError))
+		assert.ErrorContains(t, err, "has not begun")
 	})
 	t.Run("a broken position", func(t *testing.T) {
 		_, err := c.Cancel(t.Context(), client.Position{})

@@ -153,6 +153,7 @@ func serveFeatures() int {
 }
 
 func TestPromptsAndResources(t *testing.T) {
+	t.Parallel()
 	for name, transport := range featureServers(t) {
 		t.Run(name, func(t *testing.T) {
 			c := client.New(transport, client.Options{})
@@ -178,7 +179,7 @@ func TestPromptsAndResources(t *testing.T) {
 			prompt, err := c.GetPrompt(t.Context(), "write", map[string]string{"topic": "tea"}, answering(&who))
 			require.NoError(t, err)
 			assert.Equal(t, people{elicited: 1, sampled: 1}, who)
-			assert.Equal(t, []client.PromptMessage{
+			assert.Equal(t, []content.Message{
 				{Role: content.User, Content: content.Text{Text: "Write about tea."}},
 				{Role: content.Assistant, Content: content.Text{Text: "Plain ones."}},
 			}, prompt.Messages)
@@ -186,7 +187,7 @@ func TestPromptsAndResources(t *testing.T) {
 
 			read, err := c.ReadResource(t.Context(), "files://asks", answering(&who))
 			require.NoError(t, err)
-			assert.Equal(t, []client.Contents{{URI: "files://asks", MIMEType: "text/plain", Text: "in a warm tone"}}, read.Contents)
+			assert.Equal(t, []content.ResourceContents{{URI: "files://asks", MIMEType: "text/plain", Text: "in a warm tone"}}, read.Contents)
 			assert.Equal(t, 2, who.elicited)
 			read, err = c.ReadResource(t.Context(), "files://binary", client.Handlers{})
 			require.NoError(t, err)
@@ -206,11 +207,11 @@ func TestPromptsAndResources(t *testing.T) {
 
 func answering(who *people) client.Handlers {
 	return client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			who.elicited++
 			return client.Accept(tone{"warm"}), nil
 		},
-		Sample: func(context.Context, *client.SampleRequest) (*steps.SampleResult, error) {
+		Sample: func(context.Context, *client.Request) (*steps.SampleResult, error) {
 			who.sampled++
 			return client.Reply("m", "Plain ones."), nil
 		},
@@ -219,12 +220,13 @@ func answering(who *people) client.Handlers {
 
 // A prompt goes on from its position, with another client on another connection.
 func TestResumePrompt(t *testing.T) {
+	t.Parallel()
 	at := featureServers(t)["HTTP"]
 	pause := client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			return nil, client.ErrPause
 		},
-		Sample: func(context.Context, *client.SampleRequest) (*steps.SampleResult, error) { return nil, client.ErrPause },
+		Sample: func(context.Context, *client.Request) (*steps.SampleResult, error) { return nil, client.ErrPause },
 	}
 	open := func() *client.Client {
 		c := client.New(&client.HTTP{URL: at.(*client.HTTP).URL}, client.Options{})
@@ -267,11 +269,12 @@ func TestResumePrompt(t *testing.T) {
 // In this protocol a step cannot be answered with an error, so the call ends, with
 // the step still to be answered.
 func TestPromptEndsWithAHandler(t *testing.T) {
+	t.Parallel()
 	c := client.New(featureServers(t)["HTTP"], client.Options{})
 	t.Cleanup(func() { _ = c.Close() })
 	var who people
 	refusing := answering(&who)
-	refusing.Sample = func(context.Context, *client.SampleRequest) (*steps.SampleResult, error) {
+	refusing.Sample = func(context.Context, *client.Request) (*steps.SampleResult, error) {
 		return nil, &client.Error{Code: -1, Message: "the user refused"}
 	}
 	_, err := c.GetPrompt(t.Context(), "write", map[string]string{"topic": "tea"}, refusing)
@@ -288,6 +291,7 @@ func TestPromptEndsWithAHandler(t *testing.T) {
 }
 
 func TestPromptsOnTheWire(t *testing.T) {
+	t.Parallel()
 	ask := func(state, key string) reply {
 		return result(`{"resultType":"input_required","requestState":"` + state + `","inputRequests":{"` + key + `":{"method":"elicitation/create","params":` + emptyForm + `}}}`)
 	}
@@ -308,6 +312,7 @@ func TestPromptsOnTheWire(t *testing.T) {
 }
 
 func TestOddAnswersToPrompts(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]string{
 		"a task":                 `{"resultType":"task","taskId":"1"}`,
 		"nothing to go on with":  `{"resultType":"input_required"}`,
@@ -330,6 +335,7 @@ func TestOddAnswersToPrompts(t *testing.T) {
 }
 
 func TestPositionsOfFeaturesAreChecked(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{
 		`{"version":1,"dialect":"mcp-2026-07-28","prompt":"p","uri":"u"}`,
 		`{"version":1,"dialect":"mcp-2026-07-28"}`,

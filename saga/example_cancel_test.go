@@ -226,7 +226,7 @@ func Example_cancelFromGo() {
 	ctx := context.Background()
 
 	_, err := c.Call(ctx, "book_trip", nil, client.Handlers{
-		Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
 			if r.StepID == "room" {
 				return client.Accept(fields{"sure": true}), nil
 			}

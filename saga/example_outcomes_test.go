@@ -31,7 +31,7 @@ func Example_outcomes() {
 				switch {
 				case errors.Is(err, steps.ErrDeclined):
 					return t.Textf("Submitted without a comment.")
-				case errors.As(err, &failed) && failed.Code == client.CodeMethodNotFound:
+				case errors.As(err, &failed) && failed.Code == -32601:
 					return t.Textf("Submitted. This client shows no forms, so there is no comment.")
 				case err != nil:
 					return nil, err // cancelled, or failed in another way: stop
@@ -43,8 +43,8 @@ func Example_outcomes() {
 	talk(submit, nil, client.Accept(fields{"comment": "at last"}))
 	talk(submit, nil, client.Decline())
 	talk(submit, nil, client.Cancel())
-	talk(submit, nil, &client.Error{Code: client.CodeMethodNotFound, Message: "no forms here"})
-	talk(submit, nil, &client.Error{Code: client.CodeInternal, Message: "the window is gone"})
+	talk(submit, nil, &client.Error{Code: -32601, Message: "no forms here"})
+	talk(submit, nil, &client.Error{Code: -32603, Message: "the window is gone"})
 	// Output:
 	// comment asks: Do you want to add a comment?
 	// result: Submitted with the comment "at last".

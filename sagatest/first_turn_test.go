@@ -128,7 +128,7 @@ func TestSagaID(t *testing.T) {
 		keys[p.Calls[0].Key] = true
 	}
 	assert.Len(t, keys, 3)
-	sagatest.Sweep(t, sagatest.Case{Tool: tool, ID: saga.ID{9}, Script: []answer{yes}, Skip: []sagatest.Kind{sagatest.Forks},
+	sagatest.Sweep(t, sagatest.Case{Tool: tool, ID: saga.ID{9}, Script: []answer{yes}, Skip: []string{"forks"},
 		Check: func(t testing.TB, e *sagatest.Ending) {
 			if e.Good() {
 				assert.Equal(t, saga.ID{9}.String(), e.Text())

@@ -32,14 +32,14 @@ func journal(t *testing.T, c sagatest.Case, update bool) string {
 	if update {
 		value = "1"
 	}
-	t.Setenv(sagatest.UpdateEnv, value)
+	t.Setenv("SAGATEST_UPDATE", value)
 	f := reported(t, func(t testing.TB) { sagatest.Journal(t, c) })
 	return strings.Join(f.errors, "\n")
 }
 
 func files(t *testing.T) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(sagatest.JournalDir, "*", "*", "*"))
+	found, err := filepath.Glob(filepath.Join("testdata/sagas", "*", "*", "*"))
 	require.NoError(t, err)
 	return found
 }
@@ -59,7 +59,7 @@ func TestJournalRecordsAndProves(t *testing.T) {
 	assert.Contains(t, string(first), `"says": "Shall I book rome on 2026-12-24?"`)
 
 	assert.Empty(t, journal(t, c, false))
-	require.NoError(t, os.RemoveAll(sagatest.JournalDir))
+	require.NoError(t, os.RemoveAll("testdata/sagas"))
 	assert.Empty(t, journal(t, c, true))
 	again, err := os.ReadFile(files(t)[2])
 	require.NoError(t, err)

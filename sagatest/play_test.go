@@ -110,7 +110,7 @@ func TestPlayEveryKindOfAnswer(t *testing.T) {
 	assert.Len(t, p.Progress, 1)
 
 	p = sagatest.Play(t, everything(), nil, accept("link", nil), sagatest.Roots("roots", "file:///work"),
-		sagatest.Sample("each#1", steps.SampleResult{Role: content.Assistant, Content: content.Blocks{content.Textf("x")}, Model: "m"}), say("each#2", "y"))
+		sagatest.Raw("each#1", steps.SampleResult{Role: content.Assistant, Content: content.Blocks{content.Textf("x")}, Model: "m"}), say("each#2", "y"))
 	assert.Contains(t, p.Text(), "x y")
 }
 
@@ -281,7 +281,7 @@ func TestCasesThatAreWrong(t *testing.T) {
 		want   string
 	}{
 		"no tool":              {func(c *sagatest.Case) { c.New = nil }, "the case has no tool"},
-		"unknown kind":         {func(c *sagatest.Case) { c.Skip = []sagatest.Kind{"weather"} }, `Case.Skip has "weather"`},
+		"unknown kind":         {func(c *sagatest.Case) { c.Skip = []string{"weather"} }, `Case.Skip has "weather"`},
 		"short script":         {func(c *sagatest.Case) { c.Script = c.Script[:2] }, "broken rule: the script leads to the end"},
 		"leaving":              {func(c *sagatest.Case) { c.Script = append(c.Script[:3:3], sagatest.Leave("sure")) }, "a sweep needs one that goes on to the end"},
 		"long script":          {func(c *sagatest.Case) { c.Script = append(c.Script[:4:4], accept("meal", nil)) }, "answers that the tool never asked for"},

@@ -10,42 +10,34 @@ import (
 // maxRounds is what every client in use goes through with.
 const maxRounds = 8
 
-// Rounds finds flows that ask more often than clients go along with.
-var Rounds = &analysis.Analyzer{
-	Name: "sagarounds",
-	Doc: `report flows with more than eight rounds of questions
+// roundsAnalyzer finds flows that ask more often than clients go along with.
+var roundsAnalyzer = analyzer("sagarounds", `report flows with more than eight rounds of questions
 
 Clients give up after eight to ten rounds. Reported are flows that can come to more
 than eight calls of saga.Ask or Run.AskAll, loops with a constant bound included, and
 questions in loops that nothing in the code bounds. A loop over a slice, or up to a
-variable, is taken for bounded, and counted as one round.`,
-	Run: func(pass *analysis.Pass) (any, error) {
-		if !usesSaga(pass.Pkg) {
-			return nil, nil
-		}
-		v := &rounds{
-			info: pass.TypesInfo, reporter: newReporter(pass),
-			bodies: make(map[types.Object]*ast.BlockStmt), counted: make(map[*ast.BlockStmt]*count),
-		}
-		for _, f := range pass.Files {
-			ast.Inspect(f, func(n ast.Node) bool { v.declare(n); return true })
-		}
-		for _, f := range pass.Files {
-			ast.Inspect(f, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.FuncDecl:
-					if n.Body != nil {
-						v.function(n.Body)
-					}
-				case *ast.FuncLit:
+variable, is taken for bounded, and counted as one round.`, func(pass *analysis.Pass, _ *program, r *reporter) {
+	v := &rounds{
+		info: pass.TypesInfo, reporter: r,
+		bodies: make(map[types.Object]*ast.BlockStmt), counted: make(map[*ast.BlockStmt]*count),
+	}
+	for _, f := range pass.Files {
+		ast.Inspect(f, func(n ast.Node) bool { v.declare(n); return true })
+	}
+	for _, f := range pass.Files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Body != nil {
 					v.function(n.Body)
 				}
-				return true
-			})
-		}
-		return nil, nil
-	},
-}
+			case *ast.FuncLit:
+				v.function(n.Body)
+			}
+			return true
+		})
+	}
+})
 
 type rounds struct {
 	info     *types.Info

@@ -152,7 +152,7 @@ func caseOf(tool func(c *comparison.Calendar) saga.Definition) sagatest.Case {
 			return sagatest.Subject{Tool: tool(&c), World: func() any { return c.Reserved() }}
 		},
 		Script: script,
-		Skip:   []sagatest.Kind{sagatest.Forks},
+		Skip:   []string{"forks"},
 	}
 }
 
@@ -584,10 +584,10 @@ func TestDeployInMidSaga(t *testing.T) {
 	})
 	deploy := func(t *testing.T, before, after func(c *comparison.Calendar) saga.Definition) string {
 		t.Chdir(t.TempDir())
-		t.Setenv(sagatest.UpdateEnv, "1")
+		t.Setenv("SAGATEST_UPDATE", "1")
 		old := caseOf(before)
 		sagatest.Journal(t, old)
-		t.Setenv(sagatest.UpdateEnv, "")
+		t.Setenv("SAGATEST_UPDATE", "")
 		return reported(t, func(t testing.TB) {
 			c := caseOf(after)
 			c.Script = append(c.Script, sagatest.Accept("where", targetForm{"staging"}))

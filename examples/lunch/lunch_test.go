@@ -91,7 +91,7 @@ func TestWithPackageClient(t *testing.T) {
 	c := client.New(&client.HTTP{URL: serveHTTP(t)}, client.Options{})
 	defer c.Close()
 	result, err := c.Call(t.Context(), "order_lunch", map[string]any{"office": "Berlin"}, client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			return client.Accept(meal{Dish: "pasta"}), nil
 		},
 	})

@@ -13,29 +13,29 @@ import (
 // only with the one it was made for, so all are tried.
 var purposes = []string{"saga", "mrtr", "handshake"}
 
-// looker looks into tokens, if it has keys.
-type looker struct {
+// inspector opens tokens, if it has keys.
+type inspector struct {
 	codec *codec.Codec
 	err   error
 }
 
-// newLooker has the keys of --keyset, or this user's own, and the audience of
+// newInspector has the keys of --keyset, or this user's own, and the audience of
 // --audience.
-func newLooker(c *cli.Command) *looker {
+func newInspector(c *cli.Command) *inspector {
 	path, err := keysetPath(c)
 	if err != nil {
-		return &looker{err: err}
+		return &inspector{err: err}
 	}
 	keys, err := codec.LoadKeyset(path)
 	if err != nil {
-		return &looker{err: err}
+		return &inspector{err: err}
 	}
 	opener, err := codec.New(keys, codec.Options{Audience: c.String("audience"), MaxToken: codec.HardMaxToken, MaxPlaintext: codec.HardMaxPlaintext})
-	return &looker{opener, err}
+	return &inspector{opener, err}
 }
 
-// sight is what can be seen of a token.
-type sight struct {
+// inspection is what can be seen of a token.
+type inspection struct {
 	codec.Explanation
 	// purpose is what the token was made for.
 	purpose string
@@ -44,14 +44,14 @@ type sight struct {
 	err   error
 }
 
-// at looks into a token. It returns nil without keys.
-func (l *looker) at(token string) *sight {
+// inspect opens a token. It returns nil without keys.
+func (l *inspector) inspect(token string) *inspection {
 	if l.err != nil {
 		return nil
 	}
-	var s *sight
+	var s *inspection
 	for _, purpose := range purposes {
-		s = &sight{purpose: purpose}
+		s = &inspection{purpose: purpose}
 		s.Explanation = l.codec.Look(codec.Binding{Purpose: purpose}, time.Now(), token, s.describe)
 		if s.Claims != nil {
 			break
@@ -60,7 +60,7 @@ func (l *looker) at(token string) *sight {
 	return s
 }
 
-func (s *sight) describe(all *codec.Contents) {
+func (s *inspection) describe(all *codec.Contents) {
 	var position engine.Position
 	var holds engine.Description
 	if s.err = position.Restore(engine.Encoded{Body: all.State, State: all.Apart, Effects: all.Plain, Secrets: all.Secret}); s.err == nil {
