@@ -15,7 +15,7 @@ var errNoResponse = errors.New("the server's stream of events ended without the 
 
 // readEvents returns the result in a stream of events, which servers may send
 // instead of a JSON object (MCP 2025-11-25, basic/transports, sending messages to the
-// server). What is told meanwhile is of no interest to the dialects spoken here.
+// server). The dialects spoken here need no notifications.
 func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (json.RawMessage, error) {
 	rest := &io.LimitedReader{R: stream, N: limit + 1}
 	// The limit is of the whole stream; events end with it, not before.
@@ -26,8 +26,8 @@ func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (
 			}
 			break
 		}
-		var told struct{ Method string }
-		if event.Data == "" || json.Unmarshal([]byte(event.Data), &told) == nil && told.Method != "" {
+		var message struct{ Method string }
+		if event.Data == "" || json.Unmarshal([]byte(event.Data), &message) == nil && message.Method != "" {
 			continue
 		}
 		return parseResponse([]byte(event.Data), id)

@@ -19,10 +19,7 @@ type turn = saga.Turn[order, struct{}] // arguments and state
 var askMeal = &steps.Form[meal]{ID: "meal", Message: "What would you like?"}
 
 var Lunch = saga.Machine[order, struct{}]{
-	Info: saga.Info{
-		Name: "order_lunch",
-		Asks: []steps.Question{askMeal},
-	},
+	Info:  saga.Info{Name: "order_lunch", Asks: []steps.Question{askMeal}},
 	Start: func(t *turn) (saga.Next, error) { return t.Ask("chosen", askMeal) },
 	Steps: saga.Steps[order, struct{}]{"chosen": chosen},
 }

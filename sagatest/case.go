@@ -83,7 +83,7 @@ func (c *Case) same(e *Ending) string {
 	if c.Same != nil && e.Good() {
 		return c.Same(e)
 	}
-	return e.told()
+	return e.asJSON()
 }
 
 func (c *Case) player() Player { return Player{Client: c.Client, Now: c.Now, ID: c.ID} }

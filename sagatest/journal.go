@@ -50,7 +50,7 @@ func Journal(t testing.TB, c Case) {
 	}
 	s.recording = false
 	for _, e := range s.entries {
-		e.Result = played.told
+		e.Result = played.result
 	}
 	dir := filepath.Join(journalDir, s.journal())
 	recorded, err := readJournal(dir)

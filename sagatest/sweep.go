@@ -81,7 +81,7 @@ type baseline struct {
 	calls         []Call
 	requests      []request
 	before, after string // the world
-	told          string
+	result        string
 	good          bool
 }
 
@@ -129,7 +129,7 @@ func (s *sweep) rehearse(t testing.TB) bool {
 		return false
 	}
 	advice := "let New make a new world each time, and let the tool depend on nothing else; take what must differ out of World, and say with Case.Same what of the result must stay the same"
-	for what, two := range map[string][2]string{"result": {first.told, second.told}, "world before": {first.before, second.before}, "world after": {first.after, second.after}} {
+	for what, two := range map[string][2]string{"result": {first.result, second.result}, "world before": {first.before, second.before}, "world after": {first.after, second.after}} {
 		if two[0] != two[1] {
 			s.reports.report(t, name, broken{"two undisturbed sagas are alike", what, "the " + what + " differs between two of them:" + differ(two[0], two[1]), advice})
 			return false
@@ -156,7 +156,7 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 		x.breaks(b)
 	}
 	s.base.rounds, s.base.calls, s.base.requests = x.client.rounds, e.Calls, x.requests
-	s.base.told, s.base.good, s.base.after = s.c.same(e), e.Good(), x.client.rig.watch.looked
+	s.base.result, s.base.good, s.base.after = s.c.same(e), e.Good(), x.client.rig.watch.looked
 	x.judge(settled)
 	if len(x.broken) > 0 || t.Failed() && !failed {
 		return nil

@@ -49,7 +49,7 @@ func (v *outsideVisitor) look(code ast.Node, within bool, directly func(ast.Node
 			return within && !flowSignature(sig) && !takes(sig, isKey)
 		case *ast.CallExpr:
 			f := calledFunc(v.info, n)
-			if tells(f) {
+			if onlyLogs(f) {
 				return false
 			}
 			if name := v.through(f, depth); name != "" {

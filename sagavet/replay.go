@@ -106,7 +106,7 @@ func (v *replay) body(body *ast.BlockStmt) {
 			return false
 		case *ast.CallExpr:
 			f := calledFunc(v.info, n)
-			if tells(f) {
+			if onlyLogs(f) {
 				return false
 			}
 			if startsGoroutine(f) {
@@ -129,8 +129,8 @@ func (v *replay) body(body *ast.BlockStmt) {
 
 func isKey(t types.Type) bool { return isSaga(t, "Key", "Performed") }
 
-// tells reports whether a function only tells people something.
-func tells(f *types.Func) bool {
+// onlyLogs reports whether a function only tells people something.
+func onlyLogs(f *types.Func) bool {
 	if f == nil || f.Pkg() == nil {
 		return false
 	}
@@ -175,7 +175,7 @@ func (v *replay) taken(f *types.Func, depth int) string {
 			return false // who knows when it is called
 		case *ast.CallExpr:
 			called := calledFunc(v.info, n)
-			if tells(called) {
+			if onlyLogs(called) {
 				return false
 			}
 			if found == "" {
