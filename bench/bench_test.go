@@ -133,7 +133,7 @@ func TestComparesAllContestants(t *testing.T) {
 	out, err := run(t, "--base", self)
 	require.NoError(t, err)
 	for _, who := range contestants(self) {
-		assert.Regexp(t, `(?m)^\| *`+who.name+` \| *`+who.dialect.name+` \| *\d+\.\dµs`, out)
+		assert.Regexp(t, `(?m)^\| *`+who.point.name+` \| *`+who.dialect.name+` \| *\d+\.\dµs`, out)
 	}
 	assert.Regexp(t, `mcpsaga, saga: \d\.\d+ of the base's CPU time`, out)
 	assert.Regexp(t, `mcpsaga answers \d+\.\d times`, out)
@@ -161,7 +161,7 @@ func TestEndsByItself(t *testing.T) {
 }
 
 func TestTheSizesThatAreMeasuredFit(t *testing.T) {
-	ours, alone, token, err := sealing(prose(largest), 1)
+	ours, alone, token, err := sealing([]byte(prose(largest)), 1)
 	require.NoError(t, err)
 	assert.Positive(t, ours)
 	assert.Positive(t, alone)
