@@ -19,6 +19,9 @@ import (
 // load them is what takes time, so it is done once, by an analyzer that is each
 // time the one that the package is about.
 func TestAnalyzers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads and builds a large part of this module and of Go's library")
+	}
 	t.Parallel()
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
@@ -47,6 +50,9 @@ func TestAnalyzersAreValid(t *testing.T) {
 
 // The command finds the same by itself and from go vet.
 func TestCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads and builds a large part of this module and of Go's library")
+	}
 	t.Parallel()
 	tool := filepath.Join(t.TempDir(), "sagavet")
 	run := func(fails bool, name string, args ...string) string {
