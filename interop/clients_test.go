@@ -107,6 +107,9 @@ func TestClients(t *testing.T) {
 // keys, whenever it waits for an answer. On stdio, each round has a server of its
 // own.
 func TestClientsWhileServersDie(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server for each of many rounds")
+	}
 	for _, c := range contenders() {
 		if c.stateless { // a session is a connection to one server
 			t.Run(c.name, func(t *testing.T) {
