@@ -45,7 +45,10 @@ func searchHostile(ctx context.Context, m measurement) error {
 				return
 			}
 			cost, err := target.Measure(r, times)
-			failed = errors.Join(failed, err)
+			if err != nil {
+				failed = errors.Join(failed, err)
+				continue
+			}
 			into.add(cost, top)
 		}
 	}
