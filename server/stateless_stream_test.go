@@ -250,7 +250,6 @@ func serve(t *testing.T, s *server.Server) (url string, stop func() error) {
 
 // The time to read a request is not the time to answer it.
 func TestTurnsOutliveTheReadTimeout(t *testing.T) {
-	t.Parallel()
 	slow := tool("slow", func(ctx context.Context, t *plain) (saga.Next, error) {
 		select {
 		case <-ctx.Done():
