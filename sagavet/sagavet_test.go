@@ -62,7 +62,7 @@ func TestCommand(t *testing.T) {
 		assert.Equal(t, fails, err != nil, "%s", out)
 		return string(out)
 	}
-	run(false, "go", "build", "-o", tool, "../cmd/sagavet")
+	run(false, "go", "build", "-ldflags=-s -w", "-o", tool, "../cmd/sagavet")
 	const found = "the error of saga.Ask by one that does not wrap it"
 	assert.Contains(t, run(true, tool, "./testdata/swallowed"), found)
 	assert.Contains(t, run(true, "go", "vet", "-vettool="+tool, "./testdata/swallowed"), found)
