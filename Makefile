@@ -1,5 +1,7 @@
 # The usual commands, one line each. What must hold is in .ci/run.
-.PHONY: build test short race fuzz conformance bench base curves hostile docs check nightly
+.PHONY: build test short race fuzz conformance bench base curves hostile docs tables check nightly
+
+with = $(shell grep -rl '<!-- bench:$(1) -->' docs)
 
 build:       ; go build ./...
 test:        ; go test ./...
@@ -13,7 +15,8 @@ bench:       ; go run ./bench
 base:        ; d=$$(mktemp -d) && git worktree add -q --detach $$d/then $(COMMIT) && go build -C $$d/then -o $$d/bench ./bench && go run ./bench --base $$d/bench; git worktree remove --force $$d/then; rm -r $$d
 curves:      ; go run ./bench --rounds 9 curves
 hostile:     ; go run ./bench hostile
-# What programs write into documents, and golden files.
-docs:        ; go test ./interop ./steps -update && go run ./bench --into docs/benchmarks.md && go run ./bench --into docs/benchmarks.md --rounds 9 curves && go run ./bench --into docs/security.md hostile
+# What programs write into documents: transcripts and golden files in seconds, tables in half an hour on an idle machine.
+docs:        ; go test ./interop -run TestProtocols -update && go test ./steps -update
+tables:      ; go run ./bench --into $(call with,compare) && go run ./bench --into $(call with,rounds) --rounds 9 curves && go run ./bench --into $(call with,hostile) hostile
 check:       ; .ci/run
 nightly:     ; NIGHTLY=1 .ci/run

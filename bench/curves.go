@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/valyala/fasthttp"
-
 	"github.com/mcpsaga/mcpsaga/codec"
 )
 
@@ -37,36 +35,6 @@ func curves(ctx context.Context, m measurement) error {
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// point is one place of a curve: the same turn again and again.
-type point struct {
-	name   string
-	server *child
-	turn   func(*fasthttp.HostClient) error
-	taken  []figures
-}
-
-// measure takes every point once in each round, so that all feel the same
-// disturbances.
-func (m measurement) measure(ctx context.Context, points []*point) error {
-	for round := range m.rounds + 1 {
-		for _, p := range points {
-			// A server that has been waiting meanwhile is slow at first.
-			_, err := repeat(ctx, max(m.sagas/4, 1), m.connections, p.turn, p.server)
-			if err != nil {
-				return fmt.Errorf("%s: %w", p.name, err)
-			}
-			f, err := repeat(ctx, m.sagas*turns, m.connections, p.turn, p.server)
-			if err != nil {
-				return fmt.Errorf("%s: %w", p.name, err)
-			}
-			if round > 0 { // the first warms up
-				p.taken = append(p.taken, f)
-			}
 		}
 	}
 	return nil
@@ -101,11 +69,11 @@ func roundsCurve(ctx context.Context, m measurement, to io.Writer) error {
 				if err != nil {
 					return err
 				}
-				points = append(points, &point{name: k.name + "\t" + d.name, server: k.server, turn: turn})
+				points = append(points, &point{name: k.name + "\t" + d.name, server: k.server, operation: turn})
 			}
 		}
 	}
-	if err := m.measure(ctx, points); err != nil {
+	if err := m.measure(ctx, m.sagas*turns, points); err != nil {
 		return err
 	}
 	out := newTable("tool", "protocol", "round 1", "2", "3", "4", "6", "8", "12", "16", "8 to 2", "slope to 8", "to 16", "beyond the floor")
@@ -141,13 +109,9 @@ func slope(places []int, cost map[int]float64) float64 {
 func connectionsCurve(ctx context.Context, m measurement, to io.Writer) error {
 	out := newTable("connections", "CPU/turn", "turns/s", "peak MB")
 	for _, n := range []int{1, 4, 16, 64, 256, 1000} {
-		var taken []figures
-		for range m.rounds {
-			one, _, err := fresh(ctx, "mcpsaga", proposal, max(m.sagas, 10*n), n, 0)
-			if err != nil {
-				return err
-			}
-			taken = append(taken, one)
+		taken, _, err := m.fresh(ctx, max(m.sagas, 10*n), n, 0)
+		if err != nil {
+			return err
 		}
 		out.row("%d\t%.1fµs\t%.0f\t%.0f", n, median(taken, figures.micros), median(taken, figures.rate), median(taken, megabytes))
 	}
@@ -159,17 +123,25 @@ func connectionsCurve(ctx context.Context, m measurement, to io.Writer) error {
 func replicasCurve(ctx context.Context, m measurement, to io.Writer) error {
 	out := newTable("replicas", "turns/s", "server CPU/turn", "proxy CPU/turn")
 	for n := 1; n <= 4; n++ {
-		var servers, proxies []figures
-		for range m.rounds {
-			sum, proxy, err := fresh(ctx, "mcpsaga", proposal, m.sagas, m.connections, n)
-			if err != nil {
-				return err
-			}
-			servers, proxies = append(servers, sum), append(proxies, proxy)
+		servers, proxy, err := m.fresh(ctx, m.sagas, m.connections, n)
+		if err != nil {
+			return err
 		}
-		out.row("%d\t%.0f\t%.1fµs\t%.1fµs", n, median(servers, figures.rate), median(servers, figures.micros), median(proxies, figures.micros))
+		out.row("%d\t%.0f\t%.1fµs\t%.1fµs", n, median(servers, figures.rate), median(servers, figures.micros), median(proxy, figures.micros))
 	}
 	return out.print(to)
+}
+
+// fresh starts a server in every round, or several behind a proxy, and measures it.
+func (m measurement) fresh(ctx context.Context, sagas, connections, replicas int) (servers, proxies []figures, err error) {
+	for range m.rounds {
+		s, p, err := fresh(ctx, "mcpsaga", proposal, sagas, connections, replicas)
+		if err != nil {
+			return nil, nil, err
+		}
+		servers, proxies = append(servers, s), append(proxies, p)
+	}
+	return servers, proxies, nil
 }
 
 // fresh starts a server, or several behind a proxy, warms them up and measures
@@ -203,13 +175,13 @@ func fresh(ctx context.Context, server string, d *dialect, sagas, connections, r
 		defer c.stop()
 		all = slices.Insert(all, 0, c)
 	}
-	if _, err := load(ctx, d, max(sagas/10, 1), connections, all...); err != nil {
+	if _, err := repeat(ctx, max(sagas/10, 1), connections, whole(d), all...); err != nil {
 		return servers, proxy, err
 	}
 	if front, err = all[0].usage("/"); err != nil {
 		return servers, proxy, err
 	}
-	if servers, err = load(ctx, d, sagas, connections, all...); err != nil || replicas == 0 {
+	if servers, err = repeat(ctx, sagas, connections, whole(d), all...); err != nil || replicas == 0 {
 		return servers, proxy, err
 	}
 	after, err := all[0].usage("/")

@@ -26,11 +26,11 @@ func (m *memory) Write(b []byte) (int, error) {
 // and net/http: one operation is a whole saga, three turns.
 func BenchmarkHandlers(b *testing.B) {
 	for _, who := range contestants("") {
-		if who.server == "go-sdk" {
+		if who.kind == "go-sdk" {
 			continue // it is in no hurry
 		}
-		b.Run(who.name+"/"+who.dialect.name, func(b *testing.B) {
-			h, err := servers[who.server](nil)
+		b.Run(who.kind+"/"+who.dialect.name, func(b *testing.B) {
+			h, err := servers[who.kind](nil)
 			require.NoError(b, err)
 			w := &memory{header: http.Header{}}
 			b.ReportAllocs()

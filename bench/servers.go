@@ -170,14 +170,15 @@ func floorServer() (http.Handler, error) {
 			return
 		}
 		// Other tools' sagas are answered as well, as if they never ended.
-		d, steps := proposal, m.Params.CompletedSteps
-		turn, last := min(len(steps), 1), len(steps) > 0 && steps[len(steps)-1]["stepId"] == wanted[1]
+		d, turn := proposal, 0
 		if m.Method == "tools/call" {
-			d, turn = mrtr, min(len(m.Params.InputResponses), 1)
-			_, last = m.Params.InputResponses[wanted[1]]
+			d = mrtr
 		}
-		if last {
-			turn = turns - 1
+		switch {
+		case bytes.Contains(body, []byte(wanted[1])):
+			turn = 2
+		case m.Params.SagaToken != "" || m.Params.RequestState != "":
+			turn = 1
 		}
 		out, err := json.Marshal(message{JSONRPC: "2.0", ID: m.ID, Result: results[d][turn]})
 		if err != nil {

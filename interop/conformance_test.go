@@ -33,6 +33,9 @@ const unsupported = "tasks-"
 // TestConformance runs the official suite for both revisions against one running
 // server. SAGA_CONFORMANCE_RUNS says how often in a row; default once.
 func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the official suite")
+	}
 	node := needNode(t)
 	server := startHTTP(t)
 	runs := 1

@@ -23,7 +23,7 @@ var work string
 // binaries are the programs under test, built once for all tests that need them:
 // examples/everything and cmd/saga.
 var binaries = sync.OnceValue(func() error {
-	args := []string{"build", "-o", work + string(filepath.Separator)}
+	args := []string{"build", "-ldflags=-s -w", "-o", work + string(filepath.Separator)}
 	if raceEnabled {
 		args = append(args, "-race")
 	}

@@ -25,6 +25,9 @@ var lives = map[string]script{
 // TestKill kills the server, each service and the client at every point of every
 // life of a saga, has the client come back, and looks into the databases.
 func TestKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for services that are dead")
+	}
 	t.Parallel()
 	first := newWorld(t)
 	var all []scenario
