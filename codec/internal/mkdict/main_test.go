@@ -36,7 +36,7 @@ func TestHeldOutStatesAreNotTrainedOn(t *testing.T) {
 		require.NoError(t, json.Unmarshal(data, &state))
 		eachText(state, func(text string) {
 			words := strings.Fields(text)
-			if len(words) < run && telling.MatchString(text) {
+			if len(words) < run && telling.MatchString(text) && !strings.HasPrefix(text, "202") { // a date is anybody's
 				require.False(t, strings.Contains(all, text), "%s: %q", path, text)
 				looked++
 			}
