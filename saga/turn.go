@@ -42,7 +42,7 @@ type (
 	finished struct{ outcome engine.Outcome }
 )
 
-func (asked) endsFunc()    {}
+func (*asked) endsFunc()   {}
 func (gone) endsFunc()     {}
 func (finished) endsFunc() {}
 
@@ -63,7 +63,7 @@ func (t *Turn[Args, State]) Ask(next string, questions ...steps.Ask) (Next, erro
 	if err != nil {
 		return nil, err
 	}
-	return asked{engine.Asked{Next: next, Steps: resolved}}, nil
+	return &asked{engine.Asked{Next: next, Steps: resolved}}, nil
 }
 
 // Goto goes on with another step function in the same turn. Answers remain
@@ -86,7 +86,7 @@ func (t *Turn[Args, State]) Pause(next string) (Next, error) {
 	if !t.turn.Has(next) {
 		return nil, fmt.Errorf("Pause: there is no step function %q; the tool's Steps must have it", next)
 	}
-	return asked{engine.Asked{Next: next}}, nil
+	return &asked{engine.Asked{Next: next}}, nil
 }
 
 // Finish ends the saga with a result.
