@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -20,7 +20,7 @@ func refusedTag[T any](t *testing.T, want string) {
 		_, err := d.Compile()
 		var definition *saga.DefinitionError
 		require.ErrorAs(t, err, &definition, want)
-		var field *engine.FieldError
+		var field *schema.FieldError
 		require.ErrorAs(t, err, &field, want)
 		assert.ErrorContains(t, err, want)
 	}
