@@ -58,6 +58,9 @@ func (d defaults) options() jsonv2.Options {
 // type does not.
 func Decode(raw json.RawMessage, into any, options jsonv2.Options) error {
 	err := jsonv2.Unmarshal(raw, into, options)
+	if err == nil {
+		return nil
+	}
 	if wrong := (*jsonv1.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		return fmt.Errorf("%s: %s is not of the type %s", wrong.Field, wrong.Value, wrong.Type)
 	}
