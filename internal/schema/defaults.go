@@ -1,4 +1,4 @@
-package engine
+package schema
 
 import (
 	"encoding/json"
@@ -53,15 +53,16 @@ func (d defaults) options() jsonv2.Options {
 	return jsonv2.JoinOptions(JSONOptions, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(begin, jsonv2.UnmarshalFromFunc(readNumber))))
 }
 
-// decodeArguments decodes arguments that fit the tool's schema. A number may still be
-// too large for its Go type, and a schema of the author's may allow what the type
-// does not.
-func (t *Program) decodeArguments(raw json.RawMessage, into any) error {
-	if err := jsonv2.Unmarshal(raw, into, t.decoding); err != nil {
-		if wrong := (*jsonv1.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-			err = fmt.Errorf("%s: %s is not of the type %s", wrong.Field, wrong.Value, wrong.Type)
-		}
-		return &ArgumentsError{t.Name, err}
+// Decode decodes what fits a schema, with the options that belong to it. A number may
+// still be too large for its Go type, and a schema of the author's may allow what the
+// type does not.
+func Decode(raw json.RawMessage, into any, options jsonv2.Options) error {
+	err := jsonv2.Unmarshal(raw, into, options)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if wrong := (*jsonv1.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%s: %s is not of the type %s", wrong.Field, wrong.Value, wrong.Type)
+	}
+	return err
 }

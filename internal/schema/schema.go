@@ -1,4 +1,4 @@
-package engine
+package schema
 
 import (
 	"encoding/json"
@@ -11,43 +11,18 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// inputSchema returns the schema of a tool's arguments: the one that the author
-// gave, in one of two forms, or the one that follows from the type and its tags. An
-// author's own schema must say what the tags say, which would else be ignored. It
-// returns nil if there is a problem.
-func (t *Program) inputSchema(p *Problems, given *jsonschema.Schema, raw json.RawMessage, args reflect.Type) *jsonschema.Schema {
-	if given != nil && raw != nil {
-		p.Add(nil, "it has both an InputSchema and a RawInputSchema")
-		return nil
-	}
-	if raw != nil {
-		var err error
-		if given, err = parseSchema(raw); err != nil {
-			p.Add(err, "the RawInputSchema is not usable")
-			return nil
-		}
-	}
-	var instead *givenSchema
-	if given != nil {
-		if t.decoding = JSONOptions; !tagged(args, map[reflect.Type]bool{}) {
-			return given
-		}
-		instead = &givenSchema{given}
-	}
-	s, decoding, err := infer(args, instead)
-	if err != nil {
-		p.Add(err, "no input schema can be made from the type %v of the arguments", args)
-		return nil
-	}
-	t.decoding = decoding
-	if given != nil {
-		return given
-	}
-	return s
+// Schema is a JSON Schema that is ready to use.
+type Schema struct {
+	resolved *jsonschema.Resolved
+	plain    *plainSchema
+	formats  *formats
 }
 
-// parseSchema reads a schema as strictly as arguments are read.
-func parseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
+// Schema returns it as it is written.
+func (s *Schema) Schema() *jsonschema.Schema { return s.resolved.Schema() }
+
+// Parse reads a schema as strictly as arguments are read.
+func Parse(raw json.RawMessage) (*jsonschema.Schema, error) {
 	if !jsontext.Value(raw).IsValid() {
 		return nil, errors.New("it is not valid JSON, or a name occurs twice")
 	}
@@ -73,9 +48,9 @@ func checkDialect(s *jsonschema.Schema) error {
 	return fmt.Errorf("its $schema is %q; those that can be used are %s", s.Schema, strings.Join(dialects, " and "))
 }
 
-// resolve prepares a schema for validation and returns what clients are shown:
+// Resolve prepares a schema for validation and returns what clients are shown:
 // raw if it is given, in its own order and spelling.
-func resolve(s *jsonschema.Schema, raw json.RawMessage) (*schema, json.RawMessage, error) {
+func Resolve(s *jsonschema.Schema, raw json.RawMessage) (*Schema, json.RawMessage, error) {
 	if err := checkDialect(s); err != nil {
 		return nil, nil, err
 	}
@@ -85,7 +60,7 @@ func resolve(s *jsonschema.Schema, raw json.RawMessage) (*schema, json.RawMessag
 	if err != nil {
 		return nil, nil, err
 	}
-	ready := &schema{resolved, newPlain(s), findFormats(s)}
+	ready := &Schema{resolved, newPlain(s), findFormats(s)}
 	if raw == nil {
 		raw, err = json.Marshal(s)
 		return ready, raw, err
@@ -102,9 +77,9 @@ const (
 	headerKeyword = "x-mcp-header"
 )
 
-// SchemaOf returns the JSON Schema of a Go type and of its fields' tags. It fails with
+// Of returns the JSON Schema of a Go type and of its fields' tags. It fails with
 // a *[FieldError] if a tag has no meaning.
-func SchemaOf(t reflect.Type) (*jsonschema.Schema, error) {
-	s, _, err := infer(t, nil)
+func Of(t reflect.Type) (*jsonschema.Schema, error) {
+	s, _, err := Infer(t, nil)
 	return s, err
 }

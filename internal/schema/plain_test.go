@@ -1,4 +1,4 @@
-package engine
+package schema
 
 import (
 	"encoding/json"
@@ -19,8 +19,8 @@ type plainArgs struct {
 	Dry   bool    `json:"dry,omitempty"`
 }
 
-func plainOf(t testing.TB, s *jsonschema.Schema) *schema {
-	ready, _, err := resolve(s, nil)
+func plainOf(t testing.TB, s *jsonschema.Schema) *Schema {
+	ready, _, err := Resolve(s, nil)
 	require.NoError(t, err)
 	return ready
 }
@@ -45,7 +45,7 @@ func TestPlainSchemaAccepts(t *testing.T) {
 	} {
 		assert.Equal(t, surely, s.plain.accepts(json.RawMessage(raw)), raw)
 	}
-	require.NoError(t, validate(s, json.RawMessage(`{"name":"a","count":1.0}`)))
+	require.NoError(t, s.Validate(json.RawMessage(`{"name":"a","count":1.0}`)))
 }
 
 func TestSchemasWithConditionsAreNotPlain(t *testing.T) {
@@ -80,7 +80,7 @@ func TestSchemasWithConditionsAreNotPlain(t *testing.T) {
 		assert.Equal(t, surely, newPlain(s).accepts(json.RawMessage(raw)), raw)
 	}
 	for _, raw := range []string{`{"name":"a","more":1e999}`, `{"name":"a","more":{"n":[1e999]}}`} {
-		require.Error(t, validate(plainOf(t, s), json.RawMessage(raw)), raw)
+		require.Error(t, plainOf(t, s).Validate(json.RawMessage(raw)), raw)
 	}
 	var none *plainSchema
 	assert.False(t, none.accepts(json.RawMessage(`{}`)))
@@ -140,9 +140,9 @@ func FuzzPlainSchema(f *testing.F) {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, s := range []*schema{s, o} {
+		for _, s := range []*Schema{s, o} {
 			if s.plain.accepts(raw) {
-				require.NoError(t, validate(&schema{Resolved: s.Resolved}, raw))
+				require.NoError(t, (&Schema{resolved: s.resolved}).Validate(raw))
 			}
 		}
 	})

@@ -1,4 +1,4 @@
-package engine
+package schema
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // numbers makes a json.Number the number that it is in encoding/json. To the library
@@ -59,3 +60,10 @@ func readNumber(d *jsontext.Decoder, n *json.Number) error {
 // isName reports whether what comes next in an object is the name of a member: the
 // key of a map, which is a string whatever its type.
 func isName(parent jsontext.Kind, length int64) bool { return parent == '{' && length%2 == 0 }
+
+// JSONOptions encode and decode values as package encoding/json would, so that any type
+// that authors know to work there works here, only faster.
+var JSONOptions = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false), numbers)
+
+// StrictJSONOptions refuse what the type has no place for.
+var StrictJSONOptions = jsonv2.JoinOptions(JSONOptions, jsonv2.RejectUnknownMembers(true))

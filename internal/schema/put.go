@@ -1,4 +1,4 @@
-package engine
+package schema
 
 import (
 	"cmp"
@@ -85,9 +85,9 @@ func put(k *fieldtags.Keywords, s *jsonschema.Schema) string {
 		return ""
 	}
 	s.Default = defaultOf(*k.Default, s)
-	ready, _, err := resolve(s.CloneSchemas(), nil)
+	ready, _, err := Resolve(s.CloneSchemas(), nil)
 	if err == nil {
-		err = validate(ready, s.Default)
+		err = ready.Validate(s.Default)
 	}
 	if err != nil {
 		return fmt.Sprintf("%q is not valid: %v", *k.Default, err)

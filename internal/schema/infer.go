@@ -1,4 +1,4 @@
-package engine
+package schema
 
 import (
 	"encoding/json"
@@ -35,12 +35,17 @@ func (e *FieldError) Error() string {
 	return e.Field + ", tag " + e.Tag + ": " + e.Reason
 }
 
-// infer returns the schema that follows from a type and from its fields' tags, and
-// what decodes a value of the type, with the defaults that tags give.
-func infer(t reflect.Type, given *givenSchema) (*jsonschema.Schema, jsonv2.Options, error) {
+// Infer returns the schema that follows from a type and from its fields' tags, and
+// what decodes a value of the type, with the defaults that tags give. If the author
+// gave another schema instead, that must say what the tags say.
+func Infer(t reflect.Type, instead *jsonschema.Schema) (*jsonschema.Schema, jsonv2.Options, error) {
 	s, err := jsonschema.ForType(t, inference())
 	if err != nil {
 		return nil, nil, err
+	}
+	var given *givenSchema
+	if instead != nil {
+		given = &givenSchema{instead}
 	}
 	a := annotator{defaults{}}
 	if err := a.annotate(s, t, given); err != nil {
@@ -110,11 +115,11 @@ func annotateChoices(s *jsonschema.Schema, t reflect.Type) error {
 
 func (a annotator) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *givenSchema) error {
 	members := map[string]string{}
-	var found Problems
+	var found []error
 	for _, f := range reflect.VisibleFields(t) {
-		found.Join(a.annotateField(s, t, f, given, members))
+		found = append(found, a.annotateField(s, t, f, given, members))
 	}
-	return found.Err()
+	return errors.Join(found...)
 }
 
 // annotateField is annotateStruct for one field. members are the fields before it, by

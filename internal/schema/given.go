@@ -1,4 +1,4 @@
-package engine
+package schema
 
 import (
 	"encoding/json"
@@ -77,7 +77,9 @@ func keywordOf(s *jsonschema.Schema, keyword string) any {
 	return keywords[keyword]
 }
 
-// tagged reports whether a type, or one in it, has a field with tags.
+// Tagged reports whether a type, or one in it, has a field with tags.
+func Tagged(t reflect.Type) bool { return tagged(t, map[reflect.Type]bool{}) }
+
 func tagged(t reflect.Type, seen map[reflect.Type]bool) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
