@@ -118,7 +118,7 @@ func (d *handshake) legacyError(ctx context.Context, name string, err error) *js
 	case errors.As(err, &arguments):
 		return rpcError(jsonrpc2.CodeInvalidParams, arguments.Error())
 	case errors.As(err, &told):
-		return d.toolError(ctx, name, told)
+		return toolError(told)
 	case errors.Is(err, errSessionEnded), errors.Is(err, errStopping):
 		return rpcError(jsonrpc2.CodeInternalError, err.Error())
 	}

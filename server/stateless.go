@@ -117,7 +117,6 @@ func (d *stateless) refusalOf(ctx context.Context, r *statelessRequest, err erro
 	var tool *saga.ToolError
 	switch {
 	case errors.As(err, &rejected) && !r.served.saga:
-		d.wireError(ctx, r.method, err) // logs why
 		return refuse(http.StatusOK, jsonrpc2.CodeInvalidParams, staleText)
 	case errors.As(err, &unsupported):
 		no := refuse(http.StatusBadRequest, codeMissingCapability, unsupported.Error())
@@ -126,7 +125,7 @@ func (d *stateless) refusalOf(ctx context.Context, r *statelessRequest, err erro
 	case errors.As(err, &arguments):
 		return refuse(http.StatusOK, jsonrpc2.CodeInvalidParams, arguments.Error())
 	case errors.As(err, &tool):
-		return &refusal{http.StatusOK, d.toolError(ctx, r.method, tool)}
+		return &refusal{http.StatusOK, toolError(tool)}
 	}
 	fail := d.wireError(ctx, r.method, err)
 	return &refusal{statusOf(fail.Code), fail}

@@ -12,6 +12,7 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -44,7 +45,7 @@ func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	if end.token != "" {
+	if end.Token != "" {
 		return d.inputRequired(end), nil
 	}
 	if end.Result == nil {
@@ -93,7 +94,7 @@ func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	if end.token != "" {
+	if end.Token != "" {
 		return d.inputRequired(end), nil
 	}
 	if end.Messages == nil {
@@ -127,7 +128,7 @@ func (d *stateless) readResource(ctx context.Context, r *statelessRequest) ([]by
 	if err != nil {
 		return nil, err
 	}
-	if end.token != "" {
+	if end.Token != "" {
 		return d.inputRequired(end), nil
 	}
 	if end.Contents == nil {
@@ -172,24 +173,23 @@ func (p *askingParams) read(params jsontext.Value, nameKey string) (fail *jsonrp
 }
 
 // turn takes the turn of the saga that the request is for.
-func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *saga.Tool, args json.RawMessage, p *askingParams) (turn, error) {
+func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *saga.Tool, args json.RawMessage, p *askingParams) (turns.End, error) {
 	answers, fail := p.answers()
 	if fail != nil {
-		return turn{}, fail
+		return turns.End{}, fail
 	}
-	c := r.caller
-	c.purpose, c.resends = purposeMRTR, true
+	q := r.request(turns.Resent, r.method)
+	q.Tool, q.Arguments, q.Answers = t, args, answers
 	if p.state == nil {
 		// A client that lost the state, or never needed it, may have the answers
 		// all the same.
-		c.ahead = answers
-		return d.call(ctx, c, t, args)
+		return d.turns.Call(ctx, q)
 	}
-	token, ok := unquote(p.state)
-	if !ok {
-		return turn{}, rpcError(jsonrpc2.CodeInvalidParams, "params.requestState must be the string that the server gave")
+	var ok bool
+	if q.Token, ok = unquote(p.state); !ok {
+		return turns.End{}, rpcError(jsonrpc2.CodeInvalidParams, "params.requestState must be the string that the server gave")
 	}
-	return d.resume(ctx, c, t, args, token, answers)
+	return d.turns.Resume(ctx, q)
 }
 
 // answers reads the inputResponses: results by key, without an envelope. Whether
@@ -213,10 +213,10 @@ func (p *askingParams) answers() ([]steps.Answer, *jsonrpc2.Error) {
 }
 
 // inputRequired writes an InputRequiredResult.
-func (d *stateless) inputRequired(t turn) []byte {
-	b := append(make([]byte, 0, 512+len(t.token)), `{"inputRequests":{`...)
-	for i := range t.steps {
-		step := &t.steps[i]
+func (d *stateless) inputRequired(t turns.End) []byte {
+	b := append(make([]byte, 0, 512+len(t.Token)), `{"inputRequests":{`...)
+	for i := range t.Steps {
+		step := &t.Steps[i]
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -228,6 +228,6 @@ func (d *stateless) inputRequired(t turn) []byte {
 		b = append(b, '}')
 	}
 	b = append(b, `},"requestState":`...)
-	b = appendToken(b, t.token)
+	b = appendToken(b, t.Token)
 	return d.finish(b, resultInputRequired)
 }

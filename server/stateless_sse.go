@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
 )
 
 // writeTimeout is how long a client may take to accept a message of a stream. It
@@ -18,8 +20,8 @@ const writeTimeout = 10 * time.Second
 type reply struct {
 	w      http.ResponseWriter
 	rc     *http.ResponseController
-	ctx    *lazyContext // ends when the client has gone
-	events bool         // the client takes event streams
+	ctx    *lazyctx.Context // ends when the client has gone
+	events bool             // the client takes event streams
 
 	mu        sync.Mutex
 	streaming bool
@@ -29,7 +31,7 @@ type reply struct {
 func newReply(w http.ResponseWriter, r *http.Request) *reply {
 	return &reply{
 		w: w, rc: http.NewResponseController(w), events: acceptsEvents(r.Header),
-		ctx: newLazyContext(r.Context(), time.Time{}),
+		ctx: lazyctx.New(r.Context(), time.Time{}),
 	}
 }
 
@@ -113,7 +115,7 @@ func (p *reply) write(b []byte) {
 	}
 	if err != nil {
 		p.broken = true
-		p.ctx.cancel()
+		p.ctx.Cancel()
 	}
 }
 
