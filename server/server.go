@@ -128,7 +128,7 @@ func New(o Options) (*Server, error) {
 		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
 	}
 	if o.UndoGrace == 0 {
-		o.UndoGrace = 30 * 24 * time.Hour
+		o.UndoGrace = turns.DefaultUndoGrace
 	}
 	if o.TurnTimeout <= 0 {
 		o.TurnTimeout = time.Minute

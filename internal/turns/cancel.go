@@ -48,7 +48,9 @@ func (r *Runner) cancel(ctx context.Context, q Request) (End, error) {
 		out.Result.Content = append(out.Result.Content, saga.TextResult(saga.Unsought).Content...)
 	case out.Result == nil:
 		// The answers ended a prompt or a resource, whose ends are no tool results.
-		out = &saga.Outcome{Result: saga.TextResult("It was too late to cancel: the %v has ended.", o.tool.Kind)}
+		ended := *out
+		ended.Result = saga.TextResult("It was too late to cancel: the %v has ended.", o.tool.Kind)
+		out = &ended
 	}
 	q.Arguments, q.Answers = nil, nil // what cannot be undone is not the request's doing
 	return r.finishUndone(turn, &q, o.identity(), out, err)

@@ -48,7 +48,7 @@ func (r *Runner) authentic(q *Request, bound bool) (o *opened, early *codec.Reje
 	}
 	kind, name := parseTarget(x.Claims.Tool)
 	newest := r.Tools.Find(kind, name)
-	if newest == nil || q.Tool != nil && target(q.Tool) != x.Claims.Tool {
+	if newest == nil || q.Tool != nil && target(q.Tool.Kind, q.Tool.Name) != x.Claims.Tool {
 		return nil, nil, codec.Reject(codec.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
 	}
 	if q.Named != "" && q.Named != name {

@@ -34,12 +34,12 @@ func (r *Runner) end(ctx context.Context, q *Request, of identity, out *saga.Out
 	return End{Token: token, Outcome: *out}, err
 }
 
-// Seal turns a position into a token that only the same principal can use.
+// Seal turns a position of t into a token that only the same principal can use.
 func (r *Runner) Seal(q *Request, t *saga.Tool, p *saga.Position) (string, error) {
 	now := r.Now()
 	claims := codec.Claims{
 		ID: codec.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
-		Tool: target(t), Revision: p.Revision,
+		Tool: target(t.Kind, p.Tool), Revision: p.Revision,
 	}
 	if q.Policy.Resent {
 		digest, err := digestArguments(p.ID, q.Arguments)
@@ -103,11 +103,11 @@ func (q *Request) size() int {
 
 // target names what a token is for. A tool goes by its name, which holds no
 // colon; the others say what they are.
-func target(t *saga.Tool) string {
-	if t.Kind == saga.KindTool {
-		return t.Name
+func target(kind saga.Kind, name string) string {
+	if kind == saga.KindTool {
+		return name
 	}
-	return t.Kind.String() + ":" + t.Name
+	return kind.String() + ":" + name
 }
 
 // digestArguments identifies the arguments of a saga, whatever their spelling.

@@ -24,6 +24,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
+// DefaultUndoGrace is how long servers undo what comes too late, unless configured.
+const DefaultUndoGrace = 30 * 24 * time.Hour
+
 // Config configures a [Runner]. Tools, Codec, Log and Now are required.
 type Config struct {
 	// Tools are the tools, prompts and resources.
