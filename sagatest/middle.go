@@ -116,7 +116,7 @@ func (p Player) staged(c *client) error {
 		}
 		return nil
 	}
-	tool, err := c.rig.definition.Tool()
+	tool, err := c.rig.definition.Compile()
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -57,9 +58,9 @@ type reply struct {
 	// token and steps are there if the saga is suspended, at position.
 	token    string
 	steps    []steps.Step
-	position *saga.Position
+	position *engine.Position
 	// out is there if the saga has ended.
-	out *saga.Outcome
+	out *engine.Outcome
 	// reworded are questions that are asked anew although the code is the same.
 	reworded []string
 	// again is a token with which undo that has failed can be tried again, if any has.
@@ -85,7 +86,7 @@ func (r *rig) send(q request) (rep reply) {
 		rep, done := reply{}, false
 		defer func() {
 			if v := recover(); v != nil {
-				rep, done = reply{err: &saga.PanicError{Value: v, Stack: debug.Stack()}}, true
+				rep, done = reply{err: &engine.PanicError{Value: v, Stack: debug.Stack()}}, true
 			}
 			if !done {
 				rep = reply{err: errGoexit}
@@ -123,14 +124,14 @@ func (r *rig) turn(ctx context.Context, q request) reply {
 	rep := replyOf(tool, end, err)
 	if q.cancels && rep.out != nil && rep.out.Result != nil && !rep.out.Result.IsError {
 		// A turn that ended the saga well has nothing to report.
-		_, rep.cancelled = rep.out.Result.Meta[saga.UndoMetaKey]
+		_, rep.cancelled = rep.out.Result.Meta[engine.UndoMetaKey]
 	}
 	return rep
 }
 
 // runner returns what takes the next turn, and the tool.
-func (r *rig) runner() (*turns.Runner, *saga.Tool, error) {
-	tools, err := saga.NewTools(r.definition)
+func (r *rig) runner() (*turns.Runner, *engine.Program, error) {
+	tools, err := engine.NewRegistry(r.definition)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -147,7 +148,7 @@ func (r *rig) runner() (*turns.Runner, *saga.Tool, error) {
 }
 
 // request is what every request of the client says.
-func (r *rig) request(tool *saga.Tool) turns.Request {
+func (r *rig) request(tool *engine.Program) turns.Request {
 	policy := turns.Carried
 	if r.resends {
 		policy = turns.Resent
@@ -156,7 +157,7 @@ func (r *rig) request(tool *saga.Tool) turns.Request {
 }
 
 // sealed returns the token of a position that was made by hand.
-func (r *rig) sealed(pos *saga.Position) (string, error) {
+func (r *rig) sealed(pos *engine.Position) (string, error) {
 	runner, tool, err := r.runner()
 	if err != nil {
 		return "", err
@@ -165,8 +166,8 @@ func (r *rig) sealed(pos *saga.Position) (string, error) {
 	return runner.Seal(&q, tool, pos)
 }
 
-func firstTool(tools *saga.Tools) *saga.Tool {
-	for _, kind := range []saga.Kind{saga.KindTool, saga.KindPrompt, saga.KindResource} {
+func firstTool(tools *engine.Registry) *engine.Program {
+	for _, kind := range []engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResource} {
 		for _, t := range tools.Of(kind) {
 			return t
 		}
@@ -175,17 +176,17 @@ func firstTool(tools *saga.Tools) *saga.Tool {
 }
 
 // replyOf describes what comes of a turn.
-func replyOf(tool *saga.Tool, end turns.End, err error) reply {
+func replyOf(tool *engine.Program, end turns.End, err error) reply {
 	var turn *turns.Error
 	if errors.As(err, &turn) {
 		err = turn.Err // no client sees more of it
 	}
-	var failed *saga.ToolError
-	var undone *saga.UndoneError
+	var failed *engine.ToolError
+	var undone *engine.UndoneError
 	switch {
-	case tool.Kind != saga.KindTool && (errors.As(err, &failed) || errors.Is(err, saga.ErrNotFound)):
+	case tool.Kind != engine.KindTool && (errors.As(err, &failed) || errors.Is(err, saga.ErrNotFound)):
 		// So a prompt or a resource says that it has failed.
-		return reply{out: &saga.Outcome{Err: err}}
+		return reply{out: &engine.Outcome{Err: err}}
 	case err != nil:
 		return reply{err: explained(err), undone: errors.As(err, &undone)}
 	case end.Token != "":

@@ -10,8 +10,8 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
-	"github.com/mcpsaga/mcpsaga/saga"
 )
 
 // method answers one JSON-RPC method of the saga proposal: params in, how the turn
@@ -87,7 +87,7 @@ const (
 // toolError is how a prompt or resource fails that had something to say: they have no
 // results that say that they are errors. What lies with the caller and the user, that
 // they declined above all, is no fault inside the server.
-func toolError(e *saga.ToolError) *jsonrpc2.Error {
+func toolError(e *engine.ToolError) *jsonrpc2.Error {
 	if e.Told {
 		return rpcError(jsonrpc2.CodeInvalidParams, e.Text)
 	}
@@ -103,9 +103,9 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 	}
 	var rejected *codec.Rejected
 	var large *turns.RequestTooLargeError
-	var answers *saga.AnswerError
-	var unsettled *saga.UnsettledError
-	var panicked *saga.PanicError
+	var answers *engine.AnswerError
+	var unsettled *engine.UnsettledError
+	var panicked *engine.PanicError
 	var logged *turns.Error
 	switch {
 	case errors.Is(err, turns.ErrNewer):
