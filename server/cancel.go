@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -22,7 +22,7 @@ import (
 //
 // If something could not be undone, here or when a tool failed, the report has a
 // sagaToken of its own: cancelled, it is tried again. While it is not known whether
-// an irreversible effect was performed, the error is codeTryAgain.
+// an irreversible effect was performed, the error is wire.CodeTryAgain.
 //
 // A client that has sent answers and got no response sends them again as
 // completedSteps, so that what the lost turn did is undone as well. The token may
@@ -36,11 +36,11 @@ type cancelSagaParams struct {
 
 func (s *Server) cancelSaga(ctx context.Context, c caller, params jsontext.Value) (end turn, err error) {
 	var p cancelSagaParams
-	if fail := decodeParams(params, &p); fail != nil {
+	if fail := wire.DecodeParams(params, &p); fail != nil {
 		return end, fail
 	}
 	if p.SagaToken == "" {
-		return end, rpcError(jsonrpc2.CodeInvalidParams, "params.sagaToken is missing: it names the saga")
+		return end, wire.NewError(wire.CodeInvalidParams, "params.sagaToken is missing: it names the saga")
 	}
 	answers, err := stepAnswers(p.CompletedSteps)
 	if err != nil {

@@ -2,20 +2,19 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // method answers one JSON-RPC method of the saga proposal: params in, how the turn
-// ended out. An error that is not a *jsonrpc2.Error is translated by wireError.
+// ended out. An error that is not a *wire.Error is translated by wireError.
 type method func(ctx context.Context, c caller, params jsontext.Value) (turn, error)
 
 // allMethods is the table of the saga proposal's methods.
@@ -28,48 +27,35 @@ func (s *Server) allMethods() map[string]method {
 }
 
 // answer handles a request and returns the whole response.
-func (s *Server) answer(ctx context.Context, c caller, m *message) []byte {
+func (s *Server) answer(ctx context.Context, c caller, m *wire.Message) []byte {
 	response, _ := s.respond(nil, ctx, c, m)
 	return response
 }
 
 // respond is answer for those who have memory for the response, and need the error
 // that it holds.
-func (s *Server) respond(b []byte, ctx context.Context, c caller, m *message) ([]byte, *jsonrpc2.Error) {
-	handle := s.methods[m.method]
+func (s *Server) respond(b []byte, ctx context.Context, c caller, m *wire.Message) ([]byte, *wire.Error) {
+	handle := s.methods[m.Method]
 	if handle == nil {
-		fail := rpcError(jsonrpc2.CodeMethodNotFound, "method not found")
-		return appendResponse(b, m.id, nil, fail), fail
+		fail := wire.NewError(wire.CodeMethodNotFound, "method not found")
+		return wire.AppendResponse(b, m.ID, nil, fail), fail
 	}
-	end, err := handle(ctx, c, m.params)
+	end, err := handle(ctx, c, m.Params)
 	if err == nil {
 		var response []byte
-		if response, err = appendSagaResult(beginResponse(b, m.id), &end); err == nil {
+		if response, err = appendSagaResult(wire.BeginResponse(b, m.ID), &end); err == nil {
 			return append(response, '}'), nil
 		}
 	}
-	fail := s.wireError(ctx, m.method, err)
-	return appendResponse(b, m.id, nil, fail), fail
-}
-
-// codeTryAgain says that the same request may succeed on another replica, or a
-// little later. It lies outside the range that JSON-RPC and MCP keep for
-// themselves; over HTTP it comes with the status 503.
-const codeTryAgain = -31503
-
-func tryAgain(text string) *jsonrpc2.Error {
-	e := rpcError(codeTryAgain, text)
-	data := json.RawMessage(`{"retryable":true}`)
-	e.Data = &data
-	return e
+	fail := s.wireError(ctx, m.Method, err)
+	return wire.AppendResponse(b, m.ID, nil, fail), fail
 }
 
 // tooLarge says how much less a client has to send.
-func tooLarge(e *broughtError) *jsonrpc2.Error {
-	fail := rpcError(jsonrpc2.CodeInvalidParams, fmt.Sprintf(
+func tooLarge(e *broughtError) *wire.Error {
+	fail := wire.NewError(wire.CodeInvalidParams, fmt.Sprintf(
 		"the arguments and answers are too large for a tool that asks: what it has to remember takes %d bytes, and %d are the most; send less", e.Size, e.Limit))
-	data := json.RawMessage(fmt.Sprintf(`{"size":%d,"limit":%d}`, e.Size, e.Limit))
-	fail.Data = &data
+	fail.Data = fmt.Appendf(nil, `{"size":%d,"limit":%d}`, e.Size, e.Limit)
 	return fail
 }
 
@@ -87,13 +73,13 @@ const (
 // toolError is how a prompt or resource fails that had something to say: they have no
 // results that say that they are errors. What lies with the caller and the user, a no
 // to a question above all, is no fault inside the server.
-func (s *Server) toolError(ctx context.Context, method string, e *saga.ToolError) *jsonrpc2.Error {
-	level, what, code := slog.LevelWarn, "request failed", int64(jsonrpc2.CodeInternalError)
+func (s *Server) toolError(ctx context.Context, method string, e *saga.ToolError) *wire.Error {
+	level, what, code := slog.LevelWarn, "request failed", int64(wire.CodeInternalError)
 	if e.Told {
-		level, what, code = slog.LevelInfo, "request stopped", jsonrpc2.CodeInvalidParams
+		level, what, code = slog.LevelInfo, "request stopped", wire.CodeInvalidParams
 	}
 	s.log.Log(ctx, level, what, "method", method, "error", e, "cause", e.Err)
-	return rpcError(code, e.Text)
+	return wire.NewError(code, e.Text)
 }
 
 // levelOf is how loud the refusal of a token is. What anybody can send who pleases, or
@@ -109,8 +95,8 @@ func levelOf(why codec.Reason) slog.Level {
 }
 
 // wireError decides what the client learns of an error, and logs the rest.
-func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc2.Error {
-	var fail *jsonrpc2.Error
+func (s *Server) wireError(ctx context.Context, name string, err error) *wire.Error {
+	var fail *wire.Error
 	if errors.As(err, &fail) {
 		return fail
 	}
@@ -121,11 +107,11 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 	}
 	if errors.Is(err, errNewer) {
 		s.log.LogAttrs(ctx, slog.LevelInfo, "token of a newer revision", append(attrs, slog.Any("error", err))...)
-		return tryAgain(tryAgainText)
+		return wire.TryAgain(tryAgainText)
 	}
 	if errors.Is(err, errEarly) {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "token of the future", append(attrs, slog.Any("error", err))...)
-		return tryAgain(earlyText)
+		return wire.TryAgain(earlyText)
 	}
 	var rejected *codec.Rejected
 	var brought *broughtError
@@ -135,25 +121,25 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 	switch {
 	case errors.As(err, &rejected):
 		s.log.LogAttrs(ctx, levelOf(rejected.Reason), "token refused", append(attrs, slog.Any("token", rejected))...)
-		return rpcError(jsonrpc2.CodeInvalidParams, rejectedText)
+		return wire.NewError(wire.CodeInvalidParams, rejectedText)
 	case errors.As(err, &answers):
-		return rpcError(jsonrpc2.CodeInvalidParams, answers.Error())
+		return wire.NewError(wire.CodeInvalidParams, answers.Error())
 	case errors.As(err, &brought):
 		s.log.LogAttrs(ctx, slog.LevelInfo, "request too large", append(attrs, slog.Any("error", err))...)
 		return tooLarge(brought)
 	case errors.As(err, &unsettled):
 		s.log.LogAttrs(ctx, slog.LevelError, "effect of unknown outcome", append(attrs, slog.Any("error", err))...)
-		return tryAgain(unsettledText)
+		return wire.TryAgain(unsettledText)
 	case errors.As(err, &panicked):
 		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
 	case errors.Is(err, context.DeadlineExceeded):
 		// A caller can choose what takes long.
 		s.log.LogAttrs(ctx, slog.LevelWarn, "turn timed out", append(attrs, slog.Any("error", err))...)
-		return rpcError(jsonrpc2.CodeInternalError, timeoutText)
+		return wire.NewError(wire.CodeInternalError, timeoutText)
 	case errors.Is(err, context.Canceled):
 		s.log.LogAttrs(ctx, slog.LevelInfo, "turn cancelled", attrs...)
-		return rpcError(jsonrpc2.CodeInternalError, internalText)
+		return wire.NewError(wire.CodeInternalError, internalText)
 	}
 	s.log.LogAttrs(ctx, slog.LevelError, "turn failed", append(attrs, slog.Any("error", err))...)
-	return rpcError(jsonrpc2.CodeInternalError, internalText)
+	return wire.NewError(wire.CodeInternalError, internalText)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // opening is an authentic token: the position it holds and who goes on from it.
@@ -69,7 +70,7 @@ func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, tok
 		return nil, codec.Reject(codec.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
 	}
 	if c.named != "" && c.named != name {
-		return nil, codec.Reject(codec.ReasonTool, "the token is for %q, but the header %s says %q", x.Claims.Tool, nameHeader, c.named)
+		return nil, codec.Reject(codec.ReasonTool, "the token is for %q, but the header %s says %q", x.Claims.Tool, wire.NameHeader, c.named)
 	}
 	o := &opening{
 		tool: s.tools.Reader(kind, name, x.Claims.Revision),

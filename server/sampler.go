@@ -7,9 +7,8 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"github.com/sourcegraph/jsonrpc2"
-
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -127,7 +126,7 @@ func (s *Server) sample(ctx context.Context, t *saga.Tool, step steps.Step) (ste
 	}
 	if err != nil {
 		s.log.Error("the server's model failed", "tool", t.Name, "step", step.ID, "error", err)
-		return steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: jsonrpc2.CodeInternalError, Message: "the model failed"}}, nil
+		return steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: wire.CodeInternalError, Message: "the model failed"}}, nil
 	}
 	return a, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // Options configure a [Server]. Only Keys is required.
@@ -104,7 +105,7 @@ type Server struct {
 	methods map[string]method
 	guard   *guard
 	health  health
-	memory  memory
+	buffers wire.BufferPool
 	catalog *catalog
 	hub     hub
 	streams streams

@@ -4,15 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -27,18 +26,18 @@ var errWrongEnd = errors.New("the saga ended with a result of another kind")
 // callTool answers tools/call.
 func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, error) {
 	var p askingParams
-	if fail := p.read(r.params, "name"); fail != nil {
+	if fail := p.read(r.Params, "name"); fail != nil {
 		return nil, fail
 	}
 	t := d.tools.Lookup(p.name)
 	if t == nil {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
+		return nil, wire.NewError(wire.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
 	}
 	if p.arguments != nil && p.arguments.Kind() != '{' {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
 	}
 	if no := d.matchParams(r, t.Name, p.arguments); no != nil {
-		return nil, no.Error
+		return nil, no
 	}
 	end, err := d.turn(ctx, r, t, json.RawMessage(p.arguments), &p)
 	if err != nil {
@@ -66,11 +65,11 @@ func (d *stateless) toolResult(result *saga.Result) ([]byte, error) {
 		if key == serverInfoKey {
 			continue
 		}
-		value, err := marshal(v)
+		value, err := wire.Marshal(v)
 		if err != nil {
 			return nil, err
 		}
-		b = appendString(append(b, ','), key)
+		b = wire.AppendString(append(b, ','), key)
 		b = append(append(b, ':'), value...)
 	}
 	return append(b, '}', '}'), nil
@@ -79,15 +78,15 @@ func (d *stateless) toolResult(result *saga.Result) ([]byte, error) {
 // getPrompt answers prompts/get.
 func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte, error) {
 	var p askingParams
-	if fail := p.read(r.params, "name"); fail != nil {
+	if fail := p.read(r.Params, "name"); fail != nil {
 		return nil, fail
 	}
 	t := d.tools.Find(saga.KindPrompt, p.name)
 	if t == nil {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
+		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
 	}
 	if p.arguments != nil && p.arguments.Kind() != '{' {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
 	}
 	end, err := d.turn(ctx, r, t, json.RawMessage(p.arguments), &p)
 	if err != nil {
@@ -99,7 +98,7 @@ func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte,
 	if end.Messages == nil {
 		return nil, errWrongEnd
 	}
-	b, err := marshal(end.Messages)
+	b, err := wire.Marshal(end.Messages)
 	if err != nil {
 		return nil, err
 	}
@@ -109,14 +108,14 @@ func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte,
 // readResource answers resources/read.
 func (d *stateless) readResource(ctx context.Context, r *statelessRequest) ([]byte, error) {
 	var p askingParams
-	if fail := p.read(r.params, "uri"); fail != nil {
+	if fail := p.read(r.Params, "uri"); fail != nil {
 		return nil, fail
 	}
 	t, variables := d.tools.At(p.name)
 	if t == nil {
 		return nil, nothingAt(p.name)
 	}
-	args, err := marshal(variables)
+	args, err := wire.Marshal(variables)
 	if err != nil {
 		return nil, err
 	}
@@ -139,10 +138,8 @@ func (d *stateless) readResource(ctx context.Context, r *statelessRequest) ([]by
 
 // nothingAt is the error of a resource that does not exist (MCP 2026-07-28,
 // server/resources, error handling).
-func nothingAt(uri string) *jsonrpc2.Error {
-	no := refuse(http.StatusOK, jsonrpc2.CodeInvalidParams, "there is no resource at this URI")
-	no.setData(append(appendString([]byte(`{"uri":`), uri), '}'))
-	return no.Error
+func nothingAt(uri string) *wire.Error {
+	return wire.NewError(wire.CodeInvalidParams, "there is no resource at this URI").WithMember("uri", wire.AppendString(nil, uri))
 }
 
 // askingParams are the parameters of the methods that may ask. responses and state
@@ -152,11 +149,11 @@ type askingParams struct {
 	arguments, responses, state jsontext.Value
 }
 
-func (p *askingParams) read(params jsontext.Value, nameKey string) (fail *jsonrpc2.Error) {
+func (p *askingParams) read(params jsontext.Value, nameKey string) (fail *wire.Error) {
 	for name, v := range jsonview.Members(params) {
 		switch string(name) {
 		case nameKey:
-			p.name, fail = readText(v, "/"+nameKey)
+			p.name, fail = wire.ReadString(v, "/"+nameKey)
 		case "arguments":
 			p.arguments = v
 		case "inputResponses":
@@ -187,24 +184,24 @@ func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *saga.Tool,
 	}
 	token, ok := unquote(p.state)
 	if !ok {
-		return turn{}, rpcError(jsonrpc2.CodeInvalidParams, "params.requestState must be the string that the server gave")
+		return turn{}, wire.NewError(wire.CodeInvalidParams, "params.requestState must be the string that the server gave")
 	}
 	return d.resume(ctx, c, t, args, token, answers)
 }
 
 // answers reads the inputResponses: results by key, without an envelope. Whether
 // they answer the questions is for the engine to decide.
-func (p *askingParams) answers() ([]steps.Answer, *jsonrpc2.Error) {
+func (p *askingParams) answers() ([]steps.Answer, *wire.Error) {
 	if p.responses == nil {
 		return nil, nil
 	}
 	if p.responses.Kind() != '{' {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.inputResponses must be an object")
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.inputResponses must be an object")
 	}
 	answers := make([]steps.Answer, 0, 2)
 	for key, v := range jsonview.Members(p.responses) {
 		if jsontext.Value(v).Kind() != '{' {
-			return nil, rpcError(jsonrpc2.CodeInvalidParams, "every member of params.inputResponses must be a result object")
+			return nil, wire.NewError(wire.CodeInvalidParams, "every member of params.inputResponses must be a result object")
 		}
 		answers = append(answers, steps.Answer{StepID: string(key), Result: json.RawMessage(v)})
 	}
@@ -220,7 +217,7 @@ func (d *stateless) inputRequired(t turn) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, step.ID)
+		b = wire.AppendString(b, step.ID)
 		b = append(b, `:{"method":"`...)
 		b = append(b, requestMethod(step.Kind)...)
 		b = append(b, `","params":`...)

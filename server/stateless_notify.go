@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // Progress beyond this rate is left out: what comes later says more. The first
@@ -58,7 +59,7 @@ func (n *statelessNotifier) Progress(p saga.Progress) {
 	}
 	if p.Message != "" {
 		b = append(b, `,"message":`...)
-		b = appendString(b, p.Message)
+		b = wire.AppendString(b, p.Message)
 	}
 	b = append(b, '}', '}')
 
@@ -103,15 +104,15 @@ func (n *statelessNotifier) close() {
 
 // appendLog writes a notifications/message.
 func appendLog(b []byte, l saga.Log) ([]byte, error) {
-	data, err := marshal(l.Data)
+	data, err := wire.Marshal(l.Data)
 	if err != nil {
 		return b, err
 	}
 	b = append(b, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":`...)
-	b = appendString(b, l.Level.String())
+	b = wire.AppendString(b, l.Level.String())
 	if l.Logger != "" {
 		b = append(b, `,"logger":`...)
-		b = appendString(b, l.Logger)
+		b = wire.AppendString(b, l.Logger)
 	}
 	b = append(b, `,"data":`...)
 	b = append(b, data...)
