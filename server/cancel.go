@@ -3,15 +3,11 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // tools/cancelSaga is this project's extension to the saga proposal: it ends a
@@ -34,72 +30,18 @@ type cancelSagaParams struct {
 	Arguments      jsontext.Value `json:"arguments"`
 }
 
-func (s *Server) cancelSaga(ctx context.Context, c caller, params jsontext.Value) (end turn, err error) {
+func (s *Server) cancelSaga(ctx context.Context, c caller, params jsontext.Value) (none turns.End, err error) {
 	var p cancelSagaParams
 	if fail := wire.DecodeParams(params, &p); fail != nil {
-		return end, fail
+		return none, fail
 	}
 	if p.SagaToken == "" {
-		return end, wire.NewError(wire.CodeInvalidParams, "params.sagaToken is missing: it names the saga")
+		return none, wire.NewError(wire.CodeInvalidParams, "params.sagaToken is missing: it names the saga")
 	}
-	answers, err := stepAnswers(p.CompletedSteps)
-	if err != nil {
-		return end, err
+	q := c.sagaRequest("tools/cancelSaga")
+	if q.Answers, err = stepAnswers(p.CompletedSteps); err != nil {
+		return none, err
 	}
-	c.features, c.purpose = steps.AllFeatures, purposeSaga
-	end, err = s.cancel(ctx, c, json.RawMessage(p.Arguments), p.SagaToken, answers)
-	var rejected *codec.Rejected
-	if errors.As(err, &rejected) && rejected.Reason == codec.ReasonAuthentication {
-		// Perhaps it is one of the other dialect.
-		c.purpose, c.resends = purposeMRTR, true
-		end, err = s.cancel(ctx, c, json.RawMessage(p.Arguments), p.SagaToken, answers)
-	}
-	return end, err
-}
-
-// cancel ends the saga that the token holds.
-func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, token string, answers []steps.Answer) (turn, error) {
-	c.cancels = len(answers) == 0
-	o, err := s.openToken(c, nil, args, token)
-	if err != nil {
-		return turn{}, err
-	}
-	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
-	defer lazy.cancel()
-	ctx = lazy
-	if o.gone != nil {
-		s.log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", o.attrs()...)
-		out, err := o.tool.Cancel(ctx, o.pos, saga.Resumption{Now: s.opts.Now()}) // no turn is taken any more
-		if err == nil && len(answers) > 0 {
-			out.Result.Content = append(out.Result.Content, saga.TextResult(saga.Unsought).Content...)
-		}
-		return s.ended(c, o.tool, o.pos.ID, nil, out, err)
-	}
-	r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify}
-	if c.resends && !c.cancels {
-		r.Arguments = orEmpty(args)
-	}
-	out, err := o.tool.Cancel(ctx, o.pos, r)
-	if err == nil && out.Result == nil {
-		// The answers ended a prompt or a resource, whose ends are no tool results.
-		out = &saga.Outcome{Result: saga.TextResult("It was too late to cancel: the %v has ended.", o.tool.Kind)}
-	}
-	return s.ended(c, o.tool, o.pos.ID, nil, out, err)
-}
-
-// sealUndo gives a client the means to try an undo again that did not succeed: a
-// token that can only be cancelled. It is one of the saga dialect, whatever the
-// call's, as only that has a method to cancel.
-func (s *Server) sealUndo(c caller, t *saga.Tool, result *saga.Result) error {
-	if result == nil {
-		return nil
-	}
-	report, ok := result.Meta[saga.UndoMetaKey].(*saga.UndoReport)
-	if !ok || report.Again == nil {
-		return nil
-	}
-	c.purpose, c.resends = purposeSaga, false
-	token, err := s.sealToken(c, t, nil, report.Again)
-	report.SagaToken = token
-	return err
+	q.Token, q.Arguments = p.SagaToken, json.RawMessage(p.Arguments)
+	return s.turns.Cancel(ctx, q, turns.Resent)
 }

@@ -71,15 +71,13 @@ func (s *Server) completion(ctx context.Context, p *completeParams) (*completion
 	if suggest == nil {
 		return c, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout)
-	defer cancel()
 	var values []string
-	err := protect(func() (err error) {
+	err := s.turns.Protect(ctx, "completion/complete", t.Name, func(ctx context.Context) (err error) {
 		values, err = suggest(ctx, p.Argument.Value, p.Context.Arguments)
 		return err
 	})
 	if err != nil {
-		return nil, &turnError{tool: t.Name, err: err}
+		return nil, err
 	}
 	c.Total = len(values)
 	c.HasMore = len(values) > maxCompletions

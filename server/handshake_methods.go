@@ -18,6 +18,7 @@ type legacyCall struct {
 	peer *peer
 	// to is nil if nothing but the response can be sent.
 	to     exchange
+	method string
 	params jsontext.Value
 }
 
@@ -63,8 +64,7 @@ func (d *handshake) serve(ctx context.Context, c caller, p *peer, to exchange, m
 	if method.serve == nil {
 		return nil, wire.NewError(wire.CodeMethodNotFound, "method not found")
 	}
-	call := &legacyCall{handshake: d, caller: c, peer: p, to: to, params: m.Params}
-	call.caller.purpose = purposeHeld
+	call := &legacyCall{handshake: d, caller: c, peer: p, to: to, method: m.Method, params: m.Params}
 	if to != nil {
 		call.caller.features = p.features
 		t, fail := newTeller(to, p, m.Params)

@@ -3,11 +3,11 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -29,10 +29,16 @@ type peer struct {
 
 // Why a client is not waited for any more.
 var (
-	errSessionEnded = errors.New("the session ended before the client had answered")
-	errCancelled    = errors.New("the client cancelled the request")
-	errStopping     = errors.New("the server stops; call again")
+	errSessionEnded = error(goneText("the session ended before the client had answered"))
+	errCancelled    = error(goneText("the client cancelled the request"))
+	errStopping     = error(goneText("the server stops; call again"))
 )
+
+// goneText is an error about the client, which is no fault of a turn.
+type goneText string
+
+func (e goneText) Error() string        { return string(e) }
+func (e goneText) Is(target error) bool { return target == turns.ErrGone }
 
 // exchange is the way to the client while one of its requests is served.
 type exchange interface {

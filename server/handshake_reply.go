@@ -10,6 +10,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
+// codeMalformed stands for an error of the client's that cannot be read.
+const codeMalformed = -32602
+
 // parseReply reads a client's response to one of our requests, whose ids are
 // numbers. The result's form is for the engine to check; an error that is none is
 // an error all the same. An id that is not ours comes back as 0, which is nobody's.

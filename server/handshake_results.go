@@ -115,7 +115,7 @@ func (d *handshake) legacyError(ctx context.Context, name string, err error) *wi
 	case errors.As(err, &arguments):
 		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
 	case errors.As(err, &told):
-		return d.toolError(ctx, name, told)
+		return toolError(told)
 	case errors.Is(err, errSessionEnded), errors.Is(err, errStopping):
 		return wire.NewError(wire.CodeInternalError, err.Error())
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -23,12 +24,13 @@ import (
 type layered struct {
 	s        *Server
 	tool     *saga.Tool
-	caller   caller
+	turn     turns.Request
+	binding  codec.Binding
 	request  string
 	token    string
 	contents *codec.Contents
 	answers  []steps.Answer
-	next     turn
+	next     turns.End
 	position *saga.Position
 }
 
@@ -37,18 +39,22 @@ func newLayered(t testing.TB) *layered {
 	require.NoError(t, err)
 	s, err := New(Options{Keys: keys, Tools: []saga.Definition{complextool.Tool}, Audience: "layers", Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	l := &layered{s: s, tool: s.tools.Lookup("complex_tool"), caller: caller{features: steps.AllFeatures, purpose: purposeSaga}}
-	first, err := s.call(t.Context(), l.caller, l.tool, json.RawMessage(`{"initial_arg":"value"}`))
+	l := &layered{s: s, tool: s.tools.Lookup("complex_tool"), binding: codec.Binding{Purpose: turns.Carried.Purpose},
+		turn: turns.Request{Policy: turns.Carried, Client: steps.AllFeatures}}
+	call := l.turn
+	call.Tool, call.Arguments = l.tool, json.RawMessage(`{"initial_arg":"value"}`)
+	first, err := s.turns.Call(t.Context(), call)
 	require.NoError(t, err)
-	l.token = first.token
+	l.token = first.Token
 	l.request = `{"jsonrpc":"2.0","id":2,"method":"tools/resumeSaga","params":{"sagaToken":"` + l.token + `","completedSteps":[` +
 		`{"stepId":"step-elicitation-A","result":{"action":"accept","content":{"target":"production"}}}]}}`
-	l.contents, err = s.codec.Open(l.caller.binding(), time.Now(), l.token)
+	l.contents, err = s.codec.Open(l.binding, time.Now(), l.token)
 	require.NoError(t, err)
 	l.answers = l.read()
 	require.Len(t, l.answers, 1)
 	l.position = l.engine(t).Position
-	l.next, err = s.resume(t.Context(), l.caller, nil, nil, l.token, l.answers)
+	l.turn.Token, l.turn.Answers = l.token, l.answers
+	l.next, err = s.turns.Resume(t.Context(), l.turn)
 	require.NoError(t, err)
 	return l
 }
@@ -94,12 +100,12 @@ func BenchmarkLayers(b *testing.B) {
 		run  func()
 	}{
 		{"read", func() { l.read() }},
-		{"open", func() { _, _ = l.s.codec.Open(l.caller.binding(), now, l.token) }},
+		{"open", func() { _, _ = l.s.codec.Open(l.binding, now, l.token) }},
 		{"decode", func() { l.decode(b) }},
 		{"engine", func() { l.engine(b) }},
 		{"encode", func() { l.position.Encode() }},
 		{"seal", func() {
-			_, _ = l.s.codec.Seal(l.caller.binding(), now, contents(claims, encoded))
+			_, _ = l.s.codec.Seal(l.binding, now, &codec.Contents{Claims: claims, State: encoded.Body, Apart: encoded.State, Plain: encoded.Effects, Secret: encoded.Secrets})
 		}},
 		{"write", func() {
 			w.Body.Reset()
@@ -108,7 +114,7 @@ func BenchmarkLayers(b *testing.B) {
 			writeJSON(w, http.StatusOK, append(response, '}'))
 			l.s.buffers.Put(room, response)
 		}},
-		{"open to seal", func() { _, _ = l.s.resume(ctx, l.caller, nil, nil, l.token, l.answers) }},
+		{"open to seal", func() { _, _ = l.s.turns.Resume(ctx, l.turn) }},
 	} {
 		b.Run(layer.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -118,33 +124,4 @@ func BenchmarkLayers(b *testing.B) {
 		})
 	}
 	b.ReportMetric(float64(len(response)), "response-B")
-}
-
-// The digest of the arguments is the saga's own: what fits one, found at leisure,
-// fits no other.
-func TestDigestsOfArgumentsBelongToTheirSaga(t *testing.T) {
-	args := json.RawMessage(`{"to":"Ann"}`)
-	one, err := digestArguments(saga.ID{1}, args)
-	require.NoError(t, err)
-	other, err := digestArguments(saga.ID{2}, args)
-	require.NoError(t, err)
-	require.NotEqual(t, one, other)
-	spelt, err := digestArguments(saga.ID{1}, json.RawMessage(` { "to" : "\u0041nn" } `))
-	require.NoError(t, err)
-	require.Equal(t, one, spelt)
-
-	// The client cannot know the saga's id before it has chosen the arguments.
-	l := newLayered(t)
-	c := caller{features: steps.AllFeatures, purpose: purposeMRTR, resends: true}
-	call := func() codec.Claims {
-		begun, err := l.s.call(t.Context(), c, l.tool, json.RawMessage(`{"initial_arg":"value"}`))
-		require.NoError(t, err)
-		x, err := l.s.codec.Open(c.binding(), time.Now(), begun.token)
-		require.NoError(t, err)
-		return x.Claims
-	}
-	first, second := call(), call()
-	require.Len(t, first.Request, 16)
-	require.NotEqual(t, first.ID, second.ID)
-	require.NotEqual(t, first.Request, second.Request)
 }

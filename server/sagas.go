@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -61,7 +62,7 @@ func (p *resumeSagaParams) read(params jsontext.Value) (fail *wire.Error) {
 	return nil
 }
 
-func (s *Server) callSaga(ctx context.Context, c caller, params jsontext.Value) (none turn, err error) {
+func (s *Server) callSaga(ctx context.Context, c caller, params jsontext.Value) (none turns.End, err error) {
 	var p callSagaParams
 	if fail := p.read(params); fail != nil {
 		return none, fail
@@ -76,11 +77,12 @@ func (s *Server) callSaga(ctx context.Context, c caller, params jsontext.Value) 
 	if p.arguments != nil && p.arguments.Kind() != '{' {
 		return none, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
 	}
-	c.features, c.purpose = steps.AllFeatures, purposeSaga
-	return s.call(ctx, c, t, json.RawMessage(p.arguments))
+	q := c.sagaRequest("tools/callSaga")
+	q.Tool, q.Arguments = t, json.RawMessage(p.arguments)
+	return s.turns.Call(ctx, q)
 }
 
-func (s *Server) resumeSaga(ctx context.Context, c caller, params jsontext.Value) (none turn, err error) {
+func (s *Server) resumeSaga(ctx context.Context, c caller, params jsontext.Value) (none turns.End, err error) {
 	var p resumeSagaParams
 	if fail := p.read(params); fail != nil {
 		return none, fail
@@ -88,12 +90,20 @@ func (s *Server) resumeSaga(ctx context.Context, c caller, params jsontext.Value
 	if k := p.results.Kind(); k == jsontext.KindInvalid || k == 'n' {
 		return none, wire.NewError(wire.CodeInvalidParams, "params.completedSteps is missing: it holds the results of all steps so far")
 	}
-	answers, err := stepAnswers(p.results)
-	if err != nil {
+	q := c.sagaRequest("tools/resumeSaga")
+	if q.Answers, err = stepAnswers(p.results); err != nil {
 		return none, err
 	}
-	c.features, c.purpose = steps.AllFeatures, purposeSaga
-	return s.resume(ctx, c, nil, nil, p.token, answers)
+	q.Token = p.token
+	return s.turns.Resume(ctx, q)
+}
+
+// sagaRequest begins what the runner of turns is given. What the client has declared
+// plays no part: for a step that it cannot perform it sends an error.
+func (c *caller) sagaRequest(method string) turns.Request {
+	q := c.request(turns.Carried, method)
+	q.Client = steps.AllFeatures
+	return q
 }
 
 // stepAnswers reads SagaStepResult[], or null for none.
@@ -156,15 +166,15 @@ func stepAnswer(v jsontext.Value, i int) (a steps.Answer, err error) {
 }
 
 // appendSagaResult writes a ToolCallSagaResult or a CallToolResult.
-func appendSagaResult(b []byte, t *turn) ([]byte, error) {
+func appendSagaResult(b []byte, t *turns.End) ([]byte, error) {
 	if t.Result != nil {
 		return appendToolResult(b, t.Result)
 	}
 	b = append(b, `{"state":"suspended","sagaToken":`...)
-	b = appendToken(b, t.token)
+	b = appendToken(b, t.Token)
 	b = append(b, `,"steps":[`...)
-	for i := range t.steps {
-		step := &t.steps[i]
+	for i := range t.Steps {
+		step := &t.Steps[i]
 		if i > 0 {
 			b = append(b, ',')
 		}

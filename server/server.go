@@ -1,7 +1,7 @@
 package server
 
 import (
-	"crypto/rand"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Options configure a [Server]. Only Keys is required.
@@ -95,12 +97,17 @@ type Options struct {
 	Now func() time.Time
 }
 
+// Sampler is a model of the server's own. It answers the sampling steps that a
+// client cannot, within the turn that asked for them.
+type Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
+
 // Server serves tools over the transports of this package. It keeps nothing of
 // a saga between two turns. It is safe for concurrent use.
 type Server struct {
 	opts    Options
 	tools   *saga.Tools
 	codec   *codec.Codec
+	turns   *turns.Runner
 	log     *slog.Logger
 	methods map[string]method
 	guard   *guard
@@ -178,6 +185,9 @@ func New(o Options) (*Server, error) {
 	if s.catalog, err = newCatalog(tools, o.PageSize); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
+	s.turns = turns.New(turns.Config{
+		Tools: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler),
+	})
 	s.methods = s.allMethods()
 	s.streams.most, s.streams.mostOwned = o.MaxStreams, o.MaxStreamsPerPrincipal
 	s.handshake.Server = s
@@ -203,9 +213,4 @@ func moduleVersion() string {
 		return info.Main.Version
 	}
 	return "(devel)"
-}
-
-func newID() (id saga.ID) {
-	rand.Read(id[:]) // never fails (crypto/rand)
-	return id
 }

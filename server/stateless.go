@@ -109,7 +109,6 @@ func (d *stateless) refusalOf(ctx context.Context, r *statelessRequest, err erro
 	var tool *saga.ToolError
 	switch {
 	case errors.As(err, &rejected) && !r.served.saga:
-		d.wireError(ctx, r.Method, err) // logs why
 		return wire.NewError(wire.CodeInvalidParams, staleText)
 	case errors.As(err, &unsupported):
 		return wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, unsupported.Error()).
@@ -117,7 +116,7 @@ func (d *stateless) refusalOf(ctx context.Context, r *statelessRequest, err erro
 	case errors.As(err, &arguments):
 		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
 	case errors.As(err, &tool):
-		return d.toolError(ctx, r.Method, tool)
+		return toolError(tool)
 	}
 	return d.wireError(ctx, r.Method, err)
 }

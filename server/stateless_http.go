@@ -23,7 +23,7 @@ func (d *stateless) servePost(w http.ResponseWriter, r *http.Request, c caller, 
 		return
 	}
 	out := newReply(w, r)
-	defer out.ctx.cancel()
+	defer out.ctx.Cancel()
 	if m.Method == listenMethod {
 		d.listenHTTP(out, req)
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -43,7 +44,7 @@ func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	if end.token != "" {
+	if end.Token != "" {
 		return d.inputRequired(end), nil
 	}
 	if end.Result == nil {
@@ -92,7 +93,7 @@ func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	if end.token != "" {
+	if end.Token != "" {
 		return d.inputRequired(end), nil
 	}
 	if end.Messages == nil {
@@ -126,7 +127,7 @@ func (d *stateless) readResource(ctx context.Context, r *statelessRequest) ([]by
 	if err != nil {
 		return nil, err
 	}
-	if end.token != "" {
+	if end.Token != "" {
 		return d.inputRequired(end), nil
 	}
 	if end.Contents == nil {
@@ -169,24 +170,23 @@ func (p *askingParams) read(params jsontext.Value, nameKey string) (fail *wire.E
 }
 
 // turn takes the turn of the saga that the request is for.
-func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *saga.Tool, args json.RawMessage, p *askingParams) (turn, error) {
+func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *saga.Tool, args json.RawMessage, p *askingParams) (turns.End, error) {
 	answers, fail := p.answers()
 	if fail != nil {
-		return turn{}, fail
+		return turns.End{}, fail
 	}
-	c := r.caller
-	c.purpose, c.resends = purposeMRTR, true
+	q := r.request(turns.Resent, r.Method)
+	q.Tool, q.Arguments, q.Answers = t, args, answers
 	if p.state == nil {
 		// A client that lost the state, or never needed it, may have the answers
 		// all the same.
-		c.ahead = answers
-		return d.call(ctx, c, t, args)
+		return d.turns.Call(ctx, q)
 	}
-	token, ok := unquote(p.state)
-	if !ok {
-		return turn{}, wire.NewError(wire.CodeInvalidParams, "params.requestState must be the string that the server gave")
+	var ok bool
+	if q.Token, ok = unquote(p.state); !ok {
+		return turns.End{}, wire.NewError(wire.CodeInvalidParams, "params.requestState must be the string that the server gave")
 	}
-	return d.resume(ctx, c, t, args, token, answers)
+	return d.turns.Resume(ctx, q)
 }
 
 // answers reads the inputResponses: results by key, without an envelope. Whether
@@ -210,10 +210,10 @@ func (p *askingParams) answers() ([]steps.Answer, *wire.Error) {
 }
 
 // inputRequired writes an InputRequiredResult.
-func (d *stateless) inputRequired(t turn) []byte {
-	b := append(make([]byte, 0, 512+len(t.token)), `{"inputRequests":{`...)
-	for i := range t.steps {
-		step := &t.steps[i]
+func (d *stateless) inputRequired(t turns.End) []byte {
+	b := append(make([]byte, 0, 512+len(t.Token)), `{"inputRequests":{`...)
+	for i := range t.Steps {
+		step := &t.Steps[i]
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -225,6 +225,6 @@ func (d *stateless) inputRequired(t turn) []byte {
 		b = append(b, '}')
 	}
 	b = append(b, `},"requestState":`...)
-	b = appendToken(b, t.token)
+	b = appendToken(b, t.Token)
 	return d.finish(b, resultInputRequired)
 }

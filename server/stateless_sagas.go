@@ -30,7 +30,7 @@ func (d *stateless) sagaMethod(serve method) func(context.Context, *statelessReq
 		if end.Result != nil {
 			return d.toolResult(end.Result)
 		}
-		b, err := appendSagaResult(make([]byte, 0, 512+len(end.token)), &end)
+		b, err := appendSagaResult(make([]byte, 0, 512+len(end.Token)), &end)
 		if err != nil {
 			return nil, err
 		}

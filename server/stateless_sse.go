@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -19,8 +20,8 @@ const writeTimeout = 10 * time.Second
 type reply struct {
 	w      http.ResponseWriter
 	rc     *http.ResponseController
-	ctx    *lazyContext // ends when the client has gone
-	events bool         // the client takes event streams
+	ctx    *lazyctx.Context // ends when the client has gone
+	events bool             // the client takes event streams
 
 	mu        sync.Mutex
 	streaming bool
@@ -30,7 +31,7 @@ type reply struct {
 func newReply(w http.ResponseWriter, r *http.Request) *reply {
 	return &reply{
 		w: w, rc: http.NewResponseController(w), events: wire.AcceptsEvents(r.Header),
-		ctx: newLazyContext(r.Context(), time.Time{}),
+		ctx: lazyctx.New(r.Context(), time.Time{}),
 	}
 }
 
@@ -101,7 +102,7 @@ func (p *reply) write(b []byte) {
 	}
 	if err != nil {
 		p.broken = true
-		p.ctx.cancel()
+		p.ctx.Cancel()
 	}
 }
 

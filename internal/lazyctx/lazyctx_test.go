@@ -1,4 +1,4 @@
-package server
+package lazyctx
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 type testKey struct{}
 
-func TestLazyContextIsAContext(t *testing.T) {
+func TestIsAContext(t *testing.T) {
 	for name, wait := range map[string]bool{"waited for": true, "only asked": false} {
 		for cause, want := range map[string]error{"deadline": context.DeadlineExceeded, "cancel": context.Canceled, "parent": context.Canceled} {
 			t.Run(name+" "+cause, func(t *testing.T) {
@@ -20,8 +20,8 @@ func TestLazyContextIsAContext(t *testing.T) {
 					why := errors.New("why")
 					parent, stop := context.WithCancelCause(context.WithValue(t.Context(), testKey{}, 7))
 					defer stop(nil)
-					c := newLazyContext(parent, time.Now().Add(time.Second))
-					defer c.cancel()
+					c := New(parent, time.Now().Add(time.Second))
+					defer c.Cancel()
 					if wait {
 						select {
 						case <-c.Done():
@@ -38,7 +38,7 @@ func TestLazyContextIsAContext(t *testing.T) {
 						time.Sleep(time.Second)
 						synctest.Wait()
 					case "cancel":
-						c.cancel()
+						c.Cancel()
 					case "parent":
 						stop(why)
 						wantCause = why
@@ -52,14 +52,14 @@ func TestLazyContextIsAContext(t *testing.T) {
 	}
 }
 
-func TestLazyContextEndsItsChildren(t *testing.T) {
+func TestEndsItsChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newLazyContext(t.Context(), time.Now().Add(time.Second))
-		defer c.cancel()
+		c := New(t.Context(), time.Now().Add(time.Second))
+		defer c.Cancel()
 		child, cancel := context.WithCancel(c)
 		defer cancel()
-		within := newLazyContext(c, time.Now().Add(time.Hour))
-		defer within.cancel()
+		within := New(c, time.Now().Add(time.Hour))
+		defer within.Cancel()
 		at, ok := within.Deadline()
 		assert.True(t, ok)
 		assert.Equal(t, c.deadline, at, "the parent's is sooner")
@@ -70,12 +70,12 @@ func TestLazyContextEndsItsChildren(t *testing.T) {
 	})
 }
 
-func TestLazyContextWithoutDeadline(t *testing.T) {
-	c := newLazyContext(t.Context(), time.Time{})
+func TestWithoutDeadline(t *testing.T) {
+	c := New(t.Context(), time.Time{})
 	_, ok := c.Deadline()
 	assert.False(t, ok)
 	assert.NoError(t, c.Err())
-	c.cancel()
+	c.Cancel()
 	assert.ErrorIs(t, c.Err(), context.Canceled)
 	<-c.Done()
 }

@@ -1,4 +1,6 @@
-package server
+// Package lazyctx is for contexts that cost next to nothing until somebody waits for their
+// end. Make one with [New].
+package lazyctx
 
 import (
 	"context"
@@ -6,11 +8,11 @@ import (
 	"time"
 )
 
-// lazyContext is a context that can be cancelled and may have a deadline, like one
+// Context is a context that can be cancelled and may have a deadline, like one
 // of package context. But its timer and its place in the parent's list come into
 // being only when somebody waits for its end. Most turns are over before anybody
 // does, and these two are a good part of what a short turn costs.
-type lazyContext struct {
+type Context struct {
 	context.Context           // the parent
 	deadline        time.Time // or zero
 
@@ -20,16 +22,17 @@ type lazyContext struct {
 	ended bool
 }
 
-// newLazyContext returns a context that ends with its parent, at the deadline
-// unless that is zero, and when cancel is called, which must be done.
-func newLazyContext(parent context.Context, deadline time.Time) *lazyContext {
+// New returns a context that ends with its parent, at the deadline
+// unless that is zero, and when Cancel is called, which must be done.
+func New(parent context.Context, deadline time.Time) *Context {
 	if d, ok := parent.Deadline(); ok && (deadline.IsZero() || d.Before(deadline)) {
 		deadline = d
 	}
-	return &lazyContext{Context: parent, deadline: deadline}
+	return &Context{Context: parent, deadline: deadline}
 }
 
-func (c *lazyContext) cancel() {
+// Cancel ends the context.
+func (c *Context) Cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
@@ -39,7 +42,7 @@ func (c *lazyContext) cancel() {
 }
 
 // start returns the real context.
-func (c *lazyContext) start() context.Context {
+func (c *Context) start() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.real == nil {
@@ -56,7 +59,7 @@ func (c *lazyContext) start() context.Context {
 }
 
 // settled returns the real context if there is one, or if this one has ended.
-func (c *lazyContext) settled() context.Context {
+func (c *Context) settled() context.Context {
 	c.mu.Lock()
 	started, ended := c.real, c.ended
 	c.mu.Unlock()
@@ -70,13 +73,13 @@ func (c *lazyContext) settled() context.Context {
 }
 
 // Deadline implements context.Context.
-func (c *lazyContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+func (c *Context) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
 
 // Done implements context.Context.
-func (c *lazyContext) Done() <-chan struct{} { return c.start().Done() }
+func (c *Context) Done() <-chan struct{} { return c.start().Done() }
 
 // Err implements context.Context.
-func (c *lazyContext) Err() error {
+func (c *Context) Err() error {
 	if real := c.settled(); real != nil {
 		return real.Err()
 	}
@@ -85,7 +88,7 @@ func (c *lazyContext) Err() error {
 
 // Value implements context.Context. Package context looks for its own types here:
 // to end children with their parent, and for [context.Cause].
-func (c *lazyContext) Value(key any) any {
+func (c *Context) Value(key any) any {
 	if real := c.settled(); real != nil {
 		return real.Value(key)
 	}

@@ -1,16 +1,14 @@
-package server
+package turns
 
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -134,20 +132,18 @@ func TestLengthsDoNotLeakSecrets(t *testing.T) {
 		"effect's result is a Secret": {tool: leakFlow(same, func(leakArgs) saga.Secret { return saga.NewSecret(secret) })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			keys, err := codec.NewKeyset()
-			require.NoError(t, err)
-			s, err := New(Options{Keys: keys, Tools: []saga.Definition{test.tool}, Logger: slog.New(slog.DiscardHandler)})
-			require.NoError(t, err)
-			c := caller{features: steps.AllFeatures, purpose: purposeSaga}
+			r := newRunner(t, test.tool)
+			q := Request{Policy: Carried, Client: steps.AllFeatures, Tool: r.Tools.Lookup("t")}
 			calls, lengths := 0, map[string]int{}
 			call := func(argument string) int {
 				args, err := json.Marshal(leakArgs{argument})
 				require.NoError(t, err)
-				turn, err := s.call(t.Context(), c, s.tools.Lookup("t"), args)
+				q.Arguments = args
+				end, err := r.Call(t.Context(), q)
 				require.NoError(t, err)
-				require.NotEmpty(t, turn.token)
+				require.NotEmpty(t, end.Token)
 				calls++
-				return len(turn.token)
+				return len(end.Token)
 			}
 			secrets := []string{"7d03f9b2", "c41e8a07", "0b5b26fe", "e92c7014", "3aa81c5d", "5f60d2e9", "d7719b34", "88e4c0fa"}
 			if !test.leaks && !test.length {

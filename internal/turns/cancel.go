@@ -1,0 +1,75 @@
+package turns
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// Cancel ends the saga that the token holds and undoes its effects. With answers, what
+// a turn with them did is undone as well: its response may have been lost. If the token
+// is not one of q.Policy, perhaps it is one of the others.
+func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, error) {
+	end, err := r.cancel(ctx, q)
+	for _, q.Policy = range others {
+		var rejected *codec.Rejected
+		if !errors.As(err, &rejected) || rejected.Reason != codec.ReasonAuthentication {
+			break
+		}
+		end, err = r.cancel(ctx, q)
+	}
+	return end, r.report(ctx, q.Method, err)
+}
+
+func (r *Runner) cancel(ctx context.Context, q Request) (End, error) {
+	// Without answers no turn is taken, so the arguments do not matter.
+	answered := len(q.Answers) > 0
+	o, _, err := r.authentic(&q, answered)
+	if err != nil {
+		return End{}, err
+	}
+	turn := r.begin(ctx)
+	defer turn.Cancel()
+	res := saga.Resumption{Now: r.Now()}
+	if o.gone != nil {
+		r.logAbandoned(turn, o)
+	} else {
+		res.Client, res.Answers, res.Notifier = r.Features(q.Client), q.Answers, q.Notifier
+		if q.Policy.Resent && answered {
+			res.Arguments = orEmpty(q.Arguments)
+		}
+	}
+	out, err := o.tool.Cancel(turn, o.pos, res)
+	switch {
+	case err != nil:
+	case o.gone != nil && answered: // no turn is taken any more
+		out.Result.Content = append(out.Result.Content, saga.TextResult(saga.Unsought).Content...)
+	case out.Result == nil:
+		// The answers ended a prompt or a resource, whose ends are no tool results.
+		out = &saga.Outcome{Result: saga.TextResult("It was too late to cancel: the %v has ended.", o.tool.Kind)}
+	}
+	q.Arguments, q.Answers = nil, nil // what cannot be undone is not the request's doing
+	return r.finishUndone(turn, &q, o.identity(), out, err)
+}
+
+// undoBroken undoes a saga whose turn broke off and cannot be taken again, unless the
+// engine has.
+func (r *Runner) undoBroken(ctx context.Context, of identity, pos *saga.Position, why error) error {
+	var undone *saga.UndoneError
+	if errors.As(why, &undone) {
+		return why
+	}
+	if pos != nil && pos.HasEffects() {
+		// The turn may be over: undoing has time of its own.
+		out, err := of.tool.Cancel(ctx, pos, saga.Resumption{Now: r.Now()})
+		if err == nil {
+			err = out.Err
+		}
+		if err != nil {
+			r.Log.ErrorContext(ctx, "effects of a saga that failed were not undone", "tool", of.tool.Name, "saga", of.id.String(), "error", err)
+		}
+	}
+	return &saga.UndoneError{Err: why}
+}
