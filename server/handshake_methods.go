@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -92,11 +92,11 @@ func (c *legacyCall) setLevel(context.Context) (json.RawMessage, error) {
 	if fail := wire.DecodeParams(c.params, &p); fail != nil {
 		return nil, fail
 	}
-	level, ok := saga.ParseLogLevel(p.Level)
+	level, ok := engine.ParseLevel(p.Level)
 	if !ok {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.level is not a level of log messages")
 	}
-	c.peer.level.Store(uint32(level))
+	c.peer.level.Store(int32(level))
 	return emptyResult, nil
 }
 

@@ -8,13 +8,14 @@ import (
 	"sync"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // drive runs a saga to its end, with the client at hand.
-func (c *legacyCall) drive(ctx context.Context, t *saga.Tool, args json.RawMessage) (saga.Outcome, error) {
+func (c *legacyCall) drive(ctx context.Context, t *engine.Program, args json.RawMessage) (engine.Outcome, error) {
 	q := c.caller.request(turns.Held, c.method)
 	q.Tool, q.Arguments = t, args
 	links := newLinks(c.peer.revision)
@@ -62,8 +63,8 @@ func (c *legacyClient) Ask(ctx context.Context, asked []steps.Step) ([]steps.Ans
 }
 
 // stopped turns an end that the caller of a tool should read about into a result.
-func (c *legacyCall) stopped(err error) *saga.Result {
-	var lacking *saga.UnsupportedError
+func (c *legacyCall) stopped(err error) *content.Result {
+	var lacking *engine.UnsupportedError
 	var rejected *codec.Rejected
 	var text string
 	switch {
@@ -74,13 +75,13 @@ func (c *legacyCall) stopped(err error) *saga.Result {
 	default:
 		return nil
 	}
-	r := saga.TextResult("%s", text)
+	r := content.Resultf("%s", text)
 	r.IsError = true
 	return r
 }
 
 // lacks says what the client would have to be able to do.
-func (c *legacyCall) lacks(e *saga.UnsupportedError) string {
+func (c *legacyCall) lacks(e *engine.UnsupportedError) string {
 	what := fmt.Sprintf("%q cannot be used", e.Tool)
 	if e.StepID != "" {
 		what = fmt.Sprintf("%q cannot ask %q", e.Tool, e.StepID)

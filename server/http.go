@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -61,7 +61,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       bodyTimeout,
-		WriteTimeout:      bodyTimeout + s.opts.TurnTimeout + saga.UndoTime + writeSlack,
+		WriteTimeout:      bodyTimeout + s.opts.TurnTimeout + engine.UndoTime + writeSlack,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return base },

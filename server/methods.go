@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -73,7 +73,7 @@ const (
 // toolError is how a prompt or resource fails that had something to say: they have no
 // results that say that they are errors. What lies with the caller and the user, that
 // they declined above all, is no fault inside the server.
-func toolError(e *saga.ToolError) *wire.Error {
+func toolError(e *engine.ToolError) *wire.Error {
 	if e.Told {
 		return wire.NewError(wire.CodeInvalidParams, e.Text)
 	}
@@ -89,9 +89,9 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *wire.Er
 	}
 	var rejected *codec.Rejected
 	var large *turns.RequestTooLargeError
-	var answers *saga.AnswerError
-	var unsettled *saga.UnsettledError
-	var panicked *saga.PanicError
+	var answers *engine.AnswerError
+	var unsettled *engine.UnsettledError
+	var panicked *engine.PanicError
 	var logged *turns.Error
 	switch {
 	case errors.Is(err, turns.ErrNewer):

@@ -1,12 +1,13 @@
 package server
 
 import (
+	"log/slog"
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -26,7 +27,7 @@ type statelessMeta struct {
 	Version, Capabilities, LogLevel, ProgressToken jsontext.Value
 
 	version  string
-	level    saga.LogLevel
+	level    slog.Level
 	wantsLog bool
 }
 
@@ -137,7 +138,7 @@ func (r *statelessRequest) readOptions() *wire.Error {
 	}
 	name, ok := unquote(r.meta.LogLevel)
 	if ok {
-		r.meta.level, ok = saga.ParseLogLevel(name)
+		r.meta.level, ok = engine.ParseLevel(name)
 	}
 	if !ok {
 		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams,

@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -54,7 +56,7 @@ func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, 
 }
 
 // toolResult writes a CallToolResult. The tool's _meta and the server's are one.
-func (d *stateless) toolResult(result *saga.Result) ([]byte, error) {
+func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
 	bare := *result
 	bare.Meta = nil
 	b, err := appendToolResult(make([]byte, 0, 512), &bare)
@@ -82,7 +84,7 @@ func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte,
 	if fail := p.read(r.Params, "name"); fail != nil {
 		return nil, fail
 	}
-	t := d.tools.Find(saga.KindPrompt, p.name)
+	t := d.tools.Find(engine.KindPrompt, p.name)
 	if t == nil {
 		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
 	}
@@ -170,7 +172,7 @@ func (p *askingParams) read(params jsontext.Value, nameKey string) (fail *wire.E
 }
 
 // turn takes the turn of the saga that the request is for.
-func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *saga.Tool, args json.RawMessage, p *askingParams) (turns.End, error) {
+func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *engine.Program, args json.RawMessage, p *askingParams) (turns.End, error) {
 	answers, fail := p.answers()
 	if fail != nil {
 		return turns.End{}, fail

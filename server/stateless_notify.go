@@ -1,6 +1,7 @@
 package server
 
 import (
+	"log/slog"
 	"math"
 	"strconv"
 	"sync"
@@ -8,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -26,7 +27,7 @@ type statelessNotifier struct {
 	send  func([]byte)
 	token jsontext.Value // nil: no progress is wanted
 	log   bool
-	level saga.LogLevel
+	level slog.Level
 
 	mu     sync.Mutex
 	closed bool
@@ -45,8 +46,8 @@ func (r *statelessRequest) notifier(send func([]byte)) *statelessNotifier {
 	return n
 }
 
-// Progress implements saga.Notifier.
-func (n *statelessNotifier) Progress(p saga.Progress) {
+// Progress implements engine.Notifier.
+func (n *statelessNotifier) Progress(p engine.Progress) {
 	if n.token == nil || math.IsNaN(p.Done) || math.IsInf(p.Done, 0) {
 		return
 	}
@@ -76,8 +77,8 @@ func (n *statelessNotifier) Progress(p saga.Progress) {
 	n.send(b)
 }
 
-// Log implements saga.Notifier.
-func (n *statelessNotifier) Log(l saga.Log) {
+// Log implements engine.Notifier.
+func (n *statelessNotifier) Log(l engine.Log) {
 	if !n.log || l.Level < n.level {
 		return
 	}
@@ -103,13 +104,13 @@ func (n *statelessNotifier) close() {
 }
 
 // appendLog writes a notifications/message.
-func appendLog(b []byte, l saga.Log) ([]byte, error) {
+func appendLog(b []byte, l engine.Log) ([]byte, error) {
 	data, err := wire.Marshal(l.Data)
 	if err != nil {
 		return b, err
 	}
 	b = append(b, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":`...)
-	b = wire.AppendString(b, l.Level.String())
+	b = wire.AppendString(b, engine.LevelName(l.Level))
 	if l.Logger != "" {
 		b = append(b, `,"logger":`...)
 		b = wire.AppendString(b, l.Logger)

@@ -3,8 +3,8 @@ package server
 import (
 	"net/http"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -15,7 +15,7 @@ type caller struct {
 	came     *http.Request
 	features steps.Features
 	// notify passes on what the tool tells meanwhile, or is nil.
-	notify saga.Notifier
+	notify engine.Notifier
 	// named is what the request's header says that a token is for, or empty.
 	named string
 }

@@ -5,7 +5,8 @@ import (
 	"errors"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // Cancel ends the saga that the token holds and undoes its effects. With answers, what
@@ -32,7 +33,7 @@ func (r *Runner) cancel(ctx context.Context, q Request) (End, error) {
 	}
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	res := saga.Resumption{Now: r.Now()}
+	res := engine.Resumption{Now: r.Now()}
 	if o.gone != nil {
 		r.logAbandoned(turn, o)
 	} else {
@@ -45,10 +46,10 @@ func (r *Runner) cancel(ctx context.Context, q Request) (End, error) {
 	switch {
 	case err != nil:
 	case o.gone != nil && answered: // no turn is taken any more
-		out.Result.Content = append(out.Result.Content, saga.TextResult(saga.Unsought).Content...)
+		out.Result.Content = append(out.Result.Content, content.Resultf(engine.Unsought).Content...)
 	case out.Result == nil:
 		// The answers ended a prompt or a resource, whose ends are no tool results.
-		out = &saga.Outcome{Result: saga.TextResult("It was too late to cancel: the %v has ended.", o.tool.Kind)}
+		out = &engine.Outcome{Result: content.Resultf("It was too late to cancel: the %v has ended.", o.tool.Kind)}
 	}
 	q.Arguments, q.Answers = nil, nil // what cannot be undone is not the request's doing
 	return r.finishUndone(turn, &q, o.identity(), out, err)
@@ -56,14 +57,14 @@ func (r *Runner) cancel(ctx context.Context, q Request) (End, error) {
 
 // undoBroken undoes a saga whose turn broke off and cannot be taken again, unless the
 // engine has.
-func (r *Runner) undoBroken(ctx context.Context, of identity, pos *saga.Position, why error) error {
-	var undone *saga.UndoneError
+func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Position, why error) error {
+	var undone *engine.UndoneError
 	if errors.As(why, &undone) {
 		return why
 	}
 	if pos != nil && pos.HasEffects() {
 		// The turn may be over: undoing has time of its own.
-		out, err := of.tool.Cancel(ctx, pos, saga.Resumption{Now: r.Now()})
+		out, err := of.tool.Cancel(ctx, pos, engine.Resumption{Now: r.Now()})
 		if err == nil {
 			err = out.Err
 		}
@@ -71,5 +72,5 @@ func (r *Runner) undoBroken(ctx context.Context, of identity, pos *saga.Position
 			r.Log.ErrorContext(ctx, "effects of a saga that failed were not undone", "tool", of.tool.Name, "saga", of.id.String(), "error", err)
 		}
 	}
-	return &saga.UndoneError{Err: why}
+	return &engine.UndoneError{Err: why}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -40,7 +40,7 @@ const (
 // Drive takes all turns of a saga of q.Tool. Each turn ends with a sealed token and each
 // next one opens it, as if the client had carried it. If the saga cannot go on, what it
 // has done is undone.
-func (r *Runner) Drive(ctx context.Context, q Request, client Client) (saga.Outcome, error) {
+func (r *Runner) Drive(ctx context.Context, q Request, client Client) (engine.Outcome, error) {
 	end, err := r.drive(ctx, q, client)
 	return end.Outcome, r.report(ctx, q.Method, err)
 }
@@ -103,7 +103,7 @@ func (r *Runner) ask(ctx context.Context, client Client, asked []steps.Step) ([]
 func (r *Runner) goOn(ctx context.Context, q Request) (End, error) {
 	for {
 		end, err := r.resume(ctx, q)
-		var wrong *saga.AnswerError
+		var wrong *engine.AnswerError
 		if !errors.As(err, &wrong) {
 			return end, err
 		}
@@ -116,7 +116,7 @@ func (r *Runner) goOn(ctx context.Context, q Request) (End, error) {
 
 // discard replaces a wrong answer by a failure. It reports false if that does not
 // help because it is one already.
-func discard(answers []steps.Answer, wrong *saga.AnswerError) bool {
+func discard(answers []steps.Answer, wrong *engine.AnswerError) bool {
 	for i := range answers {
 		if a := &answers[i]; a.StepID == wrong.StepID && a.Result != nil {
 			a.Result, a.Error = nil, &steps.ClientError{Code: codeMalformed, Message: "the answer is malformed: " + wrong.Reason}
@@ -129,7 +129,7 @@ func discard(answers []steps.Answer, wrong *saga.AnswerError) bool {
 // giveUp ends a saga that nobody can go on with, as its token does not leave the
 // server: what it has done is undone, unless that was seen to already.
 func (r *Runner) giveUp(ctx context.Context, q Request, why error) {
-	var undone *saga.UndoneError
+	var undone *engine.UndoneError
 	if errors.Is(why, codec.ErrRejected) || errors.As(why, &undone) {
 		return
 	}

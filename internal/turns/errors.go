@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -15,11 +16,11 @@ import (
 //
 //   - [ErrNewer], [ErrEarly]: the same request may succeed elsewhere, or later.
 //   - *[codec.Rejected]: the token is refused. Why is not the client's to know.
-//   - *[saga.AnswerError]: an answer is not acceptable; the token is still good.
+//   - *[engine.AnswerError]: an answer is not acceptable; the token is still good.
 //   - *[RequestTooLargeError]: the same request with less in it works.
-//   - *[saga.UnsettledError]: the same request is to be sent again.
-//   - *[saga.UnsupportedError]: the client cannot do what the tool needs.
-//   - *[saga.ArgumentsError], *[saga.ToolError], [saga.ErrNotFound]: how prompts and
+//   - *[engine.UnsettledError]: the same request is to be sent again.
+//   - *[engine.UnsupportedError]: the client cannot do what the tool needs.
+//   - *[engine.ArgumentsError], *[engine.ToolError], [saga.ErrNotFound]: how prompts and
 //     resources fail.
 //   - [ErrGone]: the client is not there any more, so nobody reads what is said.
 //   - [context.DeadlineExceeded], [context.Canceled]: the turn was stopped from outside.
@@ -61,11 +62,11 @@ func (e *RequestTooLargeError) Unwrap() error { return e.TooLargeError }
 // failed says of which saga an error is. That the tool cannot go on from a position is
 // the token's fault, as far as the client is concerned.
 func (r *Runner) failed(of identity, err error) error {
-	var undone *saga.UndoneError
+	var undone *engine.UndoneError
 	if errors.As(err, &undone) && undone.Report != nil && len(undone.Report.Outstanding) > 0 {
 		r.Log.Error("effects of a saga that failed were not undone", "tool", of.tool.Name, "saga", of.id.String(), "error", err)
 	}
-	var position *saga.PositionError
+	var position *engine.PositionError
 	if errors.As(err, &position) {
 		err = codec.Reject(codec.ReasonState, "%w", position)
 	}
@@ -102,12 +103,12 @@ func (r *Runner) report(ctx context.Context, method string, err error) error {
 func describe(err error) (level slog.Level, text string, attrs []slog.Attr) {
 	var rejected *codec.Rejected
 	var large *RequestTooLargeError
-	var answer *saga.AnswerError
-	var unsettled *saga.UnsettledError
-	var unsupported *saga.UnsupportedError
-	var arguments *saga.ArgumentsError
-	var tool *saga.ToolError
-	var panicked *saga.PanicError
+	var answer *engine.AnswerError
+	var unsettled *engine.UnsettledError
+	var unsupported *engine.UnsupportedError
+	var arguments *engine.ArgumentsError
+	var tool *engine.ToolError
+	var panicked *engine.PanicError
 	attrs = []slog.Attr{slog.Any("error", err)}
 	switch {
 	case errors.Is(err, ErrNewer):
@@ -151,7 +152,7 @@ func levelOf(why codec.Reason) slog.Level {
 }
 
 func (r *Runner) logAbandoned(ctx context.Context, o *opened) {
-	r.Log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", "tool", o.tool.Name, "saga", o.pos.ID.String(), "token", o.gone)
+	r.Log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", "tool", o.tool.Name, "saga", saga.ID(o.pos.ID).String(), "token", o.gone)
 }
 
 // Protect runs code of a tool's author that belongs to no saga, such as what suggests
@@ -169,7 +170,7 @@ func (r *Runner) Protect(ctx context.Context, method, tool string, f func(contex
 func protect(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &saga.PanicError{Value: v, Stack: debug.Stack()}
+			err = &engine.PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
 	return f()

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -35,7 +35,7 @@ func (r *Runner) Features(client steps.Features) steps.Features {
 // advance takes the turns for which the client is not needed: its answers are
 // here already, sent ahead, or the server's own model gives them. The client gets the
 // steps that are left. With an error comes the last outcome before it.
-func (r *Runner) advance(ctx context.Context, q *Request, t *saga.Tool, out *saga.Outcome, ahead []steps.Answer) (*saga.Outcome, error) {
+func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer) (*engine.Outcome, error) {
 	ahead = slices.Clone(ahead)
 	for range maxOwnTurns {
 		if out.Position == nil {
@@ -59,9 +59,9 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *saga.Tool, out *sag
 		if len(answers) == 0 {
 			return out, nil
 		}
-		res := saga.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+		res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
 		next, err := t.Resume(ctx, out.Position, res)
-		var malformed *saga.AnswerError
+		var malformed *engine.AnswerError
 		switch {
 		case errors.As(err, &malformed) && early > 0:
 			// What was sent ahead is no answer. The saga has begun and is not to be
@@ -78,7 +78,7 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *saga.Tool, out *sag
 
 // sample has the server's model answer a step. A failure of the model is an
 // answer too: the tool sees it as it would see a client's.
-func (r *Runner) sample(ctx context.Context, t *saga.Tool, step steps.Step) (steps.Answer, error) {
+func (r *Runner) sample(ctx context.Context, t *engine.Program, step steps.Step) (steps.Answer, error) {
 	a := steps.Answer{StepID: step.ID}
 	request, err := steps.ParseSampleRequest(step.Params)
 	if err != nil {

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
 // opened is an authentic token: the position it holds and the tool that goes on from it.
 type opened struct {
-	tool *saga.Tool
-	pos  *saga.Position
+	tool *engine.Program
+	pos  *engine.Position
 	// gone is why the saga cannot go on though it has begun effects, which are to
 	// be undone: its token came too late, its revision is no longer served, or the
 	// tool has no longer what it waits in.
@@ -56,13 +57,13 @@ func (r *Runner) authentic(q *Request, bound bool) (o *opened, early *codec.Reje
 	}
 	o = &opened{
 		tool: r.Tools.Reader(kind, name, x.Claims.Revision),
-		pos: &saga.Position{
+		pos: &engine.Position{
 			ID: saga.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: name, Revision: x.Claims.Revision,
 			Deadline: x.Claims.Deadline,
 		},
 		gone: untimely,
 	}
-	if err := o.pos.Restore(saga.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
+	if err := o.pos.Restore(engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
 		return nil, nil, codec.Reject(codec.ReasonState, "%w", err)
 	}
 	if q.Policy.Resent && bound {
@@ -115,21 +116,21 @@ func (r *Runner) timely(q *Request, now time.Time, x *codec.Contents, untimely *
 }
 
 // parseTarget is the reverse of target.
-func parseTarget(s string) (saga.Kind, string) {
-	for _, kind := range []saga.Kind{saga.KindPrompt, saga.KindResource} {
+func parseTarget(s string) (engine.Kind, string) {
+	for _, kind := range []engine.Kind{engine.KindPrompt, engine.KindResource} {
 		if name, ok := strings.CutPrefix(s, kind.String()+":"); ok {
 			return kind, name
 		}
 	}
-	return saga.KindTool, s
+	return engine.KindTool, s
 }
 
 // misfit returns why a turn that failed cannot be taken by this version of the tool, which
 // has no longer what the saga waits in. It is nil if that is not why, and if there is
 // nothing to undo any more.
 func (o *opened) misfit(err error) *codec.Rejected {
-	var position *saga.PositionError
-	var undone *saga.UndoneError // by the engine, if nobody could take the turn again
+	var position *engine.PositionError
+	var undone *engine.UndoneError // by the engine, if nobody could take the turn again
 	if errors.As(err, &position) && !errors.As(err, &undone) && o.pos.HasEffects() && o.pos.Next() != "" {
 		return codec.Reject(codec.ReasonState, "%w", position)
 	}
@@ -155,7 +156,7 @@ func (r *Runner) abandon(ctx context.Context, q *Request, o *opened) (End, error
 }
 
 // finishUndone is finish for what has undone a saga: no turn comes after it.
-func (r *Runner) finishUndone(ctx context.Context, q *Request, of identity, out *saga.Outcome, err error) (End, error) {
+func (r *Runner) finishUndone(ctx context.Context, q *Request, of identity, out *engine.Outcome, err error) (End, error) {
 	var end End
 	if err == nil {
 		end, err = r.end(ctx, q, of, out)

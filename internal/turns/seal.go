@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -18,7 +20,7 @@ import (
 
 // end turns the engine's outcome into the turn's: it seals the token that the client
 // needs to go on, or to have tried again what could not be undone.
-func (r *Runner) end(ctx context.Context, q *Request, of identity, out *saga.Outcome) (End, error) {
+func (r *Runner) end(ctx context.Context, q *Request, of identity, out *engine.Outcome) (End, error) {
 	if out.Err != nil {
 		// What the caller was told, that the user declined above all, is no alarm.
 		level, what := slog.LevelWarn, "tool failed"
@@ -35,7 +37,7 @@ func (r *Runner) end(ctx context.Context, q *Request, of identity, out *saga.Out
 }
 
 // Seal turns a position into a token that only the same principal can use.
-func (r *Runner) Seal(q *Request, t *saga.Tool, p *saga.Position) (string, error) {
+func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string, error) {
 	now := r.Now()
 	claims := codec.Claims{
 		ID: codec.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
@@ -60,11 +62,11 @@ func (r *Runner) Seal(q *Request, t *saga.Tool, p *saga.Position) (string, error
 // sealUndo gives a client the means to try an undo again that did not succeed: a
 // token that can only be cancelled. Whatever the policy it carries everything, as that
 // is what the method to cancel takes.
-func (r *Runner) sealUndo(q *Request, t *saga.Tool, result *saga.Result) error {
+func (r *Runner) sealUndo(q *Request, t *engine.Program, result *content.Result) error {
 	if result == nil {
 		return nil
 	}
-	report, ok := result.Meta[saga.UndoMetaKey].(*saga.UndoReport)
+	report, ok := result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
 	if !ok || report.Again == nil {
 		return nil
 	}
@@ -77,7 +79,7 @@ func (r *Runner) sealUndo(q *Request, t *saga.Tool, result *saga.Result) error {
 
 // contents puts the parts of a position where they belong in a token: each part is kept
 // from those that others have a hand in.
-func contents(claims codec.Claims, p saga.Encoded) *codec.Contents {
+func contents(claims codec.Claims, p engine.Encoded) *codec.Contents {
 	return &codec.Contents{Claims: claims, State: p.Body, Apart: p.State, Plain: p.Effects, Secret: p.Secrets}
 }
 
@@ -103,8 +105,8 @@ func (q *Request) size() int {
 
 // target names what a token is for. A tool goes by its name, which holds no
 // colon; the others say what they are.
-func target(t *saga.Tool) string {
-	if t.Kind == saga.KindTool {
+func target(t *engine.Program) string {
+	if t.Kind == engine.KindTool {
 		return t.Name
 	}
 	return t.Kind.String() + ":" + t.Name
@@ -138,7 +140,7 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 }
 
 // pending are the answers to what the saga waits for.
-func pending(answers []steps.Answer, pos *saga.Position) []steps.Answer {
+func pending(answers []steps.Answer, pos *engine.Position) []steps.Answer {
 	ids := pos.PendingIDs()
 	return slices.DeleteFunc(slices.Clone(answers), func(a steps.Answer) bool { return !slices.Contains(ids, a.StepID) })
 }

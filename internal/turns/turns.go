@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -27,7 +28,7 @@ import (
 // Config configures a [Runner]. Tools, Codec, Log and Now are required.
 type Config struct {
 	// Tools are the tools, prompts and resources.
-	Tools *saga.Tools
+	Tools *engine.Registry
 	// Codec seals and opens the tokens.
 	Codec *codec.Codec
 	// Log gets what operators should know.
@@ -72,10 +73,10 @@ type Request struct {
 	// Client is what the client can do.
 	Client steps.Features
 	// Notifier passes on what the tool tells meanwhile, or is nil.
-	Notifier saga.Notifier
+	Notifier engine.Notifier
 	// Tool is what the message is for. Only the first turn needs it: later ones take it
 	// from the token, which must be the tool's if both are there.
-	Tool *saga.Tool
+	Tool *engine.Program
 	// Named is what else the message says that it is for, or empty: a header that a
 	// gateway may have gone by.
 	Named string
@@ -93,14 +94,14 @@ type Request struct {
 // with a result.
 type End struct {
 	Token string
-	saga.Outcome
+	engine.Outcome
 	// Abandoned: the saga could not go on, so what it did was undone.
 	Abandoned bool
 }
 
 // identity is the saga that a turn belongs to.
 type identity struct {
-	tool *saga.Tool
+	tool *engine.Program
 	id   saga.ID
 }
 
@@ -122,7 +123,7 @@ func (r *Runner) call(ctx context.Context, q Request) (End, error) {
 	of := identity{q.Tool, r.NewID()}
 	// Nobody can take a first turn again, whatever the policy: the next call is
 	// another saga. What this one did before it broke off would stay done for ever.
-	out, err := q.Tool.Start(turn, saga.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true})
+	out, err := q.Tool.Start(turn, engine.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true})
 	return r.finish(turn, &q, of, out, err, true)
 }
 
@@ -153,8 +154,8 @@ func (r *Runner) begin(ctx context.Context) *lazyctx.Context {
 }
 
 // resumption is what a request brings for the engine.
-func (r *Runner) resumption(q *Request, pos *saga.Position) saga.Resumption {
-	res := saga.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+func (r *Runner) resumption(q *Request, pos *engine.Position) engine.Resumption {
+	res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
 	if q.Policy.Resent {
 		res.Arguments = orEmpty(q.Arguments)
 		res.Answers = pending(q.Answers, pos)
@@ -165,7 +166,7 @@ func (r *Runner) resumption(q *Request, pos *saga.Position) saga.Resumption {
 // finish brings a turn to its end after its tool's code has run: what needs no client is
 // answered, and the next token sealed. If it breaks off there, and is the first or one
 // that nobody can take again, what it did is undone.
-func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *saga.Outcome, err error, first bool) (End, error) {
+func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engine.Outcome, err error, first bool) (End, error) {
 	if err == nil {
 		var ahead []steps.Answer
 		if first {

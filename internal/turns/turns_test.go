@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -19,7 +20,7 @@ func newRunner(t testing.TB, definitions ...saga.Definition) *Runner {
 	require.NoError(t, err)
 	c, err := codec.New(keys, codec.Options{})
 	require.NoError(t, err)
-	tools, err := saga.NewTools(definitions...)
+	tools, err := engine.NewRegistry(definitions...)
 	require.NoError(t, err)
 	return New(Config{Tools: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 }
