@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // tools/cancelSaga is this project's extension to the saga proposal: it ends a
@@ -18,7 +18,7 @@ import (
 //
 // If something could not be undone, here or when a tool failed, the report has a
 // sagaToken of its own: cancelled, it is tried again. While it is not known whether
-// an irreversible effect was performed, the error is codeTryAgain.
+// an irreversible effect was performed, the error is wire.CodeTryAgain.
 //
 // A client that has sent answers and got no response sends them again as
 // completedSteps, so that what the lost turn did is undone as well. The token may
@@ -32,11 +32,11 @@ type cancelSagaParams struct {
 
 func (s *Server) cancelSaga(ctx context.Context, c caller, params jsontext.Value) (none turns.End, err error) {
 	var p cancelSagaParams
-	if fail := decodeParams(params, &p); fail != nil {
+	if fail := wire.DecodeParams(params, &p); fail != nil {
 		return none, fail
 	}
 	if p.SagaToken == "" {
-		return none, rpcError(jsonrpc2.CodeInvalidParams, "params.sagaToken is missing: it names the saga")
+		return none, wire.NewError(wire.CodeInvalidParams, "params.sagaToken is missing: it names the saga")
 	}
 	q := c.sagaRequest("tools/cancelSaga")
 	if q.Answers, err = stepAnswers(p.CompletedSteps); err != nil {

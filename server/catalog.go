@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/sourcegraph/jsonrpc2"
-
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // catalog holds what lists show, encoded once. An entry is the same for
@@ -64,7 +63,7 @@ type listedResource struct {
 func newCatalog(tools *engine.Registry, pageSize int) (*catalog, error) {
 	c := &catalog{pageSize: pageSize}
 	add := func(list *[]json.RawMessage, v any) error {
-		raw, err := marshal(v)
+		raw, err := wire.Marshal(v)
 		*list = append(*list, raw)
 		return err
 	}
@@ -119,7 +118,7 @@ func objectSchema(schema json.RawMessage) bool {
 
 // page returns a part of a list and the cursor of the next one, or "". A cursor
 // is the place to go on from; the empty one is the list's beginning.
-func (c *catalog) page(list []json.RawMessage, cursor string) (items []json.RawMessage, next string, fail *jsonrpc2.Error) {
+func (c *catalog) page(list []json.RawMessage, cursor string) (items []json.RawMessage, next string, fail *wire.Error) {
 	from := 0
 	if cursor != "" {
 		raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
@@ -127,7 +126,7 @@ func (c *catalog) page(list []json.RawMessage, cursor string) (items []json.RawM
 			from, err = strconv.Atoi(string(raw))
 		}
 		if err != nil || from <= 0 || from >= len(list) || encodeCursor(from) != cursor {
-			return nil, "", rpcError(jsonrpc2.CodeInvalidParams, "the cursor is not one that this list gave")
+			return nil, "", wire.NewError(wire.CodeInvalidParams, "the cursor is not one that this list gave")
 		}
 	}
 	to := min(from+c.pageSize, len(list))
@@ -155,7 +154,7 @@ func appendList(name string, items []json.RawMessage, next string) []byte {
 	b = append(b, ']')
 	if next != "" {
 		b = append(b, `,"nextCursor":`...)
-		b = appendString(b, next)
+		b = wire.AppendString(b, next)
 	}
 	return b
 }

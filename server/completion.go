@@ -6,9 +6,9 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // maxCompletions is what a completion may hold (MCP, server/utilities/completion).
@@ -58,13 +58,13 @@ func (s *Server) completion(ctx context.Context, p *completeParams) (*completion
 		}
 	}
 	if t == nil {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.ref is not a prompt or a resource template of this server")
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.ref is not a prompt or a resource template of this server")
 	}
 	var schema struct {
 		Properties map[string]jsontext.Value `json:"properties"`
 	}
 	if jsonv2.Unmarshal(t.InputSchema, &schema) != nil || schema.Properties[p.Argument.Name] == nil {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.argument.name is not an argument of it")
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.argument.name is not an argument of it")
 	}
 	c := &completion{Values: []string{}}
 	suggest := t.Complete[p.Argument.Name]
@@ -88,14 +88,14 @@ func (s *Server) completion(ctx context.Context, p *completeParams) (*completion
 // complete answers completion/complete.
 func (d *stateless) complete(ctx context.Context, r *statelessRequest) ([]byte, error) {
 	var p completeParams
-	if fail := decodeParams(r.params, &p); fail != nil {
+	if fail := wire.DecodeParams(r.Params, &p); fail != nil {
 		return nil, fail
 	}
 	c, err := d.completion(ctx, &p)
 	if err != nil {
 		return nil, err
 	}
-	b, err := marshal(map[string]any{"completion": c})
+	b, err := wire.Marshal(map[string]any{"completion": c})
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -72,23 +72,31 @@ type PeerDisconnecter interface {
 // guestMethods are the methods of MCP that a guest may send.
 var guestMethods = []string{"tools/call", "prompts/get", "resources/read", "completion/complete"}
 
-// Handle answers a request and returns its result. An error is always a
-// *jsonrpc2.Error that can be sent to the client as it is.
+// Handle answers a request and returns its result. An error is always an [*Error],
+// which can be sent to the client as it is.
 func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error) {
+	result, rerr := s.handle(ctx, r)
+	if rerr != nil {
+		return nil, &Error{rerr.Code, rerr.Message, rerr.Data}
+	}
+	return result, nil
+}
+
+func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire.Error) {
 	params := jsontext.Value(r.Params)
-	if jsonview.Deeper(params, maxNesting) {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, deepText)
+	if jsonview.Deeper(params, wire.MaxNesting) {
+		return nil, wire.NewError(wire.CodeInvalidParams, wire.DeepText)
 	}
 	if params != nil && (!params.IsValid() || params.Kind() != '{') {
-		return nil, wrongParam("")
+		return nil, wire.WrongParam("")
 	}
-	m := &message{method: r.Method, params: params}
+	m := &wire.Message{Method: r.Method, Params: params}
 	c := caller{principal: r.Principal}
 	if no := contradiction(r.Header, m); no != nil {
-		return nil, no.Error
+		return nil, no
 	}
 	if s.methods[r.Method] != nil {
-		c.named, _, _ = decodedHeader(r.Header, nameHeader)
+		c.named, _, _ = wire.DecodedHeader(r.Header, wire.NameHeader)
 	}
 	switch {
 	case s.methods[r.Method] != nil && eraOf(m, nil) == eraSaga:
@@ -96,7 +104,7 @@ func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error
 	case s.methods[r.Method] != nil:
 		return s.guestStateless(ctx, c, r, m)
 	case !slices.Contains(guestMethods, r.Method):
-		return nil, rpcError(jsonrpc2.CodeMethodNotFound, "method not found")
+		return nil, wire.NewError(wire.CodeMethodNotFound, "method not found")
 	case r.Version >= statelessVersion:
 		return s.guestStateless(ctx, c, r, m)
 	}
@@ -125,22 +133,22 @@ func (s *Server) Entries(method string) []json.RawMessage {
 func (s *Server) Completes() bool { return s.completes() }
 
 // guestSaga serves a method of the saga proposal.
-func (s *Server) guestSaga(ctx context.Context, c caller, m *message) (json.RawMessage, error) {
-	end, err := s.methods[m.method](ctx, c, m.params)
+func (s *Server) guestSaga(ctx context.Context, c caller, m *wire.Message) (json.RawMessage, *wire.Error) {
+	end, err := s.methods[m.Method](ctx, c, m.Params)
 	if err == nil {
 		var result []byte
 		if result, err = appendSagaResult(nil, &end); err == nil {
 			return result, nil
 		}
 	}
-	return nil, s.wireError(ctx, m.method, err)
+	return nil, s.wireError(ctx, m.Method, err)
 }
 
-func (s *Server) guestStateless(ctx context.Context, c caller, r *Request, m *message) (json.RawMessage, error) {
+func (s *Server) guestStateless(ctx context.Context, c caller, r *Request, m *wire.Message) (json.RawMessage, *wire.Error) {
 	d := &s.stateless
 	request, no := d.admit(c, m, nil)
 	if no != nil {
-		return nil, no.Error
+		return nil, no
 	}
 	if request.served.saga {
 		request.header = r.Header // transports know which arguments it repeats of MCP's own methods only
@@ -154,12 +162,12 @@ func (s *Server) guestStateless(ctx context.Context, c caller, r *Request, m *me
 	}
 	result, no := d.run(ctx, request)
 	if no != nil {
-		return nil, no.Error
+		return nil, no
 	}
 	return result, nil
 }
 
-func (s *Server) guestHandshake(ctx context.Context, c caller, r *Request, m *message) (json.RawMessage, error) {
+func (s *Server) guestHandshake(ctx context.Context, c caller, r *Request, m *wire.Message) (json.RawMessage, *wire.Error) {
 	d := &s.handshake
 	p, fail := d.guest(r)
 	if fail != nil {
@@ -178,10 +186,10 @@ func (s *Server) guestHandshake(ctx context.Context, c caller, r *Request, m *me
 }
 
 // guest is the peer of a session that somebody else keeps.
-func (d *handshake) guest(r *Request) (*peer, *jsonrpc2.Error) {
+func (d *handshake) guest(r *Request) (*peer, *wire.Error) {
 	var capabilities clientCapabilities
 	if declared := jsontext.Value(r.Capabilities); declared != nil && (!declared.IsValid() || declared.Kind() != '{' || !capabilities.read(declared)) {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "the client's capabilities are not of MCP's form")
+		return nil, wire.NewError(wire.CodeInvalidParams, "the client's capabilities are not of MCP's form")
 	}
 	p := &peer{revision: negotiate(r.Version)}
 	p.features = p.revision.features(&capabilities)

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -91,7 +92,7 @@ func (l *links) open(s steps.Step) json.RawMessage {
 	id := rand.Text()
 	l.ids[s.ID] = id
 	out := append(jsontext.Value(nil), s.Params[:len(s.Params)-1]...) // compact: ends with the brace
-	return append(appendString(append(out, `,"elicitationId":`...), id), '}')
+	return append(wire.AppendString(append(out, `,"elicitationId":`...), id), '}')
 }
 
 // note remembers which pages the user agreed to open.
@@ -105,6 +106,6 @@ func (l *links) note(asked []steps.Step, answers []steps.Answer) {
 
 func (l *links) complete(to exchange) {
 	for _, id := range l.accepted {
-		to.notify("notifications/elicitation/complete", append(appendString([]byte(`{"elicitationId":`), id), '}'))
+		to.notify("notifications/elicitation/complete", append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))
 	}
 }

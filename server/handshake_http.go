@@ -3,16 +3,15 @@ package server
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
-	"github.com/sourcegraph/jsonrpc2"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // serveStream answers requests that may take long, or send messages before their
 // response: as JSON if they turn out to do neither, else as a stream.
-func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller, s *session, requests []*message, batch *batched) {
-	streams := accepts(r, "text/event-stream")
+func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller, s *session, requests []*wire.Message, batch *batched) {
+	streams := wire.AcceptsEvents(r.Header)
 	st := s.open(requests, batch)
 	reader := st.attach() // first of all: a call may give it up at once
 	defer st.release(reader)
@@ -22,7 +21,7 @@ func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller
 		call, err := s.begin(m, cancel)
 		if err != nil {
 			cancel(nil)
-			s.respond(st, appendResponse(nil, m.id, nil, rpcError(jsonrpc2.CodeInvalidRequest, err.Error())))
+			s.respond(st, wire.AppendResponse(nil, m.ID, nil, wire.NewError(wire.CodeInvalidRequest, err.Error())))
 			continue
 		}
 		s.hold()
@@ -36,7 +35,7 @@ func (d *handshake) serveStream(w http.ResponseWriter, r *http.Request, c caller
 			defer d.release(s)
 			defer cancel(nil)
 			response := d.handle(ctx, c, s.peer, x, m)
-			s.finish(m.id)
+			s.finish(m.ID)
 			if context.Cause(ctx) == errCancelled {
 				response = nil
 			}
@@ -110,19 +109,19 @@ func writeResponses(w http.ResponseWriter, st *stream, batch bool) {
 // serveGet answers GET: with the stream that belongs to no request, or with the
 // rest of the one that the client lost.
 func (d *handshake) serveGet(w http.ResponseWriter, r *http.Request, s *session) {
-	if !accepts(r, "text/event-stream") {
-		d.writeError(w, http.StatusNotAcceptable, rpcError(jsonrpc2.CodeInvalidRequest, "the client must accept text/event-stream"))
+	if !wire.AcceptsEvents(r.Header) {
+		d.writeError(w, http.StatusNotAcceptable, wire.NewError(wire.CodeInvalidRequest, "the client must accept text/event-stream"))
 		return
 	}
 	if s.answering.Err() != nil {
-		d.writeError(w, http.StatusServiceUnavailable, rpcError(jsonrpc2.CodeInternalError, "the server stops"))
+		d.writeError(w, http.StatusServiceUnavailable, wire.NewError(wire.CodeInternalError, "the server stops"))
 		return
 	}
 	st, number := s.general, s.general.position()
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		name, last, ok := parseEventID(id)
 		if st = s.find(name); !ok || st == nil {
-			d.writeError(w, http.StatusBadRequest, rpcError(jsonrpc2.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer"))
+			d.writeError(w, http.StatusBadRequest, wire.NewError(wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer"))
 			return
 		}
 		number = last
@@ -143,8 +142,9 @@ func (d *handshake) pump(w http.ResponseWriter, r *http.Request, s *session, st 
 	if changes != nil {
 		changed = changes.ready
 	}
-	out := newSSE(w)
-	if out.start() != nil || s.revision.polling() && out.prime(st.eventID(number)) != nil {
+	out := wire.NewEventStream(w, ssePatience)
+	http.NewResponseController(w).SetReadDeadline(time.Time{}) // an error means that there is no such limit
+	if out.Start() != nil || s.revision.polling() && out.Prime(st.eventID(number)) != nil {
 		return
 	}
 	alive := time.NewTicker(sseAlive)
@@ -152,21 +152,21 @@ func (d *handshake) pump(w http.ResponseWriter, r *http.Request, s *session, st 
 	for {
 		select {
 		case <-reader.gone:
-			if reader.retry == 0 || out.retry(reader.retry) == nil {
-				out.end()
+			if reader.retry == 0 || out.Retry(reader.retry) == nil {
+				out.End()
 			}
 			return
 		default:
 		}
 		events, ended, more := st.after(number)
 		for _, e := range events {
-			if out.event(st.eventID(e.number), e.data) != nil {
+			if out.Event(st.eventID(e.number), e.data) != nil {
 				return
 			}
 			number = e.number
 		}
 		if ended {
-			out.end()
+			out.End()
 			return
 		}
 		select {
@@ -177,11 +177,11 @@ func (d *handshake) pump(w http.ResponseWriter, r *http.Request, s *session, st 
 				st.add(eventNote, e.notification())
 			}
 		case <-alive.C:
-			if out.alive() != nil {
+			if out.Alive() != nil {
 				return
 			}
 		case <-s.ctx.Done():
-			out.end()
+			out.End()
 			return
 		case <-r.Context().Done():
 			return
@@ -189,22 +189,13 @@ func (d *handshake) pump(w http.ResponseWriter, r *http.Request, s *session, st 
 	}
 }
 
-// accepts reports whether the client takes a type of content. One that says
-// nothing takes all.
-func accepts(r *http.Request, contentType string) bool {
-	values := r.Header.Values("Accept")
-	if len(values) == 0 {
-		return true
-	}
-	major, _, _ := strings.Cut(contentType, "/")
-	for _, value := range values {
-		for item := range strings.SplitSeq(value, ",") {
-			name, _, _ := strings.Cut(item, ";")
-			switch strings.ToLower(strings.TrimSpace(name)) {
-			case contentType, major + "/*", "*/*":
-				return true
-			}
-		}
-	}
-	return false
-}
+const (
+	// sseDelay is how long a response may take before the stream opens, so that
+	// short answers are plain JSON.
+	sseDelay = 50 * time.Millisecond
+	// sseAlive is how often an idle stream shows that it lives; a connection
+	// that is dead is noticed by it.
+	sseAlive = 15 * time.Second
+	// ssePatience is how long a client may take to accept what is written.
+	ssePatience = 30 * time.Second
+)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -15,7 +16,7 @@ func emptySession() *session { return &session{streams: make(map[string]*stream)
 // A stream is kept once it has ended, and once only, whichever of its requests is
 // the last to be answered and however many end at the same time.
 func TestStreamsAreKeptOnce(t *testing.T) {
-	requests := func(n int) []*message { return make([]*message, n) }
+	requests := func(n int) []*wire.Message { return make([]*wire.Message, n) }
 	t.Run("together", func(t *testing.T) {
 		for range 200 {
 			s := emptySession()
@@ -57,7 +58,7 @@ func TestKeptStreamsAreBounded(t *testing.T) {
 			response := bytes.Repeat([]byte("1"), size)
 			var last *stream
 			for range 3 * maxFinished {
-				last = s.open(make([]*message, 2), nil)
+				last = s.open(make([]*wire.Message, 2), nil)
 				s.respond(last, response)
 				s.respond(last, nil)
 			}
@@ -92,11 +93,11 @@ func TestNotificationsAreBoundedByBytes(t *testing.T) {
 func TestEndedStreamsTakeNoRoomFromCalls(t *testing.T) {
 	s := emptySession()
 	s.most = 1000
-	st := s.open(make([]*message, 1), nil)
+	st := s.open(make([]*wire.Message, 1), nil)
 	s.respond(st, make([]byte, 5000))
 	assert.True(t, s.fits(1000))
 	assert.False(t, s.fits(1001))
-	s.open(make([]*message, 1), nil).add(eventRequest, make([]byte, 600))
+	s.open(make([]*wire.Message, 1), nil).add(eventRequest, make([]byte, 600))
 	assert.True(t, s.fits(400))
 	assert.False(t, s.fits(401))
 }
@@ -105,7 +106,7 @@ func TestEndedStreamsTakeNoRoomFromCalls(t *testing.T) {
 func TestNotificationsShareTheirRoom(t *testing.T) {
 	s := emptySession()
 	s.sharing.Store(4)
-	st := s.open(make([]*message, 1), nil)
+	st := s.open(make([]*wire.Message, 1), nil)
 	for range 100 {
 		st.add(eventNote, make([]byte, maxNoteBytes/8))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sourcegraph/jsonrpc2"
 
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -30,7 +31,7 @@ type handshakeLines struct {
 // arrived sees every request in the order of the lines, before it is answered:
 // what comes after initialize is served by what that agreed on.
 func (d *handshakeLines) arrived(call *stdioCall) {
-	if call.method == "initialize" {
+	if call.Method == "initialize" {
 		call.ready = d.initialize(call)
 	}
 	call.peer = d.client.Load()
@@ -38,20 +39,20 @@ func (d *handshakeLines) arrived(call *stdioCall) {
 
 func (d *handshakeLines) initialize(call *stdioCall) []byte {
 	if d.client.Load() != nil {
-		return appendResponse(nil, call.id, nil, rpcError(jsonrpc2.CodeInvalidRequest, "this connection is initialized already"))
+		return wire.AppendResponse(nil, call.ID, nil, wire.NewError(wire.CodeInvalidRequest, "this connection is initialized already"))
 	}
-	p, result, fail := d.open(call.params)
+	p, result, fail := d.open(call.Params)
 	if fail == nil {
 		d.client.Store(p)
 	}
-	return appendResponse(nil, call.id, result, fail)
+	return wire.AppendResponse(nil, call.ID, result, fail)
 }
 
 // notified handles a notification, in the order of the lines. Cancellations the
 // connection handles itself.
-func (d *handshakeLines) notified(m *message) {
+func (d *handshakeLines) notified(m *wire.Message) {
 	p := d.client.Load()
-	if m.method != "notifications/initialized" || p == nil || d.started {
+	if m.Method != "notifications/initialized" || p == nil || d.started {
 		return
 	}
 	d.started = true
@@ -80,15 +81,15 @@ func (d *handshakeLines) answer(call *stdioCall) []byte {
 	if call.ready != nil {
 		return call.ready
 	}
-	method := handshakeMethods[call.method]
+	method := handshakeMethods[call.Method]
 	if call.peer == nil && method.serve != nil && !method.open {
-		return appendResponse(nil, call.id, nil, rpcError(jsonrpc2.CodeInvalidRequest, "send initialize first"))
+		return wire.AppendResponse(nil, call.ID, nil, wire.NewError(wire.CodeInvalidRequest, "send initialize first"))
 	}
 	var to exchange
 	if call.peer != nil {
 		to = &lineExchange{handshakeLines: d, call: call}
 	}
-	return d.handle(call.ctx, caller{}, call.peer, to, &call.message)
+	return d.handle(call.ctx, caller{}, call.peer, to, &call.Message)
 }
 
 // ended says that no more lines come: the client answers no more.
@@ -115,7 +116,7 @@ type lineExchange struct {
 }
 
 func (x *lineExchange) notify(method string, params json.RawMessage) {
-	x.lines.notify(x.call, appendNotification(nil, method, params))
+	x.lines.notify(x.call, wire.AppendNotification(nil, method, params))
 }
 
 func (x *lineExchange) ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
@@ -146,7 +147,7 @@ func (x *lineExchange) ask(ctx context.Context, method string, params json.RawMe
 		return a, nil
 	case ctx.Err() != nil:
 		// Not notify: the client hears of it even if it has cancelled the call.
-		x.lines.write(appendNotification(nil, "notifications/cancelled", cancelledParams(strconv.FormatUint(id, 10), context.Cause(ctx))))
+		x.lines.write(wire.AppendNotification(nil, "notifications/cancelled", cancelledParams(strconv.FormatUint(id, 10), context.Cause(ctx))))
 		return steps.Answer{}, context.Cause(ctx)
 	}
 	return steps.Answer{}, errSessionEnded

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // legacyCall is a request of the handshake era as its method sees it.
@@ -50,24 +50,24 @@ var handshakeMethods = map[string]legacyMethod{
 }
 
 // handle handles a request other than initialize and returns the response.
-func (d *handshake) handle(ctx context.Context, c caller, p *peer, to exchange, m *message) []byte {
+func (d *handshake) handle(ctx context.Context, c caller, p *peer, to exchange, m *wire.Message) []byte {
 	result, fail := d.serve(ctx, c, p, to, m)
 	if fail != nil {
-		return appendResponse(nil, m.id, nil, fail)
+		return wire.AppendResponse(nil, m.ID, nil, fail)
 	}
-	return appendResponse(make([]byte, 0, len(result)+64), m.id, result, nil)
+	return wire.AppendResponse(make([]byte, 0, len(result)+64), m.ID, result, nil)
 }
 
 // serve handles a request other than initialize.
-func (d *handshake) serve(ctx context.Context, c caller, p *peer, to exchange, m *message) (json.RawMessage, *jsonrpc2.Error) {
-	method := handshakeMethods[m.method]
+func (d *handshake) serve(ctx context.Context, c caller, p *peer, to exchange, m *wire.Message) (json.RawMessage, *wire.Error) {
+	method := handshakeMethods[m.Method]
 	if method.serve == nil {
-		return nil, rpcError(jsonrpc2.CodeMethodNotFound, "method not found")
+		return nil, wire.NewError(wire.CodeMethodNotFound, "method not found")
 	}
-	call := &legacyCall{handshake: d, caller: c, peer: p, to: to, method: m.method, params: m.params}
+	call := &legacyCall{handshake: d, caller: c, peer: p, to: to, method: m.Method, params: m.Params}
 	if to != nil {
 		call.caller.features = p.features
-		t, fail := newTeller(to, p, m.params)
+		t, fail := newTeller(to, p, m.Params)
 		if fail != nil {
 			return nil, fail
 		}
@@ -76,7 +76,7 @@ func (d *handshake) serve(ctx context.Context, c caller, p *peer, to exchange, m
 	}
 	result, err := method.serve(call, ctx)
 	if err != nil {
-		return nil, d.legacyError(ctx, m.method, err)
+		return nil, d.legacyError(ctx, m.Method, err)
 	}
 	return result, nil
 }
@@ -89,12 +89,12 @@ func (c *legacyCall) setLevel(context.Context) (json.RawMessage, error) {
 	var p struct {
 		Level string `json:"level"`
 	}
-	if fail := decodeParams(c.params, &p); fail != nil {
+	if fail := wire.DecodeParams(c.params, &p); fail != nil {
 		return nil, fail
 	}
 	level, ok := engine.ParseLevel(p.Level)
 	if !ok {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.level is not a level of log messages")
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.level is not a level of log messages")
 	}
 	c.peer.level.Store(int32(level))
 	return emptyResult, nil
@@ -105,7 +105,7 @@ func (c *legacyCall) list(name string, all []json.RawMessage) (json.RawMessage, 
 	var p struct {
 		Cursor string `json:"cursor"`
 	}
-	if fail := decodeParams(c.params, &p); fail != nil {
+	if fail := wire.DecodeParams(c.params, &p); fail != nil {
 		return nil, fail
 	}
 	items, next, fail := c.catalog.page(all, p.Cursor)
@@ -142,7 +142,7 @@ func (c *legacyCall) subscribe(context.Context) (json.RawMessage, error) {
 	case !c.tools.Serves(uri):
 		return nil, notFound(uri)
 	case !c.peer.subscribe(uri):
-		return nil, rpcError(jsonrpc2.CodeInvalidRequest, "there are too many subscriptions; end some")
+		return nil, wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
 	}
 	return emptyResult, nil
 }
@@ -157,15 +157,15 @@ func (c *legacyCall) unsubscribe(context.Context) (json.RawMessage, error) {
 }
 
 // uri reads the parameters of methods that name a resource.
-func (c *legacyCall) uri() (string, *jsonrpc2.Error) {
+func (c *legacyCall) uri() (string, *wire.Error) {
 	var p struct {
 		URI *string `json:"uri"`
 	}
-	if fail := decodeParams(c.params, &p); fail != nil {
+	if fail := wire.DecodeParams(c.params, &p); fail != nil {
 		return "", fail
 	}
 	if p.URI == nil {
-		return "", rpcError(jsonrpc2.CodeInvalidParams, "params.uri is missing: it names the resource")
+		return "", wire.NewError(wire.CodeInvalidParams, "params.uri is missing: it names the resource")
 	}
 	return *p.URI, nil
 }

@@ -8,9 +8,9 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // retryAfter is how long a client waits before it comes back.
@@ -35,7 +35,7 @@ var _ interface {
 	engine.Disconnecter
 } = (*teller)(nil)
 
-func newTeller(to exchange, p *peer, params jsontext.Value) (*teller, *jsonrpc2.Error) {
+func newTeller(to exchange, p *peer, params jsontext.Value) (*teller, *wire.Error) {
 	var meta struct {
 		Meta struct {
 			ProgressToken jsontext.Value `json:"progressToken"`
@@ -45,10 +45,10 @@ func newTeller(to exchange, p *peer, params jsontext.Value) (*teller, *jsonrpc2.
 	if jsonv2.Unmarshal(params, &meta) != nil {
 		return t, nil // the method says what is wrong
 	}
-	if len(meta.Meta.ProgressToken) > maxID {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, longTokenText)
+	if len(meta.Meta.ProgressToken) > wire.MaxID {
+		return nil, wire.NewError(wire.CodeInvalidParams, wire.LongTokenText)
 	}
-	if validID(meta.Meta.ProgressToken) {
+	if wire.ValidID(meta.Meta.ProgressToken) {
 		t.token = meta.Meta.ProgressToken
 	}
 	return t, nil
@@ -72,7 +72,7 @@ func (t *teller) Progress(p engine.Progress) {
 		b = append(append(b, `,"total":`...), total...)
 	}
 	if p.Message != "" && t.peer.revision >= revision2025March {
-		b = appendString(append(b, `,"message":`...), p.Message)
+		b = wire.AppendString(append(b, `,"message":`...), p.Message)
 	}
 	t.told, t.done = true, p.Done
 	t.to.notify("notifications/progress", append(b, '}'))
@@ -89,9 +89,9 @@ func (t *teller) Log(l engine.Log) {
 	if err != nil {
 		data = json.RawMessage(strconv.Quote("this message cannot be shown"))
 	}
-	b := appendString([]byte(`{"level":`), engine.LevelName(l.Level))
+	b := wire.AppendString([]byte(`{"level":`), engine.LevelName(l.Level))
 	if l.Logger != "" {
-		b = appendString(append(b, `,"logger":`...), l.Logger)
+		b = wire.AppendString(append(b, `,"logger":`...), l.Logger)
 	}
 	b = append(append(b, `,"data":`...), data...)
 	t.to.notify("notifications/message", append(b, '}'))

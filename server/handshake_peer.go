@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -53,21 +53,21 @@ type exchange interface {
 }
 
 // open answers initialize: what both sides agree on, and the result that says so.
-func (d *handshake) open(params jsontext.Value) (*peer, json.RawMessage, *jsonrpc2.Error) {
+func (d *handshake) open(params jsontext.Value) (*peer, json.RawMessage, *wire.Error) {
 	var p struct {
 		ProtocolVersion *string            `json:"protocolVersion"`
 		Capabilities    clientCapabilities `json:"capabilities"`
 	}
-	if fail := decodeParams(params, &p); fail != nil {
+	if fail := wire.DecodeParams(params, &p); fail != nil {
 		return nil, nil, fail
 	}
 	if p.ProtocolVersion == nil {
-		return nil, nil, rpcError(jsonrpc2.CodeInvalidParams, "params.protocolVersion is missing")
+		return nil, nil, wire.NewError(wire.CodeInvalidParams, "params.protocolVersion is missing")
 	}
 	client := &peer{revision: negotiate(*p.ProtocolVersion)}
 	client.features = client.revision.features(&p.Capabilities)
 	client.level.Store(int32(slog.LevelInfo))
-	result, err := marshal(struct {
+	result, err := wire.Marshal(struct {
 		ProtocolVersion string         `json:"protocolVersion"`
 		Capabilities    map[string]any `json:"capabilities"`
 		ServerInfo      implementation `json:"serverInfo"`
@@ -77,7 +77,7 @@ func (d *handshake) open(params jsontext.Value) (*peer, json.RawMessage, *jsonrp
 		implementation{d.opts.Name, d.opts.Title, d.opts.Version}, d.opts.Instructions,
 	})
 	if err != nil {
-		return nil, nil, rpcError(jsonrpc2.CodeInternalError, internalText)
+		return nil, nil, wire.NewError(wire.CodeInternalError, internalText)
 	}
 	client.answering, client.silence = context.WithCancelCause(context.Background())
 	client.changes = d.hub.subscribe(newInterest(true, true, true, nil))
@@ -136,17 +136,7 @@ func (p *peer) unsubscribe(uri string) { p.changes.change(func(want *interest) {
 // notification writes the notification of a change, for those who heard of it.
 func (e event) notification() []byte {
 	if e.change != resourceUpdated {
-		return appendNotification(nil, e.method(), nil)
+		return wire.AppendNotification(nil, e.method(), nil)
 	}
-	return appendNotification(nil, e.method(), append(appendString([]byte(`{"uri":`), e.uri), '}'))
-}
-
-func appendNotification(b []byte, method string, params []byte) []byte {
-	b = append(b, `{"jsonrpc":"2.0","method":`...)
-	b = appendString(b, method)
-	if params != nil {
-		b = append(b, `,"params":`...)
-		b = append(b, params...)
-	}
-	return append(b, '}')
+	return wire.AppendNotification(nil, e.method(), append(wire.AppendString([]byte(`{"uri":`), e.uri), '}'))
 }

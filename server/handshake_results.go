@@ -7,11 +7,11 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // codeNotFound says that there is no such resource; MCP 2026-07-28 dropped it.
@@ -22,15 +22,15 @@ func (c *legacyCall) toolsCall(ctx context.Context) (json.RawMessage, error) {
 		Name      string         `json:"name"`
 		Arguments jsontext.Value `json:"arguments"`
 	}
-	if fail := decodeParams(c.params, &p); fail != nil {
+	if fail := wire.DecodeParams(c.params, &p); fail != nil {
 		return nil, fail
 	}
 	t := c.tools.Lookup(p.Name)
 	if t == nil {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
+		return nil, wire.NewError(wire.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
 	}
 	if p.Arguments != nil && p.Arguments.Kind() != '{' {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
 	}
 	out, err := c.drive(ctx, t, json.RawMessage(p.Arguments))
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *legacyCall) toolsCall(ctx context.Context) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	return marshal(plainResult(c.peer.revision, out.Result))
+	return wire.Marshal(plainResult(c.peer.revision, out.Result))
 }
 
 func (c *legacyCall) promptsGet(ctx context.Context) (json.RawMessage, error) {
@@ -46,12 +46,12 @@ func (c *legacyCall) promptsGet(ctx context.Context) (json.RawMessage, error) {
 		Name      string            `json:"name"`
 		Arguments map[string]string `json:"arguments"`
 	}
-	if fail := decodeParams(c.params, &p); fail != nil {
+	if fail := wire.DecodeParams(c.params, &p); fail != nil {
 		return nil, fail
 	}
 	t := c.tools.Find(engine.KindPrompt, p.Name)
 	if t == nil {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
+		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
 	}
 	out, err := c.driveStrings(ctx, t, p.Arguments)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *legacyCall) promptsGet(ctx context.Context) (json.RawMessage, error) {
 		m.Content = plainBlock(c.peer.revision, m.Content)
 		messages.Messages[i] = m
 	}
-	return marshal(messages)
+	return wire.Marshal(messages)
 }
 
 func (c *legacyCall) resourcesRead(ctx context.Context) (json.RawMessage, error) {
@@ -91,37 +91,34 @@ func (c *legacyCall) driveStrings(ctx context.Context, t *engine.Program, args m
 	raw := json.RawMessage("{}")
 	if len(args) > 0 {
 		var err error
-		if raw, err = marshal(args); err != nil {
+		if raw, err = wire.Marshal(args); err != nil {
 			return engine.Outcome{}, err
 		}
 	}
 	out, err := c.drive(ctx, t, raw)
 	if err != nil {
 		if r := c.stopped(err); r != nil {
-			return out, rpcError(jsonrpc2.CodeInvalidRequest, r.Content.Text())
+			return out, wire.NewError(wire.CodeInvalidRequest, r.Content.Text())
 		}
 	}
 	return out, err
 }
 
-func notFound(uri string) *jsonrpc2.Error {
-	e := rpcError(codeNotFound, "resource not found")
-	data := json.RawMessage(append(appendString([]byte(`{"uri":`), uri), '}'))
-	e.Data = &data
-	return e
+func notFound(uri string) *wire.Error {
+	return wire.NewError(codeNotFound, "resource not found").WithMember("uri", wire.AppendString(nil, uri))
 }
 
 // legacyError is what a client of this era learns of an error.
-func (d *handshake) legacyError(ctx context.Context, name string, err error) *jsonrpc2.Error {
+func (d *handshake) legacyError(ctx context.Context, name string, err error) *wire.Error {
 	var arguments *engine.ArgumentsError
 	var told *engine.ToolError
 	switch {
 	case errors.As(err, &arguments):
-		return rpcError(jsonrpc2.CodeInvalidParams, arguments.Error())
+		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
 	case errors.As(err, &told):
 		return toolError(told)
 	case errors.Is(err, errSessionEnded), errors.Is(err, errStopping):
-		return rpcError(jsonrpc2.CodeInternalError, err.Error())
+		return wire.NewError(wire.CodeInternalError, err.Error())
 	}
 	return d.wireError(ctx, name, err)
 }
@@ -166,7 +163,7 @@ func plainBlock(r revision, b content.Block) content.Block {
 		var link struct {
 			URI, Name, Title, Description string
 		}
-		raw, err := marshal(b)
+		raw, err := wire.Marshal(b)
 		if err != nil || jsonv2.Unmarshal(raw, &link, jsonv2.MatchCaseInsensitiveNames(true)) != nil {
 			return b
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -82,7 +83,7 @@ const (
 )
 
 // open makes the stream of a POST.
-func (s *session) open(requests []*message, batch *batched) *stream {
+func (s *session) open(requests []*wire.Message, batch *batched) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.posts++
@@ -141,19 +142,19 @@ func (s *session) keep(st *stream) {
 
 // begin registers a request so that the client can cancel it, unless its id is in
 // use or too much is under way.
-func (s *session) begin(m *message, cancel context.CancelCauseFunc) (*sessionCall, error) {
+func (s *session) begin(m *wire.Message, cancel context.CancelCauseFunc) (*sessionCall, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.calls[string(m.id)] != nil:
+	case s.calls[string(m.ID)] != nil:
 		return nil, errIDInUse
 	case len(s.calls) >= maxInFlight:
 		return nil, errManyCalls
-	case !s.fits(m.size):
+	case !s.fits(m.Size):
 		return nil, errHeld
 	}
-	c := &sessionCall{cancel: cancel, size: m.size}
-	s.calls[string(m.id)] = c
+	c := &sessionCall{cancel: cancel, size: m.Size}
+	s.calls[string(m.ID)] = c
 	s.held += c.size
 	s.sharing.Store(int64(len(s.calls)))
 	return c, nil
@@ -186,7 +187,7 @@ func (s *session) cancelled(params jsontext.Value) {
 	var p struct {
 		RequestID jsontext.Value `json:"requestId"`
 	}
-	if decodeParams(params, &p) != nil {
+	if wire.DecodeParams(params, &p) != nil {
 		return
 	}
 	s.mu.Lock()
@@ -249,14 +250,14 @@ type postExchange struct {
 }
 
 func (x *postExchange) notify(method string, params json.RawMessage) {
-	x.stream.add(eventNote, appendNotification(nil, method, params))
+	x.stream.add(eventNote, wire.AppendNotification(nil, method, params))
 }
 
 func (x *postExchange) ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
 	id, answer := x.await(x.call)
 	defer x.abandon(id, x.call)
 	b := strconv.AppendUint([]byte(`{"jsonrpc":"2.0","id":`), id, 10)
-	b = appendString(append(b, `,"method":`...), method)
+	b = wire.AppendString(append(b, `,"method":`...), method)
 	b = append(append(b, `,"params":`...), params...)
 	number := x.stream.add(eventRequest, append(b, '}'))
 	defer x.stream.withdraw(number)
@@ -281,5 +282,5 @@ func cancelledParams(id string, why error) json.RawMessage {
 	if errors.Is(why, context.Canceled) {
 		reason = errCancelled.Error()
 	}
-	return append(appendString(append(b, `,"reason":`...), reason), '}')
+	return append(wire.AppendString(append(b, `,"reason":`...), reason), '}')
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // namingMembers are the members of params that the header Mcp-Name repeats, by
@@ -16,31 +17,31 @@ var namingMembers = map[string]string{
 // Mcp-Name that has them all the same, and with other values than its body. A
 // gateway may have let it pass for what they say. What they say of a token is
 // compared when that is open: see caller.named.
-func contradiction(h http.Header, m *message) *refusal {
-	if m.reply != nil {
+func contradiction(h http.Header, m *wire.Message) *wire.Error {
+	if m.Reply != nil {
 		return nil
 	}
-	method, present, problem := headerValue(h, methodHeader)
-	if present && problem == "" && method != m.method {
+	method, present, problem := wire.HeaderValue(h, wire.MethodHeader)
+	if present && problem == "" && method != m.Method {
 		problem = "is not what the body says"
 	}
 	if problem != "" {
-		return mismatch(methodHeader, problem)
+		return wire.Mismatch(wire.MethodHeader, problem)
 	}
-	name, present, problem := decodedHeader(h, nameHeader)
-	if member := namingMembers[m.method]; present && problem == "" && member != "" {
-		if said, ok := unquote(jsonview.Get(m.params, member)); !ok || said != name {
+	name, present, problem := wire.DecodedHeader(h, wire.NameHeader)
+	if member := namingMembers[m.Method]; present && problem == "" && member != "" {
+		if said, ok := unquote(jsonview.Get(m.Params, member)); !ok || said != name {
 			problem = "is not what the body says"
 		}
 	}
-	return mismatch(nameHeader, problem)
+	return wire.Mismatch(wire.NameHeader, problem)
 }
 
 // contradictoryBatch is contradiction for a batch, of which no header can tell.
-func contradictoryBatch(h http.Header) *refusal {
-	for _, name := range []string{methodHeader, nameHeader} {
+func contradictoryBatch(h http.Header) *wire.Error {
+	for _, name := range []string{wire.MethodHeader, wire.NameHeader} {
 		if len(h.Values(name)) > 0 {
-			return mismatch(name, "is of one message, and this is a batch")
+			return wire.Mismatch(name, "is of one message, and this is a batch")
 		}
 	}
 	return nil

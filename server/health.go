@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // health is what /readyz tells.
@@ -56,7 +57,7 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	if s.health.stopping.Load() {
 		status.Status, code = "stopping", http.StatusServiceUnavailable
 	}
-	body, err := marshal(status)
+	body, err := wire.Marshal(status)
 	if err != nil {
 		code, body = http.StatusInternalServerError, []byte(`{"status":"failed"}`)
 	}

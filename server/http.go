@@ -12,9 +12,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sourcegraph/jsonrpc2"
-
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // Endpoint is the path at which [Server.Handler] serves MCP.
@@ -91,7 +90,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if why := s.guard.refuse(r); why != "" {
 		s.log.Info("request refused", "reason", why, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
-		s.writeErrorTo(w, r, http.StatusForbidden, rpcError(jsonrpc2.CodeInvalidRequest, why))
+		s.writeErrorTo(w, r, http.StatusForbidden, wire.NewError(wire.CodeInvalidRequest, why))
 		return
 	}
 	if isPreflight(r) {
@@ -104,7 +103,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		if c.principal, err = s.opts.Authenticate(r); err != nil {
 			s.log.Info("request refused", "reason", "not authenticated", "error", err)
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			s.writeErrorTo(w, r, http.StatusUnauthorized, rpcError(jsonrpc2.CodeInvalidRequest, "authentication is required"))
+			s.writeErrorTo(w, r, http.StatusUnauthorized, wire.NewError(wire.CodeInvalidRequest, "authentication is required"))
 			return
 		}
 	}
@@ -118,31 +117,31 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !isJSON(r.Header.Get("Content-Type")) {
-		s.writeErrorTo(w, r, http.StatusUnsupportedMediaType, rpcError(jsonrpc2.CodeInvalidRequest, "the Content-Type must be application/json"))
+		s.writeErrorTo(w, r, http.StatusUnsupportedMediaType, wire.NewError(wire.CodeInvalidRequest, "the Content-Type must be application/json"))
 		return
 	}
 	body, err := s.readBody(w, r)
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
-			s.writeErrorTo(w, r, http.StatusRequestEntityTooLarge, rpcError(jsonrpc2.CodeInvalidRequest, "the message is too large"))
+			s.writeErrorTo(w, r, http.StatusRequestEntityTooLarge, wire.NewError(wire.CodeInvalidRequest, "the message is too large"))
 			return
 		}
-		s.writeErrorTo(w, r, http.StatusBadRequest, rpcError(jsonrpc2.CodeParseError, "the body could not be read"))
+		s.writeErrorTo(w, r, http.StatusBadRequest, wire.NewError(wire.CodeParseError, "the body could not be read"))
 		return
 	}
 	endReadTimeout(w, r)
-	if isBatch(body) {
+	if wire.IsBatch(body) {
 		s.handshake.serveBatch(w, r, c, body)
 		return
 	}
-	m, fail := parseMessage(body)
-	if fail != nil && m.id == nil {
+	m, fail := wire.Parse(body)
+	if fail != nil && m.ID == nil {
 		s.writeErrorTo(w, r, http.StatusBadRequest, fail)
 		return
 	}
 	if fail != nil {
-		writeJSON(w, http.StatusBadRequest, appendResponse(nil, m.id, nil, fail))
+		writeJSON(w, http.StatusBadRequest, wire.AppendResponse(nil, m.ID, nil, fail))
 		return
 	}
 	era := eraOf(&m, r.Header)
@@ -151,7 +150,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if no := contradiction(r.Header, &m); no != nil {
-		writeJSON(w, no.status, appendResponse(nil, m.id, nil, no.Error))
+		writeJSON(w, no.Status, wire.AppendResponse(nil, m.ID, nil, no))
 		return
 	}
 	switch era {
@@ -163,23 +162,23 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveSaga answers the methods of the saga proposal: always one JSON object.
-func (s *Server) serveSaga(w http.ResponseWriter, r *http.Request, c caller, m *message) {
-	if m.notification() {
+func (s *Server) serveSaga(w http.ResponseWriter, r *http.Request, c caller, m *wire.Message) {
+	if m.Notification() {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	c.named, _, _ = decodedHeader(r.Header, nameHeader)
+	c.named, _, _ = wire.DecodedHeader(r.Header, wire.NameHeader)
 	ctx, done := s.handshake.cancellable(r, c, m)
 	defer done()
-	room := s.memory.lend()
+	room := s.buffers.Get()
 	response, fail := s.respond(*room, ctx, c, m)
 	status := http.StatusOK
-	if fail != nil && fail.Code == codeTryAgain {
+	if fail != nil && fail.Code == wire.CodeTryAgain {
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "1")
 	}
 	if writeJSON(w, status, response) {
-		s.memory.takeBack(room, response)
+		s.buffers.Put(room, response)
 	}
 }
 
@@ -237,15 +236,15 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	}
 }
 
-func (s *Server) writeError(w http.ResponseWriter, status int, e *jsonrpc2.Error) {
-	writeJSON(w, status, appendResponse(nil, nil, nil, e))
+func (s *Server) writeError(w http.ResponseWriter, status int, e *wire.Error) {
+	writeJSON(w, status, wire.AppendResponse(nil, nil, nil, e))
 }
 
 // writeErrorTo answers a request whose id is not known: with null or without an
 // id, as the revision of the request has it.
-func (s *Server) writeErrorTo(w http.ResponseWriter, r *http.Request, status int, e *jsonrpc2.Error) {
+func (s *Server) writeErrorTo(w http.ResponseWriter, r *http.Request, status int, e *wire.Error) {
 	if modern(r.Header) {
-		writeJSON(w, status, appendIDless(nil, e))
+		writeJSON(w, status, wire.AppendErrorWithoutID(nil, e))
 		return
 	}
 	s.writeError(w, status, e)
@@ -267,7 +266,7 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) (done bool) {
 	if len(body) >= inOneWrite {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
-	w.WriteHeader(status)
+	w.WriteHeader(cmp.Or(status, http.StatusOK))
 	_, err := w.Write(body)
 	return err == nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -60,12 +61,12 @@ func newLayered(t testing.TB) *layered {
 }
 
 func (l *layered) read() []steps.Answer {
-	m, fail := parseMessage([]byte(l.request))
+	m, fail := wire.Parse([]byte(l.request))
 	if fail != nil || eraOf(&m, nil) != eraSaga {
 		return nil
 	}
 	var p resumeSagaParams
-	if p.read(m.params) != nil {
+	if p.read(m.Params) != nil {
 		return nil
 	}
 	answers, _ := stepAnswers(p.results)
@@ -109,10 +110,10 @@ func BenchmarkLayers(b *testing.B) {
 		}},
 		{"write", func() {
 			w.Body.Reset()
-			room := l.s.memory.lend()
-			response, _ := appendSagaResult(beginResponse(*room, []byte("2")), &l.next)
+			room := l.s.buffers.Get()
+			response, _ := appendSagaResult(wire.BeginResponse(*room, []byte("2")), &l.next)
 			writeJSON(w, http.StatusOK, append(response, '}'))
-			l.s.memory.takeBack(room, response)
+			l.s.buffers.Put(room, response)
 		}},
 		{"open to seal", func() { _, _ = l.s.turns.Resume(ctx, l.turn) }},
 	} {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // lineStream is a jsonrpc2.ObjectStream with one message per line. It does what
@@ -53,7 +53,7 @@ type lineStream struct {
 
 // stdioCall is a request under way.
 type stdioCall struct {
-	message
+	wire.Message
 	number uint64
 	era    era
 	ctx    context.Context
@@ -83,7 +83,7 @@ func (s *lineStream) ReadObject(v any) error {
 	for {
 		line, err := s.next()
 		if errors.Is(err, errLongLine) {
-			s.write(appendResponse(nil, nil, nil, rpcError(jsonrpc2.CodeInvalidRequest, "the message is too large")))
+			s.write(wire.AppendResponse(nil, nil, nil, wire.NewError(wire.CodeInvalidRequest, "the message is too large")))
 			continue
 		}
 		if err != nil {
@@ -94,28 +94,28 @@ func (s *lineStream) ReadObject(v any) error {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		if s.batch == nil && isBatch(line) && s.conn.handshake.batches() {
+		if s.batch == nil && wire.IsBatch(line) && s.conn.handshake.batches() {
 			s.split(line)
 			continue
 		}
 		m, fail := s.parse(line)
 		switch {
 		case fail != nil:
-			s.reply(s.batch, appendResponse(nil, m.id, nil, fail))
-		case m.reply != nil:
+			s.reply(s.batch, wire.AppendResponse(nil, m.ID, nil, fail))
+		case m.Reply != nil:
 			// Ids of our own requests are the library's. One that it cannot read
 			// is not an answer to any of them.
 			s.reply(s.batch, nil)
 			if json.Unmarshal(line, v) == nil {
 				return nil
 			}
-		case m.notification():
+		case m.Notification():
 			s.reply(s.batch, nil)
 			s.conn.notified(&m)
 		default:
 			number, err := s.begin(m)
 			if errors.Is(err, errCrowded) {
-				s.reply(s.batch, appendResponse(nil, m.id, nil, rpcError(jsonrpc2.CodeInvalidRequest, err.Error())))
+				s.reply(s.batch, wire.AppendResponse(nil, m.ID, nil, wire.NewError(wire.CodeInvalidRequest, err.Error())))
 				continue
 			}
 			if err != nil {
@@ -140,19 +140,19 @@ func (s *lineStream) next() ([]byte, error) {
 
 // split begins to read a batch.
 func (s *lineStream) split(line []byte) {
-	list, fail := splitBatch(line)
+	list, fail := wire.SplitBatch(line)
 	if fail != nil {
-		s.write(appendResponse(nil, nil, nil, fail))
+		s.write(wire.AppendResponse(nil, nil, nil, fail))
 		return
 	}
 	s.batch, s.queue = &lineBatch{due: len(list)}, list
 }
 
-func (s *lineStream) parse(line []byte) (message, *jsonrpc2.Error) {
+func (s *lineStream) parse(line []byte) (wire.Message, *wire.Error) {
 	if s.batch != nil {
 		return parseBatched(line)
 	}
-	return parseMessage(line)
+	return wire.Parse(line)
 }
 
 // reply writes the response to a message: with those to the rest of its batch, if
@@ -206,9 +206,9 @@ var errCrowded = errors.New("too many requests are under way")
 // begin registers a request, waiting while too many are worked on. Those that wait
 // for the client do not count: its answers come on the lines that are not read
 // meanwhile.
-func (s *lineStream) begin(m message) (uint64, error) {
+func (s *lineStream) begin(m wire.Message) (uint64, error) {
 	s.mu.Lock()
-	crowded := len(s.calls) >= maxOpen || len(s.calls) > 0 && s.held+m.size > maxOpenBytes
+	crowded := len(s.calls) >= maxOpen || len(s.calls) > 0 && s.held+m.Size > maxOpenBytes
 	s.mu.Unlock()
 	if crowded {
 		return 0, errCrowded
@@ -218,7 +218,7 @@ func (s *lineStream) begin(m message) (uint64, error) {
 	case <-s.ctx.Done():
 		return 0, s.ctx.Err()
 	}
-	call := &stdioCall{message: m, batch: s.batch}
+	call := &stdioCall{Message: m, batch: s.batch}
 	call.ctx, call.cancel = context.WithCancel(s.ctx)
 	s.conn.arrived(call)
 	s.mu.Lock()
@@ -227,7 +227,7 @@ func (s *lineStream) begin(m message) (uint64, error) {
 	s.last++
 	call.number = s.last
 	s.calls[s.last] = call
-	s.held += m.size
+	s.held += m.Size
 	return s.last, nil
 }
 
@@ -260,7 +260,7 @@ func (s *lineStream) finish(c *stdioCall, response []byte) {
 	s.reply(c.batch, response)
 	s.mu.Lock()
 	delete(s.calls, c.number)
-	s.held -= c.size
+	s.held -= c.Size
 	if len(s.calls) == 0 {
 		s.idle.Broadcast()
 	}
@@ -274,13 +274,13 @@ func (s *lineStream) cancelled(params []byte) {
 	var p struct {
 		RequestID json.RawMessage `json:"requestId"`
 	}
-	if decodeParams(params, &p) != nil {
+	if wire.DecodeParams(params, &p) != nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.calls {
-		if bytes.Equal(c.id, p.RequestID) {
+		if bytes.Equal(c.ID, p.RequestID) {
 			c.silent = true
 			c.cancel()
 		}

@@ -2,20 +2,19 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // method answers one JSON-RPC method of the saga proposal: params in, how the turn
-// ended out. An error that is not a *jsonrpc2.Error is translated by wireError.
+// ended out. An error that is not a *wire.Error is translated by wireError.
 type method func(ctx context.Context, c caller, params jsontext.Value) (turns.End, error)
 
 // allMethods is the table of the saga proposal's methods.
@@ -28,48 +27,35 @@ func (s *Server) allMethods() map[string]method {
 }
 
 // answer handles a request and returns the whole response.
-func (s *Server) answer(ctx context.Context, c caller, m *message) []byte {
+func (s *Server) answer(ctx context.Context, c caller, m *wire.Message) []byte {
 	response, _ := s.respond(nil, ctx, c, m)
 	return response
 }
 
 // respond is answer for those who have memory for the response, and need the error
 // that it holds.
-func (s *Server) respond(b []byte, ctx context.Context, c caller, m *message) ([]byte, *jsonrpc2.Error) {
-	handle := s.methods[m.method]
+func (s *Server) respond(b []byte, ctx context.Context, c caller, m *wire.Message) ([]byte, *wire.Error) {
+	handle := s.methods[m.Method]
 	if handle == nil {
-		fail := rpcError(jsonrpc2.CodeMethodNotFound, "method not found")
-		return appendResponse(b, m.id, nil, fail), fail
+		fail := wire.NewError(wire.CodeMethodNotFound, "method not found")
+		return wire.AppendResponse(b, m.ID, nil, fail), fail
 	}
-	end, err := handle(ctx, c, m.params)
+	end, err := handle(ctx, c, m.Params)
 	if err == nil {
 		var response []byte
-		if response, err = appendSagaResult(beginResponse(b, m.id), &end); err == nil {
+		if response, err = appendSagaResult(wire.BeginResponse(b, m.ID), &end); err == nil {
 			return append(response, '}'), nil
 		}
 	}
-	fail := s.wireError(ctx, m.method, err)
-	return appendResponse(b, m.id, nil, fail), fail
-}
-
-// codeTryAgain says that the same request may succeed on another replica, or a
-// little later. It lies outside the range that JSON-RPC and MCP keep for
-// themselves; over HTTP it comes with the status 503.
-const codeTryAgain = -31503
-
-func tryAgain(text string) *jsonrpc2.Error {
-	e := rpcError(codeTryAgain, text)
-	data := json.RawMessage(`{"retryable":true}`)
-	e.Data = &data
-	return e
+	fail := s.wireError(ctx, m.Method, err)
+	return wire.AppendResponse(b, m.ID, nil, fail), fail
 }
 
 // tooLarge says how much less a client has to send.
-func tooLarge(e *turns.RequestTooLargeError) *jsonrpc2.Error {
-	fail := rpcError(jsonrpc2.CodeInvalidParams, fmt.Sprintf(
+func tooLarge(e *turns.RequestTooLargeError) *wire.Error {
+	fail := wire.NewError(wire.CodeInvalidParams, fmt.Sprintf(
 		"the arguments and answers are too large for a tool that asks: what it has to remember takes %d bytes, and %d are the most; send less", e.Size, e.Limit))
-	data := json.RawMessage(fmt.Sprintf(`{"size":%d,"limit":%d}`, e.Size, e.Limit))
-	fail.Data = &data
+	fail.Data = fmt.Appendf(nil, `{"size":%d,"limit":%d}`, e.Size, e.Limit)
 	return fail
 }
 
@@ -87,17 +73,17 @@ const (
 // toolError is how a prompt or resource fails that had something to say: they have no
 // results that say that they are errors. What lies with the caller and the user, that
 // they declined above all, is no fault inside the server.
-func toolError(e *engine.ToolError) *jsonrpc2.Error {
+func toolError(e *engine.ToolError) *wire.Error {
 	if e.Told {
-		return rpcError(jsonrpc2.CodeInvalidParams, e.Text)
+		return wire.NewError(wire.CodeInvalidParams, e.Text)
 	}
-	return rpcError(jsonrpc2.CodeInternalError, e.Text)
+	return wire.NewError(wire.CodeInternalError, e.Text)
 }
 
 // wireError decides what the client learns of an error. Those of turns are logged
 // already; it logs the rest.
-func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc2.Error {
-	var fail *jsonrpc2.Error
+func (s *Server) wireError(ctx context.Context, name string, err error) *wire.Error {
+	var fail *wire.Error
 	if errors.As(err, &fail) {
 		return fail
 	}
@@ -109,21 +95,21 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 	var logged *turns.Error
 	switch {
 	case errors.Is(err, turns.ErrNewer):
-		return tryAgain(tryAgainText)
+		return wire.TryAgain(tryAgainText)
 	case errors.Is(err, turns.ErrEarly):
-		return tryAgain(earlyText)
+		return wire.TryAgain(earlyText)
 	case errors.As(err, &rejected):
-		return rpcError(jsonrpc2.CodeInvalidParams, rejectedText)
+		return wire.NewError(wire.CodeInvalidParams, rejectedText)
 	case errors.As(err, &answers):
-		return rpcError(jsonrpc2.CodeInvalidParams, answers.Error())
+		return wire.NewError(wire.CodeInvalidParams, answers.Error())
 	case errors.As(err, &large):
 		return tooLarge(large)
 	case errors.As(err, &unsettled):
-		return tryAgain(unsettledText)
+		return wire.TryAgain(unsettledText)
 	case !errors.As(err, &panicked) && errors.Is(err, context.DeadlineExceeded):
-		return rpcError(jsonrpc2.CodeInternalError, timeoutText)
+		return wire.NewError(wire.CodeInternalError, timeoutText)
 	case !errors.As(err, &logged):
 		s.log.ErrorContext(ctx, "turn failed", "method", name, "error", err)
 	}
-	return rpcError(jsonrpc2.CodeInternalError, internalText)
+	return wire.NewError(wire.CodeInternalError, internalText)
 }

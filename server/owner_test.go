@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -41,7 +42,7 @@ func TestListenStopsForAClientThatHasGone(t *testing.T) {
 	l := newLayered(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r := &statelessRequest{message: message{params: []byte(`{"notifications":{"resourceSubscriptions":["test://a"]}}`)}}
+	r := &statelessRequest{Message: wire.Message{Params: []byte(`{"notifications":{"resourceSubscriptions":["test://a"]}}`)}}
 	_, no := l.s.stateless.openListener(ctx, r)
 	require.NotNil(t, no)
 	assert.Zero(t, l.s.streams.open)

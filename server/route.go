@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // era is a family of protocol revisions with its own rules on the wire.
@@ -21,21 +22,17 @@ const (
 	eraSaga
 )
 
-// versionHeader names the protocol revision of an HTTP request: MCP-Protocol-Version,
-// spelled as package http keeps it, which saves respelling it in every request.
-const versionHeader = "Mcp-Protocol-Version"
-
 // versionKey is where a request of the stateless era names its revision; that it
 // is there is what makes it one (MCP 2026-07-28, basic/versioning).
 const versionKey = "io.modelcontextprotocol/protocolVersion"
 
 // eraOf decides by whose rules a message is served. header is nil on stdio.
-func eraOf(m *message, header http.Header) era {
+func eraOf(m *wire.Message, header http.Header) era {
 	// Most requests of the other eras do not hold the key anywhere.
-	if bytes.Contains(m.params, []byte(versionKey)) && jsonview.Get(jsonview.Get(m.params, "_meta"), versionKey) != nil {
+	if bytes.Contains(m.Params, []byte(versionKey)) && jsonview.Get(jsonview.Get(m.Params, "_meta"), versionKey) != nil {
 		return eraStateless
 	}
-	if m.method == "tools/callSaga" || m.method == "tools/resumeSaga" || m.method == "tools/cancelSaga" {
+	if m.Method == "tools/callSaga" || m.Method == "tools/resumeSaga" || m.Method == "tools/cancelSaga" {
 		return eraSaga
 	}
 	if modern(header) {
@@ -47,6 +44,6 @@ func eraOf(m *message, header http.Header) era {
 // modern reports whether the version header names a revision without handshakes,
 // which is every one that is not known to have one.
 func modern(header http.Header) bool {
-	v := header.Values(versionHeader)
+	v := header.Values(wire.VersionHeader)
 	return len(v) > 0 && !slices.Contains(handshakeVersions, v[0])
 }

@@ -7,11 +7,11 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -26,11 +26,11 @@ type callSagaParams struct {
 	arguments jsontext.Value
 }
 
-func (p *callSagaParams) read(params jsontext.Value) (fail *jsonrpc2.Error) {
+func (p *callSagaParams) read(params jsontext.Value) (fail *wire.Error) {
 	for name, v := range jsonview.Members(params) {
 		switch string(name) {
 		case "name":
-			p.name, fail = readText(v, "/name")
+			p.name, fail = wire.ReadString(v, "/name")
 		case "arguments":
 			p.arguments = v
 		}
@@ -47,11 +47,11 @@ type resumeSagaParams struct {
 	results jsontext.Value // the member completedSteps
 }
 
-func (p *resumeSagaParams) read(params jsontext.Value) (fail *jsonrpc2.Error) {
+func (p *resumeSagaParams) read(params jsontext.Value) (fail *wire.Error) {
 	for name, v := range jsonview.Members(params) {
 		switch string(name) {
 		case "sagaToken":
-			p.token, fail = readText(v, "/sagaToken")
+			p.token, fail = wire.ReadString(v, "/sagaToken")
 		case "completedSteps":
 			p.results = v
 		}
@@ -68,14 +68,14 @@ func (s *Server) callSaga(ctx context.Context, c caller, params jsontext.Value) 
 		return none, fail
 	}
 	if p.name == "" {
-		return none, rpcError(jsonrpc2.CodeInvalidParams, "params.name is missing: it names the tool")
+		return none, wire.NewError(wire.CodeInvalidParams, "params.name is missing: it names the tool")
 	}
 	t := s.tools.Lookup(p.name)
 	if t == nil {
-		return none, rpcError(jsonrpc2.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
+		return none, wire.NewError(wire.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
 	}
 	if p.arguments != nil && p.arguments.Kind() != '{' {
-		return none, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
+		return none, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
 	}
 	q := c.sagaRequest("tools/callSaga")
 	q.Tool, q.Arguments = t, json.RawMessage(p.arguments)
@@ -88,7 +88,7 @@ func (s *Server) resumeSaga(ctx context.Context, c caller, params jsontext.Value
 		return none, fail
 	}
 	if k := p.results.Kind(); k == jsontext.KindInvalid || k == 'n' {
-		return none, rpcError(jsonrpc2.CodeInvalidParams, "params.completedSteps is missing: it holds the results of all steps so far")
+		return none, wire.NewError(wire.CodeInvalidParams, "params.completedSteps is missing: it holds the results of all steps so far")
 	}
 	q := c.sagaRequest("tools/resumeSaga")
 	if q.Answers, err = stepAnswers(p.results); err != nil {
@@ -109,7 +109,7 @@ func (c *caller) sagaRequest(method string) turns.Request {
 // stepAnswers reads SagaStepResult[], or null for none.
 func stepAnswers(results jsontext.Value) ([]steps.Answer, error) {
 	if k := results.Kind(); k != '[' && k != 'n' && k != jsontext.KindInvalid {
-		return nil, wrongParam("/completedSteps")
+		return nil, wire.WrongParam("/completedSteps")
 	}
 	answers := make([]steps.Answer, 0, 2)
 	for v := range jsonview.Elements(results) {
@@ -126,7 +126,7 @@ func stepAnswers(results jsontext.Value) ([]steps.Answer, error) {
 // question is for the engine to decide.
 func stepAnswer(v jsontext.Value, i int) (a steps.Answer, err error) {
 	if k := v.Kind(); k != '{' && k != 'n' {
-		return a, wrongParam("/completedSteps/" + strconv.Itoa(i))
+		return a, wire.WrongParam("/completedSteps/" + strconv.Itoa(i))
 	}
 	var result, failure jsontext.Value
 	for name, v := range jsonview.Members(v) {
@@ -134,7 +134,7 @@ func stepAnswer(v jsontext.Value, i int) (a steps.Answer, err error) {
 		case "stepId":
 			var ok bool
 			if a.StepID, ok = jsonview.String(v); !ok && jsontext.Value(v).Kind() != 'n' {
-				return a, wrongParam("/completedSteps/" + strconv.Itoa(i) + "/stepId")
+				return a, wire.WrongParam("/completedSteps/" + strconv.Itoa(i) + "/stepId")
 			}
 		case "result":
 			result = v
@@ -143,7 +143,7 @@ func stepAnswer(v jsontext.Value, i int) (a steps.Answer, err error) {
 		}
 	}
 	if a.StepID == "" {
-		return a, rpcError(jsonrpc2.CodeInvalidParams, "an element of params.completedSteps has no stepId")
+		return a, wire.NewError(wire.CodeInvalidParams, "an element of params.completedSteps has no stepId")
 	}
 	if result != nil {
 		if result.Kind() != '{' {
@@ -181,10 +181,16 @@ func appendSagaResult(b []byte, t *turns.End) ([]byte, error) {
 		b = append(b, `{"type":"`...)
 		b = append(b, step.Kind.String()...)
 		b = append(b, `","stepId":`...)
-		b = appendString(b, step.ID)
+		b = wire.AppendString(b, step.ID)
 		b = append(b, `,"params":`...)
 		b = append(b, step.Params...)
 		b = append(b, '}')
 	}
 	return append(b, "]}"...), nil
+}
+
+// appendToken writes a token as a JSON string. Tokens consist of A-Z a-z 0-9 - _
+// alone, so there is nothing to escape.
+func appendToken(b []byte, token string) []byte {
+	return append(append(append(b, '"'), token...), '"')
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -112,7 +113,7 @@ type Server struct {
 	methods map[string]method
 	guard   *guard
 	health  health
-	memory  memory
+	buffers wire.BufferPool
 	catalog *catalog
 	hub     hub
 	streams streams

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -23,7 +24,7 @@ func requestMethod(k steps.Kind) string {
 // appendToolResult writes a CallToolResult.
 func appendToolResult(b []byte, r *content.Result) ([]byte, error) {
 	if r.StructuredContent != nil || r.Meta != nil {
-		raw, err := marshal(r)
+		raw, err := wire.Marshal(r)
 		return append(b, raw...), err
 	}
 	// By hand, which takes a tenth of the time, what most results consist of.
@@ -45,10 +46,10 @@ func appendContents(b []byte, contents []content.ResourceContents) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `{"uri":`...)
-		b = appendString(b, c.URI)
+		b = wire.AppendString(b, c.URI)
 		if c.MIMEType != "" {
 			b = append(b, `,"mimeType":`...)
-			b = appendString(b, c.MIMEType)
+			b = wire.AppendString(b, c.MIMEType)
 		}
 		if c.Blob != nil {
 			b = append(b, `,"blob":"`...)
@@ -57,7 +58,7 @@ func appendContents(b []byte, contents []content.ResourceContents) []byte {
 			continue
 		}
 		b = append(b, `,"text":`...)
-		b = append(appendString(b, c.Text), '}')
+		b = append(wire.AppendString(b, c.Text), '}')
 	}
 	return append(b, ']')
 }

@@ -2,27 +2,19 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // statelessVersion is the revision that the stateless dialect speaks.
 const statelessVersion = "2026-07-28"
-
-// Error codes of the stateless era (MCP 2026-07-28, basic/index, error codes).
-const (
-	codeHeaderMismatch      = -32020
-	codeMissingCapability   = -32021
-	codeUnsupportedProtocol = -32022
-)
 
 // stateless is the dialect of MCP 2026-07-28: requests that say everything about
 // themselves, questions to the client as results (multi round-trip requests), no
@@ -55,7 +47,7 @@ type statelessMethod struct {
 // init completes the dialect of a server that is otherwise ready.
 func (d *stateless) init(s *Server) (err error) {
 	d.Server, d.keepAlive = s, keepAlive
-	if d.info, err = marshal(implementation{s.opts.Name, s.opts.Title, s.opts.Version}); err != nil {
+	if d.info, err = wire.Marshal(implementation{s.opts.Name, s.opts.Title, s.opts.Version}); err != nil {
 		return err
 	}
 	d.params = make(map[string][]paramHeader)
@@ -97,7 +89,7 @@ func (d *stateless) methods() map[string]statelessMethod {
 }
 
 // run handles a request that was admitted. The refusal is nil if there is a result.
-func (d *stateless) run(ctx context.Context, r *statelessRequest) ([]byte, *refusal) {
+func (d *stateless) run(ctx context.Context, r *statelessRequest) ([]byte, *wire.Error) {
 	result, err := r.served.handle(ctx, r)
 	if err != nil {
 		return nil, d.refusalOf(ctx, r, err)
@@ -110,55 +102,23 @@ func (d *stateless) run(ctx context.Context, r *statelessRequest) ([]byte, *refu
 const staleText = "the requestState is not valid here, or no longer: send the request again without requestState and inputResponses"
 
 // refusalOf decides what the client learns of an error, and with which status.
-func (d *stateless) refusalOf(ctx context.Context, r *statelessRequest, err error) *refusal {
+func (d *stateless) refusalOf(ctx context.Context, r *statelessRequest, err error) *wire.Error {
 	var rejected *codec.Rejected
 	var unsupported *engine.UnsupportedError
 	var arguments *engine.ArgumentsError
 	var tool *engine.ToolError
 	switch {
 	case errors.As(err, &rejected) && !r.served.saga:
-		return refuse(http.StatusOK, jsonrpc2.CodeInvalidParams, staleText)
+		return wire.NewError(wire.CodeInvalidParams, staleText)
 	case errors.As(err, &unsupported):
-		no := refuse(http.StatusBadRequest, codeMissingCapability, unsupported.Error())
-		no.setData(append(append([]byte(`{"requiredCapabilities":`), requiredCapabilities(unsupported.Needs)...), '}'))
-		return no
+		return wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, unsupported.Error()).
+			WithMember("requiredCapabilities", requiredCapabilities(unsupported.Needs))
 	case errors.As(err, &arguments):
-		return refuse(http.StatusOK, jsonrpc2.CodeInvalidParams, arguments.Error())
+		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
 	case errors.As(err, &tool):
-		return &refusal{http.StatusOK, toolError(tool)}
+		return toolError(tool)
 	}
-	fail := d.wireError(ctx, r.method, err)
-	return &refusal{statusOf(fail.Code), fail}
-}
-
-// statusOf is the HTTP status of an error response to a request that passed the
-// ladder. Where the specification leaves it open it is 200: the message was
-// delivered and answered (MCP 2026-07-28, basic/transports/streamable-http).
-func statusOf(code int64) int {
-	switch code {
-	case codeHeaderMismatch, codeMissingCapability, codeUnsupportedProtocol:
-		return http.StatusBadRequest
-	case jsonrpc2.CodeMethodNotFound:
-		return http.StatusNotFound
-	case codeTryAgain:
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusOK
-}
-
-// refusal is an error response with its HTTP status.
-type refusal struct {
-	status int
-	*jsonrpc2.Error
-}
-
-func refuse(status int, code int64, text string) *refusal {
-	return &refusal{status, rpcError(code, text)}
-}
-
-func (r *refusal) setData(data []byte) {
-	raw := json.RawMessage(data)
-	r.Data = &raw
+	return d.wireError(ctx, r.Method, err)
 }
 
 // finish completes a result. open is a JSON object without its closing brace;
@@ -191,12 +151,12 @@ const (
 func opened(object []byte) []byte { return object[:len(object)-1] }
 
 // appendReply writes a response; without an id if that could not be read.
-func appendReply(b []byte, id jsontext.Value, result []byte, no *refusal) []byte {
+func appendReply(b []byte, id jsontext.Value, result []byte, no *wire.Error) []byte {
 	if no == nil {
-		return appendResponse(b, id, result, nil)
+		return wire.AppendResponse(b, id, result, nil)
 	}
 	if id != nil {
-		return appendResponse(b, id, nil, no.Error)
+		return wire.AppendResponse(b, id, nil, no)
 	}
-	return appendIDless(b, no.Error)
+	return wire.AppendErrorWithoutID(b, no)
 }

@@ -3,28 +3,28 @@ package server
 import (
 	"net/http"
 
-	"github.com/sourcegraph/jsonrpc2"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // servePost answers a message that was POSTed.
-func (d *stateless) servePost(w http.ResponseWriter, r *http.Request, c caller, m *message) {
+func (d *stateless) servePost(w http.ResponseWriter, r *http.Request, c caller, m *wire.Message) {
 	switch {
-	case m.reply != nil:
-		no := refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidRequest, "this server sends no requests, so it takes no responses")
-		writeJSON(w, no.status, appendReply(nil, nil, nil, no))
+	case m.Reply != nil:
+		no := wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "this server sends no requests, so it takes no responses")
+		writeJSON(w, no.Status, appendReply(nil, nil, nil, no))
 		return
-	case m.notification():
+	case m.Notification():
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	req, no := d.admit(c, m, r.Header)
 	if no != nil {
-		writeJSON(w, no.status, appendReply(nil, m.id, nil, no))
+		writeJSON(w, no.Status, appendReply(nil, m.ID, nil, no))
 		return
 	}
 	out := newReply(w, r)
 	defer out.ctx.Cancel()
-	if m.method == listenMethod {
+	if m.Method == listenMethod {
 		d.listenHTTP(out, req)
 		return
 	}
@@ -33,18 +33,18 @@ func (d *stateless) servePost(w http.ResponseWriter, r *http.Request, c caller, 
 	n.close()
 	status := http.StatusOK
 	if no != nil {
-		status = no.status
+		status = no.Status
 	}
-	room := d.memory.lend()
-	response := appendReply(*room, m.id, result, no)
+	room := d.buffers.Get()
+	response := appendReply(*room, m.ID, result, no)
 	if out.respond(status, response) {
-		d.memory.takeBack(room, response)
+		d.buffers.Put(room, response)
 	}
 }
 
 // serveOther answers GET and DELETE, which this era does not have.
 func (d *stateless) serveOther(w http.ResponseWriter) {
 	w.Header().Set("Allow", http.MethodPost)
-	no := refuse(http.StatusMethodNotAllowed, jsonrpc2.CodeInvalidRequest, "only POST is allowed")
-	writeJSON(w, no.status, appendReply(nil, nil, nil, no))
+	no := wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed")
+	writeJSON(w, no.Status, appendReply(nil, nil, nil, no))
 }

@@ -5,15 +5,15 @@ import (
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // statelessRequest is a request that was admitted.
 type statelessRequest struct {
-	message
+	wire.Message
 	caller
 	served statelessMethod
 	header http.Header // nil on stdio
@@ -35,17 +35,17 @@ type statelessMeta struct {
 // header is nil on stdio, where there are no headers to compare. The order of
 // the checks shows in the errors of requests with several faults; clients find
 // out by them what a server speaks.
-func (d *stateless) admit(c caller, m *message, header http.Header) (*statelessRequest, *refusal) {
-	r := &statelessRequest{message: *m, caller: c, header: header}
+func (d *stateless) admit(c caller, m *wire.Message, header http.Header) (*statelessRequest, *wire.Error) {
+	r := &statelessRequest{Message: *m, caller: c, header: header}
 	onHTTP := header != nil
-	if onHTTP && header.Get(versionHeader) == "" {
-		return nil, refuse(http.StatusBadRequest, codeHeaderMismatch, "the header MCP-Protocol-Version is missing")
+	if onHTTP && header.Get(wire.VersionHeader) == "" {
+		return nil, wire.Refuse(http.StatusBadRequest, wire.CodeHeaderMismatch, "the header MCP-Protocol-Version is missing")
 	}
 	if no := r.readMeta(); no != nil {
 		return nil, no
 	}
 	if onHTTP {
-		if no := matchHeader(header, versionHeader, r.meta.version); no != nil {
+		if no := wire.MatchHeader(header, wire.VersionHeader, r.meta.version); no != nil {
 			return nil, no
 		}
 	}
@@ -53,16 +53,16 @@ func (d *stateless) admit(c caller, m *message, header http.Header) (*statelessR
 		return nil, unsupportedVersion(r.meta.version)
 	}
 	if onHTTP {
-		if no := matchHeader(header, methodHeader, m.method); no != nil {
+		if no := wire.MatchHeader(header, wire.MethodHeader, m.Method); no != nil {
 			return nil, no
 		}
 	}
-	served, ok := d.table[m.method]
+	served, ok := d.table[m.Method]
 	if !ok {
-		return nil, refuse(http.StatusNotFound, jsonrpc2.CodeMethodNotFound, "method not found")
+		return nil, wire.Refuse(http.StatusNotFound, wire.CodeMethodNotFound, "method not found")
 	}
 	r.served = served
-	var no *refusal
+	var no *wire.Error
 	switch {
 	case !onHTTP:
 	case served.saga:
@@ -76,19 +76,20 @@ func (d *stateless) admit(c caller, m *message, header http.Header) (*statelessR
 	return r, r.readOptions()
 }
 
-func unsupportedVersion(requested string) *refusal {
-	no := refuse(http.StatusBadRequest, codeUnsupportedProtocol, "this protocol version is not supported")
-	no.setData(append(appendString([]byte(`{"supported":["`+statelessVersion+`"],"requested":`), requested), '}'))
-	return no
+func unsupportedVersion(requested string) *wire.Error {
+	return &wire.Error{
+		Status: http.StatusBadRequest, Code: wire.CodeUnsupportedProtocol, Message: "this protocol version is not supported",
+		Data: append(wire.AppendString([]byte(`{"supported":["`+statelessVersion+`"],"requested":`), requested), '}'),
+	}
 }
 
 // readMeta reads what every request must say about itself (MCP 2026-07-28,
 // basic/index, _meta).
-func (r *statelessRequest) readMeta() *refusal {
-	bad := func(text string) *refusal {
-		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, text)
+func (r *statelessRequest) readMeta() *wire.Error {
+	bad := func(text string) *wire.Error {
+		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, text)
 	}
-	meta := jsontext.Value(jsonview.Get(r.params, "_meta"))
+	meta := jsontext.Value(jsonview.Get(r.Params, "_meta"))
 	if meta.Kind() != '{' {
 		return bad("params._meta is missing: it must say what the request is, with " + versionKey + " and " + capabilitiesKey)
 	}
@@ -125,12 +126,12 @@ const capabilitiesKey = "io.modelcontextprotocol/clientCapabilities"
 const logLevelKey = "io.modelcontextprotocol/logLevel"
 
 // readOptions reads what a request may say about itself.
-func (r *statelessRequest) readOptions() *refusal {
-	if len(r.meta.ProgressToken) > maxID {
-		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, longTokenText)
+func (r *statelessRequest) readOptions() *wire.Error {
+	if len(r.meta.ProgressToken) > wire.MaxID {
+		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, wire.LongTokenText)
 	}
-	if t := r.meta.ProgressToken; t != nil && !validID(t) {
-		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, "params._meta.progressToken must be a string or an integer")
+	if t := r.meta.ProgressToken; t != nil && !wire.ValidID(t) {
+		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, "params._meta.progressToken must be a string or an integer")
 	}
 	if r.meta.LogLevel == nil {
 		return nil
@@ -140,7 +141,7 @@ func (r *statelessRequest) readOptions() *refusal {
 		r.meta.level, ok = engine.ParseLevel(name)
 	}
 	if !ok {
-		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams,
+		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams,
 			"params._meta has an unknown "+logLevelKey+"; the levels are those of syslog, debug to emergency")
 	}
 	r.meta.wantsLog = true
@@ -148,12 +149,12 @@ func (r *statelessRequest) readOptions() *refusal {
 }
 
 // matchName compares the header Mcp-Name with the member that it repeats.
-func (r *statelessRequest) matchName() *refusal {
-	name, ok := unquote(jsonview.Get(r.params, r.served.name))
+func (r *statelessRequest) matchName() *wire.Error {
+	name, ok := unquote(jsonview.Get(r.Params, r.served.name))
 	if !ok {
-		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, "params."+r.served.name+" must be a string")
+		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, "params."+r.served.name+" must be a string")
 	}
-	return matchEncodedHeader(r.header, nameHeader, name)
+	return wire.MatchEncodedHeader(r.header, wire.NameHeader, name)
 }
 
 // unquote returns the text of a JSON string.

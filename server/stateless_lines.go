@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // statelessLines is the dialect on one stdio connection: the same rules without
@@ -37,33 +37,33 @@ func newStatelessLines(d *stateless, lines *lineStream) *statelessLines {
 
 // answer handles a request and returns the response, or nil for none.
 func (d *statelessLines) answer(call *stdioCall) []byte {
-	r, no := d.admit(caller{}, &call.message, nil)
+	r, no := d.admit(caller{}, &call.Message, nil)
 	if no != nil {
-		return appendReply(nil, call.id, nil, no)
+		return appendReply(nil, call.ID, nil, no)
 	}
-	if call.method == listenMethod {
+	if call.Method == listenMethod {
 		if no := d.listen(call, r); no != nil {
-			return appendReply(nil, call.id, nil, no)
+			return appendReply(nil, call.ID, nil, no)
 		}
 		return nil
 	}
 	n := r.notifier(func(message []byte) { d.lines.notify(call, message) })
 	result, no := d.run(call.ctx, r)
 	n.close()
-	return appendReply(nil, call.id, result, no)
+	return appendReply(nil, call.ID, result, no)
 }
 
 // listen opens a subscription and returns at once: a request that never ends must
 // not take the place of one that does.
-func (d *statelessLines) listen(call *stdioCall, r *statelessRequest) *refusal {
-	key := string(call.id)
+func (d *statelessLines) listen(call *stdioCall, r *statelessRequest) *wire.Error {
+	key := string(call.ID)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return nil
 	}
 	if d.listeners[key] != nil {
-		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidRequest, "a request with this id is still open")
+		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "a request with this id is still open")
 	}
 	l, no := d.openListener(call.ctx, r)
 	if no != nil {
@@ -82,7 +82,7 @@ func (d *statelessLines) listen(call *stdioCall, r *statelessRequest) *refusal {
 		defer cancel()
 		out := &linesOutlet{ctx, d.lines}
 		if l.run(ctx, out, neverIdle) {
-			out.send(appendResponse(nil, l.id, d.goodbye(l), nil))
+			out.send(wire.AppendResponse(nil, l.id, d.goodbye(l), nil))
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -98,7 +98,7 @@ func (d *statelessLines) cancelled(params jsontext.Value) {
 	var p struct {
 		RequestID json.RawMessage `json:"requestId"`
 	}
-	if decodeParams(params, &p) != nil {
+	if wire.DecodeParams(params, &p) != nil {
 		return
 	}
 	d.mu.Lock()

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // listenMethod opens a subscription: a request that stays open and brings
@@ -52,35 +52,36 @@ type listener struct {
 // openListener makes the subscription that a request asks for. It begins at once,
 // so that a change right after the acknowledgement is not lost; events wait until
 // run sends them.
-func (d *stateless) openListener(ctx context.Context, r *statelessRequest) (*listener, *refusal) {
+func (d *stateless) openListener(ctx context.Context, r *statelessRequest) (*listener, *wire.Error) {
 	var p struct {
 		Notifications *listenFilter `json:"notifications"`
 	}
-	if fail := decodeParams(r.params, &p); fail != nil {
-		return nil, &refusal{http.StatusBadRequest, fail}
+	if fail := wire.DecodeParams(r.Params, &p); fail != nil {
+		fail.Status = http.StatusBadRequest
+		return nil, fail
 	}
 	if p.Notifications == nil {
-		return nil, refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, "params.notifications is missing: it says what to listen for")
+		return nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, "params.notifications is missing: it says what to listen for")
 	}
 	if tooManyURIs(p.Notifications.URIs) {
-		return nil, refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams, tooManyURIsText)
+		return nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, tooManyURIsText)
 	}
 	honoured, err := d.honoured(ctx, p.Notifications)
 	if err != nil {
-		return nil, refuse(http.StatusOK, jsonrpc2.CodeInternalError, internalText) // nobody reads it
+		return nil, wire.NewError(wire.CodeInternalError, internalText) // nobody reads it
 	}
-	filter, err := marshal(honoured)
+	filter, err := wire.Marshal(honoured)
 	if err != nil {
-		return nil, refuse(http.StatusOK, jsonrpc2.CodeInternalError, internalText)
+		return nil, wire.NewError(wire.CodeInternalError, internalText)
 	}
 	ended, leave, err := d.streams.enter(d.ownerOf(r.caller))
 	switch {
 	case errors.Is(err, errOwnStreams):
-		return nil, refuse(http.StatusTooManyRequests, jsonrpc2.CodeInvalidRequest, err.Error())
+		return nil, wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, err.Error())
 	case err != nil:
-		return nil, refuse(http.StatusServiceUnavailable, jsonrpc2.CodeInternalError, err.Error())
+		return nil, wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, err.Error())
 	}
-	l := &listener{id: r.id, ended: ended, leave: leave}
+	l := &listener{id: r.ID, ended: ended, leave: leave}
 	l.ack = l.notification("notifications/subscriptions/acknowledged", `"notifications":`, filter)
 	l.sub = d.hub.subscribe(newInterest(honoured.Tools, honoured.Prompts, honoured.Resources, honoured.URIs))
 	return l, nil
@@ -172,7 +173,7 @@ func (l *listener) event(e event) []byte {
 	if e.change != resourceUpdated {
 		return l.notification(e.method(), "", nil)
 	}
-	return l.notification(e.method(), `"uri":`, appendString(nil, e.uri))
+	return l.notification(e.method(), `"uri":`, wire.AppendString(nil, e.uri))
 }
 
 // notification writes a message of the subscription. It has the id of the request
@@ -191,17 +192,17 @@ func (l *listener) notification(method, member string, value []byte) []byte {
 // listenHTTP serves a subscription as a stream of events.
 func (d *stateless) listenHTTP(out *reply, r *statelessRequest) {
 	if !out.events {
-		no := refuse(http.StatusNotAcceptable, jsonrpc2.CodeInvalidRequest, "a subscription is a text/event-stream, which the Accept header excludes")
-		out.respond(no.status, appendReply(nil, r.id, nil, no))
+		no := wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "a subscription is a text/event-stream, which the Accept header excludes")
+		out.respond(no.Status, appendReply(nil, r.ID, nil, no))
 		return
 	}
 	l, no := d.openListener(out.ctx, r)
 	if no != nil {
-		out.respond(no.status, appendReply(nil, r.id, nil, no))
+		out.respond(no.Status, appendReply(nil, r.ID, nil, no))
 		return
 	}
 	if l.run(out.ctx, out, d.keepAlive) {
-		out.respond(http.StatusOK, appendReply(nil, r.id, d.goodbye(l), nil))
+		out.respond(http.StatusOK, appendReply(nil, r.ID, d.goodbye(l), nil))
 	}
 }
 

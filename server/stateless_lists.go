@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // cacheForAll are the caching hints of what is the same for everybody (MCP
@@ -17,7 +18,7 @@ const dontCache = `,"ttlMs":0,"cacheScope":"private"`
 
 // discover answers server/discover.
 func (d *stateless) discover(context.Context, *statelessRequest) ([]byte, error) {
-	b, err := marshal(struct {
+	b, err := wire.Marshal(struct {
 		Versions     []string       `json:"supportedVersions"`
 		Capabilities map[string]any `json:"capabilities"`
 		Instructions string         `json:"instructions,omitzero"`
@@ -57,7 +58,7 @@ func (d *stateless) list(name string, items []json.RawMessage) func(context.Cont
 		var p struct {
 			Cursor string `json:"cursor"`
 		}
-		if fail := decodeParams(r.params, &p); fail != nil {
+		if fail := wire.DecodeParams(r.Params, &p); fail != nil {
 			return nil, fail
 		}
 		page, next, fail := d.catalog.page(items, p.Cursor)

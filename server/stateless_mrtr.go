@@ -4,18 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -30,18 +29,18 @@ var errWrongEnd = errors.New("the saga ended with a result of another kind")
 // callTool answers tools/call.
 func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, error) {
 	var p askingParams
-	if fail := p.read(r.params, "name"); fail != nil {
+	if fail := p.read(r.Params, "name"); fail != nil {
 		return nil, fail
 	}
 	t := d.tools.Lookup(p.name)
 	if t == nil {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
+		return nil, wire.NewError(wire.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
 	}
 	if p.arguments != nil && p.arguments.Kind() != '{' {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
 	}
 	if no := d.matchParams(r, t.Name, p.arguments); no != nil {
-		return nil, no.Error
+		return nil, no
 	}
 	end, err := d.turn(ctx, r, t, json.RawMessage(p.arguments), &p)
 	if err != nil {
@@ -69,11 +68,11 @@ func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
 		if key == serverInfoKey {
 			continue
 		}
-		value, err := marshal(v)
+		value, err := wire.Marshal(v)
 		if err != nil {
 			return nil, err
 		}
-		b = appendString(append(b, ','), key)
+		b = wire.AppendString(append(b, ','), key)
 		b = append(append(b, ':'), value...)
 	}
 	return append(b, '}', '}'), nil
@@ -82,15 +81,15 @@ func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
 // getPrompt answers prompts/get.
 func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte, error) {
 	var p askingParams
-	if fail := p.read(r.params, "name"); fail != nil {
+	if fail := p.read(r.Params, "name"); fail != nil {
 		return nil, fail
 	}
 	t := d.tools.Find(engine.KindPrompt, p.name)
 	if t == nil {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
+		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
 	}
 	if p.arguments != nil && p.arguments.Kind() != '{' {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
 	}
 	end, err := d.turn(ctx, r, t, json.RawMessage(p.arguments), &p)
 	if err != nil {
@@ -102,7 +101,7 @@ func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte,
 	if end.Messages == nil {
 		return nil, errWrongEnd
 	}
-	b, err := marshal(end.Messages)
+	b, err := wire.Marshal(end.Messages)
 	if err != nil {
 		return nil, err
 	}
@@ -112,14 +111,14 @@ func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte,
 // readResource answers resources/read.
 func (d *stateless) readResource(ctx context.Context, r *statelessRequest) ([]byte, error) {
 	var p askingParams
-	if fail := p.read(r.params, "uri"); fail != nil {
+	if fail := p.read(r.Params, "uri"); fail != nil {
 		return nil, fail
 	}
 	t, variables := d.tools.At(p.name)
 	if t == nil {
 		return nil, nothingAt(p.name)
 	}
-	args, err := marshal(variables)
+	args, err := wire.Marshal(variables)
 	if err != nil {
 		return nil, err
 	}
@@ -142,10 +141,8 @@ func (d *stateless) readResource(ctx context.Context, r *statelessRequest) ([]by
 
 // nothingAt is the error of a resource that does not exist (MCP 2026-07-28,
 // server/resources, error handling).
-func nothingAt(uri string) *jsonrpc2.Error {
-	no := refuse(http.StatusOK, jsonrpc2.CodeInvalidParams, "there is no resource at this URI")
-	no.setData(append(appendString([]byte(`{"uri":`), uri), '}'))
-	return no.Error
+func nothingAt(uri string) *wire.Error {
+	return wire.NewError(wire.CodeInvalidParams, "there is no resource at this URI").WithMember("uri", wire.AppendString(nil, uri))
 }
 
 // askingParams are the parameters of the methods that may ask. responses and state
@@ -155,11 +152,11 @@ type askingParams struct {
 	arguments, responses, state jsontext.Value
 }
 
-func (p *askingParams) read(params jsontext.Value, nameKey string) (fail *jsonrpc2.Error) {
+func (p *askingParams) read(params jsontext.Value, nameKey string) (fail *wire.Error) {
 	for name, v := range jsonview.Members(params) {
 		switch string(name) {
 		case nameKey:
-			p.name, fail = readText(v, "/"+nameKey)
+			p.name, fail = wire.ReadString(v, "/"+nameKey)
 		case "arguments":
 			p.arguments = v
 		case "inputResponses":
@@ -180,7 +177,7 @@ func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *engine.Pro
 	if fail != nil {
 		return turns.End{}, fail
 	}
-	q := r.request(turns.Resent, r.method)
+	q := r.request(turns.Resent, r.Method)
 	q.Tool, q.Arguments, q.Answers = t, args, answers
 	if p.state == nil {
 		// A client that lost the state, or never needed it, may have the answers
@@ -189,24 +186,24 @@ func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *engine.Pro
 	}
 	var ok bool
 	if q.Token, ok = unquote(p.state); !ok {
-		return turns.End{}, rpcError(jsonrpc2.CodeInvalidParams, "params.requestState must be the string that the server gave")
+		return turns.End{}, wire.NewError(wire.CodeInvalidParams, "params.requestState must be the string that the server gave")
 	}
 	return d.turns.Resume(ctx, q)
 }
 
 // answers reads the inputResponses: results by key, without an envelope. Whether
 // they answer the questions is for the engine to decide.
-func (p *askingParams) answers() ([]steps.Answer, *jsonrpc2.Error) {
+func (p *askingParams) answers() ([]steps.Answer, *wire.Error) {
 	if p.responses == nil {
 		return nil, nil
 	}
 	if p.responses.Kind() != '{' {
-		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.inputResponses must be an object")
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.inputResponses must be an object")
 	}
 	answers := make([]steps.Answer, 0, 2)
 	for key, v := range jsonview.Members(p.responses) {
 		if jsontext.Value(v).Kind() != '{' {
-			return nil, rpcError(jsonrpc2.CodeInvalidParams, "every member of params.inputResponses must be a result object")
+			return nil, wire.NewError(wire.CodeInvalidParams, "every member of params.inputResponses must be a result object")
 		}
 		answers = append(answers, steps.Answer{StepID: string(key), Result: json.RawMessage(v)})
 	}
@@ -222,7 +219,7 @@ func (d *stateless) inputRequired(t turns.End) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, step.ID)
+		b = wire.AppendString(b, step.ID)
 		b = append(b, `:{"method":"`...)
 		b = append(b, requestMethod(step.Kind)...)
 		b = append(b, `","params":`...)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // Progress beyond this rate is left out: what comes later says more. The first
@@ -59,7 +60,7 @@ func (n *statelessNotifier) Progress(p engine.Progress) {
 	}
 	if p.Message != "" {
 		b = append(b, `,"message":`...)
-		b = appendString(b, p.Message)
+		b = wire.AppendString(b, p.Message)
 	}
 	b = append(b, '}', '}')
 
@@ -104,15 +105,15 @@ func (n *statelessNotifier) close() {
 
 // appendLog writes a notifications/message.
 func appendLog(b []byte, l engine.Log) ([]byte, error) {
-	data, err := marshal(l.Data)
+	data, err := wire.Marshal(l.Data)
 	if err != nil {
 		return b, err
 	}
 	b = append(b, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":`...)
-	b = appendString(b, engine.LevelName(l.Level))
+	b = wire.AppendString(b, engine.LevelName(l.Level))
 	if l.Logger != "" {
 		b = append(b, `,"logger":`...)
-		b = appendString(b, l.Logger)
+		b = wire.AppendString(b, l.Logger)
 	}
 	b = append(b, `,"data":`...)
 	b = append(b, data...)

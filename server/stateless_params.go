@@ -13,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // paramHeader is an argument that clients repeat in a header: a property of the
@@ -149,12 +150,12 @@ func isToken(s string) bool {
 // matchParams demands that the headers of a tool's arguments say what the
 // arguments say (MCP 2026-07-28, basic/transports/streamable-http, custom
 // headers).
-func (d *stateless) matchParams(r *statelessRequest, tool string, args jsontext.Value) *refusal {
+func (d *stateless) matchParams(r *statelessRequest, tool string, args jsontext.Value) *wire.Error {
 	if r.header == nil {
 		return nil
 	}
 	for _, p := range d.params[tool] {
-		value, present, problem := decodedHeader(r.header, p.header)
+		value, present, problem := wire.DecodedHeader(r.header, p.header)
 		arg := argumentAt(args, p.path)
 		switch {
 		case problem != "":
@@ -168,7 +169,7 @@ func (d *stateless) matchParams(r *statelessRequest, tool string, args jsontext.
 			problem = "is not what the argument says"
 		}
 		if problem != "" {
-			return mismatch(p.header, problem)
+			return wire.Mismatch(p.header, problem)
 		}
 	}
 	return nil

@@ -1,6 +1,10 @@
 package server
 
-import "context"
+import (
+	"context"
+
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
 
 // This file is the methods of the saga proposal on a connection of MCP 2026-07-28:
 // the same parameters, results and tokens, within that revision's rules for requests
@@ -17,9 +21,9 @@ func (d *stateless) sagaMethods(table map[string]statelessMethod) {
 func (d *stateless) sagaMethod(serve method) func(context.Context, *statelessRequest) ([]byte, error) {
 	return func(ctx context.Context, r *statelessRequest) ([]byte, error) {
 		if no := d.matchSagaParams(r); no != nil {
-			return nil, no.Error
+			return nil, no
 		}
-		end, err := serve(ctx, r.caller, r.params)
+		end, err := serve(ctx, r.caller, r.Params)
 		if err != nil {
 			return nil, err
 		}
@@ -38,16 +42,16 @@ func (d *stateless) sagaMethod(serve method) func(context.Context, *statelessReq
 
 // matchSagaName compares the header Mcp-Name, if it is there: SDKs send it for MCP's
 // own methods only. What it says of a token is compared when that is open.
-func (r *statelessRequest) matchSagaName() *refusal {
-	r.named, _, _ = decodedHeader(r.header, nameHeader)
-	return contradiction(r.header, &r.message)
+func (r *statelessRequest) matchSagaName() *wire.Error {
+	r.named, _, _ = wire.DecodedHeader(r.header, wire.NameHeader)
+	return contradiction(r.header, &r.Message)
 }
 
 // matchSagaParams compares the headers that repeat arguments of a call, if they are
 // there. What names no tool calls none.
-func (d *stateless) matchSagaParams(r *statelessRequest) *refusal {
+func (d *stateless) matchSagaParams(r *statelessRequest) *wire.Error {
 	var p callSagaParams
-	if p.read(r.params) != nil {
+	if p.read(r.Params) != nil {
 		return nil // the method says so
 	}
 	return d.matchParams(r, p.name, p.arguments)

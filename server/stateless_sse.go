@@ -2,11 +2,11 @@ package server
 
 import (
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // writeTimeout is how long a client may take to accept a message of a stream. It
@@ -30,22 +30,9 @@ type reply struct {
 
 func newReply(w http.ResponseWriter, r *http.Request) *reply {
 	return &reply{
-		w: w, rc: http.NewResponseController(w), events: acceptsEvents(r.Header),
+		w: w, rc: http.NewResponseController(w), events: wire.AcceptsEvents(r.Header),
 		ctx: lazyctx.New(r.Context(), time.Time{}),
 	}
-}
-
-const eventsType = "text/event-stream"
-
-// acceptsEvents reports whether the client takes event streams. MCP demands that
-// it does, so one that says nothing about it does.
-func acceptsEvents(h http.Header) bool {
-	values := h.Values("Accept")
-	if len(values) == 0 || len(values) == 1 && strings.Contains(values[0], eventsType) { // as almost all say
-		return true
-	}
-	accept := strings.ToLower(strings.Join(values, ","))
-	return accept == "" || strings.Contains(accept, eventsType) || strings.Contains(accept, "*/*") || strings.Contains(accept, "text/*")
 }
 
 // send sends a message before the response. A client that does not take it is
@@ -102,7 +89,7 @@ func (p *reply) write(b []byte) {
 	if !p.streaming {
 		p.streaming = true
 		h := p.w.Header()
-		h.Set("Content-Type", eventsType)
+		h.Set("Content-Type", wire.EventsType)
 		h.Set("Cache-Control", "no-cache, no-store")
 		h.Set("X-Accel-Buffering", "no") // for proxies: pass on each event at once
 		h.Set("X-Content-Type-Options", "nosniff")

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/sourcegraph/jsonrpc2"
 )
 
@@ -76,16 +77,16 @@ type stdioConn struct {
 
 // arrived sees every request in the order of the lines.
 func (c *stdioConn) arrived(call *stdioCall) {
-	if call.era = eraOf(&call.message, nil); call.era == eraHandshake {
+	if call.era = eraOf(&call.Message, nil); call.era == eraHandshake {
 		c.handshake.arrived(call)
 	}
 }
 
 // notified handles a notification, in the order of the lines.
-func (c *stdioConn) notified(m *message) {
-	if m.method == "notifications/cancelled" {
-		c.lines.cancelled(m.params)
-		c.stateless.cancelled(m.params)
+func (c *stdioConn) notified(m *wire.Message) {
+	if m.Method == "notifications/cancelled" {
+		c.lines.cancelled(m.Params)
+		c.stateless.cancelled(m.Params)
 	}
 	if eraOf(m, nil) == eraHandshake {
 		c.handshake.notified(m)
@@ -104,7 +105,7 @@ func (c *stdioConn) Handle(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Requ
 	case eraStateless:
 		response = c.stateless.answer(call)
 	case eraSaga:
-		response = c.server.answer(call.ctx, caller{}, &call.message)
+		response = c.server.answer(call.ctx, caller{}, &call.Message)
 	default:
 		response = c.handshake.answer(call)
 	}

@@ -13,22 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
-
-func TestMemoryIsWiped(t *testing.T) {
-	var m memory
-	room := m.lend()
-	response := append(*room, "a secret of somebody"...)
-	m.takeBack(room, response)
-	assert.NotContains(t, string(response), "s")
-
-	// Also what was begun and then replaced by something shorter.
-	room = m.lend()
-	begun := append(*room, "a secret of somebody"...)
-	m.takeBack(room, append((*room)[:0], "an error"...))
-	assert.NotContains(t, string(begun), "s")
-	assert.Empty(t, *m.lend())
-}
 
 // holder is a writer whose client has gone while it was at work on what it got.
 type holder struct {
@@ -69,19 +55,10 @@ func TestMemoryThatAFailedWriterMayHoldIsNotLentAgain(t *testing.T) {
 			post(other)
 			require.Equal(t, before, other.Body.String(), name)
 			require.Equal(t, before, string(h.got), name)
-			b := l.s.memory.lend()
+			b := l.s.buffers.Get()
 			_ = append((*b)[:0], "what somebody else is told"...)
 			require.Equal(t, before, string(h.got), name)
 		}
-	}
-}
-
-func TestLargeMemoryIsNotKept(t *testing.T) {
-	var m memory
-	for range 100 {
-		room := m.lend()
-		m.takeBack(room, append(*room, make([]byte, largestKept+1)...))
-		require.LessOrEqual(t, cap(*m.lend()), largestKept)
 	}
 }
 
@@ -93,7 +70,7 @@ func TestToolResultsAreWrittenAsByReflection(t *testing.T) {
 		{Content: content.Blocks{content.Text{Text: "{}"}}, StructuredContent: json.RawMessage(`{ "n": 1 }`)},
 		{Meta: map[string]any{"b": 1, "a": []int(nil)}},
 	} {
-		want, err := marshal(r)
+		want, err := wire.Marshal(r)
 		require.NoError(t, err)
 		got, err := appendToolResult([]byte("before "), r)
 		require.NoError(t, err)
@@ -102,7 +79,7 @@ func TestToolResultsAreWrittenAsByReflection(t *testing.T) {
 	for _, r := range []*content.Result{
 		{Content: content.Blocks{nil}}, {StructuredContent: json.RawMessage(`{`)}, {Content: content.Blocks{content.Text{Meta: json.RawMessage(`[]`)}}},
 	} {
-		_, err := marshal(r)
+		_, err := wire.Marshal(r)
 		require.Error(t, err)
 		_, err = appendToolResult(nil, r)
 		require.Error(t, err)
@@ -111,6 +88,6 @@ func TestToolResultsAreWrittenAsByReflection(t *testing.T) {
 
 func TestTokensNeedNoEscapes(t *testing.T) {
 	l := newLayered(t)
-	assert.Equal(t, appendString(nil, l.token), appendToken(nil, l.token))
+	assert.Equal(t, wire.AppendString(nil, l.token), appendToken(nil, l.token))
 	assert.False(t, bytes.ContainsAny(appendToken(nil, l.token)[1:len(l.token)+1], "\"\\\x00 <>&"))
 }
