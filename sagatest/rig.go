@@ -142,7 +142,7 @@ func (r *rig) runner() (*turns.Runner, *engine.Program, error) {
 		}
 	}
 	return turns.New(turns.Config{
-		Tools: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return r.now }, NewID: r.newID,
+		Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return r.now }, NewID: func() codec.ID { return codec.ID(r.newID()) },
 		UndoGrace: turns.DefaultUndoGrace,
 	}), firstTool(tools), nil
 }
@@ -153,7 +153,7 @@ func (r *rig) request(tool *engine.Program) turns.Request {
 	if r.resends {
 		policy = turns.Resent
 	}
-	return turns.Request{Policy: policy, Client: r.client, Notifier: &r.heard, Tool: tool, Arguments: r.args}
+	return turns.Request{Policy: policy, Client: r.client, Notifier: &r.heard, Program: tool, Arguments: r.args}
 }
 
 // sealed returns the token of a position that was made by hand.

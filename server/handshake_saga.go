@@ -17,7 +17,7 @@ import (
 // drive runs a saga to its end, with the client at hand.
 func (c *legacyCall) drive(ctx context.Context, t *engine.Program, args json.RawMessage) (engine.Outcome, error) {
 	q := c.caller.request(turns.Held, c.method)
-	q.Tool, q.Arguments = t, args
+	q.Program, q.Arguments = t, args
 	links := newLinks(c.peer.revision)
 	out, err := c.turns.Drive(ctx, q, &legacyClient{c, links})
 	if err == nil && (out.Result == nil || !out.Result.IsError) {

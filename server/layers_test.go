@@ -43,7 +43,7 @@ func newLayered(t testing.TB) *layered {
 	l := &layered{s: s, tool: s.tools.Lookup("complex_tool"), binding: codec.Binding{Purpose: turns.Carried.Purpose},
 		turn: turns.Request{Policy: turns.Carried, Client: steps.AllFeatures}}
 	call := l.turn
-	call.Tool, call.Arguments = l.tool, json.RawMessage(`{"initial_arg":"value"}`)
+	call.Program, call.Arguments = l.tool, json.RawMessage(`{"initial_arg":"value"}`)
 	first, err := s.turns.Call(t.Context(), call)
 	require.NoError(t, err)
 	l.token = first.Token

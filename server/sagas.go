@@ -78,7 +78,7 @@ func (s *Server) callSaga(ctx context.Context, c caller, params jsontext.Value) 
 		return none, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
 	}
 	q := c.sagaRequest("tools/callSaga")
-	q.Tool, q.Arguments = t, json.RawMessage(p.arguments)
+	q.Program, q.Arguments = t, json.RawMessage(p.arguments)
 	return s.turns.Call(ctx, q)
 }
 

@@ -178,7 +178,7 @@ func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *engine.Pro
 		return turns.End{}, fail
 	}
 	q := r.request(turns.Resent, r.Method)
-	q.Tool, q.Arguments, q.Answers = t, args, answers
+	q.Program, q.Arguments, q.Answers = t, args, answers
 	if p.state == nil {
 		// A client that lost the state, or never needed it, may have the answers
 		// all the same.

@@ -42,7 +42,7 @@ func (r *Runner) cancel(ctx context.Context, q Request) (End, error) {
 			res.Arguments = orEmpty(q.Arguments)
 		}
 	}
-	out, err := o.tool.Cancel(turn, o.pos, res)
+	out, err := o.program.Cancel(turn, o.pos, res)
 	switch {
 	case err != nil:
 	case o.gone != nil && answered: // no turn is taken any more
@@ -50,7 +50,7 @@ func (r *Runner) cancel(ctx context.Context, q Request) (End, error) {
 	case out.Result == nil:
 		// The answers ended a prompt or a resource, whose ends are no tool results.
 		ended := *out
-		ended.Result = content.Resultf("It was too late to cancel: the %v has ended.", o.tool.Kind)
+		ended.Result = content.Resultf("It was too late to cancel: the %v has ended.", o.program.Kind)
 		out = &ended
 	}
 	q.Arguments, q.Answers = nil, nil // what cannot be undone is not the request's doing
@@ -66,12 +66,12 @@ func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Positi
 	}
 	if pos != nil && pos.HasEffects() {
 		// The turn may be over: undoing has time of its own.
-		out, err := of.tool.Cancel(ctx, pos, engine.Resumption{Now: r.Now()})
+		out, err := of.program.Cancel(ctx, pos, engine.Resumption{Now: r.Now()})
 		if err == nil {
 			err = out.Err
 		}
 		if err != nil {
-			r.Log.ErrorContext(ctx, "effects of a saga that failed were not undone", "tool", of.tool.Name, "saga", of.id.String(), "error", err)
+			r.Log.ErrorContext(ctx, "effects of a saga that failed were not undone", "tool", of.program.Name, "saga", of.id.String(), "error", err)
 		}
 	}
 	return &engine.UndoneError{Err: why}

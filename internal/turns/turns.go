@@ -21,17 +21,16 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // DefaultUndoGrace is how long servers undo what comes too late, unless configured.
 const DefaultUndoGrace = 30 * 24 * time.Hour
 
-// Config configures a [Runner]. Tools, Codec, Log and Now are required.
+// Config configures a [Runner]. Registry, Codec, Log and Now are required.
 type Config struct {
-	// Tools are the tools, prompts and resources.
-	Tools *engine.Registry
+	// Registry has the tools, prompts and resources.
+	Registry *engine.Registry
 	// Codec seals and opens the tokens.
 	Codec *codec.Codec
 	// Log gets what operators should know.
@@ -39,7 +38,7 @@ type Config struct {
 	// Now is the clock.
 	Now func() time.Time
 	// NewID returns the id of the next saga. Default: a random one.
-	NewID func() saga.ID
+	NewID func() codec.ID
 	// Timeout bounds a turn; zero means that nothing does.
 	Timeout time.Duration
 	// UndoGrace is how long after a token has expired what its saga did is still undone;
@@ -60,7 +59,7 @@ func New(c Config) *Runner {
 	return &Runner{c}
 }
 
-func randomID() (id saga.ID) {
+func randomID() (id codec.ID) {
 	rand.Read(id[:]) // never fails (crypto/rand)
 	return id
 }
@@ -77,9 +76,9 @@ type Request struct {
 	Client steps.Features
 	// Notifier passes on what the tool tells meanwhile, or is nil.
 	Notifier engine.Notifier
-	// Tool is what the message is for. Only the first turn needs it: later ones take it
-	// from the token, which must be the tool's if both are there.
-	Tool *engine.Program
+	// Program is what the message is for. Only the first turn needs it: later ones take it
+	// from the token, which must be of the same if both are there.
+	Program *engine.Program
 	// Named is what else the message says that it is for, or empty: a header that a
 	// gateway may have gone by.
 	Named string
@@ -104,11 +103,11 @@ type End struct {
 
 // identity is the saga that a turn belongs to.
 type identity struct {
-	tool *engine.Program
-	id   saga.ID
+	program *engine.Program
+	id      codec.ID
 }
 
-// Call takes the first turn of a saga of q.Tool.
+// Call takes the first turn of a saga of q.Program.
 func (r *Runner) Call(ctx context.Context, q Request) (End, error) {
 	end, err := r.call(ctx, q)
 	return end, r.report(ctx, q.Method, err)
@@ -123,10 +122,10 @@ func (r *Runner) Resume(ctx context.Context, q Request) (End, error) {
 func (r *Runner) call(ctx context.Context, q Request) (End, error) {
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	of := identity{q.Tool, r.NewID()}
+	of := identity{q.Program, r.NewID()}
 	// Nobody can take a first turn again, whatever the policy: the next call is
 	// another saga. What this one did before it broke off would stay done for ever.
-	out, err := q.Tool.Start(turn, engine.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true})
+	out, err := q.Program.Start(turn, engine.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true})
 	return r.finish(turn, &q, of, out, err, true)
 }
 
@@ -140,7 +139,7 @@ func (r *Runner) resume(ctx context.Context, q Request) (End, error) {
 	}
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	out, err := o.tool.Resume(turn, o.pos, r.resumption(&q, o.pos))
+	out, err := o.program.Resume(turn, o.pos, r.resumption(&q, o.pos))
 	if why := o.misfit(err); why != nil {
 		o.gone = why
 		return r.abandon(turn, &q, o)
@@ -175,7 +174,7 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 		if first {
 			ahead = q.Answers
 		}
-		out, err = r.advance(ctx, q, of.tool, out, ahead)
+		out, err = r.advance(ctx, q, of.program, out, ahead)
 	}
 	var end End
 	if err == nil {
