@@ -192,7 +192,7 @@ func replyOf(tool *engine.Program, end turns.End, err error) reply {
 	case end.Token != "":
 		return reply{token: end.Token, steps: end.Steps, position: end.Position, reworded: end.Reworded}
 	}
-	rep := reply{out: &end.Outcome, late: end.Abandoned}
+	rep := reply{out: &end.Outcome, late: end.Gone != 0}
 	if u := undoReport(end.Result); u != nil {
 		rep.again = u.SagaToken
 	}

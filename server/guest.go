@@ -77,7 +77,7 @@ var guestMethods = []string{"tools/call", "prompts/get", "resources/read", "comp
 func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error) {
 	result, rerr := s.handle(ctx, r)
 	if rerr != nil {
-		return nil, &Error{rerr.Code, rerr.Message, rerr.Data}
+		return nil, publicError(rerr)
 	}
 	return result, nil
 }
@@ -100,7 +100,7 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 	}
 	switch {
 	case s.methods[r.Method] != nil && eraOf(m, nil) == eraSaga:
-		return s.guestSaga(ctx, c, m)
+		return s.serveSagaMethod(ctx, c, m, nil, r.Header)
 	case s.methods[r.Method] != nil:
 		return s.guestStateless(ctx, c, r, m)
 	case !slices.Contains(guestMethods, r.Method):
@@ -132,18 +132,6 @@ func (s *Server) Entries(method string) []json.RawMessage {
 // prompt or a resource has a [saga.Completer].
 func (s *Server) Completes() bool { return s.completes() }
 
-// guestSaga serves a method of the saga proposal.
-func (s *Server) guestSaga(ctx context.Context, c caller, m *wire.Message) (json.RawMessage, *wire.Error) {
-	end, err := s.methods[m.Method](ctx, c, m.Params)
-	if err == nil {
-		var result []byte
-		if result, err = appendSagaResult(nil, &end); err == nil {
-			return result, nil
-		}
-	}
-	return nil, s.wireError(ctx, m.Method, err)
-}
-
 func (s *Server) guestStateless(ctx context.Context, c caller, r *Request, m *wire.Message) (json.RawMessage, *wire.Error) {
 	d := &s.stateless
 	request, no := d.admit(c, m, nil)
@@ -160,7 +148,7 @@ func (s *Server) guestStateless(ctx context.Context, c caller, r *Request, m *wi
 		})
 		defer n.close()
 	}
-	result, no := d.run(ctx, request)
+	result, no := d.run(ctx, request, r.Header)
 	if no != nil {
 		return nil, no
 	}
@@ -178,7 +166,7 @@ func (s *Server) guestHandshake(ctx context.Context, c caller, r *Request, m *wi
 	if r.Peer != nil {
 		to = guestExchange{r.Peer, ctx}
 	}
-	result, fail := d.serve(ctx, c, p, to, m)
+	result, fail := d.serve(ctx, c, p, to, m, r.Header)
 	if fail != nil {
 		return nil, fail
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -51,7 +52,7 @@ var handshakeMethods = map[string]legacyMethod{
 
 // handle handles a request other than initialize and returns the response.
 func (d *handshake) handle(ctx context.Context, c caller, p *peer, to exchange, m *wire.Message) []byte {
-	result, fail := d.serve(ctx, c, p, to, m)
+	result, fail := d.serve(ctx, c, p, to, m, nil)
 	if fail != nil {
 		return wire.AppendResponse(nil, m.ID, nil, fail)
 	}
@@ -59,7 +60,21 @@ func (d *handshake) handle(ctx context.Context, c caller, p *peer, to exchange, 
 }
 
 // serve handles a request other than initialize.
-func (d *handshake) serve(ctx context.Context, c caller, p *peer, to exchange, m *wire.Message) (json.RawMessage, *wire.Error) {
+func (d *handshake) serve(ctx context.Context, c caller, p *peer, to exchange, m *wire.Message, header http.Header) (json.RawMessage, *wire.Error) {
+	if d.hooks == nil {
+		return d.serveMethod(ctx, c, p, to, m)
+	}
+	hooked := c
+	info := hooked.info("MCP with a handshake", m, header)
+	var result json.RawMessage
+	rerr := d.hooks.request(ctx, info, func(ctx context.Context) (rerr *wire.Error) {
+		result, rerr = d.serveMethod(ctx, hooked, p, to, m)
+		return rerr
+	})
+	return result, rerr
+}
+
+func (d *handshake) serveMethod(ctx context.Context, c caller, p *peer, to exchange, m *wire.Message) (json.RawMessage, *wire.Error) {
 	method := handshakeMethods[m.Method]
 	if method.serve == nil {
 		return nil, wire.NewError(wire.CodeMethodNotFound, "method not found")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -35,20 +36,41 @@ func (s *Server) answer(ctx context.Context, c caller, m *wire.Message) []byte {
 // respond is answer for those who have memory for the response, and need the error
 // that it holds.
 func (s *Server) respond(b []byte, ctx context.Context, c caller, m *wire.Message) ([]byte, *wire.Error) {
-	handle := s.methods[m.Method]
-	if handle == nil {
+	if s.methods[m.Method] == nil {
 		fail := wire.NewError(wire.CodeMethodNotFound, "method not found")
 		return wire.AppendResponse(b, m.ID, nil, fail), fail
 	}
-	end, err := handle(ctx, c, m.Params)
-	if err == nil {
-		var response []byte
-		if response, err = appendSagaResult(wire.BeginResponse(b, m.ID), &end); err == nil {
-			return append(response, '}'), nil
-		}
+	result, fail := s.serveSagaMethod(ctx, c, m, wire.BeginResponse(b, m.ID), nil)
+	if fail != nil {
+		return wire.AppendResponse(b, m.ID, nil, fail), fail
 	}
-	fail := s.wireError(ctx, m.Method, err)
-	return wire.AppendResponse(b, m.ID, nil, fail), fail
+	return append(result, '}'), nil
+}
+
+// serveSagaMethod appends the result of a method of the saga proposal to b. header is that
+// of a request that came by somebody else's transport.
+func (s *Server) serveSagaMethod(ctx context.Context, c caller, m *wire.Message, b []byte, header http.Header) ([]byte, *wire.Error) {
+	if s.hooks == nil {
+		return s.runSagaMethod(ctx, c, m, b)
+	}
+	hooked, result := c, b
+	info := hooked.info("saga proposal", m, header)
+	rerr := s.hooks.request(ctx, info, func(ctx context.Context) (rerr *wire.Error) {
+		result, rerr = s.runSagaMethod(ctx, hooked, m, b)
+		return rerr
+	})
+	return result, rerr
+}
+
+func (s *Server) runSagaMethod(ctx context.Context, c caller, m *wire.Message, b []byte) ([]byte, *wire.Error) {
+	end, err := s.methods[m.Method](ctx, c, m.Params)
+	if err == nil {
+		b, err = appendSagaResult(b, &end)
+	}
+	if err != nil {
+		return nil, s.wireError(ctx, m.Method, err)
+	}
+	return b, nil
 }
 
 // tooLarge says how much less a client has to send.

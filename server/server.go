@@ -48,6 +48,9 @@ type Options struct {
 	// Instructions tell models how to use the server's tools.
 	Instructions string
 
+	// Hooks are called around requests, turns and effects, the first outermost.
+	Hooks []Hooks
+
 	// Sampler is a model of the server's own: it answers what tools ask of a model
 	// when the client has none. Nil means that tools which need a model cannot be
 	// used by such clients.
@@ -109,6 +112,7 @@ type Server struct {
 	tools   *engine.Registry
 	codec   *codec.Codec
 	turns   *turns.Runner
+	hooks   *hooks
 	log     *slog.Logger
 	methods map[string]method
 	guard   *guard
@@ -186,9 +190,12 @@ func New(o Options) (*Server, error) {
 	if s.catalog, err = newCatalog(tools, o.PageSize); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	s.turns = turns.New(turns.Config{
+	config := turns.Config{
 		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler),
-	})
+	}
+	s.hooks = newHooks(o.Hooks, o.Logger)
+	s.hooks.configure(&config)
+	s.turns = turns.New(config)
 	s.methods = s.allMethods()
 	s.streams.most, s.streams.mostOwned = o.MaxStreams, o.MaxStreamsPerPrincipal
 	s.handshake.Server = s

@@ -89,7 +89,19 @@ func (d *stateless) methods() map[string]statelessMethod {
 }
 
 // run handles a request that was admitted. The refusal is nil if there is a result.
-func (d *stateless) run(ctx context.Context, r *statelessRequest) ([]byte, *wire.Error) {
+func (d *stateless) run(ctx context.Context, r *statelessRequest, header http.Header) ([]byte, *wire.Error) {
+	if d.hooks == nil {
+		return d.runMethod(ctx, r)
+	}
+	var result []byte
+	rerr := d.hooks.request(ctx, r.caller.info("MCP "+statelessVersion, &r.Message, header), func(ctx context.Context) (rerr *wire.Error) {
+		result, rerr = d.runMethod(ctx, r)
+		return rerr
+	})
+	return result, rerr
+}
+
+func (d *stateless) runMethod(ctx context.Context, r *statelessRequest) ([]byte, *wire.Error) {
 	result, err := r.served.handle(ctx, r)
 	if err != nil {
 		return nil, d.refusalOf(ctx, r, err)

@@ -29,7 +29,7 @@ func (d *stateless) servePost(w http.ResponseWriter, r *http.Request, c caller, 
 		return
 	}
 	n := req.notifier(out.send)
-	result, no := d.run(out.ctx, req)
+	result, no := d.run(out.ctx, req, r.Header)
 	n.close()
 	status := http.StatusOK
 	if no != nil {

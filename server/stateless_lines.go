@@ -48,7 +48,7 @@ func (d *statelessLines) answer(call *stdioCall) []byte {
 		return nil
 	}
 	n := r.notifier(func(message []byte) { d.lines.notify(call, message) })
-	result, no := d.run(call.ctx, r)
+	result, no := d.run(call.ctx, r, nil)
 	n.close()
 	return appendReply(nil, call.ID, result, no)
 }

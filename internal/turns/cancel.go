@@ -13,24 +13,40 @@ import (
 // a turn with them did is undone as well: its response may have been lost. If the token
 // is not one of q.Policy, perhaps it is one of the others.
 func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, error) {
-	end, err := r.cancel(ctx, q)
+	o, err := r.openToCancel(&q)
 	for _, q.Policy = range others {
 		var rejected *codec.Rejected
 		if !errors.As(err, &rejected) || rejected.Reason != codec.ReasonAuthentication {
 			break
 		}
-		end, err = r.cancel(ctx, q)
+		o, err = r.openToCancel(&q)
+	}
+	var end End
+	switch {
+	case r.Hook != nil:
+		hooked := q
+		end, err = r.around(ctx, hookedOpen("cancel", &hooked, o), func(ctx context.Context) (End, error) {
+			if err != nil {
+				return End{}, err
+			}
+			return r.cancel(ctx, hooked, o)
+		})
+	case err == nil:
+		end, err = r.cancel(ctx, q, o)
 	}
 	return end, r.report(ctx, q.Method, err)
 }
 
-func (r *Runner) cancel(ctx context.Context, q Request) (End, error) {
-	// Without answers no turn is taken, so the arguments do not matter.
+// openToCancel is open for what is to be cancelled. Without answers no turn is taken, so
+// the arguments do not matter; nor does a clock that is behind.
+func (r *Runner) openToCancel(q *Request) (*opened, error) {
+	o, _, err := r.authentic(q, len(q.Answers) > 0)
+	return o, err
+}
+
+// cancel ends a saga from an opened token on.
+func (r *Runner) cancel(ctx context.Context, q Request, o *opened) (End, error) {
 	answered := len(q.Answers) > 0
-	o, _, err := r.authentic(&q, answered)
-	if err != nil {
-		return End{}, err
-	}
 	turn := r.begin(ctx)
 	defer turn.Cancel()
 	res := engine.Resumption{Now: r.Now()}

@@ -134,7 +134,11 @@ func (r *Runner) giveUp(ctx context.Context, q Request, why error) {
 		return
 	}
 	q.Answers = nil
-	if _, err := r.cancel(context.WithoutCancel(ctx), q); err != nil {
+	o, err := r.openToCancel(&q)
+	if err == nil { // whatever the hook says: nobody else can
+		_, err = r.cancel(context.WithoutCancel(ctx), q, o)
+	}
+	if err != nil {
 		r.Log.ErrorContext(ctx, "saga not ended", "tool", q.Program.Name, "error", err)
 	}
 }

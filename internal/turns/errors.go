@@ -8,11 +8,13 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/hook"
 )
 
 // Error is every error of a [Runner]: a turn that has no outcome, logged already. What is
 // to be said of it is found with [errors.As] and [errors.Is], in this order:
 //
+//   - *[RefusedError]: the hook refused the turn.
 //   - [ErrNewer], [ErrEarly]: the same request may succeed elsewhere, or later.
 //   - *[codec.Rejected]: the token is refused. Why is not the client's to know.
 //   - *[engine.AnswerError]: an answer is not acceptable; the token is still good.
@@ -108,8 +110,14 @@ func describe(err error) (level slog.Level, text string, attrs []slog.Attr) {
 	var arguments *engine.ArgumentsError
 	var tool *engine.ToolError
 	var panicked *engine.PanicError
+	var hookPanicked *hook.PanicError
+	var refused *RefusedError
 	attrs = []slog.Attr{slog.Any("error", err)}
 	switch {
+	case errors.As(err, &hookPanicked):
+		return slog.LevelError, "a hook panicked", append(attrs, slog.String("stack", string(hookPanicked.Stack)))
+	case errors.As(err, &refused):
+		return slog.LevelInfo, "turn refused", attrs
 	case errors.Is(err, ErrNewer):
 		return slog.LevelInfo, "token of a newer revision", attrs
 	case errors.Is(err, ErrEarly):

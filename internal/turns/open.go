@@ -33,7 +33,7 @@ func (r *Runner) open(q *Request) (*opened, error) {
 	return o, err
 }
 
-// authentic returns what a token holds. The arguments of the first turn, where requests
+// authentic returns what a token holds, and the trace context in q. The arguments of the first turn, where requests
 // repeat them, count only if bound says so. If early is set, the token is of the future:
 // the saga can go on when the clocks agree. Errors are of those that [Error] lists.
 func (r *Runner) authentic(q *Request, bound bool) (o *opened, early *codec.Rejected, err error) {
@@ -81,6 +81,7 @@ func (r *Runner) authentic(q *Request, bound bool) (o *opened, early *codec.Reje
 	if o.gone != nil && !o.pos.HasEffects() {
 		return nil, nil, o.gone
 	}
+	q.Trace = traceOf(x.Claims.Trace)
 	return o, early, nil
 }
 
@@ -150,7 +151,9 @@ func (r *Runner) abandon(ctx context.Context, q *Request, o *opened) (End, error
 	defer turn.Cancel()
 	out, err := o.program.Abandon(turn, o.pos, why)
 	end, err := r.finishUndone(turn, q, o.identity(), out, err)
-	end.Abandoned = err == nil
+	if err == nil {
+		end.Gone = o.gone.Reason
+	}
 	return end, err
 }
 

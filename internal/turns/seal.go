@@ -40,7 +40,7 @@ func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string
 	now := r.Now()
 	claims := codec.Claims{
 		ID: codec.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
-		Tool: target(t.Kind, p.Tool), Revision: p.Revision,
+		Tool: target(t.Kind, p.Tool), Revision: p.Revision, Trace: q.Trace.claim(),
 	}
 	if q.Policy.Resent {
 		digest, err := digestArguments(p.ID, q.Arguments)

@@ -46,6 +46,10 @@ type Config struct {
 	UndoGrace time.Duration
 	// Model answers what tools ask of a model when the client has none; nil is no model.
 	Model Model
+	// Hook is called around every turn and EffectHook around every try of an effect; both
+	// may be nil.
+	Hook       Hook
+	EffectHook engine.EffectHook
 }
 
 // Runner takes turns. It is safe for concurrent use.
@@ -90,6 +94,9 @@ type Request struct {
 	// Answers are to the questions of the last turn. In the first turn they come before
 	// they are asked for, and are kept until they are.
 	Answers []steps.Answer
+	// Trace is the trace context that the message came with, or none. That of the first
+	// turn goes with the token.
+	Trace Trace
 }
 
 // End is how a turn ended: suspended with Steps, for which Token is to be brought back, or
@@ -97,8 +104,9 @@ type Request struct {
 type End struct {
 	Token string
 	engine.Outcome
-	// Abandoned: the saga could not go on, so what it did was undone.
-	Abandoned bool
+	// Gone is why the saga could not go on, so that what it did was undone; zero if it
+	// could.
+	Gone codec.Reason
 }
 
 // identity is the saga that a turn belongs to.
@@ -119,36 +127,66 @@ func (r *Runner) Resume(ctx context.Context, q Request) (End, error) {
 	return end, r.report(ctx, q.Method, err)
 }
 
+// call has the first turn taken.
 func (r *Runner) call(ctx context.Context, q Request) (End, error) {
+	of := identity{q.Program, r.NewID()}
+	if r.Hook == nil {
+		return r.start(ctx, &q, of)
+	}
+	hooked := q
+	return r.around(ctx, &Turn{Action: "call", Program: q.Program, Saga: of.id, Number: 1, Trace: q.Trace}, func(ctx context.Context) (End, error) {
+		return r.start(ctx, &hooked, of)
+	})
+}
+
+// resume has a later turn taken.
+func (r *Runner) resume(ctx context.Context, q Request) (End, error) {
+	o, err := r.open(&q)
+	if r.Hook == nil {
+		if err != nil {
+			return End{}, err
+		}
+		return r.goFrom(ctx, &q, o)
+	}
+	hooked := q
+	return r.around(ctx, hookedOpen("resume", &hooked, o), func(ctx context.Context) (End, error) {
+		if err != nil {
+			return End{}, err
+		}
+		return r.goFrom(ctx, &hooked, o)
+	})
+}
+
+// start takes the first turn.
+func (r *Runner) start(ctx context.Context, q *Request, of identity) (End, error) {
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	of := identity{q.Program, r.NewID()}
 	// Nobody can take a first turn again, whatever the policy: the next call is
 	// another saga. What this one did before it broke off would stay done for ever.
 	out, err := q.Program.Start(turn, engine.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true})
-	return r.finish(turn, &q, of, out, err, true)
+	return r.finish(turn, q, of, out, err, true)
 }
 
-func (r *Runner) resume(ctx context.Context, q Request) (End, error) {
-	o, err := r.open(&q)
-	if err != nil {
-		return End{}, err
-	}
+// goFrom takes the turn that comes after an opened token.
+func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened) (End, error) {
 	if o.gone != nil {
-		return r.abandon(ctx, &q, o)
+		return r.abandon(ctx, q, o)
 	}
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	out, err := o.program.Resume(turn, o.pos, r.resumption(&q, o.pos))
+	out, err := o.program.Resume(turn, o.pos, r.resumption(q, o.pos))
 	if why := o.misfit(err); why != nil {
 		o.gone = why
-		return r.abandon(turn, &q, o)
+		return r.abandon(turn, q, o)
 	}
-	return r.finish(turn, &q, o.identity(), out, err, false)
+	return r.finish(turn, q, o.identity(), out, err, false)
 }
 
 // begin returns the context of a turn.
 func (r *Runner) begin(ctx context.Context) *lazyctx.Context {
+	if r.EffectHook != nil {
+		ctx = engine.WithEffectHook(ctx, r.EffectHook)
+	}
 	if r.Timeout <= 0 {
 		return lazyctx.New(ctx, time.Time{})
 	}
