@@ -1,20 +1,26 @@
 package server
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/stretchr/testify/require"
-
-	"github.com/mcpsaga/mcpsaga/content"
-	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
+
+func newPlain(t *testing.T) *Server {
+	keys, err := codec.NewKeyset()
+	require.NoError(t, err)
+	s, err := New(Options{Keys: keys, Tools: []saga.Definition{complextool.Tool}, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	return s
+}
 
 // holder is a writer whose client has gone while it was at work on what it got.
 type holder struct {
@@ -27,9 +33,9 @@ func (h *holder) Write(b []byte) (int, error) {
 	return 0, errors.New("the client has gone")
 }
 
-func TestMemoryThatAFailedWriterMayHoldIsNotLentAgain(t *testing.T) {
-	l := newLayered(t)
-	handler := l.s.Handler()
+func TestBuffersThatAFailedWriterMayHoldAreNotUsedAgain(t *testing.T) {
+	s := newPlain(t)
+	handler := s.Handler()
 	mine := map[string]string{
 		"saga":      `{"jsonrpc":"2.0","id":1,"method":"tools/resumeSaga","params":{"sagaToken":"mine"}}`,
 		"stateless": `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
@@ -55,39 +61,9 @@ func TestMemoryThatAFailedWriterMayHoldIsNotLentAgain(t *testing.T) {
 			post(other)
 			require.Equal(t, before, other.Body.String(), name)
 			require.Equal(t, before, string(h.got), name)
-			b := l.s.buffers.Get()
+			b := s.buffers.Get()
 			_ = append((*b)[:0], "what somebody else is told"...)
 			require.Equal(t, before, string(h.got), name)
 		}
 	}
-}
-
-func TestToolResultsAreWrittenAsByReflection(t *testing.T) {
-	for _, r := range []*content.Result{
-		content.Resultf("Done."), content.Resultf(""), {}, {Content: content.Blocks{}}, {IsError: true},
-		content.Resultf("%s", "quotes \" \\ </script> & \u2028 \x00 \x1f é 😀 \xff"),
-		{Content: content.Blocks{content.Text{Text: "a", Meta: json.RawMessage(`{ "b": 1 }`)}, content.Image{Data: []byte{1, 2}, MIMEType: "image/png"}}, IsError: true},
-		{Content: content.Blocks{content.Text{Text: "{}"}}, StructuredContent: json.RawMessage(`{ "n": 1 }`)},
-		{Meta: map[string]any{"b": 1, "a": []int(nil)}},
-	} {
-		want, err := wire.Marshal(r)
-		require.NoError(t, err)
-		got, err := appendToolResult([]byte("before "), r)
-		require.NoError(t, err)
-		assert.Equal(t, "before "+string(want), string(got))
-	}
-	for _, r := range []*content.Result{
-		{Content: content.Blocks{nil}}, {StructuredContent: json.RawMessage(`{`)}, {Content: content.Blocks{content.Text{Meta: json.RawMessage(`[]`)}}},
-	} {
-		_, err := wire.Marshal(r)
-		require.Error(t, err)
-		_, err = appendToolResult(nil, r)
-		require.Error(t, err)
-	}
-}
-
-func TestTokensNeedNoEscapes(t *testing.T) {
-	l := newLayered(t)
-	assert.Equal(t, wire.AppendString(nil, l.token), appendToken(nil, l.token))
-	assert.False(t, bytes.ContainsAny(appendToken(nil, l.token)[1:len(l.token)+1], "\"\\\x00 <>&"))
 }

@@ -26,7 +26,7 @@ func (s *Server) KeysFailed() {
 }
 
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
+	wire.NewReply(w).JSON(http.StatusOK, []byte(`{"status":"ok"}`))
 }
 
 // readyKey is a key as /readyz shows it: whoever rotates keys sees which ones
@@ -61,5 +61,5 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		code, body = http.StatusInternalServerError, []byte(`{"status":"failed"}`)
 	}
-	writeJSON(w, code, body)
+	wire.NewReply(w).JSON(code, body)
 }

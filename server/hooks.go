@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -119,17 +121,28 @@ func newHooks(list []Hooks, log *slog.Logger) *hooks {
 	return &hooks{list, log}
 }
 
-// configure has turns and effects hooked.
-func (h *hooks) configure(c *turns.Config) {
-	if h != nil {
-		c.Hook, c.EffectHook = h.turn, h.effect
-	}
-}
-
 type (
 	requestInfoKey struct{}
 	turnInfoKey    struct{}
 )
+
+// exchange calls the hooks around what serves a request; it is Host.Around.
+func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, to dialect.Handler) (json.RawMessage, *wire.Error) {
+	x.Trace = traceOf(x.Message.Params, x.Header)
+	info := &RequestInfo{Method: x.Message.Method, Header: x.Header, Trace: x.Trace.String()}
+	if d, ok := to.(interface{ Name() string }); ok {
+		info.Dialect = d.Name()
+	}
+	if from, ok := x.Owner.(interface{ sender() (Principal, string) }); ok {
+		info.Principal, info.Remote = from.sender()
+	}
+	var result json.RawMessage
+	rerr := h.request(ctx, info, func(ctx context.Context) (rerr *wire.Error) {
+		result, rerr = to.Serve(ctx, x)
+		return rerr
+	})
+	return result, rerr
+}
 
 // request calls the hooks around what serves a request.
 func (h *hooks) request(ctx context.Context, info *RequestInfo, serve func(context.Context) *wire.Error) *wire.Error {
@@ -160,7 +173,7 @@ func (h *hooks) request(ctx context.Context, info *RequestInfo, serve func(conte
 	default:
 		h.log.ErrorContext(ctx, "a hook failed", "method", info.Method, "error", err)
 	}
-	return wire.NewError(wire.CodeInternalError, internalText)
+	return wire.NewError(wire.CodeInternalError, dialect.InternalText)
 }
 
 // turn is of the type [turns.Hook].

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -109,27 +110,23 @@ type Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, e
 // a saga between two turns. It is safe for concurrent use.
 type Server struct {
 	opts    Options
-	tools   *engine.Registry
 	codec   *codec.Codec
-	turns   *turns.Runner
-	hooks   *hooks
 	log     *slog.Logger
-	methods map[string]method
 	guard   *guard
 	health  health
 	buffers wire.BufferPool
-	catalog *catalog
-	hub     hub
-	streams streams
-	guests  guests
+	// keepAlive is how often an idle event stream shows that it is alive.
+	keepAlive time.Duration
 
-	// The dialects besides the saga proposal's.
-	stateless stateless
-	handshake handshake
+	host     *dialect.Host
+	dialects []dialect.Dialect
+	sessions []dialect.Sessions // those of the dialects that have them
 }
 
 // New checks the options and the tools' definitions and returns a server.
-func New(o Options) (*Server, error) {
+func New(o Options) (*Server, error) { return newServer(o, registered) }
+
+func newServer(o Options, of []registration) (*Server, error) {
 	if o.Keys == nil {
 		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
 	}
@@ -183,24 +180,41 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	s := &Server{opts: o, tools: tools, codec: c, log: o.Logger}
+	s := &Server{opts: o, codec: c, log: o.Logger, keepAlive: keepAlive}
 	if s.guard, err = newGuard(&o); err != nil {
-		return nil, fmt.Errorf("server: %w", err)
-	}
-	if s.catalog, err = newCatalog(tools, o.PageSize); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	config := turns.Config{
 		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler),
 	}
-	s.hooks = newHooks(o.Hooks, o.Logger)
-	s.hooks.configure(&config)
-	s.turns = turns.New(config)
-	s.methods = s.allMethods()
-	s.streams.most, s.streams.mostOwned = o.MaxStreams, o.MaxStreamsPerPrincipal
-	s.handshake.Server = s
-	if err := s.stateless.init(s); err != nil {
+	hooks := newHooks(o.Hooks, o.Logger)
+	if hooks != nil {
+		config.Hook, config.EffectHook = hooks.turn, hooks.effect
+	}
+	s.host = &dialect.Host{
+		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
+		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(of),
+		Turns: turns.New(config),
+		Limits: dialect.Limits{
+			MaxBody: o.MaxBody, SessionIdle: o.SessionIdle, MaxSessions: o.MaxSessions, MaxSessionsPerPrincipal: o.MaxSessionsPerPrincipal,
+			MaxStreams: o.MaxStreams, MaxStreamsPerPrincipal: o.MaxStreamsPerPrincipal,
+		},
+	}
+	if hooks != nil {
+		s.host.Around = hooks.exchange
+	}
+	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
+	}
+	for _, r := range of {
+		d, err := r.new(s.host)
+		if err != nil {
+			return nil, fmt.Errorf("server: %w", err)
+		}
+		s.dialects = append(s.dialects, d)
+		if d, ok := d.(dialect.Sessions); ok {
+			s.sessions = append(s.sessions, d)
+		}
 	}
 	return s, nil
 }
@@ -214,7 +228,7 @@ func (s *Server) SetKeys(k *codec.Keyset) {
 }
 
 // Tools returns the tools that are served.
-func (s *Server) Tools() *engine.Registry { return s.tools }
+func (s *Server) Tools() *engine.Registry { return s.host.Tools }
 
 func moduleVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {

@@ -16,18 +16,13 @@ const comeBack = time.Second
 
 // EventStream writes server-sent events. It is not safe for concurrent use.
 type EventStream struct {
-	w        http.ResponseWriter
-	rc       *http.ResponseController
+	w  http.ResponseWriter
+	rc *http.ResponseController
+	// patience is how long a client may take to accept an event: http.Server's own limit
+	// is for the whole response, which may be a stream without an end.
 	patience time.Duration
 	started  bool
 	buf      []byte
-}
-
-// NewEventStream returns a stream that has not begun. A client may take as long as
-// patience to accept what is written: http.Server's own limit is for the whole response,
-// which may be a stream without an end.
-func NewEventStream(w http.ResponseWriter, patience time.Duration) *EventStream {
-	return &EventStream{w: w, rc: http.NewResponseController(w), patience: patience}
 }
 
 // Start sends the header, which otherwise goes out with the first event.
