@@ -20,7 +20,7 @@ const module = "github.com/mcpsaga/mcpsaga/"
 var layers = [][]string{
 	{"gosdk", "sagatest"},
 	{"server"},
-	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake"},
+	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake", "server/internal/echo"},
 	{"server/internal/dialect"},
 	{"server/internal/wire"},
 	{"internal/turns"},
