@@ -99,11 +99,11 @@ type EffectInfo struct {
 	Attempt int
 }
 
-// TryAgain is an error that says that the same request may succeed a little later. Over
+// TryAgain is an error that says that the same request may succeed after a while. Over
 // HTTP it has the status 503, and says after how many seconds.
 func TryAgain(text string, after time.Duration) *Error {
 	e := wire.TryAgain(text)
-	return &Error{Code: e.Code, Message: e.Message, Data: e.Data, retryAfter: max(after, time.Second)}
+	return &Error{Code: e.Code, Message: e.Message, Data: e.Data, retryAfter: max((after + time.Second - 1).Truncate(time.Second), time.Second)}
 }
 
 // hooks calls the hooks of a server, the first outermost. It is nil if there are none.
