@@ -1,10 +1,6 @@
 package content
 
-import (
-	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
-)
+import "strings"
 
 // Blocks is a list of content. Its zero value is an empty list and marshals to
 // [], never to null: MCP requires the member that holds it.
@@ -50,15 +46,6 @@ func (b Blocks) AppendSampling(dst []byte) ([]byte, error) {
 // MarshalJSON implements encoding/json.Marshaler.
 func (b Blocks) MarshalJSON() ([]byte, error) { return appendBlocks(nil, b) }
 
-// MarshalJSONTo implements MarshalerTo of github.com/go-json-experiment/json.
-func (b Blocks) MarshalJSONTo(enc *jsontext.Encoder) error {
-	raw, err := appendBlocks(enc.AvailableBuffer(), b)
-	if err != nil {
-		return err
-	}
-	return enc.WriteValue(raw)
-}
-
 // UnmarshalJSON implements encoding/json.Unmarshaler. It accepts an array; null
 // is taken for an empty one, because some peers send it.
 func (b *Blocks) UnmarshalJSON(data []byte) error {
@@ -67,13 +54,4 @@ func (b *Blocks) UnmarshalJSON(data []byte) error {
 		*b = parsed
 	}
 	return err
-}
-
-// UnmarshalJSONFrom implements UnmarshalerFrom of github.com/go-json-experiment/json.
-func (b *Blocks) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	raw, err := dec.ReadValue()
-	if err != nil {
-		return err
-	}
-	return b.UnmarshalJSON(raw)
 }
