@@ -79,6 +79,23 @@ func String(v []byte) (string, bool) {
 	return string(text(v)), true
 }
 
+// Strings returns the strings of an array, and false if v is not an array of
+// strings.
+func Strings(v []byte) ([]string, bool) {
+	if !is(v, 0, '[') {
+		return nil, false
+	}
+	list := []string{}
+	for element := range Elements(v) {
+		s, ok := String(element)
+		if !ok {
+			return nil, false
+		}
+		list = append(list, s)
+	}
+	return list, true
+}
+
 // text returns what is between the quotes of a string, as it is meant.
 func text(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 && len(quoted) >= 2 {
