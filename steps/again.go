@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/tidwall/gjson"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // againMark stands between the question and the reason it is asked again.
@@ -17,37 +17,33 @@ const againMark = "\n\nThat cannot be used, please correct it. "
 //
 // The error is a *[QuestionError]: step is not an elicitation.
 func Again(step Step, invalid *InvalidError) (Step, error) {
-	obj, reason := parseObject(step.Params)
-	message := member(obj, "message")
+	reason := checkObject(step.Params)
+	message, ok := jsonview.String(get(step.Params, "message"))
 	switch {
 	case step.Kind != Elicitation:
 		reason = "only an elicitation can be asked again"
 	case invalid == nil:
 		reason = "there is no reason to ask again"
-	case reason == "" && message.Type != gjson.String:
+	case reason == "" && !ok:
 		reason = "it has no message"
 	}
 	if reason != "" {
 		return Step{}, &QuestionError{StepID: step.ID, Reason: reason}
 	}
-	text := message.Str
-	if i := strings.LastIndex(text, againMark); i >= 0 {
-		text = text[:i]
+	if i := strings.LastIndex(message, againMark); i >= 0 {
+		message = message[:i]
 	}
 	out := make([]byte, 0, len(step.Params)+len(againMark)+len(invalid.Reason)+16)
 	sep := byte('{')
-	obj.ForEach(func(key, v gjson.Result) bool {
-		out = append(out, sep)
-		out = append(out, key.Raw...)
-		out = append(out, ':')
-		if key.Str == "message" {
-			out = appendString(out, text+againMark+invalid.Reason)
+	for name, v := range jsonview.Members(step.Params) {
+		out = append(appendString(append(out, sep), name), ':')
+		if string(name) == "message" {
+			out = appendString(out, message+againMark+invalid.Reason)
 		} else {
-			out = append(out, v.Raw...)
+			out = append(out, v...)
 		}
 		sep = ','
-		return true
-	})
+	}
 	step.Params = json.RawMessage(append(out, '}'))
 	step.Varied = true
 	return step, nil

@@ -1,12 +1,16 @@
 package steps
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
+	"strconv"
 	"sync"
 
 	json2 "github.com/go-json-experiment/json"
-	"github.com/tidwall/gjson"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Form is a question for the user whose answer is a T: form mode elicitation
@@ -154,14 +158,13 @@ func (f *Form[T]) Answer(a Answers) (T, error) {
 	if err != nil {
 		return answer, err
 	}
-	if !content.Exists() {
+	if content == nil {
 		return answer, nil
 	}
-	raw := []byte(content.Raw)
 	if made := f.declared(); made.err == nil {
-		raw = plainIntegers(made.spec, content)
+		content = plainIntegers(made.spec, content)
 	}
-	if err := json2.Unmarshal(raw, &answer); err != nil {
+	if err := json2.Unmarshal(content, &answer); err != nil {
 		var zero T
 		return zero, &StepError{StepID: f.ID, Err: err}
 	}
@@ -170,49 +173,36 @@ func (f *Form[T]) Answer(a Answers) (T, error) {
 
 // plainIntegers returns content with the form's integers written as such: to JSON
 // Schema 3.0 is an integer, to Go's decoders it is not.
-func plainIntegers(spec *FormSpec, content gjson.Result) []byte {
+func plainIntegers(spec *FormSpec, content jsontext.Value) jsontext.Value {
 	rewrite := false
-	content.ForEach(func(key, v gjson.Result) bool {
-		_, rewrite = unplain(spec, key.Str, v)
-		return !rewrite
-	})
-	if !rewrite {
-		return []byte(content.Raw)
+	for name, v := range jsonview.Members(content) {
+		_, odd := oddInteger(spec, name, v)
+		rewrite = rewrite || odd
 	}
-	out := []byte{'{'}
-	content.ForEach(func(key, v gjson.Result) bool {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, key.Raw...)
-		out = append(out, ':')
-		if n, ok := unplain(spec, key.Str, v); ok {
-			out = appendInt(out, n)
+	if !rewrite {
+		return content
+	}
+	out, sep := []byte(nil), byte('{')
+	for name, v := range jsonview.Members(content) {
+		out = append(appendString(append(out, sep), name), ':')
+		if n, odd := oddInteger(spec, name, v); odd {
+			out = strconv.AppendInt(out, n, 10)
 		} else {
-			out = append(out, v.Raw...)
+			out = append(out, v...)
 		}
-		return true
-	})
+		sep = ','
+	}
 	return append(out, '}')
 }
 
-// unplain reports whether v is a value of an integer field that is not written as
-// an integer, and the integer it is.
-func unplain(spec *FormSpec, name string, v gjson.Result) (int64, bool) {
-	if v.Type != gjson.Number {
+// oddInteger reports whether v is a value of an integer field that is written with
+// a fraction or an exponent, and the integer it is.
+func oddInteger(spec *FormSpec, name []byte, v jsontext.Value) (int64, bool) {
+	if v.Kind() != '0' || !bytes.ContainsAny(v, ".eE") {
 		return 0, false
 	}
-	if f := spec.find(name); f == nil || f.Type != TypeInteger || isPlain(v.Raw) {
+	if f := spec.find(string(name)); f == nil || f.Type != TypeInteger {
 		return 0, false
 	}
-	return integer(v.Raw)
-}
-
-func isPlain(raw string) bool {
-	for i := range len(raw) {
-		if c := raw[i]; c == '.' || c == 'e' || c == 'E' {
-			return false
-		}
-	}
-	return true
+	return integer(v)
 }

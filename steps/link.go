@@ -5,9 +5,8 @@ import (
 	"net"
 	"net/url"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Link sends the user to a web page: URL mode elicitation (MCP page
@@ -127,34 +126,37 @@ type LinkSpec struct {
 // ParseLink reads the parameters of elicitation/create in URL mode. The URL is
 // checked as that of a [Link]. The error is a *[QuestionError].
 func ParseLink(params json.RawMessage) (*LinkSpec, error) {
-	obj, reason := parseObject(params)
-	if reason != "" {
+	if reason := checkObject(params); reason != "" {
 		return nil, &QuestionError{Reason: reason}
 	}
-	if member(obj, "mode").Str != "url" {
+	if text(get(params, "mode")) != "url" {
 		return nil, &QuestionError{Where: "mode", Reason: `is not "url"`}
 	}
-	message, page := member(obj, "message"), member(obj, "url")
-	if message.Type != gjson.String {
+	message, ok := jsonview.String(get(params, "message"))
+	if !ok {
 		return nil, &QuestionError{Where: "message", Reason: "must be a string"}
 	}
-	if page.Type != gjson.String {
+	page, ok := jsonview.String(get(params, "url"))
+	if !ok {
 		return nil, &QuestionError{Where: "url", Reason: "must be a string"}
 	}
-	if reason := checkURL(page.Str); reason != "" {
+	if reason := checkURL(page); reason != "" {
 		return nil, &QuestionError{Where: "url", Reason: reason}
 	}
-	return &LinkSpec{Message: message.Str, URL: page.Str}, nil
+	return &LinkSpec{Message: message, URL: page}, nil
+}
+
+// linkParams are the parameters of elicitation/create in URL mode.
+type linkParams struct {
+	Mode    string `json:"mode"`
+	Message string `json:"message"`
+	URL     string `json:"url"`
 }
 
 // AppendParams appends the parameters of elicitation/create that ask to open the
 // page to dst.
 func (s *LinkSpec) AppendParams(dst []byte) []byte {
-	dst = append(dst, `{"mode":"url","message":`...)
-	dst = appendString(dst, s.Message)
-	dst = append(dst, `,"url":`...)
-	dst = appendString(dst, s.URL)
-	return append(dst, '}')
+	return appendJSON(dst, &linkParams{"url", s.Message, s.URL})
 }
 
 func (s *LinkSpec) verify() error {

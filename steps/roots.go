@@ -5,7 +5,9 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/tidwall/gjson"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // RootsList asks which directories the client works in (MCP page
@@ -74,34 +76,28 @@ func (r *RootsList) Answer(a Answers) ([]Root, error) {
 }
 
 func parseRoots(result json.RawMessage) (roots []Root, reason string) {
-	obj, reason := parseObject(result)
-	if reason != "" {
+	if reason := checkObject(result); reason != "" {
 		return nil, reason
 	}
-	list := member(obj, "roots")
-	if !list.IsArray() {
+	list := get(result, "roots")
+	if list.Kind() != '[' {
 		return nil, `"roots" must be an array`
 	}
 	roots = []Root{}
-	list.ForEach(func(_, item gjson.Result) bool {
+	for item := range jsonview.Elements(list) {
 		at := "root " + strconv.Itoa(len(roots))
-		if !item.IsObject() {
-			reason = at + " must be an object"
-			return false
+		if jsontext.Value(item).Kind() != '{' {
+			return nil, at + " must be an object"
 		}
-		uri, name := member(item, "uri"), member(item, "name")
-		switch u, err := url.Parse(uri.Str); {
-		case uri.Type != gjson.String, err != nil, u.Scheme != "file", u.Path == "":
-			reason = at + `: "uri" must be a file:// URI`
-		case name.Type != gjson.String && name.Type != gjson.Null:
-			reason = at + `: "name" must be a string`
-		default:
-			roots = append(roots, Root{URI: uri.Str, Name: name.Str})
+		uri, ok := jsonview.String(get(item, "uri"))
+		if u, err := url.Parse(uri); !ok || err != nil || u.Scheme != "file" || u.Path == "" {
+			return nil, at + `: "uri" must be a file:// URI`
 		}
-		return reason == ""
-	})
-	if reason != "" {
-		return nil, reason
+		name := get(item, "name")
+		if !absent(name) && name.Kind() != '"' {
+			return nil, at + `: "name" must be a string`
+		}
+		roots = append(roots, Root{URI: uri, Name: text(name)})
 	}
 	return roots, ""
 }

@@ -95,9 +95,6 @@ func (s *Sample) Nth(n int) *Sample {
 	return &Sample{ID: nthID(s.ID, n), Request: s.Request, nth: true}
 }
 
-// usualParams is what the parameters of most requests fit in, in bytes.
-const usualParams = 256
-
 func (s *Sample) step(varied bool, options []SampleOption) (Step, error) {
 	check := checkDeclaredID
 	if s.nth {
@@ -112,7 +109,7 @@ func (s *Sample) step(varied bool, options []SampleOption) (Step, error) {
 			o.applySample(&r)
 		}
 	}
-	params, err := r.AppendParams(make([]byte, 0, usualParams))
+	params, err := r.AppendParams(nil)
 	if err != nil {
 		return Step{}, withID(s.ID, err)
 	}

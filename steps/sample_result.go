@@ -56,17 +56,19 @@ func (r SampleResult) Message() SampleMessage { return SampleMessage{Role: r.Rol
 // MarshalJSON implements encoding/json.Marshaler. A single block is written
 // alone, as every client and server understands it.
 func (r SampleResult) MarshalJSON() ([]byte, error) {
-	dst := append([]byte(nil), `{"role":`...)
-	dst = appendString(dst, string(r.Role))
-	dst = append(dst, `,"content":`...)
-	dst, err := r.Content.AppendSampling(dst)
+	said, err := r.Content.AppendSampling(nil)
 	if err != nil {
 		return nil, err
 	}
-	dst = append(dst, `,"model":`...)
-	dst = appendString(dst, r.Model)
-	dst = appendText(dst, "stopReason", r.StopReason)
-	return append(dst, '}'), nil
+	return appendJSON(nil, &sampleResult{r.Role, said, r.Model, r.StopReason}), nil
+}
+
+// sampleResult is a CreateMessageResult.
+type sampleResult struct {
+	Role       content.Role   `json:"role"`
+	Content    jsontext.Value `json:"content"`
+	Model      string         `json:"model"`
+	StopReason string         `json:"stopReason,omitzero"`
 }
 
 // UnmarshalJSON implements encoding/json.Unmarshaler. It demands what MCP
@@ -117,15 +119,4 @@ func parseSampleResult(result json.RawMessage) (r SampleResult, reason string) {
 		return r, `"content": ` + err.Error()
 	}
 	return r, ""
-}
-
-// appendText appends ,"name":"s" unless s is empty.
-func appendText(dst []byte, name, s string) []byte {
-	if s == "" {
-		return dst
-	}
-	dst = append(dst, ',', '"')
-	dst = append(dst, name...)
-	dst = append(dst, '"', ':')
-	return appendString(dst, s)
 }

@@ -2,65 +2,77 @@ package steps
 
 import (
 	"encoding/json"
+	"strconv"
 
-	"github.com/tidwall/gjson"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
+
+// Forms are read member by member, not into a struct: which keywords count, and of
+// what type they are, depends on the type of the field. Other servers' schemas have
+// all kinds of further keywords, which are ignored.
 
 // ParseForm reads the parameters of elicitation/create in form mode. It accepts
 // every shape that MCP has had for fields, old "enumNames" included, and ignores
 // keywords that it does not know. The error is a *[QuestionError].
 func ParseForm(params json.RawMessage) (*FormSpec, error) {
-	obj, reason := parseObject(params)
-	if reason != "" {
+	if reason := checkObject(params); reason != "" {
 		return nil, &QuestionError{Reason: reason}
 	}
-	if mode := member(obj, "mode"); mode.Exists() && mode.Str != "form" {
+	if mode := get(params, "mode"); mode != nil && text(mode) != "form" {
 		return nil, &QuestionError{Where: "mode", Reason: `is not "form"`}
 	}
-	message := member(obj, "message")
-	if message.Type != gjson.String {
+	message, ok := jsonview.String(get(params, "message"))
+	if !ok {
 		return nil, &QuestionError{Where: "message", Reason: "must be a string"}
 	}
-	fields, err := parseSchema(member(obj, "requestedSchema"))
+	fields, err := parseSchema(get(params, "requestedSchema"))
 	if err != nil {
 		return nil, err
 	}
-	return &FormSpec{Message: message.Str, Fields: fields}, nil
+	return &FormSpec{Message: message, Fields: fields}, nil
 }
 
-func parseSchema(schema gjson.Result) ([]Field, error) {
+// get returns the value of an object's member, or nil if there is none.
+func get(object []byte, name string) jsontext.Value { return jsonview.Get(object, name) }
+
+// text returns the text of a string, or "" if v is none.
+func text(v jsontext.Value) string {
+	s, _ := jsonview.String(v)
+	return s
+}
+
+// absent reports that a member is missing, or null, which peers write for that.
+func absent(v jsontext.Value) bool { return v == nil || v.Kind() == 'n' }
+
+func parseSchema(schema jsontext.Value) ([]Field, error) {
 	fail := func(where, reason string) ([]Field, error) {
 		return nil, &QuestionError{Where: "requestedSchema" + where, Reason: reason}
 	}
-	if !schema.IsObject() {
+	if schema.Kind() != '{' {
 		return fail("", "must be an object")
 	}
-	if member(schema, "type").Str != "object" {
+	if text(get(schema, "type")) != "object" {
 		return fail(".type", `must be "object"`)
 	}
-	properties := member(schema, "properties")
-	if !properties.IsObject() {
+	properties := get(schema, "properties")
+	if properties.Kind() != '{' {
 		return fail(".properties", "must be an object")
 	}
 	var fields []Field
-	var err error
-	properties.ForEach(func(key, v gjson.Result) bool {
-		p := propParser{prop: v, f: Field{Name: key.Str}}
+	for name, v := range jsonview.Members(properties) {
+		p := propParser{prop: v, f: Field{Name: string(name)}}
 		if p.parse(); p.reason != "" {
-			_, err = fail(".properties."+key.Str, p.reason)
-			return false
+			return fail(".properties."+p.f.Name, p.reason)
 		}
 		fields = append(fields, p.f)
-		return true
-	})
-	if err != nil {
-		return nil, err
 	}
-	required := member(schema, "required")
-	if required.Type == gjson.Null {
+	required := get(schema, "required")
+	if absent(required) {
 		return fields, nil
 	}
-	names, ok := stringList(required)
+	names, ok := jsonview.Strings(required)
 	if !ok {
 		return fail(".required", "must be a list of strings")
 	}
@@ -79,25 +91,9 @@ func parseSchema(schema gjson.Result) ([]Field, error) {
 	return fields, nil
 }
 
-// stringList returns the strings of a JSON array, and false if v is not an array
-// of strings.
-func stringList(v gjson.Result) ([]string, bool) {
-	if !v.IsArray() {
-		return nil, false
-	}
-	ok := true
-	list := []string{}
-	v.ForEach(func(_, item gjson.Result) bool {
-		ok = item.Type == gjson.String
-		list = append(list, item.Str)
-		return ok
-	})
-	return list, ok
-}
-
 // propParser reads one property. The first reason stays.
 type propParser struct {
-	prop   gjson.Result
+	prop   jsontext.Value
 	f      Field
 	reason string
 }
@@ -109,14 +105,14 @@ func (p *propParser) fail(reason string) {
 }
 
 func (p *propParser) parse() {
-	if !p.prop.IsObject() {
+	if p.prop.Kind() != '{' {
 		p.fail("must be an object")
 		return
 	}
 	f := &p.f
 	f.Title = p.text("title")
 	f.Description = p.text("description")
-	switch typ := member(p.prop, "type").Str; typ {
+	switch typ := text(get(p.prop, "type")); typ {
 	case "string":
 		f.Type = TypeString
 		f.MinLength, f.MaxLength = p.count("minLength"), p.count("maxLength")
@@ -140,8 +136,8 @@ func (p *propParser) parse() {
 
 // items reads the choices of a list. Titled ones come without a type.
 func (p *propParser) items() {
-	items := member(p.prop, "items")
-	if t := member(items, "type"); t.Exists() && t.Str != "string" {
+	items := get(p.prop, "items")
+	if t := get(items, "type"); t != nil && text(t) != "string" {
 		p.fail("items must be strings")
 		return
 	}
@@ -152,30 +148,30 @@ func (p *propParser) items() {
 }
 
 // choices reads the choices in v: an enum, or a list of const and title.
-func (p *propParser) choices(v gjson.Result, titled string) {
-	enum, list := member(v, "enum"), member(v, titled)
+func (p *propParser) choices(v jsontext.Value, titled string) {
+	enum, list := get(v, "enum"), get(v, titled)
 	switch {
-	case enum.Exists():
-		values, ok := stringList(enum)
+	case enum != nil:
+		values, ok := jsonview.Strings(enum)
 		if !ok || len(values) == 0 {
 			p.fail("enum must be a list of strings")
 		}
 		for _, value := range values {
 			p.f.Choices = append(p.f.Choices, Choice{Value: value})
 		}
-	case list.Exists():
-		if !list.IsArray() {
+	case list != nil:
+		if list.Kind() != '[' {
 			p.fail(titled + " must be an array")
 		}
-		list.ForEach(func(_, item gjson.Result) bool {
-			value, title := member(item, "const"), member(item, "title")
-			if value.Type != gjson.String || title.Type != gjson.String && title.Type != gjson.Null {
+		for item := range jsonview.Elements(list) {
+			value, ok := jsonview.String(get(item, "const"))
+			title := get(item, "title")
+			if !ok || !absent(title) && title.Kind() != '"' {
 				p.fail(titled + " must hold objects with const and title")
-				return false
+				break
 			}
-			p.f.Choices = append(p.f.Choices, Choice{Value: value.Str, Title: title.Str})
-			return true
-		})
+			p.f.Choices = append(p.f.Choices, Choice{Value: value, Title: text(title)})
+		}
 		if len(p.f.Choices) == 0 {
 			p.fail(titled + " must not be empty")
 		}
@@ -183,11 +179,11 @@ func (p *propParser) choices(v gjson.Result, titled string) {
 }
 
 func (p *propParser) legacyTitles() {
-	v := member(p.prop, "enumNames")
-	if v.Type == gjson.Null {
+	v := get(p.prop, "enumNames")
+	if absent(v) {
 		return
 	}
-	titles, ok := stringList(v)
+	titles, ok := jsonview.Strings(v)
 	if !ok || len(titles) != len(p.f.Choices) {
 		p.fail("enumNames must be as many strings as there are in enum")
 		return
@@ -199,66 +195,65 @@ func (p *propParser) legacyTitles() {
 }
 
 func (p *propParser) text(name string) string {
-	v := member(p.prop, name)
-	if v.Type != gjson.String && v.Type != gjson.Null {
+	v := get(p.prop, name)
+	if !absent(v) && v.Kind() != '"' {
 		p.fail(name + " must be a string")
 	}
-	return v.Str
+	return text(v)
 }
 
 func (p *propParser) count(name string) *int {
-	v := member(p.prop, name)
-	if v.Type == gjson.Null {
+	v := get(p.prop, name)
+	if absent(v) {
 		return nil
 	}
-	n, ok := integer(v.Raw)
-	if v.Type != gjson.Number || !ok || n < 0 || int64(int(n)) != n {
+	n, ok := integer(v)
+	if !ok || n < 0 || int64(int(n)) != n {
 		p.fail(name + " must be a whole number from 0 on")
 	}
-	i := int(n)
-	return &i
+	return new(int(n))
 }
 
 func (p *propParser) limit(name string) *float64 {
-	v := member(p.prop, name)
-	if v.Type == gjson.Null {
+	v := get(p.prop, name)
+	if absent(v) {
 		return nil
 	}
-	if v.Type != gjson.Number || !finite(v.Num) {
+	x, ok := number(v)
+	if !ok {
 		p.fail(name + " must be a number")
 	}
-	return &v.Num
+	return &x
 }
 
 // fallback reads the default. One that breaks the field's own rules is kept: it
 // is what the server wants shown, and the user can correct it.
 func (p *propParser) fallback() {
-	v := member(p.prop, "default")
-	if v.Type == gjson.Null || p.reason != "" {
+	v := get(p.prop, "default")
+	if absent(v) || p.reason != "" {
 		return
 	}
 	f := &p.f
 	ok := false
 	switch {
 	case f.Multiple:
-		f.Default, ok = stringListAny(v)
+		f.Default, ok = jsonview.Strings(v)
 	case f.Type == TypeString:
-		f.Default, ok = v.Str, v.Type == gjson.String
+		f.Default, ok = jsonview.String(v)
 	case f.Type == TypeBoolean:
-		f.Default, ok = v.Bool(), v.IsBool()
+		f.Default, ok = v.Kind() == 't', v.Kind() == 't' || v.Kind() == 'f'
 	case f.Type == TypeInteger:
-		var n int64
-		n, ok = integer(v.Raw)
-		f.Default, ok = n, ok && v.Type == gjson.Number
+		f.Default, ok = integer(v)
 	default:
-		f.Default, ok = v.Num, v.Type == gjson.Number && finite(v.Num)
+		f.Default, ok = number(v)
 	}
 	if !ok {
 		p.fail("default must be of the field's type")
 	}
 }
 
-func stringListAny(v gjson.Result) (any, bool) {
-	list, ok := stringList(v)
-	return list, ok
+// number returns a JSON number that float64 can hold.
+func number(v jsontext.Value) (float64, bool) {
+	x, err := strconv.ParseFloat(string(v), 64)
+	return x, v.Kind() == '0' && err == nil
 }

@@ -114,5 +114,3 @@ func (f *Field) fitDefault(v any) any {
 	}
 	return v
 }
-
-func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }

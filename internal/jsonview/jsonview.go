@@ -79,6 +79,9 @@ func String(v []byte) (string, bool) {
 	return string(text(v)), true
 }
 
+// Is reports whether v is the string s.
+func Is(v []byte, s string) bool { return is(v, 0, '"') && string(text(v)) == s }
+
 // Strings returns the strings of an array, and false if v is not an array of
 // strings.
 func Strings(v []byte) ([]string, bool) {
