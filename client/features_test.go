@@ -61,8 +61,8 @@ var write = saga.Prompt[topic, none]{
 				return nil, err
 			}
 			return t.Messages(
-				saga.PromptMessage{Role: content.User, Content: content.Textf("Write about %s.", t.Args.Topic)},
-				saga.PromptMessage{Role: content.Assistant, Content: content.Text{Text: advice.Text()}})
+				content.Message{Role: content.User, Content: content.Textf("Write about %s.", t.Args.Topic)},
+				content.Message{Role: content.Assistant, Content: content.Text{Text: advice.Text()}})
 		},
 	},
 }
@@ -76,7 +76,7 @@ var file = saga.Resource[number, none]{
 		case "asks":
 			return t.Ask("toned", askTone)
 		case "binary":
-			return t.Contents(saga.Contents{URI: "files://binary", MIMEType: "image/png", Blob: []byte{0, 1, 2}})
+			return t.Contents(content.ResourceContents{URI: "files://binary", MIMEType: "image/png", Blob: []byte{0, 1, 2}})
 		}
 		return nil, saga.ErrNotFound
 	},
@@ -86,7 +86,7 @@ var file = saga.Resource[number, none]{
 			if err != nil {
 				return nil, err
 			}
-			return t.Contents(saga.Contents{URI: "files://" + t.Args.ID, MIMEType: "text/plain", Text: "in a " + form.Tone + " tone"})
+			return t.Contents(content.ResourceContents{URI: "files://" + t.Args.ID, MIMEType: "text/plain", Text: "in a " + form.Tone + " tone"})
 		},
 	},
 }
@@ -94,7 +94,7 @@ var file = saga.Resource[number, none]{
 var motd = saga.Resource[none, none]{
 	Name: "motd", URI: "text://motd", MIMEType: "text/plain",
 	Start: func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
-		return t.Contents(saga.Contents{URI: "text://motd", Text: "Hello."})
+		return t.Contents(content.ResourceContents{URI: "text://motd", Text: "Hello."})
 	},
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // entries are what the server's lists show of the sagas.
@@ -48,10 +48,10 @@ func (m *Mounted) entries() (*entries, error) {
 		}
 	}
 	m.prompts, m.resources = make(map[string]bool), make(map[string]bool)
-	for _, t := range m.server.Tools().Of(saga.KindPrompt) {
+	for _, t := range m.server.Tools().Of(engine.KindPrompt) {
 		m.prompts[t.Name] = true
 	}
-	for _, t := range m.server.Tools().Of(saga.KindResource) {
+	for _, t := range m.server.Tools().Of(engine.KindResource) {
 		m.resources[t.Resource.URI] = true
 	}
 	return e, nil

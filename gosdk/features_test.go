@@ -40,7 +40,7 @@ var essay = saga.Prompt[topic, none]{
 		if err != nil {
 			return nil, err
 		}
-		return t.Messages(saga.PromptMessage{Role: content.User, Content: content.Text{Text: t.Args.Topic + " because of " + r.Reason}})
+		return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.Args.Topic + " because of " + r.Reason}})
 	}},
 	Complete: map[string]saga.Completer{"topic": func(_ context.Context, typed string, _ map[string]string) ([]string, error) {
 		if typed == "panic" {
@@ -64,7 +64,7 @@ var files = saga.Resource[topic, none]{
 		if err != nil {
 			return nil, err
 		}
-		return t.Contents(saga.Contents{URI: "files://" + t.Args.Topic, MIMEType: "text/plain", Text: "for " + r.Reason})
+		return t.Contents(content.ResourceContents{URI: "files://" + t.Args.Topic, MIMEType: "text/plain", Text: "for " + r.Reason})
 	}},
 	Complete: map[string]saga.Completer{"topic": func(context.Context, string, map[string]string) ([]string, error) { return []string{"one"}, nil }},
 }
@@ -73,7 +73,7 @@ var files = saga.Resource[topic, none]{
 var note = saga.Resource[none, none]{
 	Name: "note", URI: "notes://1",
 	Start: func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
-		return t.Contents(saga.Contents{URI: "notes://1", Text: "noted"})
+		return t.Contents(content.ResourceContents{URI: "notes://1", Text: "noted"})
 	},
 }
 

@@ -2,6 +2,7 @@ package gosdk_test
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 
@@ -18,8 +19,8 @@ func teller() saga.Definition {
 		for n := range 3 {
 			r.Progress(float64(n+1), 3, fmt.Sprintf("%s %d", in.Topic, n+1))
 		}
-		r.Log(saga.LogDebug, "a detail")
-		r.Log(saga.LogWarning, map[string]any{"of": in.Topic, "n": int64(9007199254740993)})
+		r.Log(slog.LevelDebug, "a detail")
+		r.Log(slog.LevelWarn, map[string]any{"of": in.Topic, "n": int64(9007199254740993)})
 		return in.Topic, nil
 	}}
 }

@@ -141,8 +141,8 @@ func TestSagaMethodsByPlainHTTP(t *testing.T) {
 func TestResultsAreExact(t *testing.T) {
 	const structured = `{"z":9007199254740993,"a":1.10,"list":[123456789012345678901234567890]}`
 	const mark = `{"n":9007199254740993}`
-	tool := saga.Flow[none, *saga.Result]{Name: "exact", Run: func(*saga.Run, none) (*saga.Result, error) {
-		return &saga.Result{
+	tool := saga.Flow[none, *content.Result]{Name: "exact", Run: func(*saga.Run, none) (*content.Result, error) {
+		return &content.Result{
 			Content: content.Blocks{content.Text{Text: "<&>"}}, StructuredContent: json.RawMessage(structured),
 			Meta: map[string]any{"example.com/mark": json.RawMessage(mark)},
 		}, nil

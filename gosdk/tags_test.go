@@ -28,7 +28,7 @@ func TestTagsOverTheSDK(t *testing.T) {
 	poem := saga.Prompt[verse, none]{Name: "poem", Start: func(_ context.Context, t *saga.Turn[verse, none]) (saga.Next, error) {
 		return t.Messages()
 	}}
-	tool, err := query.Tool()
+	tool, err := query.Compile()
 	require.NoError(t, err)
 	for _, version := range []string{"2025-06-18", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {

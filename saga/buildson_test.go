@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -90,15 +91,15 @@ func TestWhatIsNeededByWhatIsOutstandingStays(t *testing.T) {
 				assert.Nil(t, u.Again)
 				return
 			}
-			s.keep(&saga.Outcome{Position: u.Again}) // as bytes
-			again, err := s.tool.Cancel(context.Background(), s.pos, saga.Resumption{Now: testNow})
+			s.keep(&engine.Outcome{Position: u.Again}) // as bytes
+			again, err := s.tool.Cancel(context.Background(), s.pos, engine.Resumption{Now: testNow})
 			require.NoError(t, err)
 			assert.Equal(t, u.Outstanding, report(t, again).Outstanding, "as long as it fails, the same stays")
 			require.NotNil(t, report(t, again).Again)
 
 			w.fail, w.log = func(string) error { return nil }, nil
-			s.keep(&saga.Outcome{Position: report(t, again).Again})
-			last, err := s.tool.Cancel(context.Background(), s.pos, saga.Resumption{Now: testNow})
+			s.keep(&engine.Outcome{Position: report(t, again).Again})
+			last, err := s.tool.Cancel(context.Background(), s.pos, engine.Resumption{Now: testNow})
 			require.NoError(t, err)
 			assert.Equal(t, words(test.later), report(t, last).Undone)
 			assert.Empty(t, report(t, last).Outstanding)
@@ -126,7 +127,7 @@ func TestWhatIsNeededByWhatIsOutstandingStays(t *testing.T) {
 func TestBuildsOnIsChecked(t *testing.T) {
 	problem := func(change func(a, b, c *saga.Effect[string, hold]) []saga.Declared) string {
 		w := newWorld()
-		_, err := saga.Flow[empty, string]{Name: "f", Effects: change(w.effect("a"), w.effect("b"), w.effect("c")), Run: func(*saga.Run, empty) (string, error) { return "", nil }}.Tool()
+		_, err := saga.Flow[empty, string]{Name: "f", Effects: change(w.effect("a"), w.effect("b"), w.effect("c")), Run: func(*saga.Run, empty) (string, error) { return "", nil }}.Compile()
 		require.Error(t, err)
 		return err.Error()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -68,7 +69,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.problem, func(t *testing.T) {
-			_, err := saga.NewTools(test.d)
+			_, err := engine.NewRegistry(test.d)
 			var wrong *saga.DefinitionError
 			require.ErrorAs(t, err, &wrong)
 			assert.Contains(t, err.Error(), test.problem)
@@ -76,11 +77,11 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		})
 	}
 	t.Run("same name", func(t *testing.T) {
-		_, err := saga.NewTools(single(fn), single(fn))
+		_, err := engine.NewRegistry(single(fn), single(fn))
 		assert.ErrorContains(t, err, "two tools have this name")
 	})
 	t.Run("nil", func(t *testing.T) {
-		_, err := saga.NewTools(nil)
+		_, err := engine.NewRegistry(nil)
 		assert.ErrorContains(t, err, "definition 0 is nil")
 	})
 	t.Run("all problems at once", func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		}, empty]) (saga.Next, error) {
 			return nil, nil
 		}}
-		_, err := saga.NewTools(wrong, single(fn), nil, flow, single(fn), resource)
+		_, err := engine.NewRegistry(wrong, single(fn), nil, flow, single(fn), resource)
 		assert.Equal(t, []string{
 			`tool "w": MaxAge is negative`,
 			`tool "w": Asks[1] is nil`,
@@ -142,7 +143,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			C      chan int
 		}
 		nothing := func(context.Context, *saga.Turn[args, state]) (saga.Next, error) { return nil, nil }
-		_, err := saga.NewTools(saga.Machine[args, state]{ //sagavet:ignore the test is about what is lost
+		_, err := engine.NewRegistry(saga.Machine[args, state]{ //sagavet:ignore the test is about what is lost
 			Name: "m", Asks: []steps.Question{&steps.Form[form]{ID: "f", Message: "?"}},
 			Start: nothing, Steps: saga.Steps[args, state]{"end": nothing},
 		})
@@ -161,7 +162,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 	t.Run("in order", func(t *testing.T) {
 		b := single(fn)
 		b.Name = "b"
-		set, err := saga.NewTools(single(fn), b)
+		set, err := engine.NewRegistry(single(fn), b)
 		require.NoError(t, err)
 		assert.Equal(t, "b", set.List()[1].Name)
 		assert.Same(t, set.List()[1], set.Lookup("b"))
@@ -217,12 +218,12 @@ func TestStructuredResultsAreChecked(t *testing.T) {
 	}
 	schema, err := saga.SchemaFor[weather]()
 	require.NoError(t, err)
-	run := func(f func(t *saga.Turn[empty, empty]) (saga.Next, error)) (*saga.Outcome, error) {
+	run := func(f func(t *saga.Turn[empty, empty]) (saga.Next, error)) (*engine.Outcome, error) {
 		m := single(func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return f(t) })
 		m.OutputSchema = schema
-		tool, err := m.Tool()
+		tool, err := m.Compile()
 		require.NoError(t, err)
-		return tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow})
+		return tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow})
 	}
 	out, err := run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Structured(weather{7}) })
 	require.NoError(t, err)
@@ -245,10 +246,10 @@ func TestPositionsOfOthersAreRefused(t *testing.T) {
 	s.start(`{"from":"Oslo"}`)
 	refuse := func(name string, m saga.Machine[tripArgs, tripState]) {
 		t.Run(name, func(t *testing.T) {
-			tool, err := m.Tool()
+			tool, err := m.Compile()
 			require.NoError(t, err)
-			_, err = tool.Resume(context.Background(), s.pos, saga.Resumption{Now: testNow, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
-			var position *saga.PositionError
+			_, err = tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
+			var position *engine.PositionError
 			require.ErrorAs(t, err, &position)
 		})
 	}
@@ -296,21 +297,21 @@ func TestDeadline(t *testing.T) {
 // behind the token's authentication, but must not be the weak spot when a key
 // leaks.
 func FuzzRestore(f *testing.F) {
-	tool, err := trip().Tool()
+	tool, err := trip().Compile()
 	require.NoError(f, err)
-	out, err := tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: []byte(`{"from":"Oslo"}`)})
+	out, err := tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: []byte(`{"from":"Oslo"}`)})
 	require.NoError(f, err)
 	f.Add(out.Position.Encode().Body, []byte(nil), []byte(nil), []byte(nil))
 	f.Add([]byte{1}, []byte(`{"city":"x"}`), []byte{1, 1, 1, 'e', 0, 1, '1', 1, '2'}, []byte("\x01a\x01b\x03#0<\x01c"))
 	f.Add([]byte{2, 0, 0, 0, 0}, []byte(nil), []byte{1, 1, 1, 'e', 0, 1, '1', 1, '2'}, []byte("\x04#0>K\x01c"))
 	f.Fuzz(func(t *testing.T, body, state, effects, secrets []byte) {
-		p := &saga.Position{ID: testID, Tool: "trip"}
-		if p.Restore(saga.Encoded{Body: body, State: state, Effects: effects, Secrets: secrets}) != nil {
+		p := &engine.Position{ID: testID, Tool: "trip"}
+		if p.Restore(engine.Encoded{Body: body, State: state, Effects: effects, Secrets: secrets}) != nil {
 			return
 		}
-		again := &saga.Position{ID: testID, Tool: "trip"}
+		again := &engine.Position{ID: testID, Tool: "trip"}
 		require.NoError(t, again.Restore(p.Encode()))
 		require.Equal(t, p.Encode(), again.Encode())
-		tool.Resume(context.Background(), p, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
+		tool.Resume(context.Background(), p, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
 	})
 }

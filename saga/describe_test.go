@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -66,10 +67,10 @@ func TestDescribeMachine(t *testing.T) {
 	assert.JSONEq(t, `{"name":"tea"}`, string(d.Arguments))
 	assert.JSONEq(t, `{"Name":"Ada","Login":null,"Inner":{"Key":null,"Unused":null}}`, string(d.State))
 	assert.Equal(t, []string{"Login", "Inner.Key"}, d.Secrets)
-	assert.Equal(t, []saga.DescribedStep{
+	assert.Equal(t, []engine.DescribedStep{
 		{ID: "first", Answer: json.RawMessage(`{"action":"accept","content":{"name":"x"}}`)}, {ID: "second"},
 	}, d.Steps)
-	assert.Equal(t, []saga.DescribedEffect{
+	assert.Equal(t, []engine.DescribedEffect{
 		{Name: "hold", N: 1, Status: "done", Input: json.RawMessage(`{"name":"one"}`), Output: json.RawMessage(`{"name":"one is held"}`)},
 		{Name: "hold", N: 2, Status: "done", Input: json.RawMessage(`{"name":"two"}`), Output: json.RawMessage(`{"name":"two is held"}`)},
 		{Name: "refuse", N: 1, Status: "refused", Input: json.RawMessage(`{"name":"three"}`), Problem: "no money"},
@@ -97,7 +98,7 @@ func TestDescribeFlow(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, d.Flow)
 	assert.Empty(t, d.State)
-	assert.Equal(t, []saga.DescribedStep{{ID: "ask~3"}}, d.Steps)
+	assert.Equal(t, []engine.DescribedStep{{ID: "ask~3"}}, d.Steps)
 	require.Len(t, d.Answers, 2)
 	assert.Equal(t, "ask", d.Answers[1].ID)
 	assert.JSONEq(t, `{"action":"accept","content":{"name":"y"}}`, string(d.Answers[1].Answer))

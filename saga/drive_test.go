@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -22,28 +23,28 @@ var (
 // exists as bytes only, as it does in a token.
 type session struct {
 	t       *testing.T
-	tool    *saga.Tool
-	pos     *saga.Position
+	tool    *engine.Program
+	pos     *engine.Position
 	answers []steps.Answer
 }
 
 func play(t *testing.T, d saga.Definition) *session {
 	t.Helper()
-	tool, err := d.Tool()
+	tool, err := d.Compile()
 	require.NoError(t, err)
 	return &session{t: t, tool: tool}
 }
 
-func (s *session) start(args string) *saga.Outcome {
+func (s *session) start(args string) *engine.Outcome {
 	s.t.Helper()
-	out, err := s.tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(args)})
+	out, err := s.tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(args)})
 	require.NoError(s.t, err)
 	s.keep(out)
 	return out
 }
 
 // answer resumes with these answers after all earlier ones.
-func (s *session) answer(answers ...steps.Answer) *saga.Outcome {
+func (s *session) answer(answers ...steps.Answer) *engine.Outcome {
 	s.t.Helper()
 	s.answers = append(s.answers, answers...)
 	out, err := s.resume(s.answers...)
@@ -52,18 +53,18 @@ func (s *session) answer(answers ...steps.Answer) *saga.Outcome {
 	return out
 }
 
-func (s *session) resume(answers ...steps.Answer) (*saga.Outcome, error) {
-	return s.tool.Resume(context.Background(), s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: answers})
+func (s *session) resume(answers ...steps.Answer) (*engine.Outcome, error) {
+	return s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: answers})
 }
 
-func (s *session) keep(out *saga.Outcome) {
+func (s *session) keep(out *engine.Outcome) {
 	s.t.Helper()
 	s.pos = nil
 	if out.Position == nil {
 		return
 	}
 	p := out.Position
-	s.pos = &saga.Position{ID: p.ID, Turn: p.Turn, Tool: p.Tool, Revision: p.Revision, Deadline: p.Deadline}
+	s.pos = &engine.Position{ID: p.ID, Turn: p.Turn, Tool: p.Tool, Revision: p.Revision, Deadline: p.Deadline}
 	require.NoError(s.t, s.pos.Restore(p.Encode()))
 }
 
@@ -75,7 +76,7 @@ func action(id, action string) steps.Answer {
 	return steps.Answer{StepID: id, Result: json.RawMessage(`{"action":"` + action + `"}`)}
 }
 
-func ids(out *saga.Outcome) []string {
+func ids(out *engine.Outcome) []string {
 	var list []string
 	for _, s := range out.Steps {
 		list = append(list, s.ID)
@@ -83,7 +84,7 @@ func ids(out *saga.Outcome) []string {
 	return list
 }
 
-func text(t *testing.T, out *saga.Outcome) string {
+func text(t *testing.T, out *engine.Outcome) string {
 	t.Helper()
 	require.NotNil(t, out.Result, "the saga is suspended for %v", ids(out))
 	var s string

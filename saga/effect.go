@@ -2,9 +2,6 @@ package saga
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -12,7 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
-	"github.com/mcpsaga/mcpsaga/internal/ident"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
 
@@ -72,18 +69,6 @@ type Effect[In, Out any] struct {
 // 0-9 - _ and does not depend on the keys that seal tokens.
 type Key string
 
-// effectKey derives the key of the n-th effect of a name in a saga.
-func effectKey(saga ID, name string, n int) Key {
-	h := sha256.New()
-	h.Write([]byte("mcpsaga effect 1\x00"))
-	h.Write(saga[:])
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(n))
-	h.Write(b[:])
-	h.Write([]byte(name))
-	return Key(base64.RawURLEncoding.EncodeToString(h.Sum(nil)))
-}
-
 // Refused marks an error of an effect as final: nothing was done, and trying
 // again would not help.
 func Refused(err error) error {
@@ -120,17 +105,26 @@ func (e *EffectError) Error() string {
 func (e *EffectError) Unwrap() error { return e.Err }
 
 // Performer is what effects are performed in: a *[Turn] or a *[Run].
-type Performer interface{ performer() *turnContext }
+type Performer interface{ performer() *engine.Turn }
 
 // Declared is an *[Effect] of any types, as listed in a tool's Effects.
 type Declared interface {
-	declaration() declaration
-	recordable() (in, out []secretField, err error)
-	undo(ctx context.Context, key Key, d *declaredEffect, e *effectRecord) error
-	redo(ctx context.Context, key Key, d *declaredEffect, e *effectRecord) error
-	readable(d *declaredEffect, e *effectRecord) error
-	decoded(d *declaredEffect, e *effectRecord) (input, result any, err error)
-	stage(d *declaredEffect, p sagahooks.Performed) (in, out sagahooks.Value, err error)
+	// compiled returns the effect as the engine has it.
+	compiled() engine.Effect
+	// reference is what another effect says that builds on this one.
+	reference() engine.Declaration
+}
+
+// declared are a definition's effects as the engine has them; those that its author
+// left nil stay so.
+func declared(effects []Declared) []engine.Effect {
+	list := make([]engine.Effect, len(effects))
+	for i, e := range effects {
+		if e != nil {
+			list[i] = e.compiled()
+		}
+	}
+	return list
 }
 
 // Do performs an effect once per saga as far as can be: a flow that runs again
@@ -139,58 +133,45 @@ type Declared interface {
 // tool's Effects.
 func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
 	var out Out
-	tc := p.performer()
-	if tc.latched != nil {
-		if _, waits := tc.latched.(*suspended); waits {
-			if world := sagahooks.From(tc); world != nil {
-				world.Late(e.Name)
-			}
-		}
-		return out, tc.latched
+	t := p.performer()
+	if err := t.Waiting(e.Name); err != nil {
+		return out, err
 	}
-	d := tc.tool.effects[e.Name]
-	if d == nil || d.Declared != Declared(e) {
+	c, ok := t.Effect(e.Name).(*effectCode[In, Out])
+	if !ok || c.effect != e {
 		return out, fmt.Errorf("effect %q is not declared; add it to the tool's Effects", e.Name)
 	}
-	input, err := encodeValue(d.in, &in)
+	input, err := encodeValue(c.in, &in)
 	if err != nil {
 		return out, fmt.Errorf("effect %q: its input cannot be encoded: %w", e.Name, err)
 	}
-	record, n, err := tc.log.find(e.Name, input)
+	record, key, err := t.Begin(c.Declaration(), input)
 	if err != nil {
-		return out, tc.replay.diverges(err)
-	}
-	if record != nil {
-		return recorded[Out](d, record)
-	}
-	if err := tc.replay.admit("effect", e.Name); err != nil {
 		return out, err
 	}
-	record = tc.log.begin(e.Name, n, input)
-	if e.Irreversible && e.Undo != nil && tc.log.stopAtFinal {
-		tc.log.stopped = &stoppedError{e.Name}
-		tc.latched = tc.log.stopped
-		return out, tc.latched
+	if key == "" {
+		return c.recorded(record)
 	}
-	out, err = attempt(tc, e.Timeout, e.Tries, func(ctx context.Context) (Out, error) {
-		return e.do(ctx, effectKey(tc.id, e.Name, record.n), d, in, input)
+	out, err = attempt(t, e.Timeout, e.Tries, func(ctx context.Context) (Out, error) {
+		return c.do(ctx, Key(key), in, input)
 	})
 	if err == nil {
-		if record.out, err = encodeValue(d.out, &out); err == nil {
-			record.status = effectDone
+		var output sagahooks.Value
+		if output, err = encodeValue(c.out, &out); err == nil {
+			record.Succeed(output)
 			return out, nil
 		}
 	}
 	var refused *refusedError
 	if errors.As(err, &refused) {
-		record.status, err = effectRefused, refused.err
+		return out, &EffectError{e.Name, false, record.Fail(refused.err, true)}
 	}
-	record.out = sagahooks.Value{JSON: []byte(err.Error())}
-	return out, &EffectError{e.Name, record.status == effectUnknown, err}
+	return out, &EffectError{e.Name, true, record.Fail(err, false)}
 }
 
 // do calls Do; in a test by way of the test's world.
-func (e *Effect[In, Out]) do(ctx context.Context, key Key, d *declaredEffect, in In, input sagahooks.Value) (out Out, err error) {
+func (c *effectCode[In, Out]) do(ctx context.Context, key Key, in In, input sagahooks.Value) (out Out, err error) {
+	e := c.effect
 	world := sagahooks.From(ctx)
 	if world == nil {
 		return e.Do(ctx, key, in)
@@ -201,7 +182,7 @@ func (e *Effect[In, Out]) do(ctx context.Context, key Key, d *declaredEffect, in
 		if out, err = e.Do(ctx, key, in); err != nil {
 			return sagahooks.Value{}, err
 		}
-		output, err = encodeValue(d.out, &out)
+		output, err = encodeValue(c.out, &out)
 		return output, err
 	})
 	if _, performed := believed.(sagahooks.Value); performed || err != nil {
@@ -211,12 +192,12 @@ func (e *Effect[In, Out]) do(ctx context.Context, key Key, d *declaredEffect, in
 }
 
 // recorded returns how an effect ended in an earlier turn.
-func recorded[Out any](d *declaredEffect, r *effectRecord) (out Out, err error) {
-	if r.status != effectDone {
-		return out, &EffectError{r.name, r.status == effectUnknown, errors.New(string(r.out.JSON))}
+func (c *effectCode[In, Out]) recorded(r *engine.EffectRecord) (out Out, err error) {
+	if err := r.Failure(); err != nil {
+		return out, &EffectError{c.effect.Name, r.Unknown(), err}
 	}
-	if err := decodeValue(d.out, r.out, &out, r.old); err != nil {
-		return out, fmt.Errorf("effect %q: its recorded result cannot be read: %w", r.name, err)
+	if err := decodeValue(c.out, r.Output(), &out, r.Old()); err != nil {
+		return out, fmt.Errorf("effect %q: its recorded result cannot be read: %w", c.effect.Name, err)
 	}
 	return out, nil
 }
@@ -240,7 +221,7 @@ func attempt[T any](ctx context.Context, timeout time.Duration, tries int, f fun
 		defer cancel()
 		defer func() {
 			if p := recover(); p != nil {
-				err = backoff.Permanent(&PanicError{Value: p, Stack: debug.Stack()})
+				err = backoff.Permanent(&engine.PanicError{Value: p, Stack: debug.Stack()})
 			}
 		}()
 		v, err = f(ctx)
@@ -257,86 +238,4 @@ func pauses(ctx context.Context) backoff.BackOff {
 		return &backoff.ZeroBackOff{}
 	}
 	return backoff.NewExponentialBackOff()
-}
-
-// declaration is what the engine knows of an effect apart from its types.
-type declaration struct {
-	name                   string
-	irreversible, undoable bool
-	buildsOn               []Declared
-	problem                string // why it cannot be registered, or empty
-}
-
-func (e *Effect[In, Out]) declaration() declaration {
-	if e == nil {
-		return declaration{problem: "is nil"}
-	}
-	d := declaration{name: e.Name, irreversible: e.Irreversible, undoable: e.Undo != nil, buildsOn: e.BuildsOn}
-	switch {
-	case e.Name == "":
-		d.problem = "has no Name"
-	case !ident.Valid(e.Name):
-		d.problem = "has a name that cannot be used; a name is " + ident.Rule
-	case e.Do == nil:
-		d.problem = "has no Do"
-	case len(e.BuildsOn) > 0 && e.Undo == nil:
-		d.problem = "has BuildsOn but no Undo that could need it"
-	}
-	return d
-}
-
-func (e *Effect[In, Out]) recordable() (in, out []secretField, err error) {
-	in, inErr := checkRecorded[In]("its input")
-	out, outErr := checkRecorded[Out]("its result")
-	return in, out, errors.Join(inErr, outErr)
-}
-
-// read decodes what is recorded; the result is the zero value unless it is known.
-func (e *Effect[In, Out]) read(d *declaredEffect, r *effectRecord) (in In, out Out, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()} // in a method of the type
-		}
-	}()
-	if err := decodeValue(d.in, r.in, &in, r.old); err != nil {
-		return in, out, fmt.Errorf("its recorded input cannot be read: %w", err)
-	}
-	if r.status == effectDone {
-		if err := decodeValue(d.out, r.out, &out, r.old); err != nil {
-			return in, out, fmt.Errorf("its recorded result cannot be read: %w", err)
-		}
-	}
-	return in, out, nil
-}
-
-func (e *Effect[In, Out]) readable(d *declaredEffect, r *effectRecord) error {
-	_, _, err := e.read(d, r)
-	return err
-}
-
-func (e *Effect[In, Out]) undo(ctx context.Context, key Key, d *declaredEffect, r *effectRecord) error {
-	switch {
-	case e.Undo == nil && e.Irreversible:
-		return errors.New("it has no Undo that could tell")
-	case e.Undo == nil:
-		return errNothingToUndo
-	}
-	in, out, err := e.read(d, r)
-	if err != nil {
-		return err
-	}
-	known := r.status == effectDone
-	_, err = attempt(ctx, e.Timeout, e.Tries, func(ctx context.Context) (struct{}, error) {
-		perform := func(ctx context.Context) (sagahooks.Value, error) {
-			return sagahooks.Value{}, e.Undo(ctx, key, in, out, known)
-		}
-		world := sagahooks.From(ctx)
-		if world == nil {
-			_, err := perform(ctx)
-			return struct{}{}, err
-		}
-		_, err := world.Perform(ctx, sagahooks.Call{Effect: e.Name, Key: string(key), Input: r.in, Undo: true, Known: known, Undoable: true}, perform)
-		return struct{}{}, err
-	})
-	return err
 }

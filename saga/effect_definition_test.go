@@ -33,7 +33,7 @@ func TestEffectDeclarations(t *testing.T) {
 	for want, effects := range tests {
 		f := booking(w)
 		f.Effects = effects
-		_, err := f.Tool()
+		_, err := f.Compile()
 		assert.ErrorContains(t, err, want)
 	}
 	f := booking(w)

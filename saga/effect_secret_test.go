@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -91,7 +92,7 @@ var vaultSecrets = []string{"hunter-2", "token-of-ann", "pin-of-token-of-ann"}
 
 func TestSecretsOfEffects(t *testing.T) {
 	const did, undid = "open ann hunter-2, rent token-of-ann", "return token-of-ann pin-of-token-of-ann true, close ann hunter-2 a-1 token-of-ann true"
-	suspended := func(t *testing.T) (*vault, *session, *saga.Outcome) {
+	suspended := func(t *testing.T) (*vault, *session, *engine.Outcome) {
 		v := newVault()
 		s := play(t, v.flow())
 		out := s.start(`{}`)
@@ -123,7 +124,7 @@ func TestSecretsOfEffects(t *testing.T) {
 	})
 	t.Run("are there when the saga is cancelled or abandoned", func(t *testing.T) {
 		v, s, _ := suspended(t)
-		_, err := s.tool.Cancel(t.Context(), s.pos, saga.Resumption{Now: testNow})
+		_, err := s.tool.Cancel(t.Context(), s.pos, engine.Resumption{Now: testNow})
 		require.NoError(t, err)
 		assert.Equal(t, undid, strings.Join(v.log, ", "))
 		v.log = nil
@@ -135,14 +136,14 @@ func TestSecretsOfEffects(t *testing.T) {
 		v, s, _ := suspended(t)
 		undo := v.open.Undo
 		v.open.Undo = func(context.Context, saga.Key, login, access, bool) error { return saga.Refused(errors.New("busy")) }
-		out, err := s.tool.Cancel(t.Context(), s.pos, saga.Resumption{Now: testNow})
+		out, err := s.tool.Cancel(t.Context(), s.pos, engine.Resumption{Now: testNow})
 		require.NoError(t, err)
 		again := report(t, out).Again
 		require.NotNil(t, again)
-		back := &saga.Position{ID: again.ID, Tool: again.Tool, Revision: again.Revision}
+		back := &engine.Position{ID: again.ID, Tool: again.Tool, Revision: again.Revision}
 		require.NoError(t, back.Restore(again.Encode()))
 		v.open.Undo, v.log = undo, nil
-		_, err = s.tool.Cancel(t.Context(), back, saga.Resumption{Now: testNow})
+		_, err = s.tool.Cancel(t.Context(), back, engine.Resumption{Now: testNow})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"close ann hunter-2 a-1 token-of-ann true"}, v.log)
 	})
@@ -180,7 +181,7 @@ func TestSecretsOfEffects(t *testing.T) {
 		v, h := newVault(), &hooked{}
 		tool := play(t, v.flow()).tool
 		ctx := sagahooks.With(t.Context(), h)
-		out, err := tool.Start(ctx, saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+		out, err := tool.Start(ctx, engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
 		require.NoError(t, err)
 		require.Len(t, h.calls, 2)
 		assert.JSONEq(t, `{"user":"ann","In":{"Password":null}}`, string(h.calls[0].Input.JSON))
@@ -197,7 +198,7 @@ func TestSecretsOfEffects(t *testing.T) {
 			return json.RawMessage("null"), nil
 		}}
 		s := play(t, v.flow())
-		out, err = s.tool.Start(sagahooks.With(t.Context(), h), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+		out, err = s.tool.Start(sagahooks.With(t.Context(), h), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
 		require.NoError(t, err)
 		s.pos = out.Position
 		assert.Equal(t, "dream dreamt ", text(t, s.answer(accept("confirm", yes))))
@@ -220,7 +221,7 @@ func TestSecretsOfEffectsAreNotPrinted(t *testing.T) {
 	s.start(`{}`)
 	password = "hunter-3"
 	end := s.answer(accept("confirm", yes))
-	var diverged *saga.DivergedError
+	var diverged *engine.DivergedError
 	require.ErrorAs(t, end.Err, &diverged)
 	assert.Equal(t, `effect "open" (number 1) with the input {"user":"ann","In":{"Password":null}}`, diverged.Recorded)
 	assert.Equal(t, "the same effect with the same input but for a Secret in it", diverged.Came)
@@ -262,16 +263,16 @@ func TestSecretsOfNoEffectAreRefused(t *testing.T) {
 	} {
 		e := good
 		e.Secrets = []byte(bad)
-		assert.Error(t, new(saga.Position).Restore(e), "%q", bad)
+		assert.Error(t, new(engine.Position).Restore(e), "%q", bad)
 	}
 	e := good
 	e.Effects = nil
-	assert.Error(t, new(saga.Position).Restore(e), "secrets of effects without effects")
+	assert.Error(t, new(engine.Position).Restore(e), "secrets of effects without effects")
 	e = good
 	e.Effects = e.Effects[:len(e.Effects)-1]
-	assert.Error(t, new(saga.Position).Restore(e))
+	assert.Error(t, new(engine.Position).Restore(e))
 	e = good
 	e.Body = append([]byte{3}, e.Body[1:]...)
-	assert.ErrorContains(t, new(saga.Position).Restore(e), "position format 3 is not known")
-	require.NoError(t, new(saga.Position).Restore(good))
+	assert.ErrorContains(t, new(engine.Position).Restore(e), "position format 3 is not known")
+	require.NoError(t, new(engine.Position).Restore(good))
 }

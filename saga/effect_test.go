@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -85,10 +86,10 @@ func booking(w *world) saga.Flow[empty, string] {
 	}
 }
 
-func report(t *testing.T, out *saga.Outcome) *saga.UndoReport {
+func report(t *testing.T, out *engine.Outcome) *engine.UndoReport {
 	t.Helper()
 	require.NotNil(t, out.Result)
-	u, ok := out.Result.Meta[saga.UndoMetaKey].(*saga.UndoReport)
+	u, ok := out.Result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
 	require.True(t, ok, "the result has no report")
 	return u
 }
@@ -206,7 +207,7 @@ func TestEffectFailures(t *testing.T) {
 				s.start(`{}`)
 				if test.final == "panic" {
 					_, err := s.resume(accept("confirm", yes))
-					var p *saga.PanicError
+					var p *engine.PanicError
 					require.ErrorAs(t, err, &p, "the saga has not ended; the client can cancel it")
 					return
 				}
@@ -283,7 +284,7 @@ func TestCancel(t *testing.T) {
 	t.Run("undoes what the position knows of", func(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
-		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"hotel"}, report(t, out).Undone)
 		assert.Equal(t, cancelledFrom+"Undone: hotel.", text(t, out))
@@ -307,19 +308,19 @@ func TestCancel(t *testing.T) {
 		second := s.pos
 		s.answer(accept("confirm", yes))
 		assert.Equal(t, "booked", text(t, s.answer(accept("city", goodCity))))
-		out, err := s.tool.Cancel(ctx, first, saga.Resumption{Now: testNow})
+		out, err := s.tool.Cancel(ctx, first, engine.Resumption{Now: testNow})
 		require.NoError(t, err)
 		assert.Equal(t, "Cancelled. Up to this token, the saga has done nothing that is to be undone. If the saga went on from this token, what it did since then is not undone: cancel it with its latest token.", text(t, out))
 		assert.False(t, out.Result.IsError, "a saga that had not begun is cancelled as was wanted")
 		assert.Len(t, w.held, 3)
-		out, err = s.tool.Cancel(ctx, second, saga.Resumption{Now: testNow})
+		out, err = s.tool.Cancel(ctx, second, engine.Resumption{Now: testNow})
 		require.NoError(t, err)
 		assert.Equal(t, cancelledFrom+"Undone: hotel.", text(t, out), "what comes after is for the system behind to refuse")
 	})
 	t.Run("a tool without effects has nothing to say", func(t *testing.T) {
 		s := play(t, trip())
 		s.start(`{"from":"Oslo"}`)
-		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow})
 		require.NoError(t, err)
 		assert.Equal(t, "Cancelled.", text(t, out))
 	})
@@ -329,7 +330,7 @@ func TestCancel(t *testing.T) {
 		_, err := s.resume(accept("confirm", yes)) // its response never arrives
 		require.NoError(t, err)
 		require.Len(t, w.held, 2)
-		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"flight", "hotel"}, report(t, out).Undone)
 		assert.Empty(t, w.held)
@@ -338,7 +339,7 @@ func TestCancel(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
 		s.answer(accept("confirm", yes))
-		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity)}})
 		require.NoError(t, err)
 		assert.Equal(t, "booked", text(t, out))
 		assert.Len(t, w.held, 3)
@@ -347,7 +348,7 @@ func TestCancel(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
 		for range 2 {
-			out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow})
+			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow})
 			require.NoError(t, err)
 			assert.Equal(t, []string{"hotel"}, report(t, out).Undone)
 		}
@@ -370,7 +371,7 @@ func TestCancel(t *testing.T) {
 		s := play(t, f)
 		s.start(`{}`)
 		for _, undone := range [][]string{{"flight", "hotel"}, {"hotel"}, {"hotel"}} {
-			out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 			require.NoError(t, err)
 			assert.False(t, out.Result.IsError)
 			assert.Equal(t, undone, report(t, out).Undone)
@@ -387,7 +388,7 @@ func TestCancel(t *testing.T) {
 			}
 			return nil
 		}
-		out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 		require.NoError(t, err)
 		assert.False(t, out.Result.IsError)
 		assert.Equal(t, cancelledAfter+"Undone: hotel.", text(t, out))
@@ -406,7 +407,7 @@ func TestCancel(t *testing.T) {
 				}
 				return nil
 			}
-			out, err := s.tool.Cancel(ctx, s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 			require.NoError(t, err)
 			u := report(t, out)
 			assert.Equal(t, []string{"hotel"}, u.Outstanding)
@@ -520,10 +521,10 @@ func TestEffectLeftOutByAFlowInOneProcess(t *testing.T) {
 			_, err := saga.Ask(r, askConfirm)
 			return "done", err
 		}}).tool
-	out, err := tool.Start(t.Context(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+	out, err := tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
 	require.NoError(t, err)
 	skip = true
-	out, err = tool.Resume(t.Context(), out.Position, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+	out, err = tool.Resume(t.Context(), out.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 	require.NoError(t, err)
 	assert.ErrorContains(t, out.Err, `recorded is effect "room", but now came the end of the flow`)
 	assert.Empty(t, w.held)

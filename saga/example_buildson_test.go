@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -73,7 +74,7 @@ func ExampleEffect_buildsOn() {
 	for _, c := range cancelled.Result.Content {
 		fmt.Println("caller:", c.Text)
 	}
-	var report saga.UndoReport
+	var report engine.UndoReport
 	if err := json.Unmarshal(cancelled.Result.Meta.Undo, &report); err != nil {
 		fmt.Println(err)
 		return

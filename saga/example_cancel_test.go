@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -191,7 +192,7 @@ func ExampleUndoReport() {
 	for _, c := range cancelled.Result.Content {
 		fmt.Println("caller:", c.Text)
 	}
-	var report saga.UndoReport
+	var report engine.UndoReport
 	if err := json.Unmarshal(cancelled.Result.Meta.Undo, &report); err != nil {
 		fmt.Println(err)
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -196,17 +197,17 @@ func ExampleKey() {
 			_, err := saga.Do(r, holdRoom, "Rome")
 			return "Held.", err
 		},
-	}.Tool()
+	}.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	ctx := context.Background()
-	out, err := show(tool.Start(ctx, saga.Call{Client: steps.AllFeatures}))
+	out, err := show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures}))
 	if err != nil {
 		return
 	}
-	answer := saga.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{
+	answer := engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{
 		{StepID: "confirm", Result: []byte(`{"action":"accept","content":{"sure":true}}`)},
 	}}
 	show(tool.Resume(ctx, out.Position, answer))

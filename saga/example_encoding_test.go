@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -50,19 +51,19 @@ func ExampleEncoding() {
 			},
 		},
 	}
-	tool, err := game.Tool()
+	tool, err := game.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	ctx := context.Background()
-	out, err := tool.Start(ctx, saga.Call{Client: steps.AllFeatures})
+	out, err := tool.Start(ctx, engine.Call{Client: steps.AllFeatures})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	answer := steps.Answer{StepID: "move", Result: []byte(`{"action":"accept","content":{"move":"e4"}}`)}
-	show(tool.Resume(ctx, out.Position, saga.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{answer}}))
+	show(tool.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{answer}}))
 	// Output:
 	// caller: 1c00 2000 after 1 move
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -29,11 +30,11 @@ func ExampleFailf() {
 	}
 	talk(balance, map[string]any{"account": 5000})
 
-	tool, err := balance.Tool()
+	tool, err := balance.Compile()
 	if err != nil {
 		return
 	}
-	show(tool.Start(context.Background(), saga.Call{Arguments: []byte(`{"account":7}`)}))
+	show(tool.Start(context.Background(), engine.Call{Arguments: []byte(`{"account":7}`)}))
 	// Output:
 	// error: There is no account 5000; accounts have three digits.
 	// caller: The tool failed. Its operator can find the reason in the log under the saga 00000000000000000000000000000000.

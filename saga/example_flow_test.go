@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -145,12 +146,12 @@ func ExampleSwallowedError() {
 			return "Hello, " + name.Name + ".", nil
 		},
 	}
-	tool, err := greet.Tool()
+	tool, err := greet.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	out, err := tool.Start(context.Background(), saga.Call{Client: steps.AllFeatures})
+	out, err := tool.Start(context.Background(), engine.Call{Client: steps.AllFeatures})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -42,15 +43,15 @@ func Example_otherwise() {
 				return t.Text("As picked on the map.")
 			},
 		},
-	}.Tool()
+	}.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	ctx := context.Background()
-	show(tool.Start(ctx, saga.Call{Client: steps.AllFeatures}))
-	show(tool.Start(ctx, saga.Call{Client: steps.FormElicitation}))
-	show(tool.Start(ctx, saga.Call{Client: steps.BasicSampling}))
+	show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures}))
+	show(tool.Start(ctx, engine.Call{Client: steps.FormElicitation}))
+	show(tool.Start(ctx, engine.Call{Client: steps.BasicSampling}))
 	// Output:
 	// asked: map
 	// asked: city
@@ -79,14 +80,14 @@ func ExampleTurn_Can() {
 		Steps: saga.Steps[none, none]{
 			"written": func(_ context.Context, t *turn) (saga.Next, error) { return t.Text("Announced.") },
 		},
-	}.Tool()
+	}.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	ctx := context.Background()
-	show(tool.Start(ctx, saga.Call{Client: steps.AllFeatures}))
-	show(tool.Start(ctx, saga.Call{Client: steps.FormElicitation}))
+	show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures}))
+	show(tool.Start(ctx, engine.Call{Client: steps.FormElicitation}))
 	// Output:
 	// asked: draft
 	// asked: text

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -11,7 +12,7 @@ import (
 // Start and Resume run single turns without a server: a tool's own tests need no
 // more. Here a client answers one of two questions first, and is asked for the
 // other.
-func ExampleTool_Resume() {
+func Example_partialAnswers() {
 	type none struct{}
 	type turn = saga.Turn[none, none]
 	type fromForm struct {
@@ -40,24 +41,24 @@ func ExampleTool_Resume() {
 				return t.Text("From %s to %s.", from.From, to.To)
 			},
 		},
-	}.Tool()
+	}.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 
 	ctx := context.Background()
-	out, err := show(tool.Start(ctx, saga.Call{Client: steps.AllFeatures}))
+	out, err := show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures}))
 	if err != nil {
 		return
 	}
 	to := steps.Answer{StepID: "to", Result: []byte(`{"action":"accept","content":{"to":"Rome"}}`)}
-	out, err = show(tool.Resume(ctx, out.Position, saga.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{to}}))
+	out, err = show(tool.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{to}}))
 	if err != nil {
 		return
 	}
 	from := steps.Answer{StepID: "from", Result: []byte(`{"action":"accept","content":{"from":"Oslo"}}`)}
-	show(tool.Resume(ctx, out.Position, saga.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{from}}))
+	show(tool.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{from}}))
 	// Output:
 	// asked: from
 	// asked: to
@@ -66,7 +67,7 @@ func ExampleTool_Resume() {
 }
 
 // show prints how a turn ended, and returns it.
-func show(out *saga.Outcome, err error) (*saga.Outcome, error) {
+func show(out *engine.Outcome, err error) (*engine.Outcome, error) {
 	if err != nil {
 		fmt.Println("failed:", err)
 		return nil, err

@@ -3,6 +3,7 @@ package saga_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -19,7 +20,7 @@ func ExampleTurn_Progress() {
 			files := []string{"a.txt", "b.bin", "c.txt"}
 			for i, f := range files {
 				if f == "b.bin" {
-					t.Log(saga.LogWarning, map[string]string{"skipped": f})
+					t.Log(slog.LevelWarn, map[string]string{"skipped": f})
 				}
 				t.Progress(float64(i+1), float64(len(files)), f)
 			}

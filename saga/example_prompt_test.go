@@ -34,7 +34,7 @@ func ExamplePrompt() {
 					return nil, err
 				}
 				text := fmt.Sprintf("Write a %s text about %s.", form.Tone, t.Args.Topic)
-				return t.Messages(saga.PromptMessage{Role: content.User, Content: content.Text{Text: text}})
+				return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: text}})
 			},
 		},
 		Complete: map[string]saga.Completer{

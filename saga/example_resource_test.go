@@ -3,6 +3,7 @@ package saga_test
 import (
 	"context"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -37,7 +38,7 @@ func ExampleResource() {
 				if _, err := askReason.Answer(t); err != nil {
 					return nil, err
 				}
-				return t.Contents(saga.Contents{URI: "files://people/" + t.Args.ID, MIMEType: "text/plain", Text: files[t.Args.ID]})
+				return t.Contents(content.ResourceContents{URI: "files://people/" + t.Args.ID, MIMEType: "text/plain", Text: files[t.Args.ID]})
 			},
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -62,23 +63,23 @@ func ExampleFlow_revisions() {
 		},
 	}
 
-	yesterday, err := old.Tool()
+	yesterday, err := old.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	today, err := book.Tool()
+	today, err := book.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	ctx := context.Background()
-	answer := func(id, content string) saga.Resumption {
-		return saga.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{
+	answer := func(id, content string) engine.Resumption {
+		return engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{
 			{StepID: id, Result: []byte(`{"action":"accept","content":` + content + `}`)},
 		}}
 	}
-	out, err := show(yesterday.Start(ctx, saga.Call{Client: steps.AllFeatures}))
+	out, err := show(yesterday.Start(ctx, engine.Call{Client: steps.AllFeatures}))
 	if err != nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -23,13 +24,13 @@ func Example_tags() {
 		Run: func(_ *saga.Run, in query) (string, error) {
 			return fmt.Sprintf("%d rows of %s", in.Limit, in.Table), nil
 		},
-	}.Tool()
+	}.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for _, args := range []string{`{"table":"users"}`, `{"table":"users; DROP TABLE users"}`, `{"table":"users","since":"May"}`} {
-		out, err := tool.Start(context.Background(), saga.Call{Arguments: json.RawMessage(args)})
+		out, err := tool.Start(context.Background(), engine.Call{Arguments: json.RawMessage(args)})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -40,7 +41,7 @@ func Example_tags() {
 	type typo struct {
 		Limit int `json:"limit" maximun:"100"`
 	}
-	_, err = saga.Flow[typo, string]{Name: "query", Run: func(*saga.Run, typo) (string, error) { return "", nil }}.Tool()
+	_, err = saga.Flow[typo, string]{Name: "query", Run: func(*saga.Run, typo) (string, error) { return "", nil }}.Compile()
 	fmt.Println(err)
 	// Output:
 	// 20 rows of users

@@ -40,7 +40,7 @@ func talk(tool saga.Definition, args map[string]any, replies ...any) {
 		replies = replies[1:]
 		return r
 	}
-	t, err := tool.Tool()
+	t, err := tool.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return

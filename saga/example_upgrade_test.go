@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -59,23 +60,23 @@ func Example_upgrade() {
 		},
 	}
 
-	yesterday, err := old.Tool()
+	yesterday, err := old.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	today, err := book.Tool()
+	today, err := book.Compile()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	ctx := context.Background()
-	out, err := show(yesterday.Start(ctx, saga.Call{Client: steps.AllFeatures}))
+	out, err := show(yesterday.Start(ctx, engine.Call{Client: steps.AllFeatures}))
 	if err != nil {
 		return
 	}
 	sure := steps.Answer{StepID: "confirm", Result: []byte(`{"action":"accept","content":{"sure":true}}`)}
-	show(today.Resume(ctx, out.Position, saga.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{sure}}))
+	show(today.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{sure}}))
 	// Output:
 	// asked: confirm
 	// caller: Booked: Rome in Italy.

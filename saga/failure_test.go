@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -20,7 +22,7 @@ func TestErrorResultsNeedNotFitTheOutputSchema(t *testing.T) {
 	require.NoError(t, err)
 	for name, structured := range map[string]string{"without structured content": "", "with another": `{"reason":"no thermometer"}`} {
 		t.Run(name, func(t *testing.T) {
-			result := saga.TextResult("There is no thermometer.")
+			result := content.Resultf("There is no thermometer.")
 			result.IsError = true
 			if structured != "" {
 				result.StructuredContent = []byte(structured)
@@ -46,7 +48,7 @@ func TestWhatCallersWereTold(t *testing.T) {
 	}{
 		{"a text for the caller", saga.Failf("There is no account %d.", 7), true, "There is no account 7."},
 		{"a text with a cause", saga.Failf("The bank does not answer: %w", cause), false, "The bank does not answer: no route to 10.0.0.7"},
-		{"a text with a hidden cause", &saga.ToolError{Text: "The bank does not answer.", Err: cause}, false, "The bank does not answer."},
+		{"a text with a hidden cause", &engine.ToolError{Text: "The bank does not answer.", Err: cause}, false, "The bank does not answer."},
 		{"declined", &steps.StepError{StepID: "confirm", Err: steps.ErrDeclined}, true, `Stopped: "confirm" was declined.`},
 		{"for the operator only", cause, false, "The tool failed. Its operator can find the reason in the log under the saga " + testID.String() + "."},
 	}
@@ -68,9 +70,9 @@ func TestFailuresAreNoResults(t *testing.T) {
 	result := steps.Answer{StepID: "city", Result: []byte(`{"code":-1,"message":"no"}`)}
 	refused := func(t *testing.T, err error, reason string) {
 		t.Helper()
-		var answer *saga.AnswerError
+		var answer *engine.AnswerError
 		require.ErrorAs(t, err, &answer)
-		assert.Equal(t, saga.AnswerError{StepID: "city", Reason: reason}, *answer)
+		assert.Equal(t, engine.AnswerError{StepID: "city", Reason: reason}, *answer)
 	}
 	t.Run("in one request", func(t *testing.T) {
 		s := play(t, trip())

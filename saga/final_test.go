@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -107,7 +108,7 @@ func TestUnknownIrreversibleEffect(t *testing.T) {
 					assert.Equal(t, test.final, u.Final)
 					return
 				}
-				var unsettled *saga.UnsettledError
+				var unsettled *engine.UnsettledError
 				require.ErrorAs(t, err, &unsettled)
 				assert.ErrorIs(t, err, errDown)
 				assert.NotContains(t, w.log, "undo seat true")
@@ -120,8 +121,8 @@ func TestUnknownIrreversibleEffect(t *testing.T) {
 }
 
 func TestCancelStopsBeforeTheIrreversible(t *testing.T) {
-	cancel := func(s *session) (*saga.Outcome, error) {
-		return s.tool.Cancel(context.Background(), s.pos, saga.Resumption{
+	cancel := func(s *session) (*engine.Outcome, error) {
+		return s.tool.Cancel(context.Background(), s.pos, engine.Resumption{
 			Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)},
 		})
 	}
@@ -152,7 +153,7 @@ func TestCancelStopsBeforeTheIrreversible(t *testing.T) {
 			s.start(`{}`)
 			w.fail = failing("prevent pay")
 			_, err := cancel(s)
-			var unsettled *saga.UnsettledError
+			var unsettled *engine.UnsettledError
 			require.ErrorAs(t, err, &unsettled)
 			assert.Equal(t, "pay", unsettled.Effect)
 			assert.Len(t, w.held, 1)
@@ -205,14 +206,14 @@ func TestFinalUndo(t *testing.T) {
 	})
 	s.start(`{}`)
 	w.fail = failing("undo last")
-	out, err := s.tool.Cancel(context.Background(), s.pos, saga.Resumption{Now: testNow})
+	out, err := s.tool.Cancel(context.Background(), s.pos, engine.Resumption{Now: testNow})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"do first", "do last", "undo last"}, w.log, "it is not tried again, and what came before stays")
 	u := report(t, out)
 	assert.Equal(t, "last", u.Final)
 	assert.True(t, out.Result.IsError)
 	assert.Equal(t, `Not cancelled: it is too late.Nothing was undone: "last" is done and final.`, text(t, out))
-	out, err = s.tool.Cancel(context.Background(), s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+	out, err = s.tool.Cancel(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 	require.NoError(t, err)
 	assert.Equal(t, "done", text(t, out), "with the answers, the saga is completed instead")
 	w.fail = failing()
@@ -232,13 +233,13 @@ func TestUndoCanBeTriedAgain(t *testing.T) {
 		require.NotNil(t, u.Again)
 
 		w.fail = failing()
-		again := &saga.Position{ID: u.Again.ID, Tool: u.Again.Tool, Revision: u.Again.Revision}
+		again := &engine.Position{ID: u.Again.ID, Tool: u.Again.Tool, Revision: u.Again.Revision}
 		require.NoError(t, again.Restore(u.Again.Encode()))
-		_, err := s.tool.Resume(context.Background(), again, saga.Resumption{Now: testNow})
-		var position *saga.PositionError
+		_, err := s.tool.Resume(context.Background(), again, engine.Resumption{Now: testNow})
+		var position *engine.PositionError
 		require.ErrorAs(t, err, &position, "it has ended")
 		w.log = nil
-		out, err := s.tool.Cancel(context.Background(), again, saga.Resumption{Now: testNow, Answers: []steps.Answer{accept("confirm", yes)}})
+		out, err := s.tool.Cancel(context.Background(), again, engine.Resumption{Now: testNow, Answers: []steps.Answer{accept("confirm", yes)}})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"undo flight true"}, w.log)
 		assert.Nil(t, report(t, out).Again)
@@ -271,10 +272,10 @@ func TestUnsettledTurnThatNobodyTakesAgain(t *testing.T) {
 		s := play(t, purchase(w, w.payment(false)))
 		s.start(`{}`)
 		w.fail = failing("do pay")
-		_, err := s.tool.Resume(context.Background(), s.pos, saga.Resumption{
+		_, err := s.tool.Resume(context.Background(), s.pos, engine.Resumption{
 			Now: testNow, Client: steps.AllFeatures, Held: true, Answers: []steps.Answer{accept("confirm", yes)},
 		})
-		var undone *saga.UndoneError
+		var undone *engine.UndoneError
 		require.ErrorAs(t, err, &undone)
 		assert.Equal(t, []string{"pay", "seat"}, undone.Report.Outstanding)
 		assert.Len(t, w.held, 1)
@@ -284,8 +285,8 @@ func TestUnsettledTurnThatNobodyTakesAgain(t *testing.T) {
 // A saga that cannot be cancelled any more goes forward if nothing was undone yet. How
 // that ends is how cancelling ends.
 func TestCancelGoesForward(t *testing.T) {
-	cancel := func(s *session) (*saga.Outcome, error) {
-		return s.tool.Cancel(context.Background(), s.pos, saga.Resumption{
+	cancel := func(s *session) (*engine.Outcome, error) {
+		return s.tool.Cancel(context.Background(), s.pos, engine.Resumption{
 			Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)},
 		})
 	}
@@ -321,7 +322,7 @@ func TestCancelGoesForward(t *testing.T) {
 			s := paid(t, purchase(w, w.payment(true)), w)
 			w.fail = failing("do ticket")
 			_, err := cancel(s)
-			var unsettled *saga.UnsettledError
+			var unsettled *engine.UnsettledError
 			require.ErrorAs(t, err, &unsettled, "the client has to come again")
 			assert.Equal(t, "ticket", unsettled.Effect)
 		})
@@ -353,7 +354,7 @@ func TestCancelGoesForward(t *testing.T) {
 	t.Run("and a tool without effects is just cancelled", func(t *testing.T) {
 		s := play(t, trip())
 		s.start(`{"from":"Oslo"}`)
-		out, err := s.tool.Cancel(context.Background(), s.pos, saga.Resumption{
+		out, err := s.tool.Cancel(context.Background(), s.pos, engine.Resumption{
 			Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)},
 		})
 		require.NoError(t, err)

@@ -3,17 +3,13 @@ package saga
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
 	"reflect"
-	"runtime/debug"
-	"slices"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -53,7 +49,7 @@ type Flow[Args, Out any] struct {
 	// Asks declares every question that the flow may ask, Effects every effect.
 	Asks    []steps.Question
 	Effects []Declared
-	// Run is the flow. A result of type string is given as text, a *[Result] as it
+	// Run is the flow. A result of type string is given as text, a *[content.Result] as it
 	// is; any other type as structured content, with its schema as the tool's
 	// output schema.
 	Run func(r *Run, in Args) (Out, error)
@@ -64,163 +60,70 @@ type Flow[Args, Out any] struct {
 	MaxAttempts    int
 }
 
-// flowStep is where every saga of a flow goes on.
-const flowStep = "flow"
-
-// Tool implements [Definition].
-func (f Flow[Args, Out]) Tool() (*Tool, error) {
-	t := &Tool{
-		Name: f.Name, Title: f.Title, Description: f.Description, Revision: f.Revision,
-		Annotations: f.Annotations, Questions: f.Asks, MaxAge: f.MaxAge, maxAttempts: f.MaxAttempts,
-	}
-	p := &problems{tool: f.Name}
+// Compile implements [Definition].
+func (f Flow[Args, Out]) Compile() (*engine.Program, error) {
+	p := &engine.Problems{Tool: f.Name}
 	output, err := f.outputSchema()
 	if err != nil {
-		p.add(err, "no output schema can be made from the type %v of the result", reflect.TypeFor[Out]())
+		p.Add(err, "no output schema can be made from the type %v of the result", reflect.TypeFor[Out]())
 	}
-	t.prepare(p, f.InputSchema, f.RawInputSchema, reflect.TypeFor[Args](), output)
-	t.declare(p, f.Effects)
+	t := engine.NewProgram(engine.Definition{
+		Name: f.Name, Title: f.Title, Description: f.Description, Revision: f.Revision, Annotations: f.Annotations.hints(),
+		Asks: f.Asks, Effects: declared(f.Effects), Arguments: reflect.TypeFor[Args](),
+		InputSchema: f.InputSchema, RawInputSchema: f.RawInputSchema, OutputSchema: output,
+		MaxAge: f.MaxAge, MaxAttempts: f.MaxAttempts, Code: &flowCode[Args, Out]{f},
+	}, p)
 	if f.Run == nil {
-		p.add(nil, "Run is nil")
+		p.Add(nil, "Run is nil")
 	}
 	if f.Oldest > f.Revision {
-		p.add(nil, "Oldest is %d, which is newer than the Revision %d", f.Oldest, f.Revision)
+		p.Add(nil, "Oldest is %d, which is newer than the Revision %d", f.Oldest, f.Revision)
 	}
-	for _, old := range slices.Sorted(maps.Keys(f.Renamed)) {
-		if now := f.Renamed[old]; t.questions[now] == nil || t.questions[old] != nil {
-			p.add(nil, "Renamed says that question %q is now %q, but the former exists or the latter does not", old, now)
-		}
-	}
-	if err := p.err(); err != nil {
+	t.RenameQuestions(p, f.Renamed)
+	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	t.renamed = f.Renamed
-	t.program = &flowProgram[Args, Out]{f}
 	return t, nil
 }
 
 func (f Flow[Args, Out]) outputSchema() (*jsonschema.Schema, error) {
 	switch out := reflect.TypeFor[Out](); {
-	case out == reflect.TypeFor[string](), out == reflect.TypeFor[*Result](), out.Kind() == reflect.Struct && out.NumField() == 0:
+	case out == reflect.TypeFor[string](), out == reflect.TypeFor[*content.Result](), out.Kind() == reflect.Struct && out.NumField() == 0:
 		return nil, nil
 	}
 	return SchemaFor[Out]()
 }
 
-// flowProgram runs a flow.
-type flowProgram[Args, Out any] struct{ flow Flow[Args, Out] }
+// flowCode runs a flow.
+type flowCode[Args, Out any] struct{ flow Flow[Args, Out] }
 
-func (p *flowProgram[Args, Out]) has(step string) bool {
-	return step == startStep || step == flowStep
+// Has reports whether there is a step function of that name: those of all flows.
+func (c *flowCode[Args, Out]) Has(step string) bool {
+	return step == engine.StartStep || step == engine.FlowStep
 }
 
-func (p *flowProgram[Args, Out]) reads(revision uint32) bool {
-	return revision >= p.flow.Oldest && revision <= p.flow.Revision
+// Reads reports whether sagas of a revision go on.
+func (c *flowCode[Args, Out]) Reads(revision uint32) bool {
+	return revision >= c.flow.Oldest && revision <= c.flow.Revision
 }
 
-func (p *flowProgram[Args, Out]) run(tc *turnContext, step string, args json.RawMessage, state, _ []byte) (ran, error) {
-	fail := func(err error) (ran, error) { return ran{}, &StepFailure{p.flow.Name, step, err} }
+// Run runs the flow until it asks or ends.
+func (c *flowCode[Args, Out]) Run(t *engine.Turn, step string, args json.RawMessage, recorded, _ []byte) (engine.Ended, error) {
 	var in Args
-	if err := tc.tool.decodeArguments(args, &in); err != nil {
-		return fail(err)
+	if err := t.DecodeArguments(args, &in); err != nil {
+		return engine.Ended{}, &engine.StepFailure{Tool: c.flow.Name, Step: step, Err: err}
 	}
-	r := &Run{turn: tc}
-	tc.replay = r
-	if err := r.restore(state); err != nil {
-		return ran{}, &PositionError{p.flow.Name, err}
-	}
-	out, err := protectFlow(r, in, p.flow.Run)
-	switch {
-	case tc.log.stopped != nil:
-		return fail(tc.log.stopped)
-	case r.diverged != nil:
-		return fail(r.diverged) // whatever the flow made of it
-	case isPanic(err):
-		return fail(err) // also one after a question that was swallowed
-	case r.turn.latched != nil && !errors.Is(err, r.turn.latched):
-		return fail(&SwallowedError{Waiting: r.waiting().String(), Returned: err})
-	case r.asked != nil && r.turn.latched != nil:
-		if err := r.checkReached("question " + r.waiting().String()); err != nil {
-			return fail(err)
-		}
-		return ran{asked: r.asked, record: r.encode(), reworded: r.rec.reworded()}, nil
-	case err != nil:
-		return fail(err)
-	}
-	if err := r.checkReached("the end of the flow"); err != nil {
-		return fail(err)
-	}
-	result, err := flowResult(out)
-	if err != nil {
-		return fail(err)
-	}
-	return ran{finished: finished{Outcome{Result: result}}}, nil
+	return t.RunFlow(step, recorded, func(r *engine.Replay) (any, error) {
+		return c.flow.Run(&Run{t, r}, in)
+	})
 }
 
-func isPanic(err error) bool {
-	var p *PanicError
-	return errors.As(err, &p)
+// Stage refuses: a flow cannot begin in the middle.
+func (c *flowCode[Args, Out]) Stage(any) (encoded, secrets []byte, err error) {
+	return nil, nil, errors.New("a flow has no step functions and no state")
 }
 
-func protectFlow[Args, Out any](r *Run, in Args, f func(*Run, Args) (Out, error)) (out Out, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return f(r, in)
-}
-
-func flowResult(out any) (*Result, error) {
-	switch out := out.(type) {
-	case string:
-		return &Result{Content: content.Blocks{content.Text{Text: out}}}, nil
-	case *Result:
-		if out == nil {
-			return nil, errors.New("the result is nil")
-		}
-		return out, nil
-	}
-	if t := reflect.TypeOf(out); t.Kind() == reflect.Struct && t.NumField() == 0 {
-		return &Result{}, nil
-	}
-	raw, err := jsonv2.Marshal(out, jsonOptions)
-	if err != nil {
-		return nil, fmt.Errorf("the result cannot be encoded: %w", err)
-	}
-	return structuredResult(raw), nil
-}
-
-// SwallowedError says that a flow went on after it had asked: it did not return
-// the error that asking returned.
-type SwallowedError struct {
-	// Waiting names the questions that were asked.
-	Waiting string
-	// Returned is what the flow returned instead, or nil if it returned a result.
-	Returned error
-}
-
-// Error implements error.
-func (e *SwallowedError) Error() string {
-	instead := "a result"
-	if e.Returned != nil {
-		instead = fmt.Sprintf("the error %q", e.Returned)
-	}
-	return fmt.Sprintf("the flow asked %s and then returned %s; it must return the error that asking returned, as it is or wrapped with %%w", e.Waiting, instead)
-}
-
-// DivergedError says that a flow that ran again did not do what it had done
-// before: it left out something that is recorded, or did something new before it, or
-// gave an effect another input. It depends on something that has changed: take time,
-// ids and random numbers from the [Run], and let everything else that may change be an
-// effect. Or the code is another one: raise the Revision. The run is stopped before
-// anything new is performed, whatever the flow does with the error.
-type DivergedError struct {
-	// Recorded is what the flow did before, Came what it did now.
-	Recorded, Came string
-}
-
-// Error implements error.
-func (e *DivergedError) Error() string {
-	return fmt.Sprintf("the flow diverges from its record: recorded is %s, but now came %s; time, ids and random numbers must come from the Run, and a changed flow needs a new Revision", e.Recorded, e.Came)
+// Decoded is nothing: all that a flow keeps itself are answers.
+func (c *flowCode[Args, Out]) Decoded(uint32, []byte, []byte) (json.RawMessage, error) {
+	return nil, nil
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -79,13 +81,13 @@ func TestFlowResults(t *testing.T) {
 	assert.JSONEq(t, `{"degrees":7}`, string(out.Result.StructuredContent))
 	assert.Contains(t, string(play(t, structured).tool.OutputSchema), "degrees")
 
-	whole := saga.Flow[empty, *saga.Result]{Name: "r", Run: func(*saga.Run, empty) (*saga.Result, error) { return saga.TextResult("all"), nil }}
+	whole := saga.Flow[empty, *content.Result]{Name: "r", Run: func(*saga.Run, empty) (*content.Result, error) { return content.Resultf("all"), nil }}
 	assert.Equal(t, "all", text(t, play(t, whole).start(`{}`)))
 
 	none := saga.Flow[empty, struct{}]{Name: "n", Run: func(*saga.Run, empty) (struct{}, error) { return struct{}{}, nil }}
 	assert.Empty(t, play(t, none).start(`{}`).Result.Content)
 
-	missing := saga.Flow[empty, *saga.Result]{Name: "m", Run: func(*saga.Run, empty) (*saga.Result, error) { return nil, nil }}
+	missing := saga.Flow[empty, *content.Result]{Name: "m", Run: func(*saga.Run, empty) (*content.Result, error) { return nil, nil }}
 	out = play(t, missing).start(`{}`)
 	assert.ErrorContains(t, out.Err, "the result is nil")
 }
@@ -171,8 +173,8 @@ func TestPanicAfterASwallowedSuspension(t *testing.T) {
 			_, _ = saga.Ask(r, askConfirm)
 			panic("boom")
 		}}).tool
-	_, err := tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
-	var panicked *saga.PanicError
+	_, err := tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+	var panicked *engine.PanicError
 	require.ErrorAs(t, err, &panicked)
 }
 
@@ -194,11 +196,11 @@ func TestFlowsAgreeOnTimeAndChance(t *testing.T) {
 			return "done", nil
 		},
 	})
-	at := func(out *saga.Outcome, err error) { require.NoError(t, err); s.keep(out) }
-	at(s.tool.Start(context.Background(), saga.Call{ID: testID, Now: now, Client: steps.AllFeatures}))
+	at := func(out *engine.Outcome, err error) { require.NoError(t, err); s.keep(out) }
+	at(s.tool.Start(context.Background(), engine.Call{ID: testID, Now: now, Client: steps.AllFeatures}))
 	for _, a := range []steps.Answer{accept("confirm", yes), accept("city", goodCity)} {
 		now = now.Add(time.Minute)
-		at(s.tool.Resume(context.Background(), s.pos, saga.Resumption{Now: now, Client: steps.AllFeatures, Answers: []steps.Answer{a}}))
+		at(s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: now, Client: steps.AllFeatures, Answers: []steps.Answer{a}}))
 	}
 	require.Len(t, seen, 3)
 	assert.Equal(t, seen[0], seen[1][:5])
@@ -295,7 +297,7 @@ func TestFlowRevisions(t *testing.T) {
 			s := suspended(t)
 			s.tool = play(t, f).tool
 			_, err := s.resume(accept("confirm", yes))
-			var position *saga.PositionError
+			var position *engine.PositionError
 			assert.ErrorAs(t, err, &position)
 		}
 	})
@@ -334,7 +336,7 @@ func TestMachineRevisions(t *testing.T) {
 		s.start(`{"from":"Oslo"}`)
 		s.tool = play(t, now).tool
 		_, err := s.resume(accept("city", goodCity), accept("date", goodDate))
-		var position *saga.PositionError
+		var position *engine.PositionError
 		assert.ErrorAs(t, err, &position)
 	})
 }

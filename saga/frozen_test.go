@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -88,9 +89,9 @@ func frozenTools(undone *[]string) map[string]saga.Definition {
 func TestFrozenPositions(t *testing.T) {
 	var undone []string
 	for kind, d := range frozenTools(&undone) {
-		tool, err := d.Tool()
+		tool, err := d.Compile()
 		require.NoError(t, err)
-		out, err := tool.Start(t.Context(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: []byte(`{"from":"Oslo"}`)})
+		out, err := tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: []byte(`{"from":"Oslo"}`)})
 		require.NoError(t, err)
 		path := filepath.Join("testdata", "positions", kind+"-2.json")
 		if _, err := os.Stat(path); *update && err != nil {
@@ -108,9 +109,9 @@ func TestFrozenPositions(t *testing.T) {
 				require.NoError(t, err)
 				var f frozenPosition
 				require.NoError(t, json.Unmarshal(b, &f))
-				pos := &saga.Position{ID: testID, Turn: f.Turn, Tool: "frozen"}
-				require.NoError(t, pos.Restore(saga.Encoded{Body: f.Body, State: f.State, Effects: f.Effects, Secrets: f.Secrets}))
-				r := saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}}
+				pos := &engine.Position{ID: testID, Turn: f.Turn, Tool: "frozen"}
+				require.NoError(t, pos.Restore(engine.Encoded{Body: f.Body, State: f.State, Effects: f.Effects, Secrets: f.Secrets}))
+				r := engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}}
 				out, err := tool.Resume(t.Context(), pos, r)
 				require.NoError(t, err)
 				want := "Oslo: hold of Rome, 1234"
@@ -119,12 +120,12 @@ func TestFrozenPositions(t *testing.T) {
 				}
 				assert.Equal(t, want, text(t, out))
 				undone = nil
-				_, err = tool.Cancel(t.Context(), pos, saga.Resumption{Now: testNow})
+				_, err = tool.Cancel(t.Context(), pos, engine.Resumption{Now: testNow})
 				require.NoError(t, err)
 				assert.Equal(t, []string{"Rome, hold of Rome, " + f.Code + ", true"}, undone)
 
 				// What was read in an old format is written in the present one.
-				again := &saga.Position{ID: testID, Turn: f.Turn, Tool: "frozen"}
+				again := &engine.Position{ID: testID, Turn: f.Turn, Tool: "frozen"}
 				require.NoError(t, again.Restore(pos.Encode()))
 				assert.Equal(t, byte(2), pos.Encode().Body[0])
 				out, err = tool.Resume(t.Context(), again, r)

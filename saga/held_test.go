@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -34,11 +35,11 @@ func TestHeldTurns(t *testing.T) {
 			}
 			stop()
 			return "", r.Context().Err()
-		}}.Tool()
+		}}.Compile()
 		require.NoError(t, err)
-		_, err = tool.Start(ctx, saga.Call{Now: time.Now(), Held: held})
+		_, err = tool.Start(ctx, engine.Call{Now: time.Now(), Held: held})
 		require.ErrorIs(t, err, context.Canceled)
-		var undone *saga.UndoneError
+		var undone *engine.UndoneError
 		if !held {
 			assert.False(t, errors.As(err, &undone))
 			assert.Equal(t, []string{"held"}, done)

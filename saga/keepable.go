@@ -7,6 +7,8 @@ import (
 	"reflect"
 
 	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // ownEncoding is a way in which a type can take care of its encoding.
@@ -100,7 +102,7 @@ func (k *keeper) walkInto(t reflect.Type, at string, seen map[reflect.Type]bool)
 	case reflect.Map:
 		return k.walk(t.Elem(), at+"'s element", seen)
 	case reflect.Struct:
-		var found problems
+		var found engine.Problems
 		for f := range t.Fields() {
 			name := fmt.Sprintf("field %s of %s", f.Name, at)
 			var err error
@@ -113,9 +115,9 @@ func (k *keeper) walkInto(t reflect.Type, at string, seen map[reflect.Type]bool)
 			default:
 				err = k.walk(f.Type, name, seen)
 			}
-			found.list = append(found.list, err)
+			found.Join(err)
 		}
-		return found.err()
+		return found.Err()
 	}
 	return nil
 }

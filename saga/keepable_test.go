@@ -101,7 +101,7 @@ func TestWhatAnEncodingLosesIsRefused(t *testing.T) {
 	}
 	for want, d := range tests {
 		t.Run(want, func(t *testing.T) {
-			_, err := d.Tool()
+			_, err := d.Compile()
 			var wrong *saga.DefinitionError
 			require.ErrorAs(t, err, &wrong)
 			assert.ErrorContains(t, err, want)
@@ -153,19 +153,19 @@ func TestWhatAnEncodingKeepsIsAllowed(t *testing.T) {
 		Nothing struct{}
 		Quoted  int `json:",string"`
 	}
-	_, err := withState[state]().Tool()
+	_, err := withState[state]().Compile()
 	require.NoError(t, err)
-	_, err = withEncoding[state](codec.JSON).Tool()
+	_, err = withEncoding[state](codec.JSON).Compile()
 	require.NoError(t, err)
-	_, err = withState[saga.Secret]().Tool()
+	_, err = withState[saga.Secret]().Compile()
 	require.NoError(t, err, "a state may be one secret")
 	for name, d := range map[string]saga.Definition{
 		"binary": withEncoding[struct{ B onlyBinary }](gobs{}), "gob": withEncoding[struct{ B onlyGob }](gobs{}), "url": withEncoding[struct{ P *url.URL }](gobs{}),
 	} {
-		_, err := d.Tool()
+		_, err := d.Compile()
 		require.NoError(t, err, name)
 	}
-	_, err = withEncoding[struct{ M onlyMarshal }](gobs{}).Tool()
+	_, err = withEncoding[struct{ M onlyMarshal }](gobs{}).Compile()
 	require.ErrorContains(t, err, "whose MarshalText the encoding does not call")
 }
 

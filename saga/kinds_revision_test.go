@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -36,57 +37,57 @@ func TestPromptsAndResourcesHaveUpgrades(t *testing.T) {
 	}
 	renamed := map[string]string{"old": "new"}
 	say := func(_ context.Context, t *saga.Turn[empty, placeV1]) (saga.Next, error) {
-		return t.Messages(saga.PromptMessage{Role: content.User, Content: content.Text{Text: t.State.City}})
+		return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.State.City}})
 	}
 	show := func(_ context.Context, t *saga.Turn[empty, placeV1]) (saga.Next, error) {
-		return t.Contents(saga.Contents{URI: "test://r", Text: t.State.City})
+		return t.Contents(content.ResourceContents{URI: "test://r", Text: t.State.City})
 	}
 	never := func(context.Context, *saga.Turn[empty, placeV0]) (saga.Next, error) { return nil, assert.AnError }
-	kinds := map[saga.Kind]struct {
+	kinds := map[engine.Kind]struct {
 		before, after, bare saga.Definition
-		text                func(*saga.Outcome) string
+		text                func(*engine.Outcome) string
 	}{
-		saga.KindPrompt: {
+		engine.KindPrompt: {
 			before: saga.Prompt[empty, placeV0]{Name: "x", Asks: asks, Start: startAt(placeV0{"Oslo"}, "old"), Steps: saga.Steps[empty, placeV0]{"old": never}},
 			after: saga.Prompt[empty, placeV1]{
 				Name: "x", Revision: 1, Upgrades: upgrades, Renamed: renamed,
 				Asks: asks, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": say},
 			},
 			bare: saga.Prompt[empty, placeV1]{Name: "x", Revision: 1, Asks: asks, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": say}},
-			text: func(o *saga.Outcome) string { return o.Messages.Messages[0].Content.(content.Text).Text },
+			text: func(o *engine.Outcome) string { return o.Messages.Messages[0].Content.(content.Text).Text },
 		},
-		saga.KindResource: {
+		engine.KindResource: {
 			before: saga.Resource[empty, placeV0]{Name: "x", URI: "test://r", Asks: asks, Start: startAt(placeV0{"Oslo"}, "old"), Steps: saga.Steps[empty, placeV0]{"old": never}},
 			after: saga.Resource[empty, placeV1]{
 				Name: "x", URI: "test://r", Revision: 1, Upgrades: upgrades, Renamed: renamed,
 				Asks: asks, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": show},
 			},
 			bare: saga.Resource[empty, placeV1]{Name: "x", URI: "test://r", Revision: 1, Asks: asks, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": show}},
-			text: func(o *saga.Outcome) string { return o.Contents[0].Text },
+			text: func(o *engine.Outcome) string { return o.Contents[0].Text },
 		},
 	}
 	for kind, k := range kinds {
 		t.Run(kind.String(), func(t *testing.T) {
-			old, err := k.before.Tool()
+			old, err := k.before.Compile()
 			require.NoError(t, err)
-			out, err := old.Start(t.Context(), saga.Call{Now: testNow, Client: steps.AllFeatures})
+			out, err := old.Start(t.Context(), engine.Call{Now: testNow, Client: steps.AllFeatures})
 			require.NoError(t, err)
-			tools, err := saga.NewTools(k.after)
+			tools, err := engine.NewRegistry(k.after)
 			require.NoError(t, err)
 			reader := tools.Reader(kind, "x", 0)
 			require.NotNil(t, reader)
-			r := saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}}
+			r := engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}}
 			end, err := reader.Resume(t.Context(), out.Position, r)
 			require.NoError(t, err)
 			assert.Equal(t, "Oslo", k.text(end))
 
-			tools, err = saga.NewTools(k.bare)
+			tools, err = engine.NewRegistry(k.bare)
 			require.NoError(t, err)
 			assert.Nil(t, tools.Reader(kind, "x", 0))
 		})
 	}
 	_, err := saga.Prompt[empty, placeV1]{
 		Name: "x", Asks: asks, Upgrades: upgrades, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": say},
-	}.Tool()
+	}.Compile()
 	assert.ErrorContains(t, err, "which is not older than 0")
 }

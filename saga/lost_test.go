@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -36,13 +37,13 @@ func keeping[S any](state S, show func(S) string, change func(m *saga.Machine[em
 }
 
 // resumedBy starts a saga in one tool and resumes it in another.
-func resumedBy(t *testing.T, before, after saga.Definition) (*saga.Outcome, error) {
+func resumedBy(t *testing.T, before, after saga.Definition) (*engine.Outcome, error) {
 	t.Helper()
 	s := play(t, before)
 	s.start(`{}`)
-	tool, err := after.Tool()
+	tool, err := after.Compile()
 	require.NoError(t, err)
-	return tool.Resume(t.Context(), s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+	return tool.Resume(t.Context(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 }
 
 func TestStateThatHasNoPlaceIsRefused(t *testing.T) {
@@ -52,7 +53,7 @@ func TestStateThatHasNoPlaceIsRefused(t *testing.T) {
 	position := func(t *testing.T, after saga.Definition, want string) {
 		t.Helper()
 		out, err := resumedBy(t, before, after)
-		var wrong *saga.PositionError
+		var wrong *engine.PositionError
 		require.ErrorAs(t, err, &wrong, "%v", out)
 		assert.ErrorContains(t, err, want)
 		assert.NotContains(t, err.Error(), "1234")
@@ -222,12 +223,12 @@ func TestEffectRecordThatHasNoPlaceIsRefused(t *testing.T) {
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
-			resume := func(revision uint32) (*saga.Outcome, *saga.Tool, error) {
+			resume := func(revision uint32) (*engine.Outcome, *engine.Program, error) {
 				e := test.e()
-				tool, err := flow(revision, e, test.do(e)).Tool()
+				tool, err := flow(revision, e, test.do(e)).Compile()
 				require.NoError(t, err)
 				ran = 0
-				out, err := tool.Resume(t.Context(), s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+				out, err := tool.Resume(t.Context(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 				return out, tool, err
 			}
 			undone = nil
@@ -236,7 +237,7 @@ func TestEffectRecordThatHasNoPlaceIsRefused(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, "done", text(t, out))
 			} else {
-				var wrong *saga.PositionError
+				var wrong *engine.PositionError
 				require.ErrorAs(t, err, &wrong)
 				assert.ErrorContains(t, err, test.want)
 				assert.Zero(t, ran, "no code has run")
@@ -335,10 +336,10 @@ func TestRecordThatEndsTooEarlyIsRefused(t *testing.T) {
 		}
 		short := e
 		short.Body = e.Body[:len(e.Body)-cut]
-		pos := &saga.Position{ID: testID, Turn: 2, Tool: "f"}
+		pos := &engine.Position{ID: testID, Turn: 2, Tool: "f"}
 		require.NoError(t, pos.Restore(short), "what follows the arguments is the flow's business")
-		_, err := s.tool.Resume(t.Context(), pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
-		var wrong *saga.PositionError
+		_, err := s.tool.Resume(t.Context(), pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		var wrong *engine.PositionError
 		require.ErrorAs(t, err, &wrong)
 	}
 }

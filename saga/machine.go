@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -80,75 +81,61 @@ type Machine[Args, State any] struct {
 	Encoding Encoding
 }
 
-// SchemaFor returns the JSON Schema of a Go type and of its fields' tags, for
-// [Machine.OutputSchema]. It fails with a *[FieldError] if a tag has no meaning.
-func SchemaFor[T any]() (*jsonschema.Schema, error) {
-	s, _, err := infer(reflect.TypeFor[T](), nil)
-	return s, err
-}
+// maxHops bounds the step functions that run in one turn: more is a loop.
+const maxHops = 1000
 
-// Names that the engine uses itself.
-const (
-	startStep       = "start"
-	defaultAttempts = 3
-	maxAttempts     = 100
-	// maxHops bounds the step functions that run in one turn: more is a loop.
-	maxHops = 1000
-)
-
-// Tool implements [Definition].
-func (m Machine[Args, State]) Tool() (*Tool, error) {
-	t := &Tool{
-		Name: m.Name, Title: m.Title, Description: m.Description, Revision: m.Revision,
-		Annotations: m.Annotations, Questions: m.Asks, MaxAge: m.MaxAge, maxAttempts: m.MaxAttempts,
-	}
-	p := &problems{tool: m.Name}
-	t.prepare(p, m.InputSchema, m.RawInputSchema, reflect.TypeFor[Args](), m.OutputSchema)
-	t.declare(p, m.Effects)
+// Compile implements [Definition].
+func (m Machine[Args, State]) Compile() (*engine.Program, error) {
+	p := &engine.Problems{Tool: m.Name}
+	code, err := newMachineCode(m)
+	t := engine.NewProgram(engine.Definition{
+		Name: m.Name, Title: m.Title, Description: m.Description, Revision: m.Revision, Annotations: m.Annotations.hints(),
+		Asks: m.Asks, Effects: declared(m.Effects), Arguments: reflect.TypeFor[Args](),
+		InputSchema: m.InputSchema, RawInputSchema: m.RawInputSchema, OutputSchema: m.OutputSchema,
+		MaxAge: m.MaxAge, MaxAttempts: m.MaxAttempts, Code: code,
+	}, p)
 	m.check(p)
-	program, err := newMachineProgram(m)
 	if err != nil {
-		p.add(err, "the state type %v cannot be kept between turns", reflect.TypeFor[State]())
+		p.Add(err, "the state type %v cannot be kept between turns", reflect.TypeFor[State]())
 	}
-	t.program = program
-	if err := p.err(); err != nil {
+	if err := p.Err(); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
 // check looks at what a machine has and other definitions have not.
-func (m *Machine[Args, State]) check(p *problems) {
+func (m *Machine[Args, State]) check(p *engine.Problems) {
 	if m.Start == nil {
-		p.add(nil, "Start is nil")
+		p.Add(nil, "Start is nil")
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Steps)) {
 		switch {
-		case name == startStep:
-			p.add(nil, "a step function cannot be named %q", name)
+		case name == engine.StartStep:
+			p.Add(nil, "a step function cannot be named %q", name)
 		case !ident.Valid(name):
-			p.add(nil, "a step function cannot be named %q; a name is %s", name, ident.Rule)
+			p.Add(nil, "a step function cannot be named %q; a name is %s", name, ident.Rule)
 		case m.Steps[name] == nil:
-			p.add(nil, "step function %q is nil", name)
+			p.Add(nil, "step function %q is nil", name)
 		}
 	}
 	if len(m.Asks) > 0 && len(m.Steps) == 0 {
-		p.add(nil, "it has Asks but no Steps that could get the answers")
+		p.Add(nil, "it has Asks but no Steps that could get the answers")
 	}
 	for _, old := range slices.Sorted(maps.Keys(m.Renamed)) {
 		if now := m.Renamed[old]; m.Steps[now] == nil || m.Steps[old] != nil {
-			p.add(nil, "Renamed says that %q is now %q, but the former exists or the latter does not", old, now)
+			p.Add(nil, "Renamed says that %q is now %q, but the former exists or the latter does not", old, now)
 		}
 	}
 	for _, revision := range slices.Sorted(maps.Keys(m.Upgrades)) {
 		if revision >= m.Revision {
-			p.add(nil, "Upgrades has revision %d, which is not older than %d", revision, m.Revision)
+			p.Add(nil, "Upgrades has revision %d, which is not older than %d", revision, m.Revision)
 		}
 	}
 }
 
-// machineProgram runs a machine's step functions.
-type machineProgram[Args, State any] struct {
+// machineCode runs a machine's step functions.
+type machineCode[Args, State any] struct {
 	name     string
 	start    Func[Args, State]
 	steps    Steps[Args, State]
@@ -159,8 +146,8 @@ type machineProgram[Args, State any] struct {
 	secrets  []secretField
 }
 
-func newMachineProgram[Args, State any](m Machine[Args, State]) (*machineProgram[Args, State], error) {
-	p := &machineProgram[Args, State]{name: m.Name, start: m.Start, steps: m.Steps, renamed: m.Renamed, revision: m.Revision, upgrades: m.Upgrades, encoding: m.Encoding}
+func newMachineCode[Args, State any](m Machine[Args, State]) (*machineCode[Args, State], error) {
+	p := &machineCode[Args, State]{name: m.Name, start: m.Start, steps: m.Steps, renamed: m.Renamed, revision: m.Revision, upgrades: m.Upgrades, encoding: m.Encoding}
 	if p.encoding == nil {
 		p.encoding = jsonEncoding{}
 	}
@@ -169,17 +156,17 @@ func newMachineProgram[Args, State any](m Machine[Args, State]) (*machineProgram
 	return p, err
 }
 
-func (p *machineProgram[Args, State]) has(step string) bool {
-	return step == startStep || p.steps[step] != nil || p.renamed[step] != ""
+func (p *machineCode[Args, State]) Has(step string) bool {
+	return step == engine.StartStep || p.steps[step] != nil || p.renamed[step] != ""
 }
 
-func (p *machineProgram[Args, State]) reads(revision uint32) bool {
+func (p *machineCode[Args, State]) Reads(revision uint32) bool {
 	return revision == p.revision || p.upgrades[revision] != nil
 }
 
 // read decodes a state, of an older revision if need be. What the present revision
 // wrote must have its place in the type, or it would be lost.
-func (p *machineProgram[Args, State]) read(revision uint32, encoded, secrets []byte, into *State) (err error) {
+func (p *machineCode[Args, State]) read(revision uint32, encoded, secrets []byte, into *State) (err error) {
 	if revision != p.revision {
 		if *into, err = p.upgrades[revision](p.encoding, encoded, secrets); err != nil {
 			return err
@@ -199,7 +186,7 @@ func (p *machineProgram[Args, State]) read(revision uint32, encoded, secrets []b
 	return scatter(p.secrets, reflect.ValueOf(into).Elem(), secrets)
 }
 
-func (p *machineProgram[Args, State]) scatterUpgraded(secrets []byte, into *State) error {
+func (p *machineCode[Args, State]) scatterUpgraded(secrets []byte, into *State) error {
 	if len(secrets) == 0 {
 		return nil
 	}
@@ -216,15 +203,15 @@ func (p *machineProgram[Args, State]) scatterUpgraded(secrets []byte, into *Stat
 	return err
 }
 
-func (p *machineProgram[Args, State]) run(tc *turnContext, step string, args json.RawMessage, state, secrets []byte) (ran, error) {
-	tc.log.resume()
-	t := &Turn[Args, State]{turn: tc}
-	if err := tc.tool.decodeArguments(args, &t.Args); err != nil {
-		return ran{}, &StepFailure{p.name, step, err}
+func (p *machineCode[Args, State]) Run(turn *engine.Turn, step string, args json.RawMessage, state, secrets []byte) (engine.Ended, error) {
+	turn.Resume()
+	t := &Turn[Args, State]{turn: turn}
+	if err := turn.DecodeArguments(args, &t.Args); err != nil {
+		return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: step, Err: err}
 	}
-	if step != startStep {
-		if err := p.read(tc.written, state, secrets, &t.State); err != nil {
-			return ran{}, &PositionError{p.name, fmt.Errorf("its state: %w", err)}
+	if step != engine.StartStep {
+		if err := p.read(turn.Written(), state, secrets, &t.State); err != nil {
+			return engine.Ended{}, &engine.PositionError{Tool: p.name, Err: fmt.Errorf("its state: %w", err)}
 		}
 	}
 	for range maxHops {
@@ -232,35 +219,35 @@ func (p *machineProgram[Args, State]) run(tc *turnContext, step string, args jso
 			step = now
 		}
 		f := p.start
-		if step != startStep {
+		if step != engine.StartStep {
 			f = p.steps[step]
 		}
-		next, err := protect(tc, t, f)
+		next, err := protect(turn, t, f)
 		if err != nil {
-			return ran{}, &StepFailure{p.name, step, err}
+			return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: step, Err: err}
 		}
 		switch next := next.(type) {
 		case gone:
 			step = next.step
 		case finished:
-			return ran{finished: next}, nil
-		case *asked:
-			return p.suspended(t, step, next)
+			return engine.Ended{Outcome: next.outcome}, nil
+		case asked:
+			return p.suspended(t, step, &next.Asked)
 		default:
-			return ran{}, &StepFailure{p.name, step, errNoNext}
+			return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: step, Err: errNoNext}
 		}
 	}
-	return ran{}, &StepFailure{p.name, step, fmt.Errorf("%d step functions ran in one turn: Goto runs in a circle", maxHops)}
+	return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: step, Err: fmt.Errorf("%d step functions ran in one turn: Goto runs in a circle", maxHops)}
 }
 
-func (p *machineProgram[Args, State]) suspended(t *Turn[Args, State], step string, a *asked) (ran, error) {
+func (p *machineCode[Args, State]) suspended(t *Turn[Args, State], step string, a *engine.Asked) (engine.Ended, error) {
 	encoded, err := encodeState(p.encoding, &t.State)
 	if err != nil {
-		return ran{}, &StepFailure{p.name, step, fmt.Errorf("the state cannot be encoded: %w", err)}
+		return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: step, Err: fmt.Errorf("the state cannot be encoded: %w", err)}
 	}
-	r := ran{asked: a, state: encoded}
+	r := engine.Ended{Asked: a, State: encoded}
 	if len(p.secrets) > 0 {
-		r.secrets = gather(p.secrets, reflect.ValueOf(&t.State).Elem())
+		r.Secrets = gather(p.secrets, reflect.ValueOf(&t.State).Elem())
 	}
 	return r, nil
 }
@@ -269,8 +256,37 @@ func (p *machineProgram[Args, State]) suspended(t *Turn[Args, State], step strin
 func protect[Args, State any](ctx context.Context, t *Turn[Args, State], f Func[Args, State]) (next Next, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			next, err = nil, &PanicError{Value: v, Stack: debug.Stack()}
+			next, err = nil, &engine.PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
 	return f(ctx, t)
+}
+
+// Stage encodes a state that a test supplies.
+func (p *machineCode[Args, State]) Stage(state any) (encoded, secrets []byte, err error) {
+	t := &Turn[Args, State]{}
+	switch s := state.(type) {
+	case nil:
+	case State:
+		t.State = s
+	case *State:
+		t.State = *s
+	default:
+		return nil, nil, fmt.Errorf("the given state is a %T, but the tool's is a %T", state, t.State)
+	}
+	r, err := p.suspended(t, engine.StartStep, nil)
+	return r.State, r.Secrets, err
+}
+
+// Decoded shows a state to a test.
+func (p *machineCode[Args, State]) Decoded(revision uint32, kept, secrets []byte) (json.RawMessage, error) {
+	var state State
+	if err := p.read(revision, kept, secrets, &state); err != nil {
+		return nil, err
+	}
+	raw, err := shown(&state)
+	if err != nil {
+		return json.Marshal(fmt.Sprintf("%+v", &state)) // its encoding is not JSON
+	}
+	return raw, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -127,7 +128,7 @@ func TestEarlierAnswers(t *testing.T) {
 				assert.Equal(t, "Oslo to Rome on 2026-12-24", text(t, out))
 				return
 			}
-			var refused *saga.AnswerError
+			var refused *engine.AnswerError
 			require.ErrorAs(t, err, &refused)
 			assert.Contains(t, err.Error(), test.refused)
 
@@ -284,14 +285,14 @@ func TestPanicIsAnError(t *testing.T) {
 	tool, err := single(func(context.Context, *saga.Turn[empty, empty]) (saga.Next, error) {
 		var missing *tripState
 		return nil, errors.New(missing.City)
-	}).Tool()
+	}).Compile()
 	require.NoError(t, err)
-	_, err = tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow})
-	var failed *saga.StepFailure
+	_, err = tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow})
+	var failed *engine.StepFailure
 	require.ErrorAs(t, err, &failed)
 	assert.Equal(t, "single", failed.Tool)
 	assert.Equal(t, "start", failed.Step)
-	var panicked *saga.PanicError
+	var panicked *engine.PanicError
 	require.ErrorAs(t, err, &panicked)
 	assert.Contains(t, string(panicked.Stack), "TestPanicIsAnError")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -50,7 +51,7 @@ func TestNumbersStayExact(t *testing.T) {
 	assert.Equal(t, `{"n":12345678901234567890.10,"p":1e2,"l":[1,2.50],"m":{"twice":12345678901234567890.10}}`, string(out.Result.StructuredContent))
 
 	f := saga.Flow[numbers, numbers]{Name: "numbers", Run: func(_ *saga.Run, in numbers) (numbers, error) { return in, nil }}
-	tool, err := f.Tool()
+	tool, err := f.Compile()
 	require.NoError(t, err)
 	for _, schema := range []json.RawMessage{s.tool.InputSchema, s.tool.OutputSchema, tool.InputSchema, tool.OutputSchema} {
 		assert.JSONEq(t, `{"type":"object","additionalProperties":false,"required":["n"],"properties":{"n":{"type":"number"},
@@ -58,7 +59,7 @@ func TestNumbersStayExact(t *testing.T) {
 			"m":{"type":"object","additionalProperties":{"type":"number"}}}}`, string(schema))
 	}
 	for _, wrong := range []string{`{"n":"12"}`, `{"n":"twelve"}`, `{"n":true}`} {
-		out, err := tool.Start(t.Context(), saga.Call{Arguments: json.RawMessage(wrong)})
+		out, err := tool.Start(t.Context(), engine.Call{Arguments: json.RawMessage(wrong)})
 		require.NoError(t, err)
 		assert.Contains(t, text(t, out), "do not fit", wrong)
 	}
@@ -84,15 +85,15 @@ func TestNumbersInStates(t *testing.T) {
 				return t.Text("")
 			}},
 		}
-		tool, err := m.Tool()
+		tool, err := m.Compile()
 		if err != nil {
 			return out, err
 		}
-		o, err := tool.Start(t.Context(), saga.Call{Now: testNow, Client: steps.AllFeatures})
+		o, err := tool.Start(t.Context(), engine.Call{Now: testNow, Client: steps.AllFeatures})
 		if err != nil || o.Position == nil {
 			return out, errors.Join(err, o.Err)
 		}
-		_, err = tool.Resume(t.Context(), o.Position, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		_, err = tool.Resume(t.Context(), o.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 		return out, err
 	}
 	for _, same := range []state{{N: "1"}, {N: "-0.10e+3"}, {N: "7", M: map[json.Number]int{"5": 1, "x": 2}}} {
@@ -118,7 +119,7 @@ func TestNumbersInStates(t *testing.T) {
 				return t.Ask("end", askConfirm)
 			},
 			Steps: saga.Steps[empty, oldState]{"end": unreached[oldState]},
-		}.Tool()
+		}.Compile()
 		require.NoError(t, err)
 		var out state
 		after, err := saga.Machine[empty, state]{
@@ -127,11 +128,11 @@ func TestNumbersInStates(t *testing.T) {
 				out = t.State
 				return t.Text("")
 			}},
-		}.Tool()
+		}.Compile()
 		require.NoError(t, err)
-		o, err := before.Start(t.Context(), saga.Call{Now: testNow, Client: steps.AllFeatures})
+		o, err := before.Start(t.Context(), engine.Call{Now: testNow, Client: steps.AllFeatures})
 		require.NoError(t, err)
-		_, err = after.Resume(t.Context(), o.Position, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		_, err = after.Resume(t.Context(), o.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 		return out, err
 	}
 	for encoded, want := range map[string]json.Number{`"12.50"`: "12.50", `""`: "", `null`: "", `12.50`: "12.50"} {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -50,15 +51,15 @@ func TestPanicsOfAuthorsTypes(t *testing.T) {
 	}
 	panics := func(err error, value, step string) {
 		t.Helper()
-		var panicked *saga.PanicError
+		var panicked *engine.PanicError
 		require.ErrorAs(t, err, &panicked)
 		assert.Equal(t, value, panicked.Value)
 		assert.Contains(t, string(panicked.Stack), "panics_test.go")
 		assert.ErrorContains(t, err, `step function "`+step+`"`)
 	}
-	tool, err := m.Tool()
+	tool, err := m.Compile()
 	require.NoError(t, err)
-	_, err = tool.Start(t.Context(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(`{"mood":"unreadable"}`)})
+	_, err = tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(`{"mood":"unreadable"}`)})
 	panics(err, "cannot read", "start")
 
 	s := play(t, m)
@@ -92,8 +93,8 @@ func TestPanicWhereAnEffectIsRead(t *testing.T) {
 	s := play(t, with("unreadable"))
 	s.start("")
 	_, err := s.resume(accept("ask", `{"name":"x"}`))
-	require.ErrorAs(t, err, new(*saga.PositionError))
-	out, err := s.tool.Cancel(t.Context(), s.pos, saga.Resumption{Now: testNow})
+	require.ErrorAs(t, err, new(*engine.PositionError))
+	out, err := s.tool.Cancel(t.Context(), s.pos, engine.Resumption{Now: testNow})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"e"}, report(t, out).Outstanding)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -32,25 +33,25 @@ func counter() (saga.Machine[struct{}, int], *steps.Form[struct{}]) {
 
 func TestPause(t *testing.T) {
 	m, done := counter()
-	tool, err := m.Tool()
+	tool, err := m.Compile()
 	require.NoError(t, err)
-	out, err := tool.Start(t.Context(), saga.Call{ID: saga.ID{1}, Client: steps.AllFeatures})
+	out, err := tool.Start(t.Context(), engine.Call{ID: saga.ID{1}, Client: steps.AllFeatures})
 	require.NoError(t, err)
 	assert.Empty(t, out.Steps)
 	first := out.Position
 	for range 2 {
 		require.NotNil(t, out.Position)
 		// As if the token had gone to the client and come back.
-		again := &saga.Position{ID: out.Position.ID, Turn: out.Position.Turn, Tool: "counter"}
+		again := &engine.Position{ID: out.Position.ID, Turn: out.Position.Turn, Tool: "counter"}
 		require.NoError(t, again.Restore(out.Position.Encode()))
-		out, err = tool.Resume(t.Context(), again, saga.Resumption{Client: steps.AllFeatures})
+		out, err = tool.Resume(t.Context(), again, engine.Resumption{Client: steps.AllFeatures})
 		require.NoError(t, err)
 	}
 	require.Len(t, out.Steps, 1)
 	assert.Equal(t, done.ID, out.Steps[0].ID)
 	assert.EqualValues(t, first.Turn+2, out.Position.Turn)
 
-	cancelled, err := tool.Cancel(t.Context(), first, saga.Resumption{})
+	cancelled, err := tool.Cancel(t.Context(), first, engine.Resumption{})
 	require.NoError(t, err)
 	assert.NotNil(t, cancelled.Result)
 }
@@ -58,9 +59,9 @@ func TestPause(t *testing.T) {
 func TestPauseForAStepThatIsNotThere(t *testing.T) {
 	tool, err := saga.Machine[struct{}, int]{Name: "lost", Start: func(_ context.Context, t *saga.Turn[struct{}, int]) (saga.Next, error) {
 		return t.Pause("nowhere")
-	}}.Tool()
+	}}.Compile()
 	require.NoError(t, err)
-	out, err := tool.Start(t.Context(), saga.Call{ID: saga.ID{1}})
+	out, err := tool.Start(t.Context(), engine.Call{ID: saga.ID{1}})
 	require.NoError(t, err)
 	assert.True(t, out.Result.IsError)
 	assert.ErrorContains(t, out.Err, `there is no step function "nowhere"; the tool's Steps must have it`)

@@ -1,10 +1,9 @@
 package saga
 
 import (
-	"maps"
-	"slices"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -38,45 +37,17 @@ type Prompt[Args, State any] struct {
 	Complete map[string]Completer
 }
 
-// Tool implements [Definition].
-func (p Prompt[Args, State]) Tool() (*Tool, error) {
-	t, names, err := stringsTool(KindPrompt, Machine[Args, State]{
+// Compile implements [Definition].
+func (p Prompt[Args, State]) Compile() (*engine.Program, error) {
+	t, err := Machine[Args, State]{
 		Name: p.Name, Title: p.Title, Description: p.Description, Revision: p.Revision, Upgrades: p.Upgrades, Renamed: p.Renamed,
 		Asks: p.Asks, Start: p.Start, Steps: p.Steps, MaxAge: p.MaxAge, MaxAttempts: p.MaxAttempts, Encoding: p.Encoding,
-	}, p.Complete)
+	}.Compile()
 	if err != nil {
 		return nil, err
 	}
-	schema := t.input.Schema()
-	info := &PromptInfo{Arguments: []PromptArgument{}}
-	for _, name := range names {
-		info.Arguments = append(info.Arguments, PromptArgument{
-			Name: name, Title: schema.Properties[name].Title, Description: schema.Properties[name].Description, Required: slices.Contains(schema.Required, name),
-		})
+	if err := t.MakePrompt(p.Complete); err != nil {
+		return nil, err
 	}
-	t.Prompt = info
 	return t, nil
-}
-
-// stringsTool makes a tool of another kind, all of whose arguments are strings,
-// and returns their names.
-func stringsTool[Args, State any](kind Kind, m Machine[Args, State], complete map[string]Completer) (*Tool, []string, error) {
-	t, err := m.Tool()
-	if err != nil {
-		return nil, nil, err
-	}
-	t.Kind, t.Complete = kind, complete
-	p := &problems{tool: m.Name}
-	schema := t.input.Schema()
-	for _, name := range schema.PropertyOrder {
-		if schema.Properties[name].Type != "string" {
-			p.add(nil, "argument %q is not a string; those of a %v are", name, kind)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(complete)) {
-		if schema.Properties[name] == nil || complete[name] == nil {
-			p.add(nil, "Complete[%q] is nil or not for an argument", name)
-		}
-	}
-	return t, schema.PropertyOrder, p.err()
 }

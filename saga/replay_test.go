@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -55,7 +56,7 @@ func program(w *world, revision uint32, does string) saga.Flow[empty, string] {
 
 // replay suspends a saga with one program, after the answer to each of the given
 // questions, and takes its last turn with another.
-func replay(t *testing.T, now, changed string, revision uint32) (*saga.Outcome, []string) {
+func replay(t *testing.T, now, changed string, revision uint32) (*engine.Outcome, []string) {
 	t.Helper()
 	w := newWorld()
 	s := play(t, program(w, 0, now))
@@ -63,7 +64,7 @@ func replay(t *testing.T, now, changed string, revision uint32) (*saga.Outcome, 
 	var last steps.Answer
 	for len(out.Steps) > 0 {
 		last = accept(out.Steps[0].ID, yes)
-		if next, err := play(t, program(newWorld(), 0, now)).tool.Resume(context.Background(), s.pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{last}}); err != nil || next.Position == nil {
+		if next, err := play(t, program(newWorld(), 0, now)).tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{last}}); err != nil || next.Position == nil {
 			break // it would end the saga: that is for the changed program
 		}
 		out = s.answer(last)
@@ -112,7 +113,7 @@ func TestReplaysDoNothingNewBeforeTheirRecord(t *testing.T) {
 				require.NoError(t, out.Err)
 				return
 			}
-			var diverged *saga.DivergedError
+			var diverged *engine.DivergedError
 			require.ErrorAs(t, out.Err, &diverged)
 			assert.Contains(t, out.Err.Error(), test.diverges)
 			assert.True(t, out.Result.IsError)
@@ -175,14 +176,14 @@ func TestAnsweredAlternativesStay(t *testing.T) {
 		return "done", nil
 	}}
 	s := play(t, f)
-	take := func(client steps.Features, a steps.Answer) *saga.Outcome {
-		out, err := s.tool.Resume(context.Background(), s.pos, saga.Resumption{Now: testNow, Client: client, Answers: []steps.Answer{a}})
+	take := func(client steps.Features, a steps.Answer) *engine.Outcome {
+		out, err := s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: client, Answers: []steps.Answer{a}})
 		require.NoError(t, err)
 		s.keep(out)
 		return out
 	}
 	said := steps.Answer{StepID: "model", Result: []byte(`{"role":"assistant","content":{"type":"text","text":"Rome"},"model":"m"}`)}
-	out, err := s.tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Client: steps.FormElicitation})
+	out, err := s.tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.FormElicitation})
 	require.NoError(t, err)
 	s.keep(out)
 	assert.Equal(t, []string{"map"}, ids(out))
@@ -193,7 +194,7 @@ func TestAnsweredAlternativesStay(t *testing.T) {
 	assert.Equal(t, []string{"map", "map"}, which, "the map's answer is its latest until the end")
 
 	t.Run("the other way round", func(t *testing.T) {
-		out, err := s.tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+		out, err := s.tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
 		require.NoError(t, err)
 		s.keep(out)
 		assert.Equal(t, []string{"model"}, ids(out))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -26,26 +27,26 @@ func TestTimesTakenAfterSuspending(t *testing.T) {
 	}})
 	s.start(`{}`)
 	later := testNow.Add(time.Hour)
-	out, err := s.tool.Resume(context.Background(), s.pos, saga.Resumption{Now: later, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+	out, err := s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: later, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
 	require.NoError(t, err)
 	require.NoError(t, out.Err)
 	assert.Equal(t, later, after)
 }
 
 func TestWhatTheClientLacks(t *testing.T) {
-	var unsupported *saga.UnsupportedError
+	var unsupported *engine.UnsupportedError
 	t.Run("for a question that still waits", func(t *testing.T) {
 		s := play(t, trip())
 		s.start(`{"from":"Oslo"}`)
-		_, err := s.tool.Resume(context.Background(), s.pos, saga.Resumption{Now: testNow, Answers: []steps.Answer{accept("date", goodDate)}})
+		_, err := s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Answers: []steps.Answer{accept("date", goodDate)}})
 		require.ErrorAs(t, err, &unsupported)
-		assert.Equal(t, saga.UnsupportedError{Tool: "trip", StepID: "city", Needs: steps.FormElicitation}, *unsupported)
+		assert.Equal(t, engine.UnsupportedError{Tool: "trip", StepID: "city", Needs: steps.FormElicitation}, *unsupported)
 	})
 	t.Run("one of two features", func(t *testing.T) {
 		const both = steps.FormElicitation | steps.BasicSampling
 		m := single(func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return nil, t.Need(both) })
 		for _, has := range []steps.Features{0, steps.FormElicitation, steps.BasicSampling} {
-			_, err := play(t, m).tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Client: has})
+			_, err := play(t, m).tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: has})
 			require.ErrorAs(t, err, &unsupported, "a client with %v", has)
 			assert.Equal(t, both, unsupported.Needs)
 		}

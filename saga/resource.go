@@ -1,10 +1,9 @@
 package saga
 
 import (
-	"net/url"
-	"slices"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -45,67 +44,18 @@ type Resource[Args, State any] struct {
 	Complete map[string]Completer
 }
 
-// Tool implements [Definition].
-func (r Resource[Args, State]) Tool() (*Tool, error) {
-	t, names, err := stringsTool(KindResource, Machine[Args, State]{
+// Compile implements [Definition].
+func (r Resource[Args, State]) Compile() (*engine.Program, error) {
+	t, err := Machine[Args, State]{
 		Name: r.Name, Title: r.Title, Description: r.Description, Revision: r.Revision, Upgrades: r.Upgrades, Renamed: r.Renamed,
 		Asks: r.Asks, Start: r.Start, Steps: r.Steps, MaxAge: r.MaxAge, MaxAttempts: r.MaxAttempts, Encoding: r.Encoding,
-	}, r.Complete)
-	p := &problems{tool: r.Name}
+	}.Compile()
+	p := &engine.Problems{Tool: r.Name}
 	if err != nil {
-		p.list, names = append(p.list, err), nil
+		p.Join(err)
 	}
-	info := &ResourceInfo{URI: r.URI, MIMEType: r.MIMEType}
-	switch {
-	case (r.URI == "") == (r.Template == ""):
-		p.add(nil, "a resource has either a URI or a Template")
-	case r.Template != "":
-		info.URI, info.Template = r.Template, true
-		info.matchTemplate(p, r.Template, names, err == nil)
-	default:
-		if u, err := url.Parse(r.URI); err != nil || !u.IsAbs() {
-			p.add(err, "the URI %q is not absolute", r.URI)
-		}
-		if len(names) > 0 {
-			p.add(nil, "a resource without a template has no arguments")
-		}
-		info.match = func(uri string) (map[string]string, bool) { return nil, uri == r.URI }
-		info.serves = func(uri string) bool { return uri == r.URI }
-	}
-	if err := p.err(); err != nil {
+	if err := t.MakeResource(p, engine.Address{URI: r.URI, Template: r.Template, MIMEType: r.MIMEType}, r.Complete); err != nil {
 		return nil, err
 	}
-	t.Resource = info
 	return t, nil
 }
-
-// matchTemplate has URIs matched with a template. The names of the arguments are those
-// of its variables, if they are known.
-func (info *ResourceInfo) matchTemplate(p *problems, template string, names []string, known bool) {
-	parsed, err := newURITemplate(template)
-	if err != nil {
-		p.add(err, "the URI template %q cannot be used", template)
-		return
-	}
-	variables := parsed.variables()
-	for _, name := range names {
-		if !slices.Contains(variables, name) {
-			p.add(nil, "argument %q is no variable of the template %q", name, template)
-		}
-	}
-	for _, v := range variables {
-		if known && !slices.Contains(names, v) {
-			p.add(nil, "variable %q of the template %q is no argument", v, template)
-		}
-	}
-	info.match = func(uri string) (map[string]string, bool) {
-		if len(uri) > maxURI {
-			return nil, false
-		}
-		return parsed.match(uri)
-	}
-	info.serves = func(uri string) bool { return len(uri) <= maxURI && parsed.matches(uri) }
-}
-
-// maxURI is how long a URI may be, in bytes, that is matched with templates.
-const maxURI = 2048

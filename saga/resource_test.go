@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -16,12 +18,12 @@ type pathArgs struct {
 	Path string `json:"path"`
 }
 
-func templated(t testing.TB, template string) *saga.Tools {
+func templated(t testing.TB, template string) *engine.Registry {
 	t.Helper()
-	set, err := saga.NewTools(saga.Resource[pathArgs, struct{}]{
+	set, err := engine.NewRegistry(saga.Resource[pathArgs, struct{}]{
 		Name: "r", Template: template,
 		Start: func(_ context.Context, t *saga.Turn[pathArgs, struct{}]) (saga.Next, error) {
-			return t.Contents(saga.Contents{Text: t.Args.Path})
+			return t.Contents(content.ResourceContents{Text: t.Args.Path})
 		},
 	})
 	require.NoError(t, err)
@@ -56,7 +58,7 @@ func TestVariablesWithCommas(t *testing.T) {
 }
 
 func TestTemplatesThatCutTheirVariablesAreRefused(t *testing.T) {
-	_, err := saga.NewTools(saga.Resource[pathArgs, struct{}]{
+	_, err := engine.NewRegistry(saga.Resource[pathArgs, struct{}]{
 		Name: "r", Template: "file:///{path:3}",
 		Start: func(_ context.Context, t *saga.Turn[pathArgs, struct{}]) (saga.Next, error) { return t.Contents() },
 	})

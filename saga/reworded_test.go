@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -133,7 +134,7 @@ func TestWaitingQuestionInOtherWords(t *testing.T) {
 		s.answer(accept("city", goodCity), accept("date", goodDate))
 		s.tool = play(t, worded("Where to from Oslo?", "Sure?", true)["flow"]).tool
 		out := s.answer(accept("confirm", yes))
-		var diverged *saga.DivergedError
+		var diverged *engine.DivergedError
 		require.ErrorAs(t, out.Err, &diverged, "the flow has gone on from that answer")
 		assert.ErrorContains(t, diverged, `recorded is question "city" in other words`)
 	})

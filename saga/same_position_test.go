@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -98,7 +99,7 @@ func echo(name string, silent bool) *saga.Effect[string, hold] {
 }
 
 // seen is all there is to see of an outcome, or of the position in it.
-func seen(out *saga.Outcome, err error) string {
+func seen(out *engine.Outcome, err error) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -113,7 +114,7 @@ func seen(out *saga.Outcome, err error) string {
 	return s
 }
 
-func standing(p *saga.Position) string {
+func standing(p *engine.Position) string {
 	return fmt.Sprintf("%v %d %s %d %v %q %v %x", p.ID, p.Turn, p.Tool, p.Revision, p.Deadline, p.Next(), p.PendingIDs(), p.Encode())
 }
 
@@ -157,19 +158,19 @@ func someAnswers(random *rand.Rand, pending []string, earlier []steps.Answer) []
 func TestAPositionIsNotChanged(t *testing.T) {
 	ctx := t.Context()
 	for name, d := range map[string]saga.Definition{"flow": tourFlow(), "machine": tourMachine()} {
-		tool, err := d.Tool()
+		tool, err := d.Compile()
 		require.NoError(t, err)
 		deepest := 0
 		for seed := range uint64(30) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			out, err := tool.Start(ctx, saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(`{"from":"Oslo"}`)})
+			out, err := tool.Start(ctx, engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(`{"from":"Oslo"}`)})
 			require.NoError(t, err)
 			var earlier []steps.Answer
-			kept := map[*saga.Position]string{}
+			kept := map[*engine.Position]string{}
 			for pos, depth := out.Position, 0; pos != nil && depth < 9; depth++ {
 				kept[pos] = standing(pos)
 				if random.IntN(3) == 0 { // as if from a token
-					back := &saga.Position{ID: pos.ID, Turn: pos.Turn, Tool: pos.Tool, Revision: pos.Revision, Deadline: pos.Deadline}
+					back := &engine.Position{ID: pos.ID, Turn: pos.Turn, Tool: pos.Tool, Revision: pos.Revision, Deadline: pos.Deadline}
 					require.NoError(t, back.Restore(pos.Encode()))
 					pos = back
 					kept[pos] = standing(pos)
@@ -182,8 +183,8 @@ func TestAPositionIsNotChanged(t *testing.T) {
 				for range 4 {
 					attempts = append(attempts, attempt{random.IntN(4) == 0, someAnswers(random, pos.PendingIDs(), earlier)})
 				}
-				run := func(a attempt) (*saga.Outcome, error) {
-					r := saga.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: a.answers}
+				run := func(a attempt) (*engine.Outcome, error) {
+					r := engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: a.answers}
 					if a.cancel {
 						return tool.Cancel(ctx, pos, r)
 					}
@@ -193,13 +194,13 @@ func TestAPositionIsNotChanged(t *testing.T) {
 				alone := make([]string, len(attempts))
 				shared := pos
 				for i, a := range attempts {
-					pos = &saga.Position{ID: shared.ID, Turn: shared.Turn, Tool: shared.Tool, Revision: shared.Revision, Deadline: shared.Deadline}
+					pos = &engine.Position{ID: shared.ID, Turn: shared.Turn, Tool: shared.Tool, Revision: shared.Revision, Deadline: shared.Deadline}
 					require.NoError(t, pos.Restore(shared.Encode()))
 					alone[i] = seen(run(a))
 				}
 				pos = shared
 				var all sync.WaitGroup
-				outcomes := make([]*saga.Outcome, 2*len(attempts))
+				outcomes := make([]*engine.Outcome, 2*len(attempts))
 				ends := make([]string, len(outcomes))
 				for i := range outcomes {
 					all.Go(func() {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -33,7 +34,7 @@ func contactTool() saga.Flow[contact, string] {
 }
 
 func TestRawInputSchemaIsShownAsItStands(t *testing.T) {
-	tool, err := contactTool().Tool()
+	tool, err := contactTool().Compile()
 	require.NoError(t, err)
 	assert.Equal(t, `{"type":"object","title":"Contact","x-order":1.50,`+
 		`"properties":{"phone":{"type":"string"},"email":{"$ref":"#mail"},"by":{"enum":["phone","email"]}},`+
@@ -60,12 +61,12 @@ func TestInputSchemasAreChecked(t *testing.T) {
 	} {
 		d := contactTool()
 		d.RawInputSchema = json.RawMessage(raw)
-		_, err := d.Tool()
+		_, err := d.Compile()
 		assert.ErrorContains(t, err, problem)
 	}
 	d := contactTool()
 	d.InputSchema = &jsonschema.Schema{Type: "object"}
-	_, err := d.Tool()
+	_, err := d.Compile()
 	assert.ErrorContains(t, err, "both an InputSchema and a RawInputSchema")
 }
 
@@ -78,7 +79,7 @@ func TestHeaderTags(t *testing.T) {
 		Where  *place `json:"where"`
 		Count  int    `json:"count"`
 	}
-	tool, err := saga.Flow[args, string]{Name: "x", Run: func(*saga.Run, args) (string, error) { return "", nil }}.Tool()
+	tool, err := saga.Flow[args, string]{Name: "x", Run: func(*saga.Run, args) (string, error) { return "", nil }}.Compile()
 	require.NoError(t, err)
 	var s struct {
 		Properties struct {
@@ -102,13 +103,13 @@ func TestNeed(t *testing.T) {
 		return t.Text("done")
 	}}
 	for _, d := range []saga.Definition{flow, machine} {
-		tool, err := d.Tool()
+		tool, err := d.Compile()
 		require.NoError(t, err)
-		out, err := tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Client: steps.BasicSampling})
+		out, err := tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.BasicSampling})
 		require.NoError(t, err)
 		assert.Equal(t, "done", text(t, out))
-		_, err = tool.Start(context.Background(), saga.Call{ID: testID, Now: testNow, Client: steps.FormElicitation})
-		var unsupported *saga.UnsupportedError
+		_, err = tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.FormElicitation})
+		var unsupported *engine.UnsupportedError
 		require.ErrorAs(t, err, &unsupported)
 		assert.Equal(t, steps.BasicSampling, unsupported.Needs)
 		assert.ErrorContains(t, err, "needs a client with sampling")

@@ -1,12 +1,13 @@
 package saga
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io"
 	"log/slog"
 	"reflect"
 	"slices"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // Secret is a value in a saga's state, or in the input or result of an [Effect],
@@ -134,8 +135,7 @@ func gather(fields []secretField, of reflect.Value) []byte {
 		if v == "" {
 			continue
 		}
-		b = appendBytes(b, f.path)
-		b = appendBytes(b, v)
+		b = engine.AppendSecret(b, f.path, v)
 	}
 	return b
 }
@@ -143,21 +143,16 @@ func gather(fields []secretField, of reflect.Value) []byte {
 // scatter puts the secrets back that gather returned. It fails with a
 // *lostSecretError, having put back the others, if one has no field any more.
 func scatter(fields []secretField, to reflect.Value, b []byte) (lost error) {
-	r := reader{b: b}
-	for len(r.b) > 0 && r.err == nil {
-		path, value := r.string(), r.string()
-		if r.err != nil {
-			break
+	for secret, err := range engine.Secrets(b) {
+		if err != nil {
+			return err
 		}
-		i := slices.IndexFunc(fields, func(f secretField) bool { return f.path == path })
+		i := slices.IndexFunc(fields, func(f secretField) bool { return f.path == secret.Path })
 		if i < 0 {
-			lost = &lostSecretError{path}
+			lost = &lostSecretError{secret.Path}
 			continue
 		}
-		to.FieldByIndex(fields[i].index).Set(reflect.ValueOf(Secret{value}))
-	}
-	if r.err != nil {
-		return r.err
+		to.FieldByIndex(fields[i].index).Set(reflect.ValueOf(Secret{string(secret.Value)}))
 	}
 	return lost
 }
@@ -167,9 +162,4 @@ type lostSecretError struct{ path string }
 
 func (e *lostSecretError) Error() string {
 	return fmt.Sprintf("it has a Secret for the field %s, which the type no longer has", e.path)
-}
-
-func appendBytes[T ~string | ~[]byte](b []byte, v T) []byte {
-	b = binary.AppendUvarint(b, uint64(len(v)))
-	return append(b, v...)
 }

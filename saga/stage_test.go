@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -35,8 +36,8 @@ func TestHooksStandBetweenEffectsAndTheWorld(t *testing.T) {
 	w, h := newWorld(), &hooked{}
 	ctx := sagahooks.With(context.Background(), h)
 	s := play(t, booking(w))
-	start := func() *saga.Outcome {
-		out, err := s.tool.Start(ctx, saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+	start := func() *engine.Outcome {
+		out, err := s.tool.Start(ctx, engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
 		require.NoError(t, err)
 		return out
 	}
@@ -45,7 +46,7 @@ func TestHooksStandBetweenEffectsAndTheWorld(t *testing.T) {
 	require.Len(t, h.calls, 1)
 	assert.Equal(t, sagahooks.Call{Effect: "hotel", Key: h.calls[0].Key, Input: sagahooks.Value{JSON: json.RawMessage(`"room"`)}, Undoable: true}, h.calls[0])
 
-	cancelled, err := s.tool.Cancel(ctx, out.Position, saga.Resumption{Now: testNow})
+	cancelled, err := s.tool.Cancel(ctx, out.Position, engine.Resumption{Now: testNow})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"hotel"}, report(t, cancelled).Undone)
 	require.Len(t, h.calls, 2)
@@ -69,7 +70,7 @@ func TestHooksLearnOfLateEffects(t *testing.T) {
 			_, err := saga.Ask(r, askConfirm)
 			return "", err
 		}}
-	_, err := play(t, f).tool.Start(sagahooks.With(context.Background(), h), saga.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+	_, err := play(t, f).tool.Start(sagahooks.With(context.Background(), h), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"room"}, h.late)
 	assert.Empty(t, h.calls)
@@ -83,7 +84,7 @@ func TestStage(t *testing.T) {
 	}
 	pos, err := tool.Stage(stage)
 	require.NoError(t, err)
-	out, err := tool.Resume(context.Background(), pos, saga.Resumption{Now: testNow, Client: steps.AllFeatures})
+	out, err := tool.Resume(context.Background(), pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures})
 	require.NoError(t, err)
 	assert.Equal(t, "Oslo to Rome on 2026-12-24", text(t, out))
 
@@ -114,5 +115,5 @@ func TestRehearse(t *testing.T) {
 	assert.Equal(t, w.held, fresh.held)
 	fresh.fail = func(string) error { return errors.New("down") }
 	assert.ErrorContains(t, again.tool.Rehearse(context.Background(), s.pos, sagahooks.Rehearsal{}), `effect "hotel": down`)
-	require.NoError(t, again.tool.Rehearse(context.Background(), &saga.Position{}, sagahooks.Rehearsal{}))
+	require.NoError(t, again.tool.Rehearse(context.Background(), &engine.Position{}, sagahooks.Rehearsal{}))
 }

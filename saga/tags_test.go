@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -90,7 +91,7 @@ func taggedTools(t *testing.T) map[string]saga.Definition {
 
 func TestTagsAreInTheSchemas(t *testing.T) {
 	for kind, d := range taggedTools(t) {
-		tool, err := d.Tool()
+		tool, err := d.Compile()
 		require.NoError(t, err, kind)
 		assert.JSONEq(t, taggedSchema, string(tool.InputSchema), kind)
 		assert.JSONEq(t, taggedSchema, string(tool.OutputSchema), kind)
@@ -100,7 +101,7 @@ func TestTagsAreInTheSchemas(t *testing.T) {
 func TestTagsOfArgumentsAreEnforced(t *testing.T) {
 	const mail = "must be an email address"
 	for kind, d := range taggedTools(t) {
-		tool, err := d.Tool()
+		tool, err := d.Compile()
 		require.NoError(t, err)
 		for args, want := range map[string]string{
 			`{"sort":"up","table":"users"}`:                                      "",
@@ -142,7 +143,7 @@ func TestTagsOfArgumentsAreEnforced(t *testing.T) {
 			`{"sort":"up","table":"users","limit":50}`:                           "",
 			`{"sort":"up","table":"users","limit":51}`:                           "maximum",
 		} {
-			out, err := tool.Start(t.Context(), saga.Call{Arguments: json.RawMessage(args)})
+			out, err := tool.Start(t.Context(), engine.Call{Arguments: json.RawMessage(args)})
 			require.NoError(t, err, args)
 			if want == "" {
 				assert.False(t, out.Result.IsError, "%s %s: %s", kind, args, out.Result.Content)
@@ -158,7 +159,7 @@ func TestTagsOfArgumentsAreEnforced(t *testing.T) {
 
 func TestDefaultsOfArguments(t *testing.T) {
 	for kind, d := range taggedTools(t) {
-		tool, err := d.Tool()
+		tool, err := d.Compile()
 		require.NoError(t, err)
 		for args, want := range map[string]string{
 			`{"sort":"up","table":"users"}`: `{"sort":"up","table":"users","columns":["id","name"],"dry":true,"limit":10}`,
@@ -166,7 +167,7 @@ func TestDefaultsOfArguments(t *testing.T) {
 				{"sort":"up","table":"users","columns":["id"],"limit":2,"in":{"mail":"a@b","size":7},"list":[{"mail":"a@b","size":1},{"mail":"c@d","size":7}],"map":{"k":{"mail":"a@b","size":7}}}`,
 		} {
 			for range 2 { // what one call was given is not the next one's
-				out, err := tool.Start(t.Context(), saga.Call{Arguments: json.RawMessage(args)})
+				out, err := tool.Start(t.Context(), engine.Call{Arguments: json.RawMessage(args)})
 				require.NoError(t, err)
 				assert.JSONEq(t, want, string(out.Result.StructuredContent), "%s: %s", kind, out.Result.Content)
 			}
@@ -194,9 +195,9 @@ func TestTagsOfResultsAreEnforced(t *testing.T) {
 			saga.Machine[empty, empty]{Name: "x", OutputSchema: output,
 				Start: func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Structured(r) }},
 		} {
-			tool, err := d.Tool()
+			tool, err := d.Compile()
 			require.NoError(t, err)
-			_, err = tool.Start(t.Context(), saga.Call{})
+			_, err = tool.Start(t.Context(), engine.Call{})
 			if want == "" {
 				assert.NoError(t, err)
 			} else {
@@ -212,7 +213,7 @@ func refusedTag[T any](t *testing.T, want string) {
 		saga.Flow[T, string]{Name: "x", Run: func(*saga.Run, T) (string, error) { return "", nil }},
 		saga.Flow[empty, T]{Name: "x", Run: func(*saga.Run, empty) (out T, err error) { return out, nil }},
 	} {
-		_, err := d.Tool()
+		_, err := d.Compile()
 		var definition *saga.DefinitionError
 		require.ErrorAs(t, err, &definition, want)
 		var field *saga.FieldError
@@ -353,7 +354,7 @@ func TestGivenSchemasAgreeWithTags(t *testing.T) {
 	}
 	tool := func(schema string) error {
 		_, err := saga.Flow[args, string]{Name: "x", RawInputSchema: json.RawMessage(schema),
-			Run: func(*saga.Run, args) (string, error) { return "", nil }}.Tool()
+			Run: func(*saga.Run, args) (string, error) { return "", nil }}.Compile()
 		return err
 	}
 	const table, in, limit = `"table":{"type":"string","enum":["users","orders"]}`, `"in":{"items":{"properties":{"n":{"type":"integer","minimum":1}}}}`, `"limit":{"default":3}`
@@ -406,16 +407,16 @@ func TestTagsOfPromptsAndResources(t *testing.T) {
 		Day  string `json:"day,omitempty" format:"date" default:"2026-07-28"`
 	}
 	prompt, err := saga.Prompt[poem, empty]{Name: "poem", Start: func(_ context.Context, t *saga.Turn[poem, empty]) (saga.Next, error) {
-		return t.Messages(saga.PromptMessage{Role: content.User, Content: content.Text{Text: t.Args.Tone + " " + t.Args.Day}})
-	}}.Tool()
+		return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.Args.Tone + " " + t.Args.Day}})
+	}}.Compile()
 	require.NoError(t, err)
-	assert.Equal(t, []saga.PromptArgument{{Name: "tone", Title: "Tone", Description: "how it sounds", Required: true}, {Name: "day"}}, prompt.Prompt.Arguments)
-	out, err := prompt.Start(t.Context(), saga.Call{Arguments: json.RawMessage(`{"tone":"sad"}`)})
+	assert.Equal(t, []engine.PromptArgument{{Name: "tone", Title: "Tone", Description: "how it sounds", Required: true}, {Name: "day"}}, prompt.Prompt.Arguments)
+	out, err := prompt.Start(t.Context(), engine.Call{Arguments: json.RawMessage(`{"tone":"sad"}`)})
 	require.NoError(t, err)
 	assert.Equal(t, content.Text{Text: "sad 2026-07-28"}, out.Messages.Messages[0].Content)
 	for _, args := range []string{`{"tone":"mad"}`, `{"tone":"sad","day":"today"}`} {
-		_, err = prompt.Start(t.Context(), saga.Call{Arguments: json.RawMessage(args)})
-		var refused *saga.ArgumentsError
+		_, err = prompt.Start(t.Context(), engine.Call{Arguments: json.RawMessage(args)})
+		var refused *engine.ArgumentsError
 		assert.ErrorAs(t, err, &refused)
 	}
 
@@ -423,18 +424,18 @@ func TestTagsOfPromptsAndResources(t *testing.T) {
 		ID string `json:"id" pattern:"^[0-9]+$"`
 	}
 	resource, err := saga.Resource[note, empty]{Name: "note", Template: "notes://{id}", Start: func(_ context.Context, t *saga.Turn[note, empty]) (saga.Next, error) {
-		return t.Contents(saga.Contents{URI: "notes://" + t.Args.ID})
-	}}.Tool()
+		return t.Contents(content.ResourceContents{URI: "notes://" + t.Args.ID})
+	}}.Compile()
 	require.NoError(t, err)
-	_, err = resource.Start(t.Context(), saga.Call{Arguments: json.RawMessage(`{"id":"12"}`)})
+	_, err = resource.Start(t.Context(), engine.Call{Arguments: json.RawMessage(`{"id":"12"}`)})
 	require.NoError(t, err)
-	_, err = resource.Start(t.Context(), saga.Call{Arguments: json.RawMessage(`{"id":"../12"}`)})
-	var refused *saga.ArgumentsError
+	_, err = resource.Start(t.Context(), engine.Call{Arguments: json.RawMessage(`{"id":"../12"}`)})
+	var refused *engine.ArgumentsError
 	assert.ErrorAs(t, err, &refused)
 
 	type misspelt struct {
 		Tone string `json:"tone" enums:"sad|glad"`
 	}
-	_, err = saga.Prompt[misspelt, empty]{Name: "poem", Start: func(_ context.Context, t *saga.Turn[misspelt, empty]) (saga.Next, error) { return nil, nil }}.Tool()
+	_, err = saga.Prompt[misspelt, empty]{Name: "poem", Start: func(_ context.Context, t *saga.Turn[misspelt, empty]) (saga.Next, error) { return nil, nil }}.Compile()
 	assert.ErrorContains(t, err, "misspelt.Tone, tag enums: is written enum")
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // hanging is a tool that does a, b and c, asks, and goes on as end says. The undo of
 // those in stuck hangs until its context ends; that of the others takes a second.
-func hanging(t *testing.T, stuck map[string]bool, end func(r *saga.Run) error) *saga.Tool {
+func hanging(t *testing.T, stuck map[string]bool, end func(r *saga.Run) error) *engine.Program {
 	type form struct {
 		Sure bool `json:"sure"`
 	}
@@ -54,7 +55,7 @@ func hanging(t *testing.T, stuck map[string]bool, end func(r *saga.Run) error) *
 			_, err := saga.Ask(r, sure)
 			return "", err
 		},
-	}.Tool()
+	}.Compile()
 	require.NoError(t, err)
 	return tool
 }
@@ -66,8 +67,8 @@ func TestUndoHasItsTime(t *testing.T) {
 	fail := func(*saga.Run) error { return saga.Failf("no") }
 	wait := func(r *saga.Run) error { <-r.Context().Done(); return r.Context().Err() }
 	// resumed has the report of a saga that a second turn ended.
-	resumed := func(t *testing.T, ctx context.Context, tool *saga.Tool, f func(*saga.Position) (*saga.Outcome, error)) *saga.UndoReport {
-		out, err := tool.Start(ctx, saga.Call{Now: time.Now(), Client: steps.AllFeatures})
+	resumed := func(t *testing.T, ctx context.Context, tool *engine.Program, f func(*engine.Position) (*engine.Outcome, error)) *engine.UndoReport {
+		out, err := tool.Start(ctx, engine.Call{Now: time.Now(), Client: steps.AllFeatures})
 		require.NoError(t, err)
 		out, err = f(out.Position)
 		require.NoError(t, err)
@@ -76,56 +77,56 @@ func TestUndoHasItsTime(t *testing.T) {
 	ways := []struct {
 		name string
 		most time.Duration // how long it may take altogether
-		run  func(t *testing.T, stuck map[string]bool) *saga.UndoReport
+		run  func(t *testing.T, stuck map[string]bool) *engine.UndoReport
 	}{
-		{"the tool fails", turn + saga.UndoTime, func(t *testing.T, stuck map[string]bool) *saga.UndoReport {
+		{"the tool fails", turn + engine.UndoTime, func(t *testing.T, stuck map[string]bool) *engine.UndoReport {
 			ctx, cancel := context.WithTimeout(t.Context(), turn)
 			defer cancel()
-			out, err := hanging(t, stuck, fail).Start(ctx, saga.Call{Now: time.Now()})
+			out, err := hanging(t, stuck, fail).Start(ctx, engine.Call{Now: time.Now()})
 			require.NoError(t, err)
 			return report(t, out)
 		}},
-		{"the turn's time is over", turn + saga.UndoTime, func(t *testing.T, stuck map[string]bool) *saga.UndoReport {
+		{"the turn's time is over", turn + engine.UndoTime, func(t *testing.T, stuck map[string]bool) *engine.UndoReport {
 			ctx, cancel := context.WithTimeout(t.Context(), turn)
 			defer cancel()
-			_, err := hanging(t, stuck, wait).Start(ctx, saga.Call{Now: time.Now(), Held: true})
-			var undone *saga.UndoneError
+			_, err := hanging(t, stuck, wait).Start(ctx, engine.Call{Now: time.Now(), Held: true})
+			var undone *engine.UndoneError
 			require.ErrorAs(t, err, &undone)
 			return undone.Report
 		}},
-		{"the client goes away", time.Second + saga.UndoTime, func(t *testing.T, stuck map[string]bool) *saga.UndoReport {
+		{"the client goes away", time.Second + engine.UndoTime, func(t *testing.T, stuck map[string]bool) *engine.UndoReport {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, cancel)
-			_, err := hanging(t, stuck, wait).Start(ctx, saga.Call{Now: time.Now(), Held: true})
-			var undone *saga.UndoneError
+			_, err := hanging(t, stuck, wait).Start(ctx, engine.Call{Now: time.Now(), Held: true})
+			var undone *engine.UndoneError
 			require.ErrorAs(t, err, &undone)
 			return undone.Report
 		}},
-		{"cancelled", turn + saga.UndoTime, func(t *testing.T, stuck map[string]bool) *saga.UndoReport {
+		{"cancelled", turn + engine.UndoTime, func(t *testing.T, stuck map[string]bool) *engine.UndoReport {
 			ctx, cancel := context.WithTimeout(t.Context(), turn)
 			defer cancel()
 			tool := hanging(t, stuck, nil)
-			return resumed(t, ctx, tool, func(p *saga.Position) (*saga.Outcome, error) {
-				return tool.Cancel(ctx, p, saga.Resumption{Now: time.Now()})
+			return resumed(t, ctx, tool, func(p *engine.Position) (*engine.Outcome, error) {
+				return tool.Cancel(ctx, p, engine.Resumption{Now: time.Now()})
 			})
 		}},
-		{"abandoned", turn + saga.UndoTime, func(t *testing.T, stuck map[string]bool) *saga.UndoReport {
+		{"abandoned", turn + engine.UndoTime, func(t *testing.T, stuck map[string]bool) *engine.UndoReport {
 			ctx, cancel := context.WithTimeout(t.Context(), turn)
 			defer cancel()
 			tool := hanging(t, stuck, nil)
-			return resumed(t, ctx, tool, func(p *saga.Position) (*saga.Outcome, error) { return tool.Abandon(ctx, p, "gone") })
+			return resumed(t, ctx, tool, func(p *engine.Position) (*engine.Outcome, error) { return tool.Abandon(ctx, p, "gone") })
 		}},
-		{"declined", turn + saga.UndoTime, func(t *testing.T, stuck map[string]bool) *saga.UndoReport {
+		{"declined", turn + engine.UndoTime, func(t *testing.T, stuck map[string]bool) *engine.UndoReport {
 			ctx, cancel := context.WithTimeout(t.Context(), turn)
 			defer cancel()
 			tool := hanging(t, stuck, nil)
-			return resumed(t, ctx, tool, func(p *saga.Position) (*saga.Outcome, error) {
+			return resumed(t, ctx, tool, func(p *engine.Position) (*engine.Outcome, error) {
 				no := steps.Answer{StepID: "sure", Result: []byte(`{"action":"decline"}`)}
-				return tool.Resume(ctx, p, saga.Resumption{Now: time.Now(), Client: steps.AllFeatures, Answers: []steps.Answer{no}})
+				return tool.Resume(ctx, p, engine.Resumption{Now: time.Now(), Client: steps.AllFeatures, Answers: []steps.Answer{no}})
 			})
 		}},
-		{"a turn without a deadline", 3 * 3 * 35 * time.Second, func(t *testing.T, stuck map[string]bool) *saga.UndoReport {
-			out, err := hanging(t, stuck, fail).Start(t.Context(), saga.Call{Now: time.Now()})
+		{"a turn without a deadline", 3 * 3 * 35 * time.Second, func(t *testing.T, stuck map[string]bool) *engine.UndoReport {
+			out, err := hanging(t, stuck, fail).Start(t.Context(), engine.Call{Now: time.Now()})
 			require.NoError(t, err)
 			return report(t, out)
 		}},
@@ -146,7 +147,7 @@ func TestUndoHasItsTime(t *testing.T) {
 					assert.Equal(t, rest, u.Undone)
 
 					// What is outstanding can be tried again once it does not hang.
-					out, err := hanging(t, nil, nil).Cancel(t.Context(), u.Again, saga.Resumption{Now: time.Now()})
+					out, err := hanging(t, nil, nil).Cancel(t.Context(), u.Again, engine.Resumption{Now: time.Now()})
 					require.NoError(t, err)
 					again := report(t, out)
 					assert.Equal(t, names, again.Undone)
@@ -162,7 +163,7 @@ func TestLogSaysThatTheTimeToUndoIsOver(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		tool := hanging(t, map[string]bool{"c": true}, func(*saga.Run) error { return saga.Failf("no") })
-		out, err := tool.Start(ctx, saga.Call{Now: time.Now()})
+		out, err := tool.Start(ctx, engine.Call{Now: time.Now()})
 		require.NoError(t, err)
 		assert.ErrorContains(t, out.Err, `undo of "c": the time for undoing it is over`)
 		assert.NotContains(t, text(t, out), "time")

@@ -6,7 +6,8 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // Ending is how a saga ended, as the client learnt it, and what it did on the way.
@@ -14,12 +15,12 @@ type Ending struct {
 	// Scenario says what went on, in a sweep; empty in a play.
 	Scenario string
 	// Result is a tool's result. Messages is a prompt's, Contents a resource's.
-	Result   *saga.Result
-	Messages *saga.Messages
-	Contents []saga.Contents
+	Result   *content.Result
+	Messages *engine.Messages
+	Contents []content.ResourceContents
 	// Err is why the saga failed, as the operator's log has it; the client does
 	// not learn it. It is also set if the last turn failed as a whole: after the first
-	// turn, which nobody can take again, it is a *saga.UndoneError, and the saga has
+	// turn, which nobody can take again, it is a *engine.UndoneError, and the saga has
 	// ended.
 	Err error
 	// Cancelled: the client cancelled the saga, and it was not too late for that.
@@ -29,8 +30,8 @@ type Ending struct {
 	// Calls are what the engine called, in order, in all turns.
 	Calls []Call
 	// Progress and Logs are what the tool told the client meanwhile.
-	Progress []saga.Progress
-	Logs     []saga.Log
+	Progress []engine.Progress
+	Logs     []engine.Log
 }
 
 // Good reports whether the saga ended with a result that is no error.
@@ -51,13 +52,13 @@ func (e *Ending) Text() string {
 }
 
 // Undo returns the report about undone effects, or nil if the result has none.
-func (e *Ending) Undo() *saga.UndoReport { return undoReport(e.Result) }
+func (e *Ending) Undo() *engine.UndoReport { return undoReport(e.Result) }
 
-func undoReport(r *saga.Result) *saga.UndoReport {
+func undoReport(r *content.Result) *engine.UndoReport {
 	if r == nil {
 		return nil
 	}
-	u, _ := r.Meta[saga.UndoMetaKey].(*saga.UndoReport)
+	u, _ := r.Meta[engine.UndoMetaKey].(*engine.UndoReport)
 	return u
 }
 

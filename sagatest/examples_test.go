@@ -17,6 +17,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/examples/everything/fixtures"
 	"github.com/mcpsaga/mcpsaga/examples/longtalk"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -158,7 +159,7 @@ func TestSweepEverything(t *testing.T) {
 	args := map[string]any{"test_sampling": map[string]string{"prompt": "Hello?"}, "test_elicitation": map[string]string{"message": "Who are you?"}}
 	swept := 0
 	for _, d := range fixtures.All(func() fixtures.Server { return nil }) {
-		tool, err := d.Tool()
+		tool, err := d.Compile()
 		require.NoError(t, err)
 		if len(tool.Questions) == 0 || tool.Name == "test_input_required_result_capabilities" { // asks for one of three
 			continue
@@ -178,7 +179,7 @@ func TestExamplesThatNeedAModel(t *testing.T) {
 	for _, tool := range []saga.Definition{complextool.Tool, longtalk.Tool} {
 		played := sagatest.Player{Client: steps.FormElicitation}.Play(t, tool, nil)
 		assert.Empty(t, played.Rounds)
-		var lacks *saga.UnsupportedError
+		var lacks *engine.UnsupportedError
 		require.ErrorAs(t, played.Err, &lacks)
 		assert.Equal(t, steps.FormElicitation|steps.BasicSampling, lacks.Needs)
 	}

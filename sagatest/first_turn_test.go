@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -45,7 +46,7 @@ func TestFirstTurnThatBreaksOff(t *testing.T) {
 					},
 				}, nil, script...)
 			}
-			var undone *saga.UndoneError
+			var undone *engine.UndoneError
 			h, first := play()
 			require.ErrorAs(t, first.Err, &undone)
 			assert.False(t, first.Suspended)

@@ -3,25 +3,25 @@ package sagatest
 import (
 	"sync"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // heard is what a tool told the client while turns were under way.
 type heard struct {
 	mu       sync.Mutex
-	progress []saga.Progress
-	logs     []saga.Log
+	progress []engine.Progress
+	logs     []engine.Log
 }
 
-// Progress implements saga.Notifier.
-func (h *heard) Progress(p saga.Progress) {
+// Progress implements engine.Notifier.
+func (h *heard) Progress(p engine.Progress) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.progress = append(h.progress, p)
 }
 
-// Log implements saga.Notifier.
-func (h *heard) Log(l saga.Log) {
+// Log implements engine.Notifier.
+func (h *heard) Log(l engine.Log) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.logs = append(h.logs, l)

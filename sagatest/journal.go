@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -143,7 +143,7 @@ func (x *trial) resumeEntry(e *entry) *broken {
 	if err != nil {
 		return &broken{what: err.Error(), advice: "restore the file"}
 	}
-	tools, err := saga.NewTools(x.subject.Tool)
+	tools, err := engine.NewRegistry(x.subject.Tool)
 	if err != nil {
 		return &broken{what: err.Error(), advice: "mend the definition"}
 	}
@@ -166,7 +166,7 @@ func (x *trial) resumeEntry(e *entry) *broken {
 }
 
 // retire checks that a saga that is given up is undone.
-func (x *trial) retire(e *entry, tool *saga.Tool, pos *saga.Position, before string) *broken {
+func (x *trial) retire(e *entry, tool *engine.Program, pos *engine.Position, before string) *broken {
 	if e.Revision >= x.sweep.c.Retired {
 		return &broken{what: fmt.Sprintf("revision %d is no longer read by revision %d of the tool", e.Revision, tool.Revision), advice: keepGoing}
 	}
@@ -187,7 +187,7 @@ func (x *trial) retire(e *entry, tool *saga.Tool, pos *saga.Position, before str
 }
 
 // proceed resumes a saga and answers until its end.
-func (x *trial) proceed(e *entry, pos *saga.Position, before string) *broken {
+func (x *trial) proceed(e *entry, pos *engine.Position, before string) *broken {
 	c := x.client
 	c.rig.now, c.latest = e.At, true
 	token, err := c.rig.sealed(pos)

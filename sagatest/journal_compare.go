@@ -7,13 +7,13 @@ import (
 	"os"
 	"reflect"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
-	"github.com/mcpsaga/mcpsaga/saga"
 )
 
 // holds compares what a recorded saga holds with what the present code makes of it. An
 // upgrade makes something else of it, so only records of the present revision count.
-func (x *trial) holds(e *entry, tool *saga.Tool, pos *saga.Position) *broken {
+func (x *trial) holds(e *entry, tool *engine.Program, pos *engine.Position) *broken {
 	if e.Revision != tool.Revision {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -38,7 +39,7 @@ type entry struct {
 	Result string          `json:"result,omitempty"`
 	// Answers are those that the client gave from there on.
 	Answers []recordedAnswer `json:"answers"`
-	// Position, State, Record and Secrets are what saga.Position.Restore takes.
+	// Position, State, Record and Secrets are what engine.Position.Restore takes.
 	Position []byte `json:"position"`
 	State    []byte `json:"state,omitempty"`
 	Record   []byte `json:"record,omitempty"`
@@ -65,7 +66,7 @@ func (x *trial) suspended(rep reply) {
 	p := rep.position
 	parts := p.Encode()
 	e := &entry{
-		Tool: p.Tool, Revision: p.Revision, Saga: p.ID.String(), Turn: p.Turn, Deadline: p.Deadline, At: x.client.rig.now,
+		Tool: p.Tool, Revision: p.Revision, Saga: saga.ID(p.ID).String(), Turn: p.Turn, Deadline: p.Deadline, At: x.client.rig.now,
 		Position: parts.Body, State: parts.State, Record: parts.Effects, Secrets: parts.Secrets,
 	}
 	for _, s := range rep.steps {
@@ -155,13 +156,13 @@ func readJournal(dir string) ([]*entry, error) {
 }
 
 // position restores the recorded position.
-func (e *entry) position() (*saga.Position, error) {
+func (e *entry) position() (*engine.Position, error) {
 	id, err := hex.DecodeString(e.Saga)
 	if err != nil || len(id) != len(saga.ID{}) {
 		return nil, fmt.Errorf("%s: %q is no saga's id", e.path, e.Saga)
 	}
-	p := &saga.Position{ID: saga.ID(id), Turn: e.Turn, Tool: e.Tool, Revision: e.Revision, Deadline: e.Deadline}
-	if err := p.Restore(saga.Encoded{Body: e.Position, State: e.State, Effects: e.Record, Secrets: e.Secrets}); err != nil {
+	p := &engine.Position{ID: saga.ID(id), Turn: e.Turn, Tool: e.Tool, Revision: e.Revision, Deadline: e.Deadline}
+	if err := p.Restore(engine.Encoded{Body: e.Position, State: e.State, Effects: e.Record, Secrets: e.Secrets}); err != nil {
 		return nil, fmt.Errorf("%s: %w", e.path, err)
 	}
 	return p, nil

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -117,7 +117,7 @@ func (p Player) staged(c *client) error {
 		}
 		return nil
 	}
-	tool, err := c.rig.definition.Tool()
+	tool, err := c.rig.definition.Compile()
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (p Player) staged(c *client) error {
 }
 
 // sealed returns the token of a position that was made by hand.
-func (r *rig) sealed(pos *saga.Position) (string, error) {
+func (r *rig) sealed(pos *engine.Position) (string, error) {
 	c, err := r.newCodec()
 	if err != nil {
 		return "", err

@@ -3,6 +3,7 @@ package sagatest_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/examples/longtalk"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -115,7 +117,7 @@ func TestPlayEveryKindOfAnswer(t *testing.T) {
 
 func TestPlayOfALesserClient(t *testing.T) {
 	p := sagatest.Player{Client: steps.FormElicitation}.Play(t, everything(), nil)
-	var unsupported *saga.UnsupportedError
+	var unsupported *engine.UnsupportedError
 	assert.ErrorAs(t, p.Err, &unsupported)
 }
 
@@ -131,14 +133,14 @@ func TestPlayPromptAndResource(t *testing.T) {
 			if _, err := askSure.Answer(t); err != nil {
 				return nil, err
 			}
-			return t.Messages(saga.PromptMessage{Role: content.User, Content: content.Textf("about %s", t.Args.ID)})
+			return t.Messages(content.Message{Role: content.User, Content: content.Textf("about %s", t.Args.ID)})
 		}}}
 	resource := saga.Resource[args, struct{}]{Name: "r", Template: "note://{id}", Asks: []steps.Question{askSure}, Start: start,
 		Steps: saga.Steps[args, struct{}]{"sure": func(_ context.Context, t *saga.Turn[args, struct{}]) (saga.Next, error) {
 			if _, err := askSure.Answer(t); err != nil {
 				return nil, err
 			}
-			return t.Contents(saga.Contents{URI: "note://" + t.Args.ID, Text: "hello"})
+			return t.Contents(content.ResourceContents{URI: "note://" + t.Args.ID, Text: "hello"})
 		}}}
 	yes := accept("sure", sureForm{true})
 	assert.Len(t, sagatest.Play(t, prompt, args{"7"}, yes).Messages.Messages, 1)
@@ -249,7 +251,7 @@ func TestSecretsThatLeak(t *testing.T) {
 			m := bookingMachine(a)
 			sure := m.Steps["sure"]
 			m.Steps["sure"] = func(ctx context.Context, t *bookTurn) (saga.Next, error) {
-				t.Log(saga.LogInfo, "the code is "+t.State.Code.Reveal())
+				t.Log(slog.LevelInfo, "the code is "+t.State.Code.Reveal())
 				return sure(ctx, t)
 			}
 			return m

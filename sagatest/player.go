@@ -138,7 +138,7 @@ func (p Player) client(t testing.TB, d saga.Definition, args any) *client {
 	if d == nil {
 		t.Fatalf("sagatest: there is no tool to play: the definition is nil")
 	}
-	if _, err := d.Tool(); err != nil {
+	if _, err := d.Compile(); err != nil {
 		t.Fatalf("sagatest: the tool's definition is not valid: %v", err)
 	}
 	if p.ID == (saga.ID{}) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // broken is a rule that a tool has broken.
@@ -39,9 +39,9 @@ func (r *reports) report(t testing.TB, scenario string, b broken) {
 
 // mistake recognises errors that only a faulty tool brings about.
 func mistake(err error) (broken, bool) {
-	var swallowed *saga.SwallowedError
-	var diverged *saga.DivergedError
-	var panicked *saga.PanicError
+	var swallowed *engine.SwallowedError
+	var diverged *engine.DivergedError
+	var panicked *engine.PanicError
 	text := ""
 	if err != nil {
 		text = err.Error()

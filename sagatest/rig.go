@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -58,9 +59,9 @@ type reply struct {
 	// token and steps are there if the saga is suspended, at position.
 	token    string
 	steps    []steps.Step
-	position *saga.Position
+	position *engine.Position
 	// out is there if the saga has ended.
-	out *saga.Outcome
+	out *engine.Outcome
 	// reworded are questions that are asked anew although the code is the same.
 	reworded []string
 	// again is a token with which undo that has failed can be tried again, if any has.
@@ -86,7 +87,7 @@ func (r *rig) send(q request) (rep reply) {
 		rep, done := reply{}, false
 		defer func() {
 			if v := recover(); v != nil {
-				rep, done = reply{err: &saga.PanicError{Value: v, Stack: debug.Stack()}}, true
+				rep, done = reply{err: &engine.PanicError{Value: v, Stack: debug.Stack()}}, true
 			}
 			if !done {
 				rep = reply{err: errGoexit}
@@ -104,7 +105,7 @@ func (r *rig) send(q request) (rep reply) {
 }
 
 func (r *rig) turn(ctx context.Context, q request) reply {
-	tools, err := saga.NewTools(r.definition)
+	tools, err := engine.NewRegistry(r.definition)
 	if err != nil {
 		return reply{err: err}
 	}
@@ -116,7 +117,7 @@ func (r *rig) turn(ctx context.Context, q request) reply {
 		tool := firstTool(tools)
 		// Nobody can take a first turn again: as on a server, what it did is undone if it
 		// breaks off.
-		out, err := tool.Start(ctx, saga.Call{ID: r.newID(), Now: r.now, Client: r.client, Arguments: r.args, Notifier: &r.heard, Held: true})
+		out, err := tool.Start(ctx, engine.Call{ID: r.newID(), Now: r.now, Client: r.client, Arguments: r.args, Notifier: &r.heard, Held: true})
 		rep := r.ended(c, tool, out, err)
 		if rep.err != nil && out != nil && out.Position != nil { // the token could not be sealed
 			rep.err = r.forsake(ctx, tool, out.Position, rep.err)
@@ -137,7 +138,7 @@ func (r *rig) turn(ctx context.Context, q request) reply {
 		rep.late = true
 		return rep
 	}
-	res := saga.Resumption{Now: r.now, Client: r.client, Answers: q.answers, Notifier: &r.heard}
+	res := engine.Resumption{Now: r.now, Client: r.client, Answers: q.answers, Notifier: &r.heard}
 	if r.resends {
 		res.Arguments = r.args
 		waited := pos.PendingIDs()
@@ -145,7 +146,7 @@ func (r *rig) turn(ctx context.Context, q request) reply {
 	}
 	if !q.cancels {
 		out, err := tool.Resume(ctx, pos, res)
-		var position *saga.PositionError
+		var position *engine.PositionError
 		if errors.As(err, &position) && pos.HasEffects() && pos.Next() != "" {
 			// So is what a saga did that no longer fits the tool.
 			out, err = tool.Abandon(ctx, pos, position.Error())
@@ -159,25 +160,25 @@ func (r *rig) turn(ctx context.Context, q request) reply {
 	rep := r.ended(c, tool, out, err)
 	if rep.out != nil && rep.out.Result != nil && !rep.out.Result.IsError {
 		// A turn that ended the saga well has nothing to report.
-		_, rep.cancelled = rep.out.Result.Meta[saga.UndoMetaKey]
+		_, rep.cancelled = rep.out.Result.Meta[engine.UndoMetaKey]
 	}
 	return rep
 }
 
 // forsake undoes what a saga has done whose token its client will not get.
-func (r *rig) forsake(ctx context.Context, t *saga.Tool, pos *saga.Position, why error) error {
+func (r *rig) forsake(ctx context.Context, t *engine.Program, pos *engine.Position, why error) error {
 	if pos.HasEffects() {
-		out, err := t.Cancel(ctx, pos, saga.Resumption{Now: r.now})
+		out, err := t.Cancel(ctx, pos, engine.Resumption{Now: r.now})
 		if err == nil {
 			err = out.Err
 		}
 		why = errors.Join(why, err)
 	}
-	return &saga.UndoneError{Err: why}
+	return &engine.UndoneError{Err: why}
 }
 
 func isUndone(err error) bool {
-	var undone *saga.UndoneError
+	var undone *engine.UndoneError
 	return errors.As(err, &undone)
 }
 
@@ -188,8 +189,8 @@ func (r *rig) newCodec() (*codec.Codec, error) {
 	return codec.New(r.keys, codecOptions)
 }
 
-func firstTool(tools *saga.Tools) *saga.Tool {
-	for _, kind := range []saga.Kind{saga.KindTool, saga.KindPrompt, saga.KindResource} {
+func firstTool(tools *engine.Registry) *engine.Program {
+	for _, kind := range []engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResource} {
 		for _, t := range tools.Of(kind) {
 			return t
 		}
@@ -198,7 +199,7 @@ func firstTool(tools *saga.Tools) *saga.Tool {
 }
 
 // open returns what a token holds. late says why the saga cannot go on, if so.
-func (r *rig) open(c *codec.Codec, tools *saga.Tools, token string) (t *saga.Tool, pos *saga.Position, late string, err error) {
+func (r *rig) open(c *codec.Codec, tools *engine.Registry, token string) (t *engine.Program, pos *engine.Position, late string, err error) {
 	x, rejected, err := c.OpenAnyTime(binding, r.now, token)
 	if err == nil && rejected != nil && rejected.Reason == codec.ReasonNotYetValid {
 		err = rejected
@@ -207,10 +208,10 @@ func (r *rig) open(c *codec.Codec, tools *saga.Tools, token string) (t *saga.Too
 		return nil, nil, "", explained(err)
 	}
 	newest := firstTool(tools)
-	pos = &saga.Position{
+	pos = &engine.Position{
 		ID: saga.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: x.Claims.Tool, Revision: x.Claims.Revision, Deadline: x.Claims.Deadline,
 	}
-	if err := pos.Restore(saga.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
+	if err := pos.Restore(engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
 		return nil, nil, "", err
 	}
 	if rejected != nil {
@@ -234,11 +235,11 @@ func explained(err error) error {
 	return err
 }
 
-func (r *rig) ended(c *codec.Codec, t *saga.Tool, out *saga.Outcome, err error) reply {
-	var failed *saga.ToolError
-	if t.Kind != saga.KindTool && (errors.As(err, &failed) || errors.Is(err, saga.ErrNotFound)) {
+func (r *rig) ended(c *codec.Codec, t *engine.Program, out *engine.Outcome, err error) reply {
+	var failed *engine.ToolError
+	if t.Kind != engine.KindTool && (errors.As(err, &failed) || errors.Is(err, saga.ErrNotFound)) {
 		// So a prompt or a resource says that it has failed.
-		return reply{out: &saga.Outcome{Err: err}}
+		return reply{out: &engine.Outcome{Err: err}}
 	}
 	if err != nil {
 		return reply{err: err}
@@ -254,7 +255,7 @@ func (r *rig) ended(c *codec.Codec, t *saga.Tool, out *saga.Outcome, err error) 
 	return reply{err: err, token: token, steps: out.Steps, position: out.Position, reworded: out.Reworded}
 }
 
-func (r *rig) seal(c *codec.Codec, p *saga.Position) (string, error) {
+func (r *rig) seal(c *codec.Codec, p *engine.Position) (string, error) {
 	if r.resends {
 		p.DropArguments()
 	}

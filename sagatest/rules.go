@@ -74,7 +74,7 @@ func (x *trial) leaks(rep reply) {
 	}
 }
 
-// secretValues reads what saga.Position.Secrets returns: names and values in turn,
+// secretValues reads what engine.Position.Secrets returns: names and values in turn,
 // each after its length. Values too short to be told from chance are left out.
 func secretValues(b []byte) []string {
 	var parts []string

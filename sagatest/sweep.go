@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // Sweep runs a tool through everything that can go wrong on the way of its script,
@@ -49,7 +49,7 @@ type sweep struct {
 	keys    *codec.Keyset
 	codec   *codec.Codec
 	base    *baseline
-	tool    *saga.Tool
+	tool    *engine.Program
 	reports reports
 	trials  []*trial
 	// recording: suspensions become entries of a journal.
@@ -126,7 +126,7 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 	t.Helper()
 	failed := t.Failed()
 	x := s.newTrial(t, name)
-	s.tool, _ = x.subject.Tool.Tool()
+	s.tool, _ = x.subject.Tool.Compile()
 	s.base = &baseline{before: x.client.rig.watch.looked}
 	x.play()
 	e := x.client.ending(x.last)

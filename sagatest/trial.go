@@ -3,10 +3,10 @@ package sagatest
 import (
 	"errors"
 	"fmt"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"slices"
 	"testing"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -97,7 +97,7 @@ func (x *trial) step() bool {
 // send the same request again, and does.
 func (x *trial) delivers(q request) bool {
 	rep := x.deliver(q)
-	var unsettled *saga.UnsettledError
+	var unsettled *engine.UnsettledError
 	for range mostTries {
 		if !errors.As(rep.err, &unsettled) {
 			break

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -115,7 +116,7 @@ func TestSagaOfAChangedToolIsUndone(t *testing.T) {
 				body = after.post(roomMessage("cancelSaga", suspend(), answers))
 				assert.Equal(t, []string{"seat"}, undone(t, body))
 				assert.False(t, parse(t, body).Result.IsError)
-				assert.Equal(t, answers != "", strings.Contains(body, saga.Unsought), body)
+				assert.Equal(t, answers != "", strings.Contains(body, engine.Unsought), body)
 				assert.Empty(t, held)
 			}
 
@@ -177,7 +178,7 @@ func TestHangingUndoIsOutstanding(t *testing.T) {
 			require.Len(t, held, 1)
 			begun := time.Now()
 			body := b.do("POST", roomMessage(method, token, rest)).Body.String()
-			assert.LessOrEqual(t, time.Since(begun), time.Minute+saga.UndoTime)
+			assert.LessOrEqual(t, time.Since(begun), time.Minute+engine.UndoTime)
 			assert.Empty(t, undone(t, body))
 			again := gjson.Get(body, `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
 			require.NotEmpty(t, again, body)

@@ -10,7 +10,8 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -69,20 +70,20 @@ func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, tok
 	ctx = lazy
 	if o.gone != nil {
 		s.log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", o.attrs()...)
-		out, err := o.tool.Cancel(ctx, o.pos, saga.Resumption{Now: s.opts.Now()}) // no turn is taken any more
+		out, err := o.tool.Cancel(ctx, o.pos, engine.Resumption{Now: s.opts.Now()}) // no turn is taken any more
 		if err == nil && len(answers) > 0 {
-			out.Result.Content = append(out.Result.Content, saga.TextResult(saga.Unsought).Content...)
+			out.Result.Content = append(out.Result.Content, content.Resultf(engine.Unsought).Content...)
 		}
 		return s.ended(c, o.tool, o.pos.ID, nil, out, err)
 	}
-	r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify}
+	r := engine.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify}
 	if c.resends && !c.cancels {
 		r.Arguments = orEmpty(args)
 	}
 	out, err := o.tool.Cancel(ctx, o.pos, r)
 	if err == nil && out.Result == nil {
 		// The answers ended a prompt or a resource, whose ends are no tool results.
-		out = &saga.Outcome{Result: saga.TextResult("It was too late to cancel: the %v has ended.", o.tool.Kind)}
+		out = &engine.Outcome{Result: content.Resultf("It was too late to cancel: the %v has ended.", o.tool.Kind)}
 	}
 	return s.ended(c, o.tool, o.pos.ID, nil, out, err)
 }
@@ -90,11 +91,11 @@ func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, tok
 // sealUndo gives a client the means to try an undo again that did not succeed: a
 // token that can only be cancelled. It is one of the saga dialect, whatever the
 // call's, as only that has a method to cancel.
-func (s *Server) sealUndo(c caller, t *saga.Tool, result *saga.Result) error {
+func (s *Server) sealUndo(c caller, t *engine.Program, result *content.Result) error {
 	if result == nil {
 		return nil
 	}
-	report, ok := result.Meta[saga.UndoMetaKey].(*saga.UndoReport)
+	report, ok := result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
 	if !ok || report.Again == nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -124,7 +125,7 @@ func TestCancelSaga(t *testing.T) {
 				assert.True(t, parse(t, body).Result.IsError)
 			} else { // it is what its client wants
 				assert.Contains(t, body, "Cancelled.")
-				assert.Contains(t, body, saga.Unsought, "its answers were not used")
+				assert.Contains(t, body, engine.Unsought, "its answers were not used")
 				assert.False(t, parse(t, body).Result.IsError)
 			}
 			assert.Empty(t, held)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sourcegraph/jsonrpc2"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // catalog holds what lists show, encoded once. An entry is the same for
@@ -24,13 +24,13 @@ type catalog struct {
 
 // listedTool is MCP's Tool.
 type listedTool struct {
-	Name         string            `json:"name"`
-	Title        string            `json:"title,omitzero"`
-	Description  string            `json:"description,omitzero"`
-	InputSchema  json.RawMessage   `json:"inputSchema"`
-	OutputSchema json.RawMessage   `json:"outputSchema,omitzero"`
-	Annotations  *saga.Annotations `json:"annotations,omitzero"`
-	Meta         map[string]any    `json:"_meta,omitzero"`
+	Name         string          `json:"name"`
+	Title        string          `json:"title,omitzero"`
+	Description  string          `json:"description,omitzero"`
+	InputSchema  json.RawMessage `json:"inputSchema"`
+	OutputSchema json.RawMessage `json:"outputSchema,omitzero"`
+	Annotations  json.RawMessage `json:"annotations,omitzero"`
+	Meta         map[string]any  `json:"_meta,omitzero"`
 }
 
 // sagaMark is the value of [SagaMarker] in a tool's _meta.
@@ -45,10 +45,10 @@ type sagaMark struct {
 
 // listedPrompt is MCP's Prompt.
 type listedPrompt struct {
-	Name        string                `json:"name"`
-	Title       string                `json:"title,omitzero"`
-	Description string                `json:"description,omitzero"`
-	Arguments   []saga.PromptArgument `json:"arguments,omitzero"`
+	Name        string                  `json:"name"`
+	Title       string                  `json:"title,omitzero"`
+	Description string                  `json:"description,omitzero"`
+	Arguments   []engine.PromptArgument `json:"arguments,omitzero"`
 }
 
 // listedResource is MCP's Resource or ResourceTemplate.
@@ -61,7 +61,7 @@ type listedResource struct {
 	MIMEType    string `json:"mimeType,omitzero"`
 }
 
-func newCatalog(tools *saga.Tools, pageSize int) (*catalog, error) {
+func newCatalog(tools *engine.Registry, pageSize int) (*catalog, error) {
 	c := &catalog{pageSize: pageSize}
 	add := func(list *[]json.RawMessage, v any) error {
 		raw, err := marshal(v)
@@ -91,12 +91,12 @@ func newCatalog(tools *saga.Tools, pageSize int) (*catalog, error) {
 			return nil, err
 		}
 	}
-	for _, t := range tools.Of(saga.KindPrompt) {
+	for _, t := range tools.Of(engine.KindPrompt) {
 		if err := add(&c.prompts, listedPrompt{t.Name, t.Title, t.Description, t.Prompt.Arguments}); err != nil {
 			return nil, err
 		}
 	}
-	for _, t := range tools.Of(saga.KindResource) {
+	for _, t := range tools.Of(engine.KindResource) {
 		entry := listedResource{URI: t.Resource.URI, Name: t.Name, Title: t.Title, Description: t.Description, MIMEType: t.Resource.MIMEType}
 		list := &c.resources
 		if t.Resource.Template {

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // maxCompletions is what a completion may hold (MCP, server/utilities/completion).
@@ -16,8 +16,8 @@ const maxCompletions = 100
 
 // completes reports whether anything has suggestions for its arguments.
 func (s *Server) completes() bool {
-	has := func(t *saga.Tool) bool { return len(t.Complete) > 0 }
-	return slices.ContainsFunc(s.tools.Of(saga.KindPrompt), has) || slices.ContainsFunc(s.tools.Of(saga.KindResource), has)
+	has := func(t *engine.Program) bool { return len(t.Complete) > 0 }
+	return slices.ContainsFunc(s.tools.Of(engine.KindPrompt), has) || slices.ContainsFunc(s.tools.Of(engine.KindResource), has)
 }
 
 // completeParams are the parameters of completion/complete.
@@ -46,12 +46,12 @@ type completion struct {
 // completion suggests values for an argument of a prompt or a resource template.
 // It is the same in every dialect.
 func (s *Server) completion(ctx context.Context, p *completeParams) (*completion, error) {
-	var t *saga.Tool
+	var t *engine.Program
 	switch p.Ref.Type {
 	case "ref/prompt":
-		t = s.tools.Find(saga.KindPrompt, p.Ref.Name)
+		t = s.tools.Find(engine.KindPrompt, p.Ref.Name)
 	case "ref/resource":
-		for _, r := range s.tools.Of(saga.KindResource) {
+		for _, r := range s.tools.Of(engine.KindResource) {
 			if r.Resource.URI == p.Ref.URI {
 				t = r
 			}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -271,7 +272,7 @@ func TestHandshakeNothingIsToldAfterTheResponse(t *testing.T) {
 	late := func() {
 		turn := <-kept
 		turn.Progress(2, 3, "late")
-		turn.Log(saga.LogEmergency, "late")
+		turn.Log(slog.Level(20), "late")
 	}
 	t.Run("stdio", func(t *testing.T) {
 		c := newLegacyPipe(t, "2025-11-25", tool)

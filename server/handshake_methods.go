@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // legacyCall is a request of the handshake era as its method sees it.
@@ -92,11 +92,11 @@ func (c *legacyCall) setLevel(context.Context) (json.RawMessage, error) {
 	if fail := decodeParams(c.params, &p); fail != nil {
 		return nil, fail
 	}
-	level, ok := saga.ParseLogLevel(p.Level)
+	level, ok := engine.ParseLevel(p.Level)
 	if !ok {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "params.level is not a level of log messages")
 	}
-	c.peer.level.Store(uint32(level))
+	c.peer.level.Store(int32(level))
 	return emptyResult, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // retryAfter is how long a client waits before it comes back.
@@ -31,8 +31,8 @@ type teller struct {
 }
 
 var _ interface {
-	saga.Notifier
-	saga.Disconnecter
+	engine.Notifier
+	engine.Disconnecter
 } = (*teller)(nil)
 
 func newTeller(to exchange, p *peer, params jsontext.Value) (*teller, *jsonrpc2.Error) {
@@ -54,9 +54,9 @@ func newTeller(to exchange, p *peer, params jsontext.Value) (*teller, *jsonrpc2.
 	return t, nil
 }
 
-// Progress implements [saga.Notifier]. Progress must grow over the whole request,
+// Progress implements [engine.Notifier]. Progress must grow over the whole request,
 // which may have several turns: what does not is not passed on.
-func (t *teller) Progress(p saga.Progress) {
+func (t *teller) Progress(p engine.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over || t.token == nil || t.told && p.Done <= t.done {
@@ -78,18 +78,18 @@ func (t *teller) Progress(p saga.Progress) {
 	t.to.notify("notifications/progress", append(b, '}'))
 }
 
-// Log implements [saga.Notifier].
-func (t *teller) Log(l saga.Log) {
+// Log implements [engine.Notifier].
+func (t *teller) Log(l engine.Log) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.over || uint32(l.Level) < t.peer.level.Load() {
+	if t.over || int32(l.Level) < t.peer.level.Load() {
 		return
 	}
 	data, err := json.Marshal(l.Data) // authors know its rules
 	if err != nil {
 		data = json.RawMessage(strconv.Quote("this message cannot be shown"))
 	}
-	b := appendString([]byte(`{"level":`), l.Level.String())
+	b := appendString([]byte(`{"level":`), engine.LevelName(l.Level))
 	if l.Logger != "" {
 		b = appendString(append(b, `,"logger":`...), l.Logger)
 	}
@@ -97,7 +97,7 @@ func (t *teller) Log(l saga.Log) {
 	t.to.notify("notifications/message", append(b, '}'))
 }
 
-// Disconnect implements [saga.Disconnecter].
+// Disconnect implements [engine.Disconnecter].
 func (t *teller) Disconnect(retry time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

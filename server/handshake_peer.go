@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -19,7 +20,7 @@ type peer struct {
 	revision revision
 	features steps.Features
 	// level is the least severe log message that the client gets.
-	level atomic.Uint32
+	level atomic.Int32
 	// changes are what the client hears without asking.
 	changes *subscription
 	// answering ends when the client can answer no more: its cause says why.
@@ -59,7 +60,7 @@ func (d *handshake) open(params jsontext.Value) (*peer, json.RawMessage, *jsonrp
 	}
 	client := &peer{revision: negotiate(*p.ProtocolVersion)}
 	client.features = client.revision.features(&p.Capabilities)
-	client.level.Store(uint32(saga.LogInfo))
+	client.level.Store(int32(slog.LevelInfo))
 	result, err := marshal(struct {
 		ProtocolVersion string         `json:"protocolVersion"`
 		Capabilities    map[string]any `json:"capabilities"`
@@ -84,7 +85,7 @@ func (d *handshake) capabilities(r revision) map[string]any {
 		"tools": object{"listChanged": true}, "logging": object{},
 		"experimental": object{SagaMarker: object{}},
 	}
-	prompts, resources := d.tools.Of(saga.KindPrompt), d.tools.Of(saga.KindResource)
+	prompts, resources := d.tools.Of(engine.KindPrompt), d.tools.Of(engine.KindResource)
 	if len(prompts) > 0 {
 		c["prompts"] = object{"listChanged": true}
 	}

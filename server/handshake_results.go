@@ -10,6 +10,7 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -48,7 +49,7 @@ func (c *legacyCall) promptsGet(ctx context.Context) (json.RawMessage, error) {
 	if fail := decodeParams(c.params, &p); fail != nil {
 		return nil, fail
 	}
-	t := c.tools.Find(saga.KindPrompt, p.Name)
+	t := c.tools.Find(engine.KindPrompt, p.Name)
 	if t == nil {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
 	}
@@ -57,7 +58,7 @@ func (c *legacyCall) promptsGet(ctx context.Context) (json.RawMessage, error) {
 		return nil, err
 	}
 	messages := *out.Messages
-	messages.Messages = make([]saga.PromptMessage, len(out.Messages.Messages))
+	messages.Messages = make([]content.Message, len(out.Messages.Messages))
 	for i, m := range out.Messages.Messages {
 		m.Content = plainBlock(c.peer.revision, m.Content)
 		messages.Messages[i] = m
@@ -86,12 +87,12 @@ func (c *legacyCall) resourcesRead(ctx context.Context) (json.RawMessage, error)
 
 // driveStrings drives a prompt or a resource. Their results cannot say that they
 // are errors, so what a tool's result would say is an error here.
-func (c *legacyCall) driveStrings(ctx context.Context, t *saga.Tool, args map[string]string) (saga.Outcome, error) {
+func (c *legacyCall) driveStrings(ctx context.Context, t *engine.Program, args map[string]string) (engine.Outcome, error) {
 	raw := json.RawMessage("{}")
 	if len(args) > 0 {
 		var err error
 		if raw, err = marshal(args); err != nil {
-			return saga.Outcome{}, err
+			return engine.Outcome{}, err
 		}
 	}
 	out, err := c.drive(ctx, t, raw)
@@ -112,8 +113,8 @@ func notFound(uri string) *jsonrpc2.Error {
 
 // legacyError is what a client of this era learns of an error.
 func (d *handshake) legacyError(ctx context.Context, name string, err error) *jsonrpc2.Error {
-	var arguments *saga.ArgumentsError
-	var told *saga.ToolError
+	var arguments *engine.ArgumentsError
+	var told *engine.ToolError
 	switch {
 	case errors.As(err, &arguments):
 		return rpcError(jsonrpc2.CodeInvalidParams, arguments.Error())
@@ -126,7 +127,7 @@ func (d *handshake) legacyError(ctx context.Context, name string, err error) *js
 }
 
 // plainResult makes a tool's result one that a revision has.
-func plainResult(r revision, in *saga.Result) *saga.Result {
+func plainResult(r revision, in *content.Result) *content.Result {
 	out := *in
 	out.Content = plainBlocks(r, in.Content)
 	structured := jsontext.Value(in.StructuredContent)

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -42,7 +43,7 @@ func (d *handshake) patience() time.Duration {
 // drive runs a saga to its end. Each turn ends with a sealed token and each next
 // one opens it, as if the client had carried it; so nothing of a saga is between
 // two turns but the token, here as in the other dialects.
-func (c *legacyCall) drive(ctx context.Context, t *saga.Tool, args json.RawMessage) (saga.Outcome, error) {
+func (c *legacyCall) drive(ctx context.Context, t *engine.Program, args json.RawMessage) (engine.Outcome, error) {
 	links := newLinks(c.peer.revision)
 	pauses := 0
 	now, err := c.call(ctx, c.caller, t, args)
@@ -105,10 +106,10 @@ func (c *legacyCall) askAll(ctx context.Context, asked []steps.Step, links *link
 // goOn resumes a saga. An answer that is not of MCP's form is a fault in the
 // client that asking again would not mend: it counts as the client's failure to
 // perform the step, which the tool can handle, rather than leave the saga hanging.
-func (c *legacyCall) goOn(ctx context.Context, t *saga.Tool, token string, answers []steps.Answer) (turn, error) {
+func (c *legacyCall) goOn(ctx context.Context, t *engine.Program, token string, answers []steps.Answer) (turn, error) {
 	for {
 		now, err := c.resume(ctx, c.caller, t, nil, token, answers)
-		var wrong *saga.AnswerError
+		var wrong *engine.AnswerError
 		if !errors.As(err, &wrong) {
 			return now, err
 		}
@@ -121,8 +122,8 @@ func (c *legacyCall) goOn(ctx context.Context, t *saga.Tool, token string, answe
 
 // giveUp ends a saga that nobody can go on with, as its token does not leave the
 // server: what it has done is undone, unless that was seen to already.
-func (c *legacyCall) giveUp(ctx context.Context, t *saga.Tool, token string, why error) {
-	var undone *saga.UndoneError
+func (c *legacyCall) giveUp(ctx context.Context, t *engine.Program, token string, why error) {
+	var undone *engine.UndoneError
 	if errors.Is(why, codec.ErrRejected) || errors.As(why, &undone) {
 		return
 	}
@@ -133,7 +134,7 @@ func (c *legacyCall) giveUp(ctx context.Context, t *saga.Tool, token string, why
 
 // discard replaces a wrong answer by a failure. It reports false if that does not
 // help because it is one already.
-func discard(answers []steps.Answer, wrong *saga.AnswerError) bool {
+func discard(answers []steps.Answer, wrong *engine.AnswerError) bool {
 	for i := range answers {
 		if a := &answers[i]; a.StepID == wrong.StepID && a.Result != nil {
 			a.Result, a.Error = nil, &steps.ClientError{Code: codeMalformed, Message: "the answer is malformed: " + wrong.Reason}
@@ -144,8 +145,8 @@ func discard(answers []steps.Answer, wrong *saga.AnswerError) bool {
 }
 
 // stopped turns an end that the caller of a tool should read about into a result.
-func (c *legacyCall) stopped(err error) *saga.Result {
-	var lacking *saga.UnsupportedError
+func (c *legacyCall) stopped(err error) *content.Result {
+	var lacking *engine.UnsupportedError
 	var rejected *codec.Rejected
 	var text string
 	switch {
@@ -157,13 +158,13 @@ func (c *legacyCall) stopped(err error) *saga.Result {
 	default:
 		return nil
 	}
-	r := saga.TextResult("%s", text)
+	r := content.Resultf("%s", text)
 	r.IsError = true
 	return r
 }
 
 // lacks says what the client would have to be able to do.
-func (c *legacyCall) lacks(e *saga.UnsupportedError) string {
+func (c *legacyCall) lacks(e *engine.UnsupportedError) string {
 	what := fmt.Sprintf("%q cannot be used", e.Tool)
 	if e.StepID != "" {
 		what = fmt.Sprintf("%q cannot ask %q", e.Tool, e.StepID)

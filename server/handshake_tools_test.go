@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -76,9 +77,9 @@ var legacyTalk = saga.Flow[empty, string]{
 		for _, done := range []float64{1, 2, 2, 1, 3} {
 			r.Progress(done, 4, "working")
 		}
-		r.Log(saga.LogDebug, "a detail")
-		r.Log(saga.LogInfo, map[string]any{"a": []int{1}})
-		r.Log(saga.LogError, "a problem")
+		r.Log(slog.LevelDebug, "a detail")
+		r.Log(slog.LevelInfo, map[string]any{"a": []int{1}})
+		r.Log(slog.LevelError, "a problem")
 		if _, err := saga.Ask(r, legacyForm); err != nil {
 			return "", err
 		}
@@ -96,17 +97,17 @@ var legacyFlood = saga.Flow[times, string]{
 	Name: "flood",
 	Run: func(r *saga.Run, in times) (string, error) {
 		for i := range min(in.N, 20_000) {
-			r.Log(saga.LogInfo, fmt.Sprintf("%d %s", i, strings.Repeat("x", 1000)))
+			r.Log(slog.LevelInfo, fmt.Sprintf("%d %s", i, strings.Repeat("x", 1000)))
 		}
 		return "flooded", nil
 	},
 }
 
 // legacyContents returns blocks of every type.
-var legacyContents = saga.Flow[empty, *saga.Result]{
+var legacyContents = saga.Flow[empty, *content.Result]{
 	Name: "contents",
-	Run: func(*saga.Run, empty) (*saga.Result, error) {
-		return &saga.Result{
+	Run: func(*saga.Run, empty) (*content.Result, error) {
+		return &content.Result{
 			Content: content.Blocks{
 				content.Text{Text: "t"}, content.Audio{Data: []byte("a"), MIMEType: "audio/wav"},
 				content.ResourceLink{URI: "x://y", Name: "n", Title: "T", Description: "D"},
@@ -118,10 +119,10 @@ var legacyContents = saga.Flow[empty, *saga.Result]{
 }
 
 // legacyList returns a structured result that is no object.
-var legacyList = saga.Flow[empty, *saga.Result]{
+var legacyList = saga.Flow[empty, *content.Result]{
 	Name: "list",
-	Run: func(*saga.Run, empty) (*saga.Result, error) {
-		return &saga.Result{StructuredContent: []byte(`[1,2]`)}, nil
+	Run: func(*saga.Run, empty) (*content.Result, error) {
+		return &content.Result{StructuredContent: []byte(`[1,2]`)}, nil
 	},
 }
 
@@ -136,9 +137,9 @@ var legacySum = saga.Flow[empty, sum]{Name: "sum", Run: func(*saga.Run, empty) (
 var legacyAway = saga.Flow[empty, string]{
 	Name: "away",
 	Run: func(r *saga.Run, _ empty) (string, error) {
-		r.Log(saga.LogInfo, "before")
+		r.Log(slog.LevelInfo, "before")
 		r.Disconnect(123 * time.Millisecond)
-		r.Log(saga.LogInfo, "after")
+		r.Log(slog.LevelInfo, "after")
 		time.Sleep(20 * time.Millisecond)
 		return "away and back", nil
 	},
@@ -231,7 +232,7 @@ var legacyPrompt = saga.Prompt[wish, empty]{
 		if err != nil {
 			return nil, err
 		}
-		return t.Messages(saga.PromptMessage{Role: content.User, Content: content.Text{Text: t.Args.Name + " greets " + form.Name}})
+		return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.Args.Name + " greets " + form.Name}})
 	}},
 	Complete: map[string]saga.Completer{"name": func(_ context.Context, typed string, _ map[string]string) ([]string, error) {
 		return []string{typed + "a", typed + "b"}, nil
@@ -251,21 +252,21 @@ var legacyNotes = saga.Resource[note, empty]{
 		case "ask":
 			return t.Ask("asked", legacyForm)
 		}
-		return t.Contents(saga.Contents{URI: "notes://" + t.Args.ID, MIMEType: "text/plain", Text: "note " + t.Args.ID})
+		return t.Contents(content.ResourceContents{URI: "notes://" + t.Args.ID, MIMEType: "text/plain", Text: "note " + t.Args.ID})
 	},
 	Steps: saga.Steps[note, empty]{"asked": func(_ context.Context, t *saga.Turn[note, empty]) (saga.Next, error) {
 		form, err := legacyForm.Answer(t)
 		if err != nil {
 			return nil, err
 		}
-		return t.Contents(saga.Contents{URI: "notes://ask", Blob: []byte(form.Name)})
+		return t.Contents(content.ResourceContents{URI: "notes://ask", Blob: []byte(form.Name)})
 	}},
 }
 
 var legacyStatic = saga.Resource[empty, empty]{
 	Name: "static", URI: "static://one", MIMEType: "text/plain",
 	Start: func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) {
-		return t.Contents(saga.Contents{URI: "static://one", Text: "1"})
+		return t.Contents(content.ResourceContents{URI: "static://one", Text: "1"})
 	},
 }
 

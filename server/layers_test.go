@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -21,14 +22,14 @@ import (
 // runs the tool's code and seals the next token.
 type layered struct {
 	s        *Server
-	tool     *saga.Tool
+	tool     *engine.Program
 	caller   caller
 	request  string
 	token    string
 	contents *codec.Contents
 	answers  []steps.Answer
 	next     turn
-	position *saga.Position
+	position *engine.Position
 }
 
 func newLayered(t testing.TB) *layered {
@@ -65,15 +66,15 @@ func (l *layered) read() []steps.Answer {
 	return answers
 }
 
-func (l *layered) decode(t testing.TB) *saga.Position {
+func (l *layered) decode(t testing.TB) *engine.Position {
 	c := l.contents.Claims
-	pos := &saga.Position{ID: saga.ID(c.ID), Turn: c.Turn, Tool: c.Tool, Revision: c.Revision}
-	require.NoError(t, pos.Restore(saga.Encoded{Body: l.contents.State, State: l.contents.Apart, Effects: l.contents.Plain, Secrets: l.contents.Secret}))
+	pos := &engine.Position{ID: saga.ID(c.ID), Turn: c.Turn, Tool: c.Tool, Revision: c.Revision}
+	require.NoError(t, pos.Restore(engine.Encoded{Body: l.contents.State, State: l.contents.Apart, Effects: l.contents.Plain, Secrets: l.contents.Secret}))
 	return pos
 }
 
-func (l *layered) engine(t testing.TB) *saga.Outcome {
-	out, err := l.tool.Resume(context.Background(), l.decode(t), saga.Resumption{Now: time.Now(), Client: steps.AllFeatures, Answers: l.answers})
+func (l *layered) engine(t testing.TB) *engine.Outcome {
+	out, err := l.tool.Resume(context.Background(), l.decode(t), engine.Resumption{Now: time.Now(), Client: steps.AllFeatures, Answers: l.answers})
 	require.NoError(t, err)
 	return out
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
-	"github.com/mcpsaga/mcpsaga/saga"
 )
 
 func TestMemoryIsWiped(t *testing.T) {
@@ -87,9 +86,9 @@ func TestLargeMemoryIsNotKept(t *testing.T) {
 }
 
 func TestToolResultsAreWrittenAsByReflection(t *testing.T) {
-	for _, r := range []*saga.Result{
-		saga.TextResult("Done."), saga.TextResult(""), {}, {Content: content.Blocks{}}, {IsError: true},
-		saga.TextResult("%s", "quotes \" \\ </script> & \u2028 \x00 \x1f é 😀 \xff"),
+	for _, r := range []*content.Result{
+		content.Resultf("Done."), content.Resultf(""), {}, {Content: content.Blocks{}}, {IsError: true},
+		content.Resultf("%s", "quotes \" \\ </script> & \u2028 \x00 \x1f é 😀 \xff"),
 		{Content: content.Blocks{content.Text{Text: "a", Meta: json.RawMessage(`{ "b": 1 }`)}, content.Image{Data: []byte{1, 2}, MIMEType: "image/png"}}, IsError: true},
 		{Content: content.Blocks{content.Text{Text: "{}"}}, StructuredContent: json.RawMessage(`{ "n": 1 }`)},
 		{Meta: map[string]any{"b": 1, "a": []int(nil)}},
@@ -100,7 +99,7 @@ func TestToolResultsAreWrittenAsByReflection(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "before "+string(want), string(got))
 	}
-	for _, r := range []*saga.Result{
+	for _, r := range []*content.Result{
 		{Content: content.Blocks{nil}}, {StructuredContent: json.RawMessage(`{`)}, {Content: content.Blocks{content.Text{Meta: json.RawMessage(`[]`)}}},
 	} {
 		_, err := marshal(r)

@@ -11,7 +11,7 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // method answers one JSON-RPC method of the saga proposal: params in, how the turn
@@ -87,7 +87,7 @@ const (
 // toolError is how a prompt or resource fails that had something to say: they have no
 // results that say that they are errors. What lies with the caller and the user, a no
 // to a question above all, is no fault inside the server.
-func (s *Server) toolError(ctx context.Context, method string, e *saga.ToolError) *jsonrpc2.Error {
+func (s *Server) toolError(ctx context.Context, method string, e *engine.ToolError) *jsonrpc2.Error {
 	level, what, code := slog.LevelWarn, "request failed", int64(jsonrpc2.CodeInternalError)
 	if e.Told {
 		level, what, code = slog.LevelInfo, "request stopped", jsonrpc2.CodeInvalidParams
@@ -129,9 +129,9 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 	}
 	var rejected *codec.Rejected
 	var brought *broughtError
-	var answers *saga.AnswerError
-	var unsettled *saga.UnsettledError
-	var panicked *saga.PanicError
+	var answers *engine.AnswerError
+	var unsettled *engine.UnsettledError
+	var panicked *engine.PanicError
 	switch {
 	case errors.As(err, &rejected):
 		s.log.LogAttrs(ctx, levelOf(rejected.Reason), "token refused", append(attrs, slog.Any("token", rejected))...)

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
 // opening is an authentic token: the position it holds and who goes on from it.
 type opening struct {
-	tool *saga.Tool
-	pos  *saga.Position
+	tool *engine.Program
+	pos  *engine.Position
 	// gone is why the saga cannot go on though it has begun effects, which are to
 	// be undone: its token came too late, its revision is no longer served, or the
 	// tool has no longer what it waits in.
@@ -25,7 +26,7 @@ type opening struct {
 }
 
 func (o *opening) attrs() []any {
-	return []any{"tool", o.tool.Name, "saga", o.pos.ID.String(), "token", o.gone}
+	return []any{"tool", o.tool.Name, "saga", saga.ID(o.pos.ID).String(), "token", o.gone}
 }
 
 // errNewer is the reason why a token is to be taken elsewhere, or later: during a
@@ -39,7 +40,7 @@ var errEarly = errors.New("the token is of the future: look at the clocks of the
 // openToken returns what a token holds. A tool that the request names must be
 // the token's. The error is a *codec.Rejected, which all look the same to the
 // client, or errNewer.
-func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, token string) (*opening, error) {
+func (s *Server) openToken(c caller, named *engine.Program, args json.RawMessage, token string) (*opening, error) {
 	now := s.opts.Now()
 	x, late, err := s.codec.OpenAnyTime(c.binding(), now, token)
 	var refused *codec.Rejected
@@ -73,13 +74,13 @@ func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, tok
 	}
 	o := &opening{
 		tool: s.tools.Reader(kind, name, x.Claims.Revision),
-		pos: &saga.Position{
+		pos: &engine.Position{
 			ID: saga.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: name, Revision: x.Claims.Revision,
 			Deadline: x.Claims.Deadline,
 		},
 		gone: late, early: early,
 	}
-	if err := o.pos.Restore(saga.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
+	if err := o.pos.Restore(engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
 		return nil, codec.Reject(codec.ReasonState, "%w", err)
 	}
 	if c.resends && !c.cancels {
@@ -102,13 +103,13 @@ func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, tok
 }
 
 // parseTarget is the reverse of target.
-func parseTarget(s string) (saga.Kind, string) {
-	for _, kind := range []saga.Kind{saga.KindPrompt, saga.KindResource} {
+func parseTarget(s string) (engine.Kind, string) {
+	for _, kind := range []engine.Kind{engine.KindPrompt, engine.KindResource} {
 		if name, ok := strings.CutPrefix(s, kind.String()+":"); ok {
 			return kind, name
 		}
 	}
-	return saga.KindTool, s
+	return engine.KindTool, s
 }
 
 // abandon undoes the effects of a saga that cannot go on.

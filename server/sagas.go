@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -137,7 +137,7 @@ func stepAnswer(v jsontext.Value, i int) (a steps.Answer, err error) {
 	}
 	if result != nil {
 		if result.Kind() != '{' {
-			return a, &saga.AnswerError{StepID: a.StepID, Reason: "its result must be an object"}
+			return a, &engine.AnswerError{StepID: a.StepID, Reason: "its result must be an object"}
 		}
 		a.Result = json.RawMessage(result)
 	}
@@ -148,7 +148,7 @@ func stepAnswer(v jsontext.Value, i int) (a steps.Answer, err error) {
 			Data    jsontext.Value `json:"data"`
 		}
 		if err := jsonv2.Unmarshal(failure, &e); err != nil || e.Code == nil || e.Message == nil {
-			return a, &saga.AnswerError{StepID: a.StepID, Reason: "its error must be an object with code (an integer) and message (a string)"}
+			return a, &engine.AnswerError{StepID: a.StepID, Reason: "its error must be an object with code (an integer) and message (a string)"}
 		}
 		a.Error = &steps.ClientError{Code: *e.Code, Message: *e.Message, Data: json.RawMessage(e.Data)}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sourcegraph/jsonrpc2"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -38,7 +39,7 @@ func (s *Server) features(c caller) steps.Features {
 // advance takes the turns for which the client is not needed: its answers are
 // here already, or the server's own model gives them. The client gets the steps
 // that are left. With an error comes the last outcome before it.
-func (s *Server) advance(ctx context.Context, c caller, t *saga.Tool, out *saga.Outcome) (*saga.Outcome, error) {
+func (s *Server) advance(ctx context.Context, c caller, t *engine.Program, out *engine.Outcome) (*engine.Outcome, error) {
 	ahead := slices.Clone(c.ahead)
 	for range maxOwnTurns {
 		if out.Position == nil {
@@ -62,9 +63,9 @@ func (s *Server) advance(ctx context.Context, c caller, t *saga.Tool, out *saga.
 		if len(answers) == 0 {
 			return out, nil
 		}
-		r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify, Held: c.held()}
+		r := engine.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify, Held: c.held()}
 		next, err := t.Resume(ctx, out.Position, r)
-		var malformed *saga.AnswerError
+		var malformed *engine.AnswerError
 		switch {
 		case errors.As(err, &malformed) && early > 0:
 			// What was sent ahead is no answer. The saga has begun and is not to be
@@ -81,27 +82,27 @@ func (s *Server) advance(ctx context.Context, c caller, t *saga.Tool, out *saga.
 
 // forsake undoes a saga that failed where its client cannot go on from, unless
 // the engine has.
-func (s *Server) forsake(ctx context.Context, t *saga.Tool, pos *saga.Position, why error) error {
-	var undone *saga.UndoneError
+func (s *Server) forsake(ctx context.Context, t *engine.Program, pos *engine.Position, why error) error {
+	var undone *engine.UndoneError
 	if errors.As(why, &undone) {
 		return why
 	}
 	if pos != nil && pos.HasEffects() {
 		// The turn may be over: undoing has time of its own.
-		out, err := t.Cancel(ctx, pos, saga.Resumption{Now: s.opts.Now()})
+		out, err := t.Cancel(ctx, pos, engine.Resumption{Now: s.opts.Now()})
 		if err == nil {
 			err = out.Err
 		}
 		if err != nil {
-			s.log.Error("effects of a saga that failed were not undone", "tool", t.Name, "saga", pos.ID.String(), "error", err)
+			s.log.Error("effects of a saga that failed were not undone", "tool", t.Name, "saga", saga.ID(pos.ID).String(), "error", err)
 		}
 	}
-	return &saga.UndoneError{Err: why}
+	return &engine.UndoneError{Err: why}
 }
 
 // sample has the server's model answer a step. A failure of the model is an
 // answer too: the tool sees it as it would see a client's.
-func (s *Server) sample(ctx context.Context, t *saga.Tool, step steps.Step) (steps.Answer, error) {
+func (s *Server) sample(ctx context.Context, t *engine.Program, step steps.Step) (steps.Answer, error) {
 	a := steps.Answer{StepID: step.ID}
 	request, err := steps.ParseSampleRequest(step.Params)
 	if err != nil {
@@ -136,7 +137,7 @@ func (s *Server) sample(ctx context.Context, t *saga.Tool, step steps.Step) (ste
 func protect(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &saga.PanicError{Value: v, Stack: debug.Stack()}
+			err = &engine.PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
 	return f()

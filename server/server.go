@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -30,7 +31,7 @@ type Options struct {
 	// undone, if its client comes back after all. Later it is refused like any
 	// other. Default 30 days; negative means that expired tokens undo nothing.
 	UndoGrace time.Duration
-	// TurnTimeout bounds the work of one turn; undoing may take [saga.UndoTime] more.
+	// TurnTimeout bounds the work of one turn; undoing may take [engine.UndoTime] more.
 	// Default 1 minute.
 	TurnTimeout time.Duration
 	// MaxBody is the largest message in bytes. Default 1 MiB.
@@ -98,7 +99,7 @@ type Options struct {
 // a saga between two turns. It is safe for concurrent use.
 type Server struct {
 	opts    Options
-	tools   *saga.Tools
+	tools   *engine.Registry
 	codec   *codec.Codec
 	log     *slog.Logger
 	methods map[string]method
@@ -162,7 +163,7 @@ func New(o Options) (*Server, error) {
 	if o.Version == "" {
 		o.Version = moduleVersion()
 	}
-	tools, err := saga.NewTools(o.Tools...)
+	tools, err := engine.NewRegistry(o.Tools...)
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
@@ -195,7 +196,7 @@ func (s *Server) SetKeys(k *codec.Keyset) {
 }
 
 // Tools returns the tools that are served.
-func (s *Server) Tools() *saga.Tools { return s.tools }
+func (s *Server) Tools() *engine.Registry { return s.tools }
 
 func moduleVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {

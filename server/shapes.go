@@ -3,7 +3,7 @@ package server
 import (
 	"encoding/base64"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -21,7 +21,7 @@ func requestMethod(k steps.Kind) string {
 }
 
 // appendToolResult writes a CallToolResult.
-func appendToolResult(b []byte, r *saga.Result) ([]byte, error) {
+func appendToolResult(b []byte, r *content.Result) ([]byte, error) {
 	if r.StructuredContent != nil || r.Meta != nil {
 		raw, err := marshal(r)
 		return append(b, raw...), err
@@ -38,7 +38,7 @@ func appendToolResult(b []byte, r *saga.Result) ([]byte, error) {
 }
 
 // appendContents writes a list of ResourceContents.
-func appendContents(b []byte, contents []saga.Contents) []byte {
+func appendContents(b []byte, contents []content.ResourceContents) []byte {
 	b = append(b, '[')
 	for i, c := range contents {
 		if i > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // statelessVersion is the revision that the stateless dialect speaks.
@@ -81,11 +81,11 @@ func (d *stateless) methods() map[string]statelessMethod {
 		table["tools/list"] = statelessMethod{handle: d.list("tools", d.catalog.tools)}
 		table["tools/call"] = statelessMethod{name: "name", handle: d.callTool}
 	}
-	if len(d.tools.Of(saga.KindPrompt)) > 0 {
+	if len(d.tools.Of(engine.KindPrompt)) > 0 {
 		table["prompts/list"] = statelessMethod{handle: d.list("prompts", d.catalog.prompts)}
 		table["prompts/get"] = statelessMethod{name: "name", handle: d.getPrompt}
 	}
-	if len(d.tools.Of(saga.KindResource)) > 0 {
+	if len(d.tools.Of(engine.KindResource)) > 0 {
 		table["resources/list"] = statelessMethod{handle: d.list("resources", d.catalog.resources)}
 		table["resources/templates/list"] = statelessMethod{handle: d.list("resourceTemplates", d.catalog.templates)}
 		table["resources/read"] = statelessMethod{name: "uri", handle: d.readResource}
@@ -112,9 +112,9 @@ const staleText = "the requestState is not valid here, or no longer: send the re
 // refusalOf decides what the client learns of an error, and with which status.
 func (d *stateless) refusalOf(ctx context.Context, r *statelessRequest, err error) *refusal {
 	var rejected *codec.Rejected
-	var unsupported *saga.UnsupportedError
-	var arguments *saga.ArgumentsError
-	var tool *saga.ToolError
+	var unsupported *engine.UnsupportedError
+	var arguments *engine.ArgumentsError
+	var tool *engine.ToolError
 	switch {
 	case errors.As(err, &rejected) && !r.served.saga:
 		d.wireError(ctx, r.method, err) // logs why

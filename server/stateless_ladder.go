@@ -1,13 +1,14 @@
 package server
 
 import (
+	"log/slog"
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/saga"
 )
 
 // statelessRequest is a request that was admitted.
@@ -26,7 +27,7 @@ type statelessMeta struct {
 	Version, Capabilities, LogLevel, ProgressToken jsontext.Value
 
 	version  string
-	level    saga.LogLevel
+	level    slog.Level
 	wantsLog bool
 }
 
@@ -136,7 +137,7 @@ func (r *statelessRequest) readOptions() *refusal {
 	}
 	name, ok := unquote(r.meta.LogLevel)
 	if ok {
-		r.meta.level, ok = saga.ParseLogLevel(name)
+		r.meta.level, ok = engine.ParseLevel(name)
 	}
 	if !ok {
 		return refuse(http.StatusBadRequest, jsonrpc2.CodeInvalidParams,

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // listenMethod opens a subscription: a request that stays open and brings
@@ -101,8 +101,8 @@ func tooManyURIs(uris []string) bool {
 func (d *stateless) honoured(ctx context.Context, f *listenFilter) (listenFilter, error) {
 	h := listenFilter{
 		Tools:     f.Tools && len(d.tools.List()) > 0,
-		Prompts:   f.Prompts && len(d.tools.Of(saga.KindPrompt)) > 0,
-		Resources: f.Resources && len(d.tools.Of(saga.KindResource)) > 0,
+		Prompts:   f.Prompts && len(d.tools.Of(engine.KindPrompt)) > 0,
+		Resources: f.Resources && len(d.tools.Of(engine.KindResource)) > 0,
 	}
 	looked := make(map[string]struct{}, len(f.URIs))
 	for _, uri := range f.URIs {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -140,7 +141,7 @@ func TestListenLosesNothing(t *testing.T) {
 func TestListenHearsOnlyChanges(t *testing.T) {
 	var srv *server.Server
 	change := tool("change", func(_ context.Context, t *plain) (saga.Next, error) {
-		t.Log(saga.LogEmergency, "no")
+		t.Log(slog.Level(20), "no")
 		t.Progress(1, 1, "no")
 		srv.ToolsChanged()
 		return t.Text("changed")

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // cacheForAll are the caching hints of what is the same for everybody (MCP
@@ -36,10 +36,10 @@ func (d *stateless) capabilities() map[string]any {
 	if len(d.tools.List()) > 0 {
 		c["tools"] = object{"listChanged": true}
 	}
-	if len(d.tools.Of(saga.KindPrompt)) > 0 {
+	if len(d.tools.Of(engine.KindPrompt)) > 0 {
 		c["prompts"] = object{"listChanged": true}
 	}
-	if len(d.tools.Of(saga.KindResource)) > 0 {
+	if len(d.tools.Of(engine.KindResource)) > 0 {
 		c["resources"] = object{"listChanged": true, "subscribe": true}
 	}
 	if d.completes() {

@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -54,7 +56,7 @@ func (d *stateless) callTool(ctx context.Context, r *statelessRequest) ([]byte, 
 }
 
 // toolResult writes a CallToolResult. The tool's _meta and the server's are one.
-func (d *stateless) toolResult(result *saga.Result) ([]byte, error) {
+func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
 	bare := *result
 	bare.Meta = nil
 	b, err := appendToolResult(make([]byte, 0, 512), &bare)
@@ -82,7 +84,7 @@ func (d *stateless) getPrompt(ctx context.Context, r *statelessRequest) ([]byte,
 	if fail := p.read(r.params, "name"); fail != nil {
 		return nil, fail
 	}
-	t := d.tools.Find(saga.KindPrompt, p.name)
+	t := d.tools.Find(engine.KindPrompt, p.name)
 	if t == nil {
 		return nil, rpcError(jsonrpc2.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
 	}
@@ -172,7 +174,7 @@ func (p *askingParams) read(params jsontext.Value, nameKey string) (fail *jsonrp
 }
 
 // turn takes the turn of the saga that the request is for.
-func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *saga.Tool, args json.RawMessage, p *askingParams) (turn, error) {
+func (d *stateless) turn(ctx context.Context, r *statelessRequest, t *engine.Program, args json.RawMessage, p *askingParams) (turn, error) {
 	answers, fail := p.answers()
 	if fail != nil {
 		return turn{}, fail

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"log/slog"
 	"math"
 	"strconv"
 	"sync"
@@ -8,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // Progress beyond this rate is left out: what comes later says more. The first
@@ -25,7 +26,7 @@ type statelessNotifier struct {
 	send  func([]byte)
 	token jsontext.Value // nil: no progress is wanted
 	log   bool
-	level saga.LogLevel
+	level slog.Level
 
 	mu     sync.Mutex
 	closed bool
@@ -44,8 +45,8 @@ func (r *statelessRequest) notifier(send func([]byte)) *statelessNotifier {
 	return n
 }
 
-// Progress implements saga.Notifier.
-func (n *statelessNotifier) Progress(p saga.Progress) {
+// Progress implements engine.Notifier.
+func (n *statelessNotifier) Progress(p engine.Progress) {
 	if n.token == nil || math.IsNaN(p.Done) || math.IsInf(p.Done, 0) {
 		return
 	}
@@ -75,8 +76,8 @@ func (n *statelessNotifier) Progress(p saga.Progress) {
 	n.send(b)
 }
 
-// Log implements saga.Notifier.
-func (n *statelessNotifier) Log(l saga.Log) {
+// Log implements engine.Notifier.
+func (n *statelessNotifier) Log(l engine.Log) {
 	if !n.log || l.Level < n.level {
 		return
 	}
@@ -102,13 +103,13 @@ func (n *statelessNotifier) close() {
 }
 
 // appendLog writes a notifications/message.
-func appendLog(b []byte, l saga.Log) ([]byte, error) {
+func appendLog(b []byte, l engine.Log) ([]byte, error) {
 	data, err := marshal(l.Data)
 	if err != nil {
 		return b, err
 	}
 	b = append(b, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":`...)
-	b = appendString(b, l.Level.String())
+	b = appendString(b, engine.LevelName(l.Level))
 	if l.Logger != "" {
 		b = append(b, `,"logger":`...)
 		b = appendString(b, l.Logger)

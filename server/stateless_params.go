@@ -10,6 +10,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
@@ -28,7 +29,7 @@ const annotation = "x-mcp-header"
 
 // paramHeaders finds a tool's annotations. It fails with a *saga.DefinitionError
 // if one is not allowed: clients would not show the tool to their models.
-func paramHeaders(t *saga.Tool) ([]paramHeader, error) {
+func paramHeaders(t *engine.Program) ([]paramHeader, error) {
 	if !strings.Contains(string(t.InputSchema), annotation) {
 		return nil, nil
 	}

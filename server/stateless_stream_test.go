@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -121,7 +122,7 @@ func TestStatelessSilenceAfterTheAnswer(t *testing.T) {
 		turn := *t
 		late.Go(func() {
 			for i := range 1000 {
-				turn.Log(saga.LogError, i)
+				turn.Log(slog.LevelError, i)
 				turn.Progress(float64(i), 0, "late")
 			}
 		})
@@ -157,7 +158,7 @@ func TestStatelessAcceptsJSONOnly(t *testing.T) {
 func TestStatelessLateErrors(t *testing.T) {
 	early := asking("early", all(askName), askName)
 	lateError := asking("late", func(t *plain) []steps.Ask {
-		t.Log(saga.LogInfo, "before")
+		t.Log(slog.LevelInfo, "before")
 		return []steps.Ask{askName}
 	}, askName)
 	r := newRig(t, server.Options{Tools: []saga.Definition{early, lateError}})
@@ -336,7 +337,7 @@ func TestStatelessSlowReader(t *testing.T) {
 	floods := tool("floods", func(ctx context.Context, t *plain) (saga.Next, error) {
 		big := strings.Repeat("x", 1<<20)
 		for ctx.Err() == nil {
-			t.Log(saga.LogError, big)
+			t.Log(slog.LevelError, big)
 		}
 		left <- ctx.Err()
 		return nil, ctx.Err()

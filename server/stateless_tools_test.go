@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -171,14 +173,14 @@ func statelessTools() []saga.Definition {
 			return t.Text("done")
 		}),
 		tool("log", func(_ context.Context, t *plain) (saga.Next, error) {
-			for _, level := range []saga.LogLevel{saga.LogDebug, saga.LogInfo, saga.LogWarning, saga.LogEmergency} {
-				t.Log(level, object{"says": level.String()})
+			for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.Level(20)} {
+				t.Log(level, object{"says": engine.LevelName(level)})
 			}
 			return t.Text("logged")
 		}),
 		tool("list", func(_ context.Context, t *plain) (saga.Next, error) { return t.Structured([]int{1, 2}) }),
 		tool("meta", func(_ context.Context, t *plain) (saga.Next, error) {
-			return t.Finish(&saga.Result{Meta: object{"example.com/x": 1, "io.modelcontextprotocol/serverInfo": "forged"}})
+			return t.Finish(&content.Result{Meta: object{"example.com/x": 1, "io.modelcontextprotocol/serverInfo": "forged"}})
 		}),
 		tool("fails", func(_ context.Context, t *plain) (saga.Next, error) { return nil, saga.Failf("It did not work.") }),
 		tool("panics", func(_ context.Context, t *plain) (saga.Next, error) { panic("secret detail") }),
@@ -222,7 +224,7 @@ func promptWithArguments() saga.Definition {
 			if t.Args.Person == "nobody" {
 				return nil, saga.Failf("Nobody is there.")
 			}
-			return t.Messages(saga.PromptMessage{Role: content.User, Content: content.Text{Text: "Greet " + t.Args.Person}})
+			return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: "Greet " + t.Args.Person}})
 		},
 		Complete: map[string]saga.Completer{"person": func(_ context.Context, typed string, others map[string]string) ([]string, error) {
 			switch typed {
@@ -245,7 +247,7 @@ func promptRounds() saga.Definition {
 		if _, err := last(ctx, t); err != nil {
 			return nil, err
 		}
-		return t.Messages(saga.PromptMessage{Role: content.User, Content: content.Text{Text: fmt.Sprint(t.State.Said)}})
+		return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: fmt.Sprint(t.State.Said)}})
 	}
 	return saga.Prompt[none, roundsState]{Name: "rounds", Description: "Asks eight times.", Asks: asks, Start: start, Steps: funcs}
 }
@@ -254,7 +256,7 @@ func resourceStatic() saga.Definition {
 	return saga.Resource[none, none]{
 		Name: "motto", Description: "A motto.", URI: "test://motto", MIMEType: "text/plain",
 		Start: func(_ context.Context, t *plain) (saga.Next, error) {
-			return t.Contents(saga.Contents{URI: "test://motto", MIMEType: "text/plain", Text: "Ask twice."})
+			return t.Contents(content.ResourceContents{URI: "test://motto", MIMEType: "text/plain", Text: "Ask twice."})
 		},
 	}
 }
@@ -263,7 +265,7 @@ func resourceBlob() saga.Definition {
 	return saga.Resource[none, none]{
 		Name: "blob", Description: "Bytes.", URI: "test://blob",
 		Start: func(_ context.Context, t *plain) (saga.Next, error) {
-			return t.Contents(saga.Contents{URI: "test://blob", Blob: []byte{0, 255}})
+			return t.Contents(content.ResourceContents{URI: "test://blob", Blob: []byte{0, 255}})
 		},
 	}
 }
@@ -282,7 +284,7 @@ func resourceTemplate() saga.Definition {
 			if err != nil {
 				return nil, err
 			}
-			return t.Contents(saga.Contents{URI: "test://note/" + t.Args.ID, Text: t.Args.ID + " for " + form.Name})
+			return t.Contents(content.ResourceContents{URI: "test://note/" + t.Args.ID, Text: t.Args.ID + " for " + form.Name})
 		}},
 		Complete: map[string]saga.Completer{"id": func(context.Context, string, map[string]string) ([]string, error) { return []string{"7"}, nil }},
 	}
@@ -295,7 +297,7 @@ func resourceRounds() saga.Definition {
 		if _, err := last(ctx, t); err != nil {
 			return nil, err
 		}
-		return t.Contents(saga.Contents{URI: "test://rounds", Text: fmt.Sprint(t.State.Said)})
+		return t.Contents(content.ResourceContents{URI: "test://rounds", Text: fmt.Sprint(t.State.Said)})
 	}
 	return saga.Resource[none, roundsState]{Name: "rounds", Description: "Asks eight times.", URI: "test://rounds", Asks: asks, Start: start, Steps: funcs}
 }

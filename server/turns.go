@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -26,7 +27,7 @@ type caller struct {
 	came     *http.Request
 	features steps.Features
 	// notify passes on what the tool tells meanwhile, or is nil.
-	notify saga.Notifier
+	notify engine.Notifier
 	// purpose separates the tokens of dialects with different rules.
 	purpose string
 	// resends: the client sends the arguments in every turn, so the token holds
@@ -56,11 +57,11 @@ const (
 type turn struct {
 	token string
 	steps []steps.Step
-	saga.Outcome
+	engine.Outcome
 }
 
 // call runs the first turn of a saga.
-func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.RawMessage) (turn, error) {
+func (s *Server) call(ctx context.Context, c caller, t *engine.Program, args json.RawMessage) (turn, error) {
 	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
 	defer lazy.cancel()
 	ctx = lazy
@@ -68,7 +69,7 @@ func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.Raw
 	id := newID()
 	// Nobody can take a first turn again, in whatever dialect: the next call is
 	// another saga. What this one did before it broke off would stay done for ever.
-	out, err := t.Start(ctx, saga.Call{ID: id, Now: s.opts.Now(), Client: s.features(c), Arguments: args, Notifier: c.notify, Held: true})
+	out, err := t.Start(ctx, engine.Call{ID: id, Now: s.opts.Now(), Client: s.features(c), Arguments: args, Notifier: c.notify, Held: true})
 	if err == nil {
 		if out, err = s.advance(ctx, c, t, out); err != nil {
 			err = s.forsake(ctx, t, out.Position, err)
@@ -84,7 +85,7 @@ func (s *Server) call(ctx context.Context, c caller, t *saga.Tool, args json.Raw
 // resume runs a later turn of the saga that the token holds. Dialects whose
 // requests name the tool and its arguments every time pass them; the others
 // pass nil, and take the tool from the token.
-func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.RawMessage, token string, answers []steps.Answer) (turn, error) {
+func (s *Server) resume(ctx context.Context, c caller, t *engine.Program, args json.RawMessage, token string, answers []steps.Answer) (turn, error) {
 	c.brought = sizeOf(args, answers)
 	o, err := s.openToken(c, t, args, token)
 	if err != nil {
@@ -100,15 +101,15 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 	lazy := newLazyContext(ctx, time.Now().Add(s.opts.TurnTimeout))
 	defer lazy.cancel()
 	ctx = lazy
-	r := saga.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify, Held: c.held()}
+	r := engine.Resumption{Now: s.opts.Now(), Client: s.features(c), Answers: answers, Notifier: c.notify, Held: c.held()}
 	if c.resends {
 		r.Arguments = orEmpty(args)
 		pending := pos.PendingIDs()
 		r.Answers = slices.DeleteFunc(slices.Clone(answers), func(a steps.Answer) bool { return !slices.Contains(pending, a.StepID) })
 	}
 	out, err := t.Resume(ctx, pos, r)
-	var position *saga.PositionError
-	var undone *saga.UndoneError // by the engine, if nobody could take the turn again
+	var position *engine.PositionError
+	var undone *engine.UndoneError // by the engine, if nobody could take the turn again
 	if errors.As(err, &position) && !errors.As(err, &undone) && pos.HasEffects() && pos.Next() != "" {
 		o.gone = codec.Reject(codec.ReasonState, "%w", position)
 		return s.abandon(ctx, c, o)
@@ -125,13 +126,13 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 	return end, err
 }
 
-func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, args json.RawMessage, out *saga.Outcome, err error) (turn, error) {
+func (s *Server) ended(c caller, t *engine.Program, id saga.ID, args json.RawMessage, out *engine.Outcome, err error) (turn, error) {
 	if err != nil {
-		var position *saga.PositionError
+		var position *engine.PositionError
 		if errors.As(err, &position) {
 			err = codec.Reject(codec.ReasonState, "%w", position)
 		}
-		var undone *saga.UndoneError
+		var undone *engine.UndoneError
 		if errors.As(err, &undone) && undone.Report != nil && len(undone.Report.Outstanding) > 0 {
 			s.log.Error("effects of a saga that failed were not undone", "tool", t.Name, "saga", id.String(), "error", err)
 		}
@@ -159,7 +160,7 @@ func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, args json.RawMessage,
 }
 
 // sealToken turns a position into a token that only the same principal can use.
-func (s *Server) sealToken(c caller, t *saga.Tool, args json.RawMessage, p *saga.Position) (string, error) {
+func (s *Server) sealToken(c caller, t *engine.Program, args json.RawMessage, p *engine.Position) (string, error) {
 	now := s.opts.Now()
 	claims := codec.Claims{
 		ID: codec.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
@@ -183,7 +184,7 @@ func (s *Server) sealToken(c caller, t *saga.Tool, args json.RawMessage, p *saga
 
 // contents puts the parts of a position where they belong in a token: each part is kept
 // from those that others have a hand in.
-func contents(claims codec.Claims, p saga.Encoded) *codec.Contents {
+func contents(claims codec.Claims, p engine.Encoded) *codec.Contents {
 	return &codec.Contents{Claims: claims, State: p.Body, Apart: p.State, Plain: p.Effects, Secret: p.Secrets}
 }
 
@@ -211,8 +212,8 @@ func sizeOf(args json.RawMessage, answers []steps.Answer) int {
 
 // target names what a token is for. A tool goes by its name, which holds no
 // colon; the others say what they are.
-func target(t *saga.Tool) string {
-	if t.Kind == saga.KindTool {
+func target(t *engine.Program) string {
+	if t.Kind == engine.KindTool {
 		return t.Name
 	}
 	return t.Kind.String() + ":" + t.Name

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/sqleffect"
@@ -171,9 +172,9 @@ func assertSettled(t *testing.T, cause error) {
 	tool, err := saga.Flow[struct{}, string]{Name: "f", Effects: []saga.Declared{e}, Run: func(r *saga.Run, _ struct{}) (string, error) {
 		_, err := saga.Do(r, e, stay{})
 		return "", err
-	}}.Tool()
+	}}.Compile()
 	require.NoError(t, err)
-	_, _ = tool.Start(t.Context(), saga.Call{})
+	_, _ = tool.Start(t.Context(), engine.Call{})
 	assert.Equal(t, 1, calls, "%v is tried again", cause)
 }
 

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // maxDump limits how much is shown of a state that is not text, in bytes.
 const maxDump = 512
 
 // printHolds prints as rows what a token holds, as far as that is short.
-func (p *program) printHolds(d *saga.Description, row func(name, format string, args ...any)) {
+func (p *program) printHolds(d *engine.Description, row func(name, format string, args ...any)) {
 	switch {
 	case d.Next == "":
 		row("goes on", "not at all: it can only be undone")
@@ -43,7 +43,7 @@ func (p *program) printHolds(d *saga.Description, row func(name, format string, 
 }
 
 // printContents prints the parts of a token that take several lines.
-func (p *program) printContents(d *saga.Description) {
+func (p *program) printContents(d *engine.Description) {
 	part := func(name string, value []byte) {
 		if len(value) > 0 {
 			p.print("\n" + name + ":\n" + indent(readable(value)))

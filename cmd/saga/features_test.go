@@ -44,13 +44,13 @@ func writePrompt(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error
 		return nil, err
 	}
 	return t.Messages(
-		saga.PromptMessage{Role: content.User, Content: content.Textf("Write about %s in a %s tone.", t.Args.Topic, form.Tone)},
-		saga.PromptMessage{Role: content.Assistant, Content: content.Text{Text: "Gladly."}})
+		content.Message{Role: content.User, Content: content.Textf("Write about %s in a %s tone.", t.Args.Topic, form.Tone)},
+		content.Message{Role: content.Assistant, Content: content.Text{Text: "Gladly."}})
 }
 
 func readNote(_ context.Context, t *saga.Turn[noteID, none]) (saga.Next, error) {
 	uri := "notes://" + t.Args.ID
-	binary := saga.Contents{URI: uri, MIMEType: "image/png", Blob: []byte{0, 1, 2}}
+	binary := content.ResourceContents{URI: uri, MIMEType: "image/png", Blob: []byte{0, 1, 2}}
 	switch t.Args.ID {
 	case "secret", "picture":
 		form, err := askTone.Answer(t)
@@ -60,15 +60,15 @@ func readNote(_ context.Context, t *saga.Turn[noteID, none]) (saga.Next, error) 
 		if t.Args.ID == "picture" {
 			return t.Contents(binary)
 		}
-		return t.Contents(saga.Contents{URI: uri, Text: "a " + form.Tone + " secret"})
+		return t.Contents(content.ResourceContents{URI: uri, Text: "a " + form.Tone + " secret"})
 	case "binary":
 		return t.Contents(binary)
 	case "several":
 		return t.Contents(
-			saga.Contents{URI: "notes://x/../../a.txt", Text: "one"}, saga.Contents{URI: "notes://y/a.txt", Text: "two"},
-			saga.Contents{URI: "notes://.hidden", Blob: []byte{3}}, saga.Contents{URI: "notes://..", Text: "four"})
+			content.ResourceContents{URI: "notes://x/../../a.txt", Text: "one"}, content.ResourceContents{URI: "notes://y/a.txt", Text: "two"},
+			content.ResourceContents{URI: "notes://.hidden", Blob: []byte{3}}, content.ResourceContents{URI: "notes://..", Text: "four"})
 	}
-	return t.Contents(saga.Contents{URI: uri, Text: "note " + t.Args.ID})
+	return t.Contents(content.ResourceContents{URI: uri, Text: "note " + t.Args.ID})
 }
 
 // features is a server with a prompt and resources, some of which ask.
@@ -95,7 +95,7 @@ func features(t *testing.T) string {
 		saga.Resource[none, none]{
 			Name: "motd", URI: "text://motd", MIMEType: "text/plain",
 			Start: func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
-				return t.Contents(saga.Contents{URI: "text://motd", Text: "Hello."})
+				return t.Contents(content.ResourceContents{URI: "text://motd", Text: "Hello."})
 			},
 		},
 	}})

@@ -6,7 +6,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // purposes are what the server's dialects seal tokens for. A token can be opened
@@ -40,7 +40,7 @@ type sight struct {
 	// purpose is what the token was made for.
 	purpose string
 	// holds is what it holds; nil if it is not authentic, or if err says why not.
-	holds *saga.Description
+	holds *engine.Description
 	err   error
 }
 
@@ -61,9 +61,9 @@ func (l *looker) at(token string) *sight {
 }
 
 func (s *sight) describe(all *codec.Contents) {
-	var position saga.Position
-	var holds saga.Description
-	if s.err = position.Restore(saga.Encoded{Body: all.State, State: all.Apart, Effects: all.Plain, Secrets: all.Secret}); s.err == nil {
+	var position engine.Position
+	var holds engine.Description
+	if s.err = position.Restore(engine.Encoded{Body: all.State, State: all.Apart, Effects: all.Plain, Secrets: all.Secret}); s.err == nil {
 		holds, s.err = position.Describe()
 	}
 	if s.err == nil {

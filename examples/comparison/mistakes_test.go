@@ -299,13 +299,13 @@ func TestFormNotAllowed(t *testing.T) {
 	t.Run("machine", func(t *testing.T) {
 		m := machineOf(reserve(nil))
 		m.Asks = asks
-		_, err := m.Tool()
+		_, err := m.Compile()
 		assert.ErrorContains(t, err, `question "address" cannot be asked`)
 	})
 	t.Run("flow", func(t *testing.T) {
 		f := flowOf(reserve(nil))
 		f.Asks = asks
-		_, err := f.Tool()
+		_, err := f.Compile()
 		assert.ErrorContains(t, err, `question "address" cannot be asked`)
 	})
 }
@@ -332,7 +332,7 @@ func TestLostData(t *testing.T) {
 		//sagavet:ignore the test is about this
 		_, err := saga.Machine[none, lossy]{
 			Name: "deploy", Start: func(_ context.Context, t *saga.Turn[none, lossy]) (saga.Next, error) { return t.Text("done") },
-		}.Tool()
+		}.Compile()
 		assert.ErrorContains(t, err, "field slot of the state is not exported, so it would be lost")
 	})
 	t.Run("flow", func(t *testing.T) {
@@ -340,7 +340,7 @@ func TestLostData(t *testing.T) {
 		e := &saga.Effect[string, lossy]{Name: "reserve", Do: func(context.Context, saga.Key, string) (lossy, error) { return lossy{}, nil }}
 		_, err := saga.Flow[none, string]{
 			Name: "deploy", Effects: []saga.Declared{e}, Run: func(*saga.Run, none) (string, error) { return "done", nil },
-		}.Tool()
+		}.Compile()
 		assert.ErrorContains(t, err, "field slot of its result is not exported, so it would be lost")
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 )
 
@@ -34,7 +34,7 @@ func newRepository(t *testing.T, dir string) {
 // told is what the caller reads of an error.
 func told(t *testing.T, err error) string {
 	t.Helper()
-	var failure *saga.ToolError
+	var failure *engine.ToolError
 	require.ErrorAs(t, err, &failure)
 	return failure.Text
 }

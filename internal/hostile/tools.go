@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -100,7 +101,7 @@ func resource(name, template string) saga.Definition {
 	return saga.Resource[pathArguments, none]{
 		Name: name, Template: template,
 		Start: func(_ context.Context, t *saga.Turn[pathArguments, none]) (saga.Next, error) {
-			return t.Contents(saga.Contents{URI: "x:y", Text: "contents"})
+			return t.Contents(content.ResourceContents{URI: "x:y", Text: "contents"})
 		},
 		Complete: map[string]saga.Completer{"path": suggestions},
 	}

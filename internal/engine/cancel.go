@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mcpsaga/mcpsaga/content"
+)
+
+// Cancel ends the saga that stands at pos and undoes its effects. Its outcome is
+// always finished. It fails with an *[UnsettledError] while it cannot be told
+// whether an irreversible effect was performed; try again.
+//
+// If r answers all steps that are waited for, the turn is run first: the client
+// may have sent those answers before, and the turn may have performed effects of
+// which the client never heard. Performing them again finds them by their keys;
+// then they are undone. The turn stops before an irreversible effect that has an
+// Undo, and goes on only if that says that it was performed before. If the turn
+// ends the saga well, it is too late to cancel, and the outcome is that of the
+// turn. If it fails, all is undone, and that is what was wanted; so a saga that is
+// cancelled again, where the systems behind refuse keys that were released, is
+// again cancelled.
+//
+// If r answers only some steps, or none, or the tool has changed so that the turn
+// cannot be taken, what is undone are the effects that pos knows of. If the saga has
+// gone on from pos, what it did since then stands, as nothing here knows of it; the
+// text of the outcome says so.
+func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
+	log := t.logOf(pos)
+	complete := len(r.Answers) > 0 && pos.next != ""
+	text := t.cancelledUpTo(pos, complete)
+	if complete {
+		out, err := t.resume(ctx, pos, r, true)
+		var position *PositionError
+		switch {
+		case errors.As(err, &position):
+			complete, text = false, t.cancelledUpTo(pos, false)+" "+Unsought
+		case t.Kind != KindTool && hasEnded(err):
+			out := cancelled(nil, text)
+			out.Err = err
+			return out, nil
+		case err != nil:
+			return nil, err
+		case out.Position == nil:
+			return endedBy(out, text), nil
+		default:
+			log = out.Position.log
+		}
+	}
+	undo, err := t.compensate(ctx, pos.ID, log)
+	if err != nil {
+		return nil, err
+	}
+	if complete && undo != nil && undo.Final != "" && len(undo.Undone) == 0 {
+		// There is no way back, so the only good end is forward.
+		if out, err := t.Resume(ctx, pos, r); err != nil || out.Position == nil {
+			return out, err
+		}
+	}
+	return cancelled(undo, text), nil
+}
+
+// Unsought is what a client is told that cancels with answers with which the turn
+// cannot be taken any more.
+const Unsought = "What a turn with these answers did, if its response was lost, cannot be found any more."
+
+// hasEnded reports whether an error is the end of a prompt or a resource, whose
+// results cannot say that they are errors.
+func hasEnded(err error) bool {
+	var told *ToolError
+	return errors.As(err, &told) || errors.Is(err, ErrNotFound)
+}
+
+// cancelledUpTo says how far a saga is cancelled. A client that cancels with an old
+// token must not read that all is undone.
+func (t *Program) cancelledUpTo(pos *Position, complete bool) string {
+	if len(t.effects) == 0 || pos.next == "" {
+		return "Cancelled."
+	}
+	text, where := "Cancelled.", "from this token"
+	switch {
+	case complete:
+		where = "after these answers"
+	case !pos.HasEffects():
+		text = "Cancelled. Up to this token, the saga has done nothing that is to be undone."
+	}
+	return text + " If the saga went on " + where + ", what it did since then is not undone: cancel it with its latest token."
+}
+
+// endedBy is how a saga was cancelled whose last turn has ended it.
+func endedBy(turn *Outcome, text string) *Outcome {
+	if turn.Result == nil || !turn.Result.IsError {
+		return turn
+	}
+	undo, _ := turn.Result.Meta[UndoMetaKey].(*UndoReport)
+	if undo != nil && undo.Final != "" {
+		return turn
+	}
+	out := cancelled(undo, text)
+	out.Err = turn.Err
+	return out
+}
+
+// Abandon undoes the effects of a saga that cannot go on, as its token came too
+// late, its revision is no longer served, or the tool no longer has the step
+// function or question that it waits in. why is for the caller. It fails as
+// [Program.Cancel] does.
+func (t *Program) Abandon(ctx context.Context, pos *Position, why string) (*Outcome, error) {
+	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos))
+	if err != nil {
+		return nil, err
+	}
+	out := cancelled(undo, why)
+	out.Result.IsError = true
+	return out, nil
+}
+
+// cancelled is the end of a saga that was cancelled; undo is nil if it had no
+// effects.
+func cancelled(undo *UndoReport, text string) *Outcome {
+	if undo == nil {
+		undo = &UndoReport{Undone: []string{}, Outstanding: []string{}}
+	}
+	if undo.Final != "" {
+		text = "Not cancelled: it is too late."
+	}
+	out := &Outcome{Result: content.Resultf("%s", text)}
+	out.addUndo(undo)
+	out.Result.IsError = undo.Final != ""
+	return out
+}
+
+// HasEffects reports whether the saga has begun effects.
+func (p *Position) HasEffects() bool { return p.log != nil && len(p.log.records) > 0 }
+
+// current reports why a position cannot be resumed by this tool, or nil.
+func (t *Program) current(pos *Position) error {
+	switch {
+	case pos.Tool != t.Name:
+		return fmt.Errorf("it belongs to the tool %q", pos.Tool)
+	case !t.code.Reads(pos.Revision):
+		return fmt.Errorf("it belongs to revision %d", pos.Revision)
+	case !t.code.Has(pos.next):
+		return fmt.Errorf("there is no step function %q", pos.next)
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package engine
+
+import "encoding/json"
+
+// Description is what a [Position] holds, for people who look for the reason of
+// something: support, tests, saga token explain. It says which secrets there are, and
+// never what they are.
+type Description struct {
+	// Next is the step function that gets the answers. Flow says that it is a [Flow].
+	Next string
+	Flow bool
+	// Arguments are those of the call; nil if the client sends them in every turn.
+	Arguments json.RawMessage
+	// Steps are those of the last suspension.
+	Steps []DescribedStep
+	// Effects are those that were begun, in their order.
+	Effects []DescribedEffect
+	// Answers are what a flow was told so far, in its order.
+	Answers []DescribedAnswer
+	// State is what a machine left for its next step function, in its encoding.
+	State []byte
+	// Secrets are the names of the [Secret] fields of the state that are not empty.
+	Secrets []string
+}
+
+// DescribedStep is a step that was asked.
+type DescribedStep struct {
+	// ID is the step's id on the wire.
+	ID string
+	// Answer is what has arrived, if the saga still waits for other steps; else nil.
+	Answer json.RawMessage
+	// Failed says that Answer is the client's error.
+	Failed bool
+	// Refused counts the answers that did not fit.
+	Refused int
+}
+
+// DescribedAnswer is an answer in a flow's record.
+type DescribedAnswer struct {
+	// ID is the question's id.
+	ID string
+	// Answer is the client's result or, if Failed, its error.
+	Answer json.RawMessage
+	Failed bool
+}
+
+// DescribedEffect is an effect in a saga's log.
+type DescribedEffect struct {
+	// Name is the effect's; N counts those of the same name from 1.
+	Name string
+	N    int
+	// Status is "begun" if nobody knows how it ended, "done" or "refused".
+	Status string
+	// Input is what it was given, Output what it returned; if it was refused, Problem
+	// says why.
+	Input, Output json.RawMessage
+	Problem       string
+	// Secrets are the names of the [Secret] fields of input and output that are not
+	// empty; a value that is a Secret as a whole has the name "".
+	Secrets []string
+}
+
+// Describe returns what the position holds.
+func (p *Position) Describe() (Description, error) {
+	// A machine may have a step function of the flow's name, but a flow has no state.
+	d := Description{Next: p.next, Flow: p.next == FlowStep && len(p.state) == 0, Arguments: p.args}
+	for i := range p.pending {
+		step := &p.pending[i]
+		described := DescribedStep{ID: step.stepID(), Refused: step.refused}
+		if step.answer != nil {
+			described.Answer, described.Failed = step.answer.raw, step.answer.failed
+		}
+		d.Steps = append(d.Steps, described)
+	}
+	if p.log != nil {
+		for _, r := range p.log.records {
+			effect, err := r.describe()
+			if err != nil {
+				return d, err
+			}
+			d.Effects = append(d.Effects, effect)
+		}
+	}
+	var err error
+	if d.Flow {
+		d.Answers, err = describeRecord(p.kept())
+	} else {
+		d.State = p.kept()
+	}
+	if err == nil {
+		d.Secrets, err = secretNames(p.secrets)
+	}
+	return d, err
+}
+
+func (r *EffectRecord) describe() (DescribedEffect, error) {
+	d := DescribedEffect{Name: r.name, N: r.n + 1, Status: "begun", Input: r.in.JSON}
+	switch r.status {
+	case effectDone:
+		d.Status, d.Output = "done", json.RawMessage(r.out.JSON)
+	case effectRefused:
+		d.Status, d.Problem = "refused", string(r.out.JSON)
+	}
+	for _, part := range [][]byte{r.in.Secrets, r.out.Secrets} {
+		names, err := secretNames(part)
+		if err != nil {
+			return d, err
+		}
+		d.Secrets = append(d.Secrets, names...)
+	}
+	return d, nil
+}
+
+// describeRecord reads the answers in what Run.encode has written.
+func describeRecord(b []byte) ([]DescribedAnswer, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	r := reader{b: b}
+	for range r.count(1) {
+		r.uvarint() // a time that the flow was told
+	}
+	answers := make([]DescribedAnswer, r.count(6))
+	for i := range answers {
+		flags := r.byte()
+		answers[i].ID = r.string()
+		r.take(4) // the digest of the question's words
+		answers[i].Answer, answers[i].Failed = r.bytes(), flags&recordFailed != 0
+	}
+	return answers, r.err
+}
+
+// secretNames reads the names in what gather has written.
+func secretNames(b []byte) ([]string, error) {
+	var names []string
+	r := reader{b: b}
+	for len(r.b) > 0 {
+		name := r.string()
+		r.bytes()
+		if r.err != nil {
+			return nil, r.err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}

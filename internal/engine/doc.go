@@ -1,0 +1,20 @@
+// Package engine runs sagas, a turn at a time. It knows no protocol, no token and none
+// of an author's types: package saga gives it those behind the interfaces [Code] and
+// [Effect], and whoever serves sagas seals what it returns.
+//
+// A [Program] is a tool, a prompt or a resource that was checked, and a [Registry] a set
+// of them. [Program.Start] takes a saga's first turn. Its [Outcome] is a result, or
+// questions and a [Position]: everything that must survive until the answers come.
+// [Program.Resume] takes every later turn, [Program.Cancel] and [Program.Abandon] undo
+// what the saga has done.
+//
+//	out, err := program.Start(ctx, engine.Call{ID: id, Now: now, Client: features, Arguments: args})
+//	for err == nil && out.Position != nil {
+//		answers := ask(out.Steps)
+//		out, err = program.Resume(ctx, out.Position, engine.Resumption{Now: now, Client: features, Answers: answers})
+//	}
+//
+// A position holds what client, machine or flow must not lose: the arguments, the answers
+// or the state, and the log of effects. [Position.Encode] returns it as bytes, in parts
+// that differ in who knows what is in them.
+package engine

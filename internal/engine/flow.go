@@ -1,0 +1,260 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// FlowStep is where every saga of a flow goes on.
+const FlowStep = "flow"
+
+// Replay is one run of a flow: what was answered or performed before is found in its
+// record, and what is new is added.
+type Replay struct {
+	turn  *Turn
+	rec   record
+	asked *Asked
+	// taken counts the times and ids of this run.
+	taken counts
+	// diverged is set when the run leaves its record; it then ends.
+	diverged error
+}
+
+// RunFlow runs a flow again from its beginning, with the record of the turns before.
+// What run returns besides an error is the saga's result if it did not ask.
+func (tc *Turn) RunFlow(step string, recorded []byte, run func(*Replay) (any, error)) (Ended, error) {
+	fail := func(err error) (Ended, error) { return Ended{}, &StepFailure{tc.program.Name, step, err} }
+	r := &Replay{turn: tc}
+	tc.replay = r
+	if err := r.restore(recorded); err != nil {
+		return Ended{}, &PositionError{tc.program.Name, err}
+	}
+	out, err := protect(r, run)
+	switch {
+	case tc.log.stopped != nil:
+		return fail(tc.log.stopped)
+	case r.diverged != nil:
+		return fail(r.diverged) // whatever the flow made of it
+	case isPanic(err):
+		return fail(err) // also one after a question that was swallowed
+	case tc.latched != nil && !errors.Is(err, tc.latched):
+		return fail(&SwallowedError{Waiting: r.waiting().String(), Returned: err})
+	case r.asked != nil && tc.latched != nil:
+		if err := r.checkReached("question " + r.waiting().String()); err != nil {
+			return fail(err)
+		}
+		return Ended{Asked: r.asked, Record: r.encode(), Reworded: r.rec.reworded()}, nil
+	case err != nil:
+		return fail(err)
+	}
+	if err := r.checkReached("the end of the flow"); err != nil {
+		return fail(err)
+	}
+	result, err := flowResult(out)
+	if err != nil {
+		return fail(err)
+	}
+	return Ended{Outcome: Outcome{Result: result}}, nil
+}
+
+func protect(r *Replay, run func(*Replay) (any, error)) (out any, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return run(r)
+}
+
+func isPanic(err error) bool {
+	var p *PanicError
+	return errors.As(err, &p)
+}
+
+func flowResult(out any) (*content.Result, error) {
+	switch out := out.(type) {
+	case string:
+		return &content.Result{Content: content.Blocks{content.Text{Text: out}}}, nil
+	case *content.Result:
+		if out == nil {
+			return nil, errors.New("the result is nil")
+		}
+		return out, nil
+	}
+	if t := reflect.TypeOf(out); t.Kind() == reflect.Struct && t.NumField() == 0 {
+		return &content.Result{}, nil
+	}
+	raw, err := jsonv2.Marshal(out, JSONOptions)
+	if err != nil {
+		return nil, fmt.Errorf("the result cannot be encoded: %w", err)
+	}
+	return StructuredResult(raw), nil
+}
+
+// StructuredResult is a result of JSON. The same JSON is given as text for clients that
+// do not read structured results (MCP, server/tools, structured content).
+func StructuredResult(raw []byte) *content.Result {
+	return &content.Result{
+		Content:           content.Blocks{content.Text{Text: string(raw)}},
+		StructuredContent: json.RawMessage(raw),
+	}
+}
+
+// counts are how many times and ids (random sources among them) a run has taken.
+type counts struct{ times, ids int }
+
+// suspended is the error with which a flow ends when it has asked.
+type suspended struct{ waiting waiting }
+
+// waiting are the ids of the questions that a flow has asked. They are written out
+// only where somebody reads the error.
+type waiting []string
+
+func (w waiting) String() string {
+	names := make([]string, len(w))
+	for i, id := range w {
+		names[i] = strconv.Quote(id)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (e *suspended) Error() string {
+	return fmt.Sprintf("the saga waits for the answer to %s; the flow must return this error", e.waiting)
+}
+
+// Ask asks several questions in one round. It returns nil when all are answered; an
+// error that the flow must return may mean that the saga has to wait.
+func (r *Replay) Ask(questions ...steps.Ask) error {
+	if r.turn.latched != nil {
+		return r.turn.latched
+	}
+	wanted, err := r.turn.resolve(questions, r.answered)
+	if err != nil {
+		return err
+	}
+	missing := wanted[:0] // wanted is ours
+	for _, s := range wanted {
+		found, err := r.rec.take(s, r.turn)
+		if err != nil {
+			return r.diverges(err)
+		}
+		if !found {
+			missing = append(missing, s)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	r.asked, r.rec.counts = &Asked{Next: FlowStep, Steps: missing}, r.taken
+	r.turn.latched = &suspended{r.waiting()}
+	return r.turn.latched
+}
+
+func (r *Replay) waiting() waiting {
+	ids := make(waiting, len(r.asked.Steps))
+	for i := range ids {
+		ids[i] = r.asked.Steps[i].ID
+	}
+	return ids
+}
+
+// answered returns the one of a step and its alternatives that was asked before and
+// is answered: it is not asked again, whatever the present client can do.
+func (r *Replay) answered(s *steps.Step) *steps.Step {
+	var found *steps.Step
+	first := len(r.rec.entries)
+	for ; s != nil; s = s.Otherwise {
+		if i := r.rec.next(s, r.turn.program); i >= 0 && i < first {
+			found, first = s, i
+		}
+	}
+	return found
+}
+
+// StepAnswer implements [steps.Answers]: it returns the answer to the question as it
+// was asked last in this run.
+func (r *Replay) StepAnswer(id string) (steps.Answer, bool) { return r.rec.answer(id) }
+
+// Now returns the time, the same whenever the flow runs again.
+func (r *Replay) Now() time.Time {
+	now := r.turn.now.UnixNano()
+	switch {
+	case r.taken.times < len(r.rec.times):
+		now = r.rec.times[r.taken.times]
+	case r.admit("a call of", "Now") == nil:
+		r.rec.times = append(r.rec.times, now)
+	}
+	r.taken.times++
+	return time.Unix(0, now).UTC()
+}
+
+// NewID returns an id that no other call returns: 43 characters of A-Z a-z 0-9 -
+// _, the same whenever the flow runs again.
+func (r *Replay) NewID() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "mcpsaga id 1\x00%s%d", r.turn.id[:], r.nextID("NewID")))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// nextID numbers the calls of NewID and Rand.
+func (r *Replay) nextID(call string) int {
+	if r.rec.counted && r.taken.ids >= r.rec.counts.ids {
+		_ = r.admit("a call of", call) // later operations return the error
+	}
+	r.taken.ids++
+	return r.taken.ids
+}
+
+// Rand returns a source of random numbers that gives the same ones whenever the
+// flow runs again. Each call returns one that begins anew; they are not for
+// secrets.
+func (r *Replay) Rand() *rand.Rand {
+	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "mcpsaga random 1\x00%s%d", r.turn.id[:], r.nextID("Rand")))))
+}
+
+// SwallowedError says that a flow went on after it had asked: it did not return
+// the error that asking returned.
+type SwallowedError struct {
+	// Waiting names the questions that were asked.
+	Waiting string
+	// Returned is what the flow returned instead, or nil if it returned a result.
+	Returned error
+}
+
+// Error implements error.
+func (e *SwallowedError) Error() string {
+	instead := "a result"
+	if e.Returned != nil {
+		instead = fmt.Sprintf("the error %q", e.Returned)
+	}
+	return fmt.Sprintf("the flow asked %s and then returned %s; it must return the error that asking returned, as it is or wrapped with %%w", e.Waiting, instead)
+}
+
+// DivergedError says that a flow that ran again did not do what it had done
+// before: it left out something that is recorded, or did something new before it, or
+// gave an effect another input. It depends on something that has changed: take time,
+// ids and random numbers from the Run, and let everything else that may change be an
+// effect. Or the code is another one: raise the Revision. The run is stopped before
+// anything new is performed, whatever the flow does with the error.
+type DivergedError struct {
+	// Recorded is what the flow did before, Came what it did now.
+	Recorded, Came string
+}
+
+// Error implements error.
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("the flow diverges from its record: recorded is %s, but now came %s; time, ids and random numbers must come from the Run, and a changed flow needs a new Revision", e.Recorded, e.Came)
+}

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"net/url"
+	"slices"
+
+	"github.com/mcpsaga/mcpsaga/content"
+)
+
+// Kind says what a saga is to MCP.
+type Kind uint8
+
+// The kinds of sagas.
+const (
+	// KindTool is called by models: tools/call.
+	KindTool Kind = iota
+	// KindPrompt is chosen by users: prompts/get.
+	KindPrompt
+	// KindResource is read by applications: resources/read.
+	KindResource
+)
+
+// String returns "tool", "prompt" or "resource".
+func (k Kind) String() string {
+	switch k {
+	case KindPrompt:
+		return "prompt"
+	case KindResource:
+		return "resource"
+	}
+	return "tool"
+}
+
+// Messages is the result of a prompt: MCP's GetPromptResult.
+type Messages struct {
+	// Description tells what the messages are for.
+	Description string `json:"description,omitzero"`
+	// Messages are the messages to give to a model.
+	Messages []content.Message `json:"messages"`
+}
+
+// PromptArgument describes an argument of a prompt. All are strings.
+type PromptArgument struct {
+	// Name is the argument's name.
+	Name string `json:"name"`
+	// Title is its name for people, from the tag title, or empty.
+	Title string `json:"title,omitzero"`
+	// Description says what it is for.
+	Description string `json:"description,omitzero"`
+	// Required says that it must be given.
+	Required bool `json:"required,omitzero"`
+}
+
+// PromptInfo is what lists show of a prompt besides its name.
+type PromptInfo struct {
+	// Arguments are the prompt's arguments, in the order of their fields.
+	Arguments []PromptArgument
+}
+
+// ResourceInfo is what lists show of a resource besides its name.
+type ResourceInfo struct {
+	// URI is the resource's address, or the template of those of many (RFC 6570).
+	URI string
+	// Template reports that URI is a template.
+	Template bool
+	// MIMEType is the type of the contents, or empty.
+	MIMEType string
+	match    func(uri string) (map[string]string, bool)
+	serves   func(uri string) bool
+}
+
+// Match reports whether the resource is at uri, and with what variables of its
+// template.
+func (r *ResourceInfo) Match(uri string) (variables map[string]string, ok bool) {
+	return r.match(uri)
+}
+
+// Completer suggests values for an argument that begin with, or otherwise suit,
+// what was typed so far. others holds the arguments that are filled in already.
+type Completer = func(ctx context.Context, typed string, others map[string]string) ([]string, error)
+
+// MakePrompt makes a prompt of a tool that was checked.
+func (t *Program) MakePrompt(complete map[string]Completer) error {
+	names, err := t.ofStrings(KindPrompt, complete)
+	if err != nil {
+		return err
+	}
+	schema := t.input.Schema()
+	t.Prompt = &PromptInfo{Arguments: []PromptArgument{}}
+	for _, name := range names {
+		t.Prompt.Arguments = append(t.Prompt.Arguments, PromptArgument{
+			Name: name, Title: schema.Properties[name].Title, Description: schema.Properties[name].Description, Required: slices.Contains(schema.Required, name),
+		})
+	}
+	return nil
+}
+
+// ofStrings makes the program one of another kind, all of whose arguments are strings,
+// and returns their names.
+func (t *Program) ofStrings(kind Kind, complete map[string]Completer) ([]string, error) {
+	t.Kind, t.Complete = kind, complete
+	p := &Problems{Tool: t.Name}
+	schema := t.input.Schema()
+	for _, name := range schema.PropertyOrder {
+		if schema.Properties[name].Type != "string" {
+			p.Add(nil, "argument %q is not a string; those of a %v are", name, kind)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(complete)) {
+		if schema.Properties[name] == nil || complete[name] == nil {
+			p.Add(nil, "Complete[%q] is nil or not for an argument", name)
+		}
+	}
+	return schema.PropertyOrder, p.Err()
+}
+
+// Address is where a resource is: at a URI, or at those of a template.
+type Address struct{ URI, Template, MIMEType string }
+
+// MakeResource makes a resource of a tool that was checked; t is nil if that found
+// problems, which p has.
+func (t *Program) MakeResource(p *Problems, at Address, complete map[string]Completer) error {
+	var names []string
+	if t != nil {
+		var err error
+		if names, err = t.ofStrings(KindResource, complete); err != nil {
+			p.list, names = append(p.list, err), nil
+		}
+	}
+	known := len(p.list) == 0
+	info := &ResourceInfo{URI: at.URI, MIMEType: at.MIMEType}
+	switch {
+	case (at.URI == "") == (at.Template == ""):
+		p.Add(nil, "a resource has either a URI or a Template")
+	case at.Template != "":
+		info.URI, info.Template = at.Template, true
+		info.matchTemplate(p, at.Template, names, known)
+	default:
+		if u, err := url.Parse(at.URI); err != nil || !u.IsAbs() {
+			p.Add(err, "the URI %q is not absolute", at.URI)
+		}
+		if len(names) > 0 {
+			p.Add(nil, "a resource without a template has no arguments")
+		}
+		info.match = func(uri string) (map[string]string, bool) { return nil, uri == at.URI }
+		info.serves = func(uri string) bool { return uri == at.URI }
+	}
+	if err := p.Err(); err != nil {
+		return err
+	}
+	t.Resource = info
+	return nil
+}

@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/content"
+)
+
+// UndoMetaKey is the key in a result's _meta that holds an [UndoReport].
+const UndoMetaKey = "io.github.mcpsaga/undo"
+
+// UndoTime is how long undoing may take after the turn that it belongs to has ended,
+// by its deadline or because it was stopped: a turn that is cut off must not leave
+// its undo half done, and an undo that hangs must not hold the turn for ever. The
+// effects share what time there is, so that one that hangs leaves some to the
+// others. What could not be undone in time is outstanding.
+const UndoTime = time.Minute
+
+// UndoReport says what became of a saga's effects when it ended badly. The
+// effects are named, in the order in which they were undone; those without an
+// Undo are left out.
+type UndoReport struct {
+	// Undone were reversed, or found not to have happened.
+	Undone []string `json:"undone"`
+	// Outstanding could not be reversed; the operator's log says why.
+	Outstanding []string `json:"outstanding"`
+	// Kept are those of Outstanding that were not tried, as others of them build on
+	// them (saga.Effect's BuildsOn).
+	Kept []string `json:"kept,omitzero"`
+	// Final is the effect that cannot be reversed any more, or empty. What came
+	// before it is then as it was.
+	Final string `json:"final,omitzero"`
+	// SagaToken is Again as a token, set by package server.
+	SagaToken string `json:"sagaToken,omitzero"`
+	// Again is where the outstanding effects can be undone, with [Program.Cancel];
+	// nil if there are none. To run the failed turn again would not find them, as
+	// effects that were undone are now refused.
+	Again *Position `json:"-"`
+
+	errs []error
+}
+
+// final names the irreversible effect that is done, or returns "".
+func (t *Program) final(log *effectLog) string {
+	for _, r := range log.records {
+		if r.status == effectDone && t.irreversible(r) {
+			return r.name
+		}
+	}
+	return ""
+}
+
+func (t *Program) irreversible(r *EffectRecord) bool {
+	e := t.effects[r.name]
+	if e == nil {
+		return false
+	}
+	return e.Declaration().Irreversible
+}
+
+// toUndo lists the effects in the order in which to undo them: the last first,
+// but before all others irreversible ones whose outcome is unknown, as these
+// decide whether anything may be undone.
+func (t *Program) toUndo(log *effectLog) []*EffectRecord {
+	var order, rest []*EffectRecord
+	for _, r := range slices.Backward(log.records) {
+		switch {
+		case r.status == effectRefused:
+		case t.irreversible(r):
+			order = append(order, r)
+		default:
+			rest = append(rest, r)
+		}
+	}
+	return append(order, rest...)
+}
+
+// compensate undoes the effects in the log. One that fails does not keep the
+// others from being undone, except those that it builds on, and all if it is final.
+// It returns nil if there is
+// nothing to do, and an *UnsettledError if it cannot be told whether anything may
+// be undone.
+func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog) (*UndoReport, error) {
+	if log == nil || len(log.records) == 0 {
+		return nil, nil
+	}
+	until := undoUntil(ctx)
+	ctx = context.WithoutCancel(ctx)
+	report := &UndoReport{Undone: []string{}, Outstanding: []string{}}
+	if report.Final = t.final(log); report.Final != "" {
+		return report, nil
+	}
+	again := new(effectLog)
+	order := t.toUndo(log)
+	for i, r := range order {
+		if by := t.neededBy(r.name, again.records); by != "" {
+			report.Kept = append(report.Kept, r.name)
+			report.fail(r.name, fmt.Errorf("not tried, as %q builds on it and is not undone", by))
+			again.records = append(again.records, r)
+			continue
+		}
+		err := errors.New("the tool no longer declares it")
+		if e := t.effects[r.name]; e != nil {
+			share, cancel := undoShare(ctx, until, len(order)-i)
+			err = e.Undo(share, effectKey(id, r.name, r.n), r)
+			cancel()
+		}
+		var final *FinalError
+		switch {
+		case err == nil:
+			report.Undone = append(report.Undone, r.name)
+		case errors.Is(err, ErrNothingToUndo):
+		case errors.As(err, &final):
+			report.Final = r.name
+			report.errs = append(report.errs, fmt.Errorf("undo of %q: %w", r.name, err))
+			return report, nil
+		case t.irreversible(r):
+			return nil, &UnsettledError{t.Name, r.name, err}
+		default:
+			report.fail(r.name, err)
+			again.records = append(again.records, r)
+		}
+	}
+	if len(again.records) > 0 {
+		slices.Reverse(again.records)
+		// There is no step function of that name, so it can only be cancelled.
+		report.Again = &Position{ID: id, Tool: t.Name, Revision: t.Revision, body: body{log: again}}
+	}
+	return report, nil
+}
+
+// undoUntil is when the undo of a turn has to end; the zero time if the turn has no
+// deadline. Then the effects' own Timeout and Tries are all that bounds it.
+func undoUntil(turn context.Context) time.Time {
+	if turn.Err() != nil {
+		return time.Now().Add(UndoTime)
+	}
+	deadline, ok := turn.Deadline()
+	if !ok {
+		return time.Time{}
+	}
+	return deadline.Add(UndoTime)
+}
+
+var errUndoTime = errors.New("the time for undoing it is over")
+
+// undoShare gives the next of several effects its part of the time.
+func undoShare(ctx context.Context, until time.Time, effects int) (context.Context, context.CancelFunc) {
+	if until.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, time.Until(until)/time.Duration(effects), errUndoTime)
+}
+
+// unsettled is the end of a turn of which it is not known whether it may be
+// undone. If nobody can take it again, the report says that nothing was undone.
+func (t *Program) unsettled(tc *Turn, err error) error {
+	if !tc.held {
+		return err
+	}
+	report := &UndoReport{Undone: []string{}}
+	for _, r := range t.toUndo(tc.log) {
+		report.Outstanding = append(report.Outstanding, r.name)
+	}
+	return &UndoneError{err, report}
+}
+
+func (u *UndoReport) fail(name string, err error) {
+	u.Outstanding = append(u.Outstanding, name)
+	u.errs = append(u.errs, fmt.Errorf("undo of %q: %w", name, err))
+}
+
+func (u *UndoReport) err() error {
+	if u == nil {
+		return nil
+	}
+	return errors.Join(u.errs...)
+}
+
+// appendTo tells the caller what was undone and what was not.
+func (u *UndoReport) appendTo(text string) string {
+	if u == nil {
+		return text
+	}
+	var b strings.Builder
+	b.WriteString(text)
+	switch {
+	case u.Final != "" && len(u.Undone) > 0:
+		fmt.Fprintf(&b, "\nUndone up to %q, which is final.", u.Final)
+	case u.Final != "":
+		fmt.Fprintf(&b, "\nNothing was undone: %q is done and final.", u.Final)
+	}
+	if len(u.Undone) > 0 {
+		fmt.Fprintf(&b, "\nUndone: %s.", strings.Join(u.Undone, ", "))
+	}
+	if len(u.Outstanding) > 0 {
+		fmt.Fprintf(&b, "\nNot undone: %s.", strings.Join(u.Outstanding, ", "))
+		if len(u.Kept) > 0 {
+			fmt.Fprintf(&b, " Kept until what builds on them is undone: %s.", strings.Join(u.Kept, ", "))
+		}
+		b.WriteString(" Cancel the saga again to try once more.")
+	}
+	return b.String()
+}
+
+// addUndo puts the report into a failed tool's result.
+func (o *Outcome) addUndo(u *UndoReport) {
+	if u == nil {
+		return
+	}
+	r := *o.Result
+	if text := strings.TrimPrefix(u.appendTo(""), "\n"); text != "" {
+		r.Content = append(slices.Clip(r.Content), content.Resultf("%s", text).Content...)
+	}
+	meta := make(map[string]any, len(r.Meta)+1)
+	for k, v := range r.Meta {
+		meta[k] = v
+	}
+	meta[UndoMetaKey] = u
+	r.Meta = meta
+	o.Result, o.Err = &r, errors.Join(o.Err, u.err())
+}
