@@ -64,7 +64,7 @@ func (h *Handlers) perform(ctx context.Context, info StepInfo, kind string) (any
 		if h.Sample == nil {
 			return nil, unsupported(kind)
 		}
-		request, err := steps.ParseSampleRequest(info.Params)
+		request, err := steps.Step{Params: info.Params}.Sample()
 		if err != nil {
 			return nil, &Error{Code: CodeInvalidParams, Message: err.Error()}
 		}

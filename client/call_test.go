@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/client"
-	"github.com/mcpsaga/mcpsaga/steps"
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 )
 
 // TestCallTranscript has the six messages of the proposal on the wire.
@@ -232,7 +232,7 @@ func TestCallUsesTheFormOfTheServer(t *testing.T) {
 		Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
 			form, err := r.Form()
 			require.NoError(t, err)
-			var invalid *steps.InvalidError
+			var invalid *checkerr.InvalidError
 			require.ErrorAs(t, form.Validate(map[string]any{}), &invalid)
 			assert.Equal(t, client.StepInfo{Tool: "complex_tool", StepID: "step-elicitation-A", Round: 1, Params: r.Params}, r.StepInfo)
 			return client.Decline(), nil

@@ -87,7 +87,7 @@ func Cancel() *ElicitResult { return &ElicitResult{Action: "cancel"} }
 // Form returns the form to show, in form mode. Its Validate method judges what
 // the user enters as the server will. The error is a [*steps.QuestionError]: the
 // server asks for something that MCP does not allow in a form.
-func (r *ElicitRequest) Form() (*steps.FormSpec, error) { return steps.ParseForm(r.Params) }
+func (r *ElicitRequest) Form() (*steps.FormSpec, error) { return steps.Step{Params: r.Params}.Form() }
 
 // SampleRequest asks the client's model for a completion. All texts are the
 // server's: do not trust them.
@@ -103,7 +103,7 @@ func Reply(model, text string) *steps.SampleResult {
 		Role:       content.Assistant,
 		Content:    content.Blocks{content.Text{Text: text}},
 		Model:      model,
-		StopReason: steps.EndTurn,
+		StopReason: "endTurn",
 	}
 }
 

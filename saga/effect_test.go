@@ -284,7 +284,7 @@ func TestCancel(t *testing.T) {
 	t.Run("undoes what the position knows of", func(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
-		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures()})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"hotel"}, report(t, out).Undone)
 		assert.Equal(t, cancelledFrom+"Undone: hotel.", text(t, out))
@@ -330,7 +330,7 @@ func TestCancel(t *testing.T) {
 		_, err := s.resume(accept("confirm", yes)) // its response never arrives
 		require.NoError(t, err)
 		require.Len(t, w.held, 2)
-		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"flight", "hotel"}, report(t, out).Undone)
 		assert.Empty(t, w.held)
@@ -339,7 +339,7 @@ func TestCancel(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
 		s.answer(accept("confirm", yes))
-		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("city", goodCity)}})
 		require.NoError(t, err)
 		assert.Equal(t, "booked", text(t, out))
 		assert.Len(t, w.held, 3)
@@ -371,7 +371,7 @@ func TestCancel(t *testing.T) {
 		s := play(t, f)
 		s.start(`{}`)
 		for _, undone := range [][]string{{"flight", "hotel"}, {"hotel"}, {"hotel"}} {
-			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 			require.NoError(t, err)
 			assert.False(t, out.Result.IsError)
 			assert.Equal(t, undone, report(t, out).Undone)
@@ -388,7 +388,7 @@ func TestCancel(t *testing.T) {
 			}
 			return nil
 		}
-		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 		require.NoError(t, err)
 		assert.False(t, out.Result.IsError)
 		assert.Equal(t, cancelledAfter+"Undone: hotel.", text(t, out))
@@ -407,7 +407,7 @@ func TestCancel(t *testing.T) {
 				}
 				return nil
 			}
-			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 			require.NoError(t, err)
 			u := report(t, out)
 			assert.Equal(t, []string{"hotel"}, u.Outstanding)
@@ -521,10 +521,10 @@ func TestEffectLeftOutByAFlowInOneProcess(t *testing.T) {
 			_, err := saga.Ask(r, askConfirm)
 			return "done", err
 		}}).tool
-	out, err := tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+	out, err := tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures()})
 	require.NoError(t, err)
 	skip = true
-	out, err = tool.Resume(t.Context(), out.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+	out, err = tool.Resume(t.Context(), out.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 	require.NoError(t, err)
 	assert.ErrorContains(t, out.Err, `recorded is effect "room", but now came the end of the flow`)
 	assert.Empty(t, w.held)

@@ -203,11 +203,11 @@ func ExampleKey() {
 		return
 	}
 	ctx := context.Background()
-	out, err := show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures}))
+	out, err := show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures()}))
 	if err != nil {
 		return
 	}
-	answer := engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{
+	answer := engine.Resumption{Client: steps.AllFeatures(), Answers: []steps.Answer{
 		{StepID: "confirm", Result: []byte(`{"action":"accept","content":{"sure":true}}`)},
 	}}
 	show(tool.Resume(ctx, out.Position, answer))

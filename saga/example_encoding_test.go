@@ -57,13 +57,13 @@ func ExampleEncoding() {
 		return
 	}
 	ctx := context.Background()
-	out, err := tool.Start(ctx, engine.Call{Client: steps.AllFeatures})
+	out, err := tool.Start(ctx, engine.Call{Client: steps.AllFeatures()})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	answer := steps.Answer{StepID: "move", Result: []byte(`{"action":"accept","content":{"move":"e4"}}`)}
-	show(tool.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{answer}}))
+	show(tool.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures(), Answers: []steps.Answer{answer}}))
 	// Output:
 	// caller: 1c00 2000 after 1 move
 }

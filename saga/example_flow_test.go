@@ -151,7 +151,7 @@ func ExampleSwallowedError() {
 		fmt.Println(err)
 		return
 	}
-	out, err := tool.Start(context.Background(), engine.Call{Client: steps.AllFeatures})
+	out, err := tool.Start(context.Background(), engine.Call{Client: steps.AllFeatures()})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -49,9 +49,9 @@ func Example_otherwise() {
 		return
 	}
 	ctx := context.Background()
-	show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures}))
-	show(tool.Start(ctx, engine.Call{Client: steps.FormElicitation}))
-	show(tool.Start(ctx, engine.Call{Client: steps.BasicSampling}))
+	show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures()}))
+	show(tool.Start(ctx, engine.Call{Client: steps.Features{Forms: true}}))
+	show(tool.Start(ctx, engine.Call{Client: steps.Features{Sampling: true}}))
 	// Output:
 	// asked: map
 	// asked: city
@@ -72,8 +72,8 @@ func ExampleTurn_Can() {
 		Name: "announce",
 		Asks: []steps.Question{askModel, askText},
 		Start: func(_ context.Context, t *turn) (saga.Next, error) {
-			if t.Can(steps.BasicSampling) {
-				return t.Ask("written", askModel.With(steps.Prompt("Write an announcement.")))
+			if t.Can(steps.Features{Sampling: true}) {
+				return t.Ask("written", askModel.With(steps.Promptf("Write an announcement.")))
 			}
 			return t.Ask("written", askText)
 		},
@@ -86,8 +86,8 @@ func ExampleTurn_Can() {
 		return
 	}
 	ctx := context.Background()
-	show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures}))
-	show(tool.Start(ctx, engine.Call{Client: steps.FormElicitation}))
+	show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures()}))
+	show(tool.Start(ctx, engine.Call{Client: steps.Features{Forms: true}}))
 	// Output:
 	// asked: draft
 	// asked: text

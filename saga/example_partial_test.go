@@ -48,17 +48,17 @@ func Example_partialAnswers() {
 	}
 
 	ctx := context.Background()
-	out, err := show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures}))
+	out, err := show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures()}))
 	if err != nil {
 		return
 	}
 	to := steps.Answer{StepID: "to", Result: []byte(`{"action":"accept","content":{"to":"Rome"}}`)}
-	out, err = show(tool.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{to}}))
+	out, err = show(tool.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures(), Answers: []steps.Answer{to}}))
 	if err != nil {
 		return
 	}
 	from := steps.Answer{StepID: "from", Result: []byte(`{"action":"accept","content":{"from":"Oslo"}}`)}
-	show(tool.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{from}}))
+	show(tool.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures(), Answers: []steps.Answer{from}}))
 	// Output:
 	// asked: from
 	// asked: to

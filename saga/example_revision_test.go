@@ -75,11 +75,11 @@ func ExampleFlow_revisions() {
 	}
 	ctx := context.Background()
 	answer := func(id, content string) engine.Resumption {
-		return engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{
+		return engine.Resumption{Client: steps.AllFeatures(), Answers: []steps.Answer{
 			{StepID: id, Result: []byte(`{"action":"accept","content":` + content + `}`)},
 		}}
 	}
-	out, err := show(yesterday.Start(ctx, engine.Call{Client: steps.AllFeatures}))
+	out, err := show(yesterday.Start(ctx, engine.Call{Client: steps.AllFeatures()}))
 	if err != nil {
 		return
 	}

@@ -71,12 +71,12 @@ func Example_upgrade() {
 		return
 	}
 	ctx := context.Background()
-	out, err := show(yesterday.Start(ctx, engine.Call{Client: steps.AllFeatures}))
+	out, err := show(yesterday.Start(ctx, engine.Call{Client: steps.AllFeatures()}))
 	if err != nil {
 		return
 	}
 	sure := steps.Answer{StepID: "confirm", Result: []byte(`{"action":"accept","content":{"sure":true}}`)}
-	show(today.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{sure}}))
+	show(today.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures(), Answers: []steps.Answer{sure}}))
 	// Output:
 	// asked: confirm
 	// caller: Booked: Rome in Italy.

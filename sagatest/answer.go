@@ -39,27 +39,27 @@ func (a Answer) Later(d time.Duration) Answer {
 func Accept(question string, content any) Answer {
 	return answer(question, func() (any, error) {
 		if content == nil {
-			return elicited{Action: steps.Accept}, nil
+			return elicited{Action: "accept"}, nil
 		}
 		raw, err := json.Marshal(content)
-		return elicited{Action: steps.Accept, Content: raw}, err
+		return elicited{Action: "accept", Content: raw}, err
 	})
 }
 
 // Decline says no to a form or a link.
 func Decline(question string) Answer {
-	return answer(question, func() (any, error) { return elicited{Action: steps.Decline}, nil })
+	return answer(question, func() (any, error) { return elicited{Action: "decline"}, nil })
 }
 
 // Cancel closes a form or a link without a choice. It does not cancel the saga.
 func Cancel(question string) Answer {
-	return answer(question, func() (any, error) { return elicited{Action: steps.Cancel}, nil })
+	return answer(question, func() (any, error) { return elicited{Action: "cancel"}, nil })
 }
 
 // Say answers a sampling question: the client's model says text.
 func Say(question, text string) Answer {
 	return Sample(question, steps.SampleResult{
-		Role: content.Assistant, Content: content.Blocks{content.Text{Text: text}}, Model: "sagatest", StopReason: steps.EndTurn,
+		Role: content.Assistant, Content: content.Blocks{content.Text{Text: text}}, Model: "sagatest", StopReason: "endTurn",
 	})
 }
 
@@ -110,7 +110,7 @@ func Leave(question string) Answer { return Answer{question: question, leaves: t
 
 // elicited is MCP's ElicitResult.
 type elicited struct {
-	Action  steps.Action    `json:"action"`
+	Action  string          `json:"action"`
 	Content json.RawMessage `json:"content,omitempty"`
 }
 

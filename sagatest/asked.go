@@ -32,7 +32,7 @@ func (a Asked) Form() *steps.FormSpec {
 	if a.Kind != steps.Elicitation {
 		return nil
 	}
-	f, err := steps.ParseForm(a.Params)
+	f, err := steps.Step{Params: a.Params}.Form()
 	if err != nil {
 		return nil
 	}
@@ -40,11 +40,11 @@ func (a Asked) Form() *steps.FormSpec {
 }
 
 // Link returns the link that the user is to open, or nil if it is none.
-func (a Asked) Link() *steps.LinkSpec {
+func (a Asked) Link() *steps.Link {
 	if a.Kind != steps.Elicitation {
 		return nil
 	}
-	l, err := steps.ParseLink(a.Params)
+	l, err := steps.Step{Params: a.Params}.Link()
 	if err != nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (a Asked) Request() *steps.SampleRequest {
 	if a.Kind != steps.Sampling {
 		return nil
 	}
-	r, err := steps.ParseSampleRequest(a.Params)
+	r, err := steps.Step{Params: a.Params}.Sample()
 	if err != nil {
 		return nil
 	}

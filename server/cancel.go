@@ -47,7 +47,7 @@ func (s *Server) cancelSaga(ctx context.Context, c caller, params jsontext.Value
 	if err != nil {
 		return end, err
 	}
-	c.features, c.purpose = steps.AllFeatures, purposeSaga
+	c.features, c.purpose = steps.AllFeatures(), purposeSaga
 	end, err = s.cancel(ctx, c, json.RawMessage(p.Arguments), p.SagaToken, answers)
 	var rejected *codec.Rejected
 	if errors.As(err, &rejected) && rejected.Reason == codec.ReasonAuthentication {

@@ -310,7 +310,7 @@ func TestFirstTurnThatBreaksOffIsUndone(t *testing.T) {
 			case "panic":
 				panic("oh")
 			case "unsupported":
-				_, err := saga.Ask(r, sample.With(steps.Prompt("hm")))
+				_, err := saga.Ask(r, sample.With(steps.Promptf("hm")))
 				return "", err
 			}
 			_, err := saga.Ask(r, sure)

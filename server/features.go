@@ -64,23 +64,23 @@ func (c *clientCapabilities) features() steps.Features {
 	var f steps.Features
 	if e := c.Elicitation; e != nil {
 		if declared(e.URL) {
-			f |= steps.URLElicitation
+			f = f.With(steps.Features{Links: true})
 		}
 		if declared(e.Form) || !declared(e.URL) {
-			f |= steps.FormElicitation
+			f = f.With(steps.Features{Forms: true})
 		}
 	}
 	if s := c.Sampling; s != nil {
-		f |= steps.BasicSampling
+		f = f.With(steps.Features{Sampling: true})
 		if declared(s.Tools) {
-			f |= steps.SamplingTools
+			f = f.With(steps.Features{SamplingTools: true})
 		}
 		if declared(s.Context) {
-			f |= steps.SamplingContext
+			f = f.With(steps.Features{SamplingContext: true})
 		}
 	}
 	if declared(c.Roots) {
-		f |= steps.ListRoots
+		f = f.With(steps.Features{Roots: true})
 	}
 	return f
 }
@@ -91,7 +91,7 @@ func requiredCapabilities(f steps.Features) json.RawMessage {
 	type object map[string]any
 	need := object{}
 	put := func(have steps.Features, path ...string) {
-		if f&have == 0 {
+		if !f.Has(have) {
 			return
 		}
 		at := need
@@ -104,12 +104,12 @@ func requiredCapabilities(f steps.Features) json.RawMessage {
 			at = next
 		}
 	}
-	put(steps.FormElicitation, "elicitation", "form")
-	put(steps.URLElicitation, "elicitation", "url")
-	put(steps.BasicSampling, "sampling")
-	put(steps.SamplingTools, "sampling", "tools")
-	put(steps.SamplingContext, "sampling", "context")
-	put(steps.ListRoots, "roots")
+	put(steps.Features{Forms: true}, "elicitation", "form")
+	put(steps.Features{Links: true}, "elicitation", "url")
+	put(steps.Features{Sampling: true}, "sampling")
+	put(steps.Features{SamplingTools: true}, "sampling", "tools")
+	put(steps.Features{SamplingContext: true}, "sampling", "context")
+	put(steps.Features{Roots: true}, "roots")
 	raw, err := json.Marshal(need)
 	if err != nil {
 		return json.RawMessage("{}") // maps of maps always encode

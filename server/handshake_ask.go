@@ -17,7 +17,7 @@ import (
 func stepRequest(r revision, s steps.Step, links *links) (method string, params json.RawMessage, err error) {
 	params = s.Params
 	switch {
-	case s.Kind == steps.Elicitation && s.Needs.Has(steps.URLElicitation):
+	case s.Kind == steps.Elicitation && s.Needs.Has(steps.Features{Links: true}):
 		params = links.open(s)
 	case s.Kind == steps.Elicitation && !r.titledChoices():
 		params, err = plainChoices(params)
@@ -30,7 +30,7 @@ func stepRequest(r revision, s steps.Step, links *links) (method string, params 
 // plainChoices writes the titles of a form's choices as 2025-06-18 has them. A
 // choice of several did not exist; it stays as it is, for clients that manage.
 func plainChoices(params json.RawMessage) (json.RawMessage, error) {
-	form, err := steps.ParseForm(params)
+	form, err := steps.Step{Params: params}.Form()
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func plainMessages(r revision, params json.RawMessage) (json.RawMessage, error) 
 	if plain {
 		return params, nil
 	}
-	request, err := steps.ParseSampleRequest(params)
+	request, err := steps.Step{Params: params}.Sample()
 	if err != nil {
 		return nil, err
 	}

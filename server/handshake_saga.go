@@ -172,8 +172,8 @@ func (c *legacyCall) lacks(e *engine.UnsupportedError) string {
 	if c.to == nil {
 		return what + ": the request does not accept text/event-stream, so the client cannot be asked"
 	}
-	lacking := e.Needs &^ c.features(c.caller)
-	if unknown := lacking &^ c.peer.revision.has(); unknown != 0 {
+	lacking := e.Needs.Without(c.features(c.caller))
+	if unknown := lacking.Without(c.peer.revision.has()); unknown != (steps.Features{}) {
 		return fmt.Sprintf("%s: the client's protocol version %v does not have %v", what, c.peer.revision, unknown)
 	}
 	return fmt.Sprintf("%s: this client has not declared %v", what, lacking)

@@ -37,7 +37,7 @@ func newLayered(t testing.TB) *layered {
 	require.NoError(t, err)
 	s, err := New(Options{Keys: keys, Tools: []saga.Definition{complextool.Tool}, Audience: "layers", Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	l := &layered{s: s, tool: s.tools.Lookup("complex_tool"), caller: caller{features: steps.AllFeatures, purpose: purposeSaga}}
+	l := &layered{s: s, tool: s.tools.Lookup("complex_tool"), caller: caller{features: steps.AllFeatures(), purpose: purposeSaga}}
 	first, err := s.call(t.Context(), l.caller, l.tool, json.RawMessage(`{"initial_arg":"value"}`))
 	require.NoError(t, err)
 	l.token = first.token
@@ -74,7 +74,7 @@ func (l *layered) decode(t testing.TB) *engine.Position {
 }
 
 func (l *layered) engine(t testing.TB) *engine.Outcome {
-	out, err := l.tool.Resume(context.Background(), l.decode(t), engine.Resumption{Now: time.Now(), Client: steps.AllFeatures, Answers: l.answers})
+	out, err := l.tool.Resume(context.Background(), l.decode(t), engine.Resumption{Now: time.Now(), Client: steps.AllFeatures(), Answers: l.answers})
 	require.NoError(t, err)
 	return out
 }
@@ -135,7 +135,7 @@ func TestDigestsOfArgumentsBelongToTheirSaga(t *testing.T) {
 
 	// The client cannot know the saga's id before it has chosen the arguments.
 	l := newLayered(t)
-	c := caller{features: steps.AllFeatures, purpose: purposeMRTR, resends: true}
+	c := caller{features: steps.AllFeatures(), purpose: purposeMRTR, resends: true}
 	call := func() codec.Claims {
 		begun, err := l.s.call(t.Context(), c, l.tool, json.RawMessage(`{"initial_arg":"value"}`))
 		require.NoError(t, err)

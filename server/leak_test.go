@@ -138,7 +138,7 @@ func TestLengthsDoNotLeakSecrets(t *testing.T) {
 			require.NoError(t, err)
 			s, err := New(Options{Keys: keys, Tools: []saga.Definition{test.tool}, Logger: slog.New(slog.DiscardHandler)})
 			require.NoError(t, err)
-			c := caller{features: steps.AllFeatures, purpose: purposeSaga}
+			c := caller{features: steps.AllFeatures(), purpose: purposeSaga}
 			calls, lengths := 0, map[string]int{}
 			call := func(argument string) int {
 				args, err := json.Marshal(leakArgs{argument})

@@ -76,7 +76,7 @@ func (s *Server) callSaga(ctx context.Context, c caller, params jsontext.Value) 
 	if p.arguments != nil && p.arguments.Kind() != '{' {
 		return none, rpcError(jsonrpc2.CodeInvalidParams, "params.arguments must be an object")
 	}
-	c.features, c.purpose = steps.AllFeatures, purposeSaga
+	c.features, c.purpose = steps.AllFeatures(), purposeSaga
 	return s.call(ctx, c, t, json.RawMessage(p.arguments))
 }
 
@@ -92,7 +92,7 @@ func (s *Server) resumeSaga(ctx context.Context, c caller, params jsontext.Value
 	if err != nil {
 		return none, err
 	}
-	c.features, c.purpose = steps.AllFeatures, purposeSaga
+	c.features, c.purpose = steps.AllFeatures(), purposeSaga
 	return s.resume(ctx, c, nil, nil, p.token, answers)
 }
 

@@ -20,7 +20,7 @@ type Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, e
 
 // samplerFeatures are what a Sampler adds to a client. It has no context of other
 // MCP servers to include.
-const samplerFeatures = steps.BasicSampling | steps.SamplingTools
+var samplerFeatures = steps.Features{Sampling: true, SamplingTools: true}
 
 // maxOwnTurns bounds the turns that one request takes without the client: more
 // is a tool that talks to the model in a circle.
@@ -33,7 +33,7 @@ func (s *Server) features(c caller) steps.Features {
 	if s.opts.Sampler == nil {
 		return c.features
 	}
-	return c.features | samplerFeatures
+	return c.features.With(samplerFeatures)
 }
 
 // advance takes the turns for which the client is not needed: its answers are
@@ -104,7 +104,7 @@ func (s *Server) forsake(ctx context.Context, t *engine.Program, pos *engine.Pos
 // answer too: the tool sees it as it would see a client's.
 func (s *Server) sample(ctx context.Context, t *engine.Program, step steps.Step) (steps.Answer, error) {
 	a := steps.Answer{StepID: step.ID}
-	request, err := steps.ParseSampleRequest(step.Params)
+	request, err := steps.Step{Params: step.Params}.Sample()
 	if err != nil {
 		return a, fmt.Errorf("a step for the server's model: %w", err)
 	}

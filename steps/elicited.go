@@ -6,25 +6,20 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
-// Action is what a user did with a question (MCP page "client/elicitation").
-type Action string
-
-// The actions MCP knows.
+// What a user did with a question (MCP page "client/elicitation").
 const (
-	// Accept: the user answered, or agreed to open the link.
-	Accept Action = "accept"
-	// Decline: the user said no.
-	Decline Action = "decline"
-	// Cancel: the user dismissed the question without choosing.
-	Cancel Action = "cancel"
+	accepted  = "accept"  // answered, or agreed to open the link
+	declined  = "decline" // said no
+	cancelled = "cancel"  // dismissed the question without choosing
 )
 
 // elicited is a parsed ElicitResult.
 type elicited struct {
-	action Action
+	action string
 	// content is an object of strings, numbers, booleans and lists of strings. It is
 	// nil if there was none or the user did not accept.
 	content jsontext.Value
@@ -47,10 +42,10 @@ func parseElicited(result json.RawMessage) (e elicited, reason string) {
 	switch e.action = actionOf(action); {
 	case action.Kind() != '"':
 		return e, `"action" must be a string: "accept", "decline" or "cancel"`
-	case e.action == Decline, e.action == Cancel, e.action == Accept && absent(e.content):
+	case e.action == declined, e.action == cancelled, e.action == accepted && absent(e.content):
 		e.content = nil
 		return e, ""
-	case e.action != Accept:
+	case e.action != accepted:
 		return e, `"action" must be "accept", "decline" or "cancel"`
 	case e.content.Kind() != '{':
 		return e, `"content" must be an object`
@@ -65,9 +60,9 @@ func parseElicited(result json.RawMessage) (e elicited, reason string) {
 }
 
 // actionOf returns the action that a string names, or "".
-func actionOf(v jsontext.Value) Action {
-	for _, a := range [...]Action{Accept, Decline, Cancel} {
-		if jsonview.Is(v, string(a)) {
+func actionOf(v jsontext.Value) string {
+	for _, a := range [...]string{accepted, declined, cancelled} {
+		if jsonview.Is(v, a) {
 			return a
 		}
 	}
@@ -125,10 +120,10 @@ func acceptedBy(a Answers, id string) (jsontext.Value, error) {
 	e, reason := parseElicited(result)
 	switch {
 	case reason != "":
-		err = &MalformedError{StepID: id, Reason: reason}
-	case e.action == Decline:
+		err = &checkerr.MalformedError{StepID: id, Reason: reason}
+	case e.action == declined:
 		err = ErrDeclined
-	case e.action == Cancel:
+	case e.action == cancelled:
 		err = ErrCancelled
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
@@ -31,24 +32,20 @@ type Root struct {
 // StepID implements [Question].
 func (r *RootsList) StepID() string { return r.ID }
 
-// Verify implements [Verifier].
+// Verify implements [Question].
 func (r *RootsList) Verify() error {
-	check := checkDeclaredID
-	if r.nth {
-		check = checkID
-	}
-	if reason := check(r.ID); reason != "" {
+	if reason := checkInstanceID(r.ID, r.nth); reason != "" {
 		return &QuestionError{StepID: r.ID, Reason: reason}
 	}
 	return nil
 }
 
-// Step implements [Ask].
+// Step implements [Request].
 func (r *RootsList) Step() (Step, error) {
 	if err := r.Verify(); err != nil {
 		return Step{}, err
 	}
-	return Step{ID: r.ID, Kind: Roots, Params: json.RawMessage("{}"), Needs: ListRoots}, nil
+	return Step{ID: r.ID, Kind: Roots, Params: json.RawMessage("{}"), Needs: Features{Roots: true}}, nil
 }
 
 // Nth returns the n-th instance of the question, with the id "ID#n".
@@ -57,7 +54,7 @@ func (r *RootsList) Nth(n int) *RootsList { return &RootsList{ID: nthID(r.ID, n)
 // Check implements [Question].
 func (r *RootsList) Check(step Step, result json.RawMessage) error {
 	if _, reason := parseRoots(result); reason != "" {
-		return &MalformedError{StepID: step.ID, Reason: reason}
+		return &checkerr.MalformedError{StepID: step.ID, Reason: reason}
 	}
 	return nil
 }
@@ -70,7 +67,7 @@ func (r *RootsList) Answer(a Answers) ([]Root, error) {
 	}
 	roots, reason := parseRoots(result)
 	if reason != "" {
-		return nil, &StepError{StepID: r.ID, Err: &MalformedError{StepID: r.ID, Reason: reason}}
+		return nil, &StepError{StepID: r.ID, Err: &checkerr.MalformedError{StepID: r.ID, Reason: reason}}
 	}
 	return roots, nil
 }

@@ -10,18 +10,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
-// Why a model stopped (the member stopReason). Models may give other reasons.
-const (
-	// EndTurn: the model had said what it had to say.
-	EndTurn = "endTurn"
-	// StopSequence: one of the stop sequences came.
-	StopSequence = "stopSequence"
-	// MaxTokens: the limit of tokens was reached; the text may end in mid-sentence.
-	MaxTokens = "maxTokens"
-	// ToolUseStop: the model wants to use tools (see [SampleResult.ToolUses]).
-	ToolUseStop = "toolUse"
-)
-
 // SampleResult is what a client's model said: a CreateMessageResult. Treat it as
 // input from outside, which it is.
 type SampleResult struct {
@@ -31,7 +19,9 @@ type SampleResult struct {
 	Content content.Blocks
 	// Model is the name of the model.
 	Model string
-	// StopReason says why the model stopped, such as [EndTurn], or is empty.
+	// StopReason says why the model stopped, or is empty: "endTurn" if it had said what
+	// it had to say, "stopSequence", "maxTokens" if the text may end in mid-sentence,
+	// "toolUse" if it wants to use tools (see [SampleResult.ToolUses]), or another.
 	StopReason string
 }
 

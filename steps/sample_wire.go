@@ -23,7 +23,7 @@ type sampleParams struct {
 	Temperature      *float64        `json:"temperature,omitzero"`
 	StopSequences    stringList      `json:"stopSequences,omitempty"`
 	Metadata         rawObject       `json:"metadata,omitzero"`
-	IncludeContext   IncludeContext  `json:"includeContext,omitzero"`
+	IncludeContext   string          `json:"includeContext,omitzero"`
 	Tools            []sampleTool    `json:"tools,omitempty"`
 	ToolChoice       *toolChoice     `json:"toolChoice,omitzero"`
 }
@@ -69,7 +69,7 @@ type sampleTool struct {
 }
 
 type toolChoice struct {
-	Mode ToolChoice `json:"mode"`
+	Mode string `json:"mode"`
 }
 
 // rawObject is an object that is kept as it is. Null is taken for none.
@@ -172,20 +172,22 @@ func (r *SampleRequest) AppendParams(dst []byte) ([]byte, error) {
 // MarshalJSON implements encoding/json.Marshaler: see [SampleRequest.AppendParams].
 func (r SampleRequest) MarshalJSON() ([]byte, error) { return r.AppendParams(nil) }
 
-// UnmarshalJSON implements encoding/json.Unmarshaler: see [ParseSampleRequest].
+// UnmarshalJSON implements encoding/json.Unmarshaler: see [Step.Sample].
 func (r *SampleRequest) UnmarshalJSON(data []byte) error {
-	parsed, err := ParseSampleRequest(data)
+	parsed, err := parseSample(data)
 	if err == nil {
 		*r = *parsed
 	}
 	return err
 }
 
-// ParseSampleRequest reads the parameters of sampling/createMessage, for a
-// client. It demands the members that MCP requires and their types, and leaves
-// the rest of the rules to [SampleRequest.Verify]. The error is a
+// Sample reads the request that the step makes, from its Params alone: those of
+// sampling/createMessage. It demands the members that MCP requires and their types,
+// and leaves the rest of the rules to [SampleRequest.Verify]. The error is a
 // *[QuestionError].
-func ParseSampleRequest(params stdjson.RawMessage) (*SampleRequest, error) {
+func (s Step) Sample() (*SampleRequest, error) { return parseSample(s.Params) }
+
+func parseSample(params stdjson.RawMessage) (*SampleRequest, error) {
 	if reason := checkObject(params); reason != "" {
 		return nil, &QuestionError{Reason: reason}
 	}
@@ -233,7 +235,7 @@ func ParseSampleRequest(params stdjson.RawMessage) (*SampleRequest, error) {
 	}
 	if c := p.ToolChoice; c != nil {
 		if r.ToolChoice = c.Mode; c.Mode == "" {
-			r.ToolChoice = ToolsAuto
+			r.ToolChoice = "auto"
 		}
 	}
 	return r, nil

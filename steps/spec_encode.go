@@ -67,7 +67,7 @@ type propertyChoice struct {
 
 func propertyOf(f *Field) *property {
 	p := &property{
-		Type: string(f.Type), Title: f.Title, Description: f.Description,
+		Type: f.Type, Title: f.Title, Description: f.Description,
 		MinLength: f.MinLength, MaxLength: f.MaxLength, Format: f.Format,
 		Minimum: f.Minimum, Maximum: f.Maximum, Default: f.Default,
 	}
@@ -81,7 +81,7 @@ func propertyOf(f *Field) *property {
 		}
 		return p
 	case f.Type == "":
-		p.Type = string(TypeString)
+		p.Type = typeString
 	}
 	switch {
 	case len(values) == 0:
@@ -119,9 +119,6 @@ func choices(list []Choice) (values, labels []string, titled []propertyChoice) {
 func (s *FormSpec) AppendParams(dst []byte) []byte {
 	return appendJSON(dst, &formParams{s.Message, s.schema()})
 }
-
-// AppendSchema appends the form's requestedSchema to dst.
-func (s *FormSpec) AppendSchema(dst []byte) []byte { return appendJSON(dst, new(s.schema())) }
 
 func (s *FormSpec) schema() formSchema {
 	schema := formSchema{Type: "object", Properties: s.Fields}

@@ -13,10 +13,13 @@ import (
 // what type they are, depends on the type of the field. Other servers' schemas have
 // all kinds of further keywords, which are ignored.
 
-// ParseForm reads the parameters of elicitation/create in form mode. It accepts
-// every shape that MCP has had for fields, old "enumNames" included, and ignores
-// keywords that it does not know. The error is a *[QuestionError].
-func ParseForm(params json.RawMessage) (*FormSpec, error) {
+// Form reads the form that the step asks for, from its Params alone: those of
+// elicitation/create in form mode. It accepts every shape that MCP has had for
+// fields, old "enumNames" included, and ignores keywords that it does not know. The
+// error is a *[QuestionError].
+func (s Step) Form() (*FormSpec, error) { return parseForm(s.Params) }
+
+func parseForm(params json.RawMessage) (*FormSpec, error) {
 	if reason := checkObject(params); reason != "" {
 		return nil, &QuestionError{Reason: reason}
 	}
@@ -114,18 +117,18 @@ func (p *propParser) parse() {
 	f.Description = p.text("description")
 	switch typ := text(get(p.prop, "type")); typ {
 	case "string":
-		f.Type = TypeString
+		f.Type = typeString
 		f.MinLength, f.MaxLength = p.count("minLength"), p.count("maxLength")
 		f.Format = p.text("format")
 		p.choices(p.prop, "oneOf")
 		p.legacyTitles()
 	case "number", "integer":
-		f.Type = FieldType(typ)
+		f.Type = typ
 		f.Minimum, f.Maximum = p.limit("minimum"), p.limit("maximum")
 	case "boolean":
-		f.Type = TypeBoolean
+		f.Type = typeBoolean
 	case "array":
-		f.Type, f.Multiple = TypeString, true
+		f.Type, f.Multiple = typeString, true
 		f.MinItems, f.MaxItems = p.count("minItems"), p.count("maxItems")
 		p.items()
 	default:
@@ -238,11 +241,11 @@ func (p *propParser) fallback() {
 	switch {
 	case f.Multiple:
 		f.Default, ok = jsonview.Strings(v)
-	case f.Type == TypeString:
+	case f.Type == typeString:
 		f.Default, ok = jsonview.String(v)
-	case f.Type == TypeBoolean:
+	case f.Type == typeBoolean:
 		f.Default, ok = v.Kind() == 't', v.Kind() == 't' || v.Kind() == 'f'
-	case f.Type == TypeInteger:
+	case f.Type == typeInteger:
 		f.Default, ok = integer(v)
 	default:
 		f.Default, ok = number(v)

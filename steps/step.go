@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 )
 
 // Kind says what a step asks of the client.
@@ -34,45 +33,6 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Features is a set of things a client may be able to do. A step needs some of
-// them; a client that lacks one of these must not be sent the step.
-type Features uint16
-
-// The features a client can declare.
-const (
-	// FormElicitation: the client shows forms.
-	FormElicitation Features = 1 << iota
-	// URLElicitation: the client opens URLs for the user.
-	URLElicitation
-	// BasicSampling: the client has a model.
-	BasicSampling
-	// SamplingTools: the client's model can use tools given in the request.
-	SamplingTools
-	// SamplingContext: the client can include context from MCP servers.
-	SamplingContext
-	// ListRoots: the client lists its roots.
-	ListRoots
-
-	// AllFeatures is every feature above.
-	AllFeatures = ListRoots<<1 - 1
-)
-
-var featureNames = []string{"elicitation.form", "elicitation.url", "sampling", "sampling.tools", "sampling.context", "roots"}
-
-// Has reports whether f holds every feature of want.
-func (f Features) Has(want Features) bool { return f&want == want }
-
-// String lists the features' MCP capability names, separated by commas.
-func (f Features) String() string {
-	var names []string
-	for i, name := range featureNames {
-		if f&(1<<i) != 0 {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ", ")
-}
-
 // Step is one thing asked of the client, ready to be sent.
 type Step struct {
 	// ID correlates the answer with the step. It is unique within a saga.
@@ -90,9 +50,9 @@ type Step struct {
 	Otherwise *Step
 }
 
-// Ask is anything that can be asked: a declared question as it stands, or a
-// variation of it made with its With method.
-type Ask interface {
+// Request is anything that can be asked: a declared question as it stands, as its
+// With method varies it, or one question [Otherwise] another.
+type Request interface {
 	// Step returns what to send. It fails if the question is not one that MCP
 	// allows; the error says why.
 	Step() (Step, error)
@@ -101,13 +61,19 @@ type Ask interface {
 // Question is a question declared by a tool: *[Form], *[Link], *[Sample] or
 // *[RootsList].
 type Question interface {
-	Ask
+	Request
 	// StepID returns the question's id.
 	StepID() string
-	// Check decides whether result, as sent by the client, is an answer to step,
-	// which was made from this question. It returns nil, a *[MalformedError] if
-	// the client broke the protocol, or an *[InvalidError] if the user should be
-	// asked again. Any other error says that step was not made from this question.
+	// Verify reports what is wrong with the question as declared, as far as that
+	// can be known before it is asked: what With may still supply (the URL of a
+	// [Link], the messages of a [Sample], the choices of a list) may be missing. It
+	// is called when a tool is registered, so that a mistake shows before the first
+	// user meets it. The error is a *[QuestionError].
+	Verify() error
+	// Check is for the engine. It decides whether result, as sent by the client, is
+	// an answer to step, which was made from this question. Its errors tell whether
+	// the client broke the protocol, the user should be asked again, or step was not
+	// made from this question.
 	Check(step Step, result json.RawMessage) error
 }
 
@@ -169,36 +135,4 @@ type ClientError struct {
 // Error implements error.
 func (e *ClientError) Error() string {
 	return fmt.Sprintf("the client could not perform the step: %s (code %d)", e.Message, e.Code)
-}
-
-// MalformedError says that a client's answer is not of the shape MCP demands
-// for the step. The client should correct it and send it again.
-type MalformedError struct {
-	// StepID is the step's id.
-	StepID string
-	// Reason says what is wrong with the result, for the client's author.
-	Reason string
-}
-
-// Error implements error.
-func (e *MalformedError) Error() string {
-	return fmt.Sprintf("the result of step %q is malformed: %s", e.StepID, e.Reason)
-}
-
-// InvalidError says that what the user entered does not satisfy the form's
-// schema. The user should be asked again.
-type InvalidError struct {
-	// StepID is the id of the step, or empty if a [FormSpec] was used by itself.
-	StepID string
-	// Reason is for the user: for each broken rule the field's title and what the
-	// value must be, separated by semicolons.
-	Reason string
-}
-
-// Error implements error.
-func (e *InvalidError) Error() string {
-	if e.StepID == "" {
-		return "the content is not valid: " + e.Reason
-	}
-	return fmt.Sprintf("the content of step %q is not valid: %s", e.StepID, e.Reason)
 }

@@ -8,39 +8,28 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
-// FieldError says which rule a value breaks.
-type FieldError struct {
-	// Name is the field's key in the content.
-	Name string
-	// Label is what the user knows the field by.
-	Label string
-	// Rule is what the value must be, such as "must be at least 3 characters long".
-	Rule string
-}
-
-// Error returns the label and the rule, a sentence for the user.
-func (e *FieldError) Error() string { return e.Label + ": " + e.Rule }
-
 // Validate checks one value against the field's rules. A value is what
 // encoding/json makes of it (string, float64, bool, []any), or a Go integer or a
-// []string; nil stands for a field that was left out. The error is a *[FieldError].
+// []string; nil stands for a field that was left out. The error's text
+// is the field's label and the rule that the value breaks.
 //
 // Formats are checked by the net/mail, net/url and time packages; strings are
 // measured in characters; 3.0 is an integer.
 func (f Field) Validate(value any) error {
 	if rule := f.check(valueOf(value)); rule != "" {
-		return &FieldError{Name: f.Name, Label: f.Label(), Rule: rule}
+		return &checkerr.FieldError{Name: f.Name, Label: f.Label(), Rule: rule}
 	}
 	return nil
 }
 
 // Validate checks the content that a user entered against every field. Members
 // that are not in the form are ignored: MCP's schema does not forbid them. The
-// error is an *[InvalidError] without a step id that names every broken rule.
+// error names every broken rule.
 func (s *FormSpec) Validate(content map[string]any) error {
 	var broken []string
 	for i := range s.Fields {
@@ -86,7 +75,7 @@ func invalid(stepID string, broken []string) error {
 	if len(broken) == 0 {
 		return nil
 	}
-	return &InvalidError{StepID: stepID, Reason: strings.Join(broken, "; ")}
+	return &checkerr.InvalidError{StepID: stepID, Reason: strings.Join(broken, "; ")}
 }
 
 // entry is a value a user entered.
@@ -198,11 +187,11 @@ func (f *Field) check(v entry) string {
 		if v.kind != aString || !offered(f.Choices, v.text) {
 			return "must be one of " + listed(f.Choices)
 		}
-	case f.Type == TypeBoolean:
+	case f.Type == typeBoolean:
 		if v.kind != aBool {
 			return "must be yes or no (true or false)"
 		}
-	case f.Type == TypeNumber, f.Type == TypeInteger:
+	case f.Type == typeNumber, f.Type == typeInteger:
 		return f.checkNumber(v)
 	default:
 		return f.checkString(v)
@@ -231,7 +220,7 @@ func (f *Field) checkString(v entry) string {
 
 func (f *Field) checkNumber(v entry) string {
 	switch {
-	case v.kind != aNumber && f.Type == TypeInteger, v.kind == aNumber && f.Type == TypeInteger && !v.exact:
+	case v.kind != aNumber && f.Type == typeInteger, v.kind == aNumber && f.Type == typeInteger && !v.exact:
 		return "must be a whole number"
 	case v.kind != aNumber, math.IsInf(v.num, 0), math.IsNaN(v.num):
 		return "must be a number"

@@ -5,29 +5,6 @@ import (
 	"strconv"
 )
 
-// Verifier is implemented by every question of this package.
-type Verifier interface {
-	// Verify reports what is wrong with the question as declared, as far as that
-	// can be known before it is asked. What may still be supplied by With (the URL
-	// of a [Link], the messages of a [Sample], the choices of a list) may be
-	// missing. The error is a *[QuestionError].
-	Verify() error
-}
-
-// Verify reports what is wrong with a declared question. Call it when a tool is
-// registered, so that a mistake shows before the first user meets it. The error
-// is a *[QuestionError].
-func Verify(q Question) error {
-	if q == nil {
-		return &QuestionError{Reason: "is nil"}
-	}
-	if v, ok := q.(Verifier); ok {
-		return v.Verify()
-	}
-	_, err := q.Step()
-	return err
-}
-
 // QuestionError says why a question cannot be asked: it is not one that MCP
 // allows, or lacks something.
 type QuestionError struct {

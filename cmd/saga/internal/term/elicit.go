@@ -148,7 +148,7 @@ const (
 
 // link asks whether to visit an address. It is opened only if the person says so.
 func (t *Terminal) link(ctx context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
-	link, err := steps.ParseLink(r.Params)
+	link, err := steps.Step{Params: r.Params}.Link()
 	if err != nil {
 		return nil, &client.Error{Code: client.CodeInvalidParams, Message: err.Error()}
 	}
