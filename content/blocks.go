@@ -1,6 +1,12 @@
 package content
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+)
 
 // Blocks is a list of content. Its zero value is an empty list and marshals to
 // [], never to null: MCP requires the member that holds it.
@@ -47,11 +53,27 @@ func (b Blocks) AppendSampling(dst []byte) ([]byte, error) {
 func (b Blocks) MarshalJSON() ([]byte, error) { return appendBlocks(nil, b) }
 
 // UnmarshalJSON implements encoding/json.Unmarshaler. It accepts an array; null
-// is taken for an empty one, because some peers send it.
+// is taken for an empty one, because some peers send it. The error is an *[Error].
 func (b *Blocks) UnmarshalJSON(data []byte) error {
-	parsed, err := ParseBlocks(data)
+	if !jsonview.Valid(data) {
+		return &Error{Err: errNotJSON}
+	}
+	blocks, err := readBlocks(data)
 	if err == nil {
-		*b = parsed
+		*b = blocks
+	}
+	return err
+}
+
+// UnmarshalSampling reads the content of a sampling message or result: an array of
+// blocks or one block alone. The error is an *[Error].
+func (b *Blocks) UnmarshalSampling(data []byte) error {
+	if jsontext.Value(data).Kind() != '{' {
+		return b.UnmarshalJSON(data)
+	}
+	block, err := ParseBlock(data)
+	if err == nil {
+		*b = Blocks{block}
 	}
 	return err
 }

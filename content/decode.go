@@ -22,28 +22,6 @@ func ParseBlock(data []byte) (Block, error) {
 	return readBlock(bytes.TrimSpace(data))
 }
 
-// ParseBlocks reads an array of blocks. Null gives an empty list, because some
-// peers send it. The error is an *[Error].
-func ParseBlocks(data []byte) (Blocks, error) {
-	if !jsonview.Valid(data) {
-		return nil, &Error{Err: errNotJSON}
-	}
-	return readBlocks(data)
-}
-
-// ParseSampling reads the content of a sampling message or result: an array of
-// blocks or one block alone. The error is an *[Error].
-func ParseSampling(data []byte) (Blocks, error) {
-	if jsontext.Value(data).Kind() != '{' {
-		return ParseBlocks(data)
-	}
-	b, err := ParseBlock(data)
-	if err != nil {
-		return nil, err
-	}
-	return Blocks{b}, nil
-}
-
 // rawType returns the member "type" of a block, or "" if it has none.
 func rawType(raw []byte) string {
 	if !jsonview.Valid(raw) {

@@ -104,8 +104,7 @@ func parseSampleResult(result json.RawMessage) (r SampleResult, reason string) {
 	case said.Kind() != '{' && said.Kind() != '[':
 		return r, `"content" must be a content block or an array of them`
 	}
-	var err error
-	if r.Content, err = content.ParseSampling(said); err != nil {
+	if err := r.Content.UnmarshalSampling(said); err != nil {
 		return r, `"content": ` + err.Error()
 	}
 	return r, ""

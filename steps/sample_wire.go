@@ -209,8 +209,8 @@ func parseSample(params stdjson.RawMessage) (*SampleRequest, error) {
 		if k := m.Content.Kind(); k != '{' && k != '[' {
 			return nil, fail("content", "must be a content block or an array of them")
 		}
-		blocks, err := content.ParseSampling(m.Content)
-		if err != nil {
+		var blocks content.Blocks
+		if err := blocks.UnmarshalSampling(m.Content); err != nil {
 			return nil, fail("content", err.Error())
 		}
 		if m.Role != content.User && m.Role != content.Assistant {
