@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tidwall/gjson"
 	"github.com/tmaxmax/go-sse"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // errNoResponse: a stream ended too early.
@@ -27,7 +28,7 @@ func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (
 			}
 			break
 		}
-		if event.Data == "" || gjson.Get(event.Data, "method").Exists() {
+		if event.Data == "" || jsonview.Get([]byte(event.Data), "method") != nil {
 			continue
 		}
 		return parseResponse([]byte(event.Data), id)

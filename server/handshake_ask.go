@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -52,11 +52,10 @@ func plainChoices(params json.RawMessage) (json.RawMessage, error) {
 // become messages of the same role. Audio becomes text where it did not exist.
 func plainMessages(r revision, params json.RawMessage) (json.RawMessage, error) {
 	plain := true
-	gjson.GetBytes(params, "messages").ForEach(func(_, m gjson.Result) bool {
-		c := m.Get("content")
-		plain = c.IsObject() && (r.audio() || c.Get("type").Str != "audio")
-		return plain
-	})
+	for m := range jsonview.Elements(jsonview.Get(params, "messages")) {
+		c := jsontext.Value(jsonview.Get(m, "content"))
+		plain = plain && c.Kind() == '{' && (r.audio() || !jsonview.Is(jsonview.Get(c, "type"), "audio"))
+	}
 	if plain {
 		return params, nil
 	}
@@ -97,7 +96,7 @@ func (l *links) open(s steps.Step) json.RawMessage {
 // note remembers which pages the user agreed to open.
 func (l *links) note(asked []steps.Step, answers []steps.Answer) {
 	for i, s := range asked {
-		if id := l.ids[s.ID]; id != "" && gjson.GetBytes(answers[i].Result, "action").Str == "accept" {
+		if id := l.ids[s.ID]; id != "" && jsonview.Is(jsonview.Get(answers[i].Result, "action"), "accept") {
 			l.accepted = append(l.accepted, id)
 		}
 	}

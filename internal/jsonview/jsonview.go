@@ -61,8 +61,16 @@ func Elements(array []byte) iter.Seq[[]byte] {
 	}
 }
 
-// Get returns the value of an object's member, or nil if there is none.
-func Get(object []byte, name string) []byte {
+// Get returns the value of an object's member, or nil if there is none. With several
+// names it looks into the objects within.
+func Get(object []byte, names ...string) []byte {
+	for _, name := range names {
+		object = get(object, name)
+	}
+	return object
+}
+
+func get(object []byte, name string) []byte {
 	for n, v := range Members(object) {
 		if string(n) == name {
 			return v
