@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"github.com/valyala/fasthttp"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 )
 
 // replay is a request that can be sent any number of times, as a token without a
@@ -33,7 +34,7 @@ func (r replay) send(client *fasthttp.HostClient) ([]byte, error) {
 		return nil, err
 	}
 	body := bytes.Clone(resp.Body())
-	if !gjson.ValidBytes(body) || gjson.GetBytes(body, "error").Exists() || gjson.GetBytes(body, "id").Raw != "1" || !bytes.Contains(body, []byte(r.wanted)) {
+	if !jsontest.Valid(body) || jsontest.Get(body, "error").Exists() || jsontest.Get(body, "id").Raw != "1" || !bytes.Contains(body, []byte(r.wanted)) {
 		return nil, fmt.Errorf("a wrong answer, which should hold %s: %.300s", r.wanted, body)
 	}
 	return body, nil
@@ -64,10 +65,10 @@ func reach(server *child, protocol, tool string, rounds, size, n int) (replay, e
 		if err != nil {
 			return r, err
 		}
-		result := gjson.GetBytes(body, "result")
+		result := jsontest.Get(body, "result")
 		if protocol == "mrtr" {
 			var id string
-			result.Get("inputRequests").ForEach(func(key, _ gjson.Result) bool { id = key.Raw; return true })
+			result.Get("inputRequests").ForEach(func(key, _ jsontest.Value) bool { id = key.Raw; return true })
 			r.body = message(1, "tools/call", call+`,"inputResponses":{`+id+`:`+goOnAnswer+`},"requestState":`+result.Get("requestState").Raw)
 			continue
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/tidwall/gjson"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 )
 
 // work is the proposal's tool as one protocol speaks it: three turns.
@@ -80,12 +80,12 @@ func (w *work) check(turn, id int, body []byte) (token []byte, err error) {
 	wrong := func(what string) error {
 		return fmt.Errorf("turn %d of %s was answered wrongly (%s): %.300s", turn+1, w.name, what, body)
 	}
-	response := gjson.ParseBytes(body)
+	response := jsontest.Parse(body)
 	result := response.Get("result")
 	switch {
-	case !gjson.ValidBytes(body):
+	case !jsontest.Valid(body):
 		return nil, wrong("it is not JSON")
-	case response.Get("jsonrpc").Str != "2.0" || response.Get("id").Raw != strconv.Itoa(id):
+	case response.Get("jsonrpc").String() != "2.0" || response.Get("id").Raw != strconv.Itoa(id):
 		return nil, wrong("it is not the response to the request")
 	case !result.IsObject() || response.Get("error").Exists() || result.Get("isError").Bool():
 		return nil, wrong("it is an error")
