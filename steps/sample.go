@@ -69,12 +69,15 @@ func (s *Sample) Verify() error {
 	return withID(s.ID, r.Verify())
 }
 
+// usualParams is what the parameters of most requests fit in, in bytes.
+const usualParams = 256
+
 // Step implements [Request].
 func (s *Sample) Step() (Step, error) {
 	if reason := checkInstanceID(s.ID, s.nth); reason != "" {
 		return Step{}, &QuestionError{StepID: s.ID, Reason: reason}
 	}
-	params, err := s.Request.AppendParams(nil)
+	params, err := s.Request.AppendParams(make([]byte, 0, usualParams))
 	if err != nil {
 		return Step{}, withID(s.ID, err)
 	}
