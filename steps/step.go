@@ -2,7 +2,6 @@ package steps
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 )
 
@@ -93,46 +92,4 @@ type Answers interface {
 	// StepAnswer returns the answer to the step with the given id, and false if
 	// that step was not asked in the last suspension.
 	StepAnswer(id string) (Answer, bool)
-}
-
-// Outcomes of a step other than an answer. Match them with [errors.Is].
-var (
-	// ErrDeclined: the user explicitly said no.
-	ErrDeclined = errors.New("declined by the user")
-	// ErrCancelled: the user dismissed the question without choosing.
-	ErrCancelled = errors.New("cancelled by the user")
-	// ErrNotAsked: the step was not part of the last suspension, so there is no
-	// answer to read. Answers are available only in the step function that runs
-	// right after the suspension; keep what you need later in the state.
-	ErrNotAsked = errors.New("not asked in the last suspension")
-)
-
-// StepError says which step did not bring an answer, and why. Err is
-// [ErrDeclined], [ErrCancelled], [ErrNotAsked], a *[ClientError] or a decoding error.
-type StepError struct {
-	// StepID is the step's id.
-	StepID string
-	// Err is why there is no answer.
-	Err error
-}
-
-// Error implements error.
-func (e *StepError) Error() string { return fmt.Sprintf("step %q: %v", e.StepID, e.Err) }
-
-// Unwrap returns Err.
-func (e *StepError) Unwrap() error { return e.Err }
-
-// ClientError is a failure on the client's side: it could not perform a step.
-type ClientError struct {
-	// Code is a JSON-RPC error code.
-	Code int64 `json:"code"`
-	// Message is the client's description. It is the client's text: do not trust it.
-	Message string `json:"message"`
-	// Data is whatever else the client said, or nil.
-	Data json.RawMessage `json:"data,omitempty"`
-}
-
-// Error implements error.
-func (e *ClientError) Error() string {
-	return fmt.Sprintf("the client could not perform the step: %s (code %d)", e.Message, e.Code)
 }
