@@ -52,7 +52,7 @@ func (h *Handlers) perform(ctx context.Context, r *Request, kind string) (any, e
 		return h.Elicit(ctx, r)
 	case kind == "sampling" && h.Sample != nil:
 		var err error
-		if r.Sample, err = steps.ParseSampleRequest(r.Params); err != nil {
+		if r.Sample, err = (steps.Step{Params: r.Params}).Sample(); err != nil {
 			return nil, &Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
 		}
 		return h.Sample(ctx, r)
