@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
 // largest leaves room for what a position holds besides the tool's state.
@@ -61,7 +62,7 @@ func sealing(state string, rounds int) (ours, alone time.Duration, token int, er
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	c, err := codec.New(keys, codec.Options{Audience: "bench"})
+	c, err := tokens.New(keys, tokens.Options{Audience: "bench"})
 	if err != nil {
 		return 0, 0, 0, err
 	}
@@ -70,14 +71,14 @@ func sealing(state string, rounds int) (ours, alone time.Duration, token int, er
 		return 0, 0, 0, err
 	}
 	now := time.Now()
-	contents := &codec.Contents{Claims: codec.Claims{ID: codec.ID{1}, Turn: 1, Tool: "rounds"}, State: []byte(state)}
+	contents := &tokens.Contents{Claims: tokens.Claims{ID: tokens.ID{1}, Turn: 1, Tool: "rounds"}, State: []byte(state)}
 	sealOpen := func() error {
-		sealed, err := c.Seal(codec.Binding{}, now, contents)
+		sealed, err := c.Seal(tokens.Binding{}, now, contents)
 		if err != nil {
 			return err
 		}
 		token = len(sealed)
-		_, err = c.Open(codec.Binding{}, now, sealed)
+		_, err = c.Open(tokens.Binding{}, now, sealed)
 		return err
 	}
 	n := max(20, 4_000_000/len(state))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -27,7 +28,7 @@ type rig struct {
 	watch      *watch
 	// codec is used for all turns if it is set: making one is what takes most of
 	// the time of a turn.
-	codec *codec.Codec
+	codec *tokens.Codec
 	// resends: the client sends the arguments every time, so that the token need
 	// not hold them.
 	resends bool
@@ -38,9 +39,9 @@ type rig struct {
 }
 
 // binding is that of all tokens of the test kit.
-var binding = codec.Binding{Purpose: "sagatest"}
+var binding = tokens.Binding{Purpose: "sagatest"}
 
-var codecOptions = codec.Options{Audience: "https://sagatest.example"}
+var codecOptions = tokens.Options{Audience: "https://sagatest.example"}
 
 // request is what the client sends: without a token, a call of the tool.
 type request struct {
@@ -181,11 +182,11 @@ func isUndone(err error) bool {
 	return errors.As(err, &undone)
 }
 
-func (r *rig) newCodec() (*codec.Codec, error) {
+func (r *rig) newCodec() (*tokens.Codec, error) {
 	if r.codec != nil {
 		return r.codec, nil
 	}
-	return codec.New(r.keys, codecOptions)
+	return tokens.New(r.keys, codecOptions)
 }
 
 func firstTool(tools *saga.Tools) *saga.Tool {
@@ -198,9 +199,9 @@ func firstTool(tools *saga.Tools) *saga.Tool {
 }
 
 // open returns what a token holds. late says why the saga cannot go on, if so.
-func (r *rig) open(c *codec.Codec, tools *saga.Tools, token string) (t *saga.Tool, pos *saga.Position, late string, err error) {
+func (r *rig) open(c *tokens.Codec, tools *saga.Tools, token string) (t *saga.Tool, pos *saga.Position, late string, err error) {
 	x, rejected, err := c.OpenAnyTime(binding, r.now, token)
-	if err == nil && rejected != nil && rejected.Reason == codec.ReasonNotYetValid {
+	if err == nil && rejected != nil && rejected.Reason == tokens.ReasonNotYetValid {
 		err = rejected
 	}
 	if err != nil {
@@ -227,14 +228,14 @@ func (r *rig) open(c *codec.Codec, tools *saga.Tools, token string) (t *saga.Too
 
 // explained says why a token was refused, which clients are not told.
 func explained(err error) error {
-	var rejected *codec.Rejected
+	var rejected *tokens.Rejected
 	if errors.As(err, &rejected) && rejected.Detail != nil {
 		return fmt.Errorf("%w: %s: %w", rejected, rejected.Reason, rejected.Detail)
 	}
 	return err
 }
 
-func (r *rig) ended(c *codec.Codec, t *saga.Tool, out *saga.Outcome, err error) reply {
+func (r *rig) ended(c *tokens.Codec, t *saga.Tool, out *saga.Outcome, err error) reply {
 	var failed *saga.ToolError
 	if t.Kind != saga.KindTool && (errors.As(err, &failed) || errors.Is(err, saga.ErrNotFound)) {
 		// So a prompt or a resource says that it has failed.
@@ -254,13 +255,13 @@ func (r *rig) ended(c *codec.Codec, t *saga.Tool, out *saga.Outcome, err error) 
 	return reply{err: err, token: token, steps: out.Steps, position: out.Position, reworded: out.Reworded}
 }
 
-func (r *rig) seal(c *codec.Codec, p *saga.Position) (string, error) {
+func (r *rig) seal(c *tokens.Codec, p *saga.Position) (string, error) {
 	if r.resends {
 		p.DropArguments()
 	}
 	e := p.Encode()
-	return c.Seal(binding, r.now, &codec.Contents{
-		Claims: codec.Claims{ID: codec.ID(p.ID), Turn: p.Turn, IssuedAt: r.now, Deadline: p.Deadline, Tool: p.Tool, Revision: p.Revision},
+	return c.Seal(binding, r.now, &tokens.Contents{
+		Claims: tokens.Claims{ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: r.now, Deadline: p.Deadline, Tool: p.Tool, Revision: p.Revision},
 		State:  e.Body, Apart: e.State, Plain: e.Effects, Secret: e.Secrets,
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -47,7 +48,7 @@ type sweep struct {
 	c       Case
 	script  *script
 	keys    *codec.Keyset
-	codec   *codec.Codec
+	codec   *tokens.Codec
 	base    *baseline
 	tool    *saga.Tool
 	reports reports
@@ -103,7 +104,7 @@ func (s *sweep) rehearse(t testing.TB) bool {
 	}
 	// From here on one codec does: it keeps nothing of a token.
 	var err error
-	if s.codec, err = codec.New(s.keys, codecOptions); err != nil {
+	if s.codec, err = tokens.New(s.keys, codecOptions); err != nil {
 		t.Fatalf("sagatest: %v", err)
 	}
 	second := s.undisturbed(t, name+", once more")

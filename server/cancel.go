@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
-	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -48,8 +48,8 @@ func (s *Server) cancelSaga(ctx context.Context, c caller, params jsontext.Value
 	}
 	c.features, c.purpose = steps.AllFeatures, purposeSaga
 	end, err = s.cancel(ctx, c, json.RawMessage(p.Arguments), p.SagaToken, answers)
-	var rejected *codec.Rejected
-	if errors.As(err, &rejected) && rejected.Reason == codec.ReasonAuthentication {
+	var rejected *tokens.Rejected
+	if errors.As(err, &rejected) && rejected.Reason == tokens.ReasonAuthentication {
 		// Perhaps it is one of the other dialect.
 		c.purpose, c.resends = purposeMRTR, true
 		end, err = s.cancel(ctx, c, json.RawMessage(p.Arguments), p.SagaToken, answers)

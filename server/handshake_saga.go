@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -34,7 +34,7 @@ const (
 func (d *handshake) patience() time.Duration {
 	ttl := d.opts.TokenTTL
 	if ttl <= 0 {
-		ttl = codec.DefaultTTL
+		ttl = tokens.DefaultTTL
 	}
 	return ttl - ttl/10
 }
@@ -123,7 +123,7 @@ func (c *legacyCall) goOn(ctx context.Context, t *saga.Tool, token string, answe
 // server: what it has done is undone, unless that was seen to already.
 func (c *legacyCall) giveUp(ctx context.Context, t *saga.Tool, token string, why error) {
 	var undone *saga.UndoneError
-	if errors.Is(why, codec.ErrRejected) || errors.As(why, &undone) {
+	if errors.Is(why, tokens.ErrRejected) || errors.As(why, &undone) {
 		return
 	}
 	if _, err := c.cancel(context.WithoutCancel(ctx), c.caller, nil, token, nil); err != nil {
@@ -146,7 +146,7 @@ func discard(answers []steps.Answer, wrong *saga.AnswerError) bool {
 // stopped turns an end that the caller of a tool should read about into a result.
 func (c *legacyCall) stopped(err error) *saga.Result {
 	var lacking *saga.UnsupportedError
-	var rejected *codec.Rejected
+	var rejected *tokens.Rejected
 	var text string
 	switch {
 	case errors.As(err, &lacking):

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -25,7 +26,7 @@ type layered struct {
 	caller   caller
 	request  string
 	token    string
-	contents *codec.Contents
+	contents *tokens.Contents
 	answers  []steps.Answer
 	next     turn
 	position *saga.Position
@@ -135,7 +136,7 @@ func TestDigestsOfArgumentsBelongToTheirSaga(t *testing.T) {
 	// The client cannot know the saga's id before it has chosen the arguments.
 	l := newLayered(t)
 	c := caller{features: steps.AllFeatures, purpose: purposeMRTR, resends: true}
-	call := func() codec.Claims {
+	call := func() tokens.Claims {
 		begun, err := l.s.call(t.Context(), c, l.tool, json.RawMessage(`{"initial_arg":"value"}`))
 		require.NoError(t, err)
 		x, err := l.s.codec.Open(c.binding(), time.Now(), begun.token)

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
-	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -100,9 +100,9 @@ func (s *Server) toolError(ctx context.Context, method string, e *saga.ToolError
 // too late, is no alarm. The rest may be: replicas that differ in their keys or code,
 // or somebody with a token of somebody else's. Among it is what anybody can make up, a
 // key id above all: it looks the same.
-func levelOf(why codec.Reason) slog.Level {
+func levelOf(why tokens.Reason) slog.Level {
 	switch why {
-	case codec.ReasonMalformed, codec.ReasonTooLong, codec.ReasonExpired, codec.ReasonDeadline, codec.ReasonRequest:
+	case tokens.ReasonMalformed, tokens.ReasonTooLong, tokens.ReasonExpired, tokens.ReasonDeadline, tokens.ReasonRequest:
 		return slog.LevelInfo
 	}
 	return slog.LevelWarn
@@ -127,7 +127,7 @@ func (s *Server) wireError(ctx context.Context, name string, err error) *jsonrpc
 		s.log.LogAttrs(ctx, slog.LevelWarn, "token of the future", append(attrs, slog.Any("error", err))...)
 		return tryAgain(earlyText)
 	}
-	var rejected *codec.Rejected
+	var rejected *tokens.Rejected
 	var brought *broughtError
 	var answers *saga.AnswerError
 	var unsettled *saga.UnsettledError

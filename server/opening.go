@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -19,9 +19,9 @@ type opening struct {
 	// gone is why the saga cannot go on though it has begun effects, which are to
 	// be undone: its token came too late, its revision is no longer served, or the
 	// tool has no longer what it waits in.
-	gone *codec.Rejected
+	gone *tokens.Rejected
 	// early: the token is of the future, so the saga can go on when the clocks agree.
-	early *codec.Rejected
+	early *tokens.Rejected
 }
 
 func (o *opening) attrs() []any {
@@ -37,21 +37,21 @@ var errNewer = errors.New("the token is of a newer revision of the tool than thi
 var errEarly = errors.New("the token is of the future: look at the clocks of the replicas")
 
 // openToken returns what a token holds. A tool that the request names must be
-// the token's. The error is a *codec.Rejected, which all look the same to the
+// the token's. The error is a *tokens.Rejected, which all look the same to the
 // client, or errNewer.
 func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, token string) (*opening, error) {
 	now := s.opts.Now()
 	x, late, err := s.codec.OpenAnyTime(c.binding(), now, token)
-	var refused *codec.Rejected
-	if errors.As(err, &refused) && (refused.Reason == codec.ReasonFormat || refused.Reason == codec.ReasonTooLarge) {
+	var refused *tokens.Rejected
+	if errors.As(err, &refused) && (refused.Reason == tokens.ReasonFormat || refused.Reason == tokens.ReasonTooLarge) {
 		// It is authentic: a replica whose program is newer knows how to read it.
 		return nil, fmt.Errorf("%w, or %v", errNewer, refused.Detail)
 	}
 	if err != nil {
 		return nil, err
 	}
-	var early *codec.Rejected
-	if late != nil && late.Reason == codec.ReasonNotYetValid {
+	var early *tokens.Rejected
+	if late != nil && late.Reason == tokens.ReasonNotYetValid {
 		late, early = nil, late
 		if c.held() { // the token never left this process: nothing depends on its clock
 			early = nil
@@ -60,16 +60,16 @@ func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, tok
 	if late != nil && !c.held() {
 		last := x.Claims.ExpiresAt.Add(s.codec.Options().Skew + max(s.opts.UndoGrace, 0))
 		if s.opts.UndoGrace < 0 || !now.Before(last) {
-			return nil, codec.Reject(late.Reason, "%w, which is too long ago even to undo what the saga did", late.Detail)
+			return nil, tokens.Reject(late.Reason, "%w, which is too long ago even to undo what the saga did", late.Detail)
 		}
 	}
 	kind, name := parseTarget(x.Claims.Tool)
 	newest := s.tools.Find(kind, name)
 	if newest == nil || named != nil && target(named) != x.Claims.Tool {
-		return nil, codec.Reject(codec.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
+		return nil, tokens.Reject(tokens.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
 	}
 	if c.named != "" && c.named != name {
-		return nil, codec.Reject(codec.ReasonTool, "the token is for %q, but the header %s says %q", x.Claims.Tool, nameHeader, c.named)
+		return nil, tokens.Reject(tokens.ReasonTool, "the token is for %q, but the header %s says %q", x.Claims.Tool, nameHeader, c.named)
 	}
 	o := &opening{
 		tool: s.tools.Reader(kind, name, x.Claims.Revision),
@@ -80,12 +80,12 @@ func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, tok
 		gone: late, early: early,
 	}
 	if err := o.pos.Restore(saga.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
-		return nil, codec.Reject(codec.ReasonState, "%w", err)
+		return nil, tokens.Reject(tokens.ReasonState, "%w", err)
 	}
 	if c.resends && !c.cancels {
 		digest, err := digestArguments(o.pos.ID, args)
 		if err != nil || string(digest) != string(x.Claims.Request) {
-			return nil, codec.Reject(codec.ReasonRequest, "the arguments are not those of the first turn")
+			return nil, tokens.Reject(tokens.ReasonRequest, "the arguments are not those of the first turn")
 		}
 	}
 	if o.tool == nil {
@@ -93,7 +93,7 @@ func (s *Server) openToken(c caller, named *saga.Tool, args json.RawMessage, tok
 			return nil, errNewer
 		}
 		o.tool = newest
-		o.gone = codec.Reject(codec.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, name)
+		o.gone = tokens.Reject(tokens.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, name)
 	}
 	if o.gone != nil && !o.pos.HasEffects() {
 		return nil, o.gone
@@ -115,9 +115,9 @@ func parseTarget(s string) (saga.Kind, string) {
 func (s *Server) abandon(ctx context.Context, c caller, o *opening) (turn, error) {
 	why := "The saga came back too late and has ended."
 	switch o.gone.Reason {
-	case codec.ReasonRevision:
+	case tokens.ReasonRevision:
 		why = "The saga cannot go on: this version of the tool is no longer served. Start again."
-	case codec.ReasonState:
+	case tokens.ReasonState:
 		why = "The saga cannot go on: the tool has changed since it began. Start again."
 	}
 	s.log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", o.attrs()...)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -99,7 +100,7 @@ type Options struct {
 type Server struct {
 	opts    Options
 	tools   *saga.Tools
-	codec   *codec.Codec
+	codec   *tokens.Codec
 	log     *slog.Logger
 	methods map[string]method
 	guard   *guard
@@ -166,7 +167,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	c, err := codec.New(o.Keys, codec.Options{Audience: o.Audience, TTL: o.TokenTTL})
+	c, err := tokens.New(o.Keys, tokens.Options{Audience: o.Audience, TTL: o.TokenTTL})
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}

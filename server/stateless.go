@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
-	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -111,7 +111,7 @@ const staleText = "the requestState is not valid here, or no longer: send the re
 
 // refusalOf decides what the client learns of an error, and with which status.
 func (d *stateless) refusalOf(ctx context.Context, r *statelessRequest, err error) *refusal {
-	var rejected *codec.Rejected
+	var rejected *tokens.Rejected
 	var unsupported *saga.UnsupportedError
 	var arguments *saga.ArgumentsError
 	var tool *saga.ToolError

@@ -13,8 +13,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -110,7 +110,7 @@ func (s *Server) resume(ctx context.Context, c caller, t *saga.Tool, args json.R
 	var position *saga.PositionError
 	var undone *saga.UndoneError // by the engine, if nobody could take the turn again
 	if errors.As(err, &position) && !errors.As(err, &undone) && pos.HasEffects() && pos.Next() != "" {
-		o.gone = codec.Reject(codec.ReasonState, "%w", position)
+		o.gone = tokens.Reject(tokens.ReasonState, "%w", position)
 		return s.abandon(ctx, c, o)
 	}
 	if err == nil {
@@ -129,7 +129,7 @@ func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, args json.RawMessage,
 	if err != nil {
 		var position *saga.PositionError
 		if errors.As(err, &position) {
-			err = codec.Reject(codec.ReasonState, "%w", position)
+			err = tokens.Reject(tokens.ReasonState, "%w", position)
 		}
 		var undone *saga.UndoneError
 		if errors.As(err, &undone) && undone.Report != nil && len(undone.Report.Outstanding) > 0 {
@@ -161,8 +161,8 @@ func (s *Server) ended(c caller, t *saga.Tool, id saga.ID, args json.RawMessage,
 // sealToken turns a position into a token that only the same principal can use.
 func (s *Server) sealToken(c caller, t *saga.Tool, args json.RawMessage, p *saga.Position) (string, error) {
 	now := s.opts.Now()
-	claims := codec.Claims{
-		ID: codec.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
+	claims := tokens.Claims{
+		ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
 		Tool: target(t), Revision: p.Revision,
 	}
 	if c.resends {
@@ -174,7 +174,7 @@ func (s *Server) sealToken(c caller, t *saga.Tool, args json.RawMessage, p *saga
 		p.DropArguments()
 	}
 	token, err := s.codec.Seal(c.binding(), now, contents(claims, p.Encode()))
-	var large *codec.TooLargeError
+	var large *tokens.TooLargeError
 	if errors.As(err, &large) && large.Size-large.Limit <= mayBecome*c.brought {
 		return "", &broughtError{large}
 	}
@@ -183,8 +183,8 @@ func (s *Server) sealToken(c caller, t *saga.Tool, args json.RawMessage, p *saga
 
 // contents puts the parts of a position where they belong in a token: each part is kept
 // from those that others have a hand in.
-func contents(claims codec.Claims, p saga.Encoded) *codec.Contents {
-	return &codec.Contents{Claims: claims, State: p.Body, Apart: p.State, Plain: p.Effects, Secret: p.Secrets}
+func contents(claims tokens.Claims, p saga.Encoded) *tokens.Contents {
+	return &tokens.Contents{Claims: claims, State: p.Body, Apart: p.State, Plain: p.Effects, Secret: p.Secrets}
 }
 
 // mayBecome is how many bytes of a token a byte of the request may well be the reason
@@ -193,7 +193,7 @@ const mayBecome = 8
 
 // broughtError says that a saga cannot be suspended as the client has sent too much.
 // With less of it the same request works.
-type broughtError struct{ *codec.TooLargeError }
+type broughtError struct{ *tokens.TooLargeError }
 
 func (e *broughtError) Unwrap() error { return e.TooLargeError }
 
@@ -249,8 +249,8 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 // is all that can take its next turn.
 func (c caller) held() bool { return c.purpose == purposeHeld }
 
-func (c caller) binding() codec.Binding {
-	return codec.Binding{Purpose: c.purpose, Principal: c.principal.binding()}
+func (c caller) binding() tokens.Binding {
+	return tokens.Binding{Purpose: c.purpose, Principal: c.principal.binding()}
 }
 
 // turnError is a failed turn with what the log should say about it.

@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -15,7 +16,7 @@ var purposes = []string{"saga", "mrtr", "handshake"}
 
 // looker looks into tokens, if it has keys.
 type looker struct {
-	codec *codec.Codec
+	codec *tokens.Codec
 	err   error
 }
 
@@ -30,13 +31,13 @@ func newLooker(c *cli.Command) *looker {
 	if err != nil {
 		return &looker{err: err}
 	}
-	opener, err := codec.New(keys, codec.Options{Audience: c.String("audience"), MaxToken: codec.HardMaxToken, MaxPlaintext: codec.HardMaxPlaintext})
+	opener, err := tokens.New(keys, tokens.Options{Audience: c.String("audience"), MaxToken: tokens.HardMaxToken, MaxPlaintext: tokens.HardMaxPlaintext})
 	return &looker{opener, err}
 }
 
 // sight is what can be seen of a token.
 type sight struct {
-	codec.Explanation
+	tokens.Explanation
 	// purpose is what the token was made for.
 	purpose string
 	// holds is what it holds; nil if it is not authentic, or if err says why not.
@@ -52,7 +53,7 @@ func (l *looker) at(token string) *sight {
 	var s *sight
 	for _, purpose := range purposes {
 		s = &sight{purpose: purpose}
-		s.Explanation = l.codec.Look(codec.Binding{Purpose: purpose}, time.Now(), token, s.describe)
+		s.Explanation = l.codec.Look(tokens.Binding{Purpose: purpose}, time.Now(), token, s.describe)
 		if s.Claims != nil {
 			break
 		}
@@ -60,7 +61,7 @@ func (l *looker) at(token string) *sight {
 	return s
 }
 
-func (s *sight) describe(all *codec.Contents) {
+func (s *sight) describe(all *tokens.Contents) {
 	var position saga.Position
 	var holds saga.Description
 	if s.err = position.Restore(saga.Encoded{Body: all.State, State: all.Apart, Effects: all.Plain, Secrets: all.Secret}); s.err == nil {
