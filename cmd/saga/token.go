@@ -63,7 +63,7 @@ func (p *program) explainToken(_ context.Context, c *cli.Command) error {
 	if err := p.printExplanation(found); err != nil {
 		return failed(err)
 	}
-	if found.Reason != 0 {
+	if found.Reason != "" {
 		return failed(fmt.Errorf("a server would refuse this token (%s): %s", found.Reason, found.Detail))
 	}
 	if found.err != nil {

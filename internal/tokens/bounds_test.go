@@ -43,11 +43,11 @@ func TestBoundsOfTimes(t *testing.T) {
 			now    time.Time
 			reason tokens.Reason // zero: it opens
 		}{
-			"as early as can be":     {x, issued.Add(-granted), 0},
+			"as early as can be":     {x, issued.Add(-granted), ""},
 			"too early":              {x, issued.Add(-granted - tick), tokens.ReasonNotYetValid},
-			"as late as can be":      {x, expires.Add(granted - tick), 0},
+			"as late as can be":      {x, expires.Add(granted - tick), ""},
 			"expired":                {x, expires.Add(granted), tokens.ReasonExpired},
-			"just before the end":    {short, deadline.Add(granted - tick), 0},
+			"just before the end":    {short, deadline.Add(granted - tick), ""},
 			"deadline":               {short, deadline.Add(granted), tokens.ReasonDeadline},
 			"deadline and expired":   {short, expires.Add(granted), tokens.ReasonDeadline},
 			"early, with a deadline": {short, issued.Add(-granted - tick), tokens.ReasonNotYetValid},
@@ -59,7 +59,7 @@ func TestBoundsOfTimes(t *testing.T) {
 				require.NoError(t, anyTime)
 				require.Equal(t, tt.x.Claims, whenever.Claims)
 				require.Equal(t, "{}", string(whenever.State))
-				if tt.reason == 0 {
+				if tt.reason == "" {
 					require.NoError(t, err)
 					require.Equal(t, whenever, got)
 					require.Nil(t, untimely)

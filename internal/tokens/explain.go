@@ -12,7 +12,7 @@ type Explanation struct {
 	Inspection
 	// Key describes the key that sealed the token, if it is in the keyset.
 	Key *codec.KeyInfo
-	// Reason is why [Codec.Open] refuses the token; zero if it does not.
+	// Reason is why [Codec.Open] refuses the token; empty if it does not.
 	Reason Reason
 	// Detail is the reason in words.
 	Detail string
@@ -45,7 +45,7 @@ func (c *Codec) Explain(b Binding, now time.Time, token string) Explanation {
 func (c *Codec) Look(b Binding, now time.Time, token string, see func(*Contents)) Explanation {
 	var x Explanation
 	refuse := func(r *Rejected) {
-		if r != nil && x.Reason == 0 {
+		if r != nil && x.Reason == "" {
 			x.Reason = r.Reason
 			if r.Detail != nil {
 				x.Detail = r.Detail.Error()

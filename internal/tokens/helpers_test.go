@@ -59,5 +59,5 @@ func requireRejected(t testing.TB, err error, reason tokens.Reason) {
 	require.EqualError(t, err, "token not accepted")
 	var rejected *tokens.Rejected
 	require.ErrorAs(t, err, &rejected)
-	require.Equal(t, reason.String(), rejected.Reason.String(), "%v", rejected.Detail)
+	require.Equal(t, reason, rejected.Reason, "%v", rejected.Detail)
 }

@@ -12,76 +12,46 @@ var ErrRejected = errors.New("token not accepted")
 // Reason is the true cause of a rejection, for logs and metrics. The set is
 // small and fixed, so it may be used as a metric label. It is not for clients:
 // which check failed is information for whoever forges tokens.
-type Reason uint8
+type Reason string
 
 // The reasons [Codec.Open] gives, and those callers give with [Reject] for the
 // checks that are theirs.
 const (
 	// ReasonMalformed: not a token in its one spelling: a character outside the
 	// alphabet, padding, a line break, stray bits, or too short.
-	ReasonMalformed Reason = iota + 1
+	ReasonMalformed Reason = "malformed"
 	// ReasonTooLong: longer than [Options.MaxToken].
-	ReasonTooLong
+	ReasonTooLong Reason = "too_long"
 	// ReasonVersion: a token format this program does not know.
-	ReasonVersion
+	ReasonVersion Reason = "version"
 	// ReasonUnknownKey: no enabled key of the keyset has the token's key id.
-	ReasonUnknownKey
+	ReasonUnknownKey Reason = "unknown_key"
 	// ReasonAuthentication: altered, or made for another audience, purpose,
 	// tenant or principal; the encryption cannot tell which.
-	ReasonAuthentication
+	ReasonAuthentication Reason = "authentication"
 	// ReasonExpired: presented after [Claims.ExpiresAt].
-	ReasonExpired
+	ReasonExpired Reason = "expired"
 	// ReasonNotYetValid: issued in the future.
-	ReasonNotYetValid
+	ReasonNotYetValid Reason = "not_yet_valid"
 	// ReasonDeadline: presented after [Claims.Deadline].
-	ReasonDeadline
+	ReasonDeadline Reason = "deadline"
 	// ReasonFormat: authentic, but its contents do not decode: it was sealed by a
 	// newer program, or by a faulty one.
-	ReasonFormat
+	ReasonFormat Reason = "format"
 	// ReasonTooLarge: authentic, but its contents exceed [Options.MaxPlaintext].
-	ReasonTooLarge
+	ReasonTooLarge Reason = "too_large"
 
 	// ReasonTool: for callers: the token belongs to another tool.
-	ReasonTool
+	ReasonTool Reason = "tool"
 	// ReasonRevision: for callers: a tool revision this program cannot read.
-	ReasonRevision
+	ReasonRevision Reason = "revision"
 	// ReasonRequest: for callers: the token belongs to other arguments.
-	ReasonRequest
-	// ReasonPrincipal: for callers: the token belongs to another caller.
-	ReasonPrincipal
+	ReasonRequest Reason = "request"
 	// ReasonSpent: for callers: the token has been used before.
-	ReasonSpent
+	ReasonSpent Reason = "spent"
 	// ReasonState: for callers: the state does not decode into the tool's type.
-	ReasonState
-
-	reasonEnd
+	ReasonState Reason = "state"
 )
-
-// reasonNames is indexed by Reason.
-var reasonNames = [reasonEnd]string{
-	"none", "malformed", "too_long", "version", "unknown_key", "authentication", "expired",
-	"not_yet_valid", "deadline", "format", "too_large",
-	"tool", "revision", "request", "principal", "spent", "state",
-}
-
-// String returns the reason's name in snake_case, such as "unknown_key". The
-// zero Reason is "none".
-func (r Reason) String() string {
-	if r < reasonEnd {
-		return reasonNames[r]
-	}
-	return fmt.Sprintf("reason_%d", uint8(r))
-}
-
-// Reasons returns every reason there is, for metrics that declare their labels
-// in advance.
-func Reasons() []Reason {
-	all := make([]Reason, 0, reasonEnd-1)
-	for r := Reason(1); r < reasonEnd; r++ {
-		all = append(all, r)
-	}
-	return all
-}
 
 // Rejected is the error for a token that is not accepted. Its message is the
 // same whatever the cause, so it can be sent to the client as it is; Reason and
@@ -95,7 +65,7 @@ type Rejected struct {
 }
 
 // Reject returns a rejection for a check that is the caller's: tool, revision,
-// request, principal and the like. The detail is formatted as by [fmt.Errorf].
+// request and the like. The detail is formatted as by [fmt.Errorf].
 func Reject(reason Reason, format string, args ...any) *Rejected {
 	return &Rejected{Reason: reason, Detail: fmt.Errorf(format, args...)}
 }
@@ -111,7 +81,7 @@ func (r *Rejected) Unwrap() error { return r.Detail }
 
 // LogValue returns reason and detail as a group.
 func (r *Rejected) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.String("reason", r.Reason.String())}
+	attrs := []slog.Attr{slog.String("reason", string(r.Reason))}
 	if r.Detail != nil {
 		attrs = append(attrs, slog.String("detail", r.Detail.Error()))
 	}

@@ -164,14 +164,3 @@ func TestRejected(t *testing.T) {
 	require.Contains(t, log.String(), `token.reason=tool token.detail="the call is for \"undo\": other tool"`)
 	require.Equal(t, `[reason=authentication]`, (&tokens.Rejected{Reason: tokens.ReasonAuthentication}).LogValue().String())
 }
-
-func TestReasons(t *testing.T) {
-	seen := map[string]bool{}
-	for _, r := range tokens.Reasons() {
-		require.Regexp(t, `^[a-z_]+$`, r.String())
-		seen[r.String()] = true
-	}
-	require.Len(t, seen, 16)
-	require.Equal(t, "none", tokens.Reason(0).String())
-	require.Equal(t, "reason_200", tokens.Reason(200).String())
-}

@@ -22,6 +22,10 @@ const (
 	minSealed = keyPrefixSize + 16
 )
 
+// Format names the format of the tokens that this package seals. It opens all formats up to
+// this one.
+const Format = string(rune(version))
+
 // encoding is strict about the bits left over at the end: without that the last
 // character would have several spellings.
 var encoding = base64.RawURLEncoding.Strict()
