@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
 // largest leaves room for what a position holds besides the tool's state.
@@ -60,12 +61,12 @@ func sealing(state []byte, rounds int) (ours, alone float64, token int, err erro
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	c, err := codec.New(keys, codec.Options{Audience: "bench"})
+	c, err := tokens.New(keys, tokens.Options{Audience: "bench"})
 	if err != nil {
 		return 0, 0, 0, err
 	}
 	now := time.Now()
-	contents := &codec.Contents{Claims: codec.Claims{ID: codec.ID{1}, Turn: 1, Tool: "rounds"}, State: state}
+	contents := &tokens.Contents{Claims: tokens.Claims{ID: tokens.ID{1}, Turn: 1, Tool: "rounds"}, State: state}
 	key := make([]byte, 32)
 	rand.Read(key)
 	block, err := aes.NewCipher(key)
@@ -87,9 +88,9 @@ func sealing(state []byte, rounds int) (ours, alone float64, token int, err erro
 	var taken [2][]float64
 	for range max(rounds, 3) + 1 {
 		for i, sealOpen := range []func() error{func() error {
-			sealed, err := c.Seal(codec.Binding{}, now, contents)
+			sealed, err := c.Seal(tokens.Binding{}, now, contents)
 			if token = len(sealed); err == nil {
-				_, err = c.Open(codec.Binding{}, now, sealed)
+				_, err = c.Open(tokens.Binding{}, now, sealed)
 			}
 			return err
 		}, func() error {

@@ -1,77 +1,50 @@
-// Package codec turns what a suspended saga knows into one opaque string, the
-// token, and back. The client keeps the token and hands it back with its answers,
-// so the server keeps nothing: any replica that holds the keys can go on.
+// Package codec keeps the keys that seal tokens.
+//
+// A server seals what a suspended saga knows into one opaque string, the token. The client
+// keeps it and hands it back with its answers, so the server keeps nothing: any replica that
+// holds the keys can go on.
 //
 //	keys, err := codec.LoadKeyset("keyset.json")
-//	c, err := codec.New(keys, codec.Options{Audience: "https://tools.example.com"})
-//	token, err := c.Seal(binding, time.Now(), &codec.Contents{Claims: claims, State: state})
-//	contents, err := c.Open(binding, time.Now(), token)
+//	s, err := server.New(server.Options{Keys: keys, Tools: tools})
 //
-// The package handles bytes. [JSON] is the default way to make bytes of typed
-// state, and [Encoding] what another way has to offer.
+// # Which functions you need
 //
-// # What a token protects
+//   - [LoadKeyset] for a server whose keys are in a file; [CreateKeysetFile] makes the file, and
+//     so does the command "saga keys new".
+//   - [ParseEncryptedKeyset] for a server whose keys a key management service has encrypted.
+//     It is asked once, when the keyset is read.
+//   - [NewKeyset] for tests, and for a server alone whose sagas may end when it does.
+//   - [UpdateKeysetFile] to change a keyset file from a program, without losing what others
+//     change at the same time. "saga keys" does the same.
 //
-// A token is encrypted and authenticated. The client cannot read it, and cannot
-// change a bit of it. It opens only for the [Binding] and the audience it was
-// sealed for, only until it expires, and only while its key is enabled. [Claims]
-// such as the tool and its revision are inside; comparing them with the request is
-// up to the caller.
+// # How keys are kept
 //
-// Every refusal is a *[Rejected] error with one and the same message, so that a
-// client learns nothing about why. The [Reason] is for logs and metrics.
+// Whoever has the keys can make tokens that a server takes for its own, and read what others
+// hold. A keyset file belongs to the user that the server runs as, and nobody else may read
+// it: [LoadKeyset] refuses one that others can. Keep it out of repositories and images. Give
+// deployments that trust one another differently keysets of their own.
 //
-// Nothing of a token is decompressed or decoded before it is authenticated, and
-// decompression is bounded all the same.
-//
-// # What a token does not protect
-//
-// A token is not single-use: until it expires, the client can present it twice,
-// with different answers. Who must prevent that has to remember [Claims.ID] and
-// [Claims.Turn] somewhere.
-//
-// A token's length is visible. State is compressed, so the length depends on its
-// content; padding hides most of that, not all. If a client may choose some text
-// of the state and see many tokens, it can work out other text of the same state
-// from lengths alone. What the client has no hand in therefore belongs in
-// [Contents.Apart], which is compressed by itself, and values that it must not learn in
-// [Contents.Plain] or [Contents.Secret], which are never compressed.
-//
-// Whoever has the keys can make tokens. A server must treat what it opens as data
-// all the same: decode it into fixed types, never into types the data names.
-//
-// # Keys
-//
-// A [Keyset] is a keyset of Tink with one primary key, which seals, and any number
-// of others that still open. It is kept in Tink's JSON form: in a file that only
-// its owner can read ([CreateKeysetFile], [LoadKeyset]) or encrypted by a key
-// management service ([ParseEncryptedKeyset]).
-//
-// Rotate keys in stages, and let every replica have the result of one stage before
-// the next begins:
+// A [Keyset] has one primary key, which seals, and any number of others that still open.
+// Rotate keys in stages, and let every replica have the result of one stage before the next
+// begins:
 //
 //  1. [Keyset.Add] a key. It opens tokens, but seals none.
 //  2. [Keyset.Promote] it. New tokens are sealed with it.
 //  3. After the longest time to live, [Keyset.Disable] the old key.
 //  4. When nothing misses it, [Keyset.Destroy] it.
 //
-// [UpdateKeysetFile] applies a stage to a file, without losing what others change at
-// the same time.
+// If a key has leaked, promote another and disable it at once: sagas in flight have to start
+// again. A running server takes a new keyset without a restart.
 //
-// [Codec.SetKeyset] replaces the keyset of a running server. If a key has leaked,
-// promote another and disable it at once: sagas in flight have to start again.
+// Only kinds of key with which random nonces never run out are accepted; see [KeyType].
 //
-// Only kinds of key with which random nonces never run out are accepted; see
-// [KeyType].
+// # What stays compatible
 //
-// # Compatibility
+// Keysets are Tink's, in its JSON form: what was a keyset stays one, and Tink's own tools read
+// it. Tokens begin with the version of their format. What one release sealed, every later one
+// opens, as long as the key is there and enabled; tokens sealed in the past are part of the
+// tests.
 //
-// The first character of a token is the format's version. Within a version, what
-// one release of this package seals, every later release opens: tokens sealed in
-// the past are part of the tests. A format that changes gets a new version, and
-// the old one still opens.
-//
-// The other way round it does not hold: an older release may refuse what a newer
-// one sealed, with [ReasonVersion] or [ReasonFormat]. How short a token becomes is
-// no part of the promise either.
+// What may change is how long a token is and how it is made: an older release may refuse
+// what a newer one sealed, and says in its log that it is of a newer one.
 package codec

@@ -2,13 +2,12 @@ package codec_test
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 )
 
-// Each stage goes to every replica before the next begins; here there is one
-// replica, and [codec.Codec.SetKeyset] brings it the news.
+// Each stage goes to every replica before the next begins. A file is changed by
+// [codec.UpdateKeysetFile] in the same way.
 func ExampleKeyset_rotation() {
 	keys, err := codec.NewKeyset()
 	if err != nil {
@@ -16,25 +15,17 @@ func ExampleKeyset_rotation() {
 		return
 	}
 	old := keys.Primary().ID
-	c, err := codec.New(keys, codec.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	now := time.Now()
-	token, err := c.Seal(codec.Binding{}, now, &codec.Contents{State: []byte("sealed with the old key")})
+	token, err := keys.Encrypt([]byte("sealed with the old key"), nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	show := func(stage string) {
-		c.SetKeyset(keys)
-		x, err := c.Open(codec.Binding{}, now, token)
-		if err != nil {
-			fmt.Println(stage, "->", err)
+		if _, err := keys.Decrypt(token, nil); err != nil {
+			fmt.Println(stage, "-> refused")
 			return
 		}
-		fmt.Println(stage, "->", string(x.State))
+		fmt.Println(stage, "-> opens")
 	}
 
 	var added uint32
@@ -54,9 +45,9 @@ func ExampleKeyset_rotation() {
 	_, err = keys.Destroy(added)
 	fmt.Println(err != nil)
 	// Output:
-	// add -> sealed with the old key
-	// promote -> sealed with the old key
-	// disable -> token not accepted
-	// destroy -> token not accepted
+	// add -> opens
+	// promote -> opens
+	// disable -> refused
+	// destroy -> refused
 	// true
 }

@@ -2,6 +2,8 @@ package codec
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -53,7 +55,7 @@ const (
 func NewKeyset() (*Keyset, error) { return NewKeysetOf(XAES256GCM) }
 
 // NewKeysetOf returns a keyset with one fresh key of the given type. It fails
-// with a *[KeyError] if there is no such type.
+// if there is no such type.
 func NewKeysetOf(t KeyType) (*Keyset, error) {
 	template, err := t.template()
 	if err != nil {
@@ -72,7 +74,7 @@ var errKeysetSyntax = errors.New("codec: not a cleartext keyset in Tink's JSON f
 	"for one that a KMS encrypted use ParseEncryptedKeyset")
 
 // ParseKeyset reads a cleartext keyset in Tink's JSON form. It refuses keysets
-// with a key that is not fit for tokens; a *[KeyError] says what to use instead.
+// with a key that is not fit for tokens, and says what to use instead.
 func ParseKeyset(data []byte) (*Keyset, error) {
 	parsed, err := keyset.NewJSONReader(bytes.NewReader(data)).Read()
 	if err != nil || parsed == nil {
@@ -113,13 +115,13 @@ func fromProto(p *tinkpb.Keyset) (*Keyset, error) {
 			return nil, err
 		}
 		if seen[k.GetKeyId()] {
-			return nil, &KeyError{ID: k.GetKeyId(), Problem: "occurs twice: every key needs an id of its own"}
+			return nil, keyError(k.GetKeyId(), "occurs twice: every key needs an id of its own")
 		}
 		seen[k.GetKeyId()] = true
 		kept.Key = append(kept.Key, k)
 	}
 	if len(kept.GetKey()) == 0 {
-		return nil, ErrEmptyKeyset
+		return nil, errEmptyKeyset
 	}
 	for _, k := range kept.GetKey() {
 		if k.GetKeyId() == kept.GetPrimaryKeyId() && k.GetStatus() == tinkpb.KeyStatusType_ENABLED {
@@ -130,7 +132,7 @@ func fromProto(p *tinkpb.Keyset) (*Keyset, error) {
 			return fromHandle(handle)
 		}
 	}
-	return nil, ErrNoPrimary
+	return nil, errNoPrimary
 }
 
 // protoReader gives Tink a keyset that has been parsed already.
@@ -154,7 +156,7 @@ func fromHandle(handle *keyset.Handle) (*Keyset, error) {
 		}
 		info := KeyInfo{
 			ID: entry.KeyID(), Type: t, Status: Disabled,
-			Primary: entry.IsPrimary(), Prefix: tokenPrefix(entry.KeyID()),
+			Primary: entry.IsPrimary(), Prefix: prefixOf(entry.KeyID()),
 		}
 		if entry.KeyStatus() == keyset.Enabled {
 			info.Status = Enabled
@@ -167,6 +169,33 @@ func fromHandle(handle *keyset.Handle) (*Keyset, error) {
 		return nil, errors.New("codec: Tink does not accept the keyset")
 	}
 	return ks, nil
+}
+
+// prefixOf returns the characters with which every token of a key begins: the format, and in
+// base64url how Tink names the key.
+func prefixOf(id uint32) string {
+	const format, tink = "1", 0x01
+	name := binary.BigEndian.AppendUint32([]byte{tink}, id)
+	// Five bytes are 6⅔ characters; only six depend on nothing else.
+	return format + base64.RawURLEncoding.EncodeToString(name)[:6]
+}
+
+// Encrypt seals with the primary key, and Decrypt opens with whichever key sealed: a keyset
+// is a [tink.AEAD]. Servers make their tokens with that. What else is sealed with the same
+// keys must have associated data that no token has.
+func (k *Keyset) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
+	return k.aead.Encrypt(plaintext, associatedData)
+}
+
+// Decrypt undoes [Keyset.Encrypt].
+func (k *Keyset) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	return k.aead.Decrypt(ciphertext, associatedData)
+}
+
+// Key describes the key with an id, if there is one.
+func (k *Keyset) Key(id uint32) (KeyInfo, bool) {
+	info, ok := k.byID[id]
+	return info, ok
 }
 
 // Keys describes the keys, in the order of the keyset.

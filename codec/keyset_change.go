@@ -36,7 +36,7 @@ func (k *Keyset) Promote(id uint32) (*Keyset, error) {
 		return nil, err
 	}
 	if info.Status != Enabled {
-		return nil, &KeyError{ID: id, Problem: "is disabled: enable it before promoting it"}
+		return nil, keyError(id, "is disabled: enable it before promoting it")
 	}
 	return k.change(func(m *keyset.Manager) error { return m.SetPrimary(id) })
 }
@@ -50,7 +50,7 @@ func (k *Keyset) Disable(id uint32) (*Keyset, error) {
 		return nil, err
 	}
 	if info.Primary {
-		return nil, &KeyError{ID: id, Problem: "is the primary key and cannot be disabled: promote another key first"}
+		return nil, keyError(id, "is the primary key and cannot be disabled: promote another key first")
 	}
 	return k.change(func(m *keyset.Manager) error { return m.Disable(id) })
 }
@@ -72,10 +72,10 @@ func (k *Keyset) Destroy(id uint32) (*Keyset, error) {
 		return nil, err
 	}
 	if info.Primary {
-		return nil, &KeyError{ID: id, Problem: "is the primary key and cannot be destroyed: promote another key first"}
+		return nil, keyError(id, "is the primary key and cannot be destroyed: promote another key first")
 	}
 	if info.Status != Disabled {
-		return nil, &KeyError{ID: id, Problem: "still opens tokens: disable it first, and destroy it when nothing misses it"}
+		return nil, keyError(id, "still opens tokens: disable it first, and destroy it when nothing misses it")
 	}
 	return k.change(func(m *keyset.Manager) error { return m.Delete(id) })
 }
@@ -89,7 +89,7 @@ func (k *Keyset) find(id uint32) (KeyInfo, error) {
 	for _, info := range k.keys {
 		known = append(known, fmt.Sprintf("%08x", info.ID))
 	}
-	return KeyInfo{}, &KeyError{ID: id, Problem: "is not in the keyset, which has " + strings.Join(known, ", ")}
+	return KeyInfo{}, keyError(id, "is not in the keyset, which has "+strings.Join(known, ", "))
 }
 
 func (k *Keyset) change(f func(*keyset.Manager) error) (*Keyset, error) {

@@ -1,6 +1,7 @@
 package codec_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -25,9 +26,11 @@ func TestKeysetFile(t *testing.T) {
 	loaded, err := codec.LoadKeyset(path)
 	require.NoError(t, err)
 	require.Equal(t, k.Keys(), loaded.Keys())
-	x, err := newCodec(t, loaded, codec.Options{}).Open(alice, noon, seal(t, newCodec(t, k, codec.Options{}), alice, sample("{}")))
+	sealed, err := k.Encrypt([]byte("{}"), []byte("alice"))
 	require.NoError(t, err)
-	require.Equal(t, "{}", string(x.State))
+	opened, err := loaded.Decrypt(sealed, []byte("alice"))
+	require.NoError(t, err)
+	require.Equal(t, "{}", string(opened))
 
 	_, err = codec.CreateKeysetFile(path)
 	require.ErrorIs(t, err, fs.ErrExist)
@@ -97,4 +100,17 @@ func TestCreateKeysetFileByMany(t *testing.T) {
 	require.EqualValues(t, 1, created.Load())
 	_, err := codec.LoadKeyset(path)
 	require.NoError(t, err)
+}
+
+func TestBoundsOfKeysetFiles(t *testing.T) {
+	path := newKeysetFile(t)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	data = append(data, bytes.Repeat([]byte{' '}, 1<<20-len(data))...)
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	_, err = codec.LoadKeyset(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, append(data, ' '), 0o600))
+	_, err = codec.LoadKeyset(path)
+	require.ErrorContains(t, err, "larger than 1048576 bytes")
 }

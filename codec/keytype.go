@@ -47,37 +47,27 @@ func (t KeyType) template() (*tinkpb.KeyTemplate, error) {
 	case XChaCha20Poly1305:
 		return aead.XChaCha20Poly1305KeyTemplate(), nil
 	}
-	return nil, &KeyError{Problem: fmt.Sprintf("type %q is not one of %s", string(t), typeList())}
+	return nil, keyError(0, fmt.Sprintf("type %q is not one of %s", string(t), typeList()))
 }
 
-// Problems of whole keysets.
 var (
-	// ErrEmptyKeyset: there is no key in the keyset, or only destroyed ones.
-	ErrEmptyKeyset = errors.New("codec: the keyset has no keys")
-	// ErrNoPrimary: the key that should seal is missing or not enabled.
-	ErrNoPrimary = errors.New("codec: the keyset has no enabled primary key: enable a key and promote it")
+	errEmptyKeyset = errors.New("codec: the keyset has no keys")
+	errNoPrimary   = errors.New("codec: the keyset has no enabled primary key: enable a key and promote it")
 )
 
-// KeyError says why a key is refused, or an operation on it.
-type KeyError struct {
-	// ID is the key's id, and zero if the problem is not one key's.
-	ID uint32
-	// Problem is what is wrong, and what to do about it.
-	Problem string
-}
-
-// Error names the key and its problem.
-func (e *KeyError) Error() string {
-	if e.ID == 0 {
-		return "codec: key " + e.Problem
+// keyError says why a key is refused, or an operation on it, and what to do about it. The id
+// is zero if the problem is not one key's.
+func keyError(id uint32, problem string) error {
+	if id == 0 {
+		return errors.New("codec: key " + problem)
 	}
-	return fmt.Sprintf("codec: key %08x %s", e.ID, e.Problem)
+	return fmt.Errorf("codec: key %08x %s", id, problem)
 }
 
 // typeOf returns the type of an entry's key, or why it is not allowed.
 func typeOf(entry *keyset.Entry) (KeyType, error) {
 	refuse := func(problem string) (KeyType, error) {
-		return "", &KeyError{ID: entry.KeyID(), Problem: problem}
+		return "", keyError(entry.KeyID(), problem)
 	}
 	switch p := entry.Key().Parameters().(type) {
 	case *xaesgcm.Parameters:
@@ -112,15 +102,15 @@ func checkProto(k *tinkpb.Keyset_Key) error {
 	name = name[strings.LastIndexByte(name, '.')+1:]
 	switch {
 	case k.GetKeyId() == 0:
-		return &KeyError{Problem: "without an id: create keysets with NewKeyset, or with Tink's own tool"}
+		return keyError(0, "without an id: create keysets with NewKeyset, or with Tink's own tool")
 	case k.GetStatus() != tinkpb.KeyStatusType_ENABLED && k.GetStatus() != tinkpb.KeyStatusType_DISABLED:
-		return &KeyError{ID: k.GetKeyId(), Problem: "has no known status: it must be ENABLED or DISABLED"}
+		return keyError(k.GetKeyId(), "has no known status: it must be ENABLED or DISABLED")
 	case !sealingTypes[name]:
-		return &KeyError{ID: k.GetKeyId(), Problem: fmt.Sprintf("is of type %.40q, which does not seal tokens: use one of %s", name, typeList())}
+		return keyError(k.GetKeyId(), fmt.Sprintf("is of type %.40q, which does not seal tokens: use one of %s", name, typeList()))
 	case k.GetOutputPrefixType() != tinkpb.OutputPrefixType_TINK:
-		return &KeyError{ID: k.GetKeyId(), Problem: fmt.Sprintf(
+		return keyError(k.GetKeyId(), fmt.Sprintf(
 			"has output prefix %s: only TINK is allowed, which puts the key's id into the token so that one key is tried, not all",
-			k.GetOutputPrefixType())}
+			k.GetOutputPrefixType()))
 	}
 	return nil
 }

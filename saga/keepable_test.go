@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -94,7 +93,7 @@ func TestWhatAnEncodingLosesIsRefused(t *testing.T) {
 		"field namesake of the state is not exported":             withState[struct{ namesake }](),
 		"field pointing of the state is not exported":             withState[struct{ *pointing }](),
 		"a sample value of field N of the state does not come":    withState[struct{ N map[string]big.Int }](),
-		"a url.URL, whose MarshalBinary":                          withEncoding[struct{ P *url.URL }](codec.JSON),
+		"a url.URL, whose MarshalBinary":                          withEncoding[struct{ P *url.URL }](strictJSON{}),
 		"the zero value of field P of the state does":             withEncoding[struct{ P string }](broken{}),
 		"come back: its encoding panics: no word":                 withState[struct{ W word }](),
 	}
@@ -154,7 +153,7 @@ func TestWhatAnEncodingKeepsIsAllowed(t *testing.T) {
 	}
 	_, err := withState[state]().Compile()
 	require.NoError(t, err)
-	_, err = withEncoding[state](codec.JSON).Compile()
+	_, err = withEncoding[state](strictJSON{}).Compile()
 	require.NoError(t, err)
 	_, err = withState[saga.Secret]().Compile()
 	require.NoError(t, err, "a state may be one secret")

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -114,8 +113,8 @@ func TestStateThatHasNoPlaceIsRefused(t *testing.T) {
 	t.Run("an encoding that is strict", func(t *testing.T) {
 		type state struct{ City string }
 		type after struct{ Town string }
-		before := keeping(state{"Rome"}, nil, func(m *saga.Machine[empty, state]) { m.Encoding = codec.JSON })
-		_, err := resumedBy(t, before, keeping(after{}, nil, func(m *saga.Machine[empty, after]) { m.Encoding = codec.JSON }))
+		before := keeping(state{"Rome"}, nil, func(m *saga.Machine[empty, state]) { m.Encoding = strictJSON{} })
+		_, err := resumedBy(t, before, keeping(after{}, nil, func(m *saga.Machine[empty, after]) { m.Encoding = strictJSON{} }))
 		require.ErrorContains(t, err, `unknown object member name "City"`)
 	})
 	t.Run("secrets of an encoding that is not", func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -30,7 +31,7 @@ type rig struct {
 	watch      *watch
 	// codec is used for all turns if it is set: making one is what takes most of
 	// the time of a turn.
-	codec *codec.Codec
+	codec *tokens.Codec
 	// resends: the client sends the arguments every time, so that the token need
 	// not hold them.
 	resends bool
@@ -40,7 +41,7 @@ type rig struct {
 	heard heard
 }
 
-var codecOptions = codec.Options{Audience: "https://sagatest.example"}
+var codecOptions = tokens.Options{Audience: "https://sagatest.example"}
 
 // request is what the client sends: without a token, a call of the tool.
 type request struct {
@@ -137,12 +138,12 @@ func (r *rig) runner() (*turns.Runner, *engine.Program, error) {
 	}
 	c := r.codec
 	if c == nil {
-		if c, err = codec.New(r.keys, codecOptions); err != nil {
+		if c, err = tokens.New(r.keys, codecOptions); err != nil {
 			return nil, nil, err
 		}
 	}
 	return turns.New(turns.Config{
-		Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return r.now }, NewID: func() codec.ID { return codec.ID(r.newID()) },
+		Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return r.now }, NewID: func() tokens.ID { return tokens.ID(r.newID()) },
 		UndoGrace: turns.DefaultUndoGrace,
 	}), firstTool(tools), nil
 }
@@ -192,7 +193,7 @@ func replyOf(tool *engine.Program, end turns.End, err error) reply {
 	case end.Token != "":
 		return reply{token: end.Token, steps: end.Steps, position: end.Position, reworded: end.Reworded}
 	}
-	rep := reply{out: &end.Outcome, late: end.Gone != 0}
+	rep := reply{out: &end.Outcome, late: end.Gone != ""}
 	if u := undoReport(end.Result); u != nil {
 		rep.again = u.SagaToken
 	}
@@ -201,7 +202,7 @@ func replyOf(tool *engine.Program, end turns.End, err error) reply {
 
 // explained says why a token was refused, which clients are not told.
 func explained(err error) error {
-	var rejected *codec.Rejected
+	var rejected *tokens.Rejected
 	if errors.As(err, &rejected) && rejected.Detail != nil {
 		return fmt.Errorf("%w: %s: %w", rejected, rejected.Reason, rejected.Detail)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -51,7 +52,7 @@ func rigTool(held map[saga.Key]bool) saga.Definition {
 
 // A turn of the kit is one of package server, whatever the clock says.
 func TestTurnsAreThoseOfProduction(t *testing.T) {
-	late := codec.DefaultTTL + codec.DefaultSkew + time.Second
+	late := tokens.DefaultTTL + tokens.DefaultSkew + time.Second
 	for name, test := range map[string]struct {
 		jump    time.Duration
 		cancels bool
@@ -61,12 +62,12 @@ func TestTurnsAreThoseOfProduction(t *testing.T) {
 	}{
 		"in time":                               {0, false, true, nil, "held"},
 		"cancelled":                             {0, true, false, nil, "Cancelled."},
-		"before it was sealed":                  {-2 * codec.DefaultSkew, false, true, turns.ErrEarly, ""},
-		"cancelled before it was sealed":        {-2 * codec.DefaultSkew, true, false, nil, "Cancelled."},
+		"before it was sealed":                  {-2 * tokens.DefaultSkew, false, true, turns.ErrEarly, ""},
+		"cancelled before it was sealed":        {-2 * tokens.DefaultSkew, true, false, nil, "Cancelled."},
 		"late":                                  {late, false, false, nil, "too late"},
 		"cancelled late":                        {late, true, false, nil, "Cancelled."},
-		"too late to undo anything":             {late + turns.DefaultUndoGrace, false, true, codec.ErrRejected, ""},
-		"cancelled too late to undo anything":   {late + turns.DefaultUndoGrace, true, true, codec.ErrRejected, ""},
+		"too late to undo anything":             {late + turns.DefaultUndoGrace, false, true, tokens.ErrRejected, ""},
+		"cancelled too late to undo anything":   {late + turns.DefaultUndoGrace, true, true, tokens.ErrRejected, ""},
 		"as late as something can be undone at": {late + turns.DefaultUndoGrace - time.Minute, false, false, nil, "too late"},
 	} {
 		for _, resends := range []bool{false, true} {
@@ -99,7 +100,7 @@ func TestResentArgumentsAreBound(t *testing.T) {
 	c.take(request{}, c.send(c.call()))
 	c.rig.args = json.RawMessage(`{"What":"a house"}`)
 	rep := c.send(c.resume())
-	require.ErrorIs(t, rep.err, codec.ErrRejected)
+	require.ErrorIs(t, rep.err, tokens.ErrRejected)
 	assert.ErrorContains(t, rep.err, "not those of the first turn")
 }
 

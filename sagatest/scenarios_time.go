@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
 // expiries: the client comes back when its token has expired.
@@ -16,7 +17,7 @@ func (s *sweep) expiries() []scenario {
 			if !ok {
 				return
 			}
-			x.client.rig.now = x.client.rig.now.Add(codec.DefaultTTL + codec.DefaultSkew + time.Second)
+			x.client.rig.now = x.client.rig.now.Add(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
 			rep := x.send(q)
 			if rep.out != nil && rep.late || rep.err != nil {
 				x.client.take(q, rep)
@@ -42,7 +43,7 @@ func (s *sweep) rotations() []scenario {
 				keys, err = keys.Promote(id)
 			}
 			if err == nil {
-				x.client.rig.codec, err = codec.New(keys, codecOptions)
+				x.client.rig.codec, err = tokens.New(keys, codecOptions)
 			}
 			if err != nil {
 				x.failed(err)
@@ -56,7 +57,7 @@ func (s *sweep) rotations() []scenario {
 
 // clocks: the clock jumps between two turns, no farther than tokens bear.
 func (s *sweep) clocks() []scenario {
-	forward, back := codec.DefaultTTL-time.Minute, codec.DefaultSkew-10*time.Second
+	forward, back := tokens.DefaultTTL-time.Minute, tokens.DefaultSkew-10*time.Second
 	if s.tool.MaxAge > 0 {
 		forward = min(forward, s.tool.MaxAge/2)
 	}

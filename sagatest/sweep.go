@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
 // Sweep runs a tool through everything that can go wrong on the way of its script,
@@ -65,7 +66,7 @@ type sweep struct {
 	c       Case
 	script  *script
 	keys    *codec.Keyset
-	codec   *codec.Codec
+	codec   *tokens.Codec
 	base    *baseline
 	tool    *engine.Program
 	reports reports
@@ -121,7 +122,7 @@ func (s *sweep) rehearse(t testing.TB) bool {
 	}
 	// From here on one codec does: it keeps nothing of a token.
 	var err error
-	if s.codec, err = codec.New(s.keys, codecOptions); err != nil {
+	if s.codec, err = tokens.New(s.keys, codecOptions); err != nil {
 		t.Fatalf("sagatest: %v", err)
 	}
 	second := s.undisturbed(t, name+", once more")

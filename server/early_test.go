@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -106,10 +106,10 @@ func TestTokensOfTheFutureAreTakenLater(t *testing.T) {
 func TestTokensOfANewerProgramAreTakenElsewhere(t *testing.T) {
 	keys := newKeys(t)
 	r := newRig(t, server.Options{Keys: keys})
-	newer, err := codec.New(keys, codec.Options{MaxPlaintext: codec.HardMaxPlaintext})
+	newer, err := tokens.New(keys, tokens.Options{MaxPlaintext: tokens.HardMaxPlaintext})
 	require.NoError(t, err)
-	token, err := newer.Seal(codec.Binding{Purpose: "saga"}, time.Now(), &codec.Contents{
-		Claims: codec.Claims{Tool: "complex_tool"}, State: make([]byte, codec.DefaultMaxPlaintext+1),
+	token, err := newer.Seal(tokens.Binding{Purpose: "saga"}, time.Now(), &tokens.Contents{
+		Claims: tokens.Claims{Tool: "complex_tool"}, State: make([]byte, tokens.DefaultMaxPlaintext+1),
 	})
 	require.NoError(t, err)
 	for _, method := range []string{"resumeSaga", "cancelSaga"} {

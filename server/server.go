@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -110,7 +111,7 @@ type Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, e
 // a saga between two turns. It is safe for concurrent use.
 type Server struct {
 	opts    Options
-	codec   *codec.Codec
+	codec   *tokens.Codec
 	log     *slog.Logger
 	guard   *guard
 	health  health
@@ -176,7 +177,7 @@ func newServer(o Options, of []registration) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	c, err := codec.New(o.Keys, codec.Options{Audience: o.Audience, TTL: o.TokenTTL})
+	c, err := tokens.New(o.Keys, tokens.Options{Audience: o.Audience, TTL: o.TokenTTL})
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -208,7 +209,7 @@ func TestFileNames(t *testing.T) {
 func TestVersion(t *testing.T) {
 	out, _, code := inProcess(t, "version")
 	assert.Zero(t, code)
-	for _, want := range append(server.Revisions(), "saga  ", "built with", "go1.", "format "+codec.Format) {
+	for _, want := range append(server.Revisions(), "saga  ", "built with", "go1.", "format "+tokens.Format) {
 		assert.Contains(t, out, want)
 	}
 	assert.Equal(t, "2026-07-28", server.Revisions()[0])

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
 // purposes are what the server's dialects seal tokens for. A token can be opened
@@ -15,7 +16,7 @@ var purposes = []string{"saga", "mrtr", "handshake"}
 
 // inspector opens tokens, if it has keys.
 type inspector struct {
-	codec *codec.Codec
+	codec *tokens.Codec
 	err   error
 }
 
@@ -30,13 +31,13 @@ func newInspector(c *cli.Command) *inspector {
 	if err != nil {
 		return &inspector{err: err}
 	}
-	opener, err := codec.New(keys, codec.Options{Audience: c.String("audience"), MaxToken: codec.HardMaxToken, MaxPlaintext: codec.HardMaxPlaintext})
+	opener, err := tokens.New(keys, tokens.Options{Audience: c.String("audience"), MaxToken: tokens.HardMaxToken, MaxPlaintext: tokens.HardMaxPlaintext})
 	return &inspector{opener, err}
 }
 
 // inspection is what can be seen of a token.
 type inspection struct {
-	codec.Explanation
+	tokens.Explanation
 	// purpose is what the token was made for.
 	purpose string
 	// holds is what it holds; nil if it is not authentic, or if err says why not.
@@ -52,7 +53,7 @@ func (l *inspector) inspect(token string) *inspection {
 	var s *inspection
 	for _, purpose := range purposes {
 		s = &inspection{purpose: purpose}
-		s.Explanation = l.codec.Look(codec.Binding{Purpose: purpose}, time.Now(), token, s.describe)
+		s.Explanation = l.codec.Look(tokens.Binding{Purpose: purpose}, time.Now(), token, s.describe)
 		if s.Claims != nil {
 			break
 		}
@@ -60,7 +61,7 @@ func (l *inspector) inspect(token string) *inspection {
 	return s
 }
 
-func (s *inspection) describe(all *codec.Contents) {
+func (s *inspection) describe(all *tokens.Contents) {
 	var position engine.Position
 	var holds engine.Description
 	if s.err = position.Restore(engine.Encoded{Body: all.State, State: all.Apart, Effects: all.Plain, Secrets: all.Secret}); s.err == nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -36,7 +37,7 @@ func serverFlags() []cli.Flag {
 	return []cli.Flag{
 		stringFlag("keyset", "the `FILE` with the keys that seal tokens (default: one of this user's own, created when missing)", ""),
 		stringFlag("audience", "the `NAME` of this deployment; tokens of others are refused", ""),
-		&cli.DurationFlag{Name: "token-ttl", Usage: "how long a client may take to answer, per turn", Value: codec.DefaultTTL, Sources: env("token-ttl")},
+		&cli.DurationFlag{Name: "token-ttl", Usage: "how long a client may take to answer, per turn", Value: tokens.DefaultTTL, Sources: env("token-ttl")},
 		stringFlag("repo", "the `DIR` that holds the git repositories of release_notes", "."),
 		stringFlag("log-level", "what to log: debug, info, warn or error", "info"),
 		boolFlag("log-json", "log in JSON"),

@@ -13,10 +13,11 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
 // maxTokenInput limits what is read as a token, in bytes.
-const maxTokenInput = 4 * codec.HardMaxToken
+const maxTokenInput = 4 * tokens.HardMaxToken
 
 func (p *program) tokenCommand() *cli.Command {
 	return &cli.Command{
@@ -62,7 +63,7 @@ func (p *program) explainToken(_ context.Context, c *cli.Command) error {
 	if err := p.printExplanation(found); err != nil {
 		return failed(err)
 	}
-	if found.Reason != 0 {
+	if found.Reason != "" {
 		return failed(fmt.Errorf("a server would refuse this token (%s): %s", found.Reason, found.Detail))
 	}
 	if found.err != nil {
@@ -77,7 +78,7 @@ func (p *program) printExplanation(x *inspection) error {
 		fmt.Fprintf(table, "%s\t%s\n", name, plain.Line(fmt.Sprintf(format, args...)))
 	}
 	// What has another version has another layout, if it is a token at all.
-	if x.Version != "" && x.Reason != codec.ReasonVersion {
+	if x.Version != "" && x.Reason != tokens.ReasonVersion {
 		row("format", "%s, %s", x.Version, count(x.Length, "character"))
 		row("key", "%s%s", keyID(x.KeyID), keyRemark(x.Key))
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/buildinfo"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -44,7 +44,7 @@ func (p *program) printVersion() error {
 	row("built with", fmt.Sprintf("%s for %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH))
 	row("serves", "MCP "+strings.Join(server.Revisions(), ", ")+", and the saga proposal")
 	row("calls", "tools over the saga proposal, prompts and resources over MCP "+clientRevision)
-	row("tokens", "format "+codec.Format)
+	row("tokens", "format "+tokens.Format)
 	return table.Flush()
 }
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
 // Cancel ends the saga that the token holds and undoes its effects. With answers, what
@@ -15,8 +15,8 @@ import (
 func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, error) {
 	o, err := r.openToCancel(&q)
 	for _, q.Policy = range others {
-		var rejected *codec.Rejected
-		if !errors.As(err, &rejected) || rejected.Reason != codec.ReasonAuthentication {
+		var rejected *tokens.Rejected
+		if !errors.As(err, &rejected) || rejected.Reason != tokens.ReasonAuthentication {
 			break
 		}
 		o, err = r.openToCancel(&q)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -130,7 +130,7 @@ func discard(answers []steps.Answer, wrong *engine.AnswerError) bool {
 // server: what it has done is undone, unless that was seen to already.
 func (r *Runner) giveUp(ctx context.Context, q Request, why error) {
 	var undone *engine.UndoneError
-	if errors.Is(why, codec.ErrRejected) || errors.As(why, &undone) {
+	if errors.Is(why, tokens.ErrRejected) || errors.As(why, &undone) {
 		return
 	}
 	q.Answers = nil

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"runtime/debug"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/hook"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
 // Error is every error of a [Runner]: a turn that has no outcome, logged already. What is
@@ -16,7 +16,7 @@ import (
 //
 //   - *[RefusedError]: the hook refused the turn.
 //   - [ErrNewer], [ErrEarly]: the same request may succeed elsewhere, or later.
-//   - *[codec.Rejected]: the token is refused. Why is not the client's to know.
+//   - *[tokens.Rejected]: the token is refused. Why is not the client's to know.
 //   - *[engine.AnswerError]: an answer is not acceptable; the token is still good.
 //   - *[RequestTooLargeError]: the same request with less in it works.
 //   - *[engine.UnsettledError]: the same request is to be sent again.
@@ -32,7 +32,7 @@ type Error struct {
 
 	// For the log; empty if the token was not opened.
 	program string
-	saga    codec.ID
+	saga    tokens.ID
 }
 
 // Error returns the text of Err.
@@ -55,7 +55,7 @@ var ErrGone = errors.New("the client is gone")
 
 // RequestTooLargeError says that a saga cannot be suspended as the client has sent too
 // much. With less of it the same request works.
-type RequestTooLargeError struct{ *codec.TooLargeError }
+type RequestTooLargeError struct{ *tokens.TooLargeError }
 
 // Unwrap returns what was too large.
 func (e *RequestTooLargeError) Unwrap() error { return e.TooLargeError }
@@ -69,7 +69,7 @@ func (r *Runner) failed(of identity, err error) error {
 	}
 	var position *engine.PositionError
 	if errors.As(err, &position) {
-		err = codec.Reject(codec.ReasonState, "%w", position)
+		err = tokens.Reject(tokens.ReasonState, "%w", position)
 	}
 	return &Error{program: of.program.Name, saga: of.id, Err: err}
 }
@@ -90,7 +90,7 @@ func (r *Runner) report(ctx context.Context, method string, err error) error {
 	if known.program != "" {
 		attrs = append(attrs, slog.String("tool", known.program))
 	}
-	if known.saga != (codec.ID{}) {
+	if known.saga != (tokens.ID{}) {
 		attrs = append(attrs, slog.String("saga", known.saga.String()))
 	}
 	level, text, more := describe(err)
@@ -102,7 +102,7 @@ func (r *Runner) report(ctx context.Context, method string, err error) error {
 
 // describe is what the log says of an error; the text is empty if it says nothing.
 func describe(err error) (level slog.Level, text string, attrs []slog.Attr) {
-	var rejected *codec.Rejected
+	var rejected *tokens.Rejected
 	var large *RequestTooLargeError
 	var answer *engine.AnswerError
 	var unsettled *engine.UnsettledError
@@ -150,16 +150,16 @@ func describe(err error) (level slog.Level, text string, attrs []slog.Attr) {
 // too late, is no alarm. The rest may be: replicas that differ in their keys or code,
 // or somebody with a token of somebody else's. Among it is what anybody can make up, a
 // key id above all: it looks the same.
-func levelOf(why codec.Reason) slog.Level {
+func levelOf(why tokens.Reason) slog.Level {
 	switch why {
-	case codec.ReasonMalformed, codec.ReasonTooLong, codec.ReasonExpired, codec.ReasonDeadline, codec.ReasonRequest:
+	case tokens.ReasonMalformed, tokens.ReasonTooLong, tokens.ReasonExpired, tokens.ReasonDeadline, tokens.ReasonRequest:
 		return slog.LevelInfo
 	}
 	return slog.LevelWarn
 }
 
 func (r *Runner) logAbandoned(ctx context.Context, o *opened) {
-	r.Log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", "tool", o.program.Name, "saga", codec.ID(o.pos.ID).String(), "token", o.gone)
+	r.Log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", "tool", o.program.Name, "saga", tokens.ID(o.pos.ID).String(), "token", o.gone)
 }
 
 // Protect runs code of a tool's author that belongs to no saga, such as what suggests

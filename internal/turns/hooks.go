@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/hook"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
 // Hook is called around every turn: when the token is open, and before code of the tool's
@@ -24,7 +24,7 @@ type Turn struct {
 	Program *engine.Program
 	// Saga is the saga's id, and Number counts its turns from 1; zero if the token was
 	// refused.
-	Saga   codec.ID
+	Saga   tokens.ID
 	Number uint32
 	// Trace is the trace context that the first turn came with, or none.
 	Trace Trace
@@ -73,7 +73,7 @@ func hookedOpen(action string, q *Request, o *opened) *Turn {
 	if o == nil {
 		return &Turn{Action: action, Program: q.Program}
 	}
-	return &Turn{Action: action, Program: o.program, Saga: codec.ID(o.pos.ID), Number: o.pos.Turn + 1, Trace: q.Trace}
+	return &Turn{Action: action, Program: o.program, Saga: tokens.ID(o.pos.ID), Number: o.pos.Turn + 1, Trace: q.Trace}
 }
 
 // outcome says how a turn ended, and why, in words of a fixed set.
@@ -81,8 +81,8 @@ func outcome(action string, end End, err error) (how, why string) {
 	switch {
 	case err != nil:
 		return failure(err)
-	case end.Gone != 0:
-		return OutcomeUndone, end.Gone.String()
+	case end.Gone != "":
+		return OutcomeUndone, string(end.Gone)
 	case end.Token != "":
 		return OutcomeSuspended, ""
 	case end.Result == nil || !end.Result.IsError:
@@ -104,7 +104,7 @@ func isUndone(result *content.Result) bool {
 
 // failure is outcome for errors.
 func failure(err error) (how, why string) {
-	var rejected *codec.Rejected
+	var rejected *tokens.Rejected
 	var answer *engine.AnswerError
 	var large *RequestTooLargeError
 	var unsettled *engine.UnsettledError
@@ -116,9 +116,9 @@ func failure(err error) (how, why string) {
 	case errors.Is(err, ErrNewer):
 		return OutcomeRefused, "newer"
 	case errors.Is(err, ErrEarly):
-		return OutcomeRefused, codec.ReasonNotYetValid.String()
+		return OutcomeRefused, string(tokens.ReasonNotYetValid)
 	case errors.As(err, &rejected):
-		return OutcomeRefused, rejected.Reason.String()
+		return OutcomeRefused, string(rejected.Reason)
 	case errors.As(err, &unsettled):
 		return OutcomeBroken, "unsettled"
 	case errors.As(err, &answer):

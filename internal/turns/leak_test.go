@@ -20,7 +20,7 @@ import (
 const (
 	leakDigits = "0123456789abcdef"
 	leakLength = 8
-	leakRounds = 60 // so 7 680 calls for a secret
+	leakRounds = 90 // so 11 520 calls for a secret
 )
 
 // guessSecret mounts the attack. call returns the length of the token that comes of an

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
 // opened is an authentic token: the position it holds and what goes on from it.
@@ -18,10 +18,10 @@ type opened struct {
 	// gone is why the saga cannot go on though it has begun effects, which are to
 	// be undone: its token came too late, its revision is no longer served, or the
 	// tool has no longer what it waits in.
-	gone *codec.Rejected
+	gone *tokens.Rejected
 }
 
-func (o *opened) identity() identity { return identity{o.program, codec.ID(o.pos.ID)} }
+func (o *opened) identity() identity { return identity{o.program, tokens.ID(o.pos.ID)} }
 
 // open returns what a token holds, if a turn can be taken from there or its saga is to be
 // undone.
@@ -36,7 +36,7 @@ func (r *Runner) open(q *Request) (*opened, error) {
 // authentic returns what a token holds, and the trace context in q. The arguments of the first turn, where requests
 // repeat them, count only if bound says so. If early is set, the token is of the future:
 // the saga can go on when the clocks agree. Errors are of those that [Error] lists.
-func (r *Runner) authentic(q *Request, bound bool) (o *opened, early *codec.Rejected, err error) {
+func (r *Runner) authentic(q *Request, bound bool) (o *opened, early *tokens.Rejected, err error) {
 	now := r.Now()
 	x, untimely, err := r.Codec.OpenAnyTime(q.binding(), now, q.Token)
 	if err != nil {
@@ -49,26 +49,26 @@ func (r *Runner) authentic(q *Request, bound bool) (o *opened, early *codec.Reje
 	kind, name := parseTarget(x.Claims.Tool)
 	newest := r.Registry.Find(kind, name)
 	if newest == nil || q.Program != nil && target(q.Program.Kind, q.Program.Name) != x.Claims.Tool {
-		return nil, nil, codec.Reject(codec.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
+		return nil, nil, tokens.Reject(tokens.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
 	}
 	if q.Named != "" && q.Named != name {
-		return nil, nil, codec.Reject(codec.ReasonTool, "the token is for %q, but the request's header says %q", x.Claims.Tool, q.Named)
+		return nil, nil, tokens.Reject(tokens.ReasonTool, "the token is for %q, but the request's header says %q", x.Claims.Tool, q.Named)
 	}
 	o = &opened{
 		program: r.Registry.Reader(kind, name, x.Claims.Revision),
 		pos: &engine.Position{
-			ID: codec.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: name, Revision: x.Claims.Revision,
+			ID: tokens.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: name, Revision: x.Claims.Revision,
 			Deadline: x.Claims.Deadline,
 		},
 		gone: untimely,
 	}
 	if err := o.pos.Restore(engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
-		return nil, nil, codec.Reject(codec.ReasonState, "%w", err)
+		return nil, nil, tokens.Reject(tokens.ReasonState, "%w", err)
 	}
 	if q.Policy.Resent && bound {
 		digest, err := digestArguments(o.pos.ID, q.Arguments)
 		if err != nil || string(digest) != string(x.Claims.Request) {
-			return nil, nil, codec.Reject(codec.ReasonRequest, "the arguments are not those of the first turn")
+			return nil, nil, tokens.Reject(tokens.ReasonRequest, "the arguments are not those of the first turn")
 		}
 	}
 	if o.program == nil {
@@ -76,7 +76,7 @@ func (r *Runner) authentic(q *Request, bound bool) (o *opened, early *codec.Reje
 			return nil, nil, ErrNewer
 		}
 		o.program = newest
-		o.gone = codec.Reject(codec.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, name)
+		o.gone = tokens.Reject(tokens.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, name)
 	}
 	if o.gone != nil && !o.pos.HasEffects() {
 		return nil, nil, o.gone
@@ -87,8 +87,8 @@ func (r *Runner) authentic(q *Request, bound bool) (o *opened, early *codec.Reje
 
 // refused is why a token could not be opened.
 func refused(err error) error {
-	var rejected *codec.Rejected
-	if errors.As(err, &rejected) && (rejected.Reason == codec.ReasonFormat || rejected.Reason == codec.ReasonTooLarge) {
+	var rejected *tokens.Rejected
+	if errors.As(err, &rejected) && (rejected.Reason == tokens.ReasonFormat || rejected.Reason == tokens.ReasonTooLarge) {
 		// It is authentic: a replica whose program is newer knows how to read it.
 		return fmt.Errorf("%w, or %v", ErrNewer, rejected.Detail)
 	}
@@ -97,20 +97,20 @@ func refused(err error) error {
 
 // timely decides what becomes of a token whose time is wrong: it came too late to go on,
 // too early, or, as the error says, so late that nothing is undone any more.
-func (r *Runner) timely(q *Request, now time.Time, x *codec.Contents, untimely *codec.Rejected) (late, early *codec.Rejected, err error) {
+func (r *Runner) timely(q *Request, now time.Time, x *tokens.Contents, untimely *tokens.Rejected) (late, early *tokens.Rejected, err error) {
 	switch {
 	case untimely == nil:
 		return nil, nil, nil
-	case untimely.Reason == codec.ReasonNotYetValid && q.Policy.UndoBroken:
+	case untimely.Reason == tokens.ReasonNotYetValid && q.Policy.UndoBroken:
 		return nil, nil, nil // the token never left this process: nothing depends on its clock
-	case untimely.Reason == codec.ReasonNotYetValid:
+	case untimely.Reason == tokens.ReasonNotYetValid:
 		return nil, untimely, nil
 	case q.Policy.UndoBroken:
 		return untimely, nil, nil
 	}
 	last := x.Claims.ExpiresAt.Add(r.Codec.Options().Skew + max(r.UndoGrace, 0))
 	if r.UndoGrace < 0 || !now.Before(last) {
-		return nil, nil, codec.Reject(untimely.Reason, "%w, which is too long ago even to undo what the saga did", untimely.Detail)
+		return nil, nil, tokens.Reject(untimely.Reason, "%w, which is too long ago even to undo what the saga did", untimely.Detail)
 	}
 	return untimely, nil, nil
 }
@@ -128,14 +128,14 @@ func parseTarget(s string) (engine.Kind, string) {
 // misfit returns why a turn that failed cannot be taken by this version of the tool, which
 // has no longer what the saga waits in. It is nil if that is not why, and if there is
 // nothing to undo any more.
-func (o *opened) misfit(err error) *codec.Rejected {
+func (o *opened) misfit(err error) *tokens.Rejected {
 	if err == nil {
 		return nil
 	}
 	var position *engine.PositionError
 	var undone *engine.UndoneError // by the engine, if nobody could take the turn again
 	if errors.As(err, &position) && !errors.As(err, &undone) && o.pos.HasEffects() && o.pos.Next() != "" {
-		return codec.Reject(codec.ReasonState, "%w", position)
+		return tokens.Reject(tokens.ReasonState, "%w", position)
 	}
 	return nil
 }
@@ -144,9 +144,9 @@ func (o *opened) misfit(err error) *codec.Rejected {
 func (r *Runner) abandon(ctx context.Context, q *Request, o *opened) (End, error) {
 	why := "The saga came back too late and has ended."
 	switch o.gone.Reason {
-	case codec.ReasonRevision:
+	case tokens.ReasonRevision:
 		why = "The saga cannot go on: this version of the tool is no longer served. Start again."
-	case codec.ReasonState:
+	case tokens.ReasonState:
 		why = "The saga cannot go on: the tool has changed since it began. Start again."
 	}
 	r.logAbandoned(ctx, o)

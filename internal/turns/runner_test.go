@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -70,7 +70,7 @@ func TestTokensAreOfOnePolicy(t *testing.T) {
 		for _, q.Policy = range all {
 			q.Token, q.Answers = first.Token, answer(true)
 			_, err := r.Resume(t.Context(), q)
-			assert.Equal(t, q.Policy != sealed, errors.Is(err, codec.ErrRejected), "%v by %v", sealed, q.Policy)
+			assert.Equal(t, q.Policy != sealed, errors.Is(err, tokens.ErrRejected), "%v by %v", sealed, q.Policy)
 		}
 		assert.Contains(t, log.String(), "token refused")
 		q.Policy, q.Answers = Held, nil
@@ -135,7 +135,7 @@ func TestDrive(t *testing.T) {
 				begun := time.Now()
 				out, err := r.Drive(t.Context(), q, test.client)
 				require.ErrorIs(t, err, test.err)
-				assert.Less(t, time.Since(begun), codec.DefaultTTL, "the token is still good")
+				assert.Less(t, time.Since(begun), tokens.DefaultTTL, "the token is still good")
 				if test.err == nil {
 					assert.Contains(t, out.Result.Content.Text(), test.text)
 				}

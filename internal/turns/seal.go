@@ -10,10 +10,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -38,8 +38,8 @@ func (r *Runner) end(ctx context.Context, q *Request, of identity, out *engine.O
 // Seal turns a position of t into a token that only the same principal can use.
 func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string, error) {
 	now := r.Now()
-	claims := codec.Claims{
-		ID: codec.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
+	claims := tokens.Claims{
+		ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
 		Tool: target(t.Kind, p.Tool), Revision: p.Revision, Trace: q.Trace.claim(),
 	}
 	if q.Policy.Resent {
@@ -54,7 +54,7 @@ func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string
 	if err == nil {
 		return token, nil
 	}
-	var large *codec.TooLargeError
+	var large *tokens.TooLargeError
 	if errors.As(err, &large) && large.Size-large.Limit <= maxExpansion*q.size() {
 		return "", &RequestTooLargeError{large}
 	}
@@ -81,12 +81,12 @@ func (r *Runner) sealUndo(q *Request, t *engine.Program, result *content.Result)
 
 // contents puts the parts of a position where they belong in a token: each part is kept
 // from those that others have a hand in.
-func contents(claims codec.Claims, p engine.Encoded) *codec.Contents {
-	return &codec.Contents{Claims: claims, State: p.Body, Apart: p.State, Plain: p.Effects, Secret: p.Secrets}
+func contents(claims tokens.Claims, p engine.Encoded) *tokens.Contents {
+	return &tokens.Contents{Claims: claims, State: p.Body, Apart: p.State, Plain: p.Effects, Secret: p.Secrets}
 }
 
-func (q *Request) binding() codec.Binding {
-	return codec.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}
+func (q *Request) binding() tokens.Binding {
+	return tokens.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}
 }
 
 // maxExpansion is how many bytes of a token a byte of the request can account for: it is
@@ -121,7 +121,7 @@ func target(kind engine.Kind, name string) string {
 // there already, and with it their digest is fixed. So a client cannot look for
 // two arguments with one digest (2⁶⁴ tries), only for others with a digest that
 // is given (2¹²⁸), and for each saga from the beginning.
-func digestArguments(id codec.ID, args json.RawMessage) ([]byte, error) {
+func digestArguments(id tokens.ID, args json.RawMessage) ([]byte, error) {
 	// Numbers stay as they are spelt: the canonical form rounds them to 64-bit floats,
 	// and what the user approved for one account would then do for its neighbour.
 	v, err := jsonview.Canonical(orEmpty(args), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))

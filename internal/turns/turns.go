@@ -18,9 +18,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -32,13 +32,13 @@ type Config struct {
 	// Registry has the tools, prompts and resources.
 	Registry *engine.Registry
 	// Codec seals and opens the tokens.
-	Codec *codec.Codec
+	Codec *tokens.Codec
 	// Log gets what operators should know.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
 	// NewID returns the id of the next saga. Default: a random one.
-	NewID func() codec.ID
+	NewID func() tokens.ID
 	// Timeout bounds a turn; zero means that nothing does.
 	Timeout time.Duration
 	// UndoGrace is how long after a token has expired what its saga did is still undone;
@@ -63,7 +63,7 @@ func New(c Config) *Runner {
 	return &Runner{c}
 }
 
-func randomID() (id codec.ID) {
+func randomID() (id tokens.ID) {
 	rand.Read(id[:]) // never fails (crypto/rand)
 	return id
 }
@@ -106,13 +106,13 @@ type End struct {
 	engine.Outcome
 	// Gone is why the saga could not go on, so that what it did was undone; zero if it
 	// could.
-	Gone codec.Reason
+	Gone tokens.Reason
 }
 
 // identity is the saga that a turn belongs to.
 type identity struct {
 	program *engine.Program
-	id      codec.ID
+	id      tokens.ID
 }
 
 // Call takes the first turn of a saga of q.Program.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -18,7 +19,7 @@ import (
 func newRunner(t testing.TB, definitions ...saga.Definition) *Runner {
 	keys, err := codec.NewKeyset()
 	require.NoError(t, err)
-	c, err := codec.New(keys, codec.Options{})
+	c, err := tokens.New(keys, tokens.Options{})
 	require.NoError(t, err)
 	tools, err := engine.NewRegistry(definitions...)
 	require.NoError(t, err)
@@ -29,19 +30,19 @@ func newRunner(t testing.TB, definitions ...saga.Definition) *Runner {
 // fits no other.
 func TestDigestsOfArgumentsBelongToTheirSaga(t *testing.T) {
 	args := json.RawMessage(`{"to":"Ann"}`)
-	one, err := digestArguments(codec.ID{1}, args)
+	one, err := digestArguments(tokens.ID{1}, args)
 	require.NoError(t, err)
-	other, err := digestArguments(codec.ID{2}, args)
+	other, err := digestArguments(tokens.ID{2}, args)
 	require.NoError(t, err)
 	require.NotEqual(t, one, other)
-	spelt, err := digestArguments(codec.ID{1}, json.RawMessage(` { "to" : "\u0041nn" } `))
+	spelt, err := digestArguments(tokens.ID{1}, json.RawMessage(` { "to" : "\u0041nn" } `))
 	require.NoError(t, err)
 	require.Equal(t, one, spelt)
 
 	// The client cannot know the saga's id before it has chosen the arguments.
 	r := newRunner(t, leakMachine(func(leakArgs) struct{} { return struct{}{} }))
 	q := Request{Policy: Resent, Client: steps.AllFeatures(), Program: r.Registry.Lookup("t"), Arguments: json.RawMessage(`{"key":"value"}`)}
-	call := func() codec.Claims {
+	call := func() tokens.Claims {
 		begun, err := r.Call(t.Context(), q)
 		require.NoError(t, err)
 		x, err := r.Codec.Open(q.binding(), time.Now(), begun.Token)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -49,7 +49,7 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	if errors.As(err, &rerr) {
 		return rerr
 	}
-	var rejected *codec.Rejected
+	var rejected *tokens.Rejected
 	var large *turns.RequestTooLargeError
 	var answers *engine.AnswerError
 	var unsettled *engine.UnsettledError

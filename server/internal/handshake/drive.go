@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -68,7 +68,7 @@ func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, e
 // stopped turns an end that the caller of a tool should read about into a result.
 func (c *call) stopped(err error) *content.Result {
 	var lacking *engine.UnsupportedError
-	var rejected *codec.Rejected
+	var rejected *tokens.Rejected
 	var text string
 	switch {
 	case errors.As(err, &lacking):

@@ -15,9 +15,9 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -156,7 +156,7 @@ const staleText = "the requestState is not valid here, or no longer: send the re
 
 // translate decides what the client learns of an error, and with which status.
 func (d *stateless) translate(ctx context.Context, r *request, err error) *wire.Error {
-	var rejected *codec.Rejected
+	var rejected *tokens.Rejected
 	var unsupported *engine.UnsupportedError
 	var arguments *engine.ArgumentsError
 	var tool *engine.ToolError

@@ -1,0 +1,26 @@
+package tokens
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What one caller sealed or opened must not linger in memory that the next one gets.
+func TestScratchMemoryIsCleared(t *testing.T) {
+	b := &buffers{plain: []byte("plain"), sealed: []byte("sealed"), text: []byte("text")}
+	was := [][]byte{b.plain, b.sealed, b.text}
+	mintingCodec(t, Options{}).release(b)
+	for _, part := range was {
+		require.Equal(t, make([]byte, len(part)), part)
+	}
+}
+
+// Claims that are only half there are not shown.
+func TestExplainShowsNoClaimsThatDoNotDecode(t *testing.T) {
+	c := mintingCodec(t, Options{})
+	x := c.Explain(Binding{}, mintedAt, mint(t, c, front(codingRaw)[:12]))
+	require.Equal(t, ReasonFormat, x.Reason)
+	require.Nil(t, x.Claims)
+	require.Nil(t, x.State)
+}
