@@ -2,94 +2,70 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
+	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // answer has the right handler answer step. An error means that the step stays
 // unanswered and the call stops.
-func (h *Handlers) answer(ctx context.Context, info StepInfo, kind string) (Answer, error) {
+func (h *Handlers) answer(ctx context.Context, r *Request, kind string) (Answer, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Answer{}, err
 	}
-	result, err := h.perform(ctx, info, kind)
+	result, err := h.perform(ctx, r, kind)
 	if err == nil {
-		var raw stdjson.RawMessage
-		if raw, err = encodeResult(info.StepID, result); err != nil {
-			return Answer{}, err
+		raw, err := encodeResult(r, result)
+		if err != nil {
+			return Answer{}, fmt.Errorf("the handler for step %q %w", r.StepID, err)
 		}
-		return Answer{StepID: info.StepID, Result: raw}, nil
+		return Answer{StepID: r.StepID, Result: raw}, nil
 	}
-	var misused *HandlerError
-	if errors.As(err, &misused) || errors.Is(err, ErrPause) {
+	if errors.Is(err, ErrPause) {
 		return Answer{}, err
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return Answer{}, cause // the handler failed because it was stopped
 	}
-	failure := &Error{Code: CodeInternal, Message: err.Error()}
+	failure := &Error{Code: jsonrpc2.CodeInternalError, Message: err.Error()}
 	var own *Error
 	if errors.As(err, &own) {
 		failure = own
 	}
-	return Answer{StepID: info.StepID, Error: failure}, nil
+	return Answer{StepID: r.StepID, Error: failure}, nil
 }
 
 // perform calls the handler for one kind of step.
-func (h *Handlers) perform(ctx context.Context, info StepInfo, kind string) (any, error) {
-	unsupported := func(what string) error {
-		return &Error{Code: CodeMethodNotFound, Message: "this client does not support " + what}
-	}
-	switch kind {
-	case "elicitation":
-		if h.Elicit == nil {
-			return nil, unsupported(kind)
-		}
-		request, err := parseElicit(info)
-		if err != nil {
+func (h *Handlers) perform(ctx context.Context, r *Request, kind string) (any, error) {
+	switch {
+	case kind == "elicitation" && h.Elicit != nil:
+		if err := r.parseElicit(); err != nil {
 			return nil, err
 		}
-		result, err := h.Elicit(ctx, request)
-		if err != nil {
-			return nil, err
+		return h.Elicit(ctx, r)
+	case kind == "sampling" && h.Sample != nil:
+		var err error
+		if r.Sample, err = (steps.Step{Params: r.Params}).Sample(); err != nil {
+			return nil, &Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
 		}
-		return result, checkElicit(request, result)
-	case "sampling":
-		if h.Sample == nil {
-			return nil, unsupported(kind)
-		}
-		request, err := steps.Step{Params: info.Params}.Sample()
-		if err != nil {
-			return nil, &Error{Code: CodeInvalidParams, Message: err.Error()}
-		}
-		result, err := h.Sample(ctx, &SampleRequest{StepInfo: info, Request: request})
-		if err == nil && (result == nil || result.Role == "" || result.Model == "") {
-			err = &HandlerError{StepID: info.StepID, Reason: "returned an answer without role or model; return an error to refuse"}
-		}
-		return result, err
-	case "roots":
-		if h.Roots == nil {
-			return nil, unsupported(kind)
-		}
-		result, err := h.Roots(ctx, &RootsRequest{StepInfo: info})
-		if err == nil && result == nil {
-			result = &RootsResult{}
-		}
-		if result != nil && result.Roots == nil {
-			result = &RootsResult{Roots: []Root{}}
-		}
-		return result, err
+		return h.Sample(ctx, r)
+	case kind == "roots" && h.Roots != nil:
+		return h.Roots(ctx, r)
+	case kind != "elicitation" && kind != "sampling" && kind != "roots":
+		kind = fmt.Sprintf("steps of type %q", kind)
 	}
-	return nil, unsupported(fmt.Sprintf("steps of type %q", kind))
+	return nil, &Error{Code: jsonrpc2.CodeMethodNotFound, Message: "this client does not support " + kind}
 }
 
-func parseElicit(info StepInfo) (*ElicitRequest, error) {
+// parseElicit reads what the user is asked.
+func (r *Request) parseElicit() error {
 	var wire struct {
 		Mode            string             `json:"mode"`
 		Message         string             `json:"message"`
@@ -97,48 +73,59 @@ func parseElicit(info StepInfo) (*ElicitRequest, error) {
 		URL             string             `json:"url"`
 	}
 	bad := func(format string, args ...any) error {
-		return &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("elicitation: "+format, args...)}
+		return &Error{Code: jsonrpc2.CodeInvalidParams, Message: fmt.Sprintf("elicitation: "+format, args...)}
 	}
-	if err := json.Unmarshal(info.Params, &wire); err != nil {
-		return nil, bad("%v", err)
+	if err := json.Unmarshal(r.Params, &wire); err != nil {
+		return bad("%v", err)
 	}
+	r.Mode, r.Message, r.Schema, r.URL = cmp.Or(wire.Mode, "form"), wire.Message, wire.RequestedSchema, wire.URL
 	switch {
-	case wire.Mode == "":
-		wire.Mode = "form"
-	case wire.Mode != "form" && wire.Mode != "url":
-		return nil, bad("this client knows the modes form and url, not %q", wire.Mode)
-	}
-	if wire.Mode == "form" && wire.RequestedSchema == nil {
-		return nil, bad("requestedSchema is missing")
-	}
-	if wire.Mode == "url" && wire.URL == "" {
-		return nil, bad("url is missing")
-	}
-	return &ElicitRequest{
-		StepInfo: info, Mode: wire.Mode, Message: wire.Message, Schema: wire.RequestedSchema, URL: wire.URL,
-	}, nil
-}
-
-func checkElicit(request *ElicitRequest, result *ElicitResult) error {
-	misused := func(reason string) error { return &HandlerError{StepID: request.StepID, Reason: reason} }
-	switch {
-	case result == nil:
-		return misused("returned nothing; return Accept, Decline, Cancel or an error")
-	case result.Action != "accept" && result.Action != "decline" && result.Action != "cancel":
-		return misused(fmt.Sprintf("returned the action %q; use accept, decline or cancel", result.Action))
-	case result.Action == "accept" && request.Mode == "form" && result.Content == nil:
-		return misused("accepted a form without content")
+	case r.Mode != "form" && r.Mode != "url":
+		return bad("this client knows the modes form and url, not %q", r.Mode)
+	case r.Mode == "form" && r.Schema == nil:
+		return bad("requestedSchema is missing")
+	case r.Mode == "url" && r.URL == "":
+		return bad("url is missing")
 	}
 	return nil
 }
 
-func encodeResult(stepID string, result any) (stdjson.RawMessage, error) {
+// encodeResult encodes what a handler returned, if that is an answer. Its errors say
+// what is wrong with the handler.
+func encodeResult(r *Request, result any) (stdjson.RawMessage, error) {
+	switch v := result.(type) {
+	case *ElicitResult:
+		switch {
+		case v == nil:
+			return nil, errors.New("returned nothing; return Accept, Decline, Cancel or an error")
+		case v.Action != "accept" && v.Action != "decline" && v.Action != "cancel":
+			return nil, fmt.Errorf("returned the action %q; use accept, decline or cancel", v.Action)
+		case v.Action == "accept" && r.Mode == "form" && v.Content == nil:
+			return nil, errors.New("accepted a form without content")
+		}
+	case *steps.SampleResult:
+		if v == nil || v.Role == "" || v.Model == "" {
+			return nil, errors.New("returned an answer without role or model; return an error to refuse")
+		}
+	case []steps.Root:
+		list := make([]root, len(v))
+		for i, one := range v {
+			list[i] = root(one)
+		}
+		result = map[string]any{"roots": list}
+	}
 	raw, err := stdjson.Marshal(result)
 	if err != nil {
-		return nil, &HandlerError{StepID: stepID, Reason: "returned what JSON cannot hold: " + err.Error()}
+		return nil, fmt.Errorf("returned what JSON cannot hold: %w", err)
 	}
 	if !bytes.HasPrefix(raw, []byte("{")) {
-		return nil, &HandlerError{StepID: stepID, Reason: "returned what is not a JSON object"}
+		return nil, errors.New("returned what is not a JSON object")
 	}
 	return raw, nil
+}
+
+// root is MCP's Root.
+type root struct {
+	URI  string `json:"uri"`
+	Name string `json:"name,omitempty"`
 }

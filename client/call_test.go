@@ -12,10 +12,12 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // TestCallTranscript has the six messages of the proposal on the wire.
 func TestCallTranscript(t *testing.T) {
+	t.Parallel()
 	s := play(t, result(askTarget), result(askModel), result(deployed))
 	var who people
 	got, err := s.client(t).Call(t.Context(), "complex_tool", map[string]any{"initial_arg": "value"}, who.handlers())
@@ -63,6 +65,7 @@ func completed(t *testing.T, s *script) map[string]client.Answer {
 }
 
 func TestCallAnswersWhatItCannotDo(t *testing.T) {
+	t.Parallel()
 	s := play(t, result(suspended("v1",
 		stepOf("elicitation", "e", emptyForm),
 		stepOf("sampling", "s", `{"messages":[],"maxTokens":1}`),
@@ -74,12 +77,13 @@ func TestCallAnswersWhatItCannotDo(t *testing.T) {
 	for id, what := range map[string]string{"e": "elicitation", "s": "sampling", "r": "roots", "h": `"hologram"`} {
 		answer := completed(t, s)[id]
 		require.NotNil(t, answer.Error, id)
-		assert.EqualValues(t, client.CodeMethodNotFound, answer.Error.Code)
+		assert.EqualValues(t, -32601, answer.Error.Code)
 		assert.Contains(t, answer.Error.Message, what)
 	}
 }
 
 func TestCallRefusesNonsenseSteps(t *testing.T) {
+	t.Parallel()
 	s := play(t, result(suspended("v1",
 		stepOf("elicitation", "mode", `{"mode":"telepathy","message":"m"}`),
 		stepOf("elicitation", "schema", `{"message":"m"}`),
@@ -93,14 +97,15 @@ func TestCallRefusesNonsenseSteps(t *testing.T) {
 	assert.Zero(t, who.elicited+who.sampled)
 	for _, id := range []string{"mode", "schema", "url", "array", "sample"} {
 		require.NotNil(t, completed(t, s)[id].Error, id)
-		assert.EqualValues(t, client.CodeInvalidParams, completed(t, s)[id].Error.Code, id)
+		assert.EqualValues(t, -32602, completed(t, s)[id].Error.Code, id)
 	}
 }
 
 func TestCallSendsHandlerErrors(t *testing.T) {
+	t.Parallel()
 	s := play(t, result(suspended("v1", stepOf("elicitation", "a", emptyForm), stepOf("elicitation", "b", emptyForm))), result(deployed))
 	_, err := s.client(t).Call(t.Context(), "x", nil, client.Handlers{
-		Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
 			if r.StepID == "a" {
 				return nil, errors.New("no screen")
 			}
@@ -108,11 +113,12 @@ func TestCallSendsHandlerErrors(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	assert.Equal(t, &client.Error{Code: client.CodeInternal, Message: "no screen"}, completed(t, s)["a"].Error)
+	assert.Equal(t, &client.Error{Code: -32603, Message: "no screen"}, completed(t, s)["a"].Error)
 	assert.Equal(t, &client.Error{Code: -1, Message: "no", Data: json.RawMessage(`[1]`)}, completed(t, s)["b"].Error)
 }
 
 func TestCallRefusesWhatIsNoAnswer(t *testing.T) {
+	t.Parallel()
 	for name, bad := range map[string]*client.ElicitResult{
 		"nothing":          nil,
 		"unknown action":   {Action: "perhaps"},
@@ -122,22 +128,22 @@ func TestCallRefusesWhatIsNoAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := play(t, result(askTarget))
 			_, err := s.client(t).Call(t.Context(), "x", nil, client.Handlers{
-				Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) { return bad, nil },
+				Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) { return bad, nil },
 			})
-			var misuse *client.HandlerError
-			require.ErrorAs(t, err, &misuse)
-			assert.Equal(t, "step-elicitation-A", misuse.StepID)
+			require.ErrorContains(t, err, `the handler for step "step-elicitation-A"`)
+			assert.Len(t, s.got(), 1, "nothing was sent")
 		})
 	}
 }
 
 func TestCallAnswersURLMode(t *testing.T) {
+	t.Parallel()
 	s := play(t, result(suspended("v1", stepOf("elicitation", "u", `{"mode":"url","message":"m","url":"https://example.com/x"}`))), result(deployed))
 	_, err := s.client(t).Call(t.Context(), "x", nil, client.Handlers{
-		Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
 			assert.Equal(t, "url", r.Mode)
 			assert.Equal(t, "https://example.com/x", r.URL)
-			return client.Agree(), nil
+			return client.Accept(nil), nil
 		},
 	})
 	require.NoError(t, err)
@@ -145,15 +151,17 @@ func TestCallAnswersURLMode(t *testing.T) {
 }
 
 func TestCallListsRoots(t *testing.T) {
+	t.Parallel()
 	s := play(t, result(suspended("v1", stepOf("roots", "r", `null`))), result(deployed))
 	_, err := s.client(t).Call(t.Context(), "x", nil, client.Handlers{
-		Roots: func(context.Context, *client.RootsRequest) (*client.RootsResult, error) { return nil, nil },
+		Roots: func(context.Context, *client.Request) ([]steps.Root, error) { return nil, nil },
 	})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"roots":[]}`, string(completed(t, s)["r"].Result))
 }
 
 func TestCallLimitsRounds(t *testing.T) {
+	t.Parallel()
 	var replies []reply
 	for i := range 4 {
 		replies = append(replies, result(suspended("v", stepOf("elicitation", fmt.Sprint("s", i), emptyForm))))
@@ -163,9 +171,9 @@ func TestCallLimitsRounds(t *testing.T) {
 	t.Cleanup(func() { _ = c.Close() })
 	var who people
 	_, err := c.Call(t.Context(), "x", nil, who.handlers())
-	var limit *client.RoundLimitError
+	var limit *client.LimitError
 	require.ErrorAs(t, err, &limit)
-	assert.Equal(t, 3, limit.Limit)
+	assert.EqualValues(t, 3, limit.Limit)
 	assert.Equal(t, 3, who.elicited, "the fourth round is not asked")
 
 	var stopped *client.Interrupted
@@ -178,6 +186,7 @@ func TestCallLimitsRounds(t *testing.T) {
 }
 
 func TestCallRefusesContradictorySteps(t *testing.T) {
+	t.Parallel()
 	form := func(id string) string { return stepOf("elicitation", id, emptyForm) }
 	for name, script := range map[string][]reply{
 		"one id twice in a turn": {result(suspended("v", form("a"), form("a")))},
@@ -202,6 +211,7 @@ func TestCallRefusesContradictorySteps(t *testing.T) {
 }
 
 func TestCallKeepsResultsWithOddBlocks(t *testing.T) {
+	t.Parallel()
 	s := play(t, result(`{"content":[{"type":"image"},{"type":"text","text":"done"},{"type":"smell","of":"roses"}],"isError":true}`))
 	got, err := s.client(t).Call(t.Context(), "x", nil, client.Handlers{})
 	require.NoError(t, err)
@@ -211,6 +221,7 @@ func TestCallKeepsResultsWithOddBlocks(t *testing.T) {
 }
 
 func TestCallGoesOnWithoutSteps(t *testing.T) {
+	t.Parallel()
 	s := play(t, result(`{"state":"suspended","sagaToken":"v"}`), result(deployed))
 	_, err := s.client(t).Call(t.Context(), "x", nil, client.Handlers{})
 	require.NoError(t, err)
@@ -218,6 +229,7 @@ func TestCallGoesOnWithoutSteps(t *testing.T) {
 }
 
 func TestCallRefusesArgumentsOfNoObject(t *testing.T) {
+	t.Parallel()
 	c := client.New(&client.HTTP{URL: "http://127.0.0.1:1/"}, client.Options{})
 	for _, arguments := range []any{[]int{1}, "x", func() {}} {
 		_, err := c.Call(t.Context(), "x", arguments, client.Handlers{})
@@ -227,14 +239,18 @@ func TestCallRefusesArgumentsOfNoObject(t *testing.T) {
 }
 
 func TestCallUsesTheFormOfTheServer(t *testing.T) {
+	t.Parallel()
 	s := play(t, result(askTarget), result(deployed))
 	_, err := s.client(t).Call(t.Context(), "complex_tool", nil, client.Handlers{
-		Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
 			form, err := r.Form()
 			require.NoError(t, err)
 			var invalid *checkerr.InvalidError
 			require.ErrorAs(t, form.Validate(map[string]any{}), &invalid)
-			assert.Equal(t, client.StepInfo{Tool: "complex_tool", StepID: "step-elicitation-A", Round: 1, Params: r.Params}, r.StepInfo)
+			assert.Equal(t, &client.Request{
+				Tool: "complex_tool", StepID: "step-elicitation-A", Round: 1, Params: r.Params,
+				Mode: "form", Message: form.Message, Schema: r.Schema,
+			}, r)
 			return client.Decline(), nil
 		},
 	})

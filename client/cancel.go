@@ -3,12 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
 )
-
-// ErrNotBegun says that there is nothing to cancel: the server has not answered
-// the call yet, so there is no token to name it by.
-var ErrNotBegun = errors.New("the call has not begun: the server knows nothing of it")
 
 // Cancel ends a call that is suspended at position and has the server undo what
 // the tool has done. The result says what was undone and what was not, in words
@@ -18,43 +13,44 @@ var ErrNotBegun = errors.New("the call has not begun: the server knows nothing o
 // before, though its response was lost. Then the turn is taken first; if it ends
 // the call, it is too late to cancel, and the result is the tool's.
 //
-// Cancel may be repeated. Its errors are those of [Client.Call], and [ErrNotBegun].
+// Cancel may be repeated. Its errors are those of [Client.Call].
 func (c *Client) Cancel(ctx context.Context, position Position) (*Result, error) {
-	fail := func(err error) (*Result, error) { return nil, &Interrupted{Position: position, Err: err} }
-	if err := position.check(); err != nil {
-		return fail(err)
+	result, err := c.cancel(ctx, position.snapshot())
+	if err != nil {
+		return nil, &Interrupted{Position: position, Err: err}
 	}
-	if position.Tool == "" {
-		return fail(&PositionError{Reason: "a " + position.Kind() + " changes nothing, so there is nothing to undo: forget the position"})
+	return result, nil
+}
+
+func (c *Client) cancel(ctx context.Context, p Position) (*Result, error) {
+	if err := p.check(); err != nil {
+		return nil, err
 	}
-	if position.Token == "" {
-		return fail(ErrNotBegun)
+	dialect, err := c.dialect(&p)
+	switch {
+	case p.Tool == "":
+		return nil, positionError("a %s changes nothing, so there is nothing to undo: forget the position", p.Kind())
+	case p.Token == "":
+		return nil, positionError("the call has not begun: the server knows nothing of it")
+	case err != nil:
+		return nil, err
 	}
-	dialect, known := c.dialect(position.Dialect)
-	if !known {
-		return fail(unknownDialect(position.Dialect))
-	}
-	p := position.snapshot()
 	request, can := dialect.cancel(&p)
 	if !can {
-		return fail(&PositionError{Reason: "the protocol " + position.Dialect + " cannot cancel"})
+		return nil, positionError("the protocol %s cannot cancel", p.Dialect)
 	}
 	raw, err := c.send(ctx, request)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	turn, err := dialect.parse(raw, c.options.Limits)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	if turn.result == nil {
-		return fail(malformed("the server suspended a call that was to be cancelled"))
+		return nil, malformed("the server suspended a call that was to be cancelled")
 	}
-	result, err := parseResult(turn.result, c.options.Limits)
-	if err != nil {
-		return fail(err)
-	}
-	return result, nil
+	return parseResult(turn.result, c.options.Limits)
 }
 
 // Outstanding reports whether the result says that something the tool has done

@@ -27,16 +27,16 @@ func booking(held map[saga.Key]bool, stuck *bool) saga.Definition {
 	room := &saga.Effect[string, bool]{
 		Name: "room", Tries: 1,
 		Do: func(_ context.Context, k saga.Key, _ string) (bool, error) { held[k] = true; return true, nil },
-		Undo: func(_ context.Context, k saga.Key, _ string, _, _ bool) error {
+		Undo: func(_ context.Context, p saga.Performed[string, bool]) error {
 			if *stuck {
 				return errors.New("stuck")
 			}
-			delete(held, k)
+			delete(held, p.Key)
 			return nil
 		},
 	}
 	return saga.Flow[struct{}, string]{
-		Name: "booking", Asks: []steps.Question{first, second}, Effects: []saga.Declared{room},
+		Info: saga.Info{Name: "booking", Asks: []steps.Question{first, second}, Effects: []saga.Declared{room}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
 			if _, err := saga.Ask(r, first); err != nil {
 				return "", err
@@ -51,6 +51,7 @@ func booking(held map[saga.Key]bool, stuck *bool) saga.Definition {
 }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	held, stuck := map[saga.Key]bool{}, false
 	keys, err := codec.NewKeyset()
 	require.NoError(t, err)
@@ -65,7 +66,7 @@ func TestCancel(t *testing.T) {
 	// one after an answer is as if the turn's response had been lost.
 	positions := func() (all []client.Position) {
 		handlers := client.Handlers{
-			Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+			Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
 				return client.Accept(map[string]any{"yes": true}), nil
 			},
 			OnPosition: func(_ context.Context, p client.Position) error {
@@ -115,8 +116,9 @@ func TestCancel(t *testing.T) {
 		assert.False(t, got.Outstanding())
 	})
 	t.Run("a call that has not begun", func(t *testing.T) {
-		_, err := c.Cancel(t.Context(), client.Position{Version: client.PositionVersion, Dialect: "saga", Tool: "booking"})
-		assert.ErrorIs(t, err, client.ErrNotBegun)
+		_, err := c.Cancel(t.Context(), client.Position{Version: 1, Dialect: "saga", Tool: "booking"})
+		require.ErrorAs(t, err, new(*client.PositionError))
+		assert.ErrorContains(t, err, "has not begun")
 	})
 	t.Run("a broken position", func(t *testing.T) {
 		_, err := c.Cancel(t.Context(), client.Position{})

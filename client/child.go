@@ -1,37 +1,47 @@
 package client
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"os/exec"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
 )
 
-// child is one run of a server process.
+// child is one run of a server process, and the connection to it.
 type child struct {
-	cmd    *exec.Cmd
-	stream *lines
-	conn   *jsonrpc2.Conn
-	lastID atomic.Uint64
-	grace  time.Duration
+	cmd   *exec.Cmd
+	in    *bufio.Reader
+	out   io.WriteCloser
+	limit int
+	grace time.Duration
+
+	writing sync.Mutex
+	mu      sync.Mutex
+	lastID  uint64
+	// waiting gets the answers, by the ids of requests that were not answered yet.
+	waiting map[string]chan<- []byte
+	failure error // why the connection is of no more use
 
 	// greeting is held while the process is greeted.
 	greeting chan struct{}
 	greeted  bool
 
-	// done is closed when the process has ended; exit then says how.
-	done chan struct{}
-	exit error
+	// over is closed when the connection has ended, done when the process has; exit
+	// then says how.
+	over, done chan struct{}
+	closing    sync.Once
+	exit       error
 }
 
 func startChild(s *Stdio) (*child, error) {
@@ -41,7 +51,11 @@ func startChild(s *Stdio) (*child, error) {
 	if s.Stderr != nil {
 		cmd.Stderr = s.Stderr
 	}
-	c := &child{cmd: cmd, grace: cmp.Or(s.Grace, DefaultGrace), done: make(chan struct{}), greeting: make(chan struct{}, 1)}
+	c := &child{
+		cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), limit: cmp.Or(s.MaxLine, defaultMaxResponse),
+		waiting: make(map[string]chan<- []byte), greeting: make(chan struct{}, 1),
+		over: make(chan struct{}), done: make(chan struct{}),
+	}
 	// Grandchildren may hold the pipes open after the process has gone.
 	cmd.WaitDelay = c.grace
 	stdin, err := cmd.StdinPipe()
@@ -55,54 +69,95 @@ func startChild(s *Stdio) (*child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c.stream = newLines(stdout, stdin, cmp.Or(s.MaxLine, DefaultMaxResponse))
-	c.conn = jsonrpc2.NewConn(context.Background(), c.stream, jsonrpc2.HandlerWithError(serve),
-		jsonrpc2.SetLogger(log.New(io.Discard, "", 0)), jsonrpc2.OnRecv(c.received))
+	c.in, c.out = bufio.NewReader(stdout), stdin
+	go func() {
+		err := c.read()
+		c.mu.Lock()
+		c.failure = err
+		c.mu.Unlock()
+		c.close()
+	}()
 	go c.reap()
 	return c, nil
 }
 
-// serve answers the server's own requests. The dialects spoken here have none but
-// ping; notifications (progress, logs) are of no interest.
-func serve(_ context.Context, _ *jsonrpc2.Conn, request *jsonrpc2.Request) (any, error) {
-	if request.Notif || request.Method == "ping" {
-		return struct{}{}, nil
-	}
-	return nil, &jsonrpc2.Error{Code: CodeMethodNotFound, Message: "this client answers no requests"}
-}
-
-// received sees every message before its receiver does. A response to nothing
-// means that somebody waits in vain, so it ends the connection.
-func (c *child) received(request *jsonrpc2.Request, response *jsonrpc2.Response) {
-	if response != nil && request == nil {
-		c.stream.fail(malformed("the server answered request %s, which was not asked", response.ID))
-		c.close()
-	}
-}
-
-// close asks the process to end; reap sees to it that it does.
-func (c *child) close() { _ = c.conn.Close() }
-
-// gone reports whether the connection has ended.
-func (c *child) gone() bool {
-	select {
-	case <-c.conn.DisconnectNotify():
-		return true
-	default:
-		return false
-	}
+// close ends the connection, which asks the process to finish; reap sees to it that
+// it does.
+func (c *child) close() {
+	c.closing.Do(func() {
+		_ = c.out.Close()
+		close(c.over)
+	})
 }
 
 // reap waits for the end of the connection and then of the process: the closed
 // input is the request to finish, a signal the reminder.
 func (c *child) reap() {
-	<-c.conn.DisconnectNotify()
+	<-c.over
 	terminate := time.AfterFunc(c.grace, func() { _ = c.cmd.Process.Signal(syscall.SIGTERM) })
 	kill := time.AfterFunc(2*c.grace, func() { _ = c.cmd.Process.Kill() })
 	c.exit = c.cmd.Wait()
 	terminate.Stop()
 	kill.Stop()
 	close(c.done)
+}
+
+// read passes on what the process says until there is an error.
+func (c *child) read() error {
+	for {
+		line, err := readLine(c.in, c.limit)
+		if err != nil {
+			return err
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		var wire struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if err := json.Unmarshal(line, &wire); err != nil {
+			return &ProtocolError{Reason: fmt.Sprintf("the server wrote a line that is not a JSON-RPC message: %.80q", line), Err: err}
+		}
+		if wire.Method != "" {
+			if err := c.answer(wire.ID, wire.Method); err != nil {
+				return err
+			}
+			continue
+		}
+		c.mu.Lock()
+		waiting, asked := c.waiting[string(wire.ID)]
+		delete(c.waiting, string(wire.ID))
+		c.mu.Unlock()
+		if !asked { // then somebody waits in vain
+			return malformed("the server answered request %.40s, which was not asked", wire.ID)
+		}
+		waiting <- line
+	}
+}
+
+// answer answers the server's own requests. The dialects spoken here have none but
+// ping; notifications (progress, logs) are of no interest.
+func (c *child) answer(id json.RawMessage, method string) error {
+	switch {
+	case id == nil:
+		return nil
+	case method == "ping":
+		return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "result": struct{}{}})
+	}
+	refusal := &Error{Code: jsonrpc2.CodeMethodNotFound, Message: "this client answers no requests"}
+	return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "error": refusal})
+}
+
+func (c *child) write(message any) error {
+	line, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_, err = c.out.Write(append(line, '\n'))
+	return err
 }
 
 // greet goes through MCP's handshake (2025-11-25, basic/lifecycle), once.
@@ -125,7 +180,7 @@ func (c *child) greet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.conn.Notify(ctx, "notifications/initialized", struct{}{}); err != nil {
+	if err := c.write(message{JSONRPC: "2.0", Method: "notifications/initialized", Params: struct{}{}}); err != nil {
 		return c.lost(err)
 	}
 	c.greeted = true
@@ -133,42 +188,52 @@ func (c *child) greet(ctx context.Context) error {
 }
 
 func (c *child) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
-	id := jsonrpc2.ID{Num: c.lastID.Add(1)}
+	answer := make(chan []byte, 1)
+	c.mu.Lock()
+	c.lastID++
+	id := c.lastID
+	c.waiting[fmt.Sprint(id)] = answer
+	c.mu.Unlock()
 	// A process that does not read would block the write for ever.
-	unblock := context.AfterFunc(ctx, func() { _ = c.stream.Close() })
-	waiter, err := c.conn.DispatchCall(ctx, method, params, jsonrpc2.PickID(id))
-	written := unblock()
-	if err == nil {
-		var result json.RawMessage
-		if err = waiter.Wait(ctx, &result); err == nil {
-			return result, nil
-		}
-	}
-	if ctx.Err() != nil {
-		if written {
-			c.cancel(id)
-		}
+	unblock := context.AfterFunc(ctx, c.close)
+	err := c.write(message{JSONRPC: "2.0", ID: id, Method: method, Params: params})
+	if !unblock() {
 		return nil, ctx.Err()
 	}
-	var refused *jsonrpc2.Error
-	if errors.As(err, &refused) {
-		return nil, fromLibrary(refused)
+	if err != nil {
+		return nil, c.lost(err)
 	}
-	return nil, c.lost(err)
+	select {
+	case line := <-answer:
+		return parseResponse(line, id)
+	case <-ctx.Done():
+		c.cancel(id)
+		return nil, ctx.Err()
+	case <-c.over:
+	}
+	select {
+	case line := <-answer: // the last that the process has said
+		return parseResponse(line, id)
+	default:
+		return nil, c.lost(io.ErrUnexpectedEOF)
+	}
 }
 
 // cancel tells the process that nobody waits for the request any more.
-func (c *child) cancel(id jsonrpc2.ID) {
-	unblock := time.AfterFunc(c.grace, func() { _ = c.stream.Close() })
+func (c *child) cancel(id uint64) {
+	unblock := time.AfterFunc(c.grace, c.close)
 	defer unblock.Stop()
-	_ = c.conn.Notify(context.Background(), "notifications/cancelled", map[string]any{"requestId": id.Num})
+	_ = c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})
 }
 
 // lost says why a request on this connection got no answer.
 func (c *child) lost(err error) error {
 	c.close() // after a failed write the connection is in an unknown state
+	c.mu.Lock()
+	failure := c.failure
+	c.mu.Unlock()
 	var wrong *ProtocolError
-	if errors.As(c.stream.failure(), &wrong) {
+	if errors.As(failure, &wrong) {
 		return wrong
 	}
 	final := false
@@ -194,10 +259,21 @@ const (
 	notFound      = 127
 )
 
-func fromLibrary(e *jsonrpc2.Error) *Error {
-	own := &Error{Code: e.Code, Message: e.Message}
-	if e.Data != nil {
-		own.Data = *e.Data
+// readLine reads up to the next newline. A last line without one is a line that
+// was cut off, so it is not returned.
+func readLine(in *bufio.Reader, limit int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line)+len(part) > limit {
+			return nil, tooMuch(limit, "bytes in a line")
+		}
+		line = append(line, part...)
+		if err == nil {
+			return line, nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
 	}
-	return own
 }

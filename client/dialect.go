@@ -4,7 +4,8 @@ import "encoding/json"
 
 // dialect is a wire protocol for driving calls: it turns a position into the
 // request of the next turn, and a response into what the turn brought. It decides
-// nothing else, so that the loop that drives a call is the same for all.
+// nothing else, so that the loop that drives a call is the same for all. A new one is
+// a file with this interface and a line in [New].
 type dialect interface {
 	// name is what Position.Dialect holds.
 	name() string
@@ -14,7 +15,9 @@ type dialect interface {
 	// cancel returns the request that ends the call at p, and false if the
 	// protocol has none.
 	cancel(p *Position) (request, bool)
-	// parse reads the result of such a request. Its errors are *ProtocolError.
+	// list returns the request for the page of a list that begins at cursor.
+	list(method, cursor string) request
+	// parse reads the result of next or cancel. Its errors are *ProtocolError.
 	parse(result json.RawMessage, limits Limits) (turn, error)
 	// rules says how answers travel.
 	rules() answerRules
@@ -37,9 +40,11 @@ type request struct {
 	harmless bool
 	// later: it is not the first turn of a call.
 	later bool
-	// revision is the revision of MCP that the request names, or empty if it belongs
-	// to none; name is then what the header Mcp-Name says, or empty.
-	revision, name string
+	// header is sent with the request over HTTP.
+	header map[string]string
+	// introduced: the request says itself who sends it, so that it can come before
+	// any handshake.
+	introduced bool
 }
 
 // turn is what a turn brought: a result, or else a suspension.
@@ -48,3 +53,16 @@ type turn struct {
 	token  string
 	steps  []Step
 }
+
+// dialect returns the protocol of a position.
+func (c *Client) dialect(p *Position) (dialect, error) {
+	for _, d := range c.dialects {
+		if d.name() == p.Dialect {
+			return d, nil
+		}
+	}
+	return nil, positionError("it uses the protocol %q, which this version does not know", p.Dialect)
+}
+
+// begin is the position of a call that has not begun.
+func begin(d dialect) Position { return Position{Version: positionVersion, Dialect: d.name()} }

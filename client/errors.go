@@ -8,16 +8,6 @@ import (
 	"time"
 )
 
-// JSON-RPC error codes this package uses when it answers for the client.
-const (
-	// CodeMethodNotFound answers a step the client has no handler for.
-	CodeMethodNotFound = -32601
-	// CodeInvalidParams answers a step whose parameters make no sense.
-	CodeInvalidParams = -32602
-	// CodeInternal answers a step whose handler failed.
-	CodeInternal = -32603
-)
-
 // codeTryAgain is what a server of this module answers to a token that another
 // replica, or the same one later, may take: send the same request again.
 const codeTryAgain = -31503
@@ -28,14 +18,16 @@ const codeTryAgain = -31503
 var ErrPause = errors.New("paused before the step was answered")
 
 // ErrTimeout is in the chain of the error of a turn that took longer than
-// Options.Timeout.
+// Options.Timeout, or whose response began and then did not go on (see HTTP.Stall).
 var ErrTimeout = errors.New("the server did not answer in time")
 
 // Error is a JSON-RPC error: either the server's answer to a request, or, when a
 // handler returns it, the client's answer to a step. It is never retried, unless it is the
 // server's -31503, which asks for that.
 type Error struct {
-	// Code is the JSON-RPC error code.
+	// Code is the JSON-RPC error code, such as -32601 for a method or kind of step
+	// that the other side does not know, and -32602 for what it does not take: an
+	// unknown tool, arguments that do not fit, a token that has expired.
 	Code int64 `json:"code"`
 	// Message is the sender's description. From a server it is text to show, not
 	// to trust.
@@ -118,38 +110,10 @@ func malformed(format string, args ...any) error {
 	return &ProtocolError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// RoundLimitError says that a tool asked more often than Options.MaxRounds
-// allows. The steps of the last round are in the position, not asked;
-// [Client.Resume] starts counting anew.
-type RoundLimitError struct {
-	// Limit is the number of rounds that were allowed.
-	Limit int
-}
-
-// Error implements error.
-func (e *RoundLimitError) Error() string {
-	return fmt.Sprintf("the tool asks for more than %d rounds of answers; "+
-		"resume the call to allow as many again", e.Limit)
-}
-
-// HandlerError says that a handler returned something that is not an answer,
-// which is a mistake in the handler. Nothing was sent.
-type HandlerError struct {
-	// StepID is the step that was being answered.
-	StepID string
-	// Reason says what the handler should have returned.
-	Reason string
-}
-
-// Error implements error.
-func (e *HandlerError) Error() string {
-	return fmt.Sprintf("the handler for step %q %s", e.StepID, e.Reason)
-}
-
 // Interrupted says that a call ended without a result, and where. Err is the
 // cause: [ErrPause], the context's error, an *[Error], *[TransportError],
-// *[ProtocolError], *[RoundLimitError], *[HandlerError], *[PositionError] or what
-// OnPosition returned.
+// *[ProtocolError], *[LimitError], *[PositionError], what OnPosition returned, or an
+// error that says what a handler should have returned.
 type Interrupted struct {
 	// Position is where the call stands. Give it to [Client.Resume] to go on: it
 	// repeats the turn that failed, if one did. If it has no token, the call never

@@ -8,8 +8,6 @@ import (
 	"io"
 
 	"github.com/tmaxmax/go-sse"
-
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // errNoResponse: a stream ended too early.
@@ -17,7 +15,7 @@ var errNoResponse = errors.New("the server's stream of events ended without the 
 
 // readEvents returns the result in a stream of events, which servers may send
 // instead of a JSON object (MCP 2025-11-25, basic/transports, sending messages to the
-// server). What is told meanwhile is of no interest to the dialects spoken here.
+// server). The dialects spoken here need no notifications.
 func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (json.RawMessage, error) {
 	rest := &io.LimitedReader{R: stream, N: limit + 1}
 	// The limit is of the whole stream; events end with it, not before.
@@ -28,7 +26,8 @@ func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (
 			}
 			break
 		}
-		if event.Data == "" || jsonview.Get([]byte(event.Data), "method") != nil {
+		var message struct{ Method string }
+		if event.Data == "" || json.Unmarshal([]byte(event.Data), &message) == nil && message.Method != "" {
 			continue
 		}
 		return parseResponse([]byte(event.Data), id)

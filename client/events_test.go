@@ -23,6 +23,7 @@ func events(before, raw, after string) reply {
 }
 
 func TestStreamsOfEvents(t *testing.T) {
+	t.Parallel()
 	priming := "id: 0\nretry: 100\ndata:\n\n"
 	for name, answer := range map[string]reply{
 		"the response alone":    events("", deployed, ""),
@@ -38,6 +39,7 @@ func TestStreamsOfEvents(t *testing.T) {
 }
 
 func TestStreamThatEndsEarlyIsALoss(t *testing.T) {
+	t.Parallel()
 	early := body(http.StatusOK, "text/event-stream", told)
 	s := play(t, result(askTarget), early, events("", deployed, ""))
 	var who people
@@ -52,6 +54,7 @@ func TestStreamThatEndsEarlyIsALoss(t *testing.T) {
 }
 
 func TestStreamsThatAreWrong(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		stream, want string
 	}{

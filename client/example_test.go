@@ -43,12 +43,12 @@ func Example() {
 	c := client.New(&client.HTTP{URL: running.URL + "/mcp"}, client.Options{})
 	defer c.Close()
 	result, err := c.Call(context.Background(), "complex_tool", map[string]any{"initial_arg": "value"}, client.Handlers{
-		Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
 			fmt.Println("user:", r.Message)
 			return client.Accept(map[string]string{"target": "production"}), nil
 		},
-		Sample: func(_ context.Context, r *client.SampleRequest) (*steps.SampleResult, error) {
-			fmt.Println("model:", r.Request.Messages[0].Content.Text())
+		Sample: func(_ context.Context, r *client.Request) (*steps.SampleResult, error) {
+			fmt.Println("model:", r.Sample.Messages[0].Content.Text())
 			return client.Reply("my-model", "Yes, all systems are green."), nil
 		},
 	})
@@ -70,7 +70,7 @@ func ExampleClient_Resume() {
 	defer c.Close()
 
 	_, err := c.Call(context.Background(), "complex_tool", map[string]any{"initial_arg": "value"}, client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			return nil, client.ErrPause // the user went home
 		},
 	})
@@ -89,7 +89,7 @@ func ExampleClient_Resume() {
 	}
 	fmt.Println("still to be answered:", position.Pending()[0].StepID)
 	result, err := c.Resume(context.Background(), position, client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			return client.Decline(), nil
 		},
 	})
@@ -110,12 +110,12 @@ func ExampleClient_GetPrompt() {
 	defer c.Close()
 
 	prompt, err := c.GetPrompt(context.Background(), "write", map[string]string{"topic": "tea"}, client.Handlers{
-		Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
 			fmt.Println("user:", r.Message)
 			return client.Accept(map[string]string{"tone": "warm"}), nil
 		},
-		Sample: func(_ context.Context, r *client.SampleRequest) (*steps.SampleResult, error) {
-			fmt.Println("model:", r.Request.Messages[0].Content.Text())
+		Sample: func(_ context.Context, r *client.Request) (*steps.SampleResult, error) {
+			fmt.Println("model:", r.Sample.Messages[0].Content.Text())
 			return client.Reply("my-model", "Plain ones."), nil
 		},
 	})
@@ -140,7 +140,7 @@ func ExampleClient_ReadResource() {
 	defer c.Close()
 
 	read, err := c.ReadResource(context.Background(), "files://asks", client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			return client.Accept(map[string]string{"tone": "warm"}), nil
 		},
 	})

@@ -45,57 +45,64 @@ var (
 
 // write is a prompt that asks the user, and then the model.
 var write = saga.Prompt[topic, none]{
-	Name: "write", Title: "Write", Description: "Writes a text.",
-	Asks:  []steps.Question{askTone, askWords},
-	Start: func(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) { return t.Ask("toned", askTone) },
-	Steps: saga.Steps[topic, none]{
-		"toned": func(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) {
-			if _, err := askTone.Answer(t); err != nil {
-				return nil, err
-			}
-			return t.Ask("advised", askWords.With(steps.Promptf("Which words?")))
-		},
-		"advised": func(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) {
-			advice, err := askWords.Answer(t)
-			if err != nil {
-				return nil, err
-			}
-			return t.Messages(
-				content.Message{Role: content.User, Content: content.Textf("Write about %s.", t.Args.Topic)},
-				content.Message{Role: content.Assistant, Content: content.Text{Text: advice.Text()}})
+	Machine: saga.Machine[topic, none]{
+		Info:  saga.Info{Name: "write", Title: "Write", Description: "Writes a text.", Asks: []steps.Question{askTone, askWords}},
+		Start: func(t *saga.Turn[topic, none]) (saga.Next, error) { return t.Ask("toned", askTone) },
+		Steps: saga.Steps[topic, none]{
+			"toned": func(t *saga.Turn[topic, none]) (saga.Next, error) {
+				if _, err := askTone.Answer(t); err != nil {
+					return nil, err
+				}
+				return t.Ask("advised", askWords.With(steps.Promptf("Which words?")))
+			},
+			"advised": func(t *saga.Turn[topic, none]) (saga.Next, error) {
+				advice, err := askWords.Answer(t)
+				if err != nil {
+					return nil, err
+				}
+				return t.Messages(
+					content.Message{Role: content.User, Content: content.Textf("Write about %s.", t.Args.Topic)},
+					content.Message{Role: content.Assistant, Content: content.Text{Text: advice.Text()}})
+			},
 		},
 	},
 }
 
 // file is a family of resources, of which one is read only after a question.
 var file = saga.Resource[number, none]{
-	Name: "file", Template: "files://{id}", Description: "A file.",
-	Asks: []steps.Question{askTone},
-	Start: func(_ context.Context, t *saga.Turn[number, none]) (saga.Next, error) {
-		switch t.Args.ID {
-		case "asks":
-			return t.Ask("toned", askTone)
-		case "binary":
-			return t.Contents(content.ResourceContents{URI: "files://binary", MIMEType: "image/png", Blob: []byte{0, 1, 2}})
-		}
-		return nil, saga.ErrNotFound
-	},
-	Steps: saga.Steps[number, none]{
-		"toned": func(_ context.Context, t *saga.Turn[number, none]) (saga.Next, error) {
-			form, err := askTone.Answer(t)
-			if err != nil {
-				return nil, err
+	Machine: saga.Machine[number, none]{
+		Info: saga.Info{Name: "file", Description: "A file.", Asks: []steps.Question{askTone}},
+		Start: func(t *saga.Turn[number, none]) (saga.Next, error) {
+			switch t.Args.ID {
+			case "asks":
+				return t.Ask("toned", askTone)
+			case "binary":
+				return t.Contents(content.ResourceContents{URI: "files://binary", MIMEType: "image/png", Blob: []byte{0, 1, 2}})
 			}
-			return t.Contents(content.ResourceContents{URI: "files://" + t.Args.ID, MIMEType: "text/plain", Text: "in a " + form.Tone + " tone"})
+			return nil, saga.ErrNotFound
+		},
+		Steps: saga.Steps[number, none]{
+			"toned": func(t *saga.Turn[number, none]) (saga.Next, error) {
+				form, err := askTone.Answer(t)
+				if err != nil {
+					return nil, err
+				}
+				return t.Contents(content.ResourceContents{URI: "files://" + t.Args.ID, MIMEType: "text/plain", Text: "in a " + form.Tone + " tone"})
+			},
 		},
 	},
+	Template: "files://{id}",
 }
 
 var motd = saga.Resource[none, none]{
-	Name: "motd", URI: "text://motd", MIMEType: "text/plain",
-	Start: func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
-		return t.Contents(content.ResourceContents{URI: "text://motd", Text: "Hello."})
+	Machine: saga.Machine[none, none]{
+		Info: saga.Info{Name: "motd"},
+		Start: func(t *saga.Turn[none, none]) (saga.Next, error) {
+			return t.Contents(content.ResourceContents{URI: "text://motd", Text: "Hello."})
+		},
 	},
+	URI:      "text://motd",
+	MIMEType: "text/plain",
 }
 
 var features = []saga.Definition{write, file, motd}
@@ -146,6 +153,7 @@ func serveFeatures() int {
 }
 
 func TestPromptsAndResources(t *testing.T) {
+	t.Parallel()
 	for name, transport := range featureServers(t) {
 		t.Run(name, func(t *testing.T) {
 			c := client.New(transport, client.Options{})
@@ -171,7 +179,7 @@ func TestPromptsAndResources(t *testing.T) {
 			prompt, err := c.GetPrompt(t.Context(), "write", map[string]string{"topic": "tea"}, answering(&who))
 			require.NoError(t, err)
 			assert.Equal(t, people{elicited: 1, sampled: 1}, who)
-			assert.Equal(t, []client.PromptMessage{
+			assert.Equal(t, []content.Message{
 				{Role: content.User, Content: content.Text{Text: "Write about tea."}},
 				{Role: content.Assistant, Content: content.Text{Text: "Plain ones."}},
 			}, prompt.Messages)
@@ -179,7 +187,7 @@ func TestPromptsAndResources(t *testing.T) {
 
 			read, err := c.ReadResource(t.Context(), "files://asks", answering(&who))
 			require.NoError(t, err)
-			assert.Equal(t, []client.Contents{{URI: "files://asks", MIMEType: "text/plain", Text: "in a warm tone"}}, read.Contents)
+			assert.Equal(t, []content.ResourceContents{{URI: "files://asks", MIMEType: "text/plain", Text: "in a warm tone"}}, read.Contents)
 			assert.Equal(t, 2, who.elicited)
 			read, err = c.ReadResource(t.Context(), "files://binary", client.Handlers{})
 			require.NoError(t, err)
@@ -199,11 +207,11 @@ func TestPromptsAndResources(t *testing.T) {
 
 func answering(who *people) client.Handlers {
 	return client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			who.elicited++
 			return client.Accept(tone{"warm"}), nil
 		},
-		Sample: func(context.Context, *client.SampleRequest) (*steps.SampleResult, error) {
+		Sample: func(context.Context, *client.Request) (*steps.SampleResult, error) {
 			who.sampled++
 			return client.Reply("m", "Plain ones."), nil
 		},
@@ -212,12 +220,13 @@ func answering(who *people) client.Handlers {
 
 // A prompt goes on from its position, with another client on another connection.
 func TestResumePrompt(t *testing.T) {
+	t.Parallel()
 	at := featureServers(t)["HTTP"]
 	pause := client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			return nil, client.ErrPause
 		},
-		Sample: func(context.Context, *client.SampleRequest) (*steps.SampleResult, error) { return nil, client.ErrPause },
+		Sample: func(context.Context, *client.Request) (*steps.SampleResult, error) { return nil, client.ErrPause },
 	}
 	open := func() *client.Client {
 		c := client.New(&client.HTTP{URL: at.(*client.HTTP).URL}, client.Options{})
@@ -260,11 +269,12 @@ func TestResumePrompt(t *testing.T) {
 // In this protocol a step cannot be answered with an error, so the call ends, with
 // the step still to be answered.
 func TestPromptEndsWithAHandler(t *testing.T) {
+	t.Parallel()
 	c := client.New(featureServers(t)["HTTP"], client.Options{})
 	t.Cleanup(func() { _ = c.Close() })
 	var who people
 	refusing := answering(&who)
-	refusing.Sample = func(context.Context, *client.SampleRequest) (*steps.SampleResult, error) {
+	refusing.Sample = func(context.Context, *client.Request) (*steps.SampleResult, error) {
 		return nil, &client.Error{Code: -1, Message: "the user refused"}
 	}
 	_, err := c.GetPrompt(t.Context(), "write", map[string]string{"topic": "tea"}, refusing)
@@ -281,6 +291,7 @@ func TestPromptEndsWithAHandler(t *testing.T) {
 }
 
 func TestPromptsOnTheWire(t *testing.T) {
+	t.Parallel()
 	ask := func(state, key string) reply {
 		return result(`{"resultType":"input_required","requestState":"` + state + `","inputRequests":{"` + key + `":{"method":"elicitation/create","params":` + emptyForm + `}}}`)
 	}
@@ -301,6 +312,7 @@ func TestPromptsOnTheWire(t *testing.T) {
 }
 
 func TestOddAnswersToPrompts(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]string{
 		"a task":                 `{"resultType":"task","taskId":"1"}`,
 		"nothing to go on with":  `{"resultType":"input_required"}`,
@@ -323,6 +335,7 @@ func TestOddAnswersToPrompts(t *testing.T) {
 }
 
 func TestPositionsOfFeaturesAreChecked(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{
 		`{"version":1,"dialect":"mcp-2026-07-28","prompt":"p","uri":"u"}`,
 		`{"version":1,"dialect":"mcp-2026-07-28"}`,

@@ -56,7 +56,7 @@ func FuzzParseTurn(f *testing.F) {
 			}
 			return
 		}
-		p := Position{Version: PositionVersion, Dialect: "saga", Tool: "x"}
+		p := Position{Version: positionVersion, Dialect: "saga", Tool: "x"}
 		if p.suspended(turn.token, turn.steps, sagaDialect{}.rules()) == nil {
 			require.Len(t, p.Pending(), len(turn.steps))
 			require.NoError(t, p.check())

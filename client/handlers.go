@@ -15,18 +15,18 @@ import (
 // client does not support it; the tool decides what that means.
 //
 // What a handler returns as its error becomes the step's error and is sent to
-// the server: an [*Error] as it is, any other error as its text with
-// [CodeInternal]. Return an [*Error] to keep details (paths, addresses) to
-// yourself. Two kinds of error are not sent but stop the call, with the step
-// still to be answered: [ErrPause], and any error once the context is done.
+// the server: an [*Error] as it is, any other error as its text with the code
+// -32603. Return an [*Error] to keep details (paths, addresses) to yourself. Two
+// kinds of error are not sent but stop the call, with the step still to be answered:
+// [ErrPause], and any error once the context is done.
 type Handlers struct {
 	// Elicit asks the user.
-	Elicit func(context.Context, *ElicitRequest) (*ElicitResult, error)
+	Elicit func(context.Context, *Request) (*ElicitResult, error)
 	// Sample asks a model. MCP expects that a person can see and refuse what is
 	// sent to it.
-	Sample func(context.Context, *SampleRequest) (*steps.SampleResult, error)
+	Sample func(context.Context, *Request) (*steps.SampleResult, error)
 	// Roots lists the directories the server may work in.
-	Roots func(context.Context, *RootsRequest) (*RootsResult, error)
+	Roots func(context.Context, *Request) ([]steps.Root, error)
 
 	// OnPosition is called with every new position: after each suspension and
 	// after each answered step. If it fails, the call stops with its error. It is
@@ -34,9 +34,10 @@ type Handlers struct {
 	OnPosition func(context.Context, Position) error
 }
 
-// StepInfo says which step a handler is answering.
-type StepInfo struct {
-	// Tool is the tool that asks.
+// Request is a step that a handler is to answer. All texts are the server's: do not
+// trust them, and strip control sequences before a terminal shows them.
+type Request struct {
+	// Tool is the tool that asks, or the prompt or resource.
 	Tool string
 	// StepID names the step within the call. A question that is asked again comes
 	// with another id, which starts with the first one, a ~ and a number.
@@ -45,13 +46,8 @@ type StepInfo struct {
 	Round int
 	// Params are the parameters of the step as they came.
 	Params json.RawMessage
-}
 
-// ElicitRequest asks the user for something. All texts are the server's: do not
-// trust them, and strip control sequences before a terminal shows them.
-type ElicitRequest struct {
-	StepInfo
-	// Mode is "form" or "url".
+	// Mode is how the user is asked: "form" or "url".
 	Mode string
 	// Message tells the user what is wanted.
 	Message string
@@ -59,10 +55,17 @@ type ElicitRequest struct {
 	Schema json.RawMessage
 	// URL is the address to visit in url mode. Show it and ask before opening it.
 	URL string
+
+	// Sample is what the model is asked, and nil if it is the user who is asked.
+	Sample *steps.SampleRequest
 }
 
-// ElicitResult is what the user did. Make one with [Accept], [Agree], [Decline]
-// or [Cancel].
+// Form returns the form to show, in form mode. Its Validate method judges what
+// the user enters as the server will. The error is a [*steps.QuestionError]: the
+// server asks for something that MCP does not allow in a form.
+func (r *Request) Form() (*steps.FormSpec, error) { return steps.Step{Params: r.Params}.Form() }
+
+// ElicitResult is what the user did. Make one with [Accept], [Decline] or [Cancel].
 type ElicitResult struct {
 	// Action is "accept", "decline" or "cancel".
 	Action string `json:"action"`
@@ -72,30 +75,15 @@ type ElicitResult struct {
 }
 
 // Accept answers a form with what the user entered: a struct or a map whose
-// values are strings, numbers, booleans and lists of strings.
+// values are strings, numbers, booleans and lists of strings. In url mode content is
+// nil: the user agreed to open the address.
 func Accept(content any) *ElicitResult { return &ElicitResult{Action: "accept", Content: content} }
-
-// Agree answers a request in url mode: the user agreed to open the address.
-func Agree() *ElicitResult { return &ElicitResult{Action: "accept"} }
 
 // Decline says that the user explicitly refused.
 func Decline() *ElicitResult { return &ElicitResult{Action: "decline"} }
 
 // Cancel says that the user dismissed the question without choosing.
 func Cancel() *ElicitResult { return &ElicitResult{Action: "cancel"} }
-
-// Form returns the form to show, in form mode. Its Validate method judges what
-// the user enters as the server will. The error is a [*steps.QuestionError]: the
-// server asks for something that MCP does not allow in a form.
-func (r *ElicitRequest) Form() (*steps.FormSpec, error) { return steps.Step{Params: r.Params}.Form() }
-
-// SampleRequest asks the client's model for a completion. All texts are the
-// server's: do not trust them.
-type SampleRequest struct {
-	StepInfo
-	// Request is what the model is asked.
-	Request *steps.SampleRequest
-}
 
 // Reply is a model's answer in plain text.
 func Reply(model, text string) *steps.SampleResult {
@@ -105,23 +93,4 @@ func Reply(model, text string) *steps.SampleResult {
 		Model:      model,
 		StopReason: "endTurn",
 	}
-}
-
-// RootsRequest asks for the directories the server may work in.
-type RootsRequest struct {
-	StepInfo
-}
-
-// RootsResult lists directories.
-type RootsResult struct {
-	// Roots may be empty.
-	Roots []Root `json:"roots"`
-}
-
-// Root is one directory or file.
-type Root struct {
-	// URI is a file:// address.
-	URI string `json:"uri"`
-	// Name is a name to show, or empty.
-	Name string `json:"name,omitempty"`
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
 
-// DefaultMaxResponse is the largest response [HTTP] and the longest line [Stdio]
+// defaultMaxResponse is the largest response [HTTP] and the longest line [Stdio]
 // accepts, in bytes, unless they say otherwise.
-const DefaultMaxResponse = 8 << 20
+const defaultMaxResponse = 8 << 20
 
 // maxHeader limits the size of a response's header in bytes.
 const maxHeader = 256 << 10
@@ -41,11 +41,11 @@ type HTTP struct {
 	// Header is sent with every request.
 	Header http.Header
 	// MaxResponse limits the size of a response in bytes. 0 means
-	// DefaultMaxResponse.
+	// 8 MiB.
 	MaxResponse int64
 	// Stall is how long a response that has begun may take to go on, by 1 KiB or to its
 	// end. It does not apply to streams of events, which may wait for the tool. 0 means
-	// DefaultStall.
+	// 30 seconds.
 	Stall time.Duration
 	// RoundTripper sends the requests. nil means a transport of its own with the
 	// defaults of net/http, proxies from the environment included.
@@ -128,7 +128,9 @@ func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error
 	if err != nil {
 		return nil, &TransportError{Err: err, final: true}
 	}
-	r.setHeaders(request.Header)
+	for name, value := range r.header {
+		request.Header.Set(name, value)
+	}
 	response, err := h.client.Do(request)
 	if err != nil {
 		// A RoundTripper of somebody else's need not report connections.
@@ -159,16 +161,16 @@ func (h *HTTP) newRequest(ctx context.Context, body []byte) (*http.Request, erro
 func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, stop context.CancelCauseFunc) (json.RawMessage, error) {
 	limit := h.MaxResponse
 	if limit <= 0 {
-		limit = DefaultMaxResponse
+		limit = defaultMaxResponse
 	}
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if kind == "text/event-stream" && response.StatusCode == http.StatusOK {
 		return readEvents(ctx, response.Body, limit, id)
 	}
-	body, err := readAll(response.Body, limit, cmp.Or(h.Stall, DefaultStall), stop)
+	body, err := readAll(response.Body, limit, cmp.Or(h.Stall, defaultStall), stop)
 	if err != nil {
-		if errors.Is(context.Cause(ctx), ErrStalled) {
-			return nil, &TransportError{Sent: true, Err: ErrStalled}
+		if errors.Is(context.Cause(ctx), errStalled) {
+			return nil, &TransportError{Sent: true, Err: errStalled}
 		}
 		return nil, classify(ctx, err, true)
 	}

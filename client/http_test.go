@@ -18,6 +18,7 @@ import (
 )
 
 func TestResumeIsRepeatedAfterALoss(t *testing.T) {
+	t.Parallel()
 	half := func(w http.ResponseWriter, _ asked) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", "1000")
@@ -44,6 +45,7 @@ func TestResumeIsRepeatedAfterALoss(t *testing.T) {
 }
 
 func TestCallIsNotRepeatedAfterALoss(t *testing.T) {
+	t.Parallel()
 	for name, loss := range map[string]reply{"cut": cut, "unavailable": body(503, "text/plain", "")} {
 		t.Run(name, func(t *testing.T) {
 			s := play(t, loss)
@@ -58,6 +60,7 @@ func TestCallIsNotRepeatedAfterALoss(t *testing.T) {
 }
 
 func TestCallIsRepeatedWhenNobodyListens(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := listener.Addr().String()
@@ -84,6 +87,7 @@ func TestCallIsRepeatedWhenNobodyListens(t *testing.T) {
 }
 
 func TestRetriesEnd(t *testing.T) {
+	t.Parallel()
 	s := play(t, result(askTarget), cut, cut, cut)
 	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Retries: 2})
 	t.Cleanup(func() { _ = c.Close() })
@@ -103,15 +107,18 @@ func TestRetriesEnd(t *testing.T) {
 
 // Somebody has answered, and waits: a later turn is tried for as long as there is time.
 func TestLaterTurnsAreTriedForLonger(t *testing.T) {
+	t.Parallel()
 	s := play(t, result(askTarget), cut, cut, cut, cut, cut, cut, cut, cut, result(deployed))
 	var told []error
-	c := client.New(&client.HTTP{URL: s.URL}, client.Options{OnRetry: func(err error) { told = append(told, err) }})
-	c.SetPause(time.Millisecond)
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{
+		RetryPause: time.Millisecond,
+		OnRetry:    func(err error) { told = append(told, err) },
+	})
 	t.Cleanup(func() { _ = c.Close() })
 	var who people
 	_, err := c.Call(t.Context(), "complex_tool", nil, who.handlers())
 	require.NoError(t, err)
-	require.Len(t, told, client.DefaultRetries+2)
+	require.Len(t, told, 8, "one that is a first turn would be tried six times again")
 	require.ErrorAs(t, told[0], new(*client.TransportError))
 
 	first := play(t, cut)
@@ -121,6 +128,7 @@ func TestLaterTurnsAreTriedForLonger(t *testing.T) {
 }
 
 func TestRetryAfterIsHonoured(t *testing.T) {
+	t.Parallel()
 	wait := func(seconds string) reply {
 		return func(w http.ResponseWriter, _ asked) {
 			w.Header().Set("Retry-After", seconds)
@@ -143,6 +151,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 }
 
 func TestServerErrorsAreNotRetried(t *testing.T) {
+	t.Parallel()
 	s := play(t, result(askTarget), refuse(-32602, "Invalid or expired token"))
 	var who people
 	_, err := s.client(t).Call(t.Context(), "complex_tool", nil, who.handlers())
@@ -154,6 +163,7 @@ func TestServerErrorsAreNotRetried(t *testing.T) {
 }
 
 func TestMalformedResponses(t *testing.T) {
+	t.Parallel()
 	const kind = "application/json"
 	for name, bad := range map[string]reply{
 		"html":         body(200, "text/html", "<html>"),
@@ -187,6 +197,7 @@ func TestMalformedResponses(t *testing.T) {
 }
 
 func TestStatusesSayWhatToDo(t *testing.T) {
+	t.Parallel()
 	for status, want := range map[int]string{401: "bearer token", 403: "does not allow", 404: "path of the URL", 413: "larger than", 500: "Internal"} {
 		s := play(t, body(status, "text/plain", ""))
 		_, err := s.client(t).Call(t.Context(), "x", nil, client.Handlers{})
@@ -201,6 +212,7 @@ func TestStatusesSayWhatToDo(t *testing.T) {
 }
 
 func TestSlowServersAreGivenUp(t *testing.T) {
+	t.Parallel()
 	var calls atomic.Int32
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -223,6 +235,7 @@ func TestSlowServersAreGivenUp(t *testing.T) {
 }
 
 func TestHTTPFieldsAreChecked(t *testing.T) {
+	t.Parallel()
 	for _, h := range []*client.HTTP{
 		{}, {URL: "ftp://host/"}, {URL: "http://"}, {URL: "::"},
 		{URL: "http://example.com/mcp", Bearer: "secret"},
@@ -238,6 +251,7 @@ func TestHTTPFieldsAreChecked(t *testing.T) {
 }
 
 func TestHTTPRedirectsToOthersAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		var others atomic.Int32
 		other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { others.Add(1) }))
@@ -255,6 +269,7 @@ func TestHTTPRedirectsToOthersAreRefused(t *testing.T) {
 }
 
 func TestHTTPHeaders(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
 			http.Redirect(w, r, "/mcp", http.StatusPermanentRedirect)

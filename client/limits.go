@@ -46,7 +46,10 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// LimitError says that a server sends more than this client takes; see [Limits].
+// LimitError says that a server sends more than this client takes (see [Limits]), or
+// that a tool asks more often than Options.MaxRounds allows. In the latter case the
+// steps of the last round are in the position, not asked; [Client.Resume] starts
+// counting anew.
 type LimitError struct {
 	// What is what there is too much of, such as "fields in a form".
 	What string

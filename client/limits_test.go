@@ -40,6 +40,7 @@ func formOf(properties string) string {
 // A server decides how much it asks; the client, how much of that it takes. Nothing
 // of what is too much reaches a handler.
 func TestHostileSuspensions(t *testing.T) {
+	t.Parallel()
 	limits := client.Limits{Steps: 3, Fields: 4, Choices: 5, FormBytes: 2000, Items: 6}
 	for name, c := range map[string]struct {
 		answer, what string
@@ -84,6 +85,7 @@ func TestHostileSuspensions(t *testing.T) {
 
 // What an 8 MB answer makes in memory is bounded by the number of things in it.
 func TestHostileAnswersTakeLittleMemory(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]string{
 		"fields": formOf(many(50_000, `"f%d":{"type":"string"}`)),
 		"steps":  suspended("v1", many(200_000, `{"type":"roots","stepId":"%d"}`)),
@@ -117,6 +119,7 @@ func endless(t *testing.T, page func(n int) string) (*httptest.Server, *int) {
 }
 
 func TestEndlessLists(t *testing.T) {
+	t.Parallel()
 	limits := client.Limits{Pages: 20, Items: 100, ListBytes: 10_000}
 	tool := `{"name":"t","inputSchema":{}}`
 	for name, c := range map[string]struct {
@@ -156,6 +159,7 @@ func TestEndlessLists(t *testing.T) {
 }
 
 func TestHugeHeaders(t *testing.T) {
+	t.Parallel()
 	s := play(t, func(w http.ResponseWriter, r asked) {
 		w.Header().Set("X-Huge", strings.Repeat("x", 300<<10))
 		result(deployed)(w, r)
@@ -183,6 +187,7 @@ func drip(contentType, begin string) reply {
 }
 
 func TestDrippingResponses(t *testing.T) {
+	t.Parallel()
 	s := play(t, drip("application/json", "{"))
 	c := client.New(&client.HTTP{URL: s.URL, Stall: 100 * time.Millisecond}, client.Options{})
 	t.Cleanup(func() { _ = c.Close() })
@@ -190,7 +195,8 @@ func TestDrippingResponses(t *testing.T) {
 	_, err := c.Call(t.Context(), "x", nil, client.Handlers{})
 	var lost *client.TransportError
 	require.ErrorAs(t, err, &lost)
-	require.ErrorIs(t, err, client.ErrStalled)
+	require.ErrorIs(t, err, client.ErrTimeout)
+	assert.ErrorContains(t, err, "does not go on")
 	assert.True(t, lost.Sent)
 	assert.Less(t, time.Since(began), 5*time.Second)
 
@@ -204,6 +210,7 @@ func TestDrippingResponses(t *testing.T) {
 
 // A response that is slow but goes on is waited for, and so is one that has not begun.
 func TestSlowResponsesArrive(t *testing.T) {
+	t.Parallel()
 	slow := func(w http.ResponseWriter, r asked) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusOK)
@@ -226,13 +233,14 @@ func TestSlowResponsesArrive(t *testing.T) {
 
 // A tool that always asks once more ends with the rounds, with and without steps.
 func TestEndlessSuspensions(t *testing.T) {
+	t.Parallel()
 	for name, steps := range map[string]string{"with steps": `{"type":"roots","stepId":"%d"}`, "without": ""} {
 		t.Run(name, func(t *testing.T) {
 			s, asked := endless(t, func(n int) string { return suspended("v", many(1, strings.ReplaceAll(steps, "%d", fmt.Sprint(n)))) })
 			c := client.New(&client.HTTP{URL: s.URL}, client.Options{MaxRounds: 5})
 			t.Cleanup(func() { _ = c.Close() })
 			_, err := c.Call(context.Background(), "x", nil, client.Handlers{})
-			require.ErrorAs(t, err, new(*client.RoundLimitError))
+			require.ErrorAs(t, err, new(*client.LimitError))
 			assert.Equal(t, 6, *asked)
 		})
 	}

@@ -4,23 +4,19 @@ import (
 	"context"
 	stdjson "encoding/json"
 	"errors"
+
+	"github.com/sourcegraph/jsonrpc2"
 )
 
-// list reads all pages of a list. What is the server's word for the items, and
-// stateless says whether the request names the revision without handshakes. A
-// server that does not know the method has none of them.
-func list[T any](ctx context.Context, c *Client, method, what string, stateless bool) ([]T, error) {
+// list reads all pages of a list over d. What is the server's word for the items.
+func list[T any](ctx context.Context, c *Client, d dialect, method, what string) ([]T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.options.Timeout, ErrTimeout)
 	defer cancel()
 	limits := c.options.Limits
 	items := bounded[T]{max: limits.Items, what: what + " in a list"}
 	size, cursor, seen := 0, "", map[string]bool{}
 	for range limits.Pages {
-		raw, err := c.send(ctx, c.listRequest(method, cursor, stateless))
-		var refused *Error
-		if stateless && errors.As(err, &refused) && refused.Code == CodeMethodNotFound {
-			return nil, nil
-		}
+		raw, err := c.send(ctx, d.list(method, cursor))
 		if err != nil {
 			return nil, err
 		}
@@ -42,19 +38,18 @@ func list[T any](ctx context.Context, c *Client, method, what string, stateless 
 	return nil, tooMuch(limits.Pages, "pages of "+what)
 }
 
-func (c *Client) listRequest(method, cursor string, stateless bool) request {
-	var params struct {
-		Cursor string       `json:"cursor,omitempty"`
-		Meta   *requestMeta `json:"_meta,omitempty"`
+// orNone takes a server that does not know a list for one without such things.
+func orNone[T any](items []T, err error) ([]T, error) {
+	var refused *Error
+	if errors.As(err, &refused) && refused.Code == jsonrpc2.CodeMethodNotFound {
+		return nil, nil
 	}
-	r := request{method: method, harmless: true}
-	if stateless {
-		meta := metaOf(c.options, nil)
-		params.Meta, r.revision = &meta, Revision
-	}
-	params.Cursor = cursor
-	r.params = params
-	return r
+	return items, err
+}
+
+type listParams struct {
+	Cursor string       `json:"cursor,omitempty"`
+	Meta   *requestMeta `json:"_meta,omitempty"`
 }
 
 // readPage adds the items of a page and returns the cursor of the next.

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// PositionVersion is the version of [Position] this package writes. It reads
+// positionVersion is the version of [Position] this package writes. It reads
 // this one and all earlier ones.
-const PositionVersion = 1
+const positionVersion = 1
 
 // Position is where a call stands. It is plain JSON data, complete by itself:
 // any process that reaches a server with the same keys can go on from it.
 //
 // It contains what the user answered. Store it with mode 0600.
 type Position struct {
-	// Version is PositionVersion of the package that made it.
+	// Version is that of the format, which is 1.
 	Version int `json:"version"`
 	// Dialect names the wire protocol of the call.
 	Dialect string `json:"dialect"`
@@ -123,41 +123,38 @@ func (p *Position) suspended(token string, steps []Step, rules answerRules) erro
 	return nil
 }
 
-// PositionError says why a call cannot be continued from a position.
+// PositionError says why a call cannot be continued or cancelled from a position.
 type PositionError struct {
 	// Reason says what is wrong with the position and what to do.
 	Reason string
 }
 
 // Error implements error.
-func (e *PositionError) Error() string { return "cannot continue from this position: " + e.Reason }
+func (e *PositionError) Error() string { return "cannot use this position: " + e.Reason }
 
-func unknownDialect(name string) error {
-	return &PositionError{Reason: fmt.Sprintf("it uses the protocol %q, which this version does not know", name)}
+func positionError(format string, args ...any) error {
+	return &PositionError{Reason: fmt.Sprintf(format, args...)}
 }
 
 // check reports why the position is not one this package wrote.
 func (p Position) check() error {
-	fail := func(format string, args ...any) error {
-		return &PositionError{Reason: fmt.Sprintf(format, args...)}
-	}
 	switch {
 	case p.Version == 0 || p.Subject() == "":
-		return fail("it has no version or no tool, so it is not a saved call")
+		return positionError("it has no version or no tool, so it is not a saved call")
 	case p.Subject() != p.Tool+p.Prompt+p.URI:
-		return fail("it is of a tool, a prompt and a resource at once")
-	case p.Version > PositionVersion:
-		return fail("it was written by a newer version of this program (%d, this one reads up to %d): update", p.Version, PositionVersion)
+		return positionError("it is of a tool, a prompt and a resource at once")
+	case p.Version > positionVersion:
+		return positionError("it was written by a newer version of this program (%d, this one reads up to %d): update", p.Version, positionVersion)
 	case p.Token == "" && p.Tool != "" && len(p.Steps)+len(p.Answers) > 0:
-		return fail("it has steps but no token; start the call again")
+		return positionError("it has steps but no token; start the call again")
 	}
 	seen := make(map[string]bool, len(p.Answers))
 	for _, answer := range p.Answers {
 		if (answer.Result == nil) == (answer.Error == nil) {
-			return fail("the answer to step %q needs either a result or an error", answer.StepID)
+			return positionError("the answer to step %q needs either a result or an error", answer.StepID)
 		}
 		if seen[answer.StepID] {
-			return fail("it has two answers to step %q", answer.StepID)
+			return positionError("it has two answers to step %q", answer.StepID)
 		}
 		seen[answer.StepID] = true
 	}

@@ -62,7 +62,7 @@ func TestPauseAndResumeElsewhere(t *testing.T) {
 func TestPauseInHandlerKeepsTheStep(t *testing.T) {
 	s := play(t, result(askTarget))
 	_, err := s.client(t).Call(t.Context(), "complex_tool", nil, client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			return nil, client.ErrPause
 		},
 	})
@@ -76,7 +76,7 @@ func TestCancelDuringHandlerKeepsTheStep(t *testing.T) {
 	s := play(t, result(askTarget))
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.client(t).Call(ctx, "complex_tool", nil, client.Handlers{
-		Elicit: func(ctx context.Context, _ *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(ctx context.Context, _ *client.Request) (*client.ElicitResult, error) {
 			cancel()
 			return nil, errors.New("the form was torn down")
 		},
@@ -103,7 +103,7 @@ func TestPositionsAreSnapshots(t *testing.T) {
 	}{{"v1", 0}, {"v1", 1}, {"v2", 1}, {"v2", 2}} {
 		assert.Equal(t, want.token, seen[i].Token)
 		assert.Len(t, seen[i].Answers, want.answers)
-		assert.Equal(t, client.PositionVersion, seen[i].Version)
+		assert.Equal(t, 1, seen[i].Version)
 	}
 }
 

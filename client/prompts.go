@@ -37,24 +37,17 @@ type PromptArgument struct {
 type PromptResult struct {
 	// Description tells what the messages are for.
 	Description string
-	// Messages are to be given to a model.
-	Messages []PromptMessage
+	// Messages are to be given to a model. A block that breaks MCP's rules is a
+	// [content.Unknown].
+	Messages []content.Message
 	// Raw is the whole result as it came.
 	Raw stdjson.RawMessage
-}
-
-// PromptMessage is a message of a prompt.
-type PromptMessage struct {
-	// Role is who speaks.
-	Role content.Role
-	// Content is what is said. A block that breaks MCP's rules is a [content.Unknown].
-	Content content.Block
 }
 
 // Prompts lists the server's prompts, all pages of them. It needs a server of MCP
 // 2026-07-28, as do the other methods for prompts and resources.
 func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
-	return list[Prompt](ctx, c, "prompts/list", "prompts", true)
+	return orNone(list[Prompt](ctx, c, c.features, "prompts/list", "prompts"))
 }
 
 // GetPrompt gets a prompt's messages, and answers with handlers what the server asks
@@ -64,7 +57,8 @@ func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
 // Errors are always an [*Interrupted], as those of [Client.Call]; go on with
 // [Client.ResumePrompt].
 func (c *Client) GetPrompt(ctx context.Context, name string, arguments map[string]string, handlers Handlers) (*PromptResult, error) {
-	position := Position{Version: PositionVersion, Dialect: statelessDialect{}.name(), Prompt: name}
+	position := begin(c.features)
+	position.Prompt = name
 	if len(arguments) > 0 {
 		raw, err := encodeArguments(arguments)
 		if err != nil {
@@ -97,7 +91,7 @@ func parsePrompt(raw stdjson.RawMessage, limits Limits) (*PromptResult, error) {
 	}
 	result := &PromptResult{Description: wire.Description, Raw: raw}
 	for _, m := range wire.Messages.items {
-		result.Messages = append(result.Messages, PromptMessage{m.Role, parseBlock(m.Content)})
+		result.Messages = append(result.Messages, content.Message{Role: m.Role, Content: parseBlock(m.Content)})
 	}
 	return result, nil
 }

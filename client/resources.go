@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	stdjson "encoding/json"
+
+	"github.com/mcpsaga/mcpsaga/content"
 )
 
 // Resource describes a resource of the server. All texts are the server's.
@@ -39,42 +41,31 @@ type ResourceTemplate struct {
 // server's: do not trust them, and strip control sequences before a terminal shows
 // them.
 type ReadResult struct {
-	// Contents are its parts.
-	Contents []Contents
+	// Contents are its parts. Their URIs are the server's word: do not make the name of
+	// a file of one without care.
+	Contents []content.ResourceContents
 	// Raw is the whole result as it came.
 	Raw stdjson.RawMessage
 }
 
-// Contents is a part of a resource. Either Text or Blob is set.
-type Contents struct {
-	// URI is the address of this part. It is the server's word: do not make the name
-	// of a file of it without care.
-	URI string `json:"uri"`
-	// MIMEType is its type, or empty.
-	MIMEType string `json:"mimeType,omitempty"`
-	// Text is the part if it is text.
-	Text string `json:"text,omitempty"`
-	// Blob is the part if it is not, and nil otherwise.
-	Blob []byte `json:"blob,omitempty"`
-}
-
 // Resources lists the server's resources, all pages of them.
 func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
-	return list[Resource](ctx, c, "resources/list", "resources", true)
+	return orNone(list[Resource](ctx, c, c.features, "resources/list", "resources"))
 }
 
 // ResourceTemplates lists the server's templates of resources, all pages of them.
 func (c *Client) ResourceTemplates(ctx context.Context) ([]ResourceTemplate, error) {
-	return list[ResourceTemplate](ctx, c, "resources/templates/list", "resourceTemplates", true)
+	return orNone(list[ResourceTemplate](ctx, c, c.features, "resources/templates/list", "resourceTemplates"))
 }
 
 // ReadResource reads the resource at uri, and answers with handlers what the server
 // asks on the way. See [Client.GetPrompt] for its errors; go on with
 // [Client.ResumeRead].
 func (c *Client) ReadResource(ctx context.Context, uri string, handlers Handlers) (*ReadResult, error) {
-	position := Position{Version: PositionVersion, Dialect: statelessDialect{}.name(), URI: uri}
+	position := begin(c.features)
+	position.URI = uri
 	if uri == "" {
-		return nil, &Interrupted{Position: position, Err: &PositionError{Reason: "it has no URI"}}
+		return nil, &Interrupted{Position: position, Err: positionError("it has no URI")}
 	}
 	return drive(ctx, c, position, handlers, parseRead)
 }
@@ -85,14 +76,24 @@ func (c *Client) ResumeRead(ctx context.Context, position Position, handlers Han
 }
 
 func parseRead(raw stdjson.RawMessage, limits Limits) (*ReadResult, error) {
+	type part struct {
+		URI      string `json:"uri"`
+		MIMEType string `json:"mimeType"`
+		Text     string `json:"text"`
+		Blob     []byte `json:"blob"`
+	}
 	wire := struct {
-		Contents bounded[Contents] `json:"contents"`
-	}{bounded[Contents]{max: limits.Items, what: "parts in a resource"}}
+		Contents bounded[part] `json:"contents"`
+	}{bounded[part]{max: limits.Items, what: "parts in a resource"}}
 	if err := read(raw, &wire, "the server's resource"); err != nil {
 		return nil, err
 	}
 	if wire.Contents.items == nil {
 		return nil, malformed("the server's result has no contents, so it is no resource")
 	}
-	return &ReadResult{Contents: wire.Contents.items, Raw: raw}, nil
+	result := &ReadResult{Raw: raw}
+	for _, p := range wire.Contents.items {
+		result.Contents = append(result.Contents, content.ResourceContents(p))
+	}
+	return result, nil
 }

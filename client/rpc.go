@@ -7,10 +7,10 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// message is a JSON-RPC request.
+// message is a JSON-RPC request, or a notification if it has no id.
 type message struct {
 	JSONRPC string `json:"jsonrpc"`
-	ID      uint64 `json:"id"`
+	ID      uint64 `json:"id,omitempty"`
 	Method  string `json:"method"`
 	Params  any    `json:"params,omitempty"`
 }

@@ -49,6 +49,11 @@ func (sagaDialect) cancel(p *Position) (request, bool) {
 	return request{method: "tools/cancelSaga", params: cancelParams{SagaToken: p.Token, CompletedSteps: answers}, harmless: true}, true
 }
 
+// list returns a request of MCP without a handshake, which servers of this module take.
+func (sagaDialect) list(method, cursor string) request {
+	return request{method: method, params: listParams{Cursor: cursor}, harmless: true}
+}
+
 func (sagaDialect) parse(raw stdjson.RawMessage, limits Limits) (turn, error) {
 	wire := struct {
 		State     string        `json:"state"`

@@ -99,7 +99,7 @@ func (s *script) methods() []string {
 
 func (s *script) client(t *testing.T) *client.Client {
 	t.Helper()
-	c := client.New(&client.HTTP{URL: s.URL}, client.Options{RetryFor: 5 * time.Second})
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{RetryFor: 5 * time.Second, RetryPause: time.Millisecond})
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }
@@ -142,11 +142,11 @@ type people struct{ elicited, sampled int }
 
 func (p *people) handlers() client.Handlers {
 	return client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			p.elicited++
 			return client.Accept(map[string]any{"target": "production"}), nil
 		},
-		Sample: func(context.Context, *client.SampleRequest) (*steps.SampleResult, error) {
+		Sample: func(context.Context, *client.Request) (*steps.SampleResult, error) {
 			p.sampled++
 			return client.Reply("client-side-llm-v2", "Yes, all systems are green."), nil
 		},

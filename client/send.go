@@ -28,7 +28,7 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 		return nil, err
 	}
 	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval = c.pause
+	pause.InitialInterval = c.options.RetryPause
 	pause.MaxInterval = 10 * time.Second
 	result, err := backoff.Retry(ctx, attempt,
 		backoff.WithBackOff(pause),
@@ -52,7 +52,7 @@ func (c *Client) tries(r request) uint {
 	case r.later:
 		return 0
 	}
-	return DefaultRetries + 1
+	return defaultRetries + 1
 }
 
 func (c *Client) notify(err error, _ time.Duration) {

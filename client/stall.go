@@ -2,19 +2,18 @@ package client
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
 )
 
-// DefaultStall is how long [HTTP] waits for a response to go on, unless it says
+// defaultStall is how long [HTTP] waits for a response to go on, unless it says
 // otherwise.
-const DefaultStall = 30 * time.Second
+const defaultStall = 30 * time.Second
 
-// ErrStalled is in the chain of the error of a turn whose response began and then
-// did not go on.
-var ErrStalled = errors.New("the server's answer began and does not go on")
+// errStalled is the error of a turn whose response began and then did not go on.
+var errStalled = fmt.Errorf("%w: its answer began and does not go on", ErrTimeout)
 
 // minProgress is how many bytes count as going on: a server that sends one now and
 // then keeps its client waiting as long as it likes.
@@ -33,7 +32,7 @@ func readAll(in io.Reader, limit int64, patience time.Duration, stop context.Can
 		<-watching
 		now := counted.n.Load()
 		if now > 0 && now-seen < minProgress {
-			stop(ErrStalled)
+			stop(errStalled)
 			return
 		}
 		seen = now

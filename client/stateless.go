@@ -5,23 +5,21 @@ import (
 	"encoding/base64"
 	stdjson "encoding/json"
 	"errors"
-	"net/http"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Revision is the revision of MCP over which prompts and resources are got: the first
-// one without handshakes.
-const Revision = "2026-07-28"
+// revision is the first revision of MCP without handshakes.
+const revision = "2026-07-28"
 
 // statelessDialect is MCP 2026-07-28 with its multi round-trip requests
 // (basic/patterns/mrtr): a request that is answered with questions is sent again,
 // with the answers of this round and the server's token.
 type statelessDialect struct{ options Options }
 
-func (statelessDialect) name() string       { return "mcp-" + Revision }
+func (statelessDialect) name() string       { return "mcp-" + revision }
 func (statelessDialect) rules() answerRules { return answerRules{} }
 
 // requestMeta is what every request of this revision says about itself.
@@ -31,19 +29,19 @@ type requestMeta struct {
 	Client       implementation `json:"io.modelcontextprotocol/clientInfo"`
 }
 
-// metaOf introduces a client that answers with h, which may be nil.
-func metaOf(o Options, h *Handlers) requestMeta {
+// meta introduces a client that answers with h.
+func (d statelessDialect) meta(h *Handlers) *requestMeta {
 	capabilities := map[string]any{}
-	if h != nil && h.Elicit != nil {
+	if h.Elicit != nil {
 		capabilities["elicitation"] = map[string]any{"form": struct{}{}, "url": struct{}{}}
 	}
-	if h != nil && h.Sample != nil {
+	if h.Sample != nil {
 		capabilities["sampling"] = struct{}{}
 	}
-	if h != nil && h.Roots != nil {
+	if h.Roots != nil {
 		capabilities["roots"] = struct{}{}
 	}
-	return requestMeta{Revision, capabilities, implementation{cmp.Or(o.Name, "mcpsaga"), cmp.Or(o.Version, "1")}}
+	return &requestMeta{revision, capabilities, implementationOf(d.options)}
 }
 
 type askingParams struct {
@@ -52,13 +50,13 @@ type askingParams struct {
 	Arguments      stdjson.RawMessage            `json:"arguments,omitempty"`
 	InputResponses map[string]stdjson.RawMessage `json:"inputResponses,omitempty"`
 	RequestState   string                        `json:"requestState,omitempty"`
-	Meta           requestMeta                   `json:"_meta"`
+	Meta           *requestMeta                  `json:"_meta"`
 }
 
 // next returns the request for a prompt or resource. To get them changes nothing, so
 // all are harmless.
 func (d statelessDialect) next(p *Position, h *Handlers) request {
-	params := askingParams{Name: p.Prompt, URI: p.URI, Arguments: p.Arguments, RequestState: p.Token, Meta: metaOf(d.options, h)}
+	params := askingParams{Name: p.Prompt, URI: p.URI, Arguments: p.Arguments, RequestState: p.Token, Meta: d.meta(h)}
 	for _, answer := range p.Answers {
 		if params.InputResponses == nil {
 			params.InputResponses = make(map[string]stdjson.RawMessage, len(p.Answers))
@@ -69,20 +67,21 @@ func (d statelessDialect) next(p *Position, h *Handlers) request {
 	if p.URI != "" {
 		method = "resources/read"
 	}
-	return request{method: method, params: params, harmless: true, revision: Revision, name: cmp.Or(p.Prompt, p.URI)}
+	return introduced(method, cmp.Or(p.Prompt, p.URI), params)
 }
 
-// setHeaders repeats in headers what a request of a revision with them says, for
-// gateways (MCP 2026-07-28, basic/transports/streamable-http).
-func (r *request) setHeaders(h http.Header) {
-	if r.revision == "" {
-		return
+func (d statelessDialect) list(method, cursor string) request {
+	return introduced(method, "", listParams{Cursor: cursor, Meta: d.meta(new(Handlers))})
+}
+
+// introduced is a request of this revision. Headers repeat what it says, for gateways
+// (basic/transports/streamable-http); name is what it is about, or empty.
+func introduced(method, name string, params any) request {
+	header := map[string]string{"MCP-Protocol-Version": revision, "Mcp-Method": method}
+	if name != "" {
+		header["Mcp-Name"] = encodeHeader(name)
 	}
-	h.Set("MCP-Protocol-Version", r.revision)
-	h.Set("Mcp-Method", r.method)
-	if r.name != "" {
-		h.Set("Mcp-Name", encodeHeader(r.name))
-	}
+	return request{method: method, params: params, harmless: true, header: header, introduced: true}
 }
 
 // encodeHeader encodes a value that cannot stand in a header as it is.

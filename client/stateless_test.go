@@ -2,7 +2,6 @@ package client
 
 import (
 	"encoding/base64"
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,9 +16,8 @@ func TestEncodeHeader(t *testing.T) {
 	} {
 		assert.Equal(t, want, encodeHeader(value), "%q", value)
 	}
-	h := http.Header{}
-	(&request{method: "m"}).setHeaders(h)
-	assert.Empty(t, h, "a request of no revision")
-	(&request{method: "prompts/list", revision: Revision}).setHeaders(h)
-	assert.Equal(t, http.Header{"Mcp-Protocol-Version": {Revision}, "Mcp-Method": {"prompts/list"}}, h)
+	assert.Empty(t, sagaDialect{}.list("tools/list", "").header, "a request of no revision")
+	assert.Equal(t, map[string]string{"MCP-Protocol-Version": revision, "Mcp-Method": "prompts/list"}, statelessDialect{}.list("prompts/list", "").header)
+	assert.Equal(t, map[string]string{"MCP-Protocol-Version": revision, "Mcp-Method": "prompts/get", "Mcp-Name": "p"},
+		statelessDialect{}.next(&Position{Prompt: "p"}, new(Handlers)).header)
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// DefaultGrace is how long [Stdio] waits for a process to end by itself.
-const DefaultGrace = 3 * time.Second
+// defaultGrace is how long [Stdio] waits for a process to end by itself.
+const defaultGrace = 3 * time.Second
 
 // errClosed is in the error of a request on a closed transport.
 var errClosed = errors.New("the client was closed")
@@ -35,11 +35,11 @@ type Stdio struct {
 	// process's standard error.
 	Stderr io.Writer
 	// MaxLine limits the length of one message in bytes. 0 means
-	// DefaultMaxResponse.
+	// 8 MiB.
 	MaxLine int
 	// Grace is how long Close waits after closing the process's input before it
 	// asks the process to terminate, and then again before it kills it. 0 means
-	// DefaultGrace.
+	// 3 seconds.
 	Grace time.Duration
 	// Initialize has every process greeted with initialize before its first request.
 	// This module's server does not need it; servers on other SDKs answer nothing
@@ -72,7 +72,7 @@ func (s *Stdio) exchange(ctx context.Context, r *request) (json.RawMessage, erro
 		missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 		return nil, &TransportError{Err: err, final: missing || errors.Is(err, errClosed)}
 	}
-	if s.Initialize && r.method != "initialize" && r.revision == "" {
+	if s.Initialize && r.method != "initialize" && !r.introduced {
 		if err := running.greet(ctx); err != nil {
 			return nil, err
 		}
@@ -87,8 +87,12 @@ func (s *Stdio) running() (*child, error) {
 	if s.closed {
 		return nil, errClosed
 	}
-	if s.child != nil && !s.child.gone() {
-		return s.child, nil
+	if s.child != nil {
+		select {
+		case <-s.child.over:
+		default:
+			return s.child, nil
+		}
 	}
 	started, err := startChild(s)
 	if err != nil {

@@ -115,6 +115,7 @@ func child(t *testing.T, mode string) (*client.Stdio, *client.Client) {
 }
 
 func TestStdioTranscript(t *testing.T) {
+	t.Parallel()
 	transport, c := child(t, "plain")
 	var who people
 	got, err := c.Call(t.Context(), "complex_tool", nil, who.handlers())
@@ -133,6 +134,7 @@ func TestStdioTranscript(t *testing.T) {
 }
 
 func TestStdioSurvivesTheDeathOfTheServer(t *testing.T) {
+	t.Parallel()
 	_, c := child(t, "mortal")
 	var who people
 	_, err := c.Call(t.Context(), "complex_tool", nil, who.handlers())
@@ -141,6 +143,7 @@ func TestStdioSurvivesTheDeathOfTheServer(t *testing.T) {
 }
 
 func TestStdioServersOfNoUse(t *testing.T) {
+	t.Parallel()
 	for mode, want := range map[string]string{
 		"chatty": "Welcome", "long": "more than 65536 bytes", "stray": "not asked",
 	} {
@@ -155,6 +158,7 @@ func TestStdioServersOfNoUse(t *testing.T) {
 }
 
 func TestStdioAnswersTheServer(t *testing.T) {
+	t.Parallel()
 	_, c := child(t, "asking")
 	got, err := c.Call(t.Context(), "x", nil, client.Handlers{})
 	require.NoError(t, err)
@@ -165,6 +169,7 @@ func TestStdioAnswersTheServer(t *testing.T) {
 // A process that floods its client with requests, or never ends a line, is given up
 // in time, and can be got rid of.
 func TestStdioHostileServers(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"flood", "drip"} {
 		t.Run(mode, func(t *testing.T) {
 			transport, _ := child(t, mode)
@@ -179,6 +184,7 @@ func TestStdioHostileServers(t *testing.T) {
 }
 
 func TestStdioCancels(t *testing.T) {
+	t.Parallel()
 	transport, c := child(t, "deaf")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -191,6 +197,7 @@ func TestStdioCancels(t *testing.T) {
 }
 
 func TestStdioKillsWhatDoesNotEnd(t *testing.T) {
+	t.Parallel()
 	_, c := child(t, "stubborn")
 	require.Error(t, c.Ping(t.Context()))
 	start := time.Now()
@@ -199,6 +206,7 @@ func TestStdioKillsWhatDoesNotEnd(t *testing.T) {
 }
 
 func TestStdioWithoutProgram(t *testing.T) {
+	t.Parallel()
 	c := client.New(&client.Stdio{Command: "no-such-program-anywhere"}, client.Options{})
 	_, err := c.Call(t.Context(), "x", nil, client.Handlers{})
 	var lost *client.TransportError
@@ -209,6 +217,7 @@ func TestStdioWithoutProgram(t *testing.T) {
 
 // A server that asks for the same request again gets it, over stdio as over HTTP.
 func TestStdioRepeatsWhatTheServerAsksFor(t *testing.T) {
+	t.Parallel()
 	for name, do := range map[string]func(*client.Client) error{
 		"a saga": func(c *client.Client) error {
 			var who people
@@ -224,8 +233,10 @@ func TestStdioRepeatsWhatTheServerAsksFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			transport, _ := child(t, "later")
 			var told []error
-			c := client.New(transport, client.Options{OnRetry: func(err error) { told = append(told, err) }})
-			c.SetPause(time.Millisecond)
+			c := client.New(transport, client.Options{
+				RetryPause: time.Millisecond,
+				OnRetry:    func(err error) { told = append(told, err) },
+			})
 			require.NoError(t, do(c))
 			require.Len(t, told, 1)
 			assert.ErrorContains(t, told[0], "-31503")
@@ -235,8 +246,10 @@ func TestStdioRepeatsWhatTheServerAsksFor(t *testing.T) {
 	t.Run("for RetryFor", func(t *testing.T) {
 		transport, _ := child(t, "never")
 		tries := 0
-		c := client.New(transport, client.Options{RetryFor: 300 * time.Millisecond, OnRetry: func(error) { tries++ }})
-		c.SetPause(10 * time.Millisecond)
+		c := client.New(transport, client.Options{
+			RetryFor: 300 * time.Millisecond, RetryPause: 10 * time.Millisecond,
+			OnRetry: func(error) { tries++ },
+		})
 		var who people
 		_, err := c.Call(t.Context(), "complex_tool", nil, who.handlers())
 		var refused *client.Error
@@ -249,6 +262,7 @@ func TestStdioRepeatsWhatTheServerAsksFor(t *testing.T) {
 
 // What cannot be repeated is not, whatever the server says: it may have acted.
 func TestFirstTurnsAreNotRepeatedAtRequest(t *testing.T) {
+	t.Parallel()
 	s := play(t, refuse(-31503, "again"))
 	_, err := s.client(t).Call(t.Context(), "complex_tool", nil, client.Handlers{})
 	var refused *client.Error

@@ -1,13 +1,11 @@
 package client
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	stdjson "encoding/json"
+	"fmt"
 )
-
-// protocolVersion is the MCP revision offered in initialize.
-const protocolVersion = "2025-11-25"
 
 // Tool describes a tool of the server. All texts are the server's.
 type Tool struct {
@@ -35,67 +33,46 @@ func (t *Tool) IsSaga() bool {
 	return marked
 }
 
-// ServerInfo is how a server introduces itself.
-type ServerInfo struct {
-	// Name and Version are the server's.
-	Name, Version string
-	// ProtocolVersion is the MCP revision the server chose.
-	ProtocolVersion string
-	// Instructions are the server's advice to the model, or empty.
-	Instructions string
-	// Capabilities are what the server can do, by capability name.
-	Capabilities map[string]stdjson.RawMessage
-}
-
 // Tools lists the server's tools, all pages of them.
 func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
-	return list[Tool](ctx, c, "tools/list", "tools", false)
+	return list[Tool](ctx, c, c.tools, "tools/list", "tools")
 }
 
-// Ping asks whether the server answers at all.
-func (c *Client) Ping(ctx context.Context) error {
-	return c.query(ctx, "ping", struct{}{}, &struct{}{})
-}
-
-// Initialize introduces the client to the server and the server to the client.
-// Calls do not need it.
-func (c *Client) Initialize(ctx context.Context) (*ServerInfo, error) {
-	var wire struct {
-		ProtocolVersion string                        `json:"protocolVersion"`
-		Capabilities    map[string]stdjson.RawMessage `json:"capabilities"`
-		ServerInfo      implementation                `json:"serverInfo"`
-		Instructions    string                        `json:"instructions"`
-	}
-	if err := c.query(ctx, "initialize", initializeParams(c.options), &wire); err != nil {
-		return nil, err
-	}
-	return &ServerInfo{
-		Name: wire.ServerInfo.Name, Version: wire.ServerInfo.Version,
-		ProtocolVersion: wire.ProtocolVersion, Instructions: wire.Instructions, Capabilities: wire.Capabilities,
-	}, nil
-}
-
-// implementation is MCP's Implementation.
-type implementation struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-}
-
-// initializeParams are the parameters of initialize. The dialects spoken here need
-// no capabilities: what a client cannot answer it says when it is asked.
-func initializeParams(o Options) any {
-	return struct {
-		ProtocolVersion string         `json:"protocolVersion"`
-		Capabilities    map[string]any `json:"capabilities"`
-		ClientInfo      implementation `json:"clientInfo"`
-	}{protocolVersion, map[string]any{}, implementation{cmp.Or(o.Name, "mcpsaga"), cmp.Or(o.Version, "1")}}
-}
-
-// query sends a request that changes nothing and decodes its result.
-func (c *Client) query(ctx context.Context, method string, params, result any) error {
-	raw, err := c.send(ctx, request{method: method, params: params, harmless: true})
+// Call calls a tool and answers its steps with handlers until it returns a
+// result. Arguments are anything that encodes to a JSON object, or nil.
+//
+// A tool that failed by its own account is a result with IsError set. Errors are
+// always an [*Interrupted]; its Err tells why, its Position where.
+func (c *Client) Call(ctx context.Context, tool string, arguments any, handlers Handlers) (*Result, error) {
+	position := begin(c.tools)
+	position.Tool = tool
+	raw, err := encodeArguments(arguments)
 	if err != nil {
-		return err
+		return nil, &Interrupted{Position: position, Err: err}
 	}
-	return read(raw, result, "the server's answer to "+method)
+	position.Arguments = raw
+	return drive(ctx, c, position, handlers, parseResult)
+}
+
+// Resume goes on with the call of a tool from position, which may have been made by
+// another process, and on another connection. See [Client.Call] for what it returns.
+func (c *Client) Resume(ctx context.Context, position Position, handlers Handlers) (*Result, error) {
+	return resume(ctx, c, position, position.Tool, handlers, parseResult)
+}
+
+func encodeArguments(arguments any) (stdjson.RawMessage, error) {
+	if arguments == nil {
+		return nil, nil
+	}
+	raw, err := stdjson.Marshal(arguments)
+	if err != nil {
+		return nil, fmt.Errorf("the arguments do not encode as JSON: %w", err)
+	}
+	if bytes.Equal(raw, []byte("null")) {
+		return nil, nil
+	}
+	if !bytes.HasPrefix(raw, []byte("{")) {
+		return nil, fmt.Errorf("the arguments of a tool must be a JSON object, not %s", raw)
+	}
+	return raw, nil
 }

@@ -1,7 +1,6 @@
 package gosdk_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -24,7 +23,7 @@ type letter struct {
 
 func mail() saga.Definition {
 	ask := &steps.Form[letter]{ID: "letter", Message: "To whom?"}
-	return saga.Flow[none, string]{Name: "mail", Asks: []steps.Question{ask}, Run: func(r *saga.Run, _ none) (string, error) {
+	return saga.Flow[none, string]{Info: saga.Info{Name: "mail", Asks: []steps.Question{ask}}, Run: func(r *saga.Run, _ none) (string, error) {
 		l, err := saga.Ask(r, ask)
 		raw, _ := json.Marshal(l)
 		return string(raw), err
@@ -67,7 +66,7 @@ type amount struct {
 
 func pay() saga.Definition {
 	ask := &steps.Form[amount]{ID: "amount", Message: "How much?"}
-	return saga.Flow[none, string]{Name: "pay", Asks: []steps.Question{ask}, Run: func(r *saga.Run, _ none) (string, error) {
+	return saga.Flow[none, string]{Info: saga.Info{Name: "pay", Asks: []steps.Question{ask}}, Run: func(r *saga.Run, _ none) (string, error) {
 		a, err := saga.Ask(r, ask)
 		return fmt.Sprint(a.Amount), err
 	}}
@@ -123,14 +122,14 @@ func sampled() saga.Definition {
 		Tools: []steps.SampleTool{{Name: "transfer", InputSchema: json.RawMessage(`{"type":"object","properties":{"z":{"maximum":9007199254740993},"a":{}}}`)}},
 	}}
 	return saga.Machine[none, none]{
-		Name: "sampled", Asks: []steps.Question{ask},
-		Start: func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) { return t.Ask("asked", ask) },
-		Steps: saga.Steps[none, none]{"asked": func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
+		Info:  saga.Info{Name: "sampled", Asks: []steps.Question{ask}},
+		Start: func(t *saga.Turn[none, none]) (saga.Next, error) { return t.Ask("asked", ask) },
+		Steps: saga.Steps[none, none]{"asked": func(t *saga.Turn[none, none]) (saga.Next, error) {
 			a, _ := t.StepAnswer("model")
 			if a.Error != nil {
 				return nil, saga.Failf("%d", a.Error.Code)
 			}
-			return t.Text("%s", a.Result)
+			return t.Textf("%s", a.Result)
 		}},
 	}
 }
@@ -173,7 +172,7 @@ func TestFieldsKeepTheirOrder(t *testing.T) {
 		Mango string `json:"mango"`
 	}
 	ask := &steps.Form[form]{ID: "form", Message: "Fruit?"}
-	h := mount(t, gosdk.Options{}, saga.Flow[form, string]{Name: "fruit", Asks: []steps.Question{ask}, Run: func(r *saga.Run, _ form) (string, error) {
+	h := mount(t, gosdk.Options{}, saga.Flow[form, string]{Info: saga.Info{Name: "fruit", Asks: []steps.Question{ask}}, Run: func(r *saga.Run, _ form) (string, error) {
 		_, err := saga.Ask(r, ask)
 		return "", err
 	}})

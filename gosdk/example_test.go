@@ -20,7 +20,7 @@ type meal struct {
 var askMeal = &steps.Form[meal]{ID: "meal", Message: "What would you like?"}
 
 var lunch = saga.Flow[struct{}, string]{
-	Name: "order_lunch", Asks: []steps.Question{askMeal},
+	Info: saga.Info{Name: "order_lunch", Asks: []steps.Question{askMeal}},
 	Run: func(r *saga.Run, _ struct{}) (string, error) {
 		m, err := saga.Ask(r, askMeal)
 		if err != nil {

@@ -33,15 +33,17 @@ var askReason = &steps.Form[reason]{ID: "reason", Message: "Why?"}
 
 // essay is a prompt that asks.
 var essay = saga.Prompt[topic, none]{
-	Name: "essay", Asks: []steps.Question{askReason},
-	Start: func(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) { return t.Ask("told", askReason) },
-	Steps: saga.Steps[topic, none]{"told": func(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) {
-		r, err := askReason.Answer(t)
-		if err != nil {
-			return nil, err
-		}
-		return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.Args.Topic + " because of " + r.Reason}})
-	}},
+	Machine: saga.Machine[topic, none]{
+		Info:  saga.Info{Name: "essay", Asks: []steps.Question{askReason}},
+		Start: func(t *saga.Turn[topic, none]) (saga.Next, error) { return t.Ask("told", askReason) },
+		Steps: saga.Steps[topic, none]{"told": func(t *saga.Turn[topic, none]) (saga.Next, error) {
+			r, err := askReason.Answer(t)
+			if err != nil {
+				return nil, err
+			}
+			return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.Args.Topic + " because of " + r.Reason}})
+		}},
+	},
 	Complete: map[string]saga.Completer{"topic": func(_ context.Context, typed string, _ map[string]string) ([]string, error) {
 		if typed == "panic" {
 			panic(typed)
@@ -52,29 +54,36 @@ var essay = saga.Prompt[topic, none]{
 
 // files are a template of resources that ask.
 var files = saga.Resource[topic, none]{
-	Name: "file", Template: "files://{topic}", MIMEType: "text/plain", Asks: []steps.Question{askReason},
-	Start: func(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) {
-		if t.Args.Topic == "gone" {
-			return nil, saga.ErrNotFound
-		}
-		return t.Ask("told", askReason)
+	Machine: saga.Machine[topic, none]{
+		Info: saga.Info{Name: "file", Asks: []steps.Question{askReason}},
+		Start: func(t *saga.Turn[topic, none]) (saga.Next, error) {
+			if t.Args.Topic == "gone" {
+				return nil, saga.ErrNotFound
+			}
+			return t.Ask("told", askReason)
+		},
+		Steps: saga.Steps[topic, none]{"told": func(t *saga.Turn[topic, none]) (saga.Next, error) {
+			r, err := askReason.Answer(t)
+			if err != nil {
+				return nil, err
+			}
+			return t.Contents(content.ResourceContents{URI: "files://" + t.Args.Topic, MIMEType: "text/plain", Text: "for " + r.Reason})
+		}},
 	},
-	Steps: saga.Steps[topic, none]{"told": func(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) {
-		r, err := askReason.Answer(t)
-		if err != nil {
-			return nil, err
-		}
-		return t.Contents(content.ResourceContents{URI: "files://" + t.Args.Topic, MIMEType: "text/plain", Text: "for " + r.Reason})
-	}},
+	Template: "files://{topic}",
+	MIMEType: "text/plain",
 	Complete: map[string]saga.Completer{"topic": func(context.Context, string, map[string]string) ([]string, error) { return []string{"one"}, nil }},
 }
 
 // note is a resource that does not ask.
 var note = saga.Resource[none, none]{
-	Name: "note", URI: "notes://1",
-	Start: func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
-		return t.Contents(content.ResourceContents{URI: "notes://1", Text: "noted"})
+	Machine: saga.Machine[none, none]{
+		Info: saga.Info{Name: "note"},
+		Start: func(t *saga.Turn[none, none]) (saga.Next, error) {
+			return t.Contents(content.ResourceContents{URI: "notes://1", Text: "noted"})
+		},
 	},
+	URI: "notes://1",
 }
 
 // Prompts and resources may ask, too.
@@ -164,8 +173,8 @@ func TestBesideTheSDKsOwn(t *testing.T) {
 		Word string `json:"word"`
 	}
 	list := saga.Machine[none, none]{
-		Name: "list", OutputSchema: mustSchema[[]string](t),
-		Start: func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
+		Info: saga.Info{Name: "list"}, OutputSchema: mustSchema[[]string](t),
+		Start: func(t *saga.Turn[none, none]) (saga.Next, error) {
 			return t.Structured([]string{"a"})
 		},
 	}

@@ -24,7 +24,7 @@ func TestMountFails(t *testing.T) {
 	}{
 		"no keys":          {gosdk.Options{}, []saga.Definition{talk(1)}, "Options.Keys is required"},
 		"two of a name":    {gosdk.Options{Keys: newKeys(t)}, []saga.Definition{talk(1), talk(2)}, "talk"},
-		"a bad definition": {gosdk.Options{Keys: newKeys(t)}, []saga.Definition{talk(1), saga.Flow[none, string]{Name: "empty"}}, "empty"},
+		"a bad definition": {gosdk.Options{Keys: newKeys(t)}, []saga.Definition{talk(1), saga.Flow[none, string]{Info: saga.Info{Name: "empty"}}}, "empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSDK(nil)

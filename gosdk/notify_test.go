@@ -15,7 +15,7 @@ import (
 
 // teller reports progress and logs, for the request with its name.
 func teller() saga.Definition {
-	return saga.Flow[topic, string]{Name: "tell", Run: func(r *saga.Run, in topic) (string, error) {
+	return saga.Flow[topic, string]{Info: saga.Info{Name: "tell"}, Run: func(r *saga.Run, in topic) (string, error) {
 		for n := range 3 {
 			r.Progress(float64(n+1), 3, fmt.Sprintf("%s %d", in.Topic, n+1))
 		}

@@ -206,13 +206,13 @@ func TestProbeStateOnlyTurn(t *testing.T) {
 func pauses() saga.Definition {
 	type turn = saga.Turn[none, none]
 	next := func(step string) saga.Func[none, none] {
-		return func(_ context.Context, t *turn) (saga.Next, error) { return t.Pause(step) }
+		return func(t *turn) (saga.Next, error) { return t.Pause(step) }
 	}
 	return saga.Machine[none, none]{
-		Name: "pauses", Start: next("second"),
+		Info: saga.Info{Name: "pauses"}, Start: next("second"),
 		Steps: saga.Steps[none, none]{
 			"second": next("third"),
-			"third":  func(_ context.Context, t *turn) (saga.Next, error) { return t.Text("after two pauses") },
+			"third":  func(t *turn) (saga.Next, error) { return t.Textf("after two pauses") },
 		},
 	}
 }
@@ -222,17 +222,17 @@ func detour() saga.Definition {
 	ask := words(1)[0]
 	type turn = saga.Turn[none, none]
 	return saga.Machine[none, none]{
-		Name: "detour", Asks: []steps.Question{ask},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Goto("first") },
+		Info:  saga.Info{Name: "detour", Asks: []steps.Question{ask}},
+		Start: func(t *turn) (saga.Next, error) { return t.Goto("first") },
 		Steps: saga.Steps[none, none]{
-			"first": func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("asked", ask) },
-			"asked": func(_ context.Context, t *turn) (saga.Next, error) { return t.Goto("detour") },
-			"detour": func(_ context.Context, t *turn) (saga.Next, error) {
+			"first": func(t *turn) (saga.Next, error) { return t.Ask("asked", ask) },
+			"asked": func(t *turn) (saga.Next, error) { return t.Goto("detour") },
+			"detour": func(t *turn) (saga.Next, error) {
 				w, err := ask.Answer(t)
 				if err != nil {
 					return nil, err
 				}
-				return t.Text("%s after a detour", w.Word)
+				return t.Textf("%s after a detour", w.Word)
 			},
 		},
 	}

@@ -141,7 +141,7 @@ func TestSagaMethodsByPlainHTTP(t *testing.T) {
 func TestResultsAreExact(t *testing.T) {
 	const structured = `{"z":9007199254740993,"a":1.10,"list":[123456789012345678901234567890]}`
 	const mark = `{"n":9007199254740993}`
-	tool := saga.Flow[none, *content.Result]{Name: "exact", Run: func(*saga.Run, none) (*content.Result, error) {
+	tool := saga.Flow[none, *content.Result]{Info: saga.Info{Name: "exact"}, Run: func(*saga.Run, none) (*content.Result, error) {
 		return &content.Result{
 			Content: content.Blocks{content.Text{Text: "<&>"}}, StructuredContent: json.RawMessage(structured),
 			Meta: map[string]any{"example.com/mark": json.RawMessage(mark)},
@@ -176,7 +176,7 @@ func TestHostileParameters(t *testing.T) {
 		S string      `json:"s,omitempty"`
 	}
 	var ran int
-	echo := saga.Flow[args, string]{Name: "echo", Run: func(_ *saga.Run, in args) (string, error) {
+	echo := saga.Flow[args, string]{Info: saga.Info{Name: "echo"}, Run: func(_ *saga.Run, in args) (string, error) {
 		ran++
 		return in.S, nil
 	}}

@@ -41,17 +41,17 @@ func stubborn(rooms *rooms) saga.Definition {
 	room := &saga.Effect[string, bool]{
 		Name: "room",
 		Do:   func(_ context.Context, k saga.Key, _ string) (bool, error) { rooms.hold(k); return true, nil },
-		Undo: func(_ context.Context, k saga.Key, _ string, _, _ bool) error { rooms.release(k); return nil },
+		Undo: func(_ context.Context, p saga.Performed[string, bool]) error { rooms.release(p.Key); return nil },
 	}
 	return saga.Machine[none, none]{
-		Name: "stubborn", Asks: []steps.Question{opinion}, Effects: []saga.Declared{room},
-		Start: func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) { return t.Ask("go-on", opinion) },
-		Steps: saga.Steps[none, none]{"go-on": func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
+		Info:  saga.Info{Name: "stubborn", Asks: []steps.Question{opinion}, Effects: []saga.Declared{room}},
+		Start: func(t *saga.Turn[none, none]) (saga.Next, error) { return t.Ask("go-on", opinion) },
+		Steps: saga.Steps[none, none]{"go-on": func(t *saga.Turn[none, none]) (saga.Next, error) {
 			a, _ := t.StepAnswer("opinion")
 			if _, err := saga.Do(t, room, "7"); err != nil {
 				return nil, err
 			}
-			return t.Text("%v", a.Error)
+			return t.Textf("%v", a.Error)
 		}},
 	}
 }

@@ -1,7 +1,6 @@
 package gosdk_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 
@@ -24,10 +23,15 @@ type verse struct {
 
 // What tags say about arguments and results is served, and holds, here as well.
 func TestTagsOverTheSDK(t *testing.T) {
-	query := saga.Flow[rows, rows]{Name: "query", Run: func(_ *saga.Run, in rows) (rows, error) { return in, nil }}
-	poem := saga.Prompt[verse, none]{Name: "poem", Start: func(_ context.Context, t *saga.Turn[verse, none]) (saga.Next, error) {
-		return t.Messages()
-	}}
+	query := saga.Flow[rows, rows]{Info: saga.Info{Name: "query"}, Run: func(_ *saga.Run, in rows) (rows, error) { return in, nil }}
+	poem := saga.Prompt[verse, none]{
+		Machine: saga.Machine[verse, none]{
+			Info: saga.Info{Name: "poem"},
+			Start: func(t *saga.Turn[verse, none]) (saga.Next, error) {
+				return t.Messages()
+			},
+		},
+	}
 	tool, err := query.Compile()
 	require.NoError(t, err)
 	for _, version := range []string{"2025-06-18", "2026-07-28"} {

@@ -37,7 +37,7 @@ func talk(n int) saga.Definition {
 	for _, f := range forms {
 		questions = append(questions, f)
 	}
-	return saga.Flow[none, string]{Name: "talk", Asks: questions, Run: func(r *saga.Run, _ none) (string, error) {
+	return saga.Flow[none, string]{Info: saga.Info{Name: "talk", Asks: questions}, Run: func(r *saga.Run, _ none) (string, error) {
 		var said []string
 		for _, f := range forms {
 			w, err := saga.Ask(r, f)
@@ -101,10 +101,10 @@ func (r *rooms) book() saga.Definition {
 	room := &saga.Effect[string, bool]{
 		Name: "room",
 		Do:   func(_ context.Context, k saga.Key, _ string) (bool, error) { r.hold(k); return true, nil },
-		Undo: func(_ context.Context, k saga.Key, _ string, _, _ bool) error { r.release(k); return nil },
+		Undo: func(_ context.Context, p saga.Performed[string, bool]) error { r.release(p.Key); return nil },
 	}
 	return saga.Flow[none, string]{
-		Name: "book", Asks: []steps.Question{ask}, Effects: []saga.Declared{room},
+		Info: saga.Info{Name: "book", Asks: []steps.Question{ask}, Effects: []saga.Declared{room}},
 		Run: func(run *saga.Run, _ none) (string, error) {
 			if _, err := saga.Do(run, room, "7"); err != nil { //sagavet:ignore the test loses no response
 				return "", err
@@ -126,14 +126,14 @@ func (r *rooms) stay() saga.Definition {
 	room := &saga.Effect[string, bool]{
 		Name: "room",
 		Do:   func(_ context.Context, k saga.Key, _ string) (bool, error) { r.hold(k); return true, nil },
-		Undo: func(_ context.Context, k saga.Key, _ string, _, _ bool) error { r.release(k); return nil },
+		Undo: func(_ context.Context, p saga.Performed[string, bool]) error { r.release(p.Key); return nil },
 	}
-	return saga.Flow[none, string]{Name: "stay", Effects: []saga.Declared{room}, Run: func(run *saga.Run, _ none) (string, error) {
+	return saga.Flow[none, string]{Info: saga.Info{Name: "stay", Effects: []saga.Declared{room}}, Run: func(run *saga.Run, _ none) (string, error) {
 		if _, err := saga.Do(run, room, "7"); err != nil { //sagavet:ignore the test loses no response
 			return "", err
 		}
-		<-run.Context().Done()
-		return "", run.Context().Err()
+		<-run.Done()
+		return "", run.Err()
 	}}
 }
 

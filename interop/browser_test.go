@@ -75,7 +75,7 @@ func TestPagesInABrowser(t *testing.T) {
 	}
 
 	var counted atomic.Int32
-	count := saga.Flow[struct{}, string]{Name: "count", Run: func(*saga.Run, struct{}) (string, error) {
+	count := saga.Flow[struct{}, string]{Info: saga.Info{Name: "count"}, Run: func(*saga.Run, struct{}) (string, error) {
 		counted.Add(1)
 		return "counted", nil
 	}}

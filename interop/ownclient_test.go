@@ -82,7 +82,7 @@ func (u *own) round(ctx context.Context, at target) (*client.Result, error) {
 	return c.Call(ctx, u.call.Tool, u.call.Arguments, handlers)
 }
 
-func (u *own) elicit(ctx context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+func (u *own) elicit(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
 	action, content, err := u.fillIn(ctx, r.Message, r.Schema)
 	if err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (u *own) elicit(ctx context.Context, r *client.ElicitRequest) (*client.Elic
 	return client.Accept(content), nil
 }
 
-func (u *own) sample(ctx context.Context, r *client.SampleRequest) (*steps.SampleResult, error) {
-	answer, err := u.think(ctx, r.Request.Messages[0].Content.Text())
+func (u *own) sample(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
+	answer, err := u.think(ctx, r.Sample.Messages[0].Content.Text())
 	if err != nil {
 		return nil, err
 	}

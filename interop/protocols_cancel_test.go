@@ -23,10 +23,10 @@ func bookRoom() saga.Definition {
 	holdRoom := &saga.Effect[int, int]{
 		Name: "hold-room",
 		Do:   func(context.Context, saga.Key, int) (int, error) { return 7, nil },
-		Undo: func(context.Context, saga.Key, int, int, bool) error { return nil },
+		Undo: func(context.Context, saga.Performed[int, int]) error { return nil },
 	}
 	return saga.Flow[struct{}, string]{
-		Name: "book_room", Asks: []steps.Question{askNights, askTake}, Effects: []saga.Declared{holdRoom},
+		Info: saga.Info{Name: "book_room", Asks: []steps.Question{askNights, askTake}, Effects: []saga.Declared{holdRoom}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
 			nights, err := saga.Ask(r, askNights)
 			if err != nil {

@@ -239,10 +239,10 @@ func callBySaga(t *testing.T, way http.RoundTripper) error {
 	c := client.New(&client.HTTP{URL: publicURL, RoundTripper: way}, client.Options{})
 	defer func() { assert.NoError(t, c.Close()) }()
 	result, err := c.Call(t.Context(), "complex_tool", map[string]any{"initial_arg": "value"}, client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			return client.Accept(map[string]any{"target": "production"}), nil
 		},
-		Sample: func(context.Context, *client.SampleRequest) (*steps.SampleResult, error) {
+		Sample: func(context.Context, *client.Request) (*steps.SampleResult, error) {
 			return client.Reply(model, "Yes."), nil
 		},
 	})

@@ -34,7 +34,7 @@ func layers(w *world, performs, on string) saga.Flow[empty, string] {
 		name, base, _ := strings.Cut(pair, "<")
 		effects[name].BuildsOn = append(effects[name].BuildsOn, effects[base])
 	}
-	return saga.Flow[empty, string]{Name: "layers", Asks: []steps.Question{askConfirm}, Effects: list, Run: func(r *saga.Run, _ empty) (string, error) {
+	return saga.Flow[empty, string]{Info: saga.Info{Name: "layers", Asks: []steps.Question{askConfirm}, Effects: list}, Run: func(r *saga.Run, _ empty) (string, error) {
 		for _, name := range names {
 			if _, err := saga.Do(r, effects[name], name); err != nil { //sagavet:ignore the test loses no response
 				return "", err
@@ -127,7 +127,7 @@ func TestWhatIsNeededByWhatIsOutstandingStays(t *testing.T) {
 func TestBuildsOnIsChecked(t *testing.T) {
 	problem := func(change func(a, b, c *saga.Effect[string, hold]) []saga.Declared) string {
 		w := newWorld()
-		_, err := saga.Flow[empty, string]{Name: "f", Effects: change(w.effect("a"), w.effect("b"), w.effect("c")), Run: func(*saga.Run, empty) (string, error) { return "", nil }}.Compile()
+		_, err := saga.Flow[empty, string]{Info: saga.Info{Name: "f", Effects: change(w.effect("a"), w.effect("b"), w.effect("c"))}, Run: func(*saga.Run, empty) (string, error) { return "", nil }}.Compile()
 		require.Error(t, err)
 		return err.Error()
 	}

@@ -2,13 +2,16 @@ package saga
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Definition is a tool as its author writes it: a [Machine] or a [Flow], or for prompts
@@ -18,6 +21,52 @@ type Definition = interface {
 	// what servers run. It fails with a *[DefinitionError], or with several of them
 	// joined, one for each problem.
 	Compile() (*engine.Program, error)
+}
+
+// Info is what all definitions have. [Machine] and [Flow] embed it, and [Prompt] and
+// [Resource] with the Machine that they embed.
+type Info struct {
+	// Name identifies the tool: 1 to 128 of A-Z a-z 0-9 _ - .
+	Name string
+	// Title is a name for people; Description tells models what the tool is for.
+	Title, Description string
+	// Revision is to be raised when suspended sagas of the old code cannot simply go on
+	// in the new: when the state or the names of step functions change, or with every
+	// change of what a flow asks or does. Default 0.
+	Revision uint32
+	// Renamed tells the present names of what had others in older revisions: a machine's
+	// step functions, or a flow's questions.
+	Renamed map[string]string
+	// Asks declares every question that the tool may ask, Effects every effect that it
+	// may perform with [Do].
+	Asks    []steps.Question
+	Effects []Declared
+	// Annotations are hints for clients, or nil.
+	Annotations *Annotations
+	// InputSchema replaces the schema inferred from the type of the arguments. They must
+	// then still decode into that, and it must say what the tags of its fields say.
+	InputSchema *jsonschema.Schema
+	// RawInputSchema is an InputSchema as JSON, given instead of it. Clients are
+	// shown it as it stands, with its order and all its keywords.
+	RawInputSchema json.RawMessage
+	// MaxAge bounds the whole saga, from its first turn; zero means no bound
+	// beyond that of each turn's token.
+	MaxAge time.Duration
+	// MaxAttempts is how often a question may be answered with something that
+	// does not fit its form before the saga gives up. Default 3.
+	MaxAttempts int
+}
+
+// definition is the info as the engine takes it, with the rest still missing.
+func (i *Info) definition() engine.Definition {
+	d := engine.Definition{
+		Name: i.Name, Title: i.Title, Description: i.Description, Revision: i.Revision, Asks: i.Asks, Effects: declared(i.Effects),
+		InputSchema: i.InputSchema, RawInputSchema: i.RawInputSchema, MaxAge: i.MaxAge, MaxAttempts: i.MaxAttempts,
+	}
+	if i.Annotations != nil {
+		d.Annotations = i.Annotations
+	}
+	return d
 }
 
 // Annotations describe a tool's behaviour to clients: MCP's ToolAnnotations.
@@ -35,24 +84,11 @@ type Annotations struct {
 	OpenWorldHint *bool `json:"openWorldHint,omitzero"`
 }
 
-// hints returns what the annotations encode as; nil if there are none.
-func (a *Annotations) hints() any {
-	if a == nil {
-		return nil
-	}
-	return a
-}
-
 // DefinitionError says what is wrong with a definition: its field Tool is the tool's
 // name, Problem what is wrong and what to do, and Err the cause or nil. It is returned
 // when the tool is registered. If several things are wrong, there is one for each,
 // joined as by [errors.Join].
 type DefinitionError = engine.DefinitionError
-
-// FieldError is the cause of a [DefinitionError] that a field of the arguments' or the
-// result's type is wrong: its field Field names the type and its field, Tag is the
-// struct tag or empty, and Reason says what is wrong and what to do.
-type FieldError = engine.FieldError
 
 // Completer suggests values for an argument that begin with, or otherwise suit,
 // what was typed so far. others holds the arguments that are filled in already.
@@ -65,7 +101,7 @@ type ID [16]byte
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // SchemaFor returns the JSON Schema of a Go type and of its fields' tags, for
-// [Machine.OutputSchema]. It fails with a *[FieldError] if a tag has no meaning.
+// [Machine.OutputSchema]. It fails if a tag of a field has no meaning.
 func SchemaFor[T any]() (*jsonschema.Schema, error) {
 	return engine.SchemaOf(reflect.TypeFor[T]())
 }
@@ -83,3 +119,6 @@ func Failf(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return &engine.ToolError{Text: err.Error(), Err: errors.Unwrap(err)}
 }
+
+// Fail is [Failf] with a cause that the caller does not read: it is for the log only.
+func Fail(text string, cause error) error { return &engine.ToolError{Text: text, Err: cause} }

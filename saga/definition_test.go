@@ -17,11 +17,11 @@ import (
 
 // tool builds a definition with a given state type.
 func withState[S any]() saga.Definition {
-	return saga.Machine[empty, S]{Name: "x", Start: func(_ context.Context, t *saga.Turn[empty, S]) (saga.Next, error) { return t.Text("done") }}
+	return saga.Machine[empty, S]{Info: saga.Info{Name: "x"}, Start: func(t *saga.Turn[empty, S]) (saga.Next, error) { return t.Textf("done") }}
 }
 
 func TestDefinitionsAreChecked(t *testing.T) {
-	fn := func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Text("done") }
+	fn := func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Textf("done") }
 	change := func(f func(*saga.Machine[empty, empty])) saga.Definition {
 		m := single(fn)
 		f(&m)
@@ -53,7 +53,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{"must have the type object", change(func(m m) { m.InputSchema = &jsonschema.Schema{Type: "string"} })},
 		{"the input schema is not usable", change(func(m m) { m.InputSchema = &jsonschema.Schema{Type: "object", Ref: "https://example.com/x"} })},
 		{"the output schema is not usable", change(func(m m) { m.OutputSchema = &jsonschema.Schema{Pattern: "("} })},
-		{"no input schema can be made", saga.Machine[struct{ C chan int }, empty]{Name: "x", Start: func(_ context.Context, t *saga.Turn[struct{ C chan int }, empty]) (saga.Next, error) { return nil, nil }}},
+		{"no input schema can be made", saga.Machine[struct{ C chan int }, empty]{Info: saga.Info{Name: "x"}, Start: func(t *saga.Turn[struct{ C chan int }, empty]) (saga.Next, error) { return nil, nil }}},
 		{"is a chan", withState[struct{ C chan int }]()},
 		{"is a func", withState[struct{ In []struct{ F func() } }]()},
 		{"field hidden of the state is not exported", withState[struct{ hidden string }]()},
@@ -92,14 +92,22 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		wrong.Steps["a b"] = fn
 		wrong.Renamed = map[string]string{"x": "y"}
 		wrong.Upgrades = map[uint32]saga.Upgrade[empty]{7: nil}
-		flow := saga.Flow[empty, string]{Name: "f", Oldest: 1, MaxAttempts: -1, Renamed: map[string]string{"x": "y"}}
+		flow := saga.Flow[empty, string]{Info: saga.Info{Name: "f", MaxAttempts: -1, Renamed: map[string]string{"x": "y"}}, Oldest: 1}
 		resource := saga.Resource[struct {
 			N int `json:"n"`
-		}, empty]{Name: "r", Template: "{", Start: func(context.Context, *saga.Turn[struct {
-			N int `json:"n"`
-		}, empty]) (saga.Next, error) {
-			return nil, nil
-		}}
+		}, empty]{
+			Machine: saga.Machine[struct {
+				N int `json:"n"`
+			}, empty]{
+				Info: saga.Info{Name: "r"},
+				Start: func(*saga.Turn[struct {
+					N int `json:"n"`
+				}, empty]) (saga.Next, error) {
+					return nil, nil
+				},
+			},
+			Template: "{",
+		}
 		_, err := engine.NewRegistry(wrong, single(fn), nil, flow, single(fn), resource)
 		assert.Equal(t, []string{
 			`tool "w": MaxAge is negative`,
@@ -142,9 +150,9 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			hidden int
 			C      chan int
 		}
-		nothing := func(context.Context, *saga.Turn[args, state]) (saga.Next, error) { return nil, nil }
+		nothing := func(*saga.Turn[args, state]) (saga.Next, error) { return nil, nil }
 		_, err := engine.NewRegistry(saga.Machine[args, state]{ //sagavet:ignore the test is about what is lost
-			Name: "m", Asks: []steps.Question{&steps.Form[form]{ID: "f", Message: "?"}},
+			Info:  saga.Info{Name: "m", Asks: []steps.Question{&steps.Form[form]{ID: "f", Message: "?"}}},
 			Start: nothing, Steps: saga.Steps[args, state]{"end": nothing},
 		})
 		require.Error(t, err)
@@ -154,7 +162,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			assert.Contains(t, lines[i], `tool "m": `)
 			assert.Contains(t, lines[i], part)
 		}
-		var field *saga.FieldError
+		var field *engine.FieldError
 		require.ErrorAs(t, err, &field)
 		assert.Equal(t, "minimum", field.Tag)
 		_ = state{hidden: 1}
@@ -193,14 +201,14 @@ func TestStatesOfManyTypesSurvive(t *testing.T) {
 	want.In.Key = saga.NewSecret("k2")
 	var got state
 	m := saga.Machine[empty, state]{
-		Name: "x", Asks: []steps.Question{askConfirm},
-		Start: func(_ context.Context, t *saga.Turn[empty, state]) (saga.Next, error) {
+		Info: saga.Info{Name: "x", Asks: []steps.Question{askConfirm}},
+		Start: func(t *saga.Turn[empty, state]) (saga.Next, error) {
 			t.State = want
 			return t.Ask("end", askConfirm)
 		},
-		Steps: saga.Steps[empty, state]{"end": func(_ context.Context, t *saga.Turn[empty, state]) (saga.Next, error) {
+		Steps: saga.Steps[empty, state]{"end": func(t *saga.Turn[empty, state]) (saga.Next, error) {
 			got = t.State
-			return t.Text("done")
+			return t.Textf("done")
 		}},
 	}
 	s := play(t, m)
@@ -219,7 +227,7 @@ func TestStructuredResultsAreChecked(t *testing.T) {
 	schema, err := saga.SchemaFor[weather]()
 	require.NoError(t, err)
 	run := func(f func(t *saga.Turn[empty, empty]) (saga.Next, error)) (*engine.Outcome, error) {
-		m := single(func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return f(t) })
+		m := single(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return f(t) })
 		m.OutputSchema = schema
 		tool, err := m.Compile()
 		require.NoError(t, err)
@@ -234,7 +242,7 @@ func TestStructuredResultsAreChecked(t *testing.T) {
 		return t.Structured(map[string]string{"degrees": "hot"})
 	})
 	assert.ErrorContains(t, err, "does not fit the tool's output schema")
-	_, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Text("hot") })
+	_, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Textf("hot") })
 	assert.ErrorContains(t, err, "needs structured content")
 	out, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return nil, saga.Failf("no thermometer") })
 	require.NoError(t, err)
@@ -274,7 +282,7 @@ func TestRewordedQuestionIsAskedAnew(t *testing.T) {
 	reworded := &steps.Form[cityForm]{ID: "city", Message: "Which town?"}
 	m.Asks[0] = reworded
 	where := m.Steps["where"]
-	m.Steps["where"] = func(ctx context.Context, t *saga.Turn[tripArgs, tripState]) (saga.Next, error) { return where(ctx, t) }
+	m.Steps["where"] = func(t *saga.Turn[tripArgs, tripState]) (saga.Next, error) { return where(t) }
 	s.tool = play(t, m).tool
 	out := s.answer(accept("city", goodCity), accept("date", goodDate))
 	require.Equal(t, []string{"city~2"}, ids(out), "the user answered another question")

@@ -33,17 +33,17 @@ func TestDescribeMachine(t *testing.T) {
 	second := &steps.Form[nameForm]{ID: "second", Message: "Second?"}
 	refuse := &saga.Effect[nameForm, nameForm]{Name: "refuse", Do: func(context.Context, saga.Key, nameForm) (nameForm, error) {
 		return nameForm{}, saga.Refused(errors.New("no money"))
-	}, Undo: func(context.Context, saga.Key, nameForm, nameForm, bool) error { return nil }}
+	}, Undo: func(context.Context, saga.Performed[nameForm, nameForm]) error { return nil }}
 	sign := &saga.Effect[signIn, signIn]{Name: "sign", Do: func(_ context.Context, _ saga.Key, in signIn) (signIn, error) {
 		return signIn{Pin: saga.NewSecret("9876")}, nil
-	}, Undo: func(context.Context, saga.Key, signIn, signIn, bool) error { return nil }}
+	}, Undo: func(context.Context, saga.Performed[signIn, signIn]) error { return nil }}
 	hold := &saga.Effect[nameForm, nameForm]{Name: "hold", Do: func(_ context.Context, _ saga.Key, in nameForm) (nameForm, error) {
 		return nameForm{in.Name + " is held"}, nil
-	}, Undo: func(context.Context, saga.Key, nameForm, nameForm, bool) error { return nil }}
+	}, Undo: func(context.Context, saga.Performed[nameForm, nameForm]) error { return nil }}
 	type turn = saga.Turn[nameForm, described]
 	s := play(t, saga.Machine[nameForm, described]{
-		Name: "t", Asks: []steps.Question{first, second}, Effects: []saga.Declared{hold, refuse, sign},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "t", Asks: []steps.Question{first, second}, Effects: []saga.Declared{hold, refuse, sign}},
+		Start: func(t *turn) (saga.Next, error) {
 			t.State.Name, t.State.Login, t.State.Inner.Key = "Ada", saga.NewSecret("hunter2"), saga.NewSecret("k3y")
 			for _, name := range []string{"one", "two"} {
 				if _, err := saga.Do(t, hold, nameForm{name}); err != nil { //sagavet:ignore the test is about something else
@@ -56,7 +56,7 @@ func TestDescribeMachine(t *testing.T) {
 			}
 			return t.Ask("asked", first, second)
 		},
-		Steps: saga.Steps[nameForm, described]{"asked": func(_ context.Context, t *turn) (saga.Next, error) { return t.Text("done") }},
+		Steps: saga.Steps[nameForm, described]{"asked": func(t *turn) (saga.Next, error) { return t.Textf("done") }},
 	})
 	s.start(`{"name":"tea"}`)
 	s.answer(accept("first", `{"name":"x"}`))
@@ -83,7 +83,7 @@ func TestDescribeMachine(t *testing.T) {
 
 func TestDescribeFlow(t *testing.T) {
 	ask := &steps.Form[nameForm]{ID: "ask", Message: "Name?"}
-	s := play(t, saga.Flow[struct{}, string]{Name: "f", Asks: []steps.Question{ask}, Run: func(r *saga.Run, _ struct{}) (string, error) {
+	s := play(t, saga.Flow[struct{}, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{ask}}, Run: func(r *saga.Run, _ struct{}) (string, error) {
 		r.Now()
 		for { //sagavet:ignore the test is about something else
 			if _, err := saga.Ask(r, ask); err != nil {
@@ -108,13 +108,13 @@ func TestDescribeFlow(t *testing.T) {
 func TestDescribeMachineWithAStepNamedFlow(t *testing.T) {
 	ask := &steps.Form[nameForm]{ID: "ask", Message: "Name?"}
 	s := play(t, saga.Machine[struct{}, nameForm]{
-		Name: "m", Asks: []steps.Question{ask},
-		Start: func(_ context.Context, t *saga.Turn[struct{}, nameForm]) (saga.Next, error) {
+		Info: saga.Info{Name: "m", Asks: []steps.Question{ask}},
+		Start: func(t *saga.Turn[struct{}, nameForm]) (saga.Next, error) {
 			t.State.Name = "Ada"
 			return t.Ask("flow", ask)
 		},
-		Steps: saga.Steps[struct{}, nameForm]{"flow": func(_ context.Context, t *saga.Turn[struct{}, nameForm]) (saga.Next, error) {
-			return t.Text("done")
+		Steps: saga.Steps[struct{}, nameForm]{"flow": func(t *saga.Turn[struct{}, nameForm]) (saga.Next, error) {
+			return t.Textf("done")
 		}},
 	})
 	s.start("")

@@ -33,18 +33,17 @@
 //	var askMeal = &steps.Form[meal]{ID: "meal", Message: "What would you like?"}
 //
 //	var Lunch = saga.Machine[order, struct{}]{
-//		Name:  "order_lunch",
-//		Asks:  []steps.Question{askMeal},
-//		Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("chosen", askMeal) },
+//		Info:  saga.Info{Name: "order_lunch", Asks: []steps.Question{askMeal}},
+//		Start: func(t *turn) (saga.Next, error) { return t.Ask("chosen", askMeal) },
 //		Steps: saga.Steps[order, struct{}]{"chosen": chosen},
 //	}
 //
-//	func chosen(_ context.Context, t *turn) (saga.Next, error) {
+//	func chosen(t *turn) (saga.Next, error) {
 //		meal, err := askMeal.Answer(t)
 //		if err != nil {
 //			return nil, err // the user declined, or closed the form
 //		}
-//		return t.Text("Ordered %s for %s.", meal.Dish, t.Args.Office)
+//		return t.Textf("Ordered %s for %s.", meal.Dish, t.Args.Office)
 //	}
 //
 // The arguments and the form are structs, and tags say more about their fields. What
@@ -55,12 +54,16 @@
 // with the same question, and ends the saga with a text. Give Lunch to
 // server.Options.Tools, and clients can call it.
 //
+// The first parameter of whatever the engine calls is a context: a [Turn] is one, a
+// [Run] is one, and an effect gets one. It ends when the client goes away or the turn
+// takes too long. Give it to all that waits.
+//
 // A step function ends with one of these:
 //
 //   - [Turn.Ask] suspends the saga and asks one or several questions;
 //   - [Turn.Goto] goes on in another step function, in the same turn;
 //   - [Turn.Pause] ends the turn and goes on in the next one, without a question;
-//   - [Turn.Text], [Turn.Structured] or [Turn.Finish] end the saga with a result;
+//   - [Turn.Textf], [Turn.Structured] or [Turn.Finish] end the saga with a result;
 //   - an error ends the saga with a failure.
 //
 // # Asking
@@ -79,7 +82,7 @@
 //
 // What the user enters is checked against the form before a step function sees
 // it. If it does not fit, the engine asks again by itself and tells the user why.
-// After [Machine.MaxAttempts] such answers the saga ends with an error.
+// After MaxAttempts such answers ([Info]) the saga ends with an error.
 //
 // # Outcomes
 //
@@ -95,7 +98,8 @@
 // as an error, and the model can act upon it. Every other error is hidden: the
 // caller reads that the tool failed and the saga's id, and the error itself goes to
 // the server's log under that id. So an address or a password in the error of some
-// library does not leave the server by accident. A panic is an internal error; it
+// library does not leave the server by accident; [Fail] has a text for the caller and a
+// cause for the log. A panic is an internal error; it
 // is logged with the tool, the step function and the stack, and stops nothing else.
 //
 // # State
@@ -128,28 +132,29 @@
 // so that the second time does nothing: look whether the work is done already, or
 // give the system you call an idempotency key made of [Turn.ID] and the name of
 // what is done. An [Effect], performed with [Do], has such a key, and can say how it
-// is undone if the saga ends badly. A turn that failed because it was stopped from outside (a timeout, a
-// client that went away) has not ended the saga: it can be taken again.
+// is undone if the saga ends badly. A turn that failed because it was stopped from
+// outside (a timeout, a client that went away) has not ended the saga: it can be taken
+// again.
 //
 // For the time use [Turn.Now].
 //
 // # What is checked when
 //
-// [NewTools], and so server.New, checks a definition before the first call and
-// fails with a *[DefinitionError] that says what to do: names and ids, that every
-// question is one that MCP allows, that the state's type survives encoding (no
-// unexported fields, channels, functions; a sample must come back as it was), and the
-// inputs and results of effects too, that secrets are where they can be kept, that schemas resolve. Arguments are checked against the input schema before Start
-// runs, answers against their forms, and a structured result against the output
-// schema.
+// server.New checks every definition before the first call and fails with a
+// *[DefinitionError] that says what to do: names and ids, that every question is one
+// that MCP allows, that the state's type survives encoding (no unexported fields,
+// channels, functions; a sample must come back as it was), and the inputs and results
+// of effects too, that secrets are where they can be kept, that schemas resolve.
+// Arguments are checked against the input schema before Start runs, answers against
+// their forms, and a structured result against the output schema.
 //
 // What only running code can show is an error of the turn and names the step
 // function: a question that is not listed in Asks, a step function that does not
 // exist.
 //
-// Much of what only running code can show can be read from the code before: the
-// command sagavet, used like go vet, finds undo in a defer, errors of asking that
-// are not returned, the clock in a flow, and more; see package sagavet.
+// Much of that can be read from the code before: the command sagavet, used like go vet,
+// finds names of step functions that do not exist, undo in a defer, errors of asking
+// that are not returned, the clock in a flow, and more; see package sagavet.
 //
 // # Changing a tool
 //
@@ -158,19 +163,18 @@
 // what must stay. In a machine it is safe to add questions, step functions and fields
 // of the state, once no server has the old code any more; as long as both serve, that
 // too needs a new revision. A question whose wording changed while it waited is asked
-// anew. If you rename or remove a step function, a question or a field of the state, change its
-// meaning, or change anything that a flow asks or does, raise
-// [Machine.Revision]: positions of the old revision are then refused, or undone if
-// they had done something, and their clients start again, unless [Machine.Renamed] and [Machine.Upgrades] say how to
-// go on from them.
+// anew. If you rename or remove a step function, a question or a field of the state,
+// change its meaning, or change anything that a flow asks or does, raise the Revision:
+// positions of the old revision are then refused, or undone if they had done something,
+// and their clients start again, unless Renamed in [Info] and [Machine.Upgrades] say how
+// to go on from them.
 //
 // # Flows
 //
 // A [Flow] is a tool written as one function from beginning to end:
 //
 //	var Lunch = saga.Flow[order, string]{
-//		Name: "order_lunch",
-//		Asks: []steps.Question{askMeal},
+//		Info: saga.Info{Name: "order_lunch", Asks: []steps.Question{askMeal}},
 //		Run: func(r *saga.Run, in order) (string, error) {
 //			meal, err := saga.Ask(r, askMeal)
 //			if err != nil {
@@ -185,9 +189,8 @@
 // answered before comes from the record. So it must return every error of Ask and
 // [Do], and do the same each time: the time, ids and random numbers come from the
 // [Run], everything else that may change is an effect. A run that comes to something
-// new before all that is recorded is stopped before it does it ([DivergedError]). A
-// flow is shorter to write
-// and to read than a machine; its token grows with the conversation.
+// new before all that is recorded is stopped before it does it. A flow is shorter to
+// write and to read than a machine; its token grows with the conversation.
 //
 // # Effects
 //
@@ -206,14 +209,12 @@
 //
 // # Prompts and resources
 //
-// [Prompt] and [Resource] are written like a Machine. They end with
+// [Prompt] and [Resource] embed a Machine, whose step functions end with
 // [Turn.Messages] and [Turn.Contents]. They have revisions and upgrades as machines
 // have, but no effects.
 //
-// # Running a tool without a server
+// # Testing
 //
-// [Tool.Start] and [Tool.Resume] run single turns. They are pure: they know
-// nothing of networks, keys or clocks, and a [Position] is all that connects two
-// turns. Package sagatest makes tests of them: it plays a tool against a script of
-// answers, and lets everything go wrong that can.
+// Turns know nothing of networks, keys or clocks. Package sagatest plays a tool against a
+// script of answers, and lets everything go wrong that can.
 package saga

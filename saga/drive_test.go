@@ -125,13 +125,15 @@ var (
 func trip() saga.Machine[tripArgs, tripState] {
 	type turn = saga.Turn[tripArgs, tripState]
 	return saga.Machine[tripArgs, tripState]{
-		Name: "trip",
-		Asks: []steps.Question{askCity, askDate, askConfirm},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{
+			Name: "trip",
+			Asks: []steps.Question{askCity, askDate, askConfirm},
+		},
+		Start: func(t *turn) (saga.Next, error) {
 			return t.Ask("where", askCity, askDate)
 		},
 		Steps: saga.Steps[tripArgs, tripState]{
-			"where": func(_ context.Context, t *turn) (saga.Next, error) {
+			"where": func(t *turn) (saga.Next, error) {
 				city, err := askCity.Answer(t)
 				if err != nil {
 					return nil, err
@@ -143,7 +145,7 @@ func trip() saga.Machine[tripArgs, tripState] {
 				t.State = tripState{city.City, date.Date}
 				return t.Ask("confirmed", askConfirm.With(steps.Message("From "+t.Args.From+" to "+city.City+"?")))
 			},
-			"confirmed": func(_ context.Context, t *turn) (saga.Next, error) {
+			"confirmed": func(t *turn) (saga.Next, error) {
 				sure, err := askConfirm.Answer(t)
 				if err != nil {
 					return nil, err
@@ -151,7 +153,7 @@ func trip() saga.Machine[tripArgs, tripState] {
 				if !sure.Sure {
 					return t.Ask("confirmed", askConfirm)
 				}
-				return t.Text("%s to %s on %s", t.Args.From, t.State.City, t.State.Date)
+				return t.Textf("%s to %s on %s", t.Args.From, t.State.City, t.State.Date)
 			},
 		},
 	}

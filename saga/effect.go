@@ -34,12 +34,10 @@ type Effect[In, Out any] struct {
 	// Do performs the effect. An error means that the outcome is unknown (it is
 	// then tried again), unless it is wrapped by [Refused].
 	Do func(ctx context.Context, key Key, in In) (Out, error)
-	// Undo reverses the effect; nil if there is nothing to reverse. If known is
-	// false, Do did not report success, and out is the zero value: find out by the
-	// key whether there is something to undo. Undo may be called more than once.
-	// When what was done has been made final by other means, it must fail with
-	// [Final]; what was done before is then not undone either.
-	Undo func(ctx context.Context, key Key, in In, out Out, known bool) error
+	// Undo reverses the effect; nil if there is nothing to reverse. It may be called
+	// more than once. When what was done has been made final by other means, it must
+	// fail with [Final]; what was done before is then not undone either.
+	Undo func(ctx context.Context, p Performed[In, Out]) error
 	// Irreversible marks the point after which the saga only goes forward: once
 	// this effect is done, nothing is undone any more. While its outcome is
 	// unknown, nothing is undone and the saga does not end; the same turn can be
@@ -62,6 +60,17 @@ type Effect[In, Out any] struct {
 	// Tries is how often Do and Undo are tried in one turn, with growing pauses.
 	// Default 3.
 	Tries int
+}
+
+// Performed is an effect that is to be undone.
+type Performed[In, Out any] struct {
+	// Key is the one with which it was performed, In what it was given.
+	Key Key
+	In  In
+	// Out is what Do returned, if Known. Otherwise Do did not report success, and Out is
+	// the zero value: find out by the key whether there is something to undo.
+	Out   Out
+	Known bool
 }
 
 // Key is an effect's idempotency key: the same for every try of the same effect
@@ -104,8 +113,12 @@ func (e *EffectError) Error() string {
 // Unwrap returns Err.
 func (e *EffectError) Unwrap() error { return e.Err }
 
-// Performer is what effects are performed in: a *[Turn] or a *[Run].
-type Performer interface{ performer() *engine.Turn }
+// Context is the context of a turn, in which effects can be performed: a *[Turn] or a
+// *[Run].
+type Context interface {
+	context.Context
+	running() *engine.Turn
+}
 
 // Declared is an *[Effect] of any types, as listed in a tool's Effects.
 type Declared interface {
@@ -131,9 +144,9 @@ func declared(effects []Declared) []engine.Effect {
 // gets the recorded result; a turn that is repeated performs it again with the
 // same key. Its error is an *[EffectError]. The effect must be listed in the
 // tool's Effects.
-func Do[In, Out any](p Performer, e *Effect[In, Out], in In) (Out, error) {
+func Do[In, Out any](ctx Context, e *Effect[In, Out], in In) (Out, error) {
 	var out Out
-	t := p.performer()
+	t := ctx.running()
 	if err := t.Waiting(e.Name); err != nil {
 		return out, err
 	}

@@ -48,8 +48,8 @@ func newVault() *vault {
 			v.log = append(v.log, fmt.Sprint("open ", in.User, " ", in.In.Password.Reveal()))
 			return access{"a-1", saga.NewSecret("token-of-" + in.User)}, nil
 		},
-		Undo: func(_ context.Context, _ saga.Key, in login, out access, known bool) error {
-			v.log = append(v.log, fmt.Sprint("close ", in.User, " ", in.In.Password.Reveal(), " ", out.Account, " ", out.Token.Reveal(), " ", known))
+		Undo: func(_ context.Context, p saga.Performed[login, access]) error {
+			v.log = append(v.log, fmt.Sprint("close ", p.In.User, " ", p.In.In.Password.Reveal(), " ", p.Out.Account, " ", p.Out.Token.Reveal(), " ", p.Known))
 			return nil
 		},
 	}
@@ -59,8 +59,8 @@ func newVault() *vault {
 			v.log = append(v.log, "rent "+in.Reveal())
 			return saga.NewSecret("pin-of-" + in.Reveal()), nil
 		},
-		Undo: func(_ context.Context, _ saga.Key, in, out saga.Secret, known bool) error {
-			v.log = append(v.log, fmt.Sprint("return ", in.Reveal(), " ", out.Reveal(), " ", known))
+		Undo: func(_ context.Context, p saga.Performed[saga.Secret, saga.Secret]) error {
+			v.log = append(v.log, fmt.Sprint("return ", p.In.Reveal(), " ", p.Out.Reveal(), " ", p.Known))
 			return nil
 		},
 	}
@@ -70,7 +70,7 @@ func newVault() *vault {
 // flow opens a vault, asks, and shows what it knows.
 func (v *vault) flow() saga.Flow[empty, string] {
 	return saga.Flow[empty, string]{
-		Name: "vault", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{v.open, v.rent},
+		Info: saga.Info{Name: "vault", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{v.open, v.rent}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			a, err := saga.Do(r, v.open, loginAs("ann", "hunter-2")) //sagavet:ignore the test loses no response
 			if err != nil {
@@ -135,7 +135,7 @@ func TestSecretsOfEffects(t *testing.T) {
 	t.Run("are there when an undo is tried again", func(t *testing.T) {
 		v, s, _ := suspended(t)
 		undo := v.open.Undo
-		v.open.Undo = func(context.Context, saga.Key, login, access, bool) error { return saga.Refused(errors.New("busy")) }
+		v.open.Undo = func(context.Context, saga.Performed[login, access]) error { return saga.Refused(errors.New("busy")) }
 		out, err := s.tool.Cancel(t.Context(), s.pos, engine.Resumption{Now: testNow})
 		require.NoError(t, err)
 		again := report(t, out).Again
@@ -159,8 +159,8 @@ func TestSecretsOfEffects(t *testing.T) {
 		v := newVault()
 		type state struct{ Own saga.Secret }
 		s := play(t, saga.Machine[empty, state]{
-			Name: "vault", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{v.open},
-			Start: func(_ context.Context, t *saga.Turn[empty, state]) (saga.Next, error) {
+			Info: saga.Info{Name: "vault", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{v.open}},
+			Start: func(t *saga.Turn[empty, state]) (saga.Next, error) {
 				_, err := saga.Do(t, v.open, loginAs("ann", "hunter-2")) //sagavet:ignore the test loses no response
 				if err != nil {
 					return nil, err
@@ -168,7 +168,7 @@ func TestSecretsOfEffects(t *testing.T) {
 				t.State.Own = saga.NewSecret("the state's")
 				return t.Ask("end", askConfirm)
 			},
-			Steps: saga.Steps[empty, state]{"end": func(_ context.Context, t *saga.Turn[empty, state]) (saga.Next, error) {
+			Steps: saga.Steps[empty, state]{"end": func(t *saga.Turn[empty, state]) (saga.Next, error) {
 				return nil, saga.Failf("It is %s.", t.State.Own.Reveal())
 			}},
 		})

@@ -46,14 +46,14 @@ func (w *world) effect(name string) *saga.Effect[string, hold] {
 			w.held[key] = in
 			return hold{in}, nil
 		},
-		Undo: func(_ context.Context, key saga.Key, in string, out hold, known bool) error {
-			if err := w.call(fmt.Sprintf("undo %s %v", name, known)); err != nil {
+		Undo: func(_ context.Context, p saga.Performed[string, hold]) error {
+			if err := w.call(fmt.Sprintf("undo %s %v", name, p.Known)); err != nil {
 				return err
 			}
-			if known && out.What != in {
+			if p.Known && p.Out.What != p.In {
 				return errors.New("the result was lost")
 			}
-			delete(w.held, key)
+			delete(w.held, p.Key)
 			return nil
 		},
 	}
@@ -64,7 +64,7 @@ func booking(w *world) saga.Flow[empty, string] {
 	hotel, flight := w.effect("hotel"), w.effect("flight")
 	pay := &saga.Effect[string, hold]{Name: "pay", Irreversible: true, Do: w.effect("pay").Do}
 	return saga.Flow[empty, string]{
-		Name: "booking", Asks: []steps.Question{askConfirm, askCity}, Effects: []saga.Declared{hotel, flight, pay},
+		Info: saga.Info{Name: "booking", Asks: []steps.Question{askConfirm, askCity}, Effects: []saga.Declared{hotel, flight, pay}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			if _, err := saga.Do(r, hotel, "room"); err != nil { //sagavet:ignore the test loses no response
 				return "", err
@@ -249,7 +249,7 @@ func TestHandledFailureIsRecorded(t *testing.T) {
 	first, second := w.effect("first"), w.effect("second")
 	var failures []string
 	s := play(t, saga.Flow[empty, string]{
-		Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{first, second},
+		Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{first, second}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			if _, err := saga.Do(r, first, "a"); err != nil { //sagavet:ignore the test loses no response
 				failures = append(failures, err.Error())
@@ -364,9 +364,9 @@ func TestCancel(t *testing.T) {
 			}
 			return do(ctx, key, in)
 		}
-		flight.Undo = func(ctx context.Context, key saga.Key, in string, out hold, known bool) error {
+		flight.Undo = func(ctx context.Context, p saga.Performed[string, hold]) error {
 			released = true
-			return undo(ctx, key, in, out, known)
+			return undo(ctx, p)
 		}
 		s := play(t, f)
 		s.start(`{}`)
@@ -442,14 +442,14 @@ func TestMachinesHaveEffectsToo(t *testing.T) {
 	room := w.effect("room")
 	type turn = saga.Turn[empty, empty]
 	m := saga.Machine[empty, empty]{
-		Name: "m", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "m", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room}},
+		Start: func(t *turn) (saga.Next, error) {
 			if _, err := saga.Do(t, room, "1"); err != nil { //sagavet:ignore the test loses no response
 				return nil, err
 			}
 			return t.Ask("more", askConfirm)
 		},
-		Steps: saga.Steps[empty, empty]{"more": func(_ context.Context, t *turn) (saga.Next, error) {
+		Steps: saga.Steps[empty, empty]{"more": func(t *turn) (saga.Next, error) {
 			if _, err := saga.Do(t, room, "2"); err != nil {
 				return nil, err
 			}
@@ -476,7 +476,7 @@ func TestFlowDivergingEffect(t *testing.T) {
 	w := newWorld()
 	e := w.effect("e")
 	n := 0
-	s := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{e},
+	s := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{e}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			n++
 			if _, err := saga.Do(r, e, fmt.Sprint("input ", n)); err != nil { //sagavet:ignore the test loses no response
@@ -496,7 +496,7 @@ func TestFlowDivergingEffect(t *testing.T) {
 func TestAnotherEffectOfADeclaredNameIsRefused(t *testing.T) {
 	w := newWorld()
 	declared, other := w.effect("room"), w.effect("room")
-	s := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{declared},
+	s := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{declared}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			_, err := saga.Do(r, other, "x")
 			return "", err
@@ -511,7 +511,7 @@ func TestAnotherEffectOfADeclaredNameIsRefused(t *testing.T) {
 func TestEffectLeftOutByAFlowInOneProcess(t *testing.T) {
 	w := newWorld()
 	room, skip := w.effect("room"), false
-	tool := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room},
+	tool := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			if !skip {
 				if _, err := saga.Do(r, room, "x"); err != nil { //sagavet:ignore the test loses no response

@@ -102,7 +102,7 @@ func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.Ef
 	}
 	_, err = attempt(ctx, e.Timeout, e.Tries, func(ctx context.Context) (struct{}, error) {
 		perform := func(ctx context.Context) (sagahooks.Value, error) {
-			return sagahooks.Value{}, e.Undo(ctx, Key(key), in, out, r.Done())
+			return sagahooks.Value{}, e.Undo(ctx, Performed[In, Out]{Key(key), in, out, r.Done()})
 		}
 		world := sagahooks.From(ctx)
 		if world == nil {

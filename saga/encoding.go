@@ -11,6 +11,11 @@ import (
 // Encoding turns a state into bytes and back. The default is JSON. It must read
 // what earlier versions of it wrote, as long as there are tokens, and must not let
 // the data choose the types that it decodes into.
+//
+// It may have a third method, UnmarshalStrict(data []byte, v any) error, which is
+// Unmarshal but fails if data holds what v has no place for, such as a field that was
+// renamed. States of the present revision are then read with it. Without it, what such
+// a change loses goes unnoticed.
 type Encoding interface {
 	// Marshal encodes the state that v points to.
 	Marshal(v any) ([]byte, error)
@@ -18,13 +23,8 @@ type Encoding interface {
 	Unmarshal(data []byte, v any) error
 }
 
-// StrictEncoding is an [Encoding] that notices what a type has no place for, such as
-// a field that was renamed. States of the present revision are read with it: what they
-// have lost is then noticed, and not the state's upgrades' business. With an Encoding
-// that is not strict and skips what it does not know, such a change goes unnoticed.
-type StrictEncoding interface {
-	Encoding
-	// UnmarshalStrict is Unmarshal, but fails if data holds what v has no place for.
+// strict is an [Encoding] with the third method.
+type strict interface {
 	UnmarshalStrict(data []byte, v any) error
 }
 

@@ -25,7 +25,7 @@ func ExampleEffect_buildsOn() {
 	backup := &saga.Effect[none, string]{
 		Name: "back-up",
 		Do:   func(_ context.Context, key saga.Key, _ none) (string, error) { return "backup-" + string(key), nil },
-		Undo: func(context.Context, saga.Key, none, string, bool) error {
+		Undo: func(context.Context, saga.Performed[none, string]) error {
 			fmt.Println("database: drop the backup")
 			return nil
 		},
@@ -35,7 +35,7 @@ func ExampleEffect_buildsOn() {
 		Tries:    1,
 		BuildsOn: []saga.Declared{backup},
 		Do:       func(context.Context, saga.Key, string) (none, error) { return none{}, nil },
-		Undo: func(_ context.Context, _ saga.Key, from string, _ none, _ bool) error {
+		Undo: func(_ context.Context, p saga.Performed[string, none]) error {
 			if busy {
 				return errors.New("the table is locked")
 			}
@@ -44,9 +44,11 @@ func ExampleEffect_buildsOn() {
 		},
 	}
 	s := serve(nil, saga.Flow[none, string]{
-		Name:    "change_table",
-		Asks:    []steps.Question{askBegin, askKeep},
-		Effects: []saga.Declared{backup, change},
+		Info: saga.Info{
+			Name:    "change_table",
+			Asks:    []steps.Question{askBegin, askKeep},
+			Effects: []saga.Declared{backup, change},
+		},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			if _, err := saga.Ask(r, askBegin); err != nil {
 				return "", err

@@ -28,15 +28,17 @@ func bookTrip(rooms, flights desk) saga.Flow[struct{}, string] {
 		return &saga.Effect[bool, bool]{
 			Name: name,
 			Do:   func(_ context.Context, key saga.Key, _ bool) (bool, error) { return true, d.hold(key) },
-			Undo: func(_ context.Context, key saga.Key, _, _, _ bool) error { return d.release(key) },
+			Undo: func(_ context.Context, p saga.Performed[bool, bool]) error { return d.release(p.Key) },
 		}
 	}
 	holdRoom, holdFlight := hold("hold-room", rooms), hold("hold-flight", flights)
 	return saga.Flow[struct{}, string]{
-		Name:    "book_trip",
-		Asks:    []steps.Question{askRoom, askFlight, askTake},
-		Effects: []saga.Declared{holdRoom, holdFlight},
-		MaxAge:  time.Hour,
+		Info: saga.Info{
+			Name:    "book_trip",
+			Asks:    []steps.Question{askRoom, askFlight, askTake},
+			Effects: []saga.Declared{holdRoom, holdFlight},
+			MaxAge:  time.Hour,
+		},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
 			if _, err := saga.Ask(r, askRoom); err != nil {
 				return "", err
@@ -170,18 +172,18 @@ func Example_replayedToken() {
 
 // An undo that fails does not keep the others from being undone. The report says
 // what is outstanding, and has a token with which only that is tried again.
-func ExampleUndoReport() {
+func Example_undoReport() {
 	room := desk{}
 	flights := desk{}
 	trip := bookTrip(room, flights)
 	down := true
 	trip.Effects[1].(*saga.Effect[bool, bool]).Tries = 1
 	release := trip.Effects[1].(*saga.Effect[bool, bool]).Undo
-	trip.Effects[1].(*saga.Effect[bool, bool]).Undo = func(ctx context.Context, key saga.Key, in, out, known bool) error {
+	trip.Effects[1].(*saga.Effect[bool, bool]).Undo = func(ctx context.Context, p saga.Performed[bool, bool]) error {
 		if down {
 			return errors.New("the airline does not answer")
 		}
-		return release(ctx, key, in, out, known)
+		return release(ctx, p)
 	}
 	s := serve(nil, trip)
 	params := object{
@@ -224,7 +226,7 @@ func Example_cancelFromGo() {
 	ctx := context.Background()
 
 	_, err := c.Call(ctx, "book_trip", nil, client.Handlers{
-		Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
 			if r.StepID == "room" {
 				return client.Accept(fields{"sure": true}), nil
 			}

@@ -33,7 +33,7 @@ func Example_driving() {
 	first := replica()
 	c := client.New(&client.HTTP{URL: first.URL + server.Endpoint}, client.Options{})
 	_, err = c.Call(ctx, "order_lunch", map[string]any{"office": "Oslo"}, client.Handlers{
-		Elicit: func(context.Context, *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			return nil, client.ErrPause // the user is not there
 		},
 	})
@@ -60,7 +60,7 @@ func Example_driving() {
 		return
 	}
 	result, err := c.Resume(ctx, position, client.Handlers{
-		Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
 			fmt.Println(r.Message)
 			return client.Accept(meal{Dish: "pasta"}), nil
 		},

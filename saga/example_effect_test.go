@@ -60,15 +60,17 @@ func ExampleEffect() {
 		Do: func(_ context.Context, key saga.Key, in stay) (string, error) {
 			return "the room in " + in.City, rooms.hold(key)
 		},
-		Undo: func(_ context.Context, key saga.Key, _ stay, _ string, _ bool) error {
-			return rooms.release(key)
+		Undo: func(_ context.Context, p saga.Performed[stay, string]) error {
+			return rooms.release(p.Key)
 		},
 	}
 
 	book := saga.Flow[none, string]{
-		Name:    "book_room",
-		Asks:    []steps.Question{askCity, askConfirm},
-		Effects: []saga.Declared{holdRoom},
+		Info: saga.Info{
+			Name:    "book_room",
+			Asks:    []steps.Question{askCity, askConfirm},
+			Effects: []saga.Declared{holdRoom},
+		},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			city, err := saga.Ask(r, askCity)
 			if err != nil {
@@ -128,15 +130,17 @@ func ExampleDo() {
 		Do: func(_ context.Context, key saga.Key, city string) (string, error) {
 			return "the room in " + city, rooms.hold(key)
 		},
-		Undo: func(_ context.Context, key saga.Key, _, _ string, _ bool) error { return rooms.release(key) },
+		Undo: func(_ context.Context, p saga.Performed[string, string]) error { return rooms.release(p.Key) },
 	}
 	book := saga.Machine[none, state]{
-		Name:    "book_room",
-		Asks:    []steps.Question{askCity, askConfirm},
-		Effects: []saga.Declared{holdRoom},
-		Start:   func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("chosen", askCity) },
+		Info: saga.Info{
+			Name:    "book_room",
+			Asks:    []steps.Question{askCity, askConfirm},
+			Effects: []saga.Declared{holdRoom},
+		},
+		Start: func(t *turn) (saga.Next, error) { return t.Ask("chosen", askCity) },
 		Steps: saga.Steps[none, state]{
-			"chosen": func(_ context.Context, t *turn) (saga.Next, error) {
+			"chosen": func(t *turn) (saga.Next, error) {
 				form, err := askCity.Answer(t)
 				if err != nil {
 					return nil, err
@@ -146,11 +150,11 @@ func ExampleDo() {
 				}
 				return t.Ask("confirmed", askConfirm)
 			},
-			"confirmed": func(_ context.Context, t *turn) (saga.Next, error) {
+			"confirmed": func(t *turn) (saga.Next, error) {
 				if _, err := askConfirm.Answer(t); err != nil {
 					return nil, err
 				}
-				return t.Text("You have %s.", t.State.Room)
+				return t.Textf("You have %s.", t.State.Room)
 			},
 		},
 	}
@@ -189,7 +193,7 @@ func ExampleKey() {
 		},
 	}
 	tool, err := saga.Flow[none, string]{
-		Name: "book_room", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{holdRoom},
+		Info: saga.Info{Name: "book_room", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{holdRoom}},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			if _, err := saga.Ask(r, askConfirm); err != nil {
 				return "", err
@@ -238,13 +242,13 @@ func ExampleRefused() {
 			fmt.Println("desk is asked for a room")
 			return false, fail
 		},
-		Undo: func(_ context.Context, _ saga.Key, _ string, _, known bool) error {
-			fmt.Println("desk is asked to release it; was it held for certain?", known)
+		Undo: func(_ context.Context, p saga.Performed[string, bool]) error {
+			fmt.Println("desk is asked to release it; was it held for certain?", p.Known)
 			return nil
 		},
 	}
 	book := saga.Flow[none, string]{
-		Name: "book_room", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{holdRoom},
+		Info: saga.Info{Name: "book_room", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{holdRoom}},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			if _, err := saga.Ask(r, askConfirm); err != nil {
 				return "", err
@@ -289,7 +293,7 @@ func ExampleEffect_irreversible() {
 	holdRoom := &saga.Effect[none, saga.Key]{
 		Name: "hold-room",
 		Do:   func(_ context.Context, key saga.Key, _ none) (saga.Key, error) { return key, rooms.hold(key) },
-		Undo: func(_ context.Context, key saga.Key, _ none, _ saga.Key, _ bool) error { return rooms.release(key) },
+		Undo: func(_ context.Context, p saga.Performed[none, saga.Key]) error { return rooms.release(p.Key) },
 	}
 	pay := &saga.Effect[saga.Key, bool]{
 		Name:         "pay",
@@ -303,10 +307,10 @@ func ExampleEffect_irreversible() {
 		},
 		// What comes first at the desk decides: a room that is released cannot be
 		// paid, and one that is paid is not released.
-		Undo: func(_ context.Context, _ saga.Key, room saga.Key, _, _ bool) error { return rooms.release(room) },
+		Undo: func(_ context.Context, p saga.Performed[saga.Key, bool]) error { return rooms.release(p.In) },
 	}
 	book := saga.Flow[none, string]{
-		Name: "book_room", Asks: []steps.Question{askRoom, askPay}, Effects: []saga.Declared{holdRoom, pay},
+		Info: saga.Info{Name: "book_room", Asks: []steps.Question{askRoom, askPay}, Effects: []saga.Declared{holdRoom, pay}},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			if _, err := saga.Ask(r, askRoom); err != nil {
 				return "", err

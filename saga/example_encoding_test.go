@@ -38,16 +38,15 @@ func ExampleEncoding() {
 	askMove := &steps.Form[moveForm]{ID: "move", Message: "Your move?"}
 
 	game := saga.Machine[none, board]{
-		Name:     "game",
+		Info:     saga.Info{Name: "game", Asks: []steps.Question{askMove}},
 		Encoding: fixed{},
-		Asks:     []steps.Question{askMove},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Start: func(t *turn) (saga.Next, error) {
 			t.State = board{White: 0x1c00, Black: 0x2000, Moves: 1}
 			return t.Ask("moved", askMove)
 		},
 		Steps: saga.Steps[none, board]{
-			"moved": func(_ context.Context, t *turn) (saga.Next, error) {
-				return t.Text("%x %x after %d move", t.State.White, t.State.Black, t.State.Moves)
+			"moved": func(t *turn) (saga.Next, error) {
+				return t.Textf("%x %x after %d move", t.State.White, t.State.Black, t.State.Moves)
 			},
 		},
 	}

@@ -17,15 +17,15 @@ func ExampleFailf() {
 	type none struct{}
 	type turn = saga.Turn[args, none]
 	balance := saga.Machine[args, none]{
-		Name: "balance",
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "balance"},
+		Start: func(t *turn) (saga.Next, error) {
 			if t.Args.Account > 999 {
 				return nil, saga.Failf("There is no account %d; accounts have three digits.", t.Args.Account)
 			}
 			if err := query(); err != nil {
 				return nil, err
 			}
-			return t.Text("It is 0.")
+			return t.Textf("It is 0.")
 		},
 	}
 	talk(balance, map[string]any{"account": 5000})

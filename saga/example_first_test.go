@@ -1,8 +1,6 @@
 package saga_test
 
 import (
-	"context"
-
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -21,18 +19,17 @@ type turn = saga.Turn[order, struct{}] // arguments and state
 var askMeal = &steps.Form[meal]{ID: "meal", Message: "What would you like?"}
 
 var Lunch = saga.Machine[order, struct{}]{
-	Name:  "order_lunch",
-	Asks:  []steps.Question{askMeal},
-	Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("chosen", askMeal) },
+	Info:  saga.Info{Name: "order_lunch", Asks: []steps.Question{askMeal}},
+	Start: func(t *turn) (saga.Next, error) { return t.Ask("chosen", askMeal) },
 	Steps: saga.Steps[order, struct{}]{"chosen": chosen},
 }
 
-func chosen(_ context.Context, t *turn) (saga.Next, error) {
+func chosen(t *turn) (saga.Next, error) {
 	meal, err := askMeal.Answer(t)
 	if err != nil {
 		return nil, err // the user declined, or closed the form
 	}
-	return t.Text("Ordered %s for %s.", meal.Dish, t.Args.Office)
+	return t.Textf("Ordered %s for %s.", meal.Dish, t.Args.Office)
 }
 
 // A tool that asks one question. Between the question and the answer there is

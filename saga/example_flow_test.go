@@ -24,8 +24,10 @@ func ExampleFlow() {
 	askConfirm := &steps.Form[confirmForm]{ID: "confirm", Message: "Shall I book it?"}
 
 	book := saga.Flow[args, string]{
-		Name: "book_trip",
-		Asks: []steps.Question{askCity, askConfirm},
+		Info: saga.Info{
+			Name: "book_trip",
+			Asks: []steps.Question{askCity, askConfirm},
+		},
 		Run: func(r *saga.Run, _ args) (string, error) {
 			city, err := saga.Ask(r, askCity)
 			if err != nil {
@@ -50,7 +52,7 @@ func ExampleFlow() {
 
 // Several questions go out in one round, and a loop asks again. Each time the flow
 // runs, it does the same as before; what was answered comes from the record.
-func ExampleRun_Ask() {
+func ExampleRun_AskAll() {
 	type none struct{}
 	type numberForm struct {
 		Number int `json:"number" minimum:"1" maximum:"9"`
@@ -60,12 +62,14 @@ func ExampleRun_Ask() {
 
 	runs := 0
 	different := saga.Flow[none, string]{
-		Name: "different",
-		Asks: []steps.Question{askFirst, askSecond},
+		Info: saga.Info{
+			Name: "different",
+			Asks: []steps.Question{askFirst, askSecond},
+		},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			runs++
 			for range 5 {
-				if err := r.Ask(askFirst, askSecond); err != nil {
+				if err := r.AskAll(askFirst, askSecond); err != nil {
 					return "", err
 				}
 				first, err := askFirst.Answer(r)
@@ -103,8 +107,10 @@ func ExampleRun_Now() {
 
 	var begun, ids, dice []any
 	draw := saga.Flow[none, string]{
-		Name: "draw_lots",
-		Asks: []steps.Question{askReady},
+		Info: saga.Info{
+			Name: "draw_lots",
+			Asks: []steps.Question{askReady},
+		},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			begun = append(begun, r.Now())
 			ids = append(ids, r.NewID())
@@ -127,7 +133,7 @@ func ExampleRun_Now() {
 
 // A flow that goes on after it has asked is stopped, and the log says which
 // question was swallowed.
-func ExampleSwallowedError() {
+func Example_swallowedError() {
 	type none struct{}
 	type nameForm struct {
 		Name string `json:"name"`
@@ -135,8 +141,10 @@ func ExampleSwallowedError() {
 	askName := &steps.Form[nameForm]{ID: "name", Message: "Who are you?"}
 
 	greet := saga.Flow[none, string]{
-		Name: "greet",
-		Asks: []steps.Question{askName},
+		Info: saga.Info{
+			Name: "greet",
+			Asks: []steps.Question{askName},
+		},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			//sagavet:ignore the example is about this
 			name, err := saga.Ask(r, askName)
@@ -164,8 +172,10 @@ func ExampleSwallowedError() {
 // The tool of the first example as a flow.
 func Example_lunchAsAFlow() {
 	lunch := saga.Flow[order, string]{
-		Name: "order_lunch",
-		Asks: []steps.Question{askMeal},
+		Info: saga.Info{
+			Name: "order_lunch",
+			Asks: []steps.Question{askMeal},
+		},
 		Run: func(r *saga.Run, in order) (string, error) {
 			meal, err := saga.Ask(r, askMeal)
 			if err != nil {

@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/mcpsaga/mcpsaga/client"
@@ -23,9 +22,11 @@ func Example_instances() {
 	askMeal := &steps.Form[mealForm]{ID: "meal", Message: "Which meal?"}
 
 	dinner := saga.Machine[args, none]{
-		Name: "plan_dinner",
-		Asks: []steps.Question{askMeal},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{
+			Name: "plan_dinner",
+			Asks: []steps.Question{askMeal},
+		},
+		Start: func(t *turn) (saga.Next, error) {
 			var asks []steps.Request
 			for i, guest := range t.Args.Guests {
 				asks = append(asks, askMeal.Nth(i).With(steps.Message("Which meal for "+guest+"?")))
@@ -33,7 +34,7 @@ func Example_instances() {
 			return t.Ask("chosen", asks...)
 		},
 		Steps: saga.Steps[args, none]{
-			"chosen": func(_ context.Context, t *turn) (saga.Next, error) {
+			"chosen": func(t *turn) (saga.Next, error) {
 				meals := map[string]int{}
 				for i := range t.Args.Guests {
 					choice, err := askMeal.Nth(i).Answer(t)
@@ -42,7 +43,7 @@ func Example_instances() {
 					}
 					meals[choice.Meal]++
 				}
-				return t.Text("%s", fmt.Sprint(meals))
+				return t.Textf("%s", fmt.Sprint(meals))
 			},
 		},
 	}

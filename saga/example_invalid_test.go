@@ -1,8 +1,6 @@
 package saga_test
 
 import (
-	"context"
-
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -19,17 +17,19 @@ func Example_invalidAnswer() {
 	askContact := &steps.Form[contactForm]{ID: "contact", Message: "Who is told when it is done?"}
 
 	notify := saga.Machine[none, none]{
-		Name:        "notify",
-		Asks:        []steps.Question{askContact},
-		MaxAttempts: 2,
-		Start:       func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("contact", askContact) },
+		Info: saga.Info{
+			Name:        "notify",
+			Asks:        []steps.Question{askContact},
+			MaxAttempts: 2,
+		},
+		Start: func(t *turn) (saga.Next, error) { return t.Ask("contact", askContact) },
 		Steps: saga.Steps[none, none]{
-			"contact": func(_ context.Context, t *turn) (saga.Next, error) {
+			"contact": func(t *turn) (saga.Next, error) {
 				contact, err := askContact.Answer(t)
 				if err != nil {
 					return nil, err
 				}
-				return t.Text("Telling %s.", contact.Email)
+				return t.Textf("Telling %s.", contact.Email)
 			},
 		},
 	}

@@ -1,8 +1,6 @@
 package saga_test
 
 import (
-	"context"
-
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -24,11 +22,13 @@ func Example_loop() {
 
 	const secret = 7
 	game := saga.Machine[none, state]{
-		Name:  "guess",
-		Asks:  []steps.Question{askGuess},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("guessed", askGuess) },
+		Info: saga.Info{
+			Name: "guess",
+			Asks: []steps.Question{askGuess},
+		},
+		Start: func(t *turn) (saga.Next, error) { return t.Ask("guessed", askGuess) },
 		Steps: saga.Steps[none, state]{
-			"guessed": func(_ context.Context, t *turn) (saga.Next, error) {
+			"guessed": func(t *turn) (saga.Next, error) {
 				guess, err := askGuess.Answer(t)
 				if err != nil {
 					return nil, err
@@ -40,7 +40,7 @@ func Example_loop() {
 				case guess.Number > secret:
 					return t.Ask("guessed", askGuess.With(steps.Message("Less than that.")))
 				}
-				return t.Text("Found in round %d.", t.State.Rounds)
+				return t.Textf("Found in round %d.", t.State.Rounds)
 			},
 		},
 	}

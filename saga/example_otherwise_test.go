@@ -22,25 +22,27 @@ func Example_otherwise() {
 	askCity := &steps.Form[cityForm]{ID: "city", Message: "Which city is it in?"}
 
 	tool, err := saga.Machine[none, none]{
-		Name: "place",
-		Asks: []steps.Question{askMap, askCity},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{
+			Name: "place",
+			Asks: []steps.Question{askMap, askCity},
+		},
+		Start: func(t *turn) (saga.Next, error) {
 			return t.Ask("picked", steps.Otherwise(askMap, askCity))
 		},
 		Steps: saga.Steps[none, none]{
-			"picked": func(_ context.Context, t *turn) (saga.Next, error) {
+			"picked": func(t *turn) (saga.Next, error) {
 				err := askMap.Answer(t)
 				if errors.Is(err, steps.ErrNotAsked) {
 					form, err := askCity.Answer(t)
 					if err != nil {
 						return nil, err
 					}
-					return t.Text("In %s.", form.City)
+					return t.Textf("In %s.", form.City)
 				}
 				if err != nil {
 					return nil, err
 				}
-				return t.Text("As picked on the map.")
+				return t.Textf("As picked on the map.")
 			},
 		},
 	}.Compile()
@@ -69,16 +71,18 @@ func ExampleTurn_Can() {
 	askText := &steps.Form[textForm]{ID: "text", Message: "Please write the announcement."}
 
 	tool, err := saga.Machine[none, none]{
-		Name: "announce",
-		Asks: []steps.Question{askModel, askText},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{
+			Name: "announce",
+			Asks: []steps.Question{askModel, askText},
+		},
+		Start: func(t *turn) (saga.Next, error) {
 			if t.Can(steps.Features{Sampling: true}) {
 				return t.Ask("written", askModel.With(steps.Promptf("Write an announcement.")))
 			}
 			return t.Ask("written", askText)
 		},
 		Steps: saga.Steps[none, none]{
-			"written": func(_ context.Context, t *turn) (saga.Next, error) { return t.Text("Announced.") },
+			"written": func(t *turn) (saga.Next, error) { return t.Textf("Announced.") },
 		},
 	}.Compile()
 	if err != nil {

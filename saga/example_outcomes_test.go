@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"errors"
 
 	"github.com/mcpsaga/mcpsaga/client"
@@ -20,30 +19,32 @@ func Example_outcomes() {
 	askComment := &steps.Form[commentForm]{ID: "comment", Message: "Do you want to add a comment?"}
 
 	submit := saga.Machine[none, none]{
-		Name:  "submit_report",
-		Asks:  []steps.Question{askComment},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("commented", askComment) },
+		Info: saga.Info{
+			Name: "submit_report",
+			Asks: []steps.Question{askComment},
+		},
+		Start: func(t *turn) (saga.Next, error) { return t.Ask("commented", askComment) },
 		Steps: saga.Steps[none, none]{
-			"commented": func(_ context.Context, t *turn) (saga.Next, error) {
+			"commented": func(t *turn) (saga.Next, error) {
 				form, err := askComment.Answer(t)
 				var failed *steps.ClientError
 				switch {
 				case errors.Is(err, steps.ErrDeclined):
-					return t.Text("Submitted without a comment.")
-				case errors.As(err, &failed) && failed.Code == client.CodeMethodNotFound:
-					return t.Text("Submitted. This client shows no forms, so there is no comment.")
+					return t.Textf("Submitted without a comment.")
+				case errors.As(err, &failed) && failed.Code == -32601:
+					return t.Textf("Submitted. This client shows no forms, so there is no comment.")
 				case err != nil:
 					return nil, err // cancelled, or failed in another way: stop
 				}
-				return t.Text("Submitted with the comment %q.", form.Comment)
+				return t.Textf("Submitted with the comment %q.", form.Comment)
 			},
 		},
 	}
 	talk(submit, nil, client.Accept(fields{"comment": "at last"}))
 	talk(submit, nil, client.Decline())
 	talk(submit, nil, client.Cancel())
-	talk(submit, nil, &client.Error{Code: client.CodeMethodNotFound, Message: "no forms here"})
-	talk(submit, nil, &client.Error{Code: client.CodeInternal, Message: "the window is gone"})
+	talk(submit, nil, &client.Error{Code: -32601, Message: "no forms here"})
+	talk(submit, nil, &client.Error{Code: -32603, Message: "the window is gone"})
 	// Output:
 	// comment asks: Do you want to add a comment?
 	// result: Submitted with the comment "at last".

@@ -25,11 +25,13 @@ func Example_partialAnswers() {
 	askTo := &steps.Form[toForm]{ID: "to", Message: "Where to?"}
 
 	tool, err := saga.Machine[none, none]{
-		Name:  "route",
-		Asks:  []steps.Question{askFrom, askTo},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("asked", askFrom, askTo) },
+		Info: saga.Info{
+			Name: "route",
+			Asks: []steps.Question{askFrom, askTo},
+		},
+		Start: func(t *turn) (saga.Next, error) { return t.Ask("asked", askFrom, askTo) },
 		Steps: saga.Steps[none, none]{
-			"asked": func(_ context.Context, t *turn) (saga.Next, error) {
+			"asked": func(t *turn) (saga.Next, error) {
 				from, err := askFrom.Answer(t)
 				if err != nil {
 					return nil, err
@@ -38,7 +40,7 @@ func Example_partialAnswers() {
 				if err != nil {
 					return nil, err
 				}
-				return t.Text("From %s to %s.", from.From, to.To)
+				return t.Textf("From %s to %s.", from.From, to.To)
 			},
 		},
 	}.Compile()

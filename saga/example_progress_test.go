@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -15,8 +14,8 @@ func ExampleTurn_Progress() {
 	type none struct{}
 	type turn = saga.Turn[none, none]
 	index := saga.Machine[none, none]{
-		Name: "index",
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "index"},
+		Start: func(t *turn) (saga.Next, error) {
 			files := []string{"a.txt", "b.bin", "c.txt"}
 			for i, f := range files {
 				if f == "b.bin" {
@@ -24,7 +23,7 @@ func ExampleTurn_Progress() {
 				}
 				t.Progress(float64(i+1), float64(len(files)), f)
 			}
-			return t.Text("Indexed.")
+			return t.Textf("Indexed.")
 		},
 	}
 	s := serve(nil, index)

@@ -23,18 +23,18 @@ func ExamplePrompt() {
 	askTone := &steps.Form[tone]{ID: "tone", Message: "How shall it sound?"}
 
 	write := saga.Prompt[args, state]{
-		Name:        "write",
-		Description: "Writes a text.",
-		Asks:        []steps.Question{askTone},
-		Start:       func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("toned", askTone) },
-		Steps: saga.Steps[args, state]{
-			"toned": func(_ context.Context, t *turn) (saga.Next, error) {
-				form, err := askTone.Answer(t)
-				if err != nil {
-					return nil, err
-				}
-				text := fmt.Sprintf("Write a %s text about %s.", form.Tone, t.Args.Topic)
-				return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: text}})
+		Machine: saga.Machine[args, state]{
+			Info:  saga.Info{Name: "write", Description: "Writes a text.", Asks: []steps.Question{askTone}},
+			Start: func(t *turn) (saga.Next, error) { return t.Ask("toned", askTone) },
+			Steps: saga.Steps[args, state]{
+				"toned": func(t *turn) (saga.Next, error) {
+					form, err := askTone.Answer(t)
+					if err != nil {
+						return nil, err
+					}
+					text := fmt.Sprintf("Write a %s text about %s.", form.Tone, t.Args.Topic)
+					return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: text}})
+				},
 			},
 		},
 		Complete: map[string]saga.Completer{

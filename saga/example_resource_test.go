@@ -1,8 +1,6 @@
 package saga_test
 
 import (
-	"context"
-
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -23,24 +21,25 @@ func ExampleResource() {
 	files := map[string]string{"7": "Ada Lovelace, mathematician."}
 
 	file := saga.Resource[args, state]{
-		Name:     "file",
-		Template: "files://people/{id}",
-		MIMEType: "text/plain",
-		Asks:     []steps.Question{askReason},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
-			if files[t.Args.ID] == "" {
-				return nil, saga.ErrNotFound
-			}
-			return t.Ask("explained", askReason)
-		},
-		Steps: saga.Steps[args, state]{
-			"explained": func(_ context.Context, t *turn) (saga.Next, error) {
-				if _, err := askReason.Answer(t); err != nil {
-					return nil, err
+		Machine: saga.Machine[args, state]{
+			Info: saga.Info{Name: "file", Asks: []steps.Question{askReason}},
+			Start: func(t *turn) (saga.Next, error) {
+				if files[t.Args.ID] == "" {
+					return nil, saga.ErrNotFound
 				}
-				return t.Contents(content.ResourceContents{URI: "files://people/" + t.Args.ID, MIMEType: "text/plain", Text: files[t.Args.ID]})
+				return t.Ask("explained", askReason)
+			},
+			Steps: saga.Steps[args, state]{
+				"explained": func(t *turn) (saga.Next, error) {
+					if _, err := askReason.Answer(t); err != nil {
+						return nil, err
+					}
+					return t.Contents(content.ResourceContents{URI: "files://people/" + t.Args.ID, MIMEType: "text/plain", Text: files[t.Args.ID]})
+				},
 			},
 		},
+		Template: "files://people/{id}",
+		MIMEType: "text/plain",
 	}
 
 	s := serve(nil, file)

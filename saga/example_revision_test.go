@@ -28,8 +28,10 @@ func ExampleFlow_revisions() {
 	askPlace := &steps.Form[cityForm]{ID: "place", Message: "Where do you want to go?"}
 	askConfirm := &steps.Form[confirmForm]{ID: "confirm", Message: "Shall I book it?"}
 	old := saga.Flow[none, string]{
-		Name: "book", Revision: 1,
-		Asks: []steps.Question{askPlace, askConfirm},
+		Info: saga.Info{
+			Name: "book", Revision: 1,
+			Asks: []steps.Question{askPlace, askConfirm},
+		},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			if _, err := saga.Ask(r, askPlace); err != nil {
 				return "", err
@@ -42,11 +44,13 @@ func ExampleFlow_revisions() {
 	askCity := &steps.Form[cityForm]{ID: "city", Message: "Where do you want to go?"}
 	askDay := &steps.Form[dayForm]{ID: "day", Message: "On what day?"}
 	book := saga.Flow[none, string]{
-		Name:     "book",
-		Revision: 2,
-		Oldest:   1,                                  // sagas of revision 1 go on
-		Renamed:  map[string]string{"place": "city"}, // "place" of revision 1 is "city" now
-		Asks:     []steps.Question{askCity, askDay, askConfirm},
+		Info: saga.Info{
+			Name:     "book",
+			Revision: 2,
+			Renamed:  map[string]string{"place": "city"}, // "place" of revision 1 is "city" now
+			Asks:     []steps.Question{askCity, askDay, askConfirm},
+		},
+		Oldest: 1, // sagas of revision 1 go on
 		Run: func(r *saga.Run, _ none) (string, error) {
 			city, err := saga.Ask(r, askCity)
 			if err != nil {

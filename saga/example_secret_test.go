@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/mcpsaga/mcpsaga/client"
@@ -23,20 +22,22 @@ func ExampleSecret() {
 	askConfirm := &steps.Form[confirmForm]{ID: "confirm", Message: "Shall I go on?"}
 
 	login := saga.Machine[none, state]{
-		Name: "fetch_report",
-		Asks: []steps.Question{askConfirm},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{
+			Name: "fetch_report",
+			Asks: []steps.Question{askConfirm},
+		},
+		Start: func(t *turn) (saga.Next, error) {
 			t.State.Session = saga.NewSecret("s3cr3t-of-the-server")
 			fmt.Println("printed:", t.State)
 			return t.Ask("confirmed", askConfirm)
 		},
 		Steps: saga.Steps[none, state]{
-			"confirmed": func(_ context.Context, t *turn) (saga.Next, error) {
+			"confirmed": func(t *turn) (saga.Next, error) {
 				if _, err := askConfirm.Answer(t); err != nil {
 					return nil, err
 				}
 				session := t.State.Session.Reveal() // for the system that wants it
-				return t.Text("The session's secret has %d characters.", len(session))
+				return t.Textf("The session's secret has %d characters.", len(session))
 			},
 		},
 	}

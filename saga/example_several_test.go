@@ -1,8 +1,6 @@
 package saga_test
 
 import (
-	"context"
-
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -23,13 +21,15 @@ func Example_severalQuestions() {
 	askTone := &steps.Sample{ID: "tone", Request: steps.SampleRequest{MaxTokens: 10}}
 
 	translate := saga.Machine[args, state]{
-		Name: "prepare_translation",
-		Asks: []steps.Question{askLanguage, askTone},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{
+			Name: "prepare_translation",
+			Asks: []steps.Question{askLanguage, askTone},
+		},
+		Start: func(t *turn) (saga.Next, error) {
 			return t.Ask("answered", askLanguage, askTone.With(steps.Promptf("Name the tone of this text in one word: %s", t.Args.Text)))
 		},
 		Steps: saga.Steps[args, state]{
-			"answered": func(_ context.Context, t *turn) (saga.Next, error) {
+			"answered": func(t *turn) (saga.Next, error) {
 				to, err := askLanguage.Answer(t)
 				if err != nil {
 					return nil, err
@@ -38,7 +38,7 @@ func Example_severalQuestions() {
 				if err != nil {
 					return nil, err
 				}
-				return t.Text("To %s, and keep it %s.", to.Language, tone.Text())
+				return t.Textf("To %s, and keep it %s.", to.Language, tone.Text())
 			},
 		},
 	}

@@ -1,8 +1,6 @@
 package saga_test
 
 import (
-	"context"
-
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -26,13 +24,15 @@ func Example_state() {
 	askConfirm := &steps.Form[confirmForm]{ID: "confirm", Message: "Shall I book it?"}
 
 	book := saga.Machine[args, state]{
-		Name: "book_trip",
-		Asks: []steps.Question{askCity, askConfirm},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{
+			Name: "book_trip",
+			Asks: []steps.Question{askCity, askConfirm},
+		},
+		Start: func(t *turn) (saga.Next, error) {
 			return t.Ask("city", askCity)
 		},
 		Steps: saga.Steps[args, state]{
-			"city": func(_ context.Context, t *turn) (saga.Next, error) {
+			"city": func(t *turn) (saga.Next, error) {
 				form, err := askCity.Answer(t)
 				if err != nil {
 					return nil, err
@@ -40,15 +40,15 @@ func Example_state() {
 				t.State.City = form.City
 				return t.Ask("confirmed", askConfirm.With(steps.Message("Shall I book a trip to "+form.City+"?")))
 			},
-			"confirmed": func(_ context.Context, t *turn) (saga.Next, error) {
+			"confirmed": func(t *turn) (saga.Next, error) {
 				form, err := askConfirm.Answer(t)
 				if err != nil {
 					return nil, err
 				}
 				if !form.Sure {
-					return t.Text("Nothing was booked.")
+					return t.Textf("Nothing was booked.")
 				}
-				return t.Text("Booked: %s.", t.State.City)
+				return t.Textf("Booked: %s.", t.State.City)
 			},
 		},
 	}

@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/mcpsaga/mcpsaga/client"
@@ -29,12 +28,11 @@ func ExampleTurn_Structured() {
 		return
 	}
 	price := saga.Machine[none, none]{
-		Name:         "quote",
+		Info:         saga.Info{Name: "quote", Asks: []steps.Question{askSize}},
 		OutputSchema: schema,
-		Asks:         []steps.Question{askSize},
-		Start:        func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("sized", askSize) },
+		Start:        func(t *turn) (saga.Next, error) { return t.Ask("sized", askSize) },
 		Steps: saga.Steps[none, none]{
-			"sized": func(_ context.Context, t *turn) (saga.Next, error) {
+			"sized": func(t *turn) (saga.Next, error) {
 				form, err := askSize.Answer(t)
 				if err != nil {
 					return nil, err

@@ -20,7 +20,7 @@ func Example_tags() {
 		Limit  int      `json:"limit,omitempty" minimum:"1" maximum:"100" default:"20"`
 	}
 	tool, err := saga.Flow[query, string]{
-		Name: "query",
+		Info: saga.Info{Name: "query"},
 		Run: func(_ *saga.Run, in query) (string, error) {
 			return fmt.Sprintf("%d rows of %s", in.Limit, in.Table), nil
 		},
@@ -41,7 +41,7 @@ func Example_tags() {
 	type typo struct {
 		Limit int `json:"limit" maximun:"100"`
 	}
-	_, err = saga.Flow[typo, string]{Name: "query", Run: func(*saga.Run, typo) (string, error) { return "", nil }}.Compile()
+	_, err = saga.Flow[typo, string]{Info: saga.Info{Name: "query"}, Run: func(*saga.Run, typo) (string, error) { return "", nil }}.Compile()
 	fmt.Println(err)
 	// Output:
 	// 20 rows of users

@@ -46,7 +46,7 @@ func talk(tool saga.Definition, args map[string]any, replies ...any) {
 		return
 	}
 	result, err := c.Call(context.Background(), t.Name, args, client.Handlers{
-		Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
 			fmt.Printf("%s asks: %s\n", r.StepID, r.Message)
 			switch r := reply().(type) {
 			case *client.ElicitResult:
@@ -56,8 +56,8 @@ func talk(tool saga.Definition, args map[string]any, replies ...any) {
 			}
 			return client.Cancel(), nil
 		},
-		Sample: func(_ context.Context, r *client.SampleRequest) (*steps.SampleResult, error) {
-			fmt.Printf("%s asks the model: %s\n", r.StepID, r.Request.Messages[0].Content.Text())
+		Sample: func(_ context.Context, r *client.Request) (*steps.SampleResult, error) {
+			fmt.Printf("%s asks the model: %s\n", r.StepID, r.Sample.Messages[0].Content.Text())
 			switch r := reply().(type) {
 			case string:
 				return client.Reply("a-model", r), nil

@@ -22,15 +22,17 @@ func Example_upgrade() {
 		Place string `json:"place"`
 	}
 	old := saga.Machine[none, stateV1]{
-		Name: "book",
-		Asks: []steps.Question{askConfirm},
-		Start: func(_ context.Context, t *saga.Turn[none, stateV1]) (saga.Next, error) {
+		Info: saga.Info{
+			Name: "book",
+			Asks: []steps.Question{askConfirm},
+		},
+		Start: func(t *saga.Turn[none, stateV1]) (saga.Next, error) {
 			t.State.Place = "Rome Italy"
 			return t.Ask("sure", askConfirm)
 		},
 		Steps: saga.Steps[none, stateV1]{
-			"sure": func(_ context.Context, t *saga.Turn[none, stateV1]) (saga.Next, error) {
-				return t.Text("Booked: %s.", t.State.Place)
+			"sure": func(t *saga.Turn[none, stateV1]) (saga.Next, error) {
+				return t.Textf("Booked: %s.", t.State.Place)
 			},
 		},
 	}
@@ -41,9 +43,12 @@ func Example_upgrade() {
 	}
 	type turn = saga.Turn[none, state]
 	book := saga.Machine[none, state]{
-		Name:     "book",
-		Revision: 1,
-		Renamed:  map[string]string{"sure": "confirmed"},
+		Info: saga.Info{
+			Name:     "book",
+			Revision: 1,
+			Renamed:  map[string]string{"sure": "confirmed"},
+			Asks:     []steps.Question{askConfirm},
+		},
 		Upgrades: map[uint32]saga.Upgrade[state]{
 			0: saga.From(func(old stateV1) (state, error) {
 				var now state
@@ -51,11 +56,10 @@ func Example_upgrade() {
 				return now, err
 			}),
 		},
-		Asks:  []steps.Question{askConfirm},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("confirmed", askConfirm) },
+		Start: func(t *turn) (saga.Next, error) { return t.Ask("confirmed", askConfirm) },
 		Steps: saga.Steps[none, state]{
-			"confirmed": func(_ context.Context, t *turn) (saga.Next, error) {
-				return t.Text("Booked: %s in %s.", t.State.City, t.State.Country)
+			"confirmed": func(t *turn) (saga.Next, error) {
+				return t.Textf("Booked: %s in %s.", t.State.City, t.State.Country)
 			},
 		},
 	}

@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -27,7 +26,7 @@ func TestErrorResultsNeedNotFitTheOutputSchema(t *testing.T) {
 			if structured != "" {
 				result.StructuredContent = []byte(structured)
 			}
-			m := single(func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Finish(result) })
+			m := single(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Finish(result) })
 			m.OutputSchema = schema
 			out := play(t, m).start(`{}`)
 			assert.True(t, out.Result.IsError)
@@ -48,15 +47,15 @@ func TestWhatCallersWereTold(t *testing.T) {
 	}{
 		{"a text for the caller", saga.Failf("There is no account %d.", 7), true, "There is no account 7."},
 		{"a text with a cause", saga.Failf("The bank does not answer: %w", cause), false, "The bank does not answer: no route to 10.0.0.7"},
-		{"a text with a hidden cause", &engine.ToolError{Text: "The bank does not answer.", Err: cause}, false, "The bank does not answer."},
+		{"a text with a hidden cause", saga.Fail("The bank does not answer.", cause), false, "The bank does not answer."},
 		{"declined", &steps.StepError{StepID: "confirm", Err: steps.ErrDeclined}, true, `Stopped: "confirm" was declined.`},
 		{"for the operator only", cause, false, "The tool failed. Its operator can find the reason in the log under the saga " + testID.String() + "."},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m := single(func(context.Context, *saga.Turn[empty, empty]) (saga.Next, error) { return nil, test.err })
+			m := single(func(*saga.Turn[empty, empty]) (saga.Next, error) { return nil, test.err })
 			out := play(t, m).start(`{}`)
-			assert.Equal(t, test.told, out.Told)
+			assert.Equal(t, test.told, out.Disclosed)
 			assert.Equal(t, test.text, text(t, out))
 			assert.ErrorIs(t, out.Err, test.err)
 			assert.True(t, out.Result.IsError)
@@ -91,7 +90,7 @@ func TestFailuresAreNoResults(t *testing.T) {
 	})
 	t.Run("in a later turn", func(t *testing.T) {
 		m := trip()
-		m.Steps["where"] = func(_ context.Context, t *saga.Turn[tripArgs, tripState]) (saga.Next, error) {
+		m.Steps["where"] = func(t *saga.Turn[tripArgs, tripState]) (saga.Next, error) {
 			return t.Ask("confirmed", askConfirm)
 		}
 		s := play(t, m)

@@ -21,7 +21,7 @@ func purchase(w *world, pay *saga.Effect[string, hold]) saga.Flow[empty, string]
 	seat := w.effect("seat")
 	ticket := &saga.Effect[string, hold]{Name: "ticket", Do: w.effect("ticket").Do}
 	return saga.Flow[empty, string]{
-		Name: "purchase", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{seat, pay, ticket},
+		Info: saga.Info{Name: "purchase", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{seat, pay, ticket}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			if _, err := saga.Do(r, seat, "seat"); err != nil { //sagavet:ignore the test loses no response
 				return "", err
@@ -45,11 +45,11 @@ func purchase(w *world, pay *saga.Effect[string, hold]) saga.Flow[empty, string]
 func (w *world) payment(withUndo bool) *saga.Effect[string, hold] {
 	pay := &saga.Effect[string, hold]{Name: "pay", Irreversible: true, Do: w.effect("pay").Do}
 	if withUndo {
-		pay.Undo = func(_ context.Context, key saga.Key, _ string, _ hold, known bool) error {
+		pay.Undo = func(_ context.Context, p saga.Performed[string, hold]) error {
 			if err := w.call("prevent pay"); err != nil {
 				return err
 			}
-			if _, paid := w.held[key]; paid {
+			if _, paid := w.held[p.Key]; paid {
 				return saga.Final(errors.New("it is paid"))
 			}
 			return nil
@@ -189,11 +189,11 @@ func TestCancelStopsBeforeTheIrreversible(t *testing.T) {
 func TestFinalUndo(t *testing.T) {
 	w := newWorld()
 	first, last := w.effect("first"), w.effect("last")
-	last.Undo = func(context.Context, saga.Key, string, hold, bool) error {
+	last.Undo = func(context.Context, saga.Performed[string, hold]) error {
 		return saga.Final(w.call("undo last"))
 	}
 	s := play(t, saga.Flow[empty, string]{
-		Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{first, last},
+		Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{first, last}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			for _, e := range []*saga.Effect[string, hold]{first, last} {
 				if _, err := saga.Do(r, e, "a"); err != nil { //sagavet:ignore the test loses no response
@@ -300,7 +300,7 @@ func TestCancelGoesForward(t *testing.T) {
 	t.Run("as far as the next question", func(t *testing.T) {
 		w := newWorld()
 		pay := w.payment(true)
-		f := saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm, askCity}, Effects: []saga.Declared{pay}, Run: func(r *saga.Run, _ empty) (string, error) {
+		f := saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm, askCity}, Effects: []saga.Declared{pay}}, Run: func(r *saga.Run, _ empty) (string, error) {
 			if _, err := saga.Ask(r, askConfirm); err != nil {
 				return "", err
 			}
@@ -330,8 +330,8 @@ func TestCancelGoesForward(t *testing.T) {
 	t.Run("but not if something was undone already", func(t *testing.T) {
 		w := newWorld()
 		room, seat, pay := w.effect("room"), w.effect("seat"), w.payment(true)
-		room.Undo = func(context.Context, saga.Key, string, hold, bool) error { return saga.Final(errDown) }
-		f := saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room, seat, pay}, Run: func(r *saga.Run, _ empty) (string, error) {
+		room.Undo = func(context.Context, saga.Performed[string, hold]) error { return saga.Final(errDown) }
+		f := saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room, seat, pay}}, Run: func(r *saga.Run, _ empty) (string, error) {
 			if _, err := saga.Ask(r, askConfirm); err != nil {
 				return "", err
 			}

@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
-	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Flow is a tool written as one function from beginning to end:
@@ -33,31 +31,17 @@ import (
 //
 // The record grows with the conversation, and so does the token; a [Machine]
 // carries no more than its state. Flows are for conversations of a few rounds.
+//
+// A saga of an older revision goes on: what it has recorded is found by name, what is
+// new is asked or done when the flow comes to it.
 type Flow[Args, Out any] struct {
-	// Name, Title, Description and Annotations are as in a [Machine].
-	Name, Title, Description string
-	Annotations              *Annotations
-	// Revision is to be raised with every change of what the flow asks or does.
-	// Sagas of older revisions go on: what they have recorded is found by name,
-	// what is new is asked or done when the flow comes to it.
-	Revision uint32
-	// Oldest is the oldest revision whose sagas go on; those before it are undone.
-	Oldest uint32
-	// Renamed tells the present names of questions that had others in older
-	// revisions.
-	Renamed map[string]string
-	// Asks declares every question that the flow may ask, Effects every effect.
-	Asks    []steps.Question
-	Effects []Declared
-	// Run is the flow. A result of type string is given as text, a *[content.Result] as it
-	// is; any other type as structured content, with its schema as the tool's
+	Info
+	// Run is the flow. A result of type string is given as text, a *[content.Result]
+	// as it is; any other type as structured content, with its schema as the tool's
 	// output schema.
 	Run func(r *Run, in Args) (Out, error)
-	// InputSchema, RawInputSchema, MaxAge and MaxAttempts are as in a [Machine].
-	InputSchema    *jsonschema.Schema
-	RawInputSchema json.RawMessage
-	MaxAge         time.Duration
-	MaxAttempts    int
+	// Oldest is the oldest revision whose sagas go on; those before it are undone.
+	Oldest uint32
 }
 
 // Compile implements [Definition].
@@ -67,12 +51,9 @@ func (f Flow[Args, Out]) Compile() (*engine.Program, error) {
 	if err != nil {
 		p.Add(err, "no output schema can be made from the type %v of the result", reflect.TypeFor[Out]())
 	}
-	t := engine.NewProgram(engine.Definition{
-		Name: f.Name, Title: f.Title, Description: f.Description, Revision: f.Revision, Annotations: f.Annotations.hints(),
-		Asks: f.Asks, Effects: declared(f.Effects), Arguments: reflect.TypeFor[Args](),
-		InputSchema: f.InputSchema, RawInputSchema: f.RawInputSchema, OutputSchema: output,
-		MaxAge: f.MaxAge, MaxAttempts: f.MaxAttempts, Code: &flowCode[Args, Out]{f},
-	}, p)
+	d := f.definition()
+	d.Arguments, d.OutputSchema, d.Code = reflect.TypeFor[Args](), output, &flowCode[Args, Out]{f}
+	t := engine.NewProgram(d, p)
 	if f.Run == nil {
 		p.Add(nil, "Run is nil")
 	}
@@ -114,7 +95,7 @@ func (c *flowCode[Args, Out]) Run(t *engine.Turn, step string, args json.RawMess
 		return engine.Ended{}, &engine.StepFailure{Tool: c.flow.Name, Step: step, Err: err}
 	}
 	return t.RunFlow(step, recorded, func(r *engine.Replay) (any, error) {
-		return c.flow.Run(&Run{t, r}, in)
+		return c.flow.Run(&Run{t.Context, t, r}, in)
 	})
 }
 

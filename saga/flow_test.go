@@ -19,10 +19,12 @@ import (
 // tripFlow is the tool of drive_test.go as a flow.
 func tripFlow() saga.Flow[tripArgs, string] {
 	return saga.Flow[tripArgs, string]{
-		Name: "trip",
-		Asks: []steps.Question{askCity, askDate, askConfirm},
+		Info: saga.Info{
+			Name: "trip",
+			Asks: []steps.Question{askCity, askDate, askConfirm},
+		},
 		Run: func(r *saga.Run, in tripArgs) (string, error) {
-			if err := r.Ask(askCity, askDate); err != nil {
+			if err := r.AskAll(askCity, askDate); err != nil {
 				return "", err
 			}
 			city, err := askCity.Answer(r)
@@ -76,18 +78,18 @@ func TestFlowResults(t *testing.T) {
 	type weather struct {
 		Degrees int `json:"degrees"`
 	}
-	structured := saga.Flow[empty, weather]{Name: "w", Run: func(*saga.Run, empty) (weather, error) { return weather{7}, nil }}
+	structured := saga.Flow[empty, weather]{Info: saga.Info{Name: "w"}, Run: func(*saga.Run, empty) (weather, error) { return weather{7}, nil }}
 	out := play(t, structured).start(`{}`)
 	assert.JSONEq(t, `{"degrees":7}`, string(out.Result.StructuredContent))
 	assert.Contains(t, string(play(t, structured).tool.OutputSchema), "degrees")
 
-	whole := saga.Flow[empty, *content.Result]{Name: "r", Run: func(*saga.Run, empty) (*content.Result, error) { return content.Resultf("all"), nil }}
+	whole := saga.Flow[empty, *content.Result]{Info: saga.Info{Name: "r"}, Run: func(*saga.Run, empty) (*content.Result, error) { return content.Resultf("all"), nil }}
 	assert.Equal(t, "all", text(t, play(t, whole).start(`{}`)))
 
-	none := saga.Flow[empty, struct{}]{Name: "n", Run: func(*saga.Run, empty) (struct{}, error) { return struct{}{}, nil }}
+	none := saga.Flow[empty, struct{}]{Info: saga.Info{Name: "n"}, Run: func(*saga.Run, empty) (struct{}, error) { return struct{}{}, nil }}
 	assert.Empty(t, play(t, none).start(`{}`).Result.Content)
 
-	missing := saga.Flow[empty, *content.Result]{Name: "m", Run: func(*saga.Run, empty) (*content.Result, error) { return nil, nil }}
+	missing := saga.Flow[empty, *content.Result]{Info: saga.Info{Name: "m"}, Run: func(*saga.Run, empty) (*content.Result, error) { return nil, nil }}
 	out = play(t, missing).start(`{}`)
 	assert.ErrorContains(t, out.Err, "the result is nil")
 }
@@ -97,8 +99,8 @@ func TestFlowResults(t *testing.T) {
 func logged(t *testing.T, run func(r *saga.Run, turn int) (string, error)) string {
 	turn := 0
 	s := play(t, saga.Flow[empty, string]{
-		Name: "f", Asks: []steps.Question{askConfirm, askCity},
-		Run: func(r *saga.Run, _ empty) (string, error) { turn++; return run(r, turn) },
+		Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm, askCity}},
+		Run:  func(r *saga.Run, _ empty) (string, error) { turn++; return run(r, turn) },
 	})
 	out := s.start(`{}`)
 	if out.Position != nil {
@@ -167,7 +169,7 @@ func TestFlowMistakes(t *testing.T) {
 }
 
 func TestPanicAfterASwallowedSuspension(t *testing.T) {
-	tool := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm},
+	tool := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			//sagavet:ignore the mistake that is tested
 			_, _ = saga.Ask(r, askConfirm)
@@ -182,7 +184,7 @@ func TestFlowsAgreeOnTimeAndChance(t *testing.T) {
 	var seen [][]any
 	now := testNow
 	s := play(t, saga.Flow[empty, string]{
-		Name: "f", Asks: []steps.Question{askConfirm, askCity},
+		Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm, askCity}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			got := []any{r.Now(), r.NewID(), r.NewID(), r.Rand().Int(), r.Rand().Int()}
 			defer func() { seen = append(seen, got) }()
@@ -213,7 +215,7 @@ func TestFlowsAgreeOnTimeAndChance(t *testing.T) {
 
 func TestFlowRevisions(t *testing.T) {
 	// Revision 1 asks the city, then for confirmation.
-	old := saga.Flow[empty, string]{Name: "f", Revision: 1, Asks: []steps.Question{askCity, askConfirm},
+	old := saga.Flow[empty, string]{Info: saga.Info{Name: "f", Revision: 1, Asks: []steps.Question{askCity, askConfirm}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			if _, err := saga.Ask(r, askCity); err != nil {
 				return "", err
@@ -229,19 +231,18 @@ func TestFlowRevisions(t *testing.T) {
 	}
 	t.Run("a question added in the middle is asked when the flow comes to it", func(t *testing.T) {
 		s := suspended(t)
-		s.tool = play(t, saga.Flow[empty, string]{Name: "f", Revision: 3, Oldest: 1, Asks: []steps.Question{askCity, askDate, askConfirm},
-			Run: func(r *saga.Run, _ empty) (string, error) {
-				city, err := saga.Ask(r, askCity)
-				if err != nil {
-					return "", err
-				}
-				date, err := saga.Ask(r, askDate)
-				if err != nil {
-					return "", err
-				}
-				_, err = saga.Ask(r, askConfirm)
-				return city.City + " " + date.Date, err
-			}}).tool
+		s.tool = play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Revision: 3, Asks: []steps.Question{askCity, askDate, askConfirm}}, Oldest: 1, Run: func(r *saga.Run, _ empty) (string, error) {
+			city, err := saga.Ask(r, askCity)
+			if err != nil {
+				return "", err
+			}
+			date, err := saga.Ask(r, askDate)
+			if err != nil {
+				return "", err
+			}
+			_, err = saga.Ask(r, askConfirm)
+			return city.City + " " + date.Date, err
+		}}).tool
 		out := s.answer(accept("confirm", yes))
 		require.Equal(t, []string{"date"}, ids(out), "the answer given meanwhile is kept")
 		out = s.answer(accept("date", goodDate))
@@ -250,49 +251,46 @@ func TestFlowRevisions(t *testing.T) {
 	t.Run("a renamed question keeps its answer", func(t *testing.T) {
 		town := &steps.Form[cityForm]{ID: "town", Message: askCity.Message}
 		s := suspended(t)
-		s.tool = play(t, saga.Flow[empty, string]{Name: "f", Revision: 2, Oldest: 1, Asks: []steps.Question{town, askConfirm}, Renamed: map[string]string{"city": "town"},
-			Run: func(r *saga.Run, _ empty) (string, error) {
-				where, err := saga.Ask(r, town)
-				if err != nil {
-					return "", err
-				}
-				_, err = saga.Ask(r, askConfirm)
-				return where.City, err
-			}}).tool
+		s.tool = play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Revision: 2, Asks: []steps.Question{town, askConfirm}, Renamed: map[string]string{"city": "town"}}, Oldest: 1, Run: func(r *saga.Run, _ empty) (string, error) {
+			where, err := saga.Ask(r, town)
+			if err != nil {
+				return "", err
+			}
+			_, err = saga.Ask(r, askConfirm)
+			return where.City, err
+		}}).tool
 		assert.Equal(t, "Rome", text(t, s.answer(accept("confirm", yes))))
 	})
 	t.Run("a reworded question is asked again, and only that", func(t *testing.T) {
 		town := &steps.Form[cityForm]{ID: "city", Message: "Which town?"}
 		s := suspended(t)
-		s.tool = play(t, saga.Flow[empty, string]{Name: "f", Revision: 2, Oldest: 1, Asks: []steps.Question{town, askConfirm},
-			Run: func(r *saga.Run, _ empty) (string, error) {
-				where, err := saga.Ask(r, town)
-				if err != nil {
-					return "", err
-				}
-				_, err = saga.Ask(r, askConfirm)
-				return where.City, err
-			}}).tool
+		s.tool = play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Revision: 2, Asks: []steps.Question{town, askConfirm}}, Oldest: 1, Run: func(r *saga.Run, _ empty) (string, error) {
+			where, err := saga.Ask(r, town)
+			if err != nil {
+				return "", err
+			}
+			_, err = saga.Ask(r, askConfirm)
+			return where.City, err
+		}}).tool
 		out := s.answer(accept("confirm", yes))
 		require.Equal(t, []string{"city~2"}, ids(out))
 		assert.Equal(t, "Bern", text(t, s.answer(accept("city~2", `{"city":"Bern"}`))))
 	})
 	t.Run("a dropped question leaves its answer", func(t *testing.T) {
 		s := suspended(t)
-		s.tool = play(t, saga.Flow[empty, string]{Name: "f", Revision: 2, Oldest: 1, Asks: []steps.Question{askConfirm, askDate},
-			Run: func(r *saga.Run, _ empty) (string, error) {
-				if _, err := saga.Ask(r, askConfirm); err != nil {
-					return "", err
-				}
-				_, err := saga.Ask(r, askDate)
-				return "new", err
-			}}).tool
+		s.tool = play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Revision: 2, Asks: []steps.Question{askConfirm, askDate}}, Oldest: 1, Run: func(r *saga.Run, _ empty) (string, error) {
+			if _, err := saga.Ask(r, askConfirm); err != nil {
+				return "", err
+			}
+			_, err := saga.Ask(r, askDate)
+			return "new", err
+		}}).tool
 		s.answer(accept("confirm", yes))
 		assert.Equal(t, "new", text(t, s.answer(accept("date", goodDate))), "also after another turn of the new revision")
 	})
 	t.Run("a revision too old, or too new, is refused", func(t *testing.T) {
 		for _, f := range []saga.Flow[empty, string]{
-			{Name: "f", Revision: 3, Oldest: 2, Asks: old.Asks, Run: old.Run}, {Name: "f", Revision: 0, Asks: old.Asks, Run: old.Run},
+			{Info: saga.Info{Name: "f", Revision: 3, Asks: old.Asks}, Oldest: 2, Run: old.Run}, {Info: saga.Info{Name: "f", Revision: 0, Asks: old.Asks}, Run: old.Run},
 		} {
 			s := suspended(t)
 			s.tool = play(t, f).tool
@@ -305,16 +303,16 @@ func TestFlowRevisions(t *testing.T) {
 
 func TestMachineRevisions(t *testing.T) {
 	type v1 struct{ Where, When string }
-	m := saga.Machine[tripArgs, v1]{Name: "trip", Revision: 1, Asks: []steps.Question{askCity, askDate, askConfirm},
-		Start: func(_ context.Context, t *saga.Turn[tripArgs, v1]) (saga.Next, error) {
+	m := saga.Machine[tripArgs, v1]{Info: saga.Info{Name: "trip", Revision: 1, Asks: []steps.Question{askCity, askDate, askConfirm}},
+		Start: func(t *saga.Turn[tripArgs, v1]) (saga.Next, error) {
 			return t.Ask("place", askCity, askDate)
 		},
 		Steps: saga.Steps[tripArgs, v1]{
-			"place": func(_ context.Context, t *saga.Turn[tripArgs, v1]) (saga.Next, error) {
+			"place": func(t *saga.Turn[tripArgs, v1]) (saga.Next, error) {
 				t.State = v1{"Rome", "2026-12-24"}
 				return t.Ask("sure", askConfirm.With(steps.Message("From Oslo to Rome?")))
 			},
-			"sure": func(_ context.Context, t *saga.Turn[tripArgs, v1]) (saga.Next, error) {
+			"sure": func(t *saga.Turn[tripArgs, v1]) (saga.Next, error) {
 				return nil, errors.New("old code")
 			},
 		}}

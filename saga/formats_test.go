@@ -17,7 +17,7 @@ func TestFormatsBelowLongNamesAreCheckedInNoTime(t *testing.T) {
 	type args struct {
 		Times map[string][]*time.Time `json:"times"`
 	}
-	f := saga.Flow[args, string]{Name: "x", Run: func(*saga.Run, args) (string, error) { return "fine", nil }}
+	f := saga.Flow[args, string]{Info: saga.Info{Name: "x"}, Run: func(*saga.Run, args) (string, error) { return "fine", nil }}
 	p := play(t, f)
 	arguments := `{"times":{"` + strings.Repeat("k", 50_000) + `":[` + strings.Repeat("null,", 10_000) + `null]}}`
 	var before, after runtime.MemStats

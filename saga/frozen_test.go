@@ -48,8 +48,8 @@ func frozenTools(undone *[]string) map[string]saga.Definition {
 		Do: func(_ context.Context, _ saga.Key, in string) (frozenHold, error) {
 			return frozenHold{"hold of " + in, saga.NewSecret("code 7")}, nil
 		},
-		Undo: func(_ context.Context, _ saga.Key, in string, out frozenHold, known bool) error {
-			*undone = append(*undone, fmt.Sprint(in, ", ", out.ID, ", ", out.Code.Reveal(), ", ", known))
+		Undo: func(_ context.Context, p saga.Performed[string, frozenHold]) error {
+			*undone = append(*undone, fmt.Sprint(p.In, ", ", p.Out.ID, ", ", p.Out.Code.Reveal(), ", ", p.Known))
 			return nil
 		},
 	}
@@ -57,8 +57,8 @@ func frozenTools(undone *[]string) map[string]saga.Definition {
 	asks, effects := []steps.Question{askConfirm}, []saga.Declared{room}
 	return map[string]saga.Definition{
 		"machine": saga.Machine[tripArgs, frozenState]{
-			Name: "frozen", Asks: asks, Effects: effects,
-			Start: func(_ context.Context, t *turn) (saga.Next, error) {
+			Info: saga.Info{Name: "frozen", Asks: asks, Effects: effects},
+			Start: func(t *turn) (saga.Next, error) {
 				hold, err := saga.Do(t, room, "Rome") //sagavet:ignore the test loses no response
 				if err != nil {
 					return nil, err
@@ -66,12 +66,12 @@ func frozenTools(undone *[]string) map[string]saga.Definition {
 				t.State = frozenState{hold.ID, saga.NewSecret("1234")}
 				return t.Ask("end", askConfirm)
 			},
-			Steps: saga.Steps[tripArgs, frozenState]{"end": func(_ context.Context, t *turn) (saga.Next, error) {
-				return t.Text("%s: %s, %s", t.Args.From, t.State.City, t.State.PIN.Reveal())
+			Steps: saga.Steps[tripArgs, frozenState]{"end": func(t *turn) (saga.Next, error) {
+				return t.Textf("%s: %s, %s", t.Args.From, t.State.City, t.State.PIN.Reveal())
 			}},
 		},
 		"flow": saga.Flow[tripArgs, string]{
-			Name: "frozen", Asks: asks, Effects: effects,
+			Info: saga.Info{Name: "frozen", Asks: asks, Effects: effects},
 			Run: func(r *saga.Run, in tripArgs) (string, error) {
 				hold, err := saga.Do(r, room, "Rome") //sagavet:ignore the test loses no response
 				if err != nil {

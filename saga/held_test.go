@@ -22,19 +22,19 @@ func TestHeldTurns(t *testing.T) {
 		effect := &saga.Effect[none, none]{
 			Name: "hold",
 			Do:   func(context.Context, saga.Key, none) (none, error) { done = append(done, "held"); return none{}, nil },
-			Undo: func(context.Context, saga.Key, none, none, bool) error {
+			Undo: func(context.Context, saga.Performed[none, none]) error {
 				done = append(done, "released")
 				return errors.New("stuck")
 			},
 			Tries: 1,
 		}
 		ctx, stop := context.WithCancel(context.Background())
-		tool, err := saga.Flow[none, string]{Name: "t", Effects: []saga.Declared{effect}, Run: func(r *saga.Run, _ none) (string, error) {
+		tool, err := saga.Flow[none, string]{Info: saga.Info{Name: "t", Effects: []saga.Declared{effect}}, Run: func(r *saga.Run, _ none) (string, error) {
 			if _, err := saga.Do(r, effect, none{}); err != nil {
 				return "", err
 			}
 			stop()
-			return "", r.Context().Err()
+			return "", r.Err()
 		}}.Compile()
 		require.NoError(t, err)
 		_, err = tool.Start(ctx, engine.Call{Now: time.Now(), Held: held})

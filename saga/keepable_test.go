@@ -2,7 +2,6 @@ package saga_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/gob"
 	"encoding/json"
 	"errors"
@@ -175,13 +174,12 @@ func TestEncodingThatCallsMarshalBinary(t *testing.T) {
 	page, err := url.Parse("https://ann:hunter-2@example.com/x")
 	require.NoError(t, err)
 	s := play(t, saga.Machine[empty, state]{
-		Name: "x", Encoding: gobs{}, Asks: []steps.Question{askConfirm},
-		Start: func(_ context.Context, t *saga.Turn[empty, state]) (saga.Next, error) {
+		Info: saga.Info{Name: "x", Asks: []steps.Question{askConfirm}}, Encoding: gobs{}, Start: func(t *saga.Turn[empty, state]) (saga.Next, error) {
 			t.State.Page = page
 			return t.Ask("end", askConfirm)
 		},
-		Steps: saga.Steps[empty, state]{"end": func(_ context.Context, t *saga.Turn[empty, state]) (saga.Next, error) {
-			return t.Text("%s", t.State.Page)
+		Steps: saga.Steps[empty, state]{"end": func(t *saga.Turn[empty, state]) (saga.Next, error) {
+			return t.Textf("%s", t.State.Page)
 		}},
 	})
 	s.start(`{}`)

@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,7 +21,7 @@ type placeV1 struct {
 }
 
 func startAt[State any](state State, next string) saga.Func[empty, State] {
-	return func(_ context.Context, t *saga.Turn[empty, State]) (saga.Next, error) {
+	return func(t *saga.Turn[empty, State]) (saga.Next, error) {
 		t.State = state
 		return t.Ask(next, askConfirm)
 	}
@@ -36,33 +35,42 @@ func TestPromptsAndResourcesHaveUpgrades(t *testing.T) {
 		0: saga.From(func(old placeV0) (placeV1, error) { return placeV1{City: old.Place}, nil }),
 	}
 	renamed := map[string]string{"old": "new"}
-	say := func(_ context.Context, t *saga.Turn[empty, placeV1]) (saga.Next, error) {
+	say := func(t *saga.Turn[empty, placeV1]) (saga.Next, error) {
 		return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.State.City}})
 	}
-	show := func(_ context.Context, t *saga.Turn[empty, placeV1]) (saga.Next, error) {
+	show := func(t *saga.Turn[empty, placeV1]) (saga.Next, error) {
 		return t.Contents(content.ResourceContents{URI: "test://r", Text: t.State.City})
 	}
-	never := func(context.Context, *saga.Turn[empty, placeV0]) (saga.Next, error) { return nil, assert.AnError }
+	never := func(*saga.Turn[empty, placeV0]) (saga.Next, error) { return nil, assert.AnError }
 	kinds := map[engine.Kind]struct {
 		before, after, bare saga.Definition
 		text                func(*engine.Outcome) string
 	}{
 		engine.KindPrompt: {
-			before: saga.Prompt[empty, placeV0]{Name: "x", Asks: asks, Start: startAt(placeV0{"Oslo"}, "old"), Steps: saga.Steps[empty, placeV0]{"old": never}},
+			before: saga.Prompt[empty, placeV0]{Machine: saga.Machine[empty, placeV0]{Info: saga.Info{Name: "x", Asks: asks}, Start: startAt(placeV0{"Oslo"}, "old"), Steps: saga.Steps[empty, placeV0]{"old": never}}},
 			after: saga.Prompt[empty, placeV1]{
-				Name: "x", Revision: 1, Upgrades: upgrades, Renamed: renamed,
-				Asks: asks, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": say},
+				Machine: saga.Machine[empty, placeV1]{
+					Info:     saga.Info{Name: "x", Revision: 1, Renamed: renamed, Asks: asks},
+					Upgrades: upgrades,
+					Start:    startAt(placeV1{}, "new"),
+					Steps:    saga.Steps[empty, placeV1]{"new": say},
+				},
 			},
-			bare: saga.Prompt[empty, placeV1]{Name: "x", Revision: 1, Asks: asks, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": say}},
+			bare: saga.Prompt[empty, placeV1]{Machine: saga.Machine[empty, placeV1]{Info: saga.Info{Name: "x", Revision: 1, Asks: asks}, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": say}}},
 			text: func(o *engine.Outcome) string { return o.Messages.Messages[0].Content.(content.Text).Text },
 		},
 		engine.KindResource: {
-			before: saga.Resource[empty, placeV0]{Name: "x", URI: "test://r", Asks: asks, Start: startAt(placeV0{"Oslo"}, "old"), Steps: saga.Steps[empty, placeV0]{"old": never}},
+			before: saga.Resource[empty, placeV0]{Machine: saga.Machine[empty, placeV0]{Info: saga.Info{Name: "x", Asks: asks}, Start: startAt(placeV0{"Oslo"}, "old"), Steps: saga.Steps[empty, placeV0]{"old": never}}, URI: "test://r"},
 			after: saga.Resource[empty, placeV1]{
-				Name: "x", URI: "test://r", Revision: 1, Upgrades: upgrades, Renamed: renamed,
-				Asks: asks, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": show},
+				Machine: saga.Machine[empty, placeV1]{
+					Info:     saga.Info{Name: "x", Revision: 1, Renamed: renamed, Asks: asks},
+					Upgrades: upgrades,
+					Start:    startAt(placeV1{}, "new"),
+					Steps:    saga.Steps[empty, placeV1]{"new": show},
+				},
+				URI: "test://r",
 			},
-			bare: saga.Resource[empty, placeV1]{Name: "x", URI: "test://r", Revision: 1, Asks: asks, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": show}},
+			bare: saga.Resource[empty, placeV1]{Machine: saga.Machine[empty, placeV1]{Info: saga.Info{Name: "x", Revision: 1, Asks: asks}, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": show}}, URI: "test://r"},
 			text: func(o *engine.Outcome) string { return o.Contents[0].Text },
 		},
 	}
@@ -87,7 +95,12 @@ func TestPromptsAndResourcesHaveUpgrades(t *testing.T) {
 		})
 	}
 	_, err := saga.Prompt[empty, placeV1]{
-		Name: "x", Asks: asks, Upgrades: upgrades, Start: startAt(placeV1{}, "new"), Steps: saga.Steps[empty, placeV1]{"new": say},
+		Machine: saga.Machine[empty, placeV1]{
+			Info:     saga.Info{Name: "x", Asks: asks},
+			Upgrades: upgrades,
+			Start:    startAt(placeV1{}, "new"),
+			Steps:    saga.Steps[empty, placeV1]{"new": say},
+		},
 	}.Compile()
 	assert.ErrorContains(t, err, "which is not older than 0")
 }

@@ -25,9 +25,9 @@ type lostBefore struct {
 // keeping is a machine that keeps a state, asks, and then shows what show makes of it.
 func keeping[S any](state S, show func(S) string, change func(m *saga.Machine[empty, S])) saga.Machine[empty, S] {
 	m := saga.Machine[empty, S]{
-		Name: "x", Asks: []steps.Question{askConfirm}, Start: startAt(state, "end"),
-		Steps: saga.Steps[empty, S]{"end": func(_ context.Context, t *saga.Turn[empty, S]) (saga.Next, error) {
-			return t.Text("%s", show(t.State))
+		Info: saga.Info{Name: "x", Asks: []steps.Question{askConfirm}}, Start: startAt(state, "end"),
+		Steps: saga.Steps[empty, S]{"end": func(t *saga.Turn[empty, S]) (saga.Next, error) {
+			return t.Textf("%s", show(t.State))
 		}},
 	}
 	if change != nil {
@@ -183,7 +183,7 @@ func TestEffectRecordThatHasNoPlaceIsRefused(t *testing.T) {
 	before := effect(func() hold { return hold{"h-1", saga.NewSecret("1234")} })
 	ran := 0
 	flow := func(revision uint32, e saga.Declared, do func(*saga.Run) error) saga.Flow[empty, string] {
-		return saga.Flow[empty, string]{Name: "f", Revision: revision, Asks: asks, Effects: []saga.Declared{e},
+		return saga.Flow[empty, string]{Info: saga.Info{Name: "f", Revision: revision, Asks: asks, Effects: []saga.Declared{e}},
 			Run: func(r *saga.Run, _ empty) (string, error) {
 				ran++
 				if err := do(r); err != nil {
@@ -261,7 +261,7 @@ func TestEffectRecordThatHasNoPlaceIsRefused(t *testing.T) {
 func undoing[In, Out any](undone *[]string) saga.Declared {
 	return &saga.Effect[In, Out]{Name: "room",
 		Do:   func(context.Context, saga.Key, In) (out Out, err error) { return out, errors.New("not again") },
-		Undo: func(context.Context, saga.Key, In, Out, bool) error { *undone = append(*undone, "room"); return nil }}
+		Undo: func(context.Context, saga.Performed[In, Out]) error { *undone = append(*undone, "room"); return nil }}
 }
 
 func doing[In, Out any](in In) func(e saga.Declared) func(*saga.Run) error {
@@ -279,18 +279,18 @@ func TestOldEffectsStayOld(t *testing.T) {
 	type hold struct{ ID, Extra string }
 	type less struct{ ID string }
 	machine := func(revision uint32, e saga.Declared, begin func(*saga.Turn[empty, empty]) error) saga.Machine[empty, empty] {
-		m := saga.Machine[empty, empty]{Name: "m", Revision: revision, Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{e},
-			Start: func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) {
+		m := saga.Machine[empty, empty]{Info: saga.Info{Name: "m", Revision: revision, Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{e}},
+			Start: func(t *saga.Turn[empty, empty]) (saga.Next, error) {
 				if err := begin(t); err != nil {
 					return nil, err
 				}
 				return t.Ask("again", askConfirm)
 			},
 			Steps: saga.Steps[empty, empty]{
-				"again": func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) {
+				"again": func(t *saga.Turn[empty, empty]) (saga.Next, error) {
 					return t.Ask("end", askConfirm)
 				},
-				"end": func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return nil, saga.Failf("no") },
+				"end": func(t *saga.Turn[empty, empty]) (saga.Next, error) { return nil, saga.Failf("no") },
 			}}
 		if revision > 0 {
 			m.Upgrades = map[uint32]saga.Upgrade[empty]{0: saga.From(func(empty) (empty, error) { return empty{}, nil })}
@@ -305,8 +305,8 @@ func TestOldEffectsStayOld(t *testing.T) {
 	s.start(`{}`)
 	var undone []string
 	after := &saga.Effect[string, less]{Name: "room", Do: func(context.Context, saga.Key, string) (less, error) { return less{}, nil },
-		Undo: func(_ context.Context, _ saga.Key, in string, out less, known bool) error {
-			undone = append(undone, in+out.ID)
+		Undo: func(_ context.Context, p saga.Performed[string, less]) error {
+			undone = append(undone, p.In+p.Out.ID)
 			return nil
 		}}
 	s.tool = play(t, machine(1, after, func(*saga.Turn[empty, empty]) error { return nil })).tool
@@ -319,7 +319,7 @@ func TestOldEffectsStayOld(t *testing.T) {
 
 // A flow's record that ends too early is not a shorter conversation.
 func TestRecordThatEndsTooEarlyIsRefused(t *testing.T) {
-	s := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askCity, askConfirm},
+	s := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askCity, askConfirm}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			if _, err := saga.Ask(r, askCity); err != nil {
 				return "", err

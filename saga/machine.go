@@ -1,7 +1,6 @@
 package saga
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,18 +8,16 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
-	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/ident"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Func is a step function: it runs from one suspension to the next, or to the
 // end. It must not keep t, and must not wait for the client.
-type Func[Args, State any] func(ctx context.Context, t *Turn[Args, State]) (Next, error)
+type Func[Args, State any] func(t *Turn[Args, State]) (Next, error)
 
 // Steps are the step functions that get answers, by name: 1 to 64 characters of
 // A-Z a-z 0-9 _ - . : / . A name is part of suspended sagas: renaming one needs a
@@ -37,48 +34,19 @@ type Steps[Args, State any] map[string]Func[Args, State]
 //
 // See the package documentation for how to write one.
 type Machine[Args, State any] struct {
-	// Name identifies the tool: 1 to 128 of A-Z a-z 0-9 _ - .
-	Name string
-	// Title is a name for people; Description tells models what the tool is for.
-	Title, Description string
-	// Revision is to be raised when the new code cannot go on from the states or
-	// step names of the old. Default 0.
-	Revision uint32
-	// Upgrades make states of older revisions into the present one, by revision.
-	// See [From].
-	Upgrades map[uint32]Upgrade[State]
-	// Renamed tells the present names of step functions that had others in older
-	// revisions.
-	Renamed map[string]string
-	// Annotations are hints for clients, or nil.
-	Annotations *Annotations
-
-	// Asks declares every question that the tool may ask.
-	Asks []steps.Question
-	// Effects declares every effect that the tool may perform with [Do].
-	Effects []Declared
+	Info
 	// Start begins the saga.
 	Start Func[Args, State]
 	// Steps are the functions that get answers.
 	Steps Steps[Args, State]
-
-	// InputSchema replaces the schema inferred from Args. The arguments must
-	// then still decode into Args, and it must say what the tags of Args say.
-	InputSchema *jsonschema.Schema
-	// RawInputSchema is an InputSchema as JSON, given instead of it. Clients are
-	// shown it as it stands, with its order and all its keywords.
-	RawInputSchema json.RawMessage
+	// Upgrades make states of older revisions into the present one, by revision.
+	// See [From].
+	Upgrades map[uint32]Upgrade[State]
+	// Encoding encodes the state; nil means JSON.
+	Encoding Encoding
 	// OutputSchema describes the structured result, if the tool has one; see
 	// [SchemaFor].
 	OutputSchema *jsonschema.Schema
-	// MaxAge bounds the whole saga, from its first turn; zero means no bound
-	// beyond that of each turn's token.
-	MaxAge time.Duration
-	// MaxAttempts is how often a question may be answered with something that
-	// does not fit its form before the saga gives up. Default 3.
-	MaxAttempts int
-	// Encoding encodes the state; nil means JSON.
-	Encoding Encoding
 }
 
 // maxHops bounds the step functions that run in one turn: more is a loop.
@@ -88,12 +56,9 @@ const maxHops = 1000
 func (m Machine[Args, State]) Compile() (*engine.Program, error) {
 	p := &engine.Problems{Tool: m.Name}
 	code, err := newMachineCode(m)
-	t := engine.NewProgram(engine.Definition{
-		Name: m.Name, Title: m.Title, Description: m.Description, Revision: m.Revision, Annotations: m.Annotations.hints(),
-		Asks: m.Asks, Effects: declared(m.Effects), Arguments: reflect.TypeFor[Args](),
-		InputSchema: m.InputSchema, RawInputSchema: m.RawInputSchema, OutputSchema: m.OutputSchema,
-		MaxAge: m.MaxAge, MaxAttempts: m.MaxAttempts, Code: code,
-	}, p)
+	d := m.definition()
+	d.Arguments, d.OutputSchema, d.Code = reflect.TypeFor[Args](), m.OutputSchema, code
+	t := engine.NewProgram(d, p)
 	m.check(p)
 	if err != nil {
 		p.Add(err, "the state type %v cannot be kept between turns", reflect.TypeFor[State]())
@@ -176,8 +141,8 @@ func (p *machineCode[Args, State]) read(revision uint32, encoded, secrets []byte
 	}
 	if len(encoded) > 0 {
 		unmarshal := p.encoding.Unmarshal
-		if strict, ok := p.encoding.(StrictEncoding); ok {
-			unmarshal = strict.UnmarshalStrict
+		if e, ok := p.encoding.(strict); ok {
+			unmarshal = e.UnmarshalStrict
 		}
 		if err := unmarshal(encoded, into); err != nil {
 			return err
@@ -205,7 +170,7 @@ func (p *machineCode[Args, State]) scatterUpgraded(secrets []byte, into *State) 
 
 func (p *machineCode[Args, State]) Run(turn *engine.Turn, step string, args json.RawMessage, state, secrets []byte) (engine.Ended, error) {
 	turn.Resume()
-	t := &Turn[Args, State]{turn: turn}
+	t := &Turn[Args, State]{Context: turn.Context, turn: turn}
 	if err := turn.DecodeArguments(args, &t.Args); err != nil {
 		return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: step, Err: err}
 	}
@@ -222,7 +187,7 @@ func (p *machineCode[Args, State]) Run(turn *engine.Turn, step string, args json
 		if step != engine.StartStep {
 			f = p.steps[step]
 		}
-		next, err := protect(turn, t, f)
+		next, err := protect(t, f)
 		if err != nil {
 			return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: step, Err: err}
 		}
@@ -253,13 +218,13 @@ func (p *machineCode[Args, State]) suspended(t *Turn[Args, State], step string, 
 }
 
 // protect calls a step function and turns a panic into an error.
-func protect[Args, State any](ctx context.Context, t *Turn[Args, State], f Func[Args, State]) (next Next, err error) {
+func protect[Args, State any](t *Turn[Args, State], f Func[Args, State]) (next Next, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			next, err = nil, &engine.PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	return f(ctx, t)
+	return f(t)
 }
 
 // Stage encodes a state that a test supplies.

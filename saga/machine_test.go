@@ -179,9 +179,9 @@ func TestOutcomesOfASingleStep(t *testing.T) {
 			var seen error
 			m := trip()
 			where := m.Steps["where"]
-			m.Steps["where"] = func(ctx context.Context, turn *saga.Turn[tripArgs, tripState]) (saga.Next, error) {
+			m.Steps["where"] = func(turn *saga.Turn[tripArgs, tripState]) (saga.Next, error) {
 				_, seen = askCity.Answer(turn)
-				return where(ctx, turn)
+				return where(turn)
 			}
 			s := play(t, m)
 			s.start(`{"from":"Oslo"}`)
@@ -210,7 +210,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 	}
 	for args, want := range tests {
 		m := trip()
-		m.Start = func(context.Context, *saga.Turn[tripArgs, tripState]) (saga.Next, error) {
+		m.Start = func(*saga.Turn[tripArgs, tripState]) (saga.Next, error) {
 			t.Error("the tool's code ran")
 			return nil, nil
 		}
@@ -225,7 +225,7 @@ type empty struct{}
 
 // single is a tool of one step function.
 func single(f saga.Func[empty, empty]) saga.Machine[empty, empty] {
-	return saga.Machine[empty, empty]{Name: "single", Asks: []steps.Question{askConfirm}, Start: f,
+	return saga.Machine[empty, empty]{Info: saga.Info{Name: "single", Asks: []steps.Question{askConfirm}}, Start: f,
 		Steps: saga.Steps[empty, empty]{"again": f}}
 }
 
@@ -237,36 +237,36 @@ func TestFailures(t *testing.T) {
 		f                     saga.Func[empty, empty]
 	}{
 		{"an error is hidden", "operator", "hunter2",
-			func(context.Context, *turn) (saga.Next, error) { return nil, cause }},
+			func(*turn) (saga.Next, error) { return nil, cause }},
 		{"Failf is shown", "no such flight: 7", "no such flight",
-			func(context.Context, *turn) (saga.Next, error) { return nil, saga.Failf("no such flight: %d", 7) }},
+			func(*turn) (saga.Next, error) { return nil, saga.Failf("no such flight: %d", 7) }},
 		{"nothing returned", "operator", "neither what to do next nor an error",
-			func(context.Context, *turn) (saga.Next, error) { return nil, nil }},
+			func(*turn) (saga.Next, error) { return nil, nil }},
 		{"no questions", "operator", "no question was given",
-			func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("again") }},
+			func(t *turn) (saga.Next, error) { return t.Ask("again") }},
 		{"nil question", "operator", "question 0 is nil",
-			func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("again", nil) }},
+			func(t *turn) (saga.Next, error) { return t.Ask("again", nil) }},
 		{"unknown step function", "operator", `no step function "nowhere"`,
-			func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("nowhere", askConfirm) }},
+			func(t *turn) (saga.Next, error) { return t.Ask("nowhere", askConfirm) }},
 		{"unknown step function by Goto", "operator", `no step function "nowhere"`,
-			func(_ context.Context, t *turn) (saga.Next, error) { return t.Goto("nowhere") }},
+			func(t *turn) (saga.Next, error) { return t.Goto("nowhere") }},
 		{"undeclared question", "operator", `question "city" is not declared`,
-			func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("again", askCity) }},
+			func(t *turn) (saga.Next, error) { return t.Ask("again", askCity) }},
 		{"asked twice at once", "operator", `question "confirm" is asked twice at once`,
-			func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("again", askConfirm, askConfirm) }},
+			func(t *turn) (saga.Next, error) { return t.Ask("again", askConfirm, askConfirm) }},
 		{"a question that cannot be asked", "operator", "nofield",
-			func(_ context.Context, t *turn) (saga.Next, error) {
+			func(t *turn) (saga.Next, error) {
 				return t.Ask("again", askConfirm.With(steps.Title("nofield", "x")))
 			}},
 		{"an answer that was not asked for", "operator", "not asked",
-			func(_ context.Context, t *turn) (saga.Next, error) {
+			func(t *turn) (saga.Next, error) {
 				_, err := askConfirm.Answer(t)
 				return nil, err
 			}},
 		{"a circle", "operator", "circle",
-			func(_ context.Context, t *turn) (saga.Next, error) { return t.Goto("again") }},
+			func(t *turn) (saga.Next, error) { return t.Goto("again") }},
 		{"nil result", "operator", "the result is nil",
-			func(_ context.Context, t *turn) (saga.Next, error) { return t.Finish(nil) }},
+			func(t *turn) (saga.Next, error) { return t.Finish(nil) }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestPanicIsAnError(t *testing.T) {
-	tool, err := single(func(context.Context, *saga.Turn[empty, empty]) (saga.Next, error) {
+	tool, err := single(func(*saga.Turn[empty, empty]) (saga.Next, error) {
 		var missing *tripState
 		return nil, errors.New(missing.City)
 	}).Compile()
@@ -301,7 +301,7 @@ func TestGotoKeepsAnswers(t *testing.T) {
 	m := trip()
 	where := m.Steps["where"]
 	m.Steps["detour"] = where
-	m.Steps["where"] = func(_ context.Context, t *saga.Turn[tripArgs, tripState]) (saga.Next, error) {
+	m.Steps["where"] = func(t *saga.Turn[tripArgs, tripState]) (saga.Next, error) {
 		return t.Goto("detour")
 	}
 	s := play(t, m)

@@ -30,12 +30,12 @@ func TestNumbersStayExact(t *testing.T) {
 	output, err := saga.SchemaFor[numbers]()
 	require.NoError(t, err)
 	m := saga.Machine[numbers, numbers]{
-		Name: "numbers", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{twice}, OutputSchema: output,
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "numbers", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{twice}}, OutputSchema: output,
+		Start: func(t *turn) (saga.Next, error) {
 			t.State = t.Args
 			return t.Ask("end", askConfirm)
 		},
-		Steps: saga.Steps[numbers, numbers]{"end": func(_ context.Context, t *turn) (saga.Next, error) {
+		Steps: saga.Steps[numbers, numbers]{"end": func(t *turn) (saga.Next, error) {
 			n, err := saga.Do(t, twice, t.State)
 			if err != nil {
 				return nil, err
@@ -50,7 +50,7 @@ func TestNumbersStayExact(t *testing.T) {
 	require.NoError(t, out.Err)
 	assert.Equal(t, `{"n":12345678901234567890.10,"p":1e2,"l":[1,2.50],"m":{"twice":12345678901234567890.10}}`, string(out.Result.StructuredContent))
 
-	f := saga.Flow[numbers, numbers]{Name: "numbers", Run: func(_ *saga.Run, in numbers) (numbers, error) { return in, nil }}
+	f := saga.Flow[numbers, numbers]{Info: saga.Info{Name: "numbers"}, Run: func(_ *saga.Run, in numbers) (numbers, error) { return in, nil }}
 	tool, err := f.Compile()
 	require.NoError(t, err)
 	for _, schema := range []json.RawMessage{s.tool.InputSchema, s.tool.OutputSchema, tool.InputSchema, tool.OutputSchema} {
@@ -75,14 +75,14 @@ func TestNumbersInStates(t *testing.T) {
 	// through has a state go through a token.
 	through := func(in state) (out state, err error) {
 		m := saga.Machine[empty, state]{
-			Name: "numbers", Asks: []steps.Question{askConfirm},
-			Start: func(_ context.Context, t *turn) (saga.Next, error) {
+			Info: saga.Info{Name: "numbers", Asks: []steps.Question{askConfirm}},
+			Start: func(t *turn) (saga.Next, error) {
 				t.State = in
 				return t.Ask("end", askConfirm)
 			},
-			Steps: saga.Steps[empty, state]{"end": func(_ context.Context, t *turn) (saga.Next, error) {
+			Steps: saga.Steps[empty, state]{"end": func(t *turn) (saga.Next, error) {
 				out = t.State
-				return t.Text("")
+				return t.Textf("")
 			}},
 		}
 		tool, err := m.Compile()
@@ -113,8 +113,8 @@ func TestNumbersInStates(t *testing.T) {
 			N json.RawMessage `json:"n"`
 		}
 		before, err := saga.Machine[empty, oldState]{
-			Name: "numbers", Asks: []steps.Question{askConfirm},
-			Start: func(_ context.Context, t *saga.Turn[empty, oldState]) (saga.Next, error) {
+			Info: saga.Info{Name: "numbers", Asks: []steps.Question{askConfirm}},
+			Start: func(t *saga.Turn[empty, oldState]) (saga.Next, error) {
 				t.State.N = json.RawMessage(encoded)
 				return t.Ask("end", askConfirm)
 			},
@@ -123,10 +123,10 @@ func TestNumbersInStates(t *testing.T) {
 		require.NoError(t, err)
 		var out state
 		after, err := saga.Machine[empty, state]{
-			Name: "numbers", Asks: []steps.Question{askConfirm}, Start: unreached[state],
-			Steps: saga.Steps[empty, state]{"end": func(_ context.Context, t *turn) (saga.Next, error) {
+			Info: saga.Info{Name: "numbers", Asks: []steps.Question{askConfirm}}, Start: unreached[state],
+			Steps: saga.Steps[empty, state]{"end": func(t *turn) (saga.Next, error) {
 				out = t.State
-				return t.Text("")
+				return t.Textf("")
 			}},
 		}.Compile()
 		require.NoError(t, err)
@@ -146,6 +146,6 @@ func TestNumbersInStates(t *testing.T) {
 	}
 }
 
-func unreached[State any](context.Context, *saga.Turn[empty, State]) (saga.Next, error) {
+func unreached[State any](*saga.Turn[empty, State]) (saga.Next, error) {
 	return nil, errors.New("not to be reached")
 }

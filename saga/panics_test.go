@@ -38,13 +38,15 @@ func TestPanicsOfAuthorsTypes(t *testing.T) {
 	}
 	ask := &steps.Form[nameForm]{ID: "ask", Message: "Name?"}
 	m := saga.Machine[args, args]{
-		Name: "m", Asks: []steps.Question{ask},
-		RawInputSchema: json.RawMessage(`{"type":"object"}`),
-		Start: func(_ context.Context, t *saga.Turn[args, args]) (saga.Next, error) {
+		Info: saga.Info{
+			Name: "m", Asks: []steps.Question{ask},
+			RawInputSchema: json.RawMessage(`{"type":"object"}`),
+		},
+		Start: func(t *saga.Turn[args, args]) (saga.Next, error) {
 			t.State = t.Args
 			return t.Ask("asked", ask)
 		},
-		Steps: saga.Steps[args, args]{"asked": func(_ context.Context, t *saga.Turn[args, args]) (saga.Next, error) {
+		Steps: saga.Steps[args, args]{"asked": func(t *saga.Turn[args, args]) (saga.Next, error) {
 			t.State.Mood.text = "unwritable"
 			return t.Ask("asked", ask)
 		}},
@@ -80,9 +82,9 @@ func TestPanicWhereAnEffectIsRead(t *testing.T) {
 	with := func(value string) saga.Definition {
 		e := &saga.Effect[string, moody]{Name: "e",
 			Do:   func(context.Context, saga.Key, string) (moody, error) { return moody{value}, nil },
-			Undo: func(context.Context, saga.Key, string, moody, bool) error { return nil },
+			Undo: func(context.Context, saga.Performed[string, moody]) error { return nil },
 		}
-		return saga.Flow[struct{}, string]{Name: "f", Asks: []steps.Question{ask}, Effects: []saga.Declared{e}, Run: func(r *saga.Run, _ struct{}) (string, error) {
+		return saga.Flow[struct{}, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{ask}, Effects: []saga.Declared{e}}, Run: func(r *saga.Run, _ struct{}) (string, error) {
 			if _, err := saga.Do(r, e, "in"); err != nil { //sagavet:ignore the test is about something else
 				return "", err
 			}

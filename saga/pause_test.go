@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,17 +15,17 @@ import (
 func counter() (saga.Machine[struct{}, int], *steps.Form[struct{}]) {
 	type turn = saga.Turn[struct{}, int]
 	done := &steps.Form[struct{}]{ID: "done", Message: "Enough?"}
-	count := func(_ context.Context, t *turn) (saga.Next, error) {
+	count := func(t *turn) (saga.Next, error) {
 		if t.State++; t.State < 3 {
 			return t.Pause("count")
 		}
 		return t.Ask("asked", done)
 	}
 	return saga.Machine[struct{}, int]{
-		Name: "counter", Asks: []steps.Question{done}, Start: count,
+		Info: saga.Info{Name: "counter", Asks: []steps.Question{done}}, Start: count,
 		Steps: saga.Steps[struct{}, int]{
 			"count": count,
-			"asked": func(_ context.Context, t *turn) (saga.Next, error) { return t.Text("%d", t.State) },
+			"asked": func(t *turn) (saga.Next, error) { return t.Textf("%d", t.State) },
 		},
 	}, done
 }
@@ -57,8 +56,8 @@ func TestPause(t *testing.T) {
 }
 
 func TestPauseForAStepThatIsNotThere(t *testing.T) {
-	tool, err := saga.Machine[struct{}, int]{Name: "lost", Start: func(_ context.Context, t *saga.Turn[struct{}, int]) (saga.Next, error) {
-		return t.Pause("nowhere")
+	tool, err := saga.Machine[struct{}, int]{Info: saga.Info{Name: "lost"}, Start: func(t *saga.Turn[struct{}, int]) (saga.Next, error) {
+		return t.Pause("nowhere") //sagavet:ignore the test is about this
 	}}.Compile()
 	require.NoError(t, err)
 	out, err := tool.Start(t.Context(), engine.Call{ID: saga.ID{1}})

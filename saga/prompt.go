@@ -1,11 +1,6 @@
 package saga
 
-import (
-	"time"
-
-	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/steps"
-)
+import "github.com/mcpsaga/mcpsaga/internal/engine"
 
 // Prompt is a prompt that may ask before it gives its messages. It is written
 // like a [Machine]; its step functions end with Messages.
@@ -18,31 +13,14 @@ import (
 // a preview, and as often as they like; and the result has no place to say what was
 // undone. What acts is a tool.
 type Prompt[Args, State any] struct {
-	// Name identifies the prompt: 1 to 128 of A-Z a-z 0-9 _ - .
-	Name string
-	// Title and Description are for people.
-	Title, Description string
-	// Revision, Upgrades, Renamed, Asks, Start, Steps, MaxAge, MaxAttempts and
-	// Encoding are as in a [Machine].
-	Revision    uint32
-	Upgrades    map[uint32]Upgrade[State]
-	Renamed     map[string]string
-	Asks        []steps.Question
-	Start       Func[Args, State]
-	Steps       Steps[Args, State]
-	MaxAge      time.Duration
-	MaxAttempts int
-	Encoding    Encoding
+	Machine[Args, State]
 	// Complete suggests values for arguments, by name.
 	Complete map[string]Completer
 }
 
 // Compile implements [Definition].
 func (p Prompt[Args, State]) Compile() (*engine.Program, error) {
-	t, err := Machine[Args, State]{
-		Name: p.Name, Title: p.Title, Description: p.Description, Revision: p.Revision, Upgrades: p.Upgrades, Renamed: p.Renamed,
-		Asks: p.Asks, Start: p.Start, Steps: p.Steps, MaxAge: p.MaxAge, MaxAttempts: p.MaxAttempts, Encoding: p.Encoding,
-	}.Compile()
+	t, err := p.compile("a prompt")
 	if err != nil {
 		return nil, err
 	}
@@ -50,4 +28,23 @@ func (p Prompt[Args, State]) Compile() (*engine.Program, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// compile compiles a machine that is no tool, and so lacks some of what tools have.
+func (m *Machine[Args, State]) compile(what string) (*engine.Program, error) {
+	t, err := m.Compile()
+	p := &engine.Problems{Tool: m.Name}
+	p.Join(err)
+	for _, field := range []struct {
+		name  string
+		given bool
+	}{
+		{"Effects", m.Effects != nil}, {"Annotations", m.Annotations != nil}, {"OutputSchema", m.OutputSchema != nil},
+		{"InputSchema", m.InputSchema != nil}, {"RawInputSchema", m.RawInputSchema != nil},
+	} {
+		if field.given {
+			p.Add(nil, "%s cannot have %s; what needs them is a tool", what, field.name)
+		}
+	}
+	return t, p.Err()
 }

@@ -19,7 +19,7 @@ import (
 func program(w *world, revision uint32, does string) saga.Flow[empty, string] {
 	effects := map[string]*saga.Effect[string, hold]{"a": w.effect("a"), "b": w.effect("b"), "c": w.effect("c")}
 	questions := map[string]*steps.Form[confirmForm]{}
-	f := saga.Flow[empty, string]{Name: "f", Revision: revision, Effects: []saga.Declared{effects["a"], effects["b"], effects["c"]}}
+	f := saga.Flow[empty, string]{Info: saga.Info{Name: "f", Revision: revision, Effects: []saga.Declared{effects["a"], effects["b"], effects["c"]}}}
 	for _, id := range []string{"one", "two", "three"} {
 		questions[id] = &steps.Form[confirmForm]{ID: id, Message: "?"}
 		f.Asks = append(f.Asks, questions[id])
@@ -160,10 +160,10 @@ func TestAnsweredAlternativesStay(t *testing.T) {
 	askMap := &steps.Form[cityForm]{ID: "map", Message: "Where?"}
 	askModel := &steps.Sample{ID: "model", Request: steps.SampleRequest{MaxTokens: 1, Messages: []steps.SampleMessage{steps.UserText("?")}}}
 	var which []string
-	f := saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askMap, askModel, askConfirm}, Run: func(r *saga.Run, _ empty) (string, error) {
+	f := saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askMap, askModel, askConfirm}}, Run: func(r *saga.Run, _ empty) (string, error) {
 		which = nil
 		for range 2 {
-			if err := r.Ask(steps.Otherwise(askModel, askMap)); err != nil {
+			if err := r.AskAll(steps.Otherwise(askModel, askMap)); err != nil {
 				return "", err
 			}
 			if _, err := askMap.Answer(r); err == nil {

@@ -17,7 +17,7 @@ import (
 // after the question.
 func TestTimesTakenAfterSuspending(t *testing.T) {
 	var after time.Time
-	s := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Run: func(r *saga.Run, _ empty) (string, error) {
+	s := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}}, Run: func(r *saga.Run, _ empty) (string, error) {
 		defer func() { r.Now() }()
 		if _, err := saga.Ask(r, askConfirm); err != nil {
 			return "", err
@@ -44,7 +44,7 @@ func TestWhatTheClientLacks(t *testing.T) {
 	})
 	t.Run("one of two features", func(t *testing.T) {
 		both := steps.Features{Forms: true, Sampling: true}
-		m := single(func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return nil, t.Need(both) })
+		m := single(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return nil, t.Need(both) })
 		for _, has := range []steps.Features{{}, {Forms: true}, {Sampling: true}} {
 			_, err := play(t, m).tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: has})
 			require.ErrorAs(t, err, &unsupported, "a client with %v", has)
@@ -59,16 +59,16 @@ func TestUpgradeOfAnEmptyState(t *testing.T) {
 		Place string `json:"place,omitzero"`
 	}
 	type v1 struct{ City string }
-	s := play(t, saga.Machine[empty, v0]{Name: "m", Asks: []steps.Question{askConfirm},
-		Start: func(_ context.Context, t *saga.Turn[empty, v0]) (saga.Next, error) { return t.Ask("end", askConfirm) },
-		Steps: saga.Steps[empty, v0]{"end": func(_ context.Context, t *saga.Turn[empty, v0]) (saga.Next, error) { return t.Text("old") }},
+	s := play(t, saga.Machine[empty, v0]{Info: saga.Info{Name: "m", Asks: []steps.Question{askConfirm}},
+		Start: func(t *saga.Turn[empty, v0]) (saga.Next, error) { return t.Ask("end", askConfirm) },
+		Steps: saga.Steps[empty, v0]{"end": func(t *saga.Turn[empty, v0]) (saga.Next, error) { return t.Textf("old") }},
 	})
 	s.start(`{}`)
-	s.tool = play(t, saga.Machine[empty, v1]{Name: "m", Revision: 1, Asks: []steps.Question{askConfirm},
+	s.tool = play(t, saga.Machine[empty, v1]{Info: saga.Info{Name: "m", Revision: 1, Asks: []steps.Question{askConfirm}},
 		Upgrades: map[uint32]saga.Upgrade[v1]{0: saga.From(func(old v0) (v1, error) { return v1{"at " + old.Place}, nil })},
-		Start:    func(_ context.Context, t *saga.Turn[empty, v1]) (saga.Next, error) { return t.Ask("end", askConfirm) },
-		Steps: saga.Steps[empty, v1]{"end": func(_ context.Context, t *saga.Turn[empty, v1]) (saga.Next, error) {
-			return t.Text("%s", t.State.City)
+		Start:    func(t *saga.Turn[empty, v1]) (saga.Next, error) { return t.Ask("end", askConfirm) },
+		Steps: saga.Steps[empty, v1]{"end": func(t *saga.Turn[empty, v1]) (saga.Next, error) {
+			return t.Textf("%s", t.State.City)
 		}},
 	}).tool
 	assert.Equal(t, "at ", text(t, s.answer(accept("confirm", yes))))

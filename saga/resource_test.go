@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -21,10 +20,13 @@ type pathArgs struct {
 func templated(t testing.TB, template string) *engine.Registry {
 	t.Helper()
 	set, err := engine.NewRegistry(saga.Resource[pathArgs, struct{}]{
-		Name: "r", Template: template,
-		Start: func(_ context.Context, t *saga.Turn[pathArgs, struct{}]) (saga.Next, error) {
-			return t.Contents(content.ResourceContents{Text: t.Args.Path})
+		Machine: saga.Machine[pathArgs, struct{}]{
+			Info: saga.Info{Name: "r"},
+			Start: func(t *saga.Turn[pathArgs, struct{}]) (saga.Next, error) {
+				return t.Contents(content.ResourceContents{Text: t.Args.Path})
+			},
 		},
+		Template: template,
 	})
 	require.NoError(t, err)
 	return set
@@ -59,8 +61,11 @@ func TestVariablesWithCommas(t *testing.T) {
 
 func TestTemplatesThatCutTheirVariablesAreRefused(t *testing.T) {
 	_, err := engine.NewRegistry(saga.Resource[pathArgs, struct{}]{
-		Name: "r", Template: "file:///{path:3}",
-		Start: func(_ context.Context, t *saga.Turn[pathArgs, struct{}]) (saga.Next, error) { return t.Contents() },
+		Machine: saga.Machine[pathArgs, struct{}]{
+			Info:  saga.Info{Name: "r"},
+			Start: func(t *saga.Turn[pathArgs, struct{}]) (saga.Next, error) { return t.Contents() },
+		},
+		Template: "file:///{path:3}",
 	})
 	var definition *saga.DefinitionError
 	require.ErrorAs(t, err, &definition)

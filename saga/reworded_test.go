@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -28,24 +27,24 @@ func worded(city, confirm string, varied bool) map[string]saga.Definition {
 	asks := []steps.Question{askCity, askDate, askConfirm}
 	type turn = saga.Turn[empty, struct{ City string }]
 	return map[string]saga.Definition{
-		"flow": saga.Flow[empty, string]{Name: "f", Asks: asks, Run: func(r *saga.Run, _ empty) (string, error) {
-			if err := r.Ask(asCity, askDate); err != nil {
+		"flow": saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: asks}, Run: func(r *saga.Run, _ empty) (string, error) {
+			if err := r.AskAll(asCity, askDate); err != nil {
 				return "", err
 			}
 			where, err := askCity.Answer(r)
 			if err != nil {
 				return "", err
 			}
-			if err := r.Ask(asConfirm); err != nil {
+			if err := r.AskAll(asConfirm); err != nil {
 				return "", err
 			}
 			_, err = askConfirm.Answer(r)
 			return where.City, err
 		}},
-		"machine": saga.Machine[empty, struct{ City string }]{Name: "f", Asks: asks,
-			Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("where", asCity, askDate) },
+		"machine": saga.Machine[empty, struct{ City string }]{Info: saga.Info{Name: "f", Asks: asks},
+			Start: func(t *turn) (saga.Next, error) { return t.Ask("where", asCity, askDate) },
 			Steps: saga.Steps[empty, struct{ City string }]{
-				"where": func(_ context.Context, t *turn) (saga.Next, error) {
+				"where": func(t *turn) (saga.Next, error) {
 					where, err := askCity.Answer(t)
 					if err != nil {
 						return nil, err
@@ -53,11 +52,11 @@ func worded(city, confirm string, varied bool) map[string]saga.Definition {
 					t.State.City = where.City
 					return t.Ask("end", asConfirm)
 				},
-				"end": func(_ context.Context, t *turn) (saga.Next, error) {
+				"end": func(t *turn) (saga.Next, error) {
 					if _, err := askConfirm.Answer(t); err != nil {
 						return nil, err
 					}
-					return t.Text("%s", t.State.City)
+					return t.Textf("%s", t.State.City)
 				},
 			}},
 	}
@@ -143,7 +142,7 @@ func TestWaitingQuestionInOtherWords(t *testing.T) {
 // A flow whose words depend on chance would ask for ever.
 func TestWordsThatAlwaysChange(t *testing.T) {
 	n := 0
-	s := play(t, saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm, askCity}, Run: func(r *saga.Run, _ empty) (string, error) {
+	s := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm, askCity}}, Run: func(r *saga.Run, _ empty) (string, error) {
 		if _, err := saga.Ask(r, askCity); err != nil {
 			return "", err
 		}
@@ -164,7 +163,7 @@ func TestWordsThatAlwaysChange(t *testing.T) {
 // What was asked anew before an answer does not count against the question later.
 func TestRewordedInTwoRounds(t *testing.T) {
 	rounds := func(words ...string) saga.Definition {
-		return saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Run: func(r *saga.Run, _ empty) (string, error) {
+		return saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}}, Run: func(r *saga.Run, _ empty) (string, error) {
 			for _, w := range words {
 				if _, err := saga.Ask(r, askConfirm.With(steps.Message(w))); err != nil {
 					return "", err
@@ -186,7 +185,7 @@ func TestRewordedInTwoRounds(t *testing.T) {
 // Each new version may ask anew, also where a loop asks the same question again.
 func TestRewordedInALoop(t *testing.T) {
 	loop := func(words string) saga.Definition {
-		return saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Run: func(r *saga.Run, _ empty) (string, error) {
+		return saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}}, Run: func(r *saga.Run, _ empty) (string, error) {
 			for i := range 5 {
 				as := askConfirm.With(steps.Message(fmt.Sprintf("%s %d", words, i)))
 				if i < 4 {

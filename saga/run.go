@@ -11,8 +11,10 @@ import (
 )
 
 // Run is what a [Flow] works with: what it asks, does and must not take from
-// elsewhere. It is valid during the function's call only.
+// elsewhere. It is the context of the turn, which ends when the client goes away or the
+// turn takes too long. It is valid during the function's call only.
 type Run struct {
+	context.Context
 	turn   *engine.Turn
 	replay *engine.Replay
 }
@@ -33,31 +35,27 @@ type Answerable[T any] interface {
 // The error must be returned if it is not nil: it may mean that the saga has to
 // wait. The other errors are those of the question's Answer method.
 func Ask[T any](r *Run, q Answerable[T]) (T, error) {
-	if err := r.Ask(q); err != nil {
+	if err := r.AskAll(q); err != nil {
 		var none T
 		return none, err
 	}
 	return q.Answer(r)
 }
 
-// Ask asks several questions in one round. When it returns nil, all are answered;
+// AskAll asks several questions in one round. When it returns nil, all are answered;
 // read the answers with the questions' Answer methods:
 //
-//	if err := r.Ask(dates, budget); err != nil {
+//	if err := r.AskAll(dates, budget); err != nil {
 //		return "", err
 //	}
 //	when, err := dates.Answer(r)
 //
 // An error other than nil must be returned: it may mean that the saga has to wait.
-func (r *Run) Ask(questions ...steps.Request) error { return r.replay.Ask(questions...) }
+func (r *Run) AskAll(questions ...steps.Request) error { return r.replay.Ask(questions...) }
 
 // StepAnswer implements [steps.Answers]: it returns the answer to the question
 // as it was asked last in this run.
 func (r *Run) StepAnswer(id string) (steps.Answer, bool) { return r.replay.StepAnswer(id) }
-
-// Context is the context of this turn. It ends when the client goes away or the
-// turn takes too long.
-func (r *Run) Context() context.Context { return r.turn.Context }
 
 // Now returns the time, the same whenever the flow runs again.
 func (r *Run) Now() time.Time { return r.replay.Now() }
@@ -90,7 +88,7 @@ func (r *Run) Log(level slog.Level, data any) { r.turn.Log(level, data) }
 // Disconnect gives up the client's connection; see [Turn.Disconnect].
 func (r *Run) Disconnect(retry time.Duration) { r.turn.Disconnect(retry) }
 
-func (r *Run) performer() *engine.Turn { return r.turn }
+func (r *Run) running() *engine.Turn { return r.turn }
 
 // Need fails if the client lacks one of the features; see [Turn.Need].
 func (r *Run) Need(f steps.Features) error { return r.turn.Need(f) }

@@ -21,13 +21,13 @@ import (
 func tourFlow() saga.Definition {
 	book := echo("book", false)
 	return saga.Flow[tripArgs, string]{
-		Name: "tour", Asks: []steps.Question{askCity, askDate, askConfirm}, Effects: []saga.Declared{book},
+		Info: saga.Info{Name: "tour", Asks: []steps.Question{askCity, askDate, askConfirm}, Effects: []saga.Declared{book}},
 		Run: func(r *saga.Run, in tripArgs) (string, error) {
 			city, err := saga.Ask(r, askCity)
 			if err != nil {
 				return "", err
 			}
-			if err := r.Ask(askCity.Nth(1), askCity.Nth(2).With(steps.Message("And after "+city.City+"?")), askDate); err != nil {
+			if err := r.AskAll(askCity.Nth(1), askCity.Nth(2).With(steps.Message("And after "+city.City+"?")), askDate); err != nil {
 				return "", err
 			}
 			for i := 0; ; i++ { //sagavet:ignore the test ends
@@ -56,13 +56,13 @@ func tourMachine() saga.Definition {
 	type turn = saga.Turn[tripArgs, tourState]
 	book := echo("book", true)
 	return saga.Machine[tripArgs, tourState]{
-		Name: "tour", Asks: []steps.Question{askCity, askDate, askConfirm}, Effects: []saga.Declared{book},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "tour", Asks: []steps.Question{askCity, askDate, askConfirm}, Effects: []saga.Declared{book}},
+		Start: func(t *turn) (saga.Next, error) {
 			t.State.PIN, t.State.Raw = saga.NewSecret("1234"), json.RawMessage(`{"raw":"text"}`)
 			return t.Ask("where", askCity, askDate)
 		},
 		Steps: saga.Steps[tripArgs, tourState]{
-			"where": func(_ context.Context, t *turn) (saga.Next, error) {
+			"where": func(t *turn) (saga.Next, error) {
 				city, err := askCity.Answer(t)
 				if err != nil {
 					return nil, err
@@ -75,13 +75,13 @@ func tourMachine() saga.Definition {
 				}
 				return t.Ask("sure", askConfirm.With(steps.Message("From "+t.Args.From+" to "+city.City+"?")))
 			},
-			"sure": func(_ context.Context, t *turn) (saga.Next, error) {
+			"sure": func(t *turn) (saga.Next, error) {
 				sure, err := askConfirm.Answer(t)
 				if err != nil {
 					return nil, err
 				}
 				if sure.Sure {
-					return t.Text("%v %s", t.State.Cities, t.State.PIN.Reveal())
+					return t.Textf("%v %s", t.State.Cities, t.State.PIN.Reveal())
 				}
 				return t.Ask("where", askCity, askDate)
 			},
@@ -93,7 +93,7 @@ func tourMachine() saga.Definition {
 func echo(name string, silent bool) *saga.Effect[string, hold] {
 	e := &saga.Effect[string, hold]{Name: name, Do: func(_ context.Context, key saga.Key, in string) (hold, error) { return hold{in + string(key)}, nil }}
 	if !silent {
-		e.Undo = func(context.Context, saga.Key, string, hold, bool) error { return nil }
+		e.Undo = func(context.Context, saga.Performed[string, hold]) error { return nil }
 	}
 	return e
 }

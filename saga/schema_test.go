@@ -28,8 +28,8 @@ type contact struct{ Phone, Email, By string }
 
 func contactTool() saga.Flow[contact, string] {
 	return saga.Flow[contact, string]{
-		Name: "contact", RawInputSchema: json.RawMessage(contactSchema),
-		Run: func(_ *saga.Run, in contact) (string, error) { return in.Phone + in.Email, nil },
+		Info: saga.Info{Name: "contact", RawInputSchema: json.RawMessage(contactSchema)},
+		Run:  func(_ *saga.Run, in contact) (string, error) { return in.Phone + in.Email, nil },
 	}
 }
 
@@ -79,7 +79,7 @@ func TestHeaderTags(t *testing.T) {
 		Where  *place `json:"where"`
 		Count  int    `json:"count"`
 	}
-	tool, err := saga.Flow[args, string]{Name: "x", Run: func(*saga.Run, args) (string, error) { return "", nil }}.Compile()
+	tool, err := saga.Flow[args, string]{Info: saga.Info{Name: "x"}, Run: func(*saga.Run, args) (string, error) { return "", nil }}.Compile()
 	require.NoError(t, err)
 	var s struct {
 		Properties struct {
@@ -95,12 +95,12 @@ func TestHeaderTags(t *testing.T) {
 }
 
 func TestNeed(t *testing.T) {
-	flow := saga.Flow[empty, string]{Name: "flow", Run: func(r *saga.Run, _ empty) (string, error) { return "done", r.Need(steps.Features{Sampling: true}) }}
-	machine := saga.Machine[empty, empty]{Name: "machine", Start: func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) {
+	flow := saga.Flow[empty, string]{Info: saga.Info{Name: "flow"}, Run: func(r *saga.Run, _ empty) (string, error) { return "done", r.Need(steps.Features{Sampling: true}) }}
+	machine := saga.Machine[empty, empty]{Info: saga.Info{Name: "machine"}, Start: func(t *saga.Turn[empty, empty]) (saga.Next, error) {
 		if err := t.Need(steps.Features{Sampling: true}); err != nil {
 			return nil, err
 		}
-		return t.Text("done")
+		return t.Textf("done")
 	}}
 	for _, d := range []saga.Definition{flow, machine} {
 		tool, err := d.Compile()

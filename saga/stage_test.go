@@ -64,7 +64,7 @@ func TestHooksStandBetweenEffectsAndTheWorld(t *testing.T) {
 func TestHooksLearnOfLateEffects(t *testing.T) {
 	w, h := newWorld(), &hooked{}
 	room := w.effect("room")
-	f := saga.Flow[empty, string]{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room},
+	f := saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			defer func() { _, _ = saga.Do(r, room, "late") }() //sagavet:ignore the test is about this
 			_, err := saga.Ask(r, askConfirm)

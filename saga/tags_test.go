@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -83,9 +82,9 @@ func taggedTools(t *testing.T) map[string]saga.Definition {
 	output, err := saga.SchemaFor[tagged]()
 	require.NoError(t, err)
 	return map[string]saga.Definition{
-		"flow": saga.Flow[tagged, tagged]{Name: "x", Run: func(_ *saga.Run, in tagged) (tagged, error) { return in, nil }},
-		"machine": saga.Machine[tagged, empty]{Name: "x", OutputSchema: output,
-			Start: func(_ context.Context, t *saga.Turn[tagged, empty]) (saga.Next, error) { return t.Structured(t.Args) }},
+		"flow": saga.Flow[tagged, tagged]{Info: saga.Info{Name: "x"}, Run: func(_ *saga.Run, in tagged) (tagged, error) { return in, nil }},
+		"machine": saga.Machine[tagged, empty]{Info: saga.Info{Name: "x"}, OutputSchema: output,
+			Start: func(t *saga.Turn[tagged, empty]) (saga.Next, error) { return t.Structured(t.Args) }},
 	}
 }
 
@@ -191,9 +190,9 @@ func TestTagsOfResultsAreEnforced(t *testing.T) {
 		output, err := saga.SchemaFor[result]()
 		require.NoError(t, err)
 		for _, d := range []saga.Definition{
-			saga.Flow[empty, result]{Name: "x", Run: func(*saga.Run, empty) (result, error) { return r, nil }},
-			saga.Machine[empty, empty]{Name: "x", OutputSchema: output,
-				Start: func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Structured(r) }},
+			saga.Flow[empty, result]{Info: saga.Info{Name: "x"}, Run: func(*saga.Run, empty) (result, error) { return r, nil }},
+			saga.Machine[empty, empty]{Info: saga.Info{Name: "x"}, OutputSchema: output,
+				Start: func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Structured(r) }},
 		} {
 			tool, err := d.Compile()
 			require.NoError(t, err)
@@ -210,13 +209,13 @@ func TestTagsOfResultsAreEnforced(t *testing.T) {
 func refusedTag[T any](t *testing.T, want string) {
 	t.Helper()
 	for _, d := range []saga.Definition{
-		saga.Flow[T, string]{Name: "x", Run: func(*saga.Run, T) (string, error) { return "", nil }},
-		saga.Flow[empty, T]{Name: "x", Run: func(*saga.Run, empty) (out T, err error) { return out, nil }},
+		saga.Flow[T, string]{Info: saga.Info{Name: "x"}, Run: func(*saga.Run, T) (string, error) { return "", nil }},
+		saga.Flow[empty, T]{Info: saga.Info{Name: "x"}, Run: func(*saga.Run, empty) (out T, err error) { return out, nil }},
 	} {
 		_, err := d.Compile()
 		var definition *saga.DefinitionError
 		require.ErrorAs(t, err, &definition, want)
-		var field *saga.FieldError
+		var field *engine.FieldError
 		require.ErrorAs(t, err, &field, want)
 		assert.ErrorContains(t, err, want)
 	}
@@ -353,7 +352,7 @@ func TestGivenSchemasAgreeWithTags(t *testing.T) {
 		Limit int     `json:"limit,omitempty" default:"3" notsecret:"a number"`
 	}
 	tool := func(schema string) error {
-		_, err := saga.Flow[args, string]{Name: "x", RawInputSchema: json.RawMessage(schema),
+		_, err := saga.Flow[args, string]{Info: saga.Info{Name: "x", RawInputSchema: json.RawMessage(schema)},
 			Run: func(*saga.Run, args) (string, error) { return "", nil }}.Compile()
 		return err
 	}
@@ -373,7 +372,7 @@ func TestGivenSchemasAgreeWithTags(t *testing.T) {
 	schema, err := saga.SchemaFor[args]()
 	require.NoError(t, err)
 	schema.Properties["limit"].Maximum = jsonschema.Ptr(9.0)
-	f := saga.Flow[args, args]{Name: "x", InputSchema: schema, Run: func(_ *saga.Run, in args) (args, error) { return in, nil }}
+	f := saga.Flow[args, args]{Info: saga.Info{Name: "x", InputSchema: schema}, Run: func(_ *saga.Run, in args) (args, error) { return in, nil }}
 	s := play(t, f)
 	out := s.start(`{"table":"users"}`)
 	assert.JSONEq(t, `{"table":"users","limit":3}`, string(out.Result.StructuredContent))
@@ -381,7 +380,7 @@ func TestGivenSchemasAgreeWithTags(t *testing.T) {
 }
 
 func TestFormatsOfGivenSchemas(t *testing.T) {
-	f := saga.Flow[map[string]any, string]{Name: "x", RawInputSchema: json.RawMessage(`{"type":"object","properties":{"mail":{"type":["string","null"],"format":"email"},"host":{"format":"hostname"}},"additionalProperties":{"format":"date"}}`),
+	f := saga.Flow[map[string]any, string]{Info: saga.Info{Name: "x", RawInputSchema: json.RawMessage(`{"type":"object","properties":{"mail":{"type":["string","null"],"format":"email"},"host":{"format":"hostname"}},"additionalProperties":{"format":"date"}}`)},
 		Run: func(*saga.Run, map[string]any) (string, error) { return "fine", nil }}
 	assert.Equal(t, "fine", text(t, play(t, f).start(`{"mail":"a@b","host":" ","d":"2026-01-01"}`)))
 	assert.Equal(t, "fine", text(t, play(t, f).start(`{"mail":null,"d":7}`)))
@@ -394,10 +393,10 @@ func TestArgumentsThatTheTypeCannotHold(t *testing.T) {
 	type args struct {
 		N int `json:"n"`
 	}
-	f := saga.Flow[args, string]{Name: "x", Run: func(*saga.Run, args) (string, error) { return "fine", nil }}
+	f := saga.Flow[args, string]{Info: saga.Info{Name: "x"}, Run: func(*saga.Run, args) (string, error) { return "fine", nil }}
 	out := play(t, f).start(`{"n":1e30}`)
 	assert.True(t, out.Result.IsError)
-	assert.True(t, out.Told)
+	assert.True(t, out.Disclosed)
 	assert.Equal(t, `The arguments do not fit the tool "x": n: number 1e30 is not of the type int`, text(t, out))
 }
 
@@ -406,9 +405,14 @@ func TestTagsOfPromptsAndResources(t *testing.T) {
 		Tone string `json:"tone" title:"Tone" enum:"sad|glad" jsonschema:"how it sounds"`
 		Day  string `json:"day,omitempty" format:"date" default:"2026-07-28"`
 	}
-	prompt, err := saga.Prompt[poem, empty]{Name: "poem", Start: func(_ context.Context, t *saga.Turn[poem, empty]) (saga.Next, error) {
-		return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.Args.Tone + " " + t.Args.Day}})
-	}}.Compile()
+	prompt, err := saga.Prompt[poem, empty]{
+		Machine: saga.Machine[poem, empty]{
+			Info: saga.Info{Name: "poem"},
+			Start: func(t *saga.Turn[poem, empty]) (saga.Next, error) {
+				return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.Args.Tone + " " + t.Args.Day}})
+			},
+		},
+	}.Compile()
 	require.NoError(t, err)
 	assert.Equal(t, []engine.PromptArgument{{Name: "tone", Title: "Tone", Description: "how it sounds", Required: true}, {Name: "day"}}, prompt.Prompt.Arguments)
 	out, err := prompt.Start(t.Context(), engine.Call{Arguments: json.RawMessage(`{"tone":"sad"}`)})
@@ -423,9 +427,15 @@ func TestTagsOfPromptsAndResources(t *testing.T) {
 	type note struct {
 		ID string `json:"id" pattern:"^[0-9]+$"`
 	}
-	resource, err := saga.Resource[note, empty]{Name: "note", Template: "notes://{id}", Start: func(_ context.Context, t *saga.Turn[note, empty]) (saga.Next, error) {
-		return t.Contents(content.ResourceContents{URI: "notes://" + t.Args.ID})
-	}}.Compile()
+	resource, err := saga.Resource[note, empty]{
+		Machine: saga.Machine[note, empty]{
+			Info: saga.Info{Name: "note"},
+			Start: func(t *saga.Turn[note, empty]) (saga.Next, error) {
+				return t.Contents(content.ResourceContents{URI: "notes://" + t.Args.ID})
+			},
+		},
+		Template: "notes://{id}",
+	}.Compile()
 	require.NoError(t, err)
 	_, err = resource.Start(t.Context(), engine.Call{Arguments: json.RawMessage(`{"id":"12"}`)})
 	require.NoError(t, err)
@@ -436,6 +446,6 @@ func TestTagsOfPromptsAndResources(t *testing.T) {
 	type misspelt struct {
 		Tone string `json:"tone" enums:"sad|glad"`
 	}
-	_, err = saga.Prompt[misspelt, empty]{Name: "poem", Start: func(_ context.Context, t *saga.Turn[misspelt, empty]) (saga.Next, error) { return nil, nil }}.Compile()
+	_, err = saga.Prompt[misspelt, empty]{Machine: saga.Machine[misspelt, empty]{Info: saga.Info{Name: "poem"}, Start: func(t *saga.Turn[misspelt, empty]) (saga.Next, error) { return nil, nil }}}.Compile()
 	assert.ErrorContains(t, err, "misspelt.Tone, tag enums: is written enum")
 }

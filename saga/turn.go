@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -12,12 +13,14 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Turn is what a step function works with. It is valid during the function's
-// call only.
+// Turn is what a step function works with, and its context, which ends when the client
+// goes away or the turn takes too long. It is valid during the function's call only.
 //
-// A step function ends by returning what one of the methods Ask, Goto, Text,
-// Structured and Finish returns, or an error.
+// A step function ends by returning what one of the methods Ask, Goto, Pause, Textf,
+// Structured and Finish returns, or an error; that of a [Prompt] ends with Messages,
+// that of a [Resource] with Contents.
 type Turn[Args, State any] struct {
+	context.Context
 	// Args are the tool's arguments, checked against its input schema.
 	Args Args
 	// State is the saga's own data. What a step function leaves in it is there
@@ -46,8 +49,9 @@ func (finished) endsFunc() {}
 // Ask suspends the saga until the client has answered all the given questions.
 // Then the step function named next runs; it reads the answers with the
 // questions' own Answer methods. A client that lacks what a question needs gets
-// its alternative, if there is one ([steps.Otherwise]). Every question must be listed in the tool's
-// Asks. A question asked in a later round again is a new question to the client.
+// its alternative, if there is one ([steps.Otherwise]). Every question must be listed
+// in the tool's Asks. A question asked in a later round again is a new question to the
+// client.
 func (t *Turn[Args, State]) Ask(next string, questions ...steps.Request) (Next, error) {
 	if !t.turn.Has(next) {
 		return nil, fmt.Errorf("Ask: there is no step function %q to get the answers; the tool's Steps must have it", next)
@@ -93,8 +97,8 @@ func (t *Turn[Args, State]) Finish(r *content.Result) (Next, error) {
 	return finished{engine.Outcome{Result: r}}, nil
 }
 
-// Text ends the saga with a result of one block of text.
-func (t *Turn[Args, State]) Text(format string, args ...any) (Next, error) {
+// Textf ends the saga with a result of one block of text; see [content.Resultf].
+func (t *Turn[Args, State]) Textf(format string, args ...any) (Next, error) {
 	return finished{engine.Outcome{Result: content.Resultf(format, args...)}}, nil
 }
 
@@ -149,7 +153,7 @@ func (t *Turn[Args, State]) Now() time.Time { return t.turn.Now() }
 // Can reports whether the client can do all of the given features.
 func (t *Turn[Args, State]) Can(f steps.Features) bool { return t.turn.Can(f) }
 
-func (t *Turn[Args, State]) performer() *engine.Turn { return t.turn }
+func (t *Turn[Args, State]) running() *engine.Turn { return t.turn }
 
 // StepAnswer implements [steps.Answers]. Read answers with the question's
 // Answer method instead; it knows the type.

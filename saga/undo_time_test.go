@@ -26,7 +26,7 @@ func hanging(t *testing.T, stuck map[string]bool, end func(r *saga.Run) error) *
 		return &saga.Effect[bool, bool]{
 			Name: name,
 			Do:   func(context.Context, saga.Key, bool) (bool, error) { return true, nil },
-			Undo: func(ctx context.Context, _ saga.Key, _, _, _ bool) error {
+			Undo: func(ctx context.Context, _ saga.Performed[bool, bool]) error {
 				work := time.After(time.Second)
 				if stuck[name] {
 					work = nil
@@ -42,7 +42,7 @@ func hanging(t *testing.T, stuck map[string]bool, end func(r *saga.Run) error) *
 	}
 	effects := []*saga.Effect[bool, bool]{effect("a"), effect("b"), effect("c")}
 	tool, err := saga.Flow[struct{}, string]{
-		Name: "hanging", Asks: []steps.Question{sure}, Effects: []saga.Declared{effects[0], effects[1], effects[2]},
+		Info: saga.Info{Name: "hanging", Asks: []steps.Question{sure}, Effects: []saga.Declared{effects[0], effects[1], effects[2]}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
 			for _, e := range effects {
 				if _, err := saga.Do(r, e, true); err != nil { //sagavet:ignore the test loses no response
@@ -65,7 +65,7 @@ func hanging(t *testing.T, stuck map[string]bool, end func(r *saga.Run) error) *
 func TestUndoHasItsTime(t *testing.T) {
 	const turn = time.Minute
 	fail := func(*saga.Run) error { return saga.Failf("no") }
-	wait := func(r *saga.Run) error { <-r.Context().Done(); return r.Context().Err() }
+	wait := func(r *saga.Run) error { <-r.Done(); return r.Err() }
 	// resumed has the report of a saga that a second turn ended.
 	resumed := func(t *testing.T, ctx context.Context, tool *engine.Program, f func(*engine.Position) (*engine.Outcome, error)) *engine.UndoReport {
 		out, err := tool.Start(ctx, engine.Call{Now: time.Now(), Client: steps.AllFeatures()})

@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,20 +22,20 @@ func TestQuestionsOfTheSameIDAreToldApart(t *testing.T) {
 	}
 	for name, other := range others {
 		t.Run(name, func(t *testing.T) {
-			m := saga.Machine[empty, empty]{Name: "x", Asks: []steps.Question{askCity, askPage},
-				Start: func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Ask("end", other) },
-				Steps: saga.Steps[empty, empty]{"end": func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Text("done") }},
+			m := saga.Machine[empty, empty]{Info: saga.Info{Name: "x", Asks: []steps.Question{askCity, askPage}},
+				Start: func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Ask("end", other) },
+				Steps: saga.Steps[empty, empty]{"end": func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Textf("done") }},
 			}
 			out := play(t, m).start(`{}`)
 			assert.ErrorContains(t, out.Err, "is another one than the tool's Asks have under this id")
-			f := saga.Flow[empty, string]{Name: "x", Asks: m.Asks, Run: func(r *saga.Run, _ empty) (string, error) { return "done", r.Ask(other) }}
+			f := saga.Flow[empty, string]{Info: saga.Info{Name: "x", Asks: m.Asks}, Run: func(r *saga.Run, _ empty) (string, error) { return "done", r.AskAll(other) }}
 			out = play(t, f).start(`{}`)
 			assert.ErrorContains(t, out.Err, "is another one than the tool's Asks have under this id")
 		})
 	}
 	t.Run("the declared ones, varied or not", func(t *testing.T) {
-		f := saga.Flow[empty, string]{Name: "x", Asks: []steps.Question{askCity, askPage}, Run: func(r *saga.Run, _ empty) (string, error) {
-			return "done", r.Ask(askCity, askCity.Nth(1), askCity.Nth(2).With(steps.Message("Where else?")), askPage.With(steps.URL("https://example.com/")))
+		f := saga.Flow[empty, string]{Info: saga.Info{Name: "x", Asks: []steps.Question{askCity, askPage}}, Run: func(r *saga.Run, _ empty) (string, error) {
+			return "done", r.AskAll(askCity, askCity.Nth(1), askCity.Nth(2).With(steps.Message("Where else?")), askPage.With(steps.URL("https://example.com/")))
 		}}
 		assert.Equal(t, []string{"city", "city#1", "city#2", "page"}, ids(play(t, f).start(`{}`)))
 	})
@@ -44,7 +43,7 @@ func TestQuestionsOfTheSameIDAreToldApart(t *testing.T) {
 
 // What is asked and what is read cannot be two things.
 func TestVariationsBringTheirOwnAnswer(t *testing.T) {
-	f := saga.Flow[empty, string]{Name: "x", Asks: []steps.Question{askCity}, Run: func(r *saga.Run, _ empty) (string, error) {
+	f := saga.Flow[empty, string]{Info: saga.Info{Name: "x", Asks: []steps.Question{askCity}}, Run: func(r *saga.Run, _ empty) (string, error) {
 		first, err := saga.Ask(r, askCity.With(steps.Message("Where from?")))
 		if err != nil {
 			return "", err

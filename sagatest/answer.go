@@ -37,35 +37,24 @@ func (a Answer) Later(d time.Duration) Answer {
 // form's own struct, a map, or JSON as a json.RawMessage. A nil content agrees to
 // open a link.
 func Accept(question string, content any) Answer {
-	return answer(question, func() (any, error) {
-		if content == nil {
-			return elicited{Action: "accept"}, nil
-		}
-		raw, err := json.Marshal(content)
-		return elicited{Action: "accept", Content: raw}, err
-	})
+	return Raw(question, elicited{"accept", content})
 }
 
 // Decline says no to a form or a link.
 func Decline(question string) Answer {
-	return answer(question, func() (any, error) { return elicited{Action: "decline"}, nil })
+	return Raw(question, elicited{Action: "decline"})
 }
 
 // Cancel closes a form or a link without a choice. It does not cancel the saga.
 func Cancel(question string) Answer {
-	return answer(question, func() (any, error) { return elicited{Action: "cancel"}, nil })
+	return Raw(question, elicited{Action: "cancel"})
 }
 
 // Say answers a sampling question: the client's model says text.
 func Say(question, text string) Answer {
-	return Sample(question, steps.SampleResult{
+	return Raw(question, steps.SampleResult{
 		Role: content.Assistant, Content: content.Blocks{content.Text{Text: text}}, Model: "sagatest", StopReason: "endTurn",
 	})
-}
-
-// Sample answers a sampling question with a whole result.
-func Sample(question string, r steps.SampleResult) Answer {
-	return answer(question, func() (any, error) { return r, nil })
 }
 
 // Roots answers with the client's roots, which are file:// URIs.
@@ -74,7 +63,7 @@ func Roots(question string, uris ...string) Answer {
 	for i, uri := range uris {
 		list[i] = map[string]string{"uri": uri}
 	}
-	return answer(question, func() (any, error) { return map[string]any{"roots": list}, nil })
+	return Raw(question, map[string]any{"roots": list})
 }
 
 // Fail has the client fail to perform the step, with a JSON-RPC error.
@@ -84,11 +73,18 @@ func Fail(question string, code int64, message string) Answer {
 	}}
 }
 
-// Raw answers with a result as it is, to see what becomes of one that breaks the
-// protocol.
-func Raw(question string, result json.RawMessage) Answer {
+// Raw answers with a whole result: a [steps.SampleResult] of a model, or JSON as bytes,
+// to see what becomes of one that breaks the protocol.
+func Raw(question string, result any) Answer {
 	return Answer{question: question, reply: func(a Asked) (steps.Answer, error) {
-		return steps.Answer{StepID: a.ID, Result: result}, nil
+		switch raw := result.(type) {
+		case json.RawMessage:
+			return steps.Answer{StepID: a.ID, Result: raw}, nil
+		case []byte:
+			return steps.Answer{StepID: a.ID, Result: raw}, nil
+		}
+		raw, err := json.Marshal(result)
+		return steps.Answer{StepID: a.ID, Result: raw}, err
 	}}
 }
 
@@ -110,17 +106,6 @@ func Leave(question string) Answer { return Answer{question: question, leaves: t
 
 // elicited is MCP's ElicitResult.
 type elicited struct {
-	Action  string          `json:"action"`
-	Content json.RawMessage `json:"content,omitempty"`
-}
-
-func answer(question string, result func() (any, error)) Answer {
-	return Answer{question: question, reply: func(a Asked) (steps.Answer, error) {
-		v, err := result()
-		if err != nil {
-			return steps.Answer{}, err
-		}
-		raw, err := json.Marshal(v)
-		return steps.Answer{StepID: a.ID, Result: raw}, err
-	}}
+	Action  string `json:"action"`
+	Content any    `json:"content,omitempty"`
 }

@@ -28,39 +28,23 @@ func asked(s steps.Step) Asked {
 }
 
 // Form returns the form that is shown to the user, or nil if it is none.
-func (a Asked) Form() *steps.FormSpec {
-	if a.Kind != steps.Elicitation {
-		return nil
-	}
-	f, err := steps.Step{Params: a.Params}.Form()
-	if err != nil {
-		return nil
-	}
-	return f
-}
+func (a Asked) Form() *steps.FormSpec { return read(a, steps.Elicitation, steps.Step.Form) }
 
 // Link returns the link that the user is to open, or nil if it is none.
-func (a Asked) Link() *steps.Link {
-	if a.Kind != steps.Elicitation {
-		return nil
-	}
-	l, err := steps.Step{Params: a.Params}.Link()
-	if err != nil {
-		return nil
-	}
-	return l
-}
+func (a Asked) Link() *steps.Link { return read(a, steps.Elicitation, steps.Step.Link) }
 
 // Request returns what the model is asked, or nil if it is not a sampling.
-func (a Asked) Request() *steps.SampleRequest {
-	if a.Kind != steps.Sampling {
+func (a Asked) Request() *steps.SampleRequest { return read(a, steps.Sampling, steps.Step.Sample) }
+
+func read[T any](a Asked, kind steps.Kind, parse func(steps.Step) (*T, error)) *T {
+	if a.Kind != kind {
 		return nil
 	}
-	r, err := steps.Step{Params: a.Params}.Sample()
+	v, err := parse(a.Step)
 	if err != nil {
 		return nil
 	}
-	return r
+	return v
 }
 
 // Message returns what the user reads, or what the model is asked: the texts of
@@ -83,24 +67,19 @@ func (a Asked) Message() string {
 
 // Choices returns the values that a form's field offers, or nil.
 func (a Asked) Choices(field string) []string {
-	f := a.Form()
-	if f == nil {
-		return nil
-	}
-	found, _ := f.Field(field)
 	var values []string
-	for _, c := range found.Choices {
+	for _, c := range a.field(field).Choices {
 		values = append(values, c.Value)
 	}
 	return values
 }
 
 // Default returns what a form's field shows at first, or nil.
-func (a Asked) Default(field string) any {
-	f := a.Form()
-	if f == nil {
-		return nil
+func (a Asked) Default(field string) any { return a.field(field).Default }
+
+func (a Asked) field(name string) (found steps.Field) {
+	if f := a.Form(); f != nil {
+		found, _ = f.Field(name)
 	}
-	found, _ := f.Field(field)
-	return found.Default
+	return found
 }

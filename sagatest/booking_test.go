@@ -94,7 +94,7 @@ func (a *agency) holdEffect(name string) *saga.Effect[string, saga.Key] {
 		Do: func(_ context.Context, key saga.Key, what string) (saga.Key, error) {
 			return a.hold(key, what)
 		},
-		Undo: func(_ context.Context, key saga.Key, _ string, _ saga.Key, _ bool) error { return a.release(key) },
+		Undo: func(_ context.Context, p saga.Performed[string, saga.Key]) error { return a.release(p.Key) },
 	}
 }
 
@@ -136,9 +136,9 @@ var script = []answer{
 func booking(a *agency) saga.Flow[tripArgs, string] {
 	room, seat, pay := a.holdEffect("room"), a.holdEffect("seat"), a.payEffect()
 	return saga.Flow[tripArgs, string]{
-		Name: "book", Asks: []steps.Question{askDay, askCity, askSure, askWish}, Effects: []saga.Declared{room, seat, pay},
+		Info: saga.Info{Name: "book", Asks: []steps.Question{askDay, askCity, askSure, askWish}, Effects: []saga.Declared{room, seat, pay}},
 		Run: func(r *saga.Run, in tripArgs) (string, error) {
-			if err := r.Ask(askDay, askCity); err != nil {
+			if err := r.AskAll(askDay, askCity); err != nil {
 				return "", err
 			}
 			day, err := askDay.Answer(r)
@@ -193,13 +193,13 @@ func bookingMachine(a *agency) saga.Machine[tripArgs, bookState] {
 		return err
 	}
 	return saga.Machine[tripArgs, bookState]{
-		Name: "book_machine", Asks: []steps.Question{askDay, askCity, askSure, askWish}, Effects: []saga.Declared{room, seat, pay},
-		Start: func(_ context.Context, t *bookTurn) (saga.Next, error) {
+		Info: saga.Info{Name: "book_machine", Asks: []steps.Question{askDay, askCity, askSure, askWish}, Effects: []saga.Declared{room, seat, pay}},
+		Start: func(t *bookTurn) (saga.Next, error) {
 			t.State.Code = saga.NewSecret("xyzzy-plugh")
 			return t.Ask("where", askDay, askCity)
 		},
 		Steps: saga.Steps[tripArgs, bookState]{
-			"where": func(_ context.Context, t *bookTurn) (saga.Next, error) {
+			"where": func(t *bookTurn) (saga.Next, error) {
 				day, err := askDay.Answer(t)
 				if err != nil {
 					return nil, err
@@ -214,7 +214,7 @@ func bookingMachine(a *agency) saga.Machine[tripArgs, bookState] {
 				}
 				return t.Ask("wished", askWish.With(steps.Promptf("Which seat to %s?", city.City)))
 			},
-			"wished": func(_ context.Context, t *bookTurn) (saga.Next, error) {
+			"wished": func(t *bookTurn) (saga.Next, error) {
 				wish, err := askWish.Answer(t)
 				if err != nil {
 					return nil, err
@@ -224,7 +224,7 @@ func bookingMachine(a *agency) saga.Machine[tripArgs, bookState] {
 				}
 				return t.Ask("sure", askSure)
 			},
-			"sure": func(_ context.Context, t *bookTurn) (saga.Next, error) {
+			"sure": func(t *bookTurn) (saga.Next, error) {
 				sure, err := askSure.Answer(t)
 				if err != nil {
 					return nil, err
@@ -235,7 +235,7 @@ func bookingMachine(a *agency) saga.Machine[tripArgs, bookState] {
 				if _, err := saga.Do(t, pay, t.State.Keys); err != nil {
 					return nil, err
 				}
-				return t.Text("Booked: %s to %s on %s.", t.Args.From, t.State.City, t.State.Day)
+				return t.Textf("Booked: %s to %s on %s.", t.Args.From, t.State.City, t.State.Day)
 			},
 		},
 	}

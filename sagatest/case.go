@@ -33,8 +33,9 @@ type Case struct {
 	// Same returns what of a good ending must be the same in all scenarios; nil means
 	// the whole result. Set it if results hold times, or numbers that others count.
 	Same func(e *Ending) string
-	// Skip leaves out kinds of scenarios; say why beside it.
-	Skip []Kind
+	// Skip leaves out kinds of scenarios by their names, which [Sweep] lists; say why
+	// beside it.
+	Skip []string
 
 	// Journal names the case's journal, for tools with several scripts: its directory is
 	// <tool>@<name>. Without a name, a case with Fails has the journal "fails".
@@ -69,43 +70,6 @@ type Subject struct {
 	Check func(t testing.TB, e *Ending)
 }
 
-// Kind is a kind of scenarios.
-type Kind string
-
-// The kinds of scenarios of a [Sweep].
-const (
-	// Crashes: a turn is cut off before or after an effect, or while undoing; the
-	// client repeats the turn, or cancels with the answers it had sent.
-	Crashes Kind = "crashes"
-	// Stops: a turn is stopped from outside before an effect, as a timeout does.
-	Stops Kind = "stops"
-	// Losses: a turn is taken and its response lost; the client repeats or cancels.
-	Losses Kind = "losses"
-	// Duplicates: a turn is taken twice, at once or again after the end.
-	Duplicates Kind = "duplicates"
-	// Forks: one token is used twice, with different answers. A client is free to do
-	// that, so leave them out only if what then happens does no harm.
-	Forks Kind = "forks"
-	// Refusals: each step is declined, cancelled, or fails in the client.
-	Refusals Kind = "refusals"
-	// Cancels: the client cancels the saga.
-	Cancels Kind = "cancels"
-	// Failures: an effect is refused, or fails with or without having been done; an
-	// undo fails.
-	Failures Kind = "failures"
-	// Expiries: the client comes back too late.
-	Expiries Kind = "expiries"
-	// Rotations: the keys that seal tokens are rotated between two turns.
-	Rotations Kind = "rotations"
-	// Clocks: the clock jumps between two turns.
-	Clocks Kind = "clocks"
-	// Orders: several steps are answered one by one, in every order; the client
-	// sends only its latest answers.
-	Orders Kind = "orders"
-	// Invalids: a step is answered with what does not fit, or breaks the protocol.
-	Invalids Kind = "invalids"
-)
-
 func (c *Case) subject(t testing.TB) Subject {
 	if c.New != nil {
 		return c.New(t)
@@ -119,7 +83,7 @@ func (c *Case) same(e *Ending) string {
 	if c.Same != nil && e.Good() {
 		return c.Same(e)
 	}
-	return e.told()
+	return e.asJSON()
 }
 
 func (c *Case) player() Player { return Player{Client: c.Client, Now: c.Now, ID: c.ID} }

@@ -17,7 +17,7 @@
 //
 // Answers are found by the question's id, in the order in which they are listed if
 // a question is asked several times. [Accept], [Decline] and [Cancel] answer forms
-// and links, [Say] and [Sample] what the model is asked, [Roots] what the client
+// and links, [Say] what the model is asked, [Roots] what the client
 // is. [Fail] is a client that cannot, [Leave] one that never comes back, [Raw] one
 // that breaks the protocol, and [Func] decides when it sees the question.
 //

@@ -76,8 +76,8 @@ func (e *Ending) Effects() []string {
 	return names
 }
 
-// told is the whole of what the client learns at the end, for comparisons.
-func (e *Ending) told() string {
+// asJSON is all that the client learns at the end, for comparisons.
+func (e *Ending) asJSON() string {
 	switch {
 	case e.Result != nil:
 		return compact(e.Result)

@@ -70,10 +70,10 @@ func ExampleAt() {
 	type state struct{ Flavour string }
 	type turn = saga.Turn[struct{}, state]
 	tool := saga.Machine[struct{}, state]{
-		Name: "eat_cake", Asks: []steps.Question{askCake, askConsent},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("chosen", askCake) },
+		Info:  saga.Info{Name: "eat_cake", Asks: []steps.Question{askCake, askConsent}},
+		Start: func(t *turn) (saga.Next, error) { return t.Ask("chosen", askCake) },
 		Steps: saga.Steps[struct{}, state]{
-			"chosen": func(_ context.Context, t *turn) (saga.Next, error) {
+			"chosen": func(t *turn) (saga.Next, error) {
 				chosen, err := askCake.Answer(t)
 				if err != nil {
 					return nil, err
@@ -81,11 +81,11 @@ func ExampleAt() {
 				t.State.Flavour = chosen.Flavour
 				return t.Ask("agreed", askConsent)
 			},
-			"agreed": func(_ context.Context, t *turn) (saga.Next, error) {
+			"agreed": func(t *turn) (saga.Next, error) {
 				if _, err := askConsent.Answer(t); err != nil {
 					return nil, err
 				}
-				return t.Text("Enjoy your %s cake.", t.State.Flavour)
+				return t.Textf("Enjoy your %s cake.", t.State.Flavour)
 			},
 		},
 	}

@@ -1,7 +1,6 @@
 package sagatest_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -28,7 +27,7 @@ func TestFirstTurnThatBreaksOff(t *testing.T) {
 			play := func(script ...answer) (*hotel, *sagatest.Played) {
 				h := newHotel()
 				return h, sagatest.Play(t, saga.Flow[struct{}, string]{
-					Name: "visit", Asks: []steps.Question{askCity, askSure}, Effects: []saga.Declared{h.room},
+					Info: saga.Info{Name: "visit", Asks: []steps.Question{askCity, askSure}, Effects: []saga.Declared{h.room}},
 					Run: func(r *saga.Run, _ struct{}) (string, error) {
 						if len(script) > 0 {
 							if _, err := saga.Ask(r, askSure); err != nil {
@@ -67,7 +66,7 @@ func TestFirstTurnThatBreaksOff(t *testing.T) {
 func TestAlways(t *testing.T) {
 	guess := func(times int) saga.Definition {
 		return saga.Flow[struct{}, string]{
-			Name: "guess", Asks: []steps.Question{askCity},
+			Info: saga.Info{Name: "guess", Asks: []steps.Question{askCity}},
 			Run: func(r *saga.Run, _ struct{}) (string, error) {
 				said := ""
 				for range times {
@@ -102,15 +101,15 @@ func TestAlways(t *testing.T) {
 // pausing is a tool that never ends.
 func pausing() saga.Definition {
 	type turn = saga.Turn[struct{}, struct{}]
-	pause := func(_ context.Context, t *turn) (saga.Next, error) { return t.Pause("again") }
-	return saga.Machine[struct{}, struct{}]{Name: "pausing", Start: pause, Steps: saga.Steps[struct{}, struct{}]{"again": pause}}
+	pause := func(t *turn) (saga.Next, error) { return t.Pause("again") }
+	return saga.Machine[struct{}, struct{}]{Info: saga.Info{Name: "pausing"}, Start: pause, Steps: saga.Steps[struct{}, struct{}]{"again": pause}}
 }
 
 // The saga's id can be chosen, and with it what is made of it.
 func TestSagaID(t *testing.T) {
 	h := newHotel()
 	tool := saga.Flow[struct{}, string]{
-		Name: "id", Asks: []steps.Question{askSure}, Effects: []saga.Declared{h.room},
+		Info: saga.Info{Name: "id", Asks: []steps.Question{askSure}, Effects: []saga.Declared{h.room}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
 			if _, err := saga.Ask(r, askSure); err != nil {
 				return "", err
@@ -129,7 +128,7 @@ func TestSagaID(t *testing.T) {
 		keys[p.Calls[0].Key] = true
 	}
 	assert.Len(t, keys, 3)
-	sagatest.Sweep(t, sagatest.Case{Tool: tool, ID: saga.ID{9}, Script: []answer{yes}, Skip: []sagatest.Kind{sagatest.Forks},
+	sagatest.Sweep(t, sagatest.Case{Tool: tool, ID: saga.ID{9}, Script: []answer{yes}, Skip: []string{"forks"},
 		Check: func(t testing.TB, e *sagatest.Ending) {
 			if e.Good() {
 				assert.Equal(t, saga.ID{9}.String(), e.Text())

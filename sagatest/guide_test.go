@@ -46,8 +46,8 @@ func orderCake(b bakery) saga.Definition {
 		Do: func(ctx context.Context, key saga.Key, flavour string) (int, error) {
 			return b.Reserve(ctx, string(key), flavour)
 		},
-		Undo: func(ctx context.Context, key saga.Key, _ string, _ int, _ bool) error {
-			return b.Release(ctx, string(key))
+		Undo: func(ctx context.Context, p saga.Performed[string, int]) error {
+			return b.Release(ctx, string(p.Key))
 		},
 	}
 	bake := &saga.Effect[int, bool]{
@@ -57,7 +57,7 @@ func orderCake(b bakery) saga.Definition {
 		},
 	}
 	return saga.Flow[orderArgs, string]{
-		Name: "order_cake", Asks: []steps.Question{askCake, askConsent}, Effects: []saga.Declared{reserve, bake},
+		Info: saga.Info{Name: "order_cake", Asks: []steps.Question{askCake, askConsent}, Effects: []saga.Declared{reserve, bake}},
 		Run: func(r *saga.Run, in orderArgs) (string, error) {
 			cake, err := saga.Ask(r, askCake)
 			if err != nil {

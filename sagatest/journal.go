@@ -14,11 +14,11 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// UpdateEnv is the environment variable that lets [Journal] write.
-const UpdateEnv = "SAGATEST_UPDATE"
+// updateEnv is the environment variable that lets [Journal] write.
+const updateEnv = "SAGATEST_UPDATE"
 
-// JournalDir is where [Journal] keeps its records, in the directory of the test.
-const JournalDir = "testdata/sagas"
+// journalDir is where [Journal] keeps its records, in the directory of the test.
+const journalDir = "testdata/sagas"
 
 // Journal proves that sagas which were suspended under earlier code still come to a
 // good end, or with [Case.Fails] still fail. Record where the sagas of today are suspended, and commit that:
@@ -50,9 +50,9 @@ func Journal(t testing.TB, c Case) {
 	}
 	s.recording = false
 	for _, e := range s.entries {
-		e.Result = played.told
+		e.Result = played.result
 	}
-	dir := filepath.Join(JournalDir, s.journal())
+	dir := filepath.Join(journalDir, s.journal())
 	recorded, err := readJournal(dir)
 	if err != nil {
 		t.Fatalf("sagatest: the journal cannot be read: %v", err)
@@ -82,7 +82,7 @@ func (s *sweep) record(t testing.TB, dir string, recorded []*entry, ok bool) {
 	for _, e := range recorded {
 		known[e.path] = true
 	}
-	update := os.Getenv(UpdateEnv) != ""
+	update := os.Getenv(updateEnv) != ""
 	for _, e := range recorded {
 		if e.stale && update && ok {
 			if err := e.write(e.path); err != nil {
@@ -95,7 +95,7 @@ func (s *sweep) record(t testing.TB, dir string, recorded []*entry, ok bool) {
 		switch {
 		case known[path]:
 		case !update:
-			t.Errorf("sagatest: the journal of revision %d of %q lacks the suspension at %s.\n  what to do: run the test with %s=1 in the environment, and commit %s", s.tool.Revision, s.tool.Name, e.waits(), UpdateEnv, path)
+			t.Errorf("sagatest: the journal of revision %d of %q lacks the suspension at %s.\n  what to do: run the test with %s=1 in the environment, and commit %s", s.tool.Revision, s.tool.Name, e.waits(), updateEnv, path)
 		case !ok:
 			t.Errorf("sagatest: nothing was written to the journal, as sagas that it has recorded cannot go on")
 			return
@@ -124,7 +124,7 @@ func (s *sweep) prove(t testing.TB, e *entry) (ok bool) {
 	if r, is := t.(interface {
 		Run(name string, f func(*testing.T)) bool
 	}); is {
-		name, err := filepath.Rel(JournalDir, e.path)
+		name, err := filepath.Rel(journalDir, e.path)
 		if err != nil {
 			name = e.path
 		}
@@ -155,7 +155,7 @@ func (x *trial) resumeEntry(e *entry) *broken {
 	if err := tool.Rehearse(context.Background(), pos, sagahooks.Rehearsal{}); err != nil {
 		return &broken{what: fmt.Sprintf("what it had done cannot be done again in a new world: %v", err), advice: "let effects read the inputs of earlier revisions: rename no fields, and give an effect whose input has another meaning another name"}
 	}
-	x.client.rig.watch.glance()
+	x.client.rig.watch.lookAgain()
 	if tools.Reader(tool.Kind, tool.Name, e.Revision) == nil {
 		return x.retire(e, tool, pos, before)
 	}

@@ -88,14 +88,14 @@ func missing(was, is any, at string) (string, bool) {
 // resulted compares how a recorded saga ended with how it ends now. Who updates means
 // the difference.
 func (x *trial) resulted(e *entry, now *Ending) *broken {
-	told := x.sweep.c.same(now)
-	if e.Result == told {
+	result := x.sweep.c.same(now)
+	if e.Result == result {
 		return nil
 	}
-	if e.Result == "" || os.Getenv(UpdateEnv) != "" {
-		e.Result, e.stale = told, true
+	if e.Result == "" || os.Getenv(updateEnv) != "" {
+		e.Result, e.stale = result, true
 		return nil
 	}
-	return &broken{what: "its result is another:" + differ(e.Result, told),
-		advice: fmt.Sprintf("if the result is meant to be another, run the test with %s=1 in the environment; if it holds a time or a number that others count, set Case.Same; otherwise %s", UpdateEnv, keepGoing)}
+	return &broken{what: "its result is another:" + differ(e.Result, result),
+		advice: fmt.Sprintf("if the result is meant to be another, run the test with %s=1 in the environment; if it holds a time or a number that others count, set Case.Same; otherwise %s", updateEnv, keepGoing)}
 }

@@ -2,7 +2,6 @@ package sagatest_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/gob"
 	"encoding/json"
 	"os"
@@ -34,13 +33,12 @@ func (gobs) Unmarshal(data []byte, v any) error {
 func keeping[S any](state S, e saga.Encoding, show func(S) string) sagatest.Case {
 	type turn = saga.Turn[struct{}, S]
 	m := saga.Machine[struct{}, S]{
-		Name: "keep", Encoding: e, Asks: []steps.Question{askSure},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "keep", Asks: []steps.Question{askSure}}, Encoding: e, Start: func(t *turn) (saga.Next, error) {
 			t.State = state
 			return t.Ask("end", askSure)
 		},
-		Steps: saga.Steps[struct{}, S]{"end": func(_ context.Context, t *turn) (saga.Next, error) {
-			return t.Text("%s", show(t.State))
+		Steps: saga.Steps[struct{}, S]{"end": func(t *turn) (saga.Next, error) {
+			return t.Textf("%s", show(t.State))
 		}},
 	}
 	return sagatest.Case{Tool: m, Args: struct{}{}, Script: []answer{accept("sure", sureForm{true})}}

@@ -1,7 +1,6 @@
 package sagatest_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -33,14 +32,14 @@ func journal(t *testing.T, c sagatest.Case, update bool) string {
 	if update {
 		value = "1"
 	}
-	t.Setenv(sagatest.UpdateEnv, value)
+	t.Setenv("SAGATEST_UPDATE", value)
 	f := reported(t, func(t testing.TB) { sagatest.Journal(t, c) })
 	return strings.Join(f.errors, "\n")
 }
 
 func files(t *testing.T) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(sagatest.JournalDir, "*", "*", "*"))
+	found, err := filepath.Glob(filepath.Join("testdata/sagas", "*", "*", "*"))
 	require.NoError(t, err)
 	return found
 }
@@ -60,7 +59,7 @@ func TestJournalRecordsAndProves(t *testing.T) {
 	assert.Contains(t, string(first), `"says": "Shall I book rome on 2026-12-24?"`)
 
 	assert.Empty(t, journal(t, c, false))
-	require.NoError(t, os.RemoveAll(sagatest.JournalDir))
+	require.NoError(t, os.RemoveAll("testdata/sagas"))
 	assert.Empty(t, journal(t, c, true))
 	again, err := os.ReadFile(files(t)[2])
 	require.NoError(t, err)
@@ -151,8 +150,8 @@ func TestJournalOfAMachine(t *testing.T) {
 			m.Steps["wish"] = m.Steps["wished"]
 			delete(m.Steps, "wished")
 			where := m.Steps["where"]
-			m.Steps["where"] = func(ctx context.Context, t *bookTurn) (saga.Next, error) {
-				if next, err := where(ctx, t); err == nil || !strings.Contains(err.Error(), "no step function") {
+			m.Steps["where"] = func(t *bookTurn) (saga.Next, error) {
+				if next, err := where(t); err == nil || !strings.Contains(err.Error(), "no step function") {
 					return next, err
 				}
 				return t.Ask("wish", askWish.With(steps.Promptf("Which seat?")))

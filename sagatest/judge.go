@@ -106,8 +106,8 @@ func (x *trial) checkSame(base *baseline, e *Ending) {
 	if !x.checkGood(base, e) || x.orphans {
 		return
 	}
-	if got := x.sweep.c.same(e); got != base.told {
-		x.breaks(broken{"a disturbance does not change the result", "", "the result is another one than undisturbed:" + differ(base.told, got),
+	if got := x.sweep.c.same(e); got != base.result {
+		x.breaks(broken{"a disturbance does not change the result", "", "the result is another one than undisturbed:" + differ(base.result, got),
 			"let the result depend on nothing but the arguments, the answers and what effects returned. If it must hold a time, or a number that others count, say with Case.Same what of it must stay the same"})
 		return
 	}

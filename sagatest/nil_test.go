@@ -25,8 +25,8 @@ func TestNilIsAsEmptyAsEmpty(t *testing.T) {
 			w.Guests = map[string][]string{"ann": w.Held}
 			return n, err
 		}
-		h.room.Undo = func(ctx context.Context, key saga.Key, what string, out int, known bool) error {
-			err := undo(ctx, key, what, out, known)
+		h.room.Undo = func(ctx context.Context, p saga.Performed[string, int]) error {
+			err := undo(ctx, p)
 			w.Held = append([]string{}, h.held...)
 			if w.Guests = map[string][]string{}; len(w.Held) > 0 {
 				w.Guests["ann"] = w.Held

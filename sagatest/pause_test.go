@@ -1,7 +1,6 @@
 package sagatest_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,11 +19,11 @@ func TestPauses(t *testing.T) {
 	type turn = saga.Turn[struct{}, state]
 	ask := &steps.Form[rows]{ID: "rows", Message: "How many rows?"}
 	importer := saga.Machine[struct{}, state]{
-		Name: "import", Asks: []steps.Question{ask},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Pause("begin") },
+		Info:  saga.Info{Name: "import", Asks: []steps.Question{ask}},
+		Start: func(t *turn) (saga.Next, error) { return t.Pause("begin") },
 		Steps: saga.Steps[struct{}, state]{
-			"begin": func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("asked", ask) },
-			"asked": func(_ context.Context, t *turn) (saga.Next, error) {
+			"begin": func(t *turn) (saga.Next, error) { return t.Ask("asked", ask) },
+			"asked": func(t *turn) (saga.Next, error) {
 				a, err := ask.Answer(t)
 				t.State.Rows = a.Rows
 				if err != nil {
@@ -32,11 +31,11 @@ func TestPauses(t *testing.T) {
 				}
 				return t.Goto("some")
 			},
-			"some": func(_ context.Context, t *turn) (saga.Next, error) {
+			"some": func(t *turn) (saga.Next, error) {
 				if t.State.Done++; t.State.Done < t.State.Rows {
 					return t.Pause("some")
 				}
-				return t.Text("%d rows", t.State.Done)
+				return t.Textf("%d rows", t.State.Done)
 			},
 		},
 	}

@@ -1,7 +1,6 @@
 package sagatest_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -82,9 +81,9 @@ func everything() saga.Definition {
 	roots := &steps.RootsList{ID: "roots"}
 	each := &steps.Sample{ID: "each", Request: steps.SampleRequest{MaxTokens: 10}}
 	return saga.Flow[struct{}, string]{
-		Name: "everything", Asks: []steps.Question{link, roots, each},
+		Info: saga.Info{Name: "everything", Asks: []steps.Question{link, roots, each}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
-			if err := r.Ask(link, roots, each.Nth(1).With(steps.Promptf("one")), each.Nth(2).With(steps.Promptf("two"))); err != nil {
+			if err := r.AskAll(link, roots, each.Nth(1).With(steps.Promptf("one")), each.Nth(2).With(steps.Promptf("two"))); err != nil {
 				return "", err
 			}
 			list, err := roots.Answer(r)
@@ -111,7 +110,7 @@ func TestPlayEveryKindOfAnswer(t *testing.T) {
 	assert.Len(t, p.Progress, 1)
 
 	p = sagatest.Play(t, everything(), nil, accept("link", nil), sagatest.Roots("roots", "file:///work"),
-		sagatest.Sample("each#1", steps.SampleResult{Role: content.Assistant, Content: content.Blocks{content.Textf("x")}, Model: "m"}), say("each#2", "y"))
+		sagatest.Raw("each#1", steps.SampleResult{Role: content.Assistant, Content: content.Blocks{content.Textf("x")}, Model: "m"}), say("each#2", "y"))
 	assert.Contains(t, p.Text(), "x y")
 }
 
@@ -125,23 +124,34 @@ func TestPlayPromptAndResource(t *testing.T) {
 	type args struct {
 		ID string `json:"id"`
 	}
-	start := func(_ context.Context, t *saga.Turn[args, struct{}]) (saga.Next, error) {
+	start := func(t *saga.Turn[args, struct{}]) (saga.Next, error) {
 		return t.Ask("sure", askSure)
 	}
-	prompt := saga.Prompt[args, struct{}]{Name: "p", Asks: []steps.Question{askSure}, Start: start,
-		Steps: saga.Steps[args, struct{}]{"sure": func(_ context.Context, t *saga.Turn[args, struct{}]) (saga.Next, error) {
-			if _, err := askSure.Answer(t); err != nil {
-				return nil, err
-			}
-			return t.Messages(content.Message{Role: content.User, Content: content.Textf("about %s", t.Args.ID)})
-		}}}
-	resource := saga.Resource[args, struct{}]{Name: "r", Template: "note://{id}", Asks: []steps.Question{askSure}, Start: start,
-		Steps: saga.Steps[args, struct{}]{"sure": func(_ context.Context, t *saga.Turn[args, struct{}]) (saga.Next, error) {
-			if _, err := askSure.Answer(t); err != nil {
-				return nil, err
-			}
-			return t.Contents(content.ResourceContents{URI: "note://" + t.Args.ID, Text: "hello"})
-		}}}
+	prompt := saga.Prompt[args, struct{}]{
+		Machine: saga.Machine[args, struct{}]{
+			Info:  saga.Info{Name: "p", Asks: []steps.Question{askSure}},
+			Start: start,
+			Steps: saga.Steps[args, struct{}]{"sure": func(t *saga.Turn[args, struct{}]) (saga.Next, error) {
+				if _, err := askSure.Answer(t); err != nil {
+					return nil, err
+				}
+				return t.Messages(content.Message{Role: content.User, Content: content.Textf("about %s", t.Args.ID)})
+			}},
+		},
+	}
+	resource := saga.Resource[args, struct{}]{
+		Machine: saga.Machine[args, struct{}]{
+			Info:  saga.Info{Name: "r", Asks: []steps.Question{askSure}},
+			Start: start,
+			Steps: saga.Steps[args, struct{}]{"sure": func(t *saga.Turn[args, struct{}]) (saga.Next, error) {
+				if _, err := askSure.Answer(t); err != nil {
+					return nil, err
+				}
+				return t.Contents(content.ResourceContents{URI: "note://" + t.Args.ID, Text: "hello"})
+			}},
+		},
+		Template: "note://{id}",
+	}
 	yes := accept("sure", sureForm{true})
 	assert.Len(t, sagatest.Play(t, prompt, args{"7"}, yes).Messages.Messages, 1)
 	assert.Equal(t, "hello", sagatest.Play(t, resource, args{"7"}, yes).Contents[0].Text)
@@ -168,7 +178,7 @@ func TestPlayReportsWhatTheScriptLacks(t *testing.T) {
   what to do: take them out, or find out why the tool did not ask`,
 		report(booking(newAgency()), append(script[:4:4], accept("meal", nil), accept("sure", nil), accept("sure", nil))...))
 	assert.Contains(t, report(booking(newAgency()), accept("city", func() {}), script[0]), `the answer to "city"`)
-	assert.Contains(t, report(saga.Flow[tripArgs, string]{Name: "f"}), "the tool's definition is not valid")
+	assert.Contains(t, report(saga.Flow[tripArgs, string]{Info: saga.Info{Name: "f"}}), "the tool's definition is not valid")
 	assert.Contains(t, report(nil), "there is no tool to play")
 }
 
@@ -250,9 +260,9 @@ func TestSecretsThatLeak(t *testing.T) {
 		sagatest.Sweep(t, agencyCase(func(a *agency) saga.Definition {
 			m := bookingMachine(a)
 			sure := m.Steps["sure"]
-			m.Steps["sure"] = func(ctx context.Context, t *bookTurn) (saga.Next, error) {
+			m.Steps["sure"] = func(t *bookTurn) (saga.Next, error) {
 				t.Log(slog.LevelInfo, "the code is "+t.State.Code.Reveal())
-				return sure(ctx, t)
+				return sure(t)
 			}
 			return m
 		}))
@@ -271,7 +281,7 @@ func TestCasesThatAreWrong(t *testing.T) {
 		want   string
 	}{
 		"no tool":              {func(c *sagatest.Case) { c.New = nil }, "the case has no tool"},
-		"unknown kind":         {func(c *sagatest.Case) { c.Skip = []sagatest.Kind{"weather"} }, `Case.Skip has "weather"`},
+		"unknown kind":         {func(c *sagatest.Case) { c.Skip = []string{"weather"} }, `Case.Skip has "weather"`},
 		"short script":         {func(c *sagatest.Case) { c.Script = c.Script[:2] }, "broken rule: the script leads to the end"},
 		"leaving":              {func(c *sagatest.Case) { c.Script = append(c.Script[:3:3], sagatest.Leave("sure")) }, "a sweep needs one that goes on to the end"},
 		"long script":          {func(c *sagatest.Case) { c.Script = append(c.Script[:4:4], accept("meal", nil)) }, "answers that the tool never asked for"},

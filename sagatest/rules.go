@@ -61,7 +61,7 @@ func (x *trial) leaks(rep reply) {
 		shown[fmt.Sprintf("step %q", s.ID)] = string(s.Params)
 	}
 	e := x.client.ending(rep)
-	shown["the result"] = e.told()
+	shown["the result"] = e.asJSON()
 	shown["a progress message"] = compact(e.Progress)
 	shown["a log message"] = compact(e.Logs)
 	for where, text := range shown {

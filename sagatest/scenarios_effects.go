@@ -19,10 +19,7 @@ func (s *sweep) failures() []scenario {
 				continue
 			}
 			list = append(list, scenario{fmt.Sprintf("%s %s in turn %d", p.label, w.name, p.turn), func(x *trial) {
-				if !x.to(p.turn) {
-					return
-				}
-				q, ok := x.request()
+				q, ok := x.requestOf(p.turn)
 				if !ok {
 					return
 				}
@@ -63,10 +60,7 @@ func (s *sweep) failures() []scenario {
 // nothing, and the client brings the saga to its end.
 func (s *sweep) finalUnknown(p point) scenario {
 	return scenario{fmt.Sprintf("%s fails but has done its work in turn %d, then the client repeats the turn", p.label, p.turn), func(x *trial) {
-		if !x.to(p.turn) {
-			return
-		}
-		q, ok := x.request()
+		q, ok := x.requestOf(p.turn)
 		if !ok {
 			return
 		}

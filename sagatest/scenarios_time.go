@@ -12,10 +12,7 @@ func (s *sweep) expiries() []scenario {
 	var list []scenario
 	for turn := 2; turn <= s.base.turns(); turn++ {
 		list = append(list, scenario{fmt.Sprintf("the client comes back too late for turn %d", turn), func(x *trial) {
-			if !x.to(turn) {
-				return
-			}
-			q, ok := x.request()
+			q, ok := x.requestOf(turn)
 			if !ok {
 				return
 			}

@@ -85,10 +85,7 @@ func when(f fault) string {
 
 // crash plays up to the point's turn and has it cut off there.
 func (x *trial) crash(p point, f fault) (request, bool) {
-	if !x.to(p.turn) {
-		return request{}, false
-	}
-	q, ok := x.request()
+	q, ok := x.requestOf(p.turn)
 	if !ok {
 		return q, false
 	}
@@ -147,10 +144,7 @@ func (s *sweep) stops() []scenario {
 			continue // undoing is not stopped
 		}
 		list = append(list, scenario{fmt.Sprintf("turn %d is stopped before %s, then the client repeats it", p.turn, p.label), func(x *trial) {
-			if !x.to(p.turn) {
-				return
-			}
-			q, ok := x.request()
+			q, ok := x.requestOf(p.turn)
 			if !ok {
 				return
 			}
@@ -194,15 +188,12 @@ func (s *sweep) losses() []scenario {
 
 // lose plays up to a turn and has it taken without a response.
 func (x *trial) lose(turn int) (request, bool) {
-	if !x.to(turn) {
-		return request{}, false
-	}
-	q, ok := x.request()
-	return q, ok && x.unheard(q)
+	q, ok := x.requestOf(turn)
+	return q, ok && x.loseResponse(q)
 }
 
-// unheard has a turn taken of which the client does not learn.
-func (x *trial) unheard(q request) bool {
+// loseResponse has a turn taken of which the client does not learn.
+func (x *trial) loseResponse(q request) bool {
 	if rep := x.send(q); rep.err != nil {
 		x.failed(rep.err)
 		return false
@@ -216,10 +207,7 @@ func (s *sweep) duplicates() []scenario {
 	var list []scenario
 	for turn := 2; turn <= s.base.turns(); turn++ {
 		list = append(list, scenario{fmt.Sprintf("turn %d is delivered twice", turn), func(x *trial) {
-			if !x.to(turn) {
-				return
-			}
-			if q, ok := x.request(); ok && x.delivers(q) && x.unheard(q) {
+			if q, ok := x.requestOf(turn); ok && x.delivers(q) && x.loseResponse(q) {
 				x.play()
 			}
 		}, asUndisturbed})
@@ -228,7 +216,7 @@ func (s *sweep) duplicates() []scenario {
 		}
 		list = append(list, scenario{fmt.Sprintf("turn %d is delivered again after the end", turn), func(x *trial) {
 			if x.play() {
-				x.unheard(x.requests[turn-1])
+				x.loseResponse(x.requests[turn-1])
 			}
 		}, asUndisturbed})
 	}

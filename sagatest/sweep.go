@@ -11,8 +11,26 @@ import (
 )
 
 // Sweep runs a tool through everything that can go wrong on the way of its script,
-// one scenario each: see the [Kind] constants. Every scenario is a subtest with a
-// name that says what happens; [Case.Skip] leaves out kinds.
+// one scenario each. Every scenario is a subtest with a name that says what happens;
+// [Case.Skip] leaves out kinds. These are the kinds:
+//
+//   - "crashes": a turn is cut off before or after an effect, or while undoing; the
+//     client repeats the turn, or cancels with the answers it had sent.
+//   - "stops": a turn is stopped from outside before an effect, as a timeout does.
+//   - "losses": a turn is taken and its response lost; the client repeats or cancels.
+//   - "duplicates": a turn is taken twice, at once or again after the end.
+//   - "forks": one token is used twice, with different answers. A client is free to do
+//     that, so leave them out only if what then happens does no harm.
+//   - "refusals": each step is declined, cancelled, or fails in the client.
+//   - "cancels": the client cancels the saga.
+//   - "failures": an effect is refused, or fails with or without having been done; an
+//     undo fails.
+//   - "expiries": the client comes back too late.
+//   - "rotations": the keys that seal tokens are rotated between two turns.
+//   - "clocks": the clock jumps between two turns.
+//   - "orders": several steps are answered one by one, in every order; the client
+//     sends only its latest answers.
+//   - "invalids": a step is answered with what does not fit, or breaks the protocol.
 //
 // After each it checks that the end is what it must be: a disturbance changes neither
 // the result nor the world; a saga that ends badly is undone as a whole; an effect
@@ -63,7 +81,7 @@ type baseline struct {
 	calls         []Call
 	requests      []request
 	before, after string // the world
-	told          string
+	result        string
 	good          bool
 }
 
@@ -111,7 +129,7 @@ func (s *sweep) rehearse(t testing.TB) bool {
 		return false
 	}
 	advice := "let New make a new world each time, and let the tool depend on nothing else; take what must differ out of World, and say with Case.Same what of the result must stay the same"
-	for what, two := range map[string][2]string{"result": {first.told, second.told}, "world before": {first.before, second.before}, "world after": {first.after, second.after}} {
+	for what, two := range map[string][2]string{"result": {first.result, second.result}, "world before": {first.before, second.before}, "world after": {first.after, second.after}} {
 		if two[0] != two[1] {
 			s.reports.report(t, name, broken{"two undisturbed sagas are alike", what, "the " + what + " differs between two of them:" + differ(two[0], two[1]), advice})
 			return false
@@ -138,7 +156,7 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 		x.breaks(b)
 	}
 	s.base.rounds, s.base.calls, s.base.requests = x.client.rounds, e.Calls, x.requests
-	s.base.told, s.base.good, s.base.after = s.c.same(e), e.Good(), x.client.rig.watch.looked
+	s.base.result, s.base.good, s.base.after = s.c.same(e), e.Good(), x.client.rig.watch.looked
 	x.judge(settled)
 	if len(x.broken) > 0 || t.Failed() && !failed {
 		return nil
@@ -167,10 +185,10 @@ func (s *sweep) run(t testing.TB, sc scenario) {
 // scenarios lists everything that can go wrong on the way of the script.
 func (s *sweep) scenarios(t testing.TB) []scenario {
 	t.Helper()
-	kinds := map[Kind]func() []scenario{
-		Crashes: s.crashes, Stops: s.stops, Losses: s.losses, Duplicates: s.duplicates, Forks: s.forks,
-		Refusals: s.refusals, Cancels: s.cancels, Failures: s.failures, Expiries: s.expiries,
-		Rotations: s.rotations, Clocks: s.clocks, Orders: s.orders, Invalids: s.invalids,
+	kinds := map[string]func() []scenario{
+		"crashes": s.crashes, "stops": s.stops, "losses": s.losses, "duplicates": s.duplicates, "forks": s.forks,
+		"refusals": s.refusals, "cancels": s.cancels, "failures": s.failures, "expiries": s.expiries,
+		"rotations": s.rotations, "clocks": s.clocks, "orders": s.orders, "invalids": s.invalids,
 	}
 	for _, k := range s.c.Skip {
 		if kinds[k] == nil {

@@ -133,6 +133,14 @@ func (x *trial) request() (request, bool) {
 	return q, true
 }
 
+// requestOf plays by the script up to a turn, and returns the turn's request.
+func (x *trial) requestOf(turn int) (request, bool) {
+	if !x.to(turn) {
+		return request{}, false
+	}
+	return x.request()
+}
+
 func (x *trial) over() bool { return x.last.out != nil }
 
 // mostTries is how often a client sends a request again.

@@ -138,7 +138,7 @@ func (w *watch) compare() {
 	}
 }
 
-func (w *watch) glance() {
+func (w *watch) lookAgain() {
 	if w.look != nil {
 		w.looked = w.look()
 	}
@@ -237,7 +237,7 @@ func (w *turnWorld) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
 func (w *watch) after(c sagahooks.Call, out *sagahooks.Value, err error, reached, cut bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.glance()
+	w.lookAgain()
 	how := Call{Err: err, reached: reached, Cut: cut}
 	if out != nil {
 		how.Output, how.secretOutput = out.JSON, string(out.Secrets)

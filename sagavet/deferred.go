@@ -8,10 +8,8 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// Deferred finds what a flow must not defer.
-var Deferred = &analysis.Analyzer{
-	Name: "sagadeferred",
-	Doc: `report undo, effects and questions in a defer of a flow
+// deferredAnalyzer finds what a flow must not defer.
+var deferredAnalyzer = analyzer("sagadeferred", `report undo, effects and questions in a defer of a flow
 
 The function of a flow ends with an error each time it asks, so its deferred calls
 run at every question, and not only when the saga has failed. What is to happen then
@@ -19,27 +17,18 @@ belongs into the Undo of an effect. Reported are deferred calls of an effect's U
 deferred functions that ask or perform effects; those that do something if the error
 is not nil, or if a variable does not say that all went well; and those that get
 what saga.Do returned. Closing and unlocking what this turn has opened is as it
-should be, and so is wrapping the error.`,
-	Requires: []*analysis.Analyzer{build},
-	Run: func(pass *analysis.Pass) (any, error) {
-		p := pass.ResultOf[build].(*program)
-		if p == nil {
-			return nil, nil
+should be, and so is wrapping the error.`, func(_ *analysis.Pass, p *program, r *reporter) {
+	for _, f := range p.funcs {
+		if !inFlow(f) {
+			continue
 		}
-		r := newReporter(pass)
-		for _, f := range p.funcs {
-			if !inFlow(f) {
-				continue
+		instructions(f, func(i ssa.Instruction) {
+			if d, ok := i.(*ssa.Defer); ok {
+				p.checkDefer(r, d)
 			}
-			instructions(f, func(i ssa.Instruction) {
-				if d, ok := i.(*ssa.Defer); ok {
-					p.checkDefer(r, d)
-				}
-			})
-		}
-		return nil, nil
-	},
-}
+		})
+	}
+})
 
 const deferAdvice = "Make it the Undo of an effect and perform that with saga.Do; the engine undoes it when the saga ends badly"
 

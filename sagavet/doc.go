@@ -3,21 +3,21 @@
 //
 //	go run github.com/mcpsaga/mcpsaga/cmd/sagavet@latest ./...
 //
-// or take the analyzers into a command of your own.
+// or take [Analyzers] into a command of your own:
 //
-//   - [Deferred]: undo, effects and questions in a defer, which also runs when a
+//   - sagasteps: names of step functions that a machine does not have;
+//   - sagadeferred: undo, effects and questions in a defer, which also runs when a
 //     flow is only suspended;
-//   - [Swallowed]: a flow that does not return the error with which it suspends;
-//   - [Replay]: a flow that does not do the same when it runs again, as it depends
+//   - sagaswallowed: a flow that does not return the error with which it suspends;
+//   - sagareplay: a flow that does not do the same when it runs again, as it depends
 //     on the clock, chance, the order of a map or goroutines;
-//   - [Outside]: files, processes, the network, databases and the environment in a
+//   - sagaoutside: files, processes, the network, databases and the environment in a
 //     flow, outside of an effect;
-//   - [First]: effects before the first question, which nobody can cancel if the
+//   - sagafirst: effects before the first question, which nobody can cancel if the
 //     first response is lost;
-//   - [State]: states that cannot be encoded, and inputs and results of effects;
-//   - [Secrets]: fields that are named like secrets, in states and effects, and are
+//   - sagasecrets: fields that are named like secrets, in states and effects, and are
 //     none to the engine;
-//   - [Rounds]: more rounds of questions than clients go through with.
+//   - sagarounds: more rounds of questions than clients go through with.
 //
 // They look at one package at a time. What a function of another package does with
 // a [saga.Run] they do not know: they expect it to ask, and its error to be
@@ -37,5 +37,8 @@ import "golang.org/x/tools/go/analysis"
 
 // Analyzers returns all analyzers of this package.
 func Analyzers() []*analysis.Analyzer {
-	return []*analysis.Analyzer{Deferred, Swallowed, Replay, Outside, First, State, Secrets, Rounds}
+	return []*analysis.Analyzer{
+		stepsAnalyzer, deferredAnalyzer, swallowedAnalyzer, replayAnalyzer, outsideAnalyzer,
+		firstAnalyzer, secretsAnalyzer, roundsAnalyzer,
+	}
 }

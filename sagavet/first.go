@@ -9,50 +9,39 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// First finds effects that come before the first question.
-var First = &analysis.Analyzer{
-	Name: "sagafirst",
-	Doc: `report effects before the first question of a tool
+// firstAnalyzer finds effects that come before the first question.
+var firstAnalyzer = analyzer("sagafirst", `report effects before the first question of a tool
 
 The client gets the first token with the first question. If that response is lost,
 there is nobody who could go on with the saga or cancel it, and what it did stays
 done; a client that calls again begins another saga, which does it again. An effect
 that is declared in the package with neither Undo nor Irreversible is taken for one
-that only reads, and not reported.`,
-	Requires: []*analysis.Analyzer{build},
-	Run: func(pass *analysis.Pass) (any, error) {
-		p := pass.ResultOf[build].(*program)
-		if p == nil {
-			return nil, nil
-		}
-		v := &first{
-			program: p, info: pass.TypesInfo, early: make(map[*ssa.Function][]*ssa.Call),
-			calls: make(map[token.Pos]*ast.CallExpr), effects: findEffects(pass),
-		}
-		r := newReporter(pass)
-		var begin []ast.Expr
-		for _, f := range pass.Files {
-			ast.Inspect(f, func(n ast.Node) bool {
-				if call, ok := n.(*ast.CallExpr); ok {
-					v.calls[call.Lparen] = call
-				}
-				begin = append(begin, beginnings(pass.TypesInfo, n)...)
-				return true
-			})
-		}
-		for _, expr := range begin {
-			if f := p.function(pass.TypesInfo, expr); f != nil {
-				for _, call := range v.earlyIn(f) {
-					if p.operation(call.Common()) == asks || p.asksAfter(call) {
-						r.report(at(call), "an effect comes before the first question: if the first response is lost, no client has the token with which the saga could be cancelled and the effect undone",
-							"Ask first, if only whether to go on, and perform the effect after the answer")
-					}
+that only reads, and not reported.`, func(pass *analysis.Pass, p *program, r *reporter) {
+	v := &first{
+		program: p, info: pass.TypesInfo, early: make(map[*ssa.Function][]*ssa.Call),
+		calls: make(map[token.Pos]*ast.CallExpr), effects: findEffects(pass),
+	}
+	var begin []ast.Expr
+	for _, f := range pass.Files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				v.calls[call.Lparen] = call
+			}
+			begin = append(begin, beginnings(pass.TypesInfo, n)...)
+			return true
+		})
+	}
+	for _, expr := range begin {
+		if f := p.function(pass.TypesInfo, expr); f != nil {
+			for _, call := range v.earlyIn(f) {
+				if p.operation(call.Common()) == asks || p.asksAfter(call) {
+					r.report(at(call), "an effect comes before the first question: if the first response is lost, no client has the token with which the saga could be cancelled and the effect undone",
+						"Ask first, if only whether to go on, and perform the effect after the answer")
 				}
 			}
 		}
-		return nil, nil
-	},
-}
+	}
+})
 
 // beginnings returns the functions with which sagas begin, where n defines a tool
 // or sets a field of a definition.

@@ -5,33 +5,22 @@ import (
 	"go/types"
 
 	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/analysis/passes/inspect"
 )
 
-// Outside finds what reaches from a flow to the world, outside of an effect.
-var Outside = &analysis.Analyzer{
-	Name: "sagaoutside",
-	Doc: `report files, processes, the network, databases and the environment in flows
+// outsideAnalyzer finds what reaches from a flow to the world, outside of an effect.
+var outsideAnalyzer = analyzer("sagaoutside", `report files, processes, the network, databases and the environment in flows
 
 A flow runs from its beginning in every turn, perhaps on another machine. What it
 reads from outside may have changed, so it may come to other questions than before;
 what it changes outside is changed again each time, and never undone. Both belong
-into an effect, whose result is recorded. Flows that ask nothing are left alone.`,
-	Requires: []*analysis.Analyzer{inspect.Analyzer, build},
-	Run: func(pass *analysis.Pass) (any, error) {
-		p := pass.ResultOf[build].(*program)
-		if p == nil {
-			return nil, nil
-		}
-		v := &outsider{info: pass.TypesInfo, reporter: newReporter(pass), decls: declarations(pass), reached: make(map[*types.Func]string)}
-		for body := range p.flowBodies(pass) {
-			v.body(body)
-		}
-		return nil, nil
-	},
-}
+into an effect, whose result is recorded. Flows that ask nothing are left alone.`, func(pass *analysis.Pass, p *program, r *reporter) {
+	v := &outsideVisitor{info: pass.TypesInfo, reporter: r, decls: declarations(pass), reached: make(map[*types.Func]string)}
+	for body := range p.flowBodies(pass) {
+		v.body(body)
+	}
+})
 
-type outsider struct {
+type outsideVisitor struct {
 	info     *types.Info
 	reporter *reporter
 	decls    map[*types.Func]*ast.FuncDecl
@@ -40,7 +29,7 @@ type outsider struct {
 }
 
 // body examines the body of a function of a flow.
-func (v *outsider) body(body *ast.BlockStmt) {
+func (v *outsideVisitor) body(body *ast.BlockStmt) {
 	const wrong, advice = "the flow runs from its beginning in every turn, so this may find something else, or act again", "Do it in an effect, whose result is recorded"
 	v.look(body, true, func(n ast.Node, name string) {
 		v.reporter.report(n.Pos(), "%s reaches outside of the saga: "+wrong, advice, name)
@@ -51,7 +40,7 @@ func (v *outsider) body(body *ast.BlockStmt) {
 
 // look tells of what a piece of code reaches directly, and by functions of the package.
 // Functions within it are looked at if they are likely to be called there.
-func (v *outsider) look(code ast.Node, within bool, directly func(ast.Node, string), by func(ast.Node, *types.Func, string), depth int) {
+func (v *outsideVisitor) look(code ast.Node, within bool, directly func(ast.Node, string), by func(ast.Node, *types.Func, string), depth int) {
 	ast.Inspect(code, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
@@ -60,7 +49,7 @@ func (v *outsider) look(code ast.Node, within bool, directly func(ast.Node, stri
 			return within && !flowSignature(sig) && !takes(sig, isKey)
 		case *ast.CallExpr:
 			f := calledFunc(v.info, n)
-			if tells(f) {
+			if onlyLogs(f) {
 				return false
 			}
 			if name := v.through(f, depth); name != "" {
@@ -76,7 +65,7 @@ func (v *outsider) look(code ast.Node, within bool, directly func(ast.Node, stri
 }
 
 // through says what a function of the package, with those that it calls, reaches.
-func (v *outsider) through(f *types.Func, depth int) string {
+func (v *outsideVisitor) through(f *types.Func, depth int) string {
 	if f == nil || depth == 0 || flowSignature(f.Signature()) {
 		return ""
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/inspect"
 	"golang.org/x/tools/go/ssa"
 )
 
@@ -20,6 +21,19 @@ type program struct {
 	// operations is what is known of functions; mu guards it.
 	mu         sync.Mutex
 	operations map[*ssa.Function]operation
+}
+
+// analyzer is one for packages that use package saga.
+func analyzer(name, doc string, run func(*analysis.Pass, *program, *reporter)) *analysis.Analyzer {
+	return &analysis.Analyzer{
+		Name: name, Doc: doc, Requires: []*analysis.Analyzer{inspect.Analyzer, build},
+		Run: func(pass *analysis.Pass) (any, error) {
+			if p := pass.ResultOf[build].(*program); p != nil {
+				run(pass, p, newReporter(pass))
+			}
+			return nil, nil
+		},
+	}
 }
 
 // build does what buildssa of x/tools does, but only where package saga is used,

@@ -11,27 +11,17 @@ import (
 	"golang.org/x/tools/go/analysis/passes/inspect"
 )
 
-// Replay finds what makes a flow do something else when it runs again.
-var Replay = &analysis.Analyzer{
-	Name: "sagareplay",
-	Doc: `report the clock, chance, ids, the order of maps and goroutines in flows
+// replayAnalyzer finds what makes a flow do something else when it runs again.
+var replayAnalyzer = analyzer("sagareplay", `report the clock, chance, ids, the order of maps and goroutines in flows
 
 A flow runs from its beginning in every turn, and must come to the same questions
 and effects each time. Time, ids and random numbers come from the Run. What is made
-for a log message only is not reported.`,
-	Requires: []*analysis.Analyzer{inspect.Analyzer, build},
-	Run: func(pass *analysis.Pass) (any, error) {
-		p := pass.ResultOf[build].(*program)
-		if p == nil {
-			return nil, nil
-		}
-		v := &replay{pass: pass, info: pass.TypesInfo, reporter: newReporter(pass), decls: declarations(pass), sources: make(map[*types.Func]string)}
-		for body := range p.flowBodies(pass) {
-			v.body(body)
-		}
-		return nil, nil
-	},
-}
+for a log message only is not reported.`, func(pass *analysis.Pass, p *program, r *reporter) {
+	v := &replay{pass: pass, info: pass.TypesInfo, reporter: r, decls: declarations(pass), sources: make(map[*types.Func]string)}
+	for body := range p.flowBodies(pass) {
+		v.body(body)
+	}
+})
 
 // declarations returns the functions that a package declares.
 func declarations(pass *analysis.Pass) map[*types.Func]*ast.FuncDecl {
@@ -112,16 +102,16 @@ func (v *replay) body(body *ast.BlockStmt) {
 			return !flowSignature(sig) && !takes(sig, isKey)
 		case *ast.GoStmt:
 			v.reporter.report(n.Pos(), "a flow must not start goroutines: what they do has no order, so the flow may diverge from its record when it runs again",
-				"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.Ask")
+				"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.AskAll")
 			return false
 		case *ast.CallExpr:
 			f := calledFunc(v.info, n)
-			if tells(f) {
+			if onlyLogs(f) {
 				return false
 			}
 			if startsGoroutine(f) {
 				v.reporter.report(n.Pos(), "a flow must not start goroutines: what they do has no order, so the flow may diverge from its record when it runs again",
-					"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.Ask")
+					"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.AskAll")
 				return false
 			}
 			if source := v.taken(f, 3); source != "" {
@@ -137,10 +127,10 @@ func (v *replay) body(body *ast.BlockStmt) {
 	})
 }
 
-func isKey(t types.Type) bool { return isSaga(t, "Key") }
+func isKey(t types.Type) bool { return isSaga(t, "Key", "Performed") }
 
-// tells reports whether a function only tells people something.
-func tells(f *types.Func) bool {
+// onlyLogs reports whether a function only tells people something.
+func onlyLogs(f *types.Func) bool {
 	if f == nil || f.Pkg() == nil {
 		return false
 	}
@@ -185,7 +175,7 @@ func (v *replay) taken(f *types.Func, depth int) string {
 			return false // who knows when it is called
 		case *ast.CallExpr:
 			called := calledFunc(v.info, n)
-			if tells(called) {
+			if onlyLogs(called) {
 				return false
 			}
 			if found == "" {

@@ -10,42 +10,34 @@ import (
 // maxRounds is what every client in use goes through with.
 const maxRounds = 8
 
-// Rounds finds flows that ask more often than clients go along with.
-var Rounds = &analysis.Analyzer{
-	Name: "sagarounds",
-	Doc: `report flows with more than eight rounds of questions
+// roundsAnalyzer finds flows that ask more often than clients go along with.
+var roundsAnalyzer = analyzer("sagarounds", `report flows with more than eight rounds of questions
 
 Clients give up after eight to ten rounds. Reported are flows that can come to more
-than eight calls of saga.Ask or Run.Ask, loops with a constant bound included, and
+than eight calls of saga.Ask or Run.AskAll, loops with a constant bound included, and
 questions in loops that nothing in the code bounds. A loop over a slice, or up to a
-variable, is taken for bounded, and counted as one round.`,
-	Run: func(pass *analysis.Pass) (any, error) {
-		if !usesSaga(pass.Pkg) {
-			return nil, nil
-		}
-		v := &rounds{
-			info: pass.TypesInfo, reporter: newReporter(pass),
-			bodies: make(map[types.Object]*ast.BlockStmt), counted: make(map[*ast.BlockStmt]*count),
-		}
-		for _, f := range pass.Files {
-			ast.Inspect(f, func(n ast.Node) bool { v.declare(n); return true })
-		}
-		for _, f := range pass.Files {
-			ast.Inspect(f, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.FuncDecl:
-					if n.Body != nil {
-						v.function(n.Body)
-					}
-				case *ast.FuncLit:
+variable, is taken for bounded, and counted as one round.`, func(pass *analysis.Pass, _ *program, r *reporter) {
+	v := &rounds{
+		info: pass.TypesInfo, reporter: r,
+		bodies: make(map[types.Object]*ast.BlockStmt), counted: make(map[*ast.BlockStmt]*count),
+	}
+	for _, f := range pass.Files {
+		ast.Inspect(f, func(n ast.Node) bool { v.declare(n); return true })
+	}
+	for _, f := range pass.Files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Body != nil {
 					v.function(n.Body)
 				}
-				return true
-			})
-		}
-		return nil, nil
-	},
-}
+			case *ast.FuncLit:
+				v.function(n.Body)
+			}
+			return true
+		})
+	}
+})
 
 type rounds struct {
 	info     *types.Info
@@ -80,7 +72,7 @@ func (v *rounds) function(body *ast.BlockStmt) {
 		return
 	}
 	v.reporter.report(c.ninth.Pos(), "this flow asks in up to %d rounds, and clients give up after %d",
-		"Ask several questions at once with Run.Ask, or make it two tools", c.rounds, maxRounds)
+		"Ask several questions at once with Run.AskAll, or make it two tools", c.rounds, maxRounds)
 }
 
 // count is how often a function asks, on the way on which it asks most.
@@ -107,7 +99,7 @@ func (v *rounds) count(body *ast.BlockStmt) *count {
 // calls returns how often a call asks.
 func (v *rounds) calls(call *ast.CallExpr, c *count) int {
 	switch funcName(calledFunc(v.info, call)) {
-	case askFunc, runAsk:
+	case askFunc, runAskAll:
 		return 1
 	}
 	o := objectOf(v.info, instantiated(call.Fun))

@@ -1,9 +1,11 @@
 package sagavet_test
 
 import (
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,26 +18,45 @@ import (
 
 // Each analyzer finds what its package under testdata expects, and nothing else.
 // The packages use the real package saga, so they are those of this module. To
-// load them is what takes time, so it is done once, by an analyzer that is each
-// time the one that the package is about.
+// load them is what takes time, so it is done once, by an analyzer that runs all the
+// others and passes on what the one reports that the package is about. As under go
+// vet, they run at the same time and share what was prepared.
 func TestAnalyzers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads and builds a large part of this module and of Go's library")
+	}
 	t.Parallel()
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
-	about := map[string]*analysis.Analyzer{
-		"deferred": sagavet.Deferred, "swallowed": sagavet.Swallowed, "replay": sagavet.Replay,
-		"outside": sagavet.Outside, "secrets": sagavet.Secrets,
-		"first": sagavet.First, "state": sagavet.State, "rounds": sagavet.Rounds,
-		"ignored": sagavet.Swallowed,
-	}
-	each := &analysis.Analyzer{Name: "each", Doc: "run the analyzer that the package is about"}
+	each := &analysis.Analyzer{Name: "each", Doc: "run all analyzers"}
 	var packages []string
-	for name, a := range about {
+	for _, a := range sagavet.Analyzers() {
 		each.Requires = append(each.Requires, a.Requires...)
-		packages = append(packages, "./sagavet/testdata/"+name)
+		packages = append(packages, "./sagavet/testdata/"+strings.TrimPrefix(a.Name, "saga"))
 	}
-	each.Run = func(pass *analysis.Pass) (any, error) { return about[pass.Pkg.Name()].Run(pass) }
-	assert.Len(t, analysistest.Run(t, root, each, packages...), len(about))
+	packages = append(packages, "./sagavet/testdata/ignored", "./sagavet/testdata/stepsadded")
+	each.Run = func(pass *analysis.Pass) (any, error) {
+		about := "saga" + pass.Pkg.Name()
+		switch about {
+		case "sagaignored":
+			about = "sagaswallowed"
+		case "sagastepsadded":
+			about = "sagasteps"
+		}
+		var all sync.WaitGroup
+		failed := make([]error, len(sagavet.Analyzers()))
+		for i, a := range sagavet.Analyzers() {
+			own := *pass
+			own.Analyzer = a
+			if a.Name != about {
+				own.Report = func(analysis.Diagnostic) {}
+			}
+			all.Go(func() { _, failed[i] = a.Run(&own) })
+		}
+		all.Wait()
+		return nil, errors.Join(failed...)
+	}
+	assert.Len(t, analysistest.Run(t, root, each, packages...), len(packages))
 }
 
 func TestAnalyzersAreValid(t *testing.T) {
@@ -47,6 +68,9 @@ func TestAnalyzersAreValid(t *testing.T) {
 
 // The command finds the same by itself and from go vet.
 func TestCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads and builds a large part of this module and of Go's library")
+	}
 	t.Parallel()
 	tool := filepath.Join(t.TempDir(), "sagavet")
 	run := func(fails bool, name string, args ...string) string {
@@ -56,7 +80,7 @@ func TestCommand(t *testing.T) {
 		assert.Equal(t, fails, err != nil, "%s", out)
 		return string(out)
 	}
-	run(false, "go", "build", "-o", tool, "../cmd/sagavet")
+	run(false, "go", "build", "-ldflags=-s -w", "-o", tool, "../cmd/sagavet")
 	const found = "the error of saga.Ask by one that does not wrap it"
 	assert.Contains(t, run(true, tool, "./testdata/swallowed"), found)
 	assert.Contains(t, run(true, "go", "vet", "-vettool="+tool, "./testdata/swallowed"), found)

@@ -15,40 +15,31 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/secretname"
 )
 
-// Secrets finds what is kept between turns, is named like a secret and is none to
+// secretsAnalyzer finds what is kept between turns, is named like a secret and is none to
 // the engine.
-var Secrets = &analysis.Analyzer{
-	Name: "sagasecrets",
-	Doc: `report fields of states and effects that are named like secrets
+var secretsAnalyzer = analyzer("sagasecrets", `report fields of states and effects that are named like secrets
 
 What is kept between turns shows in logs, journals and saga token explain, and a state
 is compressed together with text of the client's that the tool puts there, so lengths
 may tell it bit by bit. A saga.Secret is not compressed, and does not print itself. A
-field that is none although it is named like one says why in the tag notsecret.`,
-	Requires: []*analysis.Analyzer{inspect.Analyzer},
-	Run: func(pass *analysis.Pass) (any, error) {
-		if !usesSaga(pass.Pkg) {
-			return nil, nil
+field that is none although it is named like one says why in the tag notsecret.`, func(pass *analysis.Pass, _ *program, r *reporter) {
+	v := named{pass, r}
+	in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
+	for n := range in.PreorderSeq((*ast.CompositeLit)(nil)) {
+		lit := n.(*ast.CompositeLit)
+		t := namedSaga(pass.TypesInfo.TypeOf(lit))
+		if t == nil {
+			continue
 		}
-		v := named{pass, newReporter(pass)}
-		in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
-		for n := range in.PreorderSeq((*ast.CompositeLit)(nil)) {
-			lit := n.(*ast.CompositeLit)
-			t := namedSaga(pass.TypesInfo.TypeOf(lit))
-			if t == nil {
-				continue
-			}
-			switch t.Obj().Name() {
-			case "Machine", "Prompt", "Resource":
-				v.fields(lit, t.TypeArgs().At(1), "the state", make(map[types.Type]bool))
-			case "Effect":
-				v.fields(lit, t.TypeArgs().At(0), "the input of the effect", make(map[types.Type]bool))
-				v.fields(lit, t.TypeArgs().At(1), "the result of the effect", make(map[types.Type]bool))
-			}
+		switch t.Obj().Name() {
+		case "Machine", "Prompt", "Resource":
+			v.fields(lit, t.TypeArgs().At(1), "the state", make(map[types.Type]bool))
+		case "Effect":
+			v.fields(lit, t.TypeArgs().At(0), "the input of the effect", make(map[types.Type]bool))
+			v.fields(lit, t.TypeArgs().At(1), "the result of the effect", make(map[types.Type]bool))
 		}
-		return nil, nil
-	},
-}
+	}
+})
 
 // named reports fields by their names.
 type named struct {
@@ -58,7 +49,7 @@ type named struct {
 
 func (v named) fields(lit *ast.CompositeLit, t types.Type, at string, seen map[types.Type]bool) {
 	t = types.Unalias(t)
-	if seen[t] || isSecret(t) || anyEncoder.encodesItself(t) {
+	if seen[t] || isSecret(t) || encodesItself(t) {
 		return
 	}
 	seen[t] = true
@@ -110,6 +101,29 @@ func legible(t types.Type) bool {
 		return legible(u.Elem())
 	case *types.Map:
 		return legible(u.Elem())
+	}
+	return false
+}
+
+func isSecret(t types.Type) bool {
+	_, pointer := types.Unalias(t).(*types.Pointer)
+	return !pointer && isSaga(t, "Secret")
+}
+
+// encodesItself reports whether values of a type, or pointers to them, encode
+// themselves.
+func encodesItself(t types.Type) bool {
+	for _, method := range []string{"MarshalJSON", "MarshalText", "MarshalBinary"} {
+		o, _, _ := types.LookupFieldOrMethod(t, true, nil, method)
+		f, ok := o.(*types.Func)
+		if !ok {
+			continue
+		}
+		sig := f.Signature()
+		if sig.Params().Len() == 0 && sig.Results().Len() == 2 && isError(sig.Results().At(1).Type()) &&
+			types.Identical(sig.Results().At(0).Type(), types.NewSlice(types.Typ[types.Byte])) {
+			return true
+		}
 	}
 	return false
 }

@@ -25,7 +25,7 @@ func (p *program) operation(c *ssa.CallCommon) operation { return p.classify(c, 
 func (p *program) classify(c *ssa.CallCommon, does func(*ssa.Function) operation) operation {
 	o := object(c)
 	switch funcName(o) {
-	case askFunc, runAsk, turnAsk, turnPause, turnGoto:
+	case askFunc, runAskAll, turnAsk, turnPause, turnGoto:
 		return asks
 	case doFunc:
 		return performs
@@ -77,7 +77,7 @@ func (p *program) follow(f *ssa.Function) operation {
 // does not count: a question's Answer method gets the Run as a reader of answers.
 func hands(c *ssa.CallCommon, wanted func(types.Type) bool) bool {
 	for _, v := range c.Args {
-		if isSaga(v.Type(), "Performer") {
+		if isSaga(v.Type(), "Context") {
 			v = unpacked(v)
 		}
 		if t := v.Type(); wanted(t) || carries(t, wanted) {

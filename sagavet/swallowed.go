@@ -7,52 +7,41 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// Swallowed finds flows that do not return the error of asking, or of performing an
+// swallowedAnalyzer finds flows that do not return the error of asking, or of performing an
 // effect.
-var Swallowed = &analysis.Analyzer{
-	Name: "sagaswallowed",
-	Doc: `report errors of saga.Ask, Run.Ask and saga.Do that a flow does not return
+var swallowedAnalyzer = analyzer("sagaswallowed", `report errors of saga.Ask, Run.AskAll and saga.Do that a flow does not return
 
 A flow suspends by returning the error that asking returned. If it returns another
 error, or none, or goes on, the saga fails. The error of an effect says whether the
 effect may have happened; the engine must see it to undo the right things.
 
-An error may be returned as it is, wrapped with %w, joined, or as the Err of a
-saga.ToolError. What was recognised with errors.Is, errors.As or a type assertion
+An error may be returned as it is, wrapped with %w, joined, or as the cause of
+saga.Fail. What was recognised with errors.Is, errors.As or a type assertion
 need not be returned, and a flow may look at the error of an effect and do something
-else instead.`,
-	Requires: []*analysis.Analyzer{build},
-	Run: func(pass *analysis.Pass) (any, error) {
-		p := pass.ResultOf[build].(*program)
-		if p == nil {
-			return nil, nil
-		}
-		r := newReporter(pass)
-		// What is deferred, or begun in a goroutine, the others look after.
-		apart := make(map[*ssa.Function]bool)
-		for _, f := range p.funcs {
-			instructions(f, func(i ssa.Instruction) {
-				switch i := i.(type) {
-				case *ssa.Defer:
-					apart[staticFunc(i.Common())] = true
-				case *ssa.Go:
-					apart[staticFunc(i.Common())] = true
-				}
-			})
-		}
-		for _, f := range p.funcs {
-			if apart[f] && f.Parent() != nil {
-				continue
+else instead.`, func(_ *analysis.Pass, p *program, r *reporter) {
+	// What is deferred, or begun in a goroutine, the others look after.
+	apart := make(map[*ssa.Function]bool)
+	for _, f := range p.funcs {
+		instructions(f, func(i ssa.Instruction) {
+			switch i := i.(type) {
+			case *ssa.Defer:
+				apart[staticFunc(i.Common())] = true
+			case *ssa.Go:
+				apart[staticFunc(i.Common())] = true
 			}
-			instructions(f, func(i ssa.Instruction) {
-				if call, ok := i.(*ssa.Call); ok {
-					p.checkError(r, call)
-				}
-			})
+		})
+	}
+	for _, f := range p.funcs {
+		if apart[f] && f.Parent() != nil {
+			continue
 		}
-		return nil, nil
-	},
-}
+		instructions(f, func(i ssa.Instruction) {
+			if call, ok := i.(*ssa.Call); ok {
+				p.checkError(r, call)
+			}
+		})
+	}
+})
 
 // checkError follows the error of a call that asks or performs an effect.
 func (p *program) checkError(r *reporter, call *ssa.Call) {
@@ -75,7 +64,7 @@ func (p *program) checkError(r *reporter, call *ssa.Call) {
 				"Return the error as it is, or wrap it with %w", name)
 		} else {
 			r.report(pos, "the flow replaces the error of %s by one that does not wrap it, so the engine cannot know that the effect may have happened",
-				"Wrap it with %w, or give a saga.ToolError a Text for the caller and the error as Err", name)
+				"Wrap it with %w, or give it to saga.Fail as the cause, with a text for the caller", name)
 		}
 	}
 	if t.lost && len(t.replaced) == 0 {
@@ -109,8 +98,8 @@ func callName(c *ssa.CallCommon) string {
 	switch funcName(o) {
 	case askFunc:
 		return "saga.Ask"
-	case runAsk:
-		return "Run.Ask"
+	case runAskAll:
+		return "Run.AskAll"
 	case doFunc:
 		return "saga.Do"
 	case "":

@@ -257,7 +257,7 @@ func isMade(v ssa.Value) bool {
 		return ok
 	case *ssa.Call:
 		switch funcName(object(v.Common())) {
-		case "fmt.Errorf", "errors.New", failfFunc:
+		case "fmt.Errorf", "errors.New", failfFunc, failFunc:
 			return true
 		}
 	}

@@ -24,9 +24,9 @@ type seat struct {
 
 // withState is the tool with another type for its state.
 func withState[S any](m *saga.Machine[struct{}, seat]) saga.Definition {
-	never := func(context.Context, *saga.Turn[struct{}, S]) (saga.Next, error) { return nil, assert.AnError }
+	never := func(*saga.Turn[struct{}, S]) (saga.Next, error) { return nil, assert.AnError }
 	return saga.Machine[struct{}, S]{
-		Name: m.Name, Asks: m.Asks, Effects: m.Effects,
+		Info:  saga.Info{Name: m.Name, Asks: m.Asks, Effects: m.Effects},
 		Start: never, Steps: saga.Steps[struct{}, S]{"sure": never, "other": never},
 	}
 }
@@ -40,26 +40,26 @@ func seatTool(held map[saga.Key]bool) saga.Machine[struct{}, seat] {
 			held[k] = true
 			return true, nil
 		},
-		Undo: func(_ context.Context, k saga.Key, _ string, _, _ bool) error {
-			delete(held, k)
+		Undo: func(_ context.Context, p saga.Performed[string, bool]) error {
+			delete(held, p.Key)
 			return nil
 		},
 	}
 	type turn = saga.Turn[struct{}, seat]
 	return saga.Machine[struct{}, seat]{
-		Name: "seat", Asks: []steps.Question{sure}, Effects: []saga.Declared{hold},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "seat", Asks: []steps.Question{sure}, Effects: []saga.Declared{hold}},
+		Start: func(t *turn) (saga.Next, error) {
 			if _, err := saga.Do(t, hold, "12A"); err != nil { //sagavet:ignore the test loses no response
 				return nil, err
 			}
 			t.State = seat{"12", saga.NewSecret("1234")}
 			return t.Ask("sure", sure)
 		},
-		Steps: saga.Steps[struct{}, seat]{"sure": func(_ context.Context, t *turn) (saga.Next, error) {
+		Steps: saga.Steps[struct{}, seat]{"sure": func(t *turn) (saga.Next, error) {
 			if _, err := sure.Answer(t); err != nil {
 				return nil, err
 			}
-			return t.Text("yours: %s", t.State.Row)
+			return t.Textf("yours: %s", t.State.Row)
 		}},
 	}
 }
@@ -116,7 +116,7 @@ func TestSagaOfAChangedToolIsUndone(t *testing.T) {
 				body = after.post(roomMessage("cancelSaga", suspend(), answers))
 				assert.Equal(t, []string{"seat"}, undone(t, body))
 				assert.False(t, parse(t, body).Result.IsError)
-				assert.Equal(t, answers != "", strings.Contains(body, engine.Unsought), body)
+				assert.Equal(t, answers != "", strings.Contains(body, engine.LostTurn), body)
 				assert.Empty(t, held)
 			}
 
@@ -137,7 +137,7 @@ func TestSagaOfAChangedToolWithoutEffectsIsRefused(t *testing.T) {
 	quiet := func(name string) saga.Definition {
 		m := seatTool(held)
 		sure := m.Asks[0].(*steps.Form[sureForm])
-		m.Start = func(_ context.Context, t *saga.Turn[struct{}, seat]) (saga.Next, error) { return t.Ask(name, sure) }
+		m.Start = func(t *saga.Turn[struct{}, seat]) (saga.Next, error) { return t.Ask(name, sure) }
 		m.Steps = saga.Steps[struct{}, seat]{name: m.Steps["sure"]}
 		return m
 	}
@@ -159,12 +159,12 @@ func TestHangingUndoIsOutstanding(t *testing.T) {
 		tool := roomTool(1, held)
 		room := tool.Effects[0].(*saga.Effect[string, bool])
 		undo, hang := room.Undo, true
-		room.Undo = func(ctx context.Context, k saga.Key, in string, out, known bool) error {
+		room.Undo = func(ctx context.Context, p saga.Performed[string, bool]) error {
 			if hang {
 				<-ctx.Done()
 				return ctx.Err()
 			}
-			return undo(ctx, k, in, out, known)
+			return undo(ctx, p)
 		}
 		room.Timeout = time.Hour
 		b := newBubble(t, server.Options{TurnTimeout: time.Minute, TokenTTL: time.Hour, Tools: []saga.Definition{tool}})

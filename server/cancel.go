@@ -72,7 +72,7 @@ func (s *Server) cancel(ctx context.Context, c caller, args json.RawMessage, tok
 		s.log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", o.attrs()...)
 		out, err := o.tool.Cancel(ctx, o.pos, engine.Resumption{Now: s.opts.Now()}) // no turn is taken any more
 		if err == nil && len(answers) > 0 {
-			out.Result.Content = append(out.Result.Content, content.Resultf(engine.Unsought).Content...)
+			out.Result.Content = append(out.Result.Content, content.Resultf(engine.LostTurn).Content...)
 		}
 		return s.ended(c, o.tool, o.pos.ID, nil, out, err)
 	}

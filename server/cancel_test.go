@@ -32,14 +32,13 @@ func roomTool(revision uint32, held map[saga.Key]bool) saga.Flow[struct{}, strin
 			held[k] = true
 			return true, nil
 		},
-		Undo: func(_ context.Context, k saga.Key, _ string, _, _ bool) error {
-			delete(held, k)
+		Undo: func(_ context.Context, p saga.Performed[string, bool]) error {
+			delete(held, p.Key)
 			return nil
 		},
 	}
 	return saga.Flow[struct{}, string]{
-		Name: "room", Revision: revision, Oldest: revision,
-		Asks: []steps.Question{sure}, Effects: []saga.Declared{room},
+		Info: saga.Info{Name: "room", Revision: revision, Asks: []steps.Question{sure}, Effects: []saga.Declared{room}}, Oldest: revision,
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
 			if _, err := saga.Do(r, room, "7"); err != nil { //sagavet:ignore the test loses no response
 				return "", err
@@ -125,7 +124,7 @@ func TestCancelSaga(t *testing.T) {
 				assert.True(t, parse(t, body).Result.IsError)
 			} else { // it is what its client wants
 				assert.Contains(t, body, "Cancelled.")
-				assert.Contains(t, body, engine.Unsought, "its answers were not used")
+				assert.Contains(t, body, engine.LostTurn, "its answers were not used")
 				assert.False(t, parse(t, body).Result.IsError)
 			}
 			assert.Empty(t, held)
@@ -237,11 +236,11 @@ func TestUndoIsTriedAgain(t *testing.T) {
 	room := tool.Effects[0].(*saga.Effect[string, bool])
 	undo := room.Undo
 	room.Tries = 1
-	room.Undo = func(ctx context.Context, k saga.Key, in string, out, known bool) error {
+	room.Undo = func(ctx context.Context, p saga.Performed[string, bool]) error {
 		if stuck {
 			return errors.New("out of order")
 		}
-		return undo(ctx, k, in, out, known)
+		return undo(ctx, p)
 	}
 	r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}})
 	token := parse(t, r.post(callRoom)).Result.SagaToken

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,12 +20,12 @@ import (
 func crowdTool() saga.Definition {
 	one, two := &steps.Form[struct{}]{ID: "one", Message: "One?"}, &steps.Form[struct{}]{ID: "two", Message: "Two?"}
 	return saga.Machine[struct{}, struct{}]{
-		Name: "crowd", Asks: []steps.Question{one, two},
-		Start: func(_ context.Context, t *saga.Turn[struct{}, struct{}]) (saga.Next, error) {
+		Info: saga.Info{Name: "crowd", Asks: []steps.Question{one, two}},
+		Start: func(t *saga.Turn[struct{}, struct{}]) (saga.Next, error) {
 			return t.Ask("asked", one, two)
 		},
-		Steps: saga.Steps[struct{}, struct{}]{"asked": func(_ context.Context, t *saga.Turn[struct{}, struct{}]) (saga.Next, error) {
-			return t.Text("done")
+		Steps: saga.Steps[struct{}, struct{}]{"asked": func(t *saga.Turn[struct{}, struct{}]) (saga.Next, error) {
+			return t.Textf("done")
 		}},
 	}
 }

@@ -49,8 +49,10 @@ func ExampleSampler() {
 	type none struct{}
 	askModel := &steps.Sample{ID: "opinion", Request: steps.SampleRequest{MaxTokens: 20}}
 	tool := saga.Flow[none, string]{
-		Name: "ask_model",
-		Asks: []steps.Question{askModel},
+		Info: saga.Info{
+			Name: "ask_model",
+			Asks: []steps.Question{askModel},
+		},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			said, err := saga.Ask(r, askModel.With(steps.Promptf("Is it safe?")))
 			if err != nil {
@@ -93,8 +95,10 @@ func ExampleServer() {
 	}
 	askName := &steps.Form[nameForm]{ID: "name", Message: "Who are you?"}
 	s := example(server.Options{Tools: []saga.Definition{saga.Flow[none, string]{
-		Name: "greet",
-		Asks: []steps.Question{askName},
+		Info: saga.Info{
+			Name: "greet",
+			Asks: []steps.Question{askName},
+		},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			form, err := saga.Ask(r, askName)
 			return "Hello, " + form.Name + ".", err
@@ -126,7 +130,7 @@ func ExampleServer() {
 func ExampleOptions() {
 	type none struct{}
 	named := func(name string) saga.Definition {
-		return saga.Flow[none, string]{Name: name, Run: func(*saga.Run, none) (string, error) { return "Done.", nil }}
+		return saga.Flow[none, string]{Info: saga.Info{Name: name}, Run: func(*saga.Run, none) (string, error) { return "Done.", nil }}
 	}
 	s := example(server.Options{
 		Tools:        []saga.Definition{named("one"), named("two"), named("three")},

@@ -154,7 +154,7 @@ func TestHandshakeLinesStopWhileAsked(t *testing.T) {
 	var undone atomic.Bool
 	hold := &saga.Effect[struct{}, struct{}]{
 		Name: "slow", Do: func(context.Context, saga.Key, struct{}) (out struct{}, err error) { return out, nil },
-		Undo: func(context.Context, saga.Key, struct{}, struct{}, bool) error {
+		Undo: func(context.Context, saga.Performed[struct{}, struct{}]) error {
 			time.Sleep(300 * time.Millisecond)
 			undone.Store(true)
 			return nil
@@ -162,7 +162,7 @@ func TestHandshakeLinesStopWhileAsked(t *testing.T) {
 	}
 	ask := &steps.Form[struct{}]{ID: "sure", Message: "Sure?"}
 	c := newLegacyPipe(t, "2025-11-25", saga.Flow[struct{}, string]{
-		Name: "hold", Asks: []steps.Question{ask}, Effects: []saga.Declared{hold},
+		Info: saga.Info{Name: "hold", Asks: []steps.Question{ask}, Effects: []saga.Declared{hold}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
 			if _, err := saga.Do(r, hold, struct{}{}); err != nil { //sagavet:ignore the test loses no response
 				return "", err
@@ -186,9 +186,9 @@ func TestHandshakeLinesStopWhileAsked(t *testing.T) {
 // A tool that pauses for ever does not keep a client's request for ever.
 func TestHandshakeLinesEndlessPauses(t *testing.T) {
 	type turn = saga.Turn[struct{}, struct{}]
-	again := func(_ context.Context, t *turn) (saga.Next, error) { return t.Pause("again") }
+	again := func(t *turn) (saga.Next, error) { return t.Pause("again") }
 	c := newLegacyPipe(t, "2025-11-25", saga.Machine[struct{}, struct{}]{
-		Name: "endless", Start: again, Steps: saga.Steps[struct{}, struct{}]{"again": again},
+		Info: saga.Info{Name: "endless"}, Start: again, Steps: saga.Steps[struct{}, struct{}]{"again": again},
 	})
 	c.send(toolCall(1, "endless", `{}`))
 	m := c.message()
@@ -264,10 +264,10 @@ func TestHandshakeLinesBatches(t *testing.T) {
 // messages go.
 func TestHandshakeNothingIsToldAfterTheResponse(t *testing.T) {
 	kept := make(chan *saga.Turn[empty, empty], 1)
-	tool := saga.Machine[empty, empty]{Name: "keeps", Start: func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) {
+	tool := saga.Machine[empty, empty]{Info: saga.Info{Name: "keeps"}, Start: func(t *saga.Turn[empty, empty]) (saga.Next, error) {
 		t.Progress(1, 3, "in time")
 		kept <- t // as no tool may
-		return t.Text("done")
+		return t.Textf("done")
 	}}
 	late := func() {
 		turn := <-kept

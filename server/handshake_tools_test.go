@@ -50,29 +50,29 @@ type which struct {
 
 // legacyAsk asks any question.
 var legacyAsk = saga.Machine[which, empty]{
-	Name: "ask", Asks: []steps.Question{legacyForm, legacyColour, legacyLink, legacySample, legacyTools, legacyContext, legacyBlocks, legacyRoots},
-	Start: func(_ context.Context, t *saga.Turn[which, empty]) (saga.Next, error) {
+	Info: saga.Info{Name: "ask", Asks: []steps.Question{legacyForm, legacyColour, legacyLink, legacySample, legacyTools, legacyContext, legacyBlocks, legacyRoots}},
+	Start: func(t *saga.Turn[which, empty]) (saga.Next, error) {
 		ask := map[string]steps.Request{
 			"form": legacyForm, "colour": legacyColour, "link": legacyLink, "sample": legacySample, "tools": legacyTools,
 			"context": legacyContext, "blocks": legacyBlocks, "roots": legacyRoots, "either": steps.Otherwise(legacyLink, legacyForm),
 		}[t.Args.What]
 		return t.Ask("asked", ask)
 	},
-	Steps: saga.Steps[which, empty]{"asked": func(_ context.Context, t *saga.Turn[which, empty]) (saga.Next, error) {
+	Steps: saga.Steps[which, empty]{"asked": func(t *saga.Turn[which, empty]) (saga.Next, error) {
 		for _, id := range []string{"form", "colour", "link", "sample", "tools", "context", "blocks", "roots"} {
 			if a, ok := t.StepAnswer(id); ok && a.Error == nil {
-				return t.Text("%s: %s", id, a.Result)
+				return t.Textf("%s: %s", id, a.Result)
 			} else if ok {
-				return t.Text("%s failed: %d", id, a.Error.Code)
+				return t.Textf("%s failed: %d", id, a.Error.Code)
 			}
 		}
-		return t.Text("nothing")
+		return t.Textf("nothing")
 	}},
 }
 
 // legacyTalk reports progress and logs, more than once and not always forward.
 var legacyTalk = saga.Flow[empty, string]{
-	Name: "talk", Asks: []steps.Question{legacyForm},
+	Info: saga.Info{Name: "talk", Asks: []steps.Question{legacyForm}},
 	Run: func(r *saga.Run, _ empty) (string, error) {
 		for _, done := range []float64{1, 2, 2, 1, 3} {
 			r.Progress(done, 4, "working")
@@ -94,7 +94,7 @@ type times struct {
 
 // legacyFlood logs a lot.
 var legacyFlood = saga.Flow[times, string]{
-	Name: "flood",
+	Info: saga.Info{Name: "flood"},
 	Run: func(r *saga.Run, in times) (string, error) {
 		for i := range min(in.N, 20_000) {
 			r.Log(slog.LevelInfo, fmt.Sprintf("%d %s", i, strings.Repeat("x", 1000)))
@@ -105,7 +105,7 @@ var legacyFlood = saga.Flow[times, string]{
 
 // legacyContents returns blocks of every type.
 var legacyContents = saga.Flow[empty, *content.Result]{
-	Name: "contents",
+	Info: saga.Info{Name: "contents"},
 	Run: func(*saga.Run, empty) (*content.Result, error) {
 		return &content.Result{
 			Content: content.Blocks{
@@ -120,7 +120,7 @@ var legacyContents = saga.Flow[empty, *content.Result]{
 
 // legacyList returns a structured result that is no object.
 var legacyList = saga.Flow[empty, *content.Result]{
-	Name: "list",
+	Info: saga.Info{Name: "list"},
 	Run: func(*saga.Run, empty) (*content.Result, error) {
 		return &content.Result{StructuredContent: []byte(`[1,2]`)}, nil
 	},
@@ -131,11 +131,11 @@ type sum struct {
 }
 
 // legacySum has an output schema.
-var legacySum = saga.Flow[empty, sum]{Name: "sum", Run: func(*saga.Run, empty) (sum, error) { return sum{3}, nil }}
+var legacySum = saga.Flow[empty, sum]{Info: saga.Info{Name: "sum"}, Run: func(*saga.Run, empty) (sum, error) { return sum{3}, nil }}
 
 // away gives up its connection and works on.
 var legacyAway = saga.Flow[empty, string]{
-	Name: "away",
+	Info: saga.Info{Name: "away"},
 	Run: func(r *saga.Run, _ empty) (string, error) {
 		r.Log(slog.LevelInfo, "before")
 		r.Disconnect(123 * time.Millisecond)
@@ -157,14 +157,14 @@ func newGate() *gate {
 }
 
 func (g *gate) tool() saga.Definition {
-	return saga.Flow[empty, string]{Name: "gate", Run: func(r *saga.Run, _ empty) (string, error) {
+	return saga.Flow[empty, string]{Info: saga.Info{Name: "gate"}, Run: func(r *saga.Run, _ empty) (string, error) {
 		g.entered <- true
 		select {
 		case <-g.leave:
 			return "left", nil
-		case <-r.Context().Done():
-			g.stopped <- r.Context().Err()
-			return "", r.Context().Err()
+		case <-r.Done():
+			g.stopped <- r.Err()
+			return "", r.Err()
 		}
 	}}
 }
@@ -194,12 +194,12 @@ func (w *world) tool(g *gate) saga.Definition {
 		return &saga.Effect[empty, empty]{
 			Name: name,
 			Do:   func(context.Context, saga.Key, empty) (empty, error) { w.note("+" + name); return empty{}, nil },
-			Undo: func(context.Context, saga.Key, empty, empty, bool) error { w.note("-" + name); return nil },
+			Undo: func(context.Context, saga.Performed[empty, empty]) error { w.note("-" + name); return nil },
 		}
 	}
 	first, second := effect("first"), effect("second")
 	return saga.Flow[empty, string]{
-		Name: "hold", Asks: []steps.Question{legacyForm}, Effects: []saga.Declared{first, second},
+		Info: saga.Info{Name: "hold", Asks: []steps.Question{legacyForm}, Effects: []saga.Declared{first, second}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			if _, err := saga.Do(r, first, empty{}); err != nil { //sagavet:ignore the test loses no response
 				return "", err
@@ -214,8 +214,8 @@ func (w *world) tool(g *gate) saga.Definition {
 			select {
 			case <-g.leave:
 				return "held", nil
-			case <-r.Context().Done():
-				return "", r.Context().Err()
+			case <-r.Done():
+				return "", r.Err()
 			}
 		},
 	}
@@ -223,17 +223,19 @@ func (w *world) tool(g *gate) saga.Definition {
 
 // legacyPrompt and the resources after it can be sagas as well.
 var legacyPrompt = saga.Prompt[wish, empty]{
-	Name: "greeting", Description: "Greets.", Asks: []steps.Question{legacyForm},
-	Start: func(_ context.Context, t *saga.Turn[wish, empty]) (saga.Next, error) {
-		return t.Ask("asked", legacyForm)
+	Machine: saga.Machine[wish, empty]{
+		Info: saga.Info{Name: "greeting", Description: "Greets.", Asks: []steps.Question{legacyForm}},
+		Start: func(t *saga.Turn[wish, empty]) (saga.Next, error) {
+			return t.Ask("asked", legacyForm)
+		},
+		Steps: saga.Steps[wish, empty]{"asked": func(t *saga.Turn[wish, empty]) (saga.Next, error) {
+			form, err := legacyForm.Answer(t)
+			if err != nil {
+				return nil, err
+			}
+			return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.Args.Name + " greets " + form.Name}})
+		}},
 	},
-	Steps: saga.Steps[wish, empty]{"asked": func(_ context.Context, t *saga.Turn[wish, empty]) (saga.Next, error) {
-		form, err := legacyForm.Answer(t)
-		if err != nil {
-			return nil, err
-		}
-		return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.Args.Name + " greets " + form.Name}})
-	}},
 	Complete: map[string]saga.Completer{"name": func(_ context.Context, typed string, _ map[string]string) ([]string, error) {
 		return []string{typed + "a", typed + "b"}, nil
 	}},
@@ -244,30 +246,37 @@ type note struct {
 }
 
 var legacyNotes = saga.Resource[note, empty]{
-	Name: "notes", Template: "notes://{id}", Asks: []steps.Question{legacyForm},
-	Start: func(_ context.Context, t *saga.Turn[note, empty]) (saga.Next, error) {
-		switch t.Args.ID {
-		case "gone":
-			return nil, saga.ErrNotFound
-		case "ask":
-			return t.Ask("asked", legacyForm)
-		}
-		return t.Contents(content.ResourceContents{URI: "notes://" + t.Args.ID, MIMEType: "text/plain", Text: "note " + t.Args.ID})
+	Machine: saga.Machine[note, empty]{
+		Info: saga.Info{Name: "notes", Asks: []steps.Question{legacyForm}},
+		Start: func(t *saga.Turn[note, empty]) (saga.Next, error) {
+			switch t.Args.ID {
+			case "gone":
+				return nil, saga.ErrNotFound
+			case "ask":
+				return t.Ask("asked", legacyForm)
+			}
+			return t.Contents(content.ResourceContents{URI: "notes://" + t.Args.ID, MIMEType: "text/plain", Text: "note " + t.Args.ID})
+		},
+		Steps: saga.Steps[note, empty]{"asked": func(t *saga.Turn[note, empty]) (saga.Next, error) {
+			form, err := legacyForm.Answer(t)
+			if err != nil {
+				return nil, err
+			}
+			return t.Contents(content.ResourceContents{URI: "notes://ask", Blob: []byte(form.Name)})
+		}},
 	},
-	Steps: saga.Steps[note, empty]{"asked": func(_ context.Context, t *saga.Turn[note, empty]) (saga.Next, error) {
-		form, err := legacyForm.Answer(t)
-		if err != nil {
-			return nil, err
-		}
-		return t.Contents(content.ResourceContents{URI: "notes://ask", Blob: []byte(form.Name)})
-	}},
+	Template: "notes://{id}",
 }
 
 var legacyStatic = saga.Resource[empty, empty]{
-	Name: "static", URI: "static://one", MIMEType: "text/plain",
-	Start: func(_ context.Context, t *saga.Turn[empty, empty]) (saga.Next, error) {
-		return t.Contents(content.ResourceContents{URI: "static://one", Text: "1"})
+	Machine: saga.Machine[empty, empty]{
+		Info: saga.Info{Name: "static"},
+		Start: func(t *saga.Turn[empty, empty]) (saga.Next, error) {
+			return t.Contents(content.ResourceContents{URI: "static://one", Text: "1"})
+		},
 	},
+	URI:      "static://one",
+	MIMEType: "text/plain",
 }
 
 // legacyDefinitions are all of the above that need no setting up.

@@ -117,10 +117,10 @@ func TestPrincipalsAreNotConfused(t *testing.T) {
 func TestGracefulStop(t *testing.T) {
 	type none struct{}
 	entered, leave := make(chan bool), make(chan bool)
-	tool := saga.Machine[none, none]{Name: "slow", Start: func(ctx context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
+	tool := saga.Machine[none, none]{Info: saga.Info{Name: "slow"}, Start: func(t *saga.Turn[none, none]) (saga.Next, error) {
 		entered <- true
 		<-leave
-		return t.Text("done")
+		return t.Textf("done")
 	}}
 	s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}})
 	require.NoError(t, err)

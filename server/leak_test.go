@@ -80,13 +80,13 @@ var leakAsk = &steps.Form[leakForm]{ID: "sure", Message: "Sure?"}
 // leakMachine is a tool that keeps what keep returns while it waits.
 func leakMachine[State any](keep func(leakArgs) State) saga.Definition {
 	return saga.Machine[leakArgs, State]{
-		Name: "t", Asks: []steps.Question{leakAsk},
-		Start: func(_ context.Context, t *saga.Turn[leakArgs, State]) (saga.Next, error) {
+		Info: saga.Info{Name: "t", Asks: []steps.Question{leakAsk}},
+		Start: func(t *saga.Turn[leakArgs, State]) (saga.Next, error) {
 			t.State = keep(t.Args)
 			return t.Ask("end", leakAsk)
 		},
-		Steps: saga.Steps[leakArgs, State]{"end": func(_ context.Context, t *saga.Turn[leakArgs, State]) (saga.Next, error) {
-			return t.Text("done")
+		Steps: saga.Steps[leakArgs, State]{"end": func(t *saga.Turn[leakArgs, State]) (saga.Next, error) {
+			return t.Textf("done")
 		}},
 	}
 }
@@ -95,7 +95,7 @@ func leakMachine[State any](keep func(leakArgs) State) saga.Definition {
 func leakFlow[In, Out any](input func(leakArgs) In, do func(In) Out) saga.Definition {
 	issue := &saga.Effect[In, Out]{Name: "issue", Do: func(_ context.Context, _ saga.Key, in In) (Out, error) { return do(in), nil }}
 	return saga.Flow[leakArgs, string]{
-		Name: "t", Asks: []steps.Question{leakAsk}, Effects: []saga.Declared{issue},
+		Info: saga.Info{Name: "t", Asks: []steps.Question{leakAsk}, Effects: []saga.Declared{issue}},
 		Run: func(r *saga.Run, in leakArgs) (string, error) {
 			if _, err := saga.Do(r, issue, input(in)); err != nil { //sagavet:ignore the attack needs no question before
 				return "", err
@@ -109,6 +109,9 @@ func leakFlow[In, Out any](input func(leakArgs) In, do func(In) Out) saga.Defini
 // TestLengthsDoNotLeakSecrets mounts the attack wherever a tool can keep a secret. It
 // must succeed where the guide says that it does, or the rest would prove nothing.
 func TestLengthsDoNotLeakSecrets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seals thousands of tokens")
+	}
 	var secret string // the server's
 	same := func(a leakArgs) leakArgs { return a }
 	none := func(leakArgs) struct{} { return struct{}{} }

@@ -3,7 +3,6 @@ package server_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -138,12 +137,12 @@ func patientTool() saga.Definition {
 	}
 	one, two := &steps.Form[struct{}]{ID: "one", Message: "One?"}, &steps.Form[struct{}]{ID: "two", Message: "Two?"}
 	return saga.Machine[args, struct{}]{
-		Name: "patient", Asks: []steps.Question{one, two},
-		Start: func(_ context.Context, t *saga.Turn[args, struct{}]) (saga.Next, error) {
+		Info: saga.Info{Name: "patient", Asks: []steps.Question{one, two}},
+		Start: func(t *saga.Turn[args, struct{}]) (saga.Next, error) {
 			return t.Ask("asked", one, two)
 		},
-		Steps: saga.Steps[args, struct{}]{"asked": func(_ context.Context, t *saga.Turn[args, struct{}]) (saga.Next, error) {
-			return t.Text("done")
+		Steps: saga.Steps[args, struct{}]{"asked": func(t *saga.Turn[args, struct{}]) (saga.Next, error) {
+			return t.Textf("done")
 		}},
 	}
 }
@@ -268,14 +267,14 @@ func TestStdioHoldsFewBytes(t *testing.T) {
 func TestASessionForgetsAnswersThatWereTaken(t *testing.T) {
 	type turn = saga.Turn[struct{}, int]
 	one := &steps.Form[struct{}]{ID: "one", Message: "One?"}
-	ask := func(_ context.Context, t *turn) (saga.Next, error) {
+	ask := func(t *turn) (saga.Next, error) {
 		if t.State++; t.State > 8 {
-			return t.Text("done")
+			return t.Textf("done")
 		}
 		return t.Ask("asked", one)
 	}
 	r := newRig(t, server.Options{Tools: []saga.Definition{saga.Machine[struct{}, int]{
-		Name: "rounds", Asks: []steps.Question{one}, Start: ask, Steps: saga.Steps[struct{}, int]{"asked": ask},
+		Info: saga.Info{Name: "rounds", Asks: []steps.Question{one}}, Start: ask, Steps: saga.Steps[struct{}, int]{"asked": ask},
 	}}})
 	c := r.connect("2025-11-25", everything)
 	s := c.stream(toolCall(1, "rounds", `{}`))

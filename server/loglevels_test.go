@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -70,13 +69,18 @@ func declineGreeting(t *testing.T, r *rig, answer string) {
 func TestWhatOperatorsLookAtIsWarnedOf(t *testing.T) {
 	type none struct{}
 	r := newRig(t, server.Options{TurnTimeout: 20e6, Tools: []saga.Definition{
-		saga.Machine[none, none]{Name: "slow", Start: func(ctx context.Context, _ *saga.Turn[none, none]) (saga.Next, error) {
+		saga.Machine[none, none]{Info: saga.Info{Name: "slow"}, Start: func(ctx *saga.Turn[none, none]) (saga.Next, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}},
-		saga.Prompt[none, none]{Name: "broken", Start: func(context.Context, *saga.Turn[none, none]) (saga.Next, error) {
-			return nil, saga.Failf("The service does not answer: %w", errors.New("no route"))
-		}},
+		saga.Prompt[none, none]{
+			Machine: saga.Machine[none, none]{
+				Info: saga.Info{Name: "broken"},
+				Start: func(*saga.Turn[none, none]) (saga.Next, error) {
+					return nil, saga.Failf("The service does not answer: %w", errors.New("no route"))
+				},
+			},
+		},
 	}})
 	got := r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"slow"}}`)
 	assert.Contains(t, got, "took too long")

@@ -89,7 +89,7 @@ const (
 // to a question above all, is no fault inside the server.
 func (s *Server) toolError(ctx context.Context, method string, e *engine.ToolError) *jsonrpc2.Error {
 	level, what, code := slog.LevelWarn, "request failed", int64(jsonrpc2.CodeInternalError)
-	if e.Told {
+	if e.Disclosed {
 		level, what, code = slog.LevelInfo, "request stopped", jsonrpc2.CodeInvalidParams
 	}
 	s.log.Log(ctx, level, what, "method", method, "error", e, "cause", e.Err)

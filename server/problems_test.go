@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -15,8 +14,8 @@ import (
 // Who starts a server with several mistakes reads of all of them.
 func TestAllProblemsAtOnce(t *testing.T) {
 	tool := func(name, schema string) saga.Definition {
-		return saga.Machine[map[string]any, none]{Name: name, RawInputSchema: []byte(schema),
-			Start: func(_ context.Context, t *saga.Turn[map[string]any, none]) (saga.Next, error) { return t.Text("x") }}
+		return saga.Machine[map[string]any, none]{Info: saga.Info{Name: name, RawInputSchema: []byte(schema)},
+			Start: func(t *saga.Turn[map[string]any, none]) (saga.Next, error) { return t.Textf("x") }}
 	}
 	lines := func(o server.Options) []string {
 		_, err := server.New(o)

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"net/http"
 	"testing"
 
@@ -19,12 +18,11 @@ func asksOnce[S any](revision uint32, begin S, upgrades map[uint32]saga.Upgrade[
 		Sure bool `json:"sure"`
 	}]{ID: "sure", Message: "Sure?"}
 	return saga.Machine[struct{}, S]{
-		Name: "once", Revision: revision, Upgrades: upgrades, Asks: []steps.Question{ask},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "once", Revision: revision, Asks: []steps.Question{ask}}, Upgrades: upgrades, Start: func(t *turn) (saga.Next, error) {
 			t.State = begin
 			return t.Ask("end", ask)
 		},
-		Steps: saga.Steps[struct{}, S]{"end": func(_ context.Context, t *turn) (saga.Next, error) { return t.Text("done") }},
+		Steps: saga.Steps[struct{}, S]{"end": func(t *turn) (saga.Next, error) { return t.Textf("done") }},
 	}
 }
 

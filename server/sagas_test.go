@@ -112,11 +112,11 @@ func TestLookingAround(t *testing.T) {
 func TestFailuresInsideAreNotTold(t *testing.T) {
 	type none struct{}
 	broken := func(name string, f saga.Func[none, none]) saga.Definition {
-		return saga.Machine[none, none]{Name: name, Start: f}
+		return saga.Machine[none, none]{Info: saga.Info{Name: name}, Start: f}
 	}
 	r := newRig(t, server.Options{Tools: []saga.Definition{
-		broken("panics", func(context.Context, *saga.Turn[none, none]) (saga.Next, error) { panic("hunter2") }),
-		broken("fails", func(context.Context, *saga.Turn[none, none]) (saga.Next, error) { return nil, context.Canceled }),
+		broken("panics", func(*saga.Turn[none, none]) (saga.Next, error) { panic("hunter2") }),
+		broken("fails", func(*saga.Turn[none, none]) (saga.Next, error) { return nil, context.Canceled }),
 	}})
 	got := r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"panics"}}`)
 	assert.Equal(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`, got)
@@ -136,9 +136,9 @@ func TestFailuresInsideAreNotTold(t *testing.T) {
 func TestSlowToolIsStopped(t *testing.T) {
 	type none struct{}
 	r := newRig(t, server.Options{TurnTimeout: 20e6, Tools: []saga.Definition{
-		saga.Machine[none, none]{Name: "slow", Start: func(ctx context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
+		saga.Machine[none, none]{Info: saga.Info{Name: "slow"}, Start: func(t *saga.Turn[none, none]) (saga.Next, error) {
+			<-t.Done()
+			return nil, t.Err()
 		}},
 	}})
 	got := parse(t, r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"slow"}}`))

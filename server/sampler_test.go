@@ -28,20 +28,20 @@ func says(_ context.Context, q *steps.SampleRequest) (*steps.SampleResult, error
 func sampling(name string, q *steps.Sample, also ...steps.Question) saga.Machine[none, none] {
 	asks := append([]steps.Question{q}, also...)
 	return saga.Machine[none, none]{
-		Name: name, Description: "Samples.", Asks: asks,
-		Start: func(_ context.Context, t *plain) (saga.Next, error) {
+		Info: saga.Info{Name: name, Description: "Samples.", Asks: asks},
+		Start: func(t *plain) (saga.Next, error) {
 			all := make([]steps.Request, len(asks))
 			for i := range asks {
 				all[i] = asks[i]
 			}
 			return t.Ask("said", all...)
 		},
-		Steps: saga.Steps[none, none]{"said": func(_ context.Context, t *plain) (saga.Next, error) {
+		Steps: saga.Steps[none, none]{"said": func(t *plain) (saga.Next, error) {
 			said, err := q.Answer(t)
 			if err != nil {
 				return nil, err
 			}
-			return t.Text("the model said %q", said.Text())
+			return t.Textf("the model said %q", said.Text())
 		}},
 	}
 }
@@ -49,7 +49,7 @@ func sampling(name string, q *steps.Sample, also ...steps.Question) saga.Machine
 func samplerTools() []saga.Definition {
 	rounds := 0
 	forever := sampling("forever", askModel)
-	forever.Steps["said"] = func(_ context.Context, t *plain) (saga.Next, error) {
+	forever.Steps["said"] = func(t *plain) (saga.Next, error) {
 		rounds++
 		return t.Ask("said", askModel)
 	}
@@ -143,13 +143,13 @@ func TestSamplerFailureUndoes(t *testing.T) {
 			held[k] = true
 			return true, nil
 		},
-		Undo: func(_ context.Context, k saga.Key, _ string, _, _ bool) error {
-			delete(held, k)
+		Undo: func(_ context.Context, p saga.Performed[string, bool]) error {
+			delete(held, p.Key)
 			return nil
 		},
 	}
 	flow := saga.Flow[struct{}, string]{
-		Name: "book", Asks: []steps.Question{askModel}, Effects: []saga.Declared{room},
+		Info: saga.Info{Name: "book", Asks: []steps.Question{askModel}, Effects: []saga.Declared{room}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
 			if _, err := saga.Do(r, room, "7"); err != nil { //sagavet:ignore the test loses no response
 				return "", err

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/buildinfo"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
@@ -161,7 +161,7 @@ func New(o Options) (*Server, error) {
 		o.Name = "mcpsaga"
 	}
 	if o.Version == "" {
-		o.Version = moduleVersion()
+		o.Version = buildinfo.Version()
 	}
 	tools, err := engine.NewRegistry(o.Tools...)
 	if err != nil {
@@ -197,13 +197,6 @@ func (s *Server) SetKeys(k *codec.Keyset) {
 
 // Tools returns the tools that are served.
 func (s *Server) Tools() *engine.Registry { return s.tools }
-
-func moduleVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
 
 func newID() (id saga.ID) {
 	rand.Read(id[:]) // never fails (crypto/rand)

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"net/http"
 	"testing"
 
@@ -176,8 +175,8 @@ func TestParamHeaderAnnotations(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m := saga.Machine[map[string]any, none]{Name: "annotated", RawInputSchema: []byte(test.schema)}
-			m.Start = func(_ context.Context, t *saga.Turn[map[string]any, none]) (saga.Next, error) { return t.Text("x") }
+			m := saga.Machine[map[string]any, none]{Info: saga.Info{Name: "annotated", RawInputSchema: []byte(test.schema)}}
+			m.Start = func(t *saga.Turn[map[string]any, none]) (saga.Next, error) { return t.Textf("x") }
 			_, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{m}})
 			if test.problem == "" {
 				require.NoError(t, err)

@@ -140,11 +140,11 @@ func TestListenLosesNothing(t *testing.T) {
 // A tool's change is heard by listeners; its progress and its log are not.
 func TestListenHearsOnlyChanges(t *testing.T) {
 	var srv *server.Server
-	change := tool("change", func(_ context.Context, t *plain) (saga.Next, error) {
+	change := tool("change", func(t *plain) (saga.Next, error) {
 		t.Log(slog.Level(20), "no")
 		t.Progress(1, 1, "no")
 		srv.ToolsChanged()
-		return t.Text("changed")
+		return t.Textf("changed")
 	})
 	r := newRig(t, server.Options{Tools: []saga.Definition{change}})
 	srv = r.srv

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -322,13 +321,15 @@ func TestMRTRStateIsBoundToExactNumbers(t *testing.T) {
 	}
 	confirm := &steps.Form[struct{}]{ID: "confirm", Message: "Pay?"}
 	r := newRig(t, server.Options{Tools: []saga.Definition{saga.Machine[args, struct{}]{
-		Name: "pay", Asks: []steps.Question{confirm},
-		RawInputSchema: json.RawMessage(`{"type":"object","properties":{"account":{"type":"integer"},"amount":{"type":"number"}}}`),
-		Start: func(_ context.Context, t *saga.Turn[args, struct{}]) (saga.Next, error) {
+		Info: saga.Info{
+			Name: "pay", Asks: []steps.Question{confirm},
+			RawInputSchema: json.RawMessage(`{"type":"object","properties":{"account":{"type":"integer"},"amount":{"type":"number"}}}`),
+		},
+		Start: func(t *saga.Turn[args, struct{}]) (saga.Next, error) {
 			return t.Ask("paid", confirm)
 		},
-		Steps: saga.Steps[args, struct{}]{"paid": func(_ context.Context, t *saga.Turn[args, struct{}]) (saga.Next, error) {
-			return t.Text("paid %s to %d", t.Args.Amount, t.Args.Account)
+		Steps: saga.Steps[args, struct{}]{"paid": func(t *saga.Turn[args, struct{}]) (saga.Next, error) {
+			return t.Textf("paid %s to %d", t.Args.Amount, t.Args.Account)
 		}},
 	}}})
 	number := func(account, amount string) *request {

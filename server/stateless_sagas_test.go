@@ -356,8 +356,8 @@ func holding(held map[saga.Key]bool) (tool saga.Flow[struct{}, string], entered 
 			return "", err
 		}
 		entered <- true
-		<-r.Context().Done()
-		return "", r.Context().Err()
+		<-r.Done()
+		return "", r.Err()
 	}
 	return tool, entered
 }

@@ -68,11 +68,11 @@ func TestStatelessProgress(t *testing.T) {
 // A tool that reports without end does not flood its client.
 func TestStatelessProgressRate(t *testing.T) {
 	const n = 100_000
-	busy := tool("busy", func(_ context.Context, t *plain) (saga.Next, error) {
+	busy := tool("busy", func(t *plain) (saga.Next, error) {
 		for i := range n + 1 {
 			t.Progress(float64(i), n, "")
 		}
-		return t.Text("done")
+		return t.Textf("done")
 	})
 	r := newRig(t, server.Options{Tools: []saga.Definition{busy}})
 	q := callTool("busy", nil)
@@ -118,7 +118,7 @@ func TestStatelessLogging(t *testing.T) {
 // What a tool says after its answer, or after its client went, goes nowhere.
 func TestStatelessSilenceAfterTheAnswer(t *testing.T) {
 	var late sync.WaitGroup
-	chatty := tool("chatty", func(_ context.Context, t *plain) (saga.Next, error) {
+	chatty := tool("chatty", func(t *plain) (saga.Next, error) {
 		turn := *t
 		late.Go(func() {
 			for i := range 1000 {
@@ -126,7 +126,7 @@ func TestStatelessSilenceAfterTheAnswer(t *testing.T) {
 				turn.Progress(float64(i), 0, "late")
 			}
 		})
-		return t.Text("done")
+		return t.Textf("done")
 	})
 	r := newRig(t, server.Options{Tools: []saga.Definition{chatty}})
 	q := callTool("chatty", nil)
@@ -174,12 +174,12 @@ func TestStatelessLateErrors(t *testing.T) {
 // waiting is a tool that waits to be cancelled, and says that it was.
 func waiting() (saga.Definition, chan bool, chan error) {
 	entered, left := make(chan bool, 10), make(chan error, 10)
-	return tool("waits", func(ctx context.Context, t *plain) (saga.Next, error) {
+	return tool("waits", func(t *plain) (saga.Next, error) {
 		t.Progress(1, 2, "")
 		entered <- true
-		<-ctx.Done()
-		left <- ctx.Err()
-		return nil, ctx.Err()
+		<-t.Done()
+		left <- t.Err()
+		return nil, t.Err()
 	}), entered, left
 }
 
@@ -216,12 +216,12 @@ func TestStatelessDisconnectCancels(t *testing.T) {
 
 // Progress does not extend the time that a turn has.
 func TestStatelessTurnTimeout(t *testing.T) {
-	ticks := tool("ticks", func(ctx context.Context, t *plain) (saga.Next, error) {
+	ticks := tool("ticks", func(t *plain) (saga.Next, error) {
 		for i := 0; ; i++ {
 			t.Progress(float64(i), 0, "")
 			select {
-			case <-ctx.Done():
-				return nil, ctx.Err()
+			case <-t.Done():
+				return nil, t.Err()
 			case <-time.After(5 * time.Millisecond):
 			}
 		}
@@ -251,12 +251,13 @@ func serve(t *testing.T, s *server.Server) (url string, stop func() error) {
 
 // The time to read a request is not the time to answer it.
 func TestTurnsOutliveTheReadTimeout(t *testing.T) {
-	slow := tool("slow", func(ctx context.Context, t *plain) (saga.Next, error) {
+	t.Parallel()
+	slow := tool("slow", func(t *plain) (saga.Next, error) {
 		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		case <-t.Done():
+			return nil, t.Err()
 		case <-time.After(400 * time.Millisecond):
-			return t.Text("done")
+			return t.Textf("done")
 		}
 	})
 	s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{slow}})
@@ -291,6 +292,7 @@ func TestStreamsOutliveTheTimeouts(t *testing.T) {
 
 // Clients that send a byte a second take connections, not the server.
 func TestStatelessSlowSenders(t *testing.T) {
+	t.Parallel()
 	n := 1000
 	if testing.Short() {
 		n = 100
@@ -334,13 +336,13 @@ func TestStatelessSlowReader(t *testing.T) {
 	}
 	t.Parallel()
 	left := make(chan error, 1)
-	floods := tool("floods", func(ctx context.Context, t *plain) (saga.Next, error) {
+	floods := tool("floods", func(t *plain) (saga.Next, error) {
 		big := strings.Repeat("x", 1<<20)
-		for ctx.Err() == nil {
+		for t.Err() == nil {
 			t.Log(slog.LevelError, big)
 		}
-		left <- ctx.Err()
-		return nil, ctx.Err()
+		left <- t.Err()
+		return nil, t.Err()
 	})
 	r := newRig(t, server.Options{Tools: []saga.Definition{floods}})
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))

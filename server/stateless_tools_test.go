@@ -42,9 +42,9 @@ var (
 // asking is a tool that asks once and says what came.
 func asking(name string, ask func(*plain) []steps.Request, asks ...steps.Question) saga.Machine[none, none] {
 	return saga.Machine[none, none]{
-		Name: name, Description: "Asks.", Asks: asks,
-		Start: func(_ context.Context, t *plain) (saga.Next, error) { return t.Ask("answered", ask(t)...) },
-		Steps: saga.Steps[none, none]{"answered": func(_ context.Context, t *plain) (saga.Next, error) {
+		Info:  saga.Info{Name: name, Description: "Asks.", Asks: asks},
+		Start: func(t *plain) (saga.Next, error) { return t.Ask("answered", ask(t)...) },
+		Steps: saga.Steps[none, none]{"answered": func(t *plain) (saga.Next, error) {
 			for _, q := range asks {
 				if a, ok := t.StepAnswer(q.StepID()); ok && a.Error != nil {
 					return nil, &steps.StepError{StepID: q.StepID(), Err: a.Error}
@@ -54,9 +54,9 @@ func asking(name string, ask func(*plain) []steps.Request, asks ...steps.Questio
 				if err != nil {
 					return nil, err
 				}
-				return t.Text("Hello, %s!", form.Name)
+				return t.Textf("Hello, %s!", form.Name)
 			}
-			return t.Text("answered")
+			return t.Textf("answered")
 		}},
 	}
 }
@@ -65,8 +65,8 @@ func all(asks ...steps.Request) func(*plain) []steps.Request {
 	return func(*plain) []steps.Request { return asks }
 }
 
-func tool(name string, run func(context.Context, *plain) (saga.Next, error)) saga.Machine[none, none] {
-	return saga.Machine[none, none]{Name: name, Description: "Does something.", Start: run}
+func tool(name string, run func(*plain) (saga.Next, error)) saga.Machine[none, none] {
+	return saga.Machine[none, none]{Info: saga.Info{Name: name, Description: "Does something."}, Start: run}
 }
 
 type headerArgs struct {
@@ -84,13 +84,15 @@ func headerTool() saga.Machine[headerArgs, none] {
 		return &jsonschema.Schema{Type: kind, Extra: map[string]any{"x-mcp-header": header}}
 	}
 	return saga.Machine[headerArgs, none]{
-		Name: "headers", Description: "Repeats arguments in headers.",
-		InputSchema: &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{
-			"region": in("string", "Region"), "level": in("integer", "Level"), "dry": in("boolean", "Dry"),
-			"nested": {Type: "object", Properties: map[string]*jsonschema.Schema{"zone": in("string", "Zone")}},
-		}},
-		Start: func(_ context.Context, t *saga.Turn[headerArgs, none]) (saga.Next, error) {
-			return t.Text("region=%s", t.Args.Region)
+		Info: saga.Info{
+			Name: "headers", Description: "Repeats arguments in headers.",
+			InputSchema: &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{
+				"region": in("string", "Region"), "level": in("integer", "Level"), "dry": in("boolean", "Dry"),
+				"nested": {Type: "object", Properties: map[string]*jsonschema.Schema{"zone": in("string", "Zone")}},
+			}},
+		},
+		Start: func(t *saga.Turn[headerArgs, none]) (saga.Next, error) {
+			return t.Textf("region=%s", t.Args.Region)
 		},
 	}
 }
@@ -116,7 +118,7 @@ func roundsProgram() (asks []steps.Question, start saga.Func[none, roundsState],
 	}
 	funcs = saga.Steps[none, roundsState]{}
 	for round := range group {
-		funcs[fmt.Sprintf("round%d", round+1)] = func(_ context.Context, t *roundsTurn) (saga.Next, error) {
+		funcs[fmt.Sprintf("round%d", round+1)] = func(t *roundsTurn) (saga.Next, error) {
 			for _, i := range group[round] {
 				form, err := forms[i].Answer(t)
 				if err != nil {
@@ -127,15 +129,15 @@ func roundsProgram() (asks []steps.Question, start saga.Func[none, roundsState],
 			if round+1 < len(group) {
 				return ask(t, round+1)
 			}
-			return t.Text("%v", t.State.Said)
+			return t.Textf("%v", t.State.Said)
 		}
 	}
-	return asks, func(_ context.Context, t *roundsTurn) (saga.Next, error) { return ask(t, 0) }, funcs
+	return asks, func(t *roundsTurn) (saga.Next, error) { return ask(t, 0) }, funcs
 }
 
 func roundsAsTool() saga.Definition {
 	asks, start, funcs := roundsProgram()
-	return saga.Machine[none, roundsState]{Name: "rounds", Description: "Asks eight times.", Asks: asks, Start: start, Steps: funcs}
+	return saga.Machine[none, roundsState]{Info: saga.Info{Name: "rounds", Description: "Asks eight times.", Asks: asks}, Start: start, Steps: funcs}
 }
 
 type personArgs struct {
@@ -150,7 +152,7 @@ type idArgs struct {
 // statelessTools are all of them. One that does no harm comes first.
 func statelessTools() []saga.Definition {
 	return []saga.Definition{
-		tool("hello", func(_ context.Context, t *plain) (saga.Next, error) { return t.Text("Hello!") }),
+		tool("hello", func(t *plain) (saga.Next, error) { return t.Textf("Hello!") }),
 		asking("ask_name", all(askName), askName),
 		asking("ask_page", all(askPage), askPage),
 		asking("ask_model", all(askModel), askModel),
@@ -166,50 +168,50 @@ func statelessTools() []saga.Definition {
 			}
 			return asks
 		}, askName, askPage, askModel, askRoots),
-		tool("progress", func(ctx context.Context, t *plain) (saga.Next, error) {
+		tool("progress", func(t *plain) (saga.Next, error) {
 			for _, done := range []float64{0, 50, 50, 40, 100} {
 				t.Progress(done, 100, "")
 			}
-			return t.Text("done")
+			return t.Textf("done")
 		}),
-		tool("log", func(_ context.Context, t *plain) (saga.Next, error) {
+		tool("log", func(t *plain) (saga.Next, error) {
 			for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.Level(20)} {
 				t.Log(level, object{"says": engine.LevelName(level)})
 			}
-			return t.Text("logged")
+			return t.Textf("logged")
 		}),
-		tool("list", func(_ context.Context, t *plain) (saga.Next, error) { return t.Structured([]int{1, 2}) }),
-		tool("meta", func(_ context.Context, t *plain) (saga.Next, error) {
+		tool("list", func(t *plain) (saga.Next, error) { return t.Structured([]int{1, 2}) }),
+		tool("meta", func(t *plain) (saga.Next, error) {
 			return t.Finish(&content.Result{Meta: object{"example.com/x": 1, "io.modelcontextprotocol/serverInfo": "forged"}})
 		}),
-		tool("fails", func(_ context.Context, t *plain) (saga.Next, error) { return nil, saga.Failf("It did not work.") }),
-		tool("panics", func(_ context.Context, t *plain) (saga.Next, error) { panic("secret detail") }),
-		tool("sleeps", func(ctx context.Context, t *plain) (saga.Next, error) {
+		tool("fails", func(t *plain) (saga.Next, error) { return nil, saga.Failf("It did not work.") }),
+		tool("panics", func(t *plain) (saga.Next, error) { panic("secret detail") }),
+		tool("sleeps", func(t *plain) (saga.Next, error) {
 			select {
-			case <-ctx.Done():
-				return nil, ctx.Err()
+			case <-t.Done():
+				return nil, t.Err()
 			case <-time.After(time.Minute):
-				return t.Text("awake")
+				return t.Textf("awake")
 			}
 		}),
 		headerTool(),
 		saga.Machine[personArgs, none]{
-			Name: "greet", Description: "Greets.",
-			Start: func(_ context.Context, t *saga.Turn[personArgs, none]) (saga.Next, error) {
-				return t.Text("Hello, %s!", t.Args.Person)
+			Info: saga.Info{Name: "greet", Description: "Greets."},
+			Start: func(t *saga.Turn[personArgs, none]) (saga.Next, error) {
+				return t.Textf("Hello, %s!", t.Args.Person)
 			},
 		},
 		saga.Machine[personArgs, none]{
-			Name: "ask_about", Description: "Asks about a person.", Asks: []steps.Question{askColor},
-			Start: func(_ context.Context, t *saga.Turn[personArgs, none]) (saga.Next, error) {
+			Info: saga.Info{Name: "ask_about", Description: "Asks about a person.", Asks: []steps.Question{askColor}},
+			Start: func(t *saga.Turn[personArgs, none]) (saga.Next, error) {
 				return t.Ask("answered", askColor)
 			},
-			Steps: saga.Steps[personArgs, none]{"answered": func(_ context.Context, t *saga.Turn[personArgs, none]) (saga.Next, error) {
+			Steps: saga.Steps[personArgs, none]{"answered": func(t *saga.Turn[personArgs, none]) (saga.Next, error) {
 				form, err := askColor.Answer(t)
 				if err != nil {
 					return nil, err
 				}
-				return t.Text("%s likes %s", t.Args.Person, form.Color)
+				return t.Textf("%s likes %s", t.Args.Person, form.Color)
 			}},
 		},
 		roundsAsTool(),
@@ -219,12 +221,14 @@ func statelessTools() []saga.Definition {
 
 func promptWithArguments() saga.Definition {
 	return saga.Prompt[personArgs, none]{
-		Name: "greeting", Description: "A greeting.",
-		Start: func(_ context.Context, t *saga.Turn[personArgs, none]) (saga.Next, error) {
-			if t.Args.Person == "nobody" {
-				return nil, saga.Failf("Nobody is there.")
-			}
-			return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: "Greet " + t.Args.Person}})
+		Machine: saga.Machine[personArgs, none]{
+			Info: saga.Info{Name: "greeting", Description: "A greeting."},
+			Start: func(t *saga.Turn[personArgs, none]) (saga.Next, error) {
+				if t.Args.Person == "nobody" {
+					return nil, saga.Failf("Nobody is there.")
+				}
+				return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: "Greet " + t.Args.Person}})
+			},
 		},
 		Complete: map[string]saga.Completer{"person": func(_ context.Context, typed string, others map[string]string) ([]string, error) {
 			switch typed {
@@ -243,49 +247,59 @@ func promptWithArguments() saga.Definition {
 func promptRounds() saga.Definition {
 	asks, start, funcs := roundsProgram()
 	last := funcs["round8"]
-	funcs["round8"] = func(ctx context.Context, t *roundsTurn) (saga.Next, error) {
-		if _, err := last(ctx, t); err != nil {
+	funcs["round8"] = func(t *roundsTurn) (saga.Next, error) {
+		if _, err := last(t); err != nil {
 			return nil, err
 		}
 		return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: fmt.Sprint(t.State.Said)}})
 	}
-	return saga.Prompt[none, roundsState]{Name: "rounds", Description: "Asks eight times.", Asks: asks, Start: start, Steps: funcs}
+	return saga.Prompt[none, roundsState]{Machine: saga.Machine[none, roundsState]{Info: saga.Info{Name: "rounds", Description: "Asks eight times.", Asks: asks}, Start: start, Steps: funcs}}
 }
 
 func resourceStatic() saga.Definition {
 	return saga.Resource[none, none]{
-		Name: "motto", Description: "A motto.", URI: "test://motto", MIMEType: "text/plain",
-		Start: func(_ context.Context, t *plain) (saga.Next, error) {
-			return t.Contents(content.ResourceContents{URI: "test://motto", MIMEType: "text/plain", Text: "Ask twice."})
+		Machine: saga.Machine[none, none]{
+			Info: saga.Info{Name: "motto", Description: "A motto."},
+			Start: func(t *plain) (saga.Next, error) {
+				return t.Contents(content.ResourceContents{URI: "test://motto", MIMEType: "text/plain", Text: "Ask twice."})
+			},
 		},
+		URI:      "test://motto",
+		MIMEType: "text/plain",
 	}
 }
 
 func resourceBlob() saga.Definition {
 	return saga.Resource[none, none]{
-		Name: "blob", Description: "Bytes.", URI: "test://blob",
-		Start: func(_ context.Context, t *plain) (saga.Next, error) {
-			return t.Contents(content.ResourceContents{URI: "test://blob", Blob: []byte{0, 255}})
+		Machine: saga.Machine[none, none]{
+			Info: saga.Info{Name: "blob", Description: "Bytes."},
+			Start: func(t *plain) (saga.Next, error) {
+				return t.Contents(content.ResourceContents{URI: "test://blob", Blob: []byte{0, 255}})
+			},
 		},
+		URI: "test://blob",
 	}
 }
 
 func resourceTemplate() saga.Definition {
 	return saga.Resource[idArgs, none]{
-		Name: "note", Description: "A note.", Template: "test://note/{id}", Asks: []steps.Question{askName},
-		Start: func(_ context.Context, t *saga.Turn[idArgs, none]) (saga.Next, error) {
-			if t.Args.ID == "gone" {
-				return nil, fmt.Errorf("note: %w", saga.ErrNotFound)
-			}
-			return t.Ask("answered", askName)
+		Machine: saga.Machine[idArgs, none]{
+			Info: saga.Info{Name: "note", Description: "A note.", Asks: []steps.Question{askName}},
+			Start: func(t *saga.Turn[idArgs, none]) (saga.Next, error) {
+				if t.Args.ID == "gone" {
+					return nil, fmt.Errorf("note: %w", saga.ErrNotFound)
+				}
+				return t.Ask("answered", askName)
+			},
+			Steps: saga.Steps[idArgs, none]{"answered": func(t *saga.Turn[idArgs, none]) (saga.Next, error) {
+				form, err := askName.Answer(t)
+				if err != nil {
+					return nil, err
+				}
+				return t.Contents(content.ResourceContents{URI: "test://note/" + t.Args.ID, Text: t.Args.ID + " for " + form.Name})
+			}},
 		},
-		Steps: saga.Steps[idArgs, none]{"answered": func(_ context.Context, t *saga.Turn[idArgs, none]) (saga.Next, error) {
-			form, err := askName.Answer(t)
-			if err != nil {
-				return nil, err
-			}
-			return t.Contents(content.ResourceContents{URI: "test://note/" + t.Args.ID, Text: t.Args.ID + " for " + form.Name})
-		}},
+		Template: "test://note/{id}",
 		Complete: map[string]saga.Completer{"id": func(context.Context, string, map[string]string) ([]string, error) { return []string{"7"}, nil }},
 	}
 }
@@ -293,11 +307,11 @@ func resourceTemplate() saga.Definition {
 func resourceRounds() saga.Definition {
 	asks, start, funcs := roundsProgram()
 	last := funcs["round8"]
-	funcs["round8"] = func(ctx context.Context, t *roundsTurn) (saga.Next, error) {
-		if _, err := last(ctx, t); err != nil {
+	funcs["round8"] = func(t *roundsTurn) (saga.Next, error) {
+		if _, err := last(t); err != nil {
 			return nil, err
 		}
 		return t.Contents(content.ResourceContents{URI: "test://rounds", Text: fmt.Sprint(t.State.Said)})
 	}
-	return saga.Resource[none, roundsState]{Name: "rounds", Description: "Asks eight times.", URI: "test://rounds", Asks: asks, Start: start, Steps: funcs}
+	return saga.Resource[none, roundsState]{Machine: saga.Machine[none, roundsState]{Info: saga.Info{Name: "rounds", Description: "Asks eight times.", Asks: asks}, Start: start, Steps: funcs}, URI: "test://rounds"}
 }

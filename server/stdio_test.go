@@ -111,11 +111,11 @@ func TestStdioCancellation(t *testing.T) {
 	type none struct{}
 	entered := make(chan bool)
 	cancelled := make(chan error, 1)
-	slow := saga.Machine[none, none]{Name: "slow", Start: func(ctx context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
+	slow := saga.Machine[none, none]{Info: saga.Info{Name: "slow"}, Start: func(t *saga.Turn[none, none]) (saga.Next, error) {
 		entered <- true
-		<-ctx.Done()
-		cancelled <- ctx.Err()
-		return nil, ctx.Err()
+		<-t.Done()
+		cancelled <- t.Err()
+		return nil, t.Err()
 	}}
 	in, write := io.Pipe()
 	read, out := io.Pipe()

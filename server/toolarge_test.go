@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -23,14 +22,14 @@ type wordy struct {
 func rememberingTool() saga.Definition {
 	type turn = saga.Turn[wordy, []string]
 	more := &steps.Form[wordy]{ID: "more", Message: "More?"}
-	ask := func(_ context.Context, t *turn) (saga.Next, error) {
+	ask := func(t *turn) (saga.Next, error) {
 		if answer, err := more.Answer(t); err == nil {
 			t.State = append(t.State, answer.Text)
 		}
 		return t.Ask("asked", more)
 	}
 	return saga.Machine[wordy, []string]{
-		Name: "remember", Asks: []steps.Question{more}, Start: ask, Steps: saga.Steps[wordy, []string]{"asked": ask},
+		Info: saga.Info{Name: "remember", Asks: []steps.Question{more}}, Start: ask, Steps: saga.Steps[wordy, []string]{"asked": ask},
 	}
 }
 
@@ -100,12 +99,12 @@ func TestToolThatRemembersTooMuch(t *testing.T) {
 	type turn = saga.Turn[wordy, string]
 	ask := &steps.Form[struct{}]{ID: "ask", Message: "Well?"}
 	tool := saga.Machine[wordy, string]{
-		Name: "hoard", Asks: []steps.Question{ask},
-		Start: func(_ context.Context, t *turn) (saga.Next, error) {
+		Info: saga.Info{Name: "hoard", Asks: []steps.Question{ask}},
+		Start: func(t *turn) (saga.Next, error) {
 			t.State = strings.Repeat("s", 300<<10)
 			return t.Ask("asked", ask)
 		},
-		Steps: saga.Steps[wordy, string]{"asked": func(_ context.Context, t *turn) (saga.Next, error) { return t.Text("done") }},
+		Steps: saga.Steps[wordy, string]{"asked": func(t *turn) (saga.Next, error) { return t.Textf("done") }},
 	}
 	r := newRig(t, server.Options{Tools: []saga.Definition{tool}})
 	status, body := r.do(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"hoard","arguments":{"text":"short"}}}`, nil)

@@ -141,7 +141,7 @@ func (s *Server) ended(c caller, t *engine.Program, id saga.ID, args json.RawMes
 	if out.Err != nil {
 		// What the caller was told, the user's no above all, is no alarm.
 		level, what := slog.LevelWarn, "tool failed"
-		if out.Told {
+		if out.Disclosed {
 			level, what = slog.LevelInfo, "tool stopped"
 		}
 		s.log.Log(context.Background(), level, what, "tool", t.Name, "saga", id.String(), "error", out.Err)

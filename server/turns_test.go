@@ -46,11 +46,12 @@ func TestMRTRStateDoesNotHoldArguments(t *testing.T) {
 // A token that only tries an undo again is of no other use, and to refuse it undoes
 // nothing.
 func TestTokenOfAnUndoIsNotResumed(t *testing.T) {
+	t.Parallel()
 	held := map[saga.Key]bool{}
 	tool := roomTool(1, held)
 	room := tool.Effects[0].(*saga.Effect[string, bool])
 	undos := 0
-	room.Undo = func(context.Context, saga.Key, string, bool, bool) error {
+	room.Undo = func(context.Context, saga.Performed[string, bool]) error {
 		undos++
 		return errors.New("not now")
 	}
@@ -88,7 +89,7 @@ func TestHeldSagaOfUnreadableStateIsUndoneOnce(t *testing.T) {
 	tool.Encoding = forgetful{}
 	seat := tool.Effects[0].(*saga.Effect[string, bool])
 	undos := 0
-	seat.Undo = func(context.Context, saga.Key, string, bool, bool) error {
+	seat.Undo = func(context.Context, saga.Performed[string, bool]) error {
 		undos++
 		return nil
 	}

@@ -43,7 +43,7 @@ func TestStdioEndsIdleWhenNobodyReads(t *testing.T) {
 			t.Parallel()
 			tool := roomTool(1, map[saga.Key]bool{})
 			var undone atomic.Int32
-			tool.Effects[0].(*saga.Effect[string, bool]).Undo = func(context.Context, saga.Key, string, bool, bool) error {
+			tool.Effects[0].(*saga.Effect[string, bool]).Undo = func(context.Context, saga.Performed[string, bool]) error {
 				undone.Add(1)
 				return nil
 			}

@@ -44,8 +44,8 @@ func Example() {
 				return r, err
 			})
 		},
-		Undo: func(ctx context.Context, key saga.Key, _ string, _ room, _ bool) error {
-			return sqleffect.Undo(ctx, keys, key, func(ctx context.Context, tx *sql.Tx, r room) error {
+		Undo: func(ctx context.Context, p saga.Performed[string, room]) error {
+			return sqleffect.Undo(ctx, keys, p.Key, func(ctx context.Context, tx *sql.Tx, r room) error {
 				_, err := tx.ExecContext(ctx, `UPDATE rooms SET guest = NULL WHERE number = ?`, r.Number)
 				return err
 			})
@@ -69,12 +69,12 @@ func Example() {
 	fmt.Println("Ann again:", ann.Number, err)
 	bob, err := holdRoom.Do(ctx, "key-2", "Bob")
 	fmt.Println("Bob:", bob.Number, err)
-	fmt.Println("Bob leaves:", holdRoom.Undo(ctx, "key-2", "Bob", bob, true))
+	fmt.Println("Bob leaves:", holdRoom.Undo(ctx, saga.Performed[string, room]{Key: "key-2", In: "Bob", Out: bob, Known: true}))
 	_, err = holdRoom.Do(ctx, "key-2", "Bob")
 	fmt.Println("Bob's request arrives late:", err)
 	paid, err := pay.Do(ctx, "key-3", ann.Key)
 	fmt.Println("Ann pays:", paid, err)
-	fmt.Println("Ann's old token:", holdRoom.Undo(ctx, "key-1", "Ann", ann, true))
+	fmt.Println("Ann's old token:", holdRoom.Undo(ctx, saga.Performed[string, room]{Key: "key-1", In: "Ann", Out: ann, Known: true}))
 	// Output:
 	// Ann: 1 <nil>
 	// Ann again: 1 <nil>

@@ -12,22 +12,13 @@ import (
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
-// Dialect is a kind of database.
-type Dialect int
-
-// The databases that are supported.
-const (
-	SQLite Dialect = iota
-	Postgres
-)
-
 // Keys is a table of keys in a database. Its methods, [Do] and [Undo] are safe for
 // concurrent use, by several processes too.
 type Keys struct {
 	// DB is the database in which the effects act.
 	DB *sql.DB
-	// Dialect is what kind of database it is; SQLite unless set.
-	Dialect Dialect
+	// Postgres says that the database is PostgreSQL; otherwise it is SQLite.
+	Postgres bool
 	// Table is the name of the table, with that of a schema if need be; "saga_keys"
 	// if it is empty.
 	Table string
@@ -123,8 +114,6 @@ func (k *Keys) check() error {
 	switch {
 	case k.DB == nil:
 		return errors.New("sqleffect: Keys has no DB")
-	case k.Dialect != SQLite && k.Dialect != Postgres:
-		return fmt.Errorf("sqleffect: there is no dialect %d", k.Dialect)
 	case k.Table != "" && !tableName.MatchString(k.Table):
 		return fmt.Errorf("sqleffect: %q is no name of a table", k.Table)
 	}
@@ -138,7 +127,7 @@ func (k *Keys) query(text string) string {
 		table = "saga_keys"
 	}
 	text = strings.ReplaceAll(text, "{keys}", table)
-	if k.Dialect != Postgres {
+	if !k.Postgres {
 		return text
 	}
 	var b strings.Builder

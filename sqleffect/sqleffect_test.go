@@ -30,22 +30,22 @@ type hold struct {
 
 // onEach runs a test on every database.
 func onEach(t *testing.T, test func(t *testing.T, k *sqleffect.Keys)) {
-	for name, open := range map[string]func(t *testing.T) (*sql.DB, sqleffect.Dialect){
-		"SQLite": func(t *testing.T) (*sql.DB, sqleffect.Dialect) {
+	for name, open := range map[string]func(t *testing.T) *sql.DB{
+		"SQLite": func(t *testing.T) *sql.DB {
 			db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "db")+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)")
 			require.NoError(t, err)
-			return db, sqleffect.SQLite
+			return db
 		},
-		"PostgreSQL": func(t *testing.T) (*sql.DB, sqleffect.Dialect) {
+		"PostgreSQL": func(t *testing.T) *sql.DB {
 			db, err := sql.Open("pgx", postgrestest.Start(t))
 			require.NoError(t, err)
-			return db, sqleffect.Postgres
+			return db
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, dialect := open(t)
+			db := open(t)
 			t.Cleanup(func() { assert.NoError(t, db.Close()) })
-			k := &sqleffect.Keys{DB: db, Dialect: dialect}
+			k := &sqleffect.Keys{DB: db, Postgres: name == "PostgreSQL"}
 			var all sync.WaitGroup
 			for range 4 { // replicas that start at once
 				all.Go(func() { assert.NoError(t, k.Create(t.Context())) })
@@ -169,7 +169,7 @@ func assertSettled(t *testing.T, cause error) {
 		calls++
 		return hold{}, cause
 	}}
-	tool, err := saga.Flow[struct{}, string]{Name: "f", Effects: []saga.Declared{e}, Run: func(r *saga.Run, _ struct{}) (string, error) {
+	tool, err := saga.Flow[struct{}, string]{Info: saga.Info{Name: "f", Effects: []saga.Declared{e}}, Run: func(r *saga.Run, _ struct{}) (string, error) {
 		_, err := saga.Do(r, e, stay{})
 		return "", err
 	}}.Compile()
@@ -238,7 +238,6 @@ func TestMisuse(t *testing.T) {
 	defer db.Close()
 	for want, k := range map[string]*sqleffect.Keys{
 		"no DB":              {},
-		"no dialect 7":       {DB: db, Dialect: 7},
 		"no name of a table": {DB: db, Table: "x; DROP TABLE users"},
 	} {
 		assert.ErrorContains(t, k.Create(t.Context()), want)

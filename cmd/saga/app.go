@@ -5,13 +5,15 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/internal/buildinfo"
 )
 
 // command returns the root of all commands.
 func (p *program) command() *cli.Command {
 	root := &cli.Command{
 		Name:    "saga",
-		Version: version(),
+		Version: buildinfo.Version(),
 		Usage:   "serve and call MCP tools that ask questions on the way",
 		Description: `Start a server, then call one of its tools from another terminal:
 

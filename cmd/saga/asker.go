@@ -25,7 +25,7 @@ type asker struct {
 }
 
 // elicit answers a form or link.
-func (a *asker) elicit(ctx context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+func (a *asker) elicit(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
 	result, err := a.elicitFrom(ctx, r)
 	if result != nil && result.Action != "accept" {
 		a.refused = true
@@ -33,26 +33,26 @@ func (a *asker) elicit(ctx context.Context, r *client.ElicitRequest) (*client.El
 	return result, err
 }
 
-func (a *asker) elicitFrom(ctx context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+func (a *asker) elicitFrom(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
 	switch {
 	case a.file != nil:
 		return a.file.Elicit(r)
 	case a.term != nil:
 		return a.term.Elicit(ctx, r)
 	}
-	return nil, &needsPerson{r.StepID, plain.Line(r.Message), "Answer it with --answers FILE, or in a terminal."}
+	return nil, needsPerson(r.StepID, plain.Line(r.Message), "Answer it with --answers FILE, or in a terminal.")
 }
 
 // sample answers a sampling step.
-func (a *asker) sample(ctx context.Context, r *client.SampleRequest) (*steps.SampleResult, error) {
+func (a *asker) sample(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
 	switch {
 	case a.file != nil && a.file.Has(r.StepID):
 		result, err := a.file.Sample(r)
 		a.refused = a.refused || isAny[*client.Error](err)
 		return result, err
 	case a.model != nil && a.yes:
-		a.p.say("saga: asking %s at %s", plain.Line(a.model.Name(r.Request)), a.model.Host())
-		result, err := a.model.Complete(ctx, r.Request)
+		a.p.say("saga: asking %s at %s", plain.Line(a.model.Name(r.Sample)), a.model.Host())
+		result, err := a.model.Complete(ctx, r.Sample)
 		if err != nil && ctx.Err() == nil {
 			err = &modelFailed{err}
 		}
@@ -64,15 +64,15 @@ func (a *asker) sample(ctx context.Context, r *client.SampleRequest) (*steps.Sam
 		if a.model != nil {
 			advice += " Allow your model to answer with --yes-sampling."
 		}
-		return nil, &needsPerson{r.StepID, plain.Line(term.Describe(r.Request)), advice}
+		return nil, needsPerson(r.StepID, plain.Line(term.Describe(r.Sample)), advice)
 	}
 	return a.sampleWithPerson(ctx, r)
 }
 
 // sampleWithPerson has the person answer, or decide what the model may see and say.
-func (a *asker) sampleWithPerson(ctx context.Context, r *client.SampleRequest) (*steps.SampleResult, error) {
+func (a *asker) sampleWithPerson(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
 	for a.model != nil {
-		consent, err := a.term.AskConsent(ctx, r, a.model.Name(r.Request), a.model.Host())
+		consent, err := a.term.AskConsent(ctx, r, a.model.Name(r.Sample), a.model.Host())
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func (a *asker) sampleWithPerson(ctx context.Context, r *client.SampleRequest) (
 		if consent == term.Myself {
 			break
 		}
-		result, err := a.model.Complete(ctx, r.Request)
+		result, err := a.model.Complete(ctx, r.Sample)
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
@@ -96,7 +96,7 @@ func (a *asker) sampleWithPerson(ctx context.Context, r *client.SampleRequest) (
 }
 
 // review lets the person see and change what the model said.
-func (a *asker) review(ctx context.Context, r *client.SampleRequest, result *steps.SampleResult) (*steps.SampleResult, error) {
+func (a *asker) review(ctx context.Context, r *client.Request, result *steps.SampleResult) (*steps.SampleResult, error) {
 	consent, err := a.term.Review(ctx, r, result)
 	switch {
 	case err != nil:
@@ -109,7 +109,7 @@ func (a *asker) review(ctx context.Context, r *client.SampleRequest, result *ste
 	return nil, a.refuse()
 }
 
-func (a *asker) byHand(ctx context.Context, r *client.SampleRequest, draft string) (*steps.SampleResult, error) {
+func (a *asker) byHand(ctx context.Context, r *client.Request, draft string) (*steps.SampleResult, error) {
 	text, given, err := a.term.AnswerSample(ctx, r, draft)
 	if err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func (p *program) listCalls(c *cli.Command) error {
 	if err != nil {
 		return failed(err)
 	}
-	look := newLooker(c)
+	look := newInspector(c)
 	rows := make([]callRow, 0, len(saved))
 	for _, s := range saved {
 		rows = append(rows, describeCall(s, look))
@@ -109,7 +109,7 @@ func (p *program) listCalls(c *cli.Command) error {
 	return failed(table.Flush())
 }
 
-func describeCall(s state.Saved, look *looker) callRow {
+func describeCall(s state.Saved, look *inspector) callRow {
 	row := callRow{Name: s.Name, Saved: s.At}
 	if s.Err != nil {
 		row.Error = s.Err.Error()
@@ -120,7 +120,7 @@ func describeCall(s state.Saved, look *looker) callRow {
 	if s.Call.Stdio != "" {
 		row.Server = s.Call.Stdio
 	}
-	if found := look.at(position.Token); found != nil && found.Claims != nil {
+	if found := look.inspect(position.Token); found != nil && found.Claims != nil {
 		row.Expires = &found.Claims.ExpiresAt
 	}
 	if pending := position.Pending(); len(pending) > 0 {
@@ -186,7 +186,7 @@ func (p *program) removeCalls(c *cli.Command) error {
 		if err != nil {
 			return failed(err)
 		}
-		look := newLooker(c)
+		look := newInspector(c)
 		for _, s := range saved {
 			row := describeCall(s, look)
 			if all || row.Expires != nil && time.Now().After(*row.Expires) {

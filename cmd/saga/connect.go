@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v3"
-	"golang.org/x/term"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
+	"github.com/mcpsaga/mcpsaga/internal/buildinfo"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -30,8 +31,8 @@ func serverChoice() []cli.Flag {
 		stringFlag("stdio", "run this `COMMAND` as the server, instead of using one that runs", ""),
 		stringFlag("bearer", "an access `TOKEN` for the server; better given as SAGA_BEARER", ""),
 		listFlag("header", "a `HEADER` for the server, as Name: value"),
-		&cli.DurationFlag{Name: "timeout", Usage: "how long the server may take for one turn", Value: client.DefaultTimeout, Sources: env("timeout")},
-		&cli.DurationFlag{Name: "retry-for", Usage: "how long to try again when the server is lost", Value: client.DefaultRetryFor, Sources: env("retry-for")},
+		&cli.DurationFlag{Name: "timeout", Usage: "how long the server may take for one turn", Value: 5 * time.Minute, Sources: env("timeout")},
+		&cli.DurationFlag{Name: "retry-for", Usage: "how long to try again when the server is lost", Value: time.Minute, Sources: env("retry-for")},
 	}
 }
 
@@ -48,7 +49,7 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 		target.URL = defaultServer
 	}
 	options := client.Options{
-		Name: "saga", Version: version(), MaxRounds: maxRounds,
+		Name: "saga", Version: buildinfo.Version(), MaxRounds: maxRounds,
 		Timeout: c.Duration("timeout"), RetryFor: max(c.Duration("retry-for"), time.Millisecond),
 	}
 	var told sync.Once
@@ -81,7 +82,7 @@ func (p *program) connectNew(c *cli.Command) (*client.Client, error) {
 // childLog is where a server that this program runs writes its log. It may hold what
 // others have said, so a terminal gets it without control sequences.
 func (p *program) childLog() io.Writer {
-	if term.IsTerminal(int(p.stderr.Fd())) {
+	if term.Is(p.stderr) {
 		return &plain.Writer{To: p.stderr}
 	}
 	return p.stderr

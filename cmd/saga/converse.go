@@ -13,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/model"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // askingFlags are those of the commands that may be asked something.
@@ -22,7 +23,7 @@ func askingFlags(verb string) []cli.Flag {
 		stringFlag("output", "text, or json for the whole result", "text"),
 		stringFlag("save", "keep the position in `FILE` all the time, not only when interrupted", ""),
 		stringFlag("resume", "go on with the "+verb+" saved as `NAME`, or in a file", ""),
-		&cli.IntFlag{Name: "max-rounds", Usage: "how often the server may ask before the " + verb + " stops", Value: client.DefaultMaxRounds, Sources: env("max-rounds")},
+		&cli.IntFlag{Name: "max-rounds", Usage: "how often the server may ask before the " + verb + " stops", Value: 20, Sources: env("max-rounds")},
 		listFlag("root", "a `DIR` to name when the server asks where you work"),
 		stringFlag("model", "the `NAME` of the model that answers sampling steps", ""),
 		stringFlag("model-provider", "openai (and whatever is compatible), anthropic, or none", ""),
@@ -112,7 +113,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(*clie
 // warnOfExpiry tells, as far as this user's own keys do, that a call has waited for too
 // long, before somebody answers in vain.
 func (p *program) warnOfExpiry(c *cli.Command, saved *state.Call) {
-	found := newLooker(c).at(saved.Position.Token)
+	found := newInspector(c).inspect(saved.Position.Token)
 	if found != nil && found.Claims != nil && time.Now().After(found.Claims.ExpiresAt) {
 		p.say("saga: this call could go on until %s only; the server will hardly take it up again", found.Claims.ExpiresAt.Local().Format("2006-01-02 15:04"))
 	}
@@ -154,17 +155,17 @@ func (p *program) newAsker(c *cli.Command) (*asker, error) {
 	return a, err
 }
 
-func namedRoots(dirs []string) (func(context.Context, *client.RootsRequest) (*client.RootsResult, error), error) {
+func namedRoots(dirs []string) (func(context.Context, *client.Request) ([]steps.Root, error), error) {
 	if len(dirs) == 0 {
 		return nil, nil // answered with "not supported"
 	}
-	result := new(client.RootsResult)
+	var roots []steps.Root
 	for _, dir := range dirs {
 		absolute, err := filepath.Abs(dir)
 		if err != nil {
 			return nil, err
 		}
-		result.Roots = append(result.Roots, client.Root{URI: fileURI(absolute), Name: filepath.Base(absolute)})
+		roots = append(roots, steps.Root{URI: fileURI(absolute), Name: filepath.Base(absolute)})
 	}
-	return func(context.Context, *client.RootsRequest) (*client.RootsResult, error) { return result, nil }, nil
+	return func(context.Context, *client.Request) ([]steps.Root, error) { return roots, nil }, nil
 }

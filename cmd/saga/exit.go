@@ -48,19 +48,10 @@ func failed(err error) error {
 	return &exitError{exitFailed, err}
 }
 
-// needsPerson says that a step can be answered only by a person, and there is
-// none. The step stays unanswered: its chain holds [client.ErrPause].
-type needsPerson struct {
-	stepID, ask, advice string
+// needsPerson says that a step can be answered only by a person, and there is none.
+func needsPerson(stepID, ask, advice string) error {
+	return &answers.NeededError{Reason: "step " + stepID + " needs an answer and there is no terminal to ask at: " + ask + "\n" + advice}
 }
-
-// Error implements error.
-func (e *needsPerson) Error() string {
-	return "step " + e.stepID + " needs an answer and there is no terminal to ask at: " + e.ask + "\n" + e.advice
-}
-
-// Unwrap returns client.ErrPause.
-func (e *needsPerson) Unwrap() error { return client.ErrPause }
 
 // modelFailed says that the user's own model failed, which is nothing the server
 // should hear about. Its chain holds [client.ErrPause].
@@ -81,7 +72,7 @@ func exitCode(err error) int {
 		return 0
 	case errors.As(err, &known):
 		return known.code
-	case isAny[*needsPerson](err), isAny[*answers.Missing](err), isAny[*answers.Unfit](err):
+	case isAny[*answers.NeededError](err):
 		return exitNeedsAnswer
 	case isAny[*modelFailed](err):
 		return exitFailed
@@ -90,7 +81,7 @@ func exitCode(err error) int {
 	case errors.Is(err, client.ErrPause), errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case isAny[*client.Error](err), isAny[*client.TransportError](err), isAny[*client.ProtocolError](err),
-		isAny[*client.RoundLimitError](err):
+		isAny[*client.LimitError](err):
 		return exitServer
 	case isAny[*client.Interrupted](err):
 		return exitFailed

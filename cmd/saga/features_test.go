@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -38,7 +37,7 @@ type tone struct {
 
 var askTone = &steps.Form[tone]{ID: "tone", Message: "How shall it sound?"}
 
-func writePrompt(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) {
+func writePrompt(t *saga.Turn[topic, none]) (saga.Next, error) {
 	form, err := askTone.Answer(t)
 	if err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func writePrompt(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error
 		content.Message{Role: content.Assistant, Content: content.Text{Text: "Gladly."}})
 }
 
-func readNote(_ context.Context, t *saga.Turn[noteID, none]) (saga.Next, error) {
+func readNote(t *saga.Turn[noteID, none]) (saga.Next, error) {
 	uri := "notes://" + t.Args.ID
 	binary := content.ResourceContents{URI: uri, MIMEType: "image/png", Blob: []byte{0, 1, 2}}
 	switch t.Args.ID {
@@ -78,25 +77,34 @@ func features(t *testing.T) string {
 	require.NoError(t, err)
 	s, err := server.New(server.Options{Keys: keys, Logger: slog.New(slog.DiscardHandler), Tools: []saga.Definition{
 		saga.Prompt[topic, none]{
-			Name: "write", Description: "Writes a text.", Asks: []steps.Question{askTone},
-			Start: func(_ context.Context, t *saga.Turn[topic, none]) (saga.Next, error) { return t.Ask("toned", askTone) },
-			Steps: saga.Steps[topic, none]{"toned": writePrompt},
+			Machine: saga.Machine[topic, none]{
+				Info:  saga.Info{Name: "write", Description: "Writes a text.", Asks: []steps.Question{askTone}},
+				Start: func(t *saga.Turn[topic, none]) (saga.Next, error) { return t.Ask("toned", askTone) },
+				Steps: saga.Steps[topic, none]{"toned": writePrompt},
+			},
 		},
 		saga.Resource[noteID, none]{
-			Name: "note", Template: "notes://{id}", Description: "A note.", Asks: []steps.Question{askTone},
-			Start: func(ctx context.Context, t *saga.Turn[noteID, none]) (saga.Next, error) {
-				if t.Args.ID == "secret" || t.Args.ID == "picture" {
-					return t.Ask("toned", askTone)
-				}
-				return readNote(ctx, t)
+			Machine: saga.Machine[noteID, none]{
+				Info: saga.Info{Name: "note", Description: "A note.", Asks: []steps.Question{askTone}},
+				Start: func(t *saga.Turn[noteID, none]) (saga.Next, error) {
+					if t.Args.ID == "secret" || t.Args.ID == "picture" {
+						return t.Ask("toned", askTone)
+					}
+					return readNote(t)
+				},
+				Steps: saga.Steps[noteID, none]{"toned": readNote},
 			},
-			Steps: saga.Steps[noteID, none]{"toned": readNote},
+			Template: "notes://{id}",
 		},
 		saga.Resource[none, none]{
-			Name: "motd", URI: "text://motd", MIMEType: "text/plain",
-			Start: func(_ context.Context, t *saga.Turn[none, none]) (saga.Next, error) {
-				return t.Contents(content.ResourceContents{URI: "text://motd", Text: "Hello."})
+			Machine: saga.Machine[none, none]{
+				Info: saga.Info{Name: "motd"},
+				Start: func(t *saga.Turn[none, none]) (saga.Next, error) {
+					return t.Contents(content.ResourceContents{URI: "text://motd", Text: "Hello."})
+				},
 			},
+			URI:      "text://motd",
+			MIMEType: "text/plain",
 		},
 	}})
 	require.NoError(t, err)

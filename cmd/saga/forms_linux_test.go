@@ -75,7 +75,7 @@ func TestFormsInARow(t *testing.T) {
 	assert.Equal(t, strings.Join(names, " ")+"\n", out.String())
 
 	// A form that is over is taken from the screen: it would look as if it could be used.
-	gone := regexp.MustCompile(`\r\x1b\[(\d+)A\x1b\[J[^\n]*Entry \d: `).FindAllStringSubmatch(person.shown(), -1)
+	gone := regexp.MustCompile(`\r\x1b\[(\d+)A\x1b\[J[^\n]*Entry \d: `).FindAllStringSubmatch(person.end(), -1)
 	require.Len(t, gone, len(names), "%q", person.shown())
 	for _, g := range gone {
 		assert.Equal(t, "7", g[1], "from the last of its eight lines to the first")

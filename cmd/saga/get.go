@@ -14,6 +14,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/content"
 )
 
@@ -91,7 +92,7 @@ func (p *program) prompt(result *client.PromptResult, err error) (ending, error)
 		}
 		var parts []string
 		for _, message := range result.Messages {
-			parts = append(parts, string(message.Role)+":\n"+blocksText(content.Blocks{message.Content}))
+			parts = append(parts, string(message.Role)+":\n"+term.Blocks(content.Blocks{message.Content}))
 		}
 		p.print(strings.Join(parts, "\n\n"))
 		return nil

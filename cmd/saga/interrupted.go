@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sourcegraph/jsonrpc2"
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/client"
@@ -77,12 +78,12 @@ func (p *program) beginAdvice(kind string, cause error) error {
 		return cause
 	}
 	switch {
-	case refusal.Code == client.CodeInvalidParams:
+	case refusal.Code == jsonrpc2.CodeInvalidParams:
 		return fmt.Errorf("%w\n%s %ss lists what the server has", cause, p.self, kind)
-	case refusal.Code == client.CodeMethodNotFound && kind == "tool":
+	case refusal.Code == jsonrpc2.CodeMethodNotFound && kind == "tool":
 		return fmt.Errorf("%w\nThe server does not speak the saga proposal, over which this program calls tools", cause)
-	case refusal.Code == client.CodeMethodNotFound:
-		return fmt.Errorf("%w\nThe server has no %ss, or does not speak MCP %s", cause, kind, client.Revision)
+	case refusal.Code == jsonrpc2.CodeMethodNotFound:
+		return fmt.Errorf("%w\nThe server has no %ss, or does not speak MCP %s", cause, kind, clientRevision)
 	}
 	return cause
 }
@@ -91,7 +92,7 @@ func (p *program) beginAdvice(kind string, cause error) error {
 // token or the answers: to send them again would meet the same.
 func tokenRefused(cause error) *client.Error {
 	var refusal *client.Error
-	if errors.As(cause, &refusal) && refusal.Code == client.CodeInvalidParams {
+	if errors.As(cause, &refusal) && refusal.Code == jsonrpc2.CodeInvalidParams {
 		return refusal
 	}
 	return nil

@@ -10,11 +10,10 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v3"
-	"golang.org/x/term"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
-	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 )
 
 // finish prints a tool's result and decides the exit code.
@@ -38,7 +37,7 @@ func (p *program) finish(c *cli.Command, result *client.Result, refused bool) er
 // print writes a server's text to the standard output: as it is for a program,
 // harmless for a terminal.
 func (p *program) print(text string) {
-	if term.IsTerminal(int(p.stdout.Fd())) {
+	if term.Is(p.stdout) {
 		text = plain.Text(text)
 	}
 	fmt.Fprintln(p.stdout, strings.TrimRight(text, "\n"))
@@ -59,28 +58,7 @@ func resultText(result *client.Result) string {
 	if len(result.Content) == 0 && result.StructuredContent != nil {
 		return string(result.StructuredContent)
 	}
-	return blocksText(result.Content)
-}
-
-func blocksText(blocks content.Blocks) string {
-	var parts []string
-	for _, block := range blocks {
-		switch b := block.(type) {
-		case content.Text:
-			parts = append(parts, b.Text)
-		case content.Image:
-			parts = append(parts, fmt.Sprintf("[image, %s, %d bytes]", b.MIMEType, len(b.Data)))
-		case content.Audio:
-			parts = append(parts, fmt.Sprintf("[audio, %s, %d bytes]", b.MIMEType, len(b.Data)))
-		case content.ResourceLink:
-			parts = append(parts, fmt.Sprintf("[%s: %s]", b.Name, b.URI))
-		case content.Resource:
-			parts = append(parts, fmt.Sprintf("[%s]\n%s", b.URI, b.Text))
-		default:
-			parts = append(parts, "["+block.BlockType()+"]")
-		}
-	}
-	return strings.Join(parts, "\n")
+	return term.Blocks(result.Content)
 }
 
 func fileURI(path string) string {

@@ -14,11 +14,12 @@ import (
 
 	"github.com/urfave/cli/v3"
 	"github.com/yosida95/uritemplate/v3"
-	"golang.org/x/term"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/arguments"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
+	"github.com/mcpsaga/mcpsaga/content"
 )
 
 func (p *program) resourcesCommand() *cli.Command {
@@ -155,9 +156,9 @@ func (p *program) resource(result *client.ReadResult, err error) (ending, error)
 var errBinary = errors.New("the resource is not text: name a file with --to FILE")
 
 // printParts writes contents to the standard output.
-func (p *program) printParts(c *cli.Command, parts []client.Contents) error {
+func (p *program) printParts(c *cli.Command, parts []content.ResourceContents) error {
 	if len(parts) == 1 && parts[0].Blob != nil {
-		if term.IsTerminal(int(p.stdout.Fd())) {
+		if term.Is(p.stdout) {
 			return usage(c, "%w", errBinary)
 		}
 		_, err := p.stdout.Write(parts[0].Blob)
@@ -176,7 +177,7 @@ func (p *program) printParts(c *cli.Command, parts []client.Contents) error {
 }
 
 // writeParts writes one part to a file, or several into a directory.
-func (p *program) writeParts(to string, parts []client.Contents) error {
+func (p *program) writeParts(to string, parts []content.ResourceContents) error {
 	into, err := os.Stat(to)
 	isDir := err == nil && into.IsDir()
 	if len(parts) == 1 && !isDir {
@@ -199,7 +200,7 @@ func (p *program) writeParts(to string, parts []client.Contents) error {
 	return nil
 }
 
-func bytesOf(part client.Contents) []byte {
+func bytesOf(part content.ResourceContents) []byte {
 	if part.Blob != nil {
 		return part.Blob
 	}

@@ -17,10 +17,10 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v3"
-	"golang.org/x/term"
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/keyfile"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
@@ -93,7 +93,7 @@ Examples:
 
 // sayHowToCall tells a person who has started a server what to do next.
 func (p *program) sayHowToCall(c *cli.Command) {
-	if !term.IsTerminal(int(p.stderr.Fd())) {
+	if !term.Is(p.stderr) {
 		return
 	}
 	where := ""

@@ -25,6 +25,8 @@ type terminal struct {
 	keys   *os.File
 	mu     sync.Mutex
 	screen bytes.Buffer
+	// seen is closed when the program has gone and all that it wrote was read.
+	seen chan struct{}
 }
 
 // atTerminal gives cmd a terminal for its input and its messages.
@@ -50,10 +52,9 @@ func inTerminal(t *testing.T, cmd *exec.Cmd, output bool) *terminal {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, cmd.Start())
 	require.NoError(t, device.Close())
-	p := &terminal{t: t, keys: keys}
-	seen := make(chan struct{})
+	p := &terminal{t: t, keys: keys, seen: make(chan struct{})}
 	go func() {
-		defer close(seen)
+		defer close(p.seen)
 		buffer := make([]byte, 4096)
 		for {
 			n, err := keys.Read(buffer)
@@ -67,7 +68,7 @@ func inTerminal(t *testing.T, cmd *exec.Cmd, output bool) *terminal {
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		<-seen
+		<-p.seen
 		_ = keys.Close()
 	})
 	return p
@@ -77,6 +78,12 @@ func (p *terminal) shown() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.screen.String()
+}
+
+// end returns what is shown when the program has gone.
+func (p *terminal) end() string {
+	<-p.seen
+	return p.shown()
 }
 
 // when types keys as soon as text has been shown, after what was shown when keys
@@ -198,7 +205,7 @@ func TestInterruptedAtATerminal(t *testing.T) {
 				person.when(selected, enter)
 			}
 			assert.Equal(t, exitInterrupted, exitOf(t, cmd.Wait()), person.shown())
-			require.Eventually(t, func() bool { return strings.Contains(person.shown(), "saga call --resume") }, 5*time.Second, 10*time.Millisecond)
+			require.Contains(t, person.end(), "saga call --resume")
 			saved, err := filepath.Glob(filepath.Join(h.dir, "state", "saga", "calls", "*.json"))
 			require.NoError(t, err)
 			require.Len(t, saved, 1)

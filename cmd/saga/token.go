@@ -54,11 +54,11 @@ func (p *program) explainToken(_ context.Context, c *cli.Command) error {
 	} else if saved, err := state.Load(state.Path(token)); err == nil {
 		token = saved.Position.Token
 	}
-	look := newLooker(c)
+	look := newInspector(c)
 	if look.err != nil {
 		return failed(look.err)
 	}
-	found := look.at(token)
+	found := look.inspect(token)
 	if err := p.printExplanation(found); err != nil {
 		return failed(err)
 	}
@@ -71,7 +71,7 @@ func (p *program) explainToken(_ context.Context, c *cli.Command) error {
 	return nil
 }
 
-func (p *program) printExplanation(x *sight) error {
+func (p *program) printExplanation(x *inspection) error {
 	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(table, "%s\t%s\n", name, plain.Line(fmt.Sprintf(format, args...)))

@@ -10,10 +10,14 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/buildinfo"
 	"github.com/mcpsaga/mcpsaga/server"
 )
+
+// clientRevision is the revision of MCP over which package client gets prompts and
+// resources.
+const clientRevision = "2026-07-28"
 
 func (p *program) versionCommand() *cli.Command {
 	return &cli.Command{
@@ -33,23 +37,15 @@ that it serves and calls, and the format of its tokens. A bug report should have
 func (p *program) printVersion() error {
 	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
 	row := func(name, value string) { fmt.Fprintf(table, "%s\t%s\n", name, value) }
-	row("saga", version())
+	row("saga", buildinfo.Version())
 	if commit := commit(); commit != "" {
 		row("commit", commit)
 	}
 	row("built with", fmt.Sprintf("%s for %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH))
 	row("serves", "MCP "+strings.Join(server.Revisions(), ", ")+", and the saga proposal")
-	row("calls", "tools over the saga proposal, prompts and resources over MCP "+client.Revision)
+	row("calls", "tools over the saga proposal, prompts and resources over MCP "+clientRevision)
 	row("tokens", "format "+codec.Format)
 	return table.Flush()
-}
-
-// version is that of the module this binary was built from.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }
 
 // commit says which commit this binary was built from, if that is known.

@@ -86,8 +86,8 @@ func reserve(c *comparison.Calendar) *saga.Effect[string, int] {
 		Do: func(ctx context.Context, key saga.Key, target string) (int, error) {
 			return c.Reserve(ctx, string(key), target)
 		},
-		Undo: func(ctx context.Context, key saga.Key, _ string, _ int, _ bool) error {
-			return c.Release(ctx, string(key))
+		Undo: func(ctx context.Context, p saga.Performed[string, int]) error {
+			return c.Release(ctx, string(p.Key))
 		},
 	}
 }
@@ -101,10 +101,10 @@ type (
 
 func machineOf(e *saga.Effect[string, int]) shortMachine {
 	return shortMachine{
-		Name: "deploy", Asks: []steps.Question{askTarget, askSure}, Effects: []saga.Declared{e},
-		Start: func(_ context.Context, t *shortTurn) (saga.Next, error) { return t.Ask("chosen", askTarget) },
+		Info:  saga.Info{Name: "deploy", Asks: []steps.Question{askTarget, askSure}, Effects: []saga.Declared{e}},
+		Start: func(t *shortTurn) (saga.Next, error) { return t.Ask("chosen", askTarget) },
 		Steps: saga.Steps[none, none]{
-			"chosen": func(_ context.Context, t *shortTurn) (saga.Next, error) {
+			"chosen": func(t *shortTurn) (saga.Next, error) {
 				form, err := askTarget.Answer(t)
 				if err != nil {
 					return nil, err
@@ -114,11 +114,11 @@ func machineOf(e *saga.Effect[string, int]) shortMachine {
 				}
 				return t.Ask("confirmed", askSure)
 			},
-			"confirmed": func(_ context.Context, t *shortTurn) (saga.Next, error) {
+			"confirmed": func(t *shortTurn) (saga.Next, error) {
 				if _, err := askSure.Answer(t); err != nil {
 					return nil, err
 				}
-				return t.Text("Deploying.")
+				return t.Textf("Deploying.")
 			},
 		},
 	}
@@ -126,7 +126,7 @@ func machineOf(e *saga.Effect[string, int]) shortMachine {
 
 func flowOf(e *saga.Effect[string, int]) shortFlow {
 	return shortFlow{
-		Name: "deploy", Asks: []steps.Question{askTarget, askSure}, Effects: []saga.Declared{e},
+		Info: saga.Info{Name: "deploy", Asks: []steps.Question{askTarget, askSure}, Effects: []saga.Declared{e}},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			form, err := saga.Ask(r, askTarget)
 			if err != nil {
@@ -152,7 +152,7 @@ func caseOf(tool func(c *comparison.Calendar) saga.Definition) sagatest.Case {
 			return sagatest.Subject{Tool: tool(&c), World: func() any { return c.Reserved() }}
 		},
 		Script: script,
-		Skip:   []sagatest.Kind{sagatest.Forks},
+		Skip:   []string{"forks"},
 	}
 }
 
@@ -160,6 +160,18 @@ func caseOf(tool func(c *comparison.Calendar) saga.Definition) sagatest.Case {
 func swept(t *testing.T, tool func(c *comparison.Calendar) saga.Definition) string {
 	t.Helper()
 	return reported(t, func(t testing.TB) { sagatest.Sweep(t, caseOf(tool)) })
+}
+
+// sweptWith sweeps the machine and the flow with an effect, and wants a report.
+func sweptWith(t *testing.T, effect func(c *comparison.Calendar) *saga.Effect[string, int], want string) {
+	t.Helper()
+	tools := map[string]func(c *comparison.Calendar) saga.Definition{
+		"machine": func(c *comparison.Calendar) saga.Definition { return machineOf(effect(c)) },
+		"flow":    func(c *comparison.Calendar) saga.Definition { return flowOf(effect(c)) },
+	}
+	for name, tool := range tools {
+		t.Run(name, func(t *testing.T) { assert.Contains(t, swept(t, tool), want) })
+	}
 }
 
 // Without mistakes, the versions pass a sweep.
@@ -214,7 +226,7 @@ func TestMisspeltStep(t *testing.T) {
 	t.Run("machine", func(t *testing.T) {
 		got := swept(t, func(c *comparison.Calendar) saga.Definition {
 			m := machineOf(reserve(c))
-			m.Start = func(_ context.Context, t *shortTurn) (saga.Next, error) { return t.Ask("choosen", askTarget) }
+			m.Start = func(t *shortTurn) (saga.Next, error) { return t.Ask("choosen", askTarget) }
 			return m
 		})
 		assert.Contains(t, got, `there is no step function "choosen" to get the answers`)
@@ -331,7 +343,7 @@ func TestLostData(t *testing.T) {
 	t.Run("machine", func(t *testing.T) {
 		//sagavet:ignore the test is about this
 		_, err := saga.Machine[none, lossy]{
-			Name: "deploy", Start: func(_ context.Context, t *saga.Turn[none, lossy]) (saga.Next, error) { return t.Text("done") },
+			Info: saga.Info{Name: "deploy"}, Start: func(t *saga.Turn[none, lossy]) (saga.Next, error) { return t.Textf("done") },
 		}.Compile()
 		assert.ErrorContains(t, err, "field slot of the state is not exported, so it would be lost")
 	})
@@ -339,7 +351,7 @@ func TestLostData(t *testing.T) {
 		//sagavet:ignore the test is about this
 		e := &saga.Effect[string, lossy]{Name: "reserve", Do: func(context.Context, saga.Key, string) (lossy, error) { return lossy{}, nil }}
 		_, err := saga.Flow[none, string]{
-			Name: "deploy", Effects: []saga.Declared{e}, Run: func(*saga.Run, none) (string, error) { return "done", nil },
+			Info: saga.Info{Name: "deploy", Effects: []saga.Declared{e}}, Run: func(*saga.Run, none) (string, error) { return "done", nil },
 		}.Compile()
 		assert.ErrorContains(t, err, "field slot of its result is not exported, so it would be lost")
 	})
@@ -435,14 +447,7 @@ func TestEffectTwice(t *testing.T) {
 		}
 		return e
 	}
-	t.Run("machine", func(t *testing.T) {
-		got := swept(t, func(c *comparison.Calendar) saga.Definition { return machineOf(careless(c)) })
-		assert.Contains(t, got, "an effect happens once per key")
-	})
-	t.Run("flow", func(t *testing.T) {
-		got := swept(t, func(c *comparison.Calendar) saga.Definition { return flowOf(careless(c)) })
-		assert.Contains(t, got, "an effect happens once per key")
-	})
+	sweptWith(t, careless, "an effect happens once per key")
 }
 
 func TestForgottenUndo(t *testing.T) {
@@ -468,14 +473,7 @@ func TestForgottenUndo(t *testing.T) {
 		e.Undo = nil
 		return e
 	}
-	t.Run("machine", func(t *testing.T) {
-		got := swept(t, func(c *comparison.Calendar) saga.Definition { return machineOf(forgetful(c)) })
-		assert.Contains(t, got, `effect "reserve" was done and has no Undo`)
-	})
-	t.Run("flow", func(t *testing.T) {
-		got := swept(t, func(c *comparison.Calendar) saga.Definition { return flowOf(forgetful(c)) })
-		assert.Contains(t, got, `effect "reserve" was done and has no Undo`)
-	})
+	sweptWith(t, forgetful, `effect "reserve" was done and has no Undo`)
 }
 
 func TestWallClock(t *testing.T) {
@@ -498,7 +496,7 @@ func TestWallClock(t *testing.T) {
 		got := swept(t, func(c *comparison.Calendar) saga.Definition {
 			e := reserve(c)
 			m := machineOf(e)
-			m.Steps["chosen"] = func(_ context.Context, t *shortTurn) (saga.Next, error) {
+			m.Steps["chosen"] = func(t *shortTurn) (saga.Next, error) {
 				if _, err := saga.Do(t, e, time.Now().Format(time.StampNano)); err != nil {
 					return nil, err
 				}
@@ -543,11 +541,11 @@ func TestSwallowedSuspension(t *testing.T) {
 	t.Run("machine", func(t *testing.T) {
 		got := swept(t, func(c *comparison.Calendar) saga.Definition {
 			m := machineOf(reserve(c))
-			m.Steps["chosen"] = func(_ context.Context, t *shortTurn) (saga.Next, error) {
+			m.Steps["chosen"] = func(t *shortTurn) (saga.Next, error) {
 				if _, err := t.Ask("confirmed", askSure); err != nil {
 					return nil, err
 				}
-				return t.Text("Deploying.")
+				return t.Textf("Deploying.")
 			}
 			return m
 		})
@@ -584,10 +582,10 @@ func TestDeployInMidSaga(t *testing.T) {
 	})
 	deploy := func(t *testing.T, before, after func(c *comparison.Calendar) saga.Definition) string {
 		t.Chdir(t.TempDir())
-		t.Setenv(sagatest.UpdateEnv, "1")
+		t.Setenv("SAGATEST_UPDATE", "1")
 		old := caseOf(before)
 		sagatest.Journal(t, old)
-		t.Setenv(sagatest.UpdateEnv, "")
+		t.Setenv("SAGATEST_UPDATE", "")
 		return reported(t, func(t testing.TB) {
 			c := caseOf(after)
 			c.Script = append(c.Script, sagatest.Accept("where", targetForm{"staging"}))
@@ -599,7 +597,7 @@ func TestDeployInMidSaga(t *testing.T) {
 			m := machineOf(reserve(c))
 			m.Steps["where"] = m.Steps["chosen"]
 			delete(m.Steps, "chosen")
-			m.Start = func(_ context.Context, t *shortTurn) (saga.Next, error) { return t.Ask("where", askTarget) }
+			m.Start = func(t *shortTurn) (saga.Next, error) { return t.Ask("where", askTarget) }
 			return m
 		})
 		assert.Contains(t, got, `there is no step function "chosen"`)

@@ -4,7 +4,6 @@
 package complextool
 
 import (
-	"context"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -30,15 +29,17 @@ var (
 
 // Tool is complex_tool.
 var Tool = saga.Machine[args, state]{
-	Name:        "complex_tool",
-	Title:       "Pretend to deploy",
-	Description: "Asks for a deployment target, has the client's model judge whether deploying there is safe now, and pretends to deploy.",
-	Asks:        []steps.Question{target, advice},
-	Start:       askTarget,
-	Steps:       saga.Steps[args, state]{"target": askAdvice, "advice": deploy},
+	Info: saga.Info{
+		Name:        "complex_tool",
+		Title:       "Pretend to deploy",
+		Description: "Asks for a deployment target, has the client's model judge whether deploying there is safe now, and pretends to deploy.",
+		Asks:        []steps.Question{target, advice},
+	},
+	Start: askTarget,
+	Steps: saga.Steps[args, state]{"target": askAdvice, "advice": deploy},
 }
 
-func askTarget(_ context.Context, t *saga.Turn[args, state]) (saga.Next, error) {
+func askTarget(t *saga.Turn[args, state]) (saga.Next, error) {
 	// Without a model there is no way on: say so before the user fills in a form.
 	if err := t.Need(steps.Features{Forms: true, Sampling: true}); err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func askTarget(_ context.Context, t *saga.Turn[args, state]) (saga.Next, error) 
 	return t.Ask("target", target)
 }
 
-func askAdvice(_ context.Context, t *saga.Turn[args, state]) (saga.Next, error) {
+func askAdvice(t *saga.Turn[args, state]) (saga.Next, error) {
 	form, err := target.Answer(t)
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func askAdvice(_ context.Context, t *saga.Turn[args, state]) (saga.Next, error) 
 	return t.Ask("advice", advice.With(steps.Promptf("Is deploying to '%s' safe right now?", form.Target)))
 }
 
-func deploy(_ context.Context, t *saga.Turn[args, state]) (saga.Next, error) {
+func deploy(t *saga.Turn[args, state]) (saga.Next, error) {
 	said, err := advice.Answer(t)
 	if err != nil {
 		return nil, err
@@ -63,5 +64,5 @@ func deploy(_ context.Context, t *saga.Turn[args, state]) (saga.Next, error) {
 	if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(said.Text())), "yes") {
 		return nil, saga.Failf("Deployment to %s was not initiated: the model did not confirm it. It said: %s", t.State.Target, said.Text())
 	}
-	return t.Text("Deployment to %s initiated successfully based on confirmation.", t.State.Target)
+	return t.Textf("Deployment to %s initiated successfully based on confirmation.", t.State.Target)
 }

@@ -60,8 +60,10 @@ var (
 )
 
 var bookTable = saga.Flow[booking, string]{
-	Name: "book_table", Description: "Books a table for today.",
-	Asks: []steps.Question{askParty, askConsent},
+	Info: saga.Info{
+		Name: "book_table", Description: "Books a table for today.",
+		Asks: []steps.Question{askParty, askConsent},
+	},
 	Run: func(r *saga.Run, in booking) (string, error) {
 		p, err := saga.Ask(r, askParty)
 		if err != nil {

@@ -4,7 +4,6 @@
 package longtalk
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -40,15 +39,17 @@ type turn = saga.Turn[args, state]
 
 // Tool is long_talk.
 var Tool = saga.Machine[args, state]{
-	Name:        "long_talk",
-	Title:       "Talk for long",
-	Description: "Asks the user for eight words, one after the other, and the client's model for its opinion in between.",
-	Asks:        []steps.Question{askWord, askOpinion},
-	Start:       start,
-	Steps:       saga.Steps[args, state]{"said": said},
+	Info: saga.Info{
+		Name:        "long_talk",
+		Title:       "Talk for long",
+		Description: "Asks the user for eight words, one after the other, and the client's model for its opinion in between.",
+		Asks:        []steps.Question{askWord, askOpinion},
+	},
+	Start: start,
+	Steps: saga.Steps[args, state]{"said": said},
 }
 
-func start(_ context.Context, t *turn) (saga.Next, error) {
+func start(t *turn) (saga.Next, error) {
 	if err := t.Need(steps.Features{Forms: true, Sampling: true}); err != nil {
 		return nil, err // rather than after four rounds
 	}
@@ -64,7 +65,7 @@ func ask(t *turn) (saga.Next, error) {
 	return t.Ask("said", question, askOpinion.With(steps.Promptf("What do you make of these words? %s", words(t))))
 }
 
-func said(_ context.Context, t *turn) (saga.Next, error) {
+func said(t *turn) (saga.Next, error) {
 	answer, err := askWord.Answer(t)
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func said(_ context.Context, t *turn) (saga.Next, error) {
 		}
 		t.State.Opinion = opinion.Text()
 	case Rounds:
-		return t.Text("About %s you said: %s. The model thought: %s", topic(t), words(t), t.State.Opinion)
+		return t.Textf("About %s you said: %s. The model thought: %s", topic(t), words(t), t.State.Opinion)
 	}
 	return ask(t)
 }

@@ -1,15 +1,17 @@
-// Command lunch serves the first tool of the documentation.
+// Command lunch is the server of docs/start.md: one tool that asks, on standard input and
+// output, or over HTTP at the address that it is given.
 //
-//	go run ./examples/lunch
+//	go run ./cmd/saga call --stdio 'go run ./examples/lunch' order_lunch office=Berlin
+//
+//	go run ./examples/lunch 127.0.0.1:8081
 //	go run ./cmd/saga call --server http://127.0.0.1:8081 order_lunch office=Berlin
 package main
 
 import (
 	"context"
 	"log"
-	"net"
+	"net/http"
 	"os"
-	"os/signal"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -25,43 +27,32 @@ type meal struct {
 	Dish string `json:"dish" title:"Dish" enum:"soup=Soup of the day|pasta=Pasta"`
 }
 
-type turn = saga.Turn[order, struct{}] // arguments and state
-
 var askMeal = &steps.Form[meal]{ID: "meal", Message: "What would you like?"}
 
-// Lunch asks which dish it is to be.
-var Lunch = saga.Machine[order, struct{}]{
-	Name:  "order_lunch",
-	Asks:  []steps.Question{askMeal},
-	Start: func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("chosen", askMeal) },
-	Steps: saga.Steps[order, struct{}]{"chosen": chosen},
-}
-
-func chosen(_ context.Context, t *turn) (saga.Next, error) {
-	meal, err := askMeal.Answer(t)
-	if err != nil {
-		return nil, err // the user declined, or closed the form
-	}
-	return t.Text("Ordered %s for %s.", meal.Dish, t.Args.Office)
+var lunch = saga.Flow[order, string]{
+	Info: saga.Info{Name: "order_lunch", Description: "Orders lunch.", Asks: []steps.Question{askMeal}},
+	Run: func(r *saga.Run, in order) (string, error) {
+		meal, err := saga.Ask(r, askMeal)
+		if err != nil {
+			return "", err // it waits for the answer, or the user declined
+		}
+		return "Ordered " + meal.Dish + " for " + in.Office + ".", nil
+	},
 }
 
 func main() {
-	keys, err := codec.NewKeyset() // in production: codec.LoadKeyset(path), the same for all replicas
+	keys, err := codec.NewKeyset() // new keys at each start: for development only
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, err := server.New(server.Options{Tools: []saga.Definition{Lunch}, Keys: keys})
+	s, err := server.New(server.Options{Tools: []saga.Definition{lunch}, Keys: keys})
 	if err != nil {
 		log.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:8081")
-	if err != nil {
-		log.Fatal(err)
+	if len(os.Args) > 1 { // an address, such as 127.0.0.1:8081
+		log.Fatal(http.ListenAndServe(os.Args[1], s.Handler()))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	log.Printf("serving http://%s%s", l.Addr(), server.Endpoint)
-	if err := s.Serve(ctx, l); err != nil {
-		log.Print(err)
+	if err := s.ServeStdio(context.Background(), os.Stdin, os.Stdout); err != nil {
+		log.Fatal(err)
 	}
 }

@@ -5,7 +5,6 @@
 package releasenotes
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -70,11 +69,13 @@ type turn = saga.Turn[args, state]
 func New(root string) saga.Definition {
 	n := notes{root}
 	return saga.Machine[args, state]{
-		Name:        "release_notes",
-		Title:       "Write release notes",
-		Description: "Writes release notes for a range of a git repository's commits, drafted by the client's model, or by the user where there is no model, and approved by the user.",
-		Asks:        []steps.Question{askRange, askModel, askReview, askByHand, askReplace},
-		Start:       n.start,
+		Info: saga.Info{
+			Name:        "release_notes",
+			Title:       "Write release notes",
+			Description: "Writes release notes for a range of a git repository's commits, drafted by the client's model, or by the user where there is no model, and approved by the user.",
+			Asks:        []steps.Question{askRange, askModel, askReview, askByHand, askReplace},
+		},
+		Start: n.start,
 		Steps: saga.Steps[args, state]{
 			"ranged": n.ranged, "drafted": n.drafted, "reviewed": n.reviewed, "written": n.written, "replace": n.replace,
 		},
@@ -83,23 +84,23 @@ func New(root string) saga.Definition {
 
 type notes struct{ root string }
 
-func (n notes) start(ctx context.Context, t *turn) (saga.Next, error) {
+func (n notes) start(t *turn) (saga.Next, error) {
 	if _, err := file(t); err != nil {
 		return nil, err
 	}
-	r, err := open(ctx, n.root, t.Args.Repo)
+	r, err := open(t, n.root, t.Args.Repo)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
-	if t.State.Spans, err = r.spans(ctx); err != nil {
+	if t.State.Spans, err = r.spans(t); err != nil {
 		return nil, err
 	}
 	options := choices(t.State.Spans)
 	return t.Ask("ranged", askRange.With(steps.Choices("range", options...), steps.Default("range", options[0].Value)))
 }
 
-func (n notes) ranged(ctx context.Context, t *turn) (saga.Next, error) {
+func (n notes) ranged(t *turn) (saga.Next, error) {
 	form, err := askRange.Answer(t)
 	if err != nil {
 		return nil, err
@@ -110,13 +111,13 @@ func (n notes) ranged(ctx context.Context, t *turn) (saga.Next, error) {
 		}
 	}
 	t.State.Spans = nil
-	return n.draft(ctx, t, "")
+	return n.draft(t, "")
 }
 
 // draft has the model write the notes, or change the ones there are. With a client
 // that has no model, the user writes them.
-func (n notes) draft(ctx context.Context, t *turn, feedback string) (saga.Next, error) {
-	commits, more, err := n.commits(ctx, t)
+func (n notes) draft(t *turn, feedback string) (saga.Next, error) {
+	commits, more, err := n.commits(t)
 	if err != nil {
 		return nil, err
 	}
@@ -126,14 +127,14 @@ func (n notes) draft(ctx context.Context, t *turn, feedback string) (saga.Next, 
 	))
 }
 
-func (n notes) drafted(ctx context.Context, t *turn) (saga.Next, error) {
+func (n notes) drafted(t *turn) (saga.Next, error) {
 	said, err := askModel.Answer(t)
 	var failure *steps.ClientError
 	switch {
 	case errors.Is(err, steps.ErrNotAsked):
-		return n.written(ctx, t)
+		return n.written(t)
 	case errors.As(err, &failure):
-		return n.byHand(ctx, t, "The model has drafted nothing: it was refused, or it failed.")
+		return n.byHand(t, "The model has drafted nothing: it was refused, or it failed.")
 	case err != nil:
 		return nil, err
 	}
@@ -142,17 +143,17 @@ func (n notes) drafted(ctx context.Context, t *turn) (saga.Next, error) {
 		return nil, saga.Failf("The model drafted nothing.")
 	}
 	if t.State.Changes == maxChanges {
-		return n.byHand(ctx, t, fmt.Sprintf("The model has changed the draft %d times.", maxChanges))
+		return n.byHand(t, fmt.Sprintf("The model has changed the draft %d times.", maxChanges))
 	}
 	return t.Ask("reviewed", askReview.With(steps.Default("notes", t.State.Notes)))
 }
 
 // byHand has the user go on where the model does not: with its last draft, or else with
 // the commits.
-func (n notes) byHand(ctx context.Context, t *turn, why string) (saga.Next, error) {
+func (n notes) byHand(t *turn, why string) (saga.Next, error) {
 	begin, how := t.State.Notes, "Edit the draft yourself; accept to write the file."
 	if begin == "" {
-		commits, _, err := n.commits(ctx, t)
+		commits, _, err := n.commits(t)
 		if err != nil {
 			return nil, err
 		}
@@ -162,20 +163,20 @@ func (n notes) byHand(ctx context.Context, t *turn, why string) (saga.Next, erro
 }
 
 // commits are those of the chosen range.
-func (n notes) commits(ctx context.Context, t *turn) (list []*commit, more bool, err error) {
-	r, err := open(ctx, n.root, t.Args.Repo)
+func (n notes) commits(t *turn) (list []*commit, more bool, err error) {
+	r, err := open(t, n.root, t.Args.Repo)
 	if err != nil {
 		return nil, false, err
 	}
 	defer r.close()
-	list, more, err = r.commits(ctx, t.State.Span.From, t.State.Span.To, maxCommits)
+	list, more, err = r.commits(t, t.State.Span.From, t.State.Span.To, maxCommits)
 	if err == nil && len(list) == 0 {
 		err = saga.Failf("There are no commits in %s.", t.State.Span.words())
 	}
 	return list, more, err
 }
 
-func (n notes) reviewed(ctx context.Context, t *turn) (saga.Next, error) {
+func (n notes) reviewed(t *turn) (saga.Next, error) {
 	form, err := askReview.Answer(t)
 	if err != nil {
 		return nil, err
@@ -183,22 +184,22 @@ func (n notes) reviewed(ctx context.Context, t *turn) (saga.Next, error) {
 	t.State.Notes = strings.TrimSpace(form.Notes)
 	if feedback := strings.TrimSpace(form.Feedback); feedback != "" {
 		t.State.Changes++
-		return n.draft(ctx, t, feedback)
+		return n.draft(t, feedback)
 	}
-	return n.write(ctx, t, "")
+	return n.write(t, "")
 }
 
 // written has the notes as the user wrote them.
-func (n notes) written(ctx context.Context, t *turn) (saga.Next, error) {
+func (n notes) written(t *turn) (saga.Next, error) {
 	form, err := askByHand.Answer(t)
 	if err != nil {
 		return nil, err
 	}
 	t.State.Notes = strings.TrimSpace(form.Notes)
-	return n.write(ctx, t, "")
+	return n.write(t, "")
 }
 
-func (n notes) replace(ctx context.Context, t *turn) (saga.Next, error) {
+func (n notes) replace(t *turn) (saga.Next, error) {
 	form, err := askReplace.Answer(t)
 	if err != nil {
 		return nil, err
@@ -208,18 +209,18 @@ func (n notes) replace(ctx context.Context, t *turn) (saga.Next, error) {
 		if err != nil {
 			return nil, err
 		}
-		return t.Text("Nothing was written: %s stays as it is. The argument file names another one. These are the notes:\n\n%s", name, t.State.Notes)
+		return t.Textf("Nothing was written: %s stays as it is. The argument file names another one. These are the notes:\n\n%s", name, t.State.Notes)
 	}
-	return n.write(ctx, t, t.State.Old)
+	return n.write(t, t.State.Old)
 }
 
 // write writes the file, or asks first if another text is there than the one that
 // may be replaced. A turn that is repeated finds its own text and is done.
-func (n notes) write(ctx context.Context, t *turn, replaceable string) (saga.Next, error) {
+func (n notes) write(t *turn, replaceable string) (saga.Next, error) {
 	if t.State.Notes == "" {
 		return nil, saga.Failf("The notes are empty; nothing was written.")
 	}
-	r, err := open(ctx, n.root, t.Args.Repo)
+	r, err := open(t, n.root, t.Args.Repo)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +234,7 @@ func (n notes) write(ctx context.Context, t *turn, replaceable string) (saga.Nex
 	case err != nil:
 		return nil, err
 	case other == "":
-		return t.Text("Wrote the release notes for %s to %s.", t.State.Span.words(), name)
+		return t.Textf("Wrote the release notes for %s to %s.", t.State.Span.words(), name)
 	case t.State.Asked == maxAsked:
 		return nil, saga.Failf("Nothing was written: somebody else is changing %s.", name)
 	}

@@ -51,7 +51,7 @@ func (d *driver) client() *client.Client {
 
 func (d *driver) handlers() client.Handlers {
 	return client.Handlers{
-		Elicit: func(_ context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+		Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
 			switch {
 			case r.StepID == "journey":
 				return client.Accept(map[string]any{

@@ -1,35 +1,38 @@
 package doccheck
 
 import (
-	"bytes"
+	"context"
 	"go/doc"
-	"io"
-	"net/http/httptest"
+	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/examples/complextool"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
 // documents lists the files for people, relative to the root.
 func documents(t *testing.T) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	require.NoError(t, err)
-	list := []string{"README.md"}
-	for _, name := range found {
-		list = append(list, "docs/"+filepath.Base(name))
+	var list []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*/README.md"} {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		require.NoError(t, err)
+		require.NotEmpty(t, found)
+		for _, name := range found {
+			rel, err := filepath.Rel(root, name)
+			require.NoError(t, err)
+			list = append(list, filepath.ToSlash(rel))
+		}
 	}
 	return list
 }
@@ -74,68 +77,125 @@ func TestGoCodeInDocumentsIsCompiled(t *testing.T) {
 	}
 }
 
-// The tool in the README and in the documentation of package saga is the first
-// example, to the letter, and short.
-func TestToolInReadme(t *testing.T) {
-	code := blocks(read(t, "README.md"), "go")[0]
-	source := read(t, "saga/example_first_test.go")
-	_, rest, ok := strings.Cut(source, "\n)\n\n")
+// The documentation of package saga begins with the first example, to the letter.
+func TestToolInTheDocumentationOfSaga(t *testing.T) {
+	_, rest, ok := strings.Cut(read(t, "saga/example_first_test.go"), "\n)\n\n")
 	require.True(t, ok)
 	tool, _, ok := strings.Cut(rest, "\n\n// A tool that asks one question.")
 	require.True(t, ok)
-	assert.Equal(t, tool, code)
-	assert.Contains(t, strings.NewReplacer("//\t", "", "//\n", "\n").Replace(read(t, "saga/doc.go")), "\n"+code+"\n")
-	program := regexp.MustCompile(`(?m)^// .*\nvar Lunch`).ReplaceAllString(read(t, "examples/lunch/main.go"), "var Lunch")
-	assert.Contains(t, program, "\n"+code+"\n\n"+blocks(read(t, "README.md"), "go")[1]+"\n", "the whole program")
-	assert.Less(t, strings.Count(code, "\n")+1, 30, "lines")
+	assert.Contains(t, strings.NewReplacer("//\t", "", "//\n", "\n").Replace(read(t, "saga/doc.go")), "\n"+tool+"\n")
 }
 
-// The walkthrough with curl does what it says.
-func TestWalkthroughInReadme(t *testing.T) {
+// The first page has the program of examples/lunch, whole and short, and the README its
+// tool.
+func TestProgramOnTheFirstPage(t *testing.T) {
+	_, program, ok := strings.Cut(read(t, "examples/lunch/main.go"), "\npackage main\n")
+	require.True(t, ok)
+	program = "package main\n" + program
+	assert.Equal(t, program, blocks(read(t, "docs/start.md"), "go")[0]+"\n")
+
+	_, code, ok := strings.Cut(program, "\n)\n\n")
+	require.True(t, ok)
+	tool, _, ok := strings.Cut(code, "\n\nfunc main() {")
+	require.True(t, ok)
+	assert.Equal(t, tool, blocks(read(t, "README.md"), "go")[0])
+
+	lines := 0
+	for line := range strings.Lines(code) {
+		if strings.TrimSpace(line) != "" {
+			lines++
+		}
+	}
+	assert.LessOrEqual(t, lines, 33, "lines of the program without imports and empty lines")
+}
+
+// The walkthrough with curl does what it says, with the first page's program.
+func TestWalkthroughOnTheFirstPage(t *testing.T) {
 	for _, program := range []string{"bash", "curl", "jq"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("it needs %s", program)
 		}
 	}
-	readme := read(t, "README.md")
+	page := read(t, "docs/start.md")
 	var script string
-	for _, b := range blocks(readme, "bash") {
+	for _, b := range blocks(page, "bash") {
 		if strings.Contains(b, "tools/callSaga") {
 			script = b
 		}
 	}
-	const address = "URL=http://127.0.0.1:8080/mcp"
+	const address = "URL=http://127.0.0.1:8081/mcp"
 	require.Contains(t, script, address)
 
-	keys, err := codec.NewKeyset()
+	program := filepath.Join(t.TempDir(), "lunch")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, root+"/examples/lunch").CombinedOutput()
+	require.NoError(t, err, string(out))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s, err := server.New(server.Options{Tools: []saga.Definition{complextool.Tool}, Keys: keys})
-	require.NoError(t, err)
-	hs := httptest.NewServer(s.Handler())
-	defer hs.Close()
+	port := l.Addr().String()
+	require.NoError(t, l.Close())
+	ctx, stop := context.WithCancel(t.Context())
+	served := exec.CommandContext(ctx, program, port)
+	require.NoError(t, served.Start())
+	defer served.Wait() //nolint:errcheck // it is killed
+	defer stop()
+	require.Eventually(t, func() bool {
+		c, err := net.Dial("tcp", port)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}, 10*time.Second, 10*time.Millisecond)
 
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail")
-	cmd.Stdin = strings.NewReader(strings.Replace(script, address, "URL="+hs.URL+server.Endpoint, 1))
+	cmd.Stdin = strings.NewReader(strings.Replace(script, address, "URL=http://"+port+server.Endpoint, 1))
 	cmd.Env = append(os.Environ(), "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	cmd.Stderr = io.Writer(&out)
-	require.NoError(t, cmd.Run(), out.String())
-	assert.True(t, strings.HasSuffix(out.String(), "}\n"+blocks(readme, "json")[0]+"\n"), out.String())
+	out, err = cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	last := ""
+	for _, b := range blocks(page, "json") {
+		if strings.Contains(b, `"jsonrpc"`) {
+			last = b
+		}
+	}
+	assert.True(t, strings.HasSuffix(string(out), "}\n"+last+"\n"), string(out))
 }
 
-// Links within the repository lead somewhere.
+// Links within the repository lead to a file, and to a heading in it.
 func TestLinksInDocuments(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
 	for _, name := range documents(t) {
-		for _, m := range link.FindAllStringSubmatch(read(t, name), -1) {
+		text := regexp.MustCompile("`[^`\n]*`").ReplaceAllString(withoutCode(read(t, name)), "code")
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
-			_, err := os.Stat(filepath.Join(root, filepath.Dir(name), m[1]))
-			assert.NoError(t, err, "%s links to %s", name, m[1])
+			to := name
+			if m[1] != "" {
+				to = path.Join(path.Dir(name), m[1])
+			}
+			if _, err := os.Stat(filepath.Join(root, to)); !assert.NoError(t, err, "%s links to %s", name, m[1]) {
+				continue
+			}
+			if m[2] != "" {
+				assert.Contains(t, anchors(read(t, to)), m[2], "%s links to %s#%s", name, m[1], m[2])
+			}
 		}
 	}
+}
+
+// withoutCode drops fenced code, in which brackets mean something else.
+func withoutCode(text string) string {
+	return regexp.MustCompile("(?s)(?:^|\n)```.*?\n```").ReplaceAllString(text, "")
+}
+
+// anchors are the names by which GitHub lets one link to headings.
+func anchors(text string) []string {
+	var list []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(withoutCode(text), -1) {
+		words := strings.ReplaceAll(strings.ToLower(m[1]), " ", "-")
+		list = append(list, regexp.MustCompile(`[^\pL\pN_-]`).ReplaceAllString(words, ""))
+	}
+	return list
 }
 
 // A document that says "this test shows it" names a test there is, wherever it names it
@@ -156,14 +216,8 @@ func TestTestsNamedInDocumentsExist(t *testing.T) {
 		}
 	}
 	named := regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark|Example)[A-Z_]\w*`)
-	all, err := filepath.Glob(filepath.Join(root, "*", "*", "README.md"))
-	require.NoError(t, err)
-	list := documents(t)
-	for _, name := range all {
-		list = append(list, strings.TrimPrefix(name, root+"/"))
-	}
 	found := 0
-	for _, name := range list {
+	for _, name := range documents(t) {
 		for _, test := range named.FindAllString(read(t, name), -1) {
 			found++
 			assert.True(t, exists[test], "%s: there is no %s", name, test)

@@ -35,7 +35,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 		var position *PositionError
 		switch {
 		case errors.As(err, &position):
-			complete, text = false, t.cancelledUpTo(pos, false)+" "+Unsought
+			complete, text = false, t.cancelledUpTo(pos, false)+" "+LostTurn
 		case t.Kind != KindTool && hasEnded(err):
 			out := cancelled(nil, text)
 			out.Err = err
@@ -61,9 +61,9 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 	return cancelled(undo, text), nil
 }
 
-// Unsought is what a client is told that cancels with answers with which the turn
+// LostTurn is what a client is told that cancels with answers with which the turn
 // cannot be taken any more.
-const Unsought = "What a turn with these answers did, if its response was lost, cannot be found any more."
+const LostTurn = "What a turn with these answers did, if its response was lost, cannot be found any more."
 
 // hasEnded reports whether an error is the end of a prompt or a resource, whose
 // results cannot say that they are errors.

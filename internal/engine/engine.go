@@ -72,9 +72,9 @@ type Outcome struct {
 	Contents []content.ResourceContents
 	// Err is the reason of a failure, for the log. The caller must not see it.
 	Err error
-	// Told says that Result tells the caller all of Err: the user declined, say, or
+	// Disclosed says that Result tells the caller all of Err: the user declined, say, or
 	// the tool failed with [Failf].
-	Told bool
+	Disclosed bool
 }
 
 // Start runs the first turn. It fails with a *[StepFailure] when the tool's code
@@ -202,7 +202,7 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 				return step, false, nil, err
 			}
 			if t.Kind != KindTool {
-				return step, false, nil, &ToolError{Text: undo.appendTo(text), Err: undo.err(), Told: true}
+				return step, false, nil, &ToolError{Text: undo.appendTo(text), Err: undo.err(), Disclosed: true}
 			}
 			out := &Outcome{Result: errorResult(text)}
 			out.addUndo(undo)
@@ -367,12 +367,12 @@ func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 		// Neither back nor at the end: the rest is still to be done.
 		return nil, t.unsettled(tc, &UnsettledError{t.Name, unknown.Effect, err})
 	}
-	text, told := explain(err)
-	if !told {
+	text, disclosed := explain(err)
+	if !disclosed {
 		text = fmt.Sprintf(hidden, tc.id)
 	}
 	if why := (*ToolError)(nil); errors.As(err, &why) && why.Err != nil {
-		told = false // not the cause
+		disclosed = false // not the cause
 	}
 	undo, unsettled := t.compensate(tc, tc.id, tc.log)
 	if unsettled != nil {
@@ -385,9 +385,9 @@ func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 		if errors.Is(err, ErrNotFound) {
 			return nil, err
 		}
-		return nil, &ToolError{Text: undo.appendTo(text), Err: errors.Join(err, undo.err()), Told: told}
+		return nil, &ToolError{Text: undo.appendTo(text), Err: errors.Join(err, undo.err()), Disclosed: disclosed}
 	}
-	out := &Outcome{Result: errorResult(text), Err: err, Told: told}
+	out := &Outcome{Result: errorResult(text), Err: err, Disclosed: disclosed}
 	out.addUndo(undo)
 	return out, nil
 }

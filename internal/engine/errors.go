@@ -17,9 +17,9 @@ type ToolError struct {
 	Text string
 	// Err is the cause, for the log only, or nil.
 	Err error
-	// Told says that Text tells the caller all of Err, as of an answer that was
+	// Disclosed says that Text tells the caller all of Err, as of an answer that was
 	// declined: operators need not look. The engine sets it.
-	Told bool
+	Disclosed bool
 }
 
 // Error implements error.

@@ -15,17 +15,17 @@ import (
 // bring, for a server to be measured with.
 func Definitions() []saga.Definition {
 	return []saga.Definition{
-		saga.Machine[anything, none]{Name: "take", Start: end[anything]},
-		saga.Machine[json.RawMessage, none]{Name: "strict", RawInputSchema: strictSchema, Start: end[json.RawMessage]},
+		saga.Machine[anything, none]{Info: saga.Info{Name: "take"}, Start: end[anything]},
+		saga.Machine[json.RawMessage, none]{Info: saga.Info{Name: "strict", RawInputSchema: strictSchema}, Start: end[json.RawMessage]},
 		saga.Machine[anything, none]{
-			Name: "ask", Asks: []steps.Question{askForm, askModel, askRoots},
-			Start: func(_ context.Context, t *saga.Turn[anything, none]) (saga.Next, error) {
+			Info: saga.Info{Name: "ask", Asks: []steps.Question{askForm, askModel, askRoots}},
+			Start: func(t *saga.Turn[anything, none]) (saga.Next, error) {
 				return t.Ask("asked", askForm, askModel, askRoots)
 			},
 			Steps: saga.Steps[anything, none]{"asked": end[anything]},
 		},
 		saga.Flow[anything, string]{
-			Name: "flow", Asks: []steps.Question{askForm, askModel},
+			Info: saga.Info{Name: "flow", Asks: []steps.Question{askForm, askModel}},
 			Run: func(r *saga.Run, _ anything) (string, error) {
 				for range 3 {
 					if _, err := saga.Ask(r, askForm); err != nil {
@@ -37,9 +37,11 @@ func Definitions() []saga.Definition {
 			},
 		},
 		saga.Prompt[promptArguments, none]{
-			Name: "prompt",
-			Start: func(_ context.Context, t *saga.Turn[promptArguments, none]) (saga.Next, error) {
-				return t.Messages()
+			Machine: saga.Machine[promptArguments, none]{
+				Info: saga.Info{Name: "prompt"},
+				Start: func(t *saga.Turn[promptArguments, none]) (saga.Next, error) {
+					return t.Messages()
+				},
 			},
 			Complete: map[string]saga.Completer{"text": suggestions},
 		},
@@ -91,7 +93,7 @@ var (
 	askRoots = &steps.RootsList{ID: "roots"}
 )
 
-func end[A any](_ context.Context, t *saga.Turn[A, none]) (saga.Next, error) { return t.Text("done") }
+func end[A any](t *saga.Turn[A, none]) (saga.Next, error) { return t.Textf("done") }
 
 type pathArguments struct {
 	Path string `json:"path"`
@@ -99,10 +101,13 @@ type pathArguments struct {
 
 func resource(name, template string) saga.Definition {
 	return saga.Resource[pathArguments, none]{
-		Name: name, Template: template,
-		Start: func(_ context.Context, t *saga.Turn[pathArguments, none]) (saga.Next, error) {
-			return t.Contents(content.ResourceContents{URI: "x:y", Text: "contents"})
+		Machine: saga.Machine[pathArguments, none]{
+			Info: saga.Info{Name: name},
+			Start: func(t *saga.Turn[pathArguments, none]) (saga.Next, error) {
+				return t.Contents(content.ResourceContents{URI: "x:y", Text: "contents"})
+			},
 		},
+		Template: template,
 		Complete: map[string]saga.Completer{"path": suggestions},
 	}
 }

@@ -38,15 +38,17 @@ func New(c *comparison.Calendar) saga.Definition {
 		Do: func(ctx context.Context, key saga.Key, target string) (int, error) {
 			return c.Reserve(ctx, string(key), target)
 		},
-		Undo: func(ctx context.Context, key saga.Key, _ string, _ int, _ bool) error {
-			return c.Release(ctx, string(key))
+		Undo: func(ctx context.Context, p saga.Performed[string, int]) error {
+			return c.Release(ctx, string(p.Key))
 		},
 	}}
 	return saga.Flow[args, string]{
-		Name: "deploy", Description: "Deploys a version where the user wants it.",
-		Asks:    []steps.Question{askTarget, askModel, askConfirm},
-		Effects: []saga.Declared{d.reserve},
-		Run:     d.run,
+		Info: saga.Info{
+			Name: "deploy", Description: "Deploys a version where the user wants it.",
+			Asks:    []steps.Question{askTarget, askModel, askConfirm},
+			Effects: []saga.Declared{d.reserve},
+		},
+		Run: d.run,
 	}
 }
 

@@ -46,21 +46,23 @@ func New(c *comparison.Calendar) saga.Definition {
 		Do: func(ctx context.Context, key saga.Key, target string) (int, error) {
 			return c.Reserve(ctx, string(key), target)
 		},
-		Undo: func(ctx context.Context, key saga.Key, _ string, _ int, _ bool) error {
-			return c.Release(ctx, string(key))
+		Undo: func(ctx context.Context, p saga.Performed[string, int]) error {
+			return c.Release(ctx, string(p.Key))
 		},
 	}}
 	return saga.Machine[args, state]{
-		Name: "deploy", Description: "Deploys a version where the user wants it.",
-		Asks:    []steps.Question{askTarget, askModel, askConfirm},
-		Effects: []saga.Declared{d.reserve},
-		Start:   func(_ context.Context, t *turn) (saga.Next, error) { return t.Ask("target", askTarget) },
-		Steps:   saga.Steps[args, state]{"target": d.chosen, "model": d.consulted, "confirm": d.confirmed},
+		Info: saga.Info{
+			Name: "deploy", Description: "Deploys a version where the user wants it.",
+			Asks:    []steps.Question{askTarget, askModel, askConfirm},
+			Effects: []saga.Declared{d.reserve},
+		},
+		Start: func(t *turn) (saga.Next, error) { return t.Ask("target", askTarget) },
+		Steps: saga.Steps[args, state]{"target": d.chosen, "model": d.consulted, "confirm": d.confirmed},
 	}
 }
 
 // chosen has the target, reserves a slot and asks the model.
-func (d deploy) chosen(_ context.Context, t *turn) (saga.Next, error) {
+func (d deploy) chosen(t *turn) (saga.Next, error) {
 	form, err := askTarget.Answer(t)
 	if err != nil {
 		return nil, err
@@ -74,7 +76,7 @@ func (d deploy) chosen(_ context.Context, t *turn) (saga.Next, error) {
 }
 
 // consulted has the model's opinion and asks for confirmation.
-func (d deploy) consulted(_ context.Context, t *turn) (saga.Next, error) {
+func (d deploy) consulted(t *turn) (saga.Next, error) {
 	said, err := askModel.Answer(t)
 	if err != nil {
 		return nil, err
@@ -84,7 +86,7 @@ func (d deploy) consulted(_ context.Context, t *turn) (saga.Next, error) {
 }
 
 // confirmed has the confirmation.
-func (d deploy) confirmed(_ context.Context, t *turn) (saga.Next, error) {
+func (d deploy) confirmed(t *turn) (saga.Next, error) {
 	form, err := askConfirm.Answer(t)
 	if err != nil {
 		return nil, err
@@ -92,5 +94,5 @@ func (d deploy) confirmed(_ context.Context, t *turn) (saga.Next, error) {
 	if !form.Sure {
 		return nil, saga.Failf("not deployed")
 	}
-	return t.Text("Deploying %s to %s in slot %d.", t.Args.Version, t.State.Target, t.State.Slot)
+	return t.Textf("Deploying %s to %s in slot %d.", t.Args.Version, t.State.Target, t.State.Slot)
 }

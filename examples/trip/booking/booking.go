@@ -65,12 +65,14 @@ func New(s Services) saga.Definition {
 	at := func(url string) *remote { return &remote{base: url, http: client} }
 	b := booking{newEffects(at(s.Hotel), at(s.Flight), at(s.Payment))}
 	return saga.Flow[Args, Trip]{
-		Name:        "trip",
-		Title:       "Book a trip",
-		Description: "Books a hotel and flights there and back, and pays for them. The user chooses when and where, and confirms before anything is paid.",
-		Asks:        []steps.Question{askJourney, askDecision},
-		Effects:     b.effects.declared(),
-		Run:         b.run,
-		MaxAge:      MaxAge,
+		Info: saga.Info{
+			Name:        "trip",
+			Title:       "Book a trip",
+			Description: "Books a hotel and flights there and back, and pays for them. The user chooses when and where, and confirms before anything is paid.",
+			Asks:        []steps.Question{askJourney, askDecision},
+			Effects:     b.effects.declared(),
+			MaxAge:      MaxAge,
+		},
+		Run: b.run,
 	}
 }

@@ -40,8 +40,8 @@ func newEffects(hotel, flight, payment *remote) *effects {
 	// Undo tells which of the two it is, a saga whose client does not know either
 	// ends well.
 	e.takeMoney.Irreversible = true
-	e.takeMoney.Undo = func(ctx context.Context, _ saga.Key, in part, _ service.Hold, _ bool) error {
-		return released(payment.release(ctx, in.Key))
+	e.takeMoney.Undo = func(ctx context.Context, p saga.Performed[part, service.Hold]) error {
+		return released(payment.release(ctx, p.In.Key))
 	}
 	return e
 }
@@ -65,8 +65,8 @@ func hold(name string, s *remote) *saga.Effect[service.Request, service.Hold] {
 		},
 		// It does not matter whether the outcome of Do is known: a key under which
 		// nothing is held is released too, and then nothing can be held under it.
-		Undo: func(ctx context.Context, key saga.Key, _ service.Request, _ service.Hold, _ bool) error {
-			return released(s.release(ctx, string(key)))
+		Undo: func(ctx context.Context, p saga.Performed[service.Request, service.Hold]) error {
+			return released(s.release(ctx, string(p.Key)))
 		},
 	}
 }

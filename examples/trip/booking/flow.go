@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/examples/trip/service"
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -98,9 +97,9 @@ func do[In any](r *saga.Run, who string, e *saga.Effect[In, service.Hold], in In
 	case !errors.As(err, &failed):
 		return h, err
 	case failed.Unknown:
-		return h, &engine.ToolError{Text: fmt.Sprintf("The %s does not answer.", who), Err: err}
+		return h, saga.Fail(fmt.Sprintf("The %s does not answer.", who), err)
 	}
-	return h, &engine.ToolError{Text: fmt.Sprintf("The %s refuses: %v.", who, failed.Err), Err: err}
+	return h, saga.Fail(fmt.Sprintf("The %s refuses: %v.", who, failed.Err), err)
 }
 
 func (p plan) total() int { return p.hotel.Amount + p.flight.Amount }

@@ -28,14 +28,14 @@ var (
 
 func take(context.Context, saga.Key, string) (hold, error) { return hold{}, nil }
 
-func release(context.Context, saga.Key, string, hold, bool) error { return nil }
+func release(context.Context, saga.Performed[string, hold]) error { return nil }
 
 func free(hold) {}
 
 func giveBack(id string) { free(hold{id}) }
 
 func undoByHand(r *saga.Run) (err error) {
-	defer room.Undo(r.Context(), "key", "in", hold{}, true) // want `an effect's Undo in a defer`
+	defer room.Undo(r, saga.Performed[string, hold]{Key: "key"}) // want `an effect's Undo in a defer`
 	_, err = saga.Ask(r, askSure)
 	return err
 }
@@ -43,7 +43,7 @@ func undoByHand(r *saga.Run) (err error) {
 func undoInLiteral(r *saga.Run) (err error) {
 	defer func() { // want `an effect's Undo in a defer`
 		if err != nil {
-			_ = room.Undo(r.Context(), "key", "in", hold{}, true)
+			_ = room.Undo(r, saga.Performed[string, hold]{Key: "key"})
 		}
 	}()
 	_, err = saga.Ask(r, askSure)
@@ -51,12 +51,12 @@ func undoInLiteral(r *saga.Run) (err error) {
 }
 
 func undoBehindFunction(r *saga.Run) (err error) {
-	defer undoRoom(r.Context()) // want `an effect's Undo in a defer`
+	defer undoRoom(r) // want `an effect's Undo in a defer`
 	_, err = saga.Ask(r, askSure)
 	return err
 }
 
-func undoRoom(ctx context.Context) { _ = room.Undo(ctx, "key", "in", hold{}, true) }
+func undoRoom(ctx context.Context) { _ = room.Undo(ctx, saga.Performed[string, hold]{Key: "key"}) }
 
 func onError(r *saga.Run) (err error) {
 	h, err := saga.Do(r, room, "single")
@@ -201,7 +201,7 @@ func afterwards(r *saga.Run, f io.Closer) (err error) {
 }
 
 // Not a flow.
-func machine(_ context.Context, t *saga.Turn[form, form]) (next saga.Next, err error) {
+func machine(t *saga.Turn[form, form]) (next saga.Next, err error) {
 	defer func() {
 		if err != nil {
 			giveBack("all")

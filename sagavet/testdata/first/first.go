@@ -20,7 +20,7 @@ type turn = saga.Turn[form, hold]
 
 func take(context.Context, saga.Key, string) (hold, error) { return hold{}, nil }
 
-func release(context.Context, saga.Key, string, hold, bool) error { return nil }
+func release(context.Context, saga.Performed[string, hold]) error { return nil }
 
 var (
 	askSure = &steps.Form[form]{ID: "sure", Message: "Sure?"}
@@ -36,7 +36,7 @@ func init() { seat.Undo = release }
 var asks, effects = []steps.Question{askSure}, []saga.Declared{room, price, seat}
 
 var literal = saga.Flow[form, string]{
-	Name: "literal", Asks: asks, Effects: effects,
+	Info: saga.Info{Name: "literal", Asks: asks, Effects: effects},
 	Run: func(r *saga.Run, _ form) (string, error) {
 		if _, err := saga.Do(r, room, "single"); err != nil { // want `an effect comes before the first question: if the first response is lost`
 			return "", err
@@ -46,7 +46,7 @@ var literal = saga.Flow[form, string]{
 	},
 }
 
-var function = saga.Flow[form, string]{Name: "function", Asks: asks, Effects: effects, Run: sometimes}
+var function = saga.Flow[form, string]{Info: saga.Info{Name: "function", Asks: asks, Effects: effects}, Run: sometimes}
 
 func sometimes(r *saga.Run, in form) (string, error) {
 	if in.Sure {
@@ -54,7 +54,7 @@ func sometimes(r *saga.Run, in form) (string, error) {
 			return "", err
 		}
 	}
-	err := r.Ask(askSure)
+	err := r.AskAll(askSure)
 	return "done", err
 }
 
@@ -78,13 +78,13 @@ func (t tool) run(r *saga.Run, _ form) (string, error) {
 }
 
 func newTool() saga.Definition {
-	f := saga.Flow[form, string]{Name: "method", Asks: asks, Effects: effects}
+	f := saga.Flow[form, string]{Info: saga.Info{Name: "method", Asks: asks, Effects: effects}}
 	f.Run = tool{room}.run
 	return f
 }
 
 var late = saga.Flow[form, string]{
-	Name: "late", Asks: asks, Effects: effects,
+	Info: saga.Info{Name: "late", Asks: asks, Effects: effects},
 	Run: func(r *saga.Run, _ form) (string, error) {
 		if _, err := saga.Do(r, price, "single"); err != nil {
 			return "", err
@@ -99,25 +99,25 @@ var late = saga.Flow[form, string]{
 }
 
 var machine = saga.Machine[form, hold]{
-	Name: "machine", Asks: asks, Effects: effects,
-	Start: func(_ context.Context, t *turn) (saga.Next, error) {
+	Info: saga.Info{Name: "machine", Asks: asks, Effects: effects},
+	Start: func(t *turn) (saga.Next, error) {
 		if _, err := saga.Do(t, room, "single"); err != nil { // want `an effect comes before the first question`
 			return nil, err
 		}
 		return t.Ask("sure", askSure)
 	},
-	Steps: saga.Steps[form, hold]{"sure": func(_ context.Context, t *turn) (saga.Next, error) {
+	Steps: saga.Steps[form, hold]{"sure": func(t *turn) (saga.Next, error) {
 		if _, err := saga.Do(t, room, "double"); err != nil {
 			return nil, err
 		}
-		return t.Text("done")
+		return t.Textf("done")
 	}},
 }
 
 // What follows is as it should be.
 
 var askedFirst = saga.Flow[form, string]{
-	Name: "asked_first", Asks: asks, Effects: effects,
+	Info: saga.Info{Name: "asked_first", Asks: asks, Effects: effects},
 	Run: func(r *saga.Run, in form) (string, error) {
 		if _, err := saga.Do(r, price, "single"); err != nil {
 			return "", err
@@ -137,23 +137,23 @@ func confirm(r *saga.Run, in form) error {
 	if in.Sure {
 		return nil
 	}
-	return r.Ask(askSure)
+	return r.AskAll(askSure)
 }
 
 // It asks nothing, so its first response is its last.
 var ordinary = saga.Flow[form, string]{
-	Name: "ordinary", Effects: effects,
-	Run: func(r *saga.Run, _ form) (string, error) { return "done", holdBoth(r) },
+	Info: saga.Info{Name: "ordinary", Effects: effects},
+	Run:  func(r *saga.Run, _ form) (string, error) { return "done", holdBoth(r) },
 }
 
 var ends = saga.Machine[form, hold]{
-	Name: "ends", Asks: asks, Effects: effects,
-	Start: func(_ context.Context, t *turn) (saga.Next, error) {
+	Info: saga.Info{Name: "ends", Asks: asks, Effects: effects},
+	Start: func(t *turn) (saga.Next, error) {
 		if t.Args.Sure {
 			if _, err := saga.Do(t, room, "single"); err != nil {
 				return nil, err
 			}
-			return t.Text("done")
+			return t.Textf("done")
 		}
 		return t.Ask("sure", askSure)
 	},

@@ -14,14 +14,14 @@ var askSure = &steps.Form[form]{ID: "sure", Message: "Sure?"}
 
 func meant(r *saga.Run) {
 	//sagavet:ignore the test is about this
-	_ = r.Ask(askSure)
-	_ = r.Ask(askSure) //sagavet:ignore here too
+	_ = r.AskAll(askSure)
+	_ = r.AskAll(askSure) //sagavet:ignore here too
 
 	//sagavet:ignore two lines above do not count
 
-	_ = r.Ask(askSure) // want `the flow goes on after Run.Ask`
+	_ = r.AskAll(askSure) // want `the flow goes on after Run.AskAll`
 	//sagavet:ignored
-	_ = r.Ask(askSure) // want `if it is not nil; recognise with errors.Is or errors.As what the flow itself can deal with.$`
+	_ = r.AskAll(askSure) // want `if it is not nil; recognise with errors.Is or errors.As what the flow itself can deal with.$`
 	//sagavet:ignore
-	_ = r.Ask(askSure) // want `the flow goes on after Run.Ask.* \(A //sagavet:ignore needs a reason.\)`
+	_ = r.AskAll(askSure) // want `the flow goes on after Run.AskAll.* \(A //sagavet:ignore needs a reason.\)`
 }

@@ -53,16 +53,16 @@ func files(r *saga.Run) error {
 	_, _ = open("x")                // said where it was taken
 	_ = errors.Is(err, os.ErrExist) // a variable
 	_ = os.IsNotExist(err)          // only computes
-	return r.Ask(askSure)
+	return r.AskAll(askSure)
 }
 
 func environment(r *saga.Run) error {
 	if os.Getenv("STAGE") == "" && len(os.Args) > 1 { // want `os.Getenv reaches outside` `os.Args reaches outside`
-		return r.Ask(askSure)
+		return r.AskAll(askSure)
 	}
 	_ = os.CopyFS("there", os.DirFS("here")) // want `os.CopyFS reaches outside`
 	host, _ := os.Hostname()                 // want `os.Hostname reaches outside`
-	return r.Ask(askSure.With(steps.Message(host)))
+	return r.AskAll(askSure.With(steps.Message(host)))
 }
 
 // shop is what a tool works with.
@@ -84,7 +84,7 @@ func (s *shop) network(r *saga.Run) error {
 	_, _ = net.LookupHost("localhost")                                                  // want `net.LookupHost reaches outside`
 	_, _ = net.ParseMAC("")
 	_, _ = new(net.Dialer).DialContext(ctx, "tcp", "localhost:1") // want `net.Dialer.DialContext reaches outside`
-	return r.Ask(askSure)
+	return r.AskAll(askSure)
 }
 
 func (s *shop) database(r *saga.Run) error {
@@ -102,7 +102,7 @@ func (s *shop) database(r *saga.Run) error {
 	if err := s.store(ctx, n); err != nil { // want `store uses sql.DB.ExecContext, which reaches outside of the saga`
 		return err
 	}
-	return r.Ask(askSure)
+	return r.AskAll(askSure)
 }
 
 func (s *shop) store(ctx context.Context, n int) error { return s.execute(ctx, n) }
@@ -114,7 +114,7 @@ func (s *shop) execute(ctx context.Context, n int) error {
 
 func withinFunctions(r *saga.Run) error {
 	home := func() string { return os.Getenv("HOME") } // want `os.Getenv reaches outside`
-	return r.Ask(askSure.With(steps.Message(home())))
+	return r.AskAll(askSure.With(steps.Message(home())))
 }
 
 func asItShouldBe(r *saga.Run) error {
@@ -122,7 +122,7 @@ func asItShouldBe(r *saga.Run) error {
 	if err != nil {
 		return err
 	}
-	if err := r.Ask(askSure); err != nil {
+	if err := r.AskAll(askSure); err != nil {
 		return err
 	}
 	var b bytes.Buffer
@@ -136,7 +136,7 @@ func effectsFunction(r *saga.Run) error {
 	if _, err := save(context.Background(), "key", "x"); err != nil { // want `save uses os.WriteFile`
 		return err
 	}
-	return r.Ask(askSure)
+	return r.AskAll(askSure)
 }
 
 func handler() http.Handler {
@@ -145,17 +145,17 @@ func handler() http.Handler {
 
 func later(r *saga.Run) error {
 	_ = handler() // what it returns is called by others
-	return r.Ask(askSure)
+	return r.AskAll(askSure)
 }
 
 // once asks nothing, so it runs once.
-var once = saga.Flow[form, string]{Name: "once", Run: func(_ *saga.Run, _ form) (string, error) {
+var once = saga.Flow[form, string]{Info: saga.Info{Name: "once"}, Run: func(_ *saga.Run, _ form) (string, error) {
 	b, err := os.ReadFile("prices")
 	return string(b), err
 }}
 
 // twice asks.
-var twice = saga.Flow[form, string]{Name: "twice", Asks: []steps.Question{askSure}, Run: func(r *saga.Run, _ form) (string, error) {
+var twice = saga.Flow[form, string]{Info: saga.Info{Name: "twice", Asks: []steps.Question{askSure}}, Run: func(r *saga.Run, _ form) (string, error) {
 	b, err := os.ReadFile("prices") // want `os.ReadFile reaches outside`
 	if err != nil {
 		return "", err
@@ -165,15 +165,15 @@ var twice = saga.Flow[form, string]{Name: "twice", Asks: []steps.Question{askSur
 }}
 
 // A machine's functions do not run again from the beginning.
-var machine = saga.Machine[form, form]{Name: "machine", Start: func(_ context.Context, t *saga.Turn[form, form]) (saga.Next, error) {
+var machine = saga.Machine[form, form]{Info: saga.Info{Name: "machine"}, Start: func(t *saga.Turn[form, form]) (saga.Next, error) {
 	b, err := os.ReadFile("prices")
 	if err != nil {
 		return nil, err
 	}
-	return t.Text("%s", b)
+	return t.Textf("%s", b)
 }}
 
 func ignored(r *saga.Run) error {
 	_ = os.Getenv("STAGE") //sagavet:ignore it is the same on every replica
-	return r.Ask(askSure)
+	return r.AskAll(askSure)
 }

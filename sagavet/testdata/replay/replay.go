@@ -38,12 +38,12 @@ func clocks(r *saga.Run) error {
 	<-time.After(1) // want `time.After`
 	f := time.Now   // want `time.Now`
 	_ = f
-	return r.Ask(askSure)
+	return r.AskAll(askSure)
 }
 
 func chance(r *saga.Run) error {
 	if rand.IntN(6) == 0 { // want `rand.IntN does not do the same`
-		return r.Ask(askSure)
+		return r.AskAll(askSure)
 	}
 	_, err := saga.Do(r, note, crand.Text()) // want `rand.Text does not do the same`
 	return err
@@ -54,14 +54,14 @@ func today() string { return time.Now().Format(time.DateOnly) }
 func day() string { return "on " + today() }
 
 func behindFunction(r *saga.Run) error {
-	return r.Ask(askSure.With(steps.Message(day()))) // want `day uses time.Now, which does not do the same`
+	return r.AskAll(askSure.With(steps.Message(day()))) // want `day uses time.Now, which does not do the same`
 }
 
 func goroutines(r *saga.Run) error {
 	go today() // want `a flow must not start goroutines`
 	var group sync.WaitGroup
 	group.Go(func() {}) // want `a flow must not start goroutines`
-	return r.Ask(askSure)
+	return r.AskAll(askSure)
 }
 
 func maps1(r *saga.Run, m map[string]int) error {
@@ -75,7 +75,7 @@ func maps1(r *saga.Run, m map[string]int) error {
 			return err
 		}
 	}
-	return r.Ask(askSure)
+	return r.AskAll(askSure)
 }
 
 func helper(r *saga.Run, in string) error {
@@ -89,7 +89,7 @@ func maps2(r *saga.Run, m map[string]int) error {
 		text += k
 	}
 	keys := slices.Collect(maps.Keys(m)) // want `keys gets the order of a map`
-	if err := r.Ask(askSure.With(steps.Message(text))); err != nil {
+	if err := r.AskAll(askSure.With(steps.Message(text))); err != nil {
 		return err
 	}
 	_, err := saga.Do(r, note, strings.Join(keys, " "))
@@ -97,9 +97,9 @@ func maps2(r *saga.Run, m map[string]int) error {
 }
 
 var flow = saga.Flow[form, string]{
-	Name: "f", Asks: []steps.Question{askSure}, Effects: []saga.Declared{note},
+	Info: saga.Info{Name: "f", Asks: []steps.Question{askSure}, Effects: []saga.Declared{note}},
 	Run: func(r *saga.Run, _ form) (string, error) {
-		return time.Now().String(), r.Ask(askSure) // want `time.Now`
+		return time.Now().String(), r.AskAll(askSure) // want `time.Now`
 	},
 }
 
@@ -118,8 +118,8 @@ func fromTheRun(r *saga.Run) error {
 func telling(r *saga.Run, l *slog.Logger) error {
 	log.Print("at ", time.Now())
 	l.Info("asking", "at", time.Now())
-	r.Log(saga.LogInfo, time.Now().String())
-	return r.Ask(askSure)
+	r.Log(slog.LevelInfo, time.Now().String())
+	return r.AskAll(askSure)
 }
 
 func sorted(r *saga.Run, m map[string]int) error {
@@ -139,9 +139,9 @@ func sorted(r *saga.Run, m map[string]int) error {
 }
 
 // once asks nothing, so it runs once.
-var once = saga.Flow[form, string]{Name: "once", Run: func(*saga.Run, form) (string, error) { return today(), nil }}
+var once = saga.Flow[form, string]{Info: saga.Info{Name: "once"}, Run: func(*saga.Run, form) (string, error) { return today(), nil }}
 
 // A machine does not run again.
-func machine(_ context.Context, t *saga.Turn[form, form]) (saga.Next, error) {
-	return t.Text("%v", time.Now())
+func machine(t *saga.Turn[form, form]) (saga.Next, error) {
+	return t.Textf("%v", time.Now())
 }

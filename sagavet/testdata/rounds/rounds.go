@@ -16,10 +16,10 @@ func three(r *saga.Run) error {
 	if _, err := saga.Ask(r, askSure); err != nil {
 		return err
 	}
-	if err := r.Ask(askSure); err != nil {
+	if err := r.AskAll(askSure); err != nil {
 		return err
 	}
-	return r.Ask(askSure)
+	return r.AskAll(askSure)
 }
 
 func nine(r *saga.Run) error {
@@ -35,7 +35,7 @@ func nine(r *saga.Run) error {
 
 func ten(r *saga.Run) error {
 	for range 10 {
-		if err := r.Ask(askSure); err != nil { // want `this flow asks in up to 10 rounds`
+		if err := r.AskAll(askSure); err != nil { // want `this flow asks in up to 10 rounds`
 			return err
 		}
 	}
@@ -85,17 +85,17 @@ func eight(r *saga.Run, way int) error {
 	}
 	switch way {
 	case 0:
-		if err := r.Ask(askSure); err != nil {
+		if err := r.AskAll(askSure); err != nil {
 			return err
 		}
-		return r.Ask(askSure)
+		return r.AskAll(askSure)
 	case 1:
-		return r.Ask(askSure)
+		return r.AskAll(askSure)
 	}
-	if err := r.Ask(askSure); err != nil {
+	if err := r.AskAll(askSure); err != nil {
 		return err
 	}
-	return r.Ask(askSure, askSure.Nth(1))
+	return r.AskAll(askSure, askSure.Nth(1))
 }
 
 func bounded(r *saga.Run, names []string) error {
@@ -109,7 +109,7 @@ func bounded(r *saga.Run, names []string) error {
 		}
 	}
 	for range names {
-		if err := r.Ask(askSure); err != nil {
+		if err := r.AskAll(askSure); err != nil {
 			return err
 		}
 	}

@@ -74,7 +74,7 @@ var _ = []saga.Definition{
 	saga.Machine[args, state]{}, // the same is said once
 	saga.Prompt[args, card]{},
 	&saga.Resource[args, map[string]flat]{},
-	saga.Flow[args, session2]{Asks: []steps.Question{&steps.Form[form]{}}}, // arguments and results go to the client anyway
+	saga.Flow[args, session2]{Info: saga.Info{Asks: []steps.Question{&steps.Form[form]{}}}}, // arguments and results go to the client anyway
 }
 
 type session2 struct{ Token string }

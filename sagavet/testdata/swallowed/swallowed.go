@@ -28,7 +28,7 @@ func discarded(r *saga.Run) (bool, error) {
 }
 
 func dropped(r *saga.Run) error {
-	r.Ask(askSure, askAgain) // want `the flow goes on after Run.Ask`
+	r.AskAll(askSure, askAgain) // want `the flow goes on after Run.AskAll`
 	return nil
 }
 
@@ -70,7 +70,7 @@ func replaced(r *saga.Run, way int) error {
 	case way == 2:
 		return saga.Failf("Nobody answers: %s", err) // want `the flow replaces the error of saga.Ask`
 	case way == 3:
-		return &saga.ToolError{Text: "Nobody answers."} // want `the flow replaces the error of saga.Ask`
+		return saga.Fail("Nobody answers.", nil) // want `the flow replaces the error of saga.Ask`
 	case way == 4:
 		return errors.New(err.Error()) // want `the flow replaces the error of saga.Ask`
 	}
@@ -112,7 +112,7 @@ func discardedHelper(r *saga.Run) error {
 }
 
 func discardedLiteral(r *saga.Run) error {
-	sure := func() error { return r.Ask(askSure) }
+	sure := func() error { return r.AskAll(askSure) }
 	_ = sure() // want `the flow goes on after this call`
 	return nil
 }
@@ -138,7 +138,7 @@ func returned(r *saga.Run, way int) (out string, err error) {
 		case 1:
 			return "", errors.Join(errors.New("asking"), err)
 		case 2:
-			return "", &saga.ToolError{Text: "Nobody answers.", Err: err}
+			return "", saga.Fail("Nobody answers.", err)
 		case 3:
 			return "", saga.Failf("Nobody answers: %w", err)
 		case 4:
@@ -183,7 +183,7 @@ func recognised(r *saga.Run) (string, error) {
 func refused(err error) bool { return errors.Is(err, steps.ErrDeclined) }
 
 func typed(r *saga.Run) error {
-	err := r.Ask(askSure)
+	err := r.AskAll(askSure)
 	switch err := err.(type) {
 	case nil, *steps.StepError:
 		return nil
@@ -241,12 +241,12 @@ func blamed(r *saga.Run) (string, error) {
 	case !errors.As(err, &failed):
 		return out, err
 	case failed.Unknown:
-		return out, &saga.ToolError{Text: "The bank does not answer.", Err: err}
+		return out, saga.Fail("The bank does not answer.", err)
 	}
-	return out, &saga.ToolError{Text: "The bank refuses.", Err: err}
+	return out, saga.Fail("The bank refuses.", err)
 }
 
-func machine(_ context.Context, t *saga.Turn[form, form]) (saga.Next, error) {
+func machine(t *saga.Turn[form, form]) (saga.Next, error) {
 	_, _ = saga.Do(t, pay, 1) // a machine does not run again
-	return t.Text("done")
+	return t.Textf("done")
 }

@@ -41,37 +41,23 @@ type File struct {
 	byStep map[string]json.RawMessage
 }
 
-// Missing says that a step has no answer in the file. The step stays unanswered:
-// its chain holds [client.ErrPause].
-type Missing struct {
-	// StepID is the id to add to the file.
-	StepID string
-	// Ask is what the step wants to know.
-	Ask string
-}
+// NeededError says that a step has no answer, or one that does not fit. The step stays
+// unanswered: the error's chain holds [client.ErrPause].
+type NeededError struct{ Reason string }
 
 // Error implements error.
-func (e *Missing) Error() string {
-	return fmt.Sprintf("the answers have none for step %q, which asks: %s", e.StepID, e.Ask)
-}
+func (e *NeededError) Error() string { return e.Reason }
 
 // Unwrap returns client.ErrPause.
-func (e *Missing) Unwrap() error { return client.ErrPause }
+func (e *NeededError) Unwrap() error { return client.ErrPause }
 
-// Unfit says that an answer does not fit its step, which stays unanswered: its
-// chain holds [client.ErrPause].
-type Unfit struct {
-	// StepID is the id of the answer.
-	StepID string
-	// Reason says what the answer must be.
-	Reason string
+func missing(stepID, ask string) error {
+	return &NeededError{fmt.Sprintf("the answers have none for step %q, which asks: %s", stepID, ask)}
 }
 
-// Error implements error.
-func (e *Unfit) Error() string { return fmt.Sprintf("the answer for step %q %s", e.StepID, e.Reason) }
-
-// Unwrap returns client.ErrPause.
-func (e *Unfit) Unwrap() error { return client.ErrPause }
+func unfit(stepID, must string) error {
+	return &NeededError{fmt.Sprintf("the answer for step %q %s", stepID, must)}
+}
 
 // Load reads the file at path; "-" is the standard input.
 func Load(path string) (*File, error) {
@@ -120,13 +106,12 @@ func (f *File) Has(stepID string) bool {
 	return found
 }
 
-// Elicit answers a form or link. The error is a [*Missing] or an [*Unfit].
-func (f *File) Elicit(r *client.ElicitRequest) (*client.ElicitResult, error) {
+// Elicit answers a form or link. The error is a [*NeededError].
+func (f *File) Elicit(r *client.Request) (*client.ElicitResult, error) {
 	raw, found := f.lookUp(r.StepID)
 	if !found {
-		return nil, &Missing{StepID: r.StepID, Ask: r.Message}
+		return nil, missing(r.StepID, r.Message)
 	}
-	unfit := func(reason string) error { return &Unfit{StepID: r.StepID, Reason: reason} }
 	var word string
 	if json.Unmarshal(raw, &word) == nil {
 		switch {
@@ -135,36 +120,36 @@ func (f *File) Elicit(r *client.ElicitRequest) (*client.ElicitResult, error) {
 		case word == "cancel":
 			return client.Cancel(), nil
 		case word == "accept" && r.Mode == "url":
-			return client.Agree(), nil
+			return client.Accept(nil), nil
 		}
 	}
 	if r.Mode == "url" {
-		return nil, unfit(`must be "accept", "decline" or "cancel"`)
+		return nil, unfit(r.StepID, `must be "accept", "decline" or "cancel"`)
 	}
 	var content map[string]any
 	if err := json.Unmarshal(raw, &content); err != nil || content == nil {
-		return nil, unfit(`must be an object with the form's fields, "decline" or "cancel"`)
+		return nil, unfit(r.StepID, `must be an object with the form's fields, "decline" or "cancel"`)
 	}
 	form, err := r.Form()
 	if err != nil {
-		return nil, unfit("cannot be checked, the form is faulty: " + err.Error())
+		return nil, unfit(r.StepID, "cannot be checked, the form is faulty: "+err.Error())
 	}
 	if err := form.Validate(content); err != nil {
-		return nil, unfit("does not fit its form: " + err.Error())
+		return nil, unfit(r.StepID, "does not fit its form: "+err.Error())
 	}
 	return client.Accept(raw), nil
 }
 
-// Sample answers a sampling step. The error is a [*Missing], an [*Unfit], or a
-// [*client.Error] that refuses.
-func (f *File) Sample(r *client.SampleRequest) (*steps.SampleResult, error) {
+// Sample answers a sampling step. The error is a [*NeededError], or a [*client.Error]
+// that refuses.
+func (f *File) Sample(r *client.Request) (*steps.SampleResult, error) {
 	raw, found := f.lookUp(r.StepID)
 	if !found {
 		ask := "a completion"
-		if n := len(r.Request.Messages); n > 0 {
-			ask = r.Request.Messages[n-1].Content.Text()
+		if n := len(r.Sample.Messages); n > 0 {
+			ask = r.Sample.Messages[n-1].Content.Text()
 		}
-		return nil, &Missing{StepID: r.StepID, Ask: ask}
+		return nil, missing(r.StepID, ask)
 	}
 	if string(raw) == "null" {
 		return nil, Refused()
@@ -175,7 +160,7 @@ func (f *File) Sample(r *client.SampleRequest) (*steps.SampleResult, error) {
 	}
 	result := new(steps.SampleResult)
 	if err := json.Unmarshal(raw, result); err != nil {
-		return nil, &Unfit{StepID: r.StepID, Reason: "must be a text, a sampling result, or null: " + err.Error()}
+		return nil, unfit(r.StepID, "must be a text, a sampling result, or null: "+err.Error())
 	}
 	return result, nil
 }

@@ -13,21 +13,21 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-func form(id string) *client.ElicitRequest {
-	return &client.ElicitRequest{
-		StepInfo: client.StepInfo{StepID: id, Params: json.RawMessage(`{"message":"How many?","requestedSchema":{"type":"object","properties":{"n":{"type":"integer","minimum":1}},"required":["n"]}}`)},
-		Mode:     "form", Message: "How many?",
+func form(id string) *client.Request {
+	return &client.Request{
+		StepID: id, Params: json.RawMessage(`{"message":"How many?","requestedSchema":{"type":"object","properties":{"n":{"type":"integer","minimum":1}},"required":["n"]}}`),
+		Mode: "form", Message: "How many?",
 	}
 }
 
-func link(id string) *client.ElicitRequest {
-	return &client.ElicitRequest{StepInfo: client.StepInfo{StepID: id}, Mode: "url", URL: "https://example.com"}
+func link(id string) *client.Request {
+	return &client.Request{StepID: id, Mode: "url", URL: "https://example.com"}
 }
 
-func sample(id string) *client.SampleRequest {
-	return &client.SampleRequest{
-		StepInfo: client.StepInfo{StepID: id},
-		Request:  &steps.SampleRequest{MaxTokens: 1, Messages: []steps.SampleMessage{steps.UserText("Is it safe?")}},
+func sample(id string) *client.Request {
+	return &client.Request{
+		StepID: id,
+		Sample: &steps.SampleRequest{MaxTokens: 1, Messages: []steps.SampleMessage{steps.UserText("Is it safe?")}},
 	}
 }
 
@@ -45,18 +45,17 @@ func TestAnswers(t *testing.T) {
 	}
 	got, err := f.Elicit(link("link"))
 	require.NoError(t, err)
-	assert.Equal(t, client.Agree(), got)
+	assert.Equal(t, client.Accept(nil), got)
 
 	for _, id := range []string{"small", "odd", "text"} {
 		_, err := f.Elicit(form(id))
-		var unfit *Unfit
-		require.ErrorAs(t, err, &unfit, id)
+		require.ErrorAs(t, err, new(*NeededError), id)
+		require.ErrorContains(t, err, "the answer for step")
 		require.ErrorIs(t, err, client.ErrPause)
 	}
-	for _, r := range []*client.ElicitRequest{form("unknown"), form("form~2"), form("form#1~2")} {
+	for _, r := range []*client.Request{form("unknown"), form("form~2"), form("form#1~2")} {
 		_, err := f.Elicit(r)
-		var missing *Missing
-		require.ErrorAs(t, err, &missing, r.StepID)
+		require.ErrorAs(t, err, new(*NeededError), r.StepID)
 		require.ErrorIs(t, err, client.ErrPause)
 		assert.Contains(t, err.Error(), "How many?")
 	}
@@ -70,7 +69,7 @@ func TestAnswers(t *testing.T) {
 	_, err = f.Sample(sample("refuse"))
 	require.ErrorAs(t, err, new(*client.Error))
 	_, err = f.Sample(sample("odd"))
-	require.ErrorAs(t, err, new(*Unfit))
+	require.ErrorAs(t, err, new(*NeededError))
 	_, err = f.Sample(sample("unknown"))
 	require.ErrorContains(t, err, "Is it safe?")
 }

@@ -16,16 +16,18 @@ const name = "saga"
 // typed, which is name for one that was found in PATH, or go run and the package.
 func Command(arg0 string) string {
 	info, _ := debug.ReadBuildInfo()
-	dir, _ := os.Getwd()
-	return command(arg0, os.Getenv("GOCACHE"), dir, info)
+	return command(arg0, os.Getenv("GOCACHE"), info)
 }
 
-func command(arg0, cache, dir string, info *debug.BuildInfo) string {
+func command(arg0, cache string, info *debug.BuildInfo) string {
 	switch {
 	case arg0 == "":
 		return name
 	case builtByRun(arg0, cache) && info != nil:
-		return "go run " + Quote(packageOf(dir, info))
+		if v := info.Main.Version; v != "" && v != "(devel)" && !strings.Contains(v, "+") {
+			return "go run " + Quote(info.Path+"@"+v)
+		}
+		return "go run " + Quote(info.Path) // in a clone
 	}
 	return Quote(arg0)
 }
@@ -42,48 +44,6 @@ func builtByRun(arg0, cache string) bool {
 	}
 	cached := regexp.MustCompile(`/[0-9a-f]{2}/[0-9a-f]{64}-d$`)
 	return cached.MatchString(in) && (strings.Contains(in, "/go-build/") || cache != "" && strings.HasPrefix(in, filepath.ToSlash(cache)+"/"))
-}
-
-// packageOf names the program's package for go run: by its directory in a clone,
-// else by its path and version.
-func packageOf(dir string, info *debug.BuildInfo) string {
-	if inModule, ok := strings.CutPrefix(info.Path, info.Main.Path+"/"); ok {
-		if root := moduleRoot(dir, info.Main.Path); root != "" {
-			if relative, err := filepath.Rel(dir, filepath.Join(root, filepath.FromSlash(inModule))); err == nil {
-				return asPackage(filepath.ToSlash(relative))
-			}
-		}
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" && !strings.Contains(v, "+") {
-		return info.Path + "@" + v
-	}
-	return info.Path
-}
-
-// asPackage writes a relative directory so that go takes it for one.
-func asPackage(relative string) string {
-	if relative == "." || strings.HasPrefix(relative, "..") {
-		return relative
-	}
-	return "./" + relative
-}
-
-// moduleRoot returns the directory of the module's go.mod at dir or above, or "".
-func moduleRoot(dir, module string) string {
-	for {
-		if data, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil {
-			first, _, _ := strings.Cut(string(data), "\n")
-			if strings.TrimSpace(first) == "module "+module {
-				return dir
-			}
-			return ""
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return ""
-		}
-		dir = parent
-	}
 }
 
 var harmless = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./\\~-]+$`)

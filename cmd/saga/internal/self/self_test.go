@@ -1,43 +1,34 @@
 package self
 
 import (
-	"os"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 func TestCommand(t *testing.T) {
-	clone := t.TempDir()
-	require.NoError(t, os.MkdirAll(filepath.Join(clone, "cmd", "saga"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(clone, "go.mod"), []byte("module example.com/m\n\ngo 1.26\n"), 0o600))
-	elsewhere := t.TempDir()
 	hash := strings.Repeat("0a", 32)
 	run := "/tmp/go-build123/b001/exe/saga"
 	for name, c := range map[string]struct {
-		arg0, cache, dir, version, want string
+		arg0, cache, version, want string
 	}{
 		"from PATH":                {arg0: "saga", want: "saga"},
 		"a path":                   {arg0: "./bin/saga", want: "./bin/saga"},
 		"a path with a space":      {arg0: "/home/me/my tools/saga", want: "'/home/me/my tools/saga'"},
 		"nothing":                  {want: "saga"},
-		"go run in a clone":        {arg0: run, dir: clone, version: "(devel)", want: "go run ./cmd/saga"},
-		"go run from the cache":    {arg0: "/home/me/.cache/go-build/0a/" + hash + "-d/saga", dir: clone, want: "go run ./cmd/saga"},
-		"a cache of another name":  {arg0: "/var/c/0a/" + hash + "-d/saga", cache: "/var/c", dir: clone, want: "go run ./cmd/saga"},
-		"go run in cmd":            {arg0: run, dir: filepath.Join(clone, "cmd"), want: "go run ./saga"},
-		"go run in its directory":  {arg0: run, dir: filepath.Join(clone, "cmd", "saga"), want: "go run ."},
-		"go run of a version":      {arg0: run, dir: elsewhere, version: "v1.2.3", want: "go run example.com/m/cmd/saga@v1.2.3"},
-		"go run of a working tree": {arg0: run, dir: elsewhere, version: "v1.2.3-0.20260101+dirty", want: "go run example.com/m/cmd/saga"},
-		"a binary in a clone":      {arg0: "./saga", dir: clone, want: "./saga"},
-		"a directory like a cache": {arg0: "/home/me/0a/" + hash + "-d/saga", dir: clone, want: "/home/me/0a/" + hash + "-d/saga"},
-		"a test's binary":          {arg0: "/tmp/go-build123/b001/saga.test", dir: clone, want: "/tmp/go-build123/b001/saga.test"},
+		"go run in a clone":        {arg0: run, version: "(devel)", want: "go run example.com/m/cmd/saga"},
+		"go run from the cache":    {arg0: "/home/me/.cache/go-build/0a/" + hash + "-d/saga", want: "go run example.com/m/cmd/saga"},
+		"a cache of another name":  {arg0: "/var/c/0a/" + hash + "-d/saga", cache: "/var/c", want: "go run example.com/m/cmd/saga"},
+		"go run of a version":      {arg0: run, version: "v1.2.3", want: "go run example.com/m/cmd/saga@v1.2.3"},
+		"go run of a working tree": {arg0: run, version: "v1.2.3-0.20260101+dirty", want: "go run example.com/m/cmd/saga"},
+		"a binary in a clone":      {arg0: "./saga", want: "./saga"},
+		"a directory like a cache": {arg0: "/home/me/0a/" + hash + "-d/saga", want: "/home/me/0a/" + hash + "-d/saga"},
+		"a test's binary":          {arg0: "/tmp/go-build123/b001/saga.test", want: "/tmp/go-build123/b001/saga.test"},
 	} {
 		info := &debug.BuildInfo{Path: "example.com/m/cmd/saga", Main: debug.Module{Path: "example.com/m", Version: c.version}}
-		assert.Equal(t, c.want, command(c.arg0, c.cache, c.dir, info), name)
+		assert.Equal(t, c.want, command(c.arg0, c.cache, info), name)
 	}
 	assert.NotEmpty(t, Command("saga"))
 }

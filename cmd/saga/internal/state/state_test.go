@@ -35,6 +35,31 @@ func TestSaveAndLoad(t *testing.T) {
 	require.ErrorContains(t, err, "chmod 600")
 }
 
+// What earlier versions of the program have saved is taken up.
+func TestLoadVersion1(t *testing.T) {
+	data, err := os.ReadFile("testdata/version-1.json")
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "x.json")
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	call, err := Load(path)
+	require.NoError(t, err)
+	assert.Equal(t, "http://127.0.0.1:8080/mcp", call.URL)
+	p := call.Position
+	assert.Equal(t, "complex_tool", p.Subject())
+	assert.JSONEq(t, `{"initial_arg":"value"}`, string(p.Arguments))
+	assert.Equal(t, "1ARz4J5P7RsLquH7WPj66Vw1", p.Token)
+	require.Len(t, p.Pending(), 1)
+	assert.Equal(t, "step-sampling-B", p.Pending()[0].StepID)
+	require.Len(t, p.Answers, 2)
+	assert.JSONEq(t, `{"action":"accept","content":{"target":"production"}}`, string(p.Answers[0].Result))
+	assert.Equal(t, &client.Error{Code: -32601, Message: "this client does not support roots"}, p.Answers[1].Error)
+
+	require.NoError(t, call.Save(path))
+	again, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.JSONEq(t, string(data), string(again), "nothing of it is lost")
+}
+
 func TestLoadRefusesOtherFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.json")
 	for _, text := range []string{"", "[]", "{}", `{"position":{}}`} {

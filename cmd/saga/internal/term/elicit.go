@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"charm.land/huh/v2"
+	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
@@ -19,13 +20,13 @@ const summaryWidth = 60
 
 // Elicit asks the person to fill in a form or to visit an address. Its errors
 // stop the call, except a [*client.Error], which answers the step.
-func (t *Terminal) Elicit(ctx context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+func (t *Terminal) Elicit(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
 	if r.Mode == "url" {
 		return t.link(ctx, r)
 	}
 	form, err := r.Form()
 	if err != nil {
-		return nil, &client.Error{Code: client.CodeInvalidParams, Message: err.Error()}
+		return nil, &client.Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
 	}
 	t.heading(r.Tool+" asks", form.Message)
 	base, _, _ := strings.Cut(r.StepID, "~")
@@ -123,18 +124,33 @@ func (t *Terminal) pages(inputs []*input, send *bool) []*huh.Group {
 
 // left asks what leaving the form means. It returns nil and no error to go back.
 func (t *Terminal) left(ctx context.Context) (*client.ElicitResult, error) {
-	choice, err := t.leave(ctx)
-	if err != nil {
-		return nil, err
+	choice, err := t.chooseOrRefuse(ctx, "What now?", huh.NewOption("Answer", optionBack))
+	if errors.Is(err, errLeft) {
+		return nil, nil
 	}
-	switch choice {
-	case optionDecline:
+	return t.refused(choice, err)
+}
+
+// chooseOrRefuse is choose with the ways to give no answer behind the options.
+func (t *Terminal) chooseOrRefuse(ctx context.Context, title string, options ...huh.Option[string]) (string, error) {
+	return t.choose(ctx, title, append(options,
+		huh.NewOption("Decline: tell the tool no", optionDecline),
+		huh.NewOption("Dismiss: give the tool no answer", optionCancel),
+		stopOption())...)
+}
+
+// refused is what a choice means that gives no answer, and nil for one that does.
+func (t *Terminal) refused(choice string, err error) (*client.ElicitResult, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case choice == optionDecline:
 		t.note("  declined")
 		return client.Decline(), nil
-	case optionCancel:
+	case choice == optionCancel:
 		t.note("  dismissed")
 		return client.Cancel(), nil
-	case optionPause:
+	case choice == optionPause:
 		return nil, client.ErrPause
 	}
 	return nil, nil
@@ -147,10 +163,10 @@ const (
 )
 
 // link asks whether to visit an address. It is opened only if the person says so.
-func (t *Terminal) link(ctx context.Context, r *client.ElicitRequest) (*client.ElicitResult, error) {
+func (t *Terminal) link(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
 	link, err := steps.Step{Params: r.Params}.Link()
 	if err != nil {
-		return nil, &client.Error{Code: client.CodeInvalidParams, Message: err.Error()}
+		return nil, &client.Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
 	}
 	t.heading(r.Tool+" asks you to visit a web page", link.Message)
 	host, remarks := t.showAddress(link.URL)
@@ -161,30 +177,18 @@ func (t *Terminal) link(ctx context.Context, r *client.ElicitRequest) (*client.E
 	if t.open != nil {
 		options = append(options, huh.NewOption("Open "+host+" in the browser", optionOpen))
 	}
-	options = append(options,
-		huh.NewOption("Agree, and open it myself", optionAgree),
-		huh.NewOption("Decline: tell the tool no", optionDecline),
-		huh.NewOption("Dismiss: give the tool no answer", optionCancel),
-		huh.NewOption("Stop here: save the call and go on later", optionPause))
-	choice, err := t.choose(ctx, "Visit "+host+"?", options...)
-	switch {
-	case errors.Is(err, errLeft):
+	options = append(options, huh.NewOption("Agree, and open it myself", optionAgree))
+	choice, err := t.chooseOrRefuse(ctx, "Visit "+host+"?", options...)
+	if errors.Is(err, errLeft) {
 		return nil, client.ErrPause
-	case err != nil:
-		return nil, err
 	}
-	switch choice {
-	case optionOpen:
+	if result, err := t.refused(choice, err); result != nil || err != nil {
+		return result, err
+	}
+	if choice == optionOpen {
 		if err := t.open(ctx, link.URL); err != nil {
 			t.say(fmt.Sprintf("The browser could not be started (%v). Please open the address yourself.", err))
 		}
-		return client.Agree(), nil
-	case optionAgree:
-		return client.Agree(), nil
-	case optionDecline:
-		return client.Decline(), nil
-	case optionCancel:
-		return client.Cancel(), nil
 	}
-	return nil, client.ErrPause
+	return client.Accept(nil), nil
 }

@@ -34,8 +34,8 @@ const (
 )
 
 // AskConsent shows what would be sent to a model and asks whether it may be.
-func (t *Terminal) AskConsent(ctx context.Context, r *client.SampleRequest, model, host string) (Consent, error) {
-	all := Describe(r.Request)
+func (t *Terminal) AskConsent(ctx context.Context, r *client.Request, model, host string) (Consent, error) {
+	all := Describe(r.Sample)
 	t.heading(r.Tool+" asks your model", all)
 	if n := plain.Hidden(all); n > 0 {
 		t.say(fmt.Sprintf("Careful: %d more characters would be sent that a terminal does not show.", n))
@@ -44,17 +44,17 @@ func (t *Terminal) AskConsent(ctx context.Context, r *client.SampleRequest, mode
 		huh.NewOption(fmt.Sprintf("Send it to %s at %s", plain.Line(model), plain.Line(host)), optionSend),
 		huh.NewOption("Answer it myself", optionMyself),
 		huh.NewOption("Refuse: tell the tool no", optionRefuse),
-		huh.NewOption("Stop here: save the call and go on later", optionPause))
+		stopOption())
 }
 
 // Review shows what a model answered and asks whether the tool may have it.
-func (t *Terminal) Review(ctx context.Context, r *client.SampleRequest, result *steps.SampleResult) (Consent, error) {
-	t.heading(result.Model+" answers", describeBlocks(result.Content))
+func (t *Terminal) Review(ctx context.Context, r *client.Request, result *steps.SampleResult) (Consent, error) {
+	t.heading(result.Model+" answers", Blocks(result.Content))
 	return t.decide(ctx, "Send this answer to "+plain.Line(r.Tool)+"?",
 		huh.NewOption("Send it", optionSend),
 		huh.NewOption("Edit it first", optionMyself),
 		huh.NewOption("Refuse: tell the tool no", optionRefuse),
-		huh.NewOption("Stop here: save the call and go on later", optionPause))
+		stopOption())
 }
 
 func (t *Terminal) decide(ctx context.Context, title string, options ...huh.Option[string]) (Consent, error) {
@@ -74,9 +74,9 @@ func (t *Terminal) decide(ctx context.Context, title string, options ...huh.Opti
 
 // AnswerSample has the person answer in the model's place, starting from draft.
 // It returns false if they refuse.
-func (t *Terminal) AnswerSample(ctx context.Context, r *client.SampleRequest, draft string) (string, bool, error) {
+func (t *Terminal) AnswerSample(ctx context.Context, r *client.Request, draft string) (string, bool, error) {
 	if draft == "" {
-		t.heading(r.Tool+" asks a model, and you are to answer for it", Describe(r.Request))
+		t.heading(r.Tool+" asks a model, and you are to answer for it", Describe(r.Sample))
 	}
 	text := plain.Text(draft)
 	for {
@@ -105,7 +105,7 @@ func (t *Terminal) AnswerSample(ctx context.Context, r *client.SampleRequest, dr
 		consent, err := t.decide(ctx, "What now?",
 			huh.NewOption("Answer", optionMyself),
 			huh.NewOption("Refuse: tell the tool no", optionRefuse),
-			huh.NewOption("Stop here: save the call and go on later", optionPause))
+			stopOption())
 		if err != nil || consent == Refuse {
 			return "", false, err
 		}
@@ -119,7 +119,7 @@ func Describe(r *steps.SampleRequest) string {
 		fmt.Fprintf(&b, "system: %s\n", r.SystemPrompt)
 	}
 	for _, message := range r.Messages {
-		fmt.Fprintf(&b, "%s: %s\n", message.Role, describeBlocks(message.Content))
+		fmt.Fprintf(&b, "%s: %s\n", message.Role, Blocks(message.Content))
 	}
 	for _, tool := range r.Tools {
 		fmt.Fprintf(&b, "tool %s: %s %s\n", tool.Name, tool.Description, tool.InputSchema)
@@ -131,7 +131,8 @@ func Describe(r *steps.SampleRequest) string {
 	return b.String()
 }
 
-func describeBlocks(blocks content.Blocks) string {
+// Blocks shows content as text. What is none is named.
+func Blocks(blocks content.Blocks) string {
 	var parts []string
 	for _, block := range blocks {
 		switch b := block.(type) {
@@ -141,10 +142,14 @@ func describeBlocks(blocks content.Blocks) string {
 			parts = append(parts, fmt.Sprintf("[image, %s, %d bytes]", b.MIMEType, len(b.Data)))
 		case content.Audio:
 			parts = append(parts, fmt.Sprintf("[audio, %s, %d bytes]", b.MIMEType, len(b.Data)))
+		case content.ResourceLink:
+			parts = append(parts, fmt.Sprintf("[%s: %s]", b.Name, b.URI))
+		case content.Resource:
+			parts = append(parts, fmt.Sprintf("[%s]\n%s", b.URI, b.Text))
 		case content.ToolUse:
 			parts = append(parts, fmt.Sprintf("[uses the tool %s with %s]", b.Name, b.Input))
 		case content.ToolResult:
-			parts = append(parts, "[the tool returned] "+describeBlocks(b.Content))
+			parts = append(parts, "[the tool returned] "+Blocks(b.Content))
 		default:
 			parts = append(parts, "["+block.BlockType()+"]")
 		}

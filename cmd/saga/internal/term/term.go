@@ -44,11 +44,14 @@ type Terminal struct {
 	lines *lineReader
 }
 
+// Is reports whether f is a terminal.
+func Is(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
 // New returns the terminal at in and out, or nil if one of them is none. It uses
 // questions of plain lines, fit for screen readers, if the environment variable
 // SAGA_ACCESSIBLE is set, TERM is "dumb", or the terminal does not know its size.
 func New(in, out *os.File, getenv func(string) string) *Terminal {
-	if !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
+	if !Is(in) || !Is(out) {
 		return nil
 	}
 	t := &Terminal{
@@ -154,18 +157,9 @@ const (
 	optionPause   = "pause"
 )
 
-// leave asks what leaving a question means.
-func (t *Terminal) leave(ctx context.Context) (string, error) {
-	choice, err := t.choose(ctx, "What now?",
-		huh.NewOption("Answer", optionBack),
-		huh.NewOption("Decline: tell the tool no", optionDecline),
-		huh.NewOption("Dismiss: give the tool no answer", optionCancel),
-		huh.NewOption("Stop here: save the call and go on later", optionPause),
-	)
-	if errors.Is(err, errLeft) {
-		return optionBack, nil
-	}
-	return choice, err
+// stopOption saves the call and ends the program.
+func stopOption() huh.Option[string] {
+	return huh.NewOption("Stop here: save the call and go on later", optionPause)
 }
 
 // note prints a remark of this program.

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+// TestMain lets the test's program be the server that the tests start.
+func TestMain(m *testing.M) {
+	if os.Getenv("LUNCH_SERVE") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append(os.Environ(), "LUNCH_SERVE=1")
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// serveHTTP starts the program on a port of its own, and returns its endpoint.
+func serveHTTP(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+	cmd := program(t, address)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		assert.NoError(t, cmd.Process.Kill())
+		cmd.Wait() //nolint:errcheck // it was killed
+	})
+	require.Eventually(t, func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}, 10*time.Second, 10*time.Millisecond)
+	return "http://" + address + server.Endpoint
+}
+
+// Programs on the official Go SDK call the tool as any other, and answer its form.
+func TestWithTheGoSDK(t *testing.T) {
+	for name, transport := range map[string]func() mcp.Transport{
+		"stdio": func() mcp.Transport { return &mcp.CommandTransport{Command: program(t)} },
+		"http":  func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: serveHTTP(t)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := ""
+			c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1.0.0"}, &mcp.ClientOptions{
+				ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+					asked = r.Params.Message
+					return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"dish": "soup"}}, nil
+				},
+			})
+			session, err := c.Connect(t.Context(), transport(), nil)
+			require.NoError(t, err)
+			defer session.Close()
+			result, err := session.CallTool(t.Context(), &mcp.CallToolParams{
+				Name: "order_lunch", Arguments: map[string]any{"office": "Berlin"},
+			})
+			require.NoError(t, err)
+			require.Len(t, result.Content, 1)
+			assert.Equal(t, &mcp.TextContent{Text: "Ordered soup for Berlin."}, result.Content[0])
+			assert.Equal(t, "What would you like?", asked)
+		})
+	}
+}
+
+// Package client does so by the saga methods.
+func TestWithPackageClient(t *testing.T) {
+	c := client.New(&client.HTTP{URL: serveHTTP(t)}, client.Options{})
+	defer c.Close()
+	result, err := c.Call(t.Context(), "order_lunch", map[string]any{"office": "Berlin"}, client.Handlers{
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
+			return client.Accept(meal{Dish: "pasta"}), nil
+		},
+	})
+	require.NoError(t, err)
+	assert.Equal(t, "Ordered pasta for Berlin.", result.Content.Text())
+}
