@@ -126,6 +126,20 @@ func TestBrokenTurns(t *testing.T) {
 	}
 }
 
+// What a tool says of a turn that was cancelled is not how it ended.
+func TestCancelledTurnIsNoFailureOfTheTool(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r := newRunner(t, saga.Flow[struct{}, string]{Name: "t", Run: func(*saga.Run, struct{}) (string, error) {
+		cancel()
+		return "", saga.Failf("the bank does not answer: %w", ctx.Err())
+	}})
+	log := new(bytes.Buffer)
+	r.Log = slog.New(slog.NewTextHandler(log, nil))
+	_, err := r.Call(ctx, Request{Policy: Carried, Program: r.Registry.Lookup("t")})
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Contains(t, log.String(), `level=INFO msg="turn cancelled"`)
+}
+
 // asked is a client for [Runner.Drive].
 type asked func(ctx context.Context, list []steps.Step) ([]steps.Answer, error)
 
