@@ -32,6 +32,7 @@ type Error struct {
 
 	// For the log; empty if the token was not opened.
 	program string
+	kind    engine.Kind
 	saga    tokens.ID
 }
 
@@ -71,7 +72,7 @@ func (r *Runner) failed(of identity, err error) error {
 	if errors.As(err, &position) {
 		err = tokens.Reject(tokens.ReasonState, "%w", position)
 	}
-	return &Error{program: of.program.Name, saga: of.id, Err: err}
+	return &Error{program: of.program.Name, kind: of.program.Kind, saga: of.id, Err: err}
 }
 
 // report logs what an operator should know of an error, and makes sure that it is an
@@ -108,11 +109,11 @@ func describe(err error) (level slog.Level, text string, attrs []slog.Attr) {
 	var unsettled *engine.UnsettledError
 	var unsupported *engine.UnsupportedError
 	var arguments *engine.ArgumentsError
-	var tool *engine.ToolError
 	var panicked *engine.PanicError
 	var hookPanicked *hook.PanicError
 	var refused *RefusedError
 	attrs = []slog.Attr{slog.Any("error", err)}
+	failed := failureOf(err)
 	switch {
 	case errors.As(err, &hookPanicked):
 		return slog.LevelError, "a hook panicked", append(attrs, slog.String("stack", string(hookPanicked.Stack)))
@@ -130,11 +131,11 @@ func describe(err error) (level slog.Level, text string, attrs []slog.Attr) {
 		return 0, "", nil // the caller reads all there is to know
 	case errors.As(err, &large):
 		return slog.LevelInfo, "request too large", attrs
-	case errors.As(err, &tool) && tool.Disclosed:
+	case failed != nil && failed.Disclosed:
 		// What lies with the caller and the user, that they decline above all, is no fault.
-		return slog.LevelInfo, "request stopped", append(attrs, slog.Any("cause", tool.Err))
-	case errors.As(err, &tool):
-		return slog.LevelWarn, "request failed", append(attrs, slog.Any("cause", tool.Err))
+		return slog.LevelInfo, "request stopped", append(attrs, slog.Any("cause", failed.Err))
+	case failed != nil:
+		return slog.LevelWarn, "request failed", append(attrs, slog.Any("cause", failed.Err))
 	case errors.As(err, &panicked):
 		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
 	case errors.Is(err, context.DeadlineExceeded):
@@ -144,6 +145,17 @@ func describe(err error) (level slog.Level, text string, attrs []slog.Attr) {
 		return slog.LevelInfo, "turn cancelled", nil
 	}
 	return slog.LevelError, "turn failed", attrs
+}
+
+// failureOf is how a prompt or a resource failed, if it did. Tools have results for that:
+// theirs are in errors only if the turn broke off, and then that is why.
+func failureOf(err error) *engine.ToolError {
+	var turn *Error
+	var failed *engine.ToolError
+	if errors.As(err, &turn) && turn.kind != engine.KindTool && errors.As(err, &failed) {
+		return failed
+	}
+	return nil
 }
 
 // levelOf is how loud the refusal of a token is. What anybody can send who pleases, or

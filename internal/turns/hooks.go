@@ -110,7 +110,6 @@ func failure(err error) (how, why string) {
 	var unsettled *engine.UnsettledError
 	var unsupported *engine.UnsupportedError
 	var arguments *engine.ArgumentsError
-	var tool *engine.ToolError
 	var panicked *engine.PanicError
 	switch {
 	case errors.Is(err, ErrNewer):
@@ -129,7 +128,7 @@ func failure(err error) (how, why string) {
 		return OutcomeRefused, "arguments"
 	case errors.As(err, &large):
 		return OutcomeRefused, "size"
-	case errors.As(err, &tool):
+	case failureOf(err) != nil:
 		return OutcomeFailed, ""
 	case errors.Is(err, engine.ErrNotFound):
 		return OutcomeFailed, "not_found"

@@ -28,7 +28,7 @@ func (o *opened) identity() identity { return identity{o.program, tokens.ID(o.po
 func (r *Runner) open(q *Request) (*opened, error) {
 	o, early, err := r.authentic(q, true)
 	if err == nil && early != nil {
-		err = &Error{program: o.program.Name, saga: o.pos.ID, Err: fmt.Errorf("%w: %v", ErrEarly, early.Detail)}
+		err = &Error{program: o.program.Name, kind: o.program.Kind, saga: o.pos.ID, Err: fmt.Errorf("%w: %v", ErrEarly, early.Detail)}
 	}
 	return o, err
 }

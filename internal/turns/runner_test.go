@@ -33,10 +33,13 @@ func hold(held map[saga.Key]bool) saga.Definition {
 			return nil
 		},
 	}
-	return saga.Flow[struct{}, string]{
+	type args struct {
+		What string `json:"what"`
+	}
+	return saga.Flow[args, string]{
 		Info: saga.Info{Name: "hold", Asks: []steps.Question{leakAsk}, Effects: []saga.Declared{effect}},
-		Run: func(r *saga.Run, _ struct{}) (string, error) {
-			if _, err := saga.Do(r, effect, "a room"); err != nil { //sagavet:ignore the test loses no response
+		Run: func(r *saga.Run, in args) (string, error) {
+			if _, err := saga.Do(r, effect, in.What); err != nil { //sagavet:ignore the test loses no response
 				return "", err
 			}
 			form, err := saga.Ask(r, leakAsk)
@@ -52,7 +55,7 @@ func newHold(t *testing.T) (r *Runner, q Request, held map[saga.Key]bool, log *b
 	held, log = make(map[saga.Key]bool), new(bytes.Buffer)
 	r = newRunner(t, hold(held))
 	r.Log, r.UndoGrace = slog.New(slog.NewTextHandler(log, nil)), DefaultUndoGrace
-	return r, Request{Client: steps.AllFeatures(), Program: r.Registry.Lookup("hold")}, held, log
+	return r, Request{Client: steps.AllFeatures(), Program: r.Registry.Lookup("hold"), Arguments: json.RawMessage(`{"what":"a room"}`)}, held, log
 }
 
 func answer(sure bool) []steps.Answer {
@@ -83,6 +86,27 @@ func TestTokensAreOfOnePolicy(t *testing.T) {
 	assert.Empty(t, log.String(), "that a token is of another policy is not worth a word")
 }
 
+// A turn whose response was lost is cancelled with what it had: the arguments of the first
+// turn, which only some clients send again, and the answers.
+func TestCancelWithAnswers(t *testing.T) {
+	for _, policy := range []Policy{Carried, Resent} {
+		for _, first := range []Policy{Carried, Resent} {
+			r, q, held, _ := newHold(t)
+			q.Policy = policy
+			begun, err := r.Call(t.Context(), q)
+			require.NoError(t, err)
+			q.Policy, q.Token, q.Answers = first, begun.Token, answer(true)
+			if policy == Carried {
+				q.Arguments = nil
+			}
+			end, err := r.Cancel(t.Context(), q, Carried, Resent)
+			require.NoError(t, err)
+			assert.Equal(t, "held", end.Result.Content.Text(), "the turn is taken as it was, so it is too late")
+			assert.Len(t, held, 1)
+		}
+	}
+}
+
 // A turn that breaks off is undone at once if nobody can take it again, and only then.
 func TestBrokenTurns(t *testing.T) {
 	for _, policy := range []Policy{Carried, Resent, Held} {
@@ -100,6 +124,20 @@ func TestBrokenTurns(t *testing.T) {
 		assert.Contains(t, log.String(), "turn failed")
 		assert.Contains(t, log.String(), "stack=")
 	}
+}
+
+// What a tool says of a turn that was cancelled is not how it ended.
+func TestCancelledTurnIsNoFailureOfTheTool(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r := newRunner(t, saga.Flow[struct{}, string]{Info: saga.Info{Name: "t"}, Run: func(*saga.Run, struct{}) (string, error) {
+		cancel()
+		return "", saga.Failf("the bank does not answer: %w", ctx.Err())
+	}})
+	log := new(bytes.Buffer)
+	r.Log = slog.New(slog.NewTextHandler(log, nil))
+	_, err := r.Call(ctx, Request{Policy: Carried, Program: r.Registry.Lookup("t")})
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Contains(t, log.String(), `level=INFO msg="turn cancelled"`)
 }
 
 // asked is a client for [Runner.Drive].
