@@ -6,7 +6,7 @@ import "encoding/json"
 // something: support, tests, saga token explain. It says which secrets there are, and
 // never what they are.
 type Description struct {
-	// Next is the step function that gets the answers. Flow says that it is a [Flow].
+	// Next is the step function that gets the answers. Flow says that it is a flow.
 	Next string
 	Flow bool
 	// Arguments are those of the call; nil if the client sends them in every turn.
@@ -19,7 +19,7 @@ type Description struct {
 	Answers []DescribedAnswer
 	// State is what a machine left for its next step function, in its encoding.
 	State []byte
-	// Secrets are the names of the [Secret] fields of the state that are not empty.
+	// Secrets are the names of the secret fields of the state that are not empty.
 	Secrets []string
 }
 
@@ -55,7 +55,7 @@ type DescribedEffect struct {
 	// says why.
 	Input, Output json.RawMessage
 	Problem       string
-	// Secrets are the names of the [Secret] fields of input and output that are not
+	// Secrets are the names of the secret fields of input and output that are not
 	// empty; a value that is a Secret as a whole has the name "".
 	Secrets []string
 }

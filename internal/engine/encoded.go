@@ -20,7 +20,7 @@ type Encoded struct {
 	// the secrets in them. They must not be compressed: the client often chooses part
 	// of an input, and a result often repeats it.
 	Effects []byte
-	// Secrets are the values of all [Secret] fields. They must not be compressed, and
+	// Secrets are the values of all secret fields. They must not be compressed, and
 	// must not be shown to anybody.
 	Secrets []byte
 }

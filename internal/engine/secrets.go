@@ -19,11 +19,11 @@ func AppendSecret[T ~string | ~[]byte](b []byte, path string, value T) []byte {
 
 // Secrets returns the secrets in what [AppendSecret] has written, in their order, and
 // an error if it was something else.
-func Secrets(b []byte) iter.Seq2[Secret, error] {
-	return func(yield func(Secret, error) bool) {
+func Secrets(b []byte) iter.Seq2[NamedSecret, error] {
+	return func(yield func(NamedSecret, error) bool) {
 		r := reader{b: b}
 		for len(r.b) > 0 {
-			s := Secret{r.string(), r.bytes()}
+			s := NamedSecret{r.string(), r.bytes()}
 			if !yield(s, r.err) || r.err != nil {
 				return
 			}
@@ -31,8 +31,8 @@ func Secrets(b []byte) iter.Seq2[Secret, error] {
 	}
 }
 
-// Secret is a value that is kept apart, under the path of its field.
-type Secret struct {
+// NamedSecret is a value that is kept apart, under the path of its field.
+type NamedSecret struct {
 	Path  string
 	Value []byte
 }

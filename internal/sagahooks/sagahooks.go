@@ -82,6 +82,6 @@ type Performed struct {
 	Input, Output any
 }
 
-// Rehearsal is what [Tool.Rehearse] of package saga wants to be given, so that
+// Rehearsal is what Program.Rehearse of package engine wants to be given, so that
 // only the test kit can call it.
 type Rehearsal struct{}
