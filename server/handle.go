@@ -73,7 +73,7 @@ type PeerDisconnecter interface {
 func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error) {
 	result, rerr := s.handle(ctx, r)
 	if rerr != nil {
-		return nil, &Error{rerr.Code, rerr.Message, rerr.Data}
+		return nil, publicError(rerr)
 	}
 	return result, nil
 }
@@ -100,6 +100,7 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 	}
 	x := &dialect.Exchange{
 		Message: m, Header: r.Header, Principal: r.Principal.binding(),
+		Owner: inProcess{r.Principal}, Dialect: d,
 		Client: &dialect.Introduction{Version: r.Version, Capabilities: r.Capabilities},
 	}
 	if r.Peer != nil {

@@ -172,6 +172,7 @@ func (s *Server) serveMessage(x *httpExchange) {
 			return
 		}
 	}
+	x.Dialect = d
 	sessions, ok := d.(dialect.Sessions)
 	switch {
 	case ok:

@@ -32,7 +32,7 @@ type httpExchange struct {
 	principal Principal
 	message   wire.Message
 	reply     wire.Reply
-	ctx       *lazyctx.Context // ends when the client has gone
+	ctx       lazyctx.Context // ends when the client has gone
 
 	mu     sync.Mutex
 	events *wire.EventStream // nil until something is to be said
@@ -44,13 +44,17 @@ type httpExchange struct {
 // Account implements [dialect.Owner].
 func (x *httpExchange) Account() string { return x.server.owner(x.principal, x.request) }
 
+func (x *httpExchange) caller() (p Principal, remote string) {
+	return x.principal, x.request.RemoteAddr
+}
+
 // answer has a dialect serve the request, and sends the response.
 func (x *httpExchange) answer(d dialect.Dialect) {
 	s := x.server
 	x.Way = x
-	x.ctx = lazyctx.New(x.request.Context(), time.Time{})
+	x.ctx.Init(x.request.Context(), time.Time{})
 	defer x.ctx.Cancel()
-	ctx := context.Context(x.ctx)
+	ctx := context.Context(&x.ctx)
 	for _, sessions := range s.sessions {
 		joined, leave := sessions.Join(ctx, &x.Exchange)
 		defer leave()

@@ -49,6 +49,9 @@ type Options struct {
 	// Instructions tell models how to use the server's tools.
 	Instructions string
 
+	// Hooks are called around requests, turns and effects, the first outermost.
+	Hooks []Hooks
+
 	// Sampler is a model of the server's own: it answers what tools ask of a model
 	// when the client has none. Nil means that tools which need a model cannot be
 	// used by such clients.
@@ -108,6 +111,7 @@ type Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, e
 type Server struct {
 	opts    Options
 	codec   *codec.Codec
+	hooks   *hooks // nil if there are none
 	log     *slog.Logger
 	guard   *guard
 	health  health
@@ -128,7 +132,7 @@ func newServer(o Options, of []registration) (*Server, error) {
 		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
 	}
 	if o.UndoGrace == 0 {
-		o.UndoGrace = 30 * 24 * time.Hour
+		o.UndoGrace = turns.DefaultUndoGrace
 	}
 	if o.TurnTimeout <= 0 {
 		o.TurnTimeout = time.Minute
@@ -181,16 +185,22 @@ func newServer(o Options, of []registration) (*Server, error) {
 	if s.guard, err = newGuard(&o); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
+	config := turns.Config{
+		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler),
+	}
+	s.hooks = newHooks(o.Hooks, o.Logger)
+	s.hooks.configure(&config)
 	s.host = &dialect.Host{
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
 		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(of),
-		Turns: turns.New(turns.Config{
-			Tools: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler),
-		}),
+		Turns: turns.New(config),
 		Limits: dialect.Limits{
 			MaxBody: o.MaxBody, SessionIdle: o.SessionIdle, MaxSessions: o.MaxSessions, MaxSessionsPerPrincipal: o.MaxSessionsPerPrincipal,
 			MaxStreams: o.MaxStreams, MaxStreamsPerPrincipal: o.MaxStreamsPerPrincipal,
 		},
+	}
+	if s.hooks != nil {
+		s.host.Around = s.hooks.exchange
 	}
 	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize); err != nil {
 		return nil, fmt.Errorf("server: %w", err)

@@ -244,6 +244,7 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	call.Exchange = dialect.Exchange{Message: m, Way: call}
 	call.ctx, call.cancel = context.WithCancel(c.ctx)
 	d := c.match(m)
+	call.Dialect = d.Dialect
 	var serve dialect.Handler
 	switch {
 	case d.Dialect == nil:

@@ -13,24 +13,40 @@ import (
 // a turn with them did is undone as well: its response may have been lost. If the token
 // is not one of q.Policy, perhaps it is one of the others.
 func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, error) {
-	end, err := r.cancel(ctx, q)
+	o, err := r.openToCancel(&q)
 	for _, q.Policy = range others {
 		var rejected *codec.Rejected
 		if !errors.As(err, &rejected) || rejected.Reason != codec.ReasonAuthentication {
 			break
 		}
-		end, err = r.cancel(ctx, q)
+		o, err = r.openToCancel(&q)
+	}
+	var end End
+	switch {
+	case r.Hook != nil:
+		hooked := q
+		end, err = r.around(ctx, hookedOpen("cancel", &hooked, o), func(ctx context.Context) (End, error) {
+			if err != nil {
+				return End{}, err
+			}
+			return r.cancel(ctx, hooked, o)
+		})
+	case err == nil:
+		end, err = r.cancel(ctx, q, o)
 	}
 	return end, r.report(ctx, q.Method, err)
 }
 
-func (r *Runner) cancel(ctx context.Context, q Request) (End, error) {
-	// Without answers no turn is taken, so the arguments do not matter.
+// openToCancel is open for what is to be cancelled. Without answers no turn is taken, so
+// the arguments do not matter; nor does a clock that is behind.
+func (r *Runner) openToCancel(q *Request) (*opened, error) {
+	o, _, err := r.authentic(q, len(q.Answers) > 0)
+	return o, err
+}
+
+// cancel ends a saga from an opened token on.
+func (r *Runner) cancel(ctx context.Context, q Request, o *opened) (End, error) {
 	answered := len(q.Answers) > 0
-	o, _, err := r.authentic(&q, answered)
-	if err != nil {
-		return End{}, err
-	}
 	turn := r.begin(ctx)
 	defer turn.Cancel()
 	res := engine.Resumption{Now: r.Now()}
@@ -42,14 +58,16 @@ func (r *Runner) cancel(ctx context.Context, q Request) (End, error) {
 			res.Arguments = orEmpty(q.Arguments)
 		}
 	}
-	out, err := o.tool.Cancel(turn, o.pos, res)
+	out, err := o.program.Cancel(turn, o.pos, res)
 	switch {
 	case err != nil:
 	case o.gone != nil && answered: // no turn is taken any more
 		out.Result.Content = append(out.Result.Content, content.Resultf(engine.Unsought).Content...)
 	case out.Result == nil:
 		// The answers ended a prompt or a resource, whose ends are no tool results.
-		out = &engine.Outcome{Result: content.Resultf("It was too late to cancel: the %v has ended.", o.tool.Kind)}
+		ended := *out
+		ended.Result = content.Resultf("It was too late to cancel: the %v has ended.", o.program.Kind)
+		out = &ended
 	}
 	q.Arguments, q.Answers = nil, nil // what cannot be undone is not the request's doing
 	return r.finishUndone(turn, &q, o.identity(), out, err)
@@ -64,12 +82,12 @@ func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Positi
 	}
 	if pos != nil && pos.HasEffects() {
 		// The turn may be over: undoing has time of its own.
-		out, err := of.tool.Cancel(ctx, pos, engine.Resumption{Now: r.Now()})
+		out, err := of.program.Cancel(ctx, pos, engine.Resumption{Now: r.Now()})
 		if err == nil {
 			err = out.Err
 		}
 		if err != nil {
-			r.Log.ErrorContext(ctx, "effects of a saga that failed were not undone", "tool", of.tool.Name, "saga", of.id.String(), "error", err)
+			r.Log.ErrorContext(ctx, "effects of a saga that failed were not undone", "tool", of.program.Name, "saga", of.id.String(), "error", err)
 		}
 	}
 	return &engine.UndoneError{Err: why}

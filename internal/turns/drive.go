@@ -37,7 +37,7 @@ const (
 	codeInternal  = -32603
 )
 
-// Drive takes all turns of a saga of q.Tool. Each turn ends with a sealed token and each
+// Drive takes all turns of a saga of q.Program. Each turn ends with a sealed token and each
 // next one opens it, as if the client had carried it. If the saga cannot go on, what it
 // has done is undone.
 func (r *Runner) Drive(ctx context.Context, q Request, client Client) (engine.Outcome, error) {
@@ -107,7 +107,7 @@ func (r *Runner) goOn(ctx context.Context, q Request) (End, error) {
 		if !errors.As(err, &wrong) {
 			return end, err
 		}
-		r.Log.InfoContext(ctx, "answer not usable", "tool", q.Tool.Name, "step", wrong.StepID, "reason", wrong.Reason)
+		r.Log.InfoContext(ctx, "answer not usable", "tool", q.Program.Name, "step", wrong.StepID, "reason", wrong.Reason)
 		if !discard(q.Answers, wrong) {
 			return End{}, err
 		}
@@ -134,7 +134,11 @@ func (r *Runner) giveUp(ctx context.Context, q Request, why error) {
 		return
 	}
 	q.Answers = nil
-	if _, err := r.cancel(context.WithoutCancel(ctx), q); err != nil {
-		r.Log.ErrorContext(ctx, "saga not ended", "tool", q.Tool.Name, "error", err)
+	o, err := r.openToCancel(&q)
+	if err == nil { // whatever the hook says: nobody else can
+		_, err = r.cancel(context.WithoutCancel(ctx), q, o)
+	}
+	if err != nil {
+		r.Log.ErrorContext(ctx, "saga not ended", "tool", q.Program.Name, "error", err)
 	}
 }

@@ -8,30 +8,31 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/hook"
 )
 
 // Error is every error of a [Runner]: a turn that has no outcome, logged already. What is
 // to be said of it is found with [errors.As] and [errors.Is], in this order:
 //
+//   - *[RefusedError]: the hook refused the turn.
 //   - [ErrNewer], [ErrEarly]: the same request may succeed elsewhere, or later.
 //   - *[codec.Rejected]: the token is refused. Why is not the client's to know.
 //   - *[engine.AnswerError]: an answer is not acceptable; the token is still good.
 //   - *[RequestTooLargeError]: the same request with less in it works.
 //   - *[engine.UnsettledError]: the same request is to be sent again.
 //   - *[engine.UnsupportedError]: the client cannot do what the tool needs.
-//   - *[engine.ArgumentsError], *[engine.ToolError], [saga.ErrNotFound]: how prompts and
+//   - *[engine.ArgumentsError], *[engine.ToolError], [engine.ErrNotFound]: how prompts and
 //     resources fail.
 //   - [ErrGone]: the client is not there any more, so nobody reads what is said.
 //   - [context.DeadlineExceeded], [context.Canceled]: the turn was stopped from outside.
 //   - Anything else is for the operator alone.
 type Error struct {
-	// Tool is the tool's name and Saga the saga's id; both are empty if the token was
-	// not opened.
-	Tool string
-	Saga saga.ID
 	// Err is what went wrong.
 	Err error
+
+	// For the log; empty if the token was not opened.
+	program string
+	saga    codec.ID
 }
 
 // Error returns the text of Err.
@@ -64,13 +65,13 @@ func (e *RequestTooLargeError) Unwrap() error { return e.TooLargeError }
 func (r *Runner) failed(of identity, err error) error {
 	var undone *engine.UndoneError
 	if errors.As(err, &undone) && undone.Report != nil && len(undone.Report.Outstanding) > 0 {
-		r.Log.Error("effects of a saga that failed were not undone", "tool", of.tool.Name, "saga", of.id.String(), "error", err)
+		r.Log.Error("effects of a saga that failed were not undone", "tool", of.program.Name, "saga", of.id.String(), "error", err)
 	}
 	var position *engine.PositionError
 	if errors.As(err, &position) {
 		err = codec.Reject(codec.ReasonState, "%w", position)
 	}
-	return &Error{Tool: of.tool.Name, Saga: of.id, Err: err}
+	return &Error{program: of.program.Name, saga: of.id, Err: err}
 }
 
 // report logs what an operator should know of an error, and makes sure that it is an
@@ -86,11 +87,11 @@ func (r *Runner) report(ctx context.Context, method string, err error) error {
 	}
 	attrs := make([]slog.Attr, 0, 5)
 	attrs = append(attrs, slog.String("method", method))
-	if known.Tool != "" {
-		attrs = append(attrs, slog.String("tool", known.Tool))
+	if known.program != "" {
+		attrs = append(attrs, slog.String("tool", known.program))
 	}
-	if known.Saga != (saga.ID{}) {
-		attrs = append(attrs, slog.String("saga", known.Saga.String()))
+	if known.saga != (codec.ID{}) {
+		attrs = append(attrs, slog.String("saga", known.saga.String()))
 	}
 	level, text, more := describe(err)
 	if text != "" {
@@ -109,8 +110,14 @@ func describe(err error) (level slog.Level, text string, attrs []slog.Attr) {
 	var arguments *engine.ArgumentsError
 	var tool *engine.ToolError
 	var panicked *engine.PanicError
+	var hookPanicked *hook.PanicError
+	var refused *RefusedError
 	attrs = []slog.Attr{slog.Any("error", err)}
 	switch {
+	case errors.As(err, &hookPanicked):
+		return slog.LevelError, "a hook panicked", append(attrs, slog.String("stack", string(hookPanicked.Stack)))
+	case errors.As(err, &refused):
+		return slog.LevelInfo, "turn refused", attrs
 	case errors.Is(err, ErrNewer):
 		return slog.LevelInfo, "token of a newer revision", attrs
 	case errors.Is(err, ErrEarly):
@@ -119,7 +126,7 @@ func describe(err error) (level slog.Level, text string, attrs []slog.Attr) {
 		return levelOf(rejected.Reason), "token refused", []slog.Attr{slog.Any("token", rejected)}
 	case errors.As(err, &unsettled):
 		return slog.LevelError, "effect of unknown outcome", attrs
-	case errors.As(err, &answer), errors.As(err, &unsupported), errors.As(err, &arguments), errors.Is(err, saga.ErrNotFound):
+	case errors.As(err, &answer), errors.As(err, &unsupported), errors.As(err, &arguments), errors.Is(err, engine.ErrNotFound):
 		return 0, "", nil // the caller reads all there is to know
 	case errors.As(err, &large):
 		return slog.LevelInfo, "request too large", attrs
@@ -152,7 +159,7 @@ func levelOf(why codec.Reason) slog.Level {
 }
 
 func (r *Runner) logAbandoned(ctx context.Context, o *opened) {
-	r.Log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", "tool", o.tool.Name, "saga", saga.ID(o.pos.ID).String(), "token", o.gone)
+	r.Log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", "tool", o.program.Name, "saga", codec.ID(o.pos.ID).String(), "token", o.gone)
 }
 
 // Protect runs code of a tool's author that belongs to no saga, such as what suggests
@@ -161,7 +168,7 @@ func (r *Runner) Protect(ctx context.Context, method, tool string, f func(contex
 	turn := r.begin(ctx)
 	defer turn.Cancel()
 	if err := protect(func() error { return f(turn) }); err != nil {
-		return r.report(ctx, method, &Error{Tool: tool, Err: err})
+		return r.report(ctx, method, &Error{program: tool, Err: err})
 	}
 	return nil
 }

@@ -9,32 +9,31 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/saga"
 )
 
-// opened is an authentic token: the position it holds and the tool that goes on from it.
+// opened is an authentic token: the position it holds and what goes on from it.
 type opened struct {
-	tool *engine.Program
-	pos  *engine.Position
+	program *engine.Program
+	pos     *engine.Position
 	// gone is why the saga cannot go on though it has begun effects, which are to
 	// be undone: its token came too late, its revision is no longer served, or the
 	// tool has no longer what it waits in.
 	gone *codec.Rejected
 }
 
-func (o *opened) identity() identity { return identity{o.tool, o.pos.ID} }
+func (o *opened) identity() identity { return identity{o.program, codec.ID(o.pos.ID)} }
 
 // open returns what a token holds, if a turn can be taken from there or its saga is to be
 // undone.
 func (r *Runner) open(q *Request) (*opened, error) {
 	o, early, err := r.authentic(q, true)
 	if err == nil && early != nil {
-		err = &Error{Tool: o.tool.Name, Saga: o.pos.ID, Err: fmt.Errorf("%w: %v", ErrEarly, early.Detail)}
+		err = &Error{program: o.program.Name, saga: o.pos.ID, Err: fmt.Errorf("%w: %v", ErrEarly, early.Detail)}
 	}
 	return o, err
 }
 
-// authentic returns what a token holds. The arguments of the first turn, where requests
+// authentic returns what a token holds, and the trace context in q. The arguments of the first turn, where requests
 // repeat them, count only if bound says so. If early is set, the token is of the future:
 // the saga can go on when the clocks agree. Errors are of those that [Error] lists.
 func (r *Runner) authentic(q *Request, bound bool) (o *opened, early *codec.Rejected, err error) {
@@ -48,17 +47,17 @@ func (r *Runner) authentic(q *Request, bound bool) (o *opened, early *codec.Reje
 		return nil, nil, err
 	}
 	kind, name := parseTarget(x.Claims.Tool)
-	newest := r.Tools.Find(kind, name)
-	if newest == nil || q.Tool != nil && target(q.Tool) != x.Claims.Tool {
+	newest := r.Registry.Find(kind, name)
+	if newest == nil || q.Program != nil && target(q.Program.Kind, q.Program.Name) != x.Claims.Tool {
 		return nil, nil, codec.Reject(codec.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
 	}
 	if q.Named != "" && q.Named != name {
 		return nil, nil, codec.Reject(codec.ReasonTool, "the token is for %q, but the request's header says %q", x.Claims.Tool, q.Named)
 	}
 	o = &opened{
-		tool: r.Tools.Reader(kind, name, x.Claims.Revision),
+		program: r.Registry.Reader(kind, name, x.Claims.Revision),
 		pos: &engine.Position{
-			ID: saga.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: name, Revision: x.Claims.Revision,
+			ID: codec.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: name, Revision: x.Claims.Revision,
 			Deadline: x.Claims.Deadline,
 		},
 		gone: untimely,
@@ -72,16 +71,17 @@ func (r *Runner) authentic(q *Request, bound bool) (o *opened, early *codec.Reje
 			return nil, nil, codec.Reject(codec.ReasonRequest, "the arguments are not those of the first turn")
 		}
 	}
-	if o.tool == nil {
+	if o.program == nil {
 		if x.Claims.Revision > newest.Revision {
 			return nil, nil, ErrNewer
 		}
-		o.tool = newest
+		o.program = newest
 		o.gone = codec.Reject(codec.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, name)
 	}
 	if o.gone != nil && !o.pos.HasEffects() {
 		return nil, nil, o.gone
 	}
+	q.Trace = traceOf(x.Claims.Trace)
 	return o, early, nil
 }
 
@@ -149,9 +149,11 @@ func (r *Runner) abandon(ctx context.Context, q *Request, o *opened) (End, error
 	r.logAbandoned(ctx, o)
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	out, err := o.tool.Abandon(turn, o.pos, why)
+	out, err := o.program.Abandon(turn, o.pos, why)
 	end, err := r.finishUndone(turn, q, o.identity(), out, err)
-	end.Abandoned = err == nil
+	if err == nil {
+		end.Gone = o.gone.Reason
+	}
 	return end, err
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -27,21 +26,21 @@ func (r *Runner) end(ctx context.Context, q *Request, of identity, out *engine.O
 		if out.Told {
 			level, what = slog.LevelInfo, "tool stopped"
 		}
-		r.Log.Log(ctx, level, what, "tool", of.tool.Name, "saga", of.id.String(), "error", out.Err)
+		r.Log.Log(ctx, level, what, "tool", of.program.Name, "saga", of.id.String(), "error", out.Err)
 	}
 	if out.Position == nil {
-		return End{Outcome: *out}, r.sealUndo(q, of.tool, out.Result)
+		return End{Outcome: *out}, r.sealUndo(q, of.program, out.Result)
 	}
-	token, err := r.Seal(q, of.tool, out.Position)
+	token, err := r.Seal(q, of.program, out.Position)
 	return End{Token: token, Outcome: *out}, err
 }
 
-// Seal turns a position into a token that only the same principal can use.
+// Seal turns a position of t into a token that only the same principal can use.
 func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string, error) {
 	now := r.Now()
 	claims := codec.Claims{
 		ID: codec.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
-		Tool: target(t), Revision: p.Revision,
+		Tool: target(t.Kind, p.Tool), Revision: p.Revision, Trace: q.Trace.claim(),
 	}
 	if q.Policy.Resent {
 		digest, err := digestArguments(p.ID, q.Arguments)
@@ -105,11 +104,11 @@ func (q *Request) size() int {
 
 // target names what a token is for. A tool goes by its name, which holds no
 // colon; the others say what they are.
-func target(t *engine.Program) string {
-	if t.Kind == engine.KindTool {
-		return t.Name
+func target(kind engine.Kind, name string) string {
+	if kind == engine.KindTool {
+		return name
 	}
-	return t.Kind.String() + ":" + t.Name
+	return kind.String() + ":" + name
 }
 
 // digestArguments identifies the arguments of a saga, whatever their spelling.
@@ -119,7 +118,7 @@ func target(t *engine.Program) string {
 // there already, and with it their digest is fixed. So a client cannot look for
 // two arguments with one digest (2⁶⁴ tries), only for others with a digest that
 // is given (2¹²⁸), and for each saga from the beginning.
-func digestArguments(id saga.ID, args json.RawMessage) ([]byte, error) {
+func digestArguments(id codec.ID, args json.RawMessage) ([]byte, error) {
 	// Numbers stay as they are spelt: the canonical form rounds them to 64-bit floats,
 	// and what the user approved for one account would then do for its neighbour.
 	v, err := jsonview.Canonical(orEmpty(args), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))

@@ -21,14 +21,16 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Config configures a [Runner]. Tools, Codec, Log and Now are required.
+// DefaultUndoGrace is how long servers undo what comes too late, unless configured.
+const DefaultUndoGrace = 30 * 24 * time.Hour
+
+// Config configures a [Runner]. Registry, Codec, Log and Now are required.
 type Config struct {
-	// Tools are the tools, prompts and resources.
-	Tools *engine.Registry
+	// Registry has the tools, prompts and resources.
+	Registry *engine.Registry
 	// Codec seals and opens the tokens.
 	Codec *codec.Codec
 	// Log gets what operators should know.
@@ -36,7 +38,7 @@ type Config struct {
 	// Now is the clock.
 	Now func() time.Time
 	// NewID returns the id of the next saga. Default: a random one.
-	NewID func() saga.ID
+	NewID func() codec.ID
 	// Timeout bounds a turn; zero means that nothing does.
 	Timeout time.Duration
 	// UndoGrace is how long after a token has expired what its saga did is still undone;
@@ -44,6 +46,10 @@ type Config struct {
 	UndoGrace time.Duration
 	// Model answers what tools ask of a model when the client has none; nil is no model.
 	Model Model
+	// Hook is called around every turn and EffectHook around every try of an effect; both
+	// may be nil.
+	Hook       Hook
+	EffectHook engine.EffectHook
 }
 
 // Runner takes turns. It is safe for concurrent use.
@@ -57,7 +63,7 @@ func New(c Config) *Runner {
 	return &Runner{c}
 }
 
-func randomID() (id saga.ID) {
+func randomID() (id codec.ID) {
 	rand.Read(id[:]) // never fails (crypto/rand)
 	return id
 }
@@ -74,9 +80,9 @@ type Request struct {
 	Client steps.Features
 	// Notifier passes on what the tool tells meanwhile, or is nil.
 	Notifier engine.Notifier
-	// Tool is what the message is for. Only the first turn needs it: later ones take it
-	// from the token, which must be the tool's if both are there.
-	Tool *engine.Program
+	// Program is what the message is for. Only the first turn needs it: later ones take it
+	// from the token, which must be of the same if both are there.
+	Program *engine.Program
 	// Named is what else the message says that it is for, or empty: a header that a
 	// gateway may have gone by.
 	Named string
@@ -88,6 +94,9 @@ type Request struct {
 	// Answers are to the questions of the last turn. In the first turn they come before
 	// they are asked for, and are kept until they are.
 	Answers []steps.Answer
+	// Trace is the trace context that the message came with, or none. That of the first
+	// turn goes with the token.
+	Trace Trace
 }
 
 // End is how a turn ended: suspended with Steps, for which Token is to be brought back, or
@@ -95,17 +104,18 @@ type Request struct {
 type End struct {
 	Token string
 	engine.Outcome
-	// Abandoned: the saga could not go on, so what it did was undone.
-	Abandoned bool
+	// Gone is why the saga could not go on, so that what it did was undone; zero if it
+	// could.
+	Gone codec.Reason
 }
 
 // identity is the saga that a turn belongs to.
 type identity struct {
-	tool *engine.Program
-	id   saga.ID
+	program *engine.Program
+	id      codec.ID
 }
 
-// Call takes the first turn of a saga of q.Tool.
+// Call takes the first turn of a saga of q.Program.
 func (r *Runner) Call(ctx context.Context, q Request) (End, error) {
 	end, err := r.call(ctx, q)
 	return end, r.report(ctx, q.Method, err)
@@ -117,36 +127,66 @@ func (r *Runner) Resume(ctx context.Context, q Request) (End, error) {
 	return end, r.report(ctx, q.Method, err)
 }
 
+// call has the first turn taken.
 func (r *Runner) call(ctx context.Context, q Request) (End, error) {
-	turn := r.begin(ctx)
-	defer turn.Cancel()
-	of := identity{q.Tool, r.NewID()}
-	// Nobody can take a first turn again, whatever the policy: the next call is
-	// another saga. What this one did before it broke off would stay done for ever.
-	out, err := q.Tool.Start(turn, engine.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true})
-	return r.finish(turn, &q, of, out, err, true)
+	of := identity{q.Program, r.NewID()}
+	if r.Hook == nil {
+		return r.start(ctx, &q, of)
+	}
+	hooked := q
+	return r.around(ctx, &Turn{Action: "call", Program: q.Program, Saga: of.id, Number: 1, Trace: q.Trace}, func(ctx context.Context) (End, error) {
+		return r.start(ctx, &hooked, of)
+	})
 }
 
+// resume has a later turn taken.
 func (r *Runner) resume(ctx context.Context, q Request) (End, error) {
 	o, err := r.open(&q)
-	if err != nil {
-		return End{}, err
+	if r.Hook == nil {
+		if err != nil {
+			return End{}, err
+		}
+		return r.goFrom(ctx, &q, o)
 	}
+	hooked := q
+	return r.around(ctx, hookedOpen("resume", &hooked, o), func(ctx context.Context) (End, error) {
+		if err != nil {
+			return End{}, err
+		}
+		return r.goFrom(ctx, &hooked, o)
+	})
+}
+
+// start takes the first turn.
+func (r *Runner) start(ctx context.Context, q *Request, of identity) (End, error) {
+	turn := r.begin(ctx)
+	defer turn.Cancel()
+	// Nobody can take a first turn again, whatever the policy: the next call is
+	// another saga. What this one did before it broke off would stay done for ever.
+	out, err := q.Program.Start(turn, engine.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true})
+	return r.finish(turn, q, of, out, err, true)
+}
+
+// goFrom takes the turn that comes after an opened token.
+func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened) (End, error) {
 	if o.gone != nil {
-		return r.abandon(ctx, &q, o)
+		return r.abandon(ctx, q, o)
 	}
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	out, err := o.tool.Resume(turn, o.pos, r.resumption(&q, o.pos))
+	out, err := o.program.Resume(turn, o.pos, r.resumption(q, o.pos))
 	if why := o.misfit(err); why != nil {
 		o.gone = why
-		return r.abandon(turn, &q, o)
+		return r.abandon(turn, q, o)
 	}
-	return r.finish(turn, &q, o.identity(), out, err, false)
+	return r.finish(turn, q, o.identity(), out, err, false)
 }
 
 // begin returns the context of a turn.
 func (r *Runner) begin(ctx context.Context) *lazyctx.Context {
+	if r.EffectHook != nil {
+		ctx = engine.WithEffectHook(ctx, r.EffectHook)
+	}
 	if r.Timeout <= 0 {
 		return lazyctx.New(ctx, time.Time{})
 	}
@@ -172,7 +212,7 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 		if first {
 			ahead = q.Answers
 		}
-		out, err = r.advance(ctx, q, of.tool, out, ahead)
+		out, err = r.advance(ctx, q, of.program, out, ahead)
 	}
 	var end End
 	if err == nil {

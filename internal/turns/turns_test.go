@@ -22,25 +22,25 @@ func newRunner(t testing.TB, definitions ...saga.Definition) *Runner {
 	require.NoError(t, err)
 	tools, err := engine.NewRegistry(definitions...)
 	require.NoError(t, err)
-	return New(Config{Tools: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	return New(Config{Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 }
 
 // The digest of the arguments is the saga's own: what fits one, found at leisure,
 // fits no other.
 func TestDigestsOfArgumentsBelongToTheirSaga(t *testing.T) {
 	args := json.RawMessage(`{"to":"Ann"}`)
-	one, err := digestArguments(saga.ID{1}, args)
+	one, err := digestArguments(codec.ID{1}, args)
 	require.NoError(t, err)
-	other, err := digestArguments(saga.ID{2}, args)
+	other, err := digestArguments(codec.ID{2}, args)
 	require.NoError(t, err)
 	require.NotEqual(t, one, other)
-	spelt, err := digestArguments(saga.ID{1}, json.RawMessage(` { "to" : "\u0041nn" } `))
+	spelt, err := digestArguments(codec.ID{1}, json.RawMessage(` { "to" : "\u0041nn" } `))
 	require.NoError(t, err)
 	require.Equal(t, one, spelt)
 
 	// The client cannot know the saga's id before it has chosen the arguments.
 	r := newRunner(t, leakMachine(func(leakArgs) struct{} { return struct{}{} }))
-	q := Request{Policy: Resent, Client: steps.AllFeatures, Tool: r.Tools.Lookup("t"), Arguments: json.RawMessage(`{"key":"value"}`)}
+	q := Request{Policy: Resent, Client: steps.AllFeatures, Program: r.Registry.Lookup("t"), Arguments: json.RawMessage(`{"key":"value"}`)}
 	call := func() codec.Claims {
 		begun, err := r.Call(t.Context(), q)
 		require.NoError(t, err)

@@ -27,6 +27,11 @@ type Exchange struct {
 	// none but the answer.
 	Way Way
 
+	// Dialect is what serves the message.
+	Dialect Dialect
+	// Trace is the trace context that the message came with, as far as hooks need it.
+	Trace turns.Trace
+
 	// Scratch is empty; a result that is appended to it need not be allocated. It is used
 	// again once the result has been sent.
 	Scratch []byte
@@ -119,7 +124,7 @@ func (x *Exchange) Named() string {
 
 // Turn begins what the runner of turns is given.
 func (x *Exchange) Turn(p turns.Policy) turns.Request {
-	return turns.Request{Policy: p, Method: x.Message.Method, Principal: x.Principal}
+	return turns.Request{Policy: p, Method: x.Message.Method, Principal: x.Principal, Trace: x.Trace}
 }
 
 // Account is on whose account limits count; empty if that is not known.

@@ -96,7 +96,7 @@ func (h *Host) Saga(ctx context.Context, x *Exchange, n engine.Notifier) (none t
 		if p.of == "" {
 			return none, wire.NewError(wire.CodeInvalidParams, "params.name is missing: it names the tool")
 		}
-		if q.Tool, q.Arguments, err = h.Tool(p.of, p.arguments); err != nil {
+		if q.Program, q.Arguments, err = h.Tool(p.of, p.arguments); err != nil {
 			return none, err
 		}
 		return h.Turns.Call(ctx, q)

@@ -17,7 +17,7 @@ import (
 // drive runs a saga to its end, with the client at hand.
 func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessage) (engine.Outcome, error) {
 	q := c.Turn(turns.Held)
-	q.Tool, q.Arguments, q.Client = t, args, c.features
+	q.Program, q.Arguments, q.Client = t, args, c.features
 	if c.notifier != nil {
 		q.Notifier = c.notifier
 	}

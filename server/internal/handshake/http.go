@@ -2,6 +2,7 @@ package handshake
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -23,7 +24,7 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	case x.Batch != nil || x.BatchError != nil:
 		d.replyToBatch(ctx, x, r)
 	case m.Method == "initialize" && m.ID != nil:
-		d.replyToInitialize(x, r)
+		d.replyToInitialize(ctx, x, r)
 	case x.Header.Get(wire.SessionHeader) == "" && m.Reply == nil:
 		d.replyWithoutSession(ctx, x, r)
 	default:
@@ -70,14 +71,19 @@ func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer) [
 }
 
 // replyToInitialize opens a session.
-func (d *handshake) replyToInitialize(x *dialect.Exchange, r wire.Reply) {
-	p, result, rerr := d.open(x.Message.Params)
-	if rerr == nil {
-		var s *session
-		if s, rerr = d.start(p, x); rerr == nil {
-			r.Header().Set(wire.SessionHeader, s.id)
+func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
+	result, rerr := d.Dispatch(ctx, x, dialect.HandlerFunc(func(_ context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+		p, result, rerr := d.open(x.Message.Params)
+		if rerr != nil {
+			return nil, rerr
 		}
-	}
+		s, rerr := d.start(p, x)
+		if rerr != nil {
+			return nil, rerr
+		}
+		r.Header().Set(wire.SessionHeader, s.id)
+		return result, nil
+	}))
 	r.Response(wire.AppendResponse(nil, x.Message.ID, result, rerr), rerr)
 }
 

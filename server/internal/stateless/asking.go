@@ -176,7 +176,7 @@ func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, arg
 		return turns.End{}, rerr
 	}
 	q := r.turn(turns.Resent)
-	q.Tool, q.Arguments, q.Answers = t, args, answers
+	q.Program, q.Arguments, q.Answers = t, args, answers
 	if p.state == nil {
 		// A client that lost the state, or never needed it, may have the answers
 		// all the same.
