@@ -115,13 +115,6 @@ type gone string
 func (e gone) Error() string        { return string(e) }
 func (e gone) Is(target error) bool { return target == turns.ErrGone }
 
-// Named is what the header says that the message is for, or empty. A gateway may have
-// gone by it.
-func (x *Exchange) Named() string {
-	named, _, _ := wire.DecodedHeader(x.Header, wire.NameHeader)
-	return named
-}
-
 // Turn begins what the runner of turns is given.
 func (x *Exchange) Turn(p turns.Policy) turns.Request {
 	return turns.Request{Policy: p, Method: x.Message.Method, Principal: x.Principal, Trace: x.Trace}
