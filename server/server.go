@@ -100,6 +100,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
+
+	// dialects are what is spoken. Default: those registered.
+	dialects []registration
 }
 
 // Sampler is a model of the server's own. It answers the sampling steps that a
@@ -125,9 +128,7 @@ type Server struct {
 }
 
 // New checks the options and the tools' definitions and returns a server.
-func New(o Options) (*Server, error) { return newServer(o, registered) }
-
-func newServer(o Options, of []registration) (*Server, error) {
+func New(o Options) (*Server, error) {
 	if o.Keys == nil {
 		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
 	}
@@ -173,6 +174,9 @@ func newServer(o Options, of []registration) (*Server, error) {
 	if o.Version == "" {
 		o.Version = moduleVersion()
 	}
+	if o.dialects == nil {
+		o.dialects = registered
+	}
 	tools, err := engine.NewRegistry(o.Tools...)
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
@@ -192,7 +196,7 @@ func newServer(o Options, of []registration) (*Server, error) {
 	s.hooks.configure(&config)
 	s.host = &dialect.Host{
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
-		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(of),
+		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
 		Turns: turns.New(config),
 		Limits: dialect.Limits{
 			MaxBody: o.MaxBody, SessionIdle: o.SessionIdle, MaxSessions: o.MaxSessions, MaxSessionsPerPrincipal: o.MaxSessionsPerPrincipal,
@@ -205,7 +209,7 @@ func newServer(o Options, of []registration) (*Server, error) {
 	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	for _, r := range of {
+	for _, r := range o.dialects {
 		d, err := r.new(s.host)
 		if err != nil {
 			return nil, fmt.Errorf("server: %w", err)

@@ -19,11 +19,10 @@ func tooLarge(e *turns.RequestTooLargeError) *wire.Error {
 	return rerr
 }
 
-// Fixed texts. What a client learns of a refused token or of a rerrure inside
-// does not depend on the cause.
 // InternalText is what a client learns of a failure inside.
 const InternalText = "internal error"
 
+// Fixed texts. What a client learns of a refused token does not depend on the cause.
 const (
 	rejectedText  = "the saga token is not valid here, or no longer: start again with tools/callSaga"
 	unsettledText = "what the tool has done is not known yet: send the same request again"
@@ -32,7 +31,7 @@ const (
 	timeoutText   = "the tool took too long; the same request may be sent again"
 )
 
-// ToolError is how a prompt or resource rerrs that had something to say: they have no
+// ToolError is how a prompt or resource fails that had something to say: they have no
 // results that say that they are errors. What lies with the caller and the user, that
 // they declined above all, is no fault inside the server.
 func ToolError(e *engine.ToolError) *wire.Error {
@@ -71,7 +70,7 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	case !errors.As(err, &panicked) && errors.Is(err, context.DeadlineExceeded):
 		return wire.NewError(wire.CodeInternalError, timeoutText)
 	case !errors.As(err, &logged):
-		h.Log.ErrorContext(ctx, "turn rerred", "method", name, "error", err)
+		h.Log.ErrorContext(ctx, "turn failed", "method", name, "error", err)
 	}
 	return wire.NewError(wire.CodeInternalError, InternalText)
 }
