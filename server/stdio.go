@@ -132,7 +132,7 @@ func (c *lineConn) read() {
 			case <-c.ctx.Done():
 			}
 			return
-		case len(bytes.TrimSpace(line)) == 0:
+		case len(bytes.TrimSpace(line)) == 0 || c.ctx.Err() != nil:
 		default:
 			c.receive(line)
 		}
@@ -173,7 +173,7 @@ func (c *lineConn) receive(line []byte) {
 			c.write(wire.AppendResponse(nil, nil, nil, rerr))
 			return
 		}
-		b := &lineBatch{conn: c, due: len(batch)}
+		b := &lineBatch{due: len(batch)}
 		for _, one := range batch {
 			c.handle(&one.Message, one.Error, b)
 		}
@@ -347,7 +347,6 @@ func (c *lineConn) unread(err error) {
 
 // lineBatch collects the responses to a batch: they leave as one line.
 type lineBatch struct {
-	conn      *lineConn
 	mu        sync.Mutex
 	due       int
 	responses []byte

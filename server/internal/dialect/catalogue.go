@@ -60,6 +60,7 @@ type listedResource struct {
 	MIMEType    string `json:"mimeType,omitzero"`
 }
 
+// NewCatalogue encodes what there is.
 func NewCatalogue(tools *engine.Registry, pageSize int) (*Catalogue, error) {
 	c := &Catalogue{pageSize: pageSize}
 	add := func(list *[]json.RawMessage, v any) error {

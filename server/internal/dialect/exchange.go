@@ -99,7 +99,7 @@ func (x *Exchange) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
 	return nil, wire.NotFound()
 }
 
-// ErrNoBackChannel is that the client cannot be asked on this way.
+// ErrNoBackChannel says that the client cannot be asked on this way.
 var ErrNoBackChannel = errors.New("the client cannot be asked by a request here")
 
 // Why a client is not waited for any more.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -161,9 +162,9 @@ func sessionContext(request context.Context, s *session) (context.Context, conte
 // is served whatever session it names; but a client that has one cancels by a notification
 // there, and is using it.
 func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Context, func()) {
-	id := x.Header.Get(wire.SessionHeader)
-	if id == "" {
-		return ctx, func() {}
+	id, version := x.Header.Get(wire.SessionHeader), x.Header.Get(wire.VersionHeader)
+	if id == "" || version != "" && !slices.Contains(versions, version) {
+		return ctx, func() {} // revisions of others have no sessions
 	}
 	s := d.sessions.use(id)
 	if s == nil {
