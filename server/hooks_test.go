@@ -385,3 +385,31 @@ func TestHooksOverHTTP(t *testing.T) {
 	assert.Equal(t, "tools/list", infos[1].Method)
 	assert.Equal(t, "ping", infos[len(infos)-1].Method)
 }
+
+// A request or a turn that is refused for now has the status that clients wait for.
+func TestHooksSayWhenToTryAgain(t *testing.T) {
+	for name, hooks := range map[string]server.Hooks{
+		"request": {Request: func(context.Context, *server.RequestInfo, next) error {
+			return server.TryAgain("soon", 6500*time.Millisecond)
+		}},
+		"turn": {Turn: func(context.Context, *server.TurnInfo, next) error {
+			return server.TryAgain("soon", 6500*time.Millisecond)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, server.Options{Hooks: []server.Hooks{hooks}})
+			modern := r.httpRequest(t.Context(), callTool("complex_tool", object{"initial_arg": "value"}))
+			plain, err := http.NewRequest(http.MethodPost, r.url+"/mcp", strings.NewReader(transcript(t)[0][0]))
+			require.NoError(t, err)
+			plain.Header.Set("Content-Type", "application/json")
+			for _, q := range []*http.Request{modern, plain} {
+				resp, err := http.DefaultClient.Do(q)
+				require.NoError(t, err)
+				body := readAll(t, resp)
+				assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, body)
+				assert.Equal(t, "7", resp.Header.Get("Retry-After"))
+				assert.Contains(t, body, `"retryable":true`)
+			}
+		})
+	}
+}

@@ -129,6 +129,9 @@ func parseTarget(s string) (engine.Kind, string) {
 // has no longer what the saga waits in. It is nil if that is not why, and if there is
 // nothing to undo any more.
 func (o *opened) misfit(err error) *codec.Rejected {
+	if err == nil {
+		return nil
+	}
 	var position *engine.PositionError
 	var undone *engine.UndoneError // by the engine, if nobody could take the turn again
 	if errors.As(err, &position) && !errors.As(err, &undone) && o.pos.HasEffects() && o.pos.Next() != "" {

@@ -51,11 +51,14 @@ func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string
 		p.DropArguments()
 	}
 	token, err := r.Codec.Seal(q.binding(), now, contents(claims, p.Encode()))
+	if err == nil {
+		return token, nil
+	}
 	var large *codec.TooLargeError
 	if errors.As(err, &large) && large.Size-large.Limit <= maxExpansion*q.size() {
 		return "", &RequestTooLargeError{large}
 	}
-	return token, err
+	return "", err
 }
 
 // sealUndo gives a client the means to try an undo again that did not succeed: a

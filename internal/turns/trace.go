@@ -2,6 +2,7 @@ package turns
 
 import (
 	"encoding/hex"
+	"slices"
 	"strings"
 )
 
@@ -46,7 +47,7 @@ func (t Trace) claim() []byte {
 	if t == (Trace{}) {
 		return nil
 	}
-	return t[:]
+	return slices.Clone(t[:])
 }
 
 // traceOf reads a token's claim.
