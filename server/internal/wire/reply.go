@@ -2,6 +2,7 @@ package wire
 
 import (
 	"cmp"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -56,7 +57,7 @@ func (r Reply) Response(response []byte, rerr *Error) (done bool) {
 		return r.JSON(http.StatusOK, response)
 	}
 	if rerr.RetryAfter > 0 {
-		r.w.Header().Set("Retry-After", strconv.Itoa(int(rerr.RetryAfter/time.Second)))
+		r.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(rerr.RetryAfter.Seconds()))))
 	}
 	return r.JSON(cmp.Or(rerr.Status, http.StatusOK), response)
 }
