@@ -59,8 +59,9 @@ type Options struct {
 
 	// Authenticate finds out who sends an HTTP request; nil means that nobody is
 	// asked and everybody is [Anonymous]. A token can be used only by the
-	// principal that it was given to.
-	Authenticate Authenticator
+	// principal that it was given to. An error refuses the request with the status 401;
+	// its text goes to the log, not to the client.
+	Authenticate func(*http.Request) (Principal, error)
 	// AllowedHosts are the host names, without port, that requests may be for
 	// (protection against DNS rebinding). Names of the loopback interface are
 	// always allowed; "*" allows any.

@@ -2,9 +2,8 @@
 // themselves, questions to the client as results (multi round-trip requests), no
 // handshake and no requests from the server.
 //
-// validate.go is what a request must be, params.go and headers which of its arguments
-// HTTP headers repeat; lists.go, asking.go and sagas.go are what is served, listen.go
-// are subscriptions.
+// validate.go says what a request must be, and params.go which arguments HTTP headers
+// repeat; lists.go, asking.go and sagas.go are the methods, listen.go is subscriptions.
 package stateless
 
 import (
