@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -66,7 +67,9 @@ func (m *Mounted) handle(ctx context.Context, method string, ss *mcp.ServerSessi
 	}
 	// As the SDK sees it: who has not introduced itself is of the newest revision.
 	if p := ss.InitializeParams(); p != nil {
-		r.Version = p.ProtocolVersion
+		if r.Version = p.ProtocolVersion; r.Version < newest && !slices.Contains(server.Revisions(), r.Version) {
+			r.Version = newestSession // which is what the SDK answers those with
+		}
 		if r.Capabilities, err = declared(p.Capabilities); err != nil {
 			return nil, m.internal(ctx, method, err)
 		}

@@ -29,7 +29,7 @@ type peer struct {
 
 var _ interface {
 	server.Peer
-	server.PeerDisconnecter
+	Disconnect(retry time.Duration)
 } = (*peer)(nil)
 
 // Notify implements [server.Peer].
@@ -147,7 +147,7 @@ func (p *peer) send(ctx context.Context, method string, params json.RawMessage) 
 	return nil, fmt.Errorf("the SDK has no request of the type %T", ask)
 }
 
-// Disconnect implements [server.PeerDisconnecter].
+// Disconnect is what a [server.Peer] may have besides.
 func (p *peer) Disconnect(retry time.Duration) {
 	if p.extra != nil && p.extra.CloseSSEStream != nil {
 		p.extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: retry})

@@ -12,6 +12,10 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
+// Each protocol is a package under internal, which knows nothing of the others and of how
+// messages travel; the transports are http.go, stdio.go and handle.go, and know no protocol
+// by name. What is between them is package dialect.
+
 // registration is a dialect that every server has.
 type registration struct {
 	new dialect.New

@@ -11,5 +11,6 @@ func SetKeepAlive(s *Server, every time.Duration) { s.keepAlive = every }
 
 // NewWith returns a server that speaks one more dialect.
 func NewWith(o Options, d dialect.New) (*Server, error) {
-	return newServer(o, append([]registration{{new: d}}, registered...))
+	o.dialects = append([]registration{{new: d}}, registered...)
+	return New(o)
 }

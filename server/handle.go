@@ -48,6 +48,10 @@ type Request struct {
 
 // Peer is a client that can be reached while one of its requests is served. Its
 // methods must be safe for concurrent use.
+//
+// If it also has a method Disconnect(retry time.Duration), that gives up the connection
+// during a request, for the client to come back after retry (MCP 2025-11-25,
+// basic/transports, polling: SEP-1699).
 type Peer interface {
 	// Notify sends a notification that belongs to the request: of progress, of
 	// something to log, or of a page that the user is done with.
@@ -60,11 +64,8 @@ type Peer interface {
 	Ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error)
 }
 
-// PeerDisconnecter is a [Peer] whose connection can be given up during a request,
-// for the client to come back after retry (MCP 2025-11-25, basic/transports,
-// polling: SEP-1699).
-type PeerDisconnecter interface {
-	// Disconnect gives the connection up.
+// disconnecter is a [Peer] whose connection can be given up.
+type disconnecter interface {
 	Disconnect(retry time.Duration)
 }
 
@@ -99,7 +100,8 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 		return nil, wire.NotFound()
 	}
 	x := &dialect.Exchange{
-		Message: m, Header: r.Header, Principal: r.Principal.binding(), Owner: handled{r.Principal},
+		Message: m, Header: r.Header, Principal: r.Principal.binding(),
+		Owner: inProcess{r.Principal}, Dialect: d,
 		Client: &dialect.Introduction{Version: r.Version, Capabilities: r.Capabilities},
 	}
 	if r.Peer != nil {
@@ -107,19 +109,6 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 	}
 	return s.host.Dispatch(ctx, x, d)
 }
-
-// handled is the sender of such a request.
-type handled struct{ Principal }
-
-// Account implements [dialect.Owner].
-func (h handled) Account() string {
-	if h.Principal == Anonymous {
-		return ""
-	}
-	return "principal " + h.binding()
-}
-
-func (h handled) sender() (p Principal, remote string) { return h.Principal, "" }
 
 // Entries returns what a list method of MCP shows, such as tools/list: one object
 // for each tool, prompt, resource or resource template, in the form of the newest
@@ -164,7 +153,7 @@ func (w peerWay) Call(ctx context.Context, method string, params json.RawMessage
 
 // Hangup implements [dialect.Way].
 func (w peerWay) Hangup(retry time.Duration) {
-	if d, ok := w.Peer.(PeerDisconnecter); ok {
+	if d, ok := w.Peer.(disconnecter); ok {
 		d.Disconnect(retry)
 	}
 }

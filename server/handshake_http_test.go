@@ -87,7 +87,7 @@ func TestHandshakeSessions(t *testing.T) {
 	}
 }
 
-// who is an Authenticator that believes a header.
+// who believes a header.
 func who(r *http.Request) (server.Principal, error) {
 	return server.Principal{Issuer: "test", Subject: r.Header.Get("Who")}, nil
 }

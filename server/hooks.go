@@ -99,11 +99,11 @@ type EffectInfo struct {
 	Attempt int
 }
 
-// TryAgain is an error that says that the same request may succeed after a while. Over
+// TryAgain is an error that says that the same request may succeed a little later. Over
 // HTTP it has the status 503, and says after how many seconds.
 func TryAgain(text string, after time.Duration) *Error {
 	e := wire.TryAgain(text)
-	return &Error{Code: e.Code, Message: e.Message, Data: e.Data, retryAfter: max((after + time.Second - 1).Truncate(time.Second), time.Second)}
+	return &Error{Code: e.Code, Message: e.Message, Data: e.Data, retryAfter: max(after, time.Second)}
 }
 
 // hooks calls the hooks of a server, the first outermost. It is nil if there are none.
@@ -121,27 +121,36 @@ func newHooks(list []Hooks, log *slog.Logger) *hooks {
 	return &hooks{list, log}
 }
 
+// configure has turns and effects hooked.
+func (h *hooks) configure(c *turns.Config) {
+	if h != nil {
+		c.Hook, c.EffectHook = h.turn, h.effect
+	}
+}
+
 type (
 	requestInfoKey struct{}
 	turnInfoKey    struct{}
 )
 
-// exchange calls the hooks around what serves a request; it is Host.Around.
-func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, to dialect.Handler) (json.RawMessage, *wire.Error) {
+// exchange calls the hooks around what serves an exchange.
+func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.Handler) (result json.RawMessage, rerr *wire.Error) {
 	x.Trace = traceOf(x.Message.Params, x.Header)
 	info := &RequestInfo{Method: x.Message.Method, Header: x.Header, Trace: x.Trace.String()}
-	if d, ok := to.(interface{ Name() string }); ok {
-		info.Dialect = d.Name()
+	if x.Dialect != nil {
+		info.Dialect = x.Dialect.Name()
 	}
-	if from, ok := x.Owner.(interface{ sender() (Principal, string) }); ok {
-		info.Principal, info.Remote = from.sender()
+	if c, ok := x.Owner.(caller); ok {
+		info.Principal, info.Remote = c.caller()
 	}
-	var result json.RawMessage
-	rerr := h.request(ctx, info, func(ctx context.Context) (rerr *wire.Error) {
-		result, rerr = to.Serve(ctx, x)
+	rerr = h.request(ctx, info, func(ctx context.Context) (rerr *wire.Error) {
+		result, rerr = next.Serve(ctx, x)
 		return rerr
 	})
-	return result, rerr
+	if rerr != nil {
+		return nil, rerr
+	}
+	return result, nil
 }
 
 // request calls the hooks around what serves a request.

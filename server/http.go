@@ -26,9 +26,9 @@ const (
 	idleTimeout    = 2 * time.Minute
 	writeSlack     = 30 * time.Second
 	maxHeaderBytes = 64<<10 - 4<<10 // net/http takes 4 KiB more than it is told
-	// ShutdownGrace is how long [Server.Serve] lets turns under way come to
+	// shutdownGrace is how long [Server.Serve] lets turns under way come to
 	// their end when it is stopped.
-	ShutdownGrace = 20 * time.Second
+	shutdownGrace = 20 * time.Second
 )
 
 // Handler returns the server as an HTTP handler: MCP at [Endpoint], /healthz
@@ -76,7 +76,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	s.health.stopping.Store(true)
 	s.CloseStreams()
-	grace, cancel := context.WithTimeout(base, ShutdownGrace)
+	grace, cancel := context.WithTimeout(base, shutdownGrace)
 	defer cancel()
 	err := hs.Shutdown(grace)
 	s.Close()
@@ -172,6 +172,7 @@ func (s *Server) serveMessage(x *httpExchange) {
 			return
 		}
 	}
+	x.Dialect = d
 	sessions, ok := d.(dialect.Sessions)
 	switch {
 	case ok:

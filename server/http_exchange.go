@@ -32,7 +32,7 @@ type httpExchange struct {
 	principal Principal
 	message   wire.Message
 	reply     wire.Reply
-	ctx       *lazyctx.Context // ends when the client has gone
+	ctx       lazyctx.Context // ends when the client has gone
 
 	mu     sync.Mutex
 	events *wire.EventStream // nil until something is to be said
@@ -44,7 +44,7 @@ type httpExchange struct {
 // Account implements [dialect.Owner].
 func (x *httpExchange) Account() string { return x.server.owner(x.principal, x.request) }
 
-func (x *httpExchange) sender() (p Principal, remote string) {
+func (x *httpExchange) caller() (p Principal, remote string) {
 	return x.principal, x.request.RemoteAddr
 }
 
@@ -52,9 +52,9 @@ func (x *httpExchange) sender() (p Principal, remote string) {
 func (x *httpExchange) answer(d dialect.Dialect) {
 	s := x.server
 	x.Way = x
-	x.ctx = lazyctx.New(x.request.Context(), time.Time{})
-	defer x.ctx.Cancel()
-	ctx := context.Context(x.ctx)
+	x.ctx.Init(x.request.Context(), time.Time{})
+	defer x.end()
+	ctx := context.Context(&x.ctx)
 	for _, sessions := range s.sessions {
 		joined, leave := sessions.Join(ctx, &x.Exchange)
 		defer leave()
@@ -76,9 +76,6 @@ func (x *httpExchange) respond(response []byte, rerr *wire.Error) (done bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.over = true
-	if x.alive != nil {
-		x.alive.Stop()
-	}
 	switch {
 	case x.ctx.Err() != nil: // nothing is sent to a client that has cancelled by going away
 	case x.events != nil && x.events.Started():
@@ -87,6 +84,17 @@ func (x *httpExchange) respond(response []byte, rerr *wire.Error) (done bool) {
 		return x.reply.Response(response, rerr)
 	}
 	return true
+}
+
+// end sees to it that nothing is written any more, whatever has ended the exchange.
+func (x *httpExchange) end() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.over = true
+	if x.alive != nil {
+		x.alive.Stop()
+	}
+	x.ctx.Cancel()
 }
 
 // Notify implements [dialect.Way]. A client that does not take it is treated as gone.

@@ -1,9 +1,6 @@
 package server
 
-import (
-	"encoding/binary"
-	"net/http"
-)
+import "encoding/binary"
 
 // Principal is who sends a request, as far as a verified credential says so.
 // The zero value is [Anonymous].
@@ -18,10 +15,6 @@ type Principal struct {
 
 // Anonymous is the principal of requests without credentials.
 var Anonymous = Principal{}
-
-// Authenticator finds out who sends a request. Its error refuses the request
-// with the HTTP status 401; the text goes to the log, not to the client.
-type Authenticator func(*http.Request) (Principal, error)
 
 // binding returns the principal as one string in which no two principals look
 // the same.

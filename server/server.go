@@ -60,8 +60,9 @@ type Options struct {
 
 	// Authenticate finds out who sends an HTTP request; nil means that nobody is
 	// asked and everybody is [Anonymous]. A token can be used only by the
-	// principal that it was given to.
-	Authenticate Authenticator
+	// principal that it was given to. An error refuses the request with the status 401;
+	// its text goes to the log, not to the client.
+	Authenticate func(*http.Request) (Principal, error)
 	// AllowedHosts are the host names, without port, that requests may be for
 	// (protection against DNS rebinding). Names of the loopback interface are
 	// always allowed; "*" allows any.
@@ -101,6 +102,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time
+
+	// dialects are what is spoken. Default: those registered.
+	dialects []registration
 }
 
 // Sampler is a model of the server's own. It answers the sampling steps that a
@@ -112,6 +116,7 @@ type Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, e
 type Server struct {
 	opts    Options
 	codec   *tokens.Codec
+	hooks   *hooks // nil if there are none
 	log     *slog.Logger
 	guard   *guard
 	health  health
@@ -125,9 +130,7 @@ type Server struct {
 }
 
 // New checks the options and the tools' definitions and returns a server.
-func New(o Options) (*Server, error) { return newServer(o, registered) }
-
-func newServer(o Options, of []registration) (*Server, error) {
+func New(o Options) (*Server, error) {
 	if o.Keys == nil {
 		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
 	}
@@ -173,6 +176,9 @@ func newServer(o Options, of []registration) (*Server, error) {
 	if o.Version == "" {
 		o.Version = moduleVersion()
 	}
+	if o.dialects == nil {
+		o.dialects = registered
+	}
 	tools, err := engine.NewRegistry(o.Tools...)
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
@@ -188,26 +194,24 @@ func newServer(o Options, of []registration) (*Server, error) {
 	config := turns.Config{
 		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler),
 	}
-	hooks := newHooks(o.Hooks, o.Logger)
-	if hooks != nil {
-		config.Hook, config.EffectHook = hooks.turn, hooks.effect
-	}
+	s.hooks = newHooks(o.Hooks, o.Logger)
+	s.hooks.configure(&config)
 	s.host = &dialect.Host{
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
-		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(of),
+		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
 		Turns: turns.New(config),
 		Limits: dialect.Limits{
 			MaxBody: o.MaxBody, SessionIdle: o.SessionIdle, MaxSessions: o.MaxSessions, MaxSessionsPerPrincipal: o.MaxSessionsPerPrincipal,
 			MaxStreams: o.MaxStreams, MaxStreamsPerPrincipal: o.MaxStreamsPerPrincipal,
 		},
 	}
-	if hooks != nil {
-		s.host.Around = hooks.exchange
+	if s.hooks != nil {
+		s.host.Around = s.hooks.exchange
 	}
 	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	for _, r := range of {
+	for _, r := range o.dialects {
 		d, err := r.new(s.host)
 		if err != nil {
 			return nil, fmt.Errorf("server: %w", err)

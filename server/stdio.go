@@ -132,7 +132,7 @@ func (c *lineConn) read() {
 			case <-c.ctx.Done():
 			}
 			return
-		case len(bytes.TrimSpace(line)) == 0:
+		case len(bytes.TrimSpace(line)) == 0 || c.ctx.Err() != nil:
 		default:
 			c.receive(line)
 		}
@@ -173,7 +173,7 @@ func (c *lineConn) receive(line []byte) {
 			c.write(wire.AppendResponse(nil, nil, nil, rerr))
 			return
 		}
-		b := &lineBatch{conn: c, due: len(batch)}
+		b := &lineBatch{due: len(batch)}
 		for _, one := range batch {
 			c.handle(&one.Message, one.Error, b)
 		}
@@ -244,6 +244,7 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	call.Exchange = dialect.Exchange{Message: m, Way: call}
 	call.ctx, call.cancel = context.WithCancel(c.ctx)
 	d := c.match(m)
+	call.Dialect = d.Dialect
 	var serve dialect.Handler
 	switch {
 	case d.Dialect == nil:
@@ -346,7 +347,6 @@ func (c *lineConn) unread(err error) {
 
 // lineBatch collects the responses to a batch: they leave as one line.
 type lineBatch struct {
-	conn      *lineConn
 	mu        sync.Mutex
 	due       int
 	responses []byte

@@ -25,10 +25,17 @@ type Context struct {
 // New returns a context that ends with its parent, at the deadline
 // unless that is zero, and when Cancel is called, which must be done.
 func New(parent context.Context, deadline time.Time) *Context {
+	c := new(Context)
+	c.Init(parent, deadline)
+	return c
+}
+
+// Init makes a Context that is part of something else what New returns.
+func (c *Context) Init(parent context.Context, deadline time.Time) {
 	if d, ok := parent.Deadline(); ok && (deadline.IsZero() || d.Before(deadline)) {
 		deadline = d
 	}
-	return &Context{Context: parent, deadline: deadline}
+	c.Context, c.deadline = parent, deadline
 }
 
 // Cancel ends the context.

@@ -60,6 +60,7 @@ type listedResource struct {
 	MIMEType    string `json:"mimeType,omitzero"`
 }
 
+// NewCatalogue encodes what there is.
 func NewCatalogue(tools *engine.Registry, pageSize int) (*Catalogue, error) {
 	c := &Catalogue{pageSize: pageSize}
 	add := func(list *[]json.RawMessage, v any) error {
@@ -118,7 +119,7 @@ func objectSchema(schema json.RawMessage) bool {
 
 // Page returns a part of a list and the cursor of the next one, or "". A cursor
 // is the place to go on from; the empty one is the list's beginning.
-func (c *Catalogue) Page(list []json.RawMessage, cursor string) (items []json.RawMessage, next string, fail *wire.Error) {
+func (c *Catalogue) Page(list []json.RawMessage, cursor string) (items []json.RawMessage, next string, rerr *wire.Error) {
 	from := 0
 	if cursor != "" {
 		raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)

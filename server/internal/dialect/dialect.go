@@ -4,7 +4,8 @@
 // A transport reads a message and hands it, as an [Exchange], to the first dialect that
 // matches. The dialect answers with a result or an error, and does not know how either
 // gets to the client. To add one, write a package with a function of the type [New] and
-// add it to the list in package server; package echo is one that only tests serve.
+// add it to the list in package server (dialects.go). Package echo, beside this one, is a
+// whole dialect that only tests serve.
 package dialect
 
 import (
@@ -95,11 +96,13 @@ type Drainer interface {
 // Strict is a Dialect that checks all headers by itself. Those of the others are compared
 // with their messages by the transport; see [Contradiction].
 type Strict interface {
+	// Strict does nothing.
 	Strict()
 }
 
 // WithoutNullIDs is a Dialect whose errors have no id if the request's is not known, rather
 // than null.
 type WithoutNullIDs interface {
+	// WithoutNullIDs does nothing.
 	WithoutNullIDs()
 }

@@ -19,11 +19,10 @@ func tooLarge(e *turns.RequestTooLargeError) *wire.Error {
 	return rerr
 }
 
-// Fixed texts. What a client learns of a refused token or of a failure inside
-// does not depend on the cause.
 // InternalText is what a client learns of a failure inside.
 const InternalText = "internal error"
 
+// Fixed texts. What a client learns of a refused token does not depend on the cause.
 const (
 	rejectedText  = "the saga token is not valid here, or no longer: start again with tools/callSaga"
 	unsettledText = "what the tool has done is not known yet: send the same request again"

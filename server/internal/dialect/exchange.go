@@ -27,8 +27,9 @@ type Exchange struct {
 	// none but the answer.
 	Way Way
 
-	// Trace is the trace context that the message came with. It is known only if there are
-	// hooks that may ask for it.
+	// Dialect is what serves the message.
+	Dialect Dialect
+	// Trace is the trace context that the message came with, as far as hooks need it.
 	Trace turns.Trace
 
 	// Scratch is empty; a result that is appended to it need not be allocated. It is used
@@ -98,7 +99,7 @@ func (x *Exchange) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
 	return nil, wire.NotFound()
 }
 
-// ErrNoBackChannel is that the client cannot be asked on this way.
+// ErrNoBackChannel says that the client cannot be asked on this way.
 var ErrNoBackChannel = errors.New("the client cannot be asked by a request here")
 
 // Why a client is not waited for any more.
@@ -113,13 +114,6 @@ type gone string
 
 func (e gone) Error() string        { return string(e) }
 func (e gone) Is(target error) bool { return target == turns.ErrGone }
-
-// Named is what the header says that the message is for, or empty. A gateway may have
-// gone by it.
-func (x *Exchange) Named() string {
-	named, _, _ := wire.DecodedHeader(x.Header, wire.NameHeader)
-	return named
-}
 
 // Turn begins what the runner of turns is given.
 func (x *Exchange) Turn(p turns.Policy) turns.Request {

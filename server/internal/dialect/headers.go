@@ -18,7 +18,7 @@ var namingMembers = map[string]string{
 // gateway may have let it pass for what they say. What they say of a token is
 // compared when that is open: see [Exchange.Named].
 func Contradiction(h http.Header, m *wire.Message) *wire.Error {
-	if m.Reply != nil {
+	if m.Reply != nil || len(h[wire.MethodHeader])+len(h[wire.NameHeader]) == 0 { // as almost all are
 		return nil
 	}
 	method, present, problem := wire.HeaderValue(h, wire.MethodHeader)
@@ -35,6 +35,16 @@ func Contradiction(h http.Header, m *wire.Message) *wire.Error {
 		}
 	}
 	return wire.Mismatch(wire.NameHeader, problem)
+}
+
+// Named is what the header says that the message is for, or empty. A gateway may have
+// gone by it.
+func (x *Exchange) Named() string {
+	if len(x.Header[wire.NameHeader]) == 0 {
+		return ""
+	}
+	named, _, _ := wire.DecodedHeader(x.Header, wire.NameHeader)
+	return named
 }
 
 // ContradictoryBatch is Contradiction for a batch, of which no header can tell.

@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/mcpsaga/mcpsaga/content"
-	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 func TestToolResultsAreWrittenAsByReflection(t *testing.T) {

@@ -3,9 +3,9 @@
 // requests, and their answers resume it through the same sealed token as everywhere; only
 // that this token does not leave the server.
 //
-// Over HTTP this is the Streamable HTTP transport (http.go, with sessions and streams that
-// outlive a connection), on stdio the connection is the session (connection.go). The
-// transport of 2024-11-05 with two HTTP endpoints is not served.
+// Over HTTP this is the Streamable HTTP transport (http.go), with sessions (session.go) and
+// streams that outlive a connection (stream.go); on stdio the connection is the session
+// (connection.go). The transport of 2024-11-05 with two HTTP endpoints is not served.
 package handshake
 
 import (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -72,28 +73,19 @@ func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer) [
 
 // replyToInitialize opens a session.
 func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
-	result, rerr := d.Dispatch(ctx, x, &opening{d, r.Header()})
+	result, rerr := d.Dispatch(ctx, x, dialect.HandlerFunc(func(_ context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+		p, result, rerr := d.open(x.Message.Params)
+		if rerr != nil {
+			return nil, rerr
+		}
+		s, rerr := d.start(p, x)
+		if rerr != nil {
+			return nil, rerr
+		}
+		r.Header().Set(wire.SessionHeader, s.id)
+		return result, nil
+	}))
 	r.Response(wire.AppendResponse(nil, x.Message.ID, result, rerr), rerr)
-}
-
-// opening serves initialize, and names the session in the header of the response.
-type opening struct {
-	*handshake
-	header http.Header
-}
-
-// Serve implements [dialect.Handler].
-func (o *opening) Serve(_ context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-	p, result, rerr := o.open(x.Message.Params)
-	if rerr != nil {
-		return nil, rerr
-	}
-	s, rerr := o.start(p, x)
-	if rerr != nil {
-		return nil, rerr
-	}
-	o.header.Set(wire.SessionHeader, s.id)
-	return result, nil
 }
 
 // replyWithoutSession answers a message without a session. A client of the saga
@@ -170,9 +162,9 @@ func sessionContext(request context.Context, s *session) (context.Context, conte
 // is served whatever session it names; but a client that has one cancels by a notification
 // there, and is using it.
 func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Context, func()) {
-	id := x.Header.Get(wire.SessionHeader)
-	if id == "" {
-		return ctx, func() {}
+	id, version := x.Header.Get(wire.SessionHeader), x.Header.Get(wire.VersionHeader)
+	if id == "" || version != "" && !slices.Contains(versions, version) {
+		return ctx, func() {} // revisions of others have no sessions
 	}
 	s := d.sessions.use(id)
 	if s == nil {

@@ -24,7 +24,7 @@ type call struct {
 	notifier *dialect.Notifier // or nil
 }
 
-// method is a method of the handshake era.
+// method is a method of MCP.
 type method struct {
 	serve func(*call, context.Context) (json.RawMessage, error)
 	// lasting methods run code of authors: they may take long, and send requests
@@ -37,8 +37,7 @@ type method struct {
 	foreign bool
 }
 
-// methods are the methods of the handshake era but initialize. It is
-// never changed.
+// methods are those that are served, but initialize. They are never changed.
 var methods = map[string]method{
 	"ping":                     {serve: (*call).ping, open: true},
 	"logging/setLevel":         {serve: (*call).setLevel},

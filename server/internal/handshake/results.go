@@ -106,7 +106,7 @@ func notFound(uri string) *wire.Error {
 	return wire.NewError(codeNotFound, "resource not found").WithMember("uri", wire.AppendString(nil, uri))
 }
 
-// translate is what a client of this era learns of an error.
+// translate is what a client learns of an error.
 func (d *handshake) translate(ctx context.Context, name string, err error) *wire.Error {
 	var arguments *engine.ArgumentsError
 	var told *engine.ToolError

@@ -2,9 +2,8 @@
 // themselves, questions to the client as results (multi round-trip requests), no
 // handshake and no requests from the server.
 //
-// validate.go is what a request must be, params.go and headers which of its arguments
-// HTTP headers repeat; lists.go, asking.go and sagas.go are what is served, listen.go
-// are subscriptions.
+// validate.go says what a request must be, and params.go which arguments HTTP headers
+// repeat; lists.go, asking.go and sagas.go are the methods, listen.go is subscriptions.
 package stateless
 
 import (
@@ -95,14 +94,10 @@ func (d *stateless) Match(m *wire.Message, h http.Header) bool {
 	if bytes.Contains(m.Params, []byte(versionKey)) && jsonview.Get(jsonview.Get(m.Params, "_meta"), versionKey) != nil {
 		return true
 	}
-	return d.named(h) && !d.table[m.Method].saga
-}
-
-// named reports whether the version header names a revision of this dialect, which is
-// every one that is not known to be of another.
-func (d *stateless) named(h http.Header) bool {
+	// The version header names one of its revisions, which is every one that is not known
+	// to be of another.
 	v := h.Values(wire.VersionHeader)
-	return len(v) > 0 && (v[0] == version || !slices.Contains(d.Revisions, v[0]))
+	return len(v) > 0 && (v[0] == version || !slices.Contains(d.Revisions, v[0])) && !d.table[m.Method].saga
 }
 
 // Serve implements [dialect.Dialect].

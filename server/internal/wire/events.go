@@ -1,8 +1,8 @@
 package wire
 
 import (
+	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -33,12 +33,12 @@ func (s *EventStream) Started() bool { return s.started }
 
 // Prime sends the event that a client can resume from before there is another.
 func (s *EventStream) Prime(id string) error {
-	return s.send(append(appendRetry(appendField(s.buf[:0], "id", id), comeBack), "data:\n\n"...))
+	return s.send(fmt.Appendf(s.buf[:0], "id: %s\nretry: %d\ndata:\n\n", id, comeBack.Milliseconds()))
 }
 
 // Retry tells when to come back.
 func (s *EventStream) Retry(after time.Duration) error {
-	return s.send(append(appendRetry(s.buf[:0], after), '\n'))
+	return s.send(fmt.Appendf(s.buf[:0], "retry: %d\n\n", max(after.Milliseconds(), 0)))
 }
 
 // Event sends a message, which has no line ends. Without an id it cannot be resumed
@@ -46,7 +46,7 @@ func (s *EventStream) Retry(after time.Duration) error {
 func (s *EventStream) Event(id string, message []byte) error {
 	b := s.buf[:0]
 	if id != "" {
-		b = appendField(b, "id", id)
+		b = append(append(append(b, "id: "...), id...), '\n')
 	}
 	return s.send(append(append(append(b, "data: "...), message...), "\n\n"...))
 }
@@ -79,15 +79,6 @@ func (s *EventStream) send(b []byte) error {
 		}
 	}
 	return s.rc.Flush()
-}
-
-func appendField(b []byte, name, value string) []byte {
-	b = append(append(b, name...), ": "...)
-	return append(append(b, value...), '\n')
-}
-
-func appendRetry(b []byte, after time.Duration) []byte {
-	return appendField(b, "retry", strconv.FormatInt(max(after.Milliseconds(), 0), 10))
 }
 
 // AcceptsEvents reports whether the client takes event streams. One that says nothing

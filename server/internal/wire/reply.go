@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"cmp"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -46,26 +48,18 @@ func (r Reply) JSON(status int, body []byte) (done bool) {
 
 // Error sends an error response to the request with that id; nil is none that is known.
 func (r Reply) Error(id jsontext.Value, rerr *Error) {
-	r.JSON(r.status(rerr), AppendResponse(nil, id, nil, rerr))
+	r.Response(AppendResponse(nil, id, nil, rerr), rerr)
 }
 
-// Response sends a whole response, which has that error if it has one. See JSON.
+// Response sends a whole response, which is that error unless it is nil. See JSON.
 func (r Reply) Response(response []byte, rerr *Error) (done bool) {
-	return r.JSON(r.status(rerr), response)
-}
-
-// status returns the status of an error, or 200, and says when to come back.
-func (r Reply) status(rerr *Error) int {
 	if rerr == nil {
-		return http.StatusOK
+		return r.JSON(http.StatusOK, response)
 	}
 	if rerr.RetryAfter > 0 {
-		r.w.Header().Set("Retry-After", strconv.Itoa(int(rerr.RetryAfter/time.Second)))
+		r.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(rerr.RetryAfter.Seconds()))))
 	}
-	if rerr.Status == 0 {
-		return http.StatusOK
-	}
-	return rerr.Status
+	return r.JSON(cmp.Or(rerr.Status, http.StatusOK), response)
 }
 
 // Events returns the reply as a stream of events, which has not begun. A client may take

@@ -42,7 +42,7 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 	}
 	s.hold()
 	d.sessions.running.Begin()
-	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Owner: x.Owner, HTTPMethod: x.HTTPMethod}
+	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod}
 	if streams {
 		one.Way = &way{s, st, call}
 	}

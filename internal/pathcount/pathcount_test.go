@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// most is how many files and functions of this module one request may run through.
+var most = map[string]struct{ files, functions int }{
+	"resume":    {77, 290},
+	"handshake": {98, 385},
+}
+
+// What a request runs through does not grow unnoticed. The test says how much it is:
+//
+//	go test ./internal/pathcount -v
+func TestPathsOfRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds everything once more")
+	}
+	const module = "github.com/mcpsaga/mcpsaga/"
+	program := filepath.Join(t.TempDir(), "pathcount")
+	run := func(name string, args ...string) []byte {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+		require.NoError(t, err, "%s %s: %s", name, args, out)
+		return out
+	}
+	run("go", "build", "-cover", "-covermode=atomic", "-coverpkg="+module+"...", "-o", program, ".")
+	for what, most := range most {
+		dir := t.TempDir()
+		run(program, what, dir)
+		profile := filepath.Join(t.TempDir(), "profile")
+		run("go", "tool", "covdata", "textfmt", "-i", dir, "-o", profile)
+		files, functions := make(map[string]int), 0
+		for lines := bufio.NewScanner(bytes.NewReader(run("go", "tool", "cover", "-func", profile))); lines.Scan(); {
+			fields := strings.Fields(lines.Text())
+			if file, ours := strings.CutPrefix(fields[0], module); ours && fields[len(fields)-1] != "0.0%" && !strings.HasPrefix(file, "internal/pathcount/") {
+				file, _, _ = strings.Cut(file, ":")
+				files[file]++
+				functions++
+			}
+		}
+		t.Logf("%s: %d files, %d functions", what, len(files), functions)
+		assert.NotZero(t, functions, what)
+		assert.LessOrEqual(t, len(files), most.files, what)
+		assert.LessOrEqual(t, functions, most.functions, what)
+	}
+}
