@@ -28,8 +28,8 @@ var hidden = regexp.MustCompile(`^github\.com/(sourcegraph/jsonrpc2|go-json-expe
 
 // mayShow are hidden types that exported names mention nevertheless, with the reason.
 var mayShow = map[string]string{
-	"internal/sagahooks.Rehearsal":                        "what a test kit needs of a tool, and nobody else",
-	"internal/sagahooks.Stage":                            "what a test kit needs of a tool, and nobody else",
+	"internal/sagahooks.Rehearsal": "what a test kit needs of a tool, and nobody else",
+	"internal/sagahooks.Stage":     "what a test kit needs of a tool, and nobody else",
 }
 
 // publicPackages are the packages that others may import.
