@@ -31,10 +31,8 @@ var hidden = regexp.MustCompile(`^github\.com/(sourcegraph/jsonrpc2|go-json-expe
 
 // mayShow are hidden types that exported names mention nevertheless, with the reason.
 var mayShow = map[string]string{
-	"github.com/go-json-experiment/json/jsontext.Encoder": "blocks are encoded by methods with this signature",
-	"github.com/go-json-experiment/json/jsontext.Decoder": "blocks are decoded by a method with this signature",
-	"internal/sagahooks.Rehearsal":                        "what a test kit needs of a tool, and nobody else",
-	"internal/sagahooks.Stage":                            "what a test kit needs of a tool, and nobody else",
+	"internal/sagahooks.Rehearsal": "what a test kit needs of a tool, and nobody else",
+	"internal/sagahooks.Stage":     "what a test kit needs of a tool, and nobody else",
 }
 
 // publicPackages are the packages that others may import.
