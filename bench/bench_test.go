@@ -20,12 +20,13 @@ import (
 func TestMain(m *testing.M) {
 	for name, spoil := range spoilers {
 		servers[name] = func([]string) (http.Handler, error) {
-			good, err := sagaServer(nil, complextool.Tool)
-			return spoiled(good, spoil), err
-		}
-		servers["rounds, "+name] = func([]string) (http.Handler, error) {
-			good, err := sagaServer(nil, roundsTool)
-			return spoiled(good, spoil), err
+			good, err := sagaServer(nil, complextool.Tool, roundsTool)
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				rec := httptest.NewRecorder()
+				good.ServeHTTP(rec, r)
+				w.WriteHeader(rec.Code)
+				w.Write([]byte(spoil(rec.Body.String())))
+			}), err
 		}
 	}
 	if os.Getenv(childMark) != "" {
@@ -35,62 +36,47 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// spoilers make good answers of the saga dialect wrong.
+// spoilers make good answers wrong.
 var spoilers = map[string]func(string) string{
 	"another id":        func(s string) string { return strings.Replace(s, `"id":`, `"id":1`, 1) },
-	"another step":      func(s string) string { return strings.Replace(s, "step-sampling-B", "step-sampling-C", 1) },
-	"no token":          func(s string) string { return strings.Replace(s, `"sagaToken"`, `"token"`, 1) },
+	"another step":      func(s string) string { return strings.ReplaceAll(s, "step-sampling-B", "step-sampling-C") },
+	"no token":          strings.NewReplacer(`"sagaToken"`, `"token"`, `"requestState"`, `"token"`).Replace,
 	"another result":    func(s string) string { return strings.Replace(s, "initiated successfully", "refused", 1) },
 	"an error at last":  func(s string) string { return strings.Replace(s, `"content":`, `"isError":true,"content":`, 1) },
 	"not JSON":          func(s string) string { return s[:len(s)-1] },
-	"an altered token":  func(s string) string { return strings.Replace(s, `"sagaToken":"1`, `"sagaToken":"1A`, 1) },
+	"an altered token":  strings.NewReplacer(`"sagaToken":"1`, `"sagaToken":"1A`, `"requestState":"1`, `"requestState":"1A`).Replace,
 	"nothing but space": func(string) string { return " " },
-	"not suspended":     func(s string) string { return strings.Replace(s, "suspended", "extended", 1) },
+	"not suspended":     strings.NewReplacer("suspended", "extended", "input_required", "complete").Replace,
 }
 
-func spoiled(good http.Handler, spoil func(string) string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rec := httptest.NewRecorder()
-		good.ServeHTTP(rec, r)
-		w.WriteHeader(rec.Code)
-		w.Write([]byte(spoil(rec.Body.String())))
-	})
-}
+func TestWrongAnswersFail(t *testing.T) { testWrongAnswers(t, proposal) }
 
-func TestWrongAnswersFail(t *testing.T) {
+func TestWrongAnswersOfTheOtherDialectFail(t *testing.T) { testWrongAnswers(t, mrtr) }
+
+func testWrongAnswers(t *testing.T, d *dialect) {
 	for name := range spoilers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := measureOne(t.Context(), contestant{name, &sagaWork}, 3, 1)
-			require.Error(t, err)
-		})
-	}
-}
-
-func TestWrongAnswersOfTheOtherDialectFail(t *testing.T) {
-	for _, name := range []string{"another id", "another step", "another result", "an error at last", "not JSON", "nothing but space"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := measureOne(t.Context(), contestant{name, &mrtrWork}, 3, 1)
-			require.Error(t, err)
+			_, _, err := fresh(t.Context(), name, d, 3, 1, 0)
+			require.ErrorContains(t, err, "a wrong answer")
 		})
 	}
 }
 
 // The curves send single turns again and again; those are checked as well.
 func TestWrongAnswersFailInCurves(t *testing.T) {
-	good, err := startChild(t.Context(), "mcpsaga")
+	good, err := startChild(t.Context(), "", "mcpsaga")
 	require.NoError(t, err)
 	defer good.stop()
-	turn, err := reach(good, "saga", "rounds", 3, 0, 0)
+	turn, err := reach(good, proposal, "rounds", 3, 0, 0)
 	require.NoError(t, err)
-	_, err = repeat(t.Context(), 3, 1, turn.once, good)
+	_, err = repeat(t.Context(), 3, 1, turn, good)
 	require.NoError(t, err)
-	for _, name := range []string{"another id", "not JSON", "nothing but space", "not suspended"} {
-		bad, err := startChild(t.Context(), "rounds, "+name)
+	for _, name := range []string{"another id", "no token", "not JSON", "nothing but space", "not suspended"} {
+		bad, err := startChild(t.Context(), "", name)
 		require.NoError(t, err)
 		defer bad.stop()
-		_, err = repeat(t.Context(), 3, 1, turn.once, bad)
+		_, err = repeat(t.Context(), 3, 1, turn, bad)
 		require.ErrorContains(t, err, "a wrong answer", name)
 	}
 }
@@ -104,58 +90,66 @@ func TestLoadStaysOnThisMachine(t *testing.T) {
 	}
 }
 
-func TestMarkdown(t *testing.T) {
-	out, err := run(t, "--sagas", "5", "--rounds", "1", "--markdown", "curves", "--suspended", "30", "heap")
-	require.NoError(t, err)
-	assert.Regexp(t, `\nheap: go1.*\n\n\| suspended \| heap KB \| growth B \| peak MB \|\n\|--:\|--:\|--:\|--:\|\n\| 0 \| `, out)
+// run runs the program with a small load and returns what it prints.
+func run(t *testing.T, args ...string) (string, error) {
+	var out bytes.Buffer
+	a := app()
+	a.Writer = &out
+	err := a.Run(t.Context(), append([]string{"bench", "--sagas", "5", "--rounds", "1", "--connections", "2"}, args...))
+	return out.String(), err
 }
 
 func TestTablesGoIntoADocument(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report.md")
 	require.NoError(t, os.WriteFile(name, []byte("# Before\n\n<!-- bench:heap -->\nold\n<!-- /bench:heap -->\n\nAfter\n"), 0o600))
-	out, err := run(t, "--sagas", "5", "--rounds", "1", "--into", name, "curves", "--suspended", "30", "heap")
+	out, err := run(t, "--into", name, "curves", "--suspended", "30", "heap")
 	require.NoError(t, err)
+	assert.Regexp(t, `\nheap: go1.*\n\n\| +suspended \| +heap KB \| +growth B \| +peak MB \|\n\| +--: \| +--: \| +--: \| +--: \|\n\| +0 \| `, out)
+	assert.Regexp(t, `\| +30 \| `, out)
 	document, err := os.ReadFile(name)
 	require.NoError(t, err)
 	assert.Equal(t, "# Before\n\n<!-- bench:heap -->\n\n"+strings.TrimSpace(out)+"\n\n<!-- /bench:heap -->\n\nAfter\n", string(document))
-	assert.Contains(t, out, "| 30 | ")
 
-	_, err = run(t, "--sagas", "5", "--rounds", "1", "--into", name, "curves", "size")
+	_, err = withSection(document, "size", nil)
 	require.ErrorContains(t, err, "bench:size")
 }
 
-// The document in this repository has a place for everything that is measured.
-func TestTheDocumentHasAllSections(t *testing.T) {
-	document, err := os.ReadFile("../docs/benchmarks/tables.md")
+// There is one place in the documents for everything that is measured.
+func TestTheDocumentsHaveAllSections(t *testing.T) {
+	documents, err := filepath.Glob("../docs/*.md")
 	require.NoError(t, err)
-	for _, name := range append(strings.Split(curveNames, ", "), "compare") {
-		_, err := withSection(document, name, nil)
-		assert.NoError(t, err)
+	deeper, err := filepath.Glob("../docs/*/*.md")
+	require.NoError(t, err)
+	for _, section := range strings.Split(curveNames+", compare, hostile", ", ") {
+		places := 0
+		for _, name := range append(documents, deeper...) {
+			document, err := os.ReadFile(name)
+			require.NoError(t, err)
+			if _, err := withSection(document, section, nil); err == nil {
+				places++
+			}
+		}
+		assert.Equal(t, 1, places, section)
 	}
 }
 
-// run runs the program and returns what it prints.
-func run(t *testing.T, args ...string) (string, error) {
-	var out bytes.Buffer
-	a := app()
-	a.Writer = &out
-	err := a.Run(t.Context(), append([]string{"bench"}, args...))
-	return out.String(), err
-}
-
+// The base is another build of this program: here it is the same one.
 func TestComparesAllContestants(t *testing.T) {
-	out, err := run(t, "--sagas", "50", "--rounds", "1")
+	self, err := os.Executable()
 	require.NoError(t, err)
-	for _, who := range contestants {
-		assert.Regexp(t, `(?m)^ *`+who.server+` +`+who.work.name+` +\d+\.\dµs`, out)
+	out, err := run(t, "--base", self)
+	require.NoError(t, err)
+	for _, who := range contestants(self) {
+		assert.Regexp(t, `(?m)^\| *`+who.point.name+` \| *`+who.dialect.name+` \| *\d+\.\dµs`, out)
 	}
+	assert.Regexp(t, `mcpsaga, saga: \d\.\d+ of the base's CPU time`, out)
 	assert.Regexp(t, `mcpsaga answers \d+\.\d times`, out)
 }
 
 func TestCurves(t *testing.T) {
-	out, err := run(t, "--sagas", "5", "--rounds", "1", "--connections", "2", "curves", "--suspended", "300", "rounds", "replicas", "heap")
+	out, err := run(t, "curves", "--suspended", "300", "rounds", "replicas", "heap")
 	require.NoError(t, err)
-	for _, want := range []string{`machine +mrtr`, `flow +saga`, `(?m)^ +4 `, `(?m)^ +300 `} {
+	for _, want := range []string{`machine \| +mrtr`, `flow \| +saga`, `(?m)^\| +4 \|`, `(?m)^\| +300 \|`} {
 		assert.Regexp(t, want, out)
 	}
 	_, err = run(t, "curves", "no such")
@@ -167,14 +161,14 @@ func TestEndsByItself(t *testing.T) {
 	require.ErrorIs(t, err, errDeadline)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = measureOne(ctx, contestants[0], 1, 1)
+	_, _, err = fresh(ctx, "floor", proposal, 1, 1, 0)
 	require.Error(t, err)
 	_, err = run(t, "--sagas", "0")
 	require.ErrorContains(t, err, "--sagas")
 }
 
 func TestTheSizesThatAreMeasuredFit(t *testing.T) {
-	ours, alone, token, err := sealing(prose(largest), 1)
+	ours, alone, token, err := sealing([]byte(prose(largest)), 1)
 	require.NoError(t, err)
 	assert.Positive(t, ours)
 	assert.Positive(t, alone)

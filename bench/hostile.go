@@ -3,12 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
-
-	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/hostile"
@@ -18,7 +18,7 @@ import (
 // searchHostile looks for the requests that cost a server the most: all are measured
 // at two sizes, so that what grows faster than its size stands out, and the worst of
 // each once more at the largest size that servers take.
-func searchHostile(ctx context.Context, c *cli.Command) error {
+func searchHostile(ctx context.Context, m measurement) error {
 	keys, err := codec.NewKeyset()
 	if err != nil {
 		return err
@@ -36,83 +36,73 @@ func searchHostile(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	largest := c.Int("largest")
-	worst := worstOf{kept: c.Int("top")}
-	for _, size := range []int{largest / 32, largest / 4} {
-		for r := range target.Requests(size, nil) {
+	largest, top := m.Int("largest"), m.Int("top")
+	var worst, found worstOf
+	var failed error
+	measure := func(into *worstOf, size, times int, wanted func(string) bool) {
+		for r := range target.Requests(size, wanted) {
 			if ctx.Err() != nil {
-				return ctx.Err()
+				return
 			}
-			cost, err := target.Measure(r, 1)
+			cost, err := target.Measure(r, times)
 			if err != nil {
-				fmt.Fprintln(c.Root().ErrWriter, err)
+				failed = errors.Join(failed, err)
+				continue
 			}
-			worst.add(cost)
+			into.add(cost, top)
 		}
 	}
-	found := worstOf{kept: c.Int("top")}
-	for r := range target.Requests(largest, worst.has) {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		cost, err := target.Measure(r, 3)
-		if err != nil {
-			return err
-		}
-		found.add(cost)
+	measure(&worst, largest/32, 1, nil)
+	measure(&worst, largest/4, 1, nil)
+	measure(&found, largest, 3, worst.has)
+	if err := errors.Join(failed, ctx.Err()); err != nil {
+		return err
 	}
-	return outputOf(c).section("hostile", func(out output) error { return found.print(out, base, largest) })
+	return m.section("hostile", func(out io.Writer) error {
+		usual, usualBytes := base.PerByte()
+		fmt.Fprintf(out, "The worst requests of %d KB; %s. To read usual JSON with encoding/json takes %.0f ms per MB here, and %.0f bytes per byte.\n\n", largest/1000, where(), usual, usualBytes)
+		for _, list := range found {
+			t := newTable("request", "bytes", "ms of CPU per MB", "of encoding/json", "bytes allocated per byte")
+			for _, c := range list {
+				time, allocated := c.PerByte()
+				t.row("%s\t%d\t%.0f\t%.1f\t%.0f", c.Name, c.Size, time, time/usual, allocated)
+			}
+			if err := t.print(out); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // leastSize is how large a request must be to be compared by its bytes: every one
 // costs something.
 const leastSize = 8 << 10
 
-// worstOf keeps the requests that cost the most per byte: of time, and of memory. Of
-// one that there is in several dialects it keeps the worst.
-type worstOf struct {
-	kept        int
-	cpu, memory []hostile.Cost
-}
+// worstOf has the requests that cost the most per byte: of time, and of memory. Of
+// one that there is in several dialects it has the worst.
+type worstOf [2][]hostile.Cost
 
-func (w *worstOf) add(c hostile.Cost) {
-	if c.Size < leastSize {
-		return
+func (w *worstOf) add(c hostile.Cost, kept int) {
+	what := func(c hostile.Cost) string { _, what, _ := strings.Cut(c.Name, ", "); return what }
+	for i := range w {
+		by := func(c hostile.Cost) float64 {
+			time, memory := c.PerByte()
+			return []float64{time, memory}[i]
+		}
+		at := slices.IndexFunc(w[i], func(o hostile.Cost) bool { return what(o) == what(c) })
+		switch {
+		case c.Size < leastSize:
+		case at < 0:
+			w[i] = append(w[i], c)
+		case by(w[i][at]) < by(c):
+			w[i][at] = c
+		}
+		slices.SortStableFunc(w[i], func(a, b hostile.Cost) int { return cmp.Compare(by(b), by(a)) })
+		w[i] = w[i][:min(len(w[i]), kept)]
 	}
-	time := func(c hostile.Cost) float64 { v, _ := c.PerByte(); return v }
-	bytes := func(c hostile.Cost) float64 { _, v := c.PerByte(); return v }
-	w.cpu, w.memory = w.with(w.cpu, c, time), w.with(w.memory, c, bytes)
-}
-
-func (w *worstOf) with(list []hostile.Cost, c hostile.Cost, by func(hostile.Cost) float64) []hostile.Cost {
-	_, what, _ := strings.Cut(c.Name, ", ")
-	same := func(o hostile.Cost) bool { _, is, _ := strings.Cut(o.Name, ", "); return is == what }
-	if i := slices.IndexFunc(list, same); i < 0 {
-		list = append(list, c)
-	} else if by(list[i]) < by(c) {
-		list[i] = c
-	}
-	slices.SortStableFunc(list, func(a, b hostile.Cost) int { return cmp.Compare(by(b), by(a)) })
-	return list[:min(len(list), w.kept)]
 }
 
 func (w *worstOf) has(name string) bool {
-	is := func(c hostile.Cost) bool { return c.Name == name }
-	return slices.ContainsFunc(w.cpu, is) || slices.ContainsFunc(w.memory, is)
-}
-
-func (w *worstOf) print(out output, base hostile.Cost, largest int) error {
-	usual, usualBytes := base.PerByte()
-	fmt.Fprintf(out, "The worst requests of %d KB; %s. To read usual JSON with encoding/json takes %.0f ms per MB here, and %.0f bytes per byte.\n\n", largest/1000, where(), usual, usualBytes)
-	for _, list := range [][]hostile.Cost{w.cpu, w.memory} {
-		t := out.table("request", "bytes", "ms of CPU per MB", "of encoding/json", "bytes allocated per byte")
-		for _, c := range list {
-			time, allocated := c.PerByte()
-			t.row("%s\t%d\t%.0f\t%.1f\t%.0f", c.Name, c.Size, time, time/usual, allocated)
-		}
-		if err := t.flush(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slices.ContainsFunc(slices.Concat(w[0], w[1]), func(c hostile.Cost) bool { return c.Name == name })
 }

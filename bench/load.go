@@ -1,16 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/netip"
-	"os"
-	"os/exec"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,125 +12,64 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// child is a server process.
-type child struct {
-	cmd           *exec.Cmd
-	stdin         io.Closer
-	work, control string
-}
-
-// startChild starts a server. It ends when it is stopped, when this process ends,
-// and when ctx does.
-func startChild(ctx context.Context, args ...string) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	c := &child{cmd: exec.CommandContext(ctx, self, append([]string{"child"}, args...)...)}
-	c.cmd.Env = append(os.Environ(), childMark+"=1")
-	c.cmd.Stderr = os.Stderr
-	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	addresses := strings.Fields(line)
-	if err != nil || len(addresses) != 2 {
-		c.stop()
-		return nil, fmt.Errorf("the server %s did not start: %v", args[0], err)
-	}
-	c.work, c.control = addresses[0], addresses[1]
-	for _, a := range addresses {
-		if !onThisMachine(a) {
-			c.stop()
-			return nil, fmt.Errorf("the server %s listens at %q, which is not on this machine alone", args[0], a)
-		}
-	}
-	return c, nil
-}
-
-// onThisMachine reports whether an address is on the loopback interface, where no
-// other machine gets to.
-func onThisMachine(address string) bool {
-	at, err := netip.ParseAddrPort(address)
-	return err == nil && at.Addr().IsLoopback()
-}
-
-func (c *child) stop() {
-	c.stdin.Close()
-	c.cmd.Wait()
-}
-
-func (c *child) usage(path string) (u usage, err error) {
-	client := http.Client{Timeout: time.Minute}
-	resp, err := client.Get("http://" + c.control + path)
-	if err != nil {
-		return u, err
-	}
-	defer resp.Body.Close()
-	return u, json.NewDecoder(resp.Body).Decode(&u)
-}
-
 // figures are the result of one round of load.
 type figures struct {
 	turns   int
 	elapsed time.Duration
-	used    usage // difference
-	maxRSS  uint64
-	token   int // characters of the longest
+	used    usage // MaxRSS so far, the rest meanwhile
+	token   int   // characters of the longest
 }
 
-func (f figures) cpuPerTurn() time.Duration { return f.used.CPU / time.Duration(max(f.turns, 1)) }
+func (f figures) micros() float64 { return float64(f.used.CPU.Nanoseconds()) / 1000 / float64(f.turns) }
 
 func (f figures) rate() float64 { return float64(f.turns) / f.elapsed.Seconds() }
 
-// repeat calls f n times, from so many connections at once, and returns what that
-// took of the servers, of which the first is the one called. It stops at the first
-// error, and when ctx ends.
-func repeat(ctx context.Context, n, connections int, f func(*fasthttp.HostClient) error, front *child, behind ...*child) (figures, error) {
-	all := append([]*child{front}, behind...)
+// operation is what the load does again and again: some turns of a saga. It returns
+// the length of the longest token.
+type operation struct {
+	turns int
+	do    func(*fasthttp.HostClient) (token int, err error)
+}
+
+// repeat does something n times, from so many connections at once, and returns what
+// that took of the servers, of which the first is the one called. It stops at the
+// first error, and when ctx ends.
+func repeat(ctx context.Context, n, connections int, o operation, all ...*child) (figures, error) {
 	before, err := usageOf(all)
 	if err != nil {
 		return figures{}, err
 	}
-	client := &fasthttp.HostClient{Addr: front.work, MaxConns: connections, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second}
+	client := clientOf(all[0], connections)
 	defer client.CloseIdleConnections()
-	var next atomic.Int64
-	errs := make(chan error, connections)
+	var next, longest atomic.Int64
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	start := time.Now()
 	var group sync.WaitGroup
 	for range connections {
 		group.Go(func() {
-			for next.Add(1) <= int64(n) {
-				err := context.Cause(ctx)
-				if err == nil {
-					err = f(client)
-				}
+			for next.Add(1) <= int64(n) && ctx.Err() == nil {
+				token, err := o.do(client)
 				if err != nil {
-					errs <- err
-					next.Store(int64(n))
-					return
+					fail(err)
+				}
+				for old := longest.Load(); int64(token) > old && !longest.CompareAndSwap(old, int64(token)); old = longest.Load() {
 				}
 			}
 		})
 	}
 	group.Wait()
-	result := figures{turns: n, elapsed: time.Since(start)}
-	select {
-	case err := <-errs:
-		return result, err
-	default:
+	result := figures{turns: n * o.turns, elapsed: time.Since(start), token: int(longest.Load())}
+	if ctx.Err() != nil {
+		return result, context.Cause(ctx)
 	}
 	after, err := usageOf(all)
-	result.used = usage{CPU: after.CPU - before.CPU, Mallocs: after.Mallocs - before.Mallocs, Bytes: after.Bytes - before.Bytes}
-	result.maxRSS = after.MaxRSS
+	result.used = usage{CPU: after.CPU - before.CPU, Mallocs: after.Mallocs - before.Mallocs, Bytes: after.Bytes - before.Bytes, MaxRSS: after.MaxRSS}
 	return result, err
+}
+
+func clientOf(c *child, connections int) *fasthttp.HostClient {
+	return &fasthttp.HostClient{Addr: c.work, MaxConns: connections, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second}
 }
 
 // usageOf adds up what servers have used.
@@ -146,54 +79,68 @@ func usageOf(all []*child) (sum usage, err error) {
 		if err != nil {
 			return sum, err
 		}
-		sum.CPU += u.CPU
-		sum.Mallocs += u.Mallocs
-		sum.Bytes += u.Bytes
-		sum.MaxRSS += u.MaxRSS
+		sum = usage{CPU: sum.CPU + u.CPU, Mallocs: sum.Mallocs + u.Mallocs, Bytes: sum.Bytes + u.Bytes, MaxRSS: sum.MaxRSS + u.MaxRSS}
 	}
 	return sum, nil
 }
 
-// load runs whole sagas.
-func load(ctx context.Context, w *work, sagas, connections int, front *child, behind ...*child) (figures, error) {
-	var longest atomic.Int64
-	f, err := repeat(ctx, sagas, connections, func(client *fasthttp.HostClient) error {
-		n, err := oneSaga(client, w)
-		for old := longest.Load(); int64(n) > old && !longest.CompareAndSwap(old, int64(n)); old = longest.Load() {
-		}
-		return err
-	}, front, behind...)
-	f.turns, f.token = f.turns*turns, int(longest.Load())
-	return f, err
+// point is one place of a curve, or a contestant, and what was measured of it.
+type point struct {
+	name      string
+	server    *child
+	operation operation
+	taken     []figures
 }
 
-// oneSaga runs a saga from its call to its end and returns the length of its
-// longest token.
-func oneSaga(client *fasthttp.HostClient, w *work) (longest int, err error) {
+// measure takes every point once in each round, so that what else the machine does
+// disturbs all of them alike. Nobody always follows the same one.
+func (m measurement) measure(ctx context.Context, turns int, points []*point) error {
+	points = slices.Clone(points)
+	for round := range m.rounds + 1 {
+		for _, p := range points {
+			n := max(turns/p.operation.turns, 1)
+			// A server that has been waiting meanwhile is slow at first.
+			_, err := repeat(ctx, max(n/12, 1), m.connections, p.operation, p.server)
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
+			f, err := repeat(ctx, n, m.connections, p.operation, p.server)
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
+			if round > 0 { // the first warms up
+				p.taken = append(p.taken, f)
+			}
+		}
+		slices.Reverse(points)
+	}
+	return nil
+}
+
+// whole is a whole saga of the proposal's tool.
+func whole(d *dialect) operation {
+	return operation{turns, func(client *fasthttp.HostClient) (longest int, err error) {
+		t := deploy(d)
+		for turn := range turns {
+			if err := t.send(client, turn+1, t.request(turn+1), wanted[turn], turn == turns-1); err != nil {
+				return 0, fmt.Errorf("turn %d: %w", turn+1, err)
+			}
+			longest = max(longest, len(t.token)-len(`""`))
+		}
+		return longest, nil
+	}}
+}
+
+// send sends a request of the saga and takes the response. Any status but 200 is an
+// error.
+func (t *talk) send(client *fasthttp.HostClient, id int, body []byte, wanted string, last bool) error {
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(resp)
-	var token []byte
-	for turn := range turns {
-		id := turn + 1
-		if err := post(client, req, resp, w.headers, w.request(turn, id, token)); err != nil {
-			return 0, fmt.Errorf("turn %d of %s: %w", turn+1, w.name, err)
-		}
-		if token, err = w.check(turn, id, resp.Body()); err != nil {
-			return 0, err
-		}
-		longest = max(longest, len(token)-2)
-	}
-	return longest, nil
-}
-
-// post sends a request. Any response but 200 is an error.
-func post(client *fasthttp.HostClient, req *fasthttp.Request, resp *fasthttp.Response, headers map[string]string, body []byte) error {
-	req.Reset()
 	req.SetRequestURI("http://localhost/mcp")
 	req.Header.SetMethod(http.MethodPost)
 	req.Header.SetContentType("application/json")
-	for k, v := range headers {
+	for k, v := range t.header {
 		req.Header.Set(k, v)
 	}
 	req.SetBody(body)
@@ -201,7 +148,26 @@ func post(client *fasthttp.HostClient, req *fasthttp.Request, resp *fasthttp.Res
 		return err
 	}
 	if resp.StatusCode() != http.StatusOK {
-		return fmt.Errorf("status %d: %.300s", resp.StatusCode(), resp.Body())
+		return fmt.Errorf("a wrong answer: status %d: %.300s", resp.StatusCode(), resp.Body())
 	}
-	return nil
+	return t.take(id, resp.Body(), wanted, last)
+}
+
+// reach brings a saga of the tools rounds and rounds_flow to the turn that answers
+// its n-th question, and returns that turn, which can be taken again and again: a
+// token without a ledger may be used any number of times.
+func reach(server *child, d *dialect, tool string, rounds, size, n int) (operation, error) {
+	client := clientOf(server, 1)
+	defer client.CloseIdleConnections()
+	t := newTalk(d, tool, fmt.Sprintf(`{"rounds":%d,"size":%d}`, rounds, size))
+	for range n {
+		if err := t.send(client, 1, t.request(1), "go", false); err != nil {
+			return operation{}, err
+		}
+	}
+	body := t.request(1)
+	return operation{1, func(client *fasthttp.HostClient) (int, error) {
+		same := *t
+		return 0, same.send(client, 1, body, "", false)
+	}}, nil
 }

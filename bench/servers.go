@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,9 +11,14 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
@@ -27,10 +33,22 @@ var servers = map[string]func(args []string) (http.Handler, error){
 		return sagaServer(args, complextool.Tool, roundsTool, roundsFlow)
 	},
 	"mcpsaga-flow": func(args []string) (http.Handler, error) { return sagaServer(args, complexFlow) },
-	"mounted":      func([]string) (http.Handler, error) { return mountedServer() },
-	"go-sdk":       func([]string) (http.Handler, error) { return sdkServer() },
-	"floor":        func([]string) (http.Handler, error) { return floorServer() },
-	"proxy":        proxyServer,
+	"mounted": func([]string) (http.Handler, error) {
+		s := newSDKServer()
+		keys, err := codec.NewKeyset()
+		if err != nil {
+			return nil, err
+		}
+		_, err = gosdk.Mount(s, gosdk.Options{Keys: keys, Audience: "bench", Logger: slog.New(slog.DiscardHandler)}, complextool.Tool)
+		return sdkHandler(s), err
+	},
+	"go-sdk": func([]string) (http.Handler, error) {
+		s := newSDKServer()
+		mcp.AddTool(s, &mcp.Tool{Name: "complex_tool", Description: "Pretends to deploy."}, byHand)
+		return sdkHandler(s), nil
+	},
+	"floor": func([]string) (http.Handler, error) { return floorServer() },
+	"proxy": proxyServer,
 }
 
 // sagaServer is this project's, with keys of its own or from a file.
@@ -49,102 +67,59 @@ func sagaServer(args []string, tools ...saga.Definition) (http.Handler, error) {
 	return s.Handler(), nil
 }
 
-// sdkServer is the same tool written by hand with the Go SDK, stateless, with
-// JSON responses. Its state is readable and not protected: what one writes who
-// has only the SDK.
-func sdkServer() (http.Handler, error) {
-	s := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	type args struct {
-		InitialArg string `json:"initial_arg,omitempty"`
-	}
-	type state struct {
+func newSDKServer() *mcp.Server {
+	return mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+}
+
+// sdkHandler serves without sessions, with JSON responses.
+func sdkHandler(s *mcp.Server) http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+}
+
+// byHand is the same tool written by hand with the Go SDK. Its state is readable and
+// not protected: what one writes who has only the SDK.
+func byHand(_ context.Context, r *mcp.CallToolRequest, _ complexArgs) (*mcp.CallToolResult, any, error) {
+	var st struct {
 		Step   string `json:"step"`
 		Target string `json:"target,omitempty"`
 	}
-	suspend := func(st state, id string, request mcp.InputRequest) (*mcp.CallToolResult, any, error) {
+	suspend := func(step, target, id string, request mcp.InputRequest) (*mcp.CallToolResult, any, error) {
+		st.Step, st.Target = step, target
 		raw, err := json.Marshal(st)
-		if err != nil {
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{id: request}, RequestState: string(raw)}, nil, err
+	}
+	if r.Params.RequestState != "" {
+		if err := json.Unmarshal([]byte(r.Params.RequestState), &st); err != nil {
 			return nil, nil, err
 		}
-		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{id: request}, RequestState: string(raw)}, nil, nil
 	}
-	handler := func(_ context.Context, r *mcp.CallToolRequest, _ args) (*mcp.CallToolResult, any, error) {
-		var st state
-		if r.Params.RequestState != "" {
-			if err := json.Unmarshal([]byte(r.Params.RequestState), &st); err != nil {
-				return nil, nil, err
-			}
+	switch st.Step {
+	case "":
+		return suspend("target", "", "step-elicitation-A", &mcp.ElicitParams{
+			Message: "Please provide the deployment target:",
+			RequestedSchema: map[string]any{
+				"type": "object", "properties": map[string]any{"target": map[string]any{"type": "string"}}, "required": []string{"target"},
+			},
+		})
+	case "target":
+		answer, ok := r.Params.InputResponses["step-elicitation-A"].(*mcp.ElicitResult)
+		if !ok || answer.Action != "accept" {
+			return nil, nil, errors.New("declined")
 		}
-		switch st.Step {
-		case "":
-			return suspend(state{Step: "target"}, "step-elicitation-A", &mcp.ElicitParams{
-				Message: "Please provide the deployment target:",
-				RequestedSchema: map[string]any{
-					"type": "object", "properties": map[string]any{"target": map[string]any{"type": "string"}}, "required": []string{"target"},
-				},
-			})
-		case "target":
-			answer, ok := r.Params.InputResponses["step-elicitation-A"].(*mcp.ElicitResult)
-			if !ok || answer.Action != "accept" {
-				return nil, nil, errors.New("declined")
-			}
-			target, _ := answer.Content["target"].(string)
-			return suspend(state{"advice", target}, "step-sampling-B", &mcp.CreateMessageParams{
-				MaxTokens: 100,
-				Messages:  []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: fmt.Sprintf("Is deploying to '%s' safe right now?", target)}}},
-			})
-		}
-		said, err := sampledText(r.Params.InputResponses["step-sampling-B"])
-		if err != nil || !strings.HasPrefix(strings.ToLower(said), "yes") {
-			return nil, nil, errors.New("not confirmed")
-		}
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "Deployment to " + st.Target + " initiated successfully based on confirmation."}}}, nil, nil
+		target, _ := answer.Content["target"].(string)
+		return suspend("advice", target, "step-sampling-B", &mcp.CreateMessageParams{
+			MaxTokens: 100,
+			Messages:  []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: fmt.Sprintf("Is deploying to '%s' safe right now?", target)}}},
+		})
 	}
-	mcp.AddTool(s, &mcp.Tool{Name: "complex_tool", Description: "Pretends to deploy."}, handler)
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s },
-		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}), nil
-}
-
-// mountedServer is the machine mounted on a server of the Go SDK, which is served as
-// the other one.
-func mountedServer() (http.Handler, error) {
-	keys, err := codec.NewKeyset()
-	if err != nil {
-		return nil, err
+	said, ok := r.Params.InputResponses["step-sampling-B"].(*mcp.CreateMessageWithToolsResult)
+	if !ok || len(said.Content) == 0 {
+		return nil, nil, errors.New("no completion")
 	}
-	s := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	o := gosdk.Options{Keys: keys, Audience: "bench", Logger: slog.New(slog.DiscardHandler)}
-	if _, err := gosdk.Mount(s, o, complextool.Tool); err != nil {
-		return nil, err
+	if text, ok := said.Content[0].(*mcp.TextContent); !ok || !strings.HasPrefix(strings.ToLower(text.Text), "yes") {
+		return nil, nil, errors.New("not confirmed")
 	}
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s },
-		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}), nil
-}
-
-func sampledText(response mcp.InputResponse) (string, error) {
-	raw, err := json.Marshal(response)
-	if err != nil {
-		return "", err
-	}
-	var r struct {
-		Content json.RawMessage `json:"content"`
-	}
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return "", err
-	}
-	var one struct {
-		Text string `json:"text"`
-	}
-	if json.Unmarshal(r.Content, &one) == nil {
-		return one.Text, nil
-	}
-	var many []struct {
-		Text string `json:"text"`
-	}
-	if err := json.Unmarshal(r.Content, &many); err != nil || len(many) == 0 {
-		return "", errors.New("no text")
-	}
-	return many[0].Text, nil
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "Deployment to " + st.Target + " initiated successfully based on confirmation."}}}, nil, nil
 }
 
 // floorServer reads a request and answers with what this project's server
@@ -156,25 +131,18 @@ func floorServer() (http.Handler, error) {
 		return nil, err
 	}
 	// The results by protocol and turn; ids are the only thing that varies.
-	var results [2][turns]json.RawMessage
-	for i, w := range []*work{&sagaWork, &mrtrWork} {
-		var token []byte
-		for turn := range turns {
-			body, err := ask(ours, w, turn, token)
-			if err != nil {
+	results := map[*dialect][turns]json.RawMessage{}
+	for _, d := range []*dialect{proposal, mrtr} {
+		var all [turns]json.RawMessage
+		for turn, t := 0, deploy(d); turn < turns; turn++ {
+			rec := httptest.NewRecorder()
+			ours.ServeHTTP(rec, t.httpRequest(1))
+			if err := t.take(1, rec.Body.Bytes(), wanted[turn], turn == turns-1); err != nil {
 				return nil, err
 			}
-			if token, err = w.check(turn, 1, body); err != nil {
-				return nil, err
-			}
-			var response struct {
-				Result json.RawMessage `json:"result"`
-			}
-			if err := json.Unmarshal(body, &response); err != nil {
-				return nil, err
-			}
-			results[i][turn] = response.Result
+			all[turn] = json.RawMessage(gjson.GetBytes(rec.Body.Bytes(), "result").Raw)
 		}
+		results[d] = all
 	}
 	type message struct {
 		JSONRPC string          `json:"jsonrpc"`
@@ -202,17 +170,17 @@ func floorServer() (http.Handler, error) {
 			return
 		}
 		// Other tools' sagas are answered as well, as if they never ended.
-		protocol, turn := 0, min(len(m.Params.CompletedSteps), 1)
-		if turn > 0 && m.Params.CompletedSteps[len(m.Params.CompletedSteps)-1]["stepId"] == "step-sampling-B" {
-			turn = 2
-		}
+		d, turn := proposal, 0
 		if m.Method == "tools/call" {
-			protocol, turn = 1, min(len(m.Params.InputResponses), 1)
-			if _, ok := m.Params.InputResponses["step-sampling-B"]; ok {
-				turn = 2
-			}
+			d = mrtr
 		}
-		out, err := json.Marshal(message{JSONRPC: "2.0", ID: m.ID, Result: results[protocol][turn]})
+		switch {
+		case bytes.Contains(body, []byte(wanted[1])):
+			turn = 2
+		case m.Params.SagaToken != "" || m.Params.RequestState != "":
+			turn = 1
+		}
+		out, err := json.Marshal(message{JSONRPC: "2.0", ID: m.ID, Result: results[d][turn]})
 		if err != nil {
 			http.Error(w, "failed", http.StatusInternalServerError)
 			return
@@ -220,4 +188,29 @@ func floorServer() (http.Handler, error) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(out)
 	}), nil
+}
+
+// httpRequest is the saga's next request, for a handler without a network.
+func (t *talk) httpRequest(id int) *http.Request {
+	body := t.request(id)
+	h := http.Header{"Content-Type": {"application/json"}}
+	for k, v := range t.header {
+		h.Set(k, v)
+	}
+	return &http.Request{
+		Method: http.MethodPost, URL: &url.URL{Path: "/mcp"}, Host: "localhost", Header: h, ContentLength: int64(len(body)),
+		Body: io.NopCloser(bytes.NewReader(body)),
+	}
+}
+
+// proxyServer passes each request on to the next of the servers given.
+func proxyServer(addresses []string) (http.Handler, error) {
+	var next atomic.Uint64
+	return &httputil.ReverseProxy{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true},
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: addresses[next.Add(1)%uint64(len(addresses))]})
+			r.Out.Host = r.In.Host
+		},
+	}, nil
 }

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"errors"
-	"net/http"
-	"net/http/httputil"
-	"net/url"
+	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -98,41 +94,20 @@ var roundsFlow = saga.Flow[roundsArgs, string]{
 	},
 }
 
-var words = strings.Fields(`saga turn step answer token effect undo client server state keys order ship hold pay
-	refund plan city date room seat price note check model safe target deploy region replica cluster rollout canary`)
-
 // prose returns a text of n bytes, always the same. It says things again, as what is
 // kept of long conversations does, and so compresses to about a tenth.
 func prose(n int) string {
+	words := strings.Fields("saga turn step answer token effect undo client server state keys order ship hold pay refund plan city date room seat price")
+	random := rand.New(rand.NewPCG(1, 1))
 	var phrases [64]string
-	x := uint32(1)
-	random := func(n int) int {
-		x = x*1664525 + 1013904223
-		return int(x>>16) % n
-	}
 	for i := range phrases {
 		for range 7 {
-			phrases[i] += words[random(len(words))] + " "
+			phrases[i] += words[random.IntN(len(words))] + " "
 		}
 	}
 	var b strings.Builder
 	for b.Len() < n {
-		b.WriteString(phrases[random(len(phrases))])
+		b.WriteString(phrases[random.IntN(len(phrases))])
 	}
 	return b.String()[:n]
-}
-
-// proxyServer passes each request on to the next of the servers given.
-func proxyServer(addresses []string) (http.Handler, error) {
-	if len(addresses) == 0 {
-		return nil, errors.New("the proxy has no servers")
-	}
-	var next atomic.Uint64
-	return &httputil.ReverseProxy{
-		Transport: &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true},
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: "http", Host: addresses[next.Add(1)%uint64(len(addresses))]})
-			r.Out.Host = r.In.Host
-		},
-	}, nil
 }

@@ -17,8 +17,9 @@ import (
 const (
 	codingRaw    = 0
 	codingZstd   = 1
-	codingDict1  = 2
-	maxCoding    = codingDict1
+	codingDict1  = 2 // nothing is sealed with it any more
+	codingDict2  = 3
+	maxCoding    = codingDict2
 	noDictionary = 0
 )
 
@@ -65,15 +66,15 @@ func newCompressor(limit int) (*compressor, error) {
 	}
 	var z compressor
 	var err error
-	if z.short, err = shortblock.New(dictionary1); err != nil {
+	if z.short, err = shortblock.New(dictionary2); err != nil {
 		return nil, err
 	}
 	for _, e := range [...]struct {
 		to      **zstd.Encoder
 		options []zstd.EOption
 	}{
-		{&z.plain, options(zstd.SpeedFastest)},
-		{&z.dictionary, options(zstd.SpeedFastest, zstd.WithEncoderDict(dictionary1))},
+		{&z.plain, options(zstd.SpeedDefault)},
+		{&z.dictionary, options(zstd.SpeedFastest, zstd.WithEncoderDict(dictionary2))},
 	} {
 		if *e.to, err = zstd.NewWriter(nil, e.options...); err != nil {
 			return nil, err
@@ -85,7 +86,7 @@ func newCompressor(limit int) (*compressor, error) {
 		zstd.WithDecoderMaxMemory(uint64(limit)),
 		zstd.WithDecoderMaxWindow(uint64(max(limit, zstd.MinWindowSize))),
 		zstd.WithDecodeAllCapLimit(true),
-		zstd.WithDecoderDicts(dictionary1))
+		zstd.WithDecoderDicts(dictionary1, dictionary2))
 	if err != nil {
 		return nil, err
 	}
@@ -104,14 +105,14 @@ func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
 		return codingRaw, nil
 	}
 	if body, ok := z.encodeShort(buf, state); ok {
-		return codingDict1, body
+		return codingDict2, body
 	}
 	if len(state) < minOwnCodes {
 		return codingRaw, state
 	}
 	coding, encoder := byte(codingZstd), z.plain
 	if len(state) <= maxWithDictionary {
-		coding, encoder = codingDict1, z.dictionary
+		coding, encoder = codingDict2, z.dictionary
 	}
 	return z.compress(buf, coding, encoder, state)
 }

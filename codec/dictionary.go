@@ -2,14 +2,16 @@ package codec
 
 import _ "embed"
 
-// dictionary1 is the zstd dictionary with the number 1: the vocabulary of MCP
-// and of JSON in general, field names that tools often keep, and common English,
-// with entropy tables for text of that kind. See internal/mkdict for its sources.
+// A dictionary of zstd holds what states are likely to contain, and entropy tables for text
+// of that kind: the vocabulary of MCP and of JSON in general, field names and values of
+// forms, and common English. See internal/mkdict.
 //
-// A dictionary is part of the token format and is frozen for ever once a token
-// was sealed with it. A better one gets the next number and the next coding; this
-// one stays, because tokens in flight need it, and so do the frozen tokens of the
-// tests.
-//
-//go:embed dictionary1.zdict
-var dictionary1 []byte
+// It is part of the token format and frozen for ever once a token was sealed with it. A
+// better one gets the next number and the next coding; the others stay, because tokens in
+// flight need them.
+var (
+	//go:embed dictionary1.zdict
+	dictionary1 []byte
+	//go:embed dictionary2.zdict
+	dictionary2 []byte
+)

@@ -9,9 +9,17 @@ import (
 )
 
 func TestDictionariesAreFrozen(t *testing.T) {
-	sum := sha256.Sum256(dictionary1)
-	require.Equal(t, "77822f3820ef616e174ae2377ef8ea511446ecf058f60ac1e42fb0c9d9944fd4", hex.EncodeToString(sum[:]),
-		"a released dictionary never changes: give the new one a number of its own")
+	for i, frozen := range []struct {
+		dictionary []byte
+		sum        string
+	}{
+		{dictionary1, "77822f3820ef616e174ae2377ef8ea511446ecf058f60ac1e42fb0c9d9944fd4"},
+		{dictionary2, "01ce247e8d0a04e00e4d7175f5be0d0de63eaa2af8047fb4875741aa401d300f"},
+	} {
+		sum := sha256.Sum256(frozen.dictionary)
+		require.Equal(t, frozen.sum, hex.EncodeToString(sum[:]),
+			"dictionary %d: a released one never changes, give the new one a number of its own", i+1)
+	}
 }
 
 func TestPaddedSize(t *testing.T) {

@@ -44,7 +44,7 @@ func TestExplain(t *testing.T) {
 	require.Equal(t, smallState, string(good.State))
 	require.Equal(t, len(smallState), good.StateLen)
 	require.Equal(t, len(x.Secret), good.SecretLen)
-	require.Equal(t, "zstd dictionary 1", good.Coding)
+	require.Equal(t, "zstd dictionary 2", good.Coding)
 	require.Positive(t, good.BodyLen)
 	require.Less(t, good.BodyLen, good.StateLen)
 	require.Positive(t, good.PaddingLen)

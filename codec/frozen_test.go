@@ -76,6 +76,11 @@ func frozenCases() map[string]frozen {
 		"plain":          {State: smallState, Plain: []byte(mediumState), Claims: claims, Binding: alice},
 		"all-parts":      {State: smallState, Apart: "~", Plain: []byte("\x00\x80"), Secret: []byte("s3cret\x00"), Claims: full, Audience: "here"},
 		"only-apart":     {Apart: smallState, Claims: bare},
+
+		"dictionary-2":        {State: smallState, Claims: claims, Audience: "here", Binding: alice},
+		"medium-dictionary-2": {State: mediumState, Claims: claims, Binding: alice},
+		"long-dictionary-2":   {State: smallState, Times: 30, Claims: claims},
+		"apart-dictionary-2":  {State: smallState, Apart: mediumState, Claims: claims, Binding: alice},
 	}
 }
 
@@ -92,7 +97,7 @@ func TestFrozenTokens(t *testing.T) {
 	}
 	paths, err := filepath.Glob(filepath.Join(frozenDir, "*.json"))
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(paths), 36)
+	require.GreaterOrEqual(t, len(paths), 48)
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
 			data, err := os.ReadFile(path)

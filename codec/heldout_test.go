@@ -1,7 +1,9 @@
 package codec_test
 
 import (
-	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,34 +11,41 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 )
 
-// These states were written after the dictionary was frozen, about other subjects
-// than the states of the size test, and nothing was changed after measuring them.
-// They show what to expect of states nobody tuned anything for.
-var heldOut = map[string]string{
-	"small": `{"args":{"patient":"K-3381","clinic":"north"},"answers":{"slot":{"action":"accept","content":{"day":"2027-02-09","hour":14,"remote":false,"urgency":"routine"}},` +
-		`"check":{"role":"assistant","content":{"type":"text","text":"No conflicts found."},"model":"qwen3-32b","stopReason":"endTurn"}},"at":"reserve","tries":1}`,
-	"medium": `{"args":{"ticket":"INC-77120","reporter":"Tomasz Wilk","product":"label printer firmware","serials":["ZX-19-00412","ZX-19-00977"],"warranty":true},` +
-		`"answers":{"symptoms":{"action":"accept","content":{"firstSeen":"2026-10-30","frequency":"several times a shift","errorCode":"E-214","blinking":true,"paper":"thermal, 62 mm"}},` +
-		`"setup":{"action":"accept","content":{"connection":"ethernet","firewall":"managed by head office","driver":"7.2.1","os":"Windows 11","usersAffected":14,"sharedQueue":false}},` +
-		`"visit":{"action":"accept","content":{"site":"Gdynia warehouse 3","contact":"t.wilk@example.net","phone":"+48 58 555 01 44","badge":"needed at gate B","earliest":"07:30","forklift":false}},` +
-		`"diagnosis":{"role":"assistant","content":{"type":"text","text":"The blinking pattern together with E-214 points to the cutter sensor rather than to the print head. ` +
-		`Both units come from the same batch, whose felt strip is known to shed fibres after roughly forty thousand labels. ` +
-		`Ask the crew to open the lid, blow out the slot beside the blade, and run the self test three times in a row. ` +
-		`If the counter still jumps, swap the sensor board; it is held by two screws and needs no calibration. ` +
-		`Updating the driver will not help here, since the fault is raised by the device itself. ` +
-		`A technician could cover both printers in under an hour, so one visit is cheaper than shipping them back."},"model":"qwen3-32b","stopReason":"endTurn"}},` +
-		`"parts":[{"number":"SB-0088","stock":6,"bin":"C14"},{"number":"FELT-62","stock":0,"bin":"","reorder":"2026-12-04"}],"at":"dispatch","waiting":["signature","slot"]}`,
-}
-
+// The states of testdata/heldout are about subjects that were drawn by lot or written
+// before the dictionary, and no part of what it was made of: a test of internal/mkdict looks
+// for them there. They show what to expect of states that nobody tuned anything for.
+//
+// The bounds are the mean length of a token as a part of what the format of the TypeScript
+// SDK takes. A small state that is full of names and numbers has little that any dictionary
+// knows, and 80 bytes of claims, nonce and tag are a third of its token.
 func TestHeldOutSizes(t *testing.T) {
 	c := newCodec(t, newKeyset(t), codec.Options{Audience: "https://tools.example.com"})
-	for name, state := range heldOut {
-		require.True(t, json.Valid([]byte(state)))
-		token := seal(t, c, alice, sample(state))
-		for _, p := range peers[:4] {
-			t.Logf("%s: state %d bytes (flate %.2f), token %d, %s %d: %.3f", name, len(state), float64(flated(state))/float64(len(state)),
-				len(token), p.name, p.length(state), float64(len(token))/float64(p.length(state)))
-			require.Less(t, len(token), p.length(state))
+	for _, group := range []struct {
+		pattern string
+		states  int
+		most    float64
+	}{
+		{"*-clinic", 1, 0.47}, {"*-printer", 1, 0.47}, {"medium-*", 5, 0.48}, {"small-*", 5, 0.53},
+	} {
+		paths, err := filepath.Glob(filepath.Join("testdata", "heldout", group.pattern+".json"))
+		require.NoError(t, err)
+		require.Len(t, paths, group.states)
+		sum := 0.0
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			state := strings.TrimSuffix(string(data), "\n")
+			token := seal(t, c, alice, sample(state))
+			for _, p := range peers {
+				require.Less(t, len(token), p.length(state), "%s: shorter than %s", path, p.name)
+			}
+			ratio := float64(len(token)) / float64(peers[0].length(state))
+			sum += ratio
+			t.Logf("%-18s %4d bytes (flate %.2f), %4d characters: %.3f of %s, %.3f of %s", strings.TrimSuffix(filepath.Base(path), ".json"), len(state),
+				float64(flated(state))/float64(len(state)), len(token), ratio, peers[0].name, float64(len(token))/float64(peers[3].length(state)), peers[3].name)
 		}
+		mean := sum / float64(len(paths))
+		t.Logf("%s: %.3f on average, at most %.2f", group.pattern, mean, group.most)
+		require.LessOrEqual(t, mean, group.most, group.pattern)
 	}
 }

@@ -22,9 +22,9 @@ var states = []struct {
 	most       float64
 	documented string
 }{
-	{"small", smallState, func() any { return new(deployState) }, 0.45, "a few fields, %d bytes | %d characters"},
-	{"medium", mediumState, func() any { return new(tripState) }, 0.42, "three answers and a paragraph of a model, %d bytes | %d characters"},
-	{"large", largeState, func() any { return new(transcriptState) }, 0.42, "a long conversation with a model, %d bytes | %d characters"},
+	{"small", smallState, func() any { return new(deployState) }, 0.37, "a few fields, %d bytes | %d characters"},
+	{"medium", mediumState, func() any { return new(tripState) }, 0.40, "three answers and a paragraph of a model, %d bytes | %d characters"},
+	{"large", largeState, func() any { return new(transcriptState) }, 0.39, "a long conversation with a model, %d bytes | %d characters"},
 }
 
 func TestTokenSizes(t *testing.T) {
@@ -50,9 +50,9 @@ func TestTokenSizes(t *testing.T) {
 				require.LessOrEqual(t, ratio, s.most, s.name)
 			}
 			if p.name == "jwe-def" && s.name == "large" {
-				// Flate at its default level is much slower than what we use, and
-				// somewhat better at this size.
-				require.Less(t, ratio, 1.1)
+				// Flate is a little better at this size, and not padded. The level of zstd
+				// that beats it takes more than twenty times as long.
+				require.Less(t, ratio, 1.04)
 				continue
 			}
 			require.Less(t, ratio, 1.0, "%s: shorter than %s", s.name, p.name)

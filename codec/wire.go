@@ -45,7 +45,7 @@ func decodeToken(b *buffers, token string) ([]byte, *Rejected) {
 		return nil, Reject(ReasonMalformed, "the token is empty")
 	case token[0] != version:
 		return nil, Reject(ReasonVersion, "format %q is not known: this program reads format %q", token[0], version)
-	case strings.ContainsAny(token, "\r\n"):
+	case strings.IndexByte(token, '\r') >= 0 || strings.IndexByte(token, '\n') >= 0:
 		// The decoder of the standard library skips line breaks even when strict.
 		return nil, &Rejected{ReasonMalformed, errAlphabet}
 	}

@@ -33,6 +33,9 @@ const unsupported = "tasks-"
 // TestConformance runs the official suite for both revisions against one running
 // server. SAGA_CONFORMANCE_RUNS says how often in a row; default once.
 func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the official suite")
+	}
 	node := needNode(t)
 	server := startHTTP(t)
 	runs := 1
@@ -50,7 +53,7 @@ func TestConformance(t *testing.T) {
 
 func (r requirements) run(t *testing.T, node nodeTools, url string) {
 	dir := t.TempDir()
-	out, err := node.command(t, suite, "server", "--url", url, "--requirements", r.revision, "--output-dir", dir).CombinedOutput()
+	out, err := node.command(suite, "server", "--url", url, "--requirements", r.revision, "--output-dir", dir).CombinedOutput()
 	if err != nil {
 		t.Errorf("the suite: %v", err)
 	}

@@ -15,6 +15,9 @@ const onSDK = "--sdk"
 // TestMountedConformance runs the official suite for both revisions against the
 // fixtures on an SDK server, at one address.
 func TestMountedConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the official suite")
+	}
 	node := needNode(t)
 	server := startHTTP(t, onSDK)
 	for _, r := range revisions {
@@ -43,6 +46,9 @@ func TestMountedClients(t *testing.T) {
 
 // TestMountedClientsWhileServersDie is TestClientsWhileServersDie on SDK servers.
 func TestMountedClientsWhileServersDie(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server for each of many rounds")
+	}
 	for _, c := range contenders() {
 		if c.stateless {
 			t.Run(c.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,10 +25,7 @@ type nodeTools struct{ node string }
 // there.
 func needNode(t *testing.T) nodeTools {
 	t.Helper()
-	node, err := findNode()
-	if err == nil {
-		err = checkPackages()
-	}
+	node, err := installedNode()
 	if err != nil {
 		if os.Getenv("SAGA_REQUIRE_NODE") == "1" {
 			require.NoError(t, err, "SAGA_REQUIRE_NODE is 1; .ci/node installs what is missing")
@@ -36,6 +34,15 @@ func needNode(t *testing.T) nodeTools {
 	}
 	return nodeTools{node}
 }
+
+// installedNode is looked for once.
+var installedNode = sync.OnceValues(func() (string, error) {
+	node, err := findNode()
+	if err == nil {
+		err = checkPackages()
+	}
+	return node, err
+})
 
 // findNode looks for Node.js 22 or newer: the one of npm, then that of the
 // machine.
@@ -86,8 +93,8 @@ func readJSON(file string, into any) error {
 }
 
 // command prepares to run a script below nodeDir.
-func (n nodeTools) command(t *testing.T, script string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(t.Context(), n.node, append([]string{filepath.Join(nodeDir, script)}, args...)...)
+func (n nodeTools) command(script string, args ...string) *exec.Cmd {
+	cmd := exec.Command(n.node, append([]string{filepath.Join(nodeDir, script)}, args...)...)
 	// The suite and the SDKs find the same Node.js if they look for one.
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(n.node)+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return cmd

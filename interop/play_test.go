@@ -1,11 +1,6 @@
 package interop
 
-import (
-	"encoding/json"
-	"errors"
-	"os/exec"
-	"testing"
-)
+import "testing"
 
 // call is one call of a tool, with what the user and the model behind the client
 // answer, in the order in which they are asked.
@@ -93,33 +88,4 @@ func contenders() []contender {
 		{"Go SDK", "2026-07-28", true, goClient("2026-07-28")},
 		{"this module's client", "saga", true, ownClient},
 	}
-}
-
-// nodeClient runs one of the scripts beside the packages.
-func nodeClient(script string, mode any) func(*testing.T, target, []call) []outcome {
-	return func(t *testing.T, at target, calls []call) []outcome {
-		spec, err := json.Marshal(map[string]any{"server": at, "mode": mode, "calls": calls})
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := needNode(t).command(t, script, string(spec))
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%v: %s", err, stderr(err))
-		}
-		var outcomes []outcome
-		if err := json.Unmarshal(out, &outcomes); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		return outcomes
-	}
-}
-
-// stderr is what a program said before it failed.
-func stderr(err error) string {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return string(exit.Stderr)
-	}
-	return ""
 }

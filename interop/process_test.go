@@ -23,7 +23,7 @@ var work string
 // binaries are the programs under test, built once for all tests that need them:
 // examples/everything and cmd/saga.
 var binaries = sync.OnceValue(func() error {
-	args := []string{"build", "-o", work + string(filepath.Separator)}
+	args := []string{"build", "-ldflags=-s -w", "-o", work + string(filepath.Separator)}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
@@ -55,6 +55,9 @@ func runAll(m *testing.M) int {
 	// Without it each process sleeps for a second before it ends.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 log_path="+filepath.Join(work, raceLogs))
 	status := m.Run()
+	for _, n := range nodeScripts {
+		n.stop()
+	}
 	reports, _ := filepath.Glob(filepath.Join(work, raceLogs+"*"))
 	for _, name := range reports {
 		report, _ := os.ReadFile(name)

@@ -27,6 +27,9 @@ var sagaJourneys = []journey{
 // saga proposal, which they do not know: in the revision that they speak, on our own
 // server and on one of the SDK.
 func TestSagaMethods(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server for each of many calls")
+	}
 	w := newWorld(t)
 	all := slices.Concat(journeys, sagaJourneys)
 	var trips atomic.Int32
@@ -35,6 +38,7 @@ func TestSagaMethods(t *testing.T) {
 			continue // TestMountedTrip has it
 		}
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			for kind := range tripHosts {
 				for name, at := range w.targets(t, kind) {
 					t.Run(kind+" "+name, func(t *testing.T) {
@@ -70,6 +74,7 @@ func TestModernClientsCancel(t *testing.T) {
 			continue // the others' questions are requests, which end with their call
 		}
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			for kind := range tripHosts {
 				for name, at := range w.targets(t, kind) {
 					t.Run(kind+" "+name, func(t *testing.T) {

@@ -196,6 +196,7 @@ func TestMountedTrip(t *testing.T) {
 	var trips atomic.Int32
 	for _, c := range contenders() {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			for kind := range tripHosts {
 				for name, at := range w.targets(t, kind) {
 					t.Run(kind+" "+name, func(t *testing.T) {

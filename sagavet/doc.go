@@ -5,6 +5,7 @@
 //
 // or take [Analyzers] into a command of your own:
 //
+//   - sagasteps: names of step functions that a machine does not have;
 //   - sagadeferred: undo, effects and questions in a defer, which also runs when a
 //     flow is only suspended;
 //   - sagaswallowed: a flow that does not return the error with which it suspends;
@@ -37,7 +38,7 @@ import "golang.org/x/tools/go/analysis"
 // Analyzers returns all analyzers of this package.
 func Analyzers() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
-		deferredAnalyzer, swallowedAnalyzer, replayAnalyzer, outsideAnalyzer,
+		stepsAnalyzer, deferredAnalyzer, swallowedAnalyzer, replayAnalyzer, outsideAnalyzer,
 		firstAnalyzer, secretsAnalyzer, roundsAnalyzer,
 	}
 }

@@ -22,6 +22,9 @@ import (
 // others and passes on what the one reports that the package is about. As under go
 // vet, they run at the same time and share what was prepared.
 func TestAnalyzers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads and builds a large part of this module and of Go's library")
+	}
 	t.Parallel()
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
@@ -31,11 +34,14 @@ func TestAnalyzers(t *testing.T) {
 		each.Requires = append(each.Requires, a.Requires...)
 		packages = append(packages, "./sagavet/testdata/"+strings.TrimPrefix(a.Name, "saga"))
 	}
-	packages = append(packages, "./sagavet/testdata/ignored")
+	packages = append(packages, "./sagavet/testdata/ignored", "./sagavet/testdata/stepsadded")
 	each.Run = func(pass *analysis.Pass) (any, error) {
 		about := "saga" + pass.Pkg.Name()
-		if about == "sagaignored" {
+		switch about {
+		case "sagaignored":
 			about = "sagaswallowed"
+		case "sagastepsadded":
+			about = "sagasteps"
 		}
 		var all sync.WaitGroup
 		failed := make([]error, len(sagavet.Analyzers()))
@@ -62,6 +68,9 @@ func TestAnalyzersAreValid(t *testing.T) {
 
 // The command finds the same by itself and from go vet.
 func TestCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads and builds a large part of this module and of Go's library")
+	}
 	t.Parallel()
 	tool := filepath.Join(t.TempDir(), "sagavet")
 	run := func(fails bool, name string, args ...string) string {
@@ -71,7 +80,7 @@ func TestCommand(t *testing.T) {
 		assert.Equal(t, fails, err != nil, "%s", out)
 		return string(out)
 	}
-	run(false, "go", "build", "-o", tool, "../cmd/sagavet")
+	run(false, "go", "build", "-ldflags=-s -w", "-o", tool, "../cmd/sagavet")
 	const found = "the error of saga.Ask by one that does not wrap it"
 	assert.Contains(t, run(true, tool, "./testdata/swallowed"), found)
 	assert.Contains(t, run(true, "go", "vet", "-vettool="+tool, "./testdata/swallowed"), found)

@@ -82,6 +82,7 @@ func sdkClient(heard *sdkHeard) *mcp.Client {
 // The unmodified client of the official Go SDK goes through the example tools, in
 // every revision with a handshake.
 func TestHandshakeWithGoSDK(t *testing.T) {
+	t.Parallel()
 	type target struct {
 		connect func(t *testing.T, tools []saga.Definition) (mcp.Transport, *server.Server)
 	}

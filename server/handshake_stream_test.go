@@ -180,6 +180,7 @@ func TestHandshakeGetStream(t *testing.T) {
 // A client that does not read holds up neither the tool nor the server's memory:
 // what it missed of notifications is lost, the response is not.
 func TestHandshakeSlowReader(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, server.Options{Tools: legacyDefinitions()})
 	c := r.connect("2025-06-18", everything)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))

@@ -63,6 +63,9 @@ func TestRequestsCostLittlePerByte(t *testing.T) {
 // What is far too large to be remembered is refused, and is no fault of the server's
 // either.
 func TestLargeRequestsAreNoFaultOfTheServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends requests of half a megabyte")
+	}
 	r := newRig(t, server.Options{Tools: hostile.Definitions()})
 	target, err := hostile.NewTarget(r.srv.Handler())
 	require.NoError(t, err)

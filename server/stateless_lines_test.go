@@ -272,6 +272,7 @@ func TestStatelessStdioListenEndsWithTheServer(t *testing.T) {
 
 // A listener whose client does not read does not keep the process from ending.
 func TestStatelessStdioStuckClient(t *testing.T) {
+	t.Parallel()
 	in, write := io.Pipe()
 	_, out := io.Pipe() // nobody reads
 	ctx, stop := context.WithCancel(context.Background())

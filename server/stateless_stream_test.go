@@ -251,6 +251,7 @@ func serve(t *testing.T, s *server.Server) (url string, stop func() error) {
 
 // The time to read a request is not the time to answer it.
 func TestTurnsOutliveTheReadTimeout(t *testing.T) {
+	t.Parallel()
 	slow := tool("slow", func(t *plain) (saga.Next, error) {
 		select {
 		case <-t.Done():
@@ -291,6 +292,7 @@ func TestStreamsOutliveTheTimeouts(t *testing.T) {
 
 // Clients that send a byte a second take connections, not the server.
 func TestStatelessSlowSenders(t *testing.T) {
+	t.Parallel()
 	n := 1000
 	if testing.Short() {
 		n = 100

@@ -46,6 +46,7 @@ func TestMRTRStateDoesNotHoldArguments(t *testing.T) {
 // A token that only tries an undo again is of no other use, and to refuse it undoes
 // nothing.
 func TestTokenOfAnUndoIsNotResumed(t *testing.T) {
+	t.Parallel()
 	held := map[saga.Key]bool{}
 	tool := roomTool(1, held)
 	room := tool.Effects[0].(*saga.Effect[string, bool])

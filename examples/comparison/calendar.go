@@ -31,11 +31,9 @@ var ErrReleased = errors.New("the slot was released")
 func (c *Calendar) Reserve(_ context.Context, key, _ string) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	slot, known := c.slots[key]
-	switch {
-	case known && slot == 0:
+	if slot, known := c.slots[key]; known && slot == 0 {
 		return 0, ErrReleased
-	case known:
+	} else if known {
 		return slot, nil
 	}
 	c.last++
@@ -62,12 +60,7 @@ func (c *Calendar) set(key string, slot int) {
 func (c *Calendar) Reserved() []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	taken := []int{}
-	for slot := range maps.Values(c.slots) {
-		if slot != 0 {
-			taken = append(taken, slot)
-		}
-	}
-	slices.Sort(taken)
-	return taken
+	slots := slices.AppendSeq([]int{}, maps.Values(c.slots))
+	slices.Sort(slots)
+	return slices.DeleteFunc(slots, func(slot int) bool { return slot == 0 })
 }

@@ -162,6 +162,18 @@ func swept(t *testing.T, tool func(c *comparison.Calendar) saga.Definition) stri
 	return reported(t, func(t testing.TB) { sagatest.Sweep(t, caseOf(tool)) })
 }
 
+// sweptWith sweeps the machine and the flow with an effect, and wants a report.
+func sweptWith(t *testing.T, effect func(c *comparison.Calendar) *saga.Effect[string, int], want string) {
+	t.Helper()
+	tools := map[string]func(c *comparison.Calendar) saga.Definition{
+		"machine": func(c *comparison.Calendar) saga.Definition { return machineOf(effect(c)) },
+		"flow":    func(c *comparison.Calendar) saga.Definition { return flowOf(effect(c)) },
+	}
+	for name, tool := range tools {
+		t.Run(name, func(t *testing.T) { assert.Contains(t, swept(t, tool), want) })
+	}
+}
+
 // Without mistakes, the versions pass a sweep.
 func TestSweep(t *testing.T) {
 	tools := map[string]func(c *comparison.Calendar) saga.Definition{"machine": bymachine.New, "flow": byflow.New}
@@ -435,14 +447,7 @@ func TestEffectTwice(t *testing.T) {
 		}
 		return e
 	}
-	t.Run("machine", func(t *testing.T) {
-		got := swept(t, func(c *comparison.Calendar) saga.Definition { return machineOf(careless(c)) })
-		assert.Contains(t, got, "an effect happens once per key")
-	})
-	t.Run("flow", func(t *testing.T) {
-		got := swept(t, func(c *comparison.Calendar) saga.Definition { return flowOf(careless(c)) })
-		assert.Contains(t, got, "an effect happens once per key")
-	})
+	sweptWith(t, careless, "an effect happens once per key")
 }
 
 func TestForgottenUndo(t *testing.T) {
@@ -468,14 +473,7 @@ func TestForgottenUndo(t *testing.T) {
 		e.Undo = nil
 		return e
 	}
-	t.Run("machine", func(t *testing.T) {
-		got := swept(t, func(c *comparison.Calendar) saga.Definition { return machineOf(forgetful(c)) })
-		assert.Contains(t, got, `effect "reserve" was done and has no Undo`)
-	})
-	t.Run("flow", func(t *testing.T) {
-		got := swept(t, func(c *comparison.Calendar) saga.Definition { return flowOf(forgetful(c)) })
-		assert.Contains(t, got, `effect "reserve" was done and has no Undo`)
-	})
+	sweptWith(t, forgetful, `effect "reserve" was done and has no Undo`)
 }
 
 func TestWallClock(t *testing.T) {

@@ -22,6 +22,10 @@ import (
 // which one can be cut off, lost, repeated, refused, cancelled or come too late,
 // with the real services behind the tool.
 func TestSweepTrip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens a hundred databases")
+	}
+	t.Parallel()
 	sagatest.Sweep(t, tripCase())
 }
 

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	saga = filepath.Join(dir, "saga")
-	build := exec.Command("go", "build", "-o", saga, "github.com/mcpsaga/mcpsaga/cmd/saga")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", saga, "github.com/mcpsaga/mcpsaga/cmd/saga")
 	build.Stderr = os.Stderr
 	code := 1
 	if err := build.Run(); err == nil {

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"encoding/json"
+	"math"
 	"runtime"
 	"strings"
 	"time"
@@ -24,56 +25,35 @@ func (c Cost) PerByte() (nanoseconds, allocated float64) {
 
 // Measure has a request answered, times times, and returns the least that it cost.
 func (t *Target) Measure(r *Request, times int) (Cost, error) {
-	best := Cost{Name: r.Name, Size: r.Size()}
-	for i := range times {
-		cpu, allocated, err := measure(func() error {
-			_, _, err := t.Send(r)
-			return err
-		})
-		if err != nil {
-			return best, err
-		}
-		if i == 0 || cpu < best.CPU {
-			best.CPU = cpu
-		}
-		if i == 0 || allocated < best.Allocated {
-			best.Allocated = allocated
-		}
-	}
-	return best, nil
+	return least(r.Name, r.Size(), times, func() error {
+		_, _, err := t.Send(r)
+		return err
+	})
 }
 
 // Baseline is what it costs to read JSON as Go programs usually do, of the kind that
 // requests usually are: what other costs are compared with.
 func Baseline(times int) (Cost, error) {
 	text := []byte("[" + strings.TrimSuffix(strings.Repeat(`{"id":12,"method":"tools/call","params":{"name":"a tool","arguments":{"to":"Ann","n":[1,2.5,true]}}},`, 300), ",") + "]")
-	best := Cost{Name: "encoding/json", Size: len(text)}
-	for i := range times {
-		cpu, allocated, err := measure(func() error {
-			var v any
-			return json.Unmarshal(text, &v)
-		})
-		if err != nil {
-			return best, err
-		}
-		if i == 0 || cpu < best.CPU {
-			best.CPU, best.Allocated = cpu, allocated
-		}
-	}
-	return best, nil
+	return least("encoding/json", len(text), times, func() error {
+		var v any
+		return json.Unmarshal(text, &v)
+	})
 }
 
-func measure(f func() error) (cpu time.Duration, allocated uint64, err error) {
+// least is the least that something cost of so many times.
+func least(name string, size, times int, f func() error) (Cost, error) {
+	best := Cost{Name: name, Size: size, CPU: math.MaxInt64, Allocated: math.MaxUint64}
 	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	began, err := used()
-	if err != nil {
-		return 0, 0, err
+	for range times {
+		runtime.ReadMemStats(&before)
+		began := used()
+		if err := f(); err != nil {
+			return best, err
+		}
+		best.CPU = min(best.CPU, used()-began)
+		runtime.ReadMemStats(&after)
+		best.Allocated = min(best.Allocated, after.TotalAlloc-before.TotalAlloc)
 	}
-	if err := f(); err != nil {
-		return 0, 0, err
-	}
-	ended, err := used()
-	runtime.ReadMemStats(&after)
-	return ended - began, after.TotalAlloc - before.TotalAlloc, err
+	return best, nil
 }

@@ -1,33 +1,27 @@
-// Command mkdict builds a dictionary for the codec from a vocabulary and from
-// samples of what is to be compressed. A dictionary that has been released is
-// never built again: a new one gets a new number.
+// Command mkdict builds a dictionary for the codec: of words, phrases, names and what the
+// protocol writes, with entropy tables that suit samples of states. A dictionary that has
+// been released is never built again: a new one gets a new number.
 //
-//	go run ./internal/mkdict -id 1 > dictionary1.zdict
+//	go run ./internal/mkdict -id 2 > dictionary2.zdict
 package main
 
 import (
-	_ "embed"
+	"embed"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
 )
 
-// The parts of the history. What is needed most comes last, where referring to
-// it is cheapest.
-var (
-	//go:embed english.txt
-	english string
-	//go:embed phrases.txt
-	phrases string
-	//go:embed vocabulary.txt
-	vocabulary string
-)
+//go:embed *.txt
+var lists embed.FS
 
 func main() {
-	id := flag.Uint("id", 1, "number of the dictionary")
+	id := flag.Uint("id", 2, "number of the dictionary")
 	flag.Parse()
 	dictionary, err := build(uint32(*id))
 	if err == nil {
@@ -39,24 +33,74 @@ func main() {
 	}
 }
 
-// build returns a dictionary whose history is the vocabulary, and whose entropy
-// tables are those that suit the samples.
+// build returns a dictionary whose history is the lists, and whose entropy tables are
+// those that suit the samples. What is needed most comes last, where referring to it is
+// cheapest.
 func build(id uint32) ([]byte, error) {
-	var history []byte
-	for _, word := range strings.Fields(english) {
-		history = append(append(history, ' '), word...)
+	var history strings.Builder
+	words := fields("words.txt")
+	slices.Reverse(words)
+	for _, part := range [][]string{
+		{" ", strings.Join(words, " "), " ", strings.Join(lines("values.txt"), " "), " "},
+		lines("phrases.txt"), lines("protocol.txt"), members(), lines("answers.txt"),
+	} {
+		history.WriteString(strings.Join(part, ""))
 	}
-	history = append(history, ' ')
-	for line := range strings.Lines(phrases + vocabulary) {
-		if line[0] != '#' {
-			history = append(history, strings.TrimSuffix(line, "\n")...)
-		}
+	examples, err := positions()
+	if err != nil {
+		return nil, err
 	}
 	return zstd.BuildDict(zstd.BuildDictOptions{
 		ID:       id,
-		Contents: samples(400),
-		History:  history,
+		Contents: append(samples(1500), examples...),
+		History:  []byte(history.String()),
 		Offsets:  [3]int{1, 4, 8},
-		Level:    zstd.SpeedBetterCompression,
+		Level:    zstd.SpeedBestCompression,
 	})
+}
+
+// lines returns the lines of a list, without its comments.
+func lines(name string) []string {
+	data, err := lists.ReadFile(name)
+	if err != nil {
+		panic(err) // it is part of this program
+	}
+	return slices.DeleteFunc(strings.Split(strings.TrimSuffix(string(data), "\n"), "\n"), func(line string) bool {
+		return strings.HasPrefix(line, "#")
+	})
+}
+
+func fields(name string) []string { return strings.Fields(strings.Join(lines(name), " ")) }
+
+// kinds are what names.txt marks names with.
+const kinds = "#?[{"
+
+// members returns the names of names.txt as members of objects.
+func members() []string {
+	var all []string
+	for _, name := range fields("names.txt") {
+		after := map[byte]string{'#': "", '?': "", '[': `["`, '{': `{"`}
+		begin, ok := after[name[len(name)-1]]
+		if !ok {
+			begin = `"`
+		}
+		member := `","` + strings.TrimRight(name, kinds) + `":` + begin
+		if !slices.Contains(all, member) {
+			all = append(all, member)
+		}
+	}
+	return all
+}
+
+// positions returns what tokens of the examples hold.
+func positions() ([][]byte, error) {
+	var all [][]byte
+	for _, line := range lines("positions.txt") {
+		position, err := strconv.Unquote(line)
+		if err != nil {
+			return nil, fmt.Errorf("positions.txt: %w", err)
+		}
+		all = append(all, []byte(position))
+	}
+	return all, nil
 }

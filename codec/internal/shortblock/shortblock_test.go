@@ -29,7 +29,7 @@ type rig struct {
 }
 
 func newRig(t testing.TB) rig {
-	dictionary, err := os.ReadFile("../../dictionary1.zdict")
+	dictionary, err := os.ReadFile("../../dictionary2.zdict")
 	require.NoError(t, err)
 	e, err := shortblock.New(dictionary)
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func newRig(t testing.TB) rig {
 
 // decode reads a block's content with the decoder of the library.
 func (r rig) decode(t testing.TB, block []byte, size int) []byte {
-	frame := binary.LittleEndian.AppendUint32([]byte{0x28, 0xb5, 0x2f, 0xfd, 2<<6 | 1<<5 | 1, 1}, uint32(size))
+	frame := binary.LittleEndian.AppendUint32([]byte{0x28, 0xb5, 0x2f, 0xfd, 2<<6 | 1<<5 | 1, 2}, uint32(size))
 	h := uint32(len(block))<<3 | 2<<1 | 1
 	frame = append(append(frame, byte(h), byte(h>>8), byte(h>>16)), block...)
 	text, err := r.decoder.DecodeAll(frame, nil)

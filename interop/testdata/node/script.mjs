@@ -1,8 +1,6 @@
-// What the two drivers share: they read what to do from their first argument, and
-// print what happened, both as JSON.
-
-/** The calls to make, one after the other, each with a client of its own. */
-export const script = JSON.parse(process.argv[2]);
+// What the two drivers share. Each is one process for many tests: it reads what to do
+// from its standard input and prints what happened, both as JSON, a line for each script.
+import { createInterface } from 'node:readline';
 
 /** User plays the person and the model behind one client, as the script says. */
 export class User {
@@ -66,18 +64,24 @@ export async function playSaga(call, user, send) {
   }
 }
 
-/** Makes all calls with a function that makes one, and prints the outcomes. */
-export async function play(makeCall) {
-  const outcomes = [];
-  for (const call of script.calls) {
-    const user = new User(call);
-    const outcome = { asked: user.asked };
-    try {
-      Object.assign(outcome, await makeCall(call, user));
-    } catch (e) {
-      outcome.error = `${e.name}: ${e.message}`;
+/**
+ * Plays scripts, as they come, with a function that makes one call. The calls of a
+ * script are made one after the other, each with a client of its own.
+ */
+export function serve(makeCall) {
+  createInterface({ input: process.stdin }).on('line', async line => {
+    const script = JSON.parse(line);
+    const outcomes = [];
+    for (const call of script.calls) {
+      const user = new User(call);
+      const outcome = { asked: user.asked };
+      try {
+        Object.assign(outcome, await makeCall(call, user, script));
+      } catch (e) {
+        outcome.error = `${e.name}: ${e.message}`;
+      }
+      outcomes.push(outcome);
     }
-    outcomes.push(outcome);
-  }
-  console.log(JSON.stringify(outcomes));
+    console.log(JSON.stringify({ id: script.id, outcomes }));
+  });
 }

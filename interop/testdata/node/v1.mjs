@@ -3,9 +3,9 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CreateMessageRequestSchema, ElicitRequestSchema, ResultSchema } from '@modelcontextprotocol/sdk/types.js';
-import { play, playSaga, script } from './script.mjs';
+import { playSaga, serve } from './script.mjs';
 
-await play(async (call, user) => {
+serve(async (call, user, script) => {
   const client = new Client({ name: 'interop', version: '1' }, { capabilities: { elicitation: {}, sampling: {} } });
   client.setRequestHandler(ElicitRequestSchema, request => user.elicit(request.params));
   client.setRequestHandler(CreateMessageRequestSchema, request => user.sample(request.params));

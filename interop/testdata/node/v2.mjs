@@ -2,11 +2,11 @@
 // that of 2026-07-28 if it is told to, else that of 2025-11-25.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { play, playSaga, script } from './script.mjs';
+import { playSaga, serve } from './script.mjs';
 
-await play((call, user) => (call.manual ? manually(call, user) : automatically(call, user)));
+serve((call, user, script) => (call.manual ? manually : automatically)(call, user, script));
 
-async function connect(user, options) {
+async function connect(user, script, options) {
   const client = new Client(
     { name: 'interop', version: '1' },
     { capabilities: { elicitation: {}, sampling: {} }, versionNegotiation: { mode: script.mode }, ...options },
@@ -21,8 +21,8 @@ async function connect(user, options) {
 }
 
 /** Leaves the rounds to the SDK, as most of its users do. */
-async function automatically(call, user) {
-  const client = await connect(user);
+async function automatically(call, user, script) {
+  const client = await connect(user, script);
   try {
     const protocol = client.getNegotiatedProtocolVersion();
     const tools = (await client.listTools()).tools.length;
@@ -41,10 +41,10 @@ function sender(client) {
 }
 
 /** Takes each round with a new client, and so with a new process on stdio. */
-async function manually(call, user) {
+async function manually(call, user, script) {
   let params = { name: call.tool, arguments: call.arguments };
   for (let rounds = 1; ; rounds++) {
-    const client = await connect(user, { inputRequired: { autoFulfill: false } });
+    const client = await connect(user, script, { inputRequired: { autoFulfill: false } });
     try {
       const result = await client.callTool(params, { allowInputRequired: true });
       const protocol = client.getNegotiatedProtocolVersion();

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// dialect is how a protocol words sagas.
+type dialect struct {
+	name string
+	// suspended is what the result of every turn but the last holds, and token names
+	// the member with its token.
+	suspended, token string
+}
+
+var (
+	// proposal speaks tools/callSaga and tools/resumeSaga.
+	proposal = &dialect{name: "saga", suspended: `"state":"suspended"`, token: "sagaToken"}
+	// mrtr speaks the multi round-trip requests of MCP 2026-07-28.
+	mrtr = &dialect{name: "mrtr", suspended: `"resultType":"input_required"`, token: "requestState"}
+)
+
+// turns are those of the proposal's tool, which most measurements take.
+const turns = 3
+
+const meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"sampling":{}},"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}`
+
+// wanted is what the response of each turn of the proposal's tool holds, and given
+// are the answers to its two questions. Other tools ask to go on.
+var (
+	wanted = [turns]string{"step-elicitation-A", "step-sampling-B", `Deployment to production initiated successfully based on confirmation.`}
+	given  = map[string]string{
+		wanted[0]: `{"action":"accept","content":{"target":"production"}}`,
+		wanted[1]: `{"role":"assistant","content":{"type":"text","text":"Yes, all systems are green."},"model":"client-side-llm-v2"}`,
+	}
+)
+
+// talk is a saga as its client sees it.
+type talk struct {
+	*dialect
+	params   string
+	header   map[string]string
+	token    string // as JSON, with its quotes and escapes
+	asked    string // the id of the question that waits, as JSON
+	answered []string
+}
+
+func newTalk(d *dialect, tool, arguments string) *talk {
+	t := &talk{dialect: d, params: `"name":"` + tool + `","arguments":` + arguments}
+	if d == mrtr {
+		t.params += meta
+		t.header = map[string]string{
+			"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool,
+			"Accept": "application/json, text/event-stream",
+		}
+	}
+	return t
+}
+
+// deploy is a saga of the proposal's tool.
+func deploy(d *dialect) *talk { return newTalk(d, "complex_tool", `{"initial_arg":"value"}`) }
+
+// request returns the body of the next request.
+func (t *talk) request(id int) []byte {
+	method, params := "tools/callSaga", t.params
+	if t.dialect == mrtr {
+		method = "tools/call"
+	}
+	if t.token != "" {
+		answer := given[strings.Trim(t.asked, `"`)]
+		if answer == "" {
+			answer = `{"action":"accept","content":{"go":true}}`
+		}
+		if t.dialect == mrtr {
+			params += `,"inputResponses":{` + t.asked + `:` + answer + `},"requestState":` + t.token
+		} else {
+			t.answered = append(t.answered, `{"stepId":`+t.asked+`,"result":`+answer+`}`)
+			method, params = "tools/resumeSaga", `"sagaToken":`+t.token+`,"completedSteps":[`+strings.Join(t.answered, ",")+`]`
+		}
+	}
+	return []byte(`{"jsonrpc":"2.0","id":` + strconv.Itoa(id) + `,"method":"` + method + `","params":{` + params + `}}`)
+}
+
+// take verifies the response, and takes from it what the next request needs.
+func (t *talk) take(id int, body []byte, wanted string, last bool) error {
+	text := string(body)
+	response := gjson.Parse(text)
+	result := response.Get("result")
+	t.token, t.asked = result.Get(t.dialect.token).Raw, result.Get("steps.0.stepId").Raw
+	if t.dialect == mrtr {
+		t.asked = result.Get("inputRequests.@keys.0").Raw
+	}
+	what := ""
+	switch {
+	case !gjson.Valid(text):
+		what = "it is not JSON"
+	case response.Get("jsonrpc").Str != "2.0" || response.Get("id").Raw != strconv.Itoa(id):
+		what = "it is not the response to the request"
+	case !result.IsObject() || response.Get("error").Exists() || result.Get("isError").Bool():
+		what = "it is an error"
+	case !strings.Contains(text, wanted) || !last && !strings.Contains(t.asked, wanted):
+		what = "it lacks " + wanted
+	case strings.Contains(text, t.suspended) == last:
+		what = "it ends too early or too late"
+	case last != (t.token == ""):
+		what = "a token is missing, or there is one in the end"
+	default:
+		return nil
+	}
+	return fmt.Errorf("a wrong answer in %s, which should hold %s (%s): %.300s", t.name, wanted, what, text)
+}
