@@ -112,6 +112,8 @@ func TestTablesGoIntoADocument(t *testing.T) {
 
 	_, err = withSection(document, "size", nil)
 	require.ErrorContains(t, err, "bench:size")
+	_, err = run(t, "--into", name, "--base", "another")
+	require.ErrorContains(t, err, "--base or --into")
 }
 
 // There is one place in the documents for everything that is measured.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -35,6 +36,9 @@ func contestants(base string) (all []*contestant) {
 // compare keeps all servers running and gives each a short load in turn, round after
 // round.
 func compare(ctx context.Context, m measurement) error {
+	if m.String("base") != "" && m.String("into") != "" {
+		return errors.New("documents show this build alone: give --base or --into")
+	}
 	all := contestants(m.String("base"))
 	points := make([]*point, len(all))
 	for i, who := range all {
