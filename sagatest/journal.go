@@ -112,25 +112,17 @@ func (s *sweep) record(t testing.TB, dir string, recorded []*entry, ok bool) {
 // as it must.
 func (s *sweep) prove(t testing.TB, e *entry) (ok bool) {
 	t.Helper()
-	prove := func(t testing.TB) {
-		t.Helper()
+	name, err := filepath.Rel(journalDir, e.path)
+	if err != nil {
+		name = e.path
+	}
+	subtest(t, name, func(t testing.TB) {
 		x := s.newTrial(t, "a saga of revision "+strconv.FormatUint(uint64(e.Revision), 10)+" waits for "+e.waits()+" and goes on now")
-		if b := x.resumeEntry(e); b != nil {
+		b := x.resumeEntry(e)
+		if ok = b == nil; !ok {
 			t.Errorf("sagatest: broken rule: sagas under way survive a change of the tool\n  scenario: %s\n  recorded: %s\n  what happened: %s\n  what to do: %s", x.name, e.path, b.what, b.advice)
-			return
 		}
-		ok = true
-	}
-	if r, is := t.(interface {
-		Run(name string, f func(*testing.T)) bool
-	}); is {
-		name, err := filepath.Rel(journalDir, e.path)
-		if err != nil {
-			name = e.path
-		}
-		return r.Run(name, func(t *testing.T) { prove(t) })
-	}
-	prove(t)
+	})
 	return ok
 }
 

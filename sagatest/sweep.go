@@ -164,22 +164,26 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 	return s.base
 }
 
-// run plays a scenario as a subtest, where there are subtests.
+// run plays a scenario as a subtest.
 func (s *sweep) run(t testing.TB, sc scenario) {
 	t.Helper()
-	try := func(t testing.TB) {
-		t.Helper()
+	subtest(t, sc.name, func(t testing.TB) {
 		x := s.newTrial(t, sc.name)
 		sc.run(x)
 		x.judge(sc.want)
-	}
+	})
+}
+
+// subtest runs f as a subtest, where there are subtests.
+func subtest(t testing.TB, name string, f func(testing.TB)) {
+	t.Helper()
 	if r, ok := t.(interface {
 		Run(name string, f func(*testing.T)) bool
 	}); ok {
-		r.Run(sc.name, func(t *testing.T) { try(t) })
+		r.Run(name, func(t *testing.T) { f(t) })
 		return
 	}
-	try(t)
+	f(t)
 }
 
 // scenarios lists everything that can go wrong on the way of the script.
