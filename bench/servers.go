@@ -18,7 +18,6 @@ import (
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
@@ -140,7 +139,11 @@ func floorServer() (http.Handler, error) {
 			if err := t.take(1, rec.Body.Bytes(), wanted[turn], turn == turns-1); err != nil {
 				return nil, err
 			}
-			all[turn] = json.RawMessage(gjson.GetBytes(rec.Body.Bytes(), "result").Raw)
+			var response struct{ Result json.RawMessage }
+			if err := json.Unmarshal(rec.Body.Bytes(), &response); err != nil {
+				return nil, err
+			}
+			all[turn] = response.Result
 		}
 		results[d] = all
 	}

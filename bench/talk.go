@@ -1,26 +1,25 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/tidwall/gjson"
 )
 
 // dialect is how a protocol words sagas.
 type dialect struct {
 	name string
-	// suspended is what the result of every turn but the last holds, and token names
-	// the member with its token.
-	suspended, token string
+	// suspended is what the result of every turn but the last holds.
+	suspended string
 }
 
 var (
 	// proposal speaks tools/callSaga and tools/resumeSaga.
-	proposal = &dialect{name: "saga", suspended: `"state":"suspended"`, token: "sagaToken"}
+	proposal = &dialect{name: "saga", suspended: `"state":"suspended"`}
 	// mrtr speaks the multi round-trip requests of MCP 2026-07-28.
-	mrtr = &dialect{name: "mrtr", suspended: `"resultType":"input_required"`, token: "requestState"}
+	mrtr = &dialect{name: "mrtr", suspended: `"resultType":"input_required"`}
 )
 
 // turns are those of the proposal's tool, which most measurements take.
@@ -44,7 +43,7 @@ type talk struct {
 	params   string
 	header   map[string]string
 	token    string // as JSON, with its quotes and escapes
-	asked    string // the id of the question that waits, as JSON
+	asked    string // the id of the question that waits
 	answered []string
 }
 
@@ -70,45 +69,65 @@ func (t *talk) request(id int) []byte {
 		method = "tools/call"
 	}
 	if t.token != "" {
-		answer := given[strings.Trim(t.asked, `"`)]
+		answer := given[t.asked]
 		if answer == "" {
 			answer = `{"action":"accept","content":{"go":true}}`
 		}
 		if t.dialect == mrtr {
-			params += `,"inputResponses":{` + t.asked + `:` + answer + `},"requestState":` + t.token
+			params += `,"inputResponses":{"` + t.asked + `":` + answer + `},"requestState":` + t.token
 		} else {
-			t.answered = append(t.answered, `{"stepId":`+t.asked+`,"result":`+answer+`}`)
+			t.answered = append(t.answered, `{"stepId":"`+t.asked+`","result":`+answer+`}`)
 			method, params = "tools/resumeSaga", `"sagaToken":`+t.token+`,"completedSteps":[`+strings.Join(t.answered, ",")+`]`
 		}
 	}
 	return []byte(`{"jsonrpc":"2.0","id":` + strconv.Itoa(id) + `,"method":"` + method + `","params":{` + params + `}}`)
 }
 
+// result is what is read of a result, of either dialect.
+type result struct {
+	IsError       bool                       `json:"isError"`
+	SagaToken     json.RawMessage            `json:"sagaToken"`
+	Steps         []struct{ StepID string }  `json:"steps"`
+	RequestState  json.RawMessage            `json:"requestState"`
+	InputRequests map[string]json.RawMessage `json:"inputRequests"`
+}
+
 // take verifies the response, and takes from it what the next request needs.
 func (t *talk) take(id int, body []byte, wanted string, last bool) error {
-	text := string(body)
-	response := gjson.Parse(text)
-	result := response.Get("result")
-	t.token, t.asked = result.Get(t.dialect.token).Raw, result.Get("steps.0.stepId").Raw
-	if t.dialect == mrtr {
-		t.asked = result.Get("inputRequests.@keys.0").Raw
+	var response struct {
+		JSONRPC string
+		ID      json.RawMessage
+		Error   json.RawMessage
+		Result  *result
 	}
 	what := ""
+	err := json.Unmarshal(body, &response)
+	r := response.Result
 	switch {
-	case !gjson.Valid(text):
-		what = "it is not JSON"
-	case response.Get("jsonrpc").Str != "2.0" || response.Get("id").Raw != strconv.Itoa(id):
+	case err != nil:
+		what = err.Error()
+	case response.JSONRPC != "2.0" || string(response.ID) != strconv.Itoa(id):
 		what = "it is not the response to the request"
-	case !result.IsObject() || response.Get("error").Exists() || result.Get("isError").Bool():
+	case r == nil || response.Error != nil || r.IsError:
 		what = "it is an error"
-	case !strings.Contains(text, wanted) || !last && !strings.Contains(t.asked, wanted):
-		what = "it lacks " + wanted
-	case strings.Contains(text, t.suspended) == last:
-		what = "it ends too early or too late"
-	case last != (t.token == ""):
-		what = "a token is missing, or there is one in the end"
 	default:
-		return nil
+		t.token, t.asked = string(r.SagaToken)+string(r.RequestState), ""
+		for _, step := range r.Steps {
+			t.asked = step.StepID
+		}
+		for key := range r.InputRequests {
+			t.asked = key
+		}
+		switch {
+		case !bytes.Contains(body, []byte(wanted)) || !last && !strings.Contains(t.asked, wanted):
+			what = "it lacks " + wanted
+		case bytes.Contains(body, []byte(t.suspended)) == last:
+			what = "it ends too early or too late"
+		case last != (t.token == ""):
+			what = "a token is missing, or there is one in the end"
+		default:
+			return nil
+		}
 	}
-	return fmt.Errorf("a wrong answer in %s, which should hold %s (%s): %.300s", t.name, wanted, what, text)
+	return fmt.Errorf("a wrong answer in %s, which should hold %s (%s): %.300s", t.name, wanted, what, body)
 }

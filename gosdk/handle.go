@@ -11,7 +11,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -126,13 +125,9 @@ func (m *Mounted) internal(ctx context.Context, method string, err error) error 
 
 // wireError makes an error of ours one of the SDK's, with code, text and data.
 func wireError(err error) error {
-	var e *jsonrpc2.Error
+	var e *server.Error
 	if !errors.As(err, &e) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 	}
-	out := &jsonrpc.Error{Code: e.Code, Message: e.Message}
-	if e.Data != nil {
-		out.Data = json.RawMessage(*e.Data)
-	}
-	return out
+	return &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}
 }

@@ -19,12 +19,14 @@ import (
 type Options struct {
 	// Keys seal the tokens. All replicas of a deployment need the same keyset.
 	Keys *codec.Keyset
-	// Audience, TokenTTL, UndoGrace, TurnTimeout, Sampler, Logger and Now are those
-	// of [server.Options].
+	// Audience, TokenTTL, UndoGrace, TurnTimeout, Hooks, Sampler, Logger and Now are those
+	// of [server.Options]. Hooks are called for sagas only; what is around other tools is the
+	// SDK's middleware.
 	Audience    string
 	TokenTTL    time.Duration
 	UndoGrace   time.Duration
 	TurnTimeout time.Duration
+	Hooks       []server.Hooks
 	Sampler     server.Sampler
 	Logger      *slog.Logger
 	Now         func() time.Time
@@ -69,7 +71,7 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	}
 	inner, err := server.New(server.Options{
 		Tools: sagas, Keys: o.Keys, Audience: o.Audience, TokenTTL: o.TokenTTL, UndoGrace: o.UndoGrace,
-		TurnTimeout: o.TurnTimeout, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now,
+		TurnTimeout: o.TurnTimeout, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)

@@ -1,6 +1,8 @@
 package gosdk_test
 
 import (
+	"context"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/gosdk"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
 )
 
 // If anything is wrong, nothing is added: no tool, no method, no middleware.
@@ -96,4 +99,24 @@ func TestTheRestDoesNotDependOnTheSDK(t *testing.T) {
 	out, err = exec.Command("go", "list", "-deps", module+"gosdk").Output()
 	require.NoError(t, err)
 	assert.Contains(t, strings.Fields(string(out)), "github.com/modelcontextprotocol/go-sdk/mcp", "so is it found where it is")
+}
+
+// The hooks of package server are called for what is mounted, and can refuse.
+func TestHooks(t *testing.T) {
+	var seen []string
+	h := mount(t, gosdk.Options{Hooks: []server.Hooks{{Turn: func(ctx context.Context, i *server.TurnInfo, next func(context.Context) error) error {
+		if len(seen) == 2 {
+			return server.TryAgain("enough", 0)
+		}
+		err := next(ctx)
+		seen = append(seen, fmt.Sprint(i.Request.Method, " ", i.Action, " ", i.Name, " ", i.Outcome))
+		return err
+	}}}}, talk(1))
+	w := h.wire()
+	w.ask("tools/call", object{"name": "talk", "_meta": meta(forms)})
+	w.ask("tools/callSaga", object{"name": "talk"})
+	assert.Equal(t, []string{"tools/call call talk suspended", "tools/callSaga call talk suspended"}, seen)
+	r := w.ask("tools/callSaga", object{"name": "talk"})
+	assert.Equal(t, "enough", r.Get("error.message").Str, r.Raw)
+	assert.True(t, r.Get("error.data.retryable").Bool(), r.Raw)
 }

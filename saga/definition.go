@@ -11,6 +11,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -103,7 +104,7 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 // SchemaFor returns the JSON Schema of a Go type and of its fields' tags, for
 // [Machine.OutputSchema]. It fails if a tag of a field has no meaning.
 func SchemaFor[T any]() (*jsonschema.Schema, error) {
-	return engine.SchemaOf(reflect.TypeFor[T]())
+	return schema.Of(reflect.TypeFor[T]())
 }
 
 // ErrNotFound is what a resource's code returns, wrapped or not, when there is

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -162,7 +163,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			assert.Contains(t, lines[i], `tool "m": `)
 			assert.Contains(t, lines[i], part)
 		}
-		var field *engine.FieldError
+		var field *schema.FieldError
 		require.ErrorAs(t, err, &field)
 		assert.Equal(t, "minimum", field.Tag)
 		_ = state{hidden: 1}

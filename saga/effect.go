@@ -10,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/hook"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
 
@@ -165,7 +166,7 @@ func Do[In, Out any](ctx Context, e *Effect[In, Out], in In) (Out, error) {
 	if key == "" {
 		return c.recorded(record)
 	}
-	out, err = attempt(t, e.Timeout, e.Tries, func(ctx context.Context) (Out, error) {
+	out, err = attempt(t, e.Timeout, e.Tries, engine.EffectCall{Name: e.Name, Key: key}, func(ctx context.Context) (Out, error) {
 		return c.do(ctx, Key(key), in, input)
 	})
 	if err == nil {
@@ -221,28 +222,45 @@ const (
 	effectTries   = 3
 )
 
-// attempt calls f until it succeeds, is refused, or the tries are used up.
-func attempt[T any](ctx context.Context, timeout time.Duration, tries int, f func(context.Context) (T, error)) (T, error) {
+// attempt calls f until it succeeds, is refused, or the tries are used up; each time with
+// the operator's hook around it, if there is one.
+func attempt[T any](ctx context.Context, timeout time.Duration, tries int, call engine.EffectCall, f func(context.Context) (T, error)) (T, error) {
 	if timeout <= 0 {
 		timeout = effectTimeout
 	}
 	if tries <= 0 {
 		tries = effectTries
 	}
+	around := engine.EffectHookOf(ctx)
 	return backoff.Retry(ctx, func() (v T, err error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		defer func() {
-			if p := recover(); p != nil {
-				err = backoff.Permanent(&engine.PanicError{Value: p, Stack: debug.Stack()})
-			}
-		}()
-		v, err = f(ctx)
-		if isSettled(err) {
+		call.Attempt++
+		if around == nil {
+			v, err = protected(ctx, f)
+		} else {
+			err = hook.Around(ctx, func(ctx context.Context, next func(context.Context) error) error {
+				return around(ctx, call, next)
+			}, func(ctx context.Context) (err error) {
+				v, err = protected(ctx, f)
+				return err
+			})
+		}
+		if isSettled(err) || errors.As(err, new(*engine.PanicError)) {
 			err = backoff.Permanent(err)
 		}
 		return v, err
 	}, backoff.WithMaxTries(uint(tries)), backoff.WithBackOff(pauses(ctx)))
+}
+
+// protected turns a panic of f into an error.
+func protected[T any](ctx context.Context, f func(context.Context) (T, error)) (v T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &engine.PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return f(ctx)
 }
 
 // pauses are what lies between two tries; tests do not wait.

@@ -100,7 +100,7 @@ func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.Ef
 	if err != nil {
 		return err
 	}
-	_, err = attempt(ctx, e.Timeout, e.Tries, func(ctx context.Context) (struct{}, error) {
+	_, err = attempt(ctx, e.Timeout, e.Tries, engine.EffectCall{Name: e.Name, Key: key, Undo: true}, func(ctx context.Context) (struct{}, error) {
 		perform := func(ctx context.Context) (sagahooks.Value, error) {
 			return sagahooks.Value{}, e.Undo(ctx, Performed[In, Out]{Key(key), in, out, r.Done()})
 		}

@@ -5,7 +5,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // Encoding turns a state into bytes and back. The default is JSON. It must read
@@ -32,14 +32,14 @@ type strict interface {
 // that authors know to work there works here, only faster.
 type jsonEncoding struct{}
 
-func (jsonEncoding) Marshal(v any) ([]byte, error) { return jsonv2.Marshal(v, engine.JSONOptions) }
+func (jsonEncoding) Marshal(v any) ([]byte, error) { return jsonv2.Marshal(v, schema.JSONOptions) }
 
 func (jsonEncoding) Unmarshal(data []byte, v any) error {
-	return jsonv2.Unmarshal(data, v, engine.JSONOptions)
+	return jsonv2.Unmarshal(data, v, schema.JSONOptions)
 }
 
 func (jsonEncoding) UnmarshalStrict(data []byte, v any) error {
-	return jsonv2.Unmarshal(data, v, engine.StrictJSONOptions)
+	return jsonv2.Unmarshal(data, v, schema.StrictJSONOptions)
 }
 
 // emptyState is what a state without fields encodes to; it is not kept.

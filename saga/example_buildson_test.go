@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -76,7 +75,7 @@ func ExampleEffect_buildsOn() {
 	for _, c := range cancelled.Result.Content {
 		fmt.Println("caller:", c.Text)
 	}
-	var report engine.UndoReport
+	var report struct{ SagaToken string }
 	if err := json.Unmarshal(cancelled.Result.Meta.Undo, &report); err != nil {
 		fmt.Println(err)
 		return

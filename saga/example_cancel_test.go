@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/client"
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -194,7 +193,7 @@ func Example_undoReport() {
 	for _, c := range cancelled.Result.Content {
 		fmt.Println("caller:", c.Text)
 	}
-	var report engine.UndoReport
+	var report struct{ SagaToken string }
 	if err := json.Unmarshal(cancelled.Result.Meta.Undo, &report); err != nil {
 		fmt.Println(err)
 		return

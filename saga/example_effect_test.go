@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/mcpsaga/mcpsaga/client"
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -192,7 +191,7 @@ func ExampleKey() {
 			return true, rooms.hold(key)
 		},
 	}
-	tool, err := saga.Flow[none, string]{
+	book := saga.Flow[none, string]{
 		Info: saga.Info{Name: "book_room", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{holdRoom}},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			if _, err := saga.Ask(r, askConfirm); err != nil {
@@ -201,21 +200,10 @@ func ExampleKey() {
 			_, err := saga.Do(r, holdRoom, "Rome")
 			return "Held.", err
 		},
-	}.Compile()
-	if err != nil {
-		fmt.Println(err)
-		return
 	}
-	ctx := context.Background()
-	out, err := show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures}))
-	if err != nil {
-		return
-	}
-	answer := engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{
-		{StepID: "confirm", Result: []byte(`{"action":"accept","content":{"sure":true}}`)},
-	}}
-	show(tool.Resume(ctx, out.Position, answer))
-	show(tool.Resume(ctx, out.Position, answer)) // the response was lost: the client sends the same again
+	s := begin(book, steps.AllFeatures, `{}`)
+	s.accept("confirm", `{"sure":true}`)
+	s.accept("confirm", `{"sure":true}`) // the response was lost: the client sends the same again
 	fmt.Println("calls of Do:", calls, "rooms held:", len(rooms))
 	// Output:
 	// asked: confirm

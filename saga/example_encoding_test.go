@@ -1,11 +1,8 @@
 package saga_test
 
 import (
-	"context"
 	"encoding/binary"
-	"fmt"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -50,19 +47,9 @@ func ExampleEncoding() {
 			},
 		},
 	}
-	tool, err := game.Compile()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ctx := context.Background()
-	out, err := tool.Start(ctx, engine.Call{Client: steps.AllFeatures})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	answer := steps.Answer{StepID: "move", Result: []byte(`{"action":"accept","content":{"move":"e4"}}`)}
-	show(tool.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{answer}}))
+	s := begin(game, steps.AllFeatures, `{}`)
+	s.accept("move", `{"move":"e4"}`)
 	// Output:
+	// asked: move
 	// caller: 1c00 2000 after 1 move
 }

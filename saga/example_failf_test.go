@@ -1,11 +1,10 @@
 package saga_test
 
 import (
-	"context"
 	"errors"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Failf speaks to the caller. Any other error stays with the operator: it may
@@ -30,11 +29,7 @@ func ExampleFailf() {
 	}
 	talk(balance, map[string]any{"account": 5000})
 
-	tool, err := balance.Compile()
-	if err != nil {
-		return
-	}
-	show(tool.Start(context.Background(), engine.Call{Arguments: []byte(`{"account":7}`)}))
+	begin(balance, steps.AllFeatures, `{"account":7}`)
 	// Output:
 	// error: There is no account 5000; accounts have three digits.
 	// caller: The tool failed. Its operator can find the reason in the log under the saga 00000000000000000000000000000000.

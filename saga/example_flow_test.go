@@ -1,11 +1,9 @@
 package saga_test
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/mcpsaga/mcpsaga/client"
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -154,18 +152,9 @@ func Example_swallowedError() {
 			return "Hello, " + name.Name + ".", nil
 		},
 	}
-	tool, err := greet.Compile()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	out, err := tool.Start(context.Background(), engine.Call{Client: steps.AllFeatures})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println("log:", out.Err)
+	begin(greet, steps.AllFeatures, `{}`)
 	// Output:
+	// caller: The tool failed. Its operator can find the reason in the log under the saga 00000000000000000000000000000000.
 	// log: tool "greet", step function "start": the flow asked "name" and then returned a result; it must return the error that asking returned, as it is or wrapped with %w
 }
 

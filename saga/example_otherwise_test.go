@@ -1,11 +1,8 @@
 package saga_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -21,7 +18,7 @@ func Example_otherwise() {
 	askMap := &steps.Link{ID: "map", Message: "Pick the place on the map.", URL: "https://maps.example.com/pick"}
 	askCity := &steps.Form[cityForm]{ID: "city", Message: "Which city is it in?"}
 
-	tool, err := saga.Machine[none, none]{
+	tool := saga.Machine[none, none]{
 		Info: saga.Info{
 			Name: "place",
 			Asks: []steps.Question{askMap, askCity},
@@ -45,15 +42,10 @@ func Example_otherwise() {
 				return t.Textf("As picked on the map.")
 			},
 		},
-	}.Compile()
-	if err != nil {
-		fmt.Println(err)
-		return
 	}
-	ctx := context.Background()
-	show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures}))
-	show(tool.Start(ctx, engine.Call{Client: steps.FormElicitation}))
-	show(tool.Start(ctx, engine.Call{Client: steps.BasicSampling}))
+	begin(tool, steps.AllFeatures, `{}`)
+	begin(tool, steps.FormElicitation, `{}`)
+	begin(tool, steps.BasicSampling, `{}`)
 	// Output:
 	// asked: map
 	// asked: city
@@ -70,7 +62,7 @@ func ExampleTurn_Can() {
 	askModel := &steps.Sample{ID: "draft", Request: steps.SampleRequest{MaxTokens: 200}}
 	askText := &steps.Form[textForm]{ID: "text", Message: "Please write the announcement."}
 
-	tool, err := saga.Machine[none, none]{
+	tool := saga.Machine[none, none]{
 		Info: saga.Info{
 			Name: "announce",
 			Asks: []steps.Question{askModel, askText},
@@ -84,14 +76,9 @@ func ExampleTurn_Can() {
 		Steps: saga.Steps[none, none]{
 			"written": func(t *turn) (saga.Next, error) { return t.Textf("Announced.") },
 		},
-	}.Compile()
-	if err != nil {
-		fmt.Println(err)
-		return
 	}
-	ctx := context.Background()
-	show(tool.Start(ctx, engine.Call{Client: steps.AllFeatures}))
-	show(tool.Start(ctx, engine.Call{Client: steps.FormElicitation}))
+	begin(tool, steps.AllFeatures, `{}`)
+	begin(tool, steps.FormElicitation, `{}`)
 	// Output:
 	// asked: draft
 	// asked: text

@@ -1,11 +1,9 @@
 package saga_test
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -67,34 +65,12 @@ func ExampleFlow_revisions() {
 		},
 	}
 
-	yesterday, err := old.Compile()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	today, err := book.Compile()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ctx := context.Background()
-	answer := func(id, content string) engine.Resumption {
-		return engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{
-			{StepID: id, Result: []byte(`{"action":"accept","content":` + content + `}`)},
-		}}
-	}
-	out, err := show(yesterday.Start(ctx, engine.Call{Client: steps.AllFeatures}))
-	if err != nil {
-		return
-	}
-	if out, err = show(yesterday.Resume(ctx, out.Position, answer("place", `{"city":"Rome"}`))); err != nil {
-		return
-	}
+	s := begin(old, steps.AllFeatures, `{}`)
+	s.accept("place", `{"city":"Rome"}`)
 	fmt.Println("deployed: revision 2")
-	if out, err = show(today.Resume(ctx, out.Position, answer("confirm", `{"sure":true}`))); err != nil {
-		return
-	}
-	show(today.Resume(ctx, out.Position, answer("day", `{"day":"2026-12-24"}`)))
+	s.deploy(book)
+	s.accept("confirm", `{"sure":true}`)
+	s.accept("day", `{"day":"2026-12-24"}`)
 	// Output:
 	// asked: place
 	// asked: confirm

@@ -1,10 +1,8 @@
 package saga_test
 
 import (
-	"context"
 	"fmt"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -64,23 +62,9 @@ func Example_upgrade() {
 		},
 	}
 
-	yesterday, err := old.Compile()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	today, err := book.Compile()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ctx := context.Background()
-	out, err := show(yesterday.Start(ctx, engine.Call{Client: steps.AllFeatures}))
-	if err != nil {
-		return
-	}
-	sure := steps.Answer{StepID: "confirm", Result: []byte(`{"action":"accept","content":{"sure":true}}`)}
-	show(today.Resume(ctx, out.Position, engine.Resumption{Client: steps.AllFeatures, Answers: []steps.Answer{sure}}))
+	s := begin(old, steps.AllFeatures, `{}`)
+	s.deploy(book)
+	s.accept("confirm", `{"sure":true}`)
 	// Output:
 	// asked: confirm
 	// caller: Booked: Rome in Italy.

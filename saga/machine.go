@@ -196,7 +196,7 @@ func (p *machineCode[Args, State]) Run(turn *engine.Turn, step string, args json
 			step = next.step
 		case finished:
 			return engine.Ended{Outcome: next.outcome}, nil
-		case asked:
+		case *asked:
 			return p.suspended(t, step, &next.Asked)
 		default:
 			return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: step, Err: errNoNext}

@@ -9,14 +9,14 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // encodeValue returns an effect's input or result, to which v points, as it is
 // recorded: its secrets are beside the JSON.
 func encodeValue(secrets []secretField, v any) (sagahooks.Value, error) {
-	raw, err := jsonv2.Marshal(v, engine.JSONOptions)
+	raw, err := jsonv2.Marshal(v, schema.JSONOptions)
 	if err != nil {
 		return sagahooks.Value{}, err
 	}
@@ -27,9 +27,9 @@ func encodeValue(secrets []secretField, v any) (sagahooks.Value, error) {
 // type has no place, unless an old revision recorded it: to undo with half of an input
 // would be worse than not to undo.
 func decodeValue(secrets []secretField, recorded sagahooks.Value, v any, old bool) error {
-	options := engine.StrictJSONOptions
+	options := schema.StrictJSONOptions
 	if old {
-		options = engine.JSONOptions
+		options = schema.JSONOptions
 	}
 	if err := jsonv2.Unmarshal(recorded.JSON, v, options); err != nil {
 		return err
@@ -52,16 +52,16 @@ func adopt[T any](given any) (v T, err error) {
 			return *given, nil
 		}
 	}
-	raw, err := jsonv2.Marshal(given, engine.JSONOptions)
+	raw, err := jsonv2.Marshal(given, schema.JSONOptions)
 	if err != nil {
 		return v, err
 	}
-	return v, jsonv2.Unmarshal(raw, &v, engine.JSONOptions)
+	return v, jsonv2.Unmarshal(raw, &v, schema.JSONOptions)
 }
 
 // shown returns a value as JSON for a test.
 func shown(v any) (json.RawMessage, error) {
-	return jsonv2.Marshal(v, engine.JSONOptions, withSecrets)
+	return jsonv2.Marshal(v, schema.JSONOptions, withSecrets)
 }
 
 // withSecrets encodes secrets so that they can be told from each other, and not read.
@@ -73,5 +73,5 @@ var withSecrets = jsonv2.WithMarshalers(jsonv2.JoinMarshalers(
 		sum := sha256.Sum256([]byte(s.value))
 		return json.Marshal(fmt.Sprintf("[secret %x]", sum[:4]))
 	}),
-	engine.MarshalNumber,
+	schema.MarshalNumber,
 ))

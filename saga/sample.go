@@ -7,7 +7,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // sampler fills values so that what gets lost, or gets into another field, is noticed:
@@ -76,7 +76,7 @@ var spellings = []string{`"2001-02-03T04:05:06Z"`, `"192.0.2.1"`, `"192.0.2.0/24
 func fillItself(v reflect.Value) {
 	for _, spelling := range spellings {
 		into := reflect.New(v.Type())
-		if err := jsonv2.Unmarshal([]byte(spelling), into.Interface(), engine.JSONOptions); err == nil && !into.Elem().IsZero() {
+		if err := jsonv2.Unmarshal([]byte(spelling), into.Interface(), schema.JSONOptions); err == nil && !into.Elem().IsZero() {
 			v.Set(into.Elem())
 			return
 		}

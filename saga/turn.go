@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -42,7 +43,7 @@ type (
 	finished struct{ outcome engine.Outcome }
 )
 
-func (asked) endsFunc()    {}
+func (*asked) endsFunc()   {}
 func (gone) endsFunc()     {}
 func (finished) endsFunc() {}
 
@@ -63,7 +64,7 @@ func (t *Turn[Args, State]) Ask(next string, questions ...steps.Ask) (Next, erro
 	if err != nil {
 		return nil, err
 	}
-	return asked{engine.Asked{Next: next, Steps: resolved}}, nil
+	return &asked{engine.Asked{Next: next, Steps: resolved}}, nil
 }
 
 // Goto goes on with another step function in the same turn. Answers remain
@@ -86,7 +87,7 @@ func (t *Turn[Args, State]) Pause(next string) (Next, error) {
 	if !t.turn.Has(next) {
 		return nil, fmt.Errorf("Pause: there is no step function %q; the tool's Steps must have it", next)
 	}
-	return asked{engine.Asked{Next: next}}, nil
+	return &asked{engine.Asked{Next: next}}, nil
 }
 
 // Finish ends the saga with a result.
@@ -106,7 +107,7 @@ func (t *Turn[Args, State]) Textf(format string, args ...any) (Next, error) {
 // against the tool's output schema. The same JSON is given as text for clients
 // that do not read structured results (MCP, server/tools, structured content).
 func (t *Turn[Args, State]) Structured(v any) (Next, error) {
-	raw, err := jsonv2.Marshal(v, engine.JSONOptions)
+	raw, err := jsonv2.Marshal(v, schema.JSONOptions)
 	if err != nil {
 		return nil, fmt.Errorf("Structured: %w", err)
 	}

@@ -14,7 +14,8 @@ import (
 type Ending struct {
 	// Scenario says what went on, in a sweep; empty in a play.
 	Scenario string
-	// Result is a tool's result. Messages is a prompt's, Contents a resource's.
+	// Result is a tool's result. Messages is a prompt's, Contents a resource's; if it was
+	// too late to cancel them, Result says so.
 	Result   *content.Result
 	Messages *engine.Messages
 	Contents []content.ResourceContents
@@ -79,12 +80,12 @@ func (e *Ending) Effects() []string {
 // asJSON is all that the client learns at the end, for comparisons.
 func (e *Ending) asJSON() string {
 	switch {
-	case e.Result != nil:
-		return compact(e.Result)
 	case e.Messages != nil:
 		return compact(e.Messages)
 	case e.Contents != nil:
 		return compact(e.Contents)
+	case e.Result != nil:
+		return compact(e.Result)
 	}
 	return ""
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -145,13 +144,4 @@ func (p Player) staged(c *client) error {
 	token, err := c.rig.sealed(pos)
 	c.last = reply{token: token, position: pos}
 	return err
-}
-
-// sealed returns the token of a position that was made by hand.
-func (r *rig) sealed(pos *engine.Position) (string, error) {
-	c, err := r.newCodec()
-	if err != nil {
-		return "", err
-	}
-	return r.seal(c, pos)
 }

@@ -5,20 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // rig is a server of which nothing survives a turn but its keys: every turn has a
 // tool made from the definition, and a codec made from the keys. What goes from one
-// turn to the next goes through the client, as a token.
+// turn to the next goes through the client, as a token. The turns themselves are those of
+// package server.
 type rig struct {
 	definition saga.Definition
 	args       json.RawMessage
@@ -37,9 +39,6 @@ type rig struct {
 	turns int
 	heard heard
 }
-
-// binding is that of all tokens of the test kit.
-var binding = codec.Binding{Purpose: "sagatest"}
 
 var codecOptions = codec.Options{Audience: "https://sagatest.example"}
 
@@ -104,89 +103,67 @@ func (r *rig) send(q request) (rep reply) {
 	return rep
 }
 
+// turn has the runner of turns serve the request, as a server would.
 func (r *rig) turn(ctx context.Context, q request) reply {
-	tools, err := engine.NewRegistry(r.definition)
+	runner, tool, err := r.runner()
 	if err != nil {
 		return reply{err: err}
 	}
-	c, err := r.newCodec()
-	if err != nil {
-		return reply{err: err}
+	turn := r.request(tool)
+	turn.Token, turn.Answers = q.token, q.answers
+	var end turns.End
+	switch {
+	case q.token == "":
+		end, err = runner.Call(ctx, turn)
+	case q.cancels:
+		turn.Policy = turns.Carried // or the other: that of what is left to undo is always this
+		end, err = runner.Cancel(ctx, turn, turns.Resent)
+	default:
+		end, err = runner.Resume(ctx, turn)
 	}
-	if q.token == "" {
-		tool := firstTool(tools)
-		// Nobody can take a first turn again: as on a server, what it did is undone if it
-		// breaks off.
-		out, err := tool.Start(ctx, engine.Call{ID: r.newID(), Now: r.now, Client: r.client, Arguments: r.args, Notifier: &r.heard, Held: true})
-		rep := r.ended(c, tool, out, err)
-		if rep.err != nil && out != nil && out.Position != nil { // the token could not be sealed
-			rep.err = r.forsake(ctx, tool, out.Position, rep.err)
-		}
-		rep.undone = isUndone(rep.err)
-		return rep
-	}
-	tool, pos, late, err := r.open(c, tools, q.token)
-	if err != nil {
-		return reply{err: err}
-	}
-	if late != "" {
-		if !pos.HasEffects() {
-			return reply{err: errors.New(late)}
-		}
-		out, err := tool.Abandon(ctx, pos, late)
-		rep := r.ended(c, tool, out, err)
-		rep.late = true
-		return rep
-	}
-	res := engine.Resumption{Now: r.now, Client: r.client, Answers: q.answers, Notifier: &r.heard}
-	if r.resends {
-		res.Arguments = r.args
-		waited := pos.PendingIDs()
-		res.Answers = slices.DeleteFunc(slices.Clone(q.answers), func(a steps.Answer) bool { return !slices.Contains(waited, a.StepID) })
-	}
-	if !q.cancels {
-		out, err := tool.Resume(ctx, pos, res)
-		var position *engine.PositionError
-		if errors.As(err, &position) && pos.HasEffects() && pos.Next() != "" {
-			// So is what a saga did that no longer fits the tool.
-			out, err = tool.Abandon(ctx, pos, position.Error())
-			rep := r.ended(c, tool, out, err)
-			rep.late = true
-			return rep
-		}
-		return r.ended(c, tool, out, err)
-	}
-	out, err := tool.Cancel(ctx, pos, res)
-	rep := r.ended(c, tool, out, err)
-	if rep.out != nil && rep.out.Result != nil && !rep.out.Result.IsError {
+	rep := replyOf(tool, end, err)
+	if q.cancels && rep.out != nil && rep.out.Result != nil && !rep.out.Result.IsError {
 		// A turn that ended the saga well has nothing to report.
 		_, rep.cancelled = rep.out.Result.Meta[engine.UndoMetaKey]
 	}
 	return rep
 }
 
-// forsake undoes what a saga has done whose token its client will not get.
-func (r *rig) forsake(ctx context.Context, t *engine.Program, pos *engine.Position, why error) error {
-	if pos.HasEffects() {
-		out, err := t.Cancel(ctx, pos, engine.Resumption{Now: r.now})
-		if err == nil {
-			err = out.Err
+// runner returns what takes the next turn, and the tool.
+func (r *rig) runner() (*turns.Runner, *engine.Program, error) {
+	tools, err := engine.NewRegistry(r.definition)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := r.codec
+	if c == nil {
+		if c, err = codec.New(r.keys, codecOptions); err != nil {
+			return nil, nil, err
 		}
-		why = errors.Join(why, err)
 	}
-	return &engine.UndoneError{Err: why}
+	return turns.New(turns.Config{
+		Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return r.now }, NewID: func() codec.ID { return codec.ID(r.newID()) },
+		UndoGrace: turns.DefaultUndoGrace,
+	}), firstTool(tools), nil
 }
 
-func isUndone(err error) bool {
-	var undone *engine.UndoneError
-	return errors.As(err, &undone)
+// request is what every request of the client says.
+func (r *rig) request(tool *engine.Program) turns.Request {
+	policy := turns.Carried
+	if r.resends {
+		policy = turns.Resent
+	}
+	return turns.Request{Policy: policy, Client: r.client, Notifier: &r.heard, Program: tool, Arguments: r.args}
 }
 
-func (r *rig) newCodec() (*codec.Codec, error) {
-	if r.codec != nil {
-		return r.codec, nil
+// sealed returns the token of a position that was made by hand.
+func (r *rig) sealed(pos *engine.Position) (string, error) {
+	runner, tool, err := r.runner()
+	if err != nil {
+		return "", err
 	}
-	return codec.New(r.keys, codecOptions)
+	q := r.request(tool)
+	return runner.Seal(&q, tool, pos)
 }
 
 func firstTool(tools *engine.Registry) *engine.Program {
@@ -198,32 +175,28 @@ func firstTool(tools *engine.Registry) *engine.Program {
 	return nil
 }
 
-// open returns what a token holds. late says why the saga cannot go on, if so.
-func (r *rig) open(c *codec.Codec, tools *engine.Registry, token string) (t *engine.Program, pos *engine.Position, late string, err error) {
-	x, rejected, err := c.OpenAnyTime(binding, r.now, token)
-	if err == nil && rejected != nil && rejected.Reason == codec.ReasonNotYetValid {
-		err = rejected
+// replyOf describes what comes of a turn.
+func replyOf(tool *engine.Program, end turns.End, err error) reply {
+	var turn *turns.Error
+	if errors.As(err, &turn) {
+		err = turn.Err // no client sees more of it
 	}
-	if err != nil {
-		return nil, nil, "", explained(err)
+	var failed *engine.ToolError
+	var undone *engine.UndoneError
+	switch {
+	case tool.Kind != engine.KindTool && (errors.As(err, &failed) || errors.Is(err, saga.ErrNotFound)):
+		// So a prompt or a resource says that it has failed.
+		return reply{out: &engine.Outcome{Err: err}}
+	case err != nil:
+		return reply{err: explained(err), undone: errors.As(err, &undone)}
+	case end.Token != "":
+		return reply{token: end.Token, steps: end.Steps, position: end.Position, reworded: end.Reworded}
 	}
-	newest := firstTool(tools)
-	pos = &engine.Position{
-		ID: saga.ID(x.Claims.ID), Turn: x.Claims.Turn, Tool: x.Claims.Tool, Revision: x.Claims.Revision, Deadline: x.Claims.Deadline,
+	rep := reply{out: &end.Outcome, late: end.Gone != 0}
+	if u := undoReport(end.Result); u != nil {
+		rep.again = u.SagaToken
 	}
-	if err := pos.Restore(engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
-		return nil, nil, "", err
-	}
-	if rejected != nil {
-		late = fmt.Sprintf("The saga came back too late and has ended (%v).", rejected.Detail)
-	}
-	if t = tools.Reader(newest.Kind, newest.Name, pos.Revision); t == nil {
-		if pos.Revision > newest.Revision {
-			return nil, nil, "", fmt.Errorf("the token is of revision %d, but the tool is of revision %d", pos.Revision, newest.Revision)
-		}
-		t, late = newest, "The saga cannot go on: this version of the tool is no longer served. Start again."
-	}
-	return t, pos, late, nil
+	return rep
 }
 
 // explained says why a token was refused, which clients are not told.
@@ -233,37 +206,6 @@ func explained(err error) error {
 		return fmt.Errorf("%w: %s: %w", rejected, rejected.Reason, rejected.Detail)
 	}
 	return err
-}
-
-func (r *rig) ended(c *codec.Codec, t *engine.Program, out *engine.Outcome, err error) reply {
-	var failed *engine.ToolError
-	if t.Kind != engine.KindTool && (errors.As(err, &failed) || errors.Is(err, saga.ErrNotFound)) {
-		// So a prompt or a resource says that it has failed.
-		return reply{out: &engine.Outcome{Err: err}}
-	}
-	if err != nil {
-		return reply{err: err}
-	}
-	if out.Position == nil {
-		rep := reply{out: out}
-		if u := undoReport(out.Result); u != nil && u.Again != nil {
-			rep.again, rep.err = r.seal(c, u.Again)
-		}
-		return rep
-	}
-	token, err := r.seal(c, out.Position)
-	return reply{err: err, token: token, steps: out.Steps, position: out.Position, reworded: out.Reworded}
-}
-
-func (r *rig) seal(c *codec.Codec, p *engine.Position) (string, error) {
-	if r.resends {
-		p.DropArguments()
-	}
-	e := p.Encode()
-	return c.Seal(binding, r.now, &codec.Contents{
-		Claims: codec.Claims{ID: codec.ID(p.ID), Turn: p.Turn, IssuedAt: r.now, Deadline: p.Deadline, Tool: p.Tool, Revision: p.Revision},
-		State:  e.Body, Apart: e.State, Plain: e.Effects, Secret: e.Secrets,
-	})
 }
 
 // newID returns the id of the next saga. A call that was cut off before it did

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sourcegraph/jsonrpc2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
@@ -65,7 +64,7 @@ func newGuest(t *testing.T, o server.Options) (*server.Server, *logBuffer) {
 func handleCode(t *testing.T, s *server.Server, r *server.Request) int64 {
 	t.Helper()
 	result, err := s.Handle(t.Context(), r)
-	var fail *jsonrpc2.Error
+	var fail *server.Error
 	require.ErrorAs(t, err, &fail)
 	assert.Nil(t, result)
 	return fail.Code
@@ -201,7 +200,7 @@ func TestGuestsThatDoNotAnswer(t *testing.T) {
 				require.NoError(t, err)
 				assert.True(t, gjson.GetBytes(result, "isError").Bool(), string(result))
 			} else {
-				var fail *jsonrpc2.Error
+				var fail *server.Error
 				require.ErrorAs(t, err, &fail)
 				assert.Equal(t, c.text, fail.Message)
 			}

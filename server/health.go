@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // health is what /readyz tells.
@@ -25,7 +26,7 @@ func (s *Server) KeysFailed() {
 }
 
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
+	wire.NewReply(w).JSON(http.StatusOK, []byte(`{"status":"ok"}`))
 }
 
 // readyKey is a key as /readyz shows it: whoever rotates keys sees which ones
@@ -56,9 +57,9 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	if s.health.stopping.Load() {
 		status.Status, code = "stopping", http.StatusServiceUnavailable
 	}
-	body, err := marshal(status)
+	body, err := wire.Marshal(status)
 	if err != nil {
 		code, body = http.StatusInternalServerError, []byte(`{"status":"failed"}`)
 	}
-	writeJSON(w, code, body)
+	wire.NewReply(w).JSON(code, body)
 }

@@ -9,12 +9,11 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
-	"github.com/sourcegraph/jsonrpc2"
-
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // Endpoint is the path at which [Server.Handler] serves MCP.
@@ -88,99 +87,125 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
+// serveMCP serves one HTTP exchange: it checks what no dialect needs to know of, reads the
+// message and has its dialect answer it.
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
+	reply := wire.NewReply(w)
 	if why := s.guard.refuse(r); why != "" {
 		s.log.Info("request refused", "reason", why, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
-		s.writeErrorTo(w, r, http.StatusForbidden, rpcError(jsonrpc2.CodeInvalidRequest, why))
+		s.refuse(reply, r, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, why))
 		return
 	}
 	if isPreflight(r) {
-		w.WriteHeader(http.StatusNoContent) // crossOrigin has said what is allowed
+		reply.Empty(http.StatusNoContent) // crossOrigin has said what is allowed
 		return
 	}
-	var c caller
+	x := &httpExchange{server: s, request: r, reply: reply}
+	x.Exchange = dialect.Exchange{Message: &x.message, Header: r.Header, HTTPMethod: r.Method, Owner: x}
 	if s.opts.Authenticate != nil {
 		var err error
-		if c.principal, err = s.opts.Authenticate(r); err != nil {
+		if x.principal, err = s.opts.Authenticate(r); err != nil {
 			s.log.Info("request refused", "reason", "not authenticated", "error", err)
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			s.writeErrorTo(w, r, http.StatusUnauthorized, rpcError(jsonrpc2.CodeInvalidRequest, "authentication is required"))
+			reply.Header().Set("WWW-Authenticate", "Bearer")
+			s.refuse(reply, r, wire.Refuse(http.StatusUnauthorized, wire.CodeInvalidRequest, "authentication is required"))
 			return
 		}
+		x.Principal = x.principal.binding()
 	}
-	c.came = r
 	if r.Method != http.MethodPost {
-		if modern(r.Header) {
-			s.stateless.serveOther(w)
-			return
-		}
-		s.handshake.serveOther(w, r, c)
+		s.serveOther(x)
 		return
 	}
 	if !isJSON(r.Header.Get("Content-Type")) {
-		s.writeErrorTo(w, r, http.StatusUnsupportedMediaType, rpcError(jsonrpc2.CodeInvalidRequest, "the Content-Type must be application/json"))
+		s.refuse(reply, r, wire.Refuse(http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "the Content-Type must be application/json"))
 		return
 	}
 	body, err := s.readBody(w, r)
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
-			s.writeErrorTo(w, r, http.StatusRequestEntityTooLarge, rpcError(jsonrpc2.CodeInvalidRequest, "the message is too large"))
+			s.refuse(reply, r, wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, "the message is too large"))
 			return
 		}
-		s.writeErrorTo(w, r, http.StatusBadRequest, rpcError(jsonrpc2.CodeParseError, "the body could not be read"))
+		s.refuse(reply, r, wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read"))
 		return
 	}
 	endReadTimeout(w, r)
-	if isBatch(body) {
-		s.handshake.serveBatch(w, r, c, body)
+	if wire.IsBatch(body) {
+		s.serveBatch(x, body)
 		return
 	}
-	m, fail := parseMessage(body)
-	if fail != nil && m.id == nil {
-		s.writeErrorTo(w, r, http.StatusBadRequest, fail)
+	var rerr *wire.Error
+	if x.message, rerr = wire.Parse(body); rerr != nil {
+		rerr.Status = http.StatusBadRequest
+		if x.message.ID == nil {
+			s.refuse(reply, r, rerr)
+			return
+		}
+		reply.Error(x.message.ID, rerr)
 		return
 	}
-	if fail != nil {
-		writeJSON(w, http.StatusBadRequest, appendResponse(nil, m.id, nil, fail))
+	s.serveMessage(x)
+}
+
+// refuse answers a request whose id is not known: with null or without an id, as the
+// dialect of the request has it.
+func (s *Server) refuse(reply wire.Reply, r *http.Request, rerr *wire.Error) {
+	if _, ok := s.match(&wire.Message{}, r.Header).(dialect.WithoutNullIDs); ok {
+		reply.Response(wire.AppendErrorWithoutID(nil, rerr), rerr)
 		return
 	}
-	era := eraOf(&m, r.Header)
-	if era == eraStateless {
-		s.stateless.servePost(w, r, c, &m)
+	reply.Error(nil, rerr)
+}
+
+// serveMessage has a message answered by its dialect.
+func (s *Server) serveMessage(x *httpExchange) {
+	m, reply := &x.message, x.reply
+	d := s.match(m, x.Header)
+	if d == nil {
+		reply.Error(m.ID, notServed())
 		return
 	}
-	if no := contradiction(r.Header, &m); no != nil {
-		writeJSON(w, no.status, appendResponse(nil, m.id, nil, no.Error))
-		return
+	if _, ok := d.(dialect.Strict); !ok {
+		if rerr := dialect.Contradiction(x.Header, m); rerr != nil {
+			reply.Error(m.ID, rerr)
+			return
+		}
 	}
-	switch era {
-	case eraSaga:
-		s.serveSaga(w, r, c, &m)
+	sessions, ok := d.(dialect.Sessions)
+	switch {
+	case ok:
+		sessions.Reply(x.request.Context(), &x.Exchange, reply)
+	case m.Reply != nil:
+		s.refuse(reply, x.request, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
+	case m.Notification():
+		reply.Empty(http.StatusAccepted)
 	default:
-		s.handshake.servePost(w, r, c, &m)
+		x.answer(d)
 	}
 }
 
-// serveSaga answers the methods of the saga proposal: always one JSON object.
-func (s *Server) serveSaga(w http.ResponseWriter, r *http.Request, c caller, m *message) {
-	if m.notification() {
-		w.WriteHeader(http.StatusAccepted)
+// serveBatch has a batch answered, if its dialect has batches.
+func (s *Server) serveBatch(x *httpExchange, body []byte) {
+	d := s.match(&x.message, x.Header)
+	sessions, ok := d.(dialect.Sessions)
+	batcher, batches := d.(dialect.Batcher)
+	if !ok || !batches {
+		s.refuse(x.reply, x.request, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText))
 		return
 	}
-	c.named, _, _ = decodedHeader(r.Header, nameHeader)
-	ctx, done := s.handshake.cancellable(r, c, m)
-	defer done()
-	room := s.memory.lend()
-	response, fail := s.respond(*room, ctx, c, m)
-	status := http.StatusOK
-	if fail != nil && fail.Code == codeTryAgain {
-		status = http.StatusServiceUnavailable
-		w.Header().Set("Retry-After", "1")
+	x.Batch, x.BatchError = s.parseBatch(batcher, body)
+	sessions.Reply(x.request.Context(), &x.Exchange, x.reply)
+}
+
+// serveOther answers what is not POSTed, which only dialects with sessions have.
+func (s *Server) serveOther(x *httpExchange) {
+	if sessions, ok := s.match(&x.message, x.Header).(dialect.Sessions); ok {
+		sessions.Reply(x.request.Context(), &x.Exchange, x.reply)
+		return
 	}
-	if writeJSON(w, status, response) {
-		s.memory.takeBack(room, response)
-	}
+	x.reply.Header().Set("Allow", http.MethodPost)
+	s.refuse(x.reply, x.request, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
 }
 
 const jsonType = "application/json"
@@ -235,39 +260,4 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 			body = append(make([]byte, 0, room), body...)
 		}
 	}
-}
-
-func (s *Server) writeError(w http.ResponseWriter, status int, e *jsonrpc2.Error) {
-	writeJSON(w, status, appendResponse(nil, nil, nil, e))
-}
-
-// writeErrorTo answers a request whose id is not known: with null or without an
-// id, as the revision of the request has it.
-func (s *Server) writeErrorTo(w http.ResponseWriter, r *http.Request, status int, e *jsonrpc2.Error) {
-	if modern(r.Header) {
-		writeJSON(w, status, appendIDless(nil, e))
-		return
-	}
-	s.writeError(w, status, e)
-}
-
-// inOneWrite is up to how many bytes net/http finds out a body's length itself.
-const inOneWrite = 2 << 10
-
-// writeJSON writes a response. It reports whether the writer has done with body: one
-// that fails, as the client has gone, may leave others at work on it (as that of
-// HTTP/2 did before https://go.dev/issue/58446).
-func writeJSON(w http.ResponseWriter, status int, body []byte) (done bool) {
-	// One array for the three values takes one allocation; nobody else has it.
-	values := [...]string{jsonType, "no-store", "nosniff"}
-	h := w.Header()
-	h["Content-Type"] = values[0:1:1]
-	h["Cache-Control"] = values[1:2:2]
-	h["X-Content-Type-Options"] = values[2:3:3]
-	if len(body) >= inOneWrite {
-		h.Set("Content-Length", strconv.Itoa(len(body)))
-	}
-	w.WriteHeader(status)
-	_, err := w.Write(body)
-	return err == nil
 }

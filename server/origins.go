@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/rs/cors"
 )
 
@@ -89,7 +90,7 @@ func crossOrigin(g *guard, serve http.HandlerFunc) http.Handler {
 		AllowOriginVaryRequestFunc: func(r *http.Request, _ string) (bool, []string) { return g.originAllowed(r), nil },
 		AllowedMethods:             []string{http.MethodPost, http.MethodGet, http.MethodDelete},
 		AllowedHeaders:             []string{"*"},
-		ExposedHeaders:             []string{sessionHeader, "WWW-Authenticate", "Retry-After"},
+		ExposedHeaders:             []string{wire.SessionHeader, "WWW-Authenticate", "Retry-After"},
 		MaxAge:                     preflightAge,
 		OptionsPassthrough:         true, // serve refuses foreign hosts
 	}).Handler(serve)

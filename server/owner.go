@@ -5,17 +5,14 @@ import (
 	"net/netip"
 )
 
-// ownerOf says on whose account sessions and subscriptions are counted, so that one
+// owner says on whose account sessions and subscriptions are counted, so that one
 // caller cannot take what is there for all: the principal's, or that of an anonymous
 // caller's key. Those without a key are not told apart, and share what is there.
-func (s *Server) ownerOf(c caller) string {
-	if c.principal != Anonymous {
-		return "principal " + c.principal.binding()
+func (s *Server) owner(p Principal, r *http.Request) string {
+	if p != Anonymous {
+		return "principal " + p.binding()
 	}
-	if c.came == nil {
-		return ""
-	}
-	if key := s.opts.CallerKey(c.came); key != "" {
+	if key := s.opts.CallerKey(r); key != "" {
 		return "key " + key
 	}
 	return ""

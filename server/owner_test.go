@@ -1,12 +1,10 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // Anonymous callers are told apart by their address, unless many may be behind it.
@@ -23,31 +21,15 @@ func TestPublicAddress(t *testing.T) {
 
 // A principal is never counted with an anonymous caller, whatever their names.
 func TestOwners(t *testing.T) {
-	key, anonymous := "", caller{came: new(http.Request)}
+	key, r := "", new(http.Request)
 	s := &Server{opts: Options{CallerKey: func(*http.Request) string { return key }}}
-	assert.Empty(t, s.ownerOf(anonymous))
-	ann, bob := s.ownerOf(caller{principal: Principal{Subject: "ann"}}), s.ownerOf(caller{principal: Principal{Subject: "bob"}})
+	assert.Empty(t, s.owner(Anonymous, r))
+	ann, bob := s.owner(Principal{Subject: "ann"}, r), s.owner(Principal{Subject: "bob"}, r)
 	key = Principal{Subject: "ann"}.binding()
-	owners := []string{ann, bob, s.ownerOf(anonymous)}
+	owners := []string{ann, bob, s.owner(Anonymous, r)}
 	for i, a := range owners {
 		assert.NotEmpty(t, a)
 		assert.NotContains(t, owners[i+1:], a)
 	}
-	assert.Equal(t, ann, s.ownerOf(caller{principal: Principal{Subject: "ann"}}))
-}
-
-// Whoever opens a subscription and goes leaves no work behind.
-func TestListenStopsForAClientThatHasGone(t *testing.T) {
-	l := newLayered(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r := &statelessRequest{message: message{params: []byte(`{"notifications":{"resourceSubscriptions":["test://a"]}}`)}}
-	_, no := l.s.stateless.openListener(ctx, r)
-	require.NotNil(t, no)
-	assert.Zero(t, l.s.streams.open)
-	listening, no := l.s.stateless.openListener(t.Context(), r)
-	require.Nil(t, no)
-	assert.Equal(t, 1, l.s.streams.open)
-	listening.leave()
-	assert.Zero(t, l.s.streams.open)
+	assert.Equal(t, ann, s.owner(Principal{Subject: "ann"}, r))
 }

@@ -1,17 +1,21 @@
 package server
 
 import (
-	"crypto/rand"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/internal/buildinfo"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Options configure a [Server]. Only Keys is required.
@@ -44,6 +48,9 @@ type Options struct {
 	Name, Title, Version string
 	// Instructions tell models how to use the server's tools.
 	Instructions string
+
+	// Hooks are called around requests, turns and effects, the first outermost.
+	Hooks []Hooks
 
 	// Sampler is a model of the server's own: it answers what tools ask of a model
 	// when the client has none. Nil means that tools which need a model cannot be
@@ -95,34 +102,36 @@ type Options struct {
 	Now func() time.Time
 }
 
+// Sampler is a model of the server's own. It answers the sampling steps that a
+// client cannot, within the turn that asked for them.
+type Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
+
 // Server serves tools over the transports of this package. It keeps nothing of
 // a saga between two turns. It is safe for concurrent use.
 type Server struct {
 	opts    Options
-	tools   *engine.Registry
 	codec   *codec.Codec
 	log     *slog.Logger
-	methods map[string]method
 	guard   *guard
 	health  health
-	memory  memory
-	catalog *catalog
-	hub     hub
-	streams streams
-	guests  guests
+	buffers wire.BufferPool
+	// keepAlive is how often an idle event stream shows that it is alive.
+	keepAlive time.Duration
 
-	// The dialects besides the saga proposal's.
-	stateless stateless
-	handshake handshake
+	host     *dialect.Host
+	dialects []dialect.Dialect
+	sessions []dialect.Sessions // those of the dialects that have them
 }
 
 // New checks the options and the tools' definitions and returns a server.
-func New(o Options) (*Server, error) {
+func New(o Options) (*Server, error) { return newServer(o, registered) }
+
+func newServer(o Options, of []registration) (*Server, error) {
 	if o.Keys == nil {
 		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
 	}
 	if o.UndoGrace == 0 {
-		o.UndoGrace = 30 * 24 * time.Hour
+		o.UndoGrace = turns.DefaultUndoGrace
 	}
 	if o.TurnTimeout <= 0 {
 		o.TurnTimeout = time.Minute
@@ -161,7 +170,7 @@ func New(o Options) (*Server, error) {
 		o.Name = "mcpsaga"
 	}
 	if o.Version == "" {
-		o.Version = buildinfo.Version()
+		o.Version = moduleVersion()
 	}
 	tools, err := engine.NewRegistry(o.Tools...)
 	if err != nil {
@@ -171,18 +180,41 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	s := &Server{opts: o, tools: tools, codec: c, log: o.Logger}
+	s := &Server{opts: o, codec: c, log: o.Logger, keepAlive: keepAlive}
 	if s.guard, err = newGuard(&o); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	if s.catalog, err = newCatalog(tools, o.PageSize); err != nil {
+	config := turns.Config{
+		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler),
+	}
+	hooks := newHooks(o.Hooks, o.Logger)
+	if hooks != nil {
+		config.Hook, config.EffectHook = hooks.turn, hooks.effect
+	}
+	s.host = &dialect.Host{
+		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
+		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(of),
+		Turns: turns.New(config),
+		Limits: dialect.Limits{
+			MaxBody: o.MaxBody, SessionIdle: o.SessionIdle, MaxSessions: o.MaxSessions, MaxSessionsPerPrincipal: o.MaxSessionsPerPrincipal,
+			MaxStreams: o.MaxStreams, MaxStreamsPerPrincipal: o.MaxStreamsPerPrincipal,
+		},
+	}
+	if hooks != nil {
+		s.host.Around = hooks.exchange
+	}
+	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	s.methods = s.allMethods()
-	s.streams.most, s.streams.mostOwned = o.MaxStreams, o.MaxStreamsPerPrincipal
-	s.handshake.Server = s
-	if err := s.stateless.init(s); err != nil {
-		return nil, fmt.Errorf("server: %w", err)
+	for _, r := range of {
+		d, err := r.new(s.host)
+		if err != nil {
+			return nil, fmt.Errorf("server: %w", err)
+		}
+		s.dialects = append(s.dialects, d)
+		if d, ok := d.(dialect.Sessions); ok {
+			s.sessions = append(s.sessions, d)
+		}
 	}
 	return s, nil
 }
@@ -196,9 +228,11 @@ func (s *Server) SetKeys(k *codec.Keyset) {
 }
 
 // Tools returns the tools that are served.
-func (s *Server) Tools() *engine.Registry { return s.tools }
+func (s *Server) Tools() *engine.Registry { return s.host.Tools }
 
-func newID() (id saga.ID) {
-	rand.Read(id[:]) // never fails (crypto/rand)
-	return id
+func moduleVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }

@@ -1,21 +1,39 @@
 package server
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
-	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/sourcegraph/jsonrpc2"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// maxInFlight bounds the requests that one stdio connection works on; reading
-// goes on when one is answered.
-const maxInFlight = 64
+// Limits of one stdio connection.
+const (
+	// maxInFlight bounds the requests that are worked on; reading goes on when one is
+	// answered.
+	maxInFlight = 64
+	// maxOpen and maxOpenBytes bound those that are open: worked on, or waiting for the
+	// client's answers.
+	maxOpen      = 1024
+	maxOpenBytes = 16 << 20
 
-// unreadAfter is how often it is looked whether anybody still reads a connection's
-// output: a server that has nothing to write would not notice.
-const unreadAfter = time.Second
+	// unreadAfter is how often it is looked whether anybody still reads the output: a
+	// server that has nothing to write would not notice.
+	unreadAfter = time.Second
+	// closeGrace is how long the end waits for what is undone, and goodbyeTime for a
+	// client that does not read what is said in the end.
+	closeGrace  = 5 * time.Second
+	goodbyeTime = time.Second
+)
 
 // ServeStdio serves one client over a pair of streams, one JSON message per
 // line (MCP, basic/transports/stdio), until in ends or ctx does, or out cannot be
@@ -31,82 +49,320 @@ const unreadAfter = time.Second
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	lines := newLineStream(ctx, in, out, int(s.opts.MaxBody))
-	lines.gone = cancel
-	c := &stdioConn{
-		server:    s,
-		lines:     lines,
-		stateless: newStatelessLines(&s.stateless, lines),
-		handshake: &handshakeLines{handshake: &s.handshake, lines: lines},
+	c := &lineConn{
+		server: s, ctx: ctx, stop: cancel, in: bufio.NewReaderSize(in, 64<<10), out: out,
+		slots: make(chan struct{}, maxInFlight), ended: make(chan struct{}), closing: make(chan struct{}),
+		calls: make(map[*lineCall]struct{}), kept: make(map[string]*lineCall), waiting: make(map[uint64]chan<- steps.Answer),
 	}
-	lines.conn = c
-	quiet := slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
-	started := make(chan struct{})
-	conn := jsonrpc2.NewConn(ctx, gated{lines, started}, jsonrpc2.AsyncHandler(c), jsonrpc2.SetLogger(quiet))
-	c.handshake.conn = conn
-	close(started)
-	defer watchUnread(out, unreadAfter, lines.unread)()
-	<-conn.DisconnectNotify()
-	c.stateless.close()
-	c.handshake.close()
-	lines.settle(closeGrace)
-	return lines.err()
+	for _, d := range s.dialects {
+		known := lineDialect{Dialect: d}
+		if d, ok := d.(dialect.Connector); ok {
+			known.connection = d.Connect(func(method string, params json.RawMessage) {
+				c.write(wire.AppendNotification(nil, method, params))
+			})
+		}
+		c.dialects = append(c.dialects, known)
+	}
+	defer watchUnread(out, unreadAfter, c.unread)()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		c.read()
+	}()
+	select {
+	case <-read:
+	case <-ctx.Done():
+	}
+	c.close()
+	if err := c.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
-// gated holds back reading until the connection is set up.
-type gated struct {
-	*lineStream
-	started chan struct{}
+// lineConn is a connection with one message per line. One goroutine reads; each request
+// is served by one of its own, which writes the response.
+type lineConn struct {
+	server   *Server
+	ctx      context.Context
+	stop     context.CancelFunc
+	in       *bufio.Reader
+	dialects []lineDialect
+
+	// slots has an element for each request that is worked on.
+	slots chan struct{}
+	// ended is closed when no more lines come, closing when what is kept open is to end.
+	ended, closing chan struct{}
+	// due are the requests that are not answered yet, working those of them whose
+	// response is not known yet, and open those that are kept open.
+	due, working, open dialect.Tally
+
+	writing sync.Mutex // serialises writing
+	out     io.Writer
+	// failed is what made writing fail. It can be asked for while a write hangs.
+	failed atomic.Pointer[error]
+
+	mu    sync.Mutex // guards what follows
+	calls map[*lineCall]struct{}
+	held  int                  // bytes of calls
+	kept  map[string]*lineCall // open without an end, by id
+	// waiting are our requests that the client has not answered, by id.
+	waiting map[uint64]chan<- steps.Answer
+	asked   uint64
 }
 
-// ReadObject implements jsonrpc2.ObjectStream.
-func (g gated) ReadObject(v any) error {
-	<-g.started
-	return g.lineStream.ReadObject(v)
+// lineDialect is a dialect with what it remembers of the connection, or nil.
+type lineDialect struct {
+	dialect.Dialect
+	connection dialect.Connection
 }
 
-// stdioConn joins the dialects on one connection. A client may mix them: each
-// request says by itself whose rules it follows.
-type stdioConn struct {
-	server    *Server
-	lines     *lineStream
-	stateless *statelessLines
-	handshake *handshakeLines
-}
-
-// arrived sees every request in the order of the lines.
-func (c *stdioConn) arrived(call *stdioCall) {
-	if call.era = eraOf(&call.message, nil); call.era == eraHandshake {
-		c.handshake.arrived(call)
+// read reads messages until there are no more, and then waits for the answers that are
+// due.
+func (c *lineConn) read() {
+	for c.ctx.Err() == nil {
+		line, err := c.readLine()
+		switch {
+		case errors.Is(err, errLongLine):
+			c.write(wire.AppendResponse(nil, nil, nil, wire.NewError(wire.CodeInvalidRequest, "the message is too large")))
+		case err != nil:
+			close(c.ended)
+			select {
+			case <-c.due.Idle():
+			case <-c.ctx.Done():
+			}
+			return
+		case len(bytes.TrimSpace(line)) == 0:
+		default:
+			c.receive(line)
+		}
 	}
 }
 
-// notified handles a notification, in the order of the lines.
-func (c *stdioConn) notified(m *message) {
-	if m.method == "notifications/cancelled" {
-		c.lines.cancelled(m.params)
-		c.stateless.cancelled(m.params)
-	}
-	if eraOf(m, nil) == eraHandshake {
-		c.handshake.notified(m)
+var errLongLine = errors.New("the line is too long")
+
+// readLine returns the next line. One that is too long is skipped to its end.
+func (c *lineConn) readLine() ([]byte, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := c.in.ReadSlice('\n')
+		if !long {
+			line = append(line, part...)
+			if long = len(line) > int(c.server.opts.MaxBody); long {
+				line = nil
+			}
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case long && err == nil:
+			return nil, errLongLine
+		case err == io.EOF && len(line) > 0:
+			return line, nil // the last line may lack its end
+		default:
+			return line, err
+		}
 	}
 }
 
-// Handle implements jsonrpc2.Handler: it answers a request that the lineStream
-// numbered.
-func (c *stdioConn) Handle(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) {
-	call := c.lines.take(r.ID.Num)
-	if call == nil {
+// receive handles a line: a message, or a batch if the client may send any.
+func (c *lineConn) receive(line []byte) {
+	if batcher := c.batcher(); batcher != nil && wire.IsBatch(line) {
+		batch, rerr := c.server.parseBatch(batcher, line)
+		if rerr != nil {
+			c.write(wire.AppendResponse(nil, nil, nil, rerr))
+			return
+		}
+		b := &lineBatch{conn: c, due: len(batch)}
+		for _, one := range batch {
+			c.handle(&one.Message, one.Error, b)
+		}
 		return
 	}
-	var response []byte
-	switch call.era {
-	case eraStateless:
-		response = c.stateless.answer(call)
-	case eraSaga:
-		response = c.server.answer(call.ctx, caller{}, &call.message)
-	default:
-		response = c.handshake.answer(call)
+	m, rerr := wire.Parse(line)
+	c.handle(&m, rerr, nil)
+}
+
+// batcher returns the dialect whose batches the client may send, or nil.
+func (c *lineConn) batcher() dialect.Batcher {
+	for _, d := range c.dialects {
+		if b, ok := d.Dialect.(dialect.Batcher); ok && d.connection != nil && d.connection.Batches() {
+			return b
+		}
 	}
-	c.lines.finish(call, response)
+	return nil
+}
+
+// handle handles a message, or says why it is none.
+func (c *lineConn) handle(m *wire.Message, rerr *wire.Error, b *lineBatch) {
+	switch {
+	case rerr != nil:
+		c.reply(b, wire.AppendResponse(nil, m.ID, nil, rerr))
+	case m.Reply != nil:
+		c.reply(b, nil)
+		c.answered(m)
+	case m.Notification():
+		c.reply(b, nil)
+		if id := dialect.Cancelled(m); id != nil {
+			c.cancelled(id)
+		}
+		if d := c.match(m); d.connection != nil {
+			d.connection.Arrive(m)
+		}
+	default:
+		c.begin(m, b)
+	}
+}
+
+// match returns the dialect that serves a message; its Dialect may be nil.
+func (c *lineConn) match(m *wire.Message) lineDialect {
+	for _, d := range c.dialects {
+		if d.Match(m, nil) {
+			return d
+		}
+	}
+	return lineDialect{}
+}
+
+// begin has a request served, waiting while too many are worked on. Those that wait
+// for the client do not count: its answers come on the lines that are not read
+// meanwhile.
+func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
+	c.mu.Lock()
+	crowded := len(c.calls) >= maxOpen || len(c.calls) > 0 && c.held+m.Size > maxOpenBytes
+	c.mu.Unlock()
+	if crowded {
+		c.reply(b, wire.AppendResponse(nil, m.ID, nil, wire.NewError(wire.CodeInvalidRequest, "too many requests are under way")))
+		return
+	}
+	select {
+	case c.slots <- struct{}{}:
+	case <-c.ctx.Done():
+		return
+	}
+	call := &lineCall{conn: c, batch: b}
+	call.Exchange = dialect.Exchange{Message: m, Way: call}
+	call.ctx, call.cancel = context.WithCancel(c.ctx)
+	d := c.match(m)
+	var serve dialect.Handler
+	switch {
+	case d.Dialect == nil:
+		serve = dialect.HandlerFunc(func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return nil, notServed() })
+	case d.connection != nil:
+		serve = d.connection.Arrive(m)
+	default:
+		serve = d
+	}
+	c.mu.Lock()
+	c.calls[call] = struct{}{}
+	c.held += m.Size
+	c.mu.Unlock()
+	c.due.Begin()
+	c.working.Begin()
+	go func() {
+		result, rerr := c.server.host.Dispatch(call.ctx, &call.Exchange, serve)
+		call.finish(wire.AppendResponse(nil, m.ID, result, rerr))
+	}()
+}
+
+// cancelled ends the request with that id. One that is unknown or finished is ignored
+// (MCP, basic/patterns/cancellation).
+func (c *lineConn) cancelled(id []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for call := range c.calls {
+		if bytes.Equal(call.Message.ID, id) {
+			call.silent = true
+			call.cancel()
+		}
+	}
+	if call := c.kept[string(id)]; call != nil {
+		call.silent = true
+		call.cancel()
+		delete(c.kept, string(id)) // the id is free again
+	}
+}
+
+// answered hands the client's answer to whoever waits for it. One that nobody waits for
+// is late, and ignored.
+func (c *lineConn) answered(m *wire.Message) {
+	id, answer := dialect.ReadAnswer(m.Reply)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if to := c.waiting[id]; to != nil {
+		delete(c.waiting, id)
+		to <- answer
+	}
+}
+
+// close ends what is open when the connection has ended.
+func (c *lineConn) close() {
+	close(c.closing)
+	wait(&c.open, goodbyeTime)
+	for _, d := range c.dialects {
+		if d.connection != nil {
+			d.connection.Close()
+		}
+	}
+	wait(&c.working, closeGrace) // not for what is being written: perhaps nobody reads
+}
+
+func wait(t *dialect.Tally, limit time.Duration) {
+	select {
+	case <-t.Idle():
+	case <-time.After(limit):
+	}
+}
+
+// reply writes the response to a message: with those to the rest of its batch, if
+// it came in one. Nil is no response.
+func (c *lineConn) reply(b *lineBatch, response []byte) {
+	if b != nil {
+		response = b.add(response)
+	}
+	if response != nil {
+		c.write(response)
+	}
+}
+
+func (c *lineConn) write(message []byte) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if c.failed.Load() != nil {
+		return
+	}
+	if _, err := c.out.Write(append(message, '\n')); err != nil {
+		c.unread(err)
+	}
+}
+
+// unread ends the connection, as nobody can be written to any more: nobody hears the
+// answers, so nothing more is read.
+func (c *lineConn) unread(err error) {
+	if c.failed.CompareAndSwap(nil, &err) {
+		c.stop()
+	}
+}
+
+// lineBatch collects the responses to a batch: they leave as one line.
+type lineBatch struct {
+	conn      *lineConn
+	mu        sync.Mutex
+	due       int
+	responses []byte
+}
+
+// add takes the response to one of the batch's messages, nil if it has none, and
+// returns the line to write, or nil if there is none yet.
+func (b *lineBatch) add(response []byte) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if response != nil {
+		b.responses = append(append(b.responses, ','), response...)
+	}
+	if b.due--; b.due > 0 || b.responses == nil {
+		return nil
+	}
+	b.responses[0] = '['
+	return append(b.responses, ']')
 }

@@ -33,7 +33,7 @@ var numbers = []struct{ document, says, name, value string }{
 	{"security", "Each is for 1000 resources at most, with 128 KiB of URIs", "server.maxListenURIBytes", "128 << 10"},
 	{"security", "`MaxStreams` bounds all (1024,", "server.o.MaxStreams", "1024"},
 	{"security", "those of one caller (64)", "server.o.MaxStreamsPerPrincipal", "64"},
-	{"security", "(30 days unless set; negative for not at all)", "server.o.UndoGrace", "30 * 24 * time.Hour"},
+	{"security", "(30 days unless set; negative for not at all)", "turns.DefaultUndoGrace", "30 * 24 * time.Hour"},
 	{"security", "8 MiB (`MaxResponse`, `MaxLine`)", "client.defaultMaxResponse", "8 << 20"},
 	{"security", "a header 256 KiB", "client.maxHeader", "256 << 10"},
 	{"security", "| 100, 200, 1000, 256 KiB (`Limits`) |", "client.l.Steps", "100"},
@@ -63,7 +63,7 @@ var numbers = []struct{ document, says, name, value string }{
 	{"operate", "says why in its log, each minute again", "keyfile.reminder", "time.Minute"},
 	{"serve", "what is older than 30 days is removed", "state.Keep", "30 * 24 * time.Hour"},
 	{"operate", "per turn; 10 minutes unless set", "codec.DefaultTTL", "10 * time.Minute"},
-	{"operate", "wait `UndoGrace` (30 days)", "server.o.UndoGrace", "30 * 24 * time.Hour"},
+	{"operate", "wait `UndoGrace` (30 days)", "turns.DefaultUndoGrace", "30 * 24 * time.Hour"},
 	{"gosdk", "exact up to 2^53, refused beyond", "gosdk.maxExact", "1 << 53"},
 	{"testing", "more than eight rounds are mentioned", "sagatest.usualRounds", "8"},
 }

@@ -11,6 +11,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -152,7 +153,7 @@ func store(a steps.Answer) (storedAnswer, error) {
 	if a.Error == nil {
 		return storedAnswer{raw: a.Result}, nil
 	}
-	raw, err := jsonv2.Marshal(a.Error, JSONOptions) // for HTML it could be six times as long
+	raw, err := jsonv2.Marshal(a.Error, schema.JSONOptions) // for HTML it could be six times as long
 	return storedAnswer{failed: true, raw: raw}, err
 }
 

@@ -7,6 +7,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // Decoded says what a suspended saga's state and effects decode to in the present code, so
@@ -35,7 +36,7 @@ func (t *Program) Decoded(pos *Position, _ sagahooks.Rehearsal) (json.RawMessage
 		}
 		all.Effects = append(all.Effects, e)
 	}
-	return jsonv2.Marshal(all, JSONOptions)
+	return jsonv2.Marshal(all, schema.JSONOptions)
 }
 
 type decodedEffect struct {

@@ -88,7 +88,7 @@ func (t *Program) Start(ctx context.Context, call Call) (*Outcome, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	if err := validate(t.input, args); err != nil {
+	if err := t.input.Validate(args); err != nil {
 		if t.Kind != KindTool {
 			return nil, &ArgumentsError{t.Name, err}
 		}

@@ -16,6 +16,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -98,7 +99,7 @@ func flowResult(out any) (*content.Result, error) {
 	if t := reflect.TypeOf(out); t.Kind() == reflect.Struct && t.NumField() == 0 {
 		return &content.Result{}, nil
 	}
-	raw, err := jsonv2.Marshal(out, JSONOptions)
+	raw, err := jsonv2.Marshal(out, schema.JSONOptions)
 	if err != nil {
 		return nil, fmt.Errorf("the result cannot be encoded: %w", err)
 	}

@@ -87,11 +87,11 @@ func (t *Program) MakePrompt(complete map[string]Completer) error {
 	if err != nil {
 		return err
 	}
-	schema := t.input.Schema()
+	input := t.input.Schema()
 	t.Prompt = &PromptInfo{Arguments: []PromptArgument{}}
 	for _, name := range names {
 		t.Prompt.Arguments = append(t.Prompt.Arguments, PromptArgument{
-			Name: name, Title: schema.Properties[name].Title, Description: schema.Properties[name].Description, Required: slices.Contains(schema.Required, name),
+			Name: name, Title: input.Properties[name].Title, Description: input.Properties[name].Description, Required: slices.Contains(input.Required, name),
 		})
 	}
 	return nil
@@ -102,18 +102,18 @@ func (t *Program) MakePrompt(complete map[string]Completer) error {
 func (t *Program) ofStrings(kind Kind, complete map[string]Completer) ([]string, error) {
 	t.Kind, t.Complete = kind, complete
 	p := &Problems{Tool: t.Name}
-	schema := t.input.Schema()
-	for _, name := range schema.PropertyOrder {
-		if schema.Properties[name].Type != "string" {
+	input := t.input.Schema()
+	for _, name := range input.PropertyOrder {
+		if input.Properties[name].Type != "string" {
 			p.Add(nil, "argument %q is not a string; those of a %v are", name, kind)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(complete)) {
-		if schema.Properties[name] == nil || complete[name] == nil {
+		if input.Properties[name] == nil || complete[name] == nil {
 			p.Add(nil, "Complete[%q] is nil or not for an argument", name)
 		}
 	}
-	return schema.PropertyOrder, p.Err()
+	return input.PropertyOrder, p.Err()
 }
 
 // Address is where a resource is: at a URI, or at those of a template.

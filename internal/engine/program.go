@@ -14,6 +14,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/mcpsaga/mcpsaga/internal/ident"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -49,8 +50,8 @@ type Program struct {
 	effects     map[string]Effect
 	buildsOn    map[string][]string // what effects build on, also indirectly
 	renamed     map[string]string   // questions of older revisions
-	input       *schema
-	output      *schema
+	input       *schema.Schema
+	output      *schema.Schema
 	decoding    jsonv2.Options // of arguments
 	maxAttempts int
 	code        Code
@@ -130,7 +131,7 @@ func NewProgram(d Definition, p *Problems) *Program {
 	}
 	if d.Annotations != nil {
 		var err error
-		if t.Annotations, err = jsonv2.Marshal(d.Annotations, JSONOptions); err != nil {
+		if t.Annotations, err = jsonv2.Marshal(d.Annotations, schema.JSONOptions); err != nil {
 			p.Add(err, "its Annotations cannot be encoded")
 		}
 	}
@@ -186,14 +187,8 @@ func apart(err error) (list []error) {
 	return list
 }
 
-// Err returns nil, the only problem, or all of them joined.
-func (p *Problems) Err() error {
-	list := slices.DeleteFunc(p.list, func(err error) bool { return err == nil })
-	if len(list) == 1 {
-		return list[0]
-	}
-	return errors.Join(list...)
-}
+// Err returns all of them joined, or nil.
+func (p *Problems) Err() error { return errors.Join(p.list...) }
 
 // prepare checks and completes what all kinds of definitions have.
 func (t *Program) prepare(p *Problems, given *jsonschema.Schema, raw json.RawMessage, args reflect.Type, output *jsonschema.Schema) {
@@ -212,7 +207,7 @@ func (t *Program) prepare(p *Problems, given *jsonschema.Schema, raw json.RawMes
 	t.checkQuestions(p)
 	if input := t.inputSchema(p, given, raw, args); input != nil {
 		var err error
-		if t.input, t.InputSchema, err = resolve(input, raw); err != nil {
+		if t.input, t.InputSchema, err = schema.Resolve(input, raw); err != nil {
 			p.Add(err, "the input schema is not usable")
 		} else if input.Type != "object" {
 			p.Add(nil, "the input schema must have the type object; use a struct for the arguments")
@@ -220,7 +215,7 @@ func (t *Program) prepare(p *Problems, given *jsonschema.Schema, raw json.RawMes
 	}
 	if output != nil {
 		var err error
-		if t.output, t.OutputSchema, err = resolve(output, nil); err != nil {
+		if t.output, t.OutputSchema, err = schema.Resolve(output, nil); err != nil {
 			p.Add(err, "the output schema is not usable")
 		}
 	}

@@ -1,0 +1,40 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestAround(t *testing.T) {
+	type next = func(context.Context) error
+	mine, its := errors.New("the hook's"), errors.New("the work's")
+	for name, test := range map[string]struct {
+		hook func(context.Context, next) error
+		work error
+		want error
+		done int
+	}{
+		"passes on":                      {func(ctx context.Context, n next) error { return n(ctx) }, its, its, 1},
+		"passes on success":              {func(ctx context.Context, n next) error { return n(ctx) }, nil, nil, 1},
+		"refuses":                        {func(context.Context, next) error { return mine }, nil, mine, 0},
+		"is silent":                      {func(context.Context, next) error { return nil }, nil, ErrSilent, 0},
+		"cannot take back what is done":  {func(ctx context.Context, n next) error { _ = n(ctx); return mine }, nil, nil, 1},
+		"cannot hide what failed":        {func(ctx context.Context, n next) error { _ = n(ctx); return nil }, its, its, 1},
+		"calls twice":                    {func(ctx context.Context, n next) error { _ = n(ctx); return n(ctx) }, its, its, 1},
+		"panics after the work was done": {func(ctx context.Context, n next) error { _ = n(ctx); panic("oops") }, nil, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			done := 0
+			err := Around(t.Context(), test.hook, func(context.Context) error { done++; return test.work })
+			assert.Equal(t, test.want, err)
+			assert.Equal(t, test.done, done)
+		})
+	}
+	err := Around(t.Context(), func(context.Context, next) error { panic("oops") }, func(context.Context) error { return nil })
+	var panicked *PanicError
+	assert.ErrorAs(t, err, &panicked)
+	assert.ErrorContains(t, err, "a hook panicked: oops")
+}

@@ -1,0 +1,94 @@
+package turns
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+)
+
+// Cancel ends the saga that the token holds and undoes its effects. With answers, what
+// a turn with them did is undone as well: its response may have been lost. If the token
+// is not one of q.Policy, perhaps it is one of the others.
+func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, error) {
+	o, err := r.openToCancel(&q)
+	for _, q.Policy = range others {
+		var rejected *codec.Rejected
+		if !errors.As(err, &rejected) || rejected.Reason != codec.ReasonAuthentication {
+			break
+		}
+		o, err = r.openToCancel(&q)
+	}
+	var end End
+	switch {
+	case r.Hook != nil:
+		hooked := q
+		end, err = r.around(ctx, hookedOpen("cancel", &hooked, o), func(ctx context.Context) (End, error) {
+			if err != nil {
+				return End{}, err
+			}
+			return r.cancel(ctx, hooked, o)
+		})
+	case err == nil:
+		end, err = r.cancel(ctx, q, o)
+	}
+	return end, r.report(ctx, q.Method, err)
+}
+
+// openToCancel is open for what is to be cancelled. Without answers no turn is taken, so
+// the arguments do not matter; nor does a clock that is behind.
+func (r *Runner) openToCancel(q *Request) (*opened, error) {
+	o, _, err := r.authentic(q, len(q.Answers) > 0)
+	return o, err
+}
+
+// cancel ends a saga from an opened token on.
+func (r *Runner) cancel(ctx context.Context, q Request, o *opened) (End, error) {
+	answered := len(q.Answers) > 0
+	turn := r.begin(ctx)
+	defer turn.Cancel()
+	res := engine.Resumption{Now: r.Now()}
+	if o.gone != nil {
+		r.logAbandoned(turn, o)
+	} else {
+		res.Client, res.Answers, res.Notifier = r.Features(q.Client), q.Answers, q.Notifier
+		if q.Policy.Resent && answered {
+			res.Arguments = orEmpty(q.Arguments)
+		}
+	}
+	out, err := o.program.Cancel(turn, o.pos, res)
+	switch {
+	case err != nil:
+	case o.gone != nil && answered: // no turn is taken any more
+		out.Result.Content = append(out.Result.Content, content.Resultf(engine.LostTurn).Content...)
+	case out.Result == nil:
+		// The answers ended a prompt or a resource, whose ends are no tool results.
+		ended := *out
+		ended.Result = content.Resultf("It was too late to cancel: the %v has ended.", o.program.Kind)
+		out = &ended
+	}
+	q.Arguments, q.Answers = nil, nil // what cannot be undone is not the request's doing
+	return r.finishUndone(turn, &q, o.identity(), out, err)
+}
+
+// undoBroken undoes a saga whose turn broke off and cannot be taken again, unless the
+// engine has.
+func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Position, why error) error {
+	var undone *engine.UndoneError
+	if errors.As(why, &undone) {
+		return why
+	}
+	if pos != nil && pos.HasEffects() {
+		// The turn may be over: undoing has time of its own.
+		out, err := of.program.Cancel(ctx, pos, engine.Resumption{Now: r.Now()})
+		if err == nil {
+			err = out.Err
+		}
+		if err != nil {
+			r.Log.ErrorContext(ctx, "effects of a saga that failed were not undone", "tool", of.program.Name, "saga", of.id.String(), "error", err)
+		}
+	}
+	return &engine.UndoneError{Err: why}
+}

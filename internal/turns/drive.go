@@ -1,0 +1,144 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Client is asked while its request is served.
+type Client interface {
+	// Ask asks all steps at once and waits for the answers, which are in the order of the
+	// steps; their step ids are not read. There may be no steps: the tool has paused. When
+	// ctx ends with the cause [ErrLate], Ask returns the answers that there are; those
+	// that are missing have neither a result nor an error. It fails when ctx ends
+	// otherwise, and when the client cannot be asked (see [ErrGone]).
+	Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, error)
+}
+
+// ErrLate is why a client is not waited for any more: it took too long.
+var ErrLate = errors.New("no answer came in time")
+
+// maxPauses bounds the turns in a row that ask nothing, in the request of a client
+// that cannot be told to come back: more is a tool that pauses for ever.
+const maxPauses = 1000
+
+var errPauses = fmt.Errorf("the tool paused %d times in a row", maxPauses)
+
+// Codes of the client errors that stand for an answer that there is not.
+const (
+	codeLate      = -32001
+	codeMalformed = -32602
+	codeInternal  = -32603
+)
+
+// Drive takes all turns of a saga of q.Program. Each turn ends with a sealed token and each
+// next one opens it, as if the client had carried it. If the saga cannot go on, what it
+// has done is undone.
+func (r *Runner) Drive(ctx context.Context, q Request, client Client) (engine.Outcome, error) {
+	end, err := r.drive(ctx, q, client)
+	return end.Outcome, r.report(ctx, q.Method, err)
+}
+
+func (r *Runner) drive(ctx context.Context, q Request, client Client) (End, error) {
+	end, err := r.call(ctx, q)
+	q.Arguments = nil // they are in the token
+	pauses := 0
+	for err == nil && end.Token != "" {
+		q.Token = end.Token
+		if pauses++; len(end.Steps) > 0 {
+			pauses = 0
+		}
+		if pauses > maxPauses {
+			err = errPauses
+		} else if q.Answers, err = r.ask(ctx, client, end.Steps); err == nil {
+			end, err = r.goOn(ctx, q)
+		}
+		if err != nil {
+			r.giveUp(ctx, q, err)
+		}
+	}
+	if err != nil {
+		return End{}, err
+	}
+	return end, nil
+}
+
+// patience is how long the client has to answer what one turn asks: a little less
+// than the token is good for, so that the saga can still be told that nobody
+// answered.
+func (r *Runner) patience() time.Duration {
+	ttl := r.Codec.Options().TTL
+	return ttl - ttl/10
+}
+
+// ask returns the client's answers. What it does not answer in time it could not perform.
+func (r *Runner) ask(ctx context.Context, client Client, asked []steps.Step) ([]steps.Answer, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(r.patience(), func() { cancel(ErrLate) })
+	defer late.Stop()
+	answers, err := client.Ask(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	for i := range answers {
+		a := &answers[i]
+		a.StepID = asked[i].ID
+		if a.Result == nil && a.Error == nil && errors.Is(context.Cause(ctx), ErrLate) {
+			a.Error = &steps.ClientError{Code: codeLate, Message: ErrLate.Error()}
+		}
+	}
+	return answers, nil
+}
+
+// goOn resumes a saga. An answer that is not of MCP's form is a fault in the
+// client that asking again would not mend: it counts as the client's failure to
+// perform the step, which the tool can handle, rather than leave the saga hanging.
+func (r *Runner) goOn(ctx context.Context, q Request) (End, error) {
+	for {
+		end, err := r.resume(ctx, q)
+		var wrong *engine.AnswerError
+		if !errors.As(err, &wrong) {
+			return end, err
+		}
+		r.Log.InfoContext(ctx, "answer not usable", "tool", q.Program.Name, "step", wrong.StepID, "reason", wrong.Reason)
+		if !discard(q.Answers, wrong) {
+			return End{}, err
+		}
+	}
+}
+
+// discard replaces a wrong answer by a failure. It reports false if that does not
+// help because it is one already.
+func discard(answers []steps.Answer, wrong *engine.AnswerError) bool {
+	for i := range answers {
+		if a := &answers[i]; a.StepID == wrong.StepID && a.Result != nil {
+			a.Result, a.Error = nil, &steps.ClientError{Code: codeMalformed, Message: "the answer is malformed: " + wrong.Reason}
+			return true
+		}
+	}
+	return false
+}
+
+// giveUp ends a saga that nobody can go on with, as its token does not leave the
+// server: what it has done is undone, unless that was seen to already.
+func (r *Runner) giveUp(ctx context.Context, q Request, why error) {
+	var undone *engine.UndoneError
+	if errors.Is(why, codec.ErrRejected) || errors.As(why, &undone) {
+		return
+	}
+	q.Answers = nil
+	o, err := r.openToCancel(&q)
+	if err == nil { // whatever the hook says: nobody else can
+		_, err = r.cancel(context.WithoutCancel(ctx), q, o)
+	}
+	if err != nil {
+		r.Log.ErrorContext(ctx, "saga not ended", "tool", q.Program.Name, "error", err)
+	}
+}

@@ -1,0 +1,184 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/hook"
+)
+
+// Error is every error of a [Runner]: a turn that has no outcome, logged already. What is
+// to be said of it is found with [errors.As] and [errors.Is], in this order:
+//
+//   - *[RefusedError]: the hook refused the turn.
+//   - [ErrNewer], [ErrEarly]: the same request may succeed elsewhere, or later.
+//   - *[codec.Rejected]: the token is refused. Why is not the client's to know.
+//   - *[engine.AnswerError]: an answer is not acceptable; the token is still good.
+//   - *[RequestTooLargeError]: the same request with less in it works.
+//   - *[engine.UnsettledError]: the same request is to be sent again.
+//   - *[engine.UnsupportedError]: the client cannot do what the tool needs.
+//   - *[engine.ArgumentsError], *[engine.ToolError], [engine.ErrNotFound]: how prompts and
+//     resources fail.
+//   - [ErrGone]: the client is not there any more, so nobody reads what is said.
+//   - [context.DeadlineExceeded], [context.Canceled]: the turn was stopped from outside.
+//   - Anything else is for the operator alone.
+type Error struct {
+	// Err is what went wrong.
+	Err error
+
+	// For the log; empty if the token was not opened.
+	program string
+	saga    codec.ID
+}
+
+// Error returns the text of Err.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrNewer is the reason why a token is to be taken elsewhere, or later: during a
+// deployment, replicas of the old and the new version stand side by side.
+var ErrNewer = errors.New("the token is of a newer revision of the tool than this server has")
+
+// ErrEarly is the reason why a token is to be taken later, or elsewhere: the clock of
+// this server is behind the one that it was sealed by, or was set back since.
+var ErrEarly = errors.New("the token is of the future: look at the clocks of the replicas")
+
+// ErrGone is what errors of a [Client] wrap that tell of the client itself: it went away,
+// or wants no answer any more.
+var ErrGone = errors.New("the client is gone")
+
+// RequestTooLargeError says that a saga cannot be suspended as the client has sent too
+// much. With less of it the same request works.
+type RequestTooLargeError struct{ *codec.TooLargeError }
+
+// Unwrap returns what was too large.
+func (e *RequestTooLargeError) Unwrap() error { return e.TooLargeError }
+
+// failed says of which saga an error is. That the tool cannot go on from a position is
+// the token's fault, as far as the client is concerned.
+func (r *Runner) failed(of identity, err error) error {
+	var undone *engine.UndoneError
+	if errors.As(err, &undone) && undone.Report != nil && len(undone.Report.Outstanding) > 0 {
+		r.Log.Error("effects of a saga that failed were not undone", "tool", of.program.Name, "saga", of.id.String(), "error", err)
+	}
+	var position *engine.PositionError
+	if errors.As(err, &position) {
+		err = codec.Reject(codec.ReasonState, "%w", position)
+	}
+	return &Error{program: of.program.Name, saga: of.id, Err: err}
+}
+
+// report logs what an operator should know of an error, and makes sure that it is an
+// *[Error].
+func (r *Runner) report(ctx context.Context, method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *Error
+	if !errors.As(err, &known) {
+		known = &Error{Err: err}
+		err = known
+	}
+	attrs := make([]slog.Attr, 0, 5)
+	attrs = append(attrs, slog.String("method", method))
+	if known.program != "" {
+		attrs = append(attrs, slog.String("tool", known.program))
+	}
+	if known.saga != (codec.ID{}) {
+		attrs = append(attrs, slog.String("saga", known.saga.String()))
+	}
+	level, text, more := describe(err)
+	if text != "" {
+		r.Log.LogAttrs(ctx, level, text, append(attrs, more...)...)
+	}
+	return err
+}
+
+// describe is what the log says of an error; the text is empty if it says nothing.
+func describe(err error) (level slog.Level, text string, attrs []slog.Attr) {
+	var rejected *codec.Rejected
+	var large *RequestTooLargeError
+	var answer *engine.AnswerError
+	var unsettled *engine.UnsettledError
+	var unsupported *engine.UnsupportedError
+	var arguments *engine.ArgumentsError
+	var tool *engine.ToolError
+	var panicked *engine.PanicError
+	var hookPanicked *hook.PanicError
+	var refused *RefusedError
+	attrs = []slog.Attr{slog.Any("error", err)}
+	switch {
+	case errors.As(err, &hookPanicked):
+		return slog.LevelError, "a hook panicked", append(attrs, slog.String("stack", string(hookPanicked.Stack)))
+	case errors.As(err, &refused):
+		return slog.LevelInfo, "turn refused", attrs
+	case errors.Is(err, ErrNewer):
+		return slog.LevelInfo, "token of a newer revision", attrs
+	case errors.Is(err, ErrEarly):
+		return slog.LevelWarn, "token of the future", attrs
+	case errors.As(err, &rejected):
+		return levelOf(rejected.Reason), "token refused", []slog.Attr{slog.Any("token", rejected)}
+	case errors.As(err, &unsettled):
+		return slog.LevelError, "effect of unknown outcome", attrs
+	case errors.As(err, &answer), errors.As(err, &unsupported), errors.As(err, &arguments), errors.Is(err, engine.ErrNotFound):
+		return 0, "", nil // the caller reads all there is to know
+	case errors.As(err, &large):
+		return slog.LevelInfo, "request too large", attrs
+	case errors.As(err, &tool) && tool.Disclosed:
+		// What lies with the caller and the user, that they decline above all, is no fault.
+		return slog.LevelInfo, "request stopped", append(attrs, slog.Any("cause", tool.Err))
+	case errors.As(err, &tool):
+		return slog.LevelWarn, "request failed", append(attrs, slog.Any("cause", tool.Err))
+	case errors.As(err, &panicked):
+		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
+	case errors.Is(err, context.DeadlineExceeded):
+		// A caller can choose what takes long.
+		return slog.LevelWarn, "turn timed out", attrs
+	case errors.Is(err, context.Canceled), errors.Is(err, ErrGone):
+		return slog.LevelInfo, "turn cancelled", nil
+	}
+	return slog.LevelError, "turn failed", attrs
+}
+
+// levelOf is how loud the refusal of a token is. What anybody can send who pleases, or
+// too late, is no alarm. The rest may be: replicas that differ in their keys or code,
+// or somebody with a token of somebody else's. Among it is what anybody can make up, a
+// key id above all: it looks the same.
+func levelOf(why codec.Reason) slog.Level {
+	switch why {
+	case codec.ReasonMalformed, codec.ReasonTooLong, codec.ReasonExpired, codec.ReasonDeadline, codec.ReasonRequest:
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
+}
+
+func (r *Runner) logAbandoned(ctx context.Context, o *opened) {
+	r.Log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", "tool", o.program.Name, "saga", codec.ID(o.pos.ID).String(), "token", o.gone)
+}
+
+// Protect runs code of a tool's author that belongs to no saga, such as what suggests
+// values for arguments. It has the time of a turn; if it fails, that is logged.
+func (r *Runner) Protect(ctx context.Context, method, tool string, f func(context.Context) error) error {
+	turn := r.begin(ctx)
+	defer turn.Cancel()
+	if err := protect(func() error { return f(turn) }); err != nil {
+		return r.report(ctx, method, &Error{program: tool, Err: err})
+	}
+	return nil
+}
+
+// protect turns a panic of code that is not ours into an error.
+func protect(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &engine.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,144 @@
+package turns
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/hook"
+)
+
+// Hook is called around every turn: when the token is open, and before code of the tool's
+// runs. next takes the turn. A hook that does not call it refuses the turn, with its error;
+// nothing has happened then, and the token is still good.
+type Hook func(ctx context.Context, t *Turn, next func(context.Context) error) error
+
+// Turn is what a hook learns of a turn.
+type Turn struct {
+	// Action is "call", "resume" or "cancel".
+	Action string
+	// Program is what it is a turn of: nil if the token was refused and the request does
+	// not say.
+	Program *engine.Program
+	// Saga is the saga's id, and Number counts its turns from 1; zero if the token was
+	// refused.
+	Saga   codec.ID
+	Number uint32
+	// Trace is the trace context that the first turn came with, or none.
+	Trace Trace
+	// Outcome is how the turn ended and Reason why, when next has returned.
+	Outcome, Reason string
+}
+
+// Outcomes of turns.
+const (
+	OutcomeSuspended = "suspended" // the client is asked
+	OutcomeDone      = "done"      // a result
+	OutcomeFailed    = "failed"    // a result that says that the tool failed
+	OutcomeUndone    = "undone"    // cancelled, or come too late: what it did is undone
+	OutcomeRefused   = "refused"   // no turn: it lies with the request, or with its time
+	OutcomeBroken    = "broken"    // the turn broke off
+)
+
+// RefusedError is for hooks that refuse a turn: other errors of theirs are taken for faults.
+type RefusedError struct{ Err error }
+
+// Error returns the text of Err.
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns why.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// around has the hook called around a turn.
+func (r *Runner) around(ctx context.Context, t *Turn, take func(context.Context) (End, error)) (end End, err error) {
+	taken := false
+	hooked := hook.Around(ctx, func(ctx context.Context, next func(context.Context) error) error {
+		return r.Hook(ctx, t, next)
+	}, func(ctx context.Context) error {
+		taken = true
+		end, err = take(ctx)
+		t.Outcome, t.Reason = outcome(t.Action, end, err)
+		return err
+	})
+	if !taken {
+		return End{}, hooked
+	}
+	return end, err
+}
+
+// hookedOpen is what a hook learns before a later turn; o is nil if the token was refused.
+func hookedOpen(action string, q *Request, o *opened) *Turn {
+	if o == nil {
+		return &Turn{Action: action, Program: q.Program}
+	}
+	return &Turn{Action: action, Program: o.program, Saga: codec.ID(o.pos.ID), Number: o.pos.Turn + 1, Trace: q.Trace}
+}
+
+// outcome says how a turn ended, and why, in words of a fixed set.
+func outcome(action string, end End, err error) (how, why string) {
+	switch {
+	case err != nil:
+		return failure(err)
+	case end.Gone != 0:
+		return OutcomeUndone, end.Gone.String()
+	case end.Token != "":
+		return OutcomeSuspended, ""
+	case end.Result == nil || !end.Result.IsError:
+		if action == "cancel" && isUndone(end.Result) {
+			return OutcomeUndone, "cancelled"
+		}
+		return OutcomeDone, ""
+	}
+	return OutcomeFailed, ""
+}
+
+func isUndone(result *content.Result) bool {
+	if result == nil {
+		return false
+	}
+	_, ok := result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
+	return ok
+}
+
+// failure is outcome for errors.
+func failure(err error) (how, why string) {
+	var rejected *codec.Rejected
+	var answer *engine.AnswerError
+	var large *RequestTooLargeError
+	var unsettled *engine.UnsettledError
+	var unsupported *engine.UnsupportedError
+	var arguments *engine.ArgumentsError
+	var tool *engine.ToolError
+	var panicked *engine.PanicError
+	switch {
+	case errors.Is(err, ErrNewer):
+		return OutcomeRefused, "newer"
+	case errors.Is(err, ErrEarly):
+		return OutcomeRefused, codec.ReasonNotYetValid.String()
+	case errors.As(err, &rejected):
+		return OutcomeRefused, rejected.Reason.String()
+	case errors.As(err, &unsettled):
+		return OutcomeBroken, "unsettled"
+	case errors.As(err, &answer):
+		return OutcomeRefused, "answer"
+	case errors.As(err, &unsupported):
+		return OutcomeRefused, "unsupported"
+	case errors.As(err, &arguments):
+		return OutcomeRefused, "arguments"
+	case errors.As(err, &large):
+		return OutcomeRefused, "size"
+	case errors.As(err, &tool):
+		return OutcomeFailed, ""
+	case errors.Is(err, engine.ErrNotFound):
+		return OutcomeFailed, "not_found"
+	case errors.As(err, &panicked):
+		return OutcomeBroken, "panic"
+	case errors.Is(err, context.DeadlineExceeded):
+		return OutcomeBroken, "timeout"
+	case errors.Is(err, context.Canceled), errors.Is(err, ErrGone):
+		return OutcomeBroken, "client_gone"
+	}
+	return OutcomeBroken, "internal"
+}

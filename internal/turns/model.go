@@ -1,0 +1,110 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Model is a language model of the server's own. It answers the sampling steps that a
+// client cannot, within the turn that asked for them.
+type Model func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
+
+// modelFeatures are what a Model adds to a client. It has no context of other
+// MCP servers to include.
+const modelFeatures = steps.BasicSampling | steps.SamplingTools
+
+// maxOwnTurns bounds the turns that one request takes without the client: more
+// is a tool that talks to the model in a circle.
+const maxOwnTurns = 100
+
+var errOwnTurns = fmt.Errorf("the tool asked the server's model %d times in one turn", maxOwnTurns)
+
+// Features are what a saga may ask for: what the client can do, and the server's model.
+func (r *Runner) Features(client steps.Features) steps.Features {
+	if r.Model == nil {
+		return client
+	}
+	return client | modelFeatures
+}
+
+// advance takes the turns for which the client is not needed: its answers are
+// here already, sent ahead, or the server's own model gives them. The client gets the
+// steps that are left. With an error comes the last outcome before it.
+func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer) (*engine.Outcome, error) {
+	ahead = slices.Clone(ahead)
+	for range maxOwnTurns {
+		if out.Position == nil {
+			return out, nil
+		}
+		var answers []steps.Answer
+		early := 0
+		for _, step := range out.Steps {
+			if i := slices.IndexFunc(ahead, func(a steps.Answer) bool { return a.StepID == step.ID }); i >= 0 {
+				answers = append(answers, ahead[i])
+				ahead = slices.Delete(ahead, i, i+1)
+				early++
+			} else if !q.Client.Has(step.Needs) {
+				answer, err := r.sample(ctx, t, step)
+				if err != nil {
+					return out, err
+				}
+				answers = append(answers, answer)
+			}
+		}
+		if len(answers) == 0 {
+			return out, nil
+		}
+		res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+		next, err := t.Resume(ctx, out.Position, res)
+		var malformed *engine.AnswerError
+		switch {
+		case errors.As(err, &malformed) && early > 0:
+			// What was sent ahead is no answer. The saga has begun and is not to be
+			// lost for that: ask.
+			ahead = nil
+		case err != nil:
+			return out, err
+		default:
+			out = next
+		}
+	}
+	return out, errOwnTurns
+}
+
+// sample has the server's model answer a step. A failure of the model is an
+// answer too: the tool sees it as it would see a client's.
+func (r *Runner) sample(ctx context.Context, t *engine.Program, step steps.Step) (steps.Answer, error) {
+	a := steps.Answer{StepID: step.ID}
+	request, err := steps.ParseSampleRequest(step.Params)
+	if err != nil {
+		return a, fmt.Errorf("a step for the server's model: %w", err)
+	}
+	var result *steps.SampleResult
+	err = protect(func() (err error) {
+		result, err = r.Model(ctx, request)
+		return err
+	})
+	if err == nil && result == nil {
+		err = errors.New("the sampler returned neither a result nor an error")
+	}
+	if err == nil {
+		if a.Result, err = result.MarshalJSON(); err == nil {
+			// What a client sends is checked by the engine, which would call this a
+			// client's mistake.
+			err = new(steps.SampleResult).UnmarshalJSON(a.Result)
+		}
+	}
+	if ctx.Err() != nil {
+		return a, ctx.Err()
+	}
+	if err != nil {
+		r.Log.ErrorContext(ctx, "the server's model failed", "tool", t.Name, "step", step.ID, "error", err)
+		return steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: codeInternal, Message: "the model failed"}}, nil
+	}
+	return a, nil
+}

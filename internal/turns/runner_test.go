@@ -1,0 +1,164 @@
+package turns
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// hold is a tool that holds something, asks, and panics if it is told to.
+func hold(held map[saga.Key]bool) saga.Definition {
+	effect := &saga.Effect[string, bool]{
+		Name: "hold",
+		Do: func(_ context.Context, key saga.Key, _ string) (bool, error) {
+			held[key] = true
+			return true, nil
+		},
+		Undo: func(_ context.Context, p saga.Performed[string, bool]) error {
+			delete(held, p.Key)
+			return nil
+		},
+	}
+	return saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "hold", Asks: []steps.Question{leakAsk}, Effects: []saga.Declared{effect}},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			if _, err := saga.Do(r, effect, "a room"); err != nil { //sagavet:ignore the test loses no response
+				return "", err
+			}
+			form, err := saga.Ask(r, leakAsk)
+			if err == nil && !form.Sure {
+				panic("oops")
+			}
+			return "held", err
+		},
+	}
+}
+
+func newHold(t *testing.T) (r *Runner, q Request, held map[saga.Key]bool, log *bytes.Buffer) {
+	held, log = make(map[saga.Key]bool), new(bytes.Buffer)
+	r = newRunner(t, hold(held))
+	r.Log, r.UndoGrace = slog.New(slog.NewTextHandler(log, nil)), DefaultUndoGrace
+	return r, Request{Client: steps.AllFeatures, Program: r.Registry.Lookup("hold")}, held, log
+}
+
+func answer(sure bool) []steps.Answer {
+	return []steps.Answer{{StepID: "sure", Result: fmt.Appendf(nil, `{"action":"accept","content":{"sure":%v}}`, sure)}}
+}
+
+func TestTokensAreOfOnePolicy(t *testing.T) {
+	r, q, held, log := newHold(t)
+	all := []Policy{Carried, Resent, Held}
+	for _, sealed := range all {
+		q.Policy, q.Token = sealed, ""
+		first, err := r.Call(t.Context(), q)
+		require.NoError(t, err)
+		require.NotEmpty(t, first.Token)
+		for _, q.Policy = range all {
+			q.Token, q.Answers = first.Token, answer(true)
+			_, err := r.Resume(t.Context(), q)
+			assert.Equal(t, q.Policy != sealed, errors.Is(err, codec.ErrRejected), "%v by %v", sealed, q.Policy)
+		}
+		assert.Contains(t, log.String(), "token refused")
+		q.Policy, q.Answers = Held, nil
+		end, err := r.Cancel(t.Context(), q, Carried, Resent)
+		require.NoError(t, err, "%v", sealed)
+		assert.Contains(t, end.Result.Content.Text(), "Cancelled.")
+		log.Reset()
+	}
+	assert.Empty(t, held)
+	assert.Empty(t, log.String(), "that a token is of another policy is not worth a word")
+}
+
+// A turn that breaks off is undone at once if nobody can take it again, and only then.
+func TestBrokenTurns(t *testing.T) {
+	for _, policy := range []Policy{Carried, Resent, Held} {
+		r, q, held, log := newHold(t)
+		q.Policy = policy
+		first, err := r.Call(t.Context(), q)
+		require.NoError(t, err)
+		q.Token, q.Answers = first.Token, answer(false)
+		_, err = r.Resume(t.Context(), q)
+		var panicked *engine.PanicError
+		require.ErrorAs(t, err, &panicked)
+		var undone *engine.UndoneError
+		assert.Equal(t, policy.UndoBroken, errors.As(err, &undone))
+		assert.Equal(t, policy.UndoBroken, len(held) == 0)
+		assert.Contains(t, log.String(), "turn failed")
+		assert.Contains(t, log.String(), "stack=")
+	}
+}
+
+// asked is a client for [Runner.Drive].
+type asked func(ctx context.Context, list []steps.Step) ([]steps.Answer, error)
+
+func (f asked) Ask(ctx context.Context, list []steps.Step) ([]steps.Answer, error) {
+	return f(ctx, list)
+}
+
+func TestDrive(t *testing.T) {
+	gone := fmt.Errorf("hung up: %w", ErrGone)
+	for name, test := range map[string]struct {
+		client asked
+		text   string // of the result
+		err    error
+		held   bool
+		log    string
+	}{
+		"to the end": {client: func(context.Context, []steps.Step) ([]steps.Answer, error) { return answer(true), nil }, text: "held", held: true},
+		"a client that does not answer": {client: func(ctx context.Context, list []steps.Step) ([]steps.Answer, error) {
+			<-ctx.Done()
+			return make([]steps.Answer, len(list)), nil
+		}, text: "(error -32001)", log: "tool stopped"},
+		"a client that answers nonsense": {client: func(context.Context, []steps.Step) ([]steps.Answer, error) {
+			return []steps.Answer{{Result: json.RawMessage(`{"action":"maybe"}`)}}, nil
+		}, text: "(error -32602)", log: "answer not usable"},
+		"a client that is gone": {client: func(context.Context, []steps.Step) ([]steps.Answer, error) { return nil, gone }, err: gone, log: "level=INFO msg=\"turn cancelled\""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, q, held, log := newHold(t)
+				q.Policy, q.Method = Held, "tools/call"
+				begun := time.Now()
+				out, err := r.Drive(t.Context(), q, test.client)
+				require.ErrorIs(t, err, test.err)
+				assert.Less(t, time.Since(begun), codec.DefaultTTL, "the token is still good")
+				if test.err == nil {
+					assert.Contains(t, out.Result.Content.Text(), test.text)
+				}
+				assert.Equal(t, test.held, len(held) > 0)
+				assert.Contains(t, log.String(), test.log)
+			})
+		})
+	}
+}
+
+// Code of an author's that is no turn can do no more harm than one.
+func TestProtect(t *testing.T) {
+	r, _, _, log := newHold(t)
+	r.Timeout = time.Millisecond
+	for says, f := range map[string]func(context.Context) error{
+		"turn failed":    func(context.Context) error { panic("oops") },
+		"turn timed out": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		err := r.Protect(t.Context(), "completion/complete", "hold", f)
+		require.ErrorAs(t, err, new(*Error))
+		assert.Contains(t, log.String(), says)
+		assert.Contains(t, log.String(), "method=completion/complete tool=hold")
+		log.Reset()
+	}
+	assert.NoError(t, r.Protect(t.Context(), "", "", func(context.Context) error { return nil }))
+}

@@ -1,0 +1,228 @@
+// Package turns takes the turns of sagas. A turn opens the token that the client has
+// brought, runs the engine, and seals the next token; nothing of a saga is in the server
+// between two turns.
+//
+// Make a [Runner] with [New]. A dialect describes what a client's message asks for as a
+// [Request] and hands it to [Runner.Call], [Runner.Resume] or [Runner.Cancel]; one whose
+// clients know nothing of turns has [Runner.Drive] take them all. What comes of it is an
+// [End], or an error that the dialect translates (see [Error]). The runner has then
+// logged what operators should know.
+//
+// The package knows nothing of JSON-RPC and of how messages travel.
+package turns
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// DefaultUndoGrace is how long servers undo what comes too late, unless configured.
+const DefaultUndoGrace = 30 * 24 * time.Hour
+
+// Config configures a [Runner]. Registry, Codec, Log and Now are required.
+type Config struct {
+	// Registry has the tools, prompts and resources.
+	Registry *engine.Registry
+	// Codec seals and opens the tokens.
+	Codec *codec.Codec
+	// Log gets what operators should know.
+	Log *slog.Logger
+	// Now is the clock.
+	Now func() time.Time
+	// NewID returns the id of the next saga. Default: a random one.
+	NewID func() codec.ID
+	// Timeout bounds a turn; zero means that nothing does.
+	Timeout time.Duration
+	// UndoGrace is how long after a token has expired what its saga did is still undone;
+	// negative means never.
+	UndoGrace time.Duration
+	// Model answers what tools ask of a model when the client has none; nil is no model.
+	Model Model
+	// Hook is called around every turn and EffectHook around every try of an effect; both
+	// may be nil.
+	Hook       Hook
+	EffectHook engine.EffectHook
+}
+
+// Runner takes turns. It is safe for concurrent use.
+type Runner struct{ Config }
+
+// New returns a runner. It costs next to nothing.
+func New(c Config) *Runner {
+	if c.NewID == nil {
+		c.NewID = randomID
+	}
+	return &Runner{c}
+}
+
+func randomID() (id codec.ID) {
+	rand.Read(id[:]) // never fails (crypto/rand)
+	return id
+}
+
+// Request is what a turn needs to know of a client's message.
+type Request struct {
+	// Policy is the dialect's.
+	Policy Policy
+	// Method is what the client calls it, for the log.
+	Method string
+	// Principal is who sent it, in a form in which no two look the same.
+	Principal string
+	// Client is what the client can do.
+	Client steps.Features
+	// Notifier passes on what the tool tells meanwhile, or is nil.
+	Notifier engine.Notifier
+	// Program is what the message is for. Only the first turn needs it: later ones take it
+	// from the token, which must be of the same if both are there.
+	Program *engine.Program
+	// Named is what else the message says that it is for, or empty: a header that a
+	// gateway may have gone by.
+	Named string
+	// Token is what the client has brought; empty in the first turn.
+	Token string
+	// Arguments are the tool's, or nil: of the first turn, and of every turn if the
+	// Policy is to have them sent again.
+	Arguments json.RawMessage
+	// Answers are to the questions of the last turn. In the first turn they come before
+	// they are asked for, and are kept until they are.
+	Answers []steps.Answer
+	// Trace is the trace context that the message came with, or none. That of the first
+	// turn goes with the token.
+	Trace Trace
+}
+
+// End is how a turn ended: suspended with Steps, for which Token is to be brought back, or
+// with a result.
+type End struct {
+	Token string
+	engine.Outcome
+	// Gone is why the saga could not go on, so that what it did was undone; zero if it
+	// could.
+	Gone codec.Reason
+}
+
+// identity is the saga that a turn belongs to.
+type identity struct {
+	program *engine.Program
+	id      codec.ID
+}
+
+// Call takes the first turn of a saga of q.Program.
+func (r *Runner) Call(ctx context.Context, q Request) (End, error) {
+	end, err := r.call(ctx, q)
+	return end, r.report(ctx, q.Method, err)
+}
+
+// Resume takes the next turn of the saga that the token holds.
+func (r *Runner) Resume(ctx context.Context, q Request) (End, error) {
+	end, err := r.resume(ctx, q)
+	return end, r.report(ctx, q.Method, err)
+}
+
+// call has the first turn taken.
+func (r *Runner) call(ctx context.Context, q Request) (End, error) {
+	of := identity{q.Program, r.NewID()}
+	if r.Hook == nil {
+		return r.start(ctx, &q, of)
+	}
+	hooked := q
+	return r.around(ctx, &Turn{Action: "call", Program: q.Program, Saga: of.id, Number: 1, Trace: q.Trace}, func(ctx context.Context) (End, error) {
+		return r.start(ctx, &hooked, of)
+	})
+}
+
+// resume has a later turn taken.
+func (r *Runner) resume(ctx context.Context, q Request) (End, error) {
+	o, err := r.open(&q)
+	if r.Hook == nil {
+		if err != nil {
+			return End{}, err
+		}
+		return r.goFrom(ctx, &q, o)
+	}
+	hooked := q
+	return r.around(ctx, hookedOpen("resume", &hooked, o), func(ctx context.Context) (End, error) {
+		if err != nil {
+			return End{}, err
+		}
+		return r.goFrom(ctx, &hooked, o)
+	})
+}
+
+// start takes the first turn.
+func (r *Runner) start(ctx context.Context, q *Request, of identity) (End, error) {
+	turn := r.begin(ctx)
+	defer turn.Cancel()
+	// Nobody can take a first turn again, whatever the policy: the next call is
+	// another saga. What this one did before it broke off would stay done for ever.
+	out, err := q.Program.Start(turn, engine.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true})
+	return r.finish(turn, q, of, out, err, true)
+}
+
+// goFrom takes the turn that comes after an opened token.
+func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened) (End, error) {
+	if o.gone != nil {
+		return r.abandon(ctx, q, o)
+	}
+	turn := r.begin(ctx)
+	defer turn.Cancel()
+	out, err := o.program.Resume(turn, o.pos, r.resumption(q, o.pos))
+	if why := o.misfit(err); why != nil {
+		o.gone = why
+		return r.abandon(turn, q, o)
+	}
+	return r.finish(turn, q, o.identity(), out, err, false)
+}
+
+// begin returns the context of a turn.
+func (r *Runner) begin(ctx context.Context) *lazyctx.Context {
+	if r.EffectHook != nil {
+		ctx = engine.WithEffectHook(ctx, r.EffectHook)
+	}
+	if r.Timeout <= 0 {
+		return lazyctx.New(ctx, time.Time{})
+	}
+	return lazyctx.New(ctx, time.Now().Add(r.Timeout))
+}
+
+// resumption is what a request brings for the engine.
+func (r *Runner) resumption(q *Request, pos *engine.Position) engine.Resumption {
+	res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+	if q.Policy.Resent {
+		res.Arguments = orEmpty(q.Arguments)
+		res.Answers = pending(q.Answers, pos)
+	}
+	return res
+}
+
+// finish brings a turn to its end after its tool's code has run: what needs no client is
+// answered, and the next token sealed. If it breaks off there, and is the first or one
+// that nobody can take again, what it did is undone.
+func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engine.Outcome, err error, first bool) (End, error) {
+	if err == nil {
+		var ahead []steps.Answer
+		if first {
+			ahead = q.Answers
+		}
+		out, err = r.advance(ctx, q, of.program, out, ahead)
+	}
+	var end End
+	if err == nil {
+		end, err = r.end(ctx, q, of, out)
+	}
+	if err != nil && out != nil && (first || q.Policy.UndoBroken) {
+		err = r.undoBroken(ctx, of, out.Position, err)
+	}
+	if err != nil {
+		return End{}, r.failed(of, err)
+	}
+	return end, nil
+}

@@ -1,0 +1,55 @@
+package turns
+
+import (
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// newRunner returns a runner of tools with keys of its own.
+func newRunner(t testing.TB, definitions ...saga.Definition) *Runner {
+	keys, err := codec.NewKeyset()
+	require.NoError(t, err)
+	c, err := codec.New(keys, codec.Options{})
+	require.NoError(t, err)
+	tools, err := engine.NewRegistry(definitions...)
+	require.NoError(t, err)
+	return New(Config{Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+}
+
+// The digest of the arguments is the saga's own: what fits one, found at leisure,
+// fits no other.
+func TestDigestsOfArgumentsBelongToTheirSaga(t *testing.T) {
+	args := json.RawMessage(`{"to":"Ann"}`)
+	one, err := digestArguments(codec.ID{1}, args)
+	require.NoError(t, err)
+	other, err := digestArguments(codec.ID{2}, args)
+	require.NoError(t, err)
+	require.NotEqual(t, one, other)
+	spelt, err := digestArguments(codec.ID{1}, json.RawMessage(` { "to" : "\u0041nn" } `))
+	require.NoError(t, err)
+	require.Equal(t, one, spelt)
+
+	// The client cannot know the saga's id before it has chosen the arguments.
+	r := newRunner(t, leakMachine(func(leakArgs) struct{} { return struct{}{} }))
+	q := Request{Policy: Resent, Client: steps.AllFeatures, Program: r.Registry.Lookup("t"), Arguments: json.RawMessage(`{"key":"value"}`)}
+	call := func() codec.Claims {
+		begun, err := r.Call(t.Context(), q)
+		require.NoError(t, err)
+		x, err := r.Codec.Open(q.binding(), time.Now(), begun.Token)
+		require.NoError(t, err)
+		return x.Claims
+	}
+	first, second := call(), call()
+	require.Len(t, first.Request, 16)
+	require.NotEqual(t, first.ID, second.ID)
+	require.NotEqual(t, first.Request, second.Request)
+}

@@ -1,0 +1,177 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// This file is the way in for requests that come by a transport of somebody else:
+// package gosdk serves those of the official Go SDK through it.
+
+// Request is an MCP request that did not come through one of this package's
+// transports. Whoever has received it has also checked what a transport must:
+// origin, credentials, headers, sizes.
+type Request struct {
+	// Method is tools/call, prompts/get, resources/read or completion/complete of
+	// MCP, or tools/callSaga, tools/resumeSaga or tools/cancelSaga. What lists and
+	// sessions need besides is up to the transport.
+	Method string
+	// Params are the request's parameters, a JSON object, or nil.
+	Params json.RawMessage
+	// Header is that of the HTTP request, or nil. What Mcp-Method and Mcp-Name say is
+	// compared with the request and its token, as a gateway may have gone by it.
+	Header http.Header
+	// Principal is who sent the request.
+	Principal Principal
+	// Version is the revision of MCP that the client speaks. From 2026-07-28 on a
+	// tool that asks ends the request with its questions, and _meta in Params says
+	// what the client can do; before, the questions go to Peer, and Capabilities
+	// says it. The methods of the saga proposal go by _meta alone: with it, requests
+	// and results follow the rules of 2026-07-28.
+	Version string
+	// Capabilities is the ClientCapabilities object of the client's initialize.
+	Capabilities json.RawMessage
+	// Peer is the way to the client while the request is served. Without one the
+	// client is neither asked nor told anything.
+	Peer Peer
+}
+
+// Peer is a client that can be reached while one of its requests is served. Its
+// methods must be safe for concurrent use.
+type Peer interface {
+	// Notify sends a notification that belongs to the request: of progress, of
+	// something to log, or of a page that the user is done with.
+	Notify(method string, params json.RawMessage)
+	// Ask sends elicitation/create, sampling/createMessage or roots/list and waits
+	// for the answer. An error of the client's is an answer. Ask fails when ctx has
+	// ended, with [context.Cause], or when the client is gone: then the saga is
+	// undone. ctx has the values of [Server.Handle]'s. The answer's StepID is not
+	// read.
+	Ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error)
+}
+
+// PeerDisconnecter is a [Peer] whose connection can be given up during a request,
+// for the client to come back after retry (MCP 2025-11-25, basic/transports,
+// polling: SEP-1699).
+type PeerDisconnecter interface {
+	// Disconnect gives the connection up.
+	Disconnect(retry time.Duration)
+}
+
+// Handle answers a request and returns its result. An error is always an [*Error],
+// which can be sent to the client as it is.
+func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error) {
+	result, rerr := s.handle(ctx, r)
+	if rerr != nil {
+		return nil, publicError(rerr)
+	}
+	return result, nil
+}
+
+func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire.Error) {
+	params := jsontext.Value(r.Params)
+	if jsonview.Deeper(params, wire.MaxNesting) {
+		return nil, wire.NewError(wire.CodeInvalidParams, wire.DeepText)
+	}
+	if params != nil && (!params.IsValid() || params.Kind() != '{') {
+		return nil, wire.WrongParam("")
+	}
+	m := &wire.Message{Method: r.Method, Params: params}
+	if rerr := dialect.Contradiction(r.Header, m); rerr != nil {
+		return nil, rerr
+	}
+	var version http.Header
+	if r.Version != "" {
+		version = http.Header{wire.VersionHeader: {r.Version}}
+	}
+	d := s.match(m, version)
+	if d == nil {
+		return nil, wire.NotFound()
+	}
+	x := &dialect.Exchange{
+		Message: m, Header: r.Header, Principal: r.Principal.binding(), Owner: handled{r.Principal},
+		Client: &dialect.Introduction{Version: r.Version, Capabilities: r.Capabilities},
+	}
+	if r.Peer != nil {
+		x.Way = peerWay{r.Peer, ctx}
+	}
+	return s.host.Dispatch(ctx, x, d)
+}
+
+// handled is the sender of such a request.
+type handled struct{ Principal }
+
+// Account implements [dialect.Owner].
+func (h handled) Account() string {
+	if h.Principal == Anonymous {
+		return ""
+	}
+	return "principal " + h.binding()
+}
+
+func (h handled) sender() (p Principal, remote string) { return h.Principal, "" }
+
+// Entries returns what a list method of MCP shows, such as tools/list: one object
+// for each tool, prompt, resource or resource template, in the form of the newest
+// revision. Do not change them.
+func (s *Server) Entries(method string) []json.RawMessage {
+	switch method {
+	case "tools/list":
+		return s.host.Catalogue.Tools
+	case "prompts/list":
+		return s.host.Catalogue.Prompts
+	case "resources/list":
+		return s.host.Catalogue.Resources
+	case "resources/templates/list":
+		return s.host.Catalogue.Templates
+	}
+	return nil
+}
+
+// Completes reports whether completion/complete has anything to suggest: whether a
+// prompt or a resource has a [saga.Completer].
+func (s *Server) Completes() bool { return s.host.Completes() }
+
+// peerWay is the way to a [Peer].
+type peerWay struct {
+	Peer
+	request context.Context
+}
+
+// Call implements [dialect.Way].
+func (w peerWay) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
+	a, err := w.Ask(ctx, method, params)
+	switch {
+	case err == nil:
+	case ctx.Err() == nil:
+		err = &goneError{err}
+	case w.request.Err() != nil:
+		// Whatever the transport calls it, nobody waits for the result.
+		err = fmt.Errorf("%w: %w", context.Canceled, err)
+	}
+	return a, err
+}
+
+// Hangup implements [dialect.Way].
+func (w peerWay) Hangup(retry time.Duration) {
+	if d, ok := w.Peer.(PeerDisconnecter); ok {
+		d.Disconnect(retry)
+	}
+}
+
+// goneError says that a client is gone. What is sent, in case it is not, does not
+// have the reason.
+type goneError struct{ why error }
+
+func (*goneError) Error() string     { return dialect.ErrSessionEnded.Error() }
+func (e *goneError) Unwrap() []error { return []error{dialect.ErrSessionEnded, e.why} }

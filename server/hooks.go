@@ -1,0 +1,258 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/hook"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
+
+// Hooks are called around what a server does: for tracing, metrics, limits and
+// authorization. Each of them may be nil. It gets what it is about, and next, which does
+// it: a hook calls next once, before it returns, and passes it the context or one made of
+// it, which all that is inside then has.
+//
+// A hook that returns an error without having called next refuses: nothing has been done,
+// and nothing is lost. If the error is an [*Error], the client gets it as it is; see
+// [TryAgain]. Any other is a fault inside, which the log has. What next has done cannot be
+// refused any more: then its error counts, not the hook's.
+//
+// Hooks are called by many goroutines at once.
+type Hooks struct {
+	// Request is called around every request that is not refused as malformed, before it
+	// is looked into.
+	Request func(ctx context.Context, r *RequestInfo, next func(context.Context) error) error
+	// Turn is called around every turn of a saga: of a first turn before anything is run,
+	// of a later one when its token is open. Clients of MCP before 2026-07-28 have
+	// all turns taken in one request.
+	Turn func(ctx context.Context, t *TurnInfo, next func(context.Context) error) error
+	// Effect is called around every try of an effect, and of undoing one. Here an error
+	// counts as one of the effect's own; see [saga.Refused].
+	Effect func(ctx context.Context, e *EffectInfo, next func(context.Context) error) error
+}
+
+// RequestInfo is what [Hooks] learn of a request. It is for reading.
+type RequestInfo struct {
+	// Method is MCP's, such as "tools/call".
+	Method string
+	// Dialect names the family of protocol revisions by whose rules it is served.
+	Dialect string
+	// Principal is who sent it.
+	Principal Principal
+	// Remote is the address that it came from, or empty: perhaps a proxy's.
+	Remote string
+	// Header is that of the HTTP request, or nil.
+	Header http.Header
+	// Trace is the traceparent that it came with (W3C Trace Context), from its _meta or
+	// else its header; empty if there is none that is valid.
+	Trace string
+}
+
+// TurnInfo is what [Hooks] learn of a turn. It is for reading.
+type TurnInfo struct {
+	// Request is the request whose turn it is.
+	Request *RequestInfo
+	// Action is "call" (the first turn), "resume" or "cancel".
+	Action string
+	// Kind is "tool", "prompt" or "resource", and Name its name. Both are empty if a token
+	// was refused that alone could have said it.
+	Kind, Name string
+	// Saga is the same in all turns, and Turn counts them from 1; both are zero if the
+	// token was refused.
+	Saga saga.ID
+	Turn int
+	// Trace is the traceparent that the first turn came with, or empty.
+	Trace string
+
+	// Outcome is how the turn ended, once next has returned: "suspended", "done", "failed"
+	// (a result that says so), "undone" (cancelled, or what came too late), "refused" (it
+	// lies with the request, or its time) or "broken" (it lies with the server, the tool or
+	// the connection).
+	Outcome string
+	// Reason says why, in one of few words: those of [codec.Reason] if it is the token, or
+	// "answer", "arguments", "cancelled", "client_gone", "hook", "internal", "newer",
+	// "not_found", "panic", "size", "timeout", "unsettled", "unsupported", or nothing.
+	Reason string
+}
+
+// EffectInfo is what [Hooks] learn of a try of an effect. It is for reading.
+type EffectInfo struct {
+	// Turn is the turn that it is part of.
+	Turn *TurnInfo
+	// Name is the effect's name, and Key its idempotency key.
+	Name string
+	Key  saga.Key
+	// Undo: the effect is undone.
+	Undo bool
+	// Attempt counts the tries of a turn, from 1.
+	Attempt int
+}
+
+// TryAgain is an error that says that the same request may succeed after a while. Over
+// HTTP it has the status 503, and says after how many seconds.
+func TryAgain(text string, after time.Duration) *Error {
+	e := wire.TryAgain(text)
+	return &Error{Code: e.Code, Message: e.Message, Data: e.Data, retryAfter: max((after + time.Second - 1).Truncate(time.Second), time.Second)}
+}
+
+// hooks calls the hooks of a server, the first outermost. It is nil if there are none.
+type hooks struct {
+	list []Hooks
+	log  *slog.Logger
+}
+
+// newHooks returns nil if nothing is to be called.
+func newHooks(list []Hooks, log *slog.Logger) *hooks {
+	list = slices.DeleteFunc(slices.Clone(list), func(h Hooks) bool { return h.Request == nil && h.Turn == nil && h.Effect == nil })
+	if len(list) == 0 {
+		return nil
+	}
+	return &hooks{list, log}
+}
+
+type (
+	requestInfoKey struct{}
+	turnInfoKey    struct{}
+)
+
+// exchange calls the hooks around what serves a request; it is Host.Around.
+func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, to dialect.Handler) (json.RawMessage, *wire.Error) {
+	x.Trace = traceOf(x.Message.Params, x.Header)
+	info := &RequestInfo{Method: x.Message.Method, Header: x.Header, Trace: x.Trace.String()}
+	if d, ok := to.(interface{ Name() string }); ok {
+		info.Dialect = d.Name()
+	}
+	if from, ok := x.Owner.(interface{ sender() (Principal, string) }); ok {
+		info.Principal, info.Remote = from.sender()
+	}
+	var result json.RawMessage
+	rerr := h.request(ctx, info, func(ctx context.Context) (rerr *wire.Error) {
+		result, rerr = to.Serve(ctx, x)
+		return rerr
+	})
+	return result, rerr
+}
+
+// request calls the hooks around what serves a request.
+func (h *hooks) request(ctx context.Context, info *RequestInfo, serve func(context.Context) *wire.Error) *wire.Error {
+	ctx = context.WithValue(ctx, requestInfoKey{}, info)
+	served := false
+	var rerr *wire.Error
+	err := h.around(ctx, func(ctx context.Context) error {
+		served = true
+		if rerr = serve(ctx); rerr != nil {
+			return publicError(rerr)
+		}
+		return nil
+	}, func(one *Hooks) called {
+		if one.Request == nil {
+			return nil
+		}
+		return func(ctx context.Context, next func(context.Context) error) error { return one.Request(ctx, info, next) }
+	})
+	var public *Error
+	var panicked *hook.PanicError
+	switch {
+	case served:
+		return rerr
+	case errors.As(err, &public):
+		return wireErrorOf(public)
+	case errors.As(err, &panicked):
+		h.log.ErrorContext(ctx, "a hook panicked", "method", info.Method, "error", err, "stack", string(panicked.Stack))
+	default:
+		h.log.ErrorContext(ctx, "a hook failed", "method", info.Method, "error", err)
+	}
+	return wire.NewError(wire.CodeInternalError, dialect.InternalText)
+}
+
+// turn is of the type [turns.Hook].
+func (h *hooks) turn(ctx context.Context, t *turns.Turn, take func(context.Context) error) error {
+	info := &TurnInfo{
+		Action: t.Action, Saga: saga.ID(t.Saga), Turn: int(t.Number), Trace: t.Trace.String(),
+		Outcome: turns.OutcomeRefused, Reason: "hook", // unless it is taken
+	}
+	info.Request, _ = ctx.Value(requestInfoKey{}).(*RequestInfo)
+	if t.Program != nil {
+		info.Kind, info.Name = t.Program.Kind.String(), t.Program.Name
+	}
+	ctx = context.WithValue(ctx, turnInfoKey{}, info)
+	taken := false
+	err := h.around(ctx, func(ctx context.Context) error {
+		taken = true
+		err := take(ctx)
+		info.Outcome, info.Reason = t.Outcome, t.Reason
+		return err
+	}, func(one *Hooks) called {
+		if one.Turn == nil {
+			return nil
+		}
+		return func(ctx context.Context, next func(context.Context) error) error { return one.Turn(ctx, info, next) }
+	})
+	var public *Error
+	if !taken && errors.As(err, &public) {
+		return &turns.RefusedError{Err: wireErrorOf(public)}
+	}
+	return err
+}
+
+// effect is of the type [engine.EffectHook].
+func (h *hooks) effect(ctx context.Context, c engine.EffectCall, try func(context.Context) error) error {
+	info := &EffectInfo{Name: c.Name, Key: saga.Key(c.Key), Undo: c.Undo, Attempt: c.Attempt}
+	info.Turn, _ = ctx.Value(turnInfoKey{}).(*TurnInfo)
+	return h.around(ctx, try, func(one *Hooks) called {
+		if one.Effect == nil {
+			return nil
+		}
+		return func(ctx context.Context, next func(context.Context) error) error { return one.Effect(ctx, info, next) }
+	})
+}
+
+// called is a hook that knows what it is about.
+type called = func(ctx context.Context, next func(context.Context) error) error
+
+// around calls one hook of each of the list around work.
+func (h *hooks) around(ctx context.Context, work func(context.Context) error, of func(*Hooks) called) error {
+	for i := range slices.Backward(h.list) {
+		if one := of(&h.list[i]); one != nil {
+			inside := work
+			work = func(ctx context.Context) error { return hook.Around(ctx, one, inside) }
+		}
+	}
+	return work(ctx)
+}
+
+// wireErrorOf is the error that a hook wants the client to get.
+func wireErrorOf(e *Error) *wire.Error {
+	rerr := &wire.Error{Code: e.Code, Message: e.Message, Data: e.Data, RetryAfter: e.retryAfter}
+	switch rerr.Code {
+	case 0:
+		rerr.Code = wire.CodeInvalidRequest
+	case wire.CodeTryAgain:
+		rerr.Status = http.StatusServiceUnavailable
+	}
+	return rerr
+}
+
+// publicError is an error that is sent to a client, for those outside.
+func publicError(e *wire.Error) *Error { return &Error{Code: e.Code, Message: e.Message, Data: e.Data} }
+
+// traceOf returns the trace context of a request.
+func traceOf(params []byte, header http.Header) (t turns.Trace) {
+	text, _ := jsonview.String(jsonview.Get(jsonview.Get(params, "_meta"), "traceparent"))
+	t, ok := turns.ParseTrace(text)
+	if !ok && len(header["Traceparent"]) == 1 {
+		t, _ = turns.ParseTrace(header["Traceparent"][0])
+	}
+	return t
+}

@@ -1,0 +1,203 @@
+package dialect
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
+
+// Change is what subscribers hear about.
+type Change uint8
+
+// The changes there are.
+const (
+	ToolsChanged Change = iota
+	PromptsChanged
+	ResourcesChanged
+	ResourceUpdated
+)
+
+// Event is one change; URI is set for ResourceUpdated.
+type Event struct {
+	Change Change
+	URI    string
+}
+
+// Method is the notification that tells of the event.
+func (e Event) Method() string {
+	return [...]string{
+		"notifications/tools/list_changed", "notifications/prompts/list_changed",
+		"notifications/resources/list_changed", "notifications/resources/updated",
+	}[e.Change]
+}
+
+// Limits of the resources that one subscriber hears about, together with the bytes of
+// their URIs: they are held for as long as it listens.
+const (
+	MaxURIs     = 1000
+	MaxURIBytes = 128 << 10
+)
+
+// Params are the notification's parameters, or nil.
+func (e Event) Params() json.RawMessage {
+	if e.Change != ResourceUpdated {
+		return nil
+	}
+	return append(wire.AppendString([]byte(`{"uri":`), e.URI), '}')
+}
+
+// Interest is what a subscriber wants to hear about.
+type Interest struct {
+	tools, prompts, resources bool
+	uris                      map[string]struct{}
+	size                      int // bytes of uris
+}
+
+// NewInterest returns the interest in lists and in resources with these URIs.
+func NewInterest(tools, prompts, resources bool, uris []string) Interest {
+	i := Interest{tools: tools, prompts: prompts, resources: resources, uris: make(map[string]struct{}, len(uris))}
+	for _, uri := range uris {
+		i.add(uri)
+	}
+	return i
+}
+
+func (i *Interest) add(uri string) {
+	if _, there := i.uris[uri]; !there {
+		i.uris[uri] = struct{}{}
+		i.size += len(uri)
+	}
+}
+
+// Add puts a URI in. It reports false if there are too many already.
+func (i *Interest) Add(uri string) bool {
+	if _, there := i.uris[uri]; there {
+		return true
+	}
+	if len(i.uris) >= MaxURIs || i.size+len(uri) > MaxURIBytes {
+		return false
+	}
+	i.add(uri)
+	return true
+}
+
+// Remove takes a URI out.
+func (i *Interest) Remove(uri string) {
+	if _, there := i.uris[uri]; there {
+		delete(i.uris, uri)
+		i.size -= len(uri)
+	}
+}
+
+func (i *Interest) covers(e Event) bool {
+	switch e.Change {
+	case ToolsChanged:
+		return i.tools
+	case PromptsChanged:
+		return i.prompts
+	case ResourcesChanged:
+		return i.resources
+	}
+	_, there := i.uris[e.URI]
+	return there
+}
+
+// Hub passes events to subscribers. It keeps nothing for those who are away.
+type Hub struct {
+	mu   sync.Mutex
+	subs map[*Subscription]struct{}
+}
+
+// Subscription collects events until it is closed. An event says only that
+// something has changed, so one that is waiting already need not wait twice: there
+// is at most one for each list and for each URI. So what waits is bounded by what
+// is subscribed to, and nothing is lost, however slowly the subscriber reads.
+type Subscription struct {
+	hub *Hub
+	// Ready has an element when events wait.
+	Ready chan struct{}
+
+	mu      sync.Mutex
+	want    Interest
+	waiting []Event // in the order in which they came first
+	waits   map[Event]struct{}
+}
+
+// Subscribe begins to collect events.
+func (h *Hub) Subscribe(want Interest) *Subscription {
+	s := &Subscription{hub: h, Ready: make(chan struct{}, 1), want: want, waits: make(map[Event]struct{})}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.subs == nil {
+		h.subs = make(map[*Subscription]struct{})
+	}
+	h.subs[s] = struct{}{}
+	return s
+}
+
+// Change replaces what the subscriber wants. What waits and is not wanted any more
+// is dropped.
+func (s *Subscription) Change(f func(*Interest)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.want)
+	s.waiting = slices.DeleteFunc(s.waiting, func(e Event) bool {
+		unwanted := !s.want.covers(e)
+		if unwanted {
+			delete(s.waits, e)
+		}
+		return unwanted
+	})
+}
+
+// add has an event wait for the subscriber, if it wants it.
+func (s *Subscription) add(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, waits := s.waits[e]; waits || !s.want.covers(e) {
+		return
+	}
+	s.waits[e] = struct{}{}
+	s.waiting = append(s.waiting, e)
+	s.wake()
+}
+
+// Next takes the event that waits for the longest, or reports that there is none.
+func (s *Subscription) Next() (e Event, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 {
+		return e, false
+	}
+	e, s.waiting = s.waiting[0], s.waiting[1:]
+	delete(s.waits, e)
+	if len(s.waiting) > 0 {
+		s.wake()
+	}
+	return e, true
+}
+
+func (s *Subscription) wake() {
+	select {
+	case s.Ready <- struct{}{}:
+	default: // it has been told
+	}
+}
+
+// Close ends the subscription: no more events come.
+func (s *Subscription) Close() {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	delete(s.hub.subs, s)
+}
+
+// Publish tells subscribers of an event.
+func (h *Hub) Publish(e Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.subs {
+		s.add(e)
+	}
+}

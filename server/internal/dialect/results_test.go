@@ -1,0 +1,40 @@
+package dialect
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestToolResultsAreWrittenAsByReflection(t *testing.T) {
+	for _, r := range []*content.Result{
+		content.Resultf("Done."), content.Resultf(""), {}, {Content: content.Blocks{}}, {IsError: true},
+		content.Resultf("%s", "quotes \" \\ </script> & \u2028 \x00 \x1f é 😀 \xff"),
+		{Content: content.Blocks{content.Text{Text: "a", Meta: json.RawMessage(`{ "b": 1 }`)}, content.Image{Data: []byte{1, 2}, MIMEType: "image/png"}}, IsError: true},
+		{Content: content.Blocks{content.Text{Text: "{}"}}, StructuredContent: json.RawMessage(`{ "n": 1 }`)},
+		{Meta: map[string]any{"b": 1, "a": []int(nil)}},
+	} {
+		want, err := wire.Marshal(r)
+		require.NoError(t, err)
+		got, err := AppendToolResult([]byte("before "), r)
+		require.NoError(t, err)
+		assert.Equal(t, "before "+string(want), string(got))
+	}
+	for _, r := range []*content.Result{
+		{Content: content.Blocks{nil}}, {StructuredContent: json.RawMessage(`{`)}, {Content: content.Blocks{content.Text{Meta: json.RawMessage(`[]`)}}},
+	} {
+		_, err := wire.Marshal(r)
+		require.Error(t, err)
+		_, err = AppendToolResult(nil, r)
+		require.Error(t, err)
+	}
+}
+
+func TestTokensNeedNoEscapes(t *testing.T) {
+	const token = "ABCXYZabcxyz0189-_"
+	assert.Equal(t, wire.AppendString(nil, token), AppendToken(nil, token))
+}

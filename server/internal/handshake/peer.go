@@ -1,0 +1,127 @@
+package handshake
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// peer is what the handshake fixed for as long as a session lasts (MCP
+// 2025-11-25, basic/lifecycle), and what the client has set since.
+type peer struct {
+	revision revision
+	features steps.Features
+	// level is the least severe log message that the client gets.
+	level slog.LevelVar
+	// changes are what the client hears without asking.
+	changes *dialect.Subscription
+	// answering ends when the client can answer no more: its cause says why.
+	answering context.Context
+	silence   context.CancelCauseFunc
+}
+
+// open answers initialize: what both sides agree on, and the result that says so.
+func (d *handshake) open(params jsontext.Value) (*peer, json.RawMessage, *wire.Error) {
+	var p struct {
+		ProtocolVersion *string        `json:"protocolVersion"`
+		Capabilities    jsontext.Value `json:"capabilities"`
+	}
+	if rerr := wire.DecodeParams(params, &p); rerr != nil {
+		return nil, nil, rerr
+	}
+	if p.ProtocolVersion == nil {
+		return nil, nil, wire.NewError(wire.CodeInvalidParams, "params.protocolVersion is missing")
+	}
+	client, pointer, ok := newPeer(*p.ProtocolVersion, p.Capabilities)
+	if !ok {
+		return nil, nil, wire.WrongParam("/capabilities" + pointer)
+	}
+	result, err := wire.Marshal(struct {
+		ProtocolVersion string                 `json:"protocolVersion"`
+		Capabilities    map[string]any         `json:"capabilities"`
+		ServerInfo      dialect.Implementation `json:"serverInfo"`
+		Instructions    string                 `json:"instructions,omitzero"`
+	}{
+		client.revision.String(), d.capabilities(client.revision),
+		d.Info, d.Instructions,
+	})
+	if err != nil {
+		return nil, nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
+	}
+	client.answering, client.silence = context.WithCancelCause(context.Background())
+	client.changes = d.Hub.Subscribe(dialect.NewInterest(true, true, true, nil))
+	return client, result, nil
+}
+
+// newPeer is a client that declares these capabilities, perhaps none. If they are not of
+// MCP's form, ok is false and pointer says where.
+func newPeer(version string, capabilities jsontext.Value) (p *peer, pointer string, ok bool) {
+	var declared dialect.Capabilities
+	if k := capabilities.Kind(); k != jsontext.KindInvalid && k != 'n' {
+		if declared, pointer, ok = dialect.ReadCapabilities(capabilities); !ok {
+			return nil, pointer, false
+		}
+	}
+	p = &peer{revision: negotiate(version)}
+	p.features = p.revision.features(declared)
+	return p, "", true
+}
+
+// introduced is a client that somebody else's transport has let in.
+func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
+	capabilities := jsontext.Value(i.Capabilities)
+	wrong := wire.NewError(wire.CodeInvalidParams, "the client's capabilities are not of MCP's form")
+	if capabilities != nil && (!capabilities.IsValid() || capabilities.Kind() != '{') {
+		return nil, wrong
+	}
+	p, _, ok := newPeer(i.Version, capabilities)
+	if !ok {
+		return nil, wrong
+	}
+	p.answering, p.silence = context.WithCancelCause(d.answering)
+	return p, nil
+}
+
+// capabilities are the server's, for a revision.
+func (d *handshake) capabilities(r revision) map[string]any {
+	type object = map[string]any
+	c := object{
+		"tools": object{"listChanged": true}, "logging": object{},
+		"experimental": object{dialect.SagaMarker: object{}},
+	}
+	prompts, resources := d.Tools.Of(engine.KindPrompt), d.Tools.Of(engine.KindResource)
+	if len(prompts) > 0 {
+		c["prompts"] = object{"listChanged": true}
+	}
+	if len(resources) > 0 {
+		c["resources"] = object{"listChanged": true, "subscribe": true}
+	}
+	if r >= revision2025March && d.Completes() {
+		c["completions"] = object{}
+	}
+	return c
+}
+
+// close ends what the peer holds in the server.
+func (p *peer) close(why error) {
+	p.silence(why)
+	p.changes.Close()
+}
+
+// subscribe has the client hear about a resource. It reports false if it hears
+// about too many already.
+func (p *peer) subscribe(uri string) (ok bool) {
+	p.changes.Change(func(want *dialect.Interest) { ok = want.Add(uri) })
+	return ok
+}
+
+func (p *peer) unsubscribe(uri string) {
+	p.changes.Change(func(want *dialect.Interest) { want.Remove(uri) })
+}

@@ -1,0 +1,36 @@
+// Package proposal is the dialect of the saga proposal: tools/callSaga and
+// tools/resumeSaga, and tools/cancelSaga. Its clients need no handshake and no session:
+// the token that they carry has everything.
+package proposal
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
+
+type proposal struct{ *dialect.Host }
+
+// New is of the type [dialect.New].
+func New(h *dialect.Host) (dialect.Dialect, error) { return &proposal{h}, nil }
+
+// Name implements [dialect.Dialect].
+func (*proposal) Name() string { return "saga proposal" }
+
+// Match implements [dialect.Dialect].
+func (*proposal) Match(m *wire.Message, _ http.Header) bool { return dialect.IsSagaMethod(m.Method) }
+
+// Serve implements [dialect.Dialect].
+func (p *proposal) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+	end, err := p.Saga(ctx, x, nil)
+	if err == nil {
+		var result []byte
+		if result, err = dialect.AppendSagaResult(x.Scratch, &end); err == nil {
+			return result, nil
+		}
+	}
+	return nil, p.Translate(ctx, x.Message.Method, err)
+}

@@ -1,0 +1,230 @@
+package stateless
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// This file is the three methods that may ask (MCP 2026-07-28,
+// basic/patterns/mrtr). A turn that suspends is a result of the type
+// input_required; the client sends its request again, with the answers and the
+// token, which is called requestState.
+
+// errWrongEnd would be an engine's fault: it lets sagas end only as their kind does.
+var errWrongEnd = errors.New("the saga ended with a result of another kind")
+
+// callTool answers tools/call.
+func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
+	var p askingParams
+	if rerr := p.read(r.Message.Params, "name"); rerr != nil {
+		return nil, rerr
+	}
+	t, args, err := d.Tool(p.name, p.arguments)
+	if err != nil {
+		return nil, err
+	}
+	if rerr := d.matchParams(r, t.Name, p.arguments); rerr != nil {
+		return nil, rerr
+	}
+	end, err := d.turn(ctx, r, t, args, &p)
+	if err != nil {
+		return nil, err
+	}
+	if end.Token != "" {
+		return d.inputRequired(end), nil
+	}
+	if end.Result == nil {
+		return nil, errWrongEnd
+	}
+	return d.toolResult(end.Result)
+}
+
+// toolResult writes a CallToolResult. The tool's _meta and the server's are one.
+func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
+	bare := *result
+	bare.Meta = nil
+	b, err := dialect.AppendToolResult(make([]byte, 0, 512), &bare)
+	if err != nil {
+		return nil, err
+	}
+	b = d.finishMeta(opened(b), resultComplete)
+	for key, v := range result.Meta {
+		if key == serverInfoKey {
+			continue
+		}
+		value, err := wire.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		b = wire.AppendString(append(b, ','), key)
+		b = append(append(b, ':'), value...)
+	}
+	return append(b, '}', '}'), nil
+}
+
+// getPrompt answers prompts/get.
+func (d *stateless) getPrompt(ctx context.Context, r *request) ([]byte, error) {
+	var p askingParams
+	if rerr := p.read(r.Message.Params, "name"); rerr != nil {
+		return nil, rerr
+	}
+	t := d.Tools.Find(engine.KindPrompt, p.name)
+	if t == nil {
+		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
+	}
+	if p.arguments != nil && p.arguments.Kind() != '{' {
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
+	}
+	end, err := d.turn(ctx, r, t, json.RawMessage(p.arguments), &p)
+	if err != nil {
+		return nil, err
+	}
+	if end.Token != "" {
+		return d.inputRequired(end), nil
+	}
+	if end.Messages == nil {
+		return nil, errWrongEnd
+	}
+	b, err := wire.Marshal(end.Messages)
+	if err != nil {
+		return nil, err
+	}
+	return d.finish(opened(b), resultComplete), nil
+}
+
+// readResource answers resources/read.
+func (d *stateless) readResource(ctx context.Context, r *request) ([]byte, error) {
+	var p askingParams
+	if rerr := p.read(r.Message.Params, "uri"); rerr != nil {
+		return nil, rerr
+	}
+	t, variables := d.Tools.At(p.name)
+	if t == nil {
+		return nil, nothingAt(p.name)
+	}
+	args, err := wire.Marshal(variables)
+	if err != nil {
+		return nil, err
+	}
+	end, err := d.turn(ctx, r, t, args, &p)
+	if errors.Is(err, saga.ErrNotFound) {
+		return nil, nothingAt(p.name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if end.Token != "" {
+		return d.inputRequired(end), nil
+	}
+	if end.Contents == nil {
+		return nil, errWrongEnd
+	}
+	b := append([]byte(`{"contents":`), dialect.AppendContents(nil, end.Contents)...)
+	return d.finish(append(b, dontCache...), resultComplete), nil
+}
+
+// nothingAt is the error of a resource that does not exist (MCP 2026-07-28,
+// server/resources, error handling).
+func nothingAt(uri string) *wire.Error {
+	return wire.NewError(wire.CodeInvalidParams, "there is no resource at this URI").WithMember("uri", wire.AppendString(nil, uri))
+}
+
+// askingParams are the parameters of the methods that may ask. responses and state
+// are there when a request is sent again.
+type askingParams struct {
+	name                        string // of what is asked for, or its URI
+	arguments, responses, state jsontext.Value
+}
+
+func (p *askingParams) read(params jsontext.Value, nameKey string) (rerr *wire.Error) {
+	for name, v := range jsonview.Members(params) {
+		switch string(name) {
+		case nameKey:
+			p.name, rerr = wire.ReadString(v, "/"+nameKey)
+		case "arguments":
+			p.arguments = v
+		case "inputResponses":
+			p.responses = v
+		case "requestState":
+			p.state = v
+		}
+		if rerr != nil {
+			return rerr
+		}
+	}
+	return nil
+}
+
+// turn takes the turn of the saga that the request is for.
+func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, args json.RawMessage, p *askingParams) (turns.End, error) {
+	answers, rerr := p.answers()
+	if rerr != nil {
+		return turns.End{}, rerr
+	}
+	q := r.turn(turns.Resent)
+	q.Program, q.Arguments, q.Answers = t, args, answers
+	if p.state == nil {
+		// A client that lost the state, or never needed it, may have the answers
+		// all the same.
+		return d.Turns.Call(ctx, q)
+	}
+	var ok bool
+	if q.Token, ok = jsonview.String(p.state); !ok {
+		return turns.End{}, wire.NewError(wire.CodeInvalidParams, "params.requestState must be the string that the server gave")
+	}
+	return d.Turns.Resume(ctx, q)
+}
+
+// answers reads the inputResponses: results by key, without an envelope. Whether
+// they answer the questions is for the engine to decide.
+func (p *askingParams) answers() ([]steps.Answer, *wire.Error) {
+	if p.responses == nil {
+		return nil, nil
+	}
+	if p.responses.Kind() != '{' {
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.inputResponses must be an object")
+	}
+	answers := make([]steps.Answer, 0, 2)
+	for key, v := range jsonview.Members(p.responses) {
+		if jsontext.Value(v).Kind() != '{' {
+			return nil, wire.NewError(wire.CodeInvalidParams, "every member of params.inputResponses must be a result object")
+		}
+		answers = append(answers, steps.Answer{StepID: string(key), Result: json.RawMessage(v)})
+	}
+	slices.SortFunc(answers, func(a, b steps.Answer) int { return strings.Compare(a.StepID, b.StepID) })
+	return answers, nil
+}
+
+// inputRequired writes an InputRequiredResult.
+func (d *stateless) inputRequired(t turns.End) []byte {
+	b := append(make([]byte, 0, 512+len(t.Token)), `{"inputRequests":{`...)
+	for i := range t.Steps {
+		step := &t.Steps[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(b, step.ID)
+		b = append(b, `:{"method":"`...)
+		b = append(b, dialect.RequestMethod(step.Kind)...)
+		b = append(b, `","params":`...)
+		b = append(b, step.Params...)
+		b = append(b, '}')
+	}
+	b = append(b, `},"requestState":`...)
+	b = dialect.AppendToken(b, t.Token)
+	return d.finish(b, resultInputRequired)
+}

@@ -1,0 +1,204 @@
+// Package stateless is the dialect of MCP 2026-07-28: requests that say everything about
+// themselves, questions to the client as results (multi round-trip requests), no
+// handshake and no requests from the server.
+//
+// validate.go is what a request must be, params.go and headers which of its arguments
+// HTTP headers repeat; lists.go, asking.go and sagas.go are what is served, listen.go
+// are subscriptions.
+package stateless
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
+
+// version is the revision that the dialect speaks.
+const version = "2026-07-28"
+
+// Revisions are the revisions of MCP that the dialect speaks.
+func Revisions() []string { return []string{version} }
+
+// versionKey is where a request names its revision; that it is there is what makes it
+// one of this dialect (MCP 2026-07-28, basic/versioning).
+const versionKey = "io.modelcontextprotocol/protocolVersion"
+
+type stateless struct {
+	*dialect.Host
+	// table has the methods that there are, given what the server offers.
+	table map[string]method
+	// info is this server's Implementation, which is in every result.
+	info []byte
+	// params are the arguments that HTTP headers repeat, by tool.
+	params  map[string][]paramHeader
+	streams streams
+}
+
+// method is one method of the dialect.
+type method struct {
+	// name is the member of params that the header Mcp-Name repeats, or empty.
+	name   string
+	handle func(context.Context, *request) ([]byte, error)
+	// saga methods are not MCP's own but those of the saga proposal.
+	saga bool
+	// foreign methods can also come by transports of somebody else's, which have lists
+	// and subscriptions of their own.
+	foreign bool
+}
+
+// New is of the type [dialect.New]. It fails if a tool's schema has annotations that are
+// not allowed.
+func New(h *dialect.Host) (dialect.Dialect, error) {
+	d := &stateless{Host: h, params: make(map[string][]paramHeader)}
+	d.streams.most, d.streams.mostOwned = h.Limits.MaxStreams, h.Limits.MaxStreamsPerPrincipal
+	var err error
+	if d.info, err = wire.Marshal(h.Info); err != nil {
+		return nil, err
+	}
+	var wrong []error
+	for _, t := range h.Tools.List() {
+		found, err := paramHeaders(t)
+		wrong = append(wrong, err)
+		d.params[t.Name] = found
+	}
+	d.table = d.methods()
+	return d, errors.Join(wrong...)
+}
+
+var _ interface {
+	dialect.Drainer
+	dialect.Strict
+	dialect.WithoutNullIDs
+} = (*stateless)(nil)
+
+// Name implements [dialect.Dialect].
+func (*stateless) Name() string { return "MCP " + version }
+
+// Strict implements [dialect.Strict].
+func (*stateless) Strict() {}
+
+// WithoutNullIDs implements [dialect.WithoutNullIDs].
+func (*stateless) WithoutNullIDs() {}
+
+// Match implements [dialect.Dialect].
+func (d *stateless) Match(m *wire.Message, h http.Header) bool {
+	// Most requests of the other dialects do not hold the key anywhere.
+	if bytes.Contains(m.Params, []byte(versionKey)) && jsonview.Get(jsonview.Get(m.Params, "_meta"), versionKey) != nil {
+		return true
+	}
+	return d.named(h) && !d.table[m.Method].saga
+}
+
+// named reports whether the version header names a revision of this dialect, which is
+// every one that is not known to be of another.
+func (d *stateless) named(h http.Header) bool {
+	v := h.Values(wire.VersionHeader)
+	return len(v) > 0 && (v[0] == version || !slices.Contains(d.Revisions, v[0]))
+}
+
+// Serve implements [dialect.Dialect].
+func (d *stateless) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+	r, rerr := d.validate(x)
+	if rerr != nil {
+		return nil, rerr
+	}
+	if r.notifier != nil {
+		defer r.notifier.Close()
+	}
+	result, err := r.served.handle(ctx, r)
+	if err != nil {
+		return nil, d.translate(ctx, r, err)
+	}
+	return result, nil
+}
+
+// methods are the methods that are served. What is not offered is not found
+// (MCP 2026-07-28, server/discover: capabilities).
+func (d *stateless) methods() map[string]method {
+	table := map[string]method{
+		"server/discover": {handle: d.discover},
+		listenMethod:      {handle: d.listen},
+	}
+	for _, name := range dialect.SagaMethods() {
+		table[name] = method{saga: true, foreign: true, handle: d.serveSaga}
+	}
+	if len(d.Tools.List()) > 0 {
+		table["tools/list"] = method{handle: d.list("tools", d.Catalogue.Tools)}
+		table["tools/call"] = method{name: "name", handle: d.callTool, foreign: true}
+	}
+	if len(d.Tools.Of(engine.KindPrompt)) > 0 {
+		table["prompts/list"] = method{handle: d.list("prompts", d.Catalogue.Prompts)}
+		table["prompts/get"] = method{name: "name", handle: d.getPrompt, foreign: true}
+	}
+	if len(d.Tools.Of(engine.KindResource)) > 0 {
+		table["resources/list"] = method{handle: d.list("resources", d.Catalogue.Resources)}
+		table["resources/templates/list"] = method{handle: d.list("resourceTemplates", d.Catalogue.Templates)}
+		table["resources/read"] = method{name: "uri", handle: d.readResource, foreign: true}
+	}
+	if d.Completes() {
+		table["completion/complete"] = method{handle: d.complete, foreign: true}
+	}
+	return table
+}
+
+// staleText is what a client learns of a requestState that was refused, whatever
+// the reason.
+const staleText = "the requestState is not valid here, or no longer: send the request again without requestState and inputResponses"
+
+// translate decides what the client learns of an error, and with which status.
+func (d *stateless) translate(ctx context.Context, r *request, err error) *wire.Error {
+	var rejected *codec.Rejected
+	var unsupported *engine.UnsupportedError
+	var arguments *engine.ArgumentsError
+	var tool *engine.ToolError
+	switch {
+	case errors.As(err, &rejected) && !r.served.saga:
+		return wire.NewError(wire.CodeInvalidParams, staleText)
+	case errors.As(err, &unsupported):
+		return wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, unsupported.Error()).
+			WithMember("requiredCapabilities", dialect.RequiredCapabilities(unsupported.Needs))
+	case errors.As(err, &arguments):
+		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
+	case errors.As(err, &tool):
+		return dialect.ToolError(tool)
+	}
+	return d.Translate(ctx, r.Message.Method, err)
+}
+
+// finish completes a result. open is a JSON object without its closing brace;
+// kind is the resultType (MCP 2026-07-28, basic/index, results).
+func (d *stateless) finish(open []byte, kind string) []byte {
+	return append(d.finishMeta(open, kind), '}', '}')
+}
+
+// finishMeta is finish without the closing braces of _meta and the result.
+func (d *stateless) finishMeta(open []byte, kind string) []byte {
+	if len(open) > 1 {
+		open = append(open, ',')
+	}
+	open = append(open, `"resultType":"`...)
+	open = append(open, kind...)
+	open = append(open, `","_meta":{"`+serverInfoKey+`":`...)
+	return append(open, d.info...)
+}
+
+// serverInfoKey is where every result says which server it is from.
+const serverInfoKey = "io.modelcontextprotocol/serverInfo"
+
+// Kinds of results.
+const (
+	resultComplete      = "complete"
+	resultInputRequired = "input_required"
+)
+
+// opened returns the members of an encoded JSON object, for finish.
+func opened(object []byte) []byte { return object[:len(object)-1] }

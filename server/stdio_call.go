@@ -1,0 +1,142 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// lineCall is a request under way on a lineConn, and the way back to its client.
+type lineCall struct {
+	dialect.Exchange
+	conn   *lineConn
+	ctx    context.Context
+	cancel context.CancelFunc
+	batch  *lineBatch // what the request came in, or nil
+
+	// Guarded by the connection's mu: the client has cancelled the request and expects no
+	// answer; it is kept open; the questions of it that wait for the client.
+	silent, open bool
+	asking       int
+}
+
+// finish writes the response and forgets the request.
+func (x *lineCall) finish(response []byte) {
+	c := x.conn
+	x.cancel()
+	c.mu.Lock()
+	open := x.open
+	if x.silent {
+		response = nil
+	}
+	c.mu.Unlock()
+	if open {
+		c.reply(nil, response)
+		c.open.End()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if id := string(x.Message.ID); c.kept[id] == x {
+			delete(c.kept, id)
+		}
+		return
+	}
+	c.working.End()
+	c.reply(x.batch, response)
+	x.forget()
+}
+
+// forget frees the request's place for others.
+func (x *lineCall) forget() {
+	c := x.conn
+	c.mu.Lock()
+	delete(c.calls, x)
+	c.held -= x.Message.Size
+	c.mu.Unlock()
+	c.due.End()
+	<-c.slots
+}
+
+// Notify implements [dialect.Way].
+func (x *lineCall) Notify(method string, params json.RawMessage) {
+	x.conn.mu.Lock()
+	silent := x.silent
+	x.conn.mu.Unlock()
+	if !silent {
+		x.conn.write(wire.AppendNotification(nil, method, params))
+	}
+}
+
+// Call implements [dialect.Way].
+func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
+	c := x.conn
+	select {
+	case <-c.ended:
+		return steps.Answer{}, dialect.ErrSessionEnded
+	default:
+	}
+	answer := make(chan steps.Answer, 1)
+	c.mu.Lock()
+	c.asked++
+	id := c.asked
+	c.waiting[id] = answer
+	x.asking++
+	first := x.asking == 1
+	c.mu.Unlock()
+	// While it waits for the client, the request leaves its place to another.
+	if first {
+		<-c.slots
+	}
+	defer func() {
+		c.mu.Lock()
+		delete(c.waiting, id)
+		x.asking--
+		last := x.asking == 0
+		c.mu.Unlock()
+		if last {
+			c.slots <- struct{}{}
+		}
+	}()
+	c.write(wire.AppendRequest(nil, id, method, params))
+	var why error
+	select {
+	case a := <-answer:
+		return a, nil
+	case <-ctx.Done():
+		why = context.Cause(ctx)
+	case <-c.ended:
+		why = dialect.ErrSessionEnded
+	}
+	// Not Notify: the client hears of it even if it has cancelled the call.
+	method, params = dialect.Cancellation(strconv.AppendUint(nil, id, 10), why)
+	c.write(wire.AppendNotification(nil, method, params))
+	return steps.Answer{}, why
+}
+
+// Hangup implements [dialect.Way]: the connection is the session.
+func (*lineCall) Hangup(time.Duration) {}
+
+// KeepOpen implements [dialect.Keeper]: a request that never ends must not take the place
+// of one that does, and the end of the connection does not wait for its answer.
+func (x *lineCall) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
+	c, id := x.conn, string(x.Message.ID)
+	c.mu.Lock()
+	if c.kept[id] != nil {
+		c.mu.Unlock()
+		return nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "a request with this id is still open")
+	}
+	x.open = true
+	if !x.silent {
+		c.kept[id] = x
+	}
+	c.mu.Unlock()
+	c.open.Begin()
+	c.working.End()
+	x.forget()
+	return c.closing, nil
+}
