@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/format"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,21 +17,21 @@ import (
 var numbers = []struct{ document, says, name, value string }{
 	{"security", "`MaxBody` bytes (1 MiB)", "server.o.MaxBody", "1 << 20"},
 	{"security", "its header at most 64 KiB", "server.maxHeaderBytes", "64<<10 - 4<<10"},
-	{"security", "its id 1 KiB", "server.maxID", "1 << 10"},
-	{"security", "256 levels of nesting", "server.maxNesting", "256"},
+	{"security", "its id 1 KiB", "wire.MaxID", "1 << 10"},
+	{"security", "256 levels of nesting", "wire.MaxNesting", "256"},
 	{"security", "at most 253 bytes of it", "server.maxShown", "253"},
 	{"security", "at most 64 requests are worked on at once", "server.maxInFlight", "64"},
 	{"security", "1024 are open", "server.maxOpen", "1024"},
 	{"security", "with 16 MiB altogether", "server.maxOpenBytes", "16 << 20"},
-	{"security", "A session holds 4 MiB of requests under way", "server.maxSessionBytes", "4 << 20"},
-	{"security", "at most 256 notifications", "server.maxNotes", "256"},
-	{"security", "whose calls share 1 MiB", "server.maxNoteBytes", "1 << 20"},
-	{"security", "of calls that have ended, the last 8", "server.maxFinished", "8"},
-	{"security", "as long as they take no more than 1 MiB", "server.maxFinishedBytes", "1 << 20"},
-	{"security", "It hears of 1000 resources at most", "server.maxSubscriptions", "1000"},
-	{"security", "with 128 KiB of URIs", "server.maxSubscriptionBytes", "128 << 10"},
-	{"security", "Each is for 1000 resources at most, with 128 KiB of URIs", "server.maxListenURIs", "1000"},
-	{"security", "Each is for 1000 resources at most, with 128 KiB of URIs", "server.maxListenURIBytes", "128 << 10"},
+	{"security", "A session holds 4 MiB of requests under way", "handshake.maxSessionBytes", "4 << 20"},
+	{"security", "at most 256 notifications", "handshake.maxNotes", "256"},
+	{"security", "whose calls share 1 MiB", "handshake.maxNoteBytes", "1 << 20"},
+	{"security", "of calls that have ended, the last 8", "handshake.maxFinished", "8"},
+	{"security", "as long as they take no more than 1 MiB", "handshake.maxFinishedBytes", "1 << 20"},
+	{"security", "It hears of 1000 resources at most", "dialect.MaxURIs", "1000"},
+	{"security", "with 128 KiB of URIs", "dialect.MaxURIBytes", "128 << 10"},
+	{"security", "Each is for 1000 resources at most, with 128 KiB of URIs", "dialect.MaxURIs", "1000"},
+	{"security", "Each is for 1000 resources at most, with 128 KiB of URIs", "dialect.MaxURIBytes", "128 << 10"},
 	{"security", "`MaxStreams` bounds all (1024,", "server.o.MaxStreams", "1024"},
 	{"security", "those of one caller (64)", "server.o.MaxStreamsPerPrincipal", "64"},
 	{"security", "(30 days unless set; negative for not at all)", "turns.DefaultUndoGrace", "30 * 24 * time.Hour"},
@@ -58,7 +59,6 @@ var numbers = []struct{ document, says, name, value string }{
 	{"write", "each at most 30 seconds (`Timeout`)", "saga.effectTimeout", "30 * time.Second"},
 	{"write", "(package client after 20, unless told otherwise)", "client.defaultMaxRounds", "20"},
 	{"operate", "which show every 15 seconds that they live", "server.keepAlive", "15 * time.Second"},
-	{"operate", "which show every 15 seconds that they live", "server.sseAlive", "15 * time.Second"},
 	{"operate", "tries again every five seconds", "keyfile.interval", "5 * time.Second"},
 	{"operate", "says why in its log, each minute again", "keyfile.reminder", "time.Minute"},
 	{"serve", "what is older than 30 days is removed", "state.Keep", "30 * 24 * time.Hour"},
@@ -83,7 +83,7 @@ func TestNumbersInDocumentsAreThoseOfTheCode(t *testing.T) {
 }
 
 // valuesOfTheCode finds what names of packages are defined as, such as server.maxOpen,
-// and what is taken for fields that have not been set: those of options in New, such as
+// and what is taken for fields that have not been set: those of options in New and the like, such as
 // server.o.MaxBody, and of limits, such as client.l.Steps.
 func valuesOfTheCode(t *testing.T) map[string][]string {
 	t.Helper()
@@ -121,7 +121,7 @@ func valuesOfTheCode(t *testing.T) map[string][]string {
 						}
 						return true
 					})
-					if d.Name.Name == "New" && d.Recv == nil {
+					if slices.Contains([]string{"New", "newServer"}, d.Name.Name) && d.Recv == nil {
 						ast.Inspect(d, func(n ast.Node) bool {
 							if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == 1 {
 								if l, ok := a.Lhs[0].(*ast.SelectorExpr); ok && baseType(l.X) == "o" {
