@@ -31,7 +31,7 @@ var complexFlow = saga.Flow[complexArgs, string]{
 		if err != nil {
 			return "", err
 		}
-		said, err := saga.Ask(r, flowAdvice.With(steps.Prompt("Is deploying to '%s' safe right now?", form.Target)))
+		said, err := saga.Ask(r, flowAdvice.With(steps.Promptf("Is deploying to '%s' safe right now?", form.Target)))
 		if err != nil {
 			return "", err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -244,7 +245,7 @@ func TestCallUsesTheFormOfTheServer(t *testing.T) {
 		Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
 			form, err := r.Form()
 			require.NoError(t, err)
-			var invalid *steps.InvalidError
+			var invalid *checkerr.InvalidError
 			require.ErrorAs(t, form.Validate(map[string]any{}), &invalid)
 			assert.Equal(t, &client.Request{
 				Tool: "complex_tool", StepID: "step-elicitation-A", Round: 1, Params: r.Params,

@@ -53,7 +53,7 @@ var write = saga.Prompt[topic, none]{
 				if _, err := askTone.Answer(t); err != nil {
 					return nil, err
 				}
-				return t.Ask("advised", askWords.With(steps.Prompt("Which words?")))
+				return t.Ask("advised", askWords.With(steps.Promptf("Which words?")))
 			},
 			"advised": func(t *saga.Turn[topic, none]) (saga.Next, error) {
 				advice, err := askWords.Answer(t)

@@ -63,7 +63,7 @@ type Request struct {
 // Form returns the form to show, in form mode. Its Validate method judges what
 // the user enters as the server will. The error is a [*steps.QuestionError]: the
 // server asks for something that MCP does not allow in a form.
-func (r *Request) Form() (*steps.FormSpec, error) { return steps.ParseForm(r.Params) }
+func (r *Request) Form() (*steps.FormSpec, error) { return steps.Step{Params: r.Params}.Form() }
 
 // ElicitResult is what the user did. Make one with [Accept], [Decline] or [Cancel].
 type ElicitResult struct {
@@ -91,6 +91,6 @@ func Reply(model, text string) *steps.SampleResult {
 		Role:       content.Assistant,
 		Content:    content.Blocks{content.Text{Text: text}},
 		Model:      model,
-		StopReason: steps.EndTurn,
+		StopReason: "endTurn",
 	}
 }

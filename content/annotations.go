@@ -15,23 +15,23 @@ const (
 // drop it. They are never to be relied on for security (MCP page "server/resources").
 type Annotations struct {
 	// Audience says who the block is meant for. Empty means not said.
-	Audience []Role
+	Audience []Role `json:"audience,omitempty"`
 	// Priority says how much the block matters, from 0 (optional) to 1
 	// (required). Nil means not said.
-	Priority *float64
+	Priority *float64 `json:"priority,omitzero"`
 	// LastModified is when the content last changed, in ISO 8601, such as
 	// "2026-07-28T15:00:58Z". Empty means not said.
-	LastModified string
+	LastModified string `json:"lastModified,omitzero"`
 }
 
 // Icon is a picture that stands for a thing in a user interface.
 type Icon struct {
 	// Src is the picture's URI: https, or data with base64. MCP requires it.
-	Src string
+	Src string `json:"src"`
 	// MIMEType overrides the type the source claims, if not empty.
-	MIMEType string
+	MIMEType string `json:"mimeType,omitzero"`
 	// Sizes are the sizes the picture suits, such as "48x48" or "any".
-	Sizes []string
+	Sizes []string `json:"sizes,omitempty"`
 	// Theme is the background the picture is made for, "light" or "dark", or empty.
-	Theme string
+	Theme string `json:"theme,omitzero"`
 }

@@ -18,11 +18,11 @@ type Block interface {
 // Text is text, for the model or the user.
 type Text struct {
 	// Text is the text itself. Bytes that are not UTF-8 are sent as U+FFFD.
-	Text string
+	Text string `json:"text"`
 	// Annotations are hints for the client, or nil.
-	Annotations *Annotations
+	Annotations *Annotations `json:"annotations,omitzero"`
 	// Meta is the member "_meta", a JSON object, or nil.
-	Meta json.RawMessage
+	Meta json.RawMessage `json:"_meta,omitzero"`
 }
 
 // Textf returns a [Text] formatted as by [fmt.Sprintf].
@@ -34,48 +34,48 @@ func Textf(format string, args ...any) Text {
 type Image struct {
 	// Data is the encoded picture, such as the bytes of a PNG file. It travels as
 	// standard base64.
-	Data []byte
+	Data []byte `json:"data"`
 	// MIMEType says what Data is, such as "image/png". MCP requires it.
-	MIMEType string
+	MIMEType string `json:"mimeType"`
 	// Annotations are hints for the client, or nil.
-	Annotations *Annotations
+	Annotations *Annotations `json:"annotations,omitzero"`
 	// Meta is the member "_meta", a JSON object, or nil.
-	Meta json.RawMessage
+	Meta json.RawMessage `json:"_meta,omitzero"`
 }
 
 // Audio is a sound.
 type Audio struct {
 	// Data is the encoded sound, such as the bytes of a WAV file. It travels as
 	// standard base64.
-	Data []byte
+	Data []byte `json:"data"`
 	// MIMEType says what Data is, such as "audio/wav". MCP requires it.
-	MIMEType string
+	MIMEType string `json:"mimeType"`
 	// Annotations are hints for the client, or nil.
-	Annotations *Annotations
+	Annotations *Annotations `json:"annotations,omitzero"`
 	// Meta is the member "_meta", a JSON object, or nil.
-	Meta json.RawMessage
+	Meta json.RawMessage `json:"_meta,omitzero"`
 }
 
 // ResourceLink points at a resource that the client can read if it wants to.
 type ResourceLink struct {
 	// URI identifies the resource. MCP requires it.
-	URI string
+	URI string `json:"uri"`
 	// Name is the resource's name, for programs. MCP requires it.
-	Name string
+	Name string `json:"name"`
 	// Title is the resource's name for people, or empty.
-	Title string
+	Title string `json:"title,omitzero"`
 	// Description says what the resource is, for the model, or is empty.
-	Description string
+	Description string `json:"description,omitzero"`
 	// MIMEType says what the resource holds, or is empty.
-	MIMEType string
+	MIMEType string `json:"mimeType,omitzero"`
 	// Size is the resource's size in bytes before any encoding, or nil if unknown.
-	Size *int64
+	Size *int64 `json:"size,omitzero"`
 	// Icons are pictures for the resource, of which the client chooses.
-	Icons []Icon
+	Icons []Icon `json:"icons,omitempty"`
 	// Annotations are hints for the client, or nil.
-	Annotations *Annotations
+	Annotations *Annotations `json:"annotations,omitzero"`
 	// Meta is the member "_meta", a JSON object, or nil.
-	Meta json.RawMessage
+	Meta json.RawMessage `json:"_meta,omitzero"`
 }
 
 // Resource is a resource embedded in the content: either text or bytes.
@@ -101,28 +101,28 @@ type Resource struct {
 // (MCP page "client/sampling").
 type ToolUse struct {
 	// ID correlates the [ToolResult] with this request.
-	ID string
+	ID string `json:"id"`
 	// Name is the tool's name.
-	Name string
+	Name string `json:"name"`
 	// Input is the tool's arguments, a JSON object. Nil stands for {}.
-	Input json.RawMessage
+	Input json.RawMessage `json:"input"`
 	// Meta is the member "_meta", a JSON object, or nil.
-	Meta json.RawMessage
+	Meta json.RawMessage `json:"_meta,omitzero"`
 }
 
 // ToolResult is what a tool returned for a [ToolUse]. It appears only in sampling
 // (MCP page "client/sampling").
 type ToolResult struct {
 	// ToolUseID is the ID of the [ToolUse] that is answered.
-	ToolUseID string
+	ToolUseID string `json:"toolUseId"`
 	// Content is the unstructured result.
-	Content Blocks
+	Content Blocks `json:"content"`
 	// StructuredContent is the structured result, any JSON value, or nil.
-	StructuredContent json.RawMessage
+	StructuredContent json.RawMessage `json:"structuredContent,omitzero"`
 	// IsError reports that the tool failed; Content says how.
-	IsError bool
+	IsError bool `json:"isError,omitzero"`
 	// Meta is the member "_meta", a JSON object, or nil.
-	Meta json.RawMessage
+	Meta json.RawMessage `json:"_meta,omitzero"`
 }
 
 // Unknown is a block of a type that this package does not know. It is kept as it

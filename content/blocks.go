@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Blocks is a list of content. Its zero value is an empty list and marshals to
@@ -50,30 +52,28 @@ func (b Blocks) AppendSampling(dst []byte) ([]byte, error) {
 // MarshalJSON implements encoding/json.Marshaler.
 func (b Blocks) MarshalJSON() ([]byte, error) { return appendBlocks(nil, b) }
 
-// MarshalJSONTo implements MarshalerTo of github.com/go-json-experiment/json.
-func (b Blocks) MarshalJSONTo(enc *jsontext.Encoder) error {
-	raw, err := appendBlocks(enc.AvailableBuffer(), b)
-	if err != nil {
-		return err
-	}
-	return enc.WriteValue(raw)
-}
-
 // UnmarshalJSON implements encoding/json.Unmarshaler. It accepts an array; null
-// is taken for an empty one, because some peers send it.
+// is taken for an empty one, because some peers send it. The error is an *[Error].
 func (b *Blocks) UnmarshalJSON(data []byte) error {
-	parsed, err := ParseBlocks(data)
+	if !jsonview.Valid(data) {
+		return &Error{Err: errNotJSON}
+	}
+	blocks, err := readBlocks(data)
 	if err == nil {
-		*b = parsed
+		*b = blocks
 	}
 	return err
 }
 
-// UnmarshalJSONFrom implements UnmarshalerFrom of github.com/go-json-experiment/json.
-func (b *Blocks) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	raw, err := dec.ReadValue()
-	if err != nil {
-		return err
+// UnmarshalSampling reads the content of a sampling message or result: an array of
+// blocks or one block alone. The error is an *[Error].
+func (b *Blocks) UnmarshalSampling(data []byte) error {
+	if jsontext.Value(data).Kind() != '{' {
+		return b.UnmarshalJSON(data)
 	}
-	return b.UnmarshalJSON(raw)
+	block, err := ParseBlock(data)
+	if err == nil {
+		*b = Blocks{block}
+	}
+	return err
 }

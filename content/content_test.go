@@ -73,6 +73,16 @@ func TestBlocksAreWrittenAndReadBack(t *testing.T) {
 	}
 }
 
+func parseBlocks(data []byte) (b content.Blocks, err error) {
+	err = b.UnmarshalJSON(data)
+	return b, err
+}
+
+func parseSampling(data []byte) (b content.Blocks, err error) {
+	err = b.UnmarshalSampling(data)
+	return b, err
+}
+
 func TestListsAreNeverNull(t *testing.T) {
 	assert.Equal(t, `{"Content":[]}`, marshalBoth(t, struct{ Content content.Blocks }{}))
 	var b content.Blocks
@@ -88,7 +98,7 @@ func TestPointersAreWrittenToo(t *testing.T) {
 		&content.ToolUse{}, &content.ToolResult{}, &content.Unknown{Raw: json.RawMessage(`{"type":"x"}`)}}
 	raw, err := list.AppendJSON(nil)
 	require.NoError(t, err)
-	got, err := content.ParseBlocks(raw)
+	got, err := parseBlocks(raw)
 	require.NoError(t, err)
 	require.Len(t, got, len(list))
 	for i := range got {
@@ -130,11 +140,11 @@ func TestSamplingContent(t *testing.T) {
 	raw, err = two.AppendSampling(nil)
 	require.NoError(t, err)
 	for _, doc := range []string{`{"type":"text","text":"a"}`, ` {"type":"text","text":"a"}`, `[{"type":"text","text":"a"}]`} {
-		got, err := content.ParseSampling([]byte(doc))
+		got, err := parseSampling([]byte(doc))
 		require.NoError(t, err, doc)
 		assert.Equal(t, one, got)
 	}
-	got, err := content.ParseSampling(raw)
+	got, err := parseSampling(raw)
 	require.NoError(t, err)
 	assert.Equal(t, two, got)
 	assert.Equal(t, "a\nb", got.Text())
@@ -176,9 +186,9 @@ func TestUnreadable(t *testing.T) {
 		assert.Equal(t, want, err.Error(), doc)
 		assert.NotNil(t, e.Unwrap())
 	}
-	_, err := content.ParseBlocks([]byte(`{}`))
+	_, err := parseBlocks([]byte(`{}`))
 	assert.EqualError(t, err, "content block: is not a JSON array")
-	_, err = content.ParseSampling([]byte(`{"a"`))
+	_, err = parseSampling([]byte(`{"a"`))
 	assert.EqualError(t, err, "content block: is not valid JSON")
 }
 
@@ -223,12 +233,12 @@ func FuzzParseBlocks(f *testing.F) {
 		f.Add([]byte("[" + c.json + "]"))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		blocks, err := content.ParseSampling(data)
+		blocks, err := parseSampling(data)
 		if err != nil {
 			return
 		}
 		raw := marshalBoth(t, blocks)
-		again, err := content.ParseBlocks([]byte(raw))
+		again, err := parseBlocks([]byte(raw))
 		require.NoError(t, err)
 		require.Equal(t, raw, marshalBoth(t, again))
 		_ = blocks.Text()
@@ -242,7 +252,7 @@ func FuzzTextRoundTrip(f *testing.F) {
 			data = []byte{}
 		}
 		in := content.Blocks{content.Text{Text: text}, content.Image{Data: data, MIMEType: mime}, content.Resource{Blob: data}}
-		out, err := content.ParseBlocks([]byte(marshalBoth(t, in)))
+		out, err := parseBlocks([]byte(marshalBoth(t, in)))
 		require.NoError(t, err)
 		require.Equal(t, marshalBoth(t, in), marshalBoth(t, out))
 		require.Equal(t, data, out[1].(content.Image).Data)
@@ -270,6 +280,6 @@ func BenchmarkParseText(b *testing.B) {
 	raw := []byte(`{"type":"text","text":"Yes, all systems are green."}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = content.ParseSampling(raw)
+		_, _ = parseSampling(raw)
 	}
 }

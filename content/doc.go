@@ -12,11 +12,9 @@
 // # JSON
 //
 // Every type here marshals to compact JSON with the member "type" first, and
-// unmarshals from it. Two packages are served: encoding/json and
-// github.com/go-json-experiment/json. The bytes are the same from both, with one
-// exception that is not this package's to make: [encoding/json.Marshal] escapes
-// <, > and & in whatever a Marshaler returns. Use an encoder with
-// SetEscapeHTML(false), or the other package, if these must stay as they are.
+// unmarshals from it, by encoding/json and what works like it. Note that
+// [encoding/json.Marshal] escapes <, > and & in whatever a Marshaler returns: use an
+// encoder with SetEscapeHTML(false) if these must stay as they are.
 //
 // Unmarshalling is strict about JSON (no duplicate names, valid UTF-8) and about
 // the members MCP requires, and ignores members it does not know. A block

@@ -1,14 +1,138 @@
 package content
 
 import (
-	"encoding/base64"
-	"strconv"
+	stdjson "encoding/json"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Blocks are written by hand, not by reflection: the order of members is fixed,
-// and a turn's result should cost a handful of allocations.
+// These are the blocks as their struct tags describe them, without the methods
+// that would have the JSON library ask the block itself.
+type (
+	plainText         Text
+	plainImage        Image
+	plainAudio        Audio
+	plainResourceLink ResourceLink
+	plainToolUse      ToolUse
+	plainToolResult   ToolResult
+)
+
+// plainResource is a [Resource] as it travels: an object within the block.
+type plainResource struct {
+	Resource struct {
+		URI      string             `json:"uri"`
+		MIMEType string             `json:"mimeType,omitzero"`
+		Blob     []byte             `json:"blob,omitzero"`
+		Text     *string            `json:"text,omitzero"`
+		Meta     stdjson.RawMessage `json:"_meta,omitzero"`
+	} `json:"resource"`
+	Annotations *Annotations       `json:"annotations,omitzero"`
+	Meta        stdjson.RawMessage `json:"_meta,omitzero"`
+}
+
+// typed is a block with the member "type" first.
+type typed[B any] struct {
+	Type  string `json:"type"`
+	Block B      `json:",embed"`
+}
+
+// lossy writes bytes that are not UTF-8 as U+FFFD: a tool that prints some other
+// program's output should not fail for them.
+var lossy = json.JoinOptions(jsontext.AllowInvalidUTF8(true))
+
+func appendBlocks(dst []byte, blocks Blocks) ([]byte, error) {
+	var err error
+	dst = append(dst, '[')
+	for i, b := range blocks {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = appendBlock(dst, b); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+func appendBlock(dst []byte, block Block) ([]byte, error) {
+	switch b := value(block).(type) {
+	case Text:
+		if b.Annotations == nil && b.Meta == nil { // most blocks: by hand, in a fifth of the time
+			dst, _ = jsontext.AppendQuote(append(dst, `{"type":"text","text":`...), b.Text)
+			return append(dst, '}'), nil
+		}
+		return appendTyped(dst, typeText, plainText(b), b.Annotations, b.Meta)
+	case Image:
+		return appendTyped(dst, typeImage, plainImage(b), b.Annotations, b.Meta)
+	case Audio:
+		return appendTyped(dst, typeAudio, plainAudio(b), b.Annotations, b.Meta)
+	case ResourceLink:
+		return appendTyped(dst, typeResourceLink, plainResourceLink(b), b.Annotations, b.Meta)
+	case Resource:
+		if err := checkObject(typeResource, "_meta", b.ContentsMeta); err != nil {
+			return nil, err
+		}
+		r := plainResource{Annotations: b.Annotations, Meta: b.Meta}
+		in := &r.Resource
+		in.URI, in.MIMEType, in.Blob, in.Meta = b.URI, b.MIMEType, b.Blob, b.ContentsMeta
+		if b.Blob == nil {
+			in.Text = &b.Text
+		}
+		return appendTyped(dst, typeResource, r, b.Annotations, b.Meta)
+	case ToolUse:
+		if b.Input == nil {
+			b.Input = []byte("{}")
+		}
+		if err := checkObject(typeToolUse, "input", b.Input); err != nil {
+			return nil, err
+		}
+		return appendTyped(dst, typeToolUse, plainToolUse(b), nil, b.Meta)
+	case ToolResult:
+		if _, err := appendBlocks(nil, b.Content); err != nil {
+			return nil, &Error{Type: typeToolResult, Member: "content", Err: err}
+		}
+		if b.StructuredContent != nil && !jsontext.Value(b.StructuredContent).IsValid() {
+			return nil, &Error{Type: typeToolResult, Member: "structuredContent", Err: errNotJSON}
+		}
+		return appendTyped(dst, typeToolResult, plainToolResult(b), nil, b.Meta)
+	case Unknown:
+		if b.BlockType() == "" {
+			return nil, &Error{Member: "type", Err: errEmpty}
+		}
+		return jsontext.AppendFormat(dst, b.Raw)
+	}
+	return nil, &Error{Err: errNil}
+}
+
+// appendTyped writes a block whose parts of its own have been checked.
+func appendTyped[B any](dst []byte, typ string, b B, a *Annotations, meta []byte) ([]byte, error) {
+	// Written so that NaN fails as well.
+	if a != nil && a.Priority != nil && !(*a.Priority >= 0 && *a.Priority <= 1) {
+		return nil, &Error{Type: typ, Member: "annotations", Err: errPriority}
+	}
+	if err := checkObject(typ, "_meta", meta); err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(&typed[B]{typ, b}, lossy)
+	if err != nil {
+		return nil, &Error{Type: typ, Err: err}
+	}
+	return append(dst, raw...), nil
+}
+
+// checkObject reports that JSON made elsewhere, if there is any, is not an object.
+func checkObject(typ, member string, raw []byte) error {
+	switch v := jsontext.Value(raw); {
+	case v == nil:
+		return nil
+	case v.Kind() != '{':
+		return &Error{Type: typ, Member: member, Err: errNotObject}
+	case !v.IsValid():
+		return &Error{Type: typ, Member: member, Err: errNotJSON}
+	}
+	return nil
+}
 
 // value returns the block that b points to if b is a pointer, so that
 // &content.Text{...}, a natural slip, works as well. It returns nil for nil.
@@ -39,250 +163,4 @@ func deref[B Block](p *B) Block {
 		return nil
 	}
 	return *p
-}
-
-func appendBlocks(dst []byte, blocks Blocks) ([]byte, error) {
-	var err error
-	dst = append(dst, '[')
-	for i, b := range blocks {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if dst, err = appendBlock(dst, b); err != nil {
-			return nil, err
-		}
-	}
-	return append(dst, ']'), nil
-}
-
-func appendBlock(dst []byte, block Block) ([]byte, error) {
-	w := writer{buf: dst}
-	switch b := value(block).(type) {
-	case Text:
-		w.open(typeText)
-		w.str("text", b.Text)
-		w.close(b.Annotations, b.Meta)
-	case Image:
-		w.open(typeImage)
-		w.blob("data", b.Data)
-		w.str("mimeType", b.MIMEType)
-		w.close(b.Annotations, b.Meta)
-	case Audio:
-		w.open(typeAudio)
-		w.blob("data", b.Data)
-		w.str("mimeType", b.MIMEType)
-		w.close(b.Annotations, b.Meta)
-	case ResourceLink:
-		w.resourceLink(&b)
-	case Resource:
-		w.resource(&b)
-	case ToolUse:
-		w.open(typeToolUse)
-		w.str("id", b.ID)
-		w.str("name", b.Name)
-		if b.Input == nil {
-			b.Input = []byte("{}")
-		}
-		w.object("input", b.Input)
-		w.close(nil, b.Meta)
-	case ToolResult:
-		w.toolResult(&b)
-	case Unknown:
-		if rawType(b.Raw) == "" {
-			return nil, &Error{Member: "type", Err: errEmpty}
-		}
-		w.raw("", b.Raw)
-	default:
-		w.fail("", errNil)
-	}
-	if w.err != nil {
-		return nil, w.err
-	}
-	return w.buf, nil
-}
-
-func (w *writer) resourceLink(b *ResourceLink) {
-	w.open(typeResourceLink)
-	w.str("uri", b.URI)
-	w.str("name", b.Name)
-	w.optional("title", b.Title)
-	w.optional("description", b.Description)
-	w.optional("mimeType", b.MIMEType)
-	if b.Size != nil {
-		w.name("size")
-		w.buf = strconv.AppendInt(w.buf, *b.Size, 10)
-	}
-	if len(b.Icons) > 0 {
-		w.icons(b.Icons)
-	}
-	w.close(b.Annotations, b.Meta)
-}
-
-func (w *writer) resource(b *Resource) {
-	w.open(typeResource)
-	w.buf = append(w.buf, `,"resource":{"uri":`...)
-	w.quote(b.URI)
-	w.optional("mimeType", b.MIMEType)
-	if b.Blob != nil {
-		w.blob("blob", b.Blob)
-	} else {
-		w.str("text", b.Text)
-	}
-	w.close(nil, b.ContentsMeta) // ends the member "resource"
-	w.close(b.Annotations, b.Meta)
-}
-
-func (w *writer) toolResult(b *ToolResult) {
-	w.open(typeToolResult)
-	w.str("toolUseId", b.ToolUseID)
-	w.name("content")
-	buf, err := appendBlocks(w.buf, b.Content)
-	if err != nil {
-		w.fail("content", err)
-		return
-	}
-	w.buf = buf
-	if b.StructuredContent != nil {
-		w.raw("structuredContent", b.StructuredContent)
-	}
-	if b.IsError {
-		w.buf = append(w.buf, `,"isError":true`...)
-	}
-	w.close(nil, b.Meta)
-}
-
-func (w *writer) icons(icons []Icon) {
-	w.name("icons")
-	sep := byte('[')
-	for _, icon := range icons {
-		w.buf = append(w.buf, sep)
-		w.buf = append(w.buf, `{"src":`...)
-		w.quote(icon.Src)
-		w.optional("mimeType", icon.MIMEType)
-		if len(icon.Sizes) > 0 {
-			w.name("sizes")
-			quoteAll(w, icon.Sizes)
-		}
-		w.optional("theme", icon.Theme)
-		w.buf = append(w.buf, '}')
-		sep = ','
-	}
-	w.buf = append(w.buf, ']')
-}
-
-// writer appends the members of one block. The first error stays.
-type writer struct {
-	buf []byte
-	typ string
-	err error
-}
-
-func (w *writer) fail(member string, err error) {
-	if w.err == nil {
-		w.err = &Error{Type: w.typ, Member: member, Err: err}
-	}
-}
-
-func (w *writer) open(typ string) {
-	w.typ = typ
-	w.buf = append(w.buf, `{"type":"`...)
-	w.buf = append(w.buf, typ...)
-	w.buf = append(w.buf, '"')
-}
-
-func (w *writer) name(member string) {
-	w.buf = append(w.buf, ',', '"')
-	w.buf = append(w.buf, member...)
-	w.buf = append(w.buf, '"', ':')
-}
-
-func (w *writer) quote(s string) {
-	// The error reports invalid UTF-8, which has been replaced by U+FFFD.
-	w.buf, _ = jsontext.AppendQuote(w.buf, s)
-}
-
-func quoteAll[S ~string](w *writer, list []S) {
-	sep := byte('[')
-	for _, s := range list {
-		w.buf = append(w.buf, sep)
-		w.quote(string(s))
-		sep = ','
-	}
-	w.buf = append(w.buf, ']')
-}
-
-func (w *writer) str(member, s string) {
-	w.name(member)
-	w.quote(s)
-}
-
-func (w *writer) optional(member, s string) {
-	if s != "" {
-		w.str(member, s)
-	}
-}
-
-func (w *writer) blob(member string, data []byte) {
-	w.name(member)
-	w.buf = append(w.buf, '"')
-	w.buf = base64.StdEncoding.AppendEncode(w.buf, data)
-	w.buf = append(w.buf, '"')
-}
-
-// raw writes a JSON value that was made elsewhere, made compact; it is not
-// trusted to be valid. An empty member writes the value alone.
-func (w *writer) raw(member string, v []byte) {
-	if member != "" {
-		w.name(member)
-	}
-	buf, err := jsontext.AppendFormat(w.buf, v)
-	if err != nil {
-		w.fail(member, errNotJSON)
-		return
-	}
-	w.buf = buf
-}
-
-func (w *writer) object(member string, v []byte) {
-	if jsontext.Value(v).Kind() != '{' {
-		w.fail(member, errNotObject)
-		return
-	}
-	w.raw(member, v)
-}
-
-// close writes the members every block may have, and the closing brace.
-func (w *writer) close(a *Annotations, meta []byte) {
-	if a != nil {
-		w.annotations(a)
-	}
-	if meta != nil {
-		w.object("_meta", meta)
-	}
-	w.buf = append(w.buf, '}')
-}
-
-func (w *writer) annotations(a *Annotations) {
-	w.name("annotations")
-	start := len(w.buf)
-	if len(a.Audience) > 0 {
-		w.name("audience")
-		quoteAll(w, a.Audience)
-	}
-	if a.Priority != nil {
-		// Written so that NaN fails as well.
-		if !(*a.Priority >= 0 && *a.Priority <= 1) {
-			w.fail("annotations", errPriority)
-			return
-		}
-		w.name("priority")
-		w.buf = strconv.AppendFloat(w.buf, *a.Priority, 'f', -1, 64)
-	}
-	w.optional("lastModified", a.LastModified)
-	if len(w.buf) == start {
-		w.buf = append(w.buf, '{')
-	} else {
-		w.buf[start] = '{' // instead of the first member's comma
-	}
-	w.buf = append(w.buf, '}')
 }

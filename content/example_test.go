@@ -20,12 +20,13 @@ func ExampleBlocks() {
 }
 
 // Switch over the values, not over pointers.
-func ExampleParseBlocks() {
-	blocks, err := content.ParseBlocks([]byte(`[
+func ExampleBlocks_unmarshal() {
+	var blocks content.Blocks
+	err := json.Unmarshal([]byte(`[
 		{"type": "text", "text": "Hello"},
 		{"type": "image", "data": "iVBORw==", "mimeType": "image/png"},
 		{"type": "hologram", "beams": 7}
-	]`))
+	]`), &blocks)
 	if err != nil {
 		fmt.Println(err)
 		return

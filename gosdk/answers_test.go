@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -139,7 +139,7 @@ func sampled() saga.Definition {
 func TestNumbersOfModels(t *testing.T) {
 	can := object{"sampling": object{"tools": object{}}}
 	h := mount(t, gosdk.Options{}, sampled())
-	asked := func(params gjson.Result) {
+	asked := func(params jsontest.Value) {
 		assert.Equal(t, `{"type":"object","properties":{"z":{"maximum":9007199254740993},"a":{}}}`, params.Get("tools.0.inputSchema").Raw)
 		assert.Equal(t, `{"account":9007199254740993}`, params.Get("messages.1.content.input").Raw+params.Get("messages.1.content.0.input").Raw)
 	}
@@ -176,8 +176,8 @@ func TestFieldsKeepTheirOrder(t *testing.T) {
 		_, err := saga.Ask(r, ask)
 		return "", err
 	}})
-	order := func(schema gjson.Result) (names string) {
-		schema.Get("properties").ForEach(func(name, _ gjson.Result) bool { names += name.Str + " "; return true })
+	order := func(schema jsontest.Value) (names string) {
+		schema.Get("properties").ForEach(func(name, _ jsontest.Value) bool { names += name.String() + " "; return true })
 		return names
 	}
 	args := object{"zebra": "", "apple": "", "mango": ""}

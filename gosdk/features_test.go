@@ -13,10 +13,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -248,7 +248,7 @@ func TestCapabilities(t *testing.T) {
 		}
 		s := newSDK(&mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Experimental: map[string]any{"mine": object{"a": 1}}}})
 		h := mountOn(t, s, gosdk.Options{}, sagas...)
-		check := func(c gjson.Result) {
+		check := func(c jsontest.Value) {
 			assert.Equal(t, completes, c.Get("completions").Exists(), c.Raw)
 			assert.JSONEq(t, `{"mine":{"a":1},"io.github.mcpsaga/saga":{}}`, c.Get("experimental").Raw)
 			assert.False(t, c.Get("logging").Exists(), "what the SDK was told not to declare is not declared")

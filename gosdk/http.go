@@ -3,13 +3,15 @@ package gosdk
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/tidwall/gjson"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // handler sends each request to the SDK's handler in the mode that it needs.
@@ -98,25 +100,25 @@ func (h *handler) serveStranger(w http.ResponseWriter, r *http.Request) {
 // opensSession reports whether a message is an initialize of revisions that have it.
 // One that can be read in two ways is not.
 func opensSession(raw []byte) bool {
-	if !gjson.ValidBytes(raw) {
+	if !json.Valid(raw) {
 		return false
 	}
 	methods, opens := 0, true
-	gjson.ParseBytes(raw).ForEach(func(key, v gjson.Result) bool {
-		switch key.Str {
+	for name, v := range jsonview.Members(raw) {
+		switch string(name) {
 		case "method":
 			methods++
-			opens = opens && v.Str == "initialize"
+			opens = opens && jsonview.Is(v, "initialize")
 		case "params":
-			opens = opens && v.Get(versionMember).Str < newest
+			revision, _ := jsonview.String(jsonview.Get(v, "_meta", revisionMember))
+			opens = opens && revision < newest
 		}
-		return opens
-	})
+	}
 	return methods == 1 && opens
 }
 
-// versionMember is where requests of MCP 2026-07-28 name the revision.
-const versionMember = `_meta.io\.modelcontextprotocol/protocolVersion`
+// revisionMember is where the _meta of requests of MCP 2026-07-28 names the revision.
+const revisionMember = "io.modelcontextprotocol/protocolVersion"
 
 // requestKey is where the context of a call has that of its HTTP request.
 type requestKey struct{}

@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/tidwall/gjson"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -35,7 +35,8 @@ func (p *sagaParams) called() string {
 	if !jsontext.Value(p.raw).IsValid() {
 		return ""
 	}
-	return gjson.GetBytes(p.raw, "name").Str
+	name, _ := jsonview.String(jsonview.Get(p.raw, "name"))
+	return name
 }
 
 // MarshalJSON implements [json.Marshaler].

@@ -117,6 +117,6 @@ func TestHooks(t *testing.T) {
 	w.ask("tools/callSaga", object{"name": "talk"})
 	assert.Equal(t, []string{"tools/call call talk suspended", "tools/callSaga call talk suspended"}, seen)
 	r := w.ask("tools/callSaga", object{"name": "talk"})
-	assert.Equal(t, "enough", r.Get("error.message").Str, r.Raw)
+	assert.Equal(t, "enough", r.Get("error.message").String(), r.Raw)
 	assert.True(t, r.Get("error.data.retryable").Bool(), r.Raw)
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -30,7 +30,7 @@ func teller() saga.Definition {
 func TestProgressAndLog(t *testing.T) {
 	h := mount(t, gosdk.Options{}, teller())
 	url := h.serve()
-	check := func(name string, messages []gjson.Result, token string, logs bool) {
+	check := func(name string, messages []jsontest.Value, token string, logs bool) {
 		var progress, logged []string
 		for _, m := range messages {
 			switch m.Get("method").String() {
@@ -52,7 +52,7 @@ func TestProgressAndLog(t *testing.T) {
 		assert.Equal(t, want, progress, name)
 		assert.Equal(t, wantLogs, logged, name)
 	}
-	until := func(w *wire, id int) (all []gjson.Result) {
+	until := func(w *wire, id int) (all []jsontest.Value) {
 		for {
 			r := w.read()
 			if all = append(all, r); r.Get("id").Int() == int64(id) {
@@ -89,7 +89,7 @@ func TestProgressAndLog(t *testing.T) {
 			wait.Go(func() {
 				name := fmt.Sprintf("call%d", n)
 				next := s.stream(message(n, "tools/call", call(name, object{"progressToken": name})))
-				var all []gjson.Result
+				var all []jsontest.Value
 				for r := next(); r.Exists(); r = next() {
 					all = append(all, r)
 				}

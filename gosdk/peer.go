@@ -12,8 +12,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/tidwall/gjson"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -39,13 +39,13 @@ func (p *peer) Notify(method string, params json.RawMessage) {
 	case "notifications/progress":
 		v := new(mcp.ProgressNotificationParams)
 		if err = json.Unmarshal(params, v); err == nil {
-			v.ProgressToken = json.RawMessage(gjson.GetBytes(params, "progressToken").Raw)
+			v.ProgressToken = json.RawMessage(jsonview.Get(params, "progressToken"))
 			err = p.ss.NotifyProgress(p.ctx, v)
 		}
 	case "notifications/message":
 		v := new(mcp.LoggingMessageParams)
 		if err = json.Unmarshal(params, v); err == nil {
-			v.Data = json.RawMessage(gjson.GetBytes(params, "data").Raw) // numbers as they are
+			v.Data = json.RawMessage(jsonview.Get(params, "data")) // numbers as they are
 			err = p.ss.Log(p.ctx, v)
 		}
 	case "notifications/elicitation/complete":
@@ -123,7 +123,7 @@ func (p *peer) unfit(method string, why error) steps.Answer {
 }
 
 func (p *peer) send(ctx context.Context, method string, params json.RawMessage) (any, error) {
-	ask, err := question(method, gjson.ParseBytes(params))
+	ask, err := question(method, params)
 	if err != nil {
 		return nil, err
 	}

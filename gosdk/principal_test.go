@@ -14,10 +14,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -231,17 +231,17 @@ func TestSagasMoveBetweenServers(t *testing.T) {
 	own, err := server.New(server.Options{Keys: keys, Audience: "here", Tools: []saga.Definition{talk(3)}})
 	require.NoError(t, err)
 	w := h.wire()
-	onSDK := func(params object) gjson.Result { return w.ask("tools/call", params).Get("result") }
-	onOurs := func(params object) gjson.Result {
+	onSDK := func(params object) jsontest.Value { return w.ask("tools/call", params).Get("result") }
+	onOurs := func(params object) jsontest.Value {
 		raw, err := json.Marshal(params)
 		require.NoError(t, err)
 		result, err := own.Handle(t.Context(), &server.Request{Method: "tools/call", Params: raw, Version: modern})
 		require.NoError(t, err)
-		return gjson.ParseBytes(result)
+		return jsontest.Parse(result)
 	}
-	for _, turns := range [][]func(object) gjson.Result{{onSDK, onOurs, onSDK, onOurs}, {onOurs, onSDK, onOurs, onSDK}} {
+	for _, turns := range [][]func(object) jsontest.Value{{onSDK, onOurs, onSDK, onOurs}, {onOurs, onSDK, onOurs, onSDK}} {
 		params := object{"name": "talk", "_meta": meta(forms)}
-		var r gjson.Result
+		var r jsontest.Value
 		for n, take := range turns {
 			r = take(params)
 			params["requestState"] = r.Get("requestState").String()

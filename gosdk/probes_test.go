@@ -176,7 +176,7 @@ func TestProbeStateOnlyTurn(t *testing.T) {
 		}
 		r := h.wire().ask("tools/call", object{"name": "pauses", "_meta": meta(forms)}).Get("result")
 		assert.Equal(t, "{}", r.Get("inputRequests").Raw, r.Raw)
-		assert.NotEmpty(t, r.Get("requestState").Str)
+		assert.NotEmpty(t, r.Get("requestState").String())
 	})
 	t.Run("a saga goes on by itself", func(t *testing.T) {
 		for _, version := range []string{modern, legacy} {

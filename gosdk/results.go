@@ -5,9 +5,11 @@ package gosdk
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/tidwall/gjson"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // serverInfoKey is where results say which server they are from. The SDK's server
@@ -15,37 +17,35 @@ import (
 const serverInfoKey = "io.modelcontextprotocol/serverInfo"
 
 func toolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
-	result := gjson.ParseBytes(raw)
 	out := new(mcp.CallToolResult)
-	asks, err := questions(result)
+	asks, err := questions(raw)
 	if err != nil {
 		return nil, err
 	}
 	if asks != nil {
 		// Without content the SDK writes null, which is no list.
-		out.Content, out.InputRequests, out.RequestState = []mcp.Content{}, asks, result.Get("requestState").Str
+		out.Content, out.InputRequests, out.RequestState = []mcp.Content{}, asks, stateOf(raw)
 		return out, nil
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
 		return nil, fmt.Errorf("a result that the SDK does not read: %w", err)
 	}
 	// As it is: the SDK reads numbers inexactly.
-	if structured := result.Get("structuredContent"); structured.Exists() {
-		out.StructuredContent = json.RawMessage(structured.Raw)
+	if structured := jsonview.Get(raw, "structuredContent"); structured != nil {
+		out.StructuredContent = json.RawMessage(structured)
 	}
 	out.Meta = metaOf(raw)
 	return out, nil
 }
 
 func promptResult(raw json.RawMessage) (*mcp.GetPromptResult, error) {
-	result := gjson.ParseBytes(raw)
 	out := new(mcp.GetPromptResult)
-	asks, err := questions(result)
+	asks, err := questions(raw)
 	if err != nil {
 		return nil, err
 	}
 	if asks != nil {
-		out.Messages, out.InputRequests, out.RequestState = []*mcp.PromptMessage{}, asks, result.Get("requestState").Str
+		out.Messages, out.InputRequests, out.RequestState = []*mcp.PromptMessage{}, asks, stateOf(raw)
 		return out, nil
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
@@ -56,14 +56,13 @@ func promptResult(raw json.RawMessage) (*mcp.GetPromptResult, error) {
 }
 
 func resourceResult(raw json.RawMessage) (*mcp.ReadResourceResult, error) {
-	result := gjson.ParseBytes(raw)
 	out := new(mcp.ReadResourceResult)
-	asks, err := questions(result)
+	asks, err := questions(raw)
 	if err != nil {
 		return nil, err
 	}
 	if asks != nil {
-		out.Contents, out.InputRequests, out.RequestState = []*mcp.ResourceContents{}, asks, result.Get("requestState").Str
+		out.Contents, out.InputRequests, out.RequestState = []*mcp.ResourceContents{}, asks, stateOf(raw)
 		// The SDK gives this result hints for caches, too. Its state is for one user.
 		out.CacheScope = "private"
 		return out, nil
@@ -77,39 +76,44 @@ func resourceResult(raw json.RawMessage) (*mcp.ReadResourceResult, error) {
 
 // metaOf returns the _meta of a result as it is, but for the server's name.
 func metaOf(result json.RawMessage) (m mcp.Meta) {
-	gjson.GetBytes(result, "_meta").ForEach(func(key, v gjson.Result) bool {
-		if key.Str != serverInfoKey {
+	for name, v := range jsonview.Members(jsonview.Get(result, "_meta")) {
+		if string(name) != serverInfoKey {
 			if m == nil {
 				m = make(mcp.Meta)
 			}
-			m[key.Str] = json.RawMessage(v.Raw)
+			m[string(name)] = json.RawMessage(v)
 		}
-		return true
-	})
+	}
 	return m
+}
+
+// stateOf returns the requestState of an InputRequiredResult.
+func stateOf(result json.RawMessage) string {
+	state, _ := jsonview.String(jsonview.Get(result, "requestState"))
+	return state
 }
 
 // questions reads the inputRequests of an InputRequiredResult. They are nil for any
 // other result, and empty but not nil if nothing is asked: the SDK then knows that
 // the request is to be sent again.
-func questions(result gjson.Result) (mcp.InputRequestMap, error) {
-	if result.Get("resultType").Str != "input_required" {
+func questions(result json.RawMessage) (mcp.InputRequestMap, error) {
+	if !jsonview.Is(jsonview.Get(result, "resultType"), "input_required") {
 		return nil, nil
 	}
 	asks := make(mcp.InputRequestMap)
-	var err error
-	result.Get("inputRequests").ForEach(func(id, v gjson.Result) bool {
-		var ask mcp.InputRequest
-		if ask, err = question(v.Get("method").Str, v.Get("params")); err == nil {
-			asks[id.String()] = ask
+	for id, v := range jsonview.Members(jsonview.Get(result, "inputRequests")) {
+		method, _ := jsonview.String(jsonview.Get(v, "method"))
+		ask, err := question(method, jsonview.Get(v, "params"))
+		if err != nil {
+			return asks, err
 		}
-		return err == nil
-	})
-	return asks, err
+		asks[string(id)] = ask
+	}
+	return asks, nil
 }
 
 // question makes parameters those of the SDK.
-func question(method string, params gjson.Result) (mcp.InputRequest, error) {
+func question(method string, params json.RawMessage) (mcp.InputRequest, error) {
 	switch method {
 	case "elicitation/create":
 		return elicitParams(params)
@@ -121,46 +125,53 @@ func question(method string, params gjson.Result) (mcp.InputRequest, error) {
 	return nil, fmt.Errorf("the SDK has no question of the method %q", method)
 }
 
-func elicitParams(params gjson.Result) (*mcp.ElicitParams, error) {
+func elicitParams(params json.RawMessage) (*mcp.ElicitParams, error) {
 	p := new(mcp.ElicitParams)
-	if err := json.Unmarshal([]byte(params.Raw), p); err != nil {
+	if err := json.Unmarshal(params, p); err != nil {
 		return nil, err
 	}
 	// The order of a form's fields is that of its properties, which maps forget.
-	if schema := params.Get("requestedSchema"); schema.Exists() {
-		p.RequestedSchema = json.RawMessage(schema.Raw)
+	if schema := jsonview.Get(params, "requestedSchema"); schema != nil {
+		p.RequestedSchema = json.RawMessage(schema)
 	}
 	return p, nil
 }
 
-func sampleParams(params gjson.Result) (*mcp.CreateMessageWithToolsParams, error) {
+func sampleParams(params json.RawMessage) (*mcp.CreateMessageWithToolsParams, error) {
 	p := new(mcp.CreateMessageWithToolsParams)
-	if err := json.Unmarshal([]byte(params.Raw), p); err != nil {
+	if err := json.Unmarshal(params, p); err != nil {
 		return nil, err
 	}
-	if metadata := params.Get("metadata"); metadata.Exists() {
-		p.Metadata = json.RawMessage(metadata.Raw)
+	if metadata := jsonview.Get(params, "metadata"); metadata != nil {
+		p.Metadata = json.RawMessage(metadata)
 	}
-	for i, t := range params.Get("tools").Array() {
-		p.Tools[i].InputSchema = json.RawMessage(t.Get("inputSchema").Raw)
+	i := 0
+	for t := range jsonview.Elements(jsonview.Get(params, "tools")) {
+		p.Tools[i].InputSchema = json.RawMessage(jsonview.Get(t, "inputSchema"))
+		i++
 	}
-	for i, m := range params.Get("messages").Array() {
-		// One block may stand for a list: Array makes it one, as the SDK does.
-		for j, c := range m.Get("content").Array() {
-			if use, ok := p.Messages[i].Content[j].(*mcp.ToolUseContent); ok {
-				use.Input = rawMembers(c.Get("input"))
-			}
+	i = 0
+	for m := range jsonview.Elements(jsonview.Get(params, "messages")) {
+		j, blocks := 0, json.RawMessage(jsonview.Get(m, "content"))
+		if len(blocks) > 0 && blocks[0] == '{' { // one block may stand for a list, as it does in the SDK
+			blocks = slices.Concat([]byte("["), blocks, []byte("]"))
 		}
+		for c := range jsonview.Elements(blocks) {
+			if use, ok := p.Messages[i].Content[j].(*mcp.ToolUseContent); ok {
+				use.Input = rawMembers(jsonview.Get(c, "input"))
+			}
+			j++
+		}
+		i++
 	}
 	return p, nil
 }
 
 // rawMembers keeps numbers as they are written.
-func rawMembers(object gjson.Result) map[string]any {
+func rawMembers(object json.RawMessage) map[string]any {
 	members := make(map[string]any)
-	object.ForEach(func(key, v gjson.Result) bool {
-		members[key.Str] = json.RawMessage(v.Raw)
-		return true
-	})
+	for name, v := range jsonview.Members(object) {
+		members[string(name)] = json.RawMessage(v)
+	}
 	return members
 }

@@ -18,11 +18,11 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 	"go.uber.org/goleak"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -229,7 +229,7 @@ func (w *wire) hangUp() {
 }
 
 // greet does the handshake of older revisions.
-func (w *wire) greet(version string, capabilities object) gjson.Result {
+func (w *wire) greet(version string, capabilities object) jsontest.Value {
 	w.t.Helper()
 	r := w.ask("initialize", object{"protocolVersion": version, "capabilities": capabilities, "clientInfo": object{"name": "wire", "version": "1"}})
 	w.send(message(nil, "notifications/initialized", nil))
@@ -243,16 +243,16 @@ func (w *wire) send(line string) {
 }
 
 // read waits for a line.
-func (w *wire) read() gjson.Result {
+func (w *wire) read() jsontest.Value {
 	w.t.Helper()
 	select {
 	case line, ok := <-w.lines:
 		require.True(w.t, ok, "the server has hung up")
-		return gjson.Parse(line)
+		return jsontest.Parse(line)
 	case <-time.After(10 * time.Second):
 		require.FailNow(w.t, "the server says nothing")
 	}
-	return gjson.Result{}
+	return jsontest.Value{}
 }
 
 // begin sends a request without waiting.
@@ -264,7 +264,7 @@ func (w *wire) begin(method string, params object) (id int) {
 }
 
 // ask sends a request and returns the next message, which must be its response.
-func (w *wire) ask(method string, params object) gjson.Result {
+func (w *wire) ask(method string, params object) jsontest.Value {
 	w.t.Helper()
 	id := w.begin(method, params)
 	r := w.read()
@@ -274,7 +274,7 @@ func (w *wire) ask(method string, params object) gjson.Result {
 }
 
 // result waits for the response to a request, whatever comes before.
-func (w *wire) result(id int) gjson.Result {
+func (w *wire) result(id int) jsontest.Value {
 	w.t.Helper()
 	for {
 		if r := w.read(); !r.Get("method").Exists() && r.Get("id").Int() == int64(id) {
@@ -291,7 +291,7 @@ func (w *wire) silent() {
 }
 
 // answer responds to a request of the server's.
-func (w *wire) answer(request gjson.Result, result string) {
+func (w *wire) answer(request jsontest.Value, result string) {
 	w.t.Helper()
 	require.True(w.t, request.Get("method").Exists(), "a response instead of a request: %s", request.Raw)
 	w.send(`{"jsonrpc":"2.0","id":` + request.Get("id").Raw + `,"result":` + result + `}`)
@@ -323,9 +323,9 @@ func do(t testing.TB, c *http.Client, method, url, body string, headers ...strin
 }
 
 // last is the last message of a response, be it a stream or not.
-func last(body string) gjson.Result {
+func last(body string) jsontest.Value {
 	lines := strings.Split(strings.TrimSpace(body), "\n")
-	return gjson.Parse(strings.TrimPrefix(lines[len(lines)-1], "data: "))
+	return jsontest.Parse(strings.TrimPrefix(lines[len(lines)-1], "data: "))
 }
 
 // text is the text of a result.

@@ -14,9 +14,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -25,7 +25,7 @@ import (
 type sagaWay struct {
 	name   string
 	modern bool
-	send   func(method string, params object) gjson.Result
+	send   func(method string, params object) jsontest.Value
 }
 
 // withMeta returns parameters with _meta.
@@ -42,42 +42,44 @@ func sagaWays(t *testing.T, h *host, own *server.Server) []sagaWay {
 	now, before := h.wire(), h.wire()
 	before.greet(legacy, object{})
 	session := newSession(t, url, "", object{})
-	ours := func(method string, params object) gjson.Result {
+	ours := func(method string, params object) jsontest.Value {
 		raw, err := json.Marshal(params)
 		require.NoError(t, err)
 		result, err := own.Handle(t.Context(), &server.Request{Method: method, Params: raw, Version: modern})
 		require.NoError(t, err)
-		return gjson.ParseBytes(result)
+		return jsontest.Parse(result)
 	}
-	result := func(body string) gjson.Result {
+	result := func(body string) jsontest.Value {
 		require.True(t, last(body).Get("result").Exists(), body)
 		return last(body).Get("result")
 	}
 	return []sagaWay{
-		{"modern", true, func(method string, params object) gjson.Result {
+		{"modern", true, func(method string, params object) jsontest.Value {
 			return now.ask(method, withMeta(params, meta(object{}))).Get("result")
 		}},
-		{"modern HTTP", true, func(method string, params object) gjson.Result {
+		{"modern HTTP", true, func(method string, params object) jsontest.Value {
 			_, _, body := post(t, httpClient, url, message(1, method, withMeta(params, meta(object{}))), "MCP-Protocol-Version", modern, "Mcp-Method", method)
 			return result(body)
 		}},
-		{"legacy", false, func(method string, params object) gjson.Result { return before.ask(method, params).Get("result") }},
-		{"session", false, func(method string, params object) gjson.Result {
+		{"legacy", false, func(method string, params object) jsontest.Value { return before.ask(method, params).Get("result") }},
+		{"session", false, func(method string, params object) jsontest.Value {
 			_, body := session.do(http.MethodPost, message(1, method, params))
 			return result(body)
 		}},
-		{"proposal", false, func(method string, params object) gjson.Result {
+		{"proposal", false, func(method string, params object) jsontest.Value {
 			_, _, body := post(t, httpClient, url, message(1, method, params))
 			return result(body)
 		}},
 		{"our server", false, ours},
-		{"our server, modern", true, func(method string, params object) gjson.Result { return ours(method, withMeta(params, meta(object{}))) }},
+		{"our server, modern", true, func(method string, params object) jsontest.Value {
+			return ours(method, withMeta(params, meta(object{})))
+		}},
 	}
 }
 
 // requireEnvelope: a result of MCP 2026-07-28 says of which type it is, any other is
 // as the proposal has it.
-func (w sagaWay) requireEnvelope(t *testing.T, r gjson.Result) {
+func (w sagaWay) requireEnvelope(t *testing.T, r jsontest.Value) {
 	t.Helper()
 	require.True(t, r.IsObject(), "%s: %s", w.name, r.Raw)
 	if !w.modern {
@@ -176,7 +178,7 @@ func TestSagaNotificationsInMCP2026(t *testing.T) {
 	got = nil
 	for line := range strings.Lines(body) {
 		if data, ok := strings.CutPrefix(line, "data: "); ok {
-			got = append(got, gjson.Get(data, "method").String())
+			got = append(got, jsontest.Get(data, "method").String())
 		}
 	}
 	assert.Equal(t, want, got, body)
@@ -267,7 +269,7 @@ func TestHeadersOfSagas(t *testing.T) {
 		modern:     {[]string{"MCP-Protocol-Version", modern}, func(p object) object { return withMeta(p, meta(object{})) }},
 	}
 	for name, way := range ways {
-		send := func(method string, p object, headers ...string) gjson.Result {
+		send := func(method string, p object, headers ...string) jsontest.Value {
 			if name == modern && !slices.Contains(headers, "Mcp-Method") {
 				headers = append(headers, "Mcp-Method", method)
 			}

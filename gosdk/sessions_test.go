@@ -13,9 +13,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -220,7 +220,7 @@ func (s *session) do(method, body string, more ...string) (int, string) {
 }
 
 // stream sends a request and returns what comes, message by message.
-func (s *session) stream(body string) (next func() gjson.Result) {
+func (s *session) stream(body string) (next func() jsontest.Value) {
 	s.t.Helper()
 	r, err := http.NewRequest(http.MethodPost, s.url, strings.NewReader(body))
 	require.NoError(s.t, err)
@@ -233,16 +233,16 @@ func (s *session) stream(body string) (next func() gjson.Result) {
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { w.Body.Close() })
 	events := bufio.NewReader(w.Body)
-	return func() gjson.Result {
+	return func() jsontest.Value {
 		s.t.Helper()
 		for {
 			line, err := events.ReadString('\n')
 			if err == io.EOF {
-				return gjson.Result{}
+				return jsontest.Value{}
 			}
 			require.NoError(s.t, err)
 			if data, ok := strings.CutPrefix(line, "data: "); ok {
-				return gjson.Parse(data)
+				return jsontest.Parse(data)
 			}
 		}
 	}

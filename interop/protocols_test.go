@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -226,18 +226,18 @@ func (r *recorder) abbreviate(text string) string {
 
 // pretty lays a message out: what fits on a line stays on one.
 func (r *recorder) pretty(message string) string {
-	require.True(r.t, message == "" || gjson.Valid(message), message)
-	return layout(gjson.Parse(message), 0)
+	require.True(r.t, message == "" || jsontest.Valid(message), message)
+	return layout(jsontest.Parse(message), 0)
 }
 
 const lineWidth = 120
 
-func layout(v gjson.Result, indent int) string {
+func layout(v jsontest.Value, indent int) string {
 	if !v.IsObject() && !v.IsArray() {
 		return v.Raw
 	}
 	var members []string
-	v.ForEach(func(key, value gjson.Result) bool {
+	v.ForEach(func(key, value jsontest.Value) bool {
 		text := layout(value, indent+2)
 		if v.IsObject() {
 			text = key.Raw + ": " + text

@@ -30,7 +30,7 @@ func TestCancel(t *testing.T) {
 	t.Run("undoes what the position knows of", func(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
-		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures()})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"hotel"}, report(t, out).Undone)
 		assert.Equal(t, cancelledFrom+"Undone: hotel.", text(t, out))
@@ -76,7 +76,7 @@ func TestCancel(t *testing.T) {
 		_, err := s.resume(accept("confirm", yes)) // its response never arrives
 		require.NoError(t, err)
 		require.Len(t, w.held, 2)
-		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"flight", "hotel"}, report(t, out).Undone)
 		assert.Empty(t, w.held)
@@ -85,7 +85,7 @@ func TestCancel(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
 		s.answer(accept("confirm", yes))
-		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("city", goodCity)}})
 		require.NoError(t, err)
 		assert.Equal(t, "booked", text(t, out))
 		assert.Len(t, w.held, 3)
@@ -117,7 +117,7 @@ func TestCancel(t *testing.T) {
 		s := play(t, f)
 		s.start(`{}`)
 		for _, undone := range [][]string{{"flight", "hotel"}, {"hotel"}, {"hotel"}} {
-			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 			require.NoError(t, err)
 			assert.False(t, out.Result.IsError)
 			assert.Equal(t, undone, report(t, out).Undone)
@@ -134,7 +134,7 @@ func TestCancel(t *testing.T) {
 			}
 			return nil
 		}
-		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 		require.NoError(t, err)
 		assert.False(t, out.Result.IsError)
 		assert.Equal(t, cancelledAfter+"Undone: hotel.", text(t, out))
@@ -153,7 +153,7 @@ func TestCancel(t *testing.T) {
 				}
 				return nil
 			}
-			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 			require.NoError(t, err)
 			u := report(t, out)
 			assert.Equal(t, []string{"hotel"}, u.Outstanding)

@@ -308,7 +308,7 @@ func TestDeadline(t *testing.T) {
 func FuzzRestore(f *testing.F) {
 	tool, err := trip().Compile()
 	require.NoError(f, err)
-	out, err := tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: []byte(`{"from":"Oslo"}`)})
+	out, err := tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures(), Arguments: []byte(`{"from":"Oslo"}`)})
 	require.NoError(f, err)
 	f.Add(out.Position.Encode().Body, []byte(nil), []byte(nil), []byte(nil))
 	f.Add([]byte{1}, []byte(`{"city":"x"}`), []byte{1, 1, 1, 'e', 0, 1, '1', 1, '2'}, []byte("\x01a\x01b\x03#0<\x01c"))
@@ -321,6 +321,6 @@ func FuzzRestore(f *testing.F) {
 		again := &engine.Position{ID: testID, Tool: "trip"}
 		require.NoError(t, again.Restore(p.Encode()))
 		require.Equal(t, p.Encode(), again.Encode())
-		tool.Resume(context.Background(), p, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
+		tool.Resume(context.Background(), p, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
 	})
 }

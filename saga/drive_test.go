@@ -37,7 +37,7 @@ func play(t *testing.T, d saga.Definition) *session {
 
 func (s *session) start(args string) *engine.Outcome {
 	s.t.Helper()
-	out, err := s.tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(args)})
+	out, err := s.tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures(), Arguments: json.RawMessage(args)})
 	require.NoError(s.t, err)
 	s.keep(out)
 	return out
@@ -54,7 +54,7 @@ func (s *session) answer(answers ...steps.Answer) *engine.Outcome {
 }
 
 func (s *session) resume(answers ...steps.Answer) (*engine.Outcome, error) {
-	return s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: answers})
+	return s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: answers})
 }
 
 func (s *session) keep(out *engine.Outcome) {

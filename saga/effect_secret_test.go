@@ -181,7 +181,7 @@ func TestSecretsOfEffects(t *testing.T) {
 		v, h := newVault(), &hooked{}
 		tool := play(t, v.flow()).tool
 		ctx := sagahooks.With(t.Context(), h)
-		out, err := tool.Start(ctx, engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+		out, err := tool.Start(ctx, engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures()})
 		require.NoError(t, err)
 		require.Len(t, h.calls, 2)
 		assert.JSONEq(t, `{"user":"ann","In":{"Password":null}}`, string(h.calls[0].Input.JSON))
@@ -198,7 +198,7 @@ func TestSecretsOfEffects(t *testing.T) {
 			return json.RawMessage("null"), nil
 		}}
 		s := play(t, v.flow())
-		out, err = s.tool.Start(sagahooks.With(t.Context(), h), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+		out, err = s.tool.Start(sagahooks.With(t.Context(), h), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures()})
 		require.NoError(t, err)
 		s.pos = out.Position
 		assert.Equal(t, "dream dreamt ", text(t, s.answer(accept("confirm", yes))))

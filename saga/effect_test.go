@@ -352,10 +352,10 @@ func TestEffectLeftOutByAFlowInOneProcess(t *testing.T) {
 			_, err := saga.Ask(r, askConfirm)
 			return "done", err
 		}}).tool
-	out, err := tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+	out, err := tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures()})
 	require.NoError(t, err)
 	skip = true
-	out, err = tool.Resume(t.Context(), out.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+	out, err = tool.Resume(t.Context(), out.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 	require.NoError(t, err)
 	assert.ErrorContains(t, out.Err, `recorded is effect "room", but now came the end of the flow`)
 	assert.Empty(t, w.held)

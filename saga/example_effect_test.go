@@ -201,7 +201,7 @@ func ExampleKey() {
 			return "Held.", err
 		},
 	}
-	s := begin(book, steps.AllFeatures, `{}`)
+	s := begin(book, steps.AllFeatures(), `{}`)
 	s.accept("confirm", `{"sure":true}`)
 	s.accept("confirm", `{"sure":true}`) // the response was lost: the client sends the same again
 	fmt.Println("calls of Do:", calls, "rooms held:", len(rooms))

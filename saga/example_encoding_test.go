@@ -47,7 +47,7 @@ func ExampleEncoding() {
 			},
 		},
 	}
-	s := begin(game, steps.AllFeatures, `{}`)
+	s := begin(game, steps.AllFeatures(), `{}`)
 	s.accept("move", `{"move":"e4"}`)
 	// Output:
 	// asked: move

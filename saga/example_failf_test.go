@@ -29,7 +29,7 @@ func ExampleFailf() {
 	}
 	talk(balance, map[string]any{"account": 5000})
 
-	begin(balance, steps.AllFeatures, `{"account":7}`)
+	begin(balance, steps.AllFeatures(), `{"account":7}`)
 	// Output:
 	// error: There is no account 5000; accounts have three digits.
 	// caller: The tool failed. Its operator can find the reason in the log under the saga 00000000000000000000000000000000.

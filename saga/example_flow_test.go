@@ -152,7 +152,7 @@ func Example_swallowedError() {
 			return "Hello, " + name.Name + ".", nil
 		},
 	}
-	begin(greet, steps.AllFeatures, `{}`)
+	begin(greet, steps.AllFeatures(), `{}`)
 	// Output:
 	// caller: The tool failed. Its operator can find the reason in the log under the saga 00000000000000000000000000000000.
 	// log: tool "greet", step function "start": the flow asked "name" and then returned a result; it must return the error that asking returned, as it is or wrapped with %w

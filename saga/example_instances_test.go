@@ -27,7 +27,7 @@ func Example_instances() {
 			Asks: []steps.Question{askMeal},
 		},
 		Start: func(t *turn) (saga.Next, error) {
-			var asks []steps.Ask
+			var asks []steps.Request
 			for i, guest := range t.Args.Guests {
 				asks = append(asks, askMeal.Nth(i).With(steps.Message("Which meal for "+guest+"?")))
 			}

@@ -43,9 +43,9 @@ func Example_otherwise() {
 			},
 		},
 	}
-	begin(tool, steps.AllFeatures, `{}`)
-	begin(tool, steps.FormElicitation, `{}`)
-	begin(tool, steps.BasicSampling, `{}`)
+	begin(tool, steps.AllFeatures(), `{}`)
+	begin(tool, steps.Features{Forms: true}, `{}`)
+	begin(tool, steps.Features{Sampling: true}, `{}`)
 	// Output:
 	// asked: map
 	// asked: city
@@ -68,8 +68,8 @@ func ExampleTurn_Can() {
 			Asks: []steps.Question{askModel, askText},
 		},
 		Start: func(t *turn) (saga.Next, error) {
-			if t.Can(steps.BasicSampling) {
-				return t.Ask("written", askModel.With(steps.Prompt("Write an announcement.")))
+			if t.Can(steps.Features{Sampling: true}) {
+				return t.Ask("written", askModel.With(steps.Promptf("Write an announcement.")))
 			}
 			return t.Ask("written", askText)
 		},
@@ -77,8 +77,8 @@ func ExampleTurn_Can() {
 			"written": func(t *turn) (saga.Next, error) { return t.Textf("Announced.") },
 		},
 	}
-	begin(tool, steps.AllFeatures, `{}`)
-	begin(tool, steps.FormElicitation, `{}`)
+	begin(tool, steps.AllFeatures(), `{}`)
+	begin(tool, steps.Features{Forms: true}, `{}`)
 	// Output:
 	// asked: draft
 	// asked: text

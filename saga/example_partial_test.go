@@ -38,7 +38,7 @@ func Example_partialAnswers() {
 			},
 		},
 	}
-	s := begin(route, steps.AllFeatures, `{}`)
+	s := begin(route, steps.AllFeatures(), `{}`)
 	s.accept("to", `{"to":"Rome"}`)
 	s.accept("from", `{"from":"Oslo"}`)
 	// Output:

@@ -65,7 +65,7 @@ func ExampleFlow_revisions() {
 		},
 	}
 
-	s := begin(old, steps.AllFeatures, `{}`)
+	s := begin(old, steps.AllFeatures(), `{}`)
 	s.accept("place", `{"city":"Rome"}`)
 	fmt.Println("deployed: revision 2")
 	s.deploy(book)

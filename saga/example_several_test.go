@@ -26,7 +26,7 @@ func Example_severalQuestions() {
 			Asks: []steps.Question{askLanguage, askTone},
 		},
 		Start: func(t *turn) (saga.Next, error) {
-			return t.Ask("answered", askLanguage, askTone.With(steps.Prompt("Name the tone of this text in one word: %s", t.Args.Text)))
+			return t.Ask("answered", askLanguage, askTone.With(steps.Promptf("Name the tone of this text in one word: %s", t.Args.Text)))
 		},
 		Steps: saga.Steps[args, state]{
 			"answered": func(t *turn) (saga.Next, error) {

@@ -23,7 +23,7 @@ func Example_tags() {
 		},
 	}
 	for _, args := range []string{`{"table":"users"}`, `{"table":"users; DROP TABLE users"}`, `{"table":"users","since":"May"}`} {
-		begin(tool, steps.AllFeatures, args)
+		begin(tool, steps.AllFeatures(), args)
 	}
 
 	type typo struct {

@@ -62,7 +62,7 @@ func Example_upgrade() {
 		},
 	}
 
-	s := begin(old, steps.AllFeatures, `{}`)
+	s := begin(old, steps.AllFeatures(), `{}`)
 	s.deploy(book)
 	s.accept("confirm", `{"sure":true}`)
 	// Output:

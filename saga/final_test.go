@@ -123,7 +123,7 @@ func TestUnknownIrreversibleEffect(t *testing.T) {
 func TestCancelStopsBeforeTheIrreversible(t *testing.T) {
 	cancel := func(s *session) (*engine.Outcome, error) {
 		return s.tool.Cancel(context.Background(), s.pos, engine.Resumption{
-			Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)},
+			Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)},
 		})
 	}
 	t.Run("what was never performed is not", func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestFinalUndo(t *testing.T) {
 	assert.Equal(t, "last", u.Final)
 	assert.True(t, out.Result.IsError)
 	assert.Equal(t, `Not cancelled: it is too late.Nothing was undone: "last" is done and final.`, text(t, out))
-	out, err = s.tool.Cancel(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+	out, err = s.tool.Cancel(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 	require.NoError(t, err)
 	assert.Equal(t, "done", text(t, out), "with the answers, the saga is completed instead")
 	w.fail = failing()
@@ -273,7 +273,7 @@ func TestUnsettledTurnThatNobodyTakesAgain(t *testing.T) {
 		s.start(`{}`)
 		w.fail = failing("do pay")
 		_, err := s.tool.Resume(context.Background(), s.pos, engine.Resumption{
-			Now: testNow, Client: steps.AllFeatures, Held: true, Answers: []steps.Answer{accept("confirm", yes)},
+			Now: testNow, Client: steps.AllFeatures(), Held: true, Answers: []steps.Answer{accept("confirm", yes)},
 		})
 		var undone *engine.UndoneError
 		require.ErrorAs(t, err, &undone)
@@ -287,7 +287,7 @@ func TestUnsettledTurnThatNobodyTakesAgain(t *testing.T) {
 func TestCancelGoesForward(t *testing.T) {
 	cancel := func(s *session) (*engine.Outcome, error) {
 		return s.tool.Cancel(context.Background(), s.pos, engine.Resumption{
-			Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)},
+			Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)},
 		})
 	}
 	paid := func(t *testing.T, f saga.Flow[empty, string], w *world) *session {
@@ -355,7 +355,7 @@ func TestCancelGoesForward(t *testing.T) {
 		s := play(t, trip())
 		s.start(`{"from":"Oslo"}`)
 		out, err := s.tool.Cancel(context.Background(), s.pos, engine.Resumption{
-			Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)},
+			Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)},
 		})
 		require.NoError(t, err)
 		assert.Equal(t, "Cancelled.", text(t, out))

@@ -175,7 +175,7 @@ func TestPanicAfterASwallowedSuspension(t *testing.T) {
 			_, _ = saga.Ask(r, askConfirm)
 			panic("boom")
 		}}).tool
-	_, err := tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+	_, err := tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures()})
 	var panicked *engine.PanicError
 	require.ErrorAs(t, err, &panicked)
 }
@@ -199,10 +199,10 @@ func TestFlowsAgreeOnTimeAndChance(t *testing.T) {
 		},
 	})
 	at := func(out *engine.Outcome, err error) { require.NoError(t, err); s.keep(out) }
-	at(s.tool.Start(context.Background(), engine.Call{ID: testID, Now: now, Client: steps.AllFeatures}))
+	at(s.tool.Start(context.Background(), engine.Call{ID: testID, Now: now, Client: steps.AllFeatures()}))
 	for _, a := range []steps.Answer{accept("confirm", yes), accept("city", goodCity)} {
 		now = now.Add(time.Minute)
-		at(s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: now, Client: steps.AllFeatures, Answers: []steps.Answer{a}}))
+		at(s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: now, Client: steps.AllFeatures(), Answers: []steps.Answer{a}}))
 	}
 	require.Len(t, seen, 3)
 	assert.Equal(t, seen[0], seen[1][:5])

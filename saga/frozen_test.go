@@ -91,7 +91,7 @@ func TestFrozenPositions(t *testing.T) {
 	for kind, d := range frozenTools(&undone) {
 		tool, err := d.Compile()
 		require.NoError(t, err)
-		out, err := tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: []byte(`{"from":"Oslo"}`)})
+		out, err := tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures(), Arguments: []byte(`{"from":"Oslo"}`)})
 		require.NoError(t, err)
 		path := filepath.Join("testdata", "positions", kind+"-2.json")
 		if _, err := os.Stat(path); *update && err != nil {
@@ -111,7 +111,7 @@ func TestFrozenPositions(t *testing.T) {
 				require.NoError(t, json.Unmarshal(b, &f))
 				pos := &engine.Position{ID: testID, Turn: f.Turn, Tool: "frozen"}
 				require.NoError(t, pos.Restore(engine.Encoded{Body: f.Body, State: f.State, Effects: f.Effects, Secrets: f.Secrets}))
-				r := engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}}
+				r := engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}}
 				out, err := tool.Resume(t.Context(), pos, r)
 				require.NoError(t, err)
 				want := "Oslo: hold of Rome, 1234"

@@ -78,13 +78,13 @@ func TestPromptsAndResourcesHaveUpgrades(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			old, err := k.before.Compile()
 			require.NoError(t, err)
-			out, err := old.Start(t.Context(), engine.Call{Now: testNow, Client: steps.AllFeatures})
+			out, err := old.Start(t.Context(), engine.Call{Now: testNow, Client: steps.AllFeatures()})
 			require.NoError(t, err)
 			tools, err := engine.NewRegistry(k.after)
 			require.NoError(t, err)
 			reader := tools.Reader(kind, "x", 0)
 			require.NotNil(t, reader)
-			r := engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}}
+			r := engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}}
 			end, err := reader.Resume(t.Context(), out.Position, r)
 			require.NoError(t, err)
 			assert.Equal(t, "Oslo", k.text(end))

@@ -43,7 +43,7 @@ func resumedBy(t *testing.T, before, after saga.Definition) (*engine.Outcome, er
 	s.start(`{}`)
 	tool, err := after.Compile()
 	require.NoError(t, err)
-	return tool.Resume(t.Context(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+	return tool.Resume(t.Context(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 }
 
 func TestStateThatHasNoPlaceIsRefused(t *testing.T) {
@@ -228,7 +228,7 @@ func TestEffectRecordThatHasNoPlaceIsRefused(t *testing.T) {
 				tool, err := flow(revision, e, test.do(e)).Compile()
 				require.NoError(t, err)
 				ran = 0
-				out, err := tool.Resume(t.Context(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+				out, err := tool.Resume(t.Context(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 				return out, tool, err
 			}
 			undone = nil
@@ -338,7 +338,7 @@ func TestRecordThatEndsTooEarlyIsRefused(t *testing.T) {
 		short.Body = e.Body[:len(e.Body)-cut]
 		pos := &engine.Position{ID: testID, Turn: 2, Tool: "f"}
 		require.NoError(t, pos.Restore(short), "what follows the arguments is the flow's business")
-		_, err := s.tool.Resume(t.Context(), pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+		_, err := s.tool.Resume(t.Context(), pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 		var wrong *engine.PositionError
 		require.ErrorAs(t, err, &wrong)
 	}

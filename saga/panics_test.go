@@ -61,7 +61,7 @@ func TestPanicsOfAuthorsTypes(t *testing.T) {
 	}
 	tool, err := m.Compile()
 	require.NoError(t, err)
-	_, err = tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(`{"mood":"unreadable"}`)})
+	_, err = tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures(), Arguments: json.RawMessage(`{"mood":"unreadable"}`)})
 	panics(err, "cannot read", "start")
 
 	s := play(t, m)

@@ -34,7 +34,7 @@ func TestPause(t *testing.T) {
 	m, done := counter()
 	tool, err := m.Compile()
 	require.NoError(t, err)
-	out, err := tool.Start(t.Context(), engine.Call{ID: saga.ID{1}, Client: steps.AllFeatures})
+	out, err := tool.Start(t.Context(), engine.Call{ID: saga.ID{1}, Client: steps.AllFeatures()})
 	require.NoError(t, err)
 	assert.Empty(t, out.Steps)
 	first := out.Position
@@ -43,7 +43,7 @@ func TestPause(t *testing.T) {
 		// As if the token had gone to the client and come back.
 		again := &engine.Position{ID: out.Position.ID, Turn: out.Position.Turn, Tool: "counter"}
 		require.NoError(t, again.Restore(out.Position.Encode()))
-		out, err = tool.Resume(t.Context(), again, engine.Resumption{Client: steps.AllFeatures})
+		out, err = tool.Resume(t.Context(), again, engine.Resumption{Client: steps.AllFeatures()})
 		require.NoError(t, err)
 	}
 	require.Len(t, out.Steps, 1)

@@ -64,7 +64,7 @@ func replay(t *testing.T, now, changed string, revision uint32) (*engine.Outcome
 	var last steps.Answer
 	for len(out.Steps) > 0 {
 		last = accept(out.Steps[0].ID, yes)
-		if next, err := play(t, program(newWorld(), 0, now)).tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: []steps.Answer{last}}); err != nil || next.Position == nil {
+		if next, err := play(t, program(newWorld(), 0, now)).tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{last}}); err != nil || next.Position == nil {
 			break // it would end the saga: that is for the changed program
 		}
 		out = s.answer(last)
@@ -183,25 +183,25 @@ func TestAnsweredAlternativesStay(t *testing.T) {
 		return out
 	}
 	said := steps.Answer{StepID: "model", Result: []byte(`{"role":"assistant","content":{"type":"text","text":"Rome"},"model":"m"}`)}
-	out, err := s.tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.FormElicitation})
+	out, err := s.tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.Features{Forms: true}})
 	require.NoError(t, err)
 	s.keep(out)
 	assert.Equal(t, []string{"map"}, ids(out))
-	assert.Equal(t, []string{"confirm"}, ids(take(steps.AllFeatures, accept("map", goodCity))), "a client that could have been asked the first")
-	assert.Equal(t, []string{"model"}, ids(take(steps.AllFeatures, accept("confirm", yes))))
-	assert.Equal(t, []string{"confirm~2"}, ids(take(steps.FormElicitation, said)), "a client that could not have been asked the first")
-	assert.Equal(t, "done", text(t, take(steps.FormElicitation, accept("confirm~2", yes))))
+	assert.Equal(t, []string{"confirm"}, ids(take(steps.AllFeatures(), accept("map", goodCity))), "a client that could have been asked the first")
+	assert.Equal(t, []string{"model"}, ids(take(steps.AllFeatures(), accept("confirm", yes))))
+	assert.Equal(t, []string{"confirm~2"}, ids(take(steps.Features{Forms: true}, said)), "a client that could not have been asked the first")
+	assert.Equal(t, "done", text(t, take(steps.Features{Forms: true}, accept("confirm~2", yes))))
 	assert.Equal(t, []string{"map", "map"}, which, "the map's answer is its latest until the end")
 
 	t.Run("the other way round", func(t *testing.T) {
-		out, err := s.tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+		out, err := s.tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures()})
 		require.NoError(t, err)
 		s.keep(out)
 		assert.Equal(t, []string{"model"}, ids(out))
-		assert.Equal(t, []string{"confirm"}, ids(take(steps.FormElicitation, said)))
-		assert.Equal(t, []string{"map"}, ids(take(steps.FormElicitation, accept("confirm", yes))))
-		assert.Equal(t, []string{"confirm~2"}, ids(take(steps.AllFeatures, accept("map", goodCity))))
-		assert.Equal(t, "done", text(t, take(steps.AllFeatures, accept("confirm~2", yes))))
+		assert.Equal(t, []string{"confirm"}, ids(take(steps.Features{Forms: true}, said)))
+		assert.Equal(t, []string{"map"}, ids(take(steps.Features{Forms: true}, accept("confirm", yes))))
+		assert.Equal(t, []string{"confirm~2"}, ids(take(steps.AllFeatures(), accept("map", goodCity))))
+		assert.Equal(t, "done", text(t, take(steps.AllFeatures(), accept("confirm~2", yes))))
 		assert.Equal(t, []string{"map"}, which)
 	})
 }

@@ -27,7 +27,7 @@ func TestTimesTakenAfterSuspending(t *testing.T) {
 	}})
 	s.start(`{}`)
 	later := testNow.Add(time.Hour)
-	out, err := s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: later, Client: steps.AllFeatures, Answers: []steps.Answer{accept("confirm", yes)}})
+	out, err := s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: later, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 	require.NoError(t, err)
 	require.NoError(t, out.Err)
 	assert.Equal(t, later, after)
@@ -40,12 +40,12 @@ func TestWhatTheClientLacks(t *testing.T) {
 		s.start(`{"from":"Oslo"}`)
 		_, err := s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Answers: []steps.Answer{accept("date", goodDate)}})
 		require.ErrorAs(t, err, &unsupported)
-		assert.Equal(t, engine.UnsupportedError{Tool: "trip", StepID: "city", Needs: steps.FormElicitation}, *unsupported)
+		assert.Equal(t, engine.UnsupportedError{Tool: "trip", StepID: "city", Needs: steps.Features{Forms: true}}, *unsupported)
 	})
 	t.Run("one of two features", func(t *testing.T) {
-		const both = steps.FormElicitation | steps.BasicSampling
+		both := steps.Features{Forms: true, Sampling: true}
 		m := single(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return nil, t.Need(both) })
-		for _, has := range []steps.Features{0, steps.FormElicitation, steps.BasicSampling} {
+		for _, has := range []steps.Features{{}, {Forms: true}, {Sampling: true}} {
 			_, err := play(t, m).tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: has})
 			require.ErrorAs(t, err, &unsupported, "a client with %v", has)
 			assert.Equal(t, both, unsupported.Needs)

@@ -18,7 +18,7 @@ import (
 func worded(city, confirm string, varied bool) map[string]saga.Definition {
 	askCity := &steps.Form[cityForm]{ID: "city", Message: "Which city?"}
 	askConfirm := &steps.Form[confirmForm]{ID: "confirm", Message: "Sure?"}
-	asCity, asConfirm := steps.Ask(askCity), steps.Ask(askConfirm)
+	asCity, asConfirm := steps.Request(askCity), steps.Request(askConfirm)
 	if varied {
 		asCity, asConfirm = askCity.With(steps.Message(city)), askConfirm.With(steps.Message(confirm))
 	} else {

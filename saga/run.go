@@ -22,7 +22,7 @@ type Run struct {
 // Answerable is a question that brings an answer of type T: a *[steps.Form],
 // *[steps.Sample] or *[steps.RootsList], or one of them as its With method varies it.
 type Answerable[T any] interface {
-	steps.Ask
+	steps.Request
 	// Answer reads the answer from a turn; see [steps.Form.Answer].
 	Answer(steps.Answers) (T, error)
 }
@@ -51,7 +51,7 @@ func Ask[T any](r *Run, q Answerable[T]) (T, error) {
 //	when, err := dates.Answer(r)
 //
 // An error other than nil must be returned: it may mean that the saga has to wait.
-func (r *Run) AskAll(questions ...steps.Ask) error { return r.replay.Ask(questions...) }
+func (r *Run) AskAll(questions ...steps.Request) error { return r.replay.Ask(questions...) }
 
 // StepAnswer implements [steps.Answers]: it returns the answer to the question
 // as it was asked last in this run.

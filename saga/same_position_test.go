@@ -163,7 +163,7 @@ func TestAPositionIsNotChanged(t *testing.T) {
 		deepest := 0
 		for seed := range uint64(30) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			out, err := tool.Start(ctx, engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures, Arguments: json.RawMessage(`{"from":"Oslo"}`)})
+			out, err := tool.Start(ctx, engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures(), Arguments: json.RawMessage(`{"from":"Oslo"}`)})
 			require.NoError(t, err)
 			var earlier []steps.Answer
 			kept := map[*engine.Position]string{}
@@ -184,7 +184,7 @@ func TestAPositionIsNotChanged(t *testing.T) {
 					attempts = append(attempts, attempt{random.IntN(4) == 0, someAnswers(random, pos.PendingIDs(), earlier)})
 				}
 				run := func(a attempt) (*engine.Outcome, error) {
-					r := engine.Resumption{Now: testNow, Client: steps.AllFeatures, Answers: a.answers}
+					r := engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: a.answers}
 					if a.cancel {
 						return tool.Cancel(ctx, pos, r)
 					}

@@ -95,9 +95,9 @@ func TestHeaderTags(t *testing.T) {
 }
 
 func TestNeed(t *testing.T) {
-	flow := saga.Flow[empty, string]{Info: saga.Info{Name: "flow"}, Run: func(r *saga.Run, _ empty) (string, error) { return "done", r.Need(steps.BasicSampling) }}
+	flow := saga.Flow[empty, string]{Info: saga.Info{Name: "flow"}, Run: func(r *saga.Run, _ empty) (string, error) { return "done", r.Need(steps.Features{Sampling: true}) }}
 	machine := saga.Machine[empty, empty]{Info: saga.Info{Name: "machine"}, Start: func(t *saga.Turn[empty, empty]) (saga.Next, error) {
-		if err := t.Need(steps.BasicSampling); err != nil {
+		if err := t.Need(steps.Features{Sampling: true}); err != nil {
 			return nil, err
 		}
 		return t.Textf("done")
@@ -105,13 +105,13 @@ func TestNeed(t *testing.T) {
 	for _, d := range []saga.Definition{flow, machine} {
 		tool, err := d.Compile()
 		require.NoError(t, err)
-		out, err := tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.BasicSampling})
+		out, err := tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.Features{Sampling: true}})
 		require.NoError(t, err)
 		assert.Equal(t, "done", text(t, out))
-		_, err = tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.FormElicitation})
+		_, err = tool.Start(context.Background(), engine.Call{ID: testID, Now: testNow, Client: steps.Features{Forms: true}})
 		var unsupported *engine.UnsupportedError
 		require.ErrorAs(t, err, &unsupported)
-		assert.Equal(t, steps.BasicSampling, unsupported.Needs)
+		assert.Equal(t, steps.Features{Sampling: true}, unsupported.Needs)
 		assert.ErrorContains(t, err, "needs a client with sampling")
 	}
 }

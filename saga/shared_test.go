@@ -75,7 +75,7 @@ func TestTurnsAreContexts(t *testing.T) {
 		seen = nil
 		tool, err := d.Compile()
 		require.NoError(t, err)
-		_, err = tool.Start(ctx, engine.Call{Client: steps.AllFeatures})
+		_, err = tool.Start(ctx, engine.Call{Client: steps.AllFeatures()})
 		require.NoError(t, err)
 		require.Len(t, seen, 2)
 		for _, c := range seen {

@@ -37,7 +37,7 @@ func TestHooksStandBetweenEffectsAndTheWorld(t *testing.T) {
 	ctx := sagahooks.With(context.Background(), h)
 	s := play(t, booking(w))
 	start := func() *engine.Outcome {
-		out, err := s.tool.Start(ctx, engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+		out, err := s.tool.Start(ctx, engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures()})
 		require.NoError(t, err)
 		return out
 	}
@@ -70,7 +70,7 @@ func TestHooksLearnOfLateEffects(t *testing.T) {
 			_, err := saga.Ask(r, askConfirm)
 			return "", err
 		}}
-	_, err := play(t, f).tool.Start(sagahooks.With(context.Background(), h), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures})
+	_, err := play(t, f).tool.Start(sagahooks.With(context.Background(), h), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures()})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"room"}, h.late)
 	assert.Empty(t, h.calls)
@@ -84,7 +84,7 @@ func TestStage(t *testing.T) {
 	}
 	pos, err := tool.Stage(stage)
 	require.NoError(t, err)
-	out, err := tool.Resume(context.Background(), pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures})
+	out, err := tool.Resume(context.Background(), pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures()})
 	require.NoError(t, err)
 	assert.Equal(t, "Oslo to Rome on 2026-12-24", text(t, out))
 

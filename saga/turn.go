@@ -53,7 +53,7 @@ func (finished) endsFunc() {}
 // its alternative, if there is one ([steps.Otherwise]). Every question must be listed
 // in the tool's Asks. A question asked in a later round again is a new question to the
 // client.
-func (t *Turn[Args, State]) Ask(next string, questions ...steps.Ask) (Next, error) {
+func (t *Turn[Args, State]) Ask(next string, questions ...steps.Request) (Next, error) {
 	if !t.turn.Has(next) {
 		return nil, fmt.Errorf("Ask: there is no step function %q to get the answers; the tool's Steps must have it", next)
 	}

@@ -68,7 +68,7 @@ func TestUndoHasItsTime(t *testing.T) {
 	wait := func(r *saga.Run) error { <-r.Done(); return r.Err() }
 	// resumed has the report of a saga that a second turn ended.
 	resumed := func(t *testing.T, ctx context.Context, tool *engine.Program, f func(*engine.Position) (*engine.Outcome, error)) *engine.UndoReport {
-		out, err := tool.Start(ctx, engine.Call{Now: time.Now(), Client: steps.AllFeatures})
+		out, err := tool.Start(ctx, engine.Call{Now: time.Now(), Client: steps.AllFeatures()})
 		require.NoError(t, err)
 		out, err = f(out.Position)
 		require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestUndoHasItsTime(t *testing.T) {
 			tool := hanging(t, stuck, nil)
 			return resumed(t, ctx, tool, func(p *engine.Position) (*engine.Outcome, error) {
 				no := steps.Answer{StepID: "sure", Result: []byte(`{"action":"decline"}`)}
-				return tool.Resume(ctx, p, engine.Resumption{Now: time.Now(), Client: steps.AllFeatures, Answers: []steps.Answer{no}})
+				return tool.Resume(ctx, p, engine.Resumption{Now: time.Now(), Client: steps.AllFeatures(), Answers: []steps.Answer{no}})
 			})
 		}},
 		{"a turn without a deadline", 3 * 3 * 35 * time.Second, func(t *testing.T, stuck map[string]bool) *engine.UndoReport {

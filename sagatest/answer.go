@@ -37,23 +37,23 @@ func (a Answer) Later(d time.Duration) Answer {
 // form's own struct, a map, or JSON as a json.RawMessage. A nil content agrees to
 // open a link.
 func Accept(question string, content any) Answer {
-	return Raw(question, elicited{steps.Accept, content})
+	return Raw(question, elicited{"accept", content})
 }
 
 // Decline says no to a form or a link.
 func Decline(question string) Answer {
-	return Raw(question, elicited{Action: steps.Decline})
+	return Raw(question, elicited{Action: "decline"})
 }
 
 // Cancel closes a form or a link without a choice. It does not cancel the saga.
 func Cancel(question string) Answer {
-	return Raw(question, elicited{Action: steps.Cancel})
+	return Raw(question, elicited{Action: "cancel"})
 }
 
 // Say answers a sampling question: the client's model says text.
 func Say(question, text string) Answer {
 	return Raw(question, steps.SampleResult{
-		Role: content.Assistant, Content: content.Blocks{content.Text{Text: text}}, Model: "sagatest", StopReason: steps.EndTurn,
+		Role: content.Assistant, Content: content.Blocks{content.Text{Text: text}}, Model: "sagatest", StopReason: "endTurn",
 	})
 }
 
@@ -106,6 +106,6 @@ func Leave(question string) Answer { return Answer{question: question, leaves: t
 
 // elicited is MCP's ElicitResult.
 type elicited struct {
-	Action  steps.Action `json:"action"`
-	Content any          `json:"content,omitempty"`
+	Action  string `json:"action"`
+	Content any    `json:"content,omitempty"`
 }

@@ -1,7 +1,6 @@
 package sagatest
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -29,21 +28,21 @@ func asked(s steps.Step) Asked {
 }
 
 // Form returns the form that is shown to the user, or nil if it is none.
-func (a Asked) Form() *steps.FormSpec { return read(a, steps.Elicitation, steps.ParseForm) }
+func (a Asked) Form() *steps.FormSpec { return read(a, steps.Elicitation, steps.Step.Form) }
 
 // Link returns the link that the user is to open, or nil if it is none.
-func (a Asked) Link() *steps.LinkSpec { return read(a, steps.Elicitation, steps.ParseLink) }
+func (a Asked) Link() *steps.Link { return read(a, steps.Elicitation, steps.Step.Link) }
 
 // Request returns what the model is asked, or nil if it is not a sampling.
 func (a Asked) Request() *steps.SampleRequest {
-	return read(a, steps.Sampling, steps.ParseSampleRequest)
+	return read(a, steps.Sampling, steps.Step.Sample)
 }
 
-func read[T any](a Asked, kind steps.Kind, parse func(json.RawMessage) (*T, error)) *T {
+func read[T any](a Asked, kind steps.Kind, parse func(steps.Step) (*T, error)) *T {
 	if a.Kind != kind {
 		return nil
 	}
-	v, err := parse(a.Params)
+	v, err := parse(a.Step)
 	if err != nil {
 		return nil
 	}

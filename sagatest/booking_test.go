@@ -153,7 +153,7 @@ func booking(a *agency) saga.Flow[tripArgs, string] {
 			if err != nil {
 				return "", err
 			}
-			wish, err := saga.Ask(r, askWish.With(steps.Prompt("Which seat to %s?", city.City)))
+			wish, err := saga.Ask(r, askWish.With(steps.Promptf("Which seat to %s?", city.City)))
 			if err != nil {
 				return "", err
 			}
@@ -212,7 +212,7 @@ func bookingMachine(a *agency) saga.Machine[tripArgs, bookState] {
 				if err := held(t, room, "room in "+city.City); err != nil {
 					return nil, err
 				}
-				return t.Ask("wished", askWish.With(steps.Prompt("Which seat to %s?", city.City)))
+				return t.Ask("wished", askWish.With(steps.Promptf("Which seat to %s?", city.City)))
 			},
 			"wished": func(t *bookTurn) (saga.Next, error) {
 				wish, err := askWish.Answer(t)

@@ -144,9 +144,9 @@ func anything(a sagatest.Asked) answer {
 			filled[f.Name] = []string{f.Choices[0].Value}
 		case len(f.Choices) > 0:
 			filled[f.Name] = f.Choices[0].Value
-		case f.Type == steps.TypeBoolean:
+		case f.Type == "boolean":
 			filled[f.Name] = true
-		case f.Type != steps.TypeString:
+		case f.Type != "string":
 			filled[f.Name] = 7
 		default:
 			filled[f.Name] = "something"
@@ -177,10 +177,10 @@ func TestSweepEverything(t *testing.T) {
 // Tools that need a model say so before they ask the user for anything.
 func TestExamplesThatNeedAModel(t *testing.T) {
 	for _, tool := range []saga.Definition{complextool.Tool, longtalk.Tool} {
-		played := sagatest.Player{Client: steps.FormElicitation}.Play(t, tool, nil)
+		played := sagatest.Player{Client: steps.Features{Forms: true}}.Play(t, tool, nil)
 		assert.Empty(t, played.Rounds)
 		var lacks *engine.UnsupportedError
 		require.ErrorAs(t, played.Err, &lacks)
-		assert.Equal(t, steps.FormElicitation|steps.BasicSampling, lacks.Needs)
+		assert.Equal(t, steps.Features{Forms: true, Sampling: true}, lacks.Needs)
 	}
 }

@@ -154,7 +154,7 @@ func TestJournalOfAMachine(t *testing.T) {
 				if next, err := where(t); err == nil || !strings.Contains(err.Error(), "no step function") {
 					return next, err
 				}
-				return t.Ask("wish", askWish.With(steps.Prompt("Which seat?")))
+				return t.Ask("wish", askWish.With(steps.Promptf("Which seat?")))
 			}
 			m.Renamed = names
 			return m

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -79,7 +80,7 @@ func (p Player) isPrepared(list []steps.Step) bool {
 	}
 	for _, s := range list {
 		a := asked(s)
-		if a.Again >= max(given[a.Question], given[steps.BaseID(a.Question)]) {
+		if a.Again >= max(given[a.Question], given[ident.Base(a.Question)]) {
 			return false
 		}
 	}

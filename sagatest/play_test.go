@@ -83,7 +83,7 @@ func everything() saga.Definition {
 	return saga.Flow[struct{}, string]{
 		Info: saga.Info{Name: "everything", Asks: []steps.Question{link, roots, each}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
-			if err := r.AskAll(link, roots, each.Nth(1).With(steps.Prompt("one")), each.Nth(2).With(steps.Prompt("two"))); err != nil {
+			if err := r.AskAll(link, roots, each.Nth(1).With(steps.Promptf("one")), each.Nth(2).With(steps.Promptf("two"))); err != nil {
 				return "", err
 			}
 			list, err := roots.Answer(r)
@@ -115,7 +115,7 @@ func TestPlayEveryKindOfAnswer(t *testing.T) {
 }
 
 func TestPlayOfALesserClient(t *testing.T) {
-	p := sagatest.Player{Client: steps.FormElicitation}.Play(t, everything(), nil)
+	p := sagatest.Player{Client: steps.Features{Forms: true}}.Play(t, everything(), nil)
 	var unsupported *engine.UnsupportedError
 	assert.ErrorAs(t, p.Err, &unsupported)
 }

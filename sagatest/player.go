@@ -126,8 +126,8 @@ func (p Player) client(t testing.TB, d saga.Definition, args any) *client {
 	if err != nil {
 		t.Fatalf("sagatest: %v", err)
 	}
-	if p.Client == 0 {
-		p.Client = steps.AllFeatures
+	if p.Client == (steps.Features{}) {
+		p.Client = steps.AllFeatures()
 	}
 	if p.Now.IsZero() {
 		p.Now = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
@@ -117,7 +117,7 @@ func TestTokensAreAsLongAsAServers(t *testing.T) {
 	} {
 		raw, err := s.Handle(t.Context(), &r)
 		require.NoError(t, err)
-		token := gjson.GetBytes(raw, "sagaToken").Str + gjson.GetBytes(raw, "requestState").Str
+		token := jsontest.Get(raw, "sagaToken").String() + jsontest.Get(raw, "requestState").String()
 		require.NotEmpty(t, token)
 		played := Player{Resends: resends}.Play(t, tool, json.RawMessage(`{"What":"a room"}`), Accept("sure", rigForm{true}))
 		assert.Len(t, played.Rounds[0].Token, len(token), "resends: %v", resends)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -233,12 +235,12 @@ func (s *sweep) invalid(a Asked) json.RawMessage {
 		}
 	}
 	for _, q := range s.tool.Questions {
-		if q.StepID() != steps.BaseID(a.Question) {
+		if q.StepID() != ident.Base(a.Question) {
 			continue
 		}
 		for _, content := range contents {
 			raw := json.RawMessage(compact(map[string]any{"action": "accept", "content": content}))
-			var invalid *steps.InvalidError
+			var invalid *checkerr.InvalidError
 			if errors.As(q.Check(a.Step, raw), &invalid) {
 				return raw
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -26,7 +27,7 @@ func newScript(answers []Answer) *script {
 // find returns the n-th answer to a question. An answer to a question without its
 // instance is for all its instances.
 func (s *script) find(question string, n int) (Answer, bool) {
-	for _, id := range []string{question, steps.BaseID(question)} {
+	for _, id := range []string{question, ident.Base(question)} {
 		list := s.answers[id]
 		i := n
 		if always := slices.IndexFunc(list, func(a Answer) bool { return a.always }); always >= 0 {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -180,7 +180,7 @@ func TestHangingUndoIsOutstanding(t *testing.T) {
 			body := b.do("POST", roomMessage(method, token, rest)).Body.String()
 			assert.LessOrEqual(t, time.Since(begun), time.Minute+engine.UndoTime)
 			assert.Empty(t, undone(t, body))
-			again := gjson.Get(body, `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
+			again := jsontest.Get(body, `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
 			require.NotEmpty(t, again, body)
 			hang = false
 			assert.Equal(t, []string{"room"}, undone(t, b.do("POST", roomMessage("cancelSaga", again, "")).Body.String()))

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -245,7 +245,7 @@ func TestUndoIsTriedAgain(t *testing.T) {
 	r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}})
 	token := parse(t, r.post(callRoom)).Result.SagaToken
 	body := r.post(roomMessage("resumeSaga", token, `,"completedSteps":[{"stepId":"sure","result":{"action":"decline"}}]`))
-	again := gjson.Get(body, `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
+	again := jsontest.Get(body, `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
 	require.NotEmpty(t, again, body)
 	assert.NotContains(t, body, "out of order", "the cause is for the log")
 	assert.Contains(t, r.log.take(), "out of order")
@@ -309,7 +309,7 @@ func TestFirstTurnThatBreaksOffIsUndone(t *testing.T) {
 			case "panic":
 				panic("oh")
 			case "unsupported":
-				_, err := saga.Ask(r, sample.With(steps.Prompt("hm")))
+				_, err := saga.Ask(r, sample.With(steps.Promptf("hm")))
 				return "", err
 			}
 			_, err := saga.Ask(r, sure)

@@ -54,7 +54,7 @@ func ExampleSampler() {
 			Asks: []steps.Question{askModel},
 		},
 		Run: func(r *saga.Run, _ none) (string, error) {
-			said, err := saga.Ask(r, askModel.With(steps.Prompt("Is it safe?")))
+			said, err := saga.Ask(r, askModel.With(steps.Promptf("Is it safe?")))
 			if err != nil {
 				return "", err
 			}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -147,7 +147,7 @@ func TestGuestsMayWriteSpaces(t *testing.T) {
 		}}
 		result, err := s.Handle(t.Context(), &server.Request{Method: "tools/call", Params: json.RawMessage(params), Version: version, Capabilities: json.RawMessage(" { \"elicitation\" : {} } "), Peer: p})
 		require.NoError(t, err)
-		assert.True(t, gjson.GetBytes(result, "content").Exists() || gjson.GetBytes(result, "inputRequests").Exists(), string(result))
+		assert.True(t, jsontest.Get(result, "content").Exists() || jsontest.Get(result, "inputRequests").Exists(), string(result))
 	}
 }
 
@@ -157,7 +157,7 @@ func TestGuestsWithoutPeer(t *testing.T) {
 	s, _ := newGuest(t, server.Options{Tools: []saga.Definition{roomTool(1, held)}})
 	result, err := s.Handle(t.Context(), &server.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"room"}`), Version: "2025-11-25", Capabilities: json.RawMessage(elicits)})
 	require.NoError(t, err)
-	assert.True(t, gjson.GetBytes(result, "isError").Bool(), string(result))
+	assert.True(t, jsontest.Get(result, "isError").Bool(), string(result))
 	assert.Empty(t, held)
 }
 
@@ -198,7 +198,7 @@ func TestGuestsThatDoNotAnswer(t *testing.T) {
 			result, err := s.Handle(ctx, call(peer))
 			if c.text == "" {
 				require.NoError(t, err)
-				assert.True(t, gjson.GetBytes(result, "isError").Bool(), string(result))
+				assert.True(t, jsontest.Get(result, "isError").Bool(), string(result))
 			} else {
 				var fail *server.Error
 				require.ErrorAs(t, err, &fail)
@@ -215,7 +215,7 @@ func TestGuestEntries(t *testing.T) {
 	s, _ := newGuest(t, server.Options{Tools: legacyDefinitions()})
 	names := func(method, name string) (all []string) {
 		for _, e := range s.Entries(method) {
-			all = append(all, gjson.GetBytes(e, name).String())
+			all = append(all, jsontest.Get(e, name).String())
 		}
 		return all
 	}

@@ -37,7 +37,7 @@ var (
 	legacyLink    = &steps.Link{ID: "link", Message: "Sign in.", URL: "https://example.com/login"}
 	legacySample  = &steps.Sample{ID: "sample", Request: steps.SampleRequest{MaxTokens: 5, Messages: []steps.SampleMessage{steps.UserText("Hello")}}}
 	legacyTools   = &steps.Sample{ID: "tools", Request: steps.SampleRequest{MaxTokens: 5, Messages: []steps.SampleMessage{steps.UserText("Hello")}, Tools: []steps.SampleTool{{Name: "t"}}}}
-	legacyContext = &steps.Sample{ID: "context", Request: steps.SampleRequest{MaxTokens: 5, Messages: []steps.SampleMessage{steps.UserText("Hello")}, IncludeContext: steps.IncludeThisServer}}
+	legacyContext = &steps.Sample{ID: "context", Request: steps.SampleRequest{MaxTokens: 5, Messages: []steps.SampleMessage{steps.UserText("Hello")}, IncludeContext: "thisServer"}}
 	legacyBlocks  = &steps.Sample{ID: "blocks", Request: steps.SampleRequest{MaxTokens: 5, Messages: []steps.SampleMessage{
 		{Role: content.User, Content: content.Blocks{content.Text{Text: "one"}, content.Audio{Data: []byte("x"), MIMEType: "audio/wav"}}},
 	}}}
@@ -52,7 +52,7 @@ type which struct {
 var legacyAsk = saga.Machine[which, empty]{
 	Info: saga.Info{Name: "ask", Asks: []steps.Question{legacyForm, legacyColour, legacyLink, legacySample, legacyTools, legacyContext, legacyBlocks, legacyRoots}},
 	Start: func(t *saga.Turn[which, empty]) (saga.Next, error) {
-		ask := map[string]steps.Ask{
+		ask := map[string]steps.Request{
 			"form": legacyForm, "colour": legacyColour, "link": legacyLink, "sample": legacySample, "tools": legacyTools,
 			"context": legacyContext, "blocks": legacyBlocks, "roots": legacyRoots, "either": steps.Otherwise(legacyLink, legacyForm),
 		}[t.Args.What]

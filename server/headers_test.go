@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -69,8 +69,8 @@ func TestHeadersMustNotContradictTheBody(t *testing.T) {
 				return
 			}
 			assert.Equal(t, 400, status)
-			assert.Equal(t, int64(-32020), gjson.Get(body, "error.code").Int(), body)
-			assert.Equal(t, gjson.Get(test.body, "id").Raw, strings.Replace(gjson.Get(body, "id").Raw, "null", "", 1))
+			assert.Equal(t, int64(-32020), jsontest.Get(body, "error.code").Int(), body)
+			assert.Equal(t, jsontest.Get(test.body, "id").Raw, strings.Replace(jsontest.Get(body, "id").Raw, "null", "", 1))
 		})
 	}
 	t.Run("twice", func(t *testing.T) {

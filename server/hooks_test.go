@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -76,14 +76,14 @@ func newHooked(t *testing.T, hooks ...server.Hooks) (*server.Server, map[saga.Ke
 }
 
 // ann sends a request and returns the result, or the error.
-func ann(s *server.Server, r *server.Request) gjson.Result {
+func ann(s *server.Server, r *server.Request) jsontest.Value {
 	r.Principal = server.Principal{Subject: "ann"}
 	raw, err := s.Handle(context.Background(), r)
 	var rerr *server.Error
 	if errors.As(err, &rerr) {
 		raw, _ = json.Marshal(map[string]any{"code": rerr.Code, "message": rerr.Message, "data": rerr.Data})
 	}
-	return gjson.ParseBytes(raw)
+	return jsontest.Parse(raw)
 }
 
 func sagaRequest(method, params string) *server.Request {
@@ -118,7 +118,7 @@ func TestHooksSeeWhatIsDone(t *testing.T) {
 	n := &noted{sagas: make(map[saga.ID]bool)}
 	s, held, _ := newHooked(t, n.hooks())
 	t.Run("saga proposal", func(t *testing.T) {
-		token := ann(s, sagaRequest("callSaga", callRoomParams)).Get("sagaToken").Str
+		token := ann(s, sagaRequest("callSaga", callRoomParams)).Get("sagaToken").String()
 		assert.Equal(t, []string{
 			"> tools/callSaga of ann", `> call 1 of the tool "room" by tools/callSaga`, "room 1, undo=false, in turn 1, <nil>",
 			"< suspended: <nil>", "< tools/callSaga: <nil>",
@@ -140,10 +140,10 @@ func TestHooksSeeWhatIsDone(t *testing.T) {
 		}, n.take())
 	})
 	t.Run("2026-07-28", func(t *testing.T) {
-		state := ann(s, &server.Request{Method: "tools/call", Version: "2026-07-28", Params: modernParams(`"name":"room"`, "")}).Get("requestState").Str
+		state := ann(s, &server.Request{Method: "tools/call", Version: "2026-07-28", Params: modernParams(`"name":"room"`, "")}).Get("requestState").String()
 		assert.Contains(t, n.take(), "< suspended: <nil>")
 		r := ann(s, &server.Request{Method: "tools/call", Version: "2026-07-28", Params: modernParams(`"name":"room","requestState":"`+state+`","inputResponses":{"sure":`+sureYes+`}`, "")})
-		assert.Equal(t, "yours", r.Get("content.0.text").Str, r.Raw)
+		assert.Equal(t, "yours", r.Get("content.0.text").String(), r.Raw)
 		assert.Equal(t, []string{"> tools/call of ann", `> resume 2 of the tool "room" by tools/call`, "< done: <nil>", "< tools/call: <nil>"}, n.take())
 	})
 	t.Run("older clients", func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestHooksRefuse(t *testing.T) {
 			} {
 				got := ann(s, r)
 				assert.Equal(t, e.code, got.Get("code").Int(), got.Raw)
-				assert.Equal(t, e.message, got.Get("message").Str)
+				assert.Equal(t, e.message, got.Get("message").String())
 			}
 			assert.Empty(t, held)
 			assert.Equal(t, e.code == -32603, strings.Contains(log.take(), "a hook failed"), "faults are logged")
@@ -195,14 +195,14 @@ func TestHooksRefuse(t *testing.T) {
 			refuses = "call"
 			got := ann(s, sagaRequest("callSaga", callRoomParams))
 			assert.Equal(t, e.code, got.Get("code").Int(), got.Raw)
-			assert.Equal(t, e.message, got.Get("message").Str)
+			assert.Equal(t, e.message, got.Get("message").String())
 			assert.Empty(t, held, "nothing was run")
 			refuses = "resume"
-			token := ann(s, sagaRequest("callSaga", callRoomParams)).Get("sagaToken").Str
+			token := ann(s, sagaRequest("callSaga", callRoomParams)).Get("sagaToken").String()
 			assert.Equal(t, e.code, ann(s, sagaRequest("resumeSaga", resumeRoom(token, sureYes))).Get("code").Int())
 			assert.Len(t, held, 1)
 			refuses = ""
-			assert.Equal(t, "yours", ann(s, sagaRequest("resumeSaga", resumeRoom(token, sureYes))).Get("content.0.text").Str, "the token is still good")
+			assert.Equal(t, "yours", ann(s, sagaRequest("resumeSaga", resumeRoom(token, sureYes))).Get("content.0.text").String(), "the token is still good")
 			said := log.take()
 			assert.Equal(t, e.code == -32603, strings.Contains(said, "turn failed"), said)
 			assert.Equal(t, e.code != -32603, strings.Contains(said, "turn refused"), said)
@@ -220,7 +220,7 @@ func TestHooksDoNotKeepFromUndoing(t *testing.T) {
 		return next(ctx)
 	}})
 	r := ann(s, &server.Request{Method: "tools/call", Version: "2025-11-25", Capabilities: json.RawMessage(elicits), Params: json.RawMessage(callRoomParams), Peer: agreeing()})
-	assert.Equal(t, "no more", r.Get("message").Str, r.Raw)
+	assert.Equal(t, "no more", r.Get("message").String(), r.Raw)
 	assert.Empty(t, held)
 }
 
@@ -237,7 +237,7 @@ func TestHooksCannotTakeBack(t *testing.T) {
 				Turn:    func(ctx context.Context, _ *server.TurnInfo, next next) error { _ = next(ctx); return after() },
 				Effect:  func(ctx context.Context, _ *server.EffectInfo, next next) error { _ = next(ctx); return after() },
 			})
-			token := ann(s, sagaRequest("callSaga", callRoomParams)).Get("sagaToken").Str
+			token := ann(s, sagaRequest("callSaga", callRoomParams)).Get("sagaToken").String()
 			require.NotEmpty(t, token)
 			require.Len(t, held, 1)
 			ann(s, sagaRequest("cancelSaga", `{"sagaToken":"`+token+`"}`))
@@ -245,11 +245,11 @@ func TestHooksCannotTakeBack(t *testing.T) {
 		})
 	}
 	s, held, log := newHooked(t, server.Hooks{Request: func(context.Context, *server.RequestInfo, next) error { panic("oops") }})
-	assert.Equal(t, "internal error", ann(s, sagaRequest("callSaga", callRoomParams)).Get("message").Str)
+	assert.Equal(t, "internal error", ann(s, sagaRequest("callSaga", callRoomParams)).Get("message").String())
 	assert.Empty(t, held)
 	assert.Contains(t, log.take(), "hooks_test.go", "the log has the stack")
 	s, held, log = newHooked(t, server.Hooks{Turn: func(context.Context, *server.TurnInfo, next) error { panic("oops") }})
-	assert.Equal(t, "internal error", ann(s, sagaRequest("callSaga", callRoomParams)).Get("message").Str)
+	assert.Equal(t, "internal error", ann(s, sagaRequest("callSaga", callRoomParams)).Get("message").String())
 	assert.Empty(t, held)
 	assert.Contains(t, log.take(), "hooks_test.go")
 }
@@ -341,9 +341,9 @@ func TestHooksKnowTheFirstTrace(t *testing.T) {
 			first := ann(s, &server.Request{Method: "tools/call", Version: "2026-07-28", Header: test.header, Params: modernParams(`"name":"room"`, meta)})
 			second := ann(s, &server.Request{
 				Method: "tools/call", Version: "2026-07-28", Header: header(traceTwo),
-				Params: modernParams(`"name":"room","requestState":"`+first.Get("requestState").Str+`","inputResponses":{"sure":`+sureYes+`}`, ""),
+				Params: modernParams(`"name":"room","requestState":"`+first.Get("requestState").String()+`","inputResponses":{"sure":`+sureYes+`}`, ""),
 			})
-			assert.Equal(t, "yours", second.Get("content.0.text").Str, second.Raw)
+			assert.Equal(t, "yours", second.Get("content.0.text").String(), second.Raw)
 			assert.Equal(t, []string{test.want, traceTwo}, requests)
 			assert.Equal(t, []string{test.want, test.want}, turns)
 		})
@@ -356,7 +356,7 @@ func TestTokensHaveATraceOnlyForHooks(t *testing.T) {
 		s, _, _ := newHooked(t, hooks...)
 		r := sagaRequest("callSaga", callRoomParams)
 		r.Header = http.Header{"Traceparent": {trace}}
-		return len(ann(s, r).Get("sagaToken").Str)
+		return len(ann(s, r).Get("sagaToken").String())
 	}
 	passes := server.Hooks{Turn: func(ctx context.Context, _ *server.TurnInfo, next next) error { return next(ctx) }}
 	plain := length("")

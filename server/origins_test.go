@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -258,11 +258,11 @@ func TestRefusedHostsAndOriginsAreNamed(t *testing.T) {
 			status, got, body := r.exchange("POST", "/mcp", pingMessage, headers...)
 			log := r.log.take()
 			require.Equal(t, 403, status)
-			require.True(t, gjson.Valid(body), body)
-			message := gjson.Get(body, "error.message").Str
+			require.True(t, jsontest.Valid(body), body)
+			message := jsontest.Get(body, "error.message").String()
 			for _, want := range test.want {
 				assert.Contains(t, message, want)
-				assert.Contains(t, gjson.Get(log, "reason").Str, want)
+				assert.Contains(t, jsontest.Get(log, "reason").String(), want)
 			}
 			assert.Less(t, len(body), 1000)
 			assert.Less(t, len(log), 2000)

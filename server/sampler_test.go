@@ -30,7 +30,7 @@ func sampling(name string, q *steps.Sample, also ...steps.Question) saga.Machine
 	return saga.Machine[none, none]{
 		Info: saga.Info{Name: name, Description: "Samples.", Asks: asks},
 		Start: func(t *plain) (saga.Next, error) {
-			all := make([]steps.Ask, len(asks))
+			all := make([]steps.Request, len(asks))
 			for i := range asks {
 				all[i] = asks[i]
 			}

@@ -12,9 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -39,7 +39,7 @@ func modernSaga(method string, params object) *request {
 type sagaWay struct {
 	name   string
 	modern bool
-	send   func(method string, params object) gjson.Result
+	send   func(method string, params object) jsontest.Value
 }
 
 // sagaWays are the ways by which a client can send the saga methods.
@@ -49,50 +49,50 @@ func sagaWays(r *rig) []sagaWay {
 		q.meta = nil
 		return q.body()
 	}
-	result := func(raw string) gjson.Result {
+	result := func(raw string) jsontest.Value {
 		r.t.Helper()
-		require.True(r.t, gjson.Get(raw, "result").Exists(), raw)
-		return gjson.Get(raw, "result")
+		require.True(r.t, jsontest.Get(raw, "result").Exists(), raw)
+		return jsontest.Get(raw, "result")
 	}
 	session := r.connect("2025-11-25", everything)
-	onStdio := func(message string) gjson.Result {
+	onStdio := func(message string) jsontest.Value {
 		got := lines(r.t, r.srv, initializeMessage("2025-11-25", everything)+"\n"+message+"\n")
 		require.Len(r.t, got, 2)
-		if gjson.Get(got[0], "result.protocolVersion").Exists() {
+		if jsontest.Get(got[0], "result.protocolVersion").Exists() {
 			got = got[1:]
 		}
 		return result(got[0])
 	}
 	return []sagaWay{
-		{"proposal", false, func(method string, params object) gjson.Result { return result(r.post(plain(method, params))) }},
-		{"2025-11-25", false, func(method string, params object) gjson.Result { return result(session.ask(plain(method, params))) }},
-		{"2025-11-25 stdio", false, func(method string, params object) gjson.Result { return onStdio(plain(method, params)) }},
-		{"2026-07-28", true, func(method string, params object) gjson.Result {
+		{"proposal", false, func(method string, params object) jsontest.Value { return result(r.post(plain(method, params))) }},
+		{"2025-11-25", false, func(method string, params object) jsontest.Value { return result(session.ask(plain(method, params))) }},
+		{"2025-11-25 stdio", false, func(method string, params object) jsontest.Value { return onStdio(plain(method, params)) }},
+		{"2026-07-28", true, func(method string, params object) jsontest.Value {
 			return result(r.send(modernSaga(method, params)).raw)
 		}},
-		{"2026-07-28 stdio", true, func(method string, params object) gjson.Result {
+		{"2026-07-28 stdio", true, func(method string, params object) jsontest.Value {
 			return result(lines(r.t, r.srv, modernSaga(method, params).body()+"\n")[0])
 		}},
-		{"2026-07-28, a guest", true, func(method string, params object) gjson.Result {
+		{"2026-07-28, a guest", true, func(method string, params object) jsontest.Value {
 			raw, err := r.srv.Handle(r.t.Context(), &server.Request{
-				Method: "tools/" + method, Version: "2026-07-28", Params: json.RawMessage(gjson.Get(modernSaga(method, params).body(), "params").Raw),
+				Method: "tools/" + method, Version: "2026-07-28", Params: json.RawMessage(jsontest.Get(modernSaga(method, params).body(), "params").Raw),
 			})
 			require.NoError(r.t, err)
-			return gjson.ParseBytes(raw)
+			return jsontest.Parse(raw)
 		}},
-		{"proposal, a guest", false, func(method string, params object) gjson.Result {
+		{"proposal, a guest", false, func(method string, params object) jsontest.Value {
 			raw, err := r.srv.Handle(r.t.Context(), &server.Request{
-				Method: "tools/" + method, Version: "2026-07-28", Params: json.RawMessage(gjson.Get(plain(method, params), "params").Raw),
+				Method: "tools/" + method, Version: "2026-07-28", Params: json.RawMessage(jsontest.Get(plain(method, params), "params").Raw),
 			})
 			require.NoError(r.t, err)
-			return gjson.ParseBytes(raw)
+			return jsontest.Parse(raw)
 		}},
 	}
 }
 
 // requireEnvelope: a result of MCP 2026-07-28 says of which type it is and who sent
 // it; any other is as the proposal has it.
-func (w sagaWay) requireEnvelope(t *testing.T, result gjson.Result) {
+func (w sagaWay) requireEnvelope(t *testing.T, result jsontest.Value) {
 	t.Helper()
 	require.True(t, jsontext.Value(result.Raw).IsValid(), "a name occurs twice: %s", result.Raw)
 	if w.modern {
@@ -159,7 +159,7 @@ func TestMetaOfTheProposal(t *testing.T) {
 	for _, meta := range []string{`{}`, `{"progressToken":1}`, `{"` + capabilitiesMeta + `":{}}`, `null`, `7`} {
 		got := r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"complex_tool","_meta":` + meta + `}}`)
 		without := func(body string) string {
-			return strings.Replace(body, gjson.Get(body, "result.sagaToken").String(), "", 1)
+			return strings.Replace(body, jsontest.Get(body, "result.sagaToken").String(), "", 1)
 		}
 		assert.Equal(t, without(bare), without(got), meta)
 	}
@@ -169,7 +169,7 @@ func TestStatelessSagaHeaders(t *testing.T) {
 	held := map[saga.Key]bool{}
 	r := newRig(t, server.Options{Tools: []saga.Definition{roomTool(1, held), headerTool(), complextool.Tool}})
 	begin := func() string {
-		return gjson.Get(r.send(modernSaga("callSaga", object{"name": "room"})).raw, "result.sagaToken").String()
+		return jsontest.Get(r.send(modernSaga("callSaga", object{"name": "room"})).raw, "result.sagaToken").String()
 	}
 	const mismatch, refused = -32020, -32602
 	tests := []struct {
@@ -245,7 +245,7 @@ func TestStatelessSagaErrors(t *testing.T) {
 	held := map[saga.Key]bool{}
 	r := newRig(t, server.Options{Keys: keys, Tools: append(statelessTools(), roomTool(2, held))})
 	older := newRig(t, server.Options{Keys: keys, Tools: []saga.Definition{roomTool(1, map[saga.Key]bool{})}})
-	token := gjson.Get(r.send(modernSaga("callSaga", object{"name": "room"})).raw, "result.sagaToken").String()
+	token := jsontest.Get(r.send(modernSaga("callSaga", object{"name": "room"})).raw, "result.sagaToken").String()
 	state := r.state(callTool("ask_name", nil).with(allCapabilities))
 	const start = "the saga token is not valid here, or no longer: start again with tools/callSaga"
 	tests := []struct {
@@ -310,7 +310,7 @@ func TestSagaMethodsAreAsDiscovered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, server.Options{Tools: definitions})
 			found := r.send(modernRequest("server/discover", nil))
-			require.True(t, gjson.Get(found.raw, `result.capabilities.experimental.io\.github\.mcpsaga/saga`).IsObject(), found.raw)
+			require.True(t, jsontest.Get(found.raw, `result.capabilities.experimental.io\.github\.mcpsaga/saga`).IsObject(), found.raw)
 			for _, method := range []string{"callSaga", "resumeSaga", "cancelSaga"} {
 				assert.Equal(t, -32602, r.send(modernSaga(method, nil)).code(), method)
 				line := parseMessage(t, lines(t, r.srv, modernSaga(method, nil).body()+"\n")[0])
@@ -319,7 +319,7 @@ func TestSagaMethodsAreAsDiscovered(t *testing.T) {
 		})
 	}
 	r := newModern(t)
-	for _, tool := range gjson.Get(r.send(modernRequest("tools/list", nil)).raw, "result.tools").Array() {
+	for _, tool := range jsontest.Get(r.send(modernRequest("tools/list", nil)).raw, "result.tools").Array() {
 		if method := tool.Get(`_meta.io\.github\.mcpsaga/saga.method`); method.Exists() {
 			q := modernRequest(method.String(), object{"name": tool.Get("name").String()})
 			assert.NotEqual(t, -32601, r.send(q).code(), tool.Raw)

@@ -157,9 +157,9 @@ func TestStatelessAcceptsJSONOnly(t *testing.T) {
 // before has its own status, though notifications were asked for.
 func TestStatelessLateErrors(t *testing.T) {
 	early := asking("early", all(askName), askName)
-	lateError := asking("late", func(t *plain) []steps.Ask {
+	lateError := asking("late", func(t *plain) []steps.Request {
 		t.Log(slog.LevelInfo, "before")
-		return []steps.Ask{askName}
+		return []steps.Request{askName}
 	}, askName)
 	r := newRig(t, server.Options{Tools: []saga.Definition{early, lateError}})
 	for _, name := range []string{"early", "late"} {

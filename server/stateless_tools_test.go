@@ -40,7 +40,7 @@ var (
 )
 
 // asking is a tool that asks once and says what came.
-func asking(name string, ask func(*plain) []steps.Ask, asks ...steps.Question) saga.Machine[none, none] {
+func asking(name string, ask func(*plain) []steps.Request, asks ...steps.Question) saga.Machine[none, none] {
 	return saga.Machine[none, none]{
 		Info:  saga.Info{Name: name, Description: "Asks.", Asks: asks},
 		Start: func(t *plain) (saga.Next, error) { return t.Ask("answered", ask(t)...) },
@@ -61,8 +61,8 @@ func asking(name string, ask func(*plain) []steps.Ask, asks ...steps.Question) s
 	}
 }
 
-func all(asks ...steps.Ask) func(*plain) []steps.Ask {
-	return func(*plain) []steps.Ask { return asks }
+func all(asks ...steps.Request) func(*plain) []steps.Request {
+	return func(*plain) []steps.Request { return asks }
 }
 
 func tool(name string, run func(*plain) (saga.Next, error)) saga.Machine[none, none] {
@@ -110,7 +110,7 @@ func roundsProgram() (asks []steps.Question, start saga.Func[none, roundsState],
 	}
 	group := [][]int{{0}, {1}, {2, 3}, {4}, {5}, {6}, {7}, {8}}
 	ask := func(t *roundsTurn, round int) (saga.Next, error) {
-		var q []steps.Ask
+		var q []steps.Request
 		for _, i := range group[round] {
 			q = append(q, forms[i])
 		}
@@ -160,7 +160,7 @@ func statelessTools() []saga.Definition {
 		asking("ask_roots", all(askRoots), askRoots),
 		asking("ask_all", all(askName, askModel, askRoots), askName, askModel, askRoots),
 		asking("page_or_name", all(steps.Otherwise(askPage, askName)), askPage, askName),
-		asking("what_it_can", func(t *plain) (asks []steps.Ask) {
+		asking("what_it_can", func(t *plain) (asks []steps.Request) {
 			for _, q := range []steps.Question{askName, askPage, askModel, askRoots} {
 				if step, err := q.Step(); err == nil && t.Can(step.Needs) {
 					asks = append(asks, q)

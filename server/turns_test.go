@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tidwall/gjson"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -57,14 +57,14 @@ func TestTokenOfAnUndoIsNotResumed(t *testing.T) {
 	}
 	r := newRig(t, server.Options{Tools: []saga.Definition{tool}})
 	token := parse(t, r.post(callRoom)).Result.SagaToken
-	again := gjson.Get(r.post(roomMessage("cancelSaga", token, "")), `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
+	again := jsontest.Get(r.post(roomMessage("cancelSaga", token, "")), `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
 	require.NotEmpty(t, again)
 	tried := undos // an undo that fails is tried again at once
 	assert.JSONEq(t, strings.Replace(refusal, `"client-req-2"`, "2", 1), r.post(roomMessage("resumeSaga", again, sure)))
 	assert.Equal(t, tried, undos)
 
 	// As long as the undo fails, each try brings a token for the next.
-	next := gjson.Get(r.post(roomMessage("cancelSaga", again, "")), `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
+	next := jsontest.Get(r.post(roomMessage("cancelSaga", again, "")), `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
 	assert.Greater(t, undos, tried)
 	assert.NotEmpty(t, next)
 	assert.NotEqual(t, again, next)

@@ -4,51 +4,47 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/tidwall/gjson"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // againMark stands between the question and the reason it is asked again.
 const againMark = "\n\nThat cannot be used, please correct it. "
 
 // Again returns the step with the reason why the user's content was refused
-// appended to its message, to be asked once more. If step was made by Again
+// appended to its message, to be asked once more. If the step was made by Again
 // itself, the new reason takes the place of the old. The result is Varied and has
-// the ID of step: give it another one if the client must not confuse the two.
+// the ID of the step: give it another one if the client must not confuse the two.
 //
-// The error is a *[QuestionError]: step is not an elicitation.
-func Again(step Step, invalid *InvalidError) (Step, error) {
-	obj, reason := parseObject(step.Params)
-	message := member(obj, "message")
+// The error is a *[QuestionError]: the step is not an elicitation.
+func (s Step) Again(refused string) (Step, error) {
+	reason := checkObject(s.Params)
+	message, ok := jsonview.String(get(s.Params, "message"))
 	switch {
-	case step.Kind != Elicitation:
+	case s.Kind != Elicitation:
 		reason = "only an elicitation can be asked again"
-	case invalid == nil:
+	case refused == "":
 		reason = "there is no reason to ask again"
-	case reason == "" && message.Type != gjson.String:
+	case reason == "" && !ok:
 		reason = "it has no message"
 	}
 	if reason != "" {
-		return Step{}, &QuestionError{StepID: step.ID, Reason: reason}
+		return Step{}, &QuestionError{StepID: s.ID, Reason: reason}
 	}
-	text := message.Str
-	if i := strings.LastIndex(text, againMark); i >= 0 {
-		text = text[:i]
+	if i := strings.LastIndex(message, againMark); i >= 0 {
+		message = message[:i]
 	}
-	out := make([]byte, 0, len(step.Params)+len(againMark)+len(invalid.Reason)+16)
+	out := make([]byte, 0, len(s.Params)+len(againMark)+len(refused)+16)
 	sep := byte('{')
-	obj.ForEach(func(key, v gjson.Result) bool {
-		out = append(out, sep)
-		out = append(out, key.Raw...)
-		out = append(out, ':')
-		if key.Str == "message" {
-			out = appendString(out, text+againMark+invalid.Reason)
+	for name, v := range jsonview.Members(s.Params) {
+		out = append(appendString(append(out, sep), name), ':')
+		if string(name) == "message" {
+			out = appendString(out, message+againMark+refused)
 		} else {
-			out = append(out, v.Raw...)
+			out = append(out, v...)
 		}
 		sep = ','
-		return true
-	})
-	step.Params = json.RawMessage(append(out, '}'))
-	step.Varied = true
-	return step, nil
+	}
+	s.Params = json.RawMessage(append(out, '}'))
+	s.Varied = true
+	return s, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -38,7 +39,7 @@ var bounds = &steps.Form[Bounds]{ID: "r", Message: "m"}
 // At each bound a value fits, and the next one beyond does not.
 func TestExactBounds(t *testing.T) {
 	step := mustStep(t, bounds)
-	spec, err := steps.ParseForm(step.Params)
+	spec, err := steps.Step{Params: step.Params}.Form()
 	require.NoError(t, err)
 	for _, c := range []struct{ name, at, beyond, rule string }{
 		{"short", `"äöü"`, `"äö"`, "must be at least 3 characters long"},
@@ -70,7 +71,7 @@ func TestExactBounds(t *testing.T) {
 			return json.RawMessage(fmt.Sprintf(`{"action":"accept","content":{%q:%s}}`, c.name, v))
 		}
 		assert.NoError(t, bounds.Check(step, result(c.at)), "%s: %s", c.name, c.at)
-		var invalid *steps.InvalidError
+		var invalid *checkerr.InvalidError
 		if assert.ErrorAs(t, bounds.Check(step, result(c.beyond)), &invalid, "%s: %s", c.name, c.beyond) {
 			assert.Equal(t, c.name+": "+c.rule, invalid.Reason)
 		}
@@ -93,12 +94,12 @@ func TestExactBounds(t *testing.T) {
 }
 
 func TestNumbersOfFieldsMadeByHand(t *testing.T) {
-	n := steps.Field{Name: "n", Type: steps.TypeNumber}
+	n := steps.Field{Name: "n", Type: "number"}
 	assert.NoError(t, n.Validate(math.MaxFloat64))
 	for _, x := range []float64{math.Inf(1), math.Inf(-1), math.NaN()} {
 		assert.EqualError(t, n.Validate(x), "n: must be a number")
 	}
-	whole := steps.Field{Name: "n", Type: steps.TypeInteger}
+	whole := steps.Field{Name: "n", Type: "integer"}
 	assert.NoError(t, whole.Validate(float64(math.MinInt64)))
 	assert.NoError(t, whole.Validate(math.Nextafter(math.MaxInt64, 0)))
 	assert.EqualError(t, whole.Validate(float64(math.MaxInt64)), "n: must be a whole number", "2^63 is no int64")
@@ -131,7 +132,7 @@ func TestFormsOfManyFields(t *testing.T) {
 		}
 		step := steps.Step{ID: "r", Varied: true, Params: json.RawMessage(`{"message":"m","requestedSchema":{"type":"object","properties":{` +
 			strings.Join(properties, ",") + `},"required":[` + strings.Join(required, ",") + `]}}`)}
-		var invalid *steps.InvalidError
+		var invalid *checkerr.InvalidError
 		require.ErrorAs(t, rules.Check(step, json.RawMessage(`{"action":"accept","content":{`+strings.Join(content, ",")+`}}`)), &invalid)
 		assert.Equal(t, fmt.Sprintf("f%d: is required", n-1), invalid.Reason)
 	}
@@ -160,11 +161,11 @@ func TestBoundsOfDeclarations(t *testing.T) {
 	}
 	assert.NoError(t, verify(func(r *steps.SampleRequest) { r.Temperature = new(math.MaxFloat64) }))
 	for n, ok := range map[string]bool{"1": true, "1.0": true, "0": false, "-1": false, "1.5": false, "9223372036854775807": true, "9223372036854775808": false} {
-		_, err := steps.ParseSampleRequest(json.RawMessage(`{"messages":[],"maxTokens":` + n + `}`))
+		_, err := steps.Step{Params: json.RawMessage(`{"messages":[],"maxTokens":` + n + `}`)}.Sample()
 		assert.Equal(t, ok, err == nil, n)
 	}
 	for n, ok := range map[string]bool{"0": true, "0.0": true, "-1": false, "0.5": false} {
-		_, err := steps.ParseForm(json.RawMessage(`{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","minLength":` + n + `}}}}`))
+		_, err := steps.Step{Params: json.RawMessage(`{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","minLength":` + n + `}}}}`)}.Form()
 		assert.Equal(t, ok, err == nil, n)
 	}
 	// Limits that meet leave one value; those that cross leave none.

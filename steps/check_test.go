@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -35,7 +36,7 @@ func checked(t *testing.T, doc string) string {
 	declared := rules.Check(step, result)
 	step.Varied = true
 	assert.Equal(t, declared, rules.Check(step, result), "a varied step is validated alike")
-	spec, err := steps.ParseForm(step.Params)
+	spec, err := steps.Step{Params: step.Params}.Form()
 	require.NoError(t, err)
 	var content map[string]any
 	require.NoError(t, json.Unmarshal([]byte(doc), &content))
@@ -44,7 +45,7 @@ func checked(t *testing.T, doc string) string {
 		assert.NoError(t, client)
 		return ""
 	}
-	var ie, ce *steps.InvalidError
+	var ie, ce *checkerr.InvalidError
 	require.ErrorAs(t, declared, &ie)
 	require.ErrorAs(t, client, &ce)
 	assert.Equal(t, ie.Reason, ce.Reason)
@@ -136,7 +137,7 @@ func TestMalformedResults(t *testing.T) {
 		`{"action":"accept","content":{"many":["a",1]}}`: `content member "many" must be a string, a number, a boolean or a list of strings`,
 	} {
 		err := rules.Check(step, json.RawMessage(doc))
-		var me *steps.MalformedError
+		var me *checkerr.MalformedError
 		require.ErrorAs(t, err, &me, doc)
 		assert.Equal(t, want, me.Reason, doc)
 		assert.EqualError(t, err, `the result of step "r" is malformed: `+want)
@@ -152,7 +153,7 @@ func TestFieldValidate(t *testing.T) {
 	var zero steps.Field
 	assert.NoError(t, zero.Validate("any text"))
 	assert.NoError(t, zero.Validate(nil))
-	f := steps.Field{Name: "n", Title: "Count", Type: steps.TypeInteger, Required: true, Minimum: new(2.0)}
+	f := steps.Field{Name: "n", Title: "Count", Type: "integer", Required: true, Minimum: new(2.0)}
 	assert.EqualError(t, f.Validate(nil), "Count: is required")
 	assert.EqualError(t, f.Validate(1), "Count: must be at least 2")
 	assert.NoError(t, f.Validate(int64(2)))
@@ -161,9 +162,9 @@ func TestFieldValidate(t *testing.T) {
 	many := steps.Field{Multiple: true, Choices: []steps.Choice{{Value: "a"}}}
 	assert.NoError(t, many.Validate([]string{"a"}))
 	assert.Error(t, many.Validate([]any{1}))
-	var fe *steps.FieldError
+	var fe *checkerr.FieldError
 	require.ErrorAs(t, f.Validate("x"), &fe)
-	assert.Equal(t, &steps.FieldError{Name: "n", Label: "Count", Rule: "must be a whole number"}, fe)
+	assert.Equal(t, &checkerr.FieldError{Name: "n", Label: "Count", Rule: "must be a whole number"}, fe)
 }
 
 // A form is declared once and used by every turn at the same time.

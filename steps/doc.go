@@ -27,8 +27,9 @@
 //   - [RootsList] asks which directories the client works in (roots).
 //
 // Their With methods ask differently this time, with a message or choices that
-// are known only now. Their Nth methods make instances for a loop, each with an id
-// of its own. [Verify] checks a question when a tool is registered.
+// are known only now; what they return is asked and read like the question itself.
+// Their Nth methods make instances for a loop, each with an id of its own.
+// [Otherwise] asks something else of a client that lacks what a question needs.
 //
 // # Outcomes
 //
@@ -93,15 +94,15 @@
 //
 // # What is validated, and where
 //
-//   - Verify and Step validate the question: it is one that MCP allows.
+//   - Verify and Step validate the question: it is one that MCP allows. A tool is
+//     not registered with one that is not.
 //   - Check validates the client's result when it arrives. A result that breaks the
-//     protocol is a *[MalformedError], the client's fault. Content that does not
-//     satisfy the form is an *[InvalidError], to be shown to the user, and [Again]
-//     makes the step that asks once more.
+//     protocol is refused, as the client's fault; for content that does not satisfy
+//     the form, the user is told why and asked again. Your code sees neither.
 //   - Answer decodes what Check let through. What a model said, and what a user
 //     entered in a field without rules, is validated by nobody but the author.
 //
-// A client can use [ParseForm], [ParseLink] and [ParseSampleRequest] to read what
-// it is asked, and [FormSpec.Validate] to validate what the user enters with the
-// very code that the server uses.
+// A client reads what it is asked by the methods Form, Link and Sample of [Step], and
+// validates what the user enters by [FormSpec.Validate], the code that the server
+// uses.
 package steps

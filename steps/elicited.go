@@ -5,101 +5,87 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/tidwall/gjson"
 
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
-// Action is what a user did with a question (MCP page "client/elicitation").
-type Action string
-
-// The actions MCP knows.
+// What a user did with a question (MCP page "client/elicitation").
 const (
-	// Accept: the user answered, or agreed to open the link.
-	Accept Action = "accept"
-	// Decline: the user said no.
-	Decline Action = "decline"
-	// Cancel: the user dismissed the question without choosing.
-	Cancel Action = "cancel"
+	accepted  = "accept"  // answered, or agreed to open the link
+	declined  = "decline" // said no
+	cancelled = "cancel"  // dismissed the question without choosing
 )
 
 // elicited is a parsed ElicitResult.
 type elicited struct {
-	action Action
-	// content is an object of strings, numbers, booleans and lists of strings. It
-	// does not exist if there was none or the user did not accept.
-	content gjson.Result
+	action string
+	// content is an object of strings, numbers, booleans and lists of strings. It is
+	// nil if there was none or the user did not accept.
+	content jsontext.Value
 }
 
 // parseElicited reads an ElicitResult. If it is malformed it returns why.
 func parseElicited(result json.RawMessage) (e elicited, reason string) {
-	obj, reason := parseObject(result)
-	if reason != "" {
+	if reason = checkObject(result); reason != "" {
 		return e, reason
 	}
-	var action gjson.Result
-	obj.ForEach(func(key, v gjson.Result) bool {
-		switch key.Str {
+	var action jsontext.Value
+	for name, v := range jsonview.Members(result) {
+		switch string(name) {
 		case "action":
 			action = v
 		case "content":
 			e.content = v
 		}
-		return true
-	})
-	switch e.action = Action(action.Str); e.action {
-	case Decline, Cancel:
-		e.content = gjson.Result{}
+	}
+	switch e.action = actionOf(action); {
+	case action.Kind() != '"':
+		return e, `"action" must be a string: "accept", "decline" or "cancel"`
+	case e.action == declined, e.action == cancelled, e.action == accepted && absent(e.content):
+		e.content = nil
 		return e, ""
-	case Accept:
-	default:
-		if action.Type != gjson.String {
-			return e, `"action" must be a string: "accept", "decline" or "cancel"`
-		}
+	case e.action != accepted:
 		return e, `"action" must be "accept", "decline" or "cancel"`
-	}
-	if e.content.Type == gjson.Null {
-		e.content = gjson.Result{}
-		return e, ""
-	}
-	if !e.content.IsObject() {
+	case e.content.Kind() != '{':
 		return e, `"content" must be an object`
 	}
-	e.content.ForEach(func(key, v gjson.Result) bool {
+	for name, v := range jsonview.Members(e.content) {
 		if !elicitable(v) {
-			reason = "content member " + strconv.Quote(key.Str) +
+			return e, "content member " + strconv.Quote(string(name)) +
 				" must be a string, a number, a boolean or a list of strings"
 		}
-		return reason == ""
-	})
-	return e, reason
+	}
+	return e, ""
+}
+
+// actionOf returns the action that a string names, or "".
+func actionOf(v jsontext.Value) string {
+	for _, a := range [...]string{accepted, declined, cancelled} {
+		if jsonview.Is(v, a) {
+			return a
+		}
+	}
+	return ""
 }
 
 // elicitable reports whether v is of a type that content may hold.
-func elicitable(v gjson.Result) bool {
-	if v.Type != gjson.JSON {
-		return v.Type != gjson.Null
+func elicitable(v jsontext.Value) bool {
+	switch v.Kind() {
+	case '{', 'n':
+		return false
+	case '[':
+		for item := range jsonview.Elements(v) {
+			if jsontext.Value(item).Kind() != '"' {
+				return false
+			}
+		}
 	}
-	ok := v.IsArray()
-	if ok {
-		v.ForEach(func(_, item gjson.Result) bool {
-			ok = item.Type == gjson.String
-			return ok
-		})
-	}
-	return ok
+	return true
 }
 
-// parseObject reads a JSON object from an untrusted message: valid JSON, without
-// duplicate names, in UTF-8. If it is not one it returns why.
-func parseObject(raw json.RawMessage) (obj gjson.Result, reason string) {
-	if reason = checkObject(raw); reason != "" {
-		return obj, reason
-	}
-	return gjson.ParseBytes(raw), ""
-}
-
-// checkObject is parseObject for those who only look into raw.
+// checkObject says why an untrusted message is not a JSON object, or "": valid JSON,
+// without duplicate names, in UTF-8.
 func checkObject(raw json.RawMessage) string {
 	switch {
 	case !jsonview.Valid(raw):
@@ -108,18 +94,6 @@ func checkObject(raw json.RawMessage) string {
 		return "it is not a JSON object"
 	}
 	return ""
-}
-
-// member returns the member of obj that is called name.
-func member(obj gjson.Result, name string) (found gjson.Result) {
-	obj.ForEach(func(key, v gjson.Result) bool {
-		if key.Str == name {
-			found = v
-			return false
-		}
-		return true
-	})
-	return found
 }
 
 // answerTo returns the result that came for step id.
@@ -138,22 +112,22 @@ func answerTo(a Answers, id string) (json.RawMessage, error) {
 }
 
 // acceptedBy returns the content that the user accepted for step id.
-func acceptedBy(a Answers, id string) (gjson.Result, error) {
+func acceptedBy(a Answers, id string) (jsontext.Value, error) {
 	result, err := answerTo(a, id)
 	if err != nil {
-		return gjson.Result{}, err
+		return nil, err
 	}
 	e, reason := parseElicited(result)
 	switch {
 	case reason != "":
-		err = &MalformedError{StepID: id, Reason: reason}
-	case e.action == Decline:
+		err = &checkerr.MalformedError{StepID: id, Reason: reason}
+	case e.action == declined:
 		err = ErrDeclined
-	case e.action == Cancel:
+	case e.action == cancelled:
 		err = ErrCancelled
 	}
 	if err != nil {
-		return gjson.Result{}, &StepError{StepID: id, Err: err}
+		return nil, &StepError{StepID: id, Err: err}
 	}
 	return e.content, nil
 }

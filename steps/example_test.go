@@ -76,37 +76,22 @@ func ExampleForm_Answer() {
 	// deploy to production
 }
 
-// What does not satisfy the form is explained to the user, who is asked again.
-func ExampleAgain() {
-	step, _ := rollout.Step()
-	err := rollout.Check(step, json.RawMessage(`{"action":"accept","content":{"where":"moon","slots":9}}`))
-	var invalid *steps.InvalidError
-	if errors.As(err, &invalid) {
-		fmt.Println(invalid.Reason)
-		again, _ := steps.Again(step, invalid)
-		fmt.Println(again.Varied)
-	}
-	// Output:
-	// Where to: must be one of "The stage", "production"; slots: must be at most 5
-	// true
-}
-
 // A question asked in a loop has an id for each round.
 func ExampleForm_Nth() {
 	for i := range 3 {
 		step, _ := rollout.Nth(i + 1).Step()
-		fmt.Println(step.ID, "of", steps.BaseID(step.ID))
+		fmt.Println(step.ID)
 	}
 	// Output:
-	// rollout#1 of rollout
-	// rollout#2 of rollout
-	// rollout#3 of rollout
+	// rollout#1
+	// rollout#2
+	// rollout#3
 }
 
 // A client reads the form it is to show, and validates with the server's code.
-func ExampleParseForm() {
+func ExampleStep_Form() {
 	step, _ := rollout.Step()
-	form, err := steps.ParseForm(step.Params)
+	form, err := step.Form()
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -126,7 +111,7 @@ var judge = &steps.Sample{ID: "judge", Request: steps.SampleRequest{MaxTokens: 1
 
 // A model is asked with messages that are made when they are needed.
 func ExampleSample() {
-	step, err := judge.With(steps.Prompt("Is deploying to '%s' safe right now?", "production")).Step()
+	step, err := judge.With(steps.Promptf("Is deploying to '%s' safe right now?", "production")).Step()
 	fmt.Println(string(step.Params), err)
 
 	said, err := judge.Answer(turn("judge", `{"role":"assistant","content":{"type":"text","text":"Yes."},"model":"m"}`))

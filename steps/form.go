@@ -1,12 +1,18 @@
 package steps
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
+	"strconv"
 	"sync"
 
 	json2 "github.com/go-json-experiment/json"
-	"github.com/tidwall/gjson"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Form is a question for the user whose answer is a T: form mode elicitation
@@ -28,9 +34,10 @@ type Form[T any] struct {
 	// Message says to the user what is asked and why. It is required.
 	Message string
 
-	base *Form[T] // the form as declared, if this is an instance of it
-	once sync.Once
-	made declaredForm
+	base   *Form[T] // the form as declared, if this is an instance or varies it
+	varied bool
+	once   sync.Once
+	made   declaredForm // of an instance that is not varied: its base's
 }
 
 // declaredForm is what a declaration comes to.
@@ -41,7 +48,10 @@ type declaredForm struct {
 }
 
 func (f *Form[T]) declared() *declaredForm {
-	if f.base != nil {
+	switch {
+	case f.varied:
+		return &f.made
+	case f.base != nil:
 		return f.base.declared()
 	}
 	f.once.Do(func() { f.made = declareForm(f.ID, f.Message, reflect.TypeFor[T]()) })
@@ -66,7 +76,7 @@ func declareForm(id, message string, t reflect.Type) declaredForm {
 // StepID implements [Question].
 func (f *Form[T]) StepID() string { return f.ID }
 
-// Verify implements [Verifier].
+// Verify implements [Question].
 func (f *Form[T]) Verify() error {
 	if f.base != nil {
 		if reason := checkID(f.ID); reason != "" {
@@ -76,7 +86,7 @@ func (f *Form[T]) Verify() error {
 	return withID(f.ID, f.declared().err)
 }
 
-// Step implements [Ask]. The Params of all steps of one form share memory: do not
+// Step implements [Request]. The Params of all steps of one form share memory: do not
 // change them.
 func (f *Form[T]) Step() (Step, error) {
 	if err := f.Verify(); err != nil {
@@ -86,34 +96,51 @@ func (f *Form[T]) Step() (Step, error) {
 	if err := made.spec.open(); err != nil {
 		return Step{}, withID(f.ID, err)
 	}
-	return Step{ID: f.ID, Kind: Elicitation, Params: made.params, Needs: FormElicitation}, nil
+	return Step{ID: f.ID, Kind: Elicitation, Params: made.params, Needs: Features{Forms: true}, Varied: f.varied}, nil
 }
 
 // With returns the question asked differently this time: with another message,
 // choices that are known only now, a draft to start from. A field that does not
 // exist, or that cannot have what is given, makes Step fail.
-func (f *Form[T]) With(options ...FormOption) Variation[T] {
-	varied := variedForm{id: f.ID, verify: f.Verify, declared: f.declared, options: options}
-	return Variation[T]{varied.Step, f.Answer}
+func (f *Form[T]) With(options ...FormOption) *Form[T] {
+	return &Form[T]{ID: f.ID, Message: f.Message, base: f.root(), varied: true, made: f.declared().with(options)}
 }
 
 // Nth returns the n-th instance of the form, for a question asked in a loop: the
 // same form with the id "ID#n". Ask and read through the same instance.
 func (f *Form[T]) Nth(n int) *Form[T] {
-	base := f
-	if f.base != nil {
-		base = f.base
+	nth := &Form[T]{ID: nthID(f.ID, n), Message: f.Message, base: f.root(), varied: f.varied}
+	if f.varied {
+		nth.made = f.made
 	}
-	return &Form[T]{ID: nthID(f.ID, n), Message: f.Message, base: base}
+	return nth
 }
 
-// Schema returns the requestedSchema of the form as declared. The error is a
-// *[QuestionError].
-func (f *Form[T]) Schema() (json.RawMessage, error) {
-	if err := f.Verify(); err != nil {
-		return nil, err
+func (f *Form[T]) root() *Form[T] {
+	if f.base != nil {
+		return f.base
 	}
-	return f.declared().spec.AppendSchema(nil), nil
+	return f
+}
+
+// with returns what the options make of a form.
+func (d *declaredForm) with(options []FormOption) declaredForm {
+	if d.err != nil {
+		return *d
+	}
+	spec := &FormSpec{Message: d.spec.Message, Fields: slices.Clone(d.spec.Fields)}
+	for _, o := range options {
+		if o == nil {
+			continue
+		}
+		if err := o.applyForm(spec); err != nil {
+			return declaredForm{err: err}
+		}
+	}
+	if err := spec.verify(); err != nil {
+		return declaredForm{err: err}
+	}
+	return declaredForm{spec: spec, params: spec.AppendParams(nil)}
 }
 
 // Check implements [Question]. The user's content is validated against the form
@@ -124,7 +151,7 @@ func (f *Form[T]) Schema() (json.RawMessage, error) {
 func (f *Form[T]) Check(step Step, result json.RawMessage) error {
 	spec := f.declared().spec
 	if step.Varied {
-		asked, err := ParseForm(step.Params)
+		asked, err := parseForm(step.Params)
 		if err != nil {
 			return withID(step.ID, err)
 		}
@@ -134,9 +161,9 @@ func (f *Form[T]) Check(step Step, result json.RawMessage) error {
 	}
 	e, reason := parseElicited(result)
 	if reason != "" {
-		return &MalformedError{StepID: step.ID, Reason: reason}
+		return &checkerr.MalformedError{StepID: step.ID, Reason: reason}
 	}
-	if e.action != Accept {
+	if e.action != accepted {
 		return nil
 	}
 	return spec.validateJSON(step.ID, e.content)
@@ -154,14 +181,13 @@ func (f *Form[T]) Answer(a Answers) (T, error) {
 	if err != nil {
 		return answer, err
 	}
-	if !content.Exists() {
+	if content == nil {
 		return answer, nil
 	}
-	raw := []byte(content.Raw)
 	if made := f.declared(); made.err == nil {
-		raw = plainIntegers(made.spec, content)
+		content = plainIntegers(made.spec, content)
 	}
-	if err := json2.Unmarshal(raw, &answer); err != nil {
+	if err := json2.Unmarshal(content, &answer); err != nil {
 		var zero T
 		return zero, &StepError{StepID: f.ID, Err: err}
 	}
@@ -170,49 +196,36 @@ func (f *Form[T]) Answer(a Answers) (T, error) {
 
 // plainIntegers returns content with the form's integers written as such: to JSON
 // Schema 3.0 is an integer, to Go's decoders it is not.
-func plainIntegers(spec *FormSpec, content gjson.Result) []byte {
+func plainIntegers(spec *FormSpec, content jsontext.Value) jsontext.Value {
 	rewrite := false
-	content.ForEach(func(key, v gjson.Result) bool {
-		_, rewrite = unplain(spec, key.Str, v)
-		return !rewrite
-	})
-	if !rewrite {
-		return []byte(content.Raw)
+	for name, v := range jsonview.Members(content) {
+		_, odd := oddInteger(spec, name, v)
+		rewrite = rewrite || odd
 	}
-	out := []byte{'{'}
-	content.ForEach(func(key, v gjson.Result) bool {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, key.Raw...)
-		out = append(out, ':')
-		if n, ok := unplain(spec, key.Str, v); ok {
-			out = appendInt(out, n)
+	if !rewrite {
+		return content
+	}
+	out, sep := []byte(nil), byte('{')
+	for name, v := range jsonview.Members(content) {
+		out = append(appendString(append(out, sep), name), ':')
+		if n, odd := oddInteger(spec, name, v); odd {
+			out = strconv.AppendInt(out, n, 10)
 		} else {
-			out = append(out, v.Raw...)
+			out = append(out, v...)
 		}
-		return true
-	})
+		sep = ','
+	}
 	return append(out, '}')
 }
 
-// unplain reports whether v is a value of an integer field that is not written as
-// an integer, and the integer it is.
-func unplain(spec *FormSpec, name string, v gjson.Result) (int64, bool) {
-	if v.Type != gjson.Number {
+// oddInteger reports whether v is a value of an integer field that is written with
+// a fraction or an exponent, and the integer it is.
+func oddInteger(spec *FormSpec, name []byte, v jsontext.Value) (int64, bool) {
+	if v.Kind() != '0' || !bytes.ContainsAny(v, ".eE") {
 		return 0, false
 	}
-	if f := spec.find(name); f == nil || f.Type != TypeInteger || isPlain(v.Raw) {
+	if f := spec.find(string(name)); f == nil || f.Type != typeInteger {
 		return 0, false
 	}
-	return integer(v.Raw)
-}
-
-func isPlain(raw string) bool {
-	for i := range len(raw) {
-		if c := raw[i]; c == '.' || c == 'e' || c == 'E' {
-			return false
-		}
-	}
-	return true
+	return integer(v)
 }

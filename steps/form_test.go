@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -61,13 +63,10 @@ func TestFormGolden(t *testing.T) {
 func TestProposalsForm(t *testing.T) {
 	form := &steps.Form[Target]{ID: "step-elicitation-A", Message: "Please provide the deployment target:"}
 	step := mustStep(t, form)
-	assert.Equal(t, steps.Step{ID: "step-elicitation-A", Kind: steps.Elicitation, Needs: steps.FormElicitation, Params: json.RawMessage(
+	assert.Equal(t, steps.Step{ID: "step-elicitation-A", Kind: steps.Elicitation, Needs: steps.Features{Forms: true}, Params: json.RawMessage(
 		`{"message":"Please provide the deployment target:","requestedSchema":{"type":"object","properties":{"target":{"type":"string"}},"required":["target"]}}`)}, step)
-	schema, err := form.Schema()
-	require.NoError(t, err)
-	assert.Equal(t, `{"type":"object","properties":{"target":{"type":"string"}},"required":["target"]}`, string(schema))
 	assert.Equal(t, "step-elicitation-A", form.StepID())
-	require.NoError(t, steps.Verify(form))
+	require.NoError(t, form.Verify())
 }
 
 func refusal[T any](t *testing.T, want string) {
@@ -81,8 +80,6 @@ func refusal[T any](t *testing.T, want string) {
 	_, stepErr := form.Step()
 	assert.Equal(t, err, stepErr)
 	_, stepErr = form.With().Step()
-	assert.Equal(t, err, stepErr)
-	_, stepErr = form.Schema()
 	assert.Equal(t, err, stepErr)
 	assert.Equal(t, err, form.Check(steps.Step{ID: "f"}, json.RawMessage(`{"action":"cancel"}`)))
 }
@@ -210,7 +207,7 @@ func (none) Choices() []steps.Choice { return nil }
 
 func TestRefusedDeclarations(t *testing.T) {
 	tooLong := strings.Repeat("a", 65)
-	require.NoError(t, steps.Verify(&steps.Link{ID: tooLong[1:], Message: "m"}))
+	require.NoError(t, (&steps.Link{ID: tooLong[1:], Message: "m"}).Verify())
 	for want, q := range map[string]steps.Question{
 		"question: has no ID": &steps.Form[Target]{Message: "m"},
 		`question "a#1": the ID holds "#", which separates the number that Nth adds`: &steps.Form[Target]{ID: "a#1", Message: "m"},
@@ -219,9 +216,8 @@ func TestRefusedDeclarations(t *testing.T) {
 		`question "a\n": the ID must be 1 to 64 characters of A-Z a-z 0-9 _ - . : /`:             &steps.RootsList{ID: "a\n"},
 		`question "a b": the ID must be 1 to 64 characters of A-Z a-z 0-9 _ - . : /`:             &steps.Sample{ID: "a b"},
 		`question "` + tooLong + `": the ID must be 1 to 64 characters of A-Z a-z 0-9 _ - . : /`: &steps.Link{ID: tooLong},
-		`question: is nil`: nil,
 	} {
-		assert.EqualError(t, steps.Verify(q), want)
+		assert.EqualError(t, q.Verify(), want)
 	}
 	// A list may wait for its choices until it is asked.
 	type List struct {
@@ -294,7 +290,7 @@ func TestAnswer(t *testing.T) {
 	require.ErrorAs(t, err, &ce)
 	assert.EqualValues(t, -1, ce.Code)
 	_, err = everything.Answer(result("all", `{}`))
-	var me *steps.MalformedError
+	var me *checkerr.MalformedError
 	assert.ErrorAs(t, err, &me)
 	got, err = everything.Answer(result("all", `{"action":"accept","content":{"text":"abc","count":"x"}}`))
 	assert.ErrorContains(t, err, `step "all": `)
@@ -308,18 +304,18 @@ func TestNth(t *testing.T) {
 	assert.Equal(t, "item#2", step.ID)
 	assert.Equal(t, mustStep(t, form).Params, step.Params)
 	assert.Equal(t, "item#2#1", second.Nth(1).StepID())
-	assert.Equal(t, "item", steps.BaseID(step.ID))
-	assert.Equal(t, "item", steps.BaseID("item"))
+	assert.Equal(t, "item", ident.Base(step.ID))
+	assert.Equal(t, "item", ident.Base("item"))
 	got, err := second.Answer(result("item#2", `{"action":"accept","content":{"target":"x"}}`))
 	require.NoError(t, err)
 	assert.Equal(t, "x", got.Target)
-	var ie *steps.InvalidError
+	var ie *checkerr.InvalidError
 	require.ErrorAs(t, form.Check(step, json.RawMessage(`{"action":"accept"}`)), &ie)
 	assert.Equal(t, "item#2", ie.StepID)
 	assert.Error(t, (&steps.Form[Target]{Message: "m"}).Nth(1).Verify())
 	for _, q := range []steps.Question{(&steps.Link{ID: "a", Message: "m", URL: "https://a/"}).Nth(3), (&steps.RootsList{ID: "a"}).Nth(3),
 		(&steps.Sample{ID: "a", Request: steps.SampleRequest{MaxTokens: 1, Messages: []steps.SampleMessage{steps.UserText("x")}}}).Nth(3)} {
-		require.NoError(t, steps.Verify(q))
+		require.NoError(t, q.Verify())
 		assert.Equal(t, "a#3", mustStep(t, q).ID)
 		assert.Equal(t, "a#3", q.StepID())
 	}
@@ -328,22 +324,22 @@ func TestNth(t *testing.T) {
 func TestAgain(t *testing.T) {
 	form := &steps.Form[Target]{ID: "t", Message: "Where?"}
 	first := mustStep(t, form)
-	invalid := &steps.InvalidError{Reason: "target: must be <x>"}
-	again, err := steps.Again(first, invalid)
+	invalid := &checkerr.InvalidError{Reason: "target: must be <x>"}
+	again, err := first.Again(invalid.Reason)
 	require.NoError(t, err)
 	assert.True(t, again.Varied)
 	assert.Equal(t, first.ID, again.ID)
 	golden(t, "form-again", again.Params)
-	third, err := steps.Again(again, invalid)
+	third, err := again.Again(invalid.Reason)
 	require.NoError(t, err)
 	assert.Equal(t, string(again.Params), string(third.Params), "the reason does not pile up")
 	assert.NoError(t, form.Check(again, json.RawMessage(`{"action":"accept","content":{"target":"x"}}`)))
 
 	var qe *steps.QuestionError
 	for _, bad := range []steps.Step{{Kind: steps.Roots, Params: json.RawMessage("{}")}, {Kind: steps.Elicitation}, {Kind: steps.Elicitation, Params: json.RawMessage("{}")}} {
-		_, err = steps.Again(bad, invalid)
+		_, err = bad.Again(invalid.Reason)
 		assert.ErrorAs(t, err, &qe)
 	}
-	_, err = steps.Again(first, nil)
+	_, err = first.Again("")
 	assert.True(t, errors.As(err, &qe))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -19,14 +20,14 @@ func FuzzParseForm(f *testing.F) {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, params []byte) {
-		spec, err := steps.ParseForm(params)
+		spec, err := steps.Step{Params: params}.Form()
 		if err != nil {
 			var qe *steps.QuestionError
 			require.ErrorAs(t, err, &qe)
 			return
 		}
 		raw := spec.AppendParams(nil)
-		again, err := steps.ParseForm(raw)
+		again, err := steps.Step{Params: raw}.Form()
 		require.NoError(t, err)
 		require.Equal(t, string(raw), string(again.AppendParams(nil)))
 		_ = spec.Validate(nil)
@@ -46,15 +47,15 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		err := rules.Check(step, doc)
 		require.Equal(t, err, rules.Check(varied, doc))
-		var me *steps.MalformedError
-		var ie *steps.InvalidError
+		var me *checkerr.MalformedError
+		var ie *checkerr.InvalidError
 		require.True(t, err == nil || errors.As(err, &me) || errors.As(err, &ie), err)
 		_, readErr := rules.Answer(result("r", string(doc)))
 		if err == nil && !errors.Is(readErr, steps.ErrDeclined) && !errors.Is(readErr, steps.ErrCancelled) {
 			require.NoError(t, readErr)
 		}
 		if ie != nil {
-			_, err := steps.Again(step, ie)
+			_, err := step.Again(ie.Reason)
 			require.NoError(t, err)
 		}
 	})
@@ -81,13 +82,13 @@ func FuzzParseSampleRequest(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(raw)
 	f.Fuzz(func(t *testing.T, params []byte) {
-		r, err := steps.ParseSampleRequest(params)
+		r, err := steps.Step{Params: params}.Sample()
 		if err != nil || r.Verify() != nil {
 			return
 		}
 		raw, err := r.AppendParams(nil)
 		require.NoError(t, err)
-		_, err = steps.ParseSampleRequest(raw)
+		_, err = steps.Step{Params: raw}.Sample()
 		require.NoError(t, err)
 		_ = r.Needs()
 	})
@@ -98,10 +99,13 @@ func FuzzParseLinkAndRoots(f *testing.F) {
 	f.Add([]byte(`{"roots":[{"uri":"file:///a","name":"A"}]}`))
 	roots := &steps.RootsList{ID: "r"}
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		if spec, err := steps.ParseLink(doc); err == nil {
-			again, err := steps.ParseLink(spec.AppendParams(nil))
+		if link, err := (steps.Step{Params: doc}).Link(); err == nil && link.Message != "" {
+			link.ID = "l"
+			step, err := link.Step()
 			require.NoError(t, err)
-			require.Equal(t, spec, again)
+			again, err := step.Link()
+			require.NoError(t, err)
+			require.Equal(t, link, again)
 		}
 		_ = roots.Check(steps.Step{}, doc)
 	})
@@ -153,7 +157,7 @@ func BenchmarkAnswer(b *testing.B) {
 func BenchmarkSampleStep(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = advice.With(steps.Prompt("Is deploying to '%s' safe right now?", "production")).Step()
+		_, _ = advice.With(steps.Promptf("Is deploying to '%s' safe right now?", "production")).Step()
 	}
 }
 

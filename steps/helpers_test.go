@@ -39,7 +39,7 @@ func result(id, doc string) answers {
 	return answers{id: {StepID: id, Result: json.RawMessage(doc)}}
 }
 
-func mustStep(t testing.TB, a steps.Ask) steps.Step {
+func mustStep(t testing.TB, a steps.Request) steps.Step {
 	t.Helper()
 	step, err := a.Step()
 	require.NoError(t, err)

@@ -27,14 +27,14 @@ func TestLargeRequestsAreReadInNoTime(t *testing.T) {
 	list := func(parts []string) string { return strings.Join(parts, ",") }
 
 	began := time.Now()
-	form, err := steps.ParseForm([]byte(`{"message":"m","requestedSchema":{"type":"object","properties":{` + list(properties) + `},"required":[` + list(required) + `]}}`))
+	form, err := steps.Step{Params: []byte(`{"message":"m","requestedSchema":{"type":"object","properties":{` + list(properties) + `},"required":[` + list(required) + `]}}`)}.Form()
 	soon(began)
 	require.NoError(t, err)
 	require.Len(t, form.Fields, n)
 	assert.True(t, form.Fields[n-1].Required)
 
 	began = time.Now()
-	request, err := steps.ParseSampleRequest([]byte(`{"maxTokens":1,"messages":[{"role":"assistant","content":[` + list(uses) + `]},{"role":"user","content":[` + list(results) + `]}]}`))
+	request, err := steps.Step{Params: []byte(`{"maxTokens":1,"messages":[{"role":"assistant","content":[` + list(uses) + `]},{"role":"user","content":[` + list(results) + `]}]}`)}.Sample()
 	soon(began)
 	require.NoError(t, err)
 	require.NoError(t, request.Verify())

@@ -12,7 +12,7 @@ func checkID(id string) string {
 	switch {
 	case id == "":
 		return "has no ID"
-	case !ident.Valid(BaseID(id)):
+	case !ident.Valid(ident.Base(id)):
 		return "the ID must be " + ident.Rule
 	}
 	return ""
@@ -29,10 +29,10 @@ func checkDeclaredID(id string) string {
 // nthID returns the id of the n-th instance of a question.
 func nthID(id string, n int) string { return id + "#" + strconv.Itoa(n) }
 
-// BaseID returns the id of the question as declared, given the id of one of its
-// instances: "item" for "item#2" (see [Form.Nth]). Other ids are returned as
-// they are.
-func BaseID(id string) string {
-	base, _, _ := strings.Cut(id, "#")
-	return base
+// checkInstanceID is checkID for an instance, or else checkDeclaredID.
+func checkInstanceID(id string, instance bool) string {
+	if instance {
+		return checkID(id)
+	}
+	return checkDeclaredID(id)
 }

@@ -33,16 +33,7 @@ func inferFields(t reflect.Type) ([]Field, error) {
 		f, err := inferField(gf, schema)
 		fields, problems = append(fields, f), append(problems, err)
 	}
-	return fields, join(problems)
-}
-
-// join returns nil, the only problem, or all of them joined.
-func join(problems []error) error {
-	problems = slices.DeleteFunc(problems, func(err error) bool { return err == nil })
-	if len(problems) == 1 {
-		return problems[0]
-	}
-	return errors.Join(problems...)
+	return fields, errors.Join(problems...)
 }
 
 // goField is a field of T that becomes one of the form.
@@ -115,7 +106,7 @@ func formFields(t reflect.Type) ([]goField, error) {
 		}
 		fields = append(fields, g)
 	}
-	return fields, join(problems)
+	return fields, errors.Join(problems...)
 }
 
 // refused says why a form cannot have a field of type t, and what to do instead,
@@ -158,20 +149,20 @@ func inferField(g goField, schema *jsonschema.Schema) (Field, error) {
 	f := Field{Name: g.name, Description: prop.Description, Required: !g.optional}
 	switch schemaType(prop) {
 	case "string":
-		f.Type = TypeString
+		f.Type = typeString
 	case "boolean":
-		f.Type = TypeBoolean
+		f.Type = typeBoolean
 	case "number":
-		f.Type = TypeNumber
+		f.Type = typeNumber
 	case "integer":
-		f.Type, f.Minimum, f.Maximum = TypeInteger, prop.Minimum, prop.Maximum
+		f.Type, f.Minimum, f.Maximum = typeInteger, prop.Minimum, prop.Maximum
 	case "array":
-		f.Type, f.Multiple = TypeString, true
+		f.Type, f.Multiple = typeString, true
 	default:
 		return Field{}, g.fail("", fmt.Sprintf("%s has no JSON type that a form can hold", g.Type))
 	}
 	if g.base() == timeType {
-		f.Format = FormatDateTime
+		f.Format = fieldtags.FormatDateTime
 	}
 	if chooser, ok := chooserOf(g.base()); ok {
 		f.Choices = slices.Clone(chooser.Choices())

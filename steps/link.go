@@ -5,9 +5,9 @@ import (
 	"net"
 	"net/url"
 
-	"github.com/tidwall/gjson"
-
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Link sends the user to a web page: URL mode elicitation (MCP page
@@ -29,29 +29,23 @@ type Link struct {
 	// empty if it is always given by With([URL]).
 	URL string
 
-	nth bool
+	nth, varied bool
 }
 
-// URL sets the page that a [Link] sends the user to.
-func URL(u string) LinkOption { return urlOption(u) }
+// LinkOption changes how a [Link] is asked. See [Message] and [URL].
+type LinkOption interface{ applyLink(*Link) }
 
-type urlOption string
+// URL sets the page that a [Link] sends the user to: a [LinkOption].
+type URL string
 
-func (u urlOption) applyLink(s *LinkSpec) error {
-	s.URL = string(u)
-	return nil
-}
+func (u URL) applyLink(l *Link) { l.URL = string(u) }
 
 // StepID implements [Question].
 func (l *Link) StepID() string { return l.ID }
 
-// Verify implements [Verifier].
+// Verify implements [Question].
 func (l *Link) Verify() error {
-	check := checkDeclaredID
-	if l.nth {
-		check = checkID
-	}
-	reason := check(l.ID)
+	reason := checkInstanceID(l.ID, l.nth)
 	if reason == "" && l.Message == "" {
 		reason = "has no Message"
 	}
@@ -64,42 +58,41 @@ func (l *Link) Verify() error {
 	return nil
 }
 
-// Step implements [Ask].
-func (l *Link) Step() (Step, error) { return l.step(false, nil) }
+// Step implements [Request].
+func (l *Link) Step() (Step, error) {
+	if err := l.Verify(); err != nil {
+		return Step{}, err
+	}
+	if l.URL == "" {
+		return Step{}, &QuestionError{StepID: l.ID, Reason: "has no URL: declare one, or ask With(steps.URL(...))"}
+	}
+	params := appendJSON(nil, &linkParams{"url", l.Message, l.URL})
+	return Step{ID: l.ID, Kind: Elicitation, Params: params, Needs: Features{Links: true}, Varied: l.varied}, nil
+}
 
 // With returns the question asked with another URL or message.
-func (l *Link) With(options ...LinkOption) Ask {
-	return askFunc(func() (Step, error) { return l.step(true, options) })
+func (l *Link) With(options ...LinkOption) *Link {
+	varied := *l
+	varied.varied = true
+	for _, o := range options {
+		if o != nil {
+			o.applyLink(&varied)
+		}
+	}
+	return &varied
 }
 
 // Nth returns the n-th instance of the link, with the id "ID#n".
 func (l *Link) Nth(n int) *Link {
-	return &Link{ID: nthID(l.ID, n), Message: l.Message, URL: l.URL, nth: true}
-}
-
-func (l *Link) step(varied bool, options []LinkOption) (Step, error) {
-	if err := l.Verify(); err != nil {
-		return Step{}, err
-	}
-	spec := LinkSpec{Message: l.Message, URL: l.URL}
-	for _, o := range options {
-		if o == nil {
-			continue
-		}
-		if err := o.applyLink(&spec); err != nil {
-			return Step{}, withID(l.ID, err)
-		}
-	}
-	if err := spec.verify(); err != nil {
-		return Step{}, withID(l.ID, err)
-	}
-	return Step{ID: l.ID, Kind: Elicitation, Params: spec.AppendParams(nil), Needs: URLElicitation, Varied: varied}, nil
+	nth := *l
+	nth.ID, nth.nth = nthID(l.ID, n), true
+	return &nth
 }
 
 // Check implements [Question]. Content is ignored: URL mode has none.
 func (l *Link) Check(step Step, result json.RawMessage) error {
 	if _, reason := parseElicited(result); reason != "" {
-		return &MalformedError{StepID: step.ID, Reason: reason}
+		return &checkerr.MalformedError{StepID: step.ID, Reason: reason}
 	}
 	return nil
 }
@@ -110,67 +103,35 @@ func (l *Link) Answer(a Answers) error {
 	return err
 }
 
-// askFunc is an Ask that is a function.
-type askFunc func() (Step, error)
-
-// Step implements [Ask].
-func (f askFunc) Step() (Step, error) { return f() }
-
-// LinkSpec is what a client is asked in URL mode.
-type LinkSpec struct {
-	// Message says to the user why to open the page.
-	Message string
-	// URL is the page.
-	URL string
-}
-
-// ParseLink reads the parameters of elicitation/create in URL mode. The URL is
-// checked as that of a [Link]. The error is a *[QuestionError].
-func ParseLink(params json.RawMessage) (*LinkSpec, error) {
-	obj, reason := parseObject(params)
-	if reason != "" {
+// Link reads the link that the step asks for, from its Params and ID alone: those of
+// elicitation/create in URL mode. The URL is checked as that of a declared link. The
+// error is a *[QuestionError].
+func (s Step) Link() (*Link, error) {
+	if reason := checkObject(s.Params); reason != "" {
 		return nil, &QuestionError{Reason: reason}
 	}
-	if member(obj, "mode").Str != "url" {
+	if text(get(s.Params, "mode")) != "url" {
 		return nil, &QuestionError{Where: "mode", Reason: `is not "url"`}
 	}
-	message, page := member(obj, "message"), member(obj, "url")
-	if message.Type != gjson.String {
+	message, ok := jsonview.String(get(s.Params, "message"))
+	if !ok {
 		return nil, &QuestionError{Where: "message", Reason: "must be a string"}
 	}
-	if page.Type != gjson.String {
+	page, ok := jsonview.String(get(s.Params, "url"))
+	if !ok {
 		return nil, &QuestionError{Where: "url", Reason: "must be a string"}
 	}
-	if reason := checkURL(page.Str); reason != "" {
+	if reason := checkURL(page); reason != "" {
 		return nil, &QuestionError{Where: "url", Reason: reason}
 	}
-	return &LinkSpec{Message: message.Str, URL: page.Str}, nil
+	return &Link{ID: s.ID, Message: message, URL: page}, nil
 }
 
-// AppendParams appends the parameters of elicitation/create that ask to open the
-// page to dst.
-func (s *LinkSpec) AppendParams(dst []byte) []byte {
-	dst = append(dst, `{"mode":"url","message":`...)
-	dst = appendString(dst, s.Message)
-	dst = append(dst, `,"url":`...)
-	dst = appendString(dst, s.URL)
-	return append(dst, '}')
-}
-
-func (s *LinkSpec) verify() error {
-	reason := ""
-	switch {
-	case s.Message == "":
-		reason = "has no Message"
-	case s.URL == "":
-		reason = "has no URL: declare one, or ask With(steps.URL(...))"
-	default:
-		reason = checkURL(s.URL)
-	}
-	if reason != "" {
-		return &QuestionError{Reason: reason}
-	}
-	return nil
+// linkParams are the parameters of elicitation/create in URL mode.
+type linkParams struct {
+	Mode    string `json:"mode"`
+	Message string `json:"message"`
+	URL     string `json:"url"`
 }
 
 // checkURL says why a user must not be sent to u, or "". The reason does not

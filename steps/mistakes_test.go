@@ -32,9 +32,9 @@ func TestOtherwiseLeavesItsStepsAlone(t *testing.T) {
 
 // Options are those that With was given, whatever becomes of the slice.
 func TestOptionsOfSamplesAreCopied(t *testing.T) {
-	options := []steps.SampleOption{steps.Prompt("first")}
+	options := []steps.SampleOption{steps.Promptf("first")}
 	ask := advice.With(options...)
-	options[0] = steps.Prompt("second")
+	options[0] = steps.Promptf("second")
 	step, err := ask.Step()
 	require.NoError(t, err)
 	assert.Contains(t, string(step.Params), "first")
@@ -58,10 +58,10 @@ func TestChoicesAreNoSecrets(t *testing.T) {
 }
 
 func TestNeedsOfToolChoice(t *testing.T) {
-	for _, r := range []steps.SampleRequest{{ToolChoice: steps.ToolsNone}, {Tools: []steps.SampleTool{{Name: "t"}}}} {
-		assert.Equal(t, steps.BasicSampling|steps.SamplingTools, r.Needs())
+	for _, r := range []steps.SampleRequest{{ToolChoice: "none"}, {Tools: []steps.SampleTool{{Name: "t"}}}} {
+		assert.Equal(t, steps.Features{Sampling: true, SamplingTools: true}, r.Needs())
 	}
-	assert.Equal(t, steps.BasicSampling, (&steps.SampleRequest{}).Needs())
+	assert.Equal(t, steps.Features{Sampling: true}, (&steps.SampleRequest{}).Needs())
 }
 
 func TestRootsNeedAPath(t *testing.T) {

@@ -3,11 +3,11 @@ package steps
 // Otherwise asks first, or second if the client lacks what first needs. Which one
 // was asked shows when the answers are read: the other's Answer fails with
 // [ErrNotAsked]. Alternatives can be chained.
-func Otherwise(first, second Ask) Ask { return otherwise{first, second} }
+func Otherwise(first, second Request) Request { return otherwise{first, second} }
 
-type otherwise struct{ first, second Ask }
+type otherwise struct{ first, second Request }
 
-// Step implements [Ask].
+// Step implements [Request].
 func (o otherwise) Step() (Step, error) {
 	first, err := o.first.Step()
 	if err != nil {

@@ -8,33 +8,34 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 func TestParseFormReadsWhatIsWritten(t *testing.T) {
 	step := mustStep(t, everything)
-	spec, err := steps.ParseForm(step.Params)
+	spec, err := steps.Step{Params: step.Params}.Form()
 	require.NoError(t, err)
 	assert.Equal(t, string(step.Params), string(spec.AppendParams(nil)))
 	f, ok := spec.Field("legacy")
 	require.True(t, ok)
-	assert.Equal(t, steps.Field{Name: "legacy", Type: steps.TypeString, Required: true, LegacyTitles: true,
+	assert.Equal(t, steps.Field{Name: "legacy", Type: "string", Required: true, LegacyTitles: true,
 		Choices: []steps.Choice{{Value: "a", Title: "An A"}, {Value: "b", Title: "A B"}}}, f)
 	_, ok = spec.Field("nope")
 	assert.False(t, ok)
 }
 
 func TestParseFormIsLenientWithOtherServers(t *testing.T) {
-	spec, err := steps.ParseForm(json.RawMessage(`{"mode":"form","message":"m","_meta":{},"requestedSchema":{
+	spec, err := steps.Step{Params: json.RawMessage(`{"mode":"form","message":"m","_meta":{},"requestedSchema":{
 		"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","additionalProperties":false,"properties":{
 		"a":{"type":"string","format":"hostname","pattern":"x","default":"","title":null},
 		"b":{"type":"array","items":{"anyOf":[{"const":"x","title":"X"}]},"uniqueItems":true},
-		"c":{"type":"integer","default":3.0,"minimum":1e0}},"required":["c"]}}`))
+		"c":{"type":"integer","default":3.0,"minimum":1e0}},"required":["c"]}}`)}.Form()
 	require.NoError(t, err)
 	assert.Equal(t, &steps.FormSpec{Message: "m", Fields: []steps.Field{
-		{Name: "a", Type: steps.TypeString, Format: "hostname", Default: ""},
-		{Name: "b", Type: steps.TypeString, Multiple: true, Choices: []steps.Choice{{Value: "x", Title: "X"}}},
-		{Name: "c", Type: steps.TypeInteger, Required: true, Default: int64(3), Minimum: new(1.0)},
+		{Name: "a", Type: "string", Format: "hostname", Default: ""},
+		{Name: "b", Type: "string", Multiple: true, Choices: []steps.Choice{{Value: "x", Title: "X"}}},
+		{Name: "c", Type: "integer", Required: true, Default: int64(3), Minimum: new(1.0)},
 	}}, spec)
 }
 
@@ -49,7 +50,7 @@ func TestParseFormRefusals(t *testing.T) {
 		`{"message":"m","requestedSchema":{"type":"object","properties":{},"required":1}}`:     "requestedSchema.required: must be a list of strings",
 		`{"message":"m","requestedSchema":{"type":"object","properties":{},"required":["a"]}}`: "requestedSchema.required: names a field that is not there",
 	} {
-		_, err := steps.ParseForm(json.RawMessage(doc))
+		_, err := steps.Step{Params: json.RawMessage(doc)}.Form()
 		assert.EqualError(t, err, "question: "+want, doc)
 	}
 	for prop, want := range map[string]string{
@@ -78,21 +79,21 @@ func TestParseFormRefusals(t *testing.T) {
 		`{"type":"array","items":{"type":"object"}}`:            "items must be strings",
 		`{"type":"array","items":{"enum":["a"]},"default":"a"}`: "default must be of the field's type",
 	} {
-		_, err := steps.ParseForm(json.RawMessage(`{"message":"m","requestedSchema":{"type":"object","properties":{"p":` + prop + `}}}`))
+		_, err := steps.Step{Params: json.RawMessage(`{"message":"m","requestedSchema":{"type":"object","properties":{"p":` + prop + `}}}`)}.Form()
 		assert.EqualError(t, err, "question: requestedSchema.properties.p: "+want, prop)
 	}
 }
 
 func TestLink(t *testing.T) {
 	link := &steps.Link{ID: "pay", Message: "Pay <here>", URL: "https://pay.example/1?a=b&c=d"}
-	require.NoError(t, steps.Verify(link))
+	require.NoError(t, link.Verify())
 	step := mustStep(t, link)
 	golden(t, "link", step.Params)
-	assert.Equal(t, steps.URLElicitation, step.Needs)
+	assert.Equal(t, steps.Features{Links: true}, step.Needs)
 	assert.False(t, step.Varied)
-	spec, err := steps.ParseLink(step.Params)
+	spec, err := steps.Step{Params: step.Params}.Link()
 	require.NoError(t, err)
-	assert.Equal(t, &steps.LinkSpec{Message: link.Message, URL: link.URL}, spec)
+	assert.Equal(t, &steps.Link{Message: link.Message, URL: link.URL}, spec)
 
 	varied := mustStep(t, link.With(steps.URL("http://127.0.0.1:8080/x"), steps.Message("m"), nil))
 	assert.True(t, varied.Varied)
@@ -124,14 +125,14 @@ func TestLink(t *testing.T) {
 	assert.ErrorContains(t, err, "has no Message")
 
 	require.NoError(t, link.Check(step, json.RawMessage(`{"action":"accept"}`)))
-	var me *steps.MalformedError
+	var me *checkerr.MalformedError
 	assert.ErrorAs(t, link.Check(step, json.RawMessage(`{"action":"maybe"}`)), &me)
 	assert.NoError(t, link.Answer(result("pay", `{"action":"accept"}`)))
 	assert.ErrorIs(t, link.Answer(result("pay", `{"action":"decline"}`)), steps.ErrDeclined)
 
 	for _, doc := range []string{``, `{}`, `{"mode":"url"}`, `{"mode":"url","message":"m"}`, `{"mode":"url","message":"m","url":"file:///etc"}`} {
 		var qe *steps.QuestionError
-		_, err := steps.ParseLink(json.RawMessage(doc))
+		_, err := steps.Step{Params: json.RawMessage(doc)}.Link()
 		assert.ErrorAs(t, err, &qe, doc)
 	}
 }
@@ -139,7 +140,7 @@ func TestLink(t *testing.T) {
 func TestRoots(t *testing.T) {
 	roots := &steps.RootsList{ID: "roots"}
 	step := mustStep(t, roots)
-	assert.Equal(t, steps.Step{ID: "roots", Kind: steps.Roots, Params: json.RawMessage(`{}`), Needs: steps.ListRoots}, step)
+	assert.Equal(t, steps.Step{ID: "roots", Kind: steps.Roots, Params: json.RawMessage(`{}`), Needs: steps.Features{Roots: true}}, step)
 	got, err := roots.Answer(result("roots", `{"roots":[{"uri":"file:///home/ada","name":"Home"},{"uri":"file:///tmp"}]}`))
 	require.NoError(t, err)
 	assert.Equal(t, []steps.Root{{URI: "file:///home/ada", Name: "Home"}, {URI: "file:///tmp"}}, got)
@@ -152,7 +153,7 @@ func TestRoots(t *testing.T) {
 		`{"roots":[{"uri":1}]}`:                                `root 0: "uri" must be a file:// URI`,
 		`{"roots":[{"uri":"file:///a","name":1}]}`:             `root 0: "name" must be a string`,
 	} {
-		var me *steps.MalformedError
+		var me *checkerr.MalformedError
 		require.ErrorAs(t, roots.Check(step, json.RawMessage(doc)), &me)
 		assert.Equal(t, want, me.Reason)
 		_, err := roots.Answer(result("roots", doc))
@@ -167,8 +168,8 @@ func TestRoots(t *testing.T) {
 func TestNamesOfKindsAndFeatures(t *testing.T) {
 	assert.Equal(t, "elicitation sampling roots Kind(9)", strings.Join([]string{
 		steps.Elicitation.String(), steps.Sampling.String(), steps.Roots.String(), steps.Kind(9).String()}, " "))
-	assert.Equal(t, "elicitation.form, elicitation.url, sampling, sampling.tools, sampling.context, roots", steps.AllFeatures.String())
-	assert.True(t, steps.AllFeatures.Has(steps.ListRoots|steps.SamplingTools))
-	assert.False(t, steps.BasicSampling.Has(steps.ListRoots|steps.BasicSampling))
+	assert.Equal(t, "elicitation.form, elicitation.url, sampling, sampling.tools, sampling.context, roots", steps.AllFeatures().String())
+	assert.True(t, steps.AllFeatures().Has(steps.Features{SamplingTools: true, Roots: true}))
+	assert.False(t, steps.Features{Sampling: true}.Has(steps.Features{Sampling: true, Roots: true}))
 	assert.ErrorContains(t, &steps.ClientError{Code: 3, Message: "x"}, "x (code 3)")
 }

@@ -5,7 +5,10 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/tidwall/gjson"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // RootsList asks which directories the client works in (MCP page
@@ -29,24 +32,20 @@ type Root struct {
 // StepID implements [Question].
 func (r *RootsList) StepID() string { return r.ID }
 
-// Verify implements [Verifier].
+// Verify implements [Question].
 func (r *RootsList) Verify() error {
-	check := checkDeclaredID
-	if r.nth {
-		check = checkID
-	}
-	if reason := check(r.ID); reason != "" {
+	if reason := checkInstanceID(r.ID, r.nth); reason != "" {
 		return &QuestionError{StepID: r.ID, Reason: reason}
 	}
 	return nil
 }
 
-// Step implements [Ask].
+// Step implements [Request].
 func (r *RootsList) Step() (Step, error) {
 	if err := r.Verify(); err != nil {
 		return Step{}, err
 	}
-	return Step{ID: r.ID, Kind: Roots, Params: json.RawMessage("{}"), Needs: ListRoots}, nil
+	return Step{ID: r.ID, Kind: Roots, Params: json.RawMessage("{}"), Needs: Features{Roots: true}}, nil
 }
 
 // Nth returns the n-th instance of the question, with the id "ID#n".
@@ -55,7 +54,7 @@ func (r *RootsList) Nth(n int) *RootsList { return &RootsList{ID: nthID(r.ID, n)
 // Check implements [Question].
 func (r *RootsList) Check(step Step, result json.RawMessage) error {
 	if _, reason := parseRoots(result); reason != "" {
-		return &MalformedError{StepID: step.ID, Reason: reason}
+		return &checkerr.MalformedError{StepID: step.ID, Reason: reason}
 	}
 	return nil
 }
@@ -68,40 +67,34 @@ func (r *RootsList) Answer(a Answers) ([]Root, error) {
 	}
 	roots, reason := parseRoots(result)
 	if reason != "" {
-		return nil, &StepError{StepID: r.ID, Err: &MalformedError{StepID: r.ID, Reason: reason}}
+		return nil, &StepError{StepID: r.ID, Err: &checkerr.MalformedError{StepID: r.ID, Reason: reason}}
 	}
 	return roots, nil
 }
 
 func parseRoots(result json.RawMessage) (roots []Root, reason string) {
-	obj, reason := parseObject(result)
-	if reason != "" {
+	if reason := checkObject(result); reason != "" {
 		return nil, reason
 	}
-	list := member(obj, "roots")
-	if !list.IsArray() {
+	list := get(result, "roots")
+	if list.Kind() != '[' {
 		return nil, `"roots" must be an array`
 	}
 	roots = []Root{}
-	list.ForEach(func(_, item gjson.Result) bool {
+	for item := range jsonview.Elements(list) {
 		at := "root " + strconv.Itoa(len(roots))
-		if !item.IsObject() {
-			reason = at + " must be an object"
-			return false
+		if jsontext.Value(item).Kind() != '{' {
+			return nil, at + " must be an object"
 		}
-		uri, name := member(item, "uri"), member(item, "name")
-		switch u, err := url.Parse(uri.Str); {
-		case uri.Type != gjson.String, err != nil, u.Scheme != "file", u.Path == "":
-			reason = at + `: "uri" must be a file:// URI`
-		case name.Type != gjson.String && name.Type != gjson.Null:
-			reason = at + `: "name" must be a string`
-		default:
-			roots = append(roots, Root{URI: uri.Str, Name: name.Str})
+		uri, ok := jsonview.String(get(item, "uri"))
+		if u, err := url.Parse(uri); !ok || err != nil || u.Scheme != "file" || u.Path == "" {
+			return nil, at + `: "uri" must be a file:// URI`
 		}
-		return reason == ""
-	})
-	if reason != "" {
-		return nil, reason
+		name := get(item, "name")
+		if !absent(name) && name.Kind() != '"' {
+			return nil, at + `: "name" must be a string`
+		}
+		roots = append(roots, Root{URI: uri, Name: text(name)})
 	}
 	return roots, ""
 }

@@ -3,9 +3,9 @@ package steps
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 )
 
 // Sample asks the client's model for a completion: sampling/createMessage (MCP
@@ -14,7 +14,7 @@ import (
 //
 //	var advice = &steps.Sample{ID: "advice", Request: steps.SampleRequest{MaxTokens: 100}}
 //	...
-//	t.Ask("decide", advice.With(steps.Prompt("Is deploying to '%s' safe right now?", target)))
+//	t.Ask("decide", advice.With(steps.Promptf("Is deploying to '%s' safe right now?", target)))
 //
 // Do not change a Sample after its first use.
 type Sample struct {
@@ -24,32 +24,24 @@ type Sample struct {
 	// Request is what is asked for, as far as it is known beforehand.
 	Request SampleRequest
 
-	nth bool
+	nth, varied bool
 }
 
-// SampleOption changes what a [Sample] asks for. See [Prompt], [Messages] and
-// [Change].
-type SampleOption interface{ applySample(*SampleRequest) }
+// SampleOption changes what a [Sample] asks for. It is given a copy of the declared
+// request; slices within it must be replaced, not changed in place. Any function of
+// this type will do; see [Promptf] and [Messages] for what is needed most.
+type SampleOption func(*SampleRequest)
 
-type sampleOption func(*SampleRequest)
-
-func (o sampleOption) applySample(r *SampleRequest) { o(r) }
-
-// Prompt makes the messages a single one of the user, formatted as by
+// Promptf makes the messages a single one of the user, formatted as by
 // [fmt.Sprintf].
-func Prompt(format string, args ...any) SampleOption {
-	text := fmt.Sprintf(format, args...)
-	return Messages(UserText(text))
+func Promptf(format string, args ...any) SampleOption {
+	return Messages(UserText(fmt.Sprintf(format, args...)))
 }
 
 // Messages replaces the messages.
 func Messages(messages ...SampleMessage) SampleOption {
-	return sampleOption(func(r *SampleRequest) { r.Messages = messages })
+	return func(r *SampleRequest) { r.Messages = messages }
 }
-
-// Change changes the request in any way. It is given a copy of the declared one;
-// slices within it must be replaced, not changed in place.
-func Change(change func(*SampleRequest)) SampleOption { return sampleOption(change) }
 
 // UserText returns a message of the user that holds text.
 func UserText(text string) SampleMessage {
@@ -64,14 +56,10 @@ func AssistantText(text string) SampleMessage {
 // StepID implements [Question].
 func (s *Sample) StepID() string { return s.ID }
 
-// Verify implements [Verifier]. Messages may still be missing: they come with
-// [Prompt] or [Messages]. MaxTokens must be declared.
+// Verify implements [Question]. Messages may still be missing: they come with
+// [Promptf] or [Messages]. MaxTokens must be declared.
 func (s *Sample) Verify() error {
-	check := checkDeclaredID
-	if s.nth {
-		check = checkID
-	}
-	if reason := check(s.ID); reason != "" {
+	if reason := checkInstanceID(s.ID, s.nth); reason != "" {
 		return &QuestionError{StepID: s.ID, Reason: reason}
 	}
 	r := s.Request
@@ -81,48 +69,44 @@ func (s *Sample) Verify() error {
 	return withID(s.ID, r.Verify())
 }
 
-// Step implements [Ask].
-func (s *Sample) Step() (Step, error) { return s.step(false, nil) }
+// usualParams is what the parameters of most requests fit in, in bytes.
+const usualParams = 256
+
+// Step implements [Request].
+func (s *Sample) Step() (Step, error) {
+	if reason := checkInstanceID(s.ID, s.nth); reason != "" {
+		return Step{}, &QuestionError{StepID: s.ID, Reason: reason}
+	}
+	params, err := s.Request.AppendParams(make([]byte, 0, usualParams))
+	if err != nil {
+		return Step{}, withID(s.ID, err)
+	}
+	return Step{ID: s.ID, Kind: Sampling, Params: params, Needs: s.Request.Needs(), Varied: s.varied}, nil
+}
 
 // With returns the question with other messages or settings.
-func (s *Sample) With(options ...SampleOption) Variation[SampleResult] {
-	options = slices.Clone(options)
-	return Variation[SampleResult]{func() (Step, error) { return s.step(true, options) }, s.Answer}
+func (s *Sample) With(options ...SampleOption) *Sample {
+	varied := *s
+	varied.varied = true
+	for _, o := range options {
+		if o != nil {
+			o(&varied.Request)
+		}
+	}
+	return &varied
 }
 
 // Nth returns the n-th instance of the question, with the id "ID#n".
 func (s *Sample) Nth(n int) *Sample {
-	return &Sample{ID: nthID(s.ID, n), Request: s.Request, nth: true}
-}
-
-// usualParams is what the parameters of most requests fit in, in bytes.
-const usualParams = 256
-
-func (s *Sample) step(varied bool, options []SampleOption) (Step, error) {
-	check := checkDeclaredID
-	if s.nth {
-		check = checkID
-	}
-	if reason := check(s.ID); reason != "" {
-		return Step{}, &QuestionError{StepID: s.ID, Reason: reason}
-	}
-	r := s.Request
-	for _, o := range options {
-		if o != nil {
-			o.applySample(&r)
-		}
-	}
-	params, err := r.AppendParams(make([]byte, 0, usualParams))
-	if err != nil {
-		return Step{}, withID(s.ID, err)
-	}
-	return Step{ID: s.ID, Kind: Sampling, Params: params, Needs: r.Needs(), Varied: varied}, nil
+	nth := *s
+	nth.ID, nth.nth = nthID(s.ID, n), true
+	return &nth
 }
 
 // Check implements [Question]. It does not judge what the model said.
 func (s *Sample) Check(step Step, result json.RawMessage) error {
 	if _, reason := parseSampleResult(result); reason != "" {
-		return &MalformedError{StepID: step.ID, Reason: reason}
+		return &checkerr.MalformedError{StepID: step.ID, Reason: reason}
 	}
 	return nil
 }
@@ -135,7 +119,7 @@ func (s *Sample) Answer(a Answers) (SampleResult, error) {
 	}
 	answer, reason := parseSampleResult(result)
 	if reason != "" {
-		return SampleResult{}, &StepError{StepID: s.ID, Err: &MalformedError{StepID: s.ID, Reason: reason}}
+		return SampleResult{}, &StepError{StepID: s.ID, Err: &checkerr.MalformedError{StepID: s.ID, Reason: reason}}
 	}
 	return answer, nil
 }

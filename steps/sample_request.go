@@ -24,15 +24,16 @@ type SampleRequest struct {
 	StopSequences []string
 	// Metadata is a JSON object for the model's provider, or nil.
 	Metadata json.RawMessage
-	// IncludeContext asks the client to add context from MCP servers. Anything but
-	// [IncludeNone] is deprecated and needs [SamplingContext].
-	IncludeContext IncludeContext
+	// IncludeContext asks the client to add context from MCP servers: "none", which is
+	// the same as empty, "thisServer" or "allServers". The latter two are deprecated
+	// and need the feature SamplingContext.
+	IncludeContext string
 	// Tools are tools that the model may use; the tool that samples runs them.
-	// They need [SamplingTools].
+	// They need the feature SamplingTools.
 	Tools []SampleTool
-	// ToolChoice says whether the model uses Tools, which must be given. Empty
-	// leaves it to the model.
-	ToolChoice ToolChoice
+	// ToolChoice says whether the model uses Tools, which must be given: "auto",
+	// "required" for at least one, or "none". Empty leaves it to the model.
+	ToolChoice string
 }
 
 // SampleMessage is one message of a conversation.
@@ -57,29 +58,6 @@ type ModelPreferences struct {
 	IntelligencePriority *float64
 }
 
-// IncludeContext says which MCP servers' context a client adds to a request.
-type IncludeContext string
-
-// The values MCP knows. Empty is the same as [IncludeNone].
-const (
-	IncludeNone       IncludeContext = "none"
-	IncludeThisServer IncludeContext = "thisServer"
-	IncludeAllServers IncludeContext = "allServers"
-)
-
-// ToolChoice says whether a model uses the tools it is given.
-type ToolChoice string
-
-// The values MCP knows.
-const (
-	// ToolsAuto: as the model likes.
-	ToolsAuto ToolChoice = "auto"
-	// ToolsRequired: the model must use at least one.
-	ToolsRequired ToolChoice = "required"
-	// ToolsNone: the model must not use any.
-	ToolsNone ToolChoice = "none"
-)
-
 // SampleTool is a tool that a model may use while sampling.
 type SampleTool struct {
 	// Name is the tool's name. It is required.
@@ -97,18 +75,13 @@ type SampleTool struct {
 
 // Needs returns the features that a client must have to be sent the request.
 func (r *SampleRequest) Needs() Features {
-	needs := BasicSampling
-	if r.IncludeContext == IncludeThisServer || r.IncludeContext == IncludeAllServers {
-		needs |= SamplingContext
-	}
-	if len(r.Tools) > 0 || r.ToolChoice != "" {
-		needs |= SamplingTools
-	}
+	needs := Features{Sampling: true, SamplingContext: r.IncludeContext == "thisServer" || r.IncludeContext == "allServers"}
+	needs.SamplingTools = len(r.Tools) > 0 || r.ToolChoice != ""
 	for _, m := range r.Messages {
 		for _, b := range m.Content {
 			switch b.(type) {
 			case content.ToolUse, *content.ToolUse, content.ToolResult, *content.ToolResult:
-				needs |= SamplingTools
+				needs.SamplingTools = true
 			}
 		}
 	}

@@ -10,18 +10,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
-// Why a model stopped (the member stopReason). Models may give other reasons.
-const (
-	// EndTurn: the model had said what it had to say.
-	EndTurn = "endTurn"
-	// StopSequence: one of the stop sequences came.
-	StopSequence = "stopSequence"
-	// MaxTokens: the limit of tokens was reached; the text may end in mid-sentence.
-	MaxTokens = "maxTokens"
-	// ToolUseStop: the model wants to use tools (see [SampleResult.ToolUses]).
-	ToolUseStop = "toolUse"
-)
-
 // SampleResult is what a client's model said: a CreateMessageResult. Treat it as
 // input from outside, which it is.
 type SampleResult struct {
@@ -31,7 +19,9 @@ type SampleResult struct {
 	Content content.Blocks
 	// Model is the name of the model.
 	Model string
-	// StopReason says why the model stopped, such as [EndTurn], or is empty.
+	// StopReason says why the model stopped, or is empty: "endTurn" if it had said what
+	// it had to say, "stopSequence", "maxTokens" if the text may end in mid-sentence,
+	// "toolUse" if it wants to use tools (see [SampleResult.ToolUses]), or another.
 	StopReason string
 }
 
@@ -56,17 +46,19 @@ func (r SampleResult) Message() SampleMessage { return SampleMessage{Role: r.Rol
 // MarshalJSON implements encoding/json.Marshaler. A single block is written
 // alone, as every client and server understands it.
 func (r SampleResult) MarshalJSON() ([]byte, error) {
-	dst := append([]byte(nil), `{"role":`...)
-	dst = appendString(dst, string(r.Role))
-	dst = append(dst, `,"content":`...)
-	dst, err := r.Content.AppendSampling(dst)
+	said, err := r.Content.AppendSampling(nil)
 	if err != nil {
 		return nil, err
 	}
-	dst = append(dst, `,"model":`...)
-	dst = appendString(dst, r.Model)
-	dst = appendText(dst, "stopReason", r.StopReason)
-	return append(dst, '}'), nil
+	return appendJSON(nil, &sampleResult{r.Role, said, r.Model, r.StopReason}), nil
+}
+
+// sampleResult is a CreateMessageResult.
+type sampleResult struct {
+	Role       content.Role   `json:"role"`
+	Content    jsontext.Value `json:"content"`
+	Model      string         `json:"model"`
+	StopReason string         `json:"stopReason,omitzero"`
 }
 
 // UnmarshalJSON implements encoding/json.Unmarshaler. It demands what MCP
@@ -112,20 +104,8 @@ func parseSampleResult(result json.RawMessage) (r SampleResult, reason string) {
 	case said.Kind() != '{' && said.Kind() != '[':
 		return r, `"content" must be a content block or an array of them`
 	}
-	var err error
-	if r.Content, err = content.ParseSampling(said); err != nil {
+	if err := r.Content.UnmarshalSampling(said); err != nil {
 		return r, `"content": ` + err.Error()
 	}
 	return r, ""
-}
-
-// appendText appends ,"name":"s" unless s is empty.
-func appendText(dst []byte, name, s string) []byte {
-	if s == "" {
-		return dst
-	}
-	dst = append(dst, ',', '"')
-	dst = append(dst, name...)
-	dst = append(dst, '"', ':')
-	return appendString(dst, s)
 }

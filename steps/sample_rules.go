@@ -17,7 +17,7 @@ func (r *SampleRequest) Verify() error {
 	}
 	switch {
 	case len(r.Messages) == 0:
-		return fail("Messages", "there are none: ask With(steps.Prompt(...))")
+		return fail("Messages", "there are none: ask With(steps.Promptf(...))")
 	case r.MaxTokens <= 0:
 		return fail("MaxTokens", "%d is not more than 0", r.MaxTokens)
 	case r.Temperature != nil && !finite(*r.Temperature):
@@ -26,13 +26,13 @@ func (r *SampleRequest) Verify() error {
 		return fail("Metadata", "is not a JSON object")
 	}
 	switch r.IncludeContext {
-	case "", IncludeNone, IncludeThisServer, IncludeAllServers:
+	case "", "none", "thisServer", "allServers":
 	default:
 		return fail("IncludeContext", "%q is not one of none, thisServer and allServers", r.IncludeContext)
 	}
 	switch r.ToolChoice {
 	case "":
-	case ToolsAuto, ToolsRequired, ToolsNone:
+	case "auto", "required", "none":
 		if len(r.Tools) == 0 {
 			return fail("ToolChoice", "there are no Tools to choose")
 		}

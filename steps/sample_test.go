@@ -9,18 +9,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 var advice = &steps.Sample{ID: "step-sampling-B", Request: steps.SampleRequest{MaxTokens: 100}}
 
 func TestProposalsSample(t *testing.T) {
-	step := mustStep(t, advice.With(steps.Prompt("Is deploying to '%s' safe right now?", "production")))
-	assert.Equal(t, steps.Step{ID: "step-sampling-B", Kind: steps.Sampling, Needs: steps.BasicSampling, Varied: true, Params: json.RawMessage(
+	step := mustStep(t, advice.With(steps.Promptf("Is deploying to '%s' safe right now?", "production")))
+	assert.Equal(t, steps.Step{ID: "step-sampling-B", Kind: steps.Sampling, Needs: steps.Features{Sampling: true}, Varied: true, Params: json.RawMessage(
 		`{"messages":[{"role":"user","content":{"type":"text","text":"Is deploying to 'production' safe right now?"}}],"maxTokens":100}`)}, step)
-	require.NoError(t, steps.Verify(advice))
+	require.NoError(t, advice.Verify())
 	_, err := advice.Step()
-	assert.EqualError(t, err, `question "step-sampling-B": Messages: there are none: ask With(steps.Prompt(...))`)
+	assert.EqualError(t, err, `question "step-sampling-B": Messages: there are none: ask With(steps.Promptf(...))`)
 	assert.NotErrorIs(t, err, steps.ErrNotAsked)
 }
 
@@ -35,9 +36,9 @@ func full() steps.SampleRequest {
 		},
 		MaxTokens: 9, SystemPrompt: "be brief",
 		ModelPreferences: &steps.ModelPreferences{Hints: []string{"claude", "x"}, CostPriority: new(0.0), SpeedPriority: new(0.5), IntelligencePriority: new(1.0)},
-		Temperature:      new(0.7), StopSequences: []string{"END"}, Metadata: json.RawMessage(`{"k":[1]}`), IncludeContext: steps.IncludeThisServer,
+		Temperature:      new(0.7), StopSequences: []string{"END"}, Metadata: json.RawMessage(`{"k":[1]}`), IncludeContext: "thisServer",
 		Tools:      []steps.SampleTool{{Name: "look", Title: "Look", Description: "looks", InputSchema: json.RawMessage(`{"type":"object"}`), OutputSchema: json.RawMessage(`{}`)}},
-		ToolChoice: steps.ToolsRequired,
+		ToolChoice: "required",
 	}
 }
 
@@ -45,8 +46,8 @@ func TestSampleRequestRoundTrip(t *testing.T) {
 	r := full()
 	step := mustStep(t, &steps.Sample{ID: "s", Request: r})
 	golden(t, "sample-full", step.Params)
-	assert.Equal(t, steps.BasicSampling|steps.SamplingTools|steps.SamplingContext, step.Needs)
-	got, err := steps.ParseSampleRequest(step.Params)
+	assert.Equal(t, steps.Features{Sampling: true, SamplingTools: true, SamplingContext: true}, step.Needs)
+	got, err := steps.Step{Params: step.Params}.Sample()
 	require.NoError(t, err)
 	assert.Equal(t, &r, got)
 	raw, err := r.MarshalJSON()
@@ -104,7 +105,7 @@ func TestSampleRequestRules(t *testing.T) {
 		"Messages[0]: image block: member \"_meta\"":     messages(said(content.User, content.Image{Meta: json.RawMessage(`1`)}), said(content.User, &content.Audio{}, &content.Image{})),
 	} {
 		s := &steps.Sample{ID: "s", Request: full()}
-		_, err := s.With(steps.Change(change), nil).Step()
+		_, err := s.With(change, nil).Step()
 		var qe *steps.QuestionError
 		require.ErrorAs(t, err, &qe, want)
 		assert.Contains(t, err.Error(), want)
@@ -137,9 +138,9 @@ func TestParseSampleRequestRefusals(t *testing.T) {
 		var r steps.SampleRequest
 		assert.EqualError(t, json.Unmarshal([]byte(doc), &r), "question: "+want, doc)
 	}
-	r, err := steps.ParseSampleRequest(json.RawMessage(`{"messages":[],"maxTokens":1,"toolChoice":{}}`))
+	r, err := steps.Step{Params: json.RawMessage(`{"messages":[],"maxTokens":1,"toolChoice":{}}`)}.Sample()
 	require.NoError(t, err)
-	assert.Equal(t, steps.ToolsAuto, r.ToolChoice)
+	assert.Equal(t, "auto", r.ToolChoice)
 }
 
 func TestSampleResult(t *testing.T) {
@@ -157,7 +158,7 @@ func TestSampleResult(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(many), &r))
 	assert.Equal(t, "a\nb", r.Text())
 	assert.Equal(t, []content.ToolUse{{ID: "1", Name: "n", Input: json.RawMessage(`{}`)}}, r.ToolUses())
-	assert.Equal(t, steps.ToolUseStop, r.StopReason)
+	assert.Equal(t, "toolUse", r.StopReason)
 	assert.Equal(t, steps.SampleMessage{Role: content.Assistant, Content: r.Content}, r.Message())
 	raw, err = json.Marshal(r)
 	require.NoError(t, err)
@@ -177,9 +178,9 @@ func TestSampleResult(t *testing.T) {
 		`{"role":"assistant","model":"m","content":{"type":"text"}}`:   `"content": text block: member "text": is missing`,
 		`{"role":"assistant","model":"m","content":[],"stopReason":1}`: `"stopReason" must be a string`,
 	} {
-		var me *steps.MalformedError
+		var me *checkerr.MalformedError
 		require.ErrorAs(t, advice.Check(step, json.RawMessage(doc)), &me, doc)
-		assert.Equal(t, &steps.MalformedError{StepID: "s", Reason: want}, me)
+		assert.Equal(t, &checkerr.MalformedError{StepID: "s", Reason: want}, me)
 		_, err := advice.Answer(result("step-sampling-B", doc))
 		assert.ErrorAs(t, err, &me)
 		assert.Error(t, r.UnmarshalJSON([]byte(doc)))

@@ -52,8 +52,8 @@ func kindOf(g *goField, f *Field) fieldtags.Kind {
 	case g.base() == timeType:
 		return fieldtags.Time
 	}
-	return map[FieldType]fieldtags.Kind{
-		TypeString: fieldtags.Text, TypeBoolean: fieldtags.Bool, TypeInteger: fieldtags.Integer, TypeNumber: fieldtags.Number,
+	return map[string]fieldtags.Kind{
+		typeString: fieldtags.Text, typeBoolean: fieldtags.Bool, typeInteger: fieldtags.Integer, typeNumber: fieldtags.Number,
 	}[f.Type]
 }
 
@@ -63,11 +63,11 @@ func (f *Field) setDefault(v string) string {
 	switch {
 	case f.Multiple:
 		f.Default = strings.Split(v, "|")
-	case f.Type == TypeString:
+	case f.Type == typeString:
 		f.Default = v
-	case f.Type == TypeBoolean:
+	case f.Type == typeBoolean:
 		f.Default, err = strconv.ParseBool(v)
-	case f.Type == TypeInteger:
+	case f.Type == typeInteger:
 		f.Default, err = strconv.ParseInt(v, 10, 64)
 	default:
 		var x float64

@@ -6,40 +6,30 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/tidwall/gjson"
+	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
-
-// FieldError says which rule a value breaks.
-type FieldError struct {
-	// Name is the field's key in the content.
-	Name string
-	// Label is what the user knows the field by.
-	Label string
-	// Rule is what the value must be, such as "must be at least 3 characters long".
-	Rule string
-}
-
-// Error returns the label and the rule, a sentence for the user.
-func (e *FieldError) Error() string { return e.Label + ": " + e.Rule }
 
 // Validate checks one value against the field's rules. A value is what
 // encoding/json makes of it (string, float64, bool, []any), or a Go integer or a
-// []string; nil stands for a field that was left out. The error is a *[FieldError].
+// []string; nil stands for a field that was left out. The error's text
+// is the field's label and the rule that the value breaks.
 //
 // Formats are checked by the net/mail, net/url and time packages; strings are
 // measured in characters; 3.0 is an integer.
 func (f Field) Validate(value any) error {
 	if rule := f.check(valueOf(value)); rule != "" {
-		return &FieldError{Name: f.Name, Label: f.Label(), Rule: rule}
+		return &checkerr.FieldError{Name: f.Name, Label: f.Label(), Rule: rule}
 	}
 	return nil
 }
 
 // Validate checks the content that a user entered against every field. Members
 // that are not in the form are ignored: MCP's schema does not forbid them. The
-// error is an *[InvalidError] without a step id that names every broken rule.
+// error names every broken rule.
 func (s *FormSpec) Validate(content map[string]any) error {
 	var broken []string
 	for i := range s.Fields {
@@ -53,17 +43,17 @@ func (s *FormSpec) Validate(content map[string]any) error {
 
 // validateJSON is Validate for content that is still JSON: a valid object of
 // the values MCP allows.
-func (s *FormSpec) validateJSON(stepID string, content gjson.Result) error {
+func (s *FormSpec) validateJSON(stepID string, content jsontext.Value) error {
 	var broken []string
 	var room [32]bool
 	seen := room[:]
 	if len(s.Fields) > len(seen) {
 		seen = make([]bool, len(s.Fields))
 	}
-	content.ForEach(func(key, v gjson.Result) bool {
+	for name, v := range jsonview.Members(content) {
 		for i := range s.Fields {
 			f := &s.Fields[i]
-			if f.Name != key.Str {
+			if f.Name != string(name) {
 				continue
 			}
 			seen[i] = true
@@ -72,8 +62,7 @@ func (s *FormSpec) validateJSON(stepID string, content gjson.Result) error {
 			}
 			break
 		}
-		return true
-	})
+	}
 	for i := range s.Fields {
 		if f := &s.Fields[i]; !seen[i] && f.Required {
 			broken = append(broken, f.Label()+": "+ruleRequired)
@@ -86,7 +75,7 @@ func invalid(stepID string, broken []string) error {
 	if len(broken) == 0 {
 		return nil
 	}
-	return &InvalidError{StepID: stepID, Reason: strings.Join(broken, "; ")}
+	return &checkerr.InvalidError{StepID: stepID, Reason: strings.Join(broken, "; ")}
 }
 
 // entry is a value a user entered.
@@ -101,7 +90,7 @@ type entry struct {
 type entryKind uint8
 
 const (
-	absent entryKind = iota
+	missing entryKind = iota
 	aString
 	aNumber
 	aBool
@@ -139,22 +128,20 @@ func valueOf(v any) entry {
 	return entry{kind: something}
 }
 
-func valueOfJSON(v gjson.Result) entry {
-	switch {
-	case v.Type == gjson.String:
-		return entry{kind: aString, text: v.Str}
-	case v.Type == gjson.Number:
-		_, ok := integer(v.Raw)
-		return entry{kind: aNumber, num: v.Num, exact: ok}
-	case v.IsBool():
+func valueOfJSON(v jsontext.Value) entry {
+	switch v.Kind() {
+	case '"':
+		return entry{kind: aString, text: text(v)}
+	case '0':
+		x, _ := strconv.ParseFloat(string(v), 64) // infinite if it is too large
+		_, ok := integer(v)
+		return entry{kind: aNumber, num: x, exact: ok}
+	case 't', 'f':
 		return entry{kind: aBool}
-	case v.IsArray():
-		var list []string
-		v.ForEach(func(_, item gjson.Result) bool {
-			list = append(list, item.Str)
-			return true
-		})
-		return entry{kind: aList, list: list}
+	case '[':
+		if list, ok := jsonview.Strings(v); ok {
+			return entry{kind: aList, list: list}
+		}
 	}
 	return entry{kind: something}
 }
@@ -169,11 +156,14 @@ const maxExact = 1 << 53
 
 // integer returns the integer that a JSON number stands for, however it is
 // written: 3, 3.0 and 3e0 are the same.
-func integer(raw string) (int64, bool) {
-	if n, err := strconv.ParseInt(raw, 10, 64); err == nil {
+func integer(v jsontext.Value) (int64, bool) {
+	if v.Kind() != '0' {
+		return 0, false
+	}
+	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
 		return n, true
 	}
-	x, err := strconv.ParseFloat(raw, 64)
+	x, err := strconv.ParseFloat(string(v), 64)
 	if err != nil || x != math.Trunc(x) || math.Abs(x) > maxExact {
 		return 0, false
 	}
@@ -184,7 +174,7 @@ const ruleRequired = "is required"
 
 // check returns the first rule that v breaks, or "".
 func (f *Field) check(v entry) string {
-	if v.kind == absent {
+	if v.kind == missing {
 		if f.Required {
 			return ruleRequired
 		}
@@ -197,11 +187,11 @@ func (f *Field) check(v entry) string {
 		if v.kind != aString || !offered(f.Choices, v.text) {
 			return "must be one of " + listed(f.Choices)
 		}
-	case f.Type == TypeBoolean:
+	case f.Type == typeBoolean:
 		if v.kind != aBool {
 			return "must be yes or no (true or false)"
 		}
-	case f.Type == TypeNumber, f.Type == TypeInteger:
+	case f.Type == typeNumber, f.Type == typeInteger:
 		return f.checkNumber(v)
 	default:
 		return f.checkString(v)
@@ -230,14 +220,14 @@ func (f *Field) checkString(v entry) string {
 
 func (f *Field) checkNumber(v entry) string {
 	switch {
-	case v.kind != aNumber && f.Type == TypeInteger, v.kind == aNumber && f.Type == TypeInteger && !v.exact:
+	case v.kind != aNumber && f.Type == typeInteger, v.kind == aNumber && f.Type == typeInteger && !v.exact:
 		return "must be a whole number"
 	case v.kind != aNumber, math.IsInf(v.num, 0), math.IsNaN(v.num):
 		return "must be a number"
 	case f.Minimum != nil && v.num < *f.Minimum:
-		return "must be at least " + string(appendNumber(nil, *f.Minimum))
+		return "must be at least " + plainNumber(*f.Minimum)
 	case f.Maximum != nil && v.num > *f.Maximum:
-		return "must be at most " + string(appendNumber(nil, *f.Maximum))
+		return "must be at most " + plainNumber(*f.Maximum)
 	}
 	return ""
 }
@@ -286,6 +276,10 @@ func listed(choices []Choice) string {
 	}
 	return b.String()
 }
+
+// plainNumber writes x as people would: without an exponent unless it is very large or
+// very small.
+func plainNumber(x float64) string { return string(appendJSON(nil, x)) }
 
 func count(n int, noun string) string {
 	if n == 1 {

@@ -41,7 +41,7 @@ var Tool = saga.Machine[args, state]{
 
 func askTarget(t *saga.Turn[args, state]) (saga.Next, error) {
 	// Without a model there is no way on: say so before the user fills in a form.
-	if err := t.Need(steps.FormElicitation | steps.BasicSampling); err != nil {
+	if err := t.Need(steps.Features{Forms: true, Sampling: true}); err != nil {
 		return nil, err
 	}
 	return t.Ask("target", target)
@@ -53,7 +53,7 @@ func askAdvice(t *saga.Turn[args, state]) (saga.Next, error) {
 		return nil, err
 	}
 	t.State.Target = form.Target
-	return t.Ask("advice", advice.With(steps.Prompt("Is deploying to '%s' safe right now?", form.Target)))
+	return t.Ask("advice", advice.With(steps.Promptf("Is deploying to '%s' safe right now?", form.Target)))
 }
 
 func deploy(t *saga.Turn[args, state]) (saga.Next, error) {

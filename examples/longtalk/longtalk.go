@@ -50,7 +50,7 @@ var Tool = saga.Machine[args, state]{
 }
 
 func start(t *turn) (saga.Next, error) {
-	if err := t.Need(steps.FormElicitation | steps.BasicSampling); err != nil {
+	if err := t.Need(steps.Features{Forms: true, Sampling: true}); err != nil {
 		return nil, err // rather than after four rounds
 	}
 	return ask(t)
@@ -62,7 +62,7 @@ func ask(t *turn) (saga.Next, error) {
 	if round != together {
 		return t.Ask("said", question)
 	}
-	return t.Ask("said", question, askOpinion.With(steps.Prompt("What do you make of these words? %s", words(t))))
+	return t.Ask("said", question, askOpinion.With(steps.Promptf("What do you make of these words? %s", words(t))))
 }
 
 func said(t *turn) (saga.Next, error) {

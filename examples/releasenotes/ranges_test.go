@@ -119,6 +119,6 @@ func TestOrderingTagsIsBounded(t *testing.T) {
 func TestWithoutTagsAllCommits(t *testing.T) {
 	root := t.TempDir()
 	newRepository(t, root)
-	played := sagatest.Player{Client: steps.FormElicitation}.Play(t, New(root), nil, sagatest.Decline("range"))
+	played := sagatest.Player{Client: steps.Features{Forms: true}}.Play(t, New(root), nil, sagatest.Decline("range"))
 	assert.Contains(t, played.Find("range").Form().Fields[0].Choices[0].Title, "all commits")
 }

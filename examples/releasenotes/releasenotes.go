@@ -122,7 +122,7 @@ func (n notes) draft(t *turn, feedback string) (saga.Next, error) {
 		return nil, err
 	}
 	return t.Ask("drafted", steps.Otherwise(
-		askModel.With(steps.Prompt("%s", prompt(t.State.Span, commits, more, t.State.Notes, feedback))),
+		askModel.With(steps.Promptf("%s", prompt(t.State.Span, commits, more, t.State.Notes, feedback))),
 		askByHand.With(steps.Default("notes", outline(t.State.Span, commits))),
 	))
 }

@@ -17,7 +17,7 @@ import (
 func TestWithoutAModel(t *testing.T) {
 	root := t.TempDir()
 	newRepository(t, root)
-	played := sagatest.Player{Client: steps.FormElicitation}.Play(t, New(root), nil,
+	played := sagatest.Player{Client: steps.Features{Forms: true}}.Play(t, New(root), nil,
 		sagatest.Accept("range", map[string]any{"range": "all"}),
 		sagatest.Func("write", func(a sagatest.Asked) sagatest.Answer {
 			return sagatest.Accept("write", map[string]any{"notes": a.Form().Fields[0].Default})

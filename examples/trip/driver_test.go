@@ -12,9 +12,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 )
 
 // script is what a user wants, and the client with it.
@@ -139,7 +138,7 @@ func (d *driver) ended(ctx context.Context, result *client.Result, err error) er
 // finished takes a result. It is the end unless an undo has to be tried again.
 func (d *driver) finished(result string) error {
 	d.result = result
-	d.undo = gjson.Get(result, `_meta.io\.github\.mcpsaga/undo.sagaToken`).String()
+	d.undo = jsontest.Get(result, `_meta.io\.github\.mcpsaga/undo.sagaToken`).String()
 	return nil
 }
 
@@ -168,7 +167,7 @@ func (d *driver) cancel(ctx context.Context, token string, answers []client.Answ
 	if err != nil {
 		return err
 	}
-	result := gjson.GetBytes(body, "result")
+	result := jsontest.Get(body, "result")
 	if !result.Exists() {
 		return fmt.Errorf("cancelSaga: %s: %s", response.Status, body)
 	}

@@ -10,6 +10,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -188,14 +189,14 @@ func equalAnswers(a, b steps.Answer) (bool, error) {
 }
 
 // check asks the question whether the answer is one. It returns an
-// *steps.InvalidError apart from other errors: the user is asked again.
-func check(q steps.Question, s steps.Step, result json.RawMessage) (*steps.InvalidError, error) {
+// *checkerr.InvalidError apart from other errors: the user is asked again.
+func check(q steps.Question, s steps.Step, result json.RawMessage) (*checkerr.InvalidError, error) {
 	err := q.Check(s, result)
 	if err == nil {
 		return nil, nil
 	}
-	var invalid *steps.InvalidError
-	var malformed *steps.MalformedError
+	var invalid *checkerr.InvalidError
+	var malformed *checkerr.MalformedError
 	switch {
 	case errors.As(err, &invalid):
 		return invalid, nil

@@ -208,7 +208,7 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 			out.addUndo(undo)
 			return step, false, out, nil
 		}
-		if step, err = steps.Again(step, invalid); err != nil {
+		if step, err = step.Again(invalid.Reason); err != nil {
 			return step, false, nil, &PositionError{t.Name, err}
 		}
 		p.kind, p.needs, p.params = step.Kind, step.Needs, step.Params

@@ -139,7 +139,7 @@ func (e *suspended) Error() string {
 
 // Ask asks several questions in one round. It returns nil when all are answered; an
 // error that the flow must return may mean that the saga has to wait.
-func (r *Replay) Ask(questions ...steps.Ask) error {
+func (r *Replay) Ask(questions ...steps.Request) error {
 	if r.turn.latched != nil {
 		return r.turn.latched
 	}

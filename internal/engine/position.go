@@ -122,7 +122,7 @@ func (p *pendingStep) append(b []byte) []byte {
 	b = appendBytes(b, p.id)
 	if p.params != nil {
 		b = append(b, byte(p.kind))
-		b = binary.AppendUvarint(b, uint64(p.needs))
+		b = binary.AppendUvarint(b, packFeatures(p.needs))
 		b = appendBytes(b, p.params)
 	}
 	b = append(b, p.digest[:]...)
@@ -139,7 +139,7 @@ func (p *pendingStep) read(r *reader) {
 	p.id = r.string()
 	if flags&pendingVaried != 0 {
 		p.kind = steps.Kind(r.byte())
-		p.needs = steps.Features(r.uvarint() & uint64(steps.AllFeatures))
+		p.needs = unpackFeatures(r.uvarint())
 		p.params = r.bytes()
 	}
 	copy(p.digest[:], r.take(4))

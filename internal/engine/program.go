@@ -146,7 +146,7 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 // question returns the declared question that a step id belongs to; several
 // instances of one question differ in what follows the #.
 func (t *Program) question(id string) steps.Question {
-	return t.questions[t.present(steps.BaseID(id))]
+	return t.questions[t.present(ident.Base(id))]
 }
 
 // present returns the name that a question of an older revision has now.
@@ -239,7 +239,7 @@ func (t *Program) checkQuestions(p *Problems) {
 			p.Add(nil, "two questions in Asks have the id %q", id)
 			continue
 		}
-		if err := steps.Verify(q); err != nil {
+		if err := q.Verify(); err != nil {
 			p.Add(err, "question %q cannot be asked", id)
 		}
 		t.questions[id], t.declared[id] = q, wordingOf(q)

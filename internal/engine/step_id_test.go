@@ -25,7 +25,7 @@ func TestDigestsOfDeclaredQuestionsAreKnown(t *testing.T) {
 	q := &steps.Form[form]{ID: "q", Message: "Who?"}
 	tool := &Program{declared: map[string]*wording{"q": wordingOf(q), "open": wordingOf(&steps.Sample{ID: "open"})}}
 	assert.Nil(t, tool.declared["open"], "it has no messages yet")
-	for _, ask := range []steps.Ask{q, q.Nth(3), q.With(steps.Message("Who is it?")), &steps.Form[form]{ID: "other", Message: "Who?"}} {
+	for _, ask := range []steps.Request{q, q.Nth(3), q.With(steps.Message("Who is it?")), &steps.Form[form]{ID: "other", Message: "Who?"}} {
 		s, err := ask.Step()
 		assert.NoError(t, err)
 		assert.Equal(t, digest(s.Params), tool.digest(&s))

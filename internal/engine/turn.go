@@ -100,13 +100,13 @@ func (tc *Turn) Disconnect(retry time.Duration) {
 }
 
 // Resolve returns the steps that put the questions to this client.
-func (tc *Turn) Resolve(questions []steps.Ask) ([]steps.Step, error) {
+func (tc *Turn) Resolve(questions []steps.Request) ([]steps.Step, error) {
 	return tc.resolve(questions, nil)
 }
 
 // resolve returns the steps that put the questions to this client. Of alternatives
 // it takes the one that answered returns, if it returns one.
-func (tc *Turn) resolve(questions []steps.Ask, answered func(*steps.Step) *steps.Step) ([]steps.Step, error) {
+func (tc *Turn) resolve(questions []steps.Request, answered func(*steps.Step) *steps.Step) ([]steps.Step, error) {
 	if len(questions) == 0 {
 		return nil, fmt.Errorf("Ask: no question was given")
 	}

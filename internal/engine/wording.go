@@ -5,13 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // digest pins the wording of a step. Most are asked as they are declared, and the
 // digests of those are known.
 func (t *Program) digest(s *steps.Step) [4]byte {
-	if known := t.declared[steps.BaseID(s.ID)]; known != nil && bytes.Equal(known.params, s.Params) {
+	if known := t.declared[ident.Base(s.ID)]; known != nil && bytes.Equal(known.params, s.Params) {
 		return known.digest
 	}
 	return digest(s.Params)
@@ -20,7 +21,7 @@ func (t *Program) digest(s *steps.Step) [4]byte {
 // isDeclared reports whether a step is of the question that the tool declares under
 // its id, as far as that can be seen: another question may have the same id.
 func (t *Program) isDeclared(s *steps.Step) bool {
-	known := t.declared[steps.BaseID(s.ID)]
+	known := t.declared[ident.Base(s.ID)]
 	if known == nil {
 		return s.Varied // only With could supply what is missing
 	}

@@ -24,7 +24,7 @@ func TestDigestsPinTheWording(t *testing.T) {
 	tool := NewProgram(Definition{Name: "worded", Asks: []steps.Question{name, other, think}, Arguments: reflect.TypeFor[struct{}]()}, &p)
 	require.NoError(t, p.Err())
 	digests := map[[4]byte]bool{}
-	same := func(q steps.Ask, change func(*steps.Step)) {
+	same := func(q steps.Request, change func(*steps.Step)) {
 		t.Helper()
 		s, err := q.Step()
 		require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestDigestsPinTheWording(t *testing.T) {
 	same(name.With(steps.Message("Which now?")), as)
 	same(name.Nth(1).With(steps.Message("Which one?")), as)
 	same(other, as)
-	same(think.With(steps.Prompt("Well?")), as)
+	same(think.With(steps.Promptf("Well?")), as)
 	require.Len(t, digests, 5)
 	// Under the name of another question, and where somebody changes the words that all
 	// steps of a form share.

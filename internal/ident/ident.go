@@ -3,6 +3,8 @@
 // tools, prompts and resources follow the rule of MCP.)
 package ident
 
+import "strings"
+
 // Max is how many characters a name may have.
 const Max = 64
 
@@ -24,4 +26,11 @@ func Valid(name string) bool {
 		}
 	}
 	return true
+}
+
+// Base returns the id of a question as declared, given the id of one of its
+// instances: "item" for "item#2". Other ids are returned as they are.
+func Base(id string) string {
+	base, _, _ := strings.Cut(id, "#")
+	return base
 }

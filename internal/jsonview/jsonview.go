@@ -61,8 +61,16 @@ func Elements(array []byte) iter.Seq[[]byte] {
 	}
 }
 
-// Get returns the value of an object's member, or nil if there is none.
-func Get(object []byte, name string) []byte {
+// Get returns the value of an object's member, or nil if there is none. With several
+// names it looks into the objects within.
+func Get(object []byte, names ...string) []byte {
+	for _, name := range names {
+		object = get(object, name)
+	}
+	return object
+}
+
+func get(object []byte, name string) []byte {
 	for n, v := range Members(object) {
 		if string(n) == name {
 			return v
@@ -77,6 +85,26 @@ func String(v []byte) (string, bool) {
 		return "", false
 	}
 	return string(text(v)), true
+}
+
+// Is reports whether v is the string s.
+func Is(v []byte, s string) bool { return is(v, 0, '"') && string(text(v)) == s }
+
+// Strings returns the strings of an array, and false if v is not an array of
+// strings.
+func Strings(v []byte) ([]string, bool) {
+	if !is(v, 0, '[') {
+		return nil, false
+	}
+	list := []string{}
+	for element := range Elements(v) {
+		s, ok := String(element)
+		if !ok {
+			return nil, false
+		}
+		list = append(list, s)
+	}
+	return list, true
 }
 
 // text returns what is between the quotes of a string, as it is meant.

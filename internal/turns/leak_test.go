@@ -136,7 +136,7 @@ func TestLengthsDoNotLeakSecrets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRunner(t, test.tool)
-			q := Request{Policy: Carried, Client: steps.AllFeatures, Program: r.Registry.Lookup("t")}
+			q := Request{Policy: Carried, Client: steps.AllFeatures(), Program: r.Registry.Lookup("t")}
 			calls, lengths := 0, map[string]int{}
 			call := func(argument string) int {
 				args, err := json.Marshal(leakArgs{argument})

@@ -16,7 +16,7 @@ type Model func(context.Context, *steps.SampleRequest) (*steps.SampleResult, err
 
 // modelFeatures are what a Model adds to a client. It has no context of other
 // MCP servers to include.
-const modelFeatures = steps.BasicSampling | steps.SamplingTools
+var modelFeatures = steps.Features{Sampling: true, SamplingTools: true}
 
 // maxOwnTurns bounds the turns that one request takes without the client: more
 // is a tool that talks to the model in a circle.
@@ -29,7 +29,7 @@ func (r *Runner) Features(client steps.Features) steps.Features {
 	if r.Model == nil {
 		return client
 	}
-	return client | modelFeatures
+	return client.With(modelFeatures)
 }
 
 // advance takes the turns for which the client is not needed: its answers are
@@ -80,7 +80,7 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 // answer too: the tool sees it as it would see a client's.
 func (r *Runner) sample(ctx context.Context, t *engine.Program, step steps.Step) (steps.Answer, error) {
 	a := steps.Answer{StepID: step.ID}
-	request, err := steps.ParseSampleRequest(step.Params)
+	request, err := steps.Step{Params: step.Params}.Sample()
 	if err != nil {
 		return a, fmt.Errorf("a step for the server's model: %w", err)
 	}

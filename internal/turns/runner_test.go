@@ -52,7 +52,7 @@ func newHold(t *testing.T) (r *Runner, q Request, held map[saga.Key]bool, log *b
 	held, log = make(map[saga.Key]bool), new(bytes.Buffer)
 	r = newRunner(t, hold(held))
 	r.Log, r.UndoGrace = slog.New(slog.NewTextHandler(log, nil)), DefaultUndoGrace
-	return r, Request{Client: steps.AllFeatures, Program: r.Registry.Lookup("hold")}, held, log
+	return r, Request{Client: steps.AllFeatures(), Program: r.Registry.Lookup("hold")}, held, log
 }
 
 func answer(sure bool) []steps.Answer {

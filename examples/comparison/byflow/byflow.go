@@ -61,7 +61,7 @@ func (d deploy) run(r *saga.Run, in args) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	said, err := saga.Ask(r, askModel.With(steps.Prompt("Is deploying to %s safe right now?", where.Target)))
+	said, err := saga.Ask(r, askModel.With(steps.Promptf("Is deploying to %s safe right now?", where.Target)))
 	if err != nil {
 		return "", err
 	}

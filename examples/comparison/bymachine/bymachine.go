@@ -72,7 +72,7 @@ func (d deploy) chosen(t *turn) (saga.Next, error) {
 		return nil, err
 	}
 	t.State = state{form.Target, slot}
-	return t.Ask("model", askModel.With(steps.Prompt("Is deploying to %s safe right now?", form.Target)))
+	return t.Ask("model", askModel.With(steps.Promptf("Is deploying to %s safe right now?", form.Target)))
 }
 
 // consulted has the model's opinion and asks for confirmation.

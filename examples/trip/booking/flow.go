@@ -112,7 +112,7 @@ func (p plan) now(pay string) int {
 	return p.total()
 }
 
-func (p plan) question(s stay) steps.Variation[decision] {
+func (p plan) question(s stay) *steps.Form[decision] {
 	until := p.hotel.Expires
 	for _, h := range []service.Hold{p.flight, p.money} {
 		if h.Expires.Before(until) {

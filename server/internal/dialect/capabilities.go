@@ -53,19 +53,10 @@ func declares(object jsontext.Value, name string) bool {
 // Features translates declared capabilities. Elicitation without a mode means
 // forms (MCP 2025-11-25 and later, client/elicitation, capabilities).
 func (c *Capabilities) Features() steps.Features {
-	var f steps.Features
-	add := func(declared bool, feature steps.Features) {
-		if declared {
-			f |= feature
-		}
+	return steps.Features{
+		Forms: c.Elicitation && (c.Form || !c.URL), Links: c.URL,
+		Sampling: c.Sampling, SamplingTools: c.Tools, SamplingContext: c.Context, Roots: c.Roots,
 	}
-	add(c.URL, steps.URLElicitation)
-	add(c.Elicitation && (c.Form || !c.URL), steps.FormElicitation)
-	add(c.Sampling, steps.BasicSampling)
-	add(c.Tools, steps.SamplingTools)
-	add(c.Context, steps.SamplingContext)
-	add(c.Roots, steps.ListRoots)
-	return f
 }
 
 // RequiredCapabilities is the ClientCapabilities object that declares features:
@@ -74,7 +65,7 @@ func RequiredCapabilities(f steps.Features) json.RawMessage {
 	type object map[string]any
 	need := object{}
 	put := func(have steps.Features, path ...string) {
-		if f&have == 0 {
+		if !f.Has(have) {
 			return
 		}
 		at := need
@@ -87,12 +78,12 @@ func RequiredCapabilities(f steps.Features) json.RawMessage {
 			at = next
 		}
 	}
-	put(steps.FormElicitation, "elicitation", "form")
-	put(steps.URLElicitation, "elicitation", "url")
-	put(steps.BasicSampling, "sampling")
-	put(steps.SamplingTools, "sampling", "tools")
-	put(steps.SamplingContext, "sampling", "context")
-	put(steps.ListRoots, "roots")
+	put(steps.Features{Forms: true}, "elicitation", "form")
+	put(steps.Features{Links: true}, "elicitation", "url")
+	put(steps.Features{Sampling: true}, "sampling")
+	put(steps.Features{SamplingTools: true}, "sampling", "tools")
+	put(steps.Features{SamplingContext: true}, "sampling", "context")
+	put(steps.Features{Roots: true}, "roots")
 	raw, err := json.Marshal(need)
 	if err != nil {
 		return json.RawMessage("{}") // maps of maps always encode

@@ -88,7 +88,7 @@ func SagaCall(params jsontext.Value) (tool string, arguments jsontext.Value) {
 func (h *Host) Saga(ctx context.Context, x *Exchange, n engine.Notifier) (none turns.End, err error) {
 	var p sagaParams
 	q := x.Turn(turns.Carried)
-	q.Client, q.Named, q.Notifier = steps.AllFeatures, x.Named(), n
+	q.Client, q.Named, q.Notifier = steps.AllFeatures(), x.Named(), n
 	if q.Method == callSaga {
 		if rerr := p.read(x.Message.Params, "name"); rerr != nil {
 			return none, rerr

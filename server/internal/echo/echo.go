@@ -45,7 +45,7 @@ func (d echo) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, 
 		return nil, d.Translate(ctx, method, err)
 	}
 	q := x.Turn(policy)
-	q.Program, q.Arguments, q.Token, q.Client = tool, p.Arguments, p.Token, steps.AllFeatures
+	q.Program, q.Arguments, q.Token, q.Client = tool, p.Arguments, p.Token, steps.AllFeatures()
 	for id, result := range p.Answers {
 		q.Answers = append(q.Answers, steps.Answer{StepID: id, Result: result})
 	}

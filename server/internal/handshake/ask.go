@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/tidwall/gjson"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -19,7 +19,7 @@ import (
 func stepRequest(r revision, s steps.Step, links *links) (method string, params json.RawMessage, err error) {
 	params = s.Params
 	switch {
-	case s.Kind == steps.Elicitation && s.Needs.Has(steps.URLElicitation):
+	case s.Kind == steps.Elicitation && s.Needs.Has(steps.Features{Links: true}):
 		params = links.open(s)
 	case s.Kind == steps.Elicitation && !r.titledChoices():
 		params, err = plainChoices(params)
@@ -32,7 +32,7 @@ func stepRequest(r revision, s steps.Step, links *links) (method string, params 
 // plainChoices writes the titles of a form's choices as 2025-06-18 has them. A
 // choice of several did not exist; it stays as it is, for clients that manage.
 func plainChoices(params json.RawMessage) (json.RawMessage, error) {
-	form, err := steps.ParseForm(params)
+	form, err := steps.Step{Params: params}.Form()
 	if err != nil {
 		return nil, err
 	}
@@ -54,15 +54,14 @@ func plainChoices(params json.RawMessage) (json.RawMessage, error) {
 // become messages of the same role. Audio becomes text where it did not exist.
 func plainMessages(r revision, params json.RawMessage) (json.RawMessage, error) {
 	plain := true
-	gjson.GetBytes(params, "messages").ForEach(func(_, m gjson.Result) bool {
-		c := m.Get("content")
-		plain = c.IsObject() && (r.audio() || c.Get("type").Str != "audio")
-		return plain
-	})
+	for m := range jsonview.Elements(jsonview.Get(params, "messages")) {
+		c := jsontext.Value(jsonview.Get(m, "content"))
+		plain = plain && c.Kind() == '{' && (r.audio() || !jsonview.Is(jsonview.Get(c, "type"), "audio"))
+	}
 	if plain {
 		return params, nil
 	}
-	request, err := steps.ParseSampleRequest(params)
+	request, err := steps.Step{Params: params}.Sample()
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +98,7 @@ func (l *links) open(s steps.Step) json.RawMessage {
 // note remembers which pages the user agreed to open.
 func (l *links) note(asked []steps.Step, answers []steps.Answer) {
 	for i, s := range asked {
-		if id := l.ids[s.ID]; id != "" && gjson.GetBytes(answers[i].Result, "action").Str == "accept" {
+		if id := l.ids[s.ID]; id != "" && jsonview.Is(jsonview.Get(answers[i].Result, "action"), "accept") {
 			l.accepted = append(l.accepted, id)
 		}
 	}

@@ -92,8 +92,8 @@ func (c *call) lacks(e *engine.UnsupportedError) string {
 	if c.Way == nil {
 		return what + ": the request does not accept text/event-stream, so the client cannot be asked"
 	}
-	lacking := e.Needs &^ c.Turns.Features(c.features)
-	if unknown := lacking &^ c.peer.revision.has(); unknown != 0 {
+	lacking := e.Needs.Without(c.Turns.Features(c.features))
+	if unknown := lacking.Without(c.peer.revision.has()); unknown != (steps.Features{}) {
 		return fmt.Sprintf("%s: the client's protocol version %v does not have %v", what, c.peer.revision, unknown)
 	}
 	return fmt.Sprintf("%s: this client has not declared %v", what, lacking)

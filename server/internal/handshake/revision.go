@@ -58,16 +58,16 @@ func (r revision) polling() bool { return r >= revision2025November }
 func (r revision) features(declared dialect.Capabilities) steps.Features {
 	f := declared.Features()
 	if r < revision2025November {
-		f &^= steps.URLElicitation | steps.SamplingTools
+		f = f.Without(steps.Features{Links: true, SamplingTools: true})
 		if declared.Elicitation {
-			f |= steps.FormElicitation // modes are unknown to the revision: what stands there means nothing
+			f = f.With(steps.Features{Forms: true}) // modes are unknown to the revision: what stands there means nothing
 		}
-		if f.Has(steps.BasicSampling) {
-			f |= steps.SamplingContext
+		if f.Has(steps.Features{Sampling: true}) {
+			f = f.With(steps.Features{SamplingContext: true})
 		}
 	}
 	if r < revision2025June {
-		f &^= steps.FormElicitation
+		f = f.Without(steps.Features{Forms: true})
 	}
 	return f
 }

@@ -26,6 +26,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -95,7 +96,7 @@ func (f *File) lookUp(stepID string) (json.RawMessage, bool) {
 	if strings.Contains(stepID, "~") {
 		return nil, false // the answer was given before, and was not good
 	}
-	answer, found := f.byStep[steps.BaseID(stepID)]
+	answer, found := f.byStep[ident.Base(stepID)]
 	return answer, found
 }
 

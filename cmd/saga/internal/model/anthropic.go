@@ -78,11 +78,11 @@ func (m *claude) params(r *steps.SampleRequest) (anthropic.MessageNewParams, err
 	}
 	if len(r.Tools) > 0 {
 		switch r.ToolChoice {
-		case steps.ToolsAuto:
+		case "auto":
 			p.ToolChoice.OfAuto = &anthropic.ToolChoiceAutoParam{}
-		case steps.ToolsRequired:
+		case "required":
 			p.ToolChoice.OfAny = &anthropic.ToolChoiceAnyParam{}
-		case steps.ToolsNone:
+		case "none":
 			none := anthropic.NewToolChoiceNoneParam()
 			p.ToolChoice.OfNone = &none
 		}
@@ -136,13 +136,13 @@ func fromAnthropic(message *anthropic.Message) *steps.SampleResult {
 	}
 	switch message.StopReason {
 	case anthropic.StopReasonEndTurn:
-		result.StopReason = steps.EndTurn
+		result.StopReason = "endTurn"
 	case anthropic.StopReasonMaxTokens:
-		result.StopReason = steps.MaxTokens
+		result.StopReason = "maxTokens"
 	case anthropic.StopReasonStopSequence:
-		result.StopReason = steps.StopSequence
+		result.StopReason = "stopSequence"
 	case anthropic.StopReasonToolUse:
-		result.StopReason = steps.ToolUseStop
+		result.StopReason = "toolUse"
 	default:
 		result.StopReason = string(message.StopReason)
 	}

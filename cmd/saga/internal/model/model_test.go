@@ -60,7 +60,7 @@ func conversation() *steps.SampleRequest {
 			steps.UserText("and now?"),
 		},
 		Tools:            []steps.SampleTool{{Name: "weather", Description: "d", InputSchema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}}}`)}},
-		ToolChoice:       steps.ToolsRequired,
+		ToolChoice:       "required",
 		ModelPreferences: &steps.ModelPreferences{Hints: []string{"llama", "claude-hinted", "gpt-hinted"}},
 	}
 }
@@ -73,7 +73,7 @@ func TestOpenAI(t *testing.T) {
 	got, err := m.Complete(t.Context(), conversation())
 	require.NoError(t, err)
 	assert.Equal(t, &steps.SampleResult{
-		Role: content.Assistant, Model: "m-1", StopReason: steps.ToolUseStop,
+		Role: content.Assistant, Model: "m-1", StopReason: "toolUse",
 		Content: content.Blocks{content.Text{Text: "wait"}, content.ToolUse{ID: "u2", Name: "weather", Input: json.RawMessage(`{"city":"Oslo"}`)}},
 	}, got)
 
@@ -99,7 +99,7 @@ func TestAnthropic(t *testing.T) {
 	got, err := m.Complete(t.Context(), conversation())
 	require.NoError(t, err)
 	assert.Equal(t, &steps.SampleResult{
-		Role: content.Assistant, Model: "m-1", StopReason: steps.ToolUseStop,
+		Role: content.Assistant, Model: "m-1", StopReason: "toolUse",
 		Content: content.Blocks{content.Text{Text: "wait"}, content.ToolUse{ID: "u2", Name: "weather", Input: json.RawMessage(`{"city":"Oslo"}`)}},
 	}, got)
 

@@ -177,11 +177,11 @@ func fromOpenAI(completion *openai.ChatCompletion, asked string) (*steps.SampleR
 	}
 	switch choice.FinishReason {
 	case "stop":
-		result.StopReason = steps.EndTurn
+		result.StopReason = "endTurn"
 	case "length":
-		result.StopReason = steps.MaxTokens
+		result.StopReason = "maxTokens"
 	case "tool_calls", "function_call":
-		result.StopReason = steps.ToolUseStop
+		result.StopReason = "toolUse"
 	default:
 		result.StopReason = choice.FinishReason
 	}

@@ -164,7 +164,7 @@ const (
 
 // link asks whether to visit an address. It is opened only if the person says so.
 func (t *Terminal) link(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
-	link, err := steps.ParseLink(r.Params)
+	link, err := steps.Step{Params: r.Params}.Link()
 	if err != nil {
 		return nil, &client.Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
 	}

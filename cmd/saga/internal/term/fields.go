@@ -11,6 +11,7 @@ import (
 	"charm.land/huh/v2"
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -80,7 +81,7 @@ func (in *input) find(value string) int {
 // isArea reports whether the field gets an area of several lines.
 func (in *input) isArea() bool {
 	f := in.field
-	if f.Type != steps.TypeString && f.Type != "" || len(f.Choices) > 0 || f.Format != "" {
+	if f.Type != "string" && f.Type != "" || len(f.Choices) > 0 || f.Format != "" {
 		return false
 	}
 	roomy := f.MaxLength != nil && *f.MaxLength > 500 || f.MinLength != nil && *f.MinLength > longText
@@ -95,7 +96,7 @@ func (in *input) value() (any, error) {
 		return in.several(in.indices), nil
 	case in.isList():
 		return in.single(in.index), nil
-	case f.Type == steps.TypeBoolean:
+	case f.Type == "boolean":
 		return in.yes, nil
 	}
 	return in.parse(in.text)
@@ -104,7 +105,7 @@ func (in *input) value() (any, error) {
 // isList reports whether one of several things is to be chosen. An optional
 // boolean has three.
 func (in *input) isList() bool {
-	return len(in.field.Choices) > 0 || in.field.Type == steps.TypeBoolean && !in.field.Required
+	return len(in.field.Choices) > 0 || in.field.Type == "boolean" && !in.field.Required
 }
 
 // single returns what stands in a list at index.
@@ -112,7 +113,7 @@ func (in *input) single(index int) any {
 	switch {
 	case index < 0:
 		return nil
-	case in.field.Type == steps.TypeBoolean:
+	case in.field.Type == "boolean":
 		return index == yesIndex
 	}
 	return in.field.Choices[index].Value
@@ -139,13 +140,13 @@ func (in *input) parse(text string) (any, error) {
 		return nil, nil
 	}
 	switch in.field.Type {
-	case steps.TypeInteger:
+	case "integer":
 		n, err := strconv.ParseInt(trimmed, 10, 64)
 		if err != nil {
 			return nil, errors.New("must be a whole number")
 		}
 		return n, nil
-	case steps.TypeNumber:
+	case "number":
 		n, err := strconv.ParseFloat(trimmed, 64)
 		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
 			return nil, errors.New("must be a number")
@@ -166,7 +167,7 @@ func (in *input) check(value any, err error) error {
 	if err == nil {
 		err = in.field.Validate(value)
 	}
-	var broken *steps.FieldError
+	var broken *checkerr.FieldError
 	if errors.As(err, &broken) {
 		return errors.New(broken.Rule) // the name stands beside it
 	}
@@ -194,7 +195,7 @@ func (in *input) widget() huh.Field {
 		return huh.NewSelect[int]().Title(in.title()).Description(in.description()).
 			Options(in.choices()...).Height(in.listHeight()).Value(&in.index).
 			Validate(func(index int) error { return in.check(in.single(index), nil) })
-	case f.Type == steps.TypeBoolean:
+	case f.Type == "boolean":
 		return huh.NewConfirm().Title(in.title()).Description(in.description()).Value(&in.yes)
 	case in.isArea():
 		return huh.NewText().Title(in.title()).Description(in.description()).
@@ -206,7 +207,7 @@ func (in *input) widget() huh.Field {
 
 func (in *input) choices() []huh.Option[int] {
 	var options []huh.Option[int]
-	if in.field.Type == steps.TypeBoolean {
+	if in.field.Type == "boolean" {
 		options = []huh.Option[int]{huh.NewOption("Yes", yesIndex), huh.NewOption("No", noIndex)}
 	}
 	for i, choice := range in.field.Choices {
@@ -256,13 +257,13 @@ func (in *input) description() string {
 // example shows what a format looks like, in words that are not taken for a value.
 func example(format string) string {
 	switch format {
-	case steps.FormatEmail:
+	case "email":
 		return "such as somebody@example.com"
-	case steps.FormatURI:
+	case "uri":
 		return "such as https://example.com/"
-	case steps.FormatDate:
+	case "date":
 		return "such as 2026-07-28"
-	case steps.FormatDateTime:
+	case "date-time":
 		return "such as 2026-07-28T15:00:00Z"
 	}
 	return ""

@@ -44,11 +44,11 @@ func everyField() steps.FormSpec {
 	one, ten := 1.0, 10.0
 	return steps.FormSpec{Message: "Everything\x1b[2J, please", Fields: []steps.Field{
 		{Name: "name", Required: true, MinLength: number(3)},
-		{Name: "mail", Title: "E-Mail", Format: steps.FormatEmail},
-		{Name: "count", Type: steps.TypeInteger, Required: true, Minimum: &one, Maximum: &ten, Default: int64(4)},
-		{Name: "ratio", Type: steps.TypeNumber},
-		{Name: "sure", Type: steps.TypeBoolean, Required: true},
-		{Name: "maybe", Type: steps.TypeBoolean},
+		{Name: "mail", Title: "E-Mail", Format: "email"},
+		{Name: "count", Type: "integer", Required: true, Minimum: &one, Maximum: &ten, Default: int64(4)},
+		{Name: "ratio", Type: "number"},
+		{Name: "sure", Type: "boolean", Required: true},
+		{Name: "maybe", Type: "boolean"},
 		{Name: "color", Required: true, Choices: []steps.Choice{{Value: "r", Title: "Red\x07"}, {Value: "g", Title: "Green"}}, Default: "g"},
 		{Name: "some", Required: true, Multiple: true, MinItems: number(1), Choices: []steps.Choice{{Value: "a"}, {Value: "b"}, {Value: "c"}}},
 	}}

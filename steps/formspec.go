@@ -1,10 +1,8 @@
 package steps
 
-import "github.com/mcpsaga/mcpsaga/internal/fieldtags"
-
 // FormSpec is a form in the restricted schema that MCP allows for elicitation
 // (page "client/elicitation"): a flat list of fields. [Form] makes one from a Go
-// type, [ParseForm] from the wire; both ends validate with the same code.
+// type, [Step.Form] from what is sent; both ends validate with the same code.
 type FormSpec struct {
 	// Message says to the user what is asked and why.
 	Message string
@@ -12,37 +10,21 @@ type FormSpec struct {
 	Fields []Field
 }
 
-// FieldType is the JSON type of a field's value.
-type FieldType string
-
-// The types of fields. An empty type is [TypeString]. A field with Multiple set
-// holds a list of strings.
+// The types of fields.
 const (
-	TypeString  FieldType = "string"
-	TypeNumber  FieldType = "number"
-	TypeInteger FieldType = "integer"
-	TypeBoolean FieldType = "boolean"
-)
-
-// The formats MCP knows for strings. Others are kept by [ParseForm] and not
-// checked.
-const (
-	// FormatEmail: a bare address (RFC 5322 addr-spec).
-	FormatEmail = fieldtags.FormatEmail
-	// FormatURI: an absolute URI (RFC 3986).
-	FormatURI = fieldtags.FormatURI
-	// FormatDate: a calendar date such as 2026-07-28 (RFC 3339 full-date).
-	FormatDate = fieldtags.FormatDate
-	// FormatDateTime: a date and time with offset (RFC 3339 date-time).
-	FormatDateTime = fieldtags.FormatDateTime
+	typeString  = "string"
+	typeNumber  = "number"
+	typeInteger = "integer"
+	typeBoolean = "boolean"
 )
 
 // Field is one field of a form. Limits that are nil do not apply.
 type Field struct {
 	// Name is the field's key in the content. It is unique within the form.
 	Name string
-	// Type is the type of the value, or of one value if Multiple is set.
-	Type FieldType
+	// Type is the JSON type of the value, or of one value if Multiple is set:
+	// "string", "number", "integer" or "boolean". Empty stands for "string".
+	Type string
 	// Title is the field's name for the user, or empty.
 	Title string
 	// Description explains the field to the user, or is empty.
@@ -53,7 +35,9 @@ type Field struct {
 	// MinLength and MaxLength bound the length of a string, in characters
 	// (Unicode code points).
 	MinLength, MaxLength *int
-	// Format is the format of a string, such as [FormatEmail], or empty.
+	// Format is the format of a string, or empty: "email", a bare address (RFC 5322
+	// addr-spec); "uri", an absolute URI (RFC 3986); "date" and "date-time" (RFC
+	// 3339). Others are kept and not checked.
 	Format string
 
 	// Minimum and Maximum bound a number or integer; both are allowed values.

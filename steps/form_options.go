@@ -11,24 +11,15 @@ import (
 // [Title] and [Description].
 type FormOption interface{ applyForm(*FormSpec) error }
 
-// LinkOption changes how a [Link] is asked. See [Message] and [URL].
-type LinkOption interface{ applyLink(*LinkSpec) error }
+// Message replaces the message to the user: a [FormOption] and a [LinkOption].
+type Message string
 
-// MessageOption is an option for forms and links.
-type MessageOption string
-
-// Message replaces the message to the user.
-func Message(text string) MessageOption { return MessageOption(text) }
-
-func (m MessageOption) applyForm(s *FormSpec) error {
+func (m Message) applyForm(s *FormSpec) error {
 	s.Message = string(m)
 	return nil
 }
 
-func (m MessageOption) applyLink(s *LinkSpec) error {
-	s.Message = string(m)
-	return nil
-}
+func (m Message) applyLink(l *Link) { l.Message = string(m) }
 
 type formOption func(*FormSpec) error
 
@@ -39,7 +30,7 @@ func (o formOption) applyForm(s *FormSpec) error { return o(s) }
 // A declared default that is no longer among the choices is dropped.
 func Choices(field string, choices ...Choice) FormOption {
 	return fieldOption(field, "Choices", func(f *Field) string {
-		if f.Type != TypeString {
+		if f.Type != typeString {
 			return "only a string or a list of strings can have choices"
 		}
 		if len(choices) == 0 {
@@ -114,37 +105,4 @@ func names(fields []Field) string {
 		out = strconv.AppendQuote(out, f.Name)
 	}
 	return string(out)
-}
-
-// variedForm is a form with options.
-type variedForm struct {
-	id       string
-	verify   func() error
-	declared func() *declaredForm
-	options  []FormOption
-}
-
-// Step is that of the [Variation].
-func (v *variedForm) Step() (Step, error) {
-	if err := v.verify(); err != nil {
-		return Step{}, err
-	}
-	declared := v.declared().spec
-	spec := &FormSpec{Message: declared.Message, Fields: slices.Clone(declared.Fields)}
-	for _, o := range v.options {
-		if o == nil {
-			continue
-		}
-		if err := o.applyForm(spec); err != nil {
-			return Step{}, withID(v.id, err)
-		}
-	}
-	err := spec.verify()
-	if err == nil {
-		err = spec.open()
-	}
-	if err != nil {
-		return Step{}, withID(v.id, err)
-	}
-	return Step{ID: v.id, Kind: Elicitation, Params: spec.AppendParams(nil), Needs: FormElicitation, Varied: true}, nil
 }

@@ -59,7 +59,7 @@ func (f *Field) verify() string {
 }
 
 // free reports whether the user can enter any text or number in the field.
-func (f *Field) free() bool { return len(f.Choices) == 0 && !f.Multiple && f.Type != TypeBoolean }
+func (f *Field) free() bool { return len(f.Choices) == 0 && !f.Multiple && f.Type != typeBoolean }
 
 // defaultOf returns v as one of the types of [Field.Default]; numbers come as
 // float64 or int64.
@@ -104,15 +104,13 @@ func defaultOf(v any) (any, bool) {
 func (f *Field) fitDefault(v any) any {
 	switch x := v.(type) {
 	case int64:
-		if f.Type == TypeNumber {
+		if f.Type == typeNumber {
 			return float64(x)
 		}
 	case float64:
-		if f.Type == TypeInteger && integral(x) {
+		if f.Type == typeInteger && integral(x) {
 			return int64(x)
 		}
 	}
 	return v
 }
-
-func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }

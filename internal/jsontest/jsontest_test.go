@@ -1,0 +1,38 @@
+package jsontest_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
+)
+
+func TestPaths(t *testing.T) {
+	const doc = ` {"a": {"b.c": [1, {"d": "\u0065"}]}, "n": null, "t": true, "": 2} `
+	for path, want := range map[string]string{
+		`a.b\.c.0`: "1", `a.b\.c.1.d`: "e", `a.b\.c.2`: "", `a.b\.c.x`: "", `a.b`: "", `n`: "", `n.x`: "", `t`: "true", ``: "2",
+		`a.b\.c.1`: `{"d": "\u0065"}`,
+	} {
+		assert.Equal(t, want, jsontest.Get(doc, path).String(), path)
+	}
+	assert.Equal(t, `"\u0065"`, jsontest.Get(doc, `a.b\.c.1.d`).Raw)
+	assert.Equal(t, int64(1), jsontest.Get([]byte(doc), `a.b\.c.0`).Int())
+	assert.True(t, jsontest.Get(doc, "t").Bool())
+	assert.False(t, jsontest.Get(doc, "n").Bool())
+	assert.True(t, jsontest.Get(doc, "n").Exists())
+	assert.False(t, jsontest.Get(doc, "x").Exists())
+	assert.True(t, jsontest.Get(doc, "a").IsObject())
+	assert.True(t, jsontest.Get(doc, `a.b\.c`).IsArray())
+	assert.Len(t, jsontest.Get(doc, `a.b\.c`).Array(), 2)
+	assert.Len(t, jsontest.Get(doc, "t").Array(), 1)
+	assert.Empty(t, jsontest.Get(doc, "x").Array())
+	names := ""
+	jsontest.Parse(doc).ForEach(func(name, _ jsontest.Value) bool { names += name.Raw; return name.String() != "n" })
+	assert.Equal(t, `"a""n"`, names)
+	elements := ""
+	jsontest.Get(doc, `a.b\.c`).ForEach(func(_, v jsontest.Value) bool { elements += v.Raw; return false })
+	assert.Equal(t, "1", elements)
+	assert.True(t, jsontest.Valid(doc))
+	assert.False(t, jsontest.Valid("{"))
+}
