@@ -51,11 +51,10 @@ func (h *Handlers) perform(ctx context.Context, r *Request, kind string) (any, e
 		}
 		return h.Elicit(ctx, r)
 	case kind == "sampling" && h.Sample != nil:
-		sample, err := (steps.Step{Params: r.Params}).Sample()
-		if err != nil {
+		var err error
+		if r.Sample, err = (steps.Step{Params: r.Params}).Sample(); err != nil {
 			return nil, &Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
 		}
-		r.Sample = sample
 		return h.Sample(ctx, r)
 	case kind == "roots" && h.Roots != nil:
 		return h.Roots(ctx, r)

@@ -15,7 +15,7 @@ import (
 
 // states are measured by size tests and benchmarks. most is the longest token
 // allowed, as a part of what the format of the TypeScript SDK takes; documented is what
-// the guide says.
+// docs/write.md says.
 var states = []struct {
 	name       string
 	state      string
@@ -43,7 +43,8 @@ func TestTokenSizes(t *testing.T) {
 		token := seal(t, c, alice, sample(s.state))
 		t.Logf("%s: state %d bytes (flate %.2f), token %d characters", s.name, len(s.state),
 			float64(flated(s.state))/float64(len(s.state)), len(token))
-		require.Contains(t, documents, fmt.Sprintf(s.documented, len(s.state), len(token)))
+		says := fmt.Sprintf(s.documented, len(s.state), len(token))
+		require.True(t, strings.Contains(documents, says), "docs/write.md does not say %q", says)
 		for _, p := range peers {
 			ratio := float64(len(token)) / float64(p.length(s.state))
 			t.Logf("  %-12s %6d  %.3f", p.name, p.length(s.state), ratio)
