@@ -229,6 +229,31 @@ func TestTestsNamedInDocumentsExist(t *testing.T) {
 	assert.Greater(t, found, 200)
 }
 
+// A command that runs tests or benchmarks by name finds some.
+func TestCommandsInDocumentsRunSomething(t *testing.T) {
+	_, dirs := goFiles(t, true)
+	var names []string
+	for _, files := range dirs {
+		for _, f := range files {
+			for _, d := range f.Decls {
+				names = append(names, funcName(d))
+			}
+		}
+	}
+	flag := regexp.MustCompile(`-(run|bench|fuzz) '?([A-Z]\w+)`)
+	kinds := map[string]string{"run": "Test", "bench": "Benchmark", "fuzz": "Fuzz"}
+	found := 0
+	for _, document := range documents(t) {
+		for _, m := range flag.FindAllStringSubmatch(read(t, document), -1) {
+			found++
+			assert.True(t, slices.ContainsFunc(names, func(name string) bool {
+				return strings.HasPrefix(name, kinds[m[1]]) && strings.Contains(name, m[2])
+			}), "%s: %s runs nothing", document, m[0])
+		}
+	}
+	assert.NotZero(t, found)
+}
+
 // Each test that the table of threats names is there once: two rows of one threat, or a
 // row twice, are left of a merge.
 func TestThreatsAreNamedOnce(t *testing.T) {
