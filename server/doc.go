@@ -1,5 +1,4 @@
-// Package server serves sagas to clients: it joins the engine (package saga)
-// and the tokens (package codec) to JSON-RPC and its transports.
+// Package server serves sagas to clients, over HTTP and on standard input and output.
 //
 //	keys, err := codec.LoadKeyset("keyset.json")
 //	...
@@ -12,8 +11,9 @@
 //	...
 //	err = s.Serve(ctx, l) // or s.ServeStdio(ctx, os.Stdin, os.Stdout)
 //
-// A server keeps nothing of a saga between two turns. Start as many as you like
-// with the same keyset and audience, in any place; each can take any turn.
+// A server keeps nothing of a saga between two turns, except for clients that need a
+// session (see below). Start as many as you like with the same keyset and audience, in
+// any place; each can take any turn.
 //
 // # Clients
 //
