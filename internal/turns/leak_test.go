@@ -105,7 +105,7 @@ func leakFlow[In, Out any](input func(leakArgs) In, do func(In) Out) saga.Defini
 }
 
 // TestLengthsDoNotLeakSecrets mounts the attack wherever a tool can keep a secret. It
-// must succeed where the guide says that it does, or the rest would prove nothing.
+// must succeed where docs/security.md says that it does, or the rest would prove nothing.
 func TestLengthsDoNotLeakSecrets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("seals thousands of tokens")
