@@ -49,7 +49,7 @@ var mistakes = []struct {
 	sdk, machine, flow when
 	test               string
 }{
-	{"a misspelt step name", runTime, sweep, impossible, "TestMisspeltStep"},
+	{"a misspelt step name", runTime, vet, impossible, "TestMisspeltStep"},
 	{"an answer read as the wrong type", never, compiler, compiler, "TestWrongAnswerType"},
 	{"a form that MCP does not allow", runTime, registration, registration, "TestFormNotAllowed"},
 	{"data that is lost between two rounds", never, registration, registration, "TestLostData"},
@@ -230,6 +230,7 @@ func TestMisspeltStep(t *testing.T) {
 			return m
 		})
 		assert.Contains(t, got, `there is no step function "choosen" to get the answers`)
+		assert.Contains(t, vetted(), `there is no step function "choosen" to go on`)
 	})
 }
 
@@ -282,7 +283,7 @@ func compiled(t *testing.T, version, old, change string) string {
 }
 
 // vetted returns what sagavet says about testdata/flows, which has the mistakes of
-// the flows in these tests.
+// these tests.
 var vetted = sync.OnceValue(func() string {
 	out, err := exec.Command("go", "run", "../../cmd/sagavet", "./testdata/flows").CombinedOutput()
 	if err == nil {

@@ -28,3 +28,11 @@ func swallow(r *saga.Run) (string, error) {
 	}
 	return "Deploying.", nil
 }
+
+var misspelt = saga.Machine[struct{}, struct{}]{
+	Info:  saga.Info{Name: "deploy", Asks: []steps.Question{askSure}},
+	Start: func(t *saga.Turn[struct{}, struct{}]) (saga.Next, error) { return t.Ask("choosen", askSure) },
+	Steps: saga.Steps[struct{}, struct{}]{
+		"chosen": func(t *saga.Turn[struct{}, struct{}]) (saga.Next, error) { return t.Textf("Deploying.") },
+	},
+}
