@@ -14,11 +14,12 @@ import (
 // is not one of q.Policy, perhaps it is one of the others.
 func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, error) {
 	o, err := r.openToCancel(&q)
-	for _, q.Policy = range others {
+	for _, other := range others {
 		var rejected *codec.Rejected
 		if !errors.As(err, &rejected) || rejected.Reason != codec.ReasonAuthentication {
 			break
 		}
+		q.Policy = other
 		o, err = r.openToCancel(&q)
 	}
 	var end End
