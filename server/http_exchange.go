@@ -33,6 +33,7 @@ type httpExchange struct {
 	message   wire.Message
 	reply     wire.Reply
 	ctx       lazyctx.Context // ends when the client has gone
+	leave     []func()        // leave the sessions that the request has joined
 
 	mu     sync.Mutex
 	events *wire.EventStream // nil until something is to be said
@@ -57,8 +58,9 @@ func (x *httpExchange) answer(d dialect.Dialect) {
 	ctx := context.Context(&x.ctx)
 	for _, sessions := range s.sessions {
 		joined, leave := sessions.Join(ctx, &x.Exchange)
-		defer leave()
-		ctx = joined
+		if leave != nil {
+			ctx, x.leave = joined, append(x.leave, leave)
+		}
 	}
 	scratch, room := s.buffers.Get(), s.buffers.Get()
 	x.Scratch = *scratch
@@ -95,6 +97,9 @@ func (x *httpExchange) end() {
 		x.alive.Stop()
 	}
 	x.ctx.Cancel()
+	for _, leave := range x.leave {
+		leave()
+	}
 }
 
 // Notify implements [dialect.Way]. A client that does not take it is treated as gone.

@@ -54,8 +54,9 @@ type Sessions interface {
 	// Reply answers an HTTP exchange. ctx ends when its client has gone.
 	Reply(ctx context.Context, x *Exchange, r wire.Reply)
 	// Join has a request of another dialect belong to the session that it names, if any:
-	// the session is in use, and can cancel the request by its id. done must be called.
-	Join(ctx context.Context, x *Exchange) (joined context.Context, done func())
+	// the session is in use, and can cancel the request by its id, until leave is called;
+	// that is nil if there is none.
+	Join(ctx context.Context, x *Exchange) (joined context.Context, leave func())
 }
 
 // Batcher is a Dialect that has several messages in one.
