@@ -121,7 +121,10 @@ func (c *client) ending(rep reply) *Ending {
 	e := &Ending{Err: rep.err, Calls: slices.Clone(c.rig.watch.calls), Suspended: rep.out == nil && !rep.undone, Cancelled: rep.cancelled,
 		Progress: slices.Clone(c.rig.heard.progress), Logs: slices.Clone(c.rig.heard.logs)}
 	if o := rep.out; o != nil {
-		e.Result, e.Messages, e.Contents, e.Err = o.Result, o.Messages, o.Contents, o.Err
+		e.Result, e.Contents, e.Err, e.out = o.Result, o.Contents, o.Err, *o
+		if o.Messages != nil {
+			e.Messages = o.Messages.Messages
+		}
 	}
 	return e
 }
