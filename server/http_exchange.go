@@ -13,6 +13,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
+// keepAlive is how often an idle event stream shows that it is alive.
+const keepAlive = 15 * time.Second
+
 // httpExchange is a request that was POSTed, and the way back to its client. The response
 // is a JSON object unless something is to be said before; then it becomes a stream of
 // events that ends with the response (MCP 2026-07-28, basic/transports/streamable-http).

@@ -190,7 +190,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	s := &Server{opts: o, codec: c, log: o.Logger, keepAlive: 15 * time.Second, eventTimeout: 10 * time.Second}
+	s := &Server{opts: o, codec: c, log: o.Logger, keepAlive: keepAlive, eventTimeout: 10 * time.Second}
 	if s.guard, err = newGuard(&o); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
