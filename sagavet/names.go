@@ -3,6 +3,7 @@ package sagavet
 import (
 	"go/ast"
 	"go/types"
+	"slices"
 
 	"golang.org/x/tools/go/types/typeutil"
 )
@@ -27,15 +28,7 @@ func namedSaga(t types.Type) *types.Named {
 // to one.
 func isSaga(t types.Type, names ...string) bool {
 	n := namedSaga(t)
-	if n == nil {
-		return false
-	}
-	for _, name := range names {
-		if n.Obj().Name() == name {
-			return true
-		}
-	}
-	return false
+	return n != nil && slices.Contains(names, n.Obj().Name())
 }
 
 // isRun reports whether t is *saga.Run.

@@ -168,23 +168,9 @@ func (t *trace) hold(v ssa.Value, holds bool, w way) {
 // holdsOperand reports whether a value is another form of one that holds the error.
 func holdsOperand(v ssa.Value, w way) bool {
 	switch v := v.(type) {
-	case *ssa.MakeInterface:
-		return w.holds[v.X]
-	case *ssa.ChangeInterface:
-		return w.holds[v.X]
-	case *ssa.ChangeType:
-		return w.holds[v.X]
-	case *ssa.TypeAssert:
-		return w.holds[v.X]
-	case *ssa.Extract:
-		return w.holds[v.Tuple]
-	case *ssa.Field:
-		return w.holds[v.X]
-	case *ssa.FieldAddr:
-		return w.holds[underlying(v)]
-	case *ssa.IndexAddr:
-		return w.holds[underlying(v)]
-	case *ssa.Slice:
+	case *ssa.MakeInterface, *ssa.ChangeInterface, *ssa.ChangeType, *ssa.TypeAssert, *ssa.Extract, *ssa.Field:
+		return w.holds[*v.(ssa.Instruction).Operands(nil)[0]]
+	case *ssa.FieldAddr, *ssa.IndexAddr, *ssa.Slice:
 		return w.holds[underlying(v)]
 	}
 	return false
