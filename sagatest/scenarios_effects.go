@@ -15,60 +15,47 @@ func (s *sweep) failures() []scenario {
 		}
 		for _, w := range ways {
 			if w.fault == failDone && p.final {
-				list = append(list, s.finalUnknown(p))
+				// The engine does not learn that there is no way back. It must undo nothing, and
+				// the client brings the saga to its end.
+				list = append(list, scenario{fmt.Sprintf("%s %s in turn %d, then the client repeats the turn", p.label, w.name, p.turn), func(x *trial) {
+					q, ok := x.requestOf(p.turn)
+					if x.fault(p.turn, p.n, failDone); ok && x.twice(q) {
+						x.play()
+					}
+				}, asUndisturbed})
 				continue
 			}
 			list = append(list, scenario{fmt.Sprintf("%s %s in turn %d", p.label, w.name, p.turn), func(x *trial) {
 				q, ok := x.requestOf(p.turn)
-				if !ok {
-					return
-				}
-				x.fault(p.turn, p.n, w.fault)
-				if x.delivers(q) {
+				if x.fault(p.turn, p.n, w.fault); ok && x.delivers(q) {
 					x.playOn()
 				}
 			}, settled})
 		}
 	}
 	for _, p := range s.undoPoints() {
-		list = append(list, scenario{fmt.Sprintf("%s fails in turn %d after a refusal, then the client repeats the turn", p.label, p.turn), func(x *trial) {
-			q, ok := x.refuse(p.turn)
-			if !ok {
-				return
-			}
-			x.fault(p.turn, p.n, failUndone)
+		add := func(then string, run func(x *trial, q request)) {
+			list = append(list, scenario{fmt.Sprintf("%s fails in turn %d after a refusal, then the client %s", p.label, p.turn, then), func(x *trial) {
+				if q, ok := x.refuse(p.turn); ok {
+					x.fault(p.turn, p.n, failUndone)
+					run(x, q)
+				}
+			}, settled})
+		}
+		add("repeats the turn", func(x *trial, q request) {
 			if x.twice(q) {
 				x.playOn()
 			}
-		}, settled}, scenario{fmt.Sprintf("%s fails in turn %d after a refusal, then the client cancels with the token of the report", p.label, p.turn), func(x *trial) {
-			q, ok := x.refuse(p.turn)
-			if !ok {
-				return
-			}
-			x.fault(p.turn, p.n, failUndone)
+		})
+		add("cancels with the token of the report", func(x *trial, q request) {
 			if x.delivers(q) && x.last.again != "" {
 				x.ends(request{token: x.last.again, cancels: true})
 			} else if len(x.broken) == 0 {
 				x.playOn()
 			}
-		}, settled})
+		})
 	}
 	return list
-}
-
-// finalUnknown: the engine does not learn that there is no way back. It must undo
-// nothing, and the client brings the saga to its end.
-func (s *sweep) finalUnknown(p point) scenario {
-	return scenario{fmt.Sprintf("%s fails but has done its work in turn %d, then the client repeats the turn", p.label, p.turn), func(x *trial) {
-		q, ok := x.requestOf(p.turn)
-		if !ok {
-			return
-		}
-		x.fault(p.turn, p.n, failDone)
-		if x.twice(q) {
-			x.play()
-		}
-	}, asUndisturbed}
 }
 
 // twice delivers a request again that has had a response.

@@ -1,8 +1,6 @@
 package sagatest
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // point is a place in the undisturbed saga where a call of an effect begins.
 type point struct {
@@ -44,7 +42,7 @@ func (s *sweep) crashes() []scenario {
 	var list []scenario
 	for _, p := range points(s.base.calls) {
 		for _, f := range []fault{cutBefore, cutAfter} {
-			name := fmt.Sprintf("crash %s %s in turn %d", when(f), p.label, p.turn)
+			name := fmt.Sprintf("crash %s %s in turn %d", when[f], p.label, p.turn)
 			list = append(list, scenario{name + ", then the client repeats the turn", func(x *trial) {
 				if q, ok := x.crash(p, f); ok && x.delivers(q) {
 					x.play()
@@ -62,7 +60,7 @@ func (s *sweep) crashes() []scenario {
 	}
 	for _, p := range s.undoPoints() {
 		for _, f := range []fault{cutBefore, cutAfter} {
-			name := fmt.Sprintf("crash %s %s in turn %d after a refusal, then the client repeats the turn", when(f), p.label, p.turn)
+			name := fmt.Sprintf("crash %s %s in turn %d after a refusal, then the client repeats the turn", when[f], p.label, p.turn)
 			list = append(list, scenario{name, func(x *trial) {
 				if q, ok := x.refuse(p.turn); ok {
 					x.fault(p.turn, p.n, f)
@@ -76,12 +74,7 @@ func (s *sweep) crashes() []scenario {
 	return list
 }
 
-func when(f fault) string {
-	if f == cutBefore {
-		return "before"
-	}
-	return "after"
-}
+var when = map[fault]string{cutBefore: "before", cutAfter: "after"}
 
 // crash plays up to the point's turn and has it cut off there.
 func (x *trial) crash(p point, f fault) (request, bool) {
@@ -99,6 +92,11 @@ func (x *trial) refuse(turn int) (request, bool) {
 	if !x.to(turn) {
 		return request{}, false
 	}
+	return x.refusal()
+}
+
+// refusal is refuse at the present point.
+func (x *trial) refusal() (request, bool) {
 	if len(x.client.last.steps) == 0 {
 		x.play()
 		return request{}, false
@@ -167,29 +165,15 @@ func (s *sweep) stops() []scenario {
 
 // losses: the response of a turn does not arrive.
 func (s *sweep) losses() []scenario {
-	var list []scenario
-	for turn := 1; turn <= s.base.turns(); turn++ {
-		list = append(list, scenario{fmt.Sprintf("the response of turn %d is lost, then the client repeats the turn", turn), func(x *trial) {
-			if q, ok := x.lose(turn); ok && x.delivers(q) {
-				x.play()
-			}
-		}, asUndisturbed})
-		if turn == 1 {
-			continue
+	return append(s.eachRequest(1, "the response of turn %d is lost, then the client repeats the turn", asUndisturbed, func(x *trial, q request) {
+		if x.loseResponse(q) && x.delivers(q) {
+			x.play()
 		}
-		list = append(list, scenario{fmt.Sprintf("the response of turn %d is lost, then the client cancels with its answers", turn), func(x *trial) {
-			if q, ok := x.lose(turn); ok {
-				x.ends(q.cancelled())
-			}
-		}, undone})
-	}
-	return list
-}
-
-// lose plays up to a turn and has it taken without a response.
-func (x *trial) lose(turn int) (request, bool) {
-	q, ok := x.requestOf(turn)
-	return q, ok && x.loseResponse(q)
+	}), s.eachRequest(2, "the response of turn %d is lost, then the client cancels with its answers", undone, func(x *trial, q request) {
+		if x.loseResponse(q) {
+			x.ends(q.cancelled())
+		}
+	})...)
 }
 
 // loseResponse has a turn taken of which the client does not learn.
@@ -204,21 +188,17 @@ func (x *trial) loseResponse(q request) bool {
 
 // duplicates: a turn is taken twice.
 func (s *sweep) duplicates() []scenario {
-	var list []scenario
-	for turn := 2; turn <= s.base.turns(); turn++ {
-		list = append(list, scenario{fmt.Sprintf("turn %d is delivered twice", turn), func(x *trial) {
-			if q, ok := x.requestOf(turn); ok && x.delivers(q) && x.loseResponse(q) {
-				x.play()
-			}
-		}, asUndisturbed})
-		if !s.base.good {
-			continue // what was undone may come back, which a server that keeps nothing cannot prevent
+	list := s.eachRequest(2, "turn %d is delivered twice", asUndisturbed, func(x *trial, q request) {
+		if x.delivers(q) && x.loseResponse(q) {
+			x.play()
 		}
-		list = append(list, scenario{fmt.Sprintf("turn %d is delivered again after the end", turn), func(x *trial) {
-			if x.play() {
-				x.loseResponse(x.requests[turn-1])
-			}
-		}, asUndisturbed})
+	})
+	if !s.base.good {
+		return list // what was undone may come back, which a server that keeps nothing cannot prevent
 	}
-	return list
+	return append(list, s.eachTurn(2, "turn %d is delivered again after the end", asUndisturbed, func(x *trial, turn int) {
+		if x.play() {
+			x.loseResponse(x.requests[turn-1])
+		}
+	})...)
 }
