@@ -53,7 +53,7 @@ func compare(ctx context.Context, m measurement) {
 		return all[slices.IndexFunc(all, func(c *contestant) bool { return c.point.name == name && c.dialect == d })].taken
 	}
 	t := newTable("server", "protocol", "CPU/turn", "× floor", "quartiles", "turns/s", "allocs/turn", "B/turn", "peak MB", "token")
-	var lines text
+	lines := ""
 	for _, who := range all {
 		r := who.taken
 		low, middle, high := against(r, of("floor", who.dialect), figures.micros)
@@ -64,13 +64,13 @@ func compare(ctx context.Context, m measurement) {
 			median(r, figures.megabytes), median(r, func(f figures) int { return f.token }))
 		if who.program != "" {
 			low, middle, high := against(of(who.kind, who.dialect), r, figures.micros)
-			lines += textf("%s, %s: %.3f of the base's CPU time per turn (quartiles %.3f–%.3f).\n\n", who.kind, who.dialect.name, middle, low, high)
+			lines += fmt.Sprintf("%s, %s: %.3f of the base's CPU time per turn (quartiles %.3f–%.3f).\n\n", who.kind, who.dialect.name, middle, low, high)
 		}
 	}
 	low, middle, high := against(of("mcpsaga", mrtr), of("go-sdk", mrtr), figures.rate)
 	m.section("compare",
-		textf("%s; %d rounds of %d sagas for each server and protocol, %d connections.\n", where(), m.rounds, m.sagas, m.connections), t,
-		lines+textf("mcpsaga answers %.1f times as many turns per second as go-sdk (quartiles %.1f–%.1f).", middle, low, high))
+		fmt.Sprintf("%s; %d rounds of %d sagas for each server and protocol, %d connections.\n", where(), m.rounds, m.sagas, m.connections), t,
+		lines+fmt.Sprintf("mcpsaga answers %.1f times as many turns per second as go-sdk (quartiles %.1f–%.1f).", middle, low, high))
 }
 
 // table is a table in Markdown that is being filled.
@@ -93,13 +93,6 @@ func (t *table) String() string {
 	w.Flush()
 	return b.String()
 }
-
-// text stands beside tables.
-type text string
-
-func textf(format string, args ...any) text { return text(fmt.Sprintf(format, args...)) }
-
-func (t text) String() string { return string(t) }
 
 // where says on what the figures were taken, which they are nothing without.
 func where() string {

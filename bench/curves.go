@@ -30,7 +30,7 @@ func curves(ctx context.Context, m measurement) {
 		inTime, stop := context.WithCancel(ctx) // the curve's servers
 		t := all[name](inTime, m)
 		stop()
-		m.section(name, textf("\n%s: %s; %d rounds of %d sagas or %d equal turns, %d connections.\n", name, where(), m.rounds, m.sagas, m.sagas*turns, m.connections), t)
+		m.section(name, fmt.Sprintf("\n%s: %s; %d rounds of %d sagas or %d equal turns, %d connections.\n", name, where(), m.rounds, m.sagas, m.sagas*turns, m.connections), t)
 	}
 }
 

@@ -34,7 +34,7 @@ func searchHostile(ctx context.Context, m measurement) {
 		return slices.ContainsFunc(worst, func(c hostile.Cost) bool { return c.Name == name })
 	})
 	usual, usualBytes := base.PerByte()
-	parts := []fmt.Stringer{textf("The worst requests of %d KB; %s. To read usual JSON with encoding/json takes %.0f ms per MB here, and %.0f bytes per byte.\n", largest/1000, where(), usual, usualBytes)}
+	parts := []any{fmt.Sprintf("The worst requests of %d KB; %s. To read usual JSON with encoding/json takes %.0f ms per MB here, and %.0f bytes per byte.\n", largest/1000, where(), usual, usualBytes)}
 	for by := range 2 {
 		t := newTable("request", "bytes", "ms of CPU per MB", "of encoding/json", "bytes allocated per byte")
 		for _, c := range worstBy(again, top, by) {

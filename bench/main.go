@@ -127,7 +127,7 @@ func app() *cli.Command {
 //
 //	<!-- bench:name -->
 //	<!-- /bench:name -->
-func (m measurement) section(name string, parts ...fmt.Stringer) {
+func (m measurement) section(name string, parts ...any) {
 	var b bytes.Buffer
 	for _, p := range parts {
 		fmt.Fprintln(&b, p)

@@ -45,7 +45,7 @@ type sample struct {
 	extra []shape // more shapes, for lists, objects and the whole
 }
 
-const hole, token = "<hole>", "<token>"
+const hole, token = "@hole@", "@token@"
 
 // Versions of MCP as the requests name them. The proposal has none.
 const (
