@@ -78,6 +78,27 @@ func calledFunc(info *types.Info, call *ast.CallExpr) *types.Func {
 	return f
 }
 
+// assigned calls f for what a declaration or an assignment gives a value to. value is
+// nil if one call gives several.
+func assigned(n ast.Node, f func(to, value ast.Expr)) {
+	switch n := n.(type) {
+	case *ast.ValueSpec:
+		for i, name := range n.Names {
+			if len(n.Values) == len(n.Names) {
+				f(name, n.Values[i])
+			}
+		}
+	case *ast.AssignStmt:
+		for i, to := range n.Lhs {
+			if len(n.Lhs) == len(n.Rhs) {
+				f(to, n.Rhs[i])
+			} else {
+				f(to, nil)
+			}
+		}
+	}
+}
+
 const (
 	askFunc   = sagaPath + ".Ask"
 	doFunc    = sagaPath + ".Do"
