@@ -57,7 +57,8 @@ func testWrongAnswers(t *testing.T, d *dialect) {
 	for name := range spoilers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, _, err := fresh(t.Context(), name, d, 3, 1, 0)
+			p := point{operation: whole(d), connections: 1, servers: []*child{startChild(t.Context(), "", name)}}
+			_, err := p.repeat(t.Context(), 3*turns)
 			require.ErrorContains(t, err, "a wrong answer")
 		})
 	}
@@ -65,18 +66,13 @@ func testWrongAnswers(t *testing.T, d *dialect) {
 
 // The curves send single turns again and again; those are checked as well.
 func TestWrongAnswersFailInCurves(t *testing.T) {
-	good, err := startChild(t.Context(), "", "mcpsaga")
-	require.NoError(t, err)
-	defer good.stop()
-	turn, err := reach(good, proposal, "rounds", 3, 0, 0)
-	require.NoError(t, err)
-	_, err = repeat(t.Context(), 3, 1, turn, good)
+	good := startChild(t.Context(), "", "mcpsaga")
+	p := point{operation: reach(good, proposal, "rounds", 3, 0, 0), connections: 1, servers: []*child{good}}
+	_, err := p.repeat(t.Context(), 3)
 	require.NoError(t, err)
 	for _, name := range []string{"another id", "no token", "not JSON", "nothing but space", "not suspended"} {
-		bad, err := startChild(t.Context(), "", name)
-		require.NoError(t, err)
-		defer bad.stop()
-		_, err = repeat(t.Context(), 3, 1, turn, bad)
+		p.servers = []*child{startChild(t.Context(), "", name)}
+		_, err = p.repeat(t.Context(), 3)
 		require.ErrorContains(t, err, "a wrong answer", name)
 	}
 }
@@ -104,8 +100,8 @@ func TestTablesGoIntoADocument(t *testing.T) {
 	require.NoError(t, os.WriteFile(name, []byte("# Before\n\n<!-- bench:heap -->\nold\n<!-- /bench:heap -->\n\nAfter\n"), 0o600))
 	out, err := run(t, "--into", name, "curves", "--suspended", "30", "heap")
 	require.NoError(t, err)
-	assert.Regexp(t, `\nheap: go1.*\n\n\| +suspended \| +heap KB \| +growth B \| +peak MB \|\n\| +--: \| +--: \| +--: \| +--: \|\n\| +0 \| `, out)
-	assert.Regexp(t, `\| +30 \| `, out)
+	assert.Regexp(t, `\nheap: go1.*\n\n\| +suspended +\| +heap KB +\| +growth B +\| +peak MB +\|\n\| +--: +\| +--: +\| +--: +\| +--: +\|\n\| +0 +\| `, out)
+	assert.Regexp(t, `\| +30 +\| `, out)
 	document, err := os.ReadFile(name)
 	require.NoError(t, err)
 	assert.Equal(t, "# Before\n\n<!-- bench:heap -->\n\n"+strings.TrimSpace(out)+"\n\n<!-- /bench:heap -->\n\nAfter\n", string(document))
@@ -141,8 +137,9 @@ func TestComparesAllContestants(t *testing.T) {
 	require.NoError(t, err)
 	out, err := run(t, "--base", self)
 	require.NoError(t, err)
-	for _, who := range contestants(self) {
-		assert.Regexp(t, `(?m)^\| *`+who.point.name+` \| *`+who.dialect.name+` \| *\d+\.\dµs`, out)
+	var m measurement
+	for _, who := range m.contestants(self) {
+		assert.Regexp(t, `(?m)^\| *`+who.point.name+` +\| *`+who.dialect.name+` +\| *\d+\.\dµs`, out)
 	}
 	assert.Regexp(t, `mcpsaga, saga: \d\.\d+ of the base's CPU time`, out)
 	assert.Regexp(t, `mcpsaga answers \d+\.\d times`, out)
@@ -151,7 +148,7 @@ func TestComparesAllContestants(t *testing.T) {
 func TestCurves(t *testing.T) {
 	out, err := run(t, "curves", "--suspended", "300", "rounds", "replicas", "heap")
 	require.NoError(t, err)
-	for _, want := range []string{`machine \| +mrtr`, `flow \| +saga`, `(?m)^\| +4 \|`, `(?m)^\| +300 \|`} {
+	for _, want := range []string{`machine +\| +mrtr`, `flow +\| +saga`, `(?m)^\| +4 +\|`, `(?m)^\| +300 +\|`} {
 		assert.Regexp(t, want, out)
 	}
 	_, err = run(t, "curves", "no such")
@@ -163,18 +160,13 @@ func TestEndsByItself(t *testing.T) {
 	require.ErrorIs(t, err, errDeadline)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err = fresh(ctx, "floor", proposal, 1, 1, 0)
-	require.Error(t, err)
+	require.Error(t, try(func() { startChild(ctx, "", "floor") }))
 	_, err = run(t, "--sagas", "0")
 	require.ErrorContains(t, err, "--sagas")
 }
 
 func TestTheSizesThatAreMeasuredFit(t *testing.T) {
-	ours, alone, token, err := sealing([]byte(prose(largest)), 1)
-	require.NoError(t, err)
-	assert.Positive(t, ours)
-	assert.Positive(t, alone)
-	assert.Positive(t, token)
+	require.NoError(t, try(func() { reach(startChild(t.Context(), "", "mcpsaga"), proposal, "rounds", 3, largest, 1) }))
 }
 
 func TestSlope(t *testing.T) {

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/codec"
@@ -15,8 +13,8 @@ import (
 const curveNames = "rounds, size, connections, replicas, heap"
 
 // curves runs those that are named, or all.
-func curves(ctx context.Context, m measurement) error {
-	all := map[string]func(context.Context, measurement, io.Writer) error{
+func curves(ctx context.Context, m measurement) {
+	all := map[string]func(context.Context, measurement) *table{
 		"rounds": roundsCurve, "size": sizeCurve, "connections": connectionsCurve, "replicas": replicasCurve, "heap": heapCurve,
 	}
 	names := m.Args().Slice()
@@ -25,73 +23,45 @@ func curves(ctx context.Context, m measurement) error {
 	}
 	for _, name := range names {
 		if all[name] == nil {
-			return fmt.Errorf("there is no curve %q; there are %s", name, curveNames)
+			check(fmt.Errorf("there is no curve %q; there are %s", name, curveNames))
 		}
 	}
 	for _, name := range names {
-		err := m.section(name, func(out io.Writer) error {
-			fmt.Fprintf(out, "\n%s: %s; %d rounds of %d sagas or %d equal turns, %d connections.\n\n", name, where(), m.rounds, m.sagas, m.sagas*turns, m.connections)
-			return all[name](ctx, m, out)
-		})
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
+		inTime, stop := context.WithCancel(ctx) // the curve's servers
+		t := all[name](inTime, m)
+		stop()
+		m.section(name, fmt.Sprintf("\n%s: %s; %d rounds of %d sagas or %d equal turns, %d connections.\n", name, where(), m.rounds, m.sagas, m.sagas*turns, m.connections), t)
 	}
-	return nil
 }
 
 // roundsCurve is the cost of the turn that answers the n-th question. In MCP
 // 2026-07-28 a client sends the latest answers; in the saga proposal all so far, so
 // requests grow there. What that alone costs shows the floor, which reads the same
 // requests.
-func roundsCurve(ctx context.Context, m measurement, to io.Writer) error {
-	server, err := startChild(ctx, "", "mcpsaga")
-	if err != nil {
-		return err
-	}
-	defer server.stop()
-	floor, err := startChild(ctx, "", "floor")
-	if err != nil {
-		return err
-	}
-	defer floor.stop()
+func roundsCurve(ctx context.Context, m measurement) *table {
+	server, floor := startChild(ctx, "", "mcpsaga"), startChild(ctx, "", "floor")
 	places := []int{1, 2, 3, 4, 6, 8, 12, 16}
-	tools := []struct {
-		name, tool string
-		server     *child
-	}{{"floor", "rounds", floor}, {"machine", "rounds", server}, {"flow", "rounds_flow", server}}
 	var points []*point
 	for _, d := range []*dialect{mrtr, proposal} {
-		for _, k := range tools {
-			for _, n := range places {
-				// More follow, so that the turn measured suspends again.
-				turn, err := reach(server, d, k.tool, n+17, 0, n)
-				if err != nil {
-					return err
-				}
-				points = append(points, &point{name: k.name + "\t" + d.name, server: k.server, operation: turn})
+		for _, n := range places {
+			// More follow, so that the turn measured suspends again.
+			machine, flow := reach(server, d, "rounds", n+17, 0, n), reach(server, d, "rounds_flow", n+17, 0, n)
+			points = append(points, m.point("floor", machine, floor), m.point("machine", machine, server), m.point("flow", flow, server))
+		}
+	}
+	m.measure(ctx, points)
+	out := newTable("tool", "protocol", "round 1", "2", "3", "4", "6", "8", "12", "16", "slope to 8", "to 16")
+	for i, d := range []*dialect{mrtr, proposal} {
+		for k, name := range []string{"floor", "machine", "flow"} {
+			cells, cost := "", map[int]float64{}
+			for j, n := range places {
+				cost[n] = median(points[(i*len(places)+j)*3+k].taken, figures.micros)
+				cells += fmt.Sprintf("\t%.1fµs", cost[n])
 			}
+			out.row("%s\t%s%s\t%.3f\t%.3f", name, d.name, cells, slope(places[:6], cost)/cost[2], slope(places, cost)/cost[2])
 		}
 	}
-	if err := m.measure(ctx, m.sagas*turns, points); err != nil {
-		return err
-	}
-	out := newTable("tool", "protocol", "round 1", "2", "3", "4", "6", "8", "12", "16", "8 to 2", "slope to 8", "to 16", "beyond the floor")
-	var read float64 // the floor's slope
-	for line := range slices.Chunk(points, len(places)) {
-		cells, cost := line[0].name, map[int]float64{}
-		for i, p := range line {
-			cost[places[i]] = median(p.taken, figures.micros)
-			cells += fmt.Sprintf("\t%.1fµs", cost[places[i]])
-		}
-		_, growth, _ := against(line[5].taken, line[1].taken, figures.micros)
-		whole := slope(places, cost)
-		if line[0].server == floor {
-			read = whole
-		}
-		out.row("%s\t%.2f\t%.3f\t%.3f\t%.3f", cells, growth, slope(places[:6], cost)/cost[2], whole/cost[2], (whole-read)/cost[2])
-	}
-	return out.print(to)
+	return out
 }
 
 // slope is that of the line with the least squares through a curve.
@@ -104,123 +74,88 @@ func slope(places []int, cost map[int]float64) float64 {
 	return (n*xy - x*y) / (n*xx - x*x)
 }
 
-// connectionsCurve is the cost of a turn when many clients are connected. Each takes
-// ten sagas at least, so that to connect is a small part of it.
-func connectionsCurve(ctx context.Context, m measurement, to io.Writer) error {
-	out := newTable("connections", "CPU/turn", "turns/s", "peak MB")
-	for _, n := range []int{1, 4, 16, 64, 256, 1000} {
-		taken, _, err := m.fresh(ctx, max(m.sagas, 10*n), n, 0)
-		if err != nil {
-			return err
-		}
-		out.row("%d\t%.1fµs\t%.0f\t%.0f", n, median(taken, figures.micros), median(taken, figures.rate), median(taken, megabytes))
+// largest leaves room for what a position holds besides the tool's state.
+const largest = 255 << 10
+
+// sizeCurve is the cost of a turn whose state has so many bytes.
+func sizeCurve(ctx context.Context, m measurement) *table {
+	server, sizes := startChild(ctx, "", "mcpsaga"), []int{1 << 10, 4 << 10, 16 << 10, 64 << 10, largest}
+	var points []*point
+	for _, n := range sizes {
+		p := m.point("size", reach(server, proposal, "rounds", 3, n, 1), server)
+		p.round = max(m.sagas/20, 1) * turns
+		points = append(points, p)
 	}
-	return out.print(to)
+	m.measure(ctx, points)
+	out := newTable("state B", "CPU/turn", "ns/B", "token")
+	for i, p := range points {
+		cpu := median(p.taken, figures.micros)
+		out.row("%d\t%.0fµs\t%.1f\t%d", sizes[i], cpu, cpu*1000/float64(sizes[i]), p.taken[0].token)
+	}
+	return out
+}
+
+// connectionsCurve is the cost of a turn when many clients are connected, each number
+// of them to a server of its own. Each takes ten sagas at least, so that to connect is
+// a small part of it.
+func connectionsCurve(ctx context.Context, m measurement) *table {
+	var points []*point
+	for _, n := range []int{1, 4, 16, 64, 256, 1000} {
+		p := m.point("connections", whole(proposal), startChild(ctx, "", "mcpsaga"))
+		p.connections, p.round = n, max(m.sagas, 10*n)*turns
+		points = append(points, p)
+	}
+	m.measure(ctx, points)
+	out := newTable("connections", "CPU/turn", "turns/s", "peak MB")
+	for _, p := range points {
+		out.row("%d\t%.1fµs\t%.0f\t%.0f", p.connections, median(p.taken, figures.micros), median(p.taken, figures.rate), median(p.taken, figures.megabytes))
+	}
+	return out
 }
 
 // replicasCurve runs sagas whose every turn goes to the next of several processes
-// that share nothing but the keys. CPU is that of the servers and of the proxy.
-func replicasCurve(ctx context.Context, m measurement, to io.Writer) error {
-	out := newTable("replicas", "turns/s", "server CPU/turn", "proxy CPU/turn")
-	for n := 1; n <= 4; n++ {
-		servers, proxy, err := m.fresh(ctx, m.sagas, m.connections, n)
-		if err != nil {
-			return err
-		}
-		out.row("%d\t%.0f\t%.1fµs\t%.1fµs", n, median(servers, figures.rate), median(servers, figures.micros), median(proxy, figures.micros))
-	}
-	return out.print(to)
-}
-
-// fresh starts a server in every round, or several behind a proxy, and measures it.
-func (m measurement) fresh(ctx context.Context, sagas, connections, replicas int) (servers, proxies []figures, err error) {
-	for range m.rounds {
-		s, p, err := fresh(ctx, "mcpsaga", proposal, sagas, connections, replicas)
-		if err != nil {
-			return nil, nil, err
-		}
-		servers, proxies = append(servers, s), append(proxies, p)
-	}
-	return servers, proxies, nil
-}
-
-// fresh starts a server, or several behind a proxy, warms them up and measures
-// them: the servers, and the proxy.
-func fresh(ctx context.Context, server string, d *dialect, sagas, connections, replicas int) (servers, proxy figures, err error) {
-	dir, err := os.MkdirTemp("", "bench")
-	if err != nil {
-		return servers, proxy, err
-	}
+// that share nothing but the keys.
+func replicasCurve(ctx context.Context, m measurement) *table {
+	dir := must(os.MkdirTemp("", "bench"))
 	defer os.RemoveAll(dir)
 	keys := filepath.Join(dir, "keys.json")
-	if _, err := codec.CreateKeysetFile(keys); err != nil {
-		return servers, proxy, err
-	}
-	var all []*child
-	behind := []string{"proxy"}
-	for range max(replicas, 1) {
-		c, err := startChild(ctx, "", server, keys)
-		if err != nil {
-			return servers, proxy, err
+	must(codec.CreateKeysetFile(keys))
+	var points []*point
+	for n := 1; n <= 4; n++ {
+		p, behind := m.point("replicas", whole(proposal)), []string{"proxy"}
+		for range n {
+			c := startChild(ctx, "", "mcpsaga", keys)
+			p.servers, behind = append(p.servers, c), append(behind, c.work)
 		}
-		defer c.stop()
-		all, behind = append(all, c), append(behind, c.work)
+		p.proxy = startChild(ctx, "", behind...)
+		points = append(points, p)
 	}
-	var front usage
-	if replicas > 0 {
-		c, err := startChild(ctx, "", behind...)
-		if err != nil {
-			return servers, proxy, err
-		}
-		defer c.stop()
-		all = slices.Insert(all, 0, c)
+	m.measure(ctx, points)
+	out := newTable("replicas", "turns/s", "server CPU/turn", "proxy CPU/turn")
+	for _, p := range points {
+		proxy := median(p.taken, func(f figures) float64 { return f.microsOf(1) })
+		out.row("%d\t%.0f\t%.1fµs\t%.1fµs", len(p.servers), median(p.taken, figures.rate), median(p.taken, figures.micros), proxy)
 	}
-	if _, err := repeat(ctx, max(sagas/10, 1), connections, whole(d), all...); err != nil {
-		return servers, proxy, err
-	}
-	if front, err = all[0].usage("/"); err != nil {
-		return servers, proxy, err
-	}
-	if servers, err = repeat(ctx, sagas, connections, whole(d), all...); err != nil || replicas == 0 {
-		return servers, proxy, err
-	}
-	after, err := all[0].usage("/")
-	proxy = servers
-	proxy.used.CPU = after.CPU - front.CPU
-	servers.used.CPU -= proxy.used.CPU
-	return servers, proxy, err
+	return out
 }
 
 // heapCurve leaves more and more sagas suspended and looks at the server's heap,
 // after a collection, and at the most memory that it ever held.
-func heapCurve(ctx context.Context, m measurement, to io.Writer) error {
-	server, err := startChild(ctx, "", "mcpsaga")
-	if err != nil {
-		return err
-	}
-	defer server.stop()
-	call, err := reach(server, proposal, "rounds", 3, 0, 0)
-	if err != nil {
-		return err
-	}
-	suspended := m.Int("suspended")
+func heapCurve(ctx context.Context, m measurement) *table {
+	server := startChild(ctx, "", "mcpsaga")
+	p := m.point("heap", reach(server, proposal, "rounds", 3, 0, 0), server)
 	out := newTable("suspended", "heap KB", "growth B", "peak MB")
-	var start usage
+	var start uint64
 	// Pools and connections come into being with the first sagas, which do not count.
-	for done, next := -10_000, 0; ; done, next = next, min(max(next*10, 10_000), suspended) {
-		if _, err := repeat(ctx, next-done, m.connections, call, server); err != nil {
-			return err
-		}
-		u, err := server.usage("/heap")
-		if err != nil {
-			return err
-		}
+	for done, next, suspended := -10_000, 0, m.Int("suspended"); ; done, next = next, min(max(next*10, 10_000), suspended) {
+		must(p.repeat(ctx, next-done))
+		u := must(server.usage("/heap"))
 		if next == 0 {
-			start = u
+			start = u.Heap
 		}
-		out.row("%d\t%.0f\t%d\t%.0f", next, float64(u.Heap)/1e3, int64(u.Heap)-int64(start.Heap), float64(u.MaxRSS)/1e6)
+		out.row("%d\t%.0f\t%d\t%.0f", next, float64(u.Heap)/1e3, int64(u.Heap)-int64(start), float64(u.MaxRSS)/1e6)
 		if next >= suspended {
-			return out.print(to)
+			return out
 		}
 	}
 }

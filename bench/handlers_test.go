@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +28,8 @@ func (m *memory) Write(b []byte) (int, error) {
 // BenchmarkHandlers is what the compared servers' own code takes, without network
 // and net/http: one operation is a whole saga, three turns.
 func BenchmarkHandlers(b *testing.B) {
-	for _, who := range contestants("") {
+	var m measurement
+	for _, who := range m.contestants("") {
 		if who.kind == "go-sdk" {
 			continue // it is in no hurry
 		}
@@ -46,5 +50,18 @@ func BenchmarkHandlers(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// httpRequest is the saga's next request, for a handler without a network.
+func (t *talk) httpRequest(id int) *http.Request {
+	body := t.request(id)
+	h := http.Header{"Content-Type": {"application/json"}}
+	for k, v := range t.header {
+		h.Set(k, v)
+	}
+	return &http.Request{
+		Method: http.MethodPost, URL: &url.URL{Path: "/mcp"}, Host: "localhost", Header: h, ContentLength: int64(len(body)),
+		Body: io.NopCloser(bytes.NewReader(body)),
 	}
 }

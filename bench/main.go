@@ -1,3 +1,19 @@
+// Command bench compares what a turn of a saga costs on this server, on a server
+// that does the same by hand with the official Go SDK, and on a floor: net/http
+// and encoding/json that read the same requests and answer with constants.
+//
+//	go run ./bench
+//	go run ./bench --base ANOTHER    # beside another build of this command
+//	go run ./bench curves [rounds|size|connections|replicas|heap ...]
+//	go run ./bench hostile
+//
+// Every server runs in a process of its own; each gets a short load in turn, many
+// rounds, over loopback from this process. What counts is the CPU time of the server
+// per turn, and its ratio to the floor's in the same round. Every answer is checked,
+// and a wrong one ends the run with an error. Ratios are within one run only.
+//
+// Curves show how the cost of a turn grows with what their name says; hostile looks
+// for the requests that cost the most. With --into, tables go into a document as well.
 package main
 
 import (
@@ -19,17 +35,45 @@ func main() {
 	}
 }
 
+// failure is an error on its way to try, which ends the run.
+type failure struct{ error }
+
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+// try returns the error that ended f.
+func try(f func()) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case failure:
+			err = r.error
+		default:
+			panic(r)
+		}
+	}()
+	f()
+	return nil
+}
+
 var errDeadline = errors.New("the time for the whole run is over; give it more with --deadline")
 
-// measurement is a part of a run: what the flags say, and where its tables go.
+// measurement is a part of a run: what the flags say.
 type measurement struct {
 	*cli.Command
 	sagas, rounds, connections int
-	out                        io.Writer
 }
 
 // limited runs an action for as long as the flag deadline says.
-func limited(action func(context.Context, measurement) error) cli.ActionFunc {
+func limited(action func(context.Context, measurement)) cli.ActionFunc {
 	return func(ctx context.Context, c *cli.Command) error {
 		for _, name := range []string{"sagas", "rounds", "connections"} {
 			if c.Int(name) < 1 {
@@ -38,7 +82,7 @@ func limited(action func(context.Context, measurement) error) cli.ActionFunc {
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, c.Duration("deadline"), errDeadline)
 		defer cancel()
-		err := action(ctx, measurement{c, c.Int("sagas"), c.Int("rounds"), c.Int("connections"), c.Root().Writer})
+		err := try(func() { action(ctx, measurement{c, c.Int("sagas"), c.Int("rounds"), c.Int("connections")}) })
 		if err != nil && context.Cause(ctx) != nil {
 			return context.Cause(ctx)
 		}
@@ -55,7 +99,7 @@ func app() *cli.Command {
 			&cli.IntFlag{Name: "rounds", Usage: "rounds; medians are shown", Value: 31},
 			&cli.IntFlag{Name: "connections", Usage: "connections at once", Value: 8},
 			&cli.StringFlag{Name: "base", Usage: "compare with this program as well: the same command, built from another commit"},
-			&cli.StringFlag{Name: "into", Usage: "put the tables into this document as well, such as docs/benchmarks.md"},
+			&cli.StringFlag{Name: "into", Usage: "put the tables into this document as well, such as docs/benchmarks/tables.md"},
 			&cli.DurationFlag{Name: "deadline", Usage: "end, whatever is still to do", Value: 20 * time.Minute},
 		},
 		Action: limited(compare),
@@ -78,27 +122,24 @@ func app() *cli.Command {
 	}
 }
 
-// section has f print a part of the report. If a document is to be kept, the part is
-// put there as well, in place of what stands between its marks:
+// section prints a part of the report: text and tables. If a document is to be kept, the
+// part is put there as well, in place of what stands between its marks:
 //
 //	<!-- bench:name -->
 //	<!-- /bench:name -->
-func (m measurement) section(name string, f func(io.Writer) error) error {
+func (m measurement) section(name string, parts ...any) {
 	var b bytes.Buffer
-	if err := f(&b); err != nil {
-		return err
+	for _, p := range parts {
+		fmt.Fprintln(&b, p)
 	}
-	if _, err := m.out.Write(b.Bytes()); err != nil || m.String("into") == "" {
-		return err
+	must(io.Copy(m.Root().Writer, bytes.NewReader(b.Bytes())))
+	if into := m.String("into"); into != "" {
+		document, err := withSection(must(os.ReadFile(into)), name, b.Bytes())
+		if err != nil {
+			check(fmt.Errorf("%s: %w", into, err))
+		}
+		check(os.WriteFile(into, document, 0o644))
 	}
-	document, err := os.ReadFile(m.String("into"))
-	if err != nil {
-		return err
-	}
-	if document, err = withSection(document, name, b.Bytes()); err != nil {
-		return fmt.Errorf("%s: %w", m.String("into"), err)
-	}
-	return os.WriteFile(m.String("into"), document, 0o644)
 }
 
 // withSection returns the document with another text between the marks of a section.

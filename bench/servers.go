@@ -31,22 +31,23 @@ var servers = map[string]func(args []string) (http.Handler, error){
 	"mcpsaga": func(args []string) (http.Handler, error) {
 		return sagaServer(args, complextool.Tool, roundsTool, roundsFlow)
 	},
-	"mcpsaga-flow": func(args []string) (http.Handler, error) { return sagaServer(args, complexFlow) },
+	"mcpsaga-flow": func(args []string) (http.Handler, error) { return sagaServer(args, complextool.Flow) },
 	"mounted": func([]string) (http.Handler, error) {
-		s := newSDKServer()
-		keys, err := codec.NewKeyset()
-		if err != nil {
-			return nil, err
-		}
-		_, err = gosdk.Mount(s, gosdk.Options{Keys: keys, Audience: "bench", Logger: slog.New(slog.DiscardHandler)}, complextool.Tool)
-		return sdkHandler(s), err
+		return sdkServer(func(s *mcp.Server) error {
+			keys, err := codec.NewKeyset()
+			if err == nil {
+				_, err = gosdk.Mount(s, gosdk.Options{Keys: keys, Audience: "bench", Logger: slog.New(slog.DiscardHandler)}, complextool.Tool)
+			}
+			return err
+		})
 	},
 	"go-sdk": func([]string) (http.Handler, error) {
-		s := newSDKServer()
-		mcp.AddTool(s, &mcp.Tool{Name: "complex_tool", Description: "Pretends to deploy."}, byHand)
-		return sdkHandler(s), nil
+		return sdkServer(func(s *mcp.Server) error {
+			mcp.AddTool(s, &mcp.Tool{Name: "complex_tool", Description: "Pretends to deploy."}, byHand)
+			return nil
+		})
 	},
-	"floor": func([]string) (http.Handler, error) { return floorServer() },
+	"floor": floorServer,
 	"proxy": proxyServer,
 }
 
@@ -66,52 +67,52 @@ func sagaServer(args []string, tools ...saga.Definition) (http.Handler, error) {
 	return s.Handler(), nil
 }
 
-func newSDKServer() *mcp.Server {
-	return mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-}
-
-// sdkHandler serves without sessions, with JSON responses.
-func sdkHandler(s *mcp.Server) http.Handler {
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+// sdkServer is one of the Go SDK without sessions, with JSON responses.
+func sdkServer(add func(*mcp.Server) error) (http.Handler, error) {
+	s := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	err := add(s)
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}), err
 }
 
 // byHand is the same tool written by hand with the Go SDK. Its state is readable and
 // not protected: what one writes who has only the SDK.
-func byHand(_ context.Context, r *mcp.CallToolRequest, _ complexArgs) (*mcp.CallToolResult, any, error) {
+func byHand(_ context.Context, r *mcp.CallToolRequest, _ struct {
+	InitialArg string `json:"initial_arg,omitempty"`
+}) (*mcp.CallToolResult, any, error) {
 	var st struct {
 		Step   string `json:"step"`
 		Target string `json:"target,omitempty"`
-	}
-	suspend := func(step, target, id string, request mcp.InputRequest) (*mcp.CallToolResult, any, error) {
-		st.Step, st.Target = step, target
-		raw, err := json.Marshal(st)
-		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{id: request}, RequestState: string(raw)}, nil, err
 	}
 	if r.Params.RequestState != "" {
 		if err := json.Unmarshal([]byte(r.Params.RequestState), &st); err != nil {
 			return nil, nil, err
 		}
 	}
+	suspend := func(step, id string, request mcp.InputRequest) (*mcp.CallToolResult, any, error) {
+		st.Step = step
+		raw, err := json.Marshal(st)
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{id: request}, RequestState: string(raw)}, nil, err
+	}
 	switch st.Step {
 	case "":
-		return suspend("target", "", "step-elicitation-A", &mcp.ElicitParams{
+		return suspend("target", wanted[0], &mcp.ElicitParams{
 			Message: "Please provide the deployment target:",
 			RequestedSchema: map[string]any{
 				"type": "object", "properties": map[string]any{"target": map[string]any{"type": "string"}}, "required": []string{"target"},
 			},
 		})
 	case "target":
-		answer, ok := r.Params.InputResponses["step-elicitation-A"].(*mcp.ElicitResult)
+		answer, ok := r.Params.InputResponses[wanted[0]].(*mcp.ElicitResult)
 		if !ok || answer.Action != "accept" {
 			return nil, nil, errors.New("declined")
 		}
-		target, _ := answer.Content["target"].(string)
-		return suspend("advice", target, "step-sampling-B", &mcp.CreateMessageParams{
+		st.Target, _ = answer.Content["target"].(string)
+		return suspend("advice", wanted[1], &mcp.CreateMessageParams{
 			MaxTokens: 100,
-			Messages:  []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: fmt.Sprintf("Is deploying to '%s' safe right now?", target)}}},
+			Messages:  []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: fmt.Sprintf("Is deploying to '%s' safe right now?", st.Target)}}},
 		})
 	}
-	said, ok := r.Params.InputResponses["step-sampling-B"].(*mcp.CreateMessageWithToolsResult)
+	said, ok := r.Params.InputResponses[wanted[1]].(*mcp.CreateMessageWithToolsResult)
 	if !ok || len(said.Content) == 0 {
 		return nil, nil, errors.New("no completion")
 	}
@@ -124,28 +125,10 @@ func byHand(_ context.Context, r *mcp.CallToolRequest, _ complexArgs) (*mcp.Call
 // floorServer reads a request and answers with what this project's server
 // answered to the same request when the floor was started: the least that any
 // server in Go on these two packages can do.
-func floorServer() (http.Handler, error) {
+func floorServer([]string) (http.Handler, error) {
 	ours, err := sagaServer(nil, complextool.Tool)
 	if err != nil {
 		return nil, err
-	}
-	// The results by protocol and turn; ids are the only thing that varies.
-	results := map[*dialect][turns]json.RawMessage{}
-	for _, d := range []*dialect{proposal, mrtr} {
-		var all [turns]json.RawMessage
-		for turn, t := 0, deploy(d); turn < turns; turn++ {
-			rec := httptest.NewRecorder()
-			ours.ServeHTTP(rec, t.httpRequest(1))
-			if err := t.take(1, rec.Body.Bytes(), wanted[turn], turn == turns-1); err != nil {
-				return nil, err
-			}
-			var response struct{ Result json.RawMessage }
-			if err := json.Unmarshal(rec.Body.Bytes(), &response); err != nil {
-				return nil, err
-			}
-			all[turn] = response.Result
-		}
-		results[d] = all
 	}
 	type message struct {
 		JSONRPC string          `json:"jsonrpc"`
@@ -161,6 +144,23 @@ func floorServer() (http.Handler, error) {
 			RequestState   string                     `json:"requestState"`
 		} `json:"params,omitempty"`
 		Result json.RawMessage `json:"result,omitempty"`
+	}
+	results := map[*dialect]*[turns]message{proposal: {}, mrtr: {}} // ids are the only thing that varies
+	for d, all := range results {
+		t := deploy(d)
+		for turn := range turns {
+			r, rec := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", bytes.NewReader(t.request(1))), httptest.NewRecorder()
+			for k, v := range t.header {
+				r.Header.Set(k, v)
+			}
+			ours.ServeHTTP(rec, r)
+			if err := t.take(1, rec.Body.Bytes(), wanted[turn], turn == turns-1); err != nil {
+				return nil, err
+			}
+			if err := json.Unmarshal(rec.Body.Bytes(), &all[turn]); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -183,7 +183,7 @@ func floorServer() (http.Handler, error) {
 		case m.Params.SagaToken != "" || m.Params.RequestState != "":
 			turn = 1
 		}
-		out, err := json.Marshal(message{JSONRPC: "2.0", ID: m.ID, Result: results[d][turn]})
+		out, err := json.Marshal(message{JSONRPC: "2.0", ID: m.ID, Result: results[d][turn].Result})
 		if err != nil {
 			http.Error(w, "failed", http.StatusInternalServerError)
 			return
@@ -191,19 +191,6 @@ func floorServer() (http.Handler, error) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(out)
 	}), nil
-}
-
-// httpRequest is the saga's next request, for a handler without a network.
-func (t *talk) httpRequest(id int) *http.Request {
-	body := t.request(id)
-	h := http.Header{"Content-Type": {"application/json"}}
-	for k, v := range t.header {
-		h.Set(k, v)
-	}
-	return &http.Request{
-		Method: http.MethodPost, URL: &url.URL{Path: "/mcp"}, Host: "localhost", Header: h, ContentLength: int64(len(body)),
-		Body: io.NopCloser(bytes.NewReader(body)),
-	}
 }
 
 // proxyServer passes each request on to the next of the servers given.

@@ -34,6 +34,7 @@ var (
 	given  = map[string]string{
 		wanted[0]: `{"action":"accept","content":{"target":"production"}}`,
 		wanted[1]: `{"role":"assistant","content":{"type":"text","text":"Yes, all systems are green."},"model":"client-side-llm-v2"}`,
+		"go":      `{"action":"accept","content":{"go":true}}`,
 	}
 )
 
@@ -48,12 +49,12 @@ type talk struct {
 }
 
 func newTalk(d *dialect, tool, arguments string) *talk {
-	t := &talk{dialect: d, params: `"name":"` + tool + `","arguments":` + arguments}
+	t := &talk{dialect: d, params: `"name":"` + tool + `","arguments":` + arguments, header: map[string]string{"Content-Type": "application/json"}}
 	if d == mrtr {
 		t.params += meta
 		t.header = map[string]string{
 			"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool,
-			"Accept": "application/json, text/event-stream",
+			"Accept": "application/json, text/event-stream", "Content-Type": "application/json",
 		}
 	}
 	return t
@@ -64,32 +65,19 @@ func deploy(d *dialect) *talk { return newTalk(d, "complex_tool", `{"initial_arg
 
 // request returns the body of the next request.
 func (t *talk) request(id int) []byte {
-	method, params := "tools/callSaga", t.params
+	method, params, answer := "tools/callSaga", t.params, given[strings.TrimRight(t.asked, "~#0123456789")]
 	if t.dialect == mrtr {
 		method = "tools/call"
 	}
-	if t.token != "" {
-		answer := given[t.asked]
-		if answer == "" {
-			answer = `{"action":"accept","content":{"go":true}}`
-		}
-		if t.dialect == mrtr {
-			params += `,"inputResponses":{"` + t.asked + `":` + answer + `},"requestState":` + t.token
-		} else {
-			t.answered = append(t.answered, `{"stepId":"`+t.asked+`","result":`+answer+`}`)
-			method, params = "tools/resumeSaga", `"sagaToken":`+t.token+`,"completedSteps":[`+strings.Join(t.answered, ",")+`]`
-		}
+	switch {
+	case t.token == "":
+	case t.dialect == mrtr:
+		params += `,"inputResponses":{"` + t.asked + `":` + answer + `},"requestState":` + t.token
+	default:
+		t.answered = append(t.answered, `{"stepId":"`+t.asked+`","result":`+answer+`}`)
+		method, params = "tools/resumeSaga", `"sagaToken":`+t.token+`,"completedSteps":[`+strings.Join(t.answered, ",")+`]`
 	}
 	return []byte(`{"jsonrpc":"2.0","id":` + strconv.Itoa(id) + `,"method":"` + method + `","params":{` + params + `}}`)
-}
-
-// result is what is read of a result, of either dialect.
-type result struct {
-	IsError       bool                       `json:"isError"`
-	SagaToken     json.RawMessage            `json:"sagaToken"`
-	Steps         []struct{ StepID string }  `json:"steps"`
-	RequestState  json.RawMessage            `json:"requestState"`
-	InputRequests map[string]json.RawMessage `json:"inputRequests"`
 }
 
 // take verifies the response, and takes from it what the next request needs.
@@ -98,11 +86,15 @@ func (t *talk) take(id int, body []byte, wanted string, last bool) error {
 		JSONRPC string
 		ID      json.RawMessage
 		Error   json.RawMessage
-		Result  *result
+		Result  *struct { // of either dialect
+			IsError                 bool
+			SagaToken, RequestState json.RawMessage
+			Steps                   []struct{ StepID string }
+			InputRequests           map[string]json.RawMessage
+		}
 	}
-	what := ""
 	err := json.Unmarshal(body, &response)
-	r := response.Result
+	r, what := response.Result, ""
 	switch {
 	case err != nil:
 		what = err.Error()

@@ -8,40 +8,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Tools that only the measurements need.
-
-type complexArgs struct {
-	InitialArg string `json:"initial_arg,omitempty"`
-}
-
-type targetForm struct {
-	Target string `json:"target"`
-}
-
-var (
-	flowTarget = &steps.Form[targetForm]{ID: "step-elicitation-A", Message: "Please provide the deployment target:"}
-	flowAdvice = &steps.Sample{ID: "step-sampling-B", Request: steps.SampleRequest{MaxTokens: 100}}
-)
-
-// complexFlow is the proposal's tool written as a flow.
-var complexFlow = saga.Flow[complexArgs, string]{
-	Info: saga.Info{Name: "complex_tool", Description: "Pretends to deploy.", Asks: []steps.Question{flowTarget, flowAdvice}},
-	Run: func(r *saga.Run, _ complexArgs) (string, error) {
-		form, err := saga.Ask(r, flowTarget)
-		if err != nil {
-			return "", err
-		}
-		said, err := saga.Ask(r, flowAdvice.With(steps.Promptf("Is deploying to '%s' safe right now?", form.Target)))
-		if err != nil {
-			return "", err
-		}
-		if !strings.HasPrefix(strings.ToLower(said.Text()), "yes") {
-			return "", saga.Failf("not confirmed")
-		}
-		return "Deployment to " + form.Target + " initiated successfully based on confirmation.", nil
-	},
-}
-
 // roundsArgs say how often a tool asks, and how large its state is, in bytes.
 type roundsArgs struct {
 	Rounds int `json:"rounds"`
@@ -59,8 +25,6 @@ type goOn struct {
 
 var goOnForm = &steps.Form[goOn]{ID: "go", Message: "Go on?"}
 
-const roundsDone = "All rounds are done."
-
 // roundsTool asks again and again.
 var roundsTool = saga.Machine[roundsArgs, roundsState]{
 	Info: saga.Info{Name: "rounds", Description: "Asks several times.", Asks: []steps.Question{goOnForm}},
@@ -74,7 +38,7 @@ var roundsTool = saga.Machine[roundsArgs, roundsState]{
 				return nil, err
 			}
 			if t.State.Asked++; t.State.Asked == t.Args.Rounds {
-				return t.Textf(roundsDone)
+				return t.Textf("All rounds are done.")
 			}
 			return t.Ask("next", goOnForm)
 		},
@@ -90,7 +54,7 @@ var roundsFlow = saga.Flow[roundsArgs, string]{
 				return "", err
 			}
 		}
-		return roundsDone, nil
+		return "All rounds are done.", nil
 	},
 }
 

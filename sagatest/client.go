@@ -38,9 +38,6 @@ type lackError struct{ text string }
 
 func (e *lackError) Error() string { return e.text }
 
-// call returns the first request.
-func (c *client) call() request { return request{} }
-
 // answers returns what the script answers to the questions of the last round.
 // leaves: the client does not come back.
 func (c *client) answers() (list []steps.Answer, later time.Duration, leaves bool, err error) {
@@ -75,7 +72,7 @@ func (c *client) resume(answers ...steps.Answer) request {
 // next returns the request that goes on by the script.
 func (c *client) next() (request, error) {
 	if c.last.token == "" {
-		return c.call(), nil
+		return request{}, nil // the call
 	}
 	answers, later, leaves, err := c.answers()
 	if err != nil || leaves {
@@ -121,7 +118,10 @@ func (c *client) ending(rep reply) *Ending {
 	e := &Ending{Err: rep.err, Calls: slices.Clone(c.rig.watch.calls), Suspended: rep.out == nil && !rep.undone, Cancelled: rep.cancelled,
 		Progress: slices.Clone(c.rig.heard.progress), Logs: slices.Clone(c.rig.heard.logs)}
 	if o := rep.out; o != nil {
-		e.Result, e.Messages, e.Contents, e.Err = o.Result, o.Messages, o.Contents, o.Err
+		e.Result, e.Contents, e.Err, e.out = o.Result, o.Contents, o.Err, *o
+		if o.Messages != nil {
+			e.Messages = o.Messages.Messages
+		}
 	}
 	return e
 }

@@ -2,6 +2,8 @@ package sagatest
 
 import (
 	"encoding/json"
+	"log/slog"
+	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
@@ -14,15 +16,14 @@ import (
 type Ending struct {
 	// Scenario says what went on, in a sweep; empty in a play.
 	Scenario string
-	// Result is a tool's result. Messages is a prompt's, Contents a resource's; if it was
+	// Result is a tool's result. Messages are a prompt's, Contents a resource's; if it was
 	// too late to cancel them, Result says so.
 	Result   *content.Result
-	Messages *engine.Messages
+	Messages []content.Message
 	Contents []content.ResourceContents
 	// Err is why the saga failed, as the operator's log has it; the client does
-	// not learn it. It is also set if the last turn failed as a whole: after the first
-	// turn, which nobody can take again, it is a *engine.UndoneError, and the saga has
-	// ended.
+	// not learn it. It is also set if the last turn failed as a whole. Nobody can take the
+	// first turn again, so its effects are then undone and the saga has ended.
 	Err error
 	// Cancelled: the client cancelled the saga, and it was not too late for that.
 	Cancelled bool
@@ -31,8 +32,40 @@ type Ending struct {
 	// Calls are what the engine called, in order, in all turns.
 	Calls []Call
 	// Progress and Logs are what the tool told the client meanwhile.
-	Progress []engine.Progress
-	Logs     []engine.Log
+	Progress []Progress
+	Logs     []Log
+
+	out engine.Outcome // zero if the saga has not ended
+}
+
+// Progress is what a tool said about how far it has come.
+type Progress struct {
+	// Done grows with each message; Total is 0 if it is unknown.
+	Done, Total float64
+	// Message is for people, or empty.
+	Message string
+}
+
+// Log is what a tool wrote to the client's log.
+type Log struct {
+	// Level is how severe it is.
+	Level slog.Level
+	// Logger is the tool's name.
+	Logger string
+	// Data is the message: anything that encodes to JSON.
+	Data any
+}
+
+// UndoReport says what became of a saga's effects, by their names, when it ended badly.
+type UndoReport struct {
+	// Undone were reversed, in this order, or found not to have happened. Outstanding
+	// could not be reversed, among them Kept, which were not tried, as others build on
+	// them.
+	Undone, Outstanding, Kept []string
+	// Final is the effect that cannot be reversed any more, or empty.
+	Final string
+	// SagaToken is with what the client can try again what is outstanding.
+	SagaToken string
 }
 
 // Good reports whether the saga ended with a result that is no error.
@@ -40,7 +73,7 @@ func (e *Ending) Good() bool {
 	if e.Suspended || e.Cancelled {
 		return false
 	}
-	return e.Result != nil && !e.Result.IsError || e.Messages != nil || e.Contents != nil
+	return e.Result != nil && !e.Result.IsError || e.out.Messages != nil || e.Contents != nil
 }
 
 // Text returns the texts of the result, one per line. What the engine says about
@@ -53,14 +86,15 @@ func (e *Ending) Text() string {
 }
 
 // Undo returns the report about undone effects, or nil if the result has none.
-func (e *Ending) Undo() *engine.UndoReport { return undoReport(e.Result) }
-
-func undoReport(r *content.Result) *engine.UndoReport {
-	if r == nil {
+func (e *Ending) Undo() *UndoReport {
+	if e.Result == nil {
 		return nil
 	}
-	u, _ := r.Meta[engine.UndoMetaKey].(*engine.UndoReport)
-	return u
+	u, ok := e.Result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
+	if !ok {
+		return nil
+	}
+	return &UndoReport{u.Undone, u.Outstanding, u.Kept, u.Final, u.SagaToken}
 }
 
 // Effects lists the calls by name, in order: "hold-room", "undo hold-room". Tries
@@ -80,8 +114,8 @@ func (e *Ending) Effects() []string {
 // asJSON is all that the client learns at the end, for comparisons.
 func (e *Ending) asJSON() string {
 	switch {
-	case e.Messages != nil:
-		return compact(e.Messages)
+	case e.out.Messages != nil:
+		return compact(e.out.Messages)
 	case e.Contents != nil:
 		return compact(e.Contents)
 	case e.Result != nil:
@@ -107,4 +141,25 @@ func look(world any) string {
 		return "cannot be encoded: " + err.Error()
 	}
 	return string(b)
+}
+
+// heard is what a tool told the client while turns were under way.
+type heard struct {
+	mu       sync.Mutex
+	progress []Progress
+	logs     []Log
+}
+
+// Progress implements engine.Notifier.
+func (h *heard) Progress(p engine.Progress) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.progress = append(h.progress, Progress(p))
+}
+
+// Log implements engine.Notifier.
+func (h *heard) Log(l engine.Log) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.logs = append(h.logs, Log(l))
 }

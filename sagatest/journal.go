@@ -258,10 +258,6 @@ func (x *trial) proceeded(recorded *entry, before string) *broken {
 			return &broken{what: "it failed, as it did when it was recorded, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
 		}
 	}
-	for _, check := range []func(t testing.TB, e *Ending){x.subject.Check, x.sweep.c.Check} {
-		if check != nil {
-			check(x.t, e)
-		}
-	}
+	x.check(e)
 	return x.resulted(recorded, e)
 }

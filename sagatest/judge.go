@@ -193,6 +193,10 @@ func (x *trial) letCheck(want expectation, e *Ending) {
 			e.Scenario = x.name
 		}
 	}
+	x.check(e)
+}
+
+func (x *trial) check(e *Ending) {
 	for _, check := range []func(t testing.TB, e *Ending){x.subject.Check, x.sweep.c.Check} {
 		if check != nil {
 			check(x.t, e)

@@ -153,7 +153,7 @@ func TestPlayPromptAndResource(t *testing.T) {
 		Template: "note://{id}",
 	}
 	yes := accept("sure", sureForm{true})
-	assert.Len(t, sagatest.Play(t, prompt, args{"7"}, yes).Messages.Messages, 1)
+	assert.Len(t, sagatest.Play(t, prompt, args{"7"}, yes).Messages, 1)
 	assert.Equal(t, "hello", sagatest.Play(t, resource, args{"7"}, yes).Contents[0].Text)
 	declined := sagatest.Play(t, prompt, args{"7"}, sagatest.Decline("sure"))
 	assert.False(t, declined.Good())

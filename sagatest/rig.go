@@ -194,7 +194,7 @@ func replyOf(tool *engine.Program, end turns.End, err error) reply {
 		return reply{token: end.Token, steps: end.Steps, position: end.Position, reworded: end.Reworded}
 	}
 	rep := reply{out: &end.Outcome, late: end.Gone != ""}
-	if u := undoReport(end.Result); u != nil {
+	if u := (&Ending{Result: end.Result}).Undo(); u != nil {
 		rep.again = u.SagaToken
 	}
 	return rep

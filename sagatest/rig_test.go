@@ -74,7 +74,7 @@ func TestTurnsAreThoseOfProduction(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, resends=%v", name, resends), func(t *testing.T) {
 				held := make(map[saga.Key]bool)
 				c := Player{Resends: resends}.client(t, rigTool(held), json.RawMessage(`{"What":"a room"}`))
-				first := c.send(c.call())
+				first := c.send(request{})
 				require.NoError(t, first.err)
 				require.Len(t, held, 1)
 				c.take(request{}, first)
@@ -97,7 +97,7 @@ func TestTurnsAreThoseOfProduction(t *testing.T) {
 // A client that sends the arguments in every turn sends those of the first.
 func TestResentArgumentsAreBound(t *testing.T) {
 	c := Player{Resends: true}.client(t, rigTool(make(map[saga.Key]bool)), json.RawMessage(`{"What":"a room"}`))
-	c.take(request{}, c.send(c.call()))
+	c.take(request{}, c.send(request{}))
 	c.rig.args = json.RawMessage(`{"What":"a house"}`)
 	rep := c.send(c.resume())
 	require.ErrorIs(t, rep.err, tokens.ErrRejected)

@@ -16,17 +16,8 @@ func (s *sweep) refusals() []scenario {
 	var list []scenario
 	for i, r := range s.base.rounds {
 		for _, a := range r.Asked {
-			ways := map[string]steps.Answer{"fails in the client": clientError(a.Step)}
-			if a.Kind == steps.Elicitation {
-				ways["is declined"] = refusal(a.Step)
-				ways["is cancelled by the user"] = steps.Answer{StepID: a.ID, Result: []byte(`{"action":"cancel"}`)}
-			}
-			for _, way := range []string{"is declined", "is cancelled by the user", "fails in the client"} {
-				given, ok := ways[way]
-				if !ok {
-					continue
-				}
-				list = append(list, scenario{fmt.Sprintf("%s %s", a.ID, way), func(x *trial) {
+			add := func(how string, given steps.Answer) {
+				list = append(list, scenario{a.ID + " " + how, func(x *trial) {
 					if !x.to(i + 2) {
 						return
 					}
@@ -35,6 +26,11 @@ func (s *sweep) refusals() []scenario {
 					}
 				}, settled})
 			}
+			if a.Kind == steps.Elicitation {
+				add("is declined", refusal(a.Step))
+				add("is cancelled by the user", steps.Answer{StepID: a.ID, Result: []byte(`{"action":"cancel"}`)})
+			}
+			add("fails in the client", clientError(a.Step))
 		}
 	}
 	return list
@@ -42,41 +38,26 @@ func (s *sweep) refusals() []scenario {
 
 // cancels: the client cancels, and asks twice for it.
 func (s *sweep) cancels() []scenario {
-	var list []scenario
-	for turn := 2; turn <= s.base.turns(); turn++ {
-		list = append(list, scenario{fmt.Sprintf("the client cancels instead of turn %d, twice", turn), func(x *trial) {
-			if !x.to(turn) {
-				return
-			}
-			q := request{token: x.client.last.token, cancels: true}
-			if x.ends(q) {
-				x.ends(q)
-			}
-		}, undone})
-	}
-	return list
+	return s.eachTurn(2, "the client cancels instead of turn %d, twice", undone, func(x *trial, _ int) {
+		q := request{token: x.client.last.token, cancels: true}
+		if x.ends(q) {
+			x.ends(q)
+		}
+	})
 }
 
 // forks: one token is used twice, once with the script's answers and once with a
 // refusal.
 func (s *sweep) forks() []scenario {
-	var list []scenario
-	for turn := 2; turn <= s.base.turns(); turn++ {
-		list = append(list,
-			scenario{fmt.Sprintf("turn %d is answered, and after the end answered again with a refusal", turn), func(x *trial) {
-				if q, ok := x.refuse(turn); ok {
-					x.branch(func() bool { return x.play() }, func() bool { return x.delivers(q) && x.playOn() })
-				}
-			}, either},
-			scenario{fmt.Sprintf("turn %d is refused, and after the end answered all the same", turn), func(x *trial) {
-				if q, ok := x.refuse(turn); ok {
-					x.branch(func() bool { return x.delivers(q) && x.playOn() }, func() bool {
-						return x.step() && x.playOn()
-					})
-				}
-			}, either})
-	}
-	return list
+	return append(s.eachTurn(2, "turn %d is answered, and after the end answered again with a refusal", either, func(x *trial, _ int) {
+		if q, ok := x.refusal(); ok {
+			x.branch(x.play, func() bool { return x.delivers(q) && x.playOn() })
+		}
+	}), s.eachTurn(2, "turn %d is refused, and after the end answered all the same", either, func(x *trial, _ int) {
+		if q, ok := x.refusal(); ok {
+			x.branch(func() bool { return x.delivers(q) && x.playOn() }, func() bool { return x.step() && x.playOn() })
+		}
+	})...)
 }
 
 // branch goes on twice from the present point.

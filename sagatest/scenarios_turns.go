@@ -2,6 +2,10 @@ package sagatest
 
 import (
 	"fmt"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
 // point is a place in the undisturbed saga where a call of an effect begins.
@@ -44,7 +48,7 @@ func (s *sweep) crashes() []scenario {
 	var list []scenario
 	for _, p := range points(s.base.calls) {
 		for _, f := range []fault{cutBefore, cutAfter} {
-			name := fmt.Sprintf("crash %s %s in turn %d", when(f), p.label, p.turn)
+			name := fmt.Sprintf("crash %s %s in turn %d", when[f], p.label, p.turn)
 			list = append(list, scenario{name + ", then the client repeats the turn", func(x *trial) {
 				if q, ok := x.crash(p, f); ok && x.delivers(q) {
 					x.play()
@@ -62,7 +66,7 @@ func (s *sweep) crashes() []scenario {
 	}
 	for _, p := range s.undoPoints() {
 		for _, f := range []fault{cutBefore, cutAfter} {
-			name := fmt.Sprintf("crash %s %s in turn %d after a refusal, then the client repeats the turn", when(f), p.label, p.turn)
+			name := fmt.Sprintf("crash %s %s in turn %d after a refusal, then the client repeats the turn", when[f], p.label, p.turn)
 			list = append(list, scenario{name, func(x *trial) {
 				if q, ok := x.refuse(p.turn); ok {
 					x.fault(p.turn, p.n, f)
@@ -76,12 +80,7 @@ func (s *sweep) crashes() []scenario {
 	return list
 }
 
-func when(f fault) string {
-	if f == cutBefore {
-		return "before"
-	}
-	return "after"
-}
+var when = map[fault]string{cutBefore: "before", cutAfter: "after"}
 
 // crash plays up to the point's turn and has it cut off there.
 func (x *trial) crash(p point, f fault) (request, bool) {
@@ -99,6 +98,11 @@ func (x *trial) refuse(turn int) (request, bool) {
 	if !x.to(turn) {
 		return request{}, false
 	}
+	return x.refusal()
+}
+
+// refusal is refuse at the present point.
+func (x *trial) refusal() (request, bool) {
 	if len(x.client.last.steps) == 0 {
 		x.play()
 		return request{}, false
@@ -167,29 +171,15 @@ func (s *sweep) stops() []scenario {
 
 // losses: the response of a turn does not arrive.
 func (s *sweep) losses() []scenario {
-	var list []scenario
-	for turn := 1; turn <= s.base.turns(); turn++ {
-		list = append(list, scenario{fmt.Sprintf("the response of turn %d is lost, then the client repeats the turn", turn), func(x *trial) {
-			if q, ok := x.lose(turn); ok && x.delivers(q) {
-				x.play()
-			}
-		}, asUndisturbed})
-		if turn == 1 {
-			continue
+	return append(s.eachRequest(1, "the response of turn %d is lost, then the client repeats the turn", asUndisturbed, func(x *trial, q request) {
+		if x.loseResponse(q) && x.delivers(q) {
+			x.play()
 		}
-		list = append(list, scenario{fmt.Sprintf("the response of turn %d is lost, then the client cancels with its answers", turn), func(x *trial) {
-			if q, ok := x.lose(turn); ok {
-				x.ends(q.cancelled())
-			}
-		}, undone})
-	}
-	return list
-}
-
-// lose plays up to a turn and has it taken without a response.
-func (x *trial) lose(turn int) (request, bool) {
-	q, ok := x.requestOf(turn)
-	return q, ok && x.loseResponse(q)
+	}), s.eachRequest(2, "the response of turn %d is lost, then the client cancels with its answers", undone, func(x *trial, q request) {
+		if x.loseResponse(q) {
+			x.ends(q.cancelled())
+		}
+	})...)
 }
 
 // loseResponse has a turn taken of which the client does not learn.
@@ -204,21 +194,152 @@ func (x *trial) loseResponse(q request) bool {
 
 // duplicates: a turn is taken twice.
 func (s *sweep) duplicates() []scenario {
-	var list []scenario
-	for turn := 2; turn <= s.base.turns(); turn++ {
-		list = append(list, scenario{fmt.Sprintf("turn %d is delivered twice", turn), func(x *trial) {
-			if q, ok := x.requestOf(turn); ok && x.delivers(q) && x.loseResponse(q) {
-				x.play()
-			}
-		}, asUndisturbed})
-		if !s.base.good {
-			continue // what was undone may come back, which a server that keeps nothing cannot prevent
+	list := s.eachRequest(2, "turn %d is delivered twice", asUndisturbed, func(x *trial, q request) {
+		if x.delivers(q) && x.loseResponse(q) {
+			x.play()
 		}
-		list = append(list, scenario{fmt.Sprintf("turn %d is delivered again after the end", turn), func(x *trial) {
-			if x.play() {
-				x.loseResponse(x.requests[turn-1])
+	})
+	if !s.base.good {
+		return list // what was undone may come back, which a server that keeps nothing cannot prevent
+	}
+	return append(list, s.eachTurn(2, "turn %d is delivered again after the end", asUndisturbed, func(x *trial, turn int) {
+		if x.play() {
+			x.loseResponse(x.requests[turn-1])
+		}
+	})...)
+}
+
+// failures: effects fail, and so do undos.
+func (s *sweep) failures() []scenario {
+	var list []scenario
+	ways := []struct {
+		fault fault
+		name  string
+	}{{refuse, "is refused"}, {failUndone, "fails and has done nothing"}, {failDone, "fails but has done its work"}}
+	for _, p := range points(s.base.calls) {
+		if p.undo {
+			continue
+		}
+		for _, w := range ways {
+			if w.fault == failDone && p.final {
+				// The engine does not learn that there is no way back. It must undo nothing, and
+				// the client brings the saga to its end.
+				list = append(list, scenario{fmt.Sprintf("%s %s in turn %d, then the client repeats the turn", p.label, w.name, p.turn), func(x *trial) {
+					q, ok := x.requestOf(p.turn)
+					if x.fault(p.turn, p.n, failDone); ok && x.twice(q) {
+						x.play()
+					}
+				}, asUndisturbed})
+				continue
 			}
-		}, asUndisturbed})
+			list = append(list, scenario{fmt.Sprintf("%s %s in turn %d", p.label, w.name, p.turn), func(x *trial) {
+				q, ok := x.requestOf(p.turn)
+				if x.fault(p.turn, p.n, w.fault); ok && x.delivers(q) {
+					x.playOn()
+				}
+			}, settled})
+		}
+	}
+	for _, p := range s.undoPoints() {
+		add := func(then string, run func(x *trial, q request)) {
+			list = append(list, scenario{fmt.Sprintf("%s fails in turn %d after a refusal, then the client %s", p.label, p.turn, then), func(x *trial) {
+				if q, ok := x.refuse(p.turn); ok {
+					x.fault(p.turn, p.n, failUndone)
+					run(x, q)
+				}
+			}, settled})
+		}
+		add("repeats the turn", func(x *trial, q request) {
+			if x.twice(q) {
+				x.playOn()
+			}
+		})
+		add("cancels with the token of the report", func(x *trial, q request) {
+			if x.delivers(q) && x.last.again != "" {
+				x.ends(request{token: x.last.again, cancels: true})
+			} else if len(x.broken) == 0 {
+				x.playOn()
+			}
+		})
 	}
 	return list
+}
+
+// twice delivers a request again that has had a response.
+func (x *trial) twice(q request) bool {
+	for range 2 {
+		if !x.delivers(q) {
+			return false
+		}
+	}
+	return true
+}
+
+// eachTurn has one scenario for every turn from the first given: it plays by the script
+// up to that turn, and then runs.
+func (s *sweep) eachTurn(first int, name string, want expectation, run func(x *trial, turn int)) (list []scenario) {
+	for turn := first; turn <= s.base.turns(); turn++ {
+		list = append(list, scenario{fmt.Sprintf(name, turn), func(x *trial) {
+			if x.to(turn) {
+				run(x, turn)
+			}
+		}, want})
+	}
+	return list
+}
+
+// eachRequest is eachTurn with the turn's request by the script.
+func (s *sweep) eachRequest(first int, name string, want expectation, run func(x *trial, q request)) []scenario {
+	return s.eachTurn(first, name, want, func(x *trial, _ int) {
+		if q, ok := x.request(); ok {
+			run(x, q)
+		}
+	})
+}
+
+// expiries: the client comes back when its token has expired.
+func (s *sweep) expiries() []scenario {
+	return s.eachRequest(2, "the client comes back too late for turn %d", undone, func(x *trial, q request) {
+		x.client.rig.now = x.client.rig.now.Add(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		rep := x.send(q)
+		if rep.out != nil && rep.late || rep.err != nil {
+			x.client.take(q, rep)
+			x.last = rep
+			return
+		}
+		x.breaks(broken{"a saga that comes too late does not go on", "", "the turn was taken", "report this: it is a fault of the test kit"})
+	})
+}
+
+// rotations: between two turns another key begins to seal.
+func (s *sweep) rotations() []scenario {
+	return s.eachTurn(2, "keys are rotated before turn %d", asUndisturbed, func(x *trial, _ int) {
+		keys, id, err := x.client.rig.keys.Add(codec.XAES256GCM)
+		if err == nil {
+			keys, err = keys.Promote(id)
+		}
+		if err == nil {
+			x.client.rig.codec, err = tokens.New(keys, codecOptions)
+		}
+		if err != nil {
+			x.failed(err)
+			return
+		}
+		x.play()
+	})
+}
+
+// clocks: the clock jumps between two turns, no farther than tokens bear.
+func (s *sweep) clocks() []scenario {
+	forward := tokens.DefaultTTL - time.Minute
+	if s.tool.MaxAge > 0 {
+		forward = min(forward, s.tool.MaxAge/2)
+	}
+	jump := func(where string, by time.Duration) []scenario {
+		return s.eachTurn(2, "the clock jumps "+where+" before turn %d", alike, func(x *trial, _ int) {
+			x.client.rig.now = x.client.rig.now.Add(by)
+			x.play()
+		})
+	}
+	return append(jump("forward", forward), jump("back", 10*time.Second-tokens.DefaultSkew)...)
 }

@@ -93,18 +93,10 @@ func binding(d *ssa.Defer, f *ssa.Function, v *ssa.FreeVar) ssa.Value {
 
 // isFlag reports whether a variable is a bool that the function sets to true.
 func isFlag(v ssa.Value) bool {
-	a, ok := v.(*ssa.Alloc)
-	if !ok {
-		return false
-	}
-	for _, r := range *a.Referrers() {
-		if s, ok := r.(*ssa.Store); ok && s.Addr == a {
-			if c, ok := s.Val.(*ssa.Const); ok && c.Value != nil && c.Value.Kind() == constant.Bool && constant.BoolVal(c.Value) {
-				return true
-			}
-		}
-	}
-	return false
+	return variableOf(v, func(v ssa.Value) bool {
+		c, ok := v.(*ssa.Const)
+		return ok && c.Value != nil && c.Value.Kind() == constant.Bool && constant.BoolVal(c.Value)
+	})
 }
 
 // acts reports whether an instruction changes something outside of the function, as
@@ -155,14 +147,7 @@ func actingCall(c *ssa.CallCommon) bool {
 // isLogger reports whether methods of a type tell people something: loggers and
 // spans of traces.
 func isLogger(t types.Type) bool {
-	if p, ok := types.Unalias(t).(*types.Pointer); ok {
-		t = p.Elem()
-	}
-	n, ok := types.Unalias(t).(*types.Named)
-	if !ok {
-		return false
-	}
-	switch n.Obj().Name() {
+	switch receiver(t) {
 	case "Logger", "SugaredLogger", "Entry", "Event", "Span", "Counter", "Histogram", "Gauge":
 		return true
 	}
@@ -174,12 +159,8 @@ func isLogger(t types.Type) bool {
 func getsEffect(d *ssa.Defer, f *ssa.Function) bool {
 	c := d.Common()
 	fromEffect := func(v ssa.Value) bool { return isEffectResult(v, 5) }
-	if actingCall(c) {
-		for _, v := range c.Args {
-			if fromEffect(v) {
-				return true
-			}
-		}
+	if actingCall(c) && slices.ContainsFunc(c.Args, fromEffect) {
+		return true
 	}
 	closure, ok := c.Value.(*ssa.MakeClosure)
 	if !ok {

@@ -50,22 +50,18 @@ func beginnings(info *types.Info, n ast.Node) (found []ast.Expr) {
 		t := info.TypeOf(of)
 		return t != nil && (field == "Run" && isSaga(t, "Flow") || field == "Start" && isSaga(t, "Machine", "Prompt", "Resource"))
 	}
-	switch n := n.(type) {
-	case *ast.CompositeLit:
-		for _, e := range n.Elts {
-			if kv, ok := e.(*ast.KeyValueExpr); ok {
-				if key, ok := kv.Key.(*ast.Ident); ok && begins(n, key.Name) {
-					found = append(found, ast.Unparen(kv.Value))
-				}
-			}
-		}
-	case *ast.AssignStmt:
-		for i, to := range n.Lhs {
-			if field, ok := to.(*ast.SelectorExpr); ok && len(n.Lhs) == len(n.Rhs) && begins(field.X, field.Sel.Name) {
-				found = append(found, ast.Unparen(n.Rhs[i]))
+	if lit, ok := n.(*ast.CompositeLit); ok {
+		for _, name := range []string{"Run", "Start"} {
+			if value := field(lit, name); value != nil && begins(lit, name) {
+				found = append(found, value)
 			}
 		}
 	}
+	assigned(n, func(to, value ast.Expr) {
+		if f, ok := to.(*ast.SelectorExpr); ok && value != nil && begins(f.X, f.Sel.Name) {
+			found = append(found, ast.Unparen(value))
+		}
+	})
 	return found
 }
 
@@ -196,27 +192,15 @@ func findEffects(pass *analysis.Pass) map[types.Object]bool {
 	}
 	for _, f := range pass.Files {
 		ast.Inspect(f, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.ValueSpec:
-				for i, name := range n.Names {
-					if len(n.Values) == len(n.Names) {
-						put(name, n.Values[i])
-					}
+			assigned(n, func(to, value ast.Expr) {
+				// e.Undo = … makes it one that can be undone.
+				if field, ok := ast.Unparen(to).(*ast.SelectorExpr); ok {
+					put(field.X, nil)
 				}
-			case *ast.AssignStmt:
-				for i, to := range n.Lhs {
-					// e.Undo = … makes it one that can be undone.
-					if field, ok := ast.Unparen(to).(*ast.SelectorExpr); ok {
-						put(field.X, nil)
-					}
-					if len(n.Lhs) == len(n.Rhs) {
-						put(to, n.Rhs[i])
-					} else {
-						put(to, nil)
-					}
-				}
-			case *ast.KeyValueExpr:
-				put(n.Key, n.Value)
+				put(to, value)
+			})
+			if kv, ok := n.(*ast.KeyValueExpr); ok {
+				put(kv.Key, kv.Value)
 			}
 			return true
 		})

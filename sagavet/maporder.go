@@ -4,6 +4,9 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"strings"
+
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 const orderAdvice = "Sort the keys first, as in slices.Sorted(maps.Keys(m)), and range over them"
@@ -70,25 +73,18 @@ func (v *replay) maps(body *ast.BlockStmt) {
 	})
 }
 
-// unordered reports whether a range over x has no order.
+// unordered reports whether a range over x has no order: x is a map, or iterates over one.
 func (v *replay) unordered(x ast.Expr) bool {
 	if t := v.info.TypeOf(x); t != nil {
 		if _, ok := t.Underlying().(*types.Map); ok {
 			return true
 		}
 	}
-	return v.iteratesMap(x)
-}
-
-// iteratesMap reports whether x is an iterator over a map.
-func (v *replay) iteratesMap(x ast.Expr) bool {
-	call, ok := ast.Unparen(x).(*ast.CallExpr)
-	if !ok {
-		return false
-	}
-	switch funcName(calledFunc(v.info, call)) {
-	case "maps.Keys", "maps.Values", "maps.All":
-		return true
+	if call, ok := ast.Unparen(x).(*ast.CallExpr); ok {
+		switch funcName(calledFunc(v.info, call)) {
+		case "maps.Keys", "maps.Values", "maps.All":
+			return true
+		}
 	}
 	return false
 }
@@ -96,7 +92,7 @@ func (v *replay) iteratesMap(x ast.Expr) bool {
 // collects reports whether x makes a slice of an iterator over a map.
 func (v *replay) collects(x ast.Expr) bool {
 	call, ok := ast.Unparen(x).(*ast.CallExpr)
-	return ok && funcName(calledFunc(v.info, call)) == "slices.Collect" && v.iteratesMap(call.Args[0])
+	return ok && funcName(calledFunc(v.info, call)) == "slices.Collect" && v.unordered(call.Args[0])
 }
 
 // loop looks at a loop over a map: what it comes to, and what it puts one after the
@@ -133,42 +129,22 @@ func isString(t types.Type) bool {
 
 func (v *replay) appends(x ast.Expr) bool {
 	call, ok := ast.Unparen(x).(*ast.CallExpr)
-	if !ok {
-		return false
-	}
-	id, ok := ast.Unparen(call.Fun).(*ast.Ident)
-	if !ok {
-		return false
-	}
-	b, ok := v.info.Uses[id].(*types.Builtin)
-	return ok && b.Name() == "append"
+	return ok && typeutil.Callee(v.info, call) == types.Universe.Lookup("append")
 }
 
 // object returns the variable that an expression is, or nil.
 func (v *replay) object(x ast.Expr) types.Object {
-	id, ok := ast.Unparen(x).(*ast.Ident)
-	if !ok {
-		return nil
+	if id, ok := ast.Unparen(x).(*ast.Ident); ok {
+		if o, ok := v.info.ObjectOf(id).(*types.Var); ok {
+			return o
+		}
 	}
-	o, _ := v.info.ObjectOf(id).(*types.Var)
-	if o == nil {
-		return nil
-	}
-	return o
+	return nil
 }
 
 func (v *replay) sorts(call *ast.CallExpr) bool {
-	f := calledFunc(v.info, call)
-	if f == nil || f.Pkg() == nil {
-		return false
-	}
-	switch f.Pkg().Path() {
-	case "sort":
-		return true
-	case "slices":
-		return len(f.Name()) >= 4 && f.Name()[:4] == "Sort"
-	}
-	return false
+	name := funcName(calledFunc(v.info, call))
+	return strings.HasPrefix(name, "sort.") || strings.HasPrefix(name, "slices.Sort")
 }
 
 // operates reports whether a call asks, performs, or takes from the Run what is

@@ -3,6 +3,7 @@ package sagavet
 import (
 	"go/ast"
 	"go/types"
+	"slices"
 
 	"golang.org/x/tools/go/types/typeutil"
 )
@@ -27,15 +28,7 @@ func namedSaga(t types.Type) *types.Named {
 // to one.
 func isSaga(t types.Type, names ...string) bool {
 	n := namedSaga(t)
-	if n == nil {
-		return false
-	}
-	for _, name := range names {
-		if n.Obj().Name() == name {
-			return true
-		}
-	}
-	return false
+	return n != nil && slices.Contains(names, n.Obj().Name())
 }
 
 // isRun reports whether t is *saga.Run.
@@ -83,6 +76,27 @@ func funcName(f *types.Func) string {
 func calledFunc(info *types.Info, call *ast.CallExpr) *types.Func {
 	f, _ := typeutil.Callee(info, call).(*types.Func)
 	return f
+}
+
+// assigned calls f for what a declaration or an assignment gives a value to. value is
+// nil if one call gives several.
+func assigned(n ast.Node, f func(to, value ast.Expr)) {
+	switch n := n.(type) {
+	case *ast.ValueSpec:
+		for i, name := range n.Names {
+			if len(n.Values) == len(n.Names) {
+				f(name, n.Values[i])
+			}
+		}
+	case *ast.AssignStmt:
+		for i, to := range n.Lhs {
+			if len(n.Lhs) == len(n.Rhs) {
+				f(to, n.Rhs[i])
+			} else {
+				f(to, nil)
+			}
+		}
+	}
 }
 
 const (

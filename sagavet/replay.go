@@ -1,6 +1,7 @@
 package sagavet
 
 import (
+	"cmp"
 	"go/ast"
 	"go/types"
 	"iter"
@@ -17,7 +18,11 @@ var replayAnalyzer = analyzer("sagareplay", `report the clock, chance, ids, the 
 A flow runs from its beginning in every turn, and must come to the same questions
 and effects each time. Time, ids and random numbers come from the Run. What is made
 for a log message only is not reported.`, func(pass *analysis.Pass, p *program, r *reporter) {
-	v := &replay{pass: pass, info: pass.TypesInfo, reporter: r, decls: declarations(pass), sources: make(map[*types.Func]string)}
+	unsteadyName := func(o types.Object) string { name, _ := unsteady(o); return name }
+	v := &replay{newFlowCode(pass, r, unsteadyName, func(sig *types.Signature) bool {
+		results := sig.Results() // it cannot hand on what differs each time
+		return results.Len() == 0 || results.Len() == 1 && isError(results.At(0).Type())
+	})}
 	for body := range p.flowBodies(pass) {
 		v.body(body)
 	}
@@ -81,14 +86,7 @@ func flowSignature(sig *types.Signature) bool {
 	return takes(sig, has) || sig.Recv() != nil && has(sig.Recv().Type())
 }
 
-type replay struct {
-	pass     *analysis.Pass
-	info     *types.Info
-	reporter *reporter
-	decls    map[*types.Func]*ast.FuncDecl
-	// sources are what functions of the package take that differs each time.
-	sources map[*types.Func]string
-}
+type replay struct{ *flowCode }
 
 // body examines the body of a function of a flow.
 func (v *replay) body(body *ast.BlockStmt) {
@@ -96,13 +94,9 @@ func (v *replay) body(body *ast.BlockStmt) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
-			// A literal with a Run of its own is visited by itself. One that does or
-			// undoes an effect, or is given a context, does not run again.
-			sig := v.info.TypeOf(n).(*types.Signature)
-			return !flowSignature(sig) && !takes(sig, isKey)
+			return v.inFlow(n)
 		case *ast.GoStmt:
-			v.reporter.report(n.Pos(), "a flow must not start goroutines: what they do has no order, so the flow may diverge from its record when it runs again",
-				"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.AskAll")
+			v.concurrent(n)
 			return false
 		case *ast.CallExpr:
 			f := calledFunc(v.info, n)
@@ -110,11 +104,10 @@ func (v *replay) body(body *ast.BlockStmt) {
 				return false
 			}
 			if startsGoroutine(f) {
-				v.reporter.report(n.Pos(), "a flow must not start goroutines: what they do has no order, so the flow may diverge from its record when it runs again",
-					"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.AskAll")
+				v.concurrent(n)
 				return false
 			}
-			if source := v.taken(f, 3); source != "" {
+			if source := v.through(f, 3); source != "" {
 				v.reporter.report(n.Pos(), "%s uses %s, which does not do the same when the flow runs again", "Take time, chance and ids from the Run, and hand them on", f.Name(), source)
 			}
 		case *ast.Ident:
@@ -125,6 +118,11 @@ func (v *replay) body(body *ast.BlockStmt) {
 		}
 		return true
 	})
+}
+
+func (v *replay) concurrent(n ast.Node) {
+	v.reporter.report(n.Pos(), "a flow must not start goroutines: what they do has no order, so the flow may diverge from its record when it runs again",
+		"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.AskAll")
 }
 
 func isKey(t types.Type) bool { return isSaga(t, "Key", "Performed") }
@@ -153,21 +151,43 @@ func startsGoroutine(f *types.Func) bool {
 	return false
 }
 
-// taken says what a function of the package, with those that it calls, takes that
-// differs each time; it is empty if nothing is or if it cannot hand it on.
-func (v *replay) taken(f *types.Func, depth int) string {
-	if f == nil || depth == 0 {
+// flowCode looks for what code of flows uses that it must not, by its own name or in
+// functions of the package.
+type flowCode struct {
+	info     *types.Info
+	reporter *reporter
+	decls    map[*types.Func]*ast.FuncDecl
+	// uses names what an object is, or is empty if it does no harm.
+	uses func(types.Object) string
+	// passes reports whether what a function uses does not matter, by its signature.
+	passes func(*types.Signature) bool
+	// known is what functions of the package use.
+	known map[*types.Func]string
+}
+
+func newFlowCode(pass *analysis.Pass, r *reporter, uses func(types.Object) string, passes func(*types.Signature) bool) *flowCode {
+	return &flowCode{pass.TypesInfo, r, declarations(pass), uses, passes, make(map[*types.Func]string)}
+}
+
+// inFlow reports whether a literal in a flow runs as part of it: one with a Run of its own
+// is visited by itself, and one that does or undoes an effect does not run again.
+func (v *flowCode) inFlow(lit *ast.FuncLit) bool {
+	sig := v.info.TypeOf(lit).(*types.Signature)
+	return !flowSignature(sig) && !takes(sig, isKey)
+}
+
+// through says what a function of the package, with those that it calls, uses.
+func (v *flowCode) through(f *types.Func, depth int) string {
+	if f == nil || depth == 0 || flowSignature(f.Signature()) || v.passes(f.Signature()) {
 		return ""
 	}
-	d := v.decls[f.Origin()]
-	results := f.Signature().Results()
-	if d == nil || flowSignature(f.Signature()) || results.Len() == 0 || results.Len() == 1 && isError(results.At(0).Type()) {
-		return ""
-	}
-	if known, ok := v.sources[f]; ok {
+	f = f.Origin()
+	d := v.decls[f]
+	known, ok := v.known[f]
+	if d == nil || ok {
 		return known
 	}
-	v.sources[f] = ""
+	v.known[f] = "" // until it is known, for functions that call themselves
 	found := ""
 	ast.Inspect(d.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -178,16 +198,12 @@ func (v *replay) taken(f *types.Func, depth int) string {
 			if onlyLogs(called) {
 				return false
 			}
-			if found == "" {
-				found = v.taken(called, depth-1)
-			}
+			found = cmp.Or(found, v.through(called, depth-1))
 		case *ast.Ident:
-			if name, _ := unsteady(v.info.Uses[n]); found == "" {
-				found = name
-			}
+			found = cmp.Or(found, v.uses(v.info.Uses[n]))
 		}
 		return found == ""
 	})
-	v.sources[f] = found
+	v.known[f] = found
 	return found
 }

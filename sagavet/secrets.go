@@ -2,7 +2,6 @@ package sagavet
 
 import (
 	"cmp"
-	"fmt"
 	"go/ast"
 	"go/types"
 	"reflect"
@@ -54,13 +53,8 @@ func (v named) fields(lit *ast.CompositeLit, t types.Type, at string, seen map[t
 	}
 	seen[t] = true
 	switch u := t.Underlying().(type) {
-	case *types.Pointer:
-		v.fields(lit, u.Elem(), at, seen)
-	case *types.Slice:
-		v.fields(lit, u.Elem(), at, seen)
-	case *types.Array:
-		v.fields(lit, u.Elem(), at, seen)
-	case *types.Map:
+	case *types.Chan: // does not encode
+	case interface{ Elem() types.Type }:
 		v.fields(lit, u.Elem(), at, seen)
 	case *types.Struct:
 		for i := range u.NumFields() {
@@ -70,7 +64,12 @@ func (v named) fields(lit *ast.CompositeLit, t types.Type, at string, seen map[t
 				continue
 			}
 			if legible(f.Type()) && (secretname.Looks(f.Name()) || secretname.Looks(key)) {
-				v.field(lit, f, at)
+				const advice = `Make it a saga.Secret, or say why it is none in the tag notsecret:"..."`
+				pos := lit.Pos()
+				if f.Pkg() == v.pass.Pkg {
+					pos = cmp.Or(f.Pos(), pos)
+				}
+				v.reporter.report(pos, "field %s is named like a secret, but is kept in %s like anything else: logs may show it, and the length of what is compressed may tell it", advice, f.Name(), at)
 				continue
 			}
 			v.fields(lit, f.Type(), at, seen)
@@ -78,28 +77,14 @@ func (v named) fields(lit *ast.CompositeLit, t types.Type, at string, seen map[t
 	}
 }
 
-// field reports a field where it is declared, if that is in this package.
-func (v named) field(lit *ast.CompositeLit, f *types.Var, at string) {
-	const advice = `Make it a saga.Secret, or say why it is none in the tag notsecret:"..."`
-	pos := lit.Pos()
-	if f.Pkg() == v.pass.Pkg {
-		pos = cmp.Or(f.Pos(), pos)
-	}
-	v.reporter.report(pos, "%s", advice, fmt.Sprintf("field %s is named like a secret, but is kept in %s like anything else: logs may show it, and the length of what is compressed may tell it", f.Name(), at))
-}
-
 // legible reports whether a type is text, bytes, or a collection of them.
 func legible(t types.Type) bool {
 	switch u := t.Underlying().(type) {
 	case *types.Basic:
 		return u.Info()&types.IsString != 0 || u.Kind() == types.Byte
-	case *types.Pointer:
-		return legible(u.Elem())
-	case *types.Slice:
-		return legible(u.Elem())
-	case *types.Array:
-		return legible(u.Elem())
-	case *types.Map:
+	case *types.Chan:
+		return false
+	case interface{ Elem() types.Type }:
 		return legible(u.Elem())
 	}
 	return false

@@ -57,33 +57,17 @@ type stepNames struct {
 
 // collect takes the literals of variables, and what is added to Steps later.
 func (v *stepNames) collect(n ast.Node) {
-	define := func(to, value ast.Expr) {
+	assigned(n, func(to, value ast.Expr) {
 		if lit, ok := ast.Unparen(value).(*ast.CompositeLit); ok {
 			if o := objectOf(v.info, to); o != nil {
 				v.literals[o] = lit
 			}
 		}
-	}
-	switch n := n.(type) {
-	case *ast.ValueSpec:
-		for i, name := range n.Names {
-			if len(n.Values) == len(n.Names) {
-				define(name, n.Values[i])
-			}
-		}
-	case *ast.AssignStmt:
-		for i, to := range n.Lhs {
-			if len(n.Lhs) == len(n.Rhs) {
-				define(to, n.Rhs[i])
-			}
-			at, ok := ast.Unparen(to).(*ast.IndexExpr)
-			if !ok || !isSaga(v.info.TypeOf(at.X), "Steps") {
-				continue
-			}
+		if at, ok := ast.Unparen(to).(*ast.IndexExpr); ok && isSaga(v.info.TypeOf(at.X), "Steps") {
 			name, ok := v.constant(at.Index)
 			v.added, v.unknown = append(v.added, name), v.unknown || !ok
 		}
-	}
+	})
 }
 
 // machine checks the names in the step functions of a machine.

@@ -13,13 +13,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-const (
-	// eventTimeout is how long a client may take to accept a message before the response.
-	// It bounds what a tool that reports progress may be held up.
-	eventTimeout = 10 * time.Second
-	// keepAlive is how often an idle event stream shows that it is alive.
-	keepAlive = 15 * time.Second
-)
+// keepAlive is how often an idle event stream shows that it is alive.
+const keepAlive = 15 * time.Second
 
 // httpExchange is a request that was POSTed, and the way back to its client. The response
 // is a JSON object unless something is to be said before; then it becomes a stream of
@@ -115,7 +110,7 @@ func (x *httpExchange) Notify(method string, params json.RawMessage) {
 // open begins the stream, if the client takes one.
 func (x *httpExchange) open() bool {
 	if wire.AcceptsEvents(x.Header) {
-		x.events = x.reply.Events(eventTimeout)
+		x.events = x.reply.Events(x.server.eventTimeout)
 	}
 	return x.events != nil
 }

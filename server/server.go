@@ -123,6 +123,9 @@ type Server struct {
 	buffers wire.BufferPool
 	// keepAlive is how often an idle event stream shows that it is alive.
 	keepAlive time.Duration
+	// eventTimeout is how long a client may take to accept a message before the response,
+	// which a tool that reports progress may be held up for.
+	eventTimeout time.Duration
 
 	host     *dialect.Host
 	dialects []dialect.Dialect
@@ -187,7 +190,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	s := &Server{opts: o, codec: c, log: o.Logger, keepAlive: keepAlive}
+	s := &Server{opts: o, codec: c, log: o.Logger, keepAlive: keepAlive, eventTimeout: 10 * time.Second}
 	if s.guard, err = newGuard(&o); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}

@@ -331,9 +331,6 @@ func TestStatelessSlowSenders(t *testing.T) {
 
 // A client that does not read its stream is given up, and its tool with it.
 func TestStatelessSlowReader(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for the time that a client has")
-	}
 	t.Parallel()
 	left := make(chan error, 1)
 	floods := tool("floods", func(t *plain) (saga.Next, error) {
@@ -345,6 +342,7 @@ func TestStatelessSlowReader(t *testing.T) {
 		return nil, t.Err()
 	})
 	r := newRig(t, server.Options{Tools: []saga.Definition{floods}})
+	server.SetEventTimeout(r.srv, time.Second)
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
 	require.NoError(t, err)
 	defer c.Close()

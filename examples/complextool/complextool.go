@@ -66,3 +66,22 @@ func deploy(t *saga.Turn[args, state]) (saga.Next, error) {
 	}
 	return t.Textf("Deployment to %s initiated successfully based on confirmation.", t.State.Target)
 }
+
+// Flow is the same as a flow.
+var Flow = saga.Flow[args, string]{
+	Info: Tool.Info,
+	Run: func(r *saga.Run, _ args) (string, error) {
+		form, err := saga.Ask(r, target)
+		if err != nil {
+			return "", err
+		}
+		said, err := saga.Ask(r, advice.With(steps.Promptf("Is deploying to '%s' safe right now?", form.Target)))
+		if err != nil {
+			return "", err
+		}
+		if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(said.Text())), "yes") {
+			return "", saga.Failf("Deployment to %s was not initiated: the model did not confirm it. It said: %s", form.Target, said.Text())
+		}
+		return "Deployment to " + form.Target + " initiated successfully based on confirmation.", nil
+	},
+}

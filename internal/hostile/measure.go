@@ -47,11 +47,11 @@ func least(name string, size, times int, f func() error) (Cost, error) {
 	var before, after runtime.MemStats
 	for range times {
 		runtime.ReadMemStats(&before)
-		began := used()
+		began := CPUTime()
 		if err := f(); err != nil {
 			return best, err
 		}
-		best.CPU = min(best.CPU, used()-began)
+		best.CPU = min(best.CPU, CPUTime()-began)
 		runtime.ReadMemStats(&after)
 		best.Allocated = min(best.Allocated, after.TotalAlloc-before.TotalAlloc)
 	}

@@ -4,7 +4,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
@@ -29,76 +32,61 @@ func (r *Request) Size() int {
 	return n
 }
 
-// place is a request with a hole in it, and the shapes that go there.
-type place struct {
+// sample is a request in which every value of some JSON is replaced in turn, by each of
+// the shapes.
+type sample struct {
 	method, where string
-	params        string // with the hole; "" means that message is given
-	message       string
-	shapes        []shape
+	// params are the request's, or whole the message itself, with the hole where the JSON
+	// goes. A token stands for itself.
+	params, whole string
+	// json is what is replaced: "t" by texts, "", 0, lists and objects by all shapes. What
+	// else is there stays.
+	json  string
+	extra []shape // more shapes, for lists, objects and the whole
 }
 
-const hole = "<hole>"
+const hole, token = "@hole@", "@token@"
 
-// Versions of MCP as the requests name them.
+// Versions of MCP as the requests name them. The proposal has none.
 const (
+	proposal  = "saga"
 	stateless = "2026-07-28"
 	session   = "2025-11-25"
 	batches   = "2025-03-26"
 )
 
-// common are places of every method that has no others.
-func common(method, params string) []place {
-	open := strings.TrimSuffix(params, "}")
-	if open != "{" {
-		open += ","
-	}
-	return []place{
-		{method: method, where: "params.x", params: open + `"x":` + hole + `}`, shapes: values},
-		{method: method, where: "beside params", message: `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `,"x":` + hole + `}`, shapes: values},
+// calls are samples of the methods that have arguments.
+func calls(method string) []sample {
+	const some = `{"text":"","any":"","x":0}`
+	return []sample{
+		{method: method, params: hole, json: `{"name":"t","x":0}`},
+		{method: method, where: "take.arguments", params: `{"name":"take","arguments":` + hole + `}`,
+			json: `{"x":0,"text":"","number":0,"count":0,"list":[],"numbers":[],"map":{},"any":0,"times":{},"records":[]}`},
+		{method: method, where: "ask.arguments", params: `{"name":"ask","arguments":` + hole + `}`, json: some},
+		{method: method, where: "flow.arguments", params: `{"name":"flow","arguments":` + hole + `}`, json: some},
+		{method: method, where: "strict.arguments", params: `{"name":"strict","arguments":` + hole + `}`,
+			json: `{"unique":[],"pattern":"a","any":"","one":["a"],"patterned":{}}`},
+		{method: method, where: "beside", whole: hole, json: `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{"name":"take"},"x":0}`},
 	}
 }
 
-// calls are places of the methods that have arguments.
-func calls(method, fixed string) (all []place) {
-	for _, tool := range []string{"take", "ask", "flow"} {
-		for _, name := range []string{"x", "text", "number", "count", "list", "numbers", "map", "any", "times", "records"} {
-			if tool != "take" && name != "any" && name != "text" {
-				continue
-			}
-			all = append(all, place{
-				method: method, where: tool + ".arguments." + name, params: `{"name":"` + tool + `","arguments":{"` + name + `":` + hole + `}` + fixed + `}`, shapes: values,
-			})
-		}
+// answered are samples of what comes for the questions of the tool "ask", as around wraps
+// an answer to a step.
+func answered(method string, around func(step string) string) (all []sample) {
+	for _, a := range []struct{ step, json string }{
+		{"form", `{"action":""}`},
+		{"form", `{"action":"accept","content":{"text":"","email":"","uri":"","number":0,"many":[]},"x":0}`},
+		{"model", `{"role":"assistant","model":"","content":{"type":"text","text":""}}`},
+		{"model", `{"role":"assistant","model":"m","content":{"type":"image","mimeType":"image/png","data":""}}`},
+		{"model", `{"role":"assistant","model":"m","content":[{"type":"text","text":""}]}`},
+		{"roots", `{"roots":[{"uri":""}]}`},
+	} {
+		all = append(all, sample{method: method, where: a.step, params: around(a.step), json: a.json, extra: manyBlocks})
 	}
-	for _, name := range []string{"unique", "pattern", "any", "one", "patterned"} {
-		all = append(all, place{method: method, where: "strict.arguments." + name, params: `{"name":"strict","arguments":{"` + name + `":` + hole + `}` + fixed + `}`, shapes: values})
-	}
-	return append(all,
-		place{method: method, where: "arguments", params: `{"name":"take","arguments":` + hole + fixed + `}`, shapes: values},
-		place{method: method, where: "name", params: `{"name":` + hole + fixed + `}`, shapes: texts},
-	)
+	return all
 }
 
-// answers are what comes for the questions of the tool "ask".
-var answers = []struct{ step, where, result string }{
-	{"form", "content.text", `{"action":"accept","content":{"text":` + hole + `}}`},
-	{"form", "content.email", `{"action":"accept","content":{"email":` + hole + `}}`},
-	{"form", "content.uri", `{"action":"accept","content":{"uri":` + hole + `}}`},
-	{"form", "content.number", `{"action":"accept","content":{"number":` + hole + `}}`},
-	{"form", "content.many", `{"action":"accept","content":{"many":` + hole + `}}`},
-	{"form", "content", `{"action":"accept","content":` + hole + `}`},
-	{"form", "action", `{"action":` + hole + `}`},
-	{"form", "x", `{"action":"decline","x":` + hole + `}`},
-	{"model", "text", `{"role":"assistant","model":"m","content":{"type":"text","text":` + hole + `}}`},
-	{"model", "content", `{"role":"assistant","model":"m","content":` + hole + `}`},
-	{"model", "blocks", `{"role":"assistant","model":"m","content":[{"type":"text","text":` + hole + `}]}`},
-	{"model", "image", `{"role":"assistant","model":"m","content":{"type":"image","mimeType":"image/png","data":` + hole + `}}`},
-	{"model", "model", `{"role":"assistant","model":` + hole + `,"content":{"type":"text","text":""}}`},
-	{"roots", "roots", `{"roots":` + hole + `}`},
-	{"roots", "uri", `{"roots":[{"uri":` + hole + `}]}`},
-}
-
-// many are shapes of lists that only make sense in their place.
+// Shapes of lists that only make sense in their place.
 var (
 	manyURIs = []shape{
 		{"many short URIs", counted("[", "]", func(i int) string { return fmt.Sprintf(`"all:///%d"`, i) })},
@@ -118,196 +106,159 @@ var (
 		})},
 		{"many rounds", counted("[", "]", func(i int) string { return fmt.Sprintf(`{"stepId":"form~%d","result":{}}`, i) })},
 	}
-	manyRoots  = []shape{{"many roots", counted("[", "]", func(i int) string { return fmt.Sprintf(`{"uri":"file:///%d"}`, i) })}}
 	manyBlocks = []shape{
+		{"many roots", counted("[", "]", func(i int) string { return fmt.Sprintf(`{"uri":"file:///%d"}`, i) })},
 		{"many blocks", listOf(`{"type":"text","text":"a"}`)},
 		{"many uses", counted("[", "]", func(i int) string { return fmt.Sprintf(`{"type":"tool_use","id":"%d","name":"n","input":{}}`, i) })},
 		{"many results", counted("[", "]", func(i int) string { return fmt.Sprintf(`{"type":"tool_result","toolUseId":"%d","content":[]}`, i) })},
 	}
-)
-
-// sagaPlaces are those of the saga proposal.
-func sagaPlaces(token string) []place {
-	all := append(calls("tools/callSaga", ""), common("tools/callSaga", `{"name":"take"}`)...)
-	for _, method := range []string{"tools/resumeSaga", "tools/cancelSaga"} {
-		all = append(all, common(method, `{"sagaToken":"`+token+`","completedSteps":[]}`)...)
-		all = append(all,
-			place{method: method, where: "sagaToken", params: `{"sagaToken":` + hole + `,"completedSteps":[]}`, shapes: texts},
-			place{method: method, where: "completedSteps", params: `{"sagaToken":"` + token + `","completedSteps":` + hole + `}`, shapes: append(manySteps, values...)})
-		for _, a := range answers {
-			shapes := append(append([]shape{}, values...), manyRoots...)
-			all = append(all, place{
-				method: method, where: a.step + "." + a.where, shapes: append(shapes, manyBlocks...),
-				params: `{"sagaToken":"` + token + `","completedSteps":[{"stepId":"` + a.step + `","result":` + a.result + `}]}`,
-			})
-		}
-		all = append(all, place{
-			method: method, where: "error.data", shapes: values,
-			params: `{"sagaToken":"` + token + `","completedSteps":[{"stepId":"form","error":{"code":1,"message":"","data":` + hole + `}}]}`,
-		})
-	}
-	return all
-}
-
-// mcpPlaces are those of the methods that all revisions of MCP have.
-func mcpPlaces(version string) []place {
-	all := calls("tools/call", "")
-	all = append(all, common("tools/call", `{"name":"take"}`)...)
-	for _, method := range []string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"} {
-		all = append(all, place{method: method, where: "cursor", params: `{"cursor":` + hole + `}`, shapes: texts})
-	}
-	all = append(all, common("tools/list", "{}")...)
-	all = append(all,
-		place{method: "prompts/get", where: "arguments.text", params: `{"name":"prompt","arguments":{"text":` + hole + `}}`, shapes: values},
-		place{method: "prompts/get", where: "arguments", params: `{"name":"prompt","arguments":` + hole + `}`, shapes: values},
-		place{method: "prompts/get", where: "name", params: `{"name":` + hole + `}`, shapes: texts},
-		place{method: "resources/read", where: "uri", params: `{"uri":` + hole + `}`, shapes: texts},
-		place{method: "completion/complete", where: "ref", params: `{"ref":` + hole + `,"argument":{"name":"text","value":""}}`, shapes: values},
-		place{method: "completion/complete", where: "ref.uri", params: `{"ref":{"type":"ref/resource","uri":` + hole + `},"argument":{"name":"path","value":""}}`, shapes: texts},
-		place{method: "completion/complete", where: "argument.value", params: `{"ref":{"type":"ref/prompt","name":"prompt"},"argument":{"name":"text","value":` + hole + `}}`, shapes: texts},
-		place{method: "completion/complete", where: "context", params: `{"ref":{"type":"ref/prompt","name":"prompt"},"argument":{"name":"text","value":""},"context":{"arguments":` + hole + `}}`, shapes: values},
-		place{method: "unknown", where: "params", params: `{"x":` + hole + `}`, shapes: values},
-	)
-	for _, scheme := range []string{"file:///", "all:///", "list://", "query://x?path=", "mixed:///"} {
-		// No longer ones are matched.
-		short := make([]shape, 0, len(texts))
-		for _, s := range texts {
-			short = append(short, shape{s.name, func(size int) string { return `"` + scheme + s.make(min(size, 2000))[1:] }})
-		}
-		all = append(all, place{method: "resources/read", where: "uri " + scheme, params: `{"uri":` + hole + `}`, shapes: short})
-		if version != stateless {
-			all = append(all, place{method: "resources/subscribe", where: "uri " + scheme, params: `{"uri":` + hole + `}`, shapes: short})
-		}
-	}
-	all = append(all, place{method: "tools/call", where: "id", message: `{"jsonrpc":"2.0","id":` + hole + `,"method":"tools/call","params":{"name":"take"}}`, shapes: append(texts, numbers...)})
-	all = append(all, place{method: "", where: "method", message: `{"jsonrpc":"2.0","id":1,"method":` + hole + `}`, shapes: texts})
-	all = append(all, place{method: "notifications/cancelled", where: "requestId", message: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + hole + `}}`, shapes: values})
-	return all
-}
-
-// statelessPlaces are those of MCP 2026-07-28 alone.
-func statelessPlaces(state string) []place {
-	all := append(mcpPlaces(stateless), common("server/discover", "{}")...)
-	all = append(all,
-		place{method: "subscriptions/listen", where: "resourceSubscriptions", params: `{"notifications":{"resourceSubscriptions":` + hole + `}}`, shapes: append(manyURIs, values...)},
-		place{method: "subscriptions/listen", where: "notifications", params: `{"notifications":` + hole + `}`, shapes: values},
-		place{method: "tools/call", where: "requestState", params: `{"name":"ask","requestState":` + hole + `}`, shapes: texts},
-		place{method: "tools/call", where: "inputResponses", params: `{"name":"ask","requestState":"` + state + `","inputResponses":` + hole + `}`, shapes: values},
-		place{method: "tools/call", where: "inputResponses at once", params: `{"name":"ask","inputResponses":` + hole + `}`, shapes: values},
-		place{method: "tools/call", where: "other arguments", params: `{"name":"ask","requestState":"` + state + `","arguments":{"any":` + hole + `}}`, shapes: values},
-		place{method: "tools/call", where: "capabilities", message: statelessMessage(`{"name":"take"`, hole, `"x":0`), shapes: values},
-		place{method: "tools/call", where: "capabilities.elicitation", message: statelessMessage(`{"name":"take"`, `{"elicitation":`+hole+`}`, `"x":0`), shapes: values},
-		place{method: "tools/call", where: "_meta.x", message: statelessMessage(`{"name":"take"`, `{}`, `"x":`+hole), shapes: values},
-		place{method: "tools/call", where: "_meta.progressToken", message: statelessMessage(`{"name":"take"`, `{}`, `"progressToken":`+hole), shapes: append(texts, numbers...)},
-		place{method: "tools/call", where: "_meta.logLevel", message: statelessMessage(`{"name":"take"`, `{}`, `"io.modelcontextprotocol/logLevel":`+hole), shapes: texts},
-	)
-	for _, a := range answers {
-		all = append(all, place{
-			method: "tools/call", where: "inputResponses." + a.step + "." + a.where, shapes: append(append([]shape{}, values...), append(manyRoots, manyBlocks...)...),
-			params: `{"name":"ask","requestState":"` + state + `","inputResponses":{"` + a.step + `":` + a.result + `}}`,
-		})
-	}
-	return all
-}
-
-const everything = `{"elicitation":{"form":{}},"sampling":{},"roots":{}}`
-
-func statelessMessage(open, capabilities, rest string) string {
-	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + withMeta(open, capabilities, rest) + `}`
-}
-
-func withMeta(open, capabilities, rest string) string {
-	return open + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"` + stateless + `","io.modelcontextprotocol/clientCapabilities":` + capabilities + `,` + rest + `}}`
-}
-
-// sessionPlaces are those of a session's methods.
-func sessionPlaces() []place {
-	all := append(mcpPlaces(session), common("ping", "{}")...)
-	return append(all,
-		place{method: "initialize", where: "capabilities", params: `{"protocolVersion":"2025-11-25","capabilities":` + hole + `}`, shapes: values},
-		place{method: "initialize", where: "protocolVersion", params: `{"protocolVersion":` + hole + `,"capabilities":{}}`, shapes: texts},
-		place{method: "logging/setLevel", where: "level", params: `{"level":` + hole + `}`, shapes: texts},
-		place{method: "resources/subscribe", where: "uri", params: `{"uri":` + hole + `}`, shapes: texts},
-		place{method: "resources/unsubscribe", where: "uri", params: `{"uri":` + hole + `}`, shapes: texts},
-		place{method: "tools/call", where: "_meta.progressToken", params: `{"name":"take","_meta":{"progressToken":` + hole + `}}`, shapes: append(texts, numbers...)},
-		place{method: "response", where: "result", message: `{"jsonrpc":"2.0","id":1,"result":` + hole + `}`, shapes: values},
-		place{method: "response", where: "error", message: `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m","data":` + hole + `}}`, shapes: values},
-		place{method: "response", where: "id", message: `{"jsonrpc":"2.0","id":` + hole + `,"result":{}}`, shapes: append(texts, numbers...)},
-	)
-}
-
-// batchPlaces are whole bodies.
-func batchPlaces() []place {
-	element := func(method, params string) func(i int) string {
-		return func(i int) string {
-			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}`, i, method, params)
-		}
-	}
-	return []place{{method: "batch", message: hole, shapes: append([]shape{
+	batch = []shape{
 		{"pings", upTo(64, element("ping", "{}"))}, {"too many pings", counted("[", "]", element("ping", "{}"))},
 		{"lists", upTo(64, element("tools/list", "{}"))}, {"calls", upTo(64, element("tools/call", `{"name":"take"}`))},
 		{"reads", upTo(64, element("resources/read", `{"uri":"mixed:///`+strings.Repeat("a,", 1000)+`"}`))},
 		{"nothing", upTo(64, func(int) string { return "{}" })},
 		{"responses", upTo(64, func(i int) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, i) })},
-	}, values...)}}
+	}
+)
+
+func element(method, params string) func(i int) string {
+	return func(i int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}`, i, method, params)
+	}
 }
 
-// upTo is counted with a limit to the elements.
-func upTo(n int, element func(i int) string) func(int) string {
-	return func(size int) string {
-		var b strings.Builder
-		for i := 0; i < n && b.Len() < size; i++ {
-			b.WriteString("," + element(i))
+// samples are those of a dialect.
+func samples(dialect string) []sample {
+	if dialect == batches {
+		return []sample{{method: "batch", whole: hole, json: "0", extra: batch}}
+	}
+	if dialect == proposal {
+		all := calls("tools/callSaga")
+		for _, method := range []string{"tools/resumeSaga", "tools/cancelSaga"} {
+			all = append(all,
+				sample{method: method, params: hole, json: `{"sagaToken":"t","completedSteps":[],"x":0}`},
+				sample{method: method, where: "completedSteps", params: `{"sagaToken":"` + token + `","completedSteps":` + hole + `}`, json: `[{"stepId":""}]`, extra: manySteps},
+				sample{method: method, where: "error.data", params: `{"sagaToken":"` + token + `","completedSteps":[{"stepId":"form","error":{"code":1,"message":"","data":` + hole + `}}]}`, json: "0"},
+				sample{method: method, where: "beside", whole: hole, json: `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{"sagaToken":"` + token + `","completedSteps":[]},"x":0}`})
+			all = append(all, answered(method, func(step string) string {
+				return `{"sagaToken":"` + token + `","completedSteps":[{"stepId":"` + step + `","result":` + hole + `}]}`
+			})...)
 		}
-		return "[" + b.String()[1:] + "]"
+		return all
 	}
+	all := append(calls("tools/call"),
+		sample{method: "tools/list", params: hole, json: `{"cursor":"t","x":0}`},
+		sample{method: "prompts/list", params: hole, json: `{"cursor":"t"}`},
+		sample{method: "resources/list", params: hole, json: `{"cursor":"t"}`},
+		sample{method: "resources/templates/list", params: hole, json: `{"cursor":"t"}`},
+		sample{method: "prompts/get", params: hole, json: `{"name":"t"}`},
+		sample{method: "prompts/get", where: "arguments", params: `{"name":"prompt","arguments":` + hole + `}`, json: `{"text":""}`},
+		sample{method: "resources/read", params: hole, json: `{"uri":"t"}`},
+		sample{method: "completion/complete", params: hole, json: `{"ref":{"type":"ref/prompt","name":"prompt"},"argument":{"name":"text","value":"t"},"context":{"arguments":{}}}`},
+		sample{method: "completion/complete", where: "ref.uri", params: `{"ref":{"type":"ref/resource","uri":` + hole + `},"argument":{"name":"path","value":""}}`, json: `"t"`},
+		sample{method: "unknown", where: "beside", whole: hole, json: `{"jsonrpc":"2.0","id":"t","method":"t","params":{"x":0}}`},
+		sample{method: "notifications/cancelled", whole: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":` + hole + `}`, json: `{"requestId":0}`})
+	for _, scheme := range []string{"file:///", "all:///", "list://", "query://x?path=", "mixed:///"} {
+		all = append(all, sample{method: "resources/read", where: "uri " + scheme, params: `{"uri":` + hole + `}`, json: `"uri"`, extra: urisOf(scheme)})
+		if dialect == session {
+			all = append(all, sample{method: "resources/subscribe", where: "uri " + scheme, params: `{"uri":` + hole + `}`, json: `"uri"`, extra: urisOf(scheme)})
+		}
+	}
+	if dialect == session {
+		return append(all,
+			sample{method: "ping", params: hole, json: `{"x":0}`},
+			sample{method: "initialize", params: hole, json: `{"protocolVersion":"t","capabilities":{}}`},
+			sample{method: "logging/setLevel", params: hole, json: `{"level":"t"}`},
+			sample{method: "resources/unsubscribe", params: hole, json: `{"uri":"t"}`},
+			sample{method: "tools/call", where: "_meta", params: `{"name":"take","_meta":` + hole + `}`, json: `{"progressToken":"t"}`},
+			sample{method: "response", whole: hole, json: `{"jsonrpc":"2.0","id":"t","result":{}}`},
+			sample{method: "response", where: "error", whole: `{"jsonrpc":"2.0","id":1,"error":` + hole + `}`, json: `{"code":1,"message":"m","data":0}`})
+	}
+	all = append(all,
+		sample{method: "server/discover", params: hole, json: `{"x":0}`},
+		sample{method: "subscriptions/listen", where: "notifications", params: `{"notifications":` + hole + `}`, json: `{"resourceSubscriptions":[]}`, extra: manyURIs},
+		sample{method: "tools/call", where: "ask", params: hole, json: `{"name":"ask","requestState":"t","inputResponses":{}}`},
+		sample{method: "tools/call", where: "resumed", params: `{"name":"ask","requestState":"` + token + `","inputResponses":` + hole + `}`, json: "{}"},
+		sample{method: "tools/call", where: "other arguments", params: `{"name":"ask","requestState":"` + token + `","arguments":` + hole + `}`, json: `{"any":0}`},
+		sample{method: "tools/call", where: "_meta", whole: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"take","_meta":` + hole + `}}`,
+			json: strings.TrimSuffix(metaOf(`{"elicitation":{}}`), "}") + `,"progressToken":"t","io.modelcontextprotocol/logLevel":"t","x":0}`})
+	return append(all, answered("tools/call", func(step string) string {
+		return `{"name":"ask","requestState":"` + token + `","inputResponses":{"` + step + `":` + hole + `}}`
+	})...)
 }
 
-// places makes the requests of places.
-func (m *maker) places(dialect string, places []place) bool {
-	for _, p := range places {
-		for _, s := range p.shapes {
-			r := &Request{Name: strings.Join([]string{dialect, p.method, p.where, s.name}, ", "), Header: http.Header{}}
-			if !m.wanted(r.Name) {
-				continue
+func metaOf(capabilities string) string {
+	return `{"io.modelcontextprotocol/protocolVersion":"` + stateless + `","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}`
+}
+
+// place is JSON text with a hole, and what goes there.
+type place struct {
+	around string
+	shapes []shape
+	list   bool // or an object
+}
+
+func composite(value any) bool {
+	_, list := value.([]any)
+	_, object := value.(map[string]any)
+	return list || object
+}
+
+// holes are the places of JSON text by their paths, with what else there is around them.
+func holes(text string) map[string]place {
+	found := map[string]place{}
+	var root any
+	_ = json.Unmarshal([]byte(text), &root) // a constant of this package
+	var visit func(path string, value any, put func(any))
+	visit = func(path string, value any, put func(any)) {
+		shapes := values
+		if value == "t" {
+			shapes = texts
+		} else if !composite(value) && value != "" && value != 0.0 {
+			if path != "" {
+				return
 			}
-			message := p.message
-			switch {
-			case p.params == "":
-			case dialect == stateless:
-				message = `{"jsonrpc":"2.0","id":1,"method":"` + p.method + `","params":` + withMeta(strings.TrimSuffix(p.params, "}"), everything, `"x":0`) + `}`
-			default:
-				message = `{"jsonrpc":"2.0","id":1,"method":"` + p.method + `","params":` + p.params + `}`
+			shapes = nil // there are others
+		}
+		put(hole)
+		around, _ := json.Marshal(root)
+		put(value)
+		found[path] = place{strings.Replace(string(around), strconv.Quote(hole), hole, 1), shapes, composite(value)}
+		switch v := value.(type) {
+		case map[string]any:
+			for _, name := range slices.Sorted(maps.Keys(v)) {
+				visit(path+"."+name, v[name], func(x any) { v[name] = x })
 			}
-			r.Body = []byte(strings.Replace(message, hole, s.make(m.size), 1))
-			r.Header.Set("Content-Type", "application/json")
-			r.Header.Set("Accept", "application/json, text/event-stream")
-			switch dialect {
-			case stateless:
-				r.Header.Set("Mcp-Protocol-Version", stateless)
-				r.Header.Set("Mcp-Method", p.method)
-				setName(r, p.method)
-			case session, batches:
-				r.Header.Set("Mcp-Protocol-Version", dialect)
-				r.Header.Set("Mcp-Session-Id", m.sessions[dialect])
-			}
-			if !m.yield(r) {
-				return false
+		case []any:
+			for i := range v {
+				visit(path+"."+strconv.Itoa(i), v[i], func(x any) { v[i] = x })
 			}
 		}
 	}
-	return true
+	visit("", root, func(x any) { root = x })
+	return found
 }
 
-// setName repeats in a header what the body says, so that it is looked at.
-func setName(r *Request, method string) {
-	member := map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}[method]
-	var name string
-	if member == "" || json.Unmarshal(jsonview.Get(jsonview.Get(r.Body, "params"), member), &name) != nil {
-		return
+// request makes a request of a message in a dialect.
+func (t *Target) request(name, dialect, method, message string) *Request {
+	r := &Request{Name: name, Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}, Body: []byte(message)}
+	switch dialect {
+	case stateless:
+		r.Header.Set("Mcp-Protocol-Version", stateless)
+		r.Header.Set("Mcp-Method", method)
+		// The header repeats what the body says, so that it is looked at.
+		member := map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}[method]
+		var named string
+		if member == "" || json.Unmarshal(jsonview.Get(jsonview.Get(r.Body, "params"), member), &named) != nil {
+			break
+		}
+		if named != strings.TrimSpace(named) || strings.ContainsFunc(named, func(c rune) bool { return c < ' ' || c > '~' }) {
+			named = "=?base64?" + base64.StdEncoding.EncodeToString([]byte(named)) + "?="
+		}
+		r.Header.Set("Mcp-Name", named)
+	case session, batches:
+		r.Header.Set("Mcp-Protocol-Version", dialect)
+		r.Header.Set("Mcp-Session-Id", t.sessions[dialect])
 	}
-	if name != strings.TrimSpace(name) || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c > '~' }) {
-		name = "=?base64?" + base64.StdEncoding.EncodeToString([]byte(name)) + "?="
-	}
-	r.Header.Set("Mcp-Name", name)
+	return r
 }

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -32,17 +33,32 @@ func nested(open, core, end string, depth int) func(int) string {
 
 // counted makes an array or an object of elements that differ.
 func counted(open, end string, element func(i int) string) func(int) string {
-	return func(size int) string {
-		var b strings.Builder
-		b.WriteString(open)
-		for i := 0; b.Len() < size; i++ {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteString(element(i))
+	return func(size int) string { return atMost(math.MaxInt, size, open, end, element) }
+}
+
+// upTo makes an array of so many elements at most.
+func upTo(n int, element func(i int) string) func(int) string {
+	return func(size int) string { return atMost(n, size, "[", "]", element) }
+}
+
+func atMost(n, size int, open, end string, element func(i int) string) string {
+	var b strings.Builder
+	b.WriteString(open)
+	for i := 0; i < n && (i == 0 || b.Len() < size); i++ {
+		if i > 0 {
+			b.WriteByte(',')
 		}
-		return b.String() + end
+		b.WriteString(element(i))
 	}
+	return b.String() + end
+}
+
+// urisOf are texts that begin like URIs of a scheme. No longer ones are matched.
+func urisOf(scheme string) (all []shape) {
+	for _, s := range texts {
+		all = append(all, shape{s.name, func(size int) string { return `"` + scheme + s.make(min(size, 2000))[1:] }})
+	}
+	return all
 }
 
 // texts are the shapes of strings.

@@ -1,3 +1,13 @@
+// Package hostile looks for requests that cost a server much: it makes requests of
+// every method in every dialect with what is likely to be expensive in every place
+// of them, has a server answer, and measures time and memory per byte of request.
+//
+// The test TestRequestsCostLittlePerByte of package server holds each of them to a
+// limit; the command
+//
+//	go run ./bench hostile
+//
+// shows the worst.
 package hostile
 
 import (
@@ -6,25 +16,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Target is a server that is measured.
 type Target struct {
-	handler      http.Handler
-	sessions     map[string]string // by version
-	token, state string
+	handler  http.Handler
+	sessions map[string]string // by version
+	tokens   map[string]string // of a saga that waits, by dialect
 }
 
 // NewTarget prepares a server that serves [Definitions] for requests: it opens
 // sessions, and begins sagas that can be resumed.
 func NewTarget(h http.Handler) (*Target, error) {
-	t := &Target{handler: h, sessions: map[string]string{}}
+	t := &Target{handler: h, sessions: map[string]string{}, tokens: map[string]string{}}
 	for _, version := range []string{session, batches} {
-		_, header, err := t.Send(t.plain(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{}}}`))
+		_, header, err := t.Send(t.request("initialize", "", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{}}}`))
 		if err != nil {
 			return nil, err
 		}
@@ -32,90 +44,86 @@ func NewTarget(h http.Handler) (*Target, error) {
 			return nil, fmt.Errorf("hostile: no session of %s was opened", version)
 		}
 	}
-	body, _, err := t.Send(t.plain(`{"jsonrpc":"2.0","id":0,"method":"tools/callSaga","params":{"name":"ask","arguments":{}}}`))
-	if err != nil {
-		return nil, err
-	}
-	modern := t.plain(`{"jsonrpc":"2.0","id":0,"method":"tools/call","params":` + withMeta(`{"name":"ask"`, everything, `"x":0`) + `}`)
-	modern.Header.Set("Mcp-Protocol-Version", stateless)
-	modern.Header.Set("Mcp-Method", "tools/call")
-	setName(modern, "tools/call")
-	asked, _, err := t.Send(modern)
-	if err != nil {
-		return nil, err
-	}
-	var result struct {
-		Result struct{ SagaToken, RequestState string }
-	}
-	if _, data, ok := bytes.Cut(asked, []byte("data: ")); ok { // a stream of one event
-		asked = data
-	}
-	for _, raw := range [][]byte{body, bytes.TrimSpace(asked)} {
-		if err := json.Unmarshal(raw, &result); err != nil {
-			return nil, fmt.Errorf("hostile: no saga was begun: %w: %s", err, raw)
+	for dialect, method := range map[string]string{proposal: "tools/callSaga", stateless: "tools/call"} {
+		body, _, err := t.Send(t.request("begin", dialect, method, messageOf(dialect, method, `{"name":"ask"}`)))
+		if err != nil {
+			return nil, err
 		}
-	}
-	if t.token, t.state = result.Result.SagaToken, result.Result.RequestState; t.token == "" || t.state == "" {
-		return nil, fmt.Errorf("hostile: no saga was begun: %s %s", body, asked)
+		if _, data, ok := bytes.Cut(body, []byte("data: ")); ok { // a stream of one event
+			body = data
+		}
+		var reply struct {
+			Result struct{ SagaToken, RequestState string }
+		}
+		err = json.Unmarshal(bytes.TrimSpace(body), &reply)
+		if t.tokens[dialect] = reply.Result.SagaToken + reply.Result.RequestState; t.tokens[dialect] == "" {
+			return nil, fmt.Errorf("hostile: no saga was begun: %w: %s", err, body)
+		}
 	}
 	return t, nil
 }
 
-func (t *Target) plain(body string) *Request {
-	h := http.Header{}
-	h.Set("Content-Type", "application/json")
-	h.Set("Accept", "application/json, text/event-stream")
-	return &Request{Name: "plain", Header: h, Body: []byte(body)}
+// messageOf is a request whose params are JSON, with what the dialect adds to them.
+func messageOf(dialect, method, params string) string {
+	if dialect == stateless && strings.HasSuffix(params, "}") {
+		params = strings.TrimSuffix(params, "}") + `,"_meta":` + metaOf(`{"elicitation":{"form":{}},"sampling":{},"roots":{}}`) + "}"
+	}
+	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`
 }
 
 // Requests are the requests of about a size, of all methods in all dialects: those
 // whose names are wanted, or all if wanted is nil.
 func (t *Target) Requests(size int, wanted func(name string) bool) iter.Seq[*Request] {
-	if wanted == nil {
-		wanted = func(string) bool { return true }
-	}
 	return func(yield func(*Request) bool) {
-		m := maker{t, size, wanted, yield}
-		_ = m.places("saga", sagaPlaces(t.token)) && m.places(stateless, statelessPlaces(t.state)) &&
-			m.places(session, sessionPlaces()) && m.places(batches, batchPlaces()) && m.headers()
+		for _, dialect := range []string{proposal, stateless, session, batches} {
+			for _, s := range samples(dialect) {
+				places := holes(s.json)
+				for _, path := range slices.Sorted(maps.Keys(places)) {
+					p := places[path]
+					shapes := p.shapes
+					if p.list || path == "" {
+						shapes = slices.Concat(shapes, s.extra)
+					}
+					for _, shape := range shapes {
+						name := strings.Join([]string{dialect, s.method, strings.TrimPrefix(s.where+path, "."), shape.name}, ", ")
+						if wanted != nil && !wanted(name) {
+							continue
+						}
+						message := strings.Replace(s.whole, hole, p.around, 1)
+						if s.whole == "" {
+							message = messageOf(dialect, s.method, strings.Replace(s.params, hole, p.around, 1))
+						}
+						message = strings.Replace(strings.ReplaceAll(message, token, t.tokens[dialect]), hole, shape.make(size), 1)
+						if !yield(t.request(name, dialect, s.method, message)) {
+							return
+						}
+					}
+				}
+			}
+		}
+		t.headers(min(size, 60<<10), wanted, yield)
 	}
-}
-
-// maker makes requests. Its methods report whether to go on.
-type maker struct {
-	*Target
-	size   int
-	wanted func(name string) bool
-	yield  func(*Request) bool
 }
 
 // headers are requests whose cost is in their header, which has 64 KiB at most.
-func (m *maker) headers() bool {
-	size := min(m.size, 60<<10)
-	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+func (t *Target) headers(size int, wanted func(name string) bool, yield func(*Request) bool) {
 	for _, name := range []string{"Accept", "Mcp-Method", "Mcp-Name", "Origin", "Last-Event-Id", "Mcp-Session-Id", "Mcp-Protocol-Version", "Content-Type", "X"} {
 		for _, unit := range []string{"a", "a,", "a;b=c,", "=?base64?", "=?base64?QUJD?=", "http://a,", "é"} {
 			for _, many := range []bool{false, true} {
-				r := m.plain(list)
-				r.Name = strings.Join([]string{"header", name, unit, "many: " + strconv.FormatBool(many)}, ", ")
-				if !m.wanted(r.Name) {
+				r := t.request(strings.Join([]string{"header", name, unit, "many: " + strconv.FormatBool(many)}, ", "), "", "", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+				if wanted != nil && !wanted(r.Name) {
 					continue
 				}
-				r.Header.Del(name)
+				r.Header.Set(name, fill(unit, size))
 				if many {
-					for range size / (len(unit) + len(name) + 4) {
-						r.Header.Add(name, unit)
-					}
-				} else {
-					r.Header.Set(name, fill(unit, size))
+					r.Header[name] = slices.Repeat([]string{unit}, size/(len(unit)+len(name)+4))
 				}
-				if !m.yield(r) {
-					return false
+				if !yield(r) {
+					return
 				}
 			}
 		}
 	}
-	return true
 }
 
 // Send has a request answered, and returns the response.
@@ -124,8 +132,10 @@ func (t *Target) Send(r *Request) ([]byte, http.Header, error) {
 	defer cancel()
 	q := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/mcp", bytes.NewReader(r.Body))
 	q.Header = r.Header
-	// A stream without an end is left when it has said something.
-	w := &leaver{ResponseRecorder: httptest.NewRecorder(), leave: cancel, listens: bytes.Contains(r.Body, []byte("subscriptions/listen"))}
+	w := &leaver{httptest.NewRecorder(), func() {}}
+	if bytes.Contains(r.Body, []byte("subscriptions/listen")) {
+		w.leave = cancel // a stream without an end is left when it has said something
+	}
 	t.handler.ServeHTTP(w, q)
 	if w.Code >= 500 || bytes.Contains(w.Body.Bytes(), []byte(`"code":-32603`)) {
 		return nil, nil, fmt.Errorf("hostile: %s: the server takes the fault on itself: %d %.300s", r.Name, w.Code, w.Body.String())
@@ -133,16 +143,13 @@ func (t *Target) Send(r *Request) ([]byte, http.Header, error) {
 	return w.Body.Bytes(), w.Header(), nil
 }
 
-// leaver is a client that leaves a subscription at its first words.
+// leaver is a client that may leave at the first words.
 type leaver struct {
 	*httptest.ResponseRecorder
-	leave   func()
-	listens bool
+	leave func()
 }
 
 func (l *leaver) Write(b []byte) (int, error) {
-	if l.listens {
-		defer l.leave()
-	}
+	defer l.leave()
 	return l.ResponseRecorder.Write(b)
 }
