@@ -3,17 +3,21 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"mime"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Endpoint is the path at which [Server.Handler] serves MCP.
@@ -261,4 +265,154 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 			body = append(make([]byte, 0, room), body...)
 		}
 	}
+}
+
+const (
+	// eventTimeout is how long a client may take to accept a message before the response.
+	// It bounds what a tool that reports progress may be held up.
+	eventTimeout = 10 * time.Second
+	// keepAlive is how often an idle event stream shows that it is alive.
+	keepAlive = 15 * time.Second
+)
+
+// httpExchange is a request that was POSTed, and the way back to its client. The response
+// is a JSON object unless something is to be said before; then it becomes a stream of
+// events that ends with the response (MCP 2026-07-28, basic/transports/streamable-http).
+// Until then nothing is written, as some errors must have a status of their own.
+type httpExchange struct {
+	dialect.Exchange
+	server    *Server
+	request   *http.Request
+	principal Principal
+	message   wire.Message
+	reply     wire.Reply
+	ctx       lazyctx.Context // ends when the client has gone
+	leave     []func()        // leave the sessions that the request has joined
+
+	mu     sync.Mutex
+	events *wire.EventStream // nil until something is to be said
+	broken bool
+	alive  *time.Timer // shows now and then that an open stream is; nil unless it is kept open
+	over   bool
+}
+
+// Account implements [dialect.Owner].
+func (x *httpExchange) Account() string { return x.server.owner(x.principal, x.request) }
+
+func (x *httpExchange) caller() (p Principal, remote string) {
+	return x.principal, x.request.RemoteAddr
+}
+
+// answer has a dialect serve the request, and sends the response.
+func (x *httpExchange) answer(d dialect.Dialect) {
+	s := x.server
+	x.Way = x
+	x.ctx.Init(x.request.Context(), time.Time{})
+	defer x.end()
+	ctx := context.Context(&x.ctx)
+	for _, sessions := range s.sessions {
+		joined, leave := sessions.Join(ctx, &x.Exchange)
+		if leave != nil {
+			ctx, x.leave = joined, append(x.leave, leave)
+		}
+	}
+	scratch, room := s.buffers.Get(), s.buffers.Get()
+	x.Scratch = *scratch
+	result, rerr := s.host.Dispatch(ctx, &x.Exchange, d)
+	response := wire.AppendResponse(*room, x.message.ID, result, rerr)
+	if x.respond(response, rerr) {
+		s.buffers.Put(room, response)
+		s.buffers.Put(scratch, *scratch)
+	}
+}
+
+// respond sends the response, which ends the exchange. It reports whether nobody looks
+// at it any more.
+func (x *httpExchange) respond(response []byte, rerr *wire.Error) (done bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.over = true
+	switch {
+	case x.ctx.Err() != nil: // nothing is sent to a client that has cancelled by going away
+	case x.events != nil && x.events.Started():
+		x.send(func() error { return x.events.Event("", response) })
+	default:
+		return x.reply.Response(response, rerr)
+	}
+	return true
+}
+
+// end sees to it that nothing is written any more, whatever has ended the exchange.
+func (x *httpExchange) end() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.over = true
+	if x.alive != nil {
+		x.alive.Stop()
+	}
+	x.ctx.Cancel()
+	for _, leave := range x.leave {
+		leave()
+	}
+}
+
+// Notify implements [dialect.Way]. A client that does not take it is treated as gone.
+func (x *httpExchange) Notify(method string, params json.RawMessage) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.events == nil && !x.open() {
+		return
+	}
+	x.send(func() error { return x.events.Event("", wire.AppendNotification(nil, method, params)) })
+}
+
+// open begins the stream, if the client takes one.
+func (x *httpExchange) open() bool {
+	if wire.AcceptsEvents(x.Header) {
+		x.events = x.reply.Events(eventTimeout)
+	}
+	return x.events != nil
+}
+
+func (x *httpExchange) send(event func() error) {
+	if x.broken || x.ctx.Err() != nil {
+		return
+	}
+	if event() != nil {
+		x.broken = true
+		x.ctx.Cancel()
+	}
+}
+
+// Call implements [dialect.Way].
+func (*httpExchange) Call(context.Context, string, json.RawMessage) (steps.Answer, error) {
+	return steps.Answer{}, dialect.ErrNoBackChannel
+}
+
+// Hangup implements [dialect.Way]: the answer comes on this connection or not at all.
+func (*httpExchange) Hangup(time.Duration) {}
+
+// KeepOpen implements [dialect.Keeper].
+func (x *httpExchange) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.events == nil && !x.open() {
+		return nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "a subscription is a text/event-stream, which the Accept header excludes")
+	}
+	x.alive = time.AfterFunc(x.server.keepAlive, x.showAlive)
+	return nil, nil
+}
+
+// showAlive keeps proxies from giving up an idle stream, and finds connections that are
+// dead.
+func (x *httpExchange) showAlive() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.broken {
+		return
+	}
+	if x.events.Started() {
+		x.send(x.events.Alive)
+	}
+	x.alive.Reset(x.server.keepAlive)
 }

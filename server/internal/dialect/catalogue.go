@@ -1,12 +1,19 @@
 package dialect
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Catalogue holds what lists show, encoded once. An entry is the same for
@@ -158,4 +165,172 @@ func AppendList(name string, items []json.RawMessage, next string) []byte {
 		b = wire.AppendString(b, next)
 	}
 	return b
+}
+
+// maxCompletions is what a completion may hold (MCP, server/utilities/completion).
+const maxCompletions = 100
+
+// Completes reports whether anything has suggestions for its arguments.
+func (h *Host) Completes() bool {
+	has := func(t *engine.Program) bool { return len(t.Complete) > 0 }
+	return slices.ContainsFunc(h.Tools.Of(engine.KindPrompt), has) || slices.ContainsFunc(h.Tools.Of(engine.KindResource), has)
+}
+
+// completeParams are the parameters of completion/complete.
+type completeParams struct {
+	Ref struct {
+		Type string `json:"type"`
+		Name string `json:"name"`
+		URI  string `json:"uri"`
+	} `json:"ref"`
+	Argument struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	} `json:"argument"`
+	Context struct {
+		Arguments map[string]string `json:"arguments"`
+	} `json:"context"`
+}
+
+// completion is the result's member of that name.
+type completion struct {
+	Values  []string `json:"values"`
+	Total   int      `json:"total"`
+	HasMore bool     `json:"hasMore"`
+}
+
+// Complete answers completion/complete: it suggests values for an argument of a prompt
+// or a resource template.
+func (h *Host) Complete(ctx context.Context, params jsontext.Value) (json.RawMessage, error) {
+	var p completeParams
+	if rerr := wire.DecodeParams(params, &p); rerr != nil {
+		return nil, rerr
+	}
+	found, err := h.suggest(ctx, &p)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Marshal(map[string]*completion{"completion": found})
+}
+
+func (h *Host) suggest(ctx context.Context, p *completeParams) (*completion, error) {
+	var t *engine.Program
+	switch p.Ref.Type {
+	case "ref/prompt":
+		t = h.Tools.Find(engine.KindPrompt, p.Ref.Name)
+	case "ref/resource":
+		for _, r := range h.Tools.Of(engine.KindResource) {
+			if r.Resource.URI == p.Ref.URI {
+				t = r
+			}
+		}
+	}
+	if t == nil {
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.ref is not a prompt or a resource template of this server")
+	}
+	var schema struct {
+		Properties map[string]jsontext.Value `json:"properties"`
+	}
+	if jsonv2.Unmarshal(t.InputSchema, &schema) != nil || schema.Properties[p.Argument.Name] == nil {
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.argument.name is not an argument of it")
+	}
+	c := &completion{Values: []string{}}
+	suggest := t.Complete[p.Argument.Name]
+	if suggest == nil {
+		return c, nil
+	}
+	var values []string
+	err := h.Turns.Protect(ctx, "completion/complete", t.Name, func(ctx context.Context) (err error) {
+		values, err = suggest(ctx, p.Argument.Value, p.Context.Arguments)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Total = len(values)
+	c.HasMore = len(values) > maxCompletions
+	c.Values = append(c.Values, values[:min(len(values), maxCompletions)]...)
+	return c, nil
+}
+
+// Capabilities is MCP's ClientCapabilities, as far as steps need it. What is declared is
+// an object; what else is in it does not matter.
+type Capabilities struct {
+	Elicitation, Form, URL   bool
+	Sampling, Tools, Context bool
+	Roots                    bool
+}
+
+// ReadCapabilities takes a ClientCapabilities object apart, which must be valid JSON. If
+// it is not of MCP's form, ok is false and pointer says where.
+func ReadCapabilities(object jsontext.Value) (c Capabilities, pointer string, ok bool) {
+	if object.Kind() != '{' {
+		return c, "", false
+	}
+	for name, v := range jsonview.Members(object) {
+		v := jsontext.Value(v)
+		switch string(name) {
+		case "elicitation":
+			c.Elicitation, c.Form, c.URL = declared(v), declares(v, "form"), declares(v, "url")
+		case "sampling":
+			c.Sampling, c.Tools, c.Context = declared(v), declares(v, "tools"), declares(v, "context")
+		case "roots":
+			c.Roots = declared(v)
+			continue // whatever else it is, it declares nothing
+		case "extensions":
+		default:
+			continue
+		}
+		if !declared(v) && v.Kind() != 'n' {
+			return c, "/" + string(name), false
+		}
+	}
+	return c, "", true
+}
+
+func declared(v jsontext.Value) bool { return v.Kind() == '{' }
+
+func declares(object jsontext.Value, name string) bool {
+	return declared(object) && declared(jsonview.Get(object, name))
+}
+
+// Features translates declared capabilities. Elicitation without a mode means
+// forms (MCP 2025-11-25 and later, client/elicitation, capabilities).
+func (c *Capabilities) Features() steps.Features {
+	return steps.Features{
+		Forms: c.Elicitation && (c.Form || !c.URL), Links: c.URL,
+		Sampling: c.Sampling, SamplingTools: c.Tools, SamplingContext: c.Context, Roots: c.Roots,
+	}
+}
+
+// RequiredCapabilities is the ClientCapabilities object that declares features:
+// the data of the error -32021 (MCP 2026-07-28, basic/index).
+func RequiredCapabilities(f steps.Features) json.RawMessage {
+	type object map[string]any
+	need := object{}
+	put := func(have steps.Features, path ...string) {
+		if !f.Has(have) {
+			return
+		}
+		at := need
+		for _, name := range path {
+			next, ok := at[name].(object)
+			if !ok {
+				next = object{}
+				at[name] = next
+			}
+			at = next
+		}
+	}
+	put(steps.Features{Forms: true}, "elicitation", "form")
+	put(steps.Features{Links: true}, "elicitation", "url")
+	put(steps.Features{Sampling: true}, "sampling")
+	put(steps.Features{SamplingTools: true}, "sampling", "tools")
+	put(steps.Features{SamplingContext: true}, "sampling", "context")
+	put(steps.Features{Roots: true}, "roots")
+	raw, err := json.Marshal(need)
+	if err != nil {
+		return json.RawMessage("{}") // maps of maps always encode
+	}
+	return raw
 }

@@ -1,13 +1,26 @@
+// Package wire is JSON-RPC 2.0 as it is on the wire: messages in, responses, requests
+// and errors out, the HTTP headers that repeat what a message says, and event streams.
+// It knows nothing of what the messages are about.
+//
+// A transport begins with [Parse] and ends with [AppendResponse]. Errors that clients
+// see are of the type [Error] and have the status that HTTP has for them.
 package wire
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
@@ -206,4 +219,159 @@ func SplitBatch(raw []byte) ([]jsontext.Value, *Error) {
 		return nil, NewError(CodeInvalidRequest, "the batch is empty")
 	}
 	return list, nil
+}
+
+// Codes of errors: those of JSON-RPC 2.0, and those that MCP 2026-07-28 adds
+// (basic/index, error codes).
+const (
+	CodeParseError     = jsonrpc2.CodeParseError
+	CodeInvalidRequest = jsonrpc2.CodeInvalidRequest
+	CodeMethodNotFound = jsonrpc2.CodeMethodNotFound
+	CodeInvalidParams  = jsonrpc2.CodeInvalidParams
+	CodeInternalError  = jsonrpc2.CodeInternalError
+
+	CodeHeaderMismatch      = -32020
+	CodeMissingCapability   = -32021
+	CodeUnsupportedProtocol = -32022
+
+	// CodeTryAgain says that the same request may succeed on another replica, or a
+	// little later. It lies outside the range that JSON-RPC and MCP keep for
+	// themselves; over HTTP it comes with the status 503.
+	CodeTryAgain = -31503
+)
+
+// Error is an error as it is sent to a client.
+type Error struct {
+	Code    int64
+	Message string
+	Data    json.RawMessage
+	// Status is the HTTP status of a response that is this error; 0 is 200: the
+	// message was delivered and answered.
+	Status int
+	// RetryAfter is when to send the request again, if that is to be said.
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+// NewError returns an error that HTTP has no status for.
+func NewError(code int64, text string) *Error { return &Error{Code: code, Message: text} }
+
+// Refuse returns an error with an HTTP status.
+func Refuse(status int, code int64, text string) *Error {
+	return &Error{Code: code, Message: text, Status: status}
+}
+
+// NotFound is the error of a method that is not served.
+func NotFound() *Error { return Refuse(http.StatusNotFound, CodeMethodNotFound, "method not found") }
+
+// TryAgain returns an error that says that the same request may succeed soon.
+func TryAgain(text string) *Error {
+	return &Error{
+		Code: CodeTryAgain, Message: text, Data: json.RawMessage(`{"retryable":true}`),
+		Status: http.StatusServiceUnavailable, RetryAfter: time.Second,
+	}
+}
+
+// WithMember returns the error with an object of one member as its data.
+func (e *Error) WithMember(name string, value []byte) *Error {
+	data := AppendString([]byte{'{'}, name)
+	e.Data = append(append(append(data, ':'), value...), '}')
+	return e
+}
+
+// Headers by which gateways route without reading the body. They must say what
+// the body says (MCP 2026-07-28, basic/transports/streamable-http; SEP-2243).
+const (
+	MethodHeader = "Mcp-Method"
+	NameHeader   = "Mcp-Name"
+)
+
+// VersionHeader names the protocol revision of an HTTP request: MCP-Protocol-Version,
+// spelled as package http keeps it, which saves respelling it in every request.
+const VersionHeader = "Mcp-Protocol-Version"
+
+// SessionHeader names the session of an HTTP request.
+const SessionHeader = "Mcp-Session-Id"
+
+// HeaderValue returns the value of a header that may be there once. problem is
+// not empty if it cannot be used.
+func HeaderValue(h http.Header, name string) (value string, present bool, problem string) {
+	values := h.Values(name)
+	switch len(values) {
+	case 0:
+		return "", false, ""
+	case 1:
+	default:
+		return "", true, "is there more than once"
+	}
+	value = strings.Trim(values[0], " \t") // optional whitespace (RFC 9110, 5.5)
+	for i := range len(value) {
+		if value[i] < ' ' || value[i] > '~' {
+			return "", true, "holds a control character or one that is not ASCII; encode such values"
+		}
+	}
+	return value, true, ""
+}
+
+// MatchHeader demands that a header has exactly a value.
+func MatchHeader(h http.Header, name, want string) *Error {
+	value, present, problem := HeaderValue(h, name)
+	return match(name, value, want, present, problem)
+}
+
+// MatchEncodedHeader demands that a header has a value, perhaps encoded.
+func MatchEncodedHeader(h http.Header, name, want string) *Error {
+	value, present, problem := DecodedHeader(h, name)
+	return match(name, value, want, present, problem)
+}
+
+func match(name, value, want string, present bool, problem string) *Error {
+	switch {
+	case problem != "":
+	case !present:
+		problem = "is missing"
+	case value != want:
+		problem = "is not what the body says"
+	}
+	return Mismatch(name, problem)
+}
+
+// DecodedHeader is HeaderValue for a header that may be encoded.
+func DecodedHeader(h http.Header, name string) (value string, present bool, problem string) {
+	value, present, problem = HeaderValue(h, name)
+	if problem == "" && present {
+		var ok bool
+		if value, ok = decodeHeader(value); !ok {
+			problem = "is encoded, but not in base64 of UTF-8"
+		}
+	}
+	return value, present, problem
+}
+
+// Mismatch is the error of a header that has a problem; it is nil without one.
+func Mismatch(name, problem string) *Error {
+	if problem == "" {
+		return nil
+	}
+	return Refuse(http.StatusBadRequest, CodeHeaderMismatch, "the header "+name+" "+problem)
+}
+
+// decodeHeader decodes a value in the form =?base64?...?=. Anything else is
+// literal. It is strict, so that there is one meaning to each value.
+func decodeHeader(v string) (string, bool) {
+	encoded, ok := strings.CutPrefix(v, "=?base64?")
+	if !ok {
+		return v, true
+	}
+	if encoded, ok = strings.CutSuffix(encoded, "?="); !ok {
+		return v, true
+	}
+	// The decoder skips line ends; HeaderValue has refused those.
+	raw, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if err != nil || !utf8.Valid(raw) {
+		return "", false
+	}
+	return string(raw), true
 }
