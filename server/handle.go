@@ -158,6 +158,9 @@ func (w peerWay) Hangup(retry time.Duration) {
 	}
 }
 
+// KeepOpen implements [dialect.Way]: subscriptions are up to the transport.
+func (peerWay) KeepOpen() (<-chan struct{}, *wire.Error) { return nil, wire.NotFound() }
+
 // goneError says that a client is gone. What is sent, in case it is not, does not
 // have the reason.
 type goneError struct{ why error }

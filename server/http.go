@@ -155,7 +155,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 // refuse answers a request whose id is not known: with null or without an id, as the
 // dialect of the request has it.
 func (s *Server) refuse(reply wire.Reply, r *http.Request, rerr *wire.Error) {
-	if _, ok := s.match(&wire.Message{}, r.Header).(dialect.WithoutNullIDs); ok {
+	if _, ok := s.match(&wire.Message{}, r.Header).(dialect.Strict); ok {
 		reply.Response(wire.AppendErrorWithoutID(nil, rerr), rerr)
 		return
 	}
@@ -192,14 +192,12 @@ func (s *Server) serveMessage(x *httpExchange) {
 
 // serveBatch has a batch answered, if its dialect has batches.
 func (s *Server) serveBatch(x *httpExchange, body []byte) {
-	d := s.match(&x.message, x.Header)
-	sessions, ok := d.(dialect.Sessions)
-	batcher, batches := d.(dialect.Batcher)
-	if !ok || !batches {
+	sessions, ok := s.match(&x.message, x.Header).(dialect.Sessions)
+	if !ok {
 		s.refuse(x.reply, x.request, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText))
 		return
 	}
-	x.Batch, x.BatchError = s.parseBatch(batcher, body)
+	x.Batch, x.BatchError = s.parseBatch(sessions, body)
 	sessions.Reply(x.request.Context(), &x.Exchange, x.reply)
 }
 
@@ -392,7 +390,7 @@ func (*httpExchange) Call(context.Context, string, json.RawMessage) (steps.Answe
 // Hangup implements [dialect.Way]: the answer comes on this connection or not at all.
 func (*httpExchange) Hangup(time.Duration) {}
 
-// KeepOpen implements [dialect.Keeper].
+// KeepOpen implements [dialect.Way].
 func (x *httpExchange) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -132,6 +132,7 @@ type Server struct {
 	host     *dialect.Host
 	dialects []dialect.Dialect
 	sessions []dialect.Sessions // those of the dialects that have them
+	drain    context.CancelCauseFunc
 }
 
 // New checks the options and the tools' definitions and returns a server.
@@ -210,6 +211,7 @@ func New(o Options) (*Server, error) {
 			MaxStreams: o.MaxStreams, MaxStreamsPerPrincipal: o.MaxStreamsPerPrincipal,
 		},
 	}
+	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
 	if s.hooks != nil {
 		s.host.Around = s.hooks.exchange
 	}
@@ -294,7 +296,7 @@ func (s *Server) match(m *wire.Message, header http.Header) dialect.Dialect {
 }
 
 // parseBatch parses the messages of a batch, all of which must be of one dialect.
-func (s *Server) parseBatch(of dialect.Batcher, raw []byte) ([]dialect.Batched, *wire.Error) {
+func (s *Server) parseBatch(of dialect.Sessions, raw []byte) ([]dialect.Batched, *wire.Error) {
 	list, rerr := wire.SplitBatch(raw)
 	if rerr != nil {
 		return nil, rerr
@@ -341,10 +343,9 @@ func (s *Server) ResourceUpdated(uri string) {
 // http.Server of your own does so with RegisterOnShutdown(s.CloseStreams), as its
 // Shutdown waits for streams that never end by themselves.
 func (s *Server) CloseStreams() {
-	for _, d := range s.dialects {
-		if d, ok := d.(dialect.Drainer); ok {
-			d.Drain()
-		}
+	s.drain(dialect.ErrStopping)
+	for _, d := range s.sessions {
+		d.Drain()
 	}
 }
 
@@ -353,9 +354,7 @@ func (s *Server) CloseStreams() {
 // in the end.
 func (s *Server) Close() {
 	s.CloseStreams()
-	for _, d := range s.dialects {
-		if d, ok := d.(dialect.Drainer); ok {
-			d.Close()
-		}
+	for _, d := range s.sessions {
+		d.Close()
 	}
 }

@@ -56,7 +56,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	}
 	for _, d := range s.dialects {
 		known := lineDialect{Dialect: d}
-		if d, ok := d.(dialect.Connector); ok {
+		if d, ok := d.(dialect.Sessions); ok {
 			known.connection = d.Connect(func(method string, params json.RawMessage) {
 				c.write(wire.AppendNotification(nil, method, params))
 			})
@@ -167,8 +167,8 @@ func (c *lineConn) readLine() ([]byte, error) {
 
 // receive handles a line: a message, or a batch if the client may send any.
 func (c *lineConn) receive(line []byte) {
-	if batcher := c.batcher(); batcher != nil && wire.IsBatch(line) {
-		batch, rerr := c.server.parseBatch(batcher, line)
+	if sessions := c.batching(); sessions != nil && wire.IsBatch(line) {
+		batch, rerr := c.server.parseBatch(sessions, line)
 		if rerr != nil {
 			c.write(wire.AppendResponse(nil, nil, nil, rerr))
 			return
@@ -183,11 +183,11 @@ func (c *lineConn) receive(line []byte) {
 	c.handle(&m, rerr, nil)
 }
 
-// batcher returns the dialect whose batches the client may send, or nil.
-func (c *lineConn) batcher() dialect.Batcher {
+// batching returns the dialect whose batches the client may send, or nil.
+func (c *lineConn) batching() dialect.Sessions {
 	for _, d := range c.dialects {
-		if b, ok := d.Dialect.(dialect.Batcher); ok && d.connection != nil && d.connection.Batches() {
-			return b
+		if d.connection != nil && d.connection.Batches() {
+			return d.Dialect.(dialect.Sessions)
 		}
 	}
 	return nil

@@ -121,7 +121,7 @@ func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessa
 // Hangup implements [dialect.Way]: the connection is the session.
 func (*lineCall) Hangup(time.Duration) {}
 
-// KeepOpen implements [dialect.Keeper]: a request that never ends must not take the place
+// KeepOpen implements [dialect.Way]: a request that never ends must not take the place
 // of one that does, and the end of the connection does not wait for its answer.
 func (x *lineCall) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
 	c, id := x.conn, string(x.Message.ID)

@@ -54,35 +54,29 @@ func (f HandlerFunc) Serve(ctx context.Context, x *Exchange) (json.RawMessage, *
 // served.
 type New = func(*Host) (Dialect, error)
 
-// Sessions is a Dialect that remembers clients between HTTP requests, and may answer
-// one request by the connection of another. It answers all of its HTTP exchanges itself,
-// whatever their HTTP method: messages of every kind, batches, and none.
+// Sessions is a Dialect that remembers clients from one message to the next, over HTTP by a
+// session, on a pair of pipes by the connection. It answers all of its HTTP exchanges
+// itself, whatever their HTTP method: messages of every kind, batches, and none.
 type Sessions interface {
 	Dialect
 	// Reply answers an HTTP exchange. ctx ends when its client has gone.
 	Reply(ctx context.Context, x *Exchange, r wire.Reply)
-	// Join has a request of another dialect belong to the session that it names, if any:
-	// the session is in use, and can cancel the request by its id, until leave is called;
-	// that is nil if there is none.
+	// Join has a request of another dialect belong to the session that its header names,
+	// if there is such a one: the session is in use, and can cancel the request by its id,
+	// until leave is called.
 	Join(ctx context.Context, x *Exchange) (joined context.Context, leave func())
-}
-
-// Batcher is a Dialect that has several messages in one.
-type Batcher interface {
-	Dialect
-	// Batchable reports whether a message of the dialect's may be part of a batch.
-	Batchable(*wire.Message) bool
-}
-
-// Connector is a Dialect that remembers something of a connection on which the messages
-// of one client come in order, such as a pair of pipes.
-type Connector interface {
-	Dialect
-	// Connect begins a connection. notify sends what belongs to no request.
+	// Connect begins a connection on which the messages of one client come in order.
+	// notify sends what belongs to no request.
 	Connect(notify func(method string, params json.RawMessage)) Connection
+	// Batchable reports whether a message may be one of several in a batch.
+	Batchable(*wire.Message) bool
+	// Drain closes what is open without an end. [Host.Draining] has ended before.
+	Drain()
+	// Close ends all sessions, and waits a little for what is undone.
+	Close()
 }
 
-// Connection is what a Connector remembers of a connection.
+// Connection is what Sessions remember of a connection.
 type Connection interface {
 	// Arrive sees each of the dialect's requests and notifications before the next
 	// message is read. It returns what serves a request.
@@ -93,27 +87,13 @@ type Connection interface {
 	Close()
 }
 
-// Drainer is a Dialect that keeps something open for clients.
-type Drainer interface {
-	// Drain ends what would hold up the end of the server: what is open without an end,
-	// and the wait for clients. Requests under way go on.
-	Drain()
-	// Close ends the rest, and waits a little for what is undone.
-	Close()
-}
-
-// Strict is a Dialect that checks all headers by itself. Those of the others are compared
-// with their messages by the transport; see [Contradiction].
+// Strict is a Dialect with the rules of MCP from 2026-07-28 on: it checks all headers by
+// itself, where those of others are compared with their messages by the transport (see
+// [Contradiction]), and its errors have no id, rather than null, if the request's is not
+// known.
 type Strict interface {
 	// Strict does nothing.
 	Strict()
-}
-
-// WithoutNullIDs is a Dialect whose errors have no id if the request's is not known, rather
-// than null.
-type WithoutNullIDs interface {
-	// WithoutNullIDs does nothing.
-	WithoutNullIDs()
 }
 
 // Exchange is a message of a client's and the way back to it.
@@ -186,21 +166,10 @@ type Way interface {
 	// Hangup gives the connection up, for the client to come back for the rest after a
 	// while, where it can.
 	Hangup(retry time.Duration)
-}
-
-// Keeper is a Way by which an answer may be a long time coming.
-type Keeper interface {
-	// KeepOpen says that it will be, with notifications before it. ended is closed when
-	// the connection is about to end; it may be nil.
+	// KeepOpen says that the answer may be a long time coming, with notifications before
+	// it; it fails where that cannot be. ended is closed when the connection is about to
+	// end; it may be nil.
 	KeepOpen() (ended <-chan struct{}, rerr *wire.Error)
-}
-
-// KeepOpen is that of the way to the client; it fails if that is not a [Keeper].
-func (x *Exchange) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
-	if k, ok := x.Way.(Keeper); ok {
-		return k.KeepOpen()
-	}
-	return nil, wire.NotFound()
 }
 
 // ErrNoBackChannel says that the client cannot be asked on this way.
@@ -244,6 +213,9 @@ type Host struct {
 	// Hub tells of what has changed.
 	Hub *Hub
 	Log *slog.Logger
+	// Draining ends, because of [ErrStopping], when the server is about to stop: clients are
+	// waited for no more, and what is open without an end says goodbye.
+	Draining context.Context
 	// Revisions are those of all dialects.
 	Revisions []string
 	Limits    Limits
@@ -306,16 +278,6 @@ func Contradiction(h http.Header, m *wire.Message) *wire.Error {
 		}
 	}
 	return wire.Mismatch(wire.NameHeader, problem)
-}
-
-// Named is what the header says that the message is for, or empty. A gateway may have
-// gone by it.
-func (x *Exchange) Named() string {
-	if len(x.Header[wire.NameHeader]) == 0 {
-		return ""
-	}
-	named, _, _ := wire.DecodedHeader(x.Header, wire.NameHeader)
-	return named
 }
 
 // ContradictoryBatch is Contradiction for a batch, of which no header can tell.

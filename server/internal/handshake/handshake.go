@@ -26,24 +26,14 @@ import (
 type handshake struct {
 	*dialect.Host
 	sessions sessionTable
-	// answering ends when clients that came by transports of somebody else's are waited
-	// for no more.
-	answering context.Context
-	silence   context.CancelCauseFunc
 }
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &handshake{Host: h}
-	d.answering, d.silence = context.WithCancelCause(context.Background())
-	return d, nil
+	return &handshake{Host: h}, nil
 }
 
-var _ interface {
-	dialect.Sessions
-	dialect.Connector
-	dialect.Drainer
-} = (*handshake)(nil)
+var _ dialect.Sessions = (*handshake)(nil)
 
 // Name implements [dialect.Dialect].
 func (*handshake) Name() string {

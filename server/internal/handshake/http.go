@@ -75,7 +75,7 @@ func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer) [
 // replyToInitialize opens a session.
 func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
 	result, rerr := d.Dispatch(ctx, x, dialect.HandlerFunc(func(_ context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-		p, result, rerr := d.open(x.Message.Params)
+		p, result, rerr := d.open(d.Draining, x.Message.Params)
 		if rerr != nil {
 			return nil, rerr
 		}
@@ -195,7 +195,7 @@ func (s *session) notified(m *wire.Message) {
 	}
 }
 
-// Batchable implements [dialect.Batcher]. The handshake is not part of batches (MCP
+// Batchable implements [dialect.Sessions]. The handshake is not part of batches (MCP
 // 2025-03-26, basic/lifecycle).
 func (*handshake) Batchable(m *wire.Message) bool { return m.Method != "initialize" }
 

@@ -29,8 +29,9 @@ type peer struct {
 	silence   context.CancelCauseFunc
 }
 
-// open answers initialize: what both sides agree on, and the result that says so.
-func (d *handshake) open(params jsontext.Value) (*peer, json.RawMessage, *wire.Error) {
+// open answers initialize: what both sides agree on, and the result that says so. The
+// client can answer until answering ends.
+func (d *handshake) open(answering context.Context, params jsontext.Value) (*peer, json.RawMessage, *wire.Error) {
 	var p struct {
 		ProtocolVersion *string        `json:"protocolVersion"`
 		Capabilities    jsontext.Value `json:"capabilities"`
@@ -57,7 +58,7 @@ func (d *handshake) open(params jsontext.Value) (*peer, json.RawMessage, *wire.E
 	if err != nil {
 		return nil, nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
 	}
-	client.answering, client.silence = context.WithCancelCause(context.Background())
+	client.answering, client.silence = context.WithCancelCause(answering)
 	client.changes = d.Hub.Subscribe(dialect.NewInterest(true, true, true, nil))
 	return client, result, nil
 }
@@ -87,7 +88,7 @@ func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
 	if !ok {
 		return nil, wrong
 	}
-	p.answering, p.silence = context.WithCancelCause(d.answering)
+	p.answering, p.silence = context.WithCancelCause(d.Draining)
 	return p, nil
 }
 
@@ -139,7 +140,7 @@ type connection struct {
 	started bool // telling; used in the order of the messages
 }
 
-// Connect implements [dialect.Connector].
+// Connect implements [dialect.Sessions].
 func (d *handshake) Connect(notify func(method string, params json.RawMessage)) dialect.Connection {
 	return &connection{handshake: d, notify: notify}
 }
@@ -173,7 +174,7 @@ func (c *connection) initialize(m *wire.Message) (json.RawMessage, *wire.Error) 
 	if c.client.Load() != nil {
 		return nil, wire.NewError(wire.CodeInvalidRequest, "this connection is initialized already")
 	}
-	p, result, rerr := c.open(m.Params)
+	p, result, rerr := c.open(context.Background(), m.Params)
 	if rerr != nil {
 		return nil, rerr
 	}

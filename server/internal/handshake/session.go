@@ -274,12 +274,14 @@ func (w *way) Hangup(retry time.Duration) {
 	}
 }
 
+// KeepOpen implements [dialect.Way]: nothing of these revisions is without an end.
+func (*way) KeepOpen() (<-chan struct{}, *wire.Error) { return nil, wire.NotFound() }
+
 // sessionTable holds the sessions of the clients that speak HTTP.
 type sessionTable struct {
-	mu       sync.Mutex
-	byID     map[string]*session
-	owned    map[string]map[*session]struct{} // the sessions of each owner that is known
-	stopping bool
+	mu    sync.Mutex
+	byID  map[string]*session
+	owned map[string]map[*session]struct{} // the sessions of each owner that is known
 	// running are the calls under way.
 	running dialect.Tally
 }
@@ -309,7 +311,7 @@ func (d *handshake) start(p *peer, x *dialect.Exchange) (*session, *wire.Error) 
 	defer t.mu.Unlock()
 	var err error
 	switch {
-	case t.stopping:
+	case d.Draining.Err() != nil:
 		err = dialect.ErrStopping
 	case s.owner != "" && len(t.owned[s.owner]) >= d.Limits.MaxSessionsPerPrincipal && !t.evict(s.owner),
 		len(t.byID) >= d.Limits.MaxSessions:
@@ -417,23 +419,18 @@ func (t *sessionTable) remove(s *session, why error) {
 	s.close(why)
 }
 
-// Drain implements [dialect.Drainer]: no session begins any more, clients are not waited
-// for, and streams that belong to no request close.
+// Drain implements [dialect.Sessions]: streams that belong to no request close.
 func (d *handshake) Drain() {
-	d.silence(dialect.ErrStopping)
 	t := &d.sessions
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.stopping = true
 	for _, s := range t.byID {
-		s.silence(dialect.ErrStopping)
 		s.general.disconnect(0)
 	}
 }
 
-// Close implements [dialect.Drainer]: it ends all sessions.
+// Close implements [dialect.Sessions].
 func (d *handshake) Close() {
-	d.Drain()
 	t := &d.sessions
 	t.mu.Lock()
 	for _, s := range t.byID {

@@ -34,7 +34,7 @@ type listenFilter struct {
 // listen answers a subscription, when it has ended: its client has heard enough, which ctx
 // tells, or the server or the connection stops.
 func (d *stateless) listen(ctx context.Context, r *request) ([]byte, error) {
-	stop, rerr := r.KeepOpen()
+	stop, rerr := r.Way.KeepOpen()
 	if rerr != nil {
 		return nil, rerr
 	}
@@ -42,7 +42,7 @@ func (d *stateless) listen(ctx context.Context, r *request) ([]byte, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	l.run(ctx, r.Way, stop)
+	l.run(ctx, r.Way, stop, d.Draining.Done())
 	b := d.finishMeta([]byte("{"), resultComplete)
 	b = append(b, `,"`+subscriptionKey+`":`...)
 	return append(append(b, l.id...), '}', '}'), nil
@@ -54,7 +54,6 @@ type listener struct {
 	filter json.RawMessage // what it is for, of what it asked for
 	sub    *dialect.Subscription
 	leave  func()
-	ended  <-chan struct{} // closed when the server stops
 }
 
 // openListener makes the subscription that a request asks for. It begins at once,
@@ -82,7 +81,7 @@ func (d *stateless) openListener(ctx context.Context, r *request) (*listener, *w
 	if err != nil {
 		return nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
 	}
-	ended, leave, err := d.streams.enter(r.Account())
+	leave, err := d.streams.enter(r.Account())
 	switch {
 	case errors.Is(err, errOwnStreams):
 		return nil, wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, err.Error())
@@ -91,7 +90,7 @@ func (d *stateless) openListener(ctx context.Context, r *request) (*listener, *w
 		rerr.RetryAfter = time.Second
 		return nil, rerr
 	}
-	l := &listener{id: r.Message.ID, filter: filter, ended: ended, leave: leave}
+	l := &listener{id: r.Message.ID, filter: filter, leave: leave}
 	l.sub = d.Hub.Subscribe(dialect.NewInterest(honoured.Tools, honoured.Prompts, honoured.Resources, honoured.URIs))
 	return l, nil
 }
@@ -133,7 +132,7 @@ func (d *stateless) honoured(ctx context.Context, f *listenFilter) (listenFilter
 // run sends what there is to hear until the end. Then it says that there is no more to
 // come: of the pages on cancellation and on subscriptions each demands another message at
 // the end, this notification or a response; both do no harm.
-func (l *listener) run(ctx context.Context, way dialect.Way, stop <-chan struct{}) {
+func (l *listener) run(ctx context.Context, way dialect.Way, closing, draining <-chan struct{}) {
 	defer l.leave()
 	defer l.sub.Close()
 	way.Notify("notifications/subscriptions/acknowledged", l.params(append([]byte(`"notifications":`), l.filter...)))
@@ -145,8 +144,8 @@ func (l *listener) run(ctx context.Context, way dialect.Way, stop <-chan struct{
 			}
 			continue
 		case <-ctx.Done():
-		case <-l.ended:
-		case <-stop:
+		case <-closing:
+		case <-draining:
 		}
 		open = false
 	}
@@ -177,16 +176,13 @@ func (l *listener) params(member []byte) json.RawMessage {
 
 // streams are the responses that stay open until somebody ends them (subscriptions).
 // Each holds a connection or a part of one, so there are limits: one for all, and one
-// for each owner. When the server stops it ends them all: they would hold up the
-// graceful stop.
+// for each owner.
 type streams struct {
 	most, mostOwned int
 
-	mu      sync.Mutex
-	open    int
-	owned   map[string]int
-	stopped bool
-	ended   chan struct{}
+	mu    sync.Mutex
+	open  int
+	owned map[string]int
 }
 
 var (
@@ -194,16 +190,16 @@ var (
 	errOwnStreams  = errors.New("this caller has too many subscriptions open; end some")
 )
 
-// enter counts a stream in, unless there are too many. ended is closed when the
-// stream is to say goodbye; leave must be called when it has.
-func (s *streams) enter(owner string) (ended <-chan struct{}, leave func(), err error) {
+// enter counts a stream in, unless there are too many. leave must be called when it has
+// ended.
+func (s *streams) enter(owner string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case owner != "" && s.owned[owner] >= s.mostOwned:
-		return nil, nil, errOwnStreams
+		return nil, errOwnStreams
 	case s.open >= s.most:
-		return nil, nil, errManyStreams
+		return nil, errManyStreams
 	}
 	s.open++
 	if owner != "" {
@@ -212,7 +208,7 @@ func (s *streams) enter(owner string) (ended <-chan struct{}, leave func(), err 
 		}
 		s.owned[owner]++
 	}
-	return s.channel(), sync.OnceFunc(func() { s.leave(owner) }), nil
+	return func() { s.leave(owner) }, nil
 }
 
 func (s *streams) leave(owner string) {
@@ -226,26 +222,3 @@ func (s *streams) leave(owner string) {
 		delete(s.owned, owner)
 	}
 }
-
-func (s *streams) channel() chan struct{} {
-	if s.ended == nil {
-		s.ended = make(chan struct{})
-	}
-	return s.ended
-}
-
-// end ends the streams that are open, and those still to come at once.
-func (s *streams) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.stopped {
-		s.stopped = true
-		close(s.channel())
-	}
-}
-
-// Drain implements [dialect.Drainer].
-func (d *stateless) Drain() { d.streams.end() }
-
-// Close implements [dialect.Drainer].
-func (d *stateless) Close() { d.Drain() }

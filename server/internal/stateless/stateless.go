@@ -73,20 +73,13 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 	return d, errors.Join(wrong...)
 }
 
-var _ interface {
-	dialect.Drainer
-	dialect.Strict
-	dialect.WithoutNullIDs
-} = (*stateless)(nil)
+var _ dialect.Strict = (*stateless)(nil)
 
 // Name implements [dialect.Dialect].
 func (*stateless) Name() string { return "MCP " + version }
 
 // Strict implements [dialect.Strict].
 func (*stateless) Strict() {}
-
-// WithoutNullIDs implements [dialect.WithoutNullIDs].
-func (*stateless) WithoutNullIDs() {}
 
 // Match implements [dialect.Dialect].
 func (d *stateless) Match(m *wire.Message, h http.Header) bool {
@@ -123,7 +116,7 @@ func (d *stateless) methods() map[string]method {
 		"server/discover": {handle: d.discover},
 		listenMethod:      {handle: d.listen},
 	}
-	for _, name := range dialect.SagaMethods() {
+	for _, name := range []string{dialect.MethodCall, dialect.MethodResume, dialect.MethodCancel} {
 		table[name] = method{saga: true, foreign: true, handle: d.serveSaga}
 	}
 	if len(d.Tools.List()) > 0 {

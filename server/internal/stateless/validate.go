@@ -8,7 +8,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -162,14 +161,4 @@ func (r *request) matchName() *wire.Error {
 		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, "params."+r.served.name+" must be a string")
 	}
 	return wire.MatchEncodedHeader(r.Header, wire.NameHeader, name)
-}
-
-// turn begins what the runner of turns is given.
-func (r *request) turn(p turns.Policy) turns.Request {
-	q := r.Turn(p)
-	q.Client = r.features
-	if r.notifier != nil {
-		q.Notifier = r.notifier
-	}
-	return q
 }

@@ -171,14 +171,6 @@ func WrongParam(pointer string) *Error {
 	return NewError(CodeInvalidParams, text)
 }
 
-// ReadString reads a parameter that is a string, or null for none.
-func ReadString(v jsontext.Value, pointer string) (string, *Error) {
-	if text, ok := jsonview.String(v); ok || v.Kind() == 'n' {
-		return text, nil
-	}
-	return "", WrongParam(pointer)
-}
-
 // maxBatch bounds the messages in one batch.
 const maxBatch = 64
 
