@@ -114,17 +114,7 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 // for each tool, prompt, resource or resource template, in the form of the newest
 // revision. Do not change them.
 func (s *Server) Entries(method string) []json.RawMessage {
-	switch method {
-	case "tools/list":
-		return s.host.Catalogue.Tools
-	case "prompts/list":
-		return s.host.Catalogue.Prompts
-	case "resources/list":
-		return s.host.Catalogue.Resources
-	case "resources/templates/list":
-		return s.host.Catalogue.Templates
-	}
-	return nil
+	return s.host.Catalogue.Lists[method]
 }
 
 // Completes reports whether completion/complete has anything to suggest: whether a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -19,7 +20,8 @@ import (
 // Catalogue holds what lists show, encoded once. An entry is the same for
 // everybody, so lists may be cached by anybody.
 type Catalogue struct {
-	Tools, Prompts, Resources, Templates []json.RawMessage
+	// Lists are the lists by their methods, such as "tools/list". Those of nothing are nil.
+	Lists map[string][]json.RawMessage
 	// PlainTools are the tools for clients before 2026-07-28, which take no
 	// output schema but an object's (SEP-2106).
 	PlainTools []json.RawMessage
@@ -28,15 +30,69 @@ type Catalogue struct {
 	pageSize  int
 }
 
-// listedTool is MCP's Tool.
-type listedTool struct {
-	Name         string          `json:"name"`
-	Title        string          `json:"title,omitzero"`
-	Description  string          `json:"description,omitzero"`
-	InputSchema  json.RawMessage `json:"inputSchema"`
-	OutputSchema json.RawMessage `json:"outputSchema,omitzero"`
-	Annotations  json.RawMessage `json:"annotations,omitzero"`
-	Meta         map[string]any  `json:"_meta,omitzero"`
+// listMembers are the members of results that hold a list, by method.
+var listMembers = map[string]string{
+	"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources", "resources/templates/list": "resourceTemplates",
+}
+
+// NewCatalogue encodes what there is, in the forms of MCP's Tool, Prompt, Resource and
+// ResourceTemplate.
+func NewCatalogue(tools *engine.Registry, pageSize int) (*Catalogue, error) {
+	c := &Catalogue{pageSize: pageSize, Lists: make(map[string][]json.RawMessage)}
+	var wrong []error
+	add := func(list []json.RawMessage, v any) []json.RawMessage {
+		raw, err := wire.Marshal(v)
+		wrong = append(wrong, err)
+		return append(list, raw)
+	}
+	for _, t := range tools.List() {
+		entry := struct {
+			Name         string          `json:"name"`
+			Title        string          `json:"title,omitzero"`
+			Description  string          `json:"description,omitzero"`
+			InputSchema  json.RawMessage `json:"inputSchema"`
+			OutputSchema json.RawMessage `json:"outputSchema,omitzero"`
+			Annotations  json.RawMessage `json:"annotations,omitzero"`
+			Meta         map[string]any  `json:"_meta,omitzero"`
+		}{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations, nil}
+		if len(t.Questions) > 0 {
+			mark := sagaMark{Method: MethodCall, Revision: t.Revision}
+			for _, q := range t.Questions {
+				mark.Steps = append(mark.Steps, q.StepID())
+			}
+			entry.Meta = map[string]any{SagaMarker: mark}
+		}
+		c.Lists["tools/list"] = add(c.Lists["tools/list"], entry)
+		if !objectSchema(entry.OutputSchema) {
+			entry.OutputSchema = nil
+		}
+		c.PlainTools = add(c.PlainTools, entry)
+		entry.OutputSchema = nil
+		c.BareTools = add(c.BareTools, entry)
+	}
+	for _, t := range tools.Of(engine.KindPrompt) {
+		c.Lists["prompts/list"] = add(c.Lists["prompts/list"], struct {
+			Name        string                  `json:"name"`
+			Title       string                  `json:"title,omitzero"`
+			Description string                  `json:"description,omitzero"`
+			Arguments   []engine.PromptArgument `json:"arguments,omitzero"`
+		}{t.Name, t.Title, t.Description, t.Prompt.Arguments})
+	}
+	for _, t := range tools.Of(engine.KindResource) {
+		method, uri, template := "resources/list", t.Resource.URI, ""
+		if t.Resource.Template {
+			method, uri, template = "resources/templates/list", "", uri
+		}
+		c.Lists[method] = add(c.Lists[method], struct {
+			URI         string `json:"uri,omitzero"`
+			URITemplate string `json:"uriTemplate,omitzero"`
+			Name        string `json:"name"`
+			Title       string `json:"title,omitzero"`
+			Description string `json:"description,omitzero"`
+			MIMEType    string `json:"mimeType,omitzero"`
+		}{uri, template, t.Name, t.Title, t.Description, t.Resource.MIMEType})
+	}
+	return c, errors.Join(wrong...)
 }
 
 // sagaMark is the value of [SagaMarker] in a tool's _meta.
@@ -49,74 +105,6 @@ type sagaMark struct {
 	Steps []string `json:"steps"`
 }
 
-// listedPrompt is MCP's Prompt.
-type listedPrompt struct {
-	Name        string                  `json:"name"`
-	Title       string                  `json:"title,omitzero"`
-	Description string                  `json:"description,omitzero"`
-	Arguments   []engine.PromptArgument `json:"arguments,omitzero"`
-}
-
-// listedResource is MCP's Resource or ResourceTemplate.
-type listedResource struct {
-	URI         string `json:"uri,omitzero"`
-	URITemplate string `json:"uriTemplate,omitzero"`
-	Name        string `json:"name"`
-	Title       string `json:"title,omitzero"`
-	Description string `json:"description,omitzero"`
-	MIMEType    string `json:"mimeType,omitzero"`
-}
-
-// NewCatalogue encodes what there is.
-func NewCatalogue(tools *engine.Registry, pageSize int) (*Catalogue, error) {
-	c := &Catalogue{pageSize: pageSize}
-	add := func(list *[]json.RawMessage, v any) error {
-		raw, err := wire.Marshal(v)
-		*list = append(*list, raw)
-		return err
-	}
-	for _, t := range tools.List() {
-		entry := listedTool{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations, nil}
-		if len(t.Questions) > 0 {
-			mark := sagaMark{Method: "tools/callSaga", Revision: t.Revision}
-			for _, q := range t.Questions {
-				mark.Steps = append(mark.Steps, q.StepID())
-			}
-			entry.Meta = map[string]any{SagaMarker: mark}
-		}
-		if err := add(&c.Tools, entry); err != nil {
-			return nil, err
-		}
-		if !objectSchema(entry.OutputSchema) {
-			entry.OutputSchema = nil
-		}
-		if err := add(&c.PlainTools, entry); err != nil {
-			return nil, err
-		}
-		entry.OutputSchema = nil
-		if err := add(&c.BareTools, entry); err != nil {
-			return nil, err
-		}
-	}
-	for _, t := range tools.Of(engine.KindPrompt) {
-		if err := add(&c.Prompts, listedPrompt{t.Name, t.Title, t.Description, t.Prompt.Arguments}); err != nil {
-			return nil, err
-		}
-	}
-	for _, t := range tools.Of(engine.KindResource) {
-		entry := listedResource{URI: t.Resource.URI, Name: t.Name, Title: t.Title, Description: t.Description, MIMEType: t.Resource.MIMEType}
-		list := &c.Resources
-		if t.Resource.Template {
-			entry.URI, entry.URITemplate = "", entry.URI
-			list = &c.Templates
-		}
-		if err := add(list, entry); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
-}
-
 func objectSchema(schema json.RawMessage) bool {
 	var s struct {
 		Type string `json:"type"`
@@ -124,47 +112,66 @@ func objectSchema(schema json.RawMessage) bool {
 	return schema == nil || json.Unmarshal(schema, &s) == nil && s.Type == "object"
 }
 
-// Page returns a part of a list and the cursor of the next one, or "". A cursor
-// is the place to go on from; the empty one is the list's beginning.
-func (c *Catalogue) Page(list []json.RawMessage, cursor string) (items []json.RawMessage, next string, rerr *wire.Error) {
+// List answers a method that lists items, by pages: a cursor is the place to go on from.
+// The result lacks its closing brace, for a dialect to add what its revision has besides.
+func (c *Catalogue) List(m *wire.Message, items []json.RawMessage) (open []byte, rerr *wire.Error) {
+	var p struct {
+		Cursor string `json:"cursor"`
+	}
+	if rerr := wire.DecodeParams(m.Params, &p); rerr != nil {
+		return nil, rerr
+	}
 	from := 0
-	if cursor != "" {
-		raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if p.Cursor != "" {
+		raw, err := base64.RawURLEncoding.Strict().DecodeString(p.Cursor)
 		if err == nil {
 			from, err = strconv.Atoi(string(raw))
 		}
-		if err != nil || from <= 0 || from >= len(list) || encodeCursor(from) != cursor {
-			return nil, "", wire.NewError(wire.CodeInvalidParams, "the cursor is not one that this list gave")
+		if err != nil || from <= 0 || from >= len(items) || encodeCursor(from) != p.Cursor {
+			return nil, wire.NewError(wire.CodeInvalidParams, "the cursor is not one that this list gave")
 		}
 	}
-	to := min(from+c.pageSize, len(list))
-	if to < len(list) {
-		next = encodeCursor(to)
-	}
-	return list[from:to], next, nil
-}
-
-func encodeCursor(at int) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(at)))
-}
-
-// AppendList writes the result of a list method without its closing brace, for
-// a dialect to add what its revision has besides.
-func AppendList(name string, items []json.RawMessage, next string) []byte {
-	b := append([]byte(`{"`), name...)
+	to := min(from+c.pageSize, len(items))
+	b := append([]byte(`{"`), listMembers[m.Method]...)
 	b = append(b, `":[`...)
-	for i, item := range items {
+	for i, item := range items[from:to] {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, item...)
 	}
 	b = append(b, ']')
-	if next != "" {
-		b = append(b, `,"nextCursor":`...)
-		b = wire.AppendString(b, next)
+	if to < len(items) {
+		b = wire.AppendString(append(b, `,"nextCursor":`...), encodeCursor(to))
 	}
-	return b
+	return b, nil
+}
+
+func encodeCursor(at int) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(at)))
+}
+
+// Offers are the server's capabilities, as every revision has them but for completions,
+// which came later than the rest. What is called can log.
+func (h *Host) Offers(completions bool) map[string]any {
+	type object = map[string]any
+	c := object{"experimental": object{SagaMarker: object{}}}
+	if len(h.Tools.List()) > 0 {
+		c["tools"] = object{"listChanged": true}
+	}
+	if len(h.Tools.Of(engine.KindPrompt)) > 0 {
+		c["prompts"] = object{"listChanged": true}
+	}
+	if len(h.Tools.Of(engine.KindResource)) > 0 {
+		c["resources"] = object{"listChanged": true, "subscribe": true}
+	}
+	if len(c) > 1 {
+		c["logging"] = object{}
+	}
+	if completions && h.Completes() {
+		c["completions"] = object{}
+	}
+	return c
 }
 
 // maxCompletions is what a completion may hold (MCP, server/utilities/completion).
@@ -176,44 +183,26 @@ func (h *Host) Completes() bool {
 	return slices.ContainsFunc(h.Tools.Of(engine.KindPrompt), has) || slices.ContainsFunc(h.Tools.Of(engine.KindResource), has)
 }
 
-// completeParams are the parameters of completion/complete.
-type completeParams struct {
-	Ref struct {
-		Type string `json:"type"`
-		Name string `json:"name"`
-		URI  string `json:"uri"`
-	} `json:"ref"`
-	Argument struct {
-		Name  string `json:"name"`
-		Value string `json:"value"`
-	} `json:"argument"`
-	Context struct {
-		Arguments map[string]string `json:"arguments"`
-	} `json:"context"`
-}
-
-// completion is the result's member of that name.
-type completion struct {
-	Values  []string `json:"values"`
-	Total   int      `json:"total"`
-	HasMore bool     `json:"hasMore"`
-}
-
 // Complete answers completion/complete: it suggests values for an argument of a prompt
 // or a resource template.
 func (h *Host) Complete(ctx context.Context, params jsontext.Value) (json.RawMessage, error) {
-	var p completeParams
+	var p struct {
+		Ref struct {
+			Type string `json:"type"`
+			Name string `json:"name"`
+			URI  string `json:"uri"`
+		} `json:"ref"`
+		Argument struct {
+			Name  string `json:"name"`
+			Value string `json:"value"`
+		} `json:"argument"`
+		Context struct {
+			Arguments map[string]string `json:"arguments"`
+		} `json:"context"`
+	}
 	if rerr := wire.DecodeParams(params, &p); rerr != nil {
 		return nil, rerr
 	}
-	found, err := h.suggest(ctx, &p)
-	if err != nil {
-		return nil, err
-	}
-	return wire.Marshal(map[string]*completion{"completion": found})
-}
-
-func (h *Host) suggest(ctx context.Context, p *completeParams) (*completion, error) {
 	var t *engine.Program
 	switch p.Ref.Type {
 	case "ref/prompt":
@@ -234,23 +223,23 @@ func (h *Host) suggest(ctx context.Context, p *completeParams) (*completion, err
 	if jsonv2.Unmarshal(t.InputSchema, &schema) != nil || schema.Properties[p.Argument.Name] == nil {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.argument.name is not an argument of it")
 	}
-	c := &completion{Values: []string{}}
-	suggest := t.Complete[p.Argument.Name]
-	if suggest == nil {
-		return c, nil
-	}
 	var values []string
-	err := h.Turns.Protect(ctx, "completion/complete", t.Name, func(ctx context.Context) (err error) {
-		values, err = suggest(ctx, p.Argument.Value, p.Context.Arguments)
-		return err
-	})
-	if err != nil {
-		return nil, err
+	if suggest := t.Complete[p.Argument.Name]; suggest != nil {
+		err := h.Turns.Protect(ctx, "completion/complete", t.Name, func(ctx context.Context) (err error) {
+			values, err = suggest(ctx, p.Argument.Value, p.Context.Arguments)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	c.Total = len(values)
-	c.HasMore = len(values) > maxCompletions
-	c.Values = append(c.Values, values[:min(len(values), maxCompletions)]...)
-	return c, nil
+	type completion struct {
+		Values  []string `json:"values"`
+		Total   int      `json:"total"`
+		HasMore bool     `json:"hasMore"`
+	}
+	shown := values[:min(len(values), maxCompletions)]
+	return wire.Marshal(map[string]completion{"completion": {shown, len(values), len(shown) < len(values)}})
 }
 
 // Capabilities is MCP's ClientCapabilities, as far as steps need it. What is declared is

@@ -75,14 +75,6 @@ func AppendContents(b []byte, contents []content.ResourceContents) []byte {
 	return append(b, ']')
 }
 
-// tooLarge says how much less a client has to send.
-func tooLarge(e *turns.RequestTooLargeError) *wire.Error {
-	rerr := wire.NewError(wire.CodeInvalidParams, fmt.Sprintf(
-		"the arguments and answers are too large for a tool that asks: what it has to remember takes %d bytes, and %d are the most; send less", e.Size, e.Limit))
-	rerr.Data = fmt.Appendf(nil, `{"size":%d,"limit":%d}`, e.Size, e.Limit)
-	return rerr
-}
-
 // InternalText is what a client learns of a failure inside.
 const InternalText = "internal error"
 
@@ -94,16 +86,6 @@ const (
 	earlyText     = "this server's clock is behind the saga: send the same request again"
 	timeoutText   = "the tool took too long; the same request may be sent again"
 )
-
-// ToolError is how a prompt or resource fails that had something to say: they have no
-// results that say that they are errors. What lies with the caller and the user, that
-// they declined above all, is no fault inside the server.
-func ToolError(e *engine.ToolError) *wire.Error {
-	if e.Disclosed {
-		return wire.NewError(wire.CodeInvalidParams, e.Text)
-	}
-	return wire.NewError(wire.CodeInternalError, e.Text)
-}
 
 // Translate decides what the client learns of an error. Those of turns are logged
 // already; it logs the rest.
@@ -118,7 +100,19 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	var unsettled *engine.UnsettledError
 	var panicked *engine.PanicError
 	var logged *turns.Error
+	var arguments *engine.ArgumentsError
+	var failed *engine.ToolError
 	switch {
+	case errors.As(err, &arguments):
+		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
+	case errors.As(err, &failed):
+		// Of a prompt or a resource, which have no results that say that they are errors. What
+		// lies with the caller and the user, such as a question declined, is no fault inside.
+		code := int64(wire.CodeInternalError)
+		if failed.Disclosed {
+			code = wire.CodeInvalidParams
+		}
+		return wire.NewError(code, failed.Text)
 	case errors.Is(err, turns.ErrNewer):
 		return wire.TryAgain(tryAgainText)
 	case errors.Is(err, turns.ErrEarly):
@@ -128,7 +122,10 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	case errors.As(err, &answers):
 		return wire.NewError(wire.CodeInvalidParams, answers.Error())
 	case errors.As(err, &large):
-		return tooLarge(large)
+		rerr := wire.NewError(wire.CodeInvalidParams, fmt.Sprintf(
+			"the arguments and answers are too large for a tool that asks: what it has to remember takes %d bytes, and %d are the most; send less", large.Size, large.Limit))
+		rerr.Data = fmt.Appendf(nil, `{"size":%d,"limit":%d}`, large.Size, large.Limit)
+		return rerr
 	case errors.As(err, &unsettled):
 		return wire.TryAgain(unsettledText)
 	case !errors.As(err, &panicked) && errors.Is(err, context.DeadlineExceeded):

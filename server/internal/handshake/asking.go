@@ -295,21 +295,6 @@ func notFound(uri string) *wire.Error {
 	return wire.NewError(codeNotFound, "resource not found").WithMember("uri", wire.AppendString(nil, uri))
 }
 
-// translate is what a client learns of an error.
-func (d *handshake) translate(ctx context.Context, name string, err error) *wire.Error {
-	var arguments *engine.ArgumentsError
-	var told *engine.ToolError
-	switch {
-	case errors.As(err, &arguments):
-		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
-	case errors.As(err, &told):
-		return dialect.ToolError(told)
-	case errors.Is(err, dialect.ErrSessionEnded), errors.Is(err, dialect.ErrStopping):
-		return wire.NewError(wire.CodeInternalError, err.Error())
-	}
-	return d.Translate(ctx, name, err)
-}
-
 // plainResult makes a tool's result one that a revision has.
 func plainResult(r revision, in *content.Result) *content.Result {
 	out := *in

@@ -11,6 +11,7 @@ package handshake
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -88,12 +89,12 @@ type method struct {
 var methods = map[string]method{
 	"ping":                     {serve: (*call).ping, open: true},
 	"logging/setLevel":         {serve: (*call).setLevel},
-	"tools/list":               {serve: (*call).toolsList, open: true},
+	"tools/list":               {serve: (*call).list, open: true},
 	"tools/call":               {serve: (*call).toolsCall, lasting: true, foreign: true},
-	"prompts/list":             {serve: (*call).promptsList},
+	"prompts/list":             {serve: (*call).list},
 	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true},
-	"resources/list":           {serve: (*call).resourcesList},
-	"resources/templates/list": {serve: (*call).templatesList},
+	"resources/list":           {serve: (*call).list},
+	"resources/templates/list": {serve: (*call).list},
 	"resources/read":           {serve: (*call).resourcesRead, lasting: true, foreign: true},
 	"resources/subscribe":      {serve: (*call).subscribe},
 	"resources/unsubscribe":    {serve: (*call).unsubscribe},
@@ -133,7 +134,10 @@ func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer) (js
 	}
 	result, err := method.serve(c, ctx)
 	if err != nil {
-		return nil, d.translate(ctx, m.Method, err)
+		if errors.Is(err, dialect.ErrSessionEnded) || errors.Is(err, dialect.ErrStopping) {
+			return nil, wire.NewError(wire.CodeInternalError, err.Error())
+		}
+		return nil, d.Translate(ctx, m.Method, err)
 	}
 	return result, nil
 }
@@ -157,38 +161,20 @@ func (c *call) setLevel(context.Context) (json.RawMessage, error) {
 	return emptyResult, nil
 }
 
-// list answers a method that lists something, by pages.
-func (c *call) list(name string, all []json.RawMessage) (json.RawMessage, error) {
-	var p struct {
-		Cursor string `json:"cursor"`
+// list answers the methods that list something.
+func (c *call) list(context.Context) (json.RawMessage, error) {
+	items := c.Catalogue.Lists[c.Message.Method]
+	if c.Message.Method == "tools/list" {
+		items = c.Catalogue.PlainTools
+		if c.peer != nil && !c.peer.revision.structured() {
+			items = c.Catalogue.BareTools
+		}
 	}
-	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
-		return nil, rerr
-	}
-	items, next, rerr := c.Catalogue.Page(all, p.Cursor)
+	open, rerr := c.Catalogue.List(c.Message, items)
 	if rerr != nil {
 		return nil, rerr
 	}
-	return append(dialect.AppendList(name, items, next), '}'), nil
-}
-
-func (c *call) toolsList(context.Context) (json.RawMessage, error) {
-	if c.peer != nil && !c.peer.revision.structured() {
-		return c.list("tools", c.Catalogue.BareTools)
-	}
-	return c.list("tools", c.Catalogue.PlainTools)
-}
-
-func (c *call) promptsList(context.Context) (json.RawMessage, error) {
-	return c.list("prompts", c.Catalogue.Prompts)
-}
-
-func (c *call) resourcesList(context.Context) (json.RawMessage, error) {
-	return c.list("resources", c.Catalogue.Resources)
-}
-
-func (c *call) templatesList(context.Context) (json.RawMessage, error) {
-	return c.list("resourceTemplates", c.Catalogue.Templates)
+	return append(open, '}'), nil
 }
 
 func (c *call) subscribe(context.Context) (json.RawMessage, error) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -52,7 +51,7 @@ func (d *handshake) open(answering context.Context, params jsontext.Value) (*pee
 		ServerInfo      dialect.Implementation `json:"serverInfo"`
 		Instructions    string                 `json:"instructions,omitzero"`
 	}{
-		client.revision.String(), d.capabilities(client.revision),
+		client.revision.String(), d.Offers(client.revision >= revision2025March),
 		d.Info, d.Instructions,
 	})
 	if err != nil {
@@ -90,26 +89,6 @@ func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
 	}
 	p.answering, p.silence = context.WithCancelCause(d.Draining)
 	return p, nil
-}
-
-// capabilities are the server's, for a revision.
-func (d *handshake) capabilities(r revision) map[string]any {
-	type object = map[string]any
-	c := object{
-		"tools": object{"listChanged": true}, "logging": object{},
-		"experimental": object{dialect.SagaMarker: object{}},
-	}
-	prompts, resources := d.Tools.Of(engine.KindPrompt), d.Tools.Of(engine.KindResource)
-	if len(prompts) > 0 {
-		c["prompts"] = object{"listChanged": true}
-	}
-	if len(resources) > 0 {
-		c["resources"] = object{"listChanged": true, "subscribe": true}
-	}
-	if r >= revision2025March && d.Completes() {
-		c["completions"] = object{}
-	}
-	return c
 }
 
 // close ends what the peer holds in the server.

@@ -120,16 +120,16 @@ func (d *stateless) methods() map[string]method {
 		table[name] = method{saga: true, foreign: true, handle: d.serveSaga}
 	}
 	if len(d.Tools.List()) > 0 {
-		table["tools/list"] = method{handle: d.list("tools", d.Catalogue.Tools)}
+		table["tools/list"] = method{handle: d.list}
 		table["tools/call"] = method{name: "name", handle: d.callTool, foreign: true}
 	}
 	if len(d.Tools.Of(engine.KindPrompt)) > 0 {
-		table["prompts/list"] = method{handle: d.list("prompts", d.Catalogue.Prompts)}
+		table["prompts/list"] = method{handle: d.list}
 		table["prompts/get"] = method{name: "name", handle: d.getPrompt, foreign: true}
 	}
 	if len(d.Tools.Of(engine.KindResource)) > 0 {
-		table["resources/list"] = method{handle: d.list("resources", d.Catalogue.Resources)}
-		table["resources/templates/list"] = method{handle: d.list("resourceTemplates", d.Catalogue.Templates)}
+		table["resources/list"] = method{handle: d.list}
+		table["resources/templates/list"] = method{handle: d.list}
 		table["resources/read"] = method{name: "uri", handle: d.readResource, foreign: true}
 	}
 	if d.Completes() {
@@ -146,18 +146,12 @@ const staleText = "the requestState is not valid here, or no longer: send the re
 func (d *stateless) translate(ctx context.Context, r *request, err error) *wire.Error {
 	var rejected *tokens.Rejected
 	var unsupported *engine.UnsupportedError
-	var arguments *engine.ArgumentsError
-	var tool *engine.ToolError
 	switch {
 	case errors.As(err, &rejected) && !r.served.saga:
 		return wire.NewError(wire.CodeInvalidParams, staleText)
 	case errors.As(err, &unsupported):
 		return wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, unsupported.Error()).
 			WithMember("requiredCapabilities", dialect.RequiredCapabilities(unsupported.Needs))
-	case errors.As(err, &arguments):
-		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
-	case errors.As(err, &tool):
-		return dialect.ToolError(tool)
 	}
 	return d.Translate(ctx, r.Message.Method, err)
 }
@@ -205,51 +199,20 @@ func (d *stateless) discover(context.Context, *request) ([]byte, error) {
 		Versions     []string       `json:"supportedVersions"`
 		Capabilities map[string]any `json:"capabilities"`
 		Instructions string         `json:"instructions,omitzero"`
-	}{[]string{version}, d.capabilities(), d.Instructions})
+	}{[]string{version}, d.Offers(true), d.Instructions})
 	if err != nil {
 		return nil, err
 	}
 	return d.finish(append(opened(b), cacheForAll...), resultComplete), nil
 }
 
-// capabilities are what the server offers; methods of what it does not offer are
-// not found.
-func (d *stateless) capabilities() map[string]any {
-	type object = map[string]any
-	c := object{"experimental": object{dialect.SagaMarker: object{}}}
-	if len(d.Tools.List()) > 0 {
-		c["tools"] = object{"listChanged": true}
+// list answers the methods that list something.
+func (d *stateless) list(_ context.Context, r *request) ([]byte, error) {
+	open, rerr := d.Catalogue.List(r.Message, d.Catalogue.Lists[r.Message.Method])
+	if rerr != nil {
+		return nil, rerr
 	}
-	if len(d.Tools.Of(engine.KindPrompt)) > 0 {
-		c["prompts"] = object{"listChanged": true}
-	}
-	if len(d.Tools.Of(engine.KindResource)) > 0 {
-		c["resources"] = object{"listChanged": true, "subscribe": true}
-	}
-	if d.Completes() {
-		c["completions"] = object{}
-	}
-	if len(c) > 1 {
-		c["logging"] = object{} // whatever is called can log
-	}
-	return c
-}
-
-// list returns the method that lists items under a name.
-func (d *stateless) list(name string, items []json.RawMessage) func(context.Context, *request) ([]byte, error) {
-	return func(_ context.Context, r *request) ([]byte, error) {
-		var p struct {
-			Cursor string `json:"cursor"`
-		}
-		if rerr := wire.DecodeParams(r.Message.Params, &p); rerr != nil {
-			return nil, rerr
-		}
-		page, next, rerr := d.Catalogue.Page(items, p.Cursor)
-		if rerr != nil {
-			return nil, rerr
-		}
-		return d.finish(append(dialect.AppendList(name, page, next), cacheForAll...), resultComplete), nil
-	}
+	return d.finish(append(open, cacheForAll...), resultComplete), nil
 }
 
 // complete answers completion/complete.
