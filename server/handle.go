@@ -107,7 +107,7 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 	if r.Peer != nil {
 		x.Way = peerWay{r.Peer, ctx}
 	}
-	return s.host.Dispatch(ctx, x, d)
+	return s.host.Dispatch(ctx, x, nil)
 }
 
 // Entries returns what a list method of MCP shows, such as tools/list: one object

@@ -144,7 +144,7 @@ func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.
 		info.Principal, info.Remote = c.caller()
 	}
 	rerr = h.request(ctx, info, func(ctx context.Context) (rerr *wire.Error) {
-		result, rerr = next.Serve(ctx, x)
+		result, rerr = next(ctx, x)
 		return rerr
 	})
 	if rerr != nil {

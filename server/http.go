@@ -316,7 +316,7 @@ func (x *httpExchange) answer(d dialect.Dialect) {
 	}
 	scratch, room := s.buffers.Get(), s.buffers.Get()
 	x.Scratch = *scratch
-	result, rerr := s.host.Dispatch(ctx, &x.Exchange, d)
+	result, rerr := s.host.Dispatch(ctx, &x.Exchange, nil)
 	response := wire.AppendResponse(*room, x.message.ID, result, rerr)
 	if x.respond(response, rerr) {
 		s.buffers.Put(room, response)
@@ -361,7 +361,7 @@ func (x *httpExchange) Notify(method string, params json.RawMessage) {
 	if x.over || x.events == nil && !x.open() {
 		return
 	}
-	x.send(func() error { return x.events.Event("", wire.AppendNotification(nil, method, params)) })
+	x.send(func() error { return x.events.Event("", wire.AppendCall(nil, 0, method, params)) })
 }
 
 // open begins the stream, if the client takes one.

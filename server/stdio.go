@@ -58,7 +58,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 		known := lineDialect{Dialect: d}
 		if d, ok := d.(dialect.Sessions); ok {
 			known.connection = d.Connect(func(method string, params json.RawMessage) {
-				c.write(wire.AppendNotification(nil, method, params))
+				c.write(wire.AppendCall(nil, 0, method, params))
 			})
 		}
 		c.dialects = append(c.dialects, known)
@@ -248,11 +248,9 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	var serve dialect.Handler
 	switch {
 	case d.Dialect == nil:
-		serve = dialect.HandlerFunc(func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return nil, notServed() })
+		serve = func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return nil, notServed() }
 	case d.connection != nil:
 		serve = d.connection.Arrive(m)
-	default:
-		serve = d
 	}
 	c.mu.Lock()
 	c.calls[call] = struct{}{}

@@ -37,18 +37,8 @@ type Dialect interface {
 	Serve(ctx context.Context, x *Exchange) (json.RawMessage, *wire.Error)
 }
 
-// Handler answers requests.
-type Handler interface {
-	Serve(ctx context.Context, x *Exchange) (json.RawMessage, *wire.Error)
-}
-
-// HandlerFunc is a function as a [Handler].
-type HandlerFunc func(context.Context, *Exchange) (json.RawMessage, *wire.Error)
-
-// Serve implements [Handler].
-func (f HandlerFunc) Serve(ctx context.Context, x *Exchange) (json.RawMessage, *wire.Error) {
-	return f(ctx, x)
-}
+// Handler answers a request.
+type Handler = func(context.Context, *Exchange) (json.RawMessage, *wire.Error)
 
 // New makes the dialect of a server. It fails if what the server offers cannot be
 // served.
@@ -241,13 +231,19 @@ type Implementation struct {
 	Version string `json:"version"`
 }
 
-// Dispatch hands a request to what serves it. Every request passes here, whatever it
-// came by.
+// Dispatch has a request served by to, or by x.Dialect if that is nil. Every request passes
+// here, whatever it came by.
 func (h *Host) Dispatch(ctx context.Context, x *Exchange, to Handler) (json.RawMessage, *wire.Error) {
-	if h.Around != nil {
-		return h.Around(ctx, x, to)
+	switch {
+	case to == nil && h.Around == nil:
+		return x.Dialect.Serve(ctx, x)
+	case to == nil:
+		to = x.Dialect.Serve
 	}
-	return to.Serve(ctx, x)
+	if h.Around == nil {
+		return to(ctx, x)
+	}
+	return h.Around(ctx, x, to)
 }
 
 // namingMembers are the members of params that the header Mcp-Name repeats, by

@@ -30,10 +30,12 @@ func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessag
 	if c.notifier != nil {
 		q.Notifier = c.notifier
 	}
-	links := newLinks(c.peer.revision)
-	out, err := c.Turns.Drive(ctx, q, &client{c, links})
+	asker := &client{call: c}
+	out, err := c.Turns.Drive(ctx, q, asker)
 	if err == nil && (out.Result == nil || !out.Result.IsError) {
-		links.complete(c.Way)
+		for _, id := range asker.links.accepted {
+			c.Way.Notify("notifications/elicitation/complete", append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))
+		}
 	}
 	return out, err
 }
@@ -41,7 +43,7 @@ func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessag
 // client asks the client by requests.
 type client struct {
 	*call
-	links *links
+	links links
 }
 
 // Ask implements [turns.Client].
@@ -56,7 +58,7 @@ func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, e
 	errs := make([]error, len(asked))
 	var all sync.WaitGroup
 	for i, step := range asked {
-		method, params, err := stepRequest(c.peer.revision, step, c.links)
+		method, params, err := stepRequest(c.peer.revision, step, &c.links)
 		if err != nil {
 			cancel(err)
 			errs[i] = err
@@ -70,7 +72,11 @@ func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, e
 		})
 	}
 	all.Wait()
-	c.links.note(asked, answers)
+	for i, s := range asked { // which pages the user agreed to open
+		if id := c.links.ids[s.ID]; id != "" && jsonview.Is(jsonview.Get(answers[i].Result, "action"), "accept") {
+			c.links.accepted = append(c.links.accepted, id)
+		}
+	}
 	return answers, errors.Join(errs...)
 }
 
@@ -115,7 +121,7 @@ func stepRequest(r revision, s steps.Step, links *links) (method string, params 
 	switch {
 	case s.Kind == steps.Elicitation && s.Needs.Has(steps.Features{Links: true}):
 		params = links.open(s)
-	case s.Kind == steps.Elicitation && !r.titledChoices():
+	case s.Kind == steps.Elicitation && r < revision2025November: // before SEP-1330
 		params, err = plainChoices(params)
 	case s.Kind == steps.Sampling && r < revision2025November:
 		params, err = plainMessages(r, params)
@@ -174,34 +180,19 @@ func plainMessages(r revision, params json.RawMessage) (json.RawMessage, error) 
 // 2025-11-25, client/elicitation, completion notifications). What happens on a page
 // the server need not know; but when the call has succeeded, it is done.
 type links struct {
-	revision revision
 	ids      map[string]string // of the steps asked, by step id
 	accepted []string
 }
 
-func newLinks(r revision) *links { return &links{revision: r, ids: make(map[string]string)} }
-
 // open adds the id to the parameters of a request in URL mode.
 func (l *links) open(s steps.Step) json.RawMessage {
 	id := rand.Text()
+	if l.ids == nil {
+		l.ids = make(map[string]string)
+	}
 	l.ids[s.ID] = id
 	out := append(jsontext.Value(nil), s.Params[:len(s.Params)-1]...) // compact: ends with the brace
 	return append(wire.AppendString(append(out, `,"elicitationId":`...), id), '}')
-}
-
-// note remembers which pages the user agreed to open.
-func (l *links) note(asked []steps.Step, answers []steps.Answer) {
-	for i, s := range asked {
-		if id := l.ids[s.ID]; id != "" && jsonview.Is(jsonview.Get(answers[i].Result, "action"), "accept") {
-			l.accepted = append(l.accepted, id)
-		}
-	}
-}
-
-func (l *links) complete(to dialect.Way) {
-	for _, id := range l.accepted {
-		to.Notify("notifications/elicitation/complete", append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))
-	}
 }
 
 // codeNotFound says that there is no such resource; MCP 2026-07-28 dropped it.
@@ -297,10 +288,13 @@ func notFound(uri string) *wire.Error {
 
 // plainResult makes a tool's result one that a revision has.
 func plainResult(r revision, in *content.Result) *content.Result {
+	structured := jsontext.Value(in.StructuredContent)
+	if r.structured() && (structured == nil || structured.Kind() == '{') {
+		return in
+	}
 	out := *in
 	out.Content = plainBlocks(r, in.Content)
-	structured := jsontext.Value(in.StructuredContent)
-	if structured == nil || r.structured() && structured.Kind() == '{' {
+	if structured == nil {
 		return &out
 	}
 	// Only objects could be structured results (SEP-2106 allowed the rest). Let a

@@ -101,17 +101,6 @@ var methods = map[string]method{
 	"completion/complete":      {serve: (*call).complete, foreign: true},
 }
 
-// known serves the requests of a client, which is nil before initialize.
-type known struct {
-	*handshake
-	peer *peer
-}
-
-// Serve implements [dialect.Handler].
-func (k *known) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-	return k.serve(ctx, x, k.peer)
-}
-
 // serve answers a request other than initialize. p is nil before that.
 func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer) (json.RawMessage, *wire.Error) {
 	m := x.Message
@@ -179,12 +168,15 @@ func (c *call) list(context.Context) (json.RawMessage, error) {
 
 func (c *call) subscribe(context.Context) (json.RawMessage, error) {
 	uri, rerr := c.uri()
-	switch {
-	case rerr != nil:
+	if rerr != nil {
 		return nil, rerr
-	case !c.Tools.Serves(uri):
+	}
+	if !c.Tools.Serves(uri) {
 		return nil, notFound(uri)
-	case !c.peer.subscribe(uri):
+	}
+	ok := false
+	c.peer.changes.Change(func(want *dialect.Interest) { ok = want.Add(uri) })
+	if !ok {
 		return nil, wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
 	}
 	return emptyResult, nil
@@ -195,7 +187,7 @@ func (c *call) unsubscribe(context.Context) (json.RawMessage, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	c.peer.unsubscribe(uri)
+	c.peer.changes.Change(func(want *dialect.Interest) { want.Remove(uri) })
 	return emptyResult, nil
 }
 
@@ -254,13 +246,6 @@ func (r revision) audio() bool { return r >= revision2025March }
 
 // structured: structuredContent, outputSchema and resource_link exist.
 func (r revision) structured() bool { return r >= revision2025June }
-
-// titledChoices: a form's choices may have titles beside enumNames, and several
-// may be chosen (SEP-1330).
-func (r revision) titledChoices() bool { return r >= revision2025November }
-
-// polling: streams begin with an event that the client can resume from (SEP-1699).
-func (r revision) polling() bool { return r >= revision2025November }
 
 // features restricts what a client declared to what its revision has. Elicitation
 // came with 2025-06-18, with forms only; URL mode and sampling with tools came with

@@ -23,20 +23,17 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	switch {
 	case x.HTTPMethod != http.MethodPost:
 		d.replyToOther(ctx, x, r)
+		return
 	case x.Batch != nil || x.BatchError != nil:
 		d.replyToBatch(ctx, x, r)
+		return
 	case m.Method == "initialize" && m.ID != nil:
 		d.replyToInitialize(ctx, x, r)
+		return
 	case x.Header.Get(wire.SessionHeader) == "" && m.Reply == nil:
 		d.replyWithoutSession(ctx, x, r)
-	default:
-		d.replyInSession(ctx, x, r)
+		return
 	}
-}
-
-// replyInSession answers a message that was POSTed to a session.
-func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
-	m := x.Message
 	s, rerr := d.sessionOf(x)
 	if rerr != nil {
 		id := m.ID
@@ -68,13 +65,15 @@ func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r w
 
 // respond answers a request and returns the response.
 func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer) []byte {
-	result, rerr := d.Dispatch(ctx, x, &known{d, p})
+	result, rerr := d.Dispatch(ctx, x, func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+		return d.serve(ctx, x, p)
+	})
 	return wire.AppendResponse(nil, x.Message.ID, result, rerr)
 }
 
 // replyToInitialize opens a session.
 func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
-	result, rerr := d.Dispatch(ctx, x, dialect.HandlerFunc(func(_ context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+	result, rerr := d.Dispatch(ctx, x, func(_ context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 		p, result, rerr := d.open(d.Draining, x.Message.Params)
 		if rerr != nil {
 			return nil, rerr
@@ -85,7 +84,7 @@ func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, 
 		}
 		r.Header().Set(wire.SessionHeader, s.id)
 		return result, nil
-	}))
+	})
 	r.Response(wire.AppendResponse(nil, x.Message.ID, result, rerr), rerr)
 }
 
@@ -255,7 +254,8 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, requests []*wire.Message, wrong [][]byte) {
 	streams := wire.AcceptsEvents(x.Header)
 	st := s.open(len(requests), wrong)
-	reader := st.attach() // first of all: a call may give it up at once
+	reader := &streamReader{gone: make(chan struct{})}
+	st.carriedBy(reader, 0) // first of all: a call may give it up at once
 	defer st.release(reader)
 	for _, m := range requests {
 		d.begin(ctx, x, s, st, m, streams)
@@ -375,7 +375,8 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 	if st == s.general {
 		changes = s.changes
 	}
-	reader := st.attach()
+	reader := &streamReader{gone: make(chan struct{})}
+	st.carriedBy(reader, 0)
 	defer st.release(reader)
 	d.pump(ctx, r, s, st, reader, number, changes)
 }
@@ -388,7 +389,11 @@ func (d *handshake) pump(ctx context.Context, r wire.Reply, s *session, st *stre
 		changed = changes.Ready
 	}
 	out := r.Events(patience)
-	if out.Start() != nil || s.revision.polling() && out.Prime(st.eventID(number)) != nil {
+	begin := out.Start
+	if s.revision >= revision2025November { // the client can resume from the first event on (SEP-1699)
+		begin = func() error { return out.Prime(st.eventID(number)) }
+	}
+	if begin() != nil {
 		return
 	}
 	alive := time.NewTicker(aliveEvery)
@@ -418,7 +423,7 @@ func (d *handshake) pump(ctx context.Context, r wire.Reply, s *session, st *stre
 		case <-reader.gone:
 		case <-changed:
 			if e, ok := changes.Next(); ok {
-				st.add(eventNote, wire.AppendNotification(nil, e.Method(), e.Params()))
+				st.add(eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
 			}
 		case <-alive.C:
 			if out.Alive() != nil {

@@ -45,13 +45,15 @@ func (d *handshake) open(answering context.Context, params jsontext.Value) (*pee
 	if !ok {
 		return nil, nil, wire.WrongParam("/capabilities" + pointer)
 	}
+	offers := d.Offers(client.revision >= revision2025March)
+	offers["tools"] = map[string]any{"listChanged": true} // though the list may be empty
 	result, err := wire.Marshal(struct {
 		ProtocolVersion string                 `json:"protocolVersion"`
 		Capabilities    map[string]any         `json:"capabilities"`
 		ServerInfo      dialect.Implementation `json:"serverInfo"`
 		Instructions    string                 `json:"instructions,omitzero"`
 	}{
-		client.revision.String(), d.Offers(client.revision >= revision2025March),
+		client.revision.String(), offers,
 		d.Info, d.Instructions,
 	})
 	if err != nil {
@@ -97,17 +99,6 @@ func (p *peer) close(why error) {
 	p.changes.Close()
 }
 
-// subscribe has the client hear about a resource. It reports false if it hears
-// about too many already.
-func (p *peer) subscribe(uri string) (ok bool) {
-	p.changes.Change(func(want *dialect.Interest) { ok = want.Add(uri) })
-	return ok
-}
-
-func (p *peer) unsubscribe(uri string) {
-	p.changes.Change(func(want *dialect.Interest) { want.Remove(uri) })
-}
-
 // connection is a connection whose messages come in order, such as stdio: it is one
 // session from initialize on.
 type connection struct {
@@ -136,29 +127,25 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 			c.telling.Go(func() { c.tell(p) })
 		}
 		return nil
+	case m.Method == "initialize" && p != nil:
+		return answered(nil, wire.NewError(wire.CodeInvalidRequest, "this connection is initialized already"))
 	case m.Method == "initialize":
-		return answered(c.initialize(m))
+		p, result, rerr := c.open(context.Background(), m.Params)
+		if rerr == nil {
+			c.client.Store(p)
+		}
+		return answered(result, rerr)
 	case p == nil && method.serve != nil && !method.open:
 		return answered(nil, wire.NewError(wire.CodeInvalidRequest, "send initialize first"))
 	}
-	return &known{c.handshake, p}
+	return func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+		return c.serve(ctx, x, p)
+	}
 }
 
 // answered is what serves a request whose answer is there already.
 func answered(result json.RawMessage, rerr *wire.Error) dialect.Handler {
-	return dialect.HandlerFunc(func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return result, rerr })
-}
-
-func (c *connection) initialize(m *wire.Message) (json.RawMessage, *wire.Error) {
-	if c.client.Load() != nil {
-		return nil, wire.NewError(wire.CodeInvalidRequest, "this connection is initialized already")
-	}
-	p, result, rerr := c.open(context.Background(), m.Params)
-	if rerr != nil {
-		return nil, rerr
-	}
-	c.client.Store(p)
-	return result, nil
+	return func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return result, rerr }
 }
 
 // tell tells the client of changes.

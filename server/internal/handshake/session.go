@@ -96,16 +96,33 @@ func (s *session) open(requests int, wrong [][]byte) *stream {
 	st := newStream("p"+strconv.FormatUint(s.posts, 10), requests, &s.sharing)
 	st.due += len(wrong)
 	for _, response := range wrong {
-		st.respond(response)
+		st.add(eventResponse, response)
 	}
 	s.streams[st.name] = st
 	return st
 }
 
-// respond adds a response to a stream. One that ends with it is kept for a while.
+// respond adds a response to a stream; see stream.add. One that ends with it is kept among
+// those that have ended, and the oldest of them are dropped if there are too many. The
+// newest is always kept.
 func (s *session) respond(st *stream, response []byte) {
-	if st.respond(response) {
-		s.keep(st)
+	if _, ended := st.add(eventResponse, response); !ended {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams[st.name] == nil {
+		return
+	}
+	s.finished = append(s.finished, st)
+	size := 0
+	for _, f := range s.finished {
+		size += f.bytes()
+	}
+	for len(s.finished) > 1 && (len(s.finished) > maxFinished || size > maxFinishedBytes) {
+		size -= s.finished[0].bytes()
+		delete(s.streams, s.finished[0].name)
+		s.finished = s.finished[1:]
 	}
 }
 
@@ -122,26 +139,6 @@ func (s *session) forget(st *stream) {
 	defer s.mu.Unlock()
 	delete(s.streams, st.name)
 	s.finished = slices.DeleteFunc(s.finished, func(f *stream) bool { return f == st })
-}
-
-// keep puts a stream that has ended among those, once, and drops the oldest of them
-// if there are too many. The newest is always kept.
-func (s *session) keep(st *stream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.streams[st.name] == nil {
-		return
-	}
-	s.finished = append(s.finished, st)
-	size := 0
-	for _, f := range s.finished {
-		size += f.bytes()
-	}
-	for len(s.finished) > 1 && (len(s.finished) > maxFinished || size > maxFinishedBytes) {
-		size -= s.finished[0].bytes()
-		delete(s.streams, s.finished[0].name)
-		s.finished = s.finished[1:]
-	}
 }
 
 // begin registers a request so that the client can cancel it, unless its id is in
@@ -195,30 +192,6 @@ func (s *session) cancelled(id jsontext.Value) {
 	}
 }
 
-// await registers a request to the client and returns its id, unique in the
-// session, and where the answer will come. What the call's questions before it were
-// answered is in use no longer.
-func (s *session) await(c *sessionCall) (uint64, <-chan steps.Answer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c.asking == 0 {
-		s.held -= c.answers
-		c.answers = 0
-	}
-	c.asking++
-	s.asked++
-	answer := make(chan steps.Answer, 1)
-	s.waiting[s.asked] = &question{c, answer}
-	return s.asked, answer
-}
-
-func (s *session) abandon(id uint64, c *sessionCall) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.asking--
-	delete(s.waiting, id)
-}
-
 // answered hands a response of the client to whoever waits for it. One that
 // nobody waits for is late, and ignored. One that there is no room for can be sent
 // again.
@@ -249,15 +222,30 @@ type way struct {
 
 // Notify implements [dialect.Way].
 func (w *way) Notify(method string, params json.RawMessage) {
-	w.stream.add(eventNote, wire.AppendNotification(nil, method, params))
+	w.stream.add(eventNote, wire.AppendCall(nil, 0, method, params))
 }
 
 // Call implements [dialect.Way].
 func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
-	id, answer := w.await(w.call)
-	defer w.abandon(id, w.call)
-	number := w.stream.add(eventRequest, wire.AppendRequest(nil, id, method, params))
-	defer w.stream.withdraw(number)
+	answer := make(chan steps.Answer, 1)
+	w.mu.Lock()
+	if w.call.asking == 0 { // what the call was answered before is in use no longer
+		w.held -= w.call.answers
+		w.call.answers = 0
+	}
+	w.call.asking++
+	w.asked++
+	id := w.asked
+	w.waiting[id] = &question{w.call, answer}
+	w.mu.Unlock()
+	number, _ := w.stream.add(eventRequest, wire.AppendCall(nil, id, method, params))
+	defer func() {
+		w.stream.withdraw(number)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.call.asking--
+		delete(w.waiting, id)
+	}()
 	select {
 	case a := <-answer:
 		return a, nil
@@ -269,8 +257,8 @@ func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (
 
 // Hangup implements [dialect.Way].
 func (w *way) Hangup(retry time.Duration) {
-	if w.revision.polling() {
-		w.stream.disconnect(retry)
+	if w.revision >= revision2025November { // others cannot resume
+		w.stream.carriedBy(nil, retry)
 	}
 }
 
@@ -425,7 +413,7 @@ func (d *handshake) Drain() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.byID {
-		s.general.disconnect(0)
+		s.general.carriedBy(nil, 0)
 	}
 }
 

@@ -56,18 +56,13 @@ func AppendString(b []byte, s string) []byte {
 	return out
 }
 
-// AppendRequest writes a request of the server's own, whose ids are numbers.
-func AppendRequest(b []byte, id uint64, method string, params []byte) []byte {
-	b = strconv.AppendUint(append(b, `{"jsonrpc":"2.0","id":`...), id, 10)
-	return appendCall(append(b, ','), method, params)
-}
-
-// AppendNotification writes a notification; params may be nil.
-func AppendNotification(b []byte, method string, params []byte) []byte {
-	return appendCall(append(b, `{"jsonrpc":"2.0",`...), method, params)
-}
-
-func appendCall(b []byte, method string, params []byte) []byte {
+// AppendCall writes a request of the server's own, whose ids are numbers, or without an id
+// a notification; params may be nil.
+func AppendCall(b []byte, id uint64, method string, params []byte) []byte {
+	b = append(b, `{"jsonrpc":"2.0",`...)
+	if id != 0 {
+		b = append(strconv.AppendUint(append(b, `"id":`...), id, 10), ',')
+	}
 	b = AppendString(append(b, `"method":`...), method)
 	if params != nil {
 		b = append(append(b, `,"params":`...), params...)
