@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -94,7 +96,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // serveMCP serves one HTTP exchange: it checks what no dialect needs to know of, reads the
 // message and has its dialect answer it.
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
-	reply := wire.NewReply(w)
+	reply := wire.Reply{Writer: w}
 	if why := s.guard.refuse(r); why != "" {
 		s.log.Info("request refused", "reason", why, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
 		s.refuse(reply, r, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, why))
@@ -135,7 +137,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	endReadTimeout(w, r)
-	if wire.IsBatch(body) {
+	if jsontext.Value(body).Kind() == '[' {
 		s.serveBatch(x, body)
 		return
 	}

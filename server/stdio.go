@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -167,7 +169,7 @@ func (c *lineConn) readLine() ([]byte, error) {
 
 // receive handles a line: a message, or a batch if the client may send any.
 func (c *lineConn) receive(line []byte) {
-	if sessions := c.batching(); sessions != nil && wire.IsBatch(line) {
+	if sessions := c.batching(); sessions != nil && jsontext.Value(line).Kind() == '[' {
 		batch, rerr := c.server.parseBatch(sessions, line)
 		if rerr != nil {
 			c.write(wire.AppendResponse(nil, nil, nil, rerr))

@@ -292,8 +292,8 @@ func (c *Capabilities) Features() steps.Features {
 	}
 }
 
-// RequiredCapabilities is the ClientCapabilities object that declares features:
-// the data of the error -32021 (MCP 2026-07-28, basic/index).
+// RequiredCapabilities is the data of the error -32021: an object with the
+// ClientCapabilities object that declares features (MCP 2026-07-28, basic/index).
 func RequiredCapabilities(f steps.Features) json.RawMessage {
 	type object map[string]any
 	need := object{}
@@ -317,9 +317,9 @@ func RequiredCapabilities(f steps.Features) json.RawMessage {
 	put(steps.Features{SamplingTools: true}, "sampling", "tools")
 	put(steps.Features{SamplingContext: true}, "sampling", "context")
 	put(steps.Features{Roots: true}, "roots")
-	raw, err := json.Marshal(need)
+	raw, err := json.Marshal(object{"requiredCapabilities": need})
 	if err != nil {
-		return json.RawMessage("{}") // maps of maps always encode
+		return nil // maps of maps always encode
 	}
 	return raw
 }

@@ -283,7 +283,7 @@ func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[str
 }
 
 func notFound(uri string) *wire.Error {
-	return wire.NewError(codeNotFound, "resource not found").WithMember("uri", wire.AppendString(nil, uri))
+	return wire.NewError(codeNotFound, "resource not found").WithData(`{"uri":`, uri)
 }
 
 // plainResult makes a tool's result one that a revision has.

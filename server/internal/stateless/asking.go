@@ -119,7 +119,7 @@ func (d *stateless) readResource(ctx context.Context, r *request) ([]byte, error
 // nothingAt is the error of a resource that does not exist (MCP 2026-07-28,
 // server/resources, error handling).
 func nothingAt(uri string) *wire.Error {
-	return wire.NewError(wire.CodeInvalidParams, "there is no resource at this URI").WithMember("uri", wire.AppendString(nil, uri))
+	return wire.NewError(wire.CodeInvalidParams, "there is no resource at this URI").WithData(`{"uri":`, uri)
 }
 
 func readParams(r *request, name string) (dialect.Params, *wire.Error) {

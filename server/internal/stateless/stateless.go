@@ -150,8 +150,9 @@ func (d *stateless) translate(ctx context.Context, r *request, err error) *wire.
 	case errors.As(err, &rejected) && !r.served.saga:
 		return wire.NewError(wire.CodeInvalidParams, staleText)
 	case errors.As(err, &unsupported):
-		return wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, unsupported.Error()).
-			WithMember("requiredCapabilities", dialect.RequiredCapabilities(unsupported.Needs))
+		rerr := wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, unsupported.Error())
+		rerr.Data = dialect.RequiredCapabilities(unsupported.Needs)
+		return rerr
 	}
 	return d.Translate(ctx, r.Message.Method, err)
 }

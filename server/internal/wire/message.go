@@ -49,7 +49,7 @@ func (m *Message) Notification() bool { return m.ID == nil && m.Reply == nil }
 // and that no name occurs twice. So its parts may be read with package jsonview.
 func Parse(raw []byte) (Message, *Error) {
 	m := Message{Size: len(raw)}
-	if IsBatch(raw) {
+	if jsontext.Value(raw).Kind() == '[' {
 		return m, NewError(CodeInvalidRequest, BatchText)
 	}
 	if !jsonview.Valid(raw) {
@@ -85,7 +85,7 @@ func Parse(raw []byte) (Message, *Error) {
 	if jsonview.Deeper(raw, MaxNesting) {
 		return m, NewError(CodeInvalidRequest, DeepText)
 	}
-	if string(version) != `"2.0"` && !isText(version, "2.0") {
+	if string(version) != `"2.0"` && !jsonview.Is(version, "2.0") {
 		return m, NewError(CodeInvalidRequest, `the member "jsonrpc" must be "2.0"`)
 	}
 	if method == nil && outcome != nil && m.ID != nil {
@@ -119,15 +119,7 @@ var DeepText = fmt.Sprintf("the message is nested too deep: %d levels are the mo
 // LongTokenText is the text of an error: a progress token is too long.
 var LongTokenText = fmt.Sprintf("params._meta.progressToken is too long: %d bytes are the most", MaxID)
 
-var (
-	longIDText = fmt.Sprintf("the id is too long: %d bytes are the most", MaxID)
-)
-
-// isText reports whether v is a JSON string that means text, however it is spelt.
-func isText(v jsontext.Value, text string) bool {
-	s, ok := jsonview.String(v)
-	return ok && s == text
-}
+var longIDText = fmt.Sprintf("the id is too long: %d bytes are the most", MaxID)
 
 // ValidID accepts what MCP allows as a request id or a progress token: a string or
 // an integer (basic/index), never null, of up to MaxID bytes.
@@ -176,12 +168,6 @@ const maxBatch = 64
 
 // BatchText is the text of the error that a batch is where there are none.
 const BatchText = "batches are not supported: send one message at a time"
-
-// IsBatch reports whether raw is an array.
-func IsBatch(raw []byte) bool {
-	first := bytes.TrimLeft(raw, " \t\r\n")
-	return len(first) > 0 && first[0] == '['
-}
 
 // SplitBatch returns the messages of a batch (JSON-RPC 2.0, section 6). They are not
 // looked into: each is parsed by itself, so that one that is none spoils no other.
@@ -266,10 +252,10 @@ func TryAgain(text string) *Error {
 	}
 }
 
-// WithMember returns the error with an object of one member as its data.
-func (e *Error) WithMember(name string, value []byte) *Error {
-	data := AppendString([]byte{'{'}, name)
-	e.Data = append(append(append(data, ':'), value...), '}')
+// WithData returns the error with an object as its data: before, and a string as the last
+// value.
+func (e *Error) WithData(before, text string) *Error {
+	e.Data = append(AppendString([]byte(before), text), '}')
 	return e
 }
 
@@ -307,19 +293,13 @@ func HeaderValue(h http.Header, name string) (value string, present bool, proble
 	return value, true, ""
 }
 
-// MatchHeader demands that a header has exactly a value.
-func MatchHeader(h http.Header, name, want string) *Error {
-	value, present, problem := HeaderValue(h, name)
-	return match(name, value, want, present, problem)
-}
-
-// MatchEncodedHeader demands that a header has a value, perhaps encoded.
-func MatchEncodedHeader(h http.Header, name, want string) *Error {
-	value, present, problem := DecodedHeader(h, name)
-	return match(name, value, want, present, problem)
-}
-
-func match(name, value, want string, present bool, problem string) *Error {
+// MatchHeader demands that a header has a value, which may be encoded.
+func MatchHeader(h http.Header, name, want string, encoded bool) *Error {
+	read := HeaderValue
+	if encoded {
+		read = DecodedHeader
+	}
+	value, present, problem := read(h, name)
 	switch {
 	case problem != "":
 	case !present:
@@ -330,16 +310,22 @@ func match(name, value, want string, present bool, problem string) *Error {
 	return Mismatch(name, problem)
 }
 
-// DecodedHeader is HeaderValue for a header that may be encoded.
+// DecodedHeader is HeaderValue for a header that may be encoded, in the form
+// =?base64?...?=. Anything else is literal. It is strict, so that there is one meaning
+// to each value.
 func DecodedHeader(h http.Header, name string) (value string, present bool, problem string) {
 	value, present, problem = HeaderValue(h, name)
-	if problem == "" && present {
-		var ok bool
-		if value, ok = decodeHeader(value); !ok {
-			problem = "is encoded, but not in base64 of UTF-8"
-		}
+	encoded, begins := strings.CutPrefix(value, "=?base64?")
+	encoded, ends := strings.CutSuffix(encoded, "?=")
+	if !begins || !ends {
+		return value, present, problem
 	}
-	return value, present, problem
+	// The decoder skips line ends; HeaderValue has refused those.
+	raw, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if err != nil || !utf8.Valid(raw) {
+		return "", true, "is encoded, but not in base64 of UTF-8"
+	}
+	return string(raw), true, ""
 }
 
 // Mismatch is the error of a header that has a problem; it is nil without one.
@@ -348,22 +334,4 @@ func Mismatch(name, problem string) *Error {
 		return nil
 	}
 	return Refuse(http.StatusBadRequest, CodeHeaderMismatch, "the header "+name+" "+problem)
-}
-
-// decodeHeader decodes a value in the form =?base64?...?=. Anything else is
-// literal. It is strict, so that there is one meaning to each value.
-func decodeHeader(v string) (string, bool) {
-	encoded, ok := strings.CutPrefix(v, "=?base64?")
-	if !ok {
-		return v, true
-	}
-	if encoded, ok = strings.CutSuffix(encoded, "?="); !ok {
-		return v, true
-	}
-	// The decoder skips line ends; HeaderValue has refused those.
-	raw, err := base64.StdEncoding.Strict().DecodeString(encoded)
-	if err != nil || !utf8.Valid(raw) {
-		return "", false
-	}
-	return string(raw), true
 }

@@ -114,16 +114,16 @@ const jsonType = "application/json"
 
 // Reply is the answer to one HTTP exchange: a JSON object, a stream of events, or nothing
 // but a status.
-type Reply struct{ w http.ResponseWriter }
-
-// NewReply returns the reply that is written to w.
-func NewReply(w http.ResponseWriter) Reply { return Reply{w} }
+type Reply struct {
+	// Writer is what the reply is written to.
+	Writer http.ResponseWriter
+}
 
 // Header returns the header, which is sent with what comes first.
-func (r Reply) Header() http.Header { return r.w.Header() }
+func (r Reply) Header() http.Header { return r.Writer.Header() }
 
 // Empty sends a status alone.
-func (r Reply) Empty(status int) { r.w.WriteHeader(status) }
+func (r Reply) Empty(status int) { r.Writer.WriteHeader(status) }
 
 // inOneWrite is up to how many bytes net/http finds out a body's length itself.
 const inOneWrite = 2 << 10
@@ -134,15 +134,15 @@ const inOneWrite = 2 << 10
 func (r Reply) JSON(status int, body []byte) (done bool) {
 	// One array for the three values takes one allocation; nobody else has it.
 	values := [...]string{jsonType, "no-store", "nosniff"}
-	h := r.w.Header()
+	h := r.Writer.Header()
 	h["Content-Type"] = values[0:1:1]
 	h["Cache-Control"] = values[1:2:2]
 	h["X-Content-Type-Options"] = values[2:3:3]
 	if len(body) >= inOneWrite {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
-	r.w.WriteHeader(status)
-	_, err := r.w.Write(body)
+	r.Writer.WriteHeader(status)
+	_, err := r.Writer.Write(body)
 	return err == nil
 }
 
@@ -157,7 +157,7 @@ func (r Reply) Response(response []byte, rerr *Error) (done bool) {
 		return r.JSON(http.StatusOK, response)
 	}
 	if rerr.RetryAfter > 0 {
-		r.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(rerr.RetryAfter.Seconds()))))
+		r.Writer.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(rerr.RetryAfter.Seconds()))))
 	}
 	return r.JSON(cmp.Or(rerr.Status, http.StatusOK), response)
 }
@@ -165,7 +165,7 @@ func (r Reply) Response(response []byte, rerr *Error) (done bool) {
 // Events returns the reply as a stream of events, which has not begun. A client may take
 // as long as patience to accept one.
 func (r Reply) Events(patience time.Duration) *EventStream {
-	s := &EventStream{w: r.w, rc: http.NewResponseController(r.w), patience: patience}
+	s := &EventStream{w: r.Writer, rc: http.NewResponseController(r.Writer), patience: patience}
 	// The server takes the end of its limit on reading for the client's going away. An
 	// error means that there is no such limit.
 	s.rc.SetReadDeadline(time.Time{})
