@@ -32,7 +32,7 @@ func (g *guard) refuse(r *http.Request) string {
 		return "host not allowed: " + shown(r.Host) + " is no name of this server. Add it to AllowedHosts (saga serve --allow-host), " +
 			"or let the proxy pass on the Host that the client sent"
 	}
-	if !g.originAllowed(r) {
+	if ok, _ := g.originAllowed(r, ""); !ok {
 		return "origin not allowed: add " + shown(strings.Join(r.Header.Values("Origin"), " ")) +
 			" to AllowedOrigins (saga serve --allow-origin) if its pages may use this server"
 	}
@@ -45,18 +45,18 @@ func (g *guard) hostAllowed(host string) bool {
 }
 
 // originAllowed reports whether a request may come from where it says that it
-// comes from. Only pages say so.
-func (g *guard) originAllowed(r *http.Request) bool {
+// comes from, in the form that package cors has. Only pages say so.
+func (g *guard) originAllowed(r *http.Request, _ string) (ok bool, vary []string) {
 	values := r.Header.Values("Origin")
 	if len(values) != 1 {
-		return len(values) == 0
+		return len(values) == 0, nil
 	}
 	origin := strings.ToLower(values[0])
 	if slices.Contains(g.origins, "*") || slices.Contains(g.origins, origin) {
-		return true
+		return true, nil
 	}
 	u, err := url.Parse(origin)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && isLoopback(u.Hostname())
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && isLoopback(u.Hostname()), nil
 }
 
 // informs reports whether a request may read what is of no use to strangers. Besides
@@ -64,7 +64,8 @@ func (g *guard) originAllowed(r *http.Request) bool {
 // an address that is not its server's (to rebind takes a name).
 func (g *guard) informs(r *http.Request) bool {
 	_, err := netip.ParseAddr(hostname(r.Host))
-	return (err == nil || g.hostAllowed(r.Host)) && g.originAllowed(r)
+	ok, _ := g.originAllowed(r, "")
+	return ok && (err == nil || g.hostAllowed(r.Host))
 }
 
 // hostname strips the port and the brackets of a Host header.
@@ -162,29 +163,23 @@ func isASCII(s string) bool {
 // requests. The requests themselves are checked each time.
 const preflightAge = 600
 
-// crossOrigin lets pages of allowed origins send requests and read the answers,
-// those of refusals too. What the page must not send, serve has to refuse: the
+// crossOrigin is for pages of allowed origins to send requests and read the answers,
+// those of refusals too. What the page must not send, the server has to refuse: the
 // library only withholds the headers by which a browser shows answers to a page.
 //
 // Credentials stay forbidden: a page can send what it knows itself, such as an
 // access token, but not what the browser keeps for this server. That is also why
 // any header may be sent: tools have parameters in headers (Mcp-Param-), and
 // [Options.Authenticate] may look at any.
-func crossOrigin(g *guard, serve http.HandlerFunc) http.Handler {
+func (g *guard) crossOrigin() *cors.Cors {
 	return cors.New(cors.Options{
-		AllowOriginVaryRequestFunc: func(r *http.Request, _ string) (bool, []string) { return g.originAllowed(r), nil },
+		AllowOriginVaryRequestFunc: g.originAllowed,
 		AllowedMethods:             []string{http.MethodPost, http.MethodGet, http.MethodDelete},
 		AllowedHeaders:             []string{"*"},
 		ExposedHeaders:             []string{wire.SessionHeader, "WWW-Authenticate", "Retry-After"},
 		MaxAge:                     preflightAge,
-		OptionsPassthrough:         true, // serve refuses foreign hosts
-	}).Handler(serve)
-}
-
-// isPreflight reports whether a browser asks on behalf of a page whether that may
-// send a request.
-func isPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
+		OptionsPassthrough:         true, // foreign hosts are to be refused
+	})
 }
 
 // owner says on whose account sessions and subscriptions are counted, so that one

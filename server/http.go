@@ -42,7 +42,7 @@ const (
 // your own that sets timeouts, or use [Server.Serve].
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mcp := crossOrigin(s.guard, s.serveMCP)
+	mcp := s.guard.crossOrigin().Handler(http.HandlerFunc(s.serveMCP))
 	mux.Handle(Endpoint, mcp)
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.HandleFunc("GET /readyz", s.serveReady)
@@ -102,8 +102,8 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(reply, r, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, why))
 		return
 	}
-	if isPreflight(r) {
-		reply.Empty(http.StatusNoContent) // crossOrigin has said what is allowed
+	if r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" {
+		reply.Empty(http.StatusNoContent) // a browser asks on behalf of a page; crossOrigin has said what is allowed
 		return
 	}
 	x := &httpExchange{server: s, request: r, reply: reply}
@@ -119,12 +119,19 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		x.Principal = x.principal.binding()
 	}
 	if r.Method != http.MethodPost {
-		s.serveOther(x)
+		if sessions, ok := s.match(&x.message, r.Header).(dialect.Sessions); ok {
+			sessions.Reply(r.Context(), &x.Exchange, reply)
+			return
+		}
+		reply.Header().Set("Allow", http.MethodPost)
+		s.refuse(reply, r, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
 		return
 	}
-	if !isJSON(r.Header.Get("Content-Type")) {
-		s.refuse(reply, r, wire.Refuse(http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "the Content-Type must be application/json"))
-		return
+	if kind := r.Header.Get("Content-Type"); kind != jsonType { // as almost all write it
+		if kind, _, err := mime.ParseMediaType(kind); err != nil || kind != jsonType {
+			s.refuse(reply, r, wire.Refuse(http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "the Content-Type must be application/json"))
+			return
+		}
 	}
 	body, err := s.readBody(w, r)
 	if err != nil {
@@ -136,7 +143,11 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(reply, r, wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read"))
 		return
 	}
-	endReadTimeout(w, r)
+	// What is read from now on is that the client goes away: the end of the server's
+	// ReadTimeout would look the same, and cancel the turn.
+	if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); !ok || hs.ReadTimeout > 0 {
+		http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
 	if jsontext.Value(body).Kind() == '[' {
 		s.serveBatch(x, body)
 		return
@@ -188,7 +199,7 @@ func (s *Server) serveMessage(x *httpExchange) {
 	case m.Notification():
 		reply.Empty(http.StatusAccepted)
 	default:
-		x.answer(d)
+		x.answer()
 	}
 }
 
@@ -203,35 +214,7 @@ func (s *Server) serveBatch(x *httpExchange, body []byte) {
 	sessions.Reply(x.request.Context(), &x.Exchange, x.reply)
 }
 
-// serveOther answers what is not POSTed, which only dialects with sessions have.
-func (s *Server) serveOther(x *httpExchange) {
-	if sessions, ok := s.match(&x.message, x.Header).(dialect.Sessions); ok {
-		sessions.Reply(x.request.Context(), &x.Exchange, x.reply)
-		return
-	}
-	x.reply.Header().Set("Allow", http.MethodPost)
-	s.refuse(x.reply, x.request, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
-}
-
 const jsonType = "application/json"
-
-func isJSON(contentType string) bool {
-	if contentType == jsonType { // as almost all write it
-		return true
-	}
-	t, _, err := mime.ParseMediaType(contentType)
-	return err == nil && t == jsonType
-}
-
-// endReadTimeout lifts the server's ReadTimeout from a request that has been read.
-// What is read from now on is that the client goes away: a deadline would look the
-// same, and cancel the turn. Without the timeout there is nothing to lift.
-func endReadTimeout(w http.ResponseWriter, r *http.Request) {
-	if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && hs.ReadTimeout <= 0 {
-		return
-	}
-	http.NewResponseController(w).SetReadDeadline(time.Time{})
-}
 
 // firstRoom is how much memory a body gets before anything of it has come, in bytes.
 // Most fit in it.
@@ -303,16 +286,16 @@ func (x *httpExchange) caller() (p Principal, remote string) {
 	return x.principal, x.request.RemoteAddr
 }
 
-// answer has a dialect serve the request, and sends the response.
-func (x *httpExchange) answer(d dialect.Dialect) {
+// answer has the request served, and sends the response.
+func (x *httpExchange) answer() {
 	s := x.server
 	x.Way = x
 	x.ctx.Init(x.request.Context(), time.Time{})
 	defer x.end()
 	ctx := context.Context(&x.ctx)
-	for _, sessions := range s.sessions {
-		joined, leave := sessions.Join(ctx, &x.Exchange)
-		if leave != nil {
+	if len(x.Header[wire.SessionHeader]) > 0 { // as most have none
+		for _, sessions := range s.sessions {
+			joined, leave := sessions.Join(ctx, &x.Exchange)
 			ctx, x.leave = joined, append(x.leave, leave)
 		}
 	}
@@ -320,26 +303,21 @@ func (x *httpExchange) answer(d dialect.Dialect) {
 	x.Scratch = *scratch
 	result, rerr := s.host.Dispatch(ctx, &x.Exchange, nil)
 	response := wire.AppendResponse(*room, x.message.ID, result, rerr)
-	if x.respond(response, rerr) {
-		s.buffers.Put(room, response)
-		s.buffers.Put(scratch, *scratch)
-	}
-}
-
-// respond sends the response, which ends the exchange. It reports whether nobody looks
-// at it any more.
-func (x *httpExchange) respond(response []byte, rerr *wire.Error) (done bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.over = true
+	done := true // whether nobody looks at the response any more
 	switch {
 	case x.ctx.Err() != nil: // nothing is sent to a client that has cancelled by going away
 	case x.events != nil && x.events.Started():
 		x.send(func() error { return x.events.Event("", response) })
 	default:
-		return x.reply.Response(response, rerr)
+		done = x.reply.Response(response, rerr)
 	}
-	return true
+	if done {
+		s.buffers.Put(room, response)
+		s.buffers.Put(scratch, *scratch)
+	}
 }
 
 // end sees to it that nothing is written any more, whatever has ended the exchange.

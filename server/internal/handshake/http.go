@@ -162,19 +162,16 @@ func sessionContext(request context.Context, s *session) (context.Context, conte
 // is served whatever session it names; but a client that has one cancels by a notification
 // there, and is using it.
 func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Context, func()) {
-	if len(x.Header[wire.SessionHeader]) == 0 { // as most have none
-		return ctx, nil
-	}
 	if version := x.Header.Get(wire.VersionHeader); version != "" && !slices.Contains(versions, version) {
-		return ctx, nil // revisions of others have no sessions
+		return ctx, func() {} // revisions of others have no sessions
 	}
 	s := d.sessions.use(x.Header.Get(wire.SessionHeader))
 	if s == nil {
-		return ctx, nil
+		return ctx, func() {}
 	}
 	if s.principal != x.Principal {
 		d.release(s) // whoever only names it is not using it
-		return ctx, nil
+		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	_, err := s.begin(x.Message, cancel)
