@@ -149,7 +149,13 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 	if jsontext.Value(body).Kind() == '[' {
-		s.serveBatch(x, body)
+		sessions, ok := s.match(&x.message, x.Header).(dialect.Sessions)
+		if !ok {
+			s.refuse(reply, r, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText))
+			return
+		}
+		x.Batch, x.BatchError = s.parseBatch(sessions, body)
+		sessions.Reply(r.Context(), &x.Exchange, reply)
 		return
 	}
 	var rerr *wire.Error
@@ -173,6 +179,16 @@ func (s *Server) refuse(reply wire.Reply, r *http.Request, rerr *wire.Error) {
 		return
 	}
 	reply.Error(nil, rerr)
+}
+
+// match returns the dialect that serves a message, or nil.
+func (s *Server) match(m *wire.Message, header http.Header) dialect.Dialect {
+	for _, d := range s.dialects {
+		if d.Match(m, header) {
+			return d
+		}
+	}
+	return nil
 }
 
 // serveMessage has a message answered by its dialect.
@@ -201,17 +217,6 @@ func (s *Server) serveMessage(x *httpExchange) {
 	default:
 		x.answer()
 	}
-}
-
-// serveBatch has a batch answered, if its dialect has batches.
-func (s *Server) serveBatch(x *httpExchange, body []byte) {
-	sessions, ok := s.match(&x.message, x.Header).(dialect.Sessions)
-	if !ok {
-		s.refuse(x.reply, x.request, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText))
-		return
-	}
-	x.Batch, x.BatchError = s.parseBatch(sessions, body)
-	sessions.Reply(x.request.Context(), &x.Exchange, x.reply)
 }
 
 const jsonType = "application/json"

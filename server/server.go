@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +122,6 @@ type Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, e
 type Server struct {
 	opts    Options
 	codec   *tokens.Codec
-	hooks   *hooks // nil if there are none
 	log     *slog.Logger
 	guard   *guard
 	health  health
@@ -140,47 +140,26 @@ func New(o Options) (*Server, error) {
 	if o.Keys == nil {
 		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
 	}
-	if o.UndoGrace == 0 {
-		o.UndoGrace = turns.DefaultUndoGrace
+	o.UndoGrace = cmp.Or(o.UndoGrace, turns.DefaultUndoGrace)
+	o.TurnTimeout = positive(o.TurnTimeout, time.Minute)
+	o.MaxBody = positive(o.MaxBody, 1<<20)
+	o.PageSize = positive(o.PageSize, 100)
+	o.SessionIdle = positive(o.SessionIdle, 30*time.Minute)
+	o.MaxSessions = positive(o.MaxSessions, 10_000)
+	o.MaxSessionsPerPrincipal = positive(o.MaxSessionsPerPrincipal, 100)
+	o.MaxStreams = positive(o.MaxStreams, 1024)
+	o.MaxStreamsPerPrincipal = positive(o.MaxStreamsPerPrincipal, 64)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Name = cmp.Or(o.Name, "mcpsaga")
+	if info, ok := debug.ReadBuildInfo(); ok && o.Version == "" {
+		o.Version = info.Main.Version
 	}
-	if o.TurnTimeout <= 0 {
-		o.TurnTimeout = time.Minute
-	}
-	if o.MaxBody <= 0 {
-		o.MaxBody = 1 << 20
-	}
-	if o.PageSize <= 0 {
-		o.PageSize = 100
-	}
-	if o.SessionIdle <= 0 {
-		o.SessionIdle = 30 * time.Minute
-	}
-	if o.MaxSessions <= 0 {
-		o.MaxSessions = 10_000
-	}
-	if o.MaxSessionsPerPrincipal <= 0 {
-		o.MaxSessionsPerPrincipal = 100
-	}
-	if o.MaxStreams <= 0 {
-		o.MaxStreams = 1024
-	}
-	if o.MaxStreamsPerPrincipal <= 0 {
-		o.MaxStreamsPerPrincipal = 64
-	}
+	o.Version = cmp.Or(o.Version, "(devel)")
 	if o.CallerKey == nil {
 		o.CallerKey = publicAddress
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Name == "" {
-		o.Name = "mcpsaga"
-	}
-	if o.Version == "" {
-		o.Version = moduleVersion()
 	}
 	if o.dialects == nil {
 		o.dialects = registered
@@ -200,8 +179,10 @@ func New(o Options) (*Server, error) {
 	config := turns.Config{
 		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler),
 	}
-	s.hooks = newHooks(o.Hooks, o.Logger)
-	s.hooks.configure(&config)
+	hooks := newHooks(o.Hooks, o.Logger)
+	if hooks != nil {
+		config.Hook, config.EffectHook = hooks.turn, hooks.effect
+	}
 	s.host = &dialect.Host{
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
 		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
@@ -212,8 +193,8 @@ func New(o Options) (*Server, error) {
 		},
 	}
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
-	if s.hooks != nil {
-		s.host.Around = s.hooks.exchange
+	if hooks != nil {
+		s.host.Around = hooks.exchange
 	}
 	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
@@ -242,11 +223,12 @@ func (s *Server) SetKeys(k *codec.Keyset) {
 // Tools returns the tools that are served.
 func (s *Server) Tools() *engine.Registry { return s.host.Tools }
 
-func moduleVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+// positive is an option, or its default if it is not positive.
+func positive[N int | int64 | time.Duration](option, otherwise N) N {
+	if option <= 0 {
+		return otherwise
 	}
-	return "(devel)"
+	return option
 }
 
 // Each protocol is a package under internal, which knows nothing of the others and of how
@@ -283,16 +265,6 @@ func revisions(of []registration) (all []string) {
 	}
 	slices.SortFunc(all, func(a, b string) int { return strings.Compare(b, a) })
 	return all
-}
-
-// match returns the dialect that serves a message, or nil.
-func (s *Server) match(m *wire.Message, header http.Header) dialect.Dialect {
-	for _, d := range s.dialects {
-		if d.Match(m, header) {
-			return d
-		}
-	}
-	return nil
 }
 
 // parseBatch parses the messages of a batch, all of which must be of one dialect.

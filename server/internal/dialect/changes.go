@@ -66,16 +66,9 @@ type Interest struct {
 func NewInterest(tools, prompts, resources bool, uris []string) Interest {
 	i := Interest{tools: tools, prompts: prompts, resources: resources, uris: make(map[string]struct{}, len(uris))}
 	for _, uri := range uris {
-		i.add(uri)
+		i.Add(uri)
 	}
 	return i
-}
-
-func (i *Interest) add(uri string) {
-	if _, there := i.uris[uri]; !there {
-		i.uris[uri] = struct{}{}
-		i.size += len(uri)
-	}
 }
 
 // Add puts a URI in. It reports false if there are too many already.
@@ -86,7 +79,8 @@ func (i *Interest) Add(uri string) bool {
 	if len(i.uris) >= MaxURIs || i.size+len(uri) > MaxURIBytes {
 		return false
 	}
-	i.add(uri)
+	i.uris[uri] = struct{}{}
+	i.size += len(uri)
 	return true
 }
 
