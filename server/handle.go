@@ -107,24 +107,14 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 	if r.Peer != nil {
 		x.Way = peerWay{r.Peer, ctx}
 	}
-	return s.host.Dispatch(ctx, x, d)
+	return s.host.Dispatch(ctx, x, nil)
 }
 
 // Entries returns what a list method of MCP shows, such as tools/list: one object
 // for each tool, prompt, resource or resource template, in the form of the newest
 // revision. Do not change them.
 func (s *Server) Entries(method string) []json.RawMessage {
-	switch method {
-	case "tools/list":
-		return s.host.Catalogue.Tools
-	case "prompts/list":
-		return s.host.Catalogue.Prompts
-	case "resources/list":
-		return s.host.Catalogue.Resources
-	case "resources/templates/list":
-		return s.host.Catalogue.Templates
-	}
-	return nil
+	return s.host.Catalogue.Lists[method]
 }
 
 // Completes reports whether completion/complete has anything to suggest: whether a
@@ -158,9 +148,28 @@ func (w peerWay) Hangup(retry time.Duration) {
 	}
 }
 
+// KeepOpen implements [dialect.Way]: subscriptions are up to the transport.
+func (peerWay) KeepOpen() (<-chan struct{}, *wire.Error) { return nil, wire.NotFound() }
+
 // goneError says that a client is gone. What is sent, in case it is not, does not
 // have the reason.
 type goneError struct{ why error }
 
 func (*goneError) Error() string     { return dialect.ErrSessionEnded.Error() }
 func (e *goneError) Unwrap() []error { return []error{dialect.ErrSessionEnded, e.why} }
+
+// Error is the error of a request that [Server.Handle] answered, and what [Hooks] refuse
+// with. It can be sent to the client as it is.
+type Error struct {
+	// Code is a code of JSON-RPC or MCP. Default for hooks: -32600.
+	Code int64
+	// Message says what is wrong and what to do.
+	Message string
+	// Data is a JSON value, or nil.
+	Data json.RawMessage
+
+	retryAfter time.Duration
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }

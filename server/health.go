@@ -26,7 +26,7 @@ func (s *Server) KeysFailed() {
 }
 
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	wire.NewReply(w).JSON(http.StatusOK, []byte(`{"status":"ok"}`))
+	wire.Reply{Writer: w}.JSON(http.StatusOK, []byte(`{"status":"ok"}`))
 }
 
 // readyKey is a key as /readyz shows it: whoever rotates keys sees which ones
@@ -61,5 +61,5 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		code, body = http.StatusInternalServerError, []byte(`{"status":"failed"}`)
 	}
-	wire.NewReply(w).JSON(code, body)
+	wire.Reply{Writer: w}.JSON(code, body)
 }

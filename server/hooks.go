@@ -121,13 +121,6 @@ func newHooks(list []Hooks, log *slog.Logger) *hooks {
 	return &hooks{list, log}
 }
 
-// configure has turns and effects hooked.
-func (h *hooks) configure(c *turns.Config) {
-	if h != nil {
-		c.Hook, c.EffectHook = h.turn, h.effect
-	}
-}
-
 type (
 	requestInfoKey struct{}
 	turnInfoKey    struct{}
@@ -143,24 +136,11 @@ func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.
 	if c, ok := x.Owner.(caller); ok {
 		info.Principal, info.Remote = c.caller()
 	}
-	rerr = h.request(ctx, info, func(ctx context.Context) (rerr *wire.Error) {
-		result, rerr = next.Serve(ctx, x)
-		return rerr
-	})
-	if rerr != nil {
-		return nil, rerr
-	}
-	return result, nil
-}
-
-// request calls the hooks around what serves a request.
-func (h *hooks) request(ctx context.Context, info *RequestInfo, serve func(context.Context) *wire.Error) *wire.Error {
 	ctx = context.WithValue(ctx, requestInfoKey{}, info)
 	served := false
-	var rerr *wire.Error
 	err := h.around(ctx, func(ctx context.Context) error {
 		served = true
-		if rerr = serve(ctx); rerr != nil {
+		if result, rerr = next(ctx, x); rerr != nil {
 			return publicError(rerr)
 		}
 		return nil
@@ -174,15 +154,15 @@ func (h *hooks) request(ctx context.Context, info *RequestInfo, serve func(conte
 	var panicked *hook.PanicError
 	switch {
 	case served:
-		return rerr
+		return result, rerr
 	case errors.As(err, &public):
-		return wireErrorOf(public)
+		return nil, wireErrorOf(public)
 	case errors.As(err, &panicked):
 		h.log.ErrorContext(ctx, "a hook panicked", "method", info.Method, "error", err, "stack", string(panicked.Stack))
 	default:
 		h.log.ErrorContext(ctx, "a hook failed", "method", info.Method, "error", err)
 	}
-	return wire.NewError(wire.CodeInternalError, dialect.InternalText)
+	return nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
 }
 
 // turn is of the type [turns.Hook].

@@ -3,17 +3,23 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"mime"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Endpoint is the path at which [Server.Handler] serves MCP.
@@ -36,7 +42,7 @@ const (
 // your own that sets timeouts, or use [Server.Serve].
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mcp := crossOrigin(s.guard, s.serveMCP)
+	mcp := s.guard.crossOrigin().Handler(http.HandlerFunc(s.serveMCP))
 	mux.Handle(Endpoint, mcp)
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.HandleFunc("GET /readyz", s.serveReady)
@@ -90,14 +96,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // serveMCP serves one HTTP exchange: it checks what no dialect needs to know of, reads the
 // message and has its dialect answer it.
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
-	reply := wire.NewReply(w)
+	reply := wire.Reply{Writer: w}
 	if why := s.guard.refuse(r); why != "" {
 		s.log.Info("request refused", "reason", why, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
 		s.refuse(reply, r, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, why))
 		return
 	}
-	if isPreflight(r) {
-		reply.Empty(http.StatusNoContent) // crossOrigin has said what is allowed
+	if r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" {
+		reply.Empty(http.StatusNoContent) // a browser asks on behalf of a page; crossOrigin has said what is allowed
 		return
 	}
 	x := &httpExchange{server: s, request: r, reply: reply}
@@ -113,12 +119,19 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		x.Principal = x.principal.binding()
 	}
 	if r.Method != http.MethodPost {
-		s.serveOther(x)
+		if sessions, ok := s.match(&x.message, r.Header).(dialect.Sessions); ok {
+			sessions.Reply(r.Context(), &x.Exchange, reply)
+			return
+		}
+		reply.Header().Set("Allow", http.MethodPost)
+		s.refuse(reply, r, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
 		return
 	}
-	if !isJSON(r.Header.Get("Content-Type")) {
-		s.refuse(reply, r, wire.Refuse(http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "the Content-Type must be application/json"))
-		return
+	if kind := r.Header.Get("Content-Type"); kind != jsonType { // as almost all write it
+		if kind, _, err := mime.ParseMediaType(kind); err != nil || kind != jsonType {
+			s.refuse(reply, r, wire.Refuse(http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "the Content-Type must be application/json"))
+			return
+		}
 	}
 	body, err := s.readBody(w, r)
 	if err != nil {
@@ -130,9 +143,19 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(reply, r, wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read"))
 		return
 	}
-	endReadTimeout(w, r)
-	if wire.IsBatch(body) {
-		s.serveBatch(x, body)
+	// What is read from now on is that the client goes away: the end of the server's
+	// ReadTimeout would look the same, and cancel the turn.
+	if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); !ok || hs.ReadTimeout > 0 {
+		http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
+	if jsontext.Value(body).Kind() == '[' {
+		sessions, ok := s.match(&x.message, x.Header).(dialect.Sessions)
+		if !ok {
+			s.refuse(reply, r, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText))
+			return
+		}
+		x.Batch, x.BatchError = s.parseBatch(sessions, body)
+		sessions.Reply(r.Context(), &x.Exchange, reply)
 		return
 	}
 	var rerr *wire.Error
@@ -151,11 +174,21 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 // refuse answers a request whose id is not known: with null or without an id, as the
 // dialect of the request has it.
 func (s *Server) refuse(reply wire.Reply, r *http.Request, rerr *wire.Error) {
-	if _, ok := s.match(&wire.Message{}, r.Header).(dialect.WithoutNullIDs); ok {
+	if _, ok := s.match(&wire.Message{}, r.Header).(dialect.Strict); ok {
 		reply.Response(wire.AppendErrorWithoutID(nil, rerr), rerr)
 		return
 	}
 	reply.Error(nil, rerr)
+}
+
+// match returns the dialect that serves a message, or nil.
+func (s *Server) match(m *wire.Message, header http.Header) dialect.Dialect {
+	for _, d := range s.dialects {
+		if d.Match(m, header) {
+			return d
+		}
+	}
+	return nil
 }
 
 // serveMessage has a message answered by its dialect.
@@ -182,52 +215,11 @@ func (s *Server) serveMessage(x *httpExchange) {
 	case m.Notification():
 		reply.Empty(http.StatusAccepted)
 	default:
-		x.answer(d)
+		x.answer()
 	}
-}
-
-// serveBatch has a batch answered, if its dialect has batches.
-func (s *Server) serveBatch(x *httpExchange, body []byte) {
-	d := s.match(&x.message, x.Header)
-	sessions, ok := d.(dialect.Sessions)
-	batcher, batches := d.(dialect.Batcher)
-	if !ok || !batches {
-		s.refuse(x.reply, x.request, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText))
-		return
-	}
-	x.Batch, x.BatchError = s.parseBatch(batcher, body)
-	sessions.Reply(x.request.Context(), &x.Exchange, x.reply)
-}
-
-// serveOther answers what is not POSTed, which only dialects with sessions have.
-func (s *Server) serveOther(x *httpExchange) {
-	if sessions, ok := s.match(&x.message, x.Header).(dialect.Sessions); ok {
-		sessions.Reply(x.request.Context(), &x.Exchange, x.reply)
-		return
-	}
-	x.reply.Header().Set("Allow", http.MethodPost)
-	s.refuse(x.reply, x.request, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
 }
 
 const jsonType = "application/json"
-
-func isJSON(contentType string) bool {
-	if contentType == jsonType { // as almost all write it
-		return true
-	}
-	t, _, err := mime.ParseMediaType(contentType)
-	return err == nil && t == jsonType
-}
-
-// endReadTimeout lifts the server's ReadTimeout from a request that has been read.
-// What is read from now on is that the client goes away: a deadline would look the
-// same, and cancel the turn. Without the timeout there is nothing to lift.
-func endReadTimeout(w http.ResponseWriter, r *http.Request) {
-	if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && hs.ReadTimeout <= 0 {
-		return
-	}
-	http.NewResponseController(w).SetReadDeadline(time.Time{})
-}
 
 // firstRoom is how much memory a body gets before anything of it has come, in bytes.
 // Most fit in it.
@@ -261,4 +253,144 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 			body = append(make([]byte, 0, room), body...)
 		}
 	}
+}
+
+// keepAlive is how often an idle event stream shows that it is alive.
+const keepAlive = 15 * time.Second
+
+// httpExchange is a request that was POSTed, and the way back to its client. The response
+// is a JSON object unless something is to be said before; then it becomes a stream of
+// events that ends with the response (MCP 2026-07-28, basic/transports/streamable-http).
+// Until then nothing is written, as some errors must have a status of their own.
+type httpExchange struct {
+	dialect.Exchange
+	server    *Server
+	request   *http.Request
+	principal Principal
+	message   wire.Message
+	reply     wire.Reply
+	ctx       lazyctx.Context // ends when the client has gone
+	leave     []func()        // leave the sessions that the request has joined
+
+	mu     sync.Mutex
+	events *wire.EventStream // nil until something is to be said
+	broken bool
+	alive  *time.Timer // shows now and then that an open stream is; nil unless it is kept open
+	over   bool
+}
+
+// Account implements [dialect.Owner].
+func (x *httpExchange) Account() string { return x.server.owner(x.principal, x.request) }
+
+func (x *httpExchange) caller() (p Principal, remote string) {
+	return x.principal, x.request.RemoteAddr
+}
+
+// answer has the request served, and sends the response.
+func (x *httpExchange) answer() {
+	s := x.server
+	x.Way = x
+	x.ctx.Init(x.request.Context(), time.Time{})
+	defer x.end()
+	ctx := context.Context(&x.ctx)
+	if len(x.Header[wire.SessionHeader]) > 0 { // as most have none
+		for _, sessions := range s.sessions {
+			joined, leave := sessions.Join(ctx, &x.Exchange)
+			ctx, x.leave = joined, append(x.leave, leave)
+		}
+	}
+	scratch, room := s.buffers.Get(), s.buffers.Get()
+	x.Scratch = *scratch
+	result, rerr := s.host.Dispatch(ctx, &x.Exchange, nil)
+	response := wire.AppendResponse(*room, x.message.ID, result, rerr)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.over = true
+	done := true // whether nobody looks at the response any more
+	switch {
+	case x.ctx.Err() != nil: // nothing is sent to a client that has cancelled by going away
+	case x.events != nil && x.events.Started():
+		x.send(func() error { return x.events.Event("", response) })
+	default:
+		done = x.reply.Response(response, rerr)
+	}
+	if done {
+		s.buffers.Put(room, response)
+		s.buffers.Put(scratch, *scratch)
+	}
+}
+
+// end sees to it that nothing is written any more, whatever has ended the exchange.
+func (x *httpExchange) end() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.over = true
+	if x.alive != nil {
+		x.alive.Stop()
+	}
+	x.ctx.Cancel()
+	for _, leave := range x.leave {
+		leave()
+	}
+}
+
+// Notify implements [dialect.Way]. A client that does not take it is treated as gone.
+func (x *httpExchange) Notify(method string, params json.RawMessage) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.events == nil && !x.open() {
+		return
+	}
+	x.send(func() error { return x.events.Event("", wire.AppendCall(nil, 0, method, params)) })
+}
+
+// open begins the stream, if the client takes one.
+func (x *httpExchange) open() bool {
+	if wire.AcceptsEvents(x.Header) {
+		x.events = x.reply.Events(x.server.eventTimeout)
+	}
+	return x.events != nil
+}
+
+func (x *httpExchange) send(event func() error) {
+	if x.broken || x.ctx.Err() != nil {
+		return
+	}
+	if event() != nil {
+		x.broken = true
+		x.ctx.Cancel()
+	}
+}
+
+// Call implements [dialect.Way].
+func (*httpExchange) Call(context.Context, string, json.RawMessage) (steps.Answer, error) {
+	return steps.Answer{}, dialect.ErrNoBackChannel
+}
+
+// Hangup implements [dialect.Way]: the answer comes on this connection or not at all.
+func (*httpExchange) Hangup(time.Duration) {}
+
+// KeepOpen implements [dialect.Way].
+func (x *httpExchange) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.events == nil && !x.open() {
+		return nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "a subscription is a text/event-stream, which the Accept header excludes")
+	}
+	x.alive = time.AfterFunc(x.server.keepAlive, x.showAlive)
+	return nil, nil
+}
+
+// showAlive keeps proxies from giving up an idle stream, and finds connections that are
+// dead.
+func (x *httpExchange) showAlive() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.broken {
+		return
+	}
+	if x.events.Started() {
+		x.send(x.events.Alive)
+	}
+	x.alive.Reset(x.server.keepAlive)
 }

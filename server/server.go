@@ -1,12 +1,15 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
@@ -15,6 +18,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake"
+	"github.com/mcpsaga/mcpsaga/server/internal/proposal"
+	"github.com/mcpsaga/mcpsaga/server/internal/stateless"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -116,7 +122,6 @@ type Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, e
 type Server struct {
 	opts    Options
 	codec   *tokens.Codec
-	hooks   *hooks // nil if there are none
 	log     *slog.Logger
 	guard   *guard
 	health  health
@@ -130,6 +135,7 @@ type Server struct {
 	host     *dialect.Host
 	dialects []dialect.Dialect
 	sessions []dialect.Sessions // those of the dialects that have them
+	drain    context.CancelCauseFunc
 }
 
 // New checks the options and the tools' definitions and returns a server.
@@ -137,47 +143,26 @@ func New(o Options) (*Server, error) {
 	if o.Keys == nil {
 		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
 	}
-	if o.UndoGrace == 0 {
-		o.UndoGrace = turns.DefaultUndoGrace
+	o.UndoGrace = cmp.Or(o.UndoGrace, turns.DefaultUndoGrace)
+	o.TurnTimeout = positive(o.TurnTimeout, time.Minute)
+	o.MaxBody = positive(o.MaxBody, 1<<20)
+	o.PageSize = positive(o.PageSize, 100)
+	o.SessionIdle = positive(o.SessionIdle, 30*time.Minute)
+	o.MaxSessions = positive(o.MaxSessions, 10_000)
+	o.MaxSessionsPerPrincipal = positive(o.MaxSessionsPerPrincipal, 100)
+	o.MaxStreams = positive(o.MaxStreams, 1024)
+	o.MaxStreamsPerPrincipal = positive(o.MaxStreamsPerPrincipal, 64)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Name = cmp.Or(o.Name, "mcpsaga")
+	if info, ok := debug.ReadBuildInfo(); ok && o.Version == "" {
+		o.Version = info.Main.Version
 	}
-	if o.TurnTimeout <= 0 {
-		o.TurnTimeout = time.Minute
-	}
-	if o.MaxBody <= 0 {
-		o.MaxBody = 1 << 20
-	}
-	if o.PageSize <= 0 {
-		o.PageSize = 100
-	}
-	if o.SessionIdle <= 0 {
-		o.SessionIdle = 30 * time.Minute
-	}
-	if o.MaxSessions <= 0 {
-		o.MaxSessions = 10_000
-	}
-	if o.MaxSessionsPerPrincipal <= 0 {
-		o.MaxSessionsPerPrincipal = 100
-	}
-	if o.MaxStreams <= 0 {
-		o.MaxStreams = 1024
-	}
-	if o.MaxStreamsPerPrincipal <= 0 {
-		o.MaxStreamsPerPrincipal = 64
-	}
+	o.Version = cmp.Or(o.Version, "(devel)")
 	if o.CallerKey == nil {
 		o.CallerKey = publicAddress
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Name == "" {
-		o.Name = "mcpsaga"
-	}
-	if o.Version == "" {
-		o.Version = moduleVersion()
 	}
 	if o.dialects == nil {
 		o.dialects = registered
@@ -197,8 +182,10 @@ func New(o Options) (*Server, error) {
 	config := turns.Config{
 		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler),
 	}
-	s.hooks = newHooks(o.Hooks, o.Logger)
-	s.hooks.configure(&config)
+	hooks := newHooks(o.Hooks, o.Logger)
+	if hooks != nil {
+		config.Hook, config.EffectHook = hooks.turn, hooks.effect
+	}
 	s.host = &dialect.Host{
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
 		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
@@ -208,8 +195,9 @@ func New(o Options) (*Server, error) {
 			MaxStreams: o.MaxStreams, MaxStreamsPerPrincipal: o.MaxStreamsPerPrincipal,
 		},
 	}
-	if s.hooks != nil {
-		s.host.Around = s.hooks.exchange
+	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
+	if hooks != nil {
+		s.host.Around = hooks.exchange
 	}
 	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
@@ -238,9 +226,110 @@ func (s *Server) SetKeys(k *codec.Keyset) {
 // Tools returns the tools that are served.
 func (s *Server) Tools() *engine.Registry { return s.host.Tools }
 
-func moduleVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+// positive is an option, or its default if it is not positive.
+func positive[N int | int64 | time.Duration](option, otherwise N) N {
+	if option <= 0 {
+		return otherwise
 	}
-	return "(devel)"
+	return option
+}
+
+// Each protocol is a package under internal, which knows nothing of the others and of how
+// messages travel; the transports are http.go, stdio.go and handle.go, and know no protocol
+// by name. What is between them is package dialect.
+
+// registration is a dialect that every server has.
+type registration struct {
+	new dialect.New
+	// revisions are those of MCP that it speaks, newest first.
+	revisions func() []string
+}
+
+// registered are the dialects. The first that matches a message serves it.
+var registered = []registration{
+	{stateless.New, stateless.Revisions},
+	{proposal.New, nil},
+	{handshake.New, handshake.Revisions},
+}
+
+// SagaMarker is the key in a tool's _meta, and in the server's experimental
+// capabilities, that says: this is a saga, call it with tools/callSaga.
+const SagaMarker = dialect.SagaMarker
+
+// Revisions returns the revisions of MCP that a [Server] speaks, newest first. It
+// speaks the saga proposal besides.
+func Revisions() []string { return revisions(registered) }
+
+func revisions(of []registration) (all []string) {
+	for _, r := range of {
+		if r.revisions != nil {
+			all = append(all, r.revisions()...)
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return strings.Compare(b, a) })
+	return all
+}
+
+// parseBatch parses the messages of a batch, all of which must be of one dialect.
+func (s *Server) parseBatch(of dialect.Sessions, raw []byte) ([]dialect.Batched, *wire.Error) {
+	list, rerr := wire.SplitBatch(raw)
+	if rerr != nil {
+		return nil, rerr
+	}
+	batch := make([]dialect.Batched, len(list))
+	for i, raw := range list {
+		b := &batch[i]
+		b.Message, b.Error = wire.Parse(raw)
+		if b.Error == nil && (s.match(&b.Message, nil) != dialect.Dialect(of) || !of.Batchable(&b.Message)) {
+			b.Error = wire.NewError(wire.CodeInvalidRequest, "this cannot be part of a batch")
+		}
+	}
+	return batch, nil
+}
+
+// notServed is the error of a message that no dialect matches.
+func notServed() *wire.Error {
+	return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "no protocol that this server speaks has such a message")
+}
+
+// ToolsChanged tells subscribed clients that the list of tools is to be read
+// again.
+func (s *Server) ToolsChanged() { s.host.Hub.Publish(dialect.Event{Change: dialect.ToolsChanged}) }
+
+// PromptsChanged tells subscribed clients that the list of prompts is to be read
+// again.
+func (s *Server) PromptsChanged() { s.host.Hub.Publish(dialect.Event{Change: dialect.PromptsChanged}) }
+
+// ResourcesChanged tells subscribed clients that the list of resources is to be
+// read again.
+func (s *Server) ResourcesChanged() {
+	s.host.Hub.Publish(dialect.Event{Change: dialect.ResourcesChanged})
+}
+
+// ResourceUpdated tells clients that subscribed to the URI that the resource is
+// to be read again.
+func (s *Server) ResourceUpdated(uri string) {
+	s.host.Hub.Publish(dialect.Event{Change: dialect.ResourceUpdated, URI: uri})
+}
+
+// CloseStreams ends the subscriptions of all clients, now and from now on, each
+// with a proper goodbye, and the wait for answers of clients that have sessions or
+// come through [Server.Handle]. [Server.Serve] does so when it stops; an
+// http.Server of your own does so with RegisterOnShutdown(s.CloseStreams), as its
+// Shutdown waits for streams that never end by themselves.
+func (s *Server) CloseStreams() {
+	s.drain(dialect.ErrStopping)
+	for _, d := range s.sessions {
+		d.Drain()
+	}
+}
+
+// Close ends all that clients have open, with their sessions and the turns under
+// way in these, and waits a few seconds for what they undo. [Server.Serve] does so
+// in the end.
+func (s *Server) Close() {
+	s.CloseStreams()
+	for _, d := range s.sessions {
+		d.Close()
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -56,9 +58,9 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	}
 	for _, d := range s.dialects {
 		known := lineDialect{Dialect: d}
-		if d, ok := d.(dialect.Connector); ok {
+		if d, ok := d.(dialect.Sessions); ok {
 			known.connection = d.Connect(func(method string, params json.RawMessage) {
-				c.write(wire.AppendNotification(nil, method, params))
+				c.write(wire.AppendCall(nil, 0, method, params))
 			})
 		}
 		c.dialects = append(c.dialects, known)
@@ -167,8 +169,8 @@ func (c *lineConn) readLine() ([]byte, error) {
 
 // receive handles a line: a message, or a batch if the client may send any.
 func (c *lineConn) receive(line []byte) {
-	if batcher := c.batcher(); batcher != nil && wire.IsBatch(line) {
-		batch, rerr := c.server.parseBatch(batcher, line)
+	if sessions := c.batching(); sessions != nil && jsontext.Value(line).Kind() == '[' {
+		batch, rerr := c.server.parseBatch(sessions, line)
 		if rerr != nil {
 			c.write(wire.AppendResponse(nil, nil, nil, rerr))
 			return
@@ -183,11 +185,11 @@ func (c *lineConn) receive(line []byte) {
 	c.handle(&m, rerr, nil)
 }
 
-// batcher returns the dialect whose batches the client may send, or nil.
-func (c *lineConn) batcher() dialect.Batcher {
+// batching returns the dialect whose batches the client may send, or nil.
+func (c *lineConn) batching() dialect.Sessions {
 	for _, d := range c.dialects {
-		if b, ok := d.Dialect.(dialect.Batcher); ok && d.connection != nil && d.connection.Batches() {
-			return b
+		if d.connection != nil && d.connection.Batches() {
+			return d.Dialect.(dialect.Sessions)
 		}
 	}
 	return nil
@@ -248,11 +250,9 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	var serve dialect.Handler
 	switch {
 	case d.Dialect == nil:
-		serve = dialect.HandlerFunc(func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return nil, notServed() })
+		serve = func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return nil, notServed() }
 	case d.connection != nil:
 		serve = d.connection.Arrive(m)
-	default:
-		serve = d
 	}
 	c.mu.Lock()
 	c.calls[call] = struct{}{}

@@ -68,7 +68,7 @@ func (x *lineCall) Notify(method string, params json.RawMessage) {
 	silent := x.silent
 	x.conn.mu.Unlock()
 	if !silent {
-		x.conn.write(wire.AppendNotification(nil, method, params))
+		x.conn.write(wire.AppendCall(nil, 0, method, params))
 	}
 }
 
@@ -102,7 +102,7 @@ func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessa
 			c.slots <- struct{}{}
 		}
 	}()
-	c.write(wire.AppendRequest(nil, id, method, params))
+	c.write(wire.AppendCall(nil, id, method, params))
 	var why error
 	select {
 	case a := <-answer:
@@ -114,14 +114,14 @@ func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessa
 	}
 	// Not Notify: the client hears of it even if it has cancelled the call.
 	method, params = dialect.Cancellation(strconv.AppendUint(nil, id, 10), why)
-	c.write(wire.AppendNotification(nil, method, params))
+	c.write(wire.AppendCall(nil, 0, method, params))
 	return steps.Answer{}, why
 }
 
 // Hangup implements [dialect.Way]: the connection is the session.
 func (*lineCall) Hangup(time.Duration) {}
 
-// KeepOpen implements [dialect.Keeper]: a request that never ends must not take the place
+// KeepOpen implements [dialect.Way]: a request that never ends must not take the place
 // of one that does, and the end of the connection does not wait for its answer.
 func (x *lineCall) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
 	c, id := x.conn, string(x.Message.ID)

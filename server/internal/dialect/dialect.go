@@ -11,9 +11,17 @@ package dialect
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"net/http"
+	"sync"
+	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Dialect is a family of protocol revisions with its own rules on the wire.
@@ -29,52 +37,36 @@ type Dialect interface {
 	Serve(ctx context.Context, x *Exchange) (json.RawMessage, *wire.Error)
 }
 
-// Handler answers requests.
-type Handler interface {
-	Serve(ctx context.Context, x *Exchange) (json.RawMessage, *wire.Error)
-}
-
-// HandlerFunc is a function as a [Handler].
-type HandlerFunc func(context.Context, *Exchange) (json.RawMessage, *wire.Error)
-
-// Serve implements [Handler].
-func (f HandlerFunc) Serve(ctx context.Context, x *Exchange) (json.RawMessage, *wire.Error) {
-	return f(ctx, x)
-}
+// Handler answers a request.
+type Handler = func(context.Context, *Exchange) (json.RawMessage, *wire.Error)
 
 // New makes the dialect of a server. It fails if what the server offers cannot be
 // served.
 type New = func(*Host) (Dialect, error)
 
-// Sessions is a Dialect that remembers clients between HTTP requests, and may answer
-// one request by the connection of another. It answers all of its HTTP exchanges itself,
-// whatever their HTTP method: messages of every kind, batches, and none.
+// Sessions is a Dialect that remembers clients from one message to the next, over HTTP by a
+// session, on a pair of pipes by the connection. It answers all of its HTTP exchanges
+// itself, whatever their HTTP method: messages of every kind, batches, and none.
 type Sessions interface {
 	Dialect
 	// Reply answers an HTTP exchange. ctx ends when its client has gone.
 	Reply(ctx context.Context, x *Exchange, r wire.Reply)
-	// Join has a request of another dialect belong to the session that it names, if any:
-	// the session is in use, and can cancel the request by its id, until leave is called;
-	// that is nil if there is none.
+	// Join has a request of another dialect belong to the session that its header names,
+	// if there is such a one: the session is in use, and can cancel the request by its id,
+	// until leave is called.
 	Join(ctx context.Context, x *Exchange) (joined context.Context, leave func())
-}
-
-// Batcher is a Dialect that has several messages in one.
-type Batcher interface {
-	Dialect
-	// Batchable reports whether a message of the dialect's may be part of a batch.
-	Batchable(*wire.Message) bool
-}
-
-// Connector is a Dialect that remembers something of a connection on which the messages
-// of one client come in order, such as a pair of pipes.
-type Connector interface {
-	Dialect
-	// Connect begins a connection. notify sends what belongs to no request.
+	// Connect begins a connection on which the messages of one client come in order.
+	// notify sends what belongs to no request.
 	Connect(notify func(method string, params json.RawMessage)) Connection
+	// Batchable reports whether a message may be one of several in a batch.
+	Batchable(*wire.Message) bool
+	// Drain closes what is open without an end. [Host.Draining] has ended before.
+	Drain()
+	// Close ends all sessions, and waits a little for what is undone.
+	Close()
 }
 
-// Connection is what a Connector remembers of a connection.
+// Connection is what Sessions remember of a connection.
 type Connection interface {
 	// Arrive sees each of the dialect's requests and notifications before the next
 	// message is read. It returns what serves a request.
@@ -85,25 +77,251 @@ type Connection interface {
 	Close()
 }
 
-// Drainer is a Dialect that keeps something open for clients.
-type Drainer interface {
-	// Drain ends what would hold up the end of the server: what is open without an end,
-	// and the wait for clients. Requests under way go on.
-	Drain()
-	// Close ends the rest, and waits a little for what is undone.
-	Close()
-}
-
-// Strict is a Dialect that checks all headers by itself. Those of the others are compared
-// with their messages by the transport; see [Contradiction].
+// Strict is a Dialect with the rules of MCP from 2026-07-28 on: it checks all headers by
+// itself, where those of others are compared with their messages by the transport (see
+// [Contradiction]), and its errors have no id, rather than null, if the request's is not
+// known.
 type Strict interface {
 	// Strict does nothing.
 	Strict()
 }
 
-// WithoutNullIDs is a Dialect whose errors have no id if the request's is not known, rather
-// than null.
-type WithoutNullIDs interface {
-	// WithoutNullIDs does nothing.
-	WithoutNullIDs()
+// Exchange is a message of a client's and the way back to it.
+type Exchange struct {
+	// Message is the message.
+	Message *wire.Message
+	// Header is that of the HTTP request, or nil.
+	Header http.Header
+	// Principal is who sent it, in a form in which no two look the same; empty is
+	// nobody in particular.
+	Principal string
+	// Owner says on whose account limits count; nil if that is not known.
+	Owner Owner
+	// Way is the way back to the client while the message is answered; nil if there is
+	// none but the answer.
+	Way Way
+
+	// Dialect is what serves the message.
+	Dialect Dialect
+	// Trace is the trace context that the message came with, as far as hooks need it.
+	Trace turns.Trace
+
+	// Scratch is empty; a result that is appended to it need not be allocated. It is used
+	// again once the result has been sent.
+	Scratch []byte
+
+	// HTTPMethod is that of the HTTP request, or empty.
+	HTTPMethod string
+	// Batch are the messages that came as one, if they did; BatchError is why that is
+	// none. Message is empty then.
+	Batch      []Batched
+	BatchError *wire.Error
+
+	// Client is set if the client has introduced itself to somebody else's transport, by
+	// which the message came. That transport sees to headers, lists and sessions.
+	Client *Introduction
+}
+
+// Owner is on whose account limits count.
+type Owner interface {
+	// Account tells owners apart; empty if it is not known who it is.
+	Account() string
+}
+
+// Batched is one message of a batch, or why it is none.
+type Batched struct {
+	Message wire.Message
+	Error   *wire.Error
+}
+
+// Introduction is what a client has said of itself in a handshake of somebody else's.
+type Introduction struct {
+	// Version is the revision that it speaks.
+	Version string
+	// Capabilities is its ClientCapabilities object, or nil.
+	Capabilities json.RawMessage
+}
+
+// Way is a way to a client while one of its messages is answered. It is safe for
+// concurrent use.
+type Way interface {
+	// Notify sends a notification that belongs to the message, before the answer.
+	Notify(method string, params json.RawMessage)
+	// Call sends a request of the server's own and waits for what the client says to it:
+	// an error of the client's is an answer. It fails with [ErrNoBackChannel] where
+	// nothing can be asked, with [context.Cause] when ctx ends, having told the client
+	// that no answer is needed any more, and with an error that is [turns.ErrGone] when
+	// the client is gone.
+	Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error)
+	// Hangup gives the connection up, for the client to come back for the rest after a
+	// while, where it can.
+	Hangup(retry time.Duration)
+	// KeepOpen says that the answer may be a long time coming, with notifications before
+	// it; it fails where that cannot be. ended is closed when the connection is about to
+	// end; it may be nil.
+	KeepOpen() (ended <-chan struct{}, rerr *wire.Error)
+}
+
+// ErrNoBackChannel says that the client cannot be asked on this way.
+var ErrNoBackChannel = errors.New("the client cannot be asked by a request here")
+
+// Why a client is not waited for any more.
+var (
+	ErrSessionEnded = error(gone("the session ended before the client had answered"))
+	ErrCancelled    = error(gone("the client cancelled the request"))
+	ErrStopping     = error(gone("the server stops; call again"))
+)
+
+// gone is an error about the client, which is no fault of a turn.
+type gone string
+
+func (e gone) Error() string        { return string(e) }
+func (e gone) Is(target error) bool { return target == turns.ErrGone }
+
+// Turn begins what the runner of turns is given.
+func (x *Exchange) Turn(p turns.Policy) turns.Request {
+	return turns.Request{Policy: p, Method: x.Message.Method, Principal: x.Principal, Trace: x.Trace}
+}
+
+// Account is on whose account limits count; empty if that is not known.
+func (x *Exchange) Account() string {
+	if x.Owner == nil {
+		return ""
+	}
+	return x.Owner.Account()
+}
+
+// Host is what a server offers, for its dialects to serve.
+type Host struct {
+	// Info describes the server, Instructions tell models how to use its tools.
+	Info         Implementation
+	Instructions string
+
+	Tools     *engine.Registry
+	Turns     *turns.Runner
+	Catalogue *Catalogue
+	// Hub tells of what has changed.
+	Hub *Hub
+	Log *slog.Logger
+	// Draining ends, because of [ErrStopping], when the server is about to stop: clients are
+	// waited for no more, and what is open without an end says goodbye.
+	Draining context.Context
+	// Revisions are those of all dialects.
+	Revisions []string
+	Limits    Limits
+
+	// Around, if it is not nil, is called around every request; it calls next, or not.
+	Around func(ctx context.Context, x *Exchange, next Handler) (json.RawMessage, *wire.Error)
+}
+
+// Limits bound what clients may take.
+type Limits struct {
+	// MaxBody is the largest message, in bytes.
+	MaxBody int64
+	// See the options of package server.
+	SessionIdle                          time.Duration
+	MaxSessions, MaxSessionsPerPrincipal int
+	MaxStreams, MaxStreamsPerPrincipal   int
+}
+
+// Implementation is MCP's Implementation, as far as this server has it.
+type Implementation struct {
+	Name    string `json:"name"`
+	Title   string `json:"title,omitzero"`
+	Version string `json:"version"`
+}
+
+// Dispatch has a request served by to, or by x.Dialect if that is nil. Every request passes
+// here, whatever it came by.
+func (h *Host) Dispatch(ctx context.Context, x *Exchange, to Handler) (json.RawMessage, *wire.Error) {
+	switch {
+	case to == nil && h.Around == nil:
+		return x.Dialect.Serve(ctx, x)
+	case to == nil:
+		to = x.Dialect.Serve
+	}
+	if h.Around == nil {
+		return to(ctx, x)
+	}
+	return h.Around(ctx, x, to)
+}
+
+// namingMembers are the members of params that the header Mcp-Name repeats, by
+// method.
+var namingMembers = map[string]string{
+	"tools/call": "name", "tools/callSaga": "name", "prompts/get": "name", "resources/read": "uri",
+}
+
+// Contradiction refuses a message of a dialect without the headers Mcp-Method and
+// Mcp-Name that has them all the same, and with other values than its body. A
+// gateway may have let it pass for what they say. What they say of a token is
+// compared when that is open: see [Exchange.Named].
+func Contradiction(h http.Header, m *wire.Message) *wire.Error {
+	if m.Reply != nil || len(h[wire.MethodHeader])+len(h[wire.NameHeader]) == 0 { // as almost all are
+		return nil
+	}
+	method, present, problem := wire.HeaderValue(h, wire.MethodHeader)
+	if present && problem == "" && method != m.Method {
+		problem = "is not what the body says"
+	}
+	if problem != "" {
+		return wire.Mismatch(wire.MethodHeader, problem)
+	}
+	name, present, problem := wire.DecodedHeader(h, wire.NameHeader)
+	if member := namingMembers[m.Method]; present && problem == "" && member != "" {
+		if said, ok := jsonview.String(jsonview.Get(m.Params, member)); !ok || said != name {
+			problem = "is not what the body says"
+		}
+	}
+	return wire.Mismatch(wire.NameHeader, problem)
+}
+
+// ContradictoryBatch is Contradiction for a batch, of which no header can tell.
+func ContradictoryBatch(h http.Header) *wire.Error {
+	for _, name := range []string{wire.MethodHeader, wire.NameHeader} {
+		if len(h.Values(name)) > 0 {
+			return wire.Mismatch(name, "is of one message, and this is a batch")
+		}
+	}
+	return nil
+}
+
+// Tally counts what is under way.
+type Tally struct {
+	mu   sync.Mutex
+	n    int
+	idle chan struct{} // closed when nothing is left; nil if nobody waits
+}
+
+// Begin counts one more.
+func (t *Tally) Begin() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.n++
+}
+
+// End counts one less.
+func (t *Tally) End() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.n--; t.n == 0 && t.idle != nil {
+		close(t.idle)
+		t.idle = nil
+	}
+}
+
+// Idle returns a channel that is closed when nothing is under way.
+func (t *Tally) Idle() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	idle := t.idle
+	if idle == nil {
+		idle = make(chan struct{})
+		if t.n == 0 {
+			close(idle)
+		} else {
+			t.idle = idle
+		}
+	}
+	return idle
 }

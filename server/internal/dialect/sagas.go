@@ -19,7 +19,7 @@ import (
 // capabilities, that says: this is a saga, call it with tools/callSaga.
 const SagaMarker = "io.github.mcpsaga/saga"
 
-// This file is the methods of the saga proposal, tools/callSaga and tools/resumeSaga with
+// The methods of the saga proposal: tools/callSaga and tools/resumeSaga with
 // the shapes of its TypeScript schema, and tools/cancelSaga, which is this project's.
 // Several dialects serve them. There is one addition to the proposal: steps of the type
 // "roots", whose params are those of roots/list.
@@ -38,86 +38,81 @@ const SagaMarker = "io.github.mcpsaga/saga"
 // also be a requestState of MCP 2026-07-28; with completedSteps, arguments are
 // then those of the call.
 const (
-	callSaga   = "tools/callSaga"
-	resumeSaga = "tools/resumeSaga"
-	cancelSaga = "tools/cancelSaga"
+	MethodCall   = "tools/callSaga"
+	MethodResume = "tools/resumeSaga"
+	MethodCancel = "tools/cancelSaga"
 )
 
-// SagaMethods are the methods of the saga proposal.
-func SagaMethods() []string { return []string{callSaga, resumeSaga, cancelSaga} }
-
-// IsSagaMethod reports whether a method is one of the saga proposal's.
-func IsSagaMethod(method string) bool {
-	return method == callSaga || method == resumeSaga || method == cancelSaga
+// Params are the parameters of a request that takes a turn.
+type Params struct {
+	// Name is what is called or read, or the token of the saga.
+	Name string
+	// Arguments and Answers are as they came; nil if they did not.
+	Arguments, Answers jsontext.Value
+	// State is the token of MCP 2026-07-28.
+	State jsontext.Value
 }
 
-// sagaParams are the parameters of these methods.
-type sagaParams struct {
-	of                 string // the tool's name, or the token
-	arguments, results jsontext.Value
-}
-
-func (p *sagaParams) read(params jsontext.Value, of string) (rerr *wire.Error) {
-	for name, v := range jsonview.Members(params) {
-		switch string(name) {
-		case of:
-			p.of, rerr = wire.ReadString(v, "/"+of)
+// ReadParams reads the parameters with these names for the name and the answers.
+func ReadParams(params jsontext.Value, name, answers string) (p Params, rerr *wire.Error) {
+	for member, v := range jsonview.Members(params) {
+		switch string(member) {
+		case name:
+			var ok bool
+			if p.Name, ok = jsonview.String(v); !ok && jsontext.Value(v).Kind() != 'n' {
+				return p, wire.WrongParam("/" + name)
+			}
+		case answers:
+			p.Answers = v
 		case "arguments":
-			p.arguments = v
-		case "completedSteps":
-			p.results = v
-		}
-		if rerr != nil {
-			return rerr
+			p.Arguments = v
+		case "requestState":
+			p.State = v
 		}
 	}
-	return nil
+	return p, nil
 }
 
-// SagaCall returns what tools/callSaga names, as far as it can be read.
-func SagaCall(params jsontext.Value) (tool string, arguments jsontext.Value) {
-	var p sagaParams
-	if p.read(params, "name") != nil {
-		return "", nil // the method says so
-	}
-	return p.of, p.arguments
-}
-
-// Saga serves a method of the saga proposal; n, which may be nil, hears what goes on. What the client has declared plays no part:
-// for a step that it cannot perform it sends an error.
+// Saga serves a method of the saga proposal; n, which may be nil, hears what goes on. What
+// the client has declared plays no part: for a step that it cannot perform it sends an
+// error.
 func (h *Host) Saga(ctx context.Context, x *Exchange, n engine.Notifier) (none turns.End, err error) {
-	var p sagaParams
 	q := x.Turn(turns.Carried)
-	q.Client, q.Named, q.Notifier = steps.AllFeatures(), x.Named(), n
-	if q.Method == callSaga {
-		if rerr := p.read(x.Message.Params, "name"); rerr != nil {
-			return none, rerr
-		}
-		if p.of == "" {
+	q.Client, q.Notifier = steps.AllFeatures(), n
+	name := "sagaToken"
+	if q.Method == MethodCall {
+		name = "name"
+	}
+	p, rerr := ReadParams(x.Message.Params, name, "completedSteps")
+	if rerr != nil {
+		return none, rerr
+	}
+	if len(x.Header[wire.NameHeader]) > 0 { // a gateway may have gone by it
+		q.Named, _, _ = wire.DecodedHeader(x.Header, wire.NameHeader)
+	}
+	if q.Method == MethodCall {
+		if p.Name == "" {
 			return none, wire.NewError(wire.CodeInvalidParams, "params.name is missing: it names the tool")
 		}
-		if q.Program, q.Arguments, err = h.Tool(p.of, p.arguments); err != nil {
+		if q.Program, q.Arguments, err = h.Tool(p.Name, p.Arguments); err != nil {
 			return none, err
 		}
 		return h.Turns.Call(ctx, q)
 	}
-	if rerr := p.read(x.Message.Params, "sagaToken"); rerr != nil {
-		return none, rerr
-	}
-	if k := p.results.Kind(); q.Method == resumeSaga && (k == jsontext.KindInvalid || k == 'n') {
+	if k := p.Answers.Kind(); q.Method == MethodResume && (k == jsontext.KindInvalid || k == 'n') {
 		return none, wire.NewError(wire.CodeInvalidParams, "params.completedSteps is missing: it holds the results of all steps so far")
 	}
-	if q.Method == cancelSaga && p.of == "" {
+	if q.Method == MethodCancel && p.Name == "" {
 		return none, wire.NewError(wire.CodeInvalidParams, "params.sagaToken is missing: it names the saga")
 	}
-	if q.Answers, err = stepAnswers(p.results); err != nil {
+	if q.Answers, err = stepAnswers(p.Answers); err != nil {
 		return none, err
 	}
-	q.Token = p.of
-	if q.Method == resumeSaga {
+	q.Token = p.Name
+	if q.Method == MethodResume {
 		return h.Turns.Resume(ctx, q)
 	}
-	q.Arguments = json.RawMessage(p.arguments)
+	q.Arguments = json.RawMessage(p.Arguments)
 	return h.Turns.Cancel(ctx, q, turns.Resent)
 }
 
@@ -133,63 +128,54 @@ func (h *Host) Tool(name string, arguments jsontext.Value) (*engine.Program, jso
 	return t, json.RawMessage(arguments), nil
 }
 
-// stepAnswers reads SagaStepResult[], or null for none.
+// stepAnswers reads SagaStepResult[], or null for none, and checks its shape. Whether they
+// are answers to the questions is for the engine to decide.
 func stepAnswers(results jsontext.Value) ([]steps.Answer, error) {
 	if k := results.Kind(); k != '[' && k != 'n' && k != jsontext.KindInvalid {
 		return nil, wire.WrongParam("/completedSteps")
 	}
 	answers := make([]steps.Answer, 0, 2)
 	for v := range jsonview.Elements(results) {
-		a, err := stepAnswer(v, len(answers))
-		if err != nil {
-			return nil, err
+		at := func() string { return "/completedSteps/" + strconv.Itoa(len(answers)) }
+		if k := jsontext.Value(v).Kind(); k != '{' && k != 'n' {
+			return nil, wire.WrongParam(at())
+		}
+		var a steps.Answer
+		var result, failure jsontext.Value
+		for name, v := range jsonview.Members(v) {
+			switch string(name) {
+			case "stepId":
+				var ok bool
+				if a.StepID, ok = jsonview.String(v); !ok && jsontext.Value(v).Kind() != 'n' {
+					return nil, wire.WrongParam(at() + "/stepId")
+				}
+			case "result":
+				result = v
+			case "error":
+				failure = v
+			}
+		}
+		if a.StepID == "" {
+			return nil, wire.NewError(wire.CodeInvalidParams, "an element of params.completedSteps has no stepId")
+		}
+		if result != nil && result.Kind() != '{' {
+			return nil, &engine.AnswerError{StepID: a.StepID, Reason: "its result must be an object"}
+		}
+		a.Result = json.RawMessage(result)
+		if failure != nil {
+			var e struct {
+				Code    *int64         `json:"code"`
+				Message *string        `json:"message"`
+				Data    jsontext.Value `json:"data"`
+			}
+			if err := jsonv2.Unmarshal(failure, &e); err != nil || e.Code == nil || e.Message == nil {
+				return nil, &engine.AnswerError{StepID: a.StepID, Reason: "its error must be an object with code (an integer) and message (a string)"}
+			}
+			a.Error = &steps.ClientError{Code: *e.Code, Message: *e.Message, Data: json.RawMessage(e.Data)}
 		}
 		answers = append(answers, a)
 	}
 	return answers, nil
-}
-
-// stepAnswer checks the shape of a step's result. Whether it is an answer to the
-// question is for the engine to decide.
-func stepAnswer(v jsontext.Value, i int) (a steps.Answer, err error) {
-	if k := v.Kind(); k != '{' && k != 'n' {
-		return a, wire.WrongParam("/completedSteps/" + strconv.Itoa(i))
-	}
-	var result, failure jsontext.Value
-	for name, v := range jsonview.Members(v) {
-		switch string(name) {
-		case "stepId":
-			var ok bool
-			if a.StepID, ok = jsonview.String(v); !ok && jsontext.Value(v).Kind() != 'n' {
-				return a, wire.WrongParam("/completedSteps/" + strconv.Itoa(i) + "/stepId")
-			}
-		case "result":
-			result = v
-		case "error":
-			failure = v
-		}
-	}
-	if a.StepID == "" {
-		return a, wire.NewError(wire.CodeInvalidParams, "an element of params.completedSteps has no stepId")
-	}
-	if result != nil {
-		if result.Kind() != '{' {
-			return a, &engine.AnswerError{StepID: a.StepID, Reason: "its result must be an object"}
-		}
-		a.Result = json.RawMessage(result)
-	}
-	if failure != nil {
-		var e struct {
-			Code    *int64         `json:"code"`
-			Message *string        `json:"message"`
-			Data    jsontext.Value `json:"data"`
-		}
-		if err := jsonv2.Unmarshal(failure, &e); err != nil || e.Code == nil || e.Message == nil {
-			return a, &engine.AnswerError{StepID: a.StepID, Reason: "its error must be an object with code (an integer) and message (a string)"}
-		}
-		a.Error = &steps.ClientError{Code: *e.Code, Message: *e.Message, Data: json.RawMessage(e.Data)}
-	}
-	return a, nil
 }
 
 // AppendSagaResult writes a ToolCallSagaResult or a CallToolResult.
@@ -197,9 +183,9 @@ func AppendSagaResult(b []byte, t *turns.End) ([]byte, error) {
 	if t.Result != nil {
 		return AppendToolResult(b, t.Result)
 	}
-	b = append(b, `{"state":"suspended","sagaToken":`...)
-	b = AppendToken(b, t.Token)
-	b = append(b, `,"steps":[`...)
+	b = append(b, `{"state":"suspended","sagaToken":"`...)
+	b = append(b, t.Token...) // of A-Z a-z 0-9 - _ alone: there is nothing to escape
+	b = append(b, `","steps":[`...)
 	for i := range t.Steps {
 		step := &t.Steps[i]
 		if i > 0 {
@@ -214,10 +200,4 @@ func AppendSagaResult(b []byte, t *turns.End) ([]byte, error) {
 		b = append(b, '}')
 	}
 	return append(b, "]}"...), nil
-}
-
-// AppendToken writes a token as a JSON string. Tokens consist of A-Z a-z 0-9 - _
-// alone, so there is nothing to escape.
-func AppendToken(b []byte, token string) []byte {
-	return append(append(append(b, '"'), token...), '"')
 }

@@ -11,33 +11,30 @@ package handshake
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 type handshake struct {
 	*dialect.Host
 	sessions sessionTable
-	// answering ends when clients that came by transports of somebody else's are waited
-	// for no more.
-	answering context.Context
-	silence   context.CancelCauseFunc
 }
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &handshake{Host: h}
-	d.answering, d.silence = context.WithCancelCause(context.Background())
-	return d, nil
+	return &handshake{Host: h}, nil
 }
 
-var _ interface {
-	dialect.Sessions
-	dialect.Connector
-	dialect.Drainer
-} = (*handshake)(nil)
+var _ dialect.Sessions = (*handshake)(nil)
 
 // Name implements [dialect.Dialect].
 func (*handshake) Name() string {
@@ -63,3 +60,219 @@ func (d *handshake) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMes
 	defer p.silence(nil)
 	return d.serve(ctx, x, p)
 }
+
+// call is a request as its method sees it.
+type call struct {
+	*handshake
+	*dialect.Exchange
+	// peer is nil where a method needs no handshake and there was none.
+	peer *peer
+	// features are what the client can be asked for now.
+	features steps.Features
+	notifier *dialect.Notifier // or nil
+}
+
+// method is a method of MCP.
+type method struct {
+	serve func(*call, context.Context) (json.RawMessage, error)
+	// lasting methods run code of authors: they may take long, and send requests
+	// and notifications.
+	lasting bool
+	// open methods need no handshake.
+	open bool
+	// foreign methods can also come by transports of somebody else's, which have lists
+	// and sessions of their own.
+	foreign bool
+}
+
+// methods are those that are served, but initialize. They are never changed.
+var methods = map[string]method{
+	"ping":                     {serve: (*call).ping, open: true},
+	"logging/setLevel":         {serve: (*call).setLevel},
+	"tools/list":               {serve: (*call).list, open: true},
+	"tools/call":               {serve: (*call).toolsCall, lasting: true, foreign: true},
+	"prompts/list":             {serve: (*call).list},
+	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true},
+	"resources/list":           {serve: (*call).list},
+	"resources/templates/list": {serve: (*call).list},
+	"resources/read":           {serve: (*call).resourcesRead, lasting: true, foreign: true},
+	"resources/subscribe":      {serve: (*call).subscribe},
+	"resources/unsubscribe":    {serve: (*call).unsubscribe},
+	"completion/complete":      {serve: (*call).complete, foreign: true},
+}
+
+// serve answers a request other than initialize. p is nil before that.
+func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer) (json.RawMessage, *wire.Error) {
+	m := x.Message
+	method := methods[m.Method]
+	if method.serve == nil {
+		return nil, wire.NotFound()
+	}
+	c := &call{handshake: d, Exchange: x, peer: p}
+	if p != nil && x.Way != nil {
+		c.features = p.features
+		c.notifier = &dialect.Notifier{Way: x.Way, Level: &p.level, Wordless: p.revision < revision2025March}
+		token := jsontext.Value(jsonview.Get(jsonview.Get(m.Params, "_meta"), "progressToken"))
+		if len(token) > wire.MaxID {
+			return nil, wire.NewError(wire.CodeInvalidParams, wire.LongTokenText)
+		}
+		if wire.ValidID(token) {
+			c.notifier.Token = token
+		}
+		defer c.notifier.Close()
+	}
+	result, err := method.serve(c, ctx)
+	if err != nil {
+		if errors.Is(err, dialect.ErrSessionEnded) || errors.Is(err, dialect.ErrStopping) {
+			return nil, wire.NewError(wire.CodeInternalError, err.Error())
+		}
+		return nil, d.Translate(ctx, m.Method, err)
+	}
+	return result, nil
+}
+
+var emptyResult = json.RawMessage("{}")
+
+func (c *call) ping(context.Context) (json.RawMessage, error) { return emptyResult, nil }
+
+func (c *call) setLevel(context.Context) (json.RawMessage, error) {
+	var p struct {
+		Level string `json:"level"`
+	}
+	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
+		return nil, rerr
+	}
+	level, ok := engine.ParseLevel(p.Level)
+	if !ok {
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.level is not a level of log messages")
+	}
+	c.peer.level.Set(level)
+	return emptyResult, nil
+}
+
+// list answers the methods that list something.
+func (c *call) list(context.Context) (json.RawMessage, error) {
+	items := c.Catalogue.Lists[c.Message.Method]
+	if c.Message.Method == "tools/list" {
+		items = c.Catalogue.PlainTools
+		if c.peer != nil && !c.peer.revision.structured() {
+			items = c.Catalogue.BareTools
+		}
+	}
+	open, rerr := c.Catalogue.List(c.Message, items)
+	if rerr != nil {
+		return nil, rerr
+	}
+	return append(open, '}'), nil
+}
+
+func (c *call) subscribe(context.Context) (json.RawMessage, error) {
+	uri, rerr := c.uri()
+	if rerr != nil {
+		return nil, rerr
+	}
+	if !c.Tools.Serves(uri) {
+		return nil, notFound(uri)
+	}
+	ok := false
+	c.peer.changes.Change(func(want *dialect.Interest) { ok = want.Add(uri) })
+	if !ok {
+		return nil, wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
+	}
+	return emptyResult, nil
+}
+
+func (c *call) unsubscribe(context.Context) (json.RawMessage, error) {
+	uri, rerr := c.uri()
+	if rerr != nil {
+		return nil, rerr
+	}
+	c.peer.changes.Change(func(want *dialect.Interest) { want.Remove(uri) })
+	return emptyResult, nil
+}
+
+// uri reads the parameters of methods that name a resource.
+func (c *call) uri() (string, *wire.Error) {
+	var p struct {
+		URI *string `json:"uri"`
+	}
+	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
+		return "", rerr
+	}
+	if p.URI == nil {
+		return "", wire.NewError(wire.CodeInvalidParams, "params.uri is missing: it names the resource")
+	}
+	return *p.URI, nil
+}
+
+func (c *call) complete(ctx context.Context) (json.RawMessage, error) {
+	return c.Complete(ctx, c.Message.Params)
+}
+
+// revision is a revision of MCP with a handshake, the oldest first. What a
+// client of a revision cannot read is not sent to it.
+type revision uint8
+
+const (
+	revision2024November revision = iota // 2024-11-05
+	revision2025March                    // 2025-03-26
+	revision2025June                     // 2025-06-18
+	revision2025November                 // 2025-11-25
+)
+
+// Protocol versions with a handshake that this server answers, newest first.
+var versions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+
+// negotiate returns the revision that a client asked for, or the newest if this
+// server does not have that one (MCP 2025-11-25, basic/lifecycle, version
+// negotiation).
+func negotiate(version string) revision {
+	if i := slices.Index(versions, version); i >= 0 {
+		return revision2025November - revision(i)
+	}
+	return revision2025November
+}
+
+func (r revision) String() string { return versions[revision2025November-r] }
+
+// What the changelogs of the revisions say.
+
+// batches: several messages may come in one array. They came and went with this
+// revision.
+func (r revision) batches() bool { return r == revision2025March }
+
+// audio: blocks of audio exist.
+func (r revision) audio() bool { return r >= revision2025March }
+
+// structured: structuredContent, outputSchema and resource_link exist.
+func (r revision) structured() bool { return r >= revision2025June }
+
+// features restricts what a client declared to what its revision has. Elicitation
+// came with 2025-06-18, with forms only; URL mode and sampling with tools came with
+// 2025-11-25. Before, asking for context needed no capability of its own.
+func (r revision) features(declared dialect.Capabilities) steps.Features {
+	f := declared.Features()
+	if r < revision2025November {
+		f = f.Without(steps.Features{Links: true, SamplingTools: true})
+		if declared.Elicitation {
+			f = f.With(steps.Features{Forms: true}) // modes are unknown to the revision: what stands there means nothing
+		}
+		if f.Has(steps.Features{Sampling: true}) {
+			f = f.With(steps.Features{SamplingContext: true})
+		}
+	}
+	if r < revision2025June {
+		f = f.Without(steps.Features{Forms: true})
+	}
+	return f
+}
+
+// has returns what a client of the revision can declare.
+func (r revision) has() steps.Features {
+	return r.features(dialect.Capabilities{
+		Elicitation: true, Form: true, URL: true, Sampling: true, Tools: true, Context: true, Roots: true,
+	})
+}
+
+// Revisions are the revisions of MCP that the dialect speaks, newest first.
+func Revisions() []string { return slices.Clone(versions) }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -22,20 +23,17 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	switch {
 	case x.HTTPMethod != http.MethodPost:
 		d.replyToOther(ctx, x, r)
+		return
 	case x.Batch != nil || x.BatchError != nil:
 		d.replyToBatch(ctx, x, r)
+		return
 	case m.Method == "initialize" && m.ID != nil:
 		d.replyToInitialize(ctx, x, r)
+		return
 	case x.Header.Get(wire.SessionHeader) == "" && m.Reply == nil:
 		d.replyWithoutSession(ctx, x, r)
-	default:
-		d.replyInSession(ctx, x, r)
+		return
 	}
-}
-
-// replyInSession answers a message that was POSTed to a session.
-func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
-	m := x.Message
 	s, rerr := d.sessionOf(x)
 	if rerr != nil {
 		id := m.ID
@@ -67,14 +65,16 @@ func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r w
 
 // respond answers a request and returns the response.
 func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer) []byte {
-	result, rerr := d.Dispatch(ctx, x, &known{d, p})
+	result, rerr := d.Dispatch(ctx, x, func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+		return d.serve(ctx, x, p)
+	})
 	return wire.AppendResponse(nil, x.Message.ID, result, rerr)
 }
 
 // replyToInitialize opens a session.
 func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
-	result, rerr := d.Dispatch(ctx, x, dialect.HandlerFunc(func(_ context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-		p, result, rerr := d.open(x.Message.Params)
+	result, rerr := d.Dispatch(ctx, x, func(_ context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+		p, result, rerr := d.open(d.Draining, x.Message.Params)
 		if rerr != nil {
 			return nil, rerr
 		}
@@ -84,7 +84,7 @@ func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, 
 		}
 		r.Header().Set(wire.SessionHeader, s.id)
 		return result, nil
-	}))
+	})
 	r.Response(wire.AppendResponse(nil, x.Message.ID, result, rerr), rerr)
 }
 
@@ -162,19 +162,16 @@ func sessionContext(request context.Context, s *session) (context.Context, conte
 // is served whatever session it names; but a client that has one cancels by a notification
 // there, and is using it.
 func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Context, func()) {
-	if len(x.Header[wire.SessionHeader]) == 0 { // as most have none
-		return ctx, nil
-	}
 	if version := x.Header.Get(wire.VersionHeader); version != "" && !slices.Contains(versions, version) {
-		return ctx, nil // revisions of others have no sessions
+		return ctx, func() {} // revisions of others have no sessions
 	}
 	s := d.sessions.use(x.Header.Get(wire.SessionHeader))
 	if s == nil {
-		return ctx, nil
+		return ctx, func() {}
 	}
 	if s.principal != x.Principal {
 		d.release(s) // whoever only names it is not using it
-		return ctx, nil
+		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	_, err := s.begin(x.Message, cancel)
@@ -193,3 +190,258 @@ func (s *session) notified(m *wire.Message) {
 		s.cancelled(id)
 	}
 }
+
+// Batchable implements [dialect.Sessions]. The handshake is not part of batches (MCP
+// 2025-03-26, basic/lifecycle).
+func (*handshake) Batchable(m *wire.Message) bool { return m.Method != "initialize" }
+
+// replyToBatch answers a batch, which only sessions of 2025-03-26 may send.
+func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
+	noBatch := wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText)
+	if x.Header.Get(wire.SessionHeader) == "" {
+		r.Error(nil, noBatch)
+		return
+	}
+	if rerr := dialect.ContradictoryBatch(x.Header); rerr != nil {
+		r.Error(nil, rerr)
+		return
+	}
+	s, rerr := d.sessionOf(x)
+	if rerr != nil {
+		r.Error(nil, rerr)
+		return
+	}
+	defer d.release(s)
+	rerr = x.BatchError
+	if !s.revision.batches() {
+		rerr = noBatch
+	}
+	if rerr != nil {
+		rerr.Status = http.StatusBadRequest
+		r.Error(nil, rerr)
+		return
+	}
+	var requests []*wire.Message
+	wrong := make([][]byte, 0, len(x.Batch)) // responses to what was no message
+	for i := range x.Batch {
+		m := &x.Batch[i].Message
+		switch rerr := x.Batch[i].Error; {
+		case rerr != nil:
+			wrong = append(wrong, wire.AppendResponse(nil, m.ID, nil, rerr))
+		case m.Reply != nil:
+			if err := s.answered(m.Reply); err != nil {
+				wrong = append(wrong, wire.AppendResponse(nil, nil, nil, wire.NewError(wire.CodeInvalidRequest, err.Error())))
+			}
+		case m.Notification():
+			s.notified(m)
+		default:
+			requests = append(requests, m)
+		}
+	}
+	if len(requests)+len(wrong) == 0 {
+		r.Empty(http.StatusAccepted)
+		return
+	}
+	d.replyWithStream(ctx, x, r, s, requests, wrong)
+}
+
+// replyWithStream answers requests that may take long, or send messages before their
+// response: as JSON if they turn out to do neither, else as a stream. wrong is nil unless
+// the requests came as a batch; it holds the responses to what was no message in it.
+func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, requests []*wire.Message, wrong [][]byte) {
+	streams := wire.AcceptsEvents(x.Header)
+	st := s.open(len(requests), wrong)
+	reader := &streamReader{gone: make(chan struct{})}
+	st.carriedBy(reader, 0) // first of all: a call may give it up at once
+	defer st.release(reader)
+	for _, m := range requests {
+		d.begin(ctx, x, s, st, m, streams)
+	}
+	if !d.awaitStream(ctx, s, st, reader, streams) {
+		if ctx.Err() == nil {
+			r.JSON(http.StatusOK, st.responses(wrong != nil))
+		}
+		s.forget(st)
+		return
+	}
+	d.pump(ctx, r, s, st, reader, 0, nil)
+}
+
+// begin serves a request whose response goes to a stream. It outlives the HTTP request if
+// the connection breaks.
+func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams bool) {
+	ctx, cancel := sessionContext(ctx, s)
+	call, err := s.begin(m, cancel)
+	if err != nil {
+		cancel(nil)
+		s.respond(st, wire.AppendResponse(nil, m.ID, nil, wire.NewError(wire.CodeInvalidRequest, err.Error())))
+		return
+	}
+	s.hold()
+	d.sessions.running.Begin()
+	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod}
+	if streams {
+		one.Way = &way{s, st, call}
+	}
+	go func() {
+		defer d.sessions.running.End()
+		defer d.release(s)
+		defer cancel(nil)
+		response := d.respond(ctx, one, s.peer)
+		s.finish(m.ID)
+		if context.Cause(ctx) == dialect.ErrCancelled {
+			response = nil
+		}
+		s.respond(st, response)
+	}()
+}
+
+// awaitStream waits until it shows how to answer. It reports false if all there is
+// to say is responses: then they can be plain JSON.
+func (d *handshake) awaitStream(ctx context.Context, s *session, st *stream, reader *streamReader, streams bool) bool {
+	var late <-chan time.Time
+	if streams {
+		t := time.NewTimer(streamDelay)
+		defer t.Stop()
+		late = t.C
+	}
+	for {
+		events, ended, changed := st.after(0)
+		for _, e := range events {
+			if e.kind != eventResponse {
+				return true
+			}
+		}
+		if ended {
+			return len(events) == 0 // all were cancelled: a stream without a response says so
+		}
+		select {
+		case <-changed:
+		case <-late:
+			return true
+		case <-reader.gone:
+			return true
+		case <-ctx.Done():
+			return streams
+		case <-s.ctx.Done():
+			if streams {
+				return true
+			}
+			<-changed // the calls end, and with them the stream
+		}
+	}
+}
+
+// responses are all that there is to say, without a stream.
+func (st *stream) responses(batch bool) []byte {
+	events, _, _ := st.after(0)
+	var body []byte
+	for i, e := range events {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, e.data...)
+	}
+	if batch {
+		body = append(append([]byte{'['}, body...), ']')
+	}
+	return body
+}
+
+// replyToGet answers GET: with the stream that belongs to no request, or with the
+// rest of the one that the client lost.
+func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session) {
+	if !wire.AcceptsEvents(x.Header) {
+		r.Error(nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "the client must accept text/event-stream"))
+		return
+	}
+	if s.answering.Err() != nil {
+		r.Error(nil, wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, "the server stops"))
+		return
+	}
+	st, number := s.general, s.general.position()
+	if id := x.Header.Get("Last-Event-ID"); id != "" {
+		name, last, ok := parseEventID(id)
+		if st = s.find(name); !ok || st == nil {
+			r.Error(nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer"))
+			return
+		}
+		number = last
+	}
+	var changes *dialect.Subscription
+	if st == s.general {
+		changes = s.changes
+	}
+	reader := &streamReader{gone: make(chan struct{})}
+	st.carriedBy(reader, 0)
+	defer st.release(reader)
+	d.pump(ctx, r, s, st, reader, number, changes)
+}
+
+// pump writes a stream's events from after a number on, until the stream has ended
+// or the connection is to. Changes, if there are any, become events of the stream.
+func (d *handshake) pump(ctx context.Context, r wire.Reply, s *session, st *stream, reader *streamReader, number uint64, changes *dialect.Subscription) {
+	var changed <-chan struct{}
+	if changes != nil {
+		changed = changes.Ready
+	}
+	out := r.Events(patience)
+	begin := out.Start
+	if s.revision >= revision2025November { // the client can resume from the first event on (SEP-1699)
+		begin = func() error { return out.Prime(st.eventID(number)) }
+	}
+	if begin() != nil {
+		return
+	}
+	alive := time.NewTicker(aliveEvery)
+	defer alive.Stop()
+	for {
+		select {
+		case <-reader.gone:
+			if reader.retry == 0 || out.Retry(reader.retry) == nil {
+				out.End()
+			}
+			return
+		default:
+		}
+		events, ended, more := st.after(number)
+		for _, e := range events {
+			if out.Event(st.eventID(e.number), e.data) != nil {
+				return
+			}
+			number = e.number
+		}
+		if ended {
+			out.End()
+			return
+		}
+		select {
+		case <-more:
+		case <-reader.gone:
+		case <-changed:
+			if e, ok := changes.Next(); ok {
+				st.add(eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
+			}
+		case <-alive.C:
+			if out.Alive() != nil {
+				return
+			}
+		case <-s.ctx.Done():
+			out.End()
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+const (
+	// streamDelay is how long a response may take before the stream opens, so that
+	// short answers are plain JSON.
+	streamDelay = 50 * time.Millisecond
+	// aliveEvery is how often an idle stream shows that it lives; a connection
+	// that is dead is noticed by it.
+	aliveEvery = 15 * time.Second
+	// patience is how long a client may take to accept what is written.
+	patience = 30 * time.Second
+)

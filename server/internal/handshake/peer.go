@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -27,8 +28,9 @@ type peer struct {
 	silence   context.CancelCauseFunc
 }
 
-// open answers initialize: what both sides agree on, and the result that says so.
-func (d *handshake) open(params jsontext.Value) (*peer, json.RawMessage, *wire.Error) {
+// open answers initialize: what both sides agree on, and the result that says so. The
+// client can answer until answering ends.
+func (d *handshake) open(answering context.Context, params jsontext.Value) (*peer, json.RawMessage, *wire.Error) {
 	var p struct {
 		ProtocolVersion *string        `json:"protocolVersion"`
 		Capabilities    jsontext.Value `json:"capabilities"`
@@ -43,19 +45,21 @@ func (d *handshake) open(params jsontext.Value) (*peer, json.RawMessage, *wire.E
 	if !ok {
 		return nil, nil, wire.WrongParam("/capabilities" + pointer)
 	}
+	offers := d.Offers(client.revision >= revision2025March)
+	offers["tools"] = map[string]any{"listChanged": true} // though the list may be empty
 	result, err := wire.Marshal(struct {
 		ProtocolVersion string                 `json:"protocolVersion"`
 		Capabilities    map[string]any         `json:"capabilities"`
 		ServerInfo      dialect.Implementation `json:"serverInfo"`
 		Instructions    string                 `json:"instructions,omitzero"`
 	}{
-		client.revision.String(), d.capabilities(client.revision),
+		client.revision.String(), offers,
 		d.Info, d.Instructions,
 	})
 	if err != nil {
 		return nil, nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
 	}
-	client.answering, client.silence = context.WithCancelCause(context.Background())
+	client.answering, client.silence = context.WithCancelCause(answering)
 	client.changes = d.Hub.Subscribe(dialect.NewInterest(true, true, true, nil))
 	return client, result, nil
 }
@@ -85,28 +89,8 @@ func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
 	if !ok {
 		return nil, wrong
 	}
-	p.answering, p.silence = context.WithCancelCause(d.answering)
+	p.answering, p.silence = context.WithCancelCause(d.Draining)
 	return p, nil
-}
-
-// capabilities are the server's, for a revision.
-func (d *handshake) capabilities(r revision) map[string]any {
-	type object = map[string]any
-	c := object{
-		"tools": object{"listChanged": true}, "logging": object{},
-		"experimental": object{dialect.SagaMarker: object{}},
-	}
-	prompts, resources := d.Tools.Of(engine.KindPrompt), d.Tools.Of(engine.KindResource)
-	if len(prompts) > 0 {
-		c["prompts"] = object{"listChanged": true}
-	}
-	if len(resources) > 0 {
-		c["resources"] = object{"listChanged": true, "subscribe": true}
-	}
-	if r >= revision2025March && d.Completes() {
-		c["completions"] = object{}
-	}
-	return c
 }
 
 // close ends what the peer holds in the server.
@@ -115,13 +99,79 @@ func (p *peer) close(why error) {
 	p.changes.Close()
 }
 
-// subscribe has the client hear about a resource. It reports false if it hears
-// about too many already.
-func (p *peer) subscribe(uri string) (ok bool) {
-	p.changes.Change(func(want *dialect.Interest) { ok = want.Add(uri) })
-	return ok
+// connection is a connection whose messages come in order, such as stdio: it is one
+// session from initialize on.
+type connection struct {
+	*handshake
+	notify func(method string, params json.RawMessage)
+	// client is nil before initialize. It is set in the order of the messages.
+	client  atomic.Pointer[peer]
+	telling sync.WaitGroup
+	started bool // telling; used in the order of the messages
 }
 
-func (p *peer) unsubscribe(uri string) {
-	p.changes.Change(func(want *dialect.Interest) { want.Remove(uri) })
+// Connect implements [dialect.Sessions].
+func (d *handshake) Connect(notify func(method string, params json.RawMessage)) dialect.Connection {
+	return &connection{handshake: d, notify: notify}
+}
+
+// Arrive implements [dialect.Connection]: what comes after initialize is served by what
+// that agreed on.
+func (c *connection) Arrive(m *wire.Message) dialect.Handler {
+	p := c.client.Load()
+	method := methods[m.Method]
+	switch {
+	case m.Notification():
+		if m.Method == "notifications/initialized" && p != nil && !c.started {
+			c.started = true
+			c.telling.Go(func() { c.tell(p) })
+		}
+		return nil
+	case m.Method == "initialize" && p != nil:
+		return answered(nil, wire.NewError(wire.CodeInvalidRequest, "this connection is initialized already"))
+	case m.Method == "initialize":
+		p, result, rerr := c.open(context.Background(), m.Params)
+		if rerr == nil {
+			c.client.Store(p)
+		}
+		return answered(result, rerr)
+	case p == nil && method.serve != nil && !method.open:
+		return answered(nil, wire.NewError(wire.CodeInvalidRequest, "send initialize first"))
+	}
+	return func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+		return c.serve(ctx, x, p)
+	}
+}
+
+// answered is what serves a request whose answer is there already.
+func answered(result json.RawMessage, rerr *wire.Error) dialect.Handler {
+	return func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return result, rerr }
+}
+
+// tell tells the client of changes.
+func (c *connection) tell(p *peer) {
+	for {
+		select {
+		case <-p.changes.Ready:
+			if e, ok := p.changes.Next(); ok {
+				c.notify(e.Method(), e.Params())
+			}
+		case <-p.answering.Done():
+			return
+		}
+	}
+}
+
+// Batches implements [dialect.Connection].
+func (c *connection) Batches() bool {
+	p := c.client.Load()
+	return p != nil && p.revision.batches()
+}
+
+// Close implements [dialect.Connection].
+func (c *connection) Close() {
+	if p := c.client.Load(); p != nil {
+		p.close(dialect.ErrSessionEnded)
+	}
+	c.telling.Wait()
 }

@@ -2,8 +2,10 @@ package handshake
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -94,16 +96,33 @@ func (s *session) open(requests int, wrong [][]byte) *stream {
 	st := newStream("p"+strconv.FormatUint(s.posts, 10), requests, &s.sharing)
 	st.due += len(wrong)
 	for _, response := range wrong {
-		st.respond(response)
+		st.add(eventResponse, response)
 	}
 	s.streams[st.name] = st
 	return st
 }
 
-// respond adds a response to a stream. One that ends with it is kept for a while.
+// respond adds a response to a stream; see stream.add. One that ends with it is kept among
+// those that have ended, and the oldest of them are dropped if there are too many. The
+// newest is always kept.
 func (s *session) respond(st *stream, response []byte) {
-	if st.respond(response) {
-		s.keep(st)
+	if _, ended := st.add(eventResponse, response); !ended {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams[st.name] == nil {
+		return
+	}
+	s.finished = append(s.finished, st)
+	size := 0
+	for _, f := range s.finished {
+		size += f.bytes()
+	}
+	for len(s.finished) > 1 && (len(s.finished) > maxFinished || size > maxFinishedBytes) {
+		size -= s.finished[0].bytes()
+		delete(s.streams, s.finished[0].name)
+		s.finished = s.finished[1:]
 	}
 }
 
@@ -120,26 +139,6 @@ func (s *session) forget(st *stream) {
 	defer s.mu.Unlock()
 	delete(s.streams, st.name)
 	s.finished = slices.DeleteFunc(s.finished, func(f *stream) bool { return f == st })
-}
-
-// keep puts a stream that has ended among those, once, and drops the oldest of them
-// if there are too many. The newest is always kept.
-func (s *session) keep(st *stream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.streams[st.name] == nil {
-		return
-	}
-	s.finished = append(s.finished, st)
-	size := 0
-	for _, f := range s.finished {
-		size += f.bytes()
-	}
-	for len(s.finished) > 1 && (len(s.finished) > maxFinished || size > maxFinishedBytes) {
-		size -= s.finished[0].bytes()
-		delete(s.streams, s.finished[0].name)
-		s.finished = s.finished[1:]
-	}
 }
 
 // begin registers a request so that the client can cancel it, unless its id is in
@@ -193,30 +192,6 @@ func (s *session) cancelled(id jsontext.Value) {
 	}
 }
 
-// await registers a request to the client and returns its id, unique in the
-// session, and where the answer will come. What the call's questions before it were
-// answered is in use no longer.
-func (s *session) await(c *sessionCall) (uint64, <-chan steps.Answer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c.asking == 0 {
-		s.held -= c.answers
-		c.answers = 0
-	}
-	c.asking++
-	s.asked++
-	answer := make(chan steps.Answer, 1)
-	s.waiting[s.asked] = &question{c, answer}
-	return s.asked, answer
-}
-
-func (s *session) abandon(id uint64, c *sessionCall) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.asking--
-	delete(s.waiting, id)
-}
-
 // answered hands a response of the client to whoever waits for it. One that
 // nobody waits for is late, and ignored. One that there is no room for can be sent
 // again.
@@ -247,15 +222,30 @@ type way struct {
 
 // Notify implements [dialect.Way].
 func (w *way) Notify(method string, params json.RawMessage) {
-	w.stream.add(eventNote, wire.AppendNotification(nil, method, params))
+	w.stream.add(eventNote, wire.AppendCall(nil, 0, method, params))
 }
 
 // Call implements [dialect.Way].
 func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
-	id, answer := w.await(w.call)
-	defer w.abandon(id, w.call)
-	number := w.stream.add(eventRequest, wire.AppendRequest(nil, id, method, params))
-	defer w.stream.withdraw(number)
+	answer := make(chan steps.Answer, 1)
+	w.mu.Lock()
+	if w.call.asking == 0 { // what the call was answered before is in use no longer
+		w.held -= w.call.answers
+		w.call.answers = 0
+	}
+	w.call.asking++
+	w.asked++
+	id := w.asked
+	w.waiting[id] = &question{w.call, answer}
+	w.mu.Unlock()
+	number, _ := w.stream.add(eventRequest, wire.AppendCall(nil, id, method, params))
+	defer func() {
+		w.stream.withdraw(number)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.call.asking--
+		delete(w.waiting, id)
+	}()
 	select {
 	case a := <-answer:
 		return a, nil
@@ -267,7 +257,176 @@ func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (
 
 // Hangup implements [dialect.Way].
 func (w *way) Hangup(retry time.Duration) {
-	if w.revision.polling() {
-		w.stream.disconnect(retry)
+	if w.revision >= revision2025November { // others cannot resume
+		w.stream.carriedBy(nil, retry)
+	}
+}
+
+// KeepOpen implements [dialect.Way]: nothing of these revisions is without an end.
+func (*way) KeepOpen() (<-chan struct{}, *wire.Error) { return nil, wire.NotFound() }
+
+// sessionTable holds the sessions of the clients that speak HTTP.
+type sessionTable struct {
+	mu    sync.Mutex
+	byID  map[string]*session
+	owned map[string]map[*session]struct{} // the sessions of each owner that is known
+	// running are the calls under way.
+	running dialect.Tally
+}
+
+// closeGrace is how long Close waits for calls to undo what they did.
+const closeGrace = 5 * time.Second
+
+// errFull: there are as many sessions as there may be.
+var errFull = errors.New("there are too many sessions; try again later")
+
+// generalStream is the name of the stream that belongs to no request.
+const generalStream = "g"
+
+// start begins a session for a client that has just been answered.
+func (d *handshake) start(p *peer, x *dialect.Exchange) (*session, *wire.Error) {
+	t := &d.sessions
+	s := &session{
+		peer: p, id: rand.Text(), principal: x.Principal, owner: x.Account(), idleSince: time.Now(),
+		streams: make(map[string]*stream), calls: make(map[string]*sessionCall), waiting: make(map[uint64]*question),
+		most: max(maxSessionBytes, 2*int(d.Limits.MaxBody)),
+	}
+	// The general stream never ends: one response is due and never comes.
+	s.general = newStream(generalStream, 1, &s.sharing)
+	s.streams[generalStream] = s.general
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var err error
+	switch {
+	case d.Draining.Err() != nil:
+		err = dialect.ErrStopping
+	case s.owner != "" && len(t.owned[s.owner]) >= d.Limits.MaxSessionsPerPrincipal && !t.evict(s.owner),
+		len(t.byID) >= d.Limits.MaxSessions:
+		err = errFull
+	}
+	if err != nil {
+		p.close(err)
+		rerr := wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, err.Error())
+		rerr.RetryAfter = time.Minute
+		return nil, rerr
+	}
+	if t.byID == nil {
+		t.byID, t.owned = make(map[string]*session), make(map[string]map[*session]struct{})
+	}
+	t.byID[s.id] = s
+	if s.owner != "" {
+		if t.owned[s.owner] == nil {
+			t.owned[s.owner] = make(map[*session]struct{})
+		}
+		t.owned[s.owner][s] = struct{}{}
+	}
+	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { d.expire(s) })
+	return s, nil
+}
+
+// evict ends the session of an owner that has been idle the longest: clients
+// that come and go without a word must not lock their user out.
+func (t *sessionTable) evict(owner string) bool {
+	var oldest *session
+	var since time.Time
+	for s := range t.owned[owner] {
+		s.mu.Lock()
+		if s.busy == 0 && (oldest == nil || s.idleSince.Before(since)) {
+			oldest, since = s, s.idleSince
+		}
+		s.mu.Unlock()
+	}
+	if oldest == nil {
+		return false
+	}
+	t.remove(oldest, dialect.ErrSessionEnded)
+	return true
+}
+
+// use returns the session with that id and keeps it from expiring until release;
+// or nil if there is none.
+func (t *sessionTable) use(id string) *session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.byID[id]
+	if s != nil {
+		s.hold()
+	}
+	return s
+}
+
+func (s *session) hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy++
+	s.idle.Stop()
+}
+
+// release ends what hold began.
+func (d *handshake) release(s *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy--; s.busy == 0 && s.ctx.Err() == nil {
+		s.idleSince = time.Now()
+		s.idle.Reset(d.Limits.SessionIdle)
+	}
+}
+
+func (d *handshake) expire(s *session) {
+	t := &d.sessions
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.mu.Lock()
+	busy := s.busy > 0
+	s.mu.Unlock()
+	if !busy { // it may have been used while its time ran out
+		t.remove(s, dialect.ErrSessionEnded)
+	}
+}
+
+// end ends a session: its calls, its streams, its questions to the client.
+func (d *handshake) end(s *session) {
+	d.sessions.mu.Lock()
+	defer d.sessions.mu.Unlock()
+	d.sessions.remove(s, dialect.ErrSessionEnded)
+}
+
+func (t *sessionTable) remove(s *session, why error) {
+	if t.byID[s.id] != s {
+		return
+	}
+	delete(t.byID, s.id)
+	if s.owner != "" {
+		if delete(t.owned[s.owner], s); len(t.owned[s.owner]) == 0 {
+			delete(t.owned, s.owner)
+		}
+	}
+	s.idle.Stop()
+	s.cancel(why)
+	s.close(why)
+}
+
+// Drain implements [dialect.Sessions]: streams that belong to no request close.
+func (d *handshake) Drain() {
+	t := &d.sessions
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.byID {
+		s.general.carriedBy(nil, 0)
+	}
+}
+
+// Close implements [dialect.Sessions].
+func (d *handshake) Close() {
+	t := &d.sessions
+	t.mu.Lock()
+	for _, s := range t.byID {
+		t.remove(s, dialect.ErrStopping)
+	}
+	t.mu.Unlock()
+	select {
+	case <-t.running.Idle():
+	case <-time.After(closeGrace):
 	}
 }

@@ -70,25 +70,25 @@ func newStream(name string, due int, sharing *atomic.Int64) *stream {
 	return &stream{name: name, due: due, sharing: sharing, changed: make(chan struct{})}
 }
 
-// add appends a message and returns its number. After the stream's end it does
-// nothing.
-func (s *stream) add(kind eventKind, data []byte) uint64 {
-	data = oneLine(data)
+// add appends a message and returns its number. A response may be nil, because the client
+// has cancelled the request; the one after which no more are due ends the stream, once,
+// and then nothing is added any more.
+func (s *stream) add(kind eventKind, data []byte) (number uint64, ended bool) {
+	if bytes.ContainsAny(data, "\r\n") { // an event has none; in JSON text they are only space
+		if v := jsontext.Value(bytes.Clone(data)); v.Compact() == nil {
+			data = v
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.due == 0 {
-		return 0
+		return 0, false
 	}
-	s.put(kind, data)
-	s.wake()
-	return s.last
-}
-
-// put appends an event.
-func (s *stream) put(kind eventKind, data []byte) {
-	s.last++
-	s.events = append(s.events, streamEvent{s.last, kind, data})
-	s.size += len(data)
+	if data != nil {
+		s.last++
+		s.events = append(s.events, streamEvent{s.last, kind, data})
+		s.size += len(data)
+	}
 	switch kind {
 	case eventResponse:
 		s.due--
@@ -100,17 +100,9 @@ func (s *stream) put(kind eventKind, data []byte) {
 			s.drop(func(e streamEvent) bool { return e.kind == eventNote })
 		}
 	}
-}
-
-// oneLine makes JSON text fit the data of an event: line ends in it are only space.
-func oneLine(data []byte) []byte {
-	if bytes.ContainsAny(data, "\r\n") {
-		v := jsontext.Value(bytes.Clone(data))
-		if v.Compact() == nil {
-			return v
-		}
-	}
-	return data
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return s.last, s.due == 0
 }
 
 // withdraw removes a request that needs no answer any more: a client that reads on
@@ -142,30 +134,6 @@ func (s *stream) position() uint64 {
 	return s.last
 }
 
-// respond adds a request's response; nil means that there is none, because the
-// client cancelled the request. It reports whether the stream ended with it, which
-// it does once.
-func (s *stream) respond(response []byte) (ended bool) {
-	response = oneLine(response)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.due == 0 {
-		return false
-	}
-	if response != nil {
-		s.put(eventResponse, response)
-	} else {
-		s.due--
-	}
-	s.wake()
-	return s.due == 0
-}
-
-func (s *stream) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
 // after returns the events that follow one, whether the stream has ended, and a
 // channel that is closed when there is more to see.
 func (s *stream) after(number uint64) (events []streamEvent, ended bool, changed <-chan struct{}) {
@@ -177,13 +145,16 @@ func (s *stream) after(number uint64) (events []streamEvent, ended bool, changed
 	return slices.Clone(s.events[i:]), s.due == 0, s.changed
 }
 
-// attach makes a new connection the stream's; the one before ends.
-func (s *stream) attach() *streamReader {
+// carriedBy has another connection carry the stream, or none for now. The one before
+// ends; its client may come back after retry.
+func (s *stream) carriedBy(r *streamReader, retry time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.detach(0)
-	s.reader = &streamReader{gone: make(chan struct{})}
-	return s.reader
+	if s.reader != nil {
+		s.reader.retry = retry
+		close(s.reader.gone)
+	}
+	s.reader = r
 }
 
 // release says that a connection does not carry the stream any more.
@@ -191,21 +162,6 @@ func (s *stream) release(r *streamReader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reader == r {
-		s.reader = nil
-	}
-}
-
-// disconnect ends the connection; the stream goes on.
-func (s *stream) disconnect(retry time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.detach(retry)
-}
-
-func (s *stream) detach(retry time.Duration) {
-	if s.reader != nil {
-		s.reader.retry = retry
-		close(s.reader.gone)
 		s.reader = nil
 	}
 }

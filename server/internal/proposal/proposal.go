@@ -21,7 +21,9 @@ func New(h *dialect.Host) (dialect.Dialect, error) { return &proposal{h}, nil }
 func (*proposal) Name() string { return "saga proposal" }
 
 // Match implements [dialect.Dialect].
-func (*proposal) Match(m *wire.Message, _ http.Header) bool { return dialect.IsSagaMethod(m.Method) }
+func (*proposal) Match(m *wire.Message, _ http.Header) bool {
+	return m.Method == dialect.MethodCall || m.Method == dialect.MethodResume || m.Method == dialect.MethodCancel
+}
 
 // Serve implements [dialect.Dialect].
 func (p *proposal) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {

@@ -19,36 +19,27 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// This file is the three methods that may ask (MCP 2026-07-28,
+// The three methods that may ask (MCP 2026-07-28,
 // basic/patterns/mrtr). A turn that suspends is a result of the type
 // input_required; the client sends its request again, with the answers and the
 // token, which is called requestState.
 
-// errWrongEnd would be an engine's fault: it lets sagas end only as their kind does.
-var errWrongEnd = errors.New("the saga ended with a result of another kind")
-
 // callTool answers tools/call.
 func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
-	var p askingParams
-	if rerr := p.read(r.Message.Params, "name"); rerr != nil {
+	p, rerr := readParams(r, "name")
+	if rerr != nil {
 		return nil, rerr
 	}
-	t, args, err := d.Tool(p.name, p.arguments)
+	t, args, err := d.Tool(p.Name, p.Arguments)
 	if err != nil {
 		return nil, err
 	}
-	if rerr := d.matchParams(r, t.Name, p.arguments); rerr != nil {
+	if rerr := d.matchParams(r, t.Name, p.Arguments); rerr != nil {
 		return nil, rerr
 	}
-	end, err := d.turn(ctx, r, t, args, &p)
-	if err != nil {
-		return nil, err
-	}
-	if end.Token != "" {
-		return d.inputRequired(end), nil
-	}
-	if end.Result == nil {
-		return nil, errWrongEnd
+	end, question, err := d.turn(ctx, r, t, args, &p)
+	if err != nil || question != nil {
+		return question, err
 	}
 	return d.toolResult(end.Result)
 }
@@ -78,26 +69,20 @@ func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
 
 // getPrompt answers prompts/get.
 func (d *stateless) getPrompt(ctx context.Context, r *request) ([]byte, error) {
-	var p askingParams
-	if rerr := p.read(r.Message.Params, "name"); rerr != nil {
+	p, rerr := readParams(r, "name")
+	if rerr != nil {
 		return nil, rerr
 	}
-	t := d.Tools.Find(engine.KindPrompt, p.name)
+	t := d.Tools.Find(engine.KindPrompt, p.Name)
 	if t == nil {
 		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
 	}
-	if p.arguments != nil && p.arguments.Kind() != '{' {
+	if p.Arguments != nil && p.Arguments.Kind() != '{' {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
 	}
-	end, err := d.turn(ctx, r, t, json.RawMessage(p.arguments), &p)
-	if err != nil {
-		return nil, err
-	}
-	if end.Token != "" {
-		return d.inputRequired(end), nil
-	}
-	if end.Messages == nil {
-		return nil, errWrongEnd
+	end, question, err := d.turn(ctx, r, t, json.RawMessage(p.Arguments), &p)
+	if err != nil || question != nil {
+		return question, err
 	}
 	b, err := wire.Marshal(end.Messages)
 	if err != nil {
@@ -108,98 +93,75 @@ func (d *stateless) getPrompt(ctx context.Context, r *request) ([]byte, error) {
 
 // readResource answers resources/read.
 func (d *stateless) readResource(ctx context.Context, r *request) ([]byte, error) {
-	var p askingParams
-	if rerr := p.read(r.Message.Params, "uri"); rerr != nil {
+	p, rerr := readParams(r, "uri")
+	if rerr != nil {
 		return nil, rerr
 	}
-	t, variables := d.Tools.At(p.name)
+	t, variables := d.Tools.At(p.Name)
 	if t == nil {
-		return nil, nothingAt(p.name)
+		return nil, nothingAt(p.Name)
 	}
 	args, err := wire.Marshal(variables)
 	if err != nil {
 		return nil, err
 	}
-	end, err := d.turn(ctx, r, t, args, &p)
+	end, question, err := d.turn(ctx, r, t, args, &p)
 	if errors.Is(err, saga.ErrNotFound) {
-		return nil, nothingAt(p.name)
+		return nil, nothingAt(p.Name)
 	}
-	if err != nil {
-		return nil, err
+	if err != nil || question != nil {
+		return question, err
 	}
-	if end.Token != "" {
-		return d.inputRequired(end), nil
-	}
-	if end.Contents == nil {
-		return nil, errWrongEnd
-	}
-	b := append([]byte(`{"contents":`), dialect.AppendContents(nil, end.Contents)...)
+	b := dialect.AppendContents([]byte(`{"contents":`), end.Contents)
 	return d.finish(append(b, dontCache...), resultComplete), nil
 }
 
 // nothingAt is the error of a resource that does not exist (MCP 2026-07-28,
 // server/resources, error handling).
 func nothingAt(uri string) *wire.Error {
-	return wire.NewError(wire.CodeInvalidParams, "there is no resource at this URI").WithMember("uri", wire.AppendString(nil, uri))
+	return wire.NewError(wire.CodeInvalidParams, "there is no resource at this URI").WithData(`{"uri":`, uri)
 }
 
-// askingParams are the parameters of the methods that may ask. responses and state
-// are there when a request is sent again.
-type askingParams struct {
-	name                        string // of what is asked for, or its URI
-	arguments, responses, state jsontext.Value
+func readParams(r *request, name string) (dialect.Params, *wire.Error) {
+	return dialect.ReadParams(r.Message.Params, name, "inputResponses")
 }
 
-func (p *askingParams) read(params jsontext.Value, nameKey string) (rerr *wire.Error) {
-	for name, v := range jsonview.Members(params) {
-		switch string(name) {
-		case nameKey:
-			p.name, rerr = wire.ReadString(v, "/"+nameKey)
-		case "arguments":
-			p.arguments = v
-		case "inputResponses":
-			p.responses = v
-		case "requestState":
-			p.state = v
+// turn takes the turn of the saga that the request is for. If it asks, question is the
+// result that says so.
+func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, args json.RawMessage, p *dialect.Params) (end turns.End, question []byte, err error) {
+	q := r.Turn(turns.Resent)
+	q.Client, q.Program, q.Arguments = r.features, t, args
+	if r.notifier != nil {
+		q.Notifier = r.notifier
+	}
+	if q.Answers, err = answers(p.Answers); err != nil {
+		return end, nil, err
+	}
+	take := d.Turns.Call // a client that lost the state, or never needed it, may have the answers all the same
+	if p.State != nil {
+		var ok bool
+		if q.Token, ok = jsonview.String(p.State); !ok {
+			return end, nil, wire.NewError(wire.CodeInvalidParams, "params.requestState must be the string that the server gave")
 		}
-		if rerr != nil {
-			return rerr
-		}
+		take = d.Turns.Resume
 	}
-	return nil
-}
-
-// turn takes the turn of the saga that the request is for.
-func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, args json.RawMessage, p *askingParams) (turns.End, error) {
-	answers, rerr := p.answers()
-	if rerr != nil {
-		return turns.End{}, rerr
+	if end, err = take(ctx, q); err == nil && end.Token != "" {
+		question = d.inputRequired(end)
 	}
-	q := r.turn(turns.Resent)
-	q.Program, q.Arguments, q.Answers = t, args, answers
-	if p.state == nil {
-		// A client that lost the state, or never needed it, may have the answers
-		// all the same.
-		return d.Turns.Call(ctx, q)
-	}
-	var ok bool
-	if q.Token, ok = jsonview.String(p.state); !ok {
-		return turns.End{}, wire.NewError(wire.CodeInvalidParams, "params.requestState must be the string that the server gave")
-	}
-	return d.Turns.Resume(ctx, q)
+	return end, question, err
 }
 
 // answers reads the inputResponses: results by key, without an envelope. Whether
 // they answer the questions is for the engine to decide.
-func (p *askingParams) answers() ([]steps.Answer, *wire.Error) {
-	if p.responses == nil {
+func answers(responses jsontext.Value) ([]steps.Answer, error) {
+	if responses == nil {
 		return nil, nil
 	}
-	if p.responses.Kind() != '{' {
+	if responses.Kind() != '{' {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.inputResponses must be an object")
 	}
 	answers := make([]steps.Answer, 0, 2)
-	for key, v := range jsonview.Members(p.responses) {
+	for key, v := range jsonview.Members(responses) {
 		if jsontext.Value(v).Kind() != '{' {
 			return nil, wire.NewError(wire.CodeInvalidParams, "every member of params.inputResponses must be a result object")
 		}
@@ -224,7 +186,38 @@ func (d *stateless) inputRequired(t turns.End) []byte {
 		b = append(b, step.Params...)
 		b = append(b, '}')
 	}
-	b = append(b, `},"requestState":`...)
-	b = dialect.AppendToken(b, t.Token)
-	return d.finish(b, resultInputRequired)
+	b = append(b, `},"requestState":"`...)
+	b = append(b, t.Token...) // as in AppendSagaResult
+	return d.finish(append(b, '"'), resultInputRequired)
+}
+
+// serveSaga answers the methods of the saga proposal on a connection of MCP 2026-07-28:
+// the same parameters, results and tokens, within that revision's rules for requests
+// and results.
+func (d *stateless) serveSaga(ctx context.Context, r *request) ([]byte, error) {
+	// The headers that repeat arguments are compared if they are there. What names no
+	// tool calls none.
+	if p, rerr := readParams(r, "name"); rerr == nil { // else the method says so
+		if rerr := d.matchParams(r, p.Name, p.Arguments); rerr != nil {
+			return nil, rerr
+		}
+	}
+	var notifier engine.Notifier
+	if r.notifier != nil {
+		notifier = r.notifier
+	}
+	end, err := d.Saga(ctx, r.Exchange, notifier)
+	if err != nil {
+		return nil, err
+	}
+	if end.Result != nil {
+		return d.toolResult(end.Result)
+	}
+	b, err := dialect.AppendSagaResult(make([]byte, 0, 512+len(end.Token)), &end)
+	if err != nil {
+		return nil, err
+	}
+	// The state says that the saga is suspended. The type of the result must be
+	// one of MCP's: clients refuse others.
+	return d.finish(opened(b), resultComplete), nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,7 +34,7 @@ type listenFilter struct {
 // listen answers a subscription, when it has ended: its client has heard enough, which ctx
 // tells, or the server or the connection stops.
 func (d *stateless) listen(ctx context.Context, r *request) ([]byte, error) {
-	stop, rerr := r.KeepOpen()
+	stop, rerr := r.Way.KeepOpen()
 	if rerr != nil {
 		return nil, rerr
 	}
@@ -41,7 +42,7 @@ func (d *stateless) listen(ctx context.Context, r *request) ([]byte, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	l.run(ctx, r.Way, stop)
+	l.run(ctx, r.Way, stop, d.Draining.Done())
 	b := d.finishMeta([]byte("{"), resultComplete)
 	b = append(b, `,"`+subscriptionKey+`":`...)
 	return append(append(b, l.id...), '}', '}'), nil
@@ -53,7 +54,6 @@ type listener struct {
 	filter json.RawMessage // what it is for, of what it asked for
 	sub    *dialect.Subscription
 	leave  func()
-	ended  <-chan struct{} // closed when the server stops
 }
 
 // openListener makes the subscription that a request asks for. It begins at once,
@@ -81,7 +81,7 @@ func (d *stateless) openListener(ctx context.Context, r *request) (*listener, *w
 	if err != nil {
 		return nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
 	}
-	ended, leave, err := d.streams.enter(r.Account())
+	leave, err := d.streams.enter(r.Account())
 	switch {
 	case errors.Is(err, errOwnStreams):
 		return nil, wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, err.Error())
@@ -90,7 +90,7 @@ func (d *stateless) openListener(ctx context.Context, r *request) (*listener, *w
 		rerr.RetryAfter = time.Second
 		return nil, rerr
 	}
-	l := &listener{id: r.Message.ID, filter: filter, ended: ended, leave: leave}
+	l := &listener{id: r.Message.ID, filter: filter, leave: leave}
 	l.sub = d.Hub.Subscribe(dialect.NewInterest(honoured.Tools, honoured.Prompts, honoured.Resources, honoured.URIs))
 	return l, nil
 }
@@ -132,7 +132,7 @@ func (d *stateless) honoured(ctx context.Context, f *listenFilter) (listenFilter
 // run sends what there is to hear until the end. Then it says that there is no more to
 // come: of the pages on cancellation and on subscriptions each demands another message at
 // the end, this notification or a response; both do no harm.
-func (l *listener) run(ctx context.Context, way dialect.Way, stop <-chan struct{}) {
+func (l *listener) run(ctx context.Context, way dialect.Way, closing, draining <-chan struct{}) {
 	defer l.leave()
 	defer l.sub.Close()
 	way.Notify("notifications/subscriptions/acknowledged", l.params(append([]byte(`"notifications":`), l.filter...)))
@@ -144,8 +144,8 @@ func (l *listener) run(ctx context.Context, way dialect.Way, stop <-chan struct{
 			}
 			continue
 		case <-ctx.Done():
-		case <-l.ended:
-		case <-stop:
+		case <-closing:
+		case <-draining:
 		}
 		open = false
 	}
@@ -172,4 +172,53 @@ func (l *listener) params(member []byte) json.RawMessage {
 		b = append(append(b, ','), member...)
 	}
 	return append(b, '}')
+}
+
+// streams are the responses that stay open until somebody ends them (subscriptions).
+// Each holds a connection or a part of one, so there are limits: one for all, and one
+// for each owner.
+type streams struct {
+	most, mostOwned int
+
+	mu    sync.Mutex
+	open  int
+	owned map[string]int
+}
+
+var (
+	errManyStreams = errors.New("too many subscriptions are open; try again later")
+	errOwnStreams  = errors.New("this caller has too many subscriptions open; end some")
+)
+
+// enter counts a stream in, unless there are too many. leave must be called when it has
+// ended.
+func (s *streams) enter(owner string) (leave func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case owner != "" && s.owned[owner] >= s.mostOwned:
+		return nil, errOwnStreams
+	case s.open >= s.most:
+		return nil, errManyStreams
+	}
+	s.open++
+	if owner != "" {
+		if s.owned == nil {
+			s.owned = make(map[string]int)
+		}
+		s.owned[owner]++
+	}
+	return func() { s.leave(owner) }, nil
+}
+
+func (s *streams) leave(owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open--
+	if owner == "" {
+		return
+	}
+	if s.owned[owner]--; s.owned[owner] == 0 {
+		delete(s.owned, owner)
+	}
 }

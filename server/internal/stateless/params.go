@@ -1,13 +1,13 @@
 package stateless
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -34,8 +34,13 @@ func paramHeaders(t *engine.Program) ([]paramHeader, error) {
 	if !strings.Contains(string(t.InputSchema), annotation) {
 		return nil, nil
 	}
+	var schema any
 	w := schemaWalk{}
-	if err := w.schema(jsontext.Value(t.InputSchema), nil, true); err != nil {
+	err := json.Unmarshal(t.InputSchema, &schema)
+	if err == nil {
+		err = w.schema(schema, nil, true)
+	}
+	if err != nil {
 		return nil, &saga.DefinitionError{Tool: t.Name, Problem: "the input schema has an " + annotation + " that is not allowed", Err: err}
 	}
 	return w.found, nil
@@ -46,92 +51,56 @@ type schemaWalk struct{ found []paramHeader }
 
 // schema visits one schema. reachable: only properties lead here from the root,
 // so that an argument at path is meant and no other.
-func (w *schemaWalk) schema(raw jsontext.Value, path []string, reachable bool) error {
-	if raw.Kind() != '{' {
-		return nil // true or false
-	}
-	var keywords map[string]jsontext.Value
-	if err := jsonv2.Unmarshal(raw, &keywords); err != nil {
-		return err
-	}
+func (w *schemaWalk) schema(schema any, path []string, reachable bool) error {
+	keywords, _ := schema.(map[string]any) // else it is true or false
 	if name, ok := keywords[annotation]; ok {
 		if err := w.annotated(name, keywords["type"], path, reachable); err != nil {
 			return err
 		}
 	}
 	for keyword, v := range keywords {
-		var err error
 		switch keyword {
-		case "properties":
-			err = w.each(v, path, reachable)
-		case "patternProperties", "$defs", "definitions", "dependentSchemas":
-			err = w.each(v, path, false)
+		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+			schemas, _ := v.(map[string]any)
+			for name, v := range schemas {
+				if err := w.schema(v, append(slices.Clip(path), name), reachable && keyword == "properties"); err != nil {
+					return err
+				}
+			}
 		case "default", "const", "enum", "examples":
 			// They hold values, not schemas.
 		default:
-			// Whatever else there is, a property below it is not one of the root's.
-			err = w.any(v, path)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// each visits the schemas of an object of schemas.
-func (w *schemaWalk) each(raw jsontext.Value, path []string, reachable bool) error {
-	if raw.Kind() != '{' {
-		return nil
-	}
-	var schemas map[string]jsontext.Value
-	if err := jsonv2.Unmarshal(raw, &schemas); err != nil {
-		return err
-	}
-	for name, v := range schemas {
-		if err := w.schema(v, append(slices.Clip(path), name), reachable); err != nil {
-			return err
+			// Whatever else there is, one schema or several, a property below it is not one of
+			// the root's.
+			schemas, several := v.([]any)
+			if !several {
+				schemas = []any{v}
+			}
+			for _, v := range schemas {
+				if err := w.schema(v, path, false); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
 }
 
-// any visits the schemas in the value of a keyword: one, or a list.
-func (w *schemaWalk) any(raw jsontext.Value, path []string) error {
-	if raw.Kind() != '[' {
-		return w.schema(raw, path, false)
-	}
-	var list []jsontext.Value
-	if err := jsonv2.Unmarshal(raw, &list); err != nil {
-		return err
-	}
-	for _, v := range list {
-		if err := w.schema(v, path, false); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *schemaWalk) annotated(value, kind jsontext.Value, path []string, reachable bool) error {
+func (w *schemaWalk) annotated(value, kind any, path []string, reachable bool) error {
 	at := "/" + strings.Join(path, "/")
-	name, ok := jsonview.String(value)
+	name, ok := value.(string)
 	if !ok || !isToken(name) {
 		return fmt.Errorf("at %s: its value must be the name of a header (RFC 9110 token)", at)
 	}
 	if !reachable || len(path) == 0 {
 		return fmt.Errorf("at %s: it is allowed on properties of the root and of objects nested in it only", at)
 	}
-	switch t, _ := jsonview.String(kind); t {
-	case "string", "integer", "boolean":
-	default:
+	if kind != "string" && kind != "integer" && kind != "boolean" {
 		return fmt.Errorf("at %s: the property's type must be string, integer or boolean", at)
 	}
 	p := paramHeader{path, "Mcp-Param-" + name}
-	for _, other := range w.found {
-		if strings.EqualFold(other.header, p.header) {
-			return fmt.Errorf("at %s: there are two properties with the header %s", at, p.header)
-		}
+	if slices.ContainsFunc(w.found, func(other paramHeader) bool { return strings.EqualFold(other.header, p.header) }) {
+		return fmt.Errorf("at %s: there are two properties with the header %s", at, p.header)
 	}
 	w.found = append(w.found, p)
 	return nil

@@ -73,20 +73,13 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 	return d, errors.Join(wrong...)
 }
 
-var _ interface {
-	dialect.Drainer
-	dialect.Strict
-	dialect.WithoutNullIDs
-} = (*stateless)(nil)
+var _ dialect.Strict = (*stateless)(nil)
 
 // Name implements [dialect.Dialect].
 func (*stateless) Name() string { return "MCP " + version }
 
 // Strict implements [dialect.Strict].
 func (*stateless) Strict() {}
-
-// WithoutNullIDs implements [dialect.WithoutNullIDs].
-func (*stateless) WithoutNullIDs() {}
 
 // Match implements [dialect.Dialect].
 func (d *stateless) Match(m *wire.Message, h http.Header) bool {
@@ -123,20 +116,20 @@ func (d *stateless) methods() map[string]method {
 		"server/discover": {handle: d.discover},
 		listenMethod:      {handle: d.listen},
 	}
-	for _, name := range dialect.SagaMethods() {
+	for _, name := range []string{dialect.MethodCall, dialect.MethodResume, dialect.MethodCancel} {
 		table[name] = method{saga: true, foreign: true, handle: d.serveSaga}
 	}
 	if len(d.Tools.List()) > 0 {
-		table["tools/list"] = method{handle: d.list("tools", d.Catalogue.Tools)}
+		table["tools/list"] = method{handle: d.list}
 		table["tools/call"] = method{name: "name", handle: d.callTool, foreign: true}
 	}
 	if len(d.Tools.Of(engine.KindPrompt)) > 0 {
-		table["prompts/list"] = method{handle: d.list("prompts", d.Catalogue.Prompts)}
+		table["prompts/list"] = method{handle: d.list}
 		table["prompts/get"] = method{name: "name", handle: d.getPrompt, foreign: true}
 	}
 	if len(d.Tools.Of(engine.KindResource)) > 0 {
-		table["resources/list"] = method{handle: d.list("resources", d.Catalogue.Resources)}
-		table["resources/templates/list"] = method{handle: d.list("resourceTemplates", d.Catalogue.Templates)}
+		table["resources/list"] = method{handle: d.list}
+		table["resources/templates/list"] = method{handle: d.list}
 		table["resources/read"] = method{name: "uri", handle: d.readResource, foreign: true}
 	}
 	if d.Completes() {
@@ -153,18 +146,13 @@ const staleText = "the requestState is not valid here, or no longer: send the re
 func (d *stateless) translate(ctx context.Context, r *request, err error) *wire.Error {
 	var rejected *tokens.Rejected
 	var unsupported *engine.UnsupportedError
-	var arguments *engine.ArgumentsError
-	var tool *engine.ToolError
 	switch {
 	case errors.As(err, &rejected) && !r.served.saga:
 		return wire.NewError(wire.CodeInvalidParams, staleText)
 	case errors.As(err, &unsupported):
-		return wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, unsupported.Error()).
-			WithMember("requiredCapabilities", dialect.RequiredCapabilities(unsupported.Needs))
-	case errors.As(err, &arguments):
-		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
-	case errors.As(err, &tool):
-		return dialect.ToolError(tool)
+		rerr := wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, unsupported.Error())
+		rerr.Data = dialect.RequiredCapabilities(unsupported.Needs)
+		return rerr
 	}
 	return d.Translate(ctx, r.Message.Method, err)
 }
@@ -197,3 +185,42 @@ const (
 
 // opened returns the members of an encoded JSON object, for finish.
 func opened(object []byte) []byte { return object[:len(object)-1] }
+
+// cacheForAll are the caching hints of what is the same for everybody (MCP
+// 2026-07-28, server/utilities/caching). Clients that listen hear of changes at
+// once, the others within this time.
+const cacheForAll = `,"ttlMs":60000,"cacheScope":"public"`
+
+// dontCache are those of what may depend on the caller or on the time.
+const dontCache = `,"ttlMs":0,"cacheScope":"private"`
+
+// discover answers server/discover.
+func (d *stateless) discover(context.Context, *request) ([]byte, error) {
+	b, err := wire.Marshal(struct {
+		Versions     []string       `json:"supportedVersions"`
+		Capabilities map[string]any `json:"capabilities"`
+		Instructions string         `json:"instructions,omitzero"`
+	}{[]string{version}, d.Offers(true), d.Instructions})
+	if err != nil {
+		return nil, err
+	}
+	return d.finish(append(opened(b), cacheForAll...), resultComplete), nil
+}
+
+// list answers the methods that list something.
+func (d *stateless) list(_ context.Context, r *request) ([]byte, error) {
+	open, rerr := d.Catalogue.List(r.Message, d.Catalogue.Lists[r.Message.Method])
+	if rerr != nil {
+		return nil, rerr
+	}
+	return d.finish(append(open, cacheForAll...), resultComplete), nil
+}
+
+// complete answers completion/complete.
+func (d *stateless) complete(ctx context.Context, r *request) ([]byte, error) {
+	b, err := d.Complete(ctx, r.Message.Params)
+	if err != nil {
+		return nil, err
+	}
+	return d.finish(opened(b), resultComplete), nil
+}

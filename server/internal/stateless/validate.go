@@ -8,7 +8,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -50,15 +49,16 @@ func (d *stateless) validate(x *dialect.Exchange) (*request, *wire.Error) {
 		return nil, rerr
 	}
 	if onHTTP {
-		if rerr := wire.MatchHeader(x.Header, wire.VersionHeader, r.meta.version); rerr != nil {
+		if rerr := wire.MatchHeader(x.Header, wire.VersionHeader, r.meta.version, false); rerr != nil {
 			return nil, rerr
 		}
 	}
 	if r.meta.version != version {
-		return nil, unsupportedVersion(r.meta.version)
+		return nil, wire.Refuse(http.StatusBadRequest, wire.CodeUnsupportedProtocol, "this protocol version is not supported").
+			WithData(`{"supported":["`+version+`"],"requested":`, r.meta.version)
 	}
 	if onHTTP {
-		if rerr := wire.MatchHeader(x.Header, wire.MethodHeader, x.Message.Method); rerr != nil {
+		if rerr := wire.MatchHeader(x.Header, wire.MethodHeader, x.Message.Method, false); rerr != nil {
 			return nil, rerr
 		}
 	}
@@ -72,13 +72,6 @@ func (d *stateless) validate(x *dialect.Exchange) (*request, *wire.Error) {
 		}
 	}
 	return r, r.readOptions()
-}
-
-func unsupportedVersion(requested string) *wire.Error {
-	return &wire.Error{
-		Status: http.StatusBadRequest, Code: wire.CodeUnsupportedProtocol, Message: "this protocol version is not supported",
-		Data: append(wire.AppendString([]byte(`{"supported":["`+version+`"],"requested":`), requested), '}'),
-	}
 }
 
 // readMeta reads what every request must say about itself (MCP 2026-07-28,
@@ -161,15 +154,5 @@ func (r *request) matchName() *wire.Error {
 	if !ok {
 		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, "params."+r.served.name+" must be a string")
 	}
-	return wire.MatchEncodedHeader(r.Header, wire.NameHeader, name)
-}
-
-// turn begins what the runner of turns is given.
-func (r *request) turn(p turns.Policy) turns.Request {
-	q := r.Turn(p)
-	q.Client = r.features
-	if r.notifier != nil {
-		q.Notifier = r.notifier
-	}
-	return q
+	return wire.MatchHeader(r.Header, wire.NameHeader, name, true)
 }

@@ -1,13 +1,26 @@
+// Package wire is JSON-RPC 2.0 as it is on the wire: messages in, responses, requests
+// and errors out, the HTTP headers that repeat what a message says, and event streams.
+// It knows nothing of what the messages are about.
+//
+// A transport begins with [Parse] and ends with [AppendResponse]. Errors that clients
+// see are of the type [Error] and have the status that HTTP has for them.
 package wire
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
@@ -36,7 +49,7 @@ func (m *Message) Notification() bool { return m.ID == nil && m.Reply == nil }
 // and that no name occurs twice. So its parts may be read with package jsonview.
 func Parse(raw []byte) (Message, *Error) {
 	m := Message{Size: len(raw)}
-	if IsBatch(raw) {
+	if jsontext.Value(raw).Kind() == '[' {
 		return m, NewError(CodeInvalidRequest, BatchText)
 	}
 	if !jsonview.Valid(raw) {
@@ -72,7 +85,7 @@ func Parse(raw []byte) (Message, *Error) {
 	if jsonview.Deeper(raw, MaxNesting) {
 		return m, NewError(CodeInvalidRequest, DeepText)
 	}
-	if string(version) != `"2.0"` && !isText(version, "2.0") {
+	if string(version) != `"2.0"` && !jsonview.Is(version, "2.0") {
 		return m, NewError(CodeInvalidRequest, `the member "jsonrpc" must be "2.0"`)
 	}
 	if method == nil && outcome != nil && m.ID != nil {
@@ -106,15 +119,7 @@ var DeepText = fmt.Sprintf("the message is nested too deep: %d levels are the mo
 // LongTokenText is the text of an error: a progress token is too long.
 var LongTokenText = fmt.Sprintf("params._meta.progressToken is too long: %d bytes are the most", MaxID)
 
-var (
-	longIDText = fmt.Sprintf("the id is too long: %d bytes are the most", MaxID)
-)
-
-// isText reports whether v is a JSON string that means text, however it is spelt.
-func isText(v jsontext.Value, text string) bool {
-	s, ok := jsonview.String(v)
-	return ok && s == text
-}
+var longIDText = fmt.Sprintf("the id is too long: %d bytes are the most", MaxID)
 
 // ValidID accepts what MCP allows as a request id or a progress token: a string or
 // an integer (basic/index), never null, of up to MaxID bytes.
@@ -158,25 +163,11 @@ func WrongParam(pointer string) *Error {
 	return NewError(CodeInvalidParams, text)
 }
 
-// ReadString reads a parameter that is a string, or null for none.
-func ReadString(v jsontext.Value, pointer string) (string, *Error) {
-	if text, ok := jsonview.String(v); ok || v.Kind() == 'n' {
-		return text, nil
-	}
-	return "", WrongParam(pointer)
-}
-
 // maxBatch bounds the messages in one batch.
 const maxBatch = 64
 
 // BatchText is the text of the error that a batch is where there are none.
 const BatchText = "batches are not supported: send one message at a time"
-
-// IsBatch reports whether raw is an array.
-func IsBatch(raw []byte) bool {
-	first := bytes.TrimLeft(raw, " \t\r\n")
-	return len(first) > 0 && first[0] == '['
-}
 
 // SplitBatch returns the messages of a batch (JSON-RPC 2.0, section 6). They are not
 // looked into: each is parsed by itself, so that one that is none spoils no other.
@@ -206,4 +197,141 @@ func SplitBatch(raw []byte) ([]jsontext.Value, *Error) {
 		return nil, NewError(CodeInvalidRequest, "the batch is empty")
 	}
 	return list, nil
+}
+
+// Codes of errors: those of JSON-RPC 2.0, and those that MCP 2026-07-28 adds
+// (basic/index, error codes).
+const (
+	CodeParseError     = jsonrpc2.CodeParseError
+	CodeInvalidRequest = jsonrpc2.CodeInvalidRequest
+	CodeMethodNotFound = jsonrpc2.CodeMethodNotFound
+	CodeInvalidParams  = jsonrpc2.CodeInvalidParams
+	CodeInternalError  = jsonrpc2.CodeInternalError
+
+	CodeHeaderMismatch      = -32020
+	CodeMissingCapability   = -32021
+	CodeUnsupportedProtocol = -32022
+
+	// CodeTryAgain says that the same request may succeed on another replica, or a
+	// little later. It lies outside the range that JSON-RPC and MCP keep for
+	// themselves; over HTTP it comes with the status 503.
+	CodeTryAgain = -31503
+)
+
+// Error is an error as it is sent to a client.
+type Error struct {
+	Code    int64
+	Message string
+	Data    json.RawMessage
+	// Status is the HTTP status of a response that is this error; 0 is 200: the
+	// message was delivered and answered.
+	Status int
+	// RetryAfter is when to send the request again, if that is to be said.
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+// NewError returns an error that HTTP has no status for.
+func NewError(code int64, text string) *Error { return &Error{Code: code, Message: text} }
+
+// Refuse returns an error with an HTTP status.
+func Refuse(status int, code int64, text string) *Error {
+	return &Error{Code: code, Message: text, Status: status}
+}
+
+// NotFound is the error of a method that is not served.
+func NotFound() *Error { return Refuse(http.StatusNotFound, CodeMethodNotFound, "method not found") }
+
+// TryAgain returns an error that says that the same request may succeed soon.
+func TryAgain(text string) *Error {
+	return &Error{
+		Code: CodeTryAgain, Message: text, Data: json.RawMessage(`{"retryable":true}`),
+		Status: http.StatusServiceUnavailable, RetryAfter: time.Second,
+	}
+}
+
+// WithData returns the error with an object as its data: before, and a string as the last
+// value.
+func (e *Error) WithData(before, text string) *Error {
+	e.Data = append(AppendString([]byte(before), text), '}')
+	return e
+}
+
+// Headers by which gateways route without reading the body. They must say what
+// the body says (MCP 2026-07-28, basic/transports/streamable-http; SEP-2243).
+const (
+	MethodHeader = "Mcp-Method"
+	NameHeader   = "Mcp-Name"
+)
+
+// VersionHeader names the protocol revision of an HTTP request: MCP-Protocol-Version,
+// spelled as package http keeps it, which saves respelling it in every request.
+const VersionHeader = "Mcp-Protocol-Version"
+
+// SessionHeader names the session of an HTTP request.
+const SessionHeader = "Mcp-Session-Id"
+
+// HeaderValue returns the value of a header that may be there once. problem is
+// not empty if it cannot be used.
+func HeaderValue(h http.Header, name string) (value string, present bool, problem string) {
+	values := h.Values(name)
+	switch len(values) {
+	case 0:
+		return "", false, ""
+	case 1:
+	default:
+		return "", true, "is there more than once"
+	}
+	value = strings.Trim(values[0], " \t") // optional whitespace (RFC 9110, 5.5)
+	for i := range len(value) {
+		if value[i] < ' ' || value[i] > '~' {
+			return "", true, "holds a control character or one that is not ASCII; encode such values"
+		}
+	}
+	return value, true, ""
+}
+
+// MatchHeader demands that a header has a value, which may be encoded.
+func MatchHeader(h http.Header, name, want string, encoded bool) *Error {
+	read := HeaderValue
+	if encoded {
+		read = DecodedHeader
+	}
+	value, present, problem := read(h, name)
+	switch {
+	case problem != "":
+	case !present:
+		problem = "is missing"
+	case value != want:
+		problem = "is not what the body says"
+	}
+	return Mismatch(name, problem)
+}
+
+// DecodedHeader is HeaderValue for a header that may be encoded, in the form
+// =?base64?...?=. Anything else is literal. It is strict, so that there is one meaning
+// to each value.
+func DecodedHeader(h http.Header, name string) (value string, present bool, problem string) {
+	value, present, problem = HeaderValue(h, name)
+	encoded, begins := strings.CutPrefix(value, "=?base64?")
+	encoded, ends := strings.CutSuffix(encoded, "?=")
+	if !begins || !ends {
+		return value, present, problem
+	}
+	// The decoder skips line ends; HeaderValue has refused those.
+	raw, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if err != nil || !utf8.Valid(raw) {
+		return "", true, "is encoded, but not in base64 of UTF-8"
+	}
+	return string(raw), true, ""
+}
+
+// Mismatch is the error of a header that has a problem; it is nil without one.
+func Mismatch(name, problem string) *Error {
+	if problem == "" {
+		return nil
+	}
+	return Refuse(http.StatusBadRequest, CodeHeaderMismatch, "the header "+name+" "+problem)
 }

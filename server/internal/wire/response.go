@@ -2,9 +2,15 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
 	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -50,18 +56,13 @@ func AppendString(b []byte, s string) []byte {
 	return out
 }
 
-// AppendRequest writes a request of the server's own, whose ids are numbers.
-func AppendRequest(b []byte, id uint64, method string, params []byte) []byte {
-	b = strconv.AppendUint(append(b, `{"jsonrpc":"2.0","id":`...), id, 10)
-	return appendCall(append(b, ','), method, params)
-}
-
-// AppendNotification writes a notification; params may be nil.
-func AppendNotification(b []byte, method string, params []byte) []byte {
-	return appendCall(append(b, `{"jsonrpc":"2.0",`...), method, params)
-}
-
-func appendCall(b []byte, method string, params []byte) []byte {
+// AppendCall writes a request of the server's own, whose ids are numbers, or without an id
+// a notification; params may be nil.
+func AppendCall(b []byte, id uint64, method string, params []byte) []byte {
+	b = append(b, `{"jsonrpc":"2.0",`...)
+	if id != 0 {
+		b = append(strconv.AppendUint(append(b, `"id":`...), id, 10), ',')
+	}
 	b = AppendString(append(b, `"method":`...), method)
 	if params != nil {
 		b = append(append(b, `,"params":`...), params...)
@@ -107,4 +108,159 @@ func (p *BufferPool) Put(b *[]byte, used []byte) {
 		*b = used[:0]
 		p.pool.Put(b)
 	}
+}
+
+const jsonType = "application/json"
+
+// Reply is the answer to one HTTP exchange: a JSON object, a stream of events, or nothing
+// but a status.
+type Reply struct {
+	// Writer is what the reply is written to.
+	Writer http.ResponseWriter
+}
+
+// Header returns the header, which is sent with what comes first.
+func (r Reply) Header() http.Header { return r.Writer.Header() }
+
+// Empty sends a status alone.
+func (r Reply) Empty(status int) { r.Writer.WriteHeader(status) }
+
+// inOneWrite is up to how many bytes net/http finds out a body's length itself.
+const inOneWrite = 2 << 10
+
+// JSON sends a JSON object. It reports whether the writer has done with body: one
+// that fails, as the client has gone, may leave others at work on it (as that of
+// HTTP/2 did before https://go.dev/issue/58446).
+func (r Reply) JSON(status int, body []byte) (done bool) {
+	// One array for the three values takes one allocation; nobody else has it.
+	values := [...]string{jsonType, "no-store", "nosniff"}
+	h := r.Writer.Header()
+	h["Content-Type"] = values[0:1:1]
+	h["Cache-Control"] = values[1:2:2]
+	h["X-Content-Type-Options"] = values[2:3:3]
+	if len(body) >= inOneWrite {
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	r.Writer.WriteHeader(status)
+	_, err := r.Writer.Write(body)
+	return err == nil
+}
+
+// Error sends an error response to the request with that id; nil is none that is known.
+func (r Reply) Error(id jsontext.Value, rerr *Error) {
+	r.Response(AppendResponse(nil, id, nil, rerr), rerr)
+}
+
+// Response sends a whole response, which is that error unless it is nil. See JSON.
+func (r Reply) Response(response []byte, rerr *Error) (done bool) {
+	if rerr == nil {
+		return r.JSON(http.StatusOK, response)
+	}
+	if rerr.RetryAfter > 0 {
+		r.Writer.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(rerr.RetryAfter.Seconds()))))
+	}
+	return r.JSON(cmp.Or(rerr.Status, http.StatusOK), response)
+}
+
+// Events returns the reply as a stream of events, which has not begun. A client may take
+// as long as patience to accept one.
+func (r Reply) Events(patience time.Duration) *EventStream {
+	s := &EventStream{w: r.Writer, rc: http.NewResponseController(r.Writer), patience: patience}
+	// The server takes the end of its limit on reading for the client's going away. An
+	// error means that there is no such limit.
+	s.rc.SetReadDeadline(time.Time{})
+	return s
+}
+
+// EventsType is the content type of event streams.
+const EventsType = "text/event-stream"
+
+// comeBack is how long a client waits before it comes back to a stream that it can
+// resume, unless told otherwise.
+const comeBack = time.Second
+
+// EventStream writes server-sent events. It is not safe for concurrent use.
+type EventStream struct {
+	w  http.ResponseWriter
+	rc *http.ResponseController
+	// patience is how long a client may take to accept an event: http.Server's own limit
+	// is for the whole response, which may be a stream without an end.
+	patience time.Duration
+	started  bool
+	buf      []byte
+}
+
+// Start sends the header, which otherwise goes out with the first event.
+func (s *EventStream) Start() error { return s.send(nil) }
+
+// Started reports whether anything has been sent.
+func (s *EventStream) Started() bool { return s.started }
+
+// Prime sends the event that a client can resume from before there is another.
+func (s *EventStream) Prime(id string) error {
+	return s.send(fmt.Appendf(s.buf[:0], "id: %s\nretry: %d\ndata:\n\n", id, comeBack.Milliseconds()))
+}
+
+// Retry tells when to come back.
+func (s *EventStream) Retry(after time.Duration) error {
+	return s.send(fmt.Appendf(s.buf[:0], "retry: %d\n\n", max(after.Milliseconds(), 0)))
+}
+
+// Event sends a message, which has no line ends. Without an id it cannot be resumed
+// after.
+func (s *EventStream) Event(id string, message []byte) error {
+	b := s.buf[:0]
+	if id != "" {
+		b = append(append(append(b, "id: "...), id...), '\n')
+	}
+	return s.send(append(append(append(b, "data: "...), message...), "\n\n"...))
+}
+
+// Alive sends a comment, which clients skip. It shows proxies that the stream is in
+// use, and us that the connection is.
+func (s *EventStream) Alive() error { return s.send([]byte(":\n\n")) }
+
+// End lifts the limit on writing, or the connection's next response would have it.
+func (s *EventStream) End() { s.rc.SetWriteDeadline(time.Time{}) }
+
+func (s *EventStream) send(b []byte) error {
+	if !s.started {
+		s.started = true
+		h := s.w.Header()
+		h.Set("Content-Type", EventsType)
+		h.Set("Cache-Control", "no-cache, no-store")
+		h.Set("X-Accel-Buffering", "no") // for proxies: pass on each event at once
+		h.Set("X-Content-Type-Options", "nosniff")
+		s.w.WriteHeader(http.StatusOK)
+	}
+	// Writers that know no deadlines, as in tests, do without.
+	s.rc.SetWriteDeadline(time.Now().Add(s.patience))
+	if len(b) > 0 {
+		if cap(b) <= 64<<10 {
+			s.buf = b
+		}
+		if _, err := s.w.Write(b); err != nil {
+			return err
+		}
+	}
+	return s.rc.Flush()
+}
+
+// AcceptsEvents reports whether the client takes event streams. One that says nothing
+// takes all.
+func AcceptsEvents(h http.Header) bool {
+	values := h.Values("Accept")
+	if len(values) == 0 || len(values) == 1 && values[0] == "" {
+		return true
+	}
+	for _, value := range values {
+		for item := range strings.SplitSeq(value, ",") {
+			name, _, _ := strings.Cut(item, ";")
+			switch strings.ToLower(strings.TrimSpace(name)) {
+			case EventsType, "text/*", "*/*":
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -72,7 +72,7 @@ func TestKeptStreamsAreBounded(t *testing.T) {
 // is granted to a stream.
 func TestNotificationsAreBoundedByBytes(t *testing.T) {
 	st := newStream("p1", 1, new(atomic.Int64))
-	question := st.add(eventRequest, []byte(`{"method":"ask"}`))
+	question, _ := st.add(eventRequest, []byte(`{"method":"ask"}`))
 	note := bytes.Repeat([]byte("1"), maxNoteBytes/4)
 	for range 100 {
 		st.add(eventNote, note)

@@ -15,7 +15,7 @@ import (
 func newHandshake(t *testing.T) *handshake {
 	tools, err := engine.NewRegistry()
 	require.NoError(t, err)
-	d, err := New(&dialect.Host{Tools: tools, Hub: new(dialect.Hub), Log: slog.New(slog.DiscardHandler), Limits: dialect.Limits{SessionIdle: time.Minute, MaxSessions: 10, MaxSessionsPerPrincipal: 10}})
+	d, err := New(&dialect.Host{Draining: t.Context(), Tools: tools, Hub: new(dialect.Hub), Log: slog.New(slog.DiscardHandler), Limits: dialect.Limits{SessionIdle: time.Minute, MaxSessions: 10, MaxSessionsPerPrincipal: 10}})
 	require.NoError(t, err)
 	t.Cleanup(d.(*handshake).Close)
 	return d.(*handshake)
@@ -25,7 +25,7 @@ func newHandshake(t *testing.T) *handshake {
 // timer may have fired before hold could stop it.
 func TestSessionInUseDoesNotExpire(t *testing.T) {
 	d := newHandshake(t)
-	p, _, rerr := d.open([]byte(`{"protocolVersion":"2025-11-25","capabilities":{}}`))
+	p, _, rerr := d.open(t.Context(), []byte(`{"protocolVersion":"2025-11-25","capabilities":{}}`))
 	require.Nil(t, rerr)
 	opened, rerr := d.start(p, &dialect.Exchange{})
 	require.Nil(t, rerr)

@@ -63,7 +63,7 @@ func TestHubForgetsWhatIsNotWantedAnyMore(t *testing.T) {
 	h.Publish(Event{ResourceUpdated, "test://b"})
 	s.Change(func(i *Interest) { i.Remove("test://a") })
 	assert.Equal(t, []Event{{Change: ToolsChanged}, {ResourceUpdated, "test://b"}}, waitingFor(s))
-	s.Change(func(i *Interest) { i.add("test://a") })
+	s.Change(func(i *Interest) { i.Add("test://a") })
 	h.Publish(Event{ResourceUpdated, "test://a"})
 	assert.Equal(t, []Event{{ResourceUpdated, "test://a"}}, waitingFor(s))
 	s.Close()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -31,7 +32,7 @@ func (g *guard) refuse(r *http.Request) string {
 		return "host not allowed: " + shown(r.Host) + " is no name of this server. Add it to AllowedHosts (saga serve --allow-host), " +
 			"or let the proxy pass on the Host that the client sent"
 	}
-	if !g.originAllowed(r) {
+	if ok, _ := g.originAllowed(r, ""); !ok {
 		return "origin not allowed: add " + shown(strings.Join(r.Header.Values("Origin"), " ")) +
 			" to AllowedOrigins (saga serve --allow-origin) if its pages may use this server"
 	}
@@ -44,18 +45,18 @@ func (g *guard) hostAllowed(host string) bool {
 }
 
 // originAllowed reports whether a request may come from where it says that it
-// comes from. Only pages say so.
-func (g *guard) originAllowed(r *http.Request) bool {
+// comes from, in the form that package cors has. Only pages say so.
+func (g *guard) originAllowed(r *http.Request, _ string) (ok bool, vary []string) {
 	values := r.Header.Values("Origin")
 	if len(values) != 1 {
-		return len(values) == 0
+		return len(values) == 0, nil
 	}
 	origin := strings.ToLower(values[0])
 	if slices.Contains(g.origins, "*") || slices.Contains(g.origins, origin) {
-		return true
+		return true, nil
 	}
 	u, err := url.Parse(origin)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && isLoopback(u.Hostname())
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && isLoopback(u.Hostname()), nil
 }
 
 // informs reports whether a request may read what is of no use to strangers. Besides
@@ -63,7 +64,8 @@ func (g *guard) originAllowed(r *http.Request) bool {
 // an address that is not its server's (to rebind takes a name).
 func (g *guard) informs(r *http.Request) bool {
 	_, err := netip.ParseAddr(hostname(r.Host))
-	return (err == nil || g.hostAllowed(r.Host)) && g.originAllowed(r)
+	ok, _ := g.originAllowed(r, "")
+	return ok && (err == nil || g.hostAllowed(r.Host))
 }
 
 // hostname strips the port and the brackets of a Host header.
@@ -161,27 +163,162 @@ func isASCII(s string) bool {
 // requests. The requests themselves are checked each time.
 const preflightAge = 600
 
-// crossOrigin lets pages of allowed origins send requests and read the answers,
-// those of refusals too. What the page must not send, serve has to refuse: the
+// crossOrigin is for pages of allowed origins to send requests and read the answers,
+// those of refusals too. What the page must not send, the server has to refuse: the
 // library only withholds the headers by which a browser shows answers to a page.
 //
 // Credentials stay forbidden: a page can send what it knows itself, such as an
 // access token, but not what the browser keeps for this server. That is also why
 // any header may be sent: tools have parameters in headers (Mcp-Param-), and
 // [Options.Authenticate] may look at any.
-func crossOrigin(g *guard, serve http.HandlerFunc) http.Handler {
+func (g *guard) crossOrigin() *cors.Cors {
 	return cors.New(cors.Options{
-		AllowOriginVaryRequestFunc: func(r *http.Request, _ string) (bool, []string) { return g.originAllowed(r), nil },
+		AllowOriginVaryRequestFunc: g.originAllowed,
 		AllowedMethods:             []string{http.MethodPost, http.MethodGet, http.MethodDelete},
 		AllowedHeaders:             []string{"*"},
 		ExposedHeaders:             []string{wire.SessionHeader, "WWW-Authenticate", "Retry-After"},
 		MaxAge:                     preflightAge,
-		OptionsPassthrough:         true, // serve refuses foreign hosts
-	}).Handler(serve)
+		OptionsPassthrough:         true, // foreign hosts are to be refused
+	})
 }
 
-// isPreflight reports whether a browser asks on behalf of a page whether that may
-// send a request.
-func isPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
+// owner says on whose account sessions and subscriptions are counted, so that one
+// caller cannot take what is there for all: the principal's, or that of an anonymous
+// caller's key. Those without a key are not told apart, and share what is there.
+func (s *Server) owner(p Principal, r *http.Request) string {
+	if p != Anonymous {
+		return "principal " + p.binding()
+	}
+	if key := s.opts.CallerKey(r); key != "" {
+		return "key " + key
+	}
+	return ""
+}
+
+// caller is a [dialect.Owner] that says who it is.
+type caller interface {
+	caller() (p Principal, remote string)
+}
+
+// inProcess is the caller of [Server.Handle].
+type inProcess struct{ principal Principal }
+
+// Account implements [dialect.Owner]: nothing is counted.
+func (inProcess) Account() string { return "" }
+
+func (c inProcess) caller() (p Principal, remote string) { return c.principal, "" }
+
+// publicAddress is the default of [Options.CallerKey].
+func publicAddress(r *http.Request) string {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	addr := from.Addr().Unmap().WithZone("")
+	if !addr.IsGlobalUnicast() || addr.IsPrivate() {
+		return "" // perhaps a proxy's
+	}
+	return addressKey(addr)
+}
+
+// ForwardedKey returns an [Options.CallerKey] for a server behind proxies: the address
+// that they report in X-Forwarded-For. Each proxy is an address or a network, such as
+// 10.0.0.0/8.
+//
+// Callers can send that header as well, so it counts only on a connection that comes
+// from one of these, and only the last address in it that is none of these: that is the
+// one which a proxy has seen. What is left of it is a caller's own word. A connection
+// from elsewhere is told apart by its own address, as by default.
+func ForwardedKey(proxies ...string) (func(*http.Request) string, error) {
+	var networks []netip.Prefix
+	for _, p := range proxies {
+		network, err := netip.ParsePrefix(p)
+		if err != nil {
+			addr, e := netip.ParseAddr(p)
+			if e != nil || addr.Zone() != "" {
+				return nil, fmt.Errorf("server: %q is no address or network of a proxy, such as 10.0.0.7 or 10.0.0.0/8", p)
+			}
+			network = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
+		}
+		if network.Bits() == 0 {
+			return nil, fmt.Errorf("server: the network %s trusts everybody, and every caller could take any address", p)
+		}
+		networks = append(networks, network.Masked())
+	}
+	trusted := func(a netip.Addr) bool {
+		return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(a) })
+	}
+	return func(r *http.Request) string {
+		if from, ok := hopAddress(r.RemoteAddr); !ok || !trusted(from) {
+			return publicAddress(r)
+		}
+		for _, line := range slices.Backward(r.Header.Values("X-Forwarded-For")) {
+			for more := true; more; {
+				hop := line
+				if i := strings.LastIndexByte(line, ','); i >= 0 {
+					line, hop = line[:i], line[i+1:]
+				} else {
+					more = false
+				}
+				addr, ok := hopAddress(strings.TrimSpace(hop))
+				if !ok {
+					return "" // a proxy that does not know
+				}
+				if !trusted(addr) {
+					return addressKey(addr)
+				}
+			}
+		}
+		return ""
+	}, nil
+}
+
+// hopAddress reads an address with or without a port.
+func hopAddress(text string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	if err != nil {
+		var both netip.AddrPort
+		if both, err = netip.ParseAddrPort(text); err == nil {
+			addr = both.Addr()
+		}
+	}
+	return addr.Unmap().WithZone(""), err == nil
+}
+
+// addressKey is what tells apart callers by their addresses: of IPv6 the network that
+// one customer gets, to use all of it.
+func addressKey(addr netip.Addr) string {
+	if addr.Is6() {
+		network, _ := addr.Prefix(64)
+		return network.String()
+	}
+	return addr.String()
+}
+
+// Principal is who sends a request, as far as a verified credential says so.
+// The zero value is [Anonymous].
+type Principal struct {
+	// Issuer is who vouches for the subject, such as an OAuth issuer's URL.
+	Issuer string
+	// Subject is the user, unique at the issuer.
+	Subject string
+	// Client is the client application, or empty.
+	Client string
+}
+
+// Anonymous is the principal of requests without credentials.
+var Anonymous = Principal{}
+
+// binding returns the principal as one string in which no two principals look
+// the same.
+func (p Principal) binding() string {
+	if p == Anonymous {
+		return ""
+	}
+	var b []byte
+	for _, s := range []string{p.Issuer, p.Subject, p.Client} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	return string(b)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -37,5 +38,7 @@ func TestToolResultsAreWrittenAsByReflection(t *testing.T) {
 
 func TestTokensNeedNoEscapes(t *testing.T) {
 	const token = "ABCXYZabcxyz0189-_"
-	assert.Equal(t, wire.AppendString(nil, token), AppendToken(nil, token))
+	got, err := AppendSagaResult(nil, &turns.End{Token: token})
+	require.NoError(t, err)
+	assert.Equal(t, `{"state":"suspended","sagaToken":`+string(wire.AppendString(nil, token))+`,"steps":[]}`, string(got))
 }

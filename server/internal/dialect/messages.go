@@ -1,0 +1,191 @@
+package dialect
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Parts of messages that are the same in all revisions of MCP.
+
+// RequestMethod is the MCP request that asks a step.
+func RequestMethod(k steps.Kind) string {
+	switch k {
+	case steps.Sampling:
+		return "sampling/createMessage"
+	case steps.Roots:
+		return "roots/list"
+	}
+	return "elicitation/create"
+}
+
+// AppendToolResult writes a CallToolResult.
+func AppendToolResult(b []byte, r *content.Result) ([]byte, error) {
+	if r.StructuredContent != nil || r.Meta != nil {
+		raw, err := wire.Marshal(r)
+		return append(b, raw...), err
+	}
+	// By hand, which takes a tenth of the time, what most results consist of.
+	b, err := r.Content.AppendJSON(append(b, `{"content":`...))
+	if err != nil {
+		return nil, err
+	}
+	if r.IsError {
+		b = append(b, `,"isError":true`...)
+	}
+	return append(b, '}'), nil
+}
+
+// AppendContents writes a list of ResourceContents.
+func AppendContents(b []byte, contents []content.ResourceContents) []byte {
+	b = append(b, '[')
+	for i, c := range contents {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"uri":`...)
+		b = wire.AppendString(b, c.URI)
+		if c.MIMEType != "" {
+			b = append(b, `,"mimeType":`...)
+			b = wire.AppendString(b, c.MIMEType)
+		}
+		if c.Blob != nil {
+			b = append(b, `,"blob":"`...)
+			b = base64.StdEncoding.AppendEncode(b, c.Blob)
+			b = append(b, '"', '}')
+			continue
+		}
+		b = append(b, `,"text":`...)
+		b = append(wire.AppendString(b, c.Text), '}')
+	}
+	return append(b, ']')
+}
+
+// InternalText is what a client learns of a failure inside.
+const InternalText = "internal error"
+
+// Fixed texts. What a client learns of a refused token does not depend on the cause.
+const (
+	rejectedText  = "the saga token is not valid here, or no longer: start again with tools/callSaga"
+	unsettledText = "what the tool has done is not known yet: send the same request again"
+	tryAgainText  = "this server is older than the saga: send the same request again"
+	earlyText     = "this server's clock is behind the saga: send the same request again"
+	timeoutText   = "the tool took too long; the same request may be sent again"
+)
+
+// Translate decides what the client learns of an error. Those of turns are logged
+// already; it logs the rest.
+func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Error {
+	var rerr *wire.Error
+	if errors.As(err, &rerr) {
+		return rerr
+	}
+	var rejected *tokens.Rejected
+	var large *turns.RequestTooLargeError
+	var answers *engine.AnswerError
+	var unsettled *engine.UnsettledError
+	var panicked *engine.PanicError
+	var logged *turns.Error
+	var arguments *engine.ArgumentsError
+	var failed *engine.ToolError
+	switch {
+	case errors.As(err, &arguments):
+		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
+	case errors.As(err, &failed):
+		// Of a prompt or a resource, which have no results that say that they are errors. What
+		// lies with the caller and the user, such as a question declined, is no fault inside.
+		code := int64(wire.CodeInternalError)
+		if failed.Disclosed {
+			code = wire.CodeInvalidParams
+		}
+		return wire.NewError(code, failed.Text)
+	case errors.Is(err, turns.ErrNewer):
+		return wire.TryAgain(tryAgainText)
+	case errors.Is(err, turns.ErrEarly):
+		return wire.TryAgain(earlyText)
+	case errors.As(err, &rejected):
+		return wire.NewError(wire.CodeInvalidParams, rejectedText)
+	case errors.As(err, &answers):
+		return wire.NewError(wire.CodeInvalidParams, answers.Error())
+	case errors.As(err, &large):
+		rerr := wire.NewError(wire.CodeInvalidParams, fmt.Sprintf(
+			"the arguments and answers are too large for a tool that asks: what it has to remember takes %d bytes, and %d are the most; send less", large.Size, large.Limit))
+		rerr.Data = fmt.Appendf(nil, `{"size":%d,"limit":%d}`, large.Size, large.Limit)
+		return rerr
+	case errors.As(err, &unsettled):
+		return wire.TryAgain(unsettledText)
+	case !errors.As(err, &panicked) && errors.Is(err, context.DeadlineExceeded):
+		return wire.NewError(wire.CodeInternalError, timeoutText)
+	case !errors.As(err, &logged):
+		h.Log.ErrorContext(ctx, "turn failed", "method", name, "error", err)
+	}
+	return wire.NewError(wire.CodeInternalError, InternalText)
+}
+
+// codeMalformed stands for an error of the client's that cannot be read.
+const codeMalformed = -32602
+
+// ReadAnswer reads a client's response to one of our requests, whose ids are
+// numbers. The result's form is for the engine to check; an error that is none is
+// an error all the same. An id that is not ours comes back as 0, which is nobody's.
+func ReadAnswer(raw jsontext.Value) (id uint64, a steps.Answer) {
+	var e struct {
+		ID     jsontext.Value `json:"id"`
+		Result jsontext.Value `json:"result"`
+		Error  jsontext.Value `json:"error"`
+	}
+	if jsonv2.Unmarshal(raw, &e) != nil {
+		return 0, a
+	}
+	id, err := strconv.ParseUint(string(e.ID), 10, 64)
+	if err != nil {
+		return 0, a
+	}
+	if e.Error == nil {
+		a.Result = json.RawMessage(e.Result)
+		return id, a
+	}
+	var failure steps.ClientError
+	if jsonv2.Unmarshal(e.Error, &failure) != nil {
+		failure = steps.ClientError{Code: codeMalformed, Message: "the client's error is malformed"}
+	}
+	a.Error = &failure
+	return id, a
+}
+
+// cancelMethod is the notification by which either side takes back a request.
+const cancelMethod = "notifications/cancelled"
+
+// Cancelled returns the id of the request that a message takes back, as it was written;
+// nil if it does not. A request that is unknown or answered is to be ignored (MCP,
+// basic/patterns/cancellation).
+func Cancelled(m *wire.Message) jsontext.Value {
+	if m.Method != cancelMethod || !m.Notification() {
+		return nil
+	}
+	return jsonview.Get(m.Params, "requestId")
+}
+
+// Cancellation is the notification that takes back the request with that id, and why.
+func Cancellation(id []byte, why error) (method string, params json.RawMessage) {
+	b := append([]byte(`{"requestId":`), id...)
+	reason := why.Error()
+	if errors.Is(why, context.Canceled) {
+		reason = ErrCancelled.Error()
+	}
+	return cancelMethod, append(wire.AppendString(append(b, `,"reason":`...), reason), '}')
+}

@@ -1,0 +1,346 @@
+package handshake
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// drive runs a saga to its end, with the client at hand.
+func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessage) (engine.Outcome, error) {
+	q := c.Turn(turns.Held)
+	q.Program, q.Arguments, q.Client = t, args, c.features
+	if c.notifier != nil {
+		q.Notifier = c.notifier
+	}
+	asker := &client{call: c}
+	out, err := c.Turns.Drive(ctx, q, asker)
+	if err == nil && (out.Result == nil || !out.Result.IsError) {
+		for _, id := range asker.links.accepted {
+			c.Way.Notify("notifications/elicitation/complete", append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))
+		}
+	}
+	return out, err
+}
+
+// client asks the client by requests.
+type client struct {
+	*call
+	links links
+}
+
+// Ask implements [turns.Client].
+func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, error) {
+	if c.peer.answering.Err() != nil {
+		return nil, context.Cause(c.peer.answering)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.peer.answering, func() { cancel(context.Cause(c.peer.answering)) })()
+	answers := make([]steps.Answer, len(asked))
+	errs := make([]error, len(asked))
+	var all sync.WaitGroup
+	for i, step := range asked {
+		method, params, err := stepRequest(c.peer.revision, step, &c.links)
+		if err != nil {
+			cancel(err)
+			errs[i] = err
+			break
+		}
+		all.Go(func() {
+			answers[i], errs[i] = c.Way.Call(ctx, method, params)
+			if errors.Is(errs[i], turns.ErrLate) {
+				answers[i], errs[i] = steps.Answer{}, nil
+			}
+		})
+	}
+	all.Wait()
+	for i, s := range asked { // which pages the user agreed to open
+		if id := c.links.ids[s.ID]; id != "" && jsonview.Is(jsonview.Get(answers[i].Result, "action"), "accept") {
+			c.links.accepted = append(c.links.accepted, id)
+		}
+	}
+	return answers, errors.Join(errs...)
+}
+
+// stopped turns an end that the caller of a tool should read about into a result.
+func (c *call) stopped(err error) *content.Result {
+	var lacking *engine.UnsupportedError
+	var rejected *tokens.Rejected
+	var text string
+	switch {
+	case errors.As(err, &lacking):
+		text = c.lacks(lacking)
+	case errors.As(err, &rejected):
+		text = "The call took too long to answer, or the server was changed meanwhile. Call the tool again."
+	default:
+		return nil
+	}
+	r := content.Resultf("%s", text)
+	r.IsError = true
+	return r
+}
+
+// lacks says what the client would have to be able to do.
+func (c *call) lacks(e *engine.UnsupportedError) string {
+	what := fmt.Sprintf("%q cannot be used", e.Tool)
+	if e.StepID != "" {
+		what = fmt.Sprintf("%q cannot ask %q", e.Tool, e.StepID)
+	}
+	if c.Way == nil {
+		return what + ": the request does not accept text/event-stream, so the client cannot be asked"
+	}
+	lacking := e.Needs.Without(c.Turns.Features(c.features))
+	if unknown := lacking.Without(c.peer.revision.has()); unknown != (steps.Features{}) {
+		return fmt.Sprintf("%s: the client's protocol version %v does not have %v", what, c.peer.revision, unknown)
+	}
+	return fmt.Sprintf("%s: this client has not declared %v", what, lacking)
+}
+
+// stepRequest is the request that asks the client for a step, in the form of its
+// revision.
+func stepRequest(r revision, s steps.Step, links *links) (method string, params json.RawMessage, err error) {
+	params = s.Params
+	switch {
+	case s.Kind == steps.Elicitation && s.Needs.Has(steps.Features{Links: true}):
+		params = links.open(s)
+	case s.Kind == steps.Elicitation && r < revision2025November: // before SEP-1330
+		params, err = plainChoices(params)
+	case s.Kind == steps.Sampling && r < revision2025November:
+		params, err = plainMessages(r, params)
+	}
+	return dialect.RequestMethod(s.Kind), params, err
+}
+
+// plainChoices writes the titles of a form's choices as 2025-06-18 has them. A
+// choice of several did not exist; it stays as it is, for clients that manage.
+func plainChoices(params json.RawMessage) (json.RawMessage, error) {
+	form, err := steps.Step{Params: params}.Form()
+	if err != nil {
+		return nil, err
+	}
+	changed := false
+	for i := range form.Fields {
+		f := &form.Fields[i]
+		titled := slices.ContainsFunc(f.Choices, func(c steps.Choice) bool { return c.Title != "" })
+		if titled && !f.Multiple && !f.LegacyTitles {
+			f.LegacyTitles, changed = true, true
+		}
+	}
+	if !changed {
+		return params, nil
+	}
+	return form.AppendParams(nil), nil
+}
+
+// plainMessages gives each message one block, as it was before 2025-11-25: several
+// become messages of the same role. Audio becomes text where it did not exist.
+func plainMessages(r revision, params json.RawMessage) (json.RawMessage, error) {
+	plain := true
+	for m := range jsonview.Elements(jsonview.Get(params, "messages")) {
+		c := jsontext.Value(jsonview.Get(m, "content"))
+		plain = plain && c.Kind() == '{' && (r.audio() || !jsonview.Is(jsonview.Get(c, "type"), "audio"))
+	}
+	if plain {
+		return params, nil
+	}
+	request, err := steps.Step{Params: params}.Sample()
+	if err != nil {
+		return nil, err
+	}
+	var messages []steps.SampleMessage
+	for _, m := range request.Messages {
+		for _, b := range plainBlocks(r, m.Content) {
+			messages = append(messages, steps.SampleMessage{Role: m.Role, Content: content.Blocks{b}})
+		}
+	}
+	request.Messages = messages
+	return request.AppendParams(nil)
+}
+
+// links are the pages that a call has sent the user to. From 2025-11-25 on each has
+// an id, and the client is told when what was to be done there is done (MCP
+// 2025-11-25, client/elicitation, completion notifications). What happens on a page
+// the server need not know; but when the call has succeeded, it is done.
+type links struct {
+	ids      map[string]string // of the steps asked, by step id
+	accepted []string
+}
+
+// open adds the id to the parameters of a request in URL mode.
+func (l *links) open(s steps.Step) json.RawMessage {
+	id := rand.Text()
+	if l.ids == nil {
+		l.ids = make(map[string]string)
+	}
+	l.ids[s.ID] = id
+	out := append(jsontext.Value(nil), s.Params[:len(s.Params)-1]...) // compact: ends with the brace
+	return append(wire.AppendString(append(out, `,"elicitationId":`...), id), '}')
+}
+
+// codeNotFound says that there is no such resource; MCP 2026-07-28 dropped it.
+const codeNotFound = -32002
+
+func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
+	var p struct {
+		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"arguments"`
+	}
+	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
+		return nil, rerr
+	}
+	t, args, err := c.Tool(p.Name, p.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.drive(ctx, t, args)
+	if err != nil {
+		if out.Result = c.stopped(err); out.Result == nil {
+			return nil, err
+		}
+	}
+	return wire.Marshal(plainResult(c.peer.revision, out.Result))
+}
+
+func (c *call) promptsGet(ctx context.Context) (json.RawMessage, error) {
+	var p struct {
+		Name      string            `json:"name"`
+		Arguments map[string]string `json:"arguments"`
+	}
+	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
+		return nil, rerr
+	}
+	t := c.Tools.Find(engine.KindPrompt, p.Name)
+	if t == nil {
+		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
+	}
+	out, err := c.driveStrings(ctx, t, p.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	messages := *out.Messages
+	messages.Messages = make([]content.Message, len(out.Messages.Messages))
+	for i, m := range out.Messages.Messages {
+		m.Content = plainBlock(c.peer.revision, m.Content)
+		messages.Messages[i] = m
+	}
+	return wire.Marshal(messages)
+}
+
+func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
+	uri, rerr := c.uri()
+	if rerr != nil {
+		return nil, rerr
+	}
+	t, variables := c.Tools.At(uri)
+	if t == nil {
+		return nil, notFound(uri)
+	}
+	out, err := c.driveStrings(ctx, t, variables)
+	if errors.Is(err, saga.ErrNotFound) {
+		return nil, notFound(uri)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append(dialect.AppendContents([]byte(`{"contents":`), out.Contents), '}'), nil
+}
+
+// driveStrings drives a prompt or a resource. Their results cannot say that they
+// are errors, so what a tool's result would say is an error here.
+func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[string]string) (engine.Outcome, error) {
+	raw := json.RawMessage("{}")
+	if len(args) > 0 {
+		var err error
+		if raw, err = wire.Marshal(args); err != nil {
+			return engine.Outcome{}, err
+		}
+	}
+	out, err := c.drive(ctx, t, raw)
+	if err != nil {
+		if r := c.stopped(err); r != nil {
+			return out, wire.NewError(wire.CodeInvalidRequest, r.Content.Text())
+		}
+	}
+	return out, err
+}
+
+func notFound(uri string) *wire.Error {
+	return wire.NewError(codeNotFound, "resource not found").WithData(`{"uri":`, uri)
+}
+
+// plainResult makes a tool's result one that a revision has.
+func plainResult(r revision, in *content.Result) *content.Result {
+	structured := jsontext.Value(in.StructuredContent)
+	if r.structured() && (structured == nil || structured.Kind() == '{') {
+		return in
+	}
+	out := *in
+	out.Content = plainBlocks(r, in.Content)
+	if structured == nil {
+		return &out
+	}
+	// Only objects could be structured results (SEP-2106 allowed the rest). Let a
+	// model see what it would.
+	out.StructuredContent = nil
+	if len(out.Content) == 0 {
+		out.Content = content.Blocks{content.Text{Text: string(structured)}}
+	}
+	return &out
+}
+
+func plainBlocks(r revision, in content.Blocks) content.Blocks {
+	if r.structured() {
+		return in
+	}
+	out := make(content.Blocks, len(in))
+	for i, b := range in {
+		out[i] = plainBlock(r, b)
+	}
+	return out
+}
+
+// plainBlock replaces a block that a revision does not have by text.
+func plainBlock(r revision, b content.Block) content.Block {
+	if r.structured() || b == nil {
+		return b
+	}
+	switch kind := b.BlockType(); {
+	case kind == "audio" && !r.audio():
+		return content.Text{Text: "(A sound that this version of the protocol cannot carry.)"}
+	case kind == "resource_link":
+		var link struct {
+			URI, Name, Title, Description string
+		}
+		raw, err := wire.Marshal(b)
+		if err != nil || jsonv2.Unmarshal(raw, &link, jsonv2.MatchCaseInsensitiveNames(true)) != nil {
+			return b
+		}
+		text := link.Name
+		if link.Title != "" {
+			text = link.Title
+		}
+		if link.Description != "" {
+			text += " (" + link.Description + ")"
+		}
+		return content.Text{Text: text + ": " + link.URI}
+	}
+	return b
+}
