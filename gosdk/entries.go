@@ -23,7 +23,7 @@ func (m *Mounted) entries() (*entries, error) {
 		return nil, err
 	}
 	// The SDK reads schemas into maps, which forget the order of properties.
-	for i, t := range m.server.Tools().List() {
+	for i, t := range m.server.Tools().Of(engine.KindTool) {
 		e.tools[i].InputSchema = t.InputSchema
 		if t.OutputSchema != nil {
 			e.tools[i].OutputSchema = t.OutputSchema
@@ -39,7 +39,7 @@ func (m *Mounted) entries() (*entries, error) {
 		return nil, err
 	}
 	m.plain = make(map[string]bool)
-	for _, t := range m.server.Tools().List() {
+	for _, t := range m.server.Tools().Of(engine.KindTool) {
 		var schema struct {
 			Type string `json:"type"`
 		}

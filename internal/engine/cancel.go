@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/mcpsaga/mcpsaga/content"
 )
@@ -31,7 +30,8 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 	complete := len(r.Answers) > 0 && pos.next != ""
 	text := t.cancelledUpTo(pos, complete)
 	if complete {
-		out, err := t.resume(ctx, pos, r, true)
+		r.toUndo = true
+		out, err := t.Resume(ctx, pos, r)
 		var position *PositionError
 		switch {
 		case errors.As(err, &position):
@@ -54,6 +54,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 	}
 	if complete && undo != nil && undo.Final != "" && len(undo.Undone) == 0 {
 		// There is no way back, so the only good end is forward.
+		r.toUndo = false
 		if out, err := t.Resume(ctx, pos, r); err != nil || out.Position == nil {
 			return out, err
 		}
@@ -129,20 +130,4 @@ func cancelled(undo *UndoReport, text string) *Outcome {
 	out.addUndo(undo)
 	out.Result.IsError = undo.Final != ""
 	return out
-}
-
-// HasEffects reports whether the saga has begun effects.
-func (p *Position) HasEffects() bool { return p.log != nil && len(p.log.records) > 0 }
-
-// current reports why a position cannot be resumed by this tool, or nil.
-func (t *Program) current(pos *Position) error {
-	switch {
-	case pos.Tool != t.Name:
-		return fmt.Errorf("it belongs to the tool %q", pos.Tool)
-	case !t.code.Reads(pos.Revision):
-		return fmt.Errorf("it belongs to revision %d", pos.Revision)
-	case !t.code.Has(pos.next):
-		return fmt.Errorf("there is no step function %q", pos.next)
-	}
-	return nil
 }

@@ -63,7 +63,7 @@ type DescribedEffect struct {
 // Describe returns what the position holds.
 func (p *Position) Describe() (Description, error) {
 	// A machine may have a step function of the flow's name, but a flow has no state.
-	d := Description{Next: p.next, Flow: p.next == FlowStep && len(p.state) == 0, Arguments: p.args}
+	d := Description{Next: p.next, Flow: p.next == FlowStep && !p.apart, Arguments: p.args}
 	for i := range p.pending {
 		step := &p.pending[i]
 		described := DescribedStep{ID: step.stepID(), Refused: step.refused}
@@ -83,9 +83,9 @@ func (p *Position) Describe() (Description, error) {
 	}
 	var err error
 	if d.Flow {
-		d.Answers, err = describeRecord(p.kept())
+		d.Answers, err = describeRecord(p.kept)
 	} else {
-		d.State = p.kept()
+		d.State = p.kept
 	}
 	if err == nil {
 		d.Secrets, err = secretNames(p.secrets)
@@ -123,7 +123,7 @@ func describeRecord(b []byte) ([]DescribedAnswer, error) {
 	answers := make([]DescribedAnswer, r.count(6))
 	for i := range answers {
 		flags := r.byte()
-		answers[i].ID = r.string()
+		answers[i].ID = string(r.bytes())
 		r.take(4) // the digest of the question's words
 		answers[i].Answer, answers[i].Failed = r.bytes(), flags&recordFailed != 0
 	}
@@ -135,7 +135,7 @@ func secretNames(b []byte) ([]string, error) {
 	var names []string
 	r := reader{b: b}
 	for len(r.b) > 0 {
-		name := r.string()
+		name := string(r.bytes())
 		r.bytes()
 		if r.err != nil {
 			return nil, r.err

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -27,30 +26,6 @@ func (e *ToolError) Error() string { return e.Text }
 
 // Unwrap returns the cause.
 func (e *ToolError) Unwrap() error { return e.Err }
-
-// DefinitionError says what is wrong with a tool's definition. It is returned
-// when the tool is registered. If several things are wrong, there is one for each,
-// joined as by [errors.Join].
-type DefinitionError struct {
-	// Tool is the tool's name, which may be what is wrong.
-	Tool string
-	// Problem says what is wrong and what to do.
-	Problem string
-	// Err is the cause, or nil.
-	Err error
-}
-
-// Error implements error.
-func (e *DefinitionError) Error() string {
-	s := fmt.Sprintf("tool %q: %s", e.Tool, e.Problem)
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return strings.ReplaceAll(s, "\n", "; ") // a line for each problem
-}
-
-// Unwrap returns the cause.
-func (e *DefinitionError) Unwrap() error { return e.Err }
 
 // StepFailure says in which step function of which tool something went wrong.
 // It is for the log; the caller learns no more than that the tool failed.
@@ -188,32 +163,6 @@ func (e *UnsettledError) Error() string {
 
 // Unwrap returns Err.
 func (e *UnsettledError) Unwrap() error { return e.Err }
-
-// explain turns an error of a step function into what the caller reads. ok is
-// false if the error is none of the caller's business.
-func explain(err error) (text string, ok bool) {
-	if te := (*ToolError)(nil); errors.As(err, &te) {
-		return te.Text, true
-	}
-	if ae := (*ArgumentsError)(nil); errors.As(err, &ae) {
-		return fmt.Sprintf("The arguments do not fit the tool %q: %v", ae.Name, ae.Err), true
-	}
-	var se *steps.StepError
-	if !errors.As(err, &se) {
-		return "", false
-	}
-	var ce *steps.ClientError
-	switch {
-	case errors.Is(se.Err, steps.ErrDeclined):
-		return fmt.Sprintf("Stopped: %q was declined.", se.StepID), true
-	case errors.Is(se.Err, steps.ErrCancelled):
-		return fmt.Sprintf("Stopped: %q was cancelled.", se.StepID), true
-	case errors.As(se.Err, &ce):
-		// Only the code: the message is the client's own, it has it already.
-		return fmt.Sprintf("Stopped: the client could not perform %q (error %d).", se.StepID, ce.Code), true
-	}
-	return "", false
-}
 
 // UnknownError is the cause of an error of an effect that may have been performed all
 // the same.

@@ -225,3 +225,17 @@ func (o *Outcome) addUndo(u *UndoReport) {
 	r.Meta = meta
 	o.Result, o.Err = &r, errors.Join(o.Err, u.err())
 }
+
+// neededBy names an effect that is not undone and builds on the given one, or returns
+// "". An effect without an Undo needs no keeping.
+func (t *Program) neededBy(name string, outstanding []*EffectRecord) string {
+	if e := t.effects[name]; e == nil || !e.Declaration().Undoable {
+		return ""
+	}
+	for _, r := range outstanding {
+		if slices.Contains(t.buildsOn[r.name], name) {
+			return r.name
+		}
+	}
+	return ""
+}

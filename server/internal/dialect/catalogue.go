@@ -68,7 +68,7 @@ func NewCatalogue(tools *engine.Registry, pageSize int) (*Catalogue, error) {
 		*list = append(*list, raw)
 		return err
 	}
-	for _, t := range tools.List() {
+	for _, t := range tools.Of(engine.KindTool) {
 		entry := listedTool{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations, nil}
 		if len(t.Questions) > 0 {
 			mark := sagaMark{Method: "tools/callSaga", Revision: t.Revision}

@@ -35,7 +35,7 @@ func (d *stateless) discover(context.Context, *request) ([]byte, error) {
 func (d *stateless) capabilities() map[string]any {
 	type object = map[string]any
 	c := object{"experimental": object{dialect.SagaMarker: object{}}}
-	if len(d.Tools.List()) > 0 {
+	if len(d.Tools.Of(engine.KindTool)) > 0 {
 		c["tools"] = object{"listChanged": true}
 	}
 	if len(d.Tools.Of(engine.KindPrompt)) > 0 {
