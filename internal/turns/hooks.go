@@ -2,9 +2,7 @@ package turns
 
 import (
 	"context"
-	"errors"
 
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/hook"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
@@ -80,64 +78,19 @@ func hookedOpen(action string, q *Request, o *opened) *Turn {
 func outcome(action string, end End, err error) (how, why string) {
 	switch {
 	case err != nil:
-		return failure(err)
+		c := classify(err)
+		return c.outcome, c.reason
 	case end.Gone != "":
 		return OutcomeUndone, string(end.Gone)
 	case end.Token != "":
 		return OutcomeSuspended, ""
 	case end.Result == nil || !end.Result.IsError:
-		if action == "cancel" && isUndone(end.Result) {
-			return OutcomeUndone, "cancelled"
+		if action == "cancel" && end.Result != nil {
+			if _, undone := end.Result.Meta[engine.UndoMetaKey].(*engine.UndoReport); undone {
+				return OutcomeUndone, "cancelled"
+			}
 		}
 		return OutcomeDone, ""
 	}
 	return OutcomeFailed, ""
-}
-
-func isUndone(result *content.Result) bool {
-	if result == nil {
-		return false
-	}
-	_, ok := result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
-	return ok
-}
-
-// failure is outcome for errors.
-func failure(err error) (how, why string) {
-	var rejected *tokens.Rejected
-	var answer *engine.AnswerError
-	var large *RequestTooLargeError
-	var unsettled *engine.UnsettledError
-	var unsupported *engine.UnsupportedError
-	var arguments *engine.ArgumentsError
-	var panicked *engine.PanicError
-	switch {
-	case errors.Is(err, ErrNewer):
-		return OutcomeRefused, "newer"
-	case errors.Is(err, ErrEarly):
-		return OutcomeRefused, string(tokens.ReasonNotYetValid)
-	case errors.As(err, &rejected):
-		return OutcomeRefused, string(rejected.Reason)
-	case errors.As(err, &unsettled):
-		return OutcomeBroken, "unsettled"
-	case errors.As(err, &answer):
-		return OutcomeRefused, "answer"
-	case errors.As(err, &unsupported):
-		return OutcomeRefused, "unsupported"
-	case errors.As(err, &arguments):
-		return OutcomeRefused, "arguments"
-	case errors.As(err, &large):
-		return OutcomeRefused, "size"
-	case failureOf(err) != nil:
-		return OutcomeFailed, ""
-	case errors.Is(err, engine.ErrNotFound):
-		return OutcomeFailed, "not_found"
-	case errors.As(err, &panicked):
-		return OutcomeBroken, "panic"
-	case errors.Is(err, context.DeadlineExceeded):
-		return OutcomeBroken, "timeout"
-	case errors.Is(err, context.Canceled), errors.Is(err, ErrGone):
-		return OutcomeBroken, "client_gone"
-	}
-	return OutcomeBroken, "internal"
 }

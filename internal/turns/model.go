@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -23,58 +22,6 @@ var modelFeatures = steps.Features{Sampling: true, SamplingTools: true}
 const maxOwnTurns = 100
 
 var errOwnTurns = fmt.Errorf("the tool asked the server's model %d times in one turn", maxOwnTurns)
-
-// Features are what a saga may ask for: what the client can do, and the server's model.
-func (r *Runner) Features(client steps.Features) steps.Features {
-	if r.Model == nil {
-		return client
-	}
-	return client.With(modelFeatures)
-}
-
-// advance takes the turns for which the client is not needed: its answers are
-// here already, sent ahead, or the server's own model gives them. The client gets the
-// steps that are left. With an error comes the last outcome before it.
-func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer) (*engine.Outcome, error) {
-	ahead = slices.Clone(ahead)
-	for range maxOwnTurns {
-		if out.Position == nil {
-			return out, nil
-		}
-		var answers []steps.Answer
-		early := 0
-		for _, step := range out.Steps {
-			if i := slices.IndexFunc(ahead, func(a steps.Answer) bool { return a.StepID == step.ID }); i >= 0 {
-				answers = append(answers, ahead[i])
-				ahead = slices.Delete(ahead, i, i+1)
-				early++
-			} else if !q.Client.Has(step.Needs) {
-				answer, err := r.sample(ctx, t, step)
-				if err != nil {
-					return out, err
-				}
-				answers = append(answers, answer)
-			}
-		}
-		if len(answers) == 0 {
-			return out, nil
-		}
-		res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
-		next, err := t.Resume(ctx, out.Position, res)
-		var malformed *engine.AnswerError
-		switch {
-		case errors.As(err, &malformed) && early > 0:
-			// What was sent ahead is no answer. The saga has begun and is not to be
-			// lost for that: ask.
-			ahead = nil
-		case err != nil:
-			return out, err
-		default:
-			out = next
-		}
-	}
-	return out, errOwnTurns
-}
 
 // sample has the server's model answer a step. A failure of the model is an
 // answer too: the tool sees it as it would see a client's.

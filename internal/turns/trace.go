@@ -2,7 +2,6 @@ package turns
 
 import (
 	"encoding/hex"
-	"slices"
 	"strings"
 )
 
@@ -40,20 +39,4 @@ func (t Trace) String() string {
 	}
 	s := hex.EncodeToString(t[:])
 	return s[:2] + "-" + s[2:34] + "-" + s[34:50] + "-" + s[50:]
-}
-
-// claim is the trace as a token's claim; none is no claim, and changes no token.
-func (t Trace) claim() []byte {
-	if t == (Trace{}) {
-		return nil
-	}
-	return slices.Clone(t[:])
-}
-
-// traceOf reads a token's claim.
-func traceOf(claim []byte) (t Trace) {
-	if len(claim) == len(t) {
-		copy(t[:], claim)
-	}
-	return t
 }

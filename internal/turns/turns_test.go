@@ -45,7 +45,7 @@ func TestDigestsOfArgumentsBelongToTheirSaga(t *testing.T) {
 	call := func() tokens.Claims {
 		begun, err := r.Call(t.Context(), q)
 		require.NoError(t, err)
-		x, err := r.Codec.Open(q.binding(), time.Now(), begun.Token)
+		x, err := r.Codec.Open(tokens.Binding{Purpose: q.Policy.Purpose}, time.Now(), begun.Token)
 		require.NoError(t, err)
 		return x.Claims
 	}
