@@ -232,9 +232,6 @@ func (s *Server) SetKeys(k *codec.Keyset) {
 	s.health.stale.Store(nil)
 }
 
-// Tools returns the tools that are served.
-func (s *Server) Tools() *engine.Registry { return s.host.Tools }
-
 func moduleVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

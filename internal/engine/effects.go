@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
@@ -166,7 +167,7 @@ func readEffects(r *reader) *effectLog {
 	l := &effectLog{records: make([]*EffectRecord, n)}
 	for i := range l.records {
 		status := r.byte()
-		e := &EffectRecord{status: effectStatus(status &^ effectOld), old: status&effectOld != 0, name: string(r.bytes()), n: r.int(), in: sagahooks.Value{JSON: r.bytes()}, out: sagahooks.Value{JSON: r.bytes()}}
+		e := &EffectRecord{status: effectStatus(status &^ effectOld), old: status&effectOld != 0, name: string(r.bytes()), n: int(r.uvarint() & math.MaxInt32), in: sagahooks.Value{JSON: r.bytes()}, out: sagahooks.Value{JSON: r.bytes()}}
 		l.records[i] = e
 	}
 	return l

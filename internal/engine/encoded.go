@@ -120,7 +120,7 @@ func (p *Position) Restore(e Encoded) error {
 			p := &b.pending[i]
 			flags := r.byte()
 			p.refused = int(r.byte())
-			p.repeat = r.int()
+			p.repeat = int(r.uvarint() & math.MaxInt32)
 			p.id = string(r.bytes())
 			if flags&pendingVaried != 0 {
 				p.kind = steps.Kind(r.byte())
@@ -324,9 +324,6 @@ func (r *reader) byte() byte {
 	}
 	return 0
 }
-
-// int reads a number that cannot be negative.
-func (r *reader) int() int { return int(r.uvarint() & math.MaxInt32) }
 
 func (r *reader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.b)

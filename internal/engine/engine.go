@@ -197,13 +197,14 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 		return step, false, nil, nil
 	default:
 		err := q.Check(step, p.answer.raw)
+		if err == nil {
+			return step, false, nil, nil
+		}
 		var invalid *checkerr.InvalidError
-		var malformed *checkerr.MalformedError
-		switch {
-		case errors.As(err, &invalid): // asked again
-		case errors.As(err, &malformed):
-			return step, false, nil, &AnswerError{step.ID, malformed.Reason}
-		default:
+		if !errors.As(err, &invalid) {
+			if malformed := (*checkerr.MalformedError)(nil); errors.As(err, &malformed) {
+				err = &AnswerError{step.ID, malformed.Reason}
+			}
 			return step, false, nil, err
 		}
 		if p.refused++; p.refused >= t.maxAttempts {

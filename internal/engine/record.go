@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -132,7 +133,7 @@ func (r *Replay) restore(state []byte) error {
 		e.old, e.reworded = upgraded || flags&recordOld != 0, flags&recordReworded != 0
 	}
 	if len(rd.b) > 0 && !upgraded {
-		r.rec.counts, r.rec.counted = counts{rd.int(), rd.int()}, true
+		r.rec.counts, r.rec.counted = counts{int(rd.uvarint() & math.MaxInt32), int(rd.uvarint() & math.MaxInt32)}, true
 	}
 	if rd.err != nil {
 		return rd.err
