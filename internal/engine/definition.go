@@ -270,7 +270,6 @@ type DefinitionError struct {
 	Err error
 }
 
-// Error implements error.
 func (e *DefinitionError) Error() string {
 	s := fmt.Sprintf("tool %q: %s", e.Tool, e.Problem)
 	if e.Err != nil {
@@ -279,5 +278,4 @@ func (e *DefinitionError) Error() string {
 	return strings.ReplaceAll(s, "\n", "; ") // a line for each problem
 }
 
-// Unwrap returns the cause.
 func (e *DefinitionError) Unwrap() error { return e.Err }

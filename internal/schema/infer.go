@@ -4,14 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -27,7 +29,6 @@ type FieldError struct {
 	Reason string
 }
 
-// Error implements error.
 func (e *FieldError) Error() string {
 	if e.Tag == "" {
 		return e.Field + ": " + e.Reason
@@ -197,4 +198,147 @@ func notInlined(f reflect.StructField, name string) string {
 		return "an embedded struct has no member of its own that its tags could be about; put them on its fields"
 	}
 	return ""
+}
+
+// givenSchema is the part of an author's own schema that a field's tags are held
+// against. A nil one means that the author gave none; one without a schema, that the
+// author's says nothing there.
+type givenSchema struct{ schema *jsonschema.Schema }
+
+func (g *givenSchema) part(of func(*jsonschema.Schema) *jsonschema.Schema) *givenSchema {
+	if g == nil || g.schema == nil {
+		return g
+	}
+	return &givenSchema{of(g.schema)}
+}
+
+func (g *givenSchema) member(name string) *givenSchema {
+	return g.part(func(s *jsonschema.Schema) *jsonschema.Schema { return s.Properties[name] })
+}
+
+func (g *givenSchema) items() *givenSchema {
+	return g.part(func(s *jsonschema.Schema) *jsonschema.Schema { return s.Items })
+}
+
+func (g *givenSchema) others() *givenSchema {
+	return g.part(func(s *jsonschema.Schema) *jsonschema.Schema { return s.AdditionalProperties })
+}
+
+// lacks returns the first of a field's tags that the author's schema does not repeat,
+// or "". What the tags come to is in member.
+func (g *givenSchema) lacks(tags reflect.StructTag, member *jsonschema.Schema) string {
+	names, _ := fieldtags.Keys(tags)
+	for _, name := range names {
+		keyword := name
+		switch {
+		case name == "notsecret" || !fieldtags.Any(reflect.StructTag(name+`:""`)):
+			continue
+		case name == headerTag:
+			keyword = headerKeyword
+		}
+		want := keywordOf(member, keyword)
+		if !reflect.DeepEqual(keywordOf(g.schema, keyword), want) {
+			return name
+		}
+	}
+	return ""
+}
+
+// keywordOf returns the value of a keyword, or nil. The choices of a list are those
+// of its items; whether null is allowed besides them is for the type to say.
+func keywordOf(s *jsonschema.Schema, keyword string) any {
+	if s == nil {
+		return nil
+	}
+	if keyword == "enum" && s.Items != nil {
+		s = s.Items
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil // what cannot be shown is refused later
+	}
+	var keywords map[string]any
+	if err := json.Unmarshal(raw, &keywords); err != nil {
+		return nil
+	}
+	if list, ok := keywords[keyword].([]any); ok && keyword == "enum" {
+		return slices.DeleteFunc(list, func(v any) bool { return v == nil })
+	}
+	return keywords[keyword]
+}
+
+// Tagged reports whether a type, or one in it, has a field with tags.
+func Tagged(t reflect.Type) bool { return tagged(t, map[reflect.Type]bool{}) }
+
+func tagged(t reflect.Type, seen map[reflect.Type]bool) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return tagged(t.Elem(), seen)
+	case reflect.Struct:
+		if seen[t] {
+			return false
+		}
+		seen[t] = true
+		for f := range t.Fields() {
+			if fieldtags.Any(f.Tag) || tagged(f.Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// defaults are the values of the fields of structs that a client may leave out.
+type defaults map[reflect.Type][]defaultField
+
+type defaultField struct {
+	index []int
+	value json.RawMessage
+}
+
+// add returns why the field can have no default, or "".
+func (d defaults) add(t reflect.Type, f reflect.StructField, value json.RawMessage) string {
+	for i := 1; i < len(f.Index); i++ {
+		if t.FieldByIndex(f.Index[:i]).Type.Kind() == reflect.Pointer {
+			return "is not for a field of an embedded pointer, which may be nil"
+		}
+	}
+	if err := jsonv2.Unmarshal(value, reflect.New(f.Type).Interface(), JSONOptions); err != nil {
+		return "does not fit the field's type: " + err.Error()
+	}
+	d[t] = append(d[t], defaultField{f.Index, value})
+	return ""
+}
+
+// options decode arguments. Every object begins with its defaults, and what the
+// client gave replaces them.
+func (d defaults) options() jsonv2.Options {
+	if len(d) == 0 {
+		return JSONOptions
+	}
+	known := maps.Clone(d)
+	begin := jsonv2.UnmarshalFromFunc(func(_ *jsontext.Decoder, target any) error {
+		v := reflect.ValueOf(target).Elem()
+		for _, field := range known[v.Type()] {
+			if err := jsonv2.Unmarshal(field.value, v.FieldByIndex(field.index).Addr().Interface(), JSONOptions); err != nil {
+				return err
+			}
+		}
+		return errors.ErrUnsupported // go on as usual
+	})
+	return jsonv2.JoinOptions(JSONOptions, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(begin, jsonv2.UnmarshalFromFunc(readNumber))))
+}
+
+// Decode decodes what fits a schema, with the options that belong to it. A number may
+// still be too large for its Go type, and a schema of the author's may allow what the
+// type does not.
+func Decode(raw json.RawMessage, into any, options jsonv2.Options) error {
+	err := jsonv2.Unmarshal(raw, into, options)
+	if err == nil {
+		return nil
+	}
+	if wrong := (*jsonv1.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%s: %s is not of the type %s", wrong.Field, wrong.Value, wrong.Type)
+	}
+	return err
 }

@@ -36,10 +36,7 @@ type Error struct {
 	saga    tokens.ID
 }
 
-// Error returns the text of Err.
 func (e *Error) Error() string { return e.Err.Error() }
-
-// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
 // ErrNewer is the reason why a token is to be taken elsewhere, or later: during a
@@ -58,7 +55,6 @@ var ErrGone = errors.New("the client is gone")
 // much. With less of it the same request works.
 type RequestTooLargeError struct{ *tokens.TooLargeError }
 
-// Unwrap returns what was too large.
 func (e *RequestTooLargeError) Unwrap() error { return e.TooLargeError }
 
 // failed says of which saga an error is. That the tool cannot go on from a position is
