@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -236,31 +235,24 @@ func attempt[T any](ctx context.Context, timeout time.Duration, tries int, call 
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		call.Attempt++
+		perform := func(ctx context.Context) error {
+			return engine.Protect(func() (err error) {
+				v, err = f(ctx)
+				return err
+			})
+		}
 		if around == nil {
-			v, err = protected(ctx, f)
+			err = perform(ctx)
 		} else {
 			err = hook.Around(ctx, func(ctx context.Context, next func(context.Context) error) error {
 				return around(ctx, call, next)
-			}, func(ctx context.Context) (err error) {
-				v, err = protected(ctx, f)
-				return err
-			})
+			}, perform)
 		}
 		if isSettled(err) || errors.As(err, new(*engine.PanicError)) {
 			err = backoff.Permanent(err)
 		}
 		return v, err
 	}, backoff.WithMaxTries(uint(tries)), backoff.WithBackOff(pauses(ctx)))
-}
-
-// protected turns a panic of f into an error.
-func protected[T any](ctx context.Context, f func(context.Context) (T, error)) (v T, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &engine.PanicError{Value: p, Stack: debug.Stack()}
-		}
-	}()
-	return f(ctx)
 }
 
 // pauses are what lies between two tries; tests do not wait.

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -51,6 +52,16 @@ type PanicError struct {
 
 // Error implements error. It does not show the stack; log that separately.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Protect turns a panic of code that is not ours into an error.
+func Protect(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
 
 // AnswerError says that the client's answers do not fit the saga. Nothing is
 // lost: the same token can be resumed with correct answers.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,13 +44,17 @@ func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended,
 	if err := r.restore(recorded); err != nil {
 		return Ended{}, &PositionError{tc.program.Name, err}
 	}
-	out, err := protect(r, run)
+	var out any
+	err := Protect(func() (err error) {
+		out, err = run(r)
+		return err
+	})
 	switch {
 	case tc.log.stopped != nil:
 		return fail(tc.log.stopped)
 	case r.diverged != nil:
 		return fail(r.diverged) // whatever the flow made of it
-	case isPanic(err):
+	case errors.As(err, new(*PanicError)):
 		return fail(err) // also one after a question that was swallowed
 	case tc.latched != nil && !errors.Is(err, tc.latched):
 		return fail(&SwallowedError{Waiting: r.waiting().String(), Returned: err})
@@ -71,20 +74,6 @@ func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended,
 		return fail(err)
 	}
 	return Ended{Outcome: Outcome{Result: result}}, nil
-}
-
-func protect(r *Replay, run func(*Replay) (any, error)) (out any, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return run(r)
-}
-
-func isPanic(err error) bool {
-	var p *PanicError
-	return errors.As(err, &p)
 }
 
 func flowResult(out any) (*content.Result, error) {

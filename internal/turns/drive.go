@@ -158,7 +158,7 @@ func (r *Runner) sample(ctx context.Context, t *engine.Program, step steps.Step)
 		return a, fmt.Errorf("a step for the server's model: %w", err)
 	}
 	var result *steps.SampleResult
-	err = protect(func() (err error) {
+	err = engine.Protect(func() (err error) {
 		result, err = r.Model(ctx, request)
 		return err
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime/debug"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/hook"
@@ -185,18 +184,8 @@ func (r *Runner) logAbandoned(ctx context.Context, o *opened) {
 func (r *Runner) Protect(ctx context.Context, method, tool string, f func(context.Context) error) error {
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	if err := protect(func() error { return f(turn) }); err != nil {
+	if err := engine.Protect(func() error { return f(turn) }); err != nil {
 		return r.report(ctx, method, &Error{program: tool, Err: err})
 	}
 	return nil
-}
-
-// protect turns a panic of code that is not ours into an error.
-func protect(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &engine.PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return f()
 }
