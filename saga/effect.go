@@ -209,7 +209,7 @@ func (c *effectCode[In, Out]) recorded(r *engine.EffectRecord) (out Out, err err
 	if err := r.Failure(); err != nil {
 		return out, &EffectError{c.effect.Name, r.Unknown(), err}
 	}
-	if err := decodeValue(c.out, r.Output(), &out, r.Old()); err != nil {
+	if err := decodeValue(c.out, r.Out, &out, r.Old); err != nil {
 		return out, fmt.Errorf("effect %q: its recorded result cannot be read: %w", c.effect.Name, err)
 	}
 	return out, nil

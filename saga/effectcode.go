@@ -74,11 +74,11 @@ func (c *effectCode[In, Out]) read(r *engine.EffectRecord) (in In, out Out, err 
 			err = &engine.PanicError{Value: v, Stack: debug.Stack()} // in a method of the type
 		}
 	}()
-	if err := decodeValue(c.in, r.Input(), &in, r.Old()); err != nil {
+	if err := decodeValue(c.in, r.In, &in, r.Old); err != nil {
 		return in, out, fmt.Errorf("its recorded input cannot be read: %w", err)
 	}
 	if r.Done() {
-		if err := decodeValue(c.out, r.Output(), &out, r.Old()); err != nil {
+		if err := decodeValue(c.out, r.Out, &out, r.Old); err != nil {
 			return in, out, fmt.Errorf("its recorded result cannot be read: %w", err)
 		}
 	}
@@ -113,7 +113,7 @@ func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.Ef
 			_, err := perform(ctx)
 			return struct{}{}, err
 		}
-		_, err := world.Perform(ctx, sagahooks.Call{Effect: e.Name, Key: key, Input: r.Input(), Undo: true, Known: r.Done(), Undoable: true}, perform)
+		_, err := world.Perform(ctx, sagahooks.Call{Effect: e.Name, Key: key, Input: r.In, Undo: true, Known: r.Done(), Undoable: true}, perform)
 		return struct{}{}, err
 	})
 	return err

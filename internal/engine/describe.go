@@ -94,14 +94,14 @@ func (p *Position) Describe() (Description, error) {
 }
 
 func (r *EffectRecord) describe() (DescribedEffect, error) {
-	d := DescribedEffect{Name: r.name, N: r.n + 1, Status: "begun", Input: r.in.JSON}
+	d := DescribedEffect{Name: r.name, N: r.n + 1, Status: "begun", Input: r.In.JSON}
 	switch r.status {
 	case effectDone:
-		d.Status, d.Output = "done", json.RawMessage(r.out.JSON)
+		d.Status, d.Output = "done", json.RawMessage(r.Out.JSON)
 	case effectRefused:
-		d.Status, d.Problem = "refused", string(r.out.JSON)
+		d.Status, d.Problem = "refused", string(r.Out.JSON)
 	}
-	for _, part := range [][]byte{r.in.Secrets, r.out.Secrets} {
+	for _, part := range [][]byte{r.In.Secrets, r.Out.Secrets} {
 		names, err := secretNames(part)
 		if err != nil {
 			return d, err
@@ -130,17 +130,13 @@ func describeRecord(b []byte) ([]DescribedAnswer, error) {
 	return answers, r.err
 }
 
-// secretNames reads the names in what gather has written.
-func secretNames(b []byte) ([]string, error) {
-	var names []string
-	r := reader{b: b}
-	for len(r.b) > 0 {
-		name := string(r.bytes())
-		r.bytes()
-		if r.err != nil {
-			return nil, r.err
+// secretNames reads the names of secrets.
+func secretNames(b []byte) (names []string, err error) {
+	for s, err := range Secrets(b) {
+		if err != nil {
+			return nil, err
 		}
-		names = append(names, name)
+		names = append(names, s.Path)
 	}
 	return names, nil
 }

@@ -69,13 +69,14 @@ type EffectRecord struct {
 	name   string
 	n      int // counts the effects of this name, from 0
 	status effectStatus
-	in     sagahooks.Value
-	// out is the result if done; else its JSON is what the error said.
-	out sagahooks.Value
+	// In is what the effect was given, Out its result if it is done; else the JSON of Out is
+	// what the error said.
+	In, Out sagahooks.Value
 	// reached: this run has come to it.
 	reached bool
-	// old: an earlier revision performed it, so the present one may leave it.
-	old bool
+	// Old: an earlier revision performed it. The present one may leave it, and its types may
+	// lack what is recorded.
+	Old bool
 }
 
 type effectStatus byte
@@ -99,7 +100,7 @@ func (t *Program) logOf(pos *Position) *effectLog {
 	l.records = make([]*EffectRecord, len(pos.log.records))
 	for i, r := range pos.log.records {
 		mine := *r
-		mine.reached, mine.old = false, r.old || pos.Revision != t.Revision
+		mine.reached, mine.Old = false, r.Old || pos.Revision != t.Revision
 		l.records[i] = &mine
 		l.count(r.name)
 	}
@@ -123,8 +124,8 @@ func (l *effectLog) find(name string, in sagahooks.Value) (r *EffectRecord, n in
 			continue
 		}
 		r.reached = true
-		if !r.in.Equal(in) {
-			was, is := differs(r.in, in)
+		if !r.In.Equal(in) {
+			was, is := differs(r.In, in)
 			return nil, n, &DivergedError{
 				Recorded: fmt.Sprintf("effect %q (number %d) with %s", name, n+1, was),
 				Came:     fmt.Sprintf("the same effect with %s", is),
@@ -147,14 +148,14 @@ func (l *effectLog) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(l.records)))
 	for _, r := range l.records {
 		status := byte(r.status)
-		if r.old {
+		if r.Old {
 			status |= effectOld
 		}
 		b = append(b, status)
 		b = appendBytes(b, r.name)
 		b = binary.AppendUvarint(b, uint64(r.n))
-		b = appendBytes(b, r.in.JSON)
-		b = appendBytes(b, r.out.JSON)
+		b = appendBytes(b, r.In.JSON)
+		b = appendBytes(b, r.Out.JSON)
 	}
 	return b
 }
@@ -167,7 +168,7 @@ func readEffects(r *reader) *effectLog {
 	l := &effectLog{records: make([]*EffectRecord, n)}
 	for i := range l.records {
 		status := r.byte()
-		e := &EffectRecord{status: effectStatus(status &^ effectOld), old: status&effectOld != 0, name: string(r.bytes()), n: int(r.uvarint() & math.MaxInt32), in: sagahooks.Value{JSON: r.bytes()}, out: sagahooks.Value{JSON: r.bytes()}}
+		e := &EffectRecord{status: effectStatus(status &^ effectOld), Old: status&effectOld != 0, name: string(r.bytes()), n: int(r.uvarint() & math.MaxInt32), In: sagahooks.Value{JSON: r.bytes()}, Out: sagahooks.Value{JSON: r.bytes()}}
 		l.records[i] = e
 	}
 	return l
@@ -202,7 +203,7 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 	if err := tc.replay.admit("effect", d.Name); err != nil {
 		return nil, "", err
 	}
-	r = &EffectRecord{name: d.Name, n: n, in: input, reached: true}
+	r = &EffectRecord{name: d.Name, n: n, In: input, reached: true}
 	tc.log.records = append(tc.log.records, r)
 	if d.Irreversible && d.Undoable && tc.log.stopAtFinal {
 		tc.log.stopped = &stoppedError{d.Name}
@@ -213,7 +214,7 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 }
 
 // Succeed records that the effect was performed.
-func (r *EffectRecord) Succeed(output sagahooks.Value) { r.status, r.out = effectDone, output }
+func (r *EffectRecord) Succeed(output sagahooks.Value) { r.status, r.Out = effectDone, output }
 
 // Fail records that the effect was not performed, for certain if it was refused, and
 // returns the cause to report.
@@ -221,7 +222,7 @@ func (r *EffectRecord) Fail(err error, refused bool) error {
 	if refused {
 		r.status = effectRefused
 	}
-	r.out = sagahooks.Value{JSON: []byte(err.Error())}
+	r.Out = sagahooks.Value{JSON: []byte(err.Error())}
 	return r.cause(err)
 }
 
@@ -231,7 +232,7 @@ func (r *EffectRecord) Failure() error {
 	if r.status == effectDone {
 		return nil
 	}
-	return r.cause(errors.New(string(r.out.JSON)))
+	return r.cause(errors.New(string(r.Out.JSON)))
 }
 
 func (r *EffectRecord) cause(err error) error {
@@ -246,16 +247,6 @@ func (r *EffectRecord) Unknown() bool { return r.status == effectUnknown }
 
 // Done reports whether the effect was performed.
 func (r *EffectRecord) Done() bool { return r.status == effectDone }
-
-// Old reports whether an earlier revision performed it: the present types may lack
-// what is recorded.
-func (r *EffectRecord) Old() bool { return r.old }
-
-// Input is what the effect was given.
-func (r *EffectRecord) Input() sagahooks.Value { return r.in }
-
-// Output is what the effect has returned, if it is done.
-func (r *EffectRecord) Output() sagahooks.Value { return r.out }
 
 // effectKey derives the key of the n-th effect of a name in a saga.
 func effectKey(saga [16]byte, name string, n int) string {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -222,70 +223,50 @@ func differs(recorded, now sagahooks.Value) (was, is string) {
 // The secrets of effects follow those of the state. Their names have the number of
 // the effect, then < for its input or > for its result, then the path; they begin with
 // a character that no field's name has.
-const effectSecret = '#'
+const effectSecret = "#"
 
 // appendSecrets adds what is secret in the inputs and results to a state's secrets.
 func (l *effectLog) appendSecrets(b []byte) []byte {
 	b = slices.Clip(b)
 	for i, r := range l.records {
-		b = appendNamed(b, fmt.Sprintf("%c%d<", effectSecret, i), r.in.Secrets)
-		b = appendNamed(b, fmt.Sprintf("%c%d>", effectSecret, i), r.out.Secrets)
-	}
-	return b
-}
-
-func appendNamed(b []byte, prefix string, secrets []byte) []byte {
-	r := reader{b: secrets}
-	for len(r.b) > 0 {
-		path, value := string(r.bytes()), r.bytes()
-		b = appendBytes(b, prefix+path)
-		b = appendBytes(b, value)
-	}
-	return b
-}
-
-var errEffectSecret = errors.New("there is one of an effect that was not begun")
-
-// takeSecrets undoes appendSecrets, and returns the secrets of the state.
-func (l *effectLog) takeSecrets(all []byte) (state []byte, err error) {
-	r := reader{b: all}
-	state = all
-	for len(r.b) > 0 {
-		before := len(all) - len(r.b)
-		name, value := r.bytes(), r.bytes()
-		if r.err != nil {
-			return nil, r.err
+		for s := range Secrets(r.In.Secrets) {
+			b = AppendSecret(b, fmt.Sprintf("%s%d<%s", effectSecret, i, s.Path), s.Value)
 		}
-		if len(name) == 0 || name[0] != effectSecret {
-			if len(state) < before {
-				return nil, errEffectSecret // the state's come first
-			}
+		for s := range Secrets(r.Out.Secrets) {
+			b = AppendSecret(b, fmt.Sprintf("%s%d>%s", effectSecret, i, s.Path), s.Value)
+		}
+	}
+	return b
+}
+
+// takeSecrets undoes appendSecrets, and returns the secrets of the state, which come first.
+func (l *effectLog) takeSecrets(all []byte) (state []byte, err error) {
+	effects := false
+	for s, err := range Secrets(all) {
+		if err != nil {
+			return nil, err
+		}
+		name, ofEffect := strings.CutPrefix(s.Path, effectSecret)
+		if !ofEffect && !effects {
+			state = AppendSecret(state, s.Path, s.Value)
 			continue
 		}
-		state = all[:min(len(state), before)]
-		of, path := l.secretsOf(name[1:])
-		if of == nil {
-			return nil, errEffectSecret
+		effects = true
+		number, path, ofInput := strings.Cut(name, "<")
+		if !ofInput {
+			number, path, ofEffect = strings.Cut(name, ">")
 		}
-		*of = appendBytes(appendBytes(*of, path), value)
+		i, err := strconv.Atoi(number)
+		if err != nil || !ofEffect || l == nil || i < 0 || i >= len(l.records) {
+			return nil, errors.New("there is one of an effect that was not begun")
+		}
+		of := &l.records[i].Out.Secrets
+		if ofInput {
+			of = &l.records[i].In.Secrets
+		}
+		*of = AppendSecret(*of, path, s.Value)
 	}
-	return slices.Clip(state), nil
-}
-
-// secretsOf returns whose secret that is, and the rest of its name.
-func (l *effectLog) secretsOf(name []byte) (of *[]byte, path []byte) {
-	at := bytes.IndexAny(name, "<>")
-	if l == nil || at < 0 {
-		return nil, nil
-	}
-	i, err := strconv.Atoi(string(name[:at]))
-	if err != nil || i < 0 || i >= len(l.records) {
-		return nil, nil
-	}
-	if name[at] == '<' {
-		return &l.records[i].in.Secrets, name[at+1:]
-	}
-	return &l.records[i].out.Secrets, name[at+1:]
+	return state, nil
 }
 
 func appendBytes[T ~string | ~[]byte](b []byte, v T) []byte {

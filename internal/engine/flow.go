@@ -273,7 +273,7 @@ func (r *Replay) checkReached(came string) error {
 	left := ""
 	if i := slices.IndexFunc(r.rec.entries, func(e recordEntry) bool { return !e.reached && !e.old }); i >= 0 {
 		left = fmt.Sprintf("question %q", r.rec.entries[i].id)
-	} else if i := slices.IndexFunc(r.turn.log.records, func(e *EffectRecord) bool { return !e.reached && !e.old }); i >= 0 {
+	} else if i := slices.IndexFunc(r.turn.log.records, func(e *EffectRecord) bool { return !e.reached && !e.Old }); i >= 0 {
 		left = fmt.Sprintf("effect %q", r.turn.log.records[i].name)
 	} else if n := r.rec.counts.times; r.taken.times < n {
 		left = fmt.Sprintf("%d calls of Now", n)

@@ -54,7 +54,7 @@ func (t *Program) Stage(s sagahooks.Stage) (*Position, error) {
 			p.log = new(effectLog)
 		}
 		p.log.records = append(p.log.records, &EffectRecord{
-			name: e.Effect, n: p.log.count(e.Effect), status: effectDone, in: in, out: out,
+			name: e.Effect, n: p.log.count(e.Effect), status: effectDone, In: in, Out: out,
 		})
 	}
 	return p, nil

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,27 +41,17 @@ func (e *FieldError) Error() string {
 // what decodes a value of the type, with the defaults that tags give. If the author
 // gave another schema instead, that must say what the tags say.
 func Infer(t reflect.Type, instead *jsonschema.Schema) (*jsonschema.Schema, jsonv2.Options, error) {
-	s, err := jsonschema.ForType(t, inference())
+	// The library takes a json.Number for the string that it is to Go.
+	number := map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[json.Number](): {Type: "number"}}
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: number})
 	if err != nil {
 		return nil, nil, err
 	}
-	var given *givenSchema
-	if instead != nil {
-		given = &givenSchema{instead}
-	}
 	a := annotator{defaults{}}
-	if err := a.annotate(s, t, given); err != nil {
+	if err := a.annotate(s, t, instead); err != nil {
 		return nil, nil, err
 	}
 	return s, a.defaults.options(), nil
-}
-
-// inference is how schemas are made from types. The library takes a json.Number for
-// the string that it is to Go.
-func inference() *jsonschema.ForOptions {
-	return &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[json.Number](): {Type: "number"},
-	}}
 }
 
 // annotator adds to a schema that was made from a type what the library leaves out:
@@ -69,7 +60,7 @@ type annotator struct{ defaults defaults }
 
 // annotate works on the schema of a type and of all that is in it. If the author gave
 // another schema instead, that one is to say the same as the tags.
-func (a annotator) annotate(s *jsonschema.Schema, t reflect.Type, given *givenSchema) error {
+func (a annotator) annotate(s *jsonschema.Schema, t reflect.Type, given *jsonschema.Schema) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -79,7 +70,7 @@ func (a annotator) annotate(s *jsonschema.Schema, t reflect.Type, given *givenSc
 	case t.Kind() == reflect.String:
 		return annotateChoices(s, t)
 	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && s.Items != nil:
-		return a.annotate(s.Items, t.Elem(), given.items())
+		return a.annotate(s.Items, t.Elem(), within(given, itemsOf))
 	case t.Kind() == reflect.Map && s.AdditionalProperties != nil:
 		keys := &jsonschema.Schema{}
 		if err := annotateChoices(keys, t.Key()); err != nil {
@@ -88,7 +79,7 @@ func (a annotator) annotate(s *jsonschema.Schema, t reflect.Type, given *givenSc
 		if keys.Enum != nil {
 			s.PropertyNames = keys
 		}
-		return a.annotate(s.AdditionalProperties, t.Elem(), given.others())
+		return a.annotate(s.AdditionalProperties, t.Elem(), within(given, othersOf))
 	case t.Kind() == reflect.Struct && s.Properties != nil:
 		return a.annotateStruct(s, t, given)
 	}
@@ -114,7 +105,7 @@ func annotateChoices(s *jsonschema.Schema, t reflect.Type) error {
 	return nil
 }
 
-func (a annotator) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *givenSchema) error {
+func (a annotator) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *jsonschema.Schema) error {
 	members := map[string]string{}
 	var found []error
 	for _, f := range reflect.VisibleFields(t) {
@@ -125,7 +116,7 @@ func (a annotator) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *g
 
 // annotateField is annotateStruct for one field. members are the fields before it, by
 // their names in JSON.
-func (a annotator) annotateField(s *jsonschema.Schema, t reflect.Type, f reflect.StructField, given *givenSchema, members map[string]string) error {
+func (a annotator) annotateField(s *jsonschema.Schema, t reflect.Type, f reflect.StructField, given *jsonschema.Schema, members map[string]string) error {
 	fail := func(tag, format string, args ...any) error {
 		return &FieldError{t.String() + "." + f.Name, tag, fmt.Sprintf(format, args...)}
 	}
@@ -150,7 +141,8 @@ func (a annotator) annotateField(s *jsonschema.Schema, t reflect.Type, f reflect
 		return fail("json", `the option "string" is not what the schema says; use a string`)
 	}
 	member := s.Properties[name]
-	if err := a.annotate(member, f.Type, given.member(name)); err != nil {
+	given = within(given, func(s *jsonschema.Schema) *jsonschema.Schema { return s.Properties[name] })
+	if err := a.annotate(member, f.Type, given); err != nil {
 		return err
 	}
 	kind := kindOf(f.Type, member)
@@ -175,7 +167,7 @@ func (a annotator) annotateField(s *jsonschema.Schema, t reflect.Type, f reflect
 		}
 	}
 	if given != nil {
-		if tag := given.member(name).lacks(f.Tag, member); tag != "" {
+		if tag := lacks(given, f.Tag, member); tag != "" {
 			return fail(tag, "the schema that was given instead does not say the same of %q; write it there, or leave the tag out", name)
 		}
 	}
@@ -200,33 +192,21 @@ func notInlined(f reflect.StructField, name string) string {
 	return ""
 }
 
-// givenSchema is the part of an author's own schema that a field's tags are held
-// against. A nil one means that the author gave none; one without a schema, that the
-// author's says nothing there.
-type givenSchema struct{ schema *jsonschema.Schema }
-
-func (g *givenSchema) part(of func(*jsonschema.Schema) *jsonschema.Schema) *givenSchema {
-	if g == nil || g.schema == nil {
-		return g
+// within returns a part of an author's own schema, against which the tags of a field are
+// held: nil if the author gave none, and empty if it says nothing there.
+func within(given *jsonschema.Schema, part func(*jsonschema.Schema) *jsonschema.Schema) *jsonschema.Schema {
+	if given == nil {
+		return nil
 	}
-	return &givenSchema{of(g.schema)}
+	return cmp.Or(part(given), &jsonschema.Schema{})
 }
 
-func (g *givenSchema) member(name string) *givenSchema {
-	return g.part(func(s *jsonschema.Schema) *jsonschema.Schema { return s.Properties[name] })
-}
-
-func (g *givenSchema) items() *givenSchema {
-	return g.part(func(s *jsonschema.Schema) *jsonschema.Schema { return s.Items })
-}
-
-func (g *givenSchema) others() *givenSchema {
-	return g.part(func(s *jsonschema.Schema) *jsonschema.Schema { return s.AdditionalProperties })
-}
+func itemsOf(s *jsonschema.Schema) *jsonschema.Schema  { return s.Items }
+func othersOf(s *jsonschema.Schema) *jsonschema.Schema { return s.AdditionalProperties }
 
 // lacks returns the first of a field's tags that the author's schema does not repeat,
 // or "". What the tags come to is in member.
-func (g *givenSchema) lacks(tags reflect.StructTag, member *jsonschema.Schema) string {
+func lacks(given *jsonschema.Schema, tags reflect.StructTag, member *jsonschema.Schema) string {
 	names, _ := fieldtags.Keys(tags)
 	for _, name := range names {
 		keyword := name
@@ -236,8 +216,7 @@ func (g *givenSchema) lacks(tags reflect.StructTag, member *jsonschema.Schema) s
 		case name == headerTag:
 			keyword = headerKeyword
 		}
-		want := keywordOf(member, keyword)
-		if !reflect.DeepEqual(keywordOf(g.schema, keyword), want) {
+		if !reflect.DeepEqual(keywordOf(given, keyword), keywordOf(member, keyword)) {
 			return name
 		}
 	}
@@ -247,9 +226,6 @@ func (g *givenSchema) lacks(tags reflect.StructTag, member *jsonschema.Schema) s
 // keywordOf returns the value of a keyword, or nil. The choices of a list are those
 // of its items; whether null is allowed besides them is for the type to say.
 func keywordOf(s *jsonschema.Schema, keyword string) any {
-	if s == nil {
-		return nil
-	}
 	if keyword == "enum" && s.Items != nil {
 		s = s.Items
 	}

@@ -47,23 +47,11 @@ func Parse(raw json.RawMessage) (*jsonschema.Schema, error) {
 // dialects of JSON Schema that can be validated; the first is MCP's default.
 var dialects = []string{"https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema"}
 
-func checkDialect(s *jsonschema.Schema) error {
-	if s.Schema == "" {
-		return nil
-	}
-	for _, d := range dialects {
-		if strings.TrimSuffix(s.Schema, "#") == d {
-			return nil
-		}
-	}
-	return fmt.Errorf("its $schema is %q; those that can be used are %s", s.Schema, strings.Join(dialects, " and "))
-}
-
 // Resolve prepares a schema for validation and returns what clients are shown:
 // raw if it is given, in its own order and spelling.
 func Resolve(s *jsonschema.Schema, raw json.RawMessage) (*Schema, json.RawMessage, error) {
-	if err := checkDialect(s); err != nil {
-		return nil, nil, err
+	if s.Schema != "" && !slices.Contains(dialects, strings.TrimSuffix(s.Schema, "#")) {
+		return nil, nil, fmt.Errorf("its $schema is %q; those that can be used are %s", s.Schema, strings.Join(dialects, " and "))
 	}
 	// Without a loader a reference to another document fails: schemas are never
 	// fetched from the network.
@@ -109,7 +97,10 @@ func (s *Schema) Validate(raw json.RawMessage) error {
 	if err := s.resolved.Validate(v); err != nil {
 		return brief(err)
 	}
-	return brief(s.formats.check(v))
+	if at, rule := s.formats.broken(v); rule != "" {
+		return brief(fmt.Errorf("%s %s", at, rule))
+	}
+	return nil
 }
 
 // maxComplaint is how long a complaint about a value may be, in bytes.
@@ -118,7 +109,7 @@ const maxComplaint = 500
 // brief shortens the library's complaints in the middle: they show the whole value,
 // between where it is and what is wrong with it.
 func brief(err error) error {
-	if err == nil || len(err.Error()) <= maxComplaint {
+	if len(err.Error()) <= maxComplaint {
 		return err
 	}
 	text := err.Error()
@@ -158,17 +149,8 @@ func findFormats(s *jsonschema.Schema) *formats {
 	return &f
 }
 
-// check returns what a value breaks, and where: a JSON Pointer.
-func (f *formats) check(v any) error {
-	at, rule := f.broken(v)
-	if rule == "" {
-		return nil
-	}
-	return fmt.Errorf("%s %s", at, rule)
-}
-
-// broken returns the first rule that a value breaks, or "". Where that is it puts
-// together on the way back only: the names in it are the client's, and may be long.
+// broken returns the first rule that a value breaks, or "", and where: a JSON Pointer. That
+// it puts together on the way back only: the names in it are the client's, and may be long.
 func (f *formats) broken(v any) (at, rule string) {
 	if f == nil {
 		return "", ""
