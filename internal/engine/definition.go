@@ -55,7 +55,33 @@ func NewProgram(d Definition, p *Problems) *Program {
 			p.Add(err, "its Annotations cannot be encoded")
 		}
 	}
-	t.prepare(p, d.InputSchema, d.RawInputSchema, d.Arguments, d.OutputSchema)
+	switch {
+	case t.maxAttempts == 0:
+		t.maxAttempts = defaultAttempts
+	case t.maxAttempts < 0 || t.maxAttempts > maxAttempts:
+		p.Add(nil, "MaxAttempts is %d; it must be from 1 to %d", t.maxAttempts, maxAttempts)
+	}
+	if !toolName.MatchString(t.Name) {
+		p.Add(nil, "the name must be 1 to 128 characters of A-Z a-z 0-9 _ - .")
+	}
+	if t.MaxAge < 0 {
+		p.Add(nil, "MaxAge is negative")
+	}
+	t.checkQuestions(p)
+	if input := t.inputSchema(p, d.InputSchema, d.RawInputSchema, d.Arguments); input != nil {
+		var err error
+		if t.input, t.InputSchema, err = schema.Resolve(input, d.RawInputSchema); err != nil {
+			p.Add(err, "the input schema is not usable")
+		} else if input.Type != "object" {
+			p.Add(nil, "the input schema must have the type object; use a struct for the arguments")
+		}
+	}
+	if d.OutputSchema != nil {
+		var err error
+		if t.output, t.OutputSchema, err = schema.Resolve(d.OutputSchema, nil); err != nil {
+			p.Add(err, "the output schema is not usable")
+		}
+	}
 	t.declare(p, d.Effects)
 	return t
 }
@@ -101,37 +127,6 @@ func apart(err error) (list []error) {
 
 // Err returns all of them joined, or nil.
 func (p *Problems) Err() error { return errors.Join(p.list...) }
-
-// prepare checks and completes what all kinds of definitions have.
-func (t *Program) prepare(p *Problems, given *jsonschema.Schema, raw json.RawMessage, args reflect.Type, output *jsonschema.Schema) {
-	switch {
-	case t.maxAttempts == 0:
-		t.maxAttempts = defaultAttempts
-	case t.maxAttempts < 0 || t.maxAttempts > maxAttempts:
-		p.Add(nil, "MaxAttempts is %d; it must be from 1 to %d", t.maxAttempts, maxAttempts)
-	}
-	if !toolName.MatchString(t.Name) {
-		p.Add(nil, "the name must be 1 to 128 characters of A-Z a-z 0-9 _ - .")
-	}
-	if t.MaxAge < 0 {
-		p.Add(nil, "MaxAge is negative")
-	}
-	t.checkQuestions(p)
-	if input := t.inputSchema(p, given, raw, args); input != nil {
-		var err error
-		if t.input, t.InputSchema, err = schema.Resolve(input, raw); err != nil {
-			p.Add(err, "the input schema is not usable")
-		} else if input.Type != "object" {
-			p.Add(nil, "the input schema must have the type object; use a struct for the arguments")
-		}
-	}
-	if output != nil {
-		var err error
-		if t.output, t.OutputSchema, err = schema.Resolve(output, nil); err != nil {
-			p.Add(err, "the output schema is not usable")
-		}
-	}
-}
 
 // checkQuestions takes the questions that the tool may ask.
 func (t *Program) checkQuestions(p *Problems) {

@@ -16,16 +16,16 @@ type Description struct {
 	// Effects are those that were begun, in their order.
 	Effects []DescribedEffect
 	// Answers are what a flow was told so far, in its order.
-	Answers []DescribedAnswer
+	Answers []DescribedStep
 	// State is what a machine left for its next step function, in its encoding.
 	State []byte
 	// Secrets are the names of the secret fields of the state that are not empty.
 	Secrets []string
 }
 
-// DescribedStep is a step that was asked.
+// DescribedStep is a step that was asked, or a question in a flow's record.
 type DescribedStep struct {
-	// ID is the step's id on the wire.
+	// ID is the step's id on the wire, or the question's.
 	ID string
 	// Answer is what has arrived, if the saga still waits for other steps; else nil.
 	Answer json.RawMessage
@@ -33,15 +33,6 @@ type DescribedStep struct {
 	Failed bool
 	// Refused counts the answers that did not fit.
 	Refused int
-}
-
-// DescribedAnswer is an answer in a flow's record.
-type DescribedAnswer struct {
-	// ID is the question's id.
-	ID string
-	// Answer is the client's result or, if Failed, its error.
-	Answer json.RawMessage
-	Failed bool
 }
 
 // DescribedEffect is an effect in a saga's log.
@@ -112,7 +103,7 @@ func (r *EffectRecord) describe() (DescribedEffect, error) {
 }
 
 // describeRecord reads the answers in what Run.encode has written.
-func describeRecord(b []byte) ([]DescribedAnswer, error) {
+func describeRecord(b []byte) ([]DescribedStep, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
@@ -120,7 +111,7 @@ func describeRecord(b []byte) ([]DescribedAnswer, error) {
 	for range r.count(1) {
 		r.uvarint() // a time that the flow was told
 	}
-	answers := make([]DescribedAnswer, r.count(6))
+	answers := make([]DescribedStep, r.count(6))
 	for i := range answers {
 		flags := r.byte()
 		answers[i].ID = string(r.bytes())

@@ -43,14 +43,19 @@ type ResourceInfo struct {
 	Template bool
 	// MIMEType is the type of the contents, or empty.
 	MIMEType string
-	match    func(uri string) (map[string]string, bool)
-	serves   func(uri string) bool
+	template *uriTemplate
 }
 
 // Match reports whether the resource is at uri, and with what variables of its
 // template.
 func (r *ResourceInfo) Match(uri string) (variables map[string]string, ok bool) {
-	return r.match(uri)
+	switch {
+	case !r.Template:
+		return nil, uri == r.URI
+	case len(uri) > maxURI:
+		return nil, false
+	}
+	return r.template.match(uri)
 }
 
 // completer is saga.Completer.
@@ -111,7 +116,7 @@ func (t *Program) MakeResource(p *Problems, at Address, complete map[string]comp
 		p.Add(nil, "a resource has either a URI or a Template")
 	case at.Template != "":
 		info.URI, info.Template = at.Template, true
-		info.matchTemplate(p, at.Template, names, known)
+		info.checkTemplate(p, names, known)
 	default:
 		if u, err := url.Parse(at.URI); err != nil || !u.IsAbs() {
 			p.Add(err, "the URI %q is not absolute", at.URI)
@@ -119,8 +124,6 @@ func (t *Program) MakeResource(p *Problems, at Address, complete map[string]comp
 		if len(names) > 0 {
 			p.Add(nil, "a resource without a template has no arguments")
 		}
-		info.match = func(uri string) (map[string]string, bool) { return nil, uri == at.URI }
-		info.serves = func(uri string) bool { return uri == at.URI }
 	}
 	if err := p.Err(); err != nil {
 		return err

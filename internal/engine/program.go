@@ -279,5 +279,8 @@ func (s *Registry) At(uri string) (t *Program, variables map[string]string) {
 
 // Serves reports whether there is a resource at a URI. It is cheaper than [Registry.At].
 func (s *Registry) Serves(uri string) bool {
-	return slices.ContainsFunc(s.list[KindResource], func(t *Program) bool { return t.Resource.serves(uri) })
+	return slices.ContainsFunc(s.list[KindResource], func(t *Program) bool {
+		r := t.Resource
+		return !r.Template && r.URI == uri || r.Template && len(uri) <= maxURI && r.template.pattern.MatchString(uri)
+	})
 }

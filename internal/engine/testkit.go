@@ -90,6 +90,11 @@ func (t *Program) Decoded(pos *Position, _ sagahooks.Rehearsal) (json.RawMessage
 	if err != nil {
 		return nil, &PositionError{t.Name, fmt.Errorf("its state: %w", err)}
 	}
+	type decodedEffect struct {
+		Effect string          `json:"effect"`
+		Input  json.RawMessage `json:"input"`
+		Result json.RawMessage `json:"result,omitempty"`
+	}
 	all := struct {
 		State   json.RawMessage `json:"state,omitempty"`
 		Effects []decodedEffect `json:"effects,omitempty"`
@@ -106,10 +111,4 @@ func (t *Program) Decoded(pos *Position, _ sagahooks.Rehearsal) (json.RawMessage
 		all.Effects = append(all.Effects, e)
 	}
 	return jsonv2.Marshal(all, schema.JSONOptions)
-}
-
-type decodedEffect struct {
-	Effect string          `json:"effect"`
-	Input  json.RawMessage `json:"input"`
-	Result json.RawMessage `json:"result,omitempty"`
 }
