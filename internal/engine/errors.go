@@ -13,7 +13,6 @@ import (
 // Any other error that a step function returns is hidden from the caller (it
 // may hold what only the operator should see) and goes to the server's log.
 type ToolError struct {
-	// Text is shown to the model and the user.
 	Text string
 	// Err is the cause, for the log only, or nil.
 	Err error
@@ -28,11 +27,8 @@ func (e *ToolError) Unwrap() error { return e.Err }
 // StepFailure says in which step function of which tool something went wrong.
 // It is for the log; the caller learns no more than that the tool failed.
 type StepFailure struct {
-	// Tool is the tool's name.
-	Tool string
-	// Step is the name of the step function; "start" for its Start.
-	Step string
-	// Err is what went wrong: what the code returned, or a *[PanicError].
+	Tool, Step string
+	// Err is what the code returned, or a *[PanicError].
 	Err error
 }
 
@@ -44,9 +40,7 @@ func (e *StepFailure) Unwrap() error { return e.Err }
 
 // PanicError is a panic in a tool's code, turned into an error.
 type PanicError struct {
-	// Value is what the code panicked with.
 	Value any
-	// Stack is the goroutine's stack when it did.
 	Stack []byte
 }
 
@@ -66,7 +60,6 @@ func Protect(f func() error) (err error) {
 // AnswerError says that the client's answers do not fit the saga. Nothing is
 // lost: the same token can be resumed with correct answers.
 type AnswerError struct {
-	// StepID is the step in question.
 	StepID string
 	// Reason says what is wrong, for the client's author.
 	Reason string
@@ -77,10 +70,8 @@ func (e *AnswerError) Error() string { return fmt.Sprintf("step %q: %s", e.StepI
 // ArgumentsError says that the arguments do not fit. The caller of a tool reads it as
 // the tool's result.
 type ArgumentsError struct {
-	// Name is the tool's, prompt's or resource's.
 	Name string
-	// Err says what is wrong with them, for the caller.
-	Err error
+	Err  error
 }
 
 func (e *ArgumentsError) Error() string {
@@ -113,7 +104,6 @@ func (e *UnsupportedError) Error() string {
 // UndoneError says that a turn broke off which nobody can take again, and that
 // the saga's effects were undone.
 type UndoneError struct {
-	// Err is why the turn broke off.
 	Err error
 	// Report says what was undone; nil if there was nothing to undo.
 	Report *UndoReport
@@ -132,10 +122,8 @@ func (e *UndoneError) Unwrap() []error {
 // PositionError says that a position cannot be resumed: it is not one that this
 // tool wrote.
 type PositionError struct {
-	// Tool is the name of the tool that was to resume.
 	Tool string
-	// Err says what is wrong with the position.
-	Err error
+	Err  error
 }
 
 func (e *PositionError) Error() string {
@@ -149,10 +137,8 @@ func (e *PositionError) Unwrap() error { return e.Err }
 // later one may have been. Nothing is lost: the same turn can be taken again,
 // which performs them with the same keys.
 type UnsettledError struct {
-	// Tool is the tool's name, Effect the effect whose outcome is unknown.
 	Tool, Effect string
-	// Err is why it is unknown.
-	Err error
+	Err          error
 }
 
 func (e *UnsettledError) Error() string {
@@ -164,10 +150,8 @@ func (e *UnsettledError) Unwrap() error { return e.Err }
 // UnknownError is the cause of an error of an effect that may have been performed all
 // the same.
 type UnknownError struct {
-	// Effect is the effect's name.
 	Effect string
-	// Err is what went wrong.
-	Err error
+	Err    error
 }
 
 func (e *UnknownError) Error() string { return e.Err.Error() }
