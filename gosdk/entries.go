@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
 // entries are what the server's lists show of the sagas.
@@ -19,40 +17,43 @@ type entries struct {
 
 func (m *Mounted) entries() (*entries, error) {
 	e := new(entries)
-	if err := decode(&e.tools, m.server.Entries("tools/list")); err != nil {
+	m.tools, m.prompts, m.resources = make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	listed := m.server.Entries("tools/list")
+	if err := decode(&e.tools, listed); err != nil {
 		return nil, err
 	}
-	// The SDK reads schemas into maps, which forget the order of properties.
-	for i, t := range m.server.Tools().List() {
-		e.tools[i].InputSchema = t.InputSchema
-		if t.OutputSchema != nil {
-			e.tools[i].OutputSchema = t.OutputSchema
+	for i, t := range e.tools {
+		// The SDK reads schemas into maps, which forget the order of properties.
+		var as struct {
+			InputSchema, OutputSchema json.RawMessage
 		}
+		var schema struct{ Type string }
+		if err := json.Unmarshal(listed[i], &as); err != nil {
+			return nil, err
+		}
+		t.InputSchema = as.InputSchema
+		if as.OutputSchema != nil {
+			t.OutputSchema = as.OutputSchema
+		}
+		m.tools[t.Name] = as.OutputSchema != nil && (json.Unmarshal(as.OutputSchema, &schema) != nil || schema.Type != "object")
 	}
 	if err := decode(&e.prompts, m.server.Entries("prompts/list")); err != nil {
 		return nil, err
 	}
+	for _, p := range e.prompts {
+		m.prompts[p.Name] = true
+	}
 	if err := decode(&e.resources, m.server.Entries("resources/list")); err != nil {
 		return nil, err
+	}
+	for _, r := range e.resources {
+		m.resources[r.URI] = true
 	}
 	if err := decode(&e.templates, m.server.Entries("resources/templates/list")); err != nil {
 		return nil, err
 	}
-	m.plain = make(map[string]bool)
-	for _, t := range m.server.Tools().List() {
-		var schema struct {
-			Type string `json:"type"`
-		}
-		if t.OutputSchema != nil && (json.Unmarshal(t.OutputSchema, &schema) != nil || schema.Type != "object") {
-			m.plain[t.Name] = true
-		}
-	}
-	m.prompts, m.resources = make(map[string]bool), make(map[string]bool)
-	for _, t := range m.server.Tools().Of(engine.KindPrompt) {
-		m.prompts[t.Name] = true
-	}
-	for _, t := range m.server.Tools().Of(engine.KindResource) {
-		m.resources[t.Resource.URI] = true
+	for _, r := range e.templates {
+		m.resources[r.URITemplate] = true
 	}
 	return e, nil
 }

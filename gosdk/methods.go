@@ -96,7 +96,7 @@ func (m *Mounted) addMethods(s *mcp.Server) error {
 			if extra.by != m {
 				return nil, m.internal(ctx, method, errors.New("the server has two Mounts, whose sagas cannot be told apart: mount all of them at once"))
 			}
-			if name := p.called(); method == "tools/callSaga" && name != "" && m.server.Tools().Lookup(name) == nil {
+			if _, ours := m.tools[p.called()]; method == "tools/callSaga" && !ours && p.called() != "" {
 				// Not passed on to the SDK: middleware that decides who may call its
 				// tools need not know of this method.
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no saga of that name; other tools are called with tools/call"}
@@ -186,7 +186,7 @@ func (m *Mounted) simplify(ss *mcp.ServerSession, list *mcp.ListToolsResult) {
 		return
 	}
 	for i, t := range list.Tools {
-		if m.plain[t.Name] {
+		if m.tools[t.Name] {
 			plain := *t
 			plain.OutputSchema = nil
 			list.Tools[i] = &plain

@@ -43,8 +43,8 @@ type Mounted struct {
 	log       *slog.Logger
 	// completing are the prompts and resources for which we suggest values.
 	prompts, resources map[string]bool
-	// plain are the tools whose output schema older clients cannot read.
-	plain map[string]bool
+	// tools says of each whether it has an output schema that older clients cannot read.
+	tools map[string]bool
 	calls calls
 }
 

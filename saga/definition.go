@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -93,7 +94,7 @@ type DefinitionError = engine.DefinitionError
 
 // Completer suggests values for an argument that begin with, or otherwise suit,
 // what was typed so far. others holds the arguments that are filled in already.
-type Completer = engine.Completer
+type Completer = func(ctx context.Context, typed string, others map[string]string) ([]string, error)
 
 // ID identifies a saga: 128 random bits, the same in all its turns.
 type ID [16]byte

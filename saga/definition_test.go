@@ -173,9 +173,9 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		b.Name = "b"
 		set, err := engine.NewRegistry(single(fn), b)
 		require.NoError(t, err)
-		assert.Equal(t, "b", set.List()[1].Name)
-		assert.Same(t, set.List()[1], set.Lookup("b"))
-		assert.Nil(t, set.Lookup("c"))
+		assert.Equal(t, "b", set.Of(engine.KindTool)[1].Name)
+		assert.Same(t, set.Of(engine.KindTool)[1], set.Find(engine.KindTool, "b"))
+		assert.Nil(t, set.Find(engine.KindTool, "c"))
 	})
 }
 

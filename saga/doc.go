@@ -68,106 +68,68 @@
 //
 // # Asking
 //
-// Ask takes any number of questions, and the client may answer them in any order.
-// The next step function runs when all are answered. A client that brings some of
-// the answers is asked for the rest, and what it brought is kept in the token.
-//
-// Answers can be read in the step function that Ask named, and in those it goes
-// to with Goto; not later. Put into the state what you need later.
-//
-// A question may be asked as often as you like. To the client each time is a new
-// step: the first is "guess", the second "guess~2". The tool always reads the
-// latest answer. To ask several instances of one question at once, use its Nth
-// method.
-//
-// What the user enters is checked against the form before a step function sees
-// it. If it does not fit, the engine asks again by itself and tells the user why.
-// After MaxAttempts such answers ([Info]) the saga ends with an error.
-//
-// # Outcomes
+// The next step function runs when all questions are answered, in whatever order. Answers
+// can be read there, and where it goes to with Goto; put into the state what you need
+// later. A question asked again is a new step to the client ("guess~2"), and the tool reads
+// the latest answer; several instances at once are made with Nth. What does not fit a form
+// is asked again by the engine, at most MaxAttempts times ([Info]).
 //
 // A user may say no, or close the form; a client may fail. Answer then returns an
 // error that wraps steps.ErrDeclined, steps.ErrCancelled or a *steps.ClientError.
-// Return it, and the caller reads which question stopped the saga. Or look at it
-// with errors.Is and errors.As and do something else: ask differently, go on
-// without, end with a text. Respect a user who declines.
+// Return it, and the caller reads which question stopped the saga; or look at it
+// with errors.Is and errors.As and do something else. Respect a user who declines.
 //
 // # Failing
 //
-// [Failf] makes an error for the caller: its text becomes the tool's result, marked
-// as an error, and the model can act upon it. Every other error is hidden: the
+// [Failf] makes an error that the caller reads. Every other error is hidden: the
 // caller reads that the tool failed and the saga's id, and the error itself goes to
-// the server's log under that id. So an address or a password in the error of some
-// library does not leave the server by accident; [Fail] has a text for the caller and a
-// cause for the log. A panic is an internal error; it
-// is logged with the tool, the step function and the stack, and stops nothing else.
+// the server's log under that id. [Fail] has a text for the caller and a cause for the
+// log. A panic is logged with the tool, the step function and the stack, and stops
+// nothing else.
 //
 // # State
 //
 // The state is any type that encodes to JSON, or that [Machine.Encoding] encodes.
-// It travels to the client and back in every turn. Keep it small: store large
-// things elsewhere, and a reference to them in the state. What is no longer needed
-// is best set to its zero value.
+// It travels to the client and back in every turn: keep it small.
 //
 // The client cannot read the state, but it sees the token's length. A machine's state
 // is compressed, apart from arguments and answers; but if the tool copies these into it,
 // their lengths tell a patient client what else is there. For keys, passwords and the
-// like use fields of type [Secret], also in what effects take and bring: they are never
-// compressed, and they do not print themselves.
-//
-// # What must not be kept
+// like use fields of type [Secret], which are never compressed and never print.
 //
 // Nothing in memory outlives a turn. Do not keep the [Turn], its context, a
-// goroutine, a lock, a transaction, an open file or a temporary file for the next
-// step function: the next one may run tomorrow, in another process, or never. So
-// hold nothing that somebody must release. A client that never comes back is not
-// noticed: what the tool did before a question stays done.
+// goroutine, a lock, a transaction or an open file for the next step function: that may
+// run tomorrow, in another process, or never.
 //
 // # Turns can be repeated
 //
 // A client whose connection broke sends the same request again. It may also send
 // one token twice with different answers; then two sagas go on from the same
-// point. The token does not prevent this. Two habits make it harmless. Ask first
-// and act last: change the world in the step function that ends the saga. And act
-// so that the second time does nothing: look whether the work is done already, or
-// give the system you call an idempotency key made of [Turn.ID] and the name of
-// what is done. An [Effect], performed with [Do], has such a key, and can say how it
-// is undone if the saga ends badly. A turn that failed because it was stopped from
+// point. So ask first and act last, and act so that the second time does nothing: give
+// the system you call an idempotency key made of [Turn.ID] and the name of what is done,
+// or perform an [Effect], which has such a key. A turn that was stopped from
 // outside (a timeout, a client that went away) has not ended the saga: it can be taken
 // again.
 //
-// For the time use [Turn.Now].
-//
 // # What is checked when
 //
-// server.New checks every definition before the first call and fails with a
-// *[DefinitionError] that says what to do: names and ids, that every question is one
-// that MCP allows, that the state's type survives encoding (no unexported fields,
-// channels, functions; a sample must come back as it was), and the inputs and results
-// of effects too, that secrets are where they can be kept, that schemas resolve.
-// Arguments are checked against the input schema before Start runs, answers against
-// their forms, and a structured result against the output schema.
-//
-// What only running code can show is an error of the turn and names the step
-// function: a question that is not listed in Asks, a step function that does not
-// exist.
-//
-// Much of that can be read from the code before: the command sagavet, used like go vet,
-// finds names of step functions that do not exist, undo in a defer, errors of asking
-// that are not returned, the clock in a flow, and more; see package sagavet.
+// server.New checks every definition and fails with a *[DefinitionError] for each problem:
+// names and ids, that every question is one that MCP allows, that states, inputs and results
+// of effects survive encoding, that schemas resolve. Arguments are checked against the
+// input schema before Start runs, answers against their forms, and a structured result
+// against the output schema. What only running code can show, such as a question that is
+// not listed in Asks, is an error of the turn; the command sagavet, used like go vet, finds
+// much of that before.
 //
 // # Changing a tool
 //
-// Sagas that are suspended while you deploy go on in the new code. The token names
-// the tool, the next step function and the questions, so those names are part of
-// what must stay. In a machine it is safe to add questions, step functions and fields
-// of the state, once no server has the old code any more; as long as both serve, that
-// too needs a new revision. A question whose wording changed while it waited is asked
-// anew. If you rename or remove a step function, a question or a field of the state,
-// change its meaning, or change anything that a flow asks or does, raise the Revision:
-// positions of the old revision are then refused, or undone if they had done something,
-// and their clients start again, unless Renamed in [Info] and [Machine.Upgrades] say how
-// to go on from them.
+// Sagas that are suspended while you deploy go on in the new code. In a machine it is safe
+// to add questions, step functions and fields of the state, once no server has the old code
+// any more. A question whose wording changed while it waited is asked anew. If you rename
+// or remove a step function, a question or a field of the state, change its meaning, or
+// change anything that a flow asks or does, raise the Revision: positions of the old one
+// are then refused, or undone if they had done something, unless Renamed in [Info] and
+// [Machine.Upgrades] say how to go on from them.
 //
 // # Flows
 //
@@ -188,18 +150,15 @@
 // the answer is there, the function runs again from its beginning, and what was
 // answered before comes from the record. So it must return every error of Ask and
 // [Do], and do the same each time: the time, ids and random numbers come from the
-// [Run], everything else that may change is an effect. A run that comes to something
-// new before all that is recorded is stopped before it does it. A flow is shorter to
+// [Run], everything else that may change is an effect. A flow is shorter to
 // write and to read than a machine; its token grows with the conversation.
 //
 // # Effects
 //
 // An [Effect] is something the tool does to the world, declared with what reverses
-// it and listed in the tool's Effects. [Do] performs it, in machines and in flows,
-// and the engine records that. If the saga ends badly (an error, a user who
-// declines, a client that cancels or comes back too late), its effects are undone,
-// the last first, and the result says what was undone and what was not. What an effect
-// that could not be undone builds on ([Effect.BuildsOn]) stays with it.
+// it and performed with [Do], in machines and in flows. If the saga ends badly (an error,
+// a user who declines, a client that cancels or comes back too late), its effects are
+// undone, the last first, and the result says what was undone and what was not.
 //
 // A turn that was cut off is taken again and performs its effects again, with the
 // same [Key]. The system behind must know keys: act once for each, refuse one that
@@ -207,14 +166,7 @@
 // never comes back undoes nothing, so what a saga holds while it waits must expire
 // by itself.
 //
-// # Prompts and resources
-//
 // [Prompt] and [Resource] embed a Machine, whose step functions end with
-// [Turn.Messages] and [Turn.Contents]. They have revisions and upgrades as machines
-// have, but no effects.
-//
-// # Testing
-//
-// Turns know nothing of networks, keys or clocks. Package sagatest plays a tool against a
-// script of answers, and lets everything go wrong that can.
+// [Turn.Messages] and [Turn.Contents]; they have no effects. Package sagatest plays a
+// tool against a script of answers, and lets everything go wrong that can.
 package saga

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -163,8 +162,14 @@ func Do[In, Out any](ctx Context, e *Effect[In, Out], in In) (Out, error) {
 	if err != nil {
 		return out, err
 	}
-	if key == "" {
-		return c.recorded(record)
+	if key == "" { // it was begun in an earlier turn
+		if err := record.Failure(); err != nil {
+			return out, &EffectError{e.Name, record.Unknown(), err}
+		}
+		if err := decodeValue(c.out, record.Out, &out, record.Old); err != nil {
+			return out, fmt.Errorf("effect %q: its recorded result cannot be read: %w", e.Name, err)
+		}
+		return out, nil
 	}
 	out, err = attempt(t, e.Timeout, e.Tries, engine.EffectCall{Name: e.Name, Key: key}, func(ctx context.Context) (Out, error) {
 		return c.do(ctx, Key(key), in, input)
@@ -190,30 +195,17 @@ func (c *effectCode[In, Out]) do(ctx context.Context, key Key, in In, input saga
 	if world == nil {
 		return e.Do(ctx, key, in)
 	}
-	var output sagahooks.Value
 	call := sagahooks.Call{Effect: e.Name, Key: string(key), Input: input, Undoable: e.Undo != nil, Irreversible: e.Irreversible}
 	believed, err := world.Perform(ctx, call, func(ctx context.Context) (sagahooks.Value, error) {
 		if out, err = e.Do(ctx, key, in); err != nil {
 			return sagahooks.Value{}, err
 		}
-		output, err = encodeValue(c.out, &out)
-		return output, err
+		return encodeValue(c.out, &out)
 	})
 	if _, performed := believed.(sagahooks.Value); performed || err != nil {
 		return out, err
 	}
 	return adopt[Out](believed)
-}
-
-// recorded returns how an effect ended in an earlier turn.
-func (c *effectCode[In, Out]) recorded(r *engine.EffectRecord) (out Out, err error) {
-	if err := r.Failure(); err != nil {
-		return out, &EffectError{c.effect.Name, r.Unknown(), err}
-	}
-	if err := decodeValue(c.out, r.Output(), &out, r.Old()); err != nil {
-		return out, fmt.Errorf("effect %q: its recorded result cannot be read: %w", c.effect.Name, err)
-	}
-	return out, nil
 }
 
 // Defaults of effects.
@@ -236,31 +228,24 @@ func attempt[T any](ctx context.Context, timeout time.Duration, tries int, call 
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		call.Attempt++
+		perform := func(ctx context.Context) error {
+			return engine.Protect(func() (err error) {
+				v, err = f(ctx)
+				return err
+			})
+		}
 		if around == nil {
-			v, err = protected(ctx, f)
+			err = perform(ctx)
 		} else {
 			err = hook.Around(ctx, func(ctx context.Context, next func(context.Context) error) error {
 				return around(ctx, call, next)
-			}, func(ctx context.Context) (err error) {
-				v, err = protected(ctx, f)
-				return err
-			})
+			}, perform)
 		}
 		if isSettled(err) || errors.As(err, new(*engine.PanicError)) {
 			err = backoff.Permanent(err)
 		}
 		return v, err
 	}, backoff.WithMaxTries(uint(tries)), backoff.WithBackOff(pauses(ctx)))
-}
-
-// protected turns a panic of f into an error.
-func protected[T any](ctx context.Context, f func(context.Context) (T, error)) (v T, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &engine.PanicError{Value: p, Stack: debug.Stack()}
-		}
-	}()
-	return f(ctx)
 }
 
 // pauses are what lies between two tries; tests do not wait.

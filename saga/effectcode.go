@@ -2,14 +2,18 @@ package saga
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // effectCode is an effect as the engine has it.
@@ -70,11 +74,11 @@ func (c *effectCode[In, Out]) read(r *engine.EffectRecord) (in In, out Out, err 
 			err = &engine.PanicError{Value: v, Stack: debug.Stack()} // in a method of the type
 		}
 	}()
-	if err := decodeValue(c.in, r.Input(), &in, r.Old()); err != nil {
+	if err := decodeValue(c.in, r.In, &in, r.Old); err != nil {
 		return in, out, fmt.Errorf("its recorded input cannot be read: %w", err)
 	}
 	if r.Done() {
-		if err := decodeValue(c.out, r.Output(), &out, r.Old()); err != nil {
+		if err := decodeValue(c.out, r.Out, &out, r.Old); err != nil {
 			return in, out, fmt.Errorf("its recorded result cannot be read: %w", err)
 		}
 	}
@@ -109,7 +113,7 @@ func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.Ef
 			_, err := perform(ctx)
 			return struct{}{}, err
 		}
-		_, err := world.Perform(ctx, sagahooks.Call{Effect: e.Name, Key: key, Input: r.Input(), Undo: true, Known: r.Done(), Undoable: true}, perform)
+		_, err := world.Perform(ctx, sagahooks.Call{Effect: e.Name, Key: key, Input: r.In, Undo: true, Known: r.Done(), Undoable: true}, perform)
 		return struct{}{}, err
 	})
 	return err
@@ -153,4 +157,84 @@ func (c *effectCode[In, Out]) Stage(p sagahooks.Performed) (input, result sagaho
 	}
 	result, err = encodeValue(c.out, &out)
 	return input, result, err
+}
+
+// encodeValue returns an effect's input or result, to which v points, as it is
+// recorded: its secrets are beside the JSON.
+func encodeValue(secrets []secretField, v any) (sagahooks.Value, error) {
+	raw, err := jsonv2.Marshal(v, schema.JSONOptions)
+	if err != nil {
+		return sagahooks.Value{}, err
+	}
+	return sagahooks.Value{JSON: raw, Secrets: gather(secrets, reflect.ValueOf(v).Elem())}, nil
+}
+
+// decodeValue undoes encodeValue. It fails if something was recorded for which the
+// type has no place, unless an old revision recorded it: to undo with half of an input
+// would be worse than not to undo.
+func decodeValue(secrets []secretField, recorded sagahooks.Value, v any, old bool) error {
+	options := schema.StrictJSONOptions
+	if old {
+		options = schema.JSONOptions
+	}
+	if err := jsonv2.Unmarshal(recorded.JSON, v, options); err != nil {
+		return err
+	}
+	err := scatter(secrets, reflect.ValueOf(v).Elem(), recorded.Secrets)
+	if lost := (*lostSecretError)(nil); old && errors.As(err, &lost) {
+		return nil
+	}
+	return err
+}
+
+// adopt returns what a test gives in place of an effect's input or result: a value of
+// its type, or one that encodes to the same JSON.
+func adopt[T any](given any) (v T, err error) {
+	switch given := given.(type) {
+	case T:
+		return given, nil
+	case *T:
+		if given != nil {
+			return *given, nil
+		}
+	}
+	raw, err := jsonv2.Marshal(given, schema.JSONOptions)
+	if err != nil {
+		return v, err
+	}
+	return v, jsonv2.Unmarshal(raw, &v, schema.JSONOptions)
+}
+
+// shown returns a value as JSON for a test.
+func shown(v any) (json.RawMessage, error) {
+	return jsonv2.Marshal(v, schema.JSONOptions, withSecrets)
+}
+
+// withSecrets encodes secrets so that they can be told from each other, and not read.
+var withSecrets = jsonv2.WithMarshalers(jsonv2.JoinMarshalers(
+	jsonv2.MarshalFunc(func(s Secret) ([]byte, error) {
+		if s.IsZero() {
+			return json.Marshal("")
+		}
+		sum := sha256.Sum256([]byte(s.value))
+		return json.Marshal(fmt.Sprintf("[secret %x]", sum[:4]))
+	}),
+	schema.MarshalNumber,
+))
+
+// Final marks an error of an effect's Undo: what was done can no longer be
+// reversed, such as a hold that has been paid. The undo stops there, and what was
+// done before the effect is left as it is.
+func Final(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &engine.FinalError{Err: err}
+}
+
+// isSettled reports whether trying again cannot change an error of Do or Undo.
+func isSettled(err error) bool {
+	var refused *refusedError
+	var final *engine.FinalError
+	return errors.As(err, &refused) || errors.As(err, &final)
 }

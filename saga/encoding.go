@@ -1,8 +1,6 @@
 package saga
 
 import (
-	"bytes"
-
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/mcpsaga/mcpsaga/internal/schema"
@@ -40,15 +38,4 @@ func (jsonEncoding) Unmarshal(data []byte, v any) error {
 
 func (jsonEncoding) UnmarshalStrict(data []byte, v any) error {
 	return jsonv2.Unmarshal(data, v, schema.StrictJSONOptions)
-}
-
-// emptyState is what a state without fields encodes to; it is not kept.
-var emptyState = []byte("{}")
-
-func encodeState(e Encoding, v any) ([]byte, error) {
-	b, err := e.Marshal(v)
-	if err != nil || bytes.Equal(b, emptyState) {
-		return nil, err
-	}
-	return b, nil
 }

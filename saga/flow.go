@@ -53,6 +53,7 @@ func (f Flow[Args, Out]) Compile() (*engine.Program, error) {
 	}
 	d := f.definition()
 	d.Arguments, d.OutputSchema, d.Code = reflect.TypeFor[Args](), output, &flowCode[Args, Out]{f}
+	d.Steps = []string{engine.FlowStep}
 	t := engine.NewProgram(d, p)
 	if f.Run == nil {
 		p.Add(nil, "Run is nil")
@@ -78,24 +79,19 @@ func (f Flow[Args, Out]) outputSchema() (*jsonschema.Schema, error) {
 // flowCode runs a flow.
 type flowCode[Args, Out any] struct{ flow Flow[Args, Out] }
 
-// Has reports whether there is a step function of that name: those of all flows.
-func (c *flowCode[Args, Out]) Has(step string) bool {
-	return step == engine.StartStep || step == engine.FlowStep
-}
-
 // Reads reports whether sagas of a revision go on.
 func (c *flowCode[Args, Out]) Reads(revision uint32) bool {
 	return revision >= c.flow.Oldest && revision <= c.flow.Revision
 }
 
 // Run runs the flow until it asks or ends.
-func (c *flowCode[Args, Out]) Run(t *engine.Turn, step string, args json.RawMessage, recorded, _ []byte) (engine.Ended, error) {
+func (c *flowCode[Args, Out]) Run(t *engine.Turn, args json.RawMessage, recorded, _ []byte) (engine.Ended, error) {
 	var in Args
 	if err := t.DecodeArguments(args, &in); err != nil {
-		return engine.Ended{}, &engine.StepFailure{Tool: c.flow.Name, Step: step, Err: err}
+		return engine.Ended{}, &engine.StepFailure{Tool: c.flow.Name, Step: t.Step, Err: err}
 	}
-	return t.RunFlow(step, recorded, func(r *engine.Replay) (any, error) {
-		return c.flow.Run(&Run{t.Context, t, r}, in)
+	return t.RunFlow(recorded, func(r *engine.Replay) (any, error) {
+		return c.flow.Run(&Run{working{t.Context, t}, r}, in)
 	})
 }
 

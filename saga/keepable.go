@@ -7,7 +7,6 @@ import (
 	"reflect"
 
 	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
@@ -182,4 +181,19 @@ func (k *keeper) roundTrip(from, to reflect.Value) (err error) {
 		return err
 	}
 	return k.encoding.Unmarshal(b, to.Interface())
+}
+
+// checkKept finds the secrets in a type that is kept between turns, and fails if
+// something of it would be lost.
+func checkKept(t reflect.Type, e Encoding, at string) ([]secretField, error) {
+	secrets, err := findSecrets(t, at)
+	if err != nil {
+		return nil, err
+	}
+	return secrets, newKeeper(e).keeps(t, at)
+}
+
+// checkRecorded is checkKept for what is recorded of an effect.
+func checkRecorded[T any](at string) ([]secretField, error) {
+	return checkKept(reflect.TypeFor[T](), jsonEncoding{}, at)
 }

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"runtime/debug"
 	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 )
@@ -58,6 +56,7 @@ func (m Machine[Args, State]) Compile() (*engine.Program, error) {
 	code, err := newMachineCode(m)
 	d := m.definition()
 	d.Arguments, d.OutputSchema, d.Code = reflect.TypeFor[Args](), m.OutputSchema, code
+	d.Steps = slices.AppendSeq(slices.Collect(maps.Keys(m.Steps)), maps.Keys(m.Renamed))
 	t := engine.NewProgram(d, p)
 	m.check(p)
 	if err != nil {
@@ -121,10 +120,6 @@ func newMachineCode[Args, State any](m Machine[Args, State]) (*machineCode[Args,
 	return p, err
 }
 
-func (p *machineCode[Args, State]) Has(step string) bool {
-	return step == engine.StartStep || p.steps[step] != nil || p.renamed[step] != ""
-}
-
 func (p *machineCode[Args, State]) Reads(revision uint32) bool {
 	return revision == p.revision || p.upgrades[revision] != nil
 }
@@ -148,6 +143,9 @@ func (p *machineCode[Args, State]) read(revision uint32, encoded, secrets []byte
 			return err
 		}
 	}
+	if len(secrets) == 0 {
+		return nil
+	}
 	return scatter(p.secrets, reflect.ValueOf(into).Elem(), secrets)
 }
 
@@ -168,79 +166,81 @@ func (p *machineCode[Args, State]) scatterUpgraded(secrets []byte, into *State) 
 	return err
 }
 
-func (p *machineCode[Args, State]) Run(turn *engine.Turn, step string, args json.RawMessage, state, secrets []byte) (engine.Ended, error) {
-	turn.Resume()
-	t := &Turn[Args, State]{Context: turn.Context, turn: turn}
-	if err := turn.DecodeArguments(args, &t.Args); err != nil {
-		return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: step, Err: err}
+func (p *machineCode[Args, State]) Run(turn *engine.Turn, args json.RawMessage, state, secrets []byte) (engine.Ended, error) {
+	fail := func(err error) (engine.Ended, error) {
+		return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: turn.Step, Err: err}
 	}
-	if step != engine.StartStep {
-		if err := p.read(turn.Written(), state, secrets, &t.State); err != nil {
+	t := &Turn[Args, State]{working: working{turn.Context, turn}}
+	if err := turn.DecodeArguments(args, &t.Args); err != nil {
+		return fail(err)
+	}
+	if turn.Step != engine.StartStep {
+		if err := p.read(turn.Written, state, secrets, &t.State); err != nil {
 			return engine.Ended{}, &engine.PositionError{Tool: p.name, Err: fmt.Errorf("its state: %w", err)}
 		}
 	}
 	for range maxHops {
-		if now := p.renamed[step]; now != "" {
-			step = now
+		if now := p.renamed[turn.Step]; now != "" {
+			turn.Step = now
 		}
 		f := p.start
-		if step != engine.StartStep {
-			f = p.steps[step]
+		if turn.Step != engine.StartStep {
+			f = p.steps[turn.Step]
 		}
-		next, err := protect(t, f)
+		next, err := f(t)
 		if err != nil {
-			return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: step, Err: err}
+			return fail(err)
 		}
 		switch next := next.(type) {
 		case gone:
-			step = next.step
+			turn.Step = next.step
 		case finished:
 			return engine.Ended{Outcome: next.outcome}, nil
 		case *asked:
-			return p.suspended(t, step, &next.Asked)
+			ended, err := p.encode(&t.State)
+			if err != nil {
+				return fail(err)
+			}
+			ended.Asked = &next.Asked
+			return ended, nil
 		default:
-			return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: step, Err: errNoNext}
+			return fail(errors.New("it returned neither what to do next nor an error; end it with Ask, Goto, Text, Structured or Finish"))
 		}
 	}
-	return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: step, Err: fmt.Errorf("%d step functions ran in one turn: Goto runs in a circle", maxHops)}
+	return fail(fmt.Errorf("%d step functions ran in one turn: Goto runs in a circle", maxHops))
 }
 
-func (p *machineCode[Args, State]) suspended(t *Turn[Args, State], step string, a *engine.Asked) (engine.Ended, error) {
-	encoded, err := encodeState(p.encoding, &t.State)
+// encode returns what a turn that asks leaves for the next one. A state without fields is
+// not kept.
+func (p *machineCode[Args, State]) encode(state *State) (engine.Ended, error) {
+	encoded, err := p.encoding.Marshal(state)
 	if err != nil {
-		return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: step, Err: fmt.Errorf("the state cannot be encoded: %w", err)}
+		return engine.Ended{}, fmt.Errorf("the state cannot be encoded: %w", err)
 	}
-	r := engine.Ended{Asked: a, State: encoded}
+	if string(encoded) == "{}" {
+		encoded = nil
+	}
+	ended := engine.Ended{Kept: encoded, Apart: true}
 	if len(p.secrets) > 0 {
-		r.Secrets = gather(p.secrets, reflect.ValueOf(&t.State).Elem())
+		ended.Secrets = gather(p.secrets, reflect.ValueOf(state).Elem())
 	}
-	return r, nil
-}
-
-// protect calls a step function and turns a panic into an error.
-func protect[Args, State any](t *Turn[Args, State], f Func[Args, State]) (next Next, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			next, err = nil, &engine.PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return f(t)
+	return ended, nil
 }
 
 // Stage encodes a state that a test supplies.
 func (p *machineCode[Args, State]) Stage(state any) (encoded, secrets []byte, err error) {
-	t := &Turn[Args, State]{}
+	var own State
 	switch s := state.(type) {
 	case nil:
 	case State:
-		t.State = s
+		own = s
 	case *State:
-		t.State = *s
+		own = *s
 	default:
-		return nil, nil, fmt.Errorf("the given state is a %T, but the tool's is a %T", state, t.State)
+		return nil, nil, fmt.Errorf("the given state is a %T, but the tool's is a %T", state, own)
 	}
-	r, err := p.suspended(t, engine.StartStep, nil)
-	return r.State, r.Secrets, err
+	ended, err := p.encode(&own)
+	return ended.Kept, ended.Secrets, err
 }
 
 // Decoded shows a state to a test.
@@ -254,4 +254,34 @@ func (p *machineCode[Args, State]) Decoded(revision uint32, kept, secrets []byte
 		return json.Marshal(fmt.Sprintf("%+v", &state)) // its encoding is not JSON
 	}
 	return raw, nil
+}
+
+// Upgrade turns an encoded state of an older revision, and its secrets, into the
+// present one. Make it with [From].
+type Upgrade[State any] func(e Encoding, encoded, secrets []byte) (State, error)
+
+// From returns an upgrade from the type that the state had in an older revision:
+//
+//	Upgrades: map[uint32]saga.Upgrade[state]{
+//		1: saga.From(func(old stateV1) (state, error) { return state{Target: old.Where}, nil }),
+//	}
+//
+// Keep the old type in the code for as long as sagas of that revision may be
+// under way: the tool's MaxAge, or the time a token lives if it has none. A [Secret]
+// of the old type whose field has the same name in the new one, and is empty after the
+// upgrade, is kept; every other is for the upgrade to hand on.
+func From[Old, State any](upgrade func(Old) (State, error)) Upgrade[State] {
+	return func(e Encoding, encoded, secrets []byte) (State, error) {
+		var old Old
+		if len(encoded) > 0 {
+			if err := e.Unmarshal(encoded, &old); err != nil {
+				var none State
+				return none, fmt.Errorf("it is not of the type %T: %w", old, err)
+			}
+		}
+		if fields, err := findSecrets(reflect.TypeFor[Old](), "the old state"); err == nil {
+			_ = scatter(fields, reflect.ValueOf(&old).Elem(), secrets) // those of which the type knows
+		}
+		return upgrade(old)
+	}
 }

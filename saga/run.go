@@ -1,8 +1,6 @@
 package saga
 
 import (
-	"context"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -14,8 +12,7 @@ import (
 // elsewhere. It is the context of the turn, which ends when the client goes away or the
 // turn takes too long. It is valid during the function's call only.
 type Run struct {
-	context.Context
-	turn   *engine.Turn
+	working
 	replay *engine.Replay
 }
 
@@ -53,15 +50,8 @@ func Ask[T any](r *Run, q Answerable[T]) (T, error) {
 // An error other than nil must be returned: it may mean that the saga has to wait.
 func (r *Run) AskAll(questions ...steps.Request) error { return r.replay.Ask(questions...) }
 
-// StepAnswer implements [steps.Answers]: it returns the answer to the question
-// as it was asked last in this run.
-func (r *Run) StepAnswer(id string) (steps.Answer, bool) { return r.replay.StepAnswer(id) }
-
 // Now returns the time, the same whenever the flow runs again.
 func (r *Run) Now() time.Time { return r.replay.Now() }
-
-// ID identifies the saga; it is the same in all its turns.
-func (r *Run) ID() ID { return r.turn.ID() }
 
 // NewID returns an id that no other call returns: 43 characters of A-Z a-z 0-9 -
 // _, the same whenever the flow runs again.
@@ -71,24 +61,3 @@ func (r *Run) NewID() string { return r.replay.NewID() }
 // flow runs again. Each call returns one that begins anew; they are not for
 // secrets.
 func (r *Run) Rand() *rand.Rand { return r.replay.Rand() }
-
-// Can reports whether the client can do all of the given features. A client may
-// change between turns, so ask before the first question only.
-func (r *Run) Can(f steps.Features) bool { return r.turn.Can(f) }
-
-// Progress tells the client how far this turn has come; see [Turn.Progress].
-func (r *Run) Progress(done, total float64, message string) {
-	r.turn.Progress(done, total, message)
-}
-
-// Log sends the client a log message; see [Turn.Log]. A flow that runs again logs
-// again.
-func (r *Run) Log(level slog.Level, data any) { r.turn.Log(level, data) }
-
-// Disconnect gives up the client's connection; see [Turn.Disconnect].
-func (r *Run) Disconnect(retry time.Duration) { r.turn.Disconnect(retry) }
-
-func (r *Run) running() *engine.Turn { return r.turn }
-
-// Need fails if the client lacks one of the features; see [Turn.Need].
-func (r *Run) Need(f steps.Features) error { return r.turn.Need(f) }

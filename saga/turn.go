@@ -21,13 +21,18 @@ import (
 // Structured and Finish returns, or an error; that of a [Prompt] ends with Messages,
 // that of a [Resource] with Contents.
 type Turn[Args, State any] struct {
-	context.Context
+	working
 	// Args are the tool's arguments, checked against its input schema.
 	Args Args
 	// State is the saga's own data. What a step function leaves in it is there
 	// in the next one, in whatever process that runs.
 	State State
+}
 
+// working is what a [Turn] and a [Run] have in common: the context of the turn, and what
+// it does with the client.
+type working struct {
+	context.Context
 	turn *engine.Turn
 }
 
@@ -60,7 +65,7 @@ func (t *Turn[Args, State]) Ask(next string, questions ...steps.Request) (Next, 
 	if len(questions) == 0 {
 		return nil, fmt.Errorf("Ask: no question was given; use Goto(%q) to go on without asking", next)
 	}
-	resolved, err := t.turn.Resolve(questions)
+	resolved, err := t.turn.Resolve(questions, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -124,46 +129,48 @@ func (t *Turn[Args, State]) Contents(c ...content.ResourceContents) (Next, error
 	return finished{engine.Outcome{Contents: c}}, nil
 }
 
+// Now is the time of this turn.
+func (t *Turn[Args, State]) Now() time.Time { return t.turn.Now }
+
 // Progress tells the client how far this turn has come, if it wants to know:
 // done out of total, which is 0 if it is unknown. done must grow.
-func (t *Turn[Args, State]) Progress(done, total float64, message string) {
-	t.turn.Progress(done, total, message)
+func (w working) Progress(done, total float64, message string) {
+	w.turn.Progress(done, total, message)
 }
 
 // Log sends the client a log message, if it wants messages of that level. data
-// is any value that encodes to JSON. It must not hold secrets.
-func (t *Turn[Args, State]) Log(level slog.Level, data any) {
-	t.turn.Log(level, data)
+// is any value that encodes to JSON. It must not hold secrets. A flow that runs again logs
+// again.
+func (w working) Log(level slog.Level, data any) {
+	w.turn.Log(level, data)
 }
 
 // Disconnect gives up the client's connection while the turn goes on, and has the
 // client come back for the result after retry: a turn that takes long then holds
 // no connection open. Where the client's protocol does not know this (SEP-1699, MCP
 // 2025-11-25 over HTTP), nothing happens.
-func (t *Turn[Args, State]) Disconnect(retry time.Duration) {
-	t.turn.Disconnect(retry)
+func (w working) Disconnect(retry time.Duration) {
+	w.turn.Disconnect(retry)
 }
 
 // ID identifies the saga; it is the same in all its turns. Give it to systems
 // that accept an idempotency key, with a name for what is done.
-func (t *Turn[Args, State]) ID() ID { return t.turn.ID() }
+func (w working) ID() ID { return w.turn.ID }
 
-// Now is the time of this turn.
-func (t *Turn[Args, State]) Now() time.Time { return t.turn.Now() }
+// Can reports whether the client can do all of the given features. A client may
+// change between turns, so a flow asks before its first question only.
+func (w working) Can(f steps.Features) bool { return w.turn.Can(f) }
 
-// Can reports whether the client can do all of the given features.
-func (t *Turn[Args, State]) Can(f steps.Features) bool { return t.turn.Can(f) }
-
-func (t *Turn[Args, State]) running() *engine.Turn { return t.turn }
+func (w working) running() *engine.Turn { return w.turn }
 
 // StepAnswer implements [steps.Answers]. Read answers with the question's
 // Answer method instead; it knows the type.
-func (t *Turn[Args, State]) StepAnswer(id string) (steps.Answer, bool) {
-	return t.turn.StepAnswer(id)
+func (w working) StepAnswer(id string) (steps.Answer, bool) {
+	return w.turn.StepAnswer(id)
 }
 
 // Need fails if the client lacks one of the features.
 // Return its error: the client learns what it would have to declare. Questions
 // are checked when they are asked; this is for a tool that is of no use to a
 // client that could not answer what comes later.
-func (t *Turn[Args, State]) Need(f steps.Features) error { return t.turn.Need(f) }
+func (w working) Need(f steps.Features) error { return w.turn.Need(f) }

@@ -139,7 +139,7 @@ func onlyLogs(f *types.Func) bool {
 		return true
 	}
 	recv := f.Signature().Recv()
-	return recv != nil && (isLogger(recv.Type()) || isRun(recv.Type()) && (f.Name() == "Log" || f.Name() == "Progress"))
+	return recv != nil && (isLogger(recv.Type()) || isSaga(recv.Type(), "working") && (f.Name() == "Log" || f.Name() == "Progress"))
 }
 
 // startsGoroutine knows functions that run others concurrently.

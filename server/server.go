@@ -223,9 +223,6 @@ func (s *Server) SetKeys(k *codec.Keyset) {
 	s.health.stale.Store(nil)
 }
 
-// Tools returns the tools that are served.
-func (s *Server) Tools() *engine.Registry { return s.host.Tools }
-
 // positive is an option, or its default if it is not positive.
 func positive[N int | int64 | time.Duration](option, otherwise N) N {
 	if option <= 0 {

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/mcpsaga/mcpsaga/content"
 )
@@ -12,26 +11,21 @@ import (
 // always finished. It fails with an *[UnsettledError] while it cannot be told
 // whether an irreversible effect was performed; try again.
 //
-// If r answers all steps that are waited for, the turn is run first: the client
-// may have sent those answers before, and the turn may have performed effects of
-// which the client never heard. Performing them again finds them by their keys;
-// then they are undone. The turn stops before an irreversible effect that has an
-// Undo, and goes on only if that says that it was performed before. If the turn
-// ends the saga well, it is too late to cancel, and the outcome is that of the
-// turn. If it fails, all is undone, and that is what was wanted; so a saga that is
-// cancelled again, where the systems behind refuse keys that were released, is
-// again cancelled.
+// If r answers all steps that are waited for, the turn is run first: the client may have
+// sent those answers before, and never have heard what they did. Performing that again
+// finds it by its keys. The turn stops before an irreversible effect that has an Undo, and
+// goes on only if that says that it was performed before. If the turn ends the saga well,
+// it is too late to cancel, and the outcome is that of the turn.
 //
-// If r answers only some steps, or none, or the tool has changed so that the turn
-// cannot be taken, what is undone are the effects that pos knows of. If the saga has
-// gone on from pos, what it did since then stands, as nothing here knows of it; the
-// text of the outcome says so.
+// Otherwise, or if the tool has changed so that the turn cannot be taken, what is undone
+// are the effects that pos knows of; the text of the outcome says so.
 func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
 	log := t.logOf(pos)
 	complete := len(r.Answers) > 0 && pos.next != ""
 	text := t.cancelledUpTo(pos, complete)
 	if complete {
-		out, err := t.resume(ctx, pos, r, true)
+		r.toUndo = true
+		out, err := t.Resume(ctx, pos, r)
 		var position *PositionError
 		switch {
 		case errors.As(err, &position):
@@ -54,6 +48,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 	}
 	if complete && undo != nil && undo.Final != "" && len(undo.Undone) == 0 {
 		// There is no way back, so the only good end is forward.
+		r.toUndo = false
 		if out, err := t.Resume(ctx, pos, r); err != nil || out.Position == nil {
 			return out, err
 		}
@@ -129,20 +124,4 @@ func cancelled(undo *UndoReport, text string) *Outcome {
 	out.addUndo(undo)
 	out.Result.IsError = undo.Final != ""
 	return out
-}
-
-// HasEffects reports whether the saga has begun effects.
-func (p *Position) HasEffects() bool { return p.log != nil && len(p.log.records) > 0 }
-
-// current reports why a position cannot be resumed by this tool, or nil.
-func (t *Program) current(pos *Position) error {
-	switch {
-	case pos.Tool != t.Name:
-		return fmt.Errorf("it belongs to the tool %q", pos.Tool)
-	case !t.code.Reads(pos.Revision):
-		return fmt.Errorf("it belongs to revision %d", pos.Revision)
-	case !t.code.Has(pos.next):
-		return fmt.Errorf("there is no step function %q", pos.next)
-	}
-	return nil
 }

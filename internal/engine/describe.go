@@ -16,16 +16,16 @@ type Description struct {
 	// Effects are those that were begun, in their order.
 	Effects []DescribedEffect
 	// Answers are what a flow was told so far, in its order.
-	Answers []DescribedAnswer
+	Answers []DescribedStep
 	// State is what a machine left for its next step function, in its encoding.
 	State []byte
 	// Secrets are the names of the secret fields of the state that are not empty.
 	Secrets []string
 }
 
-// DescribedStep is a step that was asked.
+// DescribedStep is a step that was asked, or a question in a flow's record.
 type DescribedStep struct {
-	// ID is the step's id on the wire.
+	// ID is the step's id on the wire, or the question's.
 	ID string
 	// Answer is what has arrived, if the saga still waits for other steps; else nil.
 	Answer json.RawMessage
@@ -33,15 +33,6 @@ type DescribedStep struct {
 	Failed bool
 	// Refused counts the answers that did not fit.
 	Refused int
-}
-
-// DescribedAnswer is an answer in a flow's record.
-type DescribedAnswer struct {
-	// ID is the question's id.
-	ID string
-	// Answer is the client's result or, if Failed, its error.
-	Answer json.RawMessage
-	Failed bool
 }
 
 // DescribedEffect is an effect in a saga's log.
@@ -63,7 +54,7 @@ type DescribedEffect struct {
 // Describe returns what the position holds.
 func (p *Position) Describe() (Description, error) {
 	// A machine may have a step function of the flow's name, but a flow has no state.
-	d := Description{Next: p.next, Flow: p.next == FlowStep && len(p.state) == 0, Arguments: p.args}
+	d := Description{Next: p.next, Flow: p.next == FlowStep && !p.apart, Arguments: p.args}
 	for i := range p.pending {
 		step := &p.pending[i]
 		described := DescribedStep{ID: step.stepID(), Refused: step.refused}
@@ -83,9 +74,9 @@ func (p *Position) Describe() (Description, error) {
 	}
 	var err error
 	if d.Flow {
-		d.Answers, err = describeRecord(p.kept())
+		d.Answers, err = describeRecord(p.kept)
 	} else {
-		d.State = p.kept()
+		d.State = p.kept
 	}
 	if err == nil {
 		d.Secrets, err = secretNames(p.secrets)
@@ -94,14 +85,14 @@ func (p *Position) Describe() (Description, error) {
 }
 
 func (r *EffectRecord) describe() (DescribedEffect, error) {
-	d := DescribedEffect{Name: r.name, N: r.n + 1, Status: "begun", Input: r.in.JSON}
+	d := DescribedEffect{Name: r.name, N: r.n + 1, Status: "begun", Input: r.In.JSON}
 	switch r.status {
 	case effectDone:
-		d.Status, d.Output = "done", json.RawMessage(r.out.JSON)
+		d.Status, d.Output = "done", json.RawMessage(r.Out.JSON)
 	case effectRefused:
-		d.Status, d.Problem = "refused", string(r.out.JSON)
+		d.Status, d.Problem = "refused", string(r.Out.JSON)
 	}
-	for _, part := range [][]byte{r.in.Secrets, r.out.Secrets} {
+	for _, part := range [][]byte{r.In.Secrets, r.Out.Secrets} {
 		names, err := secretNames(part)
 		if err != nil {
 			return d, err
@@ -112,7 +103,7 @@ func (r *EffectRecord) describe() (DescribedEffect, error) {
 }
 
 // describeRecord reads the answers in what Run.encode has written.
-func describeRecord(b []byte) ([]DescribedAnswer, error) {
+func describeRecord(b []byte) ([]DescribedStep, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
@@ -120,27 +111,23 @@ func describeRecord(b []byte) ([]DescribedAnswer, error) {
 	for range r.count(1) {
 		r.uvarint() // a time that the flow was told
 	}
-	answers := make([]DescribedAnswer, r.count(6))
+	answers := make([]DescribedStep, r.count(6))
 	for i := range answers {
 		flags := r.byte()
-		answers[i].ID = r.string()
+		answers[i].ID = string(r.bytes())
 		r.take(4) // the digest of the question's words
 		answers[i].Answer, answers[i].Failed = r.bytes(), flags&recordFailed != 0
 	}
 	return answers, r.err
 }
 
-// secretNames reads the names in what gather has written.
-func secretNames(b []byte) ([]string, error) {
-	var names []string
-	r := reader{b: b}
-	for len(r.b) > 0 {
-		name := r.string()
-		r.bytes()
-		if r.err != nil {
-			return nil, r.err
+// secretNames reads the names of secrets.
+func secretNames(b []byte) (names []string, err error) {
+	for s, err := range Secrets(b) {
+		if err != nil {
+			return nil, err
 		}
-		names = append(names, name)
+		names = append(names, s.Path)
 	}
 	return names, nil
 }

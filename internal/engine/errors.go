@@ -3,7 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"runtime/debug"
 
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -13,7 +13,6 @@ import (
 // Any other error that a step function returns is hidden from the caller (it
 // may hold what only the operator should see) and goes to the server's log.
 type ToolError struct {
-	// Text is shown to the model and the user.
 	Text string
 	// Err is the cause, for the log only, or nil.
 	Err error
@@ -22,93 +21,63 @@ type ToolError struct {
 	Disclosed bool
 }
 
-// Error implements error.
 func (e *ToolError) Error() string { return e.Text }
-
-// Unwrap returns the cause.
 func (e *ToolError) Unwrap() error { return e.Err }
-
-// DefinitionError says what is wrong with a tool's definition. It is returned
-// when the tool is registered. If several things are wrong, there is one for each,
-// joined as by [errors.Join].
-type DefinitionError struct {
-	// Tool is the tool's name, which may be what is wrong.
-	Tool string
-	// Problem says what is wrong and what to do.
-	Problem string
-	// Err is the cause, or nil.
-	Err error
-}
-
-// Error implements error.
-func (e *DefinitionError) Error() string {
-	s := fmt.Sprintf("tool %q: %s", e.Tool, e.Problem)
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return strings.ReplaceAll(s, "\n", "; ") // a line for each problem
-}
-
-// Unwrap returns the cause.
-func (e *DefinitionError) Unwrap() error { return e.Err }
 
 // StepFailure says in which step function of which tool something went wrong.
 // It is for the log; the caller learns no more than that the tool failed.
 type StepFailure struct {
-	// Tool is the tool's name.
-	Tool string
-	// Step is the name of the step function; "start" for its Start.
-	Step string
-	// Err is what went wrong: what the code returned, or a *[PanicError].
+	Tool, Step string
+	// Err is what the code returned, or a *[PanicError].
 	Err error
 }
 
-// Error implements error.
 func (e *StepFailure) Error() string {
 	return fmt.Sprintf("tool %q, step function %q: %v", e.Tool, e.Step, e.Err)
 }
 
-// Unwrap returns the cause.
 func (e *StepFailure) Unwrap() error { return e.Err }
 
 // PanicError is a panic in a tool's code, turned into an error.
 type PanicError struct {
-	// Value is what the code panicked with.
 	Value any
-	// Stack is the goroutine's stack when it did.
 	Stack []byte
 }
 
 // Error implements error. It does not show the stack; log that separately.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
+// Protect turns a panic of code that is not ours into an error.
+func Protect(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
+
 // AnswerError says that the client's answers do not fit the saga. Nothing is
 // lost: the same token can be resumed with correct answers.
 type AnswerError struct {
-	// StepID is the step in question.
 	StepID string
 	// Reason says what is wrong, for the client's author.
 	Reason string
 }
 
-// Error implements error.
 func (e *AnswerError) Error() string { return fmt.Sprintf("step %q: %s", e.StepID, e.Reason) }
 
 // ArgumentsError says that the arguments do not fit. The caller of a tool reads it as
 // the tool's result.
 type ArgumentsError struct {
-	// Name is the tool's, prompt's or resource's.
 	Name string
-	// Err says what is wrong with them, for the caller.
-	Err error
+	Err  error
 }
 
-// Error implements error.
 func (e *ArgumentsError) Error() string {
 	return fmt.Sprintf("the arguments do not fit %q: %v", e.Name, e.Err)
 }
 
-// Unwrap returns the cause.
 func (e *ArgumentsError) Unwrap() error { return e.Err }
 
 // ErrNotFound is what a resource's code returns, wrapped or not, when there is
@@ -125,7 +94,6 @@ type UnsupportedError struct {
 	Needs steps.Features
 }
 
-// Error implements error.
 func (e *UnsupportedError) Error() string {
 	if e.StepID == "" {
 		return fmt.Sprintf("tool %q needs a client with %v", e.Tool, e.Needs)
@@ -136,13 +104,11 @@ func (e *UnsupportedError) Error() string {
 // UndoneError says that a turn broke off which nobody can take again, and that
 // the saga's effects were undone.
 type UndoneError struct {
-	// Err is why the turn broke off.
 	Err error
 	// Report says what was undone; nil if there was nothing to undo.
 	Report *UndoReport
 }
 
-// Error implements error.
 func (e *UndoneError) Error() string { return e.Report.appendTo(e.Err.Error()) }
 
 // Unwrap returns why the turn broke off, and why effects could not be undone.
@@ -156,18 +122,14 @@ func (e *UndoneError) Unwrap() []error {
 // PositionError says that a position cannot be resumed: it is not one that this
 // tool wrote.
 type PositionError struct {
-	// Tool is the name of the tool that was to resume.
 	Tool string
-	// Err says what is wrong with the position.
-	Err error
+	Err  error
 }
 
-// Error implements error.
 func (e *PositionError) Error() string {
 	return fmt.Sprintf("tool %q cannot resume from this position: %v", e.Tool, e.Err)
 }
 
-// Unwrap returns the cause.
 func (e *PositionError) Unwrap() error { return e.Err }
 
 // UnsettledError says that a turn failed when a saga could neither end nor be
@@ -175,68 +137,30 @@ func (e *PositionError) Unwrap() error { return e.Err }
 // later one may have been. Nothing is lost: the same turn can be taken again,
 // which performs them with the same keys.
 type UnsettledError struct {
-	// Tool is the tool's name, Effect the effect whose outcome is unknown.
 	Tool, Effect string
-	// Err is why it is unknown.
-	Err error
+	Err          error
 }
 
-// Error implements error.
 func (e *UnsettledError) Error() string {
 	return fmt.Sprintf("tool %q: it is not known whether the effect %q was performed: %v", e.Tool, e.Effect, e.Err)
 }
 
-// Unwrap returns Err.
 func (e *UnsettledError) Unwrap() error { return e.Err }
-
-// explain turns an error of a step function into what the caller reads. ok is
-// false if the error is none of the caller's business.
-func explain(err error) (text string, ok bool) {
-	if te := (*ToolError)(nil); errors.As(err, &te) {
-		return te.Text, true
-	}
-	if ae := (*ArgumentsError)(nil); errors.As(err, &ae) {
-		return fmt.Sprintf("The arguments do not fit the tool %q: %v", ae.Name, ae.Err), true
-	}
-	var se *steps.StepError
-	if !errors.As(err, &se) {
-		return "", false
-	}
-	var ce *steps.ClientError
-	switch {
-	case errors.Is(se.Err, steps.ErrDeclined):
-		return fmt.Sprintf("Stopped: %q was declined.", se.StepID), true
-	case errors.Is(se.Err, steps.ErrCancelled):
-		return fmt.Sprintf("Stopped: %q was cancelled.", se.StepID), true
-	case errors.As(se.Err, &ce):
-		// Only the code: the message is the client's own, it has it already.
-		return fmt.Sprintf("Stopped: the client could not perform %q (error %d).", se.StepID, ce.Code), true
-	}
-	return "", false
-}
 
 // UnknownError is the cause of an error of an effect that may have been performed all
 // the same.
 type UnknownError struct {
-	// Effect is the effect's name.
 	Effect string
-	// Err is what went wrong.
-	Err error
+	Err    error
 }
 
-// Error implements error.
 func (e *UnknownError) Error() string { return e.Err.Error() }
-
-// Unwrap returns Err.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
 // FinalError is the error of an Undo that comes too late.
 type FinalError struct{ Err error }
 
-// Error implements error.
 func (e *FinalError) Error() string { return e.Err.Error() }
-
-// Unwrap returns Err.
 func (e *FinalError) Unwrap() error { return e.Err }
 
 // ErrNothingToUndo is the undo of an effect that has none.

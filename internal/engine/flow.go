@@ -8,13 +8,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -37,20 +36,25 @@ type Replay struct {
 
 // RunFlow runs a flow again from its beginning, with the record of the turns before.
 // What run returns besides an error is the saga's result if it did not ask.
-func (tc *Turn) RunFlow(step string, recorded []byte, run func(*Replay) (any, error)) (Ended, error) {
-	fail := func(err error) (Ended, error) { return Ended{}, &StepFailure{tc.program.Name, step, err} }
+func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended, error) {
+	fail := func(err error) (Ended, error) { return Ended{}, &StepFailure{tc.program.Name, tc.Step, err} }
 	r := &Replay{turn: tc}
 	tc.replay = r
+	tc.log.used = nil // a flow comes to its old effects again
 	if err := r.restore(recorded); err != nil {
 		return Ended{}, &PositionError{tc.program.Name, err}
 	}
-	out, err := protect(r, run)
+	var out any
+	err := Protect(func() (err error) {
+		out, err = run(r)
+		return err
+	})
 	switch {
 	case tc.log.stopped != nil:
 		return fail(tc.log.stopped)
 	case r.diverged != nil:
 		return fail(r.diverged) // whatever the flow made of it
-	case isPanic(err):
+	case errors.As(err, new(*PanicError)):
 		return fail(err) // also one after a question that was swallowed
 	case tc.latched != nil && !errors.Is(err, tc.latched):
 		return fail(&SwallowedError{Waiting: r.waiting().String(), Returned: err})
@@ -58,7 +62,7 @@ func (tc *Turn) RunFlow(step string, recorded []byte, run func(*Replay) (any, er
 		if err := r.checkReached("question " + r.waiting().String()); err != nil {
 			return fail(err)
 		}
-		return Ended{Asked: r.asked, Record: r.encode(), Reworded: r.rec.reworded()}, nil
+		return Ended{Asked: r.asked, Kept: r.encode(), Reworded: r.rec.reworded()}, nil
 	case err != nil:
 		return fail(err)
 	}
@@ -70,20 +74,6 @@ func (tc *Turn) RunFlow(step string, recorded []byte, run func(*Replay) (any, er
 		return fail(err)
 	}
 	return Ended{Outcome: Outcome{Result: result}}, nil
-}
-
-func protect(r *Replay, run func(*Replay) (any, error)) (out any, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return run(r)
-}
-
-func isPanic(err error) bool {
-	var p *PanicError
-	return errors.As(err, &p)
 }
 
 func flowResult(out any) (*content.Result, error) {
@@ -143,7 +133,7 @@ func (r *Replay) Ask(questions ...steps.Request) error {
 	if r.turn.latched != nil {
 		return r.turn.latched
 	}
-	wanted, err := r.turn.resolve(questions, r.answered)
+	wanted, err := r.turn.Resolve(questions, r.answered)
 	if err != nil {
 		return err
 	}
@@ -186,13 +176,9 @@ func (r *Replay) answered(s *steps.Step) *steps.Step {
 	return found
 }
 
-// StepAnswer implements [steps.Answers]: it returns the answer to the question as it
-// was asked last in this run.
-func (r *Replay) StepAnswer(id string) (steps.Answer, bool) { return r.rec.answer(id) }
-
 // Now returns the time, the same whenever the flow runs again.
 func (r *Replay) Now() time.Time {
-	now := r.turn.now.UnixNano()
+	now := r.turn.Now.UnixNano()
 	switch {
 	case r.taken.times < len(r.rec.times):
 		now = r.rec.times[r.taken.times]
@@ -206,7 +192,7 @@ func (r *Replay) Now() time.Time {
 // NewID returns an id that no other call returns: 43 characters of A-Z a-z 0-9 -
 // _, the same whenever the flow runs again.
 func (r *Replay) NewID() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "mcpsaga id 1\x00%s%d", r.turn.id[:], r.nextID("NewID")))
+	sum := sha256.Sum256(fmt.Appendf(nil, "mcpsaga id 1\x00%s%d", r.turn.ID[:], r.nextID("NewID")))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
@@ -223,7 +209,7 @@ func (r *Replay) nextID(call string) int {
 // flow runs again. Each call returns one that begins anew; they are not for
 // secrets.
 func (r *Replay) Rand() *rand.Rand {
-	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "mcpsaga random 1\x00%s%d", r.turn.id[:], r.nextID("Rand")))))
+	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "mcpsaga random 1\x00%s%d", r.turn.ID[:], r.nextID("Rand")))))
 }
 
 // SwallowedError says that a flow went on after it had asked: it did not return
@@ -235,7 +221,6 @@ type SwallowedError struct {
 	Returned error
 }
 
-// Error implements error.
 func (e *SwallowedError) Error() string {
 	instead := "a result"
 	if e.Returned != nil {
@@ -255,7 +240,50 @@ type DivergedError struct {
 	Recorded, Came string
 }
 
-// Error implements error.
 func (e *DivergedError) Error() string {
 	return fmt.Sprintf("the flow diverges from its record: recorded is %s, but now came %s; time, ids and random numbers must come from the Run, and a changed flow needs a new Revision", e.Recorded, e.Came)
+}
+
+// admit is asked before a flow does something new. A run that replays a record of the
+// same revision does nothing new before it has come to all that is recorded: what it
+// did then would come between things that have happened. Once a run has suspended or
+// diverged it does nothing new either. r is nil for a machine, which replays nothing.
+func (r *Replay) admit(what, name string) error {
+	switch {
+	case r == nil:
+		return nil
+	case r.turn.latched != nil:
+		return r.turn.latched
+	}
+	return r.diverges(r.checkReached(fmt.Sprintf("%s %q, which is new", what, name)))
+}
+
+// diverges ends the run with a divergence, or does nothing without one. A flow that
+// does not return the error ends all the same.
+func (r *Replay) diverges(err error) error {
+	if err != nil && r != nil {
+		r.diverged, r.turn.latched = err, err
+	}
+	return err
+}
+
+// checkReached reports a divergence if something that was recorded was not come to
+// again. What older revisions recorded may be left over.
+func (r *Replay) checkReached(came string) error {
+	left := ""
+	if i := slices.IndexFunc(r.rec.entries, func(e recordEntry) bool { return !e.reached && !e.old }); i >= 0 {
+		left = fmt.Sprintf("question %q", r.rec.entries[i].id)
+	} else if i := slices.IndexFunc(r.turn.log.records, func(e *EffectRecord) bool { return !e.reached && !e.Old }); i >= 0 {
+		left = fmt.Sprintf("effect %q", r.turn.log.records[i].name)
+	} else if n := r.rec.counts.times; r.taken.times < n {
+		left = fmt.Sprintf("%d calls of Now", n)
+		came = fmt.Sprintf("after %d of them ", r.taken.times) + came
+	} else if n := r.rec.counts.ids; r.taken.ids < n {
+		left = fmt.Sprintf("%d calls of NewID and Rand", n)
+		came = fmt.Sprintf("after %d of them ", r.taken.ids) + came
+	}
+	if left == "" {
+		return nil
+	}
+	return &DivergedError{Recorded: left, Came: came}
 }

@@ -9,30 +9,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 )
 
-// Kind says what a saga is to MCP.
-type Kind uint8
-
-// The kinds of sagas.
-const (
-	// KindTool is called by models: tools/call.
-	KindTool Kind = iota
-	// KindPrompt is chosen by users: prompts/get.
-	KindPrompt
-	// KindResource is read by applications: resources/read.
-	KindResource
-)
-
-// String returns "tool", "prompt" or "resource".
-func (k Kind) String() string {
-	switch k {
-	case KindPrompt:
-		return "prompt"
-	case KindResource:
-		return "resource"
-	}
-	return "tool"
-}
-
 // Messages is the result of a prompt: MCP's GetPromptResult.
 type Messages struct {
 	// Description tells what the messages are for.
@@ -67,22 +43,26 @@ type ResourceInfo struct {
 	Template bool
 	// MIMEType is the type of the contents, or empty.
 	MIMEType string
-	match    func(uri string) (map[string]string, bool)
-	serves   func(uri string) bool
+	template *uriTemplate
 }
 
 // Match reports whether the resource is at uri, and with what variables of its
 // template.
 func (r *ResourceInfo) Match(uri string) (variables map[string]string, ok bool) {
-	return r.match(uri)
+	switch {
+	case !r.Template:
+		return nil, uri == r.URI
+	case len(uri) > maxURI:
+		return nil, false
+	}
+	return r.template.match(uri)
 }
 
-// Completer suggests values for an argument that begin with, or otherwise suit,
-// what was typed so far. others holds the arguments that are filled in already.
-type Completer = func(ctx context.Context, typed string, others map[string]string) ([]string, error)
+// completer is saga.Completer.
+type completer = func(ctx context.Context, typed string, others map[string]string) ([]string, error)
 
 // MakePrompt makes a prompt of a tool that was checked.
-func (t *Program) MakePrompt(complete map[string]Completer) error {
+func (t *Program) MakePrompt(complete map[string]completer) error {
 	names, err := t.ofStrings(KindPrompt, complete)
 	if err != nil {
 		return err
@@ -99,7 +79,7 @@ func (t *Program) MakePrompt(complete map[string]Completer) error {
 
 // ofStrings makes the program one of another kind, all of whose arguments are strings,
 // and returns their names.
-func (t *Program) ofStrings(kind Kind, complete map[string]Completer) ([]string, error) {
+func (t *Program) ofStrings(kind Kind, complete map[string]completer) ([]string, error) {
 	t.Kind, t.Complete = kind, complete
 	p := &Problems{Tool: t.Name}
 	input := t.input.Schema()
@@ -121,7 +101,7 @@ type Address struct{ URI, Template, MIMEType string }
 
 // MakeResource makes a resource of a tool that was checked; t is nil if that found
 // problems, which p has.
-func (t *Program) MakeResource(p *Problems, at Address, complete map[string]Completer) error {
+func (t *Program) MakeResource(p *Problems, at Address, complete map[string]completer) error {
 	var names []string
 	if t != nil {
 		var err error
@@ -136,7 +116,7 @@ func (t *Program) MakeResource(p *Problems, at Address, complete map[string]Comp
 		p.Add(nil, "a resource has either a URI or a Template")
 	case at.Template != "":
 		info.URI, info.Template = at.Template, true
-		info.matchTemplate(p, at.Template, names, known)
+		info.checkTemplate(p, names, known)
 	default:
 		if u, err := url.Parse(at.URI); err != nil || !u.IsAbs() {
 			p.Add(err, "the URI %q is not absolute", at.URI)
@@ -144,8 +124,6 @@ func (t *Program) MakeResource(p *Problems, at Address, complete map[string]Comp
 		if len(names) > 0 {
 			p.Add(nil, "a resource without a template has no arguments")
 		}
-		info.match = func(uri string) (map[string]string, bool) { return nil, uri == at.URI }
-		info.serves = func(uri string) bool { return uri == at.URI }
 	}
 	if err := p.Err(); err != nil {
 		return err

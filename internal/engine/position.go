@@ -1,14 +1,18 @@
 package engine
 
 import (
-	"encoding/binary"
+	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"math"
+	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -43,17 +47,10 @@ type body struct {
 	args json.RawMessage
 	// log lists the effects that were begun; nil if there are none.
 	log *effectLog
-	// record is what a flow was told: all of it came from the client. state is a
-	// machine's.
-	record, state []byte
-}
-
-// kept returns what the program left for its next turn: a record or a state.
-func (b *body) kept() []byte {
-	if len(b.state) > 0 {
-		return b.state
-	}
-	return b.record
+	// kept is what the program left for its next turn. What a flow was told is all the
+	// client's; what is not, a machine's state, is kept apart in tokens.
+	kept  []byte
+	apart bool
 }
 
 // pendingStep is a step whose answer the saga waits for.
@@ -85,72 +82,17 @@ func (p *pendingStep) stepID() string {
 	return p.id + "~" + strconv.Itoa(p.repeat+1)
 }
 
-// is reports whether id is the step's, without making that.
-func (p *pendingStep) is(id string) bool {
-	rest, ok := strings.CutPrefix(id, p.id)
-	if p.repeat == 0 || !ok || rest == "" {
-		return ok && p.repeat == 0 && rest == ""
-	}
-	return rest[0] == '~' && rest[1:] == strconv.Itoa(p.repeat+1)
-}
-
 type storedAnswer struct {
 	failed bool // raw is a client error, not a result
 	raw    json.RawMessage
 }
 
-// Flags of a pending step.
-const (
-	pendingVaried = 1 << iota
-	pendingAnswered
-	pendingFailed
-)
-
-func (p *pendingStep) append(b []byte) []byte {
-	var flags byte
-	if p.params != nil {
-		flags |= pendingVaried
-	}
-	if p.answer != nil {
-		flags |= pendingAnswered
-		if p.answer.failed {
-			flags |= pendingFailed
-		}
-	}
-	b = append(b, flags, byte(p.refused))
-	b = appendUvarint(b, p.repeat)
-	b = appendBytes(b, p.id)
-	if p.params != nil {
-		b = append(b, byte(p.kind))
-		b = binary.AppendUvarint(b, packFeatures(p.needs))
-		b = appendBytes(b, p.params)
-	}
-	b = append(b, p.digest[:]...)
-	if p.answer != nil {
-		b = appendBytes(b, p.answer.raw)
-	}
-	return b
-}
-
-func (p *pendingStep) read(r *reader) {
-	flags := r.byte()
-	p.refused = int(r.byte())
-	p.repeat = r.int()
-	p.id = r.string()
-	if flags&pendingVaried != 0 {
-		p.kind = steps.Kind(r.byte())
-		p.needs = unpackFeatures(r.uvarint())
-		p.params = r.bytes()
-	}
-	copy(p.digest[:], r.take(4))
-	if flags&pendingAnswered != 0 {
-		p.answer = &storedAnswer{failed: flags&pendingFailed != 0, raw: r.bytes()}
-	}
-}
-
 // DropArguments makes the position shorter for clients that send the arguments
 // again in every turn; see [Resumption.Arguments].
 func (p *Position) DropArguments() { p.args = nil }
+
+// HasEffects reports whether the saga has begun effects.
+func (p *Position) HasEffects() bool { return p.log != nil && len(p.log.records) > 0 }
 
 // PendingIDs lists the ids of the steps that still wait for an answer.
 func (p *Position) PendingIDs() []string {
@@ -167,71 +109,156 @@ func (p *Position) PendingIDs() []string {
 // empty if there is none: such a position can only be cancelled ([UndoReport.Again]).
 func (p *Position) Next() string { return p.next }
 
-var errTruncated = errors.New("the position ends too early")
+// fingerprint remembers an answer without its content: 4 bytes tell
+// its step, 8 bytes the answer. Both are salted with the saga's id.
+//
+// It exists to notice a client that sends something else than before for a step
+// already answered. That client gains nothing by it, as the saga goes on from
+// its own state; so short digests do.
+type fingerprint [12]byte
 
-// reader takes values off a byte slice. After an error it returns zero values.
-type reader struct {
-	b   []byte
-	err error
+// fingerprintOf returns the fingerprint of an answer to the step with that tag.
+func fingerprintOf(step [4]byte, saga [16]byte, a *storedAnswer) (f fingerprint, err error) {
+	copy(f[:4], step[:])
+	raw, err := a.canonical()
+	if err != nil {
+		return f, err
+	}
+	b := append(make([]byte, 0, 256), saga[:]...) // on the stack unless the answer is long
+	sum := sha256.Sum256(append(b, raw...))
+	copy(f[4:], sum[:])
+	return f, nil
 }
 
-func (r *reader) take(n int) []byte {
-	if r.err != nil || n > len(r.b) {
-		r.fail()
+func stepTag(saga [16]byte, stepID string) [4]byte {
+	return digest(append(append(make([]byte, 0, 64), saga[:]...), stepID...))
+}
+
+func digest(b []byte) [4]byte {
+	sum := sha256.Sum256(b)
+	return [4]byte(sum[:4])
+}
+
+// canonical returns the answer as JSON in the form of RFC 8785: a client may
+// send the same answer with other spacing or another order of keys. A failure
+// never equals a result.
+func (s *storedAnswer) canonical() ([]byte, error) {
+	raw, err := jsonview.Canonical(s.raw)
+	if err == nil && s.failed {
+		raw = append(slices.Clip(raw), '!')
+	}
+	return raw, err
+}
+
+// same fails with the given error if another answer is not the same.
+func (s *storedAnswer) same(other *storedAnswer, differs error) error {
+	if s.failed == other.failed && bytes.Equal(s.raw, other.raw) {
 		return nil
 	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) fail() {
-	if r.err == nil {
-		r.err = errTruncated
+	a, err := s.canonical()
+	if err != nil {
+		return err
 	}
-	r.b = nil
-}
-
-func (r *reader) byte() byte {
-	if v := r.take(1); v != nil {
-		return v[0]
+	b, err := other.canonical()
+	if err == nil && !bytes.Equal(a, b) {
+		return differs
 	}
-	return 0
+	return err
 }
 
-// int reads a number that cannot be negative.
-func (r *reader) int() int { return int(r.uvarint() & math.MaxInt32) }
+// maxAnswers bounds what one turn may bring; it is far above what a saga asks.
+const maxAnswers = 1000
 
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
+var (
+	errTwoAnswers = errors.New("two different results were sent for it")
+	errOther      = errors.New("its result differs from the one accepted before")
+)
+
+// accept takes the answers of a turn into the position. It fails with an
+// *AnswerError if they contradict each other or what was accepted before; the
+// position is then not to be used.
+func (p *Position) accept(answers []steps.Answer) (fresh []bool, err error) {
+	if len(answers) > maxAnswers {
+		return nil, &AnswerError{answers[maxAnswers].StepID, fmt.Sprintf("more than %d results were sent", maxAnswers)}
 	}
-	r.b = r.b[n:]
-	return v
-}
-
-// count reads a number of items of at least size bytes each, so that a number
-// that cannot be true allocates nothing.
-func (r *reader) count(size int) int {
-	n := r.uvarint()
-	if n > uint64(len(r.b)/size) {
-		r.fail()
-		return 0
+	fresh = make([]bool, len(p.pending))
+	for i, a := range answers {
+		if err := p.acceptOne(a, answers[:i], fresh); err != nil {
+			return nil, &AnswerError{a.StepID, err.Error()}
+		}
 	}
-	return int(n)
+	return fresh, nil
 }
 
-func (r *reader) bytes() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.fail()
+// acceptOne is accept for one answer, after those before it. One that nobody has asked
+// for is ignored.
+func (p *Position) acceptOne(a steps.Answer, before []steps.Answer, fresh []bool) error {
+	if a.Result == nil && a.Error == nil {
+		return errors.New("neither a result nor an error was sent for it")
+	}
+	if a.Result != nil && a.Error != nil {
+		return errors.New("both a result and an error were sent for it")
+	}
+	answer, err := store(a)
+	if err != nil {
+		return err
+	}
+	// Earlier ones for the same step equal each other; to compare with all takes a thousandfold.
+	if i := slices.IndexFunc(before, func(b steps.Answer) bool { return b.StepID == a.StepID }); i >= 0 {
+		other, err := store(before[i])
+		if err == nil {
+			err = answer.same(other, errTwoAnswers)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i := range p.pending {
+		switch pending := &p.pending[i]; {
+		case pending.stepID() != a.StepID:
+		case pending.answer == nil:
+			pending.answer, fresh[i] = answer, true
+			return nil
+		default:
+			return answer.same(pending.answer, errOther)
+		}
+	}
+	if len(p.seen) == 0 {
 		return nil
 	}
-	return r.take(int(n))
+	tag := stepTag(p.ID, a.StepID)
+	for _, known := range p.seen {
+		if [4]byte(known[:4]) != tag {
+			continue
+		}
+		f, err := fingerprintOf(tag, p.ID, answer)
+		if err == nil && f != known {
+			err = errOther
+		}
+		return err
+	}
+	return nil
 }
 
-func (r *reader) string() string { return string(r.bytes()) }
+func store(a steps.Answer) (*storedAnswer, error) {
+	if a.Error == nil {
+		return &storedAnswer{raw: a.Result}, nil
+	}
+	raw, err := jsonv2.Marshal(a.Error, schema.JSONOptions) // for HTML it could be six times as long
+	return &storedAnswer{failed: true, raw: raw}, err
+}
 
-func appendUvarint(b []byte, n int) []byte { return binary.AppendUvarint(b, uint64(n)) }
+func (s *storedAnswer) answer(id string) steps.Answer {
+	a := steps.Answer{StepID: id}
+	if !s.failed {
+		a.Result = s.raw
+		return a
+	}
+	a.Error = new(steps.ClientError)
+	if err := json.Unmarshal(s.raw, a.Error); err != nil {
+		// It was encoded by store, so this cannot happen; say so rather than
+		// pretend that the step was answered.
+		a.Error.Message = fmt.Sprintf("unreadable: %v", err)
+	}
+	return a
+}

@@ -1,22 +1,42 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"reflect"
-	"regexp"
 	"slices"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
+
+// Kind says what a saga is to MCP.
+type Kind uint8
+
+// The kinds of sagas.
+const (
+	// KindTool is called by models: tools/call.
+	KindTool Kind = iota
+	// KindPrompt is chosen by users: prompts/get.
+	KindPrompt
+	// KindResource is read by applications: resources/read.
+	KindResource
+)
+
+// String returns "tool", "prompt" or "resource".
+func (k Kind) String() string {
+	switch k {
+	case KindPrompt:
+		return "prompt"
+	case KindResource:
+		return "resource"
+	}
+	return "tool"
+}
 
 // Program is a tool, a prompt or a resource that has passed all checks. It is
 // immutable and safe for concurrent use; it holds nothing of any saga.
@@ -43,8 +63,9 @@ type Program struct {
 	Prompt   *PromptInfo
 	Resource *ResourceInfo
 	// Complete suggests values for arguments of prompts and resources, by name.
-	Complete map[string]Completer
+	Complete map[string]completer
 
+	steps       map[string]bool // the names of step functions, former ones included
 	questions   map[string]steps.Question
 	declared    map[string]*wording // by question id
 	effects     map[string]Effect
@@ -60,13 +81,11 @@ type Program struct {
 // Code is the author's part of a program: a machine's step functions, or a flow. Its
 // types are known behind it only.
 type Code interface {
-	// Has reports whether a step function of that name exists.
-	Has(step string) bool
 	// Reads reports whether positions of that revision can be resumed.
 	Reads(revision uint32) bool
-	// Run runs step functions until one ends the turn. kept and secrets are what the
+	// Run runs step functions, t.Step first, until one ends the turn. kept and secrets are what the
 	// last turn left in [Ended].
-	Run(t *Turn, step string, args json.RawMessage, kept, secrets []byte) (Ended, error)
+	Run(t *Turn, args json.RawMessage, kept, secrets []byte) (Ended, error)
 	// Stage encodes a state that a test supplies.
 	Stage(state any) (encoded, secrets []byte, err error)
 	// Decoded shows, to a test, what a state of that revision decodes to; nil if there
@@ -80,8 +99,10 @@ type Ended struct {
 	Asked *Asked
 	// Outcome is the result.
 	Outcome Outcome
-	// Record is what a flow keeps for the next turn, State and Secrets are a machine's.
-	Record, State, Secrets []byte
+	// Kept and Secrets are for the next turn. Apart says that Kept is a state, not a record
+	// of what the client sent.
+	Kept, Secrets []byte
+	Apart         bool
 	// Reworded are as in [Outcome].
 	Reworded []string
 }
@@ -97,56 +118,17 @@ type Asked struct {
 // StartStep is the name of the step function that begins a saga.
 const StartStep = "start"
 
-// Names and bounds that the engine uses itself.
-const (
-	defaultAttempts = 3
-	maxAttempts     = 100
-)
-
-// Definition is what all definitions have.
-type Definition struct {
-	Name, Title, Description string
-	Revision                 uint32
-	// Annotations encode to JSON; nil if there are none.
-	Annotations any
-	Asks        []steps.Question
-	// Effects has nil for each that its author left nil.
-	Effects []Effect
-	// Arguments is their type in Go. InputSchema or RawInputSchema replace the schema
-	// that follows from it.
-	Arguments      reflect.Type
-	InputSchema    *jsonschema.Schema
-	RawInputSchema json.RawMessage
-	OutputSchema   *jsonschema.Schema
-	MaxAge         time.Duration
-	MaxAttempts    int
-	Code           Code
-}
-
-// NewProgram makes a program of a definition. What is wrong with it is added to p.
-func NewProgram(d Definition, p *Problems) *Program {
-	t := &Program{
-		Name: d.Name, Title: d.Title, Description: d.Description, Revision: d.Revision,
-		Questions: d.Asks, MaxAge: d.MaxAge, maxAttempts: d.MaxAttempts, code: d.Code,
+// current reports why a position cannot be resumed by this tool, or nil.
+func (t *Program) current(pos *Position) error {
+	switch {
+	case pos.Tool != t.Name:
+		return fmt.Errorf("it belongs to the tool %q", pos.Tool)
+	case !t.code.Reads(pos.Revision):
+		return fmt.Errorf("it belongs to revision %d", pos.Revision)
+	case !t.steps[pos.next]:
+		return fmt.Errorf("there is no step function %q", pos.next)
 	}
-	if d.Annotations != nil {
-		var err error
-		if t.Annotations, err = jsonv2.Marshal(d.Annotations, schema.JSONOptions); err != nil {
-			p.Add(err, "its Annotations cannot be encoded")
-		}
-	}
-	t.prepare(p, d.InputSchema, d.RawInputSchema, d.Arguments, d.OutputSchema)
-	t.declare(p, d.Effects)
-	return t
-}
-
-// toolName is what MCP allows, which is more than [ident.Valid].
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
-
-// question returns the declared question that a step id belongs to; several
-// instances of one question differ in what follows the #.
-func (t *Program) question(id string) steps.Question {
-	return t.questions[t.present(ident.Base(id))]
+	return nil
 }
 
 // present returns the name that a question of an older revision has now.
@@ -157,105 +139,148 @@ func (t *Program) present(id string) string {
 	return id
 }
 
-// Problems collects what is wrong with a definition, so that its author reads all
-// of it at once.
-type Problems struct {
-	// Tool is its name.
-	Tool string
-	list []error
+// digest pins the wording of a step. Most are asked as they are declared, and the
+// digests of those are known.
+func (t *Program) digest(s *steps.Step) [4]byte {
+	if known := t.declared[ident.Base(s.ID)]; known != nil && bytes.Equal(known.params, s.Params) {
+		return known.digest
+	}
+	return digest(s.Params)
 }
 
-// Add adds a problem, or one for each of the errors that err joins.
-func (p *Problems) Add(err error, format string, args ...any) {
-	for _, cause := range apart(err) {
-		p.list = append(p.list, &DefinitionError{Tool: p.Tool, Problem: fmt.Sprintf(format, args...), Err: cause})
+// isDeclared reports whether a step is of the question that the tool declares under
+// its id, as far as that can be seen: another question may have the same id.
+func (t *Program) isDeclared(s *steps.Step) bool {
+	known := t.declared[ident.Base(s.ID)]
+	if known == nil {
+		return s.Varied // only With could supply what is missing
 	}
+	return known.kind == s.Kind && (s.Varied || bytes.Equal(known.params, s.Params))
 }
 
-// Join adds an error that says all itself. A nil one is none.
-func (p *Problems) Join(err error) { p.list = append(p.list, err) }
-
-// apart returns the errors that err joins, or err alone.
-func apart(err error) (list []error) {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	for _, e := range joined.Unwrap() {
-		list = append(list, apart(e)...)
-	}
-	return list
+// wording is a question as it is declared.
+type wording struct {
+	kind   steps.Kind
+	params json.RawMessage
+	digest [4]byte
 }
 
-// Err returns all of them joined, or nil.
-func (p *Problems) Err() error { return errors.Join(p.list...) }
-
-// prepare checks and completes what all kinds of definitions have.
-func (t *Program) prepare(p *Problems, given *jsonschema.Schema, raw json.RawMessage, args reflect.Type, output *jsonschema.Schema) {
-	switch {
-	case t.maxAttempts == 0:
-		t.maxAttempts = defaultAttempts
-	case t.maxAttempts < 0 || t.maxAttempts > maxAttempts:
-		p.Add(nil, "MaxAttempts is %d; it must be from 1 to %d", t.maxAttempts, maxAttempts)
+// wordingOf returns nil for a question that cannot be asked as it is declared.
+func wordingOf(q steps.Question) *wording {
+	s, err := q.Step()
+	if err != nil {
+		return nil
 	}
-	if !toolName.MatchString(t.Name) {
-		p.Add(nil, "the name must be 1 to 128 characters of A-Z a-z 0-9 _ - .")
-	}
-	if t.MaxAge < 0 {
-		p.Add(nil, "MaxAge is negative")
-	}
-	t.checkQuestions(p)
-	if input := t.inputSchema(p, given, raw, args); input != nil {
-		var err error
-		if t.input, t.InputSchema, err = schema.Resolve(input, raw); err != nil {
-			p.Add(err, "the input schema is not usable")
-		} else if input.Type != "object" {
-			p.Add(nil, "the input schema must have the type object; use a struct for the arguments")
-		}
-	}
-	if output != nil {
-		var err error
-		if t.output, t.OutputSchema, err = schema.Resolve(output, nil); err != nil {
-			p.Add(err, "the output schema is not usable")
-		}
-	}
+	return &wording{s.Kind, bytes.Clone(s.Params), digest(s.Params)}
 }
 
-// checkQuestions takes the questions that the tool may ask.
-func (t *Program) checkQuestions(p *Problems) {
-	t.questions = make(map[string]steps.Question, len(t.Questions))
-	t.declared = make(map[string]*wording, len(t.Questions))
-	for i, q := range t.Questions {
-		if q == nil {
-			p.Add(nil, "Asks[%d] is nil", i)
+// Registry is a set of tools, prompts and resources, in the order they were given.
+// Of each, there may be several revisions: the newest is listed and called, the
+// others end the sagas that they began.
+type Registry struct {
+	list [3][]*Program
+	// byName has the revisions of each, the newest first.
+	byName [3]map[string][]*Program
+}
+
+// Compiler is a definition as its author writes it: saga.Definition.
+type Compiler = interface{ Compile() (*Program, error) }
+
+// NewRegistry checks the definitions and collects the programs. If some are wrong, or two
+// of a kind have the same name and revision, it fails with a *[DefinitionError] for
+// each problem, joined: all are found at once, and the text has a line for each.
+func NewRegistry(definitions ...Compiler) (*Registry, error) {
+	set := new(Registry)
+	var p Problems
+	for i, d := range definitions {
+		if d == nil {
+			p.Add(nil, "definition %d is nil", i)
 			continue
 		}
-		id := q.StepID()
+		t, err := d.Compile()
+		if err == nil {
+			err = set.add(t)
+		}
+		if err != nil {
+			p.list = append(p.list, err)
+		}
+	}
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	return set, nil
+}
+
+func (s *Registry) add(t *Program) error {
+	if s.byName[t.Kind] == nil {
+		s.byName[t.Kind] = make(map[string][]*Program)
+	}
+	revisions := s.byName[t.Kind][t.Name]
+	for _, other := range revisions {
+		if other.Revision == t.Revision {
+			return t.problem(nil, "two %vs have this name and the revision %d", t.Kind, t.Revision)
+		}
+	}
+	if revisions == nil {
+		s.list[t.Kind] = append(s.list[t.Kind], t)
+	} else if newest := revisions[0]; newest.Revision < t.Revision {
+		i := slices.Index(s.list[t.Kind], newest)
+		s.list[t.Kind][i] = t
+	}
+	revisions = append(revisions, t)
+	slices.SortFunc(revisions, func(a, b *Program) int { return cmp.Compare(b.Revision, a.Revision) })
+	s.byName[t.Kind][t.Name] = revisions
+	return nil
+}
+
+// Find returns the newest revision of the tool, prompt or resource with the
+// given name, or nil.
+func (s *Registry) Find(kind Kind, name string) *Program {
+	if revisions := s.byName[kind][name]; revisions != nil {
+		return revisions[0]
+	}
+	return nil
+}
+
+// Reader returns the revision that can go on from positions of the given one: that
+// revision itself, or else the newest that reads it. It is nil if there is none.
+func (s *Registry) Reader(kind Kind, name string, revision uint32) *Program {
+	for _, t := range s.byName[kind][name] {
+		if t.Revision == revision {
+			return t
+		}
+	}
+	for _, t := range s.byName[kind][name] {
+		if t.code.Reads(revision) {
+			return t
+		}
+	}
+	return nil
+}
+
+// Of returns all of a kind in the order they were given. Do not change it.
+func (s *Registry) Of(kind Kind) []*Program { return s.list[kind] }
+
+// At returns the resource at a URI and the variables of its template. A resource
+// with that very URI goes before those with a template.
+func (s *Registry) At(uri string) (t *Program, variables map[string]string) {
+	var found *Program
+	for _, t := range s.list[KindResource] {
+		v, ok := t.Resource.Match(uri)
 		switch {
-		case !ident.Valid(id):
-			p.Add(nil, "Asks[%d] has the id %q; an id is %s", i, id, ident.Rule)
-			continue
-		case t.questions[id] != nil:
-			p.Add(nil, "two questions in Asks have the id %q", id)
-			continue
-		}
-		if err := q.Verify(); err != nil {
-			p.Add(err, "question %q cannot be asked", id)
-		}
-		t.questions[id], t.declared[id] = q, wordingOf(q)
-	}
-}
-
-func (t *Program) problem(err error, format string, args ...any) error {
-	return &DefinitionError{Tool: t.Name, Problem: fmt.Sprintf(format, args...), Err: err}
-}
-
-// RenameQuestions has the present names of questions that had others in older revisions.
-func (t *Program) RenameQuestions(p *Problems, renamed map[string]string) {
-	for _, old := range slices.Sorted(maps.Keys(renamed)) {
-		if now := renamed[old]; t.questions[now] == nil || t.questions[old] != nil {
-			p.Add(nil, "Renamed says that question %q is now %q, but the former exists or the latter does not", old, now)
+		case ok && !t.Resource.Template:
+			return t, nil
+		case ok && found == nil:
+			found, variables = t, v
 		}
 	}
-	t.renamed = renamed
+	return found, variables
+}
+
+// Serves reports whether there is a resource at a URI. It is cheaper than [Registry.At].
+func (s *Registry) Serves(uri string) bool {
+	return slices.ContainsFunc(s.list[KindResource], func(t *Program) bool {
+		r := t.Resource
+		return !r.Template && r.URI == uri || r.Template && len(uri) <= maxURI && r.template.pattern.MatchString(uri)
+	})
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -23,7 +24,7 @@ type record struct {
 type recordEntry struct {
 	id     string
 	digest [4]byte
-	stored storedAnswer
+	stored *storedAnswer
 	// old: an earlier revision recorded it, so the present one may leave it.
 	old bool
 	// fresh: the answer came in this turn.
@@ -122,17 +123,17 @@ func (r *Replay) restore(state []byte) error {
 		n := rd.count(6)
 		r.rec.entries = make([]recordEntry, n, n+len(r.turn.answers))
 	}
-	upgraded := r.turn.written != r.turn.program.Revision
+	upgraded := r.turn.Written != r.turn.program.Revision
 	for i := range r.rec.entries {
 		e := &r.rec.entries[i]
 		flags := rd.byte()
-		e.id = r.turn.program.present(rd.string())
+		e.id = r.turn.program.present(string(rd.bytes()))
 		copy(e.digest[:], rd.take(len(e.digest)))
-		e.stored = storedAnswer{failed: flags&recordFailed != 0, raw: rd.bytes()}
+		e.stored = &storedAnswer{failed: flags&recordFailed != 0, raw: rd.bytes()}
 		e.old, e.reworded = upgraded || flags&recordOld != 0, flags&recordReworded != 0
 	}
 	if len(rd.b) > 0 && !upgraded {
-		r.rec.counts, r.rec.counted = counts{rd.int(), rd.int()}, true
+		r.rec.counts, r.rec.counted = counts{int(rd.uvarint() & math.MaxInt32), int(rd.uvarint() & math.MaxInt32)}, true
 	}
 	if rd.err != nil {
 		return rd.err
@@ -154,11 +155,11 @@ func (r *Replay) encode() []byte {
 	for i := range r.rec.entries {
 		n += 16 + len(r.rec.entries[i].id) + len(r.rec.entries[i].stored.raw)
 	}
-	b := appendUvarint(make([]byte, 0, n), len(r.rec.times))
+	b := binary.AppendUvarint(make([]byte, 0, n), uint64(len(r.rec.times)))
 	for _, t := range r.rec.times {
 		b = binary.AppendUvarint(b, uint64(t))
 	}
-	b = appendUvarint(b, len(r.rec.entries))
+	b = binary.AppendUvarint(b, uint64(len(r.rec.entries)))
 	for i := range r.rec.entries {
 		e := &r.rec.entries[i]
 		var flags byte
@@ -177,6 +178,6 @@ func (r *Replay) encode() []byte {
 		b = append(b, e.digest[:]...)
 		b = appendBytes(b, e.stored.raw)
 	}
-	b = appendUvarint(b, r.rec.counts.times)
-	return appendUvarint(b, r.rec.counts.ids)
+	b = binary.AppendUvarint(b, uint64(r.rec.counts.times))
+	return binary.AppendUvarint(b, uint64(r.rec.counts.ids))
 }

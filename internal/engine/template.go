@@ -120,6 +120,10 @@ func (t *uriTemplate) match(uri string) (map[string]string, bool) {
 	if at == nil {
 		return nil, false
 	}
+	unescaped := func(s string) string {
+		text, _ := url.PathUnescape(s) // the pattern has found it to be well-formed
+		return text
+	}
 	found := make(map[string][]string, len(t.groups))
 	for i, g := range t.groups {
 		if i == 0 || at[2*i] < 0 {
@@ -130,15 +134,15 @@ func (t *uriTemplate) match(uri string) (map[string]string, bool) {
 		case g.pairs != "":
 			for pair := range strings.SplitSeq(text, g.pairs) {
 				if _, value, ok := strings.Cut(pair, "="); ok {
-					found[g.variable] = append(found[g.variable], unescape(value))
+					found[g.variable] = append(found[g.variable], unescaped(value))
 				}
 			}
 		case g.separator == "/": // the others can be part of a value, and then are
 			for value := range strings.SplitSeq(text, g.separator) {
-				found[g.variable] = append(found[g.variable], unescape(value))
+				found[g.variable] = append(found[g.variable], unescaped(value))
 			}
 		default:
-			found[g.variable] = append(found[g.variable], unescape(text))
+			found[g.variable] = append(found[g.variable], unescaped(text))
 		}
 	}
 	variables := make(map[string]string, len(found))
@@ -147,18 +151,6 @@ func (t *uriTemplate) match(uri string) (map[string]string, bool) {
 	}
 	return variables, true
 }
-
-// unescape decodes what the pattern has found to be well-formed.
-func unescape(s string) string {
-	text, err := url.PathUnescape(s)
-	if err != nil {
-		return s
-	}
-	return text
-}
-
-// matches is match for those who do not need the variables.
-func (t *uriTemplate) matches(uri string) bool { return t.pattern.MatchString(uri) }
 
 // variables returns the names of the template's variables.
 func (t *uriTemplate) variables() (names []string) {
@@ -170,32 +162,25 @@ func (t *uriTemplate) variables() (names []string) {
 	return names
 }
 
-// matchTemplate has URIs matched with a template. The names of the arguments are those
-// of its variables, if they are known.
-func (info *ResourceInfo) matchTemplate(p *Problems, template string, names []string, known bool) {
-	parsed, err := newURITemplate(template)
-	if err != nil {
-		p.Add(err, "the URI template %q cannot be used", template)
+// checkTemplate holds the variables of a resource's template against its arguments, if
+// these are known.
+func (info *ResourceInfo) checkTemplate(p *Problems, names []string, known bool) {
+	var err error
+	if info.template, err = newURITemplate(info.URI); err != nil {
+		p.Add(err, "the URI template %q cannot be used", info.URI)
 		return
 	}
-	variables := parsed.variables()
+	variables := info.template.variables()
 	for _, name := range names {
 		if !slices.Contains(variables, name) {
-			p.Add(nil, "argument %q is no variable of the template %q", name, template)
+			p.Add(nil, "argument %q is no variable of the template %q", name, info.URI)
 		}
 	}
 	for _, v := range variables {
 		if known && !slices.Contains(names, v) {
-			p.Add(nil, "variable %q of the template %q is no argument", v, template)
+			p.Add(nil, "variable %q of the template %q is no argument", v, info.URI)
 		}
 	}
-	info.match = func(uri string) (map[string]string, bool) {
-		if len(uri) > maxURI {
-			return nil, false
-		}
-		return parsed.match(uri)
-	}
-	info.serves = func(uri string) bool { return len(uri) <= maxURI && parsed.matches(uri) }
 }
 
 // maxURI is how long a URI may be, in bytes, that is matched with templates.

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/ident"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -13,16 +15,20 @@ import (
 // that runs in it.
 type Turn struct {
 	context.Context
+	// ID identifies the saga, Now is the time of this turn, and Written the revision that
+	// wrote the position.
+	ID      [16]byte
+	Now     time.Time
+	Written uint32
+	// Step is the step function that runs. A machine that goes on in another says so.
+	Step string
+
 	program *Program
-	id      [16]byte
-	now     time.Time
 	client  steps.Features
 	notify  Notifier
 	held    bool
 	answers []turnAnswer
 	log     *effectLog
-	// written is the revision that wrote the position.
-	written uint32
 	// latched is what every operation returns once a flow has suspended or diverged.
 	latched error
 	// replay is the run of a flow; nil for a machine.
@@ -36,12 +42,6 @@ type turnAnswer struct {
 	digest [4]byte
 }
 
-// ID identifies the saga.
-func (tc *Turn) ID() [16]byte { return tc.id }
-
-// Now is the time of this turn.
-func (tc *Turn) Now() time.Time { return tc.now }
-
 // Can reports whether the client can do all of the given features.
 func (tc *Turn) Can(f steps.Features) bool { return tc.client.Has(f) }
 
@@ -54,22 +54,22 @@ func (tc *Turn) Need(f steps.Features) error {
 }
 
 // Has reports whether the program has a step function of that name.
-func (tc *Turn) Has(step string) bool { return tc.program.code.Has(step) }
-
-// Written is the revision that wrote the position.
-func (tc *Turn) Written() uint32 { return tc.written }
+func (tc *Turn) Has(step string) bool { return tc.program.steps[step] }
 
 // DecodeArguments decodes the arguments of the call into what into points to.
 func (tc *Turn) DecodeArguments(args []byte, into any) error {
-	return tc.program.decodeArguments(args, into)
+	if err := schema.Decode(args, into, tc.program.decoding); err != nil {
+		return &ArgumentsError{tc.program.Name, err}
+	}
+	return nil
 }
 
-// Resume makes the next effect of each name a new one: a step machine does not come
-// to its old ones again.
-func (tc *Turn) Resume() { tc.log.resume() }
-
-// StepAnswer implements [steps.Answers].
+// StepAnswer implements [steps.Answers]. A flow reads the answer to the question as it
+// was asked last in this run.
 func (tc *Turn) StepAnswer(id string) (steps.Answer, bool) {
+	if tc.replay != nil {
+		return tc.replay.rec.answer(id)
+	}
 	for i := range tc.answers {
 		if tc.answers[i].StepID == id {
 			return tc.answers[i].Answer, true
@@ -99,14 +99,9 @@ func (tc *Turn) Disconnect(retry time.Duration) {
 	}
 }
 
-// Resolve returns the steps that put the questions to this client.
-func (tc *Turn) Resolve(questions []steps.Request) ([]steps.Step, error) {
-	return tc.resolve(questions, nil)
-}
-
-// resolve returns the steps that put the questions to this client. Of alternatives
-// it takes the one that answered returns, if it returns one.
-func (tc *Turn) resolve(questions []steps.Request, answered func(*steps.Step) *steps.Step) ([]steps.Step, error) {
+// Resolve returns the steps that put the questions to this client. Of alternatives
+// it takes the one that answered returns, if that is given and returns one.
+func (tc *Turn) Resolve(questions []steps.Request, answered func(*steps.Step) *steps.Step) ([]steps.Step, error) {
 	if len(questions) == 0 {
 		return nil, fmt.Errorf("Ask: no question was given")
 	}
@@ -132,7 +127,7 @@ func (tc *Turn) resolve(questions []steps.Request, answered func(*steps.Step) *s
 				return nil, &UnsupportedError{Tool: tc.program.Name, StepID: wanted.ID, Needs: wanted.Needs}
 			}
 		}
-		if tc.program.question(s.ID) == nil {
+		if tc.program.questions[tc.program.present(ident.Base(s.ID))] == nil {
 			return nil, fmt.Errorf("Ask: question %q is not declared; add it to the tool's Asks", s.ID)
 		}
 		if !tc.program.isDeclared(&s) {
@@ -146,4 +141,74 @@ func (tc *Turn) resolve(questions []steps.Request, answered func(*steps.Step) *s
 		resolved[i] = s
 	}
 	return resolved, nil
+}
+
+// Notifier gets what a tool tells while a turn is under way. Its methods must
+// be safe for concurrent use and must not block for long.
+type Notifier interface {
+	// Progress gets how far the turn has come.
+	Progress(Progress)
+	// Log gets a message for the client's log.
+	Log(Log)
+}
+
+// Progress says how far a turn has come.
+type Progress struct {
+	// Done grows with each message; Total is 0 if it is unknown.
+	Done, Total float64
+	// Message is for people, or empty.
+	Message string
+}
+
+// Log is a message for the client's log.
+type Log struct {
+	// Level is how severe it is.
+	Level slog.Level
+	// Logger is the tool's name.
+	Logger string
+	// Data is the message: anything that encodes to JSON.
+	Data any
+}
+
+// levels are MCP's names of levels, the most severe first. The names that package
+// log/slog lacks are between and above its own, four apart.
+var levels = []struct {
+	level slog.Level
+	name  string
+}{
+	{slog.LevelError + 12, "emergency"},
+	{slog.LevelError + 8, "alert"},
+	{slog.LevelError + 4, "critical"},
+	{slog.LevelError, "error"},
+	{slog.LevelWarn, "warning"},
+	{slog.LevelInfo + 2, "notice"},
+	{slog.LevelInfo, "info"},
+}
+
+// LevelName returns MCP's name of a level, as in syslog (RFC 5424): that of the nearest
+// level that is not more severe.
+func LevelName(l slog.Level) string {
+	for _, known := range levels {
+		if l >= known.level {
+			return known.name
+		}
+	}
+	return "debug"
+}
+
+// ParseLevel returns the level of an MCP name.
+func ParseLevel(name string) (level slog.Level, ok bool) {
+	for _, known := range levels {
+		if known.name == name {
+			return known.level, true
+		}
+	}
+	return slog.LevelDebug, name == "debug"
+}
+
+// Disconnecter is a [Notifier] whose connection can be given up during a turn:
+// the client comes back for the result (SEP-1699).
+type Disconnecter interface {
+	// Disconnect closes the connection and has the client come back after retry.
+	Disconnect(retry time.Duration)
 }

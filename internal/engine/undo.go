@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,10 +16,8 @@ import (
 const UndoMetaKey = "io.github.mcpsaga/undo"
 
 // UndoTime is how long undoing may take after the turn that it belongs to has ended,
-// by its deadline or because it was stopped: a turn that is cut off must not leave
-// its undo half done, and an undo that hangs must not hold the turn for ever. The
-// effects share what time there is, so that one that hangs leaves some to the
-// others. What could not be undone in time is outstanding.
+// by its deadline or because it was stopped. The effects share what time there is, so that
+// one that hangs leaves some to the others. What could not be undone in time is outstanding.
 const UndoTime = time.Minute
 
 // UndoReport says what became of a saga's effects when it ended badly. The
@@ -57,10 +56,7 @@ func (t *Program) final(log *effectLog) string {
 
 func (t *Program) irreversible(r *EffectRecord) bool {
 	e := t.effects[r.name]
-	if e == nil {
-		return false
-	}
-	return e.Declaration().Irreversible
+	return e != nil && e.Declaration().Irreversible
 }
 
 // toUndo lists the effects in the order in which to undo them: the last first,
@@ -82,14 +78,18 @@ func (t *Program) toUndo(log *effectLog) []*EffectRecord {
 
 // compensate undoes the effects in the log. One that fails does not keep the
 // others from being undone, except those that it builds on, and all if it is final.
-// It returns nil if there is
-// nothing to do, and an *UnsettledError if it cannot be told whether anything may
+// It returns nil if there is nothing to do, and an *UnsettledError if it cannot be told whether anything may
 // be undone.
 func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog) (*UndoReport, error) {
 	if log == nil || len(log.records) == 0 {
 		return nil, nil
 	}
-	until := undoUntil(ctx)
+	// Without a deadline the effects' own Timeout and Tries are all that bounds the undo.
+	until, bounded := ctx.Deadline()
+	if ctx.Err() != nil {
+		until, bounded = time.Now(), true
+	}
+	until = until.Add(UndoTime)
 	ctx = context.WithoutCancel(ctx)
 	report := &UndoReport{Undone: []string{}, Outstanding: []string{}}
 	if report.Final = t.final(log); report.Final != "" {
@@ -106,7 +106,10 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog) (
 		}
 		err := errors.New("the tool no longer declares it")
 		if e := t.effects[r.name]; e != nil {
-			share, cancel := undoShare(ctx, until, len(order)-i)
+			share, cancel := ctx, context.CancelFunc(func() {})
+			if bounded {
+				share, cancel = context.WithTimeoutCause(ctx, time.Until(until)/time.Duration(len(order)-i), errUndoTime)
+			}
 			err = e.Undo(share, effectKey(id, r.name, r.n), r)
 			cancel()
 		}
@@ -134,28 +137,7 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog) (
 	return report, nil
 }
 
-// undoUntil is when the undo of a turn has to end; the zero time if the turn has no
-// deadline. Then the effects' own Timeout and Tries are all that bounds it.
-func undoUntil(turn context.Context) time.Time {
-	if turn.Err() != nil {
-		return time.Now().Add(UndoTime)
-	}
-	deadline, ok := turn.Deadline()
-	if !ok {
-		return time.Time{}
-	}
-	return deadline.Add(UndoTime)
-}
-
 var errUndoTime = errors.New("the time for undoing it is over")
-
-// undoShare gives the next of several effects its part of the time.
-func undoShare(ctx context.Context, until time.Time, effects int) (context.Context, context.CancelFunc) {
-	if until.IsZero() {
-		return ctx, func() {}
-	}
-	return context.WithTimeoutCause(ctx, time.Until(until)/time.Duration(effects), errUndoTime)
-}
 
 // unsettled is the end of a turn of which it is not known whether it may be
 // undone. If nobody can take it again, the report says that nothing was undone.
@@ -217,11 +199,23 @@ func (o *Outcome) addUndo(u *UndoReport) {
 	if text := strings.TrimPrefix(u.appendTo(""), "\n"); text != "" {
 		r.Content = append(slices.Clip(r.Content), content.Resultf("%s", text).Content...)
 	}
-	meta := make(map[string]any, len(r.Meta)+1)
-	for k, v := range r.Meta {
-		meta[k] = v
+	if r.Meta = maps.Clone(r.Meta); r.Meta == nil {
+		r.Meta = make(map[string]any, 1)
 	}
-	meta[UndoMetaKey] = u
-	r.Meta = meta
+	r.Meta[UndoMetaKey] = u
 	o.Result, o.Err = &r, errors.Join(o.Err, u.err())
+}
+
+// neededBy names an effect that is not undone and builds on the given one, or returns
+// "". An effect without an Undo needs no keeping.
+func (t *Program) neededBy(name string, outstanding []*EffectRecord) string {
+	if e := t.effects[name]; e == nil || !e.Declaration().Undoable {
+		return ""
+	}
+	for _, r := range outstanding {
+		if slices.Contains(t.buildsOn[r.name], name) {
+			return r.name
+		}
+	}
+	return ""
 }

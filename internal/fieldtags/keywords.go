@@ -82,7 +82,6 @@ type Error struct {
 	Reason string
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	if e.Tag == "" {
 		return e.Reason

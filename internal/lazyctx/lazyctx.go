@@ -1,5 +1,5 @@
 // Package lazyctx is for contexts that cost next to nothing until somebody waits for their
-// end. Make one with [New].
+// end. Begin one with [Context.Init].
 package lazyctx
 
 import (
@@ -22,15 +22,8 @@ type Context struct {
 	ended bool
 }
 
-// New returns a context that ends with its parent, at the deadline
-// unless that is zero, and when Cancel is called, which must be done.
-func New(parent context.Context, deadline time.Time) *Context {
-	c := new(Context)
-	c.Init(parent, deadline)
-	return c
-}
-
-// Init makes a Context that is part of something else what New returns.
+// Init begins a context that ends with its parent, at the deadline unless that is zero,
+// and when Cancel is called, which must be done.
 func (c *Context) Init(parent context.Context, deadline time.Time) {
 	if d, ok := parent.Deadline(); ok && (deadline.IsZero() || d.Before(deadline)) {
 		deadline = d
@@ -65,39 +58,32 @@ func (c *Context) start() context.Context {
 	return c.real
 }
 
-// settled returns the real context if there is one, or if this one has ended.
-func (c *Context) settled() context.Context {
-	c.mu.Lock()
-	started, ended := c.real, c.ended
-	c.mu.Unlock()
-	switch {
-	case started != nil:
-		return started
-	case ended || c.Context.Err() != nil || !c.deadline.IsZero() && !time.Now().Before(c.deadline):
-		return c.start()
-	}
-	return nil
-}
-
-// Deadline implements context.Context.
 func (c *Context) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
 
-// Done implements context.Context.
 func (c *Context) Done() <-chan struct{} { return c.start().Done() }
 
-// Err implements context.Context.
 func (c *Context) Err() error {
-	if real := c.settled(); real != nil {
-		return real.Err()
+	c.mu.Lock()
+	real, ended := c.real, c.ended
+	c.mu.Unlock()
+	if real == nil && (ended || c.Context.Err() != nil || !c.deadline.IsZero() && !time.Now().Before(c.deadline)) {
+		real = c.start()
 	}
-	return nil
+	if real == nil {
+		return nil
+	}
+	return real.Err()
 }
 
 // Value implements context.Context. Package context looks for its own types here:
 // to end children with their parent, and for [context.Cause].
 func (c *Context) Value(key any) any {
-	if real := c.settled(); real != nil {
-		return real.Value(key)
+	_ = c.Err() // once it has ended, there is the real one
+	c.mu.Lock()
+	real := c.real
+	c.mu.Unlock()
+	if real == nil {
+		real = c.Context
 	}
-	return c.Context.Value(key)
+	return real.Value(key)
 }

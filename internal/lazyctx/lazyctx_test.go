@@ -20,7 +20,7 @@ func TestIsAContext(t *testing.T) {
 					why := errors.New("why")
 					parent, stop := context.WithCancelCause(context.WithValue(t.Context(), testKey{}, 7))
 					defer stop(nil)
-					c := New(parent, time.Now().Add(time.Second))
+					c := begin(parent, time.Now().Add(time.Second))
 					defer c.Cancel()
 					if wait {
 						select {
@@ -54,11 +54,11 @@ func TestIsAContext(t *testing.T) {
 
 func TestEndsItsChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := New(t.Context(), time.Now().Add(time.Second))
+		c := begin(t.Context(), time.Now().Add(time.Second))
 		defer c.Cancel()
 		child, cancel := context.WithCancel(c)
 		defer cancel()
-		within := New(c, time.Now().Add(time.Hour))
+		within := begin(c, time.Now().Add(time.Hour))
 		defer within.Cancel()
 		at, ok := within.Deadline()
 		assert.True(t, ok)
@@ -71,11 +71,17 @@ func TestEndsItsChildren(t *testing.T) {
 }
 
 func TestWithoutDeadline(t *testing.T) {
-	c := New(t.Context(), time.Time{})
+	c := begin(t.Context(), time.Time{})
 	_, ok := c.Deadline()
 	assert.False(t, ok)
 	assert.NoError(t, c.Err())
 	c.Cancel()
 	assert.ErrorIs(t, c.Err(), context.Canceled)
 	<-c.Done()
+}
+
+func begin(parent context.Context, deadline time.Time) *Context {
+	c := new(Context)
+	c.Init(parent, deadline)
+	return c
 }

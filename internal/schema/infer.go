@@ -1,17 +1,20 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -27,7 +30,6 @@ type FieldError struct {
 	Reason string
 }
 
-// Error implements error.
 func (e *FieldError) Error() string {
 	if e.Tag == "" {
 		return e.Field + ": " + e.Reason
@@ -39,27 +41,17 @@ func (e *FieldError) Error() string {
 // what decodes a value of the type, with the defaults that tags give. If the author
 // gave another schema instead, that must say what the tags say.
 func Infer(t reflect.Type, instead *jsonschema.Schema) (*jsonschema.Schema, jsonv2.Options, error) {
-	s, err := jsonschema.ForType(t, inference())
+	// The library takes a json.Number for the string that it is to Go.
+	number := map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[json.Number](): {Type: "number"}}
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: number})
 	if err != nil {
 		return nil, nil, err
 	}
-	var given *givenSchema
-	if instead != nil {
-		given = &givenSchema{instead}
-	}
 	a := annotator{defaults{}}
-	if err := a.annotate(s, t, given); err != nil {
+	if err := a.annotate(s, t, instead); err != nil {
 		return nil, nil, err
 	}
 	return s, a.defaults.options(), nil
-}
-
-// inference is how schemas are made from types. The library takes a json.Number for
-// the string that it is to Go.
-func inference() *jsonschema.ForOptions {
-	return &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[json.Number](): {Type: "number"},
-	}}
 }
 
 // annotator adds to a schema that was made from a type what the library leaves out:
@@ -68,7 +60,7 @@ type annotator struct{ defaults defaults }
 
 // annotate works on the schema of a type and of all that is in it. If the author gave
 // another schema instead, that one is to say the same as the tags.
-func (a annotator) annotate(s *jsonschema.Schema, t reflect.Type, given *givenSchema) error {
+func (a annotator) annotate(s *jsonschema.Schema, t reflect.Type, given *jsonschema.Schema) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -78,7 +70,7 @@ func (a annotator) annotate(s *jsonschema.Schema, t reflect.Type, given *givenSc
 	case t.Kind() == reflect.String:
 		return annotateChoices(s, t)
 	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && s.Items != nil:
-		return a.annotate(s.Items, t.Elem(), given.items())
+		return a.annotate(s.Items, t.Elem(), within(given, itemsOf))
 	case t.Kind() == reflect.Map && s.AdditionalProperties != nil:
 		keys := &jsonschema.Schema{}
 		if err := annotateChoices(keys, t.Key()); err != nil {
@@ -87,7 +79,7 @@ func (a annotator) annotate(s *jsonschema.Schema, t reflect.Type, given *givenSc
 		if keys.Enum != nil {
 			s.PropertyNames = keys
 		}
-		return a.annotate(s.AdditionalProperties, t.Elem(), given.others())
+		return a.annotate(s.AdditionalProperties, t.Elem(), within(given, othersOf))
 	case t.Kind() == reflect.Struct && s.Properties != nil:
 		return a.annotateStruct(s, t, given)
 	}
@@ -113,7 +105,7 @@ func annotateChoices(s *jsonschema.Schema, t reflect.Type) error {
 	return nil
 }
 
-func (a annotator) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *givenSchema) error {
+func (a annotator) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *jsonschema.Schema) error {
 	members := map[string]string{}
 	var found []error
 	for _, f := range reflect.VisibleFields(t) {
@@ -124,7 +116,7 @@ func (a annotator) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *g
 
 // annotateField is annotateStruct for one field. members are the fields before it, by
 // their names in JSON.
-func (a annotator) annotateField(s *jsonschema.Schema, t reflect.Type, f reflect.StructField, given *givenSchema, members map[string]string) error {
+func (a annotator) annotateField(s *jsonschema.Schema, t reflect.Type, f reflect.StructField, given *jsonschema.Schema, members map[string]string) error {
 	fail := func(tag, format string, args ...any) error {
 		return &FieldError{t.String() + "." + f.Name, tag, fmt.Sprintf(format, args...)}
 	}
@@ -149,7 +141,8 @@ func (a annotator) annotateField(s *jsonschema.Schema, t reflect.Type, f reflect
 		return fail("json", `the option "string" is not what the schema says; use a string`)
 	}
 	member := s.Properties[name]
-	if err := a.annotate(member, f.Type, given.member(name)); err != nil {
+	given = within(given, func(s *jsonschema.Schema) *jsonschema.Schema { return s.Properties[name] })
+	if err := a.annotate(member, f.Type, given); err != nil {
 		return err
 	}
 	kind := kindOf(f.Type, member)
@@ -174,7 +167,7 @@ func (a annotator) annotateField(s *jsonschema.Schema, t reflect.Type, f reflect
 		}
 	}
 	if given != nil {
-		if tag := given.member(name).lacks(f.Tag, member); tag != "" {
+		if tag := lacks(given, f.Tag, member); tag != "" {
 			return fail(tag, "the schema that was given instead does not say the same of %q; write it there, or leave the tag out", name)
 		}
 	}
@@ -197,4 +190,131 @@ func notInlined(f reflect.StructField, name string) string {
 		return "an embedded struct has no member of its own that its tags could be about; put them on its fields"
 	}
 	return ""
+}
+
+// within returns a part of an author's own schema, against which the tags of a field are
+// held: nil if the author gave none, and empty if it says nothing there.
+func within(given *jsonschema.Schema, part func(*jsonschema.Schema) *jsonschema.Schema) *jsonschema.Schema {
+	if given == nil {
+		return nil
+	}
+	return cmp.Or(part(given), &jsonschema.Schema{})
+}
+
+func itemsOf(s *jsonschema.Schema) *jsonschema.Schema  { return s.Items }
+func othersOf(s *jsonschema.Schema) *jsonschema.Schema { return s.AdditionalProperties }
+
+// lacks returns the first of a field's tags that the author's schema does not repeat,
+// or "". What the tags come to is in member.
+func lacks(given *jsonschema.Schema, tags reflect.StructTag, member *jsonschema.Schema) string {
+	names, _ := fieldtags.Keys(tags)
+	for _, name := range names {
+		keyword := name
+		switch {
+		case name == "notsecret" || !fieldtags.Any(reflect.StructTag(name+`:""`)):
+			continue
+		case name == headerTag:
+			keyword = headerKeyword
+		}
+		if !reflect.DeepEqual(keywordOf(given, keyword), keywordOf(member, keyword)) {
+			return name
+		}
+	}
+	return ""
+}
+
+// keywordOf returns the value of a keyword, or nil. The choices of a list are those
+// of its items; whether null is allowed besides them is for the type to say.
+func keywordOf(s *jsonschema.Schema, keyword string) any {
+	if keyword == "enum" && s.Items != nil {
+		s = s.Items
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil // what cannot be shown is refused later
+	}
+	var keywords map[string]any
+	if err := json.Unmarshal(raw, &keywords); err != nil {
+		return nil
+	}
+	if list, ok := keywords[keyword].([]any); ok && keyword == "enum" {
+		return slices.DeleteFunc(list, func(v any) bool { return v == nil })
+	}
+	return keywords[keyword]
+}
+
+// Tagged reports whether a type, or one in it, has a field with tags.
+func Tagged(t reflect.Type) bool { return tagged(t, map[reflect.Type]bool{}) }
+
+func tagged(t reflect.Type, seen map[reflect.Type]bool) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return tagged(t.Elem(), seen)
+	case reflect.Struct:
+		if seen[t] {
+			return false
+		}
+		seen[t] = true
+		for f := range t.Fields() {
+			if fieldtags.Any(f.Tag) || tagged(f.Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// defaults are the values of the fields of structs that a client may leave out.
+type defaults map[reflect.Type][]defaultField
+
+type defaultField struct {
+	index []int
+	value json.RawMessage
+}
+
+// add returns why the field can have no default, or "".
+func (d defaults) add(t reflect.Type, f reflect.StructField, value json.RawMessage) string {
+	for i := 1; i < len(f.Index); i++ {
+		if t.FieldByIndex(f.Index[:i]).Type.Kind() == reflect.Pointer {
+			return "is not for a field of an embedded pointer, which may be nil"
+		}
+	}
+	if err := jsonv2.Unmarshal(value, reflect.New(f.Type).Interface(), JSONOptions); err != nil {
+		return "does not fit the field's type: " + err.Error()
+	}
+	d[t] = append(d[t], defaultField{f.Index, value})
+	return ""
+}
+
+// options decode arguments. Every object begins with its defaults, and what the
+// client gave replaces them.
+func (d defaults) options() jsonv2.Options {
+	if len(d) == 0 {
+		return JSONOptions
+	}
+	known := maps.Clone(d)
+	begin := jsonv2.UnmarshalFromFunc(func(_ *jsontext.Decoder, target any) error {
+		v := reflect.ValueOf(target).Elem()
+		for _, field := range known[v.Type()] {
+			if err := jsonv2.Unmarshal(field.value, v.FieldByIndex(field.index).Addr().Interface(), JSONOptions); err != nil {
+				return err
+			}
+		}
+		return errors.ErrUnsupported // go on as usual
+	})
+	return jsonv2.JoinOptions(JSONOptions, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(begin, jsonv2.UnmarshalFromFunc(readNumber))))
+}
+
+// Decode decodes what fits a schema, with the options that belong to it. A number may
+// still be too large for its Go type, and a schema of the author's may allow what the
+// type does not.
+func Decode(raw json.RawMessage, into any, options jsonv2.Options) error {
+	err := jsonv2.Unmarshal(raw, into, options)
+	if err == nil {
+		return nil
+	}
+	if wrong := (*jsonv1.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%s: %s is not of the type %s", wrong.Field, wrong.Value, wrong.Type)
+	}
+	return err
 }

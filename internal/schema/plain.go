@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -82,7 +83,7 @@ func (p *plainSchema) accepts(raw json.RawMessage) bool {
 	}
 	var found uint64
 	for name, v := range jsonview.Members(raw) {
-		i := p.find(name)
+		i := slices.IndexFunc(p.members, func(m plainMember) bool { return m.name == string(name) })
 		switch {
 		case i >= 0 && !p.members[i].takes(v):
 			return false
@@ -105,15 +106,6 @@ func simple(v jsontext.Value) bool {
 		return false
 	}
 	return true
-}
-
-func (p *plainSchema) find(name []byte) int {
-	for i := range p.members {
-		if p.members[i].name == string(name) {
-			return i
-		}
-	}
-	return -1
 }
 
 func (m *plainMember) takes(v jsontext.Value) bool {

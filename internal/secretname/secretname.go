@@ -2,6 +2,7 @@
 package secretname
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -48,32 +49,13 @@ func Looks(name string) bool {
 	return false
 }
 
+// Where a word begins within a name: at a capital after a small letter or a digit, and at
+// the last capital of several.
+var afterSmall, lastCapital = regexp.MustCompile(`([\p{Ll}\p{Nd}])(\p{Lu})`), regexp.MustCompile(`(\p{Lu})(\p{Lu}\p{Ll})`)
+
 // split returns the words of a name in lower case: those of "apiKey", "api_key",
 // "API-Key" and "API key" are "api" and "key".
 func split(name string) []string {
-	var words []string
-	var word []rune
-	end := func() {
-		if len(word) > 0 {
-			words = append(words, string(word))
-			word = nil
-		}
-	}
-	runes := []rune(name)
-	for i, r := range runes {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-			end()
-			continue
-		}
-		if unicode.IsUpper(r) && i > 0 {
-			afterLower := unicode.IsLower(runes[i-1]) || unicode.IsDigit(runes[i-1])
-			endsAcronym := i+1 < len(runes) && unicode.IsLower(runes[i+1])
-			if afterLower || endsAcronym {
-				end()
-			}
-		}
-		word = append(word, unicode.ToLower(r))
-	}
-	end()
-	return words
+	name = lastCapital.ReplaceAllString(afterSmall.ReplaceAllString(name, "$1 $2"), "$1 $2")
+	return strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }

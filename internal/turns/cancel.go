@@ -13,36 +13,32 @@ import (
 // a turn with them did is undone as well: its response may have been lost. If the token
 // is not one of q.Policy, perhaps it is one of the others.
 func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, error) {
-	o, err := r.openToCancel(&q)
+	o, err := r.open(&q, true)
 	for _, other := range others {
 		var rejected *tokens.Rejected
 		if !errors.As(err, &rejected) || rejected.Reason != tokens.ReasonAuthentication {
 			break
 		}
 		q.Policy = other
-		o, err = r.openToCancel(&q)
+		o, err = r.open(&q, true)
 	}
 	var end End
 	switch {
 	case r.Hook != nil:
-		hooked := q
-		end, err = r.around(ctx, hookedOpen("cancel", &hooked, o), func(ctx context.Context) (End, error) {
-			if err != nil {
-				return End{}, err
+		refused := err
+		end, err = r.around(ctx, hookedOpen("cancel", &q, o), func(ctx context.Context) (End, error) {
+			if refused != nil {
+				return End{}, refused
 			}
-			return r.cancel(ctx, hooked, o)
+			return r.cancel(ctx, q, o)
 		})
 	case err == nil:
 		end, err = r.cancel(ctx, q, o)
 	}
-	return end, r.report(ctx, q.Method, err)
-}
-
-// openToCancel is open for what is to be cancelled. Without answers no turn is taken, so
-// the arguments do not matter; nor does a clock that is behind.
-func (r *Runner) openToCancel(q *Request) (*opened, error) {
-	o, _, err := r.authentic(q, len(q.Answers) > 0)
-	return o, err
+	if err != nil {
+		err = r.report(ctx, q.Method, err)
+	}
+	return end, err
 }
 
 // cancel ends a saga from an opened token on.
@@ -71,7 +67,8 @@ func (r *Runner) cancel(ctx context.Context, q Request, o *opened) (End, error) 
 		out = &ended
 	}
 	q.Arguments, q.Answers = nil, nil // what cannot be undone is not the request's doing
-	return r.finishUndone(turn, &q, o.identity(), out, err)
+	q.Policy.UndoBroken = false       // no turn comes after it
+	return r.finish(turn, &q, o.identity, out, err, false)
 }
 
 // undoBroken undoes a saga whose turn broke off and cannot be taken again, unless the

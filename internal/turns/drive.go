@@ -41,12 +41,7 @@ const (
 // next one opens it, as if the client had carried it. If the saga cannot go on, what it
 // has done is undone.
 func (r *Runner) Drive(ctx context.Context, q Request, client Client) (engine.Outcome, error) {
-	end, err := r.drive(ctx, q, client)
-	return end.Outcome, r.report(ctx, q.Method, err)
-}
-
-func (r *Runner) drive(ctx context.Context, q Request, client Client) (End, error) {
-	end, err := r.call(ctx, q)
+	end, err := r.Call(ctx, q)
 	q.Arguments = nil // they are in the token
 	pauses := 0
 	for err == nil && end.Token != "" {
@@ -54,9 +49,12 @@ func (r *Runner) drive(ctx context.Context, q Request, client Client) (End, erro
 		if pauses++; len(end.Steps) > 0 {
 			pauses = 0
 		}
-		if pauses > maxPauses {
-			err = errPauses
-		} else if q.Answers, err = r.ask(ctx, client, end.Steps); err == nil {
+		if err = errPauses; pauses <= maxPauses {
+			q.Answers, err = r.ask(ctx, client, end.Steps)
+		}
+		if err != nil {
+			err = r.report(ctx, q.Method, err)
+		} else {
 			end, err = r.goOn(ctx, q)
 		}
 		if err != nil {
@@ -64,24 +62,18 @@ func (r *Runner) drive(ctx context.Context, q Request, client Client) (End, erro
 		}
 	}
 	if err != nil {
-		return End{}, err
+		return engine.Outcome{}, err
 	}
-	return end, nil
+	return end.Outcome, nil
 }
 
-// patience is how long the client has to answer what one turn asks: a little less
-// than the token is good for, so that the saga can still be told that nobody
-// answered.
-func (r *Runner) patience() time.Duration {
-	ttl := r.Codec.Options().TTL
-	return ttl - ttl/10
-}
-
-// ask returns the client's answers. What it does not answer in time it could not perform.
+// ask returns the client's answers. What it does not answer in time it could not perform:
+// that is a little less than the token is good for, so that the saga can still be told.
 func (r *Runner) ask(ctx context.Context, client Client, asked []steps.Step) ([]steps.Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := time.AfterFunc(r.patience(), func() { cancel(ErrLate) })
+	ttl := r.Codec.Options().TTL
+	late := time.AfterFunc(ttl-ttl/10, func() { cancel(ErrLate) })
 	defer late.Stop()
 	answers, err := client.Ask(ctx, asked)
 	if err != nil {
@@ -102,7 +94,7 @@ func (r *Runner) ask(ctx context.Context, client Client, asked []steps.Step) ([]
 // perform the step, which the tool can handle, rather than leave the saga hanging.
 func (r *Runner) goOn(ctx context.Context, q Request) (End, error) {
 	for {
-		end, err := r.resume(ctx, q)
+		end, err := r.Resume(ctx, q)
 		var wrong *engine.AnswerError
 		if !errors.As(err, &wrong) {
 			return end, err
@@ -134,11 +126,58 @@ func (r *Runner) giveUp(ctx context.Context, q Request, why error) {
 		return
 	}
 	q.Answers = nil
-	o, err := r.openToCancel(&q)
+	o, err := r.open(&q, true)
 	if err == nil { // whatever the hook says: nobody else can
 		_, err = r.cancel(context.WithoutCancel(ctx), q, o)
 	}
 	if err != nil {
 		r.Log.ErrorContext(ctx, "saga not ended", "tool", q.Program.Name, "error", err)
 	}
+}
+
+// Model is a language model of the server's own. It answers the sampling steps that a
+// client cannot, within the turn that asked for them.
+type Model func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
+
+// modelFeatures are what a Model adds to a client. It has no context of other
+// MCP servers to include.
+var modelFeatures = steps.Features{Sampling: true, SamplingTools: true}
+
+// maxOwnTurns bounds the turns that one request takes without the client: more
+// is a tool that talks to the model in a circle.
+const maxOwnTurns = 100
+
+var errOwnTurns = fmt.Errorf("the tool asked the server's model %d times in one turn", maxOwnTurns)
+
+// sample has the server's model answer a step. A failure of the model is an
+// answer too: the tool sees it as it would see a client's.
+func (r *Runner) sample(ctx context.Context, t *engine.Program, step steps.Step) (steps.Answer, error) {
+	a := steps.Answer{StepID: step.ID}
+	request, err := steps.Step{Params: step.Params}.Sample()
+	if err != nil {
+		return a, fmt.Errorf("a step for the server's model: %w", err)
+	}
+	var result *steps.SampleResult
+	err = engine.Protect(func() (err error) {
+		result, err = r.Model(ctx, request)
+		return err
+	})
+	if err == nil && result == nil {
+		err = errors.New("the sampler returned neither a result nor an error")
+	}
+	if err == nil {
+		if a.Result, err = result.MarshalJSON(); err == nil {
+			// What a client sends is checked by the engine, which would call this a
+			// client's mistake.
+			err = new(steps.SampleResult).UnmarshalJSON(a.Result)
+		}
+	}
+	if ctx.Err() != nil {
+		return a, ctx.Err()
+	}
+	if err != nil {
+		r.Log.ErrorContext(ctx, "the server's model failed", "tool", t.Name, "step", step.ID, "error", err)
+		return steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: codeInternal, Message: "the model failed"}}, nil
+	}
+	return a, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime/debug"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/hook"
@@ -36,10 +35,7 @@ type Error struct {
 	saga    tokens.ID
 }
 
-// Error returns the text of Err.
 func (e *Error) Error() string { return e.Err.Error() }
-
-// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
 // ErrNewer is the reason why a token is to be taken elsewhere, or later: during a
@@ -58,7 +54,6 @@ var ErrGone = errors.New("the client is gone")
 // much. With less of it the same request works.
 type RequestTooLargeError struct{ *tokens.TooLargeError }
 
-// Unwrap returns what was too large.
 func (e *RequestTooLargeError) Unwrap() error { return e.TooLargeError }
 
 // failed says of which saga an error is. That the tool cannot go on from a position is
@@ -78,9 +73,6 @@ func (r *Runner) failed(of identity, err error) error {
 // report logs what an operator should know of an error, and makes sure that it is an
 // *[Error].
 func (r *Runner) report(ctx context.Context, method string, err error) error {
-	if err == nil {
-		return nil
-	}
 	var known *Error
 	if !errors.As(err, &known) {
 		known = &Error{Err: err}
@@ -94,15 +86,21 @@ func (r *Runner) report(ctx context.Context, method string, err error) error {
 	if known.saga != (tokens.ID{}) {
 		attrs = append(attrs, slog.String("saga", known.saga.String()))
 	}
-	level, text, more := describe(err)
-	if text != "" {
-		r.Log.LogAttrs(ctx, level, text, append(attrs, more...)...)
+	if c := classify(err); c.text != "" {
+		r.Log.LogAttrs(ctx, c.level, c.text, append(attrs, c.attrs...)...)
 	}
 	return err
 }
 
-// describe is what the log says of an error; the text is empty if it says nothing.
-func describe(err error) (level slog.Level, text string, attrs []slog.Attr) {
+// class is what hooks and the log learn of an error; without a text the log says nothing.
+type class struct {
+	outcome, reason string
+	level           slog.Level
+	text            string
+	attrs           []slog.Attr
+}
+
+func classify(err error) class {
 	var rejected *tokens.Rejected
 	var large *RequestTooLargeError
 	var answer *engine.AnswerError
@@ -112,39 +110,46 @@ func describe(err error) (level slog.Level, text string, attrs []slog.Attr) {
 	var panicked *engine.PanicError
 	var hookPanicked *hook.PanicError
 	var refused *RefusedError
-	attrs = []slog.Attr{slog.Any("error", err)}
+	attrs := []slog.Attr{slog.Any("error", err)}
 	failed := failureOf(err)
 	switch {
 	case errors.As(err, &hookPanicked):
-		return slog.LevelError, "a hook panicked", append(attrs, slog.String("stack", string(hookPanicked.Stack)))
+		return class{OutcomeBroken, "panic", slog.LevelError, "a hook panicked", append(attrs, slog.String("stack", string(hookPanicked.Stack)))}
 	case errors.As(err, &refused):
-		return slog.LevelInfo, "turn refused", attrs
+		return class{OutcomeRefused, "", slog.LevelInfo, "turn refused", attrs}
 	case errors.Is(err, ErrNewer):
-		return slog.LevelInfo, "token of a newer revision", attrs
+		return class{OutcomeRefused, "newer", slog.LevelInfo, "token of a newer revision", attrs}
 	case errors.Is(err, ErrEarly):
-		return slog.LevelWarn, "token of the future", attrs
+		return class{OutcomeRefused, string(tokens.ReasonNotYetValid), slog.LevelWarn, "token of the future", attrs}
 	case errors.As(err, &rejected):
-		return levelOf(rejected.Reason), "token refused", []slog.Attr{slog.Any("token", rejected)}
+		return class{OutcomeRefused, string(rejected.Reason), levelOf(rejected.Reason), "token refused", []slog.Attr{slog.Any("token", rejected)}}
 	case errors.As(err, &unsettled):
-		return slog.LevelError, "effect of unknown outcome", attrs
-	case errors.As(err, &answer), errors.As(err, &unsupported), errors.As(err, &arguments), errors.Is(err, engine.ErrNotFound):
-		return 0, "", nil // the caller reads all there is to know
+		return class{OutcomeBroken, "unsettled", slog.LevelError, "effect of unknown outcome", attrs}
+	// Of these four the caller reads all there is to know.
+	case errors.As(err, &answer):
+		return class{outcome: OutcomeRefused, reason: "answer"}
+	case errors.As(err, &unsupported):
+		return class{outcome: OutcomeRefused, reason: "unsupported"}
+	case errors.As(err, &arguments):
+		return class{outcome: OutcomeRefused, reason: "arguments"}
+	case errors.Is(err, engine.ErrNotFound):
+		return class{outcome: OutcomeFailed, reason: "not_found"}
 	case errors.As(err, &large):
-		return slog.LevelInfo, "request too large", attrs
+		return class{OutcomeRefused, "size", slog.LevelInfo, "request too large", attrs}
 	case failed != nil && failed.Disclosed:
 		// What lies with the caller and the user, that they decline above all, is no fault.
-		return slog.LevelInfo, "request stopped", append(attrs, slog.Any("cause", failed.Err))
+		return class{OutcomeFailed, "", slog.LevelInfo, "request stopped", append(attrs, slog.Any("cause", failed.Err))}
 	case failed != nil:
-		return slog.LevelWarn, "request failed", append(attrs, slog.Any("cause", failed.Err))
+		return class{OutcomeFailed, "", slog.LevelWarn, "request failed", append(attrs, slog.Any("cause", failed.Err))}
 	case errors.As(err, &panicked):
-		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
+		return class{OutcomeBroken, "panic", slog.LevelError, "turn failed", append(attrs, slog.String("stack", string(panicked.Stack)))}
 	case errors.Is(err, context.DeadlineExceeded):
 		// A caller can choose what takes long.
-		return slog.LevelWarn, "turn timed out", attrs
+		return class{OutcomeBroken, "timeout", slog.LevelWarn, "turn timed out", attrs}
 	case errors.Is(err, context.Canceled), errors.Is(err, ErrGone):
-		return slog.LevelInfo, "turn cancelled", nil
+		return class{OutcomeBroken, "client_gone", slog.LevelInfo, "turn cancelled", nil}
 	}
-	return slog.LevelError, "turn failed", attrs
+	return class{OutcomeBroken, "internal", slog.LevelError, "turn failed", attrs}
 }
 
 // failureOf is how a prompt or a resource failed, if it did. Tools have results for that:
@@ -179,18 +184,8 @@ func (r *Runner) logAbandoned(ctx context.Context, o *opened) {
 func (r *Runner) Protect(ctx context.Context, method, tool string, f func(context.Context) error) error {
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	if err := protect(func() error { return f(turn) }); err != nil {
+	if err := engine.Protect(func() error { return f(turn) }); err != nil {
 		return r.report(ctx, method, &Error{program: tool, Err: err})
 	}
 	return nil
-}
-
-// protect turns a panic of code that is not ours into an error.
-func protect(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &engine.PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return f()
 }

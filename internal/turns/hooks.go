@@ -2,9 +2,9 @@ package turns
 
 import (
 	"context"
-	"errors"
+	"encoding/hex"
+	"strings"
 
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/hook"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
@@ -45,10 +45,7 @@ const (
 // RefusedError is for hooks that refuse a turn: other errors of theirs are taken for faults.
 type RefusedError struct{ Err error }
 
-// Error returns the text of Err.
 func (e *RefusedError) Error() string { return e.Err.Error() }
-
-// Unwrap returns why.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 // around has the hook called around a turn.
@@ -80,64 +77,55 @@ func hookedOpen(action string, q *Request, o *opened) *Turn {
 func outcome(action string, end End, err error) (how, why string) {
 	switch {
 	case err != nil:
-		return failure(err)
+		c := classify(err)
+		return c.outcome, c.reason
 	case end.Gone != "":
 		return OutcomeUndone, string(end.Gone)
 	case end.Token != "":
 		return OutcomeSuspended, ""
 	case end.Result == nil || !end.Result.IsError:
-		if action == "cancel" && isUndone(end.Result) {
-			return OutcomeUndone, "cancelled"
+		if action == "cancel" && end.Result != nil {
+			if _, undone := end.Result.Meta[engine.UndoMetaKey].(*engine.UndoReport); undone {
+				return OutcomeUndone, "cancelled"
+			}
 		}
 		return OutcomeDone, ""
 	}
 	return OutcomeFailed, ""
 }
 
-func isUndone(result *content.Result) bool {
-	if result == nil {
-		return false
+// Trace is a W3C trace context of version 00 in the form in which tokens hold it: the
+// version, the trace's id, the parent's and the flags. The zero value is none.
+type Trace [1 + 16 + 8 + 1]byte
+
+// traceparent is how long the text of version 00 is.
+const traceparent = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+
+// ParseTrace reads a traceparent (W3C Trace Context, 3.2). Of versions that are yet to
+// come it takes what they have in common with this one, as the standard says. ok is false
+// if there is none, or it is not valid: then it must be ignored.
+func ParseTrace(s string) (t Trace, ok bool) {
+	later := len(s) > traceparent && s[traceparent] == '-' && !strings.HasPrefix(s, "00")
+	if len(s) != traceparent && !later || strings.HasPrefix(s, "ff") || strings.ToLower(s[:traceparent]) != s[:traceparent] {
+		return Trace{}, false
 	}
-	_, ok := result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
-	return ok
+	parts := strings.Split(s[:traceparent], "-")
+	if len(parts) != 4 || len(parts[0]) != 2 || len(parts[1]) != 32 || len(parts[2]) != 16 {
+		return Trace{}, false
+	}
+	b, err := hex.DecodeString(strings.Join(parts, ""))
+	if err != nil || [16]byte(b[1:17]) == [16]byte{} || [8]byte(b[17:25]) == [8]byte{} {
+		return Trace{}, false
+	}
+	b[0] = 0
+	return Trace(b), true
 }
 
-// failure is outcome for errors.
-func failure(err error) (how, why string) {
-	var rejected *tokens.Rejected
-	var answer *engine.AnswerError
-	var large *RequestTooLargeError
-	var unsettled *engine.UnsettledError
-	var unsupported *engine.UnsupportedError
-	var arguments *engine.ArgumentsError
-	var panicked *engine.PanicError
-	switch {
-	case errors.Is(err, ErrNewer):
-		return OutcomeRefused, "newer"
-	case errors.Is(err, ErrEarly):
-		return OutcomeRefused, string(tokens.ReasonNotYetValid)
-	case errors.As(err, &rejected):
-		return OutcomeRefused, string(rejected.Reason)
-	case errors.As(err, &unsettled):
-		return OutcomeBroken, "unsettled"
-	case errors.As(err, &answer):
-		return OutcomeRefused, "answer"
-	case errors.As(err, &unsupported):
-		return OutcomeRefused, "unsupported"
-	case errors.As(err, &arguments):
-		return OutcomeRefused, "arguments"
-	case errors.As(err, &large):
-		return OutcomeRefused, "size"
-	case failureOf(err) != nil:
-		return OutcomeFailed, ""
-	case errors.Is(err, engine.ErrNotFound):
-		return OutcomeFailed, "not_found"
-	case errors.As(err, &panicked):
-		return OutcomeBroken, "panic"
-	case errors.Is(err, context.DeadlineExceeded):
-		return OutcomeBroken, "timeout"
-	case errors.Is(err, context.Canceled), errors.Is(err, ErrGone):
-		return OutcomeBroken, "client_gone"
+// String returns the traceparent, or "" for none.
+func (t Trace) String() string {
+	if t == (Trace{}) {
+		return ""
 	}
-	return OutcomeBroken, "internal"
+	s := hex.EncodeToString(t[:])
+	return s[:2] + "-" + s[2:34] + "-" + s[34:50] + "-" + s[50:]
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -136,7 +137,7 @@ func TestLengthsDoNotLeakSecrets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRunner(t, test.tool)
-			q := Request{Policy: Carried, Client: steps.AllFeatures(), Program: r.Registry.Lookup("t")}
+			q := Request{Policy: Carried, Client: steps.AllFeatures(), Program: r.Registry.Find(engine.KindTool, "t")}
 			calls, lengths := 0, map[string]int{}
 			call := func(argument string) int {
 				args, err := json.Marshal(leakArgs{argument})

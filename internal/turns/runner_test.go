@@ -55,7 +55,7 @@ func newHold(t *testing.T) (r *Runner, q Request, held map[saga.Key]bool, log *b
 	held, log = make(map[saga.Key]bool), new(bytes.Buffer)
 	r = newRunner(t, hold(held))
 	r.Log, r.UndoGrace = slog.New(slog.NewTextHandler(log, nil)), DefaultUndoGrace
-	return r, Request{Client: steps.AllFeatures(), Program: r.Registry.Lookup("hold"), Arguments: json.RawMessage(`{"what":"a room"}`)}, held, log
+	return r, Request{Client: steps.AllFeatures(), Program: r.Registry.Find(engine.KindTool, "hold"), Arguments: json.RawMessage(`{"what":"a room"}`)}, held, log
 }
 
 func answer(sure bool) []steps.Answer {
@@ -135,7 +135,7 @@ func TestCancelledTurnIsNoFailureOfTheTool(t *testing.T) {
 	}})
 	log := new(bytes.Buffer)
 	r.Log = slog.New(slog.NewTextHandler(log, nil))
-	_, err := r.Call(ctx, Request{Policy: Carried, Program: r.Registry.Lookup("t")})
+	_, err := r.Call(ctx, Request{Policy: Carried, Program: r.Registry.Find(engine.KindTool, "t")})
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Contains(t, log.String(), `level=INFO msg="turn cancelled"`)
 }

@@ -1,10 +1,16 @@
 package turns
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/steps"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestTrace(t *testing.T) {
@@ -29,8 +35,25 @@ func TestTrace(t *testing.T) {
 		trace, ok := ParseTrace(in)
 		assert.Equal(t, want != "", ok, in)
 		assert.Equal(t, want, trace.String(), in)
-		assert.Equal(t, trace, traceOf(trace.claim()), in)
 	}
-	assert.Nil(t, Trace{}.claim(), "no claim, so the token is as without")
-	assert.Zero(t, traceOf([]byte("too short")))
+}
+
+// The trace of the first turn goes with the token, and none makes it no longer.
+func TestTracesGoWithTokens(t *testing.T) {
+	r := newRunner(t, leakMachine(func(leakArgs) struct{} { return struct{}{} }))
+	trace, ok := ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	require.True(t, ok)
+	q := Request{Policy: Carried, Client: steps.AllFeatures(), Program: r.Registry.Find(engine.KindTool, "t"), Arguments: json.RawMessage(`{"key":"value"}`)}
+	for want, claim := range map[Trace][]byte{{}: nil, trace: trace[:]} {
+		q.Trace = want
+		begun, err := r.Call(t.Context(), q)
+		require.NoError(t, err)
+		x, err := r.Codec.Open(tokens.Binding{Purpose: q.Policy.Purpose}, time.Now(), begun.Token)
+		require.NoError(t, err)
+		assert.Equal(t, claim, x.Claims.Trace)
+		later := Request{Policy: Carried, Token: begun.Token, Trace: Trace{1}}
+		_, err = r.open(&later, false)
+		require.NoError(t, err)
+		assert.Equal(t, want, later.Trace)
+	}
 }

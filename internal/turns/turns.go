@@ -15,7 +15,9 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -116,45 +118,41 @@ type identity struct {
 }
 
 // Call takes the first turn of a saga of q.Program.
-func (r *Runner) Call(ctx context.Context, q Request) (End, error) {
-	end, err := r.call(ctx, q)
-	return end, r.report(ctx, q.Method, err)
+func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
+	of := identity{q.Program, r.NewID()}
+	if r.Hook == nil {
+		end, err = r.start(ctx, &q, of)
+	} else {
+		hooked := q // only a hook has it live on
+		end, err = r.around(ctx, &Turn{Action: "call", Program: q.Program, Saga: of.id, Number: 1, Trace: q.Trace}, func(ctx context.Context) (End, error) {
+			return r.start(ctx, &hooked, of)
+		})
+	}
+	if err != nil {
+		err = r.report(ctx, q.Method, err)
+	}
+	return end, err
 }
 
 // Resume takes the next turn of the saga that the token holds.
-func (r *Runner) Resume(ctx context.Context, q Request) (End, error) {
-	end, err := r.resume(ctx, q)
-	return end, r.report(ctx, q.Method, err)
-}
-
-// call has the first turn taken.
-func (r *Runner) call(ctx context.Context, q Request) (End, error) {
-	of := identity{q.Program, r.NewID()}
-	if r.Hook == nil {
-		return r.start(ctx, &q, of)
+func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
+	o, err := r.open(&q, false)
+	switch {
+	case r.Hook != nil:
+		hooked, refused := q, err
+		end, err = r.around(ctx, hookedOpen("resume", &hooked, o), func(ctx context.Context) (End, error) {
+			if refused != nil {
+				return End{}, refused
+			}
+			return r.goFrom(ctx, &hooked, o)
+		})
+	case err == nil:
+		end, err = r.goFrom(ctx, &q, o)
 	}
-	hooked := q
-	return r.around(ctx, &Turn{Action: "call", Program: q.Program, Saga: of.id, Number: 1, Trace: q.Trace}, func(ctx context.Context) (End, error) {
-		return r.start(ctx, &hooked, of)
-	})
-}
-
-// resume has a later turn taken.
-func (r *Runner) resume(ctx context.Context, q Request) (End, error) {
-	o, err := r.open(&q)
-	if r.Hook == nil {
-		if err != nil {
-			return End{}, err
-		}
-		return r.goFrom(ctx, &q, o)
+	if err != nil {
+		err = r.report(ctx, q.Method, err)
 	}
-	hooked := q
-	return r.around(ctx, hookedOpen("resume", &hooked, o), func(ctx context.Context) (End, error) {
-		if err != nil {
-			return End{}, err
-		}
-		return r.goFrom(ctx, &hooked, o)
-	})
+	return end, err
 }
 
 // start takes the first turn.
@@ -174,12 +172,23 @@ func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened) (End, error)
 	}
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	out, err := o.program.Resume(turn, o.pos, r.resumption(q, o.pos))
-	if why := o.misfit(err); why != nil {
-		o.gone = why
-		return r.abandon(turn, q, o)
+	res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+	if q.Policy.Resent {
+		res.Arguments = orEmpty(q.Arguments)
+		ids := o.pos.PendingIDs()
+		res.Answers = slices.DeleteFunc(slices.Clone(q.Answers), func(a steps.Answer) bool { return !slices.Contains(ids, a.StepID) })
 	}
-	return r.finish(turn, q, o.identity(), out, err, false)
+	out, err := o.program.Resume(turn, o.pos, res)
+	if err != nil {
+		var position *engine.PositionError
+		var undone *engine.UndoneError // by the engine, if nobody could take the turn again
+		if errors.As(err, &position) && !errors.As(err, &undone) && o.pos.HasEffects() && o.pos.Next() != "" {
+			// This version of the tool has no longer what the saga waits in.
+			o.gone = tokens.Reject(tokens.ReasonState, "%w", position)
+			return r.abandon(turn, q, o)
+		}
+	}
+	return r.finish(turn, q, o.identity, out, err, false)
 }
 
 // begin returns the context of a turn.
@@ -187,25 +196,19 @@ func (r *Runner) begin(ctx context.Context) *lazyctx.Context {
 	if r.EffectHook != nil {
 		ctx = engine.WithEffectHook(ctx, r.EffectHook)
 	}
+	turn := new(lazyctx.Context)
 	if r.Timeout <= 0 {
-		return lazyctx.New(ctx, time.Time{})
+		turn.Init(ctx, time.Time{})
+	} else {
+		turn.Init(ctx, time.Now().Add(r.Timeout))
 	}
-	return lazyctx.New(ctx, time.Now().Add(r.Timeout))
-}
-
-// resumption is what a request brings for the engine.
-func (r *Runner) resumption(q *Request, pos *engine.Position) engine.Resumption {
-	res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
-	if q.Policy.Resent {
-		res.Arguments = orEmpty(q.Arguments)
-		res.Answers = pending(q.Answers, pos)
-	}
-	return res
+	return turn
 }
 
 // finish brings a turn to its end after its tool's code has run: what needs no client is
-// answered, and the next token sealed. If it breaks off there, and is the first or one
-// that nobody can take again, what it did is undone.
+// answered, and the token sealed that the client needs to go on, or to have tried again
+// what could not be undone. If the turn breaks off there, and is the first or one that
+// nobody can take again, what it did is undone.
 func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engine.Outcome, err error, first bool) (End, error) {
 	if err == nil {
 		var ahead []steps.Answer
@@ -216,7 +219,20 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 	}
 	var end End
 	if err == nil {
-		end, err = r.end(ctx, q, of, out)
+		if out.Err != nil {
+			// What the caller was told, that the user declined above all, is no alarm.
+			level, what := slog.LevelWarn, "tool failed"
+			if out.Disclosed {
+				level, what = slog.LevelInfo, "tool stopped"
+			}
+			r.Log.Log(ctx, level, what, "tool", of.program.Name, "saga", of.id.String(), "error", out.Err)
+		}
+		end.Outcome = *out
+		if out.Position != nil {
+			end.Token, err = r.Seal(q, of.program, out.Position)
+		} else {
+			err = r.sealUndo(q, of.program, out.Result)
+		}
 	}
 	if err != nil && out != nil && (first || q.Policy.UndoBroken) {
 		err = r.undoBroken(ctx, of, out.Position, err)
@@ -226,3 +242,80 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 	}
 	return end, nil
 }
+
+// Features are what a saga may ask for: what the client can do, and the server's model.
+func (r *Runner) Features(client steps.Features) steps.Features {
+	if r.Model == nil {
+		return client
+	}
+	return client.With(modelFeatures)
+}
+
+// advance takes the turns for which the client is not needed: its answers are
+// here already, sent ahead, or the server's own model gives them. The client gets the
+// steps that are left. With an error comes the last outcome before it.
+func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer) (*engine.Outcome, error) {
+	ahead = slices.Clone(ahead)
+	for range maxOwnTurns {
+		if out.Position == nil {
+			return out, nil
+		}
+		var answers []steps.Answer
+		early := 0
+		for _, step := range out.Steps {
+			if i := slices.IndexFunc(ahead, func(a steps.Answer) bool { return a.StepID == step.ID }); i >= 0 {
+				answers = append(answers, ahead[i])
+				ahead = slices.Delete(ahead, i, i+1)
+				early++
+			} else if !q.Client.Has(step.Needs) {
+				answer, err := r.sample(ctx, t, step)
+				if err != nil {
+					return out, err
+				}
+				answers = append(answers, answer)
+			}
+		}
+		if len(answers) == 0 {
+			return out, nil
+		}
+		res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+		next, err := t.Resume(ctx, out.Position, res)
+		var malformed *engine.AnswerError
+		switch {
+		case errors.As(err, &malformed) && early > 0:
+			// What was sent ahead is no answer. The saga has begun and is not to be
+			// lost for that: ask.
+			ahead = nil
+		case err != nil:
+			return out, err
+		default:
+			out = next
+		}
+	}
+	return out, errOwnTurns
+}
+
+// Policy is how a dialect's clients go from one turn to the next.
+type Policy struct {
+	// Purpose separates tokens of policies with different rules: it is bound to them, so
+	// that the token of one is not taken for that of another.
+	Purpose string
+	// Resent: the client sends the arguments in every turn, so the token has a digest of
+	// them in their place; of answers it sends those to the last steps, and what else
+	// comes is to be ignored.
+	Resent bool
+	// UndoBroken: the token stays in the server, so the request that drives the saga is
+	// all that can take its next turn. If a turn breaks off, what the saga did is undone
+	// at once. Elsewhere the client can take the turn again.
+	UndoBroken bool
+}
+
+// The policies there are. They are never changed.
+var (
+	// Carried: the token has everything, and the client carries it.
+	Carried = Policy{Purpose: "saga"}
+	// Resent: the client carries the token and sends its request again.
+	Resent = Policy{Purpose: "mrtr", Resent: true}
+	// Held: the client is asked while its request is served, and never sees a token.
+	Held = Policy{Purpose: "handshake", UndoBroken: true}
+)

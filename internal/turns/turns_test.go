@@ -41,11 +41,11 @@ func TestDigestsOfArgumentsBelongToTheirSaga(t *testing.T) {
 
 	// The client cannot know the saga's id before it has chosen the arguments.
 	r := newRunner(t, leakMachine(func(leakArgs) struct{} { return struct{}{} }))
-	q := Request{Policy: Resent, Client: steps.AllFeatures(), Program: r.Registry.Lookup("t"), Arguments: json.RawMessage(`{"key":"value"}`)}
+	q := Request{Policy: Resent, Client: steps.AllFeatures(), Program: r.Registry.Find(engine.KindTool, "t"), Arguments: json.RawMessage(`{"key":"value"}`)}
 	call := func() tokens.Claims {
 		begun, err := r.Call(t.Context(), q)
 		require.NoError(t, err)
-		x, err := r.Codec.Open(q.binding(), time.Now(), begun.Token)
+		x, err := r.Codec.Open(tokens.Binding{Purpose: q.Policy.Purpose}, time.Now(), begun.Token)
 		require.NoError(t, err)
 		return x.Claims
 	}

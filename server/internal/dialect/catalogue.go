@@ -45,7 +45,7 @@ func NewCatalogue(tools *engine.Registry, pageSize int) (*Catalogue, error) {
 		wrong = append(wrong, err)
 		return append(list, raw)
 	}
-	for _, t := range tools.List() {
+	for _, t := range tools.Of(engine.KindTool) {
 		entry := struct {
 			Name         string          `json:"name"`
 			Title        string          `json:"title,omitzero"`
@@ -156,7 +156,7 @@ func encodeCursor(at int) string {
 func (h *Host) Offers(completions bool) map[string]any {
 	type object = map[string]any
 	c := object{"experimental": object{SagaMarker: object{}}}
-	if len(h.Tools.List()) > 0 {
+	if len(h.Tools.Of(engine.KindTool)) > 0 {
 		c["tools"] = object{"listChanged": true}
 	}
 	if len(h.Tools.Of(engine.KindPrompt)) > 0 {

@@ -118,7 +118,7 @@ func (h *Host) Saga(ctx context.Context, x *Exchange, n engine.Notifier) (none t
 
 // Tool finds the tool that is called, and checks that its arguments are an object.
 func (h *Host) Tool(name string, arguments jsontext.Value) (*engine.Program, json.RawMessage, error) {
-	t := h.Tools.Lookup(name)
+	t := h.Tools.Find(engine.KindTool, name)
 	if t == nil {
 		return nil, nil, wire.NewError(wire.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
 	}

@@ -109,7 +109,7 @@ func tooManyURIs(uris []string) bool {
 // It stops when the client has gone.
 func (d *stateless) honoured(ctx context.Context, f *listenFilter) (listenFilter, error) {
 	h := listenFilter{
-		Tools:     f.Tools && len(d.Tools.List()) > 0,
+		Tools:     f.Tools && len(d.Tools.Of(engine.KindTool)) > 0,
 		Prompts:   f.Prompts && len(d.Tools.Of(engine.KindPrompt)) > 0,
 		Resources: f.Resources && len(d.Tools.Of(engine.KindResource)) > 0,
 	}

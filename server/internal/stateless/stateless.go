@@ -64,7 +64,7 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 		return nil, err
 	}
 	var wrong []error
-	for _, t := range h.Tools.List() {
+	for _, t := range h.Tools.Of(engine.KindTool) {
 		found, err := paramHeaders(t)
 		wrong = append(wrong, err)
 		d.params[t.Name] = found
@@ -119,7 +119,7 @@ func (d *stateless) methods() map[string]method {
 	for _, name := range []string{dialect.MethodCall, dialect.MethodResume, dialect.MethodCancel} {
 		table[name] = method{saga: true, foreign: true, handle: d.serveSaga}
 	}
-	if len(d.Tools.List()) > 0 {
+	if len(d.Tools.Of(engine.KindTool)) > 0 {
 		table["tools/list"] = method{handle: d.list}
 		table["tools/call"] = method{name: "name", handle: d.callTool, foreign: true}
 	}

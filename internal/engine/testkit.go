@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // Stage makes a position by hand, so that a test can begin in the middle of a
 // saga. It is for package sagatest, and cannot be called from outside this module.
 func (t *Program) Stage(s sagahooks.Stage) (*Position, error) {
-	if !t.code.Has(s.Step) || s.Step == StartStep {
+	if !t.steps[s.Step] || s.Step == StartStep {
 		return nil, fmt.Errorf("tool %q has no step function %q", t.Name, s.Step)
 	}
 	state, secrets, err := t.code.Stage(s.State)
@@ -19,9 +22,9 @@ func (t *Program) Stage(s sagahooks.Stage) (*Position, error) {
 		return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 	}
 	p := &Position{ID: s.ID, Turn: 1, Tool: t.Name, Revision: t.Revision, secrets: secrets}
-	p.body = body{next: s.Step, args: s.Arguments, state: state, pending: make([]pendingStep, len(s.Answers))}
+	p.body = body{next: s.Step, args: s.Arguments, kept: state, apart: true, pending: make([]pendingStep, len(s.Answers))}
 	for i, a := range s.Answers {
-		q := t.question(a.StepID)
+		q := t.questions[t.present(ident.Base(a.StepID))]
 		if q == nil {
 			return nil, fmt.Errorf("tool %q has no question %q", t.Name, a.StepID)
 		}
@@ -36,7 +39,7 @@ func (t *Program) Stage(s sagahooks.Stage) (*Position, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.pending[i] = pendingStep{id: a.StepID, params: json.RawMessage("{}"), answer: &stored}
+		p.pending[i] = pendingStep{id: a.StepID, params: json.RawMessage("{}"), answer: stored}
 	}
 	for _, e := range s.Effects {
 		d := t.effects[e.Effect]
@@ -51,7 +54,7 @@ func (t *Program) Stage(s sagahooks.Stage) (*Position, error) {
 			p.log = new(effectLog)
 		}
 		p.log.records = append(p.log.records, &EffectRecord{
-			name: e.Effect, n: p.log.count(e.Effect), status: effectDone, in: in, out: out,
+			name: e.Effect, n: p.log.count(e.Effect), status: effectDone, In: in, Out: out,
 		})
 	}
 	return p, nil
@@ -74,4 +77,38 @@ func (t *Program) Rehearse(ctx context.Context, pos *Position, _ sagahooks.Rehea
 		}
 	}
 	return nil
+}
+
+// Decoded says what a suspended saga's state and effects decode to in the present code, so
+// that a test can tell whether that is what was once meant. It is for package sagatest,
+// and cannot be called from outside this module.
+func (t *Program) Decoded(pos *Position, _ sagahooks.Rehearsal) (json.RawMessage, error) {
+	if err := t.current(pos); err != nil {
+		return nil, &PositionError{t.Name, err}
+	}
+	state, err := t.code.Decoded(pos.Revision, pos.kept, pos.secrets)
+	if err != nil {
+		return nil, &PositionError{t.Name, fmt.Errorf("its state: %w", err)}
+	}
+	type decodedEffect struct {
+		Effect string          `json:"effect"`
+		Input  json.RawMessage `json:"input"`
+		Result json.RawMessage `json:"result,omitempty"`
+	}
+	all := struct {
+		State   json.RawMessage `json:"state,omitempty"`
+		Effects []decodedEffect `json:"effects,omitempty"`
+	}{State: state}
+	for _, r := range t.logOf(pos).records {
+		d := t.effects[r.name]
+		if d == nil {
+			continue
+		}
+		e := decodedEffect{Effect: r.name}
+		if e.Input, e.Result, err = d.Decoded(r); err != nil {
+			return nil, &PositionError{t.Name, fmt.Errorf("effect %q: %w", r.name, err)}
+		}
+		all.Effects = append(all.Effects, e)
+	}
+	return jsonv2.Marshal(all, schema.JSONOptions)
 }

@@ -1,0 +1,288 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+)
+
+// Effect is an effect of a program. Its types are known behind it only.
+type Effect interface {
+	// Declaration is what its author says of it.
+	Declaration() Declaration
+	// Undo undoes what r records. It fails with [ErrNothingToUndo] if the effect has no
+	// Undo, and with a *[FinalError] if what was done can no longer be undone.
+	Undo(ctx context.Context, key string, r *EffectRecord) error
+	// Readable reports whether the present types can read what r records.
+	Readable(r *EffectRecord) error
+	// Redo performs again, in a test, what r records.
+	Redo(ctx context.Context, key string, r *EffectRecord) error
+	// Decoded shows to a test what r decodes to.
+	Decoded(r *EffectRecord) (input, result json.RawMessage, err error)
+	// Stage encodes an input and a result that a test supplies.
+	Stage(p sagahooks.Performed) (in, out sagahooks.Value, err error)
+}
+
+// Declaration is what the engine knows of an effect apart from its types.
+type Declaration struct {
+	// Name is the effect's, Self what its author declared: another effect may have the
+	// same name.
+	Name string
+	Self any
+	// Undoable says that it has an Undo.
+	Irreversible, Undoable bool
+	// BuildsOn are the names and selves of other effects.
+	BuildsOn []Declaration
+	// Problem says why it cannot be registered, or is empty.
+	Problem string
+	// Unrecordable says why its types cannot be recorded, or is nil.
+	Unrecordable error
+}
+
+// effectLog lists a saga's effects in the order in which they were begun.
+type effectLog struct {
+	records []*EffectRecord
+	// used counts, by name, the effects that this run has come to.
+	used map[string]int
+	// stopAtFinal: the saga is being cancelled, so a turn that comes to an
+	// irreversible effect ends before it, with stopped.
+	stopAtFinal bool
+	stopped     *stoppedError
+}
+
+// stoppedError is the end of a turn that is run only to be undone.
+type stoppedError struct{ effect string }
+
+func (e *stoppedError) Error() string {
+	return fmt.Sprintf("the saga is being cancelled and stops before the effect %q", e.effect)
+}
+
+// EffectRecord is one effect as it travels in the token.
+type EffectRecord struct {
+	name   string
+	n      int // counts the effects of this name, from 0
+	status effectStatus
+	// In is what the effect was given, Out its result if it is done; else the JSON of Out is
+	// what the error said.
+	In, Out sagahooks.Value
+	// reached: this run has come to it.
+	reached bool
+	// Old: an earlier revision performed it. The present one may leave it, and its types may
+	// lack what is recorded.
+	Old bool
+}
+
+type effectStatus byte
+
+const (
+	effectUnknown effectStatus = iota // begun
+	effectDone
+	effectRefused
+
+	effectOld = 0x80 // flag beside the status
+)
+
+// logOf returns a position's effects as a log that can be continued without changing
+// that one. The next effect of each name is a new one: a step machine does not come to
+// its old ones again.
+func (t *Program) logOf(pos *Position) *effectLog {
+	l := new(effectLog)
+	if pos.log == nil {
+		return l
+	}
+	l.records = make([]*EffectRecord, len(pos.log.records))
+	for i, r := range pos.log.records {
+		mine := *r
+		mine.reached, mine.Old = false, r.Old || pos.Revision != t.Revision
+		l.records[i] = &mine
+		l.count(r.name)
+	}
+	return l
+}
+
+func (l *effectLog) count(name string) int {
+	if l.used == nil {
+		l.used = make(map[string]int)
+	}
+	l.used[name]++
+	return l.used[name] - 1
+}
+
+// find returns the record of the next effect of that name if it was begun in an
+// earlier turn. Otherwise r is nil, and n is the number of the effect to begin.
+func (l *effectLog) find(name string, in sagahooks.Value) (r *EffectRecord, n int, err error) {
+	n = l.count(name)
+	for _, r := range l.records {
+		if r.name != name || r.n != n {
+			continue
+		}
+		r.reached = true
+		if !r.In.Equal(in) {
+			was, is := differs(r.In, in)
+			return nil, n, &DivergedError{
+				Recorded: fmt.Sprintf("effect %q (number %d) with %s", name, n+1, was),
+				Came:     fmt.Sprintf("the same effect with %s", is),
+			}
+		}
+		return r, n, nil
+	}
+	return nil, n, nil
+}
+
+// clip shortens what goes into a log message.
+func clip(b []byte) string {
+	if len(b) > 80 {
+		return string(b[:80]) + "…"
+	}
+	return string(b)
+}
+
+func (l *effectLog) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(l.records)))
+	for _, r := range l.records {
+		status := byte(r.status)
+		if r.Old {
+			status |= effectOld
+		}
+		b = append(b, status)
+		b = appendBytes(b, r.name)
+		b = binary.AppendUvarint(b, uint64(r.n))
+		b = appendBytes(b, r.In.JSON)
+		b = appendBytes(b, r.Out.JSON)
+	}
+	return b
+}
+
+func readEffects(r *reader) *effectLog {
+	n := r.count(4)
+	if n == 0 {
+		return nil
+	}
+	l := &effectLog{records: make([]*EffectRecord, n)}
+	for i := range l.records {
+		status := r.byte()
+		e := &EffectRecord{status: effectStatus(status &^ effectOld), Old: status&effectOld != 0, name: string(r.bytes()), n: int(r.uvarint() & math.MaxInt32), In: sagahooks.Value{JSON: r.bytes()}, Out: sagahooks.Value{JSON: r.bytes()}}
+		l.records[i] = e
+	}
+	return l
+}
+
+// Waiting fails if the turn has ended already as far as the engine is concerned: a flow
+// that has suspended or diverged performs nothing more. effect is what it asked for.
+func (tc *Turn) Waiting(effect string) error {
+	if _, waits := tc.latched.(*suspended); waits {
+		if world := sagahooks.From(tc); world != nil {
+			world.Late(effect)
+		}
+	}
+	return tc.latched
+}
+
+// Effect returns the declared effect of that name, or nil.
+func (tc *Turn) Effect(name string) Effect { return tc.program.effects[name] }
+
+// Begin is called before an effect is performed. If it was begun in an earlier turn,
+// r is its record, and there is nothing more to do. Otherwise its record is a new one:
+// the effect is to be performed with key, and its end is for [EffectRecord.Succeed] or
+// [EffectRecord.Fail].
+func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, key string, err error) {
+	r, n, err := tc.log.find(d.Name, input)
+	if err != nil {
+		return nil, "", tc.replay.diverges(err)
+	}
+	if r != nil {
+		return r, "", nil
+	}
+	if err := tc.replay.admit("effect", d.Name); err != nil {
+		return nil, "", err
+	}
+	r = &EffectRecord{name: d.Name, n: n, In: input, reached: true}
+	tc.log.records = append(tc.log.records, r)
+	if d.Irreversible && d.Undoable && tc.log.stopAtFinal {
+		tc.log.stopped = &stoppedError{d.Name}
+		tc.latched = tc.log.stopped
+		return nil, "", tc.latched
+	}
+	return r, effectKey(tc.ID, d.Name, r.n), nil
+}
+
+// Succeed records that the effect was performed.
+func (r *EffectRecord) Succeed(output sagahooks.Value) { r.status, r.Out = effectDone, output }
+
+// Fail records that the effect was not performed, for certain if it was refused, and
+// returns the cause to report.
+func (r *EffectRecord) Fail(err error, refused bool) error {
+	if refused {
+		r.status = effectRefused
+	}
+	r.Out = sagahooks.Value{JSON: []byte(err.Error())}
+	return r.cause(err)
+}
+
+// Failure is the error of an effect that an earlier turn has not performed, or not for
+// certain; nil if it was performed.
+func (r *EffectRecord) Failure() error {
+	if r.status == effectDone {
+		return nil
+	}
+	return r.cause(errors.New(string(r.Out.JSON)))
+}
+
+func (r *EffectRecord) cause(err error) error {
+	if r.status == effectUnknown {
+		return &UnknownError{r.name, err}
+	}
+	return err
+}
+
+// Unknown reports whether nobody knows if the effect was performed.
+func (r *EffectRecord) Unknown() bool { return r.status == effectUnknown }
+
+// Done reports whether the effect was performed.
+func (r *EffectRecord) Done() bool { return r.status == effectDone }
+
+// effectKey derives the key of the n-th effect of a name in a saga.
+func effectKey(saga [16]byte, name string, n int) string {
+	h := sha256.New()
+	h.Write([]byte("mcpsaga effect 1\x00"))
+	h.Write(saga[:])
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	h.Write(b[:])
+	h.Write([]byte(name))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// EffectCall is a try of an effect's Do or Undo.
+type EffectCall struct {
+	// Name is the effect's, Key its idempotency key.
+	Name, Key string
+	// Undo: it is Undo that is called.
+	Undo bool
+	// Attempt counts the tries in this turn, from 1.
+	Attempt int
+}
+
+// EffectHook is called around every try of an effect. An error of its own, without having
+// called next, is as one of Do or Undo.
+type EffectHook func(ctx context.Context, c EffectCall, next func(context.Context) error) error
+
+type effectHookKey struct{}
+
+// WithEffectHook returns a context in which turns have h called around effects.
+func WithEffectHook(ctx context.Context, h EffectHook) context.Context {
+	return context.WithValue(ctx, effectHookKey{}, h)
+}
+
+// EffectHookOf returns the hook of a turn's context, or nil.
+func EffectHookOf(ctx context.Context) EffectHook {
+	h, _ := ctx.Value(effectHookKey{}).(EffectHook)
+	return h
+}

@@ -1,0 +1,233 @@
+package turns
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+)
+
+// opened is an authentic token: the position it holds and what goes on from it.
+type opened struct {
+	identity
+	pos *engine.Position
+	// gone is why the saga cannot go on though it has begun effects, which are to
+	// be undone: its token came too late, its revision is no longer served, or the
+	// tool has no longer what it waits in.
+	gone *tokens.Rejected
+}
+
+// open returns what a token holds, if a turn can be taken from there or its saga is to be
+// undone, and the trace context in q. Errors are of those that [Error] lists.
+//
+// To cancel without answers no turn is taken, so the arguments of the first turn, where
+// requests repeat them, do not matter; nor does then a clock that is behind.
+func (r *Runner) open(q *Request, toCancel bool) (*opened, error) {
+	now := r.Now()
+	x, untimely, err := r.Codec.OpenAnyTime(tokens.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}, now, q.Token)
+	if err != nil {
+		var rejected *tokens.Rejected
+		if errors.As(err, &rejected) && (rejected.Reason == tokens.ReasonFormat || rejected.Reason == tokens.ReasonTooLarge) {
+			// It is authentic: a replica whose program is newer knows how to read it.
+			err = fmt.Errorf("%w, or %v", ErrNewer, rejected.Detail)
+		}
+		return nil, err
+	}
+	var early *tokens.Rejected
+	if untimely != nil && untimely.Reason == tokens.ReasonNotYetValid {
+		early, untimely = untimely, nil
+	}
+	if !q.Policy.UndoBroken && untimely != nil {
+		last := x.Claims.ExpiresAt.Add(r.Codec.Options().Skew + max(r.UndoGrace, 0))
+		if r.UndoGrace < 0 || !now.Before(last) {
+			return nil, tokens.Reject(untimely.Reason, "%w, which is too long ago even to undo what the saga did", untimely.Detail)
+		}
+	}
+	kind, name := parseTarget(x.Claims.Tool)
+	newest := r.Registry.Find(kind, name)
+	if newest == nil || q.Program != nil && target(q.Program.Kind, q.Program.Name) != x.Claims.Tool {
+		return nil, tokens.Reject(tokens.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
+	}
+	if q.Named != "" && q.Named != name {
+		return nil, tokens.Reject(tokens.ReasonTool, "the token is for %q, but the request's header says %q", x.Claims.Tool, q.Named)
+	}
+	o := &opened{
+		identity: identity{r.Registry.Reader(kind, name, x.Claims.Revision), x.Claims.ID},
+		pos: &engine.Position{
+			ID: x.Claims.ID, Turn: x.Claims.Turn, Tool: name, Revision: x.Claims.Revision,
+			Deadline: x.Claims.Deadline,
+		},
+		gone: untimely,
+	}
+	if err := o.pos.Restore(engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
+		return nil, tokens.Reject(tokens.ReasonState, "%w", err)
+	}
+	if q.Policy.Resent && (!toCancel || len(q.Answers) > 0) {
+		digest, err := digestArguments(o.pos.ID, q.Arguments)
+		if err != nil || string(digest) != string(x.Claims.Request) {
+			return nil, tokens.Reject(tokens.ReasonRequest, "the arguments are not those of the first turn")
+		}
+	}
+	if o.program == nil {
+		if x.Claims.Revision > newest.Revision {
+			return nil, ErrNewer
+		}
+		o.program = newest
+		o.gone = tokens.Reject(tokens.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, name)
+	}
+	if o.gone != nil && !o.pos.HasEffects() {
+		return nil, o.gone
+	}
+	if q.Trace = (Trace{}); len(x.Claims.Trace) == len(q.Trace) {
+		copy(q.Trace[:], x.Claims.Trace)
+	}
+	// A held token never left this process: nothing depends on its clock.
+	if early != nil && !toCancel && !q.Policy.UndoBroken {
+		return o, &Error{program: o.program.Name, kind: kind, saga: o.id, Err: fmt.Errorf("%w: %v", ErrEarly, early.Detail)}
+	}
+	return o, nil
+}
+
+// parseTarget is the reverse of target.
+func parseTarget(s string) (engine.Kind, string) {
+	for _, kind := range []engine.Kind{engine.KindPrompt, engine.KindResource} {
+		if name, ok := strings.CutPrefix(s, kind.String()+":"); ok {
+			return kind, name
+		}
+	}
+	return engine.KindTool, s
+}
+
+// abandon undoes the effects of a saga that cannot go on.
+func (r *Runner) abandon(ctx context.Context, q *Request, o *opened) (End, error) {
+	why := "The saga came back too late and has ended."
+	switch o.gone.Reason {
+	case tokens.ReasonRevision:
+		why = "The saga cannot go on: this version of the tool is no longer served. Start again."
+	case tokens.ReasonState:
+		why = "The saga cannot go on: the tool has changed since it began. Start again."
+	}
+	r.logAbandoned(ctx, o)
+	turn := r.begin(ctx)
+	defer turn.Cancel()
+	out, err := o.program.Abandon(turn, o.pos, why)
+	undone := *q
+	undone.Policy.UndoBroken = false // no turn comes after it
+	end, err := r.finish(turn, &undone, o.identity, out, err, false)
+	if err == nil {
+		end.Gone = o.gone.Reason
+	}
+	return end, err
+}
+
+// Seal turns a position of t into a token that only the same principal can use.
+func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string, error) {
+	now := r.Now()
+	claims := tokens.Claims{
+		ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
+		Tool: target(t.Kind, p.Tool), Revision: p.Revision,
+	}
+	if q.Trace != (Trace{}) { // none is no claim, and changes no token
+		claims.Trace = slices.Clone(q.Trace[:])
+	}
+	if q.Policy.Resent {
+		digest, err := digestArguments(p.ID, q.Arguments)
+		if err != nil {
+			return "", err
+		}
+		claims.Request = digest
+		p.DropArguments()
+	}
+	// Each part is kept from those that others have a hand in.
+	parts := p.Encode()
+	token, err := r.Codec.Seal(tokens.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}, now, &tokens.Contents{
+		Claims: claims, State: parts.Body, Apart: parts.State, Plain: parts.Effects, Secret: parts.Secrets,
+	})
+	if err == nil {
+		return token, nil
+	}
+	var large *tokens.TooLargeError
+	if errors.As(err, &large) && large.Size-large.Limit <= maxExpansion*q.size() {
+		return "", &RequestTooLargeError{large}
+	}
+	return "", err
+}
+
+// sealUndo gives a client the means to try an undo again that did not succeed: a
+// token that can only be cancelled. Whatever the policy it carries everything, as that
+// is what the method to cancel takes.
+func (r *Runner) sealUndo(q *Request, t *engine.Program, result *content.Result) error {
+	if result == nil {
+		return nil
+	}
+	report, ok := result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
+	if !ok || report.Again == nil {
+		return nil
+	}
+	carried := *q
+	carried.Policy = Carried
+	token, err := r.Seal(&carried, t, report.Again)
+	report.SagaToken = token
+	return err
+}
+
+// maxExpansion is how many bytes of a token a byte of the request can account for: it is
+// encoded, and the tool may have put it into the state besides.
+const maxExpansion = 8
+
+// size is what a request brings into a saga, in bytes.
+func (q *Request) size() int {
+	n := len(q.Arguments)
+	for _, a := range q.Answers {
+		n += len(a.Result)
+		if a.Error != nil {
+			n += len(a.Error.Message) + len(a.Error.Data)
+		}
+	}
+	return n
+}
+
+// target names what a token is for. A tool goes by its name, which holds no
+// colon; the others say what they are.
+func target(kind engine.Kind, name string) string {
+	if kind == engine.KindTool {
+		return name
+	}
+	return kind.String() + ":" + name
+}
+
+// digestArguments identifies the arguments of a saga, whatever their spelling.
+//
+// 16 bytes suffice because of the saga's id. It is no secret: texts of failures
+// tell it. But it is drawn at random when the arguments of the first turn are
+// there already, and with it their digest is fixed. So a client cannot look for
+// two arguments with one digest (2⁶⁴ tries), only for others with a digest that
+// is given (2¹²⁸), and for each saga from the beginning.
+func digestArguments(id tokens.ID, args json.RawMessage) ([]byte, error) {
+	// Numbers stay as they are spelt: the canonical form rounds them to 64-bit floats,
+	// and what the user approved for one account would then do for its neighbour.
+	v, err := jsonview.Canonical(orEmpty(args), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	if err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	h.Write(id[:])
+	h.Write(v)
+	return h.Sum(nil)[:16], nil
+}
+
+func orEmpty(args json.RawMessage) json.RawMessage {
+	if len(args) == 0 {
+		return json.RawMessage("{}")
+	}
+	return args
+}
