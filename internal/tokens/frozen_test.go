@@ -81,6 +81,8 @@ func frozenCases() map[string]frozen {
 		"dictionary-2":        {State: smallState, Claims: claims, Audience: "here", Binding: alice},
 		"medium-dictionary-2": {State: mediumState, Claims: claims, Binding: alice},
 		"long-dictionary-2":   {State: smallState, Times: 30, Claims: claims},
+		"deflate":             {State: smallState, Times: 100, Claims: claims, Binding: alice},
+		"apart-deflate":       {State: smallState, Times: 1, Apart: strings.Repeat(mediumState, 20), Claims: claims},
 		"apart-dictionary-2":  {State: smallState, Apart: mediumState, Claims: claims, Binding: alice},
 	}
 }
