@@ -39,7 +39,7 @@ func Choices(field string, choices ...Choice) FormOption {
 		f.Choices = slices.Clone(choices)
 		// Choosing leaves nothing for these to limit.
 		f.Format, f.MinLength, f.MaxLength = "", nil, nil
-		if f.Default != nil && f.check(valueOf(f.Default)) != "" {
+		if f.Default != nil && f.check(jsonOf(f.Default)) != "" {
 			f.Default = nil
 		}
 		return ""
