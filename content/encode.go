@@ -2,6 +2,7 @@ package content
 
 import (
 	stdjson "encoding/json"
+	"reflect"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -137,30 +138,11 @@ func checkObject(typ, member string, raw []byte) error {
 // value returns the block that b points to if b is a pointer, so that
 // &content.Text{...}, a natural slip, works as well. It returns nil for nil.
 func value(b Block) Block {
-	switch p := b.(type) {
-	case *Text:
-		return deref(p)
-	case *Image:
-		return deref(p)
-	case *Audio:
-		return deref(p)
-	case *ResourceLink:
-		return deref(p)
-	case *Resource:
-		return deref(p)
-	case *ToolUse:
-		return deref(p)
-	case *ToolResult:
-		return deref(p)
-	case *Unknown:
-		return deref(p)
+	if p := reflect.ValueOf(b); p.Kind() == reflect.Pointer {
+		if p.IsNil() {
+			return nil
+		}
+		return p.Elem().Interface().(Block)
 	}
 	return b
-}
-
-func deref[B Block](p *B) Block {
-	if p == nil {
-		return nil
-	}
-	return *p
 }

@@ -2,10 +2,9 @@ package steps
 
 import (
 	"fmt"
-	"math"
-	"reflect"
 	"strconv"
-	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // FormSpec is a form in the restricted schema that MCP allows for elicitation
@@ -173,56 +172,21 @@ func (f *Field) verify() string {
 // free reports whether the user can enter any text or number in the field.
 func (f *Field) free() bool { return len(f.Choices) == 0 && !f.Multiple && f.Type != typeBoolean }
 
-// defaultOf returns v as one of the types of [Field.Default]; numbers come as
-// float64 or int64.
-func defaultOf(v any) (any, bool) {
-	if v == nil {
-		return nil, true
+// defaultOf returns what a Go value is as one of the types of [Field.Default].
+func (f *Field) defaultOf(v any) (any, bool) {
+	raw := jsonOf(v)
+	switch raw.Kind() {
+	case '"':
+		return jsonview.String(raw)
+	case 't', 'f':
+		return raw.Kind() == 't', true
+	case '0':
+		if n, ok := integer(raw); ok && f.Type != typeNumber {
+			return n, true
+		}
+		return number(raw)
+	case '[':
+		return jsonview.Strings(raw)
 	}
-	if t, ok := v.(time.Time); ok {
-		return t.Format(time.RFC3339Nano), true
-	}
-	r := reflect.ValueOf(v)
-	switch r.Kind() {
-	case reflect.String:
-		return r.String(), true
-	case reflect.Bool:
-		return r.Bool(), true
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return r.Int(), true
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		if r.Uint() > math.MaxInt64 {
-			return nil, false
-		}
-		return int64(r.Uint()), true
-	case reflect.Float32, reflect.Float64:
-		x := r.Float()
-		return x, !math.IsInf(x, 0) && !math.IsNaN(x)
-	case reflect.Slice:
-		if r.Type().Elem().Kind() != reflect.String {
-			return nil, false
-		}
-		list := make([]string, r.Len())
-		for i := range list {
-			list[i] = r.Index(i).String()
-		}
-		return list, true
-	}
-	return nil, false
-}
-
-// fitDefault returns a default as the type that belongs to the field, if it is of
-// a type that can be that.
-func (f *Field) fitDefault(v any) any {
-	switch x := v.(type) {
-	case int64:
-		if f.Type == typeNumber {
-			return float64(x)
-		}
-	case float64:
-		if f.Type == typeInteger && integral(x) {
-			return int64(x)
-		}
-	}
-	return v
+	return nil, v == nil
 }
