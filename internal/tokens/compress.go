@@ -61,11 +61,11 @@ const (
 	maxWithDictionary = 16 << 10
 	// maxDeflated is the largest state, in bytes, for which deflate pays. It makes a
 	// conversation of 33 KB 3 % shorter than zstd does in a fifth of a millisecond, and
-	// takes half of one. The level of zstd that does as well takes ten times as long, and
-	// 32 MB.
+	// takes half of one. The level of zstd that does as well needs 32 MB of tables for each
+	// encoder, not one.
 	maxDeflated = 64 << 10
-	// flateLevel is the highest one whose work is bounded well: what a client makes of
-	// purpose takes it three times as long, and two levels above three hundred times.
+	// flateLevel is the highest one whose work is bounded well: what a client makes on
+	// purpose takes it three times as long as text, and two levels above two hundred times.
 	flateLevel = 7
 	// minOwnCodes is the smallest state, in bytes, for which entropy codes of its own
 	// can pay. If one that is smaller does not get shorter with the dictionary's, as

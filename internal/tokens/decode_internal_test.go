@@ -3,6 +3,7 @@ package tokens
 import (
 	"bytes"
 	"encoding/binary"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -202,6 +203,31 @@ func TestBlocksAreNotAcceptedBeyondTheirSize(t *testing.T) {
 		deflated = append(append(deflated[:len(deflated)-1], extra...), paddingMark)
 		_, err = c.Open(Binding{}, mintedAt, mint(t, c, deflated))
 		require.ErrorIs(t, err, ErrRejected, "%x", extra)
+	}
+}
+
+// What is deflated says nothing of what was before it.
+func TestDeflatingDoesNotDependOnEarlierStates(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var states [][]byte
+	for _, alphabet := range []string{"ab", "abcdefghijklmnopqrstuvwxyz ", `{"action":"accept",}`} {
+		state := make([]byte, maxDeflated)
+		for i := range state {
+			state[i] = alphabet[random.IntN(len(alphabet))]
+		}
+		states = append(states, state, append(bytes.Repeat(state[:9000], 3), state...)[:maxWithDictionary+1])
+	}
+	used := mintingCodec(t, Options{}).zstd
+	for range 2 {
+		for _, state := range states {
+			coding, want := mintingCodec(t, Options{}).zstd.encode(new(buffers), state)
+			require.Equal(t, byte(codingFlate), coding)
+			_, got := used.encode(new(buffers), state)
+			require.Equal(t, want, got)
+			opened, rejected := used.decode(new(buffers), coding, got, len(state))
+			require.Nil(t, rejected)
+			require.Equal(t, state, opened)
+		}
 	}
 }
 
