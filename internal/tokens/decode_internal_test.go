@@ -88,7 +88,7 @@ func TestOpenRefusesForeignLayouts(t *testing.T) {
 			_, err := c.Open(Binding{}, mintedAt, token)
 			require.ErrorIs(t, err, ErrRejected)
 			require.Equal(t, ReasonFormat, err.(*Rejected).Reason, "%v", err.(*Rejected).Detail)
-			require.Equal(t, ReasonFormat, c.Explain(Binding{}, mintedAt, token).Reason)
+			require.Equal(t, ReasonFormat, c.Explain(Binding{}, mintedAt, token, nil).Reason)
 		})
 	}
 	x, err := c.Open(Binding{}, mintedAt, mint(t, c, join(front(codingRaw), []byte("state"), mark, make([]byte, 40))))

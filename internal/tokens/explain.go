@@ -67,14 +67,10 @@ type Explanation struct {
 // Explain says what [Codec.Open] makes of a token, and shows what it holds if it
 // is authentic, even if it is refused for another reason. The result is for
 // whoever holds the keys; do not send it to clients.
-func (c *Codec) Explain(b Binding, now time.Time, token string) Explanation {
-	return c.Look(b, now, token, nil)
-}
-
-// Look is [Codec.Explain], and shows all contents to see, if the token is authentic and
-// decodes. The secret section is for finding out what there is, not for showing it; it
-// is wiped when see returns.
-func (c *Codec) Look(b Binding, now time.Time, token string, see func(*Contents)) Explanation {
+//
+// All contents are shown to see, unless that is nil, if they decode. The secret section is
+// for finding out what there is, not for showing it; it is wiped when see returns.
+func (c *Codec) Explain(b Binding, now time.Time, token string, see func(*Contents)) Explanation {
 	var x Explanation
 	x.Inspection, _ = Inspect(token)
 	if info, ok := c.Keyset().Key(x.KeyID); ok {

@@ -17,7 +17,7 @@ const leakName = `,"sessionKey":"`
 func unpadded(t testing.TB, c *Codec, x *Contents) int {
 	token, err := c.Seal(Binding{}, mintedAt, x)
 	require.NoError(t, err)
-	explained := c.Explain(Binding{}, mintedAt, token)
+	explained := c.Explain(Binding{}, mintedAt, token, nil)
 	return explained.Sealed - explained.PaddingLen
 }
 
