@@ -106,13 +106,16 @@ func UpdateKeysetFile(ctx context.Context, path string, change func(*Keyset) (*K
 	if k, err = change(k); err != nil {
 		return nil, err
 	}
-	err = f.replace(k, func() error {
+	err = f.place(k, func(temporary string) error {
 		now, err := readKeysetFile(path)
 		defer clear(now)
 		if err == nil && !bytes.Equal(before, now) {
 			err = ErrKeysetChanged
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return os.Rename(temporary, f.path)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("codec: change the keyset: %w", err)
@@ -125,28 +128,30 @@ func UpdateKeysetFile(ctx context.Context, path string, change func(*Keyset) (*K
 // old keyset or the new one, whole, even if the machine stops half-way. To change a
 // keyset use [UpdateKeysetFile].
 func (k *Keyset) WriteFile(path string) error {
+	return k.save("write", path, os.Rename)
+}
+
+// save writes the keyset to a file beside that at path, and has place put it there.
+func (k *Keyset) save(what, path string, place func(temporary, path string) error) error {
 	f, err := lockFile(context.Background(), path)
 	if err == nil {
 		defer f.unlock()
-		err = f.replace(k, func() error { return nil })
+		err = f.place(k, func(temporary string) error { return place(temporary, f.path) })
 	}
 	if err != nil {
-		return fmt.Errorf("codec: write the keyset: %w", err)
+		return fmt.Errorf("codec: %s the keyset: %w", what, err)
 	}
 	return nil
 }
 
-// replace puts a keyset in the file's place, if a last look does not object.
-func (f *lockedFile) replace(k *Keyset, look func() error) error {
+// place writes a keyset, and calls put to put it in the file's place.
+func (f *lockedFile) place(k *Keyset, put func(temporary string) error) error {
 	temporary, err := f.write(k)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(temporary)
-	if err := look(); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, f.path); err != nil {
+	if err := put(temporary); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(f.path))
@@ -169,37 +174,19 @@ func CreateKeysetFile(path string) (*Keyset, error) {
 // matches [fs.ErrExist], if the file exists, also when several processes try at once:
 // exactly one succeeds, and the others find a complete file.
 func (k *Keyset) CreateFile(path string) error {
-	f, err := lockFile(context.Background(), path)
-	if err == nil {
-		defer f.unlock()
-		err = f.create(k)
-	}
-	if err != nil {
-		return fmt.Errorf("codec: create the keyset: %w", err)
-	}
-	return nil
-}
-
-func (f *lockedFile) create(k *Keyset) error {
-	temporary, err := f.write(k)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temporary)
-	// A hard link is the one way to put a complete file in place that fails if there
-	// is one, even one of a program that knows of no lock.
-	err = os.Link(temporary, f.path)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	return k.save("create", path, func(temporary, path string) error {
+		// A hard link is the one way to put a complete file in place that fails if there
+		// is one, even one of a program that knows of no lock.
+		err := os.Link(temporary, path)
+		if err == nil || errors.Is(err, fs.ErrExist) {
+			return err
+		}
 		// A file system without hard links: the lock keeps others of our kind away.
-		if _, err = os.Lstat(f.path); err == nil {
+		if _, err := os.Lstat(path); err == nil {
 			return fs.ErrExist
 		}
-		err = os.Rename(temporary, f.path)
-	}
-	if err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(f.path))
+		return os.Rename(temporary, path)
+	})
 }
 
 // writeTo writes the keyset to f, on to the disk, and closes f.

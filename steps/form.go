@@ -45,6 +45,7 @@ type declaredForm struct {
 	spec   *FormSpec
 	params json.RawMessage
 	err    error
+	lacks  error // why it cannot be asked as it stands: a field still needs choices
 }
 
 func (f *Form[T]) declared() *declaredForm {
@@ -59,7 +60,7 @@ func (f *Form[T]) declared() *declaredForm {
 }
 
 func declareForm(id, message string, t reflect.Type) declaredForm {
-	if reason := checkDeclaredID(id); reason != "" {
+	if reason := checkID(id, false); reason != "" {
 		return declaredForm{err: &QuestionError{StepID: id, Reason: reason}}
 	}
 	if message == "" {
@@ -70,7 +71,7 @@ func declareForm(id, message string, t reflect.Type) declaredForm {
 		return declaredForm{err: withID(id, err)}
 	}
 	spec := &FormSpec{Message: message, Fields: fields}
-	return declaredForm{spec: spec, params: spec.AppendParams(nil)}
+	return declaredForm{spec: spec, params: spec.AppendParams(nil), lacks: spec.lacks()}
 }
 
 // StepID implements [Question].
@@ -79,11 +80,14 @@ func (f *Form[T]) StepID() string { return f.ID }
 // Verify implements [Question].
 func (f *Form[T]) Verify() error {
 	if f.base != nil {
-		if reason := checkID(f.ID); reason != "" {
+		if reason := checkID(f.ID, true); reason != "" {
 			return &QuestionError{StepID: f.ID, Reason: reason}
 		}
 	}
-	return withID(f.ID, f.declared().err)
+	if err := f.declared().err; err != nil {
+		return withID(f.ID, err)
+	}
+	return nil
 }
 
 // Step implements [Request]. The Params of all steps of one form share memory: do not
@@ -93,8 +97,8 @@ func (f *Form[T]) Step() (Step, error) {
 		return Step{}, err
 	}
 	made := f.declared()
-	if err := made.spec.open(); err != nil {
-		return Step{}, withID(f.ID, err)
+	if made.lacks != nil {
+		return Step{}, withID(f.ID, made.lacks)
 	}
 	return Step{ID: f.ID, Kind: Elicitation, Params: made.params, Needs: Features{Forms: true}, Varied: f.varied}, nil
 }
@@ -140,7 +144,7 @@ func (d *declaredForm) with(options []FormOption) declaredForm {
 	if err := spec.verify(); err != nil {
 		return declaredForm{err: err}
 	}
-	return declaredForm{spec: spec, params: spec.AppendParams(nil)}
+	return declaredForm{spec: spec, params: spec.AppendParams(nil), lacks: spec.lacks()}
 }
 
 // Check implements [Question]. The user's content is validated against the form
@@ -197,10 +201,18 @@ func (f *Form[T]) Answer(a Answers) (T, error) {
 // plainIntegers returns content with the form's integers written as such: to JSON
 // Schema 3.0 is an integer, to Go's decoders it is not.
 func plainIntegers(spec *FormSpec, content jsontext.Value) jsontext.Value {
+	odd := func(name []byte, v jsontext.Value) (n int64, ok bool) {
+		if v.Kind() == '0' && bytes.ContainsAny(v, ".eE") {
+			if f := spec.find(string(name)); f != nil && f.Type == typeInteger {
+				n, ok = integer(v)
+			}
+		}
+		return n, ok
+	}
 	rewrite := false
 	for name, v := range jsonview.Members(content) {
-		_, odd := oddInteger(spec, name, v)
-		rewrite = rewrite || odd
+		_, ok := odd(name, v)
+		rewrite = rewrite || ok
 	}
 	if !rewrite {
 		return content
@@ -208,7 +220,7 @@ func plainIntegers(spec *FormSpec, content jsontext.Value) jsontext.Value {
 	out, sep := []byte(nil), byte('{')
 	for name, v := range jsonview.Members(content) {
 		out = append(appendString(append(out, sep), name), ':')
-		if n, odd := oddInteger(spec, name, v); odd {
+		if n, ok := odd(name, v); ok {
 			out = strconv.AppendInt(out, n, 10)
 		} else {
 			out = append(out, v...)
@@ -218,14 +230,114 @@ func plainIntegers(spec *FormSpec, content jsontext.Value) jsontext.Value {
 	return append(out, '}')
 }
 
-// oddInteger reports whether v is a value of an integer field that is written with
-// a fraction or an exponent, and the integer it is.
-func oddInteger(spec *FormSpec, name []byte, v jsontext.Value) (int64, bool) {
-	if v.Kind() != '0' || !bytes.ContainsAny(v, ".eE") {
-		return 0, false
+// What a user did with a question (MCP page "client/elicitation").
+const (
+	accepted  = "accept"  // answered, or agreed to open the link
+	declined  = "decline" // said no
+	cancelled = "cancel"  // dismissed the question without choosing
+)
+
+// elicited is a parsed ElicitResult.
+type elicited struct {
+	action string
+	// content is an object of strings, numbers, booleans and lists of strings. It is
+	// nil if there was none or the user did not accept.
+	content jsontext.Value
+}
+
+// parseElicited reads an ElicitResult. If it is malformed it returns why.
+func parseElicited(result json.RawMessage) (e elicited, reason string) {
+	if reason = checkObject(result); reason != "" {
+		return e, reason
 	}
-	if f := spec.find(string(name)); f == nil || f.Type != typeInteger {
-		return 0, false
+	var action jsontext.Value
+	for name, v := range jsonview.Members(result) {
+		switch string(name) {
+		case "action":
+			action = v
+		case "content":
+			e.content = v
+		}
 	}
-	return integer(v)
+	for _, a := range [...]string{accepted, declined, cancelled} {
+		if jsonview.Is(action, a) {
+			e.action = a
+		}
+	}
+	switch {
+	case action.Kind() != '"':
+		return e, `"action" must be a string: "accept", "decline" or "cancel"`
+	case e.action == declined, e.action == cancelled, e.action == accepted && (e.content == nil || e.content.Kind() == 'n'):
+		e.content = nil
+		return e, ""
+	case e.action != accepted:
+		return e, `"action" must be "accept", "decline" or "cancel"`
+	case e.content.Kind() != '{':
+		return e, `"content" must be an object`
+	}
+	for name, v := range jsonview.Members(e.content) {
+		ok := true
+		switch v := jsontext.Value(v); v.Kind() {
+		case '{', 'n':
+			ok = false
+		case '[':
+			for item := range jsonview.Elements(v) {
+				ok = ok && jsontext.Value(item).Kind() == '"'
+			}
+		}
+		if !ok {
+			return e, "content member " + strconv.Quote(string(name)) +
+				" must be a string, a number, a boolean or a list of strings"
+		}
+	}
+	return e, ""
+}
+
+// checkObject says why an untrusted message is not a JSON object, or "": valid JSON,
+// without duplicate names, in UTF-8.
+func checkObject(raw json.RawMessage) string {
+	switch {
+	case !jsonview.Valid(raw):
+		return "it is not valid JSON"
+	case jsontext.Value(raw).Kind() != '{':
+		return "it is not a JSON object"
+	}
+	return ""
+}
+
+// answerTo returns the result that came for step id.
+func answerTo(a Answers, id string) (json.RawMessage, error) {
+	var answer Answer
+	asked := false
+	if a != nil {
+		answer, asked = a.StepAnswer(id)
+	}
+	switch {
+	case !asked:
+		return nil, &StepError{StepID: id, Err: ErrNotAsked}
+	case answer.Error != nil:
+		return nil, &StepError{StepID: id, Err: answer.Error}
+	}
+	return answer.Result, nil
+}
+
+// acceptedBy returns the content that the user accepted for step id.
+func acceptedBy(a Answers, id string) (jsontext.Value, error) {
+	result, err := answerTo(a, id)
+	if err != nil {
+		return nil, err
+	}
+	e, reason := parseElicited(result)
+	switch {
+	case reason != "":
+		err = &checkerr.MalformedError{StepID: id, Reason: reason}
+	case e.action == declined:
+		err = ErrDeclined
+	case e.action == cancelled:
+		err = ErrCancelled
+	}
+	if err != nil {
+		return nil, &StepError{StepID: id, Err: err}
+	}
+	return e.content, nil
 }

@@ -39,7 +39,7 @@ func Choices(field string, choices ...Choice) FormOption {
 		f.Choices = slices.Clone(choices)
 		// Choosing leaves nothing for these to limit.
 		f.Format, f.MinLength, f.MaxLength = "", nil, nil
-		if f.Default != nil && f.check(valueOf(f.Default)) != "" {
+		if f.Default != nil && f.check(jsonOf(f.Default)) != "" {
 			f.Default = nil
 		}
 		return ""
@@ -51,11 +51,11 @@ func Choices(field string, choices ...Choice) FormOption {
 // strings or a time.Time. Nil shows nothing.
 func Default(field string, value any) FormOption {
 	return fieldOption(field, "Default", func(f *Field) string {
-		v, ok := defaultOf(value)
+		v, ok := f.defaultOf(value)
 		if !ok {
 			return "a value of this type cannot be a default"
 		}
-		f.Default = f.fitDefault(v)
+		f.Default = v
 		return ""
 	})
 }

@@ -1,5 +1,12 @@
 package steps
 
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+)
+
 // FormSpec is a form in the restricted schema that MCP allows for elicitation
 // (page "client/elicitation"): a flat list of fields. [Form] makes one from a Go
 // type, [Step.Form] from what is sent; both ends validate with the same code.
@@ -110,4 +117,76 @@ func (s *FormSpec) find(name string) *Field {
 		}
 	}
 	return nil
+}
+
+// verify reports what MCP does not allow in the form, after what its declaration
+// was checked for.
+func (s *FormSpec) verify() error {
+	if s.Message == "" {
+		return &QuestionError{Reason: "has no Message"}
+	}
+	for i := range s.Fields {
+		f := &s.Fields[i]
+		if reason := f.verify(); reason != "" {
+			return &QuestionError{Where: "field " + strconv.Quote(f.Name), Reason: reason}
+		}
+	}
+	return nil
+}
+
+// lacks reports a field that still needs choices.
+func (s *FormSpec) lacks() error {
+	for i := range s.Fields {
+		if f := &s.Fields[i]; f.Multiple && len(f.Choices) == 0 {
+			return &QuestionError{Where: "field " + strconv.Quote(f.Name),
+				Reason: "MCP allows a list only of choices: give it an enum tag, or ask With(steps.Choices(...))"}
+		}
+	}
+	return nil
+}
+
+// verify reports what MCP does not allow in the field, or contradicts itself, or
+// "".
+func (f *Field) verify() string {
+	if len(f.Choices) > 0 && f.MinItems != nil && *f.MinItems > len(f.Choices) {
+		return fmt.Sprintf("minItems %d is more than there are choices", *f.MinItems)
+	}
+	for i, c := range f.Choices {
+		for _, other := range f.Choices[:i] {
+			if other.Value == c.Value {
+				return "there are two choices " + strconv.Quote(c.Value)
+			}
+		}
+	}
+	if f.Default != nil {
+		if f.Multiple && len(f.Choices) == 0 {
+			return "has a default but no choices"
+		}
+		if rule := f.check(jsonOf(f.Default)); rule != "" {
+			return fmt.Sprintf("the default %v is not valid: it %s", f.Default, rule)
+		}
+	}
+	return ""
+}
+
+// free reports whether the user can enter any text or number in the field.
+func (f *Field) free() bool { return len(f.Choices) == 0 && !f.Multiple && f.Type != typeBoolean }
+
+// defaultOf returns what a Go value is as one of the types of [Field.Default].
+func (f *Field) defaultOf(v any) (any, bool) {
+	raw := jsonOf(v)
+	switch raw.Kind() {
+	case '"':
+		return jsonview.String(raw)
+	case 't', 'f':
+		return raw.Kind() == 't', true
+	case '0':
+		if n, ok := integer(raw); ok && f.Type != typeNumber {
+			return n, true
+		}
+		return number(raw)
+	case '[':
+		return jsonview.Strings(raw)
+	}
+	return nil, v == nil
 }

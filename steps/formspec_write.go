@@ -1,6 +1,8 @@
 package steps
 
 import (
+	"slices"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -71,7 +73,16 @@ func propertyOf(f *Field) *property {
 		MinLength: f.MinLength, MaxLength: f.MaxLength, Format: f.Format,
 		Minimum: f.Minimum, Maximum: f.Maximum, Default: f.Default,
 	}
-	values, labels, titled := choices(f.Choices)
+	var values, labels []string
+	var titled []propertyChoice // nil if no choice has a title
+	for _, c := range f.Choices {
+		values, labels = append(values, c.Value), append(labels, c.label())
+	}
+	if slices.ContainsFunc(f.Choices, func(c Choice) bool { return c.Title != "" }) {
+		for i := range values {
+			titled = append(titled, propertyChoice{values[i], labels[i]})
+		}
+	}
 	switch {
 	case f.Multiple:
 		p.Type, p.MinItems, p.MaxItems = "array", f.MinItems, f.MaxItems
@@ -95,39 +106,17 @@ func propertyOf(f *Field) *property {
 	return p
 }
 
-// choices returns the choices in the ways to write them. They are titled if any of
-// them has a title.
-func choices(list []Choice) (values, labels []string, titled []propertyChoice) {
-	values, labels = make([]string, len(list)), make([]string, len(list))
-	any := false
-	for i, c := range list {
-		values[i], labels[i] = c.Value, c.label()
-		any = any || c.Title != ""
-	}
-	if !any {
-		return values, labels, nil
-	}
-	for i := range values {
-		titled = append(titled, propertyChoice{values[i], labels[i]})
-	}
-	return values, labels, titled
-}
-
 // AppendParams appends the parameters of elicitation/create that ask for the
 // form to dst: {"message":...,"requestedSchema":...}. The same form always gives
 // the same bytes.
 func (s *FormSpec) AppendParams(dst []byte) []byte {
-	return appendJSON(dst, &formParams{s.Message, s.schema()})
-}
-
-func (s *FormSpec) schema() formSchema {
 	schema := formSchema{Type: "object", Properties: s.Fields}
 	for i := range s.Fields {
 		if s.Fields[i].Required {
 			schema.Required = append(schema.Required, s.Fields[i].Name)
 		}
 	}
-	return schema
+	return appendJSON(dst, &formParams{s.Message, schema})
 }
 
 // lossy writes bytes that are not UTF-8 as U+FFFD.

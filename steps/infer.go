@@ -146,20 +146,17 @@ func inferField(g goField, schema *jsonschema.Schema) (Field, error) {
 	if prop == nil {
 		return Field{}, g.fail("", "jsonschema leaves it out")
 	}
-	f := Field{Name: g.name, Description: prop.Description, Required: !g.optional}
-	switch schemaType(prop) {
-	case "string":
-		f.Type = typeString
-	case "boolean":
+	f := Field{Name: g.name, Type: typeString, Description: prop.Description, Required: !g.optional}
+	switch g.base().Kind() {
+	case reflect.String, reflect.Struct: // a time
+	case reflect.Slice:
+		f.Multiple = true
+	case reflect.Bool:
 		f.Type = typeBoolean
-	case "number":
+	case reflect.Float32, reflect.Float64:
 		f.Type = typeNumber
-	case "integer":
-		f.Type, f.Minimum, f.Maximum = typeInteger, prop.Minimum, prop.Maximum
-	case "array":
-		f.Type, f.Multiple = typeString, true
 	default:
-		return Field{}, g.fail("", fmt.Sprintf("%s has no JSON type that a form can hold", g.Type))
+		f.Type, f.Minimum, f.Maximum = typeInteger, prop.Minimum, prop.Maximum
 	}
 	if g.base() == timeType {
 		f.Format = fieldtags.FormatDateTime
@@ -177,23 +174,6 @@ func inferField(g goField, schema *jsonschema.Schema) (Field, error) {
 		return Field{}, g.fail("", reason)
 	}
 	return f, nil
-}
-
-// schemaType returns the one type of a schema besides null, or "".
-func schemaType(s *jsonschema.Schema) string {
-	if s.Type != "" {
-		return s.Type
-	}
-	var types []string
-	for _, t := range s.Types {
-		if t != "null" {
-			types = append(types, t)
-		}
-	}
-	if len(types) != 1 {
-		return ""
-	}
-	return types[0]
 }
 
 func chooserOf(t reflect.Type) (Chooser, bool) {

@@ -45,7 +45,7 @@ func (l *Link) StepID() string { return l.ID }
 
 // Verify implements [Question].
 func (l *Link) Verify() error {
-	reason := checkInstanceID(l.ID, l.nth)
+	reason := checkID(l.ID, l.nth)
 	if reason == "" && l.Message == "" {
 		reason = "has no Message"
 	}

@@ -34,7 +34,7 @@ func (r *RootsList) StepID() string { return r.ID }
 
 // Verify implements [Question].
 func (r *RootsList) Verify() error {
-	if reason := checkInstanceID(r.ID, r.nth); reason != "" {
+	if reason := checkID(r.ID, r.nth); reason != "" {
 		return &QuestionError{StepID: r.ID, Reason: reason}
 	}
 	return nil

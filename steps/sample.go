@@ -1,8 +1,12 @@
 package steps
 
 import (
-	"encoding/json"
+	stdjson "encoding/json"
 	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
@@ -35,7 +39,10 @@ type SampleOption func(*SampleRequest)
 // Promptf makes the messages a single one of the user, formatted as by
 // [fmt.Sprintf].
 func Promptf(format string, args ...any) SampleOption {
-	return Messages(UserText(fmt.Sprintf(format, args...)))
+	text := content.Text{Text: fmt.Sprintf(format, args...)}
+	return func(r *SampleRequest) {
+		r.Messages = []SampleMessage{{Role: content.User, Content: content.Blocks{text}}}
+	}
 }
 
 // Messages replaces the messages.
@@ -59,7 +66,7 @@ func (s *Sample) StepID() string { return s.ID }
 // Verify implements [Question]. Messages may still be missing: they come with
 // [Promptf] or [Messages]. MaxTokens must be declared.
 func (s *Sample) Verify() error {
-	if reason := checkInstanceID(s.ID, s.nth); reason != "" {
+	if reason := checkID(s.ID, s.nth); reason != "" {
 		return &QuestionError{StepID: s.ID, Reason: reason}
 	}
 	r := s.Request
@@ -69,15 +76,12 @@ func (s *Sample) Verify() error {
 	return withID(s.ID, r.Verify())
 }
 
-// usualParams is what the parameters of most requests fit in, in bytes.
-const usualParams = 256
-
 // Step implements [Request].
 func (s *Sample) Step() (Step, error) {
-	if reason := checkInstanceID(s.ID, s.nth); reason != "" {
+	if reason := checkID(s.ID, s.nth); reason != "" {
 		return Step{}, &QuestionError{StepID: s.ID, Reason: reason}
 	}
-	params, err := s.Request.AppendParams(make([]byte, 0, usualParams))
+	params, err := s.Request.AppendParams(make([]byte, 0, 256))
 	if err != nil {
 		return Step{}, withID(s.ID, err)
 	}
@@ -104,7 +108,7 @@ func (s *Sample) Nth(n int) *Sample {
 }
 
 // Check implements [Question]. It does not judge what the model said.
-func (s *Sample) Check(step Step, result json.RawMessage) error {
+func (s *Sample) Check(step Step, result stdjson.RawMessage) error {
 	if _, reason := parseSampleResult(result); reason != "" {
 		return &checkerr.MalformedError{StepID: step.ID, Reason: reason}
 	}
@@ -122,4 +126,240 @@ func (s *Sample) Answer(a Answers) (SampleResult, error) {
 		return SampleResult{}, &StepError{StepID: s.ID, Err: &checkerr.MalformedError{StepID: s.ID, Reason: reason}}
 	}
 	return answer, nil
+}
+
+// SampleRequest is what a model is asked: the parameters of
+// sampling/createMessage (MCP page "client/sampling"). Only Messages and
+// MaxTokens are required. The client may change or ignore the rest.
+type SampleRequest struct {
+	// Messages is the conversation so far.
+	Messages []SampleMessage
+	// MaxTokens is the most tokens to generate. It must be more than 0.
+	MaxTokens int
+	// SystemPrompt is a system prompt to use, or empty.
+	SystemPrompt string
+	// ModelPreferences help the client to choose a model, or are nil.
+	ModelPreferences *ModelPreferences
+	// Temperature is the randomness of the model, or nil for the model's own.
+	Temperature *float64
+	// StopSequences are texts at which the model stops.
+	StopSequences []string
+	// Metadata is a JSON object for the model's provider, or nil.
+	Metadata stdjson.RawMessage
+	// IncludeContext asks the client to add context from MCP servers: "none", which is
+	// the same as empty, "thisServer" or "allServers". The latter two are deprecated
+	// and need the feature SamplingContext.
+	IncludeContext string
+	// Tools are tools that the model may use; the tool that samples runs them.
+	// They need the feature SamplingTools.
+	Tools []SampleTool
+	// ToolChoice says whether the model uses Tools, which must be given: "auto",
+	// "required" for at least one, or "none". Empty leaves it to the model.
+	ToolChoice string
+}
+
+// SampleMessage is one message of a conversation.
+type SampleMessage struct {
+	// Role is who speaks.
+	Role content.Role
+	// Content is what is said: texts, images and audio; besides, tool uses of the
+	// model, or nothing but tool results of the user.
+	Content content.Blocks
+}
+
+// ModelPreferences help a client to choose a model. Each priority is between 0
+// (unimportant) and 1 (most important), or nil if not said.
+type ModelPreferences struct {
+	// Hints are names of models or parts of them, in order of preference.
+	Hints []string
+	// CostPriority says how much a low price matters.
+	CostPriority *float64
+	// SpeedPriority says how much a quick answer matters.
+	SpeedPriority *float64
+	// IntelligencePriority says how much a capable model matters.
+	IntelligencePriority *float64
+}
+
+// SampleTool is a tool that a model may use while sampling.
+type SampleTool struct {
+	// Name is the tool's name. It is required.
+	Name string `json:"name"`
+	// Title is the tool's name for people, or empty.
+	Title string `json:"title,omitzero"`
+	// Description tells the model what the tool does.
+	Description string `json:"description,omitzero"`
+	// InputSchema is the JSON Schema of the tool's arguments, an object. Nil stands
+	// for {"type":"object"}.
+	InputSchema stdjson.RawMessage `json:"inputSchema,omitzero"`
+	// OutputSchema is the JSON Schema of the tool's structured result, or nil.
+	OutputSchema stdjson.RawMessage `json:"outputSchema,omitzero"`
+}
+
+// Needs returns the features that a client must have to be sent the request.
+func (r *SampleRequest) Needs() Features {
+	needs := Features{Sampling: true, SamplingContext: r.IncludeContext == "thisServer" || r.IncludeContext == "allServers"}
+	needs.SamplingTools = len(r.Tools) > 0 || r.ToolChoice != ""
+	for _, m := range r.Messages {
+		for _, b := range m.Content {
+			switch b.(type) {
+			case content.ToolUse, *content.ToolUse, content.ToolResult, *content.ToolResult:
+				needs.SamplingTools = true
+			}
+		}
+	}
+	return needs
+}
+
+// Verify reports what MCP does not allow in the request. The error is a
+// *[QuestionError].
+func (r *SampleRequest) Verify() error {
+	fail := func(where, reason string, args ...any) error {
+		return &QuestionError{Where: where, Reason: fmt.Sprintf(reason, args...)}
+	}
+	switch {
+	case len(r.Messages) == 0:
+		return fail("Messages", "there are none: ask With(steps.Promptf(...))")
+	case r.MaxTokens <= 0:
+		return fail("MaxTokens", "%d is not more than 0", r.MaxTokens)
+	case r.Temperature != nil && (math.IsNaN(*r.Temperature) || math.IsInf(*r.Temperature, 0)):
+		return fail("Temperature", "is not a number")
+	case r.Metadata != nil && !isObject(r.Metadata):
+		return fail("Metadata", "is not a JSON object")
+	}
+	switch r.IncludeContext {
+	case "", "none", "thisServer", "allServers":
+	default:
+		return fail("IncludeContext", "%q is not one of none, thisServer and allServers", r.IncludeContext)
+	}
+	switch r.ToolChoice {
+	case "":
+	case "auto", "required", "none":
+		if len(r.Tools) == 0 {
+			return fail("ToolChoice", "there are no Tools to choose")
+		}
+	default:
+		return fail("ToolChoice", "%q is not one of auto, required and none", r.ToolChoice)
+	}
+	if p := r.ModelPreferences; p != nil {
+		for _, x := range []struct {
+			name  string
+			value *float64
+		}{{"CostPriority", p.CostPriority}, {"SpeedPriority", p.SpeedPriority}, {"IntelligencePriority", p.IntelligencePriority}} {
+			// Written so that NaN fails as well.
+			if x.value != nil && !(*x.value >= 0 && *x.value <= 1) {
+				return fail("ModelPreferences."+x.name, "%v is not between 0 and 1", *x.value)
+			}
+		}
+	}
+	if len(r.Tools) > 0 {
+		if err := verifyTools(r.Tools); err != nil {
+			return err
+		}
+	}
+	return verifyMessages(r.Messages)
+}
+
+func isObject(raw []byte) bool {
+	v := jsontext.Value(raw)
+	return v.Kind() == '{' && v.IsValid()
+}
+
+func verifyTools(tools []SampleTool) error {
+	names := map[string]bool{}
+	for i, t := range tools {
+		reason := ""
+		switch {
+		case t.Name == "":
+			reason = "has no Name"
+		case names[t.Name]:
+			reason = "there are two tools of this name"
+		case t.InputSchema != nil && !isObject(t.InputSchema):
+			reason = "InputSchema is not a JSON object"
+		case t.OutputSchema != nil && !isObject(t.OutputSchema):
+			reason = "OutputSchema is not a JSON object"
+		}
+		if reason != "" {
+			return &QuestionError{Where: fmt.Sprintf("Tools[%d] %q", i, t.Name), Reason: reason}
+		}
+		names[t.Name] = true
+	}
+	return nil
+}
+
+// verifyMessages checks the roles and how tool uses and tool results go together:
+// a tool use of the model is answered in the very next message, which is the
+// user's and holds nothing else.
+func verifyMessages(messages []SampleMessage) error {
+	var pending []string // the tool uses of the message before
+	for i, m := range messages {
+		fail := func(reason string, args ...any) error {
+			return &QuestionError{Where: fmt.Sprintf("Messages[%d]", i), Reason: fmt.Sprintf(reason, args...)}
+		}
+		if m.Role != content.User && m.Role != content.Assistant {
+			return fail("the Role %q is not one of user and assistant", m.Role)
+		}
+		if len(m.Content) == 0 {
+			return fail("has no Content")
+		}
+		var uses, results []string
+		for _, b := range m.Content {
+			if p := reflect.ValueOf(b); p.Kind() == reflect.Pointer { // a natural slip, which works
+				if b = nil; !p.IsNil() {
+					b = p.Elem().Interface().(content.Block)
+				}
+			}
+			switch b := b.(type) {
+			case content.Text, content.Image, content.Audio:
+			case content.ToolUse:
+				if m.Role != content.Assistant {
+					return fail("a tool use belongs in a message of the assistant")
+				}
+				uses = append(uses, b.ID)
+			case content.ToolResult:
+				if m.Role != content.User {
+					return fail("a tool result belongs in a message of the user")
+				}
+				results = append(results, b.ToolUseID)
+			case nil:
+				return fail("holds a nil block")
+			default:
+				return fail("a %s block is not allowed in sampling; allowed are text, image, audio, tool_use and tool_result", b.BlockType())
+			}
+		}
+		if len(results) > 0 && len(results) != len(m.Content) {
+			return fail("a message with tool results must hold nothing else")
+		}
+		if len(pending)+len(results) > 0 {
+			if unanswered := without(pending, results); len(unanswered) > 0 {
+				return fail("must answer the tool use %q of the message before", unanswered[0])
+			}
+			if unasked := without(results, pending); len(unasked) > 0 {
+				return fail("answers the tool use %q, which the message before does not hold", unasked[0])
+			}
+		}
+		if len(results) > len(pending) {
+			return fail("answers a tool use twice")
+		}
+		pending = uses
+	}
+	if len(pending) > 0 {
+		return &QuestionError{Where: "Messages", Reason: fmt.Sprintf("the tool use %q at the end has no result", pending[0])}
+	}
+	return nil
+}
+
+// without returns the elements of a that are not in b. Both may be as long as a
+// message allows.
+func without(a, b []string) []string {
+	known := make(map[string]bool, len(b))
+	for _, s := range b {
+		known[s] = true
+	}
+	var rest []string
+	for _, s := range a {
+		if !known[s] {
+			rest = append(rest, s)
+		}
+	}
+	return rest
 }

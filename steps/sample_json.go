@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"bytes"
 	stdjson "encoding/json"
 	"errors"
 	"reflect"
@@ -28,14 +29,14 @@ type sampleMessage struct {
 
 // sampleSettings are those of the parameters that most requests do not have.
 type sampleSettings struct {
-	SystemPrompt     string       `json:"systemPrompt,omitzero"`
-	ModelPreferences *preferences `json:"modelPreferences,omitzero"`
-	Temperature      *float64     `json:"temperature,omitzero"`
-	StopSequences    stringList   `json:"stopSequences,omitempty"`
-	Metadata         rawObject    `json:"metadata,omitzero"`
-	IncludeContext   string       `json:"includeContext,omitzero"`
-	Tools            []sampleTool `json:"tools,omitempty"`
-	ToolChoice       *toolChoice  `json:"toolChoice,omitzero"`
+	SystemPrompt     string             `json:"systemPrompt,omitzero"`
+	ModelPreferences *preferences       `json:"modelPreferences,omitzero"`
+	Temperature      *float64           `json:"temperature,omitzero"`
+	StopSequences    stringList         `json:"stopSequences,omitempty"`
+	Metadata         stdjson.RawMessage `json:"metadata,omitzero"`
+	IncludeContext   string             `json:"includeContext,omitzero"`
+	Tools            []SampleTool       `json:"tools,omitempty"`
+	ToolChoice       *toolChoice        `json:"toolChoice,omitzero"`
 }
 
 type preferences struct {
@@ -59,44 +60,32 @@ func (h *modelHints) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		if name := get(hint, "name"); text(name) != "" {
 			*h = append(*h, modelHint{text(name)})
 		} else if !absent(name) && name.Kind() != '"' {
-			return errors.New("must have names that are strings")
+			return reason("must have names that are strings")
 		}
 	}
 	return err
-}
-
-type sampleTool struct {
-	Name         string    `json:"name"`
-	Title        string    `json:"title,omitzero"`
-	Description  string    `json:"description,omitzero"`
-	InputSchema  rawObject `json:"inputSchema,omitzero"`
-	OutputSchema rawObject `json:"outputSchema,omitzero"`
 }
 
 type toolChoice struct {
 	Mode string `json:"mode"`
 }
 
-// rawObject is an object that is kept as it is. Null is taken for none.
-type rawObject stdjson.RawMessage
-
-// MarshalJSONTo implements json.MarshalerTo.
-func (o rawObject) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(jsontext.Value(o))
-}
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (o *rawObject) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	v, err := dec.ReadValue()
-	switch {
-	case err != nil || v.Kind() == 'n':
-		return err
-	case v.Kind() != '{':
-		return errors.New("must be an object")
+// objects reads JSON that is kept as it is, and must be an object. Null is taken for none.
+var objects = json.WithUnmarshalers(json.UnmarshalFunc(func(raw []byte, o *stdjson.RawMessage) error {
+	switch v := jsontext.Value(raw); v.Kind() {
+	case 'n':
+	case '{':
+		*o = bytes.Clone(v)
+	default:
+		return reason("must be an object")
 	}
-	*o = append(rawObject(nil), v...)
 	return nil
-}
+}))
+
+// reason is an error of our own among those of the library.
+type reason string
+
+func (r reason) Error() string { return string(r) }
 
 // tokenCount is read however it is written: 3, 3.0 and 3e0 are the same.
 type tokenCount int
@@ -114,7 +103,7 @@ func (n *tokenCount) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return nil
 }
 
-var errTokenCount = errors.New("must be a whole number above 0")
+const errTokenCount reason = "must be a whole number above 0"
 
 // stringList takes nothing for a string that is none, not even null.
 type stringList []string
@@ -127,7 +116,7 @@ func (l *stringList) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	}
 	list, ok := jsonview.Strings(v)
 	if !ok {
-		return errors.New("must be a list of strings")
+		return reason("must be a list of strings")
 	}
 	*l = list
 	return nil
@@ -146,7 +135,8 @@ func (r *SampleRequest) AppendParams(dst []byte) ([]byte, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(appendString(append(out, `{"role":`...), m.Role), `,"content":`...)
+		out = append(append(out, `{"role":"`...), m.Role...) // one of two words
+		out = append(out, `","content":`...)
 		var err error
 		if out, err = m.Content.AppendSampling(out); err != nil {
 			return dst, &QuestionError{Where: "Messages[" + strconv.Itoa(i) + "]", Reason: err.Error()}
@@ -154,7 +144,8 @@ func (r *SampleRequest) AppendParams(dst []byte) ([]byte, error) {
 		out = append(out, '}')
 	}
 	out = strconv.AppendInt(append(out, `],"maxTokens":`...), int64(r.MaxTokens), 10)
-	if !r.plain() {
+	if r.SystemPrompt != "" || r.ModelPreferences != nil || r.Temperature != nil || r.StopSequences != nil ||
+		r.Metadata != nil || r.IncludeContext != "" || r.Tools != nil || r.ToolChoice != "" {
 		if settings := appendJSON(nil, r.settings()); len(settings) > len("{}") {
 			settings[0] = ','
 			return append(out, settings...), nil
@@ -163,15 +154,9 @@ func (r *SampleRequest) AppendParams(dst []byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// plain reports that the request has no settings.
-func (r *SampleRequest) plain() bool {
-	return r.SystemPrompt == "" && r.ModelPreferences == nil && r.Temperature == nil && r.StopSequences == nil &&
-		r.Metadata == nil && r.IncludeContext == "" && r.Tools == nil && r.ToolChoice == ""
-}
-
 func (r *SampleRequest) settings() *sampleSettings {
 	s := &sampleSettings{SystemPrompt: r.SystemPrompt, Temperature: r.Temperature, StopSequences: r.StopSequences,
-		Metadata: rawObject(r.Metadata), IncludeContext: r.IncludeContext}
+		Metadata: r.Metadata, IncludeContext: r.IncludeContext}
 	if m := r.ModelPreferences; m != nil {
 		s.ModelPreferences = &preferences{CostPriority: m.CostPriority, SpeedPriority: m.SpeedPriority, IntelligencePriority: m.IntelligencePriority}
 		for _, name := range m.Hints {
@@ -182,7 +167,7 @@ func (r *SampleRequest) settings() *sampleSettings {
 		if t.InputSchema == nil {
 			t.InputSchema = []byte(`{"type":"object"}`)
 		}
-		s.Tools = append(s.Tools, sampleTool{t.Name, t.Title, t.Description, rawObject(t.InputSchema), rawObject(t.OutputSchema)})
+		s.Tools = append(s.Tools, t)
 	}
 	if r.ToolChoice != "" {
 		s.ToolChoice = &toolChoice{r.ToolChoice}
@@ -209,11 +194,11 @@ func (r *SampleRequest) UnmarshalJSON(data []byte) error {
 func (s Step) Sample() (*SampleRequest, error) { return parseSample(s.Params) }
 
 func parseSample(params stdjson.RawMessage) (*SampleRequest, error) {
-	if reason := checkObject(params); reason != "" {
-		return nil, &QuestionError{Reason: reason}
+	if why := checkObject(params); why != "" {
+		return nil, &QuestionError{Reason: why}
 	}
 	var p sampleParams
-	if err := json.Unmarshal(params, &p); err != nil {
+	if err := json.Unmarshal(params, &p, objects); err != nil {
 		return nil, misfit(err)
 	}
 	if p.Messages == nil {
@@ -221,11 +206,11 @@ func parseSample(params stdjson.RawMessage) (*SampleRequest, error) {
 	}
 	r := &SampleRequest{
 		MaxTokens: int(p.MaxTokens), SystemPrompt: p.SystemPrompt, Temperature: p.Temperature, StopSequences: p.StopSequences,
-		Metadata: stdjson.RawMessage(p.Metadata), IncludeContext: p.IncludeContext, Messages: []SampleMessage{},
+		Metadata: p.Metadata, Tools: p.Tools, IncludeContext: p.IncludeContext, Messages: []SampleMessage{},
 	}
 	for i, m := range p.Messages {
-		fail := func(member, reason string) error {
-			return &QuestionError{Where: "messages[" + strconv.Itoa(i) + "]." + member, Reason: reason}
+		fail := func(member, why string) error {
+			return &QuestionError{Where: "messages[" + strconv.Itoa(i) + "]." + member, Reason: why}
 		}
 		if k := m.Content.Kind(); k != '{' && k != '[' {
 			return nil, fail("content", "must be a content block or an array of them")
@@ -240,7 +225,7 @@ func parseSample(params stdjson.RawMessage) (*SampleRequest, error) {
 		r.Messages = append(r.Messages, SampleMessage{m.Role, blocks})
 	}
 	if p.MaxTokens == 0 {
-		return nil, &QuestionError{Where: "maxTokens", Reason: errTokenCount.Error()}
+		return nil, &QuestionError{Where: "maxTokens", Reason: string(errTokenCount)}
 	}
 	if m := p.ModelPreferences; m != nil {
 		r.ModelPreferences = &ModelPreferences{CostPriority: m.CostPriority, SpeedPriority: m.SpeedPriority, IntelligencePriority: m.IntelligencePriority}
@@ -252,7 +237,6 @@ func parseSample(params stdjson.RawMessage) (*SampleRequest, error) {
 		if t.Name == "" {
 			return nil, &QuestionError{Where: "tools[" + strconv.Itoa(i) + "].name", Reason: "must be a string that is not empty"}
 		}
-		r.Tools = append(r.Tools, SampleTool{t.Name, t.Title, t.Description, stdjson.RawMessage(t.InputSchema), stdjson.RawMessage(t.OutputSchema)})
 	}
 	if c := p.ToolChoice; c != nil {
 		if r.ToolChoice = c.Mode; c.Mode == "" {
@@ -276,17 +260,115 @@ func misfit(err error) error {
 			where += "." + token
 		}
 	}
-	reason := "must be a number"
+	why := reason("must be a number")
 	switch at.GoType.Kind() {
 	case reflect.String:
-		reason = "must be a string"
+		why = "must be a string"
 	case reflect.Struct, reflect.Pointer:
-		reason = "must be an object"
+		why = "must be an object"
 	case reflect.Slice:
-		reason = "must be an array"
+		why = "must be an array"
 	}
-	if _, own := reflect.PointerTo(at.GoType).MethodByName("UnmarshalJSONFrom"); own {
-		reason = at.Err.Error()
+	errors.As(err, &why)
+	return &QuestionError{Where: strings.TrimPrefix(where, "."), Reason: string(why)}
+}
+
+// SampleResult is what a client's model said: a CreateMessageResult. Treat it as
+// input from outside, which it is.
+type SampleResult struct {
+	// Role is who speaks, as a rule [content.Assistant].
+	Role content.Role
+	// Content is what was said.
+	Content content.Blocks
+	// Model is the name of the model.
+	Model string
+	// StopReason says why the model stopped, or is empty: "endTurn" if it had said what
+	// it had to say, "stopSequence", "maxTokens" if the text may end in mid-sentence,
+	// "toolUse" if it wants to use tools (see [SampleResult.ToolUses]), or another.
+	StopReason string
+}
+
+// Text returns the texts of the content, joined by newlines.
+func (r SampleResult) Text() string { return r.Content.Text() }
+
+// ToolUses returns the tools that the model wants to use, in order. Answer each
+// with a [content.ToolResult] in the next message.
+func (r SampleResult) ToolUses() []content.ToolUse {
+	var uses []content.ToolUse
+	for _, b := range r.Content {
+		if u, ok := b.(content.ToolUse); ok {
+			uses = append(uses, u)
+		}
 	}
-	return &QuestionError{Where: strings.TrimPrefix(where, "."), Reason: reason}
+	return uses
+}
+
+// Message returns the result as a message, to go on with the conversation.
+func (r SampleResult) Message() SampleMessage { return SampleMessage{Role: r.Role, Content: r.Content} }
+
+// MarshalJSON implements encoding/json.Marshaler. A single block is written
+// alone, as every client and server understands it.
+func (r SampleResult) MarshalJSON() ([]byte, error) {
+	said, err := r.Content.AppendSampling(nil)
+	if err != nil {
+		return nil, err
+	}
+	return appendJSON(nil, &sampleResult{r.Role, said, r.Model, r.StopReason}), nil
+}
+
+// sampleResult is a CreateMessageResult.
+type sampleResult struct {
+	Role       content.Role   `json:"role"`
+	Content    jsontext.Value `json:"content"`
+	Model      string         `json:"model"`
+	StopReason string         `json:"stopReason,omitzero"`
+}
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It demands what MCP
+// demands: role, content and model.
+func (r *SampleResult) UnmarshalJSON(data []byte) error {
+	parsed, reason := parseSampleResult(data)
+	if reason != "" {
+		return errors.New("sampling result: " + reason)
+	}
+	*r = parsed
+	return nil
+}
+
+func parseSampleResult(result stdjson.RawMessage) (r SampleResult, reason string) {
+	if reason = checkObject(result); reason != "" {
+		return r, reason
+	}
+	var role, model, stop, said jsontext.Value
+	for name, v := range jsonview.Members(result) {
+		switch string(name) {
+		case "role":
+			role = v
+		case "model":
+			model = v
+		case "stopReason":
+			stop = v
+		case "content":
+			said = v
+		}
+	}
+	speaker, _ := jsonview.String(role)
+	r.Role = content.Role(speaker)
+	var named, stopped bool
+	r.Model, named = jsonview.String(model)
+	r.StopReason, stopped = jsonview.String(stop)
+	switch {
+	case r.Role != content.User && r.Role != content.Assistant:
+		return r, `"role" must be "user" or "assistant"`
+	case !named:
+		return r, `"model" must be a string`
+	case !stopped && stop != nil && stop.Kind() != 'n':
+		return r, `"stopReason" must be a string`
+	case said.Kind() != '{' && said.Kind() != '[':
+		return r, `"content" must be a content block or an array of them`
+	}
+	if err := r.Content.UnmarshalSampling(said); err != nil {
+		return r, `"content": ` + err.Error()
+	}
+	return r, ""
 }

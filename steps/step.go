@@ -3,6 +3,11 @@ package steps
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/mcpsaga/mcpsaga/internal/ident"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Kind says what a step asks of the client.
@@ -92,4 +97,142 @@ type Answers interface {
 	// StepAnswer returns the answer to the step with the given id, and false if
 	// that step was not asked in the last suspension.
 	StepAnswer(id string) (Answer, bool)
+}
+
+// Features is a set of things a client may be able to do. A step needs some of
+// them; a client that lacks one of these must not be sent the step.
+type Features struct {
+	// Forms: the client shows forms ("elicitation.form").
+	Forms bool
+	// Links: the client opens URLs for the user ("elicitation.url").
+	Links bool
+	// Sampling: the client has a model ("sampling").
+	Sampling bool
+	// SamplingTools: the client's model can use tools given in the request
+	// ("sampling.tools").
+	SamplingTools bool
+	// SamplingContext: the client can include context from MCP servers
+	// ("sampling.context").
+	SamplingContext bool
+	// Roots: the client lists its roots ("roots").
+	Roots bool
+}
+
+// AllFeatures returns every feature.
+func AllFeatures() Features { return Features{true, true, true, true, true, true} }
+
+// Has reports whether f holds every feature of want.
+func (f Features) Has(want Features) bool { return f.With(want) == f }
+
+// With returns the features of both.
+func (f Features) With(g Features) Features {
+	return Features{f.Forms || g.Forms, f.Links || g.Links, f.Sampling || g.Sampling,
+		f.SamplingTools || g.SamplingTools, f.SamplingContext || g.SamplingContext, f.Roots || g.Roots}
+}
+
+// Without returns the features of f that g does not hold.
+func (f Features) Without(g Features) Features {
+	return Features{f.Forms && !g.Forms, f.Links && !g.Links, f.Sampling && !g.Sampling,
+		f.SamplingTools && !g.SamplingTools, f.SamplingContext && !g.SamplingContext, f.Roots && !g.Roots}
+}
+
+// String lists the features' MCP capability names, separated by commas.
+func (f Features) String() string {
+	var names []string
+	for _, x := range []struct {
+		has  bool
+		name string
+	}{{f.Forms, "elicitation.form"}, {f.Links, "elicitation.url"}, {f.Sampling, "sampling"},
+		{f.SamplingTools, "sampling.tools"}, {f.SamplingContext, "sampling.context"}, {f.Roots, "roots"}} {
+		if x.has {
+			names = append(names, x.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// checkID reports what is wrong with the id of a question, or "". That of an instance may
+// end with the number that Nth adds.
+func checkID(id string, instance bool) string {
+	switch {
+	case !instance && strings.Contains(id, "#"):
+		return `the ID holds "#", which separates the number that Nth adds`
+	case id == "":
+		return "has no ID"
+	case !ident.Valid(ident.Base(id)):
+		return "the ID must be " + ident.Rule
+	}
+	return ""
+}
+
+// nthID returns the id of the n-th instance of a question.
+func nthID(id string, n int) string { return id + "#" + strconv.Itoa(n) }
+
+// Otherwise asks first, or second if the client lacks what first needs. Which one
+// was asked shows when the answers are read: the other's Answer fails with
+// [ErrNotAsked]. Alternatives can be chained.
+func Otherwise(first, second Request) Request { return otherwise{first, second} }
+
+type otherwise struct{ first, second Request }
+
+// Step implements [Request].
+func (o otherwise) Step() (Step, error) {
+	first, err := o.first.Step()
+	if err != nil {
+		return Step{}, err
+	}
+	second, err := o.second.Step()
+	if err != nil {
+		return Step{}, err
+	}
+	last := &first
+	for last.Otherwise != nil {
+		next := *last.Otherwise
+		last.Otherwise = &next
+		last = &next
+	}
+	last.Otherwise = &second
+	return first, nil
+}
+
+// againMark stands between the question and the reason it is asked again.
+const againMark = "\n\nThat cannot be used, please correct it. "
+
+// Again returns the step with the reason why the user's content was refused
+// appended to its message, to be asked once more. If the step was made by Again
+// itself, the new reason takes the place of the old. The result is Varied and has
+// the ID of the step: give it another one if the client must not confuse the two.
+//
+// The error is a *[QuestionError]: the step is not an elicitation.
+func (s Step) Again(refused string) (Step, error) {
+	reason := checkObject(s.Params)
+	message, ok := jsonview.String(get(s.Params, "message"))
+	switch {
+	case s.Kind != Elicitation:
+		reason = "only an elicitation can be asked again"
+	case refused == "":
+		reason = "there is no reason to ask again"
+	case reason == "" && !ok:
+		reason = "it has no message"
+	}
+	if reason != "" {
+		return Step{}, &QuestionError{StepID: s.ID, Reason: reason}
+	}
+	if i := strings.LastIndex(message, againMark); i >= 0 {
+		message = message[:i]
+	}
+	out := make([]byte, 0, len(s.Params)+len(againMark)+len(refused)+16)
+	sep := byte('{')
+	for name, v := range jsonview.Members(s.Params) {
+		out = append(appendString(append(out, sep), name), ':')
+		if string(name) == "message" {
+			out = appendString(out, message+againMark+refused)
+		} else {
+			out = append(out, v...)
+		}
+		sep = ','
+	}
+	s.Params = json.RawMessage(append(out, '}'))
+	s.Varied = true
+	return s, nil
 }

@@ -2,10 +2,12 @@ package steps
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
@@ -21,7 +23,7 @@ import (
 // Formats are checked by the net/mail, net/url and time packages; strings are
 // measured in characters; 3.0 is an integer.
 func (f Field) Validate(value any) error {
-	if rule := f.check(valueOf(value)); rule != "" {
+	if rule := f.check(jsonOf(value)); rule != "" {
 		return &checkerr.FieldError{Name: f.Name, Label: f.Label(), Rule: rule}
 	}
 	return nil
@@ -34,11 +36,14 @@ func (s *FormSpec) Validate(content map[string]any) error {
 	var broken []string
 	for i := range s.Fields {
 		f := &s.Fields[i]
-		if rule := f.check(valueOf(content[f.Name])); rule != "" {
+		if rule := f.check(jsonOf(content[f.Name])); rule != "" {
 			broken = append(broken, f.Label()+": "+rule)
 		}
 	}
-	return invalid("", broken)
+	if len(broken) > 0 {
+		return &checkerr.InvalidError{Reason: strings.Join(broken, "; ")}
+	}
+	return nil
 }
 
 // validateJSON is Validate for content that is still JSON: a valid object of
@@ -57,7 +62,7 @@ func (s *FormSpec) validateJSON(stepID string, content jsontext.Value) error {
 				continue
 			}
 			seen[i] = true
-			if rule := f.check(valueOfJSON(v)); rule != "" {
+			if rule := f.check(v); rule != "" {
 				broken = append(broken, f.Label()+": "+rule)
 			}
 			break
@@ -68,82 +73,26 @@ func (s *FormSpec) validateJSON(stepID string, content jsontext.Value) error {
 			broken = append(broken, f.Label()+": "+ruleRequired)
 		}
 	}
-	return invalid(stepID, broken)
+	if len(broken) > 0 {
+		return &checkerr.InvalidError{StepID: stepID, Reason: strings.Join(broken, "; ")}
+	}
+	return nil
 }
 
-func invalid(stepID string, broken []string) error {
-	if len(broken) == 0 {
+// jsonOf returns a value as JSON, and nothing for nil. What JSON cannot hold, such as NaN,
+// becomes null, which no field allows.
+func jsonOf(v any) jsontext.Value {
+	if v == nil {
 		return nil
 	}
-	return &checkerr.InvalidError{StepID: stepID, Reason: strings.Join(broken, "; ")}
-}
-
-// entry is a value a user entered.
-type entry struct {
-	kind  entryKind
-	text  string
-	num   float64
-	exact bool // num is the integer that was meant, not rounded to one
-	list  []string
-}
-
-type entryKind uint8
-
-const (
-	missing entryKind = iota
-	aString
-	aNumber
-	aBool
-	aList
-	something // else
-)
-
-func valueOf(v any) entry {
-	switch v := v.(type) {
-	case nil:
-		return entry{}
-	case string:
-		return entry{kind: aString, text: v}
-	case bool:
-		return entry{kind: aBool}
-	case float64:
-		return entry{kind: aNumber, num: v, exact: integral(v)}
-	case int:
-		return entry{kind: aNumber, num: float64(v), exact: true}
-	case int64:
-		return entry{kind: aNumber, num: float64(v), exact: true}
-	case []string:
-		return entry{kind: aList, list: v}
-	case []any:
-		list := make([]string, len(v))
-		for i, item := range v {
-			s, ok := item.(string)
-			if !ok {
-				return entry{kind: something}
-			}
-			list[i] = s
-		}
-		return entry{kind: aList, list: list}
+	if x, ok := v.(float64); ok && integral(x) { // not rounded, as JSON's shortest form would be
+		return strconv.AppendInt(nil, int64(x), 10)
 	}
-	return entry{kind: something}
-}
-
-func valueOfJSON(v jsontext.Value) entry {
-	switch v.Kind() {
-	case '"':
-		return entry{kind: aString, text: text(v)}
-	case '0':
-		x, _ := strconv.ParseFloat(string(v), 64) // infinite if it is too large
-		_, ok := integer(v)
-		return entry{kind: aNumber, num: x, exact: ok}
-	case 't', 'f':
-		return entry{kind: aBool}
-	case '[':
-		if list, ok := jsonview.Strings(v); ok {
-			return entry{kind: aList, list: list}
-		}
+	raw, err := json.Marshal(v, lossy)
+	if err != nil {
+		return jsontext.Value("null")
 	}
-	return entry{kind: something}
+	return raw
 }
 
 // integral reports whether x is a whole number that an int64 holds.
@@ -172,23 +121,22 @@ func integer(v jsontext.Value) (int64, bool) {
 
 const ruleRequired = "is required"
 
-// check returns the first rule that v breaks, or "".
-func (f *Field) check(v entry) string {
-	if v.kind == missing {
-		if f.Required {
-			return ruleRequired
-		}
-		return ""
-	}
+// check returns the first rule that a value breaks, or "". Nil stands for a field that was
+// left out.
+func (f *Field) check(v jsontext.Value) string {
+	kind := v.Kind()
 	switch {
+	case v == nil && f.Required:
+		return ruleRequired
+	case v == nil:
 	case f.Multiple:
 		return f.checkList(v)
 	case len(f.Choices) > 0:
-		if v.kind != aString || !offered(f.Choices, v.text) {
+		if s, ok := jsonview.String(v); !ok || !offered(f.Choices, s) {
 			return "must be one of " + listed(f.Choices)
 		}
 	case f.Type == typeBoolean:
-		if v.kind != aBool {
+		if kind != 't' && kind != 'f' {
 			return "must be yes or no (true or false)"
 		}
 	case f.Type == typeNumber, f.Type == typeInteger:
@@ -199,12 +147,13 @@ func (f *Field) check(v entry) string {
 	return ""
 }
 
-func (f *Field) checkString(v entry) string {
-	if v.kind != aString {
+func (f *Field) checkString(v jsontext.Value) string {
+	s, ok := jsonview.String(v)
+	if !ok {
 		return "must be text"
 	}
 	if f.MinLength != nil || f.MaxLength != nil {
-		n := utf8.RuneCountInString(v.text)
+		n := utf8.RuneCountInString(s)
 		switch {
 		case f.MinLength != nil && n < *f.MinLength:
 			if n == 0 && *f.MinLength == 1 {
@@ -215,48 +164,46 @@ func (f *Field) checkString(v entry) string {
 			return "must be at most " + count(*f.MaxLength, "character") + " long"
 		}
 	}
-	return fieldtags.CheckFormat(f.Format, v.text)
+	return fieldtags.CheckFormat(f.Format, s)
 }
 
-func (f *Field) checkNumber(v entry) string {
+func (f *Field) checkNumber(v jsontext.Value) string {
+	x, finite := number(v)
+	_, whole := integer(v)
 	switch {
-	case v.kind != aNumber && f.Type == typeInteger, v.kind == aNumber && f.Type == typeInteger && !v.exact:
+	case f.Type == typeInteger && !whole:
 		return "must be a whole number"
-	case v.kind != aNumber, math.IsInf(v.num, 0), math.IsNaN(v.num):
+	case !finite:
 		return "must be a number"
-	case f.Minimum != nil && v.num < *f.Minimum:
+	case f.Minimum != nil && x < *f.Minimum:
 		return "must be at least " + plainNumber(*f.Minimum)
-	case f.Maximum != nil && v.num > *f.Maximum:
+	case f.Maximum != nil && x > *f.Maximum:
 		return "must be at most " + plainNumber(*f.Maximum)
 	}
 	return ""
 }
 
-func (f *Field) checkList(v entry) string {
-	if v.kind != aList {
+func (f *Field) checkList(v jsontext.Value) string {
+	list, ok := jsonview.Strings(v)
+	if !ok {
 		return "must be a list of choices"
 	}
-	for _, s := range v.list {
+	for _, s := range list {
 		if !offered(f.Choices, s) {
 			return "must be chosen from " + listed(f.Choices)
 		}
 	}
 	switch {
-	case f.MinItems != nil && len(v.list) < *f.MinItems:
+	case f.MinItems != nil && len(list) < *f.MinItems:
 		return "needs at least " + count(*f.MinItems, "choice")
-	case f.MaxItems != nil && len(v.list) > *f.MaxItems:
+	case f.MaxItems != nil && len(list) > *f.MaxItems:
 		return "takes at most " + count(*f.MaxItems, "choice")
 	}
 	return ""
 }
 
 func offered(choices []Choice, s string) bool {
-	for _, c := range choices {
-		if c.Value == s {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(choices, func(c Choice) bool { return c.Value == s })
 }
 
 // maxListed bounds the choices that a message names.

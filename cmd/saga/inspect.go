@@ -53,7 +53,7 @@ func (l *inspector) inspect(token string) *inspection {
 	var s *inspection
 	for _, purpose := range purposes {
 		s = &inspection{purpose: purpose}
-		s.Explanation = l.codec.Look(tokens.Binding{Purpose: purpose}, time.Now(), token, s.describe)
+		s.Explanation = l.codec.Explain(tokens.Binding{Purpose: purpose}, time.Now(), token, s.describe)
 		if s.Claims != nil {
 			break
 		}

@@ -18,22 +18,22 @@ import (
 // but an object there are none.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
-		i := skipSpace(object, 0)
-		if !is(object, i, '{') {
+		i, c := next(object, 0)
+		if c != '{' {
 			return
 		}
-		for i = skipSpace(object, i+1); is(object, i, '"'); i = skipSpace(object, i+1) {
+		for i, c = next(object, i+1); c == '"'; i, c = next(object, i+1) {
 			end := stringEnd(object, i)
 			name := text(object[i:end])
-			if i = skipSpace(object, end); !is(object, i, ':') {
+			if i, c = next(object, end); c != ':' {
 				return
 			}
-			start := skipSpace(object, i+1)
+			start, _ := next(object, i+1)
 			end = valueEnd(object, start)
 			if !yield(name, object[start:end:end]) {
 				return
 			}
-			if i = skipSpace(object, end); !is(object, i, ',') {
+			if i, c = next(object, end); c != ',' {
 				return
 			}
 		}
@@ -44,19 +44,14 @@ func Members(object []byte) iter.Seq2[[]byte, []byte] {
 // anything but an array there are none.
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		i := skipSpace(array, 0)
-		if !is(array, i, '[') {
-			return
-		}
-		for {
-			start := skipSpace(array, i+1)
+		i, c := next(array, 0)
+		for more := c == '['; more; more = c == ',' {
+			start, _ := next(array, i+1)
 			end := valueEnd(array, start)
 			if end == start || !yield(array[start:end:end]) {
 				return
 			}
-			if i = skipSpace(array, end); !is(array, i, ',') {
-				return
-			}
+			i, c = next(array, end)
 		}
 	}
 }
@@ -81,19 +76,19 @@ func get(object []byte, name string) []byte {
 
 // String returns the text of a string, and false if v is none.
 func String(v []byte) (string, bool) {
-	if !is(v, 0, '"') {
+	if len(v) == 0 || v[0] != '"' {
 		return "", false
 	}
 	return string(text(v)), true
 }
 
 // Is reports whether v is the string s.
-func Is(v []byte, s string) bool { return is(v, 0, '"') && string(text(v)) == s }
+func Is(v []byte, s string) bool { return len(v) > 0 && v[0] == '"' && string(text(v)) == s }
 
 // Strings returns the strings of an array, and false if v is not an array of
 // strings.
 func Strings(v []byte) ([]string, bool) {
-	if !is(v, 0, '[') {
+	if len(v) == 0 || v[0] != '[' {
 		return nil, false
 	}
 	list := []string{}
@@ -116,13 +111,15 @@ func text(quoted []byte) []byte {
 	return b
 }
 
-func is(b []byte, i int, c byte) bool { return i < len(b) && b[i] == c }
-
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
-		i++
+// next returns the place of the first byte from i on that is no space, and that byte, or 0
+// at the end.
+func next(b []byte, i int) (int, byte) {
+	for ; i < len(b); i++ {
+		if c := b[i]; c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return i, c
+		}
 	}
-	return i
+	return i, 0
 }
 
 // stringEnd returns where the string ends that begins at i.
@@ -194,4 +191,57 @@ func Deeper(v []byte, levels int) bool {
 		}
 	}
 	return false
+}
+
+// Valid reports whether v is one JSON value: in UTF-8, and without two members of one
+// name in any object.
+func Valid(v []byte) bool { return jsontext.Value(v).IsValid() }
+
+// Canonical returns JSON in the form of RFC 8785, with jsontext's options for it. It
+// fails if v is not JSON.
+func Canonical(v []byte, options ...jsontext.Options) ([]byte, error) {
+	c := jsontext.Value(bytes.Clone(v))
+	err := c.Canonicalize(options...)
+	return c, err
+}
+
+// Member says what a member of an object must be. Struct tags cannot say it: a
+// decoder does not know required members, takes null for anything, and its errors
+// name Go types. So objects from outside are checked before they are decoded.
+type Member struct {
+	name     string
+	required bool
+	is       func(jsontext.Value) error
+}
+
+// Required is a member that must be there. What is wrong with its value is decides;
+// the value of a missing member is nil.
+func Required(name string, is func(jsontext.Value) error) Member { return Member{name, true, is} }
+
+// Optional is a member that may be missing, or be null, which some peers write for
+// that.
+func Optional(name string, is func(jsontext.Value) error) Member { return Member{name, false, is} }
+
+// maxMembers is as many as any object here has.
+const maxMembers = 12
+
+// Check returns the first of the members, in their order, that is not as it must be,
+// and what is wrong with it. Members that are not in the list are ignored.
+func Check(object []byte, members []Member) (name string, err error) {
+	var found [maxMembers]jsontext.Value
+	for name, v := range Members(object) {
+		for i := range members {
+			if members[i].name == string(name) {
+				found[i] = v
+			}
+		}
+	}
+	for i, m := range members {
+		if v := found[i]; m.required || v != nil && v.Kind() != 'n' {
+			if err := m.is(v); err != nil {
+				return m.name, err
+			}
+		}
+	}
+	return "", nil
 }

@@ -72,6 +72,3 @@ type Contents struct {
 	// Secret is like Plain, but [Codec.Explain] does not show it.
 	Secret []byte
 }
-
-// size is what the contents take before compression.
-func (x *Contents) size() int { return len(x.State) + len(x.Apart) + len(x.Plain) + len(x.Secret) }

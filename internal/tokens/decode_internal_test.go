@@ -3,6 +3,7 @@ package tokens
 import (
 	"bytes"
 	"encoding/binary"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func mint(t testing.TB, c *Codec, plain []byte) string {
 	t.Helper()
 	sealed, err := c.Keyset().Encrypt(plain, Binding{}.associated(nil, version, c.options.Audience))
 	require.NoError(t, err)
-	return string(appendToken(nil, sealed))
+	return "1" + encoding.EncodeToString(sealed)
 }
 
 func mintingCodec(t testing.TB, o Options) *Codec {
@@ -75,6 +76,9 @@ func TestOpenRefusesForeignLayouts(t *testing.T) {
 		"size zero":          join(front(codingZstd), []byte{0, 1, 2}, mark),
 		"not zstd":           join(front(codingZstd), []byte{20, 'x', 'y', 'z'}, mark),
 		"empty block":        join(front(codingDict1), []byte{21}, mark),
+		"not deflate":        join(front(codingFlate), []byte{20, 'x', 'y', 'z'}, mark),
+		"nothing deflated":   join(front(codingFlate), []byte{20}, mark),
+		"deflate, no size":   join(front(codingFlate), mark),
 		"time past the end":  join([]byte{0, 0xff, 0xff, 0xff, 0xff, 3}, make([]byte, 19), mark),
 		"deadline cut":       {flagDeadline, 0, 0, 0, 0, 1},
 		"span out of bounds": join([]byte{0, 0, 0, 0, 0}, bytes.Repeat([]byte{0xff}, 9), []byte{1}, make([]byte, 19), mark),
@@ -84,7 +88,7 @@ func TestOpenRefusesForeignLayouts(t *testing.T) {
 			_, err := c.Open(Binding{}, mintedAt, token)
 			require.ErrorIs(t, err, ErrRejected)
 			require.Equal(t, ReasonFormat, err.(*Rejected).Reason, "%v", err.(*Rejected).Detail)
-			require.Equal(t, ReasonFormat, c.Explain(Binding{}, mintedAt, token).Reason)
+			require.Equal(t, ReasonFormat, c.Explain(Binding{}, mintedAt, token, nil).Reason)
 		})
 	}
 	x, err := c.Open(Binding{}, mintedAt, mint(t, c, join(front(codingRaw), []byte("state"), mark, make([]byte, 40))))
@@ -109,16 +113,20 @@ func TestDecompressionIsBounded(t *testing.T) {
 	const limit = 64 << 10
 	c := mintingCodec(t, Options{MaxPlaintext: limit})
 	for name, tt := range map[string]struct {
-		claimed, real int
-		reason        Reason
+		plain  []byte
+		reason Reason
 	}{
-		"honest":    {64 << 20, 64 << 20, ReasonTooLarge},
-		"liar":      {limit, 64 << 20, ReasonFormat},
-		"overstate": {limit, 10, ReasonFormat},
-		"just over": {limit + 1, limit + 1, ReasonTooLarge},
+		"honest":             {bomb(t, 64<<20, 64<<20), ReasonTooLarge},
+		"liar":               {bomb(t, limit, 64<<20), ReasonFormat},
+		"overstate":          {bomb(t, limit, 10), ReasonFormat},
+		"just over":          {bomb(t, limit+1, limit+1), ReasonTooLarge},
+		"deflate, honest":    {deflateBomb(t, c, 16<<20, 16<<20), ReasonTooLarge},
+		"deflate, liar":      {deflateBomb(t, c, limit, 16<<20), ReasonFormat},
+		"deflate, overstate": {deflateBomb(t, c, limit, 10), ReasonFormat},
+		"deflate, just over": {deflateBomb(t, c, limit+1, limit+1), ReasonTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
-			token := mint(t, c, bomb(t, tt.claimed, tt.real))
+			token := mint(t, c, tt.plain)
 			_, err := c.Open(Binding{}, mintedAt, token) // warm the pools
 			require.ErrorIs(t, err, ErrRejected)
 			require.Equal(t, tt.reason, err.(*Rejected).Reason)
@@ -135,6 +143,16 @@ func TestDecompressionIsBounded(t *testing.T) {
 	}
 	_, err := c.Open(Binding{}, mintedAt, mint(t, c, bomb(t, limit, limit)))
 	require.NoError(t, err)
+	_, err = c.Open(Binding{}, mintedAt, mint(t, c, deflateBomb(t, c, limit, limit)))
+	require.NoError(t, err)
+}
+
+// deflateBomb is bomb for what is deflated.
+func deflateBomb(t testing.TB, c *Codec, claimed, real int) []byte {
+	t.Helper()
+	plain, ok := c.zstd.deflate(binary.AppendUvarint(front(codingFlate), uint64(claimed)<<1), make([]byte, real))
+	require.True(t, ok)
+	return append(plain, paddingMark)
 }
 
 // The parts share the limit: two that are allowed each may be too much together.
@@ -180,6 +198,36 @@ func TestBlocksAreNotAcceptedBeyondTheirSize(t *testing.T) {
 		plain := append(append(front(codingZstd), body...), extra...)
 		_, err := c.Open(Binding{}, mintedAt, mint(t, c, append(plain, paddingMark)))
 		require.ErrorIs(t, err, ErrRejected, "%x", extra)
+
+		deflated := deflateBomb(t, c, 100, 100)
+		deflated = append(append(deflated[:len(deflated)-1], extra...), paddingMark)
+		_, err = c.Open(Binding{}, mintedAt, mint(t, c, deflated))
+		require.ErrorIs(t, err, ErrRejected, "%x", extra)
+	}
+}
+
+// What is deflated says nothing of what was before it.
+func TestDeflatingDoesNotDependOnEarlierStates(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var states [][]byte
+	for _, alphabet := range []string{"ab", "abcdefghijklmnopqrstuvwxyz ", `{"action":"accept",}`} {
+		state := make([]byte, maxDeflated)
+		for i := range state {
+			state[i] = alphabet[random.IntN(len(alphabet))]
+		}
+		states = append(states, state, append(bytes.Repeat(state[:9000], 3), state...)[:maxWithDictionary+1])
+	}
+	used := mintingCodec(t, Options{}).zstd
+	for range 2 {
+		for _, state := range states {
+			coding, want := mintingCodec(t, Options{}).zstd.encode(new(buffers), state)
+			require.Equal(t, byte(codingFlate), coding)
+			_, got := used.encode(new(buffers), state)
+			require.Equal(t, want, got)
+			opened, rejected := used.decode(new(buffers), coding, got, len(state))
+			require.Nil(t, rejected)
+			require.Equal(t, state, opened)
+		}
 	}
 }
 
@@ -188,8 +236,8 @@ func FuzzDecodePlaintext(f *testing.F) {
 	for _, state := range []string{"", "x", strings.Repeat(`{"action":"accept","content":{}}`, 20), strings.Repeat("y", 20_000)} {
 		buf := new(buffers)
 		coding, body := c.zstd.encode(buf, []byte(state))
-		f.Add(appendPadding(append(front(coding), body...)))
-		f.Add(appendPadding(append(appendParts(front(codingRaw), coding, bytes.Clone(body), []byte(state)), "body"...)))
+		f.Add(append(append(front(coding), body...), paddingMark))
+		f.Add(append(append(appendParts(front(codingRaw), coding, bytes.Clone(body), []byte(state)), "body"...), paddingMark))
 	}
 	f.Add(bomb(f, 1<<16, 1<<20))
 	f.Fuzz(func(t *testing.T, plain []byte) {
@@ -198,7 +246,7 @@ func FuzzDecodePlaintext(f *testing.F) {
 			require.ErrorIs(t, err, ErrRejected)
 			return
 		}
-		require.LessOrEqual(t, x.size(), 1<<16)
+		require.LessOrEqual(t, len(x.State)+len(x.Apart)+len(x.Plain)+len(x.Secret), 1<<16)
 		token, err := c.Seal(Binding{}, mintedAt, x)
 		require.NoError(t, err, "what opens can be sealed")
 		again, err := c.Open(Binding{}, mintedAt, token)

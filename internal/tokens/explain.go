@@ -1,10 +1,42 @@
 package tokens
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 )
+
+// Inspection is what anybody can see of a token, without a key.
+type Inspection struct {
+	// Version is the token's format.
+	Version string
+	// KeyID is the id of the key that sealed it, if it was sealed at all:
+	// nothing here is authenticated.
+	KeyID uint32
+	// Length is the token's length in characters.
+	Length int
+	// Sealed is the size of the encrypted part in bytes.
+	Sealed int
+}
+
+// Inspect returns what can be seen of a token without a key. It fails with a
+// *[Rejected] error if token is no token at all.
+func Inspect(token string) (Inspection, error) {
+	in := Inspection{Length: len(token)}
+	if len(token) > HardMaxToken {
+		return in, Reject(ReasonTooLong, "%d characters exceed the limit of %d", len(token), HardMaxToken)
+	}
+	if token != "" {
+		in.Version = fmt.Sprintf("%c", token[0])
+	}
+	sealed, key, rejected := decodeToken(new(buffers), token)
+	in.Sealed, in.KeyID = len(sealed), key
+	if rejected != nil {
+		return in, rejected
+	}
+	return in, nil
+}
 
 // Explanation is everything that can be said about a token by somebody who has
 // the keys, for support and debugging. It never holds the secret section.
@@ -35,56 +67,34 @@ type Explanation struct {
 // Explain says what [Codec.Open] makes of a token, and shows what it holds if it
 // is authentic, even if it is refused for another reason. The result is for
 // whoever holds the keys; do not send it to clients.
-func (c *Codec) Explain(b Binding, now time.Time, token string) Explanation {
-	return c.Look(b, now, token, nil)
-}
-
-// Look is [Codec.Explain], and shows all contents to see, if the token is authentic and
-// decodes. The secret section is for finding out what there is, not for showing it; it
-// is wiped when see returns.
-func (c *Codec) Look(b Binding, now time.Time, token string, see func(*Contents)) Explanation {
+//
+// All contents are shown to see, unless that is nil, if they decode. The secret section is
+// for finding out what there is, not for showing it; it is wiped when see returns.
+func (c *Codec) Explain(b Binding, now time.Time, token string, see func(*Contents)) Explanation {
 	var x Explanation
-	refuse := func(r *Rejected) {
-		if r != nil && x.Reason == "" {
-			x.Reason = r.Reason
-			if r.Detail != nil {
-				x.Detail = r.Detail.Error()
-			}
-		}
-	}
 	x.Inspection, _ = Inspect(token)
 	if info, ok := c.Keyset().Key(x.KeyID); ok {
 		x.Key = &info
 	}
-	buf := c.buffers.Get().(*buffers)
-	defer c.release(buf)
-	plain, rejected := c.authenticate(buf, b, token)
-	if rejected != nil {
-		refuse(rejected)
+	o, untimely, rejected := c.open(b, now, token)
+	for _, r := range [...]*Rejected{rejected, untimely} {
+		if r != nil {
+			x.Reason, x.Detail = r.Reason, r.Detail.Error()
+		}
+	}
+	if o.padding == 0 {
 		return x
 	}
-	var o opened
-	if err := o.decodeTimes(plain); err != nil {
-		refuse(&Rejected{ReasonFormat, err})
-		return x
-	}
-	refuse(c.checkTimes(&o.claims, now))
-	state, apart, rejected := c.decode(buf, &o)
-	refuse(rejected)
-	if rejected != nil && rejected.Reason == ReasonFormat && o.body == nil {
-		return x
-	}
-	x.Claims = &o.claims
-	x.State, x.Apart, x.Plain = state, apart, o.plain
-	x.StateLen, x.SecretLen = len(state)+len(apart)+len(o.plain), len(o.secret)
-	x.BodyLen, x.PaddingLen = len(o.body)+len(o.apart)+len(o.plain), o.padding
+	x.Claims, x.State, x.Apart, x.Plain = &o.Claims, o.State, o.Apart, o.Plain
+	x.StateLen, x.SecretLen = len(o.State)+len(o.Apart)+len(o.Plain), len(o.Secret)
+	x.BodyLen, x.PaddingLen = len(o.body)+len(o.apart)+len(o.Plain), o.padding
 	x.Coding = codingName(o.coding)
 	if len(o.apart) > 0 {
 		x.ApartCoding = codingName(o.apartCoding)
 	}
 	if see != nil && rejected == nil {
-		see(&Contents{Claims: o.claims, State: state, Apart: apart, Plain: o.plain, Secret: o.secret})
+		see(&o.Contents)
 	}
-	clear(o.secret)
+	clear(o.Secret)
 	return x
 }

@@ -36,7 +36,7 @@ func TestExplain(t *testing.T) {
 	x.Secret = []byte("correct horse battery staple")
 	token := seal(t, c, alice, x)
 
-	good := c.Explain(alice, noon, token)
+	good := c.Explain(alice, noon, token, nil)
 	require.Zero(t, good.Reason)
 	require.Empty(t, good.Detail)
 	require.Equal(t, k.Primary(), *good.Key)
@@ -51,31 +51,31 @@ func TestExplain(t *testing.T) {
 	require.NotContains(t, fmt.Sprintf("%+v %s", good, good.State), "horse")
 
 	var state, secret, kept []byte
-	require.Equal(t, good, c.Look(alice, noon, token, func(all *tokens.Contents) {
+	require.Equal(t, good, c.Explain(alice, noon, token, func(all *tokens.Contents) {
 		state, secret, kept = all.State, []byte(string(all.Secret)), all.Secret
 	}))
 	require.Equal(t, smallState, string(state))
 	require.Equal(t, string(x.Secret), string(secret))
 	require.Equal(t, make([]byte, len(secret)), kept, "wiped")
-	c.Look(tokens.Binding{}, noon, token, func(*tokens.Contents) { t.Error("a token that is not authentic is not shown") })
+	c.Explain(tokens.Binding{}, noon, token, func(*tokens.Contents) { t.Error("a token that is not authentic is not shown") })
 
-	late := c.Explain(alice, noon.Add(time.Hour), token)
+	late := c.Explain(alice, noon.Add(time.Hour), token, nil)
 	require.Equal(t, tokens.ReasonExpired, late.Reason)
 	require.Contains(t, late.Detail, "expired at 2026-11-20 12:10:00")
 	require.Equal(t, good.Claims, late.Claims, "shown although expired")
 	require.Equal(t, good.State, late.State)
 
-	foreign := c.Explain(tokens.Binding{}, noon, token)
+	foreign := c.Explain(tokens.Binding{}, noon, token, nil)
 	require.Equal(t, tokens.ReasonAuthentication, foreign.Reason)
 	require.Equal(t, k.Primary().ID, foreign.KeyID)
 	require.NotNil(t, foreign.Key)
 	require.Nil(t, foreign.Claims)
 	require.Nil(t, foreign.State)
 
-	small := newCodec(t, k, tokens.Options{MaxPlaintext: 100}).Explain(alice, noon, token)
+	small := newCodec(t, k, tokens.Options{MaxPlaintext: 100}).Explain(alice, noon, token, nil)
 	require.Equal(t, tokens.ReasonTooLarge, small.Reason)
 	require.Equal(t, x.Claims, *small.Claims)
 	require.Nil(t, small.State)
 
-	require.Equal(t, tokens.ReasonMalformed, c.Explain(alice, noon, "1").Reason)
+	require.Equal(t, tokens.ReasonMalformed, c.Explain(alice, noon, "1", nil).Reason)
 }

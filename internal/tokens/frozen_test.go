@@ -81,6 +81,8 @@ func frozenCases() map[string]frozen {
 		"dictionary-2":        {State: smallState, Claims: claims, Audience: "here", Binding: alice},
 		"medium-dictionary-2": {State: mediumState, Claims: claims, Binding: alice},
 		"long-dictionary-2":   {State: smallState, Times: 30, Claims: claims},
+		"deflate":             {State: smallState, Times: 100, Claims: claims, Binding: alice},
+		"apart-deflate":       {State: smallState, Times: 1, Apart: strings.Repeat(mediumState, 20), Claims: claims},
 		"apart-dictionary-2":  {State: smallState, Apart: mediumState, Claims: claims, Binding: alice},
 	}
 }
@@ -113,7 +115,7 @@ func TestFrozenTokens(t *testing.T) {
 			require.Equal(t, f.Secret, x.Secret)
 			require.Equal(t, f.Apart, string(x.Apart))
 			require.Equal(t, string(f.Plain), string(x.Plain))
-			explained := c.Explain(f.Binding, f.Now, f.Token)
+			explained := c.Explain(f.Binding, f.Now, f.Token, nil)
 			require.Equal(t, f.Coding, explained.Coding)
 			require.Equal(t, f.ApartCoding, explained.ApartCoding)
 		})
@@ -130,7 +132,7 @@ func writeFrozen(t *testing.T, k *codec.Keyset, name string, f frozen) {
 	c := newCodec(t, k, tokens.Options{Audience: f.Audience})
 	x := &tokens.Contents{Claims: f.Claims, State: []byte(strings.Repeat(f.State, f.Times)), Apart: []byte(f.Apart), Plain: f.Plain, Secret: f.Secret}
 	f.Token = seal(t, c, f.Binding, x)
-	explained := c.Explain(f.Binding, noon, f.Token)
+	explained := c.Explain(f.Binding, noon, f.Token, nil)
 	f.Coding, f.ApartCoding = explained.Coding, explained.ApartCoding
 	data, err := json.MarshalIndent(f, "", "  ")
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ func FuzzOpen(f *testing.F) {
 		if _, err := tokens.Inspect(s); err != nil {
 			require.ErrorIs(t, err, tokens.ErrRejected)
 		}
-		require.NotZero(t, c.Explain(alice, noon, s).Reason)
+		require.NotZero(t, c.Explain(alice, noon, s, nil).Reason)
 	})
 }
 

@@ -111,7 +111,7 @@ func TestOpenRefuses(t *testing.T) {
 			x, err := tt.c.Open(tt.b, tt.now, tt.token)
 			require.Nil(t, x)
 			requireRejected(t, err, tt.reason)
-			require.Equal(t, tt.reason, tt.c.Explain(tt.b, tt.now, tt.token).Reason)
+			require.Equal(t, tt.reason, tt.c.Explain(tt.b, tt.now, tt.token, nil).Reason)
 		})
 	}
 	for name, now := range map[string]time.Time{

@@ -43,7 +43,7 @@ func TestRotation(t *testing.T) {
 	c.SetKeyset(four)
 	_, err = c.Open(alice, noon, before)
 	requireRejected(t, err, tokens.ReasonUnknownKey)
-	require.Equal(t, codec.Disabled, c.Explain(alice, noon, before).Key.Status)
+	require.Equal(t, codec.Disabled, c.Explain(alice, noon, before, nil).Key.Status)
 
 	back, err := four.Enable(old)
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestRotation(t *testing.T) {
 	c.SetKeyset(five)
 	_, err = c.Open(alice, noon, before)
 	requireRejected(t, err, tokens.ReasonUnknownKey)
-	require.Nil(t, c.Explain(alice, noon, before).Key)
+	require.Nil(t, c.Explain(alice, noon, before, nil).Key)
 	_, err = c.Open(alice, noon, after)
 	require.NoError(t, err)
 }

@@ -19,7 +19,7 @@ func TestScratchMemoryIsCleared(t *testing.T) {
 // Claims that are only half there are not shown.
 func TestExplainShowsNoClaimsThatDoNotDecode(t *testing.T) {
 	c := mintingCodec(t, Options{})
-	x := c.Explain(Binding{}, mintedAt, mint(t, c, front(codingRaw)[:12]))
+	x := c.Explain(Binding{}, mintedAt, mint(t, c, front(codingRaw)[:12]), nil)
 	require.Equal(t, ReasonFormat, x.Reason)
 	require.Nil(t, x.Claims)
 	require.Nil(t, x.State)

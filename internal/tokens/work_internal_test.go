@@ -49,7 +49,7 @@ func TestForgedTokensCostOneDecryption(t *testing.T) {
 	require.NoError(t, err)
 	under := func(id uint32, rest []byte) string {
 		b := binary.BigEndian.AppendUint32([]byte{tinkPrefix}, id)
-		return string(appendToken(nil, append(b, rest...)))
+		return "1" + encoding.EncodeToString(append(b, rest...))
 	}
 	primary, rest := keys.Primary().ID, sealed[keyPrefixSize:]
 	require.Equal(t, token, under(primary, rest))

@@ -8,12 +8,14 @@
 // reads it.
 //
 // As the tables are known beforehand, so is what each way of writing a text costs, and the
-// cheapest one is looked for (see parse.go). Texts of more than a kilobyte get a code of
+// cheapest one is looked for. Texts of more than a kilobyte get a code of
 // their own for their literals.
 package shortblock
 
 import (
+	"encoding/binary"
 	"errors"
+	"math/bits"
 	"sync"
 
 	"github.com/klauspost/compress/huff0"
@@ -29,13 +31,16 @@ const oneStream = 1<<10 - 1
 
 // Encoder compresses with one dictionary. It is safe for concurrent use.
 type Encoder struct {
-	dictionary                 []byte
-	start                      recent
-	index                      index
-	literals, lengths, offsets table
-	huffman                    *huff0.Scratch
-	scratch                    sync.Pool // of *scratch
+	dictionary []byte
+	start      recent
+	index      index
+	tables     tables
+	huffman    *huff0.Scratch
+	scratch    sync.Pool // of *scratch, or empty
 }
+
+// tables are those that a block's sequences are coded with.
+type tables struct{ literals, lengths, offsets *table }
 
 // scratch is the memory of one call.
 type scratch struct {
@@ -63,21 +68,17 @@ func New(dictionary []byte) (*Encoder, error) {
 		return nil, err
 	}
 	for _, t := range []struct {
-		to        *table
+		to        **table
 		maxSymbol int
-	}{{&e.offsets, 31}, {&e.lengths, 52}, {&e.literals, 35}} {
+	}{{&e.tables.offsets, 31}, {&e.tables.lengths, 52}, {&e.tables.literals, 35}} {
 		counts, log, after, err := readCounts(rest, t.maxSymbol)
 		if err != nil {
 			return nil, err
 		}
-		*t.to, rest = newTable(counts, log), after
+		made := newTable(counts, log)
+		*t.to, rest = &made, after
 	}
 	e.index = newIndex(e.dictionary)
-	e.scratch.New = func() any {
-		s := new(scratch)
-		s.huffman.TransferCTable(e.huffman)
-		return s
-	}
 	return e, nil
 }
 
@@ -88,8 +89,11 @@ func (e *Encoder) Append(dst, text []byte) ([]byte, bool) {
 	if len(text) > MaxSize || len(text) < 16 {
 		return dst, false
 	}
-	s := e.scratch.Get().(*scratch)
-	defer e.release(s)
+	s, _ := e.scratch.Get().(*scratch)
+	if s == nil {
+		s = new(scratch)
+		s.huffman.TransferCTable(e.huffman)
+	}
 	s.huffman.Reuse = huff0.ReusePolicyMust
 	if len(text) > oneStream {
 		s.huffman.Reuse = huff0.ReusePolicyAllow
@@ -97,20 +101,17 @@ func (e *Encoder) Append(dst, text []byte) ([]byte, bool) {
 	e.parse(s, text)
 	from := len(dst)
 	dst = e.appendSequences(e.appendLiterals(s, dst), s.sequences)
+	// The text may be secret, so it is wiped from what is kept.
+	clear(s.near)
+	clear(s.text)
+	clear(s.huffman.Out[:cap(s.huffman.Out)])
+	s.text, s.sequences = s.text[:0], s.sequences[:0]
+	e.scratch.Put(s)
 	if len(dst)-from >= len(text) {
 		clear(dst[from:])
 		return dst[:from], false
 	}
 	return dst, true
-}
-
-// release wipes s of the text, which may be secret, and keeps it.
-func (e *Encoder) release(s *scratch) {
-	s.wipe()
-	clear(s.text)
-	clear(s.huffman.Out[:cap(s.huffman.Out)])
-	s.text, s.sequences = s.text[:0], s.sequences[:0]
-	e.scratch.Put(s)
 }
 
 // Types of literals' sections, and the format of one with four streams.
@@ -138,22 +139,204 @@ func (e *Encoder) appendLiterals(s *scratch, dst []byte) []byte {
 			s.huffman.TransferCTable(e.huffman) // for the next text
 		}
 		if p := uint64(len(packed)); err == nil && p+1 < n {
-			return append(appendHeader(dst, kind|format|n<<4|p<<size, header), packed...)
+			dst = binary.LittleEndian.AppendUint64(dst, kind|format|n<<4|p<<size)
+			return append(dst[:len(dst)-8+header], packed...)
 		}
 	}
 	if n < 32 {
-		dst = appendHeader(dst, raw|n<<3, 1)
+		dst = append(dst, byte(raw|n<<3))
 	} else {
-		dst = appendHeader(dst, raw|1<<2|n<<4, 2)
+		dst = binary.LittleEndian.AppendUint16(dst, uint16(raw|1<<2|n<<4))
 	}
 	return append(dst, s.text...)
 }
 
-// appendHeader appends the lowest bytes of v.
-func appendHeader(dst []byte, v uint64, bytes int) []byte {
-	for range bytes {
-		dst = append(dst, byte(v))
-		v >>= 8
+// What the parts of a block cost, in bits. That a literal costs as much as all others and a
+// sequence as much as all with its offset is not exact, but knowing better was found to
+// save nothing.
+const (
+	literalCost  = 6
+	sequenceCost = 9 // and the bits of the offset
+)
+
+const (
+	// A shorter match costs more than its literals. Far ones are in the dictionary.
+	minNear, minFar = 5, 6
+	farBits         = 15
+	// maxNear and maxFar bound the places that are looked at.
+	maxNear, maxFar = 4, 32
+	// enough is the length of a match inside which others are looked for at its second byte
+	// only, and in a short text not at all: to do so everywhere takes twice the time for a
+	// hundredth of the length.
+	enough = 6
+	// Of a short text fewer hashes are kept apart, as all of them are to be wiped.
+	fewBits, manyBits = 8, 11
+)
+
+// parser finds the cheapest way to write a text: for each place, beginning with the first,
+// it knows the cheapest way to get there, and looks where it leads to from there.
+type parser struct {
+	room   [1 << manyBits]uint16
+	near   []uint16            // hash of minNear bytes -> 1 + their last place in the text; part of room
+	before [MaxSize]uint16     // place -> 1 + the place before it with that hash
+	ways   [MaxSize + 1]way    // place -> the cheapest way to it
+	steps  [MaxSize / 4]uint16 // places at which matches end, the last first
+}
+
+// way is the last step on a way: a literal, or the match of so many bytes.
+type way struct{ cost, offset, length uint32 }
+
+func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
+
+// index finds the places of a dictionary at which the same minFar bytes are.
+type index struct {
+	// places from first[h] to first[h+1] have the hash h, the last ones first.
+	first  [1<<farBits + 1]uint16
+	places []place
+}
+
+// place is where bytes are, and more of their hash: most places that do not match are told
+// apart by that alone.
+type place struct{ at, check uint16 }
+
+func hashFar(v uint64) (hash, check uint16) {
+	v = v << (64 - 8*minFar) * 0xcf1bbcdcbf9b0000
+	return uint16(v >> (64 - farBits)), uint16(v >> (64 - farBits - 16))
+}
+
+func newIndex(dictionary []byte) index {
+	var x index
+	for i := 0; i+8 <= len(dictionary); i++ {
+		h, _ := hashFar(load(dictionary, i))
+		x.first[h+1]++
 	}
-	return dst
+	for h := range 1 << farBits {
+		x.first[h+1] += x.first[h]
+	}
+	x.places = make([]place, x.first[1<<farBits])
+	next := x.first
+	for i := max(len(dictionary)-8, -1); i >= 0; i-- {
+		h, check := hashFar(load(dictionary, i))
+		x.places[next[h]] = place{uint16(i), check}
+		next[h]++
+	}
+	return x
+}
+
+// parse finds the sequences, and what is left as literals.
+func (e *Encoder) parse(s *scratch, text []byte) {
+	hashBits := uint(fewBits)
+	if len(text) > oneStream {
+		hashBits = manyBits
+	}
+	s.near = s.room[:1<<hashBits]
+	ways := s.ways[:len(text)+1]
+	for i := range ways {
+		ways[i] = way{cost: uint32(literalCost * i)}
+	}
+	end := 0 // of a match that is long enough
+	for at := 0; at < len(text); at++ {
+		if next := ways[at].cost + literalCost; next <= ways[at+1].cost {
+			ways[at+1] = way{cost: next}
+		}
+		if at+8 > len(text) {
+			continue
+		}
+		longest := e.matches(s, text, at, hashBits)
+		switch {
+		case end > at: // the place after a match's first
+			at, end = end-1, 0
+		case longest >= enough && len(text) <= oneStream:
+			at += longest - 1
+		case longest >= enough:
+			end = at + longest
+		}
+	}
+	e.walk(s, text, ways)
+}
+
+// matches offers all matches at a place, and returns the length of the longest.
+func (e *Encoder) matches(s *scratch, text []byte, at int, hashBits uint) (longest int) {
+	v := load(text, at)
+	longest = minNear - 1
+	near := &s.near[v<<(64-8*minNear)*0xcf1bbcdcbb000000>>(64-hashBits)]
+	s.before[at] = *near
+	place := *near
+	*near = uint16(at + 1)
+	for range maxNear {
+		if place == 0 {
+			break
+		}
+		i := int(place) - 1
+		if (load(text, i)^v)<<(64-8*minNear) == 0 {
+			if n := common(text[i:], text[at:]); n > longest {
+				s.offer(at, n, at-i)
+				longest = n
+			}
+		}
+		place = s.before[i]
+	}
+	if longest >= enough {
+		return longest
+	}
+	h, check := hashFar(v)
+	places := e.index.places[e.index.first[h]:e.index.first[h+1]]
+	for _, p := range places[:min(len(places), maxFar)] {
+		if i := int(p.at); p.check == check {
+			if n := common(e.dictionary[i:], text[at:]); n > longest {
+				s.offer(at, n, at+len(e.dictionary)-i)
+				longest = n
+			}
+		}
+	}
+	return longest
+}
+
+// offer notes where a match leads to.
+func (p *parser) offer(at, length, offset int) {
+	cost := p.ways[at].cost + sequenceCost + uint32(bits.Len(uint(offset)))
+	if w := &p.ways[at+length]; cost < w.cost {
+		*w = way{cost, uint32(offset), uint32(length)}
+	}
+}
+
+// walk goes the cheapest way back from the end, and notes what it consists of.
+func (e *Encoder) walk(s *scratch, text []byte, ways []way) {
+	steps := s.steps[:0]
+	for at := len(text); at > 0; {
+		if w := &ways[at]; w.length > 0 {
+			steps = append(steps, uint16(at))
+			at -= int(w.length)
+		} else {
+			at--
+		}
+	}
+	offsets := e.start
+	from := 0 // of the literals
+	for i := len(steps) - 1; i >= 0; i-- {
+		end := int(steps[i])
+		length, offset := int(ways[end].length), int(ways[end].offset)
+		literals := text[from : end-length]
+		s.text = append(s.text, literals...)
+		s.sequences = append(s.sequences, sequence{
+			code(uint32(len(literals)), 16, 0, literalCodes[:]), code(uint32(length), 35, minMatch, matchCodes[:]), offsets.code(offset, len(literals)),
+		})
+		from = end
+	}
+	s.text = append(s.text, text[from:]...)
+}
+
+// common returns how many bytes a and b have in common at their beginnings.
+func common(a, b []byte) int {
+	n, limit := 0, min(len(a), len(b))
+	for n+8 <= limit {
+		if x := load(a, n) ^ load(b, n); x != 0 {
+			return n + bits.TrailingZeros64(x)/8
+		}
+		n += 8
+	}
+	for n < limit && a[n] == b[n] {
+		n++
+	}
+	return n
 }
