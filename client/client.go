@@ -2,7 +2,12 @@ package client
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 )
 
 const (
@@ -66,3 +71,152 @@ func New(transport Transport, options Options) *Client {
 
 // Close closes the transport. Calls under way fail.
 func (c *Client) Close() error { return c.transport.Close() }
+
+// send sends r, and sends it again when its connection was lost, or the server asks
+// for that, and a second time does no harm.
+func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
+	attempt := func() (json.RawMessage, error) {
+		result, err := c.attempt(ctx, r)
+		if err == nil {
+			return result, nil
+		}
+		var lost *TransportError
+		switch isLoss := errors.As(err, &lost); {
+		case !isLoss && r.harmless && asksAgain(err): // HTTP has a status for this as well
+		case !isLoss || !lost.repeatable(r.harmless):
+			return nil, backoff.Permanent(err)
+		case lost.RetryAfter > 0:
+			return nil, errors.Join(err, &backoff.RetryAfterError{Duration: lost.RetryAfter})
+		}
+		return nil, err
+	}
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval = c.options.RetryPause
+	pause.MaxInterval = 10 * time.Second
+	result, err := backoff.Retry(ctx, attempt,
+		backoff.WithBackOff(pause),
+		backoff.WithMaxTries(c.tries(r)),
+		backoff.WithNotify(c.notify),
+		backoff.WithMaxElapsedTime(c.options.RetryFor))
+	return result, unwrapRetry(err)
+}
+
+// asksAgain reports whether the server's answer is to send the same request again.
+func asksAgain(err error) bool {
+	var refused *Error
+	return errors.As(err, &refused) && refused.Code == codeTryAgain
+}
+
+// tries is how often r is sent at most; 0 if only the time limits that.
+func (c *Client) tries(r request) uint {
+	switch {
+	case c.options.Retries != 0:
+		return uint(max(c.options.Retries, 0)) + 1
+	case r.later:
+		return 0
+	}
+	return defaultRetries + 1
+}
+
+func (c *Client) notify(err error, _ time.Duration) {
+	if c.options.OnRetry != nil {
+		c.options.OnRetry(unwrapRetry(err))
+	}
+}
+
+// attempt sends r once, within the time limit of a turn.
+func (c *Client) attempt(ctx context.Context, r request) (json.RawMessage, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, c.options.Timeout, ErrTimeout)
+	defer cancel()
+	result, err := c.transport.exchange(limited, &r)
+	if err == nil || limited.Err() == nil {
+		return result, err
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
+	}
+	// A server this slow is not helped by being asked again.
+	return nil, &TransportError{Sent: true, Err: ErrTimeout, final: true}
+}
+
+// unwrapRetry takes off what send put around an error for the retry library.
+func unwrapRetry(err error) error {
+	var permanent *backoff.PermanentError
+	if errors.As(err, &permanent) {
+		return permanent.Err
+	}
+	var after *backoff.RetryAfterError
+	var lost *TransportError
+	if errors.As(err, &after) && errors.As(err, &lost) {
+		return lost
+	}
+	return err
+}
+
+// protocolVersion is the MCP revision offered in initialize.
+const protocolVersion = "2025-11-25"
+
+// ServerInfo is how a server introduces itself.
+type ServerInfo struct {
+	// Name and Version are the server's.
+	Name, Version string
+	// ProtocolVersion is the MCP revision the server chose.
+	ProtocolVersion string
+	// Instructions are the server's advice to the model, or empty.
+	Instructions string
+	// Capabilities are what the server can do, by capability name.
+	Capabilities map[string]json.RawMessage
+}
+
+// Ping asks whether the server answers at all.
+func (c *Client) Ping(ctx context.Context) error {
+	return c.query(ctx, "ping", struct{}{}, &struct{}{})
+}
+
+// Initialize introduces the client to the server and the server to the client.
+// Calls do not need it.
+func (c *Client) Initialize(ctx context.Context) (*ServerInfo, error) {
+	var wire struct {
+		ProtocolVersion string                     `json:"protocolVersion"`
+		Capabilities    map[string]json.RawMessage `json:"capabilities"`
+		ServerInfo      implementation             `json:"serverInfo"`
+		Instructions    string                     `json:"instructions"`
+	}
+	if err := c.query(ctx, "initialize", initializeParams(c.options), &wire); err != nil {
+		return nil, err
+	}
+	return &ServerInfo{
+		Name: wire.ServerInfo.Name, Version: wire.ServerInfo.Version,
+		ProtocolVersion: wire.ProtocolVersion, Instructions: wire.Instructions, Capabilities: wire.Capabilities,
+	}, nil
+}
+
+// implementation is MCP's Implementation.
+type implementation struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// implementationOf introduces a client.
+func implementationOf(o Options) implementation {
+	return implementation{cmp.Or(o.Name, "mcpsaga"), cmp.Or(o.Version, "1")}
+}
+
+// initializeParams are the parameters of initialize. The dialects spoken here need
+// no capabilities: what a client cannot answer it says when it is asked.
+func initializeParams(o Options) any {
+	return struct {
+		ProtocolVersion string         `json:"protocolVersion"`
+		Capabilities    map[string]any `json:"capabilities"`
+		ClientInfo      implementation `json:"clientInfo"`
+	}{protocolVersion, map[string]any{}, implementationOf(o)}
+}
+
+// query sends a request that changes nothing and decodes its result.
+func (c *Client) query(ctx context.Context, method string, params, result any) error {
+	raw, err := c.send(ctx, request{method: method, params: params, harmless: true})
+	if err != nil {
+		return err
+	}
+	return read(raw, result, "the server's answer to "+method)
+}

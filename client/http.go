@@ -4,18 +4,23 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tmaxmax/go-sse"
 
 	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
@@ -213,4 +218,121 @@ func classify(ctx context.Context, err error, sent bool) error {
 		err = inURL.Err // without the method and address, which the caller knows
 	}
 	return &TransportError{Sent: sent, Err: err, final: isCertificateError(err)}
+}
+
+// hint says what to do about an HTTP status.
+func hint(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "the server wants a credential; set a bearer token"
+	case http.StatusForbidden:
+		return "the server does not allow this caller"
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return "this is not an MCP endpoint; check the path of the URL"
+	case http.StatusRequestEntityTooLarge:
+		return "the arguments or answers are larger than the server accepts"
+	case http.StatusTooManyRequests:
+		return "the server is limiting its callers; try later"
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return "the server is not available; try later"
+	}
+	return http.StatusText(status)
+}
+
+// retryAfter reads the Retry-After header, which is in seconds or a date.
+func retryAfter(header http.Header) time.Duration {
+	value := header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return max(0, time.Until(date))
+	}
+	return 0
+}
+
+func isCertificateError(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &certificate)
+}
+
+func isDialError(err error) bool {
+	var network *net.OpError
+	return errors.As(err, &network) && network.Op == "dial"
+}
+
+// defaultStall is how long [HTTP] waits for a response to go on, unless it says
+// otherwise.
+const defaultStall = 30 * time.Second
+
+// errStalled is the error of a turn whose response began and then did not go on.
+var errStalled = fmt.Errorf("%w: its answer began and does not go on", ErrTimeout)
+
+// minProgress is how many bytes count as going on: a server that sends one now and
+// then keeps its client waiting as long as it likes.
+const minProgress = 1 << 10
+
+// readAll reads in to its end, or to the limit and one byte. It gives up once less
+// than minProgress bytes have come in the time of patience, unless nothing has come
+// at all, as the tool may be at work; stop must end a read
+// that is under way.
+func readAll(in io.Reader, limit int64, patience time.Duration, stop context.CancelCauseFunc) ([]byte, error) {
+	counted := &progress{in: io.LimitReader(in, limit+1)}
+	seen := int64(0)
+	var watch *time.Timer
+	watching := make(chan struct{}) // closed when watch has its value
+	watch = time.AfterFunc(patience, func() {
+		<-watching
+		now := counted.n.Load()
+		if now > 0 && now-seen < minProgress {
+			stop(errStalled)
+			return
+		}
+		seen = now
+		watch.Reset(patience)
+	})
+	close(watching)
+	defer watch.Stop()
+	return io.ReadAll(counted)
+}
+
+// progress counts the bytes that were read.
+type progress struct {
+	in io.Reader
+	n  atomic.Int64
+}
+
+// Read implements io.Reader.
+func (p *progress) Read(b []byte) (int, error) {
+	n, err := p.in.Read(b)
+	p.n.Add(int64(n))
+	return n, err
+}
+
+// errNoResponse: a stream ended too early.
+var errNoResponse = errors.New("the server's stream of events ended without the response")
+
+// readEvents returns the result in a stream of events, which servers may send
+// instead of a JSON object (MCP 2025-11-25, basic/transports, sending messages to the
+// server). The dialects spoken here need no notifications.
+func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (json.RawMessage, error) {
+	rest := &io.LimitedReader{R: stream, N: limit + 1}
+	// The limit is of the whole stream; events end with it, not before.
+	for event, err := range sse.Read(rest, &sse.ReadConfig{MaxEventSize: int(limit) + 2}) {
+		if err != nil {
+			if rest.N > 0 {
+				return nil, classify(ctx, fmt.Errorf("the server's stream of events: %w", err), true)
+			}
+			break
+		}
+		var message struct{ Method string }
+		if event.Data == "" || json.Unmarshal([]byte(event.Data), &message) == nil && message.Method != "" {
+			continue
+		}
+		return parseResponse([]byte(event.Data), id)
+	}
+	if rest.N <= 0 {
+		return nil, tooMuch(limit, "bytes in an answer")
+	}
+	return nil, classify(ctx, errNoResponse, true)
 }

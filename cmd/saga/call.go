@@ -4,14 +4,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/arguments"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 )
 
 func (p *program) callCommand() *cli.Command {
@@ -105,4 +112,106 @@ func (p *program) jsonArguments(c *cli.Command) (map[string]any, error) {
 		return nil, usage(c, "--json is not a JSON object: %v", err)
 	}
 	return base, nil
+}
+
+func (p *program) toolsCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "tools",
+		Usage: "list the tools of a server",
+		Description: `Lists what a server offers. Tools marked * may ask something before they have a result.
+
+Examples:
+   saga tools
+   saga tools --server https://tools.example.com/mcp
+   saga tools --output json`,
+		Flags: append([]cli.Flag{stringFlag("output", "text, or json with all schemas", "text")}, serverChoice()...),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			return p.list(c, func(connection *client.Client) (any, []listRow, error) {
+				tools, err := connection.Tools(ctx)
+				var rows []listRow
+				for _, tool := range tools {
+					mark := "  "
+					if tool.IsSaga() {
+						mark = "* "
+					}
+					rows = append(rows, listRow{tool.Name, argumentNames(tool.InputSchema), tool.Description, mark})
+				}
+				return tools, rows, err
+			}, "The server has no tools.")
+		},
+	}
+}
+
+// argumentNames shows a tool's arguments as they are given to saga call.
+func argumentNames(inputSchema json.RawMessage) string {
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
+	}
+	if json.Unmarshal(inputSchema, &schema) != nil {
+		return ""
+	}
+	var names []string
+	for name := range schema.Properties {
+		shown := plain.Line(name) + "="
+		if !slices.Contains(schema.Required, name) {
+			shown = "[" + shown + "]"
+		}
+		names = append(names, shown)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// finish prints a tool's result and decides the exit code.
+func (p *program) finish(c *cli.Command, result *client.Result, refused bool) error {
+	if c.String("output") == "json" {
+		if err := p.printJSON(result.Raw); err != nil {
+			return failed(err)
+		}
+	} else if text := resultText(result); text != "" {
+		p.print(text)
+	}
+	switch {
+	case result.IsError && refused:
+		return &exitError{exitDeclined, errors.New("")} // the tool has said so itself
+	case result.IsError:
+		return &exitError{exitFailed, errors.New("the tool reported an error")}
+	}
+	return nil
+}
+
+// print writes a server's text to the standard output: as it is for a program,
+// harmless for a terminal.
+func (p *program) print(text string) {
+	if term.Is(p.stdout) {
+		text = plain.Text(text)
+	}
+	fmt.Fprintln(p.stdout, strings.TrimRight(text, "\n"))
+}
+
+// printJSON writes JSON, indented. JSON has no control characters of its own.
+func (p *program) printJSON(raw json.RawMessage) error {
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, raw, "", "  "); err != nil {
+		return err
+	}
+	p.print(indented.String())
+	return nil
+}
+
+// resultText is a result for reading.
+func resultText(result *client.Result) string {
+	if len(result.Content) == 0 && result.StructuredContent != nil {
+		return string(result.StructuredContent)
+	}
+	return term.Blocks(result.Content)
+}
+
+func fileURI(path string) string {
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // a drive letter
+	}
+	return (&url.URL{Scheme: "file", Path: path}).String()
 }
