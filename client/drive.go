@@ -47,8 +47,13 @@ func drive[R any](ctx context.Context, c *Client, p Position, handlers Handlers,
 			}
 			return result, nil
 		}
-		if err := limits.check(turn.steps); err != nil {
-			return stop(err)
+		for _, step := range turn.steps {
+			if step.Type != "elicitation" {
+				continue
+			}
+			if err := limits.checkForm(step.Params); err != nil {
+				return stop(err)
+			}
 		}
 		if err := p.suspended(turn.token, turn.steps, dialect.rules()); err != nil {
 			return stop(err)

@@ -73,11 +73,14 @@ func (h *HTTP) Close() error {
 }
 
 func (h *HTTP) setUp() {
-	h.target, h.invalid = parseTarget(h.URL)
-	if h.invalid != nil {
+	h.target, h.invalid = url.Parse(h.URL)
+	switch {
+	case h.invalid != nil:
 		return
-	}
-	if h.Bearer != "" && h.target.Scheme != "https" && !isLoopback(h.target.Hostname()) {
+	case h.target.Scheme != "http" && h.target.Scheme != "https" || h.target.Host == "":
+		h.invalid = fmt.Errorf("%q is not an http or https URL", h.URL)
+		return
+	case h.Bearer != "" && h.target.Scheme != "https" && !isLoopback(h.target.Hostname()):
 		h.invalid = fmt.Errorf("a bearer token would cross the network in the clear to %s: use https", h.target.Host)
 		return
 	}
@@ -88,17 +91,6 @@ func (h *HTTP) setUp() {
 		tripper = own
 	}
 	h.client = &http.Client{Transport: tripper, CheckRedirect: checkRedirect}
-}
-
-func parseTarget(address string) (*url.URL, error) {
-	target, err := url.Parse(address)
-	if err != nil {
-		return nil, err
-	}
-	if target.Scheme != "http" && target.Scheme != "https" || target.Host == "" {
-		return nil, fmt.Errorf("%q is not an http or https URL", address)
-	}
-	return target, nil
 }
 
 func isLoopback(host string) bool {
@@ -129,26 +121,9 @@ func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error
 	})
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	request, err := h.newRequest(ctx, body)
-	if err != nil {
-		return nil, &TransportError{Err: err, final: true}
-	}
-	for name, value := range r.header {
-		request.Header.Set(name, value)
-	}
-	response, err := h.client.Do(request)
-	if err != nil {
-		// A RoundTripper of somebody else's need not report connections.
-		return nil, classify(ctx, err, connected.Load() || h.RoundTripper != nil && !isDialError(err))
-	}
-	defer response.Body.Close()
-	return h.read(ctx, response, id, stop)
-}
-
-func (h *HTTP) newRequest(ctx context.Context, body []byte) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, h.target.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return nil, &TransportError{Err: err, final: true}
 	}
 	for name, values := range h.Header {
 		request.Header[http.CanonicalHeaderKey(name)] = values
@@ -158,16 +133,24 @@ func (h *HTTP) newRequest(ctx context.Context, body []byte) (*http.Request, erro
 	if h.Bearer != "" {
 		request.Header.Set("Authorization", "Bearer "+h.Bearer)
 	}
-	return request, nil
+	for name, value := range r.header {
+		request.Header.Set(name, value)
+	}
+	response, err := h.client.Do(request)
+	if err != nil {
+		// A RoundTripper of somebody else's need not report connections.
+		var network *net.OpError
+		isDial := errors.As(err, &network) && network.Op == "dial"
+		return nil, classify(ctx, err, connected.Load() || h.RoundTripper != nil && !isDial)
+	}
+	defer response.Body.Close()
+	return h.read(ctx, response, id, stop)
 }
 
 // read returns the result in a response. JSON-RPC errors count as such whatever
 // the status, except where the status says that another attempt may succeed.
 func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, stop context.CancelCauseFunc) (json.RawMessage, error) {
-	limit := h.MaxResponse
-	if limit <= 0 {
-		limit = defaultMaxResponse
-	}
+	limit := cmp.Or(max(h.MaxResponse, 0), defaultMaxResponse)
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if kind == "text/event-stream" && response.StatusCode == http.StatusOK {
 		return readEvents(ctx, response.Body, limit, id)
@@ -189,16 +172,15 @@ func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, sto
 		}
 		return parseResponse(body, id)
 	}
-	failure := error(fmt.Errorf("%s", hint(response.StatusCode)))
+	lost := &TransportError{Sent: true, Status: response.StatusCode, Err: errors.New(hint(response.StatusCode)), RetryAfter: retryAfter(response.Header)}
 	if isJSON {
 		var refused *Error
 		if _, err := parseResponse(body, id); errors.As(err, &refused) {
-			failure = refused
+			if !lost.repeatable(true) {
+				return nil, refused
+			}
+			lost.Err = refused
 		}
-	}
-	lost := &TransportError{Sent: true, Status: response.StatusCode, Err: failure, RetryAfter: retryAfter(response.Header)}
-	if _, refused := failure.(*Error); refused && !lost.repeatable(true) {
-		return nil, failure
 	}
 	return nil, lost
 }
@@ -217,7 +199,8 @@ func classify(ctx context.Context, err error, sent bool) error {
 	if errors.As(err, &inURL) {
 		err = inURL.Err // without the method and address, which the caller knows
 	}
-	return &TransportError{Sent: sent, Err: err, final: isCertificateError(err)}
+	var certificate *tls.CertificateVerificationError
+	return &TransportError{Sent: sent, Err: err, final: errors.As(err, &certificate)}
 }
 
 // hint says what to do about an HTTP status.
@@ -251,16 +234,6 @@ func retryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-func isCertificateError(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	return errors.As(err, &certificate)
-}
-
-func isDialError(err error) bool {
-	var network *net.OpError
-	return errors.As(err, &network) && network.Op == "dial"
-}
-
 // defaultStall is how long [HTTP] waits for a response to go on, unless it says
 // otherwise.
 const defaultStall = 30 * time.Second
@@ -272,41 +245,23 @@ var errStalled = fmt.Errorf("%w: its answer began and does not go on", ErrTimeou
 // then keeps its client waiting as long as it likes.
 const minProgress = 1 << 10
 
-// readAll reads in to its end, or to the limit and one byte. It gives up once less
-// than minProgress bytes have come in the time of patience, unless nothing has come
-// at all, as the tool may be at work; stop must end a read
-// that is under way.
+// readAll reads in to its end, or to the limit and one byte. Before the first byte it
+// waits as long as it takes, as the tool may be at work; then it gives up when the
+// next minProgress bytes take longer than patience. stop must end a read under way.
 func readAll(in io.Reader, limit int64, patience time.Duration, stop context.CancelCauseFunc) ([]byte, error) {
-	counted := &progress{in: io.LimitReader(in, limit+1)}
-	seen := int64(0)
-	var watch *time.Timer
-	watching := make(chan struct{}) // closed when watch has its value
-	watch = time.AfterFunc(patience, func() {
-		<-watching
-		now := counted.n.Load()
-		if now > 0 && now-seen < minProgress {
-			stop(errStalled)
-			return
-		}
-		seen = now
-		watch.Reset(patience)
-	})
-	close(watching)
+	in = io.LimitReader(in, limit+1)
+	var all bytes.Buffer
+	_, err := io.CopyN(&all, in, 1)
+	watch := time.AfterFunc(patience, func() { stop(errStalled) })
 	defer watch.Stop()
-	return io.ReadAll(counted)
-}
-
-// progress counts the bytes that were read.
-type progress struct {
-	in io.Reader
-	n  atomic.Int64
-}
-
-// Read implements io.Reader.
-func (p *progress) Read(b []byte) (int, error) {
-	n, err := p.in.Read(b)
-	p.n.Add(int64(n))
-	return n, err
+	for err == nil {
+		watch.Reset(patience)
+		_, err = io.CopyN(&all, in, minProgress)
+	}
+	if err != io.EOF {
+		return nil, err
+	}
+	return all.Bytes(), nil
 }
 
 // errNoResponse: a stream ended too early.

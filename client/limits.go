@@ -84,38 +84,35 @@ func (b *bounded[T]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	if in.PeekKind() != '[' {
 		return errors.New("a list is wanted")
 	}
+	b.items = []T{}
+	return eachOf(in, b.max, b.what, func() error {
+		var item T
+		err := jsonv2.UnmarshalDecode(in, &item)
+		b.items = append(b.items, item)
+		return err
+	})
+}
+
+// eachOf has read read the elements of an array, or the members of an object, as long
+// as there are no more than max.
+func eachOf(in *jsontext.Decoder, max int, what string, read func() error) error {
 	if _, err := in.ReadToken(); err != nil {
 		return err
 	}
-	b.items = []T{}
-	for in.PeekKind() != ']' {
-		if len(b.items) == b.max {
-			return tooMuch(b.max, b.what)
+	for n := 0; in.PeekKind() != ']' && in.PeekKind() != '}'; n++ {
+		if n == max {
+			return tooMuch(max, what)
 		}
-		var item T
-		if err := jsonv2.UnmarshalDecode(in, &item); err != nil {
+		if err := read(); err != nil {
 			return err
 		}
-		b.items = append(b.items, item)
 	}
 	_, err := in.ReadToken()
 	return err
 }
 
-// check reports which limit the steps of a suspension are beyond.
-func (l Limits) check(steps []Step) error {
-	for _, step := range steps {
-		if step.Type != "elicitation" {
-			continue
-		}
-		if err := l.checkForm(step.Params); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkForm counts what a form has, without making anything of it.
+// checkForm counts what a form has, without making anything of it, and reports which
+// limit it is beyond.
 func (l Limits) checkForm(params []byte) error {
 	if len(params) > l.FormBytes {
 		return tooMuch(l.FormBytes, "bytes in a form")

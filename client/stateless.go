@@ -57,10 +57,8 @@ type askingParams struct {
 // all are harmless.
 func (d statelessDialect) next(p *Position, h *Handlers) request {
 	params := askingParams{Name: p.Prompt, URI: p.URI, Arguments: p.Arguments, RequestState: p.Token, Meta: d.meta(h)}
+	params.InputResponses = make(map[string]json.RawMessage, len(p.Answers)) // omitted while it is empty
 	for _, answer := range p.Answers {
-		if params.InputResponses == nil {
-			params.InputResponses = make(map[string]json.RawMessage, len(p.Answers))
-		}
 		params.InputResponses[answer.StepID] = answer.Result
 	}
 	method := "prompts/get"
@@ -134,13 +132,7 @@ func (r *inputRequest) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	if in.PeekKind() != '{' {
 		return errors.New("inputRequests must be an object")
 	}
-	if _, err := in.ReadToken(); err != nil {
-		return err
-	}
-	for in.PeekKind() != '}' {
-		if len(r.steps) == r.max {
-			return tooMuch(r.max, "steps at once")
-		}
+	return eachOf(in, r.max, "steps at once", func() error {
 		key, err := in.ReadToken()
 		if err != nil {
 			return err
@@ -154,7 +146,6 @@ func (r *inputRequest) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 			return err
 		}
 		r.steps = append(r.steps, Step{Type: cmp.Or(stepKinds[ask.Method], ask.Method), StepID: id, Params: ask.Params})
-	}
-	_, err := in.ReadToken()
-	return err
+		return nil
+	})
 }

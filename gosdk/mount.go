@@ -1,6 +1,7 @@
 package gosdk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -59,18 +61,15 @@ type Mounted struct {
 // that lets callers use some tools and not others finds out with [CalledTool] which
 // one is called: tools/call is not the only method that calls one.
 func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error) {
-	if s == nil {
+	switch {
+	case s == nil:
 		return nil, errors.New("gosdk: the server is nil")
-	}
-	if o.Keys == nil {
+	case o.Keys == nil:
 		return nil, errors.New("gosdk: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Principal == nil {
+	case o.Principal == nil:
 		o.Principal = DefaultPrincipal
 	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	inner, err := server.New(server.Options{
 		Tools: sagas, Keys: o.Keys, Audience: o.Audience, TokenTTL: o.TokenTTL, UndoGrace: o.UndoGrace,
 		TurnTimeout: o.TurnTimeout, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now,
@@ -132,35 +131,23 @@ type entries struct {
 
 func (m *Mounted) entries() (*entries, error) {
 	e := new(entries)
-	if err := decode(&e.tools, m.server.Entries("tools/list")); err != nil {
+	err := errors.Join(
+		decode(&e.tools, m.server.Entries("tools/list")),
+		decode(&e.prompts, m.server.Entries("prompts/list")),
+		decode(&e.resources, m.server.Entries("resources/list")),
+		decode(&e.templates, m.server.Entries("resources/templates/list")))
+	if err != nil {
 		return nil, err
 	}
+	m.plain, m.prompts, m.resources = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	// The SDK reads schemas into maps, which forget the order of properties.
 	for i, t := range m.server.Tools().List() {
 		e.tools[i].InputSchema = t.InputSchema
 		if t.OutputSchema != nil {
 			e.tools[i].OutputSchema = t.OutputSchema
+			m.plain[t.Name] = !jsonview.Is(jsonview.Get(t.OutputSchema, "type"), "object")
 		}
 	}
-	if err := decode(&e.prompts, m.server.Entries("prompts/list")); err != nil {
-		return nil, err
-	}
-	if err := decode(&e.resources, m.server.Entries("resources/list")); err != nil {
-		return nil, err
-	}
-	if err := decode(&e.templates, m.server.Entries("resources/templates/list")); err != nil {
-		return nil, err
-	}
-	m.plain = make(map[string]bool)
-	for _, t := range m.server.Tools().List() {
-		var schema struct {
-			Type string `json:"type"`
-		}
-		if t.OutputSchema != nil && (json.Unmarshal(t.OutputSchema, &schema) != nil || schema.Type != "object") {
-			m.plain[t.Name] = true
-		}
-	}
-	m.prompts, m.resources = make(map[string]bool), make(map[string]bool)
 	for _, t := range m.server.Tools().Of(engine.KindPrompt) {
 		m.prompts[t.Name] = true
 	}
@@ -170,15 +157,9 @@ func (m *Mounted) entries() (*entries, error) {
 	return e, nil
 }
 
-func decode[T any](into *[]*T, raw []json.RawMessage) error {
-	for _, r := range raw {
-		v := new(T)
-		if err := json.Unmarshal(r, v); err != nil {
-			return err
-		}
-		*into = append(*into, v)
-	}
-	return nil
+func decode[T any](into *[]*T, entries []json.RawMessage) error {
+	list, err := json.Marshal(entries)
+	return errors.Join(err, json.Unmarshal(list, into))
 }
 
 // add registers the entries. The SDK panics about those that it does not take.
