@@ -177,7 +177,7 @@ type asker struct {
 	p     *program
 	file  *answers.File  // nil without --answers
 	term  *term.Terminal // nil without a terminal
-	model model.Model    // nil if none is configured
+	model *model.Model   // nil if none is configured
 	// yes allows the model to be used without asking.
 	yes bool
 	// refused is set when the user declined or dismissed something.

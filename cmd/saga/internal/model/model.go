@@ -5,27 +5,49 @@ package model
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Model completes a conversation.
-type Model interface {
-	// Complete asks the model. Its errors are for the user of this machine: they
-	// may name addresses, so do not send them to a server.
-	Complete(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
-	// Name is the model that a request would go to.
-	Name(*steps.SampleRequest) string
-	// Host is the machine it would go to.
-	Host() string
+type Model struct {
+	config Config
+	host   string
+	// prefixes begin the names of the provider's models.
+	prefixes []string
+	ask      func(ctx context.Context, name string, r *steps.SampleRequest) (*steps.SampleResult, error)
 }
+
+// Complete asks the model. Its errors are for the user of this machine: they may name
+// addresses, so do not send them to a server.
+func (m *Model) Complete(ctx context.Context, r *steps.SampleRequest) (*steps.SampleResult, error) {
+	return m.ask(ctx, m.Name(r), r)
+}
+
+// Name is the model that a request would go to.
+func (m *Model) Name(r *steps.SampleRequest) string {
+	if m.config.Hints && r.ModelPreferences != nil {
+		for _, hint := range r.ModelPreferences.Hints {
+			if slices.ContainsFunc(m.prefixes, func(p string) bool { return strings.HasPrefix(hint, p) }) {
+				return hint
+			}
+		}
+	}
+	return m.config.Model
+}
+
+// Host is the machine that requests go to.
+func (m *Model) Host() string { return m.host }
 
 // The providers there are.
 const (
@@ -60,7 +82,7 @@ func (e *ConfigError) Error() string { return "no model can be used: " + e.Reaso
 
 // New returns the model that c describes, or nil if it describes none, so that a
 // person has to answer. The error is a [*ConfigError].
-func New(c Config) (Model, error) {
+func New(c Config) (*Model, error) {
 	chosen := c.Provider != ""
 	if !chosen {
 		c.Provider = c.guess()
@@ -103,9 +125,9 @@ func New(c Config) (Model, error) {
 		c.BaseURL += "/"
 	}
 	if c.Provider == OpenAI {
-		return newOpenAI(c, base.Host), nil
+		return &Model{c, base.Host, []string{"gpt-", "o1", "o3", "o4"}, newOpenAI(c, base.Host)}, nil
 	}
-	return newAnthropic(c, base.Host), nil
+	return &Model{c, base.Host, []string{"claude-"}, newAnthropic(c, base.Host)}, nil
 }
 
 // guess picks the provider that the settings leave no doubt about.
@@ -122,19 +144,43 @@ func (c Config) guess() string {
 	return ""
 }
 
-// named chooses the model for a request.
-func (c Config) named(r *steps.SampleRequest, ours ...string) string {
-	if !c.Hints || r.ModelPreferences == nil {
-		return c.Model
+// stopReason is MCP's word for why a model stopped.
+func stopReason(theirs string) string {
+	switch theirs {
+	case "stop", "end_turn":
+		return "endTurn"
+	case "length", "max_tokens":
+		return "maxTokens"
+	case "stop_sequence":
+		return "stopSequence"
+	case "tool_calls", "function_call", "tool_use":
+		return "toolUse"
 	}
-	for _, hint := range r.ModelPreferences.Hints {
-		for _, prefix := range ours {
-			if strings.HasPrefix(hint, prefix) {
-				return hint
-			}
-		}
+	return theirs
+}
+
+// schemaOf reads the schema of a tool.
+func schemaOf(tool steps.SampleTool) (map[string]any, error) {
+	schema := map[string]any{}
+	if tool.InputSchema != nil && json.Unmarshal(tool.InputSchema, &schema) != nil {
+		return nil, &UnsupportedError{"the schema of the tool " + tool.Name}
 	}
-	return c.Model
+	return schema, nil
+}
+
+// resultText is the result of a tool as one text.
+func resultText(r content.ToolResult) string {
+	if text := r.Content.Text(); text != "" || r.StructuredContent == nil {
+		return text
+	}
+	return string(r.StructuredContent)
+}
+
+func inputOf(b content.ToolUse) json.RawMessage {
+	if b.Input == nil {
+		return json.RawMessage("{}")
+	}
+	return b.Input
 }
 
 // UnsupportedError says which part of a request a provider cannot be given.
