@@ -87,11 +87,7 @@ func (p *program) listCalls(c *cli.Command) error {
 		rows = append(rows, describeCall(s, look))
 	}
 	if c.String("output") == "json" {
-		raw, err := json.Marshal(rows)
-		if err != nil {
-			return failed(err)
-		}
-		return failed(p.printJSON(raw))
+		return p.printJSON(rows)
 	}
 	if len(rows) == 0 {
 		p.say("There are no saved calls.")

@@ -74,11 +74,6 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 	return client.New(&client.HTTP{URL: target.URL, Bearer: c.String("bearer"), Header: header}, options), nil
 }
 
-// connectNew is connect for a command that has no saved call.
-func (p *program) connectNew(c *cli.Command) (*client.Client, error) {
-	return p.connect(c, new(state.Call), 0)
-}
-
 // childLog is where a server that this program runs writes its log. It may hold what
 // others have said, so a terminal gets it without control sequences.
 func (p *program) childLog() io.Writer {

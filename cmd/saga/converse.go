@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -36,16 +38,21 @@ func askingFlags(verb string) []cli.Flag {
 	}
 }
 
-// oneSubject demands what is to be called, or --resume alone. which is what to say if
-// neither is there, with a place for the program's name.
-func (p *program) oneSubject(c *cli.Command, which string, more bool) error {
-	switch resumed := c.String("resume") != ""; {
-	case resumed && (c.NArg() > 0 || more):
-		return usage(c, "--resume goes on with the arguments the call was made with; give it alone")
-	case !resumed && c.NArg() == 0:
-		return usage(c, which, p.self)
+// conversation completes a command that has begin start something that may ask: a
+// tool, prompt or resource.
+func (p *program) conversation(c *cli.Command, kind string, begin func(context.Context, *cli.Command, *client.Client, client.Handlers) (ending, error)) *cli.Command {
+	c.Description += "\n\n" + exitCodesHelp
+	c.Flags = append(append(c.Flags, askingFlags(c.Name)...), serverChoice()...)
+	c.Action = func(ctx context.Context, c *cli.Command) error {
+		switch resumed := c.String("resume") != ""; {
+		case resumed && (c.NArg() > 0 || c.String("json") != ""):
+			return usage(c, "--resume goes on with the arguments the call was made with; give it alone")
+		case !resumed && c.NArg() == 0:
+			return usage(c, "which %s? %s %ss lists them", kind, p.self, kind)
+		}
+		return p.converse(ctx, c, begin)
 	}
-	return nil
+	return c
 }
 
 // ending prints the result of a conversation, and decides the exit code. It is told
@@ -54,7 +61,7 @@ type ending func(c *cli.Command, refused bool) error
 
 // converse has begin start something that may ask, or goes on with what --resume
 // names; saves where it stands if it is stopped; and prints what it comes to.
-func (p *program) converse(ctx context.Context, c *cli.Command, begin func(*client.Client, client.Handlers) (ending, error)) error {
+func (p *program) converse(ctx context.Context, c *cli.Command, begin func(context.Context, *cli.Command, *client.Client, client.Handlers) (ending, error)) error {
 	if output := c.String("output"); output != "text" && output != "json" {
 		return usage(c, "--output is text or json, not %q", output)
 	}
@@ -94,7 +101,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(*clie
 		p.warnOfExpiry(c, saved)
 		end, err = p.resume(ctx, connection, saved.Position, handlers)
 	} else {
-		end, err = begin(connection, handlers)
+		end, err = begin(ctx, c, connection, handlers)
 	}
 	if err != nil {
 		return p.interrupted(c, saved, resumed, asker.refused, err)
@@ -132,11 +139,6 @@ func (p *program) resume(ctx context.Context, connection *client.Client, positio
 	return p.tool(connection.Resume(ctx, position, handlers))
 }
 
-// tool is the ending of a tool's call.
-func (p *program) tool(result *client.Result, err error) (ending, error) {
-	return func(c *cli.Command, refused bool) error { return p.finish(c, result, refused) }, err
-}
-
 func (p *program) newAsker(c *cli.Command) (*asker, error) {
 	a := &asker{p: p, yes: c.Bool("yes-sampling"), term: term.New(p.stdin, p.stderr, os.Getenv)}
 	if path := c.String("answers"); path != "" {
@@ -167,7 +169,11 @@ func namedRoots(dirs []string) (func(context.Context, *client.Request) ([]steps.
 		if err != nil {
 			return nil, err
 		}
-		roots = append(roots, steps.Root{URI: fileURI(absolute), Name: filepath.Base(absolute)})
+		uri := url.URL{Scheme: "file", Path: filepath.ToSlash(absolute)}
+		if !strings.HasPrefix(uri.Path, "/") {
+			uri.Path = "/" + uri.Path // a drive letter
+		}
+		roots = append(roots, steps.Root{URI: uri.String(), Name: filepath.Base(absolute)})
 	}
 	return func(context.Context, *client.Request) ([]steps.Root, error) { return roots, nil }, nil
 }

@@ -194,7 +194,8 @@ Example:
 			if !result.Outstanding() {
 				_ = os.Remove(path) // the call is over
 			}
-			return p.finish(c, result, false)
+			end, _ := p.tool(result, nil)
+			return end(c, false)
 		},
 	}
 }
