@@ -94,7 +94,7 @@ func (p *program) jsonArguments(c *cli.Command) (map[string]any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber() // large numbers stay as they are
 	if err := decoder.Decode(&base); err != nil {
-		return nil, usage(c, "--json is not a JSON object: %v", err)
+		return nil, p.usage(c, "--json is not a JSON object: %v", err)
 	}
 	return base, nil
 }

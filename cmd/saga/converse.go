@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -46,9 +45,9 @@ func (p *program) conversation(c *cli.Command, kind string, begin func(context.C
 	c.Action = func(ctx context.Context, c *cli.Command) error {
 		switch resumed := c.String("resume") != ""; {
 		case resumed && (c.NArg() > 0 || c.String("json") != ""):
-			return usage(c, "--resume goes on with the arguments the call was made with; give it alone")
+			return p.usage(c, "--resume goes on with the arguments the call was made with; give it alone")
 		case !resumed && c.NArg() == 0:
-			return usage(c, "which %s? %s %ss lists them", kind, p.self, kind)
+			return p.usage(c, "which %s? %s %ss lists them", kind, p.self, kind)
 		}
 		return p.converse(ctx, c, begin)
 	}
@@ -63,7 +62,7 @@ type ending func(c *cli.Command, refused bool) error
 // names; saves where it stands if it is stopped; and prints what it comes to.
 func (p *program) converse(ctx context.Context, c *cli.Command, begin func(context.Context, *cli.Command, *client.Client, client.Handlers) (ending, error)) error {
 	if output := c.String("output"); output != "text" && output != "json" {
-		return usage(c, "--output is text or json, not %q", output)
+		return p.usage(c, "--output is text or json, not %q", output)
 	}
 	saved, resumed := new(state.Call), ""
 	if name := c.String("resume"); name != "" {
@@ -143,7 +142,7 @@ func (p *program) newAsker(c *cli.Command) (*asker, error) {
 	a := &asker{p: p, yes: c.Bool("yes-sampling"), term: term.New(p.stdin, p.stderr, os.Getenv)}
 	if path := c.String("answers"); path != "" {
 		if path == "-" && c.String("json") == "-" {
-			return nil, usage(c, "--answers and --json cannot both be read from the standard input")
+			return nil, p.usage(c, "--answers and --json cannot both be read from the standard input")
 		}
 		file, err := answers.Load(path)
 		if err != nil {
@@ -289,9 +288,4 @@ func (a *asker) byHand(ctx context.Context, r *client.Request, draft string) (*s
 func (a *asker) refuse() error {
 	a.refused = true
 	return answers.Refused()
-}
-
-// stoppedByUser reports whether err means that the user wants to go on later.
-func stoppedByUser(err error) bool {
-	return errors.Is(err, client.ErrPause) || errors.Is(err, context.Canceled)
 }

@@ -97,7 +97,7 @@ func (p *program) listCommand(name, inJSON, description string, read func(contex
 		Name: name, Usage: "list the " + name + " of a server", Description: description,
 		Flags: append([]cli.Flag{stringFlag("output", "text, or json with "+inJSON, "text")}, serverChoice()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := noArguments(c); err != nil {
+			if err := p.noArguments(c); err != nil {
 				return err
 			}
 			connection, err := p.connect(c, new(state.Call), 0)

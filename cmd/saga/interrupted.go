@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +32,7 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 	cause, position := stopped.Err, stopped.Position
 	var refusal *client.Error
 	switch {
-	case stoppedByUser(cause) && exitCode(cause) == exitInterrupted:
+	case exitCode(cause) == exitInterrupted:
 		cause = &exitError{exitInterrupted, errors.New("stopped")}
 	case declined && position.Tool == "" && errors.As(cause, &refusal):
 		// A prompt or resource has no result that says so, and has changed nothing.
@@ -41,23 +42,19 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 		// The server had not begun, so there is nothing to keep.
 		return p.beginAdvice(position.Kind(), p.withAdvice(cause))
 	}
-	path := c.String("save")
+	path, err := cmp.Or(c.String("save"), resumed), error(nil)
 	if path == "" {
-		path = resumed
-	}
-	if path == "" {
-		fresh, err := state.NewPath(time.Now())
-		if err != nil {
-			return &exitError{exitCode(cause), fmt.Errorf("%w\nThe call could not be saved: %w", cause, err)}
-		}
-		path = fresh
+		path, err = state.NewPath(time.Now())
 	}
 	saved.Position = position
 	text := ""
 	if refusal = tokenRefused(cause); refusal != nil {
 		text = p.refusedText(saved, path, resumed, refusal)
 	}
-	if err := saved.Save(path); err != nil {
+	if err == nil {
+		err = saved.Save(path)
+	}
+	if err != nil {
 		return &exitError{exitCode(cause), fmt.Errorf("%w\nThe call could not be saved: %w", cause, err)}
 	}
 	state.Clean(time.Now())
@@ -172,7 +169,7 @@ Example:
 		Flags: append([]cli.Flag{stringFlag("output", "text, or json for the whole result", "text")}, serverChoice()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.NArg() != 1 {
-				return usage(c, "which saved call? %s calls lists them", p.self)
+				return p.usage(c, "which saved call? %s calls lists them", p.self)
 			}
 			path := state.Path(c.Args().First())
 			saved, err := state.Load(path)

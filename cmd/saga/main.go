@@ -90,14 +90,13 @@ needs the package bash-completion:
    source <(saga completion bash)`
 		},
 		Suggest:   true,
-		Metadata:  map[string]any{selfKey: p.self},
 		Reader:    p.stdin,
 		Writer:    p.stdout,
 		ErrWriter: p.stderr,
 		// Errors are printed once, by run, which also picks the exit code.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 		Action: func(_ context.Context, c *cli.Command) error {
-			return mustBeCommand(c, cli.ShowRootCommandHelp)
+			return p.mustBeCommand(c, cli.ShowRootCommandHelp)
 		},
 		Commands: []*cli.Command{
 			p.serveCommand(),
@@ -115,28 +114,28 @@ needs the package bash-completion:
 			p.versionCommand(),
 		},
 	}
-	answerUsageErrors(root)
+	p.answerUsageErrors(root)
 	return root
 }
 
 // answerUsageErrors has the mistakes found by the parser reported like all others,
 // instead of with pages of help.
-func answerUsageErrors(c *cli.Command) {
-	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error { return usage(c, "%v", err) }
+func (p *program) answerUsageErrors(c *cli.Command) {
+	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error { return p.usage(c, "%v", err) }
 	c.DisableSliceFlagSeparator = true // commas belong to the values
 	if c.Action == nil {
-		c.Action = func(_ context.Context, c *cli.Command) error { return mustBeCommand(c, cli.ShowSubcommandHelp) }
+		c.Action = func(_ context.Context, c *cli.Command) error { return p.mustBeCommand(c, cli.ShowSubcommandHelp) }
 	}
 	for _, sub := range c.Commands {
-		answerUsageErrors(sub)
+		p.answerUsageErrors(sub)
 	}
 }
 
 // mustBeCommand is what a command does that has only others below it: it refuses what is
 // none of them, and else shows its help.
-func mustBeCommand(c *cli.Command, help func(*cli.Command) error) error {
+func (p *program) mustBeCommand(c *cli.Command, help func(*cli.Command) error) error {
 	if c.Args().Present() {
-		return usage(c, "there is no command %q", c.Args().First())
+		return p.usage(c, "there is no command %q", c.Args().First())
 	}
 	return help(c)
 }
@@ -158,36 +157,24 @@ func listFlag(name, usage string) *cli.StringSliceFlag {
 	return &cli.StringSliceFlag{Name: name, Usage: usage, Sources: env(name)}
 }
 
-// selfKey is where the root command keeps how the user runs this program.
-const selfKey = "self"
-
 // usage is an error about the command line.
-func usage(c *cli.Command, format string, args ...any) error {
-	return &exitError{exitUsage, fmt.Errorf(format+"; see %s --help", append(args, runs(c))...)}
-}
-
-// runs is how the user runs a command.
-func runs(c *cli.Command) string {
-	root := c.Root()
-	self, ok := root.Metadata[selfKey].(string)
-	if !ok {
-		self = root.Name
-	}
-	return self + strings.TrimPrefix(c.FullName(), root.Name)
+func (p *program) usage(c *cli.Command, format string, args ...any) error {
+	command := p.self + strings.TrimPrefix(c.FullName(), c.Root().Name)
+	return &exitError{exitUsage, fmt.Errorf(format+"; see %s --help", append(args, command)...)}
 }
 
 // noArguments refuses the arguments of a command that takes none.
-func noArguments(c *cli.Command) error {
+func (p *program) noArguments(c *cli.Command) error {
 	if c.NArg() > 0 {
-		return usage(c, "%s takes no arguments", c.FullName())
+		return p.usage(c, "%s takes no arguments", c.FullName())
 	}
 	return nil
 }
 
 // oneArgument returns the only argument of a command.
-func oneArgument(c *cli.Command, what string) (string, error) {
+func (p *program) oneArgument(c *cli.Command, what string) (string, error) {
 	if c.NArg() != 1 {
-		return "", usage(c, "%s takes one argument, the %s", c.FullName(), what)
+		return "", p.usage(c, "%s takes one argument, the %s", c.FullName(), what)
 	}
 	return c.Args().First(), nil
 }

@@ -141,7 +141,7 @@ var errBinary = errors.New("the resource is not text: name a file with --to FILE
 func (p *program) printParts(c *cli.Command, parts []content.ResourceContents) error {
 	if len(parts) == 1 && parts[0].Blob != nil {
 		if term.Is(p.stdout) {
-			return usage(c, "%w", errBinary)
+			return p.usage(c, "%w", errBinary)
 		}
 		_, err := p.stdout.Write(parts[0].Blob)
 		return failed(err)
@@ -151,7 +151,7 @@ func (p *program) printParts(c *cli.Command, parts []content.ResourceContents) e
 			p.say("saga: part %d: %s %s", i+1, plain.Line(part.URI), plain.Line(part.MIMEType))
 		}
 		if part.Blob != nil {
-			return usage(c, "%w", errBinary)
+			return p.usage(c, "%w", errBinary)
 		}
 		p.print(part.Text)
 	}

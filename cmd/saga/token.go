@@ -47,7 +47,7 @@ Example:
 }
 
 func (p *program) explainToken(_ context.Context, c *cli.Command) error {
-	token, err := oneArgument(c, "token")
+	token, err := p.oneArgument(c, "token")
 	if err != nil {
 		return err
 	}
