@@ -75,53 +75,48 @@ func (c *Client) Close() error { return c.transport.Close() }
 // send sends r, and sends it again when its connection was lost, or the server asks
 // for that, and a second time does no harm.
 func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
+	var last error // without what the retry library wants around it
 	attempt := func() (json.RawMessage, error) {
-		result, err := c.attempt(ctx, r)
-		if err == nil {
+		var result json.RawMessage
+		if result, last = c.attempt(ctx, r); last == nil {
 			return result, nil
 		}
 		var lost *TransportError
-		switch isLoss := errors.As(err, &lost); {
-		case !isLoss && r.harmless && asksAgain(err): // HTTP has a status for this as well
-		case !isLoss || !lost.repeatable(r.harmless):
-			return nil, backoff.Permanent(err)
-		case lost.RetryAfter > 0:
-			return nil, errors.Join(err, &backoff.RetryAfterError{Duration: lost.RetryAfter})
+		var refused *Error
+		switch {
+		case errors.As(last, &lost) && lost.repeatable(r.harmless):
+			if lost.RetryAfter > 0 {
+				return nil, errors.Join(last, &backoff.RetryAfterError{Duration: lost.RetryAfter})
+			}
+			return nil, last
+		case lost == nil && r.harmless && errors.As(last, &refused) && refused.Code == codeTryAgain:
+			return nil, last // HTTP has a status for this as well
 		}
-		return nil, err
+		return nil, backoff.Permanent(last)
+	}
+	tries := uint(defaultRetries + 1)
+	switch {
+	case c.options.Retries != 0:
+		tries = uint(max(c.options.Retries, 0)) + 1
+	case r.later:
+		tries = 0 // only the time limits it
 	}
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval = c.options.RetryPause
 	pause.MaxInterval = 10 * time.Second
 	result, err := backoff.Retry(ctx, attempt,
 		backoff.WithBackOff(pause),
-		backoff.WithMaxTries(c.tries(r)),
-		backoff.WithNotify(c.notify),
+		backoff.WithMaxTries(tries),
+		backoff.WithNotify(func(error, time.Duration) {
+			if c.options.OnRetry != nil {
+				c.options.OnRetry(last)
+			}
+		}),
 		backoff.WithMaxElapsedTime(c.options.RetryFor))
-	return result, unwrapRetry(err)
-}
-
-// asksAgain reports whether the server's answer is to send the same request again.
-func asksAgain(err error) bool {
-	var refused *Error
-	return errors.As(err, &refused) && refused.Code == codeTryAgain
-}
-
-// tries is how often r is sent at most; 0 if only the time limits that.
-func (c *Client) tries(r request) uint {
-	switch {
-	case c.options.Retries != 0:
-		return uint(max(c.options.Retries, 0)) + 1
-	case r.later:
-		return 0
+	if err != nil && errors.Is(err, last) {
+		err = last
 	}
-	return defaultRetries + 1
-}
-
-func (c *Client) notify(err error, _ time.Duration) {
-	if c.options.OnRetry != nil {
-		c.options.OnRetry(unwrapRetry(err))
-	}
+	return result, err
 }
 
 // attempt sends r once, within the time limit of a turn.
@@ -137,20 +132,6 @@ func (c *Client) attempt(ctx context.Context, r request) (json.RawMessage, error
 	}
 	// A server this slow is not helped by being asked again.
 	return nil, &TransportError{Sent: true, Err: ErrTimeout, final: true}
-}
-
-// unwrapRetry takes off what send put around an error for the retry library.
-func unwrapRetry(err error) error {
-	var permanent *backoff.PermanentError
-	if errors.As(err, &permanent) {
-		return permanent.Err
-	}
-	var after *backoff.RetryAfterError
-	var lost *TransportError
-	if errors.As(err, &after) && errors.As(err, &lost) {
-		return lost
-	}
-	return err
 }
 
 // protocolVersion is the MCP revision offered in initialize.

@@ -15,64 +15,66 @@ import (
 )
 
 // drive takes turns with the server until there is a result, which parse reads. p is
-// its own. Errors are *Interrupted.
-func drive[R any](ctx context.Context, c *Client, p Position, handlers Handlers, parse func(json.RawMessage, Limits) (*R, error)) (*R, error) {
-	stop := func(err error) (*R, error) { return nil, &Interrupted{Position: p.snapshot(), Err: err} }
-	dialect, err := c.dialect(&p)
-	if err != nil {
-		return stop(err)
+// its own, and err says why there is nothing to drive. Errors are *Interrupted.
+func drive[R any](ctx context.Context, c *Client, p Position, err error, handlers Handlers, parse func(json.RawMessage, Limits) (*R, error)) (*R, error) {
+	var raw json.RawMessage
+	if err == nil {
+		raw, err = c.turns(ctx, &p, &handlers)
 	}
-	limits := c.options.Limits
-	for rounds := 0; ; rounds++ {
-		if rounds > c.options.MaxRounds {
-			return stop(fmt.Errorf("the tool asks for %w; resume the call to allow as many again", &LimitError{"rounds of answers", int64(c.options.MaxRounds)}))
+	if err == nil {
+		var result *R
+		if result, err = parse(raw, c.options.Limits); err == nil {
+			return result, nil
 		}
-		if err := answerPending(ctx, &p, &handlers, dialect.rules()); err != nil {
-			return stop(err)
+	}
+	return nil, &Interrupted{Position: p.snapshot(), Err: err}
+}
+
+// turns returns the result of the last turn.
+func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (json.RawMessage, error) {
+	dialect, err := c.dialect(p)
+	if err != nil {
+		return nil, err
+	}
+	for range c.options.MaxRounds + 1 {
+		if err := answerPending(ctx, p, handlers, dialect.rules()); err != nil {
+			return nil, err
 		}
-		next := dialect.next(&p, &handlers)
+		next := dialect.next(p, handlers)
 		next.later = p.Token != ""
 		raw, err := c.send(ctx, next)
 		if err != nil {
-			return stop(err)
+			return nil, err
 		}
-		turn, err := dialect.parse(raw, limits)
-		if err != nil {
-			return stop(err)
-		}
-		if turn.result != nil {
-			result, err := parse(turn.result, limits)
-			if err != nil {
-				return stop(err)
-			}
-			return result, nil
+		turn, err := dialect.parse(raw, c.options.Limits)
+		if err != nil || turn.result != nil {
+			return turn.result, err
 		}
 		for _, step := range turn.steps {
 			if step.Type != "elicitation" {
 				continue
 			}
-			if err := limits.checkForm(step.Params); err != nil {
-				return stop(err)
+			if err := c.options.Limits.checkForm(step.Params); err != nil {
+				return nil, err
 			}
 		}
 		if err := p.suspended(turn.token, turn.steps, dialect.rules()); err != nil {
-			return stop(err)
+			return nil, err
 		}
-		if err := handlers.report(ctx, &p); err != nil {
-			return stop(err)
+		if err := handlers.report(ctx, p); err != nil {
+			return nil, err
 		}
 	}
+	return nil, fmt.Errorf("the tool asks for %w; resume the call to allow as many again", &LimitError{"rounds of answers", int64(c.options.MaxRounds)})
 }
 
 // resume goes on from a position, whose subject must be of the kind wanted: not empty.
 func resume[R any](ctx context.Context, c *Client, p Position, subject string, h Handlers, parse func(json.RawMessage, Limits) (*R, error)) (*R, error) {
-	if err := p.check(); err != nil {
-		return nil, &Interrupted{Position: p, Err: err}
+	err := p.check()
+	if err == nil && subject == "" {
+		err = positionError("it is of a %s: use the method for that", p.Kind())
 	}
-	if subject == "" {
-		return nil, &Interrupted{Position: p, Err: positionError("it is of a %s: use the method for that", p.Kind())}
-	}
-	return drive(ctx, c, p.snapshot(), h, parse)
+	return drive(ctx, c, p.snapshot(), err, h, parse)
 }
 
 // answerPending has the handlers answer what the server asked and nobody has

@@ -59,14 +59,11 @@ func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
 func (c *Client) GetPrompt(ctx context.Context, name string, arguments map[string]string, handlers Handlers) (*PromptResult, error) {
 	position := begin(c.features)
 	position.Prompt = name
+	var err error
 	if len(arguments) > 0 {
-		raw, err := encodeArguments(arguments)
-		if err != nil {
-			return nil, &Interrupted{Position: position, Err: err}
-		}
-		position.Arguments = raw
+		position.Arguments, err = encodeArguments(arguments)
 	}
-	return drive(ctx, c, position, handlers, parsePrompt)
+	return drive(ctx, c, position, err, handlers, parsePrompt)
 }
 
 // ResumePrompt goes on with getting a prompt; see [Client.Resume].
@@ -153,10 +150,11 @@ func (c *Client) ResourceTemplates(ctx context.Context) ([]ResourceTemplate, err
 func (c *Client) ReadResource(ctx context.Context, uri string, handlers Handlers) (*ReadResult, error) {
 	position := begin(c.features)
 	position.URI = uri
+	var err error
 	if uri == "" {
-		return nil, &Interrupted{Position: position, Err: positionError("it has no URI")}
+		err = positionError("it has no URI")
 	}
-	return drive(ctx, c, position, handlers, parseRead)
+	return drive(ctx, c, position, err, handlers, parseRead)
 }
 
 // ResumeRead goes on with reading a resource; see [Client.Resume].

@@ -48,12 +48,9 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 func (c *Client) Call(ctx context.Context, tool string, arguments any, handlers Handlers) (*Result, error) {
 	position := begin(c.tools)
 	position.Tool = tool
-	raw, err := encodeArguments(arguments)
-	if err != nil {
-		return nil, &Interrupted{Position: position, Err: err}
-	}
-	position.Arguments = raw
-	return drive(ctx, c, position, handlers, parseResult)
+	var err error
+	position.Arguments, err = encodeArguments(arguments)
+	return drive(ctx, c, position, err, handlers, parseResult)
 }
 
 // Resume goes on with the call of a tool from position, which may have been made by

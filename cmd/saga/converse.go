@@ -180,7 +180,7 @@ func namedRoots(dirs []string) (func(context.Context, *client.Request) ([]steps.
 // asker answers the steps of a call from what there is: a file, a model, a person.
 type asker struct {
 	p     *program
-	file  *answers.File  // nil without --answers
+	file  answers.File   // nil without --answers
 	term  *term.Terminal // nil without a terminal
 	model *model.Model   // nil if none is configured
 	// yes allows the model to be used without asking.
@@ -210,11 +210,15 @@ func (a *asker) elicitFrom(ctx context.Context, r *client.Request) (*client.Elic
 
 // sample answers a sampling step.
 func (a *asker) sample(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
+	result, err := a.sampleFrom(ctx, r)
+	a.refused = a.refused || isAny[*client.Error](err)
+	return result, err
+}
+
+func (a *asker) sampleFrom(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
 	switch {
-	case a.file != nil && a.file.Has(r.StepID):
-		result, err := a.file.Sample(r)
-		a.refused = a.refused || isAny[*client.Error](err)
-		return result, err
+	case a.file != nil && (a.model == nil || !a.yes || a.file.Has(r.StepID)):
+		return a.file.Sample(r) // or says what is missing
 	case a.model != nil && a.yes:
 		a.p.say("saga: asking %s at %s", plain.Line(a.model.Name(r.Sample)), a.model.Host())
 		result, err := a.model.Complete(ctx, r.Sample)
@@ -222,8 +226,6 @@ func (a *asker) sample(ctx context.Context, r *client.Request) (*steps.SampleRes
 			err = &modelFailed{err}
 		}
 		return result, err
-	case a.file != nil:
-		return a.file.Sample(r) // says what is missing
 	case a.term == nil:
 		advice := "Answer it with --answers FILE, or in a terminal."
 		if a.model != nil {
@@ -234,15 +236,17 @@ func (a *asker) sample(ctx context.Context, r *client.Request) (*steps.SampleRes
 	return a.sampleWithPerson(ctx, r)
 }
 
-// sampleWithPerson has the person answer, or decide what the model may see and say.
+// sampleWithPerson has the person answer, or decide what the model may see and the tool
+// get.
 func (a *asker) sampleWithPerson(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
+	draft := ""
 	for a.model != nil {
 		consent, err := a.term.AskConsent(ctx, r, a.model.Name(r.Sample), a.model.Host())
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if consent == term.Refuse {
-			return nil, a.refuse()
+		case consent == term.Refuse:
+			return nil, answers.Refused()
 		}
 		if consent == term.Myself {
 			break
@@ -255,37 +259,24 @@ func (a *asker) sampleWithPerson(ctx context.Context, r *client.Request) (*steps
 			report(a.p.stderr, &modelFailed{err})
 			continue // ask what to do now
 		}
-		return a.review(ctx, r, result)
+		consent, err = a.term.Review(ctx, r, result)
+		switch {
+		case err != nil:
+			return nil, err
+		case consent == term.Send:
+			return result, nil
+		case consent == term.Refuse:
+			return nil, answers.Refused()
+		}
+		draft = result.Text()
+		break
 	}
-	return a.byHand(ctx, r, "")
-}
-
-// review lets the person see and change what the model said.
-func (a *asker) review(ctx context.Context, r *client.Request, result *steps.SampleResult) (*steps.SampleResult, error) {
-	consent, err := a.term.Review(ctx, r, result)
+	text, given, err := a.term.AnswerSample(ctx, r, draft)
 	switch {
 	case err != nil:
 		return nil, err
-	case consent == term.Send:
-		return result, nil
-	case consent == term.Myself:
-		return a.byHand(ctx, r, result.Text())
-	}
-	return nil, a.refuse()
-}
-
-func (a *asker) byHand(ctx context.Context, r *client.Request, draft string) (*steps.SampleResult, error) {
-	text, given, err := a.term.AnswerSample(ctx, r, draft)
-	if err != nil {
-		return nil, err
-	}
-	if !given {
-		return nil, a.refuse()
+	case !given:
+		return nil, answers.Refused()
 	}
 	return client.Reply("human", text), nil
-}
-
-func (a *asker) refuse() error {
-	a.refused = true
-	return answers.Refused()
 }

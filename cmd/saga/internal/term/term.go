@@ -144,7 +144,7 @@ func (t *Terminal) run(ctx context.Context, pages ...*huh.Group) error {
 
 // over reports whether there is no more input. Validation must then let anything
 // pass: the form library would ask for ever.
-func (t *Terminal) over() bool { return t.lines != nil && t.lines.ended() }
+func (t *Terminal) over() bool { return t.lines != nil && t.lines.err != nil }
 
 // choose asks which of the options to take. Its errors are those of run.
 func (t *Terminal) choose(ctx context.Context, title string, options ...huh.Option[string]) (string, error) {
@@ -277,27 +277,19 @@ func newLineReader(ctx context.Context, in io.Reader) *lineReader {
 
 // Read implements io.Reader. It returns at most one line.
 func (l *lineReader) Read(p []byte) (int, error) {
-	for n := range p {
-		if l.err != nil {
-			return n, l.err
-		}
-		read, err := l.in.Read(p[n : n+1])
-		if err != nil {
-			l.err = err
-		}
-		if read == 1 && p[n] == '\n' {
-			return n + 1, nil
-		}
-		if read == 0 {
-			return n, l.err
+	n := 0
+	for n < len(p) && l.err == nil && (n == 0 || p[n-1] != '\n') {
+		var read int
+		read, l.err = l.in.Read(p[n : n+1])
+		if n += read; read == 0 {
+			break
 		}
 	}
-	return len(p), nil
+	if n > 0 && p[n-1] == '\n' {
+		return n, nil
+	}
+	return n, l.err
 }
-
-// ended reports whether there is nothing more to read, so that asking again is
-// in vain.
-func (l *lineReader) ended() bool { return l.err != nil }
 
 // failure says why reading ended before all was answered.
 func (l *lineReader) failure() error {
