@@ -162,22 +162,24 @@ func (p *program) printParts(c *cli.Command, parts []content.ResourceContents) e
 func (p *program) writeParts(to string, parts []content.ResourceContents) error {
 	into, err := os.Stat(to)
 	isDir := err == nil && into.IsDir()
-	if len(parts) == 1 && !isDir {
-		if err := os.WriteFile(to, bytesOf(parts[0]), 0o666); err != nil {
-			return &exitError{exitUsage, fmt.Errorf("--to: %w", err)}
-		}
-		p.say("saga: wrote %s (%d bytes%s)", to, len(bytesOf(parts[0])), ofType(parts[0].MIMEType))
-		return nil
-	}
-	if !isDir {
+	if !isDir && len(parts) != 1 {
 		return &exitError{exitUsage, fmt.Errorf("--to: the resource has %d parts, so name a directory that is there; %q is none", len(parts), to)}
 	}
 	for i, part := range parts {
-		name, err := writeNew(to, fileName(part.URI, i+1), bytesOf(part))
+		name, data := to, bytesOf(part)
+		if isDir {
+			name, err = writeNew(to, fileName(part.URI, i+1), data)
+		} else {
+			err = os.WriteFile(to, data, 0o666)
+		}
 		if err != nil {
 			return &exitError{exitUsage, fmt.Errorf("--to: %w", err)}
 		}
-		p.say("saga: wrote %s (%d bytes%s)", name, len(bytesOf(part)), ofType(part.MIMEType))
+		kind := plain.Line(part.MIMEType)
+		if kind != "" {
+			kind = ", " + kind
+		}
+		p.say("saga: wrote %s (%d bytes%s)", name, len(data), kind)
 	}
 	return nil
 }
@@ -187,13 +189,6 @@ func bytesOf(part content.ResourceContents) []byte {
 		return part.Blob
 	}
 	return []byte(part.Text)
-}
-
-func ofType(mimeType string) string {
-	if mimeType = plain.Line(mimeType); mimeType == "" {
-		return ""
-	}
-	return ", " + mimeType
 }
 
 // maxName limits the name of a file that is made of a URI, in characters.
