@@ -17,9 +17,9 @@ import (
 
 // handler sends each request to the SDK's handler in the mode that it needs.
 type handler struct {
-	stateless, sessions, strangers http.Handler
-	maxBody                        int64
-	asking                         asking
+	stateless, sessions, sessionless http.Handler
+	maxBody                          int64
+	asking                           asking
 }
 
 // NewHTTPHandler returns a handler that serves clients of all revisions at one
@@ -46,7 +46,7 @@ func NewHTTPHandler(getServer func(*http.Request) *mcp.Server, opts *mcp.Streama
 	o.Stateless = true
 	h.stateless = mcp.NewStreamableHTTPHandler(getServer, &o)
 	o.JSONResponse, o.EventStore = true, nil
-	h.strangers = mcp.NewStreamableHTTPHandler(getServer, &o)
+	h.sessionless = mcp.NewStreamableHTTPHandler(getServer, &o)
 	return h
 }
 
@@ -57,10 +57,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get(versionHeader) >= newest:
 		h.stateless.ServeHTTP(w, whileThere(r))
 	case r.Method == http.MethodPost && session == "":
-		h.serveStranger(w, r)
-	case r.Method == http.MethodDelete && session != "":
-		h.serveGoodbye(w, r, session)
+		h.serveWithoutSession(w, r)
 	default:
+		if r.Method == http.MethodDelete && session != "" {
+			// The SDK waits for the session's requests to end; those that wait for an
+			// answer of the client's end first.
+			h.asking.silence(session, userOf(auth.TokenInfoFromContext(r.Context())))
+		}
 		h.sessions.ServeHTTP(w, r)
 	}
 }
@@ -70,20 +73,19 @@ const (
 	sessionHeader = "Mcp-Session-Id"
 )
 
-// serveStranger serves a request without a session. Only the body tells whether it
+// serveWithoutSession serves a request without a session. Only the body tells whether it
 // is to open one.
-func (h *handler) serveStranger(w http.ResponseWriter, r *http.Request) {
+func (h *handler) serveWithoutSession(w http.ResponseWriter, r *http.Request) {
 	body := r.Body
 	if h.maxBody > 0 {
 		body = http.MaxBytesReader(w, r.Body, h.maxBody)
 	}
 	raw, err := io.ReadAll(body)
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
+	if large := new(http.MaxBytesError); errors.As(err, &large) {
 		http.Error(w, "the request is too large", http.StatusRequestEntityTooLarge)
 		return
-	case err != nil:
+	}
+	if err != nil {
 		http.Error(w, "the request could not be read", http.StatusBadRequest)
 		return
 	}
@@ -95,7 +97,7 @@ func (h *handler) serveStranger(w http.ResponseWriter, r *http.Request) {
 		h.sessions.ServeHTTP(w, again.WithContext(ctx))
 		return
 	}
-	h.strangers.ServeHTTP(w, whileThere(&again))
+	h.sessionless.ServeHTTP(w, whileThere(&again))
 }
 
 // opensSession reports whether a message is an initialize of revisions that have it.
@@ -139,13 +141,6 @@ func untilGone(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 	stop := context.AfterFunc(request, cancel)
 	return ctx, func() { stop(); cancel() }
-}
-
-// serveGoodbye serves the end of a session. The SDK waits for the session's
-// requests to end; those that wait for an answer of the client's end first.
-func (h *handler) serveGoodbye(w http.ResponseWriter, r *http.Request, session string) {
-	h.asking.silence(session, userOf(auth.TokenInfoFromContext(r.Context())))
-	h.sessions.ServeHTTP(w, r)
 }
 
 // errSilent: whom we asked says goodbye instead.
