@@ -26,9 +26,8 @@ type Options struct {
 	// MaxRounds is how often a tool may suspend one Call or Resume before it stops
 	// with a [*LimitError]. 0 means 20.
 	MaxRounds int
-	// Timeout is how long one turn may take on the server, or a whole list of tools,
-	// prompts or resources. It does not limit how long handlers take. 0 means
-	// 5 minutes.
+	// Timeout is how long one turn may take on the server, or a whole list; how long
+	// handlers take is not limited. 0 means 5 minutes.
 	Timeout time.Duration
 	// Retries is how often a turn whose connection was lost is sent again. 0 means
 	// 6 for a first turn or a list, and for a later turn as often as

@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 )
 
-// dialect is a wire protocol for driving calls: it turns a position into the
-// request of the next turn, and a response into what the turn brought. It decides
-// nothing else, so that the loop that drives a call is the same for all. A new one is
-// a file with this interface and a line in [New].
+// dialect is a wire protocol: it turns a position into the request of the next turn, and
+// a response into what the turn brought. A new one is a file and a line in [New].
 type dialect interface {
 	// name is what Position.Dialect holds.
 	name() string

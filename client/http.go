@@ -45,8 +45,7 @@ type HTTP struct {
 	Bearer string
 	// Header is sent with every request.
 	Header http.Header
-	// MaxResponse limits the size of a response in bytes. 0 means
-	// 8 MiB.
+	// MaxResponse limits the size of a response in bytes. 0 means 8 MiB.
 	MaxResponse int64
 	// Stall is how long a response that has begun may take to go on, by 1 KiB or to its
 	// end. It does not apply to streams of events, which may wait for the tool. 0 means

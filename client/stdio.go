@@ -39,11 +39,9 @@ type Stdio struct {
 	Dir string
 	// Env is its environment; nil means this process's.
 	Env []string
-	// Stderr receives what it writes to its standard error; nil means this
-	// process's standard error.
+	// Stderr receives what it writes to its standard error; nil means this process's.
 	Stderr io.Writer
-	// MaxLine limits the length of one message in bytes. 0 means
-	// 8 MiB.
+	// MaxLine limits the length of one message in bytes. 0 means 8 MiB.
 	MaxLine int
 	// Grace is how long Close waits after closing the process's input before it
 	// asks the process to terminate, and then again before it kills it. 0 means

@@ -173,10 +173,8 @@ func (t *Terminal) note(format string, args ...any) {
 	lipgloss.Fprintln(t.out, t.styled(lipgloss.NewStyle().Faint(true), ansi.Wrap(text, t.width, "")))
 }
 
-// screen is a form while it is shown. It is a program of its own, as the library's
-// ends with an empty frame, which leaves lines of the one before on the terminal: they
-// look like a form, and no key does anything there. This one ends with a frame of blank
-// lines as high as the last, over which the cursor then goes back.
+// screen is a form while it is shown. The library's program ends with an empty frame,
+// which leaves lines of a dead form on the terminal; this one ends with blank lines.
 type screen struct {
 	form   *huh.Form
 	left   bool // by Esc
