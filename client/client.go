@@ -2,7 +2,12 @@ package client
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 )
 
 const (
@@ -21,9 +26,8 @@ type Options struct {
 	// MaxRounds is how often a tool may suspend one Call or Resume before it stops
 	// with a [*LimitError]. 0 means 20.
 	MaxRounds int
-	// Timeout is how long one turn may take on the server, or a whole list of tools,
-	// prompts or resources. It does not limit how long handlers take. 0 means
-	// 5 minutes.
+	// Timeout is how long one turn may take on the server, or a whole list; how long
+	// handlers take is not limited. 0 means 5 minutes.
 	Timeout time.Duration
 	// Retries is how often a turn whose connection was lost is sent again. 0 means
 	// 6 for a first turn or a list, and for a later turn as often as
@@ -66,3 +70,133 @@ func New(transport Transport, options Options) *Client {
 
 // Close closes the transport. Calls under way fail.
 func (c *Client) Close() error { return c.transport.Close() }
+
+// send sends r, and sends it again when its connection was lost, or the server asks
+// for that, and a second time does no harm.
+func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
+	var last error // without what the retry library wants around it
+	attempt := func() (json.RawMessage, error) {
+		var result json.RawMessage
+		if result, last = c.attempt(ctx, r); last == nil {
+			return result, nil
+		}
+		var lost *TransportError
+		var refused *Error
+		switch {
+		case errors.As(last, &lost) && lost.repeatable(r.harmless):
+			if lost.RetryAfter > 0 {
+				return nil, errors.Join(last, &backoff.RetryAfterError{Duration: lost.RetryAfter})
+			}
+			return nil, last
+		case lost == nil && r.harmless && errors.As(last, &refused) && refused.Code == codeTryAgain:
+			return nil, last // HTTP has a status for this as well
+		}
+		return nil, backoff.Permanent(last)
+	}
+	tries := uint(defaultRetries + 1)
+	switch {
+	case c.options.Retries != 0:
+		tries = uint(max(c.options.Retries, 0)) + 1
+	case r.later:
+		tries = 0 // only the time limits it
+	}
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval = c.options.RetryPause
+	pause.MaxInterval = 10 * time.Second
+	result, err := backoff.Retry(ctx, attempt,
+		backoff.WithBackOff(pause),
+		backoff.WithMaxTries(tries),
+		backoff.WithNotify(func(error, time.Duration) {
+			if c.options.OnRetry != nil {
+				c.options.OnRetry(last)
+			}
+		}),
+		backoff.WithMaxElapsedTime(c.options.RetryFor))
+	if err != nil && errors.Is(err, last) {
+		err = last
+	}
+	return result, err
+}
+
+// attempt sends r once, within the time limit of a turn.
+func (c *Client) attempt(ctx context.Context, r request) (json.RawMessage, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, c.options.Timeout, ErrTimeout)
+	defer cancel()
+	result, err := c.transport.exchange(limited, &r)
+	if err == nil || limited.Err() == nil {
+		return result, err
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
+	}
+	// A server this slow is not helped by being asked again.
+	return nil, &TransportError{Sent: true, Err: ErrTimeout, final: true}
+}
+
+// protocolVersion is the MCP revision offered in initialize.
+const protocolVersion = "2025-11-25"
+
+// ServerInfo is how a server introduces itself.
+type ServerInfo struct {
+	// Name and Version are the server's.
+	Name, Version string
+	// ProtocolVersion is the MCP revision the server chose.
+	ProtocolVersion string
+	// Instructions are the server's advice to the model, or empty.
+	Instructions string
+	// Capabilities are what the server can do, by capability name.
+	Capabilities map[string]json.RawMessage
+}
+
+// Ping asks whether the server answers at all.
+func (c *Client) Ping(ctx context.Context) error {
+	return c.query(ctx, "ping", struct{}{}, &struct{}{})
+}
+
+// Initialize introduces the client to the server and the server to the client.
+// Calls do not need it.
+func (c *Client) Initialize(ctx context.Context) (*ServerInfo, error) {
+	var wire struct {
+		ProtocolVersion string                     `json:"protocolVersion"`
+		Capabilities    map[string]json.RawMessage `json:"capabilities"`
+		ServerInfo      implementation             `json:"serverInfo"`
+		Instructions    string                     `json:"instructions"`
+	}
+	if err := c.query(ctx, "initialize", initializeParams(c.options), &wire); err != nil {
+		return nil, err
+	}
+	return &ServerInfo{
+		Name: wire.ServerInfo.Name, Version: wire.ServerInfo.Version,
+		ProtocolVersion: wire.ProtocolVersion, Instructions: wire.Instructions, Capabilities: wire.Capabilities,
+	}, nil
+}
+
+// implementation is MCP's Implementation.
+type implementation struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// implementationOf introduces a client.
+func implementationOf(o Options) implementation {
+	return implementation{cmp.Or(o.Name, "mcpsaga"), cmp.Or(o.Version, "1")}
+}
+
+// initializeParams are the parameters of initialize. The dialects spoken here need
+// no capabilities: what a client cannot answer it says when it is asked.
+func initializeParams(o Options) any {
+	return struct {
+		ProtocolVersion string         `json:"protocolVersion"`
+		Capabilities    map[string]any `json:"capabilities"`
+		ClientInfo      implementation `json:"clientInfo"`
+	}{protocolVersion, map[string]any{}, implementationOf(o)}
+}
+
+// query sends a request that changes nothing and decodes its result.
+func (c *Client) query(ctx context.Context, method string, params, result any) error {
+	raw, err := c.send(ctx, request{method: method, params: params, harmless: true})
+	if err != nil {
+		return err
+	}
+	return read(raw, result, "the server's answer to "+method)
+}

@@ -37,16 +37,11 @@
 //
 // # Lost connections
 //
-// A turn whose connection was lost, or that met HTTP status 429, 502, 503 or 504,
-// is sent again after a growing pause, or after the one the server asks for. That
-// holds for resuming: the server kept nothing, so the same token with the same
-// answers is the same turn. A tool that changes something in the world in such a
-// turn may do it twice if only the response was lost; it is the tool's part to
-// prevent that. Starting a call is sent again only when the request certainly did
-// not reach the server.
+// A later turn whose connection was lost, or that met HTTP status 429, 502, 503 or 504,
+// is sent again after a growing pause, or after the one the server asks for. If only
+// the response was lost, the tool runs twice: it is its part to change nothing twice.
+// Starting a call is sent again only if it certainly did not reach the server.
 //
-// Once the server's answer has arrived, be it a result, a suspension or a JSON-RPC
-// error, its request is never repeated. The one exception is the error -31503, by
-// which this module's servers ask for the same request again: it is repeated like one
-// that was lost, on every transport.
+// What the server has answered is never repeated, except for the error -31503, by
+// which this module's servers ask for the same request again.
 package client

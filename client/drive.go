@@ -1,65 +1,80 @@
 package client
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // drive takes turns with the server until there is a result, which parse reads. p is
-// its own. Errors are *Interrupted.
-func drive[R any](ctx context.Context, c *Client, p Position, handlers Handlers, parse func(json.RawMessage, Limits) (*R, error)) (*R, error) {
-	stop := func(err error) (*R, error) { return nil, &Interrupted{Position: p.snapshot(), Err: err} }
-	dialect, err := c.dialect(&p)
-	if err != nil {
-		return stop(err)
+// its own, and err says why there is nothing to drive. Errors are *Interrupted.
+func drive[R any](ctx context.Context, c *Client, p Position, err error, handlers Handlers, parse func(json.RawMessage, Limits) (*R, error)) (*R, error) {
+	var raw json.RawMessage
+	if err == nil {
+		raw, err = c.turns(ctx, &p, &handlers)
 	}
-	limits := c.options.Limits
-	for rounds := 0; ; rounds++ {
-		if rounds > c.options.MaxRounds {
-			return stop(fmt.Errorf("the tool asks for %w; resume the call to allow as many again", &LimitError{"rounds of answers", int64(c.options.MaxRounds)}))
+	if err == nil {
+		var result *R
+		if result, err = parse(raw, c.options.Limits); err == nil {
+			return result, nil
 		}
-		if err := answerPending(ctx, &p, &handlers, dialect.rules()); err != nil {
-			return stop(err)
+	}
+	return nil, &Interrupted{Position: p.snapshot(), Err: err}
+}
+
+// turns returns the result of the last turn.
+func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (json.RawMessage, error) {
+	dialect, err := c.dialect(p)
+	if err != nil {
+		return nil, err
+	}
+	for range c.options.MaxRounds + 1 {
+		if err := answerPending(ctx, p, handlers, dialect.rules()); err != nil {
+			return nil, err
 		}
-		next := dialect.next(&p, &handlers)
+		next := dialect.next(p, handlers)
 		next.later = p.Token != ""
 		raw, err := c.send(ctx, next)
 		if err != nil {
-			return stop(err)
+			return nil, err
 		}
-		turn, err := dialect.parse(raw, limits)
-		if err != nil {
-			return stop(err)
+		turn, err := dialect.parse(raw, c.options.Limits)
+		if err != nil || turn.result != nil {
+			return turn.result, err
 		}
-		if turn.result != nil {
-			result, err := parse(turn.result, limits)
-			if err != nil {
-				return stop(err)
+		for _, step := range turn.steps {
+			if step.Type != "elicitation" {
+				continue
 			}
-			return result, nil
-		}
-		if err := limits.check(turn.steps); err != nil {
-			return stop(err)
+			if err := c.options.Limits.checkForm(step.Params); err != nil {
+				return nil, err
+			}
 		}
 		if err := p.suspended(turn.token, turn.steps, dialect.rules()); err != nil {
-			return stop(err)
+			return nil, err
 		}
-		if err := handlers.report(ctx, &p); err != nil {
-			return stop(err)
+		if err := handlers.report(ctx, p); err != nil {
+			return nil, err
 		}
 	}
+	return nil, fmt.Errorf("the tool asks for %w; resume the call to allow as many again", &LimitError{"rounds of answers", int64(c.options.MaxRounds)})
 }
 
 // resume goes on from a position, whose subject must be of the kind wanted: not empty.
 func resume[R any](ctx context.Context, c *Client, p Position, subject string, h Handlers, parse func(json.RawMessage, Limits) (*R, error)) (*R, error) {
-	if err := p.check(); err != nil {
-		return nil, &Interrupted{Position: p, Err: err}
+	err := p.check()
+	if err == nil && subject == "" {
+		err = positionError("it is of a %s: use the method for that", p.Kind())
 	}
-	if subject == "" {
-		return nil, &Interrupted{Position: p, Err: positionError("it is of a %s: use the method for that", p.Kind())}
-	}
-	return drive(ctx, c, p.snapshot(), h, parse)
+	return drive(ctx, c, p.snapshot(), err, h, parse)
 }
 
 // answerPending has the handlers answer what the server asked and nobody has
@@ -87,4 +102,181 @@ func (h *Handlers) report(ctx context.Context, p *Position) error {
 		return nil
 	}
 	return h.OnPosition(ctx, p.snapshot())
+}
+
+// answer has the right handler answer step. An error means that the step stays
+// unanswered and the call stops.
+func (h *Handlers) answer(ctx context.Context, r *Request, kind string) (Answer, error) {
+	if err := context.Cause(ctx); err != nil {
+		return Answer{}, err
+	}
+	result, err := h.perform(ctx, r, kind)
+	if err == nil {
+		raw, err := encodeResult(r, result)
+		if err != nil {
+			return Answer{}, fmt.Errorf("the handler for step %q %w", r.StepID, err)
+		}
+		return Answer{StepID: r.StepID, Result: raw}, nil
+	}
+	if errors.Is(err, ErrPause) {
+		return Answer{}, err
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return Answer{}, cause // the handler failed because it was stopped
+	}
+	failure := &Error{Code: jsonrpc2.CodeInternalError, Message: err.Error()}
+	var own *Error
+	if errors.As(err, &own) {
+		failure = own
+	}
+	return Answer{StepID: r.StepID, Error: failure}, nil
+}
+
+// perform calls the handler for one kind of step.
+func (h *Handlers) perform(ctx context.Context, r *Request, kind string) (any, error) {
+	switch {
+	case kind == "elicitation" && h.Elicit != nil:
+		if err := r.parseElicit(); err != nil {
+			return nil, err
+		}
+		return h.Elicit(ctx, r)
+	case kind == "sampling" && h.Sample != nil:
+		var err error
+		if r.Sample, err = (steps.Step{Params: r.Params}).Sample(); err != nil {
+			return nil, &Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
+		}
+		return h.Sample(ctx, r)
+	case kind == "roots" && h.Roots != nil:
+		return h.Roots(ctx, r)
+	case kind != "elicitation" && kind != "sampling" && kind != "roots":
+		kind = fmt.Sprintf("steps of type %q", kind)
+	}
+	return nil, &Error{Code: jsonrpc2.CodeMethodNotFound, Message: "this client does not support " + kind}
+}
+
+// parseElicit reads what the user is asked.
+func (r *Request) parseElicit() error {
+	var wire struct {
+		Mode            string          `json:"mode"`
+		Message         string          `json:"message"`
+		RequestedSchema json.RawMessage `json:"requestedSchema"`
+		URL             string          `json:"url"`
+	}
+	bad := func(format string, args ...any) error {
+		return &Error{Code: jsonrpc2.CodeInvalidParams, Message: fmt.Sprintf("elicitation: "+format, args...)}
+	}
+	if err := jsonv2.Unmarshal(r.Params, &wire); err != nil {
+		return bad("%v", err)
+	}
+	r.Mode, r.Message, r.Schema, r.URL = cmp.Or(wire.Mode, "form"), wire.Message, wire.RequestedSchema, wire.URL
+	switch {
+	case r.Mode != "form" && r.Mode != "url":
+		return bad("this client knows the modes form and url, not %q", r.Mode)
+	case r.Mode == "form" && r.Schema == nil:
+		return bad("requestedSchema is missing")
+	case r.Mode == "url" && r.URL == "":
+		return bad("url is missing")
+	}
+	return nil
+}
+
+// encodeResult encodes what a handler returned, if that is an answer. Its errors say
+// what is wrong with the handler.
+func encodeResult(r *Request, result any) (json.RawMessage, error) {
+	switch v := result.(type) {
+	case *ElicitResult:
+		switch {
+		case v == nil:
+			return nil, errors.New("returned nothing; return Accept, Decline, Cancel or an error")
+		case v.Action != "accept" && v.Action != "decline" && v.Action != "cancel":
+			return nil, fmt.Errorf("returned the action %q; use accept, decline or cancel", v.Action)
+		case v.Action == "accept" && r.Mode == "form" && v.Content == nil:
+			return nil, errors.New("accepted a form without content")
+		}
+	case *steps.SampleResult:
+		if v == nil || v.Role == "" || v.Model == "" {
+			return nil, errors.New("returned an answer without role or model; return an error to refuse")
+		}
+	case []steps.Root:
+		list := make([]root, len(v))
+		for i, one := range v {
+			list[i] = root(one)
+		}
+		result = map[string]any{"roots": list}
+	}
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return nil, fmt.Errorf("returned what JSON cannot hold: %w", err)
+	}
+	if !bytes.HasPrefix(raw, []byte("{")) {
+		return nil, errors.New("returned what is not a JSON object")
+	}
+	return raw, nil
+}
+
+// root is MCP's Root.
+type root struct {
+	URI  string `json:"uri"`
+	Name string `json:"name,omitempty"`
+}
+
+// Cancel ends a call that is suspended at position and has the server undo what
+// the tool has done. The result says what was undone and what was not, in words
+// and under the key io.github.mcpsaga/undo of its _meta.
+//
+// If the position's steps are all answered, the server may have taken that turn
+// before, though its response was lost. Then the turn is taken first; if it ends
+// the call, it is too late to cancel, and the result is the tool's.
+//
+// Cancel may be repeated. Its errors are those of [Client.Call].
+func (c *Client) Cancel(ctx context.Context, position Position) (*Result, error) {
+	result, err := c.cancel(ctx, position.snapshot())
+	if err != nil {
+		return nil, &Interrupted{Position: position, Err: err}
+	}
+	return result, nil
+}
+
+func (c *Client) cancel(ctx context.Context, p Position) (*Result, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	dialect, err := c.dialect(&p)
+	switch {
+	case p.Tool == "":
+		return nil, positionError("a %s changes nothing, so there is nothing to undo: forget the position", p.Kind())
+	case p.Token == "":
+		return nil, positionError("the call has not begun: the server knows nothing of it")
+	case err != nil:
+		return nil, err
+	}
+	request, can := dialect.cancel(&p)
+	if !can {
+		return nil, positionError("the protocol %s cannot cancel", p.Dialect)
+	}
+	raw, err := c.send(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	turn, err := dialect.parse(raw, c.options.Limits)
+	if err != nil {
+		return nil, err
+	}
+	if turn.result == nil {
+		return nil, malformed("the server suspended a call that was to be cancelled")
+	}
+	return parseResult(turn.result, c.options.Limits)
+}
+
+// Outstanding reports whether the result says that something the tool has done
+// could not be undone.
+func (r *Result) Outstanding() bool {
+	var wire struct {
+		Meta struct {
+			Undo struct {
+				Outstanding []string `json:"outstanding"`
+			} `json:"io.github.mcpsaga/undo"`
+		} `json:"_meta"`
+	}
+	return json.Unmarshal(r.Raw, &wire) == nil && len(wire.Meta.Undo.Outstanding) > 0
 }

@@ -4,18 +4,23 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tmaxmax/go-sse"
 
 	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
@@ -40,8 +45,7 @@ type HTTP struct {
 	Bearer string
 	// Header is sent with every request.
 	Header http.Header
-	// MaxResponse limits the size of a response in bytes. 0 means
-	// 8 MiB.
+	// MaxResponse limits the size of a response in bytes. 0 means 8 MiB.
 	MaxResponse int64
 	// Stall is how long a response that has begun may take to go on, by 1 KiB or to its
 	// end. It does not apply to streams of events, which may wait for the tool. 0 means
@@ -68,11 +72,14 @@ func (h *HTTP) Close() error {
 }
 
 func (h *HTTP) setUp() {
-	h.target, h.invalid = parseTarget(h.URL)
-	if h.invalid != nil {
+	h.target, h.invalid = url.Parse(h.URL)
+	switch {
+	case h.invalid != nil:
 		return
-	}
-	if h.Bearer != "" && h.target.Scheme != "https" && !isLoopback(h.target.Hostname()) {
+	case h.target.Scheme != "http" && h.target.Scheme != "https" || h.target.Host == "":
+		h.invalid = fmt.Errorf("%q is not an http or https URL", h.URL)
+		return
+	case h.Bearer != "" && h.target.Scheme != "https" && !isLoopback(h.target.Hostname()):
 		h.invalid = fmt.Errorf("a bearer token would cross the network in the clear to %s: use https", h.target.Host)
 		return
 	}
@@ -83,17 +90,6 @@ func (h *HTTP) setUp() {
 		tripper = own
 	}
 	h.client = &http.Client{Transport: tripper, CheckRedirect: checkRedirect}
-}
-
-func parseTarget(address string) (*url.URL, error) {
-	target, err := url.Parse(address)
-	if err != nil {
-		return nil, err
-	}
-	if target.Scheme != "http" && target.Scheme != "https" || target.Host == "" {
-		return nil, fmt.Errorf("%q is not an http or https URL", address)
-	}
-	return target, nil
 }
 
 func isLoopback(host string) bool {
@@ -124,26 +120,9 @@ func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error
 	})
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	request, err := h.newRequest(ctx, body)
-	if err != nil {
-		return nil, &TransportError{Err: err, final: true}
-	}
-	for name, value := range r.header {
-		request.Header.Set(name, value)
-	}
-	response, err := h.client.Do(request)
-	if err != nil {
-		// A RoundTripper of somebody else's need not report connections.
-		return nil, classify(ctx, err, connected.Load() || h.RoundTripper != nil && !isDialError(err))
-	}
-	defer response.Body.Close()
-	return h.read(ctx, response, id, stop)
-}
-
-func (h *HTTP) newRequest(ctx context.Context, body []byte) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, h.target.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return nil, &TransportError{Err: err, final: true}
 	}
 	for name, values := range h.Header {
 		request.Header[http.CanonicalHeaderKey(name)] = values
@@ -153,16 +132,24 @@ func (h *HTTP) newRequest(ctx context.Context, body []byte) (*http.Request, erro
 	if h.Bearer != "" {
 		request.Header.Set("Authorization", "Bearer "+h.Bearer)
 	}
-	return request, nil
+	for name, value := range r.header {
+		request.Header.Set(name, value)
+	}
+	response, err := h.client.Do(request)
+	if err != nil {
+		// A RoundTripper of somebody else's need not report connections.
+		var network *net.OpError
+		isDial := errors.As(err, &network) && network.Op == "dial"
+		return nil, classify(ctx, err, connected.Load() || h.RoundTripper != nil && !isDial)
+	}
+	defer response.Body.Close()
+	return h.read(ctx, response, id, stop)
 }
 
 // read returns the result in a response. JSON-RPC errors count as such whatever
 // the status, except where the status says that another attempt may succeed.
 func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, stop context.CancelCauseFunc) (json.RawMessage, error) {
-	limit := h.MaxResponse
-	if limit <= 0 {
-		limit = defaultMaxResponse
-	}
+	limit := cmp.Or(max(h.MaxResponse, 0), defaultMaxResponse)
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if kind == "text/event-stream" && response.StatusCode == http.StatusOK {
 		return readEvents(ctx, response.Body, limit, id)
@@ -184,16 +171,15 @@ func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, sto
 		}
 		return parseResponse(body, id)
 	}
-	failure := error(fmt.Errorf("%s", hint(response.StatusCode)))
+	lost := &TransportError{Sent: true, Status: response.StatusCode, Err: errors.New(hint(response.StatusCode)), RetryAfter: retryAfter(response.Header)}
 	if isJSON {
 		var refused *Error
 		if _, err := parseResponse(body, id); errors.As(err, &refused) {
-			failure = refused
+			if !lost.repeatable(true) {
+				return nil, refused
+			}
+			lost.Err = refused
 		}
-	}
-	lost := &TransportError{Sent: true, Status: response.StatusCode, Err: failure, RetryAfter: retryAfter(response.Header)}
-	if _, refused := failure.(*Error); refused && !lost.repeatable(true) {
-		return nil, failure
 	}
 	return nil, lost
 }
@@ -212,5 +198,95 @@ func classify(ctx context.Context, err error, sent bool) error {
 	if errors.As(err, &inURL) {
 		err = inURL.Err // without the method and address, which the caller knows
 	}
-	return &TransportError{Sent: sent, Err: err, final: isCertificateError(err)}
+	var certificate *tls.CertificateVerificationError
+	return &TransportError{Sent: sent, Err: err, final: errors.As(err, &certificate)}
+}
+
+// hint says what to do about an HTTP status.
+func hint(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "the server wants a credential; set a bearer token"
+	case http.StatusForbidden:
+		return "the server does not allow this caller"
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return "this is not an MCP endpoint; check the path of the URL"
+	case http.StatusRequestEntityTooLarge:
+		return "the arguments or answers are larger than the server accepts"
+	case http.StatusTooManyRequests:
+		return "the server is limiting its callers; try later"
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return "the server is not available; try later"
+	}
+	return http.StatusText(status)
+}
+
+// retryAfter reads the Retry-After header, which is in seconds or a date.
+func retryAfter(header http.Header) time.Duration {
+	value := header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return max(0, time.Until(date))
+	}
+	return 0
+}
+
+// defaultStall is how long [HTTP] waits for a response to go on, unless it says
+// otherwise.
+const defaultStall = 30 * time.Second
+
+// errStalled is the error of a turn whose response began and then did not go on.
+var errStalled = fmt.Errorf("%w: its answer began and does not go on", ErrTimeout)
+
+// minProgress is how many bytes count as going on: a server that sends one now and
+// then keeps its client waiting as long as it likes.
+const minProgress = 1 << 10
+
+// readAll reads in to its end, or to the limit and one byte. Before the first byte it
+// waits as long as it takes, as the tool may be at work; then it gives up when the
+// next minProgress bytes take longer than patience. stop must end a read under way.
+func readAll(in io.Reader, limit int64, patience time.Duration, stop context.CancelCauseFunc) ([]byte, error) {
+	in = io.LimitReader(in, limit+1)
+	var all bytes.Buffer
+	_, err := io.CopyN(&all, in, 1)
+	watch := time.AfterFunc(patience, func() { stop(errStalled) })
+	defer watch.Stop()
+	for err == nil {
+		watch.Reset(patience)
+		_, err = io.CopyN(&all, in, minProgress)
+	}
+	if err != io.EOF {
+		return nil, err
+	}
+	return all.Bytes(), nil
+}
+
+// errNoResponse: a stream ended too early.
+var errNoResponse = errors.New("the server's stream of events ended without the response")
+
+// readEvents returns the result in a stream of events, which servers may send
+// instead of a JSON object (MCP 2025-11-25, basic/transports, sending messages to the
+// server). The dialects spoken here need no notifications.
+func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (json.RawMessage, error) {
+	rest := &io.LimitedReader{R: stream, N: limit + 1}
+	// The limit is of the whole stream; events end with it, not before.
+	for event, err := range sse.Read(rest, &sse.ReadConfig{MaxEventSize: int(limit) + 2}) {
+		if err != nil {
+			if rest.N > 0 {
+				return nil, classify(ctx, fmt.Errorf("the server's stream of events: %w", err), true)
+			}
+			break
+		}
+		var message struct{ Method string }
+		if event.Data == "" || json.Unmarshal([]byte(event.Data), &message) == nil && message.Method != "" {
+			continue
+		}
+		return parseResponse([]byte(event.Data), id)
+	}
+	if rest.N <= 0 {
+		return nil, tooMuch(limit, "bytes in an answer")
+	}
+	return nil, classify(ctx, errNoResponse, true)
 }

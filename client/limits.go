@@ -2,11 +2,14 @@ package client
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
@@ -73,7 +76,7 @@ type bounded[T any] struct {
 	what  string
 }
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+// UnmarshalJSONFrom implements jsonv2.UnmarshalerFrom.
 func (b *bounded[T]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	if in.PeekKind() == 'n' {
 		return in.SkipValue()
@@ -81,38 +84,35 @@ func (b *bounded[T]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	if in.PeekKind() != '[' {
 		return errors.New("a list is wanted")
 	}
+	b.items = []T{}
+	return eachOf(in, b.max, b.what, func() error {
+		var item T
+		err := jsonv2.UnmarshalDecode(in, &item)
+		b.items = append(b.items, item)
+		return err
+	})
+}
+
+// eachOf has read read the elements of an array, or the members of an object, as long
+// as there are no more than max.
+func eachOf(in *jsontext.Decoder, max int, what string, read func() error) error {
 	if _, err := in.ReadToken(); err != nil {
 		return err
 	}
-	b.items = []T{}
-	for in.PeekKind() != ']' {
-		if len(b.items) == b.max {
-			return tooMuch(b.max, b.what)
+	for n := 0; in.PeekKind() != ']' && in.PeekKind() != '}'; n++ {
+		if n == max {
+			return tooMuch(max, what)
 		}
-		var item T
-		if err := json.UnmarshalDecode(in, &item); err != nil {
+		if err := read(); err != nil {
 			return err
 		}
-		b.items = append(b.items, item)
 	}
 	_, err := in.ReadToken()
 	return err
 }
 
-// check reports which limit the steps of a suspension are beyond.
-func (l Limits) check(steps []Step) error {
-	for _, step := range steps {
-		if step.Type != "elicitation" {
-			continue
-		}
-		if err := l.checkForm(step.Params); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkForm counts what a form has, without making anything of it.
+// checkForm counts what a form has, without making anything of it, and reports which
+// limit it is beyond.
 func (l Limits) checkForm(params []byte) error {
 	if len(params) > l.FormBytes {
 		return tooMuch(l.FormBytes, "bytes in a form")
@@ -133,4 +133,72 @@ func (l Limits) checkForm(params []byte) error {
 		}
 	}
 	return nil
+}
+
+// list reads all pages of a list over d. What is the server's word for the items.
+func list[T any](ctx context.Context, c *Client, d dialect, method, what string) ([]T, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.options.Timeout, ErrTimeout)
+	defer cancel()
+	limits := c.options.Limits
+	items := bounded[T]{max: limits.Items, what: what + " in a list"}
+	size, cursor, seen := 0, "", map[string]bool{}
+	for range limits.Pages {
+		raw, err := c.send(ctx, d.list(method, cursor))
+		if err != nil {
+			return nil, err
+		}
+		if size += len(raw); size > limits.ListBytes {
+			return nil, tooMuch(limits.ListBytes, "bytes in a list")
+		}
+		next, err := readPage(raw, what, &items)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case next == "":
+			return items.items, nil
+		case seen[next]:
+			return nil, malformed("the server's list of %s goes in a circle: the cursor %.40q comes twice", what, next)
+		}
+		seen[next], cursor = true, next
+	}
+	return nil, tooMuch(limits.Pages, "pages of "+what)
+}
+
+// orNone takes a server that does not know a list for one without such things.
+func orNone[T any](items []T, err error) ([]T, error) {
+	var refused *Error
+	if errors.As(err, &refused) && refused.Code == jsonrpc2.CodeMethodNotFound {
+		return nil, nil
+	}
+	return items, err
+}
+
+type listParams struct {
+	Cursor string       `json:"cursor,omitempty"`
+	Meta   *requestMeta `json:"_meta,omitempty"`
+}
+
+// readPage adds the items of a page and returns the cursor of the next.
+func readPage[T any](raw json.RawMessage, what string, items *bounded[T]) (string, error) {
+	var page map[string]json.RawMessage
+	if err := read(raw, &page, "the server's list of "+what); err != nil {
+		return "", err
+	}
+	more := bounded[T]{max: items.max - len(items.items), what: items.what}
+	if err := read(page[what], &more, "the server's list of "+what); err != nil {
+		var much *LimitError
+		if errors.As(err, &much) {
+			err = tooMuch(items.max, items.what)
+		}
+		return "", err
+	}
+	items.items = append(items.items, more.items...)
+	next := ""
+	if cursor := page["nextCursor"]; cursor != nil {
+		if err := read(cursor, &next, "the server's nextCursor"); err != nil {
+			return "", err
+		}
+	}
+	return next, nil
 }

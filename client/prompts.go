@@ -2,7 +2,7 @@ package client
 
 import (
 	"context"
-	stdjson "encoding/json"
+	"encoding/json"
 
 	"github.com/mcpsaga/mcpsaga/content"
 )
@@ -41,7 +41,7 @@ type PromptResult struct {
 	// [content.Unknown].
 	Messages []content.Message
 	// Raw is the whole result as it came.
-	Raw stdjson.RawMessage
+	Raw json.RawMessage
 }
 
 // Prompts lists the server's prompts, all pages of them. It needs a server of MCP
@@ -59,14 +59,11 @@ func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
 func (c *Client) GetPrompt(ctx context.Context, name string, arguments map[string]string, handlers Handlers) (*PromptResult, error) {
 	position := begin(c.features)
 	position.Prompt = name
+	var err error
 	if len(arguments) > 0 {
-		raw, err := encodeArguments(arguments)
-		if err != nil {
-			return nil, &Interrupted{Position: position, Err: err}
-		}
-		position.Arguments = raw
+		position.Arguments, err = encodeArguments(arguments)
 	}
-	return drive(ctx, c, position, handlers, parsePrompt)
+	return drive(ctx, c, position, err, handlers, parsePrompt)
 }
 
 // ResumePrompt goes on with getting a prompt; see [Client.Resume].
@@ -74,10 +71,10 @@ func (c *Client) ResumePrompt(ctx context.Context, position Position, handlers H
 	return resume(ctx, c, position, position.Prompt, handlers, parsePrompt)
 }
 
-func parsePrompt(raw stdjson.RawMessage, limits Limits) (*PromptResult, error) {
+func parsePrompt(raw json.RawMessage, limits Limits) (*PromptResult, error) {
 	type message struct {
-		Role    content.Role       `json:"role"`
-		Content stdjson.RawMessage `json:"content"`
+		Role    content.Role    `json:"role"`
+		Content json.RawMessage `json:"content"`
 	}
 	wire := struct {
 		Description string           `json:"description"`
@@ -92,6 +89,98 @@ func parsePrompt(raw stdjson.RawMessage, limits Limits) (*PromptResult, error) {
 	result := &PromptResult{Description: wire.Description, Raw: raw}
 	for _, m := range wire.Messages.items {
 		result.Messages = append(result.Messages, content.Message{Role: m.Role, Content: parseBlock(m.Content)})
+	}
+	return result, nil
+}
+
+// Resource describes a resource of the server. All texts are the server's.
+type Resource struct {
+	// URI is what [Client.ReadResource] takes.
+	URI string `json:"uri"`
+	// Name identifies the resource.
+	Name string `json:"name"`
+	// Title is a name to show, or empty.
+	Title string `json:"title,omitempty"`
+	// Description is for the model and the user.
+	Description string `json:"description,omitempty"`
+	// MIMEType is the type of its contents, or empty.
+	MIMEType string `json:"mimeType,omitempty"`
+	// Size is the size of its contents in bytes, or nil.
+	Size *int64 `json:"size,omitempty"`
+}
+
+// ResourceTemplate describes a family of resources. All texts are the server's.
+type ResourceTemplate struct {
+	// URITemplate is a URI template (RFC 6570): expand it, and read the URI.
+	URITemplate string `json:"uriTemplate"`
+	// Name identifies the template.
+	Name string `json:"name"`
+	// Title is a name to show, or empty.
+	Title string `json:"title,omitempty"`
+	// Description is for the model and the user.
+	Description string `json:"description,omitempty"`
+	// MIMEType is the type of the contents, if all have the same.
+	MIMEType string `json:"mimeType,omitempty"`
+}
+
+// ReadResult is what a resource holds: MCP's ReadResourceResult. Its texts are the
+// server's: do not trust them, and strip control sequences before a terminal shows
+// them.
+type ReadResult struct {
+	// Contents are its parts. Their URIs are the server's word: do not make the name of
+	// a file of one without care.
+	Contents []content.ResourceContents
+	// Raw is the whole result as it came.
+	Raw json.RawMessage
+}
+
+// Resources lists the server's resources, all pages of them.
+func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
+	return orNone(list[Resource](ctx, c, c.features, "resources/list", "resources"))
+}
+
+// ResourceTemplates lists the server's templates of resources, all pages of them.
+func (c *Client) ResourceTemplates(ctx context.Context) ([]ResourceTemplate, error) {
+	return orNone(list[ResourceTemplate](ctx, c, c.features, "resources/templates/list", "resourceTemplates"))
+}
+
+// ReadResource reads the resource at uri, and answers with handlers what the server
+// asks on the way. See [Client.GetPrompt] for its errors; go on with
+// [Client.ResumeRead].
+func (c *Client) ReadResource(ctx context.Context, uri string, handlers Handlers) (*ReadResult, error) {
+	position := begin(c.features)
+	position.URI = uri
+	var err error
+	if uri == "" {
+		err = positionError("it has no URI")
+	}
+	return drive(ctx, c, position, err, handlers, parseRead)
+}
+
+// ResumeRead goes on with reading a resource; see [Client.Resume].
+func (c *Client) ResumeRead(ctx context.Context, position Position, handlers Handlers) (*ReadResult, error) {
+	return resume(ctx, c, position, position.URI, handlers, parseRead)
+}
+
+func parseRead(raw json.RawMessage, limits Limits) (*ReadResult, error) {
+	type part struct {
+		URI      string `json:"uri"`
+		MIMEType string `json:"mimeType"`
+		Text     string `json:"text"`
+		Blob     []byte `json:"blob"`
+	}
+	wire := struct {
+		Contents bounded[part] `json:"contents"`
+	}{bounded[part]{max: limits.Items, what: "parts in a resource"}}
+	if err := read(raw, &wire, "the server's resource"); err != nil {
+		return nil, err
+	}
+	if wire.Contents.items == nil {
+		return nil, malformed("the server's result has no contents, so it is no resource")
+	}
+	result := &ReadResult{Raw: raw}
+	for _, p := range wire.Contents.items {
+		result.Contents = append(result.Contents, content.ResourceContents(p))
 	}
 	return result, nil
 }

@@ -1,10 +1,13 @@
 package client
 
 import (
-	stdjson "encoding/json"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // message is a JSON-RPC request, or a notification if it has no id.
@@ -17,14 +20,14 @@ type message struct {
 
 // parseResponse reads the JSON-RPC response to the request with the given id and
 // returns its result. Its errors are *Error and *ProtocolError.
-func parseResponse(body []byte, id uint64) (stdjson.RawMessage, error) {
+func parseResponse(body []byte, id uint64) (json.RawMessage, error) {
 	var wire struct {
-		JSONRPC string             `json:"jsonrpc"`
-		ID      stdjson.RawMessage `json:"id"`
-		Result  stdjson.RawMessage `json:"result"`
-		Error   *Error             `json:"error"`
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Result  json.RawMessage `json:"result"`
+		Error   *Error          `json:"error"`
 	}
-	if err := json.Unmarshal(body, &wire); err != nil {
+	if err := jsonv2.Unmarshal(body, &wire); err != nil {
 		return nil, &ProtocolError{Reason: "the server's answer is not a JSON-RPC response", Err: err}
 	}
 	// A server that could not read the request does not know its id.
@@ -40,4 +43,28 @@ func parseResponse(body []byte, id uint64) (stdjson.RawMessage, error) {
 		return nil, wire.Error
 	}
 	return wire.Result, nil
+}
+
+// Transport carries requests to one server: [*HTTP] or [*Stdio]. It is safe for
+// concurrent use. Only this package implements it, so that it can grow with the
+// protocols.
+type Transport interface {
+	io.Closer
+	// exchange sends one request and returns the result of its response. Its
+	// errors are *Error, *TransportError, *ProtocolError and ctx's.
+	exchange(ctx context.Context, r *request) (json.RawMessage, error)
+}
+
+// read decodes what a server sent. Its errors are *ProtocolError and say what was
+// being read.
+func read(raw json.RawMessage, into any, what string) error {
+	err := jsonv2.Unmarshal(raw, into)
+	var much *LimitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &much): // without where in the JSON
+		return tooMuch(much.Limit, much.What)
+	}
+	return &ProtocolError{Reason: what + " is malformed", Err: err}
 }

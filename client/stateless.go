@@ -3,11 +3,11 @@ package client
 import (
 	"cmp"
 	"encoding/base64"
-	stdjson "encoding/json"
+	"encoding/json"
 	"errors"
 	"strings"
 
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -45,22 +45,20 @@ func (d statelessDialect) meta(h *Handlers) *requestMeta {
 }
 
 type askingParams struct {
-	Name           string                        `json:"name,omitempty"`
-	URI            string                        `json:"uri,omitempty"`
-	Arguments      stdjson.RawMessage            `json:"arguments,omitempty"`
-	InputResponses map[string]stdjson.RawMessage `json:"inputResponses,omitempty"`
-	RequestState   string                        `json:"requestState,omitempty"`
-	Meta           *requestMeta                  `json:"_meta"`
+	Name           string                     `json:"name,omitempty"`
+	URI            string                     `json:"uri,omitempty"`
+	Arguments      json.RawMessage            `json:"arguments,omitempty"`
+	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
+	RequestState   string                     `json:"requestState,omitempty"`
+	Meta           *requestMeta               `json:"_meta"`
 }
 
 // next returns the request for a prompt or resource. To get them changes nothing, so
 // all are harmless.
 func (d statelessDialect) next(p *Position, h *Handlers) request {
 	params := askingParams{Name: p.Prompt, URI: p.URI, Arguments: p.Arguments, RequestState: p.Token, Meta: d.meta(h)}
+	params.InputResponses = make(map[string]json.RawMessage, len(p.Answers)) // omitted while it is empty
 	for _, answer := range p.Answers {
-		if params.InputResponses == nil {
-			params.InputResponses = make(map[string]stdjson.RawMessage, len(p.Answers))
-		}
 		params.InputResponses[answer.StepID] = answer.Result
 	}
 	method := "prompts/get"
@@ -98,7 +96,7 @@ func encodeHeader(v string) string {
 
 func (statelessDialect) cancel(*Position) (request, bool) { return request{}, false }
 
-func (statelessDialect) parse(raw stdjson.RawMessage, limits Limits) (turn, error) {
+func (statelessDialect) parse(raw json.RawMessage, limits Limits) (turn, error) {
 	wire := struct {
 		ResultType    string       `json:"resultType"`
 		InputRequests inputRequest `json:"inputRequests"`
@@ -129,32 +127,25 @@ type inputRequest struct {
 // stepKinds are the kinds of steps by the method that asks them.
 var stepKinds = map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+// UnmarshalJSONFrom implements jsonv2.UnmarshalerFrom.
 func (r *inputRequest) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	if in.PeekKind() != '{' {
 		return errors.New("inputRequests must be an object")
 	}
-	if _, err := in.ReadToken(); err != nil {
-		return err
-	}
-	for in.PeekKind() != '}' {
-		if len(r.steps) == r.max {
-			return tooMuch(r.max, "steps at once")
-		}
+	return eachOf(in, r.max, "steps at once", func() error {
 		key, err := in.ReadToken()
 		if err != nil {
 			return err
 		}
 		id := key.String()
 		var ask struct {
-			Method string             `json:"method"`
-			Params stdjson.RawMessage `json:"params"`
+			Method string          `json:"method"`
+			Params json.RawMessage `json:"params"`
 		}
-		if err := json.UnmarshalDecode(in, &ask); err != nil {
+		if err := jsonv2.UnmarshalDecode(in, &ask); err != nil {
 			return err
 		}
 		r.steps = append(r.steps, Step{Type: cmp.Or(stepKinds[ask.Method], ask.Method), StepID: id, Params: ask.Params})
-	}
-	_, err := in.ReadToken()
-	return err
+		return nil
+	})
 }

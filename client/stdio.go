@@ -1,14 +1,22 @@
 package client
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/sourcegraph/jsonrpc2"
 )
 
 // defaultGrace is how long [Stdio] waits for a process to end by itself.
@@ -31,11 +39,9 @@ type Stdio struct {
 	Dir string
 	// Env is its environment; nil means this process's.
 	Env []string
-	// Stderr receives what it writes to its standard error; nil means this
-	// process's standard error.
+	// Stderr receives what it writes to its standard error; nil means this process's.
 	Stderr io.Writer
-	// MaxLine limits the length of one message in bytes. 0 means
-	// 8 MiB.
+	// MaxLine limits the length of one message in bytes. 0 means 8 MiB.
 	MaxLine int
 	// Grace is how long Close waits after closing the process's input before it
 	// asks the process to terminate, and then again before it kills it. 0 means
@@ -100,4 +106,264 @@ func (s *Stdio) running() (*child, error) {
 	}
 	s.child = started
 	return started, nil
+}
+
+// child is one run of a server process, and the connection to it.
+type child struct {
+	cmd   *exec.Cmd
+	in    *bufio.Reader
+	out   io.WriteCloser
+	limit int
+	grace time.Duration
+
+	writing sync.Mutex
+	mu      sync.Mutex
+	lastID  uint64
+	// waiting gets the answers, by the ids of requests that were not answered yet.
+	waiting map[string]chan<- []byte
+	failure error // why the connection is of no more use
+
+	// greeting is held while the process is greeted.
+	greeting chan struct{}
+	greeted  bool
+
+	// over is closed when the connection has ended, done when the process has; exit
+	// then says how.
+	over, done chan struct{}
+	closing    sync.Once
+	exit       error
+}
+
+func startChild(s *Stdio) (*child, error) {
+	cmd := exec.Command(s.Command, s.Args...)
+	cmd.Dir, cmd.Env = s.Dir, s.Env
+	cmd.Stderr = os.Stderr
+	if s.Stderr != nil {
+		cmd.Stderr = s.Stderr
+	}
+	c := &child{
+		cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), limit: cmp.Or(s.MaxLine, defaultMaxResponse),
+		waiting: make(map[string]chan<- []byte), greeting: make(chan struct{}, 1),
+		over: make(chan struct{}), done: make(chan struct{}),
+	}
+	// Grandchildren may hold the pipes open after the process has gone.
+	cmd.WaitDelay = c.grace
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c.in, c.out = bufio.NewReader(stdout), stdin
+	go func() {
+		err := c.read()
+		c.mu.Lock()
+		c.failure = err
+		c.mu.Unlock()
+		c.close()
+	}()
+	go c.reap()
+	return c, nil
+}
+
+// close ends the connection, which asks the process to finish; reap sees to it that
+// it does.
+func (c *child) close() {
+	c.closing.Do(func() {
+		_ = c.out.Close()
+		close(c.over)
+	})
+}
+
+// reap waits for the end of the connection and then of the process: the closed
+// input is the request to finish, a signal the reminder.
+func (c *child) reap() {
+	<-c.over
+	terminate := time.AfterFunc(c.grace, func() { _ = c.cmd.Process.Signal(syscall.SIGTERM) })
+	kill := time.AfterFunc(2*c.grace, func() { _ = c.cmd.Process.Kill() })
+	c.exit = c.cmd.Wait()
+	terminate.Stop()
+	kill.Stop()
+	close(c.done)
+}
+
+// read passes on what the process says until there is an error.
+func (c *child) read() error {
+	for {
+		line, err := readLine(c.in, c.limit)
+		if err != nil {
+			return err
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		var wire struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if err := json.Unmarshal(line, &wire); err != nil {
+			return &ProtocolError{Reason: fmt.Sprintf("the server wrote a line that is not a JSON-RPC message: %.80q", line), Err: err}
+		}
+		if wire.Method != "" {
+			if err := c.answer(wire.ID, wire.Method); err != nil {
+				return err
+			}
+			continue
+		}
+		c.mu.Lock()
+		waiting, asked := c.waiting[string(wire.ID)]
+		delete(c.waiting, string(wire.ID))
+		c.mu.Unlock()
+		if !asked { // then somebody waits in vain
+			return malformed("the server answered request %.40s, which was not asked", wire.ID)
+		}
+		waiting <- line
+	}
+}
+
+// answer answers the server's own requests. The dialects spoken here have none but
+// ping; notifications (progress, logs) are of no interest.
+func (c *child) answer(id json.RawMessage, method string) error {
+	switch {
+	case id == nil:
+		return nil
+	case method == "ping":
+		return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "result": struct{}{}})
+	}
+	refusal := &Error{Code: jsonrpc2.CodeMethodNotFound, Message: "this client answers no requests"}
+	return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "error": refusal})
+}
+
+func (c *child) write(message any) error {
+	line, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_, err = c.out.Write(append(line, '\n'))
+	return err
+}
+
+// greet goes through MCP's handshake (2025-11-25, basic/lifecycle), once.
+func (c *child) greet(ctx context.Context) error {
+	select {
+	case c.greeting <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-c.greeting }()
+	if c.greeted {
+		return nil
+	}
+	_, err := c.call(ctx, "initialize", initializeParams(Options{}))
+	var refused *Error
+	if errors.As(err, &refused) {
+		c.greeted = true // it does without; the request itself will show
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.write(message{JSONRPC: "2.0", Method: "notifications/initialized", Params: struct{}{}}); err != nil {
+		return c.lost(err)
+	}
+	c.greeted = true
+	return nil
+}
+
+func (c *child) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	answer := make(chan []byte, 1)
+	c.mu.Lock()
+	c.lastID++
+	id := c.lastID
+	c.waiting[fmt.Sprint(id)] = answer
+	c.mu.Unlock()
+	// A process that does not read would block the write for ever.
+	unblock := context.AfterFunc(ctx, c.close)
+	err := c.write(message{JSONRPC: "2.0", ID: id, Method: method, Params: params})
+	if !unblock() {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, c.lost(err)
+	}
+	select {
+	case line := <-answer:
+		return parseResponse(line, id)
+	case <-ctx.Done():
+		c.cancel(id)
+		return nil, ctx.Err()
+	case <-c.over:
+	}
+	select {
+	case line := <-answer: // the last that the process has said
+		return parseResponse(line, id)
+	default:
+		return nil, c.lost(io.ErrUnexpectedEOF)
+	}
+}
+
+// cancel tells the process that nobody waits for the request any more.
+func (c *child) cancel(id uint64) {
+	unblock := time.AfterFunc(c.grace, c.close)
+	defer unblock.Stop()
+	_ = c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})
+}
+
+// lost says why a request on this connection got no answer.
+func (c *child) lost(err error) error {
+	c.close() // after a failed write the connection is in an unknown state
+	c.mu.Lock()
+	failure := c.failure
+	c.mu.Unlock()
+	var wrong *ProtocolError
+	if errors.As(failure, &wrong) {
+		return wrong
+	}
+	final := false
+	select {
+	case <-c.done:
+		var exit *exec.ExitError
+		if errors.As(c.exit, &exit) {
+			final = exit.ExitCode() == notFound || exit.ExitCode() == notExecutable
+		}
+		if c.exit != nil {
+			err = fmt.Errorf("the server process ended: %w", c.exit)
+		} else {
+			err = errors.New("the server process ended")
+		}
+	case <-time.After(c.grace):
+	}
+	return &TransportError{Sent: true, Err: err, final: final}
+}
+
+// What shells exit with if there is no such command: starting it again is in vain.
+const (
+	notExecutable = 126
+	notFound      = 127
+)
+
+// readLine reads up to the next newline. A last line without one is a line that
+// was cut off, so it is not returned.
+func readLine(in *bufio.Reader, limit int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line)+len(part) > limit {
+			return nil, tooMuch(limit, "bytes in a line")
+		}
+		line = append(line, part...)
+		if err == nil {
+			return line, nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+	}
 }

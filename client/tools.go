@@ -3,8 +3,10 @@ package client
 import (
 	"bytes"
 	"context"
-	stdjson "encoding/json"
+	"encoding/json"
 	"fmt"
+
+	"github.com/mcpsaga/mcpsaga/content"
 )
 
 // Tool describes a tool of the server. All texts are the server's.
@@ -16,11 +18,11 @@ type Tool struct {
 	// Description is for the model and the user.
 	Description string `json:"description,omitempty"`
 	// InputSchema is the JSON schema of the arguments.
-	InputSchema stdjson.RawMessage `json:"inputSchema"`
+	InputSchema json.RawMessage `json:"inputSchema"`
 	// OutputSchema is the JSON schema of the structured result, or nil.
-	OutputSchema stdjson.RawMessage `json:"outputSchema,omitempty"`
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	// Meta is MCP's _meta, by namespaced key. A server marks its sagas there.
-	Meta map[string]stdjson.RawMessage `json:"_meta,omitempty"`
+	Meta map[string]json.RawMessage `json:"_meta,omitempty"`
 }
 
 // sagaMarker is the key in a tool's _meta that says how to call it.
@@ -46,12 +48,9 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 func (c *Client) Call(ctx context.Context, tool string, arguments any, handlers Handlers) (*Result, error) {
 	position := begin(c.tools)
 	position.Tool = tool
-	raw, err := encodeArguments(arguments)
-	if err != nil {
-		return nil, &Interrupted{Position: position, Err: err}
-	}
-	position.Arguments = raw
-	return drive(ctx, c, position, handlers, parseResult)
+	var err error
+	position.Arguments, err = encodeArguments(arguments)
+	return drive(ctx, c, position, err, handlers, parseResult)
 }
 
 // Resume goes on with the call of a tool from position, which may have been made by
@@ -60,11 +59,11 @@ func (c *Client) Resume(ctx context.Context, position Position, handlers Handler
 	return resume(ctx, c, position, position.Tool, handlers, parseResult)
 }
 
-func encodeArguments(arguments any) (stdjson.RawMessage, error) {
+func encodeArguments(arguments any) (json.RawMessage, error) {
 	if arguments == nil {
 		return nil, nil
 	}
-	raw, err := stdjson.Marshal(arguments)
+	raw, err := json.Marshal(arguments)
 	if err != nil {
 		return nil, fmt.Errorf("the arguments do not encode as JSON: %w", err)
 	}
@@ -75,4 +74,46 @@ func encodeArguments(arguments any) (stdjson.RawMessage, error) {
 		return nil, fmt.Errorf("the arguments of a tool must be a JSON object, not %s", raw)
 	}
 	return raw, nil
+}
+
+// Result is what a tool returned in the end: MCP's CallToolResult. Its texts are
+// the server's: do not trust them, and strip control sequences before a terminal
+// shows them.
+type Result struct {
+	// Content is what the tool has to say. A block that breaks MCP's rules is kept
+	// as a [content.Unknown]: the tool has run, and its result is not thrown away.
+	Content content.Blocks
+	// StructuredContent is the result as JSON, or nil.
+	StructuredContent json.RawMessage
+	// IsError says that the tool ran and failed.
+	IsError bool
+	// Raw is the whole result as it came, with whatever else the server put there.
+	Raw json.RawMessage
+}
+
+func parseResult(raw json.RawMessage, limits Limits) (*Result, error) {
+	wire := struct {
+		Content           bounded[json.RawMessage] `json:"content"`
+		StructuredContent json.RawMessage          `json:"structuredContent"`
+		IsError           bool                     `json:"isError"`
+	}{Content: bounded[json.RawMessage]{max: limits.Items, what: "blocks in a result"}}
+	if err := read(raw, &wire, "the server's tool result"); err != nil {
+		return nil, err
+	}
+	if wire.Content.items == nil && wire.StructuredContent == nil {
+		return nil, malformed("the server's result is neither a suspension nor a tool result")
+	}
+	result := &Result{StructuredContent: wire.StructuredContent, IsError: wire.IsError, Raw: raw}
+	for _, data := range wire.Content.items {
+		result.Content = append(result.Content, parseBlock(data))
+	}
+	return result, nil
+}
+
+func parseBlock(data json.RawMessage) content.Block {
+	block, err := content.ParseBlock(data)
+	if err != nil {
+		return content.Unknown{Raw: data}
+	}
+	return block
 }

@@ -17,8 +17,8 @@
 //     last of these what they began with tools/call.
 //
 // A client is asked only for what it has declared, but by the saga methods, where it
-// answers by itself. Tokens are good for the
-// principal they were given to, which is the user of the SDK's [auth.TokenInfo].
+// answers by itself. Tokens are good for the principal they were given to, which is the
+// user of the SDK's [auth.TokenInfo].
 //
 // The SDK's HTTP handler serves MCP 2026-07-28 or older clients with sessions, one
 // of the two. [NewHTTPHandler] serves both at one address.

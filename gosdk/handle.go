@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -33,8 +33,10 @@ func (m *Mounted) readResource(ctx context.Context, r *mcp.ReadResourceRequest) 
 
 // answer serves a method that may ask. read makes our result one of the SDK's.
 func answer[P mcp.Params, R any](ctx context.Context, m *Mounted, method string, r *mcp.ServerRequest[P], answers mcp.InputResponseMap, read func(json.RawMessage) (*R, error)) (*R, error) {
-	if err := exactAll(answers); err != nil {
-		return nil, err
+	for _, a := range answers {
+		if err := exact(a); err != nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+		}
 	}
 	raw, err := m.handle(ctx, method, r.Session, r.Params, r.Extra)
 	if err != nil {
@@ -75,8 +77,12 @@ func (m *Mounted) handle(ctx context.Context, method string, ss *mcp.ServerSessi
 		}
 	}
 	result, err := m.server.Handle(ctx, r)
-	if err != nil {
-		return nil, wireError(err)
+	var refused *server.Error
+	switch {
+	case errors.As(err, &refused):
+		return nil, &jsonrpc.Error{Code: refused.Code, Message: refused.Message, Data: refused.Data}
+	case err != nil:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 	}
 	return result, nil
 }
@@ -88,23 +94,18 @@ const (
 	newestSession = "2025-11-25"
 )
 
-// principalOf says who sent a request.
-func (m *Mounted) principalOf(extra *mcp.RequestExtra) (server.Principal, error) {
+// principalOf says who sent a request. The SDK recovers from no panic: a claim that is
+// not there would end the process.
+func (m *Mounted) principalOf(extra *mcp.RequestExtra) (p server.Principal, err error) {
 	if extra == nil || extra.TokenInfo == nil {
 		return server.Anonymous, nil
 	}
-	return m.protected(extra.TokenInfo)
-}
-
-// protected has Options.Principal called. The SDK recovers from no panic: a claim
-// that is not there would end the process.
-func (m *Mounted) protected(t *auth.TokenInfo) (p server.Principal, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("Options.Principal panicked: %v", v)
 		}
 	}()
-	return m.principal(t)
+	return m.principal(extra.TokenInfo)
 }
 
 // declared writes what a client has declared. The SDK's own encoding always has
@@ -126,11 +127,44 @@ func (m *Mounted) internal(ctx context.Context, method string, err error) error 
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 }
 
-// wireError makes an error of ours one of the SDK's, with code, text and data.
-func wireError(err error) error {
-	var e *server.Error
-	if !errors.As(err, &e) {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+// calls counts the requests under way.
+type calls struct {
+	mu   sync.Mutex
+	n    int
+	idle chan struct{} // closed when none is left; nil if nobody waits
+}
+
+func (c *calls) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+}
+
+func (c *calls) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n--; c.n == 0 && c.idle != nil {
+		close(c.idle)
+		c.idle = nil
 	}
-	return &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}
+}
+
+// wait waits until there is none, or until ctx ends.
+func (c *calls) wait(ctx context.Context) error {
+	c.mu.Lock()
+	if c.n == 0 {
+		c.mu.Unlock()
+		return nil
+	}
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	idle := c.idle
+	c.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

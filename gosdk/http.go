@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -16,9 +17,9 @@ import (
 
 // handler sends each request to the SDK's handler in the mode that it needs.
 type handler struct {
-	stateless, sessions, strangers http.Handler
-	maxBody                        int64
-	asking                         asking
+	stateless, sessions, sessionless http.Handler
+	maxBody                          int64
+	asking                           asking
 }
 
 // NewHTTPHandler returns a handler that serves clients of all revisions at one
@@ -45,7 +46,7 @@ func NewHTTPHandler(getServer func(*http.Request) *mcp.Server, opts *mcp.Streama
 	o.Stateless = true
 	h.stateless = mcp.NewStreamableHTTPHandler(getServer, &o)
 	o.JSONResponse, o.EventStore = true, nil
-	h.strangers = mcp.NewStreamableHTTPHandler(getServer, &o)
+	h.sessionless = mcp.NewStreamableHTTPHandler(getServer, &o)
 	return h
 }
 
@@ -56,10 +57,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get(versionHeader) >= newest:
 		h.stateless.ServeHTTP(w, whileThere(r))
 	case r.Method == http.MethodPost && session == "":
-		h.serveStranger(w, r)
-	case r.Method == http.MethodDelete && session != "":
-		h.serveGoodbye(w, r, session)
+		h.serveWithoutSession(w, r)
 	default:
+		if r.Method == http.MethodDelete && session != "" {
+			// The SDK waits for the session's requests to end; those that wait for an
+			// answer of the client's end first.
+			h.asking.silence(session, userOf(auth.TokenInfoFromContext(r.Context())))
+		}
 		h.sessions.ServeHTTP(w, r)
 	}
 }
@@ -69,20 +73,19 @@ const (
 	sessionHeader = "Mcp-Session-Id"
 )
 
-// serveStranger serves a request without a session. Only the body tells whether it
+// serveWithoutSession serves a request without a session. Only the body tells whether it
 // is to open one.
-func (h *handler) serveStranger(w http.ResponseWriter, r *http.Request) {
+func (h *handler) serveWithoutSession(w http.ResponseWriter, r *http.Request) {
 	body := r.Body
 	if h.maxBody > 0 {
 		body = http.MaxBytesReader(w, r.Body, h.maxBody)
 	}
 	raw, err := io.ReadAll(body)
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
+	if large := new(http.MaxBytesError); errors.As(err, &large) {
 		http.Error(w, "the request is too large", http.StatusRequestEntityTooLarge)
 		return
-	case err != nil:
+	}
+	if err != nil {
 		http.Error(w, "the request could not be read", http.StatusBadRequest)
 		return
 	}
@@ -94,7 +97,7 @@ func (h *handler) serveStranger(w http.ResponseWriter, r *http.Request) {
 		h.sessions.ServeHTTP(w, again.WithContext(ctx))
 		return
 	}
-	h.strangers.ServeHTTP(w, whileThere(&again))
+	h.sessionless.ServeHTTP(w, whileThere(&again))
 }
 
 // opensSession reports whether a message is an initialize of revisions that have it.
@@ -140,9 +143,54 @@ func untilGone(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// serveGoodbye serves the end of a session. The SDK waits for the session's
-// requests to end; those that wait for an answer of the client's end first.
-func (h *handler) serveGoodbye(w http.ResponseWriter, r *http.Request, session string) {
-	h.asking.silence(session, userOf(auth.TokenInfoFromContext(r.Context())))
-	h.sessions.ServeHTTP(w, r)
+// errSilent: whom we asked says goodbye instead.
+var errSilent = errors.New("the client ended the session")
+
+// asking are the questions under way, by session. The SDK ends a session once all
+// its requests have ended; but a client that wants it to end answers no more.
+type asking struct {
+	mu       sync.Mutex
+	sessions map[sessionUser]map[*context.CancelCauseFunc]struct{}
+}
+
+// sessionUser is a session and whose it is, as the SDK binds one to the other.
+type sessionUser struct{ session, user string }
+
+func userOf(t *auth.TokenInfo) string {
+	if t == nil {
+		return ""
+	}
+	return t.UserID
+}
+
+// askingKey is where the context of a session has the handler's questions.
+type askingKey struct{}
+
+// begin notes a question; done forgets it.
+func (a *asking) begin(of sessionUser, silence context.CancelCauseFunc) (done func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.sessions == nil {
+		a.sessions = make(map[sessionUser]map[*context.CancelCauseFunc]struct{})
+	}
+	if a.sessions[of] == nil {
+		a.sessions[of] = make(map[*context.CancelCauseFunc]struct{})
+	}
+	a.sessions[of][&silence] = struct{}{}
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if delete(a.sessions[of], &silence); len(a.sessions[of]) == 0 {
+			delete(a.sessions, of)
+		}
+	}
+}
+
+// silence ends the questions to a session.
+func (a *asking) silence(session, user string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for silence := range a.sessions[sessionUser{session, user}] {
+		(*silence)(errSilent)
+	}
 }

@@ -1,7 +1,9 @@
 package gosdk
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -57,18 +60,15 @@ type Mounted struct {
 // that lets callers use some tools and not others finds out with [CalledTool] which
 // one is called: tools/call is not the only method that calls one.
 func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error) {
-	if s == nil {
+	switch {
+	case s == nil:
 		return nil, errors.New("gosdk: the server is nil")
-	}
-	if o.Keys == nil {
+	case o.Keys == nil:
 		return nil, errors.New("gosdk: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Principal == nil {
+	case o.Principal == nil:
 		o.Principal = DefaultPrincipal
 	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	inner, err := server.New(server.Options{
 		Tools: sagas, Keys: o.Keys, Audience: o.Audience, TokenTTL: o.TokenTTL, UndoGrace: o.UndoGrace,
 		TurnTimeout: o.TurnTimeout, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now,
@@ -118,4 +118,71 @@ func DefaultPrincipal(t *auth.TokenInfo) (server.Principal, error) {
 		return s
 	}
 	return server.Principal{Issuer: claim("iss"), Subject: t.UserID, Client: claim("client_id")}, nil
+}
+
+// entries are what the server's lists show of the sagas.
+type entries struct {
+	tools     []*mcp.Tool
+	prompts   []*mcp.Prompt
+	resources []*mcp.Resource
+	templates []*mcp.ResourceTemplate
+}
+
+func (m *Mounted) entries() (*entries, error) {
+	e, listed := new(entries), m.server.Entries("tools/list")
+	err := errors.Join(
+		decode(&e.tools, listed),
+		decode(&e.prompts, m.server.Entries("prompts/list")),
+		decode(&e.resources, m.server.Entries("resources/list")),
+		decode(&e.templates, m.server.Entries("resources/templates/list")))
+	if err != nil {
+		return nil, err
+	}
+	m.tools, m.prompts, m.resources = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i, t := range e.tools {
+		// The SDK reads schemas into maps, which forget the order of properties.
+		t.InputSchema = json.RawMessage(jsonview.Get(listed[i], "inputSchema"))
+		output := jsonview.Get(listed[i], "outputSchema")
+		if output != nil {
+			t.OutputSchema = json.RawMessage(output)
+		}
+		m.tools[t.Name] = output != nil && !jsonview.Is(jsonview.Get(output, "type"), "object")
+	}
+	for _, p := range e.prompts {
+		m.prompts[p.Name] = true
+	}
+	for _, r := range e.resources {
+		m.resources[r.URI] = true
+	}
+	for _, t := range e.templates {
+		m.resources[t.URITemplate] = true
+	}
+	return e, nil
+}
+
+func decode[T any](into *[]*T, entries []json.RawMessage) error {
+	list, err := json.Marshal(entries)
+	return errors.Join(err, json.Unmarshal(list, into))
+}
+
+// add registers the entries. The SDK panics about those that it does not take.
+func (e *entries) add(s *mcp.Server, m *Mounted) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("gosdk: the SDK does not take a definition: %v", v)
+		}
+	}()
+	for _, t := range e.tools {
+		s.AddTool(t, m.callTool)
+	}
+	for _, p := range e.prompts {
+		s.AddPrompt(p, m.getPrompt)
+	}
+	for _, r := range e.resources {
+		s.AddResource(r, m.readResource)
+	}
+	for _, t := range e.templates {
+		s.AddResourceTemplate(t, m.readResource)
+	}
+	return nil
 }

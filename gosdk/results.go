@@ -5,6 +5,7 @@ package gosdk
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -16,62 +17,44 @@ import (
 // says so itself.
 const serverInfoKey = "io.modelcontextprotocol/serverInfo"
 
-func toolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
-	out := new(mcp.CallToolResult)
-	asks, err := questions(raw)
-	if err != nil {
-		return nil, err
-	}
-	if asks != nil {
-		// Without content the SDK writes null, which is no list.
-		out.Content, out.InputRequests, out.RequestState = []mcp.Content{}, asks, stateOf(raw)
-		return out, nil
+// readResult reads one of our results into out, one of the SDK's, and returns its _meta,
+// or else what it asks.
+func readResult(raw json.RawMessage, out any) (mcp.Meta, mcp.InputRequestMap, string, error) {
+	if asks, err := questions(raw); err != nil || asks != nil {
+		state, _ := jsonview.String(jsonview.Get(raw, "requestState"))
+		return nil, asks, state, err
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
-		return nil, fmt.Errorf("a result that the SDK does not read: %w", err)
+		return nil, nil, "", fmt.Errorf("a result that the SDK does not read: %w", err)
 	}
+	return metaOf(raw), nil, "", nil
+}
+
+func toolResult(raw json.RawMessage) (out *mcp.CallToolResult, err error) {
+	// Without content the SDK writes null, which is no list.
+	out = &mcp.CallToolResult{Content: []mcp.Content{}}
+	out.Meta, out.InputRequests, out.RequestState, err = readResult(raw, out)
 	// As it is: the SDK reads numbers inexactly.
 	if structured := jsonview.Get(raw, "structuredContent"); structured != nil {
 		out.StructuredContent = json.RawMessage(structured)
 	}
-	out.Meta = metaOf(raw)
-	return out, nil
+	return out, err
 }
 
-func promptResult(raw json.RawMessage) (*mcp.GetPromptResult, error) {
-	out := new(mcp.GetPromptResult)
-	asks, err := questions(raw)
-	if err != nil {
-		return nil, err
-	}
-	if asks != nil {
-		out.Messages, out.InputRequests, out.RequestState = []*mcp.PromptMessage{}, asks, stateOf(raw)
-		return out, nil
-	}
-	if err := json.Unmarshal(raw, out); err != nil {
-		return nil, fmt.Errorf("a result that the SDK does not read: %w", err)
-	}
-	out.Meta = metaOf(raw)
-	return out, nil
+func promptResult(raw json.RawMessage) (out *mcp.GetPromptResult, err error) {
+	out = &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{}}
+	out.Meta, out.InputRequests, out.RequestState, err = readResult(raw, out)
+	return out, err
 }
 
-func resourceResult(raw json.RawMessage) (*mcp.ReadResourceResult, error) {
-	out := new(mcp.ReadResourceResult)
-	asks, err := questions(raw)
-	if err != nil {
-		return nil, err
-	}
-	if asks != nil {
-		out.Contents, out.InputRequests, out.RequestState = []*mcp.ResourceContents{}, asks, stateOf(raw)
+func resourceResult(raw json.RawMessage) (out *mcp.ReadResourceResult, err error) {
+	out = &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{}}
+	out.Meta, out.InputRequests, out.RequestState, err = readResult(raw, out)
+	if out.InputRequests != nil {
 		// The SDK gives this result hints for caches, too. Its state is for one user.
 		out.CacheScope = "private"
-		return out, nil
 	}
-	if err := json.Unmarshal(raw, out); err != nil {
-		return nil, fmt.Errorf("a result that the SDK does not read: %w", err)
-	}
-	out.Meta = metaOf(raw)
-	return out, nil
+	return out, err
 }
 
 // metaOf returns the _meta of a result as it is, but for the server's name.
@@ -85,12 +68,6 @@ func metaOf(result json.RawMessage) (m mcp.Meta) {
 		}
 	}
 	return m
-}
-
-// stateOf returns the requestState of an InputRequiredResult.
-func stateOf(result json.RawMessage) string {
-	state, _ := jsonview.String(jsonview.Get(result, "requestState"))
-	return state
 }
 
 // questions reads the inputRequests of an InputRequiredResult. They are nil for any
@@ -145,33 +122,84 @@ func sampleParams(params json.RawMessage) (*mcp.CreateMessageWithToolsParams, er
 	if metadata := jsonview.Get(params, "metadata"); metadata != nil {
 		p.Metadata = json.RawMessage(metadata)
 	}
-	i := 0
-	for t := range jsonview.Elements(jsonview.Get(params, "tools")) {
+	for i, t := range elements(params, "tools") {
 		p.Tools[i].InputSchema = json.RawMessage(jsonview.Get(t, "inputSchema"))
-		i++
 	}
-	i = 0
-	for m := range jsonview.Elements(jsonview.Get(params, "messages")) {
-		j, blocks := 0, json.RawMessage(jsonview.Get(m, "content"))
-		if len(blocks) > 0 && blocks[0] == '{' { // one block may stand for a list, as it does in the SDK
-			blocks = slices.Concat([]byte("["), blocks, []byte("]"))
-		}
-		for c := range jsonview.Elements(blocks) {
-			if use, ok := p.Messages[i].Content[j].(*mcp.ToolUseContent); ok {
-				use.Input = rawMembers(jsonview.Get(c, "input"))
+	for i, m := range elements(params, "messages") {
+		for j, c := range elements(m, "content") {
+			use, ok := p.Messages[i].Content[j].(*mcp.ToolUseContent)
+			if !ok {
+				continue
 			}
-			j++
+			use.Input = make(map[string]any)
+			for name, v := range jsonview.Members(jsonview.Get(c, "input")) {
+				use.Input[string(name)] = json.RawMessage(v) // numbers as they are written
+			}
 		}
-		i++
 	}
 	return p, nil
 }
 
-// rawMembers keeps numbers as they are written.
-func rawMembers(object json.RawMessage) map[string]any {
-	members := make(map[string]any)
-	for name, v := range jsonview.Members(object) {
-		members[string(name)] = json.RawMessage(v)
+// elements returns those of a member; one object may stand for a list, as in the SDK.
+func elements(object json.RawMessage, member string) [][]byte {
+	list := jsonview.Get(object, member)
+	if len(list) > 0 && list[0] == '{' {
+		return [][]byte{list}
 	}
-	return members
+	return slices.Collect(jsonview.Elements(list))
+}
+
+// The SDK reads what users fill in, and what models have tools called with, as
+// 64-bit floats. Beyond 2^53 another number may come out than was approved; such an
+// answer is refused rather than changed.
+const maxExact = 1 << 53
+
+// inexact is the error of a number that the SDK may have changed.
+type inexact struct{ field string }
+
+func (e *inexact) Error() string {
+	return fmt.Sprintf("the number in %q is beyond 2^53 and cannot be read exactly; ask for it as text", e.field)
+}
+
+// exact fails with an *inexact if a number in an answer may not be the one that was
+// sent.
+func exact(answer mcp.InputResponse) error {
+	switch answer := answer.(type) {
+	case *mcp.ElicitResult:
+		return exactObject(answer.Content)
+	case *mcp.CreateMessageWithToolsResult:
+		for _, c := range answer.Content {
+			if use, ok := c.(*mcp.ToolUseContent); ok {
+				if err := exactObject(use.Input); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func exactObject(members map[string]any) error {
+	for name, v := range members {
+		if !isExact(v) {
+			return &inexact{name}
+		}
+	}
+	return nil
+}
+
+func isExact(v any) bool {
+	switch v := v.(type) {
+	case float64:
+		return math.Abs(v) < maxExact
+	case map[string]any:
+		return exactObject(v) == nil
+	case []any:
+		for _, e := range v {
+			if !isExact(e) {
+				return false
+			}
+		}
+	}
+	return true
 }

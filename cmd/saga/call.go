@@ -4,18 +4,23 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/arguments"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 )
 
 func (p *program) callCommand() *cli.Command {
-	return &cli.Command{
+	return p.conversation(&cli.Command{
 		Name:      "call",
 		Usage:     "call a tool and answer what it asks",
 		ArgsUsage: "TOOL [name=value ...]",
@@ -40,37 +45,24 @@ Examples:
    saga call complex_tool initial_arg=value --answers answers.json --output json
    saga call deploy count=3 --stdio "./my-server --verbose"
    SAGA_MODEL=gpt-4.1 OPENAI_API_KEY=... saga call release_notes
-   saga call --resume 20260728-150000-ABCDEF
-
-` + exitCodesHelp,
-		Flags: append(append([]cli.Flag{
-			stringFlag("json", "the arguments as a JSON `OBJECT`, @FILE, or - for standard input", ""),
-		}, askingFlags("call")...), serverChoice()...),
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := p.oneSubject(c, "which tool? %s tools lists them", c.String("json") != ""); err != nil {
-				return err
-			}
-			return p.converse(ctx, c, func(connection *client.Client, handlers client.Handlers) (ending, error) {
-				tool := c.Args().First()
-				given, err := p.arguments(ctx, c, connection, tool)
-				if err != nil {
-					return nil, err
-				}
-				return p.tool(connection.Call(ctx, tool, given, handlers))
-			})
-		},
-	}
+   saga call --resume 20260728-150000-ABCDEF`,
+		Flags: []cli.Flag{stringFlag("json", "the arguments as a JSON `OBJECT`, @FILE, or - for standard input", "")},
+	}, "tool", func(ctx context.Context, c *cli.Command, connection *client.Client, handlers client.Handlers) (ending, error) {
+		tool := c.Args().First()
+		given, err := p.arguments(ctx, c, connection, tool)
+		if err != nil {
+			return nil, err
+		}
+		return p.tool(connection.Call(ctx, tool, given, handlers))
+	})
 }
 
 // arguments reads --json and the words after the tool, which need its schema.
 func (p *program) arguments(ctx context.Context, c *cli.Command, connection *client.Client, tool string) (map[string]any, error) {
 	base, err := p.jsonArguments(c)
-	if err != nil {
-		return nil, err
-	}
 	words := c.Args().Tail()
-	if len(words) == 0 {
-		return base, nil
+	if err != nil || len(words) == 0 {
+		return base, err
 	}
 	tools, err := connection.Tools(ctx)
 	if err != nil {
@@ -102,7 +94,106 @@ func (p *program) jsonArguments(c *cli.Command) (map[string]any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber() // large numbers stay as they are
 	if err := decoder.Decode(&base); err != nil {
-		return nil, usage(c, "--json is not a JSON object: %v", err)
+		return nil, p.usage(c, "--json is not a JSON object: %v", err)
 	}
 	return base, nil
+}
+
+func (p *program) toolsCommand() *cli.Command {
+	return p.listCommand("tools", "all schemas", `Lists what a server offers. Tools marked * may ask something before they have a result.
+
+Examples:
+   saga tools
+   saga tools --server https://tools.example.com/mcp
+   saga tools --output json`, func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
+		tools, err := connection.Tools(ctx)
+		var rows []listRow
+		for _, tool := range tools {
+			mark := "  "
+			if tool.IsSaga() {
+				mark = "* "
+			}
+			rows = append(rows, listRow{tool.Name, argumentNames(tool.InputSchema), tool.Description, mark})
+		}
+		return tools, rows, err
+	})
+}
+
+// argumentNames shows a tool's arguments as they are given to saga call.
+func argumentNames(inputSchema json.RawMessage) string {
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
+	}
+	if json.Unmarshal(inputSchema, &schema) != nil {
+		return ""
+	}
+	var names []string
+	for name := range schema.Properties {
+		names = append(names, argumentName(plain.Line(name), slices.Contains(schema.Required, name)))
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func argumentName(name string, required bool) string {
+	if required {
+		return name + "="
+	}
+	return "[" + name + "=]"
+}
+
+// tool is the ending of a tool's call: it prints the result and decides the exit code.
+func (p *program) tool(result *client.Result, err error) (ending, error) {
+	return func(c *cli.Command, refused bool) error {
+		text := ""
+		switch {
+		case c.String("output") == "json":
+			if err := p.printJSON(result.Raw); err != nil {
+				return err
+			}
+		case len(result.Content) == 0:
+			text = string(result.StructuredContent)
+		default:
+			text = term.Blocks(result.Content)
+		}
+		if text != "" {
+			p.print(text)
+		}
+		switch {
+		case result.IsError && refused:
+			return &exitError{exitDeclined, errors.New("")} // the tool has said so itself
+		case result.IsError:
+			return &exitError{exitFailed, errors.New("the tool reported an error")}
+		}
+		return nil
+	}, err
+}
+
+// print writes a server's text to the standard output: as it is for a program,
+// harmless for a terminal.
+func (p *program) print(text string) {
+	if term.Is(p.stdout) {
+		text = plain.Text(text)
+	}
+	fmt.Fprintln(p.stdout, strings.TrimRight(text, "\n"))
+}
+
+// printJSON writes JSON, or a value as JSON, indented. JSON has no control characters of
+// its own.
+func (p *program) printJSON(value any) error {
+	raw, isRaw := value.(json.RawMessage)
+	var indented bytes.Buffer
+	var err error
+	if !isRaw {
+		raw, err = json.Marshal(value)
+	}
+	if err == nil {
+		err = json.Indent(&indented, raw, "", "  ")
+	}
+	if err != nil {
+		return failed(err)
+	}
+	p.print(indented.String())
+	return nil
 }

@@ -34,7 +34,7 @@ if the server is one of yours and uses your own, the list says it.
 What is older than 30 days is removed by itself.`,
 		Flags: append([]cli.Flag{stringFlag("output", "text, or json", "text")}, keysetFlags()...),
 		Action: func(_ context.Context, c *cli.Command) error {
-			if err := noArguments(c); err != nil {
+			if err := p.noArguments(c); err != nil {
 				return err
 			}
 			return p.listCalls(c)
@@ -87,11 +87,7 @@ func (p *program) listCalls(c *cli.Command) error {
 		rows = append(rows, describeCall(s, look))
 	}
 	if c.String("output") == "json" {
-		raw, err := json.Marshal(rows)
-		if err != nil {
-			return failed(err)
-		}
-		return failed(p.printJSON(raw))
+		return p.printJSON(rows)
 	}
 	if len(rows) == 0 {
 		p.say("There are no saved calls.")
@@ -171,7 +167,7 @@ func until(expires *time.Time) string {
 func (p *program) removeCalls(c *cli.Command) error {
 	names, all, expired := c.Args().Slice(), c.Bool("all"), c.Bool("expired")
 	if (len(names) > 0) == (all || expired) {
-		return usage(c, "name the calls to remove, or use --all or --expired")
+		return p.usage(c, "name the calls to remove, or use --all or --expired")
 	}
 	var paths []string
 	for _, name := range names {

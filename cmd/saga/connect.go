@@ -40,7 +40,7 @@ func serverChoice() []cli.Flag {
 // and notes in target which server that is.
 func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*client.Client, error) {
 	if c.String("server") != "" && c.String("stdio") != "" {
-		return nil, usage(c, "use either --server or --stdio")
+		return nil, p.usage(c, "use either --server or --stdio")
 	}
 	if c.String("server") != "" || c.String("stdio") != "" {
 		target.URL, target.Stdio = c.String("server"), c.String("stdio")
@@ -52,60 +52,47 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 		Name: "saga", Version: buildinfo.Version(), MaxRounds: maxRounds,
 		Timeout: c.Duration("timeout"), RetryFor: max(c.Duration("retry-for"), time.Millisecond),
 	}
-	var told sync.Once
+	var once sync.Once
 	options.OnRetry = func(err error) {
-		told.Do(func() { p.say("saga: %s; trying again", plain.Line(err.Error())) })
+		once.Do(func() { p.say("saga: %s; trying again", plain.Line(err.Error())) })
 	}
 	if target.Stdio != "" {
-		return client.New(&client.Stdio{Command: shell()[0], Args: append(shell()[1:], target.Stdio), Stderr: p.childLog(), Initialize: true}, options), nil
+		// The log may hold what others have said, so a terminal gets it without control
+		// sequences.
+		var log io.Writer = p.stderr
+		if term.Is(p.stderr) {
+			log = &plain.Writer{To: p.stderr}
+		}
+		command, flag := shell()
+		return client.New(&client.Stdio{Command: command, Args: []string{flag, target.Stdio}, Stderr: log, Initialize: true}, options), nil
 	}
 	header := http.Header{}
 	for _, line := range c.StringSlice("header") {
 		name, value, found := strings.Cut(line, ":")
 		if !found {
-			return nil, usage(c, "--header %q is not of the form Name: value", line)
+			return nil, p.usage(c, "--header %q is not of the form Name: value", line)
 		}
 		header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
-	target.URL = withEndpoint(target.URL)
-	if parsed, err := url.Parse(target.URL); err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
-		return nil, usage(c, "--server %q is not a URL such as %s", target.URL, defaultServer)
+	parsed, err := url.Parse(target.URL)
+	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
+		return nil, p.usage(c, "--server %q is not a URL such as %s", target.URL, defaultServer)
+	}
+	if strings.Trim(parsed.Path, "/") == "" {
+		target.URL = parsed.JoinPath(server.Endpoint).String() // the usual path
 	}
 	return client.New(&client.HTTP{URL: target.URL, Bearer: c.String("bearer"), Header: header}, options), nil
 }
 
-// connectNew is connect for a command that has no saved call.
-func (p *program) connectNew(c *cli.Command) (*client.Client, error) {
-	return p.connect(c, new(state.Call), 0)
-}
-
-// childLog is where a server that this program runs writes its log. It may hold what
-// others have said, so a terminal gets it without control sequences.
-func (p *program) childLog() io.Writer {
-	if term.Is(p.stderr) {
-		return &plain.Writer{To: p.stderr}
-	}
-	return p.stderr
-}
-
-// withEndpoint adds the usual path to an address without one.
-func withEndpoint(address string) string {
-	parsed, err := url.Parse(address)
-	if err != nil || parsed.Host == "" || strings.Trim(parsed.Path, "/") != "" {
-		return address
-	}
-	return parsed.JoinPath(server.Endpoint).String()
-}
-
 // shell runs a command line as the user would write it.
-func shell() []string {
+func shell() (command, flag string) {
 	if runtime.GOOS == "windows" {
-		return []string{"cmd", "/C"}
+		return "cmd", "/C"
 	}
 	if path, err := exec.LookPath("sh"); err == nil {
-		return []string{path, "-c"}
+		return path, "-c"
 	}
-	return []string{"/bin/sh", "-c"}
+	return "/bin/sh", "-c"
 }
 
 // withAdvice adds what to do when there is no server at all.
@@ -119,9 +106,8 @@ func (p *program) withAdvice(err error) error {
 
 // serverFailed marks an error of talking to a server.
 func (p *program) serverFailed(err error) error {
-	err = p.withAdvice(err)
-	if code := exitCode(err); code != exitUsage {
-		return &exitError{code, err}
+	if err = p.withAdvice(err); exitCode(err) == exitUsage {
+		return &exitError{exitServer, err}
 	}
-	return &exitError{exitServer, err}
+	return err
 }

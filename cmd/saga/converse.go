@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -11,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/answers"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/model"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -34,16 +37,21 @@ func askingFlags(verb string) []cli.Flag {
 	}
 }
 
-// oneSubject demands what is to be called, or --resume alone. which is what to say if
-// neither is there, with a place for the program's name.
-func (p *program) oneSubject(c *cli.Command, which string, more bool) error {
-	switch resumed := c.String("resume") != ""; {
-	case resumed && (c.NArg() > 0 || more):
-		return usage(c, "--resume goes on with the arguments the call was made with; give it alone")
-	case !resumed && c.NArg() == 0:
-		return usage(c, which, p.self)
+// conversation completes a command that has begin start something that may ask: a
+// tool, prompt or resource.
+func (p *program) conversation(c *cli.Command, kind string, begin func(context.Context, *cli.Command, *client.Client, client.Handlers) (ending, error)) *cli.Command {
+	c.Description += "\n\n" + exitCodesHelp
+	c.Flags = append(append(c.Flags, askingFlags(c.Name)...), serverChoice()...)
+	c.Action = func(ctx context.Context, c *cli.Command) error {
+		switch resumed := c.String("resume") != ""; {
+		case resumed && (c.NArg() > 0 || c.String("json") != ""):
+			return p.usage(c, "--resume goes on with the arguments the call was made with; give it alone")
+		case !resumed && c.NArg() == 0:
+			return p.usage(c, "which %s? %s %ss lists them", kind, p.self, kind)
+		}
+		return p.converse(ctx, c, begin)
 	}
-	return nil
+	return c
 }
 
 // ending prints the result of a conversation, and decides the exit code. It is told
@@ -52,9 +60,9 @@ type ending func(c *cli.Command, refused bool) error
 
 // converse has begin start something that may ask, or goes on with what --resume
 // names; saves where it stands if it is stopped; and prints what it comes to.
-func (p *program) converse(ctx context.Context, c *cli.Command, begin func(*client.Client, client.Handlers) (ending, error)) error {
+func (p *program) converse(ctx context.Context, c *cli.Command, begin func(context.Context, *cli.Command, *client.Client, client.Handlers) (ending, error)) error {
 	if output := c.String("output"); output != "text" && output != "json" {
-		return usage(c, "--output is text or json, not %q", output)
+		return p.usage(c, "--output is text or json, not %q", output)
 	}
 	saved, resumed := new(state.Call), ""
 	if name := c.String("resume"); name != "" {
@@ -92,7 +100,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(*clie
 		p.warnOfExpiry(c, saved)
 		end, err = p.resume(ctx, connection, saved.Position, handlers)
 	} else {
-		end, err = begin(connection, handlers)
+		end, err = begin(ctx, c, connection, handlers)
 	}
 	if err != nil {
 		return p.interrupted(c, saved, resumed, asker.refused, err)
@@ -130,16 +138,11 @@ func (p *program) resume(ctx context.Context, connection *client.Client, positio
 	return p.tool(connection.Resume(ctx, position, handlers))
 }
 
-// tool is the ending of a tool's call.
-func (p *program) tool(result *client.Result, err error) (ending, error) {
-	return func(c *cli.Command, refused bool) error { return p.finish(c, result, refused) }, err
-}
-
 func (p *program) newAsker(c *cli.Command) (*asker, error) {
 	a := &asker{p: p, yes: c.Bool("yes-sampling"), term: term.New(p.stdin, p.stderr, os.Getenv)}
 	if path := c.String("answers"); path != "" {
 		if path == "-" && c.String("json") == "-" {
-			return nil, usage(c, "--answers and --json cannot both be read from the standard input")
+			return nil, p.usage(c, "--answers and --json cannot both be read from the standard input")
 		}
 		file, err := answers.Load(path)
 		if err != nil {
@@ -165,7 +168,115 @@ func namedRoots(dirs []string) (func(context.Context, *client.Request) ([]steps.
 		if err != nil {
 			return nil, err
 		}
-		roots = append(roots, steps.Root{URI: fileURI(absolute), Name: filepath.Base(absolute)})
+		uri := url.URL{Scheme: "file", Path: filepath.ToSlash(absolute)}
+		if !strings.HasPrefix(uri.Path, "/") {
+			uri.Path = "/" + uri.Path // a drive letter
+		}
+		roots = append(roots, steps.Root{URI: uri.String(), Name: filepath.Base(absolute)})
 	}
 	return func(context.Context, *client.Request) ([]steps.Root, error) { return roots, nil }, nil
+}
+
+// asker answers the steps of a call from what there is: a file, a model, a person.
+type asker struct {
+	p     *program
+	file  answers.File   // nil without --answers
+	term  *term.Terminal // nil without a terminal
+	model *model.Model   // nil if none is configured
+	// yes allows the model to be used without asking.
+	yes bool
+	// refused is set when the user declined or dismissed something.
+	refused bool
+}
+
+// elicit answers a form or link.
+func (a *asker) elicit(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
+	result, err := a.elicitFrom(ctx, r)
+	if result != nil && result.Action != "accept" {
+		a.refused = true
+	}
+	return result, err
+}
+
+func (a *asker) elicitFrom(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
+	switch {
+	case a.file != nil:
+		return a.file.Elicit(r)
+	case a.term != nil:
+		return a.term.Elicit(ctx, r)
+	}
+	return nil, needsPerson(r.StepID, plain.Line(r.Message), "Answer it with --answers FILE, or in a terminal.")
+}
+
+// sample answers a sampling step.
+func (a *asker) sample(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
+	result, err := a.sampleFrom(ctx, r)
+	a.refused = a.refused || isAny[*client.Error](err)
+	return result, err
+}
+
+func (a *asker) sampleFrom(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
+	switch {
+	case a.file != nil && (a.model == nil || !a.yes || a.file.Has(r.StepID)):
+		return a.file.Sample(r) // or says what is missing
+	case a.model != nil && a.yes:
+		a.p.say("saga: asking %s at %s", plain.Line(a.model.Name(r.Sample)), a.model.Host())
+		result, err := a.model.Complete(ctx, r.Sample)
+		if err != nil && ctx.Err() == nil {
+			err = &modelFailed{err}
+		}
+		return result, err
+	case a.term == nil:
+		advice := "Answer it with --answers FILE, or in a terminal."
+		if a.model != nil {
+			advice += " Allow your model to answer with --yes-sampling."
+		}
+		return nil, needsPerson(r.StepID, plain.Line(term.Describe(r.Sample)), advice)
+	}
+	return a.sampleWithPerson(ctx, r)
+}
+
+// sampleWithPerson has the person answer, or decide what the model may see and the tool
+// get.
+func (a *asker) sampleWithPerson(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
+	draft := ""
+	for a.model != nil {
+		consent, err := a.term.AskConsent(ctx, r, a.model.Name(r.Sample), a.model.Host())
+		switch {
+		case err != nil:
+			return nil, err
+		case consent == term.Refuse:
+			return nil, answers.Refused()
+		}
+		if consent == term.Myself {
+			break
+		}
+		result, err := a.model.Complete(ctx, r.Sample)
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		if err != nil {
+			report(a.p.stderr, &modelFailed{err})
+			continue // ask what to do now
+		}
+		consent, err = a.term.Review(ctx, r, result)
+		switch {
+		case err != nil:
+			return nil, err
+		case consent == term.Send:
+			return result, nil
+		case consent == term.Refuse:
+			return nil, answers.Refused()
+		}
+		draft = result.Text()
+		break
+	}
+	text, given, err := a.term.AnswerSample(ctx, r, draft)
+	switch {
+	case err != nil:
+		return nil, err
+	case !given:
+		return nil, answers.Refused()
+	}
+	return client.Reply("human", text), nil
 }

@@ -14,48 +14,33 @@ import (
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/content"
 )
 
 func (p *program) promptsCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "prompts",
-		Usage: "list the prompts of a server",
-		Description: `Lists the prompts that a server offers, with their arguments; those in brackets may be
+	return p.listCommand("prompts", "everything", `Lists the prompts that a server offers, with their arguments; those in brackets may be
 left out.
 
 Examples:
    saga prompts
-   saga prompts --server https://tools.example.com/mcp --output json`,
-		Flags: append([]cli.Flag{stringFlag("output", "text, or json with everything", "text")}, serverChoice()...),
-		Action: func(ctx context.Context, c *cli.Command) error {
-			return p.list(c, func(connection *client.Client) (any, []listRow, error) {
-				prompts, err := connection.Prompts(ctx)
-				var rows []listRow
-				for _, prompt := range prompts {
-					rows = append(rows, listRow{name: prompt.Name, takes: promptArguments(prompt.Arguments), description: prompt.Description})
-				}
-				return prompts, rows, err
-			}, "The server has no prompts.")
-		},
-	}
-}
-
-func promptArguments(arguments []client.PromptArgument) string {
-	var names []string
-	for _, a := range arguments {
-		name := a.Name + "="
-		if !a.Required {
-			name = "[" + name + "]"
+   saga prompts --server https://tools.example.com/mcp --output json`, func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
+		prompts, err := connection.Prompts(ctx)
+		var rows []listRow
+		for _, prompt := range prompts {
+			var takes []string
+			for _, a := range prompt.Arguments {
+				takes = append(takes, argumentName(a.Name, a.Required))
+			}
+			rows = append(rows, listRow{name: prompt.Name, takes: strings.Join(takes, " "), description: prompt.Description})
 		}
-		names = append(names, name)
-	}
-	return strings.Join(names, " ")
+		return prompts, rows, err
+	})
 }
 
 func (p *program) getCommand() *cli.Command {
-	return &cli.Command{
+	return p.conversation(&cli.Command{
 		Name:      "get",
 		Usage:     "get a prompt and answer what it asks",
 		ArgsUsage: "PROMPT [name=value ...]",
@@ -65,30 +50,21 @@ file.
 
 Examples:
    saga get write_text topic=tea
-   saga get write_text topic=@topic.txt --output json
-
-` + exitCodesHelp,
-		Flags: append(askingFlags("get"), serverChoice()...),
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := p.oneSubject(c, "which prompt? %s prompts lists them", false); err != nil {
-				return err
-			}
-			return p.converse(ctx, c, func(connection *client.Client, handlers client.Handlers) (ending, error) {
-				given, err := texts(c.Args().Tail())
-				if err != nil {
-					return nil, err
-				}
-				return p.prompt(connection.GetPrompt(ctx, c.Args().First(), given, handlers))
-			})
-		},
-	}
+   saga get write_text topic=@topic.txt --output json`,
+	}, "prompt", func(ctx context.Context, c *cli.Command, connection *client.Client, handlers client.Handlers) (ending, error) {
+		given, err := texts(c.Args().Tail())
+		if err != nil {
+			return nil, err
+		}
+		return p.prompt(connection.GetPrompt(ctx, c.Args().First(), given, handlers))
+	})
 }
 
 // prompt is the ending of getting a prompt.
 func (p *program) prompt(result *client.PromptResult, err error) (ending, error) {
 	return func(c *cli.Command, _ bool) error {
 		if c.String("output") == "json" {
-			return failed(p.printJSON(result.Raw))
+			return p.printJSON(result.Raw)
 		}
 		var parts []string
 		for _, message := range result.Messages {
@@ -115,29 +91,35 @@ func promptWords(arguments json.RawMessage) string {
 // listRow is a line of a list: what a thing is called, what it takes, what it is.
 type listRow struct{ name, takes, description, mark string }
 
-// list prints what read returns, as JSON or as a table.
-func (p *program) list(c *cli.Command, read func(*client.Client) (any, []listRow, error), none string) error {
-	if err := noArguments(c); err != nil {
-		return err
+// listCommand is a command that prints what read returns, as JSON or as a table.
+func (p *program) listCommand(name, inJSON, description string, read func(context.Context, *client.Client) (any, []listRow, error)) *cli.Command {
+	return &cli.Command{
+		Name: name, Usage: "list the " + name + " of a server", Description: description,
+		Flags: append([]cli.Flag{stringFlag("output", "text, or json with "+inJSON, "text")}, serverChoice()...),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if err := p.noArguments(c); err != nil {
+				return err
+			}
+			connection, err := p.connect(c, new(state.Call), 0)
+			if err != nil {
+				return err
+			}
+			defer connection.Close()
+			all, rows, err := read(ctx, connection)
+			if err != nil {
+				return p.serverFailed(err)
+			}
+			if c.String("output") == "json" {
+				return p.printJSON(all)
+			}
+			return p.printList(name, rows)
+		},
 	}
-	connection, err := p.connectNew(c)
-	if err != nil {
-		return err
-	}
-	defer connection.Close()
-	all, rows, err := read(connection)
-	if err != nil {
-		return p.serverFailed(err)
-	}
-	if c.String("output") == "json" {
-		raw, err := json.Marshal(all)
-		if err != nil {
-			return failed(err)
-		}
-		return failed(p.printJSON(raw))
-	}
+}
+
+func (p *program) printList(name string, rows []listRow) error {
 	if len(rows) == 0 {
-		p.say("%s", none)
+		p.say("The server has no %s.", name)
 		return nil
 	}
 	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)

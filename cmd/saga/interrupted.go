@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -29,7 +32,7 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 	cause, position := stopped.Err, stopped.Position
 	var refusal *client.Error
 	switch {
-	case stoppedByUser(cause) && exitCode(cause) == exitInterrupted:
+	case exitCode(cause) == exitInterrupted:
 		cause = &exitError{exitInterrupted, errors.New("stopped")}
 	case declined && position.Tool == "" && errors.As(cause, &refusal):
 		// A prompt or resource has no result that says so, and has changed nothing.
@@ -39,23 +42,19 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 		// The server had not begun, so there is nothing to keep.
 		return p.beginAdvice(position.Kind(), p.withAdvice(cause))
 	}
-	path := c.String("save")
+	path, err := cmp.Or(c.String("save"), resumed), error(nil)
 	if path == "" {
-		path = resumed
-	}
-	if path == "" {
-		fresh, err := state.NewPath(time.Now())
-		if err != nil {
-			return &exitError{exitCode(cause), fmt.Errorf("%w\nThe call could not be saved: %w", cause, err)}
-		}
-		path = fresh
+		path, err = state.NewPath(time.Now())
 	}
 	saved.Position = position
 	text := ""
 	if refusal = tokenRefused(cause); refusal != nil {
 		text = p.refusedText(saved, path, resumed, refusal)
 	}
-	if err := saved.Save(path); err != nil {
+	if err == nil {
+		err = saved.Save(path)
+	}
+	if err != nil {
 		return &exitError{exitCode(cause), fmt.Errorf("%w\nThe call could not be saved: %w", cause, err)}
 	}
 	state.Clean(time.Now())
@@ -153,4 +152,47 @@ for too long, or the server has other keys than the one that began the call, at
 It said: %s
 What the tool had done, if anything, stays as it is. %s calls rm %s forgets the call.`,
 		saved.URL+saved.Stdio, refusal.Message, p.self, self.Quote(state.Given(path)))
+}
+
+func (p *program) cancelCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "cancel",
+		Usage:     "end a saved call and undo what its tool has done",
+		ArgsUsage: "NAME",
+		Description: `Ends a call that was saved when it was stopped, instead of going on with it. NAME is one that
+saga calls lists, or a file. The server undoes what the tool has done so far, and says what
+could not be undone. Then the call is forgotten; if something is left, it is kept, so that
+the command can be given again.
+
+Example:
+   saga cancel 20260728-150000-ABCDEF`,
+		Flags: append([]cli.Flag{stringFlag("output", "text, or json for the whole result", "text")}, serverChoice()...),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.NArg() != 1 {
+				return p.usage(c, "which saved call? %s calls lists them", p.self)
+			}
+			path := state.Path(c.Args().First())
+			saved, err := state.Load(path)
+			if err != nil {
+				return p.notSaved(err)
+			}
+			connection, err := p.connect(c, saved, 0)
+			if err != nil {
+				return err
+			}
+			defer connection.Close()
+			result, err := connection.Cancel(ctx, saved.Position)
+			if refusal := tokenRefused(err); refusal != nil {
+				return &exitError{exitServer, errors.New(p.refusedCancel(saved, path, refusal))}
+			}
+			if err != nil {
+				return p.serverFailed(err)
+			}
+			if !result.Outstanding() {
+				_ = os.Remove(path) // the call is over
+			}
+			end, _ := p.tool(result, nil)
+			return end(c, false)
+		},
+	}
 }

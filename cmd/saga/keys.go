@@ -2,23 +2,27 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
 
 func (p *program) keysCommand() *cli.Command {
-	keyset := stringFlag("keyset", "the keyset `FILE` (default: this user's own)", "")
 	return &cli.Command{
 		Name:  "keys",
 		Usage: "create and rotate the keys that seal tokens",
@@ -33,120 +37,99 @@ without refusing anybody's token:
    (distribute it; when nobody complains:)
    saga keys destroy OLD --yes`,
 		Commands: []*cli.Command{
-			p.keysNewCommand(keyset),
-			p.keysListCommand(keyset),
-			p.keysAddCommand(keyset),
-			p.keysChangeCommand(keyset, keysChange{
-				name: "promote", usage: "seal with a key from now on", done: "promoted: it seals from now on",
-				description: `Refuses to promote a key that one of the replicas has not loaded: it would refuse the
+			p.keysetCommand(&cli.Command{
+				Name: "new", Usage: "create a keyset file with one key",
+				Description: "Refuses to replace a file that exists: its keys would be lost. The file gets the mode 0600.",
+				Flags:       []cli.Flag{typeFlag()},
+			}, p.newKeyset),
+			p.keysetCommand(&cli.Command{Name: "list", Usage: "show the keys of a keyset, without revealing them"},
+				func(_ context.Context, _ *cli.Command, path string) (*codec.Keyset, string, error) {
+					keys, err := codec.LoadKeyset(path)
+					return keys, "", err
+				}),
+			p.keysetCommand(&cli.Command{
+				Name: "add", Usage: "add a key, which opens tokens but does not seal them yet",
+				Flags: []cli.Flag{typeFlag()},
+			}, p.addKey),
+			p.keyCommand(&cli.Command{
+				Name: "promote", Usage: "seal with a key from now on",
+				Description: `Refuses to promote a key that one of the replicas has not loaded: it would refuse the
 tokens that the others seal. Name all of them, or none if there is only one.`,
-				flags: []cli.Flag{
+				Flags: []cli.Flag{
 					listFlag("replica", "the `URL` of a server that must have loaded the key; repeat for each"),
 				},
-				check: checkReplicas, apply: (*codec.Keyset).Promote,
-			}),
-			p.keysChangeCommand(keyset, keysChange{
-				name: "disable", usage: "refuse the tokens that a key sealed", done: "disabled: its tokens are refused",
-				description: "Do it no sooner than one token TTL after another key was promoted. saga keys enable undoes it.",
-				apply:       (*codec.Keyset).Disable,
-			}),
-			p.keysChangeCommand(keyset, keysChange{
-				name: "enable", usage: "accept the tokens of a disabled key again", done: "enabled: its tokens are accepted",
-				apply: (*codec.Keyset).Enable,
-			}),
-			p.keysChangeCommand(keyset, keysChange{
-				name: "destroy", usage: "remove a disabled key for ever", done: "destroyed",
-				description: "There is no way back: what the key sealed can never be opened again.",
-				flags:       []cli.Flag{&cli.BoolFlag{Name: "yes", Usage: "confirm that the key shall be gone"}},
-				check: func(_ context.Context, c *cli.Command, _ uint32) error {
-					if !c.Bool("yes") {
-						return usage(c, "a destroyed key is gone for ever; confirm with --yes")
-					}
-					return nil
-				},
-				apply: (*codec.Keyset).Destroy,
-			}),
-		},
-	}
-}
-
-// keysChange is a command that changes one key of a keyset.
-type keysChange struct {
-	name, usage, description, done string
-	flags                          []cli.Flag
-	// check is done before the keyset is locked: it may take its time. It may be nil.
-	check func(context.Context, *cli.Command, uint32) error
-	apply func(*codec.Keyset, uint32) (*codec.Keyset, error)
-}
-
-func (p *program) keysNewCommand(keyset cli.Flag) *cli.Command {
-	return &cli.Command{
-		Name: "new", Usage: "create a keyset file with one key",
-		Description: "Refuses to replace a file that exists: its keys would be lost. The file gets the mode 0600.",
-		Flags:       []cli.Flag{keyset, typeFlag()},
-		Action: func(_ context.Context, c *cli.Command) error {
-			path, err := p.keysetOf(c)
-			if err != nil {
-				return err
-			}
-			if c.String("keyset") == "" {
-				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					return failed(err)
+			}, "promoted: it seals from now on", checkReplicas, (*codec.Keyset).Promote),
+			p.keyCommand(&cli.Command{
+				Name: "disable", Usage: "refuse the tokens that a key sealed",
+				Description: "Do it no sooner than one token TTL after another key was promoted. saga keys enable undoes it.",
+			}, "disabled: its tokens are refused", nil, (*codec.Keyset).Disable),
+			p.keyCommand(&cli.Command{Name: "enable", Usage: "accept the tokens of a disabled key again"},
+				"enabled: its tokens are accepted", nil, (*codec.Keyset).Enable),
+			p.keyCommand(&cli.Command{
+				Name: "destroy", Usage: "remove a disabled key for ever",
+				Description: "There is no way back: what the key sealed can never be opened again.",
+				Flags:       []cli.Flag{&cli.BoolFlag{Name: "yes", Usage: "confirm that the key shall be gone"}},
+			}, "destroyed", func(_ context.Context, c *cli.Command, _ uint32) error {
+				if !c.Bool("yes") {
+					return p.usage(c, "a destroyed key is gone for ever; confirm with --yes")
 				}
-			}
-			keys, err := codec.NewKeysetOf(codec.KeyType(c.String("type")))
-			if err == nil {
-				err = keys.CreateFile(path)
-			}
-			if errors.Is(err, fs.ErrExist) {
-				return failed(fmt.Errorf("%s exists; to put a new key into it: %s", path, p.keysLine(c, "add")))
-			}
-			if err != nil {
-				return failed(err)
-			}
-			p.say("saga: created %s", path)
-			return failed(p.printKeys(keys))
+				return nil
+			}, (*codec.Keyset).Destroy),
 		},
 	}
 }
 
-func (p *program) keysListCommand(keyset cli.Flag) *cli.Command {
-	return &cli.Command{
-		Name: "list", Usage: "show the keys of a keyset, without revealing them", Flags: []cli.Flag{keyset},
-		Action: func(_ context.Context, c *cli.Command) error {
-			path, err := p.keysetOf(c)
-			if err != nil {
+// keysetCommand completes a command about a keyset file. do says what it has done; then
+// the keys are shown.
+func (p *program) keysetCommand(c *cli.Command, do func(ctx context.Context, c *cli.Command, path string) (keys *codec.Keyset, done string, err error)) *cli.Command {
+	c.Flags = append([]cli.Flag{stringFlag("keyset", "the keyset `FILE` (default: this user's own)", "")}, c.Flags...)
+	c.Action = func(ctx context.Context, c *cli.Command) error {
+		if c.ArgsUsage == "" {
+			if err := p.noArguments(c); err != nil {
 				return err
 			}
-			keys, err := codec.LoadKeyset(path)
-			if err != nil {
-				return failed(err)
-			}
-			return failed(p.printKeys(keys))
-		},
+		}
+		path, err := keysetPath(c)
+		if err != nil {
+			return failed(err)
+		}
+		keys, done, err := do(ctx, c, path)
+		switch {
+		case isAny[*exitError](err):
+			return err
+		case err != nil:
+			return failed(err)
+		case done != "":
+			p.say("saga: %s", done)
+		}
+		return failed(p.printKeys(keys))
 	}
+	return c
 }
 
-func (p *program) keysAddCommand(keyset cli.Flag) *cli.Command {
-	return &cli.Command{
-		Name: "add", Usage: "add a key, which opens tokens but does not seal them yet", Flags: []cli.Flag{keyset, typeFlag()},
-		Action: func(ctx context.Context, c *cli.Command) error {
-			path, err := p.keysetOf(c)
-			if err != nil {
-				return err
-			}
-			var id uint32
-			keys, err := codec.UpdateKeysetFile(ctx, path, func(k *codec.Keyset) (added *codec.Keyset, err error) {
-				added, id, err = k.Add(codec.KeyType(c.String("type")))
-				return added, err
-			})
-			if err != nil {
-				return failed(err)
-			}
-			p.say("saga: added key %s. When every server has loaded it: %s %[1]s", keyID(id), p.keysLine(c, "promote"))
-			return failed(p.printKeys(keys))
-		},
+func (p *program) newKeyset(_ context.Context, c *cli.Command, path string) (*codec.Keyset, string, error) {
+	if c.String("keyset") == "" {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, "", err
+		}
 	}
+	keys, err := codec.NewKeysetOf(codec.KeyType(c.String("type")))
+	if err == nil {
+		err = keys.CreateFile(path)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%s exists; to put a new key into it: %s", path, p.keysLine(c, "add"))
+	}
+	return keys, "created " + path, err
+}
+
+func (p *program) addKey(ctx context.Context, c *cli.Command, path string) (*codec.Keyset, string, error) {
+	var id uint32
+	keys, err := codec.UpdateKeysetFile(ctx, path, func(k *codec.Keyset) (added *codec.Keyset, err error) {
+		added, id, err = k.Add(codec.KeyType(c.String("type")))
+		return added, err
+	})
+	return keys, fmt.Sprintf("added key %s. When every server has loaded it: %s %[1]s", keyID(id), p.keysLine(c, "promote")), err
 }
 
 func typeFlag() cli.Flag {
@@ -157,54 +140,34 @@ func typeFlag() cli.Flag {
 	return &cli.StringFlag{Name: "type", Usage: "the kind of key: " + strings.Join(types, ", "), Value: string(codec.XAES256GCM), Sources: env("key-type")}
 }
 
-// keysetOf checks that there are no arguments and returns the path.
-func (p *program) keysetOf(c *cli.Command) (string, error) {
-	if c.NArg() > 0 {
-		return "", usage(c, "%s takes no arguments", c.FullName())
-	}
-	path, err := keysetPath(c)
-	return path, failed(err)
-}
-
-func (p *program) keysChangeCommand(keyset cli.Flag, change keysChange) *cli.Command {
-	return &cli.Command{
-		Name: change.name, Usage: change.usage, ArgsUsage: "ID", Description: change.description,
-		Flags:  append([]cli.Flag{keyset}, change.flags...),
-		Action: func(ctx context.Context, c *cli.Command) error { return p.changeKey(ctx, c, change) },
-	}
-}
-
-func (p *program) changeKey(ctx context.Context, c *cli.Command, change keysChange) error {
-	text, err := oneArgument(c, "id of the key")
-	if err != nil {
-		return err
-	}
-	path, err := keysetPath(c)
-	if err != nil {
-		return failed(err)
-	}
-	keys, err := codec.LoadKeyset(path)
-	if err != nil {
-		return failed(err)
-	}
-	id, err := findKey(keys, text)
-	if errors.Is(err, errNoKey) {
-		return usage(c, "%v; %s shows them", err, p.keysLine(c, "list"))
-	}
-	if err != nil {
-		return usage(c, "%v", err)
-	}
-	if change.check != nil {
-		if err := change.check(ctx, c, id); err != nil {
-			return err
+// keyCommand completes a command that changes one key of a keyset. check may be nil; it
+// comes before the keyset is locked, as it may take its time.
+func (p *program) keyCommand(c *cli.Command, done string, check func(context.Context, *cli.Command, uint32) error, change func(*codec.Keyset, uint32) (*codec.Keyset, error)) *cli.Command {
+	c.ArgsUsage = "ID"
+	return p.keysetCommand(c, func(ctx context.Context, c *cli.Command, path string) (*codec.Keyset, string, error) {
+		text, err := p.oneArgument(c, "id of the key")
+		if err != nil {
+			return nil, "", err
 		}
-	}
-	keys, err = codec.UpdateKeysetFile(ctx, path, func(k *codec.Keyset) (*codec.Keyset, error) { return change.apply(k, id) })
-	if err != nil {
-		return failed(err)
-	}
-	p.say("saga: key %s %s", keyID(id), change.done)
-	return failed(p.printKeys(keys))
+		keys, err := codec.LoadKeyset(path)
+		if err != nil {
+			return nil, "", err
+		}
+		id, err := findKey(keys, text)
+		if errors.Is(err, errNoKey) {
+			return nil, "", p.usage(c, "%v; %s shows them", err, p.keysLine(c, "list"))
+		}
+		if err != nil {
+			return nil, "", p.usage(c, "%v", err)
+		}
+		if check != nil {
+			if err := check(ctx, c, id); err != nil {
+				return nil, "", err
+			}
+		}
+		keys, err = codec.UpdateKeysetFile(ctx, path, func(k *codec.Keyset) (*codec.Keyset, error) { return change(k, id) })
+		return keys, fmt.Sprintf("key %s %s", keyID(id), done), err
+	})
 }
 
 // keyID is how keys are named here and at /readyz.
@@ -255,4 +218,78 @@ func (p *program) printKeys(keys *codec.Keyset) error {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", keyID(key.ID), key.Type, key.Status, use)
 	}
 	return table.Flush()
+}
+
+const (
+	// replicaTimeout is how long a replica may take to say which keys it has.
+	replicaTimeout = 10 * time.Second
+	// maxReady limits the size of its answer in bytes.
+	maxReady = 1 << 20
+)
+
+// checkReplicas refuses a key that one of the replicas named has not loaded.
+func checkReplicas(ctx context.Context, c *cli.Command, id uint32) error {
+	for _, replica := range c.StringSlice("replica") {
+		if err := checkReplica(ctx, replica, keyID(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkReplica asks a replica which keys it has loaded.
+func checkReplica(ctx context.Context, replica, id string) error {
+	address, err := url.Parse(replica)
+	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
+		return fmt.Errorf("--replica %q is not an http or https URL", replica)
+	}
+	address.Path, address.RawQuery = "/readyz", ""
+	ready, err := askReady(ctx, address.String())
+	if err != nil {
+		return fmt.Errorf("cannot find out which keys %s has loaded, nothing was promoted: %w", replica, err)
+	}
+	for _, key := range ready.Keys {
+		if strings.EqualFold(key.ID, id) {
+			return nil
+		}
+	}
+	if !ready.StaleSince.IsZero() {
+		return fmt.Errorf("%s has not loaded key %s, nothing was promoted: it cannot load its keyset file since %v, its log says why",
+			replica, id, ready.StaleSince)
+	}
+	return fmt.Errorf("%s has not loaded key %s, nothing was promoted: give it the new keyset file and try again", replica, id)
+}
+
+// readiness is what a replica says at /readyz.
+type readiness struct {
+	Keys []struct {
+		ID string `json:"id"`
+	} `json:"keys"`
+	StaleSince time.Time `json:"keysStaleSince"`
+}
+
+func askReady(ctx context.Context, address string) (ready readiness, err error) {
+	ctx, cancel := context.WithTimeout(ctx, replicaTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return ready, err
+	}
+	// Another server's answer would be taken for the replica's.
+	response, err := (&http.Client{CheckRedirect: outgoing.CheckRedirect}).Do(request)
+	if err != nil {
+		return ready, err
+	}
+	defer response.Body.Close()
+	body, err := outgoing.ReadAll(response.Body, maxReady)
+	if err == nil {
+		err = json.Unmarshal(body, &ready)
+	}
+	if err != nil {
+		return ready, fmt.Errorf("%s is not the answer of a saga server (HTTP status %d): %w", address, response.StatusCode, err)
+	}
+	if ready.Keys == nil {
+		return ready, fmt.Errorf("%s does not tell its keys to requests for %q: use its address, or a name that its --allow-host allows", address, request.URL.Hostname())
+	}
+	return ready, nil
 }

@@ -8,14 +8,23 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/answers"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/arguments"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/model"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
+	"github.com/mcpsaga/mcpsaga/internal/buildinfo"
 )
 
 func main() {
@@ -56,4 +65,200 @@ func report(w io.Writer, err error) {
 	if text := plain.Text(err.Error()); text != "" {
 		fmt.Fprintln(w, "saga: "+text)
 	}
+}
+
+// command returns the root of all commands.
+func (p *program) command() *cli.Command {
+	root := &cli.Command{
+		Name:    "saga",
+		Version: buildinfo.Version(),
+		Usage:   "serve and call MCP tools that ask questions on the way",
+		Description: `Start a server, then call one of its tools from another terminal:
+
+   saga serve
+   saga call release_notes
+
+Every flag can be given as an environment variable, named in its help.
+
+` + exitCodesHelp,
+		EnableShellCompletion: true,
+		ConfigureShellCompletionCommand: func(c *cli.Command) {
+			c.Hidden = false
+			c.Usage = "print a completion script for bash, zsh, fish or pwsh"
+			c.Description = `Prints a script that completes commands and flags in a shell. For the present bash, which
+needs the package bash-completion:
+   source <(saga completion bash)`
+		},
+		Suggest:   true,
+		Reader:    p.stdin,
+		Writer:    p.stdout,
+		ErrWriter: p.stderr,
+		// Errors are printed once, by run, which also picks the exit code.
+		ExitErrHandler: func(context.Context, *cli.Command, error) {},
+		Action: func(_ context.Context, c *cli.Command) error {
+			return p.mustBeCommand(c, cli.ShowRootCommandHelp)
+		},
+		Commands: []*cli.Command{
+			p.serveCommand(),
+			p.stdioCommand(),
+			p.callCommand(),
+			p.getCommand(),
+			p.readCommand(),
+			p.cancelCommand(),
+			p.callsCommand(),
+			p.toolsCommand(),
+			p.promptsCommand(),
+			p.resourcesCommand(),
+			p.keysCommand(),
+			p.tokenCommand(),
+			p.versionCommand(),
+		},
+	}
+	p.answerUsageErrors(root)
+	return root
+}
+
+// answerUsageErrors has the mistakes found by the parser reported like all others,
+// instead of with pages of help.
+func (p *program) answerUsageErrors(c *cli.Command) {
+	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error { return p.usage(c, "%v", err) }
+	c.DisableSliceFlagSeparator = true // commas belong to the values
+	if c.Action == nil {
+		c.Action = func(_ context.Context, c *cli.Command) error { return p.mustBeCommand(c, cli.ShowSubcommandHelp) }
+	}
+	for _, sub := range c.Commands {
+		p.answerUsageErrors(sub)
+	}
+}
+
+// mustBeCommand is what a command does that has only others below it: it refuses what is
+// none of them, and else shows its help.
+func (p *program) mustBeCommand(c *cli.Command, help func(*cli.Command) error) error {
+	if c.Args().Present() {
+		return p.usage(c, "there is no command %q", c.Args().First())
+	}
+	return help(c)
+}
+
+// env is the environment variable of a flag: SAGA_TOKEN_TTL for token-ttl.
+func env(flag string) cli.ValueSourceChain {
+	return cli.EnvVars("SAGA_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_")))
+}
+
+func stringFlag(name, usage, value string) *cli.StringFlag {
+	return &cli.StringFlag{Name: name, Usage: usage, Value: value, Sources: env(name)}
+}
+
+func boolFlag(name, usage string) *cli.BoolFlag {
+	return &cli.BoolFlag{Name: name, Usage: usage, Sources: env(name)}
+}
+
+func listFlag(name, usage string) *cli.StringSliceFlag {
+	return &cli.StringSliceFlag{Name: name, Usage: usage, Sources: env(name)}
+}
+
+// usage is an error about the command line.
+func (p *program) usage(c *cli.Command, format string, args ...any) error {
+	command := p.self + strings.TrimPrefix(c.FullName(), c.Root().Name)
+	return &exitError{exitUsage, fmt.Errorf(format+"; see %s --help", append(args, command)...)}
+}
+
+// noArguments refuses the arguments of a command that takes none.
+func (p *program) noArguments(c *cli.Command) error {
+	if c.NArg() > 0 {
+		return p.usage(c, "%s takes no arguments", c.FullName())
+	}
+	return nil
+}
+
+// oneArgument returns the only argument of a command.
+func (p *program) oneArgument(c *cli.Command, what string) (string, error) {
+	if c.NArg() != 1 {
+		return "", p.usage(c, "%s takes one argument, the %s", c.FullName(), what)
+	}
+	return c.Args().First(), nil
+}
+
+// Exit codes, as exitCodesHelp explains them.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitDeclined    = 3
+	exitServer      = 4
+	exitNeedsAnswer = 5
+	exitInterrupted = 130
+)
+
+const exitCodesHelp = `Exit codes:
+   0    done
+   1    the tool reported an error, or the command failed
+   2    the command line is wrong
+   3    you declined or dismissed a question, and the tool gave up
+   4    the server cannot be reached, failed, or refused
+   5    a question needs an answer: there is no terminal, or --answers has none
+   130  interrupted; what was answered is saved`
+
+// exitError is an error that knows its exit code.
+type exitError struct {
+	code int
+	err  error
+}
+
+// Error implements error.
+func (e *exitError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *exitError) Unwrap() error { return e.err }
+
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{exitFailed, err}
+}
+
+// needsPerson says that a step can be answered only by a person, and there is none.
+func needsPerson(stepID, ask, advice string) error {
+	return &answers.NeededError{Reason: "step " + stepID + " needs an answer and there is no terminal to ask at: " + ask + "\n" + advice}
+}
+
+// modelFailed says that the user's own model failed, which is nothing the server
+// should hear about. Its chain holds [client.ErrPause].
+type modelFailed struct{ err error }
+
+// Error implements error.
+func (e *modelFailed) Error() string { return "your model failed: " + e.err.Error() }
+
+// Unwrap returns the cause and client.ErrPause.
+func (e *modelFailed) Unwrap() []error { return []error{e.err, client.ErrPause} }
+
+// exitCode decides what the program exits with. An error that nothing here knows
+// comes from the command line's parser.
+func exitCode(err error) int {
+	var known *exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &known):
+		return known.code
+	case isAny[*answers.NeededError](err):
+		return exitNeedsAnswer
+	case isAny[*modelFailed](err):
+		return exitFailed
+	case isAny[*client.PositionError](err), isAny[*arguments.Error](err), isAny[*model.ConfigError](err):
+		return exitUsage
+	case errors.Is(err, client.ErrPause), errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case isAny[*client.Error](err), isAny[*client.TransportError](err), isAny[*client.ProtocolError](err),
+		isAny[*client.LimitError](err):
+		return exitServer
+	case isAny[*client.Interrupted](err):
+		return exitFailed
+	}
+	return exitUsage
+}
+
+func isAny[E error](err error) bool {
+	var target E
+	return errors.As(err, &target)
 }

@@ -23,41 +23,33 @@ import (
 )
 
 func (p *program) resourcesCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "resources",
-		Usage: "list the resources of a server",
-		Description: `Lists the resources that a server offers, and its templates: addresses with places {such}
+	return p.listCommand("resources", "everything", `Lists the resources that a server offers, and its templates: addresses with places {such}
 as these, which saga read fills in.
 
 Examples:
    saga resources
-   saga resources --output json`,
-		Flags: append([]cli.Flag{stringFlag("output", "text, or json with everything", "text")}, serverChoice()...),
-		Action: func(ctx context.Context, c *cli.Command) error {
-			return p.list(c, func(connection *client.Client) (any, []listRow, error) {
-				resources, err := connection.Resources(ctx)
-				if err != nil {
-					return nil, nil, err
-				}
-				templates, err := connection.ResourceTemplates(ctx)
-				var rows []listRow
-				for _, r := range resources {
-					rows = append(rows, listRow{name: r.URI, takes: r.MIMEType, description: r.Description})
-				}
-				for _, t := range templates {
-					rows = append(rows, listRow{name: t.URITemplate, takes: t.MIMEType, description: t.Description})
-				}
-				return map[string]any{"resources": orEmpty(resources), "resourceTemplates": orEmpty(templates)}, rows, err
-			}, "The server has no resources.")
-		},
-	}
+   saga resources --output json`, func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
+		resources, err := connection.Resources(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		templates, err := connection.ResourceTemplates(ctx)
+		var rows []listRow
+		for _, r := range resources {
+			rows = append(rows, listRow{name: r.URI, takes: r.MIMEType, description: r.Description})
+		}
+		for _, t := range templates {
+			rows = append(rows, listRow{name: t.URITemplate, takes: t.MIMEType, description: t.Description})
+		}
+		return map[string]any{"resources": orEmpty(resources), "resourceTemplates": orEmpty(templates)}, rows, err
+	})
 }
 
 // orEmpty has a list that is nil encoded as an empty one.
 func orEmpty[T any](list []T) []T { return append([]T{}, list...) }
 
 func (p *program) readCommand() *cli.Command {
-	return &cli.Command{
+	return p.conversation(&cli.Command{
 		Name:      "read",
 		Usage:     "read a resource and answer what it asks",
 		ArgsUsage: "URI [name=value ...]",
@@ -72,25 +64,15 @@ each; no file there is replaced.
 Examples:
    saga read notes://today
    saga read 'files://people/{id}' id=7
-   saga read images://logo --to logo.png
-
-` + exitCodesHelp,
-		Flags: append(append([]cli.Flag{
-			stringFlag("to", "write the contents to `FILE`, or several into a directory", ""),
-		}, askingFlags("read")...), serverChoice()...),
-		Action: func(ctx context.Context, c *cli.Command) error {
-			if err := p.oneSubject(c, "which resource? %s resources lists them", false); err != nil {
-				return err
-			}
-			return p.converse(ctx, c, func(connection *client.Client, handlers client.Handlers) (ending, error) {
-				uri, err := expand(c.Args().First(), c.Args().Tail())
-				if err != nil {
-					return nil, err
-				}
-				return p.resource(connection.ReadResource(ctx, uri, handlers))
-			})
-		},
-	}
+   saga read images://logo --to logo.png`,
+		Flags: []cli.Flag{stringFlag("to", "write the contents to `FILE`, or several into a directory", "")},
+	}, "resource", func(ctx context.Context, c *cli.Command, connection *client.Client, handlers client.Handlers) (ending, error) {
+		uri, err := expand(c.Args().First(), c.Args().Tail())
+		if err != nil {
+			return nil, err
+		}
+		return p.resource(connection.ReadResource(ctx, uri, handlers))
+	})
 }
 
 // expand fills the words of a command line into a URI template.
@@ -144,7 +126,7 @@ func (p *program) resource(result *client.ReadResult, err error) (ending, error)
 	return func(c *cli.Command, _ bool) error {
 		switch to := c.String("to"); {
 		case c.String("output") == "json":
-			return failed(p.printJSON(result.Raw))
+			return p.printJSON(result.Raw)
 		case to != "":
 			return p.writeParts(to, result.Contents)
 		}
@@ -159,7 +141,7 @@ var errBinary = errors.New("the resource is not text: name a file with --to FILE
 func (p *program) printParts(c *cli.Command, parts []content.ResourceContents) error {
 	if len(parts) == 1 && parts[0].Blob != nil {
 		if term.Is(p.stdout) {
-			return usage(c, "%w", errBinary)
+			return p.usage(c, "%w", errBinary)
 		}
 		_, err := p.stdout.Write(parts[0].Blob)
 		return failed(err)
@@ -169,7 +151,7 @@ func (p *program) printParts(c *cli.Command, parts []content.ResourceContents) e
 			p.say("saga: part %d: %s %s", i+1, plain.Line(part.URI), plain.Line(part.MIMEType))
 		}
 		if part.Blob != nil {
-			return usage(c, "%w", errBinary)
+			return p.usage(c, "%w", errBinary)
 		}
 		p.print(part.Text)
 	}
@@ -180,22 +162,24 @@ func (p *program) printParts(c *cli.Command, parts []content.ResourceContents) e
 func (p *program) writeParts(to string, parts []content.ResourceContents) error {
 	into, err := os.Stat(to)
 	isDir := err == nil && into.IsDir()
-	if len(parts) == 1 && !isDir {
-		if err := os.WriteFile(to, bytesOf(parts[0]), 0o666); err != nil {
-			return &exitError{exitUsage, fmt.Errorf("--to: %w", err)}
-		}
-		p.say("saga: wrote %s (%d bytes%s)", to, len(bytesOf(parts[0])), ofType(parts[0].MIMEType))
-		return nil
-	}
-	if !isDir {
+	if !isDir && len(parts) != 1 {
 		return &exitError{exitUsage, fmt.Errorf("--to: the resource has %d parts, so name a directory that is there; %q is none", len(parts), to)}
 	}
 	for i, part := range parts {
-		name, err := writeNew(to, fileName(part.URI, i+1), bytesOf(part))
+		name, data := to, bytesOf(part)
+		if isDir {
+			name, err = writeNew(to, fileName(part.URI, i+1), data)
+		} else {
+			err = os.WriteFile(to, data, 0o666)
+		}
 		if err != nil {
 			return &exitError{exitUsage, fmt.Errorf("--to: %w", err)}
 		}
-		p.say("saga: wrote %s (%d bytes%s)", name, len(bytesOf(part)), ofType(part.MIMEType))
+		kind := plain.Line(part.MIMEType)
+		if kind != "" {
+			kind = ", " + kind
+		}
+		p.say("saga: wrote %s (%d bytes%s)", name, len(data), kind)
 	}
 	return nil
 }
@@ -205,13 +189,6 @@ func bytesOf(part content.ResourceContents) []byte {
 		return part.Blob
 	}
 	return []byte(part.Text)
-}
-
-func ofType(mimeType string) string {
-	if mimeType = plain.Line(mimeType); mimeType == "" {
-		return ""
-	}
-	return ", " + mimeType
 }
 
 // maxName limits the name of a file that is made of a URI, in characters.

@@ -116,18 +116,12 @@ func (p *program) listenAdvice(addr string, err error) error {
 	case !errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%w\nName another address with --addr", err)
 	}
-	free := net.JoinHostPort(host, strconv.Itoa(cmp.Or(nextPort(port), 8081)))
-	return fmt.Errorf("%w\nChoose another port with --addr, for example:\n  %s serve --addr %s\nand name it when you call:\n  %[2]s call --server http://%[4]s TOOL",
-		err, p.self, free, net.JoinHostPort(cmp.Or(host, "127.0.0.1"), free[strings.LastIndexByte(free, ':')+1:]))
-}
-
-// nextPort is the port after one that is taken; 0 if there is none.
-func nextPort(port string) int {
-	n, err := strconv.Atoi(port)
-	if err != nil || n >= 65535 {
-		return 0
+	free := "8081"
+	if n, err := strconv.Atoi(port); err == nil && n < 65535 {
+		free = strconv.Itoa(n + 1)
 	}
-	return n + 1
+	return fmt.Errorf("%w\nChoose another port with --addr, for example:\n  %s serve --addr %s\nand name it when you call:\n  %[2]s call --server http://%[4]s TOOL",
+		err, p.self, net.JoinHostPort(host, free), net.JoinHostPort(cmp.Or(host, "127.0.0.1"), free))
 }
 
 func (p *program) stdioCommand() *cli.Command {
@@ -156,15 +150,15 @@ Example, in a client's configuration:
 }
 
 func (p *program) newServer(c *cli.Command) (*server.Server, *slog.Logger, error) {
-	if c.NArg() > 0 {
-		return nil, nil, usage(c, "%s takes no arguments", c.FullName())
+	if err := p.noArguments(c); err != nil {
+		return nil, nil, err
 	}
 	log, err := p.logger(c)
 	if err != nil {
 		return nil, nil, err
 	}
 	if info, err := os.Stat(c.String("repo")); err != nil || !info.IsDir() {
-		return nil, nil, usage(c, "--repo %s is not a directory", c.String("repo"))
+		return nil, nil, p.usage(c, "--repo %s is not a directory", c.String("repo"))
 	}
 	keys, err := p.loadKeys(c)
 	if err != nil {
@@ -173,7 +167,7 @@ func (p *program) newServer(c *cli.Command) (*server.Server, *slog.Logger, error
 	var callerKey func(*http.Request) string
 	if proxies := c.StringSlice("trusted-proxy"); len(proxies) > 0 {
 		if callerKey, err = server.ForwardedKey(proxies...); err != nil {
-			return nil, nil, usage(c, "--trusted-proxy: %s", strings.TrimPrefix(err.Error(), "server: "))
+			return nil, nil, p.usage(c, "--trusted-proxy: %s", strings.TrimPrefix(err.Error(), "server: "))
 		}
 	}
 	s, err := server.New(server.Options{
@@ -187,19 +181,15 @@ func (p *program) newServer(c *cli.Command) (*server.Server, *slog.Logger, error
 		Name:           "saga",
 		Logger:         log,
 	})
-	if err != nil {
-		return nil, nil, failed(err)
-	}
-	return s, log, nil
+	return s, log, failed(err)
 }
 
 func (p *program) logger(c *cli.Command) (*slog.Logger, error) {
-	options := new(slog.HandlerOptions)
-	level := new(slog.LevelVar)
+	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.String("log-level"))); err != nil {
-		return nil, usage(c, "there is no log level %q", c.String("log-level"))
+		return nil, p.usage(c, "there is no log level %q", c.String("log-level"))
 	}
-	options.Level = level
+	options := &slog.HandlerOptions{Level: level}
 	if c.Bool("log-json") {
 		return slog.New(slog.NewJSONHandler(p.stderr, options)), nil
 	}

@@ -1,18 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
@@ -42,7 +47,7 @@ Example:
 }
 
 func (p *program) explainToken(_ context.Context, c *cli.Command) error {
-	token, err := oneArgument(c, "token")
+	token, err := p.oneArgument(c, "token")
 	if err != nil {
 		return err
 	}
@@ -123,3 +128,153 @@ func when(t time.Time) string {
 	}
 	return fmt.Sprintf("%s (in %s)", t.Format(time.RFC3339), left)
 }
+
+// purposes are what the server's dialects seal tokens for. A token can be opened
+// only with the one it was made for, so all are tried.
+var purposes = []string{"saga", "mrtr", "handshake"}
+
+// inspector opens tokens, if it has keys.
+type inspector struct {
+	codec *tokens.Codec
+	err   error
+}
+
+// newInspector has the keys of --keyset, or this user's own, and the audience of
+// --audience.
+func newInspector(c *cli.Command) *inspector {
+	path, err := keysetPath(c)
+	if err != nil {
+		return &inspector{err: err}
+	}
+	keys, err := codec.LoadKeyset(path)
+	if err != nil {
+		return &inspector{err: err}
+	}
+	opener, err := tokens.New(keys, tokens.Options{Audience: c.String("audience"), MaxToken: tokens.HardMaxToken, MaxPlaintext: tokens.HardMaxPlaintext})
+	return &inspector{opener, err}
+}
+
+// inspection is what can be seen of a token.
+type inspection struct {
+	tokens.Explanation
+	// purpose is what the token was made for.
+	purpose string
+	// holds is what it holds; nil if it is not authentic, or if err says why not.
+	holds *engine.Description
+	err   error
+}
+
+// inspect opens a token. It returns nil without keys.
+func (l *inspector) inspect(token string) *inspection {
+	if l.err != nil {
+		return nil
+	}
+	var s *inspection
+	for _, purpose := range purposes {
+		s = &inspection{purpose: purpose}
+		s.Explanation = l.codec.Explain(tokens.Binding{Purpose: purpose}, time.Now(), token, s.describe)
+		if s.Claims != nil {
+			break
+		}
+	}
+	return s
+}
+
+func (s *inspection) describe(all *tokens.Contents) {
+	var position engine.Position
+	var holds engine.Description
+	if s.err = position.Restore(engine.Encoded{Body: all.State, State: all.Apart, Effects: all.Plain, Secrets: all.Secret}); s.err == nil {
+		holds, s.err = position.Describe()
+	}
+	if s.err == nil {
+		s.holds = &holds
+	}
+}
+
+// maxDump limits how much is shown of a state that is not text, in bytes.
+const maxDump = 512
+
+// printHolds prints as rows what a token holds, as far as that is short.
+func (p *program) printHolds(d *engine.Description, row func(name, format string, args ...any)) {
+	switch {
+	case d.Next == "":
+		row("goes on", "not at all: it can only be undone")
+	case d.Flow:
+		row("goes on", "in the flow")
+	default:
+		row("goes on", "in the step function %q", d.Next)
+	}
+	for i, step := range d.Steps {
+		name, remark := "", ""
+		if i == 0 {
+			name = "asked"
+		}
+		if step.Answer != nil {
+			remark = ", has been answered"
+		}
+		if step.Refused > 0 {
+			remark += fmt.Sprintf(", after %s that did not fit", count(step.Refused, "answer"))
+		}
+		row(name, "%s%s", step.ID, remark)
+	}
+	if len(d.Secrets) > 0 {
+		row("secrets", "%s: hidden; in the state they are null", strings.Join(d.Secrets, ", "))
+	}
+}
+
+// printContents prints the parts of a token that take several lines.
+func (p *program) printContents(d *engine.Description) {
+	part := func(name string, value []byte) {
+		if len(value) > 0 {
+			p.print("\n" + name + ":\n" + indent(readable(value)))
+		}
+	}
+	part("arguments", d.Arguments)
+	part("state", d.State)
+	for _, step := range d.Steps {
+		part("answer to "+step.ID, step.Answer)
+	}
+	for _, answer := range d.Answers {
+		part("answer to "+answer.ID, answer.Answer)
+	}
+	for _, e := range d.Effects {
+		name := "effect " + e.Name
+		if e.N > 1 {
+			name += fmt.Sprintf(" (number %d)", e.N)
+		}
+		p.print("\n" + name + ": " + e.Status)
+		p.print(indent("given " + readable(e.Input)))
+		if e.Output != nil {
+			p.print(indent("returned " + readable(e.Output)))
+		}
+		if e.Problem != "" {
+			p.print(indent("because " + e.Problem))
+		}
+		for _, name := range e.Secrets {
+			p.print(indent(strings.TrimSpace("secret "+name) + ": hidden"))
+		}
+	}
+}
+
+// readable shows a value: JSON indented, text as it is, and everything else as the
+// bytes that it is.
+func readable(value []byte) string {
+	var indented bytes.Buffer
+	switch {
+	case json.Indent(&indented, value, "", "  ") == nil:
+		return indented.String()
+	case utf8.Valid(value) && !bytes.ContainsFunc(value, isBinary):
+		return string(value)
+	}
+	shown := value[:min(len(value), maxDump)]
+	text := fmt.Sprintf("%s in an encoding of the tool's own\n%s", count(len(value), "byte"), strings.TrimRight(hex.Dump(shown), "\n"))
+	if more := len(value) - len(shown); more > 0 {
+		text += fmt.Sprintf("\n… and %s more", count(more, "byte"))
+	}
+	return text
+}
+
+// isBinary reports whether a character is none of a text.
+func isBinary(r rune) bool { return r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == 0x7f }
+
+func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }

@@ -26,7 +26,7 @@ func (p *program) versionCommand() *cli.Command {
 		Description: `Prints the version of this program, what it was built from and with, the revisions of MCP
 that it serves and calls, and the format of its tokens. A bug report should have it.`,
 		Action: func(_ context.Context, c *cli.Command) error {
-			if err := noArguments(c); err != nil {
+			if err := p.noArguments(c); err != nil {
 				return err
 			}
 			return failed(p.printVersion())

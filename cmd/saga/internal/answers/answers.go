@@ -36,10 +36,8 @@ const maxFile = 16 << 20
 // modelName is what the server is told when a text comes from a file.
 const modelName = "answers-file"
 
-// File is a file of answers.
-type File struct {
-	byStep map[string]json.RawMessage
-}
+// File is a file of answers, by step id.
+type File map[string]json.RawMessage
 
 // NeededError says that a step has no answer, or one that does not fit. The step stays
 // unanswered: the error's chain holds [client.ErrPause].
@@ -51,16 +49,12 @@ func (e *NeededError) Error() string { return e.Reason }
 // Unwrap returns client.ErrPause.
 func (e *NeededError) Unwrap() error { return client.ErrPause }
 
-func missing(stepID, ask string) error {
-	return &NeededError{fmt.Sprintf("the answers have none for step %q, which asks: %s", stepID, ask)}
-}
+func needed(format string, args ...any) error { return &NeededError{fmt.Sprintf(format, args...)} }
 
-func unfit(stepID, must string) error {
-	return &NeededError{fmt.Sprintf("the answer for step %q %s", stepID, must)}
-}
+func unfit(stepID, must string) error { return needed("the answer for step %q %s", stepID, must) }
 
 // Load reads the file at path; "-" is the standard input.
-func Load(path string) (*File, error) {
+func Load(path string) (File, error) {
 	in := os.Stdin
 	if path != "-" {
 		opened, err := os.Open(path)
@@ -81,36 +75,39 @@ func Load(path string) (*File, error) {
 }
 
 // Parse reads the text of a file.
-func Parse(data []byte) (*File, error) {
-	var byStep map[string]json.RawMessage
-	if err := jsonv2.Unmarshal(data, &byStep); err != nil {
+func Parse(data []byte) (File, error) {
+	f := File{}
+	if err := jsonv2.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("the answers must be a JSON object of step ids and answers: %w", err)
 	}
-	return &File{byStep: byStep}, nil
+	if f == nil { // null
+		f = File{}
+	}
+	return f, nil
 }
 
-func (f *File) lookUp(stepID string) (json.RawMessage, bool) {
-	if answer, found := f.byStep[stepID]; found {
+func (f File) lookUp(stepID string) (json.RawMessage, bool) {
+	if answer, found := f[stepID]; found {
 		return answer, true
 	}
 	if strings.Contains(stepID, "~") {
 		return nil, false // the answer was given before, and was not good
 	}
-	answer, found := f.byStep[ident.Base(stepID)]
+	answer, found := f[ident.Base(stepID)]
 	return answer, found
 }
 
 // Has reports whether there is an answer for the step.
-func (f *File) Has(stepID string) bool {
+func (f File) Has(stepID string) bool {
 	_, found := f.lookUp(stepID)
 	return found
 }
 
 // Elicit answers a form or link. The error is a [*NeededError].
-func (f *File) Elicit(r *client.Request) (*client.ElicitResult, error) {
+func (f File) Elicit(r *client.Request) (*client.ElicitResult, error) {
 	raw, found := f.lookUp(r.StepID)
 	if !found {
-		return nil, missing(r.StepID, r.Message)
+		return nil, needed("the answers have none for step %q, which asks: %s", r.StepID, r.Message)
 	}
 	var word string
 	if json.Unmarshal(raw, &word) == nil {
@@ -142,14 +139,14 @@ func (f *File) Elicit(r *client.Request) (*client.ElicitResult, error) {
 
 // Sample answers a sampling step. The error is a [*NeededError], or a [*client.Error]
 // that refuses.
-func (f *File) Sample(r *client.Request) (*steps.SampleResult, error) {
+func (f File) Sample(r *client.Request) (*steps.SampleResult, error) {
 	raw, found := f.lookUp(r.StepID)
 	if !found {
 		ask := "a completion"
 		if n := len(r.Sample.Messages); n > 0 {
 			ask = r.Sample.Messages[n-1].Content.Text()
 		}
-		return nil, missing(r.StepID, ask)
+		return nil, needed("the answers have none for step %q, which asks: %s", r.StepID, ask)
 	}
 	if string(raw) == "null" {
 		return nil, Refused()

@@ -93,7 +93,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for id := range file.byStep {
+		for id := range file {
 			_, _ = file.Elicit(form(id))
 			_, _ = file.Elicit(link(id))
 			_, _ = file.Sample(sample(id))

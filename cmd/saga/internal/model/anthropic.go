@@ -3,7 +3,6 @@ package model
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 
 	"github.com/anthropics/anthropic-sdk-go"
@@ -13,45 +12,30 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// claude speaks Anthropic's messages.
-type claude struct {
-	config  Config
-	host    string
-	service anthropic.MessageService
-}
-
-func newAnthropic(c Config, host string) *claude {
+// newAnthropic speaks Anthropic's messages.
+func newAnthropic(c Config, host string) func(context.Context, string, *steps.SampleRequest) (*steps.SampleResult, error) {
 	// The service, unlike the library's client, reads nothing from the environment.
 	options := []option.RequestOption{option.WithBaseURL(c.BaseURL), option.WithHTTPClient(newTransport())}
 	if c.Key != "" {
 		options = append(options, option.WithAPIKey(c.Key))
 	}
-	return &claude{config: c, host: host, service: anthropic.NewMessageService(options...)}
+	service := anthropic.NewMessageService(options...)
+	return func(ctx context.Context, name string, r *steps.SampleRequest) (*steps.SampleResult, error) {
+		params, err := anthropicParams(r)
+		if err != nil {
+			return nil, err
+		}
+		params.Model = name
+		message, err := service.New(ctx, params)
+		if err != nil {
+			return nil, fmt.Errorf("asking %s: %w", host, err)
+		}
+		return fromAnthropic(message), nil
+	}
 }
 
-// Name implements Model.
-func (m *claude) Name(r *steps.SampleRequest) string { return m.config.named(r, "claude-") }
-
-// Host implements Model.
-func (m *claude) Host() string { return m.host }
-
-// Complete implements Model.
-func (m *claude) Complete(ctx context.Context, r *steps.SampleRequest) (*steps.SampleResult, error) {
-	params, err := m.params(r)
-	if err != nil {
-		return nil, err
-	}
-	message, err := m.service.New(ctx, params)
-	if err != nil {
-		return nil, fmt.Errorf("asking %s: %w", m.host, err)
-	}
-	return fromAnthropic(message), nil
-}
-
-func (m *claude) params(r *steps.SampleRequest) (anthropic.MessageNewParams, error) {
-	p := anthropic.MessageNewParams{
-		Model: m.Name(r), MaxTokens: int64(r.MaxTokens), StopSequences: r.StopSequences,
-	}
+func anthropicParams(r *steps.SampleRequest) (anthropic.MessageNewParams, error) {
+	p := anthropic.MessageNewParams{MaxTokens: int64(r.MaxTokens), StopSequences: r.StopSequences}
 	if r.SystemPrompt != "" {
 		p.System = []anthropic.TextBlockParam{{Text: r.SystemPrompt}}
 	}
@@ -70,9 +54,14 @@ func (m *claude) params(r *steps.SampleRequest) (anthropic.MessageNewParams, err
 		}
 	}
 	for _, tool := range r.Tools {
-		converted, err := toolToAnthropic(tool)
+		schema, err := schemaOf(tool)
 		if err != nil {
 			return p, err
+		}
+		delete(schema, "type") // always an object; the library writes it
+		converted := anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{ExtraFields: schema}, tool.Name)
+		if tool.Description != "" {
+			converted.OfTool.Description = anthropic.String(tool.Description)
 		}
 		p.Tools = append(p.Tools, converted)
 	}
@@ -88,21 +77,6 @@ func (m *claude) params(r *steps.SampleRequest) (anthropic.MessageNewParams, err
 		}
 	}
 	return p, nil
-}
-
-func toolToAnthropic(tool steps.SampleTool) (anthropic.ToolUnionParam, error) {
-	schema := map[string]any{}
-	if tool.InputSchema != nil {
-		if err := json.Unmarshal(tool.InputSchema, &schema); err != nil {
-			return anthropic.ToolUnionParam{}, &UnsupportedError{"the schema of the tool " + tool.Name}
-		}
-	}
-	delete(schema, "type") // always an object; the library writes it
-	converted := anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{ExtraFields: schema}, tool.Name)
-	if tool.Description != "" {
-		converted.OfTool.Description = anthropic.String(tool.Description)
-	}
-	return converted, nil
 }
 
 func toAnthropic(blocks content.Blocks) ([]anthropic.ContentBlockParamUnion, error) {
@@ -125,7 +99,7 @@ func toAnthropic(blocks content.Blocks) ([]anthropic.ContentBlockParamUnion, err
 }
 
 func fromAnthropic(message *anthropic.Message) *steps.SampleResult {
-	result := &steps.SampleResult{Role: content.Assistant, Model: message.Model}
+	result := &steps.SampleResult{Role: content.Assistant, Model: message.Model, StopReason: stopReason(string(message.StopReason))}
 	for _, block := range message.Content {
 		switch block.Type { // thinking and the provider's own tools stay here
 		case "text":
@@ -133,18 +107,6 @@ func fromAnthropic(message *anthropic.Message) *steps.SampleResult {
 		case "tool_use":
 			result.Content = append(result.Content, content.ToolUse{ID: block.ID, Name: block.Name, Input: block.Input})
 		}
-	}
-	switch message.StopReason {
-	case anthropic.StopReasonEndTurn:
-		result.StopReason = "endTurn"
-	case anthropic.StopReasonMaxTokens:
-		result.StopReason = "maxTokens"
-	case anthropic.StopReasonStopSequence:
-		result.StopReason = "stopSequence"
-	case anthropic.StopReasonToolUse:
-		result.StopReason = "toolUse"
-	default:
-		result.StopReason = string(message.StopReason)
 	}
 	return result
 }

@@ -3,24 +3,51 @@
 package model
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Model completes a conversation.
-type Model interface {
-	// Complete asks the model. Its errors are for the user of this machine: they
-	// may name addresses, so do not send them to a server.
-	Complete(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
-	// Name is the model that a request would go to.
-	Name(*steps.SampleRequest) string
-	// Host is the machine it would go to.
-	Host() string
+type Model struct {
+	config Config
+	host   string
+	// prefixes begin the names of the provider's models.
+	prefixes []string
+	ask      func(ctx context.Context, name string, r *steps.SampleRequest) (*steps.SampleResult, error)
 }
+
+// Complete asks the model. Its errors are for the user of this machine: they may name
+// addresses, so do not send them to a server.
+func (m *Model) Complete(ctx context.Context, r *steps.SampleRequest) (*steps.SampleResult, error) {
+	return m.ask(ctx, m.Name(r), r)
+}
+
+// Name is the model that a request would go to.
+func (m *Model) Name(r *steps.SampleRequest) string {
+	if m.config.Hints && r.ModelPreferences != nil {
+		for _, hint := range r.ModelPreferences.Hints {
+			if slices.ContainsFunc(m.prefixes, func(p string) bool { return strings.HasPrefix(hint, p) }) {
+				return hint
+			}
+		}
+	}
+	return m.config.Model
+}
+
+// Host is the machine that requests go to.
+func (m *Model) Host() string { return m.host }
 
 // The providers there are.
 const (
@@ -55,7 +82,7 @@ func (e *ConfigError) Error() string { return "no model can be used: " + e.Reaso
 
 // New returns the model that c describes, or nil if it describes none, so that a
 // person has to answer. The error is a [*ConfigError].
-func New(c Config) (Model, error) {
+func New(c Config) (*Model, error) {
 	chosen := c.Provider != ""
 	if !chosen {
 		c.Provider = c.guess()
@@ -98,9 +125,9 @@ func New(c Config) (Model, error) {
 		c.BaseURL += "/"
 	}
 	if c.Provider == OpenAI {
-		return newOpenAI(c, base.Host), nil
+		return &Model{c, base.Host, []string{"gpt-", "o1", "o3", "o4"}, newOpenAI(c, base.Host)}, nil
 	}
-	return newAnthropic(c, base.Host), nil
+	return &Model{c, base.Host, []string{"claude-"}, newAnthropic(c, base.Host)}, nil
 }
 
 // guess picks the provider that the settings leave no doubt about.
@@ -117,19 +144,43 @@ func (c Config) guess() string {
 	return ""
 }
 
-// named chooses the model for a request.
-func (c Config) named(r *steps.SampleRequest, ours ...string) string {
-	if !c.Hints || r.ModelPreferences == nil {
-		return c.Model
+// stopReason is MCP's word for why a model stopped.
+func stopReason(theirs string) string {
+	switch theirs {
+	case "stop", "end_turn":
+		return "endTurn"
+	case "length", "max_tokens":
+		return "maxTokens"
+	case "stop_sequence":
+		return "stopSequence"
+	case "tool_calls", "function_call", "tool_use":
+		return "toolUse"
 	}
-	for _, hint := range r.ModelPreferences.Hints {
-		for _, prefix := range ours {
-			if strings.HasPrefix(hint, prefix) {
-				return hint
-			}
-		}
+	return theirs
+}
+
+// schemaOf reads the schema of a tool.
+func schemaOf(tool steps.SampleTool) (map[string]any, error) {
+	schema := map[string]any{}
+	if tool.InputSchema != nil && json.Unmarshal(tool.InputSchema, &schema) != nil {
+		return nil, &UnsupportedError{"the schema of the tool " + tool.Name}
 	}
-	return c.Model
+	return schema, nil
+}
+
+// resultText is the result of a tool as one text.
+func resultText(r content.ToolResult) string {
+	if text := r.Content.Text(); text != "" || r.StructuredContent == nil {
+		return text
+	}
+	return string(r.StructuredContent)
+}
+
+func inputOf(b content.ToolUse) json.RawMessage {
+	if b.Input == nil {
+		return json.RawMessage("{}")
+	}
+	return b.Input
 }
 
 // UnsupportedError says which part of a request a provider cannot be given.
@@ -137,3 +188,32 @@ type UnsupportedError struct{ What string }
 
 // Error implements error.
 func (e *UnsupportedError) Error() string { return "this model cannot be given " + e.What }
+
+// maxAnswer is the largest answer read from an endpoint, errors included, in bytes: far
+// more than a model says in one completion.
+const maxAnswer = 8 << 20
+
+// transport sends the requests of the providers' libraries, which read answers of any
+// size, and follow a redirect with key and prompt to anywhere.
+type transport struct{ http *http.Client }
+
+func newTransport() *transport {
+	return &transport{&http.Client{CheckRedirect: outgoing.CheckRedirect}}
+}
+
+// Do sends a request and reads the answer.
+func (t *transport) Do(r *http.Request) (*http.Response, error) {
+	response, err := t.http.Do(r)
+	if err != nil {
+		// With the response that redirects: the libraries then do not try again.
+		return response, err
+	}
+	body, err := outgoing.ReadAll(response.Body, maxAnswer)
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	var large *outgoing.TooLargeError
+	if err != nil && !errors.As(err, &large) {
+		return nil, err // as if there had been none: the libraries try again
+	}
+	return response, err
+}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -15,14 +16,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// openAI speaks OpenAI's chat completions, which most other endpoints speak too.
-type openAI struct {
-	config  Config
-	host    string
-	service openai.ChatCompletionService
-}
-
-func newOpenAI(c Config, host string) *openAI {
+// newOpenAI speaks OpenAI's chat completions, which most other endpoints speak too.
+func newOpenAI(c Config, host string) func(context.Context, string, *steps.SampleRequest) (*steps.SampleResult, error) {
 	// The service, unlike the library's client, reads nothing from the environment.
 	options := []option.RequestOption{option.WithBaseURL(c.BaseURL), option.WithHTTPClient(newTransport())}
 	if c.Key != "" {
@@ -31,40 +26,30 @@ func newOpenAI(c Config, host string) *openAI {
 	if strings.HasPrefix(c.BaseURL, "http://") {
 		options = append(options, option.WithUnsafeAllowHTTP())
 	}
-	return &openAI{config: c, host: host, service: openai.NewChatCompletionService(options...)}
+	service := openai.NewChatCompletionService(options...)
+	return func(ctx context.Context, name string, r *steps.SampleRequest) (*steps.SampleResult, error) {
+		params, err := openAIParams(r)
+		if err != nil {
+			return nil, err
+		}
+		params.Model = name
+		if host == "api.openai.com" {
+			params.MaxCompletionTokens = openai.Int(int64(r.MaxTokens)) // newer models refuse the old name
+		} else {
+			params.MaxTokens = openai.Int(int64(r.MaxTokens)) // others know only the old name
+		}
+		completion, err := service.New(ctx, params)
+		if err == nil && len(completion.Choices) == 0 {
+			err = errors.New("it answered without a choice")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("asking %s: %w", host, err)
+		}
+		return fromOpenAI(completion, name)
+	}
 }
 
-// Name implements Model.
-func (m *openAI) Name(r *steps.SampleRequest) string {
-	return m.config.named(r, "gpt-", "o1", "o3", "o4")
-}
-
-// Host implements Model.
-func (m *openAI) Host() string { return m.host }
-
-// Complete implements Model.
-func (m *openAI) Complete(ctx context.Context, r *steps.SampleRequest) (*steps.SampleResult, error) {
-	params, err := m.params(r)
-	if err != nil {
-		return nil, err
-	}
-	completion, err := m.service.New(ctx, params)
-	if err != nil {
-		return nil, fmt.Errorf("asking %s: %w", m.host, err)
-	}
-	if len(completion.Choices) == 0 {
-		return nil, fmt.Errorf("asking %s: it answered without a choice", m.host)
-	}
-	return fromOpenAI(completion, params.Model)
-}
-
-func (m *openAI) params(r *steps.SampleRequest) (openai.ChatCompletionNewParams, error) {
-	p := openai.ChatCompletionNewParams{Model: m.Name(r)}
-	if m.host == "api.openai.com" {
-		p.MaxCompletionTokens = openai.Int(int64(r.MaxTokens)) // newer models refuse the old name
-	} else {
-		p.MaxTokens = openai.Int(int64(r.MaxTokens)) // others know only the old name
-	}
+func openAIParams(r *steps.SampleRequest) (p openai.ChatCompletionNewParams, err error) {
 	if r.Temperature != nil {
 		p.Temperature = openai.Float(*r.Temperature)
 	}
@@ -80,11 +65,9 @@ func (m *openAI) params(r *steps.SampleRequest) (openai.ChatCompletionNewParams,
 		p.Messages = append(p.Messages, converted...)
 	}
 	for _, tool := range r.Tools {
-		schema := openai.FunctionParameters{}
-		if tool.InputSchema != nil {
-			if err := json.Unmarshal(tool.InputSchema, &schema); err != nil {
-				return p, &UnsupportedError{"the schema of the tool " + tool.Name}
-			}
+		schema, err := schemaOf(tool)
+		if err != nil {
+			return p, err
 		}
 		function := openai.FunctionDefinitionParam{Name: tool.Name, Parameters: schema}
 		if tool.Description != "" {
@@ -156,15 +139,10 @@ func assistantToOpenAI(blocks content.Blocks) ([]openai.ChatCompletionMessagePar
 
 func fromOpenAI(completion *openai.ChatCompletion, asked string) (*steps.SampleResult, error) {
 	choice := completion.Choices[0]
-	result := &steps.SampleResult{Role: content.Assistant, Model: completion.Model}
-	if result.Model == "" {
-		result.Model = asked
+	result := &steps.SampleResult{
+		Role: content.Assistant, Model: cmp.Or(completion.Model, asked), StopReason: stopReason(choice.FinishReason),
 	}
-	text := choice.Message.Content
-	if text == "" {
-		text = choice.Message.Refusal
-	}
-	if text != "" {
+	if text := cmp.Or(choice.Message.Content, choice.Message.Refusal); text != "" {
 		result.Content = append(result.Content, content.Text{Text: text})
 	}
 	for _, call := range choice.Message.ToolCalls {
@@ -175,31 +153,5 @@ func fromOpenAI(completion *openai.ChatCompletion, asked string) (*steps.SampleR
 			ID: call.ID, Name: call.Function.Name, Input: json.RawMessage(call.Function.Arguments),
 		})
 	}
-	switch choice.FinishReason {
-	case "stop":
-		result.StopReason = "endTurn"
-	case "length":
-		result.StopReason = "maxTokens"
-	case "tool_calls", "function_call":
-		result.StopReason = "toolUse"
-	default:
-		result.StopReason = choice.FinishReason
-	}
 	return result, nil
-}
-
-// resultText is the result of a tool as one text, which is all that chat
-// completions take.
-func resultText(r content.ToolResult) string {
-	if text := r.Content.Text(); text != "" || r.StructuredContent == nil {
-		return text
-	}
-	return string(r.StructuredContent)
-}
-
-func inputOf(b content.ToolUse) json.RawMessage {
-	if b.Input == nil {
-		return json.RawMessage("{}")
-	}
-	return b.Input
 }

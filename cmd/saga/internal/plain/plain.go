@@ -34,27 +34,20 @@ func Line(s string) string {
 	return strings.Join(strings.Fields(Text(s)), " ")
 }
 
+// keep leaves out what changes how other characters look without being seen itself.
+// Joiners stay: scripts and emoji need them.
 func keep(r rune) rune {
-	switch {
-	case r == '\n':
-		return r
-	case unicode.IsControl(r), invisible(r):
-		return -1
-	}
-	return r
-}
-
-// invisible reports whether r changes how other characters look without being
-// seen itself. Joiners stay: scripts and emoji need them.
-func invisible(r rune) bool {
 	const (
 		zeroWidthNonJoiner = '\u200c'
 		zeroWidthJoiner    = '\u200d'
 	)
-	if r == zeroWidthNonJoiner || r == zeroWidthJoiner {
-		return false
+	switch {
+	case r == '\n', r == zeroWidthNonJoiner, r == zeroWidthJoiner:
+		return r
+	case unicode.IsControl(r), unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp):
+		return -1
 	}
-	return unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
+	return r
 }
 
 // Writer passes text on, line by line, as [Text] makes it.
@@ -69,23 +62,18 @@ const maxLine = 16 << 10
 // Write implements io.Writer.
 func (w *Writer) Write(b []byte) (int, error) {
 	w.line = append(w.line, b...)
-	var out strings.Builder
-	rest := w.line
-	for {
-		end := bytes.IndexByte(rest, '\n') + 1
-		if end == 0 && len(rest) >= maxLine {
-			end = len(rest)
-		}
-		if end == 0 {
-			break
-		}
-		out.WriteString(Text(string(rest[:end])))
-		rest = rest[end:]
+	end := bytes.LastIndexByte(w.line, '\n') + 1
+	if len(w.line)-end >= maxLine {
+		end = len(w.line)
 	}
-	w.line = append(w.line[:0], rest...)
-	if out.Len() == 0 {
+	if end == 0 {
 		return len(b), nil
 	}
+	var out strings.Builder
+	for line := range bytes.Lines(w.line[:end]) { // an escape sequence ends with its line
+		out.WriteString(Text(string(line)))
+	}
+	w.line = append(w.line[:0], w.line[end:]...)
 	_, err := io.WriteString(w.To, out.String())
 	return len(b), err
 }

@@ -34,7 +34,10 @@ func (t *Terminal) Elicit(ctx context.Context, r *client.Request) (*client.Elici
 	if last := t.answered[base]; reflect.DeepEqual(last.fields, form.Fields) {
 		shown = last.content
 	}
-	inputs := t.inputs(form, shown)
+	var inputs []*input
+	for _, field := range form.Fields {
+		inputs = append(inputs, newInput(t, field, shown[field.Name]))
+	}
 	if t.accessible { // no key leaves a form of lines, so the way out comes first
 		if result, err := t.left(ctx); result != nil || err != nil {
 			return result, err
@@ -56,14 +59,6 @@ func (t *Terminal) Elicit(ctx context.Context, r *client.Request) (*client.Elici
 type entered struct {
 	fields  []steps.Field
 	content map[string]any
-}
-
-func (t *Terminal) inputs(form *steps.FormSpec, shown map[string]any) []*input {
-	var inputs []*input
-	for _, field := range form.Fields {
-		inputs = append(inputs, newInput(t, field, shown[field.Name]))
-	}
-	return inputs
 }
 
 // fill shows the form once. It returns nil and no error if it is to be shown again.
@@ -107,11 +102,11 @@ func (t *Terminal) pages(inputs []*input, send *bool) []*huh.Group {
 	for _, in := range inputs {
 		if in.isArea() {
 			turn()
-			page = append(page, in.widget())
-			turn()
-			continue
 		}
 		page = append(page, in.widget())
+		if in.isArea() {
+			turn()
+		}
 	}
 	title := "Send this answer?"
 	if len(inputs) == 0 {
@@ -124,36 +119,33 @@ func (t *Terminal) pages(inputs []*input, send *bool) []*huh.Group {
 
 // left asks what leaving the form means. It returns nil and no error to go back.
 func (t *Terminal) left(ctx context.Context) (*client.ElicitResult, error) {
-	choice, err := t.chooseOrRefuse(ctx, "What now?", huh.NewOption("Answer", optionBack))
+	_, result, err := t.chooseOrRefuse(ctx, "What now?", huh.NewOption("Answer", optionBack))
 	if errors.Is(err, errLeft) {
 		return nil, nil
 	}
-	return t.refused(choice, err)
+	return result, err
 }
 
-// chooseOrRefuse is choose with the ways to give no answer behind the options.
-func (t *Terminal) chooseOrRefuse(ctx context.Context, title string, options ...huh.Option[string]) (string, error) {
-	return t.choose(ctx, title, append(options,
+// chooseOrRefuse is choose with the ways to give no answer behind the options. The
+// result is nil if one of the options was chosen.
+func (t *Terminal) chooseOrRefuse(ctx context.Context, title string, options ...huh.Option[string]) (string, *client.ElicitResult, error) {
+	choice, err := t.choose(ctx, title, append(options,
 		huh.NewOption("Decline: tell the tool no", optionDecline),
 		huh.NewOption("Dismiss: give the tool no answer", optionCancel),
 		stopOption())...)
-}
-
-// refused is what a choice means that gives no answer, and nil for one that does.
-func (t *Terminal) refused(choice string, err error) (*client.ElicitResult, error) {
 	switch {
 	case err != nil:
-		return nil, err
+		return "", nil, err
 	case choice == optionDecline:
 		t.note("  declined")
-		return client.Decline(), nil
+		return "", client.Decline(), nil
 	case choice == optionCancel:
 		t.note("  dismissed")
-		return client.Cancel(), nil
+		return "", client.Cancel(), nil
 	case choice == optionPause:
-		return nil, client.ErrPause
+		return "", nil, client.ErrPause
 	}
-	return nil, nil
+	return choice, nil, nil
 }
 
 // What to do with an address.
@@ -178,11 +170,11 @@ func (t *Terminal) link(ctx context.Context, r *client.Request) (*client.ElicitR
 		options = append(options, huh.NewOption("Open "+host+" in the browser", optionOpen))
 	}
 	options = append(options, huh.NewOption("Agree, and open it myself", optionAgree))
-	choice, err := t.chooseOrRefuse(ctx, "Visit "+host+"?", options...)
+	choice, result, err := t.chooseOrRefuse(ctx, "Visit "+host+"?", options...)
 	if errors.Is(err, errLeft) {
 		return nil, client.ErrPause
 	}
-	if result, err := t.refused(choice, err); result != nil || err != nil {
+	if result != nil || err != nil {
 		return result, err
 	}
 	if choice == optionOpen {

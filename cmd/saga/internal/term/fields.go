@@ -1,6 +1,7 @@
 package term
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -30,46 +31,41 @@ type input struct {
 	field steps.Field
 	t     *Terminal
 
-	text    string // strings and numbers as typed
-	initial string // what text is if nothing is typed in a form of lines
-	yes     bool   // booleans that must be given
-	index   int    // choices: the position in the list, -1 for none
-	indices []int  // several choices
+	text    string   // strings and numbers as typed
+	initial string   // what text is if nothing is typed in a form of lines
+	yes     bool     // booleans that must be given
+	choice  any      // one of a list, nil for none
+	choices []string // several of a list
 }
-
-// The list of an optional boolean.
-const yesIndex, noIndex = 0, 1
 
 // newInput starts from shown, or else from the field's default.
 func newInput(t *Terminal, field steps.Field, shown any) *input {
 	if shown == nil {
 		shown = field.Default
 	}
-	in := &input{field: field, t: t, index: -1}
+	in := &input{field: field, t: t}
 	switch v := shown.(type) {
 	case string:
 		in.text = plain.Text(v)
-		in.index = in.find(v)
+		if in.find(v) >= 0 {
+			in.choice = v
+		}
 	case []string:
-		for _, value := range v {
-			if i := in.find(value); i >= 0 {
-				in.indices = append(in.indices, i)
+		for _, choice := range field.Choices {
+			if slices.Contains(v, choice.Value) {
+				in.choices = append(in.choices, choice.Value)
 			}
 		}
 	case bool:
-		in.yes = v
-		in.index = noIndex
-		if v {
-			in.index = yesIndex
-		}
+		in.yes, in.choice = v, v
 	case int64:
 		in.text = strconv.FormatInt(v, 10)
 	case float64:
 		in.text = strconv.FormatFloat(v, 'g', -1, 64)
 	}
 	in.initial = in.text
-	if in.index < 0 && field.Required && len(field.Choices) > 0 {
-		in.index = 0 // something has to be marked, and nothing is sent without being confirmed
+	if in.choice == nil && field.Required && len(field.Choices) > 0 {
+		in.choice = field.Choices[0].Value // something has to be marked, and nothing is sent without being confirmed
 	}
 	return in
 }
@@ -93,9 +89,9 @@ func (in *input) value() (any, error) {
 	f := in.field
 	switch {
 	case f.Multiple:
-		return in.several(in.indices), nil
+		return in.several(in.choices), nil
 	case in.isList():
-		return in.single(in.index), nil
+		return in.choice, nil
 	case f.Type == "boolean":
 		return in.yes, nil
 	}
@@ -108,29 +104,12 @@ func (in *input) isList() bool {
 	return len(in.field.Choices) > 0 || in.field.Type == "boolean" && !in.field.Required
 }
 
-// single returns what stands in a list at index.
-func (in *input) single(index int) any {
-	switch {
-	case index < 0:
-		return nil
-	case in.field.Type == "boolean":
-		return index == yesIndex
-	}
-	return in.field.Choices[index].Value
-}
-
-// several returns what stands in a list at indices, in the list's order.
-func (in *input) several(indices []int) any {
-	if len(indices) == 0 && !in.field.Required {
+// several returns what was chosen of a list.
+func (in *input) several(choices []string) any {
+	if len(choices) == 0 && !in.field.Required {
 		return nil
 	}
-	chosen := make([]string, 0, len(indices))
-	for i, choice := range in.field.Choices {
-		if slices.Contains(indices, i) {
-			chosen = append(chosen, choice.Value)
-		}
-	}
-	return chosen
+	return append([]string{}, choices...)
 }
 
 // parse reads a typed value. An empty one is a field left out.
@@ -188,13 +167,13 @@ func (in *input) widget() huh.Field {
 	f := in.field
 	switch {
 	case f.Multiple:
-		return huh.NewMultiSelect[int]().Title(in.title()).Description(in.description()).
-			Options(in.choices()...).Height(in.listHeight()).Value(&in.indices).
-			Validate(func(indices []int) error { return in.check(in.several(indices), nil) })
+		return huh.NewMultiSelect[string]().Title(in.title()).Description(in.description()).
+			Options(options[string](in)...).Height(in.listHeight()).Value(&in.choices).
+			Validate(func(choices []string) error { return in.check(in.several(choices), nil) })
 	case in.isList():
-		return huh.NewSelect[int]().Title(in.title()).Description(in.description()).
-			Options(in.choices()...).Height(in.listHeight()).Value(&in.index).
-			Validate(func(index int) error { return in.check(in.single(index), nil) })
+		return huh.NewSelect[any]().Title(in.title()).Description(in.description()).
+			Options(options[any](in)...).Height(in.listHeight()).Value(&in.choice).
+			Validate(func(choice any) error { return in.check(choice, nil) })
 	case f.Type == "boolean":
 		return huh.NewConfirm().Title(in.title()).Description(in.description()).Value(&in.yes)
 	case in.isArea():
@@ -205,27 +184,29 @@ func (in *input) widget() huh.Field {
 		Placeholder(example(f.Format)).Value(&in.text).Validate(in.checkText)
 }
 
-func (in *input) choices() []huh.Option[int] {
-	var options []huh.Option[int]
-	if in.field.Type == "boolean" {
-		options = []huh.Option[int]{huh.NewOption("Yes", yesIndex), huh.NewOption("No", noIndex)}
+// options are what a list offers.
+func options[T comparable](in *input) []huh.Option[T] {
+	var list []huh.Option[T]
+	add := func(label string, value any) {
+		v, _ := value.(T)
+		list = append(list, huh.NewOption(label, v))
 	}
-	for i, choice := range in.field.Choices {
-		label := choice.Title
-		if label == "" {
-			label = choice.Value
-		}
-		options = append(options, huh.NewOption(plain.Short(label, maxLabel), i))
+	if in.field.Type == "boolean" {
+		add("Yes", true)
+		add("No", false)
+	}
+	for _, choice := range in.field.Choices {
+		add(plain.Short(cmp.Or(choice.Title, choice.Value), maxLabel), choice.Value)
 	}
 	if !in.field.Required && !in.field.Multiple {
-		options = append(options, huh.NewOption("(leave out)", -1))
+		add("(leave out)", nil)
 	}
-	return options
+	return list
 }
 
 // listHeight counts the title and description, as the form library does.
 func (in *input) listHeight() int {
-	return min(len(in.choices()), listLines) + 1 + strings.Count(in.description()+"\n", "\n")
+	return min(len(options[any](in)), listLines) + 1 + strings.Count(in.description()+"\n", "\n")
 }
 
 func (in *input) title() string {
@@ -299,8 +280,8 @@ func (in *input) summary(width int) string {
 
 // label is what stands for a value in the list of choices, if there is one.
 func (in *input) label(value string) string {
-	if i := in.find(value); i >= 0 && in.field.Choices[i].Title != "" {
-		return in.field.Choices[i].Title
+	if i := in.find(value); i >= 0 {
+		return cmp.Or(in.field.Choices[i].Title, value)
 	}
 	return value
 }
