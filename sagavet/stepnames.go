@@ -3,6 +3,7 @@ package sagavet
 import (
 	"go/ast"
 	"go/constant"
+	"go/token"
 	"go/types"
 	"maps"
 	"slices"
@@ -76,13 +77,45 @@ func (v *stepNames) collect(n ast.Node) {
 			if len(n.Lhs) == len(n.Rhs) {
 				define(to, n.Rhs[i])
 			}
-			at, ok := ast.Unparen(to).(*ast.IndexExpr)
-			if !ok || !isSaga(v.info.TypeOf(at.X), "Steps") {
-				continue
+			switch to := ast.Unparen(to).(type) {
+			case *ast.IndexExpr:
+				if isSaga(v.info.TypeOf(to.X), "Steps") {
+					v.add(to.Index)
+				}
+			case *ast.SelectorExpr:
+				// What a machine renames, set later: not followed.
+				v.unknown = v.unknown || (to.Sel.Name == "Renamed" || to.Sel.Name == "Info") && namedSaga(v.info.TypeOf(to.X)) != nil
 			}
-			name, ok := v.constant(at.Index)
-			v.added, v.unknown = append(v.added, name), v.unknown || !ok
+			if n.Tok == token.ASSIGN && isSaga(v.info.TypeOf(to), "Steps") {
+				v.replace(n, i)
+			}
 		}
+	case *ast.CallExpr:
+		for _, arg := range n.Args { // who gets the map can add to it
+			v.unknown = v.unknown || isSaga(v.info.TypeOf(arg), "Steps") && !v.info.Types[n.Fun].IsBuiltin()
+		}
+	}
+}
+
+// add counts a name that is put into Steps.
+func (v *stepNames) add(key ast.Expr) {
+	name, ok := v.constant(key)
+	v.added, v.unknown = append(v.added, name), v.unknown || !ok
+}
+
+// replace counts the names of Steps that are assigned as a whole.
+func (v *stepNames) replace(n *ast.AssignStmt, i int) {
+	if len(n.Lhs) != len(n.Rhs) {
+		v.unknown = true
+		return
+	}
+	lit, ok := ast.Unparen(n.Rhs[i]).(*ast.CompositeLit)
+	if !ok {
+		v.unknown = true
+		return
+	}
+	for _, e := range lit.Elts {
+		v.add(e.(*ast.KeyValueExpr).Key) // it is a map's
 	}
 }
 
@@ -110,6 +143,11 @@ func (v *stepNames) machine(lit *ast.CompositeLit) {
 // names returns the names by which the step functions of a machine can be called, and of
 // each whether it is in its Steps; ok is false if they cannot all be read from the code.
 func (v *stepNames) names(lit *ast.CompositeLit) (names map[string]bool, ok bool) {
+	for _, e := range lit.Elts {
+		if _, ok := e.(*ast.KeyValueExpr); !ok {
+			return nil, false // without keys, which is rare
+		}
+	}
 	names = map[string]bool{"start": false}
 	for _, name := range v.added {
 		names[name] = false
