@@ -34,13 +34,16 @@ func TestAnalyzers(t *testing.T) {
 		each.Requires = append(each.Requires, a.Requires...)
 		packages = append(packages, "./sagavet/testdata/"+strings.TrimPrefix(a.Name, "saga"))
 	}
-	packages = append(packages, "./sagavet/testdata/ignored", "./sagavet/testdata/stepsadded")
+	packages = append(packages, "./sagavet/testdata/ignored")
+	for _, more := range []string{"added", "assigned", "later", "again"} {
+		packages = append(packages, "./sagavet/testdata/steps"+more)
+	}
 	each.Run = func(pass *analysis.Pass) (any, error) {
 		about := "saga" + pass.Pkg.Name()
 		switch about {
 		case "sagaignored":
 			about = "sagaswallowed"
-		case "sagastepsadded":
+		case "sagastepsadded", "sagastepsassigned", "sagastepslater", "sagastepsagain":
 			about = "sagasteps"
 		}
 		var all sync.WaitGroup

@@ -3,6 +3,7 @@ package sagavet
 import (
 	"go/ast"
 	"go/constant"
+	"go/token"
 	"go/types"
 	"maps"
 	"slices"
@@ -57,17 +58,65 @@ type stepNames struct {
 
 // collect takes the literals of variables, and what is added to Steps later.
 func (v *stepNames) collect(n ast.Node) {
-	assigned(n, func(to, value ast.Expr) {
+	define := func(to, value ast.Expr) {
 		if lit, ok := ast.Unparen(value).(*ast.CompositeLit); ok {
 			if o := objectOf(v.info, to); o != nil {
 				v.literals[o] = lit
 			}
 		}
-		if at, ok := ast.Unparen(to).(*ast.IndexExpr); ok && isSaga(v.info.TypeOf(at.X), "Steps") {
-			name, ok := v.constant(at.Index)
-			v.added, v.unknown = append(v.added, name), v.unknown || !ok
+	}
+	switch n := n.(type) {
+	case *ast.ValueSpec:
+		for i, name := range n.Names {
+			if len(n.Values) == len(n.Names) {
+				define(name, n.Values[i])
+			}
 		}
-	})
+	case *ast.AssignStmt:
+		for i, to := range n.Lhs {
+			if len(n.Lhs) == len(n.Rhs) {
+				define(to, n.Rhs[i])
+			}
+			switch to := ast.Unparen(to).(type) {
+			case *ast.IndexExpr:
+				if isSaga(v.info.TypeOf(to.X), "Steps") {
+					v.add(to.Index)
+				}
+			case *ast.SelectorExpr:
+				// What a machine renames, set later: not followed.
+				v.unknown = v.unknown || (to.Sel.Name == "Renamed" || to.Sel.Name == "Info") && namedSaga(v.info.TypeOf(to.X)) != nil
+			}
+			if n.Tok == token.ASSIGN && isSaga(v.info.TypeOf(to), "Steps") {
+				v.replace(n, i)
+			}
+		}
+	case *ast.CallExpr:
+		for _, arg := range n.Args { // who gets the map can add to it
+			v.unknown = v.unknown || isSaga(v.info.TypeOf(arg), "Steps") && !v.info.Types[n.Fun].IsBuiltin()
+		}
+	}
+}
+
+// add counts a name that is put into Steps.
+func (v *stepNames) add(key ast.Expr) {
+	name, ok := v.constant(key)
+	v.added, v.unknown = append(v.added, name), v.unknown || !ok
+}
+
+// replace counts the names of Steps that are assigned as a whole.
+func (v *stepNames) replace(n *ast.AssignStmt, i int) {
+	if len(n.Lhs) != len(n.Rhs) {
+		v.unknown = true
+		return
+	}
+	lit, ok := ast.Unparen(n.Rhs[i]).(*ast.CompositeLit)
+	if !ok {
+		v.unknown = true
+		return
+	}
+	for _, e := range lit.Elts {
+		v.add(e.(*ast.KeyValueExpr).Key) // it is a map's
+	}
 }
 
 // machine checks the names in the step functions of a machine.
@@ -94,6 +143,11 @@ func (v *stepNames) machine(lit *ast.CompositeLit) {
 // names returns the names by which the step functions of a machine can be called, and of
 // each whether it is in its Steps; ok is false if they cannot all be read from the code.
 func (v *stepNames) names(lit *ast.CompositeLit) (names map[string]bool, ok bool) {
+	for _, e := range lit.Elts {
+		if _, ok := e.(*ast.KeyValueExpr); !ok {
+			return nil, false // without keys, which is rare
+		}
+	}
 	names = map[string]bool{"start": false}
 	for _, name := range v.added {
 		names[name] = false

@@ -6,8 +6,12 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/hook"
@@ -139,8 +143,9 @@ func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.
 	ctx = context.WithValue(ctx, requestInfoKey{}, info)
 	served := false
 	err := h.around(ctx, func(ctx context.Context) error {
+		result, rerr = next(ctx, x)
 		served = true
-		if result, rerr = next(ctx, x); rerr != nil {
+		if rerr != nil {
 			return publicError(rerr)
 		}
 		return nil
@@ -215,15 +220,37 @@ func (h *hooks) around(ctx context.Context, work func(context.Context) error, of
 	for i := range slices.Backward(h.list) {
 		if one := of(&h.list[i]); one != nil {
 			inside := work
-			work = func(ctx context.Context) error { return hook.Around(ctx, one, inside) }
+			work = func(ctx context.Context) error { return hook.Around(ctx, h.watched(one), inside) }
 		}
 	}
 	return work(ctx)
 }
 
+// watched is a hook whose panics are logged if they come when the work is done already:
+// otherwise they are what the work failed with.
+func (h *hooks) watched(one called) called {
+	return func(ctx context.Context, next func(context.Context) error) error {
+		var done atomic.Bool
+		defer func() {
+			if done.Load() {
+				if v := recover(); v != nil {
+					h.log.ErrorContext(ctx, "a hook panicked", "error", v, "stack", string(debug.Stack()))
+				}
+			}
+		}()
+		return one(ctx, func(ctx context.Context) error {
+			defer done.Store(true)
+			return next(ctx)
+		})
+	}
+}
+
 // wireErrorOf is the error that a hook wants the client to get.
 func wireErrorOf(e *Error) *wire.Error {
 	rerr := &wire.Error{Code: e.Code, Message: e.Message, Data: e.Data, RetryAfter: e.retryAfter}
+	if !jsontext.Value(e.Data).IsValid() {
+		rerr.Data = nil // or nobody could read the response
+	}
 	switch rerr.Code {
 	case 0:
 		rerr.Code = wire.CodeInvalidRequest

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -232,7 +233,7 @@ func TestHooksCannotTakeBack(t *testing.T) {
 		"a panic":  func() error { panic("oops") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, held, _ := newHooked(t, server.Hooks{
+			s, held, log := newHooked(t, server.Hooks{
 				Request: func(ctx context.Context, _ *server.RequestInfo, next next) error { _ = next(ctx); return after() },
 				Turn:    func(ctx context.Context, _ *server.TurnInfo, next next) error { _ = next(ctx); return after() },
 				Effect:  func(ctx context.Context, _ *server.EffectInfo, next next) error { _ = next(ctx); return after() },
@@ -240,6 +241,9 @@ func TestHooksCannotTakeBack(t *testing.T) {
 			token := ann(s, sagaRequest("callSaga", callRoomParams)).Get("sagaToken").String()
 			require.NotEmpty(t, token)
 			require.Len(t, held, 1)
+			if name == "a panic" {
+				assert.Equal(t, 3, strings.Count(log.take(), "a hook panicked"), "each is told once")
+			}
 			ann(s, sagaRequest("cancelSaga", `{"sagaToken":"`+token+`"}`))
 			assert.Empty(t, held)
 		})
@@ -252,6 +256,55 @@ func TestHooksCannotTakeBack(t *testing.T) {
 	assert.Equal(t, "internal error", ann(s, sagaRequest("callSaga", callRoomParams)).Get("message").String())
 	assert.Empty(t, held)
 	assert.Contains(t, log.take(), "hooks_test.go")
+}
+
+// What is no JSON does not spoil the response.
+func TestHooksRefuseWithDataThatIsNoJSON(t *testing.T) {
+	for _, data := range []string{"", "oops", "{}}"} {
+		s, _, _ := newHooked(t, server.Hooks{Request: func(context.Context, *server.RequestInfo, next) error {
+			return &server.Error{Message: "no", Data: json.RawMessage(data)}
+		}})
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+		r.Header.Set("Content-Type", "application/json")
+		s.Handler().ServeHTTP(w, r)
+		assert.Equal(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"no"}}`, w.Body.String())
+	}
+}
+
+// A hook that returns before what it has begun has ended is waited for, and one that comes
+// late has nothing done: nothing of a request goes on when its response is out.
+func TestHooksThatDoNotWait(t *testing.T) {
+	early := func(ctx context.Context, next next) error {
+		began := make(chan struct{})
+		go func() {
+			close(began)
+			_ = next(ctx)
+		}()
+		<-began
+		time.Sleep(time.Millisecond)
+		return nil
+	}
+	s, held, _ := newHooked(t, server.Hooks{
+		Request: func(ctx context.Context, _ *server.RequestInfo, next next) error { return early(ctx, next) },
+		Turn:    func(ctx context.Context, _ *server.TurnInfo, next next) error { return early(ctx, next) },
+		Effect:  func(ctx context.Context, _ *server.EffectInfo, next next) error { return early(ctx, next) },
+	})
+	got := ann(s, sagaRequest("callSaga", callRoomParams))
+	if token := got.Get("sagaToken").String(); token != "" { // or none has begun in time
+		assert.Len(t, held, 1)
+	} else {
+		assert.Empty(t, held, got.Raw)
+	}
+	var kept []next
+	var mu sync.Mutex
+	keep := func(next next) error { mu.Lock(); defer mu.Unlock(); kept = append(kept, next); return nil }
+	s, held, _ = newHooked(t, server.Hooks{Turn: func(_ context.Context, _ *server.TurnInfo, next next) error { return keep(next) }})
+	assert.Equal(t, "internal error", ann(s, sagaRequest("callSaga", callRoomParams)).Get("message").String())
+	for _, next := range kept {
+		assert.Error(t, next(t.Context()))
+	}
+	assert.Empty(t, held)
 }
 
 // A hook's error is one of the effect: it is tried again, and undone if it stays.

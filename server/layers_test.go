@@ -3,7 +3,9 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +31,13 @@ var layers = [][]string{
 	{"codec", "client"},
 	{"steps"},
 	{"content"},
+}
+
+// engineUsers are all that may refer to the engine: authors and clients do without.
+var engineUsers = []string{
+	"cmd/saga", // shows what a token holds
+	"saga", "sagatest", "gosdk", "internal/turns", "server",
+	"server/internal/dialect", "server/internal/handshake", "server/internal/stateless", "server/internal/proposal", "server/internal/echo",
 }
 
 // below says which layers a package knows nothing of, though they are beneath it.
@@ -90,9 +99,26 @@ func TestLayers(t *testing.T) {
 			if at < 0 && helpers[name] && to >= 0 {
 				assert.Greater(t, to, layerOf("internal/engine"), "%s is a helper of all, which is not to refer to %s", name, i)
 			}
+			if i == "internal/engine" {
+				assert.Contains(t, engineUsers, name, "%s is to do without the engine", name)
+			}
 			if slices.Contains(layers[layerOf("server/internal/proposal")], i) {
 				assert.Equal(t, "server", name, "only the list of dialects refers to a dialect")
 			}
+		}
+	}
+}
+
+// Dialects do not know how messages travel.
+func TestDialectsDoNotWriteHTTP(t *testing.T) {
+	for _, name := range layers[layerOf("server/internal/proposal")] {
+		files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(name), "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			assert.NotRegexp(t, `http\.(Response(Writer|Controller)|Server|Flusher)\b`, string(source), file)
 		}
 	}
 }

@@ -7,12 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 )
 
 // ErrSilent is the error of a hook that neither had the work done nor said why not.
 var ErrSilent = errors.New("a hook returned nil without calling next")
 
-// PanicError says that a hook panicked.
+// ErrLate is what a hook gets that calls next when it has returned already.
+var ErrLate = errors.New("a hook called next after it had returned")
+
+// PanicError says that a hook panicked, or the work around which it was called.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -24,20 +28,32 @@ func (e *PanicError) Error() string { return fmt.Sprintf("a hook panicked: %v", 
 // most, and then its error is what counts, whatever the hook makes of it: what is done
 // cannot be refused any more. If the hook does not call next, its own error counts; there
 // always is one.
+//
+// When Around returns, nothing of the work goes on: it waits for what a hook left to a
+// goroutine, and does not begin what comes later.
 func Around(ctx context.Context, hook func(ctx context.Context, next func(context.Context) error) error, work func(context.Context) error) error {
+	var mu sync.Mutex // held while the work is done
 	var result error
-	done := false
+	var begun, over bool
 	err := protect(func() error {
 		return hook(ctx, func(ctx context.Context) error {
-			if !done {
-				result = work(ctx)
-				done = true
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case over && !begun:
+				return ErrLate
+			case !begun:
+				begun = true
+				result = protect(func() error { return work(ctx) })
 			}
 			return result
 		})
 	})
+	mu.Lock()
+	defer mu.Unlock()
+	over = true
 	switch {
-	case done:
+	case begun:
 		return result
 	case err == nil:
 		return ErrSilent
@@ -45,7 +61,7 @@ func Around(ctx context.Context, hook func(ctx context.Context, next func(contex
 	return err
 }
 
-// protect turns a panic of a hook into an error. Work must not panic.
+// protect turns a panic into an error.
 func protect(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

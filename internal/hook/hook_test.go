@@ -3,7 +3,9 @@ package hook
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 )
@@ -33,6 +35,45 @@ func TestAround(t *testing.T) {
 			assert.Equal(t, test.done, done)
 		})
 	}
+	t.Run("waits for what a goroutine does", func(t *testing.T) {
+		done := 0
+		began := make(chan bool)
+		err := Around(t.Context(), func(ctx context.Context, n next) error {
+			go func() { _ = n(ctx) }()
+			<-began
+			return nil
+		}, func(context.Context) error {
+			close(began)
+			time.Sleep(time.Millisecond)
+			done++
+			return its
+		})
+		assert.Equal(t, its, err)
+		assert.Equal(t, 1, done)
+	})
+	t.Run("once for several goroutines", func(t *testing.T) {
+		done := 0
+		err := Around(t.Context(), func(ctx context.Context, n next) error {
+			var all sync.WaitGroup
+			for range 8 {
+				all.Go(func() { assert.Equal(t, its, n(ctx)) })
+			}
+			all.Wait()
+			return nil
+		}, func(context.Context) error { done++; return its })
+		assert.Equal(t, its, err)
+		assert.Equal(t, 1, done)
+	})
+	t.Run("never late", func(t *testing.T) {
+		var kept next
+		err := Around(t.Context(), func(_ context.Context, n next) error { kept = n; return nil }, func(context.Context) error { panic("late") })
+		assert.Equal(t, ErrSilent, err)
+		assert.Equal(t, ErrLate, kept(t.Context()))
+	})
+	t.Run("panics inside", func(t *testing.T) {
+		err := Around(t.Context(), func(ctx context.Context, n next) error { _ = n(ctx); return n(ctx) }, func(context.Context) error { panic("inside") })
+		assert.ErrorContains(t, err, "inside")
+	})
 	err := Around(t.Context(), func(context.Context, next) error { panic("oops") }, func(context.Context) error { return nil })
 	var panicked *PanicError
 	assert.ErrorAs(t, err, &panicked)

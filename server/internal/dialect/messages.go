@@ -155,12 +155,13 @@ func ReadAnswer(raw jsontext.Value) (id uint64, a steps.Answer) {
 	if err != nil {
 		return 0, a
 	}
-	if e.Error == nil {
+	noError := e.Error == nil || e.Error.Kind() == 'n' && e.Result != nil && e.Result.Kind() != 'n' // some write both
+	if noError {
 		a.Result = json.RawMessage(e.Result)
 		return id, a
 	}
 	var failure steps.ClientError
-	if jsonv2.Unmarshal(e.Error, &failure) != nil {
+	if e.Error.Kind() != '{' || jsonv2.Unmarshal(e.Error, &failure) != nil {
 		failure = steps.ClientError{Code: codeMalformed, Message: "the client's error is malformed"}
 	}
 	a.Error = &failure
