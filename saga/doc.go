@@ -99,8 +99,8 @@
 // caller reads that the tool failed and the saga's id, and the error itself goes to
 // the server's log under that id. So an address or a password in the error of some
 // library does not leave the server by accident; [Fail] has a text for the caller and a
-// cause for the log. A panic is an internal error; it
-// is logged with the tool, the step function and the stack, and stops nothing else.
+// cause for the log. A panic is an internal error; it is logged with the tool, the step
+// function and the stack, and stops nothing else.
 //
 // # State
 //
@@ -112,7 +112,7 @@
 // The client cannot read the state, but it sees the token's length. A machine's state
 // is compressed, apart from arguments and answers; but if the tool copies these into it,
 // their lengths tell a patient client what else is there. For keys, passwords and the
-// like use fields of type [Secret], also in what effects take and bring: they are never
+// like use fields of type [Secret], also in inputs and results of effects: they are never
 // compressed, and they do not print themselves.
 //
 // # What must not be kept
@@ -159,15 +159,17 @@
 // # Changing a tool
 //
 // Sagas that are suspended while you deploy go on in the new code. The token names
-// the tool, the next step function and the questions, so those names are part of
-// what must stay. In a machine it is safe to add questions, step functions and fields
-// of the state, once no server has the old code any more; as long as both serve, that
-// too needs a new revision. A question whose wording changed while it waited is asked
-// anew. If you rename or remove a step function, a question or a field of the state,
-// change its meaning, or change anything that a flow asks or does, raise the Revision:
-// positions of the old revision are then refused, or undone if they had done something,
-// and their clients start again, unless Renamed in [Info] and [Machine.Upgrades] say how
-// to go on from them.
+// the tool, the next step function and the questions, so those names must stay. A
+// question whose wording changed while it waited is asked anew.
+//
+// In a machine it is safe to add questions, step functions and fields of the state, if
+// no server with the old code runs beside the new one.
+//
+// For everything else raise the Revision: if you rename or remove a step function, a
+// question or a field of the state, change what one means, or change anything that a
+// flow asks or does. Renamed in [Info] and [Machine.Upgrades] say how to go on from
+// positions of the old revision. Without them such a position is refused, or undone if
+// the saga had done something, and the client starts again.
 //
 // # Flows
 //
