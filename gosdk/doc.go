@@ -16,16 +16,19 @@
 //     tools/cancelSaga. So can the others; clients of MCP 2026-07-28 cancel by the
 //     last of these what they began with tools/call.
 //
-// A client is asked only for what it has declared, but by the saga methods, where it
-// answers by itself. Tokens are good for the principal they were given to, which is the
-// user of the SDK's [auth.TokenInfo].
+// A client is asked only for what it has declared. The saga methods have no
+// declarations: there every step may be asked. A token works only for the principal it
+// was given to, which is the user of the SDK's [auth.TokenInfo].
 //
 // The SDK's HTTP handler serves MCP 2026-07-28 or older clients with sessions, one
 // of the two. [NewHTTPHandler] serves both at one address.
 //
-// Limits that the SDK sets: one Mount per server, as methods cannot be told apart
-// by who serves them, nor what was taken off the server with RemoveTools; whole
-// numbers in forms, and in what models call tools with, are refused beyond 2^53, as
-// the SDK reads them inexactly; a request to a model cannot have the temperature 0;
-// and log messages reach older clients only once they have set a level.
+// # Limits that the SDK sets
+//
+//   - A server can have one Mount. What was taken off with RemoveTools can still be
+//     called with tools/callSaga.
+//   - Whole numbers beyond 2^53, in forms and in what models call tools with, are
+//     refused, as the SDK reads them inexactly.
+//   - A request to a model cannot have the temperature 0.
+//   - Log messages reach older clients only once they have set a level.
 package gosdk

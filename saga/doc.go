@@ -54,9 +54,9 @@
 // with the same question, and ends the saga with a text. Give Lunch to
 // server.Options.Tools, and clients can call it.
 //
-// The first parameter of whatever the engine calls is a context: a [Turn] is one, a
-// [Run] is one, and an effect gets one. It ends when the client goes away or the turn
-// takes too long. Give it to all that waits.
+// Step functions, flows and effects get a context as their first parameter: a [Turn] is
+// one, and so is a [Run]. It ends when the client goes away or the turn takes too long.
+// Give it to all that waits.
 //
 // A step function ends with one of these:
 //

@@ -15,18 +15,18 @@
 //	assert.Equal(t, "Which cake would you like?", played.Find("cake").Message())
 //	assert.Equal(t, []string{"reserve", "undo reserve"}, played.Effects())
 //
-// Answers are found by the question's id, in the order in which they are listed if
-// a question is asked several times. [Accept], [Decline] and [Cancel] answer forms
-// and links, [Say] what the model is asked, [Roots] what the client
-// is. [Fail] is a client that cannot, [Leave] one that never comes back, [Raw] one
-// that breaks the protocol, and [Func] decides when it sees the question.
+// Answers are found by the question's id. If a question is asked several times, they
+// are used in their order. [Accept], [Decline] and [Cancel] answer forms and links,
+// [Say] answers for the client's model, [Roots] lists the client's roots. [Fail] is a
+// client that cannot, [Leave] one that never comes back, [Raw] one that breaks the
+// protocol, and [Func] decides when it sees the question.
 //
 // A play fails the test if the script does not fit what the tool asks. Everything
-// else it returns, for the test to judge. A [Player] has options: what the client can
+// else is for the test to judge. A [Player] has options: what the client can
 // do, the time, a [Budget] for rounds and tokens.
 //
 // The clock does not run by itself: each request comes a second after the one before
-// it, or [Player].Pause, and an answer can come [Answer.Later]. Ids are the same in
+// it (or [Player].Pause), and an answer can come [Answer.Later]. Ids are the same in
 // every run. Effects that fail are tried again without pauses.
 //
 // # Starting in the middle
@@ -50,8 +50,8 @@
 // and [Subject.Check] is for what only the author knows. What breaks a rule is
 // reported with the scenario, what happened and what to do.
 //
-// A world for tests should do what the real one does: know idempotency keys, refuse
-// what can no longer be. The sweep is as good as that.
+// A world for tests should do what the real one does: know idempotency keys, and refuse
+// to undo what is final. A sweep finds no more than its world lets it see.
 //
 // # What a sweep cannot find
 //

@@ -15,8 +15,8 @@
 //     flow, outside of an effect;
 //   - sagafirst: effects before the first question, which nobody can cancel if the
 //     first response is lost;
-//   - sagasecrets: fields that are named like secrets, in states and effects, and are
-//     none to the engine;
+//   - sagasecrets: fields that are named like secrets, in states and effects, but
+//     are no saga.Secret;
 //   - sagarounds: more rounds of questions than clients go through with.
 //
 // They look at one package at a time. What a function of another package does with

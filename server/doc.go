@@ -22,9 +22,9 @@
 // revision. Nothing needs to be configured for that. A client is never asked for
 // what it has not declared; [Options.Sampler] steps in for those without a model.
 //
-// The methods of the proposal are there in every revision: in MCP 2026-07-28 by that
-// one's rules for requests and results, in a session as without one. The tokens are
-// the same, and what a client declares plays no part, as it answers the steps itself.
+// The methods of the proposal can be called in every revision, by its rules for
+// requests and results, with a session or without. The tokens are the same. There
+// every step may be asked, whatever the client has declared.
 //
 // # Sessions
 //

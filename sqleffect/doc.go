@@ -1,12 +1,12 @@
 // Package sqleffect performs the effects of sagas on a database of your own, once for
 // each key.
 //
-// A turn may be repeated, and a token may be used twice with different answers, so
+// A turn may be repeated, and a token may be used twice with different answers. So
 // what is behind a [saga.Effect] has to know keys: the same key again gets the first
-// result and changes nothing, a key that was released is refused, also when it
-// arrives after its own undo, a key with another input is refused, and what is final
-// is not undone. This package keeps a table of keys beside your own tables, and
-// changes both in one transaction:
+// result and changes nothing; a key that was undone is refused, also if the undo came
+// first; a key with another input is refused; and what is final is not undone. This
+// package keeps a table of keys beside your own tables, and changes both in one
+// transaction:
 //
 //	keys := &sqleffect.Keys{DB: db}
 //	if err := keys.Create(ctx); err != nil { … }
@@ -16,8 +16,8 @@
 //		Do: func(ctx context.Context, key saga.Key, in Stay) (Hold, error) {
 //			return sqleffect.Do(ctx, keys, key, in, insertHold)
 //		},
-//		Undo: func(ctx context.Context, key saga.Key, _ Stay, _ Hold, _ bool) error {
-//			return sqleffect.Undo(ctx, keys, key, deleteHold)
+//		Undo: func(ctx context.Context, p saga.Performed[Stay, Hold]) error {
+//			return sqleffect.Undo(ctx, keys, p.Key, deleteHold)
 //		},
 //	}
 //
