@@ -265,6 +265,7 @@ type DefinitionError struct {
 	Err error
 }
 
+// Error implements error.
 func (e *DefinitionError) Error() string {
 	s := fmt.Sprintf("tool %q: %s", e.Tool, e.Problem)
 	if e.Err != nil {
@@ -273,4 +274,5 @@ func (e *DefinitionError) Error() string {
 	return strings.ReplaceAll(s, "\n", "; ") // a line for each problem
 }
 
+// Unwrap returns the cause.
 func (e *DefinitionError) Unwrap() error { return e.Err }

@@ -21,7 +21,10 @@ type ToolError struct {
 	Disclosed bool
 }
 
+// Error implements error.
 func (e *ToolError) Error() string { return e.Text }
+
+// Unwrap returns the cause.
 func (e *ToolError) Unwrap() error { return e.Err }
 
 // StepFailure says in which step function of which tool something went wrong.
@@ -32,10 +35,12 @@ type StepFailure struct {
 	Err error
 }
 
+// Error implements error.
 func (e *StepFailure) Error() string {
 	return fmt.Sprintf("tool %q, step function %q: %v", e.Tool, e.Step, e.Err)
 }
 
+// Unwrap returns the cause.
 func (e *StepFailure) Unwrap() error { return e.Err }
 
 // PanicError is a panic in a tool's code, turned into an error.
@@ -65,6 +70,7 @@ type AnswerError struct {
 	Reason string
 }
 
+// Error implements error.
 func (e *AnswerError) Error() string { return fmt.Sprintf("step %q: %s", e.StepID, e.Reason) }
 
 // ArgumentsError says that the arguments do not fit. The caller of a tool reads it as
@@ -74,10 +80,12 @@ type ArgumentsError struct {
 	Err  error
 }
 
+// Error implements error.
 func (e *ArgumentsError) Error() string {
 	return fmt.Sprintf("the arguments do not fit %q: %v", e.Name, e.Err)
 }
 
+// Unwrap returns the cause.
 func (e *ArgumentsError) Unwrap() error { return e.Err }
 
 // ErrNotFound is what a resource's code returns, wrapped or not, when there is
@@ -94,6 +102,7 @@ type UnsupportedError struct {
 	Needs steps.Features
 }
 
+// Error implements error.
 func (e *UnsupportedError) Error() string {
 	if e.StepID == "" {
 		return fmt.Sprintf("tool %q needs a client with %v", e.Tool, e.Needs)
@@ -109,6 +118,7 @@ type UndoneError struct {
 	Report *UndoReport
 }
 
+// Error implements error.
 func (e *UndoneError) Error() string { return e.Report.appendTo(e.Err.Error()) }
 
 // Unwrap returns why the turn broke off, and why effects could not be undone.
@@ -126,10 +136,12 @@ type PositionError struct {
 	Err  error
 }
 
+// Error implements error.
 func (e *PositionError) Error() string {
 	return fmt.Sprintf("tool %q cannot resume from this position: %v", e.Tool, e.Err)
 }
 
+// Unwrap returns the cause.
 func (e *PositionError) Unwrap() error { return e.Err }
 
 // UnsettledError says that a turn failed when a saga could neither end nor be
@@ -141,10 +153,12 @@ type UnsettledError struct {
 	Err          error
 }
 
+// Error implements error.
 func (e *UnsettledError) Error() string {
 	return fmt.Sprintf("tool %q: it is not known whether the effect %q was performed: %v", e.Tool, e.Effect, e.Err)
 }
 
+// Unwrap returns the cause.
 func (e *UnsettledError) Unwrap() error { return e.Err }
 
 // UnknownError is the cause of an error of an effect that may have been performed all
@@ -154,13 +168,19 @@ type UnknownError struct {
 	Err    error
 }
 
+// Error implements error.
 func (e *UnknownError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
 // FinalError is the error of an Undo that comes too late.
 type FinalError struct{ Err error }
 
+// Error implements error.
 func (e *FinalError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
 func (e *FinalError) Unwrap() error { return e.Err }
 
 // ErrNothingToUndo is the undo of an effect that has none.

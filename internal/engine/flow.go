@@ -221,6 +221,7 @@ type SwallowedError struct {
 	Returned error
 }
 
+// Error implements error.
 func (e *SwallowedError) Error() string {
 	instead := "a result"
 	if e.Returned != nil {
@@ -240,6 +241,7 @@ type DivergedError struct {
 	Recorded, Came string
 }
 
+// Error implements error.
 func (e *DivergedError) Error() string {
 	return fmt.Sprintf("the flow diverges from its record: recorded is %s, but now came %s; time, ids and random numbers must come from the Run, and a changed flow needs a new Revision", e.Recorded, e.Came)
 }

@@ -82,6 +82,7 @@ type Error struct {
 	Reason string
 }
 
+// Error implements error.
 func (e *Error) Error() string {
 	if e.Tag == "" {
 		return e.Reason

@@ -22,6 +22,7 @@ type PanicError struct {
 	Stack []byte
 }
 
+// Error implements error.
 func (e *PanicError) Error() string { return fmt.Sprintf("a hook panicked: %v", e.Value) }
 
 // Around calls hook, which is to call next, which does the work. The work is done once at

@@ -58,10 +58,13 @@ func (c *Context) start() context.Context {
 	return c.real
 }
 
+// Deadline implements context.Context.
 func (c *Context) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
 
+// Done implements context.Context.
 func (c *Context) Done() <-chan struct{} { return c.start().Done() }
 
+// Err implements context.Context.
 func (c *Context) Err() error {
 	c.mu.Lock()
 	real, ended := c.real, c.ended

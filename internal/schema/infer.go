@@ -30,6 +30,7 @@ type FieldError struct {
 	Reason string
 }
 
+// Error implements error.
 func (e *FieldError) Error() string {
 	if e.Tag == "" {
 		return e.Field + ": " + e.Reason

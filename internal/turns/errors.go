@@ -35,7 +35,10 @@ type Error struct {
 	saga    tokens.ID
 }
 
+// Error implements error.
 func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // ErrNewer is the reason why a token is to be taken elsewhere, or later: during a
@@ -54,6 +57,7 @@ var ErrGone = errors.New("the client is gone")
 // much. With less of it the same request works.
 type RequestTooLargeError struct{ *tokens.TooLargeError }
 
+// Unwrap returns the cause.
 func (e *RequestTooLargeError) Unwrap() error { return e.TooLargeError }
 
 // failed says of which saga an error is. That the tool cannot go on from a position is

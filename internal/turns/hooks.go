@@ -45,7 +45,10 @@ const (
 // RefusedError is for hooks that refuse a turn: other errors of theirs are taken for faults.
 type RefusedError struct{ Err error }
 
+// Error implements error.
 func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 // around has the hook called around a turn.
