@@ -212,7 +212,7 @@ func (s *Server) serveMessage(x *httpExchange) {
 		sessions.Reply(x.request.Context(), &x.Exchange, reply)
 	case m.Reply != nil:
 		s.refuse(reply, x.request, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
-	case m.Notification():
+	case m.ID == nil:
 		reply.Empty(http.StatusAccepted)
 	default:
 		x.answer()
@@ -291,7 +291,18 @@ func (x *httpExchange) answer() {
 	s := x.server
 	x.Way = x
 	x.ctx.Init(x.request.Context(), time.Time{})
-	defer x.end()
+	defer func() { // whatever has ended the exchange, nothing is written any more
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.over = true
+		if x.alive != nil {
+			x.alive.Stop()
+		}
+		x.ctx.Cancel()
+		for _, leave := range x.leave {
+			leave()
+		}
+	}()
 	ctx := context.Context(&x.ctx)
 	if len(x.Header[wire.SessionHeader]) > 0 { // as most have none
 		for _, sessions := range s.sessions {
@@ -311,26 +322,14 @@ func (x *httpExchange) answer() {
 	case x.ctx.Err() != nil: // nothing is sent to a client that has cancelled by going away
 	case x.events != nil && x.events.Started():
 		x.send(func() error { return x.events.Event("", response) })
+	case rerr == nil:
+		done = x.reply.JSON(http.StatusOK, response)
 	default:
 		done = x.reply.Response(response, rerr)
 	}
 	if done {
 		s.buffers.Put(room, response)
 		s.buffers.Put(scratch, *scratch)
-	}
-}
-
-// end sees to it that nothing is written any more, whatever has ended the exchange.
-func (x *httpExchange) end() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.over = true
-	if x.alive != nil {
-		x.alive.Stop()
-	}
-	x.ctx.Cancel()
-	for _, leave := range x.leave {
-		leave()
 	}
 }
 

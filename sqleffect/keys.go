@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -47,11 +49,22 @@ const (
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
 
-// Create creates the table unless it exists.
+// createTries is how often Create tries, for about three seconds in all: SQLite refuses
+// some of those that open a new database at the same moment, whatever their busy_timeout.
+const createTries = 8
+
+// Create creates the table unless it exists. Replicas may do so at once.
 func (k *Keys) Create(ctx context.Context) error {
 	if err := k.check(); err != nil {
 		return err
 	}
+	_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, k.create(ctx) },
+		backoff.WithBackOff(&backoff.ExponentialBackOff{InitialInterval: 25 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: time.Second}),
+		backoff.WithMaxTries(createTries))
+	return err
+}
+
+func (k *Keys) create(ctx context.Context) error {
 	_, err := k.DB.ExecContext(ctx, k.query(`CREATE TABLE IF NOT EXISTS {keys} (
 		key    TEXT PRIMARY KEY,
 		state  TEXT NOT NULL,

@@ -125,7 +125,11 @@ func valuesOfTheCode(t *testing.T) map[string][]string {
 						ast.Inspect(d, func(n ast.Node) bool {
 							if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == 1 {
 								if l, ok := a.Lhs[0].(*ast.SelectorExpr); ok && baseType(l.X) == "o" {
-									add("o."+l.Sel.Name, a.Rhs[0])
+									value := a.Rhs[0]
+									if c, ok := value.(*ast.CallExpr); ok && baseType(c.Fun) == "positive" {
+										value = c.Args[1] // after the option its default
+									}
+									add("o."+l.Sel.Name, value)
 								}
 							}
 							return true

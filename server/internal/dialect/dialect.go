@@ -4,7 +4,7 @@
 // A transport reads a message and hands it, as an [Exchange], to the first dialect that
 // matches. The dialect answers with a result or an error, and does not know how either
 // gets to the client. To add one, write a package with a function of the type [New] and
-// add it to the list in package server (dialects.go). Package echo, beside this one, is a
+// add it to the list in package server (server.go). Package echo, beside this one, is a
 // whole dialect that only tests serve.
 package dialect
 

@@ -5,7 +5,7 @@
 //
 // Over HTTP this is the Streamable HTTP transport (http.go), with sessions (session.go) and
 // streams that outlive a connection (stream.go); on stdio the connection is the session
-// (connection.go). The transport of 2024-11-05 with two HTTP endpoints is not served.
+// (peer.go). The transport of 2024-11-05 with two HTTP endpoints is not served.
 package handshake
 
 import (

@@ -3,7 +3,7 @@
 // handshake and no requests from the server.
 //
 // validate.go says what a request must be, and params.go which arguments HTTP headers
-// repeat; lists.go, asking.go and sagas.go are the methods, listen.go is subscriptions.
+// repeat; asking.go is the methods that may ask, listen.go is subscriptions.
 package stateless
 
 import (
