@@ -188,7 +188,7 @@ func TestSecretsOfEffects(t *testing.T) {
 		assert.Contains(t, string(h.calls[0].Input.Secrets), "hunter-2")
 		assert.Equal(t, []string{"open ann hunter-2", "rent token-of-ann"}, v.log)
 		fresh := newVault()
-		require.NoError(t, play(t, fresh.flow()).tool.Rehearse(t.Context(), out.Position, sagahooks.Rehearsal{}))
+		require.NoError(t, play(t, fresh.flow()).tool.Rehearse(t.Context(), out.Position))
 		assert.Equal(t, v.log, fresh.log)
 
 		v, h = newVault(), &hooked{reply: func(c sagahooks.Call) (any, error) {

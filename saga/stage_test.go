@@ -111,9 +111,9 @@ func TestRehearse(t *testing.T) {
 	s.start(`{}`)
 	fresh := newWorld()
 	again := play(t, booking(fresh))
-	require.NoError(t, again.tool.Rehearse(context.Background(), s.pos, sagahooks.Rehearsal{}))
+	require.NoError(t, again.tool.Rehearse(context.Background(), s.pos))
 	assert.Equal(t, w.held, fresh.held)
 	fresh.fail = func(string) error { return errors.New("down") }
-	assert.ErrorContains(t, again.tool.Rehearse(context.Background(), s.pos, sagahooks.Rehearsal{}), `effect "hotel": down`)
-	require.NoError(t, again.tool.Rehearse(context.Background(), &engine.Position{}, sagahooks.Rehearsal{}))
+	assert.ErrorContains(t, again.tool.Rehearse(context.Background(), s.pos), `effect "hotel": down`)
+	require.NoError(t, again.tool.Rehearse(context.Background(), &engine.Position{}))
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -144,7 +143,7 @@ func (x *trial) resumeEntry(e *entry) *broken {
 		return &broken{what: fmt.Sprintf("it was recorded by revision %d, but the tool is of revision %d", e.Revision, tool.Revision), advice: "do not lower the revision"}
 	}
 	before := x.client.rig.watch.looked
-	if err := tool.Rehearse(context.Background(), pos, sagahooks.Rehearsal{}); err != nil {
+	if err := tool.Rehearse(context.Background(), pos); err != nil {
 		return &broken{what: fmt.Sprintf("what it had done cannot be done again in a new world: %v", err), advice: "let effects read the inputs of earlier revisions: rename no fields, and give an effect whose input has another meaning another name"}
 	}
 	x.client.rig.watch.lookAgain()

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -77,7 +76,7 @@ func (x *trial) suspended(rep reply) {
 	for _, c := range calls {
 		e.Effects = append(e.Effects, c.Effect)
 	}
-	if holds, err := x.sweep.tool.Decoded(p, sagahooks.Rehearsal{}); err == nil { // or the next turn fails
+	if holds, err := x.sweep.tool.Decoded(p); err == nil { // or the next turn fails
 		e.Holds = holds
 	}
 	x.sweep.entries = append(x.sweep.entries, e)
@@ -198,7 +197,7 @@ func (x *trial) holds(e *entry, tool *engine.Program, pos *engine.Position) *bro
 	if e.Revision != tool.Revision {
 		return nil
 	}
-	now, err := tool.Decoded(pos, sagahooks.Rehearsal{})
+	now, err := tool.Decoded(pos)
 	if err != nil {
 		return &broken{what: fmt.Sprintf("it cannot go on: %v", err), advice: keepGoing}
 	}

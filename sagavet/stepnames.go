@@ -58,41 +58,29 @@ type stepNames struct {
 
 // collect takes the literals of variables, and what is added to Steps later.
 func (v *stepNames) collect(n ast.Node) {
-	define := func(to, value ast.Expr) {
+	assign, _ := n.(*ast.AssignStmt)
+	assigned(n, func(to, value ast.Expr) {
 		if lit, ok := ast.Unparen(value).(*ast.CompositeLit); ok {
 			if o := objectOf(v.info, to); o != nil {
 				v.literals[o] = lit
 			}
 		}
-	}
-	switch n := n.(type) {
-	case *ast.ValueSpec:
-		for i, name := range n.Names {
-			if len(n.Values) == len(n.Names) {
-				define(name, n.Values[i])
+		switch to := ast.Unparen(to).(type) {
+		case *ast.IndexExpr:
+			if isSaga(v.info.TypeOf(to.X), "Steps") {
+				v.add(to.Index)
 			}
+		case *ast.SelectorExpr:
+			// What a machine renames, set later: not followed.
+			v.unknown = v.unknown || (to.Sel.Name == "Renamed" || to.Sel.Name == "Info") && namedSaga(v.info.TypeOf(to.X)) != nil
 		}
-	case *ast.AssignStmt:
-		for i, to := range n.Lhs {
-			if len(n.Lhs) == len(n.Rhs) {
-				define(to, n.Rhs[i])
-			}
-			switch to := ast.Unparen(to).(type) {
-			case *ast.IndexExpr:
-				if isSaga(v.info.TypeOf(to.X), "Steps") {
-					v.add(to.Index)
-				}
-			case *ast.SelectorExpr:
-				// What a machine renames, set later: not followed.
-				v.unknown = v.unknown || (to.Sel.Name == "Renamed" || to.Sel.Name == "Info") && namedSaga(v.info.TypeOf(to.X)) != nil
-			}
-			if n.Tok == token.ASSIGN && isSaga(v.info.TypeOf(to), "Steps") {
-				v.replace(n, i)
-			}
+		if assign != nil && assign.Tok == token.ASSIGN && isSaga(v.info.TypeOf(to), "Steps") {
+			v.replace(value)
 		}
-	case *ast.CallExpr:
-		for _, arg := range n.Args { // who gets the map can add to it
-			v.unknown = v.unknown || isSaga(v.info.TypeOf(arg), "Steps") && !v.info.Types[n.Fun].IsBuiltin()
+	})
+	if call, ok := n.(*ast.CallExpr); ok {
+		for _, arg := range call.Args { // who gets the map can add to it
+			v.unknown = v.unknown || isSaga(v.info.TypeOf(arg), "Steps") && !v.info.Types[call.Fun].IsBuiltin()
 		}
 	}
 }
@@ -103,13 +91,10 @@ func (v *stepNames) add(key ast.Expr) {
 	v.added, v.unknown = append(v.added, name), v.unknown || !ok
 }
 
-// replace counts the names of Steps that are assigned as a whole.
-func (v *stepNames) replace(n *ast.AssignStmt, i int) {
-	if len(n.Lhs) != len(n.Rhs) {
-		v.unknown = true
-		return
-	}
-	lit, ok := ast.Unparen(n.Rhs[i]).(*ast.CompositeLit)
+// replace counts the names of Steps that are assigned as a whole. value is nil if a call
+// gives it with others.
+func (v *stepNames) replace(value ast.Expr) {
+	lit, ok := ast.Unparen(value).(*ast.CompositeLit)
 	if !ok {
 		v.unknown = true
 		return

@@ -189,3 +189,12 @@ func TestSampleResult(t *testing.T) {
 	_, err = advice.Answer(answers{})
 	assert.ErrorIs(t, err, steps.ErrNotAsked)
 }
+
+// Messages replaces those that were declared by a conversation.
+func TestMessagesOfASample(t *testing.T) {
+	step := mustStep(t, advice.With(steps.Messages(steps.UserText("Is it safe?"), steps.AssistantText("Where?"), steps.UserText("Here."))))
+	request, err := step.Sample()
+	require.NoError(t, err)
+	require.Len(t, request.Messages, 3)
+	assert.Equal(t, steps.AssistantText("Where?"), request.Messages[1])
+}

@@ -12,7 +12,7 @@ import (
 )
 
 // Stage makes a position by hand, so that a test can begin in the middle of a
-// saga. It is for package sagatest, and cannot be called from outside this module.
+// saga. It is for package sagatest.
 func (t *Program) Stage(s sagahooks.Stage) (*Position, error) {
 	if !t.steps[s.Step] || s.Step == StartStep {
 		return nil, fmt.Errorf("tool %q has no step function %q", t.Name, s.Step)
@@ -61,9 +61,8 @@ func (t *Program) Stage(s sagahooks.Stage) (*Position, error) {
 }
 
 // Rehearse performs again, in the world of a test, the effects that a position
-// says were begun. It is for package sagatest, and cannot be called from outside
-// this module.
-func (t *Program) Rehearse(ctx context.Context, pos *Position, _ sagahooks.Rehearsal) error {
+// says were begun. It is for package sagatest.
+func (t *Program) Rehearse(ctx context.Context, pos *Position) error {
 	if pos.log == nil {
 		return nil
 	}
@@ -80,9 +79,8 @@ func (t *Program) Rehearse(ctx context.Context, pos *Position, _ sagahooks.Rehea
 }
 
 // Decoded says what a suspended saga's state and effects decode to in the present code, so
-// that a test can tell whether that is what was once meant. It is for package sagatest,
-// and cannot be called from outside this module.
-func (t *Program) Decoded(pos *Position, _ sagahooks.Rehearsal) (json.RawMessage, error) {
+// that a test can tell whether that is what was once meant. It is for package sagatest.
+func (t *Program) Decoded(pos *Position) (json.RawMessage, error) {
 	if err := t.current(pos); err != nil {
 		return nil, &PositionError{t.Name, err}
 	}

@@ -81,7 +81,3 @@ type Performed struct {
 	// Input and Output are of the effect's types, or encode to the same JSON.
 	Input, Output any
 }
-
-// Rehearsal is what Program.Rehearse of package engine wants to be given, so that
-// only the test kit can call it.
-type Rehearsal struct{}
