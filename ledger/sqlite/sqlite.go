@@ -5,8 +5,9 @@
 //	defer store.Close()
 //	s, err := server.New(server.Options{Ledger: store, Keys: keys, Tools: tools})
 //
-// Any number of processes of the machine may open the file at the same time. They see one
-// another's changes within 50 ms. Servers on several machines need package ledger/postgres:
+// Any number of processes of the machine may open the file at the same time. Who watches or waits for due
+// records sees the changes of the others within 50 ms, who waits for due records within 100 ms if
+// nobody had written for some seconds. Servers on several machines need package ledger/postgres:
 // SQLite's locks and shared memory do not reach over network file systems.
 //
 // What a method has acknowledged is on the disk: the file is in WAL mode with
@@ -104,28 +105,20 @@ func open(ctx context.Context, path string, set settings) (*store, error) {
 
 // start readies the tables and begins to write.
 func (s *store) start(ctx context.Context, set settings) error {
-	conn, err := s.db.Conn(ctx)
+	w := &writer{
+		store: s, patience: set.patience, turn: newTurn(s.path),
+		ops: make(chan *op, groupOps), ended: make(chan struct{}),
+	}
+	// Others who open the file at the same time may lock it at any point.
+	err := retry(ctx, set.patience, func() error { return w.connect(ctx, set) })
 	if err != nil {
 		return err
 	}
-	major, err := prepareFile(ctx, conn, set)
-	if err == nil {
-		s.file, err = identify(s.path)
-	}
-	if err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	s.writer = &writer{
-		store: s, conn: conn, major: major, patience: set.patience,
-		ops: make(chan *op, groupOps), ended: make(chan struct{}), turn: newTurn(s.path),
-	}
-	if err := s.writer.prepare(ctx); err != nil {
-		return errors.Join(err, conn.Close())
-	}
+	s.writer = w
 	for range readers {
 		s.pool <- nil
 	}
-	go s.writer.run()
+	go w.run()
 	go s.findNews()
 	return nil
 }
@@ -136,7 +129,7 @@ func dsn(path string) string {
 	pragmas := url.Values{"_pragma": {
 		"synchronous(FULL)",
 		"fullfsync(1)", "checkpoint_fullfsync(1)", // macOS: all the way to the disk
-		"busy_timeout(0)", // who waits, and how long, is decided here
+		"busy_timeout(5000)", // for reading; the writer waits in its own way
 		"trusted_schema(0)",
 		"foreign_keys(0)",
 	}, "_dqs": {"0"}, "_error_rc": {"1"}}

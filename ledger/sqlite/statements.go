@@ -60,7 +60,7 @@ func (w *writer) prepare(ctx context.Context) error {
 		&s.byID: "SELECT " + columns + " FROM records WHERE id = ?",
 		&s.take: "UPDATE records SET rev = rev + 1, wake = ? WHERE id = ?",
 
-		&s.over:        "SELECT id FROM records WHERE keep < ? ORDER BY keep LIMIT ?",
+		&s.over:        "SELECT id FROM records WHERE keep <= ? ORDER BY keep LIMIT ?",
 		&s.forget:      "DELETE FROM records WHERE id = ?",
 		&s.forgetItems: "DELETE FROM items WHERE record = ?",
 		&s.freePages:   "PRAGMA freelist_count",

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -56,8 +57,31 @@ type writer struct {
 	ops      chan *op
 	ended    chan struct{}
 
-	told, checked int64 // [writer.version] when others' changes were told, and the tables' version checked
-	unclosed      bool  // the last transaction could be neither committed nor rolled back
+	told, checked int64     // [writer.version] when others' changes were told, and the tables' version checked
+	written       time.Time // of the -wal file, when it was looked at last
+	active        time.Time // when that was found to have changed
+	looked        time.Time // when SQLite was asked for changes by others
+	unclosed      bool      // the last transaction could be neither committed nor rolled back
+}
+
+// connect makes the connection, and readies the tables.
+func (w *writer) connect(ctx context.Context, set settings) (err error) {
+	if w.conn, err = w.store.db.Conn(ctx); err != nil {
+		return err
+	}
+	if w.major, err = prepareFile(ctx, w.conn, set.schema); err == nil {
+		err = w.prepare(ctx)
+	}
+	if err == nil {
+		_, err = w.conn.ExecContext(ctx, "PRAGMA busy_timeout = 0") // see [writer.lock]
+	}
+	if err == nil {
+		w.store.file, err = identify(w.store.path)
+	}
+	if err != nil {
+		return errors.Join(err, w.conn.Close())
+	}
+	return nil
 }
 
 // do has an operation done, and returns when its outcome is on the disk. If ctx ends before it has begun,
@@ -109,7 +133,7 @@ func (w *writer) run() {
 			return
 		default:
 		}
-		idle.Reset(w.store.waits.interval())
+		idle.Reset(w.store.waits.interval(time.Since(w.active) > 5*time.Second))
 		select {
 		case <-w.store.closing:
 			return
@@ -246,8 +270,18 @@ func (w *writer) lock() error {
 
 // look finds out whether another process has changed something, and tells those who wait.
 func (w *writer) look() {
-	err := w.store.file.check()
+	written, err := w.store.file.written()
 	if err == nil {
+		// To ask SQLite costs more than all the rest, and servers look all the time. So it is asked
+		// only for a while after the -wal file was written: syncing that may take long.
+		// Windows notes the time late.
+		if written != w.written {
+			w.written, w.active = written, time.Now()
+		}
+		if time.Since(w.active) > relook && time.Since(w.looked) < relook && runtime.GOOS != "windows" {
+			return
+		}
+		w.looked = time.Now()
 		var now int64
 		if now, err = w.version(); err == nil && now == w.told {
 			return
