@@ -13,10 +13,7 @@ import (
 
 // reader is a connection that only reads, with its statements. It sees what is committed, and
 // neither waits for the writer nor holds it up.
-type reader struct {
-	conn *sql.Conn
-	readStatements
-}
+type reader struct{ readStatements }
 
 // read has a free connection do something. The statements are short, so ctx limits only how long to
 // wait for the connection.
@@ -52,12 +49,12 @@ func (s *store) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{conn: conn}
-	if _, err = conn.ExecContext(ctx, "PRAGMA query_only = 1"); err == nil {
-		err = r.prepare(ctx, conn)
-	}
-	if err != nil {
+	r := new(reader)
+	if _, err := conn.ExecContext(ctx, "PRAGMA query_only = 1"); err != nil {
 		return nil, errors.Join(err, conn.Close())
+	}
+	if err := r.prepare(ctx, conn); err != nil {
+		return nil, err
 	}
 	return r, nil
 }

@@ -5,10 +5,10 @@
 //	defer store.Close()
 //	s, err := server.New(server.Options{Ledger: store, Keys: keys, Tools: tools})
 //
-// Any number of processes of the machine may open the file at the same time. Who watches or waits for due
-// records sees the changes of the others within 50 ms, who waits for due records within 100 ms if
-// nobody had written for some seconds. Servers on several machines need package ledger/postgres:
-// SQLite's locks and shared memory do not reach over network file systems.
+// Any number of processes of the machine may have the file open. Who watches a record sees the
+// changes of other processes within 50 ms. So does who waits for due records, or within 100 ms
+// if nobody had written for some seconds. Servers on several machines need package
+// ledger/postgres: SQLite's locks and shared memory do not reach over network file systems.
 //
 // What a method has acknowledged is on the disk: the file is in WAL mode with
 // synchronous=FULL. One goroutine of each process writes, and commits what waits together,
@@ -79,7 +79,15 @@ type store struct {
 //
 // The context limits how long Open waits for other processes that have locked the file.
 func Open(ctx context.Context, path string) (ledger.Store, error) {
-	return open(ctx, path, settings{patience: patience, schema: schema})
+	return handle(open(ctx, path, settings{patience: patience, schema: schema}))
+}
+
+// handle avoids an interface that holds a nil pointer.
+func handle(s *store, err error) (ledger.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func open(ctx context.Context, path string, set settings) (*store, error) {
@@ -97,6 +105,7 @@ func open(ctx context.Context, path string, set settings) (*store, error) {
 	if s.db, err = sql.Open("sqlite", dsn(s.path)); err != nil {
 		return nil, s.explain("open", err)
 	}
+	s.db.SetMaxIdleConns(-1) // what is closed here shall be closed
 	if err := s.start(ctx, set); err != nil {
 		return nil, errors.Join(s.explain("open", err), s.db.Close())
 	}
@@ -159,11 +168,11 @@ func (s *store) Close() error {
 		var errs []error
 		for range readers {
 			if r := <-s.pool; r != nil {
-				errs = append(errs, r.conn.Close())
+				errs = append(errs, r.close())
 			}
 		}
-		// Last, the database: SQLite moves what is in the -wal file to the database itself.
-		if err := errors.Join(append(errs, s.writer.conn.Close(), s.db.Close())...); err != nil {
+		// Who closes the file last moves what is in the -wal file to the database itself.
+		if err := errors.Join(append(errs, s.writer.st.close(), s.db.Close())...); err != nil {
 			s.closeErr = s.explain("close", err)
 		}
 	})

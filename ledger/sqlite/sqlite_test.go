@@ -1,8 +1,6 @@
 package sqlite_test
 
 import (
-	"context"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -43,35 +41,4 @@ func TestSwapAndLoad(t *testing.T) {
 	items, err := s.Items(ctx, "k", 0, 10)
 	require.NoError(t, err)
 	assert.Equal(t, []ledger.Item{{N: 1, Body: []byte("i1")}, {N: 5, Body: []byte("i5")}}, items)
-}
-
-func TestIdle(t *testing.T) {
-	path := somePath(t)
-	s := opened(t, path)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.Take(ctx, ledger.Take{Queues: []string{"q"}, Limit: 1, Lease: time.Second})
-	}()
-	time.Sleep(1500 * time.Millisecond)
-	a := cpu(t)
-	for range 66 {
-		time.Sleep(45 * time.Millisecond)
-	}
-	t.Logf("sleeping besides: %v/s", (cpu(t)-a)/3)
-	a = cpu(t)
-	time.Sleep(3 * time.Second)
-	t.Logf("take: %v/s", (cpu(t)-a)/3)
-	go func() {
-		for range s.Watch(ctx, "k", 0) {
-		}
-	}()
-	time.Sleep(100 * time.Millisecond)
-	a = cpu(t)
-	time.Sleep(3 * time.Second)
-	t.Logf("watch: %v/s", (cpu(t)-a)/3)
-	cancel()
-	<-done
-	_ = os.Getpid
 }

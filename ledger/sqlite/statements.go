@@ -3,17 +3,19 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 )
 
 const columns = "rev, queue, owner, wake, keep, body"
 
 // readStatements are prepared for each connection that reads.
 type readStatements struct {
+	statements
 	begin, rollback, load, byID, rev, items, count, listed, nextWake *sql.Stmt
 }
 
 func (s *readStatements) prepare(ctx context.Context, conn *sql.Conn) error {
-	return prepareAll(ctx, conn, map[**sql.Stmt]string{
+	return s.prepareAll(ctx, conn, map[**sql.Stmt]string{
 		&s.begin:    "BEGIN",
 		&s.rollback: "ROLLBACK",
 		&s.load:     "SELECT " + columns + " FROM records WHERE key = ?",
@@ -28,6 +30,7 @@ func (s *readStatements) prepare(ctx context.Context, conn *sql.Conn) error {
 
 // writeStatements are prepared for the connection that writes.
 type writeStatements struct {
+	statements
 	begin, commit, rollback, savepoint, back, release   *sql.Stmt
 	dataVersion, userVersion                            *sql.Stmt
 	find, create, update, reschedule, replace, addItem  *sql.Stmt
@@ -35,9 +38,8 @@ type writeStatements struct {
 	over, forget, forgetItems, freePages, pages, vacuum *sql.Stmt
 }
 
-func (w *writer) prepare(ctx context.Context) error {
-	s := &w.st
-	return prepareAll(ctx, w.conn, map[**sql.Stmt]string{
+func (s *writeStatements) prepare(ctx context.Context, conn *sql.Conn) error {
+	return s.prepareAll(ctx, conn, map[**sql.Stmt]string{
 		&s.begin:       "BEGIN IMMEDIATE",
 		&s.commit:      "COMMIT",
 		&s.rollback:    "ROLLBACK",
@@ -69,13 +71,31 @@ func (w *writer) prepare(ctx context.Context) error {
 	})
 }
 
-func prepareAll(ctx context.Context, conn *sql.Conn, list map[**sql.Stmt]string) error {
+// statements are all that were prepared on a connection. Package database/sql does not close them
+// with it, and SQLite keeps the file open until they are.
+type statements struct {
+	conn *sql.Conn
+	all  []*sql.Stmt
+}
+
+func (s *statements) prepareAll(ctx context.Context, conn *sql.Conn, list map[**sql.Stmt]string) error {
+	s.conn = conn
 	for to, query := range list {
 		st, err := conn.PrepareContext(ctx, query)
 		if err != nil {
-			return err
+			return errors.Join(err, s.close())
 		}
 		*to = st
+		s.all = append(s.all, st)
 	}
 	return nil
+}
+
+// close closes the connection.
+func (s *statements) close() error {
+	var errs []error
+	for _, st := range s.all {
+		errs = append(errs, st.Close())
+	}
+	return errors.Join(append(errs, s.conn.Close())...)
 }

@@ -15,6 +15,8 @@ const (
 	// quietPoll is instead of takePoll when nobody has written for some seconds: servers wait
 	// all the time, so it has to cost next to nothing.
 	quietPoll = 100 * time.Millisecond
+	// quietAfter is how long that is.
+	quietAfter = 2 * time.Second
 	// never is how long to sleep when nobody waits.
 	never = time.Hour
 )

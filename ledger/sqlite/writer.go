@@ -49,7 +49,6 @@ type tx struct {
 // writer is the only one in the process that changes the database: one goroutine with one connection.
 type writer struct {
 	store    *store
-	conn     *sql.Conn
 	st       writeStatements
 	major    int // version of the tables
 	patience time.Duration
@@ -65,23 +64,36 @@ type writer struct {
 }
 
 // connect makes the connection, and readies the tables.
-func (w *writer) connect(ctx context.Context, set settings) (err error) {
-	if w.conn, err = w.store.db.Conn(ctx); err != nil {
+func (w *writer) connect(ctx context.Context, set settings) error {
+	conn, err := w.store.db.Conn(ctx)
+	if err != nil {
 		return err
 	}
-	if w.major, err = prepareFile(ctx, w.conn, set.schema); err == nil {
-		err = w.prepare(ctx)
+	if w.major, err = prepareFile(ctx, conn, set.schema); err != nil {
+		return errors.Join(err, conn.Close())
 	}
-	if err == nil {
-		_, err = w.conn.ExecContext(ctx, "PRAGMA busy_timeout = 0") // see [writer.lock]
+	if err := w.st.prepare(ctx, conn); err != nil {
+		return err
 	}
-	if err == nil {
-		w.store.file, err = identify(w.store.path)
-	}
-	if err != nil {
-		return errors.Join(err, w.conn.Close())
+	if err := w.ready(ctx, conn); err != nil {
+		return errors.Join(err, w.st.close())
 	}
 	return nil
+}
+
+func (w *writer) ready(ctx context.Context, conn *sql.Conn) (err error) {
+	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil { // see [writer.lock]
+		return err
+	}
+	// SQLite opens a file that it may only read, and says so when it is to write.
+	if _, err = w.st.begin.Exec(); err == nil {
+		_, err = w.st.rollback.Exec()
+	}
+	if err != nil && !isBusy(err) {
+		return err
+	}
+	w.store.file, err = identify(w.store.path)
+	return err
 }
 
 // do has an operation done, and returns when its outcome is on the disk. If ctx ends before it has begun,
@@ -133,7 +145,7 @@ func (w *writer) run() {
 			return
 		default:
 		}
-		idle.Reset(w.store.waits.interval(time.Since(w.active) > 5*time.Second))
+		idle.Reset(w.store.waits.interval(time.Since(w.active) > quietAfter))
 		select {
 		case <-w.store.closing:
 			return
