@@ -85,9 +85,9 @@ func (s *Server) DSN() string {
 	return fmt.Sprintf("host=%s user=postgres dbname=postgres", s.Dir)
 }
 
-// URL is as DSN, as a URL for a user.
-func (s *Server) URL(user string) string {
-	return fmt.Sprintf("postgres://%s@/postgres?host=%s", user, s.Dir)
+// URL says how to connect to a database of the server as a user. All passwords are right.
+func (s *Server) URL(user, database string) string {
+	return fmt.Sprintf("postgres://%s@/%s?host=%s", user, database, s.Dir)
 }
 
 // Up starts the server, on the data that it had, and waits until it can be used.

@@ -178,7 +178,7 @@ func (s *store) failed(ctx context.Context, what string, err error) error {
 	case s.ctx.Err() != nil:
 		return fmt.Errorf("ledger/postgres: %s: %w", what, ledger.ErrClosed)
 	case ctx.Err() != nil:
-		return fmt.Errorf("ledger/postgres: %s: %w", what, context.Cause(ctx))
+		return fmt.Errorf("ledger/postgres: %s: %w", what, ctx.Err())
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("ledger/postgres: %s: the database does not answer: %w", what, err)
 	}

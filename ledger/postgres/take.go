@@ -39,8 +39,8 @@ FROM due WHERE r.key = due.key RETURNING r.key, r.rev, r.queue, r.owner, r.body,
 // Take implements [ledger.Store].
 func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
 	const what = "take records"
-	if t.Limit < 1 {
-		return nil, fmt.Errorf("ledger/postgres: %s: the limit must be at least 1, and is %d", what, t.Limit)
+	if err := t.Check(); err != nil {
+		return nil, fmt.Errorf("ledger/postgres: %s: %w", what, err)
 	}
 	t.Queues = slices.Compact(slices.Sorted(slices.Values(t.Queues))) // one that is named twice would wait for itself
 	w := s.hub.taker(t.Queues)
