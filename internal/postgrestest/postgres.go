@@ -124,10 +124,11 @@ func (s *Server) stop(signal os.Signal) {
 // Exec runs statements as the superuser.
 func (s *Server) Exec(sql string) {
 	s.t.Helper()
-	conn, err := pgx.Connect(s.t.Context(), s.DSN())
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, s.DSN())
 	require.NoError(s.t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
-	_, err = conn.Exec(s.t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
 	require.NoError(s.t, err)
 }
 

@@ -43,4 +43,3 @@ func newDatabase(t testing.TB, server *postgrestest.Server) (name, url string) {
 func disconnect(server *postgrestest.Server, database string) {
 	server.Exec(fmt.Sprintf("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '%s'", database))
 }
-

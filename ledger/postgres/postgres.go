@@ -67,15 +67,23 @@ func Open(ctx context.Context, url string) (ledger.Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 6*patience) // others may be migrating
 	defer cancel()
-	if err := prepare(ctx, config); err != nil {
-		return nil, err
+	for try := 1; ; try++ {
+		if err = prepare(ctx, config); err == nil {
+			break
+		}
+		// A connection that breaks in the midst is not yet a database that is gone.
+		if !broken(err) || try == 5 || ctx.Err() != nil {
+			return nil, err
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
 	if err != nil {
 		return nil, fmt.Errorf("ledger/postgres: %w", err)
 	}
-	s := &store{pool: pool, swaps: make(chan *swap), tell: teller{full: make(chan struct{}, 1)}}
+	s := &store{pool: pool, swaps: make(chan *swap)}
 	s.hub.init()
+	s.tell.init()
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	for range writers {
 		s.work.Go(s.write)
