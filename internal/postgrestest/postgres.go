@@ -124,8 +124,14 @@ func (s *Server) stop(signal os.Signal) {
 // Exec runs statements as the superuser.
 func (s *Server) Exec(sql string) {
 	s.t.Helper()
-	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, s.DSN())
+	s.ExecIn("postgres", sql)
+}
+
+// ExecIn runs statements in another database.
+func (s *Server) ExecIn(database, sql string) {
+	s.t.Helper()
+	ctx := context.Background() // also while the test cleans up
+	conn, err := pgx.Connect(ctx, s.URL("postgres", database))
 	require.NoError(s.t, err)
 	defer func() { _ = conn.Close(ctx) }()
 	_, err = conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)

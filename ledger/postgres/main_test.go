@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 
@@ -42,4 +44,12 @@ func newDatabase(t testing.TB, server *postgrestest.Server) (name, url string) {
 // disconnect ends all connections to a database.
 func disconnect(server *postgrestest.Server, database string) {
 	server.Exec(fmt.Sprintf("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '%s'", database))
+}
+
+// chain yields an error and all that it wraps.
+func chain(err error) iter.Seq[error] {
+	return func(yield func(error) bool) {
+		for ; err != nil && yield(err); err = errors.Unwrap(err) {
+		}
+	}
 }

@@ -161,7 +161,22 @@ func prepare(ctx context.Context, config *pgxpool.Config) error {
 	if _, err := now(ctx, conn); err != nil {
 		return err
 	}
+	if err := durable(ctx, conn); err != nil {
+		return err
+	}
 	return migrate(ctx, conn)
+}
+
+// durable fails if the server says that something is written when it is not on disk yet.
+func durable(ctx context.Context, conn *pgx.Conn) error {
+	var setting string
+	if err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit')`).Scan(&setting); err != nil {
+		return fmt.Errorf("ledger/postgres: %w", err)
+	}
+	if setting == "off" {
+		return unusable("ledger/postgres: synchronous_commit is off, so the database would forget what it has acknowledged: set it for this role, by ALTER ROLE … SET synchronous_commit = on")
+	}
+	return nil
 }
 
 // pooled says whether there is a pooler between this program and the server: the server
