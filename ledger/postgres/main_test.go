@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -21,6 +22,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(t testing.TB, url string) ledger.Store {
 	t.Helper()
 	s, err := postgres.Open(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// openImpatient is as open, with another bound for each request.
+func openImpatient(t testing.TB, url string, patience time.Duration) ledger.Store {
+	t.Helper()
+	s, err := postgres.OpenImpatient(t.Context(), url, patience)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s

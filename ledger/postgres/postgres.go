@@ -37,10 +37,11 @@ const patience = 10 * time.Second
 
 // store implements [ledger.Store].
 type store struct {
-	pool  *pgxpool.Pool
-	hub   hub
-	swaps chan *swap
-	tell  teller
+	pool     *pgxpool.Pool
+	patience time.Duration // how long one request may take
+	hub      hub
+	swaps    chan *swap
+	tell     teller
 
 	ctx  context.Context // ends when the store is closed, with ledger.ErrClosed
 	end  context.CancelCauseFunc
@@ -61,9 +62,17 @@ type store struct {
 // After Open the database may go away and come back: calls fail meanwhile. A call that gets
 // no answer fails after 10 seconds.
 func Open(ctx context.Context, url string) (ledger.Store, error) {
+	return open(ctx, url, patience)
+}
+
+func open(ctx context.Context, url string, patience time.Duration) (ledger.Store, error) {
 	config, err := parse(url)
 	if err != nil {
 		return nil, err
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		// Less than callers wait: while one connects in vain, it is one connection less.
+		config.ConnConfig.ConnectTimeout = patience / 3
 	}
 	ctx, cancel := context.WithTimeout(ctx, 6*patience) // others may be migrating
 	defer cancel()
@@ -81,7 +90,7 @@ func Open(ctx context.Context, url string) (ledger.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger/postgres: %w", err)
 	}
-	s := &store{pool: pool, swaps: make(chan *swap)}
+	s := &store{pool: pool, patience: patience, swaps: make(chan *swap)}
 	s.hub.init()
 	s.tell.init()
 	s.ctx, s.end = context.WithCancelCause(context.Background())
@@ -107,9 +116,6 @@ func (s *store) Close() error {
 func parse(at string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(at)
 	if err == nil {
-		if config.ConnConfig.ConnectTimeout == 0 {
-			config.ConnConfig.ConnectTimeout = patience
-		}
 		if config.ConnConfig.RuntimeParams["application_name"] == "" {
 			config.ConnConfig.RuntimeParams["application_name"] = "mcpsaga"
 		}
@@ -190,7 +196,7 @@ func pooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
 // bound returns a context for one request to the database: it ends with its parent, with
 // the store, and after a while.
 func (s *store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	stop := context.AfterFunc(s.ctx, cancel)
 	return ctx, func() { stop(); cancel() }
 }

@@ -147,7 +147,7 @@ SELECT written.key, item.n, item.body FROM written, unnest($8::bigint[], $9::byt
 // were made.
 func (s *store) transact(batch []*swap) (made []bool, err error) {
 	// Not the callers' contexts: one that gives up must not break it for others.
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
