@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,6 +18,7 @@ import (
 type proxy struct {
 	listener net.Listener
 	server   string
+	requests atomic.Int64 // how often something was sent to the server
 
 	mu    sync.Mutex
 	fault fault
@@ -108,6 +110,9 @@ func (p *proxy) pass(to, from net.Conn, lost, other fault) {
 			return
 		case f == lost, f == other:
 			return
+		}
+		if lost == losesRequests {
+			p.requests.Add(1)
 		}
 		if _, err := to.Write(buffer[:n]); err != nil {
 			return
