@@ -144,7 +144,6 @@ func (s *store) hearAll() (heard bool, err error) {
 	defer cancel()
 	config := s.pool.Config().ConnConfig
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	config.RuntimeParams["application_name"] += " (listening)"
 	conn, err := pgx.ConnectConfig(connecting, config)
 	if err != nil {
 		return false, err
@@ -158,6 +157,9 @@ func (s *store) hearAll() (heard bool, err error) {
 		return false, err
 	} else if shared {
 		return false, errPooled
+	}
+	if _, err := conn.Exec(connecting, `SELECT set_config('application_name', $1::text, false)`, config.RuntimeParams["application_name"]+" (listening)"); err != nil {
+		return false, err
 	}
 	if _, err := conn.Exec(connecting, "LISTEN "+channel); err != nil {
 		return false, err
