@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,12 +23,20 @@ func (r *rig) together(n int, f func(i int, s ledger.Store)) {
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
+			defer r.report()
 			<-start
 			f(i, handles[i%len(handles)])
 		})
 	}
 	close(start)
 	all.Wait()
+}
+
+// report makes a panic in a goroutine a failure of its check, and lets the others run.
+func (r *rig) report() {
+	if p := recover(); p != nil {
+		r.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
 }
 
 var concurrencyChecks = []check{

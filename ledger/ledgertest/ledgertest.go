@@ -66,7 +66,7 @@ func Run(t *testing.T, start func(t testing.TB) Harness) {
 	for _, c := range checks() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.run(newRig(t, start(t)))
+			c.run(newRig(t, start(t), 10*time.Second))
 		})
 	}
 }
