@@ -151,14 +151,12 @@ type turnWorld struct {
 	turn int
 }
 
-// Late implements sagahooks.World.
 func (w *turnWorld) Late(effect string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.late = append(w.late, effect)
 }
 
-// Perform implements sagahooks.World.
 func (w *turnWorld) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (sagahooks.Value, error)) (any, error) {
 	fault, stub := w.before(c)
 	switch {

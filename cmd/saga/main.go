@@ -204,10 +204,7 @@ type exitError struct {
 	err  error
 }
 
-// Error implements error.
 func (e *exitError) Error() string { return e.err.Error() }
-
-// Unwrap returns the cause.
 func (e *exitError) Unwrap() error { return e.err }
 
 func failed(err error) error {
@@ -226,7 +223,6 @@ func needsPerson(stepID, ask, advice string) error {
 // should hear about. Its chain holds [client.ErrPause].
 type modelFailed struct{ err error }
 
-// Error implements error.
 func (e *modelFailed) Error() string { return "your model failed: " + e.err.Error() }
 
 // Unwrap returns the cause and client.ErrPause.

@@ -207,10 +207,8 @@ func (t *Terminal) show(ctx context.Context, form *huh.Form) error {
 	return nil
 }
 
-// Init implements tea.Model.
 func (s *screen) Init() tea.Cmd { return s.form.Init() }
 
-// Update implements tea.Model.
 func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch m := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -225,7 +223,6 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return s, cmd
 }
 
-// View implements tea.Model.
 func (s *screen) View() tea.View {
 	content := s.form.View()
 	if content == "" {
