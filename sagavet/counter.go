@@ -197,42 +197,36 @@ func (w *counter) constant(x ast.Expr) (int, bool) {
 }
 
 // leaves reports whether a loop counts something and leaves when it is enough.
-func (w *counter) leaves(body *ast.BlockStmt) (found bool) {
-	ast.Inspect(body, func(n ast.Node) bool {
+func (w *counter) leaves(body *ast.BlockStmt) bool {
+	for n := range ast.Preorder(body) {
 		s, ok := n.(*ast.IfStmt)
-		if !ok {
-			return true
+		if !ok || !w.compares(s.Cond) {
+			continue
 		}
-		if cond, ok := s.Cond.(*ast.BinaryExpr); ok && w.compares(cond) {
-			ast.Inspect(s, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.ReturnStmt:
-					found = true
-				case *ast.BranchStmt:
-					found = found || n.Tok == token.BREAK
-				}
+		for n := range ast.Preorder(s) {
+			if branch, ok := n.(*ast.BranchStmt); ok && branch.Tok == token.BREAK {
 				return true
-			})
-		}
-		return true
-	})
-	return found
-}
-
-// compares reports whether a condition compares numbers.
-func (w *counter) compares(cond *ast.BinaryExpr) bool {
-	switch cond.Op {
-	case token.LSS, token.LEQ, token.GTR, token.GEQ, token.EQL:
-	case token.LOR, token.LAND:
-		for _, side := range []ast.Expr{cond.X, cond.Y} {
-			if b, ok := ast.Unparen(side).(*ast.BinaryExpr); ok && w.compares(b) {
+			}
+			if _, ok := n.(*ast.ReturnStmt); ok {
 				return true
 			}
 		}
-		return false
-	default:
+	}
+	return false
+}
+
+// compares reports whether a condition compares numbers.
+func (w *counter) compares(x ast.Expr) bool {
+	cond, ok := ast.Unparen(x).(*ast.BinaryExpr)
+	if !ok {
 		return false
 	}
-	t, ok := w.info.TypeOf(cond.X).Underlying().(*types.Basic)
-	return ok && t.Info()&types.IsInteger != 0
+	switch cond.Op {
+	case token.LSS, token.LEQ, token.GTR, token.GEQ, token.EQL:
+		t, ok := w.info.TypeOf(cond.X).Underlying().(*types.Basic)
+		return ok && t.Info()&types.IsInteger != 0
+	case token.LOR, token.LAND:
+		return w.compares(cond.X) || w.compares(cond.Y)
+	}
+	return false
 }

@@ -23,13 +23,12 @@ that only reads, and not reported.`, func(pass *analysis.Pass, p *program, r *re
 	}
 	var begin []ast.Expr
 	for _, f := range pass.Files {
-		ast.Inspect(f, func(n ast.Node) bool {
+		for n := range ast.Preorder(f) {
 			if call, ok := n.(*ast.CallExpr); ok {
 				v.calls[call.Lparen] = call
 			}
 			begin = append(begin, beginnings(pass.TypesInfo, n)...)
-			return true
-		})
+		}
 	}
 	for _, expr := range begin {
 		if f := p.function(pass.TypesInfo, expr); f != nil {
@@ -191,7 +190,7 @@ func findEffects(pass *analysis.Pass) map[types.Object]bool {
 		}
 	}
 	for _, f := range pass.Files {
-		ast.Inspect(f, func(n ast.Node) bool {
+		for n := range ast.Preorder(f) {
 			assigned(n, func(to, value ast.Expr) {
 				// e.Undo = … makes it one that can be undone.
 				if field, ok := ast.Unparen(to).(*ast.SelectorExpr); ok {
@@ -202,8 +201,7 @@ func findEffects(pass *analysis.Pass) map[types.Object]bool {
 			if kv, ok := n.(*ast.KeyValueExpr); ok {
 				put(kv.Key, kv.Value)
 			}
-			return true
-		})
+		}
 	}
 	return found
 }

@@ -22,20 +22,12 @@ variable, is taken for bounded, and counted as one round.`, func(pass *analysis.
 		bodies: make(map[types.Object]*ast.BlockStmt), counted: make(map[*ast.BlockStmt]*count),
 	}
 	for _, f := range pass.Files {
-		ast.Inspect(f, func(n ast.Node) bool { v.declare(n); return true })
+		for n := range ast.Preorder(f) {
+			v.declare(n)
+		}
 	}
-	for _, f := range pass.Files {
-		ast.Inspect(f, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.FuncDecl:
-				if n.Body != nil {
-					v.function(n.Body)
-				}
-			case *ast.FuncLit:
-				v.function(n.Body)
-			}
-			return true
-		})
+	for _, body := range bodies(pass) {
+		v.function(body)
 	}
 })
 
