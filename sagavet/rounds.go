@@ -5,6 +5,7 @@ import (
 	"go/types"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/cfg"
 )
 
 // maxRounds is what every client in use goes through with.
@@ -82,9 +83,8 @@ func (v *rounds) count(body *ast.BlockStmt) *count {
 	}
 	c := new(count)
 	v.counted[body] = c
-	w := counter{rounds: v, count: c}
-	through, ended := w.statements(body.List, 0)
-	c.rounds = max(through, ended)
+	w := counter{rounds: v, count: c, ways: make(map[*cfg.Block]*asking)}
+	w.most(body)
 	return c
 }
 
