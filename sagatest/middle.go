@@ -58,7 +58,7 @@ func (p Player) After(given ...Given) Player {
 
 // prepare puts what is given before the script, and returns how many answers that
 // are.
-func (p Player) prepare(c *client, script []Answer) (all []Answer, prepared int) {
+func (p Player) prepare(script []Answer) (all []Answer, prepared int) {
 	if p.at != nil {
 		return script, 0
 	}

@@ -53,7 +53,7 @@ func (x *trial) breaks(b broken) { x.broken = append(x.broken, b) }
 // send has a request served and looks at what comes of it.
 func (x *trial) send(q request) reply {
 	rep := x.client.send(q)
-	x.inspect(q, rep)
+	x.inspect(rep)
 	return rep
 }
 
