@@ -76,7 +76,6 @@ func (f Flow[Args, Out]) outputSchema() (*jsonschema.Schema, error) {
 	return SchemaFor[Out]()
 }
 
-// flowCode runs a flow.
 type flowCode[Args, Out any] struct{ flow Flow[Args, Out] }
 
 // Reads reports whether sagas of a revision go on.

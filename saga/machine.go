@@ -98,7 +98,6 @@ func (m *Machine[Args, State]) check(p *engine.Problems) {
 	}
 }
 
-// machineCode runs a machine's step functions.
 type machineCode[Args, State any] struct {
 	Machine[Args, State]
 	secrets []secretField

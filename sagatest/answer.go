@@ -145,7 +145,6 @@ func (s *script) find(question string, n int) (Answer, bool) {
 	return Answer{}, false
 }
 
-// lack explains that there is no answer.
 func (s *script) lack(a Asked) string {
 	said := a.Message()
 	if len(said) > 300 {

@@ -75,7 +75,6 @@ type reply struct {
 // errGoexit is what comes of a t.FailNow in a tool.
 var errGoexit = errors.New("the tool's code ended its goroutine: it called runtime.Goexit, or t.FailNow or t.Fatal of a test")
 
-// send runs one turn.
 func (r *rig) send(q request) (rep reply) {
 	r.turns++
 	ctx, cancel := context.WithCancel(sagahooks.With(context.Background(), &turnWorld{r.watch, r.turns}))

@@ -231,7 +231,6 @@ func (w *turnWorld) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
 	return noFault, nil
 }
 
-// after records a call and returns its error.
 func (w *watch) after(c sagahooks.Call, out *sagahooks.Value, err error, reached, cut bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,7 +28,6 @@ for a log message only is not reported.`, func(pass *analysis.Pass, p *program, 
 	}
 })
 
-// declarations returns the functions that a package declares.
 func declarations(pass *analysis.Pass) map[*types.Func]*ast.FuncDecl {
 	decls := make(map[*types.Func]*ast.FuncDecl)
 	for _, f := range pass.Files {

@@ -88,7 +88,6 @@ func (v *rounds) count(body *ast.BlockStmt) *count {
 	return c
 }
 
-// calls returns how often a call asks.
 func (v *rounds) calls(call *ast.CallExpr, c *count) int {
 	switch funcName(calledFunc(v.info, call)) {
 	case askFunc, runAskAll:

@@ -103,7 +103,6 @@ func (v *stepNames) replace(value ast.Expr) {
 	}
 }
 
-// machine checks the names in the step functions of a machine.
 func (v *stepNames) machine(lit *ast.CompositeLit) {
 	names, ok := v.names(lit)
 	if !ok || v.unknown {

@@ -168,7 +168,6 @@ func checkID(id string, instance bool) error {
 	return &QuestionError{StepID: id, Reason: reason}
 }
 
-// nthID returns the id of the n-th instance of a question.
 func nthID(id string, n int) string { return id + "#" + strconv.Itoa(n) }
 
 // Otherwise asks first, or second if the client lacks what first needs. Which one

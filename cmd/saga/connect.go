@@ -104,7 +104,6 @@ func (p *program) withAdvice(err error) error {
 	return err
 }
 
-// serverFailed marks an error of talking to a server.
 func (p *program) serverFailed(err error) error {
 	if err = p.withAdvice(err); exitCode(err) == exitUsage {
 		return &exitError{exitServer, err}

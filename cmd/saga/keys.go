@@ -237,7 +237,6 @@ func checkReplicas(ctx context.Context, c *cli.Command, id uint32) error {
 	return nil
 }
 
-// checkReplica asks a replica which keys it has loaded.
 func checkReplica(ctx context.Context, replica, id string) error {
 	address, err := url.Parse(replica)
 	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {

@@ -67,7 +67,6 @@ func report(w io.Writer, err error) {
 	}
 }
 
-// command returns the root of all commands.
 func (p *program) command() *cli.Command {
 	root := &cli.Command{
 		Name:    "saga",
@@ -157,13 +156,11 @@ func listFlag(name, usage string) *cli.StringSliceFlag {
 	return &cli.StringSliceFlag{Name: name, Usage: usage, Sources: env(name)}
 }
 
-// usage is an error about the command line.
 func (p *program) usage(c *cli.Command, format string, args ...any) error {
 	command := p.self + strings.TrimPrefix(c.FullName(), c.Root().Name)
 	return &exitError{exitUsage, fmt.Errorf(format+"; see %s --help", append(args, command)...)}
 }
 
-// noArguments refuses the arguments of a command that takes none.
 func (p *program) noArguments(c *cli.Command) error {
 	if c.NArg() > 0 {
 		return p.usage(c, "%s takes no arguments", c.FullName())
@@ -171,7 +168,6 @@ func (p *program) noArguments(c *cli.Command) error {
 	return nil
 }
 
-// oneArgument returns the only argument of a command.
 func (p *program) oneArgument(c *cli.Command, what string) (string, error) {
 	if c.NArg() != 1 {
 		return "", p.usage(c, "%s takes one argument, the %s", c.FullName(), what)
@@ -198,7 +194,6 @@ const exitCodesHelp = `Exit codes:
    5    a question needs an answer: there is no terminal, or --answers has none
    130  interrupted; what was answered is saved`
 
-// exitError is an error that knows its exit code.
 type exitError struct {
 	code int
 	err  error

@@ -89,7 +89,6 @@ func (r *repository) head(ctx context.Context) (plumbing.Hash, error) {
 	return ref.Hash(), nil
 }
 
-// commit reads one commit.
 func (r *repository) commit(ctx context.Context, hash plumbing.Hash) (*commit, error) {
 	o, err := r.object(hash)
 	if errors.Is(err, plumbing.ErrObjectNotFound) {

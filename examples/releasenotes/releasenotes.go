@@ -162,7 +162,6 @@ func (n notes) byHand(t *turn, why string) (saga.Next, error) {
 	return t.Ask("written", askByHand.With(steps.Message(why+" "+how), steps.Default("notes", begin)))
 }
 
-// commits are those of the chosen range.
 func (n notes) commits(t *turn) (list []*commit, more bool, err error) {
 	r, err := open(t, n.root, t.Args.Repo)
 	if err != nil {
@@ -246,7 +245,6 @@ func (n notes) write(t *turn, replaceable string) (saga.Next, error) {
 	return t.Ask("replace", askReplace.With(steps.Message(message)))
 }
 
-// file is the name of the file to write.
 func file(t *turn) (string, error) {
 	if t.Args.File == "" {
 		return "RELEASE_NOTES.md", nil

@@ -159,7 +159,6 @@ func stopReason(theirs string) string {
 	return theirs
 }
 
-// schemaOf reads the schema of a tool.
 func schemaOf(tool steps.SampleTool) (map[string]any, error) {
 	schema := map[string]any{}
 	if tool.InputSchema != nil && json.Unmarshal(tool.InputSchema, &schema) != nil {
@@ -168,7 +167,6 @@ func schemaOf(tool steps.SampleTool) (map[string]any, error) {
 	return schema, nil
 }
 
-// resultText is the result of a tool as one text.
 func resultText(r content.ToolResult) string {
 	if text := r.Content.Text(); text != "" || r.StructuredContent == nil {
 		return text

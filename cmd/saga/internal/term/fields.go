@@ -74,7 +74,6 @@ func (in *input) find(value string) int {
 	return slices.IndexFunc(in.field.Choices, func(c steps.Choice) bool { return c.Value == value })
 }
 
-// isArea reports whether the field gets an area of several lines.
 func (in *input) isArea() bool {
 	f := in.field
 	if f.Type != "string" && f.Type != "" || len(f.Choices) > 0 || f.Format != "" {
@@ -104,7 +103,6 @@ func (in *input) isList() bool {
 	return len(in.field.Choices) > 0 || in.field.Type == "boolean" && !in.field.Required
 }
 
-// several returns what was chosen of a list.
 func (in *input) several(choices []string) any {
 	if len(choices) == 0 && !in.field.Required {
 		return nil
@@ -162,7 +160,6 @@ func (in *input) checkText(text string) error {
 	return in.check(value, err)
 }
 
-// widget shows the input.
 func (in *input) widget() huh.Field {
 	f := in.field
 	switch {
@@ -184,7 +181,6 @@ func (in *input) widget() huh.Field {
 		Placeholder(example(f.Format)).Value(&in.text).Validate(in.checkText)
 }
 
-// options are what a list offers.
 func options[T comparable](in *input) []huh.Option[T] {
 	var list []huh.Option[T]
 	add := func(label string, value any) {

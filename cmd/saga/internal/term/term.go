@@ -167,7 +167,6 @@ func stopOption() huh.Option[string] {
 	return huh.NewOption("Stop here: save the call and go on later", optionPause)
 }
 
-// note prints a remark of this program.
 func (t *Terminal) note(format string, args ...any) {
 	text := strings.TrimRight(fmt.Sprintf(format, args...), "\n")
 	lipgloss.Fprintln(t.out, t.styled(lipgloss.NewStyle().Faint(true), ansi.Wrap(text, t.width, "")))
