@@ -100,19 +100,11 @@ func refused(key string, in Place) string {
 			return "is for the arguments of a tool; what a user enters comes in no header"
 		}
 	}
-	if in == Form && (key == "const" || !inForms(key)) {
+	elsewhere := func(t tag) bool { return t.name == key && t.in&Form == 0 }
+	if in == Form && (key == "const" || slices.ContainsFunc(tags(), elsewhere)) {
 		return "MCP does not allow this keyword in forms; check it in the step function and ask again"
 	}
 	return ""
-}
-
-func inForms(key string) bool {
-	for _, t := range tags() {
-		if t.name == key {
-			return t.in&Form != 0
-		}
-	}
-	return true // not ours
 }
 
 func readEnum(k *Keywords, kind Kind, v string) string {
