@@ -101,31 +101,13 @@ func (v *first) earlyIn(f *ssa.Function) []*ssa.Call {
 	}
 	v.early[f] = nil // until it is known, for functions that call themselves
 	var found []*ssa.Call
-	seen := map[*ssa.BasicBlock]bool{f.Blocks[0]: true}
-	for queue := []*ssa.BasicBlock{f.Blocks[0]}; len(queue) > 0; queue = queue[1:] {
-		asked := false
-		for _, i := range queue[0].Instrs {
-			call, ok := i.(*ssa.Call)
-			if !ok {
-				continue
-			}
-			if v.performsEarly(call) {
-				found = append(found, call)
-			}
-			if asked = v.operation(call.Common()) == asks; asked {
-				break
-			}
+	onward(f.Blocks[0], 0, map[*ssa.BasicBlock]bool{f.Blocks[0]: true}, func(i ssa.Instruction) bool {
+		call, ok := i.(*ssa.Call)
+		if ok && v.performsEarly(call) {
+			found = append(found, call)
 		}
-		if asked {
-			continue
-		}
-		for _, next := range queue[0].Succs {
-			if !seen[next] {
-				seen[next] = true
-				queue = append(queue, next)
-			}
-		}
-	}
+		return !ok || v.operation(call.Common()) != asks
+	})
 	v.early[f] = found
 	return found
 }
