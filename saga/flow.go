@@ -62,10 +62,7 @@ func (f Flow[Args, Out]) Compile() (*engine.Program, error) {
 		p.Add(nil, "Oldest is %d, which is newer than the Revision %d", f.Oldest, f.Revision)
 	}
 	t.RenameQuestions(p, f.Renamed)
-	if err := p.Err(); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return t, p.Err()
 }
 
 func (f Flow[Args, Out]) outputSchema() (*jsonschema.Schema, error) {

@@ -62,10 +62,7 @@ func (m Machine[Args, State]) Compile() (*engine.Program, error) {
 	if err != nil {
 		p.Add(err, "the state type %v cannot be kept between turns", reflect.TypeFor[State]())
 	}
-	if err := p.Err(); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return t, p.Err()
 }
 
 // check looks at what a machine has and other definitions have not.

@@ -206,8 +206,7 @@ func (s *sweep) invalid(a Asked) json.RawMessage {
 		}
 		for _, content := range contents {
 			raw := json.RawMessage(compact(map[string]any{"action": "accept", "content": content}))
-			var invalid *checkerr.InvalidError
-			if errors.As(q.Check(a.Step, raw), &invalid) {
+			if errors.As(q.Check(a.Step, raw), new(*checkerr.InvalidError)) {
 				return raw
 			}
 		}

@@ -97,9 +97,8 @@ func (x *trial) step() bool {
 // send the same request again, and does.
 func (x *trial) delivers(q request) bool {
 	rep := x.deliver(q)
-	var unsettled *engine.UnsettledError
 	for range mostTries {
-		if !errors.As(rep.err, &unsettled) {
+		if !errors.As(rep.err, new(*engine.UnsettledError)) {
 			break
 		}
 		rep = x.deliver(q)

@@ -39,8 +39,7 @@ type Call struct {
 func (c *Call) did() bool { return c.reached && (c.Output != nil || c.Undo) && c.ownErr() == nil }
 
 func (c *Call) ownErr() error {
-	var d *disturbed
-	if errors.As(c.Err, &d) {
+	if errors.As(c.Err, new(*disturbed)) {
 		return nil
 	}
 	return c.Err

@@ -199,7 +199,7 @@ func (p *program) removeCalls(c *cli.Command) error {
 }
 
 func (p *program) notSaved(err error) error {
-	if isAny[*state.MissingError](err) {
+	if errors.As(err, new(*state.MissingError)) {
 		err = fmt.Errorf("%w; %s calls lists those there are", err, p.self)
 	}
 	return &exitError{exitUsage, err}

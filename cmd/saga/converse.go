@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -209,7 +210,7 @@ func (a *asker) elicitFrom(ctx context.Context, r *client.Request) (*client.Elic
 
 func (a *asker) sample(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
 	result, err := a.sampleFrom(ctx, r)
-	a.refused = a.refused || isAny[*client.Error](err)
+	a.refused = a.refused || errors.As(err, new(*client.Error))
 	return result, err
 }
 

@@ -90,8 +90,7 @@ func (p *program) beginAdvice(kind string, cause error) error {
 // tokenRefused returns the server's refusal if the cause is that it does not take the
 // token or the answers: to send them again would meet the same.
 func tokenRefused(cause error) *client.Error {
-	var refusal *client.Error
-	if errors.As(cause, &refusal) && refusal.Code == jsonrpc2.CodeInvalidParams {
+	if refusal, ok := errors.AsType[*client.Error](cause); ok && refusal.Code == jsonrpc2.CodeInvalidParams {
 		return refusal
 	}
 	return nil

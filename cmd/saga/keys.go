@@ -95,7 +95,7 @@ func (p *program) keysetCommand(c *cli.Command, do func(ctx context.Context, c *
 		}
 		keys, done, err := do(ctx, c, path)
 		switch {
-		case isAny[*exitError](err):
+		case errors.As(err, new(*exitError)):
 			return err
 		case err != nil:
 			return failed(err)

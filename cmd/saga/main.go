@@ -232,24 +232,19 @@ func exitCode(err error) int {
 		return 0
 	case errors.As(err, &known):
 		return known.code
-	case isAny[*answers.NeededError](err):
+	case errors.As(err, new(*answers.NeededError)):
 		return exitNeedsAnswer
-	case isAny[*modelFailed](err):
+	case errors.As(err, new(*modelFailed)):
 		return exitFailed
-	case isAny[*client.PositionError](err), isAny[*arguments.Error](err), isAny[*model.ConfigError](err):
+	case errors.As(err, new(*client.PositionError)), errors.As(err, new(*arguments.Error)), errors.As(err, new(*model.ConfigError)):
 		return exitUsage
 	case errors.Is(err, client.ErrPause), errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case isAny[*client.Error](err), isAny[*client.TransportError](err), isAny[*client.ProtocolError](err),
-		isAny[*client.LimitError](err):
+	case errors.As(err, new(*client.Error)), errors.As(err, new(*client.TransportError)), errors.As(err, new(*client.ProtocolError)),
+		errors.As(err, new(*client.LimitError)):
 		return exitServer
-	case isAny[*client.Interrupted](err):
+	case errors.As(err, new(*client.Interrupted)):
 		return exitFailed
 	}
 	return exitUsage
-}
-
-func isAny[E error](err error) bool {
-	var target E
-	return errors.As(err, &target)
 }

@@ -129,11 +129,10 @@ func (n notes) draft(t *turn, feedback string) (saga.Next, error) {
 
 func (n notes) drafted(t *turn) (saga.Next, error) {
 	said, err := askModel.Answer(t)
-	var failure *steps.ClientError
 	switch {
 	case errors.Is(err, steps.ErrNotAsked):
 		return n.written(t)
-	case errors.As(err, &failure):
+	case errors.As(err, new(*steps.ClientError)):
 		return n.byHand(t, "The model has drafted nothing: it was refused, or it failed.")
 	case err != nil:
 		return nil, err

@@ -209,8 +209,7 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 	body, err := outgoing.ReadAll(response.Body, maxAnswer)
 	_ = response.Body.Close()
 	response.Body = io.NopCloser(bytes.NewReader(body))
-	var large *outgoing.TooLargeError
-	if err != nil && !errors.As(err, &large) {
+	if err != nil && !errors.As(err, new(*outgoing.TooLargeError)) {
 		return nil, err // as if there had been none: the libraries try again
 	}
 	return response, err

@@ -144,8 +144,7 @@ func (in *input) check(value any, err error) error {
 	if err == nil {
 		err = in.field.Validate(value)
 	}
-	var broken *checkerr.FieldError
-	if errors.As(err, &broken) {
+	if broken, ok := errors.AsType[*checkerr.FieldError](err); ok {
 		return errors.New(broken.Rule) // the name stands beside it
 	}
 	return err
