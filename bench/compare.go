@@ -100,7 +100,6 @@ func where() string {
 		cmp.Or(inFile("/proc/cpuinfo", `model name\s*: (.*)`), "of unknown make"))
 }
 
-// median is the median over rounds of a figure.
 func median[T cmp.Ordered](all []figures, f func(figures) T) T {
 	var values []T
 	for _, x := range all {

@@ -63,7 +63,6 @@ func newTalk(d *dialect, tool, arguments string) *talk {
 // deploy is a saga of the proposal's tool.
 func deploy(d *dialect) *talk { return newTalk(d, "complex_tool", `{"initial_arg":"value"}`) }
 
-// request returns the body of the next request.
 func (t *talk) request(id int) []byte {
 	method, params, answer := "tools/callSaga", t.params, given[strings.TrimRight(t.asked, "~#0123456789")]
 	if t.dialect == mrtr {

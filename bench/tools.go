@@ -25,7 +25,6 @@ type goOn struct {
 
 var goOnForm = &steps.Form[goOn]{ID: "go", Message: "Go on?"}
 
-// roundsTool asks again and again.
 var roundsTool = saga.Machine[roundsArgs, roundsState]{
 	Info: saga.Info{Name: "rounds", Description: "Asks several times.", Asks: []steps.Question{goOnForm}},
 	Start: func(t *saga.Turn[roundsArgs, roundsState]) (saga.Next, error) {
@@ -45,7 +44,6 @@ var roundsTool = saga.Machine[roundsArgs, roundsState]{
 	},
 }
 
-// roundsFlow is the same as a flow.
 var roundsFlow = saga.Flow[roundsArgs, string]{
 	Info: saga.Info{Name: "rounds_flow", Description: "Asks several times.", Asks: []steps.Question{goOnForm}},
 	Run: func(r *saga.Run, in roundsArgs) (string, error) {

@@ -128,8 +128,7 @@ func read[B any](typ string, raw jsontext.Value, members []member) (b B, err err
 		return b, err
 	}
 	if err := json.Unmarshal(raw, &b, lenient); err != nil {
-		var at *json.SemanticError
-		if errors.As(err, &at) && at.Err != nil {
+		if at, ok := errors.AsType[*json.SemanticError](err); ok && at.Err != nil {
 			return b, &Error{Type: typ, Member: at.JSONPointer.LastToken(), Err: at.Err}
 		}
 		return b, &Error{Type: typ, Err: err}
@@ -201,17 +200,11 @@ func check(typ string, raw []byte, members []member) error {
 	return nil
 }
 
-func isAny(v jsontext.Value) error { return unless(v, true, nil) }
-
+func isAny(v jsontext.Value) error    { return unless(v, true, nil) }
 func isString(v jsontext.Value) error { return unless(v, v.Kind() == '"', errNotString) }
-
 func isObject(v jsontext.Value) error { return unless(v, v.Kind() == '{', errNotObject) }
-
 func isNumber(v jsontext.Value) error { return unless(v, v.Kind() == '0', errNotInteger) }
-
-func isBool(v jsontext.Value) error {
-	return unless(v, v.Kind() == 't' || v.Kind() == 'f', errNotBool)
-}
+func isBool(v jsontext.Value) error   { return unless(v, v.Kind() == 't' || v.Kind() == 'f', errNotBool) }
 
 func unless(v jsontext.Value, ok bool, err error) error {
 	switch {

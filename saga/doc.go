@@ -66,70 +66,31 @@
 //   - [Turn.Textf], [Turn.Structured] or [Turn.Finish] end the saga with a result;
 //   - an error ends the saga with a failure.
 //
-// # Asking
+// # The rules
 //
-// The next step function runs when all questions are answered, in whatever order. Answers
-// can be read there, and where it goes to with Goto; put into the state what you need
-// later. A question asked again is a new step to the client ("guess~2"), and the tool reads
-// the latest answer; several instances at once are made with Nth. What does not fit a form
-// is asked again by the engine, at most MaxAttempts times ([Info]).
+//   - A user may say no, or close the form; a client may fail. Answer then returns an
+//     error that wraps steps.ErrDeclined, steps.ErrCancelled or a *steps.ClientError.
+//     Return it, and the caller reads which question stopped the saga; or do something
+//     else. Respect a user who declines. What does not fit a form, the engine asks again.
+//   - [Failf] makes an error that the caller reads, [Fail] one that has a cause for the log
+//     besides. Every other error is hidden: the caller reads that the tool failed and the
+//     saga's id, under which the server's log has the error.
+//   - The state is any type that encodes to JSON, or that [Machine.Encoding] encodes. It
+//     travels to the client and back in every turn: keep it small. The client cannot read
+//     it, but sees the token's length; keys, passwords and the like are a [Secret].
+//   - Nothing in memory outlives a turn. Do not keep the [Turn], its context, a goroutine, a
+//     lock, a transaction or an open file for the next step function: that may run
+//     tomorrow, in another process, or never.
+//   - A turn can be taken again: by a client whose connection broke, after a timeout, or
+//     with other answers and the same token. So ask first and act last, and act by an
+//     [Effect], which has an idempotency key, or with one made of [Turn.ID].
+//   - Sagas that are suspended while you deploy go on in the new code. Raise the Revision
+//     ([Info]) with every change but new questions, step functions and fields of the state.
 //
-// A user may say no, or close the form; a client may fail. Answer then returns an
-// error that wraps steps.ErrDeclined, steps.ErrCancelled or a *steps.ClientError.
-// Return it, and the caller reads which question stopped the saga; or look at it
-// with errors.Is and errors.As and do something else. Respect a user who declines.
-//
-// # Failing
-//
-// [Failf] makes an error that the caller reads. Every other error is hidden: the
-// caller reads that the tool failed and the saga's id, and the error itself goes to
-// the server's log under that id. [Fail] has a text for the caller and a cause for the
-// log. A panic is logged with the tool, the step function and the stack, and stops
-// nothing else.
-//
-// # State
-//
-// The state is any type that encodes to JSON, or that [Machine.Encoding] encodes.
-// It travels to the client and back in every turn: keep it small.
-//
-// The client cannot read the state, but it sees the token's length. A machine's state
-// is compressed, apart from arguments and answers; but if the tool copies these into it,
-// their lengths tell a patient client what else is there. For keys, passwords and the
-// like use fields of type [Secret], which are never compressed and never print.
-//
-// Nothing in memory outlives a turn. Do not keep the [Turn], its context, a
-// goroutine, a lock, a transaction or an open file for the next step function: that may
-// run tomorrow, in another process, or never.
-//
-// # Turns can be repeated
-//
-// A client whose connection broke sends the same request again. It may also send
-// one token twice with different answers; then two sagas go on from the same
-// point. So ask first and act last, and act so that the second time does nothing: give
-// the system you call an idempotency key made of [Turn.ID] and the name of what is done,
-// or perform an [Effect], which has such a key. A turn that was stopped from
-// outside (a timeout, a client that went away) has not ended the saga: it can be taken
-// again.
-//
-// # What is checked when
-//
-// server.New checks every definition and fails with a *[DefinitionError] for each problem:
-// names and ids, that every question is one that MCP allows, that states, inputs and results
-// of effects survive encoding, that schemas resolve. Arguments are checked against the
-// input schema before Start runs, answers against their forms, and a structured result
-// against the output schema. What only running code can show, such as a question that is
-// not listed in Asks, is an error of the turn; the command sagavet, used like go vet, finds
-// much of that before.
-//
-// # Changing a tool
-//
-// Sagas that are suspended while you deploy go on in the new code. In a machine it is safe
-// to add questions, step functions and fields of the state, once no server has the old code
-// any more. A question whose wording changed while it waited is asked anew. If you rename
-// or remove a step function, a question or a field of the state, change its meaning, or
-// change anything that a flow asks or does, raise the Revision: positions of the old one
-// are then refused, or undone if they had done something, unless Renamed in [Info] and
-// [Machine.Upgrades] say how to go on from them.
+// server.New checks every definition and fails with a *[DefinitionError] for each problem.
+// What only running code can show is an error of the turn; the command sagavet, used like
+// go vet, finds much of that before. docs/write.md in the repository has all of this at
+// length.
 //
 // # Flows
 //

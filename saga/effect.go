@@ -181,8 +181,7 @@ func Do[In, Out any](ctx Context, e *Effect[In, Out], in In) (Out, error) {
 			return out, nil
 		}
 	}
-	var refused *refusedError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return out, &EffectError{e.Name, false, record.Fail(refused.err, true)}
 	}
 	return out, &EffectError{e.Name, true, record.Fail(err, false)}

@@ -234,7 +234,5 @@ func Final(err error) error {
 
 // isSettled reports whether trying again cannot change an error of Do or Undo.
 func isSettled(err error) bool {
-	var refused *refusedError
-	var final *engine.FinalError
-	return errors.As(err, &refused) || errors.As(err, &final)
+	return errors.As(err, new(*refusedError)) || errors.As(err, new(*engine.FinalError))
 }

@@ -62,10 +62,7 @@ func (f Flow[Args, Out]) Compile() (*engine.Program, error) {
 		p.Add(nil, "Oldest is %d, which is newer than the Revision %d", f.Oldest, f.Revision)
 	}
 	t.RenameQuestions(p, f.Renamed)
-	if err := p.Err(); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return t, p.Err()
 }
 
 func (f Flow[Args, Out]) outputSchema() (*jsonschema.Schema, error) {
@@ -76,7 +73,6 @@ func (f Flow[Args, Out]) outputSchema() (*jsonschema.Schema, error) {
 	return SchemaFor[Out]()
 }
 
-// flowCode runs a flow.
 type flowCode[Args, Out any] struct{ flow Flow[Args, Out] }
 
 // Reads reports whether sagas of a revision go on.

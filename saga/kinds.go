@@ -26,10 +26,7 @@ func (p Prompt[Args, State]) Compile() (*engine.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.MakePrompt(p.Complete); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return t, t.MakePrompt(p.Complete)
 }
 
 // compile compiles a machine that is no tool, and so lacks some of what tools have.
@@ -82,8 +79,5 @@ func (r Resource[Args, State]) Compile() (*engine.Program, error) {
 		t = nil
 		p.Join(err)
 	}
-	if err := t.MakeResource(p, engine.Address{URI: r.URI, Template: r.Template, MIMEType: r.MIMEType}, r.Complete); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return t, t.MakeResource(p, engine.Address{URI: r.URI, Template: r.Template, MIMEType: r.MIMEType}, r.Complete)
 }

@@ -62,10 +62,7 @@ func (m Machine[Args, State]) Compile() (*engine.Program, error) {
 	if err != nil {
 		p.Add(err, "the state type %v cannot be kept between turns", reflect.TypeFor[State]())
 	}
-	if err := p.Err(); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return t, p.Err()
 }
 
 // check looks at what a machine has and other definitions have not.
@@ -98,45 +95,36 @@ func (m *Machine[Args, State]) check(p *engine.Problems) {
 	}
 }
 
-// machineCode runs a machine's step functions.
 type machineCode[Args, State any] struct {
-	name     string
-	start    Func[Args, State]
-	steps    Steps[Args, State]
-	renamed  map[string]string
-	revision uint32
-	upgrades map[uint32]Upgrade[State]
-	encoding Encoding
-	secrets  []secretField
+	Machine[Args, State]
+	secrets []secretField
 }
 
 func newMachineCode[Args, State any](m Machine[Args, State]) (*machineCode[Args, State], error) {
-	p := &machineCode[Args, State]{name: m.Name, start: m.Start, steps: m.Steps, renamed: m.Renamed, revision: m.Revision, upgrades: m.Upgrades, encoding: m.Encoding}
-	if p.encoding == nil {
-		p.encoding = jsonEncoding{}
+	if m.Encoding == nil {
+		m.Encoding = jsonEncoding{}
 	}
-	var err error
-	p.secrets, err = checkKept(reflect.TypeFor[State](), p.encoding, "the state")
-	return p, err
+	secrets, err := checkKept(reflect.TypeFor[State](), m.Encoding, "the state")
+	return &machineCode[Args, State]{m, secrets}, err
 }
 
 func (p *machineCode[Args, State]) Reads(revision uint32) bool {
-	return revision == p.revision || p.upgrades[revision] != nil
+	return revision == p.Revision || p.Upgrades[revision] != nil
 }
 
 // read decodes a state, of an older revision if need be. What the present revision
 // wrote must have its place in the type, or it would be lost.
 func (p *machineCode[Args, State]) read(revision uint32, encoded, secrets []byte, into *State) (err error) {
-	if revision != p.revision {
-		if *into, err = p.upgrades[revision](p.encoding, encoded, secrets); err != nil {
+	if revision != p.Revision {
+		if *into, err = p.Upgrades[revision](p.Encoding, encoded, secrets); err != nil {
 			return err
 		}
 		// Those that the upgrade has not seen to stay where they are.
 		return p.scatterUpgraded(secrets, into)
 	}
 	if len(encoded) > 0 {
-		unmarshal := p.encoding.Unmarshal
-		if e, ok := p.encoding.(strict); ok {
+		unmarshal := p.Encoding.Unmarshal
+		if e, ok := p.Encoding.(strict); ok {
 			unmarshal = e.UnmarshalStrict
 		}
 		if err := unmarshal(encoded, into); err != nil {
@@ -168,7 +156,7 @@ func (p *machineCode[Args, State]) scatterUpgraded(secrets []byte, into *State) 
 
 func (p *machineCode[Args, State]) Run(turn *engine.Turn, args json.RawMessage, state, secrets []byte) (engine.Ended, error) {
 	fail := func(err error) (engine.Ended, error) {
-		return engine.Ended{}, &engine.StepFailure{Tool: p.name, Step: turn.Step, Err: err}
+		return engine.Ended{}, &engine.StepFailure{Tool: p.Name, Step: turn.Step, Err: err}
 	}
 	t := &Turn[Args, State]{working: working{turn.Context, turn}}
 	if err := turn.DecodeArguments(args, &t.Args); err != nil {
@@ -176,16 +164,16 @@ func (p *machineCode[Args, State]) Run(turn *engine.Turn, args json.RawMessage, 
 	}
 	if turn.Step != engine.StartStep {
 		if err := p.read(turn.Written, state, secrets, &t.State); err != nil {
-			return engine.Ended{}, &engine.PositionError{Tool: p.name, Err: fmt.Errorf("its state: %w", err)}
+			return engine.Ended{}, &engine.PositionError{Tool: p.Name, Err: fmt.Errorf("its state: %w", err)}
 		}
 	}
 	for range maxHops {
-		if now := p.renamed[turn.Step]; now != "" {
+		if now := p.Renamed[turn.Step]; now != "" {
 			turn.Step = now
 		}
-		f := p.start
+		f := p.Start
 		if turn.Step != engine.StartStep {
-			f = p.steps[turn.Step]
+			f = p.Steps[turn.Step]
 		}
 		next, err := f(t)
 		if err != nil {
@@ -213,7 +201,7 @@ func (p *machineCode[Args, State]) Run(turn *engine.Turn, args json.RawMessage, 
 // encode returns what a turn that asks leaves for the next one. A state without fields is
 // not kept.
 func (p *machineCode[Args, State]) encode(state *State) (engine.Ended, error) {
-	encoded, err := p.encoding.Marshal(state)
+	encoded, err := p.Encoding.Marshal(state)
 	if err != nil {
 		return engine.Ended{}, fmt.Errorf("the state cannot be encoded: %w", err)
 	}

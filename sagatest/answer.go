@@ -145,7 +145,6 @@ func (s *script) find(question string, n int) (Answer, bool) {
 	return Answer{}, false
 }
 
-// lack explains that there is no answer.
 func (s *script) lack(a Asked) string {
 	said := a.Message()
 	if len(said) > 300 {
@@ -165,8 +164,8 @@ func (s *script) lack(a Asked) string {
 	return fmt.Sprintf("the tool asks %q, and %s.\n  asked: %s\n  what to do: add %s to the script, or sagatest.Leave(%q) if the client is to stop here", a.Question, what, said, how, a.Question)
 }
 
-// left lists the answers that were never asked for.
-func (s *script) left() []string {
+// leftover reports the answers that were never asked for, or is empty.
+func (s *script) leftover() string {
 	var left []string
 	for id, list := range s.answers {
 		if n := len(list) - s.used[id]; n == 1 {
@@ -175,15 +174,10 @@ func (s *script) left() []string {
 			left = append(left, fmt.Sprintf("%q (%d times)", id, n))
 		}
 	}
-	slices.Sort(left)
-	return left
-}
-
-func (s *script) leftover() string {
-	left := s.left()
 	if left == nil {
 		return ""
 	}
+	slices.Sort(left)
 	return "the script has answers that the tool never asked for: " + strings.Join(left, ", ") +
 		".\n  what to do: take them out, or find out why the tool did not ask"
 }

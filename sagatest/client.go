@@ -33,7 +33,6 @@ func (c *client) fork() *client {
 	return &f
 }
 
-// lackError says that the script has no answer.
 type lackError struct{ text string }
 
 func (e *lackError) Error() string { return e.text }
@@ -109,7 +108,6 @@ func (c *client) take(q request, rep reply) {
 	c.rounds = append(c.rounds, r)
 }
 
-// ending describes how the saga ended.
 func (c *client) ending(rep reply) *Ending {
 	c.rig.watch.mu.Lock()
 	defer c.rig.watch.mu.Unlock()

@@ -38,28 +38,14 @@
 // # Sweeping
 //
 // [Sweep] takes a script that leads through the tool and has everything go wrong on
-// the way that can go wrong: crashes before and after every effect, lost responses,
-// duplicates, forks, refusals of every question, effects that fail, clients that
-// cancel or come too late, rotated keys, a clock that jumps, answers that come one by
-// one or do not fit. Each is a subtest, such as
+// the way that can go wrong, such as
 //
 //	crash after reserve in turn 2, then the client repeats the turn
 //
-// Afterwards it checks that all is as it must be. Some rules it knows by itself; with
-// [Subject.World] it can look at the world that the tool acts on, which finds most;
-// and [Subject.Check] is for what only the author knows. What breaks a rule is
-// reported with the scenario, what happened and what to do.
-//
-// A world for tests should do what the real one does: know idempotency keys, and refuse
-// to undo what is final. A sweep finds no more than its world lets it see.
-//
-// # What a sweep cannot find
-//
-// A crash ends the turn's goroutine at the call of an effect, so deferred functions
-// still run, and a crash in the middle of an effect is not tried. What a tool does
-// outside of effects has no crash points; it is seen only through [Subject.World].
-// Two turns never run at the same time. The wall clock is noticed only if it shows
-// in a question, an effect or the result within a test's run.
+// Afterwards it checks that all is as it must be: by rules of its own, by what
+// [Subject.World] shows of the world that the tool acts on, which finds most, and by
+// [Subject.Check]. A world for tests should do what the real one does: know idempotency
+// keys, and refuse to undo what is final. A sweep finds no more than its world lets it see.
 //
 // # Journals
 //
@@ -67,4 +53,6 @@
 // proves in every later run that they still come to a good end with the present
 // code. Commit what it writes, and the build fails before a deployment can strand
 // anybody.
+//
+// docs/testing.md in the repository has examples, and what none of this can find.
 package sagatest

@@ -150,14 +150,12 @@ type heard struct {
 	logs     []Log
 }
 
-// Progress implements engine.Notifier.
 func (h *heard) Progress(p engine.Progress) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.progress = append(h.progress, Progress(p))
 }
 
-// Log implements engine.Notifier.
 func (h *heard) Log(l engine.Log) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -95,7 +95,6 @@ func (x *trial) answered(q request) {
 	}
 }
 
-// waits names the steps that are waited for.
 func (e *entry) waits() string {
 	var ids []string
 	for _, w := range e.Waits {
@@ -106,7 +105,6 @@ func (e *entry) waits() string {
 
 var notInFiles = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// name is the entry's file.
 func (e *entry) name() string {
 	name := fmt.Sprintf("%02d", e.Turn)
 	for _, w := range e.Waits {
@@ -155,7 +153,6 @@ func readJournal(dir string) ([]*entry, error) {
 	return list, err
 }
 
-// position restores the recorded position.
 func (e *entry) position() (*engine.Position, error) {
 	id, err := hex.DecodeString(e.Saga)
 	if err != nil || len(id) != len(saga.ID{}) {

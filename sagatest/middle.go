@@ -3,7 +3,6 @@ package sagatest
 import (
 	"encoding/json"
 	"fmt"
-	"testing"
 
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
@@ -58,7 +57,7 @@ func (p Player) After(given ...Given) Player {
 
 // prepare puts what is given before the script, and returns how many answers that
 // are.
-func (p Player) prepare(c *client, script []Answer) (all []Answer, prepared int) {
+func (p Player) prepare(script []Answer) (all []Answer, prepared int) {
 	if p.at != nil {
 		return script, 0
 	}
@@ -87,28 +86,20 @@ func (p Player) isPrepared(list []steps.Step) bool {
 	return true
 }
 
-// stage puts the saga where the play starts. It reports whether that worked.
-func (p Player) stage(t testing.TB, c *client) bool {
-	t.Helper()
-	if err := p.staged(c); err != nil {
-		t.Fatalf("sagatest: the play cannot start there: %v", err)
-		return false
-	}
-	return true
-}
-
-func (p Player) staged(c *client) error {
+// stage puts the saga where the play starts.
+func (p Player) stage(c *client) error {
 	var effects []sagahooks.Performed
 	for _, g := range p.given {
-		if e, ok := g.(performed); ok {
-			if _, err := json.Marshal(e.input); err != nil {
-				return fmt.Errorf("the input of effect %q: %w", e.effect, err)
-			}
-			if _, err := json.Marshal(e.output); err != nil {
-				return fmt.Errorf("the output of effect %q: %w", e.effect, err)
-			}
-			effects = append(effects, sagahooks.Performed{Effect: e.effect, Input: e.input, Output: e.output})
+		e, ok := g.(performed)
+		if !ok {
+			continue
 		}
+		for what, v := range map[string]any{"input": e.input, "output": e.output} {
+			if _, err := json.Marshal(v); err != nil {
+				return fmt.Errorf("the %s of effect %q: %w", what, e.effect, err)
+			}
+		}
+		effects = append(effects, sagahooks.Performed{Effect: e.effect, Input: e.input, Output: e.output})
 	}
 	if p.at == nil {
 		c.rig.watch.stubs = make(map[string][]sagahooks.Performed)

@@ -102,9 +102,10 @@ func (p *Played) MaxToken() int {
 func (p Player) Play(t testing.TB, d saga.Definition, args any, answers ...Answer) *Played {
 	t.Helper()
 	c := p.client(t, d, args)
-	all, prepared := p.prepare(c, answers)
+	all, prepared := p.prepare(answers)
 	c.script = newScript(all)
-	if !p.stage(t, c) {
+	if err := p.stage(c); err != nil {
+		t.Fatalf("sagatest: the play cannot start there: %v", err)
 		return nil
 	}
 	played := p.run(t, c, prepared)

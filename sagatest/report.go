@@ -39,8 +39,6 @@ func (r *reports) report(t testing.TB, scenario string, b broken) {
 
 // mistake recognises errors that only a faulty tool brings about.
 func mistake(err error) (broken, bool) {
-	var swallowed *engine.SwallowedError
-	var diverged *engine.DivergedError
 	var panicked *engine.PanicError
 	text := ""
 	if err != nil {
@@ -49,10 +47,10 @@ func mistake(err error) (broken, bool) {
 	switch {
 	case err == nil:
 		return broken{}, false
-	case errors.As(err, &swallowed):
+	case errors.As(err, new(*engine.SwallowedError)):
 		return broken{"a flow that has asked returns at once", "", text,
 			"return every error of saga.Ask, r.Ask and saga.Do where you get it, as it is or wrapped with %w: it may mean that the flow has to wait for an answer"}, true
-	case errors.As(err, &diverged):
+	case errors.As(err, new(*engine.DivergedError)):
 		return broken{"a flow does the same each time it runs", "", text,
 			"take the time from r.Now(), ids from r.NewID() and random numbers from r.Rand(); do not range over a map; perform as an effect whatever looks at something that others may change"}, true
 	case errors.As(err, &panicked):

@@ -75,7 +75,6 @@ type reply struct {
 // errGoexit is what comes of a t.FailNow in a tool.
 var errGoexit = errors.New("the tool's code ended its goroutine: it called runtime.Goexit, or t.FailNow or t.Fatal of a test")
 
-// send runs one turn.
 func (r *rig) send(q request) (rep reply) {
 	r.turns++
 	ctx, cancel := context.WithCancel(sagahooks.With(context.Background(), &turnWorld{r.watch, r.turns}))
@@ -178,8 +177,7 @@ func firstTool(tools *engine.Registry) *engine.Program {
 
 // replyOf describes what comes of a turn.
 func replyOf(tool *engine.Program, end turns.End, err error) reply {
-	var turn *turns.Error
-	if errors.As(err, &turn) {
+	if turn, ok := errors.AsType[*turns.Error](err); ok {
 		err = turn.Err // no client sees more of it
 	}
 	var failed *engine.ToolError
@@ -202,8 +200,7 @@ func replyOf(tool *engine.Program, end turns.End, err error) reply {
 
 // explained says why a token was refused, which clients are not told.
 func explained(err error) error {
-	var rejected *tokens.Rejected
-	if errors.As(err, &rejected) && rejected.Detail != nil {
+	if rejected, ok := errors.AsType[*tokens.Rejected](err); ok && rejected.Detail != nil {
 		return fmt.Errorf("%w: %s: %w", rejected, rejected.Reason, rejected.Detail)
 	}
 	return err

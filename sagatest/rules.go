@@ -12,7 +12,7 @@ import (
 )
 
 // inspect checks what must be true of every response.
-func (x *trial) inspect(q request, rep reply) {
+func (x *trial) inspect(rep reply) {
 	if rep.cut {
 		return
 	}

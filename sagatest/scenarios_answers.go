@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/ident"
@@ -110,33 +109,19 @@ func (s *sweep) orders() []scenario {
 	return list
 }
 
-// orders lists the orders of n things: all of three or fewer; of more, both
-// directions from every start.
+// orders lists the orders of two or more things: both directions from every start. Of
+// three or fewer these are all.
 func orders(n int) [][]int {
 	var list [][]int
-	if n > 3 {
-		for start := range n {
-			var there, back []int
-			for i := range n {
-				there, back = append(there, (start+i)%n), append(back, (start+n-i)%n)
-			}
-			list = append(list, there, back)
-		}
-		return list
-	}
-	var permute func(done []int)
-	permute = func(done []int) {
-		if len(done) == n {
-			list = append(list, slices.Clone(done))
-			return
-		}
+	for start := range n {
+		var there, back []int
 		for i := range n {
-			if !slices.Contains(done, i) {
-				permute(append(done, i))
-			}
+			there, back = append(there, (start+i)%n), append(back, (start+n-i)%n)
+		}
+		if list = append(list, there); n > 2 {
+			list = append(list, back)
 		}
 	}
-	permute(make([]int, 0, n))
 	return list
 }
 
@@ -221,8 +206,7 @@ func (s *sweep) invalid(a Asked) json.RawMessage {
 		}
 		for _, content := range contents {
 			raw := json.RawMessage(compact(map[string]any{"action": "accept", "content": content}))
-			var invalid *checkerr.InvalidError
-			if errors.As(q.Check(a.Step, raw), &invalid) {
+			if errors.As(q.Check(a.Step, raw), new(*checkerr.InvalidError)) {
 				return raw
 			}
 		}

@@ -86,7 +86,6 @@ type baseline struct {
 	good          bool
 }
 
-// turns is how many requests the client sends.
 func (b *baseline) turns() int { return len(b.requests) }
 
 // scenario is one way in which things go wrong.
@@ -165,7 +164,6 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 	return s.base
 }
 
-// run plays a scenario as a subtest.
 func (s *sweep) run(t testing.TB, sc scenario) {
 	t.Helper()
 	subtest(t, sc.name, func(t testing.TB) {

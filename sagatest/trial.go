@@ -53,7 +53,7 @@ func (x *trial) breaks(b broken) { x.broken = append(x.broken, b) }
 // send has a request served and looks at what comes of it.
 func (x *trial) send(q request) reply {
 	rep := x.client.send(q)
-	x.inspect(q, rep)
+	x.inspect(rep)
 	return rep
 }
 
@@ -97,9 +97,8 @@ func (x *trial) step() bool {
 // send the same request again, and does.
 func (x *trial) delivers(q request) bool {
 	rep := x.deliver(q)
-	var unsettled *engine.UnsettledError
 	for range mostTries {
-		if !errors.As(rep.err, &unsettled) {
+		if !errors.As(rep.err, new(*engine.UnsettledError)) {
 			break
 		}
 		rep = x.deliver(q)

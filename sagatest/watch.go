@@ -39,8 +39,7 @@ type Call struct {
 func (c *Call) did() bool { return c.reached && (c.Output != nil || c.Undo) && c.ownErr() == nil }
 
 func (c *Call) ownErr() error {
-	var d *disturbed
-	if errors.As(c.Err, &d) {
+	if errors.As(c.Err, new(*disturbed)) {
 		return nil
 	}
 	return c.Err
@@ -151,14 +150,12 @@ type turnWorld struct {
 	turn int
 }
 
-// Late implements sagahooks.World.
 func (w *turnWorld) Late(effect string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.late = append(w.late, effect)
 }
 
-// Perform implements sagahooks.World.
 func (w *turnWorld) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (sagahooks.Value, error)) (any, error) {
 	fault, stub := w.before(c)
 	switch {
@@ -233,7 +230,6 @@ func (w *turnWorld) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
 	return noFault, nil
 }
 
-// after records a call and returns its error.
 func (w *watch) after(c sagahooks.Call, out *sagahooks.Value, err error, reached, cut bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,149 +6,121 @@ import (
 	"go/token"
 	"go/types"
 	"math"
+	"slices"
+
+	"golang.org/x/tools/go/cfg"
 )
 
-// never is the count of a way that is not taken.
-const never = math.MinInt32
-
-// counter counts the rounds in the statements of one function.
+// counter counts the rounds in one function.
 type counter struct {
 	*rounds
 	count *count
-	// factor is how often the loops around run.
-	factor int
+	loops []loop
+	// ways are those on from the blocks that are done; a block that is not yet has nil.
+	ways map[*cfg.Block]*asking
 }
 
-// statements counts from n on. It returns the greatest count with which the
-// statements are left at their end, and that of the ways that end before, with a
-// return or by leaving a loop.
-func (w *counter) statements(list []ast.Stmt, n int) (through, ended int) {
-	through, ended = n, never
-	for _, s := range list {
-		if through == never {
-			break // not come to
-		}
-		t, e := w.statement(s, through)
-		through, ended = t, max(ended, e)
-	}
-	return through, ended
+// loop is a loop that runs a number of times, 0 if nothing bounds it. asks says that it
+// asks.
+type loop struct {
+	ast.Stmt
+	body  *ast.BlockStmt
+	times int
+	asks  bool
 }
 
-// either counts statements of which some or none run: it is left with the greatest.
-func (w *counter) either(n int, exhaustive bool, bodies ...[]ast.Stmt) (through, ended int) {
-	through, ended = never, never
-	if !exhaustive {
-		through = n
-	}
-	for _, b := range bodies {
-		t, e := w.statements(b, n)
-		through, ended = max(through, t), max(ended, e)
-	}
-	return through, ended
+// asking is a call that asks, with those that follow on the way on which the function asks
+// most.
+type asking struct {
+	call   *ast.CallExpr
+	times  int // how often the call asks
+	next   *asking
+	rounds int // from here on
 }
 
-func (w *counter) statement(s ast.Stmt, n int) (through, ended int) {
-	switch s := s.(type) {
-	case *ast.BlockStmt:
-		return w.statements(s.List, n)
-	case *ast.LabeledStmt:
-		return w.statement(s.Stmt, n)
-	case *ast.ReturnStmt, *ast.BranchStmt:
-		return never, w.expression(s, n)
-	case *ast.IfStmt:
-		n = w.expression(s.Init, n)
-		n = w.expression(s.Cond, n)
-		if s.Else == nil {
-			return w.either(n, false, s.Body.List)
-		}
-		return w.either(n, true, s.Body.List, []ast.Stmt{s.Else})
-	case *ast.SwitchStmt:
-		n = w.expression(s.Init, n)
-		return w.clauses(s.Body, w.expression(s.Tag, n))
-	case *ast.TypeSwitchStmt:
-		n = w.expression(s.Init, n)
-		return w.clauses(s.Body, w.expression(s.Assign, n))
-	case *ast.SelectStmt:
-		return w.clauses(s.Body, n)
-	case *ast.ForStmt:
-		n = w.expression(s.Init, n)
-		return w.loop(s, s.Body, n, w.forTimes(s))
-	case *ast.RangeStmt:
-		n = w.expression(s.X, n)
-		return w.loop(s, s.Body, n, w.rangeTimes(s))
+func (a *asking) total() int {
+	if a == nil {
+		return 0
 	}
-	return w.expression(s, n), never
+	return a.rounds
 }
 
-func (w *counter) clauses(body *ast.BlockStmt, n int) (through, ended int) {
-	var bodies [][]ast.Stmt
-	exhaustive := false
-	for _, c := range body.List {
-		switch c := c.(type) {
-		case *ast.CaseClause:
-			bodies = append(bodies, c.Body)
-			exhaustive = exhaustive || c.List == nil
-		case *ast.CommClause:
-			bodies = append(bodies, c.Body)
-			exhaustive = true
-		}
-	}
-	through, ended = w.either(n, exhaustive, bodies...)
-	if breaks(body) {
-		through = max(through, ended)
-	}
-	return through, ended
-}
-
-// breaks reports whether a break leaves the statement that has the body, or a
-// continue goes on with it. It may name a label, which is then taken for this one.
-func breaks(body *ast.BlockStmt) (found bool) {
+// most counts on the way through the body on which it asks most.
+func (w *counter) most(body *ast.BlockStmt) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
-		case *ast.BranchStmt:
-			found = found || n.Tok == token.BREAK || n.Tok == token.CONTINUE
 		case *ast.FuncLit:
 			return false
+		case *ast.ForStmt:
+			w.loops = append(w.loops, loop{n, n.Body, w.forTimes(n), false})
+		case *ast.RangeStmt:
+			w.loops = append(w.loops, loop{n, n.Body, w.rangeTimes(n), false})
 		}
 		return true
 	})
-	return found
+	graph := cfg.New(body, func(*ast.CallExpr) bool { return true })
+	first := w.longest(graph.Blocks[0])
+	w.count.rounds = first.total()
+	n := 0
+	for at := first; at != nil && w.count.ninth == nil; at = at.next {
+		if n += at.times; n > maxRounds {
+			w.count.ninth = at.call
+		}
+	}
+	for _, l := range w.loops {
+		if l.times == 0 && l.asks && !w.leaves(l.body) {
+			w.reporter.report(l.Pos(), "nothing bounds how often this loop asks, and clients give up after %d rounds", "Count the rounds and stop in time with an answer that says so", maxRounds)
+		}
+	}
 }
 
-// loop counts a loop that runs a number of times, 0 if nothing bounds it.
-func (w *counter) loop(loop ast.Stmt, body *ast.BlockStmt, n, times int) (through, ended int) {
-	outer := w.factor
-	w.factor = max(outer, 1) * max(times, 1)
-	t, e := w.statements(body.List, n)
-	w.factor = outer
-	through = max(n, t)
-	if breaks(body) {
-		through = max(through, e)
+// longest returns the way on from the beginning of a block. What a loop asks is counted
+// where it stands, as often as the loop runs, so from its end the way leaves the loop.
+func (w *counter) longest(b *cfg.Block) *asking {
+	if known, ok := w.ways[b]; ok {
+		return known
 	}
-	if times == 0 && max(t, e) > n && !w.leaves(body) {
-		w.reporter.report(loop.Pos(), "nothing bounds how often this loop asks, and clients give up after %d rounds", "Count the rounds and stop in time with an answer that says so", maxRounds)
-	}
-	return through, e
-}
-
-// expression adds the calls in an expression or a simple statement.
-func (w *counter) expression(x ast.Node, n int) int {
-	if x == nil {
-		return n
-	}
-	ast.Inspect(x, func(node ast.Node) bool {
-		switch node := node.(type) {
-		case *ast.FuncLit:
-			return false // counted where it is called
-		case *ast.CallExpr:
-			before := n
-			n += w.calls(node, w.count) * max(w.factor, 1)
-			if n > maxRounds && before <= maxRounds {
-				w.count.ninth = node
+	w.ways[b] = nil
+	var on *asking
+	for _, next := range b.Succs {
+		after := []*cfg.Block{next}
+		if known, ok := w.ways[next]; ok && known == nil {
+			after = next.Succs // back to where the loop begins
+		}
+		for _, next := range after {
+			if other := w.longest(next); other.total() > on.total() {
+				on = other
 			}
 		}
-		return true
-	})
+	}
+	for _, n := range slices.Backward(b.Nodes) {
+		var calls []*ast.CallExpr
+		ast.Inspect(n, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				calls = append(calls, call)
+			}
+			_, isLiteral := n.(*ast.FuncLit)
+			return !isLiteral // counted where it is called
+		})
+		for _, call := range slices.Backward(calls) {
+			if times := w.times(call); times > 0 {
+				on = &asking{call, times, on, on.total() + times}
+			}
+		}
+	}
+	w.ways[b] = on
+	return on
+}
+
+// times returns how often a call asks, in all loops around it.
+func (w *counter) times(call *ast.CallExpr) int {
+	n := w.calls(call, w.count)
+	for i := range w.loops {
+		if l := &w.loops[i]; n > 0 && l.body.Pos() <= call.Pos() && call.Pos() < l.body.End() {
+			n *= max(l.times, 1)
+			l.asks = true
+		}
+	}
 	return n
 }
 
@@ -197,42 +169,36 @@ func (w *counter) constant(x ast.Expr) (int, bool) {
 }
 
 // leaves reports whether a loop counts something and leaves when it is enough.
-func (w *counter) leaves(body *ast.BlockStmt) (found bool) {
-	ast.Inspect(body, func(n ast.Node) bool {
+func (w *counter) leaves(body *ast.BlockStmt) bool {
+	for n := range ast.Preorder(body) {
 		s, ok := n.(*ast.IfStmt)
-		if !ok {
-			return true
+		if !ok || !w.compares(s.Cond) {
+			continue
 		}
-		if cond, ok := s.Cond.(*ast.BinaryExpr); ok && w.compares(cond) {
-			ast.Inspect(s, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.ReturnStmt:
-					found = true
-				case *ast.BranchStmt:
-					found = found || n.Tok == token.BREAK
-				}
+		for n := range ast.Preorder(s) {
+			if branch, ok := n.(*ast.BranchStmt); ok && branch.Tok == token.BREAK {
 				return true
-			})
-		}
-		return true
-	})
-	return found
-}
-
-// compares reports whether a condition compares numbers.
-func (w *counter) compares(cond *ast.BinaryExpr) bool {
-	switch cond.Op {
-	case token.LSS, token.LEQ, token.GTR, token.GEQ, token.EQL:
-	case token.LOR, token.LAND:
-		for _, side := range []ast.Expr{cond.X, cond.Y} {
-			if b, ok := ast.Unparen(side).(*ast.BinaryExpr); ok && w.compares(b) {
+			}
+			if _, ok := n.(*ast.ReturnStmt); ok {
 				return true
 			}
 		}
-		return false
-	default:
+	}
+	return false
+}
+
+// compares reports whether a condition compares numbers.
+func (w *counter) compares(x ast.Expr) bool {
+	cond, ok := ast.Unparen(x).(*ast.BinaryExpr)
+	if !ok {
 		return false
 	}
-	t, ok := w.info.TypeOf(cond.X).Underlying().(*types.Basic)
-	return ok && t.Info()&types.IsInteger != 0
+	switch cond.Op {
+	case token.LSS, token.LEQ, token.GTR, token.GEQ, token.EQL:
+		t, ok := w.info.TypeOf(cond.X).Underlying().(*types.Basic)
+		return ok && t.Info()&types.IsInteger != 0
+	case token.LOR, token.LAND:
+		return w.compares(cond.X) || w.compares(cond.Y)
+	}
+	return false
 }

@@ -3,6 +3,7 @@ package sagavet
 import (
 	"go/token"
 	"go/types"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/ssa"
@@ -96,30 +97,27 @@ func (p *program) asksAfter(from ssa.Instruction) bool {
 }
 
 // after reports whether an instruction that is wanted can follow one.
-func after(from ssa.Instruction, wanted func(ssa.Instruction) bool) bool {
-	seen := make(map[*ssa.BasicBlock]bool)
-	var search func(instrs []ssa.Instruction, b *ssa.BasicBlock) bool
-	search = func(instrs []ssa.Instruction, b *ssa.BasicBlock) bool {
-		for _, i := range instrs {
-			if wanted(i) {
-				return true
-			}
-		}
-		for _, next := range b.Succs {
-			if !seen[next] {
-				seen[next] = true
-				if search(next.Instrs, next) {
-					return true
-				}
-			}
-		}
-		return false
-	}
+func after(from ssa.Instruction, wanted func(ssa.Instruction) bool) (found bool) {
 	b := from.Block()
-	for n, i := range b.Instrs {
-		if i == from {
-			return search(b.Instrs[n+1:], b)
+	onward(b, slices.Index(b.Instrs, from)+1, make(map[*ssa.BasicBlock]bool), func(i ssa.Instruction) bool {
+		found = found || wanted(i)
+		return !found
+	})
+	return found
+}
+
+// onward visits the instructions of a block from one on, and all that can follow. It does
+// not go on behind one of which visit returns false.
+func onward(b *ssa.BasicBlock, from int, seen map[*ssa.BasicBlock]bool, visit func(ssa.Instruction) bool) {
+	for _, i := range b.Instrs[from:] {
+		if !visit(i) {
+			return
 		}
 	}
-	return false
+	for _, next := range b.Succs {
+		if !seen[next] {
+			seen[next] = true
+			onward(next, 0, seen, visit)
+		}
+	}
 }

@@ -23,13 +23,12 @@ that only reads, and not reported.`, func(pass *analysis.Pass, p *program, r *re
 	}
 	var begin []ast.Expr
 	for _, f := range pass.Files {
-		ast.Inspect(f, func(n ast.Node) bool {
+		for n := range ast.Preorder(f) {
 			if call, ok := n.(*ast.CallExpr); ok {
 				v.calls[call.Lparen] = call
 			}
 			begin = append(begin, beginnings(pass.TypesInfo, n)...)
-			return true
-		})
+		}
 	}
 	for _, expr := range begin {
 		if f := p.function(pass.TypesInfo, expr); f != nil {
@@ -102,31 +101,13 @@ func (v *first) earlyIn(f *ssa.Function) []*ssa.Call {
 	}
 	v.early[f] = nil // until it is known, for functions that call themselves
 	var found []*ssa.Call
-	seen := map[*ssa.BasicBlock]bool{f.Blocks[0]: true}
-	for queue := []*ssa.BasicBlock{f.Blocks[0]}; len(queue) > 0; queue = queue[1:] {
-		asked := false
-		for _, i := range queue[0].Instrs {
-			call, ok := i.(*ssa.Call)
-			if !ok {
-				continue
-			}
-			if v.performsEarly(call) {
-				found = append(found, call)
-			}
-			if asked = v.operation(call.Common()) == asks; asked {
-				break
-			}
+	onward(f.Blocks[0], 0, map[*ssa.BasicBlock]bool{f.Blocks[0]: true}, func(i ssa.Instruction) bool {
+		call, ok := i.(*ssa.Call)
+		if ok && v.performsEarly(call) {
+			found = append(found, call)
 		}
-		if asked {
-			continue
-		}
-		for _, next := range queue[0].Succs {
-			if !seen[next] {
-				seen[next] = true
-				queue = append(queue, next)
-			}
-		}
-	}
+		return !ok || v.operation(call.Common()) != asks
+	})
 	v.early[f] = found
 	return found
 }
@@ -191,7 +172,7 @@ func findEffects(pass *analysis.Pass) map[types.Object]bool {
 		}
 	}
 	for _, f := range pass.Files {
-		ast.Inspect(f, func(n ast.Node) bool {
+		for n := range ast.Preorder(f) {
 			assigned(n, func(to, value ast.Expr) {
 				// e.Undo = … makes it one that can be undone.
 				if field, ok := ast.Unparen(to).(*ast.SelectorExpr); ok {
@@ -202,8 +183,7 @@ func findEffects(pass *analysis.Pass) map[types.Object]bool {
 			if kv, ok := n.(*ast.KeyValueExpr); ok {
 				put(kv.Key, kv.Value)
 			}
-			return true
-		})
+		}
 	}
 	return found
 }

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"iter"
 	"strings"
 
 	"golang.org/x/tools/go/types/typeutil"
@@ -38,39 +39,33 @@ func (v *replay) maps(body *ast.BlockStmt) {
 	if len(collected) == 0 {
 		return
 	}
-	ast.Inspect(body, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok && v.sorts(call) {
+	for o := range v.arguments(body, v.sorts) {
+		delete(collected, o)
+	}
+	for o := range v.arguments(body, v.operates) {
+		if pos, ok := collected[o]; ok {
+			v.reporter.report(pos, "%s gets the order of a map, which differs whenever the flow runs again, and is part of a question or an effect", orderAdvice, o.Name())
+		}
+	}
+}
+
+// arguments returns what is named in the arguments of the calls that are wanted.
+func (v *replay) arguments(body ast.Node, wanted func(*ast.CallExpr) bool) iter.Seq[types.Object] {
+	return func(yield func(types.Object) bool) {
+		for n := range ast.Preorder(body) {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !wanted(call) {
+				continue
+			}
 			for _, a := range call.Args {
-				ast.Inspect(a, func(n ast.Node) bool {
-					if id, ok := n.(*ast.Ident); ok {
-						delete(collected, v.info.Uses[id])
+				for n := range ast.Preorder(a) {
+					if id, ok := n.(*ast.Ident); ok && !yield(v.info.Uses[id]) {
+						return
 					}
-					return true
-				})
+				}
 			}
 		}
-		return true
-	})
-	ast.Inspect(body, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok || !v.operates(call) {
-			return true
-		}
-		for _, a := range call.Args {
-			ast.Inspect(a, func(n ast.Node) bool {
-				id, ok := n.(*ast.Ident)
-				if !ok {
-					return true
-				}
-				o := v.info.Uses[id]
-				if pos, ok := collected[o]; ok {
-					v.reporter.report(pos, "%s gets the order of a map, which differs whenever the flow runs again, and is part of a question or an effect", orderAdvice, o.Name())
-				}
-				return true
-			})
-		}
-		return true
-	})
+	}
 }
 
 // unordered reports whether a range over x has no order: x is a map, or iterates over one.
@@ -99,7 +94,7 @@ func (v *replay) collects(x ast.Expr) bool {
 // other.
 func (v *replay) loop(loop *ast.RangeStmt, collected map[types.Object]token.Pos) {
 	found := false
-	ast.Inspect(loop.Body, func(n ast.Node) bool {
+	for n := range ast.Preorder(loop.Body) {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			if !found && v.operates(n) {
@@ -108,18 +103,17 @@ func (v *replay) loop(loop *ast.RangeStmt, collected map[types.Object]token.Pos)
 			}
 		case *ast.AssignStmt:
 			if len(n.Lhs) != 1 || len(n.Rhs) != 1 {
-				return true
+				continue
 			}
 			o := v.object(n.Lhs[0])
 			if o == nil || o.Pos() >= loop.Pos() && o.Pos() < loop.End() {
-				return true
+				continue
 			}
 			if n.Tok == token.ADD_ASSIGN && isString(o.Type()) || v.appends(n.Rhs[0]) {
 				collected[o] = loop.Pos()
 			}
 		}
-		return true
-	})
+	}
 }
 
 func isString(t types.Type) bool {

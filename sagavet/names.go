@@ -47,7 +47,6 @@ var errorType = types.Universe.Lookup("error").Type()
 
 func isError(t types.Type) bool { return types.Identical(t, errorType) }
 
-// endsInError reports whether the last result is an error.
 func endsInError(results *types.Tuple) bool {
 	n := results.Len()
 	return n > 0 && isError(results.At(n-1).Type())

@@ -139,7 +139,6 @@ func underlying(v ssa.Value) ssa.Value {
 	}
 }
 
-// isNil reports whether v is the constant nil.
 func isNil(v ssa.Value) bool {
 	c, ok := v.(*ssa.Const)
 	return ok && c.IsNil()

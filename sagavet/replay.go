@@ -28,7 +28,6 @@ for a log message only is not reported.`, func(pass *analysis.Pass, p *program, 
 	}
 })
 
-// declarations returns the functions that a package declares.
 func declarations(pass *analysis.Pass) map[*types.Func]*ast.FuncDecl {
 	decls := make(map[*types.Func]*ast.FuncDecl)
 	for _, f := range pass.Files {
@@ -44,19 +43,35 @@ func declarations(pass *analysis.Pass) map[*types.Func]*ast.FuncDecl {
 // flowBodies returns the bodies of the functions that run in flows which ask.
 func (p *program) flowBodies(pass *analysis.Pass) iter.Seq[*ast.BlockStmt] {
 	once := p.endAtOnce(pass)
-	in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
 	return func(yield func(*ast.BlockStmt) bool) {
-		for n := range in.PreorderSeq((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
+		for n, body := range bodies(pass) {
 			var sig *types.Signature
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				sig = pass.TypesInfo.Defs[n.Name].(*types.Func).Signature()
+			case *ast.FuncLit:
+				sig, _ = pass.TypesInfo.TypeOf(n).(*types.Signature)
+			}
+			if sig != nil && flowSignature(sig) && !once[n] && !yield(body) {
+				return
+			}
+		}
+	}
+}
+
+// bodies returns the functions and literals of a package with their bodies.
+func bodies(pass *analysis.Pass) iter.Seq2[ast.Node, *ast.BlockStmt] {
+	in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
+	return func(yield func(ast.Node, *ast.BlockStmt) bool) {
+		for n := range in.PreorderSeq((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
 			var body *ast.BlockStmt
 			switch n := n.(type) {
 			case *ast.FuncDecl:
-				sig, body = pass.TypesInfo.Defs[n.Name].(*types.Func).Signature(), n.Body
+				body = n.Body
 			case *ast.FuncLit:
-				sig, _ = pass.TypesInfo.TypeOf(n).(*types.Signature)
 				body = n.Body
 			}
-			if sig != nil && body != nil && flowSignature(sig) && !once[n] && !yield(body) {
+			if body != nil && !yield(n, body) {
 				return
 			}
 		}
@@ -67,14 +82,13 @@ func (p *program) flowBodies(pass *analysis.Pass) iter.Seq[*ast.BlockStmt] {
 func (p *program) endAtOnce(pass *analysis.Pass) map[ast.Node]bool {
 	once := make(map[ast.Node]bool)
 	for _, f := range pass.Files {
-		ast.Inspect(f, func(n ast.Node) bool {
+		for n := range ast.Preorder(f) {
 			for _, expr := range beginnings(pass.TypesInfo, n) {
 				if f := p.function(pass.TypesInfo, expr); f != nil && p.does(f) != asks {
 					once[f.Syntax()] = true
 				}
 			}
-			return true
-		})
+		}
 	}
 	return once
 }

@@ -19,7 +19,6 @@ type reporter struct {
 	ignored map[place]bool // true with a reason
 }
 
-// place is a line of a file.
 type place struct {
 	file string
 	line int

@@ -5,6 +5,7 @@ import (
 	"go/types"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/cfg"
 )
 
 // maxRounds is what every client in use goes through with.
@@ -22,20 +23,12 @@ variable, is taken for bounded, and counted as one round.`, func(pass *analysis.
 		bodies: make(map[types.Object]*ast.BlockStmt), counted: make(map[*ast.BlockStmt]*count),
 	}
 	for _, f := range pass.Files {
-		ast.Inspect(f, func(n ast.Node) bool { v.declare(n); return true })
+		for n := range ast.Preorder(f) {
+			v.declare(n)
+		}
 	}
-	for _, f := range pass.Files {
-		ast.Inspect(f, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.FuncDecl:
-				if n.Body != nil {
-					v.function(n.Body)
-				}
-			case *ast.FuncLit:
-				v.function(n.Body)
-			}
-			return true
-		})
+	for _, body := range bodies(pass) {
+		v.function(body)
 	}
 })
 
@@ -90,13 +83,11 @@ func (v *rounds) count(body *ast.BlockStmt) *count {
 	}
 	c := new(count)
 	v.counted[body] = c
-	w := counter{rounds: v, count: c}
-	through, ended := w.statements(body.List, 0)
-	c.rounds = max(through, ended)
+	w := counter{rounds: v, count: c, ways: make(map[*cfg.Block]*asking)}
+	w.most(body)
 	return c
 }
 
-// calls returns how often a call asks.
 func (v *rounds) calls(call *ast.CallExpr, c *count) int {
 	switch funcName(calledFunc(v.info, call)) {
 	case askFunc, runAskAll:

@@ -29,13 +29,12 @@ written out in the package.`,
 		v := &stepNames{info: pass.TypesInfo, reporter: newReporter(pass), decls: declarations(pass), literals: make(map[types.Object]*ast.CompositeLit)}
 		var machines []*ast.CompositeLit
 		for _, f := range pass.Files {
-			ast.Inspect(f, func(n ast.Node) bool {
+			for n := range ast.Preorder(f) {
 				v.collect(n)
 				if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.info.TypeOf(lit), "Machine") {
 					machines = append(machines, lit)
 				}
-				return true
-			})
+			}
 		}
 		for _, m := range machines {
 			v.machine(m)
@@ -104,24 +103,17 @@ func (v *stepNames) replace(value ast.Expr) {
 	}
 }
 
-// machine checks the names in the step functions of a machine.
 func (v *stepNames) machine(lit *ast.CompositeLit) {
 	names, ok := v.names(lit)
 	if !ok || v.unknown {
 		return
 	}
-	begin := field(lit, "Start")
-	list := v.literal(field(lit, "Steps"))
-	var code []ast.Node
-	if begin != nil {
-		code = append(code, begin)
-	}
-	if list != nil {
-		code = append(code, list)
-	}
 	seen := make(map[*ast.FuncDecl]bool)
-	for _, c := range code {
-		v.look(c, names, seen)
+	if begin := field(lit, "Start"); begin != nil {
+		v.look(begin, names, seen)
+	}
+	if list := v.literal(field(lit, "Steps")); list != nil {
+		v.look(list, names, seen)
 	}
 }
 

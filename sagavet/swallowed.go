@@ -92,7 +92,6 @@ func withRun(c *ssa.CallCommon) bool {
 	return hands(c, isRun)
 }
 
-// callName is what a message calls the function.
 func callName(c *ssa.CallCommon) string {
 	o := object(c)
 	switch funcName(o) {

@@ -163,7 +163,6 @@ func (k *Keys) exec(ctx context.Context, tx *sql.Tx, text string, args ...any) (
 	return n > 0, err
 }
 
-// row is what is known of a key.
 type row struct{ state, input, output string }
 
 func (k *Keys) find(ctx context.Context, tx *sql.Tx, key saga.Key) (r row, err error) {

@@ -94,13 +94,11 @@
 //
 // # What is validated, and where
 //
-//   - Verify and Step validate the question: it is one that MCP allows. A tool is
-//     not registered with one that is not.
-//   - Check validates the client's result when it arrives. A result that breaks the
-//     protocol is refused, as the client's fault; for content that does not satisfy
-//     the form, the user is told why and asked again. Your code sees neither.
-//   - Answer decodes what Check let through. What a model said, and what a user
-//     entered in a field without rules, is validated by nobody but the author.
+// Verify and Step validate the question: a tool is not registered with one that MCP does
+// not allow. Check validates the client's result when it arrives: one that breaks the
+// protocol is refused, and a user whose content does not satisfy the form is asked again.
+// Your code sees neither. What a model said, and what a user entered in a field without
+// rules, is validated by nobody but the author.
 //
 // A client reads what it is asked by the methods Form, Link and Sample of [Step], and
 // validates what the user enters by [FormSpec.Validate], the code that the server

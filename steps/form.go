@@ -60,8 +60,8 @@ func (f *Form[T]) declared() *declaredForm {
 }
 
 func declareForm(id, message string, t reflect.Type) declaredForm {
-	if reason := checkID(id, false); reason != "" {
-		return declaredForm{err: &QuestionError{StepID: id, Reason: reason}}
+	if err := checkID(id, false); err != nil {
+		return declaredForm{err: err}
 	}
 	if message == "" {
 		return declaredForm{err: &QuestionError{StepID: id, Reason: "has no Message"}}
@@ -80,14 +80,11 @@ func (f *Form[T]) StepID() string { return f.ID }
 // Verify implements [Question].
 func (f *Form[T]) Verify() error {
 	if f.base != nil {
-		if reason := checkID(f.ID, true); reason != "" {
-			return &QuestionError{StepID: f.ID, Reason: reason}
+		if err := checkID(f.ID, true); err != nil {
+			return err
 		}
 	}
-	if err := f.declared().err; err != nil {
-		return withID(f.ID, err)
-	}
-	return nil
+	return withID(f.ID, f.declared().err)
 }
 
 // Step implements [Request]. The Params of all steps of one form share memory: do not
@@ -163,12 +160,9 @@ func (f *Form[T]) Check(step Step, result json.RawMessage) error {
 	} else if err := f.declared().err; err != nil {
 		return withID(step.ID, err)
 	}
-	e, reason := parseElicited(result)
-	if reason != "" {
-		return &checkerr.MalformedError{StepID: step.ID, Reason: reason}
-	}
-	if e.action != accepted {
-		return nil
+	e, err := parsed(step.ID, result, parseElicited)
+	if err != nil || e.action != accepted {
+		return err
 	}
 	return spec.validateJSON(step.ID, e.content)
 }
@@ -250,15 +244,8 @@ func parseElicited(result json.RawMessage) (e elicited, reason string) {
 	if reason = checkObject(result); reason != "" {
 		return e, reason
 	}
-	var action jsontext.Value
-	for name, v := range jsonview.Members(result) {
-		switch string(name) {
-		case "action":
-			action = v
-		case "content":
-			e.content = v
-		}
-	}
+	action := get(result, "action")
+	e.content = get(result, "content")
 	for _, a := range [...]string{accepted, declined, cancelled} {
 		if jsonview.Is(action, a) {
 			e.action = a
@@ -321,23 +308,39 @@ func answerTo(a Answers, id string) (json.RawMessage, error) {
 	return answer.Result, nil
 }
 
-// acceptedBy returns the content that the user accepted for step id.
-func acceptedBy(a Answers, id string) (jsontext.Value, error) {
+// parsed reads a result with parse, which returns why it is malformed, or "".
+func parsed[T any](id string, result json.RawMessage, parse func(json.RawMessage) (T, string)) (T, error) {
+	v, reason := parse(result)
+	if reason != "" {
+		return v, &checkerr.MalformedError{StepID: id, Reason: reason}
+	}
+	return v, nil
+}
+
+// answered reads what came for step id. Its errors are of type *[StepError].
+func answered[T any](a Answers, id string, parse func(json.RawMessage) (T, string)) (v T, err error) {
 	result, err := answerTo(a, id)
 	if err != nil {
-		return nil, err
+		return v, err
 	}
-	e, reason := parseElicited(result)
+	if v, err = parsed(id, result, parse); err != nil {
+		err = &StepError{StepID: id, Err: err}
+	}
+	return v, err
+}
+
+// acceptedBy returns the content that the user accepted for step id.
+func acceptedBy(a Answers, id string) (jsontext.Value, error) {
+	e, err := answered(a, id, parseElicited)
 	switch {
-	case reason != "":
-		err = &checkerr.MalformedError{StepID: id, Reason: reason}
+	case err != nil:
+		return nil, err
 	case e.action == declined:
 		err = ErrDeclined
 	case e.action == cancelled:
 		err = ErrCancelled
+	default:
+		return e.content, nil
 	}
-	if err != nil {
-		return nil, &StepError{StepID: id, Err: err}
-	}
-	return e.content, nil
+	return nil, &StepError{StepID: id, Err: err}
 }

@@ -77,7 +77,6 @@ type Choice struct {
 	Title string
 }
 
-// label returns what the user sees of the choice.
 func (c Choice) label() string {
 	if c.Title != "" {
 		return c.Title

@@ -23,7 +23,6 @@ type formSchema struct {
 // properties are written as an object whose members are in the order of the fields.
 type properties []Field
 
-// MarshalJSONTo implements json.MarshalerTo.
 func (p properties) MarshalJSONTo(enc *jsontext.Encoder) error {
 	err := enc.WriteToken(jsontext.BeginObject)
 	for i := 0; err == nil && i < len(p); i++ {

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/url"
 
-	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
@@ -45,11 +44,13 @@ func (l *Link) StepID() string { return l.ID }
 
 // Verify implements [Question].
 func (l *Link) Verify() error {
-	reason := checkID(l.ID, l.nth)
-	if reason == "" && l.Message == "" {
-		reason = "has no Message"
+	if err := checkID(l.ID, l.nth); err != nil {
+		return err
 	}
-	if reason == "" && l.URL != "" {
+	reason := ""
+	if l.Message == "" {
+		reason = "has no Message"
+	} else if l.URL != "" {
 		reason = checkURL(l.URL)
 	}
 	if reason != "" {
@@ -91,10 +92,8 @@ func (l *Link) Nth(n int) *Link {
 
 // Check implements [Question]. Content is ignored: URL mode has none.
 func (l *Link) Check(step Step, result json.RawMessage) error {
-	if _, reason := parseElicited(result); reason != "" {
-		return &checkerr.MalformedError{StepID: step.ID, Reason: reason}
-	}
-	return nil
+	_, err := parsed(step.ID, result, parseElicited)
+	return err
 }
 
 // Answer returns nil if the user agreed to open the page, or else a *[StepError].

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
@@ -33,12 +32,7 @@ type Root struct {
 func (r *RootsList) StepID() string { return r.ID }
 
 // Verify implements [Question].
-func (r *RootsList) Verify() error {
-	if reason := checkID(r.ID, r.nth); reason != "" {
-		return &QuestionError{StepID: r.ID, Reason: reason}
-	}
-	return nil
-}
+func (r *RootsList) Verify() error { return checkID(r.ID, r.nth) }
 
 // Step implements [Request].
 func (r *RootsList) Step() (Step, error) {
@@ -53,24 +47,12 @@ func (r *RootsList) Nth(n int) *RootsList { return &RootsList{ID: nthID(r.ID, n)
 
 // Check implements [Question].
 func (r *RootsList) Check(step Step, result json.RawMessage) error {
-	if _, reason := parseRoots(result); reason != "" {
-		return &checkerr.MalformedError{StepID: step.ID, Reason: reason}
-	}
-	return nil
+	_, err := parsed(step.ID, result, parseRoots)
+	return err
 }
 
 // Answer returns the client's roots, perhaps none. The error is a *[StepError].
-func (r *RootsList) Answer(a Answers) ([]Root, error) {
-	result, err := answerTo(a, r.ID)
-	if err != nil {
-		return nil, err
-	}
-	roots, reason := parseRoots(result)
-	if reason != "" {
-		return nil, &StepError{StepID: r.ID, Err: &checkerr.MalformedError{StepID: r.ID, Reason: reason}}
-	}
-	return roots, nil
-}
+func (r *RootsList) Answer(a Answers) ([]Root, error) { return answered(a, r.ID, parseRoots) }
 
 func parseRoots(result json.RawMessage) (roots []Root, reason string) {
 	if reason := checkObject(result); reason != "" {

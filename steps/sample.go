@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/content"
-	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 )
 
 // Sample asks the client's model for a completion: sampling/createMessage (MCP
@@ -66,8 +66,8 @@ func (s *Sample) StepID() string { return s.ID }
 // Verify implements [Question]. Messages may still be missing: they come with
 // [Promptf] or [Messages]. MaxTokens must be declared.
 func (s *Sample) Verify() error {
-	if reason := checkID(s.ID, s.nth); reason != "" {
-		return &QuestionError{StepID: s.ID, Reason: reason}
+	if err := checkID(s.ID, s.nth); err != nil {
+		return err
 	}
 	r := s.Request
 	if len(r.Messages) == 0 {
@@ -78,8 +78,8 @@ func (s *Sample) Verify() error {
 
 // Step implements [Request].
 func (s *Sample) Step() (Step, error) {
-	if reason := checkID(s.ID, s.nth); reason != "" {
-		return Step{}, &QuestionError{StepID: s.ID, Reason: reason}
+	if err := checkID(s.ID, s.nth); err != nil {
+		return Step{}, err
 	}
 	params, err := s.Request.AppendParams(make([]byte, 0, 256))
 	if err != nil {
@@ -109,23 +109,13 @@ func (s *Sample) Nth(n int) *Sample {
 
 // Check implements [Question]. It does not judge what the model said.
 func (s *Sample) Check(step Step, result stdjson.RawMessage) error {
-	if _, reason := parseSampleResult(result); reason != "" {
-		return &checkerr.MalformedError{StepID: step.ID, Reason: reason}
-	}
-	return nil
+	_, err := parsed(step.ID, result, parseSampleResult)
+	return err
 }
 
 // Answer returns what the client's model said. The error is a *[StepError].
 func (s *Sample) Answer(a Answers) (SampleResult, error) {
-	result, err := answerTo(a, s.ID)
-	if err != nil {
-		return SampleResult{}, err
-	}
-	answer, reason := parseSampleResult(result)
-	if reason != "" {
-		return SampleResult{}, &StepError{StepID: s.ID, Err: &checkerr.MalformedError{StepID: s.ID, Reason: reason}}
-	}
-	return answer, nil
+	return answered(a, s.ID, parseSampleResult)
 }
 
 // SampleRequest is what a model is asked: the parameters of
@@ -355,11 +345,5 @@ func without(a, b []string) []string {
 	for _, s := range b {
 		known[s] = true
 	}
-	var rest []string
-	for _, s := range a {
-		if !known[s] {
-			rest = append(rest, s)
-		}
-	}
-	return rest
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return known[s] })
 }

@@ -53,7 +53,6 @@ type modelHint struct {
 // modelHints are read as far as they can be: they are only hints.
 type modelHints []modelHint
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (h *modelHints) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	v, err := dec.ReadValue()
 	for hint := range jsonview.Elements(v) {
@@ -90,7 +89,6 @@ func (r reason) Error() string { return string(r) }
 // tokenCount is read however it is written: 3, 3.0 and 3e0 are the same.
 type tokenCount int
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (n *tokenCount) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	v, err := dec.ReadValue()
 	if err != nil {
@@ -108,7 +106,6 @@ const errTokenCount reason = "must be a whole number above 0"
 // stringList takes nothing for a string that is none, not even null.
 type stringList []string
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (l *stringList) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	v, err := dec.ReadValue()
 	if err != nil || v.Kind() == 'n' {
@@ -339,30 +336,17 @@ func parseSampleResult(result stdjson.RawMessage) (r SampleResult, reason string
 	if reason = checkObject(result); reason != "" {
 		return r, reason
 	}
-	var role, model, stop, said jsontext.Value
-	for name, v := range jsonview.Members(result) {
-		switch string(name) {
-		case "role":
-			role = v
-		case "model":
-			model = v
-		case "stopReason":
-			stop = v
-		case "content":
-			said = v
-		}
-	}
-	speaker, _ := jsonview.String(role)
-	r.Role = content.Role(speaker)
+	stop, said := get(result, "stopReason"), get(result, "content")
+	r.Role = content.Role(text(get(result, "role")))
 	var named, stopped bool
-	r.Model, named = jsonview.String(model)
+	r.Model, named = jsonview.String(get(result, "model"))
 	r.StopReason, stopped = jsonview.String(stop)
 	switch {
 	case r.Role != content.User && r.Role != content.Assistant:
 		return r, `"role" must be "user" or "assistant"`
 	case !named:
 		return r, `"model" must be a string`
-	case !stopped && stop != nil && stop.Kind() != 'n':
+	case !stopped && !absent(stop):
 		return r, `"stopReason" must be a string`
 	case said.Kind() != '{' && said.Kind() != '[':
 		return r, `"content" must be a content block or an array of them`

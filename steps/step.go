@@ -151,21 +151,23 @@ func (f Features) String() string {
 	return strings.Join(names, ", ")
 }
 
-// checkID reports what is wrong with the id of a question, or "". That of an instance may
-// end with the number that Nth adds.
-func checkID(id string, instance bool) string {
+// checkID reports what is wrong with the id of a question. That of an instance may end
+// with the number that Nth adds.
+func checkID(id string, instance bool) error {
+	reason := ""
 	switch {
 	case !instance && strings.Contains(id, "#"):
-		return `the ID holds "#", which separates the number that Nth adds`
+		reason = `the ID holds "#", which separates the number that Nth adds`
 	case id == "":
-		return "has no ID"
+		reason = "has no ID"
 	case !ident.Valid(ident.Base(id)):
-		return "the ID must be " + ident.Rule
+		reason = "the ID must be " + ident.Rule
+	default:
+		return nil
 	}
-	return ""
+	return &QuestionError{StepID: id, Reason: reason}
 }
 
-// nthID returns the id of the n-th instance of a question.
 func nthID(id string, n int) string { return id + "#" + strconv.Itoa(n) }
 
 // Otherwise asks first, or second if the client lacks what first needs. Which one

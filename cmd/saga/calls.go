@@ -127,7 +127,6 @@ func describeCall(s state.Saved, look *inspector) callRow {
 	return row
 }
 
-// waitsFor tells what a step asks.
 func waitsFor(step client.Step) string {
 	var params struct {
 		Message string `json:"message"`
@@ -199,9 +198,8 @@ func (p *program) removeCalls(c *cli.Command) error {
 	return nil
 }
 
-// notSaved is the error for a saved call that cannot be used.
 func (p *program) notSaved(err error) error {
-	if isAny[*state.MissingError](err) {
+	if errors.As(err, new(*state.MissingError)) {
 		err = fmt.Errorf("%w; %s calls lists those there are", err, p.self)
 	}
 	return &exitError{exitUsage, err}
@@ -221,7 +219,6 @@ func removable(name string) (string, error) {
 	return "", err
 }
 
-// count is a number with its noun.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

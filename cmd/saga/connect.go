@@ -97,14 +97,12 @@ func shell() (command, flag string) {
 
 // withAdvice adds what to do when there is no server at all.
 func (p *program) withAdvice(err error) error {
-	var lost *client.TransportError
-	if errors.As(err, &lost) && !lost.Sent {
+	if lost, ok := errors.AsType[*client.TransportError](err); ok && !lost.Sent {
 		return &exitError{exitServer, fmt.Errorf("%w\nStart a server with %s serve, or name one with --server or --stdio", err, p.self)}
 	}
 	return err
 }
 
-// serverFailed marks an error of talking to a server.
 func (p *program) serverFailed(err error) error {
 	if err = p.withAdvice(err); exitCode(err) == exitUsage {
 		return &exitError{exitServer, err}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -189,7 +190,6 @@ type asker struct {
 	refused bool
 }
 
-// elicit answers a form or link.
 func (a *asker) elicit(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
 	result, err := a.elicitFrom(ctx, r)
 	if result != nil && result.Action != "accept" {
@@ -208,10 +208,9 @@ func (a *asker) elicitFrom(ctx context.Context, r *client.Request) (*client.Elic
 	return nil, needsPerson(r.StepID, plain.Line(r.Message), "Answer it with --answers FILE, or in a terminal.")
 }
 
-// sample answers a sampling step.
 func (a *asker) sample(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
 	result, err := a.sampleFrom(ctx, r)
-	a.refused = a.refused || isAny[*client.Error](err)
+	a.refused = a.refused || errors.As(err, new(*client.Error))
 	return result, err
 }
 

@@ -60,7 +60,6 @@ Examples:
 	})
 }
 
-// prompt is the ending of getting a prompt.
 func (p *program) prompt(result *client.PromptResult, err error) (ending, error) {
 	return func(c *cli.Command, _ bool) error {
 		if c.String("output") == "json" {

@@ -90,8 +90,7 @@ func (p *program) beginAdvice(kind string, cause error) error {
 // tokenRefused returns the server's refusal if the cause is that it does not take the
 // token or the answers: to send them again would meet the same.
 func tokenRefused(cause error) *client.Error {
-	var refusal *client.Error
-	if errors.As(cause, &refusal) && refusal.Code == jsonrpc2.CodeInvalidParams {
+	if refusal, ok := errors.AsType[*client.Error](cause); ok && refusal.Code == jsonrpc2.CodeInvalidParams {
 		return refusal
 	}
 	return nil
@@ -103,13 +102,14 @@ func (p *program) refusedText(saved *state.Call, path, resumed string, refusal *
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	position, again := saved.Position, p.again(saved)
-	say("The server does not go on with this call. Most often it has waited for too long: a")
-	say("server takes answers for some minutes only, unless it is told otherwise. It may also")
-	say("have been given other keys, or be another server than the one that began the call.")
-	say("It said: %s", refusal.Message)
+	say(`The server does not go on with this call. Most often it has waited for too long: a
+server takes answers for some minutes only, unless it is told otherwise. It may also
+have been given other keys, or be another server than the one that began the call.
+It said: %s`, refusal.Message)
 	if position.Tool != "" {
-		say("\nThis time the tool has not run. What it had done in earlier turns, if anything, stays")
-		say("as it is, unless the server has undone it already.")
+		say(`
+This time the tool has not run. What it had done in earlier turns, if anything, stays
+as it is, unless the server has undone it already.`)
 	}
 	say("\nStart again with:\n  %s", again)
 	if before, err := state.Load(resumed); err == nil && (before.URL != saved.URL || before.Stdio != saved.Stdio) {

@@ -95,7 +95,7 @@ func (p *program) keysetCommand(c *cli.Command, do func(ctx context.Context, c *
 		}
 		keys, done, err := do(ctx, c, path)
 		switch {
-		case isAny[*exitError](err):
+		case errors.As(err, new(*exitError)):
 			return err
 		case err != nil:
 			return failed(err)
@@ -237,7 +237,6 @@ func checkReplicas(ctx context.Context, c *cli.Command, id uint32) error {
 	return nil
 }
 
-// checkReplica asks a replica which keys it has loaded.
 func checkReplica(ctx context.Context, replica, id string) error {
 	address, err := url.Parse(replica)
 	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {

@@ -67,7 +67,6 @@ func report(w io.Writer, err error) {
 	}
 }
 
-// command returns the root of all commands.
 func (p *program) command() *cli.Command {
 	root := &cli.Command{
 		Name:    "saga",
@@ -157,13 +156,11 @@ func listFlag(name, usage string) *cli.StringSliceFlag {
 	return &cli.StringSliceFlag{Name: name, Usage: usage, Sources: env(name)}
 }
 
-// usage is an error about the command line.
 func (p *program) usage(c *cli.Command, format string, args ...any) error {
 	command := p.self + strings.TrimPrefix(c.FullName(), c.Root().Name)
 	return &exitError{exitUsage, fmt.Errorf(format+"; see %s --help", append(args, command)...)}
 }
 
-// noArguments refuses the arguments of a command that takes none.
 func (p *program) noArguments(c *cli.Command) error {
 	if c.NArg() > 0 {
 		return p.usage(c, "%s takes no arguments", c.FullName())
@@ -171,7 +168,6 @@ func (p *program) noArguments(c *cli.Command) error {
 	return nil
 }
 
-// oneArgument returns the only argument of a command.
 func (p *program) oneArgument(c *cli.Command, what string) (string, error) {
 	if c.NArg() != 1 {
 		return "", p.usage(c, "%s takes one argument, the %s", c.FullName(), what)
@@ -198,16 +194,12 @@ const exitCodesHelp = `Exit codes:
    5    a question needs an answer: there is no terminal, or --answers has none
    130  interrupted; what was answered is saved`
 
-// exitError is an error that knows its exit code.
 type exitError struct {
 	code int
 	err  error
 }
 
-// Error implements error.
 func (e *exitError) Error() string { return e.err.Error() }
-
-// Unwrap returns the cause.
 func (e *exitError) Unwrap() error { return e.err }
 
 func failed(err error) error {
@@ -226,7 +218,6 @@ func needsPerson(stepID, ask, advice string) error {
 // should hear about. Its chain holds [client.ErrPause].
 type modelFailed struct{ err error }
 
-// Error implements error.
 func (e *modelFailed) Error() string { return "your model failed: " + e.err.Error() }
 
 // Unwrap returns the cause and client.ErrPause.
@@ -241,24 +232,19 @@ func exitCode(err error) int {
 		return 0
 	case errors.As(err, &known):
 		return known.code
-	case isAny[*answers.NeededError](err):
+	case errors.As(err, new(*answers.NeededError)):
 		return exitNeedsAnswer
-	case isAny[*modelFailed](err):
+	case errors.As(err, new(*modelFailed)):
 		return exitFailed
-	case isAny[*client.PositionError](err), isAny[*arguments.Error](err), isAny[*model.ConfigError](err):
+	case errors.As(err, new(*client.PositionError)), errors.As(err, new(*arguments.Error)), errors.As(err, new(*model.ConfigError)):
 		return exitUsage
 	case errors.Is(err, client.ErrPause), errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case isAny[*client.Error](err), isAny[*client.TransportError](err), isAny[*client.ProtocolError](err),
-		isAny[*client.LimitError](err):
+	case errors.As(err, new(*client.Error)), errors.As(err, new(*client.TransportError)), errors.As(err, new(*client.ProtocolError)),
+		errors.As(err, new(*client.LimitError)):
 		return exitServer
-	case isAny[*client.Interrupted](err):
+	case errors.As(err, new(*client.Interrupted)):
 		return exitFailed
 	}
 	return exitUsage
-}
-
-func isAny[E error](err error) bool {
-	var target E
-	return errors.As(err, &target)
 }

@@ -121,7 +121,6 @@ func texts(words []string) (map[string]string, error) {
 	return given, nil
 }
 
-// resource is the ending of reading a resource.
 func (p *program) resource(result *client.ReadResult, err error) (ending, error) {
 	return func(c *cli.Command, _ bool) error {
 		switch to := c.String("to"); {

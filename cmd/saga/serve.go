@@ -32,7 +32,6 @@ import (
 // defaultAddr is where a server listens, and is looked for, unless told otherwise.
 const defaultAddr = "127.0.0.1:8080"
 
-// serverFlags are those of serve and stdio.
 func serverFlags() []cli.Flag {
 	return []cli.Flag{
 		stringFlag("keyset", "the `FILE` with the keys that seal tokens (default: one of this user's own, created when missing)", ""),

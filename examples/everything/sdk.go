@@ -46,7 +46,6 @@ func (s *sdkServer) ToolsChanged() {
 	s.RemoveTools("passing")
 }
 
-// PromptsChanged implements fixtures.Server.
 func (s *sdkServer) PromptsChanged() {
 	s.AddPrompt(&mcp.Prompt{Name: "passing"}, nil)
 	s.RemovePrompts("passing")

@@ -120,13 +120,13 @@ func put(root *os.Root, name, text, id string, replace bool) error {
 	if err := create(root, temporary, text); err != nil {
 		return err
 	}
+	var err error
 	if replace {
-		if err := root.Rename(temporary, name); err != nil {
-			return errors.Join(err, remove(root, temporary))
-		}
-		return nil
+		err = root.Rename(temporary, name)
+	} else {
+		err = place(root, temporary, name, text)
 	}
-	return errors.Join(place(root, temporary, name, text), remove(root, temporary))
+	return errors.Join(err, remove(root, temporary)) // gone already, if it was renamed
 }
 
 // The temporary files of one saga have names that begin alike.

@@ -30,7 +30,8 @@ const (
 // errTooLarge is a repository, or an object in it, beyond these limits.
 var errTooLarge = errors.New("larger than is read")
 
-// gitFiles are the files of a .git directory, for reading with go-git. Unlike
+// gitFiles are the files of a .git directory, for reading with go-git: a
+// billy.Filesystem. Unlike
 // go-git's own they never leave the directory, are regular files (opening a pipe
 // would wait for ever), end with the context, and are read up to a limit.
 type gitFiles struct {
@@ -59,10 +60,8 @@ func (g *gitFiles) left(name string) *int64 {
 	return &g.others
 }
 
-// Open implements billy.Basic.
 func (g *gitFiles) Open(name string) (billy.File, error) { return g.OpenFile(name, os.O_RDONLY, 0) }
 
-// OpenFile implements billy.Basic.
 func (g *gitFiles) OpenFile(name string, flag int, _ os.FileMode) (billy.File, error) {
 	if flag != os.O_RDONLY {
 		return nil, billy.ErrReadOnly
@@ -104,7 +103,6 @@ func openRegular(root *os.Root, name string) (*os.File, os.FileInfo, error) {
 
 var errNotRegular = errors.New("not a regular file")
 
-// ReadDir implements billy.Dir.
 func (g *gitFiles) ReadDir(name string) ([]os.FileInfo, error) {
 	if info, err := g.root.Stat(name); err != nil {
 		return nil, err
@@ -134,20 +132,11 @@ func (g *gitFiles) ReadDir(name string) ([]os.FileInfo, error) {
 	}
 }
 
-// Stat implements billy.Basic.
-func (g *gitFiles) Stat(name string) (os.FileInfo, error) { return g.root.Stat(name) }
-
-// Lstat implements billy.Symlink.
+func (g *gitFiles) Stat(name string) (os.FileInfo, error)  { return g.root.Stat(name) }
 func (g *gitFiles) Lstat(name string) (os.FileInfo, error) { return g.root.Lstat(name) }
-
-// Readlink implements billy.Symlink.
-func (g *gitFiles) Readlink(name string) (string, error) { return g.root.Readlink(name) }
-
-// Join implements billy.Basic.
-func (g *gitFiles) Join(elem ...string) string { return filepath.Join(elem...) }
-
-// Root implements billy.Chroot.
-func (g *gitFiles) Root() string { return g.root.Name() }
+func (g *gitFiles) Readlink(name string) (string, error)   { return g.root.Readlink(name) }
+func (g *gitFiles) Join(elem ...string) string             { return filepath.Join(elem...) }
+func (g *gitFiles) Root() string                           { return g.root.Name() }
 
 // Chroot implements billy.Chroot. Nothing that is read here has a root of its own.
 func (g *gitFiles) Chroot(string) (billy.Filesystem, error) { return nil, billy.ErrNotSupported }
@@ -205,7 +194,5 @@ func (f *gitFile) allowed(p []byte) ([]byte, error) {
 }
 
 // Lock implements billy.File. Who only reads need not lock.
-func (f *gitFile) Lock() error { return nil }
-
-// Unlock implements billy.File.
+func (f *gitFile) Lock() error   { return nil }
 func (f *gitFile) Unlock() error { return nil }

@@ -1,9 +1,9 @@
 package releasenotes
 
 import (
-	"container/heap"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,7 +89,6 @@ func (r *repository) head(ctx context.Context) (plumbing.Hash, error) {
 	return ref.Hash(), nil
 }
 
-// commit reads one commit.
 func (r *repository) commit(ctx context.Context, hash plumbing.Hash) (*commit, error) {
 	o, err := r.object(hash)
 	if errors.Is(err, plumbing.ErrObjectNotFound) {
@@ -159,7 +158,7 @@ func (r *repository) commits(ctx context.Context, from, to string, limit int) (l
 // seen, to which it adds what it visits. Of the commits that wait it keeps no more than
 // hash and time: one commit may name thousands of parents.
 func (r *repository) walk(ctx context.Context, start plumbing.Hash, seen map[plumbing.Hash]bool, visit func(*commit) error) error {
-	var waiting byTime
+	var waiting []pending // the newest last
 	add := func(hash plumbing.Hash) error {
 		if seen[hash] {
 			return nil
@@ -172,7 +171,8 @@ func (r *repository) walk(ctx context.Context, start plumbing.Hash, seen map[plu
 			return err
 		}
 		seen[hash] = true
-		heap.Push(&waiting, pending{hash, c.when})
+		at, _ := slices.BinarySearchFunc(waiting, c.when, func(p pending, when time.Time) int { return p.when.Compare(when) })
+		waiting = slices.Insert(waiting, at, pending{hash, c.when})
 		return nil
 	}
 	if err := add(start); err != nil {
@@ -182,7 +182,9 @@ func (r *repository) walk(ctx context.Context, start plumbing.Hash, seen map[plu
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c, err := r.commit(ctx, heap.Pop(&waiting).(pending).hash)
+		newest := waiting[len(waiting)-1]
+		waiting = waiting[:len(waiting)-1]
+		c, err := r.commit(ctx, newest.hash)
 		if err != nil {
 			return err
 		}
@@ -204,19 +206,6 @@ func (r *repository) walk(ctx context.Context, start plumbing.Hash, seen map[plu
 type pending struct {
 	hash plumbing.Hash
 	when time.Time
-}
-
-// byTime is a heap of commits, the newest on top.
-type byTime []pending
-
-func (b byTime) Len() int           { return len(b) }
-func (b byTime) Less(i, j int) bool { return b[i].when.After(b[j].when) }
-func (b byTime) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
-func (b *byTime) Push(x any)        { *b = append(*b, x.(pending)) }
-func (b *byTime) Pop() any {
-	last := (*b)[len(*b)-1]
-	*b = (*b)[:len(*b)-1]
-	return last
 }
 
 // clip returns the text's first n characters, in memory of its own.

@@ -27,7 +27,6 @@ type span struct {
 // allCommits names the range of a repository without tags.
 const allCommits = "all"
 
-// words names the range in a sentence.
 func (s span) words() string {
 	if s.Name == allCommits {
 		return "all commits"

@@ -129,11 +129,10 @@ func (n notes) draft(t *turn, feedback string) (saga.Next, error) {
 
 func (n notes) drafted(t *turn) (saga.Next, error) {
 	said, err := askModel.Answer(t)
-	var failure *steps.ClientError
 	switch {
 	case errors.Is(err, steps.ErrNotAsked):
 		return n.written(t)
-	case errors.As(err, &failure):
+	case errors.As(err, new(*steps.ClientError)):
 		return n.byHand(t, "The model has drafted nothing: it was refused, or it failed.")
 	case err != nil:
 		return nil, err
@@ -162,7 +161,6 @@ func (n notes) byHand(t *turn, why string) (saga.Next, error) {
 	return t.Ask("written", askByHand.With(steps.Message(why+" "+how), steps.Default("notes", begin)))
 }
 
-// commits are those of the chosen range.
 func (n notes) commits(t *turn) (list []*commit, more bool, err error) {
 	r, err := open(t, n.root, t.Args.Repo)
 	if err != nil {
@@ -246,7 +244,6 @@ func (n notes) write(t *turn, replaceable string) (saga.Next, error) {
 	return t.Ask("replace", askReplace.With(steps.Message(message)))
 }
 
-// file is the name of the file to write.
 func file(t *turn) (string, error) {
 	if t.Args.File == "" {
 		return "RELEASE_NOTES.md", nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
 // maxTied limits how many commits and parents are looked at to order tags whose
@@ -29,50 +30,32 @@ func (r *repository) sortTags(ctx context.Context, tags []tag) error {
 	return nil
 }
 
-// sortTied orders tags whose commits have one time, by a walk in depth: it is done with
-// a commit after all that this one descends from. What is older cannot lead back to one
-// of them, unless somebody's clock was wrong.
+// sortTied orders tags whose commits have one time: a commit reaches more of the others
+// than those it descends from. What is older cannot lead back to one of them, unless
+// somebody's clock was wrong.
 func (r *repository) sortTied(ctx context.Context, tags []tag, budget *int) error {
-	if !slices.ContainsFunc(tags, func(t tag) bool { return t.hash != tags[0].hash }) {
-		return nil
+	reached := make(map[plumbing.Hash]int, len(tags))
+	for _, t := range tags {
+		reached[t.hash] = 0
 	}
-	type visit struct {
-		hash    plumbing.Hash
-		parents []plumbing.Hash // yet to be visited
-	}
-	var stack []visit
-	done := map[plumbing.Hash]int{} // when the walk was done with a commit
-	begin := func(hash plumbing.Hash) {
-		if _, seen := done[hash]; seen || *budget <= 0 {
-			return
+	for _, t := range tags {
+		if len(reached) == 1 || reached[t.hash] > 0 {
+			continue // alone, or on the same commit as another
 		}
-		c, err := r.commit(ctx, hash)
-		if err != nil || c.when.Before(tags[0].when) {
-			return // a commit that cannot be read is a matter for who chooses it
-		}
-		*budget -= 1 + len(c.parents)
-		done[hash] = 0
-		stack = append(stack, visit{hash, c.parents})
-	}
-	count := 0
-	for _, t := range slices.Backward(tags) { // so that what is unrelated keeps its order
-		begin(t.hash)
-		for len(stack) > 0 {
-			if err := ctx.Err(); err != nil {
-				return err
+		// A commit that cannot be read is a matter for who chooses it.
+		_ = r.walk(ctx, t.hash, map[plumbing.Hash]bool{}, func(c *commit) error {
+			if *budget -= 1 + len(c.parents); *budget <= 0 || c.when.Before(t.when) {
+				return storer.ErrStop
 			}
-			top := &stack[len(stack)-1]
-			if len(top.parents) == 0 {
-				count++
-				done[top.hash] = count
-				stack = stack[:len(stack)-1]
-				continue
+			if _, tagged := reached[c.hash]; tagged {
+				reached[t.hash]++
 			}
-			parent := top.parents[0]
-			top.parents = top.parents[1:]
-			begin(parent)
+			return nil
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
-	slices.SortStableFunc(tags, func(a, b tag) int { return done[b.hash] - done[a.hash] })
+	slices.SortStableFunc(tags, func(a, b tag) int { return reached[b.hash] - reached[a.hash] })
 	return nil
 }

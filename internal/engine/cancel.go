@@ -26,9 +26,8 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 	if complete {
 		r.toUndo = true
 		out, err := t.Resume(ctx, pos, r)
-		var position *PositionError
 		switch {
-		case errors.As(err, &position):
+		case errors.As(err, new(*PositionError)):
 			complete, text = false, t.cancelledUpTo(pos, false)+" "+LostTurn
 		case t.Kind != KindTool && hasEnded(err):
 			out := cancelled(nil, text)
@@ -63,8 +62,7 @@ const LostTurn = "What a turn with these answers did, if its response was lost, 
 // hasEnded reports whether an error is the end of a prompt or a resource, whose
 // results cannot say that they are errors.
 func hasEnded(err error) bool {
-	var told *ToolError
-	return errors.As(err, &told) || errors.Is(err, ErrNotFound)
+	return errors.As(err, new(*ToolError)) || errors.Is(err, ErrNotFound)
 }
 
 // cancelledUpTo says how far a saga is cancelled. A client that cancels with an old

@@ -128,7 +128,6 @@ func apart(err error) (list []error) {
 // Err returns all of them joined, or nil.
 func (p *Problems) Err() error { return errors.Join(p.list...) }
 
-// checkQuestions takes the questions that the tool may ask.
 func (t *Program) checkQuestions(p *Problems) {
 	t.questions = make(map[string]steps.Question, len(t.Questions))
 	t.declared = make(map[string]*wording, len(t.Questions))
@@ -199,7 +198,6 @@ func (t *Program) inputSchema(p *Problems, given *jsonschema.Schema, raw json.Ra
 	return s
 }
 
-// declare takes the effects that the tool may perform.
 func (t *Program) declare(p *Problems, effects []Effect) {
 	t.effects = make(map[string]Effect, len(effects))
 	for i, e := range effects {

@@ -121,7 +121,6 @@ func describeRecord(b []byte) ([]DescribedStep, error) {
 	return answers, r.err
 }
 
-// secretNames reads the names of secrets.
 func secretNames(b []byte) (names []string, err error) {
 	for s, err := range Secrets(b) {
 		if err != nil {

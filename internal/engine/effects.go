@@ -136,7 +136,6 @@ func (l *effectLog) find(name string, in sagahooks.Value) (r *EffectRecord, n in
 	return nil, n, nil
 }
 
-// clip shortens what goes into a log message.
 func clip(b []byte) string {
 	if len(b) > 80 {
 		return string(b[:80]) + "…"

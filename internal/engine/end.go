@@ -15,10 +15,7 @@ const hidden = "The tool failed. Its operator can find the reason in the log und
 // (a panic), the position is at fault, or the turn was stopped from outside: the
 // saga has then not ended, and the same turn can be tried again.
 func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
-	var panicked *PanicError
-	var position *PositionError
-	var unsupported *UnsupportedError
-	if errors.As(err, &panicked) || errors.As(err, &position) || errors.As(err, &unsupported) || tc.Err() != nil {
+	if errors.As(err, new(*PanicError)) || errors.As(err, new(*PositionError)) || errors.As(err, new(*UnsupportedError)) || tc.Err() != nil {
 		if tc.held {
 			undo, unsettled := t.compensate(tc, tc.ID, tc.log)
 			if unsettled != nil {
@@ -28,8 +25,7 @@ func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 		}
 		return nil, err
 	}
-	var unknown *UnknownError
-	if errors.As(err, &unknown) && t.final(tc.log) != "" {
+	if unknown, ok := errors.AsType[*UnknownError](err); ok && t.final(tc.log) != "" {
 		// Neither back nor at the end: the rest is still to be done.
 		return nil, t.unsettled(tc, &UnsettledError{t.Name, unknown.Effect, err})
 	}

@@ -205,10 +205,7 @@ func NewRegistry(definitions ...Compiler) (*Registry, error) {
 			p.list = append(p.list, err)
 		}
 	}
-	if err := p.Err(); err != nil {
-		return nil, err
-	}
-	return set, nil
+	return set, p.Err()
 }
 
 func (s *Registry) add(t *Program) error {

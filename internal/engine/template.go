@@ -40,7 +40,6 @@ const (
 // prefix is a variable of which only the beginning is in the URI.
 var prefix = regexp.MustCompile(`\{[^}]*:`)
 
-// newURITemplate reads a template.
 func newURITemplate(template string) (*uriTemplate, error) {
 	if _, err := uritemplate.New(template); err != nil {
 		return nil, err
@@ -152,7 +151,6 @@ func (t *uriTemplate) match(uri string) (map[string]string, bool) {
 	return variables, true
 }
 
-// variables returns the names of the template's variables.
 func (t *uriTemplate) variables() (names []string) {
 	for _, g := range t.groups[1:] {
 		if !slices.Contains(names, g.variable) {

@@ -113,12 +113,11 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog) (
 			err = e.Undo(share, effectKey(id, r.name, r.n), r)
 			cancel()
 		}
-		var final *FinalError
 		switch {
 		case err == nil:
 			report.Undone = append(report.Undone, r.name)
 		case errors.Is(err, ErrNothingToUndo):
-		case errors.As(err, &final):
+		case errors.As(err, new(*FinalError)):
 			report.Final = r.name
 			report.errs = append(report.errs, fmt.Errorf("undo of %q: %w", r.name, err))
 			return report, nil

@@ -132,9 +132,7 @@ func (k *Keywords) Read(st reflect.StructTag, kind Kind, in Place) error {
 // Any reports whether a field has one of the tags that this package reads.
 func Any(st reflect.StructTag) bool {
 	written, _ := Keys(st)
-	return slices.ContainsFunc(written, func(key string) bool {
-		return slices.ContainsFunc(tags(), func(t tag) bool { return t.name == key })
-	})
+	return slices.ContainsFunc(tags(), func(t tag) bool { return slices.Contains(written, t.name) })
 }
 
 func allowed(kind Kind, in Place) []string {

@@ -100,19 +100,11 @@ func refused(key string, in Place) string {
 			return "is for the arguments of a tool; what a user enters comes in no header"
 		}
 	}
-	if in == Form && (key == "const" || !inForms(key)) {
+	elsewhere := func(t tag) bool { return t.name == key && t.in&Form == 0 }
+	if in == Form && (key == "const" || slices.ContainsFunc(tags(), elsewhere)) {
 		return "MCP does not allow this keyword in forms; check it in the step function and ask again"
 	}
 	return ""
-}
-
-func inForms(key string) bool {
-	for _, t := range tags() {
-		if t.name == key {
-			return t.in&Form != 0
-		}
-	}
-	return true // not ours
 }
 
 func readEnum(k *Keywords, kind Kind, v string) string {
@@ -210,45 +202,34 @@ func misspelt(key string) string {
 		return ""
 	}
 	plain := strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(key))
-	best, nearest := "", 3
-	for _, name := range names {
-		lower := strings.ToLower(name)
-		near := 0
-		switch {
-		case len(name) > 6:
-			near = 2
-		case name != "const" && plain != "" && plain[0] == lower[0]:
-			near = 1
-		}
-		if d := distance(plain, lower); d <= near && d < nearest {
-			best, nearest = name, d
+	for edits := range 3 {
+		for _, name := range names {
+			lower, most := strings.ToLower(name), 0
+			switch {
+			case len(name) > 6:
+				most = 2
+			case name != "const" && plain != "" && plain[0] == lower[0]:
+				most = 1
+			}
+			if edits <= most && within(edits, plain, lower) {
+				return name
+			}
 		}
 	}
-	return best
+	return ""
 }
 
-// distance is how many letters have to be added, removed, replaced or exchanged with
-// their neighbour to make b of a (optimal string alignment).
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
+// within reports whether to add, remove, replace or exchange with its neighbour so many
+// letters at most makes b of a.
+func within(edits int, a, b string) bool {
+	switch {
+	case a == "" || b == "":
+		return len(a)+len(b) <= edits
+	case a[0] == b[0] && within(edits, a[1:], b[1:]):
+		return true
+	case edits == 0:
+		return false
 	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			replace := rows[i-1][j-1]
-			if a[i-1] != b[j-1] {
-				replace++
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, replace)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
+	return within(edits-1, a[1:], b) || within(edits-1, a, b[1:]) || within(edits-1, a[1:], b[1:]) ||
+		len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] && within(edits-1, a[2:], b[2:])
 }

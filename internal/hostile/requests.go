@@ -127,7 +127,6 @@ func element(method, params string) func(i int) string {
 	}
 }
 
-// samples are those of a dialect.
 func samples(dialect string) []sample {
 	if dialect == batches {
 		return []sample{{method: "batch", whole: hole, json: "0", extra: batch}}
@@ -239,7 +238,6 @@ func holes(text string) map[string]place {
 	return found
 }
 
-// request makes a request of a message in a dialect.
 func (t *Target) request(name, dialect, method, message string) *Request {
 	r := &Request{Name: name, Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}, Body: []byte(message)}
 	switch dialect {

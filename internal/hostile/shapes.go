@@ -13,7 +13,6 @@ type shape struct {
 	make func(size int) string
 }
 
-// fill repeats a unit up to a size.
 func fill(unit string, size int) string { return strings.Repeat(unit, max(size/len(unit), 1)) }
 
 func quoted(unit string) func(int) string {
@@ -61,7 +60,6 @@ func urisOf(scheme string) (all []shape) {
 	return all
 }
 
-// texts are the shapes of strings.
 var texts = []shape{
 	{"long text", quoted("a")},
 	{"text of commas", quoted("a,")},
@@ -89,14 +87,12 @@ var texts = []shape{
 	}},
 }
 
-// numbers are the shapes of numbers.
 var numbers = []shape{
 	{"long integer", func(size int) string { return strings.Repeat("7", max(size, 1)) }},
 	{"long fraction", func(size int) string { return "0." + strings.Repeat("7", max(size, 1)) }},
 	{"large exponent", func(size int) string { return "1e" + strings.Repeat("9", max(size, 1)) }},
 }
 
-// values are all shapes.
 var values = append(append([]shape{
 	{"deep arrays", nested("[", "", "]", 9900)},
 	{"arrays 60 deep", nested("[", "", "]", 60)},

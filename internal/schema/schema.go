@@ -38,10 +38,7 @@ func Parse(raw json.RawMessage) (*jsonschema.Schema, error) {
 		return nil, errors.New("it is not valid JSON, or a name occurs twice")
 	}
 	s := new(jsonschema.Schema)
-	if err := json.Unmarshal(raw, s); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, json.Unmarshal(raw, s)
 }
 
 // dialects of JSON Schema that can be validated; the first is MCP's default.

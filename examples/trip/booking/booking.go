@@ -35,7 +35,6 @@ type Trip struct {
 	Due        string `json:"due" jsonschema:"what is to be paid on arrival"`
 }
 
-// journey is the first form.
 type journey struct {
 	City       string `json:"city" title:"City" minLength:"2" maxLength:"60"`
 	Arrival    string `json:"arrival" title:"Day of arrival" format:"date"`

@@ -86,8 +86,7 @@ func confirm(name string, s *remote) *saga.Effect[part, service.Hold] {
 
 // refused says of an error whether the service said no, or did not answer.
 func refused(err error) error {
-	var no *service.Conflict
-	if errors.As(err, &no) {
+	if errors.As(err, new(*service.Conflict)) {
 		return saga.Refused(err)
 	}
 	return err
@@ -95,8 +94,7 @@ func refused(err error) error {
 
 // released says of an error that what was to be released is confirmed.
 func released(err error) error {
-	var no *service.Conflict
-	if errors.As(err, &no) {
+	if errors.As(err, new(*service.Conflict)) {
 		return saga.Final(err)
 	}
 	return err

@@ -13,7 +13,6 @@ import (
 // maxBody is far more than a request needs.
 const maxBody = 64 << 10
 
-// confirmation is the body of a request to confirm.
 type confirmation struct {
 	Units int `json:"units"`
 }

@@ -80,7 +80,6 @@ func (s *Service) transact(ctx context.Context, f func(*tx) error) error {
 	return sqlTx.Commit()
 }
 
-// tx is a transaction.
 type tx struct {
 	*sql.Tx
 	opts Options

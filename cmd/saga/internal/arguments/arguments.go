@@ -10,6 +10,7 @@ package arguments
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -45,9 +46,7 @@ func Parse(base map[string]any, words []string, inputSchema json.RawMessage) (ma
 		}
 	}
 	merged := map[string]any{}
-	for name, value := range base {
-		merged[name] = value
-	}
+	maps.Copy(merged, base)
 	given := map[string][]any{}
 	var order []string
 	for _, word := range words {

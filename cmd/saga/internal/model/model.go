@@ -159,7 +159,6 @@ func stopReason(theirs string) string {
 	return theirs
 }
 
-// schemaOf reads the schema of a tool.
 func schemaOf(tool steps.SampleTool) (map[string]any, error) {
 	schema := map[string]any{}
 	if tool.InputSchema != nil && json.Unmarshal(tool.InputSchema, &schema) != nil {
@@ -168,7 +167,6 @@ func schemaOf(tool steps.SampleTool) (map[string]any, error) {
 	return schema, nil
 }
 
-// resultText is the result of a tool as one text.
 func resultText(r content.ToolResult) string {
 	if text := r.Content.Text(); text != "" || r.StructuredContent == nil {
 		return text
@@ -211,8 +209,7 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 	body, err := outgoing.ReadAll(response.Body, maxAnswer)
 	_ = response.Body.Close()
 	response.Body = io.NopCloser(bytes.NewReader(body))
-	var large *outgoing.TooLargeError
-	if err != nil && !errors.As(err, &large) {
+	if err != nil && !errors.As(err, new(*outgoing.TooLargeError)) {
 		return nil, err // as if there had been none: the libraries try again
 	}
 	return response, err

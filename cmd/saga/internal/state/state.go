@@ -44,15 +44,11 @@ func Dir() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("there is no place to save the call, name one with --save: %w", err)
 	}
-	switch runtime.GOOS {
-	case "darwin", "windows":
-		dir, err := os.UserConfigDir()
-		if err != nil {
-			return "", err
-		}
-		return filepath.Join(dir, "saga", "calls"), nil
+	dir := filepath.Join(home, ".local", "state")
+	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
+		dir, err = os.UserConfigDir()
 	}
-	return filepath.Join(home, ".local", "state", "saga", "calls"), nil
+	return filepath.Join(dir, "saga", "calls"), err
 }
 
 // NewPath is a fresh place for an interrupted call.
@@ -156,11 +152,7 @@ type Saved struct {
 
 // List returns the calls in [Dir], the oldest first.
 func List() ([]Saved, error) {
-	dir, err := Dir()
-	if err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(dir)
+	dir, entries, err := entries()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -183,6 +175,13 @@ func List() ([]Saved, error) {
 	}
 	slices.SortFunc(calls, func(a, b Saved) int { return a.At.Compare(b.At) })
 	return calls, nil
+}
+
+func entries() (dir string, list []os.DirEntry, err error) {
+	if dir, err = Dir(); err == nil {
+		list, err = os.ReadDir(dir)
+	}
+	return dir, list, err
 }
 
 // Path returns the file that the user means: a path, or the name of a call in [Dir].
@@ -211,14 +210,7 @@ func Given(path string) string {
 // Clean removes from [Dir] what is older than [Keep], and what saves that were broken
 // off have left. It fails in silence: the next time will do.
 func Clean(now time.Time) {
-	dir, err := Dir()
-	if err != nil {
-		return
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
+	dir, entries, _ := entries()
 	for _, entry := range entries {
 		oldest := Keep
 		switch {

@@ -74,7 +74,6 @@ func (in *input) find(value string) int {
 	return slices.IndexFunc(in.field.Choices, func(c steps.Choice) bool { return c.Value == value })
 }
 
-// isArea reports whether the field gets an area of several lines.
 func (in *input) isArea() bool {
 	f := in.field
 	if f.Type != "string" && f.Type != "" || len(f.Choices) > 0 || f.Format != "" {
@@ -104,7 +103,6 @@ func (in *input) isList() bool {
 	return len(in.field.Choices) > 0 || in.field.Type == "boolean" && !in.field.Required
 }
 
-// several returns what was chosen of a list.
 func (in *input) several(choices []string) any {
 	if len(choices) == 0 && !in.field.Required {
 		return nil
@@ -146,8 +144,7 @@ func (in *input) check(value any, err error) error {
 	if err == nil {
 		err = in.field.Validate(value)
 	}
-	var broken *checkerr.FieldError
-	if errors.As(err, &broken) {
+	if broken, ok := errors.AsType[*checkerr.FieldError](err); ok {
 		return errors.New(broken.Rule) // the name stands beside it
 	}
 	return err
@@ -162,7 +159,6 @@ func (in *input) checkText(text string) error {
 	return in.check(value, err)
 }
 
-// widget shows the input.
 func (in *input) widget() huh.Field {
 	f := in.field
 	switch {
@@ -184,7 +180,6 @@ func (in *input) widget() huh.Field {
 		Placeholder(example(f.Format)).Value(&in.text).Validate(in.checkText)
 }
 
-// options are what a list offers.
 func options[T comparable](in *input) []huh.Option[T] {
 	var list []huh.Option[T]
 	add := func(label string, value any) {

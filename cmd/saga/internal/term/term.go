@@ -167,7 +167,6 @@ func stopOption() huh.Option[string] {
 	return huh.NewOption("Stop here: save the call and go on later", optionPause)
 }
 
-// note prints a remark of this program.
 func (t *Terminal) note(format string, args ...any) {
 	text := strings.TrimRight(fmt.Sprintf(format, args...), "\n")
 	lipgloss.Fprintln(t.out, t.styled(lipgloss.NewStyle().Faint(true), ansi.Wrap(text, t.width, "")))
@@ -207,10 +206,8 @@ func (t *Terminal) show(ctx context.Context, form *huh.Form) error {
 	return nil
 }
 
-// Init implements tea.Model.
 func (s *screen) Init() tea.Cmd { return s.form.Init() }
 
-// Update implements tea.Model.
 func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch m := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -225,7 +222,6 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return s, cmd
 }
 
-// View implements tea.Model.
 func (s *screen) View() tea.View {
 	content := s.form.View()
 	if content == "" {
