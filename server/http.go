@@ -103,7 +103,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" {
-		reply.Empty(http.StatusNoContent) // a browser asks on behalf of a page; crossOrigin has said what is allowed
+		w.WriteHeader(http.StatusNoContent) // a browser asks on behalf of a page; crossOrigin has said what is allowed
 		return
 	}
 	x := &httpExchange{server: s, request: r, reply: reply}
@@ -112,7 +112,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		var err error
 		if x.principal, err = s.opts.Authenticate(r); err != nil {
 			s.log.Info("request refused", "reason", "not authenticated", "error", err)
-			reply.Header().Set("WWW-Authenticate", "Bearer")
+			w.Header().Set("WWW-Authenticate", "Bearer")
 			s.refuse(reply, r, wire.Refuse(http.StatusUnauthorized, wire.CodeInvalidRequest, "authentication is required"))
 			return
 		}
@@ -123,7 +123,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 			sessions.Reply(r.Context(), &x.Exchange, reply)
 			return
 		}
-		reply.Header().Set("Allow", http.MethodPost)
+		w.Header().Set("Allow", http.MethodPost)
 		s.refuse(reply, r, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
 		return
 	}
@@ -213,7 +213,7 @@ func (s *Server) serveMessage(x *httpExchange) {
 	case m.Reply != nil:
 		s.refuse(reply, x.request, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
 	case m.ID == nil:
-		reply.Empty(http.StatusAccepted)
+		reply.Writer.WriteHeader(http.StatusAccepted)
 	default:
 		x.answer()
 	}

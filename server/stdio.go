@@ -203,7 +203,7 @@ func (c *lineConn) handle(m *wire.Message, rerr *wire.Error, b *lineBatch) {
 	case m.Reply != nil:
 		c.reply(b, nil)
 		c.answered(m)
-	case m.Notification():
+	case m.ID == nil:
 		c.reply(b, nil)
 		if id := dialect.Cancelled(m); id != nil {
 			c.cancelled(id)

@@ -22,15 +22,9 @@ import (
 
 // Parts of messages that are the same in all revisions of MCP.
 
-// RequestMethod is the MCP request that asks a step.
-func RequestMethod(k steps.Kind) string {
-	switch k {
-	case steps.Sampling:
-		return "sampling/createMessage"
-	case steps.Roots:
-		return "roots/list"
-	}
-	return "elicitation/create"
+// RequestMethods are the MCP requests that ask steps.
+var RequestMethods = map[steps.Kind]string{
+	steps.Elicitation: "elicitation/create", steps.Sampling: "sampling/createMessage", steps.Roots: "roots/list",
 }
 
 // AppendToolResult writes a CallToolResult.
@@ -175,7 +169,7 @@ const cancelMethod = "notifications/cancelled"
 // nil if it does not. A request that is unknown or answered is to be ignored (MCP,
 // basic/patterns/cancellation).
 func Cancelled(m *wire.Message) jsontext.Value {
-	if m.Method != cancelMethod || !m.Notification() {
+	if m.Method != cancelMethod || m.ID != nil {
 		return nil
 	}
 	return jsonview.Get(m.Params, "requestId")

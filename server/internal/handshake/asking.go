@@ -126,7 +126,7 @@ func stepRequest(r revision, s steps.Step, links *links) (method string, params 
 	case s.Kind == steps.Sampling && r < revision2025November:
 		params, err = plainMessages(r, params)
 	}
-	return dialect.RequestMethod(s.Kind), params, err
+	return dialect.RequestMethods[s.Kind], params, err
 }
 
 // plainChoices writes the titles of a form's choices as 2025-06-18 has them. A

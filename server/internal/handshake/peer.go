@@ -121,7 +121,7 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 	p := c.client.Load()
 	method := methods[m.Method]
 	switch {
-	case m.Notification():
+	case m.ID == nil:
 		if m.Method == "notifications/initialized" && p != nil && !c.started {
 			c.started = true
 			c.telling.Go(func() { c.tell(p) })

@@ -181,7 +181,7 @@ func (d *stateless) inputRequired(t turns.End) []byte {
 		}
 		b = wire.AppendString(b, step.ID)
 		b = append(b, `:{"method":"`...)
-		b = append(b, dialect.RequestMethod(step.Kind)...)
+		b = append(b, dialect.RequestMethods[step.Kind]...)
 		b = append(b, `","params":`...)
 		b = append(b, step.Params...)
 		b = append(b, '}')
