@@ -213,7 +213,7 @@ func (s *Server) serveMessage(x *httpExchange) {
 	case m.Reply != nil:
 		s.refuse(reply, x.request, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
 	case m.ID == nil:
-		reply.Writer.WriteHeader(http.StatusAccepted)
+		reply.Empty(http.StatusAccepted)
 	default:
 		x.answer()
 	}

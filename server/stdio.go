@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -54,7 +55,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	c := &lineConn{
 		server: s, ctx: ctx, stop: cancel, in: bufio.NewReaderSize(in, 64<<10), out: out,
 		slots: make(chan struct{}, maxInFlight), ended: make(chan struct{}), closing: make(chan struct{}),
-		calls: make(map[*lineCall]struct{}), kept: make(map[string]*lineCall), waiting: make(map[uint64]chan<- steps.Answer),
+		calls: make(map[*lineCall]struct{}), waiting: make(map[uint64]chan<- steps.Answer),
 	}
 	for _, d := range s.dialects {
 		known := lineDialect{Dialect: d}
@@ -97,7 +98,7 @@ type lineConn struct {
 	ended, closing chan struct{}
 	// due are the requests that are not answered yet, working those of them whose
 	// response is not known yet, and open those that are kept open.
-	due, working, open dialect.Tally
+	due, working, open tally.Tally
 
 	writing sync.Mutex // serialises writing
 	out     io.Writer
@@ -106,8 +107,8 @@ type lineConn struct {
 
 	mu    sync.Mutex // guards what follows
 	calls map[*lineCall]struct{}
-	held  int                  // bytes of calls
-	kept  map[string]*lineCall // open without an end, by id
+	// placed are those of calls that are not kept open, and held their bytes.
+	placed, held int
 	// waiting are our requests that the client has not answered, by id.
 	waiting map[uint64]chan<- steps.Answer
 	asked   uint64
@@ -231,7 +232,7 @@ func (c *lineConn) match(m *wire.Message) lineDialect {
 // meanwhile.
 func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	c.mu.Lock()
-	crowded := len(c.calls) >= maxOpen || len(c.calls) > 0 && c.held+m.Size > maxOpenBytes
+	crowded := c.placed >= maxOpen || c.placed > 0 && c.held+m.Size > maxOpenBytes
 	c.mu.Unlock()
 	if crowded {
 		c.reply(b, wire.AppendResponse(nil, m.ID, nil, wire.NewError(wire.CodeInvalidRequest, "too many requests are under way")))
@@ -242,11 +243,10 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	case <-c.ctx.Done():
 		return
 	}
-	call := &lineCall{conn: c, batch: b}
-	call.Exchange = dialect.Exchange{Message: m, Way: call}
-	call.ctx, call.cancel = context.WithCancel(c.ctx)
 	d := c.match(m)
-	call.Dialect = d.Dialect
+	call := &lineCall{conn: c, batch: b, due: c.due.Begin(), working: c.working.Begin()}
+	call.Exchange = dialect.Exchange{Message: m, Way: call, Dialect: d.Dialect}
+	call.ctx, call.cancel = context.WithCancel(c.ctx)
 	var serve dialect.Handler
 	switch {
 	case d.Dialect == nil:
@@ -256,10 +256,9 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	}
 	c.mu.Lock()
 	c.calls[call] = struct{}{}
+	c.placed++
 	c.held += m.Size
 	c.mu.Unlock()
-	c.due.Begin()
-	c.working.Begin()
 	go func() {
 		result, rerr := c.server.host.Dispatch(call.ctx, &call.Exchange, serve)
 		call.finish(wire.AppendResponse(nil, m.ID, result, rerr))
@@ -273,14 +272,9 @@ func (c *lineConn) cancelled(id []byte) {
 	defer c.mu.Unlock()
 	for call := range c.calls {
 		if bytes.Equal(call.Message.ID, id) {
-			call.silent = true
+			call.silent = true // so the id is free again
 			call.cancel()
 		}
-	}
-	if call := c.kept[string(id)]; call != nil {
-		call.silent = true
-		call.cancel()
-		delete(c.kept, string(id)) // the id is free again
 	}
 }
 
@@ -308,7 +302,7 @@ func (c *lineConn) close() {
 	wait(&c.working, closeGrace) // not for what is being written: perhaps nobody reads
 }
 
-func wait(t *dialect.Tally, limit time.Duration) {
+func wait(t *tally.Tally, limit time.Duration) {
 	select {
 	case <-t.Idle():
 	case <-time.After(limit):

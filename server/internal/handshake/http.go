@@ -50,10 +50,10 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 			r.Error(nil, wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, err.Error()))
 			return
 		}
-		r.Writer.WriteHeader(http.StatusAccepted)
+		r.Empty(http.StatusAccepted)
 	case m.ID == nil:
 		s.notified(m)
-		r.Writer.WriteHeader(http.StatusAccepted)
+		r.Empty(http.StatusAccepted)
 	case !methods[m.Method].lasting:
 		ctx, cancel := sessionContext(ctx, s)
 		defer cancel(nil)
@@ -82,7 +82,7 @@ func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, 
 		if rerr != nil {
 			return nil, rerr
 		}
-		r.Writer.Header().Set(wire.SessionHeader, s.id)
+		r.Header().Set(wire.SessionHeader, s.id)
 		return result, nil
 	})
 	r.Response(wire.AppendResponse(nil, x.Message.ID, result, rerr), rerr)
@@ -95,7 +95,7 @@ func (d *handshake) replyWithoutSession(ctx context.Context, x *dialect.Exchange
 	method := methods[m.Method]
 	switch {
 	case m.ID == nil:
-		r.Writer.WriteHeader(http.StatusAccepted)
+		r.Empty(http.StatusAccepted)
 	case method.serve == nil || method.open:
 		r.JSON(http.StatusOK, d.respond(ctx, x, nil))
 	default:
@@ -110,7 +110,7 @@ func (d *handshake) replyToOther(ctx context.Context, x *dialect.Exchange, r wir
 		allowed = "GET, POST, DELETE"
 	}
 	if allowed == "POST" || x.HTTPMethod != http.MethodGet && x.HTTPMethod != http.MethodDelete {
-		r.Writer.Header().Set("Allow", allowed)
+		r.Header().Set("Allow", allowed)
 		r.Error(nil, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only "+allowed+" is allowed"))
 		return
 	}
@@ -122,7 +122,7 @@ func (d *handshake) replyToOther(ctx context.Context, x *dialect.Exchange, r wir
 	defer d.release(s, nil)
 	if x.HTTPMethod == http.MethodDelete {
 		d.end(s)
-		r.Writer.WriteHeader(http.StatusNoContent)
+		r.Empty(http.StatusNoContent)
 		return
 	}
 	d.replyToGet(ctx, x, r, s)
@@ -239,7 +239,7 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 		}
 	}
 	if len(requests)+len(wrong) == 0 {
-		r.Writer.WriteHeader(http.StatusAccepted)
+		r.Empty(http.StatusAccepted)
 		return
 	}
 	d.replyWithStream(ctx, x, r, s, requests, wrong)
@@ -281,13 +281,13 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 		st.add(eventResponse, wire.AppendResponse(nil, m.ID, nil, wire.NewError(wire.CodeInvalidRequest, err.Error())))
 		return
 	}
-	d.sessions.running.Begin()
+	ended := d.sessions.running.Begin()
 	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod}
 	if streams {
 		one.Way = &way{s, st, call}
 	}
 	go func() {
-		defer d.sessions.running.End()
+		defer ended()
 		defer cancel(nil)
 		response := d.respond(ctx, one, s.peer)
 		d.release(s, m.ID)

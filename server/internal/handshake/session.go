@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -221,7 +222,7 @@ type sessionTable struct {
 	byID  map[string]*session
 	owned map[string]map[*session]struct{} // the sessions of each owner that is known
 	// running are the calls under way.
-	running dialect.Tally
+	running tally.Tally
 }
 
 // closeGrace is how long Close waits for calls to undo what they did.

@@ -119,6 +119,12 @@ type Reply struct {
 	Writer http.ResponseWriter
 }
 
+// Header returns the header, which is sent with what comes first.
+func (r Reply) Header() http.Header { return r.Writer.Header() }
+
+// Empty sends a status alone.
+func (r Reply) Empty(status int) { r.Writer.WriteHeader(status) }
+
 // inOneWrite is up to how many bytes net/http finds out a body's length itself.
 const inOneWrite = 2 << 10
 
