@@ -1,11 +1,10 @@
 package server
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"mime"
 	"net"
@@ -229,30 +228,12 @@ const firstRoom = 4 << 10
 // client goes away, and never more than Options.MaxBody. What a client announces is
 // no reason to set memory aside: that grows with what arrives.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	from := http.MaxBytesReader(w, r.Body, s.opts.MaxBody)
-	announced := r.ContentLength
-	if announced > s.opts.MaxBody {
+	if r.ContentLength > s.opts.MaxBody {
 		return nil, &http.MaxBytesError{Limit: s.opts.MaxBody}
 	}
-	body := make([]byte, 0, cmp.Or(min(max(announced, 0), firstRoom), firstRoom))
-	for {
-		n, err := from.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case err == io.EOF:
-			return body, nil
-		case err != nil:
-			return nil, err
-		case int64(len(body)) == announced:
-			return body, nil // the end is known: no memory for a byte that does not come
-		case len(body) == cap(body):
-			room := 2 * int64(cap(body))
-			if announced > 0 {
-				room = min(room, announced)
-			}
-			body = append(make([]byte, 0, room), body...)
-		}
-	}
+	body := bytes.NewBuffer(make([]byte, 0, firstRoom))
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
+	return body.Bytes(), err
 }
 
 // keepAlive is how often an idle event stream shows that it is alive.

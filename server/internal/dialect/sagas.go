@@ -116,18 +116,6 @@ func (h *Host) Saga(ctx context.Context, x *Exchange, n engine.Notifier) (none t
 	return h.Turns.Cancel(ctx, q, turns.Resent)
 }
 
-// Tool finds the tool that is called, and checks that its arguments are an object.
-func (h *Host) Tool(name string, arguments jsontext.Value) (*engine.Program, json.RawMessage, error) {
-	t := h.Tools.Find(engine.KindTool, name)
-	if t == nil {
-		return nil, nil, wire.NewError(wire.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
-	}
-	if arguments != nil && arguments.Kind() != '{' {
-		return nil, nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
-	}
-	return t, json.RawMessage(arguments), nil
-}
-
 // stepAnswers reads SagaStepResult[], or null for none, and checks its shape. Whether they
 // are answers to the questions is for the engine to decide.
 func stepAnswers(results jsontext.Value) ([]steps.Answer, error) {
