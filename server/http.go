@@ -132,7 +132,13 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	body, err := s.readBody(w, r)
+	// The whole body, so that the request's context ends when the client goes away. What a
+	// client announces is no reason to set memory aside: that grows with what arrives.
+	buffer := bytes.NewBuffer(make([]byte, 0, firstRoom))
+	var err error = &http.MaxBytesError{Limit: s.opts.MaxBody}
+	if r.ContentLength <= s.opts.MaxBody {
+		_, err = buffer.ReadFrom(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
+	}
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
@@ -142,6 +148,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(reply, r, wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read"))
 		return
 	}
+	body := buffer.Bytes()
 	// What is read from now on is that the client goes away: the end of the server's
 	// ReadTimeout would look the same, and cancel the turn.
 	if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); !ok || hs.ReadTimeout > 0 {
@@ -223,18 +230,6 @@ const jsonType = "application/json"
 // firstRoom is how much memory a body gets before anything of it has come, in bytes.
 // Most fit in it.
 const firstRoom = 4 << 10
-
-// readBody reads the whole body, so that the request's context ends when the
-// client goes away, and never more than Options.MaxBody. What a client announces is
-// no reason to set memory aside: that grows with what arrives.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > s.opts.MaxBody {
-		return nil, &http.MaxBytesError{Limit: s.opts.MaxBody}
-	}
-	body := bytes.NewBuffer(make([]byte, 0, firstRoom))
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
-	return body.Bytes(), err
-}
 
 // keepAlive is how often an idle event stream shows that it is alive.
 const keepAlive = 15 * time.Second
