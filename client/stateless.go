@@ -127,7 +127,6 @@ type inputRequest struct {
 // stepKinds are the kinds of steps by the method that asks them.
 var stepKinds = map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
-// UnmarshalJSONFrom implements jsonv2.UnmarshalerFrom.
 func (r *inputRequest) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	if in.PeekKind() != '{' {
 		return errors.New("inputRequests must be an object")

@@ -23,7 +23,6 @@ type sagaParams struct {
 	raw json.RawMessage
 }
 
-// UnmarshalJSON implements [json.Unmarshaler].
 func (p *sagaParams) UnmarshalJSON(data []byte) error {
 	p.raw = slices.Clone(data)
 	return json.Unmarshal(data, &p.ParamsBase)
@@ -39,7 +38,6 @@ func (p *sagaParams) called() string {
 	return name
 }
 
-// MarshalJSON implements [json.Marshaler].
 func (p *sagaParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
 
 // CalledTool returns the name of the tool that a request calls, which has the method
@@ -65,7 +63,6 @@ type sagaResult struct {
 	raw json.RawMessage
 }
 
-// MarshalJSON implements [json.Marshaler].
 func (r *sagaResult) MarshalJSON() ([]byte, error) {
 	if len(r.Meta) == 0 {
 		return r.raw, nil

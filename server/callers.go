@@ -250,21 +250,14 @@ func ForwardedKey(proxies ...string) (func(*http.Request) string, error) {
 		if from, ok := hopAddress(r.RemoteAddr); !ok || !trusted(from) {
 			return publicAddress(r)
 		}
-		for _, line := range slices.Backward(r.Header.Values("X-Forwarded-For")) {
-			for more := true; more; {
-				hop := line
-				if i := strings.LastIndexByte(line, ','); i >= 0 {
-					line, hop = line[:i], line[i+1:]
-				} else {
-					more = false
-				}
-				addr, ok := hopAddress(strings.TrimSpace(hop))
-				if !ok {
-					return "" // a proxy that does not know
-				}
-				if !trusted(addr) {
-					return addressKey(addr)
-				}
+		hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+		for _, hop := range slices.Backward(hops) {
+			addr, ok := hopAddress(strings.TrimSpace(hop))
+			if !ok {
+				return "" // a proxy that does not know
+			}
+			if !trusted(addr) {
+				return addressKey(addr)
 			}
 		}
 		return ""

@@ -255,7 +255,6 @@ type httpExchange struct {
 	over   bool
 }
 
-// Account implements [dialect.Owner].
 func (x *httpExchange) Account() string { return x.server.owner(x.principal, x.request) }
 
 func (x *httpExchange) caller() (p Principal, remote string) {
@@ -337,7 +336,6 @@ func (x *httpExchange) send(event func() error) {
 	}
 }
 
-// Call implements [dialect.Way].
 func (*httpExchange) Call(context.Context, string, json.RawMessage) (steps.Answer, error) {
 	return steps.Answer{}, dialect.ErrNoBackChannel
 }
@@ -345,7 +343,6 @@ func (*httpExchange) Call(context.Context, string, json.RawMessage) (steps.Answe
 // Hangup implements [dialect.Way]: the answer comes on this connection or not at all.
 func (*httpExchange) Hangup(time.Duration) {}
 
-// KeepOpen implements [dialect.Way].
 func (x *httpExchange) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -62,7 +62,6 @@ func (x *lineCall) leavePlace() {
 	<-c.slots
 }
 
-// Notify implements [dialect.Way].
 func (x *lineCall) Notify(method string, params json.RawMessage) {
 	x.conn.mu.Lock()
 	silent := x.silent
@@ -72,7 +71,6 @@ func (x *lineCall) Notify(method string, params json.RawMessage) {
 	}
 }
 
-// Call implements [dialect.Way].
 func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
 	c := x.conn
 	select {

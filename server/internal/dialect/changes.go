@@ -50,14 +50,18 @@ func (e Event) Params() json.RawMessage {
 
 // Interest is what a subscriber wants to hear about.
 type Interest struct {
-	tools, prompts, resources bool
-	uris                      map[string]struct{}
-	size                      int // bytes of uris
+	events     map[Event]struct{}
+	uris, size int // how many resources are among them, and the bytes of their URIs
 }
 
 // NewInterest returns the interest in lists and in resources with these URIs.
 func NewInterest(tools, prompts, resources bool, uris []string) Interest {
-	i := Interest{tools: tools, prompts: prompts, resources: resources, uris: make(map[string]struct{}, len(uris))}
+	i := Interest{events: make(map[Event]struct{}, len(uris))}
+	for change, wanted := range map[Change]bool{ToolsChanged: tools, PromptsChanged: prompts, ResourcesChanged: resources} {
+		if wanted {
+			i.events[Event{Change: change}] = struct{}{}
+		}
+	}
 	for _, uri := range uris {
 		i.Add(uri)
 	}
@@ -66,36 +70,31 @@ func NewInterest(tools, prompts, resources bool, uris []string) Interest {
 
 // Add puts a URI in. It reports false if there are too many already.
 func (i *Interest) Add(uri string) bool {
-	if _, there := i.uris[uri]; there {
+	e := Event{ResourceUpdated, uri}
+	if i.covers(e) {
 		return true
 	}
-	if len(i.uris) >= MaxURIs || i.size+len(uri) > MaxURIBytes {
+	if i.uris >= MaxURIs || i.size+len(uri) > MaxURIBytes {
 		return false
 	}
-	i.uris[uri] = struct{}{}
+	i.events[e] = struct{}{}
+	i.uris++
 	i.size += len(uri)
 	return true
 }
 
 // Remove takes a URI out.
 func (i *Interest) Remove(uri string) {
-	if _, there := i.uris[uri]; there {
-		delete(i.uris, uri)
+	if e := (Event{ResourceUpdated, uri}); i.covers(e) {
+		delete(i.events, e)
+		i.uris--
 		i.size -= len(uri)
 	}
 }
 
 func (i *Interest) covers(e Event) bool {
-	switch e.Change {
-	case ToolsChanged:
-		return i.tools
-	case PromptsChanged:
-		return i.prompts
-	case ResourcesChanged:
-		return i.resources
-	}
-	_, there := i.uris[e.URI]
-	return there
+	_, covered := i.events[e]
+	return covered
 }
 
 // Hub passes events to subscribers. It keeps nothing for those who are away.

@@ -46,7 +46,6 @@ type client struct {
 	links links
 }
 
-// Ask implements [turns.Client].
 func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, error) {
 	if c.peer.answering.Err() != nil {
 		return nil, context.Cause(c.peer.answering)

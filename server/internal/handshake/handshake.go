@@ -36,7 +36,6 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 
 var _ dialect.Sessions = (*handshake)(nil)
 
-// Name implements [dialect.Dialect].
 func (*handshake) Name() string {
 	return "MCP " + versions[len(versions)-1] + " to " + versions[0]
 }

@@ -17,7 +17,6 @@ const (
 	goneSessionText = "there is no such session, or no longer: send initialize again"
 )
 
-// Reply implements [dialect.Sessions].
 func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
 	m := x.Message
 	switch {

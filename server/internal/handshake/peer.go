@@ -110,7 +110,6 @@ type connection struct {
 	started bool // telling; used in the order of the messages
 }
 
-// Connect implements [dialect.Sessions].
 func (d *handshake) Connect(notify func(method string, params json.RawMessage)) dialect.Connection {
 	return &connection{handshake: d, notify: notify}
 }
@@ -162,13 +161,11 @@ func (c *connection) tell(p *peer) {
 	}
 }
 
-// Batches implements [dialect.Connection].
 func (c *connection) Batches() bool {
 	p := c.client.Load()
 	return p != nil && p.revision.batches()
 }
 
-// Close implements [dialect.Connection].
 func (c *connection) Close() {
 	if p := c.client.Load(); p != nil {
 		p.close(dialect.ErrSessionEnded)

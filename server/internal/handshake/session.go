@@ -170,12 +170,10 @@ type way struct {
 	call   *sessionCall
 }
 
-// Notify implements [dialect.Way].
 func (w *way) Notify(method string, params json.RawMessage) {
 	w.stream.add(eventNote, wire.AppendCall(nil, 0, method, params))
 }
 
-// Call implements [dialect.Way].
 func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
 	answer := make(chan steps.Answer, 1)
 	w.mu.Lock()
@@ -206,7 +204,6 @@ func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (
 	}
 }
 
-// Hangup implements [dialect.Way].
 func (w *way) Hangup(retry time.Duration) {
 	if w.revision >= revision2025November { // others cannot resume
 		w.stream.carriedBy(nil, retry)
@@ -369,7 +366,6 @@ func (d *handshake) Drain() {
 	}
 }
 
-// Close implements [dialect.Sessions].
 func (d *handshake) Close() {
 	t := &d.sessions
 	t.mu.Lock()

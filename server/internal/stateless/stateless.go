@@ -75,13 +75,10 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 
 var _ dialect.Strict = (*stateless)(nil)
 
-// Name implements [dialect.Dialect].
 func (*stateless) Name() string { return "MCP " + version }
 
-// Strict implements [dialect.Strict].
 func (*stateless) Strict() {}
 
-// Match implements [dialect.Dialect].
 func (d *stateless) Match(m *wire.Message, h http.Header) bool {
 	// Most requests of the other dialects do not hold the key anywhere.
 	if bytes.Contains(m.Params, []byte(versionKey)) && jsonview.Get(jsonview.Get(m.Params, "_meta"), versionKey) != nil {
@@ -93,7 +90,6 @@ func (d *stateless) Match(m *wire.Message, h http.Header) bool {
 	return len(v) > 0 && (v[0] == version || !slices.Contains(d.Revisions, v[0])) && !d.table[m.Method].saga
 }
 
-// Serve implements [dialect.Dialect].
 func (d *stateless) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 	r, rerr := d.validate(x)
 	if rerr != nil {
