@@ -55,16 +55,12 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	c := &lineConn{
 		server: s, ctx: ctx, stop: cancel, in: bufio.NewReaderSize(in, 64<<10), out: out,
 		slots: make(chan struct{}, maxInFlight), ended: make(chan struct{}), closing: make(chan struct{}),
-		calls: make(map[*lineCall]struct{}), waiting: make(map[uint64]chan<- steps.Answer),
+		connections: make(map[dialect.Dialect]dialect.Connection), calls: make(map[*lineCall]struct{}), waiting: make(map[uint64]chan<- steps.Answer),
 	}
-	for _, d := range s.dialects {
-		known := lineDialect{Dialect: d}
-		if d, ok := d.(dialect.Sessions); ok {
-			known.connection = d.Connect(func(method string, params json.RawMessage) {
-				c.write(wire.AppendCall(nil, 0, method, params))
-			})
-		}
-		c.dialects = append(c.dialects, known)
+	for _, d := range s.sessions {
+		c.connections[d] = d.Connect(func(method string, params json.RawMessage) {
+			c.write(wire.AppendCall(nil, 0, method, params))
+		})
 	}
 	defer watchUnread(out, unreadAfter, c.unread)()
 	read := make(chan struct{})
@@ -86,11 +82,12 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 // lineConn is a connection with one message per line. One goroutine reads; each request
 // is served by one of its own, which writes the response.
 type lineConn struct {
-	server   *Server
-	ctx      context.Context
-	stop     context.CancelFunc
-	in       *bufio.Reader
-	dialects []lineDialect
+	server *Server
+	ctx    context.Context
+	stop   context.CancelFunc
+	in     *bufio.Reader
+	// connections are what dialects remember of this one, those that do.
+	connections map[dialect.Dialect]dialect.Connection
 
 	// slots has an element for each request that is worked on.
 	slots chan struct{}
@@ -112,12 +109,6 @@ type lineConn struct {
 	// waiting are our requests that the client has not answered, by id.
 	waiting map[uint64]chan<- steps.Answer
 	asked   uint64
-}
-
-// lineDialect is a dialect with what it remembers of the connection, or nil.
-type lineDialect struct {
-	dialect.Dialect
-	connection dialect.Connection
 }
 
 // read reads messages until there are no more, and then waits for the answers that are
@@ -188,9 +179,9 @@ func (c *lineConn) receive(line []byte) {
 
 // batching returns the dialect whose batches the client may send, or nil.
 func (c *lineConn) batching() dialect.Sessions {
-	for _, d := range c.dialects {
-		if d.connection != nil && d.connection.Batches() {
-			return d.Dialect.(dialect.Sessions)
+	for _, d := range c.server.sessions {
+		if c.connections[d].Batches() {
+			return d
 		}
 	}
 	return nil
@@ -209,22 +200,12 @@ func (c *lineConn) handle(m *wire.Message, rerr *wire.Error, b *lineBatch) {
 		if id := dialect.Cancelled(m); id != nil {
 			c.cancelled(id)
 		}
-		if d := c.match(m); d.connection != nil {
-			d.connection.Arrive(m)
+		if known := c.connections[c.server.match(m, nil)]; known != nil {
+			known.Arrive(m)
 		}
 	default:
 		c.begin(m, b)
 	}
-}
-
-// match returns the dialect that serves a message; its Dialect may be nil.
-func (c *lineConn) match(m *wire.Message) lineDialect {
-	for _, d := range c.dialects {
-		if d.Match(m, nil) {
-			return d
-		}
-	}
-	return lineDialect{}
 }
 
 // begin has a request served, waiting while too many are worked on. Those that wait
@@ -243,16 +224,15 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	case <-c.ctx.Done():
 		return
 	}
-	d := c.match(m)
+	d := c.server.match(m, nil)
 	call := &lineCall{conn: c, batch: b, due: c.due.Begin(), working: c.working.Begin()}
-	call.Exchange = dialect.Exchange{Message: m, Way: call, Dialect: d.Dialect}
+	call.Exchange = dialect.Exchange{Message: m, Way: call, Dialect: d}
 	call.ctx, call.cancel = context.WithCancel(c.ctx)
 	var serve dialect.Handler
-	switch {
-	case d.Dialect == nil:
+	if known := c.connections[d]; known != nil {
+		serve = known.Arrive(m)
+	} else if d == nil {
 		serve = func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return nil, notServed() }
-	case d.connection != nil:
-		serve = d.connection.Arrive(m)
 	}
 	c.mu.Lock()
 	c.calls[call] = struct{}{}
@@ -294,10 +274,8 @@ func (c *lineConn) answered(m *wire.Message) {
 func (c *lineConn) close() {
 	close(c.closing)
 	wait(&c.open, goodbyeTime)
-	for _, d := range c.dialects {
-		if d.connection != nil {
-			d.connection.Close()
-		}
+	for _, known := range c.connections {
+		known.Close()
 	}
 	wait(&c.working, closeGrace) // not for what is being written: perhaps nobody reads
 }

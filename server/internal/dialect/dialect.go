@@ -102,6 +102,8 @@ type Exchange struct {
 
 	// Dialect is what serves the message.
 	Dialect Dialect
+	// Notifier tells the client what goes on; nil if it wants to hear nothing.
+	Notifier *Notifier
 	// Trace is the trace context that the message came with, as far as hooks need it.
 	Trace turns.Trace
 
@@ -179,7 +181,11 @@ func (e gone) Is(target error) bool { return target == turns.ErrGone }
 
 // Turn begins what the runner of turns is given.
 func (x *Exchange) Turn(p turns.Policy) turns.Request {
-	return turns.Request{Policy: p, Method: x.Message.Method, Principal: x.Principal, Trace: x.Trace}
+	q := turns.Request{Policy: p, Method: x.Message.Method, Principal: x.Principal, Trace: x.Trace}
+	if x.Notifier != nil {
+		q.Notifier = x.Notifier
+	}
+	return q
 }
 
 // Account is on whose account limits count; empty if that is not known.

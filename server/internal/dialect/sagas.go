@@ -73,12 +73,11 @@ func ReadParams(params jsontext.Value, name, answers string) (p Params, rerr *wi
 	return p, nil
 }
 
-// Saga serves a method of the saga proposal; n, which may be nil, hears what goes on. What
-// the client has declared plays no part: for a step that it cannot perform it sends an
-// error.
-func (h *Host) Saga(ctx context.Context, x *Exchange, n engine.Notifier) (none turns.End, err error) {
+// Saga serves a method of the saga proposal. What the client has declared plays no part: for
+// a step that it cannot perform it sends an error.
+func (h *Host) Saga(ctx context.Context, x *Exchange) (none turns.End, err error) {
 	q := x.Turn(turns.Carried)
-	q.Client, q.Notifier = steps.AllFeatures(), n
+	q.Client = steps.AllFeatures()
 	name := "sagaToken"
 	if q.Method == MethodCall {
 		name = "name"

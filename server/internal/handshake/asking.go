@@ -27,9 +27,6 @@ import (
 func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessage) (engine.Outcome, error) {
 	q := c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client = t, args, c.features
-	if c.notifier != nil {
-		q.Notifier = c.notifier
-	}
 	asker := &client{call: c}
 	out, err := c.Turns.Drive(ctx, q, asker)
 	if err == nil && (out.Result == nil || !out.Result.IsError) {

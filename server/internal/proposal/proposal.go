@@ -24,7 +24,7 @@ func (*proposal) Match(m *wire.Message, _ http.Header) bool {
 }
 
 func (p *proposal) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-	end, err := p.Saga(ctx, x, nil)
+	end, err := p.Saga(ctx, x)
 	if err == nil {
 		var result []byte
 		if result, err = dialect.AppendSagaResult(x.Scratch, &end); err == nil {

@@ -131,9 +131,6 @@ func readParams(r *request, name string) (dialect.Params, *wire.Error) {
 func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, args json.RawMessage, p *dialect.Params) (end turns.End, question []byte, err error) {
 	q := r.Turn(turns.Resent)
 	q.Client, q.Program, q.Arguments = r.features, t, args
-	if r.notifier != nil {
-		q.Notifier = r.notifier
-	}
 	if q.Answers, err = answers(p.Answers); err != nil {
 		return end, nil, err
 	}
@@ -202,11 +199,7 @@ func (d *stateless) serveSaga(ctx context.Context, r *request) ([]byte, error) {
 			return nil, rerr
 		}
 	}
-	var notifier engine.Notifier
-	if r.notifier != nil {
-		notifier = r.notifier
-	}
-	end, err := d.Saga(ctx, r.Exchange, notifier)
+	end, err := d.Saga(ctx, r.Exchange)
 	if err != nil {
 		return nil, err
 	}

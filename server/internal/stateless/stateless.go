@@ -95,8 +95,8 @@ func (d *stateless) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMes
 	if rerr != nil {
 		return nil, rerr
 	}
-	if r.notifier != nil {
-		defer r.notifier.Close()
+	if r.Notifier != nil {
+		defer r.Notifier.Close()
 	}
 	result, err := r.served.handle(ctx, r)
 	if err != nil {
