@@ -197,7 +197,6 @@ func (s *Server) match(m *wire.Message, header http.Header) dialect.Dialect {
 	return nil
 }
 
-// serveMessage has a message answered by its dialect.
 func (s *Server) serveMessage(x *httpExchange) {
 	m, reply := &x.message, x.reply
 	d := s.match(m, x.Header)
@@ -261,7 +260,6 @@ func (x *httpExchange) caller() (p Principal, remote string) {
 	return x.principal, x.request.RemoteAddr
 }
 
-// answer has the request served, and sends the response.
 func (x *httpExchange) answer() {
 	s := x.server
 	x.Way = x

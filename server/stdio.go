@@ -161,30 +161,28 @@ func (c *lineConn) readLine() ([]byte, error) {
 
 // receive handles a line: a message, or a batch if the client may send any.
 func (c *lineConn) receive(line []byte) {
-	if sessions := c.batching(); sessions != nil && jsontext.Value(line).Kind() == '[' {
-		batch, rerr := c.server.parseBatch(sessions, line)
-		if rerr != nil {
-			c.write(wire.AppendResponse(nil, nil, nil, rerr))
-			return
+	if jsontext.Value(line).Kind() == '[' {
+		for _, sessions := range c.server.sessions {
+			if c.connections[sessions].Batches() {
+				c.receiveBatch(sessions, line)
+				return
+			}
 		}
-		b := &lineBatch{due: len(batch)}
-		for _, one := range batch {
-			c.handle(&one.Message, one.Error, b)
-		}
-		return
 	}
 	m, rerr := wire.Parse(line)
 	c.handle(&m, rerr, nil)
 }
 
-// batching returns the dialect whose batches the client may send, or nil.
-func (c *lineConn) batching() dialect.Sessions {
-	for _, d := range c.server.sessions {
-		if c.connections[d].Batches() {
-			return d
-		}
+func (c *lineConn) receiveBatch(sessions dialect.Sessions, line []byte) {
+	batch, rerr := c.server.parseBatch(sessions, line)
+	if rerr != nil {
+		c.write(wire.AppendResponse(nil, nil, nil, rerr))
+		return
 	}
-	return nil
+	b := &lineBatch{due: len(batch)}
+	for _, one := range batch {
+		c.handle(&one.Message, one.Error, b)
+	}
 }
 
 // handle handles a message, or says why it is none.

@@ -29,7 +29,6 @@ type lineCall struct {
 	asking int
 }
 
-// finish writes the response and forgets the request.
 func (x *lineCall) finish(response []byte) {
 	c := x.conn
 	x.cancel()

@@ -148,7 +148,6 @@ func (c *call) setLevel(context.Context) (json.RawMessage, error) {
 	return emptyResult, nil
 }
 
-// list answers the methods that list something.
 func (c *call) list(context.Context) (json.RawMessage, error) {
 	items := c.Catalogue.Lists[c.Message.Method]
 	if c.Message.Method == "tools/list" {
@@ -189,7 +188,6 @@ func (c *call) unsubscribe(context.Context) (json.RawMessage, error) {
 	return emptyResult, nil
 }
 
-// uri reads the parameters of methods that name a resource.
 func (c *call) uri() (string, *wire.Error) {
 	var p struct {
 		URI *string `json:"uri"`

@@ -70,7 +70,6 @@ func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer) [
 	return wire.AppendResponse(nil, x.Message.ID, result, rerr)
 }
 
-// replyToInitialize opens a session.
 func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
 	result, rerr := d.Dispatch(ctx, x, func(_ context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 		p, result, rerr := d.open(d.Draining, x.Message.Params)
@@ -120,7 +119,9 @@ func (d *handshake) replyToOther(ctx context.Context, x *dialect.Exchange, r wir
 	}
 	defer d.release(s, nil)
 	if x.HTTPMethod == http.MethodDelete {
-		d.end(s)
+		d.sessions.mu.Lock()
+		d.sessions.remove(s, dialect.ErrSessionEnded)
+		d.sessions.mu.Unlock()
 		r.Empty(http.StatusNoContent)
 		return
 	}
@@ -183,10 +184,12 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 	}
 }
 
-// notified handles a notification of the client.
+// notified handles a notification of the client, which may cancel a request.
 func (s *session) notified(m *wire.Message) {
-	if id := dialect.Cancelled(m); id != nil {
-		s.cancelled(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.calls[string(dialect.Cancelled(m))]; c != nil {
+		c.cancel(dialect.ErrCancelled)
 	}
 }
 

@@ -147,7 +147,6 @@ func answered(result json.RawMessage, rerr *wire.Error) dialect.Handler {
 	return func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return result, rerr }
 }
 
-// tell tells the client of changes.
 func (c *connection) tell(p *peer) {
 	for {
 		select {

@@ -133,15 +133,6 @@ func (s *session) fits(size int) bool {
 	return size <= s.most
 }
 
-// cancelled ends the request with that id.
-func (s *session) cancelled(id jsontext.Value) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c := s.calls[string(id)]; c != nil {
-		c.cancel(dialect.ErrCancelled)
-	}
-}
-
 // answered hands a response of the client to whoever waits for it. One that
 // nobody waits for is late, and ignored. One that there is no room for can be sent
 // again.
@@ -334,13 +325,8 @@ func (d *handshake) expire(s *session) {
 	}
 }
 
-// end ends a session: its calls, its streams, its questions to the client.
-func (d *handshake) end(s *session) {
-	d.sessions.mu.Lock()
-	defer d.sessions.mu.Unlock()
-	d.sessions.remove(s, dialect.ErrSessionEnded)
-}
-
+// remove ends a session: its calls, its streams, its questions to the client. The table is
+// locked.
 func (t *sessionTable) remove(s *session, why error) {
 	if t.byID[s.id] != s {
 		return

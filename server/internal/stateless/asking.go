@@ -24,7 +24,6 @@ import (
 // input_required; the client sends its request again, with the answers and the
 // token, which is called requestState.
 
-// callTool answers tools/call.
 func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	p, rerr := readParams(r, "name")
 	if rerr != nil {
@@ -67,7 +66,6 @@ func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
 	return append(b, '}', '}'), nil
 }
 
-// getPrompt answers prompts/get.
 func (d *stateless) getPrompt(ctx context.Context, r *request) ([]byte, error) {
 	p, rerr := readParams(r, "name")
 	if rerr != nil {
@@ -91,7 +89,6 @@ func (d *stateless) getPrompt(ctx context.Context, r *request) ([]byte, error) {
 	return d.finish(opened(b), resultComplete), nil
 }
 
-// readResource answers resources/read.
 func (d *stateless) readResource(ctx context.Context, r *request) ([]byte, error) {
 	p, rerr := readParams(r, "uri")
 	if rerr != nil {
@@ -168,7 +165,6 @@ func answers(responses jsontext.Value) ([]steps.Answer, error) {
 	return answers, nil
 }
 
-// inputRequired writes an InputRequiredResult.
 func (d *stateless) inputRequired(t turns.End) []byte {
 	b := append(make([]byte, 0, 512+len(t.Token)), `{"inputRequests":{`...)
 	for i := range t.Steps {

@@ -190,7 +190,6 @@ const cacheForAll = `,"ttlMs":60000,"cacheScope":"public"`
 // dontCache are those of what may depend on the caller or on the time.
 const dontCache = `,"ttlMs":0,"cacheScope":"private"`
 
-// discover answers server/discover.
 func (d *stateless) discover(context.Context, *request) ([]byte, error) {
 	b, err := wire.Marshal(struct {
 		Versions     []string       `json:"supportedVersions"`
@@ -203,7 +202,6 @@ func (d *stateless) discover(context.Context, *request) ([]byte, error) {
 	return d.finish(append(opened(b), cacheForAll...), resultComplete), nil
 }
 
-// list answers the methods that list something.
 func (d *stateless) list(_ context.Context, r *request) ([]byte, error) {
 	open, rerr := d.Catalogue.List(r.Message, d.Catalogue.Lists[r.Message.Method])
 	if rerr != nil {
@@ -212,7 +210,6 @@ func (d *stateless) list(_ context.Context, r *request) ([]byte, error) {
 	return d.finish(append(open, cacheForAll...), resultComplete), nil
 }
 
-// complete answers completion/complete.
 func (d *stateless) complete(ctx context.Context, r *request) ([]byte, error) {
 	b, err := d.Complete(ctx, r.Message.Params)
 	if err != nil {
