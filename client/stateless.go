@@ -20,7 +20,7 @@ const revision = "2026-07-28"
 type statelessDialect struct{ options Options }
 
 func (statelessDialect) name() string       { return "mcp-" + revision }
-func (statelessDialect) rules() answerRules { return answerRules{} }
+func (statelessDialect) keepsAnswers() bool { return false }
 
 // requestMeta is what every request of this revision says about itself.
 type requestMeta struct {
