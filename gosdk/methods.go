@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -168,9 +169,7 @@ func (m *Mounted) declare(known *mcp.ServerCapabilities) *mcp.ServerCapabilities
 		c.Completions = &mcp.CompletionCapabilities{}
 	}
 	experimental := map[string]any{server.SagaMarker: struct{}{}}
-	for name, v := range c.Experimental {
-		experimental[name] = v
-	}
+	maps.Copy(experimental, c.Experimental)
 	c.Experimental = experimental
 	return c
 }

@@ -41,19 +41,10 @@ const (
 // your own that sets timeouts, or use [Server.Serve].
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mcp := s.guard.crossOrigin().Handler(http.HandlerFunc(s.serveMCP))
-	mux.Handle(Endpoint, mcp)
+	mux.Handle(Endpoint, s.guard.crossOrigin().Handler(http.HandlerFunc(s.serveMCP)))
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.HandleFunc("GET /readyz", s.serveReady)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// What the mux would do for almost all requests, without its search.
-		if r.URL.Path == Endpoint && r.Method == http.MethodPost {
-			r.Pattern = Endpoint
-			mcp.ServeHTTP(w, r)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	})
+	return mux
 }
 
 // Serve serves HTTP on l until ctx ends. Then it reports at /readyz that it is
@@ -134,7 +125,11 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	}
 	// The whole body, so that the request's context ends when the client goes away. What a
 	// client announces is no reason to set memory aside: that grows with what arrives.
-	buffer := bytes.NewBuffer(make([]byte, 0, firstRoom))
+	room := int64(firstRoom)
+	if r.ContentLength >= 0 {
+		room = min(room, r.ContentLength+bytes.MinRead)
+	}
+	buffer := bytes.NewBuffer(make([]byte, 0, room))
 	var err error = &http.MaxBytesError{Limit: s.opts.MaxBody}
 	if r.ContentLength <= s.opts.MaxBody {
 		_, err = buffer.ReadFrom(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
