@@ -19,17 +19,10 @@ type dialect interface {
 	list(method, cursor string) request
 	// parse reads the result of next or cancel. Its errors are *ProtocolError.
 	parse(result json.RawMessage, limits Limits) (turn, error)
-	// rules says how answers travel.
-	rules() answerRules
-}
-
-// answerRules say how the answers of a call travel in a dialect.
-type answerRules struct {
-	// all: every turn carries all answers so far, so that the ids of steps never
-	// repeat. Otherwise only those of the last round.
-	all bool
-	// errors: an answer can be an error. Otherwise a handler that fails ends the call.
-	errors bool
+	// keepsAnswers: every turn carries all answers of the call so far, so that the ids of
+	// steps never repeat, and an answer can be an error. Otherwise a turn carries those of
+	// the last round, and a handler that fails ends the call.
+	keepsAnswers() bool
 }
 
 // request is a JSON-RPC request that has not been sent yet.
@@ -72,7 +65,7 @@ func begin(d dialect) Position { return Position{Version: positionVersion, Diale
 type sagaDialect struct{}
 
 func (sagaDialect) name() string       { return "saga" }
-func (sagaDialect) rules() answerRules { return answerRules{all: true, errors: true} }
+func (sagaDialect) keepsAnswers() bool { return true }
 
 type callParams struct {
 	Name      string          `json:"name"`

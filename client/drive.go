@@ -37,7 +37,7 @@ func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (js
 		return nil, err
 	}
 	for range c.options.MaxRounds + 1 {
-		if err := answerPending(ctx, p, handlers, dialect.rules()); err != nil {
+		if err := answerPending(ctx, p, handlers, dialect.keepsAnswers()); err != nil {
 			return nil, err
 		}
 		next := dialect.next(p, handlers)
@@ -58,7 +58,7 @@ func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (js
 				return nil, err
 			}
 		}
-		if err := p.suspended(turn.token, turn.steps, dialect.rules()); err != nil {
+		if err := p.suspended(turn.token, turn.steps, dialect.keepsAnswers()); err != nil {
 			return nil, err
 		}
 		if err := handlers.report(ctx, p); err != nil {
@@ -79,11 +79,11 @@ func resume[R any](ctx context.Context, c *Client, p Position, subject string, h
 
 // answerPending has the handlers answer what the server asked and nobody has
 // answered, and records each answer as it comes.
-func answerPending(ctx context.Context, p *Position, handlers *Handlers, rules answerRules) error {
+func answerPending(ctx context.Context, p *Position, handlers *Handlers, errorsToo bool) error {
 	for _, step := range p.Pending() {
 		request := &Request{Tool: p.Subject(), StepID: step.StepID, Round: p.Round, Params: step.Params}
 		answer, err := handlers.answer(ctx, request, step.Type)
-		if err == nil && answer.Error != nil && !rules.errors {
+		if err == nil && answer.Error != nil && !errorsToo {
 			err = answer.Error
 		}
 		if err != nil {

@@ -76,7 +76,6 @@ type bounded[T any] struct {
 	what  string
 }
 
-// UnmarshalJSONFrom implements jsonv2.UnmarshalerFrom.
 func (b *bounded[T]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	if in.PeekKind() == 'n' {
 		return in.SkipValue()

@@ -104,8 +104,8 @@ func (p Position) snapshot() Position {
 }
 
 // suspended moves the position to the server's next suspension.
-func (p *Position) suspended(token string, steps []Step, rules answerRules) error {
-	if !rules.all {
+func (p *Position) suspended(token string, steps []Step, keepAnswers bool) error {
+	if !keepAnswers {
 		p.Answers = nil
 	}
 	answered, asked := p.answered(), make(map[string]bool, len(steps))

@@ -20,7 +20,7 @@ const revision = "2026-07-28"
 type statelessDialect struct{ options Options }
 
 func (statelessDialect) name() string       { return "mcp-" + revision }
-func (statelessDialect) rules() answerRules { return answerRules{} }
+func (statelessDialect) keepsAnswers() bool { return false }
 
 // requestMeta is what every request of this revision says about itself.
 type requestMeta struct {
@@ -127,7 +127,6 @@ type inputRequest struct {
 // stepKinds are the kinds of steps by the method that asks them.
 var stepKinds = map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
-// UnmarshalJSONFrom implements jsonv2.UnmarshalerFrom.
 func (r *inputRequest) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	if in.PeekKind() != '{' {
 		return errors.New("inputRequests must be an object")

@@ -95,7 +95,7 @@ func (s *Stdio) running() (*child, error) {
 	}
 	if s.child != nil {
 		select {
-		case <-s.child.over:
+		case <-s.child.ctx.Done():
 		default:
 			return s.child, nil
 		}
@@ -121,17 +121,17 @@ type child struct {
 	lastID  uint64
 	// waiting gets the answers, by the ids of requests that were not answered yet.
 	waiting map[string]chan<- []byte
-	failure error // why the connection is of no more use
 
 	// greeting is held while the process is greeted.
 	greeting chan struct{}
 	greeted  bool
 
-	// over is closed when the connection has ended, done when the process has; exit
-	// then says how.
-	over, done chan struct{}
-	closing    sync.Once
-	exit       error
+	// ctx ends when the connection does, and its cause says why.
+	ctx context.Context
+	end context.CancelCauseFunc
+	// done is closed when the process has ended; exit then says how.
+	done chan struct{}
+	exit error
 }
 
 func startChild(s *Stdio) (*child, error) {
@@ -144,8 +144,9 @@ func startChild(s *Stdio) (*child, error) {
 	c := &child{
 		cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), limit: cmp.Or(s.MaxLine, defaultMaxResponse),
 		waiting: make(map[string]chan<- []byte), greeting: make(chan struct{}, 1),
-		over: make(chan struct{}), done: make(chan struct{}),
+		done: make(chan struct{}),
 	}
+	c.ctx, c.end = context.WithCancelCause(context.Background())
 	// Grandchildren may hold the pipes open after the process has gone.
 	cmd.WaitDelay = c.grace
 	stdin, err := cmd.StdinPipe()
@@ -161,10 +162,7 @@ func startChild(s *Stdio) (*child, error) {
 	}
 	c.in, c.out = bufio.NewReader(stdout), stdin
 	go func() {
-		err := c.read()
-		c.mu.Lock()
-		c.failure = err
-		c.mu.Unlock()
+		c.end(c.read())
 		c.close()
 	}()
 	go c.reap()
@@ -174,16 +172,14 @@ func startChild(s *Stdio) (*child, error) {
 // close ends the connection, which asks the process to finish; reap sees to it that
 // it does.
 func (c *child) close() {
-	c.closing.Do(func() {
-		_ = c.out.Close()
-		close(c.over)
-	})
+	_ = c.out.Close()
+	c.end(nil)
 }
 
 // reap waits for the end of the connection and then of the process: the closed
 // input is the request to finish, a signal the reminder.
 func (c *child) reap() {
-	<-c.over
+	<-c.ctx.Done()
 	terminate := time.AfterFunc(c.grace, func() { _ = c.cmd.Process.Signal(syscall.SIGTERM) })
 	kill := time.AfterFunc(2*c.grace, func() { _ = c.cmd.Process.Kill() })
 	c.exit = c.cmd.Wait()
@@ -299,7 +295,7 @@ func (c *child) call(ctx context.Context, method string, params any) (json.RawMe
 	case <-ctx.Done():
 		c.cancel(id)
 		return nil, ctx.Err()
-	case <-c.over:
+	case <-c.ctx.Done():
 	}
 	select {
 	case line := <-answer: // the last that the process has said
@@ -319,11 +315,8 @@ func (c *child) cancel(id uint64) {
 // lost says why a request on this connection got no answer.
 func (c *child) lost(err error) error {
 	c.close() // after a failed write the connection is in an unknown state
-	c.mu.Lock()
-	failure := c.failure
-	c.mu.Unlock()
 	var wrong *ProtocolError
-	if errors.As(failure, &wrong) {
+	if errors.As(context.Cause(c.ctx), &wrong) {
 		return wrong
 	}
 	final := false

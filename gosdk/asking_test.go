@@ -30,6 +30,6 @@ func TestQuestionsAreSilenced(t *testing.T) {
 	for _, done := range []func(){doneFirst, doneSecond, doneOthers, doneElsewhere} {
 		done()
 	}
-	assert.Empty(t, a.sessions, "nothing stays behind")
+	assert.Empty(t, a.questions, "nothing stays behind")
 	a.silence("s", "u")
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -51,8 +50,7 @@ func answer[P mcp.Params, R any](ctx context.Context, m *Mounted, method string,
 
 // handle has the request answered. Its error is a *jsonrpc.Error.
 func (m *Mounted) handle(ctx context.Context, method string, ss *mcp.ServerSession, params any, extra *mcp.RequestExtra) (json.RawMessage, error) {
-	m.calls.begin()
-	defer m.calls.end()
+	defer m.calls.Begin()()
 	ctx, done := untilGone(ctx)
 	defer done()
 	raw, err := json.Marshal(params)
@@ -125,46 +123,4 @@ func declared(c *mcp.ClientCapabilities) (json.RawMessage, error) {
 func (m *Mounted) internal(ctx context.Context, method string, err error) error {
 	m.log.ErrorContext(ctx, "request failed", "method", method, "error", err)
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
-}
-
-// calls counts the requests under way.
-type calls struct {
-	mu   sync.Mutex
-	n    int
-	idle chan struct{} // closed when none is left; nil if nobody waits
-}
-
-func (c *calls) begin() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.n++
-}
-
-func (c *calls) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.n--; c.n == 0 && c.idle != nil {
-		close(c.idle)
-		c.idle = nil
-	}
-}
-
-// wait waits until there is none, or until ctx ends.
-func (c *calls) wait(ctx context.Context) error {
-	c.mu.Lock()
-	if c.n == 0 {
-		c.mu.Unlock()
-		return nil
-	}
-	if c.idle == nil {
-		c.idle = make(chan struct{})
-	}
-	idle := c.idle
-	c.mu.Unlock()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

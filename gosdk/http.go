@@ -50,7 +50,6 @@ func NewHTTPHandler(getServer func(*http.Request) *mcp.Server, opts *mcp.Streama
 	return h
 }
 
-// ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	session := r.Header.Get(sessionHeader)
 	switch {
@@ -146,11 +145,11 @@ func untilGone(ctx context.Context) (context.Context, context.CancelFunc) {
 // errSilent: whom we asked says goodbye instead.
 var errSilent = errors.New("the client ended the session")
 
-// asking are the questions under way, by session. The SDK ends a session once all
+// asking are the questions under way, and how to end each. The SDK ends a session once all
 // its requests have ended; but a client that wants it to end answers no more.
 type asking struct {
-	mu       sync.Mutex
-	sessions map[sessionUser]map[*context.CancelCauseFunc]struct{}
+	mu        sync.Mutex
+	questions map[*context.CancelCauseFunc]sessionUser
 }
 
 // sessionUser is a session and whose it is, as the SDK binds one to the other.
@@ -170,19 +169,14 @@ type askingKey struct{}
 func (a *asking) begin(of sessionUser, silence context.CancelCauseFunc) (done func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.sessions == nil {
-		a.sessions = make(map[sessionUser]map[*context.CancelCauseFunc]struct{})
+	if a.questions == nil {
+		a.questions = make(map[*context.CancelCauseFunc]sessionUser)
 	}
-	if a.sessions[of] == nil {
-		a.sessions[of] = make(map[*context.CancelCauseFunc]struct{})
-	}
-	a.sessions[of][&silence] = struct{}{}
+	a.questions[&silence] = of
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if delete(a.sessions[of], &silence); len(a.sessions[of]) == 0 {
-			delete(a.sessions, of)
-		}
+		delete(a.questions, &silence)
 	}
 }
 
@@ -190,7 +184,9 @@ func (a *asking) begin(of sessionUser, silence context.CancelCauseFunc) (done fu
 func (a *asking) silence(session, user string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for silence := range a.sessions[sessionUser{session, user}] {
-		(*silence)(errSilent)
+	for silence, of := range a.questions {
+		if of == (sessionUser{session, user}) {
+			(*silence)(errSilent)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,7 +24,6 @@ type sagaParams struct {
 	raw json.RawMessage
 }
 
-// UnmarshalJSON implements [json.Unmarshaler].
 func (p *sagaParams) UnmarshalJSON(data []byte) error {
 	p.raw = slices.Clone(data)
 	return json.Unmarshal(data, &p.ParamsBase)
@@ -39,7 +39,6 @@ func (p *sagaParams) called() string {
 	return name
 }
 
-// MarshalJSON implements [json.Marshaler].
 func (p *sagaParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
 
 // CalledTool returns the name of the tool that a request calls, which has the method
@@ -65,7 +64,6 @@ type sagaResult struct {
 	raw json.RawMessage
 }
 
-// MarshalJSON implements [json.Marshaler].
 func (r *sagaResult) MarshalJSON() ([]byte, error) {
 	if len(r.Meta) == 0 {
 		return r.raw, nil
@@ -171,9 +169,7 @@ func (m *Mounted) declare(known *mcp.ServerCapabilities) *mcp.ServerCapabilities
 		c.Completions = &mcp.CompletionCapabilities{}
 	}
 	experimental := map[string]any{server.SagaMarker: struct{}{}}
-	for name, v := range c.Experimental {
-		experimental[name] = v
-	}
+	maps.Copy(experimental, c.Experimental)
 	c.Experimental = experimental
 	return c
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -48,7 +49,7 @@ type Mounted struct {
 	prompts, resources map[string]bool
 	// tools says of each whether it has an output schema that older clients cannot read.
 	tools map[string]bool
-	calls calls
+	calls tally.Tally
 }
 
 // Mount adds tools, prompts and resources to a server that is not serving yet. One
@@ -99,7 +100,17 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 // server are closed, and before the end of the process: the SDK waits for neither.
 func (m *Mounted) Shutdown(ctx context.Context) error {
 	m.server.CloseStreams()
-	return m.calls.wait(ctx)
+	idle := m.calls.Idle()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		select {
+		case <-idle:
+		default:
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // SetKeys replaces the keyset, for a rotation without a restart. Turns under way

@@ -33,7 +33,6 @@ var _ interface {
 	Disconnect(retry time.Duration)
 } = (*peer)(nil)
 
-// Notify implements [server.Peer].
 func (p *peer) Notify(method string, params json.RawMessage) {
 	var err error
 	switch method {
@@ -60,7 +59,6 @@ func (p *peer) Notify(method string, params json.RawMessage) {
 	}
 }
 
-// Ask implements [server.Peer].
 func (p *peer) Ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
 	asked, silence := context.WithCancelCause(ctx)
 	defer silence(nil)

@@ -28,7 +28,7 @@ type guard struct {
 // refuse returns why a request is not served, or "". It names what is not allowed:
 // whoever sends it knows it already, and an operator looks for it.
 func (g *guard) refuse(r *http.Request) string {
-	if !g.hostAllowed(r.Host) {
+	if _, ok := g.hostAllowed(r.Host); !ok {
 		return "host not allowed: " + shown(r.Host) + " is no name of this server. Add it to AllowedHosts (saga serve --allow-host), " +
 			"or let the proxy pass on the Host that the client sent"
 	}
@@ -39,9 +39,16 @@ func (g *guard) refuse(r *http.Request) string {
 	return ""
 }
 
-func (g *guard) hostAllowed(host string) bool {
-	name := hostname(host)
-	return isLoopback(name) || slices.Contains(g.hosts, "*") || slices.Contains(g.hosts, name)
+// hostAllowed reports whether a Host header may name this server, and which name it has,
+// without the port and brackets.
+func (g *guard) hostAllowed(host string) (name string, ok bool) {
+	if strings.Contains(host, ":") { // else there is no port
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+	}
+	name = strings.ToLower(strings.Trim(host, "[]"))
+	return name, isLoopback(name) || slices.Contains(g.hosts, "*") || slices.Contains(g.hosts, name)
 }
 
 // originAllowed reports whether a request may come from where it says that it
@@ -63,19 +70,10 @@ func (g *guard) originAllowed(r *http.Request, _ string) (ok bool, vary []string
 // our names, addresses will do: probes ask for them, and no page can be served under
 // an address that is not its server's (to rebind takes a name).
 func (g *guard) informs(r *http.Request) bool {
-	_, err := netip.ParseAddr(hostname(r.Host))
+	name, ours := g.hostAllowed(r.Host)
+	_, err := netip.ParseAddr(name)
 	ok, _ := g.originAllowed(r, "")
-	return ok && (err == nil || g.hostAllowed(r.Host))
-}
-
-// hostname strips the port and the brackets of a Host header.
-func hostname(host string) string {
-	if strings.Contains(host, ":") { // else there is no port
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-	}
-	return strings.ToLower(strings.Trim(host, "[]"))
+	return ok && (err == nil || ours)
 }
 
 func isLoopback(name string) bool {
@@ -252,21 +250,14 @@ func ForwardedKey(proxies ...string) (func(*http.Request) string, error) {
 		if from, ok := hopAddress(r.RemoteAddr); !ok || !trusted(from) {
 			return publicAddress(r)
 		}
-		for _, line := range slices.Backward(r.Header.Values("X-Forwarded-For")) {
-			for more := true; more; {
-				hop := line
-				if i := strings.LastIndexByte(line, ','); i >= 0 {
-					line, hop = line[:i], line[i+1:]
-				} else {
-					more = false
-				}
-				addr, ok := hopAddress(strings.TrimSpace(hop))
-				if !ok {
-					return "" // a proxy that does not know
-				}
-				if !trusted(addr) {
-					return addressKey(addr)
-				}
+		hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+		for _, hop := range slices.Backward(hops) {
+			addr, ok := hopAddress(strings.TrimSpace(hop))
+			if !ok {
+				return "" // a proxy that does not know
+			}
+			if !trusted(addr) {
+				return addressKey(addr)
 			}
 		}
 		return ""

@@ -127,7 +127,6 @@ type peerWay struct {
 	request context.Context
 }
 
-// Call implements [dialect.Way].
 func (w peerWay) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
 	a, err := w.Ask(ctx, method, params)
 	switch {
@@ -141,7 +140,6 @@ func (w peerWay) Call(ctx context.Context, method string, params json.RawMessage
 	return a, err
 }
 
-// Hangup implements [dialect.Way].
 func (w peerWay) Hangup(retry time.Duration) {
 	if d, ok := w.Peer.(disconnecter); ok {
 		d.Disconnect(retry)

@@ -116,7 +116,6 @@ type hooks struct {
 	log  *slog.Logger
 }
 
-// newHooks returns nil if nothing is to be called.
 func newHooks(list []Hooks, log *slog.Logger) *hooks {
 	list = slices.DeleteFunc(slices.Clone(list), func(h Hooks) bool { return h.Request == nil && h.Turn == nil && h.Effect == nil })
 	if len(list) == 0 {
@@ -130,7 +129,6 @@ type (
 	turnInfoKey    struct{}
 )
 
-// exchange calls the hooks around what serves an exchange.
 func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.Handler) (result json.RawMessage, rerr *wire.Error) {
 	x.Trace = traceOf(x.Message.Params, x.Header)
 	info := &RequestInfo{Method: x.Message.Method, Header: x.Header, Trace: x.Trace.String()}
@@ -142,18 +140,13 @@ func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.
 	}
 	ctx = context.WithValue(ctx, requestInfoKey{}, info)
 	served := false
-	err := h.around(ctx, func(ctx context.Context) error {
+	err := around(ctx, h, info, func(one *Hooks) hookOf[RequestInfo] { return one.Request }, func(ctx context.Context) error {
 		result, rerr = next(ctx, x)
 		served = true
 		if rerr != nil {
 			return publicError(rerr)
 		}
 		return nil
-	}, func(one *Hooks) called {
-		if one.Request == nil {
-			return nil
-		}
-		return func(ctx context.Context, next func(context.Context) error) error { return one.Request(ctx, info, next) }
 	})
 	var public *Error
 	var panicked *hook.PanicError
@@ -182,16 +175,11 @@ func (h *hooks) turn(ctx context.Context, t *turns.Turn, take func(context.Conte
 	}
 	ctx = context.WithValue(ctx, turnInfoKey{}, info)
 	taken := false
-	err := h.around(ctx, func(ctx context.Context) error {
+	err := around(ctx, h, info, func(one *Hooks) hookOf[TurnInfo] { return one.Turn }, func(ctx context.Context) error {
 		taken = true
 		err := take(ctx)
 		info.Outcome, info.Reason = t.Outcome, t.Reason
 		return err
-	}, func(one *Hooks) called {
-		if one.Turn == nil {
-			return nil
-		}
-		return func(ctx context.Context, next func(context.Context) error) error { return one.Turn(ctx, info, next) }
 	})
 	var public *Error
 	if !taken && errors.As(err, &public) {
@@ -204,45 +192,38 @@ func (h *hooks) turn(ctx context.Context, t *turns.Turn, take func(context.Conte
 func (h *hooks) effect(ctx context.Context, c engine.EffectCall, try func(context.Context) error) error {
 	info := &EffectInfo{Name: c.Name, Key: saga.Key(c.Key), Undo: c.Undo, Attempt: c.Attempt}
 	info.Turn, _ = ctx.Value(turnInfoKey{}).(*TurnInfo)
-	return h.around(ctx, try, func(one *Hooks) called {
-		if one.Effect == nil {
-			return nil
-		}
-		return func(ctx context.Context, next func(context.Context) error) error { return one.Effect(ctx, info, next) }
-	})
+	return around(ctx, h, info, func(one *Hooks) hookOf[EffectInfo] { return one.Effect }, try)
 }
 
-// called is a hook that knows what it is about.
-type called = func(ctx context.Context, next func(context.Context) error) error
+// hookOf is a hook that is told of a T.
+type hookOf[T any] = func(ctx context.Context, info *T, next func(context.Context) error) error
 
-// around calls one hook of each of the list around work.
-func (h *hooks) around(ctx context.Context, work func(context.Context) error, of func(*Hooks) called) error {
+// around calls one hook of each of the list, if there is such a one, around work. Panics are
+// logged here if they come when the work is done already: otherwise they are what the work
+// failed with.
+func around[T any](ctx context.Context, h *hooks, info *T, of func(*Hooks) hookOf[T], work func(context.Context) error) error {
 	for i := range slices.Backward(h.list) {
-		if one := of(&h.list[i]); one != nil {
-			inside := work
-			work = func(ctx context.Context) error { return hook.Around(ctx, h.watched(one), inside) }
+		one, inside := of(&h.list[i]), work
+		if one == nil {
+			continue
 		}
+		watched := func(ctx context.Context, next func(context.Context) error) error {
+			var done atomic.Bool
+			defer func() {
+				if done.Load() {
+					if v := recover(); v != nil {
+						h.log.ErrorContext(ctx, "a hook panicked", "error", v, "stack", string(debug.Stack()))
+					}
+				}
+			}()
+			return one(ctx, info, func(ctx context.Context) error {
+				defer done.Store(true)
+				return next(ctx)
+			})
+		}
+		work = func(ctx context.Context) error { return hook.Around(ctx, watched, inside) }
 	}
 	return work(ctx)
-}
-
-// watched is a hook whose panics are logged if they come when the work is done already:
-// otherwise they are what the work failed with.
-func (h *hooks) watched(one called) called {
-	return func(ctx context.Context, next func(context.Context) error) error {
-		var done atomic.Bool
-		defer func() {
-			if done.Load() {
-				if v := recover(); v != nil {
-					h.log.ErrorContext(ctx, "a hook panicked", "error", v, "stack", string(debug.Stack()))
-				}
-			}
-		}()
-		return one(ctx, func(ctx context.Context) error {
-			defer done.Store(true)
-			return next(ctx)
-		})
-	}
 }
 
 // wireErrorOf is the error that a hook wants the client to get.

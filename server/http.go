@@ -1,11 +1,10 @@
 package server
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"mime"
 	"net"
@@ -42,19 +41,10 @@ const (
 // your own that sets timeouts, or use [Server.Serve].
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mcp := s.guard.crossOrigin().Handler(http.HandlerFunc(s.serveMCP))
-	mux.Handle(Endpoint, mcp)
+	mux.Handle(Endpoint, s.guard.crossOrigin().Handler(http.HandlerFunc(s.serveMCP)))
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.HandleFunc("GET /readyz", s.serveReady)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// What the mux would do for almost all requests, without its search.
-		if r.URL.Path == Endpoint && r.Method == http.MethodPost {
-			r.Pattern = Endpoint
-			mcp.ServeHTTP(w, r)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	})
+	return mux
 }
 
 // Serve serves HTTP on l until ctx ends. Then it reports at /readyz that it is
@@ -103,7 +93,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" {
-		reply.Empty(http.StatusNoContent) // a browser asks on behalf of a page; crossOrigin has said what is allowed
+		w.WriteHeader(http.StatusNoContent) // a browser asks on behalf of a page; crossOrigin has said what is allowed
 		return
 	}
 	x := &httpExchange{server: s, request: r, reply: reply}
@@ -112,7 +102,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		var err error
 		if x.principal, err = s.opts.Authenticate(r); err != nil {
 			s.log.Info("request refused", "reason", "not authenticated", "error", err)
-			reply.Header().Set("WWW-Authenticate", "Bearer")
+			w.Header().Set("WWW-Authenticate", "Bearer")
 			s.refuse(reply, r, wire.Refuse(http.StatusUnauthorized, wire.CodeInvalidRequest, "authentication is required"))
 			return
 		}
@@ -123,7 +113,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 			sessions.Reply(r.Context(), &x.Exchange, reply)
 			return
 		}
-		reply.Header().Set("Allow", http.MethodPost)
+		w.Header().Set("Allow", http.MethodPost)
 		s.refuse(reply, r, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
 		return
 	}
@@ -133,7 +123,17 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	body, err := s.readBody(w, r)
+	// The whole body, so that the request's context ends when the client goes away. What a
+	// client announces is no reason to set memory aside: that grows with what arrives.
+	room := int64(firstRoom)
+	if r.ContentLength >= 0 {
+		room = min(room, r.ContentLength+bytes.MinRead)
+	}
+	buffer := bytes.NewBuffer(make([]byte, 0, room))
+	var err error = &http.MaxBytesError{Limit: s.opts.MaxBody}
+	if r.ContentLength <= s.opts.MaxBody {
+		_, err = buffer.ReadFrom(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
+	}
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
@@ -143,6 +143,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(reply, r, wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read"))
 		return
 	}
+	body := buffer.Bytes()
 	// What is read from now on is that the client goes away: the end of the server's
 	// ReadTimeout would look the same, and cancel the turn.
 	if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); !ok || hs.ReadTimeout > 0 {
@@ -191,7 +192,6 @@ func (s *Server) match(m *wire.Message, header http.Header) dialect.Dialect {
 	return nil
 }
 
-// serveMessage has a message answered by its dialect.
 func (s *Server) serveMessage(x *httpExchange) {
 	m, reply := &x.message, x.reply
 	d := s.match(m, x.Header)
@@ -225,36 +225,6 @@ const jsonType = "application/json"
 // Most fit in it.
 const firstRoom = 4 << 10
 
-// readBody reads the whole body, so that the request's context ends when the
-// client goes away, and never more than Options.MaxBody. What a client announces is
-// no reason to set memory aside: that grows with what arrives.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	from := http.MaxBytesReader(w, r.Body, s.opts.MaxBody)
-	announced := r.ContentLength
-	if announced > s.opts.MaxBody {
-		return nil, &http.MaxBytesError{Limit: s.opts.MaxBody}
-	}
-	body := make([]byte, 0, cmp.Or(min(max(announced, 0), firstRoom), firstRoom))
-	for {
-		n, err := from.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case err == io.EOF:
-			return body, nil
-		case err != nil:
-			return nil, err
-		case int64(len(body)) == announced:
-			return body, nil // the end is known: no memory for a byte that does not come
-		case len(body) == cap(body):
-			room := 2 * int64(cap(body))
-			if announced > 0 {
-				room = min(room, announced)
-			}
-			body = append(make([]byte, 0, room), body...)
-		}
-	}
-}
-
 // keepAlive is how often an idle event stream shows that it is alive.
 const keepAlive = 15 * time.Second
 
@@ -279,14 +249,12 @@ type httpExchange struct {
 	over   bool
 }
 
-// Account implements [dialect.Owner].
 func (x *httpExchange) Account() string { return x.server.owner(x.principal, x.request) }
 
 func (x *httpExchange) caller() (p Principal, remote string) {
 	return x.principal, x.request.RemoteAddr
 }
 
-// answer has the request served, and sends the response.
 func (x *httpExchange) answer() {
 	s := x.server
 	x.Way = x
@@ -361,7 +329,6 @@ func (x *httpExchange) send(event func() error) {
 	}
 }
 
-// Call implements [dialect.Way].
 func (*httpExchange) Call(context.Context, string, json.RawMessage) (steps.Answer, error) {
 	return steps.Answer{}, dialect.ErrNoBackChannel
 }
@@ -369,7 +336,6 @@ func (*httpExchange) Call(context.Context, string, json.RawMessage) (steps.Answe
 // Hangup implements [dialect.Way]: the answer comes on this connection or not at all.
 func (*httpExchange) Hangup(time.Duration) {}
 
-// KeepOpen implements [dialect.Way].
 func (x *httpExchange) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -54,16 +55,12 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	c := &lineConn{
 		server: s, ctx: ctx, stop: cancel, in: bufio.NewReaderSize(in, 64<<10), out: out,
 		slots: make(chan struct{}, maxInFlight), ended: make(chan struct{}), closing: make(chan struct{}),
-		calls: make(map[*lineCall]struct{}), kept: make(map[string]*lineCall), waiting: make(map[uint64]chan<- steps.Answer),
+		connections: make(map[dialect.Dialect]dialect.Connection), calls: make(map[*lineCall]struct{}), waiting: make(map[uint64]chan<- steps.Answer),
 	}
-	for _, d := range s.dialects {
-		known := lineDialect{Dialect: d}
-		if d, ok := d.(dialect.Sessions); ok {
-			known.connection = d.Connect(func(method string, params json.RawMessage) {
-				c.write(wire.AppendCall(nil, 0, method, params))
-			})
-		}
-		c.dialects = append(c.dialects, known)
+	for _, d := range s.sessions {
+		c.connections[d] = d.Connect(func(method string, params json.RawMessage) {
+			c.write(wire.AppendCall(nil, 0, method, params))
+		})
 	}
 	defer watchUnread(out, unreadAfter, c.unread)()
 	read := make(chan struct{})
@@ -85,11 +82,12 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 // lineConn is a connection with one message per line. One goroutine reads; each request
 // is served by one of its own, which writes the response.
 type lineConn struct {
-	server   *Server
-	ctx      context.Context
-	stop     context.CancelFunc
-	in       *bufio.Reader
-	dialects []lineDialect
+	server *Server
+	ctx    context.Context
+	stop   context.CancelFunc
+	in     *bufio.Reader
+	// connections are what dialects remember of this one, those that do.
+	connections map[dialect.Dialect]dialect.Connection
 
 	// slots has an element for each request that is worked on.
 	slots chan struct{}
@@ -97,7 +95,7 @@ type lineConn struct {
 	ended, closing chan struct{}
 	// due are the requests that are not answered yet, working those of them whose
 	// response is not known yet, and open those that are kept open.
-	due, working, open dialect.Tally
+	due, working, open tally.Tally
 
 	writing sync.Mutex // serialises writing
 	out     io.Writer
@@ -106,17 +104,11 @@ type lineConn struct {
 
 	mu    sync.Mutex // guards what follows
 	calls map[*lineCall]struct{}
-	held  int                  // bytes of calls
-	kept  map[string]*lineCall // open without an end, by id
+	// placed are those of calls that are not kept open, and held their bytes.
+	placed, held int
 	// waiting are our requests that the client has not answered, by id.
 	waiting map[uint64]chan<- steps.Answer
 	asked   uint64
-}
-
-// lineDialect is a dialect with what it remembers of the connection, or nil.
-type lineDialect struct {
-	dialect.Dialect
-	connection dialect.Connection
 }
 
 // read reads messages until there are no more, and then waits for the answers that are
@@ -169,30 +161,28 @@ func (c *lineConn) readLine() ([]byte, error) {
 
 // receive handles a line: a message, or a batch if the client may send any.
 func (c *lineConn) receive(line []byte) {
-	if sessions := c.batching(); sessions != nil && jsontext.Value(line).Kind() == '[' {
-		batch, rerr := c.server.parseBatch(sessions, line)
-		if rerr != nil {
-			c.write(wire.AppendResponse(nil, nil, nil, rerr))
-			return
+	if jsontext.Value(line).Kind() == '[' {
+		for _, sessions := range c.server.sessions {
+			if c.connections[sessions].Batches() {
+				c.receiveBatch(sessions, line)
+				return
+			}
 		}
-		b := &lineBatch{due: len(batch)}
-		for _, one := range batch {
-			c.handle(&one.Message, one.Error, b)
-		}
-		return
 	}
 	m, rerr := wire.Parse(line)
 	c.handle(&m, rerr, nil)
 }
 
-// batching returns the dialect whose batches the client may send, or nil.
-func (c *lineConn) batching() dialect.Sessions {
-	for _, d := range c.dialects {
-		if d.connection != nil && d.connection.Batches() {
-			return d.Dialect.(dialect.Sessions)
-		}
+func (c *lineConn) receiveBatch(sessions dialect.Sessions, line []byte) {
+	batch, rerr := c.server.parseBatch(sessions, line)
+	if rerr != nil {
+		c.write(wire.AppendResponse(nil, nil, nil, rerr))
+		return
 	}
-	return nil
+	b := &lineBatch{due: len(batch)}
+	for _, one := range batch {
+		c.handle(&one.Message, one.Error, b)
+	}
 }
 
 // handle handles a message, or says why it is none.
@@ -203,27 +193,17 @@ func (c *lineConn) handle(m *wire.Message, rerr *wire.Error, b *lineBatch) {
 	case m.Reply != nil:
 		c.reply(b, nil)
 		c.answered(m)
-	case m.Notification():
+	case m.ID == nil:
 		c.reply(b, nil)
 		if id := dialect.Cancelled(m); id != nil {
 			c.cancelled(id)
 		}
-		if d := c.match(m); d.connection != nil {
-			d.connection.Arrive(m)
+		if known := c.connections[c.server.match(m, nil)]; known != nil {
+			known.Arrive(m)
 		}
 	default:
 		c.begin(m, b)
 	}
-}
-
-// match returns the dialect that serves a message; its Dialect may be nil.
-func (c *lineConn) match(m *wire.Message) lineDialect {
-	for _, d := range c.dialects {
-		if d.Match(m, nil) {
-			return d
-		}
-	}
-	return lineDialect{}
 }
 
 // begin has a request served, waiting while too many are worked on. Those that wait
@@ -231,7 +211,7 @@ func (c *lineConn) match(m *wire.Message) lineDialect {
 // meanwhile.
 func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	c.mu.Lock()
-	crowded := len(c.calls) >= maxOpen || len(c.calls) > 0 && c.held+m.Size > maxOpenBytes
+	crowded := c.placed >= maxOpen || c.placed > 0 && c.held+m.Size > maxOpenBytes
 	c.mu.Unlock()
 	if crowded {
 		c.reply(b, wire.AppendResponse(nil, m.ID, nil, wire.NewError(wire.CodeInvalidRequest, "too many requests are under way")))
@@ -242,24 +222,21 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	case <-c.ctx.Done():
 		return
 	}
-	call := &lineCall{conn: c, batch: b}
-	call.Exchange = dialect.Exchange{Message: m, Way: call}
+	d := c.server.match(m, nil)
+	call := &lineCall{conn: c, batch: b, due: c.due.Begin(), working: c.working.Begin()}
+	call.Exchange = dialect.Exchange{Message: m, Way: call, Dialect: d}
 	call.ctx, call.cancel = context.WithCancel(c.ctx)
-	d := c.match(m)
-	call.Dialect = d.Dialect
 	var serve dialect.Handler
-	switch {
-	case d.Dialect == nil:
+	if known := c.connections[d]; known != nil {
+		serve = known.Arrive(m)
+	} else if d == nil {
 		serve = func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return nil, notServed() }
-	case d.connection != nil:
-		serve = d.connection.Arrive(m)
 	}
 	c.mu.Lock()
 	c.calls[call] = struct{}{}
+	c.placed++
 	c.held += m.Size
 	c.mu.Unlock()
-	c.due.Begin()
-	c.working.Begin()
 	go func() {
 		result, rerr := c.server.host.Dispatch(call.ctx, &call.Exchange, serve)
 		call.finish(wire.AppendResponse(nil, m.ID, result, rerr))
@@ -273,14 +250,9 @@ func (c *lineConn) cancelled(id []byte) {
 	defer c.mu.Unlock()
 	for call := range c.calls {
 		if bytes.Equal(call.Message.ID, id) {
-			call.silent = true
+			call.silent = true // so the id is free again
 			call.cancel()
 		}
-	}
-	if call := c.kept[string(id)]; call != nil {
-		call.silent = true
-		call.cancel()
-		delete(c.kept, string(id)) // the id is free again
 	}
 }
 
@@ -300,15 +272,13 @@ func (c *lineConn) answered(m *wire.Message) {
 func (c *lineConn) close() {
 	close(c.closing)
 	wait(&c.open, goodbyeTime)
-	for _, d := range c.dialects {
-		if d.connection != nil {
-			d.connection.Close()
-		}
+	for _, known := range c.connections {
+		known.Close()
 	}
 	wait(&c.working, closeGrace) // not for what is being written: perhaps nobody reads
 }
 
-func wait(t *dialect.Tally, limit time.Duration) {
+func wait(t *tally.Tally, limit time.Duration) {
 	select {
 	case <-t.Idle():
 	case <-time.After(limit):

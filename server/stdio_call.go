@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -19,50 +20,47 @@ type lineCall struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	batch  *lineBatch // what the request came in, or nil
+	// due and working end what the connection counts, open if the request is kept open.
+	due, working, open func()
 
 	// Guarded by the connection's mu: the client has cancelled the request and expects no
-	// answer; it is kept open; the questions of it that wait for the client.
-	silent, open bool
-	asking       int
+	// answer; the questions of it that wait for the client.
+	silent bool
+	asking int
 }
 
-// finish writes the response and forgets the request.
 func (x *lineCall) finish(response []byte) {
 	c := x.conn
 	x.cancel()
 	c.mu.Lock()
-	open := x.open
 	if x.silent {
 		response = nil
 	}
 	c.mu.Unlock()
-	if open {
+	if x.open != nil {
 		c.reply(nil, response)
-		c.open.End()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if id := string(x.Message.ID); c.kept[id] == x {
-			delete(c.kept, id)
-		}
-		return
+		x.open()
+	} else {
+		x.working()
+		c.reply(x.batch, response)
+		x.leavePlace()
 	}
-	c.working.End()
-	c.reply(x.batch, response)
-	x.forget()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, x)
 }
 
-// forget frees the request's place for others.
-func (x *lineCall) forget() {
+// leavePlace frees the request's place for others.
+func (x *lineCall) leavePlace() {
 	c := x.conn
 	c.mu.Lock()
-	delete(c.calls, x)
+	c.placed--
 	c.held -= x.Message.Size
 	c.mu.Unlock()
-	c.due.End()
+	x.due()
 	<-c.slots
 }
 
-// Notify implements [dialect.Way].
 func (x *lineCall) Notify(method string, params json.RawMessage) {
 	x.conn.mu.Lock()
 	silent := x.silent
@@ -72,7 +70,6 @@ func (x *lineCall) Notify(method string, params json.RawMessage) {
 	}
 }
 
-// Call implements [dialect.Way].
 func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
 	c := x.conn
 	select {
@@ -124,19 +121,17 @@ func (*lineCall) Hangup(time.Duration) {}
 // KeepOpen implements [dialect.Way]: a request that never ends must not take the place
 // of one that does, and the end of the connection does not wait for its answer.
 func (x *lineCall) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
-	c, id := x.conn, string(x.Message.ID)
+	c := x.conn
 	c.mu.Lock()
-	if c.kept[id] != nil {
-		c.mu.Unlock()
-		return nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "a request with this id is still open")
+	for other := range c.calls {
+		if other.open != nil && !other.silent && bytes.Equal(other.Message.ID, x.Message.ID) {
+			c.mu.Unlock()
+			return nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "a request with this id is still open")
+		}
 	}
-	x.open = true
-	if !x.silent {
-		c.kept[id] = x
-	}
+	x.open = c.open.Begin()
 	c.mu.Unlock()
-	c.open.Begin()
-	c.working.End()
-	x.forget()
+	x.working()
+	x.leavePlace()
 	return c.closing, nil
 }

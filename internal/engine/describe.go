@@ -113,7 +113,7 @@ func describeRecord(b []byte) ([]DescribedStep, error) {
 	}
 	answers := make([]DescribedStep, r.count(6))
 	for i := range answers {
-		flags := r.byte()
+		flags := r.take(1)[0]
 		answers[i].ID = string(r.bytes())
 		r.take(4) // the digest of the question's words
 		answers[i].Answer, answers[i].Failed = r.bytes(), flags&recordFailed != 0

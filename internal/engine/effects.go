@@ -166,7 +166,7 @@ func readEffects(r *reader) *effectLog {
 	}
 	l := &effectLog{records: make([]*EffectRecord, n)}
 	for i := range l.records {
-		status := r.byte()
+		status := r.take(1)[0]
 		e := &EffectRecord{status: effectStatus(status &^ effectOld), Old: status&effectOld != 0, name: string(r.bytes()), n: int(r.uvarint() & math.MaxInt32), In: sagahooks.Value{JSON: r.bytes()}, Out: sagahooks.Value{JSON: r.bytes()}}
 		l.records[i] = e
 	}

@@ -109,7 +109,7 @@ func (p *Position) Encode() Encoded {
 // their memory.
 func (p *Position) Restore(e Encoded) error {
 	r := reader{b: e.Body}
-	version := r.byte()
+	version := r.take(1)[0]
 	if r.err == nil && version != bodyOfAll && version != bodyApart {
 		return fmt.Errorf("position format %d is not known, only up to %d", version, bodyApart)
 	}
@@ -119,12 +119,12 @@ func (p *Position) Restore(e Encoded) error {
 		b.pending = make([]pendingStep, n)
 		for i := range b.pending {
 			p := &b.pending[i]
-			flags := r.byte()
-			p.refused = int(r.byte())
+			flags := r.take(1)[0]
+			p.refused = int(r.take(1)[0])
 			p.repeat = int(r.uvarint() & math.MaxInt32)
 			p.id = string(r.bytes())
 			if flags&pendingVaried != 0 {
-				p.kind = steps.Kind(r.byte())
+				p.kind = steps.Kind(r.take(1)[0])
 				p.needs = unpackFeatures(r.uvarint())
 				p.params = r.bytes()
 			}
@@ -285,7 +285,7 @@ type reader struct {
 func (r *reader) take(n int) []byte {
 	if r.err != nil || n > len(r.b) {
 		r.fail()
-		return nil
+		return make([]byte, n)
 	}
 	v := r.b[:n:n]
 	r.b = r.b[n:]
@@ -297,13 +297,6 @@ func (r *reader) fail() {
 		r.err = errTruncated
 	}
 	r.b = nil
-}
-
-func (r *reader) byte() byte {
-	if v := r.take(1); v != nil {
-		return v[0]
-	}
-	return 0
 }
 
 func (r *reader) uvarint() uint64 {
@@ -328,10 +321,5 @@ func (r *reader) count(size int) int {
 }
 
 func (r *reader) bytes() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return nil
-	}
-	return r.take(int(n))
+	return r.take(r.count(1))
 }

@@ -126,7 +126,7 @@ func (r *Replay) restore(state []byte) error {
 	upgraded := r.turn.Written != r.turn.program.Revision
 	for i := range r.rec.entries {
 		e := &r.rec.entries[i]
-		flags := rd.byte()
+		flags := rd.take(1)[0]
 		e.id = r.turn.program.present(string(rd.bytes()))
 		copy(e.digest[:], rd.take(len(e.digest)))
 		e.stored = &storedAnswer{failed: flags&recordFailed != 0, raw: rd.bytes()}

@@ -60,18 +60,16 @@ func Elements(array []byte) iter.Seq[[]byte] {
 // names it looks into the objects within.
 func Get(object []byte, names ...string) []byte {
 	for _, name := range names {
-		object = get(object, name)
-	}
-	return object
-}
-
-func get(object []byte, name string) []byte {
-	for n, v := range Members(object) {
-		if string(n) == name {
-			return v
+		within := object
+		object = nil
+		for n, v := range Members(within) {
+			if string(n) == name {
+				object = v
+				break
+			}
 		}
 	}
-	return nil
+	return object
 }
 
 // String returns the text of a string, and false if v is none.

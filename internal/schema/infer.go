@@ -13,7 +13,6 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -304,18 +303,4 @@ func (d defaults) options() jsonv2.Options {
 		return errors.ErrUnsupported // go on as usual
 	})
 	return jsonv2.JoinOptions(JSONOptions, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(begin, jsonv2.UnmarshalFromFunc(readNumber))))
-}
-
-// Decode decodes what fits a schema, with the options that belong to it. A number may
-// still be too large for its Go type, and a schema of the author's may allow what the
-// type does not.
-func Decode(raw json.RawMessage, into any, options jsonv2.Options) error {
-	err := jsonv2.Unmarshal(raw, into, options)
-	if err == nil {
-		return nil
-	}
-	if wrong := (*jsonv1.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		return fmt.Errorf("%s: %s is not of the type %s", wrong.Field, wrong.Value, wrong.Type)
-	}
-	return err
 }

@@ -100,6 +100,20 @@ func (s *Schema) Validate(raw json.RawMessage) error {
 	return nil
 }
 
+// Decode decodes what fits a schema, with the options that belong to it. A number may
+// still be too large for its Go type, and a schema of the author's may allow what the
+// type does not.
+func Decode(raw json.RawMessage, into any, options jsonv2.Options) error {
+	err := jsonv2.Unmarshal(raw, into, options)
+	if err == nil {
+		return nil
+	}
+	if wrong := (*jsonv1.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%s: %s is not of the type %s", wrong.Field, wrong.Value, wrong.Type)
+	}
+	return err
+}
+
 // maxComplaint is how long a complaint about a value may be, in bytes.
 const maxComplaint = 500
 

@@ -152,14 +152,6 @@ func (c *Codec) complete(in *Claims, now time.Time) (Claims, error) {
 	return claims, nil
 }
 
-// appendSpan appends a duration in seconds. Whole minutes take half the room.
-func appendSpan(dst []byte, seconds uint64) []byte {
-	if seconds%60 == 0 {
-		return binary.AppendUvarint(dst, seconds/60<<1|1)
-	}
-	return binary.AppendUvarint(dst, seconds<<1)
-}
-
 // appendClaims appends what comes before the parts and the body. Claims must have been
 // checked.
 func appendClaims(dst []byte, coding byte, c *Claims, secret []byte) []byte {
@@ -167,10 +159,17 @@ func appendClaims(dst []byte, coding byte, c *Claims, secret []byte) []byte {
 	dst = append(dst, coding)
 	issued := c.IssuedAt.Unix()
 	dst = binary.BigEndian.AppendUint32(dst, uint32(issued))
-	dst = appendSpan(dst, uint64(c.ExpiresAt.Unix()-issued))
+	spans := []int64{c.ExpiresAt.Unix() - issued}
 	if !c.Deadline.IsZero() {
 		dst[at] |= flagDeadline
-		dst = appendSpan(dst, uint64(c.Deadline.Unix()-issued))
+		spans = append(spans, c.Deadline.Unix()-issued)
+	}
+	for _, seconds := range spans {
+		span := uint64(seconds) << 1
+		if seconds%60 == 0 { // whole minutes take half the room
+			span = uint64(seconds)/60<<1 | 1
+		}
+		dst = binary.AppendUvarint(dst, span)
 	}
 	dst = append(dst, c.ID[:]...)
 	dst = binary.AppendUvarint(dst, uint64(c.Turn))

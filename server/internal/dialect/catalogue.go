@@ -295,31 +295,24 @@ func (c *Capabilities) Features() steps.Features {
 // RequiredCapabilities is the data of the error -32021: an object with the
 // ClientCapabilities object that declares features (MCP 2026-07-28, basic/index).
 func RequiredCapabilities(f steps.Features) json.RawMessage {
-	type object map[string]any
-	need := object{}
-	put := func(have steps.Features, path ...string) {
-		if !f.Has(have) {
+	need := make(map[string]map[string]struct{})
+	put := func(needed bool, name string, within ...string) {
+		if !needed {
 			return
 		}
-		at := need
-		for _, name := range path {
-			next, ok := at[name].(object)
-			if !ok {
-				next = object{}
-				at[name] = next
-			}
-			at = next
+		if need[name] == nil {
+			need[name] = make(map[string]struct{})
+		}
+		for _, capability := range within {
+			need[name][capability] = struct{}{}
 		}
 	}
-	put(steps.Features{Forms: true}, "elicitation", "form")
-	put(steps.Features{Links: true}, "elicitation", "url")
-	put(steps.Features{Sampling: true}, "sampling")
-	put(steps.Features{SamplingTools: true}, "sampling", "tools")
-	put(steps.Features{SamplingContext: true}, "sampling", "context")
-	put(steps.Features{Roots: true}, "roots")
-	raw, err := json.Marshal(object{"requiredCapabilities": need})
-	if err != nil {
-		return nil // maps of maps always encode
-	}
+	put(f.Forms, "elicitation", "form")
+	put(f.Links, "elicitation", "url")
+	put(f.Sampling, "sampling")
+	put(f.SamplingTools, "sampling", "tools")
+	put(f.SamplingContext, "sampling", "context")
+	put(f.Roots, "roots")
+	raw, _ := json.Marshal(map[string]any{"requiredCapabilities": need}) // maps of maps always encode
 	return raw
 }

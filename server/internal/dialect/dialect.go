@@ -14,7 +14,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -103,6 +102,8 @@ type Exchange struct {
 
 	// Dialect is what serves the message.
 	Dialect Dialect
+	// Notifier tells the client what goes on; nil if it wants to hear nothing.
+	Notifier *Notifier
 	// Trace is the trace context that the message came with, as far as hooks need it.
 	Trace turns.Trace
 
@@ -180,7 +181,11 @@ func (e gone) Is(target error) bool { return target == turns.ErrGone }
 
 // Turn begins what the runner of turns is given.
 func (x *Exchange) Turn(p turns.Policy) turns.Request {
-	return turns.Request{Policy: p, Method: x.Message.Method, Principal: x.Principal, Trace: x.Trace}
+	q := turns.Request{Policy: p, Method: x.Message.Method, Principal: x.Principal, Trace: x.Trace}
+	if x.Notifier != nil {
+		q.Notifier = x.Notifier
+	}
+	return q
 }
 
 // Account is on whose account limits count; empty if that is not known.
@@ -284,44 +289,4 @@ func ContradictoryBatch(h http.Header) *wire.Error {
 		}
 	}
 	return nil
-}
-
-// Tally counts what is under way.
-type Tally struct {
-	mu   sync.Mutex
-	n    int
-	idle chan struct{} // closed when nothing is left; nil if nobody waits
-}
-
-// Begin counts one more.
-func (t *Tally) Begin() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.n++
-}
-
-// End counts one less.
-func (t *Tally) End() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.n--; t.n == 0 && t.idle != nil {
-		close(t.idle)
-		t.idle = nil
-	}
-}
-
-// Idle returns a channel that is closed when nothing is under way.
-func (t *Tally) Idle() <-chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	idle := t.idle
-	if idle == nil {
-		idle = make(chan struct{})
-		if t.n == 0 {
-			close(idle)
-		} else {
-			t.idle = idle
-		}
-	}
-	return idle
 }

@@ -73,12 +73,11 @@ func ReadParams(params jsontext.Value, name, answers string) (p Params, rerr *wi
 	return p, nil
 }
 
-// Saga serves a method of the saga proposal; n, which may be nil, hears what goes on. What
-// the client has declared plays no part: for a step that it cannot perform it sends an
-// error.
-func (h *Host) Saga(ctx context.Context, x *Exchange, n engine.Notifier) (none turns.End, err error) {
+// Saga serves a method of the saga proposal. What the client has declared plays no part: for
+// a step that it cannot perform it sends an error.
+func (h *Host) Saga(ctx context.Context, x *Exchange) (none turns.End, err error) {
 	q := x.Turn(turns.Carried)
-	q.Client, q.Notifier = steps.AllFeatures(), n
+	q.Client = steps.AllFeatures()
 	name := "sagaToken"
 	if q.Method == MethodCall {
 		name = "name"
@@ -114,18 +113,6 @@ func (h *Host) Saga(ctx context.Context, x *Exchange, n engine.Notifier) (none t
 	}
 	q.Arguments = json.RawMessage(p.Arguments)
 	return h.Turns.Cancel(ctx, q, turns.Resent)
-}
-
-// Tool finds the tool that is called, and checks that its arguments are an object.
-func (h *Host) Tool(name string, arguments jsontext.Value) (*engine.Program, json.RawMessage, error) {
-	t := h.Tools.Find(engine.KindTool, name)
-	if t == nil {
-		return nil, nil, wire.NewError(wire.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
-	}
-	if arguments != nil && arguments.Kind() != '{' {
-		return nil, nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
-	}
-	return t, json.RawMessage(arguments), nil
 }
 
 // stepAnswers reads SagaStepResult[], or null for none, and checks its shape. Whether they

@@ -27,9 +27,6 @@ import (
 func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessage) (engine.Outcome, error) {
 	q := c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client = t, args, c.features
-	if c.notifier != nil {
-		q.Notifier = c.notifier
-	}
 	asker := &client{call: c}
 	out, err := c.Turns.Drive(ctx, q, asker)
 	if err == nil && (out.Result == nil || !out.Result.IsError) {
@@ -46,7 +43,6 @@ type client struct {
 	links links
 }
 
-// Ask implements [turns.Client].
 func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, error) {
 	if c.peer.answering.Err() != nil {
 		return nil, context.Cause(c.peer.answering)
@@ -126,7 +122,7 @@ func stepRequest(r revision, s steps.Step, links *links) (method string, params 
 	case s.Kind == steps.Sampling && r < revision2025November:
 		params, err = plainMessages(r, params)
 	}
-	return dialect.RequestMethod(s.Kind), params, err
+	return dialect.RequestMethods[s.Kind], params, err
 }
 
 // plainChoices writes the titles of a form's choices as 2025-06-18 has them. A

@@ -36,7 +36,6 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 
 var _ dialect.Sessions = (*handshake)(nil)
 
-// Name implements [dialect.Dialect].
 func (*handshake) Name() string {
 	return "MCP " + versions[len(versions)-1] + " to " + versions[0]
 }
@@ -69,7 +68,6 @@ type call struct {
 	peer *peer
 	// features are what the client can be asked for now.
 	features steps.Features
-	notifier *dialect.Notifier // or nil
 }
 
 // method is a method of MCP.
@@ -111,15 +109,15 @@ func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer) (js
 	c := &call{handshake: d, Exchange: x, peer: p}
 	if p != nil && x.Way != nil {
 		c.features = p.features
-		c.notifier = &dialect.Notifier{Way: x.Way, Level: &p.level, Wordless: p.revision < revision2025March}
+		c.Notifier = &dialect.Notifier{Way: x.Way, Level: &p.level, Wordless: p.revision < revision2025March}
 		token := jsontext.Value(jsonview.Get(jsonview.Get(m.Params, "_meta"), "progressToken"))
 		if len(token) > wire.MaxID {
 			return nil, wire.NewError(wire.CodeInvalidParams, wire.LongTokenText)
 		}
 		if wire.ValidID(token) {
-			c.notifier.Token = token
+			c.Notifier.Token = token
 		}
-		defer c.notifier.Close()
+		defer c.Notifier.Close()
 	}
 	result, err := method.serve(c, ctx)
 	if err != nil {
@@ -150,7 +148,6 @@ func (c *call) setLevel(context.Context) (json.RawMessage, error) {
 	return emptyResult, nil
 }
 
-// list answers the methods that list something.
 func (c *call) list(context.Context) (json.RawMessage, error) {
 	items := c.Catalogue.Lists[c.Message.Method]
 	if c.Message.Method == "tools/list" {
@@ -191,7 +188,6 @@ func (c *call) unsubscribe(context.Context) (json.RawMessage, error) {
 	return emptyResult, nil
 }
 
-// uri reads the parameters of methods that name a resource.
 func (c *call) uri() (string, *wire.Error) {
 	var p struct {
 		URI *string `json:"uri"`

@@ -1,11 +1,11 @@
 package handshake
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -17,7 +17,6 @@ const (
 	goneSessionText = "there is no such session, or no longer: send initialize again"
 )
 
-// Reply implements [dialect.Sessions].
 func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
 	m := x.Message
 	switch {
@@ -43,7 +42,7 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 		r.Error(id, rerr)
 		return
 	}
-	defer d.release(s)
+	defer d.release(s, nil)
 	switch {
 	case m.Reply != nil:
 		if err := s.answered(m.Reply); err != nil {
@@ -51,7 +50,7 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 			return
 		}
 		r.Empty(http.StatusAccepted)
-	case m.Notification():
+	case m.ID == nil:
 		s.notified(m)
 		r.Empty(http.StatusAccepted)
 	case !methods[m.Method].lasting:
@@ -71,7 +70,6 @@ func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer) [
 	return wire.AppendResponse(nil, x.Message.ID, result, rerr)
 }
 
-// replyToInitialize opens a session.
 func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
 	result, rerr := d.Dispatch(ctx, x, func(_ context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 		p, result, rerr := d.open(d.Draining, x.Message.Params)
@@ -94,7 +92,7 @@ func (d *handshake) replyWithoutSession(ctx context.Context, x *dialect.Exchange
 	m := x.Message
 	method := methods[m.Method]
 	switch {
-	case m.Notification():
+	case m.ID == nil:
 		r.Empty(http.StatusAccepted)
 	case method.serve == nil || method.open:
 		r.JSON(http.StatusOK, d.respond(ctx, x, nil))
@@ -119,9 +117,11 @@ func (d *handshake) replyToOther(ctx context.Context, x *dialect.Exchange, r wir
 		r.Error(nil, rerr)
 		return
 	}
-	defer d.release(s)
+	defer d.release(s, nil)
 	if x.HTTPMethod == http.MethodDelete {
-		d.end(s)
+		d.sessions.mu.Lock()
+		d.sessions.remove(s, dialect.ErrSessionEnded)
+		d.sessions.mu.Unlock()
 		r.Empty(http.StatusNoContent)
 		return
 	}
@@ -139,7 +139,7 @@ func (d *handshake) sessionOf(x *dialect.Exchange) (*session, *wire.Error) {
 		return nil, wire.Refuse(http.StatusNotFound, wire.CodeInvalidRequest, goneSessionText)
 	}
 	if s.principal != x.Principal {
-		d.release(s)
+		d.release(s, nil)
 		d.Log.Info("request refused", "reason", "the session belongs to another principal")
 		return nil, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, "the session belongs to somebody else")
 	}
@@ -170,24 +170,26 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 		return ctx, func() {}
 	}
 	if s.principal != x.Principal {
-		d.release(s) // whoever only names it is not using it
+		d.release(s, nil) // whoever only names it is not using it
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	_, err := s.begin(x.Message, cancel)
 	return ctx, func() {
 		if err == nil {
-			s.finish(x.Message.ID)
+			d.release(s, x.Message.ID)
 		}
 		cancel(nil)
-		d.release(s)
+		d.release(s, nil)
 	}
 }
 
-// notified handles a notification of the client.
+// notified handles a notification of the client, which may cancel a request.
 func (s *session) notified(m *wire.Message) {
-	if id := dialect.Cancelled(m); id != nil {
-		s.cancelled(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.calls[string(dialect.Cancelled(m))]; c != nil {
+		c.cancel(dialect.ErrCancelled)
 	}
 }
 
@@ -211,7 +213,7 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 		r.Error(nil, rerr)
 		return
 	}
-	defer d.release(s)
+	defer d.release(s, nil)
 	rerr = x.BatchError
 	if !s.revision.batches() {
 		rerr = noBatch
@@ -232,7 +234,7 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 			if err := s.answered(m.Reply); err != nil {
 				wrong = append(wrong, wire.AppendResponse(nil, nil, nil, wire.NewError(wire.CodeInvalidRequest, err.Error())))
 			}
-		case m.Notification():
+		case m.ID == nil:
 			s.notified(m)
 		default:
 			requests = append(requests, m)
@@ -252,19 +254,23 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	streams := wire.AcceptsEvents(x.Header)
 	st := s.open(len(requests), wrong)
 	reader := &streamReader{gone: make(chan struct{})}
-	st.carriedBy(reader, 0) // first of all: a call may give it up at once
-	defer st.release(reader)
+	defer st.carriedBy(reader, 0)() // first of all: a call may give it up at once
 	for _, m := range requests {
 		d.begin(ctx, x, s, st, m, streams)
 	}
-	if !d.awaitStream(ctx, s, st, reader, streams) {
-		if ctx.Err() == nil {
-			r.JSON(http.StatusOK, st.responses(wrong != nil))
-		}
-		s.forget(st)
+	responses, plain := st.awaitStream(ctx, reader, streams)
+	if !plain {
+		st.pump(ctx, r, reader, 0, nil)
 		return
 	}
-	d.pump(ctx, r, s, st, reader, 0, nil)
+	if ctx.Err() == nil {
+		body := bytes.Join(responses, []byte{','})
+		if wrong != nil {
+			body = append(append([]byte{'['}, body...), ']')
+		}
+		r.JSON(http.StatusOK, body)
+	}
+	s.forget(st) // it cannot be resumed
 }
 
 // begin serves a request whose response goes to a stream. It outlives the HTTP request if
@@ -274,78 +280,24 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 	call, err := s.begin(m, cancel)
 	if err != nil {
 		cancel(nil)
-		s.respond(st, wire.AppendResponse(nil, m.ID, nil, wire.NewError(wire.CodeInvalidRequest, err.Error())))
+		st.add(eventResponse, wire.AppendResponse(nil, m.ID, nil, wire.NewError(wire.CodeInvalidRequest, err.Error())))
 		return
 	}
-	s.hold()
-	d.sessions.running.Begin()
+	ended := d.sessions.running.Begin()
 	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod}
 	if streams {
 		one.Way = &way{s, st, call}
 	}
 	go func() {
-		defer d.sessions.running.End()
-		defer d.release(s)
+		defer ended()
 		defer cancel(nil)
 		response := d.respond(ctx, one, s.peer)
-		s.finish(m.ID)
+		d.release(s, m.ID)
 		if context.Cause(ctx) == dialect.ErrCancelled {
 			response = nil
 		}
-		s.respond(st, response)
+		st.add(eventResponse, response)
 	}()
-}
-
-// awaitStream waits until it shows how to answer. It reports false if all there is
-// to say is responses: then they can be plain JSON.
-func (d *handshake) awaitStream(ctx context.Context, s *session, st *stream, reader *streamReader, streams bool) bool {
-	var late <-chan time.Time
-	if streams {
-		t := time.NewTimer(streamDelay)
-		defer t.Stop()
-		late = t.C
-	}
-	for {
-		events, ended, changed := st.after(0)
-		for _, e := range events {
-			if e.kind != eventResponse {
-				return true
-			}
-		}
-		if ended {
-			return len(events) == 0 // all were cancelled: a stream without a response says so
-		}
-		select {
-		case <-changed:
-		case <-late:
-			return true
-		case <-reader.gone:
-			return true
-		case <-ctx.Done():
-			return streams
-		case <-s.ctx.Done():
-			if streams {
-				return true
-			}
-			<-changed // the calls end, and with them the stream
-		}
-	}
-}
-
-// responses are all that there is to say, without a stream.
-func (st *stream) responses(batch bool) []byte {
-	events, _, _ := st.after(0)
-	var body []byte
-	for i, e := range events {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = append(body, e.data...)
-	}
-	if batch {
-		body = append(append([]byte{'['}, body...), ']')
-	}
-	return body
 }
 
 // replyToGet answers GET: with the stream that belongs to no request, or with the
@@ -359,89 +311,27 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		r.Error(nil, wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, "the server stops"))
 		return
 	}
-	st, number := s.general, s.general.position()
+	s.mu.Lock()
+	st, number := s.general, s.general.last
 	if id := x.Header.Get("Last-Event-ID"); id != "" {
-		name, last, ok := parseEventID(id)
-		if st = s.find(name); !ok || st == nil {
-			r.Error(nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer"))
-			return
+		var name string
+		var ok bool
+		if name, number, ok = parseEventID(id); ok {
+			st = s.streams[name]
+		} else {
+			st = nil
 		}
-		number = last
+	}
+	s.mu.Unlock()
+	if st == nil {
+		r.Error(nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer"))
+		return
 	}
 	var changes *dialect.Subscription
 	if st == s.general {
 		changes = s.changes
 	}
 	reader := &streamReader{gone: make(chan struct{})}
-	st.carriedBy(reader, 0)
-	defer st.release(reader)
-	d.pump(ctx, r, s, st, reader, number, changes)
+	defer st.carriedBy(reader, 0)()
+	st.pump(ctx, r, reader, number, changes)
 }
-
-// pump writes a stream's events from after a number on, until the stream has ended
-// or the connection is to. Changes, if there are any, become events of the stream.
-func (d *handshake) pump(ctx context.Context, r wire.Reply, s *session, st *stream, reader *streamReader, number uint64, changes *dialect.Subscription) {
-	var changed <-chan struct{}
-	if changes != nil {
-		changed = changes.Ready
-	}
-	out := r.Events(patience)
-	begin := out.Start
-	if s.revision >= revision2025November { // the client can resume from the first event on (SEP-1699)
-		begin = func() error { return out.Prime(st.eventID(number)) }
-	}
-	if begin() != nil {
-		return
-	}
-	alive := time.NewTicker(aliveEvery)
-	defer alive.Stop()
-	for {
-		select {
-		case <-reader.gone:
-			if reader.retry == 0 || out.Retry(reader.retry) == nil {
-				out.End()
-			}
-			return
-		default:
-		}
-		events, ended, more := st.after(number)
-		for _, e := range events {
-			if out.Event(st.eventID(e.number), e.data) != nil {
-				return
-			}
-			number = e.number
-		}
-		if ended {
-			out.End()
-			return
-		}
-		select {
-		case <-more:
-		case <-reader.gone:
-		case <-changed:
-			if e, ok := changes.Next(); ok {
-				st.add(eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
-			}
-		case <-alive.C:
-			if out.Alive() != nil {
-				return
-			}
-		case <-s.ctx.Done():
-			out.End()
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-const (
-	// streamDelay is how long a response may take before the stream opens, so that
-	// short answers are plain JSON.
-	streamDelay = 50 * time.Millisecond
-	// aliveEvery is how often an idle stream shows that it lives; a connection
-	// that is dead is noticed by it.
-	aliveEvery = 15 * time.Second
-	// patience is how long a client may take to accept what is written.
-	patience = 30 * time.Second
-)

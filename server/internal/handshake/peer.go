@@ -110,7 +110,6 @@ type connection struct {
 	started bool // telling; used in the order of the messages
 }
 
-// Connect implements [dialect.Sessions].
 func (d *handshake) Connect(notify func(method string, params json.RawMessage)) dialect.Connection {
 	return &connection{handshake: d, notify: notify}
 }
@@ -121,7 +120,7 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 	p := c.client.Load()
 	method := methods[m.Method]
 	switch {
-	case m.Notification():
+	case m.ID == nil:
 		if m.Method == "notifications/initialized" && p != nil && !c.started {
 			c.started = true
 			c.telling.Go(func() { c.tell(p) })
@@ -148,7 +147,6 @@ func answered(result json.RawMessage, rerr *wire.Error) dialect.Handler {
 	return func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return result, rerr }
 }
 
-// tell tells the client of changes.
 func (c *connection) tell(p *peer) {
 	for {
 		select {
@@ -162,13 +160,11 @@ func (c *connection) tell(p *peer) {
 	}
 }
 
-// Batches implements [dialect.Connection].
 func (c *connection) Batches() bool {
 	p := c.client.Load()
 	return p != nil && p.revision.batches()
 }
 
-// Close implements [dialect.Connection].
 func (c *connection) Close() {
 	if p := c.client.Load(); p != nil {
 		p.close(dialect.ErrSessionEnded)

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -42,9 +42,8 @@ type session struct {
 	// general carries what belongs to no request, on the client's GET.
 	general *stream
 	posts   uint64 // streams so far
-	// calls are the client's requests under way, by id. sharing is how many there are.
-	calls   map[string]*sessionCall
-	sharing atomic.Int64
+	// calls are the client's requests under way, by id.
+	calls map[string]*sessionCall
 	// held are the bytes of calls and of the answers that they wait with for more;
 	// most is how many bytes may be held, with what streams hold that have not ended.
 	held, most int
@@ -81,56 +80,17 @@ var (
 	errHeld      = errors.New("too many bytes of requests and answers are under way: wait until some are answered")
 )
 
-// What a session keeps of streams that have ended, for clients that did not get
-// to read them.
-const (
-	maxFinished      = 8
-	maxFinishedBytes = 1 << 20
-)
-
 // open makes the stream of a POST.
 func (s *session) open(requests int, wrong [][]byte) *stream {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.posts++
-	st := newStream("p"+strconv.FormatUint(s.posts, 10), requests, &s.sharing)
-	st.due += len(wrong)
+	st := &stream{name: "p" + strconv.FormatUint(s.posts, 10), session: s, due: requests + len(wrong), changed: make(chan struct{})}
+	s.streams[st.name] = st
+	s.mu.Unlock()
 	for _, response := range wrong {
 		st.add(eventResponse, response)
 	}
-	s.streams[st.name] = st
 	return st
-}
-
-// respond adds a response to a stream; see stream.add. One that ends with it is kept among
-// those that have ended, and the oldest of them are dropped if there are too many. The
-// newest is always kept.
-func (s *session) respond(st *stream, response []byte) {
-	if _, ended := st.add(eventResponse, response); !ended {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.streams[st.name] == nil {
-		return
-	}
-	s.finished = append(s.finished, st)
-	size := 0
-	for _, f := range s.finished {
-		size += f.bytes()
-	}
-	for len(s.finished) > 1 && (len(s.finished) > maxFinished || size > maxFinishedBytes) {
-		size -= s.finished[0].bytes()
-		delete(s.streams, s.finished[0].name)
-		s.finished = s.finished[1:]
-	}
-}
-
-// find returns a stream that can still be read, or nil.
-func (s *session) find(name string) *stream {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.streams[name]
 }
 
 // forget drops a stream that was read to its end in a way that cannot be resumed.
@@ -141,8 +101,8 @@ func (s *session) forget(st *stream) {
 	s.finished = slices.DeleteFunc(s.finished, func(f *stream) bool { return f == st })
 }
 
-// begin registers a request so that the client can cancel it, unless its id is in
-// use or too much is under way.
+// begin registers a request so that the client can cancel it, and holds the session, unless
+// the request's id is in use or too much is under way.
 func (s *session) begin(m *wire.Message, cancel context.CancelCauseFunc) (*sessionCall, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +117,8 @@ func (s *session) begin(m *wire.Message, cancel context.CancelCauseFunc) (*sessi
 	c := &sessionCall{cancel: cancel, size: m.Size}
 	s.calls[string(m.ID)] = c
 	s.held += c.size
-	s.sharing.Store(int64(len(s.calls)))
+	s.busy++
+	s.idle.Stop()
 	return c, nil
 }
 
@@ -165,31 +126,11 @@ func (s *session) begin(m *wire.Message, cancel context.CancelCauseFunc) (*sessi
 func (s *session) fits(size int) bool {
 	size += s.held
 	for _, st := range s.streams {
-		if st != s.general && !slices.Contains(s.finished, st) {
-			size += st.bytes()
+		if st != s.general && st.due > 0 {
+			size += st.size
 		}
 	}
 	return size <= s.most
-}
-
-func (s *session) finish(id jsontext.Value) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c := s.calls[string(id)]; c != nil {
-		s.held -= c.size + c.answers
-		c.answers = 0
-	}
-	delete(s.calls, string(id))
-	s.sharing.Store(int64(len(s.calls)))
-}
-
-// cancelled ends the request with that id.
-func (s *session) cancelled(id jsontext.Value) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c := s.calls[string(id)]; c != nil {
-		c.cancel(dialect.ErrCancelled)
-	}
 }
 
 // answered hands a response of the client to whoever waits for it. One that
@@ -220,12 +161,10 @@ type way struct {
 	call   *sessionCall
 }
 
-// Notify implements [dialect.Way].
 func (w *way) Notify(method string, params json.RawMessage) {
 	w.stream.add(eventNote, wire.AppendCall(nil, 0, method, params))
 }
 
-// Call implements [dialect.Way].
 func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
 	answer := make(chan steps.Answer, 1)
 	w.mu.Lock()
@@ -238,11 +177,12 @@ func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (
 	id := w.asked
 	w.waiting[id] = &question{w.call, answer}
 	w.mu.Unlock()
-	number, _ := w.stream.add(eventRequest, wire.AppendCall(nil, id, method, params))
+	number := w.stream.add(eventRequest, wire.AppendCall(nil, id, method, params))
 	defer func() {
-		w.stream.withdraw(number)
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		// A client that reads on after a break must not ask its user what needs no answer any more.
+		w.stream.drop(func(e streamEvent) bool { return e.number == number })
 		w.call.asking--
 		delete(w.waiting, id)
 	}()
@@ -255,7 +195,6 @@ func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (
 	}
 }
 
-// Hangup implements [dialect.Way].
 func (w *way) Hangup(retry time.Duration) {
 	if w.revision >= revision2025November { // others cannot resume
 		w.stream.carriedBy(nil, retry)
@@ -271,7 +210,7 @@ type sessionTable struct {
 	byID  map[string]*session
 	owned map[string]map[*session]struct{} // the sessions of each owner that is known
 	// running are the calls under way.
-	running dialect.Tally
+	running tally.Tally
 }
 
 // closeGrace is how long Close waits for calls to undo what they did.
@@ -292,7 +231,7 @@ func (d *handshake) start(p *peer, x *dialect.Exchange) (*session, *wire.Error) 
 		most: max(maxSessionBytes, 2*int(d.Limits.MaxBody)),
 	}
 	// The general stream never ends: one response is due and never comes.
-	s.general = newStream(generalStream, 1, &s.sharing)
+	s.general = &stream{name: generalStream, session: s, due: 1, changed: make(chan struct{})}
 	s.streams[generalStream] = s.general
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	t.mu.Lock()
@@ -351,22 +290,23 @@ func (t *sessionTable) use(id string) *session {
 	defer t.mu.Unlock()
 	s := t.byID[id]
 	if s != nil {
-		s.hold()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.busy++
+		s.idle.Stop()
 	}
 	return s
 }
 
-func (s *session) hold() {
+// release ends what use began, or with the id of a request what begin did.
+func (d *handshake) release(s *session, id jsontext.Value) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.busy++
-	s.idle.Stop()
-}
-
-// release ends what hold began.
-func (d *handshake) release(s *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if c := s.calls[string(id)]; c != nil {
+		s.held -= c.size + c.answers
+		c.answers = 0
+		delete(s.calls, string(id))
+	}
 	if s.busy--; s.busy == 0 && s.ctx.Err() == nil {
 		s.idleSince = time.Now()
 		s.idle.Reset(d.Limits.SessionIdle)
@@ -385,13 +325,8 @@ func (d *handshake) expire(s *session) {
 	}
 }
 
-// end ends a session: its calls, its streams, its questions to the client.
-func (d *handshake) end(s *session) {
-	d.sessions.mu.Lock()
-	defer d.sessions.mu.Unlock()
-	d.sessions.remove(s, dialect.ErrSessionEnded)
-}
-
+// remove ends a session: its calls, its streams, its questions to the client. The table is
+// locked.
 func (t *sessionTable) remove(s *session, why error) {
 	if t.byID[s.id] != s {
 		return
@@ -417,7 +352,6 @@ func (d *handshake) Drain() {
 	}
 }
 
-// Close implements [dialect.Sessions].
 func (d *handshake) Close() {
 	t := &d.sessions
 	t.mu.Lock()

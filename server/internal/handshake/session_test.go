@@ -22,7 +22,7 @@ func newHandshake(t *testing.T) *handshake {
 }
 
 // A session whose time runs out at the moment in which it is used again goes on: the
-// timer may have fired before hold could stop it.
+// timer may have fired before use could stop it.
 func TestSessionInUseDoesNotExpire(t *testing.T) {
 	d := newHandshake(t)
 	p, _, rerr := d.open(t.Context(), []byte(`{"protocolVersion":"2025-11-25","capabilities":{}}`))
@@ -33,10 +33,10 @@ func TestSessionInUseDoesNotExpire(t *testing.T) {
 	d.expire(opened)
 	assert.NoError(t, opened.ctx.Err())
 	assert.NotNil(t, d.sessions.use(opened.id), "it is there for others, too")
-	d.release(opened)
+	d.release(opened, nil)
 	d.expire(opened)
 	assert.NoError(t, opened.ctx.Err(), "one request is still under way")
-	d.release(opened)
+	d.release(opened, nil)
 	d.expire(opened)
 	assert.Error(t, opened.ctx.Err())
 	assert.Nil(t, d.sessions.use(opened.id))

@@ -2,14 +2,16 @@ package handshake
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // stream holds the messages for the client that belong to one POST, or to the
@@ -18,9 +20,9 @@ import (
 // basic/transports, resumability and redelivery).
 type stream struct {
 	// name is unique in the session and part of the events' ids.
-	name string
+	name    string
+	session *session // its mu guards what follows
 
-	mu     sync.Mutex
 	events []streamEvent // by number
 	last   uint64        // number of the last event
 	notes  int           // how many of events are notifications
@@ -31,8 +33,6 @@ type stream struct {
 	changed chan struct{}
 	// reader is the connection that carries the stream; a newer one takes over.
 	reader *streamReader
-	// sharing is how many calls of the session share the room for notifications.
-	sharing *atomic.Int64
 }
 
 // streamEvent is one message.
@@ -59,126 +59,114 @@ type streamReader struct {
 }
 
 // maxNotes and maxNoteBytes bound the notifications kept for one stream; the bytes
-// are shared by those of a session. A client that does not read them loses the oldest;
-// requests and responses are never lost.
+// are shared by the calls of a session. A client that does not read them loses the
+// oldest; requests and responses are never lost.
 const (
 	maxNotes     = 256
 	maxNoteBytes = 1 << 20
 )
 
-func newStream(name string, due int, sharing *atomic.Int64) *stream {
-	return &stream{name: name, due: due, sharing: sharing, changed: make(chan struct{})}
-}
+// What a session keeps of streams that have ended, for clients that did not get
+// to read them.
+const (
+	maxFinished      = 8
+	maxFinishedBytes = 1 << 20
+)
 
 // add appends a message and returns its number. A response may be nil, because the client
-// has cancelled the request; the one after which no more are due ends the stream, once,
-// and then nothing is added any more.
-func (s *stream) add(kind eventKind, data []byte) (number uint64, ended bool) {
+// has cancelled the request; the one after which no more are due ends the stream, and then
+// nothing is added any more.
+func (st *stream) add(kind eventKind, data []byte) (number uint64) {
 	if bytes.ContainsAny(data, "\r\n") { // an event has none; in JSON text they are only space
 		if v := jsontext.Value(bytes.Clone(data)); v.Compact() == nil {
 			data = v
 		}
 	}
+	s := st.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.due == 0 {
-		return 0, false
+	if st.due == 0 {
+		return 0
 	}
 	if data != nil {
-		s.last++
-		s.events = append(s.events, streamEvent{s.last, kind, data})
-		s.size += len(data)
+		st.last++
+		st.events = append(st.events, streamEvent{st.last, kind, data})
+		st.size += len(data)
 	}
 	switch kind {
 	case eventResponse:
-		s.due--
+		st.due--
 	case eventNote:
-		s.notes++
-		s.noted += len(data)
-		most := maxNoteBytes / int(max(s.sharing.Load(), 1))
-		for s.notes > 1 && (s.notes > maxNotes || s.noted > most) {
-			s.drop(func(e streamEvent) bool { return e.kind == eventNote })
+		st.notes++
+		st.noted += len(data)
+		most := maxNoteBytes / max(len(s.calls), 1)
+		for st.notes > 1 && (st.notes > maxNotes || st.noted > most) {
+			st.drop(func(e streamEvent) bool { return e.kind == eventNote })
 		}
 	}
-	close(s.changed)
-	s.changed = make(chan struct{})
-	return s.last, s.due == 0
+	if st.due == 0 && s.streams[st.name] != nil { // the newest that has ended is kept, whatever its size
+		s.finished = append(s.finished, st)
+		size := 0
+		for _, f := range s.finished {
+			size += f.size
+		}
+		for len(s.finished) > 1 && (len(s.finished) > maxFinished || size > maxFinishedBytes) {
+			size -= s.finished[0].size
+			delete(s.streams, s.finished[0].name)
+			s.finished = s.finished[1:]
+		}
+	}
+	close(st.changed)
+	st.changed = make(chan struct{})
+	return st.last
 }
 
-// withdraw removes a request that needs no answer any more: a client that reads on
-// after a break must not ask its user what the user has answered.
-func (s *stream) withdraw(number uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.drop(func(e streamEvent) bool { return e.number == number })
-}
-
-// drop removes the first event of that kind, if there is one.
-func (s *stream) drop(is func(streamEvent) bool) {
-	i := slices.IndexFunc(s.events, is)
+// drop removes the first event of that kind, if there is one. The session is locked.
+func (st *stream) drop(is func(streamEvent) bool) {
+	i := slices.IndexFunc(st.events, is)
 	if i < 0 {
 		return
 	}
-	s.size -= len(s.events[i].data)
-	if s.events[i].kind == eventNote {
-		s.notes--
-		s.noted -= len(s.events[i].data)
+	st.size -= len(st.events[i].data)
+	if st.events[i].kind == eventNote {
+		st.notes--
+		st.noted -= len(st.events[i].data)
 	}
-	s.events = slices.Delete(s.events, i, i+1)
-}
-
-// position returns the number of the last event.
-func (s *stream) position() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last
+	st.events = slices.Delete(st.events, i, i+1)
 }
 
 // after returns the events that follow one, whether the stream has ended, and a
 // channel that is closed when there is more to see.
-func (s *stream) after(number uint64) (events []streamEvent, ended bool, changed <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(s.events, number+1, func(e streamEvent, n uint64) int {
-		return int(min(max(int64(e.number)-int64(n), -1), 1))
-	})
-	return slices.Clone(s.events[i:]), s.due == 0, s.changed
-}
-
-// carriedBy has another connection carry the stream, or none for now. The one before
-// ends; its client may come back after retry.
-func (s *stream) carriedBy(r *streamReader, retry time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reader != nil {
-		s.reader.retry = retry
-		close(s.reader.gone)
+func (st *stream) after(number uint64) (events []streamEvent, ended bool, changed <-chan struct{}) {
+	st.session.mu.Lock()
+	defer st.session.mu.Unlock()
+	i := slices.IndexFunc(st.events, func(e streamEvent) bool { return e.number > number })
+	if i >= 0 {
+		events = slices.Clone(st.events[i:])
 	}
-	s.reader = r
+	return events, st.due == 0, st.changed
 }
 
-// release says that a connection does not carry the stream any more.
-func (s *stream) release(r *streamReader) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reader == r {
-		s.reader = nil
+// carriedBy has another connection carry the stream until release, or none for now. The
+// one before ends; its client may come back after retry.
+func (st *stream) carriedBy(r *streamReader, retry time.Duration) (release func()) {
+	st.session.mu.Lock()
+	defer st.session.mu.Unlock()
+	if st.reader != nil {
+		st.reader.retry = retry
+		close(st.reader.gone)
+	}
+	st.reader = r
+	return func() {
+		st.session.mu.Lock()
+		defer st.session.mu.Unlock()
+		if st.reader == r {
+			st.reader = nil
+		}
 	}
 }
 
-// bytes is what the stream's events take.
-func (s *stream) bytes() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.size
-}
-
-// eventID writes the id of an event: the stream's name and the event's number.
-func (s *stream) eventID(number uint64) string {
-	return s.name + "_" + strconv.FormatUint(number, 10)
-}
-
-// parseEventID is the reverse of eventID.
+// parseEventID takes the id of an event apart: its stream's name and its number.
 func parseEventID(id string) (name string, number uint64, ok bool) {
 	i := strings.LastIndexByte(id, '_')
 	if i < 0 {
@@ -187,3 +175,107 @@ func parseEventID(id string) (name string, number uint64, ok bool) {
 	number, err := strconv.ParseUint(id[i+1:], 10, 63)
 	return id[:i], number, err == nil
 }
+
+// awaitStream waits until it shows how to answer. If plain, all there is to say are these
+// responses: then they can be plain JSON.
+func (st *stream) awaitStream(ctx context.Context, reader *streamReader, streams bool) (responses [][]byte, plain bool) {
+	var late <-chan time.Time
+	if streams {
+		late = time.After(streamDelay)
+	}
+	for {
+		events, ended, changed := st.after(0)
+		responses = nil
+		for _, e := range events {
+			if e.kind != eventResponse {
+				return nil, false
+			}
+			responses = append(responses, e.data)
+		}
+		if ended {
+			return responses, len(events) > 0 // if all were cancelled, a stream without a response says so
+		}
+		select {
+		case <-changed:
+		case <-late:
+			return nil, false
+		case <-reader.gone:
+			return nil, false
+		case <-ctx.Done():
+			return nil, !streams
+		case <-st.session.ctx.Done():
+			if streams {
+				return nil, false
+			}
+			<-changed // the calls end, and with them the stream
+		}
+	}
+}
+
+// pump writes a stream's events from after a number on, until the stream has ended
+// or the connection is to. Changes, if there are any, become events of the stream.
+func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, number uint64, changes *dialect.Subscription) {
+	var changed <-chan struct{}
+	if changes != nil {
+		changed = changes.Ready
+	}
+	id := func(number uint64) string { return st.name + "_" + strconv.FormatUint(number, 10) }
+	first := ""
+	if st.session.revision >= revision2025November { // the client can resume from the first event on (SEP-1699)
+		first = id(number)
+	}
+	out := r.Events(patience)
+	defer out.End()
+	if out.Start(first) != nil {
+		return
+	}
+	alive := time.NewTicker(aliveEvery)
+	defer alive.Stop()
+	for {
+		select {
+		case <-reader.gone:
+			if reader.retry != 0 {
+				_ = out.Retry(reader.retry) // the client may have gone as well
+			}
+			return
+		default:
+		}
+		events, ended, more := st.after(number)
+		for _, e := range events {
+			if out.Event(id(e.number), e.data) != nil {
+				return
+			}
+			number = e.number
+		}
+		if ended {
+			return
+		}
+		select {
+		case <-more:
+		case <-reader.gone:
+		case <-changed:
+			if e, ok := changes.Next(); ok {
+				st.add(eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
+			}
+		case <-alive.C:
+			if out.Alive() != nil {
+				return
+			}
+		case <-st.session.ctx.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+const (
+	// streamDelay is how long a response may take before the stream opens, so that
+	// short answers are plain JSON.
+	streamDelay = 50 * time.Millisecond
+	// aliveEvery is how often an idle stream shows that it lives; a connection
+	// that is dead is noticed by it.
+	aliveEvery = 15 * time.Second
+	// patience is how long a client may take to accept what is written.
+	patience = 30 * time.Second
+)

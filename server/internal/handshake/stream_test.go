@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 )
 
-func emptySession() *session { return &session{streams: make(map[string]*stream)} }
+func emptySession() *session {
+	return &session{streams: make(map[string]*stream), calls: make(map[string]*sessionCall)}
+}
 
 // A stream is kept once it has ended, and once only, whichever of its requests is
 // the last to be answered and however many end at the same time.
@@ -21,7 +22,7 @@ func TestStreamsAreKeptOnce(t *testing.T) {
 			st := s.open(8, nil)
 			var all sync.WaitGroup
 			for range 8 {
-				all.Go(func() { s.respond(st, []byte("{}")) })
+				all.Go(func() { st.add(eventResponse, []byte("{}")) })
 			}
 			all.Wait()
 			assert.Equal(t, []*stream{st}, s.finished)
@@ -31,7 +32,7 @@ func TestStreamsAreKeptOnce(t *testing.T) {
 		s := emptySession()
 		st := s.open(1, nil)
 		for range 3 {
-			s.respond(st, nil)
+			st.add(eventResponse, nil)
 		}
 		assert.Equal(t, []*stream{st}, s.finished)
 		_, ended, _ := st.after(0)
@@ -41,7 +42,7 @@ func TestStreamsAreKeptOnce(t *testing.T) {
 		s := emptySession()
 		st := s.open(1, nil)
 		s.forget(st)
-		s.respond(st, []byte("{}"))
+		st.add(eventResponse, []byte("{}"))
 		assert.Empty(t, s.finished)
 		assert.Empty(t, s.streams)
 	})
@@ -57,13 +58,13 @@ func TestKeptStreamsAreBounded(t *testing.T) {
 			var last *stream
 			for range 3 * maxFinished {
 				last = s.open(2, nil)
-				s.respond(last, response)
-				s.respond(last, nil)
+				last.add(eventResponse, response)
+				last.add(eventResponse, nil)
 			}
 			want := max(1, min(maxFinished, maxFinishedBytes/size))
 			assert.Len(t, s.finished, want)
 			assert.Len(t, s.streams, want, "nothing else can be found")
-			assert.Same(t, last, s.find(last.name), "the newest is kept, whatever its size")
+			assert.Same(t, last, s.streams[last.name], "the newest is kept, whatever its size")
 		})
 	}
 }
@@ -71,19 +72,19 @@ func TestKeptStreamsAreBounded(t *testing.T) {
 // A tool that tells much to a client that does not read takes no more memory than
 // is granted to a stream.
 func TestNotificationsAreBoundedByBytes(t *testing.T) {
-	st := newStream("p1", 1, new(atomic.Int64))
-	question, _ := st.add(eventRequest, []byte(`{"method":"ask"}`))
+	st := emptySession().open(1, nil)
+	question := st.add(eventRequest, []byte(`{"method":"ask"}`))
 	note := bytes.Repeat([]byte("1"), maxNoteBytes/4)
 	for range 100 {
 		st.add(eventNote, note)
 	}
-	assert.Equal(t, 4*len(note)+len(`{"method":"ask"}`), st.bytes(), "questions are not lost")
+	assert.Equal(t, 4*len(note)+len(`{"method":"ask"}`), st.size, "questions are not lost")
 	st.add(eventNote, bytes.Repeat([]byte("1"), 2*maxNoteBytes))
 	events, _, _ := st.after(question)
 	assert.Len(t, events, 1, "the newest is kept, whatever its size")
 	st.add(eventNote, []byte("1"))
-	st.withdraw(question)
-	assert.Equal(t, 1, st.bytes())
+	st.drop(func(e streamEvent) bool { return e.number == question })
+	assert.Equal(t, 1, st.size)
 }
 
 // What is kept of calls that have ended has a limit of its own: a large response that
@@ -92,7 +93,7 @@ func TestEndedStreamsTakeNoRoomFromCalls(t *testing.T) {
 	s := emptySession()
 	s.most = 1000
 	st := s.open(1, nil)
-	s.respond(st, make([]byte, 5000))
+	st.add(eventResponse, make([]byte, 5000))
 	assert.True(t, s.fits(1000))
 	assert.False(t, s.fits(1001))
 	s.open(1, nil).add(eventRequest, make([]byte, 600))
@@ -103,10 +104,12 @@ func TestEndedStreamsTakeNoRoomFromCalls(t *testing.T) {
 // The calls of a session share the room for what they tell.
 func TestNotificationsShareTheirRoom(t *testing.T) {
 	s := emptySession()
-	s.sharing.Store(4)
+	for _, id := range []string{"1", "2", "3", "4"} {
+		s.calls[id] = new(sessionCall)
+	}
 	st := s.open(1, nil)
 	for range 100 {
 		st.add(eventNote, make([]byte, maxNoteBytes/8))
 	}
-	assert.Equal(t, maxNoteBytes/4, st.bytes())
+	assert.Equal(t, maxNoteBytes/4, st.size)
 }

@@ -17,17 +17,14 @@ type proposal struct{ *dialect.Host }
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) { return &proposal{h}, nil }
 
-// Name implements [dialect.Dialect].
 func (*proposal) Name() string { return "saga proposal" }
 
-// Match implements [dialect.Dialect].
 func (*proposal) Match(m *wire.Message, _ http.Header) bool {
 	return m.Method == dialect.MethodCall || m.Method == dialect.MethodResume || m.Method == dialect.MethodCancel
 }
 
-// Serve implements [dialect.Dialect].
 func (p *proposal) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-	end, err := p.Saga(ctx, x, nil)
+	end, err := p.Saga(ctx, x)
 	if err == nil {
 		var result []byte
 		if result, err = dialect.AppendSagaResult(x.Scratch, &end); err == nil {

@@ -24,7 +24,6 @@ import (
 // input_required; the client sends its request again, with the answers and the
 // token, which is called requestState.
 
-// callTool answers tools/call.
 func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	p, rerr := readParams(r, "name")
 	if rerr != nil {
@@ -67,7 +66,6 @@ func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
 	return append(b, '}', '}'), nil
 }
 
-// getPrompt answers prompts/get.
 func (d *stateless) getPrompt(ctx context.Context, r *request) ([]byte, error) {
 	p, rerr := readParams(r, "name")
 	if rerr != nil {
@@ -91,7 +89,6 @@ func (d *stateless) getPrompt(ctx context.Context, r *request) ([]byte, error) {
 	return d.finish(opened(b), resultComplete), nil
 }
 
-// readResource answers resources/read.
 func (d *stateless) readResource(ctx context.Context, r *request) ([]byte, error) {
 	p, rerr := readParams(r, "uri")
 	if rerr != nil {
@@ -131,9 +128,6 @@ func readParams(r *request, name string) (dialect.Params, *wire.Error) {
 func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, args json.RawMessage, p *dialect.Params) (end turns.End, question []byte, err error) {
 	q := r.Turn(turns.Resent)
 	q.Client, q.Program, q.Arguments = r.features, t, args
-	if r.notifier != nil {
-		q.Notifier = r.notifier
-	}
 	if q.Answers, err = answers(p.Answers); err != nil {
 		return end, nil, err
 	}
@@ -171,7 +165,6 @@ func answers(responses jsontext.Value) ([]steps.Answer, error) {
 	return answers, nil
 }
 
-// inputRequired writes an InputRequiredResult.
 func (d *stateless) inputRequired(t turns.End) []byte {
 	b := append(make([]byte, 0, 512+len(t.Token)), `{"inputRequests":{`...)
 	for i := range t.Steps {
@@ -181,7 +174,7 @@ func (d *stateless) inputRequired(t turns.End) []byte {
 		}
 		b = wire.AppendString(b, step.ID)
 		b = append(b, `:{"method":"`...)
-		b = append(b, dialect.RequestMethod(step.Kind)...)
+		b = append(b, dialect.RequestMethods[step.Kind]...)
 		b = append(b, `","params":`...)
 		b = append(b, step.Params...)
 		b = append(b, '}')
@@ -202,11 +195,7 @@ func (d *stateless) serveSaga(ctx context.Context, r *request) ([]byte, error) {
 			return nil, rerr
 		}
 	}
-	var notifier engine.Notifier
-	if r.notifier != nil {
-		notifier = r.notifier
-	}
-	end, err := d.Saga(ctx, r.Exchange, notifier)
+	end, err := d.Saga(ctx, r.Exchange)
 	if err != nil {
 		return nil, err
 	}

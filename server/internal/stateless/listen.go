@@ -2,14 +2,10 @@ package stateless
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -38,77 +34,84 @@ func (d *stateless) listen(ctx context.Context, r *request) ([]byte, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	l, rerr := d.openListener(ctx, r)
+	filter, rerr := d.readFilter(ctx, r)
 	if rerr != nil {
 		return nil, rerr
 	}
-	l.run(ctx, r.Way, stop, d.Draining.Done())
+	leave, rerr := d.streams.enter(r.Account())
+	if rerr != nil {
+		return nil, rerr
+	}
+	defer leave()
+	// It begins before it is acknowledged, so that a change right after that is not lost.
+	sub := d.Hub.Subscribe(dialect.NewInterest(filter.Tools, filter.Prompts, filter.Resources, filter.URIs))
+	defer sub.Close()
+	mark := `"` + subscriptionKey + `":` + string(r.Message.ID) // the id in the form in which it came
+	say := func(method string, member []byte) {
+		b := []byte(`{"_meta":{` + mark + `}`)
+		if member != nil {
+			b = append(append(b, ','), member...)
+		}
+		r.Way.Notify(method, append(b, '}'))
+	}
+	tell := func() bool {
+		e, waits := sub.Next()
+		var member []byte
+		if e.Change == dialect.ResourceUpdated {
+			member = wire.AppendString([]byte(`"uri":`), e.URI)
+		}
+		if waits {
+			say(e.Method(), member)
+		}
+		return waits
+	}
+	shown, err := wire.Marshal(filter)
+	if err != nil {
+		return nil, err
+	}
+	say("notifications/subscriptions/acknowledged", append([]byte(`"notifications":`), shown...))
+	for open := true; open; {
+		select {
+		case <-sub.Ready:
+			tell()
+			continue
+		case <-ctx.Done():
+		case <-stop:
+		case <-d.Draining.Done():
+		}
+		open = false
+	}
+	for tell() { // what waits
+	}
+	// Of the pages on cancellation and on subscriptions each demands another message at the
+	// end, this notification or a response; both do no harm.
+	say("notifications/cancelled", append([]byte(`"requestId":`), r.Message.ID...))
 	b := d.finishMeta([]byte("{"), resultComplete)
-	b = append(b, `,"`+subscriptionKey+`":`...)
-	return append(append(b, l.id...), '}', '}'), nil
+	return append(append(b, ','), mark+"}}"...), nil
 }
 
-// listener is one open subscription.
-type listener struct {
-	id     jsontext.Value
-	filter json.RawMessage // what it is for, of what it asked for
-	sub    *dialect.Subscription
-	leave  func()
-}
-
-// openListener makes the subscription that a request asks for. It begins at once,
-// so that a change right after the acknowledgement is not lost; events wait until
-// run sends them.
-func (d *stateless) openListener(ctx context.Context, r *request) (*listener, *wire.Error) {
+// readFilter reads what a request is to hear about. It leaves out what the server has not,
+// and what is there twice, and stops when the client has gone.
+func (d *stateless) readFilter(ctx context.Context, r *request) (h listenFilter, rerr *wire.Error) {
 	var p struct {
 		Notifications *listenFilter `json:"notifications"`
 	}
 	if rerr := wire.DecodeParams(r.Message.Params, &p); rerr != nil {
 		rerr.Status = http.StatusBadRequest
-		return nil, rerr
+		return h, rerr
 	}
-	if p.Notifications == nil {
-		return nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, "params.notifications is missing: it says what to listen for")
+	f := p.Notifications
+	if f == nil {
+		return h, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, "params.notifications is missing: it says what to listen for")
 	}
-	if tooManyURIs(p.Notifications.URIs) {
-		return nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, tooManyURIsText)
-	}
-	honoured, err := d.honoured(ctx, p.Notifications)
-	if err != nil {
-		return nil, wire.NewError(wire.CodeInternalError, dialect.InternalText) // nobody reads it
-	}
-	filter, err := wire.Marshal(honoured)
-	if err != nil {
-		return nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
-	}
-	leave, err := d.streams.enter(r.Account())
-	switch {
-	case errors.Is(err, errOwnStreams):
-		return nil, wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, err.Error())
-	case err != nil:
-		rerr := wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, err.Error())
-		rerr.RetryAfter = time.Second
-		return nil, rerr
-	}
-	l := &listener{id: r.Message.ID, filter: filter, leave: leave}
-	l.sub = d.Hub.Subscribe(dialect.NewInterest(honoured.Tools, honoured.Prompts, honoured.Resources, honoured.URIs))
-	return l, nil
-}
-
-var tooManyURIsText = fmt.Sprintf("params.notifications.resourceSubscriptions has too many URIs: %d with %d bytes altogether may be there", dialect.MaxURIs, dialect.MaxURIBytes)
-
-func tooManyURIs(uris []string) bool {
 	size := 0
-	for _, uri := range uris {
+	for _, uri := range f.URIs {
 		size += len(uri)
 	}
-	return len(uris) > dialect.MaxURIs || size > dialect.MaxURIBytes
-}
-
-// honoured leaves out of a filter what the server has not, and what is there twice.
-// It stops when the client has gone.
-func (d *stateless) honoured(ctx context.Context, f *listenFilter) (listenFilter, error) {
-	h := listenFilter{
+	if len(f.URIs) > dialect.MaxURIs || size > dialect.MaxURIBytes {
+		return h, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, tooManyURIsText)
+	}
+	h = listenFilter{
 		Tools:     f.Tools && len(d.Tools.Of(engine.KindTool)) > 0,
 		Prompts:   f.Prompts && len(d.Tools.Of(engine.KindPrompt)) > 0,
 		Resources: f.Resources && len(d.Tools.Of(engine.KindResource)) > 0,
@@ -116,7 +119,7 @@ func (d *stateless) honoured(ctx context.Context, f *listenFilter) (listenFilter
 	looked := make(map[string]struct{}, len(f.URIs))
 	for _, uri := range f.URIs {
 		if ctx.Err() != nil {
-			return h, context.Cause(ctx)
+			return h, wire.NewError(wire.CodeInternalError, dialect.InternalText) // nobody reads it
 		}
 		if _, twice := looked[uri]; twice {
 			continue
@@ -129,50 +132,7 @@ func (d *stateless) honoured(ctx context.Context, f *listenFilter) (listenFilter
 	return h, nil
 }
 
-// run sends what there is to hear until the end. Then it says that there is no more to
-// come: of the pages on cancellation and on subscriptions each demands another message at
-// the end, this notification or a response; both do no harm.
-func (l *listener) run(ctx context.Context, way dialect.Way, closing, draining <-chan struct{}) {
-	defer l.leave()
-	defer l.sub.Close()
-	way.Notify("notifications/subscriptions/acknowledged", l.params(append([]byte(`"notifications":`), l.filter...)))
-	for open := true; open; {
-		select {
-		case <-l.sub.Ready:
-			if e, ok := l.sub.Next(); ok {
-				l.tell(way, e)
-			}
-			continue
-		case <-ctx.Done():
-		case <-closing:
-		case <-draining:
-		}
-		open = false
-	}
-	for e, ok := l.sub.Next(); ok; e, ok = l.sub.Next() {
-		l.tell(way, e) // what waits
-	}
-	way.Notify("notifications/cancelled", l.params(append([]byte(`"requestId":`), l.id...)))
-}
-
-func (l *listener) tell(way dialect.Way, e dialect.Event) {
-	var member []byte
-	if e.Change == dialect.ResourceUpdated {
-		member = wire.AppendString([]byte(`"uri":`), e.URI)
-	}
-	way.Notify(e.Method(), l.params(member))
-}
-
-// params are those of a message of the subscription. It has the id of the request in the
-// form in which it came.
-func (l *listener) params(member []byte) json.RawMessage {
-	b := append([]byte(`{"_meta":{"`+subscriptionKey+`":`), l.id...)
-	b = append(b, '}')
-	if member != nil {
-		b = append(append(b, ','), member...)
-	}
-	return append(b, '}')
-}
+var tooManyURIsText = fmt.Sprintf("params.notifications.resourceSubscriptions has too many URIs: %d with %d bytes altogether may be there", dialect.MaxURIs, dialect.MaxURIBytes)
 
 // streams are the responses that stay open until somebody ends them (subscriptions).
 // Each holds a connection or a part of one, so there are limits: one for all, and one
@@ -185,21 +145,18 @@ type streams struct {
 	owned map[string]int
 }
 
-var (
-	errManyStreams = errors.New("too many subscriptions are open; try again later")
-	errOwnStreams  = errors.New("this caller has too many subscriptions open; end some")
-)
-
 // enter counts a stream in, unless there are too many. leave must be called when it has
 // ended.
-func (s *streams) enter(owner string) (leave func(), err error) {
+func (s *streams) enter(owner string) (leave func(), rerr *wire.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case owner != "" && s.owned[owner] >= s.mostOwned:
-		return nil, errOwnStreams
+		return nil, wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "this caller has too many subscriptions open; end some")
 	case s.open >= s.most:
-		return nil, errManyStreams
+		rerr := wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, "too many subscriptions are open; try again later")
+		rerr.RetryAfter = time.Second
+		return nil, rerr
 	}
 	s.open++
 	if owner != "" {
@@ -208,17 +165,15 @@ func (s *streams) enter(owner string) (leave func(), err error) {
 		}
 		s.owned[owner]++
 	}
-	return func() { s.leave(owner) }, nil
-}
-
-func (s *streams) leave(owner string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open--
-	if owner == "" {
-		return
-	}
-	if s.owned[owner]--; s.owned[owner] == 0 {
-		delete(s.owned, owner)
-	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.open--
+		if owner == "" {
+			return
+		}
+		if s.owned[owner]--; s.owned[owner] == 0 {
+			delete(s.owned, owner)
+		}
+	}, nil
 }

@@ -2,7 +2,9 @@ package stateless
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -10,25 +12,46 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
+
+// notified is a way to a client that ends its subscriptions at once.
+type notified func(method string)
+
+func (n notified) Notify(method string, _ json.RawMessage) { n(method) }
+func (n notified) Hangup(time.Duration)                    {}
+
+func (n notified) Call(context.Context, string, json.RawMessage) (steps.Answer, error) {
+	return steps.Answer{}, dialect.ErrNoBackChannel
+}
+
+func (n notified) KeepOpen() (<-chan struct{}, *wire.Error) {
+	ended := make(chan struct{})
+	close(ended)
+	return ended, nil
+}
 
 // Whoever opens a subscription and goes leaves no work behind.
 func TestListenStopsForAClientThatHasGone(t *testing.T) {
 	tools, err := engine.NewRegistry()
 	require.NoError(t, err)
-	known, err := New(&dialect.Host{Tools: tools, Hub: new(dialect.Hub), Catalogue: new(dialect.Catalogue), Limits: dialect.Limits{MaxStreams: 2, MaxStreamsPerPrincipal: 1}})
+	known, err := New(&dialect.Host{Tools: tools, Hub: new(dialect.Hub), Catalogue: new(dialect.Catalogue), Draining: t.Context(), Limits: dialect.Limits{MaxStreams: 2, MaxStreamsPerPrincipal: 1}})
 	require.NoError(t, err)
 	d := known.(*stateless)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	m := &wire.Message{Params: []byte(`{"notifications":{"resourceSubscriptions":["test://a"]}}`)}
-	r := &request{Exchange: &dialect.Exchange{Message: m}}
-	_, rerr := d.openListener(ctx, r)
-	require.NotNil(t, rerr)
+	m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"resourceSubscriptions":["test://a"]}}`)}
+	var methods []string
+	r := &request{Exchange: &dialect.Exchange{Message: m, Way: notified(func(method string) {
+		methods = append(methods, method)
+		assert.Equal(t, 1, d.streams.open)
+	})}}
+	_, err = d.listen(ctx, r)
+	require.Error(t, err)
+	assert.Empty(t, methods)
 	assert.Zero(t, d.streams.open)
-	listening, rerr := d.openListener(t.Context(), r)
-	require.Nil(t, rerr)
-	assert.Equal(t, 1, d.streams.open)
-	listening.leave()
+	_, err = d.listen(t.Context(), r)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"notifications/subscriptions/acknowledged", "notifications/cancelled"}, methods)
 	assert.Zero(t, d.streams.open)
 }

@@ -125,7 +125,10 @@ func (d *stateless) matchParams(r *request, tool string, args jsontext.Value) *w
 	}
 	for _, p := range d.params[tool] {
 		value, present, problem := wire.DecodedHeader(r.Header, p.header)
-		arg := argumentAt(args, p.path)
+		arg := jsontext.Value(jsonview.Get(args, p.path...))
+		if arg.Kind() == 'n' {
+			arg = nil
+		}
 		switch {
 		case problem != "":
 		case arg == nil && present:
@@ -142,20 +145,6 @@ func (d *stateless) matchParams(r *request, tool string, args jsontext.Value) *w
 		}
 	}
 	return nil
-}
-
-// argumentAt returns the argument at a path, or nil if there is none or null.
-func argumentAt(args jsontext.Value, path []string) jsontext.Value {
-	for _, name := range path {
-		if args.Kind() != '{' {
-			return nil
-		}
-		args = jsonview.Get(args, name)
-	}
-	if args.Kind() == 'n' {
-		return nil
-	}
-	return args
 }
 
 // sameParam compares an argument with a header: strings as they are, numbers by

@@ -75,13 +75,10 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 
 var _ dialect.Strict = (*stateless)(nil)
 
-// Name implements [dialect.Dialect].
 func (*stateless) Name() string { return "MCP " + version }
 
-// Strict implements [dialect.Strict].
 func (*stateless) Strict() {}
 
-// Match implements [dialect.Dialect].
 func (d *stateless) Match(m *wire.Message, h http.Header) bool {
 	// Most requests of the other dialects do not hold the key anywhere.
 	if bytes.Contains(m.Params, []byte(versionKey)) && jsonview.Get(jsonview.Get(m.Params, "_meta"), versionKey) != nil {
@@ -93,14 +90,13 @@ func (d *stateless) Match(m *wire.Message, h http.Header) bool {
 	return len(v) > 0 && (v[0] == version || !slices.Contains(d.Revisions, v[0])) && !d.table[m.Method].saga
 }
 
-// Serve implements [dialect.Dialect].
 func (d *stateless) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 	r, rerr := d.validate(x)
 	if rerr != nil {
 		return nil, rerr
 	}
-	if r.notifier != nil {
-		defer r.notifier.Close()
+	if r.Notifier != nil {
+		defer r.Notifier.Close()
 	}
 	result, err := r.served.handle(ctx, r)
 	if err != nil {
@@ -194,7 +190,6 @@ const cacheForAll = `,"ttlMs":60000,"cacheScope":"public"`
 // dontCache are those of what may depend on the caller or on the time.
 const dontCache = `,"ttlMs":0,"cacheScope":"private"`
 
-// discover answers server/discover.
 func (d *stateless) discover(context.Context, *request) ([]byte, error) {
 	b, err := wire.Marshal(struct {
 		Versions     []string       `json:"supportedVersions"`
@@ -207,7 +202,6 @@ func (d *stateless) discover(context.Context, *request) ([]byte, error) {
 	return d.finish(append(opened(b), cacheForAll...), resultComplete), nil
 }
 
-// list answers the methods that list something.
 func (d *stateless) list(_ context.Context, r *request) ([]byte, error) {
 	open, rerr := d.Catalogue.List(r.Message, d.Catalogue.Lists[r.Message.Method])
 	if rerr != nil {
@@ -216,7 +210,6 @@ func (d *stateless) list(_ context.Context, r *request) ([]byte, error) {
 	return d.finish(append(open, cacheForAll...), resultComplete), nil
 }
 
-// complete answers completion/complete.
 func (d *stateless) complete(ctx context.Context, r *request) ([]byte, error) {
 	b, err := d.Complete(ctx, r.Message.Params)
 	if err != nil {

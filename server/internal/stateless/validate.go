@@ -19,7 +19,6 @@ type request struct {
 	served   method
 	meta     meta
 	features steps.Features
-	notifier *dialect.Notifier // nil if the client wants to hear nothing
 }
 
 // meta is what a request says about itself in _meta, as far as it is
@@ -135,7 +134,7 @@ func (r *request) readOptions() *wire.Error {
 		wanted.Set(level)
 	}
 	if r.Way != nil && (wanted != nil || r.meta.ProgressToken != nil) {
-		r.notifier = &dialect.Notifier{Way: r.Way, Token: r.meta.ProgressToken, Level: wanted}
+		r.Notifier = &dialect.Notifier{Way: r.Way, Token: r.meta.ProgressToken, Level: wanted}
 	}
 	return nil
 }

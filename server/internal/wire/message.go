@@ -38,9 +38,6 @@ type Message struct {
 	Size int
 }
 
-// Notification reports whether nobody waits for an answer to the message.
-func (m *Message) Notification() bool { return m.ID == nil && m.Reply == nil }
-
 // Parse reads one message. The ID is set even if the rest is refused, so
 // that the error can be sent to whoever waits for it. The parts are in raw's memory,
 // which must not change afterwards.

@@ -190,16 +190,17 @@ type EventStream struct {
 	buf      []byte
 }
 
-// Start sends the header, which otherwise goes out with the first event.
-func (s *EventStream) Start() error { return s.send(nil) }
+// Start sends the header, which otherwise goes out with the first event, and an event
+// without a message that the client can resume from if it has an id.
+func (s *EventStream) Start(id string) error {
+	if id == "" {
+		return s.send(nil)
+	}
+	return s.send(fmt.Appendf(s.buf[:0], "id: %s\nretry: %d\ndata:\n\n", id, comeBack.Milliseconds()))
+}
 
 // Started reports whether anything has been sent.
 func (s *EventStream) Started() bool { return s.started }
-
-// Prime sends the event that a client can resume from before there is another.
-func (s *EventStream) Prime(id string) error {
-	return s.send(fmt.Appendf(s.buf[:0], "id: %s\nretry: %d\ndata:\n\n", id, comeBack.Milliseconds()))
-}
 
 // Retry tells when to come back.
 func (s *EventStream) Retry(after time.Duration) error {
