@@ -93,7 +93,9 @@ func (w *world) undo(ctx context.Context, name string, key saga.Key) error {
 func (w *world) effect(name string) *saga.Effect[string, string] {
 	return &saga.Effect[string, string]{
 		Name: name, Tries: 1,
-		Do: func(ctx context.Context, key saga.Key, in string) (string, error) { return string(key), w.do(ctx, name, key) },
+		Do: func(ctx context.Context, key saga.Key, in string) (string, error) {
+			return string(key), w.do(ctx, name, key)
+		},
 		Undo: func(ctx context.Context, p saga.Performed[string, string]) error { return w.undo(ctx, name, p.Key) },
 	}
 }
@@ -190,7 +192,9 @@ func (s *shared) replica(change ...func(*Config)) *replica {
 }
 
 // context is that of what happens in the replica.
-func (r *replica) context() context.Context { return context.WithValue(context.Background(), lineKey{}, r.line) }
+func (r *replica) context() context.Context {
+	return context.WithValue(context.Background(), lineKey{}, r.line)
+}
 
 // call begins a saga, and resume, cancel go on with it.
 func (r *replica) call(args string, change ...func(*Request)) (End, error) {
@@ -238,9 +242,9 @@ func told(t *testing.T, end End) string {
 // line is how a replica reaches the store.
 type line struct {
 	ledger.Store
-	mu   sync.Mutex
-	cut  bool
-	ops  []string
+	mu  sync.Mutex
+	cut bool
+	ops []string
 	// before and after are called around each operation, by its number from 0; an error is
 	// that of the operation.
 	before, after func(n int, op string) error
