@@ -189,11 +189,13 @@ func New(o Options) (*Server, error) {
 	s.host = &dialect.Host{
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
 		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
-		Turns: turns.New(config),
 		Limits: dialect.Limits{
 			MaxBody: o.MaxBody, SessionIdle: o.SessionIdle, MaxSessions: o.MaxSessions, MaxSessionsPerPrincipal: o.MaxSessionsPerPrincipal,
 			MaxStreams: o.MaxStreams, MaxStreamsPerPrincipal: o.MaxStreamsPerPrincipal,
 		},
+	}
+	if s.host.Turns, err = turns.New(config); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
 	}
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
 	if hooks != nil {

@@ -58,6 +58,8 @@ type Program struct {
 	Questions []steps.Question
 	// MaxAge bounds the whole saga from its first turn; zero means no bound.
 	MaxAge time.Duration
+	// SingleUse says whether each of its turns is taken once.
+	SingleUse SingleUse
 
 	// Prompt is set for prompts, Resource for resources.
 	Prompt   *PromptInfo
@@ -76,6 +78,25 @@ type Program struct {
 	decoding    jsonv2.Options // of arguments
 	maxAttempts int
 	code        Code
+}
+
+// SingleUse says whether each turn of a saga is taken once, for which a server has to
+// remember it. Its values are those of package saga.
+type SingleUse uint8
+
+// The values of [SingleUse].
+const (
+	// SingleUseOfEffects is for programs with effects, where the server can.
+	SingleUseOfEffects SingleUse = iota
+	// SingleUseRequired: no server runs the program that cannot.
+	SingleUseRequired
+	// SingleUseNever: every turn may be taken any number of times.
+	SingleUseNever
+)
+
+// Remembered reports whether a server that can remember turns is to remember this program's.
+func (t *Program) Remembered() bool {
+	return t.SingleUse == SingleUseRequired || t.SingleUse == SingleUseOfEffects && len(t.effects) > 0
 }
 
 // Code is the author's part of a program: a machine's step functions, or a flow. Its
@@ -238,6 +259,10 @@ func (s *Registry) Find(kind Kind, name string) *Program {
 	}
 	return nil
 }
+
+// Revisions returns the revisions of the tool, prompt or resource with the given name, the
+// newest first. Do not change it.
+func (s *Registry) Revisions(kind Kind, name string) []*Program { return s.byName[kind][name] }
 
 // Reader returns the revision that can go on from positions of the given one: that
 // revision itself, or else the newest that reads it. It is nil if there is none.

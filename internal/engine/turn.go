@@ -29,6 +29,9 @@ type Turn struct {
 	client  steps.Features
 	notify  Notifier
 	held    bool
+	// acting is as in [Call]; halted is how it failed.
+	acting  func(context.Context) error
+	halted  error
 	answers []turnAnswer
 	log     *effectLog
 	// latched is what every operation returns once a flow has suspended or diverged.
@@ -224,7 +227,7 @@ const hidden = "The tool failed. Its operator can find the reason in the log und
 func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 	if errors.As(err, new(*PanicError)) || errors.As(err, new(*PositionError)) || errors.As(err, new(*UnsupportedError)) || tc.Err() != nil {
 		if tc.held {
-			undo, unsettled := t.compensate(tc, tc.ID, tc.log)
+			undo, unsettled := t.undoTurn(tc)
 			if unsettled != nil {
 				return nil, t.unsettled(tc, errors.Join(unsettled, err))
 			}
@@ -243,7 +246,7 @@ func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 	if why := (*ToolError)(nil); errors.As(err, &why) && why.Err != nil {
 		disclosed = false // not the cause
 	}
-	undo, unsettled := t.compensate(tc, tc.ID, tc.log)
+	undo, unsettled := t.undoTurn(tc)
 	if unsettled != nil {
 		return nil, t.unsettled(tc, errors.Join(unsettled, err))
 	}
