@@ -100,17 +100,7 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 // server are closed, and before the end of the process: the SDK waits for neither.
 func (m *Mounted) Shutdown(ctx context.Context) error {
 	m.server.CloseStreams()
-	idle := m.calls.Idle()
-	select {
-	case <-idle:
-	case <-ctx.Done():
-		select {
-		case <-idle:
-		default:
-			return ctx.Err()
-		}
-	}
-	return nil
+	return m.calls.Wait(ctx)
 }
 
 // SetKeys replaces the keyset, for a rotation without a restart. Turns under way

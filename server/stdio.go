@@ -121,10 +121,7 @@ func (c *lineConn) read() {
 			c.write(wire.AppendResponse(nil, nil, nil, wire.NewError(wire.CodeInvalidRequest, "the message is too large")))
 		case err != nil:
 			close(c.ended)
-			select {
-			case <-c.due.Idle():
-			case <-c.ctx.Done():
-			}
+			_ = c.due.Wait(c.ctx)
 			return
 		case len(bytes.TrimSpace(line)) == 0 || c.ctx.Err() != nil:
 		default:
@@ -279,10 +276,9 @@ func (c *lineConn) close() {
 }
 
 func wait(t *tally.Tally, limit time.Duration) {
-	select {
-	case <-t.Idle():
-	case <-time.After(limit):
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	_ = t.Wait(ctx)
 }
 
 // reply writes the response to a message: with those to the rest of its batch, if

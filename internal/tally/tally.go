@@ -1,7 +1,10 @@
 // Package tally counts what is under way, for those who wait until nothing is: see [Tally].
 package tally
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // Tally counts what is under way. Its zero value counts nothing yet. Unlike a
 // [sync.WaitGroup] it takes more while somebody waits, who may give up.
@@ -27,13 +30,23 @@ func (t *Tally) Begin() (end func()) {
 	}
 }
 
-// Idle returns a channel that is closed when nothing is under way.
-func (t *Tally) Idle() <-chan struct{} {
+// Wait waits until nothing is under way, or until ctx ends, whose error it then returns.
+func (t *Tally) Wait(ctx context.Context) error {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.idle == nil {
-		t.idle = make(chan struct{})
-		close(t.idle)
+	idle := t.idle
+	t.mu.Unlock()
+	if idle == nil {
+		return nil
 	}
-	return t.idle
+	select {
+	case <-idle:
+		return nil
+	default:
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

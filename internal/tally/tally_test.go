@@ -1,6 +1,7 @@
 package tally_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 
@@ -13,33 +14,34 @@ import (
 func TestTally(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var under tally.Tally
-		wait := func() chan struct{} {
-			done := make(chan struct{}, 1)
-			go func() {
-				<-under.Idle()
-				done <- struct{}{}
-			}()
+		ctx, stop := context.WithCancel(t.Context())
+		wait := func(ctx context.Context) chan error {
+			done := make(chan error, 1)
+			go func() { done <- under.Wait(ctx) }()
 			synctest.Wait()
 			return done
 		}
-		assert.Len(t, wait(), 1, "there is none")
+		assert.Len(t, wait(ctx), 1, "there is none")
 		first, second := under.Begin(), under.Begin()
-		one, two := wait(), wait()
+		one, two, impatient := wait(t.Context()), wait(t.Context()), wait(ctx)
 		first()
 		synctest.Wait()
 		assert.Empty(t, one, "one is left")
 		under.Begin()()
 		synctest.Wait()
 		assert.Empty(t, two, "one is left")
+		stop()
+		assert.ErrorIs(t, <-impatient, context.Canceled)
 		second()
 		synctest.Wait()
-		for _, done := range []chan struct{}{one, two, wait()} {
+		for _, done := range []chan error{one, two, wait(t.Context()), wait(ctx)} {
 			assert.Len(t, done, 1)
+			assert.NoError(t, <-done)
 		}
 		end := under.Begin()
-		again := wait()
+		again := wait(t.Context())
 		assert.Empty(t, again)
 		end()
-		<-again
+		assert.NoError(t, <-again)
 	})
 }

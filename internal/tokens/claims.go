@@ -1,16 +1,6 @@
 package tokens
 
-import (
-	"encoding/hex"
-	"time"
-)
-
-// ID identifies a saga. Its bytes should be random: it is the one thing that
-// tells two sagas of the same caller apart.
-type ID [16]byte
-
-// String returns the ID as 32 hexadecimal digits.
-func (id ID) String() string { return hex.EncodeToString(id[:]) }
+import "time"
 
 // Limits of the variable parts of [Claims], in bytes.
 const (

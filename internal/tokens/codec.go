@@ -25,6 +25,7 @@ package tokens
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -98,6 +99,13 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	return o, nil
 }
+
+// ID identifies a saga. Its bytes should be random: it is the one thing that
+// tells two sagas of the same caller apart.
+type ID [16]byte
+
+// String returns the ID as 32 hexadecimal digits.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // Binding names the circumstances a token is bound to. None of it is stored in
 // the token: it is associated data of the encryption, so a token presented

@@ -359,8 +359,7 @@ func (d *handshake) Close() {
 		t.remove(s, dialect.ErrStopping)
 	}
 	t.mu.Unlock()
-	select {
-	case <-t.running.Idle():
-	case <-time.After(closeGrace):
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	_ = t.running.Wait(ctx)
 }

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// hidden is all that a caller learns of a failure that is not for callers.
+const hidden = "The tool failed. Its operator can find the reason in the log under the saga %x."
+
+// failed turns an error of the tool's code into a result, unless the code broke
+// (a panic), the position is at fault, or the turn was stopped from outside: the
+// saga has then not ended, and the same turn can be tried again.
+func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
+	if errors.As(err, new(*PanicError)) || errors.As(err, new(*PositionError)) || errors.As(err, new(*UnsupportedError)) || tc.Err() != nil {
+		if tc.held {
+			undo, unsettled := t.undoTurn(tc)
+			if unsettled != nil {
+				return nil, t.unsettled(tc, errors.Join(unsettled, err))
+			}
+			return nil, &UndoneError{err, undo}
+		}
+		return nil, err
+	}
+	if unknown, ok := errors.AsType[*UnknownError](err); ok && t.final(tc.log) != "" {
+		// Neither back nor at the end: the rest is still to be done.
+		return nil, t.unsettled(tc, &UnsettledError{t.Name, unknown.Effect, err})
+	}
+	text, disclosed := explain(err)
+	if !disclosed {
+		text = fmt.Sprintf(hidden, tc.ID)
+	}
+	if why := (*ToolError)(nil); errors.As(err, &why) && why.Err != nil {
+		disclosed = false // not the cause
+	}
+	undo, unsettled := t.undoTurn(tc)
+	if unsettled != nil {
+		return nil, t.unsettled(tc, errors.Join(unsettled, err))
+	}
+	if t.Kind != KindTool {
+		if arguments := (*ArgumentsError)(nil); errors.As(err, &arguments) {
+			return nil, arguments
+		}
+		if errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+		return nil, &ToolError{Text: undo.appendTo(text), Err: errors.Join(err, undo.err()), Disclosed: disclosed}
+	}
+	out := &Outcome{Result: errorResult(text), Err: err, Disclosed: disclosed}
+	out.addUndo(undo)
+	return out, nil
+}
+
+// checkEnd verifies that a turn's code ended in the way of its kind.
+func (t *Program) checkEnd(out *Outcome) error {
+	switch {
+	case t.Kind == KindTool && out.Result == nil:
+		return errors.New("a tool ends with Text, Structured or Finish")
+	case t.Kind == KindPrompt && out.Messages == nil:
+		return errors.New("a prompt ends with Messages")
+	case t.Kind == KindResource && out.Contents == nil:
+		return errors.New("a resource ends with Contents, or with an error if there is none")
+	case t.Kind == KindTool:
+		return t.checkOutput(out.Result)
+	}
+	return nil
+}
+
+// checkOutput verifies a result against the tool's output schema. A result that
+// reports an error need not fit (MCP, server/tools, output schema).
+func (t *Program) checkOutput(r *content.Result) error {
+	if t.output == nil || r.IsError {
+		return nil
+	}
+	if r.StructuredContent == nil {
+		return errors.New("the tool has an output schema, so its result needs structured content: end with Structured")
+	}
+	if err := t.output.Validate(r.StructuredContent); err != nil {
+		return fmt.Errorf("the structured content does not fit the tool's output schema: %w", err)
+	}
+	return nil
+}
+
+// errorResult is a failure that the caller may read.
+func errorResult(text string) *content.Result {
+	return &content.Result{Content: content.Blocks{content.Text{Text: text}}, IsError: true}
+}
+
+// explain turns an error of a step function into what the caller reads. ok is
+// false if the error is none of the caller's business.
+func explain(err error) (text string, ok bool) {
+	if te := (*ToolError)(nil); errors.As(err, &te) {
+		return te.Text, true
+	}
+	if ae := (*ArgumentsError)(nil); errors.As(err, &ae) {
+		return fmt.Sprintf("The arguments do not fit the tool %q: %v", ae.Name, ae.Err), true
+	}
+	var se *steps.StepError
+	if !errors.As(err, &se) {
+		return "", false
+	}
+	var ce *steps.ClientError
+	switch {
+	case errors.Is(se.Err, steps.ErrDeclined):
+		return fmt.Sprintf("Stopped: %q was declined.", se.StepID), true
+	case errors.Is(se.Err, steps.ErrCancelled):
+		return fmt.Sprintf("Stopped: %q was cancelled.", se.StepID), true
+	case errors.As(se.Err, &ce):
+		// Only the code: the message is the client's own, it has it already.
+		return fmt.Sprintf("Stopped: the client could not perform %q (error %d).", se.StepID, ce.Code), true
+	}
+	return "", false
+}
