@@ -29,7 +29,8 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 		switch {
 		case errors.As(err, new(*PositionError)):
 			complete, text = false, t.cancelledUpTo(pos, false)+" "+LostTurn
-		case t.Kind != KindTool && hasEnded(err):
+		case t.Kind != KindTool && (errors.As(err, new(*ToolError)) || errors.Is(err, ErrNotFound)):
+			// It has ended, with a result that cannot say that it is an error.
 			out := cancelled(nil, text)
 			out.Err = err
 			return out, nil
@@ -58,12 +59,6 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 // LostTurn is what a client is told that cancels with answers with which the turn
 // cannot be taken any more.
 const LostTurn = "What a turn with these answers did, if its response was lost, cannot be found any more."
-
-// hasEnded reports whether an error is the end of a prompt or a resource, whose
-// results cannot say that they are errors.
-func hasEnded(err error) bool {
-	return errors.As(err, new(*ToolError)) || errors.Is(err, ErrNotFound)
-}
 
 // cancelledUpTo says how far a saga is cancelled. A client that cancels with an old
 // token must not read that all is undone.
