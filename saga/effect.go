@@ -240,8 +240,8 @@ func attempt[T any](ctx context.Context, timeout time.Duration, tries int, call 
 				return around(ctx, call, next)
 			}, perform)
 		}
-		if isSettled(err) || errors.As(err, new(*engine.PanicError)) {
-			err = backoff.Permanent(err)
+		if errors.As(err, new(*refusedError)) || errors.As(err, new(*engine.FinalError)) || errors.As(err, new(*engine.PanicError)) {
+			err = backoff.Permanent(err) // to try again cannot change it
 		}
 		return v, err
 	}, backoff.WithMaxTries(uint(tries)), backoff.WithBackOff(pauses(ctx)))

@@ -57,8 +57,8 @@ func (e *Effect[In, Out]) compiled() engine.Effect {
 		d.Problem = "has BuildsOn but no Undo that could need it"
 	default:
 		var in, out error
-		c.in, in = checkRecorded[In]("its input")
-		c.out, out = checkRecorded[Out]("its result")
+		c.in, in = checkKept(reflect.TypeFor[In](), jsonEncoding{}, "its input")
+		c.out, out = checkKept(reflect.TypeFor[Out](), jsonEncoding{}, "its result")
 		d.Unrecordable = errors.Join(in, out)
 	}
 	return c
@@ -230,9 +230,4 @@ func Final(err error) error {
 		return nil
 	}
 	return &engine.FinalError{Err: err}
-}
-
-// isSettled reports whether trying again cannot change an error of Do or Undo.
-func isSettled(err error) bool {
-	return errors.As(err, new(*refusedError)) || errors.As(err, new(*engine.FinalError))
 }

@@ -192,8 +192,3 @@ func checkKept(t reflect.Type, e Encoding, at string) ([]secretField, error) {
 	}
 	return secrets, newKeeper(e).keeps(t, at)
 }
-
-// checkRecorded is checkKept for what is recorded of an effect.
-func checkRecorded[T any](at string) ([]secretField, error) {
-	return checkKept(reflect.TypeFor[T](), jsonEncoding{}, at)
-}

@@ -113,13 +113,8 @@ var clients = []string{
 // contextual reports whether a method is one of a client and takes a context.
 func contextual(path string, f *types.Func) bool {
 	params := f.Signature().Params()
-	if params.Len() == 0 || !isContext(params.At(0).Type()) {
+	if params.Len() == 0 || types.Unalias(params.At(0).Type()).String() != "context.Context" {
 		return false
 	}
 	return slices.ContainsFunc(clients, func(c string) bool { return path == c || strings.HasPrefix(path, c+"/") })
-}
-
-func isContext(t types.Type) bool {
-	n, ok := types.Unalias(t).(*types.Named)
-	return ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == "context" && n.Obj().Name() == "Context"
 }

@@ -117,12 +117,6 @@ func undoneBy(err error, text string) *Outcome {
 // cannot be taken any more.
 const LostTurn = "What a turn with these answers did, if its response was lost, cannot be found any more."
 
-// hasEnded reports whether an error is the end of a prompt or a resource, whose
-// results cannot say that they are errors.
-func hasEnded(err error) bool {
-	return errors.As(err, new(*ToolError)) || errors.Is(err, ErrNotFound)
-}
-
 // cancelledUpTo says how far a saga is cancelled. A client that cancels with an old
 // token must not read that all is undone.
 func (t *Program) cancelledUpTo(pos *Position, complete bool, r *Resumption) string {
@@ -183,4 +177,10 @@ func cancelled(undo *UndoReport, text string) *Outcome {
 	out.addUndo(undo)
 	out.Result.IsError = undo.Final != ""
 	return out
+}
+
+// hasEnded reports whether an error is the end of a prompt or a resource, whose
+// results cannot say that they are errors.
+func hasEnded(err error) bool {
+	return errors.As(err, new(*ToolError)) || errors.Is(err, ErrNotFound)
 }

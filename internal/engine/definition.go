@@ -156,10 +156,6 @@ func (t *Program) checkQuestions(p *Problems) {
 	}
 }
 
-func (t *Program) problem(err error, format string, args ...any) error {
-	return &DefinitionError{Tool: t.Name, Problem: fmt.Sprintf(format, args...), Err: err}
-}
-
 // RenameQuestions has the present names of questions that had others in older revisions.
 func (t *Program) RenameQuestions(p *Problems, renamed map[string]string) {
 	for _, old := range slices.Sorted(maps.Keys(renamed)) {

@@ -236,7 +236,7 @@ func (s *Registry) add(t *Program) error {
 	revisions := s.byName[t.Kind][t.Name]
 	for _, other := range revisions {
 		if other.Revision == t.Revision {
-			return t.problem(nil, "two %vs have this name and the revision %d", t.Kind, t.Revision)
+			return &DefinitionError{Tool: t.Name, Problem: fmt.Sprintf("two %vs have this name and the revision %d", t.Kind, t.Revision)}
 		}
 	}
 	if revisions == nil {
