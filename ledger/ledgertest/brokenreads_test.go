@@ -310,7 +310,7 @@ func brokenSets() []variant {
 		}},
 		kept("forgets too early", 30*time.Minute),
 		kept("forgets too late", -365*24*time.Hour),
-		kept("forgets a little too early", 50*time.Millisecond),
+		kept("forgets a little too early", 200*time.Millisecond),
 		each("forgets without a limit", func(b *broken) {
 			b.forget = func(ctx context.Context, _ int) (int, error) { return b.Store.Forget(ctx, math.MaxInt) }
 		}),

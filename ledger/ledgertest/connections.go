@@ -153,8 +153,9 @@ var connectionChecks = []check{
 	{"connections/take", func(r *rig) {
 		s, other := r.open(), r.open()
 		const n, lease = 30, 300 * time.Millisecond
-		for i := range n {
-			r.put(s, ledger.Record{Key: fmt.Sprint(i), Queue: "q", Wake: r.now(s)})
+		start := r.now(s)
+		for i := range n { // some are due at once, and some have to be waited for
+			r.put(s, ledger.Record{Key: fmt.Sprint(i), Queue: "q", Wake: start.Add(time.Duration(i) * 20 * time.Millisecond)})
 		}
 		_, stop := r.cutting(20 * time.Millisecond)
 		defer stop()
