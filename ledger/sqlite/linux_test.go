@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -155,4 +157,17 @@ func TestWaitingCostsLittle(t *testing.T) {
 	assert.ErrorIs(t, <-done, context.Canceled)
 	t.Logf("%v of CPU per second, and %v for a timer of 100 ms alone", used, bare)
 	assert.Less(t, used-bare, 5*time.Millisecond)
+}
+
+// resident is how much memory this process has.
+func resident(t testing.TB) int {
+	t.Helper()
+	runtime.GC()
+	debug.FreeOSMemory()
+	content, err := os.ReadFile("/proc/self/statm")
+	require.NoError(t, err)
+	var all, pages int
+	_, err = fmt.Sscan(string(content), &all, &pages)
+	require.NoError(t, err)
+	return pages * os.Getpagesize()
 }

@@ -3,6 +3,8 @@ package sqlite_test
 import (
 	"database/sql"
 	"os"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 
@@ -134,4 +136,32 @@ func TestNotALedger(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), "")
 	assert.ErrorContains(t, err, "no file is named")
+}
+
+// No statement looks at more records than it needs.
+func TestStatementsUseIndexes(t *testing.T) {
+	path := somePath(t)
+	s := opened(t, path)
+	queries, err := sqlite.Queries(t.Context(), s)
+	require.NoError(t, err)
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	defer db.Close()
+	searches := 0
+	for _, q := range queries {
+		rows, err := db.Query("EXPLAIN QUERY PLAN "+q, make([]any, strings.Count(q, "?"))...)
+		require.NoError(t, err, q)
+		for rows.Next() {
+			var id, parent, unused int
+			var step string
+			require.NoError(t, rows.Scan(&id, &parent, &unused, &step))
+			if regexp.MustCompile("records|items").MatchString(step) {
+				searches++
+				assert.Regexp(t, "^SEARCH .* USING ", step, q)
+			}
+			assert.NotContains(t, step, "TEMP B-TREE", q)
+		}
+		require.NoError(t, rows.Err())
+	}
+	assert.Greater(t, searches, 10)
 }

@@ -24,7 +24,7 @@ func (s *readStatements) prepare(ctx context.Context, conn *sql.Conn) error {
 		&s.items:    "SELECT n, body FROM items WHERE record = (SELECT id FROM records WHERE key = ?) AND n > ? ORDER BY n LIMIT ?",
 		&s.count:    "SELECT count(*) FROM (SELECT 1 FROM records WHERE owner = ? LIMIT ?)",
 		&s.listed:   "SELECT key, id FROM records WHERE queue = ? AND wake IS NOT NULL AND key > ? ORDER BY key LIMIT ?",
-		&s.nextWake: "SELECT min(wake) FROM records WHERE queue = ?",
+		&s.nextWake: "SELECT min(wake) FROM records WHERE queue = ? AND wake IS NOT NULL",
 	})
 }
 
@@ -32,7 +32,7 @@ func (s *readStatements) prepare(ctx context.Context, conn *sql.Conn) error {
 type writeStatements struct {
 	statements
 	begin, commit, rollback, savepoint, back, release   *sql.Stmt
-	dataVersion, userVersion                            *sql.Stmt
+	dataVersion, userVersion, checkpoint                *sql.Stmt
 	find, create, update, reschedule, replace, addItem  *sql.Stmt
 	due, byID, take                                     *sql.Stmt
 	over, forget, forgetItems, freePages, pages, vacuum *sql.Stmt
@@ -48,6 +48,7 @@ func (s *writeStatements) prepare(ctx context.Context, conn *sql.Conn) error {
 		&s.release:     "RELEASE swap",
 		&s.dataVersion: "PRAGMA data_version",
 		&s.userVersion: "PRAGMA user_version",
+		&s.checkpoint:  "PRAGMA wal_checkpoint(TRUNCATE)",
 
 		&s.find:   "SELECT id, rev, queue, owner, wake, keep FROM records WHERE key = ?",
 		&s.create: "INSERT INTO records (key, rev, queue, owner, wake, keep, body) VALUES (?, 1, ?, ?, ?, ?, ?)",
@@ -75,18 +76,18 @@ func (s *writeStatements) prepare(ctx context.Context, conn *sql.Conn) error {
 // with it, and SQLite keeps the file open until they are.
 type statements struct {
 	conn *sql.Conn
-	all  []*sql.Stmt
+	all  map[string]*sql.Stmt // by their text
 }
 
 func (s *statements) prepareAll(ctx context.Context, conn *sql.Conn, list map[**sql.Stmt]string) error {
-	s.conn = conn
+	s.conn, s.all = conn, make(map[string]*sql.Stmt)
 	for to, query := range list {
 		st, err := conn.PrepareContext(ctx, query)
 		if err != nil {
 			return errors.Join(err, s.close())
 		}
 		*to = st
-		s.all = append(s.all, st)
+		s.all[query] = st
 	}
 	return nil
 }
