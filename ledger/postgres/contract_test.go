@@ -18,6 +18,7 @@ func TestContract(t *testing.T) {
 	server := postgrestest.Run(t, "fsync=off", "max_connections=500")
 	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
 		name, url := newDatabase(t, server)
+		require.NoError(t, open(t, url).Close()) // creates the tables before connections break
 		return ledgertest.Harness{
 			Open: func() ledger.Store {
 				s, err := postgres.Open(t.Context(), url)
@@ -35,7 +36,8 @@ func TestContractBehindAPooler(t *testing.T) {
 	server := postgrestest.Run(t, "fsync=off", "max_connections=500")
 	pooler := startPooler(t, server)
 	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
-		name, _ := newDatabase(t, server)
+		name, url := newDatabase(t, server)
+		require.NoError(t, open(t, url).Close()) // creates the tables before connections break
 		return ledgertest.Harness{
 			Open: func() ledger.Store {
 				s, err := postgres.Open(t.Context(), pooler.url(name))

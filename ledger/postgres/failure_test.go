@@ -287,3 +287,42 @@ func TestFewConnections(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// After all connections broke, nobody who only reads notices.
+func TestBrokenConnectionsAreReplaced(t *testing.T) {
+	server := postgrestest.Run(t, "fsync=off")
+	name, url := newDatabase(t, server)
+	s := open(t, url)
+	put(t, s, ledger.Record{Key: "k"})
+	for range 3 {
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				_, err := s.Load(t.Context(), "k")
+				assert.NoError(t, err)
+			})
+		}
+		all.Wait()
+		disconnect(server, name)
+	}
+}
+
+// Who gives up while records are being taken gets them nevertheless: nobody else would,
+// until the lease is over.
+func TestTakeIsNotAbandoned(t *testing.T) {
+	server := postgrestest.Run(t, "fsync=off")
+	name, _ := newDatabase(t, server)
+	network := newProxy(t, server)
+	s := open(t, network.url(name)+"&default_query_exec_mode=exec&pool_max_conns=1")
+	put(t, s, ledger.Record{Key: "k", Queue: "q", Wake: time.Unix(1, 0)})
+	time.Sleep(100 * time.Millisecond) // others are told
+	network.becomes(delaysAnswers)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	taken, err := s.Take(ctx, ledger.Take{Queues: []string{"q"}, Limit: 1, Lease: time.Hour})
+	require.NoError(t, err)
+	require.Len(t, taken, 1)
+	require.Error(t, ctx.Err())
+	_, err = s.Take(ctx, ledger.Take{Queues: []string{"q"}, Limit: 1, Lease: time.Hour})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}

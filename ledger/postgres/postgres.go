@@ -76,15 +76,14 @@ func open(ctx context.Context, url string, patience time.Duration) (ledger.Store
 	}
 	ctx, cancel := context.WithTimeout(ctx, 6*patience) // others may be migrating
 	defer cancel()
-	for try := 1; ; try++ {
+	// A connection that breaks in the midst is not yet a database that is gone.
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if err = prepare(ctx, config); err == nil {
 			break
 		}
-		// A connection that breaks in the midst is not yet a database that is gone.
-		if !broken(err) || try == 5 || ctx.Err() != nil {
+		if !broken(err) || time.Now().After(end) || ctx.Err() != nil {
 			return nil, err
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,6 +35,7 @@ const (
 	losesRequests       // the connection ends instead of the next request
 	losesAnswers        // the connection ends instead of the next answer
 	holdsAnswers        // answers do not come, and the connection stays
+	delaysAnswers       // answers come late
 	refuses             // as losesRequests, and nobody can connect
 )
 
@@ -110,6 +112,8 @@ func (p *proxy) pass(to, from net.Conn, lost, other fault) {
 			return
 		case f == lost, f == other:
 			return
+		case f == delaysAnswers && lost == losesAnswers:
+			time.Sleep(300 * time.Millisecond)
 		}
 		if lost == losesRequests {
 			p.requests.Add(1)

@@ -64,7 +64,7 @@ func broken(err error) bool {
 	case errors.As(err, &said):
 		return !certain(said) || said.Code == readOnly
 	}
-	return !errors.Is(err, pgx.ErrNoRows)
+	return !errors.Is(err, pgx.ErrNoRows) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // Load implements [ledger.Store].

@@ -73,6 +73,13 @@ COMMIT`)
 		require.EqualError(t, err, "ledger/postgres: the tables in the schema mcpsaga_ledger are of version 3, which programs before version 2 cannot use, and this one is of version 1: use a newer program")
 	})
 
+	t.Run("each way to execute statements", func(t *testing.T) {
+		_, url := newDatabase(t, server)
+		for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
+			useAll(t, open(t, url+"&default_query_exec_mode="+mode))
+		}
+	})
+
 	t.Run("what cannot be used", func(t *testing.T) {
 		_, err := postgres.Open(t.Context(), server.URL("postgres", "nothing"))
 		require.ErrorContains(t, err, `database "nothing" does not exist`)

@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	// lookOut is how often Take looks for itself, though the time that it knows of has not
-	// come: while it is told of changes, and while it is not.
-	lookOut      = 5 * time.Second
+	// lookOutAlone is how often Take looks for itself while the server does not tell of
+	// changes, though the time that it knows of has not come. Otherwise it does as watchers.
 	lookOutAlone = 500 * time.Millisecond
 	// soon is how long it waits where others are just taking what is due.
 	soon = 20 * time.Millisecond
@@ -67,7 +66,7 @@ func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, erro
 func (s *store) rest(ctx context.Context, w *waiter, clock clock) error {
 	longest := lookOutAlone
 	if s.hub.told.Load() {
-		longest = lookOut
+		longest = look
 	}
 	began := time.Now()
 	for {
