@@ -425,6 +425,8 @@ func (r *Runner) find(ctx context.Context, principal string, of identity, from u
 		case answered(e, from, digest):
 			f.known = true
 			return f, nil
+		case e.Ended && from == 0: // it broke off, and nobody was told of it
+			return f, nil
 		case e.Ended:
 			return f, tokens.Reject(tokens.ReasonSpent, "the saga has ended")
 		case from < e.At:
@@ -456,7 +458,7 @@ func answered(e *records.Entry, from uint32, digest []byte) bool {
 	case e.Ended && e.How == records.HowAbandoned:
 		return from >= e.From // whatever the answers
 	case from == 0: // a first call that is repeated leads to where its saga is
-		return e.At > 0 || e.Ended && e.How != records.HowBroken
+		return (e.At > 0 || e.Ended) && e.How != records.HowBroken
 	}
 	return false
 }
