@@ -539,3 +539,72 @@ func TestLedgerThatComesLater(t *testing.T) {
 }
 
 var _ = records.ErrFull
+
+// A turn that went on with answers of the server's own model is taken up where it was, with
+// the same answers, or undone from there.
+func TestLostTurnsWithAModel(t *testing.T) {
+	for _, undo := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			var sent []string
+			hold, mail := w.effect("hold"), w.effect("mail")
+			do := mail.Do
+			mail.Do = func(ctx context.Context, key saga.Key, in string) (string, error) {
+				sent = append(sent, in)
+				return do(ctx, key, in)
+			}
+			where := &steps.Form[tripForm]{ID: "where", Message: "There?"}
+			draft := &steps.Sample{ID: "draft", Request: steps.SampleRequest{MaxTokens: 10}}
+			tool := saga.Flow[tripArgs, string]{Info: saga.Info{Name: "trip", Asks: []steps.Question{where, draft}, Effects: []saga.Declared{hold, mail}}, Run: func(r *saga.Run, in tripArgs) (string, error) {
+				if _, err := saga.Ask(r, where); err != nil {
+					return "", err
+				}
+				if _, err := saga.Do(r, hold, in.To); err != nil {
+					return "", err
+				}
+				text, err := saga.Ask(r, draft.With(steps.Promptf("write")))
+				if err != nil {
+					return "", err
+				}
+				if _, err := saga.Do(r, mail, text.Content.Text()); err != nil {
+					return "", err
+				}
+				_, err = saga.Ask(r, where.Nth(2))
+				return "done", err
+			}}
+			s := newShared(t, tool)
+			thought := 0
+			model := func(c *Config) {
+				c.Model = func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error) {
+					thought++
+					return &steps.SampleResult{Role: content.Assistant, Model: "m", Content: content.Blocks{content.Text{Text: fmt.Sprint("text ", thought)}}}, nil
+				}
+			}
+			a, b := s.replica(model), s.replica(model)
+			bare := func(q *Request) { q.Client = steps.Features{Forms: true} }
+			first, err := a.call(`{"to":"Rome"}`, bare)
+			require.NoError(t, err)
+			w.at = func(ctx context.Context, name string, after bool) error {
+				if name == "mail" && after && ctx.Value(lineKey{}) == a.line {
+					a.line.die()
+				}
+				return nil
+			}
+			q := Request{Policy: Carried, Principal: "ann", Client: steps.Features{Forms: true}, Token: first.Token, Answers: []steps.Answer{say("where", true)}}
+			_, err = a.Resume(a.context(), q)
+			require.Error(t, err)
+			require.ElementsMatch(t, []string{"hold", "mail"}, w.things())
+			if undo {
+				b.work(t)
+				time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+				assert.Empty(t, w.things(), "%s", s.log.String())
+			} else {
+				end, err := b.Resume(b.context(), q)
+				require.NoError(t, err)
+				require.NotEmpty(t, end.Token)
+				assert.ElementsMatch(t, []string{"hold", "mail"}, w.things())
+			}
+			assert.Equal(t, []string{"text 1", "text 1"}, sent)
+		})
+	}
+}
