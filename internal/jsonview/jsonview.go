@@ -193,11 +193,19 @@ func Deeper(v []byte, levels int) bool {
 
 // Valid reports whether v is one JSON value: in UTF-8, and without two members of one
 // name in any object.
-func Valid(v []byte) bool { return jsontext.Value(v).IsValid() }
+func Valid(v []byte) bool {
+	if valid, _ := isPlain(v); valid {
+		return true
+	}
+	return jsontext.Value(v).IsValid()
+}
 
 // Canonical returns JSON in the form of RFC 8785, with jsontext's options for it. It
-// fails if v is not JSON.
+// fails if v is not JSON. What is in that form already is returned as it is.
 func Canonical(v []byte, options ...jsontext.Options) ([]byte, error) {
+	if valid, canonical := isPlain(v); valid && canonical {
+		return v, nil
+	}
 	c := jsontext.Value(bytes.Clone(v))
 	err := c.Canonicalize(options...)
 	return c, err

@@ -73,13 +73,15 @@ const (
 	minOwnCodes = 128
 )
 
-// compressor turns states into bodies and back.
+// compressor turns states into bodies and back. What short states do not need is made when
+// it is first asked for: with less memory in use, garbage is collected less often.
 type compressor struct {
 	short             *shortblock.Encoder
-	dictionary, plain *zstd.Encoder
+	dictionary, plain func() (*zstd.Encoder, error)
 	decoder           *zstd.Decoder
-	deflaters         sync.Pool // of *deflater, each with 1 MB of tables, or empty
-	inflaters         sync.Pool // of io.ReadCloser, or empty
+	former            func() (*zstd.Decoder, error) // knows dictionary 1
+	deflaters         sync.Pool                     // of *deflater, each with 1 MB of tables, or empty
+	inflaters         sync.Pool                     // of io.ReadCloser, or empty
 }
 
 type deflater struct {
@@ -89,34 +91,37 @@ type deflater struct {
 
 // newCompressor returns a compressor for states of at most limit bytes.
 func newCompressor(limit int) (*compressor, error) {
-	options := func(level zstd.EncoderLevel, more ...zstd.EOption) []zstd.EOption {
-		return append(more,
-			zstd.WithEncoderLevel(level),
-			zstd.WithEncoderCRC(false), // the token is authenticated
-			zstd.WithSingleSegment(true),
-			zstd.WithAllLitEntropyCompression(true), // base64 in states compresses only so
-			zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
-			zstd.WithLowerEncoderMem(true))
+	encoder := func(level zstd.EncoderLevel, more ...zstd.EOption) func() (*zstd.Encoder, error) {
+		return sync.OnceValues(func() (*zstd.Encoder, error) {
+			return zstd.NewWriter(nil, append(more,
+				zstd.WithEncoderLevel(level),
+				zstd.WithEncoderCRC(false), // the token is authenticated
+				zstd.WithSingleSegment(true),
+				zstd.WithAllLitEntropyCompression(true), // base64 in states compresses only so
+				zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
+				zstd.WithLowerEncoderMem(true))...)
+		})
 	}
-	var z compressor
+	decoder := func(dictionary []byte) (*zstd.Decoder, error) {
+		return zstd.NewReader(nil,
+			zstd.WithDecoderConcurrency(runtime.GOMAXPROCS(0)),
+			zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(uint64(limit)),
+			zstd.WithDecoderMaxWindow(uint64(max(limit, zstd.MinWindowSize))),
+			zstd.WithDecodeAllCapLimit(true),
+			zstd.WithDecoderDicts(dictionary))
+	}
+	z := &compressor{
+		plain:      encoder(zstd.SpeedDefault),
+		dictionary: encoder(zstd.SpeedFastest, zstd.WithEncoderDict(dictionary2)),
+		former:     sync.OnceValues(func() (*zstd.Decoder, error) { return decoder(dictionary1) }),
+	}
 	var err error
 	if z.short, err = shortblock.New(dictionary2); err != nil {
 		return nil, err
 	}
-	if z.plain, err = zstd.NewWriter(nil, options(zstd.SpeedDefault)...); err != nil {
-		return nil, err
-	}
-	if z.dictionary, err = zstd.NewWriter(nil, options(zstd.SpeedFastest, zstd.WithEncoderDict(dictionary2))...); err != nil {
-		return nil, err
-	}
-	z.decoder, err = zstd.NewReader(nil,
-		zstd.WithDecoderConcurrency(runtime.GOMAXPROCS(0)),
-		zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(uint64(limit)),
-		zstd.WithDecoderMaxWindow(uint64(max(limit, zstd.MinWindowSize))),
-		zstd.WithDecodeAllCapLimit(true),
-		zstd.WithDecoderDicts(dictionary1, dictionary2))
-	return &z, err
+	z.decoder, err = decoder(dictionary2)
+	return z, err
 }
 
 // A zstd frame spends some 13 bytes on what we know already, which is a tenth of
@@ -138,14 +143,14 @@ func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
 		return codingDict2, short
 	}
 	clear(short) // what comes into buf next may be shorter
-	coding, encoder := byte(codingZstd), z.plain
+	coding, made := byte(codingZstd), z.plain
 	switch n := len(state); {
 	case n < minOwnCodes:
 		return codingRaw, state
 	case n <= maxWithDictionary:
-		coding, encoder = codingDict2, z.dictionary
+		coding, made = codingDict2, z.dictionary
 	case n <= maxDeflated:
-		coding, encoder = codingFlate, nil
+		coding = codingFlate
 	}
 	buf.text = binary.AppendUvarint(buf.text[:0], size)
 	if coding == codingFlate {
@@ -153,6 +158,10 @@ func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
 			return codingRaw, state
 		}
 	} else {
+		encoder, err := made()
+		if err != nil {
+			return codingRaw, state
+		}
 		buf.sealed = encoder.EncodeAll(state, buf.sealed[:0])
 		var header zstd.Header
 		if err := header.Decode(buf.sealed); err != nil || header.HeaderSize > len(buf.sealed) {
@@ -256,7 +265,14 @@ func (z *compressor) decode(buf *buffers, coding byte, body []byte, limit int) (
 		frame = append(frame, byte(h), byte(h>>8), byte(h>>16))
 	}
 	buf.sealed = append(frame, body...)
-	state, err := z.decoder.DecodeAll(buf.sealed, make([]byte, 0, size))
+	decoder := z.decoder
+	if coding == codingDict1 {
+		var err error
+		if decoder, err = z.former(); err != nil {
+			return nil, &Rejected{ReasonFormat, errBody}
+		}
+	}
+	state, err := decoder.DecodeAll(buf.sealed, make([]byte, 0, size))
 	if err != nil || uint64(len(state)) != size {
 		return nil, &Rejected{ReasonFormat, errBody}
 	}

@@ -16,6 +16,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/huff0"
@@ -52,13 +53,14 @@ type scratch struct {
 
 var errDictionary = errors.New("shortblock: not a dictionary of at most 64 KiB")
 
-// New returns an encoder for a zstd dictionary.
+// New returns an encoder for a zstd dictionary, which must not change any more.
 func New(dictionary []byte) (*Encoder, error) {
 	d, err := zstd.InspectDictionary(dictionary)
 	if err != nil {
 		return nil, err
 	}
-	e := &Encoder{dictionary: d.Content(), start: d.Offsets(), huffman: d.LitEncoder()}
+	content := dictionary[len(dictionary)-d.ContentSize():] // without the copy that d has
+	e := &Encoder{dictionary: content, start: d.Offsets(), huffman: d.LitEncoder()}
 	const header = 8 // magic number and id
 	if len(e.dictionary) >= 1<<16-1 || len(dictionary) < header {
 		return nil, errDictionary
@@ -160,27 +162,26 @@ const (
 )
 
 const (
-	// A shorter match costs more than its literals. Far ones are in the dictionary.
-	minNear, minFar = 5, 6
-	farBits         = 15
-	// maxNear and maxFar bound the places that are looked at.
-	maxNear, maxFar = 4, 32
+	// A shorter match costs about as much as its literals.
+	minLength = 5
+	// maxNear and maxFar bound the places that are looked at, in the text and in the dictionary.
+	maxNear, maxFar = 4, 16
 	// enough is the length of a match inside which others are looked for at its second byte
 	// only, and in a short text not at all: to do so everywhere takes twice the time for a
 	// hundredth of the length.
 	enough = 6
-	// Of a short text fewer hashes are kept apart, as all of them are to be wiped.
-	fewBits, manyBits = 8, 11
+	// Hashes have so many bits: fewer of a short text, as all of them are to be wiped.
+	fewBits, manyBits, farBits = 8, 11, 15
 )
 
 // parser finds the cheapest way to write a text: for each place, beginning with the first,
 // it knows the cheapest way to get there, and looks where it leads to from there.
 type parser struct {
 	room   [1 << manyBits]uint16
-	near   []uint16            // hash of minNear bytes -> 1 + their last place in the text; part of room
-	before [MaxSize]uint16     // place -> 1 + the place before it with that hash
-	ways   [MaxSize + 1]way    // place -> the cheapest way to it
-	steps  [MaxSize / 4]uint16 // places at which matches end, the last first
+	near   []uint16 // hash -> 1 + its last place in the text; part of room
+	before []uint16 // place -> 1 + the place before it with that hash
+	ways   []way    // place -> the cheapest way to it
+	steps  []uint16 // places at which matches end, the last first
 }
 
 // way is the last step on a way: a literal, or the match of so many bytes.
@@ -188,36 +189,32 @@ type way struct{ cost, offset, length uint32 }
 
 func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// index finds the places of a dictionary at which the same minFar bytes are.
+// hash returns so many bits that depend on the first minLength bytes.
+func hash(v uint64, bits uint) uint64 { return v << (64 - 8*minLength) * 0xcf1bbcdcbb >> (64 - bits) }
+
+// same reports whether the first minLength bytes are the same.
+func same(a, b uint64) bool { return (a^b)<<(64-8*minLength) == 0 }
+
+// index finds the places of a dictionary at which bytes have the same hash: those from
+// first[h] to first[h+1], the last ones first.
 type index struct {
-	// places from first[h] to first[h+1] have the hash h, the last ones first.
 	first  [1<<farBits + 1]uint16
-	places []place
-}
-
-// place is where bytes are, and more of their hash: most places that do not match are told
-// apart by that alone.
-type place struct{ at, check uint16 }
-
-func hashFar(v uint64) (hash, check uint16) {
-	v = v << (64 - 8*minFar) * 0xcf1bbcdcbf9b0000
-	return uint16(v >> (64 - farBits)), uint16(v >> (64 - farBits - 16))
+	places []uint16
 }
 
 func newIndex(dictionary []byte) index {
 	var x index
 	for i := 0; i+8 <= len(dictionary); i++ {
-		h, _ := hashFar(load(dictionary, i))
-		x.first[h+1]++
+		x.first[hash(load(dictionary, i), farBits)+1]++
 	}
 	for h := range 1 << farBits {
 		x.first[h+1] += x.first[h]
 	}
-	x.places = make([]place, x.first[1<<farBits])
+	x.places = make([]uint16, x.first[1<<farBits])
 	next := x.first
 	for i := max(len(dictionary)-8, -1); i >= 0; i-- {
-		h, check := hashFar(load(dictionary, i))
-		x.places[next[h]] = place{uint16(i), check}
+		h := hash(load(dictionary, i), farBits)
+		x.places[next[h]] = uint16(i)
 		next[h]++
 	}
 	return x
@@ -230,7 +227,9 @@ func (e *Encoder) parse(s *scratch, text []byte) {
 		hashBits = manyBits
 	}
 	s.near = s.room[:1<<hashBits]
-	ways := s.ways[:len(text)+1]
+	s.before = slices.Grow(s.before[:0], len(text))[:len(text)]
+	s.ways = slices.Grow(s.ways[:0], len(text)+1)[:len(text)+1]
+	ways := s.ways
 	for i := range ways {
 		ways[i] = way{cost: uint32(literalCost * i)}
 	}
@@ -258,8 +257,8 @@ func (e *Encoder) parse(s *scratch, text []byte) {
 // matches offers all matches at a place, and returns the length of the longest.
 func (e *Encoder) matches(s *scratch, text []byte, at int, hashBits uint) (longest int) {
 	v := load(text, at)
-	longest = minNear - 1
-	near := &s.near[v<<(64-8*minNear)*0xcf1bbcdcbb000000>>(64-hashBits)]
+	longest = minLength - 1
+	near := &s.near[hash(v, hashBits)]
 	s.before[at] = *near
 	place := *near
 	*near = uint16(at + 1)
@@ -268,7 +267,7 @@ func (e *Encoder) matches(s *scratch, text []byte, at int, hashBits uint) (longe
 			break
 		}
 		i := int(place) - 1
-		if (load(text, i)^v)<<(64-8*minNear) == 0 {
+		if same(load(text, i), v) {
 			if n := common(text[i:], text[at:]); n > longest {
 				s.offer(at, n, at-i)
 				longest = n
@@ -279,10 +278,11 @@ func (e *Encoder) matches(s *scratch, text []byte, at int, hashBits uint) (longe
 	if longest >= enough {
 		return longest
 	}
-	h, check := hashFar(v)
+	h := hash(v, farBits)
 	places := e.index.places[e.index.first[h]:e.index.first[h+1]]
 	for _, p := range places[:min(len(places), maxFar)] {
-		if i := int(p.at); p.check == check {
+		i := int(p)
+		if same(load(e.dictionary, i), v) {
 			if n := common(e.dictionary[i:], text[at:]); n > longest {
 				s.offer(at, n, at+len(e.dictionary)-i)
 				longest = n
@@ -311,6 +311,7 @@ func (e *Encoder) walk(s *scratch, text []byte, ways []way) {
 			at--
 		}
 	}
+	s.steps = steps
 	offsets := e.start
 	from := 0 // of the literals
 	for i := len(steps) - 1; i >= 0; i-- {
