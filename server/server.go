@@ -199,7 +199,7 @@ func New(o Options) (*Server, error) {
 	if hooks != nil {
 		s.host.Around = hooks.exchange
 	}
-	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize); err != nil {
+	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize, nil); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	for _, r := range o.dialects {

@@ -96,6 +96,9 @@ type Request struct {
 	// Answers are to the questions of the last turn. In the first turn they come before
 	// they are asked for, and are kept until they are.
 	Answers []steps.Answer
+	// IdempotencyKey is the client's own for this first call, by which a ledger knows it
+	// again; empty if there is none.
+	IdempotencyKey string
 	// Trace is the trace context that the message came with, or none. That of the first
 	// turn goes with the token.
 	Trace Trace

@@ -30,6 +30,10 @@ func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessag
 	if c.notifier != nil {
 		q.Notifier = c.notifier
 	}
+	var rerr *wire.Error
+	if q.IdempotencyKey, rerr = c.IdempotencyKey(c.Exchange); rerr != nil {
+		return engine.Outcome{}, rerr
+	}
 	asker := &client{call: c}
 	out, err := c.Turns.Drive(ctx, q, asker)
 	if err == nil && (out.Result == nil || !out.Result.IsError) {

@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -202,7 +203,7 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 		r.Error(nil, noBatch)
 		return
 	}
-	if rerr := dialect.ContradictoryBatch(x.Header); rerr != nil {
+	if rerr := cmp.Or(dialect.ContradictoryBatch(x.Header), d.KeyOfBatch(x.Header)); rerr != nil {
 		r.Error(nil, rerr)
 		return
 	}
