@@ -41,6 +41,7 @@ const (
 // (the process lives) and /readyz (send me requests). Mount it in a server of
 // your own that sets timeouts, or use [Server.Serve].
 func (s *Server) Handler() http.Handler {
+	s.keeper.begin()
 	mux := http.NewServeMux()
 	mcp := s.guard.crossOrigin().Handler(http.HandlerFunc(s.serveMCP))
 	mux.Handle(Endpoint, mcp)
