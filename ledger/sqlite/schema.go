@@ -1,0 +1,169 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// applicationID says in the file's header that it is a ledger: "sagL".
+	applicationID = 0x7361674c
+	// majorUnit is the factor of the major version in user_version.
+	majorUnit = 1000
+)
+
+// step brings the tables to a version, from that of the step before. Steps are never
+// changed once they are released. See the package's comment for minor and major ones.
+type step struct {
+	version int
+	ddl     string
+}
+
+// schema is how the tables came to be. Queue and owner are NULL when empty, so that the
+// indexes leave them out. The body comes last: SQLite reads a long row up to the column it needs.
+var schema = []step{{majorUnit, `
+CREATE TABLE records (
+	id    INTEGER PRIMARY KEY,
+	key   TEXT NOT NULL UNIQUE,
+	rev   INTEGER NOT NULL,
+	queue TEXT,
+	owner TEXT,
+	wake  INTEGER, -- microseconds since 1970
+	keep  INTEGER,
+	body  BLOB NOT NULL
+) STRICT;
+CREATE INDEX records_due   ON records (queue, wake) WHERE queue IS NOT NULL AND wake IS NOT NULL;
+CREATE INDEX records_list  ON records (queue, key)  WHERE queue IS NOT NULL AND wake IS NOT NULL;
+CREATE INDEX records_owner ON records (owner)       WHERE owner IS NOT NULL;
+CREATE INDEX records_keep  ON records (keep)        WHERE keep IS NOT NULL;
+CREATE TABLE items (
+	record INTEGER NOT NULL, -- records.id
+	n      INTEGER NOT NULL,
+	body   BLOB NOT NULL,
+	PRIMARY KEY (record, n)
+) STRICT, WITHOUT ROWID;
+`}}
+
+// initialise are what must be set before the first table is there: pages that become free can be
+// given back to the file system, and readers do not wait for the writer.
+var initialise = []string{"PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL"}
+
+// prepareFile checks that the database is a ledger, or empty, and brings its tables up to
+// date. It returns the major version that they have. Nothing is written into a file that is
+// not ours.
+func prepareFile(ctx context.Context, conn *sql.Conn, set settings) (major int, err error) {
+	err = retry(ctx, set.patience, func() (err error) { major, err = tryPrepare(ctx, conn, set.schema); return err })
+	return major, err
+}
+
+// retry repeats what fails because others have locked the file, as when many open it at once.
+func retry(ctx context.Context, patience time.Duration, try func() error) error {
+	for begin := time.Now(); ; {
+		err := try()
+		if err == nil || !isBusy(err) {
+			return err
+		}
+		if time.Since(begin) > patience {
+			return fmt.Errorf("%w (%w)", errLocked, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(jitter(5 * time.Millisecond)):
+		}
+	}
+}
+
+func tryPrepare(ctx context.Context, conn *sql.Conn, steps []step) (int, error) {
+	newest := steps[len(steps)-1].version
+	// One transaction, so that what is read belongs together.
+	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
+		return 0, err
+	}
+	found, err := version(ctx, conn, newest)
+	if _, end := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); err == nil {
+		err = end
+	}
+	if err != nil {
+		return 0, err
+	}
+	if found == 0 {
+		for _, pragma := range initialise {
+			if _, err := conn.ExecContext(ctx, pragma); err != nil {
+				return 0, err
+			}
+		}
+	}
+	var mode string
+	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+		return 0, err
+	}
+	if mode != "wal" {
+		return 0, fmt.Errorf("its journal mode is %q instead of wal: is it on a network file system?", mode)
+	}
+	if found >= newest {
+		return found / majorUnit, nil
+	}
+	return newest / majorUnit, migrate(ctx, conn, steps)
+}
+
+// version is the version of the tables, 0 if there are none yet. It fails if the database is
+// not a ledger, or one that this program does not understand.
+func version(ctx context.Context, conn *sql.Conn, newest int) (int, error) {
+	var application, found, tables int
+	for pragma, to := range map[string]*int{
+		"PRAGMA application_id": &application, "PRAGMA user_version": &found, "SELECT count(*) FROM sqlite_schema": &tables,
+	} {
+		if err := conn.QueryRowContext(ctx, pragma).Scan(to); err != nil {
+			return 0, err
+		}
+	}
+	switch {
+	case application == 0 && found == 0 && tables == 0:
+		return 0, nil
+	case application != applicationID:
+		return 0, errors.New("the file is a database of another program, not a ledger")
+	}
+	return found, checkMajor(found, newest/majorUnit)
+}
+
+// checkMajor refuses tables that a newer program has changed.
+func checkMajor(found, major int) error {
+	if found/majorUnit > major {
+		return fmt.Errorf("a newer version of this program has changed its tables (to version %d.%d, where this one knows %d): use that one",
+			found/majorUnit, found%majorUnit, major)
+	}
+	return nil
+}
+
+// migrate takes the steps that are missing, all or none. Of several processes one does so.
+func migrate(ctx context.Context, conn *sql.Conn, steps []step) (err error) {
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		}
+	}()
+	found, err := version(ctx, conn, steps[len(steps)-1].version) // again, as now nobody else changes it
+	if err != nil {
+		return err
+	}
+	for _, s := range steps {
+		if s.version <= found {
+			continue
+		}
+		set := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, s.version)
+		for _, ddl := range []string{s.ddl, set} {
+			if _, err := conn.ExecContext(ctx, ddl); err != nil {
+				return fmt.Errorf("bring its tables to version %d.%d: %w", s.version/majorUnit, s.version%majorUnit, err)
+			}
+		}
+	}
+	_, err = conn.ExecContext(ctx, "COMMIT")
+	return err
+}

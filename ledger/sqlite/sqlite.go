@@ -1,0 +1,202 @@
+// Package sqlite keeps a ledger in one SQLite file: for a server on one machine.
+//
+//	store, err := sqlite.Open(ctx, "/var/lib/saga/ledger.db")
+//	if err != nil { … }
+//	defer store.Close()
+//	s, err := server.New(server.Options{Ledger: store, Keys: keys, Tools: tools})
+//
+// Any number of processes of the machine may open the file at the same time. They see one
+// another's changes within 50 ms. Servers on several machines need package ledger/postgres:
+// SQLite's locks and shared memory do not reach over network file systems.
+//
+// What a method has acknowledged is on the disk: the file is in WAL mode with
+// synchronous=FULL. One goroutine of each process writes, and commits what waits together,
+// so that many small changes share one sync of the disk.
+//
+// Beside the file are three more with its name: "-wal" and "-shm" belong to SQLite, and
+// "-wait" tells a process that others want to write. Whoever copies the file while it is open
+// must use SQLite's own means (VACUUM INTO, .backup). A ledger that is restored from a copy has
+// forgotten which turns were taken since.
+//
+// # Versions
+//
+// The file says which program it belongs to (application_id) and which version its tables
+// have (user_version = 1000·major + minor). Open brings older tables up to date. A minor step only
+// adds: columns with defaults, tables, indexes. So a program takes a file whose tables are
+// newer by minor steps, and old and new programs can run side by side while servers are
+// replaced one after the other. A major step changes what is there: older programs refuse
+// the file, also those that have it open.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver named "sqlite"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+const (
+	// readers is how many reads can be under way at once; more wait for one another.
+	readers = 4
+	// patience is how long a group waits for another process that writes.
+	patience = 5 * time.Second
+)
+
+// settings are what tests vary.
+type settings struct {
+	patience time.Duration
+	schema   []step
+}
+
+// store implements [ledger.Store].
+type store struct {
+	path string // absolute
+	file *files
+	db   *sql.DB
+
+	writer *writer
+	waits  *waits
+	pool   chan *reader // nil entries are connections not yet made
+
+	closing   chan struct{} // closed when Close begins
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Open opens the ledger in a file, which it creates if there is none, with its directory. The file
+// can be read by its owner only; one that others can read or write is refused, and so are one
+// that is no ledger and one with the tables of a newer program that this one does not
+// understand. It is safe to open the same file several times at once.
+//
+// The context limits how long Open waits for other processes that have locked the file.
+func Open(ctx context.Context, path string) (ledger.Store, error) {
+	return open(ctx, path, settings{patience: patience, schema: schema})
+}
+
+func open(ctx context.Context, path string, set settings) (*store, error) {
+	s := &store{closing: make(chan struct{}), waits: newWaits(), pool: make(chan *reader, readers)}
+	if path == "" {
+		return nil, errors.New("ledger/sqlite: no file is named")
+	}
+	var err error
+	if s.path, err = filepath.Abs(path); err != nil {
+		return nil, fmt.Errorf("ledger/sqlite: %w", err)
+	}
+	if err := createFile(s.path); err != nil {
+		return nil, fmt.Errorf("ledger/sqlite: open the ledger %s: %w", s.path, err)
+	}
+	if s.db, err = sql.Open("sqlite", dsn(s.path)); err != nil {
+		return nil, s.explain("open", err)
+	}
+	if err := s.start(ctx, set); err != nil {
+		return nil, errors.Join(s.explain("open", err), s.db.Close())
+	}
+	return s, nil
+}
+
+// start readies the tables and begins to write.
+func (s *store) start(ctx context.Context, set settings) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	major, err := prepareFile(ctx, conn, set)
+	if err == nil {
+		s.file, err = identify(s.path)
+	}
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	s.writer = &writer{
+		store: s, conn: conn, major: major, patience: set.patience,
+		ops: make(chan *op, groupOps), ended: make(chan struct{}), turn: newTurn(s.path),
+	}
+	if err := s.writer.prepare(ctx); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	for range readers {
+		s.pool <- nil
+	}
+	go s.writer.run()
+	go s.findNews()
+	return nil
+}
+
+// dsn is the name of the database for the driver. As a URI, since the driver would take what
+// follows a question mark in a plain path for options.
+func dsn(path string) string {
+	pragmas := url.Values{"_pragma": {
+		"synchronous(FULL)",
+		"fullfsync(1)", "checkpoint_fullfsync(1)", // macOS: all the way to the disk
+		"busy_timeout(0)", // who waits, and how long, is decided here
+		"trusted_schema(0)",
+		"foreign_keys(0)",
+	}, "_dqs": {"0"}, "_error_rc": {"1"}}
+	path = filepath.ToSlash(path)
+	if path[0] != '/' { // C:/…
+		path = "/" + path
+	}
+	return (&url.URL{Scheme: "file", Path: path, OmitHost: true, RawQuery: pragmas.Encode()}).String()
+}
+
+// Now implements [ledger.Store]: the clock is that of the machine. It asks for the right to
+// write, so it fails if the store cannot be written.
+func (s *store) Now(ctx context.Context) (time.Time, error) {
+	if err := s.writer.do(ctx, &op{run: func(*tx) error { return errNothing }}); err != errNothing {
+		return time.Time{}, s.explain("reach", err)
+	}
+	return time.Now().UTC().Truncate(time.Microsecond), nil
+}
+
+// Close implements [ledger.Store]. Changes that are being committed are told their outcome.
+// It can be called again.
+func (s *store) Close() error {
+	s.closeOnce.Do(func() {
+		close(s.closing)
+		<-s.writer.ended
+		<-s.waits.ended
+		var errs []error
+		for range readers {
+			if r := <-s.pool; r != nil {
+				errs = append(errs, r.conn.Close())
+			}
+		}
+		// Last, the database: SQLite moves what is in the -wal file to the database itself.
+		if err := errors.Join(append(errs, s.writer.conn.Close(), s.db.Close())...); err != nil {
+			s.closeErr = s.explain("close", err)
+		}
+	})
+	return s.closeErr
+}
+
+func (s *store) isClosed() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// micros are a time as it is stored: microseconds since 1970, or NULL for the zero time.
+func micros(t time.Time) sql.NullInt64 {
+	return sql.NullInt64{Int64: t.UnixMicro(), Valid: !t.IsZero()}
+}
+
+func fromMicros(n sql.NullInt64) time.Time {
+	if !n.Valid {
+		return time.Time{}
+	}
+	return time.UnixMicro(n.Int64).UTC()
+}
+
+// name is a queue or an owner as it is stored: NULL if it is empty, so that indexes leave it out.
+func name(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

@@ -1,0 +1,288 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+const (
+	// groupOps is how many operations are committed together at most.
+	groupOps = 256
+	// groupBytes is after how many bytes of bodies a group takes no more operations.
+	groupBytes = 4 << 20
+)
+
+// op is something to do in a transaction.
+type op struct {
+	// run does it. Its error is a *[broken] if the transaction cannot go on. Any other, as
+	// [ledger.ErrConflict] or errNothing, means that the operation has changed nothing.
+	run   func(*tx) error
+	bytes int // about how much it writes
+	// begun is set by the writer before it runs the operation, or by the caller who gives
+	// up before that: whoever is first.
+	begun atomic.Bool
+	done  chan error // gets the outcome
+}
+
+// errNothing is the outcome of an operation that had nothing to change.
+var errNothing = errors.New("nothing to change")
+
+// broken is the error of a statement that failed: the whole group is rolled back.
+type broken struct{ error }
+
+func (b *broken) Unwrap() error { return b.error }
+
+// tx is the transaction of a group.
+type tx struct {
+	*writer
+	dirty bool   // something was changed
+	news  []news // what to tell when it is committed
+}
+
+// writer is the only one in the process that changes the database: one goroutine with one connection.
+type writer struct {
+	store    *store
+	conn     *sql.Conn
+	st       writeStatements
+	major    int // version of the tables
+	patience time.Duration
+	turn     *turn
+	ops      chan *op
+	ended    chan struct{}
+
+	told, checked int64 // [writer.version] when others' changes were told, and the tables' version checked
+	unclosed      bool  // the last transaction could be neither committed nor rolled back
+}
+
+// do has an operation done, and returns when its outcome is on the disk. If ctx ends before it has begun,
+// nothing was changed; if it ends while the group is being committed, the outcome is unknown.
+func (w *writer) do(ctx context.Context, o *op) error {
+	if w.store.isClosed() {
+		return ledger.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	o.done = make(chan error, 1)
+	select {
+	case w.ops <- o:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.store.closing:
+		return ledger.ErrClosed
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-w.ended:
+		if o.begun.CompareAndSwap(false, true) {
+			return ledger.ErrClosed
+		}
+		return <-o.done
+	case <-ctx.Done():
+		if o.begun.CompareAndSwap(false, true) {
+			return ctx.Err()
+		}
+	}
+	select {
+	case err := <-o.done:
+		return err
+	default:
+		return fmt.Errorf("%w: %w", ledger.ErrUnknown, ctx.Err())
+	}
+}
+
+// run is the writer's goroutine.
+func (w *writer) run() {
+	defer close(w.ended)
+	idle := time.NewTimer(0)
+	defer idle.Stop()
+	for {
+		select {
+		case <-w.store.closing:
+			return
+		default:
+		}
+		idle.Reset(w.store.waits.interval())
+		select {
+		case <-w.store.closing:
+			return
+		case o := <-w.ops:
+			w.group(o)
+		case <-idle.C:
+			w.look()
+		case <-w.store.waits.hurry:
+		}
+	}
+}
+
+// group does an operation, and others that wait, in one transaction, and tells their outcomes
+// when it is on the disk.
+func (w *writer) group(first *op) {
+	if err := w.begin(); err != nil {
+		w.refuse(first, err)
+		return
+	}
+	t := &tx{writer: w}
+	var did []*op        // all that were run
+	var outcomes []error // of those that changed nothing; nil for the others
+	var failed error
+	for o, bytes := first, 0; o != nil && failed == nil; {
+		if o.begun.CompareAndSwap(false, true) {
+			err := o.run(t)
+			var b *broken
+			if errors.As(err, &b) {
+				failed = b.error
+			}
+			did, outcomes = append(did, o), append(outcomes, err)
+			bytes += o.bytes
+		}
+		o = nil
+		if len(did) < groupOps && bytes < groupBytes {
+			select {
+			case o = <-w.ops:
+			default:
+			}
+		}
+	}
+	if failed == nil && t.dirty {
+		if _, err := w.st.commit.Exec(); err != nil {
+			w.rollback()
+			// The last pages may be on the disk nevertheless, and found there after a crash.
+			for i, o := range did {
+				if outcomes[i] == nil {
+					o.done <- fmt.Errorf("%w: commit: %w", ledger.ErrUnknown, err)
+				} else { // what it saw may have been the work of this very group
+					o.done <- fmt.Errorf("commit: %w", err)
+				}
+			}
+			return
+		}
+	} else {
+		w.rollback()
+	}
+	for i, o := range did {
+		if failed != nil {
+			outcomes[i] = failed
+		}
+		o.done <- outcomes[i]
+	}
+	if failed == nil {
+		w.store.waits.tell(t.news)
+	}
+	w.turn.yield()
+}
+
+// refuse ends all operations that wait.
+func (w *writer) refuse(o *op, err error) {
+	for o != nil {
+		if o.begun.CompareAndSwap(false, true) {
+			o.done <- err
+		}
+		select {
+		case o = <-w.ops:
+		default:
+			return
+		}
+	}
+}
+
+// begin begins a transaction that may write, when it is this process's turn.
+func (w *writer) begin() error {
+	if w.unclosed {
+		w.rollback()
+	}
+	err := w.lock()
+	if err != nil {
+		return err
+	}
+	if err = w.store.file.check(); err == nil {
+		err = w.check()
+	}
+	if err != nil {
+		w.rollback()
+	}
+	return err
+}
+
+func (w *writer) rollback() {
+	_, err := w.st.rollback.Exec()
+	w.unclosed = err != nil
+}
+
+// lock waits until no other process writes, but not for ever.
+func (w *writer) lock() error {
+	begin, waits := time.Now(), false
+	defer func() {
+		if waits {
+			w.turn.done()
+		}
+	}()
+	for {
+		_, err := w.st.begin.Exec()
+		if err == nil || !isBusy(err) {
+			return err
+		}
+		waited := time.Since(begin)
+		if waited > w.patience {
+			return fmt.Errorf("%w (%w)", errLocked, err)
+		}
+		waits = true
+		w.turn.wait()
+		select {
+		case <-w.store.closing:
+			return ledger.ErrClosed
+		case <-time.After(jitter(turnPoll + waited/100)):
+		}
+		w.look() // those who only read go on
+	}
+}
+
+// look finds out whether another process has changed something, and tells those who wait.
+func (w *writer) look() {
+	err := w.store.file.check()
+	if err == nil {
+		var now int64
+		if now, err = w.version(); err == nil && now == w.told {
+			return
+		}
+		w.told = now
+	}
+	w.store.waits.tellAll() // who looks for himself sees the error as well
+}
+
+// check sees to it, within a transaction, that a newer program has not changed the tables
+// meanwhile, and tells those who wait if others have written.
+func (w *writer) check() error {
+	now, err := w.version()
+	if err != nil {
+		return err
+	}
+	if now != w.checked {
+		var found int
+		if err := w.st.userVersion.QueryRow().Scan(&found); err != nil {
+			return err
+		}
+		if err := checkMajor(found, w.major); err != nil {
+			return err
+		}
+		w.checked = now
+	}
+	if now != w.told {
+		w.told = now
+		w.store.waits.tellAll()
+	}
+	return nil
+}
+
+// version is a number that changes when another connection has committed something.
+func (w *writer) version() (n int64, err error) {
+	err = w.st.dataVersion.QueryRow().Scan(&n)
+	return n, err
+}
