@@ -23,6 +23,7 @@ require (
 	github.com/rs/cors v1.11.1
 	github.com/sourcegraph/jsonrpc2 v0.2.3
 	github.com/stretchr/testify v1.12.1
+	github.com/tidwall/btree v1.8.2
 	github.com/tink-crypto/tink-go/v2 v2.9.0
 	github.com/tmaxmax/go-sse v0.11.0
 	github.com/urfave/cli/v3 v3.14.0

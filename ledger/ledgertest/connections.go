@@ -1,0 +1,237 @@
+package ledgertest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// cutting breaks connections again and again until its result is called.
+func (r *rig) cutting(every time.Duration) (stop func()) {
+	r.Helper()
+	if r.Disconnect == nil {
+		r.Skip("the harness cannot break connections")
+	}
+	done := make(chan struct{})
+	var cutting sync.WaitGroup
+	cutting.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(every):
+				r.Disconnect()
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(done)
+		cutting.Wait()
+	})
+}
+
+// patient repeats a call that only reads for as long as connections break.
+func (r *rig) patient(call func() error) error {
+	for end := time.Now().Add(late); ; time.Sleep(2 * time.Millisecond) {
+		err := call()
+		if err == nil || errors.Is(err, ledger.ErrNotFound) || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// append adds a mark to the record's body as a careful client does, whatever happens to
+// its connections, and says whether an outcome was unknown.
+func (r *rig) append(s ledger.Store, key, mark string) (unknown bool, err error) {
+	for range 10_000 {
+		rec := &ledger.Record{Key: key}
+		err := r.patient(func() error {
+			got, err := s.Load(r.ctx, key)
+			if err == nil {
+				rec = got
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return unknown, err
+		}
+		if bytes.Contains(rec.Body, []byte(mark)) {
+			if !unknown {
+				return false, fmt.Errorf("%s is in the record, though no swap of it had succeeded, or had an unknown outcome", mark)
+			}
+			return unknown, nil
+		}
+		rec.Body = append(rec.Body, mark...)
+		switch err := s.Swap(r.ctx, rec, ledger.Item{N: rec.Rev + 1, Body: []byte(mark)}); {
+		case err == nil:
+			return unknown, nil
+		case errors.Is(err, ledger.ErrUnknown):
+			unknown = true
+		case !errors.Is(err, ledger.ErrConflict):
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return unknown, errors.New("it cannot be written")
+}
+
+var connectionChecks = []check{
+	{"connections/outcomes", func(r *rig) {
+		stop := r.cutting(15 * time.Millisecond)
+		const writers, each = 8, 40
+		var unknown atomic.Int64
+		r.together(writers, func(i int, s ledger.Store) {
+			for j := range each {
+				was, err := r.append(s, fmt.Sprint("k", i%2), fmt.Sprintf("<%d,%d>", i, j))
+				if !assert.NoErrorf(r, err, "writer %d, mark %d", i, j) {
+					return
+				}
+				if was {
+					unknown.Add(1)
+				}
+			}
+		})
+		stop()
+		s := r.open()
+		for k := range 2 {
+			key := fmt.Sprint("k", k)
+			rec := r.load(s, key)
+			for i := k; i < writers; i += 2 {
+				for j := range each {
+					mark := fmt.Sprintf("<%d,%d>", i, j)
+					require.Equalf(r, 1, bytes.Count(rec.Body, []byte(mark)), "how many times the mark %s was written", mark)
+				}
+			}
+			require.EqualValues(r, writers/2*each, rec.Rev, "the revision after so many marks")
+			items, err := s.Items(r.ctx, key, 0, 2*writers*each)
+			require.NoError(r, err)
+			require.Lenf(r, items, writers/2*each, "items written with the marks")
+		}
+		r.Logf("%d of %d outcomes were unknown at first", unknown.Load(), writers*each)
+	}},
+	{"connections/watch", func(r *rig) {
+		s, other := r.open(), r.open()
+		r.put(s, ledger.Record{Key: "k"})
+		stop := r.cutting(20 * time.Millisecond)
+		defer stop()
+		newest := make(chan struct{})
+		go func() {
+			defer close(newest)
+			for last := uint64(0); last < 60 && r.ctx.Err() == nil; {
+				for rec, err := range other.Watch(r.ctx, "k", last) {
+					if err != nil { // the connection was lost: its caller watches again
+						break
+					}
+					assert.Greater(r, rec.Rev, last, "a revision that Watch yielded after another")
+					if last = rec.Rev; last >= 60 {
+						break
+					}
+				}
+			}
+		}()
+		for i := range 59 {
+			_, err := r.append(s, "k", fmt.Sprintf("<%d>", i))
+			require.NoError(r, err)
+		}
+		stop()
+		wait(r, newest, "Watch for the newest revision, while connections broke")
+	}},
+	{"connections/take", func(r *rig) {
+		s, other := r.open(), r.open()
+		const n, lease = 30, 300 * time.Millisecond
+		for i := range n {
+			r.put(s, ledger.Record{Key: fmt.Sprint(i), Queue: "q", Wake: r.now(s)})
+		}
+		stop := r.cutting(20 * time.Millisecond)
+		defer stop()
+		got := map[string]int{}
+		for end := time.Now().Add(3 * late); len(got) < n; {
+			require.Truef(r, time.Now().Before(end), "%d of %d records were never taken while connections broke", n-len(got), n)
+			done := r.take(other, ledger.Take{Queues: []string{"q"}, Limit: 4, Lease: lease})
+			if r.Advance != nil {
+				r.Advance(lease / 10)
+			}
+			for _, rec := range wait(r, done, "Take while connections break").records {
+				rec.Wake, rec.Queue, rec.Body = time.Time{}, "", []byte("done")
+				switch err := other.Swap(r.ctx, rec); {
+				case err == nil:
+					got[rec.Key]++
+				case errors.Is(err, ledger.ErrUnknown):
+					require.NoError(r, r.patient(func() error {
+						now, err := s.Load(r.ctx, rec.Key)
+						if err == nil && string(now.Body) == "done" {
+							got[rec.Key]++
+						}
+						return err
+					}), "Load")
+				}
+			}
+		}
+		stop()
+		for key, times := range got {
+			require.Equalf(r, 1, times, "how many times %s was finished", key)
+		}
+	}},
+	{"connections/what waits comes back", func(r *rig) {
+		if r.Disconnect == nil {
+			r.Skip("the harness cannot break connections")
+		}
+		s, other := r.open(), r.open()
+		for i := range 3 {
+			key := fmt.Sprint(i)
+			got := make(chan uint64, 1)
+			go func() {
+				for r.ctx.Err() == nil {
+					for rec, err := range other.Watch(r.ctx, key, 0) {
+						if err == nil {
+							got <- rec.Rev
+							return
+						}
+					}
+				}
+			}()
+			time.Sleep(100 * time.Millisecond)
+			r.Disconnect() // nothing happens until long after it
+			time.Sleep(300 * time.Millisecond)
+			_, err := r.append(s, key, "here")
+			require.NoError(r, err)
+			wait(r, got, "Watch that waited while its connection broke")
+		}
+	}},
+	{"connections/skewed clocks", func(r *rig) {
+		if r.OpenSkewed == nil {
+			r.Skip("the harness has no processes with clocks of their own")
+		}
+		s := r.open()
+		for i, skew := range []time.Duration{-time.Hour, time.Hour} {
+			other := r.OpenSkewed(skew)
+			r.closeAtEnd(other)
+			queue := fmt.Sprint("q", i)
+			off := r.now(other).Sub(r.now(s))
+			require.Lessf(r, off.Abs(), late, "Now of a process whose clock is %v ahead: how far it is from the store's clock", skew)
+
+			now := r.now(s)
+			soon := r.put(other, ledger.Record{Key: fmt.Sprint("soon", i), Queue: queue, Wake: now.Add(10 * time.Minute), Keep: now.Add(10 * time.Minute)})
+			ctxDue := fmt.Sprintf("a process whose clock is %v ahead, and a record that is due in 10 minutes", skew)
+			r.nothingDue(other, ctxDue, queue)
+			n, err := other.Forget(r.ctx, 10)
+			require.NoError(r, err)
+			require.Zero(r, n, "Forget by "+ctxDue)
+			r.unchanged(s, soon, nil, "a process with a skewed clock looked at it")
+
+			due := r.put(s, ledger.Record{Key: fmt.Sprint("due", i), Queue: queue, Wake: now.Add(-10 * time.Minute)})
+			got := r.takeNow(other, ledger.Take{Queues: []string{queue}, Limit: 10, Lease: 20 * time.Minute})
+			require.Equal(r, []string{due.Key}, keys(got), "Take by a process with a skewed clock")
+			lease := got[0].Wake.Sub(r.now(s))
+			require.InDelta(r, (20 * time.Minute).Seconds(), lease.Seconds(), late.Seconds(), "the lease that it gets, in seconds")
+			r.nothingDue(s, "it was taken by a process with a skewed clock", queue)
+		}
+	}},
+}

@@ -1,0 +1,210 @@
+package ledgertest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+func (r *rig) count(s ledger.Store, owner string, most, want int, when string) {
+	r.Helper()
+	n, err := s.Count(r.ctx, owner, most)
+	require.NoErrorf(r, err, "Count of %q", owner)
+	require.Equalf(r, want, n, "Count of %q, at most %d, %s", owner, most, when)
+}
+
+var ownershipChecks = []check{
+	{"count", func(r *rig) {
+		s, other := r.open(), r.open()
+		past := r.now(s).Add(-time.Hour)
+		var recs []*ledger.Record
+		for i := range 7 {
+			recs = append(recs, r.put(s, ledger.Record{Key: fmt.Sprintf("k%d", i), Owner: "o"}))
+		}
+		r.put(s, ledger.Record{Key: "p", Owner: "p", Keep: past})
+		r.put(s, ledger.Record{Key: "nobody's"})
+		r.count(other, "o", 100, 7, "of seven records")
+		r.count(other, "o", 7, 7, "of seven records")
+		r.count(other, "o", 6, 6, "of seven records")
+		r.count(other, "o", 1, 1, "of seven records")
+		r.count(other, "p", 100, 1, "of one record that may be forgotten, but is not yet")
+		r.count(other, "none", 100, 0, "of an owner without records")
+		r.count(other, "", 100, 0, "which is nobody")
+
+		recs[0].Body = []byte("changed")
+		recs[0] = r.put(other, *recs[0])
+		r.count(s, "o", 100, 7, "after a record was changed")
+		recs[1].Owner, recs[2].Owner, recs[3].Keep = "p", "", past
+		for _, rec := range recs[1:4] {
+			r.put(other, *rec)
+		}
+		r.count(s, "o", 100, 5, "after records changed hands")
+		r.count(s, "p", 100, 2, "after a record changed hands")
+		n, err := s.Forget(r.ctx, 100)
+		require.NoError(r, err)
+		require.Equal(r, 2, n, "Forget")
+		r.count(s, "o", 100, 4, "after a record was forgotten")
+		r.count(s, "p", 100, 1, "after a record was forgotten")
+	}},
+}
+
+var forgetChecks = []check{
+	{"forget/what may go", func(r *rig) {
+		s, other := r.open(), r.open()
+		now := r.now(s)
+		item := ledger.Item{N: 1, Body: []byte("old")}
+		forever := r.put(s, ledger.Record{Key: "forever", Wake: now.Add(-time.Hour), Queue: "q"}, item)
+		later := r.put(s, ledger.Record{Key: "later", Keep: now.Add(time.Hour)}, item)
+		for i := range 5 {
+			key := fmt.Sprintf("over%d", i)
+			over := r.put(s, ledger.Record{Key: key, Queue: "q2", Wake: now.Add(time.Hour), Keep: now.Add(-time.Duration(i+1) * time.Minute)}, item, ledger.Item{N: 2})
+			r.unchanged(other, over, []ledger.Item{item, {N: 2}}, "its Keep was over, before Forget")
+		}
+		epoch := r.put(s, ledger.Record{Key: "epoch", Keep: time.Unix(0, 0)})
+		kept := r.put(s, ledger.Record{Key: "over-once", Keep: now.Add(-time.Minute)}, item)
+		kept.Keep = now.Add(time.Hour)
+		kept = r.put(s, *kept)
+		stays := r.put(s, ledger.Record{Key: "over-once-2", Keep: now.Add(-time.Minute)})
+		stays.Keep = time.Time{}
+		stays = r.put(s, *stays)
+		shortened := r.put(s, ledger.Record{Key: "shortened"})
+		shortened.Keep = now.Add(-time.Second)
+		r.put(s, *shortened)
+		_ = epoch
+
+		sum := 0
+		for _, limit := range []int{1, 2, 100, 100} {
+			n, err := other.Forget(r.ctx, limit)
+			require.NoError(r, err)
+			require.LessOrEqualf(r, n, limit, "Forget of at most %d", limit)
+			sum += n
+			if limit < 100 {
+				require.Equalf(r, limit, n, "Forget of at most %d, when there are more", limit)
+			}
+		}
+		require.Equal(r, 7, sum, "how many records were forgotten together")
+		r.unchanged(s, forever, []ledger.Item{item}, "Forget: it has no Keep")
+		r.unchanged(s, later, []ledger.Item{item}, "Forget: its Keep is in an hour")
+		r.unchanged(s, kept, []ledger.Item{item}, "Forget: its Keep was moved to an hour from now")
+		r.unchanged(s, stays, nil, "Forget: its Keep was taken away")
+		for _, key := range []string{"over0", "over4", "epoch", "shortened"} {
+			_, err := s.Load(r.ctx, key)
+			require.ErrorIsf(r, err, ledger.ErrNotFound, "Load of %q, which was forgotten", key)
+			r.hasItems(s, key, nil, "items of "+key+", which was forgotten")
+			require.ErrorIs(r, s.Swap(r.ctx, &ledger.Record{Key: key, Rev: 1}), ledger.ErrConflict, "a swap at the revision of a record that was forgotten")
+		}
+		listed, err := s.List(r.ctx, []string{"q2"}, "", 10)
+		require.NoError(r, err)
+		require.Empty(r, keys(listed), "List of a queue whose records were forgotten")
+	}},
+	{"forget/begins anew", func(r *rig) {
+		s := r.open()
+		past := r.now(s).Add(-time.Hour)
+		rec := r.put(s, ledger.Record{Key: "k", Keep: past}, ledger.Item{N: 1, Body: []byte("old")})
+		r.put(s, *rec, ledger.Item{N: 2})
+		n, err := s.Forget(r.ctx, 10)
+		require.NoError(r, err)
+		require.Equal(r, 1, n)
+		item := ledger.Item{N: 1, Body: []byte("new")}
+		rec = r.put(s, ledger.Record{Key: "k", Body: []byte("new")}, item)
+		r.unchanged(s, rec, []ledger.Item{item}, "a record of its name was forgotten")
+	}},
+	{"forget/when its time comes", func(r *rig) {
+		s := r.open()
+		const keep = 300 * time.Millisecond
+		end := r.now(s).Add(keep)
+		r.put(s, ledger.Record{Key: "k", Keep: end})
+		for {
+			n, err := s.Forget(r.ctx, 10)
+			require.NoError(r, err)
+			now := r.now(s)
+			if n == 1 {
+				require.Falsef(r, now.Before(end.Truncate(time.Microsecond)), "a record was forgotten %v before its Keep", end.Sub(now))
+				break
+			}
+			require.Lessf(r, now.Sub(end), late, "a record is not forgotten %v after its Keep", now.Sub(end))
+			r.pause(keep / 10)
+		}
+	}},
+	{"forget/many", func(r *rig) {
+		s := r.open()
+		past := r.now(s).Add(-time.Hour)
+		const many = 300
+		for i := range many {
+			r.put(s, ledger.Record{Key: fmt.Sprint(i), Owner: "o", Keep: past.Add(time.Duration(i))}, ledger.Item{N: 1}, ledger.Item{N: 2})
+		}
+		for sum := 0; sum < many; {
+			n, err := s.Forget(r.ctx, 70)
+			require.NoError(r, err)
+			require.Equal(r, min(70, many-sum), n, "Forget of at most 70")
+			sum += n
+			r.count(s, "o", many, many-sum, "while they are forgotten")
+		}
+	}},
+}
+
+var listChecks = []check{
+	{"list/what waits", func(r *rig) {
+		s, other := r.open(), r.open()
+		now := r.now(s)
+		var want []string
+		recs := map[string]*ledger.Record{}
+		for i, key := range []string{"b", "B", "a-", "a", "_", "-", "A", "~", "!", "aa", "a0", "z", "Z", "0", "10", "9"} {
+			queue := []string{"q1", "q2"}[i%2]
+			wake := []time.Time{now.Add(-time.Hour), now.Add(time.Hour)}[i/2%2]
+			recs[key] = r.put(s, ledger.Record{Key: key, Queue: queue, Body: []byte(key), Wake: wake})
+			want = append(want, key)
+		}
+		slices.Sort(want)
+		r.put(s, ledger.Record{Key: "asleep", Queue: "q1"})
+		r.put(s, ledger.Record{Key: "elsewhere", Queue: "q3", Wake: now})
+		r.put(s, ledger.Record{Key: "nowhere", Wake: now})
+		moved := r.put(s, ledger.Record{Key: "moved", Queue: "q1", Wake: now})
+		moved.Queue = "q3"
+		r.put(s, *moved)
+		ended := r.put(s, ledger.Record{Key: "ended", Queue: "q1", Wake: now})
+		ended.Wake = time.Time{}
+		r.put(s, *ended)
+
+		both := []string{"q1", "q2", "q1", "none"}
+		for _, limit := range []int{1, 3, 16, 100} {
+			var got []string
+			for after := ""; ; {
+				page, err := other.List(r.ctx, both, after, limit)
+				require.NoError(r, err)
+				require.LessOrEqual(r, len(page), limit)
+				if len(page) == 0 {
+					break
+				}
+				for _, rec := range page {
+					r.same(recs[rec.Key], rec, "List of "+rec.Key)
+				}
+				got, after = append(got, keys(page)...), page[len(page)-1].Key
+			}
+			require.Equalf(r, want, got, "List by pages of %d", limit)
+		}
+		got, err := other.List(r.ctx, []string{"q3"}, "", 100)
+		require.NoError(r, err)
+		require.Equal(r, []string{"elsewhere", "moved"}, keys(got), "List of one queue")
+		got, err = other.List(r.ctx, both, "a1", 2) // which is no record's
+		require.NoError(r, err)
+		require.Equal(r, []string{"aa", "b"}, keys(got), "List after a name that is no record's")
+		got, err = other.List(r.ctx, nil, "", 100)
+		require.NoError(r, err)
+		require.Empty(r, got, "List of no queue")
+	}},
+	{"list/large bodies", func(r *rig) {
+		s := r.open()
+		body := bytes.Repeat([]byte{0, 1, 2, 3}, 64<<10)
+		want := r.put(s, ledger.Record{Key: "k", Queue: "q", Wake: r.now(s), Body: body})
+		got, err := s.List(r.ctx, []string{"q"}, "", 1)
+		require.NoError(r, err)
+		require.Len(r, got, 1)
+		r.same(want, got[0], "List")
+	}},
+}

@@ -1,0 +1,281 @@
+package ledger
+
+import (
+	"context"
+	"iter"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidwall/btree"
+)
+
+// MemoryOptions is how a store in memory works. The zero value is for use.
+type MemoryOptions struct {
+	// Now is the store's clock; nil is [time.Now]. A test may set one that it moves by
+	// hand: what waits in Take notices within a second, and sooner when it has only begun
+	// to wait.
+	Now func() time.Time
+}
+
+// NewMemory makes an empty [Store] in this process's memory: for tests, and for servers whose
+// sagas need not outlive them. It starts no goroutines. In a bubble of testing/synctest it
+// must have been made there, and goes by the bubble's clock.
+func NewMemory(o MemoryOptions) Store {
+	m := &memory{
+		closed:   make(chan struct{}),
+		keep:     btree.NewBTreeGOptions(keptShorter, btree.Options{NoLocks: true}),
+		watchers: map[string]*bell{},
+		takers:   map[string]map[*taker]struct{}{},
+		now:      o.Now,
+	}
+	if m.now == nil {
+		m.now, m.exact = time.Now, true
+	}
+	return m
+}
+
+// memory is the store in memory. One lock guards all of it: it is held for about a
+// microsecond, and never while bodies are copied or the caller's code runs.
+type memory struct {
+	now    func() time.Time
+	exact  bool // now is the clock that timers go by
+	closed chan struct{}
+
+	mu       sync.Mutex
+	ended    bool // closed is closed
+	records  shrinking[*entry]
+	queues   shrinking[*queue] // those with records that have a Wake
+	owners   shrinking[int]    // how many records each has
+	keep     *btree.BTreeG[*Record]
+	watchers map[string]*bell
+	takers   map[string]map[*taker]struct{} // by queue
+}
+
+// entry is a record and its items. What they point to is never changed, only replaced, so
+// it can be copied without the lock.
+type entry struct {
+	record *Record
+	items  []Item // by number
+}
+
+// begin is how each method begins: nothing is done in a context that has ended.
+func (m *memory) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	if m.ended {
+		m.mu.Unlock()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (m *memory) Load(ctx context.Context, key string) (*Record, error) {
+	if err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	e, ok := m.records.get(key)
+	if !ok {
+		m.mu.Unlock()
+		return nil, ErrNotFound
+	}
+	r := e.record
+	m.mu.Unlock()
+	return r.clone(), nil
+}
+
+func (m *memory) Swap(ctx context.Context, r *Record, items ...Item) error {
+	if err := r.Check(items...); err != nil {
+		return err
+	}
+	next := r.clone()
+	next.Rev++
+	next.Wake, next.Keep = micro(r.Wake), micro(r.Keep)
+	added := cloneItems(items)
+	slices.SortFunc(added, byNumber)
+
+	if err := m.begin(ctx); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	e, ok := m.records.get(r.Key)
+	if !ok {
+		e = &entry{record: &Record{}}
+	}
+	if e.record.Rev != r.Rev {
+		return ErrConflict
+	}
+	merged, ok := merge(e.items, added)
+	if !ok {
+		return ErrConflict
+	}
+	m.replace(e, next, merged)
+	r.Rev = next.Rev
+	return nil
+}
+
+// replace puts a record in the place of another, which may be none, and tells who waits.
+func (m *memory) replace(e *entry, next *Record, items []Item) {
+	m.leave(e.record)
+	e.record, e.items = next, items
+	m.records.set(next.Key, e)
+	if next.Owner != "" {
+		n, _ := m.owners.get(next.Owner)
+		m.owners.set(next.Owner, n+1)
+	}
+	if !next.Keep.IsZero() {
+		m.keep.Set(next)
+	}
+	m.enqueue(next)
+	m.ring(next.Key)
+}
+
+// leave takes a record out of all that is sorted by what it says.
+func (m *memory) leave(r *Record) {
+	if n, _ := m.owners.get(r.Owner); n > 1 {
+		m.owners.set(r.Owner, n-1)
+	} else if n == 1 {
+		m.owners.delete(r.Owner)
+	}
+	if !r.Keep.IsZero() {
+		m.keep.Delete(r)
+	}
+	m.dequeue(r)
+}
+
+func (m *memory) Items(ctx context.Context, key string, after uint64, limit int) ([]Item, error) {
+	if err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	var items []Item
+	if e, ok := m.records.get(key); ok && after < math.MaxInt64 {
+		items = e.items
+	}
+	m.mu.Unlock()
+	from, _ := slices.BinarySearchFunc(items, Item{N: after + 1}, byNumber)
+	items = items[from:]
+	return cloneItems(items[:max(0, min(limit, len(items)))]), nil
+}
+
+func (m *memory) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
+		for last := after; ; {
+			r, err := m.newer(ctx, key, last)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if last = r.Rev; !yield(r.clone(), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m *memory) Count(ctx context.Context, owner string, most int) (int, error) {
+	if err := m.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer m.mu.Unlock()
+	n, _ := m.owners.get(owner)
+	return max(0, min(n, most)), nil
+}
+
+func (m *memory) Forget(ctx context.Context, limit int) (int, error) {
+	now := m.now()
+	if err := m.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer m.mu.Unlock()
+	n := 0
+	for ; n < limit; n++ {
+		r, ok := m.keep.Min()
+		if !ok || r.Keep.After(now) {
+			break
+		}
+		m.leave(r)
+		m.records.delete(r.Key)
+	}
+	return n, nil
+}
+
+func (m *memory) Now(ctx context.Context) (time.Time, error) {
+	now := m.now()
+	if err := m.begin(ctx); err != nil {
+		return time.Time{}, err
+	}
+	m.mu.Unlock()
+	return micro(now), nil
+}
+
+func (m *memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.ended {
+		m.ended = true
+		close(m.closed)
+		m.records, m.queues, m.owners = shrinking[*entry]{}, shrinking[*queue]{}, shrinking[int]{}
+		m.keep.Clear()
+	}
+	return nil
+}
+
+// keptShorter sorts records by when they may be forgotten.
+func keptShorter(a, b *Record) bool {
+	if c := a.Keep.Compare(b.Keep); c != 0 {
+		return c < 0
+	}
+	return a.Key < b.Key
+}
+
+// clone copies a record, and what it points to.
+func (r *Record) clone() *Record {
+	c := *r
+	c.Body = slices.Clone(r.Body)
+	return &c
+}
+
+// micro is a time as a store keeps it.
+func micro(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.UnixMicro(t.UnixMicro()).UTC()
+}
+
+func byNumber(a, b Item) int {
+	switch {
+	case a.N < b.N:
+		return -1
+	case a.N > b.N:
+		return 1
+	}
+	return 0
+}
+
+func cloneItems(items []Item) []Item {
+	c := make([]Item, len(items))
+	for i, item := range items {
+		c[i] = Item{N: item.N, Body: slices.Clone(item.Body)}
+	}
+	return c
+}
+
+// merge puts sorted items among the others, and fails if a number occurs twice. What is
+// appended shares the others' memory, as nobody else looks behind their end.
+func merge(items, added []Item) ([]Item, bool) {
+	for i, item := range added {
+		if _, twice := slices.BinarySearchFunc(items, item, byNumber); twice || i > 0 && added[i-1].N == item.N {
+			return nil, false
+		}
+	}
+	if len(items) == 0 || len(added) == 0 || items[len(items)-1].N < added[0].N {
+		return append(items, added...), true
+	}
+	merged := slices.Concat(items, added)
+	slices.SortFunc(merged, byNumber)
+	return merged, true
+}
