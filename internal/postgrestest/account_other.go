@@ -4,4 +4,5 @@ package postgrestest
 
 import "syscall"
 
-func account(string) (*syscall.SysProcAttr, error) { return nil, nil }
+// Account returns nothing: PostgreSQL runs as whoever runs the tests.
+func Account(string) (*syscall.SysProcAttr, error) { return nil, nil }

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// account returns the user as which PostgreSQL runs, and gives it the directory: it
+// Account returns the user as which PostgreSQL runs, and gives it the directory: it
 // refuses to run as root.
-func account(dir string) (*syscall.SysProcAttr, error) {
+func Account(dir string) (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
 	}

@@ -4,16 +4,17 @@ package postgrestest
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/stretchr/testify/require"
 )
@@ -22,47 +23,119 @@ import (
 // a failure rather than a reason to skip.
 const Require = "SAGA_REQUIRE_DEBIAN"
 
+// Server is a PostgreSQL server of a test.
+type Server struct {
+	// Dir is the directory with the server's socket, which is that of port 5432.
+	Dir string
+
+	t       testing.TB
+	bin     string
+	who     *syscall.SysProcAttr
+	options []string
+	log     safeBuffer
+	process *exec.Cmd // nil while the server is down
+}
+
 // Start runs a server with an empty database until the test ends, and returns how to
 // connect to it, for pgx. It skips the test where PostgreSQL is not installed.
 func Start(t testing.TB) string {
 	t.Helper()
-	bin := programs()
-	if bin == "" {
-		if os.Getenv(Require) != "" {
-			t.Fatal("PostgreSQL is not installed: its programs initdb and postgres are in no directory of PATH and not below /usr/lib/postgresql")
-		}
-		t.Skip("PostgreSQL is not installed")
+	// Nothing here survives the test, so nothing waits for the disk.
+	return Run(t, "fsync=off").DSN()
+}
+
+// Run is as [Start], for a server with the given settings that the test can stop and
+// start again.
+func Run(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	s := &Server{t: t, bin: programs()}
+	if s.bin == "" {
+		Missing(t, "PostgreSQL (the programs initdb and postgres are in no directory of PATH and not below /usr/lib/postgresql)")
 	}
 	// The path of a socket must be short, so not t.TempDir.
 	dir, err := os.MkdirTemp("", "pg")
 	require.NoError(t, err)
+	s.Dir = dir
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	who, err := account(dir)
+	s.who, err = Account(dir)
 	require.NoError(t, err)
-	var log bytes.Buffer
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", filepath.Join(dir, "data"), "-U", "postgres", "-A", "trust", "--no-sync")
-	initdb.Stdout, initdb.Stderr, initdb.SysProcAttr, initdb.Dir = &log, &log, who, dir
-	require.NoError(t, initdb.Run(), log.String())
+	s.options = []string{"-D", filepath.Join(dir, "data"), "-k", dir, "-c", "listen_addresses="}
+	for _, setting := range settings {
+		s.options = append(s.options, "-c", setting)
+	}
+	initdb := s.command("initdb", "-D", filepath.Join(dir, "data"), "-U", "postgres", "-A", "trust", "--no-sync")
+	require.NoError(t, initdb.Run(), s.log.String())
+	s.Up()
+	t.Cleanup(func() { s.stop(syscall.SIGINT) }) // what PostgreSQL calls a fast shutdown
+	return s
+}
 
-	// Nothing here survives the test, so nothing waits for the disk.
-	server := exec.Command(filepath.Join(bin, "postgres"), "-D", filepath.Join(dir, "data"), "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off")
-	server.Stdout, server.Stderr, server.SysProcAttr, server.Dir = &log, &log, who, dir
-	require.NoError(t, server.Start())
-	t.Cleanup(func() {
-		_ = server.Process.Signal(syscall.SIGINT) // what PostgreSQL calls a fast shutdown
-		_ = server.Wait()
-	})
-	at := fmt.Sprintf("host=%s user=postgres dbname=postgres", dir)
-	db, err := sql.Open("pgx", at)
-	require.NoError(t, err)
-	defer func() { _ = db.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+// Missing skips a test that needs a program which is not installed, or fails it where
+// all programs are required.
+func Missing(t testing.TB, program string) {
+	t.Helper()
+	if os.Getenv(Require) != "" {
+		t.Fatalf("%s is not installed", program)
+	}
+	t.Skipf("%s is not installed", program)
+}
+
+// DSN says how to connect to the server as its superuser, for pgx.
+func (s *Server) DSN() string {
+	return fmt.Sprintf("host=%s user=postgres dbname=postgres", s.Dir)
+}
+
+// URL is as DSN, as a URL for a user.
+func (s *Server) URL(user string) string {
+	return fmt.Sprintf("postgres://%s@/postgres?host=%s", user, s.Dir)
+}
+
+// Up starts the server, on the data that it had, and waits until it can be used.
+func (s *Server) Up() {
+	s.t.Helper()
+	s.process = s.command("postgres", s.options...)
+	require.NoError(s.t, s.process.Start())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	for db.PingContext(ctx) != nil {
-		require.NoError(t, ctx.Err(), "PostgreSQL does not come up")
+	for {
+		conn, err := pgx.Connect(ctx, s.DSN())
+		if err == nil {
+			_ = conn.Close(ctx)
+			return
+		}
+		require.NoError(s.t, ctx.Err(), "PostgreSQL does not come up: %s", s.log.String())
 		time.Sleep(20 * time.Millisecond)
 	}
-	return at
+}
+
+// Crash ends the server at once, as pg_ctl stop -m immediate does: connections break, and
+// it must recover when it is started again.
+func (s *Server) Crash() { s.stop(syscall.SIGQUIT) }
+
+func (s *Server) stop(signal os.Signal) {
+	if s.process == nil {
+		return
+	}
+	_ = s.process.Process.Signal(signal)
+	_ = s.process.Wait()
+	s.process = nil
+}
+
+// Exec runs statements as the superuser.
+func (s *Server) Exec(sql string) {
+	s.t.Helper()
+	conn, err := pgx.Connect(s.t.Context(), s.DSN())
+	require.NoError(s.t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	_, err = conn.Exec(s.t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
+	require.NoError(s.t, err)
+}
+
+// command prepares one of PostgreSQL's programs.
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	c := exec.Command(filepath.Join(s.bin, name), args...)
+	c.Stdout, c.Stderr, c.SysProcAttr, c.Dir = &s.log, &s.log, s.who, s.Dir
+	return c
 }
 
 // programs returns the directory of PostgreSQL's programs, of the newest version if
@@ -76,4 +149,22 @@ func programs() string {
 		return ""
 	}
 	return filepath.Dir(slices.Max(found))
+}
+
+// safeBuffer is a buffer that programs write to while the test reads it.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }

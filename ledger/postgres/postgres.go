@@ -1,0 +1,186 @@
+// Package postgres keeps a ledger in PostgreSQL, for servers on several machines.
+//
+//	store, err := postgres.Open(ctx, "postgres://user:password@db.internal/app")
+//	s, err := server.New(server.Options{Ledger: store, Keys: keys, Tools: tools})
+//
+// The tables are in a schema of their own, mcpsaga_ledger, which Open creates and brings
+// up to date; any number of servers can do so at once. A role that may not create schemas
+// is enough where it is there already:
+//
+//	GRANT USAGE ON SCHEMA mcpsaga_ledger TO app;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger TO app;
+//
+// Changes by other processes are seen by LISTEN and NOTIFY, which takes one connection
+// while somebody waits, besides those of the pool. Behind a pooler such as PgBouncer
+// connections are shared, so there the store asks ten times a second instead, and uses no
+// prepared statements; it notices by itself.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// patience is how long one request to the database may take at most. It bounds what a
+// database that hangs does to callers that set no deadline of their own.
+const patience = 10 * time.Second
+
+// store implements [ledger.Store].
+type store struct {
+	pool  *pgxpool.Pool
+	hub   hub
+	swaps chan *swap
+	tell  teller
+
+	ctx  context.Context // ends when the store is closed, with ledger.ErrClosed
+	end  context.CancelCauseFunc
+	work sync.WaitGroup // the goroutines of the store
+}
+
+// Open connects to a database and returns the ledger in it. The URL is as for psql and
+// other programs that use libpq (https://www.postgresql.org/docs/current/libpq-connect.html),
+// with several hosts if need be (target_session_attrs=read-write then finds the one that can
+// be written), and with the parameters of pgxpool, of which pool_max_conns is how many
+// connections are used at most (default: the number of processors, at least 4).
+// default_query_exec_mode=exec does without prepared statements also where Open sees no
+// pooler.
+//
+// It fails if the database cannot be reached, cannot be written, or if its tables are of a
+// version that this program cannot use. No error names the password.
+//
+// After Open the database may go away and come back: calls fail meanwhile. A call that gets
+// no answer fails after 10 seconds.
+func Open(ctx context.Context, url string) (ledger.Store, error) {
+	config, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 6*patience) // others may be migrating
+	defer cancel()
+	if err := prepare(ctx, config); err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
+	if err != nil {
+		return nil, fmt.Errorf("ledger/postgres: %w", err)
+	}
+	s := &store{pool: pool, swaps: make(chan *swap), tell: teller{full: make(chan struct{}, 1)}}
+	s.hub.init()
+	s.ctx, s.end = context.WithCancelCause(context.Background())
+	for range writers {
+		s.work.Go(s.write)
+	}
+	s.work.Go(s.announce)
+	s.work.Go(s.listen)
+	s.work.Go(s.poll)
+	return s, nil
+}
+
+// Close implements [ledger.Store]. It waits for what is being written.
+func (s *store) Close() error {
+	s.end(ledger.ErrClosed)
+	s.work.Wait()
+	s.pool.Close()
+	return nil
+}
+
+// parse reads a URL. What the parser says about one that it cannot read may quote it, and
+// with it the password, so this is only repeated without it.
+func parse(at string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(at)
+	if err == nil {
+		if config.ConnConfig.ConnectTimeout == 0 {
+			config.ConnConfig.ConnectTimeout = patience
+		}
+		if config.ConnConfig.RuntimeParams["application_name"] == "" {
+			config.ConnConfig.RuntimeParams["application_name"] = "mcpsaga"
+		}
+		return config, nil
+	}
+	why := "its form is postgres://user:password@host:port/database, and @ : / ? # and % in the password must be percent-encoded"
+	if u, bad := url.Parse(at); bad == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") {
+		text := err.Error()
+		// The parser's message begins with the URL in quotes, its passwords made
+		// unreadable as well as it can. Only what follows is of use.
+		if i := strings.LastIndexByte(text, '`'); i >= 0 {
+			text = strings.TrimLeft(text[i+1:], ": ")
+		}
+		secrets := append([]string{}, u.Query()["password"]...)
+		secrets = append(secrets, u.Query()["sslpassword"]...)
+		if password, ok := u.User.Password(); ok {
+			secrets = append(secrets, password, strings.TrimPrefix(u.User.String(), url.User(u.User.Username()).String()+":"))
+		}
+		quoted := false
+		for _, secret := range secrets {
+			quoted = quoted || secret != "" && strings.Contains(text, secret)
+		}
+		if !quoted {
+			why = text
+		}
+	}
+	return nil, fmt.Errorf("ledger/postgres: the database's URL cannot be used: %s", why)
+}
+
+// prepare looks at the server, and has the tables created. It uses a connection of its
+// own, as how the pool is to work depends on what is found.
+func prepare(ctx context.Context, config *pgxpool.Config) error {
+	plain := config.ConnConfig.Copy()
+	plain.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(ctx, plain)
+	if err != nil {
+		return fmt.Errorf("ledger/postgres: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	shared, err := pooled(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("ledger/postgres: %w", err)
+	}
+	// A pooler may execute each transaction on another connection, where what was
+	// prepared before is not known.
+	if mode := &config.ConnConfig.DefaultQueryExecMode; shared && *mode != pgx.QueryExecModeSimpleProtocol {
+		*mode = pgx.QueryExecModeExec
+	}
+	if _, err := now(ctx, conn); err != nil {
+		return err
+	}
+	return migrate(ctx, conn)
+}
+
+// pooled says whether there is a pooler between this program and the server: the server
+// then runs in another process than it said at the start.
+func pooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	var pid uint32
+	err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid)
+	return pid != conn.PgConn().PID(), err
+}
+
+// bound returns a context for one request to the database: it ends with its parent, with
+// the store, and after a while.
+func (s *store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	stop := context.AfterFunc(s.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// failed says why something failed that was given ctx by its caller.
+func (s *store) failed(ctx context.Context, what string, err error) error {
+	switch {
+	case s.ctx.Err() != nil:
+		return fmt.Errorf("ledger/postgres: %s: %w", what, ledger.ErrClosed)
+	case ctx.Err() != nil:
+		return fmt.Errorf("ledger/postgres: %s: %w", what, context.Cause(ctx))
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("ledger/postgres: %s: the database does not answer: %w", what, err)
+	}
+	return fmt.Errorf("ledger/postgres: %s: %w", what, err)
+}
