@@ -57,13 +57,36 @@ type Info struct {
 	// MaxAttempts is how often a question may be answered with something that
 	// does not fit its form before the saga gives up. Default 3.
 	MaxAttempts int
+	// SingleUse says whether each turn of a saga is taken once, or may be repeated and
+	// forked. Default [SingleUseOfEffects].
+	SingleUse SingleUse
 }
+
+// SingleUse says which turns of a tool's sagas are taken once. Without it the same turn can
+// be taken again with the same or other answers, as what a client knows of a saga is all
+// that there is of it. With it the same answers get the same response, and others are
+// refused; nor can what has ended go on or be undone; and what the saga did is undone when
+// its time is over and nobody has come. It takes a server with a ledger, which remembers.
+type SingleUse uint8
+
+// The values of [SingleUse].
+const (
+	// SingleUseOfEffects: turns are taken once if the tool declares effects and the server
+	// has a ledger.
+	SingleUseOfEffects = SingleUse(engine.SingleUseOfEffects)
+	// SingleUseRequired: turns are taken once whether there are effects or not, and a
+	// server without a ledger refuses to start with the tool.
+	SingleUseRequired = SingleUse(engine.SingleUseRequired)
+	// SingleUseNever: turns may be taken any number of times. Effects of a saga that nobody
+	// comes back for are not undone.
+	SingleUseNever = SingleUse(engine.SingleUseNever)
+)
 
 // definition is the info as the engine takes it, with the rest still missing.
 func (i *Info) definition() engine.Definition {
 	d := engine.Definition{
 		Name: i.Name, Title: i.Title, Description: i.Description, Revision: i.Revision, Asks: i.Asks, Effects: declared(i.Effects),
-		InputSchema: i.InputSchema, RawInputSchema: i.RawInputSchema, MaxAge: i.MaxAge, MaxAttempts: i.MaxAttempts,
+		InputSchema: i.InputSchema, RawInputSchema: i.RawInputSchema, MaxAge: i.MaxAge, MaxAttempts: i.MaxAttempts, SingleUse: engine.SingleUse(i.SingleUse),
 	}
 	if i.Annotations != nil {
 		d.Annotations = i.Annotations

@@ -20,7 +20,7 @@ const module = "github.com/mcpsaga/mcpsaga"
 // about it.
 var mostNames = map[string]int{
 	"client": 34, "codec": 18, "content": 22, "gosdk": 6, "ledger": 14,
-	"ledger/ledgertest": 3, "ledger/postgres": 3, "ledger/sqlite": 3, "saga": 35, "sagatest": 29,
+	"ledger/ledgertest": 3, "ledger/postgres": 3, "ledger/sqlite": 3, "saga": 39, "sagatest": 29,
 	"sagavet": 1, "server": 18, "sqleffect": 7, "steps": 45,
 }
 

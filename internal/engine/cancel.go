@@ -19,21 +19,22 @@ import (
 //
 // Otherwise, or if the tool has changed so that the turn cannot be taken, what is undone
 // are the effects that pos knows of; the text of the outcome says so.
+//
+// If r is Held, nobody else will ever take that turn: if it breaks off, it is undone as well.
 func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
 	log := t.logOf(pos)
 	complete := len(r.Answers) > 0 && pos.next != ""
-	text := t.cancelledUpTo(pos, complete)
+	text := t.cancelledUpTo(pos, complete, r.Latest)
 	if complete {
 		r.toUndo = true
 		out, err := t.Resume(ctx, pos, r)
-		var position *PositionError
 		switch {
-		case errors.As(err, &position):
-			complete, text = false, t.cancelledUpTo(pos, false)+" "+LostTurn
+		case broken(err):
+			return undoneBy(err, text), nil
+		case errors.As(err, new(*PositionError)), r.Held && refusedAnswers(err):
+			complete, text = false, t.cancelledUpTo(pos, false, r.Latest)+" "+LostTurn
 		case t.Kind != KindTool && hasEnded(err):
-			out := cancelled(nil, text)
-			out.Err = err
-			return out, nil
+			return undoneBy(err, text), nil
 		case err != nil:
 			return nil, err
 		case out.Position == nil:
@@ -56,6 +57,61 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 	return cancelled(undo, text), nil
 }
 
+// CancelFirst undoes what the first turn of a saga did that was cut off and that nobody can
+// take again. It runs that turn, which finds by their keys what was performed before, and
+// stops as [Program.Cancel] does. Nobody was told how the turn ended, so even if it ended
+// well it is undone, unless there is no way back. It fails as [Program.Cancel] does.
+func (t *Program) CancelFirst(ctx context.Context, call Call) (*Outcome, error) {
+	const text = "Cancelled."
+	call.Held, call.Acting = true, nil
+	tc := t.first(ctx, call)
+	tc.log.stopAtFinal = true
+	out, err := t.start(tc, call)
+	switch {
+	case broken(err):
+		return undoneBy(err, text), nil
+	case t.Kind != KindTool && (hasEnded(err) || errors.As(err, new(*ArgumentsError))):
+		return undoneBy(err, text), nil
+	case err != nil:
+		return nil, err
+	case out.Result != nil && out.Result.IsError:
+		return endedBy(out, text), nil
+	case out.Position == nil && t.final(tc.log) != "":
+		return out, nil
+	}
+	undo, err := t.compensate(ctx, call.ID, tc.log)
+	if err != nil {
+		return nil, err
+	}
+	if undo != nil && undo.Final != "" && len(undo.Undone) == 0 && out.Position != nil {
+		if out, err := t.Start(ctx, call); err != nil || out.Position == nil {
+			return out, err
+		}
+	}
+	return cancelled(undo, text), nil
+}
+
+// broken reports whether a turn broke off that nobody can take again, and was undone.
+func broken(err error) bool {
+	return errors.As(err, new(*UndoneError)) && !errors.As(err, new(*UnsettledError))
+}
+
+// refusedAnswers reports whether a turn was not taken, as far as it is known before it runs.
+func refusedAnswers(err error) bool {
+	return errors.As(err, new(*AnswerError)) || errors.As(err, new(*UnsupportedError))
+}
+
+// undoneBy is how a saga was cancelled whose last turn has failed with err.
+func undoneBy(err error, text string) *Outcome {
+	var report *UndoReport
+	if undone := (*UndoneError)(nil); errors.As(err, &undone) {
+		report = undone.Report
+	}
+	out := cancelled(report, text)
+	out.Err = errors.Join(err, out.Err)
+	return out
+}
+
 // LostTurn is what a client is told that cancels with answers with which the turn
 // cannot be taken any more.
 const LostTurn = "What a turn with these answers did, if its response was lost, cannot be found any more."
@@ -69,8 +125,8 @@ func hasEnded(err error) bool {
 
 // cancelledUpTo says how far a saga is cancelled. A client that cancels with an old
 // token must not read that all is undone.
-func (t *Program) cancelledUpTo(pos *Position, complete bool) string {
-	if len(t.effects) == 0 || pos.next == "" {
+func (t *Program) cancelledUpTo(pos *Position, complete, latest bool) string {
+	if len(t.effects) == 0 || pos.next == "" || latest {
 		return "Cancelled."
 	}
 	text, where := "Cancelled.", "from this token"

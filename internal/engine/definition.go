@@ -35,6 +35,7 @@ type Definition struct {
 	OutputSchema   *jsonschema.Schema
 	MaxAge         time.Duration
 	MaxAttempts    int
+	SingleUse      SingleUse
 	// Steps are the names of the step functions besides Start, former ones included.
 	Steps []string
 	Code  Code
@@ -44,7 +45,7 @@ type Definition struct {
 func NewProgram(d Definition, p *Problems) *Program {
 	t := &Program{
 		Name: d.Name, Title: d.Title, Description: d.Description, Revision: d.Revision,
-		Questions: d.Asks, MaxAge: d.MaxAge, maxAttempts: d.MaxAttempts, code: d.Code, steps: map[string]bool{StartStep: true},
+		Questions: d.Asks, MaxAge: d.MaxAge, SingleUse: d.SingleUse, maxAttempts: d.MaxAttempts, code: d.Code, steps: map[string]bool{StartStep: true},
 	}
 	for _, name := range d.Steps {
 		t.steps[name] = true
@@ -63,6 +64,9 @@ func NewProgram(d Definition, p *Problems) *Program {
 	}
 	if !toolName.MatchString(t.Name) {
 		p.Add(nil, "the name must be 1 to 128 characters of A-Z a-z 0-9 _ - .")
+	}
+	if t.SingleUse > SingleUseNever {
+		p.Add(nil, "SingleUse is %d, which it has no value for", t.SingleUse)
 	}
 	if t.MaxAge < 0 {
 		p.Add(nil, "MaxAge is negative")

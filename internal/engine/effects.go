@@ -203,14 +203,38 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 	if err := tc.replay.admit("effect", d.Name); err != nil {
 		return nil, "", err
 	}
+	stops := d.Irreversible && d.Undoable && tc.log.stopAtFinal
+	if !stops {
+		if err := tc.act(); err != nil {
+			return nil, "", err
+		}
+	}
 	r = &EffectRecord{name: d.Name, n: n, In: input, reached: true}
 	tc.log.records = append(tc.log.records, r)
-	if d.Irreversible && d.Undoable && tc.log.stopAtFinal {
+	if stops {
 		tc.log.stopped = &stoppedError{d.Name}
 		tc.latched = tc.log.stopped
 		return nil, "", tc.latched
 	}
 	return r, effectKey(tc.ID, d.Name, r.n), nil
+}
+
+// act is called before the turn does or undoes anything. If whoever drives the saga does not
+// want that, the turn has ended as far as the engine is concerned.
+func (tc *Turn) act() error {
+	if tc.halted != nil {
+		return tc.halted
+	}
+	if tc.acting == nil {
+		return nil
+	}
+	if err := tc.acting(tc); err != nil {
+		tc.halted = &HaltedError{err}
+		tc.latched = tc.halted
+		return tc.halted
+	}
+	tc.acting = nil
+	return nil
 }
 
 // Succeed records that the effect was performed.

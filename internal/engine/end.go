@@ -20,7 +20,7 @@ func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 	var unsupported *UnsupportedError
 	if errors.As(err, &panicked) || errors.As(err, &position) || errors.As(err, &unsupported) || tc.Err() != nil {
 		if tc.held {
-			undo, unsettled := t.compensate(tc, tc.ID, tc.log)
+			undo, unsettled := t.undoTurn(tc)
 			if unsettled != nil {
 				return nil, t.unsettled(tc, errors.Join(unsettled, err))
 			}
@@ -40,7 +40,7 @@ func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 	if why := (*ToolError)(nil); errors.As(err, &why) && why.Err != nil {
 		disclosed = false // not the cause
 	}
-	undo, unsettled := t.compensate(tc, tc.ID, tc.log)
+	undo, unsettled := t.undoTurn(tc)
 	if unsettled != nil {
 		return nil, t.unsettled(tc, errors.Join(unsettled, err))
 	}

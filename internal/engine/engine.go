@@ -31,6 +31,9 @@ type Call struct {
 	// caller. If the turn breaks off, the saga's effects are undone at once, and the
 	// error is an *[UndoneError].
 	Held bool
+	// Acting is called once, before the turn does or undoes anything in the world; nil is
+	// nobody. If it fails nothing is done, and the turn ends with its error.
+	Acting func(context.Context) error
 }
 
 // Resumption is every later turn of a saga.
@@ -48,8 +51,12 @@ type Resumption struct {
 	Arguments json.RawMessage
 	// Notifier gets what the tool tells while it works; nil discards it.
 	Notifier Notifier
-	// Held is as in [Call].
-	Held bool
+	// Held and Acting are as in [Call].
+	Held   bool
+	Acting func(context.Context) error
+	// Latest: the saga did not go on from this position, which only who remembers all
+	// turns can know. What is said of a cancelled saga depends on it.
+	Latest bool
 	// toUndo: the saga is being cancelled, so the turn stops before an irreversible
 	// effect.
 	toUndo bool
@@ -87,6 +94,11 @@ type Outcome struct {
 // results cannot say that they are errors, fail with an *[ArgumentsError] or a
 // *[ToolError] instead.
 func (t *Program) Start(ctx context.Context, call Call) (*Outcome, error) {
+	return t.start(t.first(ctx, call), call)
+}
+
+// start runs the first turn, which tc is.
+func (t *Program) start(tc *Turn, call Call) (*Outcome, error) {
 	args := call.Arguments
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -101,10 +113,15 @@ func (t *Program) Start(ctx context.Context, call Call) (*Outcome, error) {
 	if t.MaxAge > 0 {
 		pos.Deadline = call.Now.Add(t.MaxAge)
 	}
-	return t.turn(&Turn{
+	return t.turn(tc, pos)
+}
+
+// first is the first turn of a saga.
+func (t *Program) first(ctx context.Context, call Call) *Turn {
+	return &Turn{
 		Context: ctx, ID: call.ID, Now: call.Now, Written: t.Revision,
-		program: t, client: call.Client, notify: call.Notifier, held: call.Held, log: new(effectLog),
-	}, pos)
+		program: t, client: call.Client, notify: call.Notifier, held: call.Held, acting: call.Acting, log: new(effectLog),
+	}
 }
 
 // Resume runs a later turn of the saga that stands at pos, which is not
@@ -129,7 +146,7 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 	var reworded []string
 	for i := range now.pending {
 		words := now.pending[i].digest
-		step, open, outcome, err := t.settle(ctx, &now, &now.pending[i], fresh[i])
+		step, open, outcome, err := t.settle(ctx, &now, &now.pending[i], fresh[i], r.Acting)
 		if outcome != nil || err != nil {
 			return outcome, err
 		}
@@ -150,7 +167,7 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 	}
 	tc := &Turn{
 		Context: ctx, ID: now.ID, Now: r.Now, Written: now.Revision,
-		program: t, client: r.Client, notify: r.Notifier, held: r.Held, log: t.logOf(&now),
+		program: t, client: r.Client, notify: r.Notifier, held: r.Held, acting: r.Acting, log: t.logOf(&now),
 		answers: make([]turnAnswer, len(now.pending)),
 	}
 	for i := range now.pending {
@@ -172,7 +189,7 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 
 // settle decides what becomes of a pending step: nothing more (its answer is
 // good), the step to ask (again) if it is open, or the end of the saga.
-func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fresh bool) (step steps.Step, open bool, end *Outcome, err error) {
+func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fresh bool, acting func(context.Context) error) (step steps.Step, open bool, end *Outcome, err error) {
 	q := t.questions[t.present(ident.Base(p.id))]
 	if q == nil {
 		return step, false, nil, &PositionError{t.Name, fmt.Errorf("there is no question %q", p.id)}
@@ -208,7 +225,7 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 			return step, false, nil, err
 		}
 		if p.refused++; p.refused >= t.maxAttempts {
-			end, err = t.refusedTooOften(ctx, pos, p, invalid)
+			end, err = t.refusedTooOften(ctx, pos, p, invalid, acting)
 			return step, false, end, err
 		}
 		if step, err = step.Again(invalid.Reason); err != nil {
@@ -231,8 +248,13 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 }
 
 // refusedTooOften ends a saga whose user gives no valid answer.
-func (t *Program) refusedTooOften(ctx context.Context, pos *Position, p *pendingStep, invalid *checkerr.InvalidError) (*Outcome, error) {
+func (t *Program) refusedTooOften(ctx context.Context, pos *Position, p *pendingStep, invalid *checkerr.InvalidError, acting func(context.Context) error) (*Outcome, error) {
 	text := fmt.Sprintf("Stopped: %q was answered %d times without a valid answer; the last time: %s", p.id, p.refused, invalid.Reason)
+	if acting != nil && pos.HasEffects() {
+		if err := acting(ctx); err != nil {
+			return nil, &HaltedError{err}
+		}
+	}
 	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos))
 	if err != nil {
 		return nil, err
@@ -245,8 +267,17 @@ func (t *Program) refusedTooOften(ctx context.Context, pos *Position, p *pending
 	return out, nil
 }
 
-// turn runs the tool's code and turns its end into an outcome.
+// turn runs the tool's code and turns its end into an outcome. If the turn was halted, that
+// is its end whatever the code made of it.
 func (t *Program) turn(tc *Turn, pos *Position) (*Outcome, error) {
+	out, err := t.outcome(tc, pos)
+	if tc.halted != nil {
+		return nil, tc.halted
+	}
+	return out, err
+}
+
+func (t *Program) outcome(tc *Turn, pos *Position) (*Outcome, error) {
 	ended, err := t.run(tc, pos)
 	if tc.log.stopped != nil {
 		return &Outcome{Position: &Position{ID: pos.ID, body: body{log: tc.log}}}, nil
@@ -262,7 +293,7 @@ func (t *Program) turn(tc *Turn, pos *Position) (*Outcome, error) {
 		return nil, &StepFailure{t.Name, pos.next, err}
 	}
 	if out.Result != nil && out.Result.IsError {
-		undo, err := t.compensate(tc, tc.ID, tc.log)
+		undo, err := t.undoTurn(tc)
 		if err != nil {
 			return nil, t.unsettled(tc, err)
 		}

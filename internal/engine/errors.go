@@ -161,6 +161,16 @@ func (e *UnsettledError) Error() string {
 // Unwrap returns the cause.
 func (e *UnsettledError) Unwrap() error { return e.Err }
 
+// HaltedError says that a turn ended before it did anything, as Acting of [Call] or
+// [Resumption] failed. The same turn can be taken again.
+type HaltedError struct{ Err error }
+
+// Error implements error.
+func (e *HaltedError) Error() string { return "halted before acting: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *HaltedError) Unwrap() error { return e.Err }
+
 // UnknownError is the cause of an error of an effect that may have been performed all
 // the same.
 type UnknownError struct {

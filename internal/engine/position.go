@@ -94,6 +94,19 @@ func (p *Position) DropArguments() { p.args = nil }
 // HasEffects reports whether the saga has begun effects.
 func (p *Position) HasEffects() bool { return p.log != nil && len(p.log.records) > 0 }
 
+// Effects names the effects that the saga has begun and that may have been performed, in
+// the order in which they were begun.
+func (p *Position) Effects() (names []string) {
+	if p.log != nil {
+		for _, r := range p.log.records {
+			if r.status != effectRefused {
+				names = append(names, r.name)
+			}
+		}
+	}
+	return names
+}
+
 // PendingIDs lists the ids of the steps that still wait for an answer.
 func (p *Position) PendingIDs() []string {
 	var ids []string

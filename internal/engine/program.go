@@ -58,6 +58,8 @@ type Program struct {
 	Questions []steps.Question
 	// MaxAge bounds the whole saga from its first turn; zero means no bound.
 	MaxAge time.Duration
+	// SingleUse says whether each of its turns is taken once.
+	SingleUse SingleUse
 
 	// Prompt is set for prompts, Resource for resources.
 	Prompt   *PromptInfo
@@ -76,6 +78,25 @@ type Program struct {
 	decoding    jsonv2.Options // of arguments
 	maxAttempts int
 	code        Code
+}
+
+// SingleUse says whether each turn of a saga is taken once, for which a server has to
+// remember it. Its values are those of package saga.
+type SingleUse uint8
+
+// The values of [SingleUse].
+const (
+	// SingleUseOfEffects is for programs with effects, where the server can.
+	SingleUseOfEffects SingleUse = iota
+	// SingleUseRequired: no server runs the program that cannot.
+	SingleUseRequired
+	// SingleUseNever: every turn may be taken any number of times.
+	SingleUseNever
+)
+
+// Remembered reports whether a server that can remember turns is to remember this program's.
+func (t *Program) Remembered() bool {
+	return t.SingleUse == SingleUseRequired || t.SingleUse == SingleUseOfEffects && len(t.effects) > 0
 }
 
 // Code is the author's part of a program: a machine's step functions, or a flow. Its

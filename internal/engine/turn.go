@@ -27,6 +27,9 @@ type Turn struct {
 	client  steps.Features
 	notify  Notifier
 	held    bool
+	// acting is as in [Call] until it was called; halted is how it failed.
+	acting  func(context.Context) error
+	halted  error
 	answers []turnAnswer
 	log     *effectLog
 	// latched is what every operation returns once a flow has suspended or diverged.

@@ -139,6 +139,16 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog) (
 
 var errUndoTime = errors.New("the time for undoing it is over")
 
+// undoTurn undoes the effects of a turn that has ended badly, and of those before it.
+func (t *Program) undoTurn(tc *Turn) (*UndoReport, error) {
+	if len(tc.log.records) > 0 {
+		if err := tc.act(); err != nil {
+			return nil, err
+		}
+	}
+	return t.compensate(tc, tc.ID, tc.log)
+}
+
 // unsettled is the end of a turn of which it is not known whether it may be
 // undone. If nobody can take it again, the report says that nothing was undone.
 func (t *Program) unsettled(tc *Turn, err error) error {

@@ -1,0 +1,75 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// Call is what is remembered of a first call that came with an idempotency key.
+type Call struct {
+	// ID is the saga that it began.
+	ID []byte `json:"id"`
+	// Digest is that of what was called.
+	Digest []byte `json:"digest"`
+	// Keep is until when it is remembered.
+	Keep time.Time `json:"keep"`
+
+	key string
+	rev uint64
+}
+
+// Call returns the call that a principal made with a key. If there is none it is the given
+// one from now on; made says so.
+func (b *Book) Call(ctx context.Context, principal, key string, c Call) (found *Call, made bool, err error) {
+	names, err := b.keyedNames("call", principal, key)
+	if err != nil {
+		return nil, false, err
+	}
+	for {
+		for _, name := range names {
+			r, err := b.load(ctx, name)
+			if err != nil {
+				return nil, false, err
+			}
+			if r == nil {
+				continue
+			}
+			found := &Call{key: r.Key, rev: r.Rev}
+			return found, false, b.open(r.Key, r.Body, found)
+		}
+		c.key, c.rev = names[0], 0
+		if err := b.putCall(ctx, principal, &c); !errors.Is(err, ErrConflict) {
+			return &c, err == nil, err
+		}
+	}
+}
+
+// Again makes a call that was found lead to another saga.
+func (b *Book) Again(ctx context.Context, principal string, c *Call) error {
+	return b.putCall(ctx, principal, c)
+}
+
+func (b *Book) putCall(ctx context.Context, principal string, c *Call) error {
+	owner, err := b.owner(principal)
+	if err != nil {
+		return err
+	}
+	if c.rev == 0 {
+		if err := b.room(ctx, owner); err != nil {
+			return err
+		}
+	}
+	body, err := b.seal(c.key, c)
+	if err != nil {
+		return err
+	}
+	r := &ledger.Record{Key: c.key, Rev: c.rev, Owner: owner, Body: body, Keep: c.Keep}
+	if err := b.swap(ctx, r); err != nil {
+		return err
+	}
+	c.rev = r.Rev
+	return nil
+}

@@ -1,0 +1,100 @@
+package records
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"hash"
+	"sync"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+)
+
+// Target is what queues are for: a tool, prompt or resource, by the name that tokens have for
+// it, in one revision.
+type Target struct {
+	Name     string `json:"name"`
+	Revision uint32 `json:"revision"`
+}
+
+// appendParts appends each part with its length.
+func appendParts(dst []byte, parts ...string) []byte {
+	for _, part := range parts {
+		dst = binary.AppendUvarint(dst, uint64(len(part)))
+		dst = append(dst, part...)
+	}
+	return dst
+}
+
+func nameOf(h hash.Hash, parts ...string) string {
+	h.Write(appendParts(nil, parts...))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// plainName is a name made of something that cannot be guessed.
+func (b *Book) plainName(kind string, parts ...string) string {
+	return nameOf(sha256.New(), append([]string{"mcpsaga record 1", kind, b.audience}, parts...)...)
+}
+
+// names are the keys of keyed hashes, for names made of what can be guessed.
+type names struct {
+	mu  sync.Mutex
+	of  *codec.Keyset
+	all [][]byte // the one that names are made with first
+}
+
+// nameKeys returns a key for each key of the keyset. The first is that of the oldest that is
+// enabled: every replica has it while keys are rotated, so all make the same names. Names are
+// looked up under all keys, also under disabled ones, with which some may still be made.
+func (b *Book) nameKeys() ([][]byte, error) {
+	keys := b.keys()
+	n := &b.names
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.of == keys {
+		return n.all, nil
+	}
+	var first, rest [][]byte
+	for _, info := range keys.Keys() {
+		key, err := keys.Derive(info.ID, "names in a ledger")
+		if err != nil {
+			return nil, err
+		}
+		if first == nil && info.Status == codec.Enabled {
+			first = [][]byte{key}
+		} else {
+			rest = append(rest, key)
+		}
+	}
+	n.of, n.all = keys, append(first, rest...)
+	return n.all, nil
+}
+
+// keyedNames returns the names of something: the one to make first, then others under which
+// it may have been made.
+func (b *Book) keyedNames(kind string, parts ...string) ([]string, error) {
+	keys, err := b.nameKeys()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]string, len(keys))
+	for i, key := range keys {
+		list[i] = nameOf(hmac.New(sha256.New, key), append([]string{kind, b.audience}, parts...)...)
+	}
+	return list, nil
+}
+
+// queues returns the names of the queue of a target.
+func (b *Book) queues(t Target) ([]string, error) {
+	return b.keyedNames("queue", t.Name, string(binary.BigEndian.AppendUint32(nil, t.Revision)))
+}
+
+// owner returns the name under which a principal's records are counted.
+func (b *Book) owner(principal string) (string, error) {
+	list, err := b.keyedNames("owner", principal)
+	if err != nil {
+		return "", err
+	}
+	return list[0], nil
+}

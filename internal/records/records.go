@@ -1,0 +1,250 @@
+// Package records keeps what a server remembers of sagas in a [ledger.Store]: typed records,
+// sealed with the server's keys, under names that tell nothing.
+//
+// Make a [Book] with [New]. [Book.Saga] finds the record of a saga, [Book.Put] writes it unless
+// somebody else has written it meanwhile, and [Book.Take] gives those to a worker whose time has
+// come. The package knows what is in a record, but no code of tools and no protocol.
+package records
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// Errors of a [Book]. A context that has ended is reported as such; a record that is too
+// large as [ledger.ErrTooLarge].
+var (
+	// ErrConflict: somebody else has changed the record. Load it again.
+	ErrConflict = errors.New("records: the record has changed")
+	// ErrUnavailable: the store cannot be reached or has failed, or the record cannot be
+	// read here. The same may succeed later, or on another replica.
+	ErrUnavailable = errors.New("the ledger cannot be used at present")
+	// ErrFull: the principal has as many records as it may have.
+	ErrFull = errors.New("the caller has too many sagas that the server must remember")
+)
+
+// Book is the records of one audience in a store, readable with one keyset. It is safe for
+// concurrent use.
+type Book struct {
+	store    ledger.Store
+	keys     func() *codec.Keyset
+	audience string
+	names    names
+	limit    int
+
+	mu     sync.Mutex
+	counts map[string]count // by owner
+}
+
+// DefaultLimit is how many records a principal may have, unless configured.
+const DefaultLimit = 100_000
+
+// New returns the records of an audience. keys returns the keyset in use. limit is how many
+// records a principal may have; zero means [DefaultLimit], and less any number.
+func New(store ledger.Store, keys func() *codec.Keyset, audience string, limit int) *Book {
+	if limit == 0 {
+		limit = DefaultLimit
+	}
+	return &Book{store: store, keys: keys, audience: audience, limit: limit, counts: make(map[string]count)}
+}
+
+// Store returns the store that the records are in.
+func (b *Book) Store() ledger.Store { return b.store }
+
+// What is sealed is a byte for the format, JSON, and padding as in tokens.
+const (
+	format      = 1
+	paddingMark = 0x80
+)
+
+// associated binds a body to its record.
+func (b *Book) associated(key string) []byte {
+	return appendParts([]byte("mcpsaga ledger 1"), b.audience, key)
+}
+
+// seal encodes and encrypts what a record says.
+func (b *Book) seal(key string, v any) ([]byte, error) {
+	var w bytes.Buffer
+	w.WriteByte(format)
+	if err := jsonv2.MarshalWrite(&w, v); err != nil {
+		return nil, fmt.Errorf("records: encode: %w", err)
+	}
+	w.WriteByte(paddingMark)
+	w.Write(make([]byte, padded(w.Len())-w.Len()))
+	body, err := b.keys().Encrypt(w.Bytes(), b.associated(key))
+	if err != nil {
+		return nil, fmt.Errorf("records: seal: %w", err)
+	}
+	if len(body) > ledger.MaxBody {
+		return nil, ledger.ErrTooLarge
+	}
+	return body, nil
+}
+
+// open decrypts and decodes what a record says.
+func (b *Book) open(key string, body []byte, v any) error {
+	plain, err := b.keys().Decrypt(body, b.associated(key))
+	if err != nil {
+		return fmt.Errorf("%w: a record does not decrypt: it was sealed with a key that is not enabled here, or was altered", ErrUnavailable)
+	}
+	plain = bytes.TrimRight(plain, "\x00")
+	if len(plain) < 2 || plain[0] != format || plain[len(plain)-1] != paddingMark {
+		return fmt.Errorf("%w: a record is of a format that a newer program wrote", ErrUnavailable)
+	}
+	if err := jsonv2.Unmarshal(plain[1:len(plain)-1], v); err != nil {
+		return fmt.Errorf("%w: a record does not decode", ErrUnavailable)
+	}
+	return nil
+}
+
+// padded is the size to which n bytes are padded (PADMÉ), so that a size tells little.
+func padded(n int) int {
+	if n < 2 {
+		return n
+	}
+	exponent := bits.Len(uint(n)) - 1
+	drop := max(0, exponent-bits.Len(uint(exponent)))
+	mask := 1<<drop - 1
+	return (n + mask) &^ mask
+}
+
+// load returns a record of the store, or nil if there is none.
+func (b *Book) load(ctx context.Context, key string) (*ledger.Record, error) {
+	r, err := b.store.Load(ctx, key)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unavailable(ctx, err)
+	}
+	return r, nil
+}
+
+// How often, and how soon, a swap is settled of which the store does not know whether it was
+// made.
+const (
+	settleTries = 5
+	settlePause = 20 * time.Millisecond
+)
+
+// swap writes a record. If the store does not know whether it has done so, the same is sent
+// again: the two differ in nothing and are for one revision, so that only one of them can be
+// made, however late the other arrives. What is then found at the revision after is compared.
+func (b *Book) swap(ctx context.Context, r *ledger.Record) error {
+	sent := false // and of unknown outcome
+	var last error
+	for try := range settleTries {
+		if try > 0 {
+			select {
+			case <-ctx.Done():
+				return unavailable(ctx, last)
+			case <-time.After(settlePause << try):
+			}
+		}
+		err := b.store.Swap(ctx, r)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, ledger.ErrTooLarge):
+			return ledger.ErrTooLarge
+		case errors.Is(err, ledger.ErrUnknown):
+			sent = true
+		case !errors.Is(err, ledger.ErrConflict):
+			if !sent {
+				return unavailable(ctx, err)
+			}
+		case !sent:
+			return ErrConflict
+		}
+		last = err
+		found, err := b.load(ctx, r.Key)
+		switch {
+		case err != nil:
+			last = err
+		case found != nil && bytes.Equal(found.Body, r.Body):
+			r.Rev = found.Rev // or more: a worker may have taken it since
+			return nil
+		case (found == nil && r.Rev != 0) || (found != nil && found.Rev != r.Rev):
+			return ErrConflict
+		}
+	}
+	return unavailable(ctx, last)
+}
+
+// unavailable says that the store failed, or that nobody waits for it any more.
+func unavailable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("ledger: %w", context.Cause(ctx))
+	}
+	if errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// count is how many records an owner has, as far as it is known.
+type count struct {
+	n  int
+	at time.Time
+}
+
+// Counting is done anew after so long, for so many owners at most.
+const (
+	countFor  = 10 * time.Second
+	countMost = 10_000
+)
+
+// room fails if an owner may have no more records. What other replicas have made since it
+// was counted last is not seen, so the limit may be exceeded a little.
+func (b *Book) room(ctx context.Context, owner string) error {
+	if b.limit < 0 {
+		return nil
+	}
+	b.mu.Lock()
+	c, known := b.counts[owner]
+	b.mu.Unlock()
+	if !known || time.Since(c.at) > countFor {
+		n, err := b.store.Count(ctx, owner, b.limit)
+		if err != nil {
+			return unavailable(ctx, err)
+		}
+		c = count{n, time.Now()}
+	}
+	if c.n >= b.limit {
+		return ErrFull
+	}
+	c.n++
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.counts) >= countMost {
+		clear(b.counts)
+	}
+	b.counts[owner] = c
+	return nil
+}
+
+// Forget removes records that nobody needs any more, as many as there are, some at a time,
+// and returns how many.
+func (b *Book) Forget(ctx context.Context) (sum int, err error) {
+	const batch = 1000
+	for {
+		n, err := b.store.Forget(ctx, batch)
+		sum += n
+		if err != nil {
+			return sum, unavailable(ctx, err)
+		}
+		if n < batch {
+			return sum, nil
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package records
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// Saga is what is remembered of a saga.
+type Saga struct {
+	// Target is what it is a saga of, ID its id and Principal whose it is.
+	Target    Target `json:"target"`
+	ID        []byte `json:"id"`
+	Principal string `json:"principal,omitzero"`
+	// Began is when it was first recorded.
+	Began time.Time `json:"began"`
+
+	// At counts its turns up to the newest token, and From those up to the token that the
+	// last turn was taken with: 0 if that was the first.
+	At   uint32 `json:"at,omitzero"`
+	From uint32 `json:"from,omitzero"`
+	// Token is the newest token, and Purpose what it was sealed for. Of a saga that has
+	// ended it is the one with which what could not be undone is tried again.
+	Token   string `json:"token,omitzero"`
+	Purpose string `json:"purpose,omitzero"`
+	// Effects are those that it has begun, by their names.
+	Effects []string `json:"effects,omitempty"`
+	// Expires is until when its tokens are good. Undoable: what they did may be undone
+	// later still.
+	Expires  time.Time `json:"expires,omitzero"`
+	Undoable bool      `json:"undoable,omitzero"`
+	// Keep is until when the record is kept at least.
+	Keep time.Time `json:"keep,omitzero"`
+
+	// Digest is that of the request of the last turn, and Response what came of it.
+	Digest   []byte `json:"digest,omitempty"`
+	Response []byte `json:"response,omitempty"`
+	// How is what the last turn was.
+	How How `json:"how,omitzero"`
+	// Report is what was undone last, if that was later than the response.
+	Report []byte `json:"report,omitempty"`
+	// Ended: no turn will be taken any more.
+	Ended bool `json:"ended,omitzero"`
+
+	// Claim is the turn that is under way, or was when its worker died.
+	Claim *Claim `json:"claim,omitzero"`
+
+	// Attempts counts the undos that have failed, the first at Failing, the last with
+	// LastError. GivenUp: it is not tried any more. UndoNow: an operator wants it undone.
+	Attempts  int       `json:"attempts,omitzero"`
+	Failing   time.Time `json:"failing,omitzero"`
+	LastError string    `json:"lastError,omitzero"`
+	GivenUp   bool      `json:"givenUp,omitzero"`
+	UndoNow   bool      `json:"undoNow,omitzero"`
+}
+
+// How says what a turn is.
+type How string
+
+// What turns are.
+const (
+	// HowTurn is a turn that the client asked for.
+	HowTurn How = ""
+	// HowCancelled: the client cancelled the saga.
+	HowCancelled How = "cancelled"
+	// HowAbandoned: nobody came any more.
+	HowAbandoned How = "abandoned"
+	// HowBroken: a turn broke off that nobody could take again.
+	HowBroken How = "broken"
+)
+
+// Claim is a turn that somebody takes.
+type Claim struct {
+	// From is as in [Saga], Digest identifies the request, and How what the turn is.
+	From   uint32 `json:"from,omitzero"`
+	Digest []byte `json:"digest,omitempty"`
+	How    How    `json:"how,omitzero"`
+	// Nonce tells this claim from all others, and Until is when somebody else may take the
+	// turn, unless the claim was renewed.
+	Nonce []byte    `json:"nonce"`
+	Until time.Time `json:"until,omitzero"`
+	// Request is what is needed to take the turn again, encoded by whoever takes turns.
+	Request []byte `json:"request,omitempty"`
+}
+
+// Alive reports whether whoever made the claim may still be at work.
+func (c *Claim) Alive(now time.Time) bool { return c != nil && now.Before(c.Until) }
+
+// Entry is the record of a saga as it was found, or is to be written.
+type Entry struct {
+	Saga
+	// Wake is when a worker must look at it, Keep until when it is kept at least; zero is
+	// never and for ever.
+	Wake, KeepUntil time.Time
+
+	key, queue string
+	rev        uint64
+}
+
+// Exists reports whether there is such a record in the store.
+func (e *Entry) Exists() bool { return e.rev != 0 }
+
+// Key is the record's name in the store.
+func (e *Entry) Key() string { return e.key }
+
+// Clone returns a copy that can be changed, but for what its slices and pointers lead to.
+func (e *Entry) Clone() *Entry {
+	c := *e
+	return &c
+}
+
+// Saga returns the record of a saga; it may not exist yet.
+func (b *Book) Saga(ctx context.Context, principal string, id [16]byte) (*Entry, error) {
+	key := b.sagaKey(principal, id[:])
+	r, err := b.load(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		return &Entry{key: key, Saga: Saga{ID: id[:], Principal: principal}}, nil
+	}
+	return b.entry(r)
+}
+
+func (b *Book) sagaKey(principal string, id []byte) string {
+	return b.plainName("saga", principal, string(id))
+}
+
+// entry opens a record that was found.
+func (b *Book) entry(r *ledger.Record) (*Entry, error) {
+	e := &Entry{key: r.Key, rev: r.Rev, queue: r.Queue, Wake: r.Wake, KeepUntil: r.Keep}
+	if err := b.open(r.Key, r.Body, &e.Saga); err != nil {
+		return nil, err
+	}
+	if b.sagaKey(e.Principal, e.ID) != r.Key {
+		return nil, fmt.Errorf("%w: a record is not a saga's", ErrUnavailable)
+	}
+	return e, nil
+}
+
+// Put writes e, which has been found or is new, unless the record was changed meanwhile
+// ([ErrConflict]). It takes part in e's queue with e.Wake.
+func (b *Book) Put(ctx context.Context, e *Entry) error {
+	queues, err := b.queues(e.Target)
+	if err != nil {
+		return err
+	}
+	owner, err := b.owner(e.Principal)
+	if err != nil {
+		return err
+	}
+	if e.rev == 0 {
+		if err := b.room(ctx, owner); err != nil {
+			return err
+		}
+	}
+	body, err := b.seal(e.key, &e.Saga)
+	if err != nil {
+		return err
+	}
+	r := &ledger.Record{Key: e.key, Rev: e.rev, Queue: queues[0], Owner: owner, Body: body, Wake: e.Wake, Keep: e.KeepUntil}
+	if err := b.swap(ctx, r); err != nil {
+		return err
+	}
+	e.rev = r.Rev
+	return nil
+}
+
+// Wait returns the record as soon as it is another one than e. It fails when ctx ends, also
+// with [context.DeadlineExceeded] if that has a deadline.
+func (b *Book) Wait(ctx context.Context, e *Entry) (*Entry, error) {
+	for r, err := range b.store.Watch(ctx, e.key, e.rev) {
+		if err != nil {
+			return nil, unavailable(ctx, err)
+		}
+		return b.entry(r)
+	}
+	return nil, unavailable(ctx, errors.New("the store stopped watching"))
+}
+
+// Take waits for sagas of the targets whose Wake has come, and takes them: nobody else does
+// for the time of the lease. It leaves out what it cannot read.
+func (b *Book) Take(ctx context.Context, targets []Target, limit int, lease time.Duration) ([]*Entry, error) {
+	var queues []string
+	for _, t := range targets {
+		list, err := b.queues(t)
+		if err != nil {
+			return nil, err
+		}
+		queues = append(queues, list...)
+	}
+	found, err := b.store.Take(ctx, ledger.Take{Queues: queues, Limit: limit, Lease: lease})
+	if err != nil {
+		return nil, unavailable(ctx, err)
+	}
+	var list []*Entry
+	for _, r := range found {
+		if e, err := b.entry(r); err == nil {
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}
+
+// String names the saga.
+func (s *Saga) String() string { return hex.EncodeToString(s.ID) }
