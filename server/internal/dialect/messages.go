@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -14,6 +15,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -84,6 +86,8 @@ const (
 	unsettledText = "what the tool has done is not known yet: send the same request again"
 	tryAgainText  = "this server is older than the saga: send the same request again"
 	earlyText     = "this server's clock is behind the saga: send the same request again"
+	ledgerText    = "what the server must remember of this cannot be written down at present: send the same request again"
+	fullText      = "the server remembers too many sagas of yours: end some, or wait until their time is over"
 	timeoutText   = "the tool took too long; the same request may be sent again"
 )
 
@@ -103,6 +107,10 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	var arguments *engine.ArgumentsError
 	var failed *engine.ToolError
 	switch {
+	case errors.Is(err, records.ErrUnavailable):
+		return wire.TryAgain(ledgerText)
+	case errors.Is(err, records.ErrFull):
+		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, fullText)
 	case errors.As(err, &arguments):
 		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
 	case errors.As(err, &failed):
