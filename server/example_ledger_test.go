@@ -43,7 +43,8 @@ func ExampleOptions_ledger() {
 		answer := func(row string) string {
 			return ask("tools/resumeSaga", `{"sagaToken":"`+token+`","completedSteps":[{"stepId":"row","result":{"action":"accept","content":{"row":"`+row+`"}}}]}`)
 		}
-		fmt.Println("the same again:", answer("7") == answer("7"))
+		seven := answer("7")
+		fmt.Println("the same again:", answer("7") == seven)
 		fmt.Println("something else:", answer("8"))
 		held, calls := theatre.now()
 		fmt.Println("seats held:", held, "asked for:", calls)

@@ -338,7 +338,7 @@ func TestLedgerIsAway(t *testing.T) {
 
 			store.away.Store(true)
 			status, body := say(r, first, rowSeven)
-			assert.Equal(t, http.StatusServiceUnavailable, status, body)
+			require.Equal(t, http.StatusServiceUnavailable, status, body)
 			assert.Equal(t, -31503, parse(t, body).Error.Code)
 			assert.Contains(t, body, `"data":{"retryable":true}`)
 			assert.NotContains(t, body, "db.internal", "that is for the log")
