@@ -142,10 +142,11 @@ func (r *rig) runner() (*turns.Runner, *engine.Program, error) {
 			return nil, nil, err
 		}
 	}
-	return turns.New(turns.Config{
+	runner, err := turns.New(turns.Config{
 		Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return r.now }, NewID: func() tokens.ID { return tokens.ID(r.newID()) },
 		UndoGrace: turns.DefaultUndoGrace,
-	}), firstTool(tools), nil
+	})
+	return runner, firstTool(tools), err
 }
 
 // request is what every request of the client says.

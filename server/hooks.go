@@ -65,9 +65,11 @@ type RequestInfo struct {
 
 // TurnInfo is what [Hooks] learn of a turn. It is for reading.
 type TurnInfo struct {
-	// Request is the request whose turn it is.
+	// Request is the request whose turn it is. It says nothing if the server itself undoes a
+	// saga that nobody came back for.
 	Request *RequestInfo
-	// Action is "call" (the first turn), "resume" or "cancel".
+	// Action is "call" (the first turn), "resume" or "cancel", or "undo" for what the server
+	// undoes itself.
 	Action string
 	// Kind is "tool", "prompt" or "resource", and Name its name. Both are empty if a token
 	// was refused that alone could have said it.
@@ -85,8 +87,8 @@ type TurnInfo struct {
 	// the connection).
 	Outcome string
 	// Reason says why, in one of few words: those of [codec.Reason] if it is the token, or
-	// "answer", "arguments", "cancelled", "client_gone", "hook", "internal", "newer",
-	// "not_found", "panic", "size", "timeout", "unsettled", "unsupported", or nothing.
+	// "answer", "arguments", "cancelled", "client_gone", "hook", "internal", "ledger", "newer",
+	// "not_found", "panic", "recorded" (the turn was taken before), "size", "timeout", "unsettled", "unsupported", or nothing.
 	Reason string
 }
 
@@ -177,6 +179,9 @@ func (h *hooks) turn(ctx context.Context, t *turns.Turn, take func(context.Conte
 		Outcome: turns.OutcomeRefused, Reason: "hook", // unless it is taken
 	}
 	info.Request, _ = ctx.Value(requestInfoKey{}).(*RequestInfo)
+	if info.Request == nil { // no request of a client's
+		info.Request = new(RequestInfo)
+	}
 	if t.Program != nil {
 		info.Kind, info.Name = t.Program.Kind.String(), t.Program.Name
 	}

@@ -192,7 +192,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	config := turns.Config{
-		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler),
+		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler), Ledger: o.Ledger,
 	}
 	hooks := newHooks(o.Hooks, o.Logger)
 	if hooks != nil {
@@ -201,21 +201,24 @@ func New(o Options) (*Server, error) {
 	s.host = &dialect.Host{
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
 		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
-		Turns: turns.New(config),
 		Limits: dialect.Limits{
 			MaxBody: o.MaxBody, SessionIdle: o.SessionIdle, MaxSessions: o.MaxSessions, MaxSessionsPerPrincipal: o.MaxSessionsPerPrincipal,
 			MaxStreams: o.MaxStreams, MaxStreamsPerPrincipal: o.MaxStreamsPerPrincipal,
 		},
 	}
+	if s.host.Turns, err = turns.New(config); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	var takesKeys func(*engine.Program) bool
 	if o.Ledger != nil {
-		s.host.TakesKeys = true
-		s.keeper = newKeeper(o.Ledger, o.Logger, o.Now, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		s.host.TakesKeys, takesKeys = true, (*engine.Program).Remembered
+		s.keeper = newKeeper(o.Ledger, o.Logger, o.Now, s.host.Turns.Work)
 	}
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
 	if hooks != nil {
 		s.host.Around = hooks.exchange
 	}
-	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize, nil); err != nil {
+	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize, takesKeys); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	for _, r := range o.dialects {

@@ -20,11 +20,12 @@ import (
 // Otherwise, or if the tool has changed so that the turn cannot be taken, what is undone
 // are the effects that pos knows of; the text of the outcome says so.
 //
-// If r is Held, nobody else will ever take that turn: if it breaks off, it is undone as well.
+// If r is Held, the turn was taken before by somebody who is gone, and nobody else will ever
+// take it: it is run whether or not there are answers, and undone as well if it breaks off.
 func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
 	log := t.logOf(pos)
-	complete := len(r.Answers) > 0 && pos.next != ""
-	text := t.cancelledUpTo(pos, complete, r.Latest)
+	complete := (len(r.Answers) > 0 || r.Held) && pos.next != ""
+	text := t.cancelledUpTo(pos, complete, &r)
 	if complete {
 		r.toUndo = true
 		out, err := t.Resume(ctx, pos, r)
@@ -32,7 +33,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 		case broken(err):
 			return undoneBy(err, text), nil
 		case errors.As(err, new(*PositionError)), r.Held && refusedAnswers(err):
-			complete, text = false, t.cancelledUpTo(pos, false, r.Latest)+" "+LostTurn
+			complete, text = false, t.cancelledUpTo(pos, false, &r)+" "+LostTurn
 		case t.Kind != KindTool && hasEnded(err):
 			return undoneBy(err, text), nil
 		case err != nil:
@@ -62,7 +63,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 // stops as [Program.Cancel] does. Nobody was told how the turn ended, so even if it ended
 // well it is undone, unless there is no way back. It fails as [Program.Cancel] does.
 func (t *Program) CancelFirst(ctx context.Context, call Call) (*Outcome, error) {
-	const text = "Cancelled."
+	const text = "The saga's first turn was cut off, and what it did is undone."
 	call.Held, call.Acting = true, nil
 	tc := t.first(ctx, call)
 	tc.log.stopAtFinal = true
@@ -125,8 +126,11 @@ func hasEnded(err error) bool {
 
 // cancelledUpTo says how far a saga is cancelled. A client that cancels with an old
 // token must not read that all is undone.
-func (t *Program) cancelledUpTo(pos *Position, complete, latest bool) string {
-	if len(t.effects) == 0 || pos.next == "" || latest {
+func (t *Program) cancelledUpTo(pos *Position, complete bool, r *Resumption) string {
+	if r.Why != "" {
+		return r.Why
+	}
+	if len(t.effects) == 0 || pos.next == "" || r.Latest {
 		return "Cancelled."
 	}
 	text, where := "Cancelled.", "from this token"

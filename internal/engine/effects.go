@@ -233,7 +233,6 @@ func (tc *Turn) act() error {
 		tc.latched = tc.halted
 		return tc.halted
 	}
-	tc.acting = nil
 	return nil
 }
 

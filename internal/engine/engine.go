@@ -31,8 +31,9 @@ type Call struct {
 	// caller. If the turn breaks off, the saga's effects are undone at once, and the
 	// error is an *[UndoneError].
 	Held bool
-	// Acting is called once, before the turn does or undoes anything in the world; nil is
-	// nobody. If it fails nothing is done, and the turn ends with its error.
+	// Acting is called before each effect that the turn performs and before it undoes any;
+	// nil is nobody. If it fails that is not done, nor anything after it, and the turn ends
+	// with a *[HaltedError].
 	Acting func(context.Context) error
 }
 
@@ -57,6 +58,8 @@ type Resumption struct {
 	// Latest: the saga did not go on from this position, which only who remembers all
 	// turns can know. What is said of a cancelled saga depends on it.
 	Latest bool
+	// Why is what is said of a cancelled saga, if not that it was cancelled.
+	Why string
 	// toUndo: the saga is being cancelled, so the turn stops before an irreversible
 	// effect.
 	toUndo bool

@@ -161,7 +161,7 @@ func (e *UnsettledError) Error() string {
 // Unwrap returns the cause.
 func (e *UnsettledError) Unwrap() error { return e.Err }
 
-// HaltedError says that a turn ended before it did anything, as Acting of [Call] or
+// HaltedError says that a turn was ended before it did something, as Acting of [Call] or
 // [Resumption] failed. The same turn can be taken again.
 type HaltedError struct{ Err error }
 

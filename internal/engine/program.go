@@ -263,6 +263,10 @@ func (s *Registry) Find(kind Kind, name string) *Program {
 	return nil
 }
 
+// Revisions returns the revisions of the tool, prompt or resource with the given name, the
+// newest first. Do not change it.
+func (s *Registry) Revisions(kind Kind, name string) []*Program { return s.byName[kind][name] }
+
 // Reader returns the revision that can go on from positions of the given one: that
 // revision itself, or else the newest that reads it. It is nil if there is none.
 func (s *Registry) Reader(kind Kind, name string, revision uint32) *Program {

@@ -27,7 +27,7 @@ type Turn struct {
 	client  steps.Features
 	notify  Notifier
 	held    bool
-	// acting is as in [Call] until it was called; halted is how it failed.
+	// acting is as in [Call]; halted is how it failed.
 	acting  func(context.Context) error
 	halted  error
 	answers []turnAnswer

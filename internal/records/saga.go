@@ -121,9 +121,14 @@ func (b *Book) Saga(ctx context.Context, principal string, id [16]byte) (*Entry,
 		return nil, err
 	}
 	if r == nil {
-		return &Entry{key: key, Saga: Saga{ID: id[:], Principal: principal}}, nil
+		return b.Fresh(principal, id), nil
 	}
 	return b.entry(r)
+}
+
+// Fresh returns the record of a saga that has none, as it is known.
+func (b *Book) Fresh(principal string, id [16]byte) *Entry {
+	return &Entry{key: b.sagaKey(principal, id[:]), Saga: Saga{ID: id[:], Principal: principal}}
 }
 
 func (b *Book) sagaKey(principal string, id []byte) string {

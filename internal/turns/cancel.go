@@ -30,10 +30,10 @@ func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, 
 			if refused != nil {
 				return End{}, refused
 			}
-			return r.cancel(ctx, q, o)
+			return r.cancel(ctx, &q, o)
 		})
 	case err == nil:
-		end, err = r.cancel(ctx, q, o)
+		end, err = r.cancel(ctx, &q, o)
 	}
 	if err != nil {
 		err = r.report(ctx, q.Method, err)
@@ -42,7 +42,11 @@ func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, 
 }
 
 // cancel ends a saga from an opened token on.
-func (r *Runner) cancel(ctx context.Context, q Request, o *opened) (End, error) {
+func (r *Runner) cancel(ctx context.Context, brought *Request, o *opened) (End, error) {
+	if r.remembers(o.program) {
+		return r.cancelOnce(ctx, brought, o)
+	}
+	q := *brought
 	answered := len(q.Answers) > 0
 	turn := r.begin(ctx)
 	defer turn.Cancel()
@@ -68,15 +72,18 @@ func (r *Runner) cancel(ctx context.Context, q Request, o *opened) (End, error) 
 	}
 	q.Arguments, q.Answers = nil, nil // what cannot be undone is not the request's doing
 	q.Policy.UndoBroken = false       // no turn comes after it
-	return r.finish(turn, &q, o.identity, out, err, false)
+	return r.finish(turn, &q, o.identity, out, err, false, nil)
 }
 
 // undoBroken undoes a saga whose turn broke off and cannot be taken again, unless the
 // engine has.
-func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Position, why error) error {
+func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Position, why error, m *memory) error {
 	var undone *engine.UndoneError
 	if errors.As(why, &undone) {
 		return why
+	}
+	if m != nil {
+		return r.undoRemembered(ctx, of, pos, why, m)
 	}
 	if pos != nil && pos.HasEffects() {
 		// The turn may be over: undoing has time of its own.
@@ -89,4 +96,22 @@ func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Positi
 		}
 	}
 	return &engine.UndoneError{Err: why}
+}
+
+// undoRemembered is undoBroken for a saga that is remembered: what cannot be undone now is for
+// workers.
+func (r *Runner) undoRemembered(ctx context.Context, of identity, pos *engine.Position, why error, m *memory) error {
+	if pos == nil || !pos.HasEffects() {
+		return &engine.UndoneError{Err: why}
+	}
+	claiming, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
+	defer cancel()
+	if err := m.claim(claiming); err != nil {
+		return &engine.HaltedError{Err: errors.Join(err, why)}
+	}
+	out, err := of.program.Cancel(ctx, pos, engine.Resumption{Now: r.Now()})
+	if err != nil {
+		return &engine.UndoneError{Err: errors.Join(err, why)}
+	}
+	return &engine.UndoneError{Err: errors.Join(why, out.Err), Report: undoReport(out.Result)}
 }

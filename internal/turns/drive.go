@@ -128,7 +128,7 @@ func (r *Runner) giveUp(ctx context.Context, q Request, why error) {
 	q.Answers = nil
 	o, err := r.open(&q, true)
 	if err == nil { // whatever the hook says: nobody else can
-		_, err = r.cancel(context.WithoutCancel(ctx), q, o)
+		_, err = r.cancel(context.WithoutCancel(ctx), &q, o)
 	}
 	if err != nil {
 		r.Log.ErrorContext(ctx, "saga not ended", "tool", q.Program.Name, "error", err)

@@ -14,7 +14,9 @@ import (
 // to be said of it is found with [errors.As] and [errors.Is], in this order:
 //
 //   - *[RefusedError]: the hook refused the turn.
-//   - [ErrNewer], [ErrEarly]: the same request may succeed elsewhere, or later.
+//   - [ErrNewer], [ErrEarly], [ErrLedger]: the same request may succeed elsewhere, or later.
+//   - [ErrLedgerFull]: the caller has too many sagas under way; later it may succeed.
+//   - [ErrKeyReused]: the idempotency key is that of another call.
 //   - *[tokens.Rejected]: the token is refused. Why is not the client's to know.
 //   - *[engine.AnswerError]: an answer is not acceptable; the token is still good.
 //   - *[RequestTooLargeError]: the same request with less in it works.
@@ -33,6 +35,8 @@ type Error struct {
 	program string
 	kind    engine.Kind
 	saga    tokens.ID
+	// recorded: the turn was taken before, and this is what it was answered then.
+	recorded bool
 }
 
 // Error implements error.
@@ -105,6 +109,11 @@ type class struct {
 }
 
 func classify(err error) class {
+	if turn := (*Error)(nil); errors.As(err, &turn) && turn.recorded {
+		again := *turn
+		again.recorded = false
+		return class{outcome: classify(&again).outcome, reason: reasonRecorded} // it was logged then
+	}
 	var rejected *tokens.Rejected
 	var large *RequestTooLargeError
 	var answer *engine.AnswerError
@@ -121,6 +130,12 @@ func classify(err error) class {
 		return class{OutcomeBroken, "panic", slog.LevelError, "a hook panicked", append(attrs, slog.String("stack", string(hookPanicked.Stack)))}
 	case errors.As(err, &refused):
 		return class{OutcomeRefused, "", slog.LevelInfo, "turn refused", attrs}
+	case errors.Is(err, ErrLedger):
+		return class{OutcomeBroken, "ledger", slog.LevelError, "the ledger cannot be used", attrs}
+	case errors.Is(err, ErrLedgerFull):
+		return class{OutcomeRefused, "ledger", slog.LevelWarn, "too many records of a caller", attrs}
+	case errors.Is(err, ErrKeyReused):
+		return class{outcome: OutcomeRefused, reason: "arguments"}
 	case errors.Is(err, ErrNewer):
 		return class{OutcomeRefused, "newer", slog.LevelInfo, "token of a newer revision", attrs}
 	case errors.Is(err, ErrEarly):

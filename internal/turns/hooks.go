@@ -17,7 +17,7 @@ type Hook func(ctx context.Context, t *Turn, next func(context.Context) error) e
 
 // Turn is what a hook learns of a turn.
 type Turn struct {
-	// Action is "call", "resume" or "cancel".
+	// Action is "call", "resume" or "cancel", or [ActionUndo] for what a worker does.
 	Action string
 	// Program is what it is a turn of: nil if the token was refused and the request does
 	// not say.
@@ -31,6 +31,12 @@ type Turn struct {
 	// Outcome is how the turn ended and Reason why, when next has returned.
 	Outcome, Reason string
 }
+
+// ActionUndo is the undoing of a saga that nobody came back for, without a request.
+const ActionUndo = "undo"
+
+// reasonRecorded: the turn was taken before, and its response told again.
+const reasonRecorded = "recorded"
 
 // Outcomes of turns.
 const (
@@ -60,6 +66,9 @@ func (r *Runner) around(ctx context.Context, t *Turn, take func(context.Context)
 		taken = true
 		end, err = take(ctx)
 		t.Outcome, t.Reason = outcome(t.Action, end, err)
+		if err == nil && end.recorded {
+			t.Reason = reasonRecorded
+		}
 		return err
 	})
 	if !taken {

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
@@ -24,6 +26,8 @@ type opened struct {
 	// be undone: its token came too late, its revision is no longer served, or the
 	// tool has no longer what it waits in.
 	gone *tokens.Rejected
+	// expires is when the token is good no longer.
+	expires time.Time
 }
 
 // open returns what a token holds, if a turn can be taken from there or its saga is to be
@@ -46,7 +50,7 @@ func (r *Runner) open(q *Request, toCancel bool) (*opened, error) {
 	if untimely != nil && untimely.Reason == tokens.ReasonNotYetValid {
 		early, untimely = untimely, nil
 	}
-	if !q.Policy.UndoBroken && untimely != nil {
+	if !q.Policy.UndoBroken && !q.own && untimely != nil {
 		last := x.Claims.ExpiresAt.Add(r.Codec.Options().Skew + max(r.UndoGrace, 0))
 		if r.UndoGrace < 0 || !now.Before(last) {
 			return nil, tokens.Reject(untimely.Reason, "%w, which is too long ago even to undo what the saga did", untimely.Detail)
@@ -66,7 +70,7 @@ func (r *Runner) open(q *Request, toCancel bool) (*opened, error) {
 			ID: x.Claims.ID, Turn: x.Claims.Turn, Tool: name, Revision: x.Claims.Revision,
 			Deadline: x.Claims.Deadline,
 		},
-		gone: untimely,
+		gone: untimely, expires: x.Claims.ExpiresAt,
 	}
 	if err := o.pos.Restore(engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
 		return nil, tokens.Reject(tokens.ReasonState, "%w", err)
@@ -84,7 +88,7 @@ func (r *Runner) open(q *Request, toCancel bool) (*opened, error) {
 		o.program = newest
 		o.gone = tokens.Reject(tokens.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, name)
 	}
-	if o.gone != nil && !o.pos.HasEffects() {
+	if o.gone != nil && !o.pos.HasEffects() && !q.own {
 		return nil, o.gone
 	}
 	if q.Trace = (Trace{}); len(x.Claims.Trace) == len(q.Trace) {
@@ -108,25 +112,36 @@ func parseTarget(s string) (engine.Kind, string) {
 }
 
 // abandon undoes the effects of a saga that cannot go on.
-func (r *Runner) abandon(ctx context.Context, q *Request, o *opened) (End, error) {
-	why := "The saga came back too late and has ended."
-	switch o.gone.Reason {
-	case tokens.ReasonRevision:
-		why = "The saga cannot go on: this version of the tool is no longer served. Start again."
-	case tokens.ReasonState:
-		why = "The saga cannot go on: the tool has changed since it began. Start again."
-	}
+func (r *Runner) abandon(ctx context.Context, q *Request, o *opened, m *memory) (End, error) {
+	why := abandonedText(o.gone.Reason)
 	r.logAbandoned(ctx, o)
+	if m != nil {
+		m.how = records.HowAbandoned
+		if err := m.claim(ctx); err != nil {
+			return End{}, r.failed(o.identity, err)
+		}
+	}
 	turn := r.begin(ctx)
 	defer turn.Cancel()
 	out, err := o.program.Abandon(turn, o.pos, why)
 	undone := *q
 	undone.Policy.UndoBroken = false // no turn comes after it
-	end, err := r.finish(turn, &undone, o.identity, out, err, false)
+	end, err := r.finish(turn, &undone, o.identity, out, err, false, m)
 	if err == nil {
 		end.Gone = o.gone.Reason
 	}
 	return end, err
+}
+
+// abandonedText says why a saga cannot go on.
+func abandonedText(why tokens.Reason) string {
+	switch why {
+	case tokens.ReasonRevision:
+		return "The saga cannot go on: this version of the tool is no longer served. Start again."
+	case tokens.ReasonState:
+		return "The saga cannot go on: the tool has changed since it began. Start again."
+	}
+	return "The saga came back too late and has ended."
 }
 
 // Seal turns a position of t into a token that only the same principal can use.

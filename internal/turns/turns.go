@@ -22,7 +22,9 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -48,6 +50,11 @@ type Config struct {
 	UndoGrace time.Duration
 	// Model answers what tools ask of a model when the client has none; nil is no model.
 	Model Model
+	// Ledger remembers the turns of programs that declare effects or demand it; nil
+	// remembers nothing. LedgerLimit is how many records a principal may have; zero means
+	// [records.DefaultLimit], and less any number.
+	Ledger      ledger.Store
+	LedgerLimit int
 	// Hook is called around every turn and EffectHook around every try of an effect; both
 	// may be nil.
 	Hook       Hook
@@ -55,15 +62,37 @@ type Config struct {
 }
 
 // Runner takes turns. It is safe for concurrent use.
-type Runner struct{ Config }
+type Runner struct {
+	Config
+	records *records.Book // nil without a ledger
+}
 
-// New returns a runner. It costs next to nothing.
-func New(c Config) *Runner {
+// New returns a runner. It costs next to nothing. It fails if a program demands a ledger and
+// there is none.
+func New(c Config) (*Runner, error) {
 	if c.NewID == nil {
 		c.NewID = randomID
 	}
-	return &Runner{c}
+	r := &Runner{Config: c}
+	if c.Ledger != nil {
+		r.records = records.New(c.Ledger, c.Codec.Keyset, c.Codec.Options().Audience, c.LedgerLimit)
+		return r, nil
+	}
+	var missing []error
+	for _, kind := range kinds {
+		for _, p := range c.Registry.Of(kind) {
+			if p.SingleUse == engine.SingleUseRequired {
+				missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its SingleUse is required, for which the server needs a ledger"})
+			}
+		}
+	}
+	return r, errors.Join(missing...)
 }
+
+var kinds = [...]engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResource}
+
+// remembers reports whether the turns of a program are remembered.
+func (r *Runner) remembers(p *engine.Program) bool { return r.records != nil && p.Remembered() }
 
 func randomID() (id tokens.ID) {
 	rand.Read(id[:]) // never fails (crypto/rand)
@@ -96,12 +125,14 @@ type Request struct {
 	// Answers are to the questions of the last turn. In the first turn they come before
 	// they are asked for, and are kept until they are.
 	Answers []steps.Answer
-	// IdempotencyKey is the client's own for this first call, by which a ledger knows it
-	// again; empty if there is none.
-	IdempotencyKey string
 	// Trace is the trace context that the message came with, or none. That of the first
 	// turn goes with the token.
 	Trace Trace
+	// IdempotencyKey is what tells a first turn that is asked for again from another one
+	// with the same arguments; empty is none. It is ignored where turns are not remembered.
+	IdempotencyKey string
+	// own: the token did not come from outside, and is opened whatever its time.
+	own bool
 }
 
 // End is how a turn ended: suspended with Steps, for which Token is to be brought back, or
@@ -112,6 +143,8 @@ type End struct {
 	// Gone is why the saga could not go on, so that what it did was undone; zero if it
 	// could.
 	Gone tokens.Reason
+	// recorded: the turn was taken before, and this is what it was answered then.
+	recorded bool
 }
 
 // identity is the saga that a turn belongs to.
@@ -123,13 +156,21 @@ type identity struct {
 // Call takes the first turn of a saga of q.Program.
 func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
 	of := identity{q.Program, r.NewID()}
-	if r.Hook == nil {
-		end, err = r.start(ctx, &q, of)
-	} else {
+	switch {
+	case r.Hook != nil:
 		hooked := q // only a hook has it live on
-		end, err = r.around(ctx, &Turn{Action: "call", Program: q.Program, Saga: of.id, Number: 1, Trace: q.Trace}, func(ctx context.Context) (End, error) {
-			return r.start(ctx, &hooked, of)
+		t := &Turn{Action: "call", Program: q.Program, Saga: of.id, Number: 1, Trace: q.Trace}
+		end, err = r.around(ctx, t, func(ctx context.Context) (End, error) {
+			if r.remembers(hooked.Program) {
+				return r.callOnce(ctx, &hooked, of, &t.Saga)
+			}
+			return r.start(ctx, &hooked, of, nil)
 		})
+	case r.remembers(q.Program):
+		kept := q
+		end, err = r.callOnce(ctx, &kept, of, new(tokens.ID))
+	default:
+		end, err = r.start(ctx, &q, of, nil)
 	}
 	if err != nil {
 		err = r.report(ctx, q.Method, err)
@@ -147,10 +188,17 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 			if refused != nil {
 				return End{}, refused
 			}
-			return r.goFrom(ctx, &hooked, o)
+			if r.remembers(o.program) {
+				return r.resumeOnce(ctx, &hooked, o)
+			}
+			return r.goFrom(ctx, &hooked, o, nil)
 		})
-	case err == nil:
-		end, err = r.goFrom(ctx, &q, o)
+	case err != nil:
+	case r.remembers(o.program):
+		kept := q
+		end, err = r.resumeOnce(ctx, &kept, o)
+	default:
+		end, err = r.goFrom(ctx, &q, o, nil)
 	}
 	if err != nil {
 		err = r.report(ctx, q.Method, err)
@@ -158,24 +206,32 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 	return end, err
 }
 
-// start takes the first turn.
-func (r *Runner) start(ctx context.Context, q *Request, of identity) (End, error) {
+// start takes the first turn. m remembers it, or is nil.
+func (r *Runner) start(ctx context.Context, q *Request, of identity, m *memory) (End, error) {
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	// Nobody can take a first turn again, whatever the policy: the next call is
-	// another saga. What this one did before it broke off would stay done for ever.
-	out, err := q.Program.Start(turn, engine.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true})
-	return r.finish(turn, q, of, out, err, true)
+	// Nobody can take a first turn again, whatever the policy, unless it is remembered by
+	// a key: the next call is another saga. What this one did before it broke off would
+	// stay done for ever.
+	call := engine.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true}
+	if m != nil {
+		call.Now, call.Acting, call.Held = m.request.Now, m.claim, m.lazy || q.Policy.UndoBroken
+	}
+	out, err := q.Program.Start(turn, call)
+	return r.finish(turn, q, of, out, err, true, m)
 }
 
 // goFrom takes the turn that comes after an opened token.
-func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened) (End, error) {
+func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened, m *memory) (End, error) {
 	if o.gone != nil {
-		return r.abandon(ctx, q, o)
+		return r.abandon(ctx, q, o, m)
 	}
 	turn := r.begin(ctx)
 	defer turn.Cancel()
 	res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+	if m != nil {
+		res.Now, res.Acting = m.request.Now, m.claim
+	}
 	if q.Policy.Resent {
 		res.Arguments = orEmpty(q.Arguments)
 		ids := o.pos.PendingIDs()
@@ -188,10 +244,10 @@ func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened) (End, error)
 		if errors.As(err, &position) && !errors.As(err, &undone) && o.pos.HasEffects() && o.pos.Next() != "" {
 			// This version of the tool has no longer what the saga waits in.
 			o.gone = tokens.Reject(tokens.ReasonState, "%w", position)
-			return r.abandon(turn, q, o)
+			return r.abandon(turn, q, o, m)
 		}
 	}
-	return r.finish(turn, q, o.identity, out, err, false)
+	return r.finish(turn, q, o.identity, out, err, false, m)
 }
 
 // begin returns the context of a turn.
@@ -212,13 +268,13 @@ func (r *Runner) begin(ctx context.Context) *lazyctx.Context {
 // answered, and the token sealed that the client needs to go on, or to have tried again
 // what could not be undone. If the turn breaks off there, and is the first or one that
 // nobody can take again, what it did is undone.
-func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engine.Outcome, err error, first bool) (End, error) {
+func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engine.Outcome, err error, first bool, m *memory) (End, error) {
 	if err == nil {
 		var ahead []steps.Answer
 		if first {
 			ahead = q.Answers
 		}
-		out, err = r.advance(ctx, q, of.program, out, ahead)
+		out, err = r.advance(ctx, q, of.program, out, ahead, m)
 	}
 	var end End
 	if err == nil {
@@ -237,8 +293,8 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 			err = r.sealUndo(q, of.program, out.Result)
 		}
 	}
-	if err != nil && out != nil && (first || q.Policy.UndoBroken) {
-		err = r.undoBroken(ctx, of, out.Position, err)
+	if err != nil && out != nil && (first && (m == nil || m.lazy) || q.Policy.UndoBroken) {
+		err = r.undoBroken(ctx, of, out.Position, err, m)
 	}
 	if err != nil {
 		return End{}, r.failed(of, err)
@@ -257,7 +313,7 @@ func (r *Runner) Features(client steps.Features) steps.Features {
 // advance takes the turns for which the client is not needed: its answers are
 // here already, sent ahead, or the server's own model gives them. The client gets the
 // steps that are left. With an error comes the last outcome before it.
-func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer) (*engine.Outcome, error) {
+func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer, m *memory) (*engine.Outcome, error) {
 	ahead = slices.Clone(ahead)
 	for range maxOwnTurns {
 		if out.Position == nil {
@@ -282,6 +338,9 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 			return out, nil
 		}
 		res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+		if m != nil {
+			res.Acting = m.claim
+		}
 		next, err := t.Resume(ctx, out.Position, res)
 		var malformed *engine.AnswerError
 		switch {

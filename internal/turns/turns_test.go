@@ -23,7 +23,9 @@ func newRunner(t testing.TB, definitions ...saga.Definition) *Runner {
 	require.NoError(t, err)
 	tools, err := engine.NewRegistry(definitions...)
 	require.NoError(t, err)
-	return New(Config{Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	r, err := New(Config{Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	require.NoError(t, err)
+	return r
 }
 
 // The digest of the arguments is the saga's own: what fits one, found at leisure,

@@ -53,7 +53,7 @@ type check struct {
 func checks() (all []check) {
 	for _, part := range [][]check{
 		recordChecks, limitChecks, itemChecks, ownershipChecks, forgetChecks, watchChecks, takeChecks, listChecks,
-		endChecks, concurrencyChecks, connectionChecks,
+		endChecks, modelChecks, concurrencyChecks, connectionChecks,
 	} {
 		all = append(all, part...)
 	}

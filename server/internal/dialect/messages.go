@@ -15,7 +15,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -107,10 +106,12 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	var arguments *engine.ArgumentsError
 	var failed *engine.ToolError
 	switch {
-	case errors.Is(err, records.ErrUnavailable):
+	case errors.Is(err, turns.ErrLedger):
 		return wire.TryAgain(ledgerText)
-	case errors.Is(err, records.ErrFull):
+	case errors.Is(err, turns.ErrLedgerFull):
 		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, fullText)
+	case errors.Is(err, turns.ErrKeyReused):
+		return wire.NewError(wire.CodeInvalidParams, turns.ErrKeyReused.Error())
 	case errors.As(err, &arguments):
 		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
 	case errors.As(err, &failed):

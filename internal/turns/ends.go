@@ -1,0 +1,181 @@
+package turns
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// cancelOnce ends a saga that is remembered, where it is now. If a turn is under way it
+// waits for that.
+func (r *Runner) cancelOnce(ctx context.Context, q *Request, o *opened) (End, error) {
+	turn := r.begin(ctx)
+	defer turn.Cancel()
+	digest := digestAnswers(o.pos.PendingIDs(), q.Answers)
+	e, err := r.records.Saga(turn, q.Principal, o.id)
+	for {
+		switch {
+		case err != nil:
+			return End{}, r.failed(o.identity, err)
+		case turn.Err() != nil:
+			return End{}, r.failed(o.identity, turn.Err())
+		case e.Ended && e.Token == "":
+			return r.became(o, e, digest)
+		case e.Claim.Alive(r.Now()):
+			e, err = r.await(turn, e)
+			continue
+		}
+		end, err2 := r.cancelAt(turn, q, o, e)
+		if !errors.Is(err2, errOvertaken) {
+			return end, err2
+		}
+		e, err = r.records.Saga(turn, q.Principal, o.id)
+	}
+}
+
+// cancelAt ends a saga of which nobody takes a turn.
+func (r *Runner) cancelAt(ctx context.Context, q *Request, o *opened, e *records.Entry) (End, error) {
+	m := r.remember(q, o, &found{entry: e, taken: e.Claim})
+	m.how, m.from, m.digest = records.HowCancelled, max(e.At, o.pos.Turn), []byte("cancelled")
+	if q.Policy.UndoBroken {
+		m.how = records.HowBroken
+	}
+	gone := tokens.Reason("")
+	if o.gone != nil {
+		gone = o.gone.Reason
+	}
+	end, err := r.undo(ctx, m, o, gone)
+	end.Gone = "" // the client has ended it
+	if m.lazy = q.Policy.UndoBroken && !e.Exists(); m.lazy && !m.claimed() {
+		return end, err // its token goes nowhere
+	}
+	end, err = r.settle(ctx, m, end, err)
+	if err == nil && end.Result == nil {
+		end = tooLate(o, end)
+	}
+	return end, err
+}
+
+// undo ends the saga of m and undoes what it did, from the newest position that the ledger
+// knows of; base is one that the client has brought, or nil. What a turn did that was begun
+// and lost is found and undone as well, unless it ended the saga well. gone is why the saga
+// cannot go on, or empty if the client cancels it. m is claimed first if there is anything
+// to undo.
+func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.Reason) (End, error) {
+	e, o := m.entry, base
+	first := e.Exists() && e.Token == "" && e.At == 0 && base == nil
+	if e.Exists() && e.Token != "" && (base == nil || base.pos.Turn <= e.At) {
+		own, err := r.reopen(e)
+		if err != nil {
+			return End{}, r.failed(m.of, fmt.Errorf("the newest token of the saga does not open: %w", err))
+		}
+		o = own
+	}
+	asked := &m.request
+	if m.lost != nil {
+		asked = m.lost // its answers count, whatever the client says now
+		m.request.Answers, m.request.Arguments, m.request.Turn, m.request.Now = asked.Answers, asked.Arguments, asked.Turn, asked.Now
+		m.request.Resent, m.request.Client = asked.Resent, asked.Client
+	} else if e.Exists() {
+		asked.Answers = nil // a turn with them would have been recorded
+	}
+	if first || o.pos.HasEffects() || asked.Turn != nil || len(asked.Answers) > 0 {
+		if err := m.claim(ctx); err != nil {
+			return End{}, r.failed(m.of, err)
+		}
+	}
+	turn := r.begin(ctx)
+	defer turn.Cancel()
+	var out *engine.Outcome
+	var err error
+	if first {
+		out, err = m.of.program.CancelFirst(turn, engine.Call{ID: m.of.id, Now: asked.Now, Client: r.Features(asked.Client), Arguments: asked.Arguments})
+	} else {
+		m.of = o.identity
+		res := engine.Resumption{Now: asked.Now, Client: r.Features(asked.Client), Answers: asked.answers(), Held: asked.Turn != nil, Latest: e.Exists()}
+		if asked.Resent && (res.Held || len(res.Answers) > 0) {
+			res.Arguments = orEmpty(asked.Arguments)
+			ids := o.pos.PendingIDs()
+			res.Answers = slices.DeleteFunc(res.Answers, func(a steps.Answer) bool { return !slices.Contains(ids, a.StepID) })
+		}
+		if gone != "" {
+			res.Why = abandonedText(gone)
+		}
+		out, err = o.program.Cancel(turn, o.pos, res)
+	}
+	if err == nil && gone != "" && undoReportOf(out) != nil {
+		result := *out.Result
+		result.IsError = true
+		out.Result = &result
+	}
+	q := Request{Policy: Policy{Purpose: asked.Purpose}, Principal: e.Principal}
+	end, err := r.finish(turn, &q, m.of, out, err, false, m)
+	if err == nil && asked.Turn != nil && end.ofTurn() {
+		// The turn was not lost after all.
+		m.how, m.digest = records.HowTurn, asked.Turn
+	} else if err == nil {
+		end.Gone = gone
+	}
+	return end, err
+}
+
+func undoReportOf(out *engine.Outcome) *engine.UndoReport {
+	if out == nil {
+		return nil
+	}
+	return undoReport(out.Result)
+}
+
+// reopen opens the newest token of a record.
+func (r *Runner) reopen(e *records.Entry) (*opened, error) {
+	q := Request{Policy: Policy{Purpose: e.Purpose}, Principal: e.Principal, Token: e.Token, own: true}
+	return r.open(&q, true)
+}
+
+// became tells a client that cancels what became of a saga that has ended.
+func (r *Runner) became(o *opened, e *records.Entry, digest []byte) (End, error) {
+	raw := e.Response
+	if e.Report != nil {
+		raw = e.Report
+	}
+	if raw == nil {
+		return End{Outcome: engine.Outcome{Result: content.Resultf("The saga has ended before.")}, recorded: true}, nil
+	}
+	end, failure, err := decodeResponse(raw)
+	if err != nil {
+		return End{}, r.failed(o.identity, err)
+	}
+	if failure != nil || end.Result == nil {
+		return tooLate(o, end), nil
+	}
+	report := undoReport(end.Result)
+	lost := e.How == records.HowTurn && e.From == o.pos.Turn && bytes.Equal(e.Digest, digest)
+	switch {
+	case report == nil && lost: // the response was lost, which is why it is cancelled
+	case report == nil || report.Final != "":
+		told := &content.Result{IsError: true}
+		told.Content = append(content.Resultf("Not cancelled: it is too late. The saga has ended:").Content, end.Result.Content...)
+		end.Result = told
+	default:
+		undone := *end.Result
+		undone.IsError = false
+		end.Result = &undone
+	}
+	end.Gone = ""
+	return end, nil
+}
+
+// tooLate is what a client is told that cancels a prompt or a resource that has ended, whose
+// ends are no tool results.
+func tooLate(o *opened, end End) End {
+	end.Outcome = engine.Outcome{Result: content.Resultf("It was too late to cancel: the %v has ended.", o.program.Kind)}
+	return end
+}

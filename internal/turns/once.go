@@ -1,0 +1,220 @@
+package turns
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+)
+
+// Errors of runners with a ledger.
+var (
+	// ErrLedger: the ledger cannot be used at present. The same request may succeed later.
+	ErrLedger = records.ErrUnavailable
+	// ErrLedgerFull: the principal has as many records in the ledger as it may have.
+	ErrLedgerFull = records.ErrFull
+	// ErrKeyReused: a first call came with the idempotency key of another one.
+	ErrKeyReused = errors.New("the idempotency key was used before, for a call of another tool or with other arguments: use a new one for each call")
+)
+
+// keepCall is how long a first call with an idempotency key is remembered at least.
+const keepCall = 24 * time.Hour
+
+// callOnce takes the first turn of a saga that is remembered. It is taken once for each
+// idempotency key; without one it leaves a record only if it acts. id is told whose turn it was.
+func (r *Runner) callOnce(ctx context.Context, q *Request, of identity, id *tokens.ID) (End, error) {
+	m := &memory{r: r, of: of, request: r.requestOf(q), lazy: true}
+	if q.IdempotencyKey == "" {
+		*id = of.id
+		m.digest = digestAnswers(nil, nil)
+		m.request.Turn, m.entry = m.digest, r.records.Fresh(q.Principal, of.id)
+		end, err := r.start(ctx, q, of, m)
+		return r.settle(ctx, m, end, err)
+	}
+	turn := r.begin(ctx)
+	defer turn.Cancel()
+	for {
+		now := r.Now()
+		call := records.Call{ID: of.id[:], Keep: now.Add(keepCall)}
+		call.Digest = digestCall(q, call.ID)
+		known, _, err := r.records.Call(turn, q.Principal, q.IdempotencyKey, call)
+		switch {
+		case err != nil:
+			return End{}, r.failed(of, err)
+		case len(known.ID) != len(of.id) || !bytes.Equal(known.Digest, digestCall(q, known.ID)):
+			return End{}, r.failed(of, ErrKeyReused)
+		}
+		of.id = tokens.ID(known.ID)
+		*id = of.id
+		f, err := r.find(turn, q.Principal, of, 0, known.Digest, records.HowTurn)
+		switch held := q.Policy.UndoBroken && f.entry.Exists() && !f.entry.Ended; {
+		case err != nil:
+			return End{}, r.failed(of, err)
+		case held && now.Before(f.entry.Expires): // the request that drives it does so still
+			if _, err := r.records.Wait(turn, f.entry); err != nil {
+				return End{}, r.failed(of, err)
+			}
+			continue
+		case f.known && !held:
+			return r.known(of, f.entry)
+		case f.entry.Ended || held: // it broke off, and was undone: nobody has had an answer
+			of.id = r.NewID()
+			known.ID = of.id[:]
+			known.Digest = digestCall(q, known.ID)
+			if err := r.records.Again(turn, q.Principal, known); err != nil && !errors.Is(err, records.ErrConflict) {
+				return End{}, r.failed(of, err)
+			}
+			continue
+		}
+		m := &memory{r: r, of: of, request: r.requestOf(q), digest: known.Digest, keep: known.Keep}
+		m.expires = now.Add(r.Codec.Options().TTL)
+		m.request.Turn = m.digest
+		m.takeOver(&f)
+		end, err := r.start(turn, q, of, m)
+		end, err = r.settle(turn, m, end, err)
+		if !errors.Is(err, errOvertaken) {
+			return end, err
+		}
+	}
+}
+
+// digestCall identifies what a first call asks for, whatever its spelling.
+func digestCall(q *Request, id []byte) []byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "mcpsaga call 1 %q %q ", target(q.Program.Kind, q.Program.Name), q.Policy.Purpose)
+	h.Write(id)
+	h.Write([]byte(canonical(orEmpty(q.Arguments))))
+	return h.Sum(nil)
+}
+
+// resumeOnce takes a later turn of a saga that is remembered: once.
+func (r *Runner) resumeOnce(ctx context.Context, q *Request, o *opened) (End, error) {
+	turn := r.begin(ctx)
+	defer turn.Cancel()
+	how := records.HowTurn
+	if o.gone != nil {
+		how = records.HowAbandoned
+	}
+	digest := digestAnswers(o.pos.PendingIDs(), q.Answers)
+	// Nobody but this request can take the turns of a saga whose token stays here, so there
+	// is nothing to remember before it acts.
+	lazy := q.Policy.UndoBroken && !o.pos.HasEffects() && q.IdempotencyKey == ""
+	for try := 0; ; try++ {
+		f := found{entry: r.records.Fresh(q.Principal, o.id)}
+		if !lazy || try > 0 {
+			var err error
+			if f, err = r.find(turn, q.Principal, o.identity, o.pos.Turn, digest, how); err != nil {
+				return End{}, r.failed(o.identity, err)
+			}
+		}
+		if f.known {
+			return r.known(o.identity, f.entry)
+		}
+		m := r.remember(q, o, &f)
+		m.how, m.digest = how, digest
+		m.lazy = lazy
+		if how == records.HowTurn {
+			m.request.Turn = digest
+		}
+		var end End
+		var err error
+		if taken := f.taken; taken != nil && (how != records.HowTurn || taken.How != records.HowTurn) {
+			// Somebody has begun to undo it, or it is too late for a turn that somebody has begun.
+			m.how = records.HowAbandoned
+			reason := tokens.ReasonExpired
+			if o.gone != nil {
+				reason = o.gone.Reason
+			}
+			end, err = r.undo(turn, m, o, reason)
+		} else {
+			again := *o
+			end, err = r.goFrom(turn, q, &again, m)
+		}
+		end, err = r.settle(turn, m, end, err)
+		if !errors.Is(err, errOvertaken) {
+			return end, err
+		}
+	}
+}
+
+// remember returns what is to be remembered of a turn that comes after an opened token.
+func (r *Runner) remember(q *Request, o *opened, f *found) *memory {
+	m := &memory{
+		r: r, of: o.identity, request: r.requestOf(q), from: o.pos.Turn,
+		token: q.Token, effects: o.pos.Effects(), expires: o.expires, undoable: o.pos.HasEffects(),
+	}
+	m.takeOver(f)
+	return m
+}
+
+// takeOver has the turn go on from what was found.
+func (m *memory) takeOver(f *found) {
+	m.entry = f.entry
+	if f.taken == nil {
+		return
+	}
+	if lost, err := decodeRequest(f.taken.Request); err == nil {
+		m.lost = &lost
+		m.request.Now = lost.Now // a flow is told the same time
+	}
+}
+
+// settle records how a turn ended and returns what is to be answered. It fails with
+// [errOvertaken] if somebody else has taken the turn, or another worker has looked at it, so
+// that it is to be looked up again.
+func (r *Runner) settle(ctx context.Context, m *memory, end End, err error) (End, error) {
+	if m.lazy && !m.claimed() {
+		return end, err
+	}
+	recording := m.record(ctx, &end, err)
+	switch {
+	case errors.Is(err, errOvertaken):
+		return End{}, err
+	case recording == nil:
+		return end, err
+	case errors.Is(recording, errOvertaken):
+		return End{}, recording
+	case err == nil || ended(m.of.program.Kind, err):
+		// It is done, but as nobody would remember that, nobody may be told.
+		return End{}, r.failed(m.of, recording)
+	}
+	r.Log.WarnContext(ctx, "turn not recorded", "tool", m.of.program.Name, "saga", m.of.id.String(), "error", recording)
+	return end, err
+}
+
+// claimed reports whether the turn was claimed, and ends its renewals if it was.
+func (m *memory) claimed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.nonce != nil
+}
+
+var errResponse = errors.New("the turn was taken before, and its response was too large to be kept")
+
+// known is what was recorded of a turn.
+func (r *Runner) known(of identity, e *records.Entry) (End, error) {
+	if e.Response == nil {
+		return End{}, r.failed(of, errResponse)
+	}
+	end, failure, err := decodeResponse(e.Response)
+	if err != nil {
+		return End{}, r.failed(of, err)
+	}
+	if failure != nil {
+		return End{}, &Error{program: of.program.Name, kind: of.program.Kind, saga: of.id, recorded: true, Err: failure}
+	}
+	if !e.Ended {
+		end.Token = e.Token
+	}
+	return end, nil
+}
+
+// ending is whether an outcome is the end of a turn rather than of what undid it.
+func (end *End) ofTurn() bool {
+	return end.Messages != nil || end.Contents != nil || end.Result != nil && undoReport(end.Result) == nil
+}

@@ -1,0 +1,209 @@
+package turns
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// response is how a turn ended, as it is recorded: what every dialect needs to say the same
+// again, byte for byte. The token is kept beside it.
+type response struct {
+	Steps     []recordedStep     `json:"steps,omitempty"`
+	Reworded  []string           `json:"reworded,omitempty"`
+	Result    json.RawMessage    `json:"result,omitempty"`
+	Messages  json.RawMessage    `json:"messages,omitempty"`
+	Contents  []recordedContents `json:"contents,omitzero"`
+	Disclosed bool               `json:"disclosed,omitzero"`
+	Gone      tokens.Reason      `json:"gone,omitzero"`
+	Failure   *recordedFailure   `json:"failure,omitzero"`
+}
+
+type recordedStep struct {
+	ID     string          `json:"id"`
+	Kind   steps.Kind      `json:"kind"`
+	Params json.RawMessage `json:"params"`
+	Needs  steps.Features  `json:"needs"`
+}
+
+type recordedContents struct {
+	URI      string `json:"uri"`
+	MIMEType string `json:"mimeType,omitzero"`
+	Text     string `json:"text,omitzero"`
+	Blob     []byte `json:"blob,omitzero"`
+}
+
+// recordedFailure is how a prompt or a resource failed.
+type recordedFailure struct {
+	// Kind is one of those below.
+	Kind      string `json:"kind"`
+	Name      string `json:"name,omitzero"`
+	Text      string `json:"text,omitzero"`
+	Disclosed bool   `json:"disclosed,omitzero"`
+}
+
+const (
+	failedTool      = "tool"
+	failedArguments = "arguments"
+	failedNotFound  = "not-found"
+)
+
+// responseOptions are those with which dialects write results.
+var responseOptions = jsonv2.JoinOptions(jsonv2.FormatNilSliceAsNull(false), jsonv2.Deterministic(true))
+
+// ended reports whether an error is how a saga of the kind ends, which has no results that
+// say that they are errors.
+func ended(kind engine.Kind, err error) bool {
+	if kind == engine.KindTool {
+		return false
+	}
+	if _, broke := brokeOff(err); broke {
+		return false
+	}
+	return errors.As(err, new(*engine.ToolError)) || errors.As(err, new(*engine.ArgumentsError)) || errors.Is(err, engine.ErrNotFound)
+}
+
+// brokeOff reports whether an error is of a turn that broke off rather than ended, and
+// whether what the saga did was undone.
+func brokeOff(err error) (undone *engine.UndoneError, ok bool) {
+	ok = errors.As(err, &undone) || errors.As(err, new(*engine.UnsettledError)) || errors.As(err, new(*engine.HaltedError)) ||
+		errors.As(err, new(*engine.PositionError)) || errors.As(err, new(*engine.PanicError)) || errors.As(err, new(*engine.UnsupportedError)) ||
+		errors.As(err, new(*engine.AnswerError))
+	return undone, ok
+}
+
+// encodeResponse encodes how a turn ended, err being an error for which [ended] holds.
+func encodeResponse(end *End, err error) ([]byte, error) {
+	r := response{Reworded: end.Reworded, Disclosed: end.Disclosed, Gone: end.Gone}
+	for i := range end.Steps {
+		s := &end.Steps[i]
+		r.Steps = append(r.Steps, recordedStep{s.ID, s.Kind, s.Params, s.Needs})
+	}
+	var encoding error
+	if end.Result != nil {
+		r.Result, encoding = jsonv2.Marshal(end.Result, responseOptions)
+	}
+	if end.Messages != nil && encoding == nil {
+		r.Messages, encoding = jsonv2.Marshal(end.Messages, responseOptions)
+	}
+	if encoding != nil {
+		return nil, fmt.Errorf("the result cannot be encoded: %w", encoding)
+	}
+	if end.Contents != nil {
+		r.Contents = make([]recordedContents, len(end.Contents))
+		for i, c := range end.Contents {
+			r.Contents[i] = recordedContents(c)
+		}
+	}
+	var arguments *engine.ArgumentsError
+	var failed *engine.ToolError
+	switch {
+	case errors.As(err, &arguments):
+		r.Failure = &recordedFailure{Kind: failedArguments, Name: arguments.Name, Text: arguments.Err.Error()}
+	case errors.Is(err, engine.ErrNotFound):
+		r.Failure = &recordedFailure{Kind: failedNotFound}
+	case errors.As(err, &failed):
+		r.Failure = &recordedFailure{Kind: failedTool, Text: failed.Text, Disclosed: failed.Disclosed}
+	}
+	return jsonv2.Marshal(r, jsontext.AllowInvalidUTF8(true)) // as dialects do
+}
+
+// decodeResponse returns the end that was recorded, or how a prompt or a resource failed.
+func decodeResponse(raw []byte) (end End, failure, err error) {
+	var r response
+	if err := jsonv2.Unmarshal(raw, &r); err != nil {
+		return end, nil, fmt.Errorf("a recorded response cannot be read: %w", err)
+	}
+	end.Reworded, end.Disclosed, end.Gone, end.recorded = r.Reworded, r.Disclosed, r.Gone, true
+	for _, s := range r.Steps {
+		end.Steps = append(end.Steps, steps.Step{ID: s.ID, Kind: s.Kind, Params: s.Params, Needs: s.Needs})
+	}
+	if r.Result != nil {
+		if end.Result, err = decodeResult(r.Result); err != nil {
+			return end, nil, err
+		}
+	}
+	if r.Messages != nil {
+		end.Messages = new(engine.Messages)
+		if err := decodeMessages(r.Messages, end.Messages); err != nil {
+			return end, nil, err
+		}
+	}
+	if r.Contents != nil {
+		end.Contents = make([]content.ResourceContents, len(r.Contents))
+		for i, c := range r.Contents {
+			end.Contents[i] = content.ResourceContents(c)
+		}
+	}
+	if f := r.Failure; f != nil {
+		switch f.Kind {
+		case failedArguments:
+			failure = &engine.ArgumentsError{Name: f.Name, Err: errors.New(f.Text)}
+		case failedNotFound:
+			failure = engine.ErrNotFound
+		default:
+			failure = &engine.ToolError{Text: f.Text, Disclosed: f.Disclosed}
+		}
+	}
+	return end, failure, nil
+}
+
+func decodeResult(raw []byte) (*content.Result, error) {
+	r := new(content.Result)
+	if err := r.Content.UnmarshalJSON(jsonview.Get(raw, "content")); err != nil {
+		return nil, fmt.Errorf("a recorded result cannot be read: %w", err)
+	}
+	r.StructuredContent = jsonview.Get(raw, "structuredContent")
+	r.IsError = string(jsonview.Get(raw, "isError")) == "true"
+	meta := jsonview.Get(raw, "_meta")
+	if meta == nil {
+		return r, nil
+	}
+	var members map[string]json.RawMessage
+	if err := jsonv2.Unmarshal(meta, &members); err != nil {
+		return nil, fmt.Errorf("a recorded result cannot be read: %w", err)
+	}
+	r.Meta = make(map[string]any, len(members))
+	for name, v := range members {
+		r.Meta[name] = v
+	}
+	if v := members[engine.UndoMetaKey]; v != nil {
+		report := new(engine.UndoReport)
+		if err := jsonv2.Unmarshal(v, report); err == nil {
+			r.Meta[engine.UndoMetaKey] = report
+		}
+	}
+	return r, nil
+}
+
+func decodeMessages(raw []byte, m *engine.Messages) error {
+	m.Description, _ = jsonview.String(jsonview.Get(raw, "description"))
+	m.Messages = []content.Message{}
+	for item := range jsonview.Elements(jsonview.Get(raw, "messages")) {
+		role, _ := jsonview.String(jsonview.Get(item, "role"))
+		block, err := content.ParseBlock(jsonview.Get(item, "content"))
+		if err != nil {
+			return fmt.Errorf("a recorded message cannot be read: %w", err)
+		}
+		m.Messages = append(m.Messages, content.Message{Role: content.Role(role), Content: block})
+	}
+	return nil
+}
+
+// undoReport is what the result of a saga says of its effects, or nil.
+func undoReport(r *content.Result) *engine.UndoReport {
+	if r == nil {
+		return nil
+	}
+	report, _ := r.Meta[engine.UndoMetaKey].(*engine.UndoReport)
+	return report
+}

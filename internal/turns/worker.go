@@ -1,0 +1,220 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// Times and bounds of workers.
+const (
+	// workers is how many sagas a replica undoes at once.
+	workers = 8
+	// lookTime is how often a worker finds out which tools and revisions there are.
+	lookTime = time.Minute
+	// forgetTime is how often records are removed that nobody needs.
+	forgetTime = 5 * time.Minute
+	// longestOutage bounds the pauses between attempts to reach the ledger.
+	longestOutage = 30 * time.Second
+)
+
+// Work undoes what sagas did whose clients never came back or whose workers died, tries again
+// what could not be undone, and removes records that nobody needs, until ctx ends or the store
+// is closed. Every
+// replica with a ledger should have one worker; any of them does the work of one that died. It
+// returns when all that it was at is written down. Without a ledger there is nothing to do.
+func (r *Runner) Work(ctx context.Context) error {
+	if r.records == nil {
+		return nil
+	}
+	var busy sync.WaitGroup
+	defer busy.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	busy.Go(func() { r.forget(ctx) })
+	slots := make(chan struct{}, workers)
+	var announced, targets []records.Target
+	var looked time.Time
+	var outage time.Duration
+	for ctx.Err() == nil {
+		var list []*records.Entry
+		err := func() (err error) {
+			if announced == nil || time.Since(looked) >= lookTime {
+				own := r.targets()
+				if err := r.records.Announce(ctx, own); err != nil {
+					return err
+				}
+				announced = own
+				if targets, err = r.readable(ctx, own); err != nil {
+					return err
+				}
+				looked = time.Now()
+			}
+			if len(targets) == 0 {
+				return pause(ctx, lookTime)
+			}
+			select {
+			case slots <- struct{}{}:
+				<-slots
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			taking, cancel := context.WithTimeout(ctx, lookTime)
+			defer cancel()
+			list, err = r.records.Take(taking, targets, cap(slots)-len(slots), leaseTime)
+			if taking.Err() != nil {
+				return nil
+			}
+			return err
+		}()
+		if errors.Is(err, ledger.ErrClosed) {
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			if outage == 0 {
+				r.Log.ErrorContext(ctx, "the ledger cannot be used: sagas that are abandoned are not undone", "error", err)
+			}
+			outage = min(max(2*outage, time.Second), longestOutage)
+			_ = pause(ctx, outage/2+rand.N(outage/2))
+			continue
+		}
+		if outage > 0 && ctx.Err() == nil {
+			r.Log.InfoContext(ctx, "the ledger can be used again")
+			outage = 0
+		}
+		for _, e := range list {
+			slots <- struct{}{}
+			busy.Go(func() {
+				defer func() { <-slots }()
+				r.look(ctx, e)
+			})
+		}
+	}
+	return ctx.Err()
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// forget removes records now and then.
+func (r *Runner) forget(ctx context.Context) {
+	for pause(ctx, forgetTime/2+rand.N(forgetTime)) == nil {
+		if n, err := r.records.Forget(ctx); n > 0 || err == nil {
+			r.Log.DebugContext(ctx, "records forgotten", "records", n)
+		}
+	}
+}
+
+// targets are the programs whose sagas this server remembers.
+func (r *Runner) targets() (list []records.Target) {
+	for _, kind := range kinds {
+		for _, newest := range r.Registry.Of(kind) {
+			for _, p := range r.Registry.Revisions(kind, newest.Name) {
+				if p.Remembered() {
+					list = append(list, records.Target{Name: target(kind, p.Name), Revision: p.Revision})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// readable returns the targets whose sagas can be undone here, also those of revisions that
+// only older servers have had.
+func (r *Runner) readable(ctx context.Context, own []records.Target) ([]records.Target, error) {
+	all, err := r.records.Targets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := slices.Clone(own)
+	for _, t := range all {
+		kind, name := parseTarget(t.Name)
+		newest := r.Registry.Find(kind, name)
+		if newest != nil && t.Revision <= newest.Revision && !slices.Contains(list, t) {
+			list = append(list, t)
+		}
+	}
+	return list, nil
+}
+
+// look looks at a saga that was taken.
+func (r *Runner) look(ctx context.Context, e *records.Entry) {
+	now := r.Now()
+	if e.Claim.Alive(now) || e.GivenUp || now.Before(r.due(e)) && !r.undoing(e) {
+		return // it comes again after the lease, or its owner moves it
+	}
+	kind, name := parseTarget(e.Target.Name)
+	p := r.Registry.Reader(kind, name, e.Target.Revision)
+	if p == nil {
+		p = r.Registry.Find(kind, name) // which can undo, if nothing else
+	}
+	if p == nil || len(e.ID) != len(tokens.ID{}) {
+		return
+	}
+	m := &memory{r: r, of: identity{p, tokens.ID(e.ID)}, how: records.HowAbandoned, from: e.At, digest: []byte("abandoned")}
+	m.request.Now, m.request.Purpose = now, e.Purpose
+	m.takeOver(&found{entry: e, taken: e.Claim})
+	gone := tokens.ReasonExpired
+	switch {
+	case e.Ended, e.Claim != nil && e.Claim.How == records.HowCancelled:
+		m.how, gone = records.HowCancelled, ""
+	case e.Purpose == Held.Purpose || e.At == 0 && e.Expires.IsZero():
+		m.how = records.HowBroken // nobody can ask what became of it
+	}
+	t := &Turn{Action: ActionUndo, Program: p, Saga: m.of.id, Number: e.At + 1}
+	end, err := r.hooked(ctx, t, func(ctx context.Context) (End, error) {
+		end, err := r.undo(ctx, m, nil, gone)
+		return r.settle(ctx, m, end, err)
+	})
+	r.logUndo(ctx, m, end, err)
+}
+
+// undoing reports whether a saga is not to go on whether or not its time is over.
+func (r *Runner) undoing(e *records.Entry) bool {
+	return e.Ended || e.Claim != nil && e.Claim.How != records.HowTurn
+}
+
+// hooked has the hook called, if there is one.
+func (r *Runner) hooked(ctx context.Context, t *Turn, take func(context.Context) (End, error)) (End, error) {
+	if r.Hook == nil {
+		return take(ctx)
+	}
+	return r.around(ctx, t, take)
+}
+
+// logUndo tells operators what a worker did.
+func (r *Runner) logUndo(ctx context.Context, m *memory, end End, err error) {
+	attrs := []any{"tool", m.of.program.Name, "saga", m.of.id.String()}
+	report := undoReport(end.Result)
+	switch {
+	case errors.Is(err, errOvertaken):
+	case errors.Is(err, ErrLedger), ctx.Err() != nil && err != nil:
+		r.Log.WarnContext(ctx, "a saga was not undone, and will be tried again", append(attrs, "error", err)...)
+	case err != nil:
+		r.Log.ErrorContext(ctx, "a saga cannot be undone, and will be tried again", append(attrs, "attempts", m.entry.Attempts, "error", err)...)
+	case report != nil && len(report.Outstanding) > 0:
+		text := "effects cannot be undone, and will be tried again"
+		if m.entry.GivenUp {
+			text = "effects cannot be undone, and will not be tried again"
+		}
+		r.Log.ErrorContext(ctx, text, append(attrs, "effects", report.Outstanding, "attempts", m.entry.Attempts, "error", end.Err)...)
+	case report != nil:
+		r.Log.InfoContext(ctx, "abandoned saga undone", append(attrs, "effects", report.Undone)...)
+	default:
+		r.Log.InfoContext(ctx, "abandoned saga has ended", attrs...)
+	}
+}
