@@ -127,7 +127,7 @@ var forgetChecks = []check{
 				require.Falsef(r, now.Before(end.Truncate(time.Microsecond)), "a record was forgotten %v before its Keep", end.Sub(now))
 				break
 			}
-			require.Lessf(r, now.Sub(end), late, "a record is not forgotten %v after its Keep", now.Sub(end))
+			require.Lessf(r, now.Sub(end), r.late, "a record is not forgotten %v after its Keep", now.Sub(end))
 			r.pause(keep / 10)
 		}
 	}},

@@ -28,6 +28,7 @@ func (r *rig) watch(s ledger.Store, key string, after uint64) (<-chan seen, cont
 	go func() {
 		defer close(done)
 		defer close(yielded)
+		defer r.report()
 		for rec, err := range s.Watch(ctx, key, after) {
 			yielded <- seen{rec, err, time.Now()}
 		}
@@ -36,8 +37,8 @@ func (r *rig) watch(s ledger.Store, key string, after uint64) (<-chan seen, cont
 		cancel()
 		select {
 		case <-done:
-		case <-time.After(late):
-			assert.Failf(r, "Watch does not end", "%v after its context ended", late)
+		case <-time.After(r.late):
+			assert.Failf(r, "Watch does not end", "%v after its context ended", r.late)
 		}
 	}
 	r.Cleanup(stop)

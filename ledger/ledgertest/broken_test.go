@@ -1,0 +1,154 @@
+package ledgertest
+
+import (
+	"context"
+	"flag"
+	"iter"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// broken is a store with some methods replaced by others that are wrong.
+type broken struct {
+	ledger.Store
+	skew   time.Duration
+	load   func(context.Context, string) (*ledger.Record, error)
+	swap   func(context.Context, *ledger.Record, ...ledger.Item) error
+	items  func(context.Context, string, uint64, int) ([]ledger.Item, error)
+	watch  func(context.Context, string, uint64, func(*ledger.Record, error) bool)
+	take   func(context.Context, ledger.Take) ([]*ledger.Record, error)
+	list   func(context.Context, []string, string, int) ([]*ledger.Record, error)
+	count  func(context.Context, string, int) (int, error)
+	forget func(context.Context, int) (int, error)
+	now    func(context.Context) (time.Time, error)
+	close  func() error
+}
+
+func (b *broken) Load(ctx context.Context, key string) (*ledger.Record, error) {
+	return b.load(ctx, key)
+}
+func (b *broken) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
+	return b.swap(ctx, r, items...)
+}
+func (b *broken) Items(ctx context.Context, key string, after uint64, limit int) ([]ledger.Item, error) {
+	return b.items(ctx, key, after, limit)
+}
+func (b *broken) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*ledger.Record, error] {
+	return func(yield func(*ledger.Record, error) bool) { b.watch(ctx, key, after, yield) }
+}
+func (b *broken) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
+	return b.take(ctx, t)
+}
+func (b *broken) List(ctx context.Context, queues []string, after string, limit int) ([]*ledger.Record, error) {
+	return b.list(ctx, queues, after, limit)
+}
+func (b *broken) Count(ctx context.Context, owner string, most int) (int, error) {
+	return b.count(ctx, owner, most)
+}
+func (b *broken) Forget(ctx context.Context, limit int) (int, error) { return b.forget(ctx, limit) }
+func (b *broken) Now(ctx context.Context) (time.Time, error)         { return b.now(ctx) }
+func (b *broken) Close() error                                       { return b.close() }
+
+func breakable(s ledger.Store, skew time.Duration) *broken {
+	return &broken{
+		Store: s, skew: skew, load: s.Load, swap: s.Swap, items: s.Items, take: s.Take, list: s.List, count: s.Count,
+		forget: s.Forget, now: s.Now, close: s.Close,
+		watch: func(ctx context.Context, key string, after uint64, yield func(*ledger.Record, error) bool) {
+			s.Watch(ctx, key, after)(yield)
+		},
+	}
+}
+
+// variant is one way to be wrong. Breaks is called for each set of data, and what it
+// returns for each handle on it.
+type variant struct {
+	name   string
+	breaks func() func(b *broken)
+}
+
+// each is a variant whose handles share nothing.
+func each(name string, change func(b *broken)) variant {
+	return variant{name, func() func(b *broken) { return change }}
+}
+
+// variants are stores as somebody might write them, each with a mistake.
+func variants() (all []variant) {
+	for _, part := range [][]variant{brokenSwaps(), brokenReads(), brokenWatches(), brokenTakes(), brokenSets(), brokenEnds()} {
+		all = append(all, part...)
+	}
+	return all
+}
+
+// Each of the broken stores must be found by the checks that foundBy names, and each check
+// must find one. That is how this suite is known to be able to fail.
+func TestBrokenStoresAreFound(t *testing.T) {
+	all := map[string]check{}
+	for _, c := range checks() {
+		all[c.name] = c
+	}
+	seen := map[string]bool{"model": true}
+	var trying sync.WaitGroup
+	room := make(chan struct{}, 16) // most of them wait for what does not happen
+	for _, v := range variants() {
+		by := foundBy[v.name]
+		assert.NotEmpty(t, by, "which check is to find %q?", v.name)
+		for _, name := range by {
+			seen[name] = true
+			require.Contains(t, all, name)
+			trying.Go(func() {
+				room <- struct{}{}
+				defer func() { <-room }()
+				found := tries(all[name], v.start, time.Second)
+				assert.NotEmptyf(t, found, "a store that %s is not found by %q", v.name, name)
+				t.Logf("%s, %s: %.400s", v.name, name, found)
+			})
+		}
+	}
+	trying.Wait()
+	for name := range all {
+		assert.True(t, seen[name], "no broken store is found by %q", name)
+	}
+}
+
+func TestBrokenStoresAreFoundByTheModel(t *testing.T) {
+	for _, v := range variants() {
+		if !slices.Contains(foundByModel, v.name) {
+			continue
+		}
+		t.Run(v.name, func(t *testing.T) {
+			found := ""
+			for i := 0; i < 3 && found == ""; i++ { // as it depends on chance
+				found = tries(modelChecks[0], v.start, time.Second)
+			}
+			assert.NotEmpty(t, found, "the model does not find this store to be broken")
+		})
+	}
+}
+
+// start is the harness of a broken store.
+func (v variant) start(t testing.TB) Harness {
+	change := v.breaks()
+	return overNetwork(t, nil, func(s ledger.Store, skew time.Duration) ledger.Store {
+		b := breakable(s, skew)
+		change(b)
+		return b
+	})
+}
+
+// A broken store's random calls are not worth shortening, or keeping.
+func TestMain(m *testing.M) {
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "1ms"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
