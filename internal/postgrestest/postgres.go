@@ -85,9 +85,9 @@ func (s *Server) DSN() string {
 	return fmt.Sprintf("host=%s user=postgres dbname=postgres", s.Dir)
 }
 
-// URL is as DSN, as a URL for a user.
-func (s *Server) URL(user string) string {
-	return fmt.Sprintf("postgres://%s@/postgres?host=%s", user, s.Dir)
+// URL says how to connect to a database of the server as a user. All passwords are right.
+func (s *Server) URL(user, database string) string {
+	return fmt.Sprintf("postgres://%s@/%s?host=%s", user, database, s.Dir)
 }
 
 // Up starts the server, on the data that it had, and waits until it can be used.
@@ -124,10 +124,17 @@ func (s *Server) stop(signal os.Signal) {
 // Exec runs statements as the superuser.
 func (s *Server) Exec(sql string) {
 	s.t.Helper()
-	conn, err := pgx.Connect(s.t.Context(), s.DSN())
+	s.ExecIn("postgres", sql)
+}
+
+// ExecIn runs statements in another database.
+func (s *Server) ExecIn(database, sql string) {
+	s.t.Helper()
+	ctx := context.Background() // also while the test cleans up
+	conn, err := pgx.Connect(ctx, s.URL("postgres", database))
 	require.NoError(s.t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
-	_, err = conn.Exec(s.t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
 	require.NoError(s.t, err)
 }
 

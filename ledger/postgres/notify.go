@@ -28,6 +28,7 @@ const (
 
 // A teller gathers what other processes are to be told.
 type teller struct {
+	self string        // who tells, so that it does not listen to itself
 	full chan struct{} // has something when there is something to tell
 
 	mu     sync.Mutex
@@ -35,8 +36,7 @@ type teller struct {
 	queues map[uint64]int64 // and when the first record is due, in microseconds
 }
 
-// self is who this process is in messages.
-var self = rand.Text()[:10]
+func (t *teller) init() { t.self, t.full = rand.Text()[:10], make(chan struct{}, 1) }
 
 // add gathers a change of the record with the hash key and, unless at is zero, that it is
 // due then.
@@ -70,7 +70,7 @@ func (t *teller) messages() (list []string) {
 			b.Reset()
 		}
 		if b.Len() == 0 {
-			b.WriteString(self)
+			b.WriteString(t.self)
 		}
 		b.WriteByte(' ')
 		b.WriteString(word)
@@ -119,7 +119,7 @@ func (s *store) announce() {
 // hear passes a message of another process on to those who wait.
 func (s *store) hear(message string) {
 	words := strings.Split(message, " ")
-	if words[0] == self {
+	if words[0] == s.tell.self {
 		return // they have been told
 	}
 	for _, word := range words[1:] {

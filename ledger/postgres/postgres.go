@@ -37,10 +37,11 @@ const patience = 10 * time.Second
 
 // store implements [ledger.Store].
 type store struct {
-	pool  *pgxpool.Pool
-	hub   hub
-	swaps chan *swap
-	tell  teller
+	pool     *pgxpool.Pool
+	patience time.Duration // how long one request may take
+	hub      hub
+	swaps    chan *swap
+	tell     teller
 
 	ctx  context.Context // ends when the store is closed, with ledger.ErrClosed
 	end  context.CancelCauseFunc
@@ -61,21 +62,36 @@ type store struct {
 // After Open the database may go away and come back: calls fail meanwhile. A call that gets
 // no answer fails after 10 seconds.
 func Open(ctx context.Context, url string) (ledger.Store, error) {
+	return open(ctx, url, patience)
+}
+
+func open(ctx context.Context, url string, patience time.Duration) (ledger.Store, error) {
 	config, err := parse(url)
 	if err != nil {
 		return nil, err
 	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		// Less than callers wait: while one connects in vain, it is one connection less.
+		config.ConnConfig.ConnectTimeout = patience / 3
+	}
 	ctx, cancel := context.WithTimeout(ctx, 6*patience) // others may be migrating
 	defer cancel()
-	if err := prepare(ctx, config); err != nil {
-		return nil, err
+	// A connection that breaks in the midst is not yet a database that is gone.
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if err = prepare(ctx, config); err == nil {
+			break
+		}
+		if !broken(err) || time.Now().After(end) || ctx.Err() != nil {
+			return nil, err
+		}
 	}
 	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
 	if err != nil {
 		return nil, fmt.Errorf("ledger/postgres: %w", err)
 	}
-	s := &store{pool: pool, swaps: make(chan *swap), tell: teller{full: make(chan struct{}, 1)}}
+	s := &store{pool: pool, patience: patience, swaps: make(chan *swap)}
 	s.hub.init()
+	s.tell.init()
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	for range writers {
 		s.work.Go(s.write)
@@ -99,9 +115,6 @@ func (s *store) Close() error {
 func parse(at string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(at)
 	if err == nil {
-		if config.ConnConfig.ConnectTimeout == 0 {
-			config.ConnConfig.ConnectTimeout = patience
-		}
 		if config.ConnConfig.RuntimeParams["application_name"] == "" {
 			config.ConnConfig.RuntimeParams["application_name"] = "mcpsaga"
 		}
@@ -153,7 +166,22 @@ func prepare(ctx context.Context, config *pgxpool.Config) error {
 	if _, err := now(ctx, conn); err != nil {
 		return err
 	}
+	if err := durable(ctx, conn); err != nil {
+		return err
+	}
 	return migrate(ctx, conn)
+}
+
+// durable fails if the server says that something is written when it is not on disk yet.
+func durable(ctx context.Context, conn *pgx.Conn) error {
+	var setting string
+	if err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit')`).Scan(&setting); err != nil {
+		return fmt.Errorf("ledger/postgres: %w", err)
+	}
+	if setting == "off" {
+		return unusable("ledger/postgres: synchronous_commit is off, so the database would forget what it has acknowledged: set it for this role, by ALTER ROLE … SET synchronous_commit = on")
+	}
+	return nil
 }
 
 // pooled says whether there is a pooler between this program and the server: the server
@@ -167,7 +195,7 @@ func pooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
 // bound returns a context for one request to the database: it ends with its parent, with
 // the store, and after a while.
 func (s *store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	stop := context.AfterFunc(s.ctx, cancel)
 	return ctx, func() { stop(); cancel() }
 }
@@ -178,7 +206,7 @@ func (s *store) failed(ctx context.Context, what string, err error) error {
 	case s.ctx.Err() != nil:
 		return fmt.Errorf("ledger/postgres: %s: %w", what, ledger.ErrClosed)
 	case ctx.Err() != nil:
-		return fmt.Errorf("ledger/postgres: %s: %w", what, context.Cause(ctx))
+		return fmt.Errorf("ledger/postgres: %s: %w", what, ctx.Err())
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("ledger/postgres: %s: the database does not answer: %w", what, err)
 	}

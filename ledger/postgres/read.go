@@ -57,13 +57,14 @@ func (s *store) read(ctx context.Context, what string, request func(ctx context.
 func broken(err error) bool {
 	var said *pgconn.PgError
 	var connect *pgconn.ConnectError
+	var unusable unusable
 	switch {
-	case errors.As(err, &connect):
-		return false // another would not be made either
+	case errors.As(err, &connect), errors.As(err, &unusable):
+		return false // another would be no better
 	case errors.As(err, &said):
 		return !certain(said) || said.Code == readOnly
 	}
-	return !errors.Is(err, pgx.ErrNoRows)
+	return !errors.Is(err, pgx.ErrNoRows) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // Load implements [ledger.Store].
@@ -142,6 +143,11 @@ func (s *store) Now(ctx context.Context) (at time.Time, err error) {
 	return at, err
 }
 
+// unusable says why a database cannot be used that can be reached.
+type unusable string
+
+func (u unusable) Error() string { return string(u) }
+
 // now reads the server's clock, and fails if the server cannot be written.
 func now(ctx context.Context, conn querier) (at time.Time, err error) {
 	var fixed bool
@@ -149,7 +155,7 @@ func now(ctx context.Context, conn querier) (at time.Time, err error) {
 		return at, fmt.Errorf("ledger/postgres: ask the database for the time: %w", err)
 	}
 	if fixed {
-		return at, errors.New("ledger/postgres: the database can only be read: it is a standby, or the role or the database is set so; give the address of the primary (several hosts with target_session_attrs=read-write find it)")
+		return at, unusable("ledger/postgres: the database can only be read: it is a standby, or the role or the database is set so; give the address of the primary (several hosts with target_session_attrs=read-write find it)")
 	}
 	return at.UTC(), nil
 }

@@ -132,7 +132,7 @@ WHERE n.nspname = 'mcpsaga_ledger' AND c.relname = 'version')`).Scan(&there); er
 	case err != nil:
 		return 0, fmt.Errorf("ledger/postgres: read the version of the tables in the schema mcpsaga_ledger: %w", err)
 	case oldest > len(steps):
-		return 0, fmt.Errorf("ledger/postgres: the tables in the schema mcpsaga_ledger are of version %d, which programs before version %d cannot use, and this one is of version %d: use a newer program", found, oldest, len(steps))
+		return 0, unusable(fmt.Sprintf("ledger/postgres: the tables in the schema mcpsaga_ledger are of version %d, which programs before version %d cannot use, and this one is of version %d: use a newer program", found, oldest, len(steps)))
 	}
 	return min(found, len(steps)), nil
 }

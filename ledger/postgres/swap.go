@@ -46,8 +46,11 @@ func (w *swap) size() int {
 // Swap implements [ledger.Store].
 func (s *store) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
 	const what = "write a record"
-	if err := check(r, items); err != nil {
+	if err := r.Check(items...); err != nil {
 		return fmt.Errorf("ledger/postgres: %s: %w", what, err)
+	}
+	if r.Rev >= math.MaxInt64 { // no record has come that far
+		return fmt.Errorf("ledger/postgres: %s: %w", what, ledger.ErrConflict)
 	}
 	w := &swap{record: *r, done: make(chan error, 1)}
 	w.record.Body = bytes.Clone(r.Body)
@@ -73,34 +76,8 @@ func (s *store) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item
 		}
 		return fmt.Errorf("ledger/postgres: %s: %w", what, err)
 	case <-ctx.Done():
-		return fmt.Errorf("ledger/postgres: %s: %w: %w", what, ledger.ErrUnknown, context.Cause(ctx))
+		return fmt.Errorf("ledger/postgres: %s: %w: %w", what, ledger.ErrUnknown, ctx.Err())
 	}
-}
-
-// check finds what the database could not keep. One such change must not fail others that
-// go with it.
-func check(r *ledger.Record, items []ledger.Item) error {
-	if len(r.Key) > ledger.MaxName || len(r.Queue) > ledger.MaxName || len(r.Owner) > ledger.MaxName || len(r.Body) > ledger.MaxBody {
-		return ledger.ErrTooLarge
-	}
-	for _, i := range items {
-		switch {
-		case len(i.Body) > ledger.MaxBody:
-			return ledger.ErrTooLarge
-		case i.N == 0 || i.N > math.MaxInt64:
-			return fmt.Errorf("the number of an item must be from 1 to %d, and is %d", math.MaxInt64, i.N)
-		}
-	}
-	for _, at := range []time.Time{r.Wake, r.Keep} {
-		// PostgreSQL's times end in the year 294276.
-		if y := at.UTC().Year(); y < 1 || y > 290000 {
-			return fmt.Errorf("the year %d is out of range", y)
-		}
-	}
-	if r.Rev >= math.MaxInt64 {
-		return ledger.ErrConflict // no record has come that far
-	}
-	return nil
 }
 
 // write makes changes until the store is closed.
@@ -170,7 +147,7 @@ SELECT written.key, item.n, item.body FROM written, unnest($8::bigint[], $9::byt
 // were made.
 func (s *store) transact(batch []*swap) (made []bool, err error) {
 	// Not the callers' contexts: one that gives up must not break it for others.
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	// lookOut is how often Take looks for itself, though the time that it knows of has not
-	// come: while it is told of changes, and while it is not.
-	lookOut      = 5 * time.Second
+	// lookOutAlone is how often Take looks for itself while the server does not tell of
+	// changes, though the time that it knows of has not come. Otherwise it does as watchers.
 	lookOutAlone = 500 * time.Millisecond
 	// soon is how long it waits where others are just taking what is due.
 	soon = 20 * time.Millisecond
@@ -39,8 +38,8 @@ FROM due WHERE r.key = due.key RETURNING r.key, r.rev, r.queue, r.owner, r.body,
 // Take implements [ledger.Store].
 func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
 	const what = "take records"
-	if t.Limit < 1 {
-		return nil, fmt.Errorf("ledger/postgres: %s: the limit must be at least 1, and is %d", what, t.Limit)
+	if err := t.Check(); err != nil {
+		return nil, fmt.Errorf("ledger/postgres: %s: %w", what, err)
 	}
 	t.Queues = slices.Compact(slices.Sorted(slices.Values(t.Queues))) // one that is named twice would wait for itself
 	w := s.hub.taker(t.Queues)
@@ -67,7 +66,7 @@ func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, erro
 func (s *store) rest(ctx context.Context, w *waiter, clock clock) error {
 	longest := lookOutAlone
 	if s.hub.told.Load() {
-		longest = lookOut
+		longest = look
 	}
 	began := time.Now()
 	for {

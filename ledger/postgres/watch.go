@@ -17,8 +17,6 @@ const (
 	// in case that something is missed, and while it does not.
 	look      = time.Second
 	lookAlone = 100 * time.Millisecond
-	// linger is how long the connection that listens stays after nobody waits any more.
-	linger = 10 * time.Second
 	// lookForServer is how often it is tried whether the server can be listened to
 	// directly, after there was a pooler.
 	lookForServer = time.Minute
@@ -140,7 +138,7 @@ func (s *store) listen() {
 var errPooled = errors.New("ledger/postgres: a pooler is in between")
 
 // hearAll listens on a connection of its own until nobody waits any more, and says whether
-// it came to listening.
+// it came to listening. If nobody waits any more the connection stays for a while.
 func (s *store) hearAll() (heard bool, err error) {
 	connecting, cancel := s.bound(s.ctx)
 	defer cancel()
@@ -160,6 +158,9 @@ func (s *store) hearAll() (heard bool, err error) {
 	} else if shared {
 		return false, errPooled
 	}
+	if _, err := conn.Exec(connecting, `SELECT set_config('application_name', $1::text, false)`, config.RuntimeParams["application_name"]+" (listening)"); err != nil {
+		return false, err
+	}
 	if _, err := conn.Exec(connecting, "LISTEN "+channel); err != nil {
 		return false, err
 	}
@@ -167,7 +168,7 @@ func (s *store) hearAll() (heard bool, err error) {
 	s.hub.told.Store(true)
 	s.hub.everybody() // for what was said before
 	for {
-		ctx, cancel := context.WithTimeout(s.ctx, linger)
+		ctx, cancel := context.WithTimeout(s.ctx, s.patience)
 		message, err := conn.WaitForNotification(ctx)
 		quiet := ctx.Err() != nil
 		cancel()

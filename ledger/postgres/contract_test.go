@@ -1,0 +1,51 @@
+package postgres_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/ledger/ledgertest"
+	"github.com/mcpsaga/mcpsaga/ledger/postgres"
+)
+
+var serial atomic.Int64
+
+func TestContract(t *testing.T) {
+	server := postgrestest.Run(t, "fsync=off", "max_connections=500")
+	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
+		name, url := newDatabase(t, server)
+		require.NoError(t, open(t, url).Close()) // creates the tables before connections break
+		return ledgertest.Harness{
+			Open: func() ledger.Store {
+				s, err := postgres.Open(t.Context(), url)
+				require.NoError(t, err)
+				return s
+			},
+			Disconnect: func() { disconnect(server, name) },
+		}
+	})
+}
+
+// Behind a pooler in transaction mode each transaction may be executed on another
+// connection, and nobody tells of changes.
+func TestContractBehindAPooler(t *testing.T) {
+	server := postgrestest.Run(t, "fsync=off", "max_connections=500")
+	pooler := startPooler(t, server)
+	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
+		name, url := newDatabase(t, server)
+		require.NoError(t, open(t, url).Close()) // creates the tables before connections break
+		return ledgertest.Harness{
+			Open: func() ledger.Store {
+				s, err := postgres.Open(t.Context(), pooler.url(name))
+				require.NoError(t, err)
+				return s
+			},
+			Polls:      true,
+			Disconnect: func() { disconnect(server, name) },
+		}
+	})
+}

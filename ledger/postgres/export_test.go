@@ -1,0 +1,4 @@
+package postgres
+
+// OpenImpatient is Open with another bound for each request.
+var OpenImpatient = open
