@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // createFile makes an empty file that only its owner can read, in a directory that is made if it is
@@ -118,13 +119,26 @@ func identify(path string) (*files, error) {
 
 // check returns [errMoved] if the files are no longer those that were opened.
 func (f *files) check() error {
-	return errors.Join(same(f.path, f.db), same(f.walPath, f.wal))
+	if _, err := same(f.path, f.db); err != nil {
+		return err
+	}
+	_, err := f.written()
+	return err
 }
 
-func same(path string, then os.FileInfo) error {
-	now, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(then, now) {
-		return errMoved
+// written is when the -wal file was written last.
+func (f *files) written() (time.Time, error) {
+	wal, err := same(f.walPath, f.wal)
+	if err != nil {
+		return time.Time{}, err
 	}
-	return err
+	return wal.ModTime(), nil
+}
+
+func same(path string, then os.FileInfo) (now os.FileInfo, err error) {
+	now, err = os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(then, now) {
+		return nil, errMoved
+	}
+	return now, err
 }

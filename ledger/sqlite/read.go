@@ -13,10 +13,7 @@ import (
 
 // reader is a connection that only reads, with its statements. It sees what is committed, and
 // neither waits for the writer nor holds it up.
-type reader struct {
-	conn *sql.Conn
-	readStatements
-}
+type reader struct{ readStatements }
 
 // read has a free connection do something. The statements are short, so ctx limits only how long to
 // wait for the connection.
@@ -52,16 +49,12 @@ func (s *store) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{conn: conn}
-	if _, err = conn.ExecContext(ctx, "PRAGMA query_only = 1"); err == nil {
-		// Readers wait for others only while those recover the file after a crash.
-		_, err = conn.ExecContext(ctx, "PRAGMA busy_timeout = 5000")
-	}
-	if err == nil {
-		err = r.prepare(ctx, conn)
-	}
-	if err != nil {
+	r := new(reader)
+	if _, err := conn.ExecContext(ctx, "PRAGMA query_only = 1"); err != nil {
 		return nil, errors.Join(err, conn.Close())
+	}
+	if err := r.prepare(ctx, conn); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
@@ -93,9 +86,7 @@ func scan(key string, row *sql.Row) (*ledger.Record, error) {
 
 // Items implements [ledger.Store].
 func (s *store) Items(ctx context.Context, key string, after uint64, limit int) (list []ledger.Item, err error) {
-	if after > math.MaxInt64 || limit <= 0 {
-		return nil, ctx.Err()
-	}
+	after, limit = min(after, math.MaxInt64), max(0, limit) // to SQLite, a negative limit is none
 	err = s.read(ctx, func(r *reader) error {
 		rows, err := r.items.Query(key, int64(after), limit)
 		if err != nil {
@@ -119,18 +110,13 @@ func (s *store) Items(ctx context.Context, key string, after uint64, limit int) 
 
 // Count implements [ledger.Store].
 func (s *store) Count(ctx context.Context, owner string, most int) (n int, err error) {
-	if owner == "" || most <= 0 {
-		return 0, ctx.Err()
-	}
-	err = s.read(ctx, func(r *reader) error { return r.count.QueryRow(owner, most).Scan(&n) })
+	err = s.read(ctx, func(r *reader) error { return r.count.QueryRow(owner, max(0, most)).Scan(&n) })
 	return n, s.explain("read", err)
 }
 
 // List implements [ledger.Store].
 func (s *store) List(ctx context.Context, queues []string, after string, limit int) (list []*ledger.Record, err error) {
-	if limit <= 0 {
-		return nil, ctx.Err()
-	}
+	limit = max(0, limit)
 	err = s.read(ctx, func(r *reader) error {
 		// One transaction: a record is not missed because it moves to another queue meanwhile.
 		if _, err := r.begin.Exec(); err != nil {

@@ -51,14 +51,6 @@ CREATE TABLE items (
 // given back to the file system, and readers do not wait for the writer.
 var initialise = []string{"PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL"}
 
-// prepareFile checks that the database is a ledger, or empty, and brings its tables up to
-// date. It returns the major version that they have. Nothing is written into a file that is
-// not ours.
-func prepareFile(ctx context.Context, conn *sql.Conn, set settings) (major int, err error) {
-	err = retry(ctx, set.patience, func() (err error) { major, err = tryPrepare(ctx, conn, set.schema); return err })
-	return major, err
-}
-
 // retry repeats what fails because others have locked the file, as when many open it at once.
 func retry(ctx context.Context, patience time.Duration, try func() error) error {
 	for begin := time.Now(); ; {
@@ -77,7 +69,10 @@ func retry(ctx context.Context, patience time.Duration, try func() error) error 
 	}
 }
 
-func tryPrepare(ctx context.Context, conn *sql.Conn, steps []step) (int, error) {
+// prepareFile checks that the database is a ledger, or empty, and brings its tables up to
+// date. It returns the major version that they have. Nothing is written into a file that is
+// not ours.
+func prepareFile(ctx context.Context, conn *sql.Conn, steps []step) (int, error) {
 	newest := steps[len(steps)-1].version
 	// One transaction, so that what is read belongs together.
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {

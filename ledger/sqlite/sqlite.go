@@ -5,9 +5,10 @@
 //	defer store.Close()
 //	s, err := server.New(server.Options{Ledger: store, Keys: keys, Tools: tools})
 //
-// Any number of processes of the machine may open the file at the same time. They see one
-// another's changes within 50 ms. Servers on several machines need package ledger/postgres:
-// SQLite's locks and shared memory do not reach over network file systems.
+// Any number of processes of the machine may have the file open. Who watches a record sees the
+// changes of other processes within 50 ms. So does who waits for due records, or within 100 ms
+// if nobody had written for some seconds. Servers on several machines need package
+// ledger/postgres: SQLite's locks and shared memory do not reach over network file systems.
 //
 // What a method has acknowledged is on the disk: the file is in WAL mode with
 // synchronous=FULL. One goroutine of each process writes, and commits what waits together,
@@ -78,7 +79,15 @@ type store struct {
 //
 // The context limits how long Open waits for other processes that have locked the file.
 func Open(ctx context.Context, path string) (ledger.Store, error) {
-	return open(ctx, path, settings{patience: patience, schema: schema})
+	return handle(open(ctx, path, settings{patience: patience, schema: schema}))
+}
+
+// handle avoids an interface that holds a nil pointer.
+func handle(s *store, err error) (ledger.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func open(ctx context.Context, path string, set settings) (*store, error) {
@@ -96,6 +105,7 @@ func open(ctx context.Context, path string, set settings) (*store, error) {
 	if s.db, err = sql.Open("sqlite", dsn(s.path)); err != nil {
 		return nil, s.explain("open", err)
 	}
+	s.db.SetMaxIdleConns(-1) // what is closed here shall be closed
 	if err := s.start(ctx, set); err != nil {
 		return nil, errors.Join(s.explain("open", err), s.db.Close())
 	}
@@ -104,28 +114,20 @@ func open(ctx context.Context, path string, set settings) (*store, error) {
 
 // start readies the tables and begins to write.
 func (s *store) start(ctx context.Context, set settings) error {
-	conn, err := s.db.Conn(ctx)
+	w := &writer{
+		store: s, patience: set.patience, turn: newTurn(s.path),
+		ops: make(chan *op, groupOps), ended: make(chan struct{}),
+	}
+	// Others who open the file at the same time may lock it at any point.
+	err := retry(ctx, set.patience, func() error { return w.connect(ctx, set) })
 	if err != nil {
 		return err
 	}
-	major, err := prepareFile(ctx, conn, set)
-	if err == nil {
-		s.file, err = identify(s.path)
-	}
-	if err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	s.writer = &writer{
-		store: s, conn: conn, major: major, patience: set.patience,
-		ops: make(chan *op, groupOps), ended: make(chan struct{}), turn: newTurn(s.path),
-	}
-	if err := s.writer.prepare(ctx); err != nil {
-		return errors.Join(err, conn.Close())
-	}
+	s.writer = w
 	for range readers {
 		s.pool <- nil
 	}
-	go s.writer.run()
+	go w.run()
 	go s.findNews()
 	return nil
 }
@@ -136,7 +138,7 @@ func dsn(path string) string {
 	pragmas := url.Values{"_pragma": {
 		"synchronous(FULL)",
 		"fullfsync(1)", "checkpoint_fullfsync(1)", // macOS: all the way to the disk
-		"busy_timeout(0)", // who waits, and how long, is decided here
+		"busy_timeout(5000)", // for reading; the writer waits in its own way
 		"trusted_schema(0)",
 		"foreign_keys(0)",
 	}, "_dqs": {"0"}, "_error_rc": {"1"}}
@@ -166,11 +168,11 @@ func (s *store) Close() error {
 		var errs []error
 		for range readers {
 			if r := <-s.pool; r != nil {
-				errs = append(errs, r.conn.Close())
+				errs = append(errs, r.close())
 			}
 		}
-		// Last, the database: SQLite moves what is in the -wal file to the database itself.
-		if err := errors.Join(append(errs, s.writer.conn.Close(), s.db.Close())...); err != nil {
+		// Who closes the file last moves what is in the -wal file to the database itself.
+		if err := errors.Join(append(errs, s.writer.st.close(), s.db.Close())...); err != nil {
 			s.closeErr = s.explain("close", err)
 		}
 	})

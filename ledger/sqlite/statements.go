@@ -3,17 +3,19 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 )
 
 const columns = "rev, queue, owner, wake, keep, body"
 
 // readStatements are prepared for each connection that reads.
 type readStatements struct {
+	statements
 	begin, rollback, load, byID, rev, items, count, listed, nextWake *sql.Stmt
 }
 
 func (s *readStatements) prepare(ctx context.Context, conn *sql.Conn) error {
-	return prepareAll(ctx, conn, map[**sql.Stmt]string{
+	return s.prepareAll(ctx, conn, map[**sql.Stmt]string{
 		&s.begin:    "BEGIN",
 		&s.rollback: "ROLLBACK",
 		&s.load:     "SELECT " + columns + " FROM records WHERE key = ?",
@@ -22,12 +24,13 @@ func (s *readStatements) prepare(ctx context.Context, conn *sql.Conn) error {
 		&s.items:    "SELECT n, body FROM items WHERE record = (SELECT id FROM records WHERE key = ?) AND n > ? ORDER BY n LIMIT ?",
 		&s.count:    "SELECT count(*) FROM (SELECT 1 FROM records WHERE owner = ? LIMIT ?)",
 		&s.listed:   "SELECT key, id FROM records WHERE queue = ? AND wake IS NOT NULL AND key > ? ORDER BY key LIMIT ?",
-		&s.nextWake: "SELECT min(wake) FROM records WHERE queue = ?",
+		&s.nextWake: "SELECT min(wake) FROM records WHERE queue = ? AND wake IS NOT NULL",
 	})
 }
 
 // writeStatements are prepared for the connection that writes.
 type writeStatements struct {
+	statements
 	begin, commit, rollback, savepoint, back, release   *sql.Stmt
 	dataVersion, userVersion                            *sql.Stmt
 	find, create, update, reschedule, replace, addItem  *sql.Stmt
@@ -35,9 +38,8 @@ type writeStatements struct {
 	over, forget, forgetItems, freePages, pages, vacuum *sql.Stmt
 }
 
-func (w *writer) prepare(ctx context.Context) error {
-	s := &w.st
-	return prepareAll(ctx, w.conn, map[**sql.Stmt]string{
+func (s *writeStatements) prepare(ctx context.Context, conn *sql.Conn) error {
+	return s.prepareAll(ctx, conn, map[**sql.Stmt]string{
 		&s.begin:       "BEGIN IMMEDIATE",
 		&s.commit:      "COMMIT",
 		&s.rollback:    "ROLLBACK",
@@ -60,7 +62,7 @@ func (w *writer) prepare(ctx context.Context) error {
 		&s.byID: "SELECT " + columns + " FROM records WHERE id = ?",
 		&s.take: "UPDATE records SET rev = rev + 1, wake = ? WHERE id = ?",
 
-		&s.over:        "SELECT id FROM records WHERE keep < ? ORDER BY keep LIMIT ?",
+		&s.over:        "SELECT id FROM records WHERE keep <= ? ORDER BY keep LIMIT ?",
 		&s.forget:      "DELETE FROM records WHERE id = ?",
 		&s.forgetItems: "DELETE FROM items WHERE record = ?",
 		&s.freePages:   "PRAGMA freelist_count",
@@ -69,13 +71,31 @@ func (w *writer) prepare(ctx context.Context) error {
 	})
 }
 
-func prepareAll(ctx context.Context, conn *sql.Conn, list map[**sql.Stmt]string) error {
+// statements are all that were prepared on a connection. Package database/sql does not close them
+// with it, and SQLite keeps the file open until they are.
+type statements struct {
+	conn *sql.Conn
+	all  map[string]*sql.Stmt // by their text
+}
+
+func (s *statements) prepareAll(ctx context.Context, conn *sql.Conn, list map[**sql.Stmt]string) error {
+	s.conn, s.all = conn, make(map[string]*sql.Stmt)
 	for to, query := range list {
 		st, err := conn.PrepareContext(ctx, query)
 		if err != nil {
-			return err
+			return errors.Join(err, s.close())
 		}
 		*to = st
+		s.all[query] = st
 	}
 	return nil
+}
+
+// close closes the connection.
+func (s *statements) close() error {
+	var errs []error
+	for _, st := range s.all {
+		errs = append(errs, st.Close())
+	}
+	return errors.Join(append(errs, s.conn.Close())...)
 }

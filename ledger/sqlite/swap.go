@@ -4,22 +4,22 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"math"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
 // Swap implements [ledger.Store].
 func (s *store) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
-	size, err := check(r, items)
-	if err != nil {
+	if err := r.Check(items...); err != nil {
 		return err
 	}
 	// The writer may still be at it when ctx has ended and the caller uses his slices for something else.
 	c := change{rec: *r, items: make([]ledger.Item, len(items))}
 	c.rec.Body = clone(r.Body)
+	size := len(r.Body)
 	for i, item := range items {
 		c.items[i] = ledger.Item{N: item.N, Body: clone(item.Body)}
+		size += len(item.Body)
 	}
 	if err := s.writer.do(ctx, &op{run: c.run, bytes: size}); err != nil {
 		return s.explain("change", err)
@@ -30,24 +30,6 @@ func (s *store) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item
 
 // clone never returns nil: the driver would make NULL of it.
 func clone(b []byte) []byte { return append([]byte{}, b...) }
-
-// check refuses what is beyond the limits, and returns the length of all bodies.
-func check(r *ledger.Record, items []ledger.Item) (size int, err error) {
-	if max(len(r.Key), len(r.Queue), len(r.Owner)) > ledger.MaxName || len(r.Body) > ledger.MaxBody {
-		return 0, ledger.ErrTooLarge
-	}
-	size = len(r.Body)
-	for _, i := range items {
-		if len(i.Body) > ledger.MaxBody {
-			return 0, ledger.ErrTooLarge
-		}
-		if i.N == 0 || i.N > math.MaxInt64 {
-			return 0, errors.New("ledger/sqlite: the number of an item is from 1 to 2⁶³-1")
-		}
-		size += len(i.Body)
-	}
-	return size, nil
-}
 
 // change is one call of Swap.
 type change struct {

@@ -14,8 +14,8 @@ import (
 
 // Take implements [ledger.Store].
 func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
-	if t.Limit < 1 {
-		return nil, errors.New("ledger/sqlite: take at least one record")
+	if err := t.Check(); err != nil {
+		return nil, err
 	}
 	queues := distinct(t.Queues)
 	me, end := s.waits.take(queues)

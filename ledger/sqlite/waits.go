@@ -7,10 +7,16 @@ import (
 )
 
 const (
-	// watchPoll and takePoll are how often to look whether other processes have changed
-	// something, while anybody watches a record or waits for due ones.
-	watchPoll = 20 * time.Millisecond
-	takePoll  = 40 * time.Millisecond
+	// watchPoll is how often to look whether other processes have changed something, while
+	// anybody watches a record.
+	watchPoll = 25 * time.Millisecond
+	// takePoll is the same while somebody only waits for records that are due.
+	takePoll = 45 * time.Millisecond
+	// quietPoll is instead of takePoll when nobody has written for some seconds: servers wait
+	// all the time, so it has to cost next to nothing.
+	quietPoll = 100 * time.Millisecond
+	// quietAfter is how long that is.
+	quietAfter = 2 * time.Second
 	// never is how long to sleep when nobody waits.
 	never = time.Hour
 )
@@ -65,17 +71,20 @@ func newWaits() *waits {
 	}
 }
 
-// interval is how long the writer may sleep until it looks for changes by others.
-func (w *waits) interval() time.Duration {
+// interval is how long the writer may sleep until it looks for changes by others. Quiet says
+// that there were none lately.
+func (w *waits) interval(quiet bool) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case len(w.topics) > 0:
 		return watchPoll
-	case len(w.takers) > 0:
-		return takePoll
+	case len(w.takers) == 0:
+		return never
+	case quiet:
+		return quietPoll
 	}
-	return never
+	return takePoll
 }
 
 // watch returns what rings when the record may have changed, and what ends that.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -48,7 +49,6 @@ type tx struct {
 // writer is the only one in the process that changes the database: one goroutine with one connection.
 type writer struct {
 	store    *store
-	conn     *sql.Conn
 	st       writeStatements
 	major    int // version of the tables
 	patience time.Duration
@@ -56,8 +56,44 @@ type writer struct {
 	ops      chan *op
 	ended    chan struct{}
 
-	told, checked int64 // [writer.version] when others' changes were told, and the tables' version checked
-	unclosed      bool  // the last transaction could be neither committed nor rolled back
+	told, checked int64     // [writer.version] when others' changes were told, and the tables' version checked
+	written       time.Time // of the -wal file, when it was looked at last
+	active        time.Time // when that was found to have changed
+	looked        time.Time // when SQLite was asked for changes by others
+	unclosed      bool      // the last transaction could be neither committed nor rolled back
+}
+
+// connect makes the connection, and readies the tables.
+func (w *writer) connect(ctx context.Context, set settings) error {
+	conn, err := w.store.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	if w.major, err = prepareFile(ctx, conn, set.schema); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	if err := w.st.prepare(ctx, conn); err != nil {
+		return err
+	}
+	if err := w.ready(ctx, conn); err != nil {
+		return errors.Join(err, w.st.close())
+	}
+	return nil
+}
+
+func (w *writer) ready(ctx context.Context, conn *sql.Conn) (err error) {
+	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil { // see [writer.lock]
+		return err
+	}
+	// SQLite opens a file that it may only read, and says so when it is to write.
+	if _, err = w.st.begin.Exec(); err == nil {
+		_, err = w.st.rollback.Exec()
+	}
+	if err != nil && !isBusy(err) {
+		return err
+	}
+	w.store.file, err = identify(w.store.path)
+	return err
 }
 
 // do has an operation done, and returns when its outcome is on the disk. If ctx ends before it has begun,
@@ -109,7 +145,7 @@ func (w *writer) run() {
 			return
 		default:
 		}
-		idle.Reset(w.store.waits.interval())
+		idle.Reset(w.store.waits.interval(time.Since(w.active) > quietAfter))
 		select {
 		case <-w.store.closing:
 			return
@@ -246,8 +282,18 @@ func (w *writer) lock() error {
 
 // look finds out whether another process has changed something, and tells those who wait.
 func (w *writer) look() {
-	err := w.store.file.check()
+	written, err := w.store.file.written()
 	if err == nil {
+		// To ask SQLite costs more than all the rest, and servers look all the time. So it is asked
+		// only for a while after the -wal file was written: syncing that may take long.
+		// Windows notes the time late.
+		if written != w.written {
+			w.written, w.active = written, time.Now()
+		}
+		if time.Since(w.active) > relook && time.Since(w.looked) < relook && runtime.GOOS != "windows" {
+			return
+		}
+		w.looked = time.Now()
 		var now int64
 		if now, err = w.version(); err == nil && now == w.told {
 			return

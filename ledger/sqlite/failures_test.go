@@ -1,0 +1,245 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
+)
+
+// Another process that does not let go of the file costs time and loses nothing.
+func TestLockedForLong(t *testing.T) {
+	path := somePath(t)
+	s, err := sqlite.OpenPatient(t.Context(), path, 300*time.Millisecond)
+	require.NoError(t, err)
+	defer s.Close()
+	r := &ledger.Record{Key: "k", Body: []byte("one")}
+	require.NoError(t, s.Swap(t.Context(), r))
+	c := start(t, "hold", path)
+	require.Equal(t, "locked", c.line())
+
+	r.Body = []byte("two")
+	begin := time.Now()
+	err = s.Swap(t.Context(), r)
+	assert.ErrorContains(t, err, "another process has locked it")
+	assert.NotErrorIs(t, err, ledger.ErrUnknown)
+	assert.Less(t, time.Since(begin), 3*time.Second)
+	_, err = s.Now(t.Context())
+	assert.Error(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	assert.Equal(t, context.DeadlineExceeded, s.Swap(ctx, r), "whose context ends before it begins")
+	got, err := s.Load(t.Context(), "k") // reading goes on
+	require.NoError(t, err)
+	assert.Equal(t, "one", string(got.Body))
+	other := opened(t, path) // and so does opening
+	_, err = other.Load(t.Context(), "k")
+	assert.NoError(t, err)
+
+	go func() {
+		time.Sleep(50 * time.Millisecond)
+		c.in.Close()
+	}()
+	require.NoError(t, s.Swap(t.Context(), r), "when it is free again")
+	assert.EqualValues(t, 2, r.Rev)
+}
+
+// Close does not wait for who has locked the file.
+func TestCloseWhileLocked(t *testing.T) {
+	path := somePath(t)
+	s := opened(t, path)
+	c := start(t, "hold", path)
+	require.Equal(t, "locked", c.line())
+	done := make(chan error, 1)
+	go func() { done <- s.Swap(t.Context(), &ledger.Record{Key: "k"}) }()
+	time.Sleep(50 * time.Millisecond)
+	begin := time.Now()
+	require.NoError(t, s.Close())
+	assert.Less(t, time.Since(begin), time.Second)
+	assert.ErrorIs(t, <-done, ledger.ErrClosed)
+}
+
+// A change whose context ends tells the truth about it.
+func TestContextsEndAtAnyMoment(t *testing.T) {
+	s := opened(t, somePath(t))
+	outcomes := map[string]error{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for w := range 8 {
+		all.Go(func() {
+			for i := range 100 {
+				ctx, cancel := context.WithTimeout(t.Context(), rand.N(3*time.Millisecond))
+				key := fmt.Sprint(w, "-", i)
+				err := s.Swap(ctx, &ledger.Record{Key: key, Body: []byte("x")}, ledger.Item{N: 1})
+				cancel()
+				mu.Lock()
+				outcomes[key] = err
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	// What was unknown is known when a later change is made.
+	require.NoError(t, s.Swap(t.Context(), &ledger.Record{Key: "last"}))
+	done, unknown, not := 0, 0, 0
+	for key, outcome := range outcomes {
+		_, err := s.Load(t.Context(), key)
+		switch {
+		case outcome == nil:
+			done++
+			assert.NoError(t, err, "%s was acknowledged", key)
+		case errors.Is(outcome, ledger.ErrUnknown):
+			unknown++
+			assert.ErrorIs(t, outcome, context.DeadlineExceeded)
+		default:
+			not++
+			assert.ErrorIs(t, outcome, context.DeadlineExceeded)
+			assert.ErrorIs(t, err, ledger.ErrNotFound, "%s was refused", key)
+		}
+	}
+	t.Logf("done %d, unknown %d, not begun %d", done, unknown, not)
+	assert.NotZero(t, done)
+	assert.NotZero(t, unknown+not)
+}
+
+// What is acknowledged while the store is closed is there, and what is refused is not.
+func TestCloseWhileBusy(t *testing.T) {
+	path := somePath(t)
+	s := opened(t, path)
+	type outcome struct {
+		key string
+		err error
+	}
+	outcomes := make(chan outcome, 10_000)
+	var all sync.WaitGroup
+	for w := range 16 {
+		all.Go(func() {
+			for i := range 500 {
+				o := outcome{key: fmt.Sprint(w, "-", i)}
+				o.err = s.Swap(context.Background(), &ledger.Record{Key: o.key})
+				outcomes <- o
+				if o.err != nil {
+					return
+				}
+			}
+		})
+	}
+	time.Sleep(30 * time.Millisecond)
+	for range 2 {
+		all.Go(func() { assert.NoError(t, s.Close()) })
+	}
+	all.Wait()
+	close(outcomes)
+	s = opened(t, path)
+	refused := 0
+	for o := range outcomes {
+		_, err := s.Load(t.Context(), o.key)
+		if o.err == nil {
+			assert.NoError(t, err, "%s was acknowledged", o.key)
+		} else {
+			refused++
+			assert.ErrorIs(t, o.err, ledger.ErrClosed)
+			assert.ErrorIs(t, err, ledger.ErrNotFound, "%s was refused", o.key)
+		}
+	}
+	assert.Equal(t, 16, refused)
+}
+
+// What is written into a removed file is lost: so nothing is.
+func TestFileIsRemoved(t *testing.T) {
+	for _, suffix := range []string{"", "-wal"} {
+		t.Run("ledger.db"+suffix, func(t *testing.T) {
+			path := somePath(t)
+			s := opened(t, path)
+			ctx := t.Context()
+			r := &ledger.Record{Key: "k"}
+			require.NoError(t, s.Swap(ctx, r))
+			watched := make(chan error, 1)
+			go func() {
+				for _, err := range s.Watch(ctx, "k", 1) {
+					watched <- err
+				}
+			}()
+			require.NoError(t, os.Rename(path+suffix, path+".away"))
+			assert.ErrorContains(t, s.Swap(ctx, r), "was removed or replaced")
+			_, err := s.Load(ctx, "k")
+			assert.ErrorContains(t, err, "was removed or replaced")
+			assert.ErrorContains(t, <-watched, "was removed or replaced")
+			require.NoError(t, os.WriteFile(path+suffix, nil, 0o600))
+			assert.ErrorContains(t, s.Swap(ctx, r), "was removed or replaced")
+			require.NoError(t, os.Rename(path+".away", path+suffix))
+			assert.NoError(t, s.Swap(ctx, r), "when it is back")
+		})
+	}
+}
+
+// A damaged file is reported as such.
+func TestFileIsDamaged(t *testing.T) {
+	path := somePath(t)
+	s := opened(t, path)
+	for i := range 200 {
+		require.NoError(t, s.Swap(t.Context(), &ledger.Record{Key: fmt.Sprint(i), Body: make([]byte, 1000)}))
+	}
+	require.NoError(t, s.Close())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for i := 4096; i < len(content); i++ {
+		content[i] = byte(rand.Uint32())
+	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	s, err = sqlite.Open(t.Context(), path)
+	if err == nil {
+		defer s.Close()
+		_, err = s.Load(t.Context(), "7")
+		assert.ErrorContains(t, s.Swap(t.Context(), &ledger.Record{Key: "new"}), "the file is damaged")
+	}
+	assert.ErrorContains(t, err, "the file is damaged")
+	assert.ErrorContains(t, err, path)
+
+	require.NoError(t, os.WriteFile(path, content[:5000], 0o600))
+	_, err = sqlite.Open(t.Context(), path)
+	assert.ErrorContains(t, err, "the file is damaged", "cut off")
+}
+
+// Nobody else can read what is in the ledger, even if it is to be had only as sealed.
+func TestModes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	path := filepath.Join(dir, "ledger?x=1&mode=memory#%41.db") // not an option of the driver's
+	s := opened(t, path)
+	require.NoError(t, s.Swap(t.Context(), &ledger.Record{Key: "k"}))
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	names := []string{}
+	for _, f := range files {
+		info, err := f.Info()
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o600), info.Mode(), f.Name())
+		names = append(names, f.Name())
+	}
+	base := filepath.Base(path)
+	assert.Subset(t, names, []string{base, base + "-shm", base + "-wal"})
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		info, err := os.Stat(d)
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	}
+	require.NoError(t, os.Chmod(dir, 0o777))
+	_, err = sqlite.Open(t.Context(), path)
+	assert.ErrorContains(t, err, "run chmod o-w "+dir)
+	require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky))
+	require.NoError(t, opened(t, path).Close())
+	require.NoError(t, s.Close())
+	_, err = os.Stat(path + "-wal")
+	assert.ErrorIs(t, err, os.ErrNotExist, "when the last handle is closed, all is in the file itself")
+}

@@ -1,0 +1,164 @@
+package sqlite_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// Three processes that swap one record lose nothing.
+func TestProcessesSwapOneRecord(t *testing.T) {
+	path := somePath(t)
+	s := opened(t, path)
+	require.NoError(t, s.Swap(t.Context(), &ledger.Record{Key: "row", Body: []byte("0")}))
+	const each = 100
+	var all []*child
+	for range 3 {
+		all = append(all, start(t, "count", path, strconv.Itoa(each)))
+	}
+	for _, c := range all {
+		assert.NoError(t, c.Wait())
+	}
+	r, err := s.Load(t.Context(), "row")
+	require.NoError(t, err)
+	assert.Equal(t, strconv.Itoa(3*each), string(r.Body))
+	assert.EqualValues(t, 3*each+1, r.Rev)
+}
+
+// What a process has acknowledged is there after it was killed.
+func TestKilledWriterLosesNothing(t *testing.T) {
+	path := somePath(t)
+	acknowledged := 0
+	for life := range 4 {
+		c := start(t, "write", path, strconv.Itoa(life))
+		var keys []string
+		for begin := time.Now(); time.Since(begin) < 300*time.Millisecond; {
+			keys = append(keys, c.line())
+		}
+		require.NoError(t, c.Process.Kill())
+		for { // what it had written before it died
+			key, err := c.out.ReadString('\n')
+			if err != nil {
+				break
+			}
+			keys = append(keys, strings.TrimSuffix(key, "\n"))
+		}
+		_ = c.Wait()
+		s := opened(t, path)
+		for _, key := range keys {
+			_, err := s.Load(t.Context(), key)
+			assert.NoError(t, err, "%s was acknowledged", key)
+		}
+		require.NoError(t, s.Close())
+		acknowledged += len(keys)
+	}
+	t.Logf("acknowledged: %d", acknowledged)
+	assert.Greater(t, acknowledged, 100)
+}
+
+// A file that there is not yet is opened by ten processes at once.
+func TestManyOpenANewFile(t *testing.T) {
+	path := somePath(t) + "/in/a/new/directory.db"
+	var all []*child
+	for i := range 10 {
+		c := start(t, "open", path, strconv.Itoa(i))
+		require.Equal(t, "ready", c.line())
+		all = append(all, c)
+	}
+	for _, c := range all {
+		require.NoError(t, c.in.Close())
+	}
+	for _, c := range all {
+		assert.NoError(t, c.Wait())
+	}
+	s := opened(t, path)
+	for i := range 10 {
+		_, err := s.Load(t.Context(), strconv.Itoa(i))
+		assert.NoError(t, err)
+	}
+}
+
+// Who watches sees the changes of another process within 50 ms, and who takes soon.
+func TestChangesOfAnotherProcessAreSeen(t *testing.T) {
+	path := somePath(t)
+	s := opened(t, path)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c := start(t, "echo", path)
+	var slowest time.Duration
+	seen := make(chan time.Time)
+	go func() {
+		defer close(seen)
+		for _, err := range s.Watch(ctx, "row", 0) {
+			if err != nil {
+				return
+			}
+			seen <- time.Now()
+		}
+	}()
+	ask := func(what string) time.Time {
+		_, err := c.in.Write([]byte(what + "\n"))
+		require.NoError(t, err)
+		n, err := strconv.ParseInt(c.line(), 10, 64)
+		require.NoError(t, err)
+		return time.Unix(0, n)
+	}
+	var delays []time.Duration
+	for i := range 20 {
+		time.Sleep(time.Duration(i) * 3 * time.Millisecond)
+		at := ask("now")
+		delays = append(delays, (<-seen).Sub(at))
+		slowest = max(slowest, delays[i])
+	}
+	cancel()
+	for range seen {
+	}
+	t.Logf("seen after %v", delays)
+	assert.Less(t, slowest, 50*time.Millisecond+busyMachine)
+
+	took := make(chan error)
+	go func() {
+		_, err := s.Take(t.Context(), ledger.Take{Queues: []string{"q"}, Limit: 1, Lease: time.Hour})
+		took <- err
+	}()
+	time.Sleep(50 * time.Millisecond)
+	at := ask("due")
+	require.NoError(t, <-took)
+	t.Logf("taken after %v", time.Since(at))
+	assert.Less(t, time.Since(at), 500*time.Millisecond)
+}
+
+// busyMachine is what tests of latencies allow for other programs that compute at the same time.
+const busyMachine = 50 * time.Millisecond
+
+// Processes that write without a break share the file fairly.
+func TestProcessesTakeTurns(t *testing.T) {
+	path := somePath(t)
+	require.NoError(t, opened(t, path).Close())
+	var all []*child
+	for i := range 3 {
+		c := start(t, "busy", path, strconv.Itoa(i)+"-")
+		require.Equal(t, "ready", c.line())
+		all = append(all, c)
+	}
+	time.Sleep(time.Second)
+	least, most := 1<<30, 0
+	for _, c := range all {
+		require.NoError(t, c.in.Close())
+	}
+	for _, c := range all {
+		n, err := strconv.Atoi(c.line())
+		require.NoError(t, err)
+		least, most = min(least, n), max(most, n)
+		assert.NoError(t, c.Wait())
+	}
+	t.Logf("least %d, most %d", least, most)
+	assert.Greater(t, least, most/5)
+}
