@@ -29,7 +29,7 @@ func TestWrongKeysAreRefused(t *testing.T) {
 	assert.Equal(t, 200, status)
 	assert.NotEmpty(t, parse(t, body).Result.SagaToken, "as ever")
 
-	o.Ledger = new(sick)
+	o.Ledger = newSick()
 	r := newRig(t, o)
 	status, body = r.do(http.MethodPost, "/mcp", first, withKey("not a key"))
 	assert.Equal(t, 400, status)

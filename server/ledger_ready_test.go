@@ -42,14 +42,7 @@ func (s *sick) Now(ctx context.Context) (time.Time, error) {
 	return time.Now(), nil
 }
 
-// Take implements [ledger.Store]: nothing is ever due.
-func (s *sick) Take(ctx context.Context, _ ledger.Take) ([]*ledger.Record, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
-// Forget implements [ledger.Store].
-func (s *sick) Forget(context.Context, int) (int, error) { return 0, nil }
+func newSick() *sick { return &sick{Store: ledger.NewMemory(ledger.MemoryOptions{})} }
 
 // ready asks a server's /readyz under a name of the loopback interface, or any other.
 func ready(t *testing.T, h http.Handler, host, query string) (int, string) {
@@ -65,7 +58,7 @@ func ready(t *testing.T, h http.Handler, host, query string) (int, string) {
 func TestReadyTellsOfTheLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(logBuffer)
-		store := new(sick)
+		store := newSick()
 		s, err := server.New(server.Options{Keys: newKeys(t), Ledger: store, Logger: slog.New(slog.NewTextHandler(log, nil)), Now: time.Now})
 		require.NoError(t, err)
 		defer s.Close()
@@ -128,7 +121,7 @@ func TestReadyTellsOfTheLedger(t *testing.T) {
 // What a ledger adds to a server ends with it.
 func TestWorkerEndsWithTheServer(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	o := server.Options{Keys: newKeys(t), Ledger: new(sick), Logger: slog.New(slog.DiscardHandler)}
+	o := server.Options{Keys: newKeys(t), Ledger: newSick(), Logger: slog.New(slog.DiscardHandler)}
 	s, err := server.New(o)
 	require.NoError(t, err)
 	s.Handler()
