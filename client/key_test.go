@@ -67,6 +67,11 @@ func TestFirstCallIsRepeatedWithItsKey(t *testing.T) {
 	require.Error(t, err)
 	assert.Zero(t, s.looks, "what was answered is not repeated, so nobody looks")
 
+	s = play(t, body(401, "text/plain", ""))
+	_, err = s.client(t).Call(t.Context(), "complex_tool", nil, client.Handlers{})
+	require.Error(t, err)
+	assert.Zero(t, s.looks, "nor is what another attempt would meet again")
+
 	s = play(t, cut)
 	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Retries: -1})
 	t.Cleanup(func() { _ = c.Close() })

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -121,7 +122,7 @@ func TestReadyTellsOfTheLedger(t *testing.T) {
 // What a ledger adds to a server ends with it.
 func TestWorkerEndsWithTheServer(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	o := server.Options{Keys: newKeys(t), Ledger: newSick(), Logger: slog.New(slog.DiscardHandler)}
+	o := server.Options{Keys: newKeys(t), Ledger: newSick(), Logger: slog.New(slog.DiscardHandler), Tools: []saga.Definition{new(seats).tool()}}
 	s, err := server.New(o)
 	require.NoError(t, err)
 	s.Handler()
@@ -131,8 +132,17 @@ func TestWorkerEndsWithTheServer(t *testing.T) {
 
 	unused, err := server.New(o)
 	require.NoError(t, err)
+	begun := time.Now()
 	unused.Close()
+	assert.Less(t, time.Since(begun), 2*time.Second, "there is nothing to wait for")
 	unused.Handler() // does not begin it any more
+
+	store := newSick()
+	o.Ledger = store
+	mounted, err := server.New(o)
+	require.NoError(t, err)
+	mounted.Handler() // in a server of somebody else's, who closes the store and no more
+	require.NoError(t, store.Close())
 
 	_, err = server.New(o)
 	require.NoError(t, err, "who only looks whether a server can be made need not close it")

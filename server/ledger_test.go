@@ -458,3 +458,18 @@ func TestWithoutALedger(t *testing.T) {
 	}
 	assert.NotContains(t, r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), "idempotencyKey")
 }
+
+// A tool that demands single use is not served by who cannot keep it.
+func TestRequiredSingleUseNeedsALedger(t *testing.T) {
+	tool := new(seats).tool()
+	tool.SingleUse = saga.SingleUseRequired
+	o := server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}}
+	_, err := server.New(o)
+	var wrong *saga.DefinitionError
+	require.ErrorAs(t, err, &wrong)
+	assert.Equal(t, "seat", wrong.Tool)
+	assert.ErrorContains(t, err, "ledger")
+	o.Ledger = ledger.NewMemory(ledger.MemoryOptions{})
+	_, err = server.New(o)
+	require.NoError(t, err)
+}
