@@ -73,7 +73,7 @@ func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.
 	e, o := m.entry, base
 	first := e.Exists() && e.Token == "" && e.At == 0 && base == nil
 	if e.Exists() && e.Token != "" && (base == nil || base.pos.Turn <= e.At) {
-		own, err := r.reopen(e)
+		own, err := r.reopen(e.Principal, Policy{Purpose: e.Purpose}, e.Token)
 		if err != nil {
 			return End{}, r.failed(m.of, fmt.Errorf("the newest token of the saga does not open: %w", err))
 		}
@@ -83,9 +83,19 @@ func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.
 	if m.lost != nil {
 		asked = m.lost // its answers count, whatever the client says now
 		m.request.Answers, m.request.Arguments, m.request.Turn, m.request.Now = asked.Answers, asked.Arguments, asked.Turn, asked.Now
-		m.request.Resent, m.request.Client = asked.Resent, asked.Client
+		m.request.Resent, m.request.Client, m.request.Base = asked.Resent, asked.Client, asked.Base
 	} else if e.Exists() {
 		asked.Answers = nil // a turn with them would have been recorded
+	}
+	answers := answersOf(asked.Answers)
+	if base := asked.Base; base != nil {
+		own, err := r.reopen(e.Principal, basePolicy, base.Token)
+		if err != nil {
+			return End{}, r.failed(m.of, fmt.Errorf("where the saga was lost cannot be found: %w", err))
+		}
+		lost := *asked
+		lost.Now, lost.Resent = base.Now, false // that token has the arguments
+		asked, o, answers, first = &lost, own, answersOf(base.Answers), false
 	}
 	if first || o.pos.HasEffects() || asked.Turn != nil || len(asked.Answers) > 0 {
 		if err := m.claim(ctx); err != nil {
@@ -100,7 +110,7 @@ func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.
 		out, err = m.of.program.CancelFirst(turn, engine.Call{ID: m.of.id, Now: asked.Now, Client: r.Features(asked.Client), Arguments: asked.Arguments})
 	} else {
 		m.of = o.identity
-		res := engine.Resumption{Now: asked.Now, Client: r.Features(asked.Client), Answers: asked.answers(), Held: asked.Turn != nil, Latest: e.Exists()}
+		res := engine.Resumption{Now: asked.Now, Client: r.Features(asked.Client), Answers: answers, Held: asked.Turn != nil, Latest: e.Exists()}
 		if asked.Resent && (res.Held || len(res.Answers) > 0) {
 			res.Arguments = orEmpty(asked.Arguments)
 			ids := o.pos.PendingIDs()
@@ -134,9 +144,9 @@ func undoReportOf(out *engine.Outcome) *engine.UndoReport {
 	return undoReport(out.Result)
 }
 
-// reopen opens the newest token of a record.
-func (r *Runner) reopen(e *records.Entry) (*opened, error) {
-	q := Request{Policy: Policy{Purpose: e.Purpose}, Principal: e.Principal, Token: e.Token, own: true}
+// reopen opens a token that is in a record.
+func (r *Runner) reopen(principal string, p Policy, token string) (*opened, error) {
+	q := Request{Policy: p, Principal: principal, Token: token, own: true}
 	return r.open(&q, true)
 }
 

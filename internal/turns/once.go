@@ -75,7 +75,12 @@ func (r *Runner) callOnce(ctx context.Context, q *Request, of identity, id *toke
 		m.expires = now.Add(r.Codec.Options().TTL)
 		m.request.Turn = m.digest
 		m.takeOver(&f)
-		end, err := r.start(turn, q, of, m)
+		var end End
+		if m.lost != nil && m.lost.Base != nil {
+			end, err = r.goOnFromBase(turn, q, m)
+		} else {
+			end, err = r.start(turn, q, of, m)
+		}
 		end, err = r.settle(turn, m, end, err)
 		if !errors.Is(err, errOvertaken) {
 			return end, err
@@ -131,6 +136,8 @@ func (r *Runner) resumeOnce(ctx context.Context, q *Request, o *opened) (End, er
 				reason = o.gone.Reason
 			}
 			end, err = r.undo(turn, m, o, reason)
+		} else if m.lost != nil && m.lost.Base != nil {
+			end, err = r.goOnFromBase(turn, q, m)
 		} else {
 			again := *o
 			end, err = r.goFrom(turn, q, &again, m)
@@ -162,6 +169,21 @@ func (m *memory) takeOver(f *found) {
 		m.lost = &lost
 		m.request.Now = lost.Now // a flow is told the same time
 	}
+}
+
+// goOnFromBase takes a turn that was lost when it had gone on without its client, from there.
+func (r *Runner) goOnFromBase(ctx context.Context, q *Request, m *memory) (End, error) {
+	base := m.lost.Base
+	m.request.Base, m.request.Now = base, base.Now
+	o, err := r.reopen(m.entry.Principal, basePolicy, base.Token)
+	if err != nil {
+		return End{}, r.failed(m.of, err)
+	}
+	o.gone = nil // it is as old as its turn
+	m.of = o.identity
+	again := *q
+	again.Answers = answersOf(base.Answers)
+	return r.goFrom(ctx, &again, o, m)
 }
 
 // settle records how a turn ended and returns what is to be answered. It fails with

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Times of claims.
@@ -49,6 +50,11 @@ type memory struct {
 	undoable      bool
 	// lost is the request of a turn that somebody has begun who is gone.
 	lost *request
+	// reached is where the turn goes on without the client, and with what answers; nil if it
+	// does not. noted: the claim says so.
+	reached *engine.Position
+	answers []steps.Answer
+	noted   bool
 	// lazy: it is recorded only if it was claimed.
 	lazy bool
 
@@ -70,13 +76,18 @@ var errOvertaken = errors.New("somebody else has taken the turn")
 func (m *memory) claim(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.nonce != nil && m.r.Now().Before(m.until) {
+	if m.nonce != nil && m.r.Now().Before(m.until) && (m.reached == nil || m.noted) {
 		return nil
 	}
 	nonce := m.nonce
 	if nonce == nil {
 		nonce = make([]byte, 16)
 		rand.Read(nonce) // never fails
+	}
+	if m.reached != nil && !m.noted {
+		if err := m.noteBase(); err != nil {
+			return err
+		}
 	}
 	request, err := m.request.encode()
 	if err != nil {
@@ -108,6 +119,26 @@ func (m *memory) claim(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// goesOn is called when the turn goes on from pos without its client.
+func (m *memory) goesOn(pos *engine.Position, answers []steps.Answer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reached, m.answers, m.noted = pos, answers, false
+}
+
+// noteBase has the claim say from where the turn is to be taken again.
+func (m *memory) noteBase() error {
+	pos := *m.reached
+	q := Request{Policy: basePolicy, Principal: m.entry.Principal}
+	token, err := m.r.Seal(&q, m.of.program, &pos)
+	if err != nil {
+		return err
+	}
+	m.request.Base = &recordedBase{Token: token, Answers: recordAnswers(m.answers), Now: m.r.Now()}
+	m.noted = true
+	return nil
 }
 
 // base is the record with what does not change about it.
@@ -425,6 +456,8 @@ func (r *Runner) find(ctx context.Context, principal string, of identity, from u
 		case answered(e, from, digest):
 			f.known = true
 			return f, nil
+		case e.Ended && from == 0: // it broke off, and nobody was told of it
+			return f, nil
 		case e.Ended:
 			return f, tokens.Reject(tokens.ReasonSpent, "the saga has ended")
 		case from < e.At:
@@ -456,7 +489,7 @@ func answered(e *records.Entry, from uint32, digest []byte) bool {
 	case e.Ended && e.How == records.HowAbandoned:
 		return from >= e.From // whatever the answers
 	case from == 0: // a first call that is repeated leads to where its saga is
-		return e.At > 0 || e.Ended && e.How != records.HowBroken
+		return (e.At > 0 || e.Ended) && e.How != records.HowBroken
 	}
 	return false
 }

@@ -31,7 +31,20 @@ type request struct {
 	// Turn is the digest of the turn, if it is one that was begun: to undo it, it has to be
 	// run again. Otherwise the request is only to undo.
 	Turn []byte `json:"turn,omitempty"`
+	// Base is where the turn is to be taken again from, if it went on without the client: its
+	// answers were sent ahead, or are the server's model's, which would give others.
+	Base *recordedBase `json:"base,omitzero"`
 }
+
+// recordedBase is a position, sealed with basePolicy, and the answers that it got.
+type recordedBase struct {
+	Token   string           `json:"token"`
+	Answers []recordedAnswer `json:"answers"`
+	Now     time.Time        `json:"now"`
+}
+
+// basePolicy is that of tokens that are only in records.
+var basePolicy = Policy{Purpose: "ledger"}
 
 type recordedAnswer struct {
 	ID     string              `json:"id"`
@@ -51,12 +64,17 @@ func (r *Runner) requestOf(q *Request) request {
 		Purpose: q.Policy.Purpose, Resent: q.Policy.Resent, UndoBroken: q.Policy.UndoBroken,
 		Client: q.Client, Arguments: q.Arguments, Trace: slices.Clone(q.Trace[:]),
 	}
-	for _, a := range q.Answers {
+	kept.Answers = recordAnswers(q.Answers)
+	return kept
+}
+
+func recordAnswers(list []steps.Answer) (kept []recordedAnswer) {
+	for _, a := range list {
 		answer := recordedAnswer{ID: a.StepID, Result: a.Result}
 		if a.Error != nil {
 			answer.Error = &recordedClientFail{a.Error.Code, a.Error.Message, a.Error.Data}
 		}
-		kept.Answers = append(kept.Answers, answer)
+		kept = append(kept, answer)
 	}
 	return kept
 }
@@ -71,9 +89,9 @@ func decodeRequest(raw []byte) (r request, err error) {
 	return r, nil
 }
 
-// answers are those of the request.
-func (r *request) answers() (list []steps.Answer) {
-	for _, a := range r.Answers {
+// answersOf returns answers that were recorded.
+func answersOf(kept []recordedAnswer) (list []steps.Answer) {
+	for _, a := range kept {
 		answer := steps.Answer{StepID: a.ID, Result: a.Result}
 		if a.Error != nil {
 			answer.Error = &steps.ClientError{Code: a.Error.Code, Message: a.Error.Message, Data: a.Error.Data}

@@ -339,6 +339,7 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		}
 		res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
 		if m != nil {
+			m.goesOn(out.Position, answers)
 			res.Acting = m.claim
 		}
 		next, err := t.Resume(ctx, out.Position, res)
