@@ -95,9 +95,9 @@ func brokenSets() []variant {
 				}
 			}
 		}},
-		kept("forgets too early", 30*time.Minute),
-		kept("forgets too late", -365*24*time.Hour),
-		kept("forgets a little too early", 200*time.Millisecond),
+		keeping("forgets too early", 30*time.Minute),
+		keeping("forgets too late", -365*24*time.Hour),
+		keeping("forgets a little too early", 200*time.Millisecond),
 		each("forgets without a limit", func(b *broken) {
 			b.forget = func(ctx context.Context, _ int) (int, error) { return b.Store.Forget(ctx, math.MaxInt) }
 		}),
@@ -164,8 +164,8 @@ func brokenSets() []variant {
 	}
 }
 
-// kept is a variant by whose clock a record's Keep is over too early.
-func kept(name string, by time.Duration) variant {
+// keeping is a variant by whose clock a record's Keep is over too early.
+func keeping(name string, by time.Duration) variant {
 	return each(name, func(b *broken) {
 		b.swap = func(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
 			c := *r

@@ -96,7 +96,7 @@ func TestMillionRecords(t *testing.T) {
 	const million = 1_000_000
 	path := somePath(t)
 	require.NoError(t, opened(t, path).Close())
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)")
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)&_pragma=cache_size(-400000)")
 	require.NoError(t, err)
 	_, err = db.Exec(`INSERT INTO records (key, rev, queue, owner, wake, keep, body)
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
