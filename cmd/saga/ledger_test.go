@@ -262,7 +262,7 @@ func readyStatus(t *testing.T, address string) (status string) {
 func TestServeStartsWithoutItsDatabase(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.Run(t, "fsync=off")
-	url := db.URL("postgres")
+	url := db.URL("postgres", "postgres")
 	db.Crash()
 	h := newHome(t)
 	address, _ := h.serve("--ledger", url)
@@ -276,7 +276,7 @@ func TestServeStartsWithoutItsDatabase(t *testing.T) {
 	require.Eventually(t, func() bool { return readyStatus(t, address) == "degraded" }, 30*time.Second, 100*time.Millisecond)
 	db.Up()
 	require.Eventually(t, func() bool { return readyStatus(t, address) == "ready" }, 30*time.Second, 100*time.Millisecond)
-	_, stderr, code := h.run("serve", "--addr", "127.0.0.1:0", "--ledger", strings.Replace(url, "/postgres?", "/nosuch?", 1))
+	_, stderr, code := h.run("serve", "--addr", "127.0.0.1:0", "--ledger", db.URL("postgres", "nosuch"))
 	assert.Equal(t, exitFailed, code, "this does not mend itself")
 	assert.Contains(t, stderr, "nosuch")
 }

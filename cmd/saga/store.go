@@ -49,7 +49,7 @@ func ledgerOf(c *cli.Command) ledgerName {
 	if name := c.String("ledger"); name != "" {
 		return ledgerName{name: name}
 	}
-	if false {
+	if c.String("keyset") != "" {
 		return ledgerName{ledgerOff, true}
 	}
 	path, err := keyfile.Default()
