@@ -29,7 +29,8 @@ type Options struct {
 	// Timeout is how long one turn may take on the server, or a whole list; how long
 	// handlers take is not limited. 0 means 5 minutes.
 	Timeout time.Duration
-	// Retries is how often a turn whose connection was lost is sent again. 0 means
+	// Retries is how often a turn whose connection was lost is sent again, if that does no
+	// harm. 0 means
 	// 6 for a first turn or a list, and for a later turn as often as
 	// RetryFor allows: somebody has answered, and waits. A negative number means never.
 	Retries int
@@ -82,6 +83,10 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 		}
 		var lost *TransportError
 		var refused *Error
+		if r.tool != "" && c.options.Retries >= 0 && mayRepeat(last) {
+			// It may have begun a saga. Only who knows the key again does not begin another.
+			r.tool, r.harmless = "", c.takesKeys(ctx, r.tool)
+		}
 		switch {
 		case errors.As(last, &lost) && lost.repeatable(r.harmless):
 			if lost.RetryAfter > 0 {
@@ -116,6 +121,16 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 		err = last
 	}
 	return result, err
+}
+
+// mayRepeat reports whether a request that failed so is sent again if that does no harm.
+func mayRepeat(err error) bool {
+	var lost *TransportError
+	var refused *Error
+	if errors.As(err, &lost) {
+		return lost.Sent && lost.repeatable(true)
+	}
+	return errors.As(err, &refused) && refused.Code == codeTryAgain
 }
 
 // attempt sends r once, within the time limit of a turn.

@@ -33,6 +33,9 @@ type request struct {
 	harmless bool
 	// later: it is not the first turn of a call.
 	later bool
+	// tool is the tool of a first call that carries an idempotency key, or empty: if the
+	// tool takes keys, the call is harmless.
+	tool string
 	// header is sent with the request over HTTP.
 	header map[string]string
 	// introduced: the request says itself who sends it, so that it can come before
@@ -70,6 +73,11 @@ func (sagaDialect) keepsAnswers() bool { return true }
 type callParams struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Meta      *callMeta       `json:"_meta,omitempty"`
+}
+
+type callMeta struct {
+	Key string `json:"io.github.mcpsaga/idempotencyKey"`
 }
 
 type resumeParams struct {
@@ -84,7 +92,12 @@ type cancelParams struct {
 
 func (sagaDialect) next(p *Position, _ *Handlers) request {
 	if p.Token == "" {
-		return request{method: "tools/callSaga", params: callParams{Name: p.Tool, Arguments: p.Arguments}}
+		params := callParams{Name: p.Tool, Arguments: p.Arguments}
+		if p.Key == "" { // a position of an earlier version
+			return request{method: "tools/callSaga", params: params}
+		}
+		params.Meta = &callMeta{p.Key}
+		return request{method: "tools/callSaga", params: params, tool: p.Tool}
 	}
 	answers := p.Answers
 	if answers == nil {

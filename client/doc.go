@@ -40,7 +40,9 @@
 // A later turn whose connection was lost, or that met HTTP status 429, 502, 503 or 504,
 // is sent again after a growing pause, or after the one the server asks for. If only
 // the response was lost, the tool runs twice: it is its part to change nothing twice.
-// Starting a call is sent again only if it certainly did not reach the server.
+// The first turn of a tool is sent again if it certainly did not reach the server, or if
+// the tool says in the server's list that it takes idempotency keys: the client sends one
+// with it, and a server with a ledger goes on with the saga that it began.
 //
 // What the server has answered is never repeated, except for the error -31503, by
 // which this module's servers ask for the same request again.

@@ -117,7 +117,8 @@ func malformed(format string, args ...any) error {
 type Interrupted struct {
 	// Position is where the call stands. Give it to [Client.Resume] to go on: it
 	// repeats the turn that failed, if one did. If it has no token, the call never
-	// got an answer, and resuming it starts it (possibly for the second time).
+	// got an answer, and resuming it starts it (possibly for the second time, unless the
+	// tool takes idempotency keys).
 	Position Position
 	// Err is the cause.
 	Err error

@@ -30,6 +30,9 @@ type Position struct {
 	// Token is the server's last token, verbatim. It is empty until the server has
 	// suspended the call for the first time.
 	Token string `json:"token,omitempty"`
+	// Key is what a server with a ledger knows the first call again by, until there is a
+	// token. Empty for prompts and resources.
+	Key string `json:"key,omitempty"`
 	// Round is the number of suspensions so far.
 	Round int `json:"round"`
 	// Steps are the steps of the last suspension, in the server's order.
@@ -118,7 +121,7 @@ func (p *Position) suspended(token string, steps []Step, keepAnswers bool) error
 		}
 		asked[step.StepID] = true
 	}
-	p.Token, p.Steps = token, steps
+	p.Token, p.Key, p.Steps = token, "", steps
 	p.Round++
 	return nil
 }

@@ -3,8 +3,10 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/mcpsaga/mcpsaga/content"
 )
@@ -35,6 +37,20 @@ func (t *Tool) IsSaga() bool {
 	return marked
 }
 
+// keyMarker is the key in a tool's _meta that says that its first call can be repeated.
+const keyMarker = "io.github.mcpsaga/idempotencyKey"
+
+// takesKeys asks the server whether a first call of the tool can be repeated with its key.
+// If it cannot be asked, it does not.
+func (c *Client) takesKeys(ctx context.Context, tool string) bool {
+	ctx, cancel := context.WithTimeout(ctx, c.options.RetryFor)
+	defer cancel()
+	tools, err := c.Tools(ctx)
+	return err == nil && slices.ContainsFunc(tools, func(t Tool) bool {
+		return t.Name == tool && string(t.Meta[keyMarker]) == "true"
+	})
+}
+
 // Tools lists the server's tools, all pages of them.
 func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 	return list[Tool](ctx, c, c.tools, "tools/list", "tools")
@@ -47,7 +63,7 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 // always an [*Interrupted]; its Err tells why, its Position where.
 func (c *Client) Call(ctx context.Context, tool string, arguments any, handlers Handlers) (*Result, error) {
 	position := begin(c.tools)
-	position.Tool = tool
+	position.Tool, position.Key = tool, rand.Text()
 	var err error
 	position.Arguments, err = encodeArguments(arguments)
 	return drive(ctx, c, position, err, handlers, parseResult)

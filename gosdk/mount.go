@@ -15,6 +15,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tally"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -23,13 +24,15 @@ import (
 type Options struct {
 	// Keys seal the tokens. All replicas of a deployment need the same keyset.
 	Keys *codec.Keyset
-	// Audience, TokenTTL, UndoGrace, TurnTimeout, Hooks, Sampler, Logger and Now are those
-	// of [server.Options]. Hooks are called for sagas only; what is around other tools is the
+	// Audience, TokenTTL, UndoGrace, TurnTimeout, Ledger, Hooks, Sampler, Logger and Now are
+	// those of [server.Options]. What a ledger has undone is by a goroutine that ends with
+	// [Mounted.Shutdown], or when the ledger's store is closed. Hooks are called for sagas only; what is around other tools is the
 	// SDK's middleware.
 	Audience    string
 	TokenTTL    time.Duration
 	UndoGrace   time.Duration
 	TurnTimeout time.Duration
+	Ledger      ledger.Store
 	Hooks       []server.Hooks
 	Sampler     server.Sampler
 	Logger      *slog.Logger
@@ -45,6 +48,7 @@ type Mounted struct {
 	server    *server.Server
 	principal func(*auth.TokenInfo) (server.Principal, error)
 	log       *slog.Logger
+	ledger    ledger.Store // or nil
 	// completing are the prompts and resources for which we suggest values.
 	prompts, resources map[string]bool
 	// tools says of each whether it has an output schema that older clients cannot read.
@@ -72,12 +76,12 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	inner, err := server.New(server.Options{
 		Tools: sagas, Keys: o.Keys, Audience: o.Audience, TokenTTL: o.TokenTTL, UndoGrace: o.UndoGrace,
-		TurnTimeout: o.TurnTimeout, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now,
+		TurnTimeout: o.TurnTimeout, Ledger: o.Ledger, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)
 	}
-	m := &Mounted{server: inner, principal: o.Principal, log: o.Logger}
+	m := &Mounted{server: inner, principal: o.Principal, log: o.Logger, ledger: o.Ledger}
 	entries, err := m.entries()
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)
@@ -91,16 +95,35 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	}
 	s.AddReceivingMiddleware(m.middleware)
 	s.AddSendingMiddleware(listen)
-	return m, entries.add(s, m)
+	if err := entries.add(s, m); err != nil {
+		return nil, err
+	}
+	_ = inner.Handler() // which begins to look for abandoned sagas: no request may come for long
+	return m, nil
 }
 
 // Shutdown ends the wait for answers of older clients, now and from now on, and
 // waits until what their calls have done is undone, and all other calls have ended,
-// or until ctx ends, whose error it then returns. Call it before the sessions of the
-// server are closed, and before the end of the process: the SDK waits for neither.
+// or until ctx ends, whose error it then returns. The ledger's goroutine ends, too.
+// Call it before the sessions of the server are closed, and before the end of the
+// process: the SDK waits for neither.
 func (m *Mounted) Shutdown(ctx context.Context) error {
 	m.server.CloseStreams()
-	return m.calls.Wait(ctx)
+	err := m.calls.Wait(ctx)
+	if m.ledger == nil {
+		return err
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		m.server.Close()
+	}()
+	select {
+	case <-closed:
+		return err
+	case <-ctx.Done():
+		return cmp.Or(err, ctx.Err())
+	}
 }
 
 // SetKeys replaces the keyset, for a rotation without a restart. Turns under way

@@ -72,6 +72,7 @@ type disconnecter interface {
 // Handle answers a request and returns its result. An error is always an [*Error],
 // which can be sent to the client as it is.
 func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error) {
+	s.keeper.begin()
 	result, rerr := s.handle(ctx, r)
 	if rerr != nil {
 		return nil, publicError(rerr)

@@ -37,15 +37,30 @@ type readyKey struct {
 }
 
 // serveReady tells everybody whether to send requests here, as a probe may ask under
-// any name and needs no more. The rest is for those whom the guard would let in.
+// any name and needs no more. The rest is for those whom the guard would let in. A probe
+// that wants no replica whose ledger does not answer asks with ?ledger=required.
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	status := struct {
 		Status string     `json:"status"`
 		Keys   []readyKey `json:"keys,omitzero"`
 		// Whoever rotates keys must know that this replica may not follow.
 		StaleSince *time.Time `json:"keysStaleSince,omitzero"`
+		LedgerDown *time.Time `json:"ledgerDownSince,omitzero"`
 	}{Status: "ready"}
-	if s.guard.informs(r) {
+	code := http.StatusOK
+	if s.keeper != nil {
+		if status.LedgerDown = s.keeper.downSince(r.Context()); status.LedgerDown != nil {
+			// The database is the same for all replicas: taking them away would take away
+			// what they can still do.
+			status.Status = "degraded"
+			if r.URL.Query().Get("ledger") == "required" {
+				code = http.StatusServiceUnavailable
+			}
+		}
+	}
+	if !s.guard.informs(r) {
+		status.LedgerDown = nil
+	} else {
 		status.StaleSince = s.health.stale.Load()
 		for _, k := range s.codec.Keyset().Keys() {
 			if k.Status == codec.Enabled {
@@ -53,7 +68,6 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	code := http.StatusOK
 	if s.health.stopping.Load() {
 		status.Status, code = "stopping", http.StatusServiceUnavailable
 	}

@@ -40,6 +40,7 @@ const (
 // (the process lives) and /readyz (send me requests). Mount it in a server of
 // your own that sets timeouts, or use [Server.Serve].
 func (s *Server) Handler() http.Handler {
+	s.keeper.begin()
 	mux := http.NewServeMux()
 	mux.Handle(Endpoint, s.guard.crossOrigin().Handler(http.HandlerFunc(s.serveMCP)))
 	mux.HandleFunc("GET /healthz", s.serveHealth)

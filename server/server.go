@@ -16,6 +16,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake"
@@ -45,6 +46,12 @@ type Options struct {
 	// TurnTimeout bounds the work of one turn; undoing may take [engine.UndoTime] more.
 	// Default 1 minute.
 	TurnTimeout time.Duration
+	// Ledger is where the server remembers which turns were taken, how sagas ended, and what
+	// is to be undone if a client never comes back: for tools that declare effects, or
+	// demand it. All servers with the same keys and audience must share it. The server does
+	// not close it. Nil means that nothing is remembered, and that New refuses tools which
+	// demand single use.
+	Ledger ledger.Store
 	// MaxBody is the largest message in bytes. Default 1 MiB.
 	MaxBody int64
 	// PageSize is how many entries a list method returns at once. Default 100.
@@ -119,12 +126,17 @@ type Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, e
 
 // Server serves tools over the transports of this package. It keeps nothing of
 // a saga between two turns. It is safe for concurrent use.
+//
+// With a ledger, a goroutine of the server's undoes abandoned sagas. It begins with the
+// first use of Serve, ServeStdio, Handler or Handle, and ends with Close, or when the
+// ledger's store is closed.
 type Server struct {
 	opts    Options
 	codec   *tokens.Codec
 	log     *slog.Logger
 	guard   *guard
 	health  health
+	keeper  *keeper // nil without a ledger
 	buffers wire.BufferPool
 	// keepAlive is how often an idle event stream shows that it is alive.
 	keepAlive time.Duration
@@ -180,7 +192,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	config := turns.Config{
-		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler),
+		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler), Ledger: o.Ledger,
 	}
 	hooks := newHooks(o.Hooks, o.Logger)
 	if hooks != nil {
@@ -197,11 +209,16 @@ func New(o Options) (*Server, error) {
 	if s.host.Turns, err = turns.New(config); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
+	var takesKeys func(*engine.Program) bool
+	if o.Ledger != nil {
+		s.host.TakesKeys, takesKeys = true, (*engine.Program).Remembered
+		s.keeper = newKeeper(o.Ledger, o.Logger, o.Now, s.host.Turns.Work)
+	}
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
 	if hooks != nil {
 		s.host.Around = hooks.exchange
 	}
-	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize); err != nil {
+	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize, takesKeys); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	for _, r := range o.dialects {
@@ -324,11 +341,12 @@ func (s *Server) CloseStreams() {
 }
 
 // Close ends all that clients have open, with their sessions and the turns under
-// way in these, and waits a few seconds for what they undo. [Server.Serve] does so
-// in the end.
+// way in these, and the worker of the ledger, and waits a few seconds for what they undo.
+// [Server.Serve] does so in the end.
 func (s *Server) Close() {
 	s.CloseStreams()
 	for _, d := range s.sessions {
 		d.Close()
 	}
+	s.keeper.close()
 }

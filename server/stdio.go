@@ -50,6 +50,7 @@ const (
 // the signal SIGPIPE, in the middle of what it undoes, unless its main function has
 // called signal.Ignore(syscall.SIGPIPE).
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	s.keeper.begin()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &lineConn{

@@ -36,6 +36,7 @@ func serverFlags() []cli.Flag {
 	return []cli.Flag{
 		stringFlag("keyset", "the `FILE` with the keys that seal tokens (default: one of this user's own, created when missing)", ""),
 		stringFlag("audience", "the `NAME` of this deployment; tokens of others are refused", ""),
+		ledgerFlag("sqlite:, a file beside this user's own keyset; off with --keyset"),
 		&cli.DurationFlag{Name: "token-ttl", Usage: "how long a client may take to answer, per turn", Value: tokens.DefaultTTL, Sources: env("token-ttl")},
 		stringFlag("repo", "the `DIR` that holds the git repositories of release_notes", "."),
 		stringFlag("log-level", "what to log: debug, info, warn or error", "info"),
@@ -49,6 +50,8 @@ func (p *program) serveCommand() *cli.Command {
 		Usage: "serve the example tools over HTTP",
 		Description: `Serves MCP at http://ADDR/mcp until it is interrupted. It keeps nothing between two turns:
 start as many as you like with the same --keyset and --audience, and stop any of them.
+What a --ledger remembers lets tools with effects take each turn once, and has undone what
+nobody comes back to; servers with the same keyset and audience must share it.
 
 The keyset file is loaded again when it changes, and on SIGHUP, so that keys can be
 rotated without a restart; see saga keys --help.
@@ -61,6 +64,7 @@ Examples:
    saga serve
    saga serve --allow-origin https://app.example.com
    saga serve --addr 0.0.0.0:8080 --allow-host tools.example.com --keyset /etc/saga/keyset.json --audience prod
+   SAGA_LEDGER=postgres://saga@db.example.com/saga PGPASSWORD=... saga serve --keyset /etc/saga/keyset.json
    saga serve --allow-host tools.example.com --trusted-proxy 127.0.0.1
    saga serve --repo ~/src/project`,
 		Flags: append([]cli.Flag{
@@ -70,10 +74,11 @@ Examples:
 			listFlag("trusted-proxy", "an `ADDRESS` or network of a proxy before the server, whose X-Forwarded-For tells callers apart, for the limits per caller"),
 		}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			s, log, err := p.newServer(c)
+			s, log, done, err := p.newServer(ctx, c)
 			if err != nil {
 				return err
 			}
+			defer done()
 			listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.String("addr"))
 			if err != nil {
 				return failed(p.listenAdvice(c.String("addr"), err))
@@ -134,10 +139,11 @@ Example, in a client's configuration:
    {"command": "saga", "args": ["stdio", "--repo", "/home/me/project"]}`,
 		Flags: serverFlags(),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			s, log, err := p.newServer(c)
+			s, log, done, err := p.newServer(ctx, c)
 			if err != nil {
 				return err
 			}
+			defer done()
 			return failed(p.whileWatching(ctx, c, s, log, func(ctx context.Context) error {
 				// A client that is gone must not end this process in the middle of
 				// what it undoes.
@@ -148,28 +154,32 @@ Example, in a client's configuration:
 	}
 }
 
-func (p *program) newServer(c *cli.Command) (*server.Server, *slog.Logger, error) {
+// newServer makes the server of serve and stdio; done ends what it has open.
+func (p *program) newServer(ctx context.Context, c *cli.Command) (s *server.Server, log *slog.Logger, done func(), err error) {
 	if err := p.noArguments(c); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	log, err := p.logger(c)
-	if err != nil {
-		return nil, nil, err
+	if log, err = p.logger(c); err != nil {
+		return nil, nil, nil, err
 	}
 	if info, err := os.Stat(c.String("repo")); err != nil || !info.IsDir() {
-		return nil, nil, p.usage(c, "--repo %s is not a directory", c.String("repo"))
+		return nil, nil, nil, p.usage(c, "--repo %s is not a directory", c.String("repo"))
 	}
 	keys, err := p.loadKeys(c)
 	if err != nil {
-		return nil, nil, failed(err)
+		return nil, nil, nil, failed(err)
 	}
 	var callerKey func(*http.Request) string
 	if proxies := c.StringSlice("trusted-proxy"); len(proxies) > 0 {
 		if callerKey, err = server.ForwardedKey(proxies...); err != nil {
-			return nil, nil, p.usage(c, "--trusted-proxy: %s", strings.TrimPrefix(err.Error(), "server: "))
+			return nil, nil, nil, p.usage(c, "--trusted-proxy: %s", strings.TrimPrefix(err.Error(), "server: "))
 		}
 	}
-	s, err := server.New(server.Options{
+	store, err := p.openLedger(ctx, c, log)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	s, err = server.New(server.Options{
 		Tools:          []saga.Definition{complextool.Tool, releasenotes.New(c.String("repo"))},
 		Keys:           keys,
 		Audience:       c.String("audience"),
@@ -179,8 +189,13 @@ func (p *program) newServer(c *cli.Command) (*server.Server, *slog.Logger, error
 		CallerKey:      callerKey,
 		Name:           "saga",
 		Logger:         log,
+		Ledger:         store,
 	})
-	return s, log, failed(err)
+	if err != nil {
+		closeStore(store)
+		return nil, nil, nil, failed(err)
+	}
+	return s, log, func() { s.Close(); closeStore(store) }, nil
 }
 
 func (p *program) logger(c *cli.Command) (*slog.Logger, error) {

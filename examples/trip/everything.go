@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,19 +53,24 @@ func everything(ctx context.Context, c *cli.Command) error {
 		children.Go(func() { p.keep(ctx) })
 		return p.url, nil
 	}
-	serve := []string{"serve", "--keyset", filepath.Join(dir, "keyset.json")}
+	serve := []string{
+		"serve", "--keyset", filepath.Join(dir, "keyset.json"),
+		"--ledger", cmp.Or(c.String("ledger"), filepath.Join(dir, "ledger.db")), "--token-ttl", c.Duration("token-ttl").String(),
+	}
+	var hotel string
 	for _, name := range []string{"hotel", "flight", "payment"} {
 		at, err := keep(name, "service", "--db", filepath.Join(dir, name+".db"), name)
 		if err != nil {
 			return err
 		}
 		serve = append(serve, "--"+name, at)
+		hotel = cmp.Or(hotel, at)
 	}
 	at, err := keep("server", serve...)
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, tryText, dir, at, serve[4]); err != nil {
+	if _, err := fmt.Fprintf(out, tryText, dir, at, hotel); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -72,14 +78,16 @@ func everything(ctx context.Context, c *cli.Command) error {
 }
 
 const tryText = `
-Databases and keys are in %[1]s. Try:
+Databases, keys and the ledger are in %[1]s. Try:
 
    go run ./cmd/saga call trip --server %[2]s from=Oslo account=alice
    curl -s %[3]s/holds
 
 Decline the second question and look again; or, while it is asked, kill -9 any of the
 processes above (they are started again), or the call itself, which then goes on
-with --resume. Nine travellers find a hotel and no flight, which has eight seats.
+with --resume. Or stop the call and forget it: the server releases what was held when
+the time for the answer is over. Nine travellers find a hotel and no flight, which
+has eight seats.
 Ctrl-C ends everything.
 `
 

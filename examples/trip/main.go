@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v3"
 )
@@ -37,6 +38,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Usage: "the `ADDRESS` of the tool's server", Value: "127.0.0.1:8080"},
 			&cli.StringFlag{Name: "dir", Usage: "the `DIR` of the databases and the keyset; it is created if it is missing (default: a new one)"},
+			&cli.StringFlag{Name: "ledger", Usage: "the `LEDGER`: the path of an SQLite file, the URL of a Postgres database, or off (default: a file in --dir)"},
+			&cli.DurationFlag{Name: "token-ttl", Usage: "how long a question waits for its answer", Value: 10 * time.Minute},
 		},
 		Action:   everything,
 		Commands: []*cli.Command{serviceCommand(), serveCommand()},

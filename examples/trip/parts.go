@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"strings"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/trip/booking"
 	"github.com/mcpsaga/mcpsaga/examples/trip/service"
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/ledger/postgres"
+	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -63,6 +68,8 @@ func serveCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Usage: "the `ADDRESS` to listen on", Value: "127.0.0.1:0"},
 			&cli.StringFlag{Name: "keyset", Usage: "the `FILE` with the keys that seal tokens; it is created if it is missing", Required: true},
+			&cli.StringFlag{Name: "ledger", Usage: "the `LEDGER`: the path of an SQLite file, the URL of a Postgres database, or off", Value: "off"},
+			&cli.DurationFlag{Name: "token-ttl", Usage: "how long a question waits for its answer", Value: 10 * time.Minute},
 			&cli.StringFlag{Name: "hotel", Usage: "the hotel service's `URL`", Required: true},
 			&cli.StringFlag{Name: "flight", Usage: "the flight service's `URL`", Required: true},
 			&cli.StringFlag{Name: "payment", Usage: "the payment service's `URL`", Required: true},
@@ -76,7 +83,17 @@ func serveCommand() *cli.Command {
 				return err
 			}
 			tool := booking.New(booking.Services{Hotel: c.String("hotel"), Flight: c.String("flight"), Payment: c.String("payment")})
-			s, err := server.New(server.Options{Name: "trip", Tools: []saga.Definition{tool}, Keys: keys, Audience: "trip"})
+			store, err := openLedger(ctx, c.String("ledger"))
+			if err != nil {
+				return err
+			}
+			if store != nil {
+				defer func() { _ = store.Close() }()
+			}
+			s, err := server.New(server.Options{
+				Name: "trip", Tools: []saga.Definition{tool}, Keys: keys, Audience: "trip",
+				Ledger: store, TokenTTL: c.Duration("token-ttl"),
+			})
 			if err != nil {
 				return err
 			}
@@ -87,6 +104,17 @@ func serveCommand() *cli.Command {
 			return s.Serve(ctx, l)
 		},
 	}
+}
+
+// openLedger opens what --ledger names; nil is none.
+func openLedger(ctx context.Context, name string) (ledger.Store, error) {
+	switch {
+	case name == "off":
+		return nil, nil
+	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"):
+		return postgres.Open(ctx, name)
+	}
+	return sqlite.Open(ctx, name)
 }
 
 // listen listens at --addr and prints the URL.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
 // Times and bounds of workers.
@@ -25,7 +26,8 @@ const (
 )
 
 // Work undoes what sagas did whose clients never came back or whose workers died, tries again
-// what could not be undone, and removes records that nobody needs, until ctx ends. Every
+// what could not be undone, and removes records that nobody needs, until ctx ends or the store
+// is closed. Every
 // replica with a ledger should have one worker; any of them does the work of one that died. It
 // returns when all that it was at is written down. Without a ledger there is nothing to do.
 func (r *Runner) Work(ctx context.Context) error {
@@ -34,6 +36,8 @@ func (r *Runner) Work(ctx context.Context) error {
 	}
 	var busy sync.WaitGroup
 	defer busy.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	busy.Go(func() { r.forget(ctx) })
 	slots := make(chan struct{}, workers)
 	var announced, targets []records.Target
@@ -70,6 +74,9 @@ func (r *Runner) Work(ctx context.Context) error {
 			}
 			return err
 		}()
+		if errors.Is(err, ledger.ErrClosed) {
+			return err
+		}
 		if err != nil && ctx.Err() == nil {
 			if outage == 0 {
 				r.Log.ErrorContext(ctx, "the ledger cannot be used: sagas that are abandoned are not undone", "error", err)

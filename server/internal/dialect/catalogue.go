@@ -36,8 +36,9 @@ var listMembers = map[string]string{
 }
 
 // NewCatalogue encodes what there is, in the forms of MCP's Tool, Prompt, Resource and
-// ResourceTemplate.
-func NewCatalogue(tools *engine.Registry, pageSize int) (*Catalogue, error) {
+// ResourceTemplate. keys says of a tool whether it takes a key with a first call; nil is that
+// none does.
+func NewCatalogue(tools *engine.Registry, pageSize int, keys func(*engine.Program) bool) (*Catalogue, error) {
 	c := &Catalogue{pageSize: pageSize, Lists: make(map[string][]json.RawMessage)}
 	var wrong []error
 	add := func(list []json.RawMessage, v any) []json.RawMessage {
@@ -61,6 +62,12 @@ func NewCatalogue(tools *engine.Registry, pageSize int) (*Catalogue, error) {
 				mark.Steps = append(mark.Steps, q.StepID())
 			}
 			entry.Meta = map[string]any{SagaMarker: mark}
+		}
+		if keys != nil && keys(t) {
+			if entry.Meta == nil {
+				entry.Meta = map[string]any{}
+			}
+			entry.Meta[KeyMember] = true
 		}
 		c.Lists["tools/list"] = add(c.Lists["tools/list"], entry)
 		if !objectSchema(entry.OutputSchema) {

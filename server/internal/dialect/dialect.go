@@ -214,6 +214,8 @@ type Host struct {
 	// Revisions are those of all dialects.
 	Revisions []string
 	Limits    Limits
+	// TakesKeys: the server has a ledger, by which it knows a first call again.
+	TakesKeys bool
 
 	// Around, if it is not nil, is called around every request; it calls next, or not.
 	Around func(ctx context.Context, x *Exchange, next Handler) (json.RawMessage, *wire.Error)

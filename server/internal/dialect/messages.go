@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -94,6 +95,8 @@ const (
 	unsettledText = "what the tool has done is not known yet: send the same request again"
 	tryAgainText  = "this server is older than the saga: send the same request again"
 	earlyText     = "this server's clock is behind the saga: send the same request again"
+	ledgerText    = "what the server must remember of this cannot be written down at present: send the same request again"
+	fullText      = "the server remembers too many sagas of yours: end some, or wait until their time is over"
 	timeoutText   = "the tool took too long; the same request may be sent again"
 )
 
@@ -113,6 +116,12 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	var arguments *engine.ArgumentsError
 	var failed *engine.ToolError
 	switch {
+	case errors.Is(err, turns.ErrLedger):
+		return wire.TryAgain(ledgerText)
+	case errors.Is(err, turns.ErrLedgerFull):
+		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, fullText)
+	case errors.Is(err, turns.ErrKeyReused):
+		return wire.NewError(wire.CodeInvalidParams, turns.ErrKeyReused.Error())
 	case errors.As(err, &arguments):
 		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
 	case errors.As(err, &failed):

@@ -96,6 +96,9 @@ func (h *Host) Saga(ctx context.Context, x *Exchange) (none turns.End, err error
 		if q.Program, q.Arguments, err = h.Tool(p.Name, p.Arguments); err != nil {
 			return none, err
 		}
+		if q.IdempotencyKey, rerr = h.IdempotencyKey(x); rerr != nil {
+			return none, rerr
+		}
 		return h.Turns.Call(ctx, q)
 	}
 	if k := p.Answers.Kind(); q.Method == MethodResume && (k == jsontext.KindInvalid || k == 'n') {

@@ -27,6 +27,10 @@ import (
 func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessage) (engine.Outcome, error) {
 	q := c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client = t, args, c.features
+	var rerr *wire.Error
+	if q.IdempotencyKey, rerr = c.IdempotencyKey(c.Exchange); rerr != nil {
+		return engine.Outcome{}, rerr
+	}
 	asker := &client{call: c}
 	out, err := c.Turns.Drive(ctx, q, asker)
 	if err == nil && (out.Result == nil || !out.Result.IsError) {

@@ -2,6 +2,7 @@ package handshake
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -204,7 +205,7 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 		r.Error(nil, noBatch)
 		return
 	}
-	if rerr := dialect.ContradictoryBatch(x.Header); rerr != nil {
+	if rerr := cmp.Or(dialect.ContradictoryBatch(x.Header), d.KeyOfBatch(x.Header)); rerr != nil {
 		r.Error(nil, rerr)
 		return
 	}

@@ -138,6 +138,11 @@ func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, arg
 			return end, nil, wire.NewError(wire.CodeInvalidParams, "params.requestState must be the string that the server gave")
 		}
 		take = d.Turns.Resume
+	} else {
+		var rerr *wire.Error
+		if q.IdempotencyKey, rerr = d.IdempotencyKey(r.Exchange); rerr != nil {
+			return end, nil, rerr
+		}
 	}
 	if end, err = take(ctx, q); err == nil && end.Token != "" {
 		question = d.inputRequired(end)

@@ -1,0 +1,204 @@
+// Package late is a ledger whose database cannot be reached yet: servers start without it,
+// and go on when it is there.
+package late
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+const (
+	// first is how long the start waits for the database.
+	first = 10 * time.Second
+	// pause is how long it is left alone after an attempt.
+	pause = 2 * time.Second
+	// reminder is how often the log says that it still cannot be opened.
+	reminder = time.Minute
+)
+
+// Open opens a ledger. If that fails and away says that it may well be there later, Open
+// returns a store all the same, which goes on trying: until it has succeeded, its methods
+// fail with the error, and those that wait do so.
+func Open(ctx context.Context, log *slog.Logger, open func(context.Context) (ledger.Store, error), away func(error) bool) (ledger.Store, error) {
+	limited, cancel := context.WithTimeout(ctx, first)
+	defer cancel()
+	inner, err := open(limited)
+	if err == nil || ctx.Err() != nil || limited.Err() == nil && !away(err) {
+		return inner, err
+	}
+	log.Warn("the ledger cannot be reached; what needs it is refused until it can be", "error", err)
+	s := &store{open: open, log: log, why: err, opened: make(chan struct{}), ended: make(chan struct{})}
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go s.try()
+	return s, nil
+}
+
+type store struct {
+	open func(context.Context) (ledger.Store, error)
+	log  *slog.Logger
+
+	ctx           context.Context // ends when the store is closed
+	stop          context.CancelFunc
+	opened, ended chan struct{} // closed when inner is there; when nobody tries any more
+
+	mu    sync.Mutex
+	inner ledger.Store // nil until opened is closed
+	why   error        // of the last attempt
+}
+
+// try opens the store.
+func (s *store) try() {
+	defer close(s.ended)
+	told := time.Now()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		limited, cancel := context.WithTimeout(s.ctx, first)
+		inner, err := s.open(limited)
+		cancel()
+		if err == nil {
+			s.mu.Lock()
+			s.inner = inner
+			s.mu.Unlock()
+			close(s.opened)
+			s.log.Info("the ledger is there now")
+			return
+		}
+		s.mu.Lock()
+		changed := s.why.Error() != err.Error()
+		s.why = err
+		s.mu.Unlock()
+		if s.ctx.Err() == nil && (changed || time.Since(told) >= reminder) {
+			told = time.Now()
+			s.log.Warn("the ledger still cannot be opened", "error", err)
+		}
+	}
+}
+
+// get returns the store, or why there is none.
+func (s *store) get(ctx context.Context) (ledger.Store, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.inner != nil:
+		return s.inner, nil
+	case s.ctx.Err() != nil:
+		return nil, ledger.ErrClosed
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	return nil, fmt.Errorf("the ledger has not been reached yet: %w", s.why)
+}
+
+// wait returns the store when it is there.
+func (s *store) wait(ctx context.Context) (ledger.Store, error) {
+	select {
+	case <-s.opened:
+	case <-s.ended:
+	case <-ctx.Done():
+	}
+	return s.get(ctx)
+}
+
+// Close implements [ledger.Store].
+func (s *store) Close() error {
+	s.stop()
+	<-s.ended
+	if inner, err := s.get(context.Background()); err == nil {
+		return inner.Close()
+	}
+	return nil
+}
+
+// Load implements [ledger.Store].
+func (s *store) Load(ctx context.Context, key string) (*ledger.Record, error) {
+	inner, err := s.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return inner.Load(ctx, key)
+}
+
+// Swap implements [ledger.Store].
+func (s *store) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
+	inner, err := s.get(ctx)
+	if err != nil {
+		return err
+	}
+	return inner.Swap(ctx, r, items...)
+}
+
+// Items implements [ledger.Store].
+func (s *store) Items(ctx context.Context, key string, after uint64, limit int) ([]ledger.Item, error) {
+	inner, err := s.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return inner.Items(ctx, key, after, limit)
+}
+
+// Watch implements [ledger.Store].
+func (s *store) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*ledger.Record, error] {
+	return func(yield func(*ledger.Record, error) bool) {
+		inner, err := s.wait(ctx)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		inner.Watch(ctx, key, after)(yield)
+	}
+}
+
+// Take implements [ledger.Store].
+func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
+	inner, err := s.wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return inner.Take(ctx, t)
+}
+
+// List implements [ledger.Store].
+func (s *store) List(ctx context.Context, queues []string, after string, limit int) ([]*ledger.Record, error) {
+	inner, err := s.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return inner.List(ctx, queues, after, limit)
+}
+
+// Count implements [ledger.Store].
+func (s *store) Count(ctx context.Context, owner string, most int) (int, error) {
+	inner, err := s.get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return inner.Count(ctx, owner, most)
+}
+
+// Forget implements [ledger.Store].
+func (s *store) Forget(ctx context.Context, limit int) (int, error) {
+	inner, err := s.get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return inner.Forget(ctx, limit)
+}
+
+// Now implements [ledger.Store].
+func (s *store) Now(ctx context.Context) (time.Time, error) {
+	inner, err := s.get(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return inner.Now(ctx)
+}
