@@ -33,11 +33,7 @@ func (s *store) read(ctx context.Context, do func(*reader) error) error {
 		return ledger.ErrClosed
 	}
 	defer func() { s.pool <- r }()
-	_, err := s.file.check()
-	if err == nil && r == nil {
-		r, err = s.newReader()
-	}
-	if err != nil {
+	if _, err := s.file.check(); err != nil {
 		return err
 	}
 	return do(r)
