@@ -36,7 +36,13 @@ func (s *store) read(ctx context.Context, do func(*reader) error) error {
 	if _, err := s.file.check(); err != nil {
 		return err
 	}
-	return do(r)
+	err := do(r)
+	if code(err) != 0 { // perhaps since the files were replaced meanwhile
+		if _, moved := s.file.check(); moved != nil {
+			return moved
+		}
+	}
+	return err
 }
 
 func (s *store) newReader() (*reader, error) {
