@@ -696,3 +696,62 @@ func TestHeldTurnsThatBreak(t *testing.T) {
 		})
 	}
 }
+
+// A turn that breaks off each time that it is taken is undone with what it did, as nobody
+// will ever get further.
+func TestTurnsThatAlwaysBreakAreUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a := s.replica()
+		a.work(t)
+		first, err := a.call(`{"to":"Rome"}`)
+		require.NoError(t, err)
+		w.at = func(_ context.Context, _ string, after bool) error {
+			if after {
+				panic("oops")
+			}
+			return nil
+		}
+		for range 3 {
+			_, err = a.resume(first.Token, say("where", true))
+			require.ErrorAs(t, err, new(*engine.PanicError))
+		}
+		assert.Equal(t, []string{"hold"}, w.things())
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		assert.Empty(t, w.things())
+	})
+}
+
+// An operator who wants a saga undone waits for the turn that is under way.
+func TestUndoNowWaitsForTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a, b := s.replica(), s.replica()
+		b.work(t)
+		synctest.Wait()
+		first, err := a.call(`{"to":"Rome"}`)
+		require.NoError(t, err)
+		w.at = func(context.Context, string, bool) error { time.Sleep(8 * time.Second); return nil }
+		var done sync.WaitGroup
+		done.Go(func() {
+			end, err := a.resume(first.Token, say("where", true))
+			assert.NoError(t, err)
+			assert.NotEmpty(t, end.Token)
+		})
+		time.Sleep(time.Second)
+		book := records.New(s.store, a.Codec.Keyset, "here", 0)
+		states := []records.State{}
+		for waiting, err := range book.List(t.Context()) {
+			require.NoError(t, err)
+			states = append(states, waiting.State)
+			require.NoError(t, book.UndoNow(t.Context(), waiting.Key))
+		}
+		assert.Equal(t, []records.State{records.Running}, states)
+		done.Wait()
+		time.Sleep(2 * leaseTime)
+		assert.Empty(t, w.things())
+		assert.Equal(t, []string{"hold", "undo hold"}, w.calls)
+	})
+}
