@@ -445,6 +445,19 @@ func TestLimitOfRecords(t *testing.T) {
 	require.NoError(t, err)
 	_, err = a.call(`{"to":"Rome"}`)
 	require.NoError(t, err, "which needs no record")
+
+	// Sagas that are over do not count.
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(t, newWorld().trip(nil))
+		a := s.replica(func(c *Config) { c.LedgerLimit = 3 })
+		for range 10 {
+			first, err := a.call(`{"to":"Rome","early":true}`)
+			require.NoError(t, err)
+			_, err = a.cancel(first.Token)
+			require.NoError(t, err)
+			time.Sleep(20 * time.Second) // counts are some seconds old
+		}
+	})
 }
 
 // A tool that demands it is refused by a server that cannot remember.
