@@ -755,3 +755,72 @@ func TestUndoNowWaitsForTheTurn(t *testing.T) {
 		assert.Equal(t, []string{"hold", "undo hold"}, w.calls)
 	})
 }
+
+// A first turn that could not be recorded was not answered, so it is undone, and the client's
+// next call is another saga.
+func TestFirstTurnThatIsNotRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a := s.replica()
+		a.work(t)
+		synctest.Wait()
+		a.line.on(func(_ int, op string) error {
+			if op == "swap" && len(w.things()) > 0 {
+				return errors.New("connection refused")
+			}
+			return nil
+		})
+		_, err := a.call(`{"to":"Rome","early":true}`)
+		require.ErrorIs(t, err, ErrLedger)
+		a.line.on(nil)
+		first, err := a.call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		assert.Len(t, w.things(), 2)
+		time.Sleep(leaseTime + time.Second)
+		assert.Len(t, w.things(), 1)
+		second, err := a.resume(first.Token, say("where", true))
+		require.NoError(t, err)
+		_, err = a.resume(second.Token, say("pay", true))
+		require.NoError(t, err)
+	})
+}
+
+// A flow whose turn is taken over is told the time that it was told before, as effects depend
+// on it.
+func TestTimeOfATurnThatIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		hold := w.effect("hold")
+		var inputs []string
+		do := hold.Do
+		hold.Do = func(ctx context.Context, key saga.Key, in string) (string, error) {
+			inputs = append(inputs, in)
+			return do(ctx, key, in)
+		}
+		where := &steps.Form[tripForm]{ID: "where", Message: "There?"}
+		s := newShared(t, saga.Flow[tripArgs, string]{Info: saga.Info{Name: "trip", Asks: []steps.Question{where}, Effects: []saga.Declared{hold}}, Run: func(r *saga.Run, in tripArgs) (string, error) {
+			if _, err := saga.Ask(r, where); err != nil {
+				return "", err
+			}
+			_, err := saga.Do(r, hold, r.Now().String())
+			return "done", err
+		}})
+		a, b := s.replica(), s.replica()
+		first, err := a.call(`{"to":"Rome"}`)
+		require.NoError(t, err)
+		w.at = func(ctx context.Context, _ string, after bool) error {
+			if after && ctx.Value(lineKey{}) == a.line {
+				a.line.die()
+			}
+			return nil
+		}
+		_, err = a.resume(first.Token, say("where", true))
+		require.Error(t, err)
+		time.Sleep(time.Minute)
+		_, err = b.resume(first.Token, say("where", true))
+		require.NoError(t, err)
+		require.Len(t, inputs, 2)
+		assert.Equal(t, inputs[0], inputs[1])
+	})
+}
