@@ -17,7 +17,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -422,5 +421,3 @@ func TestDuplicatesAtOnce(t *testing.T) {
 		assert.Equal(t, []string{"hold"}, w.calls)
 	})
 }
-
-var _ = records.ErrFull
