@@ -199,6 +199,8 @@ func TestUndoNow(t *testing.T) {
 		end, err := a.resume(first.Token, say("where", true))
 		require.NoError(t, err)
 		require.NotNil(t, undoReport(end.Result), "%s", s.logged())
+		assert.Contains(t, end.Result.Content.Text(), "operator has ended the saga")
+		assert.Equal(t, reasonOperator, end.Gone)
 		assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
 	})
 }

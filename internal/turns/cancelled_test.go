@@ -125,3 +125,38 @@ func TestCancelWaitsForTheTurn(t *testing.T) {
 		assert.Empty(t, w.things())
 	})
 }
+
+// A saga whose cancelling was begun does not go on, and is undone though who began it died.
+func TestCancellingThatIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a, b := s.replica(), s.replica()
+		first, err := a.call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		swaps := 0
+		a.line.on(func(_ int, op string) error {
+			if op == "swap" {
+				if swaps++; swaps == 2 {
+					a.line.die()
+					return errDead
+				}
+			}
+			return nil
+		})
+		_, err = a.cancel(first.Token)
+		require.ErrorIs(t, err, ErrLedger)
+		_, err = b.resume(first.Token, say("where", true))
+		spent(t, err)
+		time.Sleep(leaseTime)
+		_, err = b.resume(first.Token, say("where", true))
+		spent(t, err)
+		b.work(t)
+		time.Sleep(time.Second)
+		assert.Empty(t, w.things())
+		end, err := b.cancel(first.Token)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
+		assert.Equal(t, []string{"hold", "undo hold", "undo hold"}, w.calls)
+	})
+}
