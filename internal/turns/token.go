@@ -145,8 +145,14 @@ func abandonedText(why tokens.Reason) string {
 	case tokens.ReasonState:
 		return "The saga cannot go on: the tool has changed since it began. Start again."
 	}
+	if why == reasonOperator {
+		return "The server's operator has ended the saga."
+	}
 	return "The saga came back too late and has ended."
 }
+
+// reasonOperator: an operator wanted it undone, though it was in time.
+const reasonOperator tokens.Reason = "cancelled"
 
 // Seal turns a position of t into a token that only the same principal can use.
 func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string, error) {

@@ -169,6 +169,9 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	m.request.Now, m.request.Purpose = now, e.Purpose
 	m.takeOver(&found{entry: e, taken: e.Claim})
 	gone := tokens.ReasonExpired
+	if e.UndoNow {
+		gone = reasonOperator
+	}
 	switch {
 	case e.Ended, e.Claim != nil && e.Claim.How == records.HowCancelled:
 		m.how, gone = records.HowCancelled, ""
