@@ -151,6 +151,15 @@ func brokenTakes() []variant {
 			}
 			return b.Store.Take(ctx, t)
 		}),
+		taking("leaves what may be forgotten", func(b *broken, ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
+			for {
+				records, err := b.Store.Take(ctx, t)
+				records = slices.DeleteFunc(records, func(r *ledger.Record) bool { return !r.Keep.IsZero() && time.Until(r.Keep) < 0 })
+				if err != nil || len(records) > 0 {
+					return records, err
+				}
+			}
+		}),
 		taking("gives the revision before it", func(b *broken, ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
 			records, err := b.Store.Take(ctx, t)
 			for _, r := range records {

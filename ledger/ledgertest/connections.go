@@ -84,6 +84,26 @@ func (r *rig) append(s ledger.Store, key, mark string) (unknown bool, err error)
 	return unknown, errors.New("it cannot be written")
 }
 
+// finish writes that a record is done, and says whether that was before its lease ended. It
+// repeats what may not have been written until it is, or cannot be any more.
+func (r *rig) finish(s ledger.Store, rec *ledger.Record) bool {
+	r.Helper()
+	rec.Wake, rec.Queue, rec.Body = time.Time{}, "", []byte("done")
+	for range 10_000 {
+		err := s.Swap(r.ctx, rec)
+		if err == nil {
+			return true
+		}
+		if errors.Is(err, ledger.ErrConflict) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	var now *ledger.Record
+	require.NoError(r, r.patient(func() (err error) { now, err = s.Load(r.ctx, rec.Key); return err }), "Load")
+	return string(now.Body) == "done"
+}
+
 var connectionChecks = []check{
 	{"connections/outcomes", func(r *rig) {
 		cuts, stop := r.cutting(15 * time.Millisecond)
@@ -153,8 +173,9 @@ var connectionChecks = []check{
 	{"connections/take", func(r *rig) {
 		s, other := r.open(), r.open()
 		const n, lease = 30, 300 * time.Millisecond
-		for i := range n {
-			r.put(s, ledger.Record{Key: fmt.Sprint(i), Queue: "q", Wake: r.now(s)})
+		start := r.now(s)
+		for i := range n { // some are due at once, and some have to be waited for
+			r.put(s, ledger.Record{Key: fmt.Sprint(i), Queue: "q", Wake: start.Add(time.Duration(i) * 20 * time.Millisecond)})
 		}
 		_, stop := r.cutting(20 * time.Millisecond)
 		defer stop()
@@ -166,18 +187,8 @@ var connectionChecks = []check{
 				r.Advance(lease / 10)
 			}
 			for _, rec := range wait(r, done, "Take while connections break").records {
-				rec.Wake, rec.Queue, rec.Body = time.Time{}, "", []byte("done")
-				switch err := other.Swap(r.ctx, rec); {
-				case err == nil:
+				if r.finish(other, rec) {
 					got[rec.Key]++
-				case errors.Is(err, ledger.ErrUnknown):
-					require.NoError(r, r.patient(func() error {
-						now, err := s.Load(r.ctx, rec.Key)
-						if err == nil && string(now.Body) == "done" {
-							got[rec.Key]++
-						}
-						return err
-					}), "Load")
 				}
 			}
 		}

@@ -43,6 +43,10 @@ type Harness struct {
 	OpenSkewed func(skew time.Duration) ledger.Store
 }
 
+// late is after how long something that is to happen is taken not to happen at all, on a
+// machine that is busy with other things.
+const late = 10 * time.Second
+
 // check is one part of the contract. It ends t if what it is about is not so.
 type check struct {
 	name string
@@ -61,12 +65,13 @@ func checks() (all []check) {
 }
 
 // Run checks a store, in parallel subtests. Start is called once for each of them, with the
-// subtest, and arranges for new data.
+// subtest, and arranges for new data. That nothing is left running the suite cannot see:
+// have go.uber.org/goleak verify the test's package.
 func Run(t *testing.T, start func(t testing.TB) Harness) {
 	for _, c := range checks() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.run(newRig(t, start(t), 10*time.Second))
+			c.run(newRig(t, start(t), late))
 		})
 	}
 }

@@ -70,7 +70,7 @@ func (p *probe) Cleanup(f func()) {
 
 // tries runs a check on a store that may be wrong, and returns what it found. A check that
 // hangs, or that panics in the store, has found something too.
-func tries(c check, start func(testing.TB) Harness) (found string) {
+func tries(c check, start func(testing.TB) Harness, late time.Duration) (found string) {
 	p := &probe{}
 	done := make(chan struct{})
 	go func() {
@@ -80,7 +80,7 @@ func tries(c check, start func(testing.TB) Harness) (found string) {
 				p.Errorf("panic: %v", r)
 			}
 		}()
-		c.run(newRig(p, start(p), time.Second))
+		c.run(newRig(p, start(p), late))
 	}()
 	<-done
 	p.mu.Lock()
@@ -101,17 +101,17 @@ func tries(c check, start func(testing.TB) Harness) (found string) {
 }
 
 func TestProbe(t *testing.T) {
-	healthy := func(t testing.TB) Harness { return overNetwork(t, nil, nil) }
+	healthy := func(t testing.TB) Harness { return overNetwork(t, nil, unbroken) }
 	for name, run := range map[string]func(*rig){
 		"Errorf": func(r *rig) { r.Errorf("wrong") }, "Fatalf": func(r *rig) { r.Fatalf("wrong") },
 		"panic": func(*rig) { panic("wrong") }, "Cleanup": func(r *rig) { r.Cleanup(func() { r.Errorf("wrong") }) },
 	} {
-		if found := tries(check{name, run}, healthy); !strings.Contains(found, "wrong") {
+		if found := tries(check{name, run}, healthy, late); !strings.Contains(found, "wrong") {
 			t.Errorf("%s was not noticed: %q", name, found)
 		}
 	}
 	for name, run := range map[string]func(*rig){"nothing": func(*rig) {}, "Skip": func(r *rig) { r.Skip() }} {
-		if found := tries(check{name, run}, healthy); found != "" {
+		if found := tries(check{name, run}, healthy, late); found != "" {
 			t.Errorf("%s: %q", name, found)
 		}
 	}
