@@ -60,6 +60,10 @@ type Info struct {
 	// SingleUse says whether each turn of a saga is taken once, or may be repeated and
 	// forked. Default [SingleUseOfEffects].
 	SingleUse SingleUse
+	// ShortTokens has a server with a ledger keep there what a token would hold, so that the
+	// token has some 200 characters: for models that must repeat it. What would exceed the
+	// longest token is kept there anyway. Without a ledger it has no effect.
+	ShortTokens bool
 }
 
 // SingleUse says which turns of a tool's sagas are taken once. Without it the same turn can
@@ -86,7 +90,7 @@ const (
 func (i *Info) definition() engine.Definition {
 	d := engine.Definition{
 		Name: i.Name, Title: i.Title, Description: i.Description, Revision: i.Revision, Asks: i.Asks, Effects: declared(i.Effects),
-		InputSchema: i.InputSchema, RawInputSchema: i.RawInputSchema, MaxAge: i.MaxAge, MaxAttempts: i.MaxAttempts, SingleUse: engine.SingleUse(i.SingleUse),
+		InputSchema: i.InputSchema, RawInputSchema: i.RawInputSchema, MaxAge: i.MaxAge, MaxAttempts: i.MaxAttempts, SingleUse: engine.SingleUse(i.SingleUse), ShortTokens: i.ShortTokens,
 	}
 	if i.Annotations != nil {
 		d.Annotations = i.Annotations

@@ -36,6 +36,7 @@ type Definition struct {
 	MaxAge         time.Duration
 	MaxAttempts    int
 	SingleUse      SingleUse
+	ShortTokens    bool
 	// Steps are the names of the step functions besides Start, former ones included.
 	Steps []string
 	Code  Code
@@ -45,7 +46,7 @@ type Definition struct {
 func NewProgram(d Definition, p *Problems) *Program {
 	t := &Program{
 		Name: d.Name, Title: d.Title, Description: d.Description, Revision: d.Revision,
-		Questions: d.Asks, MaxAge: d.MaxAge, SingleUse: d.SingleUse, maxAttempts: d.MaxAttempts, code: d.Code, steps: map[string]bool{StartStep: true},
+		Questions: d.Asks, MaxAge: d.MaxAge, SingleUse: d.SingleUse, ShortTokens: d.ShortTokens, maxAttempts: d.MaxAttempts, code: d.Code, steps: map[string]bool{StartStep: true},
 	}
 	for _, name := range d.Steps {
 		t.steps[name] = true

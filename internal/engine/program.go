@@ -60,6 +60,8 @@ type Program struct {
 	MaxAge time.Duration
 	// SingleUse says whether each of its turns is taken once.
 	SingleUse SingleUse
+	// ShortTokens: what a token holds is kept elsewhere if possible.
+	ShortTokens bool
 
 	// Prompt is set for prompts, Resource for resources.
 	Prompt   *PromptInfo

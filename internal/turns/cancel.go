@@ -13,14 +13,14 @@ import (
 // a turn with them did is undone as well: its response may have been lost. If the token
 // is not one of q.Policy, perhaps it is one of the others.
 func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, error) {
-	o, err := r.open(&q, true)
+	o, err := r.open(ctx, &q, true)
 	for _, other := range others {
 		var rejected *tokens.Rejected
 		if !errors.As(err, &rejected) || rejected.Reason != tokens.ReasonAuthentication {
 			break
 		}
 		q.Policy = other
-		o, err = r.open(&q, true)
+		o, err = r.open(ctx, &q, true)
 	}
 	var end End
 	switch {

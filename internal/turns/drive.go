@@ -126,9 +126,10 @@ func (r *Runner) giveUp(ctx context.Context, q Request, why error) {
 		return
 	}
 	q.Answers = nil
-	o, err := r.open(&q, true)
+	ctx = context.WithoutCancel(ctx)
+	o, err := r.open(ctx, &q, true)
 	if err == nil { // whatever the hook says: nobody else can
-		_, err = r.cancel(context.WithoutCancel(ctx), &q, o)
+		_, err = r.cancel(ctx, &q, o)
 	}
 	if err != nil {
 		r.Log.ErrorContext(ctx, "saga not ended", "tool", q.Program.Name, "error", err)

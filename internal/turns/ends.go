@@ -73,7 +73,7 @@ func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.
 	e, o := m.entry, base
 	first := e.Exists() && e.Token == "" && e.At == 0 && base == nil
 	if e.Exists() && e.Token != "" && (base == nil || base.pos.Turn <= e.At) {
-		own, err := r.reopen(e.Principal, Policy{Purpose: e.Purpose}, e.Token)
+		own, err := r.reopen(ctx, e.Principal, Policy{Purpose: e.Purpose}, e.Token)
 		if err != nil {
 			return End{}, r.failed(m.of, fmt.Errorf("the newest token of the saga does not open: %w", err))
 		}
@@ -89,7 +89,7 @@ func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.
 	}
 	answers := answersOf(asked.Answers)
 	if base := asked.Base; base != nil {
-		own, err := r.reopen(e.Principal, basePolicy, base.Token)
+		own, err := r.reopen(ctx, e.Principal, basePolicy, base.Token)
 		if err != nil {
 			return End{}, r.failed(m.of, fmt.Errorf("where the saga was lost cannot be found: %w", err))
 		}
@@ -145,9 +145,9 @@ func undoReportOf(out *engine.Outcome) *engine.UndoReport {
 }
 
 // reopen opens a token that is in a record.
-func (r *Runner) reopen(principal string, p Policy, token string) (*opened, error) {
+func (r *Runner) reopen(ctx context.Context, principal string, p Policy, token string) (*opened, error) {
 	q := Request{Policy: p, Principal: principal, Token: token, own: true}
-	return r.open(&q, true)
+	return r.open(ctx, &q, true)
 }
 
 // became tells a client that cancels what became of a saga that has ended.

@@ -175,7 +175,7 @@ func (m *memory) takeOver(f *found) {
 func (r *Runner) goOnFromBase(ctx context.Context, q *Request, m *memory) (End, error) {
 	base := m.lost.Base
 	m.request.Base, m.request.Now = base, base.Now
-	o, err := r.reopen(m.entry.Principal, basePolicy, base.Token)
+	o, err := r.reopen(ctx, m.entry.Principal, basePolicy, base.Token)
 	if err != nil {
 		return End{}, r.failed(m.of, err)
 	}

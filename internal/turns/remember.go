@@ -85,7 +85,7 @@ func (m *memory) claim(ctx context.Context) error {
 		rand.Read(nonce) // never fails
 	}
 	if m.reached != nil && !m.noted {
-		if err := m.noteBase(); err != nil {
+		if err := m.noteBase(ctx); err != nil {
 			return err
 		}
 	}
@@ -129,10 +129,10 @@ func (m *memory) goesOn(pos *engine.Position, answers []steps.Answer) {
 }
 
 // noteBase has the claim say from where the turn is to be taken again.
-func (m *memory) noteBase() error {
+func (m *memory) noteBase(ctx context.Context) error {
 	pos := *m.reached
 	q := Request{Policy: basePolicy, Principal: m.entry.Principal}
-	token, err := m.r.Seal(&q, m.of.program, &pos)
+	token, err := m.r.seal(ctx, &q, m.of.program, &pos)
 	if err != nil {
 		return err
 	}
@@ -381,7 +381,7 @@ func (m *memory) recordBroken(ctx context.Context, err error) error {
 	report := undone.Report
 	if report != nil && report.Again != nil {
 		q := Request{Policy: Carried, Principal: m.entry.Principal}
-		if report.SagaToken, err = m.r.Seal(&q, m.of.program, report.Again); err != nil {
+		if report.SagaToken, err = m.r.seal(ctx, &q, m.of.program, report.Again); err != nil {
 			m.give(ctx, nil)
 			return fmt.Errorf("what could not be undone cannot be recorded: %w", err)
 		}

@@ -35,7 +35,7 @@ type opened struct {
 //
 // To cancel without answers no turn is taken, so the arguments of the first turn, where
 // requests repeat them, do not matter; nor does then a clock that is behind.
-func (r *Runner) open(q *Request, toCancel bool) (*opened, error) {
+func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, error) {
 	now := r.Now()
 	x, untimely, err := r.Codec.OpenAnyTime(tokens.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}, now, q.Token)
 	if err != nil {
@@ -72,7 +72,11 @@ func (r *Runner) open(q *Request, toCancel bool) (*opened, error) {
 		},
 		gone: untimely, expires: x.Claims.ExpiresAt,
 	}
-	if err := o.pos.Restore(engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}); err != nil {
+	parts, err := r.parts(ctx, q.Principal, x)
+	if err != nil {
+		return nil, &Error{program: newest.Name, kind: kind, saga: o.id, Err: err}
+	}
+	if err := o.pos.Restore(parts); err != nil {
 		return nil, tokens.Reject(tokens.ReasonState, "%w", err)
 	}
 	if q.Policy.Resent && (!toCancel || len(q.Answers) > 0) {
@@ -146,6 +150,13 @@ func abandonedText(why tokens.Reason) string {
 
 // Seal turns a position of t into a token that only the same principal can use.
 func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), blobTime)
+	defer cancel()
+	return r.seal(ctx, q, t, p)
+}
+
+// seal is Seal within a turn.
+func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *engine.Position) (string, error) {
 	now := r.Now()
 	claims := tokens.Claims{
 		ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
@@ -164,9 +175,16 @@ func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string
 	}
 	// Each part is kept from those that others have a hand in.
 	parts := p.Encode()
-	token, err := r.Codec.Seal(tokens.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}, now, &tokens.Contents{
+	binding := tokens.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}
+	if t.ShortTokens && r.records != nil {
+		return r.sealApart(ctx, binding, claims, parts, p.HasEffects())
+	}
+	token, err := r.Codec.Seal(binding, now, &tokens.Contents{
 		Claims: claims, State: parts.Body, Apart: parts.State, Plain: parts.Effects, Secret: parts.Secrets,
 	})
+	if r.records != nil && apart(err) {
+		token, err = r.sealApart(ctx, binding, claims, parts, p.HasEffects())
+	}
 	if err == nil {
 		return token, nil
 	}
@@ -180,7 +198,7 @@ func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string
 // sealUndo gives a client the means to try an undo again that did not succeed: a
 // token that can only be cancelled. Whatever the policy it carries everything, as that
 // is what the method to cancel takes.
-func (r *Runner) sealUndo(q *Request, t *engine.Program, result *content.Result) error {
+func (r *Runner) sealUndo(ctx context.Context, q *Request, t *engine.Program, result *content.Result) error {
 	if result == nil {
 		return nil
 	}
@@ -190,7 +208,7 @@ func (r *Runner) sealUndo(q *Request, t *engine.Program, result *content.Result)
 	}
 	carried := *q
 	carried.Policy = Carried
-	token, err := r.Seal(&carried, t, report.Again)
+	token, err := r.seal(ctx, &carried, t, report.Again)
 	report.SagaToken = token
 	return err
 }

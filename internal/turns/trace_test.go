@@ -52,7 +52,7 @@ func TestTracesGoWithTokens(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, claim, x.Claims.Trace)
 		later := Request{Policy: Carried, Token: begun.Token, Trace: Trace{1}}
-		_, err = r.open(&later, false)
+		_, err = r.open(t.Context(), &later, false)
 		require.NoError(t, err)
 		assert.Equal(t, want, later.Trace)
 	}

@@ -180,7 +180,7 @@ func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
 
 // Resume takes the next turn of the saga that the token holds.
 func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
-	o, err := r.open(&q, false)
+	o, err := r.open(ctx, &q, false)
 	switch {
 	case r.Hook != nil:
 		hooked, refused := q, err
@@ -288,9 +288,9 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 		}
 		end.Outcome = *out
 		if out.Position != nil {
-			end.Token, err = r.Seal(q, of.program, out.Position)
+			end.Token, err = r.seal(ctx, q, of.program, out.Position)
 		} else {
-			err = r.sealUndo(q, of.program, out.Result)
+			err = r.sealUndo(ctx, q, of.program, out.Result)
 		}
 	}
 	if err != nil && out != nil && (first && (m == nil || m.lazy) || q.Policy.UndoBroken) {

@@ -1,0 +1,88 @@
+package turns
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+)
+
+// What is too long for a token is kept in the ledger, if there is one. The token then has no
+// state, which no position encodes to, and as its secret part a mark, the id of what is kept,
+// and its digest.
+const (
+	apartMark = 'b'
+	apartSize = 1 + 16 + sha256.Size
+	// maxApart is how long what is kept apart may be, in bytes.
+	maxApart = tokens.HardMaxPlaintext
+)
+
+// sealApart seals a token that refers to parts in the ledger.
+func (r *Runner) sealApart(ctx context.Context, b tokens.Binding, claims tokens.Claims, parts engine.Encoded, undoable bool) (string, error) {
+	var data []byte
+	for _, part := range [...][]byte{parts.Body, parts.State, parts.Effects, parts.Secrets} {
+		data = append(binary.AppendUvarint(data, uint64(len(part))), part...)
+	}
+	if len(data) > maxApart {
+		return "", &tokens.TooLargeError{What: "contents", Size: len(data), Limit: maxApart}
+	}
+	var id [16]byte
+	rand.Read(id[:]) // never fails
+	digest := sha256.Sum256(data)
+	o := r.Codec.Options()
+	keep := claims.IssuedAt.Add(o.TTL + o.Skew)
+	if undoable {
+		keep = keep.Add(max(r.UndoGrace, 0))
+	}
+	if err := r.records.PutBlob(ctx, b.Principal, id, data, keep); err != nil {
+		return "", err
+	}
+	ref := append(append([]byte{apartMark}, id[:]...), digest[:]...)
+	return r.Codec.Seal(b, claims.IssuedAt, &tokens.Contents{Claims: claims, Secret: ref})
+}
+
+// parts returns what a token holds, or refers to.
+func (r *Runner) parts(ctx context.Context, principal string, x *tokens.Contents) (engine.Encoded, error) {
+	parts := engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}
+	if len(x.State) > 0 || len(x.Secret) != apartSize || x.Secret[0] != apartMark {
+		return parts, nil
+	}
+	if r.records == nil {
+		return parts, tokens.Reject(tokens.ReasonState, "its state is in a ledger, which this server has none of")
+	}
+	ref := x.Secret[1:]
+	data, err := r.records.Blob(ctx, principal, [16]byte(ref[:16]))
+	digest := sha256.Sum256(data)
+	switch {
+	case errors.Is(err, records.ErrNoBlob):
+		return parts, tokens.Reject(tokens.ReasonState, "its state is not in the ledger any more")
+	case err != nil:
+		return parts, err
+	case subtle.ConstantTimeCompare(digest[:], ref[16:]) != 1:
+		return parts, tokens.Reject(tokens.ReasonState, "its state in the ledger is another one")
+	}
+	for _, part := range [...]*[]byte{&parts.Body, &parts.State, &parts.Effects, &parts.Secrets} {
+		n, size := binary.Uvarint(data)
+		if size <= 0 || n > uint64(len(data)-size) {
+			return parts, tokens.Reject(tokens.ReasonState, "its state in the ledger does not decode")
+		}
+		*part, data = data[size:size+int(n)], data[size+int(n):]
+	}
+	return parts, nil
+}
+
+// apart reports whether a token is to be short, as it or its contents are too long otherwise.
+func apart(err error) bool {
+	var large *tokens.TooLargeError
+	return errors.As(err, &large) && (large.What == "token" || large.What == "contents")
+}
+
+// blobTime bounds what is done to seal a token without a context.
+const blobTime = 10 * time.Second
