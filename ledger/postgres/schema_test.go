@@ -145,6 +145,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 		"postgres//u:" + secret + "@127.0.0.1/db",
 		"host=127.0.0.1 port=1 password='" + secret,
 		"host=127.0.0.1 port=x password=" + secret,
+		"host=127.0.0.1 user=u password=a pool_max_conns=" + secret, // a space in it
 		secret, " " + secret + "@x", "mysql://u:" + secret + "@h/db",
 	} {
 		_, err := postgres.Open(t.Context(), url)
