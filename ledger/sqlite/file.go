@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
-	"time"
 )
 
 // createFile makes an empty file that only its owner can read, in a directory that is made if it is
@@ -117,22 +116,13 @@ func identify(path string) (*files, error) {
 	return f, err
 }
 
-// check returns [errMoved] if the files are no longer those that were opened.
-func (f *files) check() error {
+// check returns [errMoved] if the files are no longer those that were opened, and otherwise
+// what is known of the -wal file.
+func (f *files) check() (wal os.FileInfo, err error) {
 	if _, err := same(f.path, f.db); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := f.written()
-	return err
-}
-
-// written is when the -wal file was written last.
-func (f *files) written() (time.Time, error) {
-	wal, err := same(f.walPath, f.wal)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return wal.ModTime(), nil
+	return same(f.walPath, f.wal)
 }
 
 func same(path string, then os.FileInfo) (now os.FileInfo, err error) {

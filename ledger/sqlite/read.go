@@ -33,7 +33,7 @@ func (s *store) read(ctx context.Context, do func(*reader) error) error {
 		return ledger.ErrClosed
 	}
 	defer func() { s.pool <- r }()
-	err := s.file.check()
+	_, err := s.file.check()
 	if err == nil && r == nil {
 		r, err = s.newReader()
 	}

@@ -47,7 +47,7 @@ func TestLogIsBounded(t *testing.T) {
 	for w := range 32 {
 		writers.Go(func() {
 			r := &ledger.Record{Key: fmt.Sprint(w), Queue: "q", Wake: time.Now().Add(time.Hour), Body: make([]byte, 8000)}
-			for range 200 {
+			for range 150 {
 				assert.NoError(t, s.Swap(t.Context(), r))
 			}
 		})
@@ -55,7 +55,7 @@ func TestLogIsBounded(t *testing.T) {
 	writers.Wait()
 	close(stop)
 	readers.Wait()
-	t.Logf("%d bytes after writing %d", size(t, path+"-wal"), 32*200*8000)
+	t.Logf("%d bytes after writing %d", size(t, path+"-wal"), 32*150*8000)
 	assert.Less(t, size(t, path+"-wal"), int64(24<<20))
 }
 

@@ -32,7 +32,7 @@ func (s *readStatements) prepare(ctx context.Context, conn *sql.Conn) error {
 type writeStatements struct {
 	statements
 	begin, commit, rollback, savepoint, back, release   *sql.Stmt
-	dataVersion, userVersion                            *sql.Stmt
+	dataVersion, userVersion, checkpoint                *sql.Stmt
 	find, create, update, reschedule, replace, addItem  *sql.Stmt
 	due, byID, take                                     *sql.Stmt
 	over, forget, forgetItems, freePages, pages, vacuum *sql.Stmt
@@ -48,6 +48,7 @@ func (s *writeStatements) prepare(ctx context.Context, conn *sql.Conn) error {
 		&s.release:     "RELEASE swap",
 		&s.dataVersion: "PRAGMA data_version",
 		&s.userVersion: "PRAGMA user_version",
+		&s.checkpoint:  "PRAGMA wal_checkpoint(TRUNCATE)",
 
 		&s.find:   "SELECT id, rev, queue, owner, wake, keep FROM records WHERE key = ?",
 		&s.create: "INSERT INTO records (key, rev, queue, owner, wake, keep, body) VALUES (?, 1, ?, ?, ?, ?, ?)",

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"runtime"
@@ -17,6 +16,8 @@ const (
 	groupOps = 256
 	// groupBytes is after how many bytes of bodies a group takes no more operations.
 	groupBytes = 4 << 20
+	// walLimit is about how large the -wal file gets, in bytes. SQLite tries from 4 MiB on.
+	walLimit = 16 << 20
 )
 
 // op is something to do in a transaction.
@@ -60,6 +61,8 @@ type writer struct {
 	written       time.Time // of the -wal file, when it was looked at last
 	active        time.Time // when that was found to have changed
 	looked        time.Time // when SQLite was asked for changes by others
+	walSize       int64     // of the -wal file, before the last group
+	trimAt        int64     // the size at which [writer.trim] does something
 	unclosed      bool      // the last transaction could be neither committed nor rolled back
 }
 
@@ -75,14 +78,14 @@ func (w *writer) connect(ctx context.Context, set settings) error {
 	if err := w.st.prepare(ctx, conn); err != nil {
 		return err
 	}
-	if err := w.ready(ctx, conn); err != nil {
+	if err := w.ready(); err != nil {
 		return errors.Join(err, w.st.close())
 	}
 	return nil
 }
 
-func (w *writer) ready(ctx context.Context, conn *sql.Conn) (err error) {
-	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil { // see [writer.lock]
+func (w *writer) ready() (err error) {
+	if err := w.busyTimeout(0); err != nil { // see [writer.lock]
 		return err
 	}
 	// SQLite opens a file that it may only read, and says so when it is to write.
@@ -212,7 +215,25 @@ func (w *writer) group(first *op) {
 	if failed == nil {
 		w.store.waits.tell(t.news)
 	}
+	w.trim()
 	w.turn.yield()
+}
+
+// trim empties the -wal file when it has grown large. SQLite does so by itself only at a moment at
+// which nobody reads, and if many read there is none. Who reads then is waited for, but not for
+// long: it may be a process that was stopped.
+func (w *writer) trim() {
+	if w.walSize < w.trimAt {
+		if w.walSize < walLimit {
+			w.trimAt = walLimit
+		}
+		return
+	}
+	w.trimAt = w.walSize + walLimit
+	if err := w.busyTimeout(200); err == nil {
+		_, _ = w.st.checkpoint.Exec() // the next group finds out if something is wrong
+	}
+	_ = w.busyTimeout(0)
 }
 
 // refuse ends all operations that wait.
@@ -238,12 +259,21 @@ func (w *writer) begin() error {
 	if err != nil {
 		return err
 	}
-	if err = w.store.file.check(); err == nil {
+	wal, err := w.store.file.check()
+	if err == nil {
+		w.walSize = wal.Size()
 		err = w.check()
 	}
 	if err != nil {
 		w.rollback()
 	}
+	return err
+}
+
+// busyTimeout sets how long SQLite itself waits for others, in milliseconds. It does so when
+// the statement is prepared, so it cannot be prepared in advance.
+func (w *writer) busyTimeout(ms int) error {
+	_, err := w.st.conn.ExecContext(context.Background(), fmt.Sprint("PRAGMA busy_timeout = ", ms))
 	return err
 }
 
@@ -282,12 +312,12 @@ func (w *writer) lock() error {
 
 // look finds out whether another process has changed something, and tells those who wait.
 func (w *writer) look() {
-	written, err := w.store.file.written()
+	wal, err := same(w.store.file.walPath, w.store.file.wal)
 	if err == nil {
 		// To ask SQLite costs more than all the rest, and servers look all the time. So it is asked
 		// only for a while after the -wal file was written: syncing that may take long.
 		// Windows notes the time late.
-		if written != w.written {
+		if written := wal.ModTime(); written != w.written {
 			w.written, w.active = written, time.Now()
 		}
 		if time.Since(w.active) > relook && time.Since(w.looked) < relook && runtime.GOOS != "windows" {
