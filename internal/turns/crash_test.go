@@ -2,6 +2,7 @@ package turns
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -12,9 +13,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // A worker that dies in a turn is replaced when its lease is over, wherever it died, and what
@@ -68,12 +72,12 @@ func TestSlowWorkersAreFenced(t *testing.T) {
 			}
 			return nil
 		}
-		a.line.before = func(_ int, op string) error {
+		a.line.on(func(_ int, op string) error {
 			if op == "swap" && len(w.things()) > 0 {
 				<-paused
 			}
 			return nil
-		}
+		})
 		var slow End
 		var failed error
 		var done sync.WaitGroup
@@ -132,14 +136,13 @@ func TestAbandonedSagasAreUndone(t *testing.T) {
 		require.NoError(t, err)
 		other, err := a.call(`{"to":"Oslo"}`)
 		require.NoError(t, err)
-		a.work(t)
-		b.work(t)
+		one, two := a.work(t), b.work(t)
 		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew - time.Second)
 		assert.Equal(t, []string{"hold"}, w.things(), "not too soon")
 		time.Sleep(3 * time.Second)
 		assert.Empty(t, w.things())
 		assert.Equal(t, []string{"hold", "undo hold"}, w.calls)
-		assert.Contains(t, s.log.String(), "abandoned saga undone")
+		assert.Contains(t, s.logged(), "abandoned saga undone")
 
 		end, err := b.resume(second.Token, say("pay", true))
 		require.NoError(t, err, "it is told what became of it")
@@ -151,14 +154,24 @@ func TestAbandonedSagasAreUndone(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, end.Result.Content.Text(), cancelled.Result.Content.Text())
 		assert.Len(t, w.calls, 2)
+		one()
+		two()
+		time.Sleep(20 * 24 * time.Hour) // as long as a token may be used to undo
+		_, err = s.store.Forget(t.Context(), 100)
+		require.NoError(t, err)
+		_, err = b.cancel(second.Token)
+		require.NoError(t, err)
+		assert.Len(t, w.calls, 2)
 		_, err = a.resume(other.Token, say("where", true))
 		require.ErrorIs(t, err, tokens.ErrRejected, "of which nothing was to be undone")
 
-		// Nothing is left of it when no token opens any more.
+		// Nothing is left of it when no token opens any more, but what tools there are.
 		time.Sleep(DefaultUndoGrace + time.Hour)
-		n, err := s.store.List(t.Context(), nil, "", 10)
+		_, err = b.records.Forget(t.Context())
 		require.NoError(t, err)
-		assert.Empty(t, n)
+		owner, err := b.records.Saga(t.Context(), "ann", sagaOf(t, b, second.Token))
+		require.NoError(t, err)
+		assert.False(t, owner.Exists())
 	})
 }
 
@@ -198,7 +211,7 @@ func TestClientAndWorkerAtOnce(t *testing.T) {
 				if l == b.line {
 					slow = 30 * time.Millisecond
 				}
-				l.before = func(int, string) error { time.Sleep(slow); return nil }
+				l.on(func(int, string) error { time.Sleep(slow); return nil })
 			}
 			time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew - 5*time.Second - 100*time.Millisecond + wait)
 			end, err := a.resume(first.Token, say("where", true))
@@ -257,7 +270,7 @@ func TestFailingUndoIsTriedAgain(t *testing.T) {
 		time.Sleep(20 * 24 * time.Hour)
 		require.Equal(t, records.GivenUp, list()[0].State)
 		tries = len(w.calls)
-		assert.Contains(t, s.log.String(), "will not be tried again")
+		assert.Contains(t, s.logged(), "will not be tried again")
 		time.Sleep(5 * 24 * time.Hour)
 		assert.Len(t, w.calls, tries)
 
@@ -291,7 +304,7 @@ func TestUndoNow(t *testing.T) {
 		assert.Empty(t, w.things())
 		end, err := a.resume(first.Token, say("where", true))
 		require.NoError(t, err)
-		require.NotNil(t, undoReport(end.Result), "%s", s.log.String())
+		require.NotNil(t, undoReport(end.Result), "%s", s.logged())
 		assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
 	})
 }
@@ -441,21 +454,21 @@ func TestCancelWaitsForTheTurn(t *testing.T) {
 func TestStoreThatFailsAnywhere(t *testing.T) {
 	kinds := map[string]func(n int, l *line){
 		"down": func(n int, l *line) {
-			l.before = func(m int, _ string) error { return failAt(n, m, errors.New("connection refused")) }
+			l.on(func(m int, _ string) error { return failAt(n, m, errors.New("connection refused")) })
 		},
 		"unknown, not done": func(n int, l *line) {
-			l.before = func(m int, op string) error { return failAt(n, m, unknown(op)) }
+			l.on(func(m int, op string) error { return failAt(n, m, unknown(op)) })
 		},
 		"unknown, done": func(n int, l *line) {
 			l.after = func(m int, op string) error { return failAt(n, m, unknown(op)) }
 		},
 		"down for a while": func(n int, l *line) {
-			l.before = func(m int, _ string) error {
+			l.on(func(m int, _ string) error {
 				if m >= n && m < n+7 {
 					return errors.New("connection refused")
 				}
 				return nil
-			}
+			})
 		},
 	}
 	for kind, fail := range kinds {
@@ -558,4 +571,187 @@ func TestIdempotencyKeys(t *testing.T) {
 			assert.Equal(t, told(t, last), told(t, again))
 		})
 	}
+}
+
+// sagaOf returns the saga of a token, however old that is.
+func sagaOf(t *testing.T, r *replica, token string) tokens.ID {
+	t.Helper()
+	x, _, err := r.Codec.OpenAnyTime(tokens.Binding{Purpose: "saga", Principal: "ann"}, time.Now(), token)
+	require.NoError(t, err)
+	return x.Claims.ID
+}
+
+// A worker that was paused beyond its lease begins no other effect when it goes on.
+func TestPausedWorkersBeginNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		one, two := w.effect("one"), w.effect("two")
+		where := &steps.Form[tripForm]{ID: "where", Message: "There?"}
+		s := newShared(t, saga.Flow[tripArgs, string]{Info: saga.Info{Name: "trip", Asks: []steps.Question{where}, Effects: []saga.Declared{one, two}}, Run: func(r *saga.Run, in tripArgs) (string, error) {
+			if _, err := saga.Ask(r, where); err != nil {
+				return "", err
+			}
+			if _, err := saga.Do(r, one, in.To); err != nil {
+				return "", err
+			}
+			_, err := saga.Do(r, two, in.To)
+			return "done", err
+		}})
+		a, b := s.replica(), s.replica()
+		first, err := a.call(`{"to":"Rome"}`)
+		require.NoError(t, err)
+		paused := make(chan struct{})
+		begun := 0
+		w.at = func(ctx context.Context, effect string, after bool) error {
+			if ctx.Value(lineKey{}) != a.line {
+				return nil
+			}
+			if begun++; effect == "one" && after {
+				<-paused
+			}
+			return nil
+		}
+		a.line.on(func(_ int, op string) error {
+			if op == "swap" && len(w.things()) > 0 {
+				<-paused
+			}
+			return nil
+		})
+		var late End
+		var done sync.WaitGroup
+		done.Go(func() { late, err = a.resume(first.Token, say("where", true)) })
+		synctest.Wait()
+		end, err2 := b.resume(first.Token, say("where", true))
+		require.NoError(t, err2)
+		close(paused)
+		done.Wait()
+		require.NoError(t, err, "it tells what the other has recorded")
+		assert.Equal(t, told(t, end), told(t, late))
+		assert.Equal(t, 2, begun, "of the effect one, before and after")
+		assert.Len(t, w.things(), 2)
+	})
+}
+
+// A late client and a turn that was lost: what it did is found and undone.
+func TestLateClientOfALostTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a, b := s.replica(), s.replica()
+		first, err := a.call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		second, err := a.resume(first.Token, say("where", true))
+		require.NoError(t, err)
+		w.at = func(_ context.Context, _ string, after bool) error {
+			if after {
+				a.line.die()
+			}
+			return nil
+		}
+		_, err = a.resume(second.Token, say("pay", true))
+		require.Error(t, err)
+		require.ElementsMatch(t, []string{"hold", "charge"}, w.things())
+		w.at = nil
+		time.Sleep(time.Hour)
+		// The turn had ended it well, though nobody was told.
+		end, err := b.resume(second.Token, say("pay", false))
+		require.NoError(t, err)
+		assert.Equal(t, "booked", end.Result.Content.Text())
+		assert.Empty(t, end.Gone)
+		again, err := b.resume(second.Token, say("pay", true))
+		require.NoError(t, err)
+		assert.Equal(t, told(t, end), told(t, again))
+		assert.Len(t, w.things(), 2)
+	})
+}
+
+// A held saga whose turn breaks off is undone at once, or by a worker if that fails.
+func TestHeldTurnsThatBreak(t *testing.T) {
+	for _, unwilling := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.unwilling = map[string]bool{"hold": unwilling}
+			s := newShared(t, w.trip(nil))
+			a := s.replica()
+			a.work(t)
+			w.at = func(_ context.Context, effect string, after bool) error {
+				if effect == "charge" && after {
+					panic("oops")
+				}
+				return nil
+			}
+			q := Request{Policy: Held, Principal: "ann", Client: steps.AllFeatures(), Program: a.Registry.Find(engine.KindTool, "trip"), Arguments: json.RawMessage(`{"to":"Rome"}`)}
+			_, err := a.Drive(a.context(), q, asked(func(_ context.Context, list []steps.Step) ([]steps.Answer, error) {
+				return []steps.Answer{say(list[0].ID, true)}, nil
+			}))
+			require.ErrorAs(t, err, new(*engine.PanicError))
+			if unwilling {
+				assert.Equal(t, []string{"hold"}, w.things())
+				w.mu.Lock()
+				w.unwilling = nil
+				w.mu.Unlock()
+				time.Sleep(firstPause + time.Second)
+			}
+			assert.Empty(t, w.things())
+		})
+	}
+}
+
+// A turn that breaks off each time that it is taken is undone with what it did, as nobody
+// will ever get further.
+func TestTurnsThatAlwaysBreakAreUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a := s.replica()
+		a.work(t)
+		first, err := a.call(`{"to":"Rome"}`)
+		require.NoError(t, err)
+		w.at = func(_ context.Context, _ string, after bool) error {
+			if after {
+				panic("oops")
+			}
+			return nil
+		}
+		for range 3 {
+			_, err = a.resume(first.Token, say("where", true))
+			require.ErrorAs(t, err, new(*engine.PanicError))
+		}
+		assert.Equal(t, []string{"hold"}, w.things())
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		assert.Empty(t, w.things())
+	})
+}
+
+// An operator who wants a saga undone waits for the turn that is under way.
+func TestUndoNowWaitsForTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a, b := s.replica(), s.replica()
+		b.work(t)
+		synctest.Wait()
+		first, err := a.call(`{"to":"Rome"}`)
+		require.NoError(t, err)
+		w.at = func(context.Context, string, bool) error { time.Sleep(8 * time.Second); return nil }
+		var done sync.WaitGroup
+		done.Go(func() {
+			end, err := a.resume(first.Token, say("where", true))
+			assert.NoError(t, err)
+			assert.NotEmpty(t, end.Token)
+		})
+		time.Sleep(time.Second)
+		book := records.New(s.store, a.Codec.Keyset, "here", 0)
+		states := []records.State{}
+		for waiting, err := range book.List(t.Context()) {
+			require.NoError(t, err)
+			states = append(states, waiting.State)
+			require.NoError(t, book.UndoNow(t.Context(), waiting.Key))
+		}
+		assert.Equal(t, []records.State{records.Running}, states)
+		done.Wait()
+		time.Sleep(2 * leaseTime)
+		assert.Empty(t, w.things())
+		assert.Equal(t, []string{"hold", "undo hold"}, w.calls)
+	})
 }

@@ -169,6 +169,13 @@ func (s *shared) Write(b []byte) (int, error) {
 	return s.log.Write(b)
 }
 
+// logged returns what was logged.
+func (s *shared) logged() string {
+	s.logMu.Lock()
+	defer s.logMu.Unlock()
+	return s.log.String()
+}
+
 // replica is one of several servers.
 type replica struct {
 	*Runner
@@ -262,6 +269,25 @@ func (l *line) dead() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cut
+}
+
+// on sets what is called before each operation.
+func (l *line) on(before func(n int, op string) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.before = before
+}
+
+// count counts the operations of a name.
+func (l *line) count(op string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.ops {
+		if o == op {
+			n++
+		}
+	}
+	return n
 }
 
 // die cuts the line for ever.

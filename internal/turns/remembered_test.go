@@ -135,14 +135,6 @@ func TestHeldSagas(t *testing.T) {
 	client := func(ctx context.Context, list []steps.Step) ([]steps.Answer, error) {
 		return []steps.Answer{say(list[0].ID, true)}, nil
 	}
-	count := func(l *line, op string) (n int) {
-		for _, o := range l.ops {
-			if o == op {
-				n++
-			}
-		}
-		return n
-	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		s := newShared(t, w.trip(nil))
@@ -151,8 +143,8 @@ func TestHeldSagas(t *testing.T) {
 		out, err := a.Drive(a.context(), q, asked(client))
 		require.NoError(t, err)
 		assert.Equal(t, "booked", out.Result.Content.Text())
-		assert.Equal(t, 4, count(a.line, "swap"), "claims and ends of the two turns that act")
-		assert.Equal(t, 1, count(a.line, "load"))
+		assert.Equal(t, 4, a.line.count("swap"), "claims and ends of the two turns that act")
+		assert.Equal(t, 1, a.line.count("load"))
 		time.Sleep(time.Hour)
 		n, err := s.store.Forget(t.Context(), 10)
 		require.NoError(t, err)
@@ -376,9 +368,7 @@ func TestStrangersShareAStore(t *testing.T) {
 		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Minute)
 		assert.Equal(t, []string{"hold"}, w.things(), "theirs are undone, not this one")
 		for _, b := range strangers {
-			for _, op := range b.line.ops {
-				assert.NotEqual(t, "list", op)
-			}
+			assert.Zero(t, b.line.count("list"))
 		}
 		a.work(t)
 		time.Sleep(time.Second)
@@ -506,15 +496,15 @@ func TestUndoingTurnsAreClaimed(t *testing.T) {
 		first, err := a.call(`{"to":"Rome","early":true}`)
 		require.NoError(t, err)
 		decline := steps.Answer{StepID: "where", Result: []byte(`{"action":"decline"}`)}
-		b.line.before = func(_ int, op string) error {
+		b.line.on(func(_ int, op string) error {
 			if op == "swap" { // while it has begun the other turn
-				b.line.before = nil
+				b.line.on(nil)
 				end, err := a.resume(first.Token, say("where", true))
 				assert.NoError(t, err)
 				assert.NotEmpty(t, end.Token)
 			}
 			return nil
-		}
+		})
 		_, err = b.resume(first.Token, decline)
 		spent(t, err)
 		assert.Equal(t, []string{"hold"}, w.calls)
@@ -597,7 +587,7 @@ func TestLostTurnsWithAModel(t *testing.T) {
 			if undo {
 				b.work(t)
 				time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
-				assert.Empty(t, w.things(), "%s", s.log.String())
+				assert.Empty(t, w.things(), "%s", s.logged())
 			} else {
 				end, err := b.Resume(b.context(), q)
 				require.NoError(t, err)
