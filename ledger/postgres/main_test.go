@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"iter"
 	"strings"
@@ -16,7 +17,14 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger/postgres"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Each call of the random sequences costs a round trip and many of them a wait, so there
+	// are fewer of them than for the store in memory. -rapid.checks asks for more.
+	if err := flag.Set("rapid.checks", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // open returns a store that is closed when the test ends.
 func open(t testing.TB, url string) ledger.Store {
