@@ -33,14 +33,16 @@ func (s *store) read(ctx context.Context, do func(*reader) error) error {
 		return ledger.ErrClosed
 	}
 	defer func() { s.pool <- r }()
-	_, err := s.file.check()
-	if err == nil && r == nil {
-		r, err = s.newReader()
-	}
-	if err != nil {
+	if _, err := s.file.check(); err != nil {
 		return err
 	}
-	return do(r)
+	err := do(r)
+	if code(err) != 0 { // perhaps since the files were replaced meanwhile
+		if _, moved := s.file.check(); moved != nil {
+			return moved
+		}
+	}
+	return err
 }
 
 func (s *store) newReader() (*reader, error) {

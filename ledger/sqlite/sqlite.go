@@ -65,7 +65,7 @@ type store struct {
 
 	writer *writer
 	waits  *waits
-	pool   chan *reader // nil entries are connections not yet made
+	pool   chan *reader
 
 	closing   chan struct{} // closed when Close begins
 	closeOnce sync.Once
@@ -124,8 +124,17 @@ func (s *store) start(ctx context.Context, set settings) error {
 		return err
 	}
 	s.writer = w
+	// Not later: who opens the file while others are replacing it may open the wrong one.
 	for range readers {
-		s.pool <- nil
+		var r *reader
+		err := retry(ctx, set.patience, func() (err error) { r, err = s.newReader(); return err })
+		if err != nil {
+			for range len(s.pool) {
+				err = errors.Join(err, (<-s.pool).close())
+			}
+			return errors.Join(err, w.st.close())
+		}
+		s.pool <- r
 	}
 	go w.run()
 	go s.findNews()
@@ -167,9 +176,7 @@ func (s *store) Close() error {
 		<-s.waits.ended
 		var errs []error
 		for range readers {
-			if r := <-s.pool; r != nil {
-				errs = append(errs, r.close())
-			}
+			errs = append(errs, (<-s.pool).close())
 		}
 		// Who closes the file last moves what is in the -wal file to the database itself.
 		if err := errors.Join(append(errs, s.writer.st.close(), s.db.Close())...); err != nil {
