@@ -69,8 +69,8 @@ func (s *store) try() {
 			s.mu.Lock()
 			s.inner = inner
 			s.mu.Unlock()
-			close(s.opened)
 			s.log.Info("the ledger is there now")
+			close(s.opened)
 			return
 		}
 		s.mu.Lock()

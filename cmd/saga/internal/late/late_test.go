@@ -122,6 +122,7 @@ func TestStoreComesLater(t *testing.T) {
 		// What is wrong when it is there is said at once, and may be mended.
 		d.fails.Store(&errWrong)
 		time.Sleep(3 * time.Second)
+		synctest.Wait()
 		assert.Contains(t, log.String(), "wrong password")
 
 		taken := make(chan string, 1)
