@@ -17,6 +17,6 @@ curves:      ; go run ./bench --rounds 9 curves
 hostile:     ; go test ./internal/hostile -run TestWorstRequests -v
 # What programs write into documents: transcripts and golden files in seconds, tables in half an hour on an idle machine.
 docs:        ; go test ./interop -run TestProtocols -update && go test ./steps -update
-tables:      ; go run ./bench --into $(call with,compare) && go run ./bench --into $(call with,rounds) --rounds 9 curves && go test ./internal/hostile -run TestWorstRequests -timeout 1h -update
+tables:      ; go run ./bench --into $(call with,compare) && go run ./bench --into $(call with,rounds) --rounds 9 curves && go test ./internal/hostile -run TestWorstRequests -update
 check:       ; .ci/run
 nightly:     ; NIGHTLY=1 .ci/run
