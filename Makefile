@@ -14,9 +14,9 @@ bench:       ; go run ./bench
 # make base COMMIT=v0.1.0: the servers of that commit beside ours, in one run
 base:        ; d=$$(mktemp -d) && git worktree add -q --detach $$d/then $(COMMIT) && go build -C $$d/then -o $$d/bench ./bench && go run ./bench --base $$d/bench; git worktree remove --force $$d/then; rm -r $$d
 curves:      ; go run ./bench --rounds 9 curves
-hostile:     ; go run ./bench hostile
+hostile:     ; go test ./internal/hostile -run TestWorstRequests -v
 # What programs write into documents: transcripts and golden files in seconds, tables in half an hour on an idle machine.
 docs:        ; go test ./interop -run TestProtocols -update && go test ./steps -update
-tables:      ; go run ./bench --into $(call with,compare) && go run ./bench --into $(call with,rounds) --rounds 9 curves && go run ./bench --into $(call with,hostile) hostile
+tables:      ; go run ./bench --into $(call with,compare) && go run ./bench --into $(call with,rounds) --rounds 9 curves && go test ./internal/hostile -run TestWorstRequests -update
 check:       ; .ci/run
 nightly:     ; NIGHTLY=1 .ci/run

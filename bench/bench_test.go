@@ -118,7 +118,7 @@ func TestTheDocumentsHaveAllSections(t *testing.T) {
 	require.NoError(t, err)
 	deeper, err := filepath.Glob("../docs/*/*.md")
 	require.NoError(t, err)
-	for _, section := range strings.Split(curveNames+", compare, hostile", ", ") {
+	for _, section := range strings.Split(curveNames+", compare", ", ") {
 		places := 0
 		for _, name := range append(documents, deeper...) {
 			document, err := os.ReadFile(name)

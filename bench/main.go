@@ -5,15 +5,14 @@
 //	go run ./bench
 //	go run ./bench --base ANOTHER    # beside another build of this command
 //	go run ./bench curves [rounds|size|connections|replicas|heap ...]
-//	go run ./bench hostile
 //
 // Every server runs in a process of its own; each gets a short load in turn, many
 // rounds, over loopback from this process. What counts is the CPU time of the server
 // per turn, and its ratio to the floor's in the same round. Every answer is checked,
 // and a wrong one ends the run with an error. Ratios are within one run only.
 //
-// Curves show how the cost of a turn grows with what their name says; hostile looks
-// for the requests that cost the most. With --into, tables go into a document as well.
+// Curves show how the cost of a turn grows with what their name says. With --into,
+// tables go into a document as well.
 package main
 
 import (
@@ -105,14 +104,6 @@ func app() *cli.Command {
 		Action: limited(compare),
 		Commands: []*cli.Command{
 			{Name: "child", Hidden: true, Action: func(_ context.Context, c *cli.Command) error { return serveChild(c.Args().Slice()) }},
-			{
-				Name: "hostile", Usage: "look for the requests that cost a server the most for their size",
-				Flags: []cli.Flag{
-					&cli.IntFlag{Name: "largest", Usage: "the size of the largest requests, in bytes", Value: 1_000_000},
-					&cli.IntFlag{Name: "top", Usage: "how many of the worst are shown", Value: 12},
-				},
-				Action: limited(searchHostile),
-			},
 			{
 				Name: "curves", Usage: "show how the cost of a turn grows: " + curveNames, ArgsUsage: "[curve...]",
 				Flags:  []cli.Flag{&cli.IntFlag{Name: "suspended", Usage: "sagas left suspended for the curve heap", Value: 1_000_000}},

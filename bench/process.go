@@ -18,7 +18,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/internal/hostile"
+	"github.com/mcpsaga/mcpsaga/internal/cputime"
 )
 
 // usage is what a server process has used so far.
@@ -71,7 +71,7 @@ func serveUsage(w http.ResponseWriter, r *http.Request) {
 	runtime.ReadMemStats(&m)
 	// Getrusage would count what the parent held when it started this process.
 	peak, _ := strconv.ParseUint(inFile("/proc/self/status", `VmHWM:\s*(\d+)`), 10, 64)
-	json.NewEncoder(w).Encode(usage{CPU: hostile.CPUTime(), Mallocs: m.Mallocs, Bytes: m.TotalAlloc, Heap: m.HeapAlloc, MaxRSS: peak << 10})
+	json.NewEncoder(w).Encode(usage{CPU: cputime.Used(), Mallocs: m.Mallocs, Bytes: m.TotalAlloc, Heap: m.HeapAlloc, MaxRSS: peak << 10})
 }
 
 // inFile finds what an expression's group matches in a file, if there is one.

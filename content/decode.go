@@ -6,6 +6,7 @@ import (
 	stdjson "encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -200,25 +201,32 @@ func check(typ string, raw []byte, members []member) error {
 	return nil
 }
 
-func isAny(v jsontext.Value) error    { return unless(v, true, nil) }
-func isString(v jsontext.Value) error { return unless(v, v.Kind() == '"', errNotString) }
-func isObject(v jsontext.Value) error { return unless(v, v.Kind() == '{', errNotObject) }
-func isNumber(v jsontext.Value) error { return unless(v, v.Kind() == '0', errNotInteger) }
-func isBool(v jsontext.Value) error   { return unless(v, v.Kind() == 't' || v.Kind() == 'f', errNotBool) }
+var (
+	isAny    = oneOf(`"{[0tfn`, nil)
+	isString = oneOf(`"`, errNotString)
+	isObject = oneOf("{", errNotObject)
+	isNumber = oneOf("0", errNotInteger)
+	isBool   = oneOf("tf", errNotBool)
+)
 
-func unless(v jsontext.Value, ok bool, err error) error {
-	switch {
-	case v == nil:
-		return errMissing
-	case ok:
-		return nil
+// oneOf is the rule that a value is of one of some kinds, or else the error.
+func oneOf(kinds string, otherwise error) func(jsontext.Value) error {
+	return func(v jsontext.Value) error {
+		switch {
+		case v == nil:
+			return errMissing
+		case strings.IndexByte(kinds, byte(v.Kind())) >= 0:
+			return nil
+		}
+		return otherwise
 	}
-	return err
 }
 
 func areStrings(v jsontext.Value) error {
-	_, ok := jsonview.Strings(v)
-	return unless(v, ok, errNotStrings)
+	if _, ok := jsonview.Strings(v); !ok {
+		return errNotStrings
+	}
+	return nil
 }
 
 func areIcons(v jsontext.Value) error {
@@ -245,6 +253,8 @@ func isPriority(v jsontext.Value) error {
 	if v.Kind() != '0' {
 		return errNotNumber
 	}
-	x, _ := strconv.ParseFloat(string(v), 64) // infinite if it is too large
-	return unless(v, x >= 0 && x <= 1, errPriority)
+	if x, _ := strconv.ParseFloat(string(v), 64); !(x >= 0 && x <= 1) { // infinite if it is too large
+		return errPriority
+	}
+	return nil
 }

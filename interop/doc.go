@@ -1,7 +1,7 @@
 // Package interop holds no code but tests: what this module claims to work with,
 // it is run with. The official conformance suite, the official TypeScript SDKs
 // and the official Go SDK are used as they are published; the server is a process
-// of its own, built from examples/everything, or this test binary with the trip tool.
+// of its own: this test binary, with the tools that the suite calls and the examples.
 //
 // Those that need Node.js 22 look for it, and for the pinned packages, in
 // testdata/node; .ci/node puts them there. Without them the tests skip, unless

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// onSDK has examples/everything serve its tools on a server of the official Go SDK.
+// onSDK has the process serve its tools on a server of the official Go SDK.
 const onSDK = "--sdk"
 
 // TestMountedConformance runs the official suite for both revisions against the

@@ -20,14 +20,13 @@ import (
 // work is a directory for all tests of the package.
 var work string
 
-// binaries are the programs under test, built once for all tests that need them:
-// examples/everything and cmd/saga.
-var binaries = sync.OnceValue(func() error {
+// buildSaga builds cmd/saga, once for all tests that need it.
+var buildSaga = sync.OnceValue(func() error {
 	args := []string{"build", "-ldflags=-s -w", "-o", work + string(filepath.Separator)}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
-	cmd := exec.Command("go", append(args, "../examples/everything", "../cmd/saga")...)
+	cmd := exec.Command("go", append(args, "../cmd/saga")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
@@ -39,8 +38,17 @@ var binaries = sync.OnceValue(func() error {
 const raceLogs = "race-report"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == tripChild {
-		os.Exit(serveTrip(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case tripChild:
+			os.Exit(serveTrip(os.Args[2:]))
+		case everythingChild:
+			if err := serveEverything(os.Args[2:], os.Stdin, os.Stdout); err != nil {
+				fmt.Fprintln(os.Stderr, "everything:", err)
+				os.Exit(1)
+			}
+			os.Exit(0)
+		}
 	}
 	os.Exit(runAll(m))
 }
@@ -86,12 +94,13 @@ type process struct {
 // newProcess prepares a server without starting it. More arguments may follow.
 func newProcess(t *testing.T, more ...string) *process {
 	t.Helper()
-	require.NoError(t, binaries())
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys.json")
 	_, err := codec.CreateKeysetFile(keys)
 	require.NoError(t, err)
-	return &process{t: t, root: dir, keys: keys, args: append([]string{filepath.Join(work, "everything"), "--keys", keys, "--root", dir}, more...)}
+	program, err := os.Executable()
+	require.NoError(t, err)
+	return &process{t: t, root: dir, keys: keys, args: append([]string{program, everythingChild, "--keys", keys, "--root", dir}, more...)}
 }
 
 // startHTTP starts a server that listens on an address of its own.
@@ -117,6 +126,8 @@ func (p *process) stdio() target {
 // reference is the command of the reference server, with the same keys and
 // repositories.
 func (p *process) reference() target {
+	p.t.Helper()
+	require.NoError(p.t, buildSaga())
 	return target{Command: filepath.Join(work, "saga"), Args: []string{"stdio", "--keyset", p.keys, "--repo", p.root}}
 }
 

@@ -199,17 +199,5 @@ func isReader(x ast.Expr) bool {
 		x = ast.Unparen(u.X)
 	}
 	lit, ok := x.(*ast.CompositeLit)
-	if !ok {
-		return false
-	}
-	for _, e := range lit.Elts {
-		kv, ok := e.(*ast.KeyValueExpr)
-		if !ok {
-			return false
-		}
-		if key, ok := kv.Key.(*ast.Ident); !ok || key.Name == "Undo" || key.Name == "Irreversible" {
-			return false
-		}
-	}
-	return true
+	return ok && hasKeys(lit) && field(lit, "Undo") == nil && field(lit, "Irreversible") == nil
 }

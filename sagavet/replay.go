@@ -7,9 +7,6 @@ import (
 	"iter"
 
 	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/ast/inspector"
-
-	"golang.org/x/tools/go/analysis/passes/inspect"
 )
 
 // replayAnalyzer finds what makes a flow do something else when it runs again.
@@ -44,34 +41,15 @@ func declarations(pass *analysis.Pass) map[*types.Func]*ast.FuncDecl {
 func (p *program) flowBodies(pass *analysis.Pass) iter.Seq[*ast.BlockStmt] {
 	once := p.endAtOnce(pass)
 	return func(yield func(*ast.BlockStmt) bool) {
-		for n, body := range bodies(pass) {
-			var sig *types.Signature
-			switch n := n.(type) {
-			case *ast.FuncDecl:
-				sig = pass.TypesInfo.Defs[n.Name].(*types.Func).Signature()
-			case *ast.FuncLit:
-				sig, _ = pass.TypesInfo.TypeOf(n).(*types.Signature)
-			}
-			if sig != nil && flowSignature(sig) && !once[n] && !yield(body) {
-				return
-			}
-		}
-	}
-}
-
-// bodies returns the functions and literals of a package with their bodies.
-func bodies(pass *analysis.Pass) iter.Seq2[ast.Node, *ast.BlockStmt] {
-	in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
-	return func(yield func(ast.Node, *ast.BlockStmt) bool) {
-		for n := range in.PreorderSeq((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
+		for _, f := range p.funcs {
 			var body *ast.BlockStmt
-			switch n := n.(type) {
+			switch n := f.Syntax().(type) {
 			case *ast.FuncDecl:
 				body = n.Body
 			case *ast.FuncLit:
 				body = n.Body
 			}
-			if body != nil && !yield(n, body) {
+			if body != nil && flowSignature(f.Signature) && !once[f.Syntax()] && !yield(body) {
 				return
 			}
 		}

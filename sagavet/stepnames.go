@@ -14,34 +14,26 @@ import (
 )
 
 // stepsAnalyzer finds names of step functions that a machine does not have.
-var stepsAnalyzer = &analysis.Analyzer{
-	Name: "sagasteps",
-	Doc: `report names of step functions that a machine does not have
+var stepsAnalyzer = analyzer("sagasteps", `report names of step functions that a machine does not have
 
 A step function says by name which one goes on: t.Ask("chosen", question). A name that
 is not in the machine's Steps is found out when that call is reached, and the saga then
 fails. Names that are not constant are not checked, nor are machines whose Steps are not
-written out in the package.`,
-	Run: func(pass *analysis.Pass) (any, error) {
-		if !usesSaga(pass.Pkg) {
-			return nil, nil
-		}
-		v := &stepNames{info: pass.TypesInfo, reporter: newReporter(pass), decls: declarations(pass), literals: make(map[types.Object]*ast.CompositeLit)}
-		var machines []*ast.CompositeLit
-		for _, f := range pass.Files {
-			for n := range ast.Preorder(f) {
-				v.collect(n)
-				if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.info.TypeOf(lit), "Machine") {
-					machines = append(machines, lit)
-				}
+written out in the package.`, func(pass *analysis.Pass, _ *program, r *reporter) {
+	v := &stepNames{info: pass.TypesInfo, reporter: r, decls: declarations(pass), literals: make(map[types.Object]*ast.CompositeLit)}
+	var machines []*ast.CompositeLit
+	for _, f := range pass.Files {
+		for n := range ast.Preorder(f) {
+			v.collect(n)
+			if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.info.TypeOf(lit), "Machine") {
+				machines = append(machines, lit)
 			}
 		}
-		for _, m := range machines {
-			v.machine(m)
-		}
-		return nil, nil
-	},
-}
+	}
+	for _, m := range machines {
+		v.machine(m)
+	}
+})
 
 type stepNames struct {
 	info     *types.Info
@@ -120,10 +112,8 @@ func (v *stepNames) machine(lit *ast.CompositeLit) {
 // names returns the names by which the step functions of a machine can be called, and of
 // each whether it is in its Steps; ok is false if they cannot all be read from the code.
 func (v *stepNames) names(lit *ast.CompositeLit) (names map[string]bool, ok bool) {
-	for _, e := range lit.Elts {
-		if _, ok := e.(*ast.KeyValueExpr); !ok {
-			return nil, false // without keys, which is rare
-		}
+	if !hasKeys(lit) {
+		return nil, false
 	}
 	names = map[string]bool{"start": false}
 	for _, name := range v.added {
@@ -224,6 +214,11 @@ func (v *stepNames) constant(x ast.Expr) (string, bool) {
 		return "", false
 	}
 	return constant.StringVal(value), true
+}
+
+// hasKeys reports whether a composite literal names what it sets, as almost all do.
+func hasKeys(lit *ast.CompositeLit) bool {
+	return !slices.ContainsFunc(lit.Elts, func(e ast.Expr) bool { _, ok := e.(*ast.KeyValueExpr); return !ok })
 }
 
 // field returns what a composite literal sets a field to, or nil.

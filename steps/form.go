@@ -292,22 +292,6 @@ func checkObject(raw json.RawMessage) string {
 	return ""
 }
 
-// answerTo returns the result that came for step id.
-func answerTo(a Answers, id string) (json.RawMessage, error) {
-	var answer Answer
-	asked := false
-	if a != nil {
-		answer, asked = a.StepAnswer(id)
-	}
-	switch {
-	case !asked:
-		return nil, &StepError{StepID: id, Err: ErrNotAsked}
-	case answer.Error != nil:
-		return nil, &StepError{StepID: id, Err: answer.Error}
-	}
-	return answer.Result, nil
-}
-
 // parsed reads a result with parse, which returns why it is malformed, or "".
 func parsed[T any](id string, result json.RawMessage, parse func(json.RawMessage) (T, string)) (T, error) {
 	v, reason := parse(result)
@@ -319,11 +303,20 @@ func parsed[T any](id string, result json.RawMessage, parse func(json.RawMessage
 
 // answered reads what came for step id. Its errors are of type *[StepError].
 func answered[T any](a Answers, id string, parse func(json.RawMessage) (T, string)) (v T, err error) {
-	result, err := answerTo(a, id)
-	if err != nil {
-		return v, err
+	var answer Answer
+	asked := false
+	if a != nil {
+		answer, asked = a.StepAnswer(id)
 	}
-	if v, err = parsed(id, result, parse); err != nil {
+	switch {
+	case !asked:
+		err = ErrNotAsked
+	case answer.Error != nil:
+		err = answer.Error
+	default:
+		v, err = parsed(id, answer.Result, parse)
+	}
+	if err != nil {
 		err = &StepError{StepID: id, Err: err}
 	}
 	return v, err

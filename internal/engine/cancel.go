@@ -65,9 +65,8 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 func (t *Program) CancelFirst(ctx context.Context, call Call) (*Outcome, error) {
 	const text = "The saga's first turn was cut off, and what it did is undone."
 	call.Held, call.Acting = true, nil
-	tc := t.first(ctx, call)
-	tc.log.stopAtFinal = true
-	out, err := t.start(tc, call)
+	log := &effectLog{stopAtFinal: true}
+	out, err := t.start(ctx, call, log)
 	switch {
 	case broken(err):
 		return undoneBy(err, text), nil
@@ -77,10 +76,10 @@ func (t *Program) CancelFirst(ctx context.Context, call Call) (*Outcome, error) 
 		return nil, err
 	case out.Result != nil && out.Result.IsError:
 		return endedBy(out, text), nil
-	case out.Position == nil && t.final(tc.log) != "":
+	case out.Position == nil && t.final(log) != "":
 		return out, nil
 	}
-	undo, err := t.compensate(ctx, call.ID, tc.log)
+	undo, err := t.compensate(ctx, call.ID, log)
 	if err != nil {
 		return nil, err
 	}

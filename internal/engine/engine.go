@@ -97,11 +97,11 @@ type Outcome struct {
 // results cannot say that they are errors, fail with an *[ArgumentsError] or a
 // *[ToolError] instead.
 func (t *Program) Start(ctx context.Context, call Call) (*Outcome, error) {
-	return t.start(t.first(ctx, call), call)
+	return t.start(ctx, call, new(effectLog))
 }
 
-// start runs the first turn, which tc is.
-func (t *Program) start(tc *Turn, call Call) (*Outcome, error) {
+// start is Start, with the log in which the effects will be.
+func (t *Program) start(ctx context.Context, call Call, log *effectLog) (*Outcome, error) {
 	args := call.Arguments
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -116,15 +116,10 @@ func (t *Program) start(tc *Turn, call Call) (*Outcome, error) {
 	if t.MaxAge > 0 {
 		pos.Deadline = call.Now.Add(t.MaxAge)
 	}
-	return t.turn(tc, pos)
-}
-
-// first is the first turn of a saga.
-func (t *Program) first(ctx context.Context, call Call) *Turn {
-	return &Turn{
+	return t.turn(&Turn{
 		Context: ctx, ID: call.ID, Now: call.Now, Written: t.Revision,
-		program: t, client: call.Client, notify: call.Notifier, held: call.Held, acting: call.Acting, log: new(effectLog),
-	}
+		program: t, client: call.Client, notify: call.Notifier, held: call.Held, acting: call.Acting, log: log,
+	}, pos)
 }
 
 // Resume runs a later turn of the saga that stands at pos, which is not
@@ -272,15 +267,12 @@ func (t *Program) refusedTooOften(ctx context.Context, pos *Position, p *pending
 
 // turn runs the tool's code and turns its end into an outcome. If the turn was halted, that
 // is its end whatever the code made of it.
-func (t *Program) turn(tc *Turn, pos *Position) (*Outcome, error) {
-	out, err := t.outcome(tc, pos)
-	if tc.halted != nil {
-		return nil, tc.halted
-	}
-	return out, err
-}
-
-func (t *Program) outcome(tc *Turn, pos *Position) (*Outcome, error) {
+func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
+	defer func() {
+		if tc.halted != nil {
+			end, err = nil, tc.halted
+		}
+	}()
 	ended, err := t.run(tc, pos)
 	if tc.log.stopped != nil {
 		return &Outcome{Position: &Position{ID: pos.ID, body: body{log: tc.log}}}, nil

@@ -23,10 +23,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-const (
-	elicited = `{"action":"accept","content":{"target":"production"}}`
-	sampled  = `{"role":"assistant","model":"m","content":{"type":"text","text":"fine"}}`
-)
+const elicited = `{"action":"accept","content":{"target":"production"}}`
 
 func main() {
 	keys, err := codec.NewKeyset()
@@ -34,8 +31,8 @@ func main() {
 	s, err := server.New(server.Options{Keys: keys, Tools: []saga.Definition{complextool.Tool}, Logger: slog.New(slog.DiscardHandler)})
 	check(err)
 	web := httptest.NewServer(s.Handler())
-	c := &client{url: web.URL + server.Endpoint}
-	switch os.Args[1] {
+	c := &client{url: web.URL + server.Endpoint, model: "Yes, it is safe."}
+	switch what := os.Args[1]; what {
 	case "resume":
 		first := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"complex_tool","arguments":{"initial_arg":"value"}}}`)
 		var reply struct{ Result struct{ SagaToken string } }
@@ -43,7 +40,10 @@ func main() {
 		request := `{"jsonrpc":"2.0","id":2,"method":"tools/resumeSaga","params":{"sagaToken":"` + reply.Result.SagaToken +
 			`","completedSteps":[{"stepId":"step-elicitation-A","result":` + elicited + `}]}}`
 		count(os.Args[2], func() { c.read(c.post(request), "suspended") })
-	case "handshake":
+	case "handshake", "refused":
+		if what == "refused" {
+			c.model = "No."
+		}
 		hello := c.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{},"sampling":{}},"clientInfo":{"name":"c","version":"1"}}}`)
 		c.session = hello.Header.Get("Mcp-Session-Id")
 		c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -51,7 +51,7 @@ func main() {
 			c.read(c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"complex_tool","arguments":{"initial_arg":"value"}}}`), `"id":1,"result"`)
 		})
 	default:
-		log.Fatal("the first argument is resume or handshake")
+		log.Fatal("the first argument is resume, handshake or refused")
 	}
 }
 
@@ -65,7 +65,7 @@ func count(dir string, f func()) {
 	os.Exit(0)
 }
 
-type client struct{ url, session string }
+type client struct{ url, session, model string }
 
 func (c *client) post(message string) *http.Response {
 	r, err := http.NewRequest(http.MethodPost, c.url, strings.NewReader(message))
@@ -98,7 +98,7 @@ func (c *client) read(resp *http.Response, text string) {
 		}
 		answer := elicited
 		if question.Method == "sampling/createMessage" {
-			answer = sampled
+			answer = fmt.Sprintf(`{"role":"assistant","model":"m","content":{"type":"text","text":%q}}`, c.model)
 		}
 		c.post(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":` + answer + `}`)
 	}

@@ -1,4 +1,4 @@
-package hostile
+package hostile_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/cputime"
 )
 
 // Cost is what a request cost.
@@ -47,11 +49,11 @@ func least(name string, size, times int, f func() error) (Cost, error) {
 	var before, after runtime.MemStats
 	for range times {
 		runtime.ReadMemStats(&before)
-		began := CPUTime()
+		began := cputime.Used()
 		if err := f(); err != nil {
 			return best, err
 		}
-		best.CPU = min(best.CPU, CPUTime()-began)
+		best.CPU = min(best.CPU, cputime.Used()-began)
 		runtime.ReadMemStats(&after)
 		best.Allocated = min(best.Allocated, after.TotalAlloc-before.TotalAlloc)
 	}

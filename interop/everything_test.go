@@ -1,10 +1,4 @@
-// Command everything is a server with the fixtures of the official MCP
-// conformance suite and this repository's example tools. It prints its URL.
-//
-//	go run ./examples/everything --addr 127.0.0.1:3000
-//	npx @modelcontextprotocol/conformance server --url http://127.0.0.1:3000/mcp --requirements 2026-07-28
-//	npx @modelcontextprotocol/conformance server --url http://127.0.0.1:3000/mcp --requirements 2025-11-25
-package main
+package interop
 
 import (
 	"context"
@@ -20,27 +14,28 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
-	"github.com/mcpsaga/mcpsaga/examples/everything/fixtures"
 	"github.com/mcpsaga/mcpsaga/examples/longtalk"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "everything:", err)
-		os.Exit(1)
-	}
-}
+// everythingChild is the first argument of this package's test binary when it is to be a
+// server with the fixtures and this repository's example tools, which prints its URL.
+// Flags follow. To look at it by hand:
+//
+//	go test -c -o bin/interop.test ./interop && bin/interop.test serve-everything --addr 127.0.0.1:3000
+//	npx @modelcontextprotocol/conformance server --url http://127.0.0.1:3000/mcp --requirements 2026-07-28
+//	npx @modelcontextprotocol/conformance server --url http://127.0.0.1:3000/mcp --requirements 2025-11-25
+const everythingChild = "serve-everything"
 
-type options struct {
+type everythingOptions struct {
 	addr, keys, root string
 	stdio, sdk       bool
 }
 
-func run(args []string, in io.Reader, out io.Writer) error {
-	var o options
+func serveEverything(args []string, in io.Reader, out io.Writer) error {
+	var o everythingOptions
 	flags := flag.NewFlagSet("everything", flag.ContinueOnError)
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:0", "address to listen on")
 	flags.StringVar(&o.keys, "keys", "", "keyset file, so that another process can go on with what this one began; without one the keys live as long as the process")
@@ -72,12 +67,12 @@ func run(args []string, in io.Reader, out io.Writer) error {
 
 // everything is a server of either kind.
 type everything interface {
-	fixtures.Server
+	listChanges
 	ServeStdio(context.Context, io.Reader, io.Writer) error
 	Serve(context.Context, net.Listener) error
 }
 
-func newServer(o options) (everything, error) {
+func newServer(o everythingOptions) (everything, error) {
 	if o.sdk {
 		return newSDKServer(o)
 	}
@@ -87,7 +82,7 @@ func newServer(o options) (everything, error) {
 	}
 	var s *server.Server
 	s, err = server.New(server.Options{
-		Tools: tools(o, func() fixtures.Server { return s }), Keys: keys,
+		Tools: tools(o, func() listChanges { return s }), Keys: keys,
 		Name: "everything", Title: "Everything", Version: "1.0.0",
 		Instructions: instructions,
 		// Standard output belongs to the protocol.
@@ -98,8 +93,8 @@ func newServer(o options) (everything, error) {
 
 const instructions = "Every tool here is an example. None does harm."
 
-func tools(o options, s func() fixtures.Server) []saga.Definition {
-	return append(fixtures.All(s), complextool.Tool, longtalk.Tool, releasenotes.New(o.root))
+func tools(o everythingOptions, s func() listChanges) []saga.Definition {
+	return append(fixtures(s), complextool.Tool, longtalk.Tool, releasenotes.New(o.root))
 }
 
 func keyset(file string) (*codec.Keyset, error) {

@@ -1,4 +1,4 @@
-package main
+package interop
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpsaga/mcpsaga/examples/everything/fixtures"
 	"github.com/mcpsaga/mcpsaga/gosdk"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -20,7 +19,7 @@ import (
 // sdkServer serves the same tools on a server of the official Go SDK.
 type sdkServer struct{ *mcp.Server }
 
-func newSDKServer(o options) (*sdkServer, error) {
+func newSDKServer(o everythingOptions) (*sdkServer, error) {
 	keys, err := keyset(o.keys)
 	if err != nil {
 		return nil, err
@@ -35,11 +34,11 @@ func newSDKServer(o options) (*sdkServer, error) {
 			UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 		},
 	)}
-	_, err = gosdk.Mount(s.Server, gosdk.Options{Keys: keys, Logger: log}, tools(o, func() fixtures.Server { return s })...)
+	_, err = gosdk.Mount(s.Server, gosdk.Options{Keys: keys, Logger: log}, tools(o, func() listChanges { return s })...)
 	return s, err
 }
 
-// ToolsChanged implements fixtures.Server. The SDK tells clients of a change when
+// ToolsChanged implements listChanges. The SDK tells clients of a change when
 // one is made.
 func (s *sdkServer) ToolsChanged() {
 	s.AddTool(&mcp.Tool{Name: "passing", InputSchema: map[string]any{"type": "object"}}, nil)
