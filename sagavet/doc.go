@@ -16,7 +16,8 @@
 //   - sagafirst: effects before the first question, which nobody can cancel if the
 //     first response is lost;
 //   - sagasecrets: fields that are named like secrets, in states and effects, but
-//     are no saga.Secret.
+//     are no saga.Secret;
+//   - sagarounds: more rounds of questions than clients go through with.
 //
 // They look at one package at a time. What a function of another package does with
 // a [saga.Run] they do not know: they expect it to ask, and its error to be
@@ -38,6 +39,6 @@ import "golang.org/x/tools/go/analysis"
 func Analyzers() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
 		stepsAnalyzer, deferredAnalyzer, swallowedAnalyzer, replayAnalyzer, outsideAnalyzer,
-		firstAnalyzer, secretsAnalyzer,
+		firstAnalyzer, secretsAnalyzer, roundsAnalyzer,
 	}
 }
