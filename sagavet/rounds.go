@@ -27,8 +27,17 @@ variable, is taken for bounded, and counted as one round.`, func(pass *analysis.
 			v.declare(n)
 		}
 	}
-	for _, body := range bodies(pass) {
-		v.function(body)
+	for _, f := range pass.Files {
+		for n := range ast.Preorder(f) {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Body != nil {
+					v.function(n.Body)
+				}
+			case *ast.FuncLit:
+				v.function(n.Body)
+			}
+		}
 	}
 })
 
