@@ -142,7 +142,7 @@ func (b *Book) entry(r *ledger.Record) (*Entry, error) {
 		return nil, err
 	}
 	if b.sagaKey(e.Principal, e.ID) != r.Key {
-		return nil, fmt.Errorf("%w: a record is not a saga's", ErrUnavailable)
+		return nil, fmt.Errorf("%w: it is not a saga's", ErrUnreadable)
 	}
 	return e, nil
 }
