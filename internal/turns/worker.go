@@ -48,7 +48,10 @@ func (r *Runner) Work(ctx context.Context) error {
 		err := func() (err error) {
 			if announced == nil || time.Since(looked) >= lookTime {
 				own := r.targets()
-				if err := r.records.Announce(ctx, own); err != nil {
+				switch err := r.records.Announce(ctx, own); {
+				case errors.Is(err, records.ErrUnreadable):
+					r.Log.ErrorContext(ctx, "the ledger's list of tools cannot be read: sagas of revisions that are not served here may not be undone", "error", err)
+				case err != nil:
 					return err
 				}
 				announced = own
@@ -167,7 +170,7 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	}
 	m := &memory{r: r, of: identity{p, tokens.ID(e.ID)}, how: records.HowAbandoned, from: e.At, digest: []byte("abandoned")}
 	m.request.Now, m.request.Purpose = now, e.Purpose
-	m.takeOver(&found{entry: e, taken: e.Claim})
+	unreadable := m.takeOver(&found{entry: e, taken: e.Claim})
 	gone := tokens.ReasonExpired
 	if e.UndoNow {
 		gone = reasonOperator
@@ -180,10 +183,29 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	}
 	t := &Turn{Action: ActionUndo, Program: p, Saga: m.of.id, Number: e.At + 1}
 	end, err := r.hooked(ctx, t, func(ctx context.Context) (End, error) {
+		if unreadable != nil {
+			return End{}, unreadable
+		}
 		end, err := r.undo(ctx, m, nil, gone)
 		return r.settle(ctx, m, end, err)
 	})
+	if err != nil && !m.claimed() {
+		r.postpone(ctx, m, err)
+	}
 	r.logUndo(ctx, m, end, err)
+}
+
+// postpone records that an undo has failed before it began, as where the saga stands cannot
+// be read or a hook does not want it: else the saga would come again after each lease.
+func (r *Runner) postpone(ctx context.Context, m *memory, why error) {
+	if ctx.Err() != nil || errors.Is(why, errOvertaken) || errors.Is(why, ErrLedger) && !errors.Is(why, records.ErrUnreadable) {
+		return
+	}
+	e := m.entry.Clone()
+	r.tryLater(e, why)
+	if r.records.Put(ctx, e) == nil { // or it does come again
+		m.entry = e
+	}
 }
 
 // undoing reports whether a saga is not to go on whether or not its time is over.
@@ -205,7 +227,7 @@ func (r *Runner) logUndo(ctx context.Context, m *memory, end End, err error) {
 	report := undoReport(end.Result)
 	switch {
 	case errors.Is(err, errOvertaken):
-	case errors.Is(err, ErrLedger), ctx.Err() != nil && err != nil:
+	case errors.Is(err, ErrLedger) && !errors.Is(err, records.ErrUnreadable), ctx.Err() != nil && err != nil:
 		r.Log.WarnContext(ctx, "a saga was not undone, and will be tried again", append(attrs, "error", err)...)
 	case err != nil:
 		r.Log.ErrorContext(ctx, "a saga cannot be undone, and will be tried again", append(attrs, "attempts", m.entry.Attempts, "error", err)...)
