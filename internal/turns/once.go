@@ -69,7 +69,7 @@ func (r *Runner) callOnce(ctx context.Context, q *Request, of identity, id *toke
 			of.id = r.NewID()
 			known.ID = of.id[:]
 			known.Digest = digestCall(q, known.ID)
-			if err := r.records.Again(turn, q.Principal, known); err != nil && !errors.Is(err, records.ErrConflict) {
+			if err := r.records.Again(turn, known); err != nil && !errors.Is(err, records.ErrConflict) {
 				return End{}, r.failed(of, err)
 			}
 			continue
