@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -168,4 +169,53 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		assert.Empty(t, w.things())
 	})
+}
+
+// The first turn of a revision that is not served here is not run with other code: that would
+// do other things, and not find what was done.
+func TestLostFirstTurnOfAnotherRevision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a := s.replica()
+		a.work(t)
+		synctest.Wait() // until it has said what tools there are
+		w.at = func(_ context.Context, _ string, after bool) error {
+			if after {
+				a.line.die()
+			}
+			return nil
+		}
+		_, err := a.call(`{"to":"Rome","early":true}`)
+		require.Error(t, err)
+		w.at = nil
+		require.Len(t, w.calls, 1)
+
+		next := w.trip(func(i *saga.Info) { i.Revision = 1 }).(saga.Flow[tripArgs, string])
+		next.Oldest = 1
+		s.tools = []saga.Definition{next}
+		b := s.replica()
+		b.work(t)
+		time.Sleep(time.Hour)
+		assert.Len(t, w.calls, 1, "%s", s.logged())
+		one := waiting(t, s, b)
+		assert.Equal(t, records.Failing, one.State)
+		assert.Contains(t, one.LastError, "revision 0 of the tool is not served here")
+
+		s.tools = append(s.tools, w.trip(nil))
+		s.replica().work(t)
+		time.Sleep(24 * time.Hour)
+		assert.Empty(t, w.things())
+	})
+}
+
+// A tool that demands single use is refused without a ledger, also in an older revision.
+func TestSingleUseIsRequiredOfOldRevisions(t *testing.T) {
+	w := newWorld()
+	s := newShared(t, w.trip(func(i *saga.Info) { i.Revision = 1 }), w.trip(func(i *saga.Info) { i.SingleUse = saga.SingleUseRequired }))
+	tools, err := engine.NewRegistry(s.tools...)
+	require.NoError(t, err)
+	_, err = New(Config{Registry: tools, Now: time.Now})
+	var wrong *saga.DefinitionError
+	require.ErrorAs(t, err, &wrong)
 }

@@ -3,6 +3,7 @@ package turns
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -162,7 +163,8 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	}
 	kind, name := parseTarget(e.Target.Name)
 	p := r.Registry.Reader(kind, name, e.Target.Revision)
-	if p == nil {
+	served := p != nil
+	if !served {
 		p = r.Registry.Find(kind, name) // which can undo, if nothing else
 	}
 	if p == nil || len(e.ID) != len(tokens.ID{}) {
@@ -170,7 +172,10 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	}
 	m := &memory{r: r, of: identity{p, tokens.ID(e.ID)}, how: records.HowAbandoned, from: e.At, digest: []byte("abandoned")}
 	m.request.Now, m.request.Purpose = now, e.Purpose
-	unreadable := m.takeOver(&found{entry: e, taken: e.Claim})
+	cannot := m.takeOver(&found{entry: e, taken: e.Claim})
+	if cannot == nil && !served && m.lost != nil && m.lost.Turn != nil {
+		cannot = r.notServed(ctx, m)
+	}
 	gone := tokens.ReasonExpired
 	if e.UndoNow {
 		gone = reasonOperator
@@ -183,8 +188,8 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	}
 	t := &Turn{Action: ActionUndo, Program: p, Saga: m.of.id, Number: e.At + 1}
 	end, err := r.hooked(ctx, t, func(ctx context.Context) (End, error) {
-		if unreadable != nil {
-			return End{}, unreadable
+		if cannot != nil {
+			return End{}, cannot
 		}
 		end, err := r.undo(ctx, m, nil, gone)
 		return r.settle(ctx, m, end, err)
@@ -193,6 +198,19 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 		r.postpone(ctx, m, err)
 	}
 	r.logUndo(ctx, m, end, err)
+}
+
+// notServed is why what a turn did that was lost cannot be found: only its own code does. If
+// it was the first one nothing else is known of the saga, so that is left to a server that has
+// the revision, as long as workers try; otherwise what came before it is undone.
+func (r *Runner) notServed(ctx context.Context, m *memory) error {
+	e := m.entry
+	err := fmt.Errorf("a turn was lost, and revision %d of the tool is not served here, which alone can find what it did", e.Target.Revision)
+	if e.Token == "" && m.lost.Base == nil {
+		return err
+	}
+	r.Log.ErrorContext(ctx, "a saga is undone but for its last turn", "tool", m.of.program.Name, "saga", m.of.id.String(), "error", err)
+	return nil
 }
 
 // postpone records that an undo has failed before it began, as where the saga stands cannot
