@@ -219,3 +219,33 @@ func TestSingleUseIsRequiredOfOldRevisions(t *testing.T) {
 	var wrong *saga.DefinitionError
 	require.ErrorAs(t, err, &wrong)
 }
+
+// garbled is a store whose list of tools was altered.
+type garbled struct{ ledger.Store }
+
+func (g garbled) Load(ctx context.Context, key string) (*ledger.Record, error) {
+	r, err := g.Store.Load(ctx, key)
+	if err == nil && r.Queue == "" {
+		r.Body = []byte("altered")
+	}
+	return r, err
+}
+
+// A worker does what it can without the list of tools.
+func TestListOfToolsThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		stop := s.replica().work(t)
+		synctest.Wait() // it has written the list
+		stop()
+		a := s.replica()
+		a.line.Store = garbled{s.store}
+		a.work(t)
+		_, err := a.call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		assert.Empty(t, w.things())
+		assert.Contains(t, s.logged(), "list of tools cannot be read")
+	})
+}

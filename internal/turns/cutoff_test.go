@@ -2,6 +2,7 @@ package turns
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,4 +168,128 @@ func TestKeysAreKnownForADay(t *testing.T) {
 			assert.Equal(t, wait == 23*time.Hour, told(t, first) == told(t, again))
 		}
 	})
+}
+
+// Who has claimed a turn with a clock that is ahead keeps nobody waiting longer than a lease.
+func TestClaimsOfAClockThatIsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a, b := s.replica(), s.replica()
+		first, err := a.call(`{"to":"Rome"}`)
+		require.NoError(t, err)
+		a.Now = func() time.Time { return time.Now().Add(30 * time.Second) }
+		w.at = func(_ context.Context, _ string, after bool) error {
+			if after {
+				a.line.die()
+			}
+			return nil
+		}
+		_, err = a.resume(first.Token, say("where", true))
+		require.Error(t, err)
+		w.at = nil
+		began := time.Now()
+		_, err = b.resume(first.Token, say("where", true))
+		require.NoError(t, err)
+		assert.LessOrEqual(t, time.Since(began), leaseTime+time.Second)
+	})
+}
+
+// What somebody has begun to undo does not go on, though its client comes in time.
+func TestClientInTimeOfWhatIsBeingUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.unwilling = map[string]bool{"hold": true}
+		s := newShared(t, w.trip(nil))
+		a, b := s.replica(), s.replica()
+		first, err := a.call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		stop := a.work(t)
+		synctest.Wait()
+		swaps := a.line.count("swap")
+		a.line.on(func(int, string) error {
+			if a.line.count("swap") > swaps+1 { // it has claimed the saga, and dies
+				return errDead
+			}
+			return nil
+		})
+		require.NoError(t, b.records.UndoNow(t.Context(), waiting(t, s, b).Key))
+		time.Sleep(2 * time.Second)
+		stop()
+		require.Equal(t, []string{"hold", "undo hold"}, w.calls)
+		w.mu.Lock()
+		w.unwilling = nil
+		w.mu.Unlock()
+		end, err := b.resume(first.Token, say("where", true))
+		require.NoError(t, err)
+		assert.NotEmpty(t, end.Gone)
+		assert.Empty(t, w.things())
+	})
+}
+
+// What a turn was answered stays its answer, also when more of it is undone later.
+func TestResponsesOutliveLaterReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.unwilling = map[string]bool{"hold": true}
+		s := newShared(t, w.trip(nil))
+		a := s.replica()
+		a.work(t)
+		first, err := a.call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		second, err := a.resume(first.Token, say("where", true))
+		require.NoError(t, err)
+		w.at = func(context.Context, string, bool) error { return saga.Refused(errors.New("no money")) }
+		failed, err := a.resume(second.Token, say("pay", true))
+		require.NoError(t, err)
+		require.Equal(t, []string{"hold"}, undoReport(failed.Result).Outstanding)
+		w.mu.Lock()
+		w.unwilling = nil
+		w.mu.Unlock()
+		time.Sleep(time.Hour)
+		require.Empty(t, w.things())
+		again, err := a.resume(second.Token, say("pay", true))
+		require.NoError(t, err)
+		assert.Equal(t, told(t, failed), told(t, again))
+		end, err := a.cancel(second.Token)
+		require.NoError(t, err)
+		assert.Empty(t, undoReport(end.Result).Outstanding)
+	})
+}
+
+// A call that was held in a server that died begins anew when its time is over.
+func TestHeldCallsOfAServerThatDied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		held := func(q *Request) { q.Policy, q.IdempotencyKey = Held, "k" }
+		_, err := s.replica().call(`{"to":"Rome","early":true}`, held)
+		require.NoError(t, err)
+		b := s.replica()
+		_, err = b.call(`{"to":"Rome","early":true}`, held)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "whoever holds it may still be there")
+		time.Sleep(tokens.DefaultTTL)
+		end, err := b.call(`{"to":"Rome","early":true}`, held)
+		require.NoError(t, err)
+		assert.NotEmpty(t, end.Token)
+	})
+}
+
+// A client can have tried again at once what could not be undone.
+func TestClientTriesAgainToUndo(t *testing.T) {
+	w := newWorld()
+	w.unwilling = map[string]bool{"hold": true}
+	s := newShared(t, w.trip(nil))
+	a := s.replica()
+	first, err := a.call(`{"to":"Rome","early":true}`)
+	require.NoError(t, err)
+	end, err := a.cancel(first.Token)
+	require.NoError(t, err)
+	again := undoReport(end.Result).SagaToken
+	require.NotEmpty(t, again)
+	w.unwilling = nil
+	end, err = a.cancel(again)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
+	assert.Empty(t, w.things())
 }
