@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -292,4 +293,63 @@ func TestClientTriesAgainToUndo(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
 	assert.Empty(t, w.things())
+}
+
+// A turn that was lost, and was found and undone by a worker, is not taken for one that was
+// answered.
+func TestLostTurnsThatAreUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a, b := s.replica(), s.replica()
+		first, err := a.call(`{"to":"Rome"}`)
+		require.NoError(t, err)
+		w.at = func(_ context.Context, _ string, after bool) error {
+			if after {
+				a.line.die()
+			}
+			return nil
+		}
+		_, err = a.resume(first.Token, say("where", true))
+		require.Error(t, err)
+		w.at = nil
+		b.work(t)
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		require.Empty(t, w.things())
+		e, err := b.records.Saga(t.Context(), "ann", sagaOf(t, b, first.Token))
+		require.NoError(t, err)
+		assert.Equal(t, records.HowAbandoned, e.How)
+	})
+}
+
+// Who cancels with answers that were not sent before has no turn taken with them.
+func TestCancelTakesNoNewTurn(t *testing.T) {
+	w := newWorld()
+	s := newShared(t, w.trip(nil))
+	a := s.replica()
+	first, err := a.call(`{"to":"Rome"}`)
+	require.NoError(t, err)
+	second, err := a.resume(first.Token, say("where", true))
+	require.NoError(t, err)
+	end, err := a.cancel(second.Token, say("pay", true))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
+	assert.Equal(t, []string{"hold", "undo hold"}, w.calls)
+}
+
+// Who cancels what was undone meanwhile has what it wants.
+func TestCancelOfWhatWasAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a := s.replica()
+		a.work(t)
+		first, err := a.call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		end, err := a.cancel(first.Token)
+		require.NoError(t, err)
+		assert.False(t, end.Result.IsError)
+		assert.Empty(t, end.Gone)
+	})
 }
