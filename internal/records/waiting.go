@@ -45,6 +45,8 @@ const (
 	Failing State = "failing"
 	// GivenUp: for an operator.
 	GivenUp State = "given-up"
+	// Unreadable: for somebody who can read it. Nothing else is known of it but its target.
+	Unreadable State = "unreadable"
 )
 
 // List returns the sagas that wait with something to be undone, of all tools that servers of
@@ -57,6 +59,7 @@ func (b *Book) List(ctx context.Context) iter.Seq2[Waiting, error] {
 			return
 		}
 		var queues []string
+		of := make(map[string]Target)
 		for _, t := range targets {
 			list, err := b.queues(t)
 			if err != nil {
@@ -64,6 +67,9 @@ func (b *Book) List(ctx context.Context) iter.Seq2[Waiting, error] {
 				return
 			}
 			queues = append(queues, list...)
+			for _, queue := range list {
+				of[queue] = t
+			}
 		}
 		const page = 200
 		for after := ""; len(queues) > 0; {
@@ -73,11 +79,13 @@ func (b *Book) List(ctx context.Context) iter.Seq2[Waiting, error] {
 				return
 			}
 			for _, r := range list {
-				e, err := b.entry(r)
-				if err != nil {
-					continue // what cannot be read is somebody else's
+				w := Waiting{Key: r.Key, Target: of[r.Queue], State: Unreadable, Due: r.Wake}
+				if e, err := b.entry(r); err == nil {
+					w = e.waiting()
+				} else {
+					w.LastError = err.Error()
 				}
-				if !yield(e.waiting(), nil) {
+				if !yield(w, nil) {
 					return
 				}
 			}

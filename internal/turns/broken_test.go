@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
@@ -247,5 +248,57 @@ func TestListOfToolsThatCannotBeRead(t *testing.T) {
 		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
 		assert.Empty(t, w.things())
 		assert.Contains(t, s.logged(), "list of tools cannot be read")
+	})
+}
+
+// Sagas that cannot be read here are shown, and left to whoever can read them.
+func TestSagasOfADisabledKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a := s.replica()
+		_, err := a.call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		next, id, err := s.keys.Add(codec.XAES256GCM)
+		require.NoError(t, err)
+		next, err = next.Promote(id)
+		require.NoError(t, err)
+		disabled, err := next.Disable(s.keys.Primary().ID)
+		require.NoError(t, err)
+		s.keys = disabled
+		b := s.replica()
+		stop := b.work(t)
+		time.Sleep(tokens.DefaultTTL + time.Hour)
+		one := waiting(t, s, b)
+		assert.Equal(t, records.Unreadable, one.State)
+		assert.Equal(t, "trip", one.Target.Name)
+		assert.Contains(t, one.LastError, "a key that is not enabled")
+		n := strings.Count(s.logged(), "sagas cannot be read")
+		assert.Greater(t, n, 5)
+		assert.Less(t, n, 15)
+		require.Len(t, w.things(), 1)
+		stop()
+
+		s.keys = next
+		s.replica().work(t)
+		time.Sleep(time.Minute)
+		assert.Empty(t, w.things())
+	})
+}
+
+// A worker whose clock is behind that of the store leaves alone what is not due by its own.
+func TestWorkerWhoseClockIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a := s.replica()
+		a.Now = func() time.Time { return time.Now().Add(-10 * time.Minute) }
+		_, err := s.replica().call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		a.work(t)
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + 9*time.Minute)
+		require.Len(t, w.things(), 1)
+		time.Sleep(2 * time.Minute)
+		assert.Empty(t, w.things())
 	})
 }

@@ -42,7 +42,7 @@ func (r *Runner) Work(ctx context.Context) error {
 	busy.Go(func() { r.forget(ctx) })
 	slots := make(chan struct{}, workers)
 	var announced, targets []records.Target
-	var looked time.Time
+	var looked, warned time.Time
 	var outage time.Duration
 	for ctx.Err() == nil {
 		var list []*records.Entry
@@ -72,7 +72,12 @@ func (r *Runner) Work(ctx context.Context) error {
 			}
 			taking, cancel := context.WithTimeout(ctx, lookTime)
 			defer cancel()
-			list, err = r.records.Take(taking, targets, cap(slots)-len(slots), leaseTime)
+			var unreadable int
+			list, unreadable, err = r.records.Take(taking, targets, cap(slots)-len(slots), leaseTime)
+			if unreadable > 0 && time.Since(warned) >= forgetTime {
+				warned = time.Now()
+				r.Log.ErrorContext(ctx, "sagas cannot be read, so they are not undone here: they were sealed with a key that is not enabled, or by a newer program, or were altered", "sagas", unreadable)
+			}
 			if taking.Err() != nil {
 				return nil
 			}
