@@ -118,7 +118,7 @@ type waitingRow struct {
 	Tool      string        `json:"tool"`
 	Revision  uint32        `json:"revision"`
 	State     records.State `json:"state"`
-	Since     time.Time     `json:"since"`
+	Since     time.Time     `json:"since,omitzero"`
 	Due       *time.Time    `json:"due,omitempty"`
 	Effects   []string      `json:"effects"`
 	Attempts  int           `json:"attempts"`
@@ -156,10 +156,18 @@ func (p *program) listLedger(ctx context.Context, c *cli.Command, b *records.Boo
 	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "SAGA\tTOOL\tSTATE\tSINCE\tUNDONE AT\tHAS DONE\tATTEMPTS\tLAST ERROR")
 	for _, row := range rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", row.Saga, cell(row.Tool), row.State, ago(row.Since), due(row.Due),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", row.Saga, cell(row.Tool), row.State, since(row.Since), due(row.Due),
 			cell(strings.Join(row.Effects, ", ")), row.Attempts, plain.Short(row.LastError, 2*maxCell))
 	}
 	return failed(table.Flush())
+}
+
+// since says how long ago a saga began, if that can be read.
+func since(began time.Time) string {
+	if began.IsZero() {
+		return "unknown"
+	}
+	return ago(began)
 }
 
 // due says when somebody looks at a saga again, without its client.
@@ -267,7 +275,7 @@ func (p *program) checkLedger(ctx context.Context, c *cli.Command, b *records.Bo
 	fmt.Fprintf(table, "its clock\t%s, %v from the one here\n", now.UTC().Format(time.RFC3339), now.Sub(begun.Add(took/2)).Round(time.Millisecond))
 	fmt.Fprintf(table, "tools of servers with these keys\t%d\n", len(known))
 	fmt.Fprintf(table, "sagas that wait with something to be undone\t%d\n", sum)
-	for _, state := range []records.State{records.Suspended, records.Running, records.Undoing, records.Failing, records.GivenUp} {
+	for _, state := range []records.State{records.Suspended, records.Running, records.Undoing, records.Failing, records.GivenUp, records.Unreadable} {
 		if n := states[state]; n > 0 {
 			fmt.Fprintf(table, "  %s\t%d\n", state, n)
 		}

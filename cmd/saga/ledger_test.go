@@ -130,7 +130,7 @@ func TestLedgerUndo(t *testing.T) {
 	go func() {
 		defer close(done)
 		for range 3 {
-			found, err := h.book.Take(t.Context(), []records.Target{tripTool}, 1, time.Minute)
+			found, _, err := h.book.Take(t.Context(), []records.Target{tripTool}, 1, time.Minute)
 			if !assert.NoError(t, err) || !assert.Len(t, found, 1) {
 				return
 			}

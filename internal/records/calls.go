@@ -41,32 +41,23 @@ func (b *Book) Call(ctx context.Context, principal, key string, c Call) (found *
 			return found, false, b.open(r.Key, r.Body, found)
 		}
 		c.key, c.rev = names[0], 0
-		if err := b.putCall(ctx, principal, &c); !errors.Is(err, ErrConflict) {
+		if err := b.putCall(ctx, &c); !errors.Is(err, ErrConflict) {
 			return &c, err == nil, err
 		}
 	}
 }
 
 // Again makes a call that was found lead to another saga.
-func (b *Book) Again(ctx context.Context, principal string, c *Call) error {
-	return b.putCall(ctx, principal, c)
-}
+func (b *Book) Again(ctx context.Context, c *Call) error { return b.putCall(ctx, c) }
 
-func (b *Book) putCall(ctx context.Context, principal string, c *Call) error {
-	owner, err := b.owner(principal)
-	if err != nil {
-		return err
-	}
-	if c.rev == 0 {
-		if err := b.room(ctx, owner); err != nil {
-			return err
-		}
-	}
+// putCall writes a call. It is on nobody's account: the saga is, as long as that goes on, and
+// calls are known for a day, in which a busy principal has more of them than sagas under way.
+func (b *Book) putCall(ctx context.Context, c *Call) error {
 	body, err := b.seal(c.key, c)
 	if err != nil {
 		return err
 	}
-	r := &ledger.Record{Key: c.key, Rev: c.rev, Owner: owner, Body: body, Keep: c.Keep}
+	r := &ledger.Record{Key: c.key, Rev: c.rev, Body: body, Keep: c.Keep}
 	if err := b.swap(ctx, r); err != nil {
 		return err
 	}

@@ -27,8 +27,11 @@ var (
 	// ErrConflict: somebody else has changed the record. Load it again.
 	ErrConflict = errors.New("records: the record has changed")
 	// ErrUnavailable: the store cannot be reached or has failed, or the record cannot be
-	// read here. The same may succeed later, or on another replica.
+	// read here ([ErrUnreadable]). The same may succeed later, or on another replica.
 	ErrUnavailable = errors.New("the ledger cannot be used at present")
+	// ErrUnreadable: the record was sealed with a key that is not enabled here, was written
+	// by a newer program, or was altered.
+	ErrUnreadable = fmt.Errorf("%w: a record cannot be read here", ErrUnavailable)
 	// ErrFull: the principal has as many records as it may have.
 	ErrFull = errors.New("the caller has too many sagas that the server must remember")
 )
@@ -96,14 +99,14 @@ func (b *Book) seal(key string, v any) ([]byte, error) {
 func (b *Book) open(key string, body []byte, v any) error {
 	plain, err := b.keys().Decrypt(body, b.associated(key))
 	if err != nil {
-		return fmt.Errorf("%w: a record does not decrypt: it was sealed with a key that is not enabled here, or was altered", ErrUnavailable)
+		return fmt.Errorf("%w: it was sealed with a key that is not enabled, or was altered", ErrUnreadable)
 	}
 	plain = bytes.TrimRight(plain, "\x00")
 	if len(plain) < 2 || plain[0] != format || plain[len(plain)-1] != paddingMark {
-		return fmt.Errorf("%w: a record is of a format that a newer program wrote", ErrUnavailable)
+		return fmt.Errorf("%w: a newer program wrote it", ErrUnreadable)
 	}
 	if err := jsonv2.Unmarshal(plain[1:len(plain)-1], v); err != nil {
-		return fmt.Errorf("%w: a record does not decode", ErrUnavailable)
+		return fmt.Errorf("%w: it does not decode", ErrUnreadable)
 	}
 	return nil
 }
@@ -205,8 +208,9 @@ const (
 	countMost = 10_000
 )
 
-// room fails if an owner may have no more records. What other replicas have made since it
-// was counted last is not seen, so the limit may be exceeded a little.
+// room fails if an owner may have no more records. What other replicas have made or ended
+// since it was counted last is not seen, so the limit may be exceeded a little, and who has
+// reached it is refused for some seconds more.
 func (b *Book) room(ctx context.Context, owner string) error {
 	if b.limit < 0 {
 		return nil
@@ -221,9 +225,7 @@ func (b *Book) room(ctx context.Context, owner string) error {
 		}
 		c = count{n, time.Now()}
 	}
-	if c.n >= b.limit {
-		return ErrFull
-	}
+	full := c.n >= b.limit
 	c.n++
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -231,6 +233,9 @@ func (b *Book) room(ctx context.Context, owner string) error {
 		clear(b.counts)
 	}
 	b.counts[owner] = c
+	if full {
+		return ErrFull
+	}
 	return nil
 }
 

@@ -142,7 +142,7 @@ func (b *Book) entry(r *ledger.Record) (*Entry, error) {
 		return nil, err
 	}
 	if b.sagaKey(e.Principal, e.ID) != r.Key {
-		return nil, fmt.Errorf("%w: a record is not a saga's", ErrUnavailable)
+		return nil, fmt.Errorf("%w: it is not a saga's", ErrUnreadable)
 	}
 	return e, nil
 }
@@ -191,27 +191,26 @@ func (b *Book) Wait(ctx context.Context, e *Entry) (*Entry, error) {
 }
 
 // Take waits for sagas of the targets whose Wake has come, and takes them: nobody else does
-// for the time of the lease. It leaves out what it cannot read.
-func (b *Book) Take(ctx context.Context, targets []Target, limit int, lease time.Duration) ([]*Entry, error) {
+// for the time of the lease. It leaves out what it cannot read, and counts that.
+func (b *Book) Take(ctx context.Context, targets []Target, limit int, lease time.Duration) (list []*Entry, unreadable int, err error) {
 	var queues []string
 	for _, t := range targets {
-		list, err := b.queues(t)
+		names, err := b.queues(t)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		queues = append(queues, list...)
+		queues = append(queues, names...)
 	}
 	found, err := b.store.Take(ctx, ledger.Take{Queues: queues, Limit: limit, Lease: lease})
 	if err != nil {
-		return nil, unavailable(ctx, err)
+		return nil, 0, unavailable(ctx, err)
 	}
-	var list []*Entry
 	for _, r := range found {
 		if e, err := b.entry(r); err == nil {
 			list = append(list, e)
 		}
 	}
-	return list, nil
+	return list, len(found) - len(list), nil
 }
 
 // String names the saga.

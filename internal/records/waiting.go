@@ -45,6 +45,8 @@ const (
 	Failing State = "failing"
 	// GivenUp: for an operator.
 	GivenUp State = "given-up"
+	// Unreadable: for somebody who can read it. Nothing else is known of it but its target.
+	Unreadable State = "unreadable"
 )
 
 // List returns the sagas that wait with something to be undone, of all tools that servers of
@@ -57,6 +59,7 @@ func (b *Book) List(ctx context.Context) iter.Seq2[Waiting, error] {
 			return
 		}
 		var queues []string
+		of := make(map[string]Target)
 		for _, t := range targets {
 			list, err := b.queues(t)
 			if err != nil {
@@ -64,6 +67,9 @@ func (b *Book) List(ctx context.Context) iter.Seq2[Waiting, error] {
 				return
 			}
 			queues = append(queues, list...)
+			for _, queue := range list {
+				of[queue] = t
+			}
 		}
 		const page = 200
 		for after := ""; len(queues) > 0; {
@@ -73,11 +79,13 @@ func (b *Book) List(ctx context.Context) iter.Seq2[Waiting, error] {
 				return
 			}
 			for _, r := range list {
-				e, err := b.entry(r)
-				if err != nil {
-					continue // what cannot be read is somebody else's
+				w := Waiting{Key: r.Key, Target: of[r.Queue], State: Unreadable, Due: r.Wake}
+				if e, err := b.entry(r); err == nil {
+					w = e.waiting()
+				} else {
+					w.LastError = err.Error()
 				}
-				if !yield(e.waiting(), nil) {
+				if !yield(w, nil) {
 					return
 				}
 			}
@@ -138,15 +146,18 @@ func (b *Book) UndoNow(ctx context.Context, key string) error {
 	}
 }
 
-// roster lists the targets that servers have had: to name a queue takes its target.
+// roster lists the targets that servers have had: to name a queue takes its target. Sealed is
+// the id of the key that it was sealed with.
 type roster struct {
 	Targets []Target `json:"targets"`
+	Sealed  uint32   `json:"sealed,omitzero"`
 }
 
 // mostTargets bounds the roster.
 const mostTargets = 20_000
 
-// Targets returns the targets that servers of this audience and keyset have announced.
+// Targets returns the targets that servers of this audience and keyset have announced, as
+// far as that can be read.
 func (b *Book) Targets(ctx context.Context) ([]Target, error) {
 	names, err := b.keyedNames("roster")
 	if err != nil {
@@ -154,46 +165,50 @@ func (b *Book) Targets(ctx context.Context) ([]Target, error) {
 	}
 	var all []Target
 	for _, name := range names {
-		_, list, err := b.roster(ctx, name)
-		if err != nil {
+		_, found, err := b.roster(ctx, name)
+		if err != nil && !errors.Is(err, ErrUnreadable) {
 			return nil, err
 		}
-		all = union(all, list)
+		all = union(all, found.Targets)
 	}
 	return all, nil
 }
 
-func (b *Book) roster(ctx context.Context, name string) (rev uint64, list []Target, err error) {
+func (b *Book) roster(ctx context.Context, name string) (rev uint64, found roster, err error) {
 	r, err := b.load(ctx, name)
 	if r == nil || err != nil {
-		return 0, nil, err
+		return 0, found, err
 	}
-	var found roster
-	if err := b.open(name, r.Body, &found); err != nil {
-		return 0, nil, err
-	}
-	return r.Rev, found.Targets, nil
+	err = b.open(name, r.Body, &found)
+	return r.Rev, found, err
 }
 
-// Announce adds targets to those that servers have had.
+// Announce adds targets to those that servers have had. It brings the list along when keys
+// are rotated: to the name that is made now, and under the key that seals now. A list that
+// cannot be read is left alone, with [ErrUnreadable].
 func (b *Book) Announce(ctx context.Context, targets []Target) error {
 	names, err := b.keyedNames("roster")
 	if err != nil {
 		return err
 	}
 	for {
-		rev, list, err := b.roster(ctx, names[0])
+		rev, found, err := b.roster(ctx, names[0])
 		if err != nil {
 			return err
 		}
-		all := union(list, targets)
-		if rev != 0 && len(all) == len(list) {
+		known, err := b.Targets(ctx)
+		if err != nil {
+			return err
+		}
+		all := union(union(found.Targets, known), targets)
+		key := b.keys().Primary().ID
+		if rev != 0 && len(all) == len(found.Targets) && found.Sealed == key {
 			return nil
 		}
 		if len(all) > mostTargets {
 			return fmt.Errorf("records: more than %d tools and revisions", mostTargets)
 		}
-		body, err := b.seal(names[0], roster{all})
+		body, err := b.seal(names[0], roster{all, key})
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,8 @@ func (r *Runner) sealApart(ctx context.Context, b tokens.Binding, claims tokens.
 	o := r.Codec.Options()
 	keep := claims.IssuedAt.Add(o.TTL + o.Skew)
 	if undoable {
-		keep = keep.Add(max(r.UndoGrace, 0))
+		// Workers need it as long as they try, whatever clients may do then.
+		keep = keep.Add(max(r.UndoGrace, tryFor+keepFailed))
 	}
 	if err := r.records.PutBlob(ctx, b.Principal, id, data, keep); err != nil {
 		return "", err

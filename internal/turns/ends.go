@@ -43,7 +43,10 @@ func (r *Runner) cancelOnce(ctx context.Context, q *Request, o *opened) (End, er
 
 // cancelAt ends a saga of which nobody takes a turn.
 func (r *Runner) cancelAt(ctx context.Context, q *Request, o *opened, e *records.Entry) (End, error) {
-	m := r.remember(q, o, &found{entry: e, taken: e.Claim})
+	m, err := r.remember(q, o, &found{entry: e, taken: e.Claim})
+	if err != nil {
+		return End{}, r.failed(o.identity, err)
+	}
 	m.how, m.from, m.digest = records.HowCancelled, max(e.At, o.pos.Turn), []byte("cancelled")
 	if q.Policy.UndoBroken {
 		m.how = records.HowBroken
@@ -144,10 +147,15 @@ func undoReportOf(out *engine.Outcome) *engine.UndoReport {
 	return undoReport(out.Result)
 }
 
-// reopen opens a token that is in a record.
+// reopen opens a token that is in a record. If it is refused the error says why, which for
+// tokens from outside only the log does.
 func (r *Runner) reopen(ctx context.Context, principal string, p Policy, token string) (*opened, error) {
 	q := Request{Policy: p, Principal: principal, Token: token, own: true}
-	return r.open(ctx, &q, true)
+	o, err := r.open(ctx, &q, true)
+	if rejected := (*tokens.Rejected)(nil); errors.As(err, &rejected) {
+		err = fmt.Errorf("%w: %s, %w", err, rejected.Reason, rejected.Detail)
+	}
+	return o, err
 }
 
 // became tells a client that cancels what became of a saga that has ended.

@@ -69,7 +69,7 @@ func (r *Runner) callOnce(ctx context.Context, q *Request, of identity, id *toke
 			of.id = r.NewID()
 			known.ID = of.id[:]
 			known.Digest = digestCall(q, known.ID)
-			if err := r.records.Again(turn, q.Principal, known); err != nil && !errors.Is(err, records.ErrConflict) {
+			if err := r.records.Again(turn, known); err != nil && !errors.Is(err, records.ErrConflict) {
 				return End{}, r.failed(of, err)
 			}
 			continue
@@ -77,7 +77,9 @@ func (r *Runner) callOnce(ctx context.Context, q *Request, of identity, id *toke
 		m := &memory{r: r, of: of, request: r.requestOf(q), digest: known.Digest, keep: known.Keep}
 		m.expires = now.Add(r.Codec.Options().TTL)
 		m.request.Turn = m.digest
-		m.takeOver(&f)
+		if err := m.takeOver(&f); err != nil {
+			return End{}, r.failed(of, err)
+		}
 		var end End
 		if m.lost != nil && m.lost.Base != nil {
 			end, err = r.goOnFromBase(turn, q, m)
@@ -123,14 +125,16 @@ func (r *Runner) resumeOnce(ctx context.Context, q *Request, o *opened) (End, er
 		if f.known {
 			return r.known(o.identity, f.entry)
 		}
-		m := r.remember(q, o, &f)
+		m, err := r.remember(q, o, &f)
+		if err != nil {
+			return End{}, r.failed(o.identity, err)
+		}
 		m.how, m.digest = how, digest
 		m.lazy = lazy
 		if how == records.HowTurn {
 			m.request.Turn = digest
 		}
 		var end End
-		var err error
 		if taken := f.taken; taken != nil && (how != records.HowTurn || taken.How != records.HowTurn) {
 			// Somebody has begun to undo it, or it is too late for a turn that somebody has begun.
 			m.how = records.HowAbandoned
@@ -153,25 +157,27 @@ func (r *Runner) resumeOnce(ctx context.Context, q *Request, o *opened) (End, er
 }
 
 // remember returns what is to be remembered of a turn that comes after an opened token.
-func (r *Runner) remember(q *Request, o *opened, f *found) *memory {
+func (r *Runner) remember(q *Request, o *opened, f *found) (*memory, error) {
 	m := &memory{
 		r: r, of: o.identity, request: r.requestOf(q), from: o.pos.Turn,
 		token: q.Token, effects: o.pos.Effects(), expires: o.expires, undoable: o.pos.HasEffects(),
 	}
-	m.takeOver(f)
-	return m
+	return m, m.takeOver(f)
 }
 
 // takeOver has the turn go on from what was found.
-func (m *memory) takeOver(f *found) {
+func (m *memory) takeOver(f *found) error {
 	m.entry = f.entry
 	if f.taken == nil {
-		return
+		return nil
 	}
-	if lost, err := decodeRequest(f.taken.Request); err == nil {
-		m.lost = &lost
-		m.request.Now = lost.Now // a flow is told the same time
+	lost, err := decodeRequest(f.taken.Request)
+	if err != nil {
+		return err
 	}
+	m.lost = &lost
+	m.request.Now = lost.Now // a flow is told the same time
+	return nil
 }
 
 // goOnFromBase takes a turn that was lost when it had gone on without its client, from there.

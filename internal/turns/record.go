@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -154,7 +155,7 @@ func (r *Runner) tryLater(e *records.Entry, why error) {
 func clip(text string) string {
 	const most = 2000
 	if len(text) > most {
-		return text[:most] + "…"
+		text = text[:most] + "…"
 	}
-	return text
+	return strings.ToValidUTF8(text, "")
 }

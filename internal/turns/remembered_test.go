@@ -167,6 +167,27 @@ func TestLimitOfRecords(t *testing.T) {
 			time.Sleep(20 * time.Second) // counts are some seconds old
 		}
 	})
+
+	// Nor do calls that came with a key, though they are known for a day.
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(t, newWorld().trip(nil))
+		a := s.replica(func(c *Config) { c.LedgerLimit = 3 })
+		for i := range 10 {
+			first, err := a.call(`{"to":"Rome"}`, func(q *Request) { q.IdempotencyKey = fmt.Sprint("key", i) })
+			require.NoError(t, err)
+			_, err = a.cancel(first.Token)
+			require.NoError(t, err)
+			time.Sleep(20 * time.Second)
+		}
+		for i := range 4 {
+			_, err := a.call(`{"to":"Rome"}`, func(q *Request) { q.IdempotencyKey = fmt.Sprint("more", i) })
+			if i < 3 {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, ErrLedgerFull, "their sagas do")
+			}
+		}
+	})
 }
 
 // A tool that demands it is refused by a server that cannot remember.

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -79,12 +80,15 @@ func recordAnswers(list []steps.Answer) (kept []recordedAnswer) {
 	return kept
 }
 
-func (r *request) encode() ([]byte, error) { return jsonv2.Marshal(r) }
+func (r *request) encode() ([]byte, error) {
+	return jsonv2.Marshal(r, jsontext.AllowInvalidUTF8(true)) // from whoever takes any text
+}
 
 // decodeRequest returns the request that was kept in a claim.
 func decodeRequest(raw []byte) (r request, err error) {
 	if err := jsonv2.Unmarshal(raw, &r); err != nil {
-		return r, fmt.Errorf("a recorded request cannot be read: %w", err)
+		// What is done without it would not find what its turn did.
+		return r, fmt.Errorf("%w: its request does not decode: %w", records.ErrUnreadable, err)
 	}
 	return r, nil
 }

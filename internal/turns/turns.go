@@ -82,9 +82,11 @@ func New(c Config) (*Runner, error) {
 	}
 	var missing []error
 	for _, kind := range kinds {
-		for _, p := range c.Registry.Of(kind) {
-			if p.SingleUse == engine.SingleUseRequired {
-				missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its SingleUse is required, for which the server needs a ledger"})
+		for _, newest := range c.Registry.Of(kind) {
+			for _, p := range c.Registry.Revisions(kind, newest.Name) {
+				if p.SingleUse == engine.SingleUseRequired {
+					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its SingleUse is required, for which the server needs a ledger"})
+				}
 			}
 		}
 	}

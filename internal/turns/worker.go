@@ -3,6 +3,7 @@ package turns
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -41,14 +42,17 @@ func (r *Runner) Work(ctx context.Context) error {
 	busy.Go(func() { r.forget(ctx) })
 	slots := make(chan struct{}, workers)
 	var announced, targets []records.Target
-	var looked time.Time
+	var looked, warned time.Time
 	var outage time.Duration
 	for ctx.Err() == nil {
 		var list []*records.Entry
 		err := func() (err error) {
 			if announced == nil || time.Since(looked) >= lookTime {
 				own := r.targets()
-				if err := r.records.Announce(ctx, own); err != nil {
+				switch err := r.records.Announce(ctx, own); {
+				case errors.Is(err, records.ErrUnreadable):
+					r.Log.ErrorContext(ctx, "the ledger's list of tools cannot be read: sagas of revisions that are not served here may not be undone", "error", err)
+				case err != nil:
 					return err
 				}
 				announced = own
@@ -68,7 +72,12 @@ func (r *Runner) Work(ctx context.Context) error {
 			}
 			taking, cancel := context.WithTimeout(ctx, lookTime)
 			defer cancel()
-			list, err = r.records.Take(taking, targets, cap(slots)-len(slots), leaseTime)
+			var unreadable int
+			list, unreadable, err = r.records.Take(taking, targets, cap(slots)-len(slots), leaseTime)
+			if unreadable > 0 && time.Since(warned) >= forgetTime {
+				warned = time.Now()
+				r.Log.ErrorContext(ctx, "sagas cannot be read, so they are not undone here: they were sealed with a key that is not enabled, or by a newer program, or were altered", "sagas", unreadable)
+			}
 			if taking.Err() != nil {
 				return nil
 			}
@@ -159,7 +168,8 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	}
 	kind, name := parseTarget(e.Target.Name)
 	p := r.Registry.Reader(kind, name, e.Target.Revision)
-	if p == nil {
+	served := p != nil
+	if !served {
 		p = r.Registry.Find(kind, name) // which can undo, if nothing else
 	}
 	if p == nil || len(e.ID) != len(tokens.ID{}) {
@@ -167,7 +177,10 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	}
 	m := &memory{r: r, of: identity{p, tokens.ID(e.ID)}, how: records.HowAbandoned, from: e.At, digest: []byte("abandoned")}
 	m.request.Now, m.request.Purpose = now, e.Purpose
-	m.takeOver(&found{entry: e, taken: e.Claim})
+	cannot := m.takeOver(&found{entry: e, taken: e.Claim})
+	if cannot == nil && !served && m.lost != nil && m.lost.Turn != nil {
+		cannot = r.notServed(ctx, m)
+	}
 	gone := tokens.ReasonExpired
 	if e.UndoNow {
 		gone = reasonOperator
@@ -180,10 +193,42 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	}
 	t := &Turn{Action: ActionUndo, Program: p, Saga: m.of.id, Number: e.At + 1}
 	end, err := r.hooked(ctx, t, func(ctx context.Context) (End, error) {
+		if cannot != nil {
+			return End{}, cannot
+		}
 		end, err := r.undo(ctx, m, nil, gone)
 		return r.settle(ctx, m, end, err)
 	})
+	if err != nil && !m.claimed() {
+		r.postpone(ctx, m, err)
+	}
 	r.logUndo(ctx, m, end, err)
+}
+
+// notServed is why what a turn did that was lost cannot be found: only its own code does. If
+// it was the first one nothing else is known of the saga, so that is left to a server that has
+// the revision, as long as workers try; otherwise what came before it is undone.
+func (r *Runner) notServed(ctx context.Context, m *memory) error {
+	e := m.entry
+	err := fmt.Errorf("a turn was lost, and revision %d of the tool is not served here, which alone can find what it did", e.Target.Revision)
+	if e.Token == "" && m.lost.Base == nil {
+		return err
+	}
+	r.Log.ErrorContext(ctx, "a saga is undone but for its last turn", "tool", m.of.program.Name, "saga", m.of.id.String(), "error", err)
+	return nil
+}
+
+// postpone records that an undo has failed before it began, as where the saga stands cannot
+// be read or a hook does not want it: else the saga would come again after each lease.
+func (r *Runner) postpone(ctx context.Context, m *memory, why error) {
+	if ctx.Err() != nil || errors.Is(why, errOvertaken) || errors.Is(why, ErrLedger) && !errors.Is(why, records.ErrUnreadable) {
+		return
+	}
+	e := m.entry.Clone()
+	r.tryLater(e, why)
+	if r.records.Put(ctx, e) == nil { // or it does come again
+		m.entry = e
+	}
 }
 
 // undoing reports whether a saga is not to go on whether or not its time is over.
@@ -205,7 +250,7 @@ func (r *Runner) logUndo(ctx context.Context, m *memory, end End, err error) {
 	report := undoReport(end.Result)
 	switch {
 	case errors.Is(err, errOvertaken):
-	case errors.Is(err, ErrLedger), ctx.Err() != nil && err != nil:
+	case errors.Is(err, ErrLedger) && !errors.Is(err, records.ErrUnreadable), ctx.Err() != nil && err != nil:
 		r.Log.WarnContext(ctx, "a saga was not undone, and will be tried again", append(attrs, "error", err)...)
 	case err != nil:
 		r.Log.ErrorContext(ctx, "a saga cannot be undone, and will be tried again", append(attrs, "attempts", m.entry.Attempts, "error", err)...)
