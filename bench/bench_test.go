@@ -19,14 +19,14 @@ import (
 // TestMain is the program itself where the tests start a server of it.
 func TestMain(m *testing.M) {
 	for name, spoil := range spoilers {
-		servers[name] = func([]string) (http.Handler, error) {
-			good, err := sagaServer(nil, complextool.Tool, roundsTool)
+		servers[name] = func([]string) http.Handler {
+			good := sagaServer(nil, complextool.Tool, roundsTool)
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				rec := httptest.NewRecorder()
 				good.ServeHTTP(rec, r)
 				w.WriteHeader(rec.Code)
 				w.Write([]byte(spoil(rec.Body.String())))
-			}), err
+			})
 		}
 	}
 	if os.Getenv(childMark) != "" {
@@ -137,9 +137,14 @@ func TestComparesAllContestants(t *testing.T) {
 	require.NoError(t, err)
 	out, err := run(t, "--base", self)
 	require.NoError(t, err)
-	var m measurement
-	for _, who := range m.contestants(self) {
-		assert.Regexp(t, `(?m)^\| *`+who.point.name+` +\| *`+who.dialect.name+` +\| *\d+\.\dµs`, out)
+	for _, who := range contestants {
+		assert.Regexp(t, `(?m)^\| *`+who.server+` +\| *`+who.name+` +\| *\d+\.\dµs`, out)
+		then := `(?m)^\| *base of ` + who.server + ` +\| *` + who.name + ` +\| *\d+\.\dµs`
+		if who.ours {
+			assert.Regexp(t, then, out)
+		} else {
+			assert.NotRegexp(t, then, out)
+		}
 	}
 	assert.Regexp(t, `mcpsaga, saga: \d\.\d+ of the base's CPU time`, out)
 	assert.Regexp(t, `mcpsaga answers \d+\.\d times`, out)

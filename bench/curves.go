@@ -40,7 +40,7 @@ func curves(ctx context.Context, m measurement) {
 // requests.
 func roundsCurve(ctx context.Context, m measurement) *table {
 	server, floor := startChild(ctx, "", "mcpsaga"), startChild(ctx, "", "floor")
-	places := []int{1, 2, 3, 4, 6, 8, 12, 16}
+	places, tools := []int{1, 2, 3, 4, 6, 8, 12, 16}, []string{"floor", "machine", "flow"}
 	var points []*point
 	for _, d := range []*dialect{mrtr, proposal} {
 		for _, n := range places {
@@ -52,10 +52,10 @@ func roundsCurve(ctx context.Context, m measurement) *table {
 	m.measure(ctx, points)
 	out := newTable("tool", "protocol", "round 1", "2", "3", "4", "6", "8", "12", "16", "slope to 8", "to 16")
 	for i, d := range []*dialect{mrtr, proposal} {
-		for k, name := range []string{"floor", "machine", "flow"} {
+		for k, name := range tools {
 			cells, cost := "", map[int]float64{}
 			for j, n := range places {
-				cost[n] = median(points[(i*len(places)+j)*3+k].taken, figures.micros)
+				cost[n] = points[(i*len(places)+j)*len(tools)+k].median(cpu)
 				cells += fmt.Sprintf("\t%.1fµs", cost[n])
 			}
 			out.row("%s\t%s%s\t%.3f\t%.3f", name, d.name, cells, slope(places[:6], cost)/cost[2], slope(places, cost)/cost[2])
@@ -89,8 +89,7 @@ func sizeCurve(ctx context.Context, m measurement) *table {
 	m.measure(ctx, points)
 	out := newTable("state B", "CPU/turn", "ns/B", "token")
 	for i, p := range points {
-		cpu := median(p.taken, figures.micros)
-		out.row("%d\t%.0fµs\t%.1f\t%d", sizes[i], cpu, cpu*1000/float64(sizes[i]), p.taken[0].token)
+		out.row("%d\t%.0fµs\t%.1f\t%.0f", sizes[i], p.median(cpu), p.median(cpu)*1000/float64(sizes[i]), p.median(token))
 	}
 	return out
 }
@@ -108,7 +107,7 @@ func connectionsCurve(ctx context.Context, m measurement) *table {
 	m.measure(ctx, points)
 	out := newTable("connections", "CPU/turn", "turns/s", "peak MB")
 	for _, p := range points {
-		out.row("%d\t%.1fµs\t%.0f\t%.0f", p.connections, median(p.taken, figures.micros), median(p.taken, figures.rate), median(p.taken, figures.megabytes))
+		out.row("%d\t%.1fµs\t%.0f\t%.0f", p.connections, p.median(cpu), p.median(rate), p.median(peak))
 	}
 	return out
 }
@@ -133,28 +132,31 @@ func replicasCurve(ctx context.Context, m measurement) *table {
 	m.measure(ctx, points)
 	out := newTable("replicas", "turns/s", "server CPU/turn", "proxy CPU/turn")
 	for _, p := range points {
-		proxy := median(p.taken, func(f figures) float64 { return f.microsOf(1) })
-		out.row("%d\t%.0f\t%.1fµs\t%.1fµs", len(p.servers), median(p.taken, figures.rate), median(p.taken, figures.micros), proxy)
+		out.row("%d\t%.0f\t%.1fµs\t%.1fµs", len(p.servers), p.median(rate), p.median(cpu), p.median(proxyCPU))
 	}
 	return out
 }
 
-// heapCurve leaves more and more sagas suspended and looks at the server's heap,
-// after a collection, and at the most memory that it ever held.
+// heapCurve leaves more and more sagas suspended.
 func heapCurve(ctx context.Context, m measurement) *table {
 	server := startChild(ctx, "", "mcpsaga")
-	p := m.point("heap", reach(server, proposal, "rounds", 3, 0, 0), server)
-	out := newTable("suspended", "heap KB", "growth B", "peak MB")
+	return heapOf(ctx, "suspended", m.point("heap", reach(server, proposal, "rounds", 3, 0, 0), server), m.Int("suspended"))
+}
+
+// heapOf takes more and more turns and looks at the server's heap, after a collection, and at
+// the most memory that it ever held.
+func heapOf(ctx context.Context, head string, p *point, all int) *table {
+	out := newTable(head, "heap KB", "growth B", "peak MB")
 	var start uint64
 	// Pools and connections come into being with the first sagas, which do not count.
-	for done, next, suspended := -10_000, 0, m.Int("suspended"); ; done, next = next, min(max(next*10, 10_000), suspended) {
+	for done, next := -10_000, 0; ; done, next = next, min(max(next*10, 10_000), all) {
 		must(p.repeat(ctx, next-done))
-		u := must(server.usage("/heap"))
+		u := must(p.servers[0].usage("/heap"))
 		if next == 0 {
 			start = u.Heap
 		}
 		out.row("%d\t%.0f\t%d\t%.0f", next, float64(u.Heap)/1e3, int64(u.Heap)-int64(start), float64(u.MaxRSS)/1e6)
-		if next >= suspended {
+		if next >= all {
 			return out
 		}
 	}

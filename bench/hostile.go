@@ -29,41 +29,39 @@ func searchHostile(ctx context.Context, m measurement) {
 		return costs
 	}
 	first := slices.Concat(measure(largest/32, 1, nil), measure(largest/4, 1, nil))
-	worst := slices.Concat(worstBy(first, top, 0), worstBy(first, top, 1))
-	again := measure(largest, 3, func(name string) bool {
-		return slices.ContainsFunc(worst, func(c hostile.Cost) bool { return c.Name == name })
-	})
+	worst := map[string]bool{}
+	for _, c := range slices.Concat(worstBy(first, top, timePerByte), worstBy(first, top, memoryPerByte)) {
+		worst[c.Name] = true
+	}
+	again := measure(largest, 3, func(name string) bool { return worst[name] })
 	usual, usualBytes := base.PerByte()
 	parts := []any{fmt.Sprintf("The worst requests of %d KB; %s. To read usual JSON with encoding/json takes %.0f ms per MB here, and %.0f bytes per byte.\n", largest/1000, where(), usual, usualBytes)}
-	for by := range 2 {
+	for _, by := range []func(hostile.Cost) float64{timePerByte, memoryPerByte} {
 		t := newTable("request", "bytes", "ms of CPU per MB", "of encoding/json", "bytes allocated per byte")
 		for _, c := range worstBy(again, top, by) {
-			time, allocated := c.PerByte()
-			t.row("%s\t%d\t%.0f\t%.1f\t%.0f", c.Name, c.Size, time, time/usual, allocated)
+			t.row("%s\t%d\t%.0f\t%.1f\t%.0f", c.Name, c.Size, timePerByte(c), timePerByte(c)/usual, memoryPerByte(c))
 		}
 		parts = append(parts, t)
 	}
 	m.section("hostile", parts...)
 }
 
+func timePerByte(c hostile.Cost) float64   { v, _ := c.PerByte(); return v }
+func memoryPerByte(c hostile.Cost) float64 { _, v := c.PerByte(); return v }
+
 // leastSize is how large a request must be to be compared by its bytes: every one
 // costs something.
 const leastSize = 8 << 10
 
-// worstBy returns the requests that cost the most time per byte (0) or memory (1). Of one
-// that there is in several dialects it has the worst.
-func worstBy(costs []hostile.Cost, top, by int) []hostile.Cost {
-	value := func(c hostile.Cost) float64 {
-		time, memory := c.PerByte()
-		return []float64{time, memory}[by]
-	}
-	costs = slices.SortedStableFunc(slices.Values(costs), func(a, b hostile.Cost) int { return cmp.Compare(value(b), value(a)) })
+// worstBy returns the requests that cost the most by a measure. Of one that there is in several
+// dialects it has the worst.
+func worstBy(costs []hostile.Cost, top int, by func(hostile.Cost) float64) (worst []hostile.Cost) {
 	seen := map[string]bool{}
-	costs = slices.DeleteFunc(costs, func(c hostile.Cost) bool {
+	for _, c := range slices.SortedStableFunc(slices.Values(costs), func(a, b hostile.Cost) int { return cmp.Compare(by(b), by(a)) }) {
 		_, what, _ := strings.Cut(c.Name, ", ")
-		drop := seen[what] || c.Size < leastSize
-		seen[what] = seen[what] || !drop
-		return drop
-	})
-	return costs[:min(len(costs), top)]
+		if c.Size >= leastSize && !seen[what] && len(worst) < top {
+			seen[what], worst = true, append(worst, c)
+		}
+	}
+	return worst
 }

@@ -17,11 +17,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -75,11 +73,6 @@ type measurement struct {
 // limited runs an action for as long as the flag deadline says.
 func limited(action func(context.Context, measurement)) cli.ActionFunc {
 	return func(ctx context.Context, c *cli.Command) error {
-		for _, name := range []string{"sagas", "rounds", "connections"} {
-			if c.Int(name) < 1 {
-				return fmt.Errorf("--%s must be at least 1", name)
-			}
-		}
 		ctx, cancel := context.WithTimeoutCause(ctx, c.Duration("deadline"), errDeadline)
 		defer cancel()
 		err := try(func() { action(ctx, measurement{c, c.Int("sagas"), c.Int("rounds"), c.Int("connections")}) })
@@ -91,13 +84,21 @@ func limited(action func(context.Context, measurement)) cli.ActionFunc {
 }
 
 func app() *cli.Command {
+	number := func(name, usage string, value int) cli.Flag {
+		return &cli.IntFlag{Name: name, Usage: usage, Value: value, Validator: func(n int) error {
+			if n < 1 {
+				return fmt.Errorf("--%s must be at least 1", name)
+			}
+			return nil
+		}}
+	}
 	return &cli.Command{
 		Name:  "bench",
 		Usage: "compare the cost of a saga's turns on this server and its peers",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "sagas", Usage: "sagas per server and round", Value: 500},
-			&cli.IntFlag{Name: "rounds", Usage: "rounds; medians are shown", Value: 31},
-			&cli.IntFlag{Name: "connections", Usage: "connections at once", Value: 8},
+			number("sagas", "sagas per server and round", 500),
+			number("rounds", "rounds; medians are shown", 31),
+			number("connections", "connections at once", 8),
 			&cli.StringFlag{Name: "base", Usage: "compare with this program as well: the same command, built from another commit"},
 			&cli.StringFlag{Name: "into", Usage: "put the tables into this document as well, such as docs/benchmarks/tables.md"},
 			&cli.DurationFlag{Name: "deadline", Usage: "end, whatever is still to do", Value: 20 * time.Minute},
@@ -107,48 +108,14 @@ func app() *cli.Command {
 			{Name: "child", Hidden: true, Action: func(_ context.Context, c *cli.Command) error { return serveChild(c.Args().Slice()) }},
 			{
 				Name: "hostile", Usage: "look for the requests that cost a server the most for their size",
-				Flags: []cli.Flag{
-					&cli.IntFlag{Name: "largest", Usage: "the size of the largest requests, in bytes", Value: 1_000_000},
-					&cli.IntFlag{Name: "top", Usage: "how many of the worst are shown", Value: 12},
-				},
+				Flags:  []cli.Flag{number("largest", "the size of the largest requests, in bytes", 1_000_000), number("top", "how many of the worst are shown", 12)},
 				Action: limited(searchHostile),
 			},
 			{
 				Name: "curves", Usage: "show how the cost of a turn grows: " + curveNames, ArgsUsage: "[curve...]",
-				Flags:  []cli.Flag{&cli.IntFlag{Name: "suspended", Usage: "sagas left suspended for the curve heap", Value: 1_000_000}},
+				Flags:  []cli.Flag{number("suspended", "sagas left suspended for the curve heap", 1_000_000)},
 				Action: limited(curves),
 			},
 		},
 	}
-}
-
-// section prints a part of the report: text and tables. If a document is to be kept, the
-// part is put there as well, in place of what stands between its marks:
-//
-//	<!-- bench:name -->
-//	<!-- /bench:name -->
-func (m measurement) section(name string, parts ...any) {
-	var b bytes.Buffer
-	for _, p := range parts {
-		fmt.Fprintln(&b, p)
-	}
-	must(io.Copy(m.Root().Writer, bytes.NewReader(b.Bytes())))
-	if into := m.String("into"); into != "" {
-		document, err := withSection(must(os.ReadFile(into)), name, b.Bytes())
-		if err != nil {
-			check(fmt.Errorf("%s: %w", into, err))
-		}
-		check(os.WriteFile(into, document, 0o644))
-	}
-}
-
-// withSection returns the document with another text between the marks of a section.
-func withSection(document []byte, name string, text []byte) ([]byte, error) {
-	begin, end := "<!-- bench:"+name+" -->\n", "<!-- /bench:"+name+" -->"
-	before, rest, found := bytes.Cut(document, []byte(begin))
-	_, after, ended := bytes.Cut(rest, []byte(end))
-	if !found || !ended {
-		return nil, fmt.Errorf("there is no section between %q and %q", begin[:len(begin)-1], end)
-	}
-	return bytes.Join([][]byte{before, []byte(begin + "\n"), bytes.TrimSpace(text), []byte("\n\n" + end), after}, nil), nil
 }
