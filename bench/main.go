@@ -112,6 +112,10 @@ func app() *cli.Command {
 				Action: limited(searchHostile),
 			},
 			{
+				Name: "ledger", Usage: "show what a ledger costs",
+				Action: limited(ledgerCurve),
+			},
+			{
 				Name: "curves", Usage: "show how the cost of a turn grows: " + curveNames, ArgsUsage: "[curve...]",
 				Flags:  []cli.Flag{number("suspended", "sagas left suspended for the curve heap", 1_000_000)},
 				Action: limited(curves),
