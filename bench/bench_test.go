@@ -118,7 +118,7 @@ func TestTheDocumentsHaveAllSections(t *testing.T) {
 	require.NoError(t, err)
 	deeper, err := filepath.Glob("../docs/*/*.md")
 	require.NoError(t, err)
-	for _, section := range strings.Split(curveNames+", compare, hostile", ", ") {
+	for _, section := range append(namesOf(append(growth, ledgerCurves...)), "compare", "hostile") {
 		places := 0
 		for _, name := range append(documents, deeper...) {
 			document, err := os.ReadFile(name)
@@ -157,7 +157,30 @@ func TestCurves(t *testing.T) {
 		assert.Regexp(t, want, out)
 	}
 	_, err = run(t, "curves", "no such")
-	require.ErrorContains(t, err, curveNames)
+	require.ErrorContains(t, err, "rounds, size, connections, replicas, heap")
+}
+
+func TestLedgerCurves(t *testing.T) {
+	out, err := run(t, "ledger", "--records", "30", "unused", "sqlite", "records")
+	require.NoError(t, err)
+	for _, want := range []string{
+		`(?m)^\| +with +\| +mrtr +\|`, `(?m)^\| +swaps +\| +\d+ +\| +1.00 +\|`, `turns of once +\|`, `turns of acting over HTTP +\|`, `(?m)^\| +30 +\|`,
+	} {
+		assert.Regexp(t, want, out)
+	}
+}
+
+// What a batch cannot do ends the run as a wrong answer does.
+func TestBatchesThatFail(t *testing.T) {
+	for _, b := range []http.Handler{
+		batches(func(context.Context) error { return assert.AnError }),
+		turnServer([]string{"", "once"}), // which needs a ledger, so there is no such tool
+	} {
+		l := httptest.NewServer(b)
+		defer l.Close()
+		_, err := batch.do(clientOf(&child{work: l.Listener.Addr().String()}, 1))
+		require.ErrorContains(t, err, "status 500")
+	}
 }
 
 func TestEndsByItself(t *testing.T) {

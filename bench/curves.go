@@ -5,33 +5,64 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 )
 
-const curveNames = "rounds, size, connections, replicas, heap"
+// curve is a table that shows how something grows.
+type curve struct {
+	name string
+	run  func(context.Context, measurement) *table
+}
 
-// curves runs those that are named, or all.
-func curves(ctx context.Context, m measurement) {
-	all := map[string]func(context.Context, measurement) *table{
-		"rounds": roundsCurve, "size": sizeCurve, "connections": connectionsCurve, "replicas": replicasCurve, "heap": heapCurve,
+var growth = []curve{{"rounds", roundsCurve}, {"size", sizeCurve}, {"connections", connectionsCurve}, {"replicas", replicasCurve}, {"heap", heapCurve}}
+
+func namesOf(list []curve) (names []string) {
+	for _, c := range list {
+		names = append(names, c.name)
 	}
-	names := m.Args().Slice()
-	if len(names) == 0 {
-		names = strings.Split(curveNames, ", ")
-	}
-	for _, name := range names {
-		if all[name] == nil {
-			check(fmt.Errorf("there is no curve %q; there are %s", name, curveNames))
+	return names
+}
+
+// some runs the curves that are named, or all.
+func some(list []curve) func(context.Context, measurement) {
+	return func(ctx context.Context, m measurement) {
+		for _, name := range m.Args().Slice() {
+			if !slices.Contains(namesOf(list), name) {
+				check(fmt.Errorf("there is no curve %q; there are %s", name, strings.Join(namesOf(list), ", ")))
+			}
+		}
+		for _, c := range list {
+			if m.Args().Present() && !slices.Contains(m.Args().Slice(), c.name) {
+				continue
+			}
+			t := m.alone(ctx, c.run)
+			m.section(c.name, fmt.Sprintf("\n%s: %s; %d rounds of %d sagas or %d equal turns, %d connections.\n", c.name, where(), m.rounds, m.sagas, m.sagas*turns, m.connections), t)
 		}
 	}
-	for _, name := range names {
-		inTime, stop := context.WithCancel(ctx) // the curve's servers
-		t := all[name](inTime, m)
+}
+
+// alone runs a curve, and then ends its servers and cleans up after it.
+func (m measurement) alone(ctx context.Context, run func(context.Context, measurement) *table) *table {
+	ctx, stop := context.WithCancel(ctx)
+	var ends []func()
+	m.cleanup = func(f func()) { ends = append(ends, f) }
+	defer func() {
 		stop()
-		m.section(name, fmt.Sprintf("\n%s: %s; %d rounds of %d sagas or %d equal turns, %d connections.\n", name, where(), m.rounds, m.sagas, m.sagas*turns, m.connections), t)
-	}
+		for _, f := range slices.Backward(ends) {
+			f()
+		}
+	}()
+	return run(ctx, m)
+}
+
+// tempDir is a directory that is removed in the end.
+func (m measurement) tempDir() string {
+	dir := must(os.MkdirTemp("", "bench"))
+	m.cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 // roundsCurve is the cost of the turn that answers the n-th question. In MCP
@@ -115,9 +146,7 @@ func connectionsCurve(ctx context.Context, m measurement) *table {
 // replicasCurve runs sagas whose every turn goes to the next of several processes
 // that share nothing but the keys.
 func replicasCurve(ctx context.Context, m measurement) *table {
-	dir := must(os.MkdirTemp("", "bench"))
-	defer os.RemoveAll(dir)
-	keys := filepath.Join(dir, "keys.json")
+	keys := filepath.Join(m.tempDir(), "keys.json")
 	must(codec.CreateKeysetFile(keys))
 	var points []*point
 	for n := 1; n <= 4; n++ {
@@ -137,21 +166,17 @@ func replicasCurve(ctx context.Context, m measurement) *table {
 	return out
 }
 
-// heapCurve leaves more and more sagas suspended.
+// heapCurve leaves more and more sagas suspended and looks at the server's heap,
+// after a collection, and at the most memory that it ever held.
 func heapCurve(ctx context.Context, m measurement) *table {
 	server := startChild(ctx, "", "mcpsaga")
-	return heapOf(ctx, "suspended", m.point("heap", reach(server, proposal, "rounds", 3, 0, 0), server), m.Int("suspended"))
-}
-
-// heapOf takes more and more turns and looks at the server's heap, after a collection, and at
-// the most memory that it ever held.
-func heapOf(ctx context.Context, head string, p *point, all int) *table {
-	out := newTable(head, "heap KB", "growth B", "peak MB")
+	p := m.point("heap", reach(server, proposal, "rounds", 3, 0, 0), server)
+	out := newTable("suspended", "heap KB", "growth B", "peak MB")
 	var start uint64
 	// Pools and connections come into being with the first sagas, which do not count.
-	for done, next := -10_000, 0; ; done, next = next, min(max(next*10, 10_000), all) {
+	for done, next, all := -10_000, 0, m.Int("suspended"); ; done, next = next, min(max(next*10, 10_000), all) {
 		must(p.repeat(ctx, next-done))
-		u := must(p.servers[0].usage("/heap"))
+		u := must(server.usage("/heap"))
 		if next == 0 {
 			start = u.Heap
 		}

@@ -37,15 +37,19 @@ func openStore(url string) ledger.Store {
 // userHeader says whose request it is, so that records can be those of many.
 const userHeader = "Bench-User"
 
-// ledgerServer is this project's with a ledger, with tools that use it and one that does not.
+// ledgerServer is this project's with a ledger, if one is given, with tools that use it and one
+// that does not.
 func ledgerServer(args []string) http.Handler {
-	return must(server.New(server.Options{
-		Tools: []saga.Definition{complextool.Tool, onceTool(), actingTool}, Audience: "bench", Keys: must(codec.NewKeyset()),
-		Ledger: openStore(args[0]), Logger: slog.New(slog.DiscardHandler),
+	o := server.Options{
+		Tools: []saga.Definition{complextool.Tool, actingTool}, Audience: "bench", Keys: must(codec.NewKeyset()), Logger: slog.New(slog.DiscardHandler),
 		Authenticate: func(r *http.Request) (server.Principal, error) {
 			return server.Principal{Subject: r.Header.Get(userHeader)}, nil
 		},
-	})).Handler()
+	}
+	if args[0] != "" {
+		o.Ledger, o.Tools = openStore(args[0]), append(o.Tools, onceTool())
+	}
+	return must(server.New(o)).Handler()
 }
 
 // onceTool asks several times, and each turn is taken once.
@@ -82,7 +86,7 @@ var actingTool = saga.Machine[roundsArgs, roundsState]{
 // records each, or take the turns of so many sagas; each is written, or has a turn taken, so often.
 const (
 	batchCallers = 16
-	batchEach    = 16
+	batchEach    = 4
 	batchChain   = 4
 )
 
@@ -111,17 +115,20 @@ const swapBytes = 1024
 // swapServer writes records as fast as the store can, with all that a saga's have.
 func swapServer(args []string) http.Handler {
 	store := openStore(args[0])
-	return batches(func(ctx context.Context) error {
-		r := ledger.Record{Key: rand.Text(), Queue: "queue", Owner: "owner", Body: make([]byte, swapBytes)}
-		rand.Read(r.Body)
-		for range batchChain {
-			r.Keep = time.Now().Add(time.Hour)
-			if err := store.Swap(ctx, &r); err != nil {
-				return err
-			}
+	return batches(func(ctx context.Context) error { return swapChain(ctx, store) })
+}
+
+// swapChain creates a record and changes it.
+func swapChain(ctx context.Context, store ledger.Store) error {
+	r := ledger.Record{Key: rand.Text(), Queue: "queue", Owner: "owner", Body: make([]byte, swapBytes)}
+	rand.Read(r.Body)
+	for range batchChain {
+		r.Keep = time.Now().Add(time.Hour)
+		if err := store.Swap(ctx, &r); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // turnServer takes turns of a tool of the server ledger as fast as that can.

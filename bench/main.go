@@ -5,6 +5,7 @@
 //	go run ./bench
 //	go run ./bench --base ANOTHER    # beside another build of this command
 //	go run ./bench curves [rounds|size|connections|replicas|heap ...]
+//	go run ./bench ledger [unused|sqlite|postgres|records ...]
 //	go run ./bench hostile
 //
 // Every server runs in a process of its own; each gets a short load in turn, many
@@ -12,8 +13,9 @@
 // per turn, and its ratio to the floor's in the same round. Every answer is checked,
 // and a wrong one ends the run with an error. Ratios are within one run only.
 //
-// Curves show how the cost of a turn grows with what their name says; hostile looks
-// for the requests that cost the most. With --into, tables go into a document as well.
+// Curves show how the cost of a turn grows with what their name says, and ledger what it
+// costs to remember turns; hostile looks for the requests that cost the most. With --into,
+// tables go into a document as well.
 package main
 
 import (
@@ -21,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -68,6 +71,8 @@ var errDeadline = errors.New("the time for the whole run is over; give it more w
 type measurement struct {
 	*cli.Command
 	sagas, rounds, connections int
+	// cleanup has a function called when the curve has been measured.
+	cleanup func(func())
 }
 
 // limited runs an action for as long as the flag deadline says.
@@ -75,7 +80,9 @@ func limited(action func(context.Context, measurement)) cli.ActionFunc {
 	return func(ctx context.Context, c *cli.Command) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, c.Duration("deadline"), errDeadline)
 		defer cancel()
-		err := try(func() { action(ctx, measurement{c, c.Int("sagas"), c.Int("rounds"), c.Int("connections")}) })
+		err := try(func() {
+			action(ctx, measurement{Command: c, sagas: c.Int("sagas"), rounds: c.Int("rounds"), connections: c.Int("connections")})
+		})
 		if err != nil && context.Cause(ctx) != nil {
 			return context.Cause(ctx)
 		}
@@ -112,13 +119,14 @@ func app() *cli.Command {
 				Action: limited(searchHostile),
 			},
 			{
-				Name: "ledger", Usage: "show what a ledger costs",
-				Action: limited(ledgerCurve),
+				Name: "curves", Usage: "show how the cost of a turn grows: " + strings.Join(namesOf(growth), ", "), ArgsUsage: "[curve...]",
+				Flags:  []cli.Flag{number("suspended", "sagas left suspended for the curve heap", 1_000_000)},
+				Action: limited(some(growth)),
 			},
 			{
-				Name: "curves", Usage: "show how the cost of a turn grows: " + curveNames, ArgsUsage: "[curve...]",
-				Flags:  []cli.Flag{number("suspended", "sagas left suspended for the curve heap", 1_000_000)},
-				Action: limited(curves),
+				Name: "ledger", Usage: "show what a ledger costs: " + strings.Join(namesOf(ledgerCurves), ", "), ArgsUsage: "[curve...]",
+				Flags:  []cli.Flag{number("records", "records made for the curve of that name", 1_000_000)},
+				Action: limited(some(ledgerCurves)),
 			},
 		},
 	}
