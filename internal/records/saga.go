@@ -148,7 +148,7 @@ func (b *Book) entry(r *ledger.Record) (*Entry, error) {
 }
 
 // Put writes e, which has been found or is new, unless the record was changed meanwhile
-// ([ErrConflict]). It takes part in e's queue with e.Wake.
+// ([ErrConflict]). It takes part in e's queue with e.Wake. From then on e must not be changed.
 func (b *Book) Put(ctx context.Context, e *Entry) error {
 	queues, err := b.queues(e.Target)
 	if err != nil {
@@ -172,6 +172,7 @@ func (b *Book) Put(ctx context.Context, e *Entry) error {
 		return err
 	}
 	e.rev = r.Rev
+	b.recent.note(e)
 	return nil
 }
 

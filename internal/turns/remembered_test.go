@@ -152,7 +152,7 @@ func TestHeldSagas(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "booked", out.Result.Content.Text())
 		assert.Equal(t, 4, count(a.line, "swap"), "claims and ends of the two turns that act")
-		assert.Equal(t, 1, count(a.line, "load"))
+		assert.Zero(t, count(a.line, "load"), "it knows what it has written itself")
 		time.Sleep(time.Hour)
 		n, err := s.store.Forget(t.Context(), 10)
 		require.NoError(t, err)
