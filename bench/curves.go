@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -11,13 +12,15 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 )
 
-// curve is a table that shows how something grows.
+// curve is a table that shows how something grows. Connections are how many it is measured on; 0 is
+// what the flag says.
 type curve struct {
-	name string
-	run  func(context.Context, measurement) *table
+	name        string
+	run         func(context.Context, measurement) *table
+	connections int
 }
 
-var growth = []curve{{"rounds", roundsCurve}, {"size", sizeCurve}, {"connections", connectionsCurve}, {"replicas", replicasCurve}, {"heap", heapCurve}}
+var growth = []curve{{"rounds", roundsCurve, 0}, {"size", sizeCurve, 0}, {"connections", connectionsCurve, 0}, {"replicas", replicasCurve, 0}, {"heap", heapCurve, 0}}
 
 func namesOf(list []curve) (names []string) {
 	for _, c := range list {
@@ -38,6 +41,8 @@ func some(list []curve) func(context.Context, measurement) {
 			if m.Args().Present() && !slices.Contains(m.Args().Slice(), c.name) {
 				continue
 			}
+			m := m
+			m.connections = cmp.Or(c.connections, m.connections)
 			t := m.alone(ctx, c.run)
 			m.section(c.name, fmt.Sprintf("\n%s: %s; %d rounds of %d sagas or %d equal turns, %d connections.\n", c.name, where(), m.rounds, m.sagas, m.sagas*turns, m.connections), t)
 		}

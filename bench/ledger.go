@@ -16,7 +16,7 @@ import (
 )
 
 // ledgerCurves show what a ledger costs.
-var ledgerCurves = []curve{{"unused", unusedCurve}, {"sqlite", sqliteCurve}, {"postgres", postgresCurve}, {"records", recordsCurve}}
+var ledgerCurves = []curve{{"unused", unusedCurve, 0}, {"sqlite", sqliteCurve, batchCallers}, {"postgres", postgresCurve, batchCallers}, {"records", recordsCurve, batchCallers}}
 
 // tempStore is a ledger in a file that is removed in the end.
 func (m measurement) tempStore() string { return "sqlite:" + filepath.Join(m.tempDir(), "ledger.db") }
@@ -74,7 +74,6 @@ func singleUse(ctx context.Context, m measurement, fresh func() string) *table {
 			m.point("turns of "+tool+" over HTTP", untilEnd(tool), startChild(ctx, "", "ledger", fresh())))
 	}
 	for _, p := range points {
-		p.connections = batchCallers
 		if p.turns == batch.turns {
 			p.connections = 1 // one request has all callers at work
 		}
@@ -94,7 +93,6 @@ func recordsCurve(ctx context.Context, m measurement) *table {
 	store := m.tempStore()
 	server := startChild(ctx, "", "ledger", store)
 	p := m.point("records", recordEach(), server)
-	p.connections = batchCallers
 	out := newTable("records", "heap KB", "peak MB", "file MB", "to open it")
 	for done, next, all := -10_000, 0, m.Int("records"); ; done, next = next, min(max(next*10, 10_000), all) {
 		must(p.repeat(ctx, next-done))
