@@ -1,5 +1,5 @@
 # The usual commands, one line each. What must hold is in .ci/run.
-.PHONY: build test short race fuzz conformance bench base curves hostile docs tables check nightly
+.PHONY: build test short race fuzz conformance bench base curves ledger hostile docs tables check nightly
 
 with = $(shell grep -rl '<!-- bench:$(1) -->' docs)
 
@@ -14,9 +14,10 @@ bench:       ; go run ./bench
 # make base COMMIT=v0.1.0: the servers of that commit beside ours, in one run
 base:        ; d=$$(mktemp -d) && git worktree add -q --detach $$d/then $(COMMIT) && go build -C $$d/then -o $$d/bench ./bench && go run ./bench --base $$d/bench; git worktree remove --force $$d/then; rm -r $$d
 curves:      ; go run ./bench --rounds 9 curves
+ledger:      ; go run ./bench --rounds 9 ledger
 hostile:     ; go test ./internal/hostile -run TestWorstRequests -v
-# What programs write into documents: transcripts and golden files in seconds, tables in half an hour on an idle machine.
+# What programs write into documents: transcripts and golden files in seconds, tables in an hour on an idle machine.
 docs:        ; go test ./interop -run TestProtocols -update && go test ./steps -update
-tables:      ; go run ./bench --into $(call with,compare) && go run ./bench --into $(call with,rounds) --rounds 9 curves && go test ./internal/hostile -run TestWorstRequests -update
+tables:      ; go run ./bench --into $(call with,compare) && go run ./bench --into $(call with,rounds) --rounds 9 curves && go run ./bench --into $(call with,unused) ledger && go test ./internal/hostile -run TestWorstRequests -update
 check:       ; .ci/run
 nightly:     ; NIGHTLY=1 .ci/run

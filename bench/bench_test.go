@@ -19,14 +19,14 @@ import (
 // TestMain is the program itself where the tests start a server of it.
 func TestMain(m *testing.M) {
 	for name, spoil := range spoilers {
-		servers[name] = func([]string) (http.Handler, error) {
-			good, err := sagaServer(nil, complextool.Tool, roundsTool)
+		servers[name] = func([]string) http.Handler {
+			good := sagaServer(nil, complextool.Tool, roundsTool)
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				rec := httptest.NewRecorder()
 				good.ServeHTTP(rec, r)
 				w.WriteHeader(rec.Code)
 				w.Write([]byte(spoil(rec.Body.String())))
-			}), err
+			})
 		}
 	}
 	if os.Getenv(childMark) != "" {
@@ -118,7 +118,7 @@ func TestTheDocumentsHaveAllSections(t *testing.T) {
 	require.NoError(t, err)
 	deeper, err := filepath.Glob("../docs/*/*.md")
 	require.NoError(t, err)
-	for _, section := range strings.Split(curveNames+", compare", ", ") {
+	for _, section := range append(namesOf(append(growth, ledgerCurves...)), "compare") {
 		places := 0
 		for _, name := range append(documents, deeper...) {
 			document, err := os.ReadFile(name)
@@ -137,9 +137,14 @@ func TestComparesAllContestants(t *testing.T) {
 	require.NoError(t, err)
 	out, err := run(t, "--base", self)
 	require.NoError(t, err)
-	var m measurement
-	for _, who := range m.contestants(self) {
-		assert.Regexp(t, `(?m)^\| *`+who.point.name+` +\| *`+who.dialect.name+` +\| *\d+\.\dµs`, out)
+	for _, who := range contestants {
+		assert.Regexp(t, `(?m)^\| *`+who.server+` +\| *`+who.name+` +\| *\d+\.\dµs`, out)
+		then := `(?m)^\| *base of ` + who.server + ` +\| *` + who.name + ` +\| *\d+\.\dµs`
+		if who.ours {
+			assert.Regexp(t, then, out)
+		} else {
+			assert.NotRegexp(t, then, out)
+		}
 	}
 	assert.Regexp(t, `mcpsaga, saga: \d\.\d+ of the base's CPU time`, out)
 	assert.Regexp(t, `mcpsaga answers \d+\.\d times`, out)
@@ -152,7 +157,30 @@ func TestCurves(t *testing.T) {
 		assert.Regexp(t, want, out)
 	}
 	_, err = run(t, "curves", "no such")
-	require.ErrorContains(t, err, curveNames)
+	require.ErrorContains(t, err, "rounds, size, connections, replicas, heap")
+}
+
+func TestLedgerCurves(t *testing.T) {
+	out, err := run(t, "ledger", "--records", "30", "unused", "sqlite", "records")
+	require.NoError(t, err)
+	for _, want := range []string{
+		`(?m)^\| +with +\| +mrtr +\|`, `(?m)^\| +swaps +\| +\d+ +\| +1.00 +\|`, `turns of once +\|`, `turns of acting over HTTP +\|`, `(?m)^\| +30 +\|`,
+	} {
+		assert.Regexp(t, want, out)
+	}
+}
+
+// What a batch cannot do ends the run as a wrong answer does.
+func TestBatchesThatFail(t *testing.T) {
+	for _, b := range []http.Handler{
+		batches(func(context.Context) error { return assert.AnError }),
+		turnServer([]string{"", "once"}), // which needs a ledger, so there is no such tool
+	} {
+		l := httptest.NewServer(b)
+		defer l.Close()
+		_, err := batch.do(clientOf(&child{work: l.Listener.Addr().String()}, 1))
+		require.ErrorContains(t, err, "status 500")
+	}
 }
 
 func TestEndsByItself(t *testing.T) {

@@ -1,37 +1,73 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 )
 
-const curveNames = "rounds, size, connections, replicas, heap"
+// curve is a table that shows how something grows. Connections are how many it is measured on; 0 is
+// what the flag says.
+type curve struct {
+	name        string
+	run         func(context.Context, measurement) *table
+	connections int
+}
 
-// curves runs those that are named, or all.
-func curves(ctx context.Context, m measurement) {
-	all := map[string]func(context.Context, measurement) *table{
-		"rounds": roundsCurve, "size": sizeCurve, "connections": connectionsCurve, "replicas": replicasCurve, "heap": heapCurve,
+var growth = []curve{{"rounds", roundsCurve, 0}, {"size", sizeCurve, 0}, {"connections", connectionsCurve, 0}, {"replicas", replicasCurve, 0}, {"heap", heapCurve, 0}}
+
+func namesOf(list []curve) (names []string) {
+	for _, c := range list {
+		names = append(names, c.name)
 	}
-	names := m.Args().Slice()
-	if len(names) == 0 {
-		names = strings.Split(curveNames, ", ")
-	}
-	for _, name := range names {
-		if all[name] == nil {
-			check(fmt.Errorf("there is no curve %q; there are %s", name, curveNames))
+	return names
+}
+
+// some runs the curves that are named, or all.
+func some(list []curve) func(context.Context, measurement) {
+	return func(ctx context.Context, m measurement) {
+		for _, name := range m.Args().Slice() {
+			if !slices.Contains(namesOf(list), name) {
+				check(fmt.Errorf("there is no curve %q; there are %s", name, strings.Join(namesOf(list), ", ")))
+			}
+		}
+		for _, c := range list {
+			if m.Args().Present() && !slices.Contains(m.Args().Slice(), c.name) {
+				continue
+			}
+			m := m
+			m.connections = cmp.Or(c.connections, m.connections)
+			t := m.alone(ctx, c.run)
+			m.section(c.name, fmt.Sprintf("\n%s: %s; %d rounds of %d sagas or %d equal turns, %d connections.\n", c.name, where(), m.rounds, m.sagas, m.sagas*turns, m.connections), t)
 		}
 	}
-	for _, name := range names {
-		inTime, stop := context.WithCancel(ctx) // the curve's servers
-		t := all[name](inTime, m)
+}
+
+// alone runs a curve, and then ends its servers and cleans up after it.
+func (m measurement) alone(ctx context.Context, run func(context.Context, measurement) *table) *table {
+	ctx, stop := context.WithCancel(ctx)
+	var ends []func()
+	m.cleanup = func(f func()) { ends = append(ends, f) }
+	defer func() {
 		stop()
-		m.section(name, fmt.Sprintf("\n%s: %s; %d rounds of %d sagas or %d equal turns, %d connections.\n", name, where(), m.rounds, m.sagas, m.sagas*turns, m.connections), t)
-	}
+		for _, f := range slices.Backward(ends) {
+			f()
+		}
+	}()
+	return run(ctx, m)
+}
+
+// tempDir is a directory that is removed in the end.
+func (m measurement) tempDir() string {
+	dir := must(os.MkdirTemp("", "bench"))
+	m.cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 // roundsCurve is the cost of the turn that answers the n-th question. In MCP
@@ -40,7 +76,7 @@ func curves(ctx context.Context, m measurement) {
 // requests.
 func roundsCurve(ctx context.Context, m measurement) *table {
 	server, floor := startChild(ctx, "", "mcpsaga"), startChild(ctx, "", "floor")
-	places := []int{1, 2, 3, 4, 6, 8, 12, 16}
+	places, tools := []int{1, 2, 3, 4, 6, 8, 12, 16}, []string{"floor", "machine", "flow"}
 	var points []*point
 	for _, d := range []*dialect{mrtr, proposal} {
 		for _, n := range places {
@@ -52,10 +88,10 @@ func roundsCurve(ctx context.Context, m measurement) *table {
 	m.measure(ctx, points)
 	out := newTable("tool", "protocol", "round 1", "2", "3", "4", "6", "8", "12", "16", "slope to 8", "to 16")
 	for i, d := range []*dialect{mrtr, proposal} {
-		for k, name := range []string{"floor", "machine", "flow"} {
+		for k, name := range tools {
 			cells, cost := "", map[int]float64{}
 			for j, n := range places {
-				cost[n] = median(points[(i*len(places)+j)*3+k].taken, figures.micros)
+				cost[n] = points[(i*len(places)+j)*len(tools)+k].median(cpu)
 				cells += fmt.Sprintf("\t%.1fµs", cost[n])
 			}
 			out.row("%s\t%s%s\t%.3f\t%.3f", name, d.name, cells, slope(places[:6], cost)/cost[2], slope(places, cost)/cost[2])
@@ -89,8 +125,7 @@ func sizeCurve(ctx context.Context, m measurement) *table {
 	m.measure(ctx, points)
 	out := newTable("state B", "CPU/turn", "ns/B", "token")
 	for i, p := range points {
-		cpu := median(p.taken, figures.micros)
-		out.row("%d\t%.0fµs\t%.1f\t%d", sizes[i], cpu, cpu*1000/float64(sizes[i]), p.taken[0].token)
+		out.row("%d\t%.0fµs\t%.1f\t%.0f", sizes[i], p.median(cpu), p.median(cpu)*1000/float64(sizes[i]), p.median(token))
 	}
 	return out
 }
@@ -108,7 +143,7 @@ func connectionsCurve(ctx context.Context, m measurement) *table {
 	m.measure(ctx, points)
 	out := newTable("connections", "CPU/turn", "turns/s", "peak MB")
 	for _, p := range points {
-		out.row("%d\t%.1fµs\t%.0f\t%.0f", p.connections, median(p.taken, figures.micros), median(p.taken, figures.rate), median(p.taken, figures.megabytes))
+		out.row("%d\t%.1fµs\t%.0f\t%.0f", p.connections, p.median(cpu), p.median(rate), p.median(peak))
 	}
 	return out
 }
@@ -116,9 +151,7 @@ func connectionsCurve(ctx context.Context, m measurement) *table {
 // replicasCurve runs sagas whose every turn goes to the next of several processes
 // that share nothing but the keys.
 func replicasCurve(ctx context.Context, m measurement) *table {
-	dir := must(os.MkdirTemp("", "bench"))
-	defer os.RemoveAll(dir)
-	keys := filepath.Join(dir, "keys.json")
+	keys := filepath.Join(m.tempDir(), "keys.json")
 	must(codec.CreateKeysetFile(keys))
 	var points []*point
 	for n := 1; n <= 4; n++ {
@@ -133,8 +166,7 @@ func replicasCurve(ctx context.Context, m measurement) *table {
 	m.measure(ctx, points)
 	out := newTable("replicas", "turns/s", "server CPU/turn", "proxy CPU/turn")
 	for _, p := range points {
-		proxy := median(p.taken, func(f figures) float64 { return f.microsOf(1) })
-		out.row("%d\t%.0f\t%.1fµs\t%.1fµs", len(p.servers), median(p.taken, figures.rate), median(p.taken, figures.micros), proxy)
+		out.row("%d\t%.0f\t%.1fµs\t%.1fµs", len(p.servers), p.median(rate), p.median(cpu), p.median(proxyCPU))
 	}
 	return out
 }
@@ -147,14 +179,14 @@ func heapCurve(ctx context.Context, m measurement) *table {
 	out := newTable("suspended", "heap KB", "growth B", "peak MB")
 	var start uint64
 	// Pools and connections come into being with the first sagas, which do not count.
-	for done, next, suspended := -10_000, 0, m.Int("suspended"); ; done, next = next, min(max(next*10, 10_000), suspended) {
+	for done, next, all := -10_000, 0, m.Int("suspended"); ; done, next = next, min(max(next*10, 10_000), all) {
 		must(p.repeat(ctx, next-done))
 		u := must(server.usage("/heap"))
 		if next == 0 {
 			start = u.Heap
 		}
 		out.row("%d\t%.0f\t%d\t%.0f", next, float64(u.Heap)/1e3, int64(u.Heap)-int64(start), float64(u.MaxRSS)/1e6)
-		if next >= suspended {
+		if next >= all {
 			return out
 		}
 	}

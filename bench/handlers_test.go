@@ -1,13 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"io"
 	"net/http"
-	"net/url"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // memory is the least that can stand in for net/http: a response in memory.
@@ -28,14 +23,12 @@ func (m *memory) Write(b []byte) (int, error) {
 // BenchmarkHandlers is what the compared servers' own code takes, without network
 // and net/http: one operation is a whole saga, three turns.
 func BenchmarkHandlers(b *testing.B) {
-	var m measurement
-	for _, who := range m.contestants("") {
-		if who.kind == "go-sdk" {
+	for _, who := range contestants {
+		if who.server == "go-sdk" {
 			continue // it is in no hurry
 		}
-		b.Run(who.kind+"/"+who.dialect.name, func(b *testing.B) {
-			h, err := servers[who.kind](nil)
-			require.NoError(b, err)
+		b.Run(who.server+"/"+who.name, func(b *testing.B) {
+			h := servers[who.server](nil)
 			w := &memory{header: http.Header{}}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -50,18 +43,5 @@ func BenchmarkHandlers(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// httpRequest is the saga's next request, for a handler without a network.
-func (t *talk) httpRequest(id int) *http.Request {
-	body := t.request(id)
-	h := http.Header{"Content-Type": {"application/json"}}
-	for k, v := range t.header {
-		h.Set(k, v)
-	}
-	return &http.Request{
-		Method: http.MethodPost, URL: &url.URL{Path: "/mcp"}, Host: "localhost", Header: h, ContentLength: int64(len(body)),
-		Body: io.NopCloser(bytes.NewReader(body)),
 	}
 }

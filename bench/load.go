@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,20 +12,20 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// figures are the result of one round of load.
-type figures struct {
-	turns, token int // how many, and the characters of the longest
-	elapsed      time.Duration
-	used         [2]usage // of the servers, and of a proxy; MaxRSS so far, the rest meanwhile
-}
+// figures are what one round of load took.
+type figures [kinds]float64
 
-func (f figures) micros() float64    { return f.microsOf(0) }
-func (f figures) rate() float64      { return float64(f.turns) / f.elapsed.Seconds() }
-func (f figures) megabytes() float64 { return float64(f.used[0].MaxRSS) / 1e6 }
-
-func (f figures) microsOf(i int) float64 {
-	return float64(f.used[i].CPU.Nanoseconds()) / 1000 / float64(f.turns)
-}
+// The kinds of figures. CPU time, allocations and bytes are per turn.
+const (
+	cpu         = iota // µs, of all servers
+	proxyCPU           // µs
+	rate               // turns per second
+	allocations        // of all servers
+	allocated          // bytes, of all servers
+	peak               // MB that all servers held at most, so far
+	token              // characters of the longest
+	kinds
+)
 
 // operation is what the load does again and again: some turns of a saga. It returns
 // the length of the longest token.
@@ -37,70 +36,71 @@ type operation struct {
 
 // point is one place of a curve, or a contestant, and what was measured of it.
 type point struct {
-	name string
+	name, protocol string
 	operation
-	round       int // turns
-	connections int
-	servers     []*child
-	proxy       *child // before them, or nil
-	taken       []figures
+	round, connections int // turns in a round
+	servers            []*child
+	proxy              *child // before them, or nil
+	floor, later       *point // what it is compared with: the dialect's floor, and of a base our build
+	taken              []figures
 }
 
 func (m measurement) point(name string, o operation, servers ...*child) *point {
 	return &point{name: name, operation: o, round: m.sagas * turns, connections: m.connections, servers: servers}
 }
 
-// usage is what the servers have used together, and the proxy.
-func (p *point) usage() (sum [2]usage, err error) {
-	for _, c := range p.servers {
-		u, err := c.usage("/")
-		if err != nil {
-			return sum, err
-		}
-		sum[0] = sum[0].plus(u, 1)
-		sum[0].MaxRSS += u.MaxRSS
-	}
-	if p.proxy != nil {
-		sum[1], err = p.proxy.usage("/")
-	}
-	return sum, err
-}
-
 // repeat takes about so many turns and returns what that took. It stops at the first
 // error, and when ctx ends.
 func (p *point) repeat(ctx context.Context, turns int) (f figures, err error) {
-	before, err := p.usage()
-	if err != nil {
-		return f, err
+	return f, try(func() {
+		before, n, start := p.used(), max(turns/p.turns, 1), time.Now()
+		longest := p.load(ctx, n)
+		elapsed := time.Since(start).Seconds()
+		f = p.used()
+		for _, kind := range []int{cpu, proxyCPU, allocations, allocated} {
+			f[kind] = (f[kind] - before[kind]) / float64(n*p.turns)
+		}
+		f[rate], f[token] = float64(n*p.turns)/elapsed, float64(longest)
+	})
+}
+
+// used is what the servers have used so far.
+func (p *point) used() (f figures) {
+	for _, c := range p.servers {
+		u := must(c.usage("/"))
+		f[cpu], f[peak] = f[cpu]+micros(u.CPU), f[peak]+float64(u.MaxRSS)/1e6
+		f[allocations], f[allocated] = f[allocations]+float64(u.Mallocs), f[allocated]+float64(u.Bytes)
 	}
+	if p.proxy != nil {
+		f[proxyCPU] = micros(must(p.proxy.usage("/")).CPU)
+	}
+	return f
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+
+// load does the operation n times, on all connections at once.
+func (p *point) load(ctx context.Context, n int) (longest int64) {
 	client := clientOf(cmp.Or(p.proxy, p.servers[0]), p.connections)
 	defer client.CloseIdleConnections()
-	n, start := max(turns/p.turns, 1), time.Now()
-	var next, longest atomic.Int64
-	var group sync.WaitGroup
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	var begun, token atomic.Int64
+	var group sync.WaitGroup
 	for range p.connections {
 		group.Go(func() {
-			for next.Add(1) <= int64(n) && ctx.Err() == nil {
-				token, err := p.do(client)
+			for begun.Add(1) <= int64(n) && ctx.Err() == nil {
+				length, err := p.do(client)
 				if err != nil {
 					fail(fmt.Errorf("%s: %w", p.name, err))
 				}
-				longest.Store(max(longest.Load(), int64(token))) // they are all about as long
+				token.Store(max(token.Load(), int64(length))) // they are all about as long
 			}
 		})
 	}
 	group.Wait()
-	if ctx.Err() != nil {
-		return f, context.Cause(ctx)
-	}
-	f = figures{turns: n * p.turns, elapsed: time.Since(start), token: int(longest.Load())}
-	f.used, err = p.usage()
-	for i, b := range before {
-		f.used[i] = f.used[i].plus(b, -1)
-	}
-	return f, err
+	check(context.Cause(ctx))
+	return token.Load()
 }
 
 func clientOf(c *child, connections int) *fasthttp.HostClient {
@@ -124,55 +124,24 @@ func (m measurement) measure(ctx context.Context, points []*point) {
 	}
 }
 
-// whole is a whole saga of the proposal's tool.
-func whole(d *dialect) operation {
-	return operation{turns, func(client *fasthttp.HostClient) (longest int, err error) {
-		t := deploy(d)
-		for turn := range turns {
-			if err := t.send(client, turn+1, t.request(turn+1), wanted[turn], turn == turns-1); err != nil {
-				return 0, fmt.Errorf("turn %d: %w", turn+1, err)
-			}
-			longest = max(longest, len(t.token)-len(`""`))
-		}
-		return longest, nil
-	}}
+// median of a kind of figure in all rounds.
+func (p *point) median(kind int) float64 {
+	_, middle, _ := quartiles(p.taken, func(i int) float64 { return p.taken[i][kind] })
+	return middle
 }
 
-// send sends a request of the saga and takes the response. Any status but 200 is an
-// error.
-func (t *talk) send(client *fasthttp.HostClient, id int, body []byte, wanted string, last bool) error {
-	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseRequest(req)
-	defer fasthttp.ReleaseResponse(resp)
-	req.SetRequestURI("http://localhost/mcp")
-	req.Header.SetMethod(http.MethodPost)
-	for k, v := range t.header {
-		req.Header.Set(k, v)
-	}
-	req.SetBody(body)
-	if err := client.Do(req, resp); err != nil {
-		return err
-	}
-	if resp.StatusCode() != http.StatusOK {
-		return fmt.Errorf("a wrong answer: status %d: %.300s", resp.StatusCode(), resp.Body())
-	}
-	return t.take(id, resp.Body(), wanted, last)
+// against divides a figure by another's in the same round, and returns of these
+// ratios the values that a quarter, half and three quarters do not exceed.
+func against(a, b *point, kind int) (low, middle, high float64) {
+	return quartiles(a.taken, func(i int) float64 { return a.taken[i][kind] / b.taken[i][kind] })
 }
 
-// reach brings a saga of the tools rounds and rounds_flow to the turn that answers
-// its n-th question, and returns that turn, which can be taken again and again: a
-// token without a ledger may be used any number of times.
-func reach(server *child, d *dialect, tool string, rounds, size, n int) operation {
-	client := clientOf(server, 1)
-	defer client.CloseIdleConnections()
-	t := newTalk(d, tool, fmt.Sprintf(`{"rounds":%d,"size":%d}`, rounds, size))
-	for range n {
-		check(t.send(client, 1, t.request(1), "go", false))
+func quartiles(rounds []figures, value func(int) float64) (low, middle, high float64) {
+	var values []float64
+	for i := range rounds {
+		values = append(values, value(i))
 	}
-	body := t.request(1)
-	return operation{1, func(client *fasthttp.HostClient) (int, error) {
-		same := *t
-		err := same.send(client, 1, body, "", false)
-		return len(same.token) - len(`""`), err
-	}}
+	slices.Sort(values)
+	n := len(values)
+	return values[n/4], values[n/2], values[n*3/4]
 }

@@ -5,23 +5,24 @@
 //	go run ./bench
 //	go run ./bench --base ANOTHER    # beside another build of this command
 //	go run ./bench curves [rounds|size|connections|replicas|heap ...]
+//	go run ./bench ledger [unused|sqlite|postgres|records ...]
 //
 // Every server runs in a process of its own; each gets a short load in turn, many
 // rounds, over loopback from this process. What counts is the CPU time of the server
 // per turn, and its ratio to the floor's in the same round. Every answer is checked,
 // and a wrong one ends the run with an error. Ratios are within one run only.
 //
-// Curves show how the cost of a turn grows with what their name says. With --into,
+// Curves show how the cost of a turn grows with what their name says, and ledger what it
+// costs to remember turns. With --into,
 // tables go into a document as well.
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -69,19 +70,18 @@ var errDeadline = errors.New("the time for the whole run is over; give it more w
 type measurement struct {
 	*cli.Command
 	sagas, rounds, connections int
+	// cleanup has a function called when the curve has been measured.
+	cleanup func(func())
 }
 
 // limited runs an action for as long as the flag deadline says.
 func limited(action func(context.Context, measurement)) cli.ActionFunc {
 	return func(ctx context.Context, c *cli.Command) error {
-		for _, name := range []string{"sagas", "rounds", "connections"} {
-			if c.Int(name) < 1 {
-				return fmt.Errorf("--%s must be at least 1", name)
-			}
-		}
 		ctx, cancel := context.WithTimeoutCause(ctx, c.Duration("deadline"), errDeadline)
 		defer cancel()
-		err := try(func() { action(ctx, measurement{c, c.Int("sagas"), c.Int("rounds"), c.Int("connections")}) })
+		err := try(func() {
+			action(ctx, measurement{Command: c, sagas: c.Int("sagas"), rounds: c.Int("rounds"), connections: c.Int("connections")})
+		})
 		if err != nil && context.Cause(ctx) != nil {
 			return context.Cause(ctx)
 		}
@@ -90,13 +90,21 @@ func limited(action func(context.Context, measurement)) cli.ActionFunc {
 }
 
 func app() *cli.Command {
+	number := func(name, usage string, value int) cli.Flag {
+		return &cli.IntFlag{Name: name, Usage: usage, Value: value, Validator: func(n int) error {
+			if n < 1 {
+				return fmt.Errorf("--%s must be at least 1", name)
+			}
+			return nil
+		}}
+	}
 	return &cli.Command{
 		Name:  "bench",
 		Usage: "compare the cost of a saga's turns on this server and its peers",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "sagas", Usage: "sagas per server and round", Value: 500},
-			&cli.IntFlag{Name: "rounds", Usage: "rounds; medians are shown", Value: 31},
-			&cli.IntFlag{Name: "connections", Usage: "connections at once", Value: 8},
+			number("sagas", "sagas per server and round", 500),
+			number("rounds", "rounds; medians are shown", 31),
+			number("connections", "connections at once", 8),
 			&cli.StringFlag{Name: "base", Usage: "compare with this program as well: the same command, built from another commit"},
 			&cli.StringFlag{Name: "into", Usage: "put the tables into this document as well, such as docs/benchmarks/tables.md"},
 			&cli.DurationFlag{Name: "deadline", Usage: "end, whatever is still to do", Value: 20 * time.Minute},
@@ -105,41 +113,15 @@ func app() *cli.Command {
 		Commands: []*cli.Command{
 			{Name: "child", Hidden: true, Action: func(_ context.Context, c *cli.Command) error { return serveChild(c.Args().Slice()) }},
 			{
-				Name: "curves", Usage: "show how the cost of a turn grows: " + curveNames, ArgsUsage: "[curve...]",
-				Flags:  []cli.Flag{&cli.IntFlag{Name: "suspended", Usage: "sagas left suspended for the curve heap", Value: 1_000_000}},
-				Action: limited(curves),
+				Name: "curves", Usage: "show how the cost of a turn grows: " + strings.Join(namesOf(growth), ", "), ArgsUsage: "[curve...]",
+				Flags:  []cli.Flag{number("suspended", "sagas left suspended for the curve heap", 1_000_000)},
+				Action: limited(some(growth)),
+			},
+			{
+				Name: "ledger", Usage: "show what a ledger costs: " + strings.Join(namesOf(ledgerCurves), ", "), ArgsUsage: "[curve...]",
+				Flags:  []cli.Flag{number("records", "records made for the curve of that name", 1_000_000)},
+				Action: limited(some(ledgerCurves)),
 			},
 		},
 	}
-}
-
-// section prints a part of the report: text and tables. If a document is to be kept, the
-// part is put there as well, in place of what stands between its marks:
-//
-//	<!-- bench:name -->
-//	<!-- /bench:name -->
-func (m measurement) section(name string, parts ...any) {
-	var b bytes.Buffer
-	for _, p := range parts {
-		fmt.Fprintln(&b, p)
-	}
-	must(io.Copy(m.Root().Writer, bytes.NewReader(b.Bytes())))
-	if into := m.String("into"); into != "" {
-		document, err := withSection(must(os.ReadFile(into)), name, b.Bytes())
-		if err != nil {
-			check(fmt.Errorf("%s: %w", into, err))
-		}
-		check(os.WriteFile(into, document, 0o644))
-	}
-}
-
-// withSection returns the document with another text between the marks of a section.
-func withSection(document []byte, name string, text []byte) ([]byte, error) {
-	begin, end := "<!-- bench:"+name+" -->\n", "<!-- /bench:"+name+" -->"
-	before, rest, found := bytes.Cut(document, []byte(begin))
-	_, after, ended := bytes.Cut(rest, []byte(end))
-	if !found || !ended {
-		return nil, fmt.Errorf("there is no section between %q and %q", begin[:len(begin)-1], end)
-	}
-	return bytes.Join([][]byte{before, []byte(begin + "\n"), bytes.TrimSpace(text), []byte("\n\n" + end), after}, nil), nil
 }

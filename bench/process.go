@@ -29,36 +29,23 @@ type usage struct {
 	Heap           uint64 // live, after a collection
 }
 
-// plus adds what a sum has, or takes it away. MaxRSS and Heap are no sums.
-func (u usage) plus(o usage, sign int64) usage {
-	u.CPU, u.Mallocs, u.Bytes = u.CPU+time.Duration(sign)*o.CPU, u.Mallocs+uint64(sign)*o.Mallocs, u.Bytes+uint64(sign)*o.Bytes
-	return u
-}
-
 // serveChild runs a server until its standard input ends, which it does when the
 // parent ends, however that comes. It prints the addresses of the server and of
-// its usage. What comes after the name is the server's own: a file of keys, or for
-// the proxy the servers behind it. (Builds of other commits are started in the same
-// way, so this is not to change.)
+// its usage. What comes after the name is the server's own. (Builds of other commits
+// are started in the same way, so this is not to change.)
 func serveChild(args []string) error {
 	if len(args) == 0 || servers[args[0]] == nil {
 		return fmt.Errorf("there is no server %q", args)
 	}
-	h, err := servers[args[0]](args[1:])
-	if err != nil {
-		return err
-	}
-	for _, handler := range []http.Handler{h, http.HandlerFunc(serveUsage)} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
+	return try(func() {
+		for _, handler := range []http.Handler{servers[args[0]](args[1:]), http.HandlerFunc(serveUsage)} {
+			l := must(net.Listen("tcp", "127.0.0.1:0"))
+			fmt.Print(l.Addr(), " ")
+			go http.Serve(l, handler)
 		}
-		fmt.Print(l.Addr(), " ")
-		go http.Serve(l, handler)
-	}
-	fmt.Println()
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+		fmt.Println()
+		must(io.Copy(io.Discard, os.Stdin))
+	})
 }
 
 // serveUsage tells what this process has used. For the heap, garbage is collected first.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -27,24 +26,17 @@ import (
 )
 
 // servers are what is measured, by name. Their arguments are those of the process.
-var servers = map[string]func(args []string) (http.Handler, error){
-	"mcpsaga": func(args []string) (http.Handler, error) {
-		return sagaServer(args, complextool.Tool, roundsTool, roundsFlow)
-	},
-	"mcpsaga-flow": func(args []string) (http.Handler, error) { return sagaServer(args, complextool.Flow) },
-	"mounted": func([]string) (http.Handler, error) {
-		return sdkServer(func(s *mcp.Server) error {
-			keys, err := codec.NewKeyset()
-			if err == nil {
-				_, err = gosdk.Mount(s, gosdk.Options{Keys: keys, Audience: "bench", Logger: slog.New(slog.DiscardHandler)}, complextool.Tool)
-			}
-			return err
+var servers = map[string]func(args []string) http.Handler{
+	"mcpsaga":      func(args []string) http.Handler { return sagaServer(args, complextool.Tool, roundsTool, roundsFlow) },
+	"mcpsaga-flow": func(args []string) http.Handler { return sagaServer(args, complextool.Flow) },
+	"mounted": func([]string) http.Handler {
+		return sdkServer(func(s *mcp.Server) {
+			must(gosdk.Mount(s, gosdk.Options{Keys: must(codec.NewKeyset()), Audience: "bench", Logger: slog.New(slog.DiscardHandler)}, complextool.Tool))
 		})
 	},
-	"go-sdk": func([]string) (http.Handler, error) {
-		return sdkServer(func(s *mcp.Server) error {
+	"go-sdk": func([]string) http.Handler {
+		return sdkServer(func(s *mcp.Server) {
 			mcp.AddTool(s, &mcp.Tool{Name: "complex_tool", Description: "Pretends to deploy."}, byHand)
-			return nil
 		})
 	},
 	"floor": floorServer,
@@ -52,26 +44,21 @@ var servers = map[string]func(args []string) (http.Handler, error){
 }
 
 // sagaServer is this project's, with keys of its own or from a file.
-func sagaServer(args []string, tools ...saga.Definition) (http.Handler, error) {
-	keys, err := codec.NewKeyset()
+func sagaServer(args []string, tools ...saga.Definition) http.Handler {
+	o := server.Options{Tools: tools, Audience: "bench", Logger: slog.New(slog.DiscardHandler)}
 	if len(args) > 0 {
-		keys, err = codec.LoadKeyset(args[0])
+		o.Keys = must(codec.LoadKeyset(args[0]))
+	} else {
+		o.Keys = must(codec.NewKeyset())
 	}
-	if err != nil {
-		return nil, err
-	}
-	s, err := server.New(server.Options{Keys: keys, Tools: tools, Audience: "bench", Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return nil, err
-	}
-	return s.Handler(), nil
+	return must(server.New(o)).Handler()
 }
 
 // sdkServer is one of the Go SDK without sessions, with JSON responses.
-func sdkServer(add func(*mcp.Server) error) (http.Handler, error) {
+func sdkServer(add func(*mcp.Server)) http.Handler {
 	s := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	err := add(s)
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true}), err
+	add(s)
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 }
 
 // byHand is the same tool written by hand with the Go SDK. Its state is readable and
@@ -109,7 +96,7 @@ func byHand(_ context.Context, r *mcp.CallToolRequest, _ struct {
 		st.Target, _ = answer.Content["target"].(string)
 		return suspend("advice", wanted[1], &mcp.CreateMessageParams{
 			MaxTokens: 100,
-			Messages:  []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: fmt.Sprintf("Is deploying to '%s' safe right now?", st.Target)}}},
+			Messages:  []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "Is deploying to '" + st.Target + "' safe right now?"}}},
 		})
 	}
 	said, ok := r.Params.InputResponses[wanted[1]].(*mcp.CreateMessageWithToolsResult)
@@ -125,11 +112,7 @@ func byHand(_ context.Context, r *mcp.CallToolRequest, _ struct {
 // floorServer reads a request and answers with what this project's server
 // answered to the same request when the floor was started: the least that any
 // server in Go on these two packages can do.
-func floorServer([]string) (http.Handler, error) {
-	ours, err := sagaServer(nil, complextool.Tool)
-	if err != nil {
-		return nil, err
-	}
+func floorServer([]string) http.Handler {
 	type message struct {
 		JSONRPC string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
@@ -145,30 +128,20 @@ func floorServer([]string) (http.Handler, error) {
 		} `json:"params,omitempty"`
 		Result json.RawMessage `json:"result,omitempty"`
 	}
-	results := map[*dialect]*[turns]message{proposal: {}, mrtr: {}} // ids are the only thing that varies
+	ours, results := sagaServer(nil, complextool.Tool), map[*dialect]*[turns]message{proposal: {}, mrtr: {}}
 	for d, all := range results {
 		t := deploy(d)
 		for turn := range turns {
-			r, rec := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", bytes.NewReader(t.request(1))), httptest.NewRecorder()
-			for k, v := range t.header {
-				r.Header.Set(k, v)
-			}
-			ours.ServeHTTP(rec, r)
-			if err := t.take(1, rec.Body.Bytes(), wanted[turn], turn == turns-1); err != nil {
-				return nil, err
-			}
-			if err := json.Unmarshal(rec.Body.Bytes(), &all[turn]); err != nil {
-				return nil, err
-			}
+			rec := httptest.NewRecorder()
+			ours.ServeHTTP(rec, t.httpRequest(1))
+			check(t.take(1, rec.Body.Bytes(), wanted[turn], turn == turns-1))
+			check(json.Unmarshal(rec.Body.Bytes(), &all[turn]))
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		var m message
-		if err == nil {
-			err = json.Unmarshal(body, &m)
-		}
-		if err != nil || m.Params == nil {
+		if err != nil || json.Unmarshal(body, &m) != nil || m.Params == nil {
 			http.Error(w, "bad request", http.StatusBadRequest)
 			return
 		}
@@ -177,24 +150,32 @@ func floorServer([]string) (http.Handler, error) {
 		if m.Method == "tools/call" {
 			d = mrtr
 		}
-		switch {
-		case bytes.Contains(body, []byte(wanted[1])):
+		if bytes.Contains(body, []byte(wanted[1])) {
 			turn = 2
-		case m.Params.SagaToken != "" || m.Params.RequestState != "":
+		} else if m.Params.SagaToken != "" || m.Params.RequestState != "" {
 			turn = 1
 		}
-		out, err := json.Marshal(message{JSONRPC: "2.0", ID: m.ID, Result: results[d][turn].Result})
-		if err != nil {
-			http.Error(w, "failed", http.StatusInternalServerError)
-			return
-		}
+		out, _ := json.Marshal(message{JSONRPC: "2.0", ID: m.ID, Result: results[d][turn].Result})
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(out)
-	}), nil
+	})
+}
+
+// httpRequest is the saga's next request, for a handler without a network.
+func (t *talk) httpRequest(id int) *http.Request {
+	body := t.request(id)
+	h := make(http.Header)
+	for k, v := range t.header {
+		h.Set(k, v)
+	}
+	return &http.Request{
+		Method: http.MethodPost, URL: &url.URL{Path: "/mcp"}, Host: "localhost", Header: h, ContentLength: int64(len(body)),
+		Body: io.NopCloser(bytes.NewReader(body)),
+	}
 }
 
 // proxyServer passes each request on to the next of the servers given.
-func proxyServer(addresses []string) (http.Handler, error) {
+func proxyServer(addresses []string) http.Handler {
 	var next atomic.Uint64
 	return &httputil.ReverseProxy{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true},
@@ -202,5 +183,5 @@ func proxyServer(addresses []string) (http.Handler, error) {
 			r.SetURL(&url.URL{Scheme: "http", Host: addresses[next.Add(1)%uint64(len(addresses))]})
 			r.Out.Host = r.In.Host
 		},
-	}, nil
+	}
 }

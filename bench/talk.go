@@ -4,28 +4,28 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/valyala/fasthttp"
 )
 
-// dialect is how a protocol words sagas.
-type dialect struct {
-	name string
-	// suspended is what the result of every turn but the last holds.
-	suspended string
-}
+// dialect is how a protocol words sagas. Suspended is what the result of every turn but the
+// last holds.
+type dialect struct{ name, suspended string }
 
 var (
 	// proposal speaks tools/callSaga and tools/resumeSaga.
-	proposal = &dialect{name: "saga", suspended: `"state":"suspended"`}
+	proposal = &dialect{"saga", `"state":"suspended"`}
 	// mrtr speaks the multi round-trip requests of MCP 2026-07-28.
-	mrtr = &dialect{name: "mrtr", suspended: `"resultType":"input_required"`}
+	mrtr = &dialect{"mrtr", `"resultType":"input_required"`}
 )
+
+const meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"sampling":{}},"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}`
 
 // turns are those of the proposal's tool, which most measurements take.
 const turns = 3
-
-const meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"sampling":{}},"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}`
 
 // wanted is what the response of each turn of the proposal's tool holds, and given
 // are the answers to its two questions. Other tools ask to go on.
@@ -52,10 +52,8 @@ func newTalk(d *dialect, tool, arguments string) *talk {
 	t := &talk{dialect: d, params: `"name":"` + tool + `","arguments":` + arguments, header: map[string]string{"Content-Type": "application/json"}}
 	if d == mrtr {
 		t.params += meta
-		t.header = map[string]string{
-			"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool,
-			"Accept": "application/json, text/event-stream", "Content-Type": "application/json",
-		}
+		t.header["MCP-Protocol-Version"], t.header["Mcp-Method"], t.header["Mcp-Name"] = "2026-07-28", "tools/call", tool
+		t.header["Accept"] = "application/json, text/event-stream"
 	}
 	return t
 }
@@ -63,6 +61,7 @@ func newTalk(d *dialect, tool, arguments string) *talk {
 // deploy is a saga of the proposal's tool.
 func deploy(d *dialect) *talk { return newTalk(d, "complex_tool", `{"initial_arg":"value"}`) }
 
+// request is the next one of the saga.
 func (t *talk) request(id int) []byte {
 	method, params, answer := "tools/callSaga", t.params, given[strings.TrimRight(t.asked, "~#0123456789")]
 	if t.dialect == mrtr {
@@ -81,44 +80,82 @@ func (t *talk) request(id int) []byte {
 
 // take verifies the response, and takes from it what the next request needs.
 func (t *talk) take(id int, body []byte, wanted string, last bool) error {
-	var response struct {
-		JSONRPC string
-		ID      json.RawMessage
-		Error   json.RawMessage
-		Result  *struct { // of either dialect
+	var r struct {
+		JSONRPC   string
+		ID, Error json.RawMessage
+		Result    struct { // of either dialect
 			IsError                 bool
 			SagaToken, RequestState json.RawMessage
 			Steps                   []struct{ StepID string }
 			InputRequests           map[string]json.RawMessage
 		}
 	}
-	err := json.Unmarshal(body, &response)
-	r, what := response.Result, ""
-	switch {
-	case err != nil:
-		what = err.Error()
-	case response.JSONRPC != "2.0" || string(response.ID) != strconv.Itoa(id):
-		what = "it is not the response to the request"
-	case r == nil || response.Error != nil || r.IsError:
-		what = "it is an error"
-	default:
-		t.token, t.asked = string(r.SagaToken)+string(r.RequestState), ""
-		for _, step := range r.Steps {
-			t.asked = step.StepID
-		}
-		for key := range r.InputRequests {
-			t.asked = key
-		}
-		switch {
-		case !bytes.Contains(body, []byte(wanted)) || !last && !strings.Contains(t.asked, wanted):
-			what = "it lacks " + wanted
-		case bytes.Contains(body, []byte(t.suspended)) == last:
-			what = "it ends too early or too late"
-		case last != (t.token == ""):
-			what = "a token is missing, or there is one in the end"
-		default:
-			return nil
-		}
+	err := json.Unmarshal(body, &r)
+	t.token, t.asked = string(r.Result.SagaToken)+string(r.Result.RequestState), ""
+	for _, step := range r.Result.Steps {
+		t.asked = step.StepID
 	}
-	return fmt.Errorf("a wrong answer in %s, which should hold %s (%s): %.300s", t.name, wanted, what, body)
+	for key := range r.Result.InputRequests {
+		t.asked = key
+	}
+	if err == nil && r.JSONRPC == "2.0" && string(r.ID) == strconv.Itoa(id) && r.Error == nil && !r.Result.IsError &&
+		bytes.Contains(body, []byte(wanted)) && (last || strings.Contains(t.asked, wanted)) &&
+		bytes.Contains(body, []byte(t.suspended)) != last && (t.token == "") == last {
+		return nil
+	}
+	return fmt.Errorf("a wrong answer in %s to request %d, which should hold %s (last: %v): %.300s", t.name, id, wanted, last, body)
+}
+
+// tokenLength is that of the token in characters.
+func (t *talk) tokenLength() int { return max(len(t.token)-len(`""`), 0) }
+
+// send sends a request of the saga and takes the response. Any status but 200 is an
+// error.
+func (t *talk) send(client *fasthttp.HostClient, id int, body []byte, wanted string, last bool) error {
+	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(resp)
+	req.SetRequestURI("http://localhost/mcp")
+	req.Header.SetMethod(http.MethodPost)
+	for k, v := range t.header {
+		req.Header.Set(k, v)
+	}
+	req.SetBody(body)
+	if err := client.Do(req, resp); err != nil {
+		return err
+	}
+	if resp.StatusCode() != http.StatusOK {
+		return fmt.Errorf("a wrong answer: status %d: %.300s", resp.StatusCode(), resp.Body())
+	}
+	return t.take(id, resp.Body(), wanted, last)
+}
+
+// whole is a whole saga of the proposal's tool.
+func whole(d *dialect) operation {
+	return operation{turns, func(client *fasthttp.HostClient) (longest int, err error) {
+		t := deploy(d)
+		for turn := 0; turn < turns && err == nil; turn++ {
+			err = t.send(client, turn+1, t.request(turn+1), wanted[turn], turn == turns-1)
+			longest = max(longest, t.tokenLength())
+		}
+		return longest, err
+	}}
+}
+
+// reach brings a saga of the tools rounds and rounds_flow to the turn that answers
+// its n-th question, and returns that turn, which can be taken again and again: a
+// token without a ledger may be used any number of times.
+func reach(server *child, d *dialect, tool string, rounds, size, n int) operation {
+	client := clientOf(server, 1)
+	defer client.CloseIdleConnections()
+	t := newTalk(d, tool, fmt.Sprintf(`{"rounds":%d,"size":%d}`, rounds, size))
+	for range n {
+		check(t.send(client, 1, t.request(1), "go", false))
+	}
+	body := t.request(1)
+	return operation{1, func(client *fasthttp.HostClient) (int, error) {
+		same := *t
+		err := same.send(client, 1, body, "", false)
+		return same.tokenLength(), err
+	}}
 }

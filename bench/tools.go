@@ -28,7 +28,9 @@ var goOnForm = &steps.Form[goOn]{ID: "go", Message: "Go on?"}
 var roundsTool = saga.Machine[roundsArgs, roundsState]{
 	Info: saga.Info{Name: "rounds", Description: "Asks several times.", Asks: []steps.Question{goOnForm}},
 	Start: func(t *saga.Turn[roundsArgs, roundsState]) (saga.Next, error) {
-		t.State.Notes = prose(t.Args.Size)
+		if t.Args.Size > 0 {
+			t.State.Notes = prose(t.Args.Size)
+		}
 		return t.Ask("next", goOnForm)
 	},
 	Steps: saga.Steps[roundsArgs, roundsState]{

@@ -72,6 +72,7 @@ func TestRequestsAreFull(t *testing.T) {
 		}
 	}
 }
+
 // No request costs much for its size, whatever is in it: of no method, in no dialect.
 // Costs are compared with what it takes to read as much JSON as usual, measured here
 // and now, and so do not depend on the machine. The tool "strict" has a schema with

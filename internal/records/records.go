@@ -44,6 +44,7 @@ type Book struct {
 	audience string
 	names    names
 	limit    int
+	recent   recent
 
 	mu     sync.Mutex
 	counts map[string]count // by owner

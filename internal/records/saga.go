@@ -149,7 +149,8 @@ func (b *Book) entry(r *ledger.Record) (*Entry, error) {
 
 // Put writes e, which has been found or is new, unless the record was changed meanwhile
 // ([ErrConflict]). Unless the saga is over it is on the account of its principal, and a new
-// one fails with [ErrFull] if that has too many.
+// one fails with [ErrFull] if that has too many. From then on e must not be
+// changed.
 func (b *Book) Put(ctx context.Context, e *Entry) error {
 	queues, err := b.queues(e.Target)
 	if err != nil {
@@ -175,6 +176,7 @@ func (b *Book) Put(ctx context.Context, e *Entry) error {
 		return err
 	}
 	e.rev = r.Rev
+	b.recent.note(e)
 	return nil
 }
 

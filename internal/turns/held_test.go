@@ -34,7 +34,7 @@ func TestHeldSagas(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "booked", out.Result.Content.Text())
 		assert.Equal(t, 4, a.line.count("swap"), "claims and ends of the two turns that act")
-		assert.Equal(t, 1, a.line.count("load"))
+		assert.Zero(t, a.line.count("load"), "it knows what it has written itself")
 		time.Sleep(time.Hour)
 		n, err := s.store.Forget(t.Context(), 10)
 		require.NoError(t, err)

@@ -116,7 +116,9 @@ func (r *Runner) resumeOnce(ctx context.Context, q *Request, o *opened) (End, er
 	lazy := q.Policy.UndoBroken && !o.pos.HasEffects() && q.IdempotencyKey == ""
 	for try := 0; ; try++ {
 		f := found{entry: r.records.Fresh(q.Principal, o.id)}
-		if !lazy || try > 0 {
+		if e := r.recent(q, o, how); e != nil && try == 0 {
+			f.entry = e
+		} else if !lazy || try > 0 {
 			var err error
 			if f, err = r.find(turn, q.Principal, o.identity, o.pos.Turn, digest, how); err != nil {
 				return End{}, r.failed(o.identity, err)
@@ -154,6 +156,16 @@ func (r *Runner) resumeOnce(ctx context.Context, q *Request, o *opened) (End, er
 			return end, err
 		}
 	}
+}
+
+// recent returns the record of a saga if it is known, without asking the store, that the turn could
+// be taken a moment ago. If it cannot be any more, it can be neither claimed nor recorded, and is looked
+// up then.
+func (r *Runner) recent(q *Request, o *opened, how records.How) *records.Entry {
+	if e := r.records.Recent(q.Principal, o.id); e != nil && e.At == o.pos.Turn && how == records.HowTurn {
+		return e
+	}
+	return nil
 }
 
 // remember returns what is to be remembered of a turn that comes after an opened token.

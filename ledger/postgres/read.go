@@ -42,12 +42,13 @@ func scan(row pgx.Row, more ...any) (*ledger.Record, error) {
 func (s *store) read(ctx context.Context, what string, request func(ctx context.Context) error) error {
 	within, cancel := s.bound(ctx)
 	defer cancel()
+	answered := func(err error) bool { return err == nil || errors.Is(err, ledger.ErrNotFound) }
 	err := request(within)
-	if err != nil && within.Err() == nil && broken(err) {
+	if !answered(err) && within.Err() == nil && broken(err) {
 		s.pool.Reset() // the others are no better
 		err = request(within)
 	}
-	if err == nil || errors.Is(err, ledger.ErrNotFound) {
+	if answered(err) {
 		return err
 	}
 	return s.failed(ctx, what, err)

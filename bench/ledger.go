@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
+)
+
+// ledgerCurves show what a ledger costs.
+var ledgerCurves = []curve{{"unused", unusedCurve, 0}, {"sqlite", sqliteCurve, batchCallers}, {"postgres", postgresCurve, batchCallers}, {"records", recordsCurve, batchCallers}}
+
+// tempStore is a ledger in a file that is removed in the end.
+func (m measurement) tempStore() string { return "sqlite:" + filepath.Join(m.tempDir(), "ledger.db") }
+
+// unusedCurve is the cost of a turn of a tool that needs no ledger, on a server without one
+// and on one with.
+func unusedCurve(ctx context.Context, m measurement) *table {
+	var points []*point
+	for _, d := range []*dialect{proposal, mrtr} {
+		without, with := m.point("without", whole(d), startChild(ctx, "", "ledger", "")), m.point("with", whole(d), startChild(ctx, "", "ledger", m.tempStore()))
+		without.protocol, without.floor, with.protocol, with.floor = d.name, without, d.name, without
+		points = append(points, without, with)
+	}
+	for _, p := range points {
+		p.round *= 4 // small differences need long rounds
+	}
+	m.measure(ctx, points)
+	t := newTable("ledger", "protocol", "CPU/turn", "× without", "quartiles")
+	for _, p := range points {
+		low, middle, high := against(p, p.floor, cpu)
+		t.row("%s\t%s\t%.1fµs\t%.3f\t%.3f–%.3f", p.name, p.protocol, p.median(cpu), middle, low, high)
+	}
+	return t
+}
+
+func sqliteCurve(ctx context.Context, m measurement) *table {
+	return singleUse(ctx, m, m.tempStore)
+}
+
+// postgresCurve is the same on a server of PostgreSQL that is started for it.
+func postgresCurve(ctx context.Context, m measurement) *table {
+	server, missing := m.startPostgres()
+	if server == nil {
+		t := newTable("not measured")
+		t.row("%s", missing)
+		return t
+	}
+	databases := 0
+	return singleUse(ctx, m, func() string {
+		databases++
+		name := "bench" + strconv.Itoa(databases)
+		server.Exec("CREATE DATABASE " + name)
+		return server.URL("postgres", name)
+	})
+}
+
+// singleUse compares turns that are taken once with the changes of records that a store can do
+// at most: one is made by a turn that does not act, two by one that does. Each has a store of its own.
+func singleUse(ctx context.Context, m measurement, fresh func() string) *table {
+	swaps := m.point("swaps", batch, startChild(ctx, "", "swaps", fresh()))
+	points := []*point{swaps}
+	for _, tool := range []string{"once", "acting"} {
+		points = append(points,
+			m.point("turns of "+tool, batch, startChild(ctx, "", "turns", fresh(), tool)),
+			m.point("turns of "+tool+" over HTTP", untilEnd(tool), startChild(ctx, "", "ledger", fresh())))
+	}
+	for _, p := range points {
+		if p.turns == batch.turns {
+			p.connections = 1 // one request has all callers at work
+		}
+	}
+	m.measure(ctx, points)
+	t := newTable("what", "per second", "× swaps", "quartiles", "CPU each")
+	for _, p := range points {
+		low, middle, high := against(p, swaps, rate)
+		t.row("%s\t%.0f\t%.2f\t%.2f–%.2f\t%.0fµs", p.name, p.median(rate), middle, low, high, p.median(cpu))
+	}
+	return t
+}
+
+// recordsCurve has a server make more and more records, one for each saga, and looks at its
+// memory, and at how long it takes another program to open the file.
+func recordsCurve(ctx context.Context, m measurement) *table {
+	store := m.tempStore()
+	server := startChild(ctx, "", "ledger", store)
+	p := m.point("records", recordEach(), server)
+	out := newTable("records", "heap KB", "peak MB", "file MB", "to open it")
+	for done, next, all := -10_000, 0, m.Int("records"); ; done, next = next, min(max(next*10, 10_000), all) {
+		must(p.repeat(ctx, next-done))
+		u, file := must(server.usage("/heap")), must(os.Stat(store[len("sqlite:"):]))
+		start := time.Now()
+		s := openStore(store)
+		must(s.Now(ctx))
+		took := time.Since(start)
+		check(s.Close())
+		out.row("%d\t%.0f\t%.0f\t%.0f\t%.1f ms", next, float64(u.Heap)/1e3, float64(u.MaxRSS)/1e6, float64(file.Size())/1e6, micros(took)/1e3)
+		if next >= all {
+			return out
+		}
+	}
+}
+
+// askAll takes a saga of a tool that asks batchChain times. Its first turn only asks, and the
+// ledger has nothing to do with it.
+func askAll(tool string, turn func(t *talk, id int, wanted string, last bool) error) error {
+	t := newTalk(mrtr, tool, fmt.Sprintf(`{"rounds":%d}`, batchChain))
+	for id := range batchChain {
+		if err := turn(t, id, "go", false); err != nil {
+			return err
+		}
+	}
+	return turn(t, batchChain, "All rounds are done.", true)
+}
+
+// untilEnd is such a saga over HTTP. Its first turn is not counted.
+func untilEnd(tool string) operation {
+	return operation{batchChain, func(client *fasthttp.HostClient) (longest int, err error) {
+		return longest, askAll(tool, func(t *talk, id int, wanted string, last bool) error {
+			return t.send(client, id, t.request(id), wanted, last)
+		})
+	}}
+}
+
+// recordEach begins a saga and takes the turn that makes its record. They are those of many users,
+// as one may not have so many.
+func recordEach() operation {
+	return operation{1, func(client *fasthttp.HostClient) (int, error) {
+		t := newTalk(mrtr, "once", `{"rounds":2}`)
+		t.header[userHeader] = strconv.Itoa(rand.IntN(100))
+		if err := t.send(client, 1, t.request(1), "go", false); err != nil {
+			return 0, err
+		}
+		return 0, t.send(client, 2, t.request(2), "go", false)
+	}}
+}
+
+// batch is what a request to the servers swaps and turns has done.
+var batch = operation{batchCallers * batchEach * batchChain, func(client *fasthttp.HostClient) (int, error) {
+	status, body, err := client.Get(nil, "http://localhost/")
+	if err == nil && status != fasthttp.StatusOK {
+		err = fmt.Errorf("status %d: %.300s", status, body)
+	}
+	return 0, err
+}}
+
+// startPostgres starts a server of PostgreSQL that is stopped in the end, or says why there is none.
+func (m measurement) startPostgres() (server *postgrestest.Server, missing string) {
+	defer func() {
+		if s, skipped := recover().(skip); skipped {
+			missing = string(s)
+		}
+	}()
+	return postgrestest.Run(outsider{m: m}), ""
+}
+
+// outsider stands in for a test, for package postgrestest.
+type outsider struct {
+	testing.TB
+	m measurement
+}
+
+type skip string
+
+func (o outsider) Helper()                           {}
+func (o outsider) Cleanup(f func())                  { o.m.cleanup(f) }
+func (o outsider) Skipf(format string, args ...any)  { panic(skip(fmt.Sprintf(format, args...))) }
+func (o outsider) Errorf(format string, args ...any) { check(fmt.Errorf(format, args...)) }
+func (o outsider) Fatalf(format string, args ...any) { o.Errorf(format, args...) }
+func (o outsider) FailNow()                          {}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// BenchmarkLedger is a saga of the tools that use a ledger, on SQLite, by 16 at once.
+func BenchmarkLedger(b *testing.B) {
+	for _, tool := range []string{"once", "acting"} {
+		b.Run(tool, func(b *testing.B) {
+			h := ledgerServer([]string{"sqlite:" + filepath.Join(b.TempDir(), "ledger.db")})
+			var begun atomic.Int64
+			var group sync.WaitGroup
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range 16 {
+				group.Go(func() {
+					w := &memory{header: http.Header{}}
+					for begun.Add(1) <= int64(b.N) {
+						err := askAll(tool, func(t *talk, id int, wanted string, last bool) error {
+							clear(w.header)
+							w.body = w.body[:0]
+							h.ServeHTTP(w, t.httpRequest(id))
+							return t.take(id, w.body, wanted, last)
+						})
+						if err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			b.ReportMetric(float64(b.N*batchChain)/b.Elapsed().Seconds(), "turns/s")
+		})
+	}
+}
