@@ -46,7 +46,8 @@ type Book struct {
 	counts map[string]count // by owner
 }
 
-// DefaultLimit is how many records a principal may have, unless configured.
+// DefaultLimit is how many records a principal may have, unless configured. Sagas that are
+// over are not counted.
 const DefaultLimit = 100_000
 
 // New returns the records of an audience. keys returns the keyset in use. limit is how many

@@ -148,17 +148,20 @@ func (b *Book) entry(r *ledger.Record) (*Entry, error) {
 }
 
 // Put writes e, which has been found or is new, unless the record was changed meanwhile
-// ([ErrConflict]). It takes part in e's queue with e.Wake.
+// ([ErrConflict]). Unless the saga is over it is on the account of its principal, and a new
+// one fails with [ErrFull] if that has too many.
 func (b *Book) Put(ctx context.Context, e *Entry) error {
 	queues, err := b.queues(e.Target)
 	if err != nil {
 		return err
 	}
-	owner, err := b.owner(e.Principal)
-	if err != nil {
-		return err
+	owner := "" // of what is only remembered so that old tokens do nothing
+	if !e.Ended || e.Token != "" {
+		if owner, err = b.owner(e.Principal); err != nil {
+			return err
+		}
 	}
-	if e.rev == 0 {
+	if e.rev == 0 && owner != "" {
 		if err := b.room(ctx, owner); err != nil {
 			return err
 		}

@@ -71,10 +71,10 @@ func TestLargeStates(t *testing.T) {
 				if test.most > 300 {
 					return
 				}
-				a.line.before = func(int, string) error { return errDead }
+				a.line.on(func(int, string) error { return errDead })
 				_, err = a.Resume(t.Context(), q)
 				require.ErrorIs(t, err, ErrLedger)
-				a.line.before = nil
+				a.line.on(nil)
 
 				// Another server's ledger does not have it.
 				elsewhere := newShared(t, tool)

@@ -70,11 +70,19 @@ func BenchmarkTurn(b *testing.B) {
 
 // A ledger costs those nothing who do not need it.
 func TestLedgerThatIsNotNeededCostsNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector has pools lose what they hold")
+	}
 	store := ledger.NewMemory(ledger.MemoryOptions{})
 	defer func() { _ = store.Close() }()
-	without := testing.AllocsPerRun(200, turnOf(t, 0, nil))
-	with := testing.AllocsPerRun(200, turnOf(t, 0, store))
-	assert.InDelta(t, without, with, 0.5)
-	needed := testing.AllocsPerRun(200, turnOf(t, saga.SingleUseRequired, store))
-	assert.Greater(t, needed, 2*without)
+	least := func(turn func()) float64 { // pools are emptied now and then
+		n := testing.AllocsPerRun(100, turn)
+		for range 5 {
+			n = min(n, testing.AllocsPerRun(100, turn))
+		}
+		return n
+	}
+	without := least(turnOf(t, 0, nil))
+	assert.LessOrEqual(t, least(turnOf(t, 0, store)), without)
+	assert.Greater(t, least(turnOf(t, saga.SingleUseRequired, store)), 2*without)
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -169,6 +168,13 @@ func (s *shared) Write(b []byte) (int, error) {
 	return s.log.Write(b)
 }
 
+// logged returns what was logged.
+func (s *shared) logged() string {
+	s.logMu.Lock()
+	defer s.logMu.Unlock()
+	return s.log.String()
+}
+
 // replica is one of several servers.
 type replica struct {
 	*Runner
@@ -262,6 +268,25 @@ func (l *line) dead() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cut
+}
+
+// on sets what is called before each operation.
+func (l *line) on(before func(n int, op string) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.before = before
+}
+
+// count counts the operations of a name.
+func (l *line) count(op string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.ops {
+		if o == op {
+			n++
+		}
+	}
+	return n
 }
 
 // die cuts the line for ever.
@@ -396,5 +421,3 @@ func TestDuplicatesAtOnce(t *testing.T) {
 		assert.Equal(t, []string{"hold"}, w.calls)
 	})
 }
-
-var _ = records.ErrFull

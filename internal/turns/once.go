@@ -34,7 +34,10 @@ func (r *Runner) callOnce(ctx context.Context, q *Request, of identity, id *toke
 		m.digest = digestAnswers(nil, nil)
 		m.request.Turn, m.entry = m.digest, r.records.Fresh(q.Principal, of.id)
 		end, err := r.start(ctx, q, of, m)
-		return r.settle(ctx, m, end, err)
+		if end, err = r.settle(ctx, m, end, err); errors.Is(err, errOvertaken) {
+			err = r.failed(of, errTooSlow)
+		}
+		return end, err
 	}
 	turn := r.begin(ctx)
 	defer turn.Cancel()
@@ -209,12 +212,15 @@ func (r *Runner) settle(ctx context.Context, m *memory, end End, err error) (End
 	return end, err
 }
 
-// claimed reports whether the turn was claimed, and ends its renewals if it was.
+// claimed reports whether the turn was claimed.
 func (m *memory) claimed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.nonce != nil
 }
+
+// errTooSlow: there is nothing more to say, as nobody can ask for the turn again.
+var errTooSlow = errors.New("the first turn was not heard of for longer than its lease, so another worker undoes it")
 
 var errResponse = errors.New("the turn was taken before, and its response was too large to be kept")
 
@@ -236,7 +242,7 @@ func (r *Runner) known(of identity, e *records.Entry) (End, error) {
 	return end, nil
 }
 
-// ending is whether an outcome is the end of a turn rather than of what undid it.
+// ofTurn reports whether this is the end of a turn, rather than of what undid it.
 func (end *End) ofTurn() bool {
 	return end.Messages != nil || end.Contents != nil || end.Result != nil && undoReport(end.Result) == nil
 }

@@ -1,6 +1,8 @@
 // Package turns takes the turns of sagas. A turn opens the token that the client has
 // brought, runs the engine, and seals the next token; nothing of a saga is in the server
-// between two turns.
+// between two turns. With a ledger the server remembers which turns were taken: a turn is
+// claimed before it acts and recorded when it has ended, and [Runner.Work] undoes what
+// nobody comes back for.
 //
 // Make a [Runner] with [New]. A dialect describes what a client's message asks for as a
 // [Request] and hands it to [Runner.Call], [Runner.Resume] or [Runner.Cancel]; one whose

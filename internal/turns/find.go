@@ -1,0 +1,91 @@
+package turns
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+)
+
+// found is what the ledger knows of a turn that is asked for.
+type found struct {
+	// entry is the saga's record. If known is set, nothing is to be done but to say what
+	// was recorded; else the turn can be taken.
+	entry *records.Entry
+	known bool
+	// taken is the claim of somebody who is gone; nil if there is none.
+	taken *records.Claim
+}
+
+// find finds out whether a turn can be taken, and waits for it if somebody else does. The turn
+// comes after from others and is identified by digest, unless it is only to undo.
+func (r *Runner) find(ctx context.Context, principal string, of identity, from uint32, digest []byte, how records.How) (f found, err error) {
+	e, err := r.records.Saga(ctx, principal, of.id)
+	for err == nil {
+		f.entry, f.taken = e, nil
+		claim := e.Claim
+		switch {
+		case ctx.Err() != nil:
+			return f, ctx.Err()
+		case !e.Exists():
+			return f, nil
+		case answered(e, from, digest):
+			f.known = true
+			return f, nil
+		case e.Ended && from == 0: // it broke off, and nobody was told of it
+			return f, nil
+		case e.Ended:
+			return f, tokens.Reject(tokens.ReasonSpent, "the saga has ended")
+		case from < e.At:
+			return f, tokens.Reject(tokens.ReasonSpent, "the saga has gone on from here with other answers")
+		case claim == nil:
+			return f, nil
+		case from == 0 && claim.How != records.HowTurn: // a first call that is repeated
+			if !claim.Alive(r.Now()) {
+				return f, fmt.Errorf("%w: the saga is being undone", ErrLedger)
+			}
+		case claim.How == records.HowCancelled, claim.How == records.HowBroken:
+			return f, tokens.Reject(tokens.ReasonSpent, "the saga is being undone")
+		case claim.How == records.HowTurn && how == records.HowTurn && !bytes.Equal(digest, claim.Digest):
+			return f, tokens.Reject(tokens.ReasonSpent, "a turn with other answers was begun")
+		case !claim.Alive(r.Now()):
+			f.taken = claim
+			return f, nil
+		}
+		e, err = r.await(ctx, e)
+	}
+	return f, err
+}
+
+// answered reports whether what is recorded of a saga is the answer to a request.
+func answered(e *records.Entry, from uint32, digest []byte) bool {
+	switch {
+	case e.How == records.HowTurn && bytes.Equal(digest, e.Digest) && from == e.From:
+		return e.Ended || e.At > e.From
+	case e.Ended && e.How == records.HowAbandoned:
+		return from >= e.From // whatever the answers
+	case from == 0: // a first call that is repeated leads to where its saga is
+		return (e.At > 0 || e.Ended) && e.How != records.HowBroken
+	}
+	return false
+}
+
+// await waits until a record that is claimed changes, or its claim is over. If the clock of
+// whoever claimed it is ahead, that is when it was not renewed for as long as a lease.
+func (r *Runner) await(ctx context.Context, e *records.Entry) (*records.Entry, error) {
+	lease := min(max(e.Claim.Until.Sub(r.Now()), time.Millisecond), leaseTime)
+	waiting, cancel := context.WithTimeout(ctx, lease)
+	defer cancel()
+	next, err := r.records.Wait(waiting, e)
+	if err == nil || ctx.Err() != nil || waiting.Err() == nil {
+		return next, err
+	}
+	claim := *e.Claim
+	claim.Until = time.Time{}
+	same := e.Clone()
+	same.Claim = &claim
+	return same, nil
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package turns
+
+const raceEnabled = true
