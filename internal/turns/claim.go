@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -56,7 +55,7 @@ type memory struct {
 	// lazy: it is recorded only if it was claimed.
 	lazy bool
 
-	mu sync.Mutex
+	mu lock
 	// entry is the record as it was found or written last.
 	entry *records.Entry
 	nonce []byte // once it is claimed

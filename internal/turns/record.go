@@ -95,6 +95,14 @@ func (m *memory) recordBroken(ctx context.Context, err error) error {
 	switch {
 	case m.nonce == nil:
 		return nil
+	case m.how != records.HowTurn && m.lost == nil && errors.As(err, new(*engine.AnswerError)):
+		// The client cancelled with what is no answer. Nothing was done: the saga waits as before.
+		return m.write(ctx, func(e *records.Entry) {
+			e.Wake, e.KeepUntil = time.Time{}, m.r.keep(e)
+			if e.Undoable {
+				e.Wake, e.KeepUntil = later(m.r.due(e), m.r.Now()), time.Time{}
+			}
+		})
 	case undone == nil || errors.As(err, new(*engine.UnsettledError)):
 		m.give(ctx, func(e *records.Entry) {
 			switch {
