@@ -112,10 +112,19 @@ func (m *memory) claim(ctx context.Context) error {
 		if m.nonce == nil {
 			return errOvertaken // or a worker has looked at it: the turn begins again
 		}
-		if m.entry, err = m.r.records.Saga(ctx, m.entry.Principal, m.of.id); err != nil {
+		if err := m.reload(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// reload finds out what the record is now.
+func (m *memory) reload(ctx context.Context) error {
+	e, err := m.r.records.Saga(ctx, m.entry.Principal, m.of.id)
+	if err == nil {
+		m.entry = e
+	}
+	return err
 }
 
 // goesOn is called when the turn goes on from pos without its client.
@@ -248,7 +257,7 @@ func (m *memory) write(ctx context.Context, change func(e *records.Entry)) error
 		if !errors.Is(err, records.ErrConflict) {
 			return err
 		}
-		if m.entry, err = m.r.records.Saga(ctx, e.Principal, m.of.id); err != nil {
+		if err := m.reload(ctx); err != nil {
 			return err
 		}
 		if m.nonce == nil {

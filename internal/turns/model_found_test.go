@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -75,4 +77,31 @@ func TestCancelWithWhatIsNoAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A store that fails when a worker looks again at what another has changed does not end the
+// process.
+func TestStoreThatFailsAfterAConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a, b := s.replica(), s.replica()
+		_, err := a.call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		failed := false
+		b.line.before = func(_ int, op string) error {
+			switch {
+			case op == "swap" && len(w.calls) > 1 && !failed: // the record of what was undone
+				failed = true
+				return ledger.ErrConflict
+			case op == "load" && failed:
+				return errors.New("connection refused")
+			}
+			return nil
+		}
+		b.work(t)
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		assert.True(t, failed)
+		assert.Contains(t, s.log.String(), "a saga was not undone, and will be tried again")
+	})
 }

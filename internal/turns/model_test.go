@@ -156,7 +156,7 @@ type customer struct {
 	// went: it was resumed, or cancelled or undone by hand, so it may be elsewhere. forced: by
 	// hand.
 	went, forced bool
-	end          string // "well" or "badly"
+	end          string // "well", "badly", or "at what is final": badly, but there is no way back
 	text, report string // of the end that is well, and of one that came too late
 }
 
@@ -417,8 +417,8 @@ func (x *played) answered(ctx context.Context, p *process, c *customer, err erro
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.notes("saga %s at %d: failed: %v", c.name, p.slot, err)
-	if !x.calm && errors.Is(err, errTooSlow) {
-		return false
+	if !x.calm && (errors.Is(err, errTooSlow) || strings.Contains(err.Error(), `effect "`)) {
+		return false // it took too long, and is told what its effects say of that
 	}
 	allowed := []string{string(tokens.ReasonSpent), string(tokens.ReasonExpired), "answer"}
 	if !x.calm {
@@ -471,6 +471,8 @@ func (x *played) ends(c *customer, end End) {
 	how := "badly"
 	if i := strings.Index(text, "booked:"); i >= 0 {
 		how, text = "well", text[i:]
+	} else if strings.Contains(text, " final.") {
+		how = "at what is final"
 	}
 	if c.end != "" && c.end != how || how == "well" && c.text != "" && c.text != text {
 		x.breaksLocked("saga %s ended twice: %s (%s), and now %s: %s", c.name, c.end, c.text, how, text)
@@ -586,7 +588,7 @@ func (x *played) settle(memory ledger.Store) {
 		switch {
 		case c.end == "well" && there != strings.TrimPrefix(c.text, "booked:"):
 			x.breaks("saga %s ended well (%s), and what is there is%s", c.name, c.text, there)
-		case c.end != "well" && there != "" && (c.end == "badly" || !slices.Contains([]string{" hold seat " + c.args.Pay, " hold " + c.args.Pay, " " + c.args.Pay}, there)):
+		case (c.end == "at what is final" || c.end != "well" && there != "") && (c.end == "badly" || !slices.Contains([]string{" hold seat " + c.args.Pay, " hold " + c.args.Pay, " " + c.args.Pay}, there)):
 			x.breaks("saga %s has ended %s, and what is there is%s", c.name, c.end, there)
 		}
 		if x.calm {

@@ -146,10 +146,9 @@ func (r *Runner) tryLater(e *records.Entry, why error) {
 	if why != nil {
 		e.LastError = clip(why.Error())
 	}
-	pause := lastPause
-	if e.Attempts < 12 {
-		pause = min(lastPause, firstPause<<(e.Attempts-1))
-	}
+	// As long again as it has failed by now: the pauses double, and who cancels again and again
+	// meanwhile does not make them longer.
+	pause := min(max(now.Sub(e.Failing), firstPause), lastPause)
 	e.Wake, e.KeepUntil = now.Add(pause), time.Time{}
 	if now.Sub(e.Failing) >= tryFor {
 		// It is shown to operators until it is forgotten.

@@ -105,6 +105,14 @@ func (p *process) draw(n int) int {
 	return p.noise.IntN(n)
 }
 
+// logTo has what operators are told among what happens.
+type logTo struct{ p *process }
+
+func (l logTo) Write(b []byte) (int, error) {
+	l.p.play.note("log of %d: %s", l.p.slot, b)
+	return len(b), nil
+}
+
 var errRefused = errors.New("connection refused")
 
 // reach is an operation of the store. To the worker's own loop an outage is an operation that
@@ -381,7 +389,7 @@ func (x *played) start(slot int, skew time.Duration) *process {
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), processKey{}, p))
 	p.stop = cancel
 	runner, err := New(Config{
-		Registry: registry, Codec: sealer, Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, UndoGrace: modelGrace,
+		Registry: registry, Codec: sealer, Log: slog.New(slog.NewTextHandler(logTo{p}, nil)), Timeout: time.Minute, UndoGrace: modelGrace,
 		Now: func() time.Time { return time.Now().Add(skew) }, Ledger: gated{x.store, p},
 		NewID: func() (id tokens.ID) {
 			copy(id[:], fmt.Sprintf("%d.%d.%d", x.seed%1e6, p.slot, p.draw(1e9)))
