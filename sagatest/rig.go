@@ -39,6 +39,10 @@ type rig struct {
 	id    saga.ID
 	turns int
 	heard heard
+	// ledger is shared by the servers, or nil. skew is by how much the clocks of two that
+	// follow one another differ from the time.
+	ledger *outage
+	skew   time.Duration
 }
 
 var codecOptions = tokens.Options{Audience: "https://sagatest.example"}
@@ -48,6 +52,8 @@ type request struct {
 	token   string
 	answers []steps.Answer
 	cancels bool
+	// works: it is no request, but a server's worker that looks what is to be undone.
+	works bool
 }
 
 // reply is what comes of a request.
@@ -97,6 +103,7 @@ func (r *rig) send(q request) (rep reply) {
 		done = true
 	}()
 	rep = <-ended
+	r.ledger.hangUp()
 	if r.watch.wasCut() {
 		return reply{cut: true}
 	}
@@ -113,6 +120,8 @@ func (r *rig) turn(ctx context.Context, q request) reply {
 	turn.Token, turn.Answers = q.token, q.answers
 	var end turns.End
 	switch {
+	case q.works:
+		return reply{err: work(ctx, runner)}
 	case q.token == "":
 		end, err = runner.Call(ctx, turn)
 	case q.cancels:
@@ -141,10 +150,15 @@ func (r *rig) runner() (*turns.Runner, *engine.Program, error) {
 			return nil, nil, err
 		}
 	}
-	runner, err := turns.New(turns.Config{
+	config := turns.Config{
 		Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return r.now }, NewID: func() tokens.ID { return tokens.ID(r.newID()) },
 		UndoGrace: turns.DefaultUndoGrace,
-	})
+	}
+	if r.ledger != nil {
+		now := r.now.Add(r.skew * time.Duration(r.turns%2))
+		config.Ledger, config.Now = r.ledger.line(), func() time.Time { return now }
+	}
+	runner, err := turns.New(config)
 	return runner, firstTool(tools), err
 }
 
@@ -154,7 +168,11 @@ func (r *rig) request(tool *engine.Program) turns.Request {
 	if r.resends {
 		policy = turns.Resent
 	}
-	return turns.Request{Policy: policy, Client: r.client, Notifier: &r.heard, Program: tool, Arguments: r.args}
+	q := turns.Request{Policy: policy, Client: r.client, Notifier: &r.heard, Program: tool, Arguments: r.args}
+	if r.ledger != nil {
+		q.IdempotencyKey = "the call"
+	}
+	return q
 }
 
 // sealed returns the token of a position that was made by hand.

@@ -32,6 +32,10 @@ import (
 //   - "orders": several steps are answered one by one, in every order; the client
 //     sends only its latest answers.
 //   - "invalids": a step is answered with what does not fit, or breaks the protocol.
+//   - "ledgers": the server has a ledger, and the client repeats a turn, forks it, comes back
+//     after the end or never; the server dies, its clock is another one's, or the ledger is out
+//     of reach at one of its operations. Only for tools whose turns a ledger remembers: those
+//     with effects, unless their SingleUse says otherwise.
 //
 // After each it checks that the end is what it must be: a disturbance changes neither
 // the result nor the world; a saga that ends badly is undone as a whole; an effect
@@ -191,7 +195,7 @@ func (s *sweep) scenarios(t testing.TB) []scenario {
 	kinds := map[string]func() []scenario{
 		"crashes": s.crashes, "stops": s.stops, "losses": s.losses, "duplicates": s.duplicates, "forks": s.forks,
 		"refusals": s.refusals, "cancels": s.cancels, "failures": s.failures, "expiries": s.expiries,
-		"rotations": s.rotations, "clocks": s.clocks, "orders": s.orders, "invalids": s.invalids,
+		"rotations": s.rotations, "clocks": s.clocks, "orders": s.orders, "invalids": s.invalids, "ledgers": s.ledgers,
 	}
 	for _, k := range s.c.Skip {
 		if kinds[k] == nil {

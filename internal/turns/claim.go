@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -56,7 +55,7 @@ type memory struct {
 	// lazy: it is recorded only if it was claimed.
 	lazy bool
 
-	mu sync.Mutex
+	mu lock
 	// entry is the record as it was found or written last.
 	entry *records.Entry
 	nonce []byte // once it is claimed
@@ -113,10 +112,19 @@ func (m *memory) claim(ctx context.Context) error {
 		if m.nonce == nil {
 			return errOvertaken // or a worker has looked at it: the turn begins again
 		}
-		if m.entry, err = m.r.records.Saga(ctx, m.entry.Principal, m.of.id); err != nil {
+		if err := m.reload(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// reload finds out what the record is now.
+func (m *memory) reload(ctx context.Context) error {
+	e, err := m.r.records.Saga(ctx, m.entry.Principal, m.of.id)
+	if err == nil {
+		m.entry = e
+	}
+	return err
 }
 
 // goesOn is called when the turn goes on from pos without its client.
@@ -249,7 +257,7 @@ func (m *memory) write(ctx context.Context, change func(e *records.Entry)) error
 		if !errors.Is(err, records.ErrConflict) {
 			return err
 		}
-		if m.entry, err = m.r.records.Saga(ctx, e.Principal, m.of.id); err != nil {
+		if err := m.reload(ctx); err != nil {
 			return err
 		}
 		if m.nonce == nil {

@@ -113,7 +113,7 @@ func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.
 		out, err = m.of.program.CancelFirst(turn, engine.Call{ID: m.of.id, Now: asked.Now, Client: r.Features(asked.Client), Arguments: asked.Arguments})
 	} else {
 		m.of = o.identity
-		res := engine.Resumption{Now: asked.Now, Client: r.Features(asked.Client), Answers: answers, Held: asked.Turn != nil, Latest: e.Exists()}
+		res := engine.Resumption{Now: asked.Now, Client: r.Features(asked.Client), Answers: answers, Held: asked.Turn != nil || m.lost != nil && len(answers) > 0, Latest: e.Exists()}
 		if asked.Resent && (res.Held || len(res.Answers) > 0) {
 			res.Arguments = orEmpty(asked.Arguments)
 			ids := o.pos.PendingIDs()

@@ -66,7 +66,7 @@ func answered(e *records.Entry, from uint32, digest []byte) bool {
 	case e.How == records.HowTurn && bytes.Equal(digest, e.Digest) && from == e.From:
 		return e.Ended || e.At > e.From
 	case e.Ended && e.How == records.HowAbandoned:
-		return from >= e.From // whatever the answers
+		return from == 0 || from >= e.From // whatever the answers
 	case from == 0: // a first call that is repeated leads to where its saga is
 		return (e.At > 0 || e.Ended) && e.How != records.HowBroken
 	}

@@ -96,6 +96,14 @@ func (m *memory) recordBroken(ctx context.Context, err error) error {
 	switch {
 	case m.nonce == nil:
 		return nil
+	case m.how != records.HowTurn && m.lost == nil && errors.As(err, new(*engine.AnswerError)):
+		// The client cancelled with what is no answer. Nothing was done: the saga waits as before.
+		return m.write(ctx, func(e *records.Entry) {
+			e.Wake, e.KeepUntil = time.Time{}, m.r.keep(e)
+			if e.Undoable {
+				e.Wake, e.KeepUntil = later(m.r.due(e), m.r.Now()), time.Time{}
+			}
+		})
 	case undone == nil || errors.As(err, new(*engine.UnsettledError)):
 		m.give(ctx, func(e *records.Entry) {
 			switch {
@@ -139,10 +147,9 @@ func (r *Runner) tryLater(e *records.Entry, why error) {
 	if why != nil {
 		e.LastError = clip(why.Error())
 	}
-	pause := lastPause
-	if e.Attempts < 12 {
-		pause = min(lastPause, firstPause<<(e.Attempts-1))
-	}
+	// As long again as it has failed by now: the pauses double, and who cancels again and again
+	// meanwhile does not make them longer.
+	pause := min(max(now.Sub(e.Failing), firstPause), lastPause)
 	e.Wake, e.KeepUntil = now.Add(pause), time.Time{}
 	if now.Sub(e.Failing) >= tryFor {
 		// It is shown to operators until it is forgotten.

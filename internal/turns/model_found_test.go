@@ -1,0 +1,107 @@
+package turns
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// What random schedules have found, as short as it can be said.
+
+// A first call that is repeated after its saga was abandoned gets the report, not another saga.
+func TestCallRepeatedAfterItsSagaWasAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a := s.replica()
+		a.work(t)
+		key := func(q *Request) { q.IdempotencyKey = "one" }
+		first, err := a.call(`{"to":"Rome"}`, key)
+		require.NoError(t, err)
+		_, err = a.resume(first.Token, say("where", true))
+		require.NoError(t, err)
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		require.Empty(t, w.things())
+		again, err := a.call(`{"to":"Rome"}`, key)
+		require.NoError(t, err)
+		assert.Empty(t, again.Token)
+		assert.Equal(t, tokens.ReasonExpired, again.Gone)
+	})
+}
+
+// Who cancels with what is no answer loses nothing, and locks nothing.
+func TestCancelWithWhatIsNoAnswer(t *testing.T) {
+	wrong := steps.Answer{StepID: "where", Result: []byte(`{}`)}
+	for name, dies := range map[string]bool{"refused": false, "and the worker dies": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				s := newShared(t, w.trip(nil))
+				a, b := s.replica(), s.replica()
+				first, err := a.call(`{"to":"Rome"}`)
+				require.NoError(t, err)
+				if dies {
+					a.line.after = func(_ int, op string) error {
+						if op == "swap" {
+							a.line.die()
+						}
+						return nil
+					}
+				}
+				_, err = a.cancel(first.Token, wrong)
+				require.Error(t, err)
+				b.work(t)
+				if !dies {
+					require.ErrorAs(t, err, new(*engine.AnswerError))
+					time.Sleep(time.Minute)
+					second, err := b.resume(first.Token, say("where", true))
+					require.NoError(t, err)
+					assert.NotEmpty(t, second.Token)
+					return
+				}
+				time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Minute)
+				for w, err := range records.New(s.store, b.Codec.Keyset, "here", 0).List(t.Context()) {
+					require.NoError(t, err)
+					t.Errorf("still waits: %+v", w)
+				}
+			})
+		})
+	}
+}
+
+// A store that fails when a worker looks again at what another has changed does not end the
+// process.
+func TestStoreThatFailsAfterAConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a, b := s.replica(), s.replica()
+		_, err := a.call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		failed := false
+		b.line.before = func(_ int, op string) error {
+			switch {
+			case op == "swap" && len(w.calls) > 1 && !failed: // the record of what was undone
+				failed = true
+				return ledger.ErrConflict
+			case op == "load" && failed:
+				return errors.New("connection refused")
+			}
+			return nil
+		}
+		b.work(t)
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		assert.True(t, failed)
+		assert.Contains(t, s.log.String(), "a saga was not undone, and will be tried again")
+	})
+}

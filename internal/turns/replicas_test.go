@@ -1,0 +1,408 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Times of the servers of a schedule: short, so that much can happen within them.
+const (
+	modelTTL   = 2 * time.Minute
+	modelSkew  = 30 * time.Second
+	modelGrace = 20 * time.Minute
+)
+
+// process is one server of a schedule. All that it does to others passes its gate, where it
+// takes its time, stands still for a while, or dies: what it does after that changes nothing.
+type process struct {
+	*Runner
+	play *played
+	slot int
+
+	mu      sync.Mutex
+	noise   *rand.Rand
+	gates   int // that were passed
+	dieAt   int
+	pauseAt int
+	pause   time.Duration
+	paused  time.Time // until then
+	died    bool
+	stop    func()
+}
+
+type (
+	processKey struct{}
+	workerKey  struct{}
+)
+
+func (p *process) dead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.died
+}
+
+// kill is the end of the process.
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.died {
+		p.died = true
+		p.stop()
+	}
+}
+
+// gate is passed before and after everything that others could see. No two are passed at
+// once, as each takes another time.
+func (p *process) gate() error {
+	p.mu.Lock()
+	p.gates++
+	switch p.gates {
+	case p.dieAt:
+		if !p.died {
+			p.died = true
+			p.stop()
+		}
+	case p.pauseAt:
+		p.paused = time.Now().Add(p.pause)
+	}
+	took := time.Duration(p.noise.Int64N(int64(5 * time.Millisecond)))
+	if p.play.slow && p.noise.IntN(8) == 0 {
+		took = time.Duration(p.noise.Int64N(int64(2 * time.Second)))
+	}
+	p.mu.Unlock()
+	time.Sleep(took)
+	for {
+		p.mu.Lock()
+		died, rest := p.died, time.Until(p.paused)
+		p.mu.Unlock()
+		if died {
+			return errDead
+		}
+		if rest <= 0 {
+			return nil
+		}
+		time.Sleep(rest + time.Duration(p.slot))
+	}
+}
+
+// draw is a random number below n.
+func (p *process) draw(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.noise.IntN(n)
+}
+
+// logTo has what operators are told among what happens.
+type logTo struct{ p *process }
+
+func (l logTo) Write(b []byte) (int, error) {
+	l.p.play.note("log of %d: %s", l.p.slot, b)
+	return len(b), nil
+}
+
+var errRefused = errors.New("connection refused")
+
+// reach is an operation of the store. To the worker's own loop an outage is an operation that
+// takes long: after an error it would pause for a time that is really random.
+func (p *process) reach(ctx context.Context, f func() error) error {
+	if err := p.gate(); err != nil {
+		return err
+	}
+	for p.play.outage() {
+		if ctx.Value(workerKey{}) == nil {
+			return errRefused
+		}
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	err := f()
+	return errors.Join(err, p.gate())
+}
+
+// gated is the store as a process reaches it.
+type gated struct {
+	ledger.Store
+	p *process
+}
+
+func (g gated) Load(ctx context.Context, key string) (r *ledger.Record, err error) {
+	err = g.p.reach(ctx, func() error { r, err = g.Store.Load(ctx, key); return err })
+	return r, err
+}
+
+func (g gated) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
+	if err := g.p.gate(); err != nil {
+		return err
+	}
+	g.p.play.wrote(r.Key)
+	sent := *r
+	if g.p.play.outage() && r.Owner != "" {
+		switch g.p.draw(4) {
+		case 0:
+			return errRefused
+		case 1: // it is lost on the way
+			return ledger.ErrUnknown
+		case 2: // its answer is lost
+			_ = g.Store.Swap(ctx, &sent, items...)
+			return ledger.ErrUnknown
+		default: // it is late
+			late := time.Duration(g.p.draw(int(5 * time.Second)))
+			g.p.play.late.Go(func() {
+				time.Sleep(late)
+				_ = g.Store.Swap(context.Background(), &sent, items...)
+			})
+			return ledger.ErrUnknown
+		}
+	}
+	err := g.Store.Swap(ctx, &sent, items...)
+	if gone := g.p.gate(); gone != nil {
+		return gone
+	}
+	if err == nil {
+		r.Rev = sent.Rev
+	}
+	return err
+}
+
+func (g gated) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*ledger.Record, error] {
+	return func(yield func(*ledger.Record, error) bool) {
+		if err := g.p.reach(ctx, func() error { return nil }); err != nil {
+			yield(nil, err)
+			return
+		}
+		for r, err := range g.Store.Watch(ctx, key, after) {
+			if gone := g.p.gate(); gone != nil {
+				r, err = nil, gone
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (g gated) Take(ctx context.Context, t ledger.Take) (list []*ledger.Record, err error) {
+	err = g.p.reach(ctx, func() error { list, err = g.Store.Take(ctx, t); return err })
+	return list, err
+}
+
+func (g gated) Count(ctx context.Context, owner string, most int) (n int, err error) {
+	err = g.p.reach(ctx, func() error { n, err = g.Store.Count(ctx, owner, most); return err })
+	return n, err
+}
+
+// Forget is the schedule's to call.
+func (g gated) Forget(context.Context, int) (int, error) { return 0, nil }
+
+// behind is the system behind the effects: it performs each key once, and never after that
+// was undone.
+type behind struct {
+	mu      sync.Mutex
+	done    map[saga.Key]string // of whom, and what: "3 hold"
+	undone  map[saga.Key]bool
+	results map[saga.Key]int
+	calls   map[string]int // by "3 hold", "3 undo hold"
+	// unwilling and flaky: until then nothing is undone, and some effects fail.
+	unwilling, flaky time.Time
+}
+
+func (b *behind) is(what string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.done {
+		if w == what {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *behind) do(ctx context.Context, key saga.Key, effect, who string) error {
+	p := ctx.Value(processKey{}).(*process)
+	if err := p.gate(); err != nil {
+		return err
+	}
+	if p.play.long && p.draw(4) == 0 {
+		time.Sleep(12 * time.Second)
+	}
+	fails := p.draw(4)
+	what := who + " " + effect
+	b.mu.Lock()
+	// What was done once is found again: a turn that is taken over and fails earlier than the one
+	// that was lost does not know how far that had come.
+	// Nor is it known what comes of two that run at once, as their clocks differ by more than a
+	// lease, and of which one fails.
+	flaky := time.Now().Before(b.flaky) && b.done[key] == "" && !slices.ContainsFunc(p.play.Skews, func(skew int) bool { return skew*skew > 25 })
+	if flaky && fails == 0 {
+		b.mu.Unlock()
+		return errRefused
+	}
+	b.calls[what]++
+	if b.undone[key] {
+		b.mu.Unlock()
+		return saga.Refused(errors.New("it was undone"))
+	}
+	if b.done[key] == "" {
+		for other, w := range b.done {
+			if w == what {
+				p.play.breaks("%s is done twice, with keys %s and %s", what, other, key)
+			}
+		}
+		p.play.acts(who, what)
+		b.done[key] = what
+	}
+	b.mu.Unlock()
+	if err := p.gate(); err != nil {
+		return err
+	}
+	if flaky && fails == 1 {
+		return errRefused
+	}
+	return nil
+}
+
+func (b *behind) undo(ctx context.Context, key saga.Key, effect, who string, final bool) error {
+	p := ctx.Value(processKey{}).(*process)
+	if err := p.gate(); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.calls[who+" undo "+effect]++
+	switch what := b.done[key]; {
+	case time.Now().Before(b.unwilling):
+		b.mu.Unlock()
+		return errors.New("not now")
+	case what != "" && final:
+		b.mu.Unlock()
+		return saga.Final(errors.New("it was done"))
+	case what != "":
+		p.play.unacts(who, what)
+		delete(b.done, key)
+	}
+	b.undone[key] = true
+	b.mu.Unlock()
+	return p.gate()
+}
+
+// modelArgs say which of the tool's ways a saga goes.
+type modelArgs struct {
+	Who string `json:"who"`
+	// Early: it acts before it asks.
+	Early bool `json:"early,omitempty"`
+	// Pay is the effect that pays.
+	Pay string `json:"pay"`
+}
+
+var payments = []string{"charge", "pay", "capture"}
+
+// modelTool asks twice, and acts in the turns between: it holds a room and a seat unless the
+// first answer is no, and pays unless the second is.
+func modelTool() saga.Definition {
+	effect := func(name string, irreversible, undoable bool) *saga.Effect[string, string] {
+		e := &saga.Effect[string, string]{Name: name, Tries: 1, Irreversible: irreversible}
+		e.Do = func(ctx context.Context, key saga.Key, who string) (string, error) {
+			return string(key), ctx.Value(processKey{}).(*process).play.behind.do(ctx, key, name, who)
+		}
+		if undoable {
+			e.Undo = func(ctx context.Context, x saga.Performed[string, string]) error {
+				return ctx.Value(processKey{}).(*process).play.behind.undo(ctx, x.Key, name, x.In, irreversible)
+			}
+		}
+		return e
+	}
+	a, b := &steps.Form[tripForm]{ID: "a", Message: "Hold?"}, &steps.Form[tripForm]{ID: "b", Message: "Pay?"}
+	hold, seat := effect("hold", false, true), effect("seat", false, true)
+	pay := map[string]*saga.Effect[string, string]{"charge": effect("charge", false, true), "pay": effect("pay", true, false), "capture": effect("capture", true, true)}
+	info := saga.Info{Name: "model", Asks: []steps.Question{a, b}, Effects: []saga.Declared{hold, seat, pay["charge"], pay["pay"], pay["capture"]}}
+	return saga.Flow[modelArgs, string]{Info: info, Run: func(r *saga.Run, in modelArgs) (string, error) {
+		did := "booked:"
+		act := func(e *saga.Effect[string, string]) error {
+			_, err := saga.Do(r, e, in.Who) //sagavet:ignore it is the test's to lose
+			did += " " + e.Name
+			return err
+		}
+		if in.Early {
+			if err := act(hold); err != nil {
+				return "", err
+			}
+		}
+		first, err := saga.Ask(r, a)
+		if err != nil {
+			return "", err
+		}
+		if first.OK {
+			if !in.Early {
+				if err := act(hold); err != nil {
+					return "", err
+				}
+			}
+			if err := act(seat); err != nil {
+				return "", err
+			}
+		}
+		second, err := saga.Ask(r, b)
+		if err != nil {
+			return "", err
+		}
+		if !second.OK {
+			return "", saga.Failf("not paid")
+		}
+		if err := act(pay[in.Pay]); err != nil {
+			return "", err
+		}
+		return did, nil
+	}}
+}
+
+// What all schedules share: making it takes longer than a schedule.
+var modelShared = sync.OnceValues(func() (*engine.Registry, *tokens.Codec) {
+	keys, err := codec.NewKeyset()
+	must(err)
+	sealer, err := tokens.New(keys, tokens.Options{Audience: "here", TTL: modelTTL, Skew: modelSkew})
+	must(err)
+	registry, err := engine.NewRegistry(modelTool())
+	must(err)
+	return registry, sealer
+})
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// start starts a process with its worker.
+func (x *played) start(slot int, skew time.Duration) *process {
+	registry, sealer := modelShared()
+	x.started++
+	p := &process{play: x, slot: slot, noise: rand.New(rand.NewPCG(x.seed, uint64(x.started)))}
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), processKey{}, p))
+	p.stop = cancel
+	runner, err := New(Config{
+		Registry: registry, Codec: sealer, Log: slog.New(slog.NewTextHandler(logTo{p}, nil)), Timeout: time.Minute, UndoGrace: modelGrace,
+		Now: func() time.Time { return time.Now().Add(skew) }, Ledger: gated{x.store, p},
+		NewID: func() (id tokens.ID) {
+			copy(id[:], fmt.Sprintf("%d.%d.%d", x.seed%1e6, p.slot, p.draw(1e9)))
+			return id
+		},
+	})
+	must(err)
+	p.Runner = runner
+	x.workers.Go(func() { _ = p.Work(context.WithValue(ctx, workerKey{}, true)) })
+	return p
+}
