@@ -34,8 +34,6 @@ type cluster struct {
 	servers [replicas]*process
 	front   [replicas]*proxy
 	behind  [replicas]map[string]*proxy
-	// tripped is what a killing has made one of the three services of a request do: nothing.
-	requests atomic.Int64 // that came to the services and were to hold something
 
 	ending  atomic.Bool
 	revival sync.WaitGroup
@@ -47,6 +45,10 @@ type cluster struct {
 
 	finding sync.Mutex
 	trips   map[string]*trip // by city, and by the key of a hold
+	// arrived counts the requests that came to the services, by their methods, and slow is
+	// how long the hotel takes to answer.
+	arrived map[string]int
+	slow    time.Duration
 }
 
 // ledgers are the kinds of ledger that servers can share.
@@ -58,7 +60,7 @@ func newCluster(t *testing.T, kind string, ttl time.Duration) *cluster {
 	c := &cluster{
 		world: world{dir: dir, parts: map[string]*process{}, dbs: map[string]*sql.DB{}},
 		t:     t, keyset: filepath.Join(dir, "keyset.json"), ledger: filepath.Join(dir, "ledger.db"),
-		kills: map[string]int{}, trips: map[string]*trip{},
+		kills: map[string]int{}, trips: map[string]*trip{}, arrived: map[string]int{},
 	}
 	if kind == "postgres" {
 		c.database, c.up = postgrestest.Run(t), true
@@ -103,8 +105,8 @@ var cityPattern = regexp.MustCompile(`City\d+X`)
 
 // pass is called for every request from or to the server i, before and after.
 func (c *cluster) pass(i int, p point, r *http.Request, body []byte) fate {
-	if p.moment == before && p.what == http.MethodPut {
-		c.requests.Add(1)
+	if p.moment == before && p.to != c.servers[i].name {
+		c.arrives(p)
 	}
 	tr := c.tripOf(r, body)
 	if tr == nil {
@@ -131,6 +133,17 @@ func (c *cluster) pass(i int, p point, r *http.Request, body []byte) fate {
 		})
 	}
 	return drop
+}
+
+// arrives counts a request to a service.
+func (c *cluster) arrives(p point) {
+	c.finding.Lock()
+	c.arrived[p.what]++
+	slow := c.slow
+	c.finding.Unlock()
+	if p.to == "hotel" {
+		time.Sleep(slow)
+	}
 }
 
 // tripOf finds out whose request it is; nil is nobody's.
