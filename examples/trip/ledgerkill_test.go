@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -86,6 +88,10 @@ const patience = 4 * time.Minute
 // live is the client's side, which finds one server or another.
 func (tr *trip) live(ctx context.Context, c *cluster) {
 	c.add(tr)
+	if tr.life == older {
+		tr.liveInOneCall(ctx, c)
+		return
+	}
 	next := rand.N(replicas)
 	d := &driver{script: tr.script, url: c.endpoint(next, tr.script.City)}
 	began := time.Now()
@@ -96,7 +102,7 @@ func (tr *trip) live(ctx context.Context, c *cluster) {
 			tr.end = "there was nothing to cancel"
 			return
 		case err == nil && d.undo == "":
-			tr.ended(d)
+			tr.ended(d.result)
 			if tr.back == resumes && d.position.Token != "" && tr.index%3 == 0 {
 				tr.repeat(ctx, c, d)
 			}
@@ -123,6 +129,57 @@ func (tr *trip) live(ctx context.Context, c *cluster) {
 	}
 }
 
+// older is the life of a booking whose client is asked while its one request is served. If
+// that is cut off there is no way back.
+const older = "one call"
+
+func (tr *trip) liveInOneCall(ctx context.Context, c *cluster) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	user := (&driver{script: tr.script}).handlers()
+	options := &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		id := "decision"
+		if strings.Contains(r.Params.Message, "Where") {
+			id = "journey"
+		}
+		a, err := user.Elicit(ctx, &client.Request{StepID: id})
+		if err != nil {
+			return nil, err
+		}
+		content, _ := a.Content.(map[string]any)
+		return &mcp.ElicitResult{Action: string(a.Action), Content: content}, nil
+	}}
+	var session *mcp.ClientSession
+	for try := 0; session == nil; try++ {
+		// No proxy: it would hold back what the server asks.
+		transport := &mcp.StreamableClientTransport{Endpoint: c.servers[try%replicas].address(), MaxRetries: -1, DisableStandaloneSSE: true}
+		var err error
+		session, err = mcp.NewClient(&mcp.Implementation{Name: "older", Version: "1"}, options).
+			Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+		if ctx.Err() != nil {
+			tr.end = "not connected"
+			return
+		}
+		if err != nil {
+			session = nil
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	defer func() { go session.Close() }() // which may ask a server that is dead
+	result, err := session.CallTool(ctx, &mcp.CallToolParams{
+		Name: "trip", Arguments: map[string]any{"from": "Oslo", "account": "account of " + tr.script.City},
+	})
+	if err != nil {
+		tr.end, tr.left = "cut off", time.Now()
+		return
+	}
+	raw, err := json.Marshal(result)
+	if err != nil {
+		tr.fault("%v", err)
+	}
+	tr.ended(string(raw))
+}
+
 // refused reports whether a server has refused the token, for good.
 func refused(err error) bool {
 	var no *client.Error
@@ -130,11 +187,11 @@ func refused(err error) bool {
 }
 
 // ended looks at what the client was told in the end.
-func (tr *trip) ended(d *driver) {
-	tr.told = d.result
+func (tr *trip) ended(r string) {
+	tr.told = r
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	switch r := d.result; {
+	switch {
 	case strings.Contains(r, `"paid"`), strings.Contains(r, `\"paid\"`), strings.Contains(r, "it is too late"):
 		tr.end, tr.booked = "booked", true
 	case strings.Contains(r, "came back too late"):
@@ -234,6 +291,11 @@ func killWithLedger(t *testing.T, kind string) {
 	began := time.Now()
 	next := make(chan *trip)
 	var clients sync.WaitGroup
+	ctx, noMore := context.WithCancel(t.Context())
+	defer noMore()
+	if every {
+		go c.strikeNowAndThen(ctx)
+	}
 	for range atOnce {
 		clients.Go(func() {
 			for tr := range next {
@@ -248,6 +310,7 @@ func killWithLedger(t *testing.T, kind string) {
 	}
 	close(next)
 	clients.Wait()
+	noMore()
 	t.Logf("all clients have ended or left after %v", time.Since(began).Round(time.Second))
 	last := time.Now()
 	if every {
@@ -286,6 +349,7 @@ func killWithLedger(t *testing.T, kind string) {
 func (c *cluster) killings(t *testing.T) (list []*trip) {
 	lives := maps.Clone(lives)
 	lives["leave"] = script{Travellers: 2, Nights: 3, Answer: "leave"}
+	lives[older] = lives["book"]
 	for _, life := range slices.Sorted(maps.Keys(lives)) {
 		script := lives[life]
 		script.City = newCity()
@@ -298,7 +362,7 @@ func (c *cluster) killings(t *testing.T) (list []*trip) {
 		n := len(once.passed)
 		t.Logf("%s: %d points, %s", life, n, once.end)
 		backs := []string{resumes, cancels, leaves}
-		if life == "leave" {
+		if life == "leave" || life == older {
 			n += 2 * len(serviceNames) // when what it holds is given back
 			backs = backs[2:]
 		}

@@ -207,6 +207,19 @@ func (c *cluster) strike(victim string, i int) bool {
 	return victim != theDatabase
 }
 
+// strikeNowAndThen kills something or other at any time, between all points, until ctx ends.
+func (c *cluster) strikeNowAndThen(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(rand.N(4 * time.Second)):
+			victims := c.victims()
+			c.strike(victims[rand.N(len(victims))], rand.N(replicas))
+		}
+	}
+}
+
 // kill is kill -9, and starts the server again after a while.
 func (c *cluster) kill(p *process) {
 	if p.address() == "" {
