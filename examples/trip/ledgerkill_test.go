@@ -169,16 +169,25 @@ func (tr *trip) repeat(ctx context.Context, c *cluster, d *driver) {
 	tr.fault("the last request cannot be repeated")
 }
 
-// settled reports whether nothing is held any more.
-func (tr *trip) settled(c *cluster) bool {
-	for _, name := range serviceNames {
-		for _, d := range c.deeds(c.t, name, tr.script.City) {
-			if d.State == service.Held {
-				return false
-			}
+// unsettled counts the trips for which something is held.
+func (c *cluster) unsettled(all []*trip) (n int) {
+	held := map[string]bool{}
+	for _, db := range c.dbs {
+		rows, err := db.Query(`SELECT item FROM holds WHERE state = ?`, service.Held)
+		require.NoError(c.t, err)
+		for rows.Next() {
+			var item string
+			require.NoError(c.t, rows.Scan(&item))
+			held[cityPattern.FindString(item)] = true
+		}
+		require.NoError(c.t, rows.Close())
+	}
+	for _, tr := range all {
+		if held[tr.script.City] {
+			n++
 		}
 	}
-	return true
+	return n
 }
 
 // check looks into the databases: see [scenario.check].
@@ -272,11 +281,14 @@ func killWithLedger(t *testing.T, kind string) {
 	if every {
 		// The time of the last token that was given out, and by how much clocks may differ.
 		due = due.Add(ttl + time.Minute)
+		time.Sleep(time.Until(due) - ttl)
+		c.downFor(ttl) // at the deadlines of those who have left last
+		t.Logf("%d trips hold something when all was down at their deadline", c.unsettled(all))
 	} else {
 		c.giveBack(t, all)
 	}
 	// Undoing takes longer where a server died in it: a lease, or more with other killings.
-	for time.Since(due) < time.Minute && slices.ContainsFunc(all, func(tr *trip) bool { return !tr.settled(c) }) {
+	for time.Since(due) < time.Minute && c.unsettled(all) > 0 {
 		time.Sleep(200 * time.Millisecond)
 	}
 	t.Logf("nothing is held any more %v after the last deadline", time.Since(due).Round(time.Second))

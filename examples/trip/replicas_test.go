@@ -36,6 +36,7 @@ type cluster struct {
 	behind  [replicas]map[string]*proxy
 
 	ending  atomic.Bool
+	outage  atomic.Bool // nothing is started again
 	revival sync.WaitGroup
 
 	striking sync.Mutex           // held while something is killed
@@ -228,7 +229,7 @@ func (c *cluster) kill(p *process) {
 	p.kill()
 	c.kills["server"]++
 	c.revival.Go(func() {
-		time.Sleep(rand.N(300 * time.Millisecond))
+		c.rest(300 * time.Millisecond)
 		for !c.ending.Load() {
 			if err := p.start(); err == nil {
 				return
@@ -248,12 +249,28 @@ func (c *cluster) crash() {
 	c.kills["database"]++
 	c.up = false
 	c.revival.Go(func() {
-		time.Sleep(rand.N(500 * time.Millisecond))
+		c.rest(500 * time.Millisecond)
 		c.database.Up()
 		c.striking.Lock()
 		defer c.striking.Unlock()
 		c.up = true
 	})
+}
+
+// rest is how long what is dead stays dead: not for longer than most, unless there is an outage.
+func (c *cluster) rest(most time.Duration) {
+	time.Sleep(rand.N(most))
+	for c.outage.Load() && !c.ending.Load() {
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// downFor kills all servers, and their database, and starts them later.
+func (c *cluster) downFor(d time.Duration) {
+	c.outage.Store(true)
+	defer c.outage.Store(false)
+	c.strike(everybody, 0)
+	time.Sleep(d)
 }
 
 // logs shows what the servers have said last.
