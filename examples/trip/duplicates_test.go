@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"database/sql"
-	"encoding/json"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -117,17 +115,7 @@ func (d *duplicates) first(t *testing.T) {
 // firstActs: the answers come before they are asked for.
 func (d *duplicates) firstActs(t *testing.T) {
 	city := newCity()
-	answer := journeyOf(city)
-	m := message("tools/call", map[string]any{
-		"name": "trip", "arguments": map[string]any{"from": "Oslo", "account": "account of " + city},
-		"inputResponses": map[string]any{answer.StepID: answer.Result},
-		"_meta": map[string]any{
-			"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": map[string]any{"elicitation": map[string]any{}},
-		},
-	})
-	header := http.Header{
-		"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {"trip"}, "Idempotency-Key": {`"` + city + `"`},
-	}
+	m, header := stateless(city, "", journeyOf(city))
 	body := d.same(t, m, map[string]int{"PUT": 3}, header)
 	assert.Equal(t, "input_required", jsontest.Get(body, "result.resultType").String())
 	assert.Equal(t, []service.State{"held", "held", "held"}, d.states(t, city))
@@ -195,34 +183,13 @@ func (d *duplicates) all(t *testing.T, request func(i int) map[string]any, heade
 // sendAs sends a request with an id of its own, and returns the answer without it. It asks
 // the next server when the connection breaks.
 func (d *duplicates) sendAs(t *testing.T, id int, m map[string]any, header http.Header) string {
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
+	m = maps.Clone(m)
+	m["id"] = id
 	for try := range 100 {
-		own := map[string]any{"id": id}
-		for k, v := range m {
-			own[k] = v
-		}
-		raw, err := json.Marshal(own)
-		if !assert.NoError(t, err) {
-			return ""
-		}
-		at := d.servers[(id+try)%replicas].address() // no proxy is needed, and it would be slow
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, bytes.NewReader(raw))
-		if err == nil && at != "" {
-			r.Header = header.Clone()
-			if r.Header == nil {
-				r.Header = http.Header{}
-			}
-			r.Header.Set("Content-Type", "application/json")
-			r.Header.Set("Accept", "application/json, text/event-stream")
-			var response *http.Response
-			if response, err = client.Do(r); err == nil {
-				body, bad := io.ReadAll(response.Body)
-				_ = response.Body.Close()
-				if bad == nil {
-					text := strings.TrimSpace(string(body))
-					return strings.Replace(text, fmt.Sprintf(`"id":%d`, id), `"id":0`, 1)
-				}
-			}
+		// No proxy is needed, and it would be slow.
+		body, err := post(t.Context(), d.servers[(id+try)%replicas].address(), m, header)
+		if err == nil {
+			return strings.Replace(body, fmt.Sprintf(`"id":%d`, id), `"id":0`, 1)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -86,8 +86,12 @@ const patience = 4 * time.Minute
 // live is the client's side, which finds one server or another.
 func (tr *trip) live(ctx context.Context, c *cluster) {
 	c.add(tr)
-	if tr.life == older {
+	switch tr.life {
+	case older:
 		tr.liveInOneCall(ctx, c)
+		return
+	case firstActs:
+		tr.liveWithKey(ctx, c)
 		return
 	}
 	next := rand.N(replicas)
@@ -217,7 +221,7 @@ func (tr *trip) check(c *cluster) {
 	switch {
 	case (tr.life == "sold out" || tr.life == "too dear") && ends["payment"]:
 		tr.fault("this trip is not to be booked")
-	case tr.life == "book" && tr.back == resumes && !ends["payment"] && tr.end != tooLate:
+	case (tr.life == "book" || tr.life == firstActs) && tr.back == resumes && !ends["payment"] && tr.end != tooLate:
 		tr.fault("the client went on, so the trip is booked: %s", tr.told)
 	}
 }
@@ -319,7 +323,7 @@ func killWithLedger(t *testing.T, kind string) {
 func (c *cluster) killings(t *testing.T) (list []*trip) {
 	lives := maps.Clone(lives)
 	lives["leave"] = script{Travellers: 2, Nights: 3, Answer: "leave"}
-	lives[older] = lives["book"]
+	lives[older], lives[firstActs] = lives["book"], lives["book"]
 	for _, life := range slices.Sorted(maps.Keys(lives)) {
 		script := lives[life]
 		script.City = newCity()
@@ -332,9 +336,12 @@ func (c *cluster) killings(t *testing.T) (list []*trip) {
 		n := len(once.passed)
 		t.Logf("%s: %d points, %s", life, n, once.end)
 		backs := []string{resumes, cancels, leaves}
-		if life == "leave" || life == older {
+		switch life {
+		case "leave", older:
 			n += 2 * len(serviceNames) // when what it holds is given back
-			backs = backs[2:]
+			backs = []string{leaves}
+		case firstActs:
+			backs = []string{resumes, leaves}
 		}
 		for i := range n {
 			if script.asBefore && i < decided {
