@@ -24,7 +24,7 @@ import (
 // what it does is done once, and all answers are the same. SAGA_NIGHTLY=1 sends a thousand.
 func TestDuplicates(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts fourteen processes")
+		t.Skip("starts a dozen processes")
 	}
 	for _, kind := range ledgers {
 		t.Run(kind, func(t *testing.T) {
@@ -125,7 +125,7 @@ func (d *duplicates) firstActs(t *testing.T) {
 func (d *duplicates) killed(t *testing.T) {
 	city := newCity()
 	token := d.begun(t, city)
-	tr := &trip{script: script{City: city}, index: 1, victim: oneServer} // when the flight is to be held
+	tr := &trip{script: script{City: city}, where: point{"flight", http.MethodPut, before}, victim: oneServer}
 	d.add(tr)
 	d.same(t, resume(token, journeyOf(city)), nil, nil)
 	assert.True(t, tr.wasStruck())

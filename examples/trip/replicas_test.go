@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -114,7 +115,9 @@ func (c *cluster) pass(i int, p point, r *http.Request, body []byte) fate {
 		return goOn
 	}
 	if p.to == c.servers[i].name {
-		p.to = "server"
+		if p.to = "server"; bytes.Contains(body, []byte(`"decision"`)) {
+			p.what += " decided"
+		}
 	}
 	if !tr.passes(p) {
 		return goOn
