@@ -22,7 +22,7 @@ type script struct {
 	Travellers int    `json:"travellers"`
 	Nights     int    `json:"nights"`
 	// Answer is "accept" or "decline", or "cancel" for a client that cancels the
-	// saga while the last question is asked.
+	// saga while the last question is asked, or "leave" for one that goes away.
 	Answer string `json:"answer"`
 	// asBefore: until that question this life is the same as another.
 	asBefore bool
@@ -62,6 +62,8 @@ func (d *driver) handlers() client.Handlers {
 				return client.Decline(), nil
 			case d.script.Answer == "cancel":
 				d.cancelling = true
+				return nil, client.ErrPause
+			case d.script.Answer == "leave":
 				return nil, client.ErrPause
 			}
 			return client.Accept(map[string]any{"pay": "deposit"}), nil
