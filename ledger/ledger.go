@@ -1,4 +1,5 @@
-// Package ledger is a server's memory: records that are compared and swapped.
+// Package ledger is a server's memory: records that are compared and swapped, which means
+// that a record is replaced only if nobody else has replaced it since it was read.
 //
 // A server needs none of it to serve sagas. With a ledger it can promise what no stateless
 // server can: that a turn is taken once, that the end of a saga is final, and that what a

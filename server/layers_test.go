@@ -20,7 +20,7 @@ const module = "github.com/mcpsaga/mcpsaga/"
 // bottom. A package refers to those of lower layers only: not to its neighbours in a layer,
 // and never upwards.
 var layers = [][]string{
-	{"gosdk", "sagatest"},
+	{"gosdk", "sagatest", "ledger/ledgertest", "ledger/sqlite", "ledger/postgres"},
 	{"server"},
 	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake", "server/internal/echo"},
 	{"server/internal/dialect"},
@@ -28,7 +28,8 @@ var layers = [][]string{
 	{"internal/turns"},
 	{"saga"},
 	{"internal/engine"},
-	{"codec", "client"},
+	{"internal/records"},
+	{"codec", "client", "ledger"},
 	{"steps"},
 	{"content"},
 }
@@ -46,6 +47,19 @@ var below = map[string][]string{
 	"client":               {"internal/engine"},
 	"internal/turns":       {"server"},
 }
+
+// knows says what alone a package refers to. So the stores of the ledger stand above the
+// server, which links none of their drivers, and know nothing of it.
+var knows = map[string][]string{
+	"internal/records":  {"codec", "ledger"},
+	"ledger":            {},
+	"ledger/ledgertest": {"ledger"},
+	"ledger/sqlite":     {"ledger"},
+	"ledger/postgres":   {"ledger"},
+}
+
+// recordUsers are all that may refer to the records in a ledger.
+var recordUsers = []string{"internal/turns", "cmd/saga"}
 
 func layerOf(name string) int {
 	return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, name) })
@@ -97,7 +111,13 @@ func TestLayers(t *testing.T) {
 				assert.NotContains(t, below[name], i, "%s is not to know of %s", name, i)
 			}
 			if at < 0 && helpers[name] && to >= 0 {
-				assert.Greater(t, to, layerOf("internal/engine"), "%s is a helper of all, which is not to refer to %s", name, i)
+				assert.Greater(t, to, layerOf("internal/records"), "%s is a helper of all, which is not to refer to %s", name, i)
+			}
+			if only, limited := knows[name]; limited {
+				assert.Contains(t, only, i, "%s is not to know of %s", name, i)
+			}
+			if i == "internal/records" {
+				assert.Contains(t, recordUsers, name, "%s is to do without the records in a ledger", name)
 			}
 			if i == "internal/engine" {
 				assert.Contains(t, engineUsers, name, "%s is to do without the engine", name)

@@ -15,6 +15,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // keyIDs returns the ids in a listing, in order.
@@ -158,6 +164,54 @@ func TestTokenExplain(t *testing.T) {
 	_, stderr, code = h.run("token", "explain", "1nonsense!", "--keyset", "k.json")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "malformed")
+}
+
+// What a token refers to in a ledger is shown if the ledger is named.
+func TestExplainTokenThatRefersToALedger(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.ok("keys", "new", "--keyset", "k.json")
+	keys, err := codec.LoadKeyset(filepath.Join(h.dir, "k.json"))
+	require.NoError(t, err)
+	store, err := sqlite.Open(t.Context(), filepath.Join(h.dir, "l.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	type order struct {
+		Office string `json:"office"`
+	}
+	type meal struct {
+		Dish string `json:"dish"`
+	}
+	ask := &steps.Form[meal]{ID: "meal", Message: "What?"}
+	s, err := server.New(server.Options{Keys: keys, Audience: "prod", Ledger: store, Tools: []saga.Definition{saga.Flow[order, string]{
+		Info: saga.Info{Name: "lunch", ShortTokens: true, Asks: []steps.Question{ask}},
+		Run: func(r *saga.Run, in order) (string, error) {
+			_, err := saga.Ask(r, ask)
+			return in.Office, err
+		},
+	}}})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	web := httptest.NewServer(s.Handler())
+	t.Cleanup(web.Close)
+	_, _, code := h.run("call", "lunch", "office=Berlin", "--server", web.URL+server.Endpoint, "--save", "saved.json")
+	require.Equal(t, exitNeedsAnswer, code)
+
+	explain := []string{"token", "explain", "saved.json", "--keyset", "k.json", "--audience", "prod"}
+	out := h.ok(explain...)
+	assert.Contains(t, out, "lunch, revision")
+	assert.Contains(t, out, "name that with --ledger to see it")
+	assert.NotContains(t, out, "Berlin")
+	out = h.ok(append(explain, "--ledger", "sqlite:l.db")...)
+	assert.Contains(t, out, "a reference to the server's ledger")
+	assert.Contains(t, out, "in the flow")
+	assert.Contains(t, out, "Berlin")
+
+	h.ok("stdio", "--ledger", "sqlite:other.db") // which makes it
+	out, stderr, code := h.run(append(explain, "--ledger", "sqlite:other.db")...)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, out, "lunch, revision")
+	assert.Contains(t, stderr, "its state is not in the ledger any more")
 }
 
 // What a token holds is shown so that it can be read, whatever it is.

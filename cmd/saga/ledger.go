@@ -85,7 +85,7 @@ func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(contex
 		return p.usage(c, "a ledger in memory is within its server: nobody else can look into it")
 	case l.name == ledgerOff:
 		return p.usage(c, "name the ledger with --ledger: sqlite:PATH or postgres://USER@HOST/DATABASE")
-	case isFile:
+	case isFile && path != "":
 		// It would be created.
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return failed(fmt.Errorf("there is no ledger: %w", err))
@@ -197,10 +197,12 @@ func (p *program) sayNothingWaits(ctx context.Context, b *records.Book) error {
 
 func (p *program) undoSaga(ctx context.Context, c *cli.Command, b *records.Book, id string) error {
 	var found []records.Waiting
+	others := 0
 	for w, err := range b.List(ctx) {
 		if err != nil {
 			return failed(err)
 		}
+		others++
 		if strings.HasPrefix(w.Saga, strings.ToLower(id)) && id != "" {
 			found = append(found, w)
 		}
@@ -208,6 +210,9 @@ func (p *program) undoSaga(ctx context.Context, c *cli.Command, b *records.Book,
 	switch len(found) {
 	case 1:
 	case 0:
+		if others > 0 {
+			return failed(fmt.Errorf("no saga %s waits with something to be undone: %s ledger lists those that do", plain.Short(id, maxCell), p.self))
+		}
 		if err := p.sayNothingWaits(ctx, b); err != nil {
 			return err
 		}

@@ -121,6 +121,7 @@ func TestLedgerUndo(t *testing.T) {
 	_, stderr, code = h.run("ledger", "undo", "ff")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "no saga ff")
+	assert.NotContains(t, stderr, "Nothing waits", "three do")
 	_, stderr, code = h.run("ledger", "undo", "ad", "--wait", "300ms")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, `is one running that has the tool "trip" in revision 2?`)
@@ -170,6 +171,7 @@ func TestLedgerMistakes(t *testing.T) {
 		"ledger --keyset k.json":                                    {exitUsage, "name the ledger with --ledger"},
 		"ledger --ledger memory":                                    {exitUsage, "in memory"},
 		"ledger --ledger off":                                       {exitUsage, "name the ledger"},
+		"ledger --ledger sqlite:":                                   {exitUsage, "sqlite:PATH"},
 		"ledger --ledger sqlite:no.db --keyset missing.json":        {exitFailed, "missing.json"},
 		"ledger frobnicate":                                         {exitUsage, "frobnicate"},
 		"ledger undo --ledger sqlite:no.db":                         {exitUsage, "one argument"},

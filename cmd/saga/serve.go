@@ -48,10 +48,10 @@ func (p *program) serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
 		Usage: "serve the example tools over HTTP",
-		Description: `Serves MCP at http://ADDR/mcp until it is interrupted. It keeps nothing between two turns:
-start as many as you like with the same --keyset and --audience, and stop any of them.
-What a --ledger remembers lets tools with effects take each turn once, and has undone what
-nobody comes back to; servers with the same keyset and audience must share it.
+		Description: `Serves MCP at http://ADDR/mcp until it is interrupted. The process keeps nothing between two
+turns: start as many as you like with the same --keyset and --audience, and stop any of them.
+With a --ledger, tools with effects take each turn once, and what nobody comes back to is
+undone; servers with the same keyset and audience must share it.
 
 The keyset file is loaded again when it changes, and on SIGHUP, so that keys can be
 rotated without a restart; see saga keys --help.

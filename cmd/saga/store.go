@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -72,6 +73,19 @@ func (l ledgerName) String() string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
+// isOpenToCommands reports whether another process than its server can look into it, as far
+// as that can be known without opening it.
+func (l ledgerName) isOpenToCommands() bool {
+	if l.name == ledgerOff || l.name == ledgerMemory {
+		return false
+	}
+	if l.implied {
+		_, err := os.Stat(strings.TrimPrefix(l.name, ledgerSQLite))
+		return err == nil
+	}
+	return true
+}
+
 func isPostgres(name string) bool {
 	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
 }
@@ -130,7 +144,7 @@ func (p *program) openLedger(ctx context.Context, c *cli.Command, log *slog.Logg
 		log.Warn("there is no ledger: its file cannot be there; name another with --ledger", "error", err)
 		return nil, nil
 	case err != nil:
-		return nil, failed(fmt.Errorf("%w\nName another ledger with --ledger, or none: --ledger off", err))
+		return nil, failed(fmt.Errorf("%w\nMend that, or name another ledger; --ledger off is none", err))
 	}
 	log.Info("ledger", "ledger", l)
 	return store, nil

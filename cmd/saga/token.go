@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -18,7 +19,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
 // maxTokenInput limits what is read as a token, in bytes.
@@ -34,19 +37,20 @@ func (p *program) tokenCommand() *cli.Command {
 			ArgsUsage: "TOKEN (or the NAME of a saved call, or - for standard input)",
 			Description: `Needs the keyset that sealed the token, and the audience of the deployment. It shows the
 state of the saga, which clients never see; its secret part is not shown. Tokens of callers
-who identified themselves cannot be opened here: they are bound to the caller.
+who identified themselves cannot be opened here: they are bound to the caller. What a token
+refers to in a ledger is shown if the ledger can be read here.
 
 Exits with 1 if a server would refuse the token, after saying why.
 
 Example:
    saga token explain --keyset /etc/saga/keyset.json --audience prod - < token.txt`,
-			Flags:  keysetFlags(),
+			Flags:  append(keysetFlags(), ledgerFlag("this user's own")),
 			Action: p.explainToken,
 		}},
 	}
 }
 
-func (p *program) explainToken(_ context.Context, c *cli.Command) error {
+func (p *program) explainToken(ctx context.Context, c *cli.Command) error {
 	token, err := p.oneArgument(c, "token")
 	if err != nil {
 		return err
@@ -65,6 +69,17 @@ func (p *program) explainToken(_ context.Context, c *cli.Command) error {
 		return failed(look.err)
 	}
 	found := look.inspect(token)
+	if found.apart && ledgerOf(c).isOpenToCommands() {
+		return p.withLedger(ctx, c, func(ctx context.Context, _ *cli.Command, b *records.Book) error {
+			look.parts = func(x *tokens.Contents) (engine.Encoded, error) { return turns.Parts(ctx, b, "", x) }
+			return p.explain(look.inspect(token))
+		})
+	}
+	return p.explain(found)
+}
+
+// explain prints what was found, and fails if a server would refuse it.
+func (p *program) explain(found *inspection) error {
 	if err := p.printExplanation(found); err != nil {
 		return failed(err)
 	}
@@ -96,7 +111,14 @@ func (p *program) printExplanation(x *inspection) error {
 		if !claims.Deadline.IsZero() {
 			row("deadline", "%s", when(claims.Deadline))
 		}
-		row("holds", "%s of state, %d secret (%s in %d bytes, %d of padding)", count(x.StateLen, "byte"), x.SecretLen, x.Coding, x.BodyLen, x.PaddingLen)
+		switch {
+		case !x.apart:
+			row("holds", "%s of state, %d secret (%s in %d bytes, %d of padding)", count(x.StateLen, "byte"), x.SecretLen, x.Coding, x.BodyLen, x.PaddingLen)
+		case x.holds == nil && x.err == nil:
+			row("holds", "a reference to the server's ledger, where the state is; name that with --ledger to see it")
+		default:
+			row("holds", "a reference to the server's ledger, where the state is")
+		}
 	}
 	if x.holds != nil {
 		p.printHolds(x.holds, row)
@@ -137,6 +159,8 @@ var purposes = []string{"saga", "mrtr", "handshake"}
 type inspector struct {
 	codec *tokens.Codec
 	err   error
+	// parts reads what a token refers to; nil if the ledger is not to be asked.
+	parts func(*tokens.Contents) (engine.Encoded, error)
 }
 
 // newInspector has the keys of --keyset, or this user's own, and the audience of
@@ -151,7 +175,7 @@ func newInspector(c *cli.Command) *inspector {
 		return &inspector{err: err}
 	}
 	opener, err := tokens.New(keys, tokens.Options{Audience: c.String("audience"), MaxToken: tokens.HardMaxToken, MaxPlaintext: tokens.HardMaxPlaintext})
-	return &inspector{opener, err}
+	return &inspector{codec: opener, err: err}
 }
 
 // inspection is what can be seen of a token.
@@ -159,8 +183,10 @@ type inspection struct {
 	tokens.Explanation
 	// purpose is what the token was made for.
 	purpose string
-	// holds is what it holds; nil if it is not authentic, or if err says why not.
+	// holds is what it holds; nil if it is not authentic, if err says why not, or if that is
+	// kept apart, in a ledger that was not asked.
 	holds *engine.Description
+	apart bool
 	err   error
 }
 
@@ -172,7 +198,10 @@ func (l *inspector) inspect(token string) *inspection {
 	var s *inspection
 	for _, purpose := range purposes {
 		s = &inspection{purpose: purpose}
-		s.Explanation = l.codec.Explain(tokens.Binding{Purpose: purpose}, time.Now(), token, s.describe)
+		s.Explanation = l.codec.Explain(tokens.Binding{Purpose: purpose}, time.Now(), token, func(x *tokens.Contents) { s.describe(x, l.parts) })
+		if why := (*tokens.Rejected)(nil); s.Reason == "" && errors.As(s.err, &why) {
+			s.Reason, s.Detail = why.Reason, why.Detail.Error() // which err keeps to itself
+		}
 		if s.Claims != nil {
 			break
 		}
@@ -180,10 +209,19 @@ func (l *inspector) inspect(token string) *inspection {
 	return s
 }
 
-func (s *inspection) describe(all *tokens.Contents) {
+func (s *inspection) describe(all *tokens.Contents, read func(*tokens.Contents) (engine.Encoded, error)) {
+	parts := engine.Encoded{Body: all.State, State: all.Apart, Effects: all.Plain, Secrets: all.Secret}
+	if s.apart = turns.KeptApart(all); s.apart {
+		if read == nil {
+			return
+		}
+		if parts, s.err = read(all); s.err != nil {
+			return
+		}
+	}
 	var position engine.Position
 	var holds engine.Description
-	if s.err = position.Restore(engine.Encoded{Body: all.State, State: all.Apart, Effects: all.Plain, Secrets: all.Secret}); s.err == nil {
+	if s.err = position.Restore(parts); s.err == nil {
 		holds, s.err = position.Describe()
 	}
 	if s.err == nil {

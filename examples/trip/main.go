@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Usage: "the `ADDRESS` of the tool's server", Value: "127.0.0.1:8080"},
 			&cli.StringFlag{Name: "dir", Usage: "the `DIR` of the databases and the keyset; it is created if it is missing (default: a new one)"},
-			&cli.StringFlag{Name: "ledger", Usage: "the `LEDGER`: the path of an SQLite file, the URL of a Postgres database, or off (default: a file in --dir)"},
+			&cli.StringFlag{Name: "ledger", Usage: "the `LEDGER`: off, sqlite:PATH or postgres://USER@HOST/DATABASE (default: a file in --dir)"},
 			&cli.DurationFlag{Name: "token-ttl", Usage: "how long a question waits for its answer", Value: 10 * time.Minute},
 		},
 		Action:   everything,

@@ -68,7 +68,7 @@ func serveCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Usage: "the `ADDRESS` to listen on", Value: "127.0.0.1:0"},
 			&cli.StringFlag{Name: "keyset", Usage: "the `FILE` with the keys that seal tokens; it is created if it is missing", Required: true},
-			&cli.StringFlag{Name: "ledger", Usage: "the `LEDGER`: the path of an SQLite file, the URL of a Postgres database, or off", Value: "off"},
+			&cli.StringFlag{Name: "ledger", Usage: "the `LEDGER`: off, sqlite:PATH or postgres://USER@HOST/DATABASE", Value: "off"},
 			&cli.DurationFlag{Name: "token-ttl", Usage: "how long a question waits for its answer", Value: 10 * time.Minute},
 			&cli.StringFlag{Name: "hotel", Usage: "the hotel service's `URL`", Required: true},
 			&cli.StringFlag{Name: "flight", Usage: "the flight service's `URL`", Required: true},
@@ -114,7 +114,7 @@ func openLedger(ctx context.Context, name string) (ledger.Store, error) {
 	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"):
 		return postgres.Open(ctx, name)
 	}
-	return sqlite.Open(ctx, name)
+	return sqlite.Open(ctx, strings.TrimPrefix(name, "sqlite:"))
 }
 
 // listen listens at --addr and prints the URL.

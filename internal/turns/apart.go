@@ -51,15 +51,25 @@ func (r *Runner) sealApart(ctx context.Context, b tokens.Binding, claims tokens.
 
 // parts returns what a token holds, or refers to.
 func (r *Runner) parts(ctx context.Context, principal string, x *tokens.Contents) (engine.Encoded, error) {
+	return Parts(ctx, r.records, principal, x)
+}
+
+// KeptApart reports whether a token refers to what a ledger holds.
+func KeptApart(x *tokens.Contents) bool {
+	return len(x.State) == 0 && len(x.Secret) == apartSize && x.Secret[0] == apartMark
+}
+
+// Parts returns what a token holds, or refers to in the records b, which may be nil.
+func Parts(ctx context.Context, b *records.Book, principal string, x *tokens.Contents) (engine.Encoded, error) {
 	parts := engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}
-	if len(x.State) > 0 || len(x.Secret) != apartSize || x.Secret[0] != apartMark {
+	if !KeptApart(x) {
 		return parts, nil
 	}
-	if r.records == nil {
+	if b == nil {
 		return parts, tokens.Reject(tokens.ReasonState, "its state is in a ledger, which this server has none of")
 	}
 	ref := x.Secret[1:]
-	data, err := r.records.Blob(ctx, principal, [16]byte(ref[:16]))
+	data, err := b.Blob(ctx, principal, [16]byte(ref[:16]))
 	digest := sha256.Sum256(data)
 	switch {
 	case errors.Is(err, records.ErrNoBlob):

@@ -47,7 +47,7 @@ func (s *store) explain(what string, err error) error {
 	case lib.SQLITE_NOTADB:
 		hint = "the file is no ledger, or is damaged: "
 	case lib.SQLITE_READONLY, lib.SQLITE_PERM:
-		hint = "the file cannot be written by this user, or is on a read-only disk: "
+		hint = "the file or its directory cannot be written by this user, or is on a read-only disk: "
 	case lib.SQLITE_CANTOPEN:
 		hint = "the file, or those beside it, cannot be opened; look at their owner and mode, and the directory's: "
 	}

@@ -57,10 +57,11 @@ func childPower(path string, _ []string) error {
 //
 // A process is traced (strace), to know what it wrote, synced and acknowledged in which order.
 func TestPowerFails(t *testing.T) {
-	strace, err := exec.LookPath("strace")
-	if err != nil || os.Getenv("LEDGER_POWER") == "" {
+	if os.Getenv("LEDGER_POWER") == "" {
 		t.Skip("set LEDGER_POWER=1, and install strace")
 	}
+	strace, err := exec.LookPath("strace")
+	require.NoError(t, err, "LEDGER_POWER is set")
 	path := somePath(t)
 	trace := filepath.Join(t.TempDir(), "trace")
 	c := started(t, "power", exec.Command(strace, "-f", "-qq", "-y", "-xx", "-s", "100000", "-o", trace,
