@@ -302,3 +302,68 @@ func TestWorkerWhoseClockIsBehind(t *testing.T) {
 		assert.Empty(t, w.things())
 	})
 }
+
+// A record that makes no sense neither stops a worker nor brings the server down.
+func TestRecordsThatMakeNoSense(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a := s.replica()
+		first, err := a.call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		_, err = a.call(`{"to":"Oslo","early":true}`)
+		require.NoError(t, err)
+		e, err := a.records.Saga(t.Context(), "ann", sagaOf(t, a, first.Token))
+		require.NoError(t, err)
+		e.Ended, e.Token, e.Wake = true, "", time.Now()
+		require.NoError(t, a.records.Put(t.Context(), e))
+		a.work(t)
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Minute)
+		assert.Len(t, w.things(), 1, "the other is undone")
+		one := waiting(t, s, a)
+		assert.Equal(t, records.Failing, one.State)
+		assert.Contains(t, one.LastError, "no token")
+		assert.Less(t, one.Attempts, 10)
+	})
+}
+
+// What has ended well is not undone by an operator's mistake.
+func TestUndoNowOfWhatHasEnded(t *testing.T) {
+	w := newWorld()
+	s := newShared(t, w.trip(nil))
+	a := s.replica()
+	first, err := a.call(`{"to":"Rome"}`)
+	require.NoError(t, err)
+	second, err := a.resume(first.Token, say("where", true))
+	require.NoError(t, err)
+	_, err = a.resume(second.Token, say("pay", true))
+	require.NoError(t, err)
+	e, err := a.records.Saga(t.Context(), "ann", sagaOf(t, a, first.Token))
+	require.NoError(t, err)
+	require.ErrorIs(t, a.records.UndoNow(t.Context(), e.Key()), records.ErrNothingWaits)
+}
+
+// A panic below a worker ends its attempt, and not the server.
+func TestWorkerThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a := s.replica()
+		a.work(t)
+		synctest.Wait()
+		_, err := a.call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		once := true
+		a.line.on(func(_ int, op string) error {
+			if op == "swap" && once {
+				once = false
+				panic("oops")
+			}
+			return nil
+		})
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		assert.Equal(t, records.Failing, waiting(t, s, a).State)
+		time.Sleep(2 * time.Minute)
+		assert.Empty(t, w.things())
+	})
+}

@@ -82,6 +82,9 @@ func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.
 		}
 		o = own
 	}
+	if o == nil && !first {
+		return End{}, r.failed(m.of, errors.New("the saga's record has no token to undo it from"))
+	}
 	asked := &m.request
 	if m.lost != nil {
 		asked = m.lost // its answers count, whatever the client says now

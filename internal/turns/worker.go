@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -196,7 +197,11 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 		if cannot != nil {
 			return End{}, cannot
 		}
-		end, err := r.undo(ctx, m, nil, gone)
+		var end End
+		err := engine.Protect(func() (err error) { // or one record would bring all servers down
+			end, err = r.undo(ctx, m, nil, gone)
+			return err
+		})
 		return r.settle(ctx, m, end, err)
 	})
 	if err != nil && !m.claimed() {
