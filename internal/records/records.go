@@ -3,7 +3,8 @@
 //
 // Make a [Book] with [New]. [Book.Saga] finds the record of a saga, [Book.Put] writes it unless
 // somebody else has written it meanwhile, and [Book.Take] gives those to a worker whose time has
-// come. The package knows what is in a record, but no code of tools and no protocol.
+// come; [Book.List] shows operators what waits. The package knows what is in a record, but no
+// code of tools and no protocol.
 package records
 
 import (

@@ -12,6 +12,11 @@
 //			}}
 //		})
 //	}
+//
+// The suite does what servers do to a store, many at once, and what may happen to it: lost
+// connections, writes of which nobody knows whether they were made, clocks that differ. A
+// store that passes keeps the promises of a ledger. [Harness] says what the suite needs for
+// each part; what is not there is skipped.
 package ledgertest
 
 import (

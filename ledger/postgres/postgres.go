@@ -1,6 +1,8 @@
 // Package postgres keeps a ledger in PostgreSQL, for servers on several machines.
 //
-//	store, err := postgres.Open(ctx, "postgres://user:password@db.internal/app")
+//	store, err := postgres.Open(ctx, "postgres://user:password@db.example.com/app")
+//	if err != nil { … }
+//	defer store.Close()
 //	s, err := server.New(server.Options{Ledger: store, Keys: keys, Tools: tools})
 //
 // The tables are in a schema of their own, mcpsaga_ledger, which Open creates and brings
@@ -12,8 +14,8 @@
 //
 // Changes by other processes are seen by LISTEN and NOTIFY, which takes one connection
 // while somebody waits, besides those of the pool. Behind a pooler such as PgBouncer
-// connections are shared, so there the store asks ten times a second instead, and uses no
-// prepared statements; it notices by itself.
+// connections are shared. The store notices that by itself: it then asks for changes several
+// times a second instead, and uses no prepared statements.
 package postgres
 
 import (
