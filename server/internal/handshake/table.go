@@ -85,7 +85,7 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange) (*session, *wire.Error
 	s.most = max(maxSessionBytes, 2*int(d.Limits.MaxBody))
 	s.calls, s.waiting = make(map[string]*sessionCall), make(map[uint64]*question)
 	// Other replicas, and this one later, name streams of the same session.
-	s.stem = rand.Text()
+	s.stem = rand.Text()[:13] // 65 bits
 	// The general stream never ends: one response is due and never comes.
 	s.general = &stream{name: generalStream + s.stem, session: s, due: 1, changed: make(chan struct{})}
 	s.streams = map[string]*stream{s.general.name: s.general}
@@ -198,7 +198,7 @@ func (d *handshake) release(s *session, id jsontext.Value) {
 	switch {
 	case s.late:
 		t.remove(s, dialect.ErrSessionEnded)
-	case !s.changed && len(s.finished) == 0:
+	case !s.changed && len(s.streams) == 1: // the general one: nothing is left that a client may have missed
 		t.remove(s, errEvicted)
 	default:
 		s.resting = t.idle.PushBack(s)
