@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -221,18 +222,22 @@ type bubble struct {
 	t       *testing.T
 	handler http.Handler
 	srv     *server.Server
+	keys    *codec.Keyset
 	session string
 }
 
 func newBubble(t *testing.T, o server.Options) *bubble {
-	o.Keys, o.Logger = newKeys(t), slog.New(slog.DiscardHandler)
+	if o.Keys == nil {
+		o.Keys = newKeys(t)
+	}
+	o.Logger = slog.New(slog.DiscardHandler)
 	if o.Tools == nil {
 		o.Tools = legacyDefinitions()
 	}
 	s, err := server.New(o)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
-	b := &bubble{t: t, handler: s.Handler(), srv: s}
+	b := &bubble{t: t, handler: s.Handler(), srv: s, keys: o.Keys}
 	resp := b.do(http.MethodPost, initializeMessage("2025-11-25", everything))
 	b.session = resp.Header().Get("Mcp-Session-Id")
 	require.NotEmpty(t, b.session)

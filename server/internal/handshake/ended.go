@@ -60,6 +60,9 @@ func (e *endings) forget(now time.Time) {
 const (
 	endedTime  = time.Second
 	endedPause = time.Second
+	// markTime is how long a client waits until it is written down that it has ended its
+	// session.
+	markTime = 5 * time.Second
 )
 
 // endedElsewhere reports whether the ledger says that a session was ended.
@@ -84,18 +87,24 @@ func (d *handshake) endedElsewhere(ctx context.Context, a *agreed) bool {
 
 // end ends a session as its client wishes: here, and with a ledger everywhere.
 func (d *handshake) end(ctx context.Context, a *agreed, principal string) *wire.Error {
-	d.sessions.end(a)
+	d.sessions.drop(a.name) // at once: the ledger may take long
 	book := d.Turns.Records()
 	if book == nil {
+		d.sessions.end(a)
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, markTime)
+	defer cancel()
 	err := book.EndSession(ctx, principal, a.id, a.expires)
 	switch {
 	case err == nil:
+		d.sessions.end(a)
 		return nil
 	case errors.Is(err, records.ErrFull):
-		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "this replica has ended the session; for the others to know, too many sessions of yours were ended: let it expire")
+		d.sessions.end(a)
+		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "the session has ended in this replica only, as too many sessions of yours were ended: let it expire")
 	}
+	// It goes on, or the client could not send this again.
 	d.Log.WarnContext(ctx, "the end of a session cannot be written down", "error", err)
-	return wire.TryAgain("this replica has ended the session; the others cannot be told at present: send the same request again")
+	return wire.TryAgain("the calls of the session in this replica have ended, but its end cannot be written down at present: send the same request again")
 }
