@@ -138,7 +138,7 @@ func (c *legacyClient) vain(id json.RawMessage, result string) {
 	c.t.Helper()
 	resp := c.post(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":` + result + `}`)
 	assert.Contains(c.t, readAll(c.t, resp), `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"nothing waits here for this answer`)
-	assert.Equal(c.t, 400, resp.StatusCode)
+	assert.Equal(c.t, 503, resp.StatusCode)
 }
 
 func (c *legacyClient) fail(id json.RawMessage, code int, text string) {

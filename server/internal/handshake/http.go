@@ -81,7 +81,8 @@ func (d *handshake) answered(ctx context.Context, s *session, m *wire.Message) *
 		return nil
 	case errors.Is(err, errNobodyWaits):
 		d.Log.InfoContext(ctx, "answer refused", "reason", "nothing waits for it here: the call has ended, or runs in another replica, which the requests of its session do not always reach")
-		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, err.Error())
+		// The same may succeed where the call runs; and clients take a 4xx as the end of all.
+		return wire.Refuse(http.StatusServiceUnavailable, wire.CodeInvalidRequest, err.Error())
 	}
 	return wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, err.Error())
 }
