@@ -163,7 +163,12 @@ func asksRoundRobin(t *testing.T, at target) {
 // that it was served by: with an answer, or for the rest of a stream.
 var asking = []string{"tools-call-sampling", "tools-call-elicitation", "elicitation-sep1034-defaults", "elicitation-sep1330-enums", "server-sse-polling"}
 
-// conformsRoundRobin runs the official suite, of which all passes that does not ask.
+// ending is the scenario in which a session is ended: without a ledger only the replica knows
+// that the client has told.
+const ending = "server-session-lifecycle"
+
+// conformsRoundRobin runs the official suite, of which all passes that needs no memory: what
+// does not ask, and does not end a session.
 func conformsRoundRobin(t *testing.T, at target) {
 	if testing.Short() {
 		t.Skip("runs the official suite")
@@ -175,7 +180,7 @@ func conformsRoundRobin(t *testing.T, at target) {
 	assert.Len(t, results, 33, "the suite itself has changed")
 	passed := 0
 	for name, all := range results {
-		if slices.Contains(asking, name) {
+		if slices.Contains(asking, name) || name == ending {
 			continue
 		}
 		passed++
@@ -184,7 +189,7 @@ func conformsRoundRobin(t *testing.T, at target) {
 			assert.NotContains(t, []string{"FAILURE", "WARNING"}, c.Status, "%s: %s: %s %s", name, c.ID, c.Description, c.ErrorMessage)
 		}
 	}
-	t.Logf("%d scenarios passed, without the %d that ask", passed, len(asking))
+	t.Logf("%d scenarios passed, without the %d that ask and the one that ends a session", passed, len(asking))
 	if t.Failed() {
 		t.Logf("the suite's output:\n%s", out)
 	}
