@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"text/template"
@@ -115,6 +116,8 @@ type recorder struct {
 	out     strings.Builder
 	tokens  []string
 	session string
+	// questions are the ids of the server's own requests.
+	questions []string
 }
 
 // post sends a message and returns the response's body.
@@ -208,6 +211,12 @@ func (r *recorder) block(text string) {
 
 var token = regexp.MustCompile(`"(?:sagaToken|requestState)": ?"([^"]+)"`)
 
+// The server's own names of streams and questions are drawn at random.
+var (
+	stream   = regexp.MustCompile(`(?m)^id: (\S+)_\d+$`)
+	question = regexp.MustCompile(`"id": ?(\d{9,})`)
+)
+
 // abbreviate puts names in the place of what is long and differs each time.
 func (r *recorder) abbreviate(text string) string {
 	for _, m := range token.FindAllStringSubmatch(text, -1) {
@@ -220,6 +229,17 @@ func (r *recorder) abbreviate(text string) string {
 	}
 	if r.session != "" {
 		text = strings.ReplaceAll(text, r.session, "<session>")
+	}
+	if m := stream.FindStringSubmatch(text); m != nil {
+		text = strings.ReplaceAll(text, m[1], "<stream>")
+	}
+	for _, m := range question.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(r.questions, m[1]) {
+			r.questions = append(r.questions, m[1])
+		}
+	}
+	for i, id := range r.questions {
+		text = strings.ReplaceAll(text, id, fmt.Sprintf("<id %d>", i+1))
 	}
 	return text
 }

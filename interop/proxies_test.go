@@ -80,9 +80,17 @@ func startReplica(t *testing.T, keyset string) *replica {
 		address = regexp.MustCompile(`url=(http://\S+)/mcp`).FindStringSubmatch(line)
 	}
 	go func() { _, _ = io.Copy(io.Discard, said) }()
-	target, err := url.Parse(address[1])
+	r := behind(t, address[1])
+	r.cmd = cmd
+	return r
+}
+
+// behind puts a hop before a server that is running.
+func behind(t *testing.T, address string) *replica {
+	t.Helper()
+	target, err := url.Parse(address)
 	require.NoError(t, err)
-	r := &replica{cmd: cmd, hosts: map[string]int{}}
+	r := &replica{hosts: map[string]int{}}
 	forward := &httputil.ReverseProxy{
 		FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite:      func(p *httputil.ProxyRequest) { p.SetURL(target); p.Out.Host = p.In.Host },

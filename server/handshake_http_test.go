@@ -1,12 +1,14 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -112,47 +115,78 @@ func TestHandshakeSessionOfAnother(t *testing.T) {
 	s.wait("sampling/createMessage")
 }
 
+// What is in memory of sessions is bounded: of those not in use, the one unused for the
+// longest gives way, and goes on by its id.
 func TestHandshakeSessionLimits(t *testing.T) {
-	r := newRig(t, server.Options{Authenticate: who, MaxSessions: 4, MaxSessionsPerPrincipal: 2})
+	r := newRig(t, server.Options{Authenticate: who, MaxSessions: 4, MaxSessionsPerPrincipal: 2, Tools: legacyDefinitions()})
 	first := r.connect("2025-11-25", everything, as("ann"))
 	second := r.connect("2025-11-25", everything, as("ann"))
+	third := r.connect("2025-11-25", everything, as("ann"))
 	s := first.stream(toolCall(1, "complex_tool", `{}`))
 	form := s.wait("elicitation/create")
-	r.connect("2025-11-25", everything, as("ann")) // takes the place of the second, as the first is in use
-	resp := second.post(listTools)
-	readAll(t, resp)
-	assert.Equal(t, 404, resp.StatusCode)
+	second.setLevel("error")
+	third.setLevel("error") // takes the place of the second, as the first is in use
+	assert.NotContains(t, third.hears(), "notifications/message")
+	assert.Contains(t, second.hears(), "notifications/message", "its level was in memory")
 	first.reply(form.ID, `{"action":"decline"}`)
 	s.wait("")
 
-	r.connect("2025-11-25", everything, as("bob"))
-	r.connect("2025-11-25", everything, as("bob"))
-	status, body := r.do("POST", "/mcp", initializeMessage("2025-11-25", `{}`), func(r *http.Request) { r.Header.Set("Who", "eve") })
-	assert.Equal(t, 503, status, body)
-	assert.Contains(t, body, "too many sessions")
+	var busy []*legacyClient
+	for range 2 {
+		c := r.connect("2025-11-25", everything, as("bob"))
+		c.stream(toolCall(1, "complex_tool", `{}`)).wait("elicitation/create")
+		busy = append(busy, c)
+	}
+	c := r.connect("2025-11-25", everything, as("bob"))
+	resp := c.post(toolCall(1, "sum", `{}`))
+	assert.Contains(t, readAll(t, resp), "too many sessions")
+	assert.Equal(t, 503, resp.StatusCode)
+	assert.Equal(t, "60", resp.Header.Get("Retry-After"))
+	assert.Contains(t, c.ask(listTools), `"tools"`, "what needs no memory is served")
+	assert.Equal(t, 202, c.post(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`).StatusCode)
+	assert.Contains(t, busy[0].ask(toolCall(2, "sum", `{}`)), `"sum":3`)
 }
 
-// Callers without credentials that can be told apart do not take one another's
-// sessions; those that cannot share what there is.
+// setLevel has the session changed, and so kept in memory.
+func (c *legacyClient) setLevel(level string) {
+	c.t.Helper()
+	assert.Contains(c.t, c.ask(`{"jsonrpc":"2.0","id":90,"method":"logging/setLevel","params":{"level":"`+level+`"}}`), `"result":{}`)
+}
+
+// hears returns what a call that logs something is answered with.
+func (c *legacyClient) hears() string {
+	c.t.Helper()
+	return readAll(c.t, c.post(toolCall(91, "flood", `{"n":1}`)))
+}
+
+// Callers without credentials that can be told apart have the limits of one each; those that
+// cannot share what there is. Nobody's calls are ended for others.
 func TestSessionLimitsOfAnonymousCallers(t *testing.T) {
 	r := newRig(t, server.Options{
-		MaxSessions: 5, MaxSessionsPerPrincipal: 2,
+		MaxSessions: 5, MaxSessionsPerPrincipal: 2, Tools: legacyDefinitions(),
 		CallerKey: func(r *http.Request) string { return r.Header.Get("Who") },
 	})
-	lost := func(c *legacyClient) bool {
-		resp := c.post(listTools)
-		readAll(t, resp)
-		return resp.StatusCode == 404
+	wait := func(change ...func(*legacyClient)) (s *sseReader, status int) {
+		resp := r.connect("2025-11-25", everything, change...).post(toolCall(1, "complex_tool", `{}`))
+		if resp.StatusCode != 200 {
+			readAll(t, resp)
+			return nil, resp.StatusCode
+		}
+		s = &sseReader{t: t, body: resp.Body, in: bufio.NewReader(resp.Body)}
+		t.Cleanup(s.close)
+		s.wait("elicitation/create")
+		return s, 200
 	}
-	ann := r.connect("2025-11-25", everything, as("ann"))
-	for range 5 {
-		r.connect("2025-11-25", everything, as("bob"))
+	for i, want := range []int{200, 200, 503} {
+		_, status := wait(as("bob"))
+		assert.Equal(t, want, status, i)
 	}
-	assert.False(t, lost(ann))
-	nobody := []*legacyClient{r.connect("2025-11-25", everything), r.connect("2025-11-25", everything)}
-	status, _ := r.do("POST", "/mcp", initializeMessage("2025-11-25", `{}`), nil)
-	assert.Equal(t, 503, status, "there is a limit for all as well")
-	assert.False(t, lost(nobody[0]) || lost(nobody[1]), "nobody evicts those whom it cannot tell from others")
+	for i, want := range []int{200, 200, 200, 503} {
+		_, status := wait()
+		assert.Equal(t, want, status, "%d: there is a limit for all as well", i)
+	}
+	_, status := wait(as("ann"))
+	assert.Equal(t, 503, status)
 }
 
 // Only clients that cannot do without have sessions, and what they have never holds a
@@ -161,8 +195,11 @@ func TestOnlyOlderClientsHaveSessions(t *testing.T) {
 	keys := newKeys(t)
 	r := newRig(t, server.Options{Keys: keys, Tools: legacyDefinitions(), MaxSessions: 1})
 	c := r.connect("2025-11-25", everything)
-	status, _, _ := r.exchange("POST", "/mcp", initializeMessage("2025-11-25", everything))
-	assert.Equal(t, 503, status)
+	s := c.stream(toolCall(1, "complex_tool", `{}`))
+	question := s.message()
+	resp := r.connect("2025-11-25", everything).post(toolCall(1, "complex_tool", `{}`))
+	readAll(t, resp)
+	assert.Equal(t, 503, resp.StatusCode)
 	for range 3 {
 		status, header, body := r.exchange("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"complex_tool"}}`)
 		assert.Equal(t, 200, status)
@@ -172,12 +209,11 @@ func TestOnlyOlderClientsHaveSessions(t *testing.T) {
 		assert.Contains(t, got.raw, `"requestState":"`+keys.Primary().Prefix)
 		assert.Empty(t, got.header.Get("Mcp-Session-Id"))
 	}
-	s := c.stream(toolCall(1, "complex_tool", `{}`))
-	for _, answer := range []string{accepted(`{"target":"x"}`), yes} {
-		question := s.message()
-		assert.NotContains(t, question.data, keys.Primary().Prefix)
-		c.reply(question.ID, answer)
-	}
+	assert.NotContains(t, question.data, keys.Primary().Prefix)
+	c.reply(question.ID, accepted(`{"target":"x"}`))
+	question = s.message()
+	assert.NotContains(t, question.data, keys.Primary().Prefix)
+	c.reply(question.ID, yes)
 	assert.NotContains(t, s.wait("").data, keys.Primary().Prefix)
 }
 
@@ -185,18 +221,23 @@ func TestOnlyOlderClientsHaveSessions(t *testing.T) {
 type bubble struct {
 	t       *testing.T
 	handler http.Handler
+	srv     *server.Server
+	keys    *codec.Keyset
 	session string
 }
 
 func newBubble(t *testing.T, o server.Options) *bubble {
-	o.Keys, o.Logger = newKeys(t), slog.New(slog.DiscardHandler)
+	if o.Keys == nil {
+		o.Keys = newKeys(t)
+	}
+	o.Logger = slog.New(slog.DiscardHandler)
 	if o.Tools == nil {
 		o.Tools = legacyDefinitions()
 	}
 	s, err := server.New(o)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
-	b := &bubble{t: t, handler: s.Handler()}
+	b := &bubble{t: t, handler: s.Handler(), srv: s, keys: o.Keys}
 	resp := b.do(http.MethodPost, initializeMessage("2025-11-25", everything))
 	b.session = resp.Header().Get("Mcp-Session-Id")
 	require.NotEmpty(t, b.session)
@@ -212,19 +253,39 @@ func (b *bubble) do(method, body string) *httptest.ResponseRecorder {
 	return w
 }
 
+// get reads the stream that belongs to no request for a second.
+func (b *bubble) get() string {
+	ctx, leave := context.WithTimeout(b.t.Context(), time.Second)
+	defer leave()
+	r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/mcp", nil)
+	r.Header.Set("Mcp-Session-Id", b.session)
+	w := httptest.NewRecorder()
+	b.handler.ServeHTTP(w, r)
+	assert.Equal(b.t, 200, w.Code)
+	return w.Body.String()
+}
+
+// What a session has in memory goes when it was not used for long. The session stays.
 func TestHandshakeIdleSessionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t, server.Options{SessionIdle: time.Hour})
+		updated := func() bool {
+			b.srv.ResourceUpdated("static://one")
+			return strings.Contains(b.get(), "notifications/resources/updated")
+		}
+		assert.Equal(t, 200, b.do("POST", `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"static://one"}}`).Code)
 		for range 5 {
 			time.Sleep(59 * time.Minute)
 			assert.Equal(t, 200, b.do("POST", listTools).Code)
 		}
+		assert.True(t, updated())
 		time.Sleep(time.Hour + time.Second)
-		assert.Equal(t, 404, b.do("POST", listTools).Code)
+		assert.Equal(t, 200, b.do("POST", listTools).Code)
+		assert.False(t, updated())
 	})
 }
 
-// Whatever came last, the session expires after it: no request keeps it for good.
+// Whatever came last, a session ends when its time is over: no request keeps it for longer.
 func TestHandshakeSessionsExpireAfterAnyRequest(t *testing.T) {
 	for name, last := range map[string]func(*bubble){
 		"a call":         func(b *bubble) { b.do("POST", toolCall(1, "sum", `{}`)) },
@@ -237,14 +298,17 @@ func TestHandshakeSessionsExpireAfterAnyRequest(t *testing.T) {
 		},
 		"a response":       func(b *bubble) { b.do("POST", `{"jsonrpc":"2.0","id":1,"result":{}}`) },
 		"a batch, refused": func(b *bubble) { b.do("POST", "["+pingMessage+"]") },
-		"a stream that the client leaves": func(b *bubble) {
-			ctx, leave := context.WithTimeout(b.t.Context(), 10*time.Minute)
-			defer leave()
-			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/mcp", nil)
-			r.Header.Set("Mcp-Session-Id", b.session)
-			w := httptest.NewRecorder()
-			b.handler.ServeHTTP(w, r)
-			assert.Equal(b.t, 200, w.Code)
+		"a level": func(b *bubble) {
+			b.do("POST", `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"error"}}`)
+		},
+		"a stream that the client leaves": func(b *bubble) { b.get() },
+		"a stream that it does not leave": func(b *bubble) {
+			go func() {
+				r := httptest.NewRequestWithContext(b.t.Context(), "GET", "http://localhost/mcp", nil)
+				r.Header.Set("Mcp-Session-Id", b.session)
+				b.handler.ServeHTTP(httptest.NewRecorder(), r)
+			}()
+			synctest.Wait()
 		},
 		"a stream, refused": func(b *bubble) {
 			r := httptest.NewRequest("GET", "http://localhost/mcp", nil)
@@ -256,17 +320,16 @@ func TestHandshakeSessionsExpireAfterAnyRequest(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBubble(t, server.Options{SessionIdle: time.Minute})
-				last(b)
-				time.Sleep(59 * time.Second)
-				assert.Equal(t, 204, b.do("DELETE", "").Code, "not yet")
-
-				b = newBubble(t, server.Options{SessionIdle: time.Minute})
-				last(b)
-				time.Sleep(61 * time.Second)
-				assert.Equal(t, 404, b.do("DELETE", "").Code)
-			})
+			// A minute more is for clocks that differ.
+			for after, want := range map[time.Duration]int{2*time.Minute - time.Second: 204, 2*time.Minute + time.Second: 404} {
+				synctest.Test(t, func(t *testing.T) {
+					start := time.Now()
+					b := newBubble(t, server.Options{SessionTTL: time.Minute})
+					last(b)
+					time.Sleep(time.Until(start.Add(after)))
+					assert.Equal(t, want, b.do("DELETE", "").Code)
+				})
+			}
 		})
 	}
 }
@@ -281,18 +344,42 @@ func TestHandshakeNoSessionAfterTheEnd(t *testing.T) {
 	assert.Empty(t, header.Get("Mcp-Session-Id"))
 }
 
+// A session whose time is over ends when its calls have ended: until then they can be
+// answered and cancelled, and nothing new begins.
 func TestHandshakeBusySessionsDoNotExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		b := newBubble(t, server.Options{SessionIdle: time.Minute, TurnTimeout: 3 * time.Hour, Tools: legacyDefinitions(g.tool())})
+		b := newBubble(t, server.Options{SessionTTL: time.Minute, TurnTimeout: 3 * time.Hour, Tools: legacyDefinitions(g.tool())})
 		done := make(chan string)
 		go func() { done <- b.do("POST", toolCall(1, "gate", `{}`)).Body.String() }()
 		time.Sleep(2 * time.Hour)
+		assert.Equal(t, 404, b.do("POST", listTools).Code)
+		assert.Equal(t, 404, b.do("POST", toolCall(2, "sum", `{}`)).Code)
+		assert.Equal(t, 202, b.do("POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`).Code)
 		g.leave <- true
 		assert.Contains(t, <-done, "left")
-		assert.Equal(t, 200, b.do("POST", listTools).Code)
-		time.Sleep(2 * time.Minute)
-		assert.Equal(t, 404, b.do("POST", listTools).Code)
+		synctest.Wait()
+		assert.Equal(t, 404, b.do("POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`).Code)
+	})
+	t.Run("asked", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBubble(t, server.Options{SessionTTL: time.Minute})
+			w := httptest.NewRecorder()
+			done := make(chan bool)
+			go func() {
+				r := httptest.NewRequest("POST", "http://localhost/mcp", strings.NewReader(toolCall(1, "ask", `{"what":"form"}`)))
+				r.Header.Set("Content-Type", "application/json")
+				r.Header.Set("Mcp-Session-Id", b.session)
+				b.handler.ServeHTTP(w, r)
+				close(done)
+			}()
+			time.Sleep(5 * time.Minute)
+			id := regexp.MustCompile(`"id":(\d+),"method":"elicitation/create"`).FindStringSubmatch(w.Body.String())
+			require.NotNil(t, id)
+			assert.Equal(t, 202, b.do("POST", `{"jsonrpc":"2.0","id":`+id[1]+`,"result":`+accepted(`{"name":"n"}`)+`}`).Code)
+			<-done
+			assert.Contains(t, w.Body.String(), `form: `)
+		})
 	})
 }
 
@@ -306,7 +393,9 @@ func TestHandshakeLateAnswers(t *testing.T) {
 		go func() { done <- b.do("POST", toolCall(1, "ask", `{"what":"form"}`)).Body.String() }()
 		got := <-done
 		assert.Equal(t, 18*time.Minute, time.Since(start).Round(time.Minute))
-		assert.Contains(t, got, `"method":"notifications/cancelled","params":{"requestId":1,"reason":"no answer came in time"}`)
+		id := regexp.MustCompile(`"id":(\d+),"method":"elicitation/create"`).FindStringSubmatch(got)
+		require.NotNil(t, id, got)
+		assert.Contains(t, got, `"method":"notifications/cancelled","params":{"requestId":`+id[1]+`,"reason":"no answer came in time"}`)
 		assert.Contains(t, got, "form failed: -32001")
 		assert.Contains(t, got, "\n:\n\n", "the stream showed that it was alive")
 	})

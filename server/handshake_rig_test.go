@@ -133,6 +133,14 @@ func (c *legacyClient) reply(id json.RawMessage, result string) {
 	assert.Equal(c.t, 202, resp.StatusCode)
 }
 
+// vain posts a response that nothing waits for.
+func (c *legacyClient) vain(id json.RawMessage, result string) {
+	c.t.Helper()
+	resp := c.post(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":` + result + `}`)
+	assert.Contains(c.t, readAll(c.t, resp), `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"nothing waits here for this answer`)
+	assert.Equal(c.t, 503, resp.StatusCode)
+}
+
 func (c *legacyClient) fail(id json.RawMessage, code int, text string) {
 	c.t.Helper()
 	resp := c.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, id, code, text))

@@ -139,13 +139,13 @@ func TestHandshakeOddReplies(t *testing.T) {
 	other := r.connect("2025-11-25", everything)
 	s := c.stream(toolCall(1, "complex_tool", `{}`))
 	form := s.wait("elicitation/create")
-	// None of these answers the question.
-	other.reply(form.ID, accepted(`{"target":"of another session"}`))
-	for _, id := range []string{"99", `"1"`, "-1", `"x"`, "0"} {
-		c.reply(json.RawMessage(id), accepted(`{"target":"wrong id"}`))
+	// None of these answers the question, and their clients are told.
+	other.vain(form.ID, accepted(`{"target":"of another session"}`))
+	for _, id := range []string{"99", `"` + string(form.ID) + `"`, "-1", `"x"`, "0"} {
+		c.vain(json.RawMessage(id), accepted(`{"target":"wrong id"}`))
 	}
 	c.reply(form.ID, accepted(`{"target":"right"}`))
-	c.reply(form.ID, accepted(`{"target":"late"}`))
+	c.vain(form.ID, accepted(`{"target":"late"}`))
 	sample := s.wait("sampling/createMessage")
 	assert.Contains(t, string(sample.Params), "right")
 	resp := c.post(`{"jsonrpc":"2.0","id":` + string(sample.ID) + `,"error":"broken"}`)
@@ -176,7 +176,7 @@ func TestHandshakeCancellation(t *testing.T) {
 		assert.JSONEq(t, `{"requestId":`+string(form.ID)+`,"reason":"the client cancelled the request"}`, string(e.Params))
 		s.end() // and no response
 		assert.Equal(t, "+first -first", w.was())
-		c.reply(form.ID, accepted(`{"name":"late"}`))
+		c.vain(form.ID, accepted(`{"name":"late"}`))
 	})
 	t.Run("while the tool works", func(t *testing.T) {
 		w.done = nil
@@ -233,13 +233,18 @@ func TestHandshakeDisconnection(t *testing.T) {
 // When a session ends, nobody is left who could go on with its sagas.
 func TestTheEndOfASessionUndoes(t *testing.T) {
 	var r *rig
-	for name, end := range map[string]func(*legacyClient){
-		"the client says so": func(c *legacyClient) {
+	// Who has ended the session begins a new one; that of a server that stops goes on elsewhere.
+	for name, end := range map[string]func(*legacyClient) (status int, text string){
+		"the client says so": func(c *legacyClient) (int, string) {
 			resp := c.request("DELETE", "", nil)
 			assert.Empty(t, readAll(t, resp))
 			assert.Equal(t, 204, resp.StatusCode)
+			return 404, "initialize"
 		},
-		"the server stops": func(*legacyClient) { r.srv.Close() },
+		"the server stops": func(*legacyClient) (int, string) {
+			r.srv.Close()
+			return 503, "the server stops; call again"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := new(world)
@@ -247,11 +252,11 @@ func TestTheEndOfASessionUndoes(t *testing.T) {
 			c := r.connect("2025-11-25", everything)
 			c.stream(toolCall(1, "hold", `{}`)).wait("elicitation/create")
 			assert.Equal(t, "+first", w.was())
-			end(c)
+			status, said := end(c)
 			until(t, func() bool { return w.was() == "+first -first" })
-			resp := c.post(listTools)
-			assert.Contains(t, readAll(t, resp), "initialize")
-			assert.Contains(t, []int{404, 503}, resp.StatusCode)
+			resp := c.post(toolCall(2, "sum", `{}`))
+			assert.Contains(t, readAll(t, resp), said)
+			assert.Equal(t, status, resp.StatusCode)
 		})
 	}
 }

@@ -123,8 +123,11 @@ func TestPagesReadAnswers(t *testing.T) {
 		},
 	})
 	_, got, _ := r.exchange("POST", "/mcp", initializeMessage("2025-11-25", everything), "Origin", app, "Authorization", "ann")
-	session := got.Get("Mcp-Session-Id")
-	require.NotEmpty(t, session)
+	another := got.Get("Mcp-Session-Id")
+	require.NotEmpty(t, another)
+	c := r.connect("2025-11-25", everything, func(c *legacyClient) { c.header.Set("Authorization", "ann") })
+	c.stream(toolCall(1, "complex_tool", `{}`)).wait("elicitation/create")
+	session := c.session
 	tests := []struct {
 		name, method, body string
 		headers            []string
@@ -142,7 +145,7 @@ func TestPagesReadAnswers(t *testing.T) {
 		{"too large", "POST", strings.Repeat(" ", 1001), nil, 413},
 		{"nothing", "POST", "", nil, 400},
 		{"another revision's refusal", "POST", listTools, []string{"Mcp-Protocol-Version", "2026-07-28"}, 400},
-		{"too many sessions", "POST", initializeMessage("2025-11-25", everything), nil, 503},
+		{"too many sessions", "POST", toolCall(1, "sum", `{}`), []string{"Mcp-Session-Id", another}, 503},
 		{"the end of a session", "DELETE", "", []string{"Mcp-Session-Id", session}, 204},
 	}
 	for _, test := range tests {

@@ -73,13 +73,13 @@ func TestSagaMethodsAreCancelledInTheirSession(t *testing.T) {
 	until(t, func() bool { return strings.Count(r.log.take(), "turn cancelled") > 0 })
 }
 
-// A saga method keeps the session that it names from expiring while it is served, if
-// it is its client's own.
+// A saga method keeps the session that it names from ending while it is served, if it is its
+// client's own.
 func TestSagaMethodsUseTheirOwnSessionOnly(t *testing.T) {
 	for user, want := range map[string]int{"": http.StatusNoContent, "bob": http.StatusNotFound} {
 		synctest.Test(t, func(t *testing.T) {
 			g := newGate()
-			b := newBubble(t, server.Options{SessionIdle: time.Minute, TurnTimeout: 3 * time.Hour, Tools: []saga.Definition{g.tool()}, Authenticate: who})
+			b := newBubble(t, server.Options{SessionTTL: time.Minute, TurnTimeout: 3 * time.Hour, Tools: []saga.Definition{g.tool()}, Authenticate: who})
 			done := make(chan string)
 			go func() {
 				r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(strings.Replace(callRoom, "room", "gate", 1)))

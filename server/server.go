@@ -87,14 +87,22 @@ type Options struct {
 	// a server that only its reader can reach. Cookies are never asked for.
 	AllowedOrigins []string
 
-	// SessionIdle is how long a session of a client that speaks MCP before
-	// 2026-07-28 over HTTP may be unused before it ends. Default 30 minutes.
+	// SessionTTL is how long a session of a client that speaks MCP before 2026-07-28 over
+	// HTTP lasts, however much it is used: then the client begins a new one. Its id is a
+	// token, which any replica with the same keys accepts, and which cannot be extended.
+	// Default 24 hours.
+	SessionTTL time.Duration
+	// SessionIdle is how long the server keeps in memory what such a session left there when
+	// it was used last: subscriptions, its log level, responses that the client may have
+	// missed. The session itself goes on. Default 30 minutes.
 	SessionIdle time.Duration
-	// MaxSessions is how many such sessions there may be. Default 10000.
+	// MaxSessions is how many such sessions may be in memory: those with streams or calls,
+	// and those that left something there, of which the one unused for the longest gives
+	// way. When all are in use, requests that need another one are refused with the status
+	// 503. Default 10000.
 	MaxSessions int
 	// MaxSessionsPerPrincipal is how many of them one principal may have, or the
-	// [Anonymous] callers of one CallerKey. Above, the one unused for the longest
-	// ends. Default 100.
+	// [Anonymous] callers of one CallerKey. Default 100.
 	MaxSessionsPerPrincipal int
 	// MaxStreams is how many subscriptions of clients of MCP 2026-07-28 may be open
 	// at once. Default 1024.
@@ -159,6 +167,7 @@ func New(o Options) (*Server, error) {
 	o.TurnTimeout = positive(o.TurnTimeout, time.Minute)
 	o.MaxBody = positive(o.MaxBody, 1<<20)
 	o.PageSize = positive(o.PageSize, 100)
+	o.SessionTTL = positive(o.SessionTTL, 24*time.Hour)
 	o.SessionIdle = positive(o.SessionIdle, 30*time.Minute)
 	o.MaxSessions = positive(o.MaxSessions, 10_000)
 	o.MaxSessionsPerPrincipal = positive(o.MaxSessionsPerPrincipal, 100)
@@ -202,7 +211,8 @@ func New(o Options) (*Server, error) {
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
 		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
 		Limits: dialect.Limits{
-			MaxBody: o.MaxBody, SessionIdle: o.SessionIdle, MaxSessions: o.MaxSessions, MaxSessionsPerPrincipal: o.MaxSessionsPerPrincipal,
+			MaxBody: o.MaxBody, SessionTTL: o.SessionTTL, SessionIdle: o.SessionIdle,
+			MaxSessions: o.MaxSessions, MaxSessionsPerPrincipal: o.MaxSessionsPerPrincipal,
 			MaxStreams: o.MaxStreams, MaxStreamsPerPrincipal: o.MaxStreamsPerPrincipal,
 		},
 	}

@@ -205,3 +205,46 @@ func TestCallsDuringARotation(t *testing.T) {
 	assert.False(t, made)
 	assert.Equal(t, "3", string(found.ID))
 }
+
+// What ends a session is known to all with the keys, changes nothing when it is said again,
+// and takes no room from sagas.
+func TestSessionsEnd(t *testing.T) {
+	ctx := t.Context()
+	keys, err := codec.NewKeyset()
+	require.NoError(t, err)
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	t.Cleanup(func() { _ = store.Close() })
+	open := func(audience string) *Book {
+		return New(store, func() *codec.Keyset { return keys }, audience, 2)
+	}
+	one, other := open("here"), open("here")
+	id := func(n byte) [16]byte { return [16]byte{n} }
+	until := time.Now().Add(time.Hour)
+	for range 5 {
+		require.NoError(t, one.EndSession(ctx, "ann", id(1), until))
+	}
+	for b, want := range map[*Book]bool{one: true, other: true, open("there"): false} {
+		ended, err := b.SessionEnded(ctx, id(1))
+		require.NoError(t, err)
+		assert.Equal(t, want, ended)
+	}
+	ended, err := other.SessionEnded(ctx, id(2))
+	require.NoError(t, err)
+	assert.False(t, ended)
+	require.NoError(t, one.EndSession(ctx, "ann", id(2), until))
+	assert.ErrorIs(t, one.EndSession(ctx, "ann", id(3), until), ErrFull)
+	require.NoError(t, one.EndSession(ctx, "bob", id(3), until), "another's do not count")
+	require.NoError(t, one.PutBlob(ctx, "ann", id(9), []byte("x"), until), "nor do they count for sagas")
+}
+
+// A session's mark goes when its id has expired.
+func TestEndsOfSessionsAreForgotten(t *testing.T) {
+	b, _, _ := newBook(t)
+	require.NoError(t, b.EndSession(t.Context(), "", [16]byte{1}, time.Now().Add(-time.Minute)))
+	n, err := b.Forget(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	ended, err := b.SessionEnded(t.Context(), [16]byte{1})
+	require.NoError(t, err)
+	assert.False(t, ended)
+}

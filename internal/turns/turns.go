@@ -95,6 +95,10 @@ func New(c Config) (*Runner, error) {
 
 var kinds = [...]engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResource}
 
+// Records returns what the server remembers in its ledger; nil without one. Dialects keep
+// there what they must know of clients on every replica.
+func (r *Runner) Records() *records.Book { return r.records }
+
 // remembers reports whether the turns of a program are remembered.
 func (r *Runner) remembers(p *engine.Program) bool { return r.records != nil && p.Remembered() }
 

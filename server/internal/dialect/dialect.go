@@ -226,7 +226,7 @@ type Limits struct {
 	// MaxBody is the largest message, in bytes.
 	MaxBody int64
 	// See the options of package server.
-	SessionIdle                          time.Duration
+	SessionTTL, SessionIdle              time.Duration
 	MaxSessions, MaxSessionsPerPrincipal int
 	MaxStreams, MaxStreamsPerPrincipal   int
 }

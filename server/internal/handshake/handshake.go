@@ -3,9 +3,9 @@
 // requests, and their answers resume it through the same sealed token as everywhere; only
 // that this token does not leave the server.
 //
-// Over HTTP this is the Streamable HTTP transport (http.go), with sessions (session.go) and
-// streams that outlive a connection (stream.go); on stdio the connection is the session
-// (peer.go). The transport of 2024-11-05 with two HTTP endpoints is not served.
+// Over HTTP this is the Streamable HTTP transport (http.go). A session is what its id says
+// (id.go), and what is in memory of it (session.go, table.go) while there is more to know;
+// streams outlive a connection (stream.go). On stdio the connection is the session (peer.go). The transport of 2024-11-05 with two HTTP endpoints is not served.
 package handshake
 
 import (
@@ -81,12 +81,14 @@ type method struct {
 	// foreign methods can also come by transports of somebody else's, which have lists
 	// and sessions of their own.
 	foreign bool
+	// lingering methods change the session for as long as it is in memory.
+	lingering bool
 }
 
 // methods are those that are served, but initialize. They are never changed.
 var methods = map[string]method{
 	"ping":                     {serve: (*call).ping, open: true},
-	"logging/setLevel":         {serve: (*call).setLevel},
+	"logging/setLevel":         {serve: (*call).setLevel, lingering: true},
 	"tools/list":               {serve: (*call).list, open: true},
 	"tools/call":               {serve: (*call).toolsCall, lasting: true, foreign: true},
 	"prompts/list":             {serve: (*call).list},
@@ -94,8 +96,8 @@ var methods = map[string]method{
 	"resources/list":           {serve: (*call).list},
 	"resources/templates/list": {serve: (*call).list},
 	"resources/read":           {serve: (*call).resourcesRead, lasting: true, foreign: true},
-	"resources/subscribe":      {serve: (*call).subscribe},
-	"resources/unsubscribe":    {serve: (*call).unsubscribe},
+	"resources/subscribe":      {serve: (*call).subscribe, lingering: true},
+	"resources/unsubscribe":    {serve: (*call).unsubscribe, lingering: true},
 	"completion/complete":      {serve: (*call).complete, foreign: true},
 }
 

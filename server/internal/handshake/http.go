@@ -5,12 +5,19 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
-	"slices"
+	"strings"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
+
+// goneSession refuses an id that is no session's, or no longer.
+func goneSession() *wire.Error {
+	return wire.Refuse(http.StatusNotFound, wire.CodeInvalidRequest, goneSessionText)
+}
 
 // Texts of refusals.
 const (
@@ -34,7 +41,7 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 		d.replyWithoutSession(ctx, x, r)
 		return
 	}
-	s, rerr := d.sessionOf(x)
+	s, rerr := d.sessionOf(ctx, x, needsOf(m))
 	if rerr != nil {
 		id := m.ID
 		if m.Reply != nil {
@@ -46,8 +53,8 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	defer d.release(s, nil)
 	switch {
 	case m.Reply != nil:
-		if err := s.answered(m.Reply); err != nil {
-			r.Error(nil, wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, err.Error()))
+		if rerr := d.answered(ctx, s, m); rerr != nil {
+			r.Error(nil, rerr)
 			return
 		}
 		r.Empty(http.StatusAccepted)
@@ -55,12 +62,29 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 		s.notified(m)
 		r.Empty(http.StatusAccepted)
 	case !methods[m.Method].lasting:
+		if methods[m.Method].lingering {
+			s.linger()
+		}
 		ctx, cancel := sessionContext(ctx, s)
 		defer cancel(nil)
 		r.JSON(http.StatusOK, d.respond(ctx, x, s.peer))
 	default:
 		d.replyWithStream(ctx, x, r, s, []*wire.Message{m}, nil)
 	}
+}
+
+// answered takes a response of the client.
+func (d *handshake) answered(ctx context.Context, s *session, m *wire.Message) *wire.Error {
+	err := s.answered(m.Reply)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errNobodyWaits):
+		d.Log.InfoContext(ctx, "answer refused", "reason", "nothing waits for it here: the call has ended, or runs in another replica, which the requests of its session do not always reach")
+		// The same may succeed where the call runs; and clients take a 4xx as the end of all.
+		return wire.Refuse(http.StatusServiceUnavailable, wire.CodeInvalidRequest, err.Error())
+	}
+	return wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, err.Error())
 }
 
 // respond answers a request and returns the response.
@@ -72,16 +96,21 @@ func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer) [
 }
 
 func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
-	result, rerr := d.Dispatch(ctx, x, func(_ context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-		p, result, rerr := d.open(d.Draining, x.Message.Params)
+	result, rerr := d.Dispatch(ctx, x, func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+		p, result, rerr := d.agree(x.Message.Params)
 		if rerr != nil {
 			return nil, rerr
 		}
-		s, rerr := d.start(p, x)
-		if rerr != nil {
+		if d.Draining.Err() != nil { // its client would meet somebody else next time
+			rerr := wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, dialect.ErrStopping.Error())
+			rerr.RetryAfter = time.Minute
 			return nil, rerr
 		}
-		r.Header().Set(wire.SessionHeader, s.id)
+		id, err := d.newID(p, x.Principal)
+		if err != nil {
+			return nil, d.Translate(ctx, x.Message.Method, err)
+		}
+		r.Header().Set(wire.SessionHeader, id)
 		return result, nil
 	})
 	r.Response(wire.AppendResponse(nil, x.Message.ID, result, rerr), rerr)
@@ -113,38 +142,32 @@ func (d *handshake) replyToOther(ctx context.Context, x *dialect.Exchange, r wir
 		r.Error(nil, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only "+allowed+" is allowed"))
 		return
 	}
-	s, rerr := d.sessionOf(x)
+	if x.HTTPMethod == http.MethodDelete {
+		d.replyToDelete(ctx, x, r)
+		return
+	}
+	resumes := x.Header.Get("Last-Event-ID") != ""
+	s, rerr := d.sessionOf(ctx, x, needs{memory: true, calls: resumes})
 	if rerr != nil {
 		r.Error(nil, rerr)
 		return
 	}
 	defer d.release(s, nil)
-	if x.HTTPMethod == http.MethodDelete {
-		d.sessions.mu.Lock()
-		d.sessions.remove(s, dialect.ErrSessionEnded)
-		d.sessions.mu.Unlock()
-		r.Empty(http.StatusNoContent)
-		return
-	}
 	d.replyToGet(ctx, x, r, s)
 }
 
-// sessionOf returns the session that an HTTP request names, to be released.
-func (d *handshake) sessionOf(x *dialect.Exchange) (*session, *wire.Error) {
-	name := x.Header.Get(wire.SessionHeader)
-	if name == "" {
-		return nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, noSessionText)
-	}
-	s := d.sessions.use(name)
-	if s == nil {
-		return nil, wire.Refuse(http.StatusNotFound, wire.CodeInvalidRequest, goneSessionText)
-	}
-	if s.principal != x.Principal {
+// replyToDelete ends a session.
+func (d *handshake) replyToDelete(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
+	s, rerr := d.sessionOf(ctx, x, needs{calls: true})
+	if rerr == nil {
+		rerr = d.end(ctx, s.agreed, x.Principal)
 		d.release(s, nil)
-		d.Log.Info("request refused", "reason", "the session belongs to another principal")
-		return nil, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, "the session belongs to somebody else")
 	}
-	return s, nil
+	if rerr != nil {
+		r.Error(nil, rerr)
+		return
+	}
+	r.Empty(http.StatusNoContent)
 }
 
 // sessionContext returns a context for work that a session's request began: it
@@ -156,32 +179,6 @@ func sessionContext(request context.Context, s *session) (context.Context, conte
 	return ctx, func(cause error) {
 		stop()
 		cancel(cause)
-	}
-}
-
-// Join implements [dialect.Sessions]. A request of the saga proposal needs no session, and
-// is served whatever session it names; but a client that has one cancels by a notification
-// there, and is using it.
-func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Context, func()) {
-	if version := x.Header.Get(wire.VersionHeader); version != "" && !slices.Contains(versions, version) {
-		return ctx, func() {} // revisions of others have no sessions
-	}
-	s := d.sessions.use(x.Header.Get(wire.SessionHeader))
-	if s == nil {
-		return ctx, func() {}
-	}
-	if s.principal != x.Principal {
-		d.release(s, nil) // whoever only names it is not using it
-		return ctx, func() {}
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	_, err := s.begin(x.Message, cancel)
-	return ctx, func() {
-		if err == nil {
-			d.release(s, x.Message.ID)
-		}
-		cancel(nil)
-		d.release(s, nil)
 	}
 }
 
@@ -209,7 +206,7 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 		r.Error(nil, rerr)
 		return
 	}
-	s, rerr := d.sessionOf(x)
+	s, rerr := d.sessionOf(ctx, x, needs{memory: true})
 	if rerr != nil {
 		r.Error(nil, rerr)
 		return
@@ -232,8 +229,8 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 		case rerr != nil:
 			wrong = append(wrong, wire.AppendResponse(nil, m.ID, nil, rerr))
 		case m.Reply != nil:
-			if err := s.answered(m.Reply); err != nil {
-				wrong = append(wrong, wire.AppendResponse(nil, nil, nil, wire.NewError(wire.CodeInvalidRequest, err.Error())))
+			if rerr := d.answered(ctx, s, m); rerr != nil {
+				wrong = append(wrong, wire.AppendResponse(nil, nil, nil, rerr))
 			}
 		case m.ID == nil:
 			s.notified(m)
@@ -319,6 +316,11 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		var ok bool
 		if name, number, ok = parseEventID(id); ok {
 			st = s.streams[name]
+			if st == nil && strings.HasPrefix(name, generalStream) {
+				// Of another replica, or from before the session was in memory: what was not
+				// read of it is lost, and what comes now is not.
+				st, number = s.general, s.general.last
+			}
 		} else {
 			st = nil
 		}
@@ -330,6 +332,7 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 	}
 	var changes *dialect.Subscription
 	if st == s.general {
+		s.linger()
 		changes = s.changes
 	}
 	reader := &streamReader{gone: make(chan struct{})}

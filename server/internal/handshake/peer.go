@@ -28,9 +28,8 @@ type peer struct {
 	silence   context.CancelCauseFunc
 }
 
-// open answers initialize: what both sides agree on, and the result that says so. The
-// client can answer until answering ends.
-func (d *handshake) open(answering context.Context, params jsontext.Value) (*peer, json.RawMessage, *wire.Error) {
+// agree answers initialize: what both sides agree on, and the result that says so.
+func (d *handshake) agree(params jsontext.Value) (*peer, json.RawMessage, *wire.Error) {
 	var p struct {
 		ProtocolVersion *string        `json:"protocolVersion"`
 		Capabilities    jsontext.Value `json:"capabilities"`
@@ -59,9 +58,13 @@ func (d *handshake) open(answering context.Context, params jsontext.Value) (*pee
 	if err != nil {
 		return nil, nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
 	}
-	client.answering, client.silence = context.WithCancelCause(answering)
-	client.changes = d.Hub.Subscribe(dialect.NewInterest(true, true, true, nil))
 	return client, result, nil
+}
+
+// attach has the client hear of changes, and answer until answering ends.
+func (d *handshake) attach(p *peer, answering context.Context) {
+	p.answering, p.silence = context.WithCancelCause(answering)
+	p.changes = d.Hub.Subscribe(dialect.NewInterest(true, true, true, nil))
 }
 
 // newPeer is a client that declares these capabilities, perhaps none. If they are not of
@@ -93,7 +96,7 @@ func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
 	return p, nil
 }
 
-// close ends what the peer holds in the server.
+// close ends what attach began.
 func (p *peer) close(why error) {
 	p.silence(why)
 	p.changes.Close()
@@ -129,8 +132,9 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 	case m.Method == "initialize" && p != nil:
 		return answered(nil, wire.NewError(wire.CodeInvalidRequest, "this connection is initialized already"))
 	case m.Method == "initialize":
-		p, result, rerr := c.open(context.Background(), m.Params)
+		p, result, rerr := c.agree(m.Params)
 		if rerr == nil {
+			c.attach(p, context.Background())
 			c.client.Store(p)
 		}
 		return answered(result, rerr)

@@ -1,11 +1,12 @@
 package handshake
 
 import (
+	"container/list"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -13,28 +14,43 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/internal/tally"
+	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// session is what lasts between the HTTP requests of one client.
+// session is what is in memory of a session, and what a request of it is served with. See
+// [sessionTable] for how long.
 type session struct {
 	*peer
-	id        string
-	principal string
-	owner     string // on whose account it is counted, or empty
-	// ctx ends with the session.
+	agreed *agreed
+	owner  string // on whose account it is counted, or empty
+	// keys are those that its id was opened with. The table's mutex guards it.
+	keys *codec.Keyset
+	// stem makes the names of its streams different from those of other replicas.
+	stem string
+	// ctx ends with the session, or with what is in memory of it.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	idle   *time.Timer
+	// idle takes it out of memory when it has not been used for long; nil if it is not
+	// there. overdue ends it when its time is over.
+	idle, overdue *time.Timer
+	// check ends it if it was ended on another replica; nil if there is no memory of it.
+	check func(context.Context)
+	// resting is its place among those not in use, or nil. The table's mutex guards it, and
+	// idleSince, which is since when.
+	resting   *list.Element
+	idleSince time.Time
 
 	mu sync.Mutex
-	// busy counts the requests and calls under way; while there are any, the
-	// session does not expire. idleSince is when the last one ended.
-	busy      int
-	idleSince time.Time
+	// busy counts the requests and calls under way; while there are any, the session stays
+	// in memory.
+	busy int
+	// changed: the client has set something, or listens to what belongs to no request.
+	changed bool
+	// late: its time is over, and it ends with the calls under way.
+	late bool
 	// streams are those that can be read, by name; finished those of them that
 	// have ended, the oldest first.
 	streams  map[string]*stream
@@ -49,7 +65,6 @@ type session struct {
 	held, most int
 	// waiting are our requests that the client has not answered, by id.
 	waiting map[uint64]*question
-	asked   uint64
 }
 
 // sessionCall is a request of the client's under way.
@@ -78,13 +93,16 @@ var (
 	errIDInUse   = errors.New("the id is in use")
 	errManyCalls = errors.New("too many requests are under way: wait until some are answered")
 	errHeld      = errors.New("too many bytes of requests and answers are under way: wait until some are answered")
+	// errNobodyWaits is what a client reads whose answer came late, or to another replica
+	// than the one that has asked.
+	errNobodyWaits = errors.New("nothing waits here for this answer: the call that asked has ended, or it runs in another replica of this server, which then all requests of the session must reach")
 )
 
 // open makes the stream of a POST.
 func (s *session) open(requests int, wrong [][]byte) *stream {
 	s.mu.Lock()
 	s.posts++
-	st := &stream{name: "p" + strconv.FormatUint(s.posts, 10), session: s, due: requests + len(wrong), changed: make(chan struct{})}
+	st := &stream{name: "p" + s.stem + "-" + strconv.FormatUint(s.posts, 10), session: s, due: requests + len(wrong), changed: make(chan struct{})}
 	s.streams[st.name] = st
 	s.mu.Unlock()
 	for _, response := range wrong {
@@ -117,9 +135,22 @@ func (s *session) begin(m *wire.Message, cancel context.CancelCauseFunc) (*sessi
 	c := &sessionCall{cancel: cancel, size: m.Size}
 	s.calls[string(m.ID)] = c
 	s.held += c.size
-	s.busy++
-	s.idle.Stop()
+	s.busy++ // it is in use already
 	return c, nil
+}
+
+// works reports whether calls are under way.
+func (s *session) works() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.calls) > 0
+}
+
+// linger has the session stay in memory for a while after its last use.
+func (s *session) linger() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed = true
 }
 
 // fits reports whether the session may hold so many bytes more.
@@ -133,16 +164,16 @@ func (s *session) fits(size int) bool {
 	return size <= s.most
 }
 
-// answered hands a response of the client to whoever waits for it. One that
-// nobody waits for is late, and ignored. One that there is no room for can be sent
-// again.
+// answered hands a response of the client to whoever waits for it. One that nobody waits for
+// is refused: who thinks that it has arrived would wait for the call. One that there is no
+// room for can be sent again.
 func (s *session) answered(raw jsontext.Value) error {
 	id, answer := dialect.ReadAnswer(raw)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.waiting[id]
 	if q == nil {
-		return nil
+		return errNobodyWaits
 	}
 	if !s.fits(len(raw)) {
 		return errHeld
@@ -173,8 +204,7 @@ func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (
 		w.call.answers = 0
 	}
 	w.call.asking++
-	w.asked++
-	id := w.asked
+	id := w.questionID()
 	w.waiting[id] = &question{w.call, answer}
 	w.mu.Unlock()
 	number := w.stream.add(eventRequest, wire.AppendCall(nil, id, method, params))
@@ -195,6 +225,19 @@ func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (
 	}
 }
 
+// questionID returns the id of a new question. Other replicas ask in the same session, and
+// know nothing of this one's ids: none may be the same, or an answer would reach another
+// call. Numbers up to 2^53 are the same in all languages. The session is locked.
+func (s *session) questionID() uint64 {
+	for {
+		var b [8]byte
+		rand.Read(b[:]) // never fails (crypto/rand)
+		if id := binary.BigEndian.Uint64(b[:]) >> 11; id != 0 && s.waiting[id] == nil {
+			return id
+		}
+	}
+}
+
 func (w *way) Hangup(retry time.Duration) {
 	if w.revision >= revision2025November { // others cannot resume
 		w.stream.carriedBy(nil, retry)
@@ -203,163 +246,3 @@ func (w *way) Hangup(retry time.Duration) {
 
 // KeepOpen implements [dialect.Way]: nothing of these revisions is without an end.
 func (*way) KeepOpen() (<-chan struct{}, *wire.Error) { return nil, wire.NotFound() }
-
-// sessionTable holds the sessions of the clients that speak HTTP.
-type sessionTable struct {
-	mu    sync.Mutex
-	byID  map[string]*session
-	owned map[string]map[*session]struct{} // the sessions of each owner that is known
-	// running are the calls under way.
-	running tally.Tally
-}
-
-// closeGrace is how long Close waits for calls to undo what they did.
-const closeGrace = 5 * time.Second
-
-// errFull: there are as many sessions as there may be.
-var errFull = errors.New("there are too many sessions; try again later")
-
-// generalStream is the name of the stream that belongs to no request.
-const generalStream = "g"
-
-// start begins a session for a client that has just been answered.
-func (d *handshake) start(p *peer, x *dialect.Exchange) (*session, *wire.Error) {
-	t := &d.sessions
-	s := &session{
-		peer: p, id: rand.Text(), principal: x.Principal, owner: x.Account(), idleSince: time.Now(),
-		streams: make(map[string]*stream), calls: make(map[string]*sessionCall), waiting: make(map[uint64]*question),
-		most: max(maxSessionBytes, 2*int(d.Limits.MaxBody)),
-	}
-	// The general stream never ends: one response is due and never comes.
-	s.general = &stream{name: generalStream, session: s, due: 1, changed: make(chan struct{})}
-	s.streams[generalStream] = s.general
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var err error
-	switch {
-	case d.Draining.Err() != nil:
-		err = dialect.ErrStopping
-	case s.owner != "" && len(t.owned[s.owner]) >= d.Limits.MaxSessionsPerPrincipal && !t.evict(s.owner),
-		len(t.byID) >= d.Limits.MaxSessions:
-		err = errFull
-	}
-	if err != nil {
-		p.close(err)
-		rerr := wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, err.Error())
-		rerr.RetryAfter = time.Minute
-		return nil, rerr
-	}
-	if t.byID == nil {
-		t.byID, t.owned = make(map[string]*session), make(map[string]map[*session]struct{})
-	}
-	t.byID[s.id] = s
-	if s.owner != "" {
-		if t.owned[s.owner] == nil {
-			t.owned[s.owner] = make(map[*session]struct{})
-		}
-		t.owned[s.owner][s] = struct{}{}
-	}
-	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { d.expire(s) })
-	return s, nil
-}
-
-// evict ends the session of an owner that has been idle the longest: clients
-// that come and go without a word must not lock their user out.
-func (t *sessionTable) evict(owner string) bool {
-	var oldest *session
-	var since time.Time
-	for s := range t.owned[owner] {
-		s.mu.Lock()
-		if s.busy == 0 && (oldest == nil || s.idleSince.Before(since)) {
-			oldest, since = s, s.idleSince
-		}
-		s.mu.Unlock()
-	}
-	if oldest == nil {
-		return false
-	}
-	t.remove(oldest, dialect.ErrSessionEnded)
-	return true
-}
-
-// use returns the session with that id and keeps it from expiring until release;
-// or nil if there is none.
-func (t *sessionTable) use(id string) *session {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.byID[id]
-	if s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.busy++
-		s.idle.Stop()
-	}
-	return s
-}
-
-// release ends what use began, or with the id of a request what begin did.
-func (d *handshake) release(s *session, id jsontext.Value) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c := s.calls[string(id)]; c != nil {
-		s.held -= c.size + c.answers
-		c.answers = 0
-		delete(s.calls, string(id))
-	}
-	if s.busy--; s.busy == 0 && s.ctx.Err() == nil {
-		s.idleSince = time.Now()
-		s.idle.Reset(d.Limits.SessionIdle)
-	}
-}
-
-func (d *handshake) expire(s *session) {
-	t := &d.sessions
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.mu.Lock()
-	busy := s.busy > 0
-	s.mu.Unlock()
-	if !busy { // it may have been used while its time ran out
-		t.remove(s, dialect.ErrSessionEnded)
-	}
-}
-
-// remove ends a session: its calls, its streams, its questions to the client. The table is
-// locked.
-func (t *sessionTable) remove(s *session, why error) {
-	if t.byID[s.id] != s {
-		return
-	}
-	delete(t.byID, s.id)
-	if s.owner != "" {
-		if delete(t.owned[s.owner], s); len(t.owned[s.owner]) == 0 {
-			delete(t.owned, s.owner)
-		}
-	}
-	s.idle.Stop()
-	s.cancel(why)
-	s.close(why)
-}
-
-// Drain implements [dialect.Sessions]: streams that belong to no request close.
-func (d *handshake) Drain() {
-	t := &d.sessions
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, s := range t.byID {
-		s.general.carriedBy(nil, 0)
-	}
-}
-
-func (d *handshake) Close() {
-	t := &d.sessions
-	t.mu.Lock()
-	for _, s := range t.byID {
-		t.remove(s, dialect.ErrStopping)
-	}
-	t.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
-	defer cancel()
-	_ = t.running.Wait(ctx)
-}

@@ -8,36 +8,73 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 )
 
-func newHandshake(t *testing.T) *handshake {
+// replica is the dialect of one of the servers with these keys. Its clock is time.Now.
+func replica(t *testing.T, keys *codec.Keyset, change ...func(*dialect.Limits)) *handshake {
+	t.Helper()
 	tools, err := engine.NewRegistry()
 	require.NoError(t, err)
-	d, err := New(&dialect.Host{Draining: t.Context(), Tools: tools, Hub: new(dialect.Hub), Log: slog.New(slog.DiscardHandler), Limits: dialect.Limits{SessionIdle: time.Minute, MaxSessions: 10, MaxSessionsPerPrincipal: 10}})
+	c, err := tokens.New(keys, tokens.Options{})
+	require.NoError(t, err)
+	runner, err := turns.New(turns.Config{Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	require.NoError(t, err)
+	limits := dialect.Limits{SessionTTL: time.Hour, SessionIdle: time.Minute, MaxSessions: 10, MaxSessionsPerPrincipal: 10}
+	for _, f := range change {
+		f(&limits)
+	}
+	d, err := New(&dialect.Host{Draining: t.Context(), Tools: tools, Turns: runner, Hub: new(dialect.Hub), Log: slog.New(slog.DiscardHandler), Limits: limits})
 	require.NoError(t, err)
 	t.Cleanup(d.(*handshake).Close)
 	return d.(*handshake)
 }
 
-// A session whose time runs out at the moment in which it is used again goes on: the
+func newKeyset(t *testing.T) *codec.Keyset {
+	t.Helper()
+	keys, err := codec.NewKeyset()
+	require.NoError(t, err)
+	return keys
+}
+
+// begin is a session whose client declares these capabilities.
+func begin(t *testing.T, d *handshake, principal, version, capabilities string) *agreed {
+	t.Helper()
+	p, _, rerr := d.agree([]byte(`{"protocolVersion":"` + version + `","capabilities":` + capabilities + `}`))
+	require.Nil(t, rerr)
+	name, err := d.newID(p, principal)
+	require.NoError(t, err)
+	a, late, rerr := d.readID(t.Context(), name, d.Log)
+	require.Nil(t, rerr)
+	require.False(t, late)
+	return a
+}
+
+// A session whose time in memory runs out at the moment in which it is used again stays: the
 // timer may have fired before use could stop it.
 func TestSessionInUseDoesNotExpire(t *testing.T) {
-	d := newHandshake(t)
-	p, _, rerr := d.open(t.Context(), []byte(`{"protocolVersion":"2025-11-25","capabilities":{}}`))
+	d := replica(t, newKeyset(t))
+	a := begin(t, d, "", "2025-11-25", `{}`)
+	keys := d.Turns.Codec.Keyset()
+	opened, rerr := d.enter(a, &dialect.Exchange{})
 	require.Nil(t, rerr)
-	opened, rerr := d.start(p, &dialect.Exchange{})
-	require.Nil(t, rerr)
-	require.NotNil(t, d.sessions.use(opened.id))
-	d.expire(opened)
+	opened.linger()
+	require.Same(t, opened, d.sessions.use(a.name, keys))
+	d.sessions.forget(opened)
 	assert.NoError(t, opened.ctx.Err())
-	assert.NotNil(t, d.sessions.use(opened.id), "it is there for others, too")
+	assert.NotNil(t, d.sessions.use(a.name, keys), "it is there for others, too")
+	for range 2 {
+		d.release(opened, nil)
+		d.sessions.forget(opened)
+		assert.NoError(t, opened.ctx.Err(), "another request is still under way")
+	}
 	d.release(opened, nil)
-	d.expire(opened)
-	assert.NoError(t, opened.ctx.Err(), "one request is still under way")
-	d.release(opened, nil)
-	d.expire(opened)
+	assert.NoError(t, opened.ctx.Err(), "it stays for a while")
+	d.sessions.forget(opened)
 	assert.Error(t, opened.ctx.Err())
-	assert.Nil(t, d.sessions.use(opened.id))
+	assert.Nil(t, d.sessions.use(a.name, keys))
 }

@@ -261,6 +261,7 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 			if out.Alive() != nil {
 				return
 			}
+			st.session.check(ctx)
 		case <-st.session.ctx.Done():
 			return
 		case <-ctx.Done():

@@ -1,0 +1,106 @@
+package handshake
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"log/slog"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// A session's id is a token: what the handshake agreed on, sealed with the server's keys. So
+// any replica that has the keys serves any request of any session, and a session that nobody
+// uses takes no memory. Of what a client declares, the id holds what the server understands,
+// which is a few bits, however much the client sends.
+
+// agreed is what a session's id says.
+type agreed struct {
+	name      string    // the id as clients send it
+	id        tokens.ID // its random part
+	revision  revision
+	features  steps.Features
+	level     slog.Level // of log messages, unless the client sets another
+	principal [sha256.Size]byte
+	expires   time.Time
+}
+
+// idPurpose separates session ids from all else that the keys seal.
+const idPurpose = "session"
+
+// idFormat is the format of what an id's token holds: this byte, the revision, the features
+// as bits, the log level. Ids of earlier formats live as long as SessionTTL after a change.
+const idFormat = 1
+
+// maxID is the longest id that is looked at. Those made are about half as long.
+const maxID = 512
+
+// featureBits are the features in the order of their bits. New ones come at the end.
+var featureBits = [...]steps.Features{
+	{Forms: true}, {Links: true}, {Sampling: true}, {SamplingTools: true}, {SamplingContext: true}, {Roots: true},
+}
+
+// newID returns the id of a new session of a principal.
+func (d *handshake) newID(p *peer, principal string) (string, error) {
+	var bits byte
+	for i, f := range featureBits {
+		if p.features.Has(f) {
+			bits |= 1 << i
+		}
+	}
+	now := d.Turns.Now()
+	whose := sha256.Sum256([]byte(principal))
+	claims := tokens.Claims{IssuedAt: now, ExpiresAt: now.Add(d.Limits.SessionTTL), Request: whose[:]}
+	rand.Read(claims.ID[:]) // never fails (crypto/rand)
+	return d.Turns.Codec.Seal(tokens.Binding{Purpose: idPurpose}, now, &tokens.Contents{
+		Claims: claims, State: []byte{idFormat, byte(p.revision), bits, byte(int8(p.level.Level()))},
+	})
+}
+
+// readID opens a session's id. late reports that its time is over.
+func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (a *agreed, late bool, rerr *wire.Error) {
+	if len(name) > maxID {
+		return nil, false, goneSession()
+	}
+	now := d.Turns.Now()
+	x, untimely, err := d.Turns.Codec.OpenAnyTime(tokens.Binding{Purpose: idPurpose}, now, name)
+	switch {
+	case err != nil:
+		log.InfoContext(ctx, "request refused", "reason", "the session id is not valid here", "error", err)
+		return nil, false, goneSession()
+	case untimely != nil && untimely.Reason == tokens.ReasonNotYetValid:
+		return nil, false, wire.TryAgain("this server's clock is behind the session: send the same request again")
+	}
+	state := x.State
+	if len(state) != 4 || state[0] != idFormat || revision(state[1]) > revision2025November || len(x.Claims.Request) != sha256.Size {
+		log.InfoContext(ctx, "request refused", "reason", "the session id is of a newer program")
+		return nil, false, goneSession()
+	}
+	a = &agreed{
+		name: name, id: x.Claims.ID, revision: revision(state[1]), level: slog.Level(int8(state[3])),
+		principal: [sha256.Size]byte(x.Claims.Request), expires: x.Claims.ExpiresAt.Add(d.Turns.Codec.Options().Skew),
+	}
+	for i, f := range featureBits {
+		if state[2]&(1<<i) != 0 {
+			a.features = a.features.With(f)
+		}
+	}
+	return a, untimely != nil, nil
+}
+
+// of reports whether the session is a principal's.
+func (a *agreed) of(principal string) bool {
+	whose := sha256.Sum256([]byte(principal))
+	return subtle.ConstantTimeCompare(whose[:], a.principal[:]) == 1
+}
+
+// peer is the client as it was when the session began.
+func (a *agreed) peer() *peer {
+	p := &peer{revision: a.revision, features: a.features}
+	p.level.Set(a.level)
+	return p
+}

@@ -1,0 +1,178 @@
+package handshake
+
+import (
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// What a session's id says is what was agreed on, at every replica.
+func TestIDsSayWhatWasAgreed(t *testing.T) {
+	keys := newKeyset(t)
+	d, other := replica(t, keys), replica(t, keys)
+	for version, revision := range map[string]revision{
+		"2024-11-05": revision2024November, "2025-03-26": revision2025March, "2025-06-18": revision2025June, "2025-11-25": revision2025November,
+	} {
+		for capabilities, all := range map[string]bool{`{}`: false, `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{}}`: true} {
+			a := begin(t, d, "ann", version, capabilities)
+			b, late, rerr := other.readID(t.Context(), a.name, other.Log)
+			require.Nil(t, rerr)
+			assert.False(t, late)
+			assert.Equal(t, a, b)
+			assert.Equal(t, revision, b.revision)
+			want := steps.Features{}
+			if all {
+				want = revision.has()
+			}
+			assert.Equal(t, want, b.features)
+			assert.Equal(t, slog.LevelInfo, b.level)
+			assert.True(t, b.of("ann"))
+			assert.False(t, b.of(""))
+		}
+	}
+	one, two := begin(t, d, "ann", "2025-11-25", `{}`), begin(t, d, "ann", "2025-11-25", `{}`)
+	assert.NotEqual(t, one.id, two.id)
+}
+
+// Every feature has a bit: none is lost on the way to another replica.
+func TestFeaturesHaveBits(t *testing.T) {
+	all := steps.Features{}
+	for _, f := range featureBits {
+		assert.False(t, all.Has(f), "twice")
+		all = all.With(f)
+	}
+	assert.Equal(t, steps.AllFeatures(), all)
+	assert.LessOrEqual(t, len(featureBits), 8, "they are one byte")
+}
+
+// An id of the future is no id of nobody: a clock is wrong, and it opens later.
+func TestIDsOfTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys := newKeyset(t)
+		ahead, behind := replica(t, keys), replica(t, keys)
+		ahead.Turns.Now = func() time.Time { return time.Now().Add(10 * time.Minute) }
+		p, _, rerr := ahead.agree([]byte(`{"protocolVersion":"2025-11-25"}`))
+		require.Nil(t, rerr)
+		name, err := ahead.newID(p, "")
+		require.NoError(t, err)
+		_, _, rerr = behind.readID(t.Context(), name, behind.Log)
+		require.NotNil(t, rerr)
+		assert.Equal(t, int64(wire.CodeTryAgain), int64(rerr.Code))
+		time.Sleep(10 * time.Minute)
+		_, _, rerr = behind.readID(t.Context(), name, behind.Log)
+		assert.Nil(t, rerr)
+	})
+}
+
+// What another program has sealed as a session's id is refused, not misread.
+func TestIDsOfOtherPrograms(t *testing.T) {
+	d := replica(t, newKeyset(t))
+	good := []byte{idFormat, byte(revision2025November), 1, 0}
+	whose := strings.Repeat("x", 32)
+	for name, test := range map[string]struct {
+		state []byte
+		whose string
+		ok    bool
+	}{
+		"as it is":                 {good, whose, true},
+		"another format":           {[]byte{2, 3, 1, 0}, whose, false},
+		"a revision of the future": {[]byte{idFormat, 4, 1, 0}, whose, false},
+		"too short":                {good[:3], whose, false},
+		"too long":                 {append(good[:4:4], 0), whose, false},
+		"nobody's":                 {good, "", false},
+	} {
+		sealed, err := d.Turns.Codec.Seal(tokens.Binding{Purpose: idPurpose}, time.Now(), &tokens.Contents{State: test.state, Claims: tokens.Claims{Request: []byte(test.whose)}})
+		require.NoError(t, err)
+		_, _, rerr := d.readID(t.Context(), sealed, d.Log)
+		assert.Equal(t, test.ok, rerr == nil, name)
+	}
+}
+
+// frozenID was sealed by an earlier build. As long as it has not expired, it opens.
+const frozenID = "1ASwOdMrZL-AAnlOrZL0HoC3H4QhfW0P0ETnILjJqCNoMv6J8aOZ1dZEI_html0y6l6iSO369Y9QaInMlfl7qb2aCJxd8M3OU_sQma3UIQlmShrEWJuiEbSHWf0u2EdeQdEEOTXAgrELt17ayNA"
+
+func TestFrozenID(t *testing.T) {
+	raw, err := os.ReadFile("../../../internal/tokens/testdata/frozen/keyset/keyset.json")
+	require.NoError(t, err)
+	keys, err := codec.ParseKeyset(raw)
+	require.NoError(t, err)
+	d := replica(t, keys)
+	d.Turns.Now = func() time.Time { return time.Unix(1_790_000_000, 0) }
+	a, late, rerr := d.readID(t.Context(), frozenID, d.Log)
+	require.Nil(t, rerr)
+	assert.False(t, late)
+	assert.True(t, a.of("ann"))
+	assert.Equal(t, revision2025June, a.revision)
+	assert.Equal(t, steps.Features{Forms: true, Roots: true}, a.features)
+	d.Turns.Now = func() time.Time { return time.Unix(1_790_000_000, 0).Add(time.Hour + time.Minute) }
+	_, late, _ = d.readID(t.Context(), frozenID, d.Log)
+	assert.True(t, late)
+}
+
+// What a process remembers of sessions that were ended is bounded, and goes with their time.
+func TestEndingsAreBounded(t *testing.T) {
+	var e endings
+	now := time.Now()
+	id := func(i int) tokens.ID { return tokens.ID{byte(i), byte(i >> 8), byte(i >> 16)} }
+	for i := range maxEndings + 5 {
+		e.add(id(i), now.Add(time.Duration(i)*time.Second))
+		e.add(id(i), now.Add(time.Hour))
+	}
+	assert.Len(t, e.ids, maxEndings)
+	assert.Equal(t, maxEndings, e.order.Len())
+	assert.False(t, e.has(id(4)))
+	assert.True(t, e.has(id(5)))
+	e.forget(now.Add(9 * time.Second))
+	assert.False(t, e.has(id(9)))
+	assert.True(t, e.has(id(10)))
+	e.forget(now.Add(time.Hour * 24))
+	assert.Empty(t, e.ids)
+}
+
+// Only what has something to remember stays in memory, and gives way to what is in use.
+func TestTheTableKeepsLittle(t *testing.T) {
+	d := replica(t, newKeyset(t), func(l *dialect.Limits) { l.MaxSessions = 2 })
+	d.Hub = new(dialect.Hub)
+	enter := func() *session {
+		t.Helper()
+		s, rerr := d.enter(begin(t, d, "", "2025-11-25", `{}`), &dialect.Exchange{})
+		require.Nil(t, rerr)
+		return s
+	}
+	s := enter()
+	assert.Len(t, d.sessions.byID, 1)
+	d.release(s, nil)
+	assert.Empty(t, d.sessions.byID, "nothing is left of it")
+	assert.Error(t, s.ctx.Err())
+
+	older, newer := enter(), enter()
+	older.linger()
+	newer.linger()
+	d.release(older, nil)
+	d.release(newer, nil)
+	assert.Equal(t, 2, d.sessions.idle.Len())
+	busy := enter()
+	assert.Error(t, older.ctx.Err(), "the one unused for the longest gives way")
+	assert.NoError(t, newer.ctx.Err())
+	again := d.sessions.use(newer.agreed.name, newer.keys)
+	require.Same(t, newer, again)
+	assert.Zero(t, d.sessions.idle.Len())
+	_, rerr := d.enter(begin(t, d, "", "2025-11-25", `{}`), &dialect.Exchange{})
+	require.NotNil(t, rerr)
+	assert.Equal(t, 503, rerr.Status)
+	d.release(busy, nil)
+	d.release(newer, nil)
+	assert.Len(t, d.sessions.byID, 1)
+}

@@ -1,0 +1,295 @@
+package handshake
+
+import (
+	"container/list"
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/tally"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
+
+// sessionTable holds what is in memory of the sessions of clients that speak HTTP. A session
+// comes in when a request needs more than its id says, and goes when nothing of it is left
+// to remember, or when others need the room. It goes on all the same.
+type sessionTable struct {
+	mu    sync.Mutex
+	byID  map[string]*session
+	owned map[string]map[*session]struct{} // the sessions of each owner that is known
+	// idle are those that are not in use, the one unused for the longest first.
+	idle   list.List
+	closed bool
+	ends   endings
+	// running are the calls under way.
+	running tally.Tally
+}
+
+// closeGrace is how long Close waits for calls to undo what they did.
+const closeGrace = 5 * time.Second
+
+var (
+	// errFull: there are as many sessions as there may be.
+	errFull = errors.New("there are too many sessions; try again later")
+	// errEvicted ends what is in memory of a session, not the session.
+	errEvicted = errors.New("the session is not in memory any more")
+)
+
+// generalStream begins the name of the stream that belongs to no request, which no other's
+// does.
+const generalStream = "g"
+
+// newSession returns what requests of a session are served with. Unless enter puts it into
+// the table, nothing is remembered of it.
+func newSession(a *agreed) *session {
+	s := &session{peer: a.peer(), agreed: a}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	return s
+}
+
+// enter puts a session into memory, in use, unless it is there already or may not be.
+func (d *handshake) enter(a *agreed, x *dialect.Exchange) (*session, *wire.Error) {
+	t := &d.sessions
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.byID[a.name]; s != nil { // another request was faster
+		t.hold(s)
+		return s, nil
+	}
+	owner := x.Account()
+	var err error
+	switch {
+	case t.ends.has(a.id): // since it was looked for
+		return nil, goneSession()
+	case t.closed:
+		err = dialect.ErrStopping
+	case owner != "" && len(t.owned[owner]) >= d.Limits.MaxSessionsPerPrincipal && !t.evict(owner),
+		len(t.byID) >= d.Limits.MaxSessions && !t.evict(""):
+		err = errFull
+	}
+	if err != nil {
+		rerr := wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, err.Error())
+		rerr.RetryAfter = time.Minute
+		return nil, rerr
+	}
+	s := newSession(a)
+	d.attach(s.peer, d.Draining)
+	s.owner, s.keys = owner, d.Turns.Codec.Keyset()
+	s.most = max(maxSessionBytes, 2*int(d.Limits.MaxBody))
+	s.calls, s.waiting = make(map[string]*sessionCall), make(map[uint64]*question)
+	// Other replicas, and this one later, name streams of the same session.
+	s.stem = rand.Text()[:13] // 65 bits
+	// The general stream never ends: one response is due and never comes.
+	s.general = &stream{name: generalStream + s.stem, session: s, due: 1, changed: make(chan struct{})}
+	s.streams = map[string]*stream{s.general.name: s.general}
+	if t.byID == nil {
+		t.byID, t.owned = make(map[string]*session), make(map[string]map[*session]struct{})
+	}
+	t.byID[a.name] = s
+	if owner != "" {
+		if t.owned[owner] == nil {
+			t.owned[owner] = make(map[*session]struct{})
+		}
+		t.owned[owner][s] = struct{}{}
+	}
+	s.check = func(ctx context.Context) {
+		if d.endedElsewhere(ctx, a) {
+			t.end(a)
+		}
+	}
+	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })
+	s.overdue = time.AfterFunc(a.expires.Sub(d.Turns.Now()), func() { t.over(s) })
+	t.hold(s)
+	return s, nil
+}
+
+// evict takes the session out of memory that has been idle the longest, of an owner's or of
+// all. Those in use stay.
+func (t *sessionTable) evict(owner string) bool {
+	var oldest *session
+	if owner == "" {
+		if first := t.idle.Front(); first != nil {
+			oldest = first.Value.(*session)
+		}
+	}
+	for s := range t.owned[owner] {
+		if s.resting != nil && (oldest == nil || s.idleSince.Before(oldest.idleSince)) {
+			oldest = s
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	t.remove(oldest, errEvicted)
+	return true
+}
+
+// use returns the session with that id if it is in memory, and keeps it there until release.
+// It must have been found with these keys: others may not open its id.
+func (t *sessionTable) use(name string, keys *codec.Keyset) *session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.byID[name]
+	if s == nil || s.keys != keys {
+		return nil
+	}
+	t.hold(s)
+	return s
+}
+
+// renew is use for a session whose id has been opened with these keys.
+func (t *sessionTable) renew(name string, keys *codec.Keyset) *session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.byID[name]
+	if s != nil {
+		s.keys = keys
+		t.hold(s)
+	}
+	return s
+}
+
+// ended reports whether this process knows that a session was ended.
+func (t *sessionTable) ended(a *agreed, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ends.forget(now)
+	return t.ends.has(a.id)
+}
+
+// hold has a session be in use. The table is locked.
+func (t *sessionTable) hold(s *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy++
+	s.idle.Stop()
+	if s.resting != nil {
+		t.idle.Remove(s.resting)
+		s.resting = nil
+	}
+}
+
+// release ends what use or enter began, or with the id of a request what begin did.
+func (d *handshake) release(s *session, id jsontext.Value) {
+	if s.idle == nil {
+		return // it is not in memory
+	}
+	t := &d.sessions
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.calls[string(id)]; c != nil {
+		s.held -= c.size + c.answers
+		c.answers = 0
+		delete(s.calls, string(id))
+	}
+	if s.busy--; s.busy > 0 || s.ctx.Err() != nil {
+		return
+	}
+	s.idleSince = time.Now()
+	switch {
+	case s.late:
+		t.remove(s, dialect.ErrSessionEnded)
+	case !s.changed && len(s.streams) == 1: // the general one: nothing is left that a client may have missed
+		t.remove(s, errEvicted)
+	default:
+		s.resting = t.idle.PushBack(s)
+		s.idle.Reset(d.Limits.SessionIdle)
+	}
+}
+
+// forget takes a session out of memory that has been idle for long enough.
+func (t *sessionTable) forget(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.resting != nil { // it may have been used while its time ran out
+		t.remove(s, errEvicted)
+	}
+}
+
+// over ends a session whose time is over. Calls under way come to their end.
+func (t *sessionTable) over(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.mu.Lock()
+	s.late = true
+	working := len(s.calls) > 0
+	s.mu.Unlock()
+	if working {
+		s.general.carriedBy(nil, 0)
+		return
+	}
+	t.remove(s, dialect.ErrSessionEnded)
+}
+
+// end ends a session, and remembers that.
+func (t *sessionTable) end(a *agreed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ends.add(a.id, a.expires)
+	if s := t.byID[a.name]; s != nil {
+		t.remove(s, dialect.ErrSessionEnded)
+	}
+}
+
+// drop takes a session out of memory whose id is valid no more.
+func (t *sessionTable) drop(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.byID[name]; s != nil {
+		t.remove(s, dialect.ErrSessionEnded)
+	}
+}
+
+// remove ends what is in memory of a session: its calls, its streams, its questions to the
+// client. The table is locked.
+func (t *sessionTable) remove(s *session, why error) {
+	if t.byID[s.agreed.name] != s {
+		return
+	}
+	delete(t.byID, s.agreed.name)
+	if s.owner != "" {
+		if delete(t.owned[s.owner], s); len(t.owned[s.owner]) == 0 {
+			delete(t.owned, s.owner)
+		}
+	}
+	if s.resting != nil {
+		t.idle.Remove(s.resting)
+		s.resting = nil
+	}
+	s.idle.Stop()
+	s.overdue.Stop()
+	s.cancel(why)
+	s.close(why)
+}
+
+// Drain implements [dialect.Sessions]: streams that belong to no request close.
+func (d *handshake) Drain() {
+	t := &d.sessions
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.byID {
+		s.general.carriedBy(nil, 0)
+	}
+}
+
+func (d *handshake) Close() {
+	t := &d.sessions
+	t.mu.Lock()
+	t.closed = true
+	for _, s := range t.byID {
+		t.remove(s, dialect.ErrStopping)
+	}
+	t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	_ = t.running.Wait(ctx)
+}
