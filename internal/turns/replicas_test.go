@@ -212,11 +212,10 @@ func (g gated) Forget(context.Context, int) (int, error) { return 0, nil }
 // behind is the system behind the effects: it performs each key once, and never after that
 // was undone.
 type behind struct {
-	mu      sync.Mutex
-	done    map[saga.Key]string // of whom, and what: "3 hold"
-	undone  map[saga.Key]bool
-	results map[saga.Key]int
-	calls   map[string]int // by "3 hold", "3 undo hold"
+	mu     sync.Mutex
+	done   map[saga.Key]string // of whom, and what: "3 hold"
+	undone map[saga.Key]bool
+	calls  map[string]int // by "3 hold", "3 undo hold"
 	// unwilling and flaky: until then nothing is undone, and some effects fail.
 	unwilling, flaky time.Time
 }
