@@ -228,7 +228,7 @@ func (d *duplicates) swaps(t *testing.T) (n int) {
 	db, err := sql.Open(driver, at)
 	require.NoError(t, err)
 	defer func() { _ = db.Close() }()
-	require.NoError(t, db.QueryRow(`SELECT coalesce(sum(rev), 0) FROM `+table+` WHERE owner IS NOT NULL`).Scan(&n))
+	require.NoError(t, db.QueryRow(`SELECT coalesce(sum(rev), 0) FROM `+table+` WHERE queue <> ''`).Scan(&n))
 	return n
 }
 
