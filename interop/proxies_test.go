@@ -73,10 +73,12 @@ func startReplica(t *testing.T, keyset string) *replica {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	said := bufio.NewReader(stderr)
-	line, err := said.ReadString('\n')
-	require.NoError(t, err)
-	address := regexp.MustCompile(`url=(http://\S+)/mcp`).FindStringSubmatch(line)
-	require.NotNil(t, address, line)
+	var address []string
+	for address == nil {
+		line, err := said.ReadString('\n')
+		require.NoError(t, err, line)
+		address = regexp.MustCompile(`url=(http://\S+)/mcp`).FindStringSubmatch(line)
+	}
 	go func() { _, _ = io.Copy(io.Discard, said) }()
 	r := behind(t, address[1])
 	r.cmd = cmd
