@@ -1,5 +1,7 @@
 package interop
 
+//lint:file-ignore SA1019 Levels of log messages are deprecated since 2026-07-28, and in use.
+
 import (
 	"context"
 	"fmt"

@@ -28,10 +28,10 @@
 //
 // # Sessions
 //
-// Clients of MCP before 2026-07-28 have a session: over HTTP one that the server
-// remembers under an id, on stdio the connection itself. A suspended saga asks such
-// a client by requests of the server's own, and waits in this process for the
-// answers; so a session's requests must all reach the same replica. Between two
+// Clients of MCP before 2026-07-28 have a session: over HTTP its id is a token, by
+// which any replica with the same keys serves it, on stdio it is the connection. A
+// suspended saga asks such a client by requests of the server's own, and waits in
+// this process for the answers, which must reach the same replica. Between two
 // turns the saga is sealed in a token all the same, though that does not leave the
 // server. A client has nine tenths of [Options.TokenTTL] to answer; what it does not
 // answer in time, or answers in a form that MCP does not have, counts as a failure
@@ -40,8 +40,7 @@
 // undone.
 //
 // A client that loses its connection does not cancel; it can come back for what it
-// missed. Sessions end when the client says so, when nothing has been sent for
-// [Options.SessionIdle], and when the server stops. The transport of MCP 2024-11-05
+// missed. Sessions end when the client says so, and after [Options.SessionTTL]. The transport of MCP 2024-11-05
 // with two HTTP endpoints is not served; clients of that revision are, over
 // Streamable HTTP and stdio.
 //

@@ -74,7 +74,9 @@ func TestSessionsOnAnyReplica(t *testing.T) {
 		got, isError := text(t, parseLegacy(t, c.at(r[1]).ask(toolCall(1, "complex_tool", `{}`))).Result)
 		assert.True(t, isError)
 		assert.Contains(t, got, want)
-		assert.Equal(t, version == "2025-03-26", c.at(r[2]).post("["+pingMessage+"]").StatusCode == 200)
+		resp := c.at(r[2]).post("[" + pingMessage + "]")
+		readAll(t, resp)
+		assert.Equal(t, version == "2025-03-26", resp.StatusCode == 200)
 	}
 }
 

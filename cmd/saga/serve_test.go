@@ -104,13 +104,24 @@ func TestServeTellsCallersApartBehindAProxy(t *testing.T) {
 				require.NotEmpty(t, id)
 				return id
 			}
-			const greedy, other, ping = "203.0.113.7", "203.0.113.8", `{"jsonrpc":"2.0","id":1,"method":"ping"}`
-			theirs, first := open(other), open(greedy)
-			for range 100 { // MaxSessionsPerPrincipal
-				open(greedy)
+			// listen opens the stream of a session, which is then in use.
+			listen := func(from, session string) int {
+				r, err := http.NewRequest(http.MethodGet, address, nil)
+				require.NoError(t, err)
+				r.Header.Set("Accept", "text/event-stream")
+				r.Header.Set("X-Forwarded-For", "198.51.100.99, "+from)
+				r.Header.Set("Mcp-Session-Id", session)
+				w, err := http.DefaultClient.Do(r)
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = w.Body.Close() })
+				return w.StatusCode
 			}
-			assert.Equal(t, http.StatusOK, send(other, theirs, ping).StatusCode, "nobody else's session ends")
-			assert.Equal(t, test.lost, send(greedy, first, ping).StatusCode == http.StatusNotFound)
+			const greedy, other = "203.0.113.7", "203.0.113.8"
+			for range 100 { // MaxSessionsPerPrincipal
+				assert.Equal(t, http.StatusOK, listen(greedy, open(greedy)))
+			}
+			assert.Equal(t, http.StatusOK, listen(other, open(other)), "nobody takes another's sessions")
+			assert.Equal(t, test.lost, listen(greedy, open(greedy)) == http.StatusServiceUnavailable)
 		})
 	}
 	for _, proxy := range []string{"0.0.0.0/0", "proxy.example.com"} {

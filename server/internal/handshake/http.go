@@ -54,7 +54,7 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	switch {
 	case m.Reply != nil:
 		if rerr := d.answered(ctx, s, m); rerr != nil {
-			r.Error(nil, rerr)
+			r.Error(questionOf(m.Reply), rerr)
 			return
 		}
 		r.Empty(http.StatusAccepted)
@@ -81,8 +81,7 @@ func (d *handshake) answered(ctx context.Context, s *session, m *wire.Message) *
 		return nil
 	case errors.Is(err, errNobodyWaits):
 		d.Log.InfoContext(ctx, "answer refused", "reason", "nothing waits for it here: the call has ended, or runs in another replica, which the requests of its session do not always reach")
-		// The same may succeed where the call runs; and clients take a 4xx as the end of all.
-		return wire.Refuse(http.StatusServiceUnavailable, wire.CodeInvalidRequest, err.Error())
+		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, err.Error())
 	}
 	return wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, err.Error())
 }

@@ -232,10 +232,24 @@ func (s *session) questionID() uint64 {
 	for {
 		var b [8]byte
 		rand.Read(b[:]) // never fails (crypto/rand)
-		if id := binary.BigEndian.Uint64(b[:]) >> 11; id != 0 && s.waiting[id] == nil {
+		if id := leastQuestion + binary.BigEndian.Uint64(b[:])%leastQuestion; s.waiting[id] == nil {
 			return id
 		}
 	}
+}
+
+// leastQuestion is the least id of a question, and half of what the greatest is less than. No
+// client counts its own requests from there.
+const leastQuestion = 1 << 52
+
+// questionOf returns the id of the question that a response is to, whoever has asked it; nil
+// if it can be none. Some clients lose their session if a refusal does not name it.
+func questionOf(response jsontext.Value) jsontext.Value {
+	id, _ := dialect.ReadAnswer(response)
+	if id < leastQuestion || id >= 2*leastQuestion {
+		return nil
+	}
+	return strconv.AppendUint(nil, id, 10)
 }
 
 func (w *way) Hangup(retry time.Duration) {
