@@ -336,7 +336,7 @@ func modelTool() saga.Definition {
 			return err
 		}
 		if in.Early {
-			if err := act(hold); err != nil {
+			if err := act(hold); err != nil { //sagavet:ignore a first turn that is lost is what is tried
 				return "", err
 			}
 		}
