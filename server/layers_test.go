@@ -58,8 +58,9 @@ var knows = map[string][]string{
 	"ledger/postgres":   {"ledger"},
 }
 
-// recordUsers are all that may refer to the records in a ledger.
-var recordUsers = []string{"internal/turns", "cmd/saga"}
+// recordUsers are all that may refer to the records in a ledger: the runner of turns, the
+// command that shows them, and the dialect whose sessions end in them.
+var recordUsers = []string{"internal/turns", "cmd/saga", "server/internal/handshake"}
 
 func layerOf(name string) int {
 	return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, name) })

@@ -106,7 +106,12 @@ func TestBrokenStoresAreFound(t *testing.T) {
 			trying.Go(func() {
 				room <- struct{}{}
 				defer func() { <-room }()
-				found := tries(all[name], v.start, time.Second)
+				found := ""
+				for range 3 { // some are found by chance, which comes soon
+					if found = tries(all[name], v.start, time.Second); found != "" {
+						break
+					}
+				}
 				assert.NotEmptyf(t, found, "a store that %s is not found by %q", v.name, name)
 				t.Logf("%s, %s: %.400s", v.name, name, found)
 			})
