@@ -99,8 +99,9 @@ func TestStoreThatFailsAfterAConflict(t *testing.T) {
 			}
 			return nil
 		}
-		b.work(t)
+		stop := b.work(t)
 		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		stop()
 		assert.True(t, failed)
 		assert.Contains(t, s.log.String(), "a saga was not undone, and will be tried again")
 	})
