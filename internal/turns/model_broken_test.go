@@ -2,6 +2,7 @@ package turns
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,12 +14,15 @@ import (
 // brokenStore is a store that keeps less than it promises.
 type brokenStore struct {
 	ledger.Store
+	mu     sync.Mutex
 	swap   func(ctx context.Context, r *ledger.Record) error
 	hidden map[string]bool // records that are there and not found
 	early  bool
 }
 
 func (b *brokenStore) Load(ctx context.Context, key string) (*ledger.Record, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.hidden[key] {
 		return nil, ledger.ErrNotFound
 	}
@@ -26,6 +30,8 @@ func (b *brokenStore) Load(ctx context.Context, key string) (*ledger.Record, err
 }
 
 func (b *brokenStore) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.swap != nil {
 		return b.swap(ctx, r)
 	}

@@ -99,9 +99,38 @@ func TestStoreThatFailsAfterAConflict(t *testing.T) {
 			}
 			return nil
 		}
-		b.work(t)
+		stop := b.work(t)
 		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		stop()
 		assert.True(t, failed)
 		assert.Contains(t, s.log.String(), "a saga was not undone, and will be tried again")
+	})
+}
+
+// Who takes over an undo of a saga that came too late undoes it: the answers that it came with
+// are not taken.
+func TestAnswersThatCameTooLateAreNotTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		a, b := s.replica(), s.replica()
+		first, err := a.call(`{"to":"Rome"}`)
+		require.NoError(t, err)
+		second, err := a.resume(first.Token, say("where", true))
+		require.NoError(t, err)
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		a.line.after = func(_ int, op string) error {
+			if op == "swap" {
+				a.line.die()
+			}
+			return nil
+		}
+		_, err = a.resume(second.Token, say("pay", true))
+		require.Error(t, err)
+		end, err := b.resume(second.Token, say("pay", true))
+		require.NoError(t, err)
+		require.NotNil(t, undoReport(end.Result), "a report, and no result")
+		assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
+		assert.Equal(t, []string{"hold", "undo hold"}, w.calls)
 	})
 }

@@ -129,6 +129,12 @@ func (x *played) breaksLocked(format string, args ...any) {
 	}
 }
 
+func (x *played) disturbed() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.calm = false
+}
+
 func (x *played) wrote(key string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -205,7 +211,7 @@ func (x *played) happens(e event) {
 	duration := []time.Duration{time.Millisecond, 4 * time.Second, 11 * time.Second, 25 * time.Second, time.Minute, 4 * time.Minute}[e.B%6]
 	soon := 1 + e.C%12
 	if slices.Contains([]string{"kill", "pause", "outage", "unwilling", "flaky"}, e.Kind) {
-		x.calm = false
+		x.disturbed()
 	}
 	x.note("%s %d, for %v, after %d", e.Kind, p.slot, duration, soon)
 	switch e.Kind {
@@ -324,7 +330,7 @@ func (x *played) waiting(p *process, e event) (context.Context, context.CancelFu
 	if e.C%11 != 0 {
 		return context.WithCancel(ctx)
 	}
-	x.calm = false // a turn that is given up may be taken again
+	x.disturbed() // a turn that is given up may be taken again
 	return context.WithTimeout(ctx, []time.Duration{3 * time.Millisecond, 20 * time.Millisecond, 3 * time.Second}[e.A%3])
 }
 
@@ -512,12 +518,11 @@ func (x *played) unacts(who, what string) {
 // heal ends all disturbances, and waits for the clients that are there.
 func (x *played) heal() {
 	x.mu.Lock()
-	x.out = time.Time{}
+	x.out, x.long = time.Time{}, false
 	x.mu.Unlock()
 	x.behind.mu.Lock()
 	x.behind.unwilling, x.behind.flaky = time.Time{}, time.Time{}
 	x.behind.mu.Unlock()
-	x.long = false
 	for _, p := range x.servers {
 		p.mu.Lock()
 		p.dieAt, p.pauseAt, p.paused = 0, 0, time.Time{}

@@ -236,7 +236,10 @@ func (b *behind) do(ctx context.Context, key saga.Key, effect, who string) error
 	if err := p.gate(); err != nil {
 		return err
 	}
-	if p.play.long && p.draw(4) == 0 {
+	p.play.mu.Lock()
+	long := p.play.long
+	p.play.mu.Unlock()
+	if long && p.draw(4) == 0 {
 		time.Sleep(12 * time.Second)
 	}
 	fails := p.draw(4)

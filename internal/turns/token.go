@@ -121,6 +121,8 @@ func (r *Runner) abandon(ctx context.Context, q *Request, o *opened, m *memory) 
 	r.logAbandoned(ctx, o)
 	if m != nil {
 		m.how = records.HowAbandoned
+		// Who takes this over is to undo it as well, and not to take the turn.
+		m.request.Answers, m.request.Turn = nil, nil
 		if err := m.claim(ctx); err != nil {
 			return End{}, r.failed(o.identity, err)
 		}
