@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,10 +203,10 @@ func TestSingleUseIsRequired(t *testing.T) {
 	assert.Equal(t, "trip", wrong.Tool)
 
 	ask := &steps.Form[tripForm]{ID: "where", Message: "There?"}
-	runs := 0
+	var runs atomic.Int32
 	s = newShared(t, saga.Flow[struct{}, string]{Info: saga.Info{Name: "trip", Asks: []steps.Question{ask}, SingleUse: saga.SingleUseRequired}, Run: func(r *saga.Run, _ struct{}) (string, error) {
 		form, err := saga.Ask(r, ask)
-		runs++
+		runs.Add(1)
 		return fmt.Sprint(form.OK), err
 	}})
 	a := s.replica()

@@ -90,6 +90,9 @@ func variants() (all []variant) {
 // Each of the broken stores must be found by the checks that foundBy names, and each check
 // must find one. That is how this suite is known to be able to fail.
 func TestBrokenStoresAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it looks for what the suite finds, which takes long")
+	}
 	all := map[string]check{}
 	for _, c := range checks() {
 		all[c.name] = c
@@ -124,6 +127,9 @@ func TestBrokenStoresAreFound(t *testing.T) {
 }
 
 func TestBrokenStoresAreFoundByTheModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it looks for what the model finds, which takes long")
+	}
 	for _, v := range variants() {
 		if !slices.Contains(foundByModel, v.name) {
 			continue
