@@ -236,17 +236,22 @@ func (w *writer) trim() {
 	_ = w.busyTimeout(0)
 }
 
-// refuse ends all operations that wait.
+// refuse ends all operations that wait. They are collected first: who has got the outcome may
+// remove its cause, and what he tries next must not meet it.
 func (w *writer) refuse(o *op, err error) {
+	var refused []*op
 	for o != nil {
 		if o.begun.CompareAndSwap(false, true) {
-			o.done <- err
+			refused = append(refused, o)
 		}
 		select {
 		case o = <-w.ops:
 		default:
-			return
+			o = nil
 		}
+	}
+	for _, o := range refused {
+		o.done <- err
 	}
 }
 
