@@ -44,7 +44,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 			log = out.Position.log
 		}
 	}
-	undo, err := t.compensate(ctx, pos.ID, log)
+	undo, err := t.compensate(ctx, pos.ID, log, fence{acting: r.Acting, undoing: r.Undoing})
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 // well it is undone, unless there is no way back. It fails as [Program.Cancel] does.
 func (t *Program) CancelFirst(ctx context.Context, call Call) (*Outcome, error) {
 	const text = "The saga's first turn was cut off, and what it did is undone."
-	call.Held, call.Acting = true, nil
+	call.Held, call.Lost, call.Acting = true, true, nil
 	log := &effectLog{stopAtFinal: true}
 	out, err := t.start(ctx, call, log)
 	switch {
@@ -79,7 +79,7 @@ func (t *Program) CancelFirst(ctx context.Context, call Call) (*Outcome, error) 
 	case out.Position == nil && t.final(log) != "":
 		return out, nil
 	}
-	undo, err := t.compensate(ctx, call.ID, log)
+	undo, err := t.compensate(ctx, call.ID, log, fence{undoing: call.Undoing})
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +154,23 @@ func endedBy(turn *Outcome, text string) *Outcome {
 // function or question that it waits in. why is for the caller. It fails as
 // [Program.Cancel] does.
 func (t *Program) Abandon(ctx context.Context, pos *Position, why string) (*Outcome, error) {
-	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos))
+	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos), fence{})
 	if err != nil {
 		return nil, err
 	}
 	out := cancelled(undo, why)
 	out.Result.IsError = true
 	return out, nil
+}
+
+// Undo goes on with what somebody was undoing who is gone: u is what that [Call.Undoing] was told
+// of a turn that has ended badly. It ends as that turn has, and fails as [Program.Cancel] does.
+func (t *Program) Undo(ctx context.Context, u Undoing) (*Outcome, error) {
+	undo, err := t.compensate(ctx, u.Position.ID, t.logOf(u.Position), fence{})
+	if err != nil {
+		return nil, err
+	}
+	return u.end(undo)
 }
 
 // cancelled is the end of a saga that was cancelled; undo is nil if it had no

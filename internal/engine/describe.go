@@ -89,7 +89,7 @@ func (r *EffectRecord) describe() (DescribedEffect, error) {
 	switch r.status {
 	case effectDone:
 		d.Status, d.Output = "done", json.RawMessage(r.Out.JSON)
-	case effectRefused:
+	case effectRefused, effectRefusedAgain:
 		d.Status, d.Problem = "refused", string(r.Out.JSON)
 	}
 	for _, part := range [][]byte{r.In.Secrets, r.Out.Secrets} {

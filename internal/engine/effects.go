@@ -49,6 +49,8 @@ type Declaration struct {
 // effectLog lists a saga's effects in the order in which they were begun.
 type effectLog struct {
 	records []*EffectRecord
+	// before is how many of them were begun before this turn.
+	before int
 	// used counts, by name, the effects that this run has come to.
 	used map[string]int
 	// stopAtFinal: the saga is being cancelled, so a turn that comes to an
@@ -74,6 +76,8 @@ type EffectRecord struct {
 	In, Out sagahooks.Value
 	// reached: this run has come to it.
 	reached bool
+	// repeated: who performs it may not be the first to do so in this turn.
+	repeated bool
 	// Old: an earlier revision performed it. The present one may leave it, and its types may
 	// lack what is recorded.
 	Old bool
@@ -85,6 +89,9 @@ const (
 	effectUnknown effectStatus = iota // begun
 	effectDone
 	effectRefused
+	// effectRefusedAgain was refused when a turn was repeated whose worker was lost, which may
+	// have performed it. Should the saga be undone, its Undo finds out.
+	effectRefusedAgain
 
 	effectOld = 0x80 // flag beside the status
 )
@@ -104,7 +111,23 @@ func (t *Program) logOf(pos *Position) *effectLog {
 		l.records[i] = &mine
 		l.count(r.name)
 	}
+	l.before = len(l.records)
 	return l
+}
+
+// unknown returns the first effect of this turn of which nobody knows whether it was performed,
+// or nil.
+func (l *effectLog) unknown() *EffectRecord {
+	tried := l.records[l.before:]
+	if l.stopped != nil {
+		tried = tried[:len(tried)-1] // the last one was not
+	}
+	for _, r := range tried {
+		if r.Unknown() {
+			return r
+		}
+	}
+	return nil
 }
 
 func (l *effectLog) count(name string) int {
@@ -208,7 +231,7 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 			return nil, "", err
 		}
 	}
-	r = &EffectRecord{name: d.Name, n: n, In: input, reached: true}
+	r = &EffectRecord{name: d.Name, n: n, In: input, reached: true, repeated: tc.lost}
 	tc.log.records = append(tc.log.records, r)
 	if stops {
 		tc.log.stopped = &stoppedError{d.Name}
@@ -218,21 +241,21 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 	return r, effectKey(tc.ID, d.Name, r.n), nil
 }
 
-// act is called before the turn does or undoes anything. If whoever drives the saga does not
+// act is called before the turn does anything. If whoever drives the saga does not
 // want that, the turn has ended as far as the engine is concerned.
 func (tc *Turn) act() error {
 	if tc.halted != nil {
 		return tc.halted
 	}
-	if tc.acting == nil {
-		return nil
+	return tc.halt(fence{acting: tc.acting}.act(tc))
+}
+
+// halt ends the turn, as far as the engine is concerned, if err is an error.
+func (tc *Turn) halt(err error) error {
+	if err != nil {
+		tc.halted, tc.latched = err, err
 	}
-	if err := tc.acting(tc); err != nil {
-		tc.halted = &HaltedError{err}
-		tc.latched = tc.halted
-		return tc.halted
-	}
-	return nil
+	return err
 }
 
 // Succeed records that the effect was performed.
@@ -241,7 +264,10 @@ func (r *EffectRecord) Succeed(output sagahooks.Value) { r.status, r.Out = effec
 // Fail records that the effect was not performed, for certain if it was refused, and
 // returns the cause to report.
 func (r *EffectRecord) Fail(err error, refused bool) error {
-	if refused {
+	switch {
+	case refused && r.repeated:
+		r.status = effectRefusedAgain
+	case refused:
 		r.status = effectRefused
 	}
 	r.Out = sagahooks.Value{JSON: []byte(err.Error())}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -16,8 +17,9 @@ const hidden = "The tool failed. Its operator can find the reason in the log und
 // saga has then not ended, and the same turn can be tried again.
 func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 	if errors.As(err, new(*PanicError)) || errors.As(err, new(*PositionError)) || errors.As(err, new(*UnsupportedError)) || tc.Err() != nil {
-		if tc.held {
-			undo, unsettled := t.undoTurn(tc)
+		// One that was lost is left to the next worker if this one stops.
+		if tc.held && !(tc.lost && errors.Is(tc.Err(), context.Canceled)) {
+			undo, unsettled := t.undoTurn(tc, Undoing{})
 			if unsettled != nil {
 				return nil, t.unsettled(tc, errors.Join(unsettled, err))
 			}
@@ -36,22 +38,41 @@ func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 	if why := (*ToolError)(nil); errors.As(err, &why) && why.Err != nil {
 		disclosed = false // not the cause
 	}
-	undo, unsettled := t.undoTurn(tc)
+	var arguments *ArgumentsError
+	switch {
+	case t.Kind == KindTool:
+		return t.endBadly(tc, Undoing{Outcome: &Outcome{Result: errorResult(text), Err: err, Disclosed: disclosed}})
+	case errors.As(err, &arguments):
+		return t.endBadly(tc, Undoing{Err: arguments})
+	case errors.Is(err, ErrNotFound):
+		return t.endBadly(tc, Undoing{Err: err})
+	}
+	return t.endBadly(tc, Undoing{Err: &ToolError{Text: text, Err: err, Disclosed: disclosed}})
+}
+
+// endBadly undoes what the saga did, and ends it as u says.
+func (t *Program) endBadly(tc *Turn, u Undoing) (*Outcome, error) {
+	undo, unsettled := t.undoTurn(tc, u)
 	if unsettled != nil {
-		return nil, t.unsettled(tc, errors.Join(unsettled, err))
-	}
-	if t.Kind != KindTool {
-		if arguments := (*ArgumentsError)(nil); errors.As(err, &arguments) {
-			return nil, arguments
+		why := u.Err
+		if u.Outcome != nil {
+			why = u.Outcome.Err
 		}
-		if errors.Is(err, ErrNotFound) {
-			return nil, err
-		}
-		return nil, &ToolError{Text: undo.appendTo(text), Err: errors.Join(err, undo.err()), Disclosed: disclosed}
+		return nil, t.unsettled(tc, errors.Join(unsettled, why))
 	}
-	out := &Outcome{Result: errorResult(text), Err: err, Disclosed: disclosed}
-	out.addUndo(undo)
-	return out, nil
+	return u.end(undo)
+}
+
+// end is how a turn has ended, with what is said of the undo.
+func (u *Undoing) end(undo *UndoReport) (*Outcome, error) {
+	if u.Outcome != nil {
+		u.Outcome.addUndo(undo)
+		return u.Outcome, nil
+	}
+	if failed, ok := u.Err.(*ToolError); ok { // not one that is wrapped: that is of [ErrNotFound]
+		return nil, &ToolError{Text: undo.appendTo(failed.Text), Err: errors.Join(failed.Err, undo.err()), Disclosed: failed.Disclosed}
+	}
+	return nil, u.Err
 }
 
 // checkEnd verifies that a turn's code ended in the way of its kind.

@@ -31,10 +31,27 @@ type Call struct {
 	// caller. If the turn breaks off, the saga's effects are undone at once, and the
 	// error is an *[UndoneError].
 	Held bool
-	// Acting is called before each effect that the turn performs and before it undoes any;
-	// nil is nobody. If it fails that is not done, nor anything after it, and the turn ends
-	// with a *[HaltedError].
+	// Lost: somebody has begun this turn before, and is gone. What that did is found by
+	// performing it again with the same keys. As long as it is not known what became of one
+	// effect, nobody knows what was done after it, so the turn does not end then, whatever its
+	// code makes of it: it fails with an *[UnsettledError].
+	Lost bool
+	// Acting is called before each effect that the turn performs, and before it finds out
+	// whether an irreversible one was performed; nil is nobody. If it fails that is not done,
+	// nor anything after it, and the turn ends with a *[HaltedError].
 	Acting func(context.Context) error
+	// Undoing is as Acting, and called before the turn undoes anything.
+	Undoing func(context.Context, Undoing) error
+}
+
+// Undoing is what a turn is about to undo.
+type Undoing struct {
+	// Position knows of all that is to be undone. It can be cancelled, and nothing else.
+	Position *Position
+	// Outcome, or Err for a prompt or a resource, is how the turn has ended, but for what is
+	// said of the undo; nil if it broke off.
+	Outcome *Outcome
+	Err     error
 }
 
 // Resumption is every later turn of a saga.
@@ -52,9 +69,11 @@ type Resumption struct {
 	Arguments json.RawMessage
 	// Notifier gets what the tool tells while it works; nil discards it.
 	Notifier Notifier
-	// Held and Acting are as in [Call].
-	Held   bool
-	Acting func(context.Context) error
+	// Held, Lost, Acting and Undoing are as in [Call].
+	Held    bool
+	Lost    bool
+	Acting  func(context.Context) error
+	Undoing func(context.Context, Undoing) error
 	// Latest: the saga did not go on from this position, which only who remembers all
 	// turns can know. What is said of a cancelled saga depends on it.
 	Latest bool
@@ -118,7 +137,8 @@ func (t *Program) start(ctx context.Context, call Call, log *effectLog) (*Outcom
 	}
 	return t.turn(&Turn{
 		Context: ctx, ID: call.ID, Now: call.Now, Written: t.Revision,
-		program: t, client: call.Client, notify: call.Notifier, held: call.Held, acting: call.Acting, log: log,
+		program: t, client: call.Client, notify: call.Notifier, held: call.Held, lost: call.Lost,
+		acting: call.Acting, undoing: call.Undoing, log: log,
 	}, pos)
 }
 
@@ -144,7 +164,7 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 	var reworded []string
 	for i := range now.pending {
 		words := now.pending[i].digest
-		step, open, outcome, err := t.settle(ctx, &now, &now.pending[i], fresh[i], r.Acting)
+		step, open, outcome, err := t.settle(ctx, &now, &now.pending[i], fresh[i], &r)
 		if outcome != nil || err != nil {
 			return outcome, err
 		}
@@ -165,7 +185,8 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 	}
 	tc := &Turn{
 		Context: ctx, ID: now.ID, Now: r.Now, Written: now.Revision,
-		program: t, client: r.Client, notify: r.Notifier, held: r.Held, acting: r.Acting, log: t.logOf(&now),
+		program: t, client: r.Client, notify: r.Notifier, held: r.Held, lost: r.Lost,
+		acting: r.Acting, undoing: r.Undoing, log: t.logOf(&now),
 		answers: make([]turnAnswer, len(now.pending)),
 	}
 	for i := range now.pending {
@@ -187,7 +208,7 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 
 // settle decides what becomes of a pending step: nothing more (its answer is
 // good), the step to ask (again) if it is open, or the end of the saga.
-func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fresh bool, acting func(context.Context) error) (step steps.Step, open bool, end *Outcome, err error) {
+func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fresh bool, r *Resumption) (step steps.Step, open bool, end *Outcome, err error) {
 	q := t.questions[t.present(ident.Base(p.id))]
 	if q == nil {
 		return step, false, nil, &PositionError{t.Name, fmt.Errorf("there is no question %q", p.id)}
@@ -223,7 +244,7 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 			return step, false, nil, err
 		}
 		if p.refused++; p.refused >= t.maxAttempts {
-			end, err = t.refusedTooOften(ctx, pos, p, invalid, acting)
+			end, err = t.refusedTooOften(ctx, pos, p, invalid, r)
 			return step, false, end, err
 		}
 		if step, err = step.Again(invalid.Reason); err != nil {
@@ -246,23 +267,17 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 }
 
 // refusedTooOften ends a saga whose user gives no valid answer.
-func (t *Program) refusedTooOften(ctx context.Context, pos *Position, p *pendingStep, invalid *checkerr.InvalidError, acting func(context.Context) error) (*Outcome, error) {
+func (t *Program) refusedTooOften(ctx context.Context, pos *Position, p *pendingStep, invalid *checkerr.InvalidError, r *Resumption) (*Outcome, error) {
 	text := fmt.Sprintf("Stopped: %q was answered %d times without a valid answer; the last time: %s", p.id, p.refused, invalid.Reason)
-	if acting != nil && pos.HasEffects() {
-		if err := acting(ctx); err != nil {
-			return nil, &HaltedError{err}
-		}
+	u := Undoing{Outcome: &Outcome{Result: errorResult(text)}}
+	if t.Kind != KindTool {
+		u = Undoing{Err: &ToolError{Text: text, Disclosed: true}}
 	}
-	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos))
+	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos), fence{r.Acting, r.Undoing, u})
 	if err != nil {
 		return nil, err
 	}
-	if t.Kind != KindTool {
-		return nil, &ToolError{Text: undo.appendTo(text), Err: undo.err(), Disclosed: true}
-	}
-	out := &Outcome{Result: errorResult(text)}
-	out.addUndo(undo)
-	return out, nil
+	return u.end(undo)
 }
 
 // turn runs the tool's code and turns its end into an outcome. If the turn was halted, that
@@ -274,6 +289,10 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 		}
 	}()
 	ended, err := t.run(tc, pos)
+	// Code that panics does so again, and never gets further: waiting would not help.
+	if effect := tc.log.unknown(); tc.lost && effect != nil && !errors.As(err, new(*PanicError)) {
+		return nil, t.unsettled(tc, &UnsettledError{t.Name, effect.name, errors.Join(effect.Failure(), err)})
+	}
 	if tc.log.stopped != nil {
 		return &Outcome{Position: &Position{ID: pos.ID, body: body{log: tc.log}}}, nil
 	}
@@ -288,11 +307,7 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 		return nil, &StepFailure{t.Name, pos.next, err}
 	}
 	if out.Result != nil && out.Result.IsError {
-		undo, err := t.undoTurn(tc)
-		if err != nil {
-			return nil, t.unsettled(tc, err)
-		}
-		out.addUndo(undo)
+		return t.endBadly(tc, Undoing{Outcome: &out})
 	}
 	return &out, nil
 }

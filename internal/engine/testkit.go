@@ -68,7 +68,7 @@ func (t *Program) Rehearse(ctx context.Context, pos *Position) error {
 	}
 	for _, r := range pos.log.records {
 		e := t.effects[r.name]
-		if e == nil || r.status == effectRefused {
+		if e == nil || r.status == effectRefused || r.status == effectRefusedAgain {
 			continue
 		}
 		if err := e.Redo(ctx, effectKey(pos.ID, r.name, r.n), r); err != nil {

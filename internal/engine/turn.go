@@ -26,9 +26,11 @@ type Turn struct {
 	program *Program
 	client  steps.Features
 	notify  Notifier
+	// held, lost, acting and undoing are as in [Call]; halted is how one of the last two failed.
 	held    bool
-	// acting is as in [Call]; halted is how it failed.
+	lost    bool
 	acting  func(context.Context) error
+	undoing func(context.Context, Undoing) error
 	halted  error
 	answers []turnAnswer
 	log     *effectLog

@@ -67,6 +67,7 @@ func (t *Program) toUndo(log *effectLog) []*EffectRecord {
 	for _, r := range slices.Backward(log.records) {
 		switch {
 		case r.status == effectRefused:
+		case r.status == effectRefusedAgain && t.irreversible(r) && !t.effects[r.name].Declaration().Undoable: // so that is all there is to know
 		case t.irreversible(r):
 			order = append(order, r)
 		default:
@@ -78,9 +79,9 @@ func (t *Program) toUndo(log *effectLog) []*EffectRecord {
 
 // compensate undoes the effects in the log. One that fails does not keep the
 // others from being undone, except those that it builds on, and all if it is final.
-// It returns nil if there is nothing to do, and an *UnsettledError if it cannot be told whether anything may
-// be undone.
-func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog) (*UndoReport, error) {
+// It returns nil if there is nothing to do, an *UnsettledError if it cannot be told whether anything may
+// be undone, and a *HaltedError if f does not let it.
+func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f fence) (*UndoReport, error) {
 	if log == nil || len(log.records) == 0 {
 		return nil, nil
 	}
@@ -106,6 +107,9 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog) (
 		}
 		err := errors.New("the tool no longer declares it")
 		if e := t.effects[r.name]; e != nil {
+			if halted := t.passes(ctx, &f, id, log, r); halted != nil {
+				return nil, halted
+			}
 			share, cancel := ctx, context.CancelFunc(func() {})
 			if bounded {
 				share, cancel = context.WithTimeoutCause(ctx, time.Until(until)/time.Duration(len(order)-i), errUndoTime)
@@ -138,14 +142,53 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog) (
 
 var errUndoTime = errors.New("the time for undoing it is over")
 
-// undoTurn undoes the effects of a turn that has ended badly, and of those before it.
-func (t *Program) undoTurn(tc *Turn) (*UndoReport, error) {
-	if len(tc.log.records) > 0 {
-		if err := tc.act(); err != nil {
-			return nil, err
-		}
+// undoTurn undoes the effects of a turn that has ended badly, as u says, and of those before it.
+func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
+	if tc.halted != nil {
+		return nil, tc.halted
 	}
-	return t.compensate(tc, tc.ID, tc.log)
+	report, err := t.compensate(tc, tc.ID, tc.log, fence{tc.acting, tc.undoing, u})
+	if halted := (*HaltedError)(nil); errors.As(err, &halted) {
+		return nil, tc.halt(halted)
+	}
+	return report, err
+}
+
+// fence is what is passed before anything is undone: whoever drives the saga may have lost it to
+// somebody else. Its functions are those of [Call], and may be nil.
+type fence struct {
+	acting  func(context.Context) error
+	undoing func(context.Context, Undoing) error
+	end     Undoing
+}
+
+func (f fence) act(ctx context.Context) error {
+	if f.acting == nil {
+		return nil
+	}
+	if err := f.acting(ctx); err != nil {
+		return &HaltedError{err}
+	}
+	return nil
+}
+
+// passes is called before r is undone. As long as only irreversible effects are found out about,
+// the saga may still have to go forward; with the first other one it is decided that it does not.
+func (t *Program) passes(ctx context.Context, f *fence, id [16]byte, log *effectLog, r *EffectRecord) error {
+	switch {
+	case !t.effects[r.name].Declaration().Undoable:
+		return nil
+	case t.irreversible(r):
+		return f.act(ctx)
+	case f.undoing == nil:
+		return nil
+	}
+	f.end.Position = &Position{ID: id, Tool: t.Name, Revision: t.Revision, body: body{log: log}}
+	err := f.undoing(ctx, f.end)
+	if f.undoing = nil; err != nil {
+		return &HaltedError{err}
+	}
+	return nil
 }
 
 // unsettled is the end of a turn of which it is not known whether it may be

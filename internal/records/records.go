@@ -46,6 +46,7 @@ type Book struct {
 	names    names
 	limit    int
 	recent   recent
+	clock    clock
 
 	mu     sync.Mutex
 	counts map[string]count // by owner

@@ -71,6 +71,9 @@ const (
 	HowAbandoned How = "abandoned"
 	// HowBroken: a turn broke off that nobody could take again.
 	HowBroken How = "broken"
+	// HowFailed: a turn that the client asked for has ended badly, and what the saga did is being
+	// undone. Only claims say so: once it is undone it is a turn as any other.
+	HowFailed How = "failed"
 )
 
 // Claim is a turn that somebody takes.
@@ -83,11 +86,15 @@ type Claim struct {
 	// turn, unless the claim was renewed.
 	Nonce []byte    `json:"nonce"`
 	Until time.Time `json:"until,omitzero"`
-	// Request is what is needed to take the turn again, encoded by whoever takes turns.
+	// Request is what is needed to take the turn again, or to go on undoing it, encoded by whoever
+	// takes turns.
 	Request []byte `json:"request,omitempty"`
 }
 
-// Alive reports whether whoever made the claim may still be at work.
+// OfTurn reports whether the claim is on a turn that the client has asked for.
+func (c *Claim) OfTurn() bool { return c.How == HowTurn || c.How == HowFailed }
+
+// Alive reports whether whoever made the claim may still be at work, by the time of [Book.Now].
 func (c *Claim) Alive(now time.Time) bool { return c != nil && now.Before(c.Until) }
 
 // Entry is the record of a saga as it was found, or is to be written.

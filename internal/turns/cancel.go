@@ -104,12 +104,15 @@ func (r *Runner) undoRemembered(ctx context.Context, of identity, pos *engine.Po
 	if pos == nil || !pos.HasEffects() {
 		return &engine.UndoneError{Err: why}
 	}
-	claiming, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
-	defer cancel()
-	if err := m.claim(claiming); err != nil {
+	claim := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, recordTime)
+		defer cancel()
+		return m.claim(ctx)
+	}
+	out, err := of.program.Cancel(ctx, pos, engine.Resumption{Now: r.Now(), Acting: claim, Undoing: m.undoing})
+	if errors.As(err, new(*engine.HaltedError)) {
 		return &engine.HaltedError{Err: errors.Join(err, why)}
 	}
-	out, err := of.program.Cancel(ctx, pos, engine.Resumption{Now: r.Now()})
 	if err != nil {
 		return &engine.UndoneError{Err: errors.Join(err, why)}
 	}

@@ -73,30 +73,78 @@ var errOvertaken = errors.New("somebody else has taken the turn")
 func (m *memory) claim(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.nonce != nil && m.r.Now().Before(m.until) && (m.reached == nil || m.noted) {
+	if m.nonce != nil && m.now(ctx).Before(m.until) && (m.reached == nil || m.noted) {
 		return nil
-	}
-	nonce := m.nonce
-	if nonce == nil {
-		nonce = make([]byte, 16)
-		rand.Read(nonce) // never fails
 	}
 	if m.reached != nil && !m.noted {
 		if err := m.noteBase(ctx); err != nil {
 			return err
 		}
 	}
-	request, err := m.request.encode()
+	return m.put(ctx, m.how, &m.request)
+}
+
+// hold is claim for what is not a turn that could be taken.
+func (m *memory) hold(ctx context.Context, how records.How) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.put(ctx, how, &m.request)
+}
+
+// undoing has the claim say what is being undone after the turn has run: whoever takes it over then
+// goes on with that. The store is asked whatever the clock says, which may have stood still: a
+// worker that was paused may have been replaced by one with which the turn goes on.
+func (m *memory) undoing(ctx context.Context, u engine.Undoing) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
+	defer cancel()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q := Request{Policy: basePolicy, Principal: m.entry.Principal}
+	token, err := m.r.seal(ctx, &q, m.of.program, u.Position)
 	if err != nil {
 		return err
+	}
+	request, how := m.request, m.how
+	request.Undo = &recordedUndo{Token: token}
+	request.Arguments, request.Answers, request.Base = nil, nil, nil
+	if how == records.HowTurn {
+		// Nobody was told how the turn has ended. If that cannot be recorded, nobody will be.
+		if how = records.HowBroken; u.Outcome != nil || u.Err != nil {
+			var end End
+			if u.Outcome != nil {
+				end.Outcome = *u.Outcome
+			}
+			if raw, err := encodeResponse(&end, u.Err); err == nil {
+				how, request.Undo.Response = records.HowFailed, raw
+			}
+		}
+	}
+	err = m.put(ctx, how, &request)
+	if errors.Is(err, ledger.ErrTooLarge) && request.Undo.Response != nil {
+		how, request.Undo.Response = records.HowBroken, nil
+		err = m.put(ctx, how, &request)
+	}
+	return err
+}
+
+// put writes the claim, as what it is and with what is needed to take it over.
+func (m *memory) put(ctx context.Context, how records.How, request *request) error {
+	raw, err := request.encode()
+	if err != nil {
+		return err
+	}
+	nonce := m.nonce
+	if nonce == nil {
+		nonce = make([]byte, 16)
+		rand.Read(nonce) // never fails
 	}
 	for {
 		if m.nonce != nil && !m.mine() {
 			return errOvertaken
 		}
 		e := m.base()
-		until := m.r.Now().Add(leaseTime)
-		e.Claim = &records.Claim{From: m.from, Digest: m.digest, How: m.how, Nonce: nonce, Until: until, Request: request}
+		until := m.now(ctx).Add(leaseTime)
+		e.Claim = &records.Claim{From: m.from, Digest: m.digest, How: how, Nonce: nonce, Until: until, Request: raw}
 		e.Wake, e.KeepUntil = m.wake(e), time.Time{}
 		switch err := m.r.records.Put(ctx, e); {
 		case err == nil:
@@ -117,6 +165,12 @@ func (m *memory) claim(ctx context.Context) error {
 		}
 	}
 }
+
+// now is the time that leases go by.
+func (m *memory) now(ctx context.Context) time.Time { return m.r.leaseNow(ctx) }
+
+// leaseNow is the time that leases go by: that of the store.
+func (r *Runner) leaseNow(ctx context.Context) time.Time { return r.records.Now(ctx, r.Now) }
 
 // reload finds out what the record is now.
 func (m *memory) reload(ctx context.Context) error {
@@ -204,7 +258,7 @@ func (m *memory) renew() {
 	defer cancel()
 	e := m.entry.Clone()
 	claim := *e.Claim
-	e.Claim, claim.Until = &claim, m.r.Now().Add(leaseTime)
+	e.Claim, claim.Until = &claim, m.now(ctx).Add(leaseTime)
 	e.Wake = m.wake(e)
 	err := m.r.records.Put(ctx, e)
 	if err == nil {
@@ -277,7 +331,7 @@ func (m *memory) give(ctx context.Context, change func(e *records.Entry)) {
 		e.Claim = &mine
 		e.Wake, e.KeepUntil = later(m.r.due(e), m.r.Now()), time.Time{}
 		if mine.How != records.HowTurn {
-			e.Wake = m.r.Now()
+			e.Wake = m.now(ctx)
 		}
 		if change != nil {
 			change(e)

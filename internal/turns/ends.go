@@ -26,10 +26,12 @@ func (r *Runner) cancelOnce(ctx context.Context, q *Request, o *opened) (End, er
 		case err != nil:
 			return End{}, r.failed(o.identity, err)
 		case turn.Err() != nil:
-			return End{}, r.failed(o.identity, turn.Err())
+			return End{}, r.failed(o.identity, underWay(turn))
+		case o.tooLate() && !e.Exists():
+			return End{}, o.gone
 		case e.Ended && e.Token == "":
 			return r.became(o, e, digest)
-		case e.Claim.Alive(r.Now()):
+		case e.Claim.Alive(r.leaseNow(turn)):
 			e, err = r.await(turn, e)
 			continue
 		}
@@ -73,6 +75,9 @@ func (r *Runner) cancelAt(ctx context.Context, q *Request, o *opened, e *records
 // cannot go on, or empty if the client cancels it. m is claimed first if there is anything
 // to undo.
 func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.Reason) (End, error) {
+	if m.lost != nil && m.lost.Undo != nil {
+		return r.undoRest(ctx, m, gone)
+	}
 	e, o := m.entry, base
 	first := e.Exists() && e.Token == "" && e.At == 0 && base == nil
 	if e.Exists() && e.Token != "" && (base == nil || base.pos.Turn <= e.At) {
@@ -113,10 +118,14 @@ func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.
 	var out *engine.Outcome
 	var err error
 	if first {
-		out, err = m.of.program.CancelFirst(turn, engine.Call{ID: m.of.id, Now: asked.Now, Client: r.Features(asked.Client), Arguments: asked.Arguments})
+		out, err = m.of.program.CancelFirst(turn, engine.Call{ID: m.of.id, Now: asked.Now, Client: r.Features(asked.Client), Arguments: asked.Arguments, Undoing: m.undoing})
 	} else {
 		m.of = o.identity
 		res := engine.Resumption{Now: asked.Now, Client: r.Features(asked.Client), Answers: answers, Held: asked.Turn != nil || m.lost != nil && len(answers) > 0, Latest: e.Exists()}
+		if res.Held || len(answers) > 0 { // otherwise the token tells all that is to be undone
+			res.Undoing = m.undoing
+		}
+		res.Lost = res.Held
 		if asked.Resent && (res.Held || len(res.Answers) > 0) {
 			res.Arguments = orEmpty(asked.Arguments)
 			ids := o.pos.PendingIDs()
@@ -127,13 +136,7 @@ func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.
 		}
 		out, err = o.program.Cancel(turn, o.pos, res)
 	}
-	if err == nil && gone != "" && undoReportOf(out) != nil {
-		result := *out.Result
-		result.IsError = true
-		out.Result = &result
-	}
-	q := Request{Policy: Policy{Purpose: asked.Purpose}, Principal: e.Principal}
-	end, err := r.finish(turn, &q, m.of, out, err, false, m)
+	end, err := r.finishUndo(turn, m, out, err, gone, asked.Purpose)
 	if err == nil && asked.Turn != nil && end.ofTurn() {
 		// The turn was not lost after all.
 		m.how, m.digest = records.HowTurn, asked.Turn
@@ -141,6 +144,61 @@ func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.
 		end.Gone = gone
 	}
 	return end, err
+}
+
+// undoRest goes on with an undo that somebody has begun after the turn had run. If the turn had
+// ended the saga, it ends as the turn has, whoever asks now, unless the client cancels it.
+func (r *Runner) undoRest(ctx context.Context, m *memory, gone tokens.Reason) (End, error) {
+	lost := m.lost
+	o, err := r.reopen(ctx, m.entry.Principal, basePolicy, lost.Undo.Token)
+	if err != nil {
+		return End{}, r.failed(m.of, fmt.Errorf("what is to be undone cannot be read: %w", err))
+	}
+	m.of, m.request.Undo, m.request.Turn = o.identity, lost.Undo, lost.Turn
+	m.request.Arguments, m.request.Answers = nil, nil
+	how := m.how
+	asTurned := lost.Undo.Response != nil && how != records.HowCancelled
+	if asTurned {
+		m.how, m.digest, how = records.HowTurn, lost.Turn, records.HowFailed
+	}
+	if err := m.hold(ctx, how); err != nil {
+		return End{}, r.failed(m.of, err)
+	}
+	turn := r.begin(ctx)
+	defer turn.Cancel()
+	if !asTurned {
+		res := engine.Resumption{Now: r.Now(), Latest: true}
+		if gone != "" {
+			res.Why = abandonedText(gone)
+		}
+		out, err := o.program.Cancel(turn, o.pos, res)
+		end, err := r.finishUndo(turn, m, out, err, gone, lost.Purpose)
+		if err == nil {
+			end.Gone = gone
+		}
+		return end, err
+	}
+	end, failure, err := decodeResponse(lost.Undo.Response)
+	if err != nil {
+		return End{}, r.failed(m.of, err)
+	}
+	u := engine.Undoing{Position: o.pos, Err: failure}
+	if failure == nil {
+		u.Outcome = &end.Outcome
+	}
+	out, err := o.program.Undo(turn, u)
+	return r.finishUndo(turn, m, out, err, "", lost.Purpose)
+}
+
+// finishUndo brings an undo to its end.
+func (r *Runner) finishUndo(ctx context.Context, m *memory, out *engine.Outcome, err error, gone tokens.Reason, purpose string) (End, error) {
+	if err == nil && gone != "" && undoReportOf(out) != nil {
+		result := *out.Result
+		result.IsError = true
+		out.Result = &result
+	}
+	q := Request{Policy: Policy{Purpose: purpose}, Principal: m.entry.Principal}
+	return r.finish(ctx, &q, m.of, out, err, false, m)
 }
 
 func undoReportOf(out *engine.Outcome) *engine.UndoReport {

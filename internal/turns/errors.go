@@ -14,7 +14,8 @@ import (
 // to be said of it is found with [errors.As] and [errors.Is], in this order:
 //
 //   - *[RefusedError]: the hook refused the turn.
-//   - [ErrNewer], [ErrEarly], [ErrLedger]: the same request may succeed elsewhere, or later.
+//   - [ErrNewer], [ErrEarly], [ErrLedger], [ErrUnderWay]: the same request may succeed elsewhere,
+//     or later.
 //   - [ErrLedgerFull]: the caller has too many sagas under way; later it may succeed.
 //   - [ErrKeyReused]: the idempotency key is that of another call.
 //   - *[tokens.Rejected]: the token is refused. Why is not the client's to know.
@@ -132,6 +133,8 @@ func classify(err error) class {
 		return class{OutcomeRefused, "", slog.LevelInfo, "turn refused", attrs}
 	case errors.Is(err, ErrLedger):
 		return class{OutcomeBroken, "ledger", slog.LevelError, "the ledger cannot be used", attrs}
+	case errors.Is(err, ErrUnderWay):
+		return class{OutcomeBroken, "under_way", slog.LevelInfo, "turn still under way elsewhere", nil}
 	case errors.Is(err, ErrLedgerFull):
 		return class{OutcomeRefused, "ledger", slog.LevelWarn, "too many records of a caller", attrs}
 	case errors.Is(err, ErrKeyReused):

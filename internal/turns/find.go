@@ -3,6 +3,7 @@ package turns
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,8 +29,10 @@ func (r *Runner) find(ctx context.Context, principal string, of identity, from u
 		f.entry, f.taken = e, nil
 		claim := e.Claim
 		switch {
+		case ctx.Err() != nil && claim == nil:
+			return f, context.Cause(ctx)
 		case ctx.Err() != nil:
-			return f, ctx.Err()
+			return f, underWay(ctx)
 		case !e.Exists():
 			return f, nil
 		case answered(e, from, digest):
@@ -43,21 +46,29 @@ func (r *Runner) find(ctx context.Context, principal string, of identity, from u
 			return f, tokens.Reject(tokens.ReasonSpent, "the saga has gone on from here with other answers")
 		case claim == nil:
 			return f, nil
-		case from == 0 && claim.How != records.HowTurn: // a first call that is repeated
-			if !claim.Alive(r.Now()) {
+		case from == 0 && !claim.OfTurn(): // a first call that is repeated
+			if !claim.Alive(r.leaseNow(ctx)) {
 				return f, fmt.Errorf("%w: the saga is being undone", ErrLedger)
 			}
 		case claim.How == records.HowCancelled, claim.How == records.HowBroken:
 			return f, tokens.Reject(tokens.ReasonSpent, "the saga is being undone")
-		case claim.How == records.HowTurn && how == records.HowTurn && !bytes.Equal(digest, claim.Digest):
+		case claim.OfTurn() && how == records.HowTurn && !bytes.Equal(digest, claim.Digest):
 			return f, tokens.Reject(tokens.ReasonSpent, "a turn with other answers was begun")
-		case !claim.Alive(r.Now()):
+		case !claim.Alive(r.leaseNow(ctx)):
 			f.taken = claim
 			return f, nil
 		}
 		e, err = r.await(ctx, e)
 	}
 	return f, err
+}
+
+// underWay is why a turn that somebody else takes is not waited for any longer.
+func underWay(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return ErrUnderWay
+	}
+	return fmt.Errorf("while another request takes the turn: %w", context.Cause(ctx))
 }
 
 // answered reports whether what is recorded of a saga is the answer to a request.
@@ -73,14 +84,17 @@ func answered(e *records.Entry, from uint32, digest []byte) bool {
 	return false
 }
 
-// await waits until a record that is claimed changes, or its claim is over. If the clock of
-// whoever claimed it is ahead, that is when it was not renewed for as long as a lease.
+// await waits until a record that is claimed changes, or its claim is over: at the latest when it
+// was not renewed for as long as a lease.
 func (r *Runner) await(ctx context.Context, e *records.Entry) (*records.Entry, error) {
-	lease := min(max(e.Claim.Until.Sub(r.Now()), time.Millisecond), leaseTime)
+	lease := min(max(e.Claim.Until.Sub(r.leaseNow(ctx)), time.Millisecond), leaseTime)
 	waiting, cancel := context.WithTimeout(ctx, lease)
 	defer cancel()
 	next, err := r.records.Wait(waiting, e)
-	if err == nil || ctx.Err() != nil || waiting.Err() == nil {
+	if ctx.Err() != nil {
+		return next, underWay(ctx)
+	}
+	if err == nil || waiting.Err() == nil {
 		return next, err
 	}
 	claim := *e.Claim

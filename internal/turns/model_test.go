@@ -43,7 +43,7 @@ type event struct {
 
 var eventKinds = []string{
 	"call", "call", "call", "resume", "resume", "resume", "resume", "resume", "resume", "resume", "repeat", "repeat",
-	"cancel", "kill", "kill", "pause", "pause", "outage", "unwilling", "flaky", "forget", "undo now",
+	"cancel", "kill", "kill", "pause", "pause", "freeze", "outage", "unwilling", "flaky", "forget", "undo now",
 }
 
 var eventWaits = []time.Duration{
@@ -189,7 +189,6 @@ func playSchedule(t *testing.T, s schedule, breaks func(ledger.Store) ledger.Sto
 		x.behind = &behind{done: map[saga.Key]string{}, undone: map[saga.Key]bool{}, calls: map[string]int{}}
 		for i, skew := range s.Skews {
 			x.servers = append(x.servers, x.start(i, time.Duration(skew)*time.Second))
-			x.calm = x.calm && skew > -5 && skew < 5
 		}
 		for _, e := range s.Events {
 			time.Sleep(e.Wait + 1)
@@ -210,7 +209,7 @@ func (x *played) happens(e event) {
 	p := x.servers[e.A%len(x.servers)]
 	duration := []time.Duration{time.Millisecond, 4 * time.Second, 11 * time.Second, 25 * time.Second, time.Minute, 4 * time.Minute}[e.B%6]
 	soon := 1 + e.C%12
-	if slices.Contains([]string{"kill", "pause", "outage", "unwilling", "flaky"}, e.Kind) {
+	if slices.Contains([]string{"kill", "pause", "freeze", "outage", "unwilling", "flaky"}, e.Kind) {
 		x.disturbed()
 	}
 	x.note("%s %d, for %v, after %d", e.Kind, p.slot, duration, soon)
@@ -238,9 +237,9 @@ func (x *played) happens(e event) {
 			skew := time.Duration(x.Skews[p.slot]) * time.Second
 			x.servers[p.slot] = x.start(p.slot, skew)
 		}
-	case "pause":
+	case "pause", "freeze":
 		p.mu.Lock()
-		p.pauseAt, p.pause = p.gates+soon, duration
+		p.pauseAt, p.pause, p.freeze = p.gates+soon, duration, e.Kind == "freeze"
 		p.mu.Unlock()
 	case "outage":
 		x.mu.Lock()
@@ -431,7 +430,7 @@ func (x *played) answered(ctx context.Context, p *process, c *customer, err erro
 	}
 	allowed := []string{string(tokens.ReasonSpent), string(tokens.ReasonExpired), "answer"}
 	if !x.calm {
-		allowed = append(allowed, "ledger", "timeout", "client_gone", "unsettled")
+		allowed = append(allowed, "ledger", "timeout", "client_gone", "unsettled", "under_way", "not_yet_valid")
 	}
 	if why := classify(err); !slices.Contains(allowed, why.reason) {
 		x.breaksLocked("saga %s: a request failed (%s): %v", c.name, why.reason, err)

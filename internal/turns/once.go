@@ -16,6 +16,9 @@ import (
 var (
 	// ErrLedger: the ledger cannot be used at present. The same request may succeed later.
 	ErrLedger = records.ErrUnavailable
+	// ErrUnderWay: the turn was asked for before, and did not end in the time that this request
+	// may wait. The same request may succeed later.
+	ErrUnderWay = errors.New("the turn is still under way")
 	// ErrLedgerFull: the principal has as many records in the ledger as it may have.
 	ErrLedgerFull = records.ErrFull
 	// ErrKeyReused: a first call came with the idempotency key of another one.
@@ -25,72 +28,130 @@ var (
 // keepCall is how long a first call with an idempotency key is remembered at least.
 const keepCall = 24 * time.Hour
 
-// callOnce takes the first turn of a saga that is remembered. It is taken once for each
-// idempotency key; without one it leaves a record only if it acts. id is told whose turn it was.
+// callOnce takes the first turn of a saga that is remembered. id is told whose turn it was.
 func (r *Runner) callOnce(ctx context.Context, q *Request, of identity, id *tokens.ID) (End, error) {
-	m := &memory{r: r, of: of, request: r.requestOf(q), lazy: true}
+	*id = of.id
 	if q.IdempotencyKey == "" {
-		*id = of.id
-		m.digest = digestAnswers(nil, nil)
-		m.request.Turn, m.entry = m.digest, r.records.Fresh(q.Principal, of.id)
-		end, err := r.start(ctx, q, of, m)
-		if end, err = r.settle(ctx, m, end, err); errors.Is(err, errOvertaken) {
-			err = r.failed(of, errTooSlow)
-		}
-		return end, err
+		return r.callWithoutKey(ctx, q, of)
 	}
 	turn := r.begin(ctx)
 	defer turn.Cancel()
 	for {
-		now := r.Now()
-		call := records.Call{ID: of.id[:], Keep: now.Add(keepCall)}
-		call.Digest = digestCall(q, call.ID)
-		known, _, err := r.records.Call(turn, q.Principal, q.IdempotencyKey, call)
-		switch {
-		case err != nil:
+		c, err := r.findCall(turn, q, of)
+		if err != nil {
 			return End{}, r.failed(of, err)
-		case len(known.ID) != len(of.id) || !bytes.Equal(known.Digest, digestCall(q, known.ID)):
-			return End{}, r.failed(of, ErrKeyReused)
 		}
-		of.id = tokens.ID(known.ID)
+		of.id = tokens.ID(c.ID)
 		*id = of.id
-		f, err := r.find(turn, q.Principal, of, 0, known.Digest, records.HowTurn)
-		switch held := q.Policy.UndoBroken && f.entry.Exists() && !f.entry.Ended; {
-		case err != nil:
-			return End{}, r.failed(of, err)
-		case held && now.Before(f.entry.Expires): // the request that drives it does so still
-			if _, err := r.records.Wait(turn, f.entry); err != nil {
+		switch c.state {
+		case callAnswered:
+			return r.known(of, c.entry)
+		case callDriven:
+			if _, err := r.records.Wait(turn, c.entry); err != nil {
+				if turn.Err() != nil {
+					err = underWay(turn)
+				}
 				return End{}, r.failed(of, err)
 			}
 			continue
-		case f.known && !held:
-			return r.known(of, f.entry)
-		case f.entry.Ended || held: // it broke off, and was undone: nobody has had an answer
+		case callOver:
 			of.id = r.NewID()
-			known.ID = of.id[:]
-			known.Digest = digestCall(q, known.ID)
-			if err := r.records.Again(turn, known); err != nil && !errors.Is(err, records.ErrConflict) {
+			next := *c.Call
+			next.ID, next.Digest = of.id[:], digestCall(q, of.id[:])
+			if err := r.records.Again(turn, &next); err != nil && !errors.Is(err, records.ErrConflict) {
 				return End{}, r.failed(of, err)
 			}
 			continue
 		}
-		m := &memory{r: r, of: of, request: r.requestOf(q), digest: known.Digest, keep: known.Keep}
-		m.expires = now.Add(r.Codec.Options().TTL)
-		m.request.Turn = m.digest
-		if err := m.takeOver(&f); err != nil {
-			return End{}, r.failed(of, err)
-		}
-		var end End
-		if m.lost != nil && m.lost.Base != nil {
-			end, err = r.goOnFromBase(turn, q, m)
-		} else {
-			end, err = r.start(turn, q, of, m)
-		}
-		end, err = r.settle(turn, m, end, err)
+		end, err := r.takeCall(turn, q, of, c)
 		if !errors.Is(err, errOvertaken) {
 			return end, err
 		}
 	}
+}
+
+// callWithoutKey takes a first turn that nobody can ask for again. It leaves a record only if it
+// acts: then others can undo it.
+func (r *Runner) callWithoutKey(ctx context.Context, q *Request, of identity) (End, error) {
+	m := &memory{r: r, of: of, request: r.requestOf(q), digest: digestAnswers(nil, nil), lazy: true}
+	m.request.Turn, m.entry = m.digest, r.records.Fresh(q.Principal, of.id)
+	end, err := r.start(ctx, q, of, m)
+	if end, err = r.settle(ctx, m, end, err); errors.Is(err, errOvertaken) {
+		err = r.failed(of, errTooSlow)
+	}
+	return end, err
+}
+
+// callState is what has become of a first call that came with an idempotency key.
+type callState int
+
+const (
+	// callOpen: its turn can be taken.
+	callOpen callState = iota
+	// callAnswered: its turn was taken. What is to be said is recorded.
+	callAnswered
+	// callDriven: another request takes all turns of its saga, and is at it.
+	callDriven
+	// callOver: its saga broke off and was undone, and nobody has had an answer. It begins
+	// another one.
+	callOver
+)
+
+// foundCall is what the ledger knows of a first call that came with an idempotency key.
+type foundCall struct {
+	*records.Call
+	found
+	state callState
+}
+
+// findCall finds out what has become of a first call, and remembers it as one of the saga of if it
+// is new. If somebody takes its turn it waits for that.
+func (r *Runner) findCall(ctx context.Context, q *Request, of identity) (c foundCall, err error) {
+	now := r.Now()
+	first := records.Call{ID: of.id[:], Digest: digestCall(q, of.id[:]), Keep: now.Add(keepCall)}
+	if c.Call, _, err = r.records.Call(ctx, q.Principal, q.IdempotencyKey, first); err != nil {
+		return c, err
+	}
+	if len(c.ID) != len(of.id) || !bytes.Equal(c.Digest, digestCall(q, c.ID)) {
+		return c, ErrKeyReused
+	}
+	of.id = tokens.ID(c.ID)
+	if c.found, err = r.find(ctx, q.Principal, of, 0, c.Digest, records.HowTurn); err != nil {
+		return c, err
+	}
+	switch held := q.Policy.UndoBroken && c.entry.Exists() && !c.entry.Ended; {
+	case held && now.Before(c.entry.Expires):
+		c.state = callDriven
+	case held:
+		c.state = callOver
+	case c.known:
+		c.state = callAnswered
+	case c.entry.Ended:
+		c.state = callOver
+	}
+	return c, nil
+}
+
+// takeCall takes the turn of a first call with an idempotency key, or goes on with what somebody
+// did who is gone. It fails with [errOvertaken] if somebody else is faster.
+func (r *Runner) takeCall(ctx context.Context, q *Request, of identity, c foundCall) (end End, err error) {
+	m := &memory{r: r, of: of, request: r.requestOf(q), digest: c.Digest, keep: c.Keep}
+	m.expires = r.Now().Add(r.Codec.Options().TTL)
+	m.request.Turn = m.digest
+	if err := m.takeOver(&c.found); err != nil {
+		return End{}, r.failed(of, err)
+	}
+	switch {
+	case m.lost == nil:
+		end, err = r.start(ctx, q, of, m)
+	case m.lost.Undo != nil:
+		end, err = r.undo(ctx, m, nil, "")
+	case m.lost.Base != nil:
+		end, err = r.goOnFromBase(ctx, q, m)
+	default:
+		end, err = r.start(ctx, q, of, m)
+	}
+	return r.settle(ctx, m, end, err)
 }
 
 // digestCall identifies what a first call asks for, whatever its spelling.
@@ -124,38 +185,47 @@ func (r *Runner) resumeOnce(ctx context.Context, q *Request, o *opened) (End, er
 				return End{}, r.failed(o.identity, err)
 			}
 		}
-		if f.known {
+		switch {
+		case f.known:
 			return r.known(o.identity, f.entry)
+		case f.taken == nil && o.tooLate(): // and there is nothing to undo, nor to tell
+			return End{}, o.gone
 		}
 		m, err := r.remember(q, o, &f)
 		if err != nil {
 			return End{}, r.failed(o.identity, err)
 		}
-		m.how, m.digest = how, digest
-		m.lazy = lazy
+		m.how, m.digest, m.lazy = how, digest, lazy
 		if how == records.HowTurn {
 			m.request.Turn = digest
 		}
-		var end End
-		if taken := f.taken; taken != nil && (how != records.HowTurn || taken.How != records.HowTurn) {
-			// Somebody has begun to undo it, or it is too late for a turn that somebody has begun.
-			m.how = records.HowAbandoned
-			reason := tokens.ReasonExpired
-			if o.gone != nil {
-				reason = o.gone.Reason
-			}
-			end, err = r.undo(turn, m, o, reason)
-		} else if m.lost != nil && m.lost.Base != nil {
-			end, err = r.goOnFromBase(turn, q, m)
-		} else {
-			again := *o
-			end, err = r.goFrom(turn, q, &again, m)
-		}
+		end, err := r.takeTurn(turn, q, o, m, f.taken)
 		end, err = r.settle(turn, m, end, err)
 		if !errors.Is(err, errOvertaken) {
 			return end, err
 		}
 	}
+}
+
+// takeTurn takes a turn after an opened token, or goes on with what somebody did who is gone and
+// whose claim is taken; nil if there is none.
+func (r *Runner) takeTurn(ctx context.Context, q *Request, o *opened, m *memory, taken *records.Claim) (End, error) {
+	switch {
+	case taken != nil && taken.How == records.HowFailed:
+		return r.undo(ctx, m, o, "")
+	case taken != nil && (m.how != records.HowTurn || taken.How != records.HowTurn):
+		// Somebody has begun to undo it, or it is too late for a turn that somebody has begun.
+		m.how = records.HowAbandoned
+		reason := tokens.ReasonExpired
+		if o.gone != nil {
+			reason = o.gone.Reason
+		}
+		return r.undo(ctx, m, o, reason)
+	case m.lost != nil && m.lost.Base != nil:
+		return r.goOnFromBase(ctx, q, m)
+	}
+	again := *o
+	return r.goFrom(ctx, q, &again, m)
 }
 
 // recent returns the record of a saga if it is known, without asking the store, that the turn could

@@ -107,7 +107,7 @@ func (m *memory) recordBroken(ctx context.Context, err error) error {
 	case undone == nil || errors.As(err, new(*engine.UnsettledError)):
 		m.give(ctx, func(e *records.Entry) {
 			switch {
-			case m.how != records.HowTurn && ctx.Err() == nil:
+			case e.Claim.How != records.HowTurn && ctx.Err() == nil:
 				m.r.tryLater(e, err)
 			case undone != nil: // but not as far as it could be
 				e.Expires, e.Wake = time.Time{}, m.r.Now()

@@ -35,6 +35,16 @@ type request struct {
 	// Base is where the turn is to be taken again from, if it went on without the client: its
 	// answers were sent ahead, or are the server's model's, which would give others.
 	Base *recordedBase `json:"base,omitzero"`
+	// Undo is set when the saga is being undone after its turn has run. Then the turn is not to be
+	// taken again: it would not find what is undone already.
+	Undo *recordedUndo `json:"undo,omitzero"`
+}
+
+// recordedUndo is what is being undone, as a position that is sealed with basePolicy, and how the
+// turn has ended but for that; nothing if it broke off.
+type recordedUndo struct {
+	Token    string `json:"token"`
+	Response []byte `json:"response,omitempty"`
 }
 
 // recordedBase is a position, sealed with basePolicy, and the answers that it got.

@@ -92,8 +92,8 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 		o.program = newest
 		o.gone = tokens.Reject(tokens.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, name)
 	}
-	if o.gone != nil && !o.pos.HasEffects() && !q.own {
-		return nil, o.gone
+	if o.tooLate() && !q.own && !r.remembers(o.program) {
+		return nil, o.gone // there is nothing to undo; a ledger may know of its end
 	}
 	if q.Trace = (Trace{}); len(x.Claims.Trace) == len(q.Trace) {
 		copy(q.Trace[:], x.Claims.Trace)
@@ -104,6 +104,9 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 	}
 	return o, nil
 }
+
+// tooLate reports whether the saga cannot go on, and has done nothing, as far as the token tells.
+func (o *opened) tooLate() bool { return o.gone != nil && !o.pos.HasEffects() }
 
 // parseTarget is the reverse of target.
 func parseTarget(s string) (engine.Kind, string) {

@@ -223,7 +223,8 @@ func (r *Runner) start(ctx context.Context, q *Request, of identity, m *memory) 
 	// stay done for ever.
 	call := engine.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true}
 	if m != nil {
-		call.Now, call.Acting, call.Held = m.request.Now, m.claim, m.lazy || q.Policy.UndoBroken
+		call.Now, call.Held, call.Lost = m.request.Now, m.lazy || q.Policy.UndoBroken, m.lost != nil
+		call.Acting, call.Undoing = m.claim, m.undoing
 	}
 	out, err := q.Program.Start(turn, call)
 	return r.finish(turn, q, of, out, err, true, m)
@@ -238,7 +239,7 @@ func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened, m *memory) (
 	defer turn.Cancel()
 	res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
 	if m != nil {
-		res.Now, res.Acting = m.request.Now, m.claim
+		res.Now, res.Lost, res.Acting, res.Undoing = m.request.Now, m.lost != nil, m.claim, m.undoing
 	}
 	if q.Policy.Resent {
 		res.Arguments = orEmpty(q.Arguments)
@@ -348,7 +349,7 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
 		if m != nil {
 			m.goesOn(out.Position, answers)
-			res.Acting = m.claim
+			res.Acting, res.Undoing = m.claim, m.undoing
 		}
 		next, err := t.Resume(ctx, out.Position, res)
 		var malformed *engine.AnswerError

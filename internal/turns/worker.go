@@ -164,7 +164,7 @@ func (r *Runner) readable(ctx context.Context, own []records.Target) ([]records.
 // look looks at a saga that was taken.
 func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	now := r.Now()
-	if e.Claim.Alive(now) || e.GivenUp || now.Before(r.due(e)) && !r.undoing(e) {
+	if e.Claim.Alive(r.leaseNow(ctx)) || e.GivenUp || now.Before(r.due(e)) && !r.undoing(e) {
 		return // it comes again after the lease, or its owner moves it
 	}
 	kind, name := parseTarget(e.Target.Name)
@@ -179,7 +179,7 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	m := &memory{r: r, of: identity{p, tokens.ID(e.ID)}, how: records.HowAbandoned, from: e.At, digest: []byte("abandoned")}
 	m.request.Now, m.request.Purpose = now, e.Purpose
 	cannot := m.takeOver(&found{entry: e, taken: e.Claim})
-	if cannot == nil && !served && m.lost != nil && m.lost.Turn != nil {
+	if cannot == nil && !served && m.lost != nil && m.lost.Turn != nil && m.lost.Undo == nil {
 		cannot = r.notServed(ctx, m)
 	}
 	gone := tokens.ReasonExpired
@@ -189,7 +189,7 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	switch {
 	case e.Ended, e.Claim != nil && e.Claim.How == records.HowCancelled:
 		m.how, gone = records.HowCancelled, ""
-	case e.Purpose == Held.Purpose || e.At == 0 && e.Expires.IsZero():
+	case e.Claim != nil && e.Claim.How == records.HowBroken, e.Purpose == Held.Purpose || e.At == 0 && e.Expires.IsZero():
 		m.how = records.HowBroken // nobody can ask what became of it
 	}
 	t := &Turn{Action: ActionUndo, Program: p, Saga: m.of.id, Number: e.At + 1}
@@ -257,7 +257,7 @@ func (r *Runner) logUndo(ctx context.Context, m *memory, end End, err error) {
 	case errors.Is(err, errOvertaken):
 	case errors.Is(err, ErrLedger) && !errors.Is(err, records.ErrUnreadable), ctx.Err() != nil && err != nil:
 		r.Log.WarnContext(ctx, "a saga was not undone, and will be tried again", append(attrs, "error", err)...)
-	case err != nil:
+	case err != nil && !ended(m.of.program.Kind, err):
 		r.Log.ErrorContext(ctx, "a saga cannot be undone, and will be tried again", append(attrs, "attempts", m.entry.Attempts, "error", err)...)
 	case report != nil && len(report.Outstanding) > 0:
 		text := "effects cannot be undone, and will be tried again"

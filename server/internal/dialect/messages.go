@@ -96,6 +96,7 @@ const (
 	tryAgainText  = "this server is older than the saga: send the same request again"
 	earlyText     = "this server's clock is behind the saga: send the same request again"
 	ledgerText    = "what the server must remember of this cannot be written down at present: send the same request again"
+	underWayText  = "the same request was sent before and is still being worked on: send it again later"
 	fullText      = "the server remembers too many sagas of yours: end some, or wait until their time is over"
 	timeoutText   = "the tool took too long; the same request may be sent again"
 )
@@ -118,6 +119,8 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	switch {
 	case errors.Is(err, turns.ErrLedger):
 		return wire.TryAgain(ledgerText)
+	case errors.Is(err, turns.ErrUnderWay):
+		return wire.TryAgain(underWayText)
 	case errors.Is(err, turns.ErrLedgerFull):
 		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, fullText)
 	case errors.Is(err, turns.ErrKeyReused):
