@@ -164,7 +164,7 @@ func TestLedgerCurves(t *testing.T) {
 	out, err := run(t, "ledger", "--records", "30", "unused", "sqlite", "records")
 	require.NoError(t, err)
 	for _, want := range []string{
-		`(?m)^\| +with +\| +mrtr +\|`, `(?m)^\| +swaps +\| +\d+ +\| +1.00 +\|`, `turns of once +\|`, `turns of acting over HTTP +\|`, `(?m)^\| +30 +\|`,
+		`(?m)^\| +with +\| +mrtr +\|`, `(?m)^\| +swaps +\| +\d+ +\| +1.00 +\|`, `turns of once +\|`, `turns of acting with swaps beside +\|`, `turns of acting over HTTP +\|`, `(?m)^\| +30 +\|`,
 	} {
 		assert.Regexp(t, want, out)
 	}
@@ -174,7 +174,7 @@ func TestLedgerCurves(t *testing.T) {
 func TestBatchesThatFail(t *testing.T) {
 	for _, b := range []http.Handler{
 		batches(func(context.Context) error { return assert.AnError }),
-		turnServer([]string{"", "once"}), // which needs a ledger, so there is no such tool
+		turnServer([]string{"", "no such tool"}),
 	} {
 		l := httptest.NewServer(b)
 		defer l.Close()

@@ -64,14 +64,16 @@ func postgresCurve(ctx context.Context, m measurement) *table {
 }
 
 // singleUse compares turns that are taken once with the changes of records that a store can do
-// at most: one is made by a turn that does not act, two by one that does. Each has a store of its own.
+// at most: one is made by a turn that does not act, two by one that does. The same turns without a
+// ledger, with as many changes beside them, show what of it is neither. Each has a store of its own.
 func singleUse(ctx context.Context, m measurement, fresh func() string) *table {
 	swaps := m.point("swaps", batch, startChild(ctx, "", "swaps", fresh()))
 	points := []*point{swaps}
 	for _, tool := range []string{"once", "acting"} {
-		points = append(points,
-			m.point("turns of "+tool, batch, startChild(ctx, "", "turns", fresh(), tool)),
-			m.point("turns of "+tool+" over HTTP", untilEnd(tool), startChild(ctx, "", "ledger", fresh())))
+		beside := m.point("turns of "+tool+" with swaps beside", batch, startChild(ctx, "", "beside", fresh(), tool))
+		taken := m.point("turns of "+tool, batch, startChild(ctx, "", "turns", fresh(), tool))
+		taken.floor = beside
+		points = append(points, beside, taken, m.point("turns of "+tool+" over HTTP", untilEnd(tool), startChild(ctx, "", "ledger", fresh())))
 	}
 	for _, p := range points {
 		if p.turns == batch.turns {
@@ -79,10 +81,15 @@ func singleUse(ctx context.Context, m measurement, fresh func() string) *table {
 		}
 	}
 	m.measure(ctx, points)
-	t := newTable("what", "per second", "× swaps", "quartiles", "CPU each")
+	t := newTable("what", "per second", "× swaps", "quartiles", "× swaps beside", "CPU each")
 	for _, p := range points {
+		beside := ""
+		if p.floor != nil {
+			_, ratio, _ := against(p, p.floor, rate)
+			beside = fmt.Sprintf("%.2f", ratio)
+		}
 		low, middle, high := against(p, swaps, rate)
-		t.row("%s\t%.0f\t%.2f\t%.2f–%.2f\t%.0fµs", p.name, p.median(rate), middle, low, high, p.median(cpu))
+		t.row("%s\t%.0f\t%.2f\t%.2f–%.2f\t%s\t%.0fµs", p.name, p.median(rate), middle, low, high, beside, p.median(cpu))
 	}
 	return t
 }

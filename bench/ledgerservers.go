@@ -23,7 +23,7 @@ import (
 )
 
 func init() {
-	servers["ledger"], servers["swaps"], servers["turns"] = ledgerServer, swapServer, turnServer
+	servers["ledger"], servers["swaps"], servers["turns"], servers["beside"] = ledgerServer, swapServer, turnServer, besideServer
 }
 
 // openStore opens the ledger sqlite:PATH or postgres://….
@@ -40,23 +40,19 @@ const userHeader = "Bench-User"
 // ledgerServer is this project's with a ledger, if one is given, with tools that use it and one
 // that does not.
 func ledgerServer(args []string) http.Handler {
+	once := roundsTool // asks several times; with a ledger, each turn is taken once
+	once.Info.Name = "once"
 	o := server.Options{
-		Tools: []saga.Definition{complextool.Tool, actingTool}, Audience: "bench", Keys: must(codec.NewKeyset()), Logger: slog.New(slog.DiscardHandler),
+		Audience: "bench", Keys: must(codec.NewKeyset()), Logger: slog.New(slog.DiscardHandler),
 		Authenticate: func(r *http.Request) (server.Principal, error) {
 			return server.Principal{Subject: r.Header.Get(userHeader)}, nil
 		},
 	}
 	if args[0] != "" {
-		o.Ledger, o.Tools = openStore(args[0]), append(o.Tools, onceTool())
+		o.Ledger, once.Info.SingleUse = openStore(args[0]), saga.SingleUseRequired
 	}
+	o.Tools = []saga.Definition{complextool.Tool, actingTool, once}
 	return must(server.New(o)).Handler()
-}
-
-// onceTool asks several times, and each turn is taken once.
-func onceTool() saga.Definition {
-	tool := roundsTool
-	tool.Info.Name, tool.Info.SingleUse = "once", saga.SingleUseRequired
-	return tool
 }
 
 // nothing is an effect that costs nothing.
@@ -120,25 +116,57 @@ func swapServer(args []string) http.Handler {
 
 // swapChain creates a record and changes it.
 func swapChain(ctx context.Context, store ledger.Store) error {
-	r := ledger.Record{Key: rand.Text(), Queue: "queue", Owner: "owner", Body: make([]byte, swapBytes)}
-	rand.Read(r.Body)
+	r := newRecord()
 	for range batchChain {
-		r.Keep = time.Now().Add(time.Hour)
-		if err := store.Swap(ctx, &r); err != nil {
+		if err := change(ctx, store, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+func newRecord() *ledger.Record {
+	r := &ledger.Record{Key: rand.Text(), Queue: "queue", Owner: "owner", Body: make([]byte, swapBytes)}
+	rand.Read(r.Body)
+	return r
+}
+
+func change(ctx context.Context, store ledger.Store, r *ledger.Record) error {
+	r.Keep = time.Now().Add(time.Hour)
+	return store.Swap(ctx, r)
+}
+
 // turnServer takes turns of a tool of the server ledger as fast as that can.
 func turnServer(args []string) http.Handler {
 	h := ledgerServer(args)
 	return batches(func(context.Context) error {
+		return askAll(args[1], func(t *talk, id int, wanted string, last bool) error { return t.ask(h, id, wanted, last) })
+	})
+}
+
+// besideServer takes the same turns without a ledger, and changes a record beside each that would
+// be remembered, as often as that would be: what any server would have to do.
+func besideServer(args []string) http.Handler {
+	h, store, changes := ledgerServer([]string{""}), openStore(args[0]), changesOf[args[1]]
+	return batches(func(ctx context.Context) error {
+		r := newRecord()
 		return askAll(args[1], func(t *talk, id int, wanted string, last bool) error {
-			rec := httptest.NewRecorder()
-			h.ServeHTTP(rec, t.httpRequest(id))
-			return t.take(id, rec.Body.Bytes(), wanted, last)
+			for range min(id, 1) * changes { // the first turn is not remembered
+				if err := change(ctx, store, r); err != nil {
+					return err
+				}
+			}
+			return t.ask(h, id, wanted, last)
 		})
 	})
+}
+
+// changesOf says how often a turn of a tool changes its record.
+var changesOf = map[string]int{"once": 1, "acting": 2}
+
+// ask sends the saga's next request to a handler, without a network.
+func (t *talk) ask(h http.Handler, id int, wanted string, last bool) error {
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, t.httpRequest(id))
+	return t.take(id, rec.Body.Bytes(), wanted, last)
 }

@@ -68,6 +68,11 @@ func readBlock(raw jsontext.Value) (Block, error) {
 	}
 	switch typ {
 	case typeText:
+		if jsonview.Get(raw, "annotations") == nil && jsonview.Get(raw, "_meta") == nil { // as in most
+			if text, ok := jsonview.String(jsonview.Get(raw, "text")); ok {
+				return Text{Text: text}, nil
+			}
+		}
 		b, err := read[plainText](typ, raw, textMembers)
 		return block(Text(b), err)
 	case typeImage:

@@ -1,10 +1,10 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"mime"
 	"net"
@@ -124,17 +124,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	// The whole body, so that the request's context ends when the client goes away. What a
-	// client announces is no reason to set memory aside: that grows with what arrives.
-	room := int64(firstRoom)
-	if r.ContentLength >= 0 {
-		room = min(room, r.ContentLength+bytes.MinRead)
-	}
-	buffer := bytes.NewBuffer(make([]byte, 0, room))
-	var err error = &http.MaxBytesError{Limit: s.opts.MaxBody}
-	if r.ContentLength <= s.opts.MaxBody {
-		_, err = buffer.ReadFrom(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
-	}
+	body, err := s.readBody(w, r)
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
@@ -144,7 +134,6 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(reply, r, wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read"))
 		return
 	}
-	body := buffer.Bytes()
 	// What is read from now on is that the client goes away: the end of the server's
 	// ReadTimeout would look the same, and cancel the turn.
 	if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); !ok || hs.ReadTimeout > 0 {
@@ -156,7 +145,8 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 			s.refuse(reply, r, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText))
 			return
 		}
-		x.Batch, x.BatchError = s.parseBatch(sessions, body)
+		x.Batch = new(dialect.Batch)
+		x.Batch.Messages, x.Batch.Error = s.parseBatch(sessions, body)
 		sessions.Reply(r.Context(), &x.Exchange, reply)
 		return
 	}
@@ -171,6 +161,31 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.serveMessage(x)
+}
+
+// readBody reads the whole body, so that the request's context ends when the client goes away.
+// What a client announces is no reason to set memory aside: that grows with what arrives.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > s.opts.MaxBody {
+		return nil, &http.MaxBytesError{Limit: s.opts.MaxBody}
+	}
+	room := int64(firstRoom)
+	if r.ContentLength >= 0 {
+		room = min(room, r.ContentLength+1) // and one, to come upon the end
+	}
+	from, body := http.MaxBytesReader(w, r.Body, s.opts.MaxBody), make([]byte, 0, room)
+	for {
+		n, err := from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, err
+		case len(body) == cap(body):
+			body = append(make([]byte, 0, 2*len(body)), body...)
+		}
+	}
 }
 
 // refuse answers a request whose id is not known: with null or without an id, as the
@@ -241,12 +256,11 @@ type httpExchange struct {
 	message   wire.Message
 	reply     wire.Reply
 	ctx       lazyctx.Context // ends when the client has gone
-	leave     []func()        // leave the sessions that the request has joined
 
 	mu     sync.Mutex
 	events *wire.EventStream // nil until something is to be said
+	alive  *time.Timer       // shows now and then that an open stream is; nil unless it is kept open
 	broken bool
-	alive  *time.Timer // shows now and then that an open stream is; nil unless it is kept open
 	over   bool
 }
 
@@ -268,15 +282,13 @@ func (x *httpExchange) answer() {
 			x.alive.Stop()
 		}
 		x.ctx.Cancel()
-		for _, leave := range x.leave {
-			leave()
-		}
 	}()
 	ctx := context.Context(&x.ctx)
 	if len(x.Header[wire.SessionHeader]) > 0 { // as most have none
 		for _, sessions := range s.sessions {
 			joined, leave := sessions.Join(ctx, &x.Exchange)
-			ctx, x.leave = joined, append(x.leave, leave)
+			defer leave()
+			ctx = joined
 		}
 	}
 	scratch, room := s.buffers.Get(), s.buffers.Get()

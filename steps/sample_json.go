@@ -336,11 +336,21 @@ func parseSampleResult(result stdjson.RawMessage) (r SampleResult, reason string
 	if reason = checkObject(result); reason != "" {
 		return r, reason
 	}
-	stop, said := get(result, "stopReason"), get(result, "content")
-	r.Role = content.Role(text(get(result, "role")))
+	var stop, said jsontext.Value
 	var named, stopped bool
-	r.Model, named = jsonview.String(get(result, "model"))
-	r.StopReason, stopped = jsonview.String(stop)
+	for name, v := range jsonview.Members(result) {
+		switch string(name) {
+		case "role":
+			r.Role = content.Role(text(v))
+		case "model":
+			r.Model, named = jsonview.String(v)
+		case "stopReason":
+			stop = v
+			r.StopReason, stopped = jsonview.String(v)
+		case "content":
+			said = v
+		}
+	}
 	switch {
 	case r.Role != content.User && r.Role != content.Assistant:
 		return r, `"role" must be "user" or "assistant"`

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"hash"
 	"sync"
 
 	"github.com/mcpsaga/mcpsaga/codec"
@@ -27,14 +26,16 @@ func appendParts(dst []byte, parts ...string) []byte {
 	return dst
 }
 
-func nameOf(h hash.Hash, parts ...string) string {
-	h.Write(appendParts(nil, parts...))
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+func nameOf(sum []byte) string {
+	var room [64]byte
+	return string(base64.RawURLEncoding.AppendEncode(room[:0], sum))
 }
 
 // plainName is a name made of something that cannot be guessed.
 func (b *Book) plainName(kind string, parts ...string) string {
-	return nameOf(sha256.New(), append([]string{"mcpsaga record 1", kind, b.audience}, parts...)...)
+	var room [256]byte
+	sum := sha256.Sum256(appendParts(appendParts(room[:0], "mcpsaga record 1", kind, b.audience), parts...))
+	return nameOf(sum[:])
 }
 
 // names are the keys of keyed hashes, for names made of what can be guessed.
@@ -42,7 +43,12 @@ type names struct {
 	mu  sync.Mutex
 	of  *codec.Keyset
 	all [][]byte // the one that names are made with first
+	// made are names that were made with them of late, which cost more than to look them up.
+	made map[string][]string
 }
+
+// mostMade bounds names.made.
+const mostMade = 1024
 
 // nameKeys returns a key for each key of the keyset. The first is that of the oldest that is
 // enabled: every replica has it while keys are rotated, so all make the same names. Names are
@@ -67,8 +73,35 @@ func (b *Book) nameKeys() ([][]byte, error) {
 			rest = append(rest, key)
 		}
 	}
-	n.of, n.all = keys, append(first, rest...)
+	n.of, n.all, n.made = keys, append(first, rest...), make(map[string][]string)
 	return n.all, nil
+}
+
+// often is keyedNames for what is asked for again and again. The list is not to be changed.
+func (b *Book) often(kind string, parts ...string) ([]string, error) {
+	if _, err := b.nameKeys(); err != nil {
+		return nil, err
+	}
+	var room [256]byte
+	of := appendParts(appendParts(room[:0], kind), parts...)
+	n := &b.names
+	n.mu.Lock()
+	list, made := n.made[string(of)], n.made
+	n.mu.Unlock()
+	if list != nil {
+		return list, nil
+	}
+	list, err := b.keyedNames(kind, parts...)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(made) >= mostMade {
+		clear(made)
+	}
+	made[string(of)] = list
+	return list, nil
 }
 
 // keyedNames returns the names of something: the one to make first, then others under which
@@ -80,19 +113,21 @@ func (b *Book) keyedNames(kind string, parts ...string) ([]string, error) {
 	}
 	list := make([]string, len(keys))
 	for i, key := range keys {
-		list[i] = nameOf(hmac.New(sha256.New, key), append([]string{kind, b.audience}, parts...)...)
+		h := hmac.New(sha256.New, key)
+		h.Write(appendParts(appendParts(nil, kind, b.audience), parts...))
+		list[i] = nameOf(h.Sum(nil))
 	}
 	return list, nil
 }
 
 // queues returns the names of the queue of a target.
 func (b *Book) queues(t Target) ([]string, error) {
-	return b.keyedNames("queue", t.Name, string(binary.BigEndian.AppendUint32(nil, t.Revision)))
+	return b.often("queue", t.Name, string(binary.BigEndian.AppendUint32(nil, t.Revision)))
 }
 
 // owner returns the name under which a principal's records are counted.
 func (b *Book) owner(principal string) (string, error) {
-	list, err := b.keyedNames("owner", principal)
+	list, err := b.often("owner", principal)
 	if err != nil {
 		return "", err
 	}

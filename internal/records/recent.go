@@ -32,8 +32,11 @@ func (r *recent) note(e *Entry) {
 	r.young[e.key] = e
 }
 
+// Unrecorded remembers that the saga of e, which was just begun, has no record yet.
+func (b *Book) Unrecorded(e *Entry) { b.recent.note(e) }
+
 // Recent returns the record of a saga that waits for its client if this process has written it
-// lately, and nil otherwise. Others may have changed it since: then [Book.Put] fails with
+// lately, or begun the saga without one, and nil otherwise. Others may have changed it since: then [Book.Put] fails with
 // [ErrConflict].
 func (b *Book) Recent(principal string, id [16]byte) *Entry {
 	key := b.sagaKey(principal, id[:])

@@ -10,6 +10,7 @@ package records
 import (
 	"bytes"
 	"context"
+	"encoding"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -47,6 +48,7 @@ type Book struct {
 	limit    int
 	recent   recent
 	clock    clock
+	rooms    sync.Pool // of *[]byte, to encode in
 
 	mu     sync.Mutex
 	counts map[string]count // by owner
@@ -68,11 +70,15 @@ func New(store ledger.Store, keys func() *codec.Keyset, audience string, limit i
 // Store returns the store that the records are in.
 func (b *Book) Store() ledger.Store { return b.store }
 
-// What is sealed is a byte for the format, JSON, and padding as in tokens.
+// What is sealed is a byte for the format, the binary form of a saga or the JSON of what is
+// rarer, and padding as in tokens.
 const (
 	format      = 1
 	paddingMark = 0x80
 )
+
+// maxRoom is how much memory is kept to encode in, in bytes.
+const maxRoom = 64 << 10
 
 // associated binds a body to its record.
 func (b *Book) associated(key string) []byte {
@@ -81,14 +87,30 @@ func (b *Book) associated(key string) []byte {
 
 // seal encodes and encrypts what a record says.
 func (b *Book) seal(key string, v any) ([]byte, error) {
-	var w bytes.Buffer
-	w.WriteByte(format)
-	if err := jsonv2.MarshalWrite(&w, v); err != nil {
+	room, _ := b.rooms.Get().(*[]byte)
+	if room == nil {
+		room = new([]byte)
+	}
+	plain := append((*room)[:0], format)
+	var err error
+	if a, ok := v.(encoding.BinaryAppender); ok {
+		plain, err = a.AppendBinary(plain)
+	} else {
+		var raw []byte
+		raw, err = jsonv2.Marshal(v)
+		plain = append(plain, raw...)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("records: encode: %w", err)
 	}
-	w.WriteByte(paddingMark)
-	w.Write(make([]byte, padded(w.Len())-w.Len()))
-	body, err := b.keys().Encrypt(w.Bytes(), b.associated(key))
+	plain = append(plain, paddingMark)
+	plain = append(plain, make([]byte, padded(len(plain))-len(plain))...)
+	body, err := b.keys().Encrypt(plain, b.associated(key))
+	clear(plain) // it must not linger
+	if cap(plain) <= maxRoom {
+		*room = plain
+		b.rooms.Put(room)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("records: seal: %w", err)
 	}
@@ -108,7 +130,13 @@ func (b *Book) open(key string, body []byte, v any) error {
 	if len(plain) < 2 || plain[0] != format || plain[len(plain)-1] != paddingMark {
 		return fmt.Errorf("%w: a newer program wrote it", ErrUnreadable)
 	}
-	if err := jsonv2.Unmarshal(plain[1:len(plain)-1], v); err != nil {
+	plain = plain[1 : len(plain)-1]
+	if u, ok := v.(encoding.BinaryUnmarshaler); ok {
+		err = u.UnmarshalBinary(plain)
+	} else {
+		err = jsonv2.Unmarshal(plain, v)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: it does not decode", ErrUnreadable)
 	}
 	return nil

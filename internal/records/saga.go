@@ -13,49 +13,49 @@ import (
 // Saga is what is remembered of a saga.
 type Saga struct {
 	// Target is what it is a saga of, ID its id and Principal whose it is.
-	Target    Target `json:"target"`
-	ID        []byte `json:"id"`
-	Principal string `json:"principal,omitzero"`
+	Target    Target
+	ID        []byte
+	Principal string
 	// Began is when it was first recorded.
-	Began time.Time `json:"began"`
+	Began time.Time
 
 	// At counts its turns up to the newest token, and From those up to the token that the
 	// last turn was taken with: 0 if that was the first.
-	At   uint32 `json:"at,omitzero"`
-	From uint32 `json:"from,omitzero"`
+	At   uint32
+	From uint32
 	// Token is the newest token, and Purpose what it was sealed for. Of a saga that has
 	// ended it is the one with which what could not be undone is tried again.
-	Token   string `json:"token,omitzero"`
-	Purpose string `json:"purpose,omitzero"`
+	Token   string
+	Purpose string
 	// Effects are those that it has begun, by their names.
-	Effects []string `json:"effects,omitempty"`
+	Effects []string
 	// Expires is until when its tokens are good. Undoable: what they did may be undone
 	// later still.
-	Expires  time.Time `json:"expires,omitzero"`
-	Undoable bool      `json:"undoable,omitzero"`
+	Expires  time.Time
+	Undoable bool
 	// Keep is until when the record is kept at least.
-	Keep time.Time `json:"keep,omitzero"`
+	Keep time.Time
 
 	// Digest is that of the request of the last turn, and Response what came of it.
-	Digest   []byte `json:"digest,omitempty"`
-	Response []byte `json:"response,omitempty"`
+	Digest   []byte
+	Response []byte
 	// How is what the last turn was.
-	How How `json:"how,omitzero"`
+	How How
 	// Report is what was undone last, if that was later than the response.
-	Report []byte `json:"report,omitempty"`
+	Report []byte
 	// Ended: no turn will be taken any more.
-	Ended bool `json:"ended,omitzero"`
+	Ended bool
 
 	// Claim is the turn that is under way, or was when its worker died.
-	Claim *Claim `json:"claim,omitzero"`
+	Claim *Claim
 
 	// Attempts counts the undos that have failed, the first at Failing, the last with
 	// LastError. GivenUp: it is not tried any more. UndoNow: an operator wants it undone.
-	Attempts  int       `json:"attempts,omitzero"`
-	Failing   time.Time `json:"failing,omitzero"`
-	LastError string    `json:"lastError,omitzero"`
-	GivenUp   bool      `json:"givenUp,omitzero"`
-	UndoNow   bool      `json:"undoNow,omitzero"`
+	Attempts  int
+	Failing   time.Time
+	LastError string
+	GivenUp   bool
+	UndoNow   bool
 }
 
 // How says what a turn is.
@@ -79,16 +79,16 @@ const (
 // Claim is a turn that somebody takes.
 type Claim struct {
 	// From is as in [Saga], Digest identifies the request, and How what the turn is.
-	From   uint32 `json:"from,omitzero"`
-	Digest []byte `json:"digest,omitempty"`
-	How    How    `json:"how,omitzero"`
+	From   uint32
+	Digest []byte
+	How    How
 	// Nonce tells this claim from all others, and Until is when somebody else may take the
 	// turn, unless the claim was renewed.
-	Nonce []byte    `json:"nonce"`
-	Until time.Time `json:"until,omitzero"`
+	Nonce []byte
+	Until time.Time
 	// Request is what is needed to take the turn again, or to go on undoing it, encoded by whoever
 	// takes turns.
-	Request []byte `json:"request,omitempty"`
+	Request []byte
 }
 
 // OfTurn reports whether the claim is on a turn that the client has asked for.

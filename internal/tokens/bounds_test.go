@@ -61,7 +61,7 @@ func TestBoundsOfTimes(t *testing.T) {
 				require.Equal(t, "{}", string(whenever.State))
 				if tt.reason == "" {
 					require.NoError(t, err)
-					require.Equal(t, whenever, got)
+					require.Equal(t, &whenever, got)
 					require.Nil(t, untimely)
 					return
 				}
@@ -81,11 +81,11 @@ func TestOpenAnyTimeRefuses(t *testing.T) {
 	token := seal(t, c, alice, sample(smallState))
 	for _, now := range []time.Time{noon.Add(-time.Hour), noon, noon.Add(time.Hour)} {
 		x, untimely, err := c.OpenAnyTime(tokens.Binding{}, now, token)
-		require.Nil(t, x)
+		require.Zero(t, x)
 		require.Nil(t, untimely)
 		requireRejected(t, err, tokens.ReasonAuthentication)
 		x, untimely, err = newCodec(t, keys, tokens.Options{MaxPlaintext: 10}).OpenAnyTime(alice, now, token)
-		require.Nil(t, x)
+		require.Zero(t, x)
 		require.Nil(t, untimely)
 		requireRejected(t, err, tokens.ReasonTooLarge)
 	}

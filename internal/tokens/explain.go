@@ -76,7 +76,8 @@ func (c *Codec) Explain(b Binding, now time.Time, token string, see func(*Conten
 	if info, ok := c.Keyset().Key(x.KeyID); ok {
 		x.Key = &info
 	}
-	o, untimely, rejected := c.open(b, now, token)
+	o := new(opened)
+	untimely, rejected := c.open(o, b, now, token)
 	for _, r := range [...]*Rejected{rejected, untimely} {
 		if r != nil {
 			x.Reason, x.Detail = r.Reason, r.Detail.Error()

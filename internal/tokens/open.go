@@ -25,7 +25,7 @@ func (c *Codec) Open(b Binding, now time.Time, token string) (*Contents, error) 
 	if untimely != nil {
 		return nil, untimely
 	}
-	return x, nil
+	return &x, nil
 }
 
 // OpenAnyTime is [Codec.Open] for callers that have to look after what a saga has done:
@@ -33,12 +33,13 @@ func (c *Codec) Open(b Binding, now time.Time, token string) (*Contents, error) 
 // that rejection. If it has expired, or is past its deadline, it must not be resumed;
 // how late it may be for anything else is for the caller to decide. If it is of the future
 // ([ReasonNotYetValid]), a clock is or was wrong, and the token is good as soon as the clocks agree.
-func (c *Codec) OpenAnyTime(b Binding, now time.Time, token string) (x *Contents, untimely *Rejected, err error) {
-	o, untimely, rejected := c.open(b, now, token)
+func (c *Codec) OpenAnyTime(b Binding, now time.Time, token string) (x Contents, untimely *Rejected, err error) {
+	var o opened
+	untimely, rejected := c.open(&o, b, now, token)
 	if rejected != nil {
-		return nil, nil, rejected
+		return Contents{}, nil, rejected
 	}
-	return &o.Contents, untimely, nil
+	return o.Contents, untimely, nil
 }
 
 var (
@@ -62,10 +63,9 @@ type opened struct {
 
 // open does the work of OpenAnyTime. Up to the decryption, that does not depend on
 // anything but the token's length.
-func (c *Codec) open(b Binding, now time.Time, token string) (o *opened, untimely, rejected *Rejected) {
-	o = new(opened)
+func (c *Codec) open(o *opened, b Binding, now time.Time, token string) (untimely, rejected *Rejected) {
 	if len(token) > c.options.MaxToken {
-		return o, nil, Reject(ReasonTooLong, "%d characters exceed the limit of %d", len(token), c.options.MaxToken)
+		return nil, Reject(ReasonTooLong, "%d characters exceed the limit of %d", len(token), c.options.MaxToken)
 	}
 	buf, _ := c.buffers.Get().(*buffers)
 	if buf == nil {
@@ -74,33 +74,33 @@ func (c *Codec) open(b Binding, now time.Time, token string) (o *opened, untimel
 	defer c.release(buf)
 	sealed, id, rejected := decodeToken(buf, token)
 	if rejected != nil {
-		return o, nil, rejected
+		return nil, rejected
 	}
 	keys := c.keys.Load()
 	if info, ok := keys.Key(id); !ok {
-		return o, nil, Reject(ReasonUnknownKey, "key %08x is not in the keyset", id)
+		return nil, Reject(ReasonUnknownKey, "key %08x is not in the keyset", id)
 	} else if info.Status != codec.Enabled {
-		return o, nil, Reject(ReasonUnknownKey, "key %08x is disabled", id)
+		return nil, Reject(ReasonUnknownKey, "key %08x is disabled", id)
 	}
 	buf.associated = b.associated(buf.associated[:0], version, c.options.Audience)
 	plain, err := keys.aead.Decrypt(sealed, buf.associated)
 	if err != nil {
-		return o, nil, &Rejected{ReasonAuthentication, errAuthentication}
+		return nil, &Rejected{ReasonAuthentication, errAuthentication}
 	}
 	limit := c.options.MaxPlaintext
 	if !o.decode(plain, limit) {
-		return o, nil, &Rejected{ReasonFormat, errLayout}
+		return nil, &Rejected{ReasonFormat, errLayout}
 	}
 	untimely = c.checkTimes(&o.Claims, now)
 	limit -= len(o.Secret) + len(o.Plain)
 	if len(o.apart) > 0 {
 		if o.Apart, rejected = c.zstd.decode(buf, o.apartCoding, o.apart, limit); rejected != nil {
-			return o, untimely, rejected
+			return untimely, rejected
 		}
 		limit -= len(o.Apart)
 	}
 	o.State, rejected = c.zstd.decode(buf, o.coding, o.body, limit)
-	return o, untimely, rejected
+	return untimely, rejected
 }
 
 // decodeToken returns the sealed part of a token, in the memory of b, and the id of the key

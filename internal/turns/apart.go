@@ -49,11 +49,6 @@ func (r *Runner) sealApart(ctx context.Context, b tokens.Binding, claims tokens.
 	return r.Codec.Seal(b, claims.IssuedAt, &tokens.Contents{Claims: claims, Secret: ref})
 }
 
-// parts returns what a token holds, or refers to.
-func (r *Runner) parts(ctx context.Context, principal string, x *tokens.Contents) (engine.Encoded, error) {
-	return Parts(ctx, r.records, principal, x)
-}
-
 // KeptApart reports whether a token refers to what a ledger holds.
 func KeptApart(x *tokens.Contents) bool {
 	return len(x.State) == 0 && len(x.Secret) == apartSize && x.Secret[0] == apartMark

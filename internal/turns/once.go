@@ -76,8 +76,12 @@ func (r *Runner) callWithoutKey(ctx context.Context, q *Request, of identity) (E
 	m := &memory{r: r, of: of, request: r.requestOf(q), digest: digestAnswers(nil, nil), lazy: true}
 	m.request.Turn, m.entry = m.digest, r.records.Fresh(q.Principal, of.id)
 	end, err := r.start(ctx, q, of, m)
-	if end, err = r.settle(ctx, m, end, err); errors.Is(err, errOvertaken) {
+	end, err = r.settle(ctx, m, end, err)
+	switch {
+	case errors.Is(err, errOvertaken):
 		err = r.failed(of, errTooSlow)
+	case err == nil && end.Token != "" && !m.claimed() && !q.Policy.UndoBroken:
+		r.records.Unrecorded(m.entry)
 	}
 	return end, err
 }
@@ -176,10 +180,14 @@ func (r *Runner) resumeOnce(ctx context.Context, q *Request, o *opened) (End, er
 	// is nothing to remember before it acts.
 	lazy := q.Policy.UndoBroken && !o.pos.HasEffects() && q.IdempotencyKey == ""
 	for try := 0; ; try++ {
-		f := found{entry: r.records.Fresh(q.Principal, o.id)}
-		if e := r.recent(q, o, how); e != nil && try == 0 {
-			f.entry = e
-		} else if !lazy || try > 0 {
+		var f found
+		if try == 0 {
+			f.entry = r.recent(q, o, how)
+		}
+		if f.entry == nil && lazy && try == 0 {
+			f.entry = r.records.Fresh(q.Principal, o.id)
+		}
+		if f.entry == nil {
 			var err error
 			if f, err = r.find(turn, q.Principal, o.identity, o.pos.Turn, digest, how); err != nil {
 				return End{}, r.failed(o.identity, err)
@@ -232,10 +240,14 @@ func (r *Runner) takeTurn(ctx context.Context, q *Request, o *opened, m *memory,
 // be taken a moment ago. If it cannot be any more, it can be neither claimed nor recorded, and is looked
 // up then.
 func (r *Runner) recent(q *Request, o *opened, how records.How) *records.Entry {
-	if e := r.records.Recent(q.Principal, o.id); e != nil && e.At == o.pos.Turn && how == records.HowTurn {
-		return e
+	if how != records.HowTurn {
+		return nil
 	}
-	return nil
+	e := r.records.Recent(q.Principal, o.id)
+	if e == nil || e.Exists() && e.At != o.pos.Turn || !e.Exists() && o.pos.Turn != 1 {
+		return nil
+	}
+	return e
 }
 
 // remember returns what is to be remembered of a turn that comes after an opened token.

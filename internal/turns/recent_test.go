@@ -45,14 +45,28 @@ func TestWhatAServerWroteItself(t *testing.T) {
 
 			first, err = a.call(`{"to":"Oslo"}`)
 			require.NoError(t, err)
+			a.line.ops = nil
 			second, err = a.resume(first.Token, say("where", true))
 			require.NoError(t, err)
+			assert.NotContains(t, a.line.ops, "load")
 			_, err = a.resume(first.Token, say("where", false))
 			spent(t, err)
 			a.line.ops = nil
 			_, err = a.resume(second.Token, say("pay", answer))
 			require.NoError(t, err)
 			assert.NotContains(t, a.line.ops, "load")
+
+			w.calls = nil
+			first, err = a.call(`{"to":"Bonn"}`)
+			require.NoError(t, err)
+			theirs, err = b.resume(first.Token, say("where", true))
+			require.NoError(t, err)
+			same, err = a.resume(first.Token, say("where", true))
+			require.NoError(t, err)
+			assert.Equal(t, told(t, theirs), told(t, same))
+			_, err = a.resume(first.Token, say("where", false))
+			spent(t, err)
+			assert.Equal(t, []string{"hold"}, w.calls)
 		})
 	}
 }

@@ -72,7 +72,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 		},
 		gone: untimely, expires: x.Claims.ExpiresAt,
 	}
-	parts, err := r.parts(ctx, q.Principal, x)
+	parts, err := Parts(ctx, r.records, q.Principal, &x)
 	if err != nil {
 		return nil, &Error{program: newest.Name, kind: kind, saga: o.id, Err: err}
 	}

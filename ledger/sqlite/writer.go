@@ -153,6 +153,9 @@ func (w *writer) run() {
 		case <-w.store.closing:
 			return
 		case o := <-w.ops:
+			if len(w.ops) == 0 {
+				runtime.Gosched() // who is about to write something gets into the same group
+			}
 			w.group(o)
 		case <-idle.C:
 			w.look()

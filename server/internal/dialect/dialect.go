@@ -113,10 +113,8 @@ type Exchange struct {
 
 	// HTTPMethod is that of the HTTP request, or empty.
 	HTTPMethod string
-	// Batch are the messages that came as one, if they did; BatchError is why that is
-	// none. Message is empty then.
-	Batch      []Batched
-	BatchError *wire.Error
+	// Batch are the messages that came as one, if they did. Message is empty then.
+	Batch *Batch
 
 	// Client is set if the client has introduced itself to somebody else's transport, by
 	// which the message came. That transport sees to headers, lists and sessions.
@@ -127,6 +125,12 @@ type Exchange struct {
 type Owner interface {
 	// Account tells owners apart; empty if it is not known who it is.
 	Account() string
+}
+
+// Batch are messages that came as one, or why that is none.
+type Batch struct {
+	Messages []Batched
+	Error    *wire.Error
 }
 
 // Batched is one message of a batch, or why it is none.

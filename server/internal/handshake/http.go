@@ -31,7 +31,7 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	case x.HTTPMethod != http.MethodPost:
 		d.replyToOther(ctx, x, r)
 		return
-	case x.Batch != nil || x.BatchError != nil:
+	case x.Batch != nil:
 		d.replyToBatch(ctx, x, r)
 		return
 	case m.Method == "initialize" && m.ID != nil:
@@ -211,7 +211,7 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 		return
 	}
 	defer d.release(s, nil)
-	rerr = x.BatchError
+	rerr = x.Batch.Error
 	if !s.revision.batches() {
 		rerr = noBatch
 	}
@@ -221,10 +221,10 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 		return
 	}
 	var requests []*wire.Message
-	wrong := make([][]byte, 0, len(x.Batch)) // responses to what was no message
-	for i := range x.Batch {
-		m := &x.Batch[i].Message
-		switch rerr := x.Batch[i].Error; {
+	wrong := make([][]byte, 0, len(x.Batch.Messages)) // responses to what was no message
+	for i := range x.Batch.Messages {
+		m := &x.Batch.Messages[i].Message
+		switch rerr := x.Batch.Messages[i].Error; {
 		case rerr != nil:
 			wrong = append(wrong, wire.AppendResponse(nil, m.ID, nil, rerr))
 		case m.Reply != nil:
