@@ -18,7 +18,8 @@ import (
 
 // What a lost connection leaves unknown is said to be unknown, and nothing else is.
 func TestOutcomes(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	for _, c := range []struct {
 		name          string
 		fault         fault
@@ -72,7 +73,8 @@ func TestOutcomes(t *testing.T) {
 // What the server refuses for sure is not unknown, and one change does not spoil others
 // that go with it in one transaction.
 func TestOneChangeDoesNotSpoilOthers(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	_, url := newDatabase(t, server)
 	s := open(t, url)
 	const n = 64
@@ -114,6 +116,7 @@ func TestOneChangeDoesNotSpoilOthers(t *testing.T) {
 // The database crashes under load, twice, and comes back: nothing that was acknowledged is
 // lost, what waits goes on once its caller calls again, and nobody opens the store anew.
 func TestTheDatabaseCrashes(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Run(t)
 	_, url := newDatabase(t, server)
 	s := open(t, url)
@@ -217,7 +220,8 @@ func TestTheDatabaseCrashes(t *testing.T) {
 
 // A database that hangs fails calls that have no deadline, in bounded time.
 func TestTheDatabaseHangs(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, _ := newDatabase(t, server)
 	network := newProxy(t, server)
 	s := openImpatient(t, network.url(name)+"&pool_max_conns=1", time.Second)
@@ -247,7 +251,8 @@ func TestTheDatabaseHangs(t *testing.T) {
 
 // A server that became a standby, or a role that may only read, is a plain error.
 func TestTheDatabaseCanOnlyBeRead(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, url := newDatabase(t, server)
 	s := open(t, url)
 	r := put(t, s, ledger.Record{Key: "k"})
@@ -269,7 +274,8 @@ func TestTheDatabaseCanOnlyBeRead(t *testing.T) {
 
 // One connection is enough for any number of callers.
 func TestFewConnections(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	_, url := newDatabase(t, server)
 	s := open(t, url+"&pool_max_conns=1")
 	var all sync.WaitGroup
@@ -292,7 +298,8 @@ func TestFewConnections(t *testing.T) {
 
 // After all connections broke, nobody who only reads notices.
 func TestBrokenConnectionsAreReplaced(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, url := newDatabase(t, server)
 	s := open(t, url)
 	put(t, s, ledger.Record{Key: "k"})
@@ -312,7 +319,8 @@ func TestBrokenConnectionsAreReplaced(t *testing.T) {
 // Who gives up while records are being taken gets them nevertheless: nobody else would,
 // until the lease is over.
 func TestTakeIsNotAbandoned(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, _ := newDatabase(t, server)
 	network := newProxy(t, server)
 	s := open(t, network.url(name)+"&default_query_exec_mode=exec&pool_max_conns=1")

@@ -49,7 +49,8 @@ func waits(t testing.TB, s ledger.Store) (stop func()) {
 }
 
 func TestListening(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, url := newDatabase(t, server)
 	s := openImpatient(t, url, time.Second)
 	become := func(n int) {
@@ -77,7 +78,8 @@ func TestListening(t *testing.T) {
 // What a store hears it acts upon at once, and it says so itself: the time between looks is
 // much longer.
 func TestOthersAreTold(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, url := newDatabase(t, server)
 	s, other := open(t, url), open(t, url)
 	defer waits(t, other)()
@@ -111,7 +113,8 @@ func TestOthersAreTold(t *testing.T) {
 
 // Who waits for nothing costs next to nothing.
 func TestIdle(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, _ := newDatabase(t, server)
 	network := newProxy(t, server)
 	s := open(t, network.url(name))
@@ -128,7 +131,8 @@ func TestIdle(t *testing.T) {
 
 // The clock of the process does not matter: in the bubble it is the year 2000.
 func TestClockOfTheProcess(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	_, url := newDatabase(t, server)
 	real := time.Now()
 	synctest.Test(t, func(t *testing.T) {
@@ -153,7 +157,8 @@ func TestClockOfTheProcess(t *testing.T) {
 }
 
 func TestPooler(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	pooler := startPooler(t, server)
 	name, url := newDatabase(t, server)
 	s, direct := open(t, pooler.url(name)), open(t, url)
