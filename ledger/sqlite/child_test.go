@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -31,6 +32,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	// Tests wait most of the time, each with data of its own. -parallel changes it.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }

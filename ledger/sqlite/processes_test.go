@@ -15,6 +15,7 @@ import (
 
 // Three processes that swap one record lose nothing.
 func TestProcessesSwapOneRecord(t *testing.T) {
+	t.Parallel()
 	path := somePath(t)
 	s := opened(t, path)
 	require.NoError(t, s.Swap(t.Context(), &ledger.Record{Key: "row", Body: []byte("0")}))
@@ -34,6 +35,7 @@ func TestProcessesSwapOneRecord(t *testing.T) {
 
 // What a process has acknowledged is there after it was killed.
 func TestKilledWriterLosesNothing(t *testing.T) {
+	t.Parallel()
 	path := somePath(t)
 	acknowledged := 0
 	for life := range 4 {
@@ -65,6 +67,7 @@ func TestKilledWriterLosesNothing(t *testing.T) {
 
 // A file that there is not yet is opened by ten processes at once.
 func TestManyOpenANewFile(t *testing.T) {
+	t.Parallel()
 	path := somePath(t) + "/in/a/new/directory.db"
 	var all []*child
 	for i := range 10 {
