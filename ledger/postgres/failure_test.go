@@ -34,10 +34,10 @@ func TestOutcomes(t *testing.T) {
 			name, url := newDatabase(t, server)
 			network := newProxy(t, server)
 			direct := open(t, url)
-			s := openImpatient(t, network.url(name)+"&pool_max_conns=1", time.Second)
+			s := openImpatient(t, network.url(name)+"&pool_max_conns=1", 3*time.Second)
 			// Nothing else is to be under way: the statement is prepared, and others are told.
 			r := put(t, s, *put(t, s, ledger.Record{Key: "k", Body: []byte("before")}))
-			time.Sleep(50 * time.Millisecond)
+			network.calms(t)
 
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
@@ -58,8 +58,8 @@ func TestOutcomes(t *testing.T) {
 			network.becomes(none)
 
 			// As a careful client does: look what became of it.
-			now, err := s.Load(t.Context(), "k")
-			require.NoError(t, err)
+			var now *ledger.Record
+			require.Eventually(t, func() bool { now, err = s.Load(t.Context(), "k"); return err == nil }, 30*time.Second, 10*time.Millisecond)
 			assert.Equal(t, c.made, string(now.Body) == "after")
 			seen, err := direct.Load(t.Context(), "k")
 			require.NoError(t, err)
@@ -226,7 +226,7 @@ func TestTheDatabaseHangs(t *testing.T) {
 	network := newProxy(t, server)
 	s := openImpatient(t, network.url(name)+"&pool_max_conns=1", time.Second)
 	r := put(t, s, ledger.Record{Key: "k"})
-	time.Sleep(50 * time.Millisecond) // others are told
+	network.calms(t) // others are told
 	network.becomes(holdsAnswers)
 	began := time.Now()
 	next := *r
@@ -325,7 +325,7 @@ func TestTakeIsNotAbandoned(t *testing.T) {
 	network := newProxy(t, server)
 	s := open(t, network.url(name)+"&default_query_exec_mode=exec&pool_max_conns=1")
 	put(t, s, ledger.Record{Key: "k", Queue: "q", Wake: time.Unix(1, 0)})
-	time.Sleep(100 * time.Millisecond) // others are told
+	network.calms(t) // others are told
 	network.becomes(delaysAnswers)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -85,7 +86,7 @@ func TestOthersAreTold(t *testing.T) {
 	defer waits(t, other)()
 	require.Eventually(t, func() bool { return len(listeners(t, server, name)) == 1 }, 10*time.Second, 20*time.Millisecond)
 	const n = 20
-	began := time.Now()
+	var delays []time.Duration
 	for i := range n {
 		key := fmt.Sprint("told", i)
 		took := make(chan error, 1)
@@ -105,10 +106,13 @@ func TestOthersAreTold(t *testing.T) {
 		}()
 		time.Sleep(20 * time.Millisecond) // for them to wait
 		put(t, s, ledger.Record{Key: key, Queue: key, Wake: time.Unix(0, 0)})
+		began := time.Now()
 		require.NoError(t, <-saw)
 		require.NoError(t, <-took)
+		delays = append(delays, time.Since(began))
 	}
-	assert.Less(t, time.Since(began), n*250*time.Millisecond)
+	slices.Sort(delays)
+	assert.Less(t, delays[n/2], 250*time.Millisecond, "most of the time, as the machine may be busy")
 }
 
 // Who waits for nothing costs next to nothing.
