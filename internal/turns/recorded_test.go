@@ -126,8 +126,7 @@ func TestFailuresAreRecorded(t *testing.T) {
 
 // Who reads the store learns nothing, and who changes it gains nothing.
 func TestRecordsTellNothing(t *testing.T) {
-	w := newWorld()
-	s := newShared(t, w.trip(nil))
+	_, s := sharedTrip(t)
 	a := s.replica()
 	seen := &seeing{Store: s.store}
 	a.line.Store = seen
@@ -180,8 +179,7 @@ func (s *seeing) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Ite
 // Who writes into the store can put back a record as it was: then a turn is taken again, and
 // what has ended well is undone. This cannot be prevented, and the documents say so.
 func TestRecordsThatArePutBack(t *testing.T) {
-	w := newWorld()
-	s := newShared(t, w.trip(nil))
+	w, s := sharedTrip(t)
 	a := s.replica()
 	seen := &seeing{Store: s.store}
 	a.line.Store = seen
