@@ -111,7 +111,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				room <- struct{}{}
 				defer func() { <-room }()
 				found := ""
-				for range 3 { // some are found by chance, which comes soon
+				for range 6 { // some are found by chance, which comes soon
 					if found = tries(all[name], v.start, time.Second); found != "" {
 						break
 					}
@@ -139,7 +139,7 @@ func TestBrokenStoresAreFoundByTheModel(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			found := ""
-			for i := 0; i < 3 && found == ""; i++ { // as it depends on chance
+			for i := 0; i < 6 && found == ""; i++ { // as it depends on chance
 				found = tries(modelChecks[0], v.start, time.Second)
 			}
 			assert.NotEmpty(t, found, "the model does not find this store to be broken")
