@@ -82,6 +82,7 @@ func longTalk() play {
 
 // TestClients has every client go through sagas to their end.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	for _, c := range contenders() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -111,6 +112,7 @@ func TestClientsWhileServersDie(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server for each of many rounds")
 	}
+	t.Parallel()
 	for _, c := range contenders() {
 		if c.stateless { // a session is a connection to one server
 			t.Run(c.name, func(t *testing.T) {

@@ -36,6 +36,7 @@ func TestConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the official suite")
 	}
+	t.Parallel()
 	node := needNode(t)
 	server := startHTTP(t)
 	runs := 1

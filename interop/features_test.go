@@ -27,6 +27,7 @@ type heard struct {
 // TestGoSDKFeatures uses what sagas are not: prompts, resources, completion,
 // progress, log messages, changes and cancelled calls.
 func TestGoSDKFeatures(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []string{"2026-07-28", "2025-11-25", "2025-06-18"} {
 		p := startHTTP(t)
 		for name, at := range map[string]target{"HTTP": {URL: p.url()}, "stdio": p.stdio()} {

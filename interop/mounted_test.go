@@ -18,6 +18,7 @@ func TestMountedConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the official suite")
 	}
+	t.Parallel()
 	node := needNode(t)
 	server := startHTTP(t, onSDK)
 	for _, r := range revisions {
@@ -27,6 +28,7 @@ func TestMountedConformance(t *testing.T) {
 
 // TestMountedClients has every client go through sagas on an SDK server.
 func TestMountedClients(t *testing.T) {
+	t.Parallel()
 	for _, c := range contenders() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -49,6 +51,7 @@ func TestMountedClientsWhileServersDie(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server for each of many rounds")
 	}
+	t.Parallel()
 	for _, c := range contenders() {
 		if c.stateless {
 			t.Run(c.name, func(t *testing.T) {

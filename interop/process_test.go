@@ -3,6 +3,7 @@ package interop
 import (
 	"bufio"
 	"bytes"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -62,6 +63,12 @@ func runAll(m *testing.M) int {
 	defer os.RemoveAll(work)
 	// Without it each process sleeps for a second before it ends.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 log_path="+filepath.Join(work, raceLogs))
+	// Some tests wait until clients give up, and others need not wait for that. -parallel
+	// changes it.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	status := m.Run()
 	for _, n := range nodeScripts {
 		n.stop()

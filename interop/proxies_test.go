@@ -266,6 +266,7 @@ func callBySaga(t *testing.T, way http.RoundTripper) error {
 // themselves go to any replica, sessions to their own, events are not held back, and
 // the server reads the name that the client used.
 func TestProxies(t *testing.T) {
+	t.Parallel()
 	require.NoError(t, buildSaga())
 	keyset := filepath.Join(t.TempDir(), "keyset.json")
 	_, err := codec.CreateKeysetFile(keyset)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,8 +49,10 @@ func startReplicas(t *testing.T) (all []*replica) {
 // Without stickiness and without a ledger, clients of MCP 2025-11-25 meet another replica
 // with each request, and are served: all but what asks.
 func TestSessionsRoundRobin(t *testing.T) {
+	t.Parallel()
 	for name, change := range roundRobin {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			program := needProgram(t, name)
 			replicas := startReplicas(t)
 			addr := proxies[name].start(t, program, replicas, func(config string) string {
@@ -89,8 +92,8 @@ func TestSessionsRoundRobin(t *testing.T) {
 				all.Wait()
 				used(t)
 			})
-			t.Run("conformance", func(t *testing.T) { conformsRoundRobin(t, at) })
-			t.Run("a tool that asks", func(t *testing.T) { asksRoundRobin(t, at) })
+			t.Run("conformance", func(t *testing.T) { t.Parallel(); conformsRoundRobin(t, at) })
+			t.Run("a tool that asks", func(t *testing.T) { t.Parallel(); asksRoundRobin(t, at) })
 		})
 	}
 }
@@ -137,28 +140,32 @@ func goOnAnyReplica(t *testing.T, at target) {
 // that waits for it. Otherwise the client's answer is refused, and says why: it is not lost
 // without a word. The session goes on.
 func asksRoundRobin(t *testing.T, at target) {
-	done, refused := 0, 0
-	for i := range 4 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		asked := 0
-		s := dial(t, t.Context(), at, func() { asked++ })
-		r, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "test_elicitation", Arguments: map[string]any{"message": fmt.Sprint(i)}})
-		cancel()
-		switch {
-		case err == nil:
-			done++
-			assert.False(t, r.IsError)
-		default:
-			refused++
-			assert.ErrorIs(t, err, context.DeadlineExceeded)
-		}
-		assert.Equal(t, 1, asked)
-		_, err = s.ListTools(t.Context(), nil)
-		assert.NoError(t, err, "the session goes on")
-		assert.NoError(t, s.Close())
+	var done, refused atomic.Int32
+	var all sync.WaitGroup
+	for i := range 12 {
+		all.Go(func() {
+			var asked atomic.Int32
+			s := dial(t, t.Context(), at, func() { asked.Add(1) })
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			r, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "test_elicitation", Arguments: map[string]any{"message": fmt.Sprint(i)}})
+			switch {
+			case err == nil:
+				done.Add(1)
+				assert.False(t, r.IsError)
+			default:
+				refused.Add(1)
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+			assert.EqualValues(t, 1, asked.Load())
+			_, err = s.ListTools(t.Context(), nil)
+			assert.NoError(t, err, "the session goes on")
+			assert.NoError(t, s.Close())
+		})
 	}
-	assert.Positive(t, refused)
-	t.Logf("%d calls that ask were done, %d not", done, refused)
+	all.Wait()
+	assert.Positive(t, refused.Load())
+	t.Logf("%d calls that ask were done, %d not", done.Load(), refused.Load())
 }
 
 // asking are the scenarios of the suite in which the client must come back to the replica

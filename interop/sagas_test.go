@@ -30,6 +30,7 @@ func TestSagaMethods(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server for each of many calls")
 	}
+	t.Parallel()
 	w := newWorld(t)
 	all := slices.Concat(journeys, sagaJourneys)
 	var trips atomic.Int32
@@ -67,6 +68,7 @@ func TestSagaMethods(t *testing.T) {
 // TestModernClientsCancel has clients of MCP 2026-07-28 give up what they began with
 // tools/call: what it holds is released at once.
 func TestModernClientsCancel(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var trips atomic.Int32
 	for _, c := range contenders() {

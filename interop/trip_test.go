@@ -192,6 +192,7 @@ var journeys = []journey{
 // and on one of the SDK: the same is to come of it, for the user and in the
 // services.
 func TestMountedTrip(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var trips atomic.Int32
 	for _, c := range contenders() {

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -17,9 +18,16 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger/ledgertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Tests wait most of the time, each with data of its own. -parallel changes it.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	ledgertest.Run(t, func(testing.TB) ledgertest.Harness {
 		return ledgertest.Harness{Open: func() ledger.Store { return ledger.NewMemory(ledger.MemoryOptions{}) }, Single: true}
 	})
@@ -35,6 +43,7 @@ func (c *clock) now() time.Time {
 func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
 func TestMemoryWithAClock(t *testing.T) {
+	t.Parallel()
 	ledgertest.Run(t, func(testing.TB) ledgertest.Harness {
 		c := &clock{}
 		return ledgertest.Harness{

@@ -151,6 +151,7 @@ func TestHandshakeLinesEndWhileAsked(t *testing.T) {
 
 // The server stops, and first undoes what nobody can go on with.
 func TestHandshakeLinesStopWhileAsked(t *testing.T) {
+	t.Parallel()
 	var undone atomic.Bool
 	hold := &saga.Effect[struct{}, struct{}]{
 		Name: "slow", Do: func(context.Context, saga.Key, struct{}) (out struct{}, err error) { return out, nil },

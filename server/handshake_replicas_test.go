@@ -237,6 +237,7 @@ func (s *flakyStore) Swap(ctx context.Context, r *ledger.Record, items ...ledger
 
 // With a ledger a session ends everywhere, with what is in memory of it.
 func TestSessionEndsEverywhere(t *testing.T) {
+	t.Parallel()
 	store := &flakyStore{Store: ledger.NewMemory(ledger.MemoryOptions{})}
 	t.Cleanup(func() { _ = store.Store.Close() })
 	w := new(world)

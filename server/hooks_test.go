@@ -309,6 +309,7 @@ func TestHooksThatDoNotWait(t *testing.T) {
 
 // A hook's error is one of the effect: it is tried again, and undone if it stays.
 func TestHooksOfEffects(t *testing.T) {
+	t.Parallel()
 	for fails, want := range map[int][]string{
 		2: {"Do 1", "Do 2", "Do 3"},
 		3: {"Do 1", "Do 2", "Do 3", "Undo 1"},

@@ -72,3 +72,28 @@ func TestWrongKeysAreRefused(t *testing.T) {
 	_, err = r.srv.Handle(t.Context(), &server.Request{Method: "tools/callSaga", Params: []byte(`{"name":"complex_tool","arguments":{"initial_arg":"x"}}`), Header: http.Header{"Idempotency-Key": {"a b"}}})
 	require.ErrorContains(t, err, wrong)
 }
+
+// All anonymous callers have one namespace of keys: who sends the key that another has chosen,
+// for the same call, gets that one's saga. Callers with a name have each their own.
+func TestKeysOfAnonymousCallersAreShared(t *testing.T) {
+	o := server.Options{Tools: []saga.Definition{new(seats).tool()}, Keys: newKeys(t), Ledger: newSick()}
+	token := func(r *rig, name string) string {
+		status, body := r.do(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"seat"}}`, func(q *http.Request) {
+			q.Header.Set("Idempotency-Key", "chosen")
+			q.Header.Set("Who", name)
+		})
+		require.Equal(t, 200, status, body)
+		return parse(t, body).Result.SagaToken
+	}
+	anonymous := newRig(t, o)
+	one := token(anonymous, "")
+	require.NotEmpty(t, one)
+	assert.Equal(t, one, token(anonymous, ""))
+	o.Authenticate = who
+	named := newRig(t, o)
+	ann, bob := token(named, "ann"), token(named, "bob")
+	assert.Equal(t, ann, token(named, "ann"))
+	for _, other := range []string{one, bob} {
+		assert.NotEqual(t, ann, other)
+	}
+}

@@ -476,6 +476,7 @@ func TestRequiredSingleUseNeedsALedger(t *testing.T) {
 
 // Clients that know no tokens are served as ever, and what ended well stays.
 func TestOlderClientsWithALedger(t *testing.T) {
+	t.Parallel()
 	now := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	store := ledger.NewMemory(ledger.MemoryOptions{Now: now.Now})
 	s := new(seats)

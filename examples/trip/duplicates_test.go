@@ -26,6 +26,7 @@ func TestDuplicates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a dozen processes")
 	}
+	t.Parallel()
 	for _, kind := range ledgers {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

@@ -234,6 +234,7 @@ func TestKillWithLedger(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until claims of servers that are dead are over")
 	}
+	t.Parallel()
 	for _, kind := range ledgers {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -251,13 +252,16 @@ func killWithLedger(t *testing.T, kind string) {
 	c := newCluster(t, kind, ttl)
 	all := c.killings(t)
 	if !every {
-		// Those that are struck at one point are struck at the same time, so that only one
-		// lease has to be waited for.
+		// They are struck at one point, at the same time, so that only one lease has to be
+		// waited for.
 		index := 2 + rand.N(16)
 		all = slices.DeleteFunc(all, func(tr *trip) bool { return tr.index != index || tr.life == "leave" && index >= decided })
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	all = all[:min(most, len(all))]
+	if !every {
+		c.together = newMeeting(len(all))
+	}
 	began := time.Now()
 	next := make(chan *trip)
 	var clients sync.WaitGroup

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -19,7 +20,10 @@ func TestMain(m *testing.M) {
 	case "client":
 		err = clientProcess(context.Background(), os.Args[1:])
 	default:
-		os.Exit(m.Run())
+		// Most of the time tests wait for leases of servers that are dead. -parallel changes it.
+		if err = flag.Set("test.parallel", "6"); err == nil {
+			os.Exit(m.Run())
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

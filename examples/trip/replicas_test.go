@@ -45,6 +45,8 @@ type cluster struct {
 	up       bool                 // the database
 	kills    map[string]int       // by what was killed
 
+	together *meeting // of the trips that are struck at the same time; nil: each for itself
+
 	finding sync.Mutex
 	trips   map[string]*trip // by city, and by the key of a hold
 	// arrived counts the requests that came to the services, by their methods, and slow is
@@ -122,6 +124,9 @@ func (c *cluster) pass(i int, p point, r *http.Request, body []byte) fate {
 	if !tr.passes(p) {
 		return goOn
 	}
+	if c.together != nil {
+		c.together.attend()
+	}
 	struck := c.strike(tr.victim, i)
 	if !struck {
 		return goOn
@@ -137,6 +142,32 @@ func (c *cluster) pass(i int, p point, r *http.Request, body []byte) fate {
 		})
 	}
 	return drop
+}
+
+// meeting is where requests wait for one another.
+type meeting struct {
+	mu      sync.Mutex
+	missing int // who has not come yet
+	over    chan struct{}
+	end     func()
+}
+
+func newMeeting(n int) *meeting {
+	m := &meeting{missing: n, over: make(chan struct{})}
+	m.end = sync.OnceFunc(func() { close(m.over) })
+	return m
+}
+
+// attend returns when all are there, or a second after the first came: some may never come.
+func (m *meeting) attend() {
+	late := time.AfterFunc(time.Second, m.end)
+	defer late.Stop()
+	m.mu.Lock()
+	if m.missing--; m.missing <= 0 {
+		m.end()
+	}
+	m.mu.Unlock()
+	<-m.over
 }
 
 // arrives counts a request to a service.

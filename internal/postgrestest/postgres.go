@@ -1,4 +1,5 @@
-// Package postgrestest starts a real PostgreSQL server for a test.
+// Package postgrestest starts a real PostgreSQL server: [Run] one for a test, [Shared] one for
+// all tests of a package that are content with a database each.
 package postgrestest
 
 import (
@@ -23,12 +24,17 @@ import (
 // a failure rather than a reason to skip.
 const Require = "SAGA_REQUIRE_DEBIAN"
 
-// Server is a PostgreSQL server of a test.
+// Server is a PostgreSQL server, as one test has it.
 type Server struct {
+	t testing.TB
+	*instance
+}
+
+// instance is a server that is running, or can be started again.
+type instance struct {
 	// Dir is the directory with the server's socket, which is that of port 5432.
 	Dir string
 
-	t       testing.TB
 	bin     string
 	who     *syscall.SysProcAttr
 	options []string
@@ -48,7 +54,15 @@ func Start(t testing.TB) string {
 // start again.
 func Run(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, bin: programs()}
+	s := create(t, settings...)
+	t.Cleanup(s.remove)
+	return s
+}
+
+// create runs a server, which is the caller's to remove.
+func create(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	s := &Server{t, &instance{bin: programs()}}
 	if s.bin == "" {
 		Missing(t, "PostgreSQL (the programs initdb and postgres are in no directory of PATH and not below /usr/lib/postgresql)")
 	}
@@ -56,7 +70,12 @@ func Run(t testing.TB, settings ...string) *Server {
 	dir, err := os.MkdirTemp("", "pg")
 	require.NoError(t, err)
 	s.Dir = dir
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	up := false
+	defer func() {
+		if !up {
+			s.remove()
+		}
+	}()
 	s.who, err = Account(dir)
 	require.NoError(t, err)
 	s.options = []string{"-D", filepath.Join(dir, "data"), "-k", dir, "-c", "listen_addresses="}
@@ -66,8 +85,14 @@ func Run(t testing.TB, settings ...string) *Server {
 	initdb := s.command("initdb", "-D", filepath.Join(dir, "data"), "-U", "postgres", "-A", "trust", "--no-sync")
 	require.NoError(t, initdb.Run(), s.log.String())
 	s.Up()
-	t.Cleanup(func() { s.stop(syscall.SIGINT) }) // what PostgreSQL calls a fast shutdown
+	up = true
 	return s
+}
+
+// remove stops the server, by what PostgreSQL calls a fast shutdown, and removes its data.
+func (s *instance) remove() {
+	s.stop(syscall.SIGINT)
+	_ = os.RemoveAll(s.Dir)
 }
 
 // Missing skips a test that needs a program which is not installed, or fails it where
@@ -81,12 +106,12 @@ func Missing(t testing.TB, program string) {
 }
 
 // DSN says how to connect to the server as its superuser, for pgx.
-func (s *Server) DSN() string {
+func (s *instance) DSN() string {
 	return fmt.Sprintf("host=%s user=postgres dbname=postgres", s.Dir)
 }
 
 // URL says how to connect to a database of the server as a user. All passwords are right.
-func (s *Server) URL(user, database string) string {
+func (s *instance) URL(user, database string) string {
 	return fmt.Sprintf("postgres://%s@/%s?host=%s", user, database, s.Dir)
 }
 
@@ -110,9 +135,9 @@ func (s *Server) Up() {
 
 // Crash ends the server at once, as pg_ctl stop -m immediate does: connections break, and
 // it must recover when it is started again.
-func (s *Server) Crash() { s.stop(syscall.SIGQUIT) }
+func (s *instance) Crash() { s.stop(syscall.SIGQUIT) }
 
-func (s *Server) stop(signal os.Signal) {
+func (s *instance) stop(signal os.Signal) {
 	if s.process == nil {
 		return
 	}
@@ -139,7 +164,7 @@ func (s *Server) ExecIn(database, sql string) {
 }
 
 // command prepares one of PostgreSQL's programs.
-func (s *Server) command(name string, args ...string) *exec.Cmd {
+func (s *instance) command(name string, args ...string) *exec.Cmd {
 	c := exec.Command(filepath.Join(s.bin, name), args...)
 	c.Stdout, c.Stderr, c.SysProcAttr, c.Dir = &s.log, &s.log, s.who, s.Dir
 	return c

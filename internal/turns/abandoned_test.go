@@ -21,8 +21,7 @@ import (
 // once, by one of the workers.
 func TestAbandonedSagasAreUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		first, err := a.call(`{"to":"Rome"}`)
 		require.NoError(t, err)
@@ -72,8 +71,7 @@ func TestAbandonedSagasAreUndone(t *testing.T) {
 // If all replicas are down at that moment, the first that is up again does it.
 func TestAbandonedWhileAllWereDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		first, err := s.replica().call(`{"to":"Rome","early":true}`)
 		require.NoError(t, err)
 		require.NotEmpty(t, first.Token)
@@ -91,8 +89,7 @@ func TestClientAndWorkerAtOnce(t *testing.T) {
 	outcomes := map[string]int{}
 	for i := range 40 {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
-			s := newShared(t, w.trip(nil))
+			w, s := sharedTrip(t)
 			a, b := s.replica(), s.replica()
 			// The client's replica is a little behind, so that the token is still good there.
 			a.Now = func() time.Time { return time.Now().Add(-5 * time.Second) }
@@ -182,8 +179,7 @@ func TestFailingUndoIsTriedAgain(t *testing.T) {
 // An operator need not wait for a client.
 func TestUndoNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		a.work(t)
 		synctest.Wait() // until it has said what tools there are
@@ -208,8 +204,7 @@ func TestUndoNow(t *testing.T) {
 // The first turn has no token. If its worker dies nobody can take it again, so it is undone.
 func TestFirstTurnsThatWereLostAreUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		b.work(t)
 		w.at = func(_ context.Context, _ string, after bool) error {
@@ -243,8 +238,7 @@ func sagaOf(t *testing.T, r *replica, token string) tokens.ID {
 // A late client and a turn that was lost: what it did is found and undone.
 func TestLateClientOfALostTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		first, err := a.call(`{"to":"Rome","early":true}`)
 		require.NoError(t, err)
@@ -309,8 +303,7 @@ func TestHeldTurnsThatBreak(t *testing.T) {
 // will ever get further.
 func TestTurnsThatAlwaysBreakAreUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		a.work(t)
 		first, err := a.call(`{"to":"Rome"}`)
@@ -334,8 +327,7 @@ func TestTurnsThatAlwaysBreakAreUndone(t *testing.T) {
 // An operator who wants a saga undone waits for the turn that is under way.
 func TestUndoNowWaitsForTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		b.work(t)
 		synctest.Wait()

@@ -45,8 +45,7 @@ func TestClip(t *testing.T) {
 // Bytes that are no text, from whomever, neither stop a turn nor the undoing of it.
 func TestWhatIsNotUTF8(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		first, err := a.call(`{"to":"Rome"}`)
 		require.NoError(t, err)
@@ -133,8 +132,7 @@ func TestLargeStatesAreKeptForWorkers(t *testing.T) {
 // A claim whose request cannot be read is left alone: whoever can read it finds what was done.
 func TestRequestsThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		first, err := a.call(`{"to":"Rome"}`)
 		require.NoError(t, err)
@@ -176,8 +174,7 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 // do other things, and not find what was done.
 func TestLostFirstTurnOfAnotherRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		a.work(t)
 		synctest.Wait() // until it has said what tools there are
@@ -235,8 +232,7 @@ func (g garbled) Load(ctx context.Context, key string) (*ledger.Record, error) {
 // A worker does what it can without the list of tools.
 func TestListOfToolsThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		stop := s.replica().work(t)
 		synctest.Wait() // it has written the list
 		stop()
@@ -254,8 +250,7 @@ func TestListOfToolsThatCannotBeRead(t *testing.T) {
 // Sagas that cannot be read here are shown, and left to whoever can read them.
 func TestSagasOfADisabledKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		_, err := a.call(`{"to":"Rome","early":true}`)
 		require.NoError(t, err)
@@ -289,8 +284,7 @@ func TestSagasOfADisabledKey(t *testing.T) {
 // A worker whose clock is behind that of the store leaves alone what is not due by its own.
 func TestWorkerWhoseClockIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		a.Now = func() time.Time { return time.Now().Add(-10 * time.Minute) }
 		_, err := s.replica().call(`{"to":"Rome","early":true}`)
@@ -306,8 +300,7 @@ func TestWorkerWhoseClockIsBehind(t *testing.T) {
 // A record that makes no sense neither stops a worker nor brings the server down.
 func TestRecordsThatMakeNoSense(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		first, err := a.call(`{"to":"Rome","early":true}`)
 		require.NoError(t, err)
@@ -329,8 +322,7 @@ func TestRecordsThatMakeNoSense(t *testing.T) {
 
 // What has ended well is not undone by an operator's mistake.
 func TestUndoNowOfWhatHasEnded(t *testing.T) {
-	w := newWorld()
-	s := newShared(t, w.trip(nil))
+	_, s := sharedTrip(t)
 	a := s.replica()
 	first, err := a.call(`{"to":"Rome"}`)
 	require.NoError(t, err)
@@ -346,8 +338,7 @@ func TestUndoNowOfWhatHasEnded(t *testing.T) {
 // A panic below a worker ends its attempt, and not the server.
 func TestWorkerThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		a.work(t)
 		synctest.Wait()

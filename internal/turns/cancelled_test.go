@@ -18,8 +18,7 @@ func TestLostTurnsAreUndone(t *testing.T) {
 	for name, how := range map[string]string{"by the client": "cancel", "by a worker": "work", "the client late": "late"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				s := newShared(t, w.trip(nil))
+				w, s := sharedTrip(t)
 				a, b := s.replica(), s.replica()
 				first, err := a.call(`{"to":"Rome"}`)
 				require.NoError(t, err)
@@ -56,8 +55,7 @@ func TestLostTurnsAreUndone(t *testing.T) {
 
 // Cancelling ends the saga where it is now, and says so of one that has ended.
 func TestCancelWithALedger(t *testing.T) {
-	w := newWorld()
-	s := newShared(t, w.trip(nil))
+	w, s := sharedTrip(t)
 	a := s.replica()
 	first, err := a.call(`{"to":"Rome"}`)
 	require.NoError(t, err)
@@ -106,8 +104,7 @@ func TestCancelWithALedger(t *testing.T) {
 // A cancelled saga waits for the turn that is under way.
 func TestCancelWaitsForTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		first, err := a.call(`{"to":"Rome"}`)
 		require.NoError(t, err)
@@ -129,8 +126,7 @@ func TestCancelWaitsForTheTurn(t *testing.T) {
 // A saga whose cancelling was begun does not go on, and is undone though who began it died.
 func TestCancellingThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		first, err := a.call(`{"to":"Rome","early":true}`)
 		require.NoError(t, err)

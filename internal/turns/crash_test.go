@@ -20,8 +20,7 @@ func TestDeadWorkersAreReplaced(t *testing.T) {
 	for name, after := range map[string]bool{"before the effect": false, "after the effect": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				s := newShared(t, w.trip(nil))
+				w, s := sharedTrip(t)
 				a, b := s.replica(), s.replica()
 				first, err := a.call(`{"to":"Rome"}`)
 				require.NoError(t, err)
@@ -53,8 +52,7 @@ func TestDeadWorkersAreReplaced(t *testing.T) {
 // not begin another effect.
 func TestSlowWorkersAreFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		first, err := a.call(`{"to":"Rome"}`)
 		require.NoError(t, err)
@@ -93,8 +91,7 @@ func TestSlowWorkersAreFenced(t *testing.T) {
 // A turn that takes longer than a lease keeps its claim.
 func TestLongTurnsKeepTheirClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		b.work(t)
 		first, err := a.call(`{"to":"Rome"}`)

@@ -20,8 +20,7 @@ import (
 // wait for a lease, or to perform it again.
 func TestClientThatHangsUpWhenItIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		first, err := a.call(`{"to":"Rome"}`)
 		require.NoError(t, err)
@@ -46,8 +45,7 @@ func TestClientThatHangsUpWhenItIsDone(t *testing.T) {
 func TestCancelThatIsCutOff(t *testing.T) {
 	for name, most := range map[string]time.Duration{"the client hangs up": time.Second, "the server dies": leaseTime + time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
-			s := newShared(t, w.trip(nil))
+			w, s := sharedTrip(t)
 			a, b := s.replica(), s.replica()
 			first, err := a.call(`{"to":"Rome"}`)
 			require.NoError(t, err)
@@ -81,8 +79,7 @@ func TestCancelThatIsCutOff(t *testing.T) {
 // even if it would have been forgotten without.
 func TestClaimsAreNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		first, err := a.call(`{"to":"Rome"}`, func(q *Request) { q.IdempotencyKey = "k" })
 		require.NoError(t, err)
@@ -109,8 +106,7 @@ func TestClaimsAreNotForgotten(t *testing.T) {
 // used to undo.
 func TestEndsOfSagasFromBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		before := s.replica(func(c *Config) { c.Ledger = nil })
 		first, err := before.call(`{"to":"Rome","early":true}`)
 		require.NoError(t, err)
@@ -174,8 +170,7 @@ func TestKeysAreKnownForADay(t *testing.T) {
 // Who has claimed a turn with a clock that is ahead keeps nobody waiting longer than a lease.
 func TestClaimsOfAClockThatIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		first, err := a.call(`{"to":"Rome"}`)
 		require.NoError(t, err)
@@ -261,8 +256,7 @@ func TestResponsesOutliveLaterReports(t *testing.T) {
 // A call that was held in a server that died begins anew when its time is over.
 func TestHeldCallsOfAServerThatDied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		_, s := sharedTrip(t)
 		held := func(q *Request) { q.Policy, q.IdempotencyKey = Held, "k" }
 		_, err := s.replica().call(`{"to":"Rome","early":true}`, held)
 		require.NoError(t, err)
@@ -299,8 +293,7 @@ func TestClientTriesAgainToUndo(t *testing.T) {
 // answered.
 func TestLostTurnsThatAreUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		first, err := a.call(`{"to":"Rome"}`)
 		require.NoError(t, err)
@@ -324,8 +317,7 @@ func TestLostTurnsThatAreUndone(t *testing.T) {
 
 // Who cancels with answers that were not sent before has no turn taken with them.
 func TestCancelTakesNoNewTurn(t *testing.T) {
-	w := newWorld()
-	s := newShared(t, w.trip(nil))
+	w, s := sharedTrip(t)
 	a := s.replica()
 	first, err := a.call(`{"to":"Rome"}`)
 	require.NoError(t, err)
@@ -340,8 +332,7 @@ func TestCancelTakesNoNewTurn(t *testing.T) {
 // Who cancels what was undone meanwhile has what it wants.
 func TestCancelOfWhatWasAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		_, s := sharedTrip(t)
 		a := s.replica()
 		a.work(t)
 		first, err := a.call(`{"to":"Rome","early":true}`)

@@ -42,8 +42,7 @@ func TestStoreThatFailsAnywhere(t *testing.T) {
 			failures := 0
 			for n := range 25 {
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorld()
-					s := newShared(t, w.trip(nil))
+					w, s := sharedTrip(t)
 					a := s.replica()
 					fail(n, a.line)
 					try := func(f func() (End, error)) End {
@@ -92,8 +91,7 @@ func unknown(op string) error {
 func TestIdempotencyKeys(t *testing.T) {
 	for _, args := range []string{`{"to":"Rome"}`, `{"to":"Rome","early":true}`} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
-			s := newShared(t, w.trip(nil))
+			w, s := sharedTrip(t)
 			a, b := s.replica(), s.replica()
 			w.at = func(context.Context, string, bool) error { time.Sleep(time.Second); return nil }
 			key := func(q *Request) { q.IdempotencyKey = "one" }
@@ -143,8 +141,7 @@ func TestIdempotencyKeys(t *testing.T) {
 // next call is another saga.
 func TestFirstTurnThatIsNotRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		a.work(t)
 		synctest.Wait()

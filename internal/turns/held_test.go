@@ -26,8 +26,7 @@ func TestHeldSagas(t *testing.T) {
 		return []steps.Answer{say(list[0].ID, true)}, nil
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		q := Request{Policy: Held, Principal: "ann", Client: steps.AllFeatures(), Program: a.Registry.Find(engine.KindTool, "trip"), Arguments: json.RawMessage(`{"to":"Rome"}`)}
 		out, err := a.Drive(a.context(), q, asked(client))
@@ -71,8 +70,7 @@ func TestHeldSagas(t *testing.T) {
 // A call with a key that was driven within a request is driven once.
 func TestHeldCallsWithAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		q := Request{Policy: Held, Principal: "ann", Client: steps.AllFeatures(), Program: a.Registry.Find(engine.KindTool, "trip"), Arguments: json.RawMessage(`{"to":"Rome"}`), IdempotencyKey: "k"}
 		asks := 0
@@ -114,8 +112,7 @@ func TestHeldCallsWithAKey(t *testing.T) {
 
 // A turn that breaks off can be taken again at once, with the same answers.
 func TestBrokenTurnsWithALedger(t *testing.T) {
-	w := newWorld()
-	s := newShared(t, w.trip(nil))
+	w, s := sharedTrip(t)
 	a := s.replica()
 	first, err := a.call(`{"to":"Rome"}`)
 	require.NoError(t, err)

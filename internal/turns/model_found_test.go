@@ -21,8 +21,7 @@ import (
 // A first call that is repeated after its saga was abandoned gets the report, not another saga.
 func TestCallRepeatedAfterItsSagaWasAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		a.work(t)
 		key := func(q *Request) { q.IdempotencyKey = "one" }
@@ -45,8 +44,7 @@ func TestCancelWithWhatIsNoAnswer(t *testing.T) {
 	for name, dies := range map[string]bool{"refused": false, "and the worker dies": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				s := newShared(t, w.trip(nil))
+				_, s := sharedTrip(t)
 				a, b := s.replica(), s.replica()
 				first, err := a.call(`{"to":"Rome"}`)
 				require.NoError(t, err)
@@ -83,8 +81,7 @@ func TestCancelWithWhatIsNoAnswer(t *testing.T) {
 // process.
 func TestStoreThatFailsAfterAConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		_, err := a.call(`{"to":"Rome","early":true}`)
 		require.NoError(t, err)
@@ -111,8 +108,7 @@ func TestStoreThatFailsAfterAConflict(t *testing.T) {
 // are not taken.
 func TestAnswersThatCameTooLateAreNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		first, err := a.call(`{"to":"Rome"}`)
 		require.NoError(t, err)

@@ -126,8 +126,7 @@ func TestFailuresAreRecorded(t *testing.T) {
 
 // Who reads the store learns nothing, and who changes it gains nothing.
 func TestRecordsTellNothing(t *testing.T) {
-	w := newWorld()
-	s := newShared(t, w.trip(nil))
+	_, s := sharedTrip(t)
 	a := s.replica()
 	seen := &seeing{Store: s.store}
 	a.line.Store = seen
@@ -175,4 +174,41 @@ func (s *seeing) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Ite
 	kept.Body = slices.Clone(r.Body)
 	s.all = append(s.all, kept)
 	return s.Store.Swap(ctx, r, items...)
+}
+
+// Who writes into the store can put back a record as it was: then a turn is taken again, and
+// what has ended well is undone. This cannot be prevented, and the documents say so.
+func TestRecordsThatArePutBack(t *testing.T) {
+	w, s := sharedTrip(t)
+	a := s.replica()
+	seen := &seeing{Store: s.store}
+	a.line.Store = seen
+	first, err := a.call(`{"to":"Rome"}`)
+	require.NoError(t, err)
+	second, err := a.resume(first.Token, say("where", true))
+	require.NoError(t, err)
+	was := seen.all[len(seen.all)-1]
+	_, err = a.resume(second.Token, say("pay", true))
+	require.NoError(t, err)
+	_, err = a.resume(second.Token, say("pay", false))
+	spent(t, err)
+	_, err = a.cancel(second.Token)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"hold", "charge"}, w.things(), "it has ended")
+
+	putBack := func() *replica {
+		now, err := s.store.Load(t.Context(), was.Key)
+		require.NoError(t, err)
+		old := was
+		old.Rev = now.Rev
+		require.NoError(t, s.store.Swap(t.Context(), &old))
+		return s.replica()
+	}
+	end, err := putBack().resume(second.Token, say("pay", false))
+	require.NoError(t, err)
+	assert.Contains(t, end.Result.Content.Text(), "not booked", "the same turn with another answer")
+	end, err = putBack().cancel(second.Token)
+	require.NoError(t, err)
+	assert.Contains(t, end.Result.Content.Text(), "Undone: hold")
+	assert.Equal(t, []string{"charge"}, w.things())
 }

@@ -25,8 +25,7 @@ import (
 func TestClocksThatDiffer(t *testing.T) {
 	for _, off := range []time.Duration{-40 * time.Second, 40 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
-			s := newShared(t, w.trip(nil))
+			w, s := sharedTrip(t)
 			a := s.replica()
 			b := s.replica(func(c *Config) { c.Now = func() time.Time { return time.Now().Add(off) } })
 			a.work(t)
@@ -61,8 +60,7 @@ func TestClocksThatDiffer(t *testing.T) {
 // Records survive the stages of a rotation.
 func TestRotationWithALedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		old := s.keys.Primary().ID
 		call := func() End {
@@ -103,8 +101,7 @@ func TestRotationWithALedger(t *testing.T) {
 // disturb one another.
 func TestStrangersShareAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a := s.replica()
 		keyed := func(q *Request) { q.IdempotencyKey = "k" }
 		first, err := a.call(`{"to":"Rome","early":true}`, keyed)
@@ -141,8 +138,7 @@ func TestStrangersShareAStore(t *testing.T) {
 
 // A principal may have so many records and no more, others as many.
 func TestLimitOfRecords(t *testing.T) {
-	w := newWorld()
-	s := newShared(t, w.trip(nil))
+	w, s := sharedTrip(t)
 	a := s.replica(func(c *Config) { c.LedgerLimit = 3 })
 	for range 3 {
 		_, err := a.call(`{"to":"Rome","early":true}`)
@@ -234,8 +230,7 @@ func TestSingleUseIsRequired(t *testing.T) {
 // A turn that ends badly undoes what earlier ones did, so it is claimed as one that acts.
 func TestUndoingTurnsAreClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		s := newShared(t, w.trip(nil))
+		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		first, err := a.call(`{"to":"Rome","early":true}`)
 		require.NoError(t, err)
@@ -257,8 +252,7 @@ func TestUndoingTurnsAreClaimed(t *testing.T) {
 
 // A token of a saga that began without a ledger, or before it, goes on.
 func TestLedgerThatComesLater(t *testing.T) {
-	w := newWorld()
-	s := newShared(t, w.trip(nil))
+	_, s := sharedTrip(t)
 	without := s.replica(func(c *Config) { c.Ledger = nil })
 	first, err := without.call(`{"to":"Rome"}`)
 	require.NoError(t, err)

@@ -93,13 +93,14 @@ func TestBrokenStoresAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it looks for what the suite finds, which takes long")
 	}
+	t.Parallel()
 	all := map[string]check{}
 	for _, c := range checks() {
 		all[c.name] = c
 	}
 	seen := map[string]bool{"model": true}
 	var trying sync.WaitGroup
-	room := make(chan struct{}, 16) // most of them wait for what does not happen
+	room := make(chan struct{}, 32) // most of them wait for what does not happen
 	for _, v := range variants() {
 		by := foundBy[v.name]
 		assert.NotEmpty(t, by, "which check is to find %q?", v.name)
@@ -110,7 +111,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				room <- struct{}{}
 				defer func() { <-room }()
 				found := ""
-				for range 3 { // some are found by chance, which comes soon
+				for range 6 { // some are found by chance, which comes soon
 					if found = tries(all[name], v.start, time.Second); found != "" {
 						break
 					}
@@ -130,13 +131,15 @@ func TestBrokenStoresAreFoundByTheModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it looks for what the model finds, which takes long")
 	}
+	t.Parallel()
 	for _, v := range variants() {
 		if !slices.Contains(foundByModel, v.name) {
 			continue
 		}
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			found := ""
-			for i := 0; i < 3 && found == ""; i++ { // as it depends on chance
+			for i := 0; i < 6 && found == ""; i++ { // as it depends on chance
 				found = tries(modelChecks[0], v.start, time.Second)
 			}
 			assert.NotEmpty(t, found, "the model does not find this store to be broken")
@@ -154,9 +157,9 @@ func (v variant) start(t testing.TB) Harness {
 	})
 }
 
-// A broken store's random calls are not worth shortening, or keeping.
+// A broken store's random calls are not worth shortening, or keeping; and most tests wait.
 func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "1ms"} {
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "1ms", "test.parallel": "8"} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}

@@ -175,7 +175,11 @@ var connectionChecks = []check{
 		const n, lease = 30, 300 * time.Millisecond
 		start := r.now(s)
 		for i := range n { // some are due at once, and some have to be waited for
-			r.put(s, ledger.Record{Key: fmt.Sprint(i), Queue: "q", Wake: start.Add(time.Duration(i) * 20 * time.Millisecond)})
+			wake := start.Add(time.Duration(i) * 20 * time.Millisecond)
+			if i == n-1 { // also where the others took long to write
+				wake = r.now(s).Add(200 * time.Millisecond)
+			}
+			r.put(s, ledger.Record{Key: fmt.Sprint(i), Queue: "q", Wake: wake})
 		}
 		_, stop := r.cutting(20 * time.Millisecond)
 		defer stop()

@@ -21,6 +21,7 @@ var modelChecks = []check{
 	{"model", func(r *rig) {
 		handles := []ledger.Store{r.open(), r.open()}
 		rapid.Check(r, func(t *rapid.T) {
+			defer r.renew()()
 			m := newModel(t, r, handles)
 			defer m.clean()
 			t.Repeat(map[string]func(*rapid.T){

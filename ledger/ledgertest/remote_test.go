@@ -209,9 +209,11 @@ func overNetwork(t testing.TB, clock *movedByHand, wrap func(s ledger.Store, ske
 func unbroken(s ledger.Store, skew time.Duration) ledger.Store { return breakable(s, skew) }
 
 func TestOverANetwork(t *testing.T) {
+	t.Parallel()
 	Run(t, func(t testing.TB) Harness { return overNetwork(t, nil, unbroken) })
 }
 
 func TestOverANetworkWithAClock(t *testing.T) {
+	t.Parallel()
 	Run(t, func(t testing.TB) Harness { return overNetwork(t, &movedByHand{}, unbroken) })
 }

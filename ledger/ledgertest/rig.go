@@ -27,9 +27,16 @@ type rig struct {
 }
 
 func newRig(t testing.TB, h Harness, late time.Duration) *rig {
-	ctx, cancel := context.WithTimeout(context.Background(), 12*late)
-	t.Cleanup(cancel)
-	return &rig{TB: t, Harness: h, ctx: ctx, late: late}
+	r := &rig{TB: t, Harness: h, late: late}
+	t.Cleanup(r.renew())
+	return r
+}
+
+// renew gives the check its time anew, until cancel is called: one of its parts has come to
+// its end, so the store does not hang.
+func (r *rig) renew() (cancel context.CancelFunc) {
+	r.ctx, cancel = context.WithTimeout(context.Background(), 12*r.late)
+	return cancel
 }
 
 // open returns another handle, where there can be more than one.

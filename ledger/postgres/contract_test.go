@@ -15,7 +15,8 @@ import (
 var serial atomic.Int64
 
 func TestContract(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off", "max_connections=500")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
 		name, url := newDatabase(t, server)
 		require.NoError(t, open(t, url).Close()) // creates the tables before connections break
@@ -33,7 +34,8 @@ func TestContract(t *testing.T) {
 // Behind a pooler in transaction mode each transaction may be executed on another
 // connection, and nobody tells of changes.
 func TestContractBehindAPooler(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off", "max_connections=500")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	pooler := startPooler(t, server)
 	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
 		name, url := newDatabase(t, server)

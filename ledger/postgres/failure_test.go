@@ -18,7 +18,8 @@ import (
 
 // What a lost connection leaves unknown is said to be unknown, and nothing else is.
 func TestOutcomes(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	for _, c := range []struct {
 		name          string
 		fault         fault
@@ -33,10 +34,10 @@ func TestOutcomes(t *testing.T) {
 			name, url := newDatabase(t, server)
 			network := newProxy(t, server)
 			direct := open(t, url)
-			s := openImpatient(t, network.url(name)+"&pool_max_conns=1", time.Second)
+			s := openImpatient(t, network.url(name)+"&pool_max_conns=1", 3*time.Second)
 			// Nothing else is to be under way: the statement is prepared, and others are told.
 			r := put(t, s, *put(t, s, ledger.Record{Key: "k", Body: []byte("before")}))
-			time.Sleep(50 * time.Millisecond)
+			network.calms(t)
 
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
@@ -57,8 +58,8 @@ func TestOutcomes(t *testing.T) {
 			network.becomes(none)
 
 			// As a careful client does: look what became of it.
-			now, err := s.Load(t.Context(), "k")
-			require.NoError(t, err)
+			var now *ledger.Record
+			require.Eventually(t, func() bool { now, err = s.Load(t.Context(), "k"); return err == nil }, 30*time.Second, 10*time.Millisecond)
 			assert.Equal(t, c.made, string(now.Body) == "after")
 			seen, err := direct.Load(t.Context(), "k")
 			require.NoError(t, err)
@@ -72,7 +73,8 @@ func TestOutcomes(t *testing.T) {
 // What the server refuses for sure is not unknown, and one change does not spoil others
 // that go with it in one transaction.
 func TestOneChangeDoesNotSpoilOthers(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	_, url := newDatabase(t, server)
 	s := open(t, url)
 	const n = 64
@@ -114,6 +116,7 @@ func TestOneChangeDoesNotSpoilOthers(t *testing.T) {
 // The database crashes under load, twice, and comes back: nothing that was acknowledged is
 // lost, what waits goes on once its caller calls again, and nobody opens the store anew.
 func TestTheDatabaseCrashes(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Run(t)
 	_, url := newDatabase(t, server)
 	s := open(t, url)
@@ -217,12 +220,13 @@ func TestTheDatabaseCrashes(t *testing.T) {
 
 // A database that hangs fails calls that have no deadline, in bounded time.
 func TestTheDatabaseHangs(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, _ := newDatabase(t, server)
 	network := newProxy(t, server)
 	s := openImpatient(t, network.url(name)+"&pool_max_conns=1", time.Second)
 	r := put(t, s, ledger.Record{Key: "k"})
-	time.Sleep(50 * time.Millisecond) // others are told
+	network.calms(t) // others are told
 	network.becomes(holdsAnswers)
 	began := time.Now()
 	next := *r
@@ -247,7 +251,8 @@ func TestTheDatabaseHangs(t *testing.T) {
 
 // A server that became a standby, or a role that may only read, is a plain error.
 func TestTheDatabaseCanOnlyBeRead(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, url := newDatabase(t, server)
 	s := open(t, url)
 	r := put(t, s, ledger.Record{Key: "k"})
@@ -269,7 +274,8 @@ func TestTheDatabaseCanOnlyBeRead(t *testing.T) {
 
 // One connection is enough for any number of callers.
 func TestFewConnections(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	_, url := newDatabase(t, server)
 	s := open(t, url+"&pool_max_conns=1")
 	var all sync.WaitGroup
@@ -292,7 +298,8 @@ func TestFewConnections(t *testing.T) {
 
 // After all connections broke, nobody who only reads notices.
 func TestBrokenConnectionsAreReplaced(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, url := newDatabase(t, server)
 	s := open(t, url)
 	put(t, s, ledger.Record{Key: "k"})
@@ -312,12 +319,13 @@ func TestBrokenConnectionsAreReplaced(t *testing.T) {
 // Who gives up while records are being taken gets them nevertheless: nobody else would,
 // until the lease is over.
 func TestTakeIsNotAbandoned(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, _ := newDatabase(t, server)
 	network := newProxy(t, server)
 	s := open(t, network.url(name)+"&default_query_exec_mode=exec&pool_max_conns=1")
 	put(t, s, ledger.Record{Key: "k", Queue: "q", Wake: time.Unix(1, 0)})
-	time.Sleep(100 * time.Millisecond) // others are told
+	network.calms(t) // others are told
 	network.becomes(delaysAnswers)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

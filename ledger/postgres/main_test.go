@@ -23,7 +23,11 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", "8"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	// Tests wait most of the time, each with a database of its own. -parallel changes it.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(postgrestest.Tests{M: m})
 }
 
 // open returns a store that is closed when the test ends.
@@ -57,6 +61,13 @@ func newDatabase(t testing.TB, server *postgrestest.Server) (name, url string) {
 	name = "test_" + strings.ToLower(fmt.Sprintf("%x", serial.Add(1)))
 	server.Exec("CREATE DATABASE " + name)
 	return name, server.URL("postgres", name)
+}
+
+// newRole creates a role that may log in.
+func newRole(server *postgrestest.Server, options string) (name string) {
+	name = fmt.Sprint("role_", serial.Add(1))
+	server.Exec("CREATE ROLE " + name + " LOGIN " + options)
+	return name
 }
 
 // disconnect ends all connections to a database.

@@ -13,7 +13,8 @@ import (
 
 // To look for a record that there is not costs no connection.
 func TestMissingRecordsKeepConnections(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, url := newDatabase(t, server)
 	s := open(t, url)
 	conn, err := pgx.Connect(t.Context(), server.URL("postgres", "postgres"))

@@ -60,6 +60,16 @@ func (p *proxy) url(database string) string {
 	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", p.listener.Addr(), database)
 }
 
+// calms waits until nothing is sent to the server any more.
+func (p *proxy) calms(t testing.TB) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		before := p.requests.Load()
+		time.Sleep(200 * time.Millisecond)
+		return p.requests.Load() == before
+	}, 30*time.Second, time.Millisecond)
+}
+
 // becomes has the network fail, or work again.
 func (p *proxy) becomes(f fault) {
 	p.mu.Lock()

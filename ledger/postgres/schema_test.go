@@ -17,7 +17,8 @@ import (
 )
 
 func TestOpen(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 
 	t.Run("ten replicas at once", func(t *testing.T) {
 		_, url := newDatabase(t, server)
@@ -36,21 +37,21 @@ func TestOpen(t *testing.T) {
 
 	t.Run("a role that may create nothing", func(t *testing.T) {
 		name, url := newDatabase(t, server)
-		server.Exec("CREATE ROLE small LOGIN")
-		_, err := postgres.Open(t.Context(), server.URL("small", name))
+		small := newRole(server, "")
+		_, err := postgres.Open(t.Context(), server.URL(small, name))
 		require.ErrorContains(t, err, "this role may not change them; open the ledger once as a role that may")
 		open(t, url)
-		_, err = postgres.Open(t.Context(), server.URL("small", name))
+		_, err = postgres.Open(t.Context(), server.URL(small, name))
 		require.ErrorContains(t, err, "permission denied for schema mcpsaga_ledger")
-		server.ExecIn(name, "GRANT USAGE ON SCHEMA mcpsaga_ledger TO small; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger TO small")
-		useAll(t, open(t, server.URL("small", name)))
+		server.ExecIn(name, "GRANT USAGE ON SCHEMA mcpsaga_ledger TO "+small+"; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger TO "+small)
+		useAll(t, open(t, server.URL(small, name)))
 	})
 
 	t.Run("a schema that somebody else made", func(t *testing.T) {
 		name, _ := newDatabase(t, server)
-		server.Exec("CREATE ROLE owner LOGIN")
-		server.ExecIn(name, "CREATE SCHEMA mcpsaga_ledger AUTHORIZATION owner")
-		useAll(t, open(t, server.URL("owner", name)))
+		owner := newRole(server, "")
+		server.ExecIn(name, "CREATE SCHEMA mcpsaga_ledger AUTHORIZATION "+owner)
+		useAll(t, open(t, server.URL(owner, name)))
 	})
 
 	t.Run("tables of a newer version", func(t *testing.T) {
@@ -122,16 +123,18 @@ func useAll(t *testing.T, s ledger.Store) {
 
 // Whatever is wrong with a URL, no error shows what may be its password.
 func TestPasswordsAreNotShown(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	hba := filepath.Join(server.Dir, "data", "pg_hba.conf")
 	rest, err := os.ReadFile(hba)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(hba, append([]byte("local all closed scram-sha-256\n"), rest...), 0o600))
-	server.Exec("CREATE ROLE closed LOGIN PASSWORD 'another'; SELECT pg_reload_conf()")
+	closed := newRole(server, "PASSWORD 'another'")
+	require.NoError(t, os.WriteFile(hba, append([]byte("local all "+closed+" scram-sha-256\n"), rest...), 0o600))
+	server.Exec("SELECT pg_reload_conf()")
 	const secret = "tr0ub4dor"
 	for _, url := range []string{
-		"postgres://closed:" + secret + "@/postgres?host=" + server.Dir, // the wrong one
-		"host=" + server.Dir + " user=closed dbname=postgres password=" + secret,
+		"postgres://" + closed + ":" + secret + "@/postgres?host=" + server.Dir, // the wrong one
+		"host=" + server.Dir + " user=" + closed + " dbname=postgres password=" + secret,
 		"postgres://u:" + secret + "@127.0.0.1:1/db",
 		"postgres://u:" + secret + "/x@127.0.0.1/db",
 		"postgres://u:" + secret + "#x@127.0.0.1/db",

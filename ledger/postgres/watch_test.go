@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -49,7 +50,8 @@ func waits(t testing.TB, s ledger.Store) (stop func()) {
 }
 
 func TestListening(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, url := newDatabase(t, server)
 	s := openImpatient(t, url, time.Second)
 	become := func(n int) {
@@ -77,13 +79,14 @@ func TestListening(t *testing.T) {
 // What a store hears it acts upon at once, and it says so itself: the time between looks is
 // much longer.
 func TestOthersAreTold(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, url := newDatabase(t, server)
 	s, other := open(t, url), open(t, url)
 	defer waits(t, other)()
 	require.Eventually(t, func() bool { return len(listeners(t, server, name)) == 1 }, 10*time.Second, 20*time.Millisecond)
 	const n = 20
-	began := time.Now()
+	var delays []time.Duration
 	for i := range n {
 		key := fmt.Sprint("told", i)
 		took := make(chan error, 1)
@@ -103,15 +106,19 @@ func TestOthersAreTold(t *testing.T) {
 		}()
 		time.Sleep(20 * time.Millisecond) // for them to wait
 		put(t, s, ledger.Record{Key: key, Queue: key, Wake: time.Unix(0, 0)})
+		began := time.Now()
 		require.NoError(t, <-saw)
 		require.NoError(t, <-took)
+		delays = append(delays, time.Since(began))
 	}
-	assert.Less(t, time.Since(began), n*250*time.Millisecond)
+	slices.Sort(delays)
+	assert.Less(t, delays[n/2], 250*time.Millisecond, "most of the time, as the machine may be busy")
 }
 
 // Who waits for nothing costs next to nothing.
 func TestIdle(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	name, _ := newDatabase(t, server)
 	network := newProxy(t, server)
 	s := open(t, network.url(name))
@@ -128,7 +135,8 @@ func TestIdle(t *testing.T) {
 
 // The clock of the process does not matter: in the bubble it is the year 2000.
 func TestClockOfTheProcess(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	_, url := newDatabase(t, server)
 	real := time.Now()
 	synctest.Test(t, func(t *testing.T) {
@@ -153,7 +161,8 @@ func TestClockOfTheProcess(t *testing.T) {
 }
 
 func TestPooler(t *testing.T) {
-	server := postgrestest.Run(t, "fsync=off")
+	t.Parallel()
+	server := postgrestest.Shared(t)
 	pooler := startPooler(t, server)
 	name, url := newDatabase(t, server)
 	s, direct := open(t, pooler.url(name)), open(t, url)

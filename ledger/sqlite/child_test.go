@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -31,6 +32,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	// Tests wait a lot, each with a file of its own; but they share the disk. -parallel changes it.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -173,14 +178,15 @@ func childBusy(path string, args []string) error {
 	})
 }
 
-// childEcho changes the record "row" for each line of its standard input, and writes the time at
-// which that was acknowledged.
+// childEcho changes the record "row" for each line of its standard input, or adds a record that
+// is due, and writes the time at which that was acknowledged.
 func childEcho(path string, _ []string) error {
 	return with(path, func(ctx context.Context, s ledger.Store) error {
-		r := &ledger.Record{Key: "row", Queue: "q"}
+		row := &ledger.Record{Key: "row"}
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			r := row
 			if lines.Text() == "due" {
-				r.Wake = time.Now()
+				r = &ledger.Record{Key: strconv.FormatInt(time.Now().UnixNano(), 10), Queue: "q", Wake: time.Now()}
 			}
 			if err := s.Swap(ctx, r); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 )
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
 		path := somePath(t)
 		return ledgertest.Harness{Open: func() ledger.Store {

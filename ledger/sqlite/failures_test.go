@@ -20,6 +20,7 @@ import (
 
 // Another process that does not let go of the file costs time and loses nothing.
 func TestLockedForLong(t *testing.T) {
+	t.Parallel()
 	path := somePath(t)
 	s, err := sqlite.OpenPatient(t.Context(), path, 300*time.Millisecond)
 	require.NoError(t, err)
@@ -59,6 +60,7 @@ func TestLockedForLong(t *testing.T) {
 
 // Close does not wait for who has locked the file.
 func TestCloseWhileLocked(t *testing.T) {
+	t.Parallel()
 	path := somePath(t)
 	s := opened(t, path)
 	c := start(t, "hold", path)
@@ -117,6 +119,7 @@ func TestContextsEndAtAnyMoment(t *testing.T) {
 
 // What is acknowledged while the store is closed is there, and what is refused is not.
 func TestCloseWhileBusy(t *testing.T) {
+	t.Parallel()
 	path := somePath(t)
 	s := opened(t, path)
 	type outcome struct {
@@ -160,6 +163,7 @@ func TestCloseWhileBusy(t *testing.T) {
 
 // What is written into a removed file is lost: so nothing is.
 func TestFileIsRemoved(t *testing.T) {
+	t.Parallel()
 	for _, suffix := range []string{"", "-wal"} {
 		t.Run("ledger.db"+suffix, func(t *testing.T) {
 			path := somePath(t)
@@ -188,6 +192,7 @@ func TestFileIsRemoved(t *testing.T) {
 
 // A damaged file is reported as such.
 func TestFileIsDamaged(t *testing.T) {
+	t.Parallel()
 	path := somePath(t)
 	s := opened(t, path)
 	for i := range 200 {
@@ -216,6 +221,7 @@ func TestFileIsDamaged(t *testing.T) {
 
 // Nobody else can read what is in the ledger, even if it is to be had only as sealed.
 func TestModes(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	path := filepath.Join(dir, "ledger?x=1&mode=memory#%41.db") // not an option of the driver's
 	s := opened(t, path)

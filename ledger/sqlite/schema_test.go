@@ -26,6 +26,7 @@ CREATE INDEX records_colour ON records (colour);
 
 // A program and the next one, which has added to the tables, use the same file.
 func TestContractOldAndNewProgram(t *testing.T) {
+	t.Parallel()
 	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
 		path, handles := somePath(t), 0
 		return ledgertest.Harness{Open: func() (s ledger.Store) {
@@ -55,6 +56,7 @@ func query(t testing.TB, path, q string) (s string) {
 
 // Several processes find old tables at once: one of them changes them.
 func TestManyMigrate(t *testing.T) {
+	t.Parallel()
 	path := somePath(t)
 	require.NoError(t, opened(t, path).Swap(t.Context(), &ledger.Record{Key: "before"}))
 	var all sync.WaitGroup
@@ -75,6 +77,7 @@ func TestManyMigrate(t *testing.T) {
 
 // A step that fails leaves the tables as they were.
 func TestMigrationFails(t *testing.T) {
+	t.Parallel()
 	path := somePath(t)
 	require.NoError(t, opened(t, path).Swap(t.Context(), &ledger.Record{Key: "before"}))
 	_, err := sqlite.OpenNext(t.Context(), path, minor, minorStep+"CREATE TABLE records (id INTEGER);")
@@ -86,6 +89,7 @@ func TestMigrationFails(t *testing.T) {
 
 // A program that changed what is there shuts out those that do not know of it, also those that have the file open.
 func TestNewerMajorVersionIsRefused(t *testing.T) {
+	t.Parallel()
 	path := somePath(t)
 	old := opened(t, path)
 	require.NoError(t, old.Swap(t.Context(), &ledger.Record{Key: "k"}))
@@ -100,6 +104,7 @@ func TestNewerMajorVersionIsRefused(t *testing.T) {
 
 // Open leaves alone what is not its own.
 func TestNotALedger(t *testing.T) {
+	t.Parallel()
 	other := func(t *testing.T, path string) {
 		db, err := sql.Open("sqlite", path)
 		require.NoError(t, err)
@@ -140,6 +145,7 @@ func TestNotALedger(t *testing.T) {
 
 // No statement looks at more records than it needs.
 func TestStatementsUseIndexes(t *testing.T) {
+	t.Parallel()
 	path := somePath(t)
 	s := opened(t, path)
 	queries, err := sqlite.Queries(t.Context(), s)

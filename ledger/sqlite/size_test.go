@@ -61,6 +61,7 @@ func TestLogIsBounded(t *testing.T) {
 
 // What is forgotten makes room for others, and is given back to the file system.
 func TestFileShrinks(t *testing.T) {
+	t.Parallel()
 	path := somePath(t)
 	s := opened(t, path)
 	var all sync.WaitGroup
