@@ -41,6 +41,9 @@ func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended,
 	r := &Replay{turn: tc}
 	tc.replay = r
 	tc.log.used = nil // a flow comes to its old effects again
+	if tc.saves != nil {
+		tc.saves.at.next = FlowStep
+	}
 	if err := r.restore(recorded); err != nil {
 		return Ended{}, &PositionError{tc.program.Name, err}
 	}
@@ -62,7 +65,7 @@ func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended,
 		if err := r.checkReached("question " + r.waiting().String()); err != nil {
 			return fail(err)
 		}
-		return Ended{Asked: r.asked, Kept: r.encode(), Reworded: r.rec.reworded()}, nil
+		return Ended{Asked: r.asked, Kept: r.rec.encode(), Reworded: r.rec.reworded()}, nil
 	case err != nil:
 		return fail(err)
 	}
@@ -239,22 +242,25 @@ func (e *SwallowedError) Error() string {
 type DivergedError struct {
 	// Recorded is what the flow did before, Came what it did now.
 	Recorded, Came string
+	// Step is the step function of a machine, which went on from a checkpoint; empty for a
+	// flow.
+	Step string
 }
 
 // Error implements error.
 func (e *DivergedError) Error() string {
+	if e.Step != "" {
+		return fmt.Sprintf("the step function %q goes on from a checkpoint and diverges from its record: recorded is %s, but now came %s; which effects it performs must depend on nothing but arguments, state, answers and Now, and a changed one needs a new Revision", e.Step, e.Recorded, e.Came)
+	}
 	return fmt.Sprintf("the flow diverges from its record: recorded is %s, but now came %s; time, ids and random numbers must come from the Run, and a changed flow needs a new Revision", e.Recorded, e.Came)
 }
 
 // admit is asked before a flow does something new. A run that replays a record of the
 // same revision does nothing new before it has come to all that is recorded: what it
 // did then would come between things that have happened. Once a run has suspended or
-// diverged it does nothing new either. r is nil for a machine, which replays nothing.
+// diverged it does nothing new either.
 func (r *Replay) admit(what, name string) error {
-	switch {
-	case r == nil:
-		return nil
-	case r.turn.latched != nil:
+	if r.turn.latched != nil {
 		return r.turn.latched
 	}
 	return r.diverges(r.checkReached(fmt.Sprintf("%s %q, which is new", what, name)))
@@ -263,9 +269,18 @@ func (r *Replay) admit(what, name string) error {
 // diverges ends the run with a divergence, or does nothing without one. A flow that
 // does not return the error ends all the same.
 func (r *Replay) diverges(err error) error {
-	if err != nil && r != nil {
+	if err != nil {
 		r.diverged, r.turn.latched = err, err
 	}
+	return err
+}
+
+// diverges ends the turn with a divergence, as that of a flow.
+func (tc *Turn) diverges(err error) error {
+	if tc.replay != nil {
+		return tc.replay.diverges(err)
+	}
+	tc.latched = err
 	return err
 }
 

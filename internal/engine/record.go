@@ -150,18 +150,27 @@ func (r *Replay) restore(state []byte) error {
 	return nil
 }
 
-func (r *Replay) encode() []byte {
-	n := 16 + 10*len(r.rec.times)
-	for i := range r.rec.entries {
-		n += 16 + len(r.rec.entries[i].id) + len(r.rec.entries[i].stored.raw)
+// soFar returns the record as it was before this turn's answers, which a checkpoint holds as
+// they came, with all that the run has taken since.
+func (r *Replay) soFar() []byte {
+	before := r.rec
+	before.entries = before.entries[:len(before.entries)-len(r.turn.answers)]
+	before.counts = r.taken
+	return before.encode()
+}
+
+func (r *record) encode() []byte {
+	n := 16 + 10*len(r.times)
+	for i := range r.entries {
+		n += 16 + len(r.entries[i].id) + len(r.entries[i].stored.raw)
 	}
-	b := binary.AppendUvarint(make([]byte, 0, n), uint64(len(r.rec.times)))
-	for _, t := range r.rec.times {
+	b := binary.AppendUvarint(make([]byte, 0, n), uint64(len(r.times)))
+	for _, t := range r.times {
 		b = binary.AppendUvarint(b, uint64(t))
 	}
-	b = binary.AppendUvarint(b, uint64(len(r.rec.entries)))
-	for i := range r.rec.entries {
-		e := &r.rec.entries[i]
+	b = binary.AppendUvarint(b, uint64(len(r.entries)))
+	for i := range r.entries {
+		e := &r.entries[i]
 		var flags byte
 		if e.stored.failed {
 			flags |= recordFailed
@@ -178,6 +187,6 @@ func (r *Replay) encode() []byte {
 		b = append(b, e.digest[:]...)
 		b = appendBytes(b, e.stored.raw)
 	}
-	b = binary.AppendUvarint(b, uint64(r.rec.counts.times))
-	return binary.AppendUvarint(b, uint64(r.rec.counts.ids))
+	b = binary.AppendUvarint(b, uint64(r.counts.times))
+	return binary.AppendUvarint(b, uint64(r.counts.ids))
 }
