@@ -336,3 +336,12 @@ func (b *Book) OwnTasks(ctx context.Context, principal, after string, limit int)
 	}
 	return list, strings.Clone(next), nil
 }
+
+// TaskKey returns the name that the record of a task made now has.
+func (b *Book) TaskKey(principal, id string) (string, error) {
+	names, err := b.taskNames(principal, id)
+	if err != nil {
+		return "", err
+	}
+	return names[0], nil
+}

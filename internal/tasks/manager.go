@@ -31,8 +31,8 @@ type Config struct {
 	// Lease is how long a task is a worker's unless that shows that it is alive. Default 10
 	// seconds.
 	Lease time.Duration
-	// Events is how many progress and log events are kept of a task. Default 1000.
-	Events int
+	// MaxEvents is how many progress and log events are kept of a task. Default 1000.
+	MaxEvents int
 	// Attempts is how many workers in a row may go down with a task before it is given up.
 	// Default 5.
 	Attempts int
@@ -71,7 +71,7 @@ func New(c Config) (*Manager, error) {
 	}
 	c.Limit = cmp.Or(c.Limit, 1000)
 	c.Lease = cmp.Or(c.Lease, 10*time.Second)
-	c.Events = cmp.Or(c.Events, 1000)
+	c.MaxEvents = cmp.Or(c.MaxEvents, 1000)
 	c.Attempts = cmp.Or(c.Attempts, 5)
 	m := &Manager{Config: c, book: c.Turns.Records()}
 	m.crew.init(c.Workers, c.PerPrincipal, c.PerTool)

@@ -70,7 +70,7 @@ func (n *notes) flush() {
 	r.lock()
 	defer r.unlock()
 	wait := apart - time.Since(r.written)
-	if extra := thinning(r.e.Told, r.m.Events); extra > apart {
+	if extra := thinning(r.e.Told, r.m.MaxEvents); extra > apart {
 		wait = extra - time.Since(r.written)
 	}
 	n.mu.Lock()

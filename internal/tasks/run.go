@@ -39,7 +39,9 @@ type run struct {
 	written time.Time
 	trying  uint64 // mark of what is being written
 	lost    bool
-	handing bool // it is to be handed over
+	handing bool   // it is to be handed over
+	handed  bool   // it was
+	before  []byte // the position before the present one, from which the saga is undone
 
 	notes  notes
 	pauses int
@@ -126,7 +128,7 @@ func (r *run) drive() error {
 		case !r.served:
 			_, err = r.undo(&t, errRevision)
 		case t.State == records.TaskSleeping && now.Before(t.WakeAt.Add(-notable)):
-			return r.write(func(t *records.Task) []Event { r.rest(t, records.TaskSleeping, t.WakeAt); return nil })
+			return r.write(func(t *records.Task) []Event { r.sleep(t); return nil })
 		default:
 			again, err = r.step(&t, now)
 		}

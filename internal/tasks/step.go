@@ -49,7 +49,7 @@ func (r *run) step(t *records.Task, now time.Time) (again bool, err error) {
 	}
 	all := turn.Answers
 	turn.Answers = answersTo(questions, all)
-	turn.Notifier, turn.Acting = &r.notes, r.acting
+	turn.Notifier, turn.Acting, turn.Checkpoint = &r.notes, r.acting, r.checkpoint
 	ctx := r.newTurn()
 	watch := time.AfterFunc(r.watchAfter(t), func() { r.watch(ctx, t) })
 	end, err := r.m.Turns.TakeTask(ctx, turn)
@@ -92,6 +92,38 @@ func (r *run) wait(t *records.Task) {
 		until = r.m.now().Add(never)
 	}
 	r.rest(t, records.TaskWaiting, until)
+}
+
+// sleep puts a task to rest until it is to go on, or over.
+func (r *run) sleep(t *records.Task) {
+	until := t.WakeAt
+	if !t.Due.IsZero() && t.Due.Before(until) {
+		until = t.Due
+	}
+	r.rest(t, records.TaskSleeping, until)
+}
+
+// checkpoint writes down how far the turn has come, and ends it there if the task is to be
+// handed over.
+func (r *run) checkpoint(_ context.Context, pos *engine.Position) error {
+	err := r.write(func(t *records.Task) []Event {
+		if pos.Next() == "" {
+			r.before = t.Position // it is to be undone
+		}
+		asked, _ := decodeRequest(t.Request)
+		t.Position = encodePosition(pos, asked.arguments == nil)
+		t.Target.Revision = r.program.Revision
+		t.Questions, t.Answers = nil, nil
+		r.goesOn(t)
+		if r.handed = r.handing && pos.Next() != "" && !t.Cancelled; r.handed {
+			r.rest(t, records.TaskQueued, r.m.due())
+		}
+		return nil
+	})
+	if err == nil && r.handed {
+		err = errStopping
+	}
+	return err
 }
 
 // askModel has the server's own model answer questions, and records what it says.
@@ -140,6 +172,20 @@ func (r *run) suspend(end *turns.End, answers []steps.Answer, client steps.Featu
 		t := r.task()
 		return r.undo(t, errPauses)
 	}
+	var size uint64
+	if len(end.Yielded) > 0 {
+		r.pauses = 0
+		raw, err := end.Yielded.MarshalJSON()
+		if err != nil {
+			return r.undo(r.task(), err)
+		}
+		if size = uint64(len(raw)); r.task().Size+size > maxPartial {
+			return r.undo(r.task(), errPartial)
+		}
+	}
+	if !end.Position.Wake.IsZero() {
+		r.pauses = 0
+	}
 	questions := encodeQuestions(end.Steps)
 	err = r.write(func(t *records.Task) (events []Event) {
 		asked, _ := decodeRequest(t.Request)
@@ -147,8 +193,16 @@ func (r *run) suspend(end *turns.End, answers []steps.Answer, client steps.Featu
 		t.Target.Revision = r.program.Revision
 		t.Questions, t.Answers = questions, encodeAnswers(ahead)
 		r.goesOn(t)
-		if len(theirs) > 0 && len(own) == 0 {
+		switch wake := end.Position.Wake; {
+		case len(theirs) > 0 && len(own) == 0:
 			r.wait(t)
+		case !wake.IsZero() && !t.Cancelled:
+			t.WakeAt = wake
+			r.sleep(t)
+		}
+		if len(end.Yielded) > 0 {
+			t.Size += size + eventSize
+			events = append(events, Event{Kind: EventPartial, Content: end.Yielded})
 		}
 		for i := range theirs {
 			if t.Size < maxPartial {
@@ -181,6 +235,8 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 	var undone *engine.UndoneError
 	isUndone := errors.As(err, &undone) && !errors.As(err, new(*engine.UnsettledError))
 	switch {
+	case r.handed:
+		return false, nil
 	case lost:
 		return false, errLost
 	case errors.As(err, new(*engine.HaltedError)) && handing, !isUndone && why == errStopping, isUndone && undone.Report == nil && why == errStopping:
@@ -220,6 +276,9 @@ func (r *run) goOnAnyway(loose bool) error {
 		t.Cancelled = false
 		t.Loose = t.Loose || loose
 		t.Message = "Not cancelled: it is too late."
+		if r.before != nil {
+			t.Position, r.before = r.before, nil
+		}
 		if t.State == records.TaskWaiting || t.State == records.TaskSleeping {
 			t.State = records.TaskQueued
 		}
@@ -237,7 +296,7 @@ func (r *run) undo(t *records.Task, why error) (again bool, err error) {
 	}
 	questions, _ := decodeQuestions(t.Questions)
 	turn.Answers = answersTo(questions, turn.Answers)
-	turn.Acting = r.acting
+	turn.Acting, turn.Checkpoint = r.acting, r.checkpoint
 	text := ""
 	switch why {
 	case errCancelled:

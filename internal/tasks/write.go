@@ -78,7 +78,7 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 	next := r.e.Clone()
 	now := r.m.now()
 	events := change(&next.Task)
-	told := r.notes.take(&next.Task, now, r.m.Events)
+	told := r.notes.take(&next.Task, now, r.m.MaxEvents)
 	events = append(told.events, events...)
 	if len(events) > 0 || next.Status != r.e.Status || next.State != r.e.State || next.Message != r.e.Message || told.changed {
 		next.Seen++
@@ -94,6 +94,9 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 			return err
 		}
 		items[i] = records.TaskItem{N: next.Events, Body: body}
+	}
+	if next.State == records.TaskEnded && r.e.State != records.TaskEnded {
+		next.Events++ // how it ends: the record says so
 	}
 	until := now.Add(r.m.Lease)
 	if next.Rest.IsZero() && next.State != records.TaskEnded {

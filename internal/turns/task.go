@@ -38,6 +38,8 @@ type TaskTurn struct {
 	// Acting is as in [engine.Call]: who fails it keeps the turn from doing or undoing
 	// anything more.
 	Acting func(context.Context) error
+	// Checkpoint is as in [engine.Call].
+	Checkpoint func(context.Context, *engine.Position) error
 }
 
 func (t *TaskTurn) identity() identity { return identity{t.Program, t.Saga} }
@@ -60,12 +62,12 @@ func (r *Runner) TakeTask(ctx context.Context, t TaskTurn) (End, error) {
 	return r.taskTurn(ctx, &t, action, func(ctx context.Context) (*engine.Outcome, tokens.Reason, error) {
 		if t.Position == nil {
 			out, err := t.Program.Start(ctx, engine.Call{
-				ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Acting: t.Acting,
+				ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Acting: t.Acting, Checkpoint: t.Checkpoint,
 			})
 			return out, "", err
 		}
 		out, err := t.Program.Resume(ctx, t.Position, engine.Resumption{
-			Now: t.Now, Client: r.Features(t.Client), Answers: t.Answers, Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Acting: t.Acting,
+			Now: t.Now, Client: r.Features(t.Client), Answers: t.Answers, Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Acting: t.Acting, Checkpoint: t.Checkpoint,
 		})
 		var position *engine.PositionError
 		if errors.As(err, &position) && !errors.As(err, new(*engine.UndoneError)) {
@@ -87,7 +89,7 @@ func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, wh
 	return r.taskTurn(ctx, &t, "cancel", func(ctx context.Context) (out *engine.Outcome, gone tokens.Reason, err error) {
 		switch {
 		case t.Position == nil && lost && served:
-			out, err = t.Program.CancelFirst(ctx, engine.Call{ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments})
+			out, err = t.Program.CancelFirst(ctx, engine.Call{ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Checkpoint: t.Checkpoint})
 		case t.Position == nil:
 			out = &engine.Outcome{Result: content.Resultf("%s", orCancelled(why))}
 			out.Result.Meta = map[string]any{engine.UndoMetaKey: &engine.UndoReport{Undone: []string{}, Outstanding: []string{}}}
@@ -95,7 +97,7 @@ func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, wh
 			out, err = t.Program.Abandon(ctx, t.Position, abandonedText(tokens.ReasonRevision))
 			gone = tokens.ReasonRevision
 		default:
-			res := engine.Resumption{Now: t.Now, Latest: true, Why: why, Acting: t.Acting}
+			res := engine.Resumption{Now: t.Now, Latest: true, Why: why, Acting: t.Acting, Checkpoint: t.Checkpoint}
 			if lost {
 				res.Client, res.Answers, res.Arguments, res.Notifier, res.Held = r.Features(t.Client), t.Answers, t.Arguments, t.Notifier, true
 			}
@@ -214,3 +216,6 @@ func (r *Runner) ProgramOf(name string, revision uint32) (p *engine.Program, ser
 func (r *Runner) Report(ctx context.Context, method string, err error) error {
 	return r.report(ctx, method, err)
 }
+
+// DigestAnswers identifies the answers of a turn, whatever their spelling and order.
+func DigestAnswers(t *TaskTurn) []byte { return digestAnswers(t.Position.PendingIDs(), t.Answers) }
