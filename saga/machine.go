@@ -197,7 +197,7 @@ func (p *machineCode[Args, State]) Run(turn *engine.Turn, args json.RawMessage, 
 			if err != nil {
 				return fail(err)
 			}
-			ended.Asked = &next.Asked
+			ended.Asked = (*engine.Asked)(next)
 			return ended, nil
 		default:
 			return fail(errors.New("it returned neither what to do next nor an error; end it with Ask, Goto, Text, Structured or Finish"))

@@ -3,8 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"time"
 	"runtime/debug"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/steps"
 )

@@ -19,6 +19,8 @@ type record struct {
 	// of older revisions, and of older versions of this package, do not say.
 	counts  counts
 	counted bool
+	// delivered is how many parts of the result the client has, whatever revision yielded them.
+	delivered int
 }
 
 type recordEntry struct {
@@ -132,8 +134,15 @@ func (r *Replay) restore(state []byte) error {
 		e.stored = &storedAnswer{failed: flags&recordFailed != 0, raw: rd.bytes()}
 		e.old, e.reworded = upgraded || flags&recordOld != 0, flags&recordReworded != 0
 	}
-	if len(rd.b) > 0 && !upgraded {
-		r.rec.counts, r.rec.counted = counts{int(rd.uvarint() & math.MaxInt32), int(rd.uvarint() & math.MaxInt32)}, true
+	if len(rd.b) > 0 {
+		taken := counts{times: int(rd.uvarint() & math.MaxInt32), ids: int(rd.uvarint() & math.MaxInt32)}
+		if len(rd.b) > 0 {
+			taken.yields = int(rd.uvarint() & math.MaxInt32)
+			r.rec.delivered = taken.yields
+		}
+		if !upgraded {
+			r.rec.counts, r.rec.counted = taken, true
+		}
 	}
 	if rd.err != nil {
 		return rd.err
@@ -156,6 +165,7 @@ func (r *Replay) soFar() []byte {
 	before := r.rec
 	before.entries = before.entries[:len(before.entries)-len(r.turn.answers)]
 	before.counts = r.taken
+	before.counts.yields = max(r.taken.yields, r.rec.delivered)
 	return before.encode()
 }
 
@@ -188,5 +198,9 @@ func (r *record) encode() []byte {
 		b = appendBytes(b, e.stored.raw)
 	}
 	b = binary.AppendUvarint(b, uint64(r.counts.times))
-	return binary.AppendUvarint(b, uint64(r.counts.ids))
+	b = binary.AppendUvarint(b, uint64(r.counts.ids))
+	if r.counts.yields > 0 {
+		b = binary.AppendUvarint(b, uint64(r.counts.yields))
+	}
+	return b
 }
