@@ -43,10 +43,11 @@ type run struct {
 	handed  bool   // it was
 	before  []byte // the position before the present one, from which the saga is undone
 
-	shown  shown
-	notes  notes
-	pauses int
-	own    int // turns in a row that only the server's model was asked for
+	shown   shown
+	notes   notes
+	adopted bool // the saga has no other record any more
+	pauses  int
+	own     int // turns in a row that only the server's model was asked for
 }
 
 type turnContext struct {
