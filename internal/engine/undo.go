@@ -147,6 +147,11 @@ func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
 	if tc.halted != nil {
 		return nil, tc.halted
 	}
+	if len(tc.log.records) > 0 {
+		if err := tc.saveUndo(u.Outcome); err != nil {
+			return nil, err
+		}
+	}
 	report, err := t.compensate(tc, tc.ID, tc.log, fence{tc.acting, tc.undoing, u})
 	if halted := (*HaltedError)(nil); errors.As(err, &halted) {
 		return nil, tc.halt(halted)

@@ -172,10 +172,10 @@ const (
 	settlePause = 20 * time.Millisecond
 )
 
-// swap writes a record. If the store does not know whether it has done so, the same is sent
+// swap writes a record and its items. If the store does not know whether it has done so, the same is sent
 // again: the two differ in nothing and are for one revision, so that only one of them can be
 // made, however late the other arrives. What is then found at the revision after is compared.
-func (b *Book) swap(ctx context.Context, r *ledger.Record) error {
+func (b *Book) swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
 	sent := false // and of unknown outcome
 	var last error
 	for try := range settleTries {
@@ -186,7 +186,7 @@ func (b *Book) swap(ctx context.Context, r *ledger.Record) error {
 			case <-time.After(settlePause << try):
 			}
 		}
-		err := b.store.Swap(ctx, r)
+		err := b.store.Swap(ctx, r, items...)
 		switch {
 		case err == nil:
 			return nil
@@ -229,8 +229,9 @@ func unavailable(ctx context.Context, err error) error {
 
 // count is how many records an owner has, as far as it is known.
 type count struct {
-	n  int
-	at time.Time
+	n     int
+	found int // when it was counted
+	at    time.Time
 }
 
 // Counting is done anew after so long, for so many owners at most.
@@ -254,7 +255,7 @@ func (b *Book) room(ctx context.Context, owner string) error {
 		if err != nil {
 			return unavailable(ctx, err)
 		}
-		c = count{n, time.Now()}
+		c = count{n: n, found: n, at: time.Now()}
 	}
 	full := c.n >= b.limit
 	c.n++
