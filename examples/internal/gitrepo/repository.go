@@ -1,4 +1,15 @@
-package releasenotes
+// Package gitrepo reads git repositories for the examples: commits, tags, directories and
+// whole histories. It runs no program and heeds no configuration, neither the user's nor
+// the repository's, and reads regular files below .git only, up to limits: a repository may
+// have been made to do harm. Errors that wrap no other are for the caller to read.
+//
+//	r, err := gitrepo.Open(ctx, root, "project")
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//	head, err := r.Head(ctx)
+package gitrepo
 
 import (
 	"context"
@@ -15,17 +26,23 @@ import (
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
-// repository is a git repository under the configured root, opened for reading.
-type repository struct {
+// Repository is a git repository under the configured root, opened for reading. It is for
+// one goroutine.
+type Repository struct {
+	// Dir is the work tree: absolute, without symbolic links.
+	Dir   string
 	git   *git.Repository
+	store *filesystem.Storage
 	files *gitFiles
-	dir   string // absolute, without symbolic links
 }
 
-// open opens the repository at path, relative to root, until it is closed or ctx
+// maxOpen is how many packs are kept open at once.
+const maxOpen = 16
+
+// Open opens the repository at path, relative to root, until it is closed or ctx
 // ends. A path or a link that leads out of root is refused, as is a repository whose
 // data lie elsewhere.
-func open(ctx context.Context, root, path string) (*repository, error) {
+func Open(ctx context.Context, root, path string) (*Repository, error) {
 	if path == "" {
 		path = "."
 	}
@@ -60,19 +77,24 @@ func open(ctx context.Context, root, path string) (*repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := git.Open(filesystem.NewStorage(files, cache.NewObjectLRU(4*cache.MiByte)), nil)
+	store := filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(4*cache.MiByte), filesystem.Options{MaxOpenDescriptors: maxOpen})
+	g, err := git.Open(store, nil)
 	if err != nil {
-		_ = files.root.Close()
-		return nil, unreadable(ctx, fmt.Sprintf("The git repository %q", path), err)
+		_ = errors.Join(store.Close(), files.root.Close())
+		return nil, Unreadable(ctx, fmt.Sprintf("The git repository %q", path), err)
 	}
-	return &repository{git: g, files: files, dir: dir}, nil
+	return &Repository{Dir: dir, git: g, store: store, files: files}, nil
 }
 
-func (r *repository) close() { _ = r.files.root.Close() }
+// Close closes what is open of the repository.
+func (r *Repository) Close() {
+	_ = r.store.Close()
+	_ = r.files.root.Close()
+}
 
-// unreadable is the error for what cannot be read: the caller's, unless the turn was
+// Unreadable is the error for what cannot be read: the caller's, unless the turn was
 // stopped from outside and can be taken again.
-func unreadable(ctx context.Context, what string, err error) error {
+func Unreadable(ctx context.Context, what string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
