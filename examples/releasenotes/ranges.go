@@ -109,8 +109,9 @@ func commits(ctx context.Context, r *gitrepo.Repository, from, to string, limit 
 		case len(list) == limit:
 			return list, true, nil
 		default:
-			c.Subject, c.Body = gitrepo.Clip(c.Subject, 200), gitrepo.Clip(c.Body, 400)
-			list = append(list, c)
+			clipped := *c
+			clipped.Subject, clipped.Body = gitrepo.Clip(c.Subject, 200), gitrepo.Clip(c.Body, 400)
+			list = append(list, &clipped)
 		}
 	}
 	return list, false, nil

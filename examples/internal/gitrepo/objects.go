@@ -49,8 +49,11 @@ func (r *Repository) Head(ctx context.Context) (plumbing.Hash, error) {
 }
 
 // Commit reads a commit. One that is missing is plumbing.ErrObjectNotFound; what else is
-// wrong with it, the caller may read.
+// wrong with it, the caller may read. It must not be changed.
 func (r *Repository) Commit(ctx context.Context, hash plumbing.Hash) (*Commit, error) {
+	if c := r.recent[hash]; c != nil {
+		return c, nil
+	}
 	o, err := r.object(hash, maxObject)
 	if errors.Is(err, plumbing.ErrObjectNotFound) {
 		return nil, err
@@ -62,8 +65,21 @@ func (r *Repository) Commit(ctx context.Context, hash plumbing.Hash) (*Commit, e
 	if err != nil {
 		return nil, Unreadable(ctx, "The commit "+hash.String(), err)
 	}
+	if o.Size() <= maxRecentSize {
+		if len(r.recent) == maxRecent {
+			clear(r.recent)
+		}
+		r.recent[hash] = c
+	}
 	return c, nil
 }
+
+// A commit is asked for several times in a row: for its time when it is found, when its turn
+// has come, and to compare with. So the latest are kept, unless they are large.
+const (
+	maxRecent     = 500
+	maxRecentSize = 8 << 10 // bytes
+)
 
 // object reads an object that is no larger than limit. What it says of its size is looked
 // at before it is decompressed.
@@ -138,17 +154,4 @@ func (r *Repository) Tree(ctx context.Context, hash plumbing.Hash) ([]Entry, err
 		entries[i] = Entry{Name: e.Name, Hash: e.Hash, Dir: e.Mode == filemode.Dir, Module: e.Mode == filemode.Submodule}
 	}
 	return entries, nil
-}
-
-// Clip returns the text's first n characters, in memory of its own.
-func Clip(s string, n int) string {
-	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
-	count := 0
-	for i := range s {
-		if count == n {
-			return s[:i] + "…"
-		}
-		count++
-	}
-	return strings.Clone(s)
 }

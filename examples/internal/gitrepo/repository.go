@@ -1,7 +1,8 @@
 // Package gitrepo reads git repositories for the examples: commits, tags, directories and
 // whole histories. It runs no program and heeds no configuration, neither the user's nor
 // the repository's, and reads regular files below .git only, up to limits: a repository may
-// have been made to do harm. Errors that wrap no other are for the caller to read.
+// have been made to do harm. Its errors are for the caller of a
+// tool to read, but for those of the context and of the machine.
 //
 //	r, err := gitrepo.Open(ctx, root, "project")
 //	if err != nil {
@@ -20,6 +21,7 @@ import (
 	"path/filepath"
 
 	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
@@ -34,6 +36,8 @@ type Repository struct {
 	git   *git.Repository
 	store *filesystem.Storage
 	files *gitFiles
+	// recent are commits that were read lately.
+	recent map[plumbing.Hash]*Commit
 }
 
 // maxOpen is how many packs are kept open at once.
@@ -83,7 +87,7 @@ func Open(ctx context.Context, root, path string) (*Repository, error) {
 		_ = errors.Join(store.Close(), files.root.Close())
 		return nil, Unreadable(ctx, fmt.Sprintf("The git repository %q", path), err)
 	}
-	return &Repository{Dir: dir, git: g, store: store, files: files}, nil
+	return &Repository{Dir: dir, git: g, store: store, files: files, recent: map[plumbing.Hash]*Commit{}}, nil
 }
 
 // Close closes what is open of the repository.
@@ -92,16 +96,20 @@ func (r *Repository) Close() {
 	_ = r.files.root.Close()
 }
 
-// Unreadable is the error for what cannot be read: the caller's, unless the turn was
-// stopped from outside and can be taken again.
+// ErrUnreadable is wrapped by errors that say of something in a repository that it is
+// missing, broken or too large.
+var ErrUnreadable = errors.New("unreadable")
+
+// Unreadable is the error for what cannot be read, which wraps [ErrUnreadable] and is for the
+// caller to read; but if the turn was stopped from outside and can be taken again, it is why.
 func Unreadable(ctx context.Context, what string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, errTooLarge):
-		return saga.Failf("%s is larger than this tool reads.", what)
+		return saga.Fail(what+" is larger than this tool reads.", ErrUnreadable)
 	}
-	return saga.Failf("%s cannot be read.", what)
+	return saga.Fail(what+" cannot be read.", ErrUnreadable)
 }
 
 // elsewhere reports whether a git directory borrows from others: by links in place of

@@ -72,6 +72,23 @@ func (r *Repository) Walk(ctx context.Context, start plumbing.Hash, seen map[plu
 	return w, nil
 }
 
+// FromHead begins a walk at the commit that is checked out, and returns that commit as well.
+func (r *Repository) FromHead(ctx context.Context) (*Walk, *Commit, error) {
+	head, err := r.Head(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := r.Commit(ctx, head)
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		return nil, nil, Unreadable(ctx, "The commit that is checked out", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := r.Walk(ctx, head, nil)
+	return w, c, err
+}
+
 // Commits are the commits of a [Repository.Walk]. An error is the last of them.
 func (r *Repository) Commits(ctx context.Context, start plumbing.Hash, seen map[plumbing.Hash]bool) iter.Seq2[*Commit, error] {
 	return func(yield func(*Commit, error) bool) {
@@ -198,6 +215,19 @@ func (w *Walk) recall(ctx context.Context) error {
 	}
 	w.resumed = nil
 	return nil
+}
+
+// Done reports whether there is no next commit.
+func (w *Walk) Done() bool { return len(w.waiting) == 0 }
+
+// reserve is the time that should be left of a turn for what comes after a walk.
+const reserve = 15 * time.Second
+
+// Hurry reports whether so little time is left that a walk should stop where it is, and go
+// on in another turn. A context without an end is never in a hurry.
+func Hurry(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ok && time.Until(end) < reserve
 }
 
 // Position returns where the walk is: behind the commit that Next returned last.

@@ -21,7 +21,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/sagatest"
 )
 
 // New makes a git repository with one commit.
@@ -105,10 +106,13 @@ func Peak(f func()) uint64 {
 	return most - before.HeapInuse
 }
 
-// Told returns what the caller reads of an error.
+// Told returns what the caller reads of a tool's error.
 func Told(t testing.TB, err error) string {
 	t.Helper()
-	var failure *engine.ToolError
-	require.ErrorAs(t, err, &failure)
-	return failure.Text
+	require.Error(t, err)
+	fails := saga.Machine[struct{}, struct{}]{
+		Info:  saga.Info{Name: "fails"},
+		Start: func(*saga.Turn[struct{}, struct{}]) (saga.Next, error) { return nil, err },
+	}
+	return sagatest.Play(t, fails, nil).Text()
 }
