@@ -59,8 +59,15 @@ const system = "You comment on the history of a software project for people who 
 type turn = saga.Turn[args, state]
 
 // New returns the tool repo_report for the repositories under root.
-func New(root string) saga.Definition {
-	r := report{root}
+func New(root string) saga.Definition { return report{root, perPiece, maxPieces}.tool() }
+
+// report is the tool; tests count in smaller pieces.
+type report struct {
+	root                string
+	perPiece, maxPieces int
+}
+
+func (r report) tool() saga.Definition {
 	return saga.Machine[args, state]{
 		Info: saga.Info{
 			Name:        "repo_report",
@@ -75,8 +82,6 @@ func New(root string) saga.Definition {
 		},
 	}
 }
-
-type report struct{ root string }
 
 // start finds out where the history begins.
 func (r report) start(t *turn) (saga.Next, error) {
@@ -116,7 +121,7 @@ func (r report) count(t *turn) (saga.Next, error) {
 		return nil, err
 	}
 	counted, changed, n := newTally(&t.State.Counts), newChanges(repo), 0
-	for ; !w.Done() && n < perPiece && (n < atLeast || !gitrepo.Hurry(t)); n++ {
+	for ; !w.Done() && n < r.perPiece && (n < atLeast || !gitrepo.Hurry(t)); n++ {
 		c, err := w.Next(t)
 		if err != nil {
 			return nil, err
@@ -137,7 +142,7 @@ func (r report) count(t *turn) (saga.Next, error) {
 	if w.Done() {
 		return t.Goto("choose")
 	}
-	if gitrepo.Hurry(t) || t.State.Pieces%maxPieces == 0 {
+	if gitrepo.Hurry(t) || t.State.Pieces%r.maxPieces == 0 {
 		return t.Pause("count")
 	}
 	return t.Goto("count")
