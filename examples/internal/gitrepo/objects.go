@@ -84,6 +84,11 @@ const (
 // object reads an object that is no larger than limit. What it says of its size is looked
 // at before it is decompressed.
 func (r *Repository) object(hash plumbing.Hash, limit int64) (plumbing.EncodedObject, error) {
+	if pack, offset, err := r.packs.find(hash); err != nil {
+		return nil, err
+	} else if pack != nil {
+		return r.packs.read(pack, hash, offset, limit)
+	}
 	r.files.object = maxObjectFile
 	size, err := r.git.Storer.EncodedObjectSize(hash)
 	if err != nil {

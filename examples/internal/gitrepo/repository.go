@@ -34,14 +34,11 @@ type Repository struct {
 	// Dir is the work tree: absolute, without symbolic links.
 	Dir   string
 	git   *git.Repository
-	store *filesystem.Storage
 	files *gitFiles
+	packs packs
 	// recent are commits that were read lately.
 	recent map[plumbing.Hash]*Commit
 }
-
-// maxOpen is how many packs are kept open at once.
-const maxOpen = 16
 
 // Open opens the repository at path, relative to root, until it is closed or ctx
 // ends. A path or a link that leads out of root is refused, as is a repository whose
@@ -81,18 +78,18 @@ func Open(ctx context.Context, root, path string) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	store := filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(4*cache.MiByte), filesystem.Options{MaxOpenDescriptors: maxOpen})
-	g, err := git.Open(store, nil)
+	recent := cache.NewObjectLRU(4 * cache.MiByte)
+	g, err := git.Open(filesystem.NewStorage(looseFiles{files}, recent), nil)
 	if err != nil {
-		_ = errors.Join(store.Close(), files.root.Close())
+		_ = files.root.Close()
 		return nil, Unreadable(ctx, fmt.Sprintf("The git repository %q", path), err)
 	}
-	return &Repository{Dir: dir, git: g, store: store, files: files, recent: map[plumbing.Hash]*Commit{}}, nil
+	return &Repository{Dir: dir, git: g, files: files, packs: packs{files: files, cache: recent}, recent: map[plumbing.Hash]*Commit{}}, nil
 }
 
 // Close closes what is open of the repository.
 func (r *Repository) Close() {
-	_ = r.store.Close()
+	r.packs.close()
 	_ = r.files.root.Close()
 }
 
