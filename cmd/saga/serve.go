@@ -24,6 +24,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
+	"github.com/mcpsaga/mcpsaga/examples/reporeport"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -38,7 +39,7 @@ func serverFlags() []cli.Flag {
 		stringFlag("audience", "the `NAME` of this deployment; tokens of others are refused", ""),
 		ledgerFlag("sqlite:, a file beside this user's own keyset; off with --keyset"),
 		&cli.DurationFlag{Name: "token-ttl", Usage: "how long a client may take to answer, per turn", Value: tokens.DefaultTTL, Sources: env("token-ttl")},
-		stringFlag("repo", "the `DIR` that holds the git repositories of release_notes", "."),
+		stringFlag("repo", "the `DIR` that holds the git repositories that tools read", "."),
 		stringFlag("log-level", "what to log: debug, info, warn or error", "info"),
 		boolFlag("log-json", "log in JSON"),
 	}
@@ -180,7 +181,7 @@ func (p *program) newServer(ctx context.Context, c *cli.Command) (s *server.Serv
 		return nil, nil, nil, err
 	}
 	s, err = server.New(server.Options{
-		Tools:          []saga.Definition{complextool.Tool, releasenotes.New(c.String("repo"))},
+		Tools:          []saga.Definition{complextool.Tool, releasenotes.New(c.String("repo")), reporeport.New(c.String("repo"))},
 		Keys:           keys,
 		Audience:       c.String("audience"),
 		TokenTTL:       c.Duration("token-ttl"),

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -58,7 +59,7 @@ func look(root *os.Root, name string) (string, error) {
 	if info, err := root.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return "", saga.Failf("There is something at %q that is not a file.", shown)
 	}
-	f, info, err := openRegular(root, name)
+	f, info, err := gitrepo.OpenRegular(root, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
+	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo/gitrepotest"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -37,13 +39,13 @@ func history(t *testing.T, seconds []int64, tags map[string]int) (root string, h
 
 func spansOf(t *testing.T, root string) (list []span) {
 	t.Helper()
-	r, err := open(t.Context(), root, "")
+	r, err := gitrepo.Open(t.Context(), root, "")
 	require.NoError(t, err)
-	defer r.close()
-	list, err = r.spans(t.Context())
+	defer r.Close()
+	list, err = spans(t.Context(), r)
 	require.NoError(t, err)
 	for _, s := range list {
-		commits, _, err := r.commits(t.Context(), s.From, s.To, 1)
+		commits, _, err := commits(t.Context(), r, s.From, s.To, 1)
 		require.NoError(t, err)
 		assert.NotEmpty(t, commits, s.Name)
 	}
@@ -88,7 +90,7 @@ func TestRangesBetweenTags(t *testing.T) {
 // Who has an older commit checked out is not offered what came after it up to there.
 func TestNoUnreleasedCommitsBelowTheLastTag(t *testing.T) {
 	root, hashes := history(t, []int64{0, 1, 2}, map[string]int{"v1": 0, "v2": 2})
-	setHead(t, root, hashes[1])
+	gitrepotest.SetHead(t, root, hashes[1])
 	list := spansOf(t, root)
 	require.NotEmpty(t, list)
 	assert.Equal(t, "v1..v2", list[0].Name)
@@ -97,28 +99,15 @@ func TestNoUnreleasedCommitsBelowTheLastTag(t *testing.T) {
 // A commit that is missing is said to be.
 func TestHeadThatIsMissing(t *testing.T) {
 	root, _ := history(t, []int64{0}, map[string]int{"v1": 0})
-	setHead(t, root, plumbing.NewHash("0123456789012345678901234567890123456789"))
+	gitrepotest.SetHead(t, root, plumbing.NewHash("0123456789012345678901234567890123456789"))
 	played := sagatest.Play(t, New(root), nil)
 	assert.Contains(t, played.Text(), "The commit that is checked out cannot be read")
-}
-
-// To order tags, as much is read as an honest repository needs, and no more.
-func TestOrderingTagsIsBounded(t *testing.T) {
-	root, hashes := history(t, make([]int64, 50), map[string]int{"a": 0, "b": 49})
-	r, err := open(t.Context(), root, "")
-	require.NoError(t, err)
-	defer r.close()
-	tags := []tag{{"a", hashes[0], time.Unix(1700000000, 0)}, {"b", hashes[49], time.Unix(1700000000, 0)}}
-	budget := 30
-	require.NoError(t, r.sortTied(t.Context(), tags, &budget))
-	assert.LessOrEqual(t, budget, 0)
-	assert.GreaterOrEqual(t, budget, -2, "one commit more and its parent")
 }
 
 // The form says what "all" is.
 func TestWithoutTagsAllCommits(t *testing.T) {
 	root := t.TempDir()
-	newRepository(t, root)
+	gitrepotest.New(t, root)
 	played := sagatest.Player{Client: steps.Features{Forms: true}}.Play(t, New(root), nil, sagatest.Decline("range"))
 	assert.Contains(t, played.Find("range").Form().Fields[0].Choices[0].Title, "all commits")
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -88,12 +89,12 @@ func (n notes) start(t *turn) (saga.Next, error) {
 	if _, err := file(t); err != nil {
 		return nil, err
 	}
-	r, err := open(t, n.root, t.Args.Repo)
+	r, err := gitrepo.Open(t, n.root, t.Args.Repo)
 	if err != nil {
 		return nil, err
 	}
-	defer r.close()
-	if t.State.Spans, err = r.spans(t); err != nil {
+	defer r.Close()
+	if t.State.Spans, err = spans(t, r); err != nil {
 		return nil, err
 	}
 	options := choices(t.State.Spans)
@@ -161,13 +162,13 @@ func (n notes) byHand(t *turn, why string) (saga.Next, error) {
 	return t.Ask("written", askByHand.With(steps.Message(why+" "+how), steps.Default("notes", begin)))
 }
 
-func (n notes) commits(t *turn) (list []*commit, more bool, err error) {
-	r, err := open(t, n.root, t.Args.Repo)
+func (n notes) commits(t *turn) (list []*gitrepo.Commit, more bool, err error) {
+	r, err := gitrepo.Open(t, n.root, t.Args.Repo)
 	if err != nil {
 		return nil, false, err
 	}
-	defer r.close()
-	list, more, err = r.commits(t, t.State.Span.From, t.State.Span.To, maxCommits)
+	defer r.Close()
+	list, more, err = commits(t, r, t.State.Span.From, t.State.Span.To, maxCommits)
 	if err == nil && len(list) == 0 {
 		err = saga.Failf("There are no commits in %s.", t.State.Span.words())
 	}
@@ -218,16 +219,16 @@ func (n notes) write(t *turn, replaceable string) (saga.Next, error) {
 	if t.State.Notes == "" {
 		return nil, saga.Failf("The notes are empty; nothing was written.")
 	}
-	r, err := open(t, n.root, t.Args.Repo)
+	r, err := gitrepo.Open(t, n.root, t.Args.Repo)
 	if err != nil {
 		return nil, err
 	}
-	defer r.close()
+	defer r.Close()
 	name, err := file(t)
 	if err != nil {
 		return nil, err
 	}
-	other, err := write(r.dir, name, t.State.Notes+"\n", t.ID().String(), replaceable)
+	other, err := write(r.Dir, name, t.State.Notes+"\n", t.ID().String(), replaceable)
 	switch {
 	case err != nil:
 		return nil, err

@@ -8,36 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo/gitrepotest"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 )
-
-// newRepository makes a git repository with one commit.
-func newRepository(t *testing.T, dir string) {
-	t.Helper()
-	g, err := git.PlainInit(dir, false)
-	require.NoError(t, err)
-	tree, err := g.Worktree()
-	require.NoError(t, err)
-	by := &object.Signature{Name: "Ann", Email: "ann@example.com", When: time.Unix(1700000000, 0)}
-	_, err = tree.Commit("Begin", &git.CommitOptions{Author: by, AllowEmptyCommits: true})
-	require.NoError(t, err)
-}
-
-// told is what the caller reads of an error.
-func told(t *testing.T, err error) string {
-	t.Helper()
-	var failure *engine.ToolError
-	require.ErrorAs(t, err, &failure)
-	return failure.Text
-}
 
 func TestNamesOfFiles(t *testing.T) {
 	for name, want := range map[string]string{
@@ -53,14 +30,14 @@ func TestNamesOfFiles(t *testing.T) {
 		".git/x.md": "hidden", "a/.b/x.md": "hidden", ".md": "hidden", "x.sh": "must end", "x": "must end", "x.md/y": "must end",
 	} {
 		_, err := cleanFile(name)
-		assert.Contains(t, told(t, err), why, name)
+		assert.Contains(t, gitrepotest.Told(t, err), why, name)
 	}
 }
 
 // A call with a name that is none leaves nothing behind.
 func TestNoTraceOfABadName(t *testing.T) {
 	root := t.TempDir()
-	newRepository(t, root)
+	gitrepotest.New(t, root)
 	for _, name := range []string{"x.md/", "new/x.md/"} {
 		got := sagatest.Play(t, New(root), map[string]string{"file": name})
 		assert.Contains(t, got.Text(), "is the name of a directory")
@@ -117,7 +94,7 @@ func TestWrite(t *testing.T) {
 	require.NoError(t, os.Symlink("/etc/hostname", filepath.Join(dir, "o.md")))
 	for _, name := range []string{"d.md", "l.md", "o.md"} {
 		_, err := write(dir, name, "text", "id", other)
-		assert.Contains(t, told(t, err), "not a file", name)
+		assert.Contains(t, gitrepotest.Told(t, err), "not a file", name)
 	}
 }
 
@@ -134,7 +111,7 @@ func TestHugeFilesAreNotRead(t *testing.T) {
 	assert.NotEmpty(t, other)
 	for _, name := range []string{"larger.md", "huge.md"} {
 		_, err := write(dir, name, "text", "id", "")
-		assert.Contains(t, told(t, err), "too large", name)
+		assert.Contains(t, gitrepotest.Told(t, err), "too large", name)
 	}
 }
 
@@ -197,62 +174,4 @@ func TestPlaceTakesNoPlaceThatIsTaken(t *testing.T) {
 	require.NoError(t, place(root, "unlinkable", "y.md", "mine"))
 	assert.Equal(t, "mine", textOf(t, dir, "y.md"))
 	assert.ErrorIs(t, place(root, "tidied", "z.md", "mine"), os.ErrNotExist, "somebody has tidied up")
-}
-
-// A repository whose data lie elsewhere may be a way out of the root.
-func TestRepositoriesThatBorrowAreRefused(t *testing.T) {
-	outside := t.TempDir()
-	newRepository(t, outside)
-	objects := filepath.Join(outside, ".git", "objects")
-	borrowing := map[string]func(dot string) error{
-		"alternates": func(dot string) error {
-			info := filepath.Join(dot, "objects", "info")
-			return errors.Join(os.MkdirAll(info, 0o777), os.WriteFile(filepath.Join(info, "alternates"), []byte(objects+"\n"), 0o666))
-		},
-		"alternates by a link": func(dot string) error {
-			info := filepath.Join(dot, "objects", "info")
-			return errors.Join(os.MkdirAll(info, 0o777), os.Symlink("/dev/null", filepath.Join(info, "alternates")))
-		},
-		"objects by a link": func(dot string) error {
-			own := filepath.Join(dot, "objects")
-			return errors.Join(os.RemoveAll(own), os.Symlink(objects, own))
-		},
-		"packs by a link": func(dot string) error {
-			own := filepath.Join(dot, "objects", "pack")
-			return errors.Join(os.RemoveAll(own), os.Symlink(filepath.Join(objects, "pack"), own))
-		},
-		"references by a link": func(dot string) error {
-			own := filepath.Join(dot, "refs")
-			return errors.Join(os.RemoveAll(own), os.Symlink(filepath.Join(outside, ".git", "refs"), own))
-		},
-	}
-	for name, borrow := range borrowing {
-		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
-			newRepository(t, filepath.Join(root, "project"))
-			_, err := open(t.Context(), root, "project")
-			require.NoError(t, err)
-			require.NoError(t, borrow(filepath.Join(root, "project", ".git")))
-			_, err = open(t.Context(), root, "project")
-			assert.Contains(t, told(t, err), "keeps its data elsewhere")
-		})
-	}
-	t.Run("by the environment", func(t *testing.T) {
-		root := t.TempDir()
-		newRepository(t, filepath.Join(root, "project"))
-		g, err := git.PlainOpen(outside)
-		require.NoError(t, err)
-		tree, err := g.Worktree()
-		require.NoError(t, err)
-		theirs, err := tree.Commit("A secret", &git.CommitOptions{Author: &object.Signature{Name: "Bob", When: time.Unix(1700000001, 0)}, AllowEmptyCommits: true})
-		require.NoError(t, err)
-		t.Setenv("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects)
-		t.Setenv("GIT_OBJECT_DIRECTORY", objects)
-		t.Setenv("GIT_DIR", filepath.Join(outside, ".git"))
-		r, err := open(t.Context(), root, "project")
-		require.NoError(t, err)
-		defer r.close()
-		_, _, err = r.commits(t.Context(), "", theirs.String(), 1)
-		assert.Error(t, err, "git's environment is not heeded")
-	})
 }

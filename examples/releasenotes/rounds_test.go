@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo/gitrepotest"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -16,7 +17,7 @@ import (
 // notes, beginning with the commits.
 func TestWithoutAModel(t *testing.T) {
 	root := t.TempDir()
-	newRepository(t, root)
+	gitrepotest.New(t, root)
 	played := sagatest.Player{Client: steps.Features{Forms: true}}.Play(t, New(root), nil,
 		sagatest.Accept("range", map[string]any{"range": "all"}),
 		sagatest.Func("write", func(a sagatest.Asked) sagatest.Answer {
@@ -33,7 +34,7 @@ func TestWithoutAModel(t *testing.T) {
 // with the commits, or with the draft there is.
 func TestTheModelRefused(t *testing.T) {
 	root := t.TempDir()
-	newRepository(t, root)
+	gitrepotest.New(t, root)
 	for name, c := range map[string]struct {
 		before []sagatest.Answer
 		want   string
@@ -64,7 +65,7 @@ func TestTheModelRefused(t *testing.T) {
 // nobody is asked for ever.
 func TestFeedbackEnds(t *testing.T) {
 	root := t.TempDir()
-	newRepository(t, root)
+	gitrepotest.New(t, root)
 	script := []sagatest.Answer{
 		sagatest.Accept("range", map[string]any{"range": "all"}),
 		sagatest.Say("draft", "# Notes"),
@@ -85,7 +86,7 @@ func TestFeedbackEnds(t *testing.T) {
 // asking ends.
 func TestReplacedIsWhatWasAskedAbout(t *testing.T) {
 	root := t.TempDir()
-	newRepository(t, root)
+	gitrepotest.New(t, root)
 	file := filepath.Join(root, "RELEASE_NOTES.md")
 	require.NoError(t, os.WriteFile(file, []byte("old"), 0o666))
 	changes := 0

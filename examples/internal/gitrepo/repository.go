@@ -1,4 +1,16 @@
-package releasenotes
+// Package gitrepo reads git repositories for the examples: commits, tags, directories and
+// whole histories. It runs no program and heeds no configuration, neither the user's nor
+// the repository's, and reads regular files below .git only, up to limits: a repository may
+// have been made to do harm. Its errors are for the caller of a
+// tool to read, but for those of the context and of the machine.
+//
+//	r, err := gitrepo.Open(ctx, root, "project")
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//	head, err := r.Head(ctx)
+package gitrepo
 
 import (
 	"context"
@@ -9,23 +21,29 @@ import (
 	"path/filepath"
 
 	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
-// repository is a git repository under the configured root, opened for reading.
-type repository struct {
+// Repository is a git repository under the configured root, opened for reading. It is for
+// one goroutine.
+type Repository struct {
+	// Dir is the work tree: absolute, without symbolic links.
+	Dir   string
 	git   *git.Repository
 	files *gitFiles
-	dir   string // absolute, without symbolic links
+	packs packs
+	// recent are commits that were read lately.
+	recent map[plumbing.Hash]*Commit
 }
 
-// open opens the repository at path, relative to root, until it is closed or ctx
+// Open opens the repository at path, relative to root, until it is closed or ctx
 // ends. A path or a link that leads out of root is refused, as is a repository whose
 // data lie elsewhere.
-func open(ctx context.Context, root, path string) (*repository, error) {
+func Open(ctx context.Context, root, path string) (*Repository, error) {
 	if path == "" {
 		path = "."
 	}
@@ -60,26 +78,35 @@ func open(ctx context.Context, root, path string) (*repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := git.Open(filesystem.NewStorage(files, cache.NewObjectLRU(4*cache.MiByte)), nil)
+	recent := cache.NewObjectLRU(4 * cache.MiByte)
+	g, err := git.Open(filesystem.NewStorage(looseFiles{files}, recent), nil)
 	if err != nil {
 		_ = files.root.Close()
-		return nil, unreadable(ctx, fmt.Sprintf("The git repository %q", path), err)
+		return nil, Unreadable(ctx, fmt.Sprintf("The git repository %q", path), err)
 	}
-	return &repository{git: g, files: files, dir: dir}, nil
+	return &Repository{Dir: dir, git: g, files: files, packs: packs{files: files, cache: recent}, recent: map[plumbing.Hash]*Commit{}}, nil
 }
 
-func (r *repository) close() { _ = r.files.root.Close() }
+// Close closes what is open of the repository.
+func (r *Repository) Close() {
+	r.packs.close()
+	_ = r.files.root.Close()
+}
 
-// unreadable is the error for what cannot be read: the caller's, unless the turn was
-// stopped from outside and can be taken again.
-func unreadable(ctx context.Context, what string, err error) error {
+// ErrUnreadable is wrapped by errors that say of something in a repository that it is
+// missing, broken or too large.
+var ErrUnreadable = errors.New("unreadable")
+
+// Unreadable is the error for what cannot be read, which wraps [ErrUnreadable] and is for the
+// caller to read; but if the turn was stopped from outside and can be taken again, it is why.
+func Unreadable(ctx context.Context, what string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, errTooLarge):
-		return saga.Failf("%s is larger than this tool reads.", what)
+		return saga.Fail(what+" is larger than this tool reads.", ErrUnreadable)
 	}
-	return saga.Failf("%s cannot be read.", what)
+	return saga.Fail(what+" cannot be read.", ErrUnreadable)
 }
 
 // elsewhere reports whether a git directory borrows from others: by links in place of

@@ -1,11 +1,10 @@
-package releasenotes
+package gitrepo
 
 import (
 	"context"
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
 // maxTied limits how many commits and parents are looked at to order tags whose
@@ -14,12 +13,12 @@ const maxTied = 20_000
 
 // sortTags puts the tags of the newest commits first. Git knows seconds only, and what
 // a program makes shares them: there a commit comes before those it descends from.
-func (r *repository) sortTags(ctx context.Context, tags []tag) error {
-	slices.SortStableFunc(tags, func(a, b tag) int { return b.when.Compare(a.when) })
+func (r *Repository) sortTags(ctx context.Context, tags []Tag) error {
+	slices.SortStableFunc(tags, func(a, b Tag) int { return b.When.Compare(a.When) })
 	budget := maxTied
 	for len(tags) > 0 {
 		end := 1
-		for end < len(tags) && tags[end].when.Equal(tags[0].when) {
+		for end < len(tags) && tags[end].When.Equal(tags[0].When) {
 			end++
 		}
 		if err := r.sortTied(ctx, tags[:end], &budget); err != nil {
@@ -33,29 +32,31 @@ func (r *repository) sortTags(ctx context.Context, tags []tag) error {
 // sortTied orders tags whose commits have one time: a commit reaches more of the others
 // than those it descends from. What is older cannot lead back to one of them, unless
 // somebody's clock was wrong.
-func (r *repository) sortTied(ctx context.Context, tags []tag, budget *int) error {
+func (r *Repository) sortTied(ctx context.Context, tags []Tag, budget *int) error {
 	reached := make(map[plumbing.Hash]int, len(tags))
 	for _, t := range tags {
-		reached[t.hash] = 0
+		reached[t.Hash] = 0
 	}
 	for _, t := range tags {
-		if len(reached) == 1 || reached[t.hash] > 0 {
+		if len(reached) == 1 || reached[t.Hash] > 0 {
 			continue // alone, or on the same commit as another
 		}
 		// A commit that cannot be read is a matter for who chooses it.
-		_ = r.walk(ctx, t.hash, map[plumbing.Hash]bool{}, func(c *commit) error {
-			if *budget -= 1 + len(c.parents); *budget <= 0 || c.when.Before(t.when) {
-				return storer.ErrStop
+		for c, err := range r.Commits(ctx, t.Hash, nil) {
+			if err != nil {
+				break
 			}
-			if _, tagged := reached[c.hash]; tagged {
-				reached[t.hash]++
+			if *budget -= 1 + len(c.Parents); *budget <= 0 || c.When.Before(t.When) {
+				break
 			}
-			return nil
-		})
+			if _, tagged := reached[c.Hash]; tagged {
+				reached[t.Hash]++
+			}
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
-	slices.SortStableFunc(tags, func(a, b tag) int { return reached[b.hash] - reached[a.hash] })
+	slices.SortStableFunc(tags, func(a, b Tag) int { return reached[b.Hash] - reached[a.Hash] })
 	return nil
 }

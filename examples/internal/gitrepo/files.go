@@ -1,4 +1,4 @@
-package releasenotes
+package gitrepo
 
 import (
 	"context"
@@ -72,7 +72,7 @@ func (g *gitFiles) OpenFile(name string, flag int, _ os.FileMode) (billy.File, e
 	if filepath.ToSlash(name) == "objects/info/alternates" {
 		return nil, fs.ErrNotExist // go-git would follow it anywhere
 	}
-	f, info, err := openRegular(g.root, name)
+	f, info, err := OpenRegular(g.root, name)
 	if err != nil {
 		return nil, err
 	}
@@ -84,16 +84,16 @@ func (g *gitFiles) OpenFile(name string, flag int, _ os.FileMode) (billy.File, e
 	return &gitFile{File: f, name: name, ctx: g.ctx, left: left}, nil
 }
 
-// openRegular opens a regular file for reading, and nothing else: the open of a pipe
+// OpenRegular opens a regular file for reading, and nothing else: the open of a pipe
 // would wait until somebody writes.
-func openRegular(root *os.Root, name string) (*os.File, os.FileInfo, error) {
+func OpenRegular(root *os.Root, name string) (*os.File, os.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: name, Err: errNotRegular}
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
@@ -101,7 +101,8 @@ func openRegular(root *os.Root, name string) (*os.File, os.FileInfo, error) {
 	return f, info, nil
 }
 
-var errNotRegular = errors.New("not a regular file")
+// ErrNotRegular is what [OpenRegular] says of a pipe, a directory and the like.
+var ErrNotRegular = errors.New("not a regular file")
 
 func (g *gitFiles) ReadDir(name string) ([]os.FileInfo, error) {
 	if info, err := g.root.Stat(name); err != nil {

@@ -1,0 +1,118 @@
+// Package gitrepotest makes git repositories for tests: small ones, large ones, and such as
+// git itself would not make.
+package gitrepotest
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/sagatest"
+)
+
+// New makes a git repository with one commit.
+func New(t testing.TB, dir string) {
+	t.Helper()
+	g, err := git.PlainInit(dir, false)
+	require.NoError(t, err)
+	tree, err := g.Worktree()
+	require.NoError(t, err)
+	by := &object.Signature{Name: "Ann", Email: "ann@example.com", When: time.Unix(1700000000, 0)}
+	_, err = tree.Commit("Begin", &git.CommitOptions{Author: by, AllowEmptyCommits: true})
+	require.NoError(t, err)
+}
+
+// LooseCommit writes a commit of no files as a loose object, which may be one that go-git
+// would not write: declared is what it says of its size, or 0 for the truth.
+func LooseCommit(t testing.TB, dir string, parents []plumbing.Hash, message string, declared int) plumbing.Hash {
+	t.Helper()
+	return LooseCommitAt(t, dir, parents, message, declared, 1700000001)
+}
+
+// LooseCommitAt is [LooseCommit] at a time in seconds.
+func LooseCommitAt(t testing.TB, dir string, parents []plumbing.Hash, message string, declared int, seconds int64) plumbing.Hash {
+	t.Helper()
+	var text strings.Builder
+	fmt.Fprintf(&text, "tree %s\n", plumbing.ZeroHash)
+	for _, p := range parents {
+		fmt.Fprintf(&text, "parent %s\n", p)
+	}
+	fmt.Fprintf(&text, "author Ann <ann@example.com> %d +0000\ncommitter Ann <ann@example.com> %[1]d +0000\n\n%s", seconds, message)
+	return loose(t, dir, plumbing.CommitObject, text.String(), declared)
+}
+
+// loose writes a loose object.
+func loose(t testing.TB, dir string, kind plumbing.ObjectType, text string, declared int) plumbing.Hash {
+	t.Helper()
+	hash := plumbing.ComputeHash(kind, []byte(text))
+	if declared == 0 {
+		declared = len(text)
+	}
+	var packed bytes.Buffer
+	z := zlib.NewWriter(&packed)
+	fmt.Fprintf(z, "%s %d\x00%s", kind, declared, text)
+	require.NoError(t, z.Close())
+	name := hex.EncodeToString(hash[:])
+	object := filepath.Join(dir, ".git", "objects", name[:2], name[2:])
+	require.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(object), 0o777), os.WriteFile(object, packed.Bytes(), 0o666)))
+	return hash
+}
+
+// SetHead has a commit checked out, on the branch master.
+func SetHead(t testing.TB, dir string, hash plumbing.Hash) {
+	t.Helper()
+	g, err := git.PlainOpen(dir)
+	require.NoError(t, err)
+	require.NoError(t, g.Storer.SetReference(plumbing.NewHashReference("refs/heads/master", hash)))
+}
+
+// Peak returns by how much the heap grows at most while f runs.
+func Peak(f func()) uint64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(20)) // what counts is held, not yet to be collected
+	runtime.GC()
+	var before, now runtime.MemStats
+	runtime.ReadMemStats(&before)
+	most, stop, stopped := before.HeapInuse, make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			runtime.ReadMemStats(&now)
+			most = max(most, now.HeapInuse)
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	f()
+	close(stop)
+	<-stopped
+	return most - before.HeapInuse
+}
+
+// Told returns what the caller reads of a tool's error.
+func Told(t testing.TB, err error) string {
+	t.Helper()
+	require.Error(t, err)
+	fails := saga.Machine[struct{}, struct{}]{
+		Info:  saga.Info{Name: "fails"},
+		Start: func(*saga.Turn[struct{}, struct{}]) (saga.Next, error) { return nil, err },
+	}
+	return sagatest.Play(t, fails, nil).Text()
+}

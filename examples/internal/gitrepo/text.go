@@ -1,0 +1,49 @@
+package gitrepo
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Clip returns the text's first n characters, in memory of its own.
+func Clip(s string, n int) string {
+	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
+	count := 0
+	for i := range s {
+		if count == n {
+			return s[:i] + "…"
+		}
+		count++
+	}
+	return strings.Clone(s)
+}
+
+// Line returns the first n characters of a text that somebody else wrote as one line:
+// whatever breaks lines is a space, and what is not to be seen (controls of terminals, marks
+// that turn text around) is left out.
+func Line(s string, n int) string {
+	return Clip(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != '\u200d': // which joins emoji
+			return -1
+		}
+		return r
+	}, Clip(s, 4*n+100)), n)
+}
+
+// special are the characters that mean something in Markdown or in HTML.
+const special = "\\`*_{}[]<>()#+!|~&"
+
+// Markdown returns a line as Markdown that shows it as it is.
+func Markdown(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if strings.ContainsRune(special, r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,91 @@
+package searchhistory
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
+)
+
+const (
+	perPage = 20 // commits found
+	// perTurn is how many commits are looked at for a page: seconds' work. A page that has
+	// looked at so many ends, however few it found.
+	perTurn = 50_000
+	// atLeast is how many are looked at even if the turn has no time left.
+	atLeast = 500
+)
+
+// page is what one turn finds.
+type page struct {
+	found []string // lines of Markdown
+	// next is where the next page begins, if more is true; behind the last commit found,
+	// or looked at if the page is not full.
+	next gitrepo.Position
+	more bool
+	// back is the day of the last commit looked at.
+	back string
+}
+
+// find looks for a text in the commits from a position on, until the page is full, the
+// history ends, or it has looked at enough of it. Then it looks for one commit more: a page
+// behind which nothing comes is the last.
+func find(ctx context.Context, repo *gitrepo.Repository, text string, from gitrepo.Position) (*page, error) {
+	w, err := repo.Resume(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	text = strings.ToLower(text)
+	p := &page{}
+	for looked := 0; !w.Done() && looked < perTurn && (looked < atLeast || !gitrepo.Hurry(ctx)); looked++ {
+		c, err := w.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p.back = day(c)
+		where, matches := match(c, text)
+		if !matches {
+			continue
+		}
+		if len(p.found) == perPage {
+			p.more = true
+			return p, nil
+		}
+		p.found = append(p.found, line(c, where))
+		if len(p.found) == perPage {
+			p.next = w.Position()
+		}
+	}
+	if p.more = !w.Done(); p.more && len(p.found) < perPage {
+		p.next = w.Position()
+	}
+	return p, nil
+}
+
+// match reports whether a commit has the text, in its message or its author's name, and
+// returns the line of the message, if it is not the subject.
+func match(c *gitrepo.Commit, lower string) (where string, matches bool) {
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), lower) }
+	if has(c.Subject) || has(c.Author) {
+		return "", true
+	}
+	for l := range strings.SplitSeq(c.Body, "\n") {
+		if has(l) {
+			return l, true
+		}
+	}
+	return "", false
+}
+
+func day(c *gitrepo.Commit) string { return c.When.UTC().Format("2006-01-02") }
+
+// line shows a commit, and the line in which the text is.
+func line(c *gitrepo.Commit, where string) string {
+	shown := fmt.Sprintf("- `%s` %s %s: %s", c.Hash.String()[:10], day(c),
+		gitrepo.Markdown(gitrepo.Line(c.Author, 40)), gitrepo.Markdown(gitrepo.Line(c.Subject, 120)))
+	if where != "" {
+		shown += "\n  … " + gitrepo.Markdown(gitrepo.Line(where, 160))
+	}
+	return shown
+}
