@@ -143,16 +143,16 @@ func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error
 		return nil, classify(ctx, err, connected.Load() || h.RoundTripper != nil && !isDial)
 	}
 	defer response.Body.Close()
-	return h.read(ctx, response, id, stop)
+	return h.read(ctx, response, id, stop, r.notify)
 }
 
 // read returns the result in a response. JSON-RPC errors count as such whatever
 // the status, except where the status says that another attempt may succeed.
-func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, stop context.CancelCauseFunc) (json.RawMessage, error) {
+func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, stop context.CancelCauseFunc, notify func(string, json.RawMessage)) (json.RawMessage, error) {
 	limit := cmp.Or(max(h.MaxResponse, 0), defaultMaxResponse)
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if kind == "text/event-stream" && response.StatusCode == http.StatusOK {
-		return readEvents(ctx, response.Body, limit, id)
+		return readEvents(ctx, response.Body, limit, id, notify)
 	}
 	body, err := readAll(response.Body, limit, cmp.Or(h.Stall, defaultStall), stop)
 	if err != nil {
@@ -268,8 +268,8 @@ var errNoResponse = errors.New("the server's stream of events ended without the 
 
 // readEvents returns the result in a stream of events, which servers may send
 // instead of a JSON object (MCP 2025-11-25, basic/transports, sending messages to the
-// server). The dialects spoken here need no notifications.
-func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (json.RawMessage, error) {
+// server). Notifications before it are for notify, unless that is nil.
+func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64, notify func(string, json.RawMessage)) (json.RawMessage, error) {
 	rest := &io.LimitedReader{R: stream, N: limit + 1}
 	// The limit is of the whole stream; events end with it, not before.
 	for event, err := range sse.Read(rest, &sse.ReadConfig{MaxEventSize: int(limit) + 2}) {
@@ -279,8 +279,14 @@ func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (
 			}
 			break
 		}
-		var message struct{ Method string }
+		var message struct {
+			Method string          `json:"method"`
+			Params json.RawMessage `json:"params"`
+		}
 		if event.Data == "" || json.Unmarshal([]byte(event.Data), &message) == nil && message.Method != "" {
+			if notify != nil && message.Method != "" {
+				notify(message.Method, message.Params)
+			}
 			continue
 		}
 		return parseResponse([]byte(event.Data), id)
