@@ -104,10 +104,11 @@ func (s *sessions) close() error {
 type openSession struct {
 	Session
 	elicitation, sampling, roots bool
-	// asks are the server's requests, for whoever has the session to answer. Nobody has it
-	// unless busy.
+	// asks are the server's requests, for whoever has the session to answer.
 	asks chan ask
-	busy atomic.Bool
+	// over is closed when the request under way is over; nil if there is none.
+	mu   sync.Mutex
+	over chan struct{}
 	// waiting is how many of the server's requests wait.
 	waiting atomic.Int64
 	// notes holds the latest progress.
@@ -174,12 +175,17 @@ func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error)
 // answer hands a request of the server to whoever has the session.
 func (s *openSession) answer(ctx context.Context, most int64, method string, params json.RawMessage) (json.RawMessage, error) {
 	defer s.waiting.Add(-1)
-	if s.waiting.Add(1) > most || !s.busy.Load() {
+	s.mu.Lock()
+	over := s.over
+	s.mu.Unlock()
+	if s.waiting.Add(1) > most || over == nil {
 		return nil, &Error{Code: jsonrpc2.CodeInternalError, Message: "this client has called nothing that could ask, or is asked too much at once"}
 	}
 	reply := make(chan Answer, 1)
 	select {
 	case s.asks <- ask{method, params, reply}:
+	case <-over:
+		return nil, errCallOver
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -189,10 +195,15 @@ func (s *openSession) answer(ctx context.Context, most int64, method string, par
 			return nil, a.Error
 		}
 		return a.Result, nil
+	case <-over:
+		return nil, errCallOver
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
+
+// errCallOver is what the server is told that asks too late.
+var errCallOver = &Error{Code: jsonrpc2.CodeInternalError, Message: "the call is over"}
 
 func (s *openSession) note(method string, params json.RawMessage) {
 	if p, ok := readProgress(method, params); ok {
@@ -205,6 +216,12 @@ func (s *openSession) note(method string, params json.RawMessage) {
 		default: // another one was faster
 		}
 	}
+}
+
+func (s *openSession) setOver(over chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = over
 }
 
 // inSession sends a request through a session, and has the handlers answer what the
@@ -224,7 +241,8 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 	}
 	limited, stop := context.WithCancelCause(ctx)
 	done := make(chan outcome, 1)
-	s.busy.Store(true)
+	over := make(chan struct{})
+	s.setOver(over)
 	go func() {
 		result, err := s.Request(limited, r.method, params)
 		done <- outcome{result, err}
@@ -235,7 +253,8 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 	for {
 		select {
 		case o := <-done:
-			s.busy.Store(false)
+			s.setOver(nil)
+			close(over)
 			if cause := context.Cause(limited); o.err != nil && cause != nil {
 				o.err = cause
 			}
@@ -244,14 +263,14 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 			return o.result, o.err
 		case a := <-s.asks:
 			if limited.Err() != nil {
-				a.reply <- Answer{Error: &Error{Code: jsonrpc2.CodeInternalError, Message: "the call has been cancelled"}}
+				a.reply <- Answer{Error: errCallOver}
 				continue
 			}
 			patience.Stop()
 			answer, err := c.answerAsk(ctx, r, a, asked)
 			if err != nil {
 				stop(err)
-				continue
+				answer = Answer{Error: errCallOver}
 			}
 			a.reply <- answer
 			patience.Reset(c.options.Timeout)
@@ -289,10 +308,9 @@ func (c *Client) answerAsk(ctx context.Context, r *request, a ask, asked map[str
 	return answer, err
 }
 
-// keep keeps a session for the next request, unless it has failed or there is one.
+// keep keeps a session for the next request, unless it is lost or there is one.
 func (c *Client) keep(s *openSession, err error) {
-	var refused *Error
-	if err == nil || errors.As(err, &refused) {
+	if !errors.As(err, new(*TransportError)) {
 		c.sessions.mu.Lock()
 		if c.sessions.idle == nil && !c.sessions.closed {
 			c.sessions.idle, s = s, nil
