@@ -170,3 +170,17 @@ func (c *Client) neverDiscovers(ctx context.Context, err error) bool {
 	process.drop()
 	return true
 }
+
+// mustBeTask reports whether the saga proposal cannot call a tool because the tool has to
+// be a task, which it can be over the other protocol that the server has.
+func (c *Client) mustBeTask(err error) bool {
+	var refused *Error
+	if !errors.As(err, &refused) || refused.Code != codeMissingCapability {
+		return false
+	}
+	c.choice.lock <- struct{}{}
+	made := c.choice.made
+	<-c.choice.lock
+	required := jsonview.Get(refused.Data, "requiredCapabilities", "extensions", tasksExtension)
+	return made != nil && made.tasks && made.tools.name() == (sagaDialect{}).name() && required != nil
+}
