@@ -120,7 +120,8 @@ const (
 	EventPartial
 	// EventQuestion is a question that was asked, Event.Question.
 	EventQuestion
-	// EventStatus: the status has changed to Event.Status, with Event.Message.
+	// EventStatus: the task has ended with Event.Status and Event.Message. It is the last
+	// event. Other changes of the status are seen by [Viewer.Watch] only.
 	EventStatus
 	// EventCustom is what a dialect has appended, Event.Note.
 	EventCustom
@@ -145,7 +146,9 @@ type Event struct {
 type Viewer interface {
 	// Start begins a task, which is durable when it returns. It fails with [ErrExists] and
 	// [ErrTooMany], and as [turns.Runner.Call] does. If the saga ends or asks before the
-	// task begins (see saga.Tasks.After) there is no task, but an end.
+	// task begins (see saga.Tasks.After) there is no task, but an end: a Task without an ID,
+	// whose End has it, with its Token and Steps if it asks. What is begun from a token, or with
+	// an idempotency key, is the same task when it is begun again, unless the client chooses the ID.
 	Start(ctx context.Context, s Start) (*Task, error)
 	// Get returns a task of the principal's, or [ErrNotFound].
 	Get(ctx context.Context, principal, id string) (*Task, error)
