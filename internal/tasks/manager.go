@@ -91,6 +91,11 @@ func settingsOf(*engine.Program) settings {
 // offers reports whether a program may be a task.
 func offers(p *engine.Program) bool { return p.Kind == engine.KindTool }
 
+// Offered reports whether any of the programs may be a task.
+func Offered(r *engine.Registry) bool {
+	return false
+}
+
 // clock tells the store's time, by which all replicas go: their own clocks may differ.
 type clock struct {
 	mu     sync.Mutex
