@@ -140,6 +140,9 @@ type Store interface {
 	// List returns the records in one of the queues that have a Wake, by key, whose key is
 	// greater than after, at most limit of them.
 	List(ctx context.Context, queues []string, after string, limit int) ([]*Record, error)
+	// Owned returns the records of the owners, by key, whose key is greater than after, at
+	// most limit of them. An empty name is nobody's.
+	Owned(ctx context.Context, owners []string, after string, limit int) ([]*Record, error)
 	// Count returns how many records an owner has, but not more than most. An empty name
 	// is nobody's: it has none.
 	Count(ctx context.Context, owner string, most int) (int, error)

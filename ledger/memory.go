@@ -26,6 +26,7 @@ func NewMemory(o MemoryOptions) Store {
 	m := &memory{
 		closed:   make(chan struct{}),
 		keep:     btree.NewBTreeGOptions(keptShorter, btree.Options{NoLocks: true}),
+		owned:    btree.NewBTreeGOptions(ownerLess, btree.Options{NoLocks: true}),
 		watchers: map[string]*bell{},
 		takers:   map[string]map[*taker]struct{}{},
 		now:      o.Now,
@@ -49,6 +50,7 @@ type memory struct {
 	queues   shrinking[*queue] // those with records that have a Wake
 	owners   shrinking[int]    // how many records each has
 	keep     *btree.BTreeG[*Record]
+	owned    *btree.BTreeG[*Record] // those with an owner
 	watchers map[string]*bell
 	takers   map[string]map[*taker]struct{} // by queue
 }
@@ -125,6 +127,7 @@ func (m *memory) replace(e *entry, next *Record, items []Item) {
 	if next.Owner != "" {
 		n, _ := m.owners.get(next.Owner)
 		m.owners.set(next.Owner, n+1)
+		m.owned.Set(next)
 	}
 	if !next.Keep.IsZero() {
 		m.keep.Set(next)
@@ -135,6 +138,9 @@ func (m *memory) replace(e *entry, next *Record, items []Item) {
 
 // leave takes a record out of all that is sorted by what it says.
 func (m *memory) leave(r *Record) {
+	if r.Owner != "" {
+		m.owned.Delete(r)
+	}
 	if n, _ := m.owners.get(r.Owner); n > 1 {
 		m.owners.set(r.Owner, n-1)
 	} else if n == 1 {
@@ -219,6 +225,7 @@ func (m *memory) Close() error {
 		close(m.closed)
 		m.records, m.queues, m.owners = shrinking[*entry]{}, shrinking[*queue]{}, shrinking[int]{}
 		m.keep.Clear()
+		m.owned.Clear()
 	}
 	return nil
 }
@@ -227,6 +234,14 @@ func (m *memory) Close() error {
 func keptShorter(a, b *Record) bool {
 	if c := a.Keep.Compare(b.Keep); c != 0 {
 		return c < 0
+	}
+	return a.Key < b.Key
+}
+
+// ownerLess sorts records by owner, then by key.
+func ownerLess(a, b *Record) bool {
+	if a.Owner != b.Owner {
+		return a.Owner < b.Owner
 	}
 	return a.Key < b.Key
 }

@@ -77,12 +77,39 @@ func (m *memory) List(ctx context.Context, queues []string, after string, limit 
 		})
 	}
 	m.mu.Unlock()
+	return firstByKey(found, limit), nil
+}
+
+func (m *memory) Owned(ctx context.Context, owners []string, after string, limit int) ([]*Record, error) {
+	if err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	var found []*Record
+	for i, owner := range owners {
+		if owner == "" || slices.Contains(owners[:i], owner) {
+			continue
+		}
+		n := 0
+		m.owned.Ascend(&Record{Owner: owner, Key: after}, func(r *Record) bool {
+			if r.Owner == owner && r.Key != after && n < limit {
+				found = append(found, r)
+				n++
+			}
+			return r.Owner == owner && n < limit
+		})
+	}
+	m.mu.Unlock()
+	return firstByKey(found, limit), nil
+}
+
+// firstByKey returns copies of the first records by key.
+func firstByKey(found []*Record, limit int) []*Record {
 	slices.SortFunc(found, func(a, b *Record) int { return strings.Compare(a.Key, b.Key) })
 	found = found[:max(0, min(limit, len(found)))]
 	for i, r := range found {
 		found[i] = r.clone()
 	}
-	return found, nil
+	return found
 }
 
 // named returns those of the queues that have records.

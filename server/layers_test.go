@@ -25,6 +25,7 @@ var layers = [][]string{
 	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake", "server/internal/echo"},
 	{"server/internal/dialect"},
 	{"server/internal/wire"},
+	{"internal/tasks"},
 	{"internal/turns"},
 	{"saga"},
 	{"internal/engine"},
@@ -37,13 +38,13 @@ var layers = [][]string{
 // engineUsers are all that may refer to the engine: authors and clients do without.
 var engineUsers = []string{
 	"cmd/saga", // shows what a token holds
-	"saga", "sagatest", "gosdk", "internal/turns", "server",
+	"saga", "sagatest", "gosdk", "internal/turns", "internal/tasks", "server",
 	"server/internal/dialect", "server/internal/handshake", "server/internal/stateless", "server/internal/proposal", "server/internal/echo",
 }
 
 // below says which layers a package knows nothing of, though they are beneath it.
 var below = map[string][]string{
-	"server/internal/wire": {"internal/turns", "saga", "internal/engine", "codec", "steps", "content"},
+	"server/internal/wire": {"internal/tasks", "internal/turns", "saga", "internal/engine", "codec", "steps", "content"},
 	"client":               {"internal/engine"},
 	"internal/turns":       {"server"},
 }
@@ -51,7 +52,7 @@ var below = map[string][]string{
 // knows says what alone a package refers to. So the stores of the ledger stand above the
 // server, which links none of their drivers, and know nothing of it.
 var knows = map[string][]string{
-	"internal/records":  {"codec", "ledger"},
+	"internal/records":  {"codec", "ledger", "internal/fields"},
 	"ledger":            {},
 	"ledger/ledgertest": {"ledger"},
 	"ledger/sqlite":     {"ledger"},
@@ -60,7 +61,7 @@ var knows = map[string][]string{
 
 // recordUsers are all that may refer to the records in a ledger: the runner of turns, the
 // command that shows them, and the dialect whose sessions end in them.
-var recordUsers = []string{"internal/turns", "cmd/saga", "server/internal/handshake"}
+var recordUsers = []string{"internal/turns", "internal/tasks", "cmd/saga", "server/internal/handshake"}
 
 func layerOf(name string) int {
 	return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, name) })

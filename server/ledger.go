@@ -16,19 +16,20 @@ const (
 	// checkEvery is how old its answer may be for the next who asks: strangers ask, and
 	// must not keep the database busy.
 	checkEvery = time.Second
-	// stopTime is how long the end waits for an undo that is under way. What it does not
-	// finish, another server takes over.
-	stopTime = 5 * time.Second
+	// stopTime is how long the end waits for an undo that is under way, and for tasks, which
+	// are handed over at their next checkpoint or after 5 seconds. What it does not finish,
+	// another server takes over.
+	stopTime = 7 * time.Second
 )
 
-// keeper looks after the ledger of a server: it has abandoned sagas undone, and finds out
-// whether the store answers. A nil keeper is that of a server without a ledger.
+// keeper looks after the ledger of a server: it has abandoned sagas undone and tasks worked
+// on, and finds out whether the store answers. A nil keeper is that of a server without a ledger.
 type keeper struct {
 	store ledger.Store
 	log   *slog.Logger
 	now   func() time.Time
-	// work undoes abandoned sagas until ctx ends or the store is closed.
-	work func(ctx context.Context) error
+	// work undoes abandoned sagas, and works on tasks, until ctx ends or the store is closed.
+	work []func(ctx context.Context) error
 
 	once  sync.Once
 	ctx   context.Context
@@ -41,29 +42,35 @@ type keeper struct {
 	down    *time.Time    // since when the store does not answer; nil if it does
 }
 
-func newKeeper(store ledger.Store, log *slog.Logger, now func() time.Time, work func(context.Context) error) *keeper {
+func newKeeper(store ledger.Store, log *slog.Logger, now func() time.Time, work ...func(context.Context) error) *keeper {
 	k := &keeper{store: store, log: log, now: now, work: work, ended: make(chan struct{})}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	return k
 }
 
-// begin starts the worker, if it is not running. It ends with close, or when the store is
+// begin starts the workers, if they are not running. They end with close, or when the store is
 // closed.
 func (k *keeper) begin() {
 	if k == nil {
 		return
 	}
 	k.once.Do(func() {
+		var working sync.WaitGroup
+		for _, work := range k.work {
+			working.Go(func() {
+				if err := work(k.ctx); err != nil && k.ctx.Err() == nil && !errors.Is(err, ledger.ErrClosed) {
+					k.log.Error("this server does not look after the ledger any more", "error", err)
+				}
+			})
+		}
 		go func() {
 			defer close(k.ended)
-			if err := k.work(k.ctx); err != nil && k.ctx.Err() == nil && !errors.Is(err, ledger.ErrClosed) {
-				k.log.Error("abandoned sagas are not undone by this server any more", "error", err)
-			}
+			working.Wait()
 		}()
 	})
 }
 
-// close stops the worker, and waits a little for what it is undoing.
+// close stops the workers, and waits a little for what it is undoing.
 func (k *keeper) close() {
 	if k == nil {
 		return
@@ -117,4 +124,21 @@ func (k *keeper) check() {
 	k.checked = time.Now()
 	close(k.asking)
 	k.asking = nil
+}
+
+// Work looks after the ledger until ctx ends, without serving anybody: it works on tasks, undoes
+// abandoned sagas and removes what is no longer needed. It is for a process that does nothing
+// else; a server that serves does all this besides. It fails without a Ledger. Then it closes the
+// server.
+func (s *Server) Work(ctx context.Context) error {
+	if s.keeper == nil {
+		return errors.New("server: Work needs Options.Ledger")
+	}
+	s.keeper.begin()
+	select {
+	case <-ctx.Done():
+	case <-s.keeper.ended:
+	}
+	s.Close()
+	return ctx.Err()
 }

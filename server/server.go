@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -52,6 +53,11 @@ type Options struct {
 	// not close it. Nil means that nothing is remembered, and that New refuses tools which
 	// demand single use.
 	Ledger ledger.Store
+	// Workers is how many tasks this server works on at once, of tools whose Tasks allow any.
+	// Default 16; negative means that it works on none, and leaves that to other servers with
+	// the same Ledger. Without a Ledger there are no tasks, and New refuses tools that demand
+	// them.
+	Workers int
 	// MaxBody is the largest message in bytes. Default 1 MiB.
 	MaxBody int64
 	// PageSize is how many entries a list method returns at once. Default 100.
@@ -135,9 +141,9 @@ type Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, e
 // Server serves tools over the transports of this package. It keeps nothing of
 // a saga between two turns. It is safe for concurrent use.
 //
-// With a ledger, a goroutine of the server's undoes abandoned sagas. It begins with the
-// first use of Serve, ServeStdio, Handler or Handle, and ends with Close, or when the
-// ledger's store is closed.
+// With a ledger, goroutines of the server's undo abandoned sagas and work on tasks. They begin
+// with the first use of Serve, ServeStdio, Handler, Handle or Work, and end with Close, or when
+// the ledger's store is closed.
 type Server struct {
 	opts    Options
 	codec   *tokens.Codec
@@ -222,7 +228,18 @@ func New(o Options) (*Server, error) {
 	var takesKeys func(*engine.Program) bool
 	if o.Ledger != nil {
 		s.host.TakesKeys, takesKeys = true, (*engine.Program).Remembered
-		s.keeper = newKeeper(o.Ledger, o.Logger, o.Now, s.host.Turns.Work)
+		work := []func(context.Context) error{s.host.Turns.Work}
+		if tasks.Offered(tools) {
+			manager, err := tasks.New(tasks.Config{Turns: s.host.Turns, Workers: o.Workers})
+			if err != nil {
+				return nil, fmt.Errorf("server: %w", err)
+			}
+			s.host.Tasks = manager
+			if o.Workers >= 0 {
+				work = append(work, manager.Work)
+			}
+		}
+		s.keeper = newKeeper(o.Ledger, o.Logger, o.Now, work...)
 	}
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
 	if hooks != nil {

@@ -143,10 +143,10 @@ const (
 	settlePause = 20 * time.Millisecond
 )
 
-// swap writes a record. If the store does not know whether it has done so, the same is sent
+// swap writes a record and its items. If the store does not know whether it has done so, the same is sent
 // again: the two differ in nothing and are for one revision, so that only one of them can be
 // made, however late the other arrives. What is then found at the revision after is compared.
-func (b *Book) swap(ctx context.Context, r *ledger.Record) error {
+func (b *Book) swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
 	sent := false // and of unknown outcome
 	var last error
 	for try := range settleTries {
@@ -157,7 +157,7 @@ func (b *Book) swap(ctx context.Context, r *ledger.Record) error {
 			case <-time.After(settlePause << try):
 			}
 		}
-		err := b.store.Swap(ctx, r)
+		err := b.store.Swap(ctx, r, items...)
 		switch {
 		case err == nil:
 			return nil

@@ -93,7 +93,7 @@ func outcome(action string, end End, err error) (how, why string) {
 		return c.outcome, c.reason
 	case end.Gone != "":
 		return OutcomeUndone, string(end.Gone)
-	case end.Token != "":
+	case end.Token != "" || end.Position != nil:
 		return OutcomeSuspended, ""
 	case end.Result == nil || !end.Result.IsError:
 		if action == "cancel" && end.Result != nil {

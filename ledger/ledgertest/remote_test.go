@@ -160,6 +160,14 @@ func (r *remote) List(ctx context.Context, queues []string, after string, limit 
 	return records, err
 }
 
+func (r *remote) Owned(ctx context.Context, owners []string, after string, limit int) (records []*ledger.Record, err error) {
+	err = r.call(ctx, func(ctx context.Context) (err error) {
+		records, err = r.net.data.Owned(ctx, owners, after, limit)
+		return err
+	})
+	return records, err
+}
+
 func (r *remote) Count(ctx context.Context, owner string, most int) (n int, err error) {
 	err = r.call(ctx, func(ctx context.Context) (err error) { n, err = r.net.data.Count(ctx, owner, most); return err })
 	return n, err

@@ -126,6 +126,24 @@ WHERE queue = ANY ($1::bytea[]) AND wake IS NOT NULL AND key > $2::bytea ORDER B
 	return list, nil
 }
 
+// Owned implements [ledger.Store].
+func (s *store) Owned(ctx context.Context, owners []string, after string, limit int) (list []*ledger.Record, err error) {
+	err = s.read(ctx, "list an owner's records", func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, `SELECT `+columns+` FROM mcpsaga_ledger.records
+WHERE owner = ANY ($1::bytea[]) AND key > $2::bytea ORDER BY key LIMIT $3::bigint`,
+			byteas(owners), []byte(after), int64(max(0, limit)))
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*ledger.Record, error) { return scan(row) })
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
 // Count implements [ledger.Store].
 func (s *store) Count(ctx context.Context, owner string, most int) (n int, err error) {
 	err = s.read(ctx, "count records", func(ctx context.Context) error {

@@ -34,7 +34,7 @@ CREATE TABLE mcpsaga_ledger.records (
 -- What is sealed cannot be compressed.
 ALTER TABLE mcpsaga_ledger.records ALTER body SET STORAGE EXTERNAL;
 CREATE INDEX records_due ON mcpsaga_ledger.records (queue, wake) WHERE queue IS NOT NULL AND wake IS NOT NULL;
-CREATE INDEX records_owner ON mcpsaga_ledger.records (owner) WHERE owner IS NOT NULL;
+CREATE INDEX records_owner ON mcpsaga_ledger.records (owner, key) WHERE owner IS NOT NULL;
 CREATE INDEX records_keep ON mcpsaga_ledger.records (keep) WHERE keep IS NOT NULL;
 CREATE TABLE mcpsaga_ledger.items (
 	key  bytea NOT NULL REFERENCES mcpsaga_ledger.records ON DELETE CASCADE,

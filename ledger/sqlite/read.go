@@ -125,7 +125,7 @@ func (s *store) List(ctx context.Context, queues []string, after string, limit i
 			return err
 		}
 		defer r.rollback.Exec()
-		list, err = r.list(queues, after, limit)
+		list, err = r.list(r.listed, queues, after, limit)
 		return err
 	})
 	if err != nil {
@@ -134,14 +134,32 @@ func (s *store) List(ctx context.Context, queues []string, after string, limit i
 	return list, nil
 }
 
-func (r *reader) list(queues []string, after string, limit int) (list []*ledger.Record, err error) {
+// Owned implements [ledger.Store].
+func (s *store) Owned(ctx context.Context, owners []string, after string, limit int) (list []*ledger.Record, err error) {
+	limit = max(0, limit)
+	err = s.read(ctx, func(r *reader) error {
+		if _, err := r.begin.Exec(); err != nil {
+			return err
+		}
+		defer r.rollback.Exec()
+		list, err = r.list(r.owned, owners, after, limit)
+		return err
+	})
+	if err != nil {
+		return nil, s.explain("read", err)
+	}
+	return list, nil
+}
+
+// list returns the first records by key of those that a statement finds for each of the names.
+func (r *reader) list(find *sql.Stmt, names []string, after string, limit int) (list []*ledger.Record, err error) {
 	type found struct {
 		key string
 		id  int64
 	}
 	var all []found
-	for _, q := range distinct(queues) {
-		rows, err := r.listed.Query(q, after, limit)
+	for _, name := range distinct(names) {
+		rows, err := find.Query(name, after, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -168,9 +186,9 @@ func (r *reader) list(queues []string, after string, limit int) (list []*ledger.
 	return list, nil
 }
 
-// distinct are the names that can be those of queues, each once.
-func distinct(queues []string) []string {
-	queues = slices.DeleteFunc(slices.Clone(queues), func(q string) bool { return q == "" })
-	slices.Sort(queues)
-	return slices.Compact(queues)
+// distinct are the names that can be those of queues or owners, each once.
+func distinct(names []string) []string {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -37,7 +37,7 @@ CREATE TABLE records (
 ) STRICT;
 CREATE INDEX records_due   ON records (queue, wake) WHERE queue IS NOT NULL AND wake IS NOT NULL;
 CREATE INDEX records_list  ON records (queue, key)  WHERE queue IS NOT NULL AND wake IS NOT NULL;
-CREATE INDEX records_owner ON records (owner)       WHERE owner IS NOT NULL;
+CREATE INDEX records_owner ON records (owner, key)  WHERE owner IS NOT NULL;
 CREATE INDEX records_keep  ON records (keep)        WHERE keep IS NOT NULL;
 CREATE TABLE items (
 	record INTEGER NOT NULL, -- records.id

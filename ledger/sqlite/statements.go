@@ -11,7 +11,7 @@ const columns = "rev, queue, owner, wake, keep, body"
 // readStatements are prepared for each connection that reads.
 type readStatements struct {
 	statements
-	begin, rollback, load, byID, rev, items, count, listed, nextWake *sql.Stmt
+	begin, rollback, load, byID, rev, items, count, listed, owned, nextWake *sql.Stmt
 }
 
 func (s *readStatements) prepare(ctx context.Context, conn *sql.Conn) error {
@@ -24,6 +24,7 @@ func (s *readStatements) prepare(ctx context.Context, conn *sql.Conn) error {
 		&s.items:    "SELECT n, body FROM items WHERE record = (SELECT id FROM records WHERE key = ?) AND n > ? ORDER BY n LIMIT ?",
 		&s.count:    "SELECT count(*) FROM (SELECT 1 FROM records WHERE owner = ? LIMIT ?)",
 		&s.listed:   "SELECT key, id FROM records WHERE queue = ? AND wake IS NOT NULL AND key > ? ORDER BY key LIMIT ?",
+		&s.owned:    "SELECT key, id FROM records WHERE owner = ? AND key > ? ORDER BY key LIMIT ?",
 		&s.nextWake: "SELECT min(wake) FROM records WHERE queue = ? AND wake IS NOT NULL",
 	})
 }

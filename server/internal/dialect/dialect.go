@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -202,8 +203,10 @@ type Host struct {
 	Info         Implementation
 	Instructions string
 
-	Tools     *engine.Registry
-	Turns     *turns.Runner
+	Tools *engine.Registry
+	Turns *turns.Runner
+	// Tasks are the server's; nil if there are none: no ledger, or no tool that allows any.
+	Tasks     tasks.Viewer
 	Catalogue *Catalogue
 	// Hub tells of what has changed.
 	Hub *Hub

@@ -176,6 +176,15 @@ func (s *store) List(ctx context.Context, queues []string, after string, limit i
 	return inner.List(ctx, queues, after, limit)
 }
 
+// Owned implements [ledger.Store].
+func (s *store) Owned(ctx context.Context, owners []string, after string, limit int) ([]*ledger.Record, error) {
+	inner, err := s.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return inner.Owned(ctx, owners, after, limit)
+}
+
 // Count implements [ledger.Store].
 func (s *store) Count(ctx context.Context, owner string, most int) (int, error) {
 	inner, err := s.get(ctx)

@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
+	"github.com/mcpsaga/mcpsaga/internal/ident"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// CheckAnswers fails with an *[AnswerError] if [Program.Resume] could not read answers to what
+// is waited for at pos. Whether they are valid is for Resume to say: it asks again if not. It
+// fails with a *[PositionError] if the position is not one of this tool.
+func (t *Program) CheckAnswers(pos *Position, answers []steps.Answer) error {
+	if err := t.current(pos); err != nil {
+		return &PositionError{t.Name, err}
+	}
+	now := *pos
+	now.pending = slices.Clone(pos.pending)
+	now.seen = slices.Clip(pos.seen)
+	fresh, err := now.accept(answers)
+	if err != nil {
+		return err
+	}
+	for i := range now.pending {
+		p := &now.pending[i]
+		q := t.questions[t.present(ident.Base(p.id))]
+		if !fresh[i] || p.answer.failed || q == nil {
+			continue
+		}
+		step := steps.Step{Kind: p.kind, Needs: p.needs, Params: p.params, Varied: true}
+		if p.params == nil {
+			if step, err = q.Step(); err != nil {
+				continue // Resume says so
+			}
+		}
+		step.ID = p.stepID()
+		var malformed *checkerr.MalformedError
+		if err := Protect(func() error { return q.Check(step, p.answer.raw) }); errors.As(err, &malformed) {
+			return &AnswerError{step.ID, malformed.Reason}
+		}
+	}
+	return nil
+}
+
+// Cancelled is how a saga was cancelled whose turn was cut off, with what the turn undid then;
+// nil is nothing.
+func Cancelled(undo *UndoReport, text string) *Outcome { return cancelled(undo, text) }

@@ -1,0 +1,347 @@
+package records
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// TaskEntry is the record of a task as it was found, or is to be written.
+//
+// Who runs a task has taken its record, by the store's Take or by a swap of its own, and
+// its fence is [TaskEntry.Epoch]: how often the record was taken. A swap that takes nothing
+// counts itself in [Task.Writes], so the epoch is what the revision has beyond that.
+type TaskEntry struct {
+	Task
+	// Wake is when a worker must look at it, KeepUntil until when the record is kept.
+	Wake, KeepUntil time.Time
+
+	key string
+	rev uint64
+}
+
+// Exists reports whether there is such a record in the store.
+func (e *TaskEntry) Exists() bool { return e.rev != 0 }
+
+// Key is the record's name in the store.
+func (e *TaskEntry) Key() string { return e.key }
+
+// Rev is the record's revision.
+func (e *TaskEntry) Rev() uint64 { return e.rev }
+
+// Epoch counts how often the record was taken.
+func (e *TaskEntry) Epoch() uint64 { return e.rev - e.Writes }
+
+// Taken reports whether the record was taken since it was put to rest: somebody runs it, or
+// did and is gone.
+func (e *TaskEntry) Taken() bool { return micros(e.Wake) != micros(e.Rest) }
+
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// Clone returns a copy that can be changed, but for what its slices lead to.
+func (e *TaskEntry) Clone() *TaskEntry {
+	c := *e
+	return &c
+}
+
+// TaskItem is something that hangs on a task, under its number.
+type TaskItem struct {
+	N    uint64
+	Body []byte
+}
+
+// taskFormat begins what is sealed of tasks. It is another one than that of other records,
+// so that neither is taken for the other.
+const taskFormat = 2
+
+// sealTask pads and encrypts what a task's record or item says.
+func (b *Book) sealTask(associated, plain []byte) ([]byte, error) {
+	plain = append(plain, paddingMark)
+	body, err := b.keys().Encrypt(append(plain, make([]byte, padded(len(plain))-len(plain))...), associated)
+	if err != nil {
+		return nil, fmt.Errorf("records: seal: %w", err)
+	}
+	if len(body) > ledger.MaxBody {
+		return nil, ledger.ErrTooLarge
+	}
+	return body, nil
+}
+
+// openTask undoes sealTask.
+func (b *Book) openTask(associated, body []byte) ([]byte, error) {
+	plain, err := b.keys().Decrypt(body, associated)
+	if err != nil {
+		return nil, fmt.Errorf("%w: it was sealed with a key that is not enabled, or was altered", ErrUnreadable)
+	}
+	plain = bytes.TrimRight(plain, "\x00")
+	if len(plain) < 2 || plain[0] != taskFormat || plain[len(plain)-1] != paddingMark {
+		return nil, fmt.Errorf("%w: a newer program wrote it", ErrUnreadable)
+	}
+	return plain[1 : len(plain)-1], nil
+}
+
+// ofItem binds an item to its record and number.
+func (b *Book) ofItem(key string, n uint64) []byte {
+	return binary.BigEndian.AppendUint64(appendParts([]byte("mcpsaga ledger item 1"), b.audience, key), n)
+}
+
+// taskNames returns the names under which a task is found. Clients may choose the id, so
+// the names are keyed.
+func (b *Book) taskNames(principal, id string) ([]string, error) {
+	return b.keyedNames("task", principal, id)
+}
+
+// TaskID returns ids that nobody can guess for what can be: a client's key for a call. The
+// first is to be used, the others may have been, before keys were rotated.
+func (b *Book) TaskID(principal, key string) ([]string, error) {
+	return b.keyedNames("task of a call", principal, key)
+}
+
+func (b *Book) taskQueues(t Target) ([]string, error) {
+	return b.keyedNames("task queue", t.Name, string(binary.BigEndian.AppendUint32(nil, t.Revision)))
+}
+
+// taskOwners returns the names under which a principal's tasks are counted while they are
+// under way, and those for when they have ended.
+func (b *Book) taskOwners(principal string) (going, ended []string, err error) {
+	if going, err = b.keyedNames("task owner", principal); err == nil {
+		ended, err = b.keyedNames("task owner ended", principal)
+	}
+	return going, ended, err
+}
+
+// Task returns the record of a task, or nil if there is none.
+func (b *Book) Task(ctx context.Context, principal, id string) (*TaskEntry, error) {
+	names, err := b.taskNames(principal, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if e, err := b.TaskAt(ctx, name); e != nil || err != nil {
+			return e, err
+		}
+	}
+	return nil, nil
+}
+
+// TaskAt returns the record of that name, or nil if there is none.
+func (b *Book) TaskAt(ctx context.Context, key string) (*TaskEntry, error) {
+	r, err := b.load(ctx, key)
+	if r == nil || err != nil {
+		return nil, err
+	}
+	return b.taskEntry(r)
+}
+
+func (b *Book) taskEntry(r *ledger.Record) (*TaskEntry, error) {
+	plain, err := b.openTask(b.associated(r.Key), r.Body)
+	if err != nil {
+		return nil, err
+	}
+	e := &TaskEntry{key: r.Key, rev: r.Rev, Wake: r.Wake, KeepUntil: r.Keep}
+	if err := e.decode(plain); err != nil {
+		return nil, fmt.Errorf("%w: it does not decode", ErrUnreadable)
+	}
+	return e, nil
+}
+
+// NewTask returns the record of a task that is to be. If the id was chosen by a client,
+// it fails with [ErrConflict] if it can tell already that there is such a task.
+func (b *Book) NewTask(ctx context.Context, t Task, chosen bool) (*TaskEntry, error) {
+	names, err := b.taskNames(t.Principal, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names[1:] { // of other keys, where a swap would not find it
+		if !chosen {
+			break
+		}
+		if r, err := b.load(ctx, name); err != nil {
+			return nil, err
+		} else if r != nil {
+			return nil, ErrConflict
+		}
+	}
+	return &TaskEntry{Task: t, key: names[0]}, nil
+}
+
+// Room fails with [ErrFull] if a principal has as many tasks under way as limit, and counts
+// one more otherwise. What other replicas have made lately may not be seen.
+func (b *Book) Room(ctx context.Context, principal string, limit int) error {
+	going, _, err := b.taskOwners(principal)
+	if err != nil {
+		return err
+	}
+	owner := going[0]
+	b.mu.Lock()
+	c, known := b.counts[owner]
+	b.mu.Unlock()
+	// Those that end are not counted, so who seems to have reached the limit is counted again.
+	if age := time.Since(c.at); !known || age > countFor || c.n >= limit && age > countAgain {
+		n, err := b.store.Count(ctx, owner, limit)
+		if err != nil {
+			return unavailable(ctx, err)
+		}
+		c = count{n, time.Now()}
+	}
+	full := c.n >= limit
+	if !full {
+		c.n++
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.counts) >= countMost {
+		clear(b.counts)
+	}
+	b.counts[owner] = c
+	if full {
+		return ErrFull
+	}
+	return nil
+}
+
+// countAgain is how long a principal that has reached its limit is refused without asking the
+// store.
+const countAgain = 100 * time.Millisecond
+
+// PutTask writes e and appends items, unless the record was changed meanwhile ([ErrConflict]).
+// With take, the swap makes the task the caller's. It returns the epoch of what it has
+// written; if e.Epoch() is another one afterwards somebody has taken the task since. On
+// failure e is as it was. From then on e must not be changed.
+func (b *Book) PutTask(ctx context.Context, e *TaskEntry, take bool, items ...TaskItem) (epoch uint64, err error) {
+	queues, err := b.taskQueues(e.Target)
+	if err != nil {
+		return 0, err
+	}
+	owners, ended, err := b.taskOwners(e.Principal)
+	if err != nil {
+		return 0, err
+	}
+	if e.State == TaskEnded {
+		owners = ended
+	}
+	writes := e.Writes
+	if !take {
+		e.Writes++
+	}
+	r := &ledger.Record{Key: e.key, Rev: e.rev, Queue: queues[0], Owner: owners[0], Wake: e.Wake, Keep: e.KeepUntil}
+	epoch = e.rev + 1 - e.Writes
+	list := make([]ledger.Item, len(items))
+	r.Body, err = b.sealTask(b.associated(e.key), e.encode(append(make([]byte, 0, e.size()), taskFormat)))
+	for i, item := range items {
+		if err == nil {
+			list[i].N = item.N
+			list[i].Body, err = b.sealTask(b.ofItem(e.key, item.N), append([]byte{taskFormat}, item.Body...))
+		}
+	}
+	if err == nil {
+		err = b.swap(ctx, r, list...)
+	}
+	if err != nil {
+		e.Writes = writes
+		return 0, err
+	}
+	e.rev = r.Rev
+	return epoch, nil
+}
+
+// TaskItems returns items of a task with numbers greater than after, in order.
+func (b *Book) TaskItems(ctx context.Context, e *TaskEntry, after uint64, limit int) ([]TaskItem, error) {
+	found, err := b.store.Items(ctx, e.key, after, limit)
+	if err != nil {
+		return nil, unavailable(ctx, err)
+	}
+	list := make([]TaskItem, 0, len(found))
+	for _, item := range found {
+		plain, err := b.openTask(b.ofItem(e.key, item.N), item.Body)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, TaskItem{item.N, plain})
+	}
+	return list, nil
+}
+
+// WatchTask yields a task each time that its record is found at a revision greater than after.
+// It ends with an error.
+func (b *Book) WatchTask(ctx context.Context, e *TaskEntry, after uint64) iter.Seq2[*TaskEntry, error] {
+	return func(yield func(*TaskEntry, error) bool) {
+		for r, err := range b.store.Watch(ctx, e.key, after) {
+			if err != nil {
+				yield(nil, unavailable(ctx, err))
+				return
+			}
+			found, err := b.taskEntry(r)
+			if !yield(found, err) || err != nil {
+				return
+			}
+		}
+		yield(nil, unavailable(ctx, errors.New("the store stopped watching")))
+	}
+}
+
+// TakeTasks is [Book.Take] for tasks.
+func (b *Book) TakeTasks(ctx context.Context, targets []Target, limit int, lease time.Duration) (list []*TaskEntry, unreadable int, err error) {
+	var queues []string
+	for _, t := range targets {
+		names, err := b.taskQueues(t)
+		if err != nil {
+			return nil, 0, err
+		}
+		queues = append(queues, names...)
+	}
+	found, err := b.store.Take(ctx, ledger.Take{Queues: queues, Limit: limit, Lease: lease})
+	if err != nil {
+		return nil, 0, unavailable(ctx, err)
+	}
+	for _, r := range found {
+		if e, err := b.taskEntry(r); err == nil {
+			list = append(list, e)
+		}
+	}
+	return list, len(found) - len(list), nil
+}
+
+// OwnTasks returns tasks of a principal, at most limit of them, and what to give as after
+// for those that follow; empty if there are none. Those that cannot be read are left out.
+func (b *Book) OwnTasks(ctx context.Context, principal, after string, limit int) (list []*TaskEntry, next string, err error) {
+	going, ended, err := b.taskOwners(principal)
+	if err != nil {
+		return nil, "", err
+	}
+	found, err := b.store.Owned(ctx, slices.Concat(going, ended), after, limit)
+	if err != nil {
+		return nil, "", unavailable(ctx, err)
+	}
+	for _, r := range found {
+		if e, err := b.taskEntry(r); err == nil {
+			list = append(list, e)
+		}
+	}
+	if len(found) == limit && limit > 0 {
+		next = found[limit-1].Key
+	}
+	return list, strings.Clone(next), nil
+}
+
+// TaskKey returns the name that the record of a task made now has.
+func (b *Book) TaskKey(principal, id string) (string, error) {
+	names, err := b.taskNames(principal, id)
+	if err != nil {
+		return "", err
+	}
+	return names[0], nil
+}

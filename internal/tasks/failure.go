@@ -1,0 +1,109 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/fields"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// FailedError is why a task has failed, with a text that its client may read.
+type FailedError struct{ Text string }
+
+// Error implements error.
+func (e *FailedError) Error() string { return e.Text }
+
+// failure is why a task failed, as it is recorded.
+type failure struct {
+	text  string // for the client; empty: it is for the operator alone
+	saga  string
+	lacks *engine.UnsupportedError
+}
+
+// failureOf says of an error what a client may know.
+func failureOf(err error, saga string) failure {
+	f := failure{saga: saga}
+	var lacks *engine.UnsupportedError
+	var failed *FailedError
+	switch {
+	case errors.As(err, &failed):
+		f.text = failed.Text
+	case errors.As(err, &lacks):
+		f.lacks = lacks
+	}
+	return f
+}
+
+func (f *failure) encode() []byte {
+	b := fields.AppendBytes(nil, 1, f.text)
+	b = fields.AppendBytes(b, 2, f.saga)
+	if f.lacks != nil {
+		lacks := fields.AppendBytes(nil, 1, f.lacks.Tool)
+		lacks = fields.AppendBytes(lacks, 2, f.lacks.StepID)
+		lacks = fields.AppendUint(lacks, 3, packFeatures(f.lacks.Needs))
+		b = fields.AppendBytes(b, 3, lacks)
+	}
+	return b
+}
+
+// decodeFailure returns the error that a task failed with.
+func decodeFailure(b []byte) error {
+	var text, saga string
+	var lacks *engine.UnsupportedError
+	var err, wrong error
+	for field, v := range fields.All(b, &err) {
+		switch field {
+		case 1:
+			text = string(v)
+		case 2:
+			saga = string(v)
+		case 3:
+			lacks = new(engine.UnsupportedError)
+			for field, v := range fields.All(v, &wrong) {
+				switch field {
+				case 1:
+					lacks.Tool = string(v)
+				case 2:
+					lacks.StepID = string(v)
+				case 3:
+					lacks.Needs = unpackFeatures(v.Uint())
+				}
+			}
+		}
+	}
+	switch {
+	case err != nil || wrong != nil:
+		return errors.Join(err, wrong)
+	case lacks != nil:
+		return &turns.Error{Err: lacks}
+	case text != "":
+		return &turns.Error{Err: &FailedError{text}}
+	}
+	return &turns.Error{Err: fmt.Errorf("the tool failed; its operator can find the reason in the log under the saga %s", saga)}
+}
+
+// Texts of failures.
+var (
+	errExpired  = &FailedError{"The task took longer than its time to live, and what it did was undone."}
+	errAttempts = &FailedError{"The task was given up: each server that tried to go on with it failed."}
+	errTooLarge = &FailedError{"The task's result is too large to be kept."}
+	errState    = &FailedError{"The task has more to remember than can be kept."}
+	errPartial  = &FailedError{"The task has given more partial results than can be kept."}
+	errPauses   = &FailedError{"The tool paused too often without asking anything."}
+)
+
+// answersTo are those of the answers that are to one of the questions.
+func answersTo(questions []steps.Step, answers []steps.Answer) (list []steps.Answer) {
+	for _, a := range answers {
+		for i := range questions {
+			if questions[i].ID == a.StepID {
+				list = append(list, a)
+				break
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,160 @@
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+)
+
+// Config configures a [Manager]. Turns is required.
+type Config struct {
+	// Turns takes the turns. It must have a ledger.
+	Turns *turns.Runner
+	// Workers is how many tasks run at once in this process while [Manager.Work] runs.
+	// Default 16.
+	Workers int
+	// PerPrincipal is how many of them may be one principal's. Default: half of the workers,
+	// and at least one.
+	PerPrincipal int
+	// PerTool is how many of them may be of a tool, by its name; those that it has not have
+	// no limit of their own.
+	PerTool map[string]int
+	// Limit is how many tasks a principal may have under way. Default 1000; negative is any
+	// number.
+	Limit int
+	// Lease is how long a task is a worker's unless that shows that it is alive. Default 10
+	// seconds.
+	Lease time.Duration
+	// MaxEvents is how many progress and log events are kept of a task. Default 1000.
+	MaxEvents int
+	// Attempts is how many workers in a row may go down with a task before it is given up.
+	// Default 5.
+	Attempts int
+}
+
+// Defaults of a program that says nothing.
+const (
+	defaultTTL    = 24 * time.Hour
+	defaultPoll   = time.Second
+	defaultRetain = time.Hour
+	// maxSlack is how long after its time to live a task is kept that nobody has ended.
+	maxSlack = 30 * 24 * time.Hour
+)
+
+// Manager drives tasks. It is safe for concurrent use.
+type Manager struct {
+	Config
+	book *records.Book
+
+	clock clock
+	crew  crew
+}
+
+var _ Viewer = (*Manager)(nil)
+
+// New returns a manager. It fails if the runner has no ledger.
+func New(c Config) (*Manager, error) {
+	if c.Turns == nil || c.Turns.Records() == nil {
+		return nil, errors.New("tasks: a ledger is needed")
+	}
+	if c.Workers <= 0 {
+		c.Workers = 16
+	}
+	if c.PerPrincipal <= 0 {
+		c.PerPrincipal = max(1, c.Workers/2)
+	}
+	c.Limit = cmp.Or(c.Limit, 1000)
+	c.Lease = cmp.Or(c.Lease, 10*time.Second)
+	c.MaxEvents = cmp.Or(c.MaxEvents, 1000)
+	c.Attempts = cmp.Or(c.Attempts, 5)
+	m := &Manager{Config: c, book: c.Turns.Records()}
+	m.crew.init(c.Workers, c.PerPrincipal, c.PerTool)
+	return m, nil
+}
+
+// settings are what a program's author says of its tasks.
+type settings struct {
+	after             string
+	ttl, poll, retain time.Duration
+}
+
+func settingsOf(*engine.Program) settings {
+	return settings{ttl: defaultTTL, poll: defaultPoll, retain: defaultRetain}
+}
+
+// offers reports whether a program may be a task.
+func offers(p *engine.Program) bool { return p.Kind == engine.KindTool }
+
+// Offered reports whether any of the programs may be a task.
+func Offered(r *engine.Registry) bool {
+	return false
+}
+
+// clock tells the store's time, by which all replicas go: their own clocks may differ.
+type clock struct {
+	mu     sync.Mutex
+	offset time.Duration // of the store's clock to this process's
+	synced time.Time     // by the monotonic clock
+}
+
+// syncTime is how often the store is asked for its time.
+const syncTime = time.Minute
+
+// sync finds out how late it is, unless that is known. If the store does not say, the last
+// that is known holds.
+func (m *Manager) sync(ctx context.Context) {
+	c := &m.clock
+	c.mu.Lock()
+	known := !c.synced.IsZero() && time.Since(c.synced) < syncTime
+	if !known {
+		c.synced = time.Now() // one asks
+	}
+	c.mu.Unlock()
+	if known {
+		return
+	}
+	before := m.Turns.Now()
+	at, err := m.book.Store().Now(ctx)
+	if err != nil {
+		c.mu.Lock()
+		c.synced = time.Time{}
+		c.mu.Unlock()
+		return
+	}
+	after := m.Turns.Now()
+	offset := at.Sub(before.Add(after.Sub(before) / 2))
+	if offset.Abs() < notable {
+		offset = 0
+	}
+	c.mu.Lock()
+	c.offset = offset
+	c.mu.Unlock()
+}
+
+// notable is a difference of clocks that may be more than the way to the store takes.
+const notable = 20 * time.Millisecond
+
+// now is the store's time.
+func (m *Manager) now() time.Time {
+	m.clock.mu.Lock()
+	offset := m.clock.offset
+	m.clock.mu.Unlock()
+	return m.Turns.Now().Add(offset).UTC().Truncate(time.Microsecond)
+}
+
+// due is a time that has come, also if the clocks differ a little.
+func (m *Manager) due() time.Time { return m.now().Add(-2 * notable) }
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,211 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/records"
+)
+
+// Why a turn is cut off.
+var (
+	errCancelled = errors.New("the task was cancelled")
+	errStopping  = errors.New("the server is stopping")
+	errOver      = errors.New("the task's time to live is over")
+)
+
+// run is a task that is held here.
+type run struct {
+	m       *Manager
+	ctx     context.Context // ends when all is left to others
+	key     string
+	began   time.Time
+	program *engine.Program // nil if it is not served
+	served  bool            // program goes on with it, rather than only undo
+
+	principal, tool string
+
+	// turn is the context of what runs, and stop ends it; both are replaced for each turn.
+	turn atomic.Pointer[turnContext]
+	why  atomic.Pointer[error] // why it was cut, if it was
+
+	mutex   chan struct{} // held while the record is written
+	e       *records.TaskEntry
+	epoch   uint64
+	until   time.Time // of the lease, by the store's clock
+	written time.Time
+	trying  uint64 // mark of what is being written
+	lost    bool
+	handing bool   // it is to be handed over
+	handed  bool   // it was
+	before  []byte // the position before the present one, from which the saga is undone
+
+	notes  notes
+	pauses int
+	own    int // turns in a row that only the server's model was asked for
+}
+
+type turnContext struct {
+	context.Context
+	stop context.CancelCauseFunc
+}
+
+func (r *run) lock()   { r.mutex <- struct{}{} }
+func (r *run) unlock() { <-r.mutex }
+
+// newRun makes the run of a task that was taken, at the epoch.
+func (m *Manager) newRun(ctx context.Context, e *records.TaskEntry, epoch uint64) *run {
+	r := &run{
+		m: m, ctx: ctx, key: e.Key(), mutex: make(chan struct{}, 1),
+		principal: e.Principal, tool: e.Target.Name, e: e, epoch: epoch, until: e.Wake, written: time.Now(),
+	}
+	r.notes.r = r
+	r.program, r.served = m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
+	r.lost = e.Epoch() != epoch
+	return r
+}
+
+// begin works on the task from now on. It is called with the crew's lock held.
+func (r *run) begin(stopping bool) {
+	r.began = time.Now()
+	if stopping {
+		r.handing = true
+	}
+	go func() {
+		defer func() { r.m.crew.end(r, time.Since(r.began)) }()
+		defer r.notes.stop()
+		if err := engine.Protect(r.drive); err != nil && !errors.Is(err, errLost) {
+			r.m.Turns.Log.Error("a task is left for another try", "tool", r.tool, "error", err)
+		}
+	}()
+}
+
+// cut ends what runs, for the reason why. Losing it and the end of its time go before others.
+func (r *run) cut(why error) {
+	if old := r.why.Load(); old == nil || errors.Is(why, errLost) {
+		r.why.Store(&why)
+	}
+	if t := r.turn.Load(); t != nil {
+		t.stop(why)
+	}
+}
+
+// task is the record as it is known.
+func (r *run) task() *records.Task {
+	r.lock()
+	defer r.unlock()
+	t := r.e.Task
+	return &t
+}
+
+// drive works on the task until it ends, waits or is somebody else's.
+func (r *run) drive() error {
+	for {
+		r.lock()
+		t, lost, handing := r.e.Task, r.lost, r.handing
+		r.unlock()
+		now := r.m.now()
+		again := false
+		var err error
+		switch {
+		case lost:
+			return errLost
+		case r.program == nil:
+			return r.putBack(&t, notServedPause, nil)
+		case t.State == records.TaskEnded:
+			return r.undoAgain(&t)
+		case handing:
+			return r.handOver(t.Loose)
+		case t.Cancelled:
+			again, err = r.undo(&t, errCancelled)
+		case !t.Due.IsZero() && !now.Before(t.Due):
+			_, err = r.undo(&t, errOver)
+		case r.epoch-t.Base > uint64(r.m.Attempts):
+			_, err = r.undo(&t, errAttempts)
+		case !r.served:
+			_, err = r.undo(&t, errRevision)
+		case t.State == records.TaskSleeping && now.Before(t.WakeAt.Add(-notable)):
+			return r.write(func(t *records.Task) []Event { r.sleep(t); return nil })
+		default:
+			again, err = r.step(&t, now)
+		}
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// errRevision: only an older program could go on with the task.
+var errRevision = &FailedError{"The task cannot go on: this version of the tool is no longer served. Start again."}
+
+// notServedPause is how long a task is left that no program here is for.
+const notServedPause = time.Minute
+
+// inFlight reports whether somebody has begun to go on from where the task stands, and may
+// have done more than is known.
+func (r *run) inFlight(t *records.Task) bool { return t.Loose || r.epoch-t.Base > 1 }
+
+// putBack leaves the task for later, because of err or nothing.
+func (r *run) putBack(t *records.Task, pause time.Duration, why error) error {
+	return r.write(func(t *records.Task) []Event {
+		r.rest(t, t.State, r.m.now().Add(pause))
+		if why != nil {
+			t.Failures++
+			t.Loose = true
+			t.LastError = clip(why.Error())
+		}
+		return nil
+	})
+}
+
+// failed leaves a task for later that could not go on. The pauses grow.
+func (r *run) failed(t *records.Task, why error) error {
+	pause := min(firstPause<<min(t.Failures, 20), lastPause)
+	if !t.Due.IsZero() && !t.Cancelled {
+		pause = max(min(pause, t.Due.Sub(r.m.now())), firstPause) // to be undone in time
+	}
+	return r.putBack(t, pause, why)
+}
+
+// Pauses between tries.
+const (
+	firstPause = time.Second
+	lastPause  = 5 * time.Minute
+)
+
+// handOver gives the task to whoever takes it next. loose says that more may have been done
+// than is known.
+func (r *run) handOver(loose bool) error {
+	return r.write(func(t *records.Task) []Event {
+		state := t.State
+		if state != records.TaskSleeping && state != records.TaskWaiting || t.Cancelled {
+			state = records.TaskQueued
+		}
+		r.rest(t, state, r.m.due())
+		t.Loose = t.Loose || loose
+		return nil
+	})
+}
+
+// clip bounds what is kept of an error.
+func clip(text string) string {
+	const most = 1000
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return text
+}
+
+// newTurn returns the context of a turn, which ends when the task is cut.
+func (r *run) newTurn() *turnContext {
+	ctx, stop := context.WithCancelCause(r.ctx)
+	turn := &turnContext{ctx, stop}
+	r.turn.Store(turn)
+	if why := r.why.Load(); why != nil {
+		stop(*why) // it came just before
+	}
+	return turn
+}

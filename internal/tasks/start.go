@@ -1,0 +1,211 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Start implements [Viewer]. If this process has room, the task is taken as it is made: it
+// costs no more than that one write before it runs.
+func (m *Manager) Start(ctx context.Context, s Start) (*Task, error) {
+	m.sync(ctx)
+	q := &s.Request
+	turn := turns.TaskTurn{Program: q.Program, Arguments: orEmpty(q.Arguments), Client: q.Client, Answers: q.Answers, Trace: q.Trace}
+	if q.Token != "" {
+		opened, err := m.Turns.OpenTask(ctx, *q)
+		if err != nil {
+			return nil, err
+		}
+		turn = opened
+	}
+	if !begins(&turn) {
+		take := m.Turns.Call
+		if q.Token != "" {
+			take = m.Turns.Resume
+		}
+		end, err := take(ctx, *q)
+		if err != nil {
+			return nil, err
+		}
+		return &Task{Program: turn.Program, End: &end}, nil
+	}
+	if turn.Position != nil {
+		if err := turn.Program.CheckAnswers(turn.Position, turn.Answers); err != nil {
+			return nil, m.report(ctx, q.Method, err)
+		}
+	} else {
+		turn.Saga = m.Turns.NewID()
+	}
+	e, err := m.create(ctx, &s, &turn)
+	if err != nil {
+		return nil, m.report(ctx, q.Method, err)
+	}
+	return m.view(e)
+}
+
+// begins reports whether a turn is the one that the task begins with.
+func begins(turn *turns.TaskTurn) bool {
+	after := settingsOf(turn.Program).after
+	if after == "" {
+		return true
+	}
+	if turn.Position == nil {
+		return false
+	}
+	answered := func(id string) bool {
+		return slices.ContainsFunc(turn.Answers, func(a steps.Answer) bool { return a.StepID == id })
+	}
+	return slices.ContainsFunc(turn.Position.PendingIDs(), func(id string) bool {
+		question, _, _ := strings.Cut(id, "~") // and what number it is asked for
+		return question == after && answered(id)
+	})
+}
+
+func orEmpty(args json.RawMessage) json.RawMessage {
+	if len(args) == 0 {
+		return json.RawMessage("{}")
+	}
+	return args
+}
+
+// create makes the record of a task, or finds it, if the same call has made it before.
+func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*records.TaskEntry, error) {
+	q := &s.Request
+	now := m.now()
+	set := settingsOf(turn.Program)
+	t := records.Task{
+		Target: records.Target{Name: turns.TargetOf(turn.Program), Revision: turn.Program.Revision},
+		ID:     s.ID, Principal: q.Principal, Saga: turn.Saga, Created: now, Updated: now, Note: s.Note,
+		TTL: set.ttl, Poll: set.poll, Retain: set.retain,
+	}
+	if s.TTL > 0 && (t.TTL <= 0 || s.TTL < t.TTL) {
+		t.TTL = s.TTL
+	}
+	if t.TTL > 0 {
+		t.Due = now.Add(t.TTL)
+	}
+	if turn.Program.MaxAge > 0 && (t.Due.IsZero() || now.Add(turn.Program.MaxAge).Before(t.Due)) {
+		t.Due = now.Add(turn.Program.MaxAge)
+	}
+	asked := request{method: q.Method, client: q.Client, arguments: turn.Arguments, trace: turn.Trace}
+	t.Request = asked.encode()
+	t.Answers = encodeAnswers(turn.Answers)
+	if turn.Position != nil {
+		if !turn.Position.Deadline.IsZero() && turn.Position.Deadline.Before(t.Due) {
+			t.Due = turn.Position.Deadline
+		}
+		t.Position = encodePosition(turn.Position, asked.arguments == nil)
+	}
+	known, err := m.identify(ctx, s, turn, &t)
+	if known != nil || err != nil {
+		return known, err
+	}
+	if m.Limit >= 0 {
+		switch err := m.book.Room(ctx, q.Principal, m.Limit); {
+		case errors.Is(err, records.ErrFull):
+			return nil, ErrTooMany
+		case err != nil:
+			return nil, err
+		}
+	}
+	e, err := m.book.NewTask(ctx, t, s.ID != "")
+	if err == nil {
+		err = m.put(ctx, e, nil)
+	}
+	if errors.Is(err, records.ErrConflict) {
+		if t.Digest != nil {
+			found, err := m.book.Task(ctx, q.Principal, t.ID)
+			if found != nil || err != nil {
+				return same(found, &t, err)
+			}
+		}
+		return nil, ErrExists
+	}
+	return e, err
+}
+
+// identify gives the task its id, if the client has not. It finds the task if it was made
+// before by the same call: with the same idempotency key, or from the same token.
+func (m *Manager) identify(ctx context.Context, s *Start, turn *turns.TaskTurn, t *records.Task) (*records.TaskEntry, error) {
+	q := &s.Request
+	if t.ID != "" {
+		return nil, nil
+	}
+	var from string
+	switch {
+	case turn.Position != nil:
+		from = fmt.Sprintf("token %x %d", turn.Saga, turn.Position.Turn)
+		t.Digest = turns.DigestAnswers(turn)
+	case q.IdempotencyKey != "":
+		from = "key " + q.IdempotencyKey
+		t.Digest = turns.DigestCall(q)
+	default:
+		var id [16]byte
+		rand.Read(id[:]) // never fails
+		t.ID = base64.RawURLEncoding.EncodeToString(id[:])
+		return nil, nil
+	}
+	ids, err := m.book.TaskID(q.Principal, from)
+	if err != nil {
+		return nil, err
+	}
+	t.ID = ids[0][:22] // 128 bits suffice
+	for _, id := range ids[1:] {
+		if found, err := m.book.Task(ctx, q.Principal, id[:22]); found != nil || err != nil {
+			return same(found, t, err)
+		}
+	}
+	return nil, nil
+}
+
+// same returns a task that was found, unless it is of another call.
+func same(found *records.TaskEntry, t *records.Task, err error) (*records.TaskEntry, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case bytes.Equal(found.Digest, t.Digest):
+		return found, nil
+	case t.Position != nil:
+		return nil, tokens.Reject(tokens.ReasonSpent, "a task with other answers was begun")
+	}
+	return nil, turns.ErrKeyReused
+}
+
+// put writes a task that is to run now: it is taken if there is a place here, and otherwise
+// whoever has one takes it.
+func (m *Manager) put(ctx context.Context, e *records.TaskEntry, items []records.TaskItem) error {
+	now := m.now()
+	tool := e.Target.Name
+	live, here := m.crew.reserve(e.Principal, tool)
+	e.State = records.TaskQueued
+	e.Base = e.Epoch()
+	e.Rest, e.Wake = time.Time{}, now.Add(m.Lease)
+	if !here {
+		e.Rest = m.due()
+		e.Wake = e.Rest
+	}
+	e.KeepUntil = keepUntil(&e.Task)
+	epoch, err := m.book.PutTask(ctx, e, here, items...)
+	if !here {
+		return err
+	}
+	if err != nil {
+		m.crew.release(e.Principal, tool)
+		return err
+	}
+	m.crew.hold(m.newRun(live, e, epoch))
+	return nil
+}

@@ -1,0 +1,369 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Bounds of what a task does without anybody being asked.
+const (
+	// maxPauses is how many turns in a row may ask nothing.
+	maxPauses = 1000
+	// maxOwn is how many turns in a row only the server's model may be asked for.
+	maxOwn = 100
+	// maxPartial is how many bytes of partial results, questions and events of dialects are kept.
+	maxPartial = 8 << 20
+)
+
+// never is when a task that nothing ends is looked at again.
+const never = 10 * 365 * 24 * time.Hour
+
+// step takes the next turn. again says that the task goes on at once.
+func (r *run) step(t *records.Task, now time.Time) (again bool, err error) {
+	turn, err := turnOf(t, r.program, now)
+	if err != nil {
+		return false, r.failed(t, err)
+	}
+	questions, err := decodeQuestions(t.Questions)
+	if err != nil {
+		return false, r.failed(t, err)
+	}
+	own, theirs := open(questions, turn.Answers, turn.Client)
+	switch {
+	case len(own) > 0:
+		return r.askModel(t, own, turn.Answers, len(theirs) > 0)
+	case len(theirs) > 0: // it was woken for nothing
+		return false, r.write(func(t *records.Task) []Event { r.wait(t); return nil })
+	}
+	if t.State == records.TaskSleeping {
+		turn.Now = later(now, t.WakeAt) // clocks differ a little
+	}
+	all := turn.Answers
+	turn.Answers = answersTo(questions, all)
+	turn.Notifier, turn.Acting, turn.Checkpoint = &r.notes, r.acting, r.checkpoint
+	ctx := r.newTurn()
+	watch := time.AfterFunc(r.watchAfter(t), func() { r.watch(ctx, t) })
+	end, err := r.m.Turns.TakeTask(ctx, turn)
+	watch.Stop()
+	ctx.stop(nil)
+	switch {
+	case err != nil:
+		return r.broke(t, err)
+	case end.Gone != "":
+		return false, r.fail(&FailedError{"The task cannot go on: the tool has changed since it began. Start again."}, turns.UndoReport(&end))
+	case end.Position == nil:
+		return false, r.finish(&end, Completed)
+	}
+	return r.suspend(&end, all, turn.Client)
+}
+
+// open returns the questions that have no answer yet: those for the server's own model, and
+// the client's.
+func open(questions []steps.Step, answers []steps.Answer, client steps.Features) (own, theirs []steps.Step) {
+	for _, q := range questions {
+		if slices.ContainsFunc(answers, func(a steps.Answer) bool { return a.StepID == q.ID }) {
+			continue
+		}
+		if client.Has(q.Needs) {
+			theirs = append(theirs, q)
+		} else {
+			own = append(own, q)
+		}
+	}
+	return own, theirs
+}
+
+// wait puts a task to rest until its client answers, unless that wants something else.
+func (r *run) wait(t *records.Task) {
+	if t.Cancelled {
+		return
+	}
+	until := t.Due
+	if until.IsZero() {
+		until = r.m.now().Add(never)
+	}
+	r.rest(t, records.TaskWaiting, until)
+}
+
+// sleep puts a task to rest until it is to go on, or over.
+func (r *run) sleep(t *records.Task) {
+	until := t.WakeAt
+	if !t.Due.IsZero() && t.Due.Before(until) {
+		until = t.Due
+	}
+	r.rest(t, records.TaskSleeping, until)
+}
+
+// checkpoint writes down how far the turn has come, and ends it there if the task is to be
+// handed over.
+func (r *run) checkpoint(_ context.Context, pos *engine.Position) error {
+	err := r.write(func(t *records.Task) []Event {
+		if pos.Next() == "" {
+			r.before = t.Position // it is to be undone
+		}
+		asked, _ := decodeRequest(t.Request)
+		t.Position = encodePosition(pos, asked.arguments == nil)
+		t.Target.Revision = r.program.Revision
+		t.Questions, t.Answers = nil, nil
+		r.goesOn(t)
+		if r.handed = r.handing && pos.Next() != "" && !t.Cancelled; r.handed {
+			r.rest(t, records.TaskQueued, r.m.due())
+		}
+		return nil
+	})
+	if err == nil && r.handed {
+		err = errStopping
+	}
+	return err
+}
+
+// askModel has the server's own model answer questions, and records what it says.
+func (r *run) askModel(t *records.Task, own []steps.Step, answers []steps.Answer, wait bool) (again bool, err error) {
+	if r.own++; r.own > maxOwn {
+		return r.undo(t, &FailedError{fmt.Sprintf("The tool asked the server's model %d times in a row.", maxOwn)})
+	}
+	ctx := r.newTurn()
+	defer ctx.stop(nil)
+	watch := time.AfterFunc(r.watchAfter(t), func() { r.watch(ctx, t) })
+	defer watch.Stop()
+	for _, q := range own {
+		a, err := r.m.Turns.Sample(ctx, r.program, q)
+		if err != nil {
+			return r.broke(t, err)
+		}
+		answers = append(answers, a)
+	}
+	err = r.write(func(t *records.Task) []Event {
+		t.Answers = encodeAnswers(answers)
+		r.goesOn(t)
+		if wait {
+			r.wait(t)
+		}
+		again = t.Rest.IsZero()
+		return nil
+	})
+	return again, err
+}
+
+// suspend records where the saga stands.
+func (r *run) suspend(end *turns.End, answers []steps.Answer, client steps.Features) (again bool, err error) {
+	// What was sent ahead is an answer now, if it can be one.
+	ahead := answersTo(end.Steps, answers)
+	if len(ahead) > 0 && r.program.CheckAnswers(end.Position, ahead) != nil {
+		ahead = nil
+	}
+	own, theirs := open(end.Steps, ahead, client)
+	if r.pauses++; len(end.Steps) > 0 {
+		r.pauses = 0
+	}
+	if len(own) == 0 {
+		r.own = 0
+	}
+	if r.pauses > maxPauses {
+		t := r.task()
+		return r.undo(t, errPauses)
+	}
+	var size uint64
+	if len(end.Yielded) > 0 {
+		r.pauses = 0
+		raw, err := end.Yielded.MarshalJSON()
+		if err != nil {
+			return r.undo(r.task(), err)
+		}
+		if size = uint64(len(raw)); r.task().Size+size > maxPartial {
+			return r.undo(r.task(), errPartial)
+		}
+	}
+	if !end.Position.Wake.IsZero() {
+		r.pauses = 0
+	}
+	questions := encodeQuestions(end.Steps)
+	err = r.write(func(t *records.Task) (events []Event) {
+		asked, _ := decodeRequest(t.Request)
+		t.Position = encodePosition(end.Position, asked.arguments == nil)
+		t.Target.Revision = r.program.Revision
+		t.Questions, t.Answers = questions, encodeAnswers(ahead)
+		r.goesOn(t)
+		switch wake := end.Position.Wake; {
+		case len(theirs) > 0 && len(own) == 0:
+			r.wait(t)
+		case !wake.IsZero() && !t.Cancelled:
+			t.WakeAt = wake
+			r.sleep(t)
+		}
+		if len(end.Yielded) > 0 {
+			t.Size += size + eventSize
+			events = append(events, Event{Kind: EventPartial, Content: end.Yielded})
+		}
+		for i := range theirs {
+			if t.Size < maxPartial {
+				t.Size += uint64(len(theirs[i].Params)) + eventSize
+				events = append(events, Event{Kind: EventQuestion, Question: &theirs[i]})
+			}
+		}
+		again = t.Rest.IsZero()
+		return events
+	})
+	if errors.Is(err, ledger.ErrTooLarge) {
+		t := r.task()
+		return r.undo(t, errState)
+	}
+	return again, err
+}
+
+// eventSize is what an event counts besides its contents.
+const eventSize = 64
+
+// broke is called when a turn has ended without an outcome.
+func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
+	r.lock()
+	lost, handing := r.lost, r.handing
+	r.unlock()
+	var why error
+	if cut := r.why.Load(); cut != nil {
+		why = *cut
+	}
+	var undone *engine.UndoneError
+	isUndone := errors.As(err, &undone) && !errors.As(err, new(*engine.UnsettledError))
+	switch {
+	case r.handed:
+		return false, nil
+	case lost:
+		return false, errLost
+	case errors.As(err, new(*engine.HaltedError)) && handing, !isUndone && why == errStopping, isUndone && undone.Report == nil && why == errStopping:
+		return false, r.handOver(true)
+	case !isUndone && why == errCancelled && ctxError(err): // before any code ran
+		return true, r.write(func(t *records.Task) []Event { return nil })
+	case errors.As(err, new(*engine.AnswerError)) && !isUndone:
+		// It was looked at when it came; so the program is another one now. Ask again.
+		return true, r.write(func(t *records.Task) []Event { t.Answers = nil; return nil })
+	case !isUndone:
+		return false, r.failed(t, err)
+	case why == errCancelled:
+		if tooLate(undone.Report) {
+			return true, r.goOnAnyway(true)
+		}
+		end := &turns.End{Outcome: *engine.Cancelled(undone.Report, "Cancelled.")}
+		return false, r.finish(end, Cancelled)
+	case why == errOver:
+		return false, r.fail(errExpired, undone.Report)
+	}
+	return false, r.fail(err, undone.Report)
+}
+
+func ctxError(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// tooLate reports whether nothing was undone, as an effect is final.
+func tooLate(report *engine.UndoReport) bool {
+	return report != nil && report.Final != "" && len(report.Undone) == 0
+}
+
+// goOnAnyway forgets that a client wanted the task cancelled: there is no way back.
+func (r *run) goOnAnyway(loose bool) error {
+	r.why.Store(nil)
+	return r.write(func(t *records.Task) []Event {
+		t.Cancelled = false
+		t.Loose = t.Loose || loose
+		t.Message = "Not cancelled: it is too late."
+		if r.before != nil {
+			t.Position, r.before = r.before, nil
+		}
+		if t.State == records.TaskWaiting || t.State == records.TaskSleeping {
+			t.State = records.TaskQueued
+		}
+		t.Rest = time.Time{}
+		return nil
+	})
+}
+
+// undo ends the task, for the reason why, and undoes what it did. again says that there is no
+// way back, so it goes on.
+func (r *run) undo(t *records.Task, why error) (again bool, err error) {
+	turn, err := turnOf(t, r.program, r.m.now())
+	if err != nil {
+		return false, r.failed(t, err)
+	}
+	questions, _ := decodeQuestions(t.Questions)
+	turn.Answers = answersTo(questions, turn.Answers)
+	turn.Acting, turn.Checkpoint = r.acting, r.checkpoint
+	text := ""
+	switch why {
+	case errCancelled:
+	case errOver:
+		text = errExpired.Text
+	default:
+		text = why.Error()
+	}
+	lost := r.inFlight(t) && why != errAttempts // what it runs is what breaks servers
+	end, err := r.m.Turns.UndoTask(r.ctx, turn, lost, r.served, text)
+	if err != nil {
+		r.lock()
+		gone, handing := r.lost, r.handing
+		r.unlock()
+		switch {
+		case gone:
+			return false, errLost
+		case handing:
+			return false, r.handOver(true)
+		}
+		return false, r.failed(t, err)
+	}
+	report := turns.UndoReport(&end)
+	switch {
+	case report == nil: // its turn had ended well
+		return false, r.finish(&end, Completed)
+	case why == errCancelled && tooLate(report):
+		return true, r.goOnAnyway(lost)
+	case why == errCancelled:
+		return false, r.finish(&end, Cancelled)
+	case why == errOver:
+		return false, r.fail(errExpired, report)
+	}
+	return false, r.fail(why, report)
+}
+
+// finish records that the task has ended.
+func (r *run) finish(end *turns.End, status Status) error {
+	raw, err := turns.EncodeEnd(end)
+	if err != nil {
+		return r.fail(err, nil)
+	}
+	if err = r.close(raw, status, turns.UndoReport(end)); errors.Is(err, ledger.ErrTooLarge) {
+		return r.fail(errTooLarge, turns.UndoReport(end))
+	}
+	return err
+}
+
+// fail records that the task has failed.
+func (r *run) fail(why error, report *engine.UndoReport) error {
+	f := failureOf(why, fmt.Sprintf("%x", r.e.Saga))
+	return r.close(f.encode(), Failed, report)
+}
+
+// close records how the task has ended, and what is still to be undone.
+func (r *run) close(end []byte, status Status, report *engine.UndoReport) error {
+	return r.write(func(t *records.Task) []Event {
+		now := r.m.now()
+		t.State, t.Status, t.End = records.TaskEnded, uint8(status), end
+		t.Position, t.Questions, t.Answers, t.Request = nil, nil, nil, nil
+		t.Rest, t.Again, t.Failures, t.LastError = time.Time{}, nil, 0, ""
+		if t.Keep = later(t.Keep, now.Add(t.Retain)); t.TTL > 0 {
+			t.Keep = later(t.Keep, t.Created.Add(t.TTL))
+		}
+		if report != nil && report.Again != nil {
+			t.Again, t.Rest = encodePosition(report.Again, true), now.Add(firstUndo)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,174 @@
+// Package tasks drives sagas on the server: a task is a saga whose turns a worker takes, one after
+// the other, with a checkpoint in the ledger after each step function and each effect. What it
+// asks waits in the ledger for an answer, holding nothing else; when its worker dies, another
+// one goes on.
+//
+// Make a [Manager] with [New] and have [Manager.Work] run. A dialect has [Manager.Start] begin a
+// task, which is durable when that returns, and looks at it with [Manager.Get],
+// [Manager.Watch], [Manager.Events] and [Manager.List]; [Manager.Answer] and [Manager.Cancel]
+// are what a client may do to it. All of them may be called on any replica.
+//
+// The package knows nothing of JSON-RPC and of how messages travel.
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Errors of a [Manager]. Those of package turns come as well: [turns.ErrLedger] above all.
+var (
+	// ErrNotFound: there is no such task, or not any more, or it is somebody else's.
+	ErrNotFound = errors.New("there is no such task")
+	// ErrExists: the id that the client has chosen is in use.
+	ErrExists = errors.New("there is a task of that id")
+	// ErrTooMany: the caller has as many tasks under way as it may have.
+	ErrTooMany = errors.New("the caller has too many tasks under way")
+)
+
+// Status is how far a task is.
+type Status uint8
+
+// The statuses of a task. The last three are final.
+const (
+	// Queued: no worker has taken it yet.
+	Queued Status = iota
+	// Working: it runs, or sleeps.
+	Working
+	// InputRequired: it waits for answers to Task.Questions.
+	InputRequired
+	// Completed: it has ended with a result, which may say that the tool failed.
+	Completed
+	// Failed: it has ended with an error instead of a result.
+	Failed
+	// Cancelled: it was cancelled, and what it did is undone.
+	Cancelled
+)
+
+// Ended reports whether the task has ended.
+func (s Status) Ended() bool { return s >= Completed }
+
+// Task is a task as it stands.
+type Task struct {
+	// ID names it among those of its principal.
+	ID string
+	// Program is what it is of; nil if this server does not have that any more.
+	Program *engine.Program
+	// Saga is the saga's id, for logs.
+	Saga [16]byte
+	// Note is what the dialect that began it wants to know again.
+	Note json.RawMessage
+	// Created and Updated are when it was created and has last changed as a client sees it.
+	Created, Updated time.Time
+	// TTL is how long the task and its result are kept from Created on; zero is without end.
+	TTL time.Duration
+	// Poll is how often a client should look.
+	Poll time.Duration
+
+	Status Status
+	// Message tells people about the status; may be empty.
+	Message string
+	// Progress is what the tool said last; nil if it said nothing.
+	Progress *engine.Progress
+	// Questions are what the task waits for, under ids that never come again in this task.
+	Questions []steps.Step
+	// End is the result of a task that is Completed. Of one that is Cancelled it is what was
+	// undone, if it had done anything.
+	End *turns.End
+	// Err is why the task is Failed: an error as [turns.Runner] has them, without what only
+	// the operator may see.
+	Err error
+	// Events is the number of the newest event.
+	Events uint64
+
+	// Rev grows with each change; see [Manager.Watch].
+	Rev uint64
+}
+
+// Start is what a task is begun with.
+type Start struct {
+	// Request is the call: its principal, program, arguments and what the client can do. If
+	// it has a token the task goes on from there, with the answers.
+	Request turns.Request
+	// ID is what the client calls the task; empty: the manager finds one that nobody can
+	// guess. Guessable says that the client's is chosen by somebody who may be careless.
+	ID        string
+	Guessable bool
+	// TTL is how long the client wants the task to be kept; zero: as the program says.
+	TTL time.Duration
+	// Note is kept with the task.
+	Note json.RawMessage
+}
+
+// EventKind says what an event tells.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	// EventProgress is Event.Progress, EventLog Event.Log.
+	EventProgress EventKind = iota + 1
+	EventLog
+	// EventPartial is a part of the result, Event.Content.
+	EventPartial
+	// EventQuestion is a question that was asked, Event.Question.
+	EventQuestion
+	// EventStatus: the task has ended with Event.Status and Event.Message. It is the last
+	// event. Other changes of the status are seen by [Viewer.Watch] only.
+	EventStatus
+	// EventCustom is what a dialect has appended, Event.Note.
+	EventCustom
+)
+
+// Event is something that a task has told. Events of a task are numbered from 1 on; old ones
+// may be left out when there are many.
+type Event struct {
+	N        uint64
+	At       time.Time
+	Kind     EventKind
+	Progress *engine.Progress
+	Log      *engine.Log
+	Content  content.Blocks
+	Question *steps.Step
+	Status   Status
+	Message  string
+	Note     json.RawMessage
+}
+
+// Viewer is a dialect's way to tasks: what [Manager] does, without its workers.
+type Viewer interface {
+	// Start begins a task, which is durable when it returns. It fails with [ErrExists] and
+	// [ErrTooMany], and as [turns.Runner.Call] does. If the saga ends or asks before the
+	// task begins (see saga.Tasks.After) there is no task, but an end: a Task without an ID,
+	// whose End has it, with its Token and Steps if it asks. What is begun from a token, or with
+	// an idempotency key, is the same task when it is begun again, unless the client chooses the ID.
+	Start(ctx context.Context, s Start) (*Task, error)
+	// Get returns a task of the principal's, or [ErrNotFound].
+	Get(ctx context.Context, principal, id string) (*Task, error)
+	// Watch yields the task each time that it is found changed after revision after, beginning
+	// with the present one if that is newer. It ends after a task that has ended, or with an
+	// error.
+	Watch(ctx context.Context, principal, id string, after uint64) iter.Seq2[*Task, error]
+	// Events returns events with numbers greater than after, in order, at most limit.
+	Events(ctx context.Context, principal, id string, after uint64, limit int) ([]Event, error)
+	// Answer gives a task answers to its questions. Those to others are ignored; those that
+	// cannot be read fail with an *[engine.AnswerError], and none is taken.
+	Answer(ctx context.Context, principal, id string, answers []steps.Answer) (*Task, error)
+	// Cancel has a task end as soon as it can, with what it did undone. One that has ended
+	// stays as it is.
+	Cancel(ctx context.Context, principal, id string) (*Task, error)
+	// Extend has the task's result kept until at least then.
+	Extend(ctx context.Context, principal, id string, until time.Time) error
+	// Append adds an event of the dialect's own.
+	Append(ctx context.Context, principal, id string, note json.RawMessage) error
+	// List returns tasks of the principal's, in an order of no meaning, at most limit of them.
+	// next is what to give as after for more; empty if there are none.
+	List(ctx context.Context, principal, after string, limit int) (list []*Task, next string, err error)
+}

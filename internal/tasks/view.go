@@ -1,0 +1,337 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// report makes sure that an error is one of those that [Viewer] names.
+func (m *Manager) report(ctx context.Context, method string, err error) error {
+	switch {
+	case err == nil, errors.Is(err, ErrNotFound), errors.Is(err, ErrExists), errors.Is(err, ErrTooMany), errors.As(err, new(*turns.Error)):
+		return err
+	}
+	return m.Turns.Report(ctx, method, err)
+}
+
+// find returns the record of a task, or [ErrNotFound].
+func (m *Manager) find(ctx context.Context, principal, id string) (*records.TaskEntry, error) {
+	if id == "" {
+		return nil, ErrNotFound
+	}
+	e, err := m.book.Task(ctx, principal, id)
+	if err != nil {
+		return nil, m.report(ctx, "task", err)
+	}
+	if e == nil || m.forgotten(e) {
+		return nil, ErrNotFound
+	}
+	return e, nil
+}
+
+// forgotten reports whether a record may be forgotten at any time: then it is.
+func (m *Manager) forgotten(e *records.TaskEntry) bool {
+	return e.State == records.TaskEnded && !e.Keep.After(m.now())
+}
+
+// Get implements [Viewer].
+func (m *Manager) Get(ctx context.Context, principal, id string) (*Task, error) {
+	e, err := m.find(ctx, principal, id)
+	if err != nil {
+		return nil, err
+	}
+	return m.view(e)
+}
+
+// view shows a record.
+func (m *Manager) view(e *records.TaskEntry) (*Task, error) {
+	t := &Task{
+		ID: e.ID, Saga: e.Saga, Note: json.RawMessage(e.Note), Created: e.Created, Updated: e.Updated, TTL: e.TTL, Poll: e.Poll,
+		Status: status(e), Message: e.Message, Events: e.Events, Rev: e.Rev(),
+	}
+	t.Program, _ = m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
+	var err error
+	if t.Progress, err = decodeProgress(e.Progress); err != nil {
+		return nil, damaged(err)
+	}
+	switch t.Status {
+	case InputRequired:
+		t.Questions, err = questionsOf(&e.Task)
+	case Completed, Cancelled:
+		t.End, err = turns.DecodeEnd(e.End)
+	case Failed:
+		t.Err = decodeFailure(e.End)
+	}
+	if err != nil {
+		return nil, damaged(err)
+	}
+	return t, nil
+}
+
+func damaged(err error) error {
+	return &turns.Error{Err: errors.Join(records.ErrUnreadable, err)}
+}
+
+func status(e *records.TaskEntry) Status {
+	switch {
+	case e.State == records.TaskEnded:
+		return Status(e.Status)
+	case e.State == records.TaskWaiting && !e.Cancelled:
+		return InputRequired
+	case e.State == records.TaskQueued && e.Epoch() == 0:
+		return Queued
+	}
+	return Working
+}
+
+// questionsOf are those that the client has not answered.
+func questionsOf(t *records.Task) ([]steps.Step, error) {
+	asked, err := decodeRequest(t.Request)
+	if err != nil {
+		return nil, err
+	}
+	questions, err := decodeQuestions(t.Questions)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := decodeAnswers(t.Answers)
+	_, theirs := open(questions, answers, asked.client)
+	return theirs, err
+}
+
+// Watch implements [Viewer].
+func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64) iter.Seq2[*Task, error] {
+	return func(yield func(*Task, error) bool) {
+		e, err := m.find(ctx, principal, id)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		var seen uint64
+		var last Status
+		shown := false
+		show := func(e *records.TaskEntry) (more bool) {
+			if e.Rev() <= after || shown && e.Seen == seen && status(e) == last {
+				return e.State != records.TaskEnded || e.Rev() <= after
+			}
+			shown, seen, last = true, e.Seen, status(e)
+			t, err := m.view(e)
+			return yield(t, err) && err == nil && !t.Status.Ended()
+		}
+		if !show(e) {
+			return
+		}
+		for found, err := range m.book.WatchTask(ctx, e, max(after, e.Rev())) {
+			if err != nil {
+				yield(nil, m.report(ctx, "task", err))
+				return
+			}
+			if found.Saga != e.Saga {
+				yield(nil, ErrNotFound) // it was forgotten, and there is another one
+				return
+			}
+			if !show(found) {
+				return
+			}
+		}
+	}
+}
+
+// Events implements [Viewer].
+func (m *Manager) Events(ctx context.Context, principal, id string, after uint64, limit int) ([]Event, error) {
+	e, err := m.find(ctx, principal, id)
+	if err != nil {
+		return nil, err
+	}
+	if limit <= 0 || after >= e.Events {
+		return nil, nil
+	}
+	items, err := m.book.TaskItems(ctx, e, after, limit)
+	if err != nil {
+		return nil, m.report(ctx, "task", err)
+	}
+	list := make([]Event, 0, len(items)+1)
+	for _, item := range items {
+		event, err := decodeEvent(item.N, item.Body)
+		if err != nil {
+			return nil, damaged(err)
+		}
+		list = append(list, event)
+	}
+	// The last event of a task that has ended is in its record.
+	if e.State == records.TaskEnded && len(list) < limit && (len(list) == 0 || list[len(list)-1].N < e.Events) {
+		list = append(list, Event{N: e.Events, At: e.Updated, Kind: EventStatus, Status: status(e), Message: e.Message})
+	}
+	return list, nil
+}
+
+// List implements [Viewer].
+func (m *Manager) List(ctx context.Context, principal, after string, limit int) (list []*Task, next string, err error) {
+	m.sync(ctx)
+	for limit > 0 {
+		found, more, err := m.book.OwnTasks(ctx, principal, after, limit)
+		if err != nil {
+			return nil, "", m.report(ctx, "task", err)
+		}
+		for _, e := range found {
+			if m.forgotten(e) {
+				continue
+			}
+			t, err := m.view(e)
+			if err != nil {
+				return nil, "", err
+			}
+			list = append(list, t)
+		}
+		if next = more; len(list) > 0 || more == "" {
+			break
+		}
+		after = more
+	}
+	return list, next, nil
+}
+
+// edit changes a task for its client. change returns false if there is nothing to do. If the
+// task is to go on now, run is true.
+func (m *Manager) edit(ctx context.Context, principal, id string, change func(e *records.TaskEntry) (events []Event, run, changed bool, err error)) (*Task, error) {
+	m.sync(ctx)
+	for {
+		e, err := m.find(ctx, principal, id)
+		if err != nil {
+			return nil, err
+		}
+		next := e.Clone()
+		events, run, changed, err := change(next)
+		if err != nil {
+			return nil, m.report(ctx, "task", err)
+		}
+		if !changed {
+			return m.view(e)
+		}
+		if status(next) != status(e) || len(events) > 0 {
+			next.Seen++
+			next.Updated = m.now()
+		}
+		items := make([]records.TaskItem, len(events))
+		for i := range events {
+			next.Events++
+			events[i].At = m.now()
+			body, err := events[i].encode()
+			if err != nil {
+				return nil, m.report(ctx, "task", err)
+			}
+			items[i] = records.TaskItem{N: next.Events, Body: body}
+		}
+		if run && !e.Taken() {
+			err = m.put(ctx, next, items)
+		} else {
+			next.KeepUntil = keepUntil(&next.Task)
+			_, err = m.book.PutTask(ctx, next, false, items...)
+		}
+		switch {
+		case errors.Is(err, records.ErrConflict):
+			continue
+		case err != nil:
+			return nil, m.report(ctx, "task", err)
+		}
+		return m.view(next)
+	}
+}
+
+// Answer implements [Viewer].
+func (m *Manager) Answer(ctx context.Context, principal, id string, answers []steps.Answer) (*Task, error) {
+	return m.edit(ctx, principal, id, func(e *records.TaskEntry) (_ []Event, run, changed bool, err error) {
+		if status(e) != InputRequired || e.Taken() {
+			return nil, false, false, nil
+		}
+		questions, err := questionsOf(&e.Task)
+		if err != nil {
+			return nil, false, false, err
+		}
+		fresh := answersTo(questions, answers)
+		if len(fresh) == 0 {
+			return nil, false, false, nil
+		}
+		program, _ := m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
+		if program == nil {
+			return nil, false, false, turns.ErrNewer
+		}
+		position, err := decodePosition(e.Position, e.Saga)
+		if err == nil {
+			err = program.CheckAnswers(position, fresh)
+		}
+		if err != nil {
+			return nil, false, false, err
+		}
+		known, err := decodeAnswers(e.Answers)
+		if err != nil {
+			return nil, false, false, err
+		}
+		for _, a := range fresh { // of those that are given twice, which are the same
+			if len(answersTo([]steps.Step{{ID: a.StepID}}, known)) == 0 {
+				known = append(known, a)
+			}
+		}
+		e.Answers = encodeAnswers(known)
+		e.Seen++
+		left, err := questionsOf(&e.Task)
+		return nil, len(left) == 0, true, err
+	})
+}
+
+// Cancel implements [Viewer].
+func (m *Manager) Cancel(ctx context.Context, principal, id string) (*Task, error) {
+	t, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (_ []Event, run, changed bool, err error) {
+		if e.State == records.TaskEnded || e.Cancelled {
+			return nil, false, false, nil
+		}
+		e.Cancelled = true
+		return nil, true, true, nil
+	})
+	if err == nil && !t.Status.Ended() {
+		m.tell(principal, id)
+	}
+	return t, err
+}
+
+// tell has a task that runs here look at its record.
+func (m *Manager) tell(principal, id string) {
+	if key, err := m.book.TaskKey(principal, id); err == nil {
+		if r := m.crew.find(key); r != nil {
+			r.cut(errCancelled)
+		}
+	}
+}
+
+// Extend implements [Viewer].
+func (m *Manager) Extend(ctx context.Context, principal, id string, until time.Time) error {
+	_, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (_ []Event, run, changed bool, err error) {
+		if !until.After(e.Keep) {
+			return nil, false, false, nil
+		}
+		e.Keep = until.UTC()
+		return nil, false, true, nil
+	})
+	return err
+}
+
+// Append implements [Viewer].
+func (m *Manager) Append(ctx context.Context, principal, id string, note json.RawMessage) error {
+	_, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (_ []Event, run, changed bool, err error) {
+		if e.State == records.TaskEnded {
+			return nil, false, false, nil
+		}
+		if e.Size += uint64(len(note)) + eventSize; e.Size > maxPartial {
+			return nil, false, false, errPartial
+		}
+		return []Event{{Kind: EventCustom, Note: note}}, false, true, nil
+	})
+	return err
+}

@@ -1,0 +1,59 @@
+package tasks
+
+import (
+	"context"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/records"
+)
+
+// longTurn is how long a turn has run before the record is watched: most are over by then.
+const longTurn = 50 * time.Millisecond
+
+// watchAfter is when a turn is to be watched.
+func (r *run) watchAfter(t *records.Task) time.Duration {
+	if t.Due.IsZero() {
+		return longTurn
+	}
+	return max(0, min(longTurn, t.Due.Sub(r.m.now())))
+}
+
+// watch cuts a turn off when its task is cancelled, somebody else's, or over.
+func (r *run) watch(ctx context.Context, t *records.Task) {
+	if !t.Due.IsZero() {
+		over := time.AfterFunc(t.Due.Sub(r.m.now()), func() { r.cut(errOver) })
+		defer over.Stop()
+	}
+	r.lock()
+	e := r.e
+	r.unlock()
+	for ctx.Err() == nil {
+		for found, err := range r.m.book.WatchTask(ctx, e, e.Rev()) {
+			if err != nil {
+				break
+			}
+			e = found
+			if found.Epoch() != r.epoch {
+				r.lock()
+				r.lose()
+				r.unlock()
+			} else if found.Cancelled {
+				r.cut(errCancelled)
+			}
+		}
+		// The store fails: the lease ends before that matters.
+		_ = sleep(ctx, r.m.Lease/10)
+	}
+}
+
+// sleep waits, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

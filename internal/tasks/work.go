@@ -1,0 +1,207 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// Times of workers.
+const (
+	// lookTime is how often a worker finds out which tools and revisions there are.
+	lookTime = time.Minute
+	// graceTime is how long what runs may go on to its next checkpoint when work ends, and
+	// stopTime how long then until it is left to others.
+	graceTime = 5 * time.Second
+	stopTime  = 5 * time.Second
+	// longestOutage bounds the pauses between attempts to reach the ledger.
+	longestOutage = 30 * time.Second
+)
+
+// Work drives tasks until ctx ends or the store is closed. Then it hands over what is under
+// way: at its next checkpoint, or cut off after some seconds. It must not be called twice at a
+// time.
+func (m *Manager) Work(ctx context.Context) error {
+	c := &m.crew
+	live, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	m.sync(ctx)
+	c.mu.Lock()
+	c.open, c.stopping, c.live = true, false, live
+	c.mu.Unlock()
+	var busy sync.WaitGroup
+	renewing, stopRenewing := context.WithCancel(live)
+	busy.Go(func() { m.renew(renewing) })
+	err := m.take(ctx, live)
+	m.handOver(leave)
+	stopRenewing()
+	busy.Wait()
+	return err
+}
+
+// take takes tasks as long as there is room.
+func (m *Manager) take(ctx, live context.Context) error {
+	c, log := &m.crew, m.Turns.Log
+	var announced, targets []records.Target
+	var looked, warned time.Time
+	var outage time.Duration
+	for ctx.Err() == nil {
+		var list []*records.TaskEntry
+		err := func() (err error) {
+			if announced == nil || time.Since(looked) >= lookTime {
+				own := m.targets()
+				switch err := m.book.Announce(ctx, own); {
+				case errors.Is(err, records.ErrUnreadable):
+					log.ErrorContext(ctx, "the ledger's list of tools cannot be read: tasks of revisions that are not served here may not be ended", "error", err)
+				case err != nil:
+					return err
+				}
+				announced = own
+				if targets, err = m.readable(ctx, own); err != nil {
+					return err
+				}
+				looked = time.Now()
+				m.sync(ctx)
+			}
+			if len(targets) == 0 {
+				return sleep(ctx, lookTime)
+			}
+			room := c.room()
+			for ; room <= 0; room = c.room() {
+				select {
+				case <-c.freed:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			taking, cancel := context.WithTimeout(ctx, lookTime)
+			defer cancel()
+			var unreadable int
+			list, unreadable, err = m.book.TakeTasks(taking, targets, room, m.Lease)
+			if unreadable > 0 && time.Since(warned) >= lookTime {
+				warned = time.Now()
+				log.ErrorContext(ctx, "tasks cannot be read: they were sealed with a key that is not enabled, or by a newer program, or were altered", "tasks", unreadable)
+			}
+			if taking.Err() != nil {
+				return nil
+			}
+			return err
+		}()
+		if errors.Is(err, ledger.ErrClosed) {
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			if outage == 0 {
+				log.ErrorContext(ctx, "the ledger cannot be used: tasks do not go on", "error", err)
+			}
+			outage = min(max(2*outage, time.Second), longestOutage)
+			_ = sleep(ctx, outage/2+rand.N(outage/2))
+			continue
+		}
+		if outage > 0 && ctx.Err() == nil {
+			log.InfoContext(ctx, "the ledger can be used again")
+			outage = 0
+		}
+		for _, e := range list {
+			m.receive(live, e)
+		}
+	}
+	return ctx.Err()
+}
+
+// receive begins a task that was taken, has it wait, or puts it back.
+func (m *Manager) receive(live context.Context, e *records.TaskEntry) {
+	r := m.newRun(live, e, e.Epoch())
+	pause, admitted := m.crew.admit(r, m.now())
+	if admitted || pause == 0 {
+		return
+	}
+	_ = r.write(func(t *records.Task) []Event { // else it comes again after the lease
+		r.rest(t, t.State, m.now().Add(pause))
+		return nil
+	})
+}
+
+// handOver ends the work.
+func (m *Manager) handOver(leave func()) {
+	c := &m.crew
+	c.mu.Lock()
+	c.open, c.stopping = false, true
+	held := len(c.held)
+	c.advance()
+	c.mu.Unlock()
+	cut := time.AfterFunc(graceTime, func() {
+		for _, r := range c.all() {
+			r.cut(errStopping)
+		}
+	})
+	defer cut.Stop()
+	left := time.AfterFunc(graceTime+stopTime, leave)
+	defer left.Stop()
+	for _, r := range c.all() {
+		r.lock()
+		r.handing = true
+		r.unlock()
+	}
+	for ; held > 0; held = len(c.all()) {
+		<-c.empty
+	}
+}
+
+// renew keeps the leases of what is held here.
+func (m *Manager) renew(ctx context.Context) {
+	for sleep(ctx, m.Lease/6) == nil {
+		for _, r := range m.crew.all() {
+			select {
+			case r.mutex <- struct{}{}:
+			default:
+				continue // it is being written
+			}
+			if r.lost || r.e.State == records.TaskEnded || r.until.Sub(m.now()) > m.Lease*2/3 {
+				r.unlock()
+				continue
+			}
+			go func() {
+				defer r.unlock()
+				_ = r.attempt(func(*records.Task) []Event { return nil }, false)
+			}()
+		}
+	}
+}
+
+// targets are the programs that may be tasks.
+func (m *Manager) targets() (list []records.Target) {
+	registry := m.Turns.Registry
+	for _, newest := range registry.Of(engine.KindTool) {
+		for _, p := range registry.Revisions(engine.KindTool, newest.Name) {
+			if offers(p) {
+				list = append(list, records.Target{Name: turns.TargetOf(p), Revision: p.Revision})
+			}
+		}
+	}
+	return list
+}
+
+// readable returns the targets whose tasks can be ended here, also those of revisions that only
+// older servers have had.
+func (m *Manager) readable(ctx context.Context, own []records.Target) ([]records.Target, error) {
+	all, err := m.book.Targets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := slices.Clone(own)
+	for _, t := range all {
+		if p, _ := m.Turns.ProgramOf(t.Name, t.Revision); p != nil && offers(p) && !slices.Contains(list, t) {
+			list = append(list, t)
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,201 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// errLost: the task is somebody else's now, or nobody's.
+var errLost = errors.New("the lease of the task is lost")
+
+// Times of writing.
+const (
+	// writeTime bounds one attempt to write.
+	writeTime = 10 * time.Second
+	// writePatience is how long a worker tries to write what it has done while the store
+	// cannot be used: nobody else can take the task then either.
+	writePatience = 5 * time.Minute
+	firstRetry    = 50 * time.Millisecond
+	lastRetry     = 5 * time.Second
+)
+
+// write has change make the next state of the record, and writes that, with the events that
+// change returns and those that wait. If a client has written meanwhile, change is called again, for what
+// that has left. Unless change puts the task to rest, it stays this worker's for another
+// lease. It fails with [errLost] if somebody else has taken the task; nothing was
+// written then, or that one has found it.
+func (r *run) write(change func(t *records.Task) []Event) error {
+	r.lock()
+	defer r.unlock()
+	return r.writeLocked(change)
+}
+
+func (r *run) writeLocked(change func(t *records.Task) []Event) error {
+	var began time.Time
+	pause := firstRetry
+	stale := r.m.now().After(r.until) // somebody may have it: look before writing
+	for {
+		err := r.attempt(change, stale)
+		switch {
+		case err == nil, errors.Is(err, errLost), errors.Is(err, ledger.ErrTooLarge):
+			return err
+		case errors.Is(err, records.ErrConflict):
+			stale = true
+			continue
+		case !errors.Is(err, records.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded), errors.Is(err, ledger.ErrClosed):
+			return err
+		}
+		stale = true // it may have been made
+		if began.IsZero() {
+			began = time.Now()
+			r.m.Turns.Log.Error("the ledger cannot be used: a task cannot be recorded", "tool", r.tool, "error", err)
+		}
+		if time.Since(began) > writePatience {
+			return err
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, lastRetry)
+	}
+}
+
+// attempt tries to write once. stale says that the record may have changed.
+func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
+	if r.lost {
+		return errLost
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, writeTime)
+	defer cancel()
+	if stale {
+		made, err := r.reload(ctx)
+		if made || err != nil {
+			return err
+		}
+	}
+	next := r.e.Clone()
+	now := r.m.now()
+	events := change(&next.Task)
+	told := r.notes.take(&next.Task, now, r.m.MaxEvents)
+	events = append(told.events, events...)
+	if len(events) > 0 || next.Status != r.e.Status || next.State != r.e.State || next.Message != r.e.Message || told.changed {
+		next.Seen++
+		next.Updated = now
+	}
+	items := make([]records.TaskItem, len(events))
+	for i := range events {
+		e := &events[i]
+		next.Events++
+		e.At = now
+		body, err := e.encode()
+		if err != nil {
+			return err
+		}
+		items[i] = records.TaskItem{N: next.Events, Body: body}
+	}
+	if next.State == records.TaskEnded && r.e.State != records.TaskEnded {
+		next.Events++ // how it ends: the record says so
+	}
+	until := now.Add(r.m.Lease)
+	if next.Rest.IsZero() && next.State != records.TaskEnded {
+		next.Wake = until
+	} else {
+		next.Wake = next.Rest
+	}
+	next.KeepUntil = keepUntil(&next.Task)
+	next.Marks++
+	r.trying = next.Marks
+	epoch, err := r.m.book.PutTask(ctx, next, false, items...)
+	if err != nil {
+		r.notes.back(told)
+		return err
+	}
+	r.made(next, epoch, until)
+	if r.lost && next.State != records.TaskEnded {
+		return errLost
+	}
+	return nil
+}
+
+// made takes down what the record is now.
+func (r *run) made(e *records.TaskEntry, epoch uint64, until time.Time) {
+	r.e, r.until, r.trying = e, until, 0
+	r.written = time.Now()
+	if e.Epoch() != epoch {
+		r.lose()
+	}
+}
+
+// reload finds out what the record is. made says that what was tried last was written after
+// all.
+func (r *run) reload(ctx context.Context) (made bool, err error) {
+	found, err := r.m.book.TaskAt(ctx, r.key)
+	if err != nil {
+		return false, err
+	}
+	if found == nil || found.Saga != r.e.Saga {
+		r.lose()
+		return false, errLost
+	}
+	made = r.trying != 0 && found.Marks == r.trying && found.Epoch() >= r.epoch
+	if found.Epoch() != r.epoch {
+		r.lose()
+		if made && found.State == records.TaskEnded {
+			return true, nil
+		}
+		return false, errLost
+	}
+	r.e, r.trying = found, 0
+	if found.Cancelled {
+		r.cut(errCancelled)
+	}
+	return made, nil
+}
+
+// lose notes that the task is somebody else's.
+func (r *run) lose() {
+	r.lost = true
+	r.cut(errLost)
+}
+
+// keepUntil is until when a record is kept.
+func keepUntil(t *records.Task) time.Time {
+	switch {
+	case t.State != records.TaskEnded:
+		if t.Due.IsZero() {
+			return time.Time{}
+		}
+		return later(t.Due, t.Keep).Add(maxSlack) // somebody ends it before, as long as there are servers
+	case len(t.Again) > 0:
+		return later(t.Keep, t.Rest).Add(maxSlack)
+	}
+	return t.Keep
+}
+
+// rest puts a task to rest in a state until then. It is to be called within change.
+func (r *run) rest(t *records.Task, state records.TaskState, until time.Time) {
+	t.State, t.Rest = state, until
+	t.Base = r.epoch
+}
+
+// goesOn notes that the task has come further, or that it is this worker's still.
+func (r *run) goesOn(t *records.Task) {
+	t.State, t.Rest = records.TaskQueued, time.Time{}
+	t.Base, t.Loose, t.Failures, t.LastError = r.epoch-1, false, 0, ""
+}
+
+// acting is called before the tool's code does or undoes anything: not without a lease, nor
+// when the task is handed over.
+func (r *run) acting(context.Context) error {
+	r.lock()
+	defer r.unlock()
+	switch {
+	case r.lost, r.m.now().After(r.until):
+		return errLost
+	case r.handing:
+		return errStopping
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package turns
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// TaskTurn is a turn of a saga that the server drives itself: no token goes out, what it did is
+// undone if it breaks off, and whoever drives remembers where it stands. It has no time limit
+// but that of its context.
+type TaskTurn struct {
+	// Method is what the log calls it.
+	Method string
+	// Program and Saga say what it is a turn of, and Position where that stands; nil before
+	// the first turn. Arguments are the tool's; nil if the Position has them.
+	Program   *engine.Program
+	Saga      tokens.ID
+	Position  *engine.Position
+	Arguments json.RawMessage
+	// Client is what the client could do when the task was begun.
+	Client steps.Features
+	// Answers are to what was asked at Position.
+	Answers []steps.Answer
+	// Notifier gets what the tool tells.
+	Notifier engine.Notifier
+	// Trace is that of the call which began the task.
+	Trace Trace
+	// Now is the time of the turn.
+	Now time.Time
+	// Acting is as in [engine.Call]: who fails it keeps the turn from doing or undoing
+	// anything more.
+	Acting func(context.Context) error
+	// Checkpoint is as in [engine.Call].
+	Checkpoint func(context.Context, *engine.Position) error
+}
+
+func (t *TaskTurn) identity() identity { return identity{t.Program, t.Saga} }
+
+// number counts the turns from 1.
+func (t *TaskTurn) number() uint32 {
+	if t.Position == nil {
+		return 1
+	}
+	return t.Position.Turn + 1
+}
+
+// TakeTask takes a turn. It ends with a Position or a result, and without a Token; Gone is set
+// if the program has no longer what the saga waits in, so that it was undone.
+func (r *Runner) TakeTask(ctx context.Context, t TaskTurn) (End, error) {
+	action := "resume"
+	if t.Position == nil {
+		action = "call"
+	}
+	return r.taskTurn(ctx, &t, action, func(ctx context.Context) (*engine.Outcome, tokens.Reason, error) {
+		if t.Position == nil {
+			out, err := t.Program.Start(ctx, engine.Call{
+				ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Acting: t.Acting, Checkpoint: t.Checkpoint,
+			})
+			return out, "", err
+		}
+		out, err := t.Program.Resume(ctx, t.Position, engine.Resumption{
+			Now: t.Now, Client: r.Features(t.Client), Answers: t.Answers, Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Acting: t.Acting, Checkpoint: t.Checkpoint,
+		})
+		var position *engine.PositionError
+		if errors.As(err, &position) && !errors.As(err, new(*engine.UndoneError)) {
+			out, err := t.Program.Abandon(ctx, t.Position, abandonedText(tokens.ReasonState))
+			if err == nil {
+				out.Err = errors.Join(position, out.Err)
+			}
+			return out, tokens.ReasonState, err
+		}
+		return out, "", err
+	})
+}
+
+// UndoTask ends a task and undoes what it did, up to its position. Lost says that somebody has
+// begun the turn after that, with t.Answers, and may have done more: it is run to find that, unless
+// only its own revision can, which Program is not. Its end is that turn's if that ends well after
+// all. why is said to the client if it is not that it has cancelled the task.
+func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, why string) (End, error) {
+	return r.taskTurn(ctx, &t, "cancel", func(ctx context.Context) (out *engine.Outcome, gone tokens.Reason, err error) {
+		switch {
+		case t.Position == nil && lost && served:
+			out, err = t.Program.CancelFirst(ctx, engine.Call{ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Checkpoint: t.Checkpoint})
+		case t.Position == nil:
+			out = &engine.Outcome{Result: content.Resultf("%s", orCancelled(why))}
+			out.Result.Meta = map[string]any{engine.UndoMetaKey: &engine.UndoReport{Undone: []string{}, Outstanding: []string{}}}
+		case !served:
+			out, err = t.Program.Abandon(ctx, t.Position, abandonedText(tokens.ReasonRevision))
+			gone = tokens.ReasonRevision
+		default:
+			res := engine.Resumption{Now: t.Now, Latest: true, Why: why, Acting: t.Acting, Checkpoint: t.Checkpoint}
+			if lost {
+				res.Client, res.Answers, res.Arguments, res.Notifier, res.Held = r.Features(t.Client), t.Answers, t.Arguments, t.Notifier, true
+			}
+			out, err = t.Program.Cancel(ctx, t.Position, res)
+		}
+		return out, gone, err
+	})
+}
+
+func orCancelled(why string) string {
+	if why == "" {
+		return "Cancelled."
+	}
+	return why
+}
+
+// taskTurn takes a turn, with what all turns have around them.
+func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take func(context.Context) (*engine.Outcome, tokens.Reason, error)) (End, error) {
+	if r.EffectHook != nil {
+		ctx = engine.WithEffectHook(ctx, r.EffectHook)
+	}
+	hooked := func(ctx context.Context) (end End, err error) {
+		var out *engine.Outcome
+		err = engine.Protect(func() (err error) { // or one task would bring all servers down
+			out, end.Gone, err = take(ctx)
+			return err
+		})
+		if err != nil {
+			return End{}, r.failed(t.identity(), err)
+		}
+		if out.Err != nil {
+			level, what := slog.LevelWarn, "tool failed"
+			if out.Disclosed {
+				level, what = slog.LevelInfo, "tool stopped"
+			}
+			r.Log.Log(ctx, level, what, "tool", t.Program.Name, "saga", t.Saga.String(), "error", out.Err)
+		}
+		end.Outcome = *out
+		return end, nil
+	}
+	var end End
+	var err error
+	if r.Hook == nil {
+		end, err = hooked(ctx)
+	} else {
+		end, err = r.around(ctx, &Turn{Action: action, Program: t.Program, Saga: t.Saga, Number: t.number(), Trace: t.Trace}, hooked)
+	}
+	if err != nil {
+		err = r.report(ctx, t.Method, err)
+	}
+	return end, err
+}
+
+// Sample has the server's own model answer a question that the client cannot.
+func (r *Runner) Sample(ctx context.Context, p *engine.Program, step steps.Step) (steps.Answer, error) {
+	if r.Model == nil {
+		return steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: codeInternal, Message: "there is no model"}}, nil
+	}
+	return r.sample(ctx, p, step)
+}
+
+// OpenTask opens the token that a client has brought, so that the saga goes on as a task. It
+// fails as [Runner.Resume] does before code of the tool runs.
+func (r *Runner) OpenTask(ctx context.Context, q Request) (TaskTurn, error) {
+	o, err := r.open(ctx, &q, false)
+	if err == nil && o.gone != nil {
+		err = o.gone
+	}
+	if err != nil {
+		return TaskTurn{}, r.report(ctx, q.Method, err)
+	}
+	t := TaskTurn{Method: q.Method, Program: o.program, Saga: o.id, Position: o.pos, Client: q.Client, Answers: q.Answers, Trace: q.Trace}
+	if q.Policy.Resent {
+		t.Arguments = orEmpty(q.Arguments)
+	}
+	return t, nil
+}
+
+// UndoReport is what a result says of what was undone; nil if it says nothing.
+func UndoReport(end *End) *engine.UndoReport { return undoReport(end.Result) }
+
+// EncodeEnd encodes how a task has ended, and DecodeEnd decodes it.
+func EncodeEnd(end *End) ([]byte, error) { return encodeResponse(end, nil) }
+
+// DecodeEnd is the reverse of [EncodeEnd].
+func DecodeEnd(raw []byte) (*End, error) {
+	end, _, err := decodeResponse(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &end, nil
+}
+
+// DigestCall identifies a first call, whatever its spelling.
+func DigestCall(q *Request) []byte { return digestCall(q, nil) }
+
+// TargetOf names what a task is of, as tokens and records do, and ProgramOf finds the program
+// that goes on from a revision of it: served is false if that can only undo. It is nil if there
+// is none, or only an older one.
+func TargetOf(p *engine.Program) string { return target(p.Kind, p.Name) }
+
+// ProgramOf is the reverse of [TargetOf].
+func (r *Runner) ProgramOf(name string, revision uint32) (p *engine.Program, served bool) {
+	kind, name := parseTarget(name)
+	if p = r.Registry.Reader(kind, name, revision); p != nil {
+		return p, true
+	}
+	if p = r.Registry.Find(kind, name); p != nil && p.Revision < revision {
+		return nil, false
+	}
+	return p, false
+}
+
+// Report logs what an operator should know of an error of a task, and makes sure that it is an
+// *[Error].
+func (r *Runner) Report(ctx context.Context, method string, err error) error {
+	return r.report(ctx, method, err)
+}
+
+// DigestAnswers identifies the answers of a turn, whatever their spelling and order.
+func DigestAnswers(t *TaskTurn) []byte { return digestAnswers(t.Position.PendingIDs(), t.Answers) }
