@@ -169,7 +169,7 @@ func TestCallLimitsRounds(t *testing.T) {
 		replies = append(replies, result(suspended("v", stepOf("elicitation", fmt.Sprint("s", i), emptyForm))))
 	}
 	s := play(t, append(replies, result(deployed))...)
-	c := client.New(&client.HTTP{URL: s.URL}, client.Options{MaxRounds: 3})
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", MaxRounds: 3})
 	t.Cleanup(func() { _ = c.Close() })
 	var who people
 	_, err := c.Call(t.Context(), "x", nil, who.handlers())
@@ -232,7 +232,7 @@ func TestCallGoesOnWithoutSteps(t *testing.T) {
 
 func TestCallRefusesArgumentsOfNoObject(t *testing.T) {
 	t.Parallel()
-	c := client.New(&client.HTTP{URL: "http://127.0.0.1:1/"}, client.Options{})
+	c := client.New(&client.HTTP{URL: "http://127.0.0.1:1/"}, client.Options{Protocol: "saga"})
 	for _, arguments := range []any{[]int{1}, "x", func() {}} {
 		_, err := c.Call(t.Context(), "x", arguments, client.Handlers{})
 		require.Error(t, err)

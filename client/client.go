@@ -21,9 +21,21 @@ const (
 
 // Options adjust a [Client]. The zero value is ready to use.
 type Options struct {
-	// Name and Version introduce the client in [Client.Initialize].
+	// Name and Version introduce the client to servers.
 	Name, Version string
-	// MaxRounds is how often a tool may suspend one Call or Resume before it stops
+	// Protocol is the protocol to use: "saga", "2026-07-28", or an older revision of MCP,
+	// such as "2025-11-25", which needs Sessions. Empty means that the server is asked
+	// first, by server/discover: of these three, the first that it speaks.
+	Protocol string
+	// Sessions opens sessions with servers of older revisions, which keep them and cannot
+	// do without. nil means that such servers are not spoken to. Package client/legacy
+	// has one; it is apart because it needs the official Go SDK.
+	Sessions func(context.Context, SessionConfig) (Session, error)
+	// PreferTasks has tools called over MCP 2026-07-28 wherever the server has its tasks
+	// extension, even if it speaks the saga proposal as well: what the server makes a task
+	// goes on while no client is there.
+	PreferTasks bool
+	// MaxRounds is how often a tool may ask in one Call or Resume before it stops
 	// with a [*LimitError]. 0 means 20.
 	MaxRounds int
 	// Timeout is how long one turn may take on the server, or a whole list; how long
@@ -50,10 +62,11 @@ type Options struct {
 type Client struct {
 	transport Transport
 	options   Options
-	// dialects are the protocols spoken here. Tools are called over one, prompts and
-	// resources are got over the other.
-	dialects        []dialect
-	tools, features dialect
+	// dialects are the protocols spoken here.
+	dialects []dialect
+	choice   choice
+	sessions sessions
+	headers  toolHeaders
 }
 
 // New returns a client for the server that transport leads to. Nothing is sent
@@ -64,13 +77,14 @@ func New(transport Transport, options Options) *Client {
 	options.RetryFor = cmp.Or(options.RetryFor, defaultRetryFor)
 	options.RetryPause = cmp.Or(options.RetryPause, defaultRetryPause)
 	options.Limits = options.Limits.withDefaults()
-	c := &Client{transport: transport, options: options, tools: sagaDialect{}, features: statelessDialect{options}}
-	c.dialects = []dialect{c.tools, c.features}
+	c := &Client{transport: transport, options: options}
+	c.dialects = []dialect{sagaDialect{}, statelessDialect{options}, sessionDialect{}}
+	c.choice.lock = make(chan struct{}, 1)
 	return c
 }
 
 // Close closes the transport. Calls under way fail.
-func (c *Client) Close() error { return c.transport.Close() }
+func (c *Client) Close() error { return errors.Join(c.sessions.close(), c.transport.Close()) }
 
 // send sends r, and sends it again when its connection was lost, or the server asks
 // for that, and a second time does no harm.
@@ -135,6 +149,9 @@ func mayRepeat(err error) bool {
 
 // attempt sends r once, within the time limit of a turn.
 func (c *Client) attempt(ctx context.Context, r request) (json.RawMessage, error) {
+	if r.session {
+		return c.inSession(ctx, &r)
+	}
 	limited, cancel := context.WithTimeoutCause(ctx, c.options.Timeout, ErrTimeout)
 	defer cancel()
 	result, err := c.transport.exchange(limited, &r)

@@ -41,13 +41,22 @@ type request struct {
 	// introduced: the request says itself who sends it, so that it can come before
 	// any handshake.
 	introduced bool
+	// progress is the request's progress token, or empty; notify is told what the server
+	// says before it answers, and is nil if nobody wants to know.
+	progress string
+	notify   func(method string, params json.RawMessage)
+	// session: it goes through a session, in which handlers answer what the server asks.
+	session  bool
+	handlers *Handlers
+	subject  string
 }
 
-// turn is what a turn brought: a result, or else a suspension.
+// turn is what a turn brought: a result, or else a suspension, or a task.
 type turn struct {
 	result json.RawMessage
 	token  string
 	steps  []Step
+	task   *Task
 }
 
 // dialect returns the protocol of a position.
@@ -59,9 +68,6 @@ func (c *Client) dialect(p *Position) (dialect, error) {
 	}
 	return nil, positionError("it uses the protocol %q, which this version does not know", p.Dialect)
 }
-
-// begin is the position of a call that has not begun.
-func begin(d dialect) Position { return Position{Version: positionVersion, Dialect: d.name()} }
 
 // sagaDialect is the saga proposal: tools/callSaga starts a call, and
 // tools/resumeSaga carries the token and every answer so far.
@@ -76,13 +82,16 @@ type callParams struct {
 	Meta      *callMeta       `json:"_meta,omitempty"`
 }
 
+// callMeta is nil if it says nothing.
 type callMeta struct {
-	Key string `json:"io.github.mcpsaga/idempotencyKey"`
+	Key           string `json:"io.github.mcpsaga/idempotencyKey,omitempty"`
+	ProgressToken string `json:"progressToken,omitempty"`
 }
 
 type resumeParams struct {
-	SagaToken      string   `json:"sagaToken"`
-	CompletedSteps []Answer `json:"completedSteps"`
+	SagaToken      string    `json:"sagaToken"`
+	CompletedSteps []Answer  `json:"completedSteps"`
+	Meta           *callMeta `json:"_meta,omitempty"`
 }
 
 type cancelParams struct {
@@ -90,24 +99,28 @@ type cancelParams struct {
 	CompletedSteps []Answer `json:"completedSteps,omitempty"`
 }
 
-func (sagaDialect) next(p *Position, _ *Handlers) request {
+func (sagaDialect) next(p *Position, h *Handlers) request {
+	meta := &callMeta{ProgressToken: h.progressToken()}
 	if p.Token == "" {
-		params := callParams{Name: p.Tool, Arguments: p.Arguments}
-		if p.Key == "" { // a position of an earlier version
-			return request{method: "tools/callSaga", params: params}
+		meta.Key = p.Key // empty in a position of an earlier version
+	}
+	r := request{progress: meta.ProgressToken}
+	if *meta == (callMeta{}) {
+		meta = nil
+	}
+	if p.Token == "" {
+		r.method, r.params = "tools/callSaga", callParams{Name: p.Tool, Arguments: p.Arguments, Meta: meta}
+		if p.Key != "" {
+			r.tool = p.Tool
 		}
-		params.Meta = &callMeta{p.Key}
-		return request{method: "tools/callSaga", params: params, tool: p.Tool}
+		return r
 	}
 	answers := p.Answers
 	if answers == nil {
 		answers = []Answer{} // the proposal wants the array even when it is empty
 	}
-	return request{
-		method:   "tools/resumeSaga",
-		params:   resumeParams{SagaToken: p.Token, CompletedSteps: answers},
-		harmless: true,
-	}
+	r.method, r.params, r.harmless = "tools/resumeSaga", resumeParams{p.Token, answers, meta}, true
+	return r
 }
 
 // cancel makes use of an extension of the proposal by mcpsaga's server: the token

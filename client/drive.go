@@ -36,19 +36,43 @@ func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (js
 	if err != nil {
 		return nil, err
 	}
+	follower := &follower{Client: c, p: p, h: handlers, sent: map[string]bool{}}
+	if p.Task != "" {
+		if err := c.checkTask(p); err != nil {
+			return nil, err
+		}
+		return follower.follow(ctx)
+	}
 	for range c.options.MaxRounds + 1 {
 		if err := answerPending(ctx, p, handlers, dialect.keepsAnswers()); err != nil {
 			return nil, err
 		}
 		next := dialect.next(p, handlers)
-		next.later = p.Token != ""
+		next.later = p.Round > 0
+		next.notify = handlers.progressOf(next.progress)
+		c.mirror(ctx, p, &next)
 		raw, err := c.send(ctx, next)
+		if err != nil && p.Round == 0 && c.mustBeTask(err) {
+			// Nothing has happened yet; with the other protocol it can.
+			dialect = statelessDialect{c.options}
+			p.Dialect = dialect.name()
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		turn, err := dialect.parse(raw, c.options.Limits)
 		if err != nil || turn.result != nil {
 			return turn.result, err
+		}
+		if turn.task != nil {
+			if p.Tool == "" {
+				return nil, malformed("the server has made a task of a %s, which MCP does not allow", p.Kind())
+			}
+			if err := follower.begin(ctx, turn.task); err != nil {
+				return nil, err
+			}
+			return follower.follow(ctx)
 		}
 		for _, step := range turn.steps {
 			if step.Type != "elicitation" {
@@ -65,7 +89,7 @@ func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (js
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("the tool asks for %w; resume the call to allow as many again", &LimitError{"rounds of answers", int64(c.options.MaxRounds)})
+	return nil, tooManyRounds(c.options.MaxRounds)
 }
 
 // resume goes on from a position, whose subject must be of the kind wanted: not empty.
@@ -228,6 +252,10 @@ type root struct {
 // before, though its response was lost. Then the turn is taken first; if it ends
 // the call, it is too late to cancel, and the result is the tool's.
 //
+// A position with a Task has the server end that task, which it may do or not. If it
+// does, the error's chain has a [*TaskError] with the status "cancelled"; a result is the
+// tool's, for which it was too late.
+//
 // Cancel may be repeated. Its errors are those of [Client.Call].
 func (c *Client) Cancel(ctx context.Context, position Position) (*Result, error) {
 	result, err := c.cancel(ctx, position.snapshot())
@@ -243,6 +271,8 @@ func (c *Client) cancel(ctx context.Context, p Position) (*Result, error) {
 	}
 	dialect, err := c.dialect(&p)
 	switch {
+	case p.Task != "":
+		return c.cancelTask(ctx, &p)
 	case p.Tool == "":
 		return nil, positionError("a %s changes nothing, so there is nothing to undo: forget the position", p.Kind())
 	case p.Token == "":
@@ -252,7 +282,7 @@ func (c *Client) cancel(ctx context.Context, p Position) (*Result, error) {
 	}
 	request, can := dialect.cancel(&p)
 	if !can {
-		return nil, positionError("the protocol %s cannot cancel", p.Dialect)
+		return nil, positionError("the protocol %s cannot cancel: forget the position", p.Dialect)
 	}
 	raw, err := c.send(ctx, request)
 	if err != nil {

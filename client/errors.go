@@ -12,6 +12,13 @@ import (
 // replica, or the same one later, may take: send the same request again.
 const codeTryAgain = -31503
 
+// What MCP 2026-07-28 has codes of its own for.
+const (
+	codeHeaderMismatch     = -32020
+	codeMissingCapability  = -32021
+	codeUnsupportedVersion = -32022
+)
+
 // ErrPause is what a handler returns to stop the call without answering the
 // step. The call ends with an [*Interrupted] whose position still holds the step,
 // so that [Client.Resume] asks it again.

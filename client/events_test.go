@@ -65,7 +65,7 @@ func TestStreamsThatAreWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := play(t, body(http.StatusOK, "text/event-stream", c.stream))
-			limited := client.New(&client.HTTP{URL: s.URL, MaxResponse: 1000}, client.Options{})
+			limited := client.New(&client.HTTP{URL: s.URL, MaxResponse: 1000}, client.Options{Protocol: "saga"})
 			defer limited.Close()
 			_, err := limited.Call(t.Context(), "complex_tool", nil, client.Handlers{})
 			var wrong *client.ProtocolError

@@ -29,9 +29,13 @@ type Handlers struct {
 	Roots func(context.Context, *Request) ([]steps.Root, error)
 
 	// OnPosition is called with every new position: after each suspension and
-	// after each answered step. If it fails, the call stops with its error. It is
-	// not called at the end; a finished call has no position.
+	// after each answered step, and when the call has become a task. If it fails, the
+	// call stops with its error. It is not called at the end; a finished call has no
+	// position.
 	OnPosition func(context.Context, Position) error
+	// OnProgress, if not nil, asks the server for progress, and is told of it as it comes,
+	// and of each new state of a task. It must not take long.
+	OnProgress func(Progress)
 }
 
 // Request is a step that a handler is to answer. All texts are the server's: do not

@@ -104,6 +104,70 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// Client returns a client for programs that speak with the server by themselves. It sends
+// Bearer and Header with every request, follows no more redirects than h, and reads no more
+// than MaxResponse of a response that is no stream of events. It is to be used for URL only.
+func (h *HTTP) Client() (*http.Client, error) {
+	h.once.Do(h.setUp)
+	if h.invalid != nil {
+		return nil, &TransportError{Err: h.invalid, final: true}
+	}
+	own := *h.client
+	own.Transport = &sender{h}
+	own.CheckRedirect = outgoing.CheckRedirect
+	return &own, nil
+}
+
+// sender sends requests as h does.
+type sender struct{ h *HTTP }
+
+func (s *sender) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	s.h.mark(r)
+	response, err := s.h.client.Transport.RoundTrip(r)
+	if err == nil && contentType(response) != eventStream {
+		response.Body = struct {
+			io.Reader
+			io.Closer
+		}{&limitReader{response.Body, s.h.limit() + 1}, response.Body}
+	}
+	return response, err
+}
+
+// limitReader fails where a response is too long.
+type limitReader struct {
+	from io.Reader
+	left int64
+}
+
+func (l *limitReader) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errors.New("the response is too long")
+	}
+	n, err := l.from.Read(p[:min(int64(len(p)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}
+
+// mark adds what h sends with every request.
+func (h *HTTP) mark(r *http.Request) {
+	for name, values := range h.Header {
+		r.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	if h.Bearer != "" {
+		r.Header.Set("Authorization", "Bearer "+h.Bearer)
+	}
+}
+
+func (h *HTTP) limit() int64 { return cmp.Or(max(h.MaxResponse, 0), defaultMaxResponse) }
+
+const eventStream = "text/event-stream"
+
+func contentType(r *http.Response) string {
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return kind
+}
+
 func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error) {
 	h.once.Do(h.setUp)
 	if h.invalid != nil {
@@ -124,14 +188,9 @@ func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error
 	if err != nil {
 		return nil, &TransportError{Err: err, final: true}
 	}
-	for name, values := range h.Header {
-		request.Header[http.CanonicalHeaderKey(name)] = values
-	}
+	h.mark(request)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, text/event-stream")
-	if h.Bearer != "" {
-		request.Header.Set("Authorization", "Bearer "+h.Bearer)
-	}
 	for name, value := range r.header {
 		request.Header.Set(name, value)
 	}
@@ -143,16 +202,15 @@ func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error
 		return nil, classify(ctx, err, connected.Load() || h.RoundTripper != nil && !isDial)
 	}
 	defer response.Body.Close()
-	return h.read(ctx, response, id, stop)
+	return h.read(ctx, response, id, stop, r.notify)
 }
 
 // read returns the result in a response. JSON-RPC errors count as such whatever
 // the status, except where the status says that another attempt may succeed.
-func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, stop context.CancelCauseFunc) (json.RawMessage, error) {
-	limit := cmp.Or(max(h.MaxResponse, 0), defaultMaxResponse)
-	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if kind == "text/event-stream" && response.StatusCode == http.StatusOK {
-		return readEvents(ctx, response.Body, limit, id)
+func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, stop context.CancelCauseFunc, notify func(string, json.RawMessage)) (json.RawMessage, error) {
+	limit, kind := h.limit(), contentType(response)
+	if kind == eventStream && response.StatusCode == http.StatusOK {
+		return readEvents(ctx, response.Body, limit, id, notify)
 	}
 	body, err := readAll(response.Body, limit, cmp.Or(h.Stall, defaultStall), stop)
 	if err != nil {
@@ -268,8 +326,8 @@ var errNoResponse = errors.New("the server's stream of events ended without the 
 
 // readEvents returns the result in a stream of events, which servers may send
 // instead of a JSON object (MCP 2025-11-25, basic/transports, sending messages to the
-// server). The dialects spoken here need no notifications.
-func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (json.RawMessage, error) {
+// server). Notifications before it are for notify, unless that is nil.
+func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64, notify func(string, json.RawMessage)) (json.RawMessage, error) {
 	rest := &io.LimitedReader{R: stream, N: limit + 1}
 	// The limit is of the whole stream; events end with it, not before.
 	for event, err := range sse.Read(rest, &sse.ReadConfig{MaxEventSize: int(limit) + 2}) {
@@ -279,8 +337,14 @@ func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64) (
 			}
 			break
 		}
-		var message struct{ Method string }
+		var message struct {
+			Method string          `json:"method"`
+			Params json.RawMessage `json:"params"`
+		}
 		if event.Data == "" || json.Unmarshal([]byte(event.Data), &message) == nil && message.Method != "" {
+			if notify != nil && message.Method != "" {
+				notify(message.Method, message.Params)
+			}
 			continue
 		}
 		return parseResponse([]byte(event.Data), id)

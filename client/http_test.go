@@ -80,7 +80,7 @@ func TestCallIsRepeatedWhenNobodyListens(t *testing.T) {
 		}
 	})
 	defer start.Stop()
-	c := client.New(&client.HTTP{URL: "http://" + address}, client.Options{})
+	c := client.New(&client.HTTP{URL: "http://" + address}, client.Options{Protocol: "saga"})
 	defer c.Close()
 	_, err = c.Call(t.Context(), "x", nil, client.Handlers{})
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestCallIsRepeatedWhenNobodyListens(t *testing.T) {
 func TestRetriesEnd(t *testing.T) {
 	t.Parallel()
 	s := play(t, result(askTarget), cut, cut, cut)
-	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Retries: 2})
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", Retries: 2})
 	t.Cleanup(func() { _ = c.Close() })
 	var who people
 	_, err := c.Call(t.Context(), "complex_tool", nil, who.handlers())
@@ -110,7 +110,7 @@ func TestLaterTurnsAreTriedForLonger(t *testing.T) {
 	t.Parallel()
 	s := play(t, result(askTarget), cut, cut, cut, cut, cut, cut, cut, cut, result(deployed))
 	var told []error
-	c := client.New(&client.HTTP{URL: s.URL}, client.Options{
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga",
 		RetryPause: time.Millisecond,
 		OnRetry:    func(err error) { told = append(told, err) },
 	})
@@ -185,7 +185,7 @@ func TestMalformedResponses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := play(t, bad)
-			c := client.New(&client.HTTP{URL: s.URL, MaxResponse: 1 << 16}, client.Options{})
+			c := client.New(&client.HTTP{URL: s.URL, MaxResponse: 1 << 16}, client.Options{Protocol: "saga"})
 			t.Cleanup(func() { _ = c.Close() })
 			_, err := c.Call(t.Context(), "x", nil, client.Handlers{})
 			var wrong *client.ProtocolError
@@ -224,7 +224,7 @@ func TestSlowServersAreGivenUp(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(release)
-	c := client.New(&client.HTTP{URL: server.URL}, client.Options{Timeout: 50 * time.Millisecond})
+	c := client.New(&client.HTTP{URL: server.URL}, client.Options{Protocol: "saga", Timeout: 50 * time.Millisecond})
 	defer c.Close()
 	require.ErrorIs(t, c.Ping(t.Context()), client.ErrTimeout)
 	assert.EqualValues(t, 1, calls.Load())
@@ -240,7 +240,7 @@ func TestHTTPFieldsAreChecked(t *testing.T) {
 		{}, {URL: "ftp://host/"}, {URL: "http://"}, {URL: "::"},
 		{URL: "http://example.com/mcp", Bearer: "secret"},
 	} {
-		c := client.New(h, client.Options{})
+		c := client.New(h, client.Options{Protocol: "saga"})
 		err := c.Ping(t.Context())
 		var lost *client.TransportError
 		require.ErrorAs(t, err, &lost)
@@ -258,7 +258,7 @@ func TestHTTPRedirectsToOthersAreRefused(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL, status)
 		}))
-		c := client.New(&client.HTTP{URL: server.URL, Bearer: "b", Header: http.Header{"X-Api-Key": {"k"}}}, client.Options{})
+		c := client.New(&client.HTTP{URL: server.URL, Bearer: "b", Header: http.Header{"X-Api-Key": {"k"}}}, client.Options{Protocol: "saga"})
 		var refused *client.ProtocolError
 		assert.ErrorAs(t, c.Ping(t.Context()), &refused, "%d", status)
 		assert.Zero(t, others.Load(), "%d", status)
@@ -284,7 +284,7 @@ func TestHTTPHeaders(t *testing.T) {
 		_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
 	}))
 	defer server.Close()
-	c := client.New(&client.HTTP{URL: server.URL, Bearer: "b", Header: http.Header{"x-extra": {"1"}}}, client.Options{})
+	c := client.New(&client.HTTP{URL: server.URL, Bearer: "b", Header: http.Header{"x-extra": {"1"}}}, client.Options{Protocol: "saga"})
 	defer c.Close()
 	require.NoError(t, c.Ping(t.Context()))
 }

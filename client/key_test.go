@@ -73,7 +73,7 @@ func TestFirstCallIsRepeatedWithItsKey(t *testing.T) {
 	assert.Zero(t, s.looks, "nor is what another attempt would meet again")
 
 	s = play(t, cut)
-	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Retries: -1})
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", Retries: -1})
 	t.Cleanup(func() { _ = c.Close() })
 	_, err = c.Call(t.Context(), "complex_tool", nil, client.Handlers{})
 	require.Error(t, err)

@@ -164,6 +164,15 @@ func list[T any](ctx context.Context, c *Client, d dialect, method, what string)
 	return nil, tooMuch(limits.Pages, "pages of "+what)
 }
 
+// listFeatures lists prompts or resources.
+func listFeatures[T any](ctx context.Context, c *Client, method, what string) ([]T, error) {
+	spoken, err := c.speak(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return list[T](ctx, c, spoken.features, method, what)
+}
+
 // orNone takes a server that does not know a list for one without such things.
 func orNone[T any](items []T, err error) ([]T, error) {
 	var refused *Error

@@ -56,7 +56,7 @@ func TestHostileSuspensions(t *testing.T) {
 		"blocks":          {`{"content":[` + many(7, `{"type":"text","text":"x"}`) + `]}`, "blocks in a result", 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c2 := client.New(&client.HTTP{URL: play(t, result(c.answer)).URL}, client.Options{Limits: limits})
+			c2 := client.New(&client.HTTP{URL: play(t, result(c.answer)).URL}, client.Options{Protocol: "saga", Limits: limits})
 			t.Cleanup(func() { _ = c2.Close() })
 			var who people
 			_, err := c2.Call(t.Context(), "x", nil, who.handlers())
@@ -75,7 +75,7 @@ func TestHostileSuspensions(t *testing.T) {
 		`"a":{"type":"string","enum":["a","b"]},"b":{"type":"string","enum":["a","b","c"]},"c":{"type":"string"},"d":{"type":"string"}}}}`)
 	s := play(t, result(suspended("v1", form, stepOf("roots", "r", `{}`), stepOf("roots", "r2", `{}`))),
 		result(`{"content":[`+many(6, `{"type":"text","text":"x"}`)+`]}`))
-	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Limits: limits})
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", Limits: limits})
 	t.Cleanup(func() { _ = c.Close() })
 	var who people
 	_, err := c.Call(t.Context(), "x", nil, who.handlers())
@@ -137,7 +137,7 @@ func TestEndlessLists(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, asked := endless(t, c.page)
-			lister := client.New(&client.HTTP{URL: s.URL}, client.Options{Limits: limits})
+			lister := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", Limits: limits})
 			t.Cleanup(func() { _ = lister.Close() })
 			_, err := lister.Tools(t.Context())
 			require.ErrorAs(t, err, new(*client.ProtocolError))
@@ -150,7 +150,7 @@ func TestEndlessLists(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		return fmt.Sprintf(`{"tools":[],"nextCursor":"c%d"}`, n)
 	})
-	slow := client.New(&client.HTTP{URL: s.URL}, client.Options{Timeout: 300 * time.Millisecond})
+	slow := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", Timeout: 300 * time.Millisecond})
 	t.Cleanup(func() { _ = slow.Close() })
 	began := time.Now()
 	_, err := slow.Tools(t.Context())
@@ -189,7 +189,7 @@ func drip(contentType, begin string) reply {
 func TestDrippingResponses(t *testing.T) {
 	t.Parallel()
 	s := play(t, drip("application/json", "{"))
-	c := client.New(&client.HTTP{URL: s.URL, Stall: 100 * time.Millisecond}, client.Options{})
+	c := client.New(&client.HTTP{URL: s.URL, Stall: 100 * time.Millisecond}, client.Options{Protocol: "saga"})
 	t.Cleanup(func() { _ = c.Close() })
 	began := time.Now()
 	_, err := c.Call(t.Context(), "x", nil, client.Handlers{})
@@ -202,7 +202,7 @@ func TestDrippingResponses(t *testing.T) {
 
 	// A stream of events may wait for the tool, within the time of a turn.
 	s = play(t, drip("text/event-stream", ": "))
-	timed := client.New(&client.HTTP{URL: s.URL, Stall: 50 * time.Millisecond}, client.Options{Timeout: 300 * time.Millisecond})
+	timed := client.New(&client.HTTP{URL: s.URL, Stall: 50 * time.Millisecond}, client.Options{Protocol: "saga", Timeout: 300 * time.Millisecond})
 	t.Cleanup(func() { _ = timed.Close() })
 	_, err = timed.Call(t.Context(), "x", nil, client.Handlers{})
 	require.ErrorIs(t, err, client.ErrTimeout)
@@ -224,7 +224,7 @@ func TestSlowResponsesArrive(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`"}]}}`))
 	}
-	c := client.New(&client.HTTP{URL: play(t, slow).URL, Stall: 200 * time.Millisecond}, client.Options{})
+	c := client.New(&client.HTTP{URL: play(t, slow).URL, Stall: 200 * time.Millisecond}, client.Options{Protocol: "saga"})
 	t.Cleanup(func() { _ = c.Close() })
 	got, err := c.Call(t.Context(), "x", nil, client.Handlers{})
 	require.NoError(t, err)
@@ -237,7 +237,7 @@ func TestEndlessSuspensions(t *testing.T) {
 	for name, steps := range map[string]string{"with steps": `{"type":"roots","stepId":"%d"}`, "without": ""} {
 		t.Run(name, func(t *testing.T) {
 			s, asked := endless(t, func(n int) string { return suspended("v", many(1, strings.ReplaceAll(steps, "%d", fmt.Sprint(n)))) })
-			c := client.New(&client.HTTP{URL: s.URL}, client.Options{MaxRounds: 5})
+			c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", MaxRounds: 5})
 			t.Cleanup(func() { _ = c.Close() })
 			_, err := c.Call(context.Background(), "x", nil, client.Handlers{})
 			require.ErrorAs(t, err, new(*client.LimitError))

@@ -30,6 +30,9 @@ type Position struct {
 	// Token is the server's last token, verbatim. It is empty until the server has
 	// suspended the call for the first time.
 	Token string `json:"token,omitempty"`
+	// Task is the id of the task that the call has become, verbatim. The server works on
+	// it whether or not a client is there. Tool may be empty then.
+	Task string `json:"task,omitempty"`
 	// Key is what a server with a ledger knows the first call again by, until there is a
 	// token. Empty for prompts and resources.
 	Key string `json:"key,omitempty"`
@@ -37,8 +40,8 @@ type Position struct {
 	Round int `json:"round"`
 	// Steps are the steps of the last suspension, in the server's order.
 	Steps []Step `json:"steps,omitempty"`
-	// Answers are the answers so far, in the order they were given: of a tool's call
-	// all, of a prompt or resource those of the last suspension.
+	// Answers are the answers so far, in the order they were given: of a saga and of a
+	// task all, otherwise those of the last suspension.
 	Answers []Answer `json:"answers,omitempty"`
 }
 
@@ -73,8 +76,9 @@ func (p Position) Kind() string {
 	return "tool"
 }
 
-// Subject returns the name of the tool or prompt, or the resource's URI.
-func (p Position) Subject() string { return cmp.Or(p.Tool, p.Prompt, p.URI) }
+// Subject returns the name of the tool or prompt, the resource's URI, or the id of a
+// task whose tool is not known.
+func (p Position) Subject() string { return cmp.Or(p.Tool, p.Prompt, p.URI, p.Task) }
 
 // Pending returns the steps of the last suspension that have no answer yet.
 func (p Position) Pending() []Step {
@@ -144,11 +148,11 @@ func (p Position) check() error {
 	switch {
 	case p.Version == 0 || p.Subject() == "":
 		return positionError("it has no version or no tool, so it is not a saved call")
-	case p.Subject() != p.Tool+p.Prompt+p.URI:
+	case len(p.Subject()) < len(p.Tool+p.Prompt+p.URI), p.Task != "" && p.Prompt+p.URI != "":
 		return positionError("it is of a tool, a prompt and a resource at once")
 	case p.Version > positionVersion:
 		return positionError("it was written by a newer version of this program (%d, this one reads up to %d): update", p.Version, positionVersion)
-	case p.Token == "" && p.Tool != "" && len(p.Steps)+len(p.Answers) > 0:
+	case p.Token == "" && p.Task == "" && p.Tool != "" && p.Dialect == (sagaDialect{}).name() && len(p.Steps)+len(p.Answers) > 0:
 		return positionError("it has steps but no token; start the call again")
 	}
 	seen := make(map[string]bool, len(p.Answers))

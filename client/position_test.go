@@ -141,7 +141,7 @@ func TestManyStepsAreCheckedInNoTime(t *testing.T) {
 		fmt.Fprintf(&many, `{"type":"roots","stepId":"%06d"},`, i)
 	}
 	s := play(t, result(`{"state":"suspended","sagaToken":"v1","steps":[`+many.String()+`{"type":"roots","stepId":"099999"}]}`))
-	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Limits: client.Limits{Steps: 1 << 20}})
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", Limits: client.Limits{Steps: 1 << 20}})
 	t.Cleanup(func() { _ = c.Close() })
 	began := time.Now()
 	_, err := c.Call(t.Context(), "x", nil, client.Handlers{})

@@ -44,10 +44,10 @@ type PromptResult struct {
 	Raw json.RawMessage
 }
 
-// Prompts lists the server's prompts, all pages of them. It needs a server of MCP
-// 2026-07-28, as do the other methods for prompts and resources.
+// Prompts lists the server's prompts, all pages of them. The saga proposal has none, so
+// this and the other methods for prompts and resources use MCP 2026-07-28 or older.
 func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
-	return orNone(list[Prompt](ctx, c, c.features, "prompts/list", "prompts"))
+	return orNone(listFeatures[Prompt](ctx, c, "prompts/list", "prompts"))
 }
 
 // GetPrompt gets a prompt's messages, and answers with handlers what the server asks
@@ -57,11 +57,13 @@ func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
 // Errors are always an [*Interrupted], as those of [Client.Call]; go on with
 // [Client.ResumePrompt].
 func (c *Client) GetPrompt(ctx context.Context, name string, arguments map[string]string, handlers Handlers) (*PromptResult, error) {
-	position := begin(c.features)
-	position.Prompt = name
-	var err error
-	if len(arguments) > 0 {
-		position.Arguments, err = encodeArguments(arguments)
+	position := Position{Version: positionVersion, Prompt: name}
+	spoken, err := c.speak(ctx)
+	if err == nil {
+		position.Dialect = spoken.features.name()
+		if len(arguments) > 0 {
+			position.Arguments, err = encodeArguments(arguments)
+		}
 	}
 	return drive(ctx, c, position, err, handlers, parsePrompt)
 }
@@ -136,23 +138,25 @@ type ReadResult struct {
 
 // Resources lists the server's resources, all pages of them.
 func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
-	return orNone(list[Resource](ctx, c, c.features, "resources/list", "resources"))
+	return orNone(listFeatures[Resource](ctx, c, "resources/list", "resources"))
 }
 
 // ResourceTemplates lists the server's templates of resources, all pages of them.
 func (c *Client) ResourceTemplates(ctx context.Context) ([]ResourceTemplate, error) {
-	return orNone(list[ResourceTemplate](ctx, c, c.features, "resources/templates/list", "resourceTemplates"))
+	return orNone(listFeatures[ResourceTemplate](ctx, c, "resources/templates/list", "resourceTemplates"))
 }
 
 // ReadResource reads the resource at uri, and answers with handlers what the server
 // asks on the way. See [Client.GetPrompt] for its errors; go on with
 // [Client.ResumeRead].
 func (c *Client) ReadResource(ctx context.Context, uri string, handlers Handlers) (*ReadResult, error) {
-	position := begin(c.features)
-	position.URI = uri
-	var err error
+	position := Position{Version: positionVersion, URI: uri}
 	if uri == "" {
-		err = positionError("it has no URI")
+		return nil, &Interrupted{Position: position, Err: positionError("it has no URI")}
+	}
+	spoken, err := c.speak(ctx)
+	if err == nil {
+		position.Dialect = spoken.features.name()
 	}
 	return drive(ctx, c, position, err, handlers, parseRead)
 }

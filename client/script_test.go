@@ -107,7 +107,7 @@ func (s *script) methods() []string {
 
 func (s *script) client(t *testing.T) *client.Client {
 	t.Helper()
-	c := client.New(&client.HTTP{URL: s.URL}, client.Options{RetryFor: 5 * time.Second, RetryPause: time.Millisecond})
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", RetryFor: 5 * time.Second, RetryPause: time.Millisecond})
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }

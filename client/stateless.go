@@ -27,6 +27,7 @@ type requestMeta struct {
 	Version      string         `json:"io.modelcontextprotocol/protocolVersion"`
 	Capabilities map[string]any `json:"io.modelcontextprotocol/clientCapabilities"`
 	Client       implementation `json:"io.modelcontextprotocol/clientInfo"`
+	callMeta
 }
 
 // meta introduces a client that answers with h.
@@ -41,7 +42,13 @@ func (d statelessDialect) meta(h *Handlers) *requestMeta {
 	if h.Roots != nil {
 		capabilities["roots"] = struct{}{}
 	}
-	return &requestMeta{revision, capabilities, implementationOf(d.options)}
+	return &requestMeta{Version: revision, Capabilities: capabilities, Client: implementationOf(d.options)}
+}
+
+// withTasks declares the tasks extension as well, which only what is about tasks does.
+func (m *requestMeta) withTasks() *requestMeta {
+	m.Capabilities["extensions"] = map[string]any{tasksExtension: struct{}{}}
+	return m
 }
 
 type askingParams struct {
@@ -53,19 +60,36 @@ type askingParams struct {
 	Meta           *requestMeta               `json:"_meta"`
 }
 
-// next returns the request for a prompt or resource. To get them changes nothing, so
-// all are harmless.
+// next returns the request for a tool, prompt or resource. To get the latter changes
+// nothing. Of a tool, requests after the first are harmless as well: its server has to
+// expect that they are repeated.
 func (d statelessDialect) next(p *Position, h *Handlers) request {
-	params := askingParams{Name: p.Prompt, URI: p.URI, Arguments: p.Arguments, RequestState: p.Token, Meta: d.meta(h)}
+	params := askingParams{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments, RequestState: p.Token, Meta: d.meta(h)}
 	params.InputResponses = make(map[string]json.RawMessage, len(p.Answers)) // omitted while it is empty
 	for _, answer := range p.Answers {
 		params.InputResponses[answer.StepID] = answer.Result
 	}
+	params.Meta.ProgressToken = h.progressToken()
 	method := "prompts/get"
-	if p.URI != "" {
+	switch {
+	case p.URI != "":
 		method = "resources/read"
+	case p.Tool != "":
+		method = "tools/call"
+		params.Meta.withTasks().Key = p.Key
+		if params.Arguments == nil {
+			params.Arguments = json.RawMessage("{}") // as many servers insist
+		}
 	}
-	return introduced(method, cmp.Or(p.Prompt, p.URI), params)
+	r := introduced(method, p.Subject(), params)
+	r.progress = params.Meta.ProgressToken
+	if p.Tool != "" && p.Round == 0 {
+		r.harmless = false
+		if p.Key != "" {
+			r.tool = p.Tool
+		}
+	}
+	return r
 }
 
 func (d statelessDialect) list(method, cursor string) request {
@@ -108,6 +132,9 @@ func (statelessDialect) parse(raw json.RawMessage, limits Limits) (turn, error) 
 	switch wire.ResultType {
 	case "", "complete":
 		return turn{result: raw}, nil
+	case "task":
+		task, err := parseTask(raw, limits)
+		return turn{task: task}, err
 	case "input_required":
 	default:
 		return turn{}, malformed("the server's result is of the type %.40q, which this client does not know", wire.ResultType)

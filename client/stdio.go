@@ -72,6 +72,42 @@ func (s *Stdio) Close() error {
 	return nil
 }
 
+// drop ends the process, if there is one; the next request starts another.
+func (s *Stdio) drop() {
+	s.mu.Lock()
+	running := s.child
+	s.child = nil
+	s.mu.Unlock()
+	if running != nil {
+		running.close()
+		<-running.done
+	}
+}
+
+// Open starts a process of its own and returns what it reads and writes, for programs that
+// speak with it by themselves. Close of what is returned ends it, as Close of s would.
+func (s *Stdio) Open() (io.ReadWriteCloser, error) {
+	started, err := launch(s)
+	if err != nil {
+		return nil, &TransportError{Err: err, final: true}
+	}
+	go started.reap()
+	return started, nil
+}
+
+// Read reads what the process of [Stdio.Open] writes.
+func (c *child) Read(p []byte) (int, error) { return c.in.Read(p) }
+
+// Write writes what it reads.
+func (c *child) Write(p []byte) (int, error) { return c.out.Write(p) }
+
+// Close ends it and waits for that.
+func (c *child) Close() error {
+	c.close()
+	<-c.done
+	return nil
+}
+
 func (s *Stdio) exchange(ctx context.Context, r *request) (json.RawMessage, error) {
 	running, err := s.running()
 	if err != nil {
@@ -83,7 +119,7 @@ func (s *Stdio) exchange(ctx context.Context, r *request) (json.RawMessage, erro
 			return nil, err
 		}
 	}
-	return running.call(ctx, r.method, r.params)
+	return running.call(ctx, r)
 }
 
 // running returns the process, starting one if there is none.
@@ -121,6 +157,8 @@ type child struct {
 	lastID  uint64
 	// waiting gets the answers, by the ids of requests that were not answered yet.
 	waiting map[string]chan<- []byte
+	// listening gets notifications, by what they belong to (see heard).
+	listening map[string]chan<- note
 
 	// greeting is held while the process is greeted.
 	greeting chan struct{}
@@ -135,6 +173,20 @@ type child struct {
 }
 
 func startChild(s *Stdio) (*child, error) {
+	c, err := launch(s)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		c.end(c.read())
+		c.close()
+	}()
+	go c.reap()
+	return c, nil
+}
+
+// launch starts a process, which nobody reads from yet.
+func launch(s *Stdio) (*child, error) {
 	cmd := exec.Command(s.Command, s.Args...)
 	cmd.Dir, cmd.Env = s.Dir, s.Env
 	cmd.Stderr = os.Stderr
@@ -143,7 +195,7 @@ func startChild(s *Stdio) (*child, error) {
 	}
 	c := &child{
 		cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), limit: cmp.Or(s.MaxLine, defaultMaxResponse),
-		waiting: make(map[string]chan<- []byte), greeting: make(chan struct{}, 1),
+		waiting: make(map[string]chan<- []byte), listening: make(map[string]chan<- note), greeting: make(chan struct{}, 1),
 		done: make(chan struct{}),
 	}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
@@ -161,11 +213,6 @@ func startChild(s *Stdio) (*child, error) {
 		return nil, err
 	}
 	c.in, c.out = bufio.NewReader(stdout), stdin
-	go func() {
-		c.end(c.read())
-		c.close()
-	}()
-	go c.reap()
 	return c, nil
 }
 
@@ -201,11 +248,15 @@ func (c *child) read() error {
 		var wire struct {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
+			Params json.RawMessage `json:"params"`
 		}
 		if err := json.Unmarshal(line, &wire); err != nil {
 			return &ProtocolError{Reason: fmt.Sprintf("the server wrote a line that is not a JSON-RPC message: %.80q", line), Err: err}
 		}
 		if wire.Method != "" {
+			if wire.ID == nil {
+				c.hear(note{wire.Method, wire.Params})
+			}
 			if err := c.answer(wire.ID, wire.Method); err != nil {
 				return err
 			}
@@ -222,8 +273,40 @@ func (c *child) read() error {
 	}
 }
 
+// note is a notification.
+type note struct {
+	method string
+	params json.RawMessage
+}
+
+// hear passes a notification on to the request that it belongs to.
+func (c *child) hear(n note) {
+	var wire struct {
+		ProgressToken json.RawMessage `json:"progressToken"`
+		Meta          struct {
+			Subscription json.RawMessage `json:"io.modelcontextprotocol/subscriptionId"`
+		} `json:"_meta"`
+	}
+	if n.params == nil || json.Unmarshal(n.params, &wire) != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	to := c.listening["progress "+string(wire.ProgressToken)]
+	if to == nil {
+		to = c.listening["subscription "+string(wire.Meta.Subscription)]
+	}
+	if to == nil {
+		return
+	}
+	select {
+	case to <- n:
+	default:
+	}
+}
+
 // answer answers the server's own requests. The dialects spoken here have none but
-// ping; notifications (progress, logs) are of no interest.
+// ping.
 func (c *child) answer(id json.RawMessage, method string) error {
 	switch {
 	case id == nil:
@@ -257,7 +340,7 @@ func (c *child) greet(ctx context.Context) error {
 	if c.greeted {
 		return nil
 	}
-	_, err := c.call(ctx, "initialize", initializeParams(Options{}))
+	_, err := c.call(ctx, &request{method: "initialize", params: initializeParams(Options{})})
 	var refused *Error
 	if errors.As(err, &refused) {
 		c.greeted = true // it does without; the request itself will show
@@ -273,29 +356,47 @@ func (c *child) greet(ctx context.Context) error {
 	return nil
 }
 
-func (c *child) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
-	answer := make(chan []byte, 1)
+func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
+	answer, notes := make(chan []byte, 1), make(chan note, maxNotes)
 	c.mu.Lock()
 	c.lastID++
 	id := c.lastID
 	c.waiting[fmt.Sprint(id)] = answer
 	c.mu.Unlock()
+	if r.notify != nil {
+		key := fmt.Sprintf("subscription %d", id)
+		if r.progress != "" {
+			key = fmt.Sprintf("progress %q", r.progress)
+		}
+		c.listen(key, notes)
+		defer c.listen(key, nil)
+	}
 	// A process that does not read would block the write for ever.
 	unblock := context.AfterFunc(ctx, c.close)
-	err := c.write(message{JSONRPC: "2.0", ID: id, Method: method, Params: params})
+	err := c.write(message{JSONRPC: "2.0", ID: id, Method: r.method, Params: r.params})
 	if !unblock() {
 		return nil, ctx.Err()
 	}
 	if err != nil {
 		return nil, c.lost(err)
 	}
-	select {
-	case line := <-answer:
-		return parseResponse(line, id)
-	case <-ctx.Done():
-		c.cancel(id)
-		return nil, ctx.Err()
-	case <-c.ctx.Done():
+	for {
+		select {
+		case n := <-notes:
+			r.notify(n.method, n.params)
+			continue
+		case line := <-answer:
+			for len(notes) > 0 { // what was said before
+				n := <-notes
+				r.notify(n.method, n.params)
+			}
+			return parseResponse(line, id)
+		case <-ctx.Done():
+			c.cancel(id)
+			return nil, ctx.Err()
+		case <-c.ctx.Done():
+		}
+		break
 	}
 	select {
 	case line := <-answer: // the last that the process has said
@@ -303,6 +404,21 @@ func (c *child) call(ctx context.Context, method string, params any) (json.RawMe
 	default:
 		return nil, c.lost(io.ErrUnexpectedEOF)
 	}
+}
+
+// maxNotes is how many notifications wait for a request that is slow to take them; what is
+// more is not heard.
+const maxNotes = 64
+
+// listen has notes get the notifications of key; nil ends that.
+func (c *child) listen(key string, notes chan<- note) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if notes == nil {
+		delete(c.listening, key)
+		return
+	}
+	c.listening[key] = notes
 }
 
 // cancel tells the process that nobody waits for the request any more.

@@ -109,7 +109,7 @@ func child(t *testing.T, mode string) (*client.Stdio, *client.Client) {
 		MaxLine: 1 << 16,
 		Grace:   200 * time.Millisecond,
 	}
-	c := client.New(transport, client.Options{})
+	c := client.New(transport, client.Options{Protocol: "saga"})
 	t.Cleanup(func() { _ = c.Close() })
 	return transport, c
 }
@@ -173,7 +173,7 @@ func TestStdioHostileServers(t *testing.T) {
 	for _, mode := range []string{"flood", "drip"} {
 		t.Run(mode, func(t *testing.T) {
 			transport, _ := child(t, mode)
-			c := client.New(transport, client.Options{Timeout: 300 * time.Millisecond})
+			c := client.New(transport, client.Options{Protocol: "saga", Timeout: 300 * time.Millisecond})
 			began := time.Now()
 			_, err := c.Call(t.Context(), "x", nil, client.Handlers{})
 			require.ErrorIs(t, err, client.ErrTimeout)
@@ -207,7 +207,7 @@ func TestStdioKillsWhatDoesNotEnd(t *testing.T) {
 
 func TestStdioWithoutProgram(t *testing.T) {
 	t.Parallel()
-	c := client.New(&client.Stdio{Command: "no-such-program-anywhere"}, client.Options{})
+	c := client.New(&client.Stdio{Command: "no-such-program-anywhere"}, client.Options{Protocol: "saga"})
 	_, err := c.Call(t.Context(), "x", nil, client.Handlers{})
 	var lost *client.TransportError
 	require.ErrorAs(t, err, &lost)
@@ -233,7 +233,7 @@ func TestStdioRepeatsWhatTheServerAsksFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			transport, _ := child(t, "later")
 			var told []error
-			c := client.New(transport, client.Options{
+			c := client.New(transport, client.Options{Protocol: "saga",
 				RetryPause: time.Millisecond,
 				OnRetry:    func(err error) { told = append(told, err) },
 			})
@@ -246,7 +246,7 @@ func TestStdioRepeatsWhatTheServerAsksFor(t *testing.T) {
 	t.Run("for RetryFor", func(t *testing.T) {
 		transport, _ := child(t, "never")
 		tries := 0
-		c := client.New(transport, client.Options{
+		c := client.New(transport, client.Options{Protocol: "saga",
 			RetryFor: 300 * time.Millisecond, RetryPause: 10 * time.Millisecond,
 			OnRetry: func(error) { tries++ },
 		})

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -31,7 +32,8 @@ type Tool struct {
 const sagaMarker = "io.github.mcpsaga/saga"
 
 // IsSaga reports whether the server says that the tool may ask the client for
-// something before it has a result. [Client.Call] is for these.
+// something before it has a result. Servers of this module say so; those on other
+// libraries do not, and may ask nevertheless.
 func (t *Tool) IsSaga() bool {
 	_, marked := t.Meta[sagaMarker]
 	return marked
@@ -51,9 +53,23 @@ func (c *Client) takesKeys(ctx context.Context, tool string) bool {
 	})
 }
 
-// Tools lists the server's tools, all pages of them.
+// Tools lists the server's tools, all pages of them. Over HTTP those are left out whose
+// schemas want headers (x-mcp-header) in a way that MCP 2026-07-28 does not allow.
 func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
-	return list[Tool](ctx, c, c.tools, "tools/list", "tools")
+	spoken, err := c.speak(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := list[Tool](ctx, c, spoken.toolList, "tools/list", "tools")
+	if _, overHTTP := c.transport.(*HTTP); err != nil || !overHTTP || spoken.toolList.name() != (statelessDialect{}).name() {
+		return tools, err
+	}
+	tools = slices.DeleteFunc(tools, func(t Tool) bool {
+		_, allowed := mirrors(t.InputSchema)
+		return !allowed
+	})
+	c.headers.learn(tools)
+	return tools, nil
 }
 
 // Call calls a tool and answers its steps with handlers until it returns a
@@ -62,17 +78,19 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 // A tool that failed by its own account is a result with IsError set. Errors are
 // always an [*Interrupted]; its Err tells why, its Position where.
 func (c *Client) Call(ctx context.Context, tool string, arguments any, handlers Handlers) (*Result, error) {
-	position := begin(c.tools)
-	position.Tool, position.Key = tool, rand.Text()
-	var err error
-	position.Arguments, err = encodeArguments(arguments)
+	position := Position{Version: positionVersion, Tool: tool, Key: rand.Text()}
+	spoken, err := c.speak(ctx)
+	if err == nil {
+		position.Dialect = spoken.tools.name()
+		position.Arguments, err = encodeArguments(arguments)
+	}
 	return drive(ctx, c, position, err, handlers, parseResult)
 }
 
 // Resume goes on with the call of a tool from position, which may have been made by
 // another process, and on another connection. See [Client.Call] for what it returns.
 func (c *Client) Resume(ctx context.Context, position Position, handlers Handlers) (*Result, error) {
-	return resume(ctx, c, position, position.Tool, handlers, parseResult)
+	return resume(ctx, c, position, cmp.Or(position.Tool, position.Task), handlers, parseResult)
 }
 
 func encodeArguments(arguments any) (json.RawMessage, error) {

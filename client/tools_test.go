@@ -32,7 +32,7 @@ func TestToolsMalformed(t *testing.T) {
 
 func TestInitialize(t *testing.T) {
 	s := play(t, result(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"n","version":"1"},"instructions":"i"}`))
-	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Name: "test", Version: "9"})
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", Name: "test", Version: "9"})
 	t.Cleanup(func() { _ = c.Close() })
 	info, err := c.Initialize(t.Context())
 	require.NoError(t, err)

@@ -33,7 +33,12 @@ name=@file the text of a file; a name given twice makes a list.
 
 Ctrl-C stops the call and saves where it stands, and so does losing the server. It goes
 on with --resume, on any server that has the same keys; nothing is asked twice. What is
-saved is listed by saga calls.
+saved is listed by saga calls. A call that has become a task goes on at the server: see
+saga tasks.
+
+Any MCP server will do. Which protocol it speaks is found out, unless --protocol says it;
+over revisions before 2026-07-28 a call that is stopped is over. There questions have no
+ids: the first form is elicitation-1, the second one elicitation-2, and so on.
 
 An --answers file is a JSON object of step ids and answers, for use without a terminal:
    {"target": {"environment": "production"}, "advice": "Yes, it is safe."}
@@ -45,8 +50,12 @@ Examples:
    saga call complex_tool initial_arg=value --answers answers.json --output json
    saga call deploy count=3 --stdio "./my-server --verbose"
    SAGA_MODEL=gpt-4.1 OPENAI_API_KEY=... saga call release_notes
-   saga call --resume 20260728-150000-ABCDEF`,
-		Flags: []cli.Flag{stringFlag("json", "the arguments as a JSON `OBJECT`, @FILE, or - for standard input", "")},
+   saga call --resume 20260728-150000-ABCDEF
+   saga call repo_report --detach`,
+		Flags: []cli.Flag{
+			stringFlag("json", "the arguments as a JSON `OBJECT`, @FILE, or - for standard input", ""),
+			boolFlag("detach", "stop as soon as the call can go on later, and print the name that it is saved as"),
+		},
 	}, "tool", func(ctx context.Context, c *cli.Command, connection *client.Client, handlers client.Handlers) (ending, error) {
 		tool := c.Args().First()
 		given, err := p.arguments(ctx, c, connection, tool)

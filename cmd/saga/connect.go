@@ -8,13 +8,16 @@ import (
 	"net/url"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/client/legacy"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
@@ -29,6 +32,7 @@ func serverChoice() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "server", Usage: "the `URL` of the server's MCP endpoint (default: " + defaultServer + ")", Sources: env("server")},
 		stringFlag("stdio", "run this `COMMAND` as the server, instead of using one that runs", ""),
+		stringFlag("protocol", "speak `PROTOCOL`: saga, 2026-07-28, or an older revision of MCP such as 2025-11-25 (default: what the server speaks)", ""),
 		stringFlag("bearer", "an access `TOKEN` for the server; better given as SAGA_BEARER", ""),
 		listFlag("header", "a `HEADER` for the server, as Name: value"),
 		&cli.DurationFlag{Name: "timeout", Usage: "how long the server may take for one turn", Value: 5 * time.Minute, Sources: env("timeout")},
@@ -48,8 +52,13 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 	if target.URL == "" && target.Stdio == "" {
 		target.URL = defaultServer
 	}
+	protocol := c.String("protocol")
+	if protocol != "" && protocol != "saga" && !slices.Contains(mcp.SupportedProtocolVersions(), protocol) {
+		return nil, p.usage(c, "--protocol is saga or one of %s, not %q", strings.Join(mcp.SupportedProtocolVersions(), ", "), protocol)
+	}
 	options := client.Options{
 		Name: "saga", Version: buildinfo.Version(), MaxRounds: maxRounds,
+		Protocol: protocol, Sessions: legacy.Open, PreferTasks: c.Bool("detach"),
 		Timeout: c.Duration("timeout"), RetryFor: max(c.Duration("retry-for"), time.Millisecond),
 	}
 	var once sync.Once

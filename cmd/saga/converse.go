@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,11 +23,17 @@ import (
 
 // askingFlags are those of the commands that may be asked something.
 func askingFlags(verb string) []cli.Flag {
-	return []cli.Flag{
-		stringFlag("answers", "answer every question from a JSON `FILE` (- for standard input)", ""),
+	return append([]cli.Flag{
 		stringFlag("output", "text, or json for the whole result", "text"),
 		stringFlag("save", "keep the position in `FILE` all the time, not only when interrupted", ""),
 		stringFlag("resume", "go on with the "+verb+" saved as `NAME`, or in a file", ""),
+	}, answeringFlags(verb)...)
+}
+
+// answeringFlags say how questions are answered.
+func answeringFlags(verb string) []cli.Flag {
+	return []cli.Flag{
+		stringFlag("answers", "answer every question from a JSON `FILE` (- for standard input)", ""),
 		&cli.IntFlag{Name: "max-rounds", Usage: "how often the server may ask before the " + verb + " stops", Value: 20, Sources: env("max-rounds")},
 		listFlag("root", "a `DIR` to name when the server asks where you work"),
 		stringFlag("model", "the `NAME` of the model that answers sampling steps", ""),
@@ -47,6 +54,8 @@ func (p *program) conversation(c *cli.Command, kind string, begin func(context.C
 		switch resumed := c.String("resume") != ""; {
 		case resumed && (c.NArg() > 0 || c.String("json") != ""):
 			return p.usage(c, "--resume goes on with the arguments the call was made with; give it alone")
+		case resumed && c.Bool("detach"):
+			return p.usage(c, "--detach is for a call that begins; one that is saved is detached")
 		case !resumed && c.NArg() == 0:
 			return p.usage(c, "which %s? %s %ss lists them", kind, p.self, kind)
 		}
@@ -88,9 +97,17 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(conte
 	defer connection.Close()
 
 	handlers := client.Handlers{Elicit: asker.elicit, Sample: asker.sample, Roots: roots}
+	if asker.bar = term.NewBar(p.stderr, os.Getenv); asker.bar != nil {
+		handlers.OnProgress = func(progress client.Progress) { asker.bar.Show(progress) }
+	}
+	defer asker.bar.Clear()
 	save := c.String("save")
+	asker.detach = c.Bool("detach")
 	handlers.OnPosition = func(_ context.Context, position client.Position) error {
 		saved.Position = position
+		if asker.detach {
+			return errDetached
+		}
 		if save == "" {
 			return nil
 		}
@@ -103,11 +120,15 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(conte
 	} else {
 		end, err = begin(ctx, c, connection, handlers)
 	}
+	asker.bar.Clear()
+	if errors.Is(err, errDetached) {
+		return p.detached(c, saved)
+	}
 	if err != nil {
 		return p.interrupted(c, saved, resumed, asker.refused, err)
 	}
 	err = end(c, asker.refused)
-	if err != nil && exitCode(err) == exitUsage && saved.Position.Token != "" {
+	if err != nil && exitCode(err) == exitUsage && begun(saved.Position) {
 		// The result cannot be put where it was to go: keep the way to it.
 		return p.interrupted(c, saved, resumed, false, &client.Interrupted{Position: saved.Position, Err: err})
 	}
@@ -188,9 +209,31 @@ type asker struct {
 	yes bool
 	// refused is set when the user declined or dismissed something.
 	refused bool
+	// bar shows how far the call is; nil without a terminal.
+	bar *term.Bar
+	// detach: nobody is to be asked.
+	detach bool
+}
+
+// errDetached stops a call that is to go on without this program.
+var errDetached = fmt.Errorf("detached: %w", client.ErrPause)
+
+// errNoDetach is for servers whose calls cannot go on without this program.
+var errNoDetach = &exitError{exitUsage, errors.New("the server speaks an older revision of MCP, in which a call that asks something cannot go on later: leave out --detach")}
+
+// mayAsk makes room for a question.
+func (a *asker) mayAsk() error {
+	a.bar.Clear()
+	if a.detach {
+		return fmt.Errorf("%w (%w)", errNoDetach, client.ErrPause)
+	}
+	return nil
 }
 
 func (a *asker) elicit(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
+	if err := a.mayAsk(); err != nil {
+		return nil, err
+	}
 	result, err := a.elicitFrom(ctx, r)
 	if result != nil && result.Action != "accept" {
 		a.refused = true
@@ -209,6 +252,9 @@ func (a *asker) elicitFrom(ctx context.Context, r *client.Request) (*client.Elic
 }
 
 func (a *asker) sample(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
+	if err := a.mayAsk(); err != nil {
+		return nil, err
+	}
 	result, err := a.sampleFrom(ctx, r)
 	a.refused = a.refused || errors.As(err, new(*client.Error))
 	return result, err

@@ -38,7 +38,15 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 		// A prompt or resource has no result that says so, and has changed nothing.
 		return &exitError{exitDeclined, fmt.Errorf("the %s is not given: %s", position.Kind(), refusal.Message)}
 	}
-	if position.Token == "" {
+	if errors.As(cause, new(*client.TaskError)) {
+		for _, path := range []string{c.String("save"), resumed} {
+			if path != "" {
+				_ = os.Remove(path) // the call is over
+			}
+		}
+		return &exitError{exitServer, cause}
+	}
+	if !begun(position) {
 		// The server had not begun, so there is nothing to keep.
 		return p.beginAdvice(position.Kind(), p.withAdvice(cause))
 	}
@@ -62,12 +70,51 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 		return &exitError{exitServer, errors.New(text)}
 	}
 	cause = p.withAdvice(cause)
+	if position.Task != "" {
+		return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, p.taskAdvice(path))}
+	}
 	verb := verbs[position.Kind()]
 	text = fmt.Sprintf("The call is saved. Go on with:\n  %s %s --resume %s", p.self, verb, self.Quote(state.Given(path)))
-	if verb == "call" {
+	if position.Dialect == "saga" {
 		text += fmt.Sprintf("\nor have what it did undone:\n  %s cancel %s", p.self, self.Quote(state.Given(path)))
 	}
 	return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, text)}
+}
+
+// begun reports whether there is something to go on with.
+func begun(position client.Position) bool {
+	return position.Token != "" || position.Task != "" || position.Round > 0
+}
+
+// detached saves a call that is to go on without this program.
+func (p *program) detached(c *cli.Command, saved *state.Call) error {
+	path, err := c.String("save"), error(nil)
+	if path == "" {
+		path, err = state.NewPath(time.Now())
+	}
+	if err == nil {
+		err = saved.Save(path)
+	}
+	if err != nil {
+		return failed(fmt.Errorf("the call could not be saved: %w", err))
+	}
+	state.Clean(time.Now())
+	if saved.Position.Task != "" {
+		p.say("saga: %s", p.taskAdvice(path))
+	} else {
+		p.say("saga: the call waits for answers. Go on with:\n  %s call --resume %s", p.self, self.Quote(state.Given(path)))
+	}
+	fmt.Fprintln(p.stdout, state.Given(path))
+	return nil
+}
+
+// taskAdvice says how to come back to a task.
+func (p *program) taskAdvice(path string) string {
+	name := self.Quote(state.Given(path))
+	return fmt.Sprintf(`the server goes on with the call, as a task. Come back to it with:
+  %[1]s call --resume %[2]s     to answer what it asks, and wait for its result
+  %[1]s tasks watch %[2]s       to see how far it is
+  %[1]s tasks cancel %[2]s      to have it ended`, p.self, name)
 }
 
 // beginAdvice adds to a server's refusal to begin what to do about it.
@@ -79,10 +126,8 @@ func (p *program) beginAdvice(kind string, cause error) error {
 	switch {
 	case refusal.Code == jsonrpc2.CodeInvalidParams:
 		return fmt.Errorf("%w\n%s %ss lists what the server has", cause, p.self, kind)
-	case refusal.Code == jsonrpc2.CodeMethodNotFound && kind == "tool":
-		return fmt.Errorf("%w\nThe server does not speak the saga proposal, over which this program calls tools", cause)
 	case refusal.Code == jsonrpc2.CodeMethodNotFound:
-		return fmt.Errorf("%w\nThe server has no %ss, or does not speak MCP %s", cause, kind, clientRevision)
+		return fmt.Errorf("%w\nThe server has no %ss, or does not speak the protocol of --protocol", cause, kind)
 	}
 	return cause
 }
@@ -102,6 +147,9 @@ func (p *program) refusedText(saved *state.Call, path, resumed string, refusal *
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	position, again := saved.Position, p.again(saved)
+	if position.Task != "" {
+		return p.unknownTask(saved, refusal) + fmt.Sprintf("\nForget it with: %s calls rm %s", p.self, self.Quote(state.Given(path)))
+	}
 	say(`The server does not go on with this call. Most often it has waited for too long: a
 server takes answers for some minutes only, unless it is told otherwise. It may also
 have been given other keys, or be another server than the one that began the call.
@@ -119,6 +167,14 @@ as it is, unless the server has undone it already.`)
 	say("\nYour answers are kept in %s", path)
 	fmt.Fprintf(&b, "until you forget them with: %s calls rm %s", p.self, self.Quote(state.Given(path)))
 	return b.String()
+}
+
+// unknownTask tells of a task that the server knows nothing of.
+func (p *program) unknownTask(saved *state.Call, refusal *client.Error) string {
+	return fmt.Sprintf(`The server does not know the task, at
+%s.
+Servers keep tasks for some time only. Or it is somebody else's, or another server's.
+It said: %s`, saved.URL+saved.Stdio, refusal.Message)
 }
 
 // again is the command line that makes the call from its beginning.
@@ -181,6 +237,9 @@ Example:
 				return err
 			}
 			defer connection.Close()
+			if saved.Position.Task != "" {
+				return p.cancelTask(ctx, c, connection, saved, path)
+			}
 			result, err := connection.Cancel(ctx, saved.Position)
 			if refusal := tokenRefused(err); refusal != nil {
 				return &exitError{exitServer, errors.New(p.refusedCancel(saved, path, refusal))}

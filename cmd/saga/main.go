@@ -105,6 +105,7 @@ needs the package bash-completion:
 			p.readCommand(),
 			p.cancelCommand(),
 			p.callsCommand(),
+			p.tasksCommand(),
 			p.toolsCommand(),
 			p.promptsCommand(),
 			p.resourcesCommand(),

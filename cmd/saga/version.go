@@ -40,7 +40,7 @@ func (p *program) printVersion() error {
 	row("saga", buildinfo.Version())
 	row("built with", fmt.Sprintf("%s for %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH))
 	row("serves", "MCP "+strings.Join(server.Revisions(), ", ")+", and the saga proposal")
-	row("calls", "tools over the saga proposal, prompts and resources over MCP "+clientRevision)
+	row("calls", "the saga proposal, MCP "+clientRevision+" with tasks, and older revisions by the official Go SDK")
 	row("tokens", "format "+tokens.Format)
 	return table.Flush()
 }

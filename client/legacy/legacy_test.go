@@ -1,0 +1,240 @@
+package legacy_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/client/legacy"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// asServer has the test binary be a server on its standard input and output.
+const asServer = "MCPSAGA_LEGACY_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asServer) != "" {
+		if newServer().Run(context.Background(), &mcp.StdioTransport{}) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// newServer is one of the official SDK whose tools ask by requests of their own.
+func newServer() *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "older", Version: "1"}, nil)
+	type none struct{}
+	mcp.AddTool(s, &mcp.Tool{Name: "deploy", Description: "asks everything"}, func(ctx context.Context, r *mcp.CallToolRequest, _ struct {
+		What string `json:"what"`
+	}) (*mcp.CallToolResult, any, error) {
+		_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1, Total: 2, Message: "asking"})
+		ctx, stop := context.WithTimeout(ctx, 10*time.Second) // the SDK's server does not notice that a client has gone
+		defer stop()
+		where, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Mode: "form", Message: "Where?", RequestedSchema: map[string]any{
+			"type": "object", "properties": map[string]any{"where": map[string]any{"type": "string"}}, "required": []string{"where"},
+		}})
+		if err != nil {
+			return nil, nil, err
+		}
+		if where.Action != "accept" {
+			return nil, nil, errors.New("the user said " + where.Action)
+		}
+		advice, err := r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 10, Messages: []*mcp.SamplingMessage{
+			{Role: "user", Content: &mcp.TextContent{Text: "Is it safe?"}},
+		}})
+		if err != nil {
+			return nil, nil, err
+		}
+		roots, err := r.Session.ListRoots(ctx, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		text := where.Content["where"].(string) + ", " + advice.Content.(*mcp.TextContent).Text + ", " + roots.Roots[0].URI
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "stay"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ none) (*mcp.CallToolResult, any, error) {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "nag"}, func(ctx context.Context, r *mcp.CallToolRequest, _ none) (*mcp.CallToolResult, any, error) {
+		ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+		defer stop()
+		for ctx.Err() == nil {
+			if _, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Mode: "form", Message: "Well?", RequestedSchema: map[string]any{"type": "object"}}); err != nil {
+				return nil, nil, err
+			}
+		}
+		return nil, nil, ctx.Err()
+	})
+	s.AddPrompt(&mcp.Prompt{Name: "greet"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: "Hello."}}}}, nil
+	})
+	s.AddResource(&mcp.Resource{Name: "motd", URI: "text://motd"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "text://motd", Text: "Be well."}}}, nil
+	})
+	return s
+}
+
+// transports lead to the same server over everything that older servers are reached by.
+func transports(t *testing.T) map[string]client.Transport {
+	serve := func(h http.Handler) string {
+		running := httptest.NewServer(h)
+		t.Cleanup(running.Close)
+		return running.URL
+	}
+	get := func(*http.Request) *mcp.Server { return newServer() }
+	self, err := os.Executable()
+	require.NoError(t, err)
+	guarded := func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer secret" || r.Header.Get("X-Extra") != "1" {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	}
+	return map[string]client.Transport{
+		"Streamable HTTP":     &client.HTTP{URL: serve(guarded(mcp.NewStreamableHTTPHandler(get, nil))), Bearer: "secret", Header: http.Header{"x-extra": {"1"}}},
+		"plain JSON answers":  &client.HTTP{URL: serve(mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{JSONResponse: true}))},
+		"HTTP with SSE, 2024": &client.HTTP{URL: serve(mcp.NewSSEHandler(get, nil))},
+		"stdio":               &client.Stdio{Command: self, Env: append(os.Environ(), asServer+"=1"), Stderr: io.Discard},
+	}
+}
+
+func handlers(asked *[]string) client.Handlers {
+	note := func(r *client.Request, what string) { *asked = append(*asked, r.StepID+": "+what) }
+	return client.Handlers{
+		Elicit: func(_ context.Context, r *client.Request) (*client.ElicitResult, error) {
+			note(r, r.Message)
+			return client.Accept(map[string]any{"where": "here"}), nil
+		},
+		Sample: func(_ context.Context, r *client.Request) (*steps.SampleResult, error) {
+			note(r, r.Sample.Messages[0].Content.Text())
+			return client.Reply("m", "Yes"), nil
+		},
+		Roots: func(_ context.Context, r *client.Request) ([]steps.Root, error) {
+			note(r, "")
+			return []steps.Root{{URI: "file:///w", Name: "w"}}, nil
+		},
+	}
+}
+
+func TestOlderServers(t *testing.T) {
+	t.Parallel()
+	for name, transport := range transports(t) {
+		t.Run(name, func(t *testing.T) {
+			c := client.New(transport, client.Options{Protocol: "2025-11-25", Sessions: legacy.Open, MaxRounds: 5})
+			defer c.Close()
+			tools, err := c.Tools(t.Context())
+			require.NoError(t, err)
+			assert.Len(t, tools, 3)
+
+			var asked []string
+			var progress []client.Progress
+			h := handlers(&asked)
+			h.OnProgress = func(p client.Progress) { progress = append(progress, p) }
+			result, err := c.Call(t.Context(), "deploy", map[string]any{"what": "it"}, h)
+			require.NoError(t, err)
+			assert.Equal(t, "here, Yes, file:///w", result.Content.Text())
+			assert.Equal(t, []string{"elicitation-1: Where?", "sampling-1: Is it safe?", "roots-1: "}, asked)
+			assert.Equal(t, []client.Progress{{Done: 1, Total: 2, Message: "asking"}}, progress)
+
+			prompt, err := c.GetPrompt(t.Context(), "greet", nil, client.Handlers{})
+			require.NoError(t, err)
+			assert.Len(t, prompt.Messages, 1)
+			read, err := c.ReadResource(t.Context(), "text://motd", client.Handlers{})
+			require.NoError(t, err)
+			assert.Equal(t, "Be well.", read.Contents[0].Text)
+			prompts, err := c.Prompts(t.Context())
+			require.NoError(t, err)
+			assert.Len(t, prompts, 1)
+
+			// What ends a call ends it in this protocol.
+			h.Elicit = func(context.Context, *client.Request) (*client.ElicitResult, error) { return nil, client.ErrPause }
+			_, err = c.Call(t.Context(), "deploy", map[string]any{"what": "it"}, h)
+			require.ErrorIs(t, err, client.ErrPause)
+			require.ErrorContains(t, err, "cannot go on later")
+			var stopped *client.Interrupted
+			require.ErrorAs(t, err, &stopped)
+			assert.Zero(t, stopped.Position.Round)
+
+			// What a client cannot answer its server knows.
+			_, err = c.Call(t.Context(), "deploy", map[string]any{"what": "it"}, client.Handlers{})
+			require.NoError(t, err, "the tool says so itself")
+
+			_, err = c.Call(t.Context(), "nag", nil, handlers(&asked))
+			require.ErrorAs(t, err, new(*client.LimitError))
+
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			_, err = c.Call(ctx, "stay", nil, client.Handlers{})
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+
+			_, err = c.Call(t.Context(), "no such tool", nil, client.Handlers{})
+			var refused *client.Error
+			require.ErrorAs(t, err, &refused)
+			assert.EqualValues(t, -32602, refused.Code)
+		})
+	}
+}
+
+// A client finds out by itself that a server is older.
+func TestOlderServersAreFound(t *testing.T) {
+	t.Parallel()
+	for name, transport := range transports(t) {
+		t.Run(name, func(t *testing.T) {
+			if strings.HasPrefix(name, "stdio") {
+				t.Skip("this server speaks 2026-07-28 over stdio, as TestNegotiation in package client has it")
+			}
+			var asked []string
+			c := client.New(transport, client.Options{Sessions: legacy.Open})
+			defer c.Close()
+			result, err := c.Call(t.Context(), "deploy", map[string]any{"what": "it"}, handlers(&asked))
+			require.NoError(t, err)
+			assert.Equal(t, "here, Yes, file:///w", result.Content.Text())
+		})
+	}
+	gone := client.New(&client.HTTP{URL: "http://127.0.0.1:1/"}, client.Options{Protocol: "2025-11-25", Sessions: legacy.Open, Retries: -1})
+	defer gone.Close()
+	_, err := gone.Tools(t.Context())
+	require.ErrorAs(t, err, new(*client.TransportError))
+	open := client.New(&client.HTTP{URL: "http://example.com/", Bearer: "b"}, client.Options{Protocol: "2025-11-25", Sessions: legacy.Open})
+	defer open.Close()
+	_, err = open.Tools(t.Context())
+	require.ErrorContains(t, err, "in the clear")
+	none := client.New(&client.HTTP{URL: "http://127.0.0.1:1/"}, client.Options{Protocol: "2025-11-25"})
+	_, err = none.Tools(t.Context())
+	require.ErrorContains(t, err, "Options.Sessions")
+}
+
+// A server that answers with more than the client takes is cut off.
+func TestHugeAnswers(t *testing.T) {
+	t.Parallel()
+	huge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"`+strings.Repeat("x", 1<<20)+`","version":""}}}`)
+	}))
+	defer huge.Close()
+	for limit, want := range map[int64]bool{1 << 16: true, 1 << 22: false} {
+		s, err := legacy.Open(t.Context(), client.SessionConfig{Transport: &client.HTTP{URL: huge.URL, MaxResponse: limit}, Notify: nil})
+		assert.Equal(t, want, err != nil)
+		if s != nil {
+			_ = s.Close()
+		}
+	}
+}

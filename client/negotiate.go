@@ -1,0 +1,186 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+)
+
+// choice is what a client has decided to speak with its server, once it has.
+type choice struct {
+	lock chan struct{} // is held by who reads or decides
+	made *spoken
+}
+
+// spoken are the protocols by which the things of a server are reached.
+type spoken struct {
+	// tools calls tools, toolList lists them, features is for prompts and resources.
+	tools, toolList, features dialect
+	// tasks: the server has the tasks extension, so that a tool which the saga proposal
+	// cannot call may be called as a task.
+	tasks bool
+}
+
+// older are the revisions of MCP with sessions.
+var older = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+
+// probePatience is how long the process of a server that may know nothing of
+// server/discover may take to say so: some never answer before initialize.
+const probePatience = 15 * time.Second
+
+// speak returns what to speak, and asks the server the first time.
+func (c *Client) speak(ctx context.Context) (*spoken, error) {
+	select {
+	case c.choice.lock <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-c.choice.lock }()
+	if c.choice.made != nil {
+		return c.choice.made, nil
+	}
+	made, err := c.choose(ctx)
+	c.choice.made = made
+	return made, err
+}
+
+func (c *Client) choose(ctx context.Context) (*spoken, error) {
+	stateless := statelessDialect{c.options}
+	switch protocol := c.options.Protocol; {
+	case protocol == "saga":
+		return &spoken{tools: sagaDialect{}, toolList: sagaDialect{}, features: stateless}, nil
+	case protocol == revision:
+		return &spoken{tools: stateless, toolList: stateless, features: stateless}, nil
+	case slices.Contains(older, protocol):
+		return c.withSessions(nil)
+	case protocol != "":
+		return nil, fmt.Errorf("there is no protocol %q here: use saga, %s, or one of %v", protocol, revision, older)
+	}
+	found, err := c.discover(ctx)
+	if err != nil {
+		if isOlder(err) || c.neverDiscovers(ctx, err) {
+			return c.withSessions(err)
+		}
+		return nil, err
+	}
+	if !slices.Contains(found.versions, revision) {
+		unknown := &ProtocolError{Reason: fmt.Sprintf("the server speaks MCP %.200v, and this client %s and what is older", found.versions, revision)}
+		if slices.ContainsFunc(found.versions, func(v string) bool { return slices.Contains(older, v) }) {
+			return c.withSessions(unknown)
+		}
+		return nil, unknown
+	}
+	made := &spoken{tools: stateless, toolList: stateless, features: stateless, tasks: found.tasks}
+	if found.saga && (!c.options.PreferTasks || !found.tasks) {
+		made.tools = sagaDialect{}
+	}
+	return made, nil
+}
+
+// withSessions speaks an older revision. why says what made that necessary, or is nil.
+func (c *Client) withSessions(why error) (*spoken, error) {
+	if c.options.Sessions == nil {
+		if why != nil {
+			why = fmt.Errorf(" (to server/discover it said: %w)", why)
+		} else {
+			why = errors.New("")
+		}
+		return nil, fmt.Errorf("older revisions of MCP than %s need Options.Sessions%w", revision, why)
+	}
+	return &spoken{tools: sessionDialect{}, toolList: sessionDialect{}, features: sessionDialect{}}, nil
+}
+
+// discovered is what a server says of itself.
+type discovered struct {
+	versions    []string
+	saga, tasks bool
+}
+
+// discover asks a server what it speaks (MCP 2026-07-28, server/discover).
+func (c *Client) discover(ctx context.Context) (*discovered, error) {
+	if _, process := c.transport.(*Stdio); process && c.options.Sessions != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, min(probePatience, c.options.Timeout), ErrTimeout)
+		defer cancel()
+	}
+	d := statelessDialect{c.options}
+	raw, err := c.send(ctx, introduced("server/discover", "", listParams{Meta: d.meta(new(Handlers))}))
+	if err != nil {
+		return nil, err
+	}
+	versions := bounded[string]{max: c.options.Limits.Items, what: "versions of a server"}
+	wire := struct {
+		Versions     bounded[string] `json:"supportedVersions"`
+		Capabilities json.RawMessage `json:"capabilities"`
+	}{Versions: versions}
+	if err := read(raw, &wire, "the server's answer to server/discover"); err != nil {
+		return nil, err
+	}
+	capability := func(kind, name string) bool {
+		return jsonview.Get(jsonview.Get(wire.Capabilities, kind), name) != nil
+	}
+	return &discovered{
+		versions: wire.Versions.items,
+		saga:     capability("experimental", sagaMarker), tasks: capability("extensions", tasksExtension),
+	}, nil
+}
+
+// isOlder reports whether the error that answered server/discover is one of a server that
+// knows nothing of it, as 2026-07-28 (basic/versioning) has it: any but those of its own.
+func isOlder(err error) bool {
+	var refused *Error
+	var lost *TransportError
+	switch {
+	case errors.As(err, &refused):
+		if refused.Code != codeUnsupportedVersion {
+			return refused.Code != codeHeaderMismatch && refused.Code != codeMissingCapability
+		}
+		var data struct {
+			Supported []string `json:"supported"`
+		}
+		return json.Unmarshal(refused.Data, &data) == nil &&
+			slices.ContainsFunc(data.Supported, func(v string) bool { return slices.Contains(older, v) })
+	case errors.As(err, &lost):
+		// What servers answer to a request without a session, if not by JSON-RPC.
+		switch lost.Status {
+		case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnprocessableEntity:
+			return true
+		}
+	}
+	return false
+}
+
+// neverDiscovers reports whether the server is a process that did not answer, or ended,
+// when it was asked something before initialize.
+func (c *Client) neverDiscovers(ctx context.Context, err error) bool {
+	process, is := c.transport.(*Stdio)
+	if !is || ctx.Err() != nil || c.options.Sessions == nil {
+		return false
+	}
+	var lost *TransportError
+	if errors.As(err, &lost) && (lost.final && !errors.Is(err, ErrTimeout) || !lost.Sent) {
+		return false // it cannot be started at all
+	}
+	process.drop()
+	return true
+}
+
+// mustBeTask reports whether the saga proposal cannot call a tool because the tool has to
+// be a task, which it can be over the other protocol that the server has.
+func (c *Client) mustBeTask(err error) bool {
+	var refused *Error
+	if !errors.As(err, &refused) || refused.Code != codeMissingCapability {
+		return false
+	}
+	c.choice.lock <- struct{}{}
+	made := c.choice.made
+	<-c.choice.lock
+	required := jsonview.Get(refused.Data, "requiredCapabilities", "extensions", tasksExtension)
+	return made != nil && made.tasks && made.tools.name() == (sagaDialect{}).name() && required != nil
+}

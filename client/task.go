@@ -1,0 +1,238 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// tasksExtension is the tasks extension of MCP 2026-07-28 (SEP-2663).
+const tasksExtension = "io.modelcontextprotocol/tasks"
+
+// Task is the state of a task: a call of a tool that the server works on by itself. Its
+// texts are the server's.
+type Task struct {
+	// ID is the task's id. It is as good as a key to it: keep it where only the user can
+	// read it.
+	ID string
+	// Status is "working", "input_required", "completed", "failed" or "cancelled". The
+	// last three are final.
+	Status string
+	// Message says more of the status, or is empty.
+	Message string
+	// Created and Updated are when the task began and last changed by the server's clock;
+	// zero if the server does not say.
+	Created, Updated time.Time
+	// TTL is how long the server keeps the task from its creation on; 0 means for ever.
+	TTL time.Duration
+	// Poll is how long the server asks to wait before it is asked again, 0 if it does not
+	// say.
+	Poll time.Duration
+	// Steps are what it asks, if Status is "input_required".
+	Steps []Step
+	// Result is the tool's result as it came, if Status is "completed".
+	Result json.RawMessage
+	// Error is why there is none, if Status is "failed".
+	Error *Error
+}
+
+// Ended reports whether the status is final.
+func (t *Task) Ended() bool {
+	return t.Status == "completed" || t.Status == "failed" || t.Status == "cancelled"
+}
+
+// TaskError says that a task has ended without a result of its tool: it has failed, which
+// is not the tool's own account, or it was cancelled.
+type TaskError struct {
+	// Task is its last state.
+	Task Task
+}
+
+// Error implements error.
+func (e *TaskError) Error() string {
+	text := "the task has " + e.Task.Status
+	if e.Task.Status == "cancelled" {
+		text = "the task was cancelled"
+	}
+	if e.Task.Message != "" {
+		text += ": " + e.Task.Message
+	}
+	if e.Task.Error != nil && e.Task.Error.Message != e.Task.Message {
+		text += ": " + e.Task.Error.Error()
+	}
+	return text
+}
+
+// Unwrap returns the server's error, if there is one.
+func (e *TaskError) Unwrap() error {
+	if e.Task.Error == nil {
+		return nil
+	}
+	return e.Task.Error
+}
+
+// Bounds of what servers say about their tasks. Whoever says nothing is asked once a
+// second; whoever says more than a minute, once a minute.
+const (
+	defaultPoll = time.Second
+	minPoll     = 100 * time.Millisecond
+	maxPoll     = time.Minute
+	// maxTaskID is the longest id that is taken, in bytes.
+	maxTaskID = 4 << 10
+)
+
+// pause is how long to wait before the server is asked for the task again.
+func (t *Task) pause() time.Duration {
+	return min(max(cmp.Or(t.Poll, defaultPoll), minPoll), maxPoll)
+}
+
+// parseTask reads the state of a task: that of a result "task", of tasks/get, or of a
+// notification.
+func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
+	wire := struct {
+		ID       string          `json:"taskId"`
+		Status   string          `json:"status"`
+		Message  string          `json:"statusMessage"`
+		Created  string          `json:"createdAt"`
+		Updated  string          `json:"lastUpdatedAt"`
+		TTL      *float64        `json:"ttlMs"`
+		Poll     float64         `json:"pollIntervalMs"`
+		Requests inputRequest    `json:"inputRequests"`
+		Result   json.RawMessage `json:"result"`
+		Error    *Error          `json:"error"`
+	}{Requests: inputRequest{max: limits.Steps}}
+	if err := read(raw, &wire, "the server's task"); err != nil {
+		return nil, err
+	}
+	if len(wire.ID) == 0 || len(wire.ID) > maxTaskID {
+		return nil, malformed("the server's task needs an id of at most %d bytes, not one of %d", maxTaskID, len(wire.ID))
+	}
+	task := &Task{ID: wire.ID, Status: wire.Status, Message: wire.Message, Poll: milliseconds(wire.Poll)}
+	task.Created, _ = time.Parse(time.RFC3339, wire.Created) // to show only
+	task.Updated, _ = time.Parse(time.RFC3339, wire.Updated)
+	if wire.TTL != nil {
+		task.TTL = milliseconds(*wire.TTL)
+	}
+	switch task.Status {
+	case "working", "cancelled":
+	case "input_required":
+		task.Steps = wire.Requests.steps
+		for _, step := range task.Steps {
+			if step.Type == "elicitation" {
+				if err := limits.checkForm(step.Params); err != nil {
+					return nil, err
+				}
+			}
+		}
+	case "completed":
+		task.Result = wire.Result
+	case "failed":
+		task.Error = wire.Error
+	default:
+		return nil, malformed("the server's task has the status %.40q, which this client does not know", wire.Status)
+	}
+	return task, nil
+}
+
+// milliseconds is a duration that JSON gives as a number, which may be any.
+func milliseconds(n float64) time.Duration {
+	const most = float64(1<<62) / float64(time.Millisecond)
+	return time.Duration(min(max(n, 0), most) * float64(time.Millisecond))
+}
+
+type taskParams struct {
+	TaskID         string                     `json:"taskId"`
+	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
+	Meta           *requestMeta               `json:"_meta"`
+}
+
+// taskRequest is a request about a task. All can be repeated: answers to questions that
+// have been answered are ignored.
+func (d statelessDialect) taskRequest(method, id string, h *Handlers, answers map[string]json.RawMessage) request {
+	r := introduced(method, id, taskParams{id, answers, d.meta(h).withTasks()})
+	r.later = true
+	return r
+}
+
+// Task asks the server for the state of the task that a call has become. position is one
+// with a Task; its other fields but Version and Dialect need not be there, so that
+//
+//	client.Position{Version: 1, Dialect: "mcp-2026-07-28", Task: id}
+//
+// is one for a task that somebody else began. Errors are [*Error], with the code -32602
+// for a task that the server does not know, or no longer, and those that an [*Interrupted]
+// wraps.
+func (c *Client) Task(ctx context.Context, position Position) (*Task, error) {
+	if err := c.checkTask(&position); err != nil {
+		return nil, err
+	}
+	return c.task(ctx, position.Task, new(Handlers))
+}
+
+func (c *Client) checkTask(p *Position) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	switch d, err := c.dialect(p); {
+	case err != nil:
+		return err
+	case p.Task == "":
+		return positionError("the call is no task")
+	case d.name() != (statelessDialect{}).name():
+		return positionError("the protocol %s has no tasks", p.Dialect)
+	}
+	return nil
+}
+
+func (c *Client) task(ctx context.Context, id string, h *Handlers) (*Task, error) {
+	raw, err := c.send(ctx, statelessDialect{c.options}.taskRequest("tasks/get", id, h, nil))
+	if err != nil {
+		return nil, err
+	}
+	task, err := parseTask(raw, c.options.Limits)
+	if err == nil && task.ID != id {
+		return nil, malformed("the server was asked for one task and told of another")
+	}
+	return task, err
+}
+
+// cancelTask asks the server to end the task, which it may do or not, and waits for the
+// end, for as long as a turn may take.
+func (c *Client) cancelTask(ctx context.Context, p *Position) (*Result, error) {
+	if err := c.checkTask(p); err != nil {
+		return nil, err
+	}
+	h := new(Handlers)
+	if _, err := c.send(ctx, statelessDialect{c.options}.taskRequest("tasks/cancel", p.Task, h, nil)); err != nil {
+		return nil, err
+	}
+	waiting, stop := context.WithTimeoutCause(ctx, c.options.Timeout, fmt.Errorf("the server has been asked to cancel the task, and has not done so yet: %w", ErrTimeout))
+	defer stop()
+	for {
+		task, err := c.task(waiting, p.Task, h)
+		switch {
+		case err != nil:
+			return nil, err
+		case task.Status == "completed":
+			return parseResult(task.Result, c.options.Limits)
+		case task.Ended():
+			return nil, &TaskError{*task}
+		}
+		if err := sleep(waiting, min(task.pause(), defaultPoll)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,154 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+)
+
+// toolHeaders are the arguments that tools want repeated in headers, for gateways (MCP
+// 2026-07-28, x-mcp-header), as far as they are known.
+type toolHeaders struct {
+	mu    sync.Mutex
+	known map[string][]mirrored // by tool
+}
+
+// mirrored is an argument that a header repeats.
+type mirrored struct {
+	path   []string // of names, from the root
+	header string
+}
+
+// maxMirrored is how many arguments of a tool are looked at, and maxMirrorDepth how deep.
+const (
+	maxMirrored    = 1000
+	maxMirrorDepth = 20
+)
+
+var headerToken = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+// mirrors returns the arguments of a tool that headers repeat, and false if the schema
+// says so in a way that MCP does not allow: such a tool must not be called.
+func mirrors(inputSchema json.RawMessage) ([]mirrored, bool) {
+	w := mirrorWalk{seen: map[string]bool{}}
+	found := w.walk(inputSchema, nil)
+	// What is found anywhere else than below properties is not allowed.
+	return found, !w.wrong && w.anywhere(inputSchema, 0) == len(found)
+}
+
+type mirrorWalk struct {
+	seen   map[string]bool
+	looked int
+	wrong  bool
+}
+
+func (w *mirrorWalk) walk(schema []byte, path []string) (found []mirrored) {
+	if len(path) > maxMirrorDepth {
+		return nil
+	}
+	for name, property := range jsonview.Members(jsonview.Get(schema, "properties")) {
+		if w.looked++; w.looked > maxMirrored {
+			return found
+		}
+		at := append(path[:len(path):len(path)], string(name))
+		if raw := jsonview.Get(property, "x-mcp-header"); raw != nil {
+			var header, kind string
+			bad := json.Unmarshal(raw, &header) != nil || !headerToken.MatchString(header) || w.seen[strings.ToLower(header)]
+			bad = bad || json.Unmarshal(jsonview.Get(property, "type"), &kind) != nil || kind != "string" && kind != "integer" && kind != "boolean"
+			w.wrong = w.wrong || bad
+			w.seen[strings.ToLower(header)] = true
+			found = append(found, mirrored{at, "Mcp-Param-" + header})
+		}
+		found = append(found, w.walk(property, at)...)
+	}
+	return found
+}
+
+// anywhere counts the annotations in a schema, wherever they are.
+func (w *mirrorWalk) anywhere(schema []byte, depth int) int {
+	n := 0
+	if depth > 2*maxMirrorDepth || !bytes.Contains(schema, []byte("x-mcp-header")) {
+		return 0
+	}
+	for name, member := range jsonview.Members(schema) {
+		switch string(name) {
+		case "x-mcp-header":
+			n++
+		case "properties", "$defs", "definitions", "patternProperties", "dependentSchemas": // names of anything
+			for _, property := range jsonview.Members(member) {
+				n += w.anywhere(property, depth+1)
+			}
+		case "enum", "const", "default", "examples":
+		default:
+			n += w.anywhere(member, depth+1)
+			for element := range jsonview.Elements(member) {
+				n += w.anywhere(element, depth+1)
+			}
+		}
+	}
+	return n
+}
+
+// learn notes what the tools of a list want.
+func (t *toolHeaders) learn(tools []Tool) {
+	known := make(map[string][]mirrored, len(tools))
+	for _, tool := range tools {
+		if found, ok := mirrors(tool.InputSchema); ok && found != nil {
+			known[tool.Name] = found
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known = known
+}
+
+// mirror adds to a tools/call what headers are to repeat. If the server cannot be asked
+// what that is, it has to refuse.
+func (c *Client) mirror(ctx context.Context, p *Position, r *request) {
+	if _, ok := c.transport.(*HTTP); !ok || r.method != "tools/call" || r.session {
+		return
+	}
+	c.headers.mu.Lock()
+	known := c.headers.known
+	c.headers.mu.Unlock()
+	if known == nil {
+		limited, cancel := context.WithTimeout(ctx, c.options.RetryFor)
+		defer cancel()
+		if _, err := c.Tools(limited); err != nil {
+			return
+		}
+		c.headers.mu.Lock()
+		known = c.headers.known
+		c.headers.mu.Unlock()
+	}
+	for _, m := range known[p.Tool] {
+		if value, ok := headerValue(jsonview.Get(p.Arguments, m.path...)); ok {
+			r.header[m.header] = encodeHeader(value)
+		}
+	}
+}
+
+// headerValue is an argument as a header says it, and false if there is none.
+func headerValue(raw []byte) (string, bool) {
+	if len(raw) == 0 {
+		return "", false
+	}
+	switch raw[0] {
+	case '"':
+		return jsonview.String(raw)
+	case '{', '[', 'n':
+		return "", false
+	}
+	// 7.0 and 7e0 are the integer 7; what is none is for the server to refuse.
+	if f, err := strconv.ParseFloat(string(raw), 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		return strconv.FormatInt(int64(f), 10), true
+	}
+	return string(raw), true
+}

@@ -1,0 +1,114 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/term"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+)
+
+// Bar shows at a terminal how far a call is: in one line, which it takes away again; or,
+// for a terminal that takes plain lines only, in a line for each new text. A nil Bar shows
+// nothing. It is safe for concurrent use.
+type Bar struct {
+	out   io.Writer
+	width int
+	lines bool
+
+	mu    sync.Mutex
+	shown string
+	last  time.Time
+}
+
+const (
+	// redraw is how often the line changes at most, and newLine how often a line is added.
+	redraw  = 100 * time.Millisecond
+	newLine = 2 * time.Second
+	// barWidth is how wide the bar itself is, in columns.
+	barWidth = 24
+)
+
+// NewBar returns a bar for out, or nil if that is no terminal.
+func NewBar(out *os.File, getenv func(string) string) *Bar {
+	if !Is(out) {
+		return nil
+	}
+	b := &Bar{out: out, width: maxWidth, lines: getenv("SAGA_ACCESSIBLE") != "" || getenv("TERM") == "dumb"}
+	if width, _, err := term.GetSize(int(out.Fd())); err == nil && width > 0 {
+		b.width = min(width, maxWidth)
+	} else {
+		b.lines = true
+	}
+	return b
+}
+
+// Show shows progress. Of what comes faster than it can be read, some is left out.
+func (b *Bar) Show(p client.Progress) {
+	if b == nil {
+		return
+	}
+	text := Progress(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wait := redraw
+	if b.lines {
+		wait = newLine
+	}
+	if text == "" || text == b.shown || time.Since(b.last) < wait {
+		return
+	}
+	b.shown, b.last = text, time.Now()
+	if b.lines {
+		fmt.Fprintln(b.out, "saga: "+text)
+		return
+	}
+	if p.Total > 0 {
+		text = bar(p.Done/p.Total) + " " + text
+	}
+	// One column stays free: in the last one some terminals begin a new line.
+	fmt.Fprint(b.out, "\r"+ansi.Truncate(text, b.width-1, "…")+ansi.EraseLineRight)
+}
+
+// Clear takes the line away, for something else to be shown.
+func (b *Bar) Clear() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shown != "" && !b.lines {
+		fmt.Fprint(b.out, "\r"+ansi.EraseLineRight)
+	}
+	b.shown, b.last = "", time.Time{}
+}
+
+// bar draws a part of the whole, from 0 to 1.
+func bar(part float64) string {
+	full := int(min(max(part, 0), 1) * barWidth)
+	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
+}
+
+// Progress says in a line what a server tells of a call.
+func Progress(p client.Progress) string {
+	var parts []string
+	switch {
+	case p.Total > 0:
+		parts = append(parts, fmt.Sprintf("%.0f%%", min(max(p.Done/p.Total, 0), 1)*100))
+	case p.Done > 0:
+		parts = append(parts, fmt.Sprintf("%.6g", p.Done))
+	case p.Task != nil:
+		parts = append(parts, strings.ReplaceAll(p.Task.Status, "_", " "))
+	}
+	if message := plain.Short(p.Message, maxLabel); message != "" {
+		parts = append(parts, message)
+	}
+	return strings.Join(parts, " ")
+}

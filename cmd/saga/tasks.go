@@ -1,0 +1,370 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// taskDialect is what positions call the protocol that has tasks.
+const taskDialect = "mcp-2026-07-28"
+
+func (p *program) tasksCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "tasks",
+		Usage: "list the calls that have become tasks; watch, answer and end them",
+		Description: `A task is a call that its server works on by itself (MCP 2026-07-28, tasks extension).
+Calls become tasks by saga call, with --detach or without, if the server makes them so.
+
+Without a command, saga tasks lists those of the saved calls, and asks their servers how
+far they are. An access token and headers are sent only to the server of --server; servers
+that are commands are asked only if --stdio names them.
+
+NAME is that of a saved call, a file, or the id of a task of --server or --stdio, which
+somebody else may have begun.
+
+Examples:
+   saga tasks
+   saga tasks watch 20260728-150000-ABCDEF
+   saga tasks answer 20260728-150000-ABCDEF --answers answers.json
+   saga tasks result 20260728-150000-ABCDEF --output json
+   saga tasks cancel 0f8c6b1e --server https://tools.example.com/mcp`,
+		Flags: append([]cli.Flag{stringFlag("output", "text, or json", "text")}, serverChoice()...),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.NArg() > 0 {
+				return p.usage(c, "there is no command %q", c.Args().First())
+			}
+			return p.listTasks(ctx, c)
+		},
+		Commands: []*cli.Command{
+			p.taskCommand("watch", "follow a task until it asks something or ends", nil, p.watchTask),
+			p.taskCommand("answer", "answer what a task asks, without waiting for its end", answeringFlags("answer"), p.answerTask),
+			p.taskCommand("result", "print the result of a task that has ended", []cli.Flag{
+				stringFlag("output", "text, or json for the whole result", "text"),
+				boolFlag("wait", "wait for the end"),
+			}, p.taskResult),
+			p.taskCommand("cancel", "have a task ended", []cli.Flag{stringFlag("output", "text, or json for the whole result", "text")}, p.cancelTask),
+		},
+	}
+}
+
+// taskCommand is a command about one task.
+func (p *program) taskCommand(name, usage string, flags []cli.Flag, do func(context.Context, *cli.Command, *client.Client, *state.Call, string) error) *cli.Command {
+	return &cli.Command{
+		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: append(flags, serverChoice()...),
+		Description: exitCodesHelp,
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.NArg() != 1 {
+				return p.usage(c, "which task? %s tasks lists those of saved calls", p.self)
+			}
+			saved, path, err := p.namedTask(c.Args().First())
+			if err != nil {
+				return err
+			}
+			connection, err := p.connect(c, saved, c.Int("max-rounds"))
+			if err != nil {
+				return err
+			}
+			defer connection.Close()
+			return do(ctx, c, connection, saved, path)
+		},
+	}
+}
+
+// namedTask returns the task that the user means: of a saved call, whose file is path, or
+// else the one with that id.
+func (p *program) namedTask(name string) (saved *state.Call, path string, err error) {
+	path = state.Path(name)
+	saved, err = state.Load(path)
+	switch {
+	case errors.As(err, new(*state.MissingError)):
+		return &state.Call{Position: client.Position{Version: 1, Dialect: taskDialect, Task: name}}, "", nil
+	case err != nil:
+		return nil, "", p.notSaved(err)
+	case saved.Position.Task == "":
+		return nil, "", &exitError{exitUsage, fmt.Errorf("the saved call %s is no task; go on with it by %s %s --resume %s",
+			state.Given(path), p.self, verbs[saved.Position.Kind()], self.Quote(state.Given(path)))}
+	}
+	return saved, path, nil
+}
+
+// leaving are handlers of somebody who only looks.
+func leaving(onProgress func(client.Progress)) client.Handlers {
+	return client.Handlers{
+		Elicit:     func(context.Context, *client.Request) (*client.ElicitResult, error) { return nil, client.ErrPause },
+		Sample:     func(context.Context, *client.Request) (*steps.SampleResult, error) { return nil, client.ErrPause },
+		Roots:      func(context.Context, *client.Request) ([]steps.Root, error) { return nil, client.ErrPause },
+		OnProgress: onProgress,
+	}
+}
+
+func (p *program) watchTask(ctx context.Context, c *cli.Command, connection *client.Client, saved *state.Call, _ string) error {
+	var shown string
+	_, err := connection.Resume(ctx, saved.Position, leaving(func(progress client.Progress) {
+		if text := term.Progress(progress); text != shown {
+			shown = text
+			p.print(time.Now().Format("15:04:05 ") + text)
+		}
+	}))
+	if err != nil {
+		return p.taskStopped(c, saved, err)
+	}
+	return nil
+}
+
+// taskStopped says why a task was followed no longer.
+func (p *program) taskStopped(c *cli.Command, saved *state.Call, err error) error {
+	var stopped *client.Interrupted
+	if !errors.As(err, &stopped) {
+		return p.taskFailed(saved, err)
+	}
+	if exitCode(stopped.Err) == exitInterrupted && errors.Is(err, client.ErrPause) {
+		var b strings.Builder
+		for _, step := range stopped.Position.Pending() {
+			fmt.Fprintf(&b, "\n  %s: %s", plain.Short(step.StepID, maxCell), plain.Short(waitsFor(step), 2*maxCell))
+		}
+		return &exitError{exitNeedsAnswer, fmt.Errorf("the task asks:%s\nAnswer with: %s tasks answer %s", b.String(), p.self, self.Quote(c.Args().First()))}
+	}
+	return p.taskFailed(saved, stopped.Err)
+}
+
+func (p *program) taskFailed(saved *state.Call, err error) error {
+	if errors.As(err, new(*client.TaskError)) {
+		return &exitError{exitServer, err}
+	}
+	if refusal := tokenRefused(err); refusal != nil {
+		return &exitError{exitServer, errors.New(p.unknownTask(saved, refusal))}
+	}
+	return p.serverFailed(err)
+}
+
+// errAnswered ends the following of a task that has been answered.
+var errAnswered = errors.New("answered")
+
+func (p *program) answerTask(ctx context.Context, c *cli.Command, connection *client.Client, saved *state.Call, path string) error {
+	asker, err := p.newAsker(c)
+	if err != nil {
+		return err
+	}
+	roots, err := namedRoots(c.StringSlice("root"))
+	if err != nil {
+		return failed(err)
+	}
+	following, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	answered := len(saved.Position.Answers)
+	handlers := client.Handlers{Elicit: asker.elicit, Sample: asker.sample, Roots: roots}
+	handlers.OnPosition = func(_ context.Context, position client.Position) error {
+		saved.Position = position
+		if path == "" {
+			return nil
+		}
+		return saved.Save(path)
+	}
+	status := ""
+	handlers.OnProgress = func(progress client.Progress) {
+		if status = progress.Task.Status; status != "input_required" {
+			stop(errAnswered)
+		}
+	}
+	result, err := connection.Resume(following, saved.Position, handlers)
+	gave := len(saved.Position.Answers) - answered
+	switch {
+	case gave == 0 && (result != nil || errors.Is(err, errAnswered)):
+		return failed(fmt.Errorf("the task asks nothing: it is %s", strings.ReplaceAll(status, "_", " ")))
+	case result != nil || errors.Is(err, errAnswered):
+		p.say("saga: sent %s; the task is %s", count(gave, "answer"), strings.ReplaceAll(status, "_", " "))
+		return nil
+	case errors.Is(err, client.ErrPause):
+		var stopped *client.Interrupted
+		if errors.As(err, &stopped) {
+			err = stopped.Err
+		}
+		if exitCode(err) == exitInterrupted {
+			err = &exitError{exitInterrupted, errors.New("stopped")}
+		}
+		return fmt.Errorf("%w\n%s sent before that; the task waits for the rest", err, count(gave, "answer"))
+	}
+	return p.taskStopped(c, saved, err)
+}
+
+func (p *program) taskResult(ctx context.Context, c *cli.Command, connection *client.Client, saved *state.Call, _ string) error {
+	if !c.Bool("wait") {
+		task, err := connection.Task(ctx, saved.Position)
+		if err != nil {
+			return p.taskFailed(saved, err)
+		}
+		if !task.Ended() {
+			return failed(fmt.Errorf("the task has not ended: it is %s; wait for it with --wait", term.Progress(client.Progress{Message: task.Message, Task: task})))
+		}
+	}
+	bar := term.NewBar(p.stderr, os.Getenv)
+	result, err := connection.Resume(ctx, saved.Position, leaving(bar.Show))
+	bar.Clear()
+	if err != nil {
+		return p.taskStopped(c, saved, err)
+	}
+	end, _ := p.tool(result, nil)
+	return end(c, false)
+}
+
+func (p *program) cancelTask(ctx context.Context, c *cli.Command, connection *client.Client, saved *state.Call, path string) error {
+	result, err := connection.Cancel(ctx, saved.Position)
+	var ended *client.TaskError
+	switch {
+	case errors.As(err, &ended) && ended.Task.Status == "cancelled":
+		p.say("saga: %s", plain.Line(ended.Error()))
+	case err != nil:
+		var stopped *client.Interrupted
+		if errors.As(err, &stopped) {
+			err = stopped.Err
+		}
+		return p.taskFailed(saved, err)
+	}
+	if path != "" {
+		_ = os.Remove(path) // the call is over
+	}
+	if result == nil {
+		return nil
+	}
+	p.say("saga: it was too late: the task has completed, and this is its result")
+	end, _ := p.tool(result, nil)
+	return end(c, false)
+}
+
+// taskRow is a task as the list shows it.
+type taskRow struct {
+	Name   string    `json:"name"`
+	Task   string    `json:"taskId"`
+	Tool   string    `json:"tool,omitempty"`
+	Server string    `json:"server"`
+	Saved  time.Time `json:"saved"`
+	// Status is empty if the server was not asked, or did not say.
+	Status  string     `json:"status,omitempty"`
+	Message string     `json:"message,omitempty"`
+	Expires *time.Time `json:"expires,omitempty"`
+	Error   string     `json:"error,omitempty"`
+}
+
+// asking is how many servers are asked at once, and askFor how long each may take.
+const (
+	asking = 8
+	askFor = 10 * time.Second
+)
+
+func (p *program) listTasks(ctx context.Context, c *cli.Command) error {
+	if output := c.String("output"); output != "text" && output != "json" {
+		return p.usage(c, "--output is text or json, not %q", output)
+	}
+	var chosen state.Call
+	if c.String("server") != "" || c.String("stdio") != "" {
+		if connection, err := p.connect(c, &chosen, 0); err != nil { // which completes the address
+			return err
+		} else {
+			_ = connection.Close()
+		}
+	}
+	saved, err := state.List()
+	if err != nil {
+		return failed(err)
+	}
+	var wait sync.WaitGroup
+	turns := make(chan struct{}, asking)
+	var rows []*taskRow
+	for _, s := range saved {
+		if s.Err != nil || s.Call.Position.Task == "" || chosen.URL+chosen.Stdio != "" && (chosen.URL != s.Call.URL || chosen.Stdio != s.Call.Stdio) {
+			continue
+		}
+		row := &taskRow{Name: s.Name, Task: s.Call.Position.Task, Tool: s.Call.Position.Tool, Server: s.Call.URL + s.Call.Stdio, Saved: s.At}
+		rows = append(rows, row)
+		connection, err := p.connectForList(c, s.Call, chosen.URL+chosen.Stdio != "")
+		if err != nil {
+			return err
+		}
+		if connection == nil {
+			continue
+		}
+		wait.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			defer connection.Close()
+			ctx, stop := context.WithTimeout(ctx, askFor)
+			defer stop()
+			row.ask(ctx, connection, s.Call.Position)
+		})
+	}
+	wait.Wait()
+	if c.String("output") == "json" {
+		return p.printJSON(orEmpty(rows))
+	}
+	if len(rows) == 0 {
+		p.say("None of the saved calls is a task.")
+		return nil
+	}
+	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tTOOL\tSERVER\tSAVED\tKEPT\tSTATE")
+	for _, row := range rows {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", plain.Line(row.Name), cell(row.Tool), cell(row.Server), ago(row.Saved), until(row.Expires), row.state())
+	}
+	return failed(table.Flush())
+}
+
+// connectForList returns a connection to ask for the state of a saved task, or nil if the
+// server is not to be asked. Credentials are for the server that the user has named.
+func (p *program) connectForList(c *cli.Command, call *state.Call, named bool) (*client.Client, error) {
+	if named {
+		copied := *call
+		return p.connect(c, &copied, 0)
+	}
+	if call.Stdio != "" {
+		return nil, nil
+	}
+	return client.New(&client.HTTP{URL: call.URL}, client.Options{Name: "saga", Retries: -1, Timeout: askFor}), nil
+}
+
+func (r *taskRow) ask(ctx context.Context, connection *client.Client, position client.Position) {
+	task, err := connection.Task(ctx, position)
+	if err != nil {
+		r.Error = err.Error()
+		if tokenRefused(err) != nil {
+			r.Error = "the server does not know it any more"
+		}
+		return
+	}
+	r.Status, r.Message = task.Status, task.Message
+	if len(task.Steps) > 0 {
+		r.Message = waitsFor(task.Steps[0])
+	}
+	if task.TTL > 0 && !task.Created.IsZero() {
+		expires := task.Created.Add(task.TTL)
+		r.Expires = &expires
+	}
+}
+
+func (r *taskRow) state() string {
+	switch {
+	case r.Error != "":
+		return "? " + plain.Short(r.Error, 2*maxCell)
+	case r.Status == "":
+		return "not asked; name its server with --stdio"
+	case r.Status == "input_required":
+		return "asks: " + cell(r.Message)
+	case r.Message != "":
+		return r.Status + ": " + cell(r.Message)
+	}
+	return r.Status
+}
