@@ -38,11 +38,10 @@ func isPlain(v []byte) (valid, canonical bool) {
 
 // next is the function of that name; space is not canonical.
 func (p *plain) next(i int) (int, byte) {
-	if i < len(p.v) && p.v[i] > ' ' { // as in most
-		return i, p.v[i]
-	}
 	at, c := next(p.v, i)
-	p.rewritten = p.rewritten || at != i
+	if at != i {
+		p.rewritten = true
+	}
 	return at, c
 }
 
@@ -109,7 +108,7 @@ func (p *plain) object(i, depth int) int {
 				return -1
 			}
 		}
-		if n > 0 && !ordered(names[n-1], names[n]) {
+		if n > 0 && !p.rewritten && !ordered(names[n-1], names[n]) {
 			p.rewritten = true
 		}
 		if i, c = p.next(end); c != ':' {
