@@ -31,7 +31,7 @@ func TestTimeOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &ahead{by: time.Hour}
 		b := New(store, func() *codec.Keyset { return nil }, "here", 0)
-		off := func() time.Duration { return b.Now(t.Context(), time.Now).Sub(time.Now()) }
+		off := func() time.Duration { return time.Until(b.Now(t.Context(), time.Now)) }
 		store.fails = errors.New("connection refused")
 		assert.Zero(t, off(), "unknown yet")
 		store.fails = nil
