@@ -24,7 +24,7 @@ import (
 type Options struct {
 	// Keys seal the tokens. All replicas of a deployment need the same keyset.
 	Keys *codec.Keyset
-	// Audience, TokenTTL, UndoGrace, TurnTimeout, Ledger, Hooks, Sampler, Logger and Now are
+	// Audience, TokenTTL, UndoGrace, TurnTimeout, Ledger, LedgerLimit, Hooks, Sampler, Logger and Now are
 	// those of [server.Options]. What a ledger has undone is by a goroutine that ends with
 	// [Mounted.Shutdown], or when the ledger's store is closed. Hooks are called for sagas only; what is around other tools is the
 	// SDK's middleware.
@@ -33,6 +33,7 @@ type Options struct {
 	UndoGrace   time.Duration
 	TurnTimeout time.Duration
 	Ledger      ledger.Store
+	LedgerLimit int
 	Hooks       []server.Hooks
 	Sampler     server.Sampler
 	Logger      *slog.Logger
@@ -76,7 +77,7 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	inner, err := server.New(server.Options{
 		Tools: sagas, Keys: o.Keys, Audience: o.Audience, TokenTTL: o.TokenTTL, UndoGrace: o.UndoGrace,
-		TurnTimeout: o.TurnTimeout, Ledger: o.Ledger, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now,
+		TurnTimeout: o.TurnTimeout, Ledger: o.Ledger, LedgerLimit: o.LedgerLimit, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)

@@ -79,7 +79,10 @@ type Performed[In, Out any] struct {
 type Key string
 
 // Refused marks an error of an effect as final: nothing was done, and trying
-// again would not help.
+// again would not help. It is about the key: do not say it where the system behind
+// refuses before it looks whether it has done this key already, as it may when a
+// permission is gone. A turn that is repeated would be told so of what it has done, and
+// what it did next would be left. Any other error has the turn repeated again.
 func Refused(err error) error {
 	if err == nil {
 		return nil

@@ -88,7 +88,8 @@ type TurnInfo struct {
 	Outcome string
 	// Reason says why, in one of few words: those of [codec.Reason] if it is the token, or
 	// "answer", "arguments", "cancelled", "client_gone", "hook", "internal", "ledger", "newer",
-	// "not_found", "panic", "recorded" (the turn was taken before), "size", "timeout", "unsettled", "unsupported", or nothing.
+	// "not_found", "panic", "recorded" (the turn was taken before), "size", "timeout",
+	// "under_way" (the same request came before, and is still worked on), "unsettled", "unsupported", or nothing.
 	Reason string
 }
 

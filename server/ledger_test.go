@@ -498,3 +498,48 @@ func TestOlderClientsWithALedger(t *testing.T) {
 	held, _ = s.now()
 	assert.Equal(t, 1, held)
 }
+
+// A caller may have so many sagas under way, and no more; one that ends makes room.
+func TestLedgerLimit(t *testing.T) {
+	r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{new(seats).tool()}, Ledger: ledger.NewMemory(ledger.MemoryOptions{}), LedgerLimit: 1})
+	_, body := inSaga(r, "", nil)
+	status, _ := inSaga(r, tokenOf(t, body), rowSeven)
+	assert.Equal(t, http.StatusOK, status)
+	_, body = inSaga(r, "", nil)
+	status, body = inSaga(r, tokenOf(t, body), rowSeven)
+	assert.Equal(t, http.StatusTooManyRequests, status)
+	assert.Contains(t, body, "too many sagas")
+}
+
+// A request that waits for its like longer than a turn may take is told to come back.
+func TestTurnUnderWayElsewhere(t *testing.T) {
+	s := new(seats)
+	tool := s.tool()
+	hold := tool.Effects[0].(*saga.Effect[string, string])
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	hold.Do = func(ctx context.Context, k saga.Key, row string) (string, error) {
+		close(begun)
+		<-goOn
+		return s.hold(ctx, k, row)
+	}
+	o := server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}, Ledger: ledger.NewMemory(ledger.MemoryOptions{})}
+	r := newRig(t, o)
+	o.TurnTimeout = 50 * time.Millisecond
+	other := newRig(t, o)
+	_, body := inSaga(r, "", nil)
+	token := tokenOf(t, body)
+	done := make(chan string)
+	go func() {
+		_, body := inSaga(r, token, rowSeven)
+		done <- body
+	}()
+	<-begun
+	status, body := inSaga(other, token, rowSeven)
+	assert.Equal(t, http.StatusServiceUnavailable, status)
+	assert.Contains(t, body, "-31503")
+	assert.Contains(t, body, "still being worked on")
+	close(goOn)
+	first := <-done
+	_, again := inSaga(other, token, rowSeven)
+	assert.Equal(t, first, again)
+}

@@ -58,6 +58,11 @@ type Options struct {
 	// the same Ledger. Without a Ledger there are no tasks, and New refuses tools that demand
 	// them.
 	Workers int
+	// LedgerLimit is how many sagas a principal may have under way that the ledger has to
+	// remember; what would be more is refused, over HTTP with the status 429. Servers count
+	// every few seconds, so it may be exceeded a little. Sagas that have ended do not count.
+	// Default 100 000; negative means that there is no limit.
+	LedgerLimit int
 	// MaxBody is the largest message in bytes. Default 1 MiB.
 	MaxBody int64
 	// PageSize is how many entries a list method returns at once. Default 100.
@@ -208,6 +213,7 @@ func New(o Options) (*Server, error) {
 	}
 	config := turns.Config{
 		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler), Ledger: o.Ledger,
+		LedgerLimit: o.LedgerLimit,
 	}
 	hooks := newHooks(o.Hooks, o.Logger)
 	if hooks != nil {

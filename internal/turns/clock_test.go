@@ -105,7 +105,7 @@ func TestWaitingForATurnThatTakesLong(t *testing.T) {
 		b := s.replica()
 		first, err := a.call(`{"to":"Rome"}`)
 		require.NoError(t, err)
-		w.at = func(context.Context, string, bool) error { time.Sleep(time.Minute); return nil }
+		w.at = func(context.Context, string, bool) error { time.Sleep(80 * time.Second); return nil }
 		done := make(chan error)
 		go func() {
 			_, err := a.resume(first.Token, say("where", true))

@@ -130,3 +130,25 @@ func TestAnswersThatCameTooLateAreNotTaken(t *testing.T) {
 		assert.Equal(t, []string{"hold", "undo hold"}, w.calls)
 	})
 }
+
+// A server whose clock is behind takes a token for longer than others. Until then it is known that
+// its saga has ended.
+func TestEndsAreKnownToServersWhoseClocksAreBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := newShared(t, w.trip(nil))
+		b := s.replica(func(c *Config) {
+			c.Now = func() time.Time { return time.Now().Add(time.Second - tokens.DefaultSkew) }
+		})
+		first, err := s.replica().call(`{"to":"Rome"}`)
+		require.NoError(t, err)
+		_, err = b.cancel(first.Token)
+		require.NoError(t, err)
+		time.Sleep(tokens.DefaultTTL + 2*tokens.DefaultSkew - 2*time.Second)
+		_, err = s.store.Forget(t.Context(), 100)
+		require.NoError(t, err)
+		_, err = b.resume(first.Token, say("where", true))
+		spent(t, err)
+		assert.Empty(t, w.calls)
+	})
+}

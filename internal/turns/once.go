@@ -53,7 +53,6 @@ func (r *Runner) callOnce(ctx context.Context, q *Request, of identity, id *toke
 				}
 				return End{}, r.failed(of, err)
 			}
-			continue
 		case callOver:
 			of.id = r.NewID()
 			next := *c.Call
@@ -61,11 +60,11 @@ func (r *Runner) callOnce(ctx context.Context, q *Request, of identity, id *toke
 			if err := r.records.Again(turn, &next); err != nil && !errors.Is(err, records.ErrConflict) {
 				return End{}, r.failed(of, err)
 			}
-			continue
-		}
-		end, err := r.takeCall(turn, q, of, c)
-		if !errors.Is(err, errOvertaken) {
-			return end, err
+		case callOpen:
+			end, err := r.takeCall(turn, q, of, c)
+			if !errors.Is(err, errOvertaken) {
+				return end, err
+			}
 		}
 	}
 }

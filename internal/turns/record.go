@@ -52,7 +52,9 @@ func (m *memory) suspend(e *records.Entry, end *End, raw []byte) {
 
 // keep is until when a saga is remembered of which nothing is to be undone.
 func (r *Runner) keep(e *records.Entry) time.Time {
-	until := e.Expires.Add(r.Codec.Options().Skew)
+	// The store forgets by its clock, and a server that takes the token for as long as clocks may
+	// differ may be behind that by as much again.
+	until := e.Expires.Add(2 * r.Codec.Options().Skew)
 	if e.Undoable {
 		until = until.Add(max(r.UndoGrace, 0))
 	}
