@@ -353,6 +353,9 @@ func (tc *Turn) diverges(err error) error {
 	if tc.replay != nil {
 		return tc.replay.diverges(err)
 	}
+	if d := (*DivergedError)(nil); errors.As(err, &d) {
+		d.Step = tc.Step
+	}
 	tc.latched = err
 	return err
 }
