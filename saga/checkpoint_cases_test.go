@@ -281,7 +281,7 @@ func TestFormatOfPauses(t *testing.T) {
 	w := watch(t, crashMachine(newCrashWorld(t), []string{"good1", opYield, opSleep, opNote}))
 	out, err := w.start(t.Context(), testNow)
 	require.NoError(t, err)
-	require.Equal(t, "part [good1 e3b0c442 false]"[:5], out.Yielded.Text()[:5])
+	require.Contains(t, out.Yielded.Text(), "part [good1 ")
 	assert.EqualValues(t, 2, out.Position.Encode().Body[0])
 	assert.EqualValues(t, 3, w.seen[0].Body[0])
 	out, err = w.tool.Resume(t.Context(), out.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures()})

@@ -157,7 +157,7 @@ func crashMachine(w *crashWorld, ops []string) saga.Definition {
 		}
 	}
 	m := saga.Machine[struct{}, crashState]{
-		Info:  saga.Info{Name: "crash", Asks: []steps.Question{askConfirm}, Effects: declared},
+		Info:  saga.Info{Name: "crash", Asks: []steps.Question{askConfirm}, Effects: declared, Yields: true},
 		Start: run(0), Steps: saga.Steps[struct{}, crashState]{},
 	}
 	for i := 1; i < max(2, len(functions)); i++ {
@@ -172,7 +172,7 @@ func crashMachine(w *crashWorld, ops []string) saga.Definition {
 func crashFlow(w *crashWorld, ops []string) saga.Definition {
 	effects, declared := crashDeclared(w)
 	return saga.Flow[struct{}, *content.Result]{
-		Info: saga.Info{Name: "crash", Asks: []steps.Question{askConfirm}, Effects: declared},
+		Info: saga.Info{Name: "crash", Asks: []steps.Question{askConfirm}, Effects: declared, Yields: true},
 		Run: func(r *saga.Run, _ struct{}) (*content.Result, error) {
 			notes := ""
 			for n, op := range ops {
