@@ -178,13 +178,18 @@ func Do[In, Out any](ctx Context, e *Effect[In, Out], in In) (Out, error) {
 		var output sagahooks.Value
 		if output, err = encodeValue(c.out, &out); err == nil {
 			record.Succeed(output)
-			return out, nil
+			return out, t.Performed(record, nil)
 		}
 	}
+	failed := &EffectError{Effect: e.Name, Unknown: true}
 	if refused, ok := errors.AsType[*refusedError](err); ok {
-		return out, &EffectError{e.Name, false, record.Fail(refused.err, true)}
+		failed.Unknown, err = false, refused.err
 	}
-	return out, &EffectError{e.Name, true, record.Fail(err, false)}
+	failed.Err = record.Fail(err, !failed.Unknown)
+	if err := t.Performed(record, err); err != nil {
+		return out, err
+	}
+	return out, failed
 }
 
 // do calls Do; in a test by way of the test's world.

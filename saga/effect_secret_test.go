@@ -272,7 +272,7 @@ func TestSecretsOfNoEffectAreRefused(t *testing.T) {
 	e.Effects = e.Effects[:len(e.Effects)-1]
 	assert.Error(t, new(engine.Position).Restore(e))
 	e = good
-	e.Body = append([]byte{3}, e.Body[1:]...)
-	assert.ErrorContains(t, new(engine.Position).Restore(e), "position format 3 is not known")
+	e.Body = append([]byte{4}, e.Body[1:]...)
+	assert.ErrorContains(t, new(engine.Position).Restore(e), "position format 4 is not known")
 	require.NoError(t, new(engine.Position).Restore(good))
 }

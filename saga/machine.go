@@ -165,7 +165,7 @@ func (p *machineCode[Args, State]) Run(turn *engine.Turn, args json.RawMessage, 
 	if err := turn.DecodeArguments(args, &t.Args); err != nil {
 		return fail(err)
 	}
-	if turn.Step != engine.StartStep {
+	if turn.Step != engine.StartStep || len(state) > 0 || len(secrets) > 0 {
 		if err := p.read(turn.Written, state, secrets, &t.State); err != nil {
 			return engine.Ended{}, &engine.PositionError{Tool: p.Name, Err: fmt.Errorf("its state: %w", err)}
 		}
@@ -179,12 +179,17 @@ func (p *machineCode[Args, State]) Run(turn *engine.Turn, args json.RawMessage, 
 			f = p.Steps[turn.Step]
 		}
 		next, err := f(t)
+		if err == nil {
+			err = turn.StepEnded()
+		}
 		if err != nil {
 			return fail(err)
 		}
 		switch next := next.(type) {
 		case gone:
-			turn.Step = next.step
+			if err := turn.Goto(next.step, func() (engine.Ended, error) { return p.encode(&t.State) }); err != nil {
+				return fail(err)
+			}
 		case finished:
 			return engine.Ended{Outcome: next.outcome}, nil
 		case *asked:
@@ -192,7 +197,7 @@ func (p *machineCode[Args, State]) Run(turn *engine.Turn, args json.RawMessage, 
 			if err != nil {
 				return fail(err)
 			}
-			ended.Asked = &next.Asked
+			ended.Asked = (*engine.Asked)(next)
 			return ended, nil
 		default:
 			return fail(errors.New("it returned neither what to do next nor an error; end it with Ask, Goto, Text, Structured or Finish"))

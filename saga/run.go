@@ -4,13 +4,15 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Run is what a [Flow] works with: what it asks, does and must not take from
 // elsewhere. It is the context of the turn, which ends when the client goes away or the
-// turn takes too long. It is valid during the function's call only.
+// turn takes too long, and that of a task when the task is cancelled. It is valid during the
+// function's call only.
 type Run struct {
 	working
 	replay *engine.Replay
@@ -49,6 +51,33 @@ func Ask[T any](r *Run, q Answerable[T]) (T, error) {
 //
 // An error other than nil must be returned: it may mean that the saga has to wait.
 func (r *Run) AskAll(questions ...steps.Request) error { return r.replay.Ask(questions...) }
+
+// Yield gives the client a part of the result while there is more to come: it suspends the
+// saga without a question, and the flow goes on when the client comes back for the rest. What
+// was given once is not given again. Who runs the saga decides how it is given: a client that
+// knows of parts gets it at once and decides whether it wants more; one that cannot is given
+// all parts in front of the result; a task ([Tasks]) tells it and goes on. A part should be of
+// use by itself, as not every client comes back. A tool that yields must say so
+// ([Info.Yields]).
+//
+// An error other than nil must be returned: it means that the saga has to wait, or that no
+// block was given.
+func (r *Run) Yield(blocks ...content.Block) error { return r.replay.Yield(blocks) }
+
+// Sleep suspends the saga until d has passed since the flow has first come to it. It is exact
+// to a second, and costs nothing meanwhile: no goroutine, no connection, no memory. A server
+// that restarts goes on where the saga was. How long it may be depends on who runs the saga:
+// a task ([Tasks]) may sleep for as long as it may live; for a client that drives the saga
+// itself, what fits into the server's bound of a turn is waited for, and a longer sleep ends the
+// turn as a pause that says when to come back. A tool that must sleep for long says
+// [TasksRequired]. A sleep of zero or less is none.
+//
+// An error other than nil must be returned: it means that the saga sleeps.
+func (r *Run) Sleep(d time.Duration) error { return r.replay.Sleep(d) }
+
+// Until is [Run.Sleep] until a time, which must be the same whenever the flow runs again: from
+// an answer, an effect or [Run.Now]. A time in the past is no sleep.
+func (r *Run) Until(at time.Time) error { return r.replay.Until(at) }
 
 // Now returns the time, the same whenever the flow runs again.
 func (r *Run) Now() time.Time { return r.replay.Now() }

@@ -15,10 +15,11 @@ import (
 )
 
 // Turn is what a step function works with, and its context, which ends when the client
-// goes away or the turn takes too long. It is valid during the function's call only.
+// goes away or the turn takes too long, and that of a task when the task is cancelled. It is
+// valid during the function's call only.
 //
 // A step function ends by returning what one of the methods Ask, Goto, Pause, Textf,
-// Structured and Finish returns, or an error; that of a [Prompt] ends with Messages,
+// Structured and Finish, or Yield, Sleep and Until returns, or an error; that of a [Prompt] ends with Messages,
 // that of a [Resource] with Contents.
 type Turn[Args, State any] struct {
 	working
@@ -41,7 +42,7 @@ type Next interface{ endsFunc() }
 
 type (
 	// asked ends the turn with questions.
-	asked struct{ engine.Asked }
+	asked engine.Asked
 	// gone goes on in another step function.
 	gone struct{ step string }
 	// finished ends the saga.
@@ -69,7 +70,7 @@ func (t *Turn[Args, State]) Ask(next string, questions ...steps.Request) (Next, 
 	if err != nil {
 		return nil, err
 	}
-	return &asked{engine.Asked{Next: next, Steps: resolved}}, nil
+	return &asked{Next: next, Steps: resolved}, nil
 }
 
 // Goto goes on with another step function in the same turn. Answers remain
@@ -92,7 +93,40 @@ func (t *Turn[Args, State]) Pause(next string) (Next, error) {
 	if !t.turn.Has(next) {
 		return nil, fmt.Errorf("Pause: there is no step function %q; the tool's Steps must have it", next)
 	}
-	return &asked{engine.Asked{Next: next}}, nil
+	return &asked{Next: next}, nil
+}
+
+// Yield ends the turn with a part of the result while there is more to come; next goes on when
+// the client comes back for it. What was given once is not given again. See [Run.Yield] for who
+// is given what; a tool that yields must say so ([Info.Yields]).
+func (t *Turn[Args, State]) Yield(next string, blocks ...content.Block) (Next, error) {
+	a, err := t.turn.Yield(next, blocks)
+	if err != nil {
+		return nil, err
+	}
+	return (*asked)(a), nil
+}
+
+// Sleep ends the turn, and next goes on when d has passed. It costs nothing meanwhile. See
+// [Run.Sleep] for how long that may be. A sleep of zero or less is a Goto.
+func (t *Turn[Args, State]) Sleep(d time.Duration, next string) (Next, error) {
+	return t.sleep("Sleep", t.turn.Now.Add(d), next)
+}
+
+// Until is Sleep until a time. One in the past is a Goto.
+func (t *Turn[Args, State]) Until(at time.Time, next string) (Next, error) {
+	return t.sleep("Until", at, next)
+}
+
+func (t *Turn[Args, State]) sleep(call string, at time.Time, next string) (Next, error) {
+	a, err := t.turn.Until(call, at, next)
+	switch {
+	case err != nil:
+		return nil, err
+	case a == nil:
+		return gone{next}, nil
+	}
+	return (*asked)(a), nil
 }
 
 // Finish ends the saga with a result.

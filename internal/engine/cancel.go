@@ -22,9 +22,12 @@ import (
 //
 // If r is Held, the turn was taken before by somebody who is gone, and nobody else will ever
 // take it: it is run whether or not there are answers, and undone as well if it breaks off.
+//
+// If r has a Checkpoint, so had whoever took the turn before: it is run up to where that would
+// have been called next, and no further. It is called if the saga goes on to a good end.
 func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
 	log := t.logOf(pos)
-	complete := (len(r.Answers) > 0 || r.Held) && pos.next != ""
+	complete := (len(r.Answers) > 0 || r.Held) && pos.next != "" && !r.Now.Before(pos.Wake)
 	text := t.cancelledUpTo(pos, complete, &r)
 	if complete {
 		r.toUndo = true

@@ -49,6 +49,9 @@ type Declaration struct {
 // effectLog lists a saga's effects in the order in which they were begun.
 type effectLog struct {
 	records []*EffectRecord
+	// mine is how many of the last of them belong to the step function that runs, which
+	// comes to them again if it has to run again.
+	mine int
 	// used counts, by name, the effects that this run has come to.
 	used map[string]int
 	// stopAtFinal: the saga is being cancelled, so a turn that comes to an
@@ -58,11 +61,9 @@ type effectLog struct {
 }
 
 // stoppedError is the end of a turn that is run only to be undone.
-type stoppedError struct{ effect string }
+type stoppedError struct{ where string }
 
-func (e *stoppedError) Error() string {
-	return fmt.Sprintf("the saga is being cancelled and stops before the effect %q", e.effect)
-}
+func (e *stoppedError) Error() string { return "the saga is being cancelled and stops " + e.where }
 
 // EffectRecord is one effect as it travels in the token.
 type EffectRecord struct {
@@ -90,19 +91,21 @@ const (
 )
 
 // logOf returns a position's effects as a log that can be continued without changing
-// that one. The next effect of each name is a new one: a step machine does not come to
-// its old ones again.
+// that one. The next effect of each name is a new one, as a step machine does not come to its
+// old ones again; but for those of the step function that runs again.
 func (t *Program) logOf(pos *Position) *effectLog {
 	l := new(effectLog)
 	if pos.log == nil {
 		return l
 	}
-	l.records = make([]*EffectRecord, len(pos.log.records))
+	l.records, l.mine = make([]*EffectRecord, len(pos.log.records)), pos.log.mine
 	for i, r := range pos.log.records {
 		mine := *r
 		mine.reached, mine.Old = false, r.Old || pos.Revision != t.Revision
 		l.records[i] = &mine
-		l.count(r.name)
+		if i < len(l.records)-l.mine {
+			l.count(r.name)
+		}
 	}
 	return l
 }
@@ -194,12 +197,17 @@ func (tc *Turn) Effect(name string) Effect { return tc.program.effects[name] }
 func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, key string, err error) {
 	r, n, err := tc.log.find(d.Name, input)
 	if err != nil {
-		return nil, "", tc.replay.diverges(err)
+		return nil, "", tc.diverges(err)
 	}
 	if r != nil {
 		return r, "", nil
 	}
-	if err := tc.replay.admit("effect", d.Name); err != nil {
+	if tc.replay != nil {
+		err = tc.replay.admit("effect", d.Name)
+	} else {
+		err = tc.leftOut("effect", d.Name)
+	}
+	if err != nil {
 		return nil, "", err
 	}
 	stops := d.Irreversible && d.Undoable && tc.log.stopAtFinal
@@ -210,8 +218,9 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 	}
 	r = &EffectRecord{name: d.Name, n: n, In: input, reached: true}
 	tc.log.records = append(tc.log.records, r)
+	tc.log.mine++
 	if stops {
-		tc.log.stopped = &stoppedError{d.Name}
+		tc.log.stopped = &stoppedError{fmt.Sprintf("before the effect %q", d.Name)}
 		tc.latched = tc.log.stopped
 		return nil, "", tc.latched
 	}

@@ -10,12 +10,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Encoded is a position in parts, but for its exported fields. The parts are kept
+// Encoded is a position in parts, but for its exported fields other than Wake. The parts are kept
 // from each other because they differ in who knows what is in them: the length of
 // what is compressed tells something about all of its content to whoever chooses
 // some of it.
@@ -35,10 +36,12 @@ type Encoded struct {
 	Secrets []byte
 }
 
-// Versions of the encoding. The first had effects and state in the body.
+// Versions of the encoding. The first had effects and state in the body; in the last there
+// follows what only some positions have.
 const (
 	bodyOfAll = 1
 	bodyApart = 2
+	bodyMore  = 3
 )
 
 // Flags of a pending step.
@@ -59,7 +62,11 @@ func (p *Position) Encode() Encoded {
 		}
 	}
 	b := make([]byte, 0, n+64)
-	b = append(b, bodyApart)
+	version := byte(bodyApart)
+	if !p.Wake.IsZero() || p.running != nil {
+		version = bodyMore
+	}
+	b = append(b, version)
 	b = appendBytes(b, p.next)
 	b = binary.AppendUvarint(b, uint64(len(p.pending)))
 	for i := range p.pending {
@@ -92,6 +99,9 @@ func (p *Position) Encode() Encoded {
 		b = append(b, p.seen[i][:]...)
 	}
 	b = appendBytes(b, p.args)
+	if version == bodyMore {
+		b = p.appendMore(b)
+	}
 	e := Encoded{Body: b, Secrets: p.secrets}
 	if p.apart {
 		e.State = p.kept
@@ -110,8 +120,8 @@ func (p *Position) Encode() Encoded {
 func (p *Position) Restore(e Encoded) error {
 	r := reader{b: e.Body}
 	version := r.take(1)[0]
-	if r.err == nil && version != bodyOfAll && version != bodyApart {
-		return fmt.Errorf("position format %d is not known, only up to %d", version, bodyApart)
+	if r.err == nil && (version < bodyOfAll || version > bodyMore) {
+		return fmt.Errorf("position format %d is not known, only up to %d", version, bodyMore)
 	}
 	var b body
 	b.next = string(r.bytes())
@@ -141,8 +151,13 @@ func (p *Position) Restore(e Encoded) error {
 		}
 	}
 	b.args = r.bytes()
-	if version == bodyOfAll {
+	var wake time.Time
+	mine := 0
+	switch version {
+	case bodyOfAll:
 		b.log = readEffects(&r)
+	case bodyMore:
+		wake, b.running, mine = r.readMore()
 	}
 	if b.kept = r.b; len(e.State) > 0 {
 		b.kept, b.apart = e.State, true
@@ -157,6 +172,13 @@ func (p *Position) Restore(e Encoded) error {
 			return fmt.Errorf("its effects: %w", r.err)
 		}
 	}
+	switch {
+	case mine == 0:
+	case b.log == nil || mine > len(b.log.records):
+		return errMine
+	default:
+		b.log.mine = mine
+	}
 	var secrets []byte
 	if len(e.Secrets) > 0 {
 		var err error
@@ -164,7 +186,7 @@ func (p *Position) Restore(e Encoded) error {
 			return fmt.Errorf("its secrets: %w", err)
 		}
 	}
-	p.body, p.secrets = b, secrets
+	p.body, p.secrets, p.Wake = b, secrets, wake
 	return nil
 }
 
@@ -273,6 +295,8 @@ func appendBytes[T ~string | ~[]byte](b []byte, v T) []byte {
 	b = binary.AppendUvarint(b, uint64(len(v)))
 	return append(b, v...)
 }
+
+var errMine = errors.New("a step function has more effects than the saga")
 
 var errTruncated = errors.New("the position ends too early")
 

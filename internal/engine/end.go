@@ -17,7 +17,7 @@ const hidden = "The tool failed. Its operator can find the reason in the log und
 func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 	if errors.As(err, new(*PanicError)) || errors.As(err, new(*PositionError)) || errors.As(err, new(*UnsupportedError)) || tc.Err() != nil {
 		if tc.held {
-			undo, unsettled := t.undoTurn(tc)
+			undo, unsettled := t.undoTurn(tc, nil)
 			if unsettled != nil {
 				return nil, t.unsettled(tc, errors.Join(unsettled, err))
 			}
@@ -36,7 +36,8 @@ func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 	if why := (*ToolError)(nil); errors.As(err, &why) && why.Err != nil {
 		disclosed = false // not the cause
 	}
-	undo, unsettled := t.undoTurn(tc)
+	out := &Outcome{Result: errorResult(text), Err: err, Disclosed: disclosed}
+	undo, unsettled := t.undoTurn(tc, out)
 	if unsettled != nil {
 		return nil, t.unsettled(tc, errors.Join(unsettled, err))
 	}
@@ -49,7 +50,6 @@ func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 		}
 		return nil, &ToolError{Text: undo.appendTo(text), Err: errors.Join(err, undo.err()), Disclosed: disclosed}
 	}
-	out := &Outcome{Result: errorResult(text), Err: err, Disclosed: disclosed}
 	out.addUndo(undo)
 	return out, nil
 }

@@ -35,6 +35,13 @@ type Call struct {
 	// nil is nobody. If it fails that is not done, nor anything after it, and the turn ends
 	// with a *[HaltedError].
 	Acting func(context.Context) error
+	// Checkpoint gets the position in the middle of the turn: when a machine goes on in
+	// another step function, when it is known how an effect has ended, and before the effects of
+	// a saga that has failed are undone. [Program.Resume] without answers goes on from there as
+	// this turn would have: what had been performed is not performed again. If Checkpoint fails
+	// nothing more is done, and the turn ends with a *[HaltedError]. The context may have ended
+	// already. The position is not to be kept, but what it encodes to. nil is nobody.
+	Checkpoint func(context.Context, *Position) error
 }
 
 // Resumption is every later turn of a saga.
@@ -52,9 +59,10 @@ type Resumption struct {
 	Arguments json.RawMessage
 	// Notifier gets what the tool tells while it works; nil discards it.
 	Notifier Notifier
-	// Held and Acting are as in [Call].
-	Held   bool
-	Acting func(context.Context) error
+	// Held, Acting and Checkpoint are as in [Call].
+	Held       bool
+	Acting     func(context.Context) error
+	Checkpoint func(context.Context, *Position) error
 	// Latest: the saga did not go on from this position, which only who remembers all
 	// turns can know. What is said of a cancelled saga depends on it.
 	Latest bool
@@ -65,12 +73,15 @@ type Resumption struct {
 	toUndo bool
 }
 
-// Outcome is how a turn ended: either suspended, with Steps and Position, or
+// Outcome is how a turn ended: either suspended, with Position and perhaps Steps, or
 // finished, with Result.
 type Outcome struct {
-	// Steps are what the client is asked for.
+	// Steps are what the client is asked for. A turn that ends without any is a pause.
 	Steps []steps.Step
-	// Position is where the saga goes on when the answers come.
+	// Yielded is the part of the result that a pause is for; nil if it is for none. It is
+	// told once: a saga that goes on from Position does not tell it again.
+	Yielded content.Blocks
+	// Position is where the saga goes on when the answers come, or at its Wake.
 	Position *Position
 	// Reworded are the questions among Steps that are asked anew because their words
 	// changed while they waited: the tool is another version. If it is not, its words
@@ -116,21 +127,30 @@ func (t *Program) start(ctx context.Context, call Call, log *effectLog) (*Outcom
 	if t.MaxAge > 0 {
 		pos.Deadline = call.Now.Add(t.MaxAge)
 	}
-	return t.turn(&Turn{
+	tc := &Turn{
 		Context: ctx, ID: call.ID, Now: call.Now, Written: t.Revision,
 		program: t, client: call.Client, notify: call.Notifier, held: call.Held, acting: call.Acting, log: log,
-	}, pos)
+	}
+	if call.Checkpoint != nil {
+		tc.saveTo(call.Checkpoint, pos)
+	}
+	return t.turn(tc, pos)
 }
 
 // Resume runs a later turn of the saga that stands at pos, which is not
-// changed. It fails with an *[AnswerError] when the answers are not acceptable
-// (nothing is lost, the position is still good), with a *[PositionError] when
-// the position is not one of this tool, and otherwise as [Program.Start] does.
+// changed. It fails with an *[AnswerError] when the answers are not acceptable, with an
+// *[EarlyError] before the position's Wake (nothing is lost, the position is still good),
+// with a *[PositionError] when the position is not one of this tool, and otherwise as
+// [Program.Start] does.
 func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
 	if err := t.current(pos); err != nil {
 		return nil, &PositionError{t.Name, err}
 	}
+	if r.Now.Before(pos.Wake) {
+		return nil, &EarlyError{At: pos.Wake}
+	}
 	now := *pos
+	now.Wake, now.running = time.Time{}, nil
 	now.pending = slices.Clone(pos.pending)
 	now.seen = slices.Clip(pos.seen)
 	if r.Arguments != nil {
@@ -168,6 +188,12 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 		program: t, client: r.Client, notify: r.Notifier, held: r.Held, acting: r.Acting, log: t.logOf(&now),
 		answers: make([]turnAnswer, len(now.pending)),
 	}
+	if pos.running != nil {
+		tc.Now = pos.running.now
+		if pos.running.undo {
+			return t.goOnUndoing(tc, pos)
+		}
+	}
 	for i := range now.pending {
 		p := &now.pending[i]
 		tc.answers[i] = turnAnswer{p.answer.answer(p.id), p.digest}
@@ -182,6 +208,9 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 		}
 	}
 	tc.log.stopAtFinal = r.toUndo
+	if r.Checkpoint != nil {
+		tc.saveTo(r.Checkpoint, &now)
+	}
 	return t.turn(tc, &now)
 }
 
@@ -288,7 +317,7 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 		return nil, &StepFailure{t.Name, pos.next, err}
 	}
 	if out.Result != nil && out.Result.IsError {
-		undo, err := t.undoTurn(tc)
+		undo, err := t.undoTurn(tc, &out)
 		if err != nil {
 			return nil, t.unsettled(tc, err)
 		}
@@ -323,12 +352,13 @@ func (t *Program) suspend(pos *Position, r Ended, log *effectLog) (*Outcome, err
 		pos.seen = append(pos.seen, f)
 	}
 	pos.Turn++
-	pos.Tool, pos.Revision, pos.secrets = t.Name, t.Revision, r.Secrets
+	pos.Tool, pos.Revision, pos.Wake, pos.secrets = t.Name, t.Revision, r.Asked.Wake, r.Secrets
+	log.mine = 0
 	pos.body = body{
 		next: r.Asked.Next, args: pos.args, kept: r.Kept, apart: r.Apart, seen: pos.seen, log: log,
 		pending: make([]pendingStep, len(r.Asked.Steps)),
 	}
-	out := &Outcome{Steps: r.Asked.Steps, Position: pos, Reworded: r.Reworded}
+	out := &Outcome{Steps: r.Asked.Steps, Yielded: r.Asked.Yielded, Position: pos, Reworded: r.Reworded}
 	for i := range out.Steps {
 		step, p := &out.Steps[i], &pos.pending[i]
 		p.id, p.digest = step.ID, t.digest(step)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -161,8 +162,17 @@ func (e *UnsettledError) Error() string {
 // Unwrap returns the cause.
 func (e *UnsettledError) Unwrap() error { return e.Err }
 
-// HaltedError says that a turn was ended before it did something, as Acting of [Call] or
-// [Resumption] failed. The same turn can be taken again.
+// EarlyError says that a saga sleeps: its position is not to be resumed before At. Nothing is
+// lost, and the same turn can be taken then.
+type EarlyError struct{ At time.Time }
+
+// Error implements error.
+func (e *EarlyError) Error() string {
+	return "the saga sleeps until " + e.At.UTC().Format(time.RFC3339Nano) + "; come back then"
+}
+
+// HaltedError says that a turn was ended before it did something, as Acting or Checkpoint of
+// [Call] or [Resumption] failed. The same turn can be taken again.
 type HaltedError struct{ Err error }
 
 // Error implements error.

@@ -28,8 +28,8 @@ type Replay struct {
 	turn  *Turn
 	rec   record
 	asked *Asked
-	// taken counts the times and ids of this run.
-	taken counts
+	// taken counts the times and ids of this run, left those until it suspended.
+	taken, left counts
 	// diverged is set when the run leaves its record; it then ends.
 	diverged error
 }
@@ -41,6 +41,9 @@ func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended,
 	r := &Replay{turn: tc}
 	tc.replay = r
 	tc.log.used = nil // a flow comes to its old effects again
+	if tc.saves != nil {
+		tc.saves.at.next = FlowStep
+	}
 	if err := r.restore(recorded); err != nil {
 		return Ended{}, &PositionError{tc.program.Name, err}
 	}
@@ -52,17 +55,21 @@ func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended,
 	switch {
 	case tc.log.stopped != nil:
 		return fail(tc.log.stopped)
+	case tc.halted != nil:
+		return fail(tc.halted)
 	case r.diverged != nil:
 		return fail(r.diverged) // whatever the flow made of it
 	case errors.As(err, new(*PanicError)):
 		return fail(err) // also one after a question that was swallowed
 	case tc.latched != nil && !errors.Is(err, tc.latched):
-		return fail(&SwallowedError{Waiting: r.waiting().String(), Returned: err})
+		did, doing := r.asked.did()
+		return fail(&SwallowedError{Did: did, Doing: doing, Returned: err})
 	case r.asked != nil && tc.latched != nil:
-		if err := r.checkReached("question " + r.waiting().String()); err != nil {
+		if err := r.checkReached(r.asked.what()); err != nil {
 			return fail(err)
 		}
-		return Ended{Asked: r.asked, Kept: r.encode(), Reworded: r.rec.reworded()}, nil
+		r.rec.counts = r.left
+		return Ended{Asked: r.asked, Kept: r.rec.encode(), Reworded: r.rec.reworded()}, nil
 	case err != nil:
 		return fail(err)
 	}
@@ -105,26 +112,53 @@ func StructuredResult(raw []byte) *content.Result {
 	}
 }
 
-// counts are how many times and ids (random sources among them) a run has taken.
-type counts struct{ times, ids int }
+// counts are how many times (those of sleeps among them), ids (random sources among them)
+// and parts of the result a run has taken, or yielded.
+type counts struct{ times, ids, yields int }
 
-// suspended is the error with which a flow ends when it has asked.
-type suspended struct{ waiting waiting }
+// suspended is the error with which a flow ends that has asked, yielded or gone to sleep.
+type suspended struct{ asked *Asked }
 
-// waiting are the ids of the questions that a flow has asked. They are written out
-// only where somebody reads the error.
-type waiting []string
-
-func (w waiting) String() string {
-	names := make([]string, len(w))
-	for i, id := range w {
-		names[i] = strconv.Quote(id)
+// names are the ids of the questions. They are written out only where somebody reads the
+// error.
+func (a *Asked) names() string {
+	names := make([]string, len(a.Steps))
+	for i := range a.Steps {
+		names[i] = strconv.Quote(a.Steps[i].ID)
 	}
 	return strings.Join(names, ", ")
 }
 
+// what names what ended the turn, did says it of the flow.
+func (a *Asked) what() string {
+	switch {
+	case len(a.Steps) > 0:
+		return "question " + a.names()
+	case !a.Wake.IsZero():
+		return "a sleep"
+	}
+	return "a part of the result"
+}
+
+func (a *Asked) did() (did, doing string) {
+	switch {
+	case len(a.Steps) > 0:
+		return "asked " + a.names(), "asking"
+	case !a.Wake.IsZero():
+		return "went to sleep", "sleeping"
+	}
+	return "yielded a part of the result", "yielding"
+}
+
 func (e *suspended) Error() string {
-	return fmt.Sprintf("the saga waits for the answer to %s; the flow must return this error", e.waiting)
+	reason := "has yielded a part of its result"
+	switch a := e.asked; {
+	case len(a.Steps) > 0:
+		reason = "waits for the answer to " + a.names()
+	case !a.Wake.IsZero():
+		reason = "sleeps until " + a.Wake.UTC().Format(time.RFC3339Nano)
+	}
+	return fmt.Sprintf("the saga %s; the flow must return this error", reason)
 }
 
 // Ask asks several questions in one round. It returns nil when all are answered; an
@@ -150,17 +184,60 @@ func (r *Replay) Ask(questions ...steps.Request) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	r.asked, r.rec.counts = &Asked{Next: FlowStep, Steps: missing}, r.taken
-	r.turn.latched = &suspended{r.waiting()}
+	return r.suspend(&Asked{Next: FlowStep, Steps: missing})
+}
+
+// suspend ends the turn.
+func (r *Replay) suspend(a *Asked) error {
+	r.asked, r.left = a, r.taken
+	r.turn.latched = &suspended{a}
 	return r.turn.latched
 }
 
-func (r *Replay) waiting() waiting {
-	ids := make(waiting, len(r.asked.Steps))
-	for i := range ids {
-		ids[i] = r.asked.Steps[i].ID
+// Yield ends the turn with a part of the result. A run that comes to it again goes on.
+func (r *Replay) Yield(blocks content.Blocks) error {
+	if r.turn.latched != nil {
+		return r.turn.latched
 	}
-	return ids
+	if err := r.turn.program.checkYield(blocks); err != nil {
+		return err
+	}
+	if r.taken.yields < r.rec.delivered {
+		r.taken.yields++
+		return nil
+	}
+	if err := r.admit("a call of", "Yield"); err != nil {
+		return err
+	}
+	r.taken.yields++
+	return r.suspend(&Asked{Next: FlowStep, Yielded: blocks})
+}
+
+// Sleep ends the turn until d has passed since the flow has come to it, Until until at. A
+// run that comes to it later goes on.
+func (r *Replay) Sleep(d time.Duration) error {
+	return r.sleep(func(now time.Time) time.Time { return now.Add(d) })
+}
+
+// Until is as Sleep.
+func (r *Replay) Until(at time.Time) error { return r.sleep(func(time.Time) time.Time { return at }) }
+
+func (r *Replay) sleep(until func(now time.Time) time.Time) error {
+	if r.turn.latched != nil {
+		return r.turn.latched
+	}
+	at := until(r.Now())
+	switch {
+	case r.turn.latched != nil:
+		return r.turn.latched // it is new, and comes before something that is not
+	case !r.turn.Now.Before(at):
+		return nil
+	case r.checkReached("") != nil:
+		// Something is recorded that came after it, so it is over whatever the clock of this
+		// machine says.
+		return nil
+	}
+	return r.suspend(&Asked{Next: FlowStep, Wake: at.Round(0).UTC()})
 }
 
 // answered returns the one of a step and its alternatives that was asked before and
@@ -212,11 +289,11 @@ func (r *Replay) Rand() *rand.Rand {
 	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "mcpsaga random 1\x00%s%d", r.turn.ID[:], r.nextID("Rand")))))
 }
 
-// SwallowedError says that a flow went on after it had asked: it did not return
-// the error that asking returned.
+// SwallowedError says that a flow went on after it had asked, yielded or gone to sleep: it
+// did not return the error that it got.
 type SwallowedError struct {
-	// Waiting names the questions that were asked.
-	Waiting string
+	// Did says what it had done, such as which questions it had asked; Doing is the verb.
+	Did, Doing string
 	// Returned is what the flow returned instead, or nil if it returned a result.
 	Returned error
 }
@@ -227,7 +304,7 @@ func (e *SwallowedError) Error() string {
 	if e.Returned != nil {
 		instead = fmt.Sprintf("the error %q", e.Returned)
 	}
-	return fmt.Sprintf("the flow asked %s and then returned %s; it must return the error that asking returned, as it is or wrapped with %%w", e.Waiting, instead)
+	return fmt.Sprintf("the flow %s and then returned %s; it must return the error that %s returned, as it is or wrapped with %%w", e.Did, instead, e.Doing)
 }
 
 // DivergedError says that a flow that ran again did not do what it had done
@@ -239,22 +316,25 @@ func (e *SwallowedError) Error() string {
 type DivergedError struct {
 	// Recorded is what the flow did before, Came what it did now.
 	Recorded, Came string
+	// Step is the step function of a machine, which went on from a checkpoint; empty for a
+	// flow.
+	Step string
 }
 
 // Error implements error.
 func (e *DivergedError) Error() string {
+	if e.Step != "" {
+		return fmt.Sprintf("the step function %q goes on from a checkpoint and diverges from its record: recorded is %s, but now came %s; which effects it performs must depend on nothing but arguments, state, answers and Now, and a changed one needs a new Revision", e.Step, e.Recorded, e.Came)
+	}
 	return fmt.Sprintf("the flow diverges from its record: recorded is %s, but now came %s; time, ids and random numbers must come from the Run, and a changed flow needs a new Revision", e.Recorded, e.Came)
 }
 
 // admit is asked before a flow does something new. A run that replays a record of the
 // same revision does nothing new before it has come to all that is recorded: what it
 // did then would come between things that have happened. Once a run has suspended or
-// diverged it does nothing new either. r is nil for a machine, which replays nothing.
+// diverged it does nothing new either.
 func (r *Replay) admit(what, name string) error {
-	switch {
-	case r == nil:
-		return nil
-	case r.turn.latched != nil:
+	if r.turn.latched != nil {
 		return r.turn.latched
 	}
 	return r.diverges(r.checkReached(fmt.Sprintf("%s %q, which is new", what, name)))
@@ -263,9 +343,21 @@ func (r *Replay) admit(what, name string) error {
 // diverges ends the run with a divergence, or does nothing without one. A flow that
 // does not return the error ends all the same.
 func (r *Replay) diverges(err error) error {
-	if err != nil && r != nil {
+	if err != nil {
 		r.diverged, r.turn.latched = err, err
 	}
+	return err
+}
+
+// diverges ends the turn with a divergence, as that of a flow.
+func (tc *Turn) diverges(err error) error {
+	if tc.replay != nil {
+		return tc.replay.diverges(err)
+	}
+	if d := (*DivergedError)(nil); errors.As(err, &d) {
+		d.Step = tc.Step
+	}
+	tc.latched = err
 	return err
 }
 
@@ -278,8 +370,11 @@ func (r *Replay) checkReached(came string) error {
 	} else if i := slices.IndexFunc(r.turn.log.records, func(e *EffectRecord) bool { return !e.reached && !e.Old }); i >= 0 {
 		left = fmt.Sprintf("effect %q", r.turn.log.records[i].name)
 	} else if n := r.rec.counts.times; r.taken.times < n {
-		left = fmt.Sprintf("%d calls of Now", n)
+		left = fmt.Sprintf("%d calls of Now, Sleep and Until", n)
 		came = fmt.Sprintf("after %d of them ", r.taken.times) + came
+	} else if n := r.rec.counts.yields; r.taken.yields < n {
+		left = fmt.Sprintf("%d calls of Yield", n)
+		came = fmt.Sprintf("after %d of them ", r.taken.yields) + came
 	} else if n := r.rec.counts.ids; r.taken.ids < n {
 		left = fmt.Sprintf("%d calls of NewID and Rand", n)
 		came = fmt.Sprintf("after %d of them ", r.taken.ids) + came

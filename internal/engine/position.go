@@ -30,6 +30,9 @@ type Position struct {
 	Revision uint32
 	// Deadline ends the saga; the zero time if it has none.
 	Deadline time.Time
+	// Wake is when the saga goes on: it is not to be resumed before. The zero time is at once,
+	// or when the answers come. [Position.Encode] carries it.
+	Wake time.Time
 
 	body
 	secrets []byte
@@ -51,6 +54,8 @@ type body struct {
 	// client's; what is not, a machine's state, is kept apart in tokens.
 	kept  []byte
 	apart bool
+	// running is nil between two turns.
+	running *running
 }
 
 // pendingStep is a step whose answer the saga waits for.
@@ -117,6 +122,9 @@ func (p *Position) PendingIDs() []string {
 	}
 	return ids
 }
+
+// Midway reports whether the position is a checkpoint, in the middle of a turn.
+func (p *Position) Midway() bool { return p.running != nil }
 
 // Next is the name of the step function that runs when the answers are there. It is
 // empty if there is none: such a position can only be cancelled ([UndoReport.Again]).

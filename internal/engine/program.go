@@ -9,6 +9,7 @@ import (
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -62,6 +63,10 @@ type Program struct {
 	SingleUse SingleUse
 	// ShortTokens: what a token holds is kept elsewhere if possible.
 	ShortTokens bool
+	// Yields says that it may give its result in parts.
+	Yields bool
+	// Tasks says whether it may be a task. Its times are never zero.
+	Tasks Tasks
 
 	// Prompt is set for prompts, Resource for resources.
 	Prompt   *PromptInfo
@@ -136,6 +141,10 @@ type Asked struct {
 	Next string
 	// Steps are the questions, as they are put to this client.
 	Steps []steps.Step
+	// Yielded and Wake are why a turn pauses, as in [Outcome] and [Position]; both may be
+	// missing.
+	Yielded content.Blocks
+	Wake    time.Time
 }
 
 // StartStep is the name of the step function that begins a saga.
@@ -148,7 +157,7 @@ func (t *Program) current(pos *Position) error {
 		return fmt.Errorf("it belongs to the tool %q", pos.Tool)
 	case !t.code.Reads(pos.Revision):
 		return fmt.Errorf("it belongs to revision %d", pos.Revision)
-	case !t.steps[pos.next]:
+	case !t.steps[pos.next] && (pos.running == nil || !pos.running.undo):
 		return fmt.Errorf("there is no step function %q", pos.next)
 	}
 	return nil

@@ -19,6 +19,8 @@ type record struct {
 	// of older revisions, and of older versions of this package, do not say.
 	counts  counts
 	counted bool
+	// delivered is how many parts of the result the client has, whatever revision yielded them.
+	delivered int
 }
 
 type recordEntry struct {
@@ -132,8 +134,15 @@ func (r *Replay) restore(state []byte) error {
 		e.stored = &storedAnswer{failed: flags&recordFailed != 0, raw: rd.bytes()}
 		e.old, e.reworded = upgraded || flags&recordOld != 0, flags&recordReworded != 0
 	}
-	if len(rd.b) > 0 && !upgraded {
-		r.rec.counts, r.rec.counted = counts{int(rd.uvarint() & math.MaxInt32), int(rd.uvarint() & math.MaxInt32)}, true
+	if len(rd.b) > 0 {
+		taken := counts{times: int(rd.uvarint() & math.MaxInt32), ids: int(rd.uvarint() & math.MaxInt32)}
+		if len(rd.b) > 0 {
+			taken.yields = int(rd.uvarint() & math.MaxInt32)
+			r.rec.delivered = taken.yields
+		}
+		if !upgraded {
+			r.rec.counts, r.rec.counted = taken, true
+		}
 	}
 	if rd.err != nil {
 		return rd.err
@@ -150,18 +159,28 @@ func (r *Replay) restore(state []byte) error {
 	return nil
 }
 
-func (r *Replay) encode() []byte {
-	n := 16 + 10*len(r.rec.times)
-	for i := range r.rec.entries {
-		n += 16 + len(r.rec.entries[i].id) + len(r.rec.entries[i].stored.raw)
+// soFar returns the record as it was before this turn's answers, which a checkpoint holds as
+// they came, with all that the run has taken since.
+func (r *Replay) soFar() []byte {
+	before := r.rec
+	before.entries = before.entries[:len(before.entries)-len(r.turn.answers)]
+	before.counts = r.taken
+	before.counts.yields = max(r.taken.yields, r.rec.delivered)
+	return before.encode()
+}
+
+func (r *record) encode() []byte {
+	n := 16 + 10*len(r.times)
+	for i := range r.entries {
+		n += 16 + len(r.entries[i].id) + len(r.entries[i].stored.raw)
 	}
-	b := binary.AppendUvarint(make([]byte, 0, n), uint64(len(r.rec.times)))
-	for _, t := range r.rec.times {
+	b := binary.AppendUvarint(make([]byte, 0, n), uint64(len(r.times)))
+	for _, t := range r.times {
 		b = binary.AppendUvarint(b, uint64(t))
 	}
-	b = binary.AppendUvarint(b, uint64(len(r.rec.entries)))
-	for i := range r.rec.entries {
-		e := &r.rec.entries[i]
+	b = binary.AppendUvarint(b, uint64(len(r.entries)))
+	for i := range r.entries {
+		e := &r.entries[i]
 		var flags byte
 		if e.stored.failed {
 			flags |= recordFailed
@@ -178,6 +197,10 @@ func (r *Replay) encode() []byte {
 		b = append(b, e.digest[:]...)
 		b = appendBytes(b, e.stored.raw)
 	}
-	b = binary.AppendUvarint(b, uint64(r.rec.counts.times))
-	return binary.AppendUvarint(b, uint64(r.rec.counts.ids))
+	b = binary.AppendUvarint(b, uint64(r.counts.times))
+	b = binary.AppendUvarint(b, uint64(r.counts.ids))
+	if r.counts.yields > 0 {
+		b = binary.AppendUvarint(b, uint64(r.counts.yields))
+	}
+	return b
 }

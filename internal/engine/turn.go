@@ -36,6 +36,8 @@ type Turn struct {
 	latched error
 	// replay is the run of a flow; nil for a machine.
 	replay *Replay
+	// saves is what writes checkpoints; nil if nobody wants any.
+	saves *saves
 }
 
 // turnAnswer is an answer by its question's id, not by the id on the wire, with the

@@ -138,10 +138,14 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog) (
 
 var errUndoTime = errors.New("the time for undoing it is over")
 
-// undoTurn undoes the effects of a turn that has ended badly, and of those before it.
-func (t *Program) undoTurn(tc *Turn) (*UndoReport, error) {
+// undoTurn undoes the effects of a turn that has ended badly, and of those before it. end is
+// what is told of it; nil if the turn broke off.
+func (t *Program) undoTurn(tc *Turn, end *Outcome) (*UndoReport, error) {
 	if len(tc.log.records) > 0 {
 		if err := tc.act(); err != nil {
+			return nil, err
+		}
+		if err := tc.saveUndo(end); err != nil {
 			return nil, err
 		}
 	}
