@@ -25,6 +25,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
 	"github.com/mcpsaga/mcpsaga/examples/reporeport"
+	"github.com/mcpsaga/mcpsaga/examples/searchhistory"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -181,7 +182,7 @@ func (p *program) newServer(ctx context.Context, c *cli.Command) (s *server.Serv
 		return nil, nil, nil, err
 	}
 	s, err = server.New(server.Options{
-		Tools:          []saga.Definition{complextool.Tool, releasenotes.New(c.String("repo")), reporeport.New(c.String("repo"))},
+		Tools:          exampleTools(c.String("repo")),
 		Keys:           keys,
 		Audience:       c.String("audience"),
 		TokenTTL:       c.Duration("token-ttl"),
@@ -197,6 +198,11 @@ func (p *program) newServer(ctx context.Context, c *cli.Command) (s *server.Serv
 		return nil, nil, nil, failed(err)
 	}
 	return s, log, func() { s.Close(); closeStore(store) }, nil
+}
+
+// exampleTools are the tools that serve and stdio offer, for the repositories under root.
+func exampleTools(root string) []saga.Definition {
+	return []saga.Definition{complextool.Tool, releasenotes.New(root), reporeport.New(root), searchhistory.New(root)}
 }
 
 func (p *program) logger(c *cli.Command) (*slog.Logger, error) {

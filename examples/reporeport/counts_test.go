@@ -43,6 +43,21 @@ func TestRanking(t *testing.T) {
 	assert.Equal(t, []string{"0", "1", "2"}, []string{top[0].Name, top[1].Name, top[2].Name})
 }
 
+// Who comes late and often is not taken for one of many who come once.
+func TestRankingOfLateNames(t *testing.T) {
+	var r ranking
+	index := r.index()
+	for i := range 400 {
+		r.entry(index, 20, fmt.Sprint("early ", i%20)).N++
+	}
+	for i := range 400 {
+		r.entry(index, 20, fmt.Sprint("once ", i)).N++
+		r.entry(index, 20, "late").N++
+	}
+	assert.Contains(t, index, "late")
+	assert.Equal(t, "late", r.top(1)[0].Name)
+}
+
 // However long a history is, its periods are few, and nothing of it is lost.
 func TestPeriods(t *testing.T) {
 	now := time.Date(2026, 5, 17, 0, 0, 0, 0, time.UTC)

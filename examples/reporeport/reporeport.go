@@ -75,6 +75,7 @@ func (r report) tool() saga.Definition {
 			Description: "Reports on the whole history of a git repository: commits by month, directory and author, as a table, a chart and a CSV file. Asks which directories matter, and has the client's model comment where there is one.",
 			Annotations: &saga.Annotations{ReadOnlyHint: true},
 			Asks:        []steps.Question{askDirs, askModel},
+			Tasks:       saga.Tasks{Mode: saga.TasksOptional},
 		},
 		Start: r.start,
 		Steps: saga.Steps[args, state]{

@@ -102,6 +102,15 @@ func TestTheNumbersAreRight(t *testing.T) {
 	assert.Equal(t, texts[0], texts[2])
 }
 
+// Turns that are repeated, cut off or taken elsewhere lead to the same report.
+func TestSweep(t *testing.T) {
+	root := gitrepotest.Import(t, gitrepotest.Long(60))
+	sagatest.Sweep(t, sagatest.Case{
+		Tool:   report{root, 20, 2}.tool(),
+		Script: []sagatest.Answer{choosing("src", "docs"), sagatest.Say("comment", "Much goes on.")},
+	})
+}
+
 // The chart is a picture, and the file has the same numbers as the table.
 func TestChartAndFile(t *testing.T) {
 	root := gitrepotest.Import(t, gitrepotest.Long(300))

@@ -24,21 +24,25 @@ type page struct {
 	// or looked at if the page is not full.
 	next gitrepo.Position
 	more bool
-	// back is the day of the last commit looked at.
-	back string
+	// looked is how many commits all pages together looked at, back to the day back; missing
+	// is whether the repository is a shallow clone, without what is older.
+	looked  int
+	back    string
+	missing bool
 }
 
 // find looks for a text in the commits from a position on, until the page is full, the
 // history ends, or it has looked at enough of it. Then it looks for one commit more: a page
 // behind which nothing comes is the last.
-func find(ctx context.Context, repo *gitrepo.Repository, text string, from gitrepo.Position) (*page, error) {
+func (s search) find(ctx context.Context, repo *gitrepo.Repository, text string, from gitrepo.Position) (*page, error) {
 	w, err := repo.Resume(ctx, from)
 	if err != nil {
 		return nil, err
 	}
 	text = strings.ToLower(text)
 	p := &page{}
-	for looked := 0; !w.Done() && looked < perTurn && (looked < atLeast || !gitrepo.Hurry(ctx)); looked++ {
+	defer func() { at := w.Position(); p.looked, p.missing = at.Visited, at.Missing > 0 }()
+	for looked := 0; !w.Done() && looked < s.perTurn && (looked < atLeast || !gitrepo.Hurry(ctx)); looked++ {
 		c, err := w.Next(ctx)
 		if err != nil {
 			return nil, err

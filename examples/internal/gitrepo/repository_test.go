@@ -78,6 +78,21 @@ func TestRepositoriesThatBorrowAreRefused(t *testing.T) {
 	})
 }
 
+// A commit that says that it is too large is not decompressed, however small its file is.
+func TestLooseCommitsThatAreTooLarge(t *testing.T) {
+	root := t.TempDir()
+	gitrepotest.New(t, root)
+	r := opened(t, root)
+	for size, want := range map[int]string{maxObject - 1000: "", maxObject + 1: "is larger than this tool reads"} {
+		_, err := r.Commit(t.Context(), gitrepotest.LooseCommit(t, root, nil, strings.Repeat("x", size), 0))
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			assert.Contains(t, gitrepotest.Told(t, err), want)
+		}
+	}
+}
+
 // Tags are kept without the messages of their commits.
 func TestManyTags(t *testing.T) {
 	root := t.TempDir()
