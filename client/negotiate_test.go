@@ -60,6 +60,7 @@ func TestNegotiation(t *testing.T) {
 		"a newer one":              {reply: says(`"2030-01-01"`, ""), problem: "the server speaks MCP [2030-01-01]"},
 		"an older one, it says":    {reply: says(`"2025-11-25"`, ""), method: "session"},
 		"an older one, by refusal": {reply: unsupported(`"2025-06-18"`), method: "session"},
+		"refused once":             {reply: unsupported(`"2026-07-28"`), method: "tools/call"},
 		"a newer one, by refusal":  {reply: unsupported(`"2030-01-01"`), problem: "-32022"},
 		"no such method":           {reply: refuse(-32601, "no such method"), method: "session"},
 		"no session":               {reply: refuse(-32000, "no session id"), method: "session"},
@@ -77,6 +78,9 @@ func TestNegotiation(t *testing.T) {
 			s := play(t)
 			if c.reply != nil {
 				s.then(c.reply)
+			}
+			if name == "refused once" {
+				s.then(says(`"2026-07-28"`, ""))
 			}
 			if c.method != "" && c.method != "session" {
 				if c.method == "tools/call" {
@@ -212,7 +216,9 @@ func TestRoundsWithoutState(t *testing.T) {
 func TestArgumentsInHeaders(t *testing.T) {
 	t.Parallel()
 	schema := func(properties string) string { return `{"type":"object","properties":{` + properties + `}}` }
-	tool := func(name, properties string) string { return `{"name":"` + name + `","inputSchema":` + schema(properties) + `}` }
+	tool := func(name, properties string) string {
+		return `{"name":"` + name + `","inputSchema":` + schema(properties) + `}`
+	}
 	var headers http.Header
 	s := play(t, result(`{"tools":[`+
 		tool("good", `"region":{"type":"string","x-mcp-header":"Region"},"deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"},"b":{"type":"boolean","x-mcp-header":"B"}}},
