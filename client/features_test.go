@@ -137,12 +137,23 @@ func featureServers(t *testing.T) map[string]client.Transport {
 	}
 }
 
-// serveFeatures is a server as a child process.
-func serveFeatures() int {
+// counter tells how far it is.
+var counter = saga.Machine[none, none]{
+	Info: saga.Info{Name: "count"},
+	Start: func(t *saga.Turn[none, none]) (saga.Next, error) {
+		for i := range 3 {
+			t.Progress(float64(i+1), 3, "counting")
+		}
+		return t.Textf("counted")
+	},
+}
+
+// serve is a server as a child process.
+func serve(tools ...saga.Definition) int {
 	keys, err := codec.NewKeyset()
 	if err == nil {
 		var s *server.Server
-		if s, err = newFeatures(keys); err == nil {
+		if s, err = server.New(server.Options{Tools: tools, Keys: keys, Logger: slog.New(slog.DiscardHandler)}); err == nil {
 			err = s.ServeStdio(context.Background(), os.Stdin, os.Stdout)
 		}
 	}

@@ -193,6 +193,9 @@ func readPage[T any](raw json.RawMessage, what string, items *bounded[T]) (strin
 	if err := read(raw, &page, "the server's list of "+what); err != nil {
 		return "", err
 	}
+	if page[what] == nil {
+		return "", malformed("the server's answer has no list of %s", what)
+	}
 	more := bounded[T]{max: items.max - len(items.items), what: items.what}
 	if err := read(page[what], &more, "the server's list of "+what); err != nil {
 		var much *LimitError

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/mcpsaga/mcpsaga/examples/complextool"
 )
 
 // childMode makes the test binary play a server on its standard input and output.
@@ -12,8 +14,11 @@ const childMode = "MCPSAGA_CLIENT_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(childMode); mode != "" {
-		if mode == "features" {
-			os.Exit(serveFeatures())
+		switch mode {
+		case "features":
+			os.Exit(serve(features...))
+		case "tools":
+			os.Exit(serve(complextool.Tool, counter))
 		}
 		os.Exit(playServer(mode))
 	}

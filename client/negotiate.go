@@ -63,6 +63,9 @@ func (c *Client) choose(ctx context.Context) (*spoken, error) {
 		return nil, fmt.Errorf("there is no protocol %q here: use saga, %s, or one of %v", protocol, revision, older)
 	}
 	found, err := c.discover(ctx)
+	if slices.Contains(supportedBy(err), revision) {
+		found, err = c.discover(ctx) // it has refused what it says it speaks
+	}
 	if err != nil {
 		if isOlder(err) || c.neverDiscovers(ctx, err) {
 			return c.withSessions(err)
@@ -141,11 +144,7 @@ func isOlder(err error) bool {
 		if refused.Code != codeUnsupportedVersion {
 			return refused.Code != codeHeaderMismatch && refused.Code != codeMissingCapability
 		}
-		var data struct {
-			Supported []string `json:"supported"`
-		}
-		return json.Unmarshal(refused.Data, &data) == nil &&
-			slices.ContainsFunc(data.Supported, func(v string) bool { return slices.Contains(older, v) })
+		return slices.ContainsFunc(supportedBy(err), func(v string) bool { return slices.Contains(older, v) })
 	case errors.As(err, &lost):
 		// What servers answer to a request without a session, if not by JSON-RPC.
 		switch lost.Status {
@@ -154,6 +153,19 @@ func isOlder(err error) bool {
 		}
 	}
 	return false
+}
+
+// supportedBy are the versions that a server says it speaks when it refuses one.
+func supportedBy(err error) []string {
+	var refused *Error
+	if !errors.As(err, &refused) || refused.Code != codeUnsupportedVersion {
+		return nil
+	}
+	var data struct {
+		Supported []string `json:"supported"`
+	}
+	_ = json.Unmarshal(refused.Data, &data)
+	return data.Supported
 }
 
 // neverDiscovers reports whether the server is a process that did not answer, or ended,

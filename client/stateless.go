@@ -155,6 +155,9 @@ type inputRequest struct {
 var stepKinds = map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
 func (r *inputRequest) UnmarshalJSONFrom(in *jsontext.Decoder) error {
+	if in.PeekKind() == 'n' {
+		return in.SkipValue() // as some servers say that there are none
+	}
 	if in.PeekKind() != '{' {
 		return errors.New("inputRequests must be an object")
 	}

@@ -43,6 +43,12 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case tripChild:
 			os.Exit(serveTrip(os.Args[2:]))
+		case conformanceChild:
+			if err := playScenario(os.Args[2]); err != nil {
+				fmt.Fprintln(os.Stderr, "client:", err)
+				os.Exit(1)
+			}
+			os.Exit(0)
 		case everythingChild:
 			if err := serveEverything(os.Args[2:], os.Stdin, os.Stdout); err != nil {
 				fmt.Fprintln(os.Stderr, "everything:", err)

@@ -53,7 +53,7 @@ func TestFormsInARow(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	h.env = append(h.env, "SAGA_ACCESSIBLE=", "TERM=xterm")
-	cmd := h.command("call", "survey", "--server", questionnaire(t, 3))
+	cmd := h.command("call", "survey", "--protocol", "saga", "--server", questionnaire(t, 3))
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	person := atTerminal(t, cmd)

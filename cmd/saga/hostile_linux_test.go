@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,10 +20,23 @@ import (
 // title, clears the screen, and turns the direction of writing.
 const evil = "ev\x1b]52;c;ZXZpbA==\x07i\u009d\u009cl\x1b[2J\u202e"
 
+// spoken is what a server says of itself that speaks the saga proposal as well.
+var spoken = object{
+	"supportedVersions": []string{"2026-07-28"},
+	"capabilities":      object{"experimental": object{"io.github.mcpsaga/saga": object{}}, "extensions": object{"io.modelcontextprotocol/tasks": object{}}},
+}
+
 // hostile is a server that answers each method with a result, or with an error if it
 // is none.
 func hostile(t *testing.T, results map[string]any) string {
 	t.Helper()
+	results = maps.Clone(results)
+	if results == nil {
+		results = map[string]any{}
+	}
+	if results["server/discover"] == nil {
+		results["server/discover"] = spoken
+	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request struct {
 			ID     json.RawMessage
@@ -52,6 +66,12 @@ func evilForm() object {
 		"b":  object{"type": "string", "title": evil, "oneOf": []object{{"const": evil, "title": evil}, {"const": "x", "title": "x"}}},
 		"c":  object{"type": "array", "title": evil, "items": object{"type": "string", "enum": []string{evil, "y"}}},
 	}}}
+}
+
+// evilTask is a task, as a result of its own and of tasks/get.
+func evilTask(status string, asks object) object {
+	return object{"resultType": "task", "taskId": "t", "status": status, "statusMessage": evil, "ttlMs": 1, "inputRequests": asks,
+		"error": object{"code": -1, "message": evil}}
 }
 
 // Whatever a server says, a terminal shows it and does nothing else with it.
@@ -85,6 +105,13 @@ func TestServersCannotControlTheTerminal(t *testing.T) {
 		"resource":           {one("resources/read", object{"contents": []object{{"uri": evil, "text": evil}, {"uri": evil, "text": evil}}}), "read x:y", "part 2"},
 		"odd kind of steps":  {one("tools/callSaga", object{"state": "suspended", "sagaToken": "t", "steps": []object{{"type": evil, "stepId": ""}}}), "call x", "without an id"},
 		"odd type of result": {one("prompts/get", object{"resultType": evil}), "get x", "does not know"},
+		"odd versions":       {one("server/discover", object{"supportedVersions": []string{evil}}), "call x", "the server speaks MCP"},
+		"task asks":          {one("tasks/get", evilTask("input_required", object{evil: object{"method": "elicitation/create", "params": evilForm()}})), "tasks watch t", "Answer with"},
+		"task fails":         {one("tasks/get", evilTask("failed", nil)), "tasks watch t", "has failed"},
+		"task works":         {one("tasks/get", evilTask("working", nil)), "tasks watch t", "working evil"},
+		"task of odd state":  {one("tasks/get", evilTask(evil, nil)), "tasks result t", "does not know"},
+		"progress of a call": {map[string]any{"tools/call": evilTask("working", nil), "tasks/get": evilTask("working", nil)}, "call x --protocol 2026-07-28", "working evil"},
+		"detached":           {one("tools/call", evilTask("working", nil)), "call x --detach", "tasks cancel"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

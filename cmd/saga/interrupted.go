@@ -127,7 +127,7 @@ func (p *program) beginAdvice(kind string, cause error) error {
 	case refusal.Code == jsonrpc2.CodeInvalidParams:
 		return fmt.Errorf("%w\n%s %ss lists what the server has", cause, p.self, kind)
 	case refusal.Code == jsonrpc2.CodeMethodNotFound:
-		return fmt.Errorf("%w\nThe server has no %ss, or does not speak the protocol of --protocol", cause, kind)
+		return fmt.Errorf("%w\nThe server has no %ss, or none over the protocol of --protocol", cause, kind)
 	}
 	return cause
 }
