@@ -84,6 +84,9 @@ func New(c Config) (*Runner, error) {
 	for _, kind := range kinds {
 		for _, newest := range c.Registry.Of(kind) {
 			for _, p := range c.Registry.Revisions(kind, newest.Name) {
+				if p.Tasks.Mode == engine.TasksRequired {
+					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its Tasks are required, for which the server needs a ledger"})
+				}
 				if p.SingleUse == engine.SingleUseRequired {
 					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its SingleUse is required, for which the server needs a ledger"})
 				}
