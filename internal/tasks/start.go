@@ -46,13 +46,18 @@ func (m *Manager) Start(ctx context.Context, s Start) (*Task, error) {
 		if err := turn.Program.CheckAnswers(turn.Position, turn.Answers); err != nil {
 			return nil, m.report(ctx, q.Method, err)
 		}
+		if err := m.Turns.Claim(ctx, *q, &turn); err != nil {
+			return nil, err
+		}
 	} else {
 		turn.Saga = m.Turns.NewID()
 	}
 	e, err := m.create(ctx, &s, &turn)
 	if err != nil {
+		turn.Drop(ctx)
 		return nil, m.report(ctx, q.Method, err)
 	}
+	turn.Begun(ctx)
 	return m.view(e)
 }
 
@@ -101,6 +106,9 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 		t.Due = now.Add(turn.Program.MaxAge)
 	}
 	asked := request{method: q.Method, client: q.Client, arguments: turn.Arguments, trace: turn.Trace}
+	if turn.Adopted != nil {
+		asked.adopted, asked.after = turn.Adopted, turn.Position.Turn
+	}
 	t.Request = asked.encode()
 	t.Answers = encodeAnswers(turn.Answers)
 	if turn.Position != nil {
