@@ -12,16 +12,17 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
-// link is a server's way to the store. It fails now and then, and from some call on always: as
+// link is a server's way to the store. It fails or hangs now and then, and from some call on always: as
 // far as others can see the server is dead then, though its code may run on.
 type link struct {
 	ledger.Store
 	faults float64
 	dead   atomic.Bool
 
-	mu   sync.Mutex
-	rand *rand.Rand
-	left int // calls until it is dead; negative: it is never
+	mu     sync.Mutex
+	rand   *rand.Rand
+	frozen time.Time
+	left   int // calls until it is dead; negative: it is never
 }
 
 var errCut = errors.New("cut off")
@@ -32,6 +33,13 @@ func newLink(store ledger.Store, rnd *rand.Rand, calls int, faults float64) *lin
 
 // fault says how a call goes wrong: before it is made, or after.
 func (l *link) fault() (before, after bool) {
+	l.mu.Lock()
+	if l.faults > 0 && l.rand.IntN(300) == 0 {
+		l.frozen = time.Now().Add(time.Duration(l.rand.IntN(60)) * time.Second)
+	}
+	frozen := time.Until(l.frozen)
+	l.mu.Unlock()
+	time.Sleep(frozen) // as a process that gets no time
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.left == 0 {

@@ -121,7 +121,7 @@ func (d *desk) machine(revision uint32) saga.Definition {
 		return err
 	}
 	return saga.Machine[trip, tripState]{
-		Info:     saga.Info{Name: "machine", Revision: revision, Asks: []steps.Question{askFirst, askLeft, askRight}, Effects: []saga.Declared{effect}},
+		Info:     saga.Info{Name: "machine", Tasks: saga.Tasks{Mode: saga.TasksOptional}, Revision: revision, Asks: []steps.Question{askFirst, askLeft, askRight}, Effects: []saga.Declared{effect}},
 		Upgrades: upgrades(revision),
 		Start: func(t *turn) (saga.Next, error) {
 			if err := do(t, "a"); err != nil {
@@ -175,7 +175,7 @@ func upgrades(revision uint32) map[uint32]saga.Upgrade[tripState] {
 func (d *desk) flow(revision uint32) saga.Definition {
 	effect := &saga.Effect[hold, string]{Name: "hold", Do: d.do, Undo: d.undo}
 	return saga.Flow[trip, string]{
-		Info:   saga.Info{Name: "flow", Revision: revision, Asks: []steps.Question{askFirst, askLeft, askRight}, Effects: []saga.Declared{effect}},
+		Info:   saga.Info{Name: "flow", Tasks: saga.Tasks{Mode: saga.TasksOptional}, Revision: revision, Asks: []steps.Question{askFirst, askLeft, askRight}, Effects: []saga.Declared{effect}},
 		Oldest: 1,
 		Run: func(r *saga.Run, in trip) (string, error) {
 			var seen []string
