@@ -1,6 +1,7 @@
 package sagatest_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -20,7 +21,12 @@ func TestSleeps(t *testing.T) {
 		Go bool `json:"go"`
 	}]{ID: "go", Message: "Go?"}
 	script := []answer{accept("go", map[string]any{"go": true})}
-	info := saga.Info{Name: "sleeps", Asks: []steps.Question{ask}, Yields: true}
+	note := &saga.Effect[string, string]{
+		Name: "note",
+		Do:   func(_ context.Context, _ saga.Key, in string) (string, error) { return in, nil },
+		Undo: func(context.Context, saga.Performed[string, string]) error { return nil },
+	}
+	info := saga.Info{Name: "sleeps", Asks: []steps.Question{ask}, Effects: []saga.Declared{note}, Yields: true}
 	flow := saga.Flow[struct{}, string]{Info: info, Run: func(r *saga.Run, _ struct{}) (string, error) {
 		first := r.Now()
 		if err := r.Yield(content.Textf("one")); err != nil {
@@ -32,6 +38,9 @@ func TestSleeps(t *testing.T) {
 		if _, err := saga.Ask(r, ask); err != nil {
 			return "", err
 		}
+		if _, err := saga.Do(r, note, "before"); err != nil {
+			return "", err
+		}
 		if err := r.Sleep(week); err != nil {
 			return "", err
 		}
@@ -40,6 +49,9 @@ func TestSleeps(t *testing.T) {
 		}
 		if slept := r.Now().Sub(first); slept < 2*week {
 			return "", saga.Failf("slept for %v only", slept)
+		}
+		if _, err := saga.Do(r, note, "after"); err != nil {
+			return "", err
 		}
 		return "two", nil
 	}}
@@ -53,10 +65,19 @@ func TestSleeps(t *testing.T) {
 		Steps: saga.Steps[struct{}, time.Time]{
 			"part":  func(t *turn) (saga.Next, error) { return t.Sleep(time.Second, "awake") },
 			"awake": func(t *turn) (saga.Next, error) { return t.Ask("asked", ask) },
-			"asked": func(t *turn) (saga.Next, error) { return t.Until(t.State.Add(2*week), "late") },
+			"asked": func(t *turn) (saga.Next, error) {
+				if _, err := saga.Do(t, note, "before"); err != nil {
+					return nil, err
+				}
+				return t.Until(t.State.Add(2*week), "late")
+			},
 			"late": func(t *turn) (saga.Next, error) {
 				if slept := t.Now().Sub(t.State); slept < 2*week {
 					return nil, saga.Failf("slept for %v only", slept)
+				}
+				_, err := saga.Do(t, note, "after")
+				if err != nil {
+					return nil, err
 				}
 				return t.Textf("two")
 			},
