@@ -88,7 +88,8 @@ func brokeOff(err error) (undone *engine.UndoneError, ok bool) {
 func encodeResponse(end *End, err error) ([]byte, error) {
 	r := response{Reworded: end.Reworded, Disclosed: end.Disclosed, Gone: end.Gone}
 	if !end.Wake.IsZero() {
-		r.Wake = &end.Wake
+		wake := end.Wake
+		r.Wake = &wake
 	}
 	for i := range end.Steps {
 		s := &end.Steps[i]
