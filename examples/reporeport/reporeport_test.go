@@ -70,11 +70,11 @@ func rows(text string) map[string][]string {
 
 // The numbers are git's, however the history was cut into pieces and turns.
 func TestTheNumbersAreRight(t *testing.T) {
-	const n = 1200
+	const n = 600
 	root := gitrepotest.Import(t, gitrepotest.Long(n))
 	want, commits := countedByGit(t, root), gitrepotest.Git(t, root, nil, "rev-list", "--count", "HEAD")
 	var texts []string
-	for name, r := range map[string]report{"at once": {root, n, 100}, "in pieces": {root, 100, 100}, "in turns": {root, 7, 30}} {
+	for name, r := range map[string]report{"at once": {root, n, 100}, "in pieces": {root, 50, 100}, "in turns": {root, 7, 15}} {
 		played := sagatest.Player{Budget: sagatest.Budget{MaxToken: 8 << 10, MaxRounds: 9}}.Play(t, r.tool(), nil,
 			choosing("src", "docs", "docs/api", "src/ui"), sagatest.Say("comment", "Much goes on."))
 		require.True(t, played.Good(), played.Text())
@@ -104,6 +104,9 @@ func TestTheNumbersAreRight(t *testing.T) {
 
 // Turns that are repeated, cut off or taken elsewhere lead to the same report.
 func TestSweep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("draws some hundred charts")
+	}
 	root := gitrepotest.Import(t, gitrepotest.Long(60))
 	sagatest.Sweep(t, sagatest.Case{
 		Tool:   report{root, 20, 2}.tool(),

@@ -84,6 +84,25 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// A page that is full is the last if nothing comes behind it.
+func TestFullPagesThatAreTheLast(t *testing.T) {
+	root := gitrepotest.Import(t, func(h *gitrepotest.History) {
+		last := 0
+		for i := range 2*perPage + 5 {
+			c := gitrepotest.Change{Seconds: 1e9 + int64(i), Message: "same"}
+			if i < 5 {
+				c.Message = "older"
+			}
+			if i > 0 {
+				c.Parents = []int{last}
+			}
+			last = h.Commit(c)
+		}
+	})
+	assert.Len(t, pages(t, root, "same"), 2)
+	assert.Len(t, pages(t, root, "older"), 1)
+}
+
 // A page is the same whenever it is asked for, whatever was committed meanwhile.
 func TestPagesAreStable(t *testing.T) {
 	root := gitrepotest.Import(t, gitrepotest.Long(200))

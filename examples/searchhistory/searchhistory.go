@@ -27,8 +27,9 @@ type state struct {
 	Found int              `json:"found,omitzero"`
 }
 
-// maxFound is how many commits are given at most: some clients take all pages at once.
-const maxFound = 1000
+// maxFound is how many commits are given at most: who cannot take them page by page gets all
+// pages as one result.
+const maxFound = 400
 
 type turn = saga.Turn[args, state]
 
