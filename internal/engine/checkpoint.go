@@ -81,7 +81,7 @@ func (tc *Turn) leftOut(came, name string) error {
 		if name != "" {
 			came = fmt.Sprintf("%s %q, which is new", came, name)
 		}
-		return tc.diverges(&DivergedError{Recorded: fmt.Sprintf("effect %q", r.name), Came: came, Step: tc.Step})
+		return tc.diverges(&DivergedError{Recorded: fmt.Sprintf("effect %q", r.name), Came: came})
 	}
 	return nil
 }

@@ -9,7 +9,10 @@ import (
 )
 
 // checkYield reports whether blocks are a part of a result.
-func checkYield(blocks content.Blocks) error {
+func (t *Program) checkYield(blocks content.Blocks) error {
+	if !t.Yields {
+		return errors.New("Yield: the tool does not say that it yields; set Yields in its Info")
+	}
 	if len(blocks) == 0 {
 		return errors.New("Yield: no block was given")
 	}
@@ -26,7 +29,7 @@ func (tc *Turn) Yield(next string, blocks content.Blocks) (*Asked, error) {
 	if !tc.Has(next) {
 		return nil, fmt.Errorf("Yield: there is no step function %q; the tool's Steps must have it", next)
 	}
-	if err := checkYield(blocks); err != nil {
+	if err := tc.program.checkYield(blocks); err != nil {
 		return nil, err
 	}
 	return &Asked{Next: next, Yielded: blocks}, nil

@@ -200,8 +200,9 @@ func unavailable(ctx context.Context, err error) error {
 
 // count is how many records an owner has, as far as it is known.
 type count struct {
-	n  int
-	at time.Time
+	n     int
+	found int // when it was counted
+	at    time.Time
 }
 
 // Counting is done anew after so long, for so many owners at most.
@@ -225,7 +226,7 @@ func (b *Book) room(ctx context.Context, owner string) error {
 		if err != nil {
 			return unavailable(ctx, err)
 		}
-		c = count{n, time.Now()}
+		c = count{n: n, found: n, at: time.Now()}
 	}
 	full := c.n >= b.limit
 	c.n++

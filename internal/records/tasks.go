@@ -190,12 +190,12 @@ func (b *Book) Room(ctx context.Context, principal string, limit int) error {
 	c, known := b.counts[owner]
 	b.mu.Unlock()
 	// Those that end are not counted, so who seems to have reached the limit is counted again.
-	if age := time.Since(c.at); !known || age > countFor || c.n >= limit && age > countAgain {
+	if age := time.Since(c.at); !known || age > countFor || c.n >= limit && (age > countAgain || c.found < limit) {
 		n, err := b.store.Count(ctx, owner, limit)
 		if err != nil {
 			return unavailable(ctx, err)
 		}
-		c = count{n, time.Now()}
+		c = count{n: n, found: n, at: time.Now()}
 	}
 	full := c.n >= limit
 	if !full {
@@ -213,8 +213,8 @@ func (b *Book) Room(ctx context.Context, principal string, limit int) error {
 	return nil
 }
 
-// countAgain is how long a principal that has reached its limit is refused without asking the
-// store.
+// countAgain is how long a principal that was found to have reached its limit is refused without
+// asking the store.
 const countAgain = 100 * time.Millisecond
 
 // PutTask writes e and appends items, unless the record was changed meanwhile ([ErrConflict]).

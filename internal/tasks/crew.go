@@ -81,6 +81,9 @@ func (c *crew) leave(principal, tool string, now time.Time) {
 	}
 	c.tidy(principal, now)
 	signal(c.freed)
+	if c.busy == 0 {
+		signal(c.empty)
+	}
 }
 
 // tidy forgets a principal of which there is nothing to be known.
@@ -180,8 +183,22 @@ func (c *crew) end(r *run, took time.Duration) {
 	c.pace += (took - c.pace) / 16
 	c.leave(r.principal, r.tool, time.Now())
 	c.advance()
-	if c.busy == 0 && len(c.held) == 0 {
-		signal(c.empty)
+}
+
+// idle reports whether nothing is held any more, nor is about to be.
+func (c *crew) idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.busy == 0 && len(c.held) == 0
+}
+
+// sweep forgets principals of which there is nothing to be known any more.
+func (c *crew) sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for principal := range c.shares {
+		c.tidy(principal, now)
 	}
 }
 

@@ -25,6 +25,10 @@ type request struct {
 	client    steps.Features
 	arguments json.RawMessage // nil if the position has them
 	trace     turns.Trace
+	// adopted identifies the turn of a saga, which came after so many others, that the task
+	// goes on from; nil if that has no record.
+	adopted []byte
+	after   uint32
 }
 
 func (r *request) encode() []byte {
@@ -34,7 +38,8 @@ func (r *request) encode() []byte {
 	if r.trace != (turns.Trace{}) {
 		b = fields.AppendBytes(b, 4, r.trace[:])
 	}
-	return b
+	b = fields.AppendBytes(b, 5, r.adopted)
+	return fields.AppendUint(b, 6, uint64(r.after))
 }
 
 func decodeRequest(b []byte) (r request, err error) {
@@ -48,6 +53,10 @@ func decodeRequest(b []byte) (r request, err error) {
 			r.arguments = json.RawMessage(v)
 		case 4:
 			copy(r.trace[:], v)
+		case 5:
+			r.adopted = v
+		case 6:
+			r.after = uint32(v.Uint())
 		}
 	}
 	return r, err
@@ -323,6 +332,7 @@ func turnOf(t *records.Task, p *engine.Program, now time.Time) (turn turns.TaskT
 	turn = turns.TaskTurn{
 		Method: asked.method, Program: p, Saga: tokens.ID(t.Saga), Arguments: asked.arguments, Client: asked.client, Trace: asked.trace, Now: now,
 	}
+	turn.Adopted = asked.adopted
 	if turn.Answers, err = decodeAnswers(t.Answers); err == nil {
 		turn.Position, err = decodePosition(t.Position, t.Saga)
 	}

@@ -32,6 +32,7 @@ type notes struct {
 	logs     []Event
 	timer    *time.Timer
 	over     bool
+	flushed  time.Time // guarded by the run's lock
 }
 
 // Progress implements [engine.Notifier]: the last one counts.
@@ -69,10 +70,7 @@ func (n *notes) flush() {
 	r := n.r
 	r.lock()
 	defer r.unlock()
-	wait := apart - time.Since(r.written)
-	if extra := thinning(r.e.Told, r.m.MaxEvents); extra > apart {
-		wait = extra - time.Since(r.written)
-	}
+	wait := thinning(r.e.Told, r.m.MaxEvents) - time.Since(n.flushed)
 	n.mu.Lock()
 	nothing := n.over || n.progress == nil && len(n.logs) == 0
 	if n.timer = nil; !nothing && wait > 0 {
@@ -83,6 +81,7 @@ func (n *notes) flush() {
 	if nothing || r.lost {
 		return
 	}
+	n.flushed = time.Now()
 	_ = r.writeLocked(func(*records.Task) []Event { return nil }) // what is lost is seen by the next write
 }
 

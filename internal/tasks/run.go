@@ -43,9 +43,11 @@ type run struct {
 	handed  bool   // it was
 	before  []byte // the position before the present one, from which the saga is undone
 
-	notes  notes
-	pauses int
-	own    int // turns in a row that only the server's model was asked for
+	shown   shown
+	notes   notes
+	adopted bool // the saga has no other record any more
+	pauses  int
+	own     int // turns in a row that only the server's model was asked for
 }
 
 type turnContext struct {
@@ -63,6 +65,7 @@ func (m *Manager) newRun(ctx context.Context, e *records.TaskEntry, epoch uint64
 		principal: e.Principal, tool: e.Target.Name, e: e, epoch: epoch, until: e.Wake, written: time.Now(),
 	}
 	r.notes.r = r
+	r.shown.e = e
 	r.program, r.served = m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
 	r.lost = e.Epoch() != epoch
 	return r
@@ -76,6 +79,11 @@ func (r *run) begin(stopping bool) {
 	}
 	go func() {
 		defer func() { r.m.crew.end(r, time.Since(r.began)) }()
+		defer func() {
+			r.lock()
+			r.shown.set(r.e, true)
+			r.unlock()
+		}()
 		defer r.notes.stop()
 		if err := engine.Protect(r.drive); err != nil && !errors.Is(err, errLost) {
 			r.m.Turns.Log.Error("a task is left for another try", "tool", r.tool, "error", err)

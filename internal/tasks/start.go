@@ -46,19 +46,24 @@ func (m *Manager) Start(ctx context.Context, s Start) (*Task, error) {
 		if err := turn.Program.CheckAnswers(turn.Position, turn.Answers); err != nil {
 			return nil, m.report(ctx, q.Method, err)
 		}
+		if err := m.Turns.Claim(ctx, *q, &turn); err != nil {
+			return nil, err
+		}
 	} else {
 		turn.Saga = m.Turns.NewID()
 	}
 	e, err := m.create(ctx, &s, &turn)
 	if err != nil {
+		turn.Drop(ctx)
 		return nil, m.report(ctx, q.Method, err)
 	}
+	turn.Begun(ctx)
 	return m.view(e)
 }
 
 // begins reports whether a turn is the one that the task begins with.
 func begins(turn *turns.TaskTurn) bool {
-	after := settingsOf(turn.Program).after
+	after := turn.Program.Tasks.After
 	if after == "" {
 		return true
 	}
@@ -85,11 +90,11 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*records.TaskEntry, error) {
 	q := &s.Request
 	now := m.now()
-	set := settingsOf(turn.Program)
+	set := turn.Program.Tasks
 	t := records.Task{
 		Target: records.Target{Name: turns.TargetOf(turn.Program), Revision: turn.Program.Revision},
 		ID:     s.ID, Principal: q.Principal, Saga: turn.Saga, Created: now, Updated: now, Note: s.Note,
-		TTL: set.ttl, Poll: set.poll, Retain: set.retain,
+		TTL: set.TTL, Poll: set.Poll, Retain: set.Keep,
 	}
 	if s.TTL > 0 && (t.TTL <= 0 || s.TTL < t.TTL) {
 		t.TTL = s.TTL
@@ -101,6 +106,9 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 		t.Due = now.Add(turn.Program.MaxAge)
 	}
 	asked := request{method: q.Method, client: q.Client, arguments: turn.Arguments, trace: turn.Trace}
+	if turn.Adopted != nil {
+		asked.adopted, asked.after = turn.Adopted, turn.Position.Turn
+	}
 	t.Request = asked.encode()
 	t.Answers = encodeAnswers(turn.Answers)
 	if turn.Position != nil {

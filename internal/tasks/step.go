@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -32,6 +33,14 @@ func (r *run) step(t *records.Task, now time.Time) (again bool, err error) {
 	turn, err := turnOf(t, r.program, now)
 	if err != nil {
 		return false, r.failed(t, err)
+	}
+	if turn.Adopted != nil && !r.adopted {
+		if err := r.adopt(t); err != nil {
+			if errors.As(err, new(*tokens.Rejected)) {
+				return false, r.fail(&FailedError{"The task was begun twice: the saga has gone on from its token otherwise."}, nil)
+			}
+			return false, r.failed(t, err)
+		}
 	}
 	questions, err := decodeQuestions(t.Questions)
 	if err != nil {
@@ -64,6 +73,16 @@ func (r *run) step(t *records.Task, now time.Time) (again bool, err error) {
 		return false, r.finish(&end, Completed)
 	}
 	return r.suspend(&end, all, turn.Client)
+}
+
+// adopt makes sure that the saga goes on by nobody else.
+func (r *run) adopt(t *records.Task) error {
+	asked, err := decodeRequest(t.Request)
+	if err == nil {
+		err = r.m.Turns.Adopt(r.ctx, t.Principal, r.program, tokens.ID(t.Saga), asked.after, asked.adopted)
+	}
+	r.adopted = err == nil
+	return err
 }
 
 // open returns the questions that have no answer yet: those for the server's own model, and
@@ -233,6 +252,7 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 		why = *cut
 	}
 	var undone *engine.UndoneError
+	var early *engine.EarlyError
 	isUndone := errors.As(err, &undone) && !errors.As(err, new(*engine.UnsettledError))
 	switch {
 	case r.handed:
@@ -243,6 +263,12 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 		return false, r.handOver(true)
 	case !isUndone && why == errCancelled && ctxError(err): // before any code ran
 		return true, r.write(func(t *records.Task) []Event { return nil })
+	case errors.As(err, &early) && !isUndone:
+		return false, r.write(func(t *records.Task) []Event {
+			t.WakeAt = early.At
+			r.sleep(t)
+			return nil
+		})
 	case errors.As(err, new(*engine.AnswerError)) && !isUndone:
 		// It was looked at when it came; so the program is another one now. Ask again.
 		return true, r.write(func(t *records.Task) []Event { t.Answers = nil; return nil })

@@ -109,11 +109,6 @@ func questionsOf(t *records.Task) ([]steps.Step, error) {
 // Watch implements [Viewer].
 func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
-		e, err := m.find(ctx, principal, id)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
 		var seen uint64
 		var last Status
 		shown := false
@@ -124,6 +119,28 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 			shown, seen, last = true, e.Seen, status(e)
 			t, err := m.view(e)
 			return yield(t, err) && err == nil && !t.Status.Ended()
+		}
+		if r := m.runs(principal, id); r != nil { // here, so the store need not be asked
+			for {
+				e, changed := r.shown.get()
+				if !show(e) {
+					return
+				}
+				if changed == nil {
+					break
+				}
+				select {
+				case <-changed:
+				case <-ctx.Done():
+					yield(nil, m.report(ctx, "task", ctx.Err()))
+					return
+				}
+			}
+		}
+		e, err := m.find(ctx, principal, id)
+		if err != nil {
+			yield(nil, err)
+			return
 		}
 		if !show(e) {
 			return
@@ -296,18 +313,20 @@ func (m *Manager) Cancel(ctx context.Context, principal, id string) (*Task, erro
 		return nil, true, true, nil
 	})
 	if err == nil && !t.Status.Ended() {
-		m.tell(principal, id)
+		if r := m.runs(principal, id); r != nil {
+			r.cut(errCancelled)
+		}
 	}
 	return t, err
 }
 
-// tell has a task that runs here look at its record.
-func (m *Manager) tell(principal, id string) {
-	if key, err := m.book.TaskKey(principal, id); err == nil {
-		if r := m.crew.find(key); r != nil {
-			r.cut(errCancelled)
-		}
+// runs returns the run of a task that is held here, or nil.
+func (m *Manager) runs(principal, id string) *run {
+	key, err := m.book.TaskKey(principal, id)
+	if err != nil {
+		return nil
 	}
+	return m.crew.find(key)
 }
 
 // Extend implements [Viewer].

@@ -135,7 +135,6 @@ func (m *Manager) handOver(leave func()) {
 	c := &m.crew
 	c.mu.Lock()
 	c.open, c.stopping = false, true
-	held := len(c.held)
 	c.advance()
 	c.mu.Unlock()
 	cut := time.AfterFunc(graceTime, func() {
@@ -151,7 +150,7 @@ func (m *Manager) handOver(leave func()) {
 		r.handing = true
 		r.unlock()
 	}
-	for ; held > 0; held = len(c.all()) {
+	for !c.idle() {
 		<-c.empty
 	}
 }
@@ -159,6 +158,7 @@ func (m *Manager) handOver(leave func()) {
 // renew keeps the leases of what is held here.
 func (m *Manager) renew(ctx context.Context) {
 	for sleep(ctx, m.Lease/6) == nil {
+		m.crew.sweep()
 		for _, r := range m.crew.all() {
 			select {
 			case r.mutex <- struct{}{}:

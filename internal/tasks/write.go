@@ -98,11 +98,16 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 	if next.State == records.TaskEnded && r.e.State != records.TaskEnded {
 		next.Events++ // how it ends: the record says so
 	}
-	until := now.Add(r.m.Lease)
-	if next.Rest.IsZero() && next.State != records.TaskEnded {
-		next.Wake = until
-	} else {
+	// To move a record's time costs a store more than all the rest: a lease that is not old is
+	// left as it is.
+	until := r.until
+	switch {
+	case !next.Rest.IsZero() || next.State == records.TaskEnded:
 		next.Wake = next.Rest
+	case r.e.Taken() && r.e.Wake.Equal(until) && until.Sub(now) > r.m.Lease*2/3:
+	default:
+		until = now.Add(r.m.Lease)
+		next.Wake = until
 	}
 	next.KeepUntil = keepUntil(&next.Task)
 	next.Marks++
@@ -123,6 +128,7 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 func (r *run) made(e *records.TaskEntry, epoch uint64, until time.Time) {
 	r.e, r.until, r.trying = e, until, 0
 	r.written = time.Now()
+	r.shown.set(e, false)
 	if e.Epoch() != epoch {
 		r.lose()
 	}
@@ -157,6 +163,7 @@ func (r *run) reload(ctx context.Context) (made bool, err error) {
 // lose notes that the task is somebody else's.
 func (r *run) lose() {
 	r.lost = true
+	r.shown.set(r.e, true)
 	r.cut(errLost)
 }
 

@@ -40,6 +40,11 @@ type TaskTurn struct {
 	Acting func(context.Context) error
 	// Checkpoint is as in [engine.Call].
 	Checkpoint func(context.Context, *engine.Position) error
+	// Adopted identifies the turn of a saga that the ledger remembers already, from which it
+	// goes on as a task; see [Runner.OpenTask]. It is nil if there is nothing to be adopted.
+	Adopted []byte
+
+	claim *memory // of that turn
 }
 
 func (t *TaskTurn) identity() identity { return identity{t.Program, t.Saga} }
@@ -157,23 +162,6 @@ func (r *Runner) Sample(ctx context.Context, p *engine.Program, step steps.Step)
 		return steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: codeInternal, Message: "there is no model"}}, nil
 	}
 	return r.sample(ctx, p, step)
-}
-
-// OpenTask opens the token that a client has brought, so that the saga goes on as a task. It
-// fails as [Runner.Resume] does before code of the tool runs.
-func (r *Runner) OpenTask(ctx context.Context, q Request) (TaskTurn, error) {
-	o, err := r.open(ctx, &q, false)
-	if err == nil && o.gone != nil {
-		err = o.gone
-	}
-	if err != nil {
-		return TaskTurn{}, r.report(ctx, q.Method, err)
-	}
-	t := TaskTurn{Method: q.Method, Program: o.program, Saga: o.id, Position: o.pos, Client: q.Client, Answers: q.Answers, Trace: q.Trace}
-	if q.Policy.Resent {
-		t.Arguments = orEmpty(q.Arguments)
-	}
-	return t, nil
 }
 
 // UndoReport is what a result says of what was undone; nil if it says nothing.
