@@ -52,7 +52,7 @@ func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (js
 		next.notify = handlers.progressOf(next.progress)
 		c.mirror(ctx, p, &next)
 		raw, err := c.send(ctx, next)
-		if err != nil && p.Round == 0 && c.mustBeTask(err) {
+		if err != nil && c.mustBeTask(ctx, p, err) {
 			// Nothing has happened yet; with the other protocol it can.
 			dialect = statelessDialect{c.options}
 			p.Dialect = dialect.name()

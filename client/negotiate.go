@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sourcegraph/jsonrpc2"
+
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
@@ -184,15 +186,17 @@ func (c *Client) neverDiscovers(ctx context.Context, err error) bool {
 }
 
 // mustBeTask reports whether the saga proposal cannot call a tool because the tool has to
-// be a task, which it can be over the other protocol that the server has.
-func (c *Client) mustBeTask(err error) bool {
+// be a task, which it can be over the other protocol that the server has. err is what the
+// server said: then nothing has begun.
+func (c *Client) mustBeTask(ctx context.Context, p *Position, err error) bool {
 	var refused *Error
-	if !errors.As(err, &refused) || refused.Code != codeMissingCapability {
+	if p.Round > 0 || p.Dialect != (sagaDialect{}).name() || !errors.As(err, &refused) || refused.Code != jsonrpc2.CodeInvalidParams {
 		return false
 	}
-	c.choice.lock <- struct{}{}
-	made := c.choice.made
-	<-c.choice.lock
-	required := jsonview.Get(refused.Data, "requiredCapabilities", "extensions", tasksExtension)
-	return made != nil && made.tasks && made.tools.name() == (sagaDialect{}).name() && required != nil
+	spoken, err := c.speak(ctx)
+	if err != nil || !spoken.tasks {
+		return false
+	}
+	tools, err := c.Tools(ctx)
+	return err == nil && slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == p.Tool && !t.IsSaga() })
 }

@@ -122,17 +122,17 @@ func TestNegotiation(t *testing.T) {
 // A tool that must be a task, which the saga proposal has none of, is called as one.
 func TestToolThatMustBeATask(t *testing.T) {
 	t.Parallel()
-	refusal := func(w http.ResponseWriter, r asked) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32021,"message":"a task","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, r.ID)
-	}
 	s := play(t, result(`{"supportedVersions":["2026-07-28"],"capabilities":{"experimental":{"io.github.mcpsaga/saga":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`),
-		refusal, result(`{"tools":[]}`), result(deployed))
+		refuse(-32602, "send tools/call"), result(`{"tools":[{"name":"deploy","inputSchema":{}},{"name":"other","inputSchema":{},"_meta":{"io.github.mcpsaga/saga":{}}}]}`), result(deployed),
+		refuse(-32602, "bad arguments"))
 	c := client.New(&client.HTTP{URL: s.URL}, client.Options{})
 	t.Cleanup(func() { _ = c.Close() })
 	_, err := c.Call(t.Context(), "deploy", nil, client.Handlers{})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"server/discover", "tools/callSaga", "tools/list", "tools/call"}, s.methods())
+	s.then(result(`{"tools":[{"name":"other","inputSchema":{},"_meta":{"io.github.mcpsaga/saga":{}}}]}`))
+	_, err = c.Call(t.Context(), "other", nil, client.Handlers{})
+	require.ErrorContains(t, err, "bad arguments")
 }
 
 // Tools are called by rounds of 2026-07-28 on every kind of server that has them, and a

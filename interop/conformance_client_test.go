@@ -115,8 +115,10 @@ func playScenario(address string) error {
 		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
 			return client.Accept(map[string]any{}), nil
 		},
-		Sample: func(context.Context, *client.Request) (*steps.SampleResult, error) { return client.Reply("m", "yes"), nil },
-		Roots:  func(context.Context, *client.Request) ([]steps.Root, error) { return nil, nil },
+		Sample: func(context.Context, *client.Request) (*steps.SampleResult, error) {
+			return client.Reply("m", "yes"), nil
+		},
+		Roots: func(context.Context, *client.Request) ([]steps.Root, error) { return nil, nil },
 	}
 	var failures []error
 	note := func(err error) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -21,7 +22,14 @@ import (
 // asProgram makes the test binary be the program.
 const asProgram = "SAGA_TEST_AS_PROGRAM"
 
+// asOlder makes it be a server of an older revision of MCP.
+const asOlder = "SAGA_TEST_AS_OLDER"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asOlder) != "" {
+		_ = olderServer().Run(context.Background(), &mcp.StdioTransport{})
+		return
+	}
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
@@ -152,7 +160,7 @@ func inProcess(t *testing.T, args ...string) (stdout, stderr string, code int) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"", "serve", "stdio", "call", "tools", "keys", "keys new", "keys promote", "ledger", "ledger undo", "ledger check", "token explain", "completion"} {
+	for _, command := range []string{"", "serve", "stdio", "call", "tasks", "tasks watch", "tools", "keys", "keys new", "keys promote", "ledger", "ledger undo", "ledger check", "token explain", "completion"} {
 		out, _, code := inProcess(t, append(strings.Fields(command), "--help")...)
 		assert.Zero(t, code)
 		assert.Contains(t, out, strings.TrimSpace("saga "+command))
