@@ -20,6 +20,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
+const watchedID = "AAAAAAAAAAAAAAAAAAAAAA"
+
 // watching is tasks of which one is found changed as is said, and then an error is found.
 type watching struct {
 	tasks.Viewer
@@ -29,7 +31,7 @@ type watching struct {
 }
 
 func (w watching) Get(_ context.Context, _, id string) (*tasks.Task, error) {
-	if id != "a" {
+	if id != watchedID {
 		return nil, tasks.ErrNotFound
 	}
 	return w.found[0], nil
@@ -67,7 +69,7 @@ func TestWatch(t *testing.T) {
 	const told, ack, goodbye = "notifications/tasks", "notifications/subscriptions/acknowledged", "notifications/cancelled"
 	program := &engine.Program{Name: "tool"}
 	state := func(rev uint64, s tasks.Status, message string) *tasks.Task {
-		return &tasks.Task{ID: "a", Program: program, Status: s, Message: message, Rev: rev, Err: &turns.Error{Err: errors.New("a secret")}}
+		return &tasks.Task{ID: watchedID, Program: program, Status: s, Message: message, Rev: rev, Err: &turns.Error{Err: errors.New("a secret")}}
 	}
 	sick := errors.New("the store is sick")
 	for name, c := range map[string]struct {
@@ -99,7 +101,7 @@ func TestWatch(t *testing.T) {
 			if !c.stays {
 				stay = time.Minute
 			}
-			m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"taskIds":["a","b","a"]}}`)}
+			m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"taskIds":["` + watchedID + `","0123456789012345678901","short","` + watchedID + `"]}}`)}
 			way := subscriber{func(method string) { heard = append(heard, method) }, stay}
 			_, err = known.(*stateless).listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: way}, tasks: true})
 			require.NoError(t, err)
