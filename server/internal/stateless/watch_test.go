@@ -99,12 +99,14 @@ func TestWatch(t *testing.T) {
 			var heard []string
 			stay := 50 * time.Millisecond
 			if !c.stays {
-				stay = time.Minute
+				stay = 10 * time.Second
 			}
+			began := time.Now()
 			m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"taskIds":["` + watchedID + `","0123456789012345678901","short","` + watchedID + `"]}}`)}
 			way := subscriber{func(method string) { heard = append(heard, method) }, stay}
 			_, err = known.(*stateless).listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: way}, tasks: true})
 			require.NoError(t, err)
+			assert.Less(t, time.Since(began), 9*time.Second, "the server ends it")
 			want := []string{ack}
 			for range c.told {
 				want = append(want, told)
