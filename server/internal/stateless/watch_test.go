@@ -20,7 +20,11 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-const watchedID = "AAAAAAAAAAAAAAAAAAAAAA"
+const (
+	watchedID = "AAAAAAAAAAAAAAAAAAAAAA"
+	// chosenID is one that a client has chosen in another protocol.
+	chosenID = "my-task"
+)
 
 // watching is tasks of which one is found changed as is said, and then an error is found.
 type watching struct {
@@ -31,7 +35,7 @@ type watching struct {
 }
 
 func (w watching) Get(_ context.Context, _, id string) (*tasks.Task, error) {
-	if id != watchedID {
+	if id != watchedID && id != chosenID {
 		return nil, tasks.ErrNotFound
 	}
 	return w.found[0], nil
@@ -102,7 +106,7 @@ func TestWatch(t *testing.T) {
 				stay = 10 * time.Second
 			}
 			began := time.Now()
-			m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"taskIds":["` + watchedID + `","0123456789012345678901","short","` + watchedID + `"]}}`)}
+			m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"taskIds":["` + watchedID + `","0123456789012345678901","` + chosenID + `","` + watchedID + `"]}}`)}
 			way := subscriber{func(method string) { heard = append(heard, method) }, stay}
 			_, err = known.(*stateless).listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: way}, tasks: true})
 			require.NoError(t, err)
@@ -117,6 +121,16 @@ func TestWatch(t *testing.T) {
 				assert.EqualValues(t, 1, after)
 			}
 		})
+	}
+}
+
+// What was begun elsewhere under an id that can be guessed is nobody's here.
+func TestTasksOfOtherProtocols(t *testing.T) {
+	d := &stateless{Host: &dialect.Host{Tasks: watching{found: []*tasks.Task{{ID: chosenID}}}}}
+	for _, id := range []string{chosenID, watchedID} {
+		r := &request{Exchange: &dialect.Exchange{Message: &wire.Message{Params: []byte(`{"taskId":"` + id + `"}`)}}}
+		_, err := d.getTask(t.Context(), r)
+		assert.Equal(t, id == chosenID, errors.Is(err, tasks.ErrNotFound), id)
 	}
 }
 
