@@ -77,6 +77,9 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 	}
 	next := r.e.Clone()
 	now := r.m.now()
+	if next.State != records.TaskEnded {
+		next.Rest = time.Time{} // it is this worker's, unless change puts it to rest
+	}
 	events := change(&next.Task)
 	told := r.notes.take(&next.Task, now, r.m.MaxEvents)
 	events = append(told.events, events...)
