@@ -37,7 +37,7 @@ type counted struct {
 func threeSteps() saga.Definition {
 	type turn = saga.Turn[none, counted]
 	return saga.Machine[none, counted]{
-		Info:  saga.Info{Name: "steps"},
+		Info:  saga.Info{Name: "steps", Tasks: saga.Tasks{Mode: saga.TasksOptional}},
 		Start: func(t *turn) (saga.Next, error) { t.State.N++; return t.Goto("second") },
 		Steps: saga.Steps[none, counted]{
 			"second": func(t *turn) (saga.Next, error) { t.State.N++; return t.Goto("third") },

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,14 +39,8 @@ type Config struct {
 	Attempts int
 }
 
-// Defaults of a program that says nothing.
-const (
-	defaultTTL    = 24 * time.Hour
-	defaultPoll   = time.Second
-	defaultRetain = time.Hour
-	// maxSlack is how long after its time to live a task is kept that nobody has ended.
-	maxSlack = 30 * 24 * time.Hour
-)
+// maxSlack is how long after its time to live a task is kept that nobody has ended.
+const maxSlack = 30 * 24 * time.Hour
 
 // Manager drives tasks. It is safe for concurrent use.
 type Manager struct {
@@ -78,21 +73,16 @@ func New(c Config) (*Manager, error) {
 	return m, nil
 }
 
-// settings are what a program's author says of its tasks.
-type settings struct {
-	after             string
-	ttl, poll, retain time.Duration
-}
-
-func settingsOf(*engine.Program) settings {
-	return settings{ttl: defaultTTL, poll: defaultPoll, retain: defaultRetain}
-}
-
 // offers reports whether a program may be a task.
-func offers(p *engine.Program) bool { return p.Kind == engine.KindTool }
+func offers(p *engine.Program) bool { return p.Tasks.Mode != engine.TasksForbidden }
 
 // Offered reports whether any of the programs may be a task.
 func Offered(r *engine.Registry) bool {
+	for _, newest := range r.Of(engine.KindTool) {
+		if slices.ContainsFunc(r.Revisions(engine.KindTool, newest.Name), offers) {
+			return true
+		}
+	}
 	return false
 }
 

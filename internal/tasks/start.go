@@ -63,7 +63,7 @@ func (m *Manager) Start(ctx context.Context, s Start) (*Task, error) {
 
 // begins reports whether a turn is the one that the task begins with.
 func begins(turn *turns.TaskTurn) bool {
-	after := settingsOf(turn.Program).after
+	after := turn.Program.Tasks.After
 	if after == "" {
 		return true
 	}
@@ -90,11 +90,11 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*records.TaskEntry, error) {
 	q := &s.Request
 	now := m.now()
-	set := settingsOf(turn.Program)
+	set := turn.Program.Tasks
 	t := records.Task{
 		Target: records.Target{Name: turns.TargetOf(turn.Program), Revision: turn.Program.Revision},
 		ID:     s.ID, Principal: q.Principal, Saga: turn.Saga, Created: now, Updated: now, Note: s.Note,
-		TTL: set.ttl, Poll: set.poll, Retain: set.retain,
+		TTL: set.TTL, Poll: set.Poll, Retain: set.Keep,
 	}
 	if s.TTL > 0 && (t.TTL <= 0 || s.TTL < t.TTL) {
 		t.TTL = s.TTL

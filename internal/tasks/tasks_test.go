@@ -123,7 +123,7 @@ type turn = saga.Turn[none, none]
 // greeter asks for a name and greets.
 func greeter() saga.Definition {
 	return saga.Machine[none, none]{
-		Info:  saga.Info{Name: "greet", Asks: []steps.Question{nameForm}},
+		Info:  saga.Info{Name: "greet", Tasks: saga.Tasks{Mode: saga.TasksOptional}, Asks: []steps.Question{nameForm}},
 		Start: func(t *turn) (saga.Next, error) { return t.Ask("hello", nameForm) },
 		Steps: saga.Steps[none, none]{"hello": func(t *turn) (saga.Next, error) {
 			name, err := nameForm.Answer(t)

@@ -72,8 +72,8 @@ type Runner struct {
 	records *records.Book // nil without a ledger
 }
 
-// New returns a runner. It costs next to nothing. It fails if a program demands a ledger and
-// there is none.
+// New returns a runner. It costs next to nothing. It fails if a program demands a ledger, or to
+// be a task, and there is no ledger.
 func New(c Config) (*Runner, error) {
 	if c.NewID == nil {
 		c.NewID = randomID
@@ -90,8 +90,14 @@ func New(c Config) (*Runner, error) {
 				if p.Tasks.Mode == engine.TasksRequired {
 					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its Tasks are required, for which the server needs a ledger"})
 				}
+				if p.Tasks.Mode == engine.TasksRequired {
+					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its Tasks are required, for which the server needs a ledger"})
+				}
 				if p.SingleUse == engine.SingleUseRequired {
 					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its SingleUse is required, for which the server needs a ledger"})
+				}
+				if p.Tasks.Mode == engine.TasksRequired {
+					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its Tasks are required, for which the server needs a ledger"})
 				}
 			}
 		}
