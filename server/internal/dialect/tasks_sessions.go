@@ -41,6 +41,21 @@ func appendMember(b, name, value []byte) []byte {
 	return append(b, value...)
 }
 
+// Rester is a [Way] of a request that can leave its place to others while it waits for what may
+// take long. Questions do so by themselves.
+type Rester interface {
+	// Rest leaves the place; back takes one again, when there is one.
+	Rest() (back func())
+}
+
+// Rest has a request leave its place where it has one.
+func Rest(w Way) (back func()) {
+	if r, ok := w.(Rester); ok {
+		return r.Rest()
+	}
+	return func() {}
+}
+
 // little is by how much progress grows when nothing has happened.
 const little = 1e-9
 

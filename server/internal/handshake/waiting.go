@@ -3,7 +3,6 @@ package handshake
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -25,9 +24,6 @@ type waiter struct {
 	*call
 	// task is the id of the task, which is x.Principal's.
 	task string
-	// related: messages say in their _meta which task they belong to (MCP 2025-11-25,
-	// basic/utilities/tasks).
-	related bool
 	// patience is how long the client may take to answer a question before that counts as
 	// one that it cannot answer; zero is as long as the task waits.
 	patience time.Duration
@@ -53,12 +49,15 @@ const (
 	// long until it is tried again.
 	outage      = time.Minute
 	outagePause = 500 * time.Millisecond
+	// eventPage is how many events are read at once.
+	eventPage = 100
 )
 
 // wait waits until the task has ended. It fails with [context.Cause] when ctx ends, with an
 // error that is [turns.ErrGone] when the client is gone or cannot be asked any more, and as
 // [tasks.Viewer] does.
 func (w *waiter) wait(ctx context.Context) (*tasks.Task, error) {
+	defer dialect.Rest(w.Way)()
 	ctx, cancel := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -83,7 +82,7 @@ func (w *waiter) wait(ctx context.Context) (*tasks.Task, error) {
 			if t.Status.Ended() {
 				return t, nil
 			}
-			w.ask(ctx, &asking, cancel, t.Questions)
+			w.ask(ctx, &asking, cancel, t)
 		}
 		now := time.Now()
 		if failing.IsZero() {
@@ -106,9 +105,8 @@ func (w *waiter) wait(ctx context.Context) (*tasks.Task, error) {
 
 // tell passes on what the task has told since it was last looked at.
 func (w *waiter) tell(ctx context.Context, t *tasks.Task) error {
-	const page = 100
 	for w.Notifier != nil && w.told < t.Events {
-		events, err := w.Tasks.Events(ctx, w.Principal, w.task, w.told, page)
+		events, err := w.Tasks.Events(ctx, w.Principal, w.task, w.told, eventPage)
 		if err != nil {
 			return err
 		}
@@ -121,7 +119,7 @@ func (w *waiter) tell(ctx context.Context, t *tasks.Task) error {
 			}
 			w.told = events[i].N
 		}
-		if len(events) < page {
+		if len(events) < eventPage {
 			w.told = max(w.told, t.Events) // what is not there any more is not waited for
 		}
 	}
@@ -151,12 +149,15 @@ func (w *waiter) keepAlive() (stop func()) {
 	return func() { close(over); <-ended }
 }
 
-// ask asks the client those of the questions that it was not asked yet, as far as it can be
-// asked them, and takes back those that need no answer any more. What makes it impossible to
-// go on is said to failed.
-func (w *waiter) ask(ctx context.Context, asking *sync.WaitGroup, failed func(error), questions []steps.Step) {
-	open := make(map[string]bool, len(questions))
-	for _, step := range questions {
+// ask asks the client those of the task's questions that it was not asked yet, and takes back
+// those that need no answer any more. What makes it impossible to go on is said to failed: an
+// *[engine.UnsupportedError] if the client cannot be asked what it would have to be.
+func (w *waiter) ask(ctx context.Context, asking *sync.WaitGroup, failed func(error), t *tasks.Task) {
+	tool, open := "", make(map[string]bool, len(t.Questions))
+	if t.Program != nil {
+		tool = t.Program.Name
+	}
+	for _, step := range t.Questions {
 		open[step.ID] = true
 	}
 	for id, takeBack := range w.asked {
@@ -165,9 +166,13 @@ func (w *waiter) ask(ctx context.Context, asking *sync.WaitGroup, failed func(er
 			delete(w.asked, id)
 		}
 	}
-	for _, step := range questions {
-		if w.asked[step.ID] != nil || w.Way == nil || !w.features.Has(step.Needs) {
+	for _, step := range t.Questions {
+		if w.asked[step.ID] != nil {
 			continue
+		}
+		if w.Way == nil || !w.Turns.Features(w.features).Has(step.Needs) {
+			failed(&engine.UnsupportedError{Tool: tool, StepID: step.ID, Needs: step.Needs})
+			return
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		w.asked[step.ID] = cancel
@@ -195,9 +200,6 @@ func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, ste
 	w.mu.Unlock()
 	if err != nil {
 		return err
-	}
-	if w.related {
-		params = dialect.RelatedTask(params, w.task)
 	}
 	a, err := w.Way.Call(ctx, method, params)
 	switch {
@@ -241,10 +243,6 @@ func (w *waiter) answer(ctx context.Context, a steps.Answer) error {
 // opened tells the client that what it was to do on other pages is done.
 func (w *waiter) opened() {
 	for _, id := range w.links.accepted {
-		params := json.RawMessage(append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))
-		if w.related {
-			params = dialect.RelatedTask(params, w.task)
-		}
-		w.Way.Notify("notifications/elicitation/complete", params)
+		w.Way.Notify("notifications/elicitation/complete", append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))
 	}
 }
