@@ -77,11 +77,16 @@ func (c *waiter) outcome(ctx context.Context, t *tasks.Task) (*content.Result, e
 	if t.Status == tasks.Failed {
 		return c.failure(ctx, t)
 	}
-	c.opened()
-	if t.Program == nil || !t.Program.Yields {
-		return t.End.Result, nil
-	}
 	result := *t.End.Result
+	if t.Status == tasks.Cancelled { // it is not what was called for
+		result.IsError = true
+	}
+	if !result.IsError {
+		c.opened()
+	}
+	if t.Program == nil || !t.Program.Yields {
+		return &result, nil
+	}
 	var parts content.Blocks
 	for n := uint64(0); n < t.Events; {
 		events, err := c.Tasks.Events(ctx, c.Principal, t.ID, n, eventPage)
