@@ -33,11 +33,16 @@ type legacyPipe struct {
 
 func newLegacyPipe(t testing.TB, version string, tools ...saga.Definition) *legacyPipe {
 	t.Helper()
+	return newLegacyPipeTo(t, version, newStdio(t, tools...))
+}
+
+func newLegacyPipeTo(t testing.TB, version string, srv *server.Server) *legacyPipe {
+	t.Helper()
 	in, write := io.Pipe()
 	read, out := io.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
-	c := &legacyPipe{t: t, srv: newStdio(t, tools...), in: write, out: bufio.NewScanner(read), read: read, stop: stop, ended: make(chan error, 1)}
+	c := &legacyPipe{t: t, srv: srv, in: write, out: bufio.NewScanner(read), read: read, stop: stop, ended: make(chan error, 1)}
 	go func() { c.ended <- c.srv.ServeStdio(ctx, in, out); out.Close() }()
 	t.Cleanup(func() {
 		write.Close()

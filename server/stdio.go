@@ -223,7 +223,7 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	d := c.server.match(m, nil)
 	call := &lineCall{conn: c, batch: b, due: c.due.Begin(), working: c.working.Begin()}
 	call.Exchange = dialect.Exchange{Message: m, Way: call, Dialect: d}
-	call.ctx, call.cancel = context.WithCancel(c.ctx)
+	call.ctx, call.cancel = context.WithCancelCause(c.ctx)
 	var serve dialect.Handler
 	if known := c.connections[d]; known != nil {
 		serve = known.Arrive(m)
@@ -249,7 +249,7 @@ func (c *lineConn) cancelled(id []byte) {
 	for call := range c.calls {
 		if bytes.Equal(call.Message.ID, id) {
 			call.silent = true // so the id is free again
-			call.cancel()
+			call.cancel(dialect.ErrCancelled)
 		}
 	}
 }

@@ -18,20 +18,20 @@ type lineCall struct {
 	dialect.Exchange
 	conn   *lineConn
 	ctx    context.Context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	batch  *lineBatch // what the request came in, or nil
 	// due and working end what the connection counts, open if the request is kept open.
 	due, working, open func()
 
 	// Guarded by the connection's mu: the client has cancelled the request and expects no
-	// answer; the questions of it that wait for the client.
-	silent bool
-	asking int
+	// answer; how much of it waits for the client, or for a task.
+	silent  bool
+	resting int
 }
 
 func (x *lineCall) finish(response []byte) {
 	c := x.conn
-	x.cancel()
+	x.cancel(nil)
 	c.mu.Lock()
 	if x.silent {
 		response = nil
@@ -82,22 +82,12 @@ func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessa
 	c.asked++
 	id := c.asked
 	c.waiting[id] = answer
-	x.asking++
-	first := x.asking == 1
 	c.mu.Unlock()
-	// While it waits for the client, the request leaves its place to another.
-	if first {
-		<-c.slots
-	}
+	defer x.Rest()()
 	defer func() {
 		c.mu.Lock()
 		delete(c.waiting, id)
-		x.asking--
-		last := x.asking == 0
 		c.mu.Unlock()
-		if last {
-			c.slots <- struct{}{}
-		}
 	}()
 	c.write(wire.AppendCall(nil, id, method, params))
 	var why error
@@ -113,6 +103,27 @@ func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessa
 	method, params = dialect.Cancellation(strconv.AppendUint(nil, id, 10), why)
 	c.write(wire.AppendCall(nil, 0, method, params))
 	return steps.Answer{}, why
+}
+
+// Rest implements [dialect.Rester]: while it waits, the request leaves its place to another.
+func (x *lineCall) Rest() (back func()) {
+	c := x.conn
+	c.mu.Lock()
+	x.resting++
+	first := x.resting == 1
+	c.mu.Unlock()
+	if first {
+		<-c.slots
+	}
+	return func() {
+		c.mu.Lock()
+		x.resting--
+		last := x.resting == 0
+		c.mu.Unlock()
+		if last {
+			c.slots <- struct{}{}
+		}
+	}
 }
 
 // Hangup implements [dialect.Way]: the connection is the session.

@@ -31,7 +31,7 @@ func (m *Manager) Start(ctx context.Context, s Start) (*Task, error) {
 		}
 		turn = opened
 	}
-	if !begins(&turn) {
+	if !s.AtOnce && !begins(&turn) {
 		take := m.Turns.Call
 		if q.Token != "" {
 			take = m.Turns.Resume

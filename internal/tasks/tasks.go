@@ -102,6 +102,9 @@ type Start struct {
 	// guess. Guessable says that the client's is chosen by somebody who may be careless.
 	ID        string
 	Guessable bool
+	// AtOnce has the task begin with the call, whatever its program says: what comes before
+	// the task's question After is asked in the task as well.
+	AtOnce bool
 	// TTL is how long the client wants the task to be kept; zero: as the program says.
 	TTL time.Duration
 	// Note is kept with the task.

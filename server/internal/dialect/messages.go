@@ -251,8 +251,8 @@ type Notifier struct {
 	mu     sync.Mutex
 	closed bool
 	sent   int
-	done   float64 // of the last progress sent
-	last   time.Time
+	shown  engine.Progress // the last that was sent
+	last   time.Time       // when
 }
 
 var _ interface {
@@ -280,10 +280,10 @@ func (n *Notifier) Progress(p engine.Progress) {
 	now := time.Now()
 	soon := n.sent >= progressBurst && now.Sub(n.last) < progressInterval
 	complete := p.Total > 0 && p.Done >= p.Total && !math.IsInf(p.Total, 0)
-	if n.closed || n.sent > 0 && p.Done <= n.done || soon && !complete {
+	if n.closed || n.sent > 0 && p.Done <= n.shown.Done || soon && !complete {
 		return
 	}
-	n.done, n.last = p.Done, now
+	n.shown, n.last = p, now
 	n.sent++
 	n.Way.Notify("notifications/progress", append(b, '}'))
 }

@@ -202,6 +202,7 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	var p struct {
 		Name      string         `json:"name"`
 		Arguments jsontext.Value `json:"arguments"`
+		Task      jsontext.Value `json:"task"`
 	}
 	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
 		return nil, rerr
@@ -210,13 +211,27 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := c.drive(ctx, t, args)
+	asTask, ttl, rerr := c.asTask(t, p.Task)
+	switch {
+	case rerr != nil:
+		return nil, rerr
+	case asTask:
+		return c.createTask(ctx, t, args, ttl)
+	}
+	var result *content.Result
+	if c.TaskMode(t) != engine.TasksForbidden {
+		result, err = c.callTask(ctx, t, args)
+	} else {
+		var out engine.Outcome
+		out, err = c.drive(ctx, t, args)
+		result = out.Result
+	}
 	if err != nil {
-		if out.Result = c.stopped(err); out.Result == nil {
+		if result = c.stopped(err); result == nil {
 			return nil, err
 		}
 	}
-	return wire.Marshal(plainResult(c.peer.revision, out.Result))
+	return wire.Marshal(plainResult(c.peer.revision, result))
 }
 
 func (c *call) promptsGet(ctx context.Context) (json.RawMessage, error) {

@@ -6,6 +6,9 @@
 // Over HTTP this is the Streamable HTTP transport (http.go). A session is what its id says
 // (id.go), and what is in memory of it (session.go, table.go) while there is more to know;
 // streams outlive a connection (stream.go). On stdio the connection is the session (peer.go). The transport of 2024-11-05 with two HTTP endpoints is not served.
+//
+// With a ledger, a call of a tool that may be a task is one, for which the request waits
+// (taskcall.go, waiting.go); clients of 2025-11-25 can also have the task itself (tasks.go).
 package handshake
 
 import (
@@ -27,11 +30,17 @@ import (
 type handshake struct {
 	*dialect.Host
 	sessions sessionTable
+	// taskTools are the tools for clients that are offered tasks; nil if nobody is.
+	taskTools []json.RawMessage
 }
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	return &handshake{Host: h}, nil
+	d := &handshake{Host: h}
+	if h.Tasks != nil {
+		d.taskTools = listTaskTools(h)
+	}
+	return d, nil
 }
 
 var _ dialect.Sessions = (*handshake)(nil)
@@ -49,7 +58,7 @@ func (d *handshake) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMes
 	if x.Client == nil {
 		return d.serve(ctx, x, nil)
 	}
-	if !methods[x.Message.Method].foreign {
+	if !d.method(x.Message).foreign {
 		return nil, wire.NotFound()
 	}
 	p, rerr := d.introduced(x.Client)
@@ -83,6 +92,8 @@ type method struct {
 	foreign bool
 	// lingering methods change the session for as long as it is in memory.
 	lingering bool
+	// tasks methods are only there if there can be tasks.
+	tasks bool
 }
 
 // methods are those that are served, but initialize. They are never changed.
@@ -99,12 +110,25 @@ var methods = map[string]method{
 	"resources/subscribe":      {serve: (*call).subscribe, lingering: true},
 	"resources/unsubscribe":    {serve: (*call).unsubscribe, lingering: true},
 	"completion/complete":      {serve: (*call).complete, foreign: true},
+	"tasks/get":                {serve: (*call).getTask, tasks: true},
+	"tasks/list":               {serve: (*call).listTasks, tasks: true},
+	"tasks/cancel":             {serve: (*call).cancelTask, tasks: true},
+	"tasks/result":             {serve: (*call).taskResult, tasks: true, lasting: true},
+}
+
+// method returns the method of a message; the zero value if it is not served here.
+func (d *handshake) method(m *wire.Message) method {
+	found := methods[m.Method]
+	if found.tasks && d.Tasks == nil {
+		return method{}
+	}
+	return found
 }
 
 // serve answers a request other than initialize. p is nil before that.
 func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer) (json.RawMessage, *wire.Error) {
 	m := x.Message
-	method := methods[m.Method]
+	method := d.method(m)
 	if method.serve == nil {
 		return nil, wire.NotFound()
 	}
@@ -154,7 +178,10 @@ func (c *call) list(context.Context) (json.RawMessage, error) {
 	items := c.Catalogue.Lists[c.Message.Method]
 	if c.Message.Method == "tools/list" {
 		items = c.Catalogue.PlainTools
-		if c.peer != nil && !c.peer.revision.structured() {
+		switch {
+		case c.offersTasks(c.peer):
+			items = c.taskTools
+		case c.peer != nil && !c.peer.revision.structured():
 			items = c.Catalogue.BareTools
 		}
 	}

@@ -41,7 +41,7 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 		d.replyWithoutSession(ctx, x, r)
 		return
 	}
-	s, rerr := d.sessionOf(ctx, x, needsOf(m))
+	s, rerr := d.sessionOf(ctx, x, d.needsOf(m))
 	if rerr != nil {
 		id := m.ID
 		if m.Reply != nil {
@@ -61,8 +61,8 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	case m.ID == nil:
 		s.notified(m)
 		r.Empty(http.StatusAccepted)
-	case !methods[m.Method].lasting:
-		if methods[m.Method].lingering {
+	case !d.method(m).lasting:
+		if d.method(m).lingering {
 			s.linger()
 		}
 		ctx, cancel := sessionContext(ctx, s)
@@ -96,7 +96,7 @@ func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer) [
 
 func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
 	result, rerr := d.Dispatch(ctx, x, func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-		p, result, rerr := d.agree(x.Message.Params)
+		p, result, rerr := d.agree(x)
 		if rerr != nil {
 			return nil, rerr
 		}
@@ -119,7 +119,7 @@ func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, 
 // proposal needs none, and yet may look around.
 func (d *handshake) replyWithoutSession(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
 	m := x.Message
-	method := methods[m.Method]
+	method := d.method(m)
 	switch {
 	case m.ID == nil:
 		r.Empty(http.StatusAccepted)

@@ -63,7 +63,7 @@ func TestIDsOfTheFuture(t *testing.T) {
 		keys := newKeyset(t)
 		ahead, behind := replica(t, keys), replica(t, keys)
 		ahead.Turns.Now = func() time.Time { return time.Now().Add(10 * time.Minute) }
-		p, _, rerr := ahead.agree([]byte(`{"protocolVersion":"2025-11-25"}`))
+		p, _, rerr := ahead.agree(&dialect.Exchange{Message: &wire.Message{Params: []byte(`{"protocolVersion":"2025-11-25"}`)}})
 		require.Nil(t, rerr)
 		name, err := ahead.newID(p, "")
 		require.NoError(t, err)

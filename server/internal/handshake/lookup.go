@@ -18,8 +18,8 @@ type needs struct {
 }
 
 // needsOf returns what a message needs.
-func needsOf(m *wire.Message) needs {
-	method := methods[m.Method]
+func (d *handshake) needsOf(m *wire.Message) needs {
+	method := d.method(m)
 	return needs{
 		memory: m.Reply == nil && m.ID != nil && (method.lasting || method.lingering),
 		calls:  m.Reply != nil || m.ID == nil,

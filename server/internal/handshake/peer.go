@@ -29,12 +29,12 @@ type peer struct {
 }
 
 // agree answers initialize: what both sides agree on, and the result that says so.
-func (d *handshake) agree(params jsontext.Value) (*peer, json.RawMessage, *wire.Error) {
+func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Error) {
 	var p struct {
 		ProtocolVersion *string        `json:"protocolVersion"`
 		Capabilities    jsontext.Value `json:"capabilities"`
 	}
-	if rerr := wire.DecodeParams(params, &p); rerr != nil {
+	if rerr := wire.DecodeParams(x.Message.Params, &p); rerr != nil {
 		return nil, nil, rerr
 	}
 	if p.ProtocolVersion == nil {
@@ -46,6 +46,9 @@ func (d *handshake) agree(params jsontext.Value) (*peer, json.RawMessage, *wire.
 	}
 	offers := d.Offers(client.revision >= revision2025March)
 	offers["tools"] = map[string]any{"listChanged": true} // though the list may be empty
+	if d.offersTasks(client) {
+		offers["tasks"] = taskCapability(d.listsTasks(x))
+	}
 	result, err := wire.Marshal(struct {
 		ProtocolVersion string                 `json:"protocolVersion"`
 		Capabilities    map[string]any         `json:"capabilities"`
@@ -121,7 +124,7 @@ func (d *handshake) Connect(notify func(method string, params json.RawMessage)) 
 // that agreed on.
 func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 	p := c.client.Load()
-	method := methods[m.Method]
+	method := c.method(m)
 	switch {
 	case m.ID == nil:
 		if m.Method == "notifications/initialized" && p != nil && !c.started {
@@ -132,7 +135,7 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 	case m.Method == "initialize" && p != nil:
 		return answered(nil, wire.NewError(wire.CodeInvalidRequest, "this connection is initialized already"))
 	case m.Method == "initialize":
-		p, result, rerr := c.agree(m.Params)
+		p, result, rerr := c.agree(&dialect.Exchange{Message: m})
 		if rerr == nil {
 			c.attach(p, context.Background())
 			c.client.Store(p)

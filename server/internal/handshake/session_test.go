@@ -13,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // replica is the dialect of one of the servers with these keys. Its clock is time.Now.
@@ -44,7 +45,7 @@ func newKeyset(t *testing.T) *codec.Keyset {
 // begin is a session whose client declares these capabilities.
 func begin(t *testing.T, d *handshake, principal, version, capabilities string) *agreed {
 	t.Helper()
-	p, _, rerr := d.agree([]byte(`{"protocolVersion":"` + version + `","capabilities":` + capabilities + `}`))
+	p, _, rerr := d.agree(&dialect.Exchange{Message: &wire.Message{Params: []byte(`{"protocolVersion":"` + version + `","capabilities":` + capabilities + `}`)}})
 	require.Nil(t, rerr)
 	name, err := d.newID(p, principal)
 	require.NoError(t, err)

@@ -1,0 +1,288 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// listed are the user's tasks.
+func (c *legacyClient) listed() (list []legacyTask) {
+	c.t.Helper()
+	var page struct{ Tasks []json.RawMessage }
+	require.NoError(c.t, json.Unmarshal(parseLegacy(c.t, c.ask(methodCall(1, "tasks/list", "{}"))).Result, &page))
+	for _, raw := range page.Tasks {
+		list = append(list, readLegacyTask(c.t, raw))
+	}
+	return list
+}
+
+func keyedCall(id int, tool, key string) string {
+	return methodCall(id, "tools/call", fmt.Sprintf(`{"name":%q,"_meta":{"io.github.mcpsaga/idempotencyKey":%q}}`, tool, key))
+}
+
+// What a call says and answers is the same whether its work is a task or not.
+func TestPlainCallsAreAsEver(t *testing.T) {
+	w := new(world)
+	tools := func(mode saga.TaskMode) []saga.Definition {
+		info := func(name string, asks ...steps.Question) saga.Info {
+			return saga.Info{Name: name, Asks: asks, Tasks: saga.Tasks{Mode: mode}}
+		}
+		held := &saga.Effect[empty, empty]{
+			Name: "hold",
+			Do:   func(context.Context, saga.Key, empty) (empty, error) { w.note("+"); return empty{}, nil },
+			Undo: func(context.Context, saga.Performed[empty, empty]) error { w.note("-"); return nil },
+		}
+		holding := info("hold", legacyForm)
+		holding.Effects = []saga.Declared{held}
+		return []saga.Definition{
+			saga.Flow[empty, string]{Info: info("fails"), Run: func(*saga.Run, empty) (string, error) { return "", saga.Failf("it went wrong") }},
+			saga.Flow[empty, string]{Info: info("breaks"), Run: func(*saga.Run, empty) (string, error) { panic("a secret") }},
+			saga.Flow[empty, sum]{Info: info("sum"), Run: func(*saga.Run, empty) (sum, error) { return sum{3}, nil }},
+			saga.Flow[empty, string]{Info: info("ask", legacyForm, legacySample), Run: func(r *saga.Run, _ empty) (string, error) {
+				name, err := saga.Ask(r, legacyForm)
+				if err != nil {
+					return "", err
+				}
+				r.Progress(1, 2, "half")
+				return "Hello, " + name.Name, nil
+			}},
+			saga.Flow[empty, string]{Info: holding, Run: func(r *saga.Run, _ empty) (string, error) {
+				if _, err := saga.Do(r, held, empty{}); err != nil {
+					return "", err
+				}
+				name, err := saga.Ask(r, legacyForm)
+				return name.Name, err
+			}},
+			saga.Flow[empty, string]{Info: info("model", legacySample), Run: func(r *saga.Run, _ empty) (string, error) {
+				_, err := saga.Ask(r, legacySample)
+				return "sampled", err
+			}},
+		}
+	}
+	answers := map[string]string{
+		"accept": `{"action":"accept","content":{"name":"Jo"}}`, "decline": `{"action":"decline"}`, "nonsense": `{"action":"accept","content":{"name":7}}`, "error": "",
+	}
+	calls := []struct{ tool, args, answer, capabilities string }{
+		{"fails", "{}", "", everything}, {"breaks", "{}", "", everything}, {"sum", "{}", "", everything}, {"sum", `{"x":1}`, "", everything},
+		{"ask", "{}", "accept", everything}, {"ask", "{}", "decline", everything}, {"ask", "{}", "nonsense", everything}, {"ask", "{}", "error", everything},
+		{"hold", "{}", "accept", everything}, {"hold", "{}", "decline", everything}, {"hold", "{}", "error", everything},
+		{"ask", "{}", "", `{}`}, {"model", "{}", "", `{"elicitation":{}}`},
+	}
+	play := func(r *rig, version string) (said []string) {
+		for _, call := range calls {
+			c := r.connect(version, call.capabilities, func(c *legacyClient) { c.header.Set("User", "ann") })
+			resp := c.post(toolCall(5, call.tool, call.args))
+			if resp.Header.Get("Content-Type") == "application/json" {
+				said = append(said, fmt.Sprintf("%s: %s", call.tool, readAll(t, resp)))
+				continue
+			}
+			s := c.read(resp)
+			for {
+				m := s.message()
+				if m.Method == "" {
+					said = append(said, fmt.Sprintf("%s: %s", call.tool, m.data))
+					break
+				}
+				said = append(said, fmt.Sprintf("%s: %s %s", call.tool, m.Method, m.Params))
+				if m.ID == nil {
+					continue
+				} else if answer := answers[call.answer]; answer == "" {
+					c.fail(m.ID, -1, "no")
+				} else {
+					c.reply(m.ID, answer)
+				}
+			}
+		}
+		return append(said, w.was())
+	}
+	for _, version := range []string{"2025-11-25", "2025-06-18", "2024-11-05"} {
+		var said [2][]string
+		for i, mode := range []saga.TaskMode{saga.TasksForbidden, saga.TasksOptional} {
+			w.done = nil
+			said[i] = play(newTaskRig(t, func(o *server.Options) { o.Tools = tools(mode) }), version)
+		}
+		assert.Equal(t, said[0], said[1], version)
+	}
+}
+
+// A call of a tool that must be a task waits where the client could not know of tasks; what the
+// task begins after is asked as well.
+func TestPlainCallsOfRequiredTasks(t *testing.T) {
+	r := newTaskRig(t)
+	c := r.user("ann", "2025-06-18")
+	s := c.stream(toolCall(1, "after", `{}`))
+	nick := s.wait("elicitation/create")
+	assert.Empty(t, relatedTo(t, nick.Params))
+	c.reply(nick.ID, `{"action":"accept","content":{"nick":"Jo"}}`)
+	c.reply(s.wait("elicitation/create").ID, `{"action":"accept","content":{"sure":true}}`)
+	said, _ := text(t, s.wait("").Result)
+	assert.Equal(t, "Hello, Jo!", said)
+}
+
+func TestPlainCallCancelled(t *testing.T) {
+	r := newTaskRig(t)
+	c := r.user("ann", "2025-11-25")
+	s := c.stream(toolCall(4, "both", "{}"))
+	s.wait("elicitation/create")
+	s.wait("elicitation/create")
+	require.Len(t, c.listed(), 1)
+	c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
+	until(t, func() bool { return c.listed()[0].Status == "cancelled" })
+}
+
+// A client that is gone has not cancelled anything: the task waits, and is found again.
+func TestPlainCallLost(t *testing.T) {
+	r := newTaskRig(t)
+	c, other := r.user("ann", "2025-11-25"), r.user("ann", "2025-11-25")
+	c.stream(keyedCall(4, "twice", "k")).wait("elicitation/create")
+	resp := c.request(http.MethodDelete, "", nil)
+	assert.Equal(t, 204, resp.StatusCode)
+	resp.Body.Close()
+	s := other.stream(keyedCall(9, "twice", "k"))
+	other.reply(s.wait("elicitation/create").ID, `{"action":"accept","content":{"sure":true}}`)
+	other.reply(s.wait("elicitation/create").ID, `{"action":"accept","content":{"sure":true}}`)
+	said, _ := text(t, s.wait("").Result)
+	assert.Equal(t, "sure enough", said)
+	list := other.listed()
+	require.Len(t, list, 1)
+	assert.Equal(t, "completed", list[0].Status)
+	// The same call later: the same result.
+	again := parseLegacy(t, other.ask(keyedCall(10, "twice", "k")))
+	said, _ = text(t, again.Result)
+	assert.Equal(t, "sure enough", said)
+	require.Len(t, other.listed(), 1)
+}
+
+// A call waits at one replica for what another one does, and either may be answered.
+func TestPlainCallOnTwoReplicas(t *testing.T) {
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	defer store.Close()
+	keys := newKeys(t)
+	both := func(o *server.Options) { o.Ledger, o.Keys = store, keys }
+	first, second := newTaskRig(t, both), newTaskRig(t, both)
+	c, other := first.user("ann", "2025-11-25"), second.user("ann", "2025-11-25")
+	s := c.stream(keyedCall(4, "twice", "k"))
+	ask := s.wait("elicitation/create")
+	s2 := other.stream(keyedCall(4, "twice", "k"))
+	ask2 := s2.wait("elicitation/create")
+	c.reply(ask.ID, `{"action":"accept","content":{"sure":true}}`)
+	back, next := s2.message(), s2.message() // in any order
+	if back.ID != nil {
+		back, next = next, back
+	}
+	assert.Contains(t, back.data, `notifications/cancelled","params":{"requestId":`+string(ask2.ID))
+	s.close()
+	other.reply(next.ID, `{"action":"accept","content":{"sure":true}}`)
+	said, _ := text(t, s2.wait("").Result)
+	assert.Equal(t, "sure enough", said)
+}
+
+// A server that stops tells whoever waits for an answer to call again; what is not known again
+// is undone, and what is goes on.
+func TestPlainCallOfServerThatStops(t *testing.T) {
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	defer store.Close()
+	keys := newKeys(t)
+	both := func(o *server.Options) { o.Ledger, o.Keys = store, keys }
+	first, second := newTaskRig(t, both), newTaskRig(t, both)
+	c, other := first.user("ann", "2025-11-25"), second.user("ann", "2025-11-25")
+	known, unknown := c.stream(keyedCall(4, "twice", "k")), c.stream(toolCall(5, "both", "{}"))
+	known.wait("elicitation/create")
+	unknown.wait("elicitation/create")
+	first.srv.CloseStreams()
+	for _, s := range []*sseReader{known, unknown} {
+		for m := s.message(); ; m = s.message() {
+			if m.Method == "" {
+				require.NotNil(t, m.Error)
+				assert.Contains(t, m.Error.Message, "call again")
+				break
+			}
+		}
+	}
+	until(t, func() bool {
+		var all []string
+		for _, task := range other.listed() {
+			all = append(all, task.Status)
+		}
+		return strings.Contains(strings.Join(all, " "), "cancelled") && strings.Contains(strings.Join(all, " "), "input_required")
+	})
+}
+
+// newTaskPipe is a client of 2025-11-25 on a pair of pipes.
+func newTaskPipe(t *testing.T, change ...func(*server.Options)) *legacyPipe {
+	t.Helper()
+	r := newTaskRig(t, append(change, noUsers)...)
+	return newLegacyPipeTo(t, "2025-11-25", r.srv)
+}
+
+func TestTasksOnPipes(t *testing.T) {
+	c := newTaskPipe(t)
+	c.send(taskCall(1, "both", "{}", `{"ttl":60000}`))
+	var created struct{ Task json.RawMessage }
+	require.NoError(t, json.Unmarshal(c.message().Result, &created))
+	task := readLegacyTask(t, created.Task)
+	assert.Equal(t, int64(60000), *task.TTL)
+	// Whoever waits does not keep others from being heard, however many they are.
+	const many = 100
+	for i := range many {
+		c.send(aboutTask(100+i, "result", task.TaskID))
+	}
+	asked, ended, answered := 0, 0, false
+	for ended < many {
+		switch m := c.message(); {
+		case m.Method == "elicitation/create":
+			assert.Equal(t, task.TaskID, relatedTo(t, m.Params))
+			asked++
+			if asked == 2*many {
+				c.send(methodCall(2, "ping", "{}"))
+			}
+			if answered {
+				continue
+			}
+			answer := `{"action":"accept","content":{"sure":true}}`
+			if strings.Contains(string(m.Params), "call you") {
+				answer = `{"action":"accept","content":{"nick":"Jo"}}`
+			}
+			if asked > many { // the first ones are not answered until all wait
+				c.send(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + answer + `}`)
+			}
+		case m.Method == "":
+			if string(m.ID) == "2" {
+				continue
+			}
+			said, _ := text(t, m.Result)
+			assert.Equal(t, "Jo: true", said)
+			ended++
+		}
+	}
+	// Cancelled, a call cancels its task.
+	c.send(toolCall(3, "twice", "{}"))
+	for m := c.message(); m.Method != "elicitation/create"; m = c.message() {
+	}
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		c.send(methodCall(4, "tasks/list", "{}"))
+		m := c.message()
+		for string(m.ID) != "4" {
+			m = c.message()
+		}
+		if strings.Contains(string(m.Result), `"cancelled"`) {
+			break
+		}
+		require.Less(t, time.Now(), deadline, "%s", m.Result)
+	}
+}
