@@ -29,6 +29,8 @@ type crashWorld struct {
 	// ended has the keys whose end is known; settled those whose end is in a checkpoint.
 	ended, settled map[string]bool
 	undone         []string
+	// parts are what was yielded.
+	parts []string
 }
 
 func newCrashWorld(t require.TestingT) *crashWorld {
@@ -81,13 +83,16 @@ var crashEffects = []string{"good1", "good2", "bad", "lost"}
 
 // crashOps are what a random program consists of, besides its effects.
 const (
-	opNote = "note" // something goes into the state or into a local variable
-	opNow  = "now"
-	opAsk  = "ask"
-	opGoto = "goto" // machines only
-	opID   = "id"   // flows only
-	opFail = "fail"
-	opFlop = "flop" // a result that is an error
+	opNote  = "note" // something goes into the state or into a local variable
+	opNow   = "now"
+	opAsk   = "ask"
+	opGoto  = "goto" // machines only
+	opID    = "id"   // flows only
+	opYield = "yield"
+	opSleep = "sleep"
+	opUntil = "until"
+	opFail  = "fail"
+	opFlop  = "flop" // a result that is an error
 )
 
 type crashState struct {
@@ -104,7 +109,7 @@ func crashMachine(w *crashWorld, ops []string) saga.Definition {
 	for _, op := range ops {
 		last := len(functions) - 1
 		functions[last] = append(functions[last], op)
-		if op == opAsk || op == opGoto {
+		if slices.Contains([]string{opAsk, opGoto, opYield, opSleep, opUntil}, op) {
 			functions = append(functions, nil)
 		}
 	}
@@ -127,6 +132,12 @@ func crashMachine(w *crashWorld, ops []string) saga.Definition {
 					return t.Ask(fmt.Sprint("f", i+1), askConfirm)
 				case opGoto:
 					return t.Goto(fmt.Sprint("f", i+1))
+				case opYield:
+					return t.Yield(fmt.Sprint("f", i+1), content.Textf("part%s", t.State.Notes))
+				case opSleep:
+					return t.Sleep(90*time.Minute, fmt.Sprint("f", i+1))
+				case opUntil:
+					return t.Until(testNow.Add(3*time.Hour), fmt.Sprint("f", i+1))
 				case opFail:
 					return nil, saga.Failf("failed with %s", t.State.Notes)
 				case opFlop:
@@ -146,7 +157,7 @@ func crashMachine(w *crashWorld, ops []string) saga.Definition {
 		}
 	}
 	m := saga.Machine[struct{}, crashState]{
-		Info:  saga.Info{Name: "crash", Asks: []steps.Question{askConfirm}, Effects: declared},
+		Info:  saga.Info{Name: "crash", Asks: []steps.Question{askConfirm}, Effects: declared, Yields: true},
 		Start: run(0), Steps: saga.Steps[struct{}, crashState]{},
 	}
 	for i := 1; i < max(2, len(functions)); i++ {
@@ -161,7 +172,7 @@ func crashMachine(w *crashWorld, ops []string) saga.Definition {
 func crashFlow(w *crashWorld, ops []string) saga.Definition {
 	effects, declared := crashDeclared(w)
 	return saga.Flow[struct{}, *content.Result]{
-		Info: saga.Info{Name: "crash", Asks: []steps.Question{askConfirm}, Effects: declared},
+		Info: saga.Info{Name: "crash", Asks: []steps.Question{askConfirm}, Effects: declared, Yields: true},
 		Run: func(r *saga.Run, _ struct{}) (*content.Result, error) {
 			notes := ""
 			for n, op := range ops {
@@ -178,6 +189,18 @@ func crashFlow(w *crashWorld, ops []string) saga.Definition {
 						return nil, err
 					}
 					notes += fmt.Sprintf(" sure %v", a.Sure)
+				case opYield:
+					if err := r.Yield(content.Textf("part%s", notes)); err != nil {
+						return nil, err
+					}
+				case opSleep:
+					if err := r.Sleep(90 * time.Minute); err != nil {
+						return nil, err
+					}
+				case opUntil:
+					if err := r.Until(testNow.Add(3 * time.Hour)); err != nil {
+						return nil, err
+					}
 				case opFail:
 					return nil, saga.Failf("failed with %s", notes)
 				case opFlop:
@@ -217,6 +240,7 @@ func crashed(t require.TestingT, define func(*crashWorld, []string) saga.Definit
 		encoded *engine.Encoded
 		answers []steps.Answer
 		midway  bool
+		wake    time.Time
 	}
 	var saved disk
 	tool := func() *engine.Program {
@@ -230,7 +254,7 @@ func crashed(t require.TestingT, define func(*crashWorld, []string) saga.Definit
 	checkpoint := func(_ context.Context, p *engine.Position) error {
 		dies, before := crash()
 		if !dies || !before {
-			saved = disk{p.Turn, clone(p.Encode()), nil, true}
+			saved = disk{p.Turn, clone(p.Encode()), nil, true, time.Time{}}
 			for k := range w.ended {
 				w.settled[k] = true
 			}
@@ -243,6 +267,9 @@ func crashed(t require.TestingT, define func(*crashWorld, []string) saga.Definit
 	late := 0
 	for range 1000 {
 		now := testNow.Add(time.Duration(saved.turn) * time.Hour)
+		if now.Before(saved.wake) {
+			now = saved.wake
+		}
 		if saved.midway {
 			late++ // the clock goes on; what runs again must not see it
 			now = now.Add(time.Duration(late) * time.Minute)
@@ -255,6 +282,11 @@ func crashed(t require.TestingT, define func(*crashWorld, []string) saga.Definit
 			pos := &engine.Position{ID: testID, Turn: saved.turn, Tool: "crash"}
 			require.NoError(t, pos.Restore(*saved.encoded))
 			require.Equal(t, saved.midway, pos.Midway())
+			require.Equal(t, saved.wake, pos.Wake)
+			if !saved.wake.IsZero() {
+				_, err := tool().Resume(context.Background(), pos, engine.Resumption{Now: saved.wake.Add(-1), Client: steps.AllFeatures()})
+				require.Equal(t, &engine.EarlyError{At: saved.wake}, err)
+			}
 			require.Equal(t, *saved.encoded, pos.Encode(), "an encoding is read and written again")
 			out, err = tool().Resume(context.Background(), pos, engine.Resumption{Now: now, Client: steps.AllFeatures(), Answers: saved.answers, Checkpoint: checkpoint})
 		}
@@ -267,7 +299,12 @@ func crashed(t require.TestingT, define func(*crashWorld, []string) saga.Definit
 		if out.Position == nil {
 			return w, out.Result
 		}
-		saved = disk{out.Position.Turn, clone(out.Position.Encode()), nil, false}
+		saved = disk{out.Position.Turn, clone(out.Position.Encode()), nil, false, out.Position.Wake}
+		if out.Yielded != nil {
+			w.parts = append(w.parts, out.Yielded.Text())
+			require.Empty(t, out.Steps)
+			require.Zero(t, saved.wake)
+		}
 		for k := range w.tries {
 			w.settled[k] = true // the turn has ended
 		}
@@ -286,8 +323,8 @@ func TestCheckpoints(t *testing.T) {
 		define func(*crashWorld, []string) saga.Definition
 		ops    []string
 	}{
-		"machine": {crashMachine, []string{opNote, opNow, opAsk, opGoto, opGoto}},
-		"flow":    {crashFlow, []string{opNote, opNow, opAsk, opID}},
+		"machine": {crashMachine, []string{opNote, opNow, opAsk, opGoto, opGoto, opYield, opSleep, opUntil}},
+		"flow":    {crashFlow, []string{opNote, opNow, opAsk, opID, opYield, opSleep, opUntil}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -307,6 +344,7 @@ func TestCheckpoints(t *testing.T) {
 				})
 				require.Equal(t, result, end)
 				require.Equal(t, want.done(), got.done())
+				require.Equal(t, want.parts, got.parts)
 				require.ElementsMatch(t, want.undone, got.undone)
 			})
 		})

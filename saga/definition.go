@@ -64,6 +64,12 @@ type Info struct {
 	// token has some 200 characters: for models that must repeat it. What would exceed the
 	// longest token is kept there anyway. Without a ledger it has no effect.
 	ShortTokens bool
+	// Yields says that the tool may give its result in parts ([Run.Yield], [Turn.Yield]), so
+	// that lists can say how clients go on: they show an optional argument named resumeToken,
+	// a name that the tool's own arguments cannot have. Without it, to yield is an error.
+	Yields bool
+	// Tasks says whether the tool may run as a task; its zero value is that it may not.
+	Tasks Tasks
 }
 
 // SingleUse says which turns of a tool's sagas are taken once. Without it the same turn can
@@ -91,6 +97,7 @@ func (i *Info) definition() engine.Definition {
 	d := engine.Definition{
 		Name: i.Name, Title: i.Title, Description: i.Description, Revision: i.Revision, Asks: i.Asks, Effects: declared(i.Effects),
 		InputSchema: i.InputSchema, RawInputSchema: i.RawInputSchema, MaxAge: i.MaxAge, MaxAttempts: i.MaxAttempts, SingleUse: engine.SingleUse(i.SingleUse), ShortTokens: i.ShortTokens,
+		Yields: i.Yields, Tasks: engine.Tasks{Mode: engine.TaskMode(i.Tasks.Mode), After: i.Tasks.After, TTL: i.Tasks.TTL, Poll: i.Tasks.Poll, Keep: i.Tasks.Keep},
 	}
 	if i.Annotations != nil {
 		d.Annotations = i.Annotations

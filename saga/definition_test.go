@@ -51,6 +51,21 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		})},
 		{"MaxAttempts is -1", change(func(m m) { m.MaxAttempts = -1 })},
 		{"MaxAge is negative", change(func(m m) { m.MaxAge = -time.Second })},
+		{"the TTL of its Tasks is negative", change(func(m m) { m.Tasks = saga.Tasks{Mode: saga.TasksOptional, TTL: -1} })},
+		{"the Poll of its Tasks is negative", change(func(m m) { m.Tasks = saga.Tasks{Mode: saga.TasksOptional, Poll: -1} })},
+		{"the Keep of its Tasks is negative", change(func(m m) { m.Tasks = saga.Tasks{Mode: saga.TasksOptional, Keep: -1} })},
+		{"the Mode of its Tasks is 3", change(func(m m) { m.Tasks.Mode = 3 })},
+		{"their Mode is TasksForbidden", change(func(m m) { m.Tasks.Poll = time.Second })},
+		{`after the question "where", which is not declared`, change(func(m m) { m.Tasks = saga.Tasks{Mode: saga.TasksRequired, After: "where"} })},
+		{"a prompt cannot have Tasks", saga.Prompt[empty, empty]{Machine: change(func(m m) { m.Tasks.Mode = saga.TasksOptional }).(saga.Machine[empty, empty])}},
+		{"a resource cannot have Yields", saga.Resource[empty, empty]{URI: "n://x", Machine: change(func(m m) { m.Yields = true }).(saga.Machine[empty, empty])}},
+		{`has an argument named "resumeToken"`, saga.Flow[struct {
+			Token string `json:"resumeToken"`
+		}, string]{Info: saga.Info{Name: "x", Yields: true}, Run: func(*saga.Run, struct {
+			Token string `json:"resumeToken"`
+		}) (string, error) {
+			return "", nil
+		}}},
 		{"must have the type object", change(func(m m) { m.InputSchema = &jsonschema.Schema{Type: "string"} })},
 		{"the input schema is not usable", change(func(m m) { m.InputSchema = &jsonschema.Schema{Type: "object", Ref: "https://example.com/x"} })},
 		{"the output schema is not usable", change(func(m m) { m.OutputSchema = &jsonschema.Schema{Pattern: "("} })},

@@ -40,6 +40,7 @@ func (m *Machine[Args, State]) compile(what string) (*engine.Program, error) {
 	}{
 		{"Effects", m.Effects != nil}, {"Annotations", m.Annotations != nil}, {"OutputSchema", m.OutputSchema != nil},
 		{"InputSchema", m.InputSchema != nil}, {"RawInputSchema", m.RawInputSchema != nil},
+		{"Yields", m.Yields}, {"Tasks", m.Tasks != Tasks{}},
 	} {
 		if field.given {
 			p.Add(nil, "%s cannot have %s; what needs them is a tool", what, field.name)

@@ -11,7 +11,8 @@ import (
 
 // Run is what a [Flow] works with: what it asks, does and must not take from
 // elsewhere. It is the context of the turn, which ends when the client goes away or the
-// turn takes too long. It is valid during the function's call only.
+// turn takes too long, and that of a task when the task is cancelled. It is valid during the
+// function's call only.
 type Run struct {
 	working
 	replay *engine.Replay

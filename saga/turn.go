@@ -15,7 +15,8 @@ import (
 )
 
 // Turn is what a step function works with, and its context, which ends when the client
-// goes away or the turn takes too long. It is valid during the function's call only.
+// goes away or the turn takes too long, and that of a task when the task is cancelled. It is
+// valid during the function's call only.
 //
 // A step function ends by returning what one of the methods Ask, Goto, Pause, Textf,
 // Structured and Finish, or Yield, Sleep and Until returns, or an error; that of a [Prompt] ends with Messages,

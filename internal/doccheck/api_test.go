@@ -20,12 +20,12 @@ const module = "github.com/mcpsaga/mcpsaga"
 // about it.
 var mostNames = map[string]int{
 	"client": 34, "codec": 18, "content": 22, "gosdk": 6, "ledger": 14,
-	"ledger/ledgertest": 3, "ledger/postgres": 3, "ledger/sqlite": 3, "saga": 39, "sagatest": 29,
+	"ledger/ledgertest": 3, "ledger/postgres": 3, "ledger/sqlite": 3, "saga": 44, "sagatest": 29,
 	"sagavet": 1, "server": 18, "sqleffect": 7, "steps": 45,
 }
 
 // mostTogether is how many they may export together.
-const mostTogether = 245
+const mostTogether = 250
 
 // hidden are packages whose types nobody outside can name, or should have to know.
 var hidden = regexp.MustCompile(`^github\.com/(sourcegraph/jsonrpc2|go-json-experiment)\b|/internal(/|$)`)

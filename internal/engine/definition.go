@@ -37,6 +37,8 @@ type Definition struct {
 	MaxAttempts    int
 	SingleUse      SingleUse
 	ShortTokens    bool
+	Yields         bool
+	Tasks          Tasks
 	// Steps are the names of the step functions besides Start, former ones included.
 	Steps []string
 	Code  Code
@@ -46,7 +48,7 @@ type Definition struct {
 func NewProgram(d Definition, p *Problems) *Program {
 	t := &Program{
 		Name: d.Name, Title: d.Title, Description: d.Description, Revision: d.Revision,
-		Questions: d.Asks, MaxAge: d.MaxAge, SingleUse: d.SingleUse, ShortTokens: d.ShortTokens, maxAttempts: d.MaxAttempts, code: d.Code, steps: map[string]bool{StartStep: true},
+		Questions: d.Asks, MaxAge: d.MaxAge, SingleUse: d.SingleUse, ShortTokens: d.ShortTokens, Yields: d.Yields, Tasks: d.Tasks, maxAttempts: d.MaxAttempts, code: d.Code, steps: map[string]bool{StartStep: true},
 	}
 	for _, name := range d.Steps {
 		t.steps[name] = true
@@ -88,6 +90,8 @@ func NewProgram(d Definition, p *Problems) *Program {
 		}
 	}
 	t.declare(p, d.Effects)
+	t.checkTasks(p)
+	t.checkYields(p)
 	return t
 }
 

@@ -28,8 +28,8 @@ type Replay struct {
 	turn  *Turn
 	rec   record
 	asked *Asked
-	// taken counts the times and ids of this run.
-	taken counts
+	// taken counts the times and ids of this run, left those until it suspended.
+	taken, left counts
 	// diverged is set when the run leaves its record; it then ends.
 	diverged error
 }
@@ -68,6 +68,7 @@ func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended,
 		if err := r.checkReached(r.asked.what()); err != nil {
 			return fail(err)
 		}
+		r.rec.counts = r.left
 		return Ended{Asked: r.asked, Kept: r.rec.encode(), Reworded: r.rec.reworded()}, nil
 	case err != nil:
 		return fail(err)
@@ -188,7 +189,7 @@ func (r *Replay) Ask(questions ...steps.Request) error {
 
 // suspend ends the turn.
 func (r *Replay) suspend(a *Asked) error {
-	r.asked, r.rec.counts = a, r.taken
+	r.asked, r.left = a, r.taken
 	r.turn.latched = &suspended{a}
 	return r.turn.latched
 }
@@ -198,7 +199,7 @@ func (r *Replay) Yield(blocks content.Blocks) error {
 	if r.turn.latched != nil {
 		return r.turn.latched
 	}
-	if err := checkYield(blocks); err != nil {
+	if err := r.turn.program.checkYield(blocks); err != nil {
 		return err
 	}
 	if r.taken.yields < r.rec.delivered {
@@ -352,6 +353,9 @@ func (r *Replay) diverges(err error) error {
 func (tc *Turn) diverges(err error) error {
 	if tc.replay != nil {
 		return tc.replay.diverges(err)
+	}
+	if d := (*DivergedError)(nil); errors.As(err, &d) {
+		d.Step = tc.Step
 	}
 	tc.latched = err
 	return err

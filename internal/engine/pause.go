@@ -9,7 +9,10 @@ import (
 )
 
 // checkYield reports whether blocks are a part of a result.
-func checkYield(blocks content.Blocks) error {
+func (t *Program) checkYield(blocks content.Blocks) error {
+	if !t.Yields {
+		return errors.New("Yield: the tool does not say that it yields; set Yields in its Info")
+	}
 	if len(blocks) == 0 {
 		return errors.New("Yield: no block was given")
 	}
@@ -17,6 +20,9 @@ func checkYield(blocks content.Blocks) error {
 		if b == nil {
 			return fmt.Errorf("Yield: block %d is nil", i)
 		}
+	}
+	if _, err := blocks.AppendJSON(nil); err != nil {
+		return fmt.Errorf("Yield: %w", err)
 	}
 	return nil
 }
@@ -26,7 +32,7 @@ func (tc *Turn) Yield(next string, blocks content.Blocks) (*Asked, error) {
 	if !tc.Has(next) {
 		return nil, fmt.Errorf("Yield: there is no step function %q; the tool's Steps must have it", next)
 	}
-	if err := checkYield(blocks); err != nil {
+	if err := tc.program.checkYield(blocks); err != nil {
 		return nil, err
 	}
 	return &Asked{Next: next, Yielded: blocks}, nil

@@ -63,6 +63,10 @@ type Program struct {
 	SingleUse SingleUse
 	// ShortTokens: what a token holds is kept elsewhere if possible.
 	ShortTokens bool
+	// Yields says that it may give its result in parts.
+	Yields bool
+	// Tasks says whether it may be a task. Its times are never zero.
+	Tasks Tasks
 
 	// Prompt is set for prompts, Resource for resources.
 	Prompt   *PromptInfo
