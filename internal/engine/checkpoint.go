@@ -205,6 +205,7 @@ const (
 	moreWake = 1 << iota
 	moreRunning
 	moreUndo
+	moreParts
 )
 
 // appendMore encodes what only some positions have.
@@ -219,6 +220,13 @@ func (p *Position) appendMore(b []byte) []byte {
 			flags |= moreUndo
 		}
 	}
+	var parts []byte
+	if len(p.Parts) > 0 {
+		var err error
+		if parts, err = p.Parts.AppendJSON(nil); err == nil { // what cannot be told is in no result
+			flags |= moreParts
+		}
+	}
 	b = append(b, flags)
 	if flags&moreWake != 0 {
 		b = appendTime(b, p.Wake)
@@ -231,20 +239,34 @@ func (p *Position) appendMore(b []byte) []byte {
 		}
 		b = binary.AppendUvarint(b, uint64(mine))
 	}
+	if flags&moreParts != 0 {
+		b = appendBytes(b, parts)
+	}
 	return b
 }
 
+// more is what only some positions have.
+type more struct {
+	wake    time.Time
+	running *running
+	mine    int
+	parts   []byte
+}
+
 // readMore undoes appendMore.
-func (r *reader) readMore() (wake time.Time, run *running, mine int) {
+func (r *reader) readMore() (m more) {
 	flags := r.take(1)[0]
 	if flags&moreWake != 0 {
-		wake = r.time()
+		m.wake = r.time()
 	}
 	if flags&moreRunning != 0 {
-		run = &running{now: r.time(), undo: flags&moreUndo != 0}
-		mine = int(r.uvarint() & maxInt32)
+		m.running = &running{now: r.time(), undo: flags&moreUndo != 0}
+		m.mine = int(r.uvarint() & maxInt32)
 	}
-	return wake, run, mine
+	if flags&moreParts != 0 {
+		m.parts = r.bytes()
+	}
+	return m
 }
 
 const maxInt32 = 1<<31 - 1

@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Encoded is a position in parts, but for its exported fields other than Wake. The parts are kept
+// Encoded is a position in parts, but for its exported fields other than Wake and Parts. The parts are kept
 // from each other because they differ in who knows what is in them: the length of
 // what is compressed tells something about all of its content to whoever chooses
 // some of it.
@@ -63,7 +63,7 @@ func (p *Position) Encode() Encoded {
 	}
 	b := make([]byte, 0, n+64)
 	version := byte(bodyApart)
-	if !p.Wake.IsZero() || p.running != nil {
+	if !p.Wake.IsZero() || len(p.Parts) > 0 || p.running != nil {
 		version = bodyMore
 	}
 	b = append(b, version)
@@ -151,13 +151,13 @@ func (p *Position) Restore(e Encoded) error {
 		}
 	}
 	b.args = r.bytes()
-	var wake time.Time
-	mine := 0
+	var more more
 	switch version {
 	case bodyOfAll:
 		b.log = readEffects(&r)
 	case bodyMore:
-		wake, b.running, mine = r.readMore()
+		more = r.readMore()
+		b.running = more.running
 	}
 	if b.kept = r.b; len(e.State) > 0 {
 		b.kept, b.apart = e.State, true
@@ -173,11 +173,17 @@ func (p *Position) Restore(e Encoded) error {
 		}
 	}
 	switch {
-	case mine == 0:
-	case b.log == nil || mine > len(b.log.records):
+	case more.mine == 0:
+	case b.log == nil || more.mine > len(b.log.records):
 		return errMine
 	default:
-		b.log.mine = mine
+		b.log.mine = more.mine
+	}
+	var yielded content.Blocks
+	if len(more.parts) > 0 {
+		if err := yielded.UnmarshalJSON(more.parts); err != nil {
+			return fmt.Errorf("its parts of the result: %w", err)
+		}
 	}
 	var secrets []byte
 	if len(e.Secrets) > 0 {
@@ -186,7 +192,7 @@ func (p *Position) Restore(e Encoded) error {
 			return fmt.Errorf("its secrets: %w", err)
 		}
 	}
-	p.body, p.secrets, p.Wake = b, secrets, wake
+	p.body, p.secrets, p.Wake, p.Parts = b, secrets, more.wake, yielded
 	return nil
 }
 

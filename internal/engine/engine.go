@@ -150,7 +150,7 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 		return nil, &EarlyError{At: pos.Wake}
 	}
 	now := *pos
-	now.Wake, now.running = time.Time{}, nil
+	now.Wake, now.Parts, now.running = time.Time{}, nil, nil
 	now.pending = slices.Clone(pos.pending)
 	now.seen = slices.Clip(pos.seen)
 	if r.Arguments != nil {

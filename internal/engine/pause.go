@@ -21,6 +21,9 @@ func (t *Program) checkYield(blocks content.Blocks) error {
 			return fmt.Errorf("Yield: block %d is nil", i)
 		}
 	}
+	if _, err := blocks.AppendJSON(nil); err != nil {
+		return fmt.Errorf("Yield: %w", err)
+	}
 	return nil
 }
 

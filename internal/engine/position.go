@@ -11,6 +11,7 @@ import (
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -33,6 +34,10 @@ type Position struct {
 	// Wake is when the saga goes on: it is not to be resumed before. The zero time is at once,
 	// or when the answers come. [Position.Encode] carries it.
 	Wake time.Time
+	// Parts were yielded before and not told yet, as whoever drives the saga could not; it puts
+	// them in front of the result. The engine keeps them with an encoded position, and no
+	// longer. [Position.Encode] carries them.
+	Parts content.Blocks
 
 	body
 	secrets []byte

@@ -37,7 +37,7 @@ func (r *Runner) sealApart(ctx context.Context, b tokens.Binding, claims tokens.
 	rand.Read(id[:]) // never fails
 	digest := sha256.Sum256(data)
 	o := r.Codec.Options()
-	keep := claims.IssuedAt.Add(o.TTL + o.Skew)
+	keep := later(claims.IssuedAt.Add(o.TTL), claims.ExpiresAt).Add(o.Skew)
 	if undoable {
 		// Workers need it as long as they try, whatever clients may do then.
 		keep = keep.Add(max(r.UndoGrace, tryFor+keepFailed))

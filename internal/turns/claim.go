@@ -142,7 +142,7 @@ func (m *memory) noteBase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.request.Base = &recordedBase{Token: token, Answers: recordAnswers(m.answers), Now: m.r.Now()}
+	m.request.Base = &recordedBase{Token: token, Answers: recordAnswers(m.answers), Now: later(m.r.Now(), pos.Wake)}
 	m.noted = true
 	return nil
 }

@@ -49,7 +49,12 @@ func (r *Runner) Drive(ctx context.Context, q Request, client Client) (engine.Ou
 		if pauses++; len(end.Steps) > 0 {
 			pauses = 0
 		}
-		if err = errPauses; pauses <= maxPauses {
+		switch {
+		case pauses > maxPauses:
+			err = errPauses
+		case !end.Wake.IsZero():
+			q.Answers, err = nil, r.hold(ctx, end.Wake)
+		default:
 			q.Answers, err = r.ask(ctx, client, end.Steps)
 		}
 		if err != nil {

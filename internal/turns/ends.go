@@ -126,6 +126,7 @@ func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.
 			res.Why = abandonedText(gone)
 		}
 		out, err = o.program.Cancel(turn, o.pos, res)
+		carryEnd(out, o.pos)
 	}
 	if err == nil && gone != "" && undoReportOf(out) != nil {
 		result := *out.Result

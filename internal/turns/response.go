@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,6 +20,8 @@ import (
 // again, byte for byte. The token is kept beside it.
 type response struct {
 	Steps     []recordedStep     `json:"steps,omitempty"`
+	Yielded   json.RawMessage    `json:"yielded,omitzero"`
+	Wake      *time.Time         `json:"wake,omitzero"`
 	Reworded  []string           `json:"reworded,omitempty"`
 	Result    json.RawMessage    `json:"result,omitempty"`
 	Messages  json.RawMessage    `json:"messages,omitempty"`
@@ -84,6 +87,10 @@ func brokeOff(err error) (undone *engine.UndoneError, ok bool) {
 // encodeResponse encodes how a turn ended, err being an error for which [ended] holds.
 func encodeResponse(end *End, err error) ([]byte, error) {
 	r := response{Reworded: end.Reworded, Disclosed: end.Disclosed, Gone: end.Gone}
+	if !end.Wake.IsZero() {
+		wake := end.Wake
+		r.Wake = &wake
+	}
 	for i := range end.Steps {
 		s := &end.Steps[i]
 		r.Steps = append(r.Steps, recordedStep{s.ID, s.Kind, s.Params, s.Needs})
@@ -91,6 +98,9 @@ func encodeResponse(end *End, err error) ([]byte, error) {
 	var encoding error
 	if end.Result != nil {
 		r.Result, encoding = jsonv2.Marshal(end.Result, responseOptions)
+	}
+	if end.Yielded != nil && encoding == nil {
+		r.Yielded, encoding = end.Yielded.AppendJSON(nil)
 	}
 	if end.Messages != nil && encoding == nil {
 		r.Messages, encoding = jsonv2.Marshal(end.Messages, responseOptions)
@@ -124,8 +134,16 @@ func decodeResponse(raw []byte) (end End, failure, err error) {
 		return end, nil, fmt.Errorf("a recorded response cannot be read: %w", err)
 	}
 	end.Reworded, end.Disclosed, end.Gone, end.recorded = r.Reworded, r.Disclosed, r.Gone, true
+	if r.Wake != nil {
+		end.Wake = *r.Wake
+	}
 	for _, s := range r.Steps {
 		end.Steps = append(end.Steps, steps.Step{ID: s.ID, Kind: s.Kind, Params: s.Params, Needs: s.Needs})
+	}
+	if r.Yielded != nil {
+		if err := end.Yielded.UnmarshalJSON(r.Yielded); err != nil {
+			return end, nil, fmt.Errorf("a recorded part of a result cannot be read: %w", err)
+		}
 	}
 	if r.Result != nil {
 		if end.Result, err = decodeResult(r.Result); err != nil {

@@ -167,7 +167,7 @@ func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string
 func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *engine.Position) (string, error) {
 	now := r.Now()
 	claims := tokens.Claims{
-		ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
+		ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: now, ExpiresAt: r.expires(p), Deadline: p.Deadline,
 		Tool: target(t.Kind, p.Tool), Revision: p.Revision,
 	}
 	if q.Trace != (Trace{}) { // none is no claim, and changes no token

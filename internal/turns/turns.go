@@ -57,6 +57,9 @@ type Config struct {
 	// [records.DefaultLimit], and less any number.
 	Ledger      ledger.Store
 	LedgerLimit int
+	// Sleep waits until a time, or until ctx ends, with whose error it then fails. Default: by
+	// the machine's clock.
+	Sleep func(ctx context.Context, until time.Time) error
 	// Hook is called around every turn and EffectHook around every try of an effect; both
 	// may be nil.
 	Hook       Hook
@@ -145,6 +148,9 @@ type Request struct {
 	// Trace is the trace context that the message came with, or none. That of the first
 	// turn goes with the token.
 	Trace Trace
+	// Parts: the dialect gives the client what a tool yields, [engine.Outcome.Yielded]. If not,
+	// the saga goes on at once, and its result begins with all that it has yielded.
+	Parts bool
 	// IdempotencyKey is what tells a first turn that is asked for again from another one
 	// with the same arguments; empty is none. It is ignored where turns are not remembered.
 	IdempotencyKey string
@@ -152,11 +158,16 @@ type Request struct {
 	own bool
 }
 
-// End is how a turn ended: suspended with Steps, for which Token is to be brought back, or
-// with a result.
+// End is how a turn ended: suspended, for which Token is to be brought back, or with a
+// result. A suspension without Steps is a pause: the client comes back by itself, for the rest
+// of a result of which Yielded is a part, or at Wake.
 type End struct {
 	Token string
 	engine.Outcome
+	// Wake is when the saga goes on; the zero time is at once, or with the answers. A client
+	// that comes earlier waits if that fits into the turn's time, and else gets the same pause
+	// again.
+	Wake time.Time
 	// Gone is why the saga could not go on, so that what it did was undone; zero if it
 	// could.
 	Gone tokens.Reason
@@ -205,12 +216,22 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 			if refused != nil {
 				return End{}, refused
 			}
-			if r.remembers(o.program) {
-				return r.resumeOnce(ctx, &hooked, o)
-			}
-			return r.goFrom(ctx, &hooked, o, nil)
+			return r.awake(ctx, o, hooked.Token, func(ctx context.Context) (End, error) {
+				if r.remembers(o.program) {
+					return r.resumeOnce(ctx, &hooked, o)
+				}
+				return r.goFrom(ctx, &hooked, o, nil)
+			})
 		})
 	case err != nil:
+	case !o.pos.Wake.IsZero():
+		slept := q
+		end, err = r.awake(ctx, o, slept.Token, func(ctx context.Context) (End, error) {
+			if r.remembers(o.program) {
+				return r.resumeOnce(ctx, &slept, o)
+			}
+			return r.goFrom(ctx, &slept, o, nil)
+		})
 	case r.remembers(o.program):
 		kept := q
 		end, err = r.resumeOnce(ctx, &kept, o)
@@ -254,7 +275,9 @@ func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened, m *memory) (
 		ids := o.pos.PendingIDs()
 		res.Answers = slices.DeleteFunc(slices.Clone(q.Answers), func(a steps.Answer) bool { return !slices.Contains(ids, a.StepID) })
 	}
+	res.Now = later(res.Now, o.pos.Wake) // it was waited for
 	out, err := o.program.Resume(turn, o.pos, res)
+	carry(out, o.pos)
 	if err != nil {
 		var position *engine.PositionError
 		var undone *engine.UndoneError // by the engine, if nobody could take the turn again
@@ -305,6 +328,7 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 		}
 		end.Outcome = *out
 		if out.Position != nil {
+			end.Wake = out.Position.Wake
 			end.Token, err = r.seal(ctx, q, of.program, out.Position)
 		} else {
 			err = r.sealUndo(ctx, q, of.program, out.Result)
@@ -328,13 +352,21 @@ func (r *Runner) Features(client steps.Features) steps.Features {
 }
 
 // advance takes the turns for which the client is not needed: its answers are
-// here already, sent ahead, or the server's own model gives them. The client gets the
+// here already, sent ahead, or the server's own model gives them; it sleeps, but not for long;
+// or it has yielded what the dialect cannot tell. The client gets the
 // steps that are left. With an error comes the last outcome before it.
 func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer, m *memory) (*engine.Outcome, error) {
 	ahead = slices.Clone(ahead)
-	for range maxOwnTurns {
+	for n := range maxOwnTurns {
 		if out.Position == nil {
 			return out, nil
+		}
+		goesOn, err := r.goesOn(ctx, q, out)
+		if err != nil {
+			return out, err
+		}
+		if goesOn && n == maxOwnTurns-1 {
+			return out, nil // the client can come back at once, and the saga goes on
 		}
 		var answers []steps.Answer
 		early := 0
@@ -351,15 +383,16 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 				answers = append(answers, answer)
 			}
 		}
-		if len(answers) == 0 {
+		if len(answers) == 0 && !goesOn {
 			return out, nil
 		}
-		res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+		res := engine.Resumption{Now: later(r.Now(), out.Position.Wake), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
 		if m != nil {
 			m.goesOn(out.Position, answers)
 			res.Acting = m.claim
 		}
 		next, err := t.Resume(ctx, out.Position, res)
+		carry(next, out.Position)
 		var malformed *engine.AnswerError
 		switch {
 		case errors.As(err, &malformed) && early > 0:

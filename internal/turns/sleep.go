@@ -1,0 +1,158 @@
+package turns
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+)
+
+// A sleep is waited for within the request if it ends in good time before the turn does:
+// what comes after it needs time as well.
+const (
+	// spare is which part of a turn's Timeout is not slept through: a quarter.
+	spare = 4
+	// longestSleep is how long is waited where nothing bounds a turn.
+	longestSleep = time.Minute
+)
+
+// fits reports whether there is time in the turn of ctx to wait until wake and go on.
+func (r *Runner) fits(ctx context.Context, wake time.Time) bool {
+	most := longestSleep
+	if r.Timeout > 0 {
+		most = r.Timeout - r.Timeout/spare
+	}
+	if end, ok := ctx.Deadline(); ok {
+		most = min(most, time.Until(end)-r.Timeout/spare)
+	}
+	return wake.Sub(r.Now()) <= most
+}
+
+// wait waits until wake if that fits into the turn of ctx, and reports whether it is time. It
+// fails if ctx ends before.
+func (r *Runner) wait(ctx context.Context, wake time.Time) (bool, error) {
+	for {
+		d := wake.Sub(r.Now())
+		switch {
+		case d <= 0:
+			return true, nil
+		case !r.fits(ctx, wake): // also where the clock went back meanwhile
+			return false, nil
+		}
+		if err := r.pause(ctx, wake); err != nil {
+			return false, err
+		}
+		if wake.Sub(r.Now()) == d {
+			return true, nil // a clock that stands still does not get there
+		}
+	}
+}
+
+func (r *Runner) pause(ctx context.Context, wake time.Time) error {
+	if r.Sleep != nil {
+		return r.Sleep(ctx, wake)
+	}
+	timer := time.NewTimer(wake.Sub(r.Now()))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// hold waits in the request of a client that cannot be told to come back. That is no longer
+// than it is waited for an answer of such a client.
+func (r *Runner) hold(ctx context.Context, wake time.Time) error {
+	ttl := r.Codec.Options().TTL
+	for {
+		d := wake.Sub(r.Now())
+		switch {
+		case d <= 0:
+			return nil
+		case d > ttl-ttl/10:
+			return fmt.Errorf("the tool sleeps until %s, which is longer than a request can wait: a tool that does must be a task", wake.Format(time.RFC3339))
+		}
+		if err := r.pause(ctx, wake); err != nil {
+			return err
+		}
+		if wake.Sub(r.Now()) == d {
+			return nil
+		}
+	}
+}
+
+// awake takes a turn that comes after an opened token when it is time for it. Before, and if
+// that cannot be waited for, the saga is where it was, and so is its token.
+func (r *Runner) awake(ctx context.Context, o *opened, token string, take func(context.Context) (End, error)) (End, error) {
+	if o.gone != nil || !r.Now().Before(o.pos.Wake) {
+		return take(ctx)
+	}
+	turn := r.begin(ctx)
+	defer turn.Cancel()
+	awake, err := r.wait(turn, o.pos.Wake)
+	switch {
+	case err != nil:
+		return End{}, r.failed(o.identity, err)
+	case awake:
+		return take(turn)
+	}
+	return End{Token: token, Wake: o.pos.Wake, Outcome: engine.Outcome{Position: o.pos}}, nil
+}
+
+// carry keeps what was yielded and could not be told with the outcome of the next turn, until
+// that is a result.
+func carry(out *engine.Outcome, from *engine.Position) {
+	if out == nil || from == nil || len(from.Parts) == 0 {
+		return
+	}
+	if out.Position != nil {
+		out.Position.Parts = from.Parts
+		return
+	}
+	if out.Result != nil {
+		result := *out.Result
+		result.Content = slices.Concat(from.Parts, result.Content)
+		out.Result = &result
+	}
+}
+
+// carryEnd is carry for a saga that was cancelled, if that was too late: the end of its turn has
+// all that it yielded.
+func carryEnd(out *engine.Outcome, from *engine.Position) {
+	if out != nil && undoReport(out.Result) == nil {
+		carry(out, from)
+	}
+}
+
+// goesOn reports whether a saga goes on without its client although nobody has asked anything:
+// because it slept and has waited here, or has yielded what is told with the result.
+func (r *Runner) goesOn(ctx context.Context, q *Request, out *engine.Outcome) (bool, error) {
+	pos := out.Position
+	if out.Yielded != nil && !q.Parts {
+		pos.Parts = slices.Concat(pos.Parts, out.Yielded)
+		out.Yielded = nil
+		// Where there is no time left, it is as if the tool had paused.
+		return r.fits(ctx, r.Now()), ctx.Err()
+	}
+	if pos.Wake.IsZero() {
+		return false, nil
+	}
+	return r.wait(ctx, pos.Wake)
+}
+
+// expires is until when a client has to come back, or zero for what holds elsewhere: that
+// begins when a saga that sleeps can go on.
+func (r *Runner) expires(p *engine.Position) time.Time {
+	if p.Wake.IsZero() {
+		return time.Time{}
+	}
+	expires := later(p.Wake, r.Now()).Add(r.Codec.Options().TTL)
+	if !p.Deadline.IsZero() && p.Deadline.Before(expires) {
+		return p.Deadline
+	}
+	return expires
+}
