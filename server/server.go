@@ -58,6 +58,9 @@ type Options struct {
 	// the same Ledger. Without a Ledger there are no tasks, and New refuses tools that demand
 	// them.
 	Workers int
+	// WorkersPerTool is how many of them may be of a tool, by its name; those that it has not
+	// have no limit of their own. Of one principal are at most half of the Workers.
+	WorkersPerTool map[string]int
 	// LedgerLimit is how many sagas a principal may have under way that the ledger has to
 	// remember; what would be more is refused, over HTTP with the status 429. Servers count
 	// every few seconds, so it may be exceeded a little. Sagas that have ended do not count.
@@ -236,7 +239,7 @@ func New(o Options) (*Server, error) {
 		s.host.TakesKeys, takesKeys = true, (*engine.Program).Remembered
 		work := []func(context.Context) error{s.host.Turns.Work}
 		if tasks.Offered(tools) {
-			manager, err := tasks.New(tasks.Config{Turns: s.host.Turns, Workers: o.Workers})
+			manager, err := tasks.New(tasks.Config{Turns: s.host.Turns, Workers: o.Workers, PerTool: o.WorkersPerTool})
 			if err != nil {
 				return nil, fmt.Errorf("server: %w", err)
 			}
