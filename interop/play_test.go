@@ -92,6 +92,8 @@ func contenders() []contender {
 		{"TypeScript SDK 2 that finds out", "2026-07-28", true, nodeClient("v2.mjs", "auto")},
 		{"Go SDK before 2026-07-28", "2025-11-25", false, goClient("2025-11-25")},
 		{"Go SDK", "2026-07-28", true, goClient("2026-07-28")},
-		{"this module's client", "saga", true, ownClient},
+		{"this module's client", "saga", true, ownClient("saga")},
+		{"this module's client, by rounds", "2026-07-28", true, ownClient("2026-07-28")},
+		{"this module's client, in sessions", "2025-11-25", false, ownClient("2025-11-25")},
 	}
 }

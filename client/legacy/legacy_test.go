@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 What the SDK calls deprecated is what these revisions have.
+
 package legacy_test
 
 import (
