@@ -10,7 +10,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
-	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -144,9 +143,6 @@ func (d *stateless) detailed(ctx context.Context, r *request, t *tasks.Task) ([]
 func (d *stateless) taskFailure(ctx context.Context, r *request, t *tasks.Task) *wire.Error {
 	if errors.As(t.Err, new(*engine.UnsupportedError)) {
 		return d.translate(ctx, r, t.Err)
-	}
-	if errors.Is(t.Err, tokens.ErrRejected) { // of a position that nobody but the server has
-		return wire.NewError(wire.CodeInternalError, dialect.InternalText)
 	}
 	return d.TaskFailure(ctx, t)
 }
