@@ -22,8 +22,8 @@ import (
 const needsTasksText = "this needs the extension " + dialect.TasksExtension + " among the client's capabilities"
 
 // missingTasks is the error of a client that has not declared the extension.
-func missingTasks(text string) *wire.Error {
-	rerr := wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, text)
+func missingTasks() *wire.Error {
+	rerr := wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, needsTasksText)
 	rerr.Data = json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + dialect.TasksExtension + `":{}}}}`)
 	return rerr
 }
