@@ -174,8 +174,8 @@ func (r *run) lose() {
 func keepUntil(t *records.Task) time.Time {
 	switch {
 	case t.State != records.TaskEnded:
-		if t.Due.IsZero() {
-			return time.Time{}
+		if t.Due.IsZero() || t.Rest.IsZero() {
+			return time.Time{} // whoever runs it says so
 		}
 		return later(t.Due, t.Keep).Add(maxSlack) // somebody ends it before, as long as there are servers
 	case len(t.Again) > 0:
