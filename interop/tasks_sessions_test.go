@@ -32,3 +32,27 @@ func TestSessionTaskClient(t *testing.T) {
 		})
 	}
 }
+
+// TestPlainCallsOfTasks has clients that know nothing of tasks call the same tools.
+func TestPlainCallsOfTasks(t *testing.T) {
+	var plays []play
+	for _, p := range taskPlays() {
+		if p.call.Tool != failingJob.Name && p.call.Tool != withTask.Name { // which are to be called as tasks
+			if p.call.Arguments == nil {
+				p.call.Arguments = map[string]any{}
+			}
+			plays = append(plays, p)
+		}
+	}
+	for name, more := range map[string][]string{"own": nil, "mounted": {onSDK}} {
+		p := startHTTP(t, more...)
+		for way, at := range map[string]target{"HTTP": {URL: p.url()}, "stdio": p.stdio()} {
+			for _, c := range contenders() {
+				if c.protocol != "2025-11-25" {
+					continue
+				}
+				t.Run(name+" "+way+" "+c.name, func(t *testing.T) { requireOutcomes(t, c, at, plays, nil) })
+			}
+		}
+	}
+}
