@@ -395,6 +395,7 @@ func TestTasksThatNeverWere(t *testing.T) {
 			assert.Contains(t, []int{-32602, -32020}, m.code(), "%s: %s", name, m.raw)
 			got := parseMessage(t, lines(t, r.srv, q.body()+"\n")[0])
 			assert.Equal(t, -32602, got.code(), name)
+			assert.Contains(t, got.Error.Message, "taskId", name)
 		}
 	}
 }

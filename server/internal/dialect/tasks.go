@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -24,6 +25,15 @@ func (h *Host) TaskMode(t *engine.Program) engine.TaskMode {
 		return engine.TasksForbidden
 	}
 	return t.Tasks.Mode
+}
+
+// OwnTaskID reports whether an id has the form of those that servers make: 22 of A-Z a-z 0-9 - _ .
+// Protocols whose clients choose no ids look for no others, so that nobody finds by guessing what
+// was begun by another protocol under a name that can be guessed.
+func OwnTaskID(id string) bool {
+	return len(id) == 22 && !strings.ContainsFunc(id, func(c rune) bool {
+		return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+	})
 }
 
 // TaskStatus is what MCP calls the status of a task. A task that completes with a result that

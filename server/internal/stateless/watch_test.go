@@ -20,6 +20,12 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
+const (
+	watchedID = "AAAAAAAAAAAAAAAAAAAAAA"
+	// chosenID is one that a client has chosen in another protocol.
+	chosenID = "my-task"
+)
+
 // watching is tasks of which one is found changed as is said, and then an error is found.
 type watching struct {
 	tasks.Viewer
@@ -29,7 +35,7 @@ type watching struct {
 }
 
 func (w watching) Get(_ context.Context, _, id string) (*tasks.Task, error) {
-	if id != "a" {
+	if id != watchedID && id != chosenID {
 		return nil, tasks.ErrNotFound
 	}
 	return w.found[0], nil
@@ -65,9 +71,8 @@ func (s subscriber) KeepOpen() (<-chan struct{}, *wire.Error) {
 
 func TestWatch(t *testing.T) {
 	const told, ack, goodbye = "notifications/tasks", "notifications/subscriptions/acknowledged", "notifications/cancelled"
-	program := &engine.Program{Name: "tool"}
 	state := func(rev uint64, s tasks.Status, message string) *tasks.Task {
-		return &tasks.Task{ID: "a", Program: program, Status: s, Message: message, Rev: rev, Err: &turns.Error{Err: errors.New("a secret")}}
+		return &tasks.Task{ID: watchedID, Status: s, Message: message, Rev: rev, Err: &turns.Error{Err: errors.New("a secret")}}
 	}
 	sick := errors.New("the store is sick")
 	for name, c := range map[string]struct {
@@ -97,12 +102,14 @@ func TestWatch(t *testing.T) {
 			var heard []string
 			stay := 50 * time.Millisecond
 			if !c.stays {
-				stay = time.Minute
+				stay = 10 * time.Second
 			}
-			m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"taskIds":["a","b","a"]}}`)}
+			began := time.Now()
+			m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"taskIds":["` + watchedID + `","0123456789012345678901","` + chosenID + `","` + watchedID + `"]}}`)}
 			way := subscriber{func(method string) { heard = append(heard, method) }, stay}
 			_, err = known.(*stateless).listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: way}, tasks: true})
 			require.NoError(t, err)
+			assert.Less(t, time.Since(began), 9*time.Second, "the server ends it")
 			want := []string{ack}
 			for range c.told {
 				want = append(want, told)
@@ -113,6 +120,16 @@ func TestWatch(t *testing.T) {
 				assert.EqualValues(t, 1, after)
 			}
 		})
+	}
+}
+
+// What was begun elsewhere under an id that can be guessed is nobody's here.
+func TestTasksOfOtherProtocols(t *testing.T) {
+	d := &stateless{Host: &dialect.Host{Tasks: watching{found: []*tasks.Task{{ID: chosenID}}}}}
+	for _, id := range []string{chosenID, watchedID} {
+		r := &request{Exchange: &dialect.Exchange{Message: &wire.Message{Params: []byte(`{"taskId":"` + id + `"}`)}}}
+		_, err := d.getTask(t.Context(), r)
+		assert.Equal(t, id == chosenID, errors.Is(err, tasks.ErrNotFound), id)
 	}
 }
 
