@@ -36,22 +36,38 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if rerr := d.matchParams(r, t.Name, p.Arguments); rerr != nil {
 		return nil, rerr
 	}
+	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t, p.Arguments); rerr != nil {
+		return nil, rerr
+	}
+	args = json.RawMessage(p.Resumed.Arguments)
 	end, question, err := d.turn(ctx, r, t, args, &p)
 	if err != nil || question != nil {
 		return question, err
+	}
+	if end.Yielded != nil {
+		return d.partResult(d.Part(&end, &p.Resumed), end.Token)
 	}
 	return d.toolResult(end.Result)
 }
 
 // toolResult writes a CallToolResult. The tool's _meta and the server's are one.
 func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
+	return d.partResult(result, "")
+}
+
+// partResult is toolResult with the token for the next part, if there is one.
+func (d *stateless) partResult(result *content.Result, token string) ([]byte, error) {
 	bare := *result
 	bare.Meta = nil
 	b, err := dialect.AppendToolResult(make([]byte, 0, 512), &bare)
 	if err != nil {
 		return nil, err
 	}
-	b = d.finishMeta(opened(b), resultComplete)
+	b = opened(b)
+	if token != "" {
+		b = dialect.AppendNextToken(b, token)
+	}
+	b = d.finishMeta(b, resultComplete)
 	for key, v := range result.Meta {
 		if key == serverInfoKey {
 			continue
@@ -131,12 +147,16 @@ func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, arg
 	if q.Answers, err = answers(p.Answers); err != nil {
 		return end, nil, err
 	}
+	p.Resumed.Turn(&q, turns.Resent)
 	take := d.Turns.Call // a client that lost the state, or never needed it, may have the answers all the same
 	if p.State != nil {
 		var ok bool
 		if q.Token, ok = jsonview.String(p.State); !ok {
 			return end, nil, wire.NewError(wire.CodeInvalidParams, "params.requestState must be the string that the server gave")
 		}
+		q.Policy, q.Asks = turns.Resent, turns.Policy{} // it is newer than a resume token
+		take = d.Turns.Resume
+	} else if q.Token != "" {
 		take = d.Turns.Resume
 	} else {
 		var rerr *wire.Error
@@ -144,8 +164,14 @@ func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, arg
 			return end, nil, rerr
 		}
 	}
-	if end, err = take(ctx, q); err == nil && end.Token != "" {
-		question = d.inputRequired(end)
+	end, err = take(ctx, q)
+	if q.Policy.Purpose == turns.Paged.Purpose {
+		if rerr := p.Resumed.Refused(&end, err); rerr != nil {
+			return end, nil, rerr
+		}
+	}
+	if err == nil && end.Token != "" && end.Yielded == nil {
+		question = d.inputRequired(&end)
 	}
 	return end, question, err
 }
@@ -170,7 +196,7 @@ func answers(responses jsontext.Value) ([]steps.Answer, error) {
 	return answers, nil
 }
 
-func (d *stateless) inputRequired(t turns.End) []byte {
+func (d *stateless) inputRequired(t *turns.End) []byte {
 	b := append(make([]byte, 0, 512+len(t.Token)), `{"inputRequests":{`...)
 	for i := range t.Steps {
 		step := &t.Steps[i]
@@ -186,7 +212,16 @@ func (d *stateless) inputRequired(t turns.End) []byte {
 	}
 	b = append(b, `},"requestState":"`...)
 	b = append(b, t.Token...) // as in AppendSagaResult
-	return d.finish(append(b, '"'), resultInputRequired)
+	return d.finishAt(append(b, '"'), resultInputRequired, t)
+}
+
+// finishAt is finish for a result that may say when the client is to come back.
+func (d *stateless) finishAt(open []byte, kind string, end *turns.End) []byte {
+	b := d.finishMeta(open, kind)
+	if ms, ok := d.RetryAfter(end); ok {
+		b = dialect.AppendRetryAfter(append(b, ','), ms)
+	}
+	return append(b, '}', '}')
 }
 
 // serveSaga answers the methods of the saga proposal on a connection of MCP 2026-07-28:
@@ -207,11 +242,11 @@ func (d *stateless) serveSaga(ctx context.Context, r *request) ([]byte, error) {
 	if end.Result != nil {
 		return d.toolResult(end.Result)
 	}
-	b, err := dialect.AppendSagaResult(make([]byte, 0, 512+len(end.Token)), &end)
+	b, err := dialect.AppendSuspended(make([]byte, 0, 512+len(end.Token)), &end)
 	if err != nil {
 		return nil, err
 	}
 	// The state says that the saga is suspended. The type of the result must be
 	// one of MCP's: clients refuse others.
-	return d.finish(opened(b), resultComplete), nil
+	return d.finishAt(opened(b), resultComplete, &end), nil
 }
