@@ -254,7 +254,7 @@ func New(o Options) (*Server, error) {
 	if hooks != nil {
 		s.host.Around = hooks.exchange
 	}
-	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize, takesKeys); err != nil {
+	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize, s.host.Turns.Codec.Options().TTL, takesKeys); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	for _, r := range o.dialects {

@@ -33,6 +33,7 @@ func TestTasksNeedALedger(t *testing.T) {
 	var wrong *saga.DefinitionError
 	require.ErrorAs(t, err, &wrong)
 	assert.Equal(t, "job", wrong.Tool)
+	assert.ErrorContains(t, err, "ledger")
 	options.Ledger = ledger.NewMemory(ledger.MemoryOptions{})
 	_, err = server.New(options)
 	require.NoError(t, err)
