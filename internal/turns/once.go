@@ -255,6 +255,10 @@ func (r *Runner) remember(q *Request, o *opened, f *found) (*memory, error) {
 		r: r, of: o.identity, request: r.requestOf(q), from: o.pos.Turn,
 		token: q.Token, effects: o.pos.Effects(), expires: o.expires, undoable: o.pos.HasEffects(),
 	}
+	if q.Policy.Purpose == Paged.Purpose {
+		// Whoever takes the saga to its end: the client may come with this token again.
+		m.keep, m.page = o.expires, o.pos.Turn
+	}
 	return m, m.takeOver(f)
 }
 

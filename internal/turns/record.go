@@ -42,10 +42,6 @@ func (m *memory) suspend(e *records.Entry, end *End, raw []byte) {
 		expires = pos.Deadline
 	}
 	e.Expires = later(later(e.Expires, expires), m.r.expires(pos))
-	if end.Policy.Purpose == Paged.Purpose {
-		// Whoever takes the saga to its end: the client may come with this token again.
-		e.Keep = later(e.Keep, e.Expires)
-	}
 	if pos.HasEffects() {
 		e.Undoable = true
 		e.Wake, e.KeepUntil = later(m.r.due(e), m.r.Now()), time.Time{}
