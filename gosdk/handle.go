@@ -12,12 +12,23 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
 // callTool is the handler of all mounted tools.
 func (m *Mounted) callTool(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	return answer(ctx, m, "tools/call", r, r.Params.InputResponses, toolResult)
+	return answer(ctx, m, "tools/call", r, r.Params.InputResponses, func(raw json.RawMessage) (*mcp.CallToolResult, error) {
+		if !jsonview.Is(jsonview.Get(raw, "resultType"), "task") {
+			return toolResult(raw)
+		}
+		created, ok := ctx.Value(createdKey{}).(*sagaResult)
+		if !ok {
+			return nil, errors.New("middleware has replaced the request's context, so a task cannot be told of")
+		}
+		created.Meta, created.raw = metaOf(raw), raw
+		return &mcp.CallToolResult{Content: []mcp.Content{}}, nil
+	})
 }
 
 // getPrompt is the handler of all mounted prompts.

@@ -15,8 +15,12 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-// sagaMethods are those of the saga proposal, with this project's cancelSaga.
-var sagaMethods = []string{"tools/callSaga", "tools/resumeSaga", "tools/cancelSaga"}
+// sagaMethods are those of the saga proposal, with this project's cancelSaga; taskMethods are
+// those of the tasks extension.
+var (
+	sagaMethods = []string{"tools/callSaga", "tools/resumeSaga", "tools/cancelSaga"}
+	taskMethods = []string{"tasks/get", "tasks/update", "tasks/cancel"}
+)
 
 // sagaParams are the parameters of such a method, as they came.
 type sagaParams struct {
@@ -80,9 +84,13 @@ func (r *sagaResult) MarshalJSON() ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// addMethods registers the methods of the saga proposal.
+// addMethods registers the methods of the saga proposal, and those of tasks if there are any.
 func (m *Mounted) addMethods(s *mcp.Server) error {
-	for _, method := range sagaMethods {
+	methods := sagaMethods
+	if m.tasks {
+		methods = slices.Concat(sagaMethods, taskMethods)
+	}
+	for _, method := range methods {
 		err := mcp.AddReceivingCustomMethod(s, method, func(ctx context.Context, ss *mcp.ServerSession, p *sagaParams) (*sagaResult, error) {
 			if p == nil {
 				p = new(sagaParams)
@@ -121,6 +129,12 @@ type requestExtra struct {
 
 type extraKey struct{}
 
+// tasksExtension is the name of the tasks extension.
+const tasksExtension = "io.modelcontextprotocol/tasks"
+
+// createdKey is where the context of tools/call has room for a task, if it has become one.
+type createdKey struct{}
+
 // middleware does what the SDK has no other place for.
 func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
@@ -129,8 +143,18 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 			if r, ok := r.(*mcp.CompleteRequest); ok && m.suggests(r.Params) {
 				return m.complete(ctx, r)
 			}
-		case "tools/callSaga", "tools/resumeSaga", "tools/cancelSaga":
+		case "tools/callSaga", "tools/resumeSaga", "tools/cancelSaga", "tasks/get", "tasks/update", "tasks/cancel":
 			ctx = context.WithValue(ctx, extraKey{}, &requestExtra{r.GetExtra(), m})
+		case "tools/call":
+			if m.tasks {
+				created := new(sagaResult)
+				ctx = context.WithValue(ctx, createdKey{}, created)
+				result, err := next(ctx, method, r)
+				if err == nil && created.raw != nil { // the SDK has no result for it
+					return created, nil
+				}
+				return result, err
+			}
 		case "initialize":
 			if r, ok := r.(*mcp.ServerRequest[*mcp.InitializeParams]); ok && r.Params != nil && r.Params.ProtocolVersion >= newest {
 				// The SDK answers with an older revision, and then goes by what was asked for.
@@ -149,6 +173,10 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		case *mcp.DiscoverResult:
 			declared := *result
 			declared.Capabilities = m.declare(result.Capabilities)
+			if m.tasks {
+				declared.Capabilities.Extensions = maps.Clone(declared.Capabilities.Extensions)
+				declared.Capabilities.AddExtension(tasksExtension, nil)
+			}
 			return &declared, nil
 		case *mcp.ListToolsResult:
 			if ss, ok := r.GetSession().(*mcp.ServerSession); ok {

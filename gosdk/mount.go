@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -54,6 +55,8 @@ type Mounted struct {
 	prompts, resources map[string]bool
 	// tools says of each whether it has an output schema that older clients cannot read.
 	tools map[string]bool
+	// tasks: there are tools whose calls may become tasks.
+	tasks bool
 	calls tally.Tally
 }
 
@@ -83,6 +86,13 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 		return nil, fmt.Errorf("gosdk: %w", err)
 	}
 	m := &Mounted{server: inner, principal: o.Principal, log: o.Logger, ledger: o.Ledger}
+	for _, d := range sagas {
+		p, err := d.Compile()
+		if err != nil {
+			return nil, fmt.Errorf("gosdk: %w", err)
+		}
+		m.tasks = m.tasks || o.Ledger != nil && p.Kind == engine.KindTool && p.Tasks.Mode != engine.TasksForbidden
+	}
 	entries, err := m.entries()
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)

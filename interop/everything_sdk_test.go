@@ -24,6 +24,10 @@ func newSDKServer(o everythingOptions) (*sdkServer, error) {
 	if err != nil {
 		return nil, err
 	}
+	store, err := openLedger(o.ledger)
+	if err != nil {
+		return nil, err
+	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	s := &sdkServer{mcp.NewServer(
 		&mcp.Implementation{Name: "everything", Title: "Everything", Version: "1.0.0"},
@@ -34,7 +38,7 @@ func newSDKServer(o everythingOptions) (*sdkServer, error) {
 			UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 		},
 	)}
-	_, err = gosdk.Mount(s.Server, gosdk.Options{Keys: keys, Logger: log}, tools(o, func() listChanges { return s })...)
+	_, err = gosdk.Mount(s.Server, gosdk.Options{Keys: keys, Ledger: store, Logger: log}, tools(o, func() listChanges { return s })...)
 	return s, err
 }
 

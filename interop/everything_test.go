@@ -16,6 +16,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
 	"github.com/mcpsaga/mcpsaga/examples/longtalk"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -30,8 +32,8 @@ import (
 const everythingChild = "serve-everything"
 
 type everythingOptions struct {
-	addr, keys, root string
-	stdio, sdk       bool
+	addr, keys, root, ledger string
+	stdio, sdk               bool
 }
 
 func serveEverything(args []string, in io.Reader, out io.Writer) error {
@@ -39,6 +41,7 @@ func serveEverything(args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("everything", flag.ContinueOnError)
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:0", "address to listen on")
 	flags.StringVar(&o.keys, "keys", "", "keyset file, so that another process can go on with what this one began; without one the keys live as long as the process")
+	flags.StringVar(&o.ledger, "ledger", "", "SQLite file of the ledger, for servers that share it or come back; without one it is in memory")
 	flags.StringVar(&o.root, "root", ".", "directory whose git repositories release_notes may read and write")
 	flags.BoolVar(&o.stdio, "stdio", false, "serve standard input and output instead of HTTP")
 	flags.BoolVar(&o.sdk, "sdk", false, "serve on a server of the official Go SDK")
@@ -80,9 +83,13 @@ func newServer(o everythingOptions) (everything, error) {
 	if err != nil {
 		return nil, err
 	}
+	store, err := openLedger(o.ledger)
+	if err != nil {
+		return nil, err
+	}
 	var s *server.Server
 	s, err = server.New(server.Options{
-		Tools: tools(o, func() listChanges { return s }), Keys: keys,
+		Tools: tools(o, func() listChanges { return s }), Keys: keys, Ledger: store,
 		Name: "everything", Title: "Everything", Version: "1.0.0",
 		Instructions: instructions,
 		// Standard output belongs to the protocol.
@@ -102,4 +109,12 @@ func keyset(file string) (*codec.Keyset, error) {
 		return codec.NewKeyset()
 	}
 	return codec.LoadKeyset(file)
+}
+
+// openLedger opens the ledger, which is closed with the process.
+func openLedger(file string) (ledger.Store, error) {
+	if file == "" {
+		return ledger.NewMemory(ledger.MemoryOptions{}), nil
+	}
+	return sqlite.Open(context.Background(), file)
 }

@@ -17,6 +17,8 @@ type call struct {
 	// CancelIn is the round, manual or of a saga, in which nothing is answered but
 	// the call cancelled, by tools/cancelSaga.
 	CancelIn int `json:"cancelIn,omitempty"`
+	// CancelTask cancels the task as soon as there is one.
+	CancelTask bool `json:"cancelTask,omitempty"`
 	// Between is a URL to POST to while the server waits for an answer.
 	Between string `json:"between,omitempty"`
 }
@@ -46,6 +48,10 @@ type outcome struct {
 		Content []struct{ Type, Text string } `json:"content"`
 		IsError bool                          `json:"isError"`
 	} `json:"result"`
+	// Task is the id of the task that the call became, if it did, and Statuses are those that
+	// the client saw.
+	Task     string   `json:"task"`
+	Statuses []string `json:"statuses"`
 	// Error is a failure of the call itself.
 	Error string `json:"error"`
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -45,11 +46,14 @@ func (l *logBuffer) take() string {
 func newTarget(t *testing.T) (*Target, *logBuffer) {
 	t.Helper()
 	log := new(logBuffer)
-	s, err := server.New(server.Options{Keys: newKeys(t), Tools: Definitions(), Logger: slog.New(slog.NewJSONHandler(log, nil))})
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	t.Cleanup(func() { _ = store.Close() })
+	s, err := server.New(server.Options{Keys: newKeys(t), Tools: Definitions(), Ledger: store, Logger: slog.New(slog.NewJSONHandler(log, nil))})
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	target, err := NewTarget(s.Handler())
 	require.NoError(t, err)
+	require.NotEmpty(t, target.task)
 	return target, log
 }
 

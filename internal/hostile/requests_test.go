@@ -45,7 +45,7 @@ type sample struct {
 	extra []shape // more shapes, for lists, objects and the whole
 }
 
-const hole, token = "@hole@", "@token@"
+const hole, token, task = "@hole@", "@token@", "@task@"
 
 // Versions of MCP as the requests name them. The proposal has none.
 const (
@@ -105,6 +105,14 @@ var (
 			return fmt.Sprintf(`{"stepId":"s%d","error":{"code":1,"message":"","data":[{}]}}`, i)
 		})},
 		{"many rounds", counted("[", "]", func(i int) string { return fmt.Sprintf(`{"stepId":"form~%d","result":{}}`, i) })},
+	}
+	manyTasks = []shape{
+		{"many tasks", counted("[", "]", func(i int) string { return fmt.Sprintf(`"%022d"`, i) })},
+		{"one task many times", listOf(`"` + task + `"`)},
+	}
+	manyAnswers = []shape{
+		{"many answers", counted("{", "}", func(i int) string { return fmt.Sprintf(`"k%d":{"action":"accept"}`, i) })},
+		{"many answers of long keys", counted("{", "}", func(i int) string { return fmt.Sprintf(`"%s%d":{}`, strings.Repeat("k", 1000), i) })},
 	}
 	manyBlocks = []shape{
 		{"many roots", counted("[", "]", func(i int) string { return fmt.Sprintf(`{"uri":"file:///%d"}`, i) })},
@@ -176,13 +184,21 @@ func samples(dialect string) []sample {
 	all = append(all,
 		sample{method: "server/discover", params: hole, json: `{"x":0}`},
 		sample{method: "subscriptions/listen", where: "notifications", params: `{"notifications":` + hole + `}`, json: `{"resourceSubscriptions":[]}`, extra: manyURIs},
+		sample{method: "subscriptions/listen", where: "taskIds", params: `{"notifications":{"taskIds":` + hole + `}}`, json: "[]", extra: manyTasks},
+		sample{method: "tasks/get", params: hole, json: `{"taskId":"t","x":0}`},
+		sample{method: "tasks/cancel", params: hole, json: `{"taskId":"t"}`},
+		sample{method: "tasks/update", params: hole, json: `{"taskId":"t","inputResponses":{}}`},
+		sample{method: "tasks/update", where: "inputResponses", params: `{"taskId":"` + task + `","inputResponses":` + hole + `}`, json: "{}", extra: manyAnswers},
 		sample{method: "tools/call", where: "ask", params: hole, json: `{"name":"ask","requestState":"t","inputResponses":{}}`},
 		sample{method: "tools/call", where: "resumed", params: `{"name":"ask","requestState":"` + token + `","inputResponses":` + hole + `}`, json: "{}"},
 		sample{method: "tools/call", where: "other arguments", params: `{"name":"ask","requestState":"` + token + `","arguments":` + hole + `}`, json: `{"any":0}`},
 		sample{method: "tools/call", where: "_meta", whole: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"take","_meta":` + hole + `}}`,
 			json: strings.TrimSuffix(metaOf(`{"elicitation":{}}`), "}") + `,"progressToken":"t","io.modelcontextprotocol/logLevel":"t","x":0}`})
-	return append(all, answered("tools/call", func(step string) string {
+	all = append(all, answered("tools/call", func(step string) string {
 		return `{"name":"ask","requestState":"` + token + `","inputResponses":{"` + step + `":` + hole + `}}`
+	})...)
+	return append(all, answered("tasks/update", func(step string) string {
+		return `{"taskId":"` + task + `","inputResponses":{"` + step + `":` + hole + `}}`
 	})...)
 }
 
@@ -245,7 +261,9 @@ func (t *Target) request(name, dialect, method, message string) *Request {
 		r.Header.Set("Mcp-Protocol-Version", stateless)
 		r.Header.Set("Mcp-Method", method)
 		// The header repeats what the body says, so that it is looked at.
-		member := map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}[method]
+		member := map[string]string{
+			"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId",
+		}[method]
 		var named string
 		if member == "" || json.Unmarshal(jsonview.Get(jsonview.Get(r.Body, "params"), member), &named) != nil {
 			break

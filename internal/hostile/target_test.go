@@ -12,6 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Target is a server that is measured.
@@ -19,6 +22,7 @@ type Target struct {
 	handler  http.Handler
 	sessions map[string]string // by version
 	tokens   map[string]string // of a saga that waits, by dialect
+	task     string            // the id of a task that waits; empty if the server has none
 }
 
 // NewTarget prepares a server that serves [Definitions] for requests: it opens
@@ -50,13 +54,29 @@ func NewTarget(h http.Handler) (*Target, error) {
 			return nil, fmt.Errorf("hostile: no saga was begun: %w: %s", err, body)
 		}
 	}
-	return t, nil
+	return t, t.begin()
+}
+
+// begin begins a task, if the server has tasks, and waits until it asks.
+func (t *Target) begin() error {
+	body, _, err := t.Send(t.request("begin", stateless, "tools/call", messageOf(stateless, "tools/call", `{"name":"later"}`)))
+	if err != nil {
+		return err
+	}
+	id, ok := jsonview.String(jsonview.Get(body, "result", "taskId"))
+	for t.task = id; ok; time.Sleep(time.Millisecond) {
+		get := t.request("begin", stateless, "tasks/get", messageOf(stateless, "tasks/get", `{"taskId":"`+id+`"}`))
+		if body, _, err = t.Send(get); err != nil || jsonview.Is(jsonview.Get(body, "result", "status"), "input_required") {
+			return err
+		}
+	}
+	return nil
 }
 
 // messageOf is a request whose params are JSON, with what the dialect adds to them.
 func messageOf(dialect, method, params string) string {
 	if dialect == stateless && strings.HasSuffix(params, "}") {
-		params = strings.TrimSuffix(params, "}") + `,"_meta":` + metaOf(`{"elicitation":{"form":{}},"sampling":{},"roots":{}}`) + "}"
+		params = strings.TrimSuffix(params, "}") + `,"_meta":` + metaOf(`{"elicitation":{"form":{}},"sampling":{},"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`) + "}"
 	}
 	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`
 }
@@ -84,6 +104,7 @@ func (t *Target) Requests(size int, wanted func(name string) bool) iter.Seq[*Req
 							message = messageOf(dialect, s.method, strings.Replace(s.params, hole, p.around, 1))
 						}
 						message = strings.Replace(strings.ReplaceAll(message, token, t.tokens[dialect]), hole, shape.make(size), 1)
+						message = strings.ReplaceAll(message, task, t.task)
 						if !yield(t.request(name, dialect, s.method, message)) {
 							return
 						}

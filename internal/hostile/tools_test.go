@@ -24,6 +24,13 @@ func Definitions() []saga.Definition {
 			},
 			Steps: saga.Steps[anything, none]{"asked": end[anything]},
 		},
+		saga.Machine[anything, none]{ // asks as a task where there are any
+			Info: saga.Info{Name: "later", Asks: []steps.Question{askForm, askModel, askRoots, askNever}, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
+			Start: func(t *saga.Turn[anything, none]) (saga.Next, error) {
+				return t.Ask("asked", askForm, askModel, askRoots, askNever)
+			},
+			Steps: saga.Steps[anything, none]{"asked": end[anything]},
+		},
 		saga.Flow[anything, string]{
 			Info: saga.Info{Name: "flow", Asks: []steps.Question{askForm, askModel}},
 			Run: func(r *saga.Run, _ anything) (string, error) {
@@ -91,6 +98,7 @@ var (
 	askForm  = &steps.Form[formAnswer]{ID: "form", Message: "Please."}
 	askModel = &steps.Sample{ID: "model", Request: steps.SampleRequest{MaxTokens: 10, Messages: []steps.SampleMessage{steps.UserText("Hello.")}}}
 	askRoots = &steps.RootsList{ID: "roots"}
+	askNever = &steps.Form[formAnswer]{ID: "never", Message: "Nobody answers this."}
 )
 
 func end[A any](t *saga.Turn[A, none]) (saga.Next, error) { return t.Textf("done") }

@@ -56,7 +56,7 @@ func NewCatalogue(tools *engine.Registry, pageSize int, keys func(*engine.Progra
 			Annotations  json.RawMessage `json:"annotations,omitzero"`
 			Meta         map[string]any  `json:"_meta,omitzero"`
 		}{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations, nil}
-		if len(t.Questions) > 0 {
+		if len(t.Questions) > 0 && t.Tasks.Mode != engine.TasksRequired {
 			mark := sagaMark{Method: MethodCall, Revision: t.Revision}
 			for _, q := range t.Questions {
 				mark.Steps = append(mark.Steps, q.StepID())
@@ -255,6 +255,8 @@ type Capabilities struct {
 	Elicitation, Form, URL   bool
 	Sampling, Tools, Context bool
 	Roots                    bool
+	// Tasks is the tasks extension, of MCP from 2026-07-28 on.
+	Tasks bool
 }
 
 // ReadCapabilities takes a ClientCapabilities object apart, which must be valid JSON. If
@@ -274,6 +276,7 @@ func ReadCapabilities(object jsontext.Value) (c Capabilities, pointer string, ok
 			c.Roots = declared(v)
 			continue // whatever else it is, it declares nothing
 		case "extensions":
+			c.Tasks = declares(v, TasksExtension)
 		default:
 			continue
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -98,6 +99,10 @@ const (
 	ledgerText    = "what the server must remember of this cannot be written down at present: send the same request again"
 	underWayText  = "the same request was sent before and is still being worked on: send it again later"
 	fullText      = "the server remembers too many sagas of yours: end some, or wait until their time is over"
+	taskOnlyText  = "this tool takes long, and runs as a task only: call it with tools/call, of MCP 2026-07-28 with the extension " + TasksExtension + ", or of a revision with a handshake"
+	noTaskText    = "there is no such task, or not any more"
+	taskTakenText = "there is a task of that id already: choose another"
+	busyText      = "too many tasks of yours are under way: wait until some have ended, or cancel some"
 	timeoutText   = "the tool took too long; the same request may be sent again"
 )
 
@@ -123,6 +128,12 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 		return wire.TryAgain(underWayText)
 	case errors.Is(err, turns.ErrLedgerFull):
 		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, fullText)
+	case errors.Is(err, tasks.ErrNotFound):
+		return wire.NewError(wire.CodeInvalidParams, noTaskText)
+	case errors.Is(err, tasks.ErrExists):
+		return wire.NewError(wire.CodeInvalidParams, taskTakenText)
+	case errors.Is(err, tasks.ErrTooMany):
+		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, busyText)
 	case errors.Is(err, turns.ErrKeyReused):
 		return wire.NewError(wire.CodeInvalidParams, turns.ErrKeyReused.Error())
 	case errors.As(err, &arguments):
@@ -240,8 +251,8 @@ type Notifier struct {
 	mu     sync.Mutex
 	closed bool
 	sent   int
-	done   float64 // of the last progress sent
-	last   time.Time
+	shown  engine.Progress // the last that was sent
+	last   time.Time       // when
 }
 
 var _ interface {
@@ -269,10 +280,10 @@ func (n *Notifier) Progress(p engine.Progress) {
 	now := time.Now()
 	soon := n.sent >= progressBurst && now.Sub(n.last) < progressInterval
 	complete := p.Total > 0 && p.Done >= p.Total && !math.IsInf(p.Total, 0)
-	if n.closed || n.sent > 0 && p.Done <= n.done || soon && !complete {
+	if n.closed || n.sent > 0 && p.Done <= n.shown.Done || soon && !complete {
 		return
 	}
-	n.done, n.last = p.Done, now
+	n.shown, n.last = p, now
 	n.sent++
 	n.Way.Notify("notifications/progress", append(b, '}'))
 }

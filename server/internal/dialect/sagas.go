@@ -96,6 +96,9 @@ func (h *Host) Saga(ctx context.Context, x *Exchange) (none turns.End, err error
 		if q.Program, q.Arguments, err = h.Tool(p.Name, p.Arguments); err != nil {
 			return none, err
 		}
+		if q.Program.Tasks.Mode == engine.TasksRequired {
+			return none, wire.NewError(wire.CodeInvalidParams, taskOnlyText)
+		}
 		if q.IdempotencyKey, rerr = h.IdempotencyKey(x); rerr != nil {
 			return none, rerr
 		}

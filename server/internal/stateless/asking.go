@@ -36,6 +36,12 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if rerr := d.matchParams(r, t.Name, p.Arguments); rerr != nil {
 		return nil, rerr
 	}
+	switch mode := d.TaskMode(t); {
+	case mode == engine.TasksRequired && !r.tasks:
+		return nil, missingTasks(needsTasksText)
+	case mode != engine.TasksForbidden && r.tasks:
+		return d.createTask(ctx, r, t, args, &p)
+	}
 	end, question, err := d.turn(ctx, r, t, args, &p)
 	if err != nil || question != nil {
 		return question, err
@@ -126,28 +132,39 @@ func readParams(r *request, name string) (dialect.Params, *wire.Error) {
 // turn takes the turn of the saga that the request is for. If it asks, question is the
 // result that says so.
 func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, args json.RawMessage, p *dialect.Params) (end turns.End, question []byte, err error) {
-	q := r.Turn(turns.Resent)
-	q.Client, q.Program, q.Arguments = r.features, t, args
-	if q.Answers, err = answers(p.Answers); err != nil {
+	q, err := d.prepare(r, t, args, p)
+	if err != nil {
 		return end, nil, err
 	}
 	take := d.Turns.Call // a client that lost the state, or never needed it, may have the answers all the same
 	if p.State != nil {
-		var ok bool
-		if q.Token, ok = jsonview.String(p.State); !ok {
-			return end, nil, wire.NewError(wire.CodeInvalidParams, "params.requestState must be the string that the server gave")
-		}
 		take = d.Turns.Resume
-	} else {
-		var rerr *wire.Error
-		if q.IdempotencyKey, rerr = d.IdempotencyKey(r.Exchange); rerr != nil {
-			return end, nil, rerr
-		}
 	}
 	if end, err = take(ctx, q); err == nil && end.Token != "" {
 		question = d.inputRequired(end)
 	}
 	return end, question, err
+}
+
+// prepare reads what a turn needs to know. It is the first, unless there is a state.
+func (d *stateless) prepare(r *request, t *engine.Program, args json.RawMessage, p *dialect.Params) (q turns.Request, err error) {
+	q = r.Turn(turns.Resent)
+	q.Client, q.Program, q.Arguments = r.features, t, args
+	if q.Answers, err = answers(p.Answers); err != nil {
+		return q, err
+	}
+	if p.State == nil {
+		var rerr *wire.Error
+		if q.IdempotencyKey, rerr = d.IdempotencyKey(r.Exchange); rerr != nil {
+			return q, rerr
+		}
+		return q, nil
+	}
+	var ok bool
+	if q.Token, ok = jsonview.String(p.State); !ok {
+		return q, wire.NewError(wire.CodeInvalidParams, "params.requestState must be the string that the server gave")
+	}
+	return q, nil
 }
 
 // answers reads the inputResponses: results by key, without an envelope. Whether
@@ -171,20 +188,9 @@ func answers(responses jsontext.Value) ([]steps.Answer, error) {
 }
 
 func (d *stateless) inputRequired(t turns.End) []byte {
-	b := append(make([]byte, 0, 512+len(t.Token)), `{"inputRequests":{`...)
-	for i := range t.Steps {
-		step := &t.Steps[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = wire.AppendString(b, step.ID)
-		b = append(b, `:{"method":"`...)
-		b = append(b, dialect.RequestMethods[step.Kind]...)
-		b = append(b, `","params":`...)
-		b = append(b, step.Params...)
-		b = append(b, '}')
-	}
-	b = append(b, `},"requestState":"`...)
+	b := append(make([]byte, 0, 512+len(t.Token)), `{"inputRequests":`...)
+	b = dialect.AppendInputRequests(b, t.Steps)
+	b = append(b, `,"requestState":"`...)
 	b = append(b, t.Token...) // as in AppendSagaResult
 	return d.finish(append(b, '"'), resultInputRequired)
 }

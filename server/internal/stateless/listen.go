@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -25,6 +26,10 @@ type listenFilter struct {
 	Prompts   bool     `json:"promptsListChanged,omitzero"`
 	Resources bool     `json:"resourcesListChanged,omitzero"`
 	URIs      []string `json:"resourceSubscriptions,omitempty"`
+	TaskIDs   []string `json:"taskIds,omitempty"`
+
+	// tasks are those with TaskIDs, as they were found.
+	tasks []*tasks.Task
 }
 
 // listen answers a subscription, when it has ended: its client has heard enough, which ctx
@@ -34,9 +39,9 @@ func (d *stateless) listen(ctx context.Context, r *request) ([]byte, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	filter, rerr := d.readFilter(ctx, r)
-	if rerr != nil {
-		return nil, rerr
+	filter, err := d.readFilter(ctx, r)
+	if err != nil {
+		return nil, err
 	}
 	leave, rerr := d.streams.enter(r.Account())
 	if rerr != nil {
@@ -70,11 +75,17 @@ func (d *stateless) listen(ctx context.Context, r *request) ([]byte, error) {
 		return nil, err
 	}
 	say("notifications/subscriptions/acknowledged", append([]byte(`"notifications":`), shown...))
+	watched := d.watch(ctx, r, filter.tasks)
+	defer watched.stop()
 	for open := true; open; {
 		select {
 		case <-sub.Ready:
 			tell()
 			continue
+		case news := <-watched.news:
+			say("notifications/tasks", news)
+			continue
+		case <-watched.broken:
 		case <-ctx.Done():
 		case <-stop:
 		case <-d.Draining.Done():
@@ -92,7 +103,7 @@ func (d *stateless) listen(ctx context.Context, r *request) ([]byte, error) {
 
 // readFilter reads what a request is to hear about. It leaves out what the server has not,
 // and what is there twice, and stops when the client has gone.
-func (d *stateless) readFilter(ctx context.Context, r *request) (h listenFilter, rerr *wire.Error) {
+func (d *stateless) readFilter(ctx context.Context, r *request) (h listenFilter, err error) {
 	var p struct {
 		Notifications *listenFilter `json:"notifications"`
 	}
@@ -129,7 +140,10 @@ func (d *stateless) readFilter(ctx context.Context, r *request) (h listenFilter,
 			h.URIs = append(h.URIs, uri)
 		}
 	}
-	return h, nil
+	if f.TaskIDs == nil || d.Tasks == nil {
+		return h, nil
+	}
+	return h, d.findTasks(ctx, r, f.TaskIDs, &h)
 }
 
 var tooManyURIsText = fmt.Sprintf("params.notifications.resourceSubscriptions has too many URIs: %d with %d bytes altogether may be there", dialect.MaxURIs, dialect.MaxURIBytes)

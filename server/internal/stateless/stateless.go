@@ -3,7 +3,8 @@
 // handshake and no requests from the server.
 //
 // validate.go says what a request must be, and params.go which arguments HTTP headers
-// repeat; asking.go is the methods that may ask, listen.go is subscriptions.
+// repeat; asking.go is the methods that may ask, tasks.go the tasks extension, listen.go
+// subscriptions, and watch.go those to tasks.
 package stateless
 
 import (
@@ -49,6 +50,8 @@ type method struct {
 	handle func(context.Context, *request) ([]byte, error)
 	// saga methods are not MCP's own but those of the saga proposal.
 	saga bool
+	// tasks methods are those of the tasks extension, which the client has to have declared.
+	tasks bool
 	// foreign methods can also come by transports of somebody else's, which have lists
 	// and subscriptions of their own.
 	foreign bool
@@ -128,6 +131,13 @@ func (d *stateless) methods() map[string]method {
 		table["resources/templates/list"] = method{handle: d.list}
 		table["resources/read"] = method{name: "uri", handle: d.readResource, foreign: true}
 	}
+	if d.Tasks != nil {
+		for name, handle := range map[string]func(context.Context, *request) ([]byte, error){
+			"tasks/get": d.getTask, "tasks/update": d.updateTask, "tasks/cancel": d.cancelTask,
+		} {
+			table[name] = method{name: "taskId", handle: handle, tasks: true, foreign: true}
+		}
+	}
 	if d.Completes() {
 		table["completion/complete"] = method{handle: d.complete, foreign: true}
 	}
@@ -177,6 +187,7 @@ const serverInfoKey = "io.modelcontextprotocol/serverInfo"
 const (
 	resultComplete      = "complete"
 	resultInputRequired = "input_required"
+	resultTask          = "task"
 )
 
 // opened returns the members of an encoded JSON object, for finish.
@@ -191,11 +202,15 @@ const cacheForAll = `,"ttlMs":60000,"cacheScope":"public"`
 const dontCache = `,"ttlMs":0,"cacheScope":"private"`
 
 func (d *stateless) discover(context.Context, *request) ([]byte, error) {
+	offers := d.Offers(true)
+	if d.Tasks != nil {
+		offers["extensions"] = map[string]any{dialect.TasksExtension: struct{}{}}
+	}
 	b, err := wire.Marshal(struct {
 		Versions     []string       `json:"supportedVersions"`
 		Capabilities map[string]any `json:"capabilities"`
 		Instructions string         `json:"instructions,omitzero"`
-	}{[]string{version}, d.Offers(true), d.Instructions})
+	}{[]string{version}, offers, d.Instructions})
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,8 @@ type request struct {
 	served   method
 	meta     meta
 	features steps.Features
+	// tasks: the client takes tasks for results.
+	tasks bool
 }
 
 // meta is what a request says about itself in _meta, as far as it is
@@ -65,7 +67,11 @@ func (d *stateless) validate(x *dialect.Exchange) (*request, *wire.Error) {
 	if r.served, ok = d.table[x.Message.Method]; !ok {
 		return nil, wire.NotFound()
 	}
-	if onHTTP {
+	if r.served.tasks && !r.tasks { // before anything is said of the task that it names
+		return nil, missingTasks(needsTasksText)
+	}
+	// Nor do such transports know which header names a task.
+	if onHTTP || r.served.tasks && x.Header != nil {
 		if rerr := r.matchName(); rerr != nil {
 			return nil, rerr
 		}
@@ -103,7 +109,7 @@ func (r *request) readMeta() *wire.Error {
 	if !ok {
 		return bad("params._meta lacks " + capabilitiesKey + ", a ClientCapabilities object")
 	}
-	r.features = capabilities.Features()
+	r.features, r.tasks = capabilities.Features(), capabilities.Tasks
 	return nil
 }
 

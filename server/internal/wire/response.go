@@ -36,7 +36,12 @@ func AppendErrorWithoutID(b []byte, rerr *Error) []byte {
 }
 
 func appendError(b []byte, rerr *Error) []byte {
-	b = append(b, `"error":{"code":`...)
+	return append(AppendErrorObject(append(b, `"error":`...), rerr), '}')
+}
+
+// AppendErrorObject writes an error object alone: code, message and data.
+func AppendErrorObject(b []byte, rerr *Error) []byte {
+	b = append(b, `{"code":`...)
 	b = strconv.AppendInt(b, rerr.Code, 10)
 	b = append(b, `,"message":`...)
 	b = AppendString(b, rerr.Message)
@@ -44,7 +49,7 @@ func appendError(b []byte, rerr *Error) []byte {
 		b = append(b, `,"data":`...)
 		b = append(b, rerr.Data...)
 	}
-	return append(b, "}}"...)
+	return append(b, '}')
 }
 
 // AppendString writes a JSON string. What is not UTF-8 is replaced.

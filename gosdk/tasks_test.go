@@ -1,0 +1,162 @@
+package gosdk_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+const tasksExtension = "io.modelcontextprotocol/tasks"
+
+var withTasks = object{"elicitation": object{"form": object{}}, "extensions": object{tasksExtension: object{}}}
+
+type agreed struct {
+	Agreed bool `json:"agreed"`
+}
+
+// later asks in a task.
+func later(mode saga.TaskMode) saga.Definition {
+	ask := &steps.Form[agreed]{ID: "agreed", Message: "Agreed?"}
+	return saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "later", Asks: []steps.Question{ask}, Tasks: saga.Tasks{Mode: mode}},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			_, err := saga.Ask(r, ask)
+			return "done", err
+		},
+	}
+}
+
+func mountTasks(t *testing.T, mode saga.TaskMode) *host {
+	t.Helper()
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	t.Cleanup(func() { _ = store.Close() })
+	h := mount(t, gosdk.Options{Ledger: store}, later(mode))
+	t.Cleanup(h.shutDown)
+	return h
+}
+
+// taskWays send requests of MCP 2026-07-28: over HTTP and on lines.
+func taskWays(t *testing.T, h *host) map[string]func(method, name string, params object, capabilities object) (int, jsontest.Value) {
+	url, w := h.serve(), h.wire()
+	return map[string]func(string, string, object, object) (int, jsontest.Value){
+		"HTTP": func(method, name string, params, capabilities object) (int, jsontest.Value) {
+			status, _, body := post(t, httpClient, url, message(1, method, withMeta(params, meta(capabilities))),
+				"MCP-Protocol-Version", modern, "Mcp-Method", method, "Mcp-Name", name)
+			return status, last(body)
+		},
+		"lines": func(method, _ string, params, capabilities object) (int, jsontest.Value) {
+			return 0, w.ask(method, withMeta(params, meta(capabilities)))
+		},
+	}
+}
+
+// A task goes its way on an SDK server as on ours.
+func TestTasks(t *testing.T) {
+	h := mountTasks(t, saga.TasksOptional)
+	for name, send := range taskWays(t, h) {
+		t.Run(name, func(t *testing.T) {
+			_, said := send("server/discover", "", object{}, object{})
+			assert.JSONEq(t, `{}`, said.Get("result.capabilities.extensions."+`io\.modelcontextprotocol/tasks`).Raw)
+
+			_, said = send("tools/call", "later", object{"name": "later"}, withTasks)
+			require.Equal(t, "task", said.Get("result.resultType").String(), said.Raw)
+			assert.False(t, said.Get("result.content").Exists(), said.Raw)
+			assert.True(t, said.Get("result._meta").Exists())
+			id := said.Get("result.taskId").String()
+			get := func() jsontest.Value {
+				_, said := send("tasks/get", id, object{"taskId": id}, withTasks)
+				require.Equal(t, "complete", said.Get("result.resultType").String(), said.Raw)
+				return said.Get("result")
+			}
+			require.Eventually(t, func() bool { return get().Get("status").String() == "input_required" }, 5*time.Second, 10*time.Millisecond)
+			assert.Equal(t, "elicitation/create", get().Get("inputRequests.agreed.method").String())
+			_, said = send("tasks/update", id, object{"taskId": id, "inputResponses": object{"agreed": object{"action": "accept", "content": object{"agreed": true}}}}, withTasks)
+			assert.Equal(t, "complete", said.Get("result.resultType").String(), said.Raw)
+			require.Eventually(t, func() bool { return get().Get("status").String() == "completed" }, 5*time.Second, 10*time.Millisecond)
+			assert.Equal(t, "done", get().Get("result.content").Array()[0].Get("text").String())
+			_, said = send("tasks/cancel", id, object{"taskId": id}, withTasks)
+			assert.Equal(t, "complete", said.Get("result.resultType").String(), said.Raw)
+			assert.Equal(t, "completed", get().Get("status").String())
+
+			_, said = send("tools/call", "later", object{"name": "later"}, forms)
+			assert.Equal(t, "input_required", said.Get("result.resultType").String(), "the client drives it: %s", said.Raw)
+			for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+				status, said := send(method, id, object{"taskId": id}, forms)
+				assert.EqualValues(t, -32021, said.Get("error.code").Int(), said.Raw)
+				assert.True(t, said.Get(`error.data.requiredCapabilities.extensions.io\.modelcontextprotocol/tasks`).Exists())
+				status2, said := send(method, "x", object{"taskId": "x", "inputResponses": object{}}, withTasks)
+				assert.EqualValues(t, -32602, said.Get("error.code").Int(), said.Raw)
+				if name == "HTTP" {
+					assert.Equal(t, []int{400, 400}, []int{status, status2})
+				}
+			}
+			for _, method := range []string{"tasks/result", "tasks/list"} {
+				_, said := send(method, id, object{"taskId": id}, withTasks)
+				assert.EqualValues(t, -32601, said.Get("error.code").Int(), said.Raw)
+			}
+		})
+	}
+}
+
+// The SDK compares the header Mcp-Name for methods that it knows: for these we do.
+func TestTaskNamedInTheHeader(t *testing.T) {
+	send := taskWays(t, mountTasks(t, saga.TasksOptional))["HTTP"]
+	_, said := send("tools/call", "later", object{"name": "later"}, withTasks)
+	id := said.Get("result.taskId").String()
+	for _, name := range []string{"", "another"} {
+		_, said = send("tasks/get", name, object{"taskId": id}, withTasks)
+		assert.EqualValues(t, -32020, said.Get("error.code").Int(), said.Raw)
+	}
+	_, said = send("tasks/cancel", id, object{"taskId": id}, withTasks)
+	assert.True(t, said.Get("result").Exists(), said.Raw)
+}
+
+func TestTasksThatAreRequired(t *testing.T) {
+	send := taskWays(t, mountTasks(t, saga.TasksRequired))["HTTP"]
+	status, said := send("tools/call", "later", object{"name": "later"}, forms)
+	assert.Equal(t, http.StatusBadRequest, status)
+	assert.EqualValues(t, -32021, said.Get("error.code").Int(), said.Raw)
+}
+
+// Older clients are told of no extension, nor is anybody where there are no tasks.
+func TestTasksAreNotOffered(t *testing.T) {
+	h := mountTasks(t, saga.TasksOptional)
+	w := h.wire()
+	assert.NotContains(t, w.greet(legacy, forms).Raw, tasksExtension)
+	w = mount(t, gosdk.Options{}, later(saga.TasksOptional)).wire() // without a ledger
+	said := w.ask("server/discover", withMeta(object{}, meta(withTasks)))
+	assert.NotContains(t, said.Raw, tasksExtension)
+	assert.EqualValues(t, -32601, w.ask("tasks/get", withMeta(object{"taskId": "x"}, meta(withTasks))).Get("error.code").Int())
+	assert.Equal(t, "input_required", w.ask("tools/call", withMeta(object{"name": "later"}, meta(withTasks))).Get("result.resultType").String())
+}
+
+// Middleware that gives a call another context keeps its task from being told of.
+func TestTaskBehindMiddleware(t *testing.T) {
+	s := newSDK(nil)
+	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			if method == "tools/call" {
+				ctx = context.Background()
+			}
+			return next(ctx, method, r)
+		}
+	})
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	t.Cleanup(func() { _ = store.Close() })
+	h := mountOn(t, s, gosdk.Options{Ledger: store}, later(saga.TasksOptional))
+	t.Cleanup(h.shutDown)
+	said := h.wire().ask("tools/call", withMeta(object{"name": "later"}, meta(withTasks)))
+	assert.EqualValues(t, -32603, said.Get("error.code").Int(), said.Raw)
+	assert.Contains(t, h.log.String(), "middleware")
+}

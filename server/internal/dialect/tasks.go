@@ -1,0 +1,107 @@
+package dialect
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// What the protocols of tasks share. Each shows the same tasks in its own way.
+
+// TasksExtension is the name of the tasks extension of MCP 2026-07-28 (SEP-2663).
+const TasksExtension = "io.modelcontextprotocol/tasks"
+
+// TaskMode says whether the program's sagas can be tasks here: without a ledger none can.
+func (h *Host) TaskMode(t *engine.Program) engine.TaskMode {
+	if h.Tasks == nil {
+		return engine.TasksForbidden
+	}
+	return t.Tasks.Mode
+}
+
+// TaskStatus is what MCP calls the status of a task. A task that completes with a result that
+// says that the tool failed is completed; a protocol that calls it otherwise has to look.
+func TaskStatus(s tasks.Status) string {
+	return [...]string{
+		tasks.Queued: "working", tasks.Working: "working", tasks.InputRequired: "input_required",
+		tasks.Completed: "completed", tasks.Failed: "failed", tasks.Cancelled: "cancelled",
+	}[s]
+}
+
+// AppendTask writes the members of MCP's Task, whose last two have other names in each
+// revision. It leaves the object open.
+func AppendTask(b []byte, t *tasks.Task, status, message, ttl, poll string) []byte {
+	b = wire.AppendString(append(b, `{"taskId":`...), t.ID)
+	b = wire.AppendString(append(b, `,"status":`...), status)
+	if message != "" {
+		b = wire.AppendString(append(b, `,"statusMessage":`...), message)
+	}
+	b = AppendTime(append(b, `,"createdAt":`...), t.Created)
+	b = AppendTime(append(b, `,"lastUpdatedAt":`...), t.Updated)
+	b = append(wire.AppendString(append(b, ','), ttl), ':')
+	if t.TTL > 0 {
+		b = appendMillis(b, t.TTL)
+	} else {
+		b = append(b, "null"...)
+	}
+	if t.Poll > 0 {
+		b = append(wire.AppendString(append(b, ','), poll), ':')
+		b = appendMillis(b, t.Poll)
+	}
+	return b
+}
+
+// AppendTime writes a time as MCP has it: ISO 8601, in UTC, to the millisecond.
+func AppendTime(b []byte, t time.Time) []byte {
+	b = t.UTC().AppendFormat(append(b, '"'), "2006-01-02T15:04:05.000Z")
+	return append(b, '"')
+}
+
+// appendMillis writes milliseconds, begun ones included: no duration is 0.
+func appendMillis(b []byte, d time.Duration) []byte {
+	return strconv.AppendInt(b, int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}
+
+// AppendInputRequests writes questions as an InputRequests object: requests by key, without an
+// envelope (MCP 2026-07-28, basic/patterns/mrtr).
+func AppendInputRequests(b []byte, asked []steps.Step) []byte {
+	b = append(b, '{')
+	for i := range asked {
+		step := &asked[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(b, step.ID)
+		b = append(b, `:{"method":"`...)
+		b = append(b, RequestMethods[step.Kind]...)
+		b = append(b, `","params":`...)
+		b = append(b, step.Params...)
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+// TaskFailure is the error of JSON-RPC by which a task has failed: what a request that waited
+// for it would have got. It is the end, so it says nothing of trying again.
+func (h *Host) TaskFailure(ctx context.Context, t *tasks.Task) *wire.Error {
+	var failed *tasks.FailedError
+	if errors.As(t.Err, &failed) {
+		return wire.NewError(wire.CodeInternalError, failed.Text)
+	}
+	err := t.Err
+	if !errors.As(err, new(*turns.Error)) {
+		err = &turns.Error{Err: err} // whoever ran it has logged it, once
+	}
+	rerr := h.Translate(ctx, "", err)
+	if rerr.Code == wire.CodeTryAgain {
+		return wire.NewError(wire.CodeInternalError, InternalText)
+	}
+	return &wire.Error{Code: rerr.Code, Message: rerr.Message, Data: rerr.Data}
+}

@@ -1,0 +1,250 @@
+package handshake
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// waiter waits for a task on behalf of a request: it asks the client what the task asks, gives
+// the task the answers, and passes on what the task tells. The task goes on all the same when
+// the waiter does not, and several requests may wait for one: the first answer counts, and the
+// others are told that theirs is not needed any more.
+type waiter struct {
+	*call
+	// task is the id of the task, which is x.Principal's.
+	task string
+	// related: messages say in their _meta which task they belong to (MCP 2025-11-25,
+	// basic/utilities/tasks).
+	related bool
+	// patience is how long the client may take to answer a question before that counts as
+	// one that it cannot answer; zero is as long as the task waits.
+	patience time.Duration
+	// changed is told of each change that the client may see; it may be nil.
+	changed func(*tasks.Task)
+	// told is the number of the last event that was passed on.
+	told uint64
+
+	asked map[string]context.CancelCauseFunc // by the step ids of what the client is being asked
+	mu    sync.Mutex
+	links links
+}
+
+// errAnswered takes back a question that somebody else has answered, or that the task does not
+// wait for any more.
+var errAnswered = errors.New("the answer is not needed any more")
+
+const (
+	// aliveTime is how often a client that wants to hear of progress is told that the task is
+	// still there, so that it does not give up.
+	aliveTime = 15 * time.Second
+	// outage is for how long the ledger may fail before the request does, and outagePause how
+	// long until it is tried again.
+	outage      = time.Minute
+	outagePause = 500 * time.Millisecond
+)
+
+// wait waits until the task has ended. It fails with [context.Cause] when ctx ends, with an
+// error that is [turns.ErrGone] when the client is gone or cannot be asked any more, and as
+// [tasks.Viewer] does.
+func (w *waiter) wait(ctx context.Context) (*tasks.Task, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel(nil)
+	defer w.keepAlive()()
+	w.asked = make(map[string]context.CancelCauseFunc)
+	var seen uint64
+	var failing time.Time
+	for {
+		var failure error
+		for t, err := range w.Tasks.Watch(ctx, w.Principal, w.task, seen) {
+			if err == nil {
+				err = w.tell(ctx, t)
+			}
+			if failure = err; err != nil {
+				break
+			}
+			failing, seen = time.Time{}, t.Rev
+			if w.changed != nil {
+				w.changed(t)
+			}
+			if t.Status.Ended() {
+				return t, nil
+			}
+			w.ask(ctx, &asking, cancel, t.Questions)
+		}
+		now := time.Now()
+		if failing.IsZero() {
+			failing = now
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case failure != nil && !errors.Is(failure, turns.ErrLedger), now.Sub(failing) > outage:
+			return nil, cmp.Or(failure, turns.ErrLedger)
+		}
+		// The task goes on when the ledger answers again, and so does this.
+		select {
+		case <-time.After(outagePause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// tell passes on what the task has told since it was last looked at.
+func (w *waiter) tell(ctx context.Context, t *tasks.Task) error {
+	const page = 100
+	for w.Notifier != nil && w.told < t.Events {
+		events, err := w.Tasks.Events(ctx, w.Principal, w.task, w.told, page)
+		if err != nil {
+			return err
+		}
+		for i := range events {
+			switch e := &events[i]; {
+			case e.Progress != nil:
+				w.Notifier.Progress(*e.Progress)
+			case e.Log != nil:
+				w.Notifier.Log(*e.Log)
+			}
+			w.told = events[i].N
+		}
+		if len(events) < page {
+			w.told = max(w.told, t.Events) // what is not there any more is not waited for
+		}
+	}
+	return nil
+}
+
+// keepAlive shows a client that wants to hear of progress that it does not wait in vain, until
+// stop is called.
+func (w *waiter) keepAlive() (stop func()) {
+	if w.Notifier == nil || w.Notifier.Token == nil {
+		return func() {}
+	}
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(aliveTime / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				w.Notifier.Alive(aliveTime * 2 / 3)
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() { close(over); <-ended }
+}
+
+// ask asks the client those of the questions that it was not asked yet, as far as it can be
+// asked them, and takes back those that need no answer any more. What makes it impossible to
+// go on is said to failed.
+func (w *waiter) ask(ctx context.Context, asking *sync.WaitGroup, failed func(error), questions []steps.Step) {
+	open := make(map[string]bool, len(questions))
+	for _, step := range questions {
+		open[step.ID] = true
+	}
+	for id, takeBack := range w.asked {
+		if !open[id] {
+			takeBack(errAnswered)
+			delete(w.asked, id)
+		}
+	}
+	for _, step := range questions {
+		if w.asked[step.ID] != nil || w.Way == nil || !w.features.Has(step.Needs) {
+			continue
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		w.asked[step.ID] = cancel
+		asking.Go(func() {
+			defer cancel(nil)
+			if err := w.askOne(ctx, cancel, step); err != nil && context.Cause(ctx) != errAnswered {
+				failed(err)
+			}
+		})
+	}
+}
+
+// askOne asks the client a question and gives the task the answer. cancel ends ctx.
+func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, step steps.Step) error {
+	if w.peer.answering.Err() != nil {
+		return context.Cause(w.peer.answering)
+	}
+	defer context.AfterFunc(w.peer.answering, func() { cancel(context.Cause(w.peer.answering)) })()
+	if w.patience > 0 {
+		late := time.AfterFunc(w.patience, func() { cancel(turns.ErrLate) })
+		defer late.Stop()
+	}
+	w.mu.Lock()
+	method, params, err := stepRequest(w.peer.revision, step, &w.links)
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if w.related {
+		params = dialect.RelatedTask(params, w.task)
+	}
+	a, err := w.Way.Call(ctx, method, params)
+	switch {
+	case errors.Is(err, turns.ErrLate):
+		a = steps.Answer{Error: &steps.ClientError{Code: dialect.CodeLate, Message: err.Error()}}
+	case err != nil:
+		return err
+	}
+	a.StepID = step.ID
+	w.mu.Lock()
+	if id := w.links.ids[step.ID]; id != "" && jsonview.Is(jsonview.Get(a.Result, "action"), "accept") {
+		w.links.accepted = append(w.links.accepted, id)
+	}
+	w.mu.Unlock()
+	return w.answer(context.WithoutCancel(ctx), a) // the client may have been told that it has arrived
+}
+
+// answer gives the task an answer. One that is not of MCP's form is a fault in the client that
+// asking again would not mend: it counts as the client's failure to answer.
+func (w *waiter) answer(ctx context.Context, a steps.Answer) error {
+	ctx, cancel := context.WithTimeout(ctx, outage)
+	defer cancel()
+	for {
+		_, err := w.Tasks.Answer(ctx, w.Principal, w.task, []steps.Answer{a})
+		var wrong *engine.AnswerError
+		switch {
+		case errors.As(err, &wrong) && a.Error == nil:
+			w.Log.InfoContext(ctx, "answer not usable", "step", a.StepID, "reason", wrong.Reason)
+			a.Result, a.Error = nil, &steps.ClientError{Code: wire.CodeInvalidParams, Message: "the answer is malformed: " + wrong.Reason}
+		case errors.Is(err, turns.ErrLedger) && ctx.Err() == nil:
+			select {
+			case <-time.After(outagePause):
+			case <-ctx.Done():
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// opened tells the client that what it was to do on other pages is done.
+func (w *waiter) opened() {
+	for _, id := range w.links.accepted {
+		params := json.RawMessage(append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))
+		if w.related {
+			params = dialect.RelatedTask(params, w.task)
+		}
+		w.Way.Notify("notifications/elicitation/complete", params)
+	}
+}

@@ -1,0 +1,149 @@
+package stateless
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
+
+// The tasks extension (SEP-2663). A client that declares it, in the request itself, may get a
+// task for the result of tools/call; it looks at it with tasks/get or a subscription, answers
+// with tasks/update, and ends it with tasks/cancel. Whether there is a task is for the tool to
+// say. The parameter task of older revisions means nothing here.
+
+const needsTasksText = "this needs the extension " + dialect.TasksExtension + " among the client's capabilities"
+
+// missingTasks is the error of a client that has not declared the extension.
+func missingTasks(text string) *wire.Error {
+	rerr := wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, text)
+	rerr.Data = json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + dialect.TasksExtension + `":{}}}}`)
+	return rerr
+}
+
+// createTask begins a task, or goes on with the rounds that come before it.
+func (d *stateless) createTask(ctx context.Context, r *request, t *engine.Program, args json.RawMessage, p *dialect.Params) ([]byte, error) {
+	q, err := d.prepare(r, t, args, p)
+	if err != nil {
+		return nil, err
+	}
+	if p.State != nil && q.Token == "" { // it would be another task
+		return nil, wire.NewError(wire.CodeInvalidParams, staleText)
+	}
+	task, err := d.Tasks.Start(ctx, tasks.Start{Request: q})
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case task.ID != "":
+		return d.finish(appendTask(nil, task, dialect.TaskStatus(task.Status), task.Message), resultTask), nil
+	case task.End.Token != "":
+		return d.inputRequired(*task.End), nil
+	}
+	return d.toolResult(task.End.Result)
+}
+
+func (d *stateless) getTask(ctx context.Context, r *request) ([]byte, error) {
+	id, _, err := readTask(r)
+	if err != nil {
+		return nil, err
+	}
+	task, err := d.Tasks.Get(ctx, r.Principal, id)
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.detailed(ctx, r, task)
+	if err != nil {
+		return nil, err
+	}
+	return d.finish(b, resultComplete), nil
+}
+
+// updateTask gives a task answers. Which of them it waits for is for the task to know: the
+// others are ignored.
+func (d *stateless) updateTask(ctx context.Context, r *request) ([]byte, error) {
+	id, responses, err := readTask(r)
+	if err != nil {
+		return nil, err
+	}
+	if responses == nil {
+		return nil, wire.NewError(wire.CodeInvalidParams, "params.inputResponses is missing: it has the answers to the task's inputRequests")
+	}
+	list, err := answers(responses)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Tasks.Answer(ctx, r.Principal, id, list); err != nil {
+		return nil, err
+	}
+	return d.finish([]byte("{"), resultComplete), nil
+}
+
+func (d *stateless) cancelTask(ctx context.Context, r *request) ([]byte, error) {
+	id, _, err := readTask(r)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Tasks.Cancel(ctx, r.Principal, id); err != nil {
+		return nil, err
+	}
+	return d.finish([]byte("{"), resultComplete), nil
+}
+
+// readTask reads the parameters of the extension's methods.
+func readTask(r *request) (id string, responses jsontext.Value, err error) {
+	p, rerr := dialect.ReadParams(r.Message.Params, "taskId", "inputResponses")
+	if rerr != nil {
+		return "", nil, rerr
+	}
+	if p.Name == "" {
+		return "", nil, wire.NewError(wire.CodeInvalidParams, "params.taskId is missing: it names the task")
+	}
+	return p.Name, p.Answers, nil
+}
+
+func appendTask(b []byte, t *tasks.Task, status, message string) []byte {
+	return dialect.AppendTask(b, t, status, message, "ttlMs", "pollIntervalMs")
+}
+
+// detailed writes a task as tasks/get and notifications show it, with what it waits for or how
+// it has ended. The object is left open.
+func (d *stateless) detailed(ctx context.Context, r *request, t *tasks.Task) ([]byte, error) {
+	b, status, message := make([]byte, 0, 512), dialect.TaskStatus(t.Status), t.Message
+	switch t.Status {
+	case tasks.InputRequired:
+		b = append(appendTask(b, t, status, message), `,"inputRequests":`...)
+		return dialect.AppendInputRequests(b, t.Questions), nil
+	case tasks.Completed: // with the result that the call would have had
+		result, err := d.toolResult(t.End.Result)
+		if err != nil {
+			return nil, err
+		}
+		b = append(appendTask(b, t, status, message), `,"result":`...)
+		return append(b, result...), nil
+	case tasks.Failed:
+		rerr := d.taskFailure(ctx, r, t)
+		b = append(appendTask(b, t, status, rerr.Message), `,"error":`...)
+		return wire.AppendErrorObject(b, rerr), nil
+	}
+	return appendTask(b, t, status, message), nil
+}
+
+// taskFailure is why a task has failed, in the words of this revision.
+func (d *stateless) taskFailure(ctx context.Context, r *request, t *tasks.Task) *wire.Error {
+	if errors.As(t.Err, new(*engine.UnsupportedError)) {
+		return d.translate(ctx, r, t.Err)
+	}
+	if errors.Is(t.Err, tokens.ErrRejected) { // of a position that nobody but the server has
+		return wire.NewError(wire.CodeInternalError, dialect.InternalText)
+	}
+	return d.TaskFailure(ctx, t)
+}

@@ -1,0 +1,145 @@
+package stateless
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
+
+// watching is tasks of which one is found changed as is said, and then an error is found.
+type watching struct {
+	tasks.Viewer
+	found []*tasks.Task
+	err   error
+	after *uint64
+}
+
+func (w watching) Get(_ context.Context, _, id string) (*tasks.Task, error) {
+	if id != "a" {
+		return nil, tasks.ErrNotFound
+	}
+	return w.found[0], nil
+}
+
+func (w watching) Watch(ctx context.Context, _, _ string, after uint64) iter.Seq2[*tasks.Task, error] {
+	*w.after = after
+	return func(yield func(*tasks.Task, error) bool) {
+		for _, t := range w.found[1:] {
+			if !yield(t, nil) {
+				return
+			}
+		}
+		if w.err != nil {
+			yield(nil, w.err)
+			return
+		}
+		<-ctx.Done()
+	}
+}
+
+// subscriber is a way to a client that stays for a while.
+type subscriber struct {
+	notified
+	stay time.Duration
+}
+
+func (s subscriber) KeepOpen() (<-chan struct{}, *wire.Error) {
+	ended := make(chan struct{})
+	time.AfterFunc(s.stay, func() { close(ended) })
+	return ended, nil
+}
+
+func TestWatch(t *testing.T) {
+	const told, ack, goodbye = "notifications/tasks", "notifications/subscriptions/acknowledged", "notifications/cancelled"
+	program := &engine.Program{Name: "tool"}
+	state := func(rev uint64, s tasks.Status, message string) *tasks.Task {
+		return &tasks.Task{ID: "a", Program: program, Status: s, Message: message, Rev: rev, Err: &turns.Error{Err: errors.New("a secret")}}
+	}
+	sick := errors.New("the store is sick")
+	for name, c := range map[string]struct {
+		found  []*tasks.Task
+		err    error
+		told   int
+		stays  bool // until the client goes
+		logged bool
+	}{
+		"it changes":                    {[]*tasks.Task{state(1, tasks.Working, ""), state(2, tasks.Working, "more")}, nil, 2, true, false},
+		"it changes inside":             {[]*tasks.Task{state(1, tasks.Working, ""), state(2, tasks.Working, ""), state(3, tasks.Working, "")}, nil, 1, true, false},
+		"it is back to what it was":     {[]*tasks.Task{state(1, tasks.Working, ""), state(2, tasks.Working, "more"), state(3, tasks.Working, "")}, nil, 3, true, false},
+		"it has ended":                  {[]*tasks.Task{state(1, tasks.Failed, ""), state(2, tasks.Working, "never")}, nil, 1, true, false},
+		"it is forgotten":               {[]*tasks.Task{state(1, tasks.Working, "")}, tasks.ErrNotFound, 1, true, false},
+		"it cannot be watched any more": {[]*tasks.Task{state(1, tasks.Working, "")}, sick, 1, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tools, err := engine.NewRegistry()
+			require.NoError(t, err)
+			var log bytes.Buffer
+			var after uint64
+			known, err := New(&dialect.Host{
+				Tools: tools, Hub: new(dialect.Hub), Catalogue: new(dialect.Catalogue), Draining: t.Context(), Log: slog.New(slog.NewTextHandler(&log, nil)),
+				Tasks: watching{found: c.found, err: c.err, after: &after}, Limits: dialect.Limits{MaxStreams: 1, MaxStreamsPerPrincipal: 1},
+			})
+			require.NoError(t, err)
+			var heard []string
+			stay := 50 * time.Millisecond
+			if !c.stays {
+				stay = time.Minute
+			}
+			m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"taskIds":["a","b","a"]}}`)}
+			way := subscriber{func(method string) { heard = append(heard, method) }, stay}
+			_, err = known.(*stateless).listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: way}, tasks: true})
+			require.NoError(t, err)
+			want := []string{ack}
+			for range c.told {
+				want = append(want, told)
+			}
+			assert.Equal(t, append(want, goodbye), heard)
+			assert.Equal(t, c.logged, log.Len() > 0, log.String())
+			if len(c.found) > 1 && !c.found[0].Status.Ended() {
+				assert.EqualValues(t, 1, after)
+			}
+		})
+	}
+}
+
+// A task that has failed says no more of why than a call would.
+func TestTaskFailures(t *testing.T) {
+	var log bytes.Buffer
+	h := &dialect.Host{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	d := &stateless{Host: h}
+	r := &request{Exchange: &dialect.Exchange{Message: &wire.Message{}}}
+	for name, c := range map[string]struct {
+		err  error
+		code int64
+		text string
+		data string
+	}{
+		"for the operator":  {errors.New("a secret"), -32603, "internal error", ""},
+		"for the client":    {&turns.Error{Err: &tasks.FailedError{Text: "too late"}}, -32603, "too late", ""},
+		"to be tried again": {&turns.Error{Err: turns.ErrLedger}, -32603, "internal error", ""},
+		"a capability":      {&turns.Error{Err: &engine.UnsupportedError{Tool: "t", StepID: "s"}}, -32021, "", `{"requiredCapabilities":{}}`},
+	} {
+		rerr := d.taskFailure(t.Context(), r, &tasks.Task{Err: c.err})
+		assert.Equal(t, c.code, rerr.Code, name)
+		if c.text != "" {
+			assert.Equal(t, c.text, rerr.Message, name)
+		}
+		assert.Equal(t, c.data, string(rerr.Data), name)
+		assert.True(t, json.Valid(wire.AppendErrorObject(nil, rerr)))
+	}
+	assert.Empty(t, log.String(), "it was logged when it happened")
+}
