@@ -110,6 +110,7 @@ needs the package bash-completion:
 			p.promptsCommand(),
 			p.resourcesCommand(),
 			p.keysCommand(),
+			p.workerCommand(),
 			p.ledgerCommand(),
 			p.tokenCommand(),
 			p.versionCommand(),

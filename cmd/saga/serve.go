@@ -74,6 +74,7 @@ Examples:
 			listFlag("allow-host", "a host `NAME` that requests may be for, besides this machine (* for any)"),
 			listFlag("allow-origin", "a web `ORIGIN` whose pages may use the server, such as https://app.example.com (* for any, with --allow-host)"),
 			listFlag("trusted-proxy", "an `ADDRESS` or network of a proxy before the server, whose X-Forwarded-For tells callers apart, for the limits per caller"),
+			workersFlag(),
 		}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			s, log, done, err := p.newServer(ctx, c)
@@ -139,7 +140,7 @@ standard error.
 
 Example, in a client's configuration:
    {"command": "saga", "args": ["stdio", "--repo", "/home/me/project"]}`,
-		Flags: serverFlags(),
+		Flags: append([]cli.Flag{workersFlag()}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			s, log, done, err := p.newServer(ctx, c)
 			if err != nil {
@@ -156,7 +157,55 @@ Example, in a client's configuration:
 	}
 }
 
-// newServer makes the server of serve and stdio; done ends what it has open.
+// workersFlag is how many tasks a process works on.
+func workersFlag() cli.Flag {
+	return &cli.IntFlag{Name: "workers", Usage: "work on `N` tasks at once; 0 for none, which is for saga worker then", Value: defaultWorkers, Sources: env("workers")}
+}
+
+// defaultWorkers is that of package server.
+const defaultWorkers = 16
+
+// workers is what --workers says to package server, where 0 is its default.
+func workers(c *cli.Command) int {
+	if n := c.Int("workers"); n > 0 {
+		return n
+	}
+	return -1
+}
+
+func (p *program) workerCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "worker",
+		Usage: "work on tasks, without serving anybody",
+		Description: `Works on the tasks that servers with the same --ledger, --keyset and --audience have begun,
+undoes what nobody comes back to, and removes what is no longer needed, until it is
+interrupted. Servers do this as well, unless --workers is 0. Start as many as you like, and
+stop any of them: what they were at goes on elsewhere.
+
+Examples:
+   saga worker --ledger postgres://saga@db.example.com/saga --keyset /etc/saga/keyset.json --workers 64`,
+		Flags: append([]cli.Flag{workersFlag()}, serverFlags()...),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.Int("workers") < 1 {
+				return p.usage(c, "--workers %d: a worker works on 1 task at once at least", c.Int("workers"))
+			}
+			s, log, done, err := p.newServer(ctx, c)
+			if err != nil {
+				return err
+			}
+			defer done()
+			log.Info("working", "workers", c.Int("workers"))
+			return failed(p.whileWatching(ctx, c, s, log, func(ctx context.Context) error {
+				if err := s.Work(ctx); ctx.Err() == nil {
+					return err
+				}
+				return nil // it was interrupted
+			}))
+		},
+	}
+}
+
+// newServer makes the server of serve, stdio and worker; done ends what it has open.
 func (p *program) newServer(ctx context.Context, c *cli.Command) (s *server.Server, log *slog.Logger, done func(), err error) {
 	if err := p.noArguments(c); err != nil {
 		return nil, nil, nil, err
@@ -192,6 +241,7 @@ func (p *program) newServer(ctx context.Context, c *cli.Command) (s *server.Serv
 		Name:           "saga",
 		Logger:         log,
 		Ledger:         store,
+		Workers:        workers(c),
 	})
 	if err != nil {
 		closeStore(store)

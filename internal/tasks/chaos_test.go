@@ -118,3 +118,11 @@ func (l *link) Now(ctx context.Context) (at time.Time, err error) {
 	err = l.call(func() (err error) { at, err = l.Store.Now(ctx); return err })
 	return at, err
 }
+
+// cut lets nothing through any more.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left = 0
+	l.dead.Store(true)
+}

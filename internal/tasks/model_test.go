@@ -2,7 +2,6 @@ package tasks_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,7 +46,7 @@ func (d *desk) do(ctx context.Context, key saga.Key, in hold) (string, error) {
 	time.Sleep(d.pause())
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.rand.IntN(20) == 0 {
+	if d.rand != nil && d.rand.IntN(20) == 0 {
 		return "", saga.Refused(errors.New("not today"))
 	}
 	h := d.keys[key]
@@ -66,7 +65,7 @@ func (d *desk) undo(ctx context.Context, p saga.Performed[hold, string]) error {
 	time.Sleep(d.pause())
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.rand.IntN(10) == 0 {
+	if d.rand != nil && d.rand.IntN(10) == 0 {
 		return errors.New("try again")
 	}
 	h := d.keys[p.Key]
@@ -82,6 +81,9 @@ func (d *desk) undo(ctx context.Context, p saga.Performed[hold, string]) error {
 func (d *desk) pause() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.rand == nil {
+		return 0
+	}
 	switch d.rand.IntN(40) {
 	case 0:
 		return 10*time.Second + time.Duration(d.rand.IntN(30_000))*time.Millisecond
@@ -526,4 +528,4 @@ func live(t *testing.T, seed uint64) {
 	w.close()
 }
 
-var _ = json.RawMessage(nil)
+func newRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }

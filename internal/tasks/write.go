@@ -77,6 +77,9 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 	}
 	next := r.e.Clone()
 	now := r.m.now()
+	if next.State != records.TaskEnded {
+		next.Rest = time.Time{} // it is this worker's, unless change puts it to rest
+	}
 	events := change(&next.Task)
 	told := r.notes.take(&next.Task, now, r.m.MaxEvents)
 	events = append(told.events, events...)
@@ -171,8 +174,8 @@ func (r *run) lose() {
 func keepUntil(t *records.Task) time.Time {
 	switch {
 	case t.State != records.TaskEnded:
-		if t.Due.IsZero() {
-			return time.Time{}
+		if t.Due.IsZero() || t.Rest.IsZero() {
+			return time.Time{} // whoever runs it says so
 		}
 		return later(t.Due, t.Keep).Add(maxSlack) // somebody ends it before, as long as there are servers
 	case len(t.Again) > 0:

@@ -26,6 +26,7 @@ type broken struct {
 	watch  func(context.Context, string, uint64, func(*ledger.Record, error) bool)
 	take   func(context.Context, ledger.Take) ([]*ledger.Record, error)
 	list   func(context.Context, []string, string, int) ([]*ledger.Record, error)
+	owned  func(context.Context, []string, string, int) ([]*ledger.Record, error)
 	count  func(context.Context, string, int) (int, error)
 	forget func(context.Context, int) (int, error)
 	now    func(context.Context) (time.Time, error)
@@ -50,6 +51,9 @@ func (b *broken) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, err
 func (b *broken) List(ctx context.Context, queues []string, after string, limit int) ([]*ledger.Record, error) {
 	return b.list(ctx, queues, after, limit)
 }
+func (b *broken) Owned(ctx context.Context, owners []string, after string, limit int) ([]*ledger.Record, error) {
+	return b.owned(ctx, owners, after, limit)
+}
 func (b *broken) Count(ctx context.Context, owner string, most int) (int, error) {
 	return b.count(ctx, owner, most)
 }
@@ -59,7 +63,7 @@ func (b *broken) Close() error                                       { return b.
 
 func breakable(s ledger.Store, skew time.Duration) *broken {
 	return &broken{
-		Store: s, skew: skew, load: s.Load, swap: s.Swap, items: s.Items, take: s.Take, list: s.List, count: s.Count,
+		Store: s, skew: skew, load: s.Load, swap: s.Swap, items: s.Items, take: s.Take, list: s.List, owned: s.Owned, count: s.Count,
 		forget: s.Forget, now: s.Now, close: s.Close,
 		watch: func(ctx context.Context, key string, after uint64, yield func(*ledger.Record, error) bool) {
 			s.Watch(ctx, key, after)(yield)

@@ -53,6 +53,20 @@ func brokenSets() []variant {
 				return records, err
 			}
 		}),
+		each("lists a limit of each owner", func(b *broken) {
+			b.owned = func(ctx context.Context, owners []string, after string, limit int) ([]*ledger.Record, error) {
+				if len(owners) > 1 {
+					limit = max(limit, limit*len(owners))
+				}
+				return b.Store.Owned(ctx, owners, after, limit)
+			}
+		}),
+		each("lists what an owner has waiting only", func(b *broken) {
+			b.owned = func(ctx context.Context, owners []string, after string, limit int) ([]*ledger.Record, error) {
+				records, err := b.Store.Owned(ctx, owners, after, limit)
+				return slices.DeleteFunc(records, func(r *ledger.Record) bool { return r.Wake.IsZero() }), err
+			}
+		}),
 		each("counts without end", func(b *broken) {
 			b.count = func(ctx context.Context, owner string, _ int) (int, error) {
 				return b.Store.Count(ctx, owner, math.MaxInt)
@@ -208,6 +222,13 @@ func keeping(name string, by time.Duration) variant {
 		}
 		b.list = func(ctx context.Context, queues []string, after string, limit int) ([]*ledger.Record, error) {
 			records, err := b.Store.List(ctx, queues, after, limit)
+			for _, r := range records {
+				back(r)
+			}
+			return records, err
+		}
+		b.owned = func(ctx context.Context, owners []string, after string, limit int) ([]*ledger.Record, error) {
+			records, err := b.Store.Owned(ctx, owners, after, limit)
 			for _, r := range records {
 				back(r)
 			}

@@ -87,6 +87,7 @@ func methods(s ledger.Store, key string) map[string]func(context.Context) error 
 			return err
 		},
 		"List":   func(ctx context.Context) error { _, err := s.List(ctx, []string{"q"}, "", 1); return err },
+		"Owned":  func(ctx context.Context) error { _, err := s.Owned(ctx, []string{"o"}, "", 1); return err },
 		"Count":  func(ctx context.Context) error { _, err := s.Count(ctx, "o", 1); return err },
 		"Forget": func(ctx context.Context) error { _, err := s.Forget(ctx, 1); return err },
 		"Now":    func(ctx context.Context) error { _, err := s.Now(ctx); return err },

@@ -72,6 +72,8 @@ var foundBy = map[string][]string{
 	"lists a limit of each queue":                      {"list/what waits"},
 	"lists what is due only":                           {"list/what waits"},
 	"lists no bodies":                                  {"list/what waits", "list/large bodies"},
+	"lists a limit of each owner":                      {"list/what is owned"},
+	"lists what an owner has waiting only":             {"list/what is owned"},
 	"counts without end":                               {"count", "limits/below one"},
 	"counts what an owner ever had":                    {"count", "forget/many"},
 	"counts what has no owner":                         {"count"},

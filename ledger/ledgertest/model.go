@@ -256,11 +256,20 @@ func (m *model) list(t *rapid.T) {
 func (m *model) count(t *rapid.T) {
 	owner := m.name(t, "owner")
 	most := rapid.IntRange(-1, 6).Draw(t, "most")
-	want := 0
+	var owned []*modelRecord
 	for _, rec := range m.records {
 		if owner != "" && rec.Owner == owner {
-			want++
+			owned = append(owned, rec)
 		}
+	}
+	want := len(owned)
+	slices.SortFunc(owned, func(a, b *modelRecord) int { return strings.Compare(a.Key, b.Key) })
+	owned = owned[:max(0, min(most, len(owned)))]
+	listed, err := m.handle(t).Owned(m.rig.ctx, []string{owner}, "", most)
+	require.NoError(t, err, "Owned")
+	require.Lenf(t, listed, len(owned), "Owned by %q, at most %d", owner, most)
+	for i, rec := range owned {
+		m.equal(t, rec, listed[i], fmt.Sprintf("Owned by %q, number %d", owner, i))
 	}
 	got, err := m.handle(t).Count(m.rig.ctx, owner, most)
 	require.NoError(t, err, "Count")

@@ -198,6 +198,61 @@ var listChecks = []check{
 		require.NoError(r, err)
 		require.Empty(r, got, "List of no queue")
 	}},
+	{"list/what is owned", func(r *rig) {
+		s, other := r.open(), r.open()
+		now := r.now(s)
+		var want []string
+		recs := map[string]*ledger.Record{}
+		for i, key := range []string{"b", "B", "a-", "a", "_", "-", "A", "~", "!", "aa", "a0", "z", "Z", "0", "10", "9"} {
+			rec := ledger.Record{Key: key, Owner: []string{"o1", "o2"}[i%2], Body: []byte(key)}
+			if i/2%2 == 0 { // whether or not it waits
+				rec.Queue, rec.Wake = "q", now
+			}
+			recs[key] = r.put(s, rec)
+			want = append(want, key)
+		}
+		slices.Sort(want)
+		r.put(s, ledger.Record{Key: "elsewhere", Owner: "o3"})
+		r.put(s, ledger.Record{Key: "nobody's", Queue: "o1", Wake: now})
+		moved := r.put(s, ledger.Record{Key: "moved", Owner: "o1"})
+		moved.Owner = "o3"
+		r.put(s, *moved)
+		left := r.put(s, ledger.Record{Key: "left", Owner: "o1"})
+		left.Owner = ""
+		r.put(s, *left)
+		r.put(s, ledger.Record{Key: "over", Owner: "o4", Keep: now.Add(-time.Hour)})
+		_, err := s.Forget(r.ctx, 10)
+		require.NoError(r, err)
+
+		both := []string{"o1", "o2", "o1", "", "none", "o4"}
+		for _, limit := range []int{1, 3, 16, 100} {
+			var got []string
+			for after := ""; ; {
+				page, err := other.Owned(r.ctx, both, after, limit)
+				require.NoError(r, err)
+				require.LessOrEqual(r, len(page), limit)
+				if len(page) == 0 {
+					break
+				}
+				for _, rec := range page {
+					r.same(recs[rec.Key], rec, "Owned: "+rec.Key)
+				}
+				got, after = append(got, keys(page)...), page[len(page)-1].Key
+			}
+			require.Equalf(r, want, got, "Owned by pages of %d", limit)
+		}
+		got, err := other.Owned(r.ctx, []string{"o3"}, "", 100)
+		require.NoError(r, err)
+		require.Equal(r, []string{"elsewhere", "moved"}, keys(got), "Owned by one")
+		got, err = other.Owned(r.ctx, both, "a1", 2) // which is no record's
+		require.NoError(r, err)
+		require.Equal(r, []string{"aa", "b"}, keys(got), "Owned after a name that is no record's")
+		for _, none := range [][]string{nil, {""}} {
+			got, err = other.Owned(r.ctx, none, "", 100)
+			require.NoError(r, err)
+			require.Empty(r, got, "Owned by nobody")
+		}
+	}},
 	{"list/large bodies", func(r *rig) {
 		s := r.open()
 		body := bytes.Repeat([]byte{0, 1, 2, 3}, 64<<10)
@@ -206,5 +261,11 @@ var listChecks = []check{
 		require.NoError(r, err)
 		require.Len(r, got, 1)
 		r.same(want, got[0], "List")
+		want.Owner = "o"
+		want = r.put(s, *want)
+		got, err = s.Owned(r.ctx, []string{"o"}, "", 1)
+		require.NoError(r, err)
+		require.Len(r, got, 1)
+		r.same(want, got[0], "Owned")
 	}},
 }
