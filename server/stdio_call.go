@@ -115,6 +115,12 @@ func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessa
 	return steps.Answer{}, why
 }
 
+// Post implements [dialect.Poster].
+func (x *lineCall) Post(id uint64, method string, params json.RawMessage) bool {
+	x.conn.write(wire.AppendCall(nil, id, method, params))
+	return true
+}
+
 // Hangup implements [dialect.Way]: the connection is the session.
 func (*lineCall) Hangup(time.Duration) {}
 

@@ -31,7 +31,7 @@ func (m *Manager) Start(ctx context.Context, s Start) (*Task, error) {
 		}
 		turn = opened
 	}
-	if !begins(&turn) {
+	if !s.AtOnce && !begins(&turn) {
 		take := m.Turns.Call
 		if q.Token != "" {
 			take = m.Turns.Resume
@@ -94,7 +94,7 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 	t := records.Task{
 		Target: records.Target{Name: turns.TargetOf(turn.Program), Revision: turn.Program.Revision},
 		ID:     s.ID, Principal: q.Principal, Saga: turn.Saga, Created: now, Updated: now, Note: s.Note,
-		TTL: set.TTL, Poll: set.Poll, Retain: set.Keep,
+		TTL: set.TTL, Poll: set.Poll, Retain: max(set.Keep, s.Keep),
 	}
 	if s.TTL > 0 && (t.TTL <= 0 || s.TTL < t.TTL) {
 		t.TTL = s.TTL

@@ -210,6 +210,9 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rerr := c.GuestsRefuse(t, c.caller(c.peer, "")); rerr != nil {
+		return nil, rerr
+	}
 	out, err := c.drive(ctx, t, args)
 	if err != nil {
 		if out.Result = c.stopped(err); out.Result == nil {
