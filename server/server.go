@@ -19,6 +19,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/async"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake"
 	"github.com/mcpsaga/mcpsaga/server/internal/proposal"
@@ -301,6 +302,7 @@ type registration struct {
 var registered = []registration{
 	{stateless.New, stateless.Revisions},
 	{proposal.New, nil},
+	{async.New, nil},
 	{handshake.New, handshake.Revisions},
 }
 

@@ -126,6 +126,12 @@ func (x *lineCall) Rest() (back func()) {
 	}
 }
 
+// Post implements [dialect.Poster].
+func (x *lineCall) Post(id uint64, method string, params json.RawMessage) bool {
+	x.conn.write(wire.AppendCall(nil, id, method, params))
+	return true
+}
+
 // Hangup implements [dialect.Way]: the connection is the session.
 func (*lineCall) Hangup(time.Duration) {}
 

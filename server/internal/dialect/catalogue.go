@@ -262,6 +262,8 @@ type Capabilities struct {
 	Roots                    bool
 	// Tasks is the tasks extension, of MCP from 2026-07-28 on.
 	Tasks bool
+	// Experimental are the experimental capabilities, an object if there are any.
+	Experimental jsontext.Value
 }
 
 // ReadCapabilities takes a ClientCapabilities object apart, which must be valid JSON. If
@@ -282,6 +284,9 @@ func ReadCapabilities(object jsontext.Value) (c Capabilities, pointer string, ok
 			continue // whatever else it is, it declares nothing
 		case "extensions":
 			c.Tasks = declares(v, TasksExtension)
+		case "experimental":
+			c.Experimental = v
+			continue // as for roots
 		default:
 			continue
 		}

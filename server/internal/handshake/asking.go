@@ -213,6 +213,9 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rerr := c.GuestsRefuse(t, c.caller(c.peer, "")); rerr != nil {
+		return nil, rerr
+	}
 	part, rerr := dialect.ReadResumed(c.Message.Params, t, p.Arguments)
 	if rerr != nil {
 		return nil, rerr

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -24,6 +25,7 @@ type agreed struct {
 	id        tokens.ID // its random part
 	revision  revision
 	features  steps.Features
+	guests    dialect.Experiments
 	level     slog.Level // of log messages, unless the client sets another
 	principal [sha256.Size]byte
 	expires   time.Time
@@ -44,6 +46,11 @@ var featureBits = [...]steps.Features{
 	{Forms: true}, {Links: true}, {Sampling: true}, {SamplingTools: true}, {SamplingContext: true}, {Roots: true},
 }
 
+// guestBits is where the bits of guests begin. No feature may have a bit there.
+const guestBits = 8 - dialect.MaxGuests
+
+var _ [guestBits - len(featureBits)]struct{}
+
 // newID returns the id of a new session of a principal.
 func (d *handshake) newID(p *peer, principal string) (string, error) {
 	var bits byte
@@ -52,6 +59,7 @@ func (d *handshake) newID(p *peer, principal string) (string, error) {
 			bits |= 1 << i
 		}
 	}
+	bits |= byte(p.guests) << guestBits
 	now := d.Turns.Now()
 	whose := sha256.Sum256([]byte(principal))
 	claims := tokens.Claims{IssuedAt: now, ExpiresAt: now.Add(d.Limits.SessionTTL), Request: whose[:]}
@@ -89,6 +97,7 @@ func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (
 			a.features = a.features.With(f)
 		}
 	}
+	a.guests = dialect.Experiments(state[2] >> guestBits)
 	return a, untimely != nil, nil
 }
 
@@ -100,7 +109,7 @@ func (a *agreed) of(principal string) bool {
 
 // peer is the client as it was when the session began.
 func (a *agreed) peer() *peer {
-	p := &peer{revision: a.revision, features: a.features}
+	p := &peer{revision: a.revision, features: a.features, guests: a.guests}
 	p.level.Set(a.level)
 	return p
 }

@@ -36,6 +36,9 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if rerr := d.matchParams(r, t.Name, p.Arguments); rerr != nil {
 		return nil, rerr
 	}
+	if d.Guest(r.Message) != nil {
+		return d.serveGuest(ctx, r)
+	}
 	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t, p.Arguments); rerr != nil {
 		return nil, rerr
 	}
