@@ -58,6 +58,9 @@ type Options struct {
 	// the same Ledger. Without a Ledger there are no tasks, and New refuses tools that demand
 	// them.
 	Workers int
+	// WorkersPerTool is how many of them may be of a tool, by its name; those that it has not
+	// have no limit of their own. Of one principal are at most half of the Workers.
+	WorkersPerTool map[string]int
 	// MaxBody is the largest message in bytes. Default 1 MiB.
 	MaxBody int64
 	// PageSize is how many entries a list method returns at once. Default 100.
@@ -230,7 +233,7 @@ func New(o Options) (*Server, error) {
 		s.host.TakesKeys, takesKeys = true, (*engine.Program).Remembered
 		work := []func(context.Context) error{s.host.Turns.Work}
 		if tasks.Offered(tools) {
-			manager, err := tasks.New(tasks.Config{Turns: s.host.Turns, Workers: o.Workers})
+			manager, err := tasks.New(tasks.Config{Turns: s.host.Turns, Workers: o.Workers, PerTool: o.WorkersPerTool})
 			if err != nil {
 				return nil, fmt.Errorf("server: %w", err)
 			}
