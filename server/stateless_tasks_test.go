@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsontest"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -350,13 +349,4 @@ func TestSagaMethodsAndTasks(t *testing.T) {
 		name := tool.Get("name").String()
 		assert.Equal(t, name == "both" || name == "twice", marked, name)
 	}
-}
-
-// A server without a ledger cannot have tools that have to be tasks.
-func TestTasksNeedALedger(t *testing.T) {
-	_, err := server.New(server.Options{Tools: taskTools(), Keys: newKeys(t)})
-	var wrong *saga.DefinitionError
-	require.ErrorAs(t, err, &wrong)
-	assert.Contains(t, err.Error(), "must")
-	assert.Contains(t, err.Error(), "ledger")
 }
