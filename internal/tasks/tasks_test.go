@@ -41,8 +41,8 @@ func (r *rig) runner(store ledger.Store, tools ...saga.Definition) *turns.Runner
 	c, err := tokens.New(r.keys, tokens.Options{Audience: "test"})
 	require.NoError(r.t, err)
 	list := make([]engine.Compiler, len(tools))
-	for i := range tools {
-		list[i] = tools[i]
+	for i, tool := range tools {
+		list[i] = tool
 	}
 	registry, err := engine.NewRegistry(list...)
 	require.NoError(r.t, err)
