@@ -79,15 +79,6 @@ func (c *legacyClient) reaches(token, status string) (last operationStatus) {
 	return last
 }
 
-// refused is the error of a message.
-func (c *legacyClient) refused(message string) (code int, text string) {
-	c.t.Helper()
-	body := readAll(c.t, c.post(message))
-	m := parseLegacy(c.t, body)
-	require.NotNil(c.t, m.Error, body)
-	return m.Error.Code, m.Error.Message
-}
-
 func TestOperationRunsToItsEnd(t *testing.T) {
 	r := newTaskRig(t)
 	c := r.connect("2025-06-18", asyncTools, byUser("ann"))
