@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -84,6 +85,25 @@ func (c *client) next() (request, error) {
 // send has the server take a turn; take lets the client learn of the response.
 func (c *client) send(q request) reply {
 	c.rig.now = c.rig.now.Add(c.pause)
+	switch wake := c.last.wake; {
+	case q.token == "" || q.works:
+	case q.token != c.last.token:
+		return c.sendAgain(q)
+	case !q.cancels && c.rig.now.Before(wake):
+		c.rig.now = wake // it was told when to come back
+	}
+	c.rig.first[q.token] = c.rig.now
+	return c.rig.send(q)
+}
+
+// sendAgain sends an older request again. If the saga has slept meanwhile for longer than
+// tokens live, that was before: it arrives late, but not that late.
+func (c *client) sendAgain(q request) reply {
+	first, known := c.rig.first[q.token]
+	if now := c.rig.now; known && now.Sub(first) > tokens.DefaultTTL/2 && c.last.slept {
+		c.rig.now = first.Add(c.pause)
+		defer func() { c.rig.now = now }()
+	}
 	return c.rig.send(q)
 }
 
@@ -92,6 +112,7 @@ func (c *client) take(q request, rep reply) {
 	if rep.cut || rep.err != nil {
 		return // the token before is still good
 	}
+	rep.slept = c.last.slept || !rep.wake.IsZero()
 	c.last = rep
 	for _, a := range q.answers {
 		if !slices.ContainsFunc(c.sent, func(b steps.Answer) bool { return a.StepID == b.StepID }) {

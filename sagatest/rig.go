@@ -43,6 +43,10 @@ type rig struct {
 	// follow one another differ from the time.
 	ledger *outage
 	skew   time.Duration
+	// clock is that of the turn under way.
+	clock *clock
+	// first is when each token was first brought.
+	first map[string]time.Time
 }
 
 var codecOptions = tokens.Options{Audience: "https://sagatest.example"}
@@ -64,6 +68,8 @@ type reply struct {
 	err error
 	// token and steps are there if the saga is suspended, at position.
 	token    string
+	wake     time.Time
+	slept    bool // for longer than a turn, now or before
 	steps    []steps.Step
 	position *engine.Position
 	// out is there if the saga has ended.
@@ -102,8 +108,12 @@ func (r *rig) send(q request) (rep reply) {
 		rep = r.turn(ctx, q)
 		done = true
 	}()
+	before := r.now
 	rep = <-ended
 	r.ledger.hangUp()
+	if slept := r.clock; slept != nil {
+		r.now = before.Add(max(0, slept.now().Sub(slept.began)))
+	}
 	if r.watch.wasCut() {
 		return reply{cut: true}
 	}
@@ -150,13 +160,17 @@ func (r *rig) runner() (*turns.Runner, *engine.Program, error) {
 			return nil, nil, err
 		}
 	}
+	began := r.now
+	if r.ledger != nil {
+		began = began.Add(r.skew * time.Duration(r.turns%2))
+	}
+	r.clock = &clock{at: began, began: began}
 	config := turns.Config{
-		Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return r.now }, NewID: func() tokens.ID { return tokens.ID(r.newID()) },
+		Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: r.clock.now, Sleep: r.clock.sleep, NewID: func() tokens.ID { return tokens.ID(r.newID()) },
 		UndoGrace: turns.DefaultUndoGrace,
 	}
 	if r.ledger != nil {
-		now := r.now.Add(r.skew * time.Duration(r.turns%2))
-		config.Ledger, config.Now = r.ledger.line(), func() time.Time { return now }
+		config.Ledger = r.ledger.line()
 	}
 	runner, err := turns.New(config)
 	return runner, firstTool(tools), err
@@ -208,7 +222,7 @@ func replyOf(tool *engine.Program, end turns.End, err error) reply {
 	case err != nil:
 		return reply{err: explained(err), undone: errors.As(err, &undone)}
 	case end.Token != "":
-		return reply{token: end.Token, steps: end.Steps, position: end.Position, reworded: end.Reworded}
+		return reply{token: end.Token, wake: end.Wake, steps: end.Steps, position: end.Position, reworded: end.Reworded}
 	}
 	rep := reply{out: &end.Outcome, late: end.Gone != ""}
 	if u := (&Ending{Result: end.Result}).Undo(); u != nil {

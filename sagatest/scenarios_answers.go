@@ -61,9 +61,12 @@ func (s *sweep) forks() []scenario {
 
 // branch goes on twice from the present point.
 func (x *trial) branch(one, other func() bool) {
-	start, last := x.client.fork(), x.last
+	start, last, began := x.client.fork(), x.last, x.client.rig.now
 	if !one() {
 		return
+	}
+	if x.client.last.slept {
+		x.client.rig.now = began // longer than a token is good
 	}
 	x.fork = x.client.ending(x.last)
 	x.client, x.last = start, last

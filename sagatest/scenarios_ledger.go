@@ -148,6 +148,7 @@ func (x *trial) spent(q request) bool {
 
 // abandoned has the time of the saga pass, and a server's worker look.
 func (x *trial) abandoned() bool {
+	x.awake()
 	x.client.rig.now = x.client.rig.now.Add(tooLate)
 	if rep := x.send(request{works: true}); rep.err != nil {
 		x.failed(rep.err)

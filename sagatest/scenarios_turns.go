@@ -300,6 +300,7 @@ func (s *sweep) eachRequest(first int, name string, want expectation, run func(x
 // expiries: the client comes back when its token has expired.
 func (s *sweep) expiries() []scenario {
 	return s.eachRequest(2, "the client comes back too late for turn %d", undone, func(x *trial, q request) {
+		x.awake()
 		x.client.rig.now = x.client.rig.now.Add(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
 		rep := x.send(q)
 		if rep.out != nil && rep.late || rep.err != nil {

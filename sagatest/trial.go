@@ -241,6 +241,13 @@ func (x *trial) cutOff(q request) bool {
 	return false
 }
 
+// awake lets the time pass that the saga sleeps.
+func (x *trial) awake() {
+	if r := x.client.rig; r.now.Before(x.client.last.wake) {
+		r.now = x.client.last.wake
+	}
+}
+
 // acted reports whether the author's code was called by effects in a turn, and may
 // have left something behind.
 func (x *trial) acted(turn int) bool {

@@ -146,7 +146,7 @@ func (v *replay) sorts(call *ast.CallExpr) bool {
 func (v *replay) operates(call *ast.CallExpr) bool {
 	f := calledFunc(v.info, call)
 	switch funcName(f) {
-	case askFunc, doFunc, runAskAll, "(*" + sagaPath + ".Run).NewID", "(*" + sagaPath + ".Run).Now", "(*" + sagaPath + ".Run).Rand":
+	case askFunc, doFunc, runAskAll, runYield, runSleep, runUntil, "(*" + sagaPath + ".Run).NewID", "(*" + sagaPath + ".Run).Now", "(*" + sagaPath + ".Run).Rand":
 		return true
 	}
 	if f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath {

@@ -107,6 +107,12 @@ const (
 	turnAsk   = "(*" + sagaPath + ".Turn[Args, State]).Ask"
 	turnPause = "(*" + sagaPath + ".Turn[Args, State]).Pause"
 	turnGoto  = "(*" + sagaPath + ".Turn[Args, State]).Goto"
+	turnYield = "(*" + sagaPath + ".Turn[Args, State]).Yield"
+	turnSleep = "(*" + sagaPath + ".Turn[Args, State]).Sleep"
+	turnUntil = "(*" + sagaPath + ".Turn[Args, State]).Until"
+	runYield  = "(*" + sagaPath + ".Run).Yield"
+	runSleep  = "(*" + sagaPath + ".Run).Sleep"
+	runUntil  = "(*" + sagaPath + ".Run).Until"
 )
 
 // harmless reports whether a package's functions only compute, or tell people

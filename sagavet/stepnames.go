@@ -171,18 +171,21 @@ func (v *stepNames) look(code ast.Node, names map[string]bool, seen map[*ast.Fun
 	})
 }
 
-// call checks the name in a call of Ask, Pause or Goto.
+// call checks the name in a call that says which step function goes on.
 func (v *stepNames) call(call *ast.CallExpr, names map[string]bool) {
 	f, ok := typeutil.Callee(v.info, call).(*types.Func)
 	if !ok || len(call.Args) == 0 {
 		return
 	}
+	next := call.Args[0]
 	switch funcName(f) {
-	case turnAsk, turnPause, turnGoto:
+	case turnAsk, turnPause, turnGoto, turnYield:
+	case turnSleep, turnUntil:
+		next = call.Args[len(call.Args)-1]
 	default:
 		return
 	}
-	name, ok := v.constant(call.Args[0])
+	name, ok := v.constant(next)
 	if _, exists := names[name]; !ok || exists {
 		return
 	}
@@ -191,7 +194,7 @@ func (v *stepNames) call(call *ast.CallExpr, names map[string]bool) {
 	if len(known) > 0 {
 		advice = "Name one of the machine's Steps, which are " + strings.Join(known, ", ")
 	}
-	v.reporter.report(call.Args[0].Pos(), "there is no step function %q to go on, so the saga fails when it comes here", advice, name)
+	v.reporter.report(next.Pos(), "there is no step function %q to go on, so the saga fails when it comes here", advice, name)
 }
 
 func isTurn(t types.Type) bool { return isSaga(t, "Turn") }

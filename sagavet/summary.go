@@ -25,7 +25,7 @@ func (p *program) operation(c *ssa.CallCommon) operation { return p.classify(c, 
 func (p *program) classify(c *ssa.CallCommon, does func(*ssa.Function) operation) operation {
 	o := object(c)
 	switch funcName(o) {
-	case askFunc, runAskAll, turnAsk, turnPause, turnGoto:
+	case askFunc, runAskAll, runYield, runSleep, runUntil, turnAsk, turnPause, turnGoto, turnYield, turnSleep, turnUntil:
 		return asks
 	case doFunc:
 		return performs

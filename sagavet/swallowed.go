@@ -9,7 +9,7 @@ import (
 
 // swallowedAnalyzer finds flows that do not return the error of asking, or of performing an
 // effect.
-var swallowedAnalyzer = analyzer("sagaswallowed", `report errors of saga.Ask, Run.AskAll and saga.Do that a flow does not return
+var swallowedAnalyzer = analyzer("sagaswallowed", `report errors of saga.Ask, Run's methods that suspend and saga.Do that a flow does not return
 
 A flow suspends by returning the error that asking returned. If it returns another
 error, or none, or goes on, the saga fails. The error of an effect says whether the
@@ -60,7 +60,7 @@ func (p *program) checkError(r *reporter, call *ssa.Call) {
 	t.follow()
 	for pos := range t.replaced {
 		if what == asks {
-			r.report(pos, "the flow replaces the error of %s by one that does not wrap it, so it fails where it should wait for the answer",
+			r.report(pos, "the flow replaces the error of %s by one that does not wrap it, so it fails where it should wait",
 				"Return the error as it is, or wrap it with %w", name)
 		} else {
 			r.report(pos, "the flow replaces the error of %s by one that does not wrap it, so the engine cannot know that the effect may have happened",
@@ -75,7 +75,7 @@ func (p *program) checkError(r *reporter, call *ssa.Call) {
 func (p *program) discarded(r *reporter, call *ssa.Call, what operation) {
 	name := callName(call.Common())
 	if what == asks {
-		r.report(at(call), "the flow goes on after %s although the saga may have to wait for the answer",
+		r.report(at(call), "the flow goes on after %s although the saga may have to wait",
 			"Return the error if it is not nil; recognise with errors.Is or errors.As what the flow itself can deal with", name)
 		return
 	}
@@ -99,6 +99,8 @@ func callName(c *ssa.CallCommon) string {
 		return "saga.Ask"
 	case runAskAll:
 		return "Run.AskAll"
+	case runYield, runSleep, runUntil:
+		return "Run." + o.Name()
 	case doFunc:
 		return "saga.Do"
 	case "":

@@ -60,6 +60,7 @@ func (r *Runner) cancel(ctx context.Context, brought *Request, o *opened) (End, 
 		}
 	}
 	out, err := o.program.Cancel(turn, o.pos, res)
+	carryEnd(out, o.pos)
 	switch {
 	case err != nil:
 	case o.gone != nil && answered: // no turn is taken any more

@@ -135,6 +135,7 @@ func (r *Runner) undo(ctx context.Context, m *memory, base *opened, gone tokens.
 			res.Why = abandonedText(gone)
 		}
 		out, err = o.program.Cancel(turn, o.pos, res)
+		carryEnd(out, o.pos)
 	}
 	end, err := r.finishUndo(turn, m, out, err, gone, asked.Purpose)
 	if err == nil && asked.Turn != nil && end.ofTurn() {

@@ -21,8 +21,8 @@ import (
 type response struct {
 	Steps     []recordedStep     `json:"steps,omitempty"`
 	Yielded   json.RawMessage    `json:"yielded,omitzero"`
-	Wake      time.Time          `json:"wake,omitzero"`
-	Expires   time.Time          `json:"expires,omitzero"`
+	Wake      *time.Time         `json:"wake,omitzero"`
+	Expires   *time.Time         `json:"expires,omitzero"`
 	Reworded  []string           `json:"reworded,omitempty"`
 	Result    json.RawMessage    `json:"result,omitempty"`
 	Messages  json.RawMessage    `json:"messages,omitempty"`
@@ -87,7 +87,15 @@ func brokeOff(err error) (undone *engine.UndoneError, ok bool) {
 
 // encodeResponse encodes how a turn ended, err being an error for which [ended] holds.
 func encodeResponse(end *End, err error) ([]byte, error) {
-	r := response{Reworded: end.Reworded, Disclosed: end.Disclosed, Gone: end.Gone, Wake: end.Wake, Expires: end.Expires}
+	r := response{Reworded: end.Reworded, Disclosed: end.Disclosed, Gone: end.Gone}
+	if !end.Wake.IsZero() {
+		wake := end.Wake
+		r.Wake = &wake
+	}
+	if !end.Expires.IsZero() {
+		expires := end.Expires
+		r.Expires = &expires
+	}
 	for i := range end.Steps {
 		s := &end.Steps[i]
 		r.Steps = append(r.Steps, recordedStep{s.ID, s.Kind, s.Params, s.Needs})
@@ -130,7 +138,13 @@ func decodeResponse(raw []byte) (end End, failure, err error) {
 	if err := jsonv2.Unmarshal(raw, &r); err != nil {
 		return end, nil, fmt.Errorf("a recorded response cannot be read: %w", err)
 	}
-	end.Reworded, end.Disclosed, end.Gone, end.Wake, end.Expires, end.recorded = r.Reworded, r.Disclosed, r.Gone, r.Wake, r.Expires, true
+	end.Reworded, end.Disclosed, end.Gone, end.recorded = r.Reworded, r.Disclosed, r.Gone, true
+	if r.Wake != nil {
+		end.Wake = *r.Wake
+	}
+	if r.Expires != nil {
+		end.Expires = *r.Expires
+	}
 	for _, s := range r.Steps {
 		end.Steps = append(end.Steps, steps.Step{ID: s.ID, Kind: s.Kind, Params: s.Params, Needs: s.Needs})
 	}

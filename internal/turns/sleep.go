@@ -120,6 +120,14 @@ func carry(out *engine.Outcome, from *engine.Position) {
 	}
 }
 
+// carryEnd is carry for a saga that was cancelled, if that was too late: the end of its turn has
+// all that it yielded.
+func carryEnd(out *engine.Outcome, from *engine.Position) {
+	if out != nil && undoReport(out.Result) == nil {
+		carry(out, from)
+	}
+}
+
 // goesOn reports whether a saga goes on without its client although nobody has asked anything:
 // because it slept and has waited here, or has yielded what is told with the result.
 func (r *Runner) goesOn(ctx context.Context, q *Request, out *engine.Outcome) (bool, error) {

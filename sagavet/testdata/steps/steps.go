@@ -2,6 +2,9 @@
 package steps
 
 import (
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -43,6 +46,18 @@ func again(t *turn) (saga.Next, error) { return helper(t, "x") }
 func helper(t *turn, _ string) (saga.Next, error) {
 	return t.Ask("secnd", askSure) // want `no step function "secnd"`
 }
+
+func pauses(t *turn) (saga.Next, error) {
+	switch {
+	case t.Args.Sure:
+		return t.Yield("part", content.Textf("x")) // want `no step function "part"`
+	case t.State.Sure:
+		return t.Sleep(time.Hour, "morning") // want `no step function "morning"`
+	}
+	return t.Until(time.Time{}, "evening") // want `no step function "evening"`
+}
+
+var pausing = saga.Machine[form, form]{Start: pauses, Steps: stepMap{"go": pauses}}
 
 type methods struct{}
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -29,6 +30,21 @@ func discarded(r *saga.Run) (bool, error) {
 
 func dropped(r *saga.Run) error {
 	r.AskAll(askSure, askAgain) // want `the flow goes on after Run.AskAll`
+	return nil
+}
+
+func yieldDropped(r *saga.Run) error {
+	r.Yield() // want `the flow goes on after Run.Yield although the saga may have to wait`
+	return nil
+}
+
+func sleepReplaced(r *saga.Run) error {
+	if err := r.Sleep(time.Hour); err != nil {
+		return errors.New("woken") // want `the flow replaces the error of Run.Sleep by one that does not wrap it`
+	}
+	if err := r.Until(r.Now()); err != nil {
+		return fmt.Errorf("until: %w", err)
+	}
 	return nil
 }
 
