@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -130,7 +131,10 @@ func (h *Host) GuestsAnswered(ctx context.Context, x *Exchange) (taken bool, rer
 		defer x.Caller.Asked.Remove(id)
 	}
 	for _, g := range h.Guests {
-		if taken, rerr = g.Answered(ctx, x, id, about, a); taken || rerr != nil {
+		if taken, rerr = g.Answered(ctx, x, id, about, a); rerr != nil && rerr.Status == 0 {
+			rerr.Status = http.StatusBadRequest
+		}
+		if taken || rerr != nil {
 			return true, rerr
 		}
 	}

@@ -131,6 +131,10 @@ func (d *handshake) replyWithoutSession(ctx context.Context, x *dialect.Exchange
 	method := d.method(m)
 	switch {
 	case m.ID == nil:
+		if rerr := d.GuestsCancelled(ctx, x); rerr != nil {
+			r.Error(nil, rerr)
+			return
+		}
 		r.Empty(http.StatusAccepted)
 	case method.serve == nil || method.open:
 		r.JSON(http.StatusOK, d.respond(ctx, x, nil))
