@@ -257,6 +257,8 @@ type Capabilities struct {
 	Roots                    bool
 	// Tasks is the tasks extension, of MCP from 2026-07-28 on.
 	Tasks bool
+	// Resumable: requests can be resumed (SEP-975); declared by itself, or as an experiment.
+	Resumable bool
 }
 
 // ReadCapabilities takes a ClientCapabilities object apart, which must be valid JSON. If
@@ -277,6 +279,9 @@ func ReadCapabilities(object jsontext.Value) (c Capabilities, pointer string, ok
 			continue // whatever else it is, it declares nothing
 		case "extensions":
 			c.Tasks = declares(v, TasksExtension)
+		case "resumableRequests", "experimental":
+			c.Resumable = c.Resumable || string(name) == "resumableRequests" && declared(v) || declares(v, "resumableRequests")
+			continue // what others make of them does not matter
 		default:
 			continue
 		}

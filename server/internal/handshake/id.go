@@ -24,6 +24,7 @@ type agreed struct {
 	id        tokens.ID // its random part
 	revision  revision
 	features  steps.Features
+	resumable bool       // the client can resume requests
 	level     slog.Level // of log messages, unless the client sets another
 	principal [sha256.Size]byte
 	expires   time.Time
@@ -44,6 +45,9 @@ var featureBits = [...]steps.Features{
 	{Forms: true}, {Links: true}, {Sampling: true}, {SamplingTools: true}, {SamplingContext: true}, {Roots: true},
 }
 
+// resumableBit, beside those of features, says that the client can resume requests.
+const resumableBit = 1 << 7
+
 // newID returns the id of a new session of a principal.
 func (d *handshake) newID(p *peer, principal string) (string, error) {
 	var bits byte
@@ -51,6 +55,9 @@ func (d *handshake) newID(p *peer, principal string) (string, error) {
 		if p.features.Has(f) {
 			bits |= 1 << i
 		}
+	}
+	if p.resumable {
+		bits |= resumableBit
 	}
 	now := d.Turns.Now()
 	whose := sha256.Sum256([]byte(principal))
@@ -89,6 +96,7 @@ func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (
 			a.features = a.features.With(f)
 		}
 	}
+	a.resumable = state[2]&resumableBit != 0
 	return a, untimely != nil, nil
 }
 
@@ -100,7 +108,7 @@ func (a *agreed) of(principal string) bool {
 
 // peer is the client as it was when the session began.
 func (a *agreed) peer() *peer {
-	p := &peer{revision: a.revision, features: a.features}
+	p := &peer{revision: a.revision, features: a.features, resumable: a.resumable}
 	p.level.Set(a.level)
 	return p
 }

@@ -96,7 +96,7 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	_, err := s.begin(x.Message, cancel)
+	_, err := s.begin(x.Message, "", cancel)
 	return ctx, func() {
 		if err == nil {
 			d.release(s, x.Message.ID)

@@ -19,6 +19,8 @@ import (
 type peer struct {
 	revision revision
 	features steps.Features
+	// resumable: the client can resume requests.
+	resumable bool
 	// level is the least severe log message that the client gets.
 	level slog.LevelVar
 	// changes are what the client hears without asking.
@@ -80,7 +82,7 @@ func newPeer(version string, capabilities jsontext.Value) (p *peer, pointer stri
 		}
 	}
 	p = &peer{revision: negotiate(version)}
-	p.features = p.revision.features(declared)
+	p.features, p.resumable = p.revision.features(declared), declared.Resumable
 	return p, "", true
 }
 
