@@ -14,7 +14,7 @@ import (
 
 // nodeScripts are the scripts beside the packages, each one process for all tests: to
 // start one takes longer than most of what it is asked to do.
-var nodeScripts = map[string]*nodeScript{"v1.mjs": {}, "v2.mjs": {}, "tasks.mjs": {}}
+var nodeScripts = map[string]*nodeScript{"v1.mjs": {}, "v2.mjs": {}, "tasks.mjs": {}, "v1tasks.mjs": {}}
 
 type nodeScript struct {
 	mu      sync.Mutex

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -284,5 +286,98 @@ func TestTasksOnPipes(t *testing.T) {
 			break
 		}
 		require.Less(t, time.Now(), deadline, "%s", m.Result)
+	}
+}
+
+// talkative tells of all that it does.
+var talkative = saga.Flow[empty, string]{
+	Info: saga.Info{Name: "talk", Asks: []steps.Question{legacyForm}, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
+	Run: func(r *saga.Run, _ empty) (string, error) {
+		r.Progress(1, 2, "half")
+		r.Log(slog.LevelDebug, "a detail")
+		r.Log(slog.LevelError, "a problem")
+		if _, err := saga.Ask(r, legacyForm); err != nil {
+			return "", err
+		}
+		r.Progress(2, 2, "done")
+		return "talked", nil
+	},
+}
+
+// What a task tells reaches whoever waits for it, with the progressToken of the call, and as much
+// of the log as the client wants.
+func TestTasksTell(t *testing.T) {
+	r := newTaskRig(t, func(o *server.Options) { o.Tools = []saga.Definition{talkative} })
+	for name, plain := range map[string]bool{"task": false, "call": true} {
+		t.Run(name, func(t *testing.T) {
+			c := r.user("ann", "2025-11-25")
+			c.ask(methodCall(3, "logging/setLevel", `{"level":"error"}`))
+			var s *sseReader
+			var task string
+			if plain {
+				s = c.stream(toolCall(9, "talk", "{}"))
+			} else {
+				m := parseLegacy(t, c.ask(methodCall(9, "tools/call", `{"name":"talk","task":{},"_meta":{"progressToken":"p9"}}`)))
+				var created struct{ Task legacyTask }
+				require.NoError(t, json.Unmarshal(m.Result, &created))
+				task = created.Task.TaskID
+				assert.Equal(t, "half", c.until(task, "input_required").StatusMessage)
+				s = c.stream(aboutTask(10, "result", task))
+			}
+			var progress []string
+			logs := 0
+			for m := s.message(); ; m = s.message() {
+				switch m.Method {
+				case "notifications/progress":
+					var p struct {
+						Token    string `json:"progressToken"`
+						Progress float64
+						Message  string
+					}
+					require.NoError(t, json.Unmarshal(m.Params, &p))
+					assert.Equal(t, "p9", p.Token)
+					progress = append(progress, fmt.Sprint(p.Progress, p.Message))
+				case "notifications/message":
+					assert.Contains(t, string(m.Params), "a problem")
+					logs++
+				case "elicitation/create":
+					c.reply(m.ID, `{"action":"accept","content":{"name":"Jo"}}`)
+				case "notifications/tasks/status":
+					assert.Equal(t, task, readLegacyTask(t, m.Params).TaskID)
+					continue
+				case "":
+					said, _ := text(t, m.Result)
+					assert.Equal(t, "talked", said)
+					assert.Equal(t, task, relatedTo(t, m.Result))
+					assert.Equal(t, []string{"1half", "2done"}, progress)
+					assert.Equal(t, 2, logs, "a flow says it again when it goes on")
+					return
+				}
+				assert.Equal(t, task, relatedTo(t, m.Params), m.data)
+			}
+		})
+	}
+}
+
+// What a task yields begins its result, where nobody can have it earlier.
+func TestTasksYield(t *testing.T) {
+	r := newTaskRig(t, func(o *server.Options) {
+		o.Tools = []saga.Definition{saga.Flow[empty, string]{
+			Info: saga.Info{Name: "parts", Yields: true, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
+			Run: func(r *saga.Run, _ empty) (string, error) {
+				for _, part := range []string{"one", "two"} {
+					if err := r.Yield(content.Text{Text: part}); err != nil {
+						return "", err
+					}
+				}
+				return "three", nil
+			},
+		}}
+	})
+	c := r.user("ann", "2025-11-25")
+	task := c.create("parts", "{}")
+	for _, ask := range []string{toolCall(1, "parts", "{}"), aboutTask(2, "result", task.TaskID)} {
+		said, _ := text(t, parseLegacy(t, c.ask(ask)).Result)
+		assert.Equal(t, "one\ntwo\nthree", said)
 	}
 }

@@ -127,4 +127,3 @@ func TestResume(t *testing.T) {
 		})
 	}
 }
-

@@ -178,6 +178,11 @@ func samples(dialect string) []sample {
 			sample{method: "logging/setLevel", params: hole, json: `{"level":"t"}`},
 			sample{method: "resources/unsubscribe", params: hole, json: `{"uri":"t"}`},
 			sample{method: "tools/call", where: "_meta", params: `{"name":"take","_meta":` + hole + `}`, json: `{"progressToken":"t"}`},
+			sample{method: "tools/call", where: "task", params: `{"name":"later","task":` + hole + `}`, json: `{"ttl":"t","x":0}`},
+			sample{method: "tasks/get", params: hole, json: `{"taskId":"t","x":0}`},
+			sample{method: "tasks/cancel", params: hole, json: `{"taskId":"t"}`},
+			sample{method: "tasks/result", params: hole, json: `{"taskId":"t"}`},
+			sample{method: "tasks/list", params: hole, json: `{"cursor":"t"}`},
 			sample{method: "response", whole: hole, json: `{"jsonrpc":"2.0","id":"t","result":{}}`},
 			sample{method: "response", where: "error", whole: `{"jsonrpc":"2.0","id":1,"error":` + hole + `}`, json: `{"code":1,"message":"m","data":0}`})
 	}

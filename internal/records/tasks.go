@@ -26,6 +26,11 @@ type TaskEntry struct {
 
 	key string
 	rev uint64
+	// queue and owner are names for target and state as they were. They are made anew when a
+	// record is found, as keys are rotated while tasks wait.
+	queue, owner string
+	target       Target
+	ended        bool
 }
 
 // Exists reports whether there is such a record in the store.
@@ -114,11 +119,17 @@ func (b *Book) taskQueues(t Target) ([]string, error) {
 	return b.keyedNames("task queue", t.Name, string(binary.BigEndian.AppendUint32(nil, t.Revision)))
 }
 
+// What owners are named by.
+const (
+	ownerGoing = "task owner"
+	ownerEnded = "task owner ended"
+)
+
 // taskOwners returns the names under which a principal's tasks are counted while they are
 // under way, and those for when they have ended.
 func (b *Book) taskOwners(principal string) (going, ended []string, err error) {
-	if going, err = b.keyedNames("task owner", principal); err == nil {
-		ended, err = b.keyedNames("task owner ended", principal)
+	if going, err = b.keyedNames(ownerGoing, principal); err == nil {
+		ended, err = b.keyedNames(ownerEnded, principal)
 	}
 	return going, ended, err
 }
@@ -181,7 +192,7 @@ func (b *Book) NewTask(ctx context.Context, t Task, chosen bool) (*TaskEntry, er
 // Room fails with [ErrFull] if a principal has as many tasks under way as limit, and counts
 // one more otherwise. What other replicas have made lately may not be seen.
 func (b *Book) Room(ctx context.Context, principal string, limit int) error {
-	going, _, err := b.taskOwners(principal)
+	going, err := b.keyedNames(ownerGoing, principal)
 	if err != nil {
 		return err
 	}
@@ -222,22 +233,14 @@ const countAgain = 100 * time.Millisecond
 // written; if e.Epoch() is another one afterwards somebody has taken the task since. On
 // failure e is as it was. From then on e must not be changed.
 func (b *Book) PutTask(ctx context.Context, e *TaskEntry, take bool, items ...TaskItem) (epoch uint64, err error) {
-	queues, err := b.taskQueues(e.Target)
-	if err != nil {
+	if err := b.nameTask(e); err != nil {
 		return 0, err
-	}
-	owners, ended, err := b.taskOwners(e.Principal)
-	if err != nil {
-		return 0, err
-	}
-	if e.State == TaskEnded {
-		owners = ended
 	}
 	writes := e.Writes
 	if !take {
 		e.Writes++
 	}
-	r := &ledger.Record{Key: e.key, Rev: e.rev, Queue: queues[0], Owner: owners[0], Wake: e.Wake, Keep: e.KeepUntil}
+	r := &ledger.Record{Key: e.key, Rev: e.rev, Queue: e.queue, Owner: e.owner, Wake: e.Wake, Keep: e.KeepUntil}
 	epoch = e.rev + 1 - e.Writes
 	list := make([]ledger.Item, len(items))
 	r.Body, err = b.sealTask(b.associated(e.key), e.encode(append(make([]byte, 0, e.size()), taskFormat)))
@@ -256,6 +259,29 @@ func (b *Book) PutTask(ctx context.Context, e *TaskEntry, take bool, items ...Ta
 	}
 	e.rev = r.Rev
 	return epoch, nil
+}
+
+// nameTask names the queue and the owner of a task, unless they are those that it has.
+func (b *Book) nameTask(e *TaskEntry) error {
+	if e.queue == "" || e.target != e.Target {
+		queues, err := b.taskQueues(e.Target)
+		if err != nil {
+			return err
+		}
+		e.queue, e.target = queues[0], e.Target
+	}
+	if ended := e.State == TaskEnded; e.owner == "" || e.ended != ended {
+		kind := ownerGoing
+		if ended {
+			kind = ownerEnded
+		}
+		owners, err := b.keyedNames(kind, e.Principal)
+		if err != nil {
+			return err
+		}
+		e.owner, e.ended = owners[0], ended
+	}
+	return nil
 }
 
 // TaskItems returns items of a task with numbers greater than after, in order.

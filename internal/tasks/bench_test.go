@@ -3,7 +3,6 @@ package tasks_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -14,13 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/cputime"
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
-	"github.com/mcpsaga/mcpsaga/internal/tokens"
-	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/ledger/postgres"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
@@ -148,24 +143,8 @@ func BenchmarkTask(b *testing.B) {
 func benchTasks(b *testing.B, open func(*testing.B) ledger.Store) {
 	for _, c := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("task/%d", c), func(b *testing.B) {
-			store := open(b)
-			defer store.Close()
-			keys, err := codec.NewKeyset()
-			require.NoError(b, err)
-			sealer, err := tokens.New(keys, tokens.Options{})
-			require.NoError(b, err)
-			registry, err := engine.NewRegistry(threeSteps())
-			require.NoError(b, err)
-			runner, err := turns.New(turns.Config{Registry: registry, Codec: sealer, Log: slog.New(slog.DiscardHandler), Now: time.Now, Ledger: store, UndoGrace: turns.DefaultUndoGrace})
-			require.NoError(b, err)
-			m, err := tasks.New(tasks.Config{Turns: runner, Workers: 64, PerPrincipal: 64, Limit: -1})
-			require.NoError(b, err)
-			ctx, cancel := context.WithCancel(context.Background())
-			var work sync.WaitGroup
-			work.Go(func() { _ = m.Work(ctx) })
-			defer work.Wait()
-			defer cancel()
-			time.Sleep(50 * time.Millisecond) // it has begun
+			m, stop := working(b, open(b), threeSteps())
+			defer stop()
 			measure(b, c, func(ctx context.Context, _ int) error {
 				task, err := m.Start(ctx, call(m, "steps", "{}"))
 				if err != nil {

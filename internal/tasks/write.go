@@ -175,8 +175,8 @@ func keepUntil(t *records.Task) time.Time {
 	switch {
 	case t.State != records.TaskEnded:
 		over := t.Over()
-		if over.IsZero() {
-			return time.Time{}
+		if over.IsZero() || t.Rest.IsZero() {
+			return time.Time{} // whoever runs it says so
 		}
 		return later(later(over, t.Due), t.Keep).Add(maxSlack) // somebody ends it before, as long as there are servers
 	case len(t.Again) > 0:

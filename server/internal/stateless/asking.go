@@ -38,7 +38,7 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	}
 	switch mode := d.TaskMode(t); {
 	case mode == engine.TasksRequired && !r.tasks:
-		return nil, missingTasks(needsTasksText)
+		return nil, missingTasks()
 	case mode != engine.TasksForbidden && r.tasks:
 		return d.createTask(ctx, r, t, args, &p)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
-	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -23,8 +22,8 @@ import (
 const needsTasksText = "this needs the extension " + dialect.TasksExtension + " among the client's capabilities"
 
 // missingTasks is the error of a client that has not declared the extension.
-func missingTasks(text string) *wire.Error {
-	rerr := wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, text)
+func missingTasks() *wire.Error {
+	rerr := wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, needsTasksText)
 	rerr.Data = json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + dialect.TasksExtension + `":{}}}}`)
 	return rerr
 }
@@ -144,9 +143,6 @@ func (d *stateless) detailed(ctx context.Context, r *request, t *tasks.Task) ([]
 func (d *stateless) taskFailure(ctx context.Context, r *request, t *tasks.Task) *wire.Error {
 	if errors.As(t.Err, new(*engine.UnsupportedError)) {
 		return d.translate(ctx, r, t.Err)
-	}
-	if errors.Is(t.Err, tokens.ErrRejected) { // of a position that nobody but the server has
-		return wire.NewError(wire.CodeInternalError, dialect.InternalText)
 	}
 	return d.TaskFailure(ctx, t)
 }

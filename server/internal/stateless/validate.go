@@ -68,7 +68,7 @@ func (d *stateless) validate(x *dialect.Exchange) (*request, *wire.Error) {
 		return nil, wire.NotFound()
 	}
 	if r.served.tasks && !r.tasks { // before anything is said of the task that it names
-		return nil, missingTasks(needsTasksText)
+		return nil, missingTasks()
 	}
 	// Nor do such transports know which header names a task.
 	if onHTTP || r.served.tasks && x.Header != nil {

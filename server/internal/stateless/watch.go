@@ -27,7 +27,7 @@ var tooManyTasksText = fmt.Sprintf("params.notifications.taskIds has too many ta
 // others.
 func (d *stateless) findTasks(ctx context.Context, r *request, ids []string, h *listenFilter) error {
 	if !r.tasks {
-		return missingTasks(needsTasksText)
+		return missingTasks()
 	}
 	if len(ids) > maxWatched {
 		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, tooManyTasksText)
@@ -71,7 +71,7 @@ func (d *stateless) watch(ctx context.Context, r *request, list []*tasks.Task) w
 	for _, task := range list {
 		running.Go(func() {
 			if err := d.follow(ctx, r, task, news); err != nil && ctx.Err() == nil {
-				d.Log.WarnContext(ctx, "task not watched any more", "tool", task.Program.Name, "saga", tokens.ID(task.Saga).String(), "error", err)
+				d.Log.WarnContext(ctx, "task not watched any more", "saga", tokens.ID(task.Saga).String(), "error", err)
 				once.Do(func() { close(broken) })
 			}
 		})

@@ -71,9 +71,8 @@ func (s subscriber) KeepOpen() (<-chan struct{}, *wire.Error) {
 
 func TestWatch(t *testing.T) {
 	const told, ack, goodbye = "notifications/tasks", "notifications/subscriptions/acknowledged", "notifications/cancelled"
-	program := &engine.Program{Name: "tool"}
 	state := func(rev uint64, s tasks.Status, message string) *tasks.Task {
-		return &tasks.Task{ID: watchedID, Program: program, Status: s, Message: message, Rev: rev, Err: &turns.Error{Err: errors.New("a secret")}}
+		return &tasks.Task{ID: watchedID, Status: s, Message: message, Rev: rev, Err: &turns.Error{Err: errors.New("a secret")}}
 	}
 	sick := errors.New("the store is sick")
 	for name, c := range map[string]struct {

@@ -1,0 +1,327 @@
+package handshake
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// scripted is one task that does what a test says.
+type scripted struct {
+	tasks.Viewer
+	mu      sync.Mutex
+	task    tasks.Task
+	events  []tasks.Event
+	fails   int // how often the ledger fails before it does not
+	changed chan struct{}
+	answers []steps.Answer
+	wrong   int // how many answers cannot be read
+}
+
+func newScripted() *scripted { return &scripted{changed: make(chan struct{})} }
+
+// set changes the task.
+func (s *scripted) set(change func(*tasks.Task)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.task)
+	s.task.Rev++
+	s.task.Events = uint64(len(s.events))
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// failing reports whether the ledger fails now.
+func (s *scripted) failing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails--
+	return s.fails >= 0
+}
+
+func (s *scripted) Watch(ctx context.Context, _, _ string, after uint64) iter.Seq2[*tasks.Task, error] {
+	return func(yield func(*tasks.Task, error) bool) {
+		if s.failing() {
+			yield(nil, fmt.Errorf("away: %w", turns.ErrLedger))
+			return
+		}
+		for {
+			s.mu.Lock()
+			t, changed := s.task, s.changed
+			s.mu.Unlock()
+			if t.Rev > after && (!yield(&t, nil) || t.Status.Ended()) {
+				return
+			}
+			after = t.Rev
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				yield(nil, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+func (s *scripted) Events(_ context.Context, _, _ string, after uint64, limit int) ([]tasks.Event, error) {
+	if s.failing() {
+		return nil, turns.ErrLedger
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events[after:min(len(s.events), int(after)+limit)], nil
+}
+
+func (s *scripted) Answer(_ context.Context, _, _ string, answers []steps.Answer) (*tasks.Task, error) {
+	if s.failing() {
+		return nil, turns.ErrLedger
+	}
+	s.mu.Lock()
+	if s.wrong--; s.wrong >= 0 {
+		s.mu.Unlock()
+		return nil, &engine.AnswerError{StepID: answers[0].StepID, Reason: "nonsense"}
+	}
+	s.answers = append(s.answers, answers...)
+	s.mu.Unlock()
+	s.set(func(t *tasks.Task) { t.Questions, t.Status = nil, tasks.Working })
+	return nil, nil
+}
+
+// said is a way to a client that answers what it is asked, when it does.
+type said struct {
+	notes  chan string
+	answer chan steps.Answer
+	asked  chan string
+	why    chan error // that a question was taken back
+}
+
+func newSaid() *said {
+	return &said{make(chan string, 100), make(chan steps.Answer), make(chan string, 10), make(chan error, 10)}
+}
+
+func (w *said) Notify(method string, params json.RawMessage) { w.notes <- method }
+func (w *said) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
+	w.asked <- method
+	select {
+	case a := <-w.answer:
+		return a, nil
+	case <-ctx.Done():
+		w.why <- context.Cause(ctx)
+		return steps.Answer{}, context.Cause(ctx)
+	}
+}
+func (*said) Hangup(time.Duration)                     {}
+func (*said) KeepOpen() (<-chan struct{}, *wire.Error) { return nil, nil }
+func (w *said) end(s *scripted, status tasks.Status) {
+	s.set(func(t *tasks.Task) { t.Status = status })
+}
+func accepted() steps.Answer { return steps.Answer{Result: json.RawMessage(`{"action":"accept"}`)} }
+func askingFor(id string) steps.Step {
+	return steps.Step{ID: id, Kind: steps.Elicitation, Needs: steps.Features{Forms: true}, Params: json.RawMessage(`{}`)}
+}
+func asking(ids ...string) func(*tasks.Task) {
+	return func(t *tasks.Task) {
+		t.Status, t.Questions = tasks.InputRequired, nil
+		for _, id := range ids {
+			t.Questions = append(t.Questions, askingFor(id))
+		}
+	}
+}
+
+// newWaiter is a waiter of a client that can fill in forms.
+func newWaiter(t *testing.T, s *scripted, w *said) (*waiter, context.CancelCauseFunc) {
+	p := &peer{revision: revision2025November, features: steps.Features{Forms: true}}
+	p.answering, p.silence = context.WithCancelCause(context.Background())
+	t.Cleanup(func() { p.silence(nil) })
+	host := &dialect.Host{Tasks: s, Turns: &turns.Runner{}, Log: slog.New(slog.DiscardHandler)}
+	x := &dialect.Exchange{Way: w, Notifier: &dialect.Notifier{Way: w, Token: []byte("1"), Level: &p.level}}
+	return &waiter{call: &call{handshake: &handshake{Host: host}, Exchange: x, peer: p, features: p.features}, task: "t"}, p.silence
+}
+
+func TestWaiting(t *testing.T) {
+	type waits struct {
+		*testing.T
+		s      *scripted
+		way    *said
+		waiter *waiter
+		silent context.CancelCauseFunc
+		cancel context.CancelCauseFunc
+		task   *tasks.Task
+		err    error
+		ended  chan struct{}
+	}
+	for name, run := range map[string]func(w *waits){
+		"it ends": func(w *waits) {
+			w.way.end(w.s, tasks.Completed)
+			<-w.ended
+			assert.NoError(w, w.err)
+			assert.Equal(w, tasks.Completed, w.task.Status)
+		},
+		"what is said is passed on once": func(w *waits) {
+			w.s.events = []tasks.Event{{N: 1, Log: &engine.Log{Level: slog.LevelError, Data: 1}}, {N: 2, Progress: &engine.Progress{Done: 1}}}
+			w.s.set(func(*tasks.Task) {})
+			w.s.set(func(*tasks.Task) {})
+			w.way.end(w.s, tasks.Completed)
+			<-w.ended
+			assert.Equal(w, "notifications/message", <-w.way.notes)
+			assert.Equal(w, "notifications/progress", <-w.way.notes)
+			assert.Empty(w, w.way.notes)
+		},
+		"it shows that it is alive": func(w *waits) {
+			time.Sleep(time.Hour)
+			w.way.end(w.s, tasks.Completed)
+			<-w.ended
+			assert.GreaterOrEqual(w, len(w.way.notes), int(time.Hour/aliveTime))
+		},
+		"the ledger is away for a while": func(w *waits) {
+			w.s.mu.Lock()
+			w.s.fails = 20
+			w.s.events = []tasks.Event{{N: 1}}
+			w.s.mu.Unlock()
+			w.s.set(func(*tasks.Task) {})
+			time.Sleep(30 * time.Second)
+			w.way.end(w.s, tasks.Completed)
+			<-w.ended
+			assert.NoError(w, w.err)
+		},
+		"the ledger stays away": func(w *waits) {
+			w.s.mu.Lock()
+			w.s.fails = 1 << 30
+			w.s.events = []tasks.Event{{N: 1}}
+			w.s.mu.Unlock()
+			began := time.Now()
+			w.s.set(func(*tasks.Task) {})
+			<-w.ended
+			assert.ErrorIs(w, w.err, turns.ErrLedger)
+			assert.InDelta(w, outage, time.Since(began), float64(5*time.Second))
+		},
+		"it is answered": func(w *waits) {
+			w.s.set(asking("q"))
+			assert.Equal(w, "elicitation/create", <-w.way.asked)
+			w.way.answer <- accepted()
+			synctest.Wait()
+			w.way.end(w.s, tasks.Completed)
+			<-w.ended
+			assert.NoError(w, w.err)
+			require.Len(w, w.s.answers, 1)
+			assert.Equal(w, "q", w.s.answers[0].StepID)
+			assert.Empty(w, w.way.asked)
+		},
+		"the ledger is away when it is answered": func(w *waits) {
+			w.s.set(asking("q"))
+			<-w.way.asked
+			w.s.mu.Lock()
+			w.s.fails = 10
+			w.s.mu.Unlock()
+			w.way.answer <- accepted()
+			time.Sleep(30 * time.Second)
+			assert.Len(w, w.s.answers, 1)
+		},
+		"the answer cannot be read": func(w *waits) {
+			w.s.wrong = 1
+			w.s.set(asking("q"))
+			<-w.way.asked
+			w.way.answer <- accepted()
+			synctest.Wait()
+			require.Len(w, w.s.answers, 1)
+			assert.Nil(w, w.s.answers[0].Result)
+			assert.Contains(w, w.s.answers[0].Error.Message, "nonsense")
+		},
+		"no answer can be read": func(w *waits) {
+			w.s.wrong = 1 << 30
+			w.s.set(asking("q"))
+			<-w.way.asked
+			w.way.answer <- accepted()
+			<-w.ended
+			assert.ErrorAs(w, w.err, new(*engine.AnswerError))
+		},
+		"somebody else answers": func(w *waits) {
+			w.s.set(asking("q", "r"))
+			<-w.way.asked
+			<-w.way.asked
+			w.s.set(asking("r", "s"))
+			assert.ErrorIs(w, <-w.way.why, errAnswered)
+			<-w.way.asked
+			synctest.Wait()
+			assert.Empty(w, w.way.why)
+			w.way.end(w.s, tasks.Cancelled)
+			<-w.ended
+			assert.NoError(w, w.err)
+			assert.Len(w, w.way.why, 2)
+		},
+		"the client takes too long": func(w *waits) {
+			w.waiter.patience = time.Minute
+			w.s.set(asking("q"))
+			time.Sleep(2 * time.Minute)
+			require.Len(w, w.s.answers, 1)
+			assert.Equal(w, int64(dialect.CodeLate), w.s.answers[0].Error.Code)
+		},
+		"the client cannot be asked that": func(w *waits) {
+			w.waiter.features = steps.Features{}
+			w.s.set(asking("q"))
+			<-w.ended
+			var lacking *engine.UnsupportedError
+			require.ErrorAs(w, w.err, &lacking)
+			assert.Equal(w, "q", lacking.StepID)
+		},
+		"the server stops": func(w *waits) {
+			w.s.set(asking("q"))
+			<-w.way.asked
+			w.silent(dialect.ErrStopping)
+			<-w.ended
+			assert.ErrorIs(w, w.err, dialect.ErrStopping)
+		},
+		"the server stops before": func(w *waits) {
+			w.silent(dialect.ErrStopping)
+			w.s.set(asking("q"))
+			<-w.ended
+			assert.ErrorIs(w, w.err, dialect.ErrStopping)
+			assert.Empty(w, w.way.asked)
+		},
+		"the request is cancelled": func(w *waits) {
+			w.s.set(asking("q"))
+			<-w.way.asked
+			w.cancel(dialect.ErrCancelled)
+			<-w.ended
+			assert.Equal(w, dialect.ErrCancelled, w.err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, way := newScripted(), newSaid()
+				if name == "it shows that it is alive" {
+					way.notes = make(chan string, 1000)
+				}
+				waiter, silent := newWaiter(t, s, way)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				w := &waits{T: t, s: s, way: way, waiter: waiter, silent: silent, cancel: cancel, ended: make(chan struct{})}
+				defer func() {
+					cancel(nil)
+					<-w.ended
+				}()
+				go func() {
+					defer close(w.ended)
+					w.task, w.err = waiter.wait(ctx)
+				}()
+				synctest.Wait()
+				run(w)
+			})
+		})
+	}
+}
