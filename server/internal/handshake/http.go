@@ -294,7 +294,11 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 	call, err := s.begin(m, task, cancel)
 	if err != nil {
 		cancel(nil)
-		st.add(eventResponse, wire.AppendResponse(nil, m.ID, nil, wire.NewError(wire.CodeInvalidRequest, err.Error())))
+		rerr := wire.NewError(wire.CodeInvalidRequest, err.Error())
+		if m.Method == resumeMethod && s.resumable && task == "" {
+			rerr = errResume // whatever else is wrong
+		}
+		st.add(eventResponse, wire.AppendResponse(nil, m.ID, nil, rerr))
 		return
 	}
 	ended := d.sessions.running.Begin()
