@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -502,4 +505,78 @@ func TestPartsAreListed(t *testing.T) {
 	assert.Len(t, lists[0].Tools[0].InputSchema.Properties, 6)
 	p := r.modernPaging()(object{"name": "structured"})
 	assert.Equal(t, "part", p.text)
+}
+
+// With a ledger a token can be short, for models that must repeat it.
+func TestShortResumeTokens(t *testing.T) {
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	t.Cleanup(func() { _ = store.Close() })
+	o := server.Options{Ledger: store, Tools: []saga.Definition{pages(func(i *saga.Info) { i.ShortTokens = true })}}
+	eachPaging(t, o, func(t *testing.T, _ *rig, call paging) {
+		args := object{"pages": 2, "ask": 1, "account": strings.Repeat("a long argument, ", 100)}
+		first := call(plainCall(args, nil))
+		assert.Less(t, len(first.NextResumeToken), 250)
+		second := call(tokenPlaces["arguments"](args, first.NextResumeToken))
+		assert.Equal(t, "part 2", second.text)
+		assert.Less(t, len(second.NextResumeToken), 250)
+		assert.Equal(t, "the end", call(tokenPlaces["arguments"](args, second.NextResumeToken)).text)
+	})
+}
+
+// Who comes too late is refused as for any other reason; what the tool had done is undone, and
+// the error says so.
+func TestLateResumeTokensUndo(t *testing.T) {
+	clock := &clock{now: time.Now()}
+	s := new(seats)
+	hold := &saga.Effect[string, string]{Name: "hold", Do: s.hold, Undo: s.release}
+	tool := saga.Flow[struct{}, string]{Info: saga.Info{Name: "pages", Effects: []saga.Declared{hold}, Yields: true}, Run: func(r *saga.Run, _ struct{}) (string, error) {
+		if _, err := saga.Do(r, hold, "7"); err != nil { //sagavet:ignore the test loses no response
+			return "", err
+		}
+		return "the end", r.Yield(content.Textf("part"))
+	}}
+	eachPaging(t, server.Options{Tools: []saga.Definition{tool}, Now: clock.Now}, func(t *testing.T, r *rig, call paging) {
+		now := clock.Now()
+		defer clock.set(now)
+		p := call(plainCall(object{}, nil))
+		held, _ := s.now()
+		assert.Equal(t, 1, held)
+		clock.set(now.Add(30 * time.Minute)) // a session lasts longer
+		p = call(plainCall(object{}, object{"resumeToken": p.NextResumeToken}))
+		assert.Equal(t, -32602, p.code, p.raw)
+		assert.Contains(t, p.raw, `"data":{"io.github.mcpsaga/undo":{"undone":["hold"],"outstanding":[]}}`)
+		held, _ = s.now()
+		assert.Zero(t, held)
+	})
+}
+
+// The transcript that the documents show is what is said. Tokens are named by their order.
+func TestResumeTranscript(t *testing.T) {
+	r := newRig(t, server.Options{Tools: []saga.Definition{pages()}})
+	c := r.connect("2025-11-25", everything)
+	var got strings.Builder
+	names := strings.NewReplacer()
+	var pairs []string
+	say := func(params object) part {
+		raw, err := json.Marshal(object{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+		require.NoError(t, err)
+		body := c.ask(string(raw))
+		p := partOf(t, parseLegacy(t, body), body)
+		if p.NextResumeToken != "" {
+			pairs = append(pairs, p.NextResumeToken, fmt.Sprintf("TOKEN%d", len(pairs)/2+1))
+		}
+		names = strings.NewReplacer(pairs...)
+		fmt.Fprintf(&got, "→ %s\n← %s\n", names.Replace(string(raw)), regexp.MustCompile(`TtlMs":\d+`).ReplaceAllString(names.Replace(body), `TtlMs":600000`))
+		return p
+	}
+	args := object{"pages": 2}
+	p := say(plainCall(args, nil))
+	p = say(plainCall(args, object{"resumeToken": p.NextResumeToken}))
+	p = say(tokenPlaces["arguments"](args, p.NextResumeToken))
+	say(plainCall(object{"pages": 3}, object{"resumeToken": pairs[0]}))
+	want, err := os.ReadFile("../testdata/transcripts/resume-tokens.txt")
+	require.NoError(t, err)
+	_, exchanged, _ := strings.Cut(string(want), "stand for tokens.\n")
+	assert.Equal(t, exchanged, got.String())
+	assert.Equal(t, "the end", p.text)
 }
