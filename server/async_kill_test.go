@@ -29,9 +29,7 @@ func TestServedProcess(t *testing.T) {
 	if dir == "" {
 		t.Skip("it is started by another test")
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, "keys.json"))
-	require.NoError(t, err)
-	keys, err := codec.ParseKeyset(raw)
+	keys, err := codec.LoadKeyset(filepath.Join(dir, "keys.json"))
 	require.NoError(t, err)
 	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "ledger.db"))
 	require.NoError(t, err)
@@ -76,11 +74,8 @@ func TestOperationsOutliveTheirServer(t *testing.T) {
 	}
 	t.Parallel()
 	dir := t.TempDir()
-	keys, err := codec.NewKeyset()
+	_, err := codec.CreateKeysetFile(filepath.Join(dir, "keys.json"))
 	require.NoError(t, err)
-	raw, err := keys.MarshalJSON()
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "keys.json"), raw, 0o600))
 	first := &rig{t: t}
 	var kill func()
 	c := first.connect("2025-11-25", asyncTools, byUser("ann"), func(c *legacyClient) { kill = c.process(dir) })
