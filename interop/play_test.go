@@ -14,6 +14,8 @@ type call struct {
 	// Saga calls the tool by the methods of the saga proposal, or goes on from Token.
 	Saga  bool   `json:"saga,omitempty"`
 	Token string `json:"token,omitempty"`
+	// Reads has the model call the tool again, for the next part of a result that says how.
+	Reads bool `json:"reads,omitempty"`
 	// CancelIn is the round, manual or of a saga, in which nothing is answered but
 	// the call cancelled, by tools/cancelSaga.
 	CancelIn int `json:"cancelIn,omitempty"`

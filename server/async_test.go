@@ -136,8 +136,15 @@ func newAsyncRig(t *testing.T, change ...func(*server.Options)) *rig {
 			return "three", nil
 		},
 	}
+	stubborn := saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "stubborn", Tasks: saga.Tasks{Mode: saga.TasksOptional}},
+		Run: func(*saga.Run, struct{}) (string, error) {
+			time.Sleep(500 * time.Millisecond)
+			return "done all the same", nil
+		},
+	}
 	return newTaskRig(t, append([]func(*server.Options){func(o *server.Options) {
-		o.Tools = append(o.Tools, brief("brief", 50*time.Millisecond, 400*time.Millisecond), brief("hour", time.Hour, 2*time.Hour), yields)
+		o.Tools = append(o.Tools, brief("brief", 50*time.Millisecond, 400*time.Millisecond), brief("hour", time.Hour, 2*time.Hour), yields, stubborn)
 	}}, change...)...)
 }
 
@@ -336,4 +343,17 @@ func TestOperationEnds(t *testing.T) {
 	got := decoded[struct{ Result json.RawMessage }](t, c.ask(asyncMessage(6, "result", "parts")))
 	said, _ := resultText(t, `{"result":`+string(got.Result)+`}`)
 	assert.Equal(t, "one\ntwo\nthree", said)
+}
+
+// Whatever the tool does meanwhile, and however it ends.
+func TestOperationIsCanceledAtOnce(t *testing.T) {
+	r := newAsyncRig(t)
+	c := r.connect("2025-11-25", asyncTools, byUser("ann"))
+	c.begin(1, "stubborn", `{}`, "t")
+	c.reaches("t", "working")
+	c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	for range 12 {
+		assert.Equal(t, "canceled", c.status("t").Status)
+		time.Sleep(50 * time.Millisecond)
+	}
 }

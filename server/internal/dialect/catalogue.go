@@ -264,6 +264,8 @@ type Capabilities struct {
 	Tasks bool
 	// Experimental are the experimental capabilities, an object if there are any.
 	Experimental jsontext.Value
+	// Resumable: requests can be resumed (SEP-975); declared by itself, or as an experiment.
+	Resumable bool
 }
 
 // ReadCapabilities takes a ClientCapabilities object apart, which must be valid JSON. If
@@ -284,9 +286,12 @@ func ReadCapabilities(object jsontext.Value) (c Capabilities, pointer string, ok
 			continue // whatever else it is, it declares nothing
 		case "extensions":
 			c.Tasks = declares(v, TasksExtension)
-		case "experimental":
-			c.Experimental = v
-			continue // as for roots
+		case "resumableRequests", "experimental":
+			c.Resumable = c.Resumable || string(name) == "resumableRequests" && declared(v) || declares(v, "resumableRequests")
+			if string(name) == "experimental" {
+				c.Experimental = v
+			}
+			continue // what others make of them does not matter
 		default:
 			continue
 		}

@@ -29,7 +29,7 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	t, args, err := d.Tool(p.Name, p.Arguments)
+	t, _, err := d.Tool(p.Name, p.Arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t, p.Arguments); rerr != nil {
 		return nil, rerr
 	}
-	args = json.RawMessage(p.Resumed.Arguments)
+	args := json.RawMessage(p.Resumed.Arguments)
 	switch mode := d.TaskMode(t); {
 	case mode == engine.TasksRequired && !r.tasks:
 		return nil, missingTasks()
