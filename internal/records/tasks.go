@@ -111,14 +111,14 @@ func (b *Book) TaskID(principal, key string) ([]string, error) {
 }
 
 func (b *Book) taskQueues(t Target) ([]string, error) {
-	return b.keyedNames("task queue", t.Name, string(binary.BigEndian.AppendUint32(nil, t.Revision)))
+	return b.often("task queue", t.Name, string(binary.BigEndian.AppendUint32(nil, t.Revision)))
 }
 
 // taskOwners returns the names under which a principal's tasks are counted while they are
 // under way, and those for when they have ended.
 func (b *Book) taskOwners(principal string) (going, ended []string, err error) {
-	if going, err = b.keyedNames("task owner", principal); err == nil {
-		ended, err = b.keyedNames("task owner ended", principal)
+	if going, err = b.often("task owner", principal); err == nil {
+		ended, err = b.often("task owner ended", principal)
 	}
 	return going, ended, err
 }
