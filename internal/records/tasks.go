@@ -116,7 +116,7 @@ func (b *Book) TaskID(principal, key string) ([]string, error) {
 }
 
 func (b *Book) taskQueues(t Target) ([]string, error) {
-	return b.keyedNames("task queue", t.Name, string(binary.BigEndian.AppendUint32(nil, t.Revision)))
+	return b.often("task queue", t.Name, string(binary.BigEndian.AppendUint32(nil, t.Revision)))
 }
 
 // What owners are named by.
@@ -128,8 +128,8 @@ const (
 // taskOwners returns the names under which a principal's tasks are counted while they are
 // under way, and those for when they have ended.
 func (b *Book) taskOwners(principal string) (going, ended []string, err error) {
-	if going, err = b.keyedNames(ownerGoing, principal); err == nil {
-		ended, err = b.keyedNames(ownerEnded, principal)
+	if going, err = b.often(ownerGoing, principal); err == nil {
+		ended, err = b.often(ownerEnded, principal)
 	}
 	return going, ended, err
 }

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/dbos-inc/dbos-transact-golang/dbos"
+	_ "github.com/dbos-inc/dbos-transact-golang/dbos/driver/sqlite"
+)
+
+// dbosWork is DBOS Transact. Its workflows are started directly, which is its fastest way: its
+// queues are polled.
+type dbosWork struct{ ctx dbos.Context }
+
+var dbosStep func()
+
+func openDBOS(ctx context.Context, at place) (worker, error) {
+	config := dbos.Config{AppName: "bench", ApplicationVersion: "1", ExecutorID: at.Executor, Logger: slog.New(slog.DiscardHandler)}
+	if strings.HasPrefix(at.Target, "/") {
+		// As it opens a file by itself, but as safe as the others: synchronous is NORMAL there.
+		db, err := sql.Open("sqlite", sqliteURL(at.Target)+"&_txlock=immediate&_pragma=foreign_keys(1)")
+		if err != nil {
+			return nil, err
+		}
+		db.SetMaxOpenConns(8)
+		db.SetMaxIdleConns(4)
+		config.SQLiteSystemDB = db
+	} else {
+		config.DatabaseURL = at.Target + fmt.Sprintf(" pool_max_conns=%d", most)
+	}
+	c, err := dbos.NewContext(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	dbosStep = at.Step
+	dbos.RegisterWorkflow(c, dbosWorkflow, dbos.WithWorkflowName("steps"))
+	return dbosWork{c}, dbos.Launch(c)
+}
+
+func dbosWorkflow(ctx dbos.Context, _ string) (n int, err error) {
+	for i := range 3 {
+		n, err = dbos.RunAsStep(ctx, func(context.Context) (int, error) {
+			if i == 1 {
+				dbosStep()
+			}
+			return n + 1, nil
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+func (d dbosWork) Do(context.Context, int) error {
+	handle, err := dbos.RunWorkflow(d.ctx, dbosWorkflow, "")
+	if err != nil {
+		return err
+	}
+	n, err := handle.GetResult()
+	if err == nil && n != 3 {
+		err = wrong(n)
+	}
+	return err
+}
+
+func (d dbosWork) Close() { _ = dbos.Shutdown(d.ctx, 5*time.Second) }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// system is something that does durable work.
+type system struct {
+	name, store string // store is postgres or sqlite
+	open        func(ctx context.Context, at place) (worker, error)
+}
+
+// place is where a system keeps its work, and as what it works there.
+type place struct {
+	// Target is how to connect to a database of PostgreSQL, or the name of a file.
+	Target string
+	// Keys is a file with a key, for systems that encrypt.
+	Keys string
+	// Executor names the process, for systems that want to be told.
+	Executor string
+	// Step is called by the second of the three steps.
+	Step func()
+}
+
+// worker is a system in a process.
+type worker interface {
+	// Do has a piece of work done and waits for its result. It is called by callers with the
+	// numbers from 0 to most-1.
+	Do(ctx context.Context, caller int) error
+	Close()
+}
+
+// most callers are there at a time.
+const most = 64
+
+var inFlight = []int{1, 16, most}
+
+// Names of systems that others are compared with.
+const (
+	floor = "floor"
+	ours  = "mcpsaga"
+)
+
+var systems = []system{
+	{floor, "postgres", openPostgresFloor},
+	{"DBOS", "postgres", openDBOS},
+	{"River", "postgres", openRiver},
+	{ours, "postgres", openTasks},
+	{floor, "sqlite", openSQLiteFloor},
+	{"DBOS", "sqlite", openDBOS},
+	{ours, "sqlite", openTasks},
+}
+
+func find(store, name string) (system, error) {
+	for _, s := range systems {
+		if s.store == store && s.name == name {
+			return s, nil
+		}
+	}
+	return system{}, fmt.Errorf("there is no system %s on %s", name, store)
+}
+
+// chosen returns the systems whose names are in a list with commas.
+func chosen(only string) []system {
+	if only == "" {
+		return systems
+	}
+	names := strings.Split(only, ",")
+	return slices.DeleteFunc(slices.Clone(systems), func(s system) bool { return !slices.Contains(names, s.name) })
+}
+
+// wrong is the error of work whose result is not what three steps make.
+func wrong(result any) error { return fmt.Errorf("the result of three steps is %v", result) }
