@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"time"
 )
 
 // dialect is a wire protocol: it turns a position into the request of the next turn, and
@@ -57,6 +58,10 @@ type turn struct {
 	token  string
 	steps  []Step
 	task   *Task
+	// parts are a part of the result that comes with a suspension, and wait is when to come
+	// back.
+	parts []json.RawMessage
+	wait  time.Duration
 }
 
 // dialect returns the protocol of a position.
@@ -140,10 +145,12 @@ func (sagaDialect) list(method, cursor string) request {
 
 func (sagaDialect) parse(raw json.RawMessage, limits Limits) (turn, error) {
 	wire := struct {
-		State     string        `json:"state"`
-		SagaToken string        `json:"sagaToken"`
-		Steps     bounded[Step] `json:"steps"`
-	}{Steps: bounded[Step]{max: limits.Steps, what: "steps at once"}}
+		State     string                   `json:"state"`
+		SagaToken string                   `json:"sagaToken"`
+		Steps     bounded[Step]            `json:"steps"`
+		Content   bounded[json.RawMessage] `json:"content"`
+		Meta      json.RawMessage          `json:"_meta"`
+	}{Steps: bounded[Step]{max: limits.Steps, what: "steps at once"}, Content: bounded[json.RawMessage]{max: limits.Items, what: "blocks in a result"}}
 	if err := read(raw, &wire, "the server's result"); err != nil {
 		return turn{}, err
 	}
@@ -158,5 +165,5 @@ func (sagaDialect) parse(raw json.RawMessage, limits Limits) (turn, error) {
 			return turn{}, malformed("the server sent a step of type %q without an id", step.Type)
 		}
 	}
-	return turn{token: wire.SagaToken, steps: wire.Steps.items}, nil
+	return turn{token: wire.SagaToken, steps: wire.Steps.items, parts: wire.Content.items, wait: waitOf(wire.Meta)}, nil
 }

@@ -43,7 +43,7 @@ func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (js
 		}
 		return follower.follow(ctx)
 	}
-	for range c.options.MaxRounds + 1 {
+	for rounds := 0; rounds <= c.options.MaxRounds; rounds++ {
 		if err := answerPending(ctx, p, handlers, dialect.keepsAnswers()); err != nil {
 			return nil, err
 		}
@@ -62,8 +62,11 @@ func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (js
 			return nil, err
 		}
 		turn, err := dialect.parse(raw, c.options.Limits)
-		if err != nil || turn.result != nil {
-			return turn.result, err
+		if err != nil {
+			return nil, err
+		}
+		if turn.result != nil {
+			return p.whole(turn.result)
 		}
 		if turn.task != nil {
 			if p.Tool == "" {
@@ -82,11 +85,22 @@ func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (js
 				return nil, err
 			}
 		}
+		if err := p.collect(turn.parts, c.options.Limits); err != nil {
+			return nil, err
+		}
 		if err := p.suspended(turn.token, turn.steps, dialect.keepsAnswers()); err != nil {
 			return nil, err
 		}
 		if err := handlers.report(ctx, p); err != nil {
 			return nil, err
+		}
+		if len(turn.parts) > 0 && len(turn.steps) == 0 {
+			rounds-- // it has asked nothing, and does not go on for ever
+		}
+		if len(turn.steps) == 0 && turn.wait > 0 {
+			if err := sleep(ctx, turn.wait); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return nil, tooManyRounds(c.options.MaxRounds)

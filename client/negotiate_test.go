@@ -211,6 +211,17 @@ func TestRoundsWithoutState(t *testing.T) {
 	assert.NotContains(t, string(params["_meta"]), "idempotencyKey", "of first requests only")
 }
 
+// The first request of a tool is not sent again if it may have arrived.
+func TestToolsAreCalledOnce(t *testing.T) {
+	t.Parallel()
+	s := play(t, result(`{"tools":[]}`), cut)
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "2026-07-28", RetryPause: time.Millisecond})
+	t.Cleanup(func() { _ = c.Close() })
+	_, err := c.Call(t.Context(), "deploy", nil, client.Handlers{})
+	require.ErrorAs(t, err, new(*client.TransportError))
+	assert.Equal(t, []string{"tools/list", "tools/call"}, s.methods())
+}
+
 // Servers that want arguments repeated in headers get them, and tools that say so in a
 // forbidden way are not there.
 func TestArgumentsInHeaders(t *testing.T) {

@@ -43,6 +43,9 @@ type Position struct {
 	// Answers are the answers so far, in the order they were given: of a saga and of a
 	// task all, otherwise those of the last suspension.
 	Answers []Answer `json:"answers,omitempty"`
+	// Parts are the blocks of the result that have come so far, of a saga that gives it in
+	// parts.
+	Parts []json.RawMessage `json:"parts,omitempty"`
 }
 
 // Step is one thing the server asks, as it came.
@@ -107,6 +110,7 @@ func (p Position) snapshot() Position {
 	c := p
 	c.Steps = slices.Clone(p.Steps)
 	c.Answers = slices.Clone(p.Answers)
+	c.Parts = slices.Clone(p.Parts)
 	return c
 }
 

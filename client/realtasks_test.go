@@ -166,7 +166,12 @@ func TestRealTasks(t *testing.T) {
 			assert.Equal(t, "working", seen[0])
 			assert.Equal(t, "completed", seen[len(seen)-1])
 
-			got, err = c.Call(t.Context(), "later", nil, h)
+			following := h
+			following.OnPosition = func(_ context.Context, p client.Position) error {
+				assert.False(t, p.Task != "" && (p.Token != "" || len(p.Answers) > 0), "nothing of the rounds is left")
+				return nil
+			}
+			got, err = c.Call(t.Context(), "later", nil, following)
 			require.NoError(t, err)
 			assert.Equal(t, "later: warm", got.Content.Text())
 

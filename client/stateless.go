@@ -122,9 +122,10 @@ func (statelessDialect) cancel(*Position) (request, bool) { return request{}, fa
 
 func (statelessDialect) parse(raw json.RawMessage, limits Limits) (turn, error) {
 	wire := struct {
-		ResultType    string       `json:"resultType"`
-		InputRequests inputRequest `json:"inputRequests"`
-		RequestState  string       `json:"requestState"`
+		ResultType    string          `json:"resultType"`
+		InputRequests inputRequest    `json:"inputRequests"`
+		RequestState  string          `json:"requestState"`
+		Meta          json.RawMessage `json:"_meta"`
 	}{InputRequests: inputRequest{max: limits.Steps}}
 	if err := read(raw, &wire, "the server's result"); err != nil {
 		return turn{}, err
@@ -142,7 +143,7 @@ func (statelessDialect) parse(raw json.RawMessage, limits Limits) (turn, error) 
 	if len(wire.InputRequests.steps) == 0 && wire.RequestState == "" {
 		return turn{}, malformed("the server suspended the request without questions and without a state")
 	}
-	return turn{token: wire.RequestState, steps: wire.InputRequests.steps}, nil
+	return turn{token: wire.RequestState, steps: wire.InputRequests.steps, wait: waitOf(wire.Meta)}, nil
 }
 
 // inputRequest are the steps of a round, in the server's order.

@@ -254,8 +254,11 @@ func TestTaskByNotifications(t *testing.T) {
 	h.OnProgress = func(p client.Progress) {
 		switch {
 		case p.Task.Status == "working" && p.Message == "":
-			tell <- task("t2", "failed", "") // of another one, which does not count
-			tell <- task("t1", "working", `,"statusMessage":"half"`)
+			go func() {
+				tell <- task("t2", "failed", "")   // of another one, which does not count
+				time.Sleep(500 * time.Millisecond) // in which the server is not asked
+				tell <- task("t1", "working", `,"statusMessage":"half"`)
+			}()
 		case p.Message == "half":
 			tell <- task("t1", "input_required", `,"inputRequests":{"q":`+taskForm+`}`)
 		case p.Task.Status == "input_required":
@@ -341,10 +344,10 @@ func TestCancelTask(t *testing.T) {
 func TestHostileTasks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ created, state string }{
-		"no id":           {created: `{"resultType":"task","status":"working"}`},
-		"a huge id":       {created: `{"resultType":"task","status":"working","taskId":"` + strings.Repeat("x", 5000) + `"}`},
+		"no id":           {created: `{"resultType":"task","status":"working"}`, state: taskDone("")},
+		"a huge id":       {created: `{"resultType":"task","status":"working","taskId":"` + strings.Repeat("x", 5000) + `"}`, state: taskDone(strings.Repeat("x", 5000))},
 		"an odd status":   {created: `{"resultType":"task","status":"dreaming","taskId":"t1"}`},
-		"another task":    {state: task("t2", "completed", "")},
+		"another task":    {state: taskDone("t2")},
 		"no result":       {state: task("t1", "completed", "")},
 		"an odd result":   {state: task("t1", "completed", `,"result":7`)},
 		"no task at all":  {state: `[]`},

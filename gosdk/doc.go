@@ -30,5 +30,11 @@
 //   - Whole numbers beyond 2^53, in forms and in what models call tools with, are
 //     refused, as the SDK reads them inexactly.
 //   - A request to a model cannot have the temperature 0.
+//   - Subscriptions are the SDK's and cannot be to tasks of the tasks extension: its
+//     clients look with tasks/get.
+//   - The SDK has no result for a call that has become a task. Middleware that is added
+//     after Mount gets another one than [mcp.CallToolResult] then, which happens only
+//     for clients that declare the extension; the SDK's own client does not. Tools that
+//     may be tasks do not work behind middleware that replaces the request's context.
 //   - Log messages reach older clients only once they have set a level.
 package gosdk

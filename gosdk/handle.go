@@ -18,13 +18,13 @@ import (
 
 // callTool is the handler of all mounted tools.
 func (m *Mounted) callTool(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	created, ok := ctx.Value(createdKey{}).(*sagaResult)
+	if !ok && m.tasks[r.Params.Name] {
+		return nil, m.internal(ctx, "tools/call", errors.New("middleware has replaced the request's context, so it could not be told of a task"))
+	}
 	return answer(ctx, m, "tools/call", r, r.Params.InputResponses, func(raw json.RawMessage) (*mcp.CallToolResult, error) {
 		if !jsonview.Is(jsonview.Get(raw, "resultType"), "task") {
 			return toolResult(raw)
-		}
-		created, ok := ctx.Value(createdKey{}).(*sagaResult)
-		if !ok {
-			return nil, errors.New("middleware has replaced the request's context, so a task cannot be told of")
 		}
 		created.Meta, created.raw = metaOf(raw), raw
 		return &mcp.CallToolResult{Content: []mcp.Content{}}, nil

@@ -87,7 +87,7 @@ func (r *sagaResult) MarshalJSON() ([]byte, error) {
 // addMethods registers the methods of the saga proposal, and those of tasks if there are any.
 func (m *Mounted) addMethods(s *mcp.Server) error {
 	methods := sagaMethods
-	if m.tasks {
+	if len(m.tasks) > 0 {
 		methods = slices.Concat(sagaMethods, taskMethods)
 	}
 	for _, method := range methods {
@@ -146,7 +146,7 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		case "tools/callSaga", "tools/resumeSaga", "tools/cancelSaga", "tasks/get", "tasks/update", "tasks/cancel":
 			ctx = context.WithValue(ctx, extraKey{}, &requestExtra{r.GetExtra(), m})
 		case "tools/call":
-			if m.tasks {
+			if len(m.tasks) > 0 {
 				created := new(sagaResult)
 				ctx = context.WithValue(ctx, createdKey{}, created)
 				result, err := next(ctx, method, r)
@@ -173,7 +173,7 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		case *mcp.DiscoverResult:
 			declared := *result
 			declared.Capabilities = m.declare(result.Capabilities)
-			if m.tasks {
+			if len(m.tasks) > 0 {
 				declared.Capabilities.Extensions = maps.Clone(declared.Capabilities.Extensions)
 				declared.Capabilities.AddExtension(tasksExtension, nil)
 			}

@@ -55,8 +55,8 @@ type Mounted struct {
 	prompts, resources map[string]bool
 	// tools says of each whether it has an output schema that older clients cannot read.
 	tools map[string]bool
-	// tasks: there are tools whose calls may become tasks.
-	tasks bool
+	// tasks are the tools whose calls may become tasks.
+	tasks map[string]bool
 	calls tally.Tally
 }
 
@@ -85,13 +85,15 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)
 	}
-	m := &Mounted{server: inner, principal: o.Principal, log: o.Logger, ledger: o.Ledger}
+	m := &Mounted{server: inner, principal: o.Principal, log: o.Logger, ledger: o.Ledger, tasks: map[string]bool{}}
 	for _, d := range sagas {
 		p, err := d.Compile()
 		if err != nil {
 			return nil, fmt.Errorf("gosdk: %w", err)
 		}
-		m.tasks = m.tasks || o.Ledger != nil && p.Kind == engine.KindTool && p.Tasks.Mode != engine.TasksForbidden
+		if o.Ledger != nil && p.Kind == engine.KindTool && p.Tasks.Mode != engine.TasksForbidden {
+			m.tasks[p.Name] = true
+		}
 	}
 	entries, err := m.entries()
 	if err != nil {

@@ -8,20 +8,24 @@ import (
 	"testing"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/client/legacy"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// ownClient makes calls with this module's own client, which speaks the saga
-// proposal.
-func ownClient(t *testing.T, at target, calls []call) []outcome {
-	outcomes := make([]outcome, len(calls))
-	for i, c := range calls {
-		u := &own{user: &user{call: c, outcome: &outcomes[i]}}
-		if err := u.play(t.Context(), at); err != nil {
-			outcomes[i].Error = err.Error()
+// ownClient makes calls with this module's own client, over one of the protocols that it
+// speaks.
+func ownClient(protocol string) func(*testing.T, target, []call) []outcome {
+	return func(t *testing.T, at target, calls []call) []outcome {
+		outcomes := make([]outcome, len(calls))
+		for i, c := range calls {
+			outcomes[i].Protocol = protocol
+			u := &own{user: &user{call: c, outcome: &outcomes[i]}}
+			if err := u.play(t.Context(), at); err != nil {
+				outcomes[i].Error = err.Error()
+			}
 		}
+		return outcomes
 	}
-	return outcomes
 }
 
 // own is our client with the user behind it.
@@ -34,7 +38,6 @@ type own struct {
 var errNextRound = errors.New("the next round is for another client")
 
 func (u *own) play(ctx context.Context, at target) error {
-	u.Protocol = "saga"
 	for {
 		u.Rounds++
 		result, err := u.round(ctx, at)
@@ -61,16 +64,20 @@ func (u *own) round(ctx context.Context, at target) (*client.Result, error) {
 	if at.URL == "" {
 		transport = &client.Stdio{Command: at.Command, Args: at.Args, Stderr: io.Discard, Initialize: at.Initialize}
 	}
-	c := client.New(transport, client.Options{})
+	c := client.New(transport, client.Options{Protocol: u.Protocol, Sessions: legacy.Open})
 	defer c.Close()
-	handlers := client.Handlers{Elicit: u.elicit, Sample: u.sample}
+	handlers := client.Handlers{Elicit: u.elicit, Sample: u.sample, OnProgress: func(p client.Progress) {
+		if p.Task != nil {
+			u.Task, u.Statuses = p.Task.ID, append(u.Statuses, p.Task.Status)
+		}
+	}}
 	if u.call.Manual {
 		token := ""
 		if u.position != nil {
 			token = u.position.Token
 		}
 		handlers.OnPosition = func(_ context.Context, p client.Position) error {
-			if p.Token != token {
+			if p.Token != token || u.position != nil && p.Task != u.position.Task {
 				return errNextRound
 			}
 			return nil

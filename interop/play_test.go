@@ -14,6 +14,8 @@ type call struct {
 	// Saga calls the tool by the methods of the saga proposal, or goes on from Token.
 	Saga  bool   `json:"saga,omitempty"`
 	Token string `json:"token,omitempty"`
+	// Reads has the model call the tool again, for the next part of a result that says how.
+	Reads bool `json:"reads,omitempty"`
 	// CancelIn is the round, manual or of a saga, in which nothing is answered but
 	// the call cancelled, by tools/cancelSaga.
 	CancelIn int `json:"cancelIn,omitempty"`
@@ -92,6 +94,8 @@ func contenders() []contender {
 		{"TypeScript SDK 2 that finds out", "2026-07-28", true, nodeClient("v2.mjs", "auto")},
 		{"Go SDK before 2026-07-28", "2025-11-25", false, goClient("2025-11-25")},
 		{"Go SDK", "2026-07-28", true, goClient("2026-07-28")},
-		{"this module's client", "saga", true, ownClient},
+		{"this module's client", "saga", true, ownClient("saga")},
+		{"this module's client, by rounds", "2026-07-28", true, ownClient("2026-07-28")},
+		{"this module's client, in sessions", "2025-11-25", false, ownClient("2025-11-25")},
 	}
 }

@@ -17,6 +17,9 @@ import (
 // error.
 var tasksClient = contender{"TypeScript SDK 2 with tasks", "2026-07-28", true, nodeClient("tasks.mjs", map[string]string{"pin": "2026-07-28"})}
 
+// ownTasksClient is ours.
+var ownTasksClient = contender{"this module's client with tasks", "2026-07-28", true, ownClient("2026-07-28")}
+
 // taskPlays are calls of tools that become tasks, but for the first.
 func taskPlays() []play {
 	yes, name := accept(map[string]any{"confirm": true}), accept(map[string]any{"name": "Alice"})
@@ -40,6 +43,14 @@ func TestTaskClient(t *testing.T) {
 	for name, more := range map[string][]string{"own": nil, "mounted": {onSDK}} {
 		p := startHTTP(t, more...)
 		for way, at := range map[string]target{"HTTP": {URL: p.url()}, "stdio": p.stdio()} {
+			t.Run("this module's client, "+name+" "+way, func(t *testing.T) {
+				requireOutcomes(t, ownTasksClient, at, taskPlays(), nil)
+				outcomes := ownTasksClient.play(t, at, []call{taskPlays()[0].call, taskPlays()[1].call, {Tool: "protocol_error_job"}})
+				assert.Empty(t, outcomes[0].Task)
+				assert.Regexp(t, `^[A-Za-z0-9_-]{22}$`, outcomes[1].Task)
+				assert.Contains(t, outcomes[1].Statuses, "completed")
+				assert.Contains(t, outcomes[2].Error, "internal error")
+			})
 			t.Run(name+" "+way, func(t *testing.T) {
 				plays := taskPlays()
 				requireOutcomes(t, tasksClient, at, plays, nil)
@@ -72,8 +83,11 @@ func TestTaskClientWhileServersDie(t *testing.T) {
 	for _, p := range plays {
 		asked += len(p.asked)
 	}
-	requireOutcomes(t, tasksClient, target{URL: p.url()}, plays, func(c *call) { c.Between = between.URL })
+	// Whoever has no Node.js has ours at least.
+	requireOutcomes(t, ownTasksClient, target{URL: p.url()}, plays, func(c *call) { c.Between = between.URL })
 	assert.Equal(t, asked, p.restarts)
+	requireOutcomes(t, tasksClient, target{URL: p.url()}, plays, func(c *call) { c.Between = between.URL })
+	assert.Equal(t, 2*asked, p.restarts)
 }
 
 // What the suite says of each of the tools for tasks.

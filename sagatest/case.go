@@ -46,6 +46,8 @@ type Case struct {
 
 	// Client is what the client can do; zero means everything.
 	Client steps.Features
+	// Parts: the client gets what the tool yields part by part; see [Player].
+	Parts bool
 	// Now is when the tool is called; see [Player].
 	Now time.Time
 	// Budget is what the saga may cost.
@@ -86,4 +88,4 @@ func (c *Case) same(e *Ending) string {
 	return e.asJSON()
 }
 
-func (c *Case) player() Player { return Player{Client: c.Client, Now: c.Now, ID: c.ID} }
+func (c *Case) player() Player { return Player{Client: c.Client, Parts: c.Parts, Now: c.Now, ID: c.ID} }

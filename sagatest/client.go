@@ -122,7 +122,7 @@ func (c *client) take(q request, rep reply) {
 	if rep.out != nil {
 		return
 	}
-	r := Round{Token: rep.token}
+	r := Round{Token: rep.token, Part: rep.part}
 	for _, s := range rep.steps {
 		r.Asked = append(r.Asked, asked(s))
 	}

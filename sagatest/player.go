@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -24,6 +26,9 @@ type Player struct {
 	// Resends plays a client of MCP 2026-07-28, which sends the arguments in every
 	// turn and only the latest answers. Tokens are then shorter.
 	Resends bool
+	// Parts plays a client that is given what the tool yields part by part, instead of all of
+	// it in front of the result. Each part is a [Round].
+	Parts bool
 	// Budget is what the saga may cost.
 	Budget Budget
 	// ID is the saga's id, from which keys, ids and random numbers are made; zero means
@@ -58,6 +63,8 @@ type Played struct {
 type Round struct {
 	// Asked are the steps.
 	Asked []Asked
+	// Part is the part of the result that the client got, if it gets any.
+	Part content.Blocks
 	// Token is what the client keeps and sends back.
 	Token string
 }
@@ -146,7 +153,7 @@ func (p Player) client(t testing.TB, d saga.Definition, args any) *client {
 		p.ID = saga.ID{0: 0x5a, 1: 0x6a, 15: 1}
 	}
 	// The pause before the call itself does not count.
-	r := &rig{definition: d, args: raw, keys: keys, now: p.Now.Add(-p.Pause), client: p.Client, resends: p.Resends, id: p.ID, watch: new(watch), first: make(map[string]time.Time)}
+	r := &rig{definition: d, args: raw, keys: keys, now: p.Now.Add(-p.Pause), client: p.Client, resends: p.Resends, parts: p.Parts, policies: make(map[string]turns.Policy), id: p.ID, watch: new(watch), first: make(map[string]time.Time)}
 	return &client{rig: r, pause: p.Pause, latest: p.Resends, shift: make(map[string]int)}
 }
 

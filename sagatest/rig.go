@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
@@ -35,6 +36,9 @@ type rig struct {
 	// resends: the client sends the arguments every time, so that the token need
 	// not hold them.
 	resends bool
+	// parts: the client gets parts of the result. policies are those of its tokens.
+	parts    bool
+	policies map[string]turns.Policy
 	// id is that of the first saga.
 	id    saga.ID
 	turns int
@@ -71,6 +75,7 @@ type reply struct {
 	wake     time.Time
 	slept    bool // for longer than a turn, now or before
 	steps    []steps.Step
+	part     content.Blocks
 	position *engine.Position
 	// out is there if the saga has ended.
 	out *engine.Outcome
@@ -136,9 +141,15 @@ func (r *rig) turn(ctx context.Context, q request) reply {
 		end, err = runner.Call(ctx, turn)
 	case q.cancels:
 		turn.Policy = turns.Carried // or the other: that of what is left to undo is always this
-		end, err = runner.Cancel(ctx, turn, turns.Resent)
+		end, err = runner.Cancel(ctx, turn, turns.Resent, turns.Paged)
 	default:
+		if p, ok := r.policies[q.token]; ok && p != turn.Policy {
+			turn.Policy, turn.Asks = p, turn.Policy
+		}
 		end, err = runner.Resume(ctx, turn)
+	}
+	if end.Token != "" {
+		r.policies[end.Token] = end.Policy
 	}
 	rep := replyOf(tool, end, err)
 	if q.cancels && rep.out != nil && rep.out.Result != nil && !rep.out.Result.IsError {
@@ -182,7 +193,7 @@ func (r *rig) request(tool *engine.Program) turns.Request {
 	if r.resends {
 		policy = turns.Resent
 	}
-	q := turns.Request{Policy: policy, Client: r.client, Notifier: &r.heard, Program: tool, Arguments: r.args}
+	q := turns.Request{Policy: policy, Client: r.client, Notifier: &r.heard, Program: tool, Arguments: r.args, Parts: r.parts}
 	if r.ledger != nil {
 		q.IdempotencyKey = "the call"
 	}
@@ -222,7 +233,7 @@ func replyOf(tool *engine.Program, end turns.End, err error) reply {
 	case err != nil:
 		return reply{err: explained(err), undone: errors.As(err, &undone)}
 	case end.Token != "":
-		return reply{token: end.Token, wake: end.Wake, steps: end.Steps, position: end.Position, reworded: end.Reworded}
+		return reply{token: end.Token, wake: end.Wake, steps: end.Steps, part: end.Yielded, position: end.Position, reworded: end.Reworded}
 	}
 	rep := reply{out: &end.Outcome, late: end.Gone != ""}
 	if u := (&Ending{Result: end.Result}).Undo(); u != nil {

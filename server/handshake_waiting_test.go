@@ -232,7 +232,17 @@ func newTaskPipe(t *testing.T, change ...func(*server.Options)) *legacyPipe {
 
 func TestTasksOnPipes(t *testing.T) {
 	c := newTaskPipe(t)
-	c.send(taskCall(1, "both", "{}", `{"ttl":60000}`))
+	// As all do that have much to say, the client reads while it writes.
+	lines, sent := make(chan string, 1000), make(chan struct{})
+	go func() {
+		defer close(sent)
+		for line := range lines {
+			c.send(line)
+		}
+	}()
+	defer func() { close(lines); <-sent }()
+	send := func(line string) { lines <- line }
+	send(taskCall(1, "both", "{}", `{"ttl":60000}`))
 	var created struct{ Task json.RawMessage }
 	require.NoError(t, json.Unmarshal(c.message().Result, &created))
 	task := readLegacyTask(t, created.Task)
@@ -240,7 +250,7 @@ func TestTasksOnPipes(t *testing.T) {
 	// Whoever waits does not keep others from being heard, however many they are.
 	const many = 100
 	for i := range many {
-		c.send(aboutTask(100+i, "result", task.TaskID))
+		send(aboutTask(100+i, "result", task.TaskID))
 	}
 	asked, ended, answered := 0, 0, false
 	for ended < many {
@@ -249,7 +259,7 @@ func TestTasksOnPipes(t *testing.T) {
 			assert.Equal(t, task.TaskID, relatedTo(t, m.Params))
 			asked++
 			if asked == 2*many {
-				c.send(methodCall(2, "ping", "{}"))
+				send(methodCall(2, "ping", "{}"))
 			}
 			if answered {
 				continue
@@ -259,7 +269,7 @@ func TestTasksOnPipes(t *testing.T) {
 				answer = `{"action":"accept","content":{"nick":"Jo"}}`
 			}
 			if asked > many { // the first ones are not answered until all wait
-				c.send(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + answer + `}`)
+				send(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + answer + `}`)
 			}
 		case m.Method == "":
 			if string(m.ID) == "2" {
@@ -271,13 +281,13 @@ func TestTasksOnPipes(t *testing.T) {
 		}
 	}
 	// Cancelled, a call cancels its task.
-	c.send(toolCall(3, "twice", "{}"))
+	send(toolCall(3, "twice", "{}"))
 	for m := c.message(); m.Method != "elicitation/create"; m = c.message() {
 	}
-	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+	send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
 	deadline := time.Now().Add(5 * time.Second)
 	for {
-		c.send(methodCall(4, "tasks/list", "{}"))
+		send(methodCall(4, "tasks/list", "{}"))
 		m := c.message()
 		for string(m.ID) != "4" {
 			m = c.message()

@@ -229,6 +229,10 @@ func (s *Server) serveMessage(x *httpExchange) {
 	case m.Reply != nil:
 		s.refuse(reply, x.request, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
 	case m.ID == nil:
+		if rerr := s.host.GuestsCancelled(x.request.Context(), &x.Exchange); rerr != nil {
+			reply.Error(nil, rerr)
+			return
+		}
 		reply.Empty(http.StatusAccepted)
 	default:
 		x.answer()
@@ -344,6 +348,17 @@ func (x *httpExchange) send(event func() error) {
 
 func (*httpExchange) Call(context.Context, string, json.RawMessage) (steps.Answer, error) {
 	return steps.Answer{}, dialect.ErrNoBackChannel
+}
+
+// Post implements [dialect.Poster].
+func (x *httpExchange) Post(id uint64, method string, params json.RawMessage) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.events == nil && !x.open() {
+		return false
+	}
+	x.send(func() error { return x.events.Event("", wire.AppendCall(nil, id, method, params)) })
+	return !x.broken
 }
 
 // Hangup implements [dialect.Way]: the answer comes on this connection or not at all.

@@ -22,7 +22,7 @@ const module = "github.com/mcpsaga/mcpsaga/"
 var layers = [][]string{
 	{"gosdk", "sagatest", "ledger/ledgertest", "ledger/sqlite", "ledger/postgres"},
 	{"server"},
-	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake", "server/internal/echo"},
+	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake", "server/internal/async", "server/internal/echo"},
 	{"server/internal/dialect"},
 	{"server/internal/wire"},
 	{"internal/tasks"},
@@ -39,7 +39,7 @@ var layers = [][]string{
 var engineUsers = []string{
 	"cmd/saga", // shows what a token holds
 	"saga", "sagatest", "gosdk", "internal/turns", "internal/tasks", "server",
-	"server/internal/dialect", "server/internal/handshake", "server/internal/stateless", "server/internal/proposal", "server/internal/echo",
+	"server/internal/dialect", "server/internal/handshake", "server/internal/stateless", "server/internal/proposal", "server/internal/async", "server/internal/echo",
 }
 
 // below says which layers a package knows nothing of, though they are beneath it.

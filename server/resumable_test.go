@@ -63,7 +63,7 @@ func (s resumeStatus) String() string {
 	return fmt.Sprintf("%s %t %t", s.Status, *s.HasPendingMessage, *s.HasInputRequest)
 }
 
-func (c *legacyClient) status(p resumePolicy) string {
+func (c *legacyClient) requestStatus(p resumePolicy) string {
 	c.t.Helper()
 	m := parseLegacy(c.t, c.ask(p.status(77)))
 	require.Nil(c.t, m.Error, "%+v", m.Error)
@@ -103,7 +103,7 @@ func TestResume(t *testing.T) {
 				next = newTaskRig(t, both)
 				c = c.at(next)
 			}
-			assert.Equal(t, "processing true true", c.status(p))
+			assert.Equal(t, "processing true true", c.requestStatus(p))
 			s = c.stream(p.resume())
 			again := s.wait("elicitation/create")
 			assert.Equal(t, asked.ID, again.ID, "it is the same question")
@@ -118,7 +118,7 @@ func TestResume(t *testing.T) {
 			said, _ := text(t, end.Result)
 			assert.Equal(t, "sure enough", said)
 			s.end()
-			assert.Equal(t, "completed true false", c.status(p))
+			assert.Equal(t, "completed true false", c.requestStatus(p))
 			resp := c.request("POST", p.status(5), after(end.id))
 			assert.Contains(t, readAll(t, resp), `"hasPendingMessage":false`)
 			// The result can be had again.

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/async"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake"
 	"github.com/mcpsaga/mcpsaga/server/internal/proposal"
@@ -58,6 +59,9 @@ type Options struct {
 	// the same Ledger. Without a Ledger there are no tasks, and New refuses tools that demand
 	// them.
 	Workers int
+	// WorkersPerTool is how many of them may be of a tool, by its name; those that it has not
+	// have no limit of their own. Of one principal are at most half of the Workers.
+	WorkersPerTool map[string]int
 	// LedgerLimit is how many sagas a principal may have under way that the ledger has to
 	// remember; what would be more is refused, over HTTP with the status 429. Servers count
 	// every few seconds, so it may be exceeded a little. Sagas that have ended do not count.
@@ -236,7 +240,7 @@ func New(o Options) (*Server, error) {
 		s.host.TakesKeys, takesKeys = true, (*engine.Program).Remembered
 		work := []func(context.Context) error{s.host.Turns.Work}
 		if tasks.Offered(tools) {
-			manager, err := tasks.New(tasks.Config{Turns: s.host.Turns, Workers: o.Workers})
+			manager, err := tasks.New(tasks.Config{Turns: s.host.Turns, Workers: o.Workers, PerTool: o.WorkersPerTool})
 			if err != nil {
 				return nil, fmt.Errorf("server: %w", err)
 			}
@@ -251,7 +255,7 @@ func New(o Options) (*Server, error) {
 	if hooks != nil {
 		s.host.Around = hooks.exchange
 	}
-	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize, takesKeys); err != nil {
+	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize, s.host.Turns.Codec.Options().TTL, takesKeys); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	for _, r := range o.dialects {
@@ -298,6 +302,7 @@ type registration struct {
 var registered = []registration{
 	{stateless.New, stateless.Revisions},
 	{proposal.New, nil},
+	{async.New, nil},
 	{handshake.New, handshake.Revisions},
 }
 

@@ -195,6 +195,11 @@ func (c *lineConn) handle(m *wire.Message, rerr *wire.Error, b *lineBatch) {
 		c.reply(b, nil)
 		if id := dialect.Cancelled(m); id != nil {
 			c.cancelled(id)
+			c.tellGuests(m, func(ctx context.Context, x *dialect.Exchange) {
+				if rerr := c.server.host.GuestsCancelled(ctx, x); rerr != nil {
+					c.server.log.WarnContext(ctx, "operation not cancelled", "error", rerr)
+				}
+			})
 		}
 		if known := c.connections[c.server.match(m, nil)]; known != nil {
 			known.Arrive(m)
@@ -229,6 +234,8 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 		serve = known.Arrive(m)
 	} else if d == nil {
 		serve = func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return nil, notServed() }
+	} else {
+		c.join(&call.Exchange)
 	}
 	c.mu.Lock()
 	c.calls[call] = struct{}{}
@@ -255,14 +262,46 @@ func (c *lineConn) cancelled(id []byte) {
 }
 
 // answered hands the client's answer to whoever waits for it. One that nobody waits for
-// is late, and ignored.
+// is a guest's, or late, and ignored.
 func (c *lineConn) answered(m *wire.Message) {
 	id, answer := dialect.ReadAnswer(m.Reply)
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if to := c.waiting[id]; to != nil {
+	to := c.waiting[id]
+	if to != nil {
 		delete(c.waiting, id)
 		to <- answer
+	}
+	c.mu.Unlock()
+	if to != nil {
+		return
+	}
+	c.tellGuests(m, func(ctx context.Context, x *dialect.Exchange) {
+		if _, rerr := c.server.host.GuestsAnswered(ctx, x); rerr != nil {
+			c.server.log.InfoContext(ctx, "answer refused", "reason", rerr)
+		}
+	})
+}
+
+// guestTime bounds how long no line is read because of what a guest does with one. It is done
+// with that when the next line is read, which may be about the same.
+const guestTime = 5 * time.Second
+
+// tellGuests tells guests of a message that is no request.
+func (c *lineConn) tellGuests(m *wire.Message, tell func(context.Context, *dialect.Exchange)) {
+	if len(c.server.host.Guests) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, guestTime)
+	defer cancel()
+	x := &dialect.Exchange{Message: m}
+	c.join(x)
+	tell(ctx, x)
+}
+
+// join says who the client is to a dialect that does not know.
+func (c *lineConn) join(x *dialect.Exchange) {
+	for _, sessions := range c.server.sessions {
+		c.connections[sessions].Join(x)
 	}
 }
 

@@ -126,6 +126,12 @@ func (x *lineCall) Rest() (back func()) {
 	}
 }
 
+// Post implements [dialect.Poster].
+func (x *lineCall) Post(id uint64, method string, params json.RawMessage) bool {
+	x.conn.write(wire.AppendCall(nil, id, method, params))
+	return true
+}
+
 // Leave implements [dialect.Leaver].
 func (x *lineCall) Leave() {
 	x.conn.mu.Lock()

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 What the SDK calls deprecated is what these revisions have.
+
 // Package legacy has package client speak to servers of MCP 2024-11-05 to 2025-11-25,
 // which keep a session for each client:
 //

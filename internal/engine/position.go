@@ -101,6 +101,9 @@ type storedAnswer struct {
 // again in every turn; see [Resumption.Arguments].
 func (p *Position) DropArguments() { p.args = nil }
 
+// Arguments are the tool's, unless they were dropped.
+func (p *Position) Arguments() json.RawMessage { return p.args }
+
 // HasEffects reports whether the saga has begun effects.
 func (p *Position) HasEffects() bool { return p.log != nil && len(p.log.records) > 0 }
 

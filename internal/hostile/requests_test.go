@@ -171,6 +171,9 @@ func samples(dialect string) []sample {
 			all = append(all, sample{method: "resources/subscribe", where: "uri " + scheme, params: `{"uri":` + hole + `}`, json: `"uri"`, extra: urisOf(scheme)})
 		}
 	}
+	for _, method := range []string{"status", "result"} {
+		all = append(all, sample{method: "tools/async/" + method, params: hole, json: `{"token":"t"}`})
+	}
 	if dialect == session {
 		return append(all,
 			sample{method: "ping", params: hole, json: `{"x":0}`},

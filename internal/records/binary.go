@@ -11,13 +11,13 @@ import (
 // its bytes. Empty ones are left out, and one whose number is not known is ignored, as a newer
 // program may have written it. A number is never given to something else.
 
-func (s *Saga) fields() [24]any {
+func (s *Saga) fields() [26]any {
 	return [...]any{
 		1: &s.Target.Name, &s.Target.Revision, &s.ID, &s.Principal, &s.Began, // 5
 		&s.At, &s.From, &s.Token, &s.Purpose, &s.Effects, // 10
 		&s.Expires, &s.Undoable, &s.Keep, &s.Digest, &s.Response, // 15
 		&s.How, &s.Report, &s.Ended, &s.Attempts, &s.Failing, // 20
-		&s.LastError, &s.GivenUp, &s.UndoNow,
+		&s.LastError, &s.GivenUp, &s.UndoNow, claimField: nil, claimField + 1: &s.Page,
 	}
 }
 
@@ -115,7 +115,7 @@ func readFields(b []byte, fields []any, other func(number uint64, value []byte) 
 		}
 		value := b[n+m:][:length:length]
 		b = b[n+m+int(length):]
-		if number == 0 || number >= uint64(len(fields)) {
+		if number >= uint64(len(fields)) || fields[number] == nil {
 			if err := other(number, value); err != nil {
 				return err
 			}

@@ -63,7 +63,7 @@ func TestBinaryOfNewerProgram(t *testing.T) {
 	raw, err := (&Saga{Token: "t", Claim: &Claim{Nonce: []byte("n")}}).AppendBinary(nil)
 	require.NoError(t, err)
 	raw = appendField(raw, 1000, "new")
-	raw = appendField(raw, claimField+1, "new")
+	raw = appendField(raw, claimField+2, "new")
 	var found Saga
 	require.NoError(t, found.UnmarshalBinary(raw))
 	assert.Equal(t, Saga{Token: "t", Claim: &Claim{Nonce: []byte("n")}}, found)

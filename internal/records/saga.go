@@ -23,6 +23,9 @@ type Saga struct {
 	// last turn was taken with: 0 if that was the first.
 	At   uint32
 	From uint32
+	// Page is the From of the newest turn that was taken with a token which came with a part of
+	// the result.
+	Page uint32
 	// Token is the newest token, and Purpose what it was sealed for. Of a saga that has
 	// ended it is the one with which what could not be undone is tried again.
 	Token   string

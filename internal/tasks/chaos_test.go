@@ -18,6 +18,8 @@ type link struct {
 	ledger.Store
 	faults float64
 	dead   atomic.Bool
+	life   context.Context // ends when it is cut off: then it takes nothing more
+	end    context.CancelFunc
 
 	mu     sync.Mutex
 	rand   *rand.Rand
@@ -28,7 +30,9 @@ type link struct {
 var errCut = errors.New("cut off")
 
 func newLink(store ledger.Store, rnd *rand.Rand, calls int, faults float64) *link {
-	return &link{Store: store, rand: rand.New(rand.NewPCG(rnd.Uint64(), 1)), left: calls, faults: faults}
+	l := &link{Store: store, rand: rand.New(rand.NewPCG(rnd.Uint64(), 1)), left: calls, faults: faults}
+	l.life, l.end = context.WithCancel(context.Background())
+	return l
 }
 
 // fault says how a call goes wrong: before it is made, or after.
@@ -93,6 +97,9 @@ func (l *link) Items(ctx context.Context, key string, after uint64, limit int) (
 }
 
 func (l *link) Take(ctx context.Context, t ledger.Take) (list []*ledger.Record, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.life, cancel)()
 	err = l.call(func() (err error) { list, err = l.Store.Take(ctx, t); return err })
 	if err != nil {
 		return nil, err
@@ -125,4 +132,5 @@ func (l *link) cut() {
 	defer l.mu.Unlock()
 	l.left = 0
 	l.dead.Store(true)
+	l.end()
 }

@@ -33,7 +33,7 @@ type desk struct {
 
 type held struct {
 	task, what string
-	state      string // "held" or "released"
+	state      string // "held", "released" or "refused"
 	calls      int
 }
 
@@ -46,17 +46,17 @@ func (d *desk) do(ctx context.Context, key saga.Key, in hold) (string, error) {
 	time.Sleep(d.pause())
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.rand != nil && d.rand.IntN(20) == 0 {
-		return "", saga.Refused(errors.New("not today"))
-	}
 	h := d.keys[key]
 	if h == nil {
 		h = &held{task: in.Task, what: in.What, state: "held"}
+		if d.rand != nil && d.rand.IntN(20) == 0 {
+			h.state = "refused" // and for good: the same call may be under way elsewhere
+		}
 		d.keys[key] = h
 	}
 	h.calls++
 	if h.state != "held" {
-		return "", saga.Refused(errors.New("it was released"))
+		return "", saga.Refused(errors.New("not today, or it was released"))
 	}
 	return in.What, nil
 }

@@ -94,7 +94,7 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 	t := records.Task{
 		Target: records.Target{Name: turns.TargetOf(turn.Program), Revision: turn.Program.Revision},
 		ID:     s.ID, Principal: q.Principal, Saga: turn.Saga, Created: now, Updated: now, Note: s.Note,
-		TTL: set.TTL, Poll: set.Poll, Retain: set.Keep,
+		TTL: set.TTL, Poll: set.Poll, Retain: max(set.Keep, s.Keep),
 	}
 	if s.TTL > 0 && (t.TTL <= 0 || s.TTL < t.TTL) {
 		t.TTL = s.TTL

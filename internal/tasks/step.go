@@ -365,7 +365,7 @@ func (r *run) finish(end *turns.End, status Status) error {
 
 // fail records that the task has failed.
 func (r *run) fail(why error, report *engine.UndoReport) error {
-	f := failureOf(why, fmt.Sprintf("%x", r.e.Saga))
+	f := failureOf(why, fmt.Sprintf("%x", r.task().Saga))
 	return r.close(f.encode(), Failed, report)
 }
 

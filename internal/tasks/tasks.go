@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -32,6 +33,8 @@ var (
 	ErrExists = errors.New("there is a task of that id")
 	// ErrTooMany: the caller has as many tasks under way as it may have.
 	ErrTooMany = errors.New("the caller has too many tasks under way")
+	// ErrUnreadable: what is remembered of the task cannot be read here.
+	ErrUnreadable = records.ErrUnreadable
 )
 
 // Status is how far a task is.
@@ -74,6 +77,8 @@ type Task struct {
 	Poll time.Duration
 
 	Status Status
+	// Cancelling: a client wants it cancelled. It may have come to its end all the same.
+	Cancelling bool
 	// Message tells people about the status; may be empty.
 	Message string
 	// Progress is what the tool said last; nil if it said nothing.
@@ -112,6 +117,9 @@ type Start struct {
 	Patience time.Duration
 	// Note is kept with the task.
 	Note json.RawMessage
+	// Keep is how long the task is kept at least after its end, if that is longer than its
+	// program says.
+	Keep time.Duration
 }
 
 // EventKind says what an event tells.

@@ -40,11 +40,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) runner(store ledger.Store, tools ...saga.Definition) *turns.Runner {
 	c, err := tokens.New(r.keys, tokens.Options{Audience: "test"})
 	require.NoError(r.t, err)
-	list := make([]engine.Compiler, len(tools))
-	for i := range tools {
-		list[i] = tools[i]
-	}
-	registry, err := engine.NewRegistry(list...)
+	registry, err := engine.NewRegistry(tools...)
 	require.NoError(r.t, err)
 	runner, err := turns.New(turns.Config{Registry: registry, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now, Ledger: store})
 	require.NoError(r.t, err)

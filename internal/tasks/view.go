@@ -54,7 +54,7 @@ func (m *Manager) Get(ctx context.Context, principal, id string) (*Task, error) 
 func (m *Manager) view(e *records.TaskEntry) (*Task, error) {
 	t := &Task{
 		ID: e.ID, Saga: e.Saga, Note: json.RawMessage(e.Note), Created: e.Created, Updated: e.Updated, TTL: e.TTL, Poll: e.Poll,
-		Status: status(e), Message: e.Message, Events: e.Events, Rev: e.Rev(),
+		Status: status(e), Message: e.Message, Cancelling: e.Cancelled, Events: e.Events, Rev: e.Rev(),
 	}
 	t.Program, _ = m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
 	var err error

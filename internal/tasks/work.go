@@ -171,7 +171,10 @@ func (m *Manager) renew(ctx context.Context) {
 			}
 			go func() {
 				defer r.unlock()
-				_ = r.attempt(func(*records.Task) []Event { return nil }, false)
+				nothing := func(*records.Task) []Event { return nil }
+				if err := r.attempt(nothing, false); errors.Is(err, records.ErrConflict) { // a client's
+					_ = r.attempt(nothing, true)
+				}
 			}()
 		}
 	}

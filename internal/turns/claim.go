@@ -44,7 +44,9 @@ type memory struct {
 	// what that tells of can be undone later. keep is until when the record is needed for
 	// other reasons.
 	expires, keep time.Time
-	undoable      bool
+	// page is from if the turn was taken with a token of the policy Paged.
+	page     uint32
+	undoable bool
 	// lost is the request of a turn that somebody has begun who is gone.
 	lost *request
 	// reached is where the turn goes on without the client, and with what answers; nil if it
@@ -213,6 +215,7 @@ func (m *memory) base() *records.Entry {
 	e.Expires = later(e.Expires, m.expires)
 	e.Undoable = e.Undoable || m.undoable
 	e.Keep = later(e.Keep, m.keep)
+	e.Page = max(e.Page, m.page)
 	return e
 }
 

@@ -37,15 +37,20 @@ const (
 	codeInternal  = -32603
 )
 
-// Drive takes all turns of a saga of q.Program. Each turn ends with a sealed token and each
-// next one opens it, as if the client had carried it. If the saga cannot go on, what it
-// has done is undone.
-func (r *Runner) Drive(ctx context.Context, q Request, client Client) (engine.Outcome, error) {
-	end, err := r.Call(ctx, q)
+// Drive takes all turns of a saga of q.Program, or from q.Token on. Each turn ends with a
+// sealed token and each next one opens it, as if the client had carried it. If the saga cannot
+// go on, what it has done is undone. If the client gets parts, it ends with the next one as
+// well, with the token for the rest.
+func (r *Runner) Drive(ctx context.Context, q Request, client Client) (End, error) {
+	take := r.Call
+	if q.Token != "" {
+		take = r.Resume
+	}
+	end, err := take(ctx, q)
 	q.Arguments = nil // they are in the token
 	pauses := 0
-	for err == nil && end.Token != "" {
-		q.Token = end.Token
+	for err == nil && end.Token != "" && end.Yielded == nil {
+		q.Token, q.Policy = end.Token, end.Policy
 		if pauses++; len(end.Steps) > 0 {
 			pauses = 0
 		}
@@ -67,9 +72,9 @@ func (r *Runner) Drive(ctx context.Context, q Request, client Client) (engine.Ou
 		}
 	}
 	if err != nil {
-		return engine.Outcome{}, err
+		return End{}, err
 	}
-	return end.Outcome, nil
+	return end, nil
 }
 
 // ask returns the client's answers. What it does not answer in time it could not perform:

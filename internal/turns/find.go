@@ -76,6 +76,9 @@ func answered(e *records.Entry, from uint32, digest []byte) bool {
 	switch {
 	case e.How == records.HowTurn && bytes.Equal(digest, e.Digest) && from == e.From:
 		return e.Ended || e.At > e.From
+	case from > 0 && from == e.Page && from < e.At && e.How == records.HowTurn && (e.Ended || e.Purpose == Paged.Purpose):
+		// The client was asked meanwhile, by whoever then missed the next part.
+		return true
 	case e.Ended && e.How == records.HowAbandoned:
 		return from == 0 || from >= e.From // whatever the answers
 	case from == 0: // a first call that is repeated leads to where its saga is

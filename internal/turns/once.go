@@ -45,7 +45,7 @@ func (r *Runner) callOnce(ctx context.Context, q *Request, of identity, id *toke
 		*id = of.id
 		switch c.state {
 		case callAnswered:
-			return r.known(of, c.entry)
+			return r.known(q, of, c.entry)
 		case callDriven:
 			if _, err := r.records.Wait(turn, c.entry); err != nil {
 				if turn.Err() != nil {
@@ -79,7 +79,7 @@ func (r *Runner) callWithoutKey(ctx context.Context, q *Request, of identity) (E
 	switch {
 	case errors.Is(err, errOvertaken):
 		err = r.failed(of, errTooSlow)
-	case err == nil && end.Token != "" && !m.claimed() && !q.Policy.UndoBroken:
+	case err == nil && end.Token != "" && !m.claimed() && !end.Policy.UndoBroken:
 		r.records.Unrecorded(m.entry)
 	}
 	return end, err
@@ -122,7 +122,7 @@ func (r *Runner) findCall(ctx context.Context, q *Request, of identity) (c found
 	if c.found, err = r.find(ctx, q.Principal, of, 0, c.Digest, records.HowTurn); err != nil {
 		return c, err
 	}
-	switch held := q.Policy.UndoBroken && c.entry.Exists() && !c.entry.Ended; {
+	switch held := q.Policy.UndoBroken && c.entry.Exists() && !c.entry.Ended && c.entry.Purpose != Paged.Purpose; {
 	case held && now.Before(c.entry.Expires):
 		c.state = callDriven
 	case held:
@@ -194,7 +194,7 @@ func (r *Runner) resumeOnce(ctx context.Context, q *Request, o *opened) (End, er
 		}
 		switch {
 		case f.known:
-			return r.known(o.identity, f.entry)
+			return r.known(q, o.identity, f.entry)
 		case f.taken == nil && o.tooLate(): // and there is nothing to undo, nor to tell
 			return End{}, o.gone
 		}
@@ -254,6 +254,10 @@ func (r *Runner) remember(q *Request, o *opened, f *found) (*memory, error) {
 	m := &memory{
 		r: r, of: o.identity, request: r.requestOf(q), from: o.pos.Turn,
 		token: q.Token, effects: o.pos.Effects(), expires: o.expires, undoable: o.pos.HasEffects(),
+	}
+	if q.Policy.Purpose == Paged.Purpose {
+		// Whoever takes the saga to its end: the client may come with this token again.
+		m.keep, m.page = o.expires, o.pos.Turn
 	}
 	return m, m.takeOver(f)
 }
@@ -324,7 +328,7 @@ var errTooSlow = errors.New("the first turn was not heard of for longer than its
 var errResponse = errors.New("the turn was taken before, and its response was too large to be kept")
 
 // known is what was recorded of a turn.
-func (r *Runner) known(of identity, e *records.Entry) (End, error) {
+func (r *Runner) known(q *Request, of identity, e *records.Entry) (End, error) {
 	if e.Response == nil {
 		return End{}, r.failed(of, errResponse)
 	}
@@ -336,7 +340,10 @@ func (r *Runner) known(of identity, e *records.Entry) (End, error) {
 		return End{}, &Error{program: of.program.Name, kind: of.program.Kind, saga: of.id, recorded: true, Err: failure}
 	}
 	if !e.Ended {
-		end.Token = e.Token
+		end.Token, end.Policy = e.Token, policyNamed(e.Purpose)
+		if !q.knownTo(&end) {
+			return End{}, errAsked
+		}
 	}
 	return end, nil
 }

@@ -36,7 +36,7 @@ func (m *memory) record(ctx context.Context, end *End, err error) error {
 func (m *memory) suspend(e *records.Entry, end *End, raw []byte) {
 	pos := end.Position
 	e.How, e.Digest, e.Response, e.Report = m.how, m.digest, raw, nil
-	e.From, e.At, e.Token, e.Purpose, e.Effects = m.from, pos.Turn, end.Token, m.request.Purpose, pos.Effects()
+	e.From, e.At, e.Token, e.Purpose, e.Effects = m.from, pos.Turn, end.Token, end.Policy.Purpose, pos.Effects()
 	expires := m.r.Now().Add(m.r.Codec.Options().TTL)
 	if !pos.Deadline.IsZero() && pos.Deadline.Before(expires) {
 		expires = pos.Deadline

@@ -22,6 +22,7 @@ type response struct {
 	Steps     []recordedStep     `json:"steps,omitempty"`
 	Yielded   json.RawMessage    `json:"yielded,omitzero"`
 	Wake      *time.Time         `json:"wake,omitzero"`
+	Expires   *time.Time         `json:"expires,omitzero"`
 	Reworded  []string           `json:"reworded,omitempty"`
 	Result    json.RawMessage    `json:"result,omitempty"`
 	Messages  json.RawMessage    `json:"messages,omitempty"`
@@ -84,13 +85,17 @@ func brokeOff(err error) (undone *engine.UndoneError, ok bool) {
 	return undone, ok
 }
 
+// timeOrNil is a time that most responses do not have, and that is to cost them nothing.
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
 // encodeResponse encodes how a turn ended, err being an error for which [ended] holds.
 func encodeResponse(end *End, err error) ([]byte, error) {
-	r := response{Reworded: end.Reworded, Disclosed: end.Disclosed, Gone: end.Gone}
-	if !end.Wake.IsZero() {
-		wake := end.Wake
-		r.Wake = &wake
-	}
+	r := response{Reworded: end.Reworded, Disclosed: end.Disclosed, Gone: end.Gone, Wake: timeOrNil(end.Wake), Expires: timeOrNil(end.Expires)}
 	for i := range end.Steps {
 		s := &end.Steps[i]
 		r.Steps = append(r.Steps, recordedStep{s.ID, s.Kind, s.Params, s.Needs})
@@ -136,6 +141,9 @@ func decodeResponse(raw []byte) (end End, failure, err error) {
 	end.Reworded, end.Disclosed, end.Gone, end.recorded = r.Reworded, r.Disclosed, r.Gone, true
 	if r.Wake != nil {
 		end.Wake = *r.Wake
+	}
+	if r.Expires != nil {
+		end.Expires = *r.Expires
 	}
 	for _, s := range r.Steps {
 		end.Steps = append(end.Steps, steps.Step{ID: s.ID, Kind: s.Kind, Params: s.Params, Needs: s.Needs})

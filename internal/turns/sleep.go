@@ -87,7 +87,7 @@ func (r *Runner) hold(ctx context.Context, wake time.Time) error {
 
 // awake takes a turn that comes after an opened token when it is time for it. Before, and if
 // that cannot be waited for, the saga is where it was, and so is its token.
-func (r *Runner) awake(ctx context.Context, o *opened, token string, take func(context.Context) (End, error)) (End, error) {
+func (r *Runner) awake(ctx context.Context, q *Request, o *opened, take func(context.Context) (End, error)) (End, error) {
 	if o.gone != nil || !r.Now().Before(o.pos.Wake) {
 		return take(ctx)
 	}
@@ -100,7 +100,7 @@ func (r *Runner) awake(ctx context.Context, o *opened, token string, take func(c
 	case awake:
 		return take(turn)
 	}
-	return End{Token: token, Wake: o.pos.Wake, Outcome: engine.Outcome{Position: o.pos}}, nil
+	return End{Token: q.Token, Policy: q.Policy, Wake: o.pos.Wake, Outcome: engine.Outcome{Position: o.pos}}, nil
 }
 
 // carry keeps what was yielded and could not be told with the outcome of the next turn, until

@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -163,7 +164,8 @@ func TestYieldsOneByOne(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, end.Yielded, again.Yielded, "it is recorded")
 			}
-			q.Token, q.Answers = end.Token, nil
+			q.Asks = cmp.Or(q.Asks, q.Policy)
+			q.Token, q.Policy, q.Answers = end.Token, end.Policy, nil
 			if len(end.Steps) > 0 {
 				q.Answers = answer(true)
 			}

@@ -177,7 +177,11 @@ func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 		claims.Trace = slices.Clone(q.Trace[:])
 	}
 	if q.Policy.Resent {
-		digest, err := digestArguments(p.ID, q.Arguments)
+		args := q.Arguments
+		if args == nil { // of a saga whose client need not send them again before it has a part
+			args = p.Arguments()
+		}
+		digest, err := digestArguments(p.ID, args)
 		if err != nil {
 			return "", err
 		}

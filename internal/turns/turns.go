@@ -121,8 +121,11 @@ func randomID() (id tokens.ID) {
 
 // Request is what a turn needs to know of a client's message.
 type Request struct {
-	// Policy is the dialect's.
+	// Policy is the dialect's; if there is a Token, that of the token.
 	Policy Policy
+	// Asks is the policy of tokens that the client does not get with a part of the result, if
+	// that is another one. Its zero value is Policy.
+	Asks Policy
 	// Method is what the client calls it, for the log.
 	Method string
 	// Principal is who sent it, in a form in which no two look the same.
@@ -163,6 +166,10 @@ type Request struct {
 // of a result of which Yielded is a part, or at Wake.
 type End struct {
 	Token string
+	// Policy is that of Token, and Expires is until when the token is good if it came with
+	// Yielded.
+	Policy  Policy
+	Expires time.Time
 	engine.Outcome
 	// Wake is when the saga goes on; the zero time is at once, or with the answers. A client
 	// that comes earlier waits if that fits into the turn's time, and else gets the same pause
@@ -216,7 +223,7 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 			if refused != nil {
 				return End{}, refused
 			}
-			return r.awake(ctx, o, hooked.Token, func(ctx context.Context) (End, error) {
+			return r.awake(ctx, &hooked, o, func(ctx context.Context) (End, error) {
 				if r.remembers(o.program) {
 					return r.resumeOnce(ctx, &hooked, o)
 				}
@@ -226,7 +233,7 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 	case err != nil:
 	case !o.pos.Wake.IsZero():
 		slept := q
-		end, err = r.awake(ctx, o, slept.Token, func(ctx context.Context) (End, error) {
+		end, err = r.awake(ctx, &slept, o, func(ctx context.Context) (End, error) {
 			if r.remembers(o.program) {
 				return r.resumeOnce(ctx, &slept, o)
 			}
@@ -330,7 +337,7 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 		end.Outcome = *out
 		if out.Position != nil {
 			end.Wake = out.Position.Wake
-			end.Token, err = r.seal(ctx, q, of.program, out.Position)
+			err = r.suspend(ctx, q, of.program, &end)
 		} else {
 			err = r.sealUndo(ctx, q, of.program, out.Result)
 		}
@@ -432,4 +439,7 @@ var (
 	Resent = Policy{Purpose: "mrtr", Resent: true}
 	// Held: the client is asked while its request is served, and never sees a token.
 	Held = Policy{Purpose: "handshake", UndoBroken: true}
+	// Paged: the client has a part of the result with the token, and sends its request again
+	// for the next one, whatever the policy by which it is asked.
+	Paged = Policy{Purpose: "resume", Resent: true}
 )

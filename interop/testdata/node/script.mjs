@@ -65,6 +65,21 @@ export async function playSaga(call, user, send) {
 }
 
 /**
+ * Calls a tool, and as a model would that reads of a next part, again for that: the SDK
+ * knows nothing of it. The result has all parts.
+ */
+export async function readOn(call, callTool) {
+  const read = [];
+  for (let args = call.arguments; ; ) {
+    const result = await callTool({ name: call.tool, arguments: args });
+    const token = call.reads && /resumeToken: (\S+)$/.exec(result.content?.at(-1)?.text)?.[1];
+    if (!token) return { ...result, content: [...read, ...(result.content ?? [])] };
+    read.push(...result.content.slice(0, -1));
+    args = { ...call.arguments, resumeToken: token };
+  }
+}
+
+/**
  * Plays scripts, as they come, with a function that makes one call. The calls of a
  * script are made one after the other, each with a client of its own.
  */

@@ -3,7 +3,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CreateMessageRequestSchema, ElicitRequestSchema, ResultSchema } from '@modelcontextprotocol/sdk/types.js';
-import { playSaga, serve } from './script.mjs';
+import { playSaga, readOn, serve } from './script.mjs';
 
 serve(async (call, user, script) => {
   const client = new Client({ name: 'interop', version: '1' }, { capabilities: { elicitation: {}, sampling: {} } });
@@ -20,7 +20,7 @@ serve(async (call, user, script) => {
     if (call.saga) {
       return { protocol, tools, ...(await playSaga(call, user, (method, params) => client.request({ method, params }, ResultSchema))) };
     }
-    const result = await client.callTool({ name: call.tool, arguments: call.arguments });
+    const result = await readOn(call, params => client.callTool(params));
     return { protocol, tools, result };
   } finally {
     await client.close();

@@ -2,7 +2,7 @@
 // that of 2026-07-28 if it is told to, else that of 2025-11-25.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { playSaga, serve } from './script.mjs';
+import { playSaga, readOn, serve } from './script.mjs';
 
 serve((call, user, script) => (call.manual ? manually : automatically)(call, user, script));
 
@@ -27,7 +27,7 @@ async function automatically(call, user, script) {
     const protocol = client.getNegotiatedProtocolVersion();
     const tools = (await client.listTools()).tools.length;
     if (call.saga) return { protocol, tools, ...(await playSaga(call, user, sender(client))) };
-    const result = await client.callTool({ name: call.tool, arguments: call.arguments });
+    const result = await readOn(call, params => client.callTool(params));
     return { protocol, tools, result };
   } finally {
     await client.close();

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,9 +37,9 @@ var listMembers = map[string]string{
 }
 
 // NewCatalogue encodes what there is, in the forms of MCP's Tool, Prompt, Resource and
-// ResourceTemplate. keys says of a tool whether it takes a key with a first call; nil is that
+// ResourceTemplate. ttl is how long a resume token is good. keys says of a tool whether it takes a key with a first call; nil is that
 // none does.
-func NewCatalogue(tools *engine.Registry, pageSize int, keys func(*engine.Program) bool) (*Catalogue, error) {
+func NewCatalogue(tools *engine.Registry, pageSize int, ttl time.Duration, keys func(*engine.Program) bool) (*Catalogue, error) {
 	c := &Catalogue{pageSize: pageSize, Lists: make(map[string][]json.RawMessage)}
 	var wrong []error
 	add := func(list []json.RawMessage, v any) []json.RawMessage {
@@ -55,13 +56,17 @@ func NewCatalogue(tools *engine.Registry, pageSize int, keys func(*engine.Progra
 			OutputSchema json.RawMessage `json:"outputSchema,omitzero"`
 			Annotations  json.RawMessage `json:"annotations,omitzero"`
 			Meta         map[string]any  `json:"_meta,omitzero"`
-		}{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations, nil}
-		if len(t.Questions) > 0 && t.Tasks.Mode != engine.TasksRequired {
-			mark := sagaMark{Method: MethodCall, Revision: t.Revision}
+		}{t.Name, t.Title, t.Description, listedSchema(t), t.OutputSchema, t.Annotations, nil}
+		if (len(t.Questions) > 0 || t.Yields) && t.Tasks.Mode != engine.TasksRequired {
+			mark := sagaMark{Method: MethodCall, Revision: t.Revision, Steps: []string{}}
 			for _, q := range t.Questions {
 				mark.Steps = append(mark.Steps, q.StepID())
 			}
 			entry.Meta = map[string]any{SagaMarker: mark}
+		}
+		if t.Yields {
+			entry.OutputSchema = nil // a part does not conform to it
+			entry.Meta[ResumeTTLMember] = ttl.Milliseconds()
 		}
 		if keys != nil && keys(t) {
 			if entry.Meta == nil {
@@ -257,6 +262,8 @@ type Capabilities struct {
 	Roots                    bool
 	// Tasks is the tasks extension, of MCP from 2026-07-28 on.
 	Tasks bool
+	// Experimental are the experimental capabilities, an object if there are any.
+	Experimental jsontext.Value
 	// Resumable: requests can be resumed (SEP-975); declared by itself, or as an experiment.
 	Resumable bool
 }
@@ -281,6 +288,9 @@ func ReadCapabilities(object jsontext.Value) (c Capabilities, pointer string, ok
 			c.Tasks = declares(v, TasksExtension)
 		case "resumableRequests", "experimental":
 			c.Resumable = c.Resumable || string(name) == "resumableRequests" && declared(v) || declares(v, "resumableRequests")
+			if string(name) == "experimental" {
+				c.Experimental = v
+			}
 			continue // what others make of them does not matter
 		default:
 			continue

@@ -54,6 +54,7 @@ type Sessions interface {
 	// Join has a request of another dialect belong to the session that its header names,
 	// if there is such a one: the session is in use, and can cancel the request by its id,
 	// until leave is called.
+	// The exchange learns who the client is.
 	Join(ctx context.Context, x *Exchange) (joined context.Context, leave func())
 	// Connect begins a connection on which the messages of one client come in order.
 	// notify sends what belongs to no request.
@@ -71,6 +72,8 @@ type Connection interface {
 	// Arrive sees each of the dialect's requests and notifications before the next
 	// message is read. It returns what serves a request.
 	Arrive(*wire.Message) Handler
+	// Join tells a message of another dialect who the client is, if that is known.
+	Join(*Exchange)
 	// Batches reports whether the client may send several messages as one.
 	Batches() bool
 	// Close ends what is still open, when the connection has ended.
@@ -120,6 +123,9 @@ type Exchange struct {
 	// Client is set if the client has introduced itself to somebody else's transport, by
 	// which the message came. That transport sees to headers, lists and sessions.
 	Client *Introduction
+	// Caller is what the dialect whose rules the message has followed knows of the client;
+	// nil if it knows nothing.
+	Caller *Caller
 }
 
 // Owner is on whose account limits count.
@@ -212,6 +218,8 @@ type Host struct {
 	// Tasks are the server's; nil if there are none: no ledger, or no tool that allows any.
 	Tasks     tasks.Viewer
 	Catalogue *Catalogue
+	// Guests are those of the dialects that are served by the rules of others too.
+	Guests []Guest
 	// Hub tells of what has changed.
 	Hub *Hub
 	Log *slog.Logger

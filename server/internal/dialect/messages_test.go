@@ -38,7 +38,7 @@ func TestToolResultsAreWrittenAsByReflection(t *testing.T) {
 
 func TestTokensNeedNoEscapes(t *testing.T) {
 	const token = "ABCXYZabcxyz0189-_"
-	got, err := AppendSagaResult(nil, &turns.End{Token: token})
+	got, err := AppendSuspended(nil, &turns.End{Token: token})
 	require.NoError(t, err)
 	assert.Equal(t, `{"state":"suspended","sagaToken":`+string(wire.AppendString(nil, token))+`,"steps":[]}`, string(got))
 }

@@ -51,6 +51,8 @@ type Params struct {
 	Arguments, Answers jsontext.Value
 	// State is the token of MCP 2026-07-28.
 	State jsontext.Value
+	// Resumed is read apart, of calls of tools.
+	Resumed Resumed
 }
 
 // ReadParams reads the parameters with these names for the name and the answers.
@@ -77,7 +79,7 @@ func ReadParams(params jsontext.Value, name, answers string) (p Params, rerr *wi
 // a step that it cannot perform it sends an error.
 func (h *Host) Saga(ctx context.Context, x *Exchange) (none turns.End, err error) {
 	q := x.Turn(turns.Carried)
-	q.Client = steps.AllFeatures()
+	q.Client, q.Parts = steps.AllFeatures(), true
 	name := "sagaToken"
 	if q.Method == MethodCall {
 		name = "name"
@@ -118,7 +120,7 @@ func (h *Host) Saga(ctx context.Context, x *Exchange) (none turns.End, err error
 		return h.Turns.Resume(ctx, q)
 	}
 	q.Arguments = json.RawMessage(p.Arguments)
-	return h.Turns.Cancel(ctx, q, turns.Resent)
+	return h.Turns.Cancel(ctx, q, turns.Resent, turns.Paged)
 }
 
 // stepAnswers reads SagaStepResult[], or null for none, and checks its shape. Whether they
@@ -172,10 +174,19 @@ func stepAnswers(results jsontext.Value) ([]steps.Answer, error) {
 }
 
 // AppendSagaResult writes a ToolCallSagaResult or a CallToolResult.
-func AppendSagaResult(b []byte, t *turns.End) ([]byte, error) {
+func (h *Host) AppendSagaResult(b []byte, t *turns.End) ([]byte, error) {
 	if t.Result != nil {
 		return AppendToolResult(b, t.Result)
 	}
+	b, err := AppendSuspended(b, t)
+	if ms, ok := h.RetryAfter(t); ok && err == nil {
+		b = append(AppendRetryAfter(append(b[:len(b)-1], `,"_meta":{`...), ms), "}}"...)
+	}
+	return b, err
+}
+
+// AppendSuspended writes a ToolCallSagaResult without _meta.
+func AppendSuspended(b []byte, t *turns.End) ([]byte, error) {
 	b = append(b, `{"state":"suspended","sagaToken":"`...)
 	b = append(b, t.Token...) // of A-Z a-z 0-9 - _ alone: there is nothing to escape
 	b = append(b, `","steps":[`...)
@@ -192,5 +203,12 @@ func AppendSagaResult(b []byte, t *turns.End) ([]byte, error) {
 		b = append(b, step.Params...)
 		b = append(b, '}')
 	}
-	return append(b, "]}"...), nil
+	b = append(b, ']')
+	if t.Yielded != nil {
+		var err error
+		if b, err = t.Yielded.AppendJSON(append(b, `,"content":`...)); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, '}'), nil
 }

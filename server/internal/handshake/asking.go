@@ -24,12 +24,14 @@ import (
 )
 
 // drive runs a saga to its end, with the client at hand.
-func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessage) (engine.Outcome, error) {
+func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessage, part *dialect.Resumed) (turns.End, error) {
 	q := c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client = t, args, c.features
-	var rerr *wire.Error
-	if q.IdempotencyKey, rerr = c.IdempotencyKey(c.Exchange); rerr != nil {
-		return engine.Outcome{}, rerr
+	if part == nil || !part.Turn(&q, turns.Held) {
+		var rerr *wire.Error
+		if q.IdempotencyKey, rerr = c.IdempotencyKey(c.Exchange); rerr != nil {
+			return turns.End{}, rerr
+		}
 	}
 	asker := &client{call: c}
 	out, err := c.Turns.Drive(ctx, q, asker)
@@ -207,10 +209,18 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
 		return nil, rerr
 	}
-	t, args, err := c.Tool(p.Name, p.Arguments)
+	t, _, err := c.Tool(p.Name, p.Arguments)
 	if err != nil {
 		return nil, err
 	}
+	if rerr := c.GuestsRefuse(t, c.caller(c.peer, "")); rerr != nil {
+		return nil, rerr
+	}
+	part, rerr := dialect.ReadResumed(c.Message.Params, t, p.Arguments)
+	if rerr != nil {
+		return nil, rerr
+	}
+	args := json.RawMessage(part.Arguments)
 	asTask, ttl, rerr := c.asTask(t, p.Task)
 	switch {
 	case rerr != nil:
@@ -219,11 +229,21 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 		return c.createTask(ctx, t, args, ttl)
 	}
 	var result *content.Result
-	if c.TaskMode(t) != engine.TasksForbidden {
+	if mode := c.TaskMode(t); mode == engine.TasksRequired || mode == engine.TasksOptional && !t.Yields {
 		result, err = c.callTask(ctx, t, args)
 	} else {
-		var out engine.Outcome
-		out, err = c.drive(ctx, t, args)
+		var out turns.End
+		out, err = c.drive(ctx, t, args, &part)
+		if rerr := part.Refused(&out, err); rerr != nil {
+			return nil, rerr
+		}
+		if err == nil && out.Yielded != nil {
+			b, err := wire.Marshal(plainResult(c.peer.revision, c.Part(&out, &part)))
+			if err != nil {
+				return nil, err
+			}
+			return append(dialect.AppendNextToken(b[:len(b)-1], out.Token), '}'), nil
+		}
 		result = out.Result
 	}
 	if err != nil {
@@ -280,15 +300,15 @@ func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
 
 // driveStrings drives a prompt or a resource. Their results cannot say that they
 // are errors, so what a tool's result would say is an error here.
-func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[string]string) (engine.Outcome, error) {
+func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[string]string) (turns.End, error) {
 	raw := json.RawMessage("{}")
 	if len(args) > 0 {
 		var err error
 		if raw, err = wire.Marshal(args); err != nil {
-			return engine.Outcome{}, err
+			return turns.End{}, err
 		}
 	}
-	out, err := c.drive(ctx, t, raw)
+	out, err := c.drive(ctx, t, raw, nil)
 	if err != nil {
 		if r := c.stopped(err); r != nil {
 			return out, wire.NewError(wire.CodeInvalidRequest, r.Content.Text())

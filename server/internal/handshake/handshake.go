@@ -186,6 +186,7 @@ func (c *call) list(context.Context) (json.RawMessage, error) {
 		case c.peer != nil && !c.peer.revision.structured():
 			items = c.Catalogue.BareTools
 		}
+		items = c.GuestTools(items, c.caller(c.peer, ""))
 	}
 	open, rerr := c.Catalogue.List(c.Message, items)
 	if rerr != nil {

@@ -53,13 +53,17 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	defer d.release(s, nil)
 	switch {
 	case m.Reply != nil:
-		if rerr := d.answered(ctx, s, m); rerr != nil {
+		if rerr := d.answered(ctx, x, s, m); rerr != nil {
 			r.Error(questionOf(m.Reply), rerr)
 			return
 		}
 		r.Empty(http.StatusAccepted)
 	case m.ID == nil:
 		s.notified(m)
+		if rerr := d.GuestsCancelled(ctx, d.visitor(x, s, m)); rerr != nil {
+			r.Error(nil, rerr)
+			return
+		}
 		r.Empty(http.StatusAccepted)
 	case !d.method(m).lasting:
 		if d.method(m).lingering {
@@ -74,8 +78,13 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 }
 
 // answered takes a response of the client.
-func (d *handshake) answered(ctx context.Context, s *session, m *wire.Message) *wire.Error {
+func (d *handshake) answered(ctx context.Context, x *dialect.Exchange, s *session, m *wire.Message) *wire.Error {
 	err := s.answered(m.Reply)
+	if errors.Is(err, errNobodyWaits) && len(d.Guests) > 0 {
+		if taken, rerr := d.GuestsAnswered(ctx, d.visitor(x, s, m)); taken {
+			return rerr
+		}
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -122,6 +131,10 @@ func (d *handshake) replyWithoutSession(ctx context.Context, x *dialect.Exchange
 	method := d.method(m)
 	switch {
 	case m.ID == nil:
+		if rerr := d.GuestsCancelled(ctx, x); rerr != nil {
+			r.Error(nil, rerr)
+			return
+		}
 		r.Empty(http.StatusAccepted)
 	case method.serve == nil || method.open:
 		r.JSON(http.StatusOK, d.respond(ctx, x, nil))
@@ -228,11 +241,14 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 		case rerr != nil:
 			wrong = append(wrong, wire.AppendResponse(nil, m.ID, nil, rerr))
 		case m.Reply != nil:
-			if rerr := d.answered(ctx, s, m); rerr != nil {
+			if rerr := d.answered(ctx, x, s, m); rerr != nil {
 				wrong = append(wrong, wire.AppendResponse(nil, nil, nil, rerr))
 			}
 		case m.ID == nil:
 			s.notified(m)
+			if rerr := d.GuestsCancelled(ctx, d.visitor(x, s, m)); rerr != nil {
+				wrong = append(wrong, wire.AppendResponse(nil, nil, nil, rerr))
+			}
 		default:
 			requests = append(requests, m)
 		}

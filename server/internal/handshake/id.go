@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -24,6 +25,7 @@ type agreed struct {
 	id        tokens.ID // its random part
 	revision  revision
 	features  steps.Features
+	guests    dialect.Experiments
 	resumable bool       // the client can resume requests
 	level     slog.Level // of log messages, unless the client sets another
 	principal [sha256.Size]byte
@@ -48,6 +50,11 @@ var featureBits = [...]steps.Features{
 // resumableBit, beside those of features, says that the client can resume requests.
 const resumableBit = 1 << 7
 
+// guestBits is where the bits of guests begin. No feature may have a bit there.
+const guestBits = 7 - dialect.MaxGuests
+
+var _ [guestBits - len(featureBits)]struct{}
+
 // newID returns the id of a new session of a principal.
 func (d *handshake) newID(p *peer, principal string) (string, error) {
 	var bits byte
@@ -56,6 +63,7 @@ func (d *handshake) newID(p *peer, principal string) (string, error) {
 			bits |= 1 << i
 		}
 	}
+	bits |= byte(p.guests) << guestBits
 	if p.resumable {
 		bits |= resumableBit
 	}
@@ -96,6 +104,7 @@ func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (
 			a.features = a.features.With(f)
 		}
 	}
+	a.guests = dialect.Experiments(state[2] &^ resumableBit >> guestBits)
 	a.resumable = state[2]&resumableBit != 0
 	return a, untimely != nil, nil
 }
@@ -108,7 +117,7 @@ func (a *agreed) of(principal string) bool {
 
 // peer is the client as it was when the session began.
 func (a *agreed) peer() *peer {
-	p := &peer{revision: a.revision, features: a.features, resumable: a.resumable}
+	p := &peer{revision: a.revision, features: a.features, guests: a.guests, resumable: a.resumable}
 	p.level.Set(a.level)
 	return p
 }

@@ -97,7 +97,10 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	_, err := s.begin(x.Message, "", cancel)
+	caller, joined := d.callerOf(s), ctx
+	x.Caller = caller
 	return ctx, func() {
+		s.visited(joined, caller)
 		if err == nil {
 			d.release(s, x.Message.ID)
 		}

@@ -2,6 +2,7 @@ package handshake
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"log/slog"
 	"sync"
@@ -19,6 +20,9 @@ import (
 type peer struct {
 	revision revision
 	features steps.Features
+	// guests are those that the client has declared, and asked what they have asked it.
+	guests dialect.Experiments
+	asked  dialect.Asked
 	// resumable: the client can resume requests.
 	resumable bool
 	// level is the least severe log message that the client gets.
@@ -42,7 +46,7 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	if p.ProtocolVersion == nil {
 		return nil, nil, wire.NewError(wire.CodeInvalidParams, "params.protocolVersion is missing")
 	}
-	client, pointer, ok := newPeer(*p.ProtocolVersion, p.Capabilities)
+	client, pointer, ok := d.newPeer(*p.ProtocolVersion, p.Capabilities)
 	if !ok {
 		return nil, nil, wire.WrongParam("/capabilities" + pointer)
 	}
@@ -74,7 +78,7 @@ func (d *handshake) attach(p *peer, answering context.Context) {
 
 // newPeer is a client that declares these capabilities, perhaps none. If they are not of
 // MCP's form, ok is false and pointer says where.
-func newPeer(version string, capabilities jsontext.Value) (p *peer, pointer string, ok bool) {
+func (d *handshake) newPeer(version string, capabilities jsontext.Value) (p *peer, pointer string, ok bool) {
 	var declared dialect.Capabilities
 	if k := capabilities.Kind(); k != jsontext.KindInvalid && k != 'n' {
 		if declared, pointer, ok = dialect.ReadCapabilities(capabilities); !ok {
@@ -83,6 +87,7 @@ func newPeer(version string, capabilities jsontext.Value) (p *peer, pointer stri
 	}
 	p = &peer{revision: negotiate(version)}
 	p.features, p.resumable = p.revision.features(declared), declared.Resumable
+	p.guests = d.Experiments(declared.Experimental)
 	return p, "", true
 }
 
@@ -93,7 +98,7 @@ func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
 	if capabilities != nil && (!capabilities.IsValid() || capabilities.Kind() != '{') {
 		return nil, wrong
 	}
-	p, _, ok := newPeer(i.Version, capabilities)
+	p, _, ok := d.newPeer(i.Version, capabilities)
 	if !ok {
 		return nil, wrong
 	}
@@ -114,12 +119,13 @@ type connection struct {
 	notify func(method string, params json.RawMessage)
 	// client is nil before initialize. It is set in the order of the messages.
 	client  atomic.Pointer[peer]
+	name    string // what guests call the session
 	telling sync.WaitGroup
 	started bool // telling; used in the order of the messages
 }
 
 func (d *handshake) Connect(notify func(method string, params json.RawMessage)) dialect.Connection {
-	return &connection{handshake: d, notify: notify}
+	return &connection{handshake: d, notify: notify, name: rand.Text()}
 }
 
 // Arrive implements [dialect.Connection]: what comes after initialize is served by what
@@ -148,6 +154,13 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 	}
 	return func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 		return c.serve(ctx, x, p)
+	}
+}
+
+// Join implements [dialect.Connection].
+func (c *connection) Join(x *dialect.Exchange) {
+	if p := c.client.Load(); p != nil {
+		x.Caller = c.caller(p, c.name)
 	}
 }
 

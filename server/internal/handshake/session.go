@@ -254,9 +254,7 @@ func (s *session) questionID() uint64 {
 	}
 }
 
-// leastQuestion is the least id of a question, and half of what the greatest is less than. No
-// client counts its own requests from there.
-const leastQuestion = 1 << 52
+const leastQuestion = dialect.LeastQuestion
 
 // questionOf returns the id of the question that a response is to, whoever has asked it; nil
 // if it can be none. Some clients lose their session if a refusal does not name it.

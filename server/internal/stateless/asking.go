@@ -29,35 +29,54 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	t, args, err := d.Tool(p.Name, p.Arguments)
+	t, _, err := d.Tool(p.Name, p.Arguments)
 	if err != nil {
 		return nil, err
 	}
 	if rerr := d.matchParams(r, t.Name, p.Arguments); rerr != nil {
 		return nil, rerr
 	}
+	if d.Guest(r.Message) != nil {
+		return d.serveGuest(ctx, r)
+	}
+	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t, p.Arguments); rerr != nil {
+		return nil, rerr
+	}
+	args := json.RawMessage(p.Resumed.Arguments)
 	switch mode := d.TaskMode(t); {
 	case mode == engine.TasksRequired && !r.tasks:
 		return nil, missingTasks()
-	case mode != engine.TasksForbidden && r.tasks:
+	case mode != engine.TasksForbidden && r.tasks && p.Resumed.Token == "":
 		return d.createTask(ctx, r, t, args, &p)
 	}
 	end, question, err := d.turn(ctx, r, t, args, &p)
 	if err != nil || question != nil {
 		return question, err
 	}
+	if end.Yielded != nil {
+		return d.partResult(d.Part(&end, &p.Resumed), end.Token)
+	}
 	return d.toolResult(end.Result)
 }
 
 // toolResult writes a CallToolResult. The tool's _meta and the server's are one.
 func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
+	return d.partResult(result, "")
+}
+
+// partResult is toolResult with the token for the next part, if there is one.
+func (d *stateless) partResult(result *content.Result, token string) ([]byte, error) {
 	bare := *result
 	bare.Meta = nil
 	b, err := dialect.AppendToolResult(make([]byte, 0, 512), &bare)
 	if err != nil {
 		return nil, err
 	}
-	b = d.finishMeta(opened(b), resultComplete)
+	b = opened(b)
+	if token != "" {
+		b = dialect.AppendNextToken(b, token)
+	}
+	b = d.finishMeta(b, resultComplete)
 	for key, v := range result.Meta {
 		if key == serverInfoKey {
 			continue
@@ -137,11 +156,22 @@ func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, arg
 		return end, nil, err
 	}
 	take := d.Turns.Call // a client that lost the state, or never needed it, may have the answers all the same
-	if p.State != nil {
+	switch {
+	case p.State != nil: // it is newer than a resume token
+		q.Parts = true
+		take = d.Turns.Resume
+	case p.Resumed.Turn(&q, turns.Resent):
+		q.IdempotencyKey = ""
 		take = d.Turns.Resume
 	}
-	if end, err = take(ctx, q); err == nil && end.Token != "" {
-		question = d.inputRequired(end)
+	end, err = take(ctx, q)
+	if q.Policy.Purpose == turns.Paged.Purpose {
+		if rerr := p.Resumed.Refused(&end, err); rerr != nil {
+			return end, nil, rerr
+		}
+	}
+	if err == nil && end.Token != "" && end.Yielded == nil {
+		question = d.inputRequired(&end)
 	}
 	return end, question, err
 }
@@ -187,12 +217,21 @@ func answers(responses jsontext.Value) ([]steps.Answer, error) {
 	return answers, nil
 }
 
-func (d *stateless) inputRequired(t turns.End) []byte {
+func (d *stateless) inputRequired(t *turns.End) []byte {
 	b := append(make([]byte, 0, 512+len(t.Token)), `{"inputRequests":`...)
 	b = dialect.AppendInputRequests(b, t.Steps)
 	b = append(b, `,"requestState":"`...)
 	b = append(b, t.Token...) // as in AppendSagaResult
-	return d.finish(append(b, '"'), resultInputRequired)
+	return d.finishAt(append(b, '"'), resultInputRequired, t)
+}
+
+// finishAt is finish for a result that may say when the client is to come back.
+func (d *stateless) finishAt(open []byte, kind string, end *turns.End) []byte {
+	b := d.finishMeta(open, kind)
+	if ms, ok := d.RetryAfter(end); ok {
+		b = dialect.AppendRetryAfter(append(b, ','), ms)
+	}
+	return append(b, '}', '}')
 }
 
 // serveSaga answers the methods of the saga proposal on a connection of MCP 2026-07-28:
@@ -213,11 +252,11 @@ func (d *stateless) serveSaga(ctx context.Context, r *request) ([]byte, error) {
 	if end.Result != nil {
 		return d.toolResult(end.Result)
 	}
-	b, err := dialect.AppendSagaResult(make([]byte, 0, 512+len(end.Token)), &end)
+	b, err := dialect.AppendSuspended(make([]byte, 0, 512+len(end.Token)), &end)
 	if err != nil {
 		return nil, err
 	}
 	// The state says that the saga is suspended. The type of the result must be
 	// one of MCP's: clients refuse others.
-	return d.finish(opened(b), resultComplete), nil
+	return d.finishAt(opened(b), resultComplete, &end), nil
 }

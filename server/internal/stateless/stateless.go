@@ -198,6 +198,9 @@ func opened(object []byte) []byte { return object[:len(object)-1] }
 // once, the others within this time.
 const cacheForAll = `,"ttlMs":60000,"cacheScope":"public"`
 
+// cacheForOne are those of what depends on what the client has declared.
+const cacheForOne = `,"ttlMs":60000,"cacheScope":"private"`
+
 // dontCache are those of what may depend on the caller or on the time.
 const dontCache = `,"ttlMs":0,"cacheScope":"private"`
 
@@ -218,11 +221,17 @@ func (d *stateless) discover(context.Context, *request) ([]byte, error) {
 }
 
 func (d *stateless) list(_ context.Context, r *request) ([]byte, error) {
-	open, rerr := d.Catalogue.List(r.Message, d.Catalogue.Lists[r.Message.Method])
+	items, caching := d.Catalogue.Lists[r.Message.Method], cacheForAll
+	if r.Message.Method == "tools/list" && len(d.Guests) > 0 {
+		if shown := d.GuestTools(items, d.caller(r)); len(shown) == 0 || &shown[0] != &items[0] {
+			items, caching = shown, cacheForOne
+		}
+	}
+	open, rerr := d.Catalogue.List(r.Message, items)
 	if rerr != nil {
 		return nil, rerr
 	}
-	return d.finish(append(open, cacheForAll...), resultComplete), nil
+	return d.finish(append(open, caching...), resultComplete), nil
 }
 
 func (d *stateless) complete(ctx context.Context, r *request) ([]byte, error) {

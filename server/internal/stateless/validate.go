@@ -21,6 +21,8 @@ type request struct {
 	features steps.Features
 	// tasks: the client takes tasks for results.
 	tasks bool
+	// experimental are the client's experimental capabilities.
+	experimental jsontext.Value
 }
 
 // meta is what a request says about itself in _meta, as far as it is
@@ -65,7 +67,10 @@ func (d *stateless) validate(x *dialect.Exchange) (*request, *wire.Error) {
 	}
 	var ok bool
 	if r.served, ok = d.table[x.Message.Method]; !ok {
-		return nil, wire.NotFound()
+		if d.Guest(x.Message) == nil {
+			return nil, wire.NotFound()
+		}
+		r.served = method{handle: d.serveGuest}
 	}
 	if r.served.tasks && !r.tasks { // before anything is said of the task that it names
 		return nil, missingTasks()
@@ -109,7 +114,7 @@ func (r *request) readMeta() *wire.Error {
 	if !ok {
 		return bad("params._meta lacks " + capabilitiesKey + ", a ClientCapabilities object")
 	}
-	r.features, r.tasks = capabilities.Features(), capabilities.Tasks
+	r.features, r.tasks, r.experimental = capabilities.Features(), capabilities.Tasks, capabilities.Experimental
 	return nil
 }
 

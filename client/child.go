@@ -1,0 +1,318 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sourcegraph/jsonrpc2"
+)
+
+// child is one run of a server process, and the connection to it.
+type child struct {
+	cmd   *exec.Cmd
+	in    *bufio.Reader
+	out   io.WriteCloser
+	limit int
+	grace time.Duration
+
+	writing sync.Mutex
+	mu      sync.Mutex
+	lastID  uint64
+	// waiting gets the answers, by the ids of requests that were not answered yet.
+	waiting map[string]chan<- []byte
+	// listening gets notifications, by what they belong to (see heard).
+	listening map[string]chan<- note
+
+	// greeting is held while the process is greeted.
+	greeting chan struct{}
+	greeted  bool
+
+	// ctx ends when the connection does, and its cause says why.
+	ctx context.Context
+	end context.CancelCauseFunc
+	// done is closed when the process has ended; exit then says how.
+	done chan struct{}
+	exit error
+}
+
+func startChild(s *Stdio) (*child, error) {
+	c, err := launch(s)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		c.end(c.read())
+		c.close()
+	}()
+	go c.reap()
+	return c, nil
+}
+
+// launch starts a process, which nobody reads from yet.
+func launch(s *Stdio) (*child, error) {
+	cmd := exec.Command(s.Command, s.Args...)
+	cmd.Dir, cmd.Env = s.Dir, s.Env
+	cmd.Stderr = os.Stderr
+	if s.Stderr != nil {
+		cmd.Stderr = s.Stderr
+	}
+	c := &child{
+		cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), limit: cmp.Or(s.MaxLine, defaultMaxResponse),
+		waiting: make(map[string]chan<- []byte), listening: make(map[string]chan<- note), greeting: make(chan struct{}, 1),
+		done: make(chan struct{}),
+	}
+	c.ctx, c.end = context.WithCancelCause(context.Background())
+	// Grandchildren may hold the pipes open after the process has gone.
+	cmd.WaitDelay = c.grace
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c.in, c.out = bufio.NewReader(stdout), stdin
+	return c, nil
+}
+
+// close ends the connection, which asks the process to finish; reap sees to it that
+// it does.
+func (c *child) close() {
+	_ = c.out.Close()
+	c.end(nil)
+}
+
+// reap waits for the end of the connection and then of the process: the closed
+// input is the request to finish, a signal the reminder.
+func (c *child) reap() {
+	<-c.ctx.Done()
+	terminate := time.AfterFunc(c.grace, func() { _ = c.cmd.Process.Signal(syscall.SIGTERM) })
+	kill := time.AfterFunc(2*c.grace, func() { _ = c.cmd.Process.Kill() })
+	c.exit = c.cmd.Wait()
+	terminate.Stop()
+	kill.Stop()
+	close(c.done)
+}
+
+// read passes on what the process says until there is an error.
+func (c *child) read() error {
+	for {
+		line, err := readLine(c.in, c.limit)
+		if err != nil {
+			return err
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		var wire struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params json.RawMessage `json:"params"`
+		}
+		if err := json.Unmarshal(line, &wire); err != nil {
+			return &ProtocolError{Reason: fmt.Sprintf("the server wrote a line that is not a JSON-RPC message: %.80q", line), Err: err}
+		}
+		if wire.Method != "" {
+			if wire.ID == nil {
+				c.hear(note{wire.Method, wire.Params})
+			}
+			if err := c.answer(wire.ID, wire.Method); err != nil {
+				return err
+			}
+			continue
+		}
+		c.mu.Lock()
+		waiting, asked := c.waiting[string(wire.ID)]
+		delete(c.waiting, string(wire.ID))
+		c.mu.Unlock()
+		if !asked { // then somebody waits in vain
+			return malformed("the server answered request %.40s, which was not asked", wire.ID)
+		}
+		waiting <- line
+	}
+}
+
+// answer answers the server's own requests. The dialects spoken here have none but
+// ping.
+func (c *child) answer(id json.RawMessage, method string) error {
+	switch {
+	case id == nil:
+		return nil
+	case method == "ping":
+		return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "result": struct{}{}})
+	}
+	refusal := &Error{Code: jsonrpc2.CodeMethodNotFound, Message: "this client answers no requests"}
+	return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "error": refusal})
+}
+
+func (c *child) write(message any) error {
+	line, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_, err = c.out.Write(append(line, '\n'))
+	return err
+}
+
+// greet goes through MCP's handshake (2025-11-25, basic/lifecycle), once.
+func (c *child) greet(ctx context.Context) error {
+	select {
+	case c.greeting <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-c.greeting }()
+	if c.greeted {
+		return nil
+	}
+	_, err := c.call(ctx, &request{method: "initialize", params: initializeParams(Options{})})
+	var refused *Error
+	if errors.As(err, &refused) {
+		c.greeted = true // it does without; the request itself will show
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.write(message{JSONRPC: "2.0", Method: "notifications/initialized", Params: struct{}{}}); err != nil {
+		return c.lost(err)
+	}
+	c.greeted = true
+	return nil
+}
+
+func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
+	answer, notes := make(chan []byte, 1), make(chan note, maxNotes)
+	c.mu.Lock()
+	c.lastID++
+	id := c.lastID
+	c.waiting[fmt.Sprint(id)] = answer
+	c.mu.Unlock()
+	if r.notify != nil {
+		key := fmt.Sprintf("subscription %d", id)
+		if r.progress != "" {
+			key = fmt.Sprintf("progress %q", r.progress)
+		}
+		c.listen(key, notes)
+		defer c.listen(key, nil)
+	}
+	// A process that does not read would block the write for ever.
+	unblock := context.AfterFunc(ctx, c.close)
+	err := c.write(message{JSONRPC: "2.0", ID: id, Method: r.method, Params: r.params})
+	if !unblock() {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, c.lost(err)
+	}
+	for {
+		select {
+		case n := <-notes:
+			r.notify(n.method, n.params)
+			continue
+		case line := <-answer:
+			for len(notes) > 0 { // what was said before
+				n := <-notes
+				r.notify(n.method, n.params)
+			}
+			return parseResponse(line, id)
+		case <-ctx.Done():
+			c.cancel(id)
+			return nil, ctx.Err()
+		case <-c.ctx.Done():
+		}
+		break
+	}
+	select {
+	case line := <-answer: // the last that the process has said
+		return parseResponse(line, id)
+	default:
+		return nil, c.lost(io.ErrUnexpectedEOF)
+	}
+}
+
+// cancel tells the process that nobody waits for the request any more.
+func (c *child) cancel(id uint64) {
+	unblock := time.AfterFunc(c.grace, c.close)
+	defer unblock.Stop()
+	_ = c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})
+}
+
+// lost says why a request on this connection got no answer.
+func (c *child) lost(err error) error {
+	c.close() // after a failed write the connection is in an unknown state
+	var wrong *ProtocolError
+	if errors.As(context.Cause(c.ctx), &wrong) {
+		return wrong
+	}
+	final := false
+	select {
+	case <-c.done:
+		var exit *exec.ExitError
+		if errors.As(c.exit, &exit) {
+			final = exit.ExitCode() == notFound || exit.ExitCode() == notExecutable
+		}
+		if c.exit != nil {
+			err = fmt.Errorf("the server process ended: %w", c.exit)
+		} else {
+			err = errors.New("the server process ended")
+		}
+	case <-time.After(c.grace):
+	}
+	return &TransportError{Sent: true, Err: err, final: final}
+}
+
+// What shells exit with if there is no such command: starting it again is in vain.
+const (
+	notExecutable = 126
+	notFound      = 127
+)
+
+// readLine reads up to the next newline. A last line without one is a line that
+// was cut off, so it is not returned.
+func readLine(in *bufio.Reader, limit int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line)+len(part) > limit {
+			return nil, tooMuch(limit, "bytes in a line")
+		}
+		line = append(line, part...)
+		if err == nil {
+			return line, nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+	}
+}
+
+// Read reads what the process of [Stdio.Open] writes.
+func (c *child) Read(p []byte) (int, error) { return c.in.Read(p) }
+
+// Write writes what it reads.
+func (c *child) Write(p []byte) (int, error) { return c.out.Write(p) }
+
+// Close ends it and waits for that.
+func (c *child) Close() error {
+	c.close()
+	<-c.done
+	return nil
+}

@@ -1,0 +1,119 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+const (
+	aPart  = `{"state":"suspended","sagaToken":"v%d","steps":[],"content":[{"type":"text","text":"part %d"},{"type":"new","n":12345678901234567890}]}`
+	aPause = `{"state":"suspended","sagaToken":"v9","steps":[],"_meta":{"io.github.mcpsaga/retryAfterMs":%s}}`
+	theEnd = `{"content":[{"type":"text","text":"the end"}],"_meta":{"x":1}}`
+)
+
+// The parts of a result are collected, whatever they are, and however often there is one.
+func TestPartsAreCollected(t *testing.T) {
+	t.Parallel()
+	replies := []reply{}
+	for i := range 30 {
+		replies = append(replies, result(fmt.Sprintf(aPart, i, i)))
+	}
+	s := play(t, append(replies, result(theEnd))...)
+	var seen []client.Position
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", MaxRounds: 3})
+	got, err := c.Call(t.Context(), "tool", nil, client.Handlers{OnPosition: func(_ context.Context, p client.Position) error {
+		seen = append(seen, p)
+		return nil
+	}})
+	require.NoError(t, err)
+	assert.Len(t, got.Content, 61)
+	assert.True(t, strings.HasPrefix(got.Content.Text(), "part 0\n"), got.Content.Text())
+	assert.True(t, strings.HasSuffix(got.Content.Text(), "part 29\nthe end"), got.Content.Text())
+	assert.Contains(t, string(got.Raw), `{"type":"new","n":12345678901234567890}`)
+	assert.Contains(t, string(got.Raw), `"_meta":{"x":1}`)
+	require.Len(t, seen, 30)
+	assert.Len(t, seen[0].Parts, 2, "nothing changes in a position that was saved")
+
+	// From a position that was saved they are there again.
+	s = play(t, result(theEnd))
+	raw, err := json.Marshal(seen[1])
+	require.NoError(t, err)
+	var saved client.Position
+	require.NoError(t, json.Unmarshal(raw, &saved))
+	got, err = s.client(t).Resume(t.Context(), saved, client.Handlers{})
+	require.NoError(t, err)
+	assert.Equal(t, "part 0\npart 1\nthe end", got.Content.Text())
+}
+
+func TestPartsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := play(t, result(fmt.Sprintf(aPart, 1, 1)), result(fmt.Sprintf(aPart, 2, 2)))
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", Limits: client.Limits{Items: 3}})
+	_, err := c.Call(t.Context(), "tool", nil, client.Handlers{})
+	var limit *client.LimitError
+	require.ErrorAs(t, err, &limit)
+	assert.Equal(t, "blocks in a result", limit.What)
+	var stopped *client.Interrupted
+	require.ErrorAs(t, err, &stopped)
+	assert.Len(t, stopped.Position.Parts, 2, "what is here is not lost")
+}
+
+// A client comes back when it was told to, and what is no time is none.
+func TestPausesAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := play(t, result(fmt.Sprintf(aPause, "300")), result(fmt.Sprintf(aPause, `"soon"`)), result(fmt.Sprintf(aPause, "-5")), result(theEnd))
+	began := time.Now()
+	_, err := s.client(t).Call(t.Context(), "tool", nil, client.Handlers{})
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, time.Since(began), 300*time.Millisecond)
+	assert.Less(t, time.Since(began), 5*time.Second)
+
+	s = play(t, result(fmt.Sprintf(aPause, "9223372036854775807")))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = s.client(t).Call(ctx, "tool", nil, client.Handlers{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	var stopped *client.Interrupted
+	require.ErrorAs(t, err, &stopped)
+	assert.Equal(t, "v9", stopped.Position.Token)
+}
+
+// With a real server: parts and sleeps.
+func TestPartsOfAServer(t *testing.T) {
+	t.Parallel()
+	keys, err := codec.NewKeyset()
+	require.NoError(t, err)
+	tool := saga.Flow[struct{}, string]{Info: saga.Info{Name: "pages", Yields: true}, Run: func(r *saga.Run, _ struct{}) (string, error) {
+		for i := range 3 {
+			if err := r.Yield(content.Textf("part %d", i)); err != nil {
+				return "", err
+			}
+			if err := r.Sleep(200 * time.Millisecond); err != nil {
+				return "", err
+			}
+		}
+		return "the end", nil
+	}}
+	srv, err := server.New(server.Options{Keys: keys, Tools: []saga.Definition{tool}, TurnTimeout: 100 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(srv.Close)
+	web := httptest.NewServer(srv.Handler())
+	t.Cleanup(web.Close)
+	got, err := client.New(&client.HTTP{URL: web.URL + "/mcp"}, client.Options{Protocol: "saga"}).Call(t.Context(), "pages", nil, client.Handlers{})
+	require.NoError(t, err)
+	assert.Equal(t, "part 0\npart 1\npart 2\nthe end", got.Content.Text())
+}

@@ -1,0 +1,60 @@
+package turns
+
+import (
+	"context"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+)
+
+// A part of a result goes out with a token, with which the client may go on or not (SEP-1003).
+// Clients of the saga proposal get the token that they carry anyway. All others get one of the
+// policy [Paged]: also where the server holds the token otherwise, so that a saga is held until
+// its first part, from a part until it has asked, and so on.
+
+// policyOf returns the policy of the token of a turn that has suspended with out.
+func (q *Request) policyOf(out *engine.Outcome) Policy {
+	switch {
+	case out.Yielded != nil && q.Policy.Purpose != Carried.Purpose:
+		return Paged
+	case q.Asks.Purpose != "":
+		return q.Asks
+	}
+	return q.Policy
+}
+
+// suspend seals the token that a suspended turn ends with.
+func (r *Runner) suspend(ctx context.Context, q *Request, t *engine.Program, end *End) (err error) {
+	if end.Policy = q.policyOf(&end.Outcome); end.Policy != q.Policy {
+		other := *q
+		other.Policy = end.Policy
+		q = &other
+	}
+	if end.Yielded != nil {
+		end.Expires = r.Now().Add(r.Codec.Options().TTL)
+		if at := end.Position.Deadline; !at.IsZero() && at.Before(end.Expires) {
+			end.Expires = at
+		}
+	}
+	end.Token, err = r.seal(ctx, q, t, end.Position)
+	return err
+}
+
+// policyNamed returns the policy with that purpose, of those there are.
+func policyNamed(purpose string) Policy {
+	for _, p := range []Policy{Resent, Held, Paged} {
+		if p.Purpose == purpose {
+			return p
+		}
+	}
+	return Policy{Purpose: purpose}
+}
+
+// errAsked: the saga has gone on by a way of which the client that brings the token knows
+// nothing.
+var errAsked = tokens.Reject(tokens.ReasonSpent, "the saga has gone on from here with a client of another protocol")
+
+// knownTo reports whether the token of an end that was recorded is of use to who asks for it now.
+func (q *Request) knownTo(end *End) bool {
+	return end.Token == "" || end.Policy == q.policyOf(&end.Outcome)
+}

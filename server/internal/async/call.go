@@ -1,0 +1,175 @@
+package async
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// policy is how turns are asked for. An operation hands out no tokens of turns.
+var policy = turns.Policy{Purpose: "operation"}
+
+// call begins an operation, or gives one answers.
+func (d *async) call(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
+	p, rerr := dialect.ReadParams(x.Message.Params, "name", "inputResponses")
+	if rerr != nil {
+		return nil, rerr
+	}
+	t, args, err := d.Tool(p.Name, p.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	if d.TaskMode(t) == engine.TasksForbidden {
+		return nil, wire.NewError(wire.CodeInvalidParams, syncText)
+	}
+	operation := jsontext.Value(jsonview.Get(x.Message.Params, "operation"))
+	if operation.Kind() != '{' {
+		return nil, wire.WrongParam("/operation")
+	}
+	token := ""
+	if v := jsonview.Get(operation, "token"); v != nil || p.Answers != nil {
+		if token, rerr = readToken(v, ".operation.token"); rerr != nil {
+			return nil, rerr
+		}
+	}
+	if p.Answers != nil {
+		return d.answer(ctx, x, t, token, p.Answers)
+	}
+	n := note{Token: token, Session: sessionHash(x), Request: x.Message.ID, Call: digest(p.Name, args)}
+	keepAlive, rerr := readKeepAlive(jsonview.Get(operation, "keepAlive"), t)
+	if rerr != nil {
+		return nil, rerr
+	}
+	n.KeepAlive = int64(keepAlive)
+	return d.start(ctx, x, t, args, n)
+}
+
+// start begins an operation. One without a token gets one: the client's idempotency key, if
+// there is one, with which the same call is the same operation.
+func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Program, args json.RawMessage, n note) ([]byte, error) {
+	own, again := n.Token != "", false
+	if !own {
+		key, rerr := d.IdempotencyKey(x)
+		if rerr != nil {
+			return nil, rerr
+		}
+		if n.Token, again = key, key != ""; !again {
+			n.Token = rand.Text()
+		}
+	}
+	if x.Principal == "" && len(n.Token) < leastUnknown {
+		return nil, wire.NewError(wire.CodeInvalidParams, shortTokenText)
+	}
+	raw, err := wire.Marshal(n)
+	if err != nil {
+		return nil, err
+	}
+	q := x.Turn(policy)
+	q.Notifier = nil // the request ends before the operation has anything to tell
+	q.Program, q.Arguments, q.Client = t, args, d.features(x)
+	id := idOf(x, n.Token)
+	task, err := d.Tasks.Start(ctx, tasks.Start{Request: q, AtOnce: true, ID: id, Guessable: true, Keep: n.keepAlive(), Note: raw})
+	if errors.Is(err, tasks.ErrExists) && again {
+		var known note
+		if task, known, err = d.find(ctx, x, n.Token); err == nil && !bytes.Equal(known.Call, n.Call) {
+			return nil, turns.ErrKeyReused
+		}
+		n = known
+	}
+	if err != nil {
+		return nil, err
+	}
+	if why := context.Cause(ctx); errors.Is(why, dialect.ErrCancelled) || why != nil && x.Header == nil {
+		// It was cancelled before anybody could see that there is an operation.
+		if _, err := d.Tasks.Cancel(context.WithoutCancel(ctx), x.Principal, id); err != nil {
+			return nil, err
+		}
+	}
+	shown := ""
+	if !own {
+		shown = n.Token
+	}
+	return d.begun(task, &n, shown), nil
+}
+
+// begun is the result of a call: what the model reads meanwhile, and how the operation stands.
+func (d *async) begun(t *tasks.Task, n *note, token string) []byte {
+	name := "The tool"
+	if t.Program != nil {
+		name = t.Program.Name
+	}
+	b := append(make([]byte, 0, 256), `{"content":[{"type":"text","text":`...)
+	b = wire.AppendString(b, name+" works on this in the background. The result can be read when it has ended.")
+	b = append(b, `}],"operation":{`...)
+	if token != "" {
+		b = append(wire.AppendString(append(b, `"token":`...), token), ',')
+	}
+	b = appendSeconds(append(b, `"keepAlive":`...), n.keepAlive())
+	if t.Poll > 0 {
+		b = appendSeconds(append(b, `,"pollFrequency":`...), t.Poll)
+	}
+	status, _ := d.statusOf(t, n)
+	return append(wire.AppendString(append(b, `,"status":`...), status), `}}`...)
+}
+
+func appendSeconds(b []byte, d time.Duration) []byte {
+	return strconv.AppendFloat(b, d.Seconds(), 'f', -1, 64)
+}
+
+// features are what the client can be asked for. Who has not said anything of itself sends an
+// error for what it cannot do.
+func (d *async) features(x *dialect.Exchange) steps.Features {
+	if x.Caller == nil {
+		return steps.AllFeatures()
+	}
+	return x.Caller.Features
+}
+
+// readKeepAlive reads how long the client wants the result kept, in seconds; null is without
+// end. It gets what it wants, up to what the author has said of tasks: of their results, or of
+// tasks in all.
+func readKeepAlive(v jsontext.Value, t *engine.Program) (time.Duration, *wire.Error) {
+	most := max(t.Tasks.Keep, t.Tasks.TTL)
+	switch v.Kind() {
+	case jsontext.KindInvalid:
+		return t.Tasks.Keep, nil
+	case 'n':
+		return most, nil
+	case '0':
+		seconds, err := strconv.ParseFloat(string(v), 64)
+		if (err == nil || errors.Is(err, strconv.ErrRange)) && seconds >= 0 && !math.IsNaN(seconds) {
+			return time.Duration(min(seconds, most.Seconds()) * float64(time.Second)), nil
+		}
+	}
+	return 0, wire.NewError(wire.CodeInvalidParams, "params.operation.keepAlive must be a number of seconds, and not less than 0, or null")
+}
+
+// digest identifies a call, whatever the spelling of its arguments.
+func digest(name string, args json.RawMessage) []byte {
+	canonical, err := jsonview.Canonical(args)
+	if len(args) == 0 {
+		canonical = []byte("{}")
+	} else if err != nil {
+		canonical = args
+	}
+	h := sha256.New()
+	h.Write(append([]byte(name), 0))
+	h.Write(canonical)
+	return h.Sum(nil)[:16]
+}
