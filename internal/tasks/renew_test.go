@@ -25,8 +25,10 @@ func TestWhatNobodyWantsIsEnded(t *testing.T) {
 					tool := saga.Machine[none, none]{
 						Info: saga.Info{Name: "long", Tasks: optional, Effects: []saga.Declared{effect}},
 						Start: func(t *turn) (saga.Next, error) {
-							_, err := saga.Do(t, effect, hold{"x", "a"})
-							return t.Goto("rest"), err
+							if _, err := saga.Do(t, effect, hold{"x", "a"}); err != nil {
+								return nil, err
+							}
+							return t.Goto("rest")
 						},
 						Steps: saga.Steps[none, none]{
 							"rest": func(t *turn) (saga.Next, error) {
@@ -34,8 +36,8 @@ func TestWhatNobodyWantsIsEnded(t *testing.T) {
 									return t.Sleep(time.Hour, "end")
 								}
 								select {
-								case <-t.Context().Done():
-									return nil, context.Cause(t.Context())
+								case <-t.Context.Done():
+									return nil, context.Cause(t.Context)
 								case <-time.After(time.Hour):
 									return t.Textf("done")
 								}
@@ -81,8 +83,8 @@ func TestWhatNobodyWantsIsEnded(t *testing.T) {
 func TestRenewedNoteIsSeen(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		tool := single("long", func(t *turn) (saga.Next, error) {
-			<-t.Context().Done()
-			return nil, context.Cause(t.Context())
+			<-t.Context.Done()
+			return nil, context.Cause(t.Context)
 		})
 		m, other := r.manager(nil, tool), r.manager(nil, tool)
 		r.work(m)
