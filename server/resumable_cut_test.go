@@ -69,7 +69,7 @@ func TestResumeAfterEveryEvent(t *testing.T) {
 						c, n = clients[turn%2], 0
 						turn++
 						require.Less(t, turn, 100, "%v", heard)
-						require.NotEmpty(t, c.status(p))
+						require.NotEmpty(t, c.requestStatus(p))
 						resp := c.request("POST", p.resume(), func(q *http.Request) {
 							if shows {
 								q.Header.Set("Last-Event-ID", last)
@@ -206,7 +206,7 @@ func TestResumeOnPipes(t *testing.T) {
 }
 
 // What goes over the wire, as docs/tasks.md shows it.
-func TestResumeTranscript(t *testing.T) {
+func TestResumableTranscript(t *testing.T) {
 	r := newTaskRig(t, withTell())
 	c := r.resumer("ann", "2025-11-25")
 	var b strings.Builder

@@ -177,7 +177,7 @@ func TestResumeFollowsTheSession(t *testing.T) {
 	code, why := mute.refused(p.resume())
 	assert.Equal(t, -32600, code)
 	assert.Contains(t, why, "has not declared elicitation.form")
-	assert.Equal(t, "processing true true", mute.status(p))
+	assert.Equal(t, "processing true true", mute.requestStatus(p))
 	c = r.resumer("ann", "2025-11-25")
 	s = c.stream(p.resume())
 	// Cancelled, it is cancelled.
@@ -185,7 +185,7 @@ func TestResumeFollowsTheSession(t *testing.T) {
 	c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`).Body.Close()
 	s.wait("notifications/cancelled") // of the question
 	s.end()
-	until(t, func() bool { return c.status(p) == "failed true false" })
+	until(t, func() bool { return c.requestStatus(p) == "failed true false" })
 	code, why = c.refused(p.resume())
 	assert.Equal(t, -32600, code)
 	assert.Contains(t, why, "cancelled")
@@ -223,7 +223,7 @@ func TestResumeMaxWait(t *testing.T) {
 			}
 			for end := time.Now().Add(3500 * time.Millisecond); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 				if there == "looking" {
-					assert.Equal(t, "processing true true", c.status(p))
+					assert.Equal(t, "processing true true", c.requestStatus(p))
 				}
 			}
 			if there == "gone" {
