@@ -35,6 +35,8 @@ type rawMessage struct {
 type rawSession interface {
 	// begin introduces the client to a server that has just been started.
 	begin() error
+	// number has the next request have an id, instead of the next.
+	number(id int)
 	// call sends a request and returns its response; heard gets each message before that.
 	call(method string, params string, heard func(rawMessage) error) (rawMessage, error)
 	// answer sends a response of the client's.
@@ -43,7 +45,7 @@ type rawSession interface {
 	kill()
 }
 
-const introduction = `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"raw","version":"1"}}`
+const introduction = `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{},"experimental":%s},"clientInfo":{"name":"raw","version":"1"}}`
 
 // errDied ends what a client does when its server has been killed.
 var errDied = errors.New("the server has been killed")
@@ -51,8 +53,9 @@ var errDied = errors.New("the server has been killed")
 // overHTTP is a rawSession whose id outlives the server.
 type overHTTP struct {
 	*process
-	session string
-	sent    int
+	experiments string
+	session     string
+	sent        int
 }
 
 func (s *overHTTP) post(body string) (*http.Response, error) {
@@ -72,7 +75,7 @@ func (s *overHTTP) begin() error {
 	if s.session != "" {
 		return nil
 	}
-	resp, err := s.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":` + introduction + `}`)
+	resp, err := s.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":` + fmt.Sprintf(introduction, s.experiments) + `}`)
 	if err == nil {
 		s.session = resp.Header.Get("Mcp-Session-Id")
 		resp.Body.Close()
@@ -119,16 +122,20 @@ func (s *overHTTP) answer(id json.RawMessage, result string) error {
 	return nil
 }
 
+func (s *overHTTP) number(id int)  { s.sent = id - 1 }
+func (s *overPipes) number(id int) { s.sent = id - 1 }
+
 func (s *overHTTP) kill() { require.NoError(s.t, s.restart()) }
 
 // overPipes is a rawSession of a process of its own.
 type overPipes struct {
-	t    *testing.T
-	at   target
-	cmd  *exec.Cmd
-	in   io.Writer
-	out  *bufio.Scanner
-	sent int
+	t           *testing.T
+	experiments string
+	at          target
+	cmd         *exec.Cmd
+	in          io.Writer
+	out         *bufio.Scanner
+	sent        int
 }
 
 func (s *overPipes) begin() error {
@@ -139,7 +146,7 @@ func (s *overPipes) begin() error {
 	require.NoError(s.t, err)
 	require.NoError(s.t, s.cmd.Start())
 	s.in, s.out = in, bufio.NewScanner(out)
-	_, err = s.call("initialize", introduction, nil)
+	_, err = s.call("initialize", fmt.Sprintf(introduction, s.experiments), nil)
 	return err
 }
 
@@ -175,10 +182,10 @@ func (s *overPipes) end() {
 	_ = s.cmd.Wait()
 }
 
-// killed runs a test on HTTP and on pipes, each time with a server that is killed after another
+// killed runs a test on HTTP and on pipes, with a client of these experiments, each time with a server that is killed after another
 // event. play returns how many events there were; it calls event for each, which fails when the
 // server was killed.
-func killed(t *testing.T, events int, play func(t *testing.T, s rawSession, event func() error)) {
+func killed(t *testing.T, experiments string, events int, play func(t *testing.T, s rawSession, event func() error)) {
 	if testing.Short() {
 		t.Skip("another worker waits until the lease of the one that died is over")
 	}
@@ -189,9 +196,9 @@ func killed(t *testing.T, events int, play func(t *testing.T, s rawSession, even
 				ledger := filepath.Join(t.TempDir(), "ledger.db")
 				var s rawSession
 				if way == "HTTP" {
-					s = &overHTTP{process: startHTTP(t, "--ledger", ledger)}
+					s = &overHTTP{experiments: experiments, process: startHTTP(t, "--ledger", ledger)}
 				} else {
-					pipes := &overPipes{t: t, at: newProcess(t, "--ledger", ledger).stdio()}
+					pipes := &overPipes{t: t, experiments: experiments, at: newProcess(t, "--ledger", ledger).stdio()}
 					t.Cleanup(func() { pipes.end() })
 					s = pipes
 				}
@@ -226,7 +233,7 @@ func answering(s rawSession, event func() error) func(rawMessage) error {
 // TestSessionTaskWhileServersDie kills the server between any two messages of a task's. The
 // client looks again, and is answered in the end.
 func TestSessionTaskWhileServersDie(t *testing.T) {
-	killed(t, 9, func(t *testing.T, s rawSession, event func() error) {
+	killed(t, `{}`, 9, func(t *testing.T, s rawSession, event func() error) {
 		m, err := s.call("tools/call", `{"name":"test_tool_with_task","task":{}}`, nil)
 		require.NoError(t, err)
 		var created struct {
@@ -270,7 +277,7 @@ func TestSessionTaskWhileServersDie(t *testing.T) {
 // TestPlainCallWhileServersDie does so while a client waits for a call, which it then sends again
 // with the same key.
 func TestPlainCallWhileServersDie(t *testing.T) {
-	killed(t, 3, func(t *testing.T, s rawSession, event func() error) {
+	killed(t, `{}`, 3, func(t *testing.T, s rawSession, event func() error) {
 		deadline := time.Now().Add(time.Minute)
 		for ends := 0; ends < 2; {
 			require.Less(t, time.Now(), deadline)

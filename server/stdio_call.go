@@ -132,6 +132,14 @@ func (x *lineCall) Post(id uint64, method string, params json.RawMessage) bool {
 	return true
 }
 
+// Leave implements [dialect.Leaver].
+func (x *lineCall) Leave() {
+	x.conn.mu.Lock()
+	x.silent = true
+	x.conn.mu.Unlock()
+	x.cancel(dialect.ErrLeft)
+}
+
 // Hangup implements [dialect.Way]: the connection is the session.
 func (*lineCall) Hangup(time.Duration) {}
 

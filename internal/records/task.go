@@ -49,6 +49,9 @@ type Task struct {
 	// and Keep until when it is to be kept at least. Zero: never.
 	Created, Updated, Due, WakeAt, Keep time.Time
 	Seen                                uint64
+	// Wanted is until when it goes on though nobody has shown that he still wants it; zero: as
+	// long as it takes.
+	Wanted time.Time
 	// TTL, Poll and Retain (after its end) are what was settled when it was made.
 	TTL, Poll, Retain time.Duration
 
@@ -72,6 +75,15 @@ type Task struct {
 
 	// unknown are fields of newer programs.
 	unknown []byte
+}
+
+// Over is when the task is to be ended if it has not by then: the earlier of Due and Wanted;
+// zero: never.
+func (t *Task) Over() time.Time {
+	if t.Due.IsZero() || !t.Wanted.IsZero() && t.Wanted.Before(t.Due) {
+		return t.Wanted
+	}
+	return t.Due
 }
 
 // Fields of a task. Numbers are never used again.
@@ -113,6 +125,7 @@ const (
 	fieldAnswers
 	fieldEnd
 	fieldAgain
+	fieldWanted
 )
 
 // size is how many bytes the encoded task has at most.
@@ -165,6 +178,7 @@ func (t *Task) encode(b []byte) []byte {
 	b = fields.AppendBytes(b, fieldAnswers, t.Answers)
 	b = fields.AppendBytes(b, fieldEnd, t.End)
 	b = fields.AppendBytes(b, fieldAgain, t.Again)
+	b = fields.AppendTime(b, fieldWanted, t.Wanted)
 	return append(b, t.unknown...)
 }
 
@@ -246,6 +260,8 @@ func (t *Task) decode(b []byte) (err error) {
 			t.End = v
 		case fieldAgain:
 			t.Again = v
+		case fieldWanted:
+			t.Wanted = v.Time()
 		default:
 			t.unknown = fields.AppendBytes(t.unknown, field, v)
 		}

@@ -129,7 +129,7 @@ func (r *run) drive() error {
 			return r.handOver(t.Loose)
 		case t.Cancelled:
 			again, err = r.undo(&t, errCancelled)
-		case !t.Due.IsZero() && !now.Before(t.Due):
+		case isOver(&t, now):
 			_, err = r.undo(&t, errOver)
 		case r.epoch-t.Base > uint64(r.m.Attempts):
 			_, err = r.undo(&t, errAttempts)
@@ -172,8 +172,8 @@ func (r *run) putBack(t *records.Task, pause time.Duration, why error) error {
 // failed leaves a task for later that could not go on. The pauses grow.
 func (r *run) failed(t *records.Task, why error) error {
 	pause := min(firstPause<<min(t.Failures, 20), lastPause)
-	if !t.Due.IsZero() && !t.Cancelled {
-		pause = max(min(pause, t.Due.Sub(r.m.now())), firstPause) // to be undone in time
+	if over := t.Over(); !over.IsZero() && !t.Cancelled {
+		pause = max(min(pause, over.Sub(r.m.now())), firstPause) // to be undone in time
 	}
 	return r.putBack(t, pause, why)
 }

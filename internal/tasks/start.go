@@ -105,6 +105,9 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 	if turn.Program.MaxAge > 0 && (t.Due.IsZero() || now.Add(turn.Program.MaxAge).Before(t.Due)) {
 		t.Due = now.Add(turn.Program.MaxAge)
 	}
+	if s.Patience > 0 {
+		t.Wanted = now.Add(s.Patience)
+	}
 	asked := request{method: q.Method, client: q.Client, arguments: turn.Arguments, trace: turn.Trace}
 	if turn.Adopted != nil {
 		asked.adopted, asked.after = turn.Adopted, turn.Position.Turn

@@ -106,20 +106,12 @@ func (r *run) wait(t *records.Task) {
 	if t.Cancelled {
 		return
 	}
-	until := t.Due
-	if until.IsZero() {
-		until = r.m.now().Add(never)
-	}
-	r.rest(t, records.TaskWaiting, until)
+	r.rest(t, records.TaskWaiting, waitsUntil(t, r.m.now()))
 }
 
 // sleep puts a task to rest until it is to go on, or over.
 func (r *run) sleep(t *records.Task) {
-	until := t.WakeAt
-	if !t.Due.IsZero() && t.Due.Before(until) {
-		until = t.Due
-	}
-	r.rest(t, records.TaskSleeping, until)
+	r.rest(t, records.TaskSleeping, sleepsUntil(t))
 }
 
 // checkpoint writes down how far the turn has come, and ends it there if the task is to be

@@ -112,6 +112,9 @@ type Start struct {
 	AtOnce bool
 	// TTL is how long the client wants the task to be kept; zero: as the program says.
 	TTL time.Duration
+	// Patience is for how long the task goes on though nobody shows, by [Viewer.Renew], that he
+	// still wants it; then it ends as when its TTL is over. Zero: as long as it takes.
+	Patience time.Duration
 	// Note is kept with the task.
 	Note json.RawMessage
 	// Keep is how long the task is kept at least after its end, if that is longer than its
@@ -177,6 +180,10 @@ type Viewer interface {
 	Cancel(ctx context.Context, principal, id string) (*Task, error)
 	// Extend has the task's result kept until at least then.
 	Extend(ctx context.Context, principal, id string, until time.Time) error
+	// Renew shows that somebody still wants the task, if it was begun with a Patience: that,
+	// or how long the result is kept, counts from now on again. change, if it is not nil,
+	// returns what is to be kept with the task instead of its note; who watches the task sees it.
+	Renew(ctx context.Context, principal, id string, patience time.Duration, change func(note json.RawMessage) json.RawMessage) (*Task, error)
 	// Append adds an event of the dialect's own.
 	Append(ctx context.Context, principal, id string, note json.RawMessage) error
 	// List returns tasks of the principal's, in an order of no meaning, at most limit of them.

@@ -12,17 +12,17 @@ const longTurn = 50 * time.Millisecond
 
 // watchAfter is when a turn is to be watched.
 func (r *run) watchAfter(t *records.Task) time.Duration {
-	if t.Due.IsZero() {
+	over := t.Over()
+	if over.IsZero() {
 		return longTurn
 	}
-	return max(0, min(longTurn, t.Due.Sub(r.m.now())))
+	return max(0, min(longTurn, over.Sub(r.m.now())))
 }
 
 // watch cuts a turn off when its task is cancelled, somebody else's, or over.
 func (r *run) watch(ctx context.Context, t *records.Task) {
-	if !t.Due.IsZero() {
-		over := time.AfterFunc(t.Due.Sub(r.m.now()), func() { r.cut(errOver) })
-		defer over.Stop()
+	if !t.Over().IsZero() {
+		go r.cutWhenOver(ctx)
 	}
 	r.lock()
 	e := r.e
@@ -33,6 +33,9 @@ func (r *run) watch(ctx context.Context, t *records.Task) {
 				break
 			}
 			e = found
+			r.lock()
+			r.learn(found)
+			r.unlock()
 			if found.Epoch() != r.epoch {
 				r.lock()
 				r.lose()

@@ -174,10 +174,11 @@ func (r *run) lose() {
 func keepUntil(t *records.Task) time.Time {
 	switch {
 	case t.State != records.TaskEnded:
-		if t.Due.IsZero() || t.Rest.IsZero() {
+		over := t.Over()
+		if over.IsZero() || t.Rest.IsZero() {
 			return time.Time{} // whoever runs it says so
 		}
-		return later(t.Due, t.Keep).Add(maxSlack) // somebody ends it before, as long as there are servers
+		return later(later(over, t.Due), t.Keep).Add(maxSlack) // somebody ends it before, as long as there are servers
 	case len(t.Again) > 0:
 		return later(t.Keep, t.Rest).Add(maxSlack)
 	}

@@ -264,6 +264,8 @@ type Capabilities struct {
 	Tasks bool
 	// Experimental are the experimental capabilities, an object if there are any.
 	Experimental jsontext.Value
+	// Resumable: requests can be resumed (SEP-975); declared by itself, or as an experiment.
+	Resumable bool
 }
 
 // ReadCapabilities takes a ClientCapabilities object apart, which must be valid JSON. If
@@ -284,8 +286,11 @@ func ReadCapabilities(object jsontext.Value) (c Capabilities, pointer string, ok
 			continue // whatever else it is, it declares nothing
 		case "extensions":
 			c.Tasks = declares(v, TasksExtension)
+		case "resumableRequests":
+			c.Resumable = c.Resumable || declared(v)
+			continue // what others make of it does not matter
 		case "experimental":
-			c.Experimental = v
+			c.Experimental, c.Resumable = v, c.Resumable || declares(v, "resumableRequests")
 			continue // as for roots
 		default:
 			continue

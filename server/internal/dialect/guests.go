@@ -60,7 +60,7 @@ type Caller struct {
 type Experiments uint8
 
 // MaxGuests is how many guests there may be: sessions remember which were declared.
-const MaxGuests = 2
+const MaxGuests = 1
 
 // Experiments returns which guests an object of experimental capabilities declares.
 func (h *Host) Experiments(object jsontext.Value) (set Experiments) {

@@ -56,6 +56,16 @@ func Rest(w Way) (back func()) {
 	return func() {}
 }
 
+// Leaver is a [Way] of a request that can end without an answer, because its client gets that
+// otherwise.
+type Leaver interface {
+	// Leave ends the request's context with [ErrLeft], and has no answer sent.
+	Leave()
+}
+
+// ErrLeft says that the answer to a request is to be had by another.
+var ErrLeft = error(gone("the request can be resumed"))
+
 // little is by how much progress grows when nothing has happened.
 const little = 1e-9
 

@@ -114,6 +114,8 @@ var methods = map[string]method{
 	"tasks/list":               {serve: (*call).listTasks, tasks: true},
 	"tasks/cancel":             {serve: (*call).cancelTask, tasks: true},
 	"tasks/result":             {serve: (*call).taskResult, tasks: true, lasting: true},
+	"requests/getStatus":       {serve: (*call).requestStatus, tasks: true},
+	resumeMethod:               {serve: (*call).resume, tasks: true, lasting: true},
 }
 
 // method returns the method of a message; the zero value if it is not served here.

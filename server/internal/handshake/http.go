@@ -289,11 +289,16 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 // begin serves a request whose response goes to a stream. It outlives the HTTP request if
 // the connection breaks.
 func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams bool) {
+	task := d.takeOver(ctx, x, s, m)
 	ctx, cancel := sessionContext(ctx, s)
-	call, err := s.begin(m, cancel)
+	call, err := s.begin(m, task, cancel)
 	if err != nil {
 		cancel(nil)
-		st.add(eventResponse, wire.AppendResponse(nil, m.ID, nil, wire.NewError(wire.CodeInvalidRequest, err.Error())))
+		rerr := wire.NewError(wire.CodeInvalidRequest, err.Error())
+		if m.Method == resumeMethod && s.resumable && task == "" {
+			rerr = errResume // whatever else is wrong
+		}
+		st.add(eventResponse, wire.AppendResponse(nil, m.ID, nil, rerr))
 		return
 	}
 	ended := d.sessions.running.Begin()
@@ -306,10 +311,13 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 		defer cancel(nil)
 		response := d.respond(ctx, one, s.peer)
 		d.release(s, m.ID)
-		if context.Cause(ctx) == dialect.ErrCancelled {
+		if cause := context.Cause(ctx); cause == dialect.ErrCancelled || cause == dialect.ErrLeft {
 			response = nil
 		}
-		st.add(eventResponse, response)
+		s.mu.Lock()
+		mark := call.mark
+		s.mu.Unlock()
+		st.addMarked(mark, eventResponse, response)
 	}()
 }
 

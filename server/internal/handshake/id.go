@@ -26,6 +26,7 @@ type agreed struct {
 	revision  revision
 	features  steps.Features
 	guests    dialect.Experiments
+	resumable bool       // the client can resume requests
 	level     slog.Level // of log messages, unless the client sets another
 	principal [sha256.Size]byte
 	expires   time.Time
@@ -47,9 +48,12 @@ var featureBits = [...]steps.Features{
 }
 
 // guestBits is where the bits of guests begin. No feature may have a bit there.
-const guestBits = 8 - dialect.MaxGuests
+const guestBits = 7 - dialect.MaxGuests
 
 var _ [guestBits - len(featureBits)]struct{}
+
+// resumableBit, after those, says that the client can resume requests.
+const resumableBit = 1 << 7
 
 // newID returns the id of a new session of a principal.
 func (d *handshake) newID(p *peer, principal string) (string, error) {
@@ -60,6 +64,9 @@ func (d *handshake) newID(p *peer, principal string) (string, error) {
 		}
 	}
 	bits |= byte(p.guests) << guestBits
+	if p.resumable {
+		bits |= resumableBit
+	}
 	now := d.Turns.Now()
 	whose := sha256.Sum256([]byte(principal))
 	claims := tokens.Claims{IssuedAt: now, ExpiresAt: now.Add(d.Limits.SessionTTL), Request: whose[:]}
@@ -97,7 +104,7 @@ func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (
 			a.features = a.features.With(f)
 		}
 	}
-	a.guests = dialect.Experiments(state[2] >> guestBits)
+	a.guests, a.resumable = dialect.Experiments(state[2]&^resumableBit>>guestBits), state[2]&resumableBit != 0
 	return a, untimely != nil, nil
 }
 
@@ -109,7 +116,7 @@ func (a *agreed) of(principal string) bool {
 
 // peer is the client as it was when the session began.
 func (a *agreed) peer() *peer {
-	p := &peer{revision: a.revision, features: a.features, guests: a.guests}
+	p := &peer{revision: a.revision, features: a.features, guests: a.guests, resumable: a.resumable}
 	p.level.Set(a.level)
 	return p
 }

@@ -96,7 +96,7 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	_, err := s.begin(x.Message, cancel)
+	_, err := s.begin(x.Message, "", cancel)
 	caller, joined := d.callerOf(s), ctx
 	x.Caller = caller
 	return ctx, func() {

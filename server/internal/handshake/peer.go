@@ -23,6 +23,8 @@ type peer struct {
 	// guests are those that the client has declared, and asked what they have asked it.
 	guests dialect.Experiments
 	asked  dialect.Asked
+	// resumable: the client can resume requests.
+	resumable bool
 	// level is the least severe log message that the client gets.
 	level slog.LevelVar
 	// changes are what the client hears without asking.
@@ -84,7 +86,7 @@ func (d *handshake) newPeer(version string, capabilities jsontext.Value) (p *pee
 		}
 	}
 	p = &peer{revision: negotiate(version)}
-	p.features = p.revision.features(declared)
+	p.features, p.resumable = p.revision.features(declared), declared.Resumable
 	p.guests = d.Experiments(declared.Experimental)
 	return p, "", true
 }

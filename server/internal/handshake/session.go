@@ -74,6 +74,10 @@ type sessionCall struct {
 	// asking counts its questions that wait for the client; answers are the bytes of
 	// what the client has said to the others meanwhile.
 	asking, answers int
+	// task is the task that it waits for if it can be resumed. mark is what the ids of its
+	// events say of how much of that was told. over is closed when it has ended.
+	task, mark string
+	over       chan struct{}
 }
 
 // question is a request of the server's that waits for its answer.
@@ -121,7 +125,7 @@ func (s *session) forget(st *stream) {
 
 // begin registers a request so that the client can cancel it, and holds the session, unless
 // the request's id is in use or too much is under way.
-func (s *session) begin(m *wire.Message, cancel context.CancelCauseFunc) (*sessionCall, error) {
+func (s *session) begin(m *wire.Message, task string, cancel context.CancelCauseFunc) (*sessionCall, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -132,7 +136,7 @@ func (s *session) begin(m *wire.Message, cancel context.CancelCauseFunc) (*sessi
 	case !s.fits(m.Size):
 		return nil, errHeld
 	}
-	c := &sessionCall{cancel: cancel, size: m.Size}
+	c := &sessionCall{cancel: cancel, size: m.Size, task: task, over: make(chan struct{})}
 	s.calls[string(m.ID)] = c
 	s.held += c.size
 	s.busy++ // it is in use already
@@ -193,34 +197,46 @@ type way struct {
 }
 
 func (w *way) Notify(method string, params json.RawMessage) {
-	w.stream.add(eventNote, wire.AppendCall(nil, 0, method, params))
+	w.stream.addMarked(w.mark(), eventNote, wire.AppendCall(nil, 0, method, params))
 }
 
 func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
+	return w.ask(ctx, 0, method, params)
+}
+
+// ask is Call with an id for the question, unless that is 0 or in use.
+func (w *way) ask(ctx context.Context, id uint64, method string, params json.RawMessage) (steps.Answer, error) {
 	answer := make(chan steps.Answer, 1)
+	asked := &question{w.call, answer}
 	w.mu.Lock()
 	if w.call.asking == 0 { // what the call was answered before is in use no longer
 		w.held -= w.call.answers
 		w.call.answers = 0
 	}
 	w.call.asking++
-	id := w.questionID()
-	w.waiting[id] = &question{w.call, answer}
+	if id == 0 || w.waiting[id] != nil {
+		id = w.questionID()
+	}
+	w.waiting[id] = asked
 	w.mu.Unlock()
-	number := w.stream.add(eventRequest, wire.AppendCall(nil, id, method, params))
+	number := w.stream.addMarked(w.mark(), eventRequest, wire.AppendCall(nil, id, method, params))
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		// A client that reads on after a break must not ask its user what needs no answer any more.
 		w.stream.drop(func(e streamEvent) bool { return e.number == number })
 		w.call.asking--
-		delete(w.waiting, id)
+		if w.waiting[id] == asked {
+			delete(w.waiting, id)
+		}
 	}()
 	select {
 	case a := <-answer:
 		return a, nil
 	case <-ctx.Done():
-		w.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), context.Cause(ctx)))
+		if !errors.Is(context.Cause(ctx), dialect.ErrLeft) { // else it is asked again, by the same id
+			w.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), context.Cause(ctx)))
+		}
 		return steps.Answer{}, context.Cause(ctx)
 	}
 }

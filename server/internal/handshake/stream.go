@@ -40,6 +40,7 @@ type streamEvent struct {
 	number uint64
 	kind   eventKind
 	data   []byte
+	mark   string // the end of its id; see sessionCall
 }
 
 type eventKind uint8
@@ -77,6 +78,11 @@ const (
 // has cancelled the request; the one after which no more are due ends the stream, and then
 // nothing is added any more.
 func (st *stream) add(kind eventKind, data []byte) (number uint64) {
+	return st.addMarked("", kind, data)
+}
+
+// addMarked is add for a message whose event's id ends with a mark.
+func (st *stream) addMarked(mark string, kind eventKind, data []byte) (number uint64) {
 	if bytes.ContainsAny(data, "\r\n") { // an event has none; in JSON text they are only space
 		if v := jsontext.Value(bytes.Clone(data)); v.Compact() == nil {
 			data = v
@@ -90,7 +96,7 @@ func (st *stream) add(kind eventKind, data []byte) (number uint64) {
 	}
 	if data != nil {
 		st.last++
-		st.events = append(st.events, streamEvent{st.last, kind, data})
+		st.events = append(st.events, streamEvent{st.last, kind, data, mark})
 		st.size += len(data)
 	}
 	switch kind {
@@ -172,7 +178,8 @@ func parseEventID(id string) (name string, number uint64, ok bool) {
 	if i < 0 {
 		return "", 0, false
 	}
-	number, err := strconv.ParseUint(id[i+1:], 10, 63)
+	digits, _, _ := strings.Cut(id[i+1:], ".") // and its mark
+	number, err := strconv.ParseUint(digits, 10, 63)
 	return id[:i], number, err == nil
 }
 
@@ -242,7 +249,7 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 		}
 		events, ended, more := st.after(number)
 		for _, e := range events {
-			if out.Event(id(e.number), e.data) != nil {
+			if out.Event(id(e.number)+e.mark, e.data) != nil {
 				return
 			}
 			number = e.number

@@ -190,6 +190,7 @@ func (d *handshake) release(s *session, id jsontext.Value) {
 		s.held -= c.size + c.answers
 		c.answers = 0
 		delete(s.calls, string(id))
+		close(c.over)
 	}
 	if s.busy--; s.busy > 0 || s.ctx.Err() != nil {
 		return

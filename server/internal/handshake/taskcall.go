@@ -21,12 +21,23 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	task, err := c.Tasks.Start(ctx, tasks.Start{Request: q, AtOnce: true})
+	start := tasks.Start{Request: q, AtOnce: true}
+	r, err := c.resumable(t, &start)
 	if err != nil {
 		return nil, err
 	}
+	task, err := c.Tasks.Start(ctx, start)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil {
+		return r.begin(ctx, task, q.IdempotencyKey)
+	}
 	ttl := c.Turns.Codec.Options().TTL // as in turns.Drive
 	w := &waiter{call: c, task: task.ID, patience: ttl - ttl/10}
+	if kept := resumptionOf(task.Note); kept != nil { // another call of the same key can be resumed
+		defer (&reader{call: c, task: task.ID, maxWait: kept.MaxWait}).keep(ctx)()
+	}
 	task, err = w.wait(ctx)
 	if err != nil {
 		if c.isOver(ctx, err, q.IdempotencyKey) {

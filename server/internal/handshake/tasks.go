@@ -92,6 +92,8 @@ func (c *call) asTask(t *engine.Program, task jsontext.Value) (wanted bool, ttl 
 type taskNote struct {
 	// Token is the progressToken of the call, which holds as long as the task does.
 	Token jsontext.Value `json:"progressToken,omitzero"`
+	// Resumption is there if the call can be resumed.
+	Resumption *resumption `json:"resumption,omitzero"`
 }
 
 // createTask begins a task and answers with it.

@@ -3,6 +3,7 @@ package handshake
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -29,6 +30,13 @@ type waiter struct {
 	patience time.Duration
 	// changed is told of each change that the client may see; it may be nil.
 	changed func(*tasks.Task)
+	// passing is told of the number of each event before that is passed on, and calls back when
+	// it was; it may be nil.
+	passing func(number uint64) (passed func())
+	// telling keeps signs of life apart from what is passed on.
+	telling sync.Mutex
+	// questionID returns the id by which a question is asked; it may be nil.
+	questionID func(step string) uint64
 	// told is the number of the last event that was passed on.
 	told uint64
 
@@ -111,12 +119,7 @@ func (w *waiter) tell(ctx context.Context, t *tasks.Task) error {
 			return err
 		}
 		for i := range events {
-			switch e := &events[i]; {
-			case e.Progress != nil:
-				w.Notifier.Progress(*e.Progress)
-			case e.Log != nil:
-				w.Notifier.Log(*e.Log)
-			}
+			w.pass(&events[i])
 			w.told = events[i].N
 		}
 		if len(events) < eventPage {
@@ -124,6 +127,21 @@ func (w *waiter) tell(ctx context.Context, t *tasks.Task) error {
 		}
 	}
 	return nil
+}
+
+// pass passes an event on.
+func (w *waiter) pass(e *tasks.Event) {
+	w.telling.Lock()
+	defer w.telling.Unlock()
+	if w.passing != nil {
+		defer w.passing(e.N)()
+	}
+	switch {
+	case e.Progress != nil:
+		w.Notifier.Progress(*e.Progress)
+	case e.Log != nil:
+		w.Notifier.Log(*e.Log)
+	}
 }
 
 // keepAlive shows a client that wants to hear of progress that it does not wait in vain, until
@@ -140,7 +158,9 @@ func (w *waiter) keepAlive() (stop func()) {
 		for {
 			select {
 			case <-tick.C:
+				w.telling.Lock()
 				w.Notifier.Alive(aliveTime * 2 / 3)
+				w.telling.Unlock()
 			case <-over:
 				return
 			}
@@ -201,7 +221,7 @@ func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, ste
 	if err != nil {
 		return err
 	}
-	a, err := w.Way.Call(ctx, method, params)
+	a, err := w.send(ctx, step.ID, method, params)
 	switch {
 	case errors.Is(err, turns.ErrLate):
 		a = steps.Answer{Error: &steps.ClientError{Code: dialect.CodeLate, Message: err.Error()}}
@@ -215,6 +235,14 @@ func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, ste
 	}
 	w.mu.Unlock()
 	return w.answer(context.WithoutCancel(ctx), a) // the client may have been told that it has arrived
+}
+
+// send sends a question.
+func (w *waiter) send(ctx context.Context, step, method string, params json.RawMessage) (steps.Answer, error) {
+	if asker, ok := w.Way.(*way); ok && w.questionID != nil {
+		return asker.ask(ctx, w.questionID(step), method, params)
+	}
+	return w.Way.Call(ctx, method, params)
 }
 
 // answer gives the task an answer. One that is not of MCP's form is a fault in the client that

@@ -1,0 +1,327 @@
+package handshake
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
+
+// Resumable requests (SEP-975): a client that declares resumableRequests is told, first of all,
+// by which token it can resume a tools/call when its connection is gone, or this server: with
+// requests/resume, which has the id of the call and goes on as the call would have. They are
+// the calls that are tasks anyway (taskcall.go): all that is to be known of one is in the
+// ledger and the token, so any replica can go on, in any session of the same principal.
+//
+// Tools that cannot be tasks cannot be resumed, however long they take: nothing of such a call
+// is written down from its beginning, so the promise would not outlive the process.
+
+const (
+	resumeMethod = "requests/resume"
+	policyMethod = "notifications/requests/resumePolicy"
+	// resumePurpose separates resume tokens from all else that the keys seal.
+	resumePurpose = "resume"
+	// maxWait is for how long a client may be away at most; tools whose results are kept for less
+	// have less.
+	maxWait = time.Hour
+	// maxResume is the longest resume token that is looked at.
+	maxResume = 8 << 10
+)
+
+// errResume is all that is said of a token that does not open the request, whatever the reason.
+var errResume = wire.NewError(wire.CodeInvalidParams, "the resume token is not one of this request, or not any more")
+
+// ticket is what a resume token says. It is sealed, and bound to a principal.
+type ticket struct {
+	// Task is the task that the request waits for.
+	Task string `json:"t"`
+	// ID is the id of the request, in its canonical form.
+	ID string `json:"i"`
+	// Token is the request's progressToken.
+	Token jsontext.Value `json:"p,omitzero"`
+}
+
+// resumption is what is kept with a task whose call can be resumed.
+type resumption struct {
+	// Reader names who passes on what comes of the request: the last one counts.
+	Reader string `json:"reader"`
+	// Seen is the number of the last event that the client has shown to know.
+	Seen uint64 `json:"seen,omitzero"`
+	// MaxWait is for how long the client may be away, in seconds.
+	MaxWait int64 `json:"maxWait"`
+}
+
+// patience is for how long a task goes on without its client. Readers renew it each third of
+// MaxWait, so that the client has at least that from when it went.
+func (r *resumption) patience() time.Duration { return 2 * time.Duration(r.MaxWait) * time.Second }
+
+// resumptionOf reads what is kept with a task; nil if its call cannot be resumed.
+func resumptionOf(note json.RawMessage) *resumption {
+	var n taskNote
+	if json.Unmarshal(note, &n) != nil {
+		return nil
+	}
+	return n.Resumption
+}
+
+// canResume reports whether the client can resume requests here.
+func (c *call) canResume() bool {
+	return c.Tasks != nil && c.peer != nil && c.peer.resumable && c.Client == nil
+}
+
+// waitOf is for how long a client may be away from a call of the tool.
+func waitOf(t *engine.Program) time.Duration {
+	wait := maxWait
+	for _, d := range []time.Duration{t.Tasks.Keep, t.Tasks.TTL} {
+		if d > 0 {
+			wait = min(wait, d)
+		}
+	}
+	return max(wait.Truncate(time.Second), time.Second)
+}
+
+// sealTicket makes a resume token.
+func (c *call) sealTicket(task string) (string, error) {
+	id, ok := canonicalID(c.Message.ID)
+	if !ok {
+		return "", errors.New("the request has no id")
+	}
+	t := ticket{Task: task, ID: id}
+	if c.Notifier != nil {
+		t.Token = c.Notifier.Token
+	}
+	state, err := wire.Marshal(t)
+	if err != nil {
+		return "", err
+	}
+	return c.Turns.Codec.Seal(tokens.Binding{Purpose: resumePurpose, Principal: c.Principal}, c.Turns.Now(), &tokens.Contents{State: state})
+}
+
+// openTicket reads a resume token. When it ends, its task says.
+func (d *handshake) openTicket(principal, token string) (t ticket, ok bool) {
+	if len(token) > maxResume {
+		return t, false
+	}
+	x, _, err := d.Turns.Codec.OpenAnyTime(tokens.Binding{Purpose: resumePurpose, Principal: principal}, d.Turns.Now(), token)
+	return t, err == nil && json.Unmarshal(x.State, &t) == nil
+}
+
+// canonicalID is an id as all spellings of it are.
+func canonicalID(id jsontext.Value) (string, bool) {
+	v := id.Clone()
+	if !wire.ValidID(v) || v.Canonicalize() != nil {
+		return "", false
+	}
+	return string(v), true
+}
+
+// ticketOf opens the token of a request that is about the one with that id.
+func (d *handshake) ticketOf(principal, token string, id jsontext.Value) (ticket, bool) {
+	t, ok := d.openTicket(principal, token)
+	if !ok {
+		return t, false
+	}
+	said, ok := canonicalID(id)
+	return t, ok && said == t.ID
+}
+
+// resumeParams are those of both requests.
+type resumeParams struct {
+	RequestID   jsontext.Value `json:"requestId"`
+	ResumeToken *string        `json:"resumeToken"`
+}
+
+// readResume reads which request a request is about.
+func (c *call) readResume(resumes bool) (t ticket, err error) {
+	if !c.canResume() {
+		return t, wire.NotFound()
+	}
+	var p resumeParams
+	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
+		return t, rerr
+	}
+	switch {
+	case p.ResumeToken == nil:
+		return t, wire.NewError(wire.CodeInvalidParams, "params.resumeToken is missing: "+policyMethod+" has it")
+	case resumes:
+		p.RequestID = c.Message.ID
+	case p.RequestID == nil:
+		return t, wire.NewError(wire.CodeInvalidParams, "params.requestId is missing: it is the id of the request")
+	}
+	t, ok := c.ticketOf(c.Principal, *p.ResumeToken, p.RequestID)
+	if !ok {
+		return t, errResume
+	}
+	return t, nil
+}
+
+// renew shows that the client is there. change may change what is kept with the task.
+func (c *call) renew(ctx context.Context, t ticket, change func(*resumption)) (*tasks.Task, *resumption, error) {
+	task, err := c.Tasks.Get(ctx, c.Principal, t.Task)
+	var kept *resumption
+	if err == nil {
+		if kept = resumptionOf(task.Note); kept == nil {
+			return nil, nil, errResume
+		}
+		task, err = c.Tasks.Renew(ctx, c.Principal, t.Task, kept.patience(), noteChange(change))
+	}
+	switch {
+	case errors.Is(err, tasks.ErrNotFound):
+		return nil, nil, errResume
+	case err != nil:
+		return nil, nil, err
+	}
+	return task, resumptionOf(task.Note), nil
+}
+
+// noteChange has change change the resumption in a task's note.
+func noteChange(change func(*resumption)) func(json.RawMessage) json.RawMessage {
+	return func(old json.RawMessage) json.RawMessage {
+		var n taskNote
+		if json.Unmarshal(old, &n) != nil || n.Resumption == nil {
+			return old
+		}
+		change(n.Resumption)
+		note, err := wire.Marshal(n)
+		if err != nil {
+			return old
+		}
+		return note
+	}
+}
+
+// requestStatus answers requests/getStatus.
+func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
+	t, err := c.readResume(false)
+	if err != nil {
+		return nil, err
+	}
+	task, kept, err := c.renew(ctx, t, c.confirm(t.Task))
+	if err != nil {
+		return nil, err
+	}
+	status := "processing"
+	if task.Status.Ended() {
+		status = "completed"
+		if _, err := c.finalResult(ctx, task); err != nil {
+			status = "failed"
+		}
+	}
+	asks := task.Status == tasks.InputRequired
+	pending := asks || task.Status.Ended() && kept.Seen < task.Events
+	if !pending {
+		if pending, err = c.hasMessage(ctx, t, kept.Seen); err != nil {
+			return nil, err
+		}
+	}
+	b := append([]byte(`{"status":"`), status...)
+	b = strconv.AppendBool(append(b, `","hasPendingMessage":`...), pending)
+	b = strconv.AppendBool(append(b, `,"hasInputRequest":`...), asks)
+	return append(b, '}'), nil
+}
+
+// hasMessage reports whether the task has told anything after an event that the client would
+// be told.
+func (c *call) hasMessage(ctx context.Context, t ticket, after uint64) (bool, error) {
+	for {
+		events, err := c.Tasks.Events(ctx, c.Principal, t.Task, after, eventPage)
+		if err != nil {
+			return false, err
+		}
+		for i := range events {
+			e := &events[i]
+			if e.Progress != nil && t.Token != nil || e.Log != nil && e.Log.Level >= c.peer.level.Level() {
+				return true, nil
+			}
+			after = e.N
+		}
+		if len(events) < eventPage {
+			return false, nil
+		}
+	}
+}
+
+// Ids of the events of a resumable request end with a mark: how much of what its task has told
+// was passed on with them and before. So a client that shows the last one that it has got
+// (Last-Event-ID) does so to any replica.
+
+func markOf(task string, told uint64) string {
+	return "." + strconv.FormatUint(told, 10) + "." + taskTag(task)
+}
+
+// taskTag tells the marks of a task from those of others.
+func taskTag(task string) string {
+	sum := sha256.Sum256([]byte("event of task " + task))
+	return hex.EncodeToString(sum[:4])
+}
+
+// confirm takes down what the client of a request shows to have got.
+func (c *call) confirm(task string) func(*resumption) {
+	id := c.Header.Get("Last-Event-ID")
+	return func(r *resumption) {
+		rest, tag, ok := cutLast(id, '.')
+		if !ok || tag != taskTag(task) {
+			return
+		}
+		_, digits, ok := cutLast(rest, '.')
+		if told, err := strconv.ParseUint(digits, 10, 63); ok && err == nil {
+			r.Seen = max(r.Seen, told)
+		}
+	}
+}
+
+func cutLast(s string, sep byte) (before, after string, found bool) {
+	i := strings.LastIndexByte(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// takeOver ends the call that a request resumes, if that is still under way in its session: two
+// cannot have the same id.
+func (d *handshake) takeOver(ctx context.Context, x *dialect.Exchange, s *session, m *wire.Message) (task string) {
+	if m.Method != resumeMethod || !s.resumable {
+		return ""
+	}
+	var p resumeParams
+	if wire.DecodeParams(m.Params, &p) != nil || p.ResumeToken == nil {
+		return ""
+	}
+	t, ok := d.ticketOf(x.Principal, *p.ResumeToken, m.ID)
+	if !ok {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, takeOverTime)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		old := s.calls[string(m.ID)]
+		if old == nil || old.task != t.Task {
+			s.mu.Unlock()
+			return t.Task
+		}
+		s.mu.Unlock()
+		old.cancel(dialect.ErrLeft)
+		select {
+		case <-old.over:
+		case <-ctx.Done():
+			return t.Task
+		}
+	}
+}
+
+// takeOverTime is how long a request waits for the end of what it takes the place of.
+const takeOverTime = 5 * time.Second
