@@ -45,7 +45,7 @@ func (d statelessDialect) meta(h *Handlers) *requestMeta {
 	return &requestMeta{Version: revision, Capabilities: capabilities, Client: implementationOf(d.options)}
 }
 
-// withTasks declares the tasks extension as well, which only what is about tasks does.
+// withTasks declares the tasks extension as well, as do calls and lists of tools and what is about tasks.
 func (m *requestMeta) withTasks() *requestMeta {
 	m.Capabilities["extensions"] = map[string]any{tasksExtension: struct{}{}}
 	return m
@@ -93,7 +93,8 @@ func (d statelessDialect) next(p *Position, h *Handlers) request {
 }
 
 func (d statelessDialect) list(method, cursor string) request {
-	return introduced(method, "", listParams{Cursor: cursor, Meta: d.meta(new(Handlers))})
+	// Servers may leave out what a client cannot call.
+	return introduced(method, "", listParams{Cursor: cursor, Meta: d.meta(new(Handlers)).withTasks()})
 }
 
 // introduced is a request of this revision. Headers repeat what it says, for gateways

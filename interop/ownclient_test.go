@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"regexp"
 	"testing"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/client/legacy"
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -32,7 +34,10 @@ func ownClient(protocol string) func(*testing.T, target, []call) []outcome {
 type own struct {
 	*user
 	position *client.Position
+	read     content.Blocks
 }
+
+var resumeToken = regexp.MustCompile(`resumeToken: (\S+)$`)
 
 // errNextRound stops a manual call at each suspension.
 var errNextRound = errors.New("the next round is for another client")
@@ -49,6 +54,14 @@ func (u *own) play(ctx context.Context, at target) error {
 		if err != nil {
 			return err
 		}
+		if again := resumeToken.FindStringSubmatch(result.Content.Text()); u.call.Reads && again != nil {
+			// The model reads on: a session's client knows nothing of parts.
+			n := len(result.Content) - 1
+			u.read = append(u.read, result.Content[:n]...)
+			u.call.Arguments = map[string]any{"resumeToken": again[1]}
+			continue
+		}
+		result.Content = append(u.read, result.Content...)
 		raw, err := json.Marshal(result)
 		if err != nil {
 			return err

@@ -120,18 +120,14 @@ func TestPlainCallsAreAsEver(t *testing.T) {
 	}
 }
 
-// A call of a tool that must be a task waits where the client could not know of tasks; what the
-// task begins after is asked as well.
+// A tool that must be a task is neither shown to nor called by clients that could not know of tasks.
 func TestPlainCallsOfRequiredTasks(t *testing.T) {
 	r := newTaskRig(t)
 	c := r.user("ann", "2025-06-18")
-	s := c.stream(toolCall(1, "after", `{}`))
-	nick := s.wait("elicitation/create")
-	assert.Empty(t, relatedTo(t, nick.Params))
-	c.reply(nick.ID, `{"action":"accept","content":{"nick":"Jo"}}`)
-	c.reply(s.wait("elicitation/create").ID, `{"action":"accept","content":{"sure":true}}`)
-	said, _ := text(t, s.wait("").Result)
-	assert.Equal(t, "Hello, Jo!", said)
+	assert.NotContains(t, c.ask(methodCall(1, "tools/list", "{}")), `"name":"after"`)
+	code, said := c.refused(toolCall(2, "after", `{}`))
+	assert.Equal(t, -32600, code)
+	assert.Contains(t, said, "asyncTools")
 }
 
 func TestPlainCallCancelled(t *testing.T) {
@@ -369,7 +365,8 @@ func TestTasksTell(t *testing.T) {
 	}
 }
 
-// What a task yields begins its result, where nobody can have it earlier.
+// What a task yields begins its result, where nobody can have it earlier. A plain call is read part by
+// part, as from any tool that yields.
 func TestTasksYield(t *testing.T) {
 	r := newTaskRig(t, func(o *server.Options) {
 		o.Tools = []saga.Definition{saga.Flow[empty, string]{
@@ -386,8 +383,8 @@ func TestTasksYield(t *testing.T) {
 	})
 	c := r.user("ann", "2025-11-25")
 	task := c.create("parts", "{}")
-	for _, ask := range []string{toolCall(1, "parts", "{}"), aboutTask(2, "result", task.TaskID)} {
-		said, _ := text(t, parseLegacy(t, c.ask(ask)).Result)
-		assert.Equal(t, "one\ntwo\nthree", said)
-	}
+	said, _ := text(t, parseLegacy(t, c.ask(aboutTask(2, "result", task.TaskID))).Result)
+	assert.Equal(t, "one\ntwo\nthree", said)
+	said, _ = text(t, parseLegacy(t, c.ask(toolCall(1, "parts", "{}"))).Result)
+	assert.True(t, strings.HasPrefix(said, "one\nThere is more."), said)
 }

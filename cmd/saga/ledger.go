@@ -85,7 +85,9 @@ func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(contex
 		return p.usage(c, "a ledger in memory is within its server: nobody else can look into it")
 	case l.name == ledgerOff:
 		return p.usage(c, "name the ledger with --ledger: sqlite:PATH or postgres://USER@HOST/DATABASE")
-	case isFile && path != "":
+	case isFile && path == "", !isFile && !isPostgres(l.name):
+		return p.usage(c, "%v", errNoSuchLedger)
+	case isFile:
 		// It would be created.
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return failed(fmt.Errorf("there is no ledger: %w", err))
@@ -102,9 +104,6 @@ func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(contex
 	opening, cancel := context.WithTimeout(ctx, openTime)
 	store, err := l.open(opening, slog.New(slog.DiscardHandler), false)
 	cancel()
-	if errors.Is(err, errNoSuchLedger) {
-		return p.usage(c, "%v", err)
-	}
 	if err != nil {
 		return failed(err)
 	}

@@ -154,22 +154,17 @@ func (s *store) transact(batch []*swap) (made []bool, err error) {
 		return nil, err
 	}
 	defer conn.Release()
+	if len(batch) == 1 {
+		statement, args := batch[0].statement()
+		tag, err := conn.Exec(ctx, statement, args...)
+		if err != nil {
+			return nil, s.judge(err)
+		}
+		return []bool{tag.RowsAffected() > 0}, nil
+	}
 	b := &pgx.Batch{}
 	for _, w := range batch {
-		statement := insertRecord
-		if w.record.Rev > 0 {
-			statement = updateRecord
-		}
-		r := &w.record
-		args := []any{int64(r.Rev), []byte(r.Key), name(r.Queue), name(r.Owner), notNull(r.Body), instant(r.Wake), instant(r.Keep)}
-		if len(w.items) > 0 {
-			statement = "WITH written AS (" + statement + appendItems
-			numbers, bodies := make([]int64, len(w.items)), make([][]byte, len(w.items))
-			for i, item := range w.items {
-				numbers[i], bodies[i] = int64(item.N), notNull(item.Body)
-			}
-			args = append(args, numbers, bodies)
-		}
+		statement, args := w.statement()
 		b.Queue(statement, args...)
 	}
 	results := conn.SendBatch(ctx, b)
@@ -189,6 +184,24 @@ func (s *store) transact(batch []*swap) (made []bool, err error) {
 		return nil, s.judge(err)
 	}
 	return made, nil
+}
+
+// statement is what makes the change. It affects a row, unless another change came before.
+func (w *swap) statement() (sql string, args []any) {
+	sql = insertRecord
+	if w.record.Rev > 0 {
+		sql = updateRecord
+	}
+	r := &w.record
+	args = []any{int64(r.Rev), []byte(r.Key), name(r.Queue), name(r.Owner), notNull(r.Body), instant(r.Wake), instant(r.Keep)}
+	if len(w.items) > 0 {
+		numbers, bodies := make([]int64, len(w.items)), make([][]byte, len(w.items))
+		for i, item := range w.items {
+			numbers[i], bodies[i] = int64(item.N), notNull(item.Body)
+		}
+		return "WITH written AS (" + sql + appendItems, append(args, numbers, bodies)
+	}
+	return sql, args
 }
 
 // judge says of the error of a transaction whether it may have been committed.

@@ -68,10 +68,7 @@ func ReadResumed(params jsontext.Value, t *engine.Program, arguments jsontext.Va
 	}
 	r.Knows = r.Token != ""
 	if !t.Yields {
-		if r.Token != "" {
-			return r, wire.NewError(wire.CodeInvalidParams, resumeText)
-		}
-		return r, nil // what is in the arguments is the tool's
+		return r, nil // what is in the arguments is the tool's; an older revision may have had parts
 	}
 	own := jsonview.Get(arguments, engine.ResumeToken)
 	if own == nil {

@@ -47,6 +47,20 @@ func (s *scripted) set(change func(*tasks.Task)) {
 	s.changed = make(chan struct{})
 }
 
+// misread has so many answers be ones that cannot be read.
+func (s *scripted) misread(answers int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrong = answers
+}
+
+// given are the answers so far.
+func (s *scripted) given() []steps.Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers
+}
+
 // failing reports whether the ledger fails now.
 func (s *scripted) failing() bool {
 	s.mu.Lock()
@@ -159,7 +173,6 @@ func TestWaiting(t *testing.T) {
 		*testing.T
 		s      *scripted
 		way    *said
-		waiter *waiter
 		silent context.CancelCauseFunc
 		cancel context.CancelCauseFunc
 		task   *tasks.Task
@@ -174,7 +187,9 @@ func TestWaiting(t *testing.T) {
 			assert.Equal(w, tasks.Completed, w.task.Status)
 		},
 		"what is said is passed on once": func(w *waits) {
+			w.s.mu.Lock()
 			w.s.events = []tasks.Event{{N: 1, Log: &engine.Log{Level: slog.LevelError, Data: 1}}, {N: 2, Progress: &engine.Progress{Done: 1}}}
+			w.s.mu.Unlock()
 			w.s.set(func(*tasks.Task) {})
 			w.s.set(func(*tasks.Task) {})
 			w.way.end(w.s, tasks.Completed)
@@ -219,8 +234,8 @@ func TestWaiting(t *testing.T) {
 			w.way.end(w.s, tasks.Completed)
 			<-w.ended
 			assert.NoError(w, w.err)
-			require.Len(w, w.s.answers, 1)
-			assert.Equal(w, "q", w.s.answers[0].StepID)
+			require.Len(w, w.s.given(), 1)
+			assert.Equal(w, "q", w.s.given()[0].StepID)
 			assert.Empty(w, w.way.asked)
 		},
 		"the ledger is away when it is answered": func(w *waits) {
@@ -231,20 +246,20 @@ func TestWaiting(t *testing.T) {
 			w.s.mu.Unlock()
 			w.way.answer <- accepted()
 			time.Sleep(30 * time.Second)
-			assert.Len(w, w.s.answers, 1)
+			assert.Len(w, w.s.given(), 1)
 		},
 		"the answer cannot be read": func(w *waits) {
-			w.s.wrong = 1
+			w.s.misread(1)
 			w.s.set(asking("q"))
 			<-w.way.asked
 			w.way.answer <- accepted()
 			synctest.Wait()
-			require.Len(w, w.s.answers, 1)
-			assert.Nil(w, w.s.answers[0].Result)
-			assert.Contains(w, w.s.answers[0].Error.Message, "nonsense")
+			require.Len(w, w.s.given(), 1)
+			assert.Nil(w, w.s.given()[0].Result)
+			assert.Contains(w, w.s.given()[0].Error.Message, "nonsense")
 		},
 		"no answer can be read": func(w *waits) {
-			w.s.wrong = 1 << 30
+			w.s.misread(1 << 30)
 			w.s.set(asking("q"))
 			<-w.way.asked
 			w.way.answer <- accepted()
@@ -266,14 +281,12 @@ func TestWaiting(t *testing.T) {
 			assert.Len(w, w.way.why, 2)
 		},
 		"the client takes too long": func(w *waits) {
-			w.waiter.patience = time.Minute
 			w.s.set(asking("q"))
 			time.Sleep(2 * time.Minute)
-			require.Len(w, w.s.answers, 1)
-			assert.Equal(w, int64(dialect.CodeLate), w.s.answers[0].Error.Code)
+			require.Len(w, w.s.given(), 1)
+			assert.Equal(w, int64(dialect.CodeLate), w.s.given()[0].Error.Code)
 		},
 		"the client cannot be asked that": func(w *waits) {
-			w.waiter.features = steps.Features{}
 			w.s.set(asking("q"))
 			<-w.ended
 			var lacking *engine.UnsupportedError
@@ -309,8 +322,14 @@ func TestWaiting(t *testing.T) {
 					way.notes = make(chan string, 1000)
 				}
 				waiter, silent := newWaiter(t, s, way)
+				switch name {
+				case "the client takes too long":
+					waiter.patience = time.Minute
+				case "the client cannot be asked that":
+					waiter.features = steps.Features{}
+				}
 				ctx, cancel := context.WithCancelCause(t.Context())
-				w := &waits{T: t, s: s, way: way, waiter: waiter, silent: silent, cancel: cancel, ended: make(chan struct{})}
+				w := &waits{T: t, s: s, way: way, silent: silent, cancel: cancel, ended: make(chan struct{})}
 				defer func() {
 					cancel(nil)
 					<-w.ended

@@ -1,0 +1,211 @@
+package ways
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/ledger/postgres"
+	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+// Who can be killed. A process that is alone serves and works.
+const (
+	serving = "server"
+	working = "worker"
+	alone   = "alone"
+)
+
+// roleEnv makes the test binary one of the processes of a test.
+const roleEnv = "MCPSAGA_WAYS_ROLE"
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleEnv); role != "" {
+		if err := child(role, os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	// Most of the time tests wait for leases of processes that are dead.
+	if err := flag.Set("test.parallel", "20"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// tokenTTL is how long clients may take to answer.
+const tokenTTL = 5 * time.Second
+
+// child is a process that serves, works, or does both.
+func child(role, addr, keyset, file, service string) error {
+	ctx := context.Background()
+	keys, err := codec.LoadKeyset(keyset)
+	if err != nil {
+		return err
+	}
+	store, err := openLedger(ctx, file)
+	if err != nil {
+		return err
+	}
+	o := server.Options{
+		Tools: tools(api{service, role}), Keys: keys, Audience: "ways", Ledger: store, TokenTTL: tokenTTL,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
+	}
+	if role == serving {
+		o.Workers = -1
+	}
+	s, err := server.New(o)
+	if err != nil {
+		return err
+	}
+	if role == working {
+		fmt.Println("ready")
+		return s.Work(ctx)
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	return s.Serve(ctx, l)
+}
+
+func openLedger(ctx context.Context, name string) (ledger.Store, error) {
+	if strings.HasPrefix(name, "postgres://") {
+		return postgres.Open(ctx, name)
+	}
+	return sqlite.Open(ctx, name)
+}
+
+// process is a child.
+type process struct {
+	role string
+	args []string
+	log  string // file of its standard error
+	cmd  *exec.Cmd
+}
+
+func (p *process) start() error {
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	p.cmd = exec.Command(os.Args[0], p.args...)
+	p.cmd.Env = append(os.Environ(), roleEnv+"="+p.role)
+	p.cmd.Stderr = log
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		p.kill()
+		return fmt.Errorf("the %s has not started: %w", p.role, err)
+	}
+	return nil
+}
+
+// kill is kill -9.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// life is one call of the tool, taken to its end, in a world of its own.
+type life struct {
+	t       *testing.T
+	way     way
+	victim  string
+	where   string // the moment at which the victim is killed; empty: never
+	order   string
+	url     string
+	dir     string
+	service *service
+	mu      sync.Mutex
+	passed  []string // moments, each at its first time
+	struck  bool
+	parts   map[string]*process
+	began   time.Time
+}
+
+func (l *life) String() string { return fmt.Sprintf("%s, %s killed %q", l.way.name, l.victim, l.where) }
+
+func newLife(t *testing.T, w way, victim, where, ledger string) *life {
+	l := &life{t: t, way: w, victim: victim, where: where, order: "1", dir: t.TempDir(), parts: map[string]*process{}, began: time.Now()}
+	l.service = newService(t, func(name, caller string) bool { return l.event(name) && caller == victim })
+	keyset := filepath.Join(l.dir, "keys.json")
+	_, err := codec.CreateKeysetFile(keyset)
+	require.NoError(t, err)
+	if ledger == "" {
+		ledger = filepath.Join(l.dir, "ledger.db")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	l.url = "http://" + addr + server.Endpoint
+	t.Cleanup(func() {
+		for _, p := range l.parts {
+			p.kill()
+		}
+		if t.Failed() {
+			for role, p := range l.parts {
+				said, _ := os.ReadFile(p.log)
+				t.Logf("%s:\n%s", role, said[max(0, len(said)-4000):])
+			}
+		}
+	})
+	roles := []string{alone}
+	if victim != alone {
+		roles = []string{serving, working}
+	}
+	for _, role := range roles {
+		p := &process{role: role, args: []string{addr, keyset, ledger, l.service.URL}, log: filepath.Join(l.dir, role+".log")}
+		l.parts[role] = p
+		require.NoError(t, p.start())
+	}
+	return l
+}
+
+// event is a moment at which the victim may be killed; it reports whether it was, just now. It
+// lives again when event returns. Moments that come again count once.
+func (l *life) event(name string) (killed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.passed {
+		if p == name {
+			return false
+		}
+	}
+	l.passed = append(l.passed, name)
+	if name != l.where || l.struck {
+		return false
+	}
+	l.struck = true
+	p := l.parts[l.victim]
+	p.kill()
+	if err := p.start(); err != nil {
+		l.t.Errorf("%v: %v", l, err)
+	}
+	return true
+}
