@@ -46,7 +46,7 @@ type driver struct {
 
 func (d *driver) client() *client.Client {
 	h := &client.HTTP{URL: d.url, RoundTripper: &http.Transport{DisableKeepAlives: true}}
-	return client.New(h, client.Options{Retries: -1, Timeout: 30 * time.Second})
+	return client.New(h, client.Options{Protocol: "saga", Retries: -1, Timeout: 30 * time.Second})
 }
 
 func (d *driver) handlers() client.Handlers {

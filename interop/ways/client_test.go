@@ -63,6 +63,9 @@ func (c *caller) post(m object) (*http.Response, error) {
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
+	if c.user != "" {
+		r.Header.Set("User", c.user)
+	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	if c.session != "" {

@@ -122,7 +122,7 @@ func byParts(l *life) (string, error) {
 
 // byTask is a client of the tasks extension (SEP-2663).
 func byTask(l *life) (string, error) {
-	c, extension := newModern(l), object{"io.modelcontextprotocol/tasks": object{}}
+	c := newModern(l)
 	result, err := c.send("call", "tools/call", l.call(taskTool), extension)
 	if err != nil {
 		return "", err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,6 +71,13 @@ func child(role, addr, keyset, file, service string) error {
 	}
 	if role == serving {
 		o.Workers = -1
+	}
+	if role == crowded {
+		o.Authenticate = func(r *http.Request) (server.Principal, error) {
+			return server.Principal{Issuer: "crowd", Subject: r.Header.Get("User")}, nil
+		}
+		o.Tools = append(o.Tools, sleeper())
+		go reportUse()
 	}
 	s, err := server.New(o)
 	if err != nil {
@@ -146,6 +154,7 @@ type life struct {
 	struck  bool
 	parts   map[string]*process
 	began   time.Time
+	user    string // who calls, if the server asks
 }
 
 func (l *life) String() string { return fmt.Sprintf("%s, %s killed %q", l.way.name, l.victim, l.where) }

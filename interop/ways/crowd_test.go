@@ -1,0 +1,246 @@
+package ways
+
+import (
+	"bufio"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+// crowded is a server that knows its callers, and says what it uses when it is asked.
+const crowded = "crowded"
+
+// use is what a process has in use.
+type use struct {
+	Goroutines, Files int
+	Heap              uint64
+}
+
+// reportUse writes what this process uses for each line of its input.
+func reportUse() {
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		files, _ := os.ReadDir("/proc/self/fd")
+		_ = json.NewEncoder(os.Stdout).Encode(use{runtime.NumGoroutine(), len(files), m.HeapAlloc})
+	}
+}
+
+const sleepTool = "sleep"
+
+type sleepArgs struct {
+	Until time.Time `json:"until"`
+}
+
+// sleeper is a tool that does nothing but sleep.
+func sleeper() saga.Definition {
+	return saga.Machine[sleepArgs, struct{}]{
+		Info:  saga.Info{Name: sleepTool, Tasks: saga.Tasks{Mode: saga.TasksRequired}},
+		Start: func(t *saga.Turn[sleepArgs, struct{}]) (saga.Next, error) { return t.Until(t.Args.Until, "end") },
+		Steps: saga.Steps[sleepArgs, struct{}]{
+			"end": func(t *saga.Turn[sleepArgs, struct{}]) (saga.Next, error) { return t.Textf("awake") },
+		},
+	}
+}
+
+// crowd is a server with many clients.
+type crowd struct {
+	*testing.T
+	life   *life
+	ledger string
+	in     io.Writer
+	out    *bufio.Reader
+}
+
+func newCrowd(t *testing.T) *crowd {
+	dir := t.TempDir()
+	c := &crowd{T: t, ledger: filepath.Join(dir, "ledger.db")}
+	keyset := filepath.Join(dir, "keys.json")
+	_, err := codec.CreateKeysetFile(keyset)
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	c.life = &life{t: t, url: "http://" + addr + server.Endpoint, began: time.Now().Add(time.Hour)}
+	cmd := exec.Command(os.Args[0], addr, keyset, c.ledger, "http://nowhere.invalid")
+	cmd.Env, cmd.Stderr = append(os.Environ(), roleEnv+"="+crowded), os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	c.in, c.out = in, bufio.NewReader(out)
+	_, err = c.out.ReadString('\n')
+	require.NoError(t, err)
+	return c
+}
+
+func (c *crowd) use() (u use) {
+	c.Helper()
+	_, err := fmt.Fprintln(c.in)
+	require.NoError(c, err)
+	line, err := c.out.ReadBytes('\n')
+	require.NoError(c, err)
+	require.NoError(c, json.Unmarshal(line, &u))
+	return u
+}
+
+var extension = object{"io.modelcontextprotocol/tasks": object{}}
+
+// as is a client of a user's.
+func (c *crowd) as(user string) modern {
+	l := &life{t: c.T, url: c.life.url, began: c.life.began, user: user}
+	return newModern(l)
+}
+
+// task creates a task of a user's and returns its id.
+func (c *crowd) task(user, tool string, args object) (string, error) {
+	result, err := c.as(user).send("", "tools/call", object{"name": tool, "arguments": args}, extension)
+	if err != nil {
+		return "", err
+	}
+	var created struct{ TaskID string }
+	err = json.Unmarshal(result, &created)
+	return created.TaskID, err
+}
+
+func (c *crowd) get(user, id string) (status string, updated time.Time) {
+	result, err := c.as(user).send("", "tasks/get", object{"taskId": id}, extension)
+	if !assert.NoError(c, err) {
+		return "", updated
+	}
+	var task struct {
+		Status        string
+		LastUpdatedAt time.Time
+	}
+	assert.NoError(c, json.Unmarshal(result, &task))
+	return task.Status, task.LastUpdatedAt
+}
+
+// tasks creates n of them, for n/500 users, and returns their ids by user.
+func (c *crowd) tasks(n int, tool string, args object) map[string][]string {
+	c.Helper()
+	ids, mu, all := map[string][]string{}, sync.Mutex{}, sync.WaitGroup{}
+	for at := range 32 {
+		all.Go(func() {
+			for i := at; i < n; i += 32 {
+				user := fmt.Sprint("user ", i/500)
+				id, err := c.task(user, tool, args)
+				if !assert.NoError(c, err) {
+					return
+				}
+				mu.Lock()
+				ids[user] = append(ids[user], id)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return ids
+}
+
+// TestManyWait has tasks wait for answers, which cost a server nothing while they do.
+func TestManyWait(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("looks into /proc")
+	}
+	n := 500
+	if every() {
+		n = 10_000
+	}
+	c := newCrowd(t)
+	waiting := func(ids map[string][]string) {
+		t.Helper()
+		for user, list := range ids {
+			for _, id := range list[max(0, len(list)-20):] {
+				require.Eventually(t, func() bool { s, _ := c.get(user, id); return s == "input_required" }, 20*time.Second, 20*time.Millisecond)
+			}
+		}
+	}
+	waiting(c.tasks(200, taskTool, object{"order": "x"})) // buffers and connections are there
+	http.DefaultClient.CloseIdleConnections()
+	time.Sleep(2 * time.Second)
+	before, began := c.use(), time.Now()
+	waiting(c.tasks(n, taskTool, object{"order": "x"}))
+	t.Logf("%d tasks began in %v", n, time.Since(began).Round(time.Millisecond))
+	time.Sleep(2 * time.Second)
+	after := c.use()
+	t.Logf("before: %+v, with %d tasks more: %+v", before, n, after)
+	assert.LessOrEqual(t, after.Goroutines, before.Goroutines+10)
+	assert.LessOrEqual(t, after.Files, before.Files+10)
+	assert.Less(t, int64(after.Heap)-int64(before.Heap), int64(4<<20))
+}
+
+// TestManySleep has a thousand tasks wake at once from among a million that sleep on. Those are
+// copies of a record, as nobody would wait for a million calls.
+func TestManySleep(t *testing.T) {
+	asleep, wake := 2000, 50
+	if every() {
+		asleep, wake = 1_000_000, 1000
+	}
+	c := newCrowd(t)
+	_, err := c.task("somebody", sleepTool, object{"until": time.Now().Add(20 * time.Hour)})
+	require.NoError(t, err)
+	time.Sleep(time.Second) // it sleeps
+	db, err := sql.Open("sqlite", "file:"+c.ledger+"?_pragma=busy_timeout(60000)")
+	require.NoError(t, err)
+	defer func() { _ = db.Close() }()
+	began := time.Now()
+	for left := asleep; left > 0; left -= 10_000 { // in parts, so that the server can write
+		_, err = db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?)
+			INSERT INTO records (key, rev, queue, owner, wake, keep, body)
+			SELECT key || hex(randomblob(12)), rev, queue, hex(randomblob(16)), wake + abs(random() % 1000000000), keep, body
+			FROM (SELECT * FROM records WHERE wake > (unixepoch() + 3600) * 1000000 ORDER BY id LIMIT 1), n`, min(left, 10_000))
+		require.NoError(t, err)
+	}
+	var there int
+	require.NoError(t, db.QueryRow(`SELECT count(*) FROM records WHERE wake > (unixepoch() + 3600) * 1000000`).Scan(&there))
+	require.Equal(t, asleep+1, there)
+	t.Logf("%d tasks are asleep after %v", there, time.Since(began).Round(time.Second))
+	// A task has to be asleep before it is to wake.
+	began = time.Now()
+	at := began.Add(time.Duration(wake)*15*time.Millisecond + 2*time.Second).UTC().Truncate(time.Second)
+	ids := c.tasks(wake, sleepTool, object{"until": at})
+	t.Logf("%d more in %v", wake, time.Since(began).Round(time.Millisecond))
+	require.Greater(t, time.Until(at), time.Duration(0), "this machine is too slow for that")
+	t.Logf("before they wake: %+v", c.use())
+	time.Sleep(time.Until(at) + 2*time.Second)
+	var last time.Duration
+	for user, list := range ids {
+		for _, id := range list {
+			status, updated := "", time.Time{}
+			require.Eventually(t, func() bool { status, updated = c.get(user, id); return status == "completed" }, 20*time.Second, 10*time.Millisecond)
+			require.False(t, updated.Before(at), "it woke too early")
+			last = max(last, updated.Sub(at))
+		}
+	}
+	t.Logf("the last of %d ended %v after it was to wake", wake, last)
+	assert.Less(t, last, 2*time.Second+slack)
+}
+
+// slack is what a machine may take longer that does other things besides.
+const slack = time.Second
