@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -75,7 +73,7 @@ func stocks(keyed, undoes bool) func(testing.TB) sagatest.Subject {
 						if _, err := saga.Do(t, keep, "one"); err != nil {
 							return nil, err
 						}
-						return t.Sleep(time.Minute, "second")
+						return t.Sleep(time.Hour, "second")
 					},
 					"second": func(t *stock) (saga.Next, error) {
 						if _, err := saga.Do(t, keep, "two"); err != nil {
@@ -94,5 +92,4 @@ var others = []string{"crashes", "stops", "losses", "duplicates", "forks", "refu
 func TestTasksAreSwept(t *testing.T) {
 	script := []answer{accept("go", map[string]any{"go": true})}
 	sagatest.Sweep(t, sagatest.Case{New: stocks(true, true), Script: script})
-	assert.False(t, t.Failed())
 }
