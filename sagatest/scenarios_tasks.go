@@ -35,7 +35,7 @@ func (s *sweep) tasks() (list []scenario) {
 	if s.tool.Kind != engine.KindTool || s.tool.Tasks.Mode == engine.TasksForbidden {
 		return nil
 	}
-	if _, ok := s.t.(*testing.T); !ok {
+	if testOf(s.t) == nil {
 		return nil // there are bubbles for tests only
 	}
 	writes, want := 0, alike
@@ -68,20 +68,38 @@ func (s *sweep) tasks() (list []scenario) {
 	return list
 }
 
+// testOf is the test that t is, or is wrapped around; nil if there is none.
+func testOf(t testing.TB) *testing.T {
+	switch t := t.(type) {
+	case *testing.T:
+		return t
+	case interface{ Unwrap() testing.TB }:
+		return testOf(t.Unwrap())
+	}
+	return nil
+}
+
 // inBubble runs a trial in a bubble, whose clock jumps to what is waited for.
 func (s *sweep) inBubble(t testing.TB, name string, run func(x *trial)) {
-	inside, ok := t.(*testing.T)
-	if !ok {
-		inside = s.t.(*testing.T)
-	}
-	synctest.Test(inside, func(inner *testing.T) {
-		within := testing.TB(inner)
-		if !ok {
-			within = quietTB{inner}
+	synctest.Test(testOf(t), func(inside *testing.T) {
+		if _, ok := t.(*testing.T); ok {
+			run(s.newTrial(inside, name))
+			return
 		}
-		run(s.newTrial(within, name))
+		run(s.newTrial(bubbleTB{inside, t}, name))
 	})
 }
+
+// bubbleTB is a test in a bubble, which reports where somebody else wants it.
+type bubbleTB struct {
+	testing.TB
+	reports testing.TB
+}
+
+func (b bubbleTB) Error(a ...any)            { b.reports.Error(a...) }
+func (b bubbleTB) Errorf(s string, a ...any) { b.reports.Errorf(s, a...) }
+func (b bubbleTB) Log(a ...any)              { b.reports.Log(a...) }
+func (b bubbleTB) Logf(s string, a ...any)   { b.reports.Logf(s, a...) }
 
 // mostTime is how long a task may take after all that goes wrong.
 const mostTime = 1000 * time.Hour

@@ -252,6 +252,9 @@ func (s *sweep) quiet() testing.TB { return quietTB{s.t} }
 // sets up is cleaned up when the test ends.
 type quietTB struct{ testing.TB }
 
+// Unwrap returns the test.
+func (q quietTB) Unwrap() testing.TB { return q.TB }
+
 func (q quietTB) Error(...any)          {}
 func (q quietTB) Errorf(string, ...any) {}
 func (q quietTB) Log(...any)            {}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -92,4 +94,18 @@ var others = []string{"crashes", "stops", "losses", "duplicates", "forks", "refu
 func TestTasksAreSwept(t *testing.T) {
 	script := []answer{accept("go", map[string]any{"go": true})}
 	sagatest.Sweep(t, sagatest.Case{New: stocks(true, true), Script: script})
+	for name, test := range map[string]struct {
+		keyed, undoes bool
+		finds         string
+	}{
+		"a system that does not know keys": {false, true, "as a task, its worker dies before write 3"},
+		"an undo that does nothing":        {true, false, "as a task, cancelled at write 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := reported(t, func(t testing.TB) {
+				sagatest.Sweep(t, sagatest.Case{New: stocks(test.keyed, test.undoes), Script: script, Skip: others})
+			})
+			assert.Contains(t, strings.Join(f.errors, "\n"), test.finds)
+		})
+	}
 }
