@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -72,8 +73,10 @@ func TestModernClientsCancel(t *testing.T) {
 	w := newWorld(t)
 	var trips atomic.Int32
 	for _, c := range contenders() {
-		if c.protocol != "2026-07-28" {
-			continue // the others' questions are requests, which end with their call
+		if c.protocol != "2026-07-28" || strings.HasPrefix(c.name, "this module's") {
+			// The others' questions are requests, which end with their call. This module's
+			// client cancels only what it has begun by the saga proposal.
+			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

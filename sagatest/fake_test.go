@@ -12,6 +12,7 @@ type fakeT struct {
 	errors, logs []string
 }
 
+func (f *fakeT) Unwrap() testing.TB        { return f.TB }
 func (f *fakeT) Helper()                   {}
 func (f *fakeT) Failed() bool              { return len(f.errors) > 0 }
 func (f *fakeT) Errorf(s string, a ...any) { f.errors = append(f.errors, fmt.Sprintf(s, a...)) }

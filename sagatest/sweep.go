@@ -36,6 +36,10 @@ import (
 //     after the end or never; the server dies, its clock is another one's, or the ledger is out
 //     of reach at one of its operations. Only for tools whose turns a ledger remembers: those
 //     with effects, unless their SingleUse says otherwise.
+//   - "tasks": servers drive the saga as a task; a worker dies or is slow at each of its writes to
+//     the ledger, there are two, the client cancels at each, or answers late and twice. Only for
+//     tools whose Tasks allow it. They are played in bubbles of testing/synctest: New and the tool
+//     must not wait for goroutines from outside.
 //
 // After each it checks that the end is what it must be: a disturbance changes neither
 // the result nor the world; a saga that ends badly is undone as a whole; an effect
@@ -75,6 +79,8 @@ type sweep struct {
 	tool    *engine.Program
 	reports reports
 	trials  []*trial
+	// bubbled are the names of scenarios that are played in bubbles of testing/synctest.
+	bubbled map[string]bool
 	// recording: suspensions become entries of a journal.
 	recording bool
 	entries   []*entry
@@ -171,9 +177,15 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 func (s *sweep) run(t testing.TB, sc scenario) {
 	t.Helper()
 	subtest(t, sc.name, func(t testing.TB) {
-		x := s.newTrial(t, sc.name)
-		sc.run(x)
-		x.judge(sc.want)
+		play := func(x *trial) {
+			sc.run(x)
+			x.judge(sc.want)
+		}
+		if s.bubbled[sc.name] {
+			s.inBubble(t, sc.name, play)
+			return
+		}
+		play(s.newTrial(t, sc.name))
 	})
 }
 
@@ -195,7 +207,7 @@ func (s *sweep) scenarios(t testing.TB) []scenario {
 	kinds := map[string]func() []scenario{
 		"crashes": s.crashes, "stops": s.stops, "losses": s.losses, "duplicates": s.duplicates, "forks": s.forks,
 		"refusals": s.refusals, "cancels": s.cancels, "failures": s.failures, "expiries": s.expiries,
-		"rotations": s.rotations, "clocks": s.clocks, "orders": s.orders, "invalids": s.invalids, "ledgers": s.ledgers,
+		"rotations": s.rotations, "clocks": s.clocks, "orders": s.orders, "invalids": s.invalids, "ledgers": s.ledgers, "tasks": s.tasks,
 	}
 	for _, k := range s.c.Skip {
 		if kinds[k] == nil {
@@ -239,6 +251,9 @@ func (s *sweep) quiet() testing.TB { return quietTB{s.t} }
 // quietTB drops errors. Its other methods are those of the test, so that what New
 // sets up is cleaned up when the test ends.
 type quietTB struct{ testing.TB }
+
+// Unwrap returns the test.
+func (q quietTB) Unwrap() testing.TB { return q.TB }
 
 func (q quietTB) Error(...any)          {}
 func (q quietTB) Errorf(string, ...any) {}

@@ -350,3 +350,12 @@ func TestSagaMethodsAndTasks(t *testing.T) {
 		assert.Equal(t, name == "both" || name == "twice", marked, name)
 	}
 }
+
+// A call of a tool that can only be a task stays one, whatever stands beside its state.
+func TestRequiredTaskWithResumeToken(t *testing.T) {
+	r := newTaskRig(t)
+	asks := r.send(callTool("after", nil).with(withTasks)).result(t)
+	q := callTool("after", nil).answering(asks.RequestState, object{"nick": formed(object{"nick": "Alice"})})
+	q.params["resumeToken"] = "any"
+	assert.Equal(t, "working", r.begin(q).Status)
+}

@@ -259,5 +259,6 @@ func TestTasksNeedALedger(t *testing.T) {
 	var wrong *saga.DefinitionError
 	require.ErrorAs(t, err, &wrong)
 	assert.Equal(t, "its Tasks are required, for which the server needs a ledger", wrong.Problem)
+	assert.NotContains(t, err.Error(), "\n", "it is said once")
 	newShared(t, tool).replica()
 }

@@ -90,14 +90,8 @@ func New(c Config) (*Runner, error) {
 				if p.Tasks.Mode == engine.TasksRequired {
 					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its Tasks are required, for which the server needs a ledger"})
 				}
-				if p.Tasks.Mode == engine.TasksRequired {
-					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its Tasks are required, for which the server needs a ledger"})
-				}
 				if p.SingleUse == engine.SingleUseRequired {
 					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its SingleUse is required, for which the server needs a ledger"})
-				}
-				if p.Tasks.Mode == engine.TasksRequired {
-					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its Tasks are required, for which the server needs a ledger"})
 				}
 			}
 		}

@@ -46,7 +46,9 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	switch mode := d.TaskMode(t); {
 	case mode == engine.TasksRequired && !r.tasks:
 		return nil, missingTasks()
-	case mode != engine.TasksForbidden && r.tasks && p.Resumed.Token == "":
+	// A resume token is of a call that is no task; beside a state it says nothing, and so cannot
+	// make a call of what has to be a task.
+	case mode != engine.TasksForbidden && r.tasks && (p.Resumed.Token == "" || mode == engine.TasksRequired && p.State != nil):
 		return d.createTask(ctx, r, t, args, &p)
 	}
 	end, question, err := d.turn(ctx, r, t, args, &p)

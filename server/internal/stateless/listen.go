@@ -39,15 +39,16 @@ func (d *stateless) listen(ctx context.Context, r *request) ([]byte, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	filter, err := d.readFilter(ctx, r)
-	if err != nil {
-		return nil, err
-	}
+	// First of all: each task is looked for in the ledger.
 	leave, rerr := d.streams.enter(r.Account())
 	if rerr != nil {
 		return nil, rerr
 	}
 	defer leave()
+	filter, err := d.readFilter(ctx, r)
+	if err != nil {
+		return nil, err
+	}
 	// It begins before it is acknowledged, so that a change right after that is not lost.
 	sub := d.Hub.Subscribe(dialect.NewInterest(filter.Tools, filter.Prompts, filter.Resources, filter.URIs))
 	defer sub.Close()

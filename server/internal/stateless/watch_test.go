@@ -160,3 +160,18 @@ func TestTaskFailures(t *testing.T) {
 	}
 	assert.Empty(t, log.String(), "it was logged when it happened")
 }
+
+// Where there is no room for a subscription, nothing is looked for.
+func TestNoRoomToWatch(t *testing.T) {
+	tools, err := engine.NewRegistry()
+	require.NoError(t, err)
+	d := &stateless{Host: &dialect.Host{Tools: tools, Tasks: nothing{}}}
+	m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"taskIds":["` + watchedID + `"]}}`)}
+	_, err = d.listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: subscriber{}}, tasks: true})
+	var rerr *wire.Error
+	require.ErrorAs(t, err, &rerr)
+	assert.Contains(t, rerr.Message, "too many subscriptions")
+}
+
+// nothing is tasks that nobody may look for.
+type nothing struct{ tasks.Viewer }

@@ -1,0 +1,202 @@
+package sagatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// taskPlan is what goes wrong with a task.
+type taskPlan struct {
+	// fate is what happens to the first worker, before or after a write; 0 is none of them.
+	write int
+	after bool
+	fate  deskFate
+	// cancel has the client cancel after the write.
+	cancel bool
+	// workers is how many there are besides the first.
+	workers int
+	// late is how long the client takes to answer, and twice: it gives each answer twice.
+	late  time.Duration
+	twice bool
+}
+
+// tasks: what becomes of a task whose workers die or are slow, and whose client cancels, or
+// answers late and twice.
+func (s *sweep) tasks() (list []scenario) {
+	if s.tool.Kind != engine.KindTool || s.tool.Tasks.Mode == engine.TasksForbidden {
+		return nil
+	}
+	if testOf(s.t) == nil {
+		return nil // there are bubbles for tests only
+	}
+	writes, want := 0, alike
+	s.bubbled = make(map[string]bool)
+	s.inBubble(s.quiet(), "as a task", func(x *trial) {
+		first := &desk{}
+		if x.runsAsTask(taskPlan{}, first) {
+			writes = first.writes
+			if e := x.client.ending(x.last); s.c.same(e) == s.base.result {
+				want = asUndisturbed // the time does not show
+			}
+		}
+	})
+	add := func(name string, want expectation, p taskPlan) {
+		name = "as a task, " + name
+		s.bubbled[name] = true
+		list = append(list, scenario{name, func(x *trial) { x.runsAsTask(p, &desk{}) }, want})
+	}
+	add("with nothing going wrong", want, taskPlan{})
+	add("with two workers", want, taskPlan{workers: 1})
+	add("answered late, and twice", want, taskPlan{late: time.Hour, twice: true})
+	for n := 1; n <= writes; n++ {
+		for _, after := range []bool{false, true} {
+			when := map[bool]string{false: "before", true: "after"}[after]
+			add(fmt.Sprintf("its worker dies %s write %d", when, n), want, taskPlan{write: n, after: after, fate: deskOver, workers: 1})
+			add(fmt.Sprintf("its worker is slow %s write %d", when, n), want, taskPlan{write: n, after: after, fate: deskSlow, workers: 1})
+		}
+		add(fmt.Sprintf("cancelled at write %d", n), undone, taskPlan{write: n, after: true, cancel: true})
+	}
+	return list
+}
+
+// testOf is the test that t is, or is wrapped around; nil if there is none.
+func testOf(t testing.TB) *testing.T {
+	switch t := t.(type) {
+	case *testing.T:
+		return t
+	case interface{ Unwrap() testing.TB }:
+		return testOf(t.Unwrap())
+	}
+	return nil
+}
+
+// inBubble runs a trial in a bubble, whose clock jumps to what is waited for.
+func (s *sweep) inBubble(t testing.TB, name string, run func(x *trial)) {
+	synctest.Test(testOf(t), func(inside *testing.T) {
+		if _, ok := t.(*testing.T); ok {
+			run(s.newTrial(inside, name))
+			return
+		}
+		run(s.newTrial(bubbleTB{inside, t}, name))
+	})
+}
+
+// bubbleTB is a test in a bubble, which reports where somebody else wants it.
+type bubbleTB struct {
+	testing.TB
+	reports testing.TB
+}
+
+func (b bubbleTB) Error(a ...any)            { b.reports.Error(a...) }
+func (b bubbleTB) Errorf(s string, a ...any) { b.reports.Errorf(s, a...) }
+func (b bubbleTB) Log(a ...any)              { b.reports.Log(a...) }
+func (b bubbleTB) Logf(s string, a ...any)   { b.reports.Logf(s, a...) }
+
+// mostTime is how long a task may take after all that goes wrong.
+const mostTime = 1000 * time.Hour
+
+// runsAsTask has servers drive the saga to its end, with the first of them at a desk.
+func (x *trial) runsAsTask(p taskPlan, first *desk) bool {
+	const principal = "client"
+	o := x.newOffice()
+	defer o.close()
+	m, tool, err := o.manager(o.store)
+	if err != nil {
+		x.failed(err)
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), mostTime)
+	defer cancel()
+	q := x.client.rig.request(tool)
+	q.Principal = principal
+	task, err := m.Start(ctx, tasks.Start{Request: q, AtOnce: true})
+	if err != nil {
+		x.failed(err)
+		return false
+	}
+	id := task.ID
+	first.at = func(write int, after bool) deskFate {
+		if write != p.write || after != p.after {
+			return deskOpen
+		}
+		if p.cancel {
+			_, _ = m.Cancel(ctx, principal, id) // what comes of it is seen in the end
+		}
+		return p.fate
+	}
+	if err = o.worker(first); err == nil {
+		synctest.Wait() // it was there before the others
+		for range p.workers {
+			err = errors.Join(err, o.worker(&desk{}))
+		}
+	}
+	if err != nil {
+		x.failed(err)
+		return false
+	}
+	var answered []string
+	var given []steps.Answer
+	for task, err = range m.Watch(ctx, principal, id, 0) {
+		if err != nil {
+			x.failed(fmt.Errorf("the task has not ended: %w", err))
+			return false
+		}
+		open := slices.DeleteFunc(slices.Clone(task.Questions), func(s steps.Step) bool { return slices.Contains(answered, s.ID) })
+		if task.Status.Ended() || len(open) == 0 {
+			continue
+		}
+		x.client.last = reply{token: "a task", steps: open}
+		list, later, leaves, err := x.client.answers()
+		if err == nil && leaves {
+			err = errors.New("the script says that the client leaves; a sweep needs one that goes on to the end")
+		}
+		if err != nil {
+			x.breaks(broken{"the script leads to the end", err.Error(), err.Error(), "complete the script; if the tool asks this only because of the scenario, it should not"})
+			return false
+		}
+		time.Sleep(later + min(p.late, tool.Tasks.TTL/100))
+		for _, s := range open {
+			answered = append(answered, s.ID)
+		}
+		given = append(given, list...)
+		if p.twice {
+			_, err = m.Answer(ctx, principal, id, list)
+		}
+		if _, again := m.Answer(ctx, principal, id, list); err != nil || again != nil {
+			x.failed(errors.Join(err, again))
+			return false
+		}
+	}
+	if p.twice {
+		if _, err := m.Answer(ctx, principal, id, given); err != nil {
+			x.failed(err)
+			return false
+		}
+	}
+	x.last = replyOfTask(task)
+	x.inspect(x.last)
+	return x.over()
+}
+
+// replyOfTask is how a task has ended.
+func replyOfTask(t *tasks.Task) reply {
+	rep := reply{cancelled: t.Status == tasks.Cancelled}
+	switch {
+	case t.Err != nil:
+		rep.err = t.Err
+	case t.End == nil:
+		rep.err, rep.undone = errors.New("the task was cancelled"), true
+	default:
+		rep.out = &t.End.Outcome
+	}
+	return rep
+}
