@@ -15,8 +15,9 @@ import (
 )
 
 // takenOver has a worker lose its task while it performs an effect, which has happened by then,
-// and another one perform it again, which ends as second says.
-func takenOver(t *testing.T, r *rig, second func(call int32) error) (m *tasks.Manager, id string, calls, undone *atomic.Int32) {
+// and another one perform it again, which ends as second says. The effect is in the first turn
+// from its beginning on, or comes after a checkpoint.
+func takenOver(t *testing.T, r *rig, later bool, second func(call int32) error) (m *tasks.Manager, id string, calls, undone *atomic.Int32) {
 	calls, undone = new(atomic.Int32), new(atomic.Int32)
 	effect := &saga.Effect[hold, string]{
 		Name: "hold", Tries: 1,
@@ -30,12 +31,17 @@ func takenOver(t *testing.T, r *rig, second func(call int32) error) (m *tasks.Ma
 		},
 		Undo: func(context.Context, saga.Performed[hold, string]) error { undone.Add(1); return nil },
 	}
-	tool := single("book", func(t *turn) (saga.Next, error) {
+	tool := saga.Machine[none, none]{Info: saga.Info{Name: "book", Tasks: optional, Effects: []saga.Declared{effect}}}
+	book := func(t *turn) (saga.Next, error) {
 		if _, err := saga.Do(t, effect, hold{"x", "a"}); err != nil {
 			return nil, err
 		}
 		return t.Textf("booked")
-	}, effect)
+	}
+	tool.Start, tool.Steps = book, saga.Steps[none, none]{"book": book}
+	if later {
+		tool.Start = func(t *turn) (saga.Next, error) { return t.Goto("book") }
+	}
 	l := newLink(r.store, newRand(), -1, 0)
 	a, err := tasks.New(tasks.Config{Turns: r.runner(l, tool)})
 	require.NoError(t, err)
@@ -48,10 +54,16 @@ func takenOver(t *testing.T, r *rig, second func(call int32) error) (m *tasks.Ma
 	return m, task.ID, calls, undone
 }
 
+func lateOrNot(t *testing.T, test func(t *testing.T, r *rig, later bool)) {
+	for _, later := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, r *rig) { test(t, r, later) })
+	}
+}
+
 // What is refused to the second worker may have been done by the first.
 func TestARefusalAfterATakeoverIsUndone(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		m, id, _, undone := takenOver(t, r, func(int32) error { return saga.Refused(errors.New("it is taken")) })
+	lateOrNot(t, func(t *testing.T, r *rig, later bool) {
+		m, id, _, undone := takenOver(t, r, later, func(int32) error { return saga.Refused(errors.New("it is taken")) })
 		task := r.until(m, id, tasks.Completed)
 		assert.True(t, task.End.Result.IsError)
 		assert.EqualValues(t, 1, undone.Load())
@@ -61,8 +73,8 @@ func TestARefusalAfterATakeoverIsUndone(t *testing.T) {
 
 // As long as it is not known what the first worker did, the second tries again.
 func TestAnUnknownEndAfterATakeoverIsTriedAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		m, id, calls, undone := takenOver(t, r, func(n int32) error {
+	lateOrNot(t, func(t *testing.T, r *rig, later bool) {
+		m, id, calls, undone := takenOver(t, r, later, func(n int32) error {
 			if n < 4 {
 				return errors.New("no answer")
 			}
@@ -76,11 +88,30 @@ func TestAnUnknownEndAfterATakeoverIsTriedAgain(t *testing.T) {
 	})
 }
 
+// Nor does a refusal to whoever cancels it say that the first worker has not done it.
+func TestARefusalToTheUndoAfterATakeoverIsUndone(t *testing.T) {
+	lateOrNot(t, func(t *testing.T, r *rig, later bool) {
+		var cancelled atomic.Bool
+		m, id, _, undone := takenOver(t, r, later, func(int32) error {
+			if cancelled.Load() {
+				return saga.Refused(errors.New("it is taken"))
+			}
+			return errors.New("no answer")
+		})
+		time.Sleep(time.Minute)
+		cancelled.Store(true)
+		_, err := m.Cancel(t.Context(), "p", id)
+		require.NoError(t, err)
+		r.until(m, id, tasks.Cancelled)
+		assert.EqualValues(t, 1, undone.Load())
+	})
+}
+
 // What is cancelled then, or takes too long, is undone though its end is never known.
 func TestAnUnknownEndAfterATakeoverDoesNotKeepFromTheUndo(t *testing.T) {
 	for _, cancel := range []bool{true, false} {
-		inBubble(t, func(t *testing.T, r *rig) {
-			m, id, _, undone := takenOver(t, r, func(int32) error { return errors.New("no answer") })
+		lateOrNot(t, func(t *testing.T, r *rig, later bool) {
+			m, id, _, undone := takenOver(t, r, later, func(int32) error { return errors.New("no answer") })
 			time.Sleep(time.Minute)
 			want := tasks.Failed
 			if cancel {
