@@ -221,6 +221,25 @@ func TestCheckpointsAndUnknownEnds(t *testing.T) {
 	assert.Empty(t, w.seen, "what the end of the turn has cut off is no end")
 }
 
+// Nobody was lost beyond a checkpoint that was not there before.
+func TestALostTurnIsFoundAtItsFirstCheckpoint(t *testing.T) {
+	for _, found := range []bool{false, true} {
+		w := watch(t, oneStep(newCrashWorld(t), func(t *saga.Turn[empty, int], do func(name, in string) error) (saga.Next, error) {
+			if found {
+				_ = do("good1", "a")
+			}
+			return nil, do("lost", "b")
+		}))
+		out, err := w.tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures(), Lost: true, Checkpoint: w.checkpoint})
+		if !found {
+			require.ErrorAs(t, err, new(*engine.UnsettledError))
+			continue
+		}
+		require.NoError(t, err)
+		assert.True(t, out.Result.IsError)
+	}
+}
+
 func TestCheckpointsAcrossRevisions(t *testing.T) {
 	type v1 struct{ Old string }
 	type v2 struct{ New string }

@@ -121,7 +121,11 @@ func (tc *Turn) checkpoint() error {
 	if tc.replay != nil {
 		at.kept = tc.replay.soFar()
 	}
-	return tc.save(&at)
+	if err := tc.save(&at); err != nil {
+		return err
+	}
+	tc.lost = false // nobody has come further
+	return nil
 }
 
 func (tc *Turn) save(at *Position) error {

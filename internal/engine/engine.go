@@ -34,7 +34,8 @@ type Call struct {
 	// Lost: somebody has begun this turn before, and is gone. What that did is found by
 	// performing it again with the same keys. As long as it is not known what became of one
 	// effect, nobody knows what was done after it, so the turn does not end then, whatever its
-	// code makes of it: it fails with an *[UnsettledError].
+	// code makes of it: it fails with an *[UnsettledError]. From its first Checkpoint on the turn
+	// is like any other, as whoever began it before has not come so far.
 	Lost bool
 	// Acting is called before each effect that the turn performs, and before it finds out
 	// whether an irreversible one was performed; nil is nobody. If it fails that is not done,
@@ -318,7 +319,9 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 	}()
 	ended, err := t.run(tc, pos)
 	// Code that panics does so again, and never gets further: waiting would not help.
-	if effect := tc.log.unknown(); tc.lost && effect != nil && !errors.As(err, new(*PanicError)) {
+	// And what is undone up to a checkpoint has that effect in its log, for its Undo to find out.
+	undoing := tc.saves != nil && tc.log.stopAtFinal
+	if effect := tc.log.unknown(); tc.lost && !undoing && effect != nil && !errors.As(err, new(*PanicError)) {
 		return nil, t.unsettled(tc, &UnsettledError{t.Name, effect.name, errors.Join(effect.Failure(), err)})
 	}
 	if tc.log.stopped != nil {

@@ -58,7 +58,7 @@ func (r *run) step(t *records.Task, now time.Time) (again bool, err error) {
 	}
 	all := turn.Answers
 	turn.Answers = answersTo(questions, all)
-	turn.Notifier, turn.Acting, turn.Checkpoint = &r.notes, r.acting, r.checkpoint
+	turn.Notifier, turn.Acting, turn.Checkpoint, turn.Lost = &r.notes, r.acting, r.checkpoint, r.inFlight(t)
 	ctx := r.newTurn()
 	watch := time.AfterFunc(r.watchAfter(t), func() { r.watch(ctx, t) })
 	end, err := r.m.Turns.TakeTask(ctx, turn)
@@ -253,7 +253,7 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 		return false, errLost
 	case errors.As(err, new(*engine.HaltedError)) && handing, !isUndone && why == errStopping, isUndone && undone.Report == nil && why == errStopping:
 		return false, r.handOver(true)
-	case !isUndone && why == errCancelled && ctxError(err): // before any code ran
+	case !isUndone && why == errCancelled && (ctxError(err) || r.inFlight(t)): // before any code ran, or it is not known what did
 		return true, r.write(func(t *records.Task) []Event { return nil })
 	case errors.As(err, &early) && !isUndone:
 		return false, r.write(func(t *records.Task) []Event {

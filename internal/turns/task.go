@@ -40,6 +40,9 @@ type TaskTurn struct {
 	Acting func(context.Context) error
 	// Checkpoint is as in [engine.Call].
 	Checkpoint func(context.Context, *engine.Position) error
+	// Lost: somebody has begun this turn before, with these Answers, and is gone or could not
+	// end it. He may have done more than Position knows of.
+	Lost bool
 	// Adopted identifies the turn of a saga that the ledger remembers already, from which it
 	// goes on as a task; see [Runner.OpenTask]. It is nil if there is nothing to be adopted.
 	Adopted []byte
@@ -67,12 +70,12 @@ func (r *Runner) TakeTask(ctx context.Context, t TaskTurn) (End, error) {
 	return r.taskTurn(ctx, &t, action, func(ctx context.Context) (*engine.Outcome, tokens.Reason, error) {
 		if t.Position == nil {
 			out, err := t.Program.Start(ctx, engine.Call{
-				ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Acting: t.Acting, Checkpoint: t.Checkpoint,
+				ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Lost: t.Lost, Acting: t.Acting, Checkpoint: t.Checkpoint,
 			})
 			return out, "", err
 		}
 		out, err := t.Program.Resume(ctx, t.Position, engine.Resumption{
-			Now: t.Now, Client: r.Features(t.Client), Answers: t.Answers, Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Acting: t.Acting, Checkpoint: t.Checkpoint,
+			Now: t.Now, Client: r.Features(t.Client), Answers: t.Answers, Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Lost: t.Lost, Acting: t.Acting, Checkpoint: t.Checkpoint,
 		})
 		var position *engine.PositionError
 		if errors.As(err, &position) && !errors.As(err, new(*engine.UndoneError)) {
@@ -104,7 +107,8 @@ func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, wh
 		default:
 			res := engine.Resumption{Now: t.Now, Latest: true, Why: why, Acting: t.Acting, Checkpoint: t.Checkpoint}
 			if lost {
-				res.Client, res.Answers, res.Arguments, res.Notifier, res.Held = r.Features(t.Client), t.Answers, t.Arguments, t.Notifier, true
+				res.Client, res.Answers, res.Arguments, res.Notifier = r.Features(t.Client), t.Answers, t.Arguments, t.Notifier
+				res.Held, res.Lost = true, true
 			}
 			out, err = t.Program.Cancel(ctx, t.Position, res)
 		}

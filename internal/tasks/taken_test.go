@@ -1,0 +1,126 @@
+package tasks_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// takenOver has a worker lose its task while it performs an effect, which has happened by then,
+// and another one perform it again, which ends as second says. The effect is in the first turn
+// from its beginning on, or comes after a checkpoint.
+func takenOver(t *testing.T, r *rig, later bool, second func(call int32) error) (m *tasks.Manager, id string, calls, undone *atomic.Int32) {
+	calls, undone = new(atomic.Int32), new(atomic.Int32)
+	effect := &saga.Effect[hold, string]{
+		Name: "hold", Tries: 1,
+		Do: func(context.Context, saga.Key, hold) (string, error) {
+			n := calls.Add(1)
+			if n == 1 {
+				time.Sleep(time.Minute)
+				return "", errors.New("nobody hears of it")
+			}
+			return "held", second(n)
+		},
+		Undo: func(context.Context, saga.Performed[hold, string]) error { undone.Add(1); return nil },
+	}
+	tool := saga.Machine[none, none]{Info: saga.Info{Name: "book", Tasks: optional, Effects: []saga.Declared{effect}}}
+	book := func(t *turn) (saga.Next, error) {
+		if _, err := saga.Do(t, effect, hold{"x", "a"}); err != nil {
+			return nil, err
+		}
+		return t.Textf("booked")
+	}
+	tool.Start, tool.Steps = book, saga.Steps[none, none]{"book": book}
+	if later {
+		tool.Start = func(t *turn) (saga.Next, error) { return t.Goto("book") }
+	}
+	l := newLink(r.store, newRand(), -1, 0)
+	a, err := tasks.New(tasks.Config{Turns: r.runner(l, tool)})
+	require.NoError(t, err)
+	r.work(a)
+	m = r.manager(nil, tool)
+	task := r.start(a, call(a, "book", ""))
+	time.Sleep(time.Second)
+	l.cut()
+	r.work(m)
+	return m, task.ID, calls, undone
+}
+
+func lateOrNot(t *testing.T, test func(t *testing.T, r *rig, later bool)) {
+	for _, later := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, r *rig) { test(t, r, later) })
+	}
+}
+
+// What is refused to the second worker may have been done by the first.
+func TestARefusalAfterATakeoverIsUndone(t *testing.T) {
+	lateOrNot(t, func(t *testing.T, r *rig, later bool) {
+		m, id, _, undone := takenOver(t, r, later, func(int32) error { return saga.Refused(errors.New("it is taken")) })
+		task := r.until(m, id, tasks.Completed)
+		assert.True(t, task.End.Result.IsError)
+		assert.EqualValues(t, 1, undone.Load())
+		time.Sleep(2 * time.Minute)
+	})
+}
+
+// As long as it is not known what the first worker did, the second tries again.
+func TestAnUnknownEndAfterATakeoverIsTriedAgain(t *testing.T) {
+	lateOrNot(t, func(t *testing.T, r *rig, later bool) {
+		m, id, calls, undone := takenOver(t, r, later, func(n int32) error {
+			if n < 4 {
+				return errors.New("no answer")
+			}
+			return nil
+		})
+		task := r.until(m, id, tasks.Completed)
+		assert.Contains(t, text(t, task), "booked")
+		assert.EqualValues(t, 4, calls.Load())
+		assert.Zero(t, undone.Load())
+		time.Sleep(2 * time.Minute)
+	})
+}
+
+// Nor does a refusal to whoever cancels it say that the first worker has not done it.
+func TestARefusalToTheUndoAfterATakeoverIsUndone(t *testing.T) {
+	lateOrNot(t, func(t *testing.T, r *rig, later bool) {
+		var cancelled atomic.Bool
+		m, id, _, undone := takenOver(t, r, later, func(int32) error {
+			if cancelled.Load() {
+				return saga.Refused(errors.New("it is taken"))
+			}
+			return errors.New("no answer")
+		})
+		time.Sleep(time.Minute)
+		cancelled.Store(true)
+		_, err := m.Cancel(t.Context(), "p", id)
+		require.NoError(t, err)
+		r.until(m, id, tasks.Cancelled)
+		assert.EqualValues(t, 1, undone.Load())
+	})
+}
+
+// What is cancelled then, or takes too long, is undone though its end is never known.
+func TestAnUnknownEndAfterATakeoverDoesNotKeepFromTheUndo(t *testing.T) {
+	for _, cancel := range []bool{true, false} {
+		lateOrNot(t, func(t *testing.T, r *rig, later bool) {
+			m, id, _, undone := takenOver(t, r, later, func(int32) error { return errors.New("no answer") })
+			time.Sleep(time.Minute)
+			want := tasks.Failed
+			if cancel {
+				_, err := m.Cancel(t.Context(), "p", id)
+				require.NoError(t, err)
+				want = tasks.Cancelled
+			}
+			r.until(m, id, want)
+			assert.EqualValues(t, 1, undone.Load())
+		})
+	}
+}
