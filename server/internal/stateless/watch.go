@@ -43,6 +43,9 @@ func (d *stateless) findTasks(ctx context.Context, r *request, ids []string, h *
 		if err != nil {
 			return err
 		}
+		if task.Status.Ended() { // its result may be large, and is read when it can be told
+			task = &tasks.Task{ID: id, Saga: task.Saga, Status: task.Status}
+		}
 		h.TaskIDs = append(h.TaskIDs, id)
 		h.tasks = append(h.tasks, task)
 	}
@@ -66,11 +69,12 @@ type watched struct {
 func (d *stateless) watch(ctx context.Context, r *request, list []*tasks.Task) watched {
 	ctx, cancel := context.WithCancel(ctx)
 	news, broken := make(chan []byte), make(chan struct{})
+	ending := make(chan struct{}, 1)
 	var once sync.Once
 	var running sync.WaitGroup
 	for _, task := range list {
 		running.Go(func() {
-			if err := d.follow(ctx, r, task, news); err != nil && ctx.Err() == nil {
+			if err := d.follow(ctx, r, task, news, ending); err != nil && ctx.Err() == nil {
 				d.Log.WarnContext(ctx, "task not watched any more", "saga", tokens.ID(task.Saga).String(), "error", err)
 				once.Do(func() { close(broken) })
 			}
@@ -79,8 +83,10 @@ func (d *stateless) watch(ctx context.Context, r *request, list []*tasks.Task) w
 	return watched{news, broken, func() { cancel(); running.Wait() }}
 }
 
-// follow sends what there is to tell of a task until it has ended, or is forgotten.
-func (d *stateless) follow(ctx context.Context, r *request, task *tasks.Task, news chan<- []byte) error {
+// follow sends what there is to tell of a task until it has ended, or is forgotten. While one
+// tells of an end, ending has an element: no more than one result is in memory then, however
+// many tasks there are and however slowly their client reads.
+func (d *stateless) follow(ctx context.Context, r *request, task *tasks.Task, news chan<- []byte, ending chan struct{}) error {
 	var last []byte
 	tell := func(t *tasks.Task) error {
 		b, err := d.detailed(ctx, r, t)
@@ -98,19 +104,41 @@ func (d *stateless) follow(ctx context.Context, r *request, task *tasks.Task, ne
 			return ctx.Err()
 		}
 	}
-	if err := tell(task); err != nil || task.Status.Ended() {
-		return err
-	}
-	for t, err := range d.Tasks.Watch(ctx, r.Principal, task.ID, task.Rev) {
-		if errors.Is(err, tasks.ErrNotFound) {
-			return nil
-		}
-		if err == nil {
-			err = tell(t)
-		}
-		if err != nil {
+	ended := task.Status.Ended()
+	if !ended {
+		if err := tell(task); err != nil {
 			return err
 		}
+		for t, err := range d.Tasks.Watch(ctx, r.Principal, task.ID, task.Rev) {
+			if errors.Is(err, tasks.ErrNotFound) {
+				return nil
+			}
+			if err == nil {
+				if ended = t.Status.Ended(); ended {
+					break
+				}
+				err = tell(t)
+			}
+			if err != nil {
+				return err
+			}
+		}
 	}
-	return nil
+	if !ended {
+		return nil
+	}
+	select {
+	case ending <- struct{}{}:
+		defer func() { <-ending }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	t, err := d.Tasks.Get(ctx, r.Principal, task.ID)
+	if errors.Is(err, tasks.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return tell(t)
 }

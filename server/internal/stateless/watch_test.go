@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -175,3 +176,37 @@ func TestNoRoomToWatch(t *testing.T) {
 
 // nothing is tasks that nobody may look for.
 type nothing struct{ tasks.Viewer }
+
+// However many tasks have ended, the results of a client that does not read do not pile up.
+func TestWatchHoldsOneResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looked := 0
+		d := &stateless{Host: &dialect.Host{Tasks: ends{looked: &looked}}}
+		filter := listenFilter{}
+		ids := []string{watchedID, "BBBBBBBBBBBBBBBBBBBBBB", "CCCCCCCCCCCCCCCCCCCCCC"}
+		r := &request{Exchange: &dialect.Exchange{}, tasks: true}
+		require.NoError(t, d.findTasks(t.Context(), r, ids, &filter))
+		for _, task := range filter.tasks {
+			assert.Nil(t, task.End)
+		}
+		looked = 0
+		w := d.watch(t.Context(), r, filter.tasks)
+		defer w.stop()
+		for n := range ids {
+			synctest.Wait()
+			assert.Equal(t, n+1, looked)
+			<-w.news
+		}
+	})
+}
+
+// ends is tasks that have all ended.
+type ends struct {
+	tasks.Viewer
+	looked *int
+}
+
+func (e ends) Get(_ context.Context, _, id string) (*tasks.Task, error) {
+	*e.looked++
+	return &tasks.Task{ID: id, Status: tasks.Cancelled, End: new(turns.End)}, nil
+}
