@@ -36,8 +36,8 @@ func TestSagaMethods(t *testing.T) {
 	all := slices.Concat(journeys, sagaJourneys)
 	var trips atomic.Int32
 	for _, c := range contenders() {
-		if c.protocol == "saga" {
-			continue // TestMountedTrip has it
+		if strings.HasPrefix(c.name, "this module's") {
+			continue // TestMountedTrip has it; its other protocols have no such methods
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -78,19 +78,19 @@ func (c *client) next() (request, error) {
 	if err != nil || leaves {
 		return request{}, err
 	}
-	c.rig.now = c.rig.now.Add(later)
+	c.rig.setNow(c.rig.now.Add(later))
 	return c.resume(answers...), nil
 }
 
 // send has the server take a turn; take lets the client learn of the response.
 func (c *client) send(q request) reply {
-	c.rig.now = c.rig.now.Add(c.pause)
+	c.rig.setNow(c.rig.now.Add(c.pause))
 	switch wake := c.last.wake; {
 	case q.token == "" || q.works:
 	case q.token != c.last.token:
 		return c.sendAgain(q)
 	case !q.cancels && c.rig.now.Before(wake):
-		c.rig.now = wake // it was told when to come back
+		c.rig.setNow(wake) // it was told when to come back
 	}
 	c.rig.first[q.token] = c.rig.now
 	return c.rig.send(q)
@@ -101,8 +101,8 @@ func (c *client) send(q request) reply {
 func (c *client) sendAgain(q request) reply {
 	first, known := c.rig.first[q.token]
 	if now := c.rig.now; known && now.Sub(first) > tokens.DefaultTTL/2 && c.last.slept {
-		c.rig.now = first.Add(c.pause)
-		defer func() { c.rig.now = now }()
+		c.rig.setNow(first.Add(c.pause))
+		defer func() { c.rig.setNow(now) }()
 	}
 	return c.rig.send(q)
 }

@@ -180,7 +180,8 @@ func (x *trial) retire(e *entry, tool *engine.Program, pos *engine.Position, bef
 // proceed resumes a saga and answers until its end.
 func (x *trial) proceed(e *entry, pos *engine.Position, before string) *broken {
 	c := x.client
-	c.rig.now, c.latest = e.At, true
+	c.rig.setNow(e.At)
+	c.latest = true
 	token, err := c.rig.sealed(pos)
 	if err != nil {
 		return &broken{what: err.Error(), advice: "keep less in the state"}

@@ -153,7 +153,8 @@ func (p Player) client(t testing.TB, d saga.Definition, args any) *client {
 		p.ID = saga.ID{0: 0x5a, 1: 0x6a, 15: 1}
 	}
 	// The pause before the call itself does not count.
-	r := &rig{definition: d, args: raw, keys: keys, now: p.Now.Add(-p.Pause), client: p.Client, resends: p.Resends, parts: p.Parts, policies: make(map[string]turns.Policy), id: p.ID, watch: new(watch), first: make(map[string]time.Time)}
+	r := &rig{definition: d, args: raw, keys: keys, client: p.Client, resends: p.Resends, parts: p.Parts, policies: make(map[string]turns.Policy), id: p.ID, watch: new(watch), first: make(map[string]time.Time)}
+	r.setNow(p.Now.Add(-p.Pause))
 	return &client{rig: r, pause: p.Pause, latest: p.Resends, shift: make(map[string]int)}
 }
 

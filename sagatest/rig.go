@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
@@ -27,9 +28,12 @@ type rig struct {
 	definition saga.Definition
 	args       json.RawMessage
 	keys       *codec.Keyset
-	now        time.Time
-	client     steps.Features
-	watch      *watch
+	// now is the time, which setNow sets; shown is the same for the ledger, which goroutines ask
+	// that a broken tool has left behind.
+	now    time.Time
+	shown  atomic.Pointer[time.Time]
+	client steps.Features
+	watch  *watch
 	// codec is used for all turns if it is set: making one is what takes most of
 	// the time of a turn.
 	codec *tokens.Codec
@@ -52,6 +56,14 @@ type rig struct {
 	// first is when each token was first brought.
 	first map[string]time.Time
 }
+
+func (r *rig) setNow(now time.Time) {
+	r.now = now
+	r.shown.Store(&now)
+}
+
+// storeNow is the time by the ledger's clock.
+func (r *rig) storeNow() time.Time { return *r.shown.Load() }
 
 var codecOptions = tokens.Options{Audience: "https://sagatest.example"}
 
@@ -117,7 +129,7 @@ func (r *rig) send(q request) (rep reply) {
 	rep = <-ended
 	r.ledger.hangUp()
 	if slept := r.clock; slept != nil {
-		r.now = before.Add(max(0, slept.now().Sub(slept.began)))
+		r.setNow(before.Add(max(0, slept.now().Sub(slept.began))))
 	}
 	if r.watch.wasCut() {
 		return reply{cut: true}

@@ -82,7 +82,7 @@ func TestTurnsAreThoseOfProduction(t *testing.T) {
 				if q.cancels = test.cancels; q.cancels {
 					q.answers = nil
 				}
-				c.rig.now = c.rig.now.Add(test.jump)
+				c.rig.setNow(c.rig.now.Add(test.jump))
 				rep := c.send(q)
 				require.ErrorIs(t, rep.err, test.err)
 				assert.Equal(t, test.held, len(held) > 0)

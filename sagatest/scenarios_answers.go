@@ -66,7 +66,7 @@ func (x *trial) branch(one, other func() bool) {
 		return
 	}
 	if x.client.last.slept {
-		x.client.rig.now = began // longer than a token is good
+		x.client.rig.setNow(began) // longer than a token is good
 	}
 	x.fork = x.client.ending(x.last)
 	x.client, x.last = start, last

@@ -27,7 +27,7 @@ func (s *sweep) ledgers() (list []scenario) {
 			sc.name = "with a ledger, " + sc.name
 			sc.run = func(x *trial) {
 				r := x.client.rig
-				r.ledger = newOutage(func() time.Time { return r.now })
+				r.ledger = newOutage(r.storeNow)
 				run(x)
 			}
 			list = append(list, sc)
@@ -72,7 +72,7 @@ func (s *sweep) ledgers() (list []scenario) {
 				if x.orphans = false; !ok { // the call has a key, by which it is found again
 					return
 				}
-				x.client.rig.now = x.client.rig.now.Add(afterLease)
+				x.client.rig.setNow(x.client.rig.now.Add(afterLease))
 				if x.delivers(q) {
 					x.play()
 				}
@@ -102,7 +102,7 @@ func (s *sweep) ledgers() (list []scenario) {
 				x.failed(rep.err)
 				return
 			}
-			x.client.rig.now = x.client.rig.now.Add(afterLease)
+			x.client.rig.setNow(x.client.rig.now.Add(afterLease))
 		}
 		if ok && x.delivers(q) {
 			x.play()
@@ -149,7 +149,7 @@ func (x *trial) spent(q request) bool {
 // abandoned has the time of the saga pass, and a server's worker look.
 func (x *trial) abandoned() bool {
 	x.awake()
-	x.client.rig.now = x.client.rig.now.Add(tooLate)
+	x.client.rig.setNow(x.client.rig.now.Add(tooLate))
 	if rep := x.send(request{works: true}); rep.err != nil {
 		x.failed(rep.err)
 		return false

@@ -301,7 +301,7 @@ func (s *sweep) eachRequest(first int, name string, want expectation, run func(x
 func (s *sweep) expiries() []scenario {
 	return s.eachRequest(2, "the client comes back too late for turn %d", undone, func(x *trial, q request) {
 		x.awake()
-		x.client.rig.now = x.client.rig.now.Add(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		x.client.rig.setNow(x.client.rig.now.Add(tokens.DefaultTTL + tokens.DefaultSkew + time.Second))
 		rep := x.send(q)
 		if rep.out != nil && rep.late || rep.err != nil {
 			x.client.take(q, rep)
@@ -338,7 +338,7 @@ func (s *sweep) clocks() []scenario {
 	}
 	jump := func(where string, by time.Duration) []scenario {
 		return s.eachTurn(2, "the clock jumps "+where+" before turn %d", alike, func(x *trial, _ int) {
-			x.client.rig.now = x.client.rig.now.Add(by)
+			x.client.rig.setNow(x.client.rig.now.Add(by))
 			x.play()
 		})
 	}

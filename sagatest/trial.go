@@ -244,7 +244,7 @@ func (x *trial) cutOff(q request) bool {
 // awake lets the time pass that the saga sleeps.
 func (x *trial) awake() {
 	if r := x.client.rig; r.now.Before(x.client.last.wake) {
-		r.now = x.client.last.wake
+		r.setNow(x.client.last.wake)
 	}
 }
 

@@ -68,7 +68,9 @@ func TestEndsAreToldToWhoComesLate(t *testing.T) {
 		w.dies(a, "hold")
 		_, err = a.resume(lost.Token, say("where", true))
 		require.Error(t, err)
+		w.mu.Lock()
 		w.at = nil
+		w.mu.Unlock()
 		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Minute)
 		require.Empty(t, w.things())
 		for _, answers := range [][]steps.Answer{{say("where", true)}, {say("where", false)}} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -208,10 +209,16 @@ func TestPausedWorkersUndoNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		s := newShared(t, w.chain("one", "two"))
-		var clock func() time.Time
-		a := s.replica(func(c *Config) { c.Now = func() time.Time { return clock() } })
+		var stands atomic.Pointer[time.Time]
+		a := s.replica(func(c *Config) {
+			c.Now = func() time.Time {
+				if stood := stands.Load(); stood != nil {
+					return *stood
+				}
+				return time.Now()
+			}
+		})
 		b := s.replica()
-		clock = time.Now
 		first, err := a.call(`{"to":"Rome"}`)
 		require.NoError(t, err)
 		paused := make(chan struct{})
@@ -234,7 +241,7 @@ func TestPausedWorkersUndoNothing(t *testing.T) {
 		done.Go(func() { late, failed = a.resume(first.Token, say("where", true)) })
 		synctest.Wait()
 		stood := time.Now()
-		clock = func() time.Time { return stood }
+		stands.Store(&stood)
 		end, err := b.resume(first.Token, say("where", true))
 		require.NoError(t, err)
 		require.NotEmpty(t, end.Token)

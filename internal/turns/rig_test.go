@@ -64,8 +64,11 @@ func (w *world) things() (list []string) {
 var errDead = errors.New("this process is dead")
 
 func (w *world) do(ctx context.Context, name string, key saga.Key) error {
-	if w.at != nil {
-		if err := w.at(ctx, name, false); err != nil {
+	w.mu.Lock()
+	at := w.at
+	w.mu.Unlock()
+	if at != nil {
+		if err := at(ctx, name, false); err != nil {
 			return err
 		}
 	}
@@ -80,8 +83,8 @@ func (w *world) do(ctx context.Context, name string, key saga.Key) error {
 	}
 	w.done[key] = name
 	w.mu.Unlock()
-	if w.at != nil {
-		return w.at(ctx, name, true)
+	if at != nil {
+		return at(ctx, name, true)
 	}
 	return nil
 }
