@@ -36,8 +36,7 @@ type run struct {
 	e       *records.TaskEntry
 	epoch   uint64
 	until   time.Time // of the lease, by the store's clock
-	written time.Time
-	trying  uint64 // mark of what is being written
+	trying  uint64    // mark of what is being written
 	lost    bool
 	handing bool   // it is to be handed over
 	handed  bool   // it was
@@ -62,7 +61,7 @@ func (r *run) unlock() { <-r.mutex }
 func (m *Manager) newRun(ctx context.Context, e *records.TaskEntry, epoch uint64) *run {
 	r := &run{
 		m: m, ctx: ctx, key: e.Key(), mutex: make(chan struct{}, 1),
-		principal: e.Principal, tool: e.Target.Name, e: e, epoch: epoch, until: e.Wake, written: time.Now(),
+		principal: e.Principal, tool: e.Target.Name, e: e, epoch: epoch, until: e.Wake,
 	}
 	r.notes.r = r
 	r.shown.e = e
@@ -91,7 +90,7 @@ func (r *run) begin(stopping bool) {
 	}()
 }
 
-// cut ends what runs, for the reason why. Losing it and the end of its time go before others.
+// cut ends what runs, for the reason why. That it was lost goes before all others.
 func (r *run) cut(why error) {
 	if old := r.why.Load(); old == nil || errors.Is(why, errLost) {
 		r.why.Store(&why)

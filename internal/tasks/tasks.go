@@ -104,9 +104,8 @@ type Start struct {
 	// it has a token the task goes on from there, with the answers.
 	Request turns.Request
 	// ID is what the client calls the task; empty: the manager finds one that nobody can
-	// guess. Guessable says that the client's is chosen by somebody who may be careless.
-	ID        string
-	Guessable bool
+	// guess.
+	ID string
 	// AtOnce has the task begin with the call, whatever its program says: what comes before
 	// the task's question After is asked in the task as well.
 	AtOnce bool

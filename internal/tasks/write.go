@@ -130,7 +130,6 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 // made takes down what the record is now.
 func (r *run) made(e *records.TaskEntry, epoch uint64, until time.Time) {
 	r.e, r.until, r.trying = e, until, 0
-	r.written = time.Now()
 	r.shown.set(e, false)
 	if e.Epoch() != epoch {
 		r.lose()
@@ -197,7 +196,7 @@ func (r *run) goesOn(t *records.Task) {
 	t.Base, t.Loose, t.Failures, t.LastError = r.epoch-1, false, 0, ""
 }
 
-// acting is called before the tool's code does or undoes anything: not without a lease, nor
+// acting is called before the tool's code performs an effect: not without a lease, nor
 // when the task is handed over.
 func (r *run) acting(context.Context) error {
 	r.lock()

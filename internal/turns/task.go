@@ -35,8 +35,8 @@ type TaskTurn struct {
 	Trace Trace
 	// Now is the time of the turn.
 	Now time.Time
-	// Acting is as in [engine.Call]: who fails it keeps the turn from doing or undoing
-	// anything more.
+	// Acting is as in [engine.Call]: who fails it keeps the turn from performing anything
+	// more.
 	Acting func(context.Context) error
 	// Checkpoint is as in [engine.Call].
 	Checkpoint func(context.Context, *engine.Position) error
