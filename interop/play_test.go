@@ -21,8 +21,16 @@ type call struct {
 	CancelIn int `json:"cancelIn,omitempty"`
 	// CancelTask cancels the task as soon as there is one.
 	CancelTask bool `json:"cancelTask,omitempty"`
-	// Between is a URL to POST to while the server waits for an answer.
+	// Between is a URL to POST to while the server waits for an answer, with the question.
 	Between string `json:"between,omitempty"`
+	// Again: a question that is asked again gets the same answer again.
+	Again bool `json:"again,omitempty"`
+	// AbortIn is the question, from 1, at which the client gives the call up instead.
+	AbortIn int `json:"abortIn,omitempty"`
+	// Timeout is how long the client waits for the call, in milliseconds, if that is not to be
+	// what its SDK does by itself; Progress has progress put that off.
+	Timeout  int  `json:"timeout,omitempty"`
+	Progress bool `json:"progress,omitempty"`
 }
 
 // answer is what the user does with a form: accepts it with content, over the

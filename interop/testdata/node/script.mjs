@@ -7,15 +7,31 @@ export class User {
   constructor(call) {
     this.elicitations = [...(call.elicit ?? [])];
     this.samples = [...(call.sample ?? [])];
-    this.between = call.between;
+    this.call = call;
     this.asked = [];
+    this.given = new Map();
+    this.aborter = new AbortController();
+    /** What a call is made with, besides its parameters. */
+    this.options = {
+      signal: this.aborter.signal,
+      ...(call.timeout && { timeout: call.timeout }),
+      ...(call.progress && { resetTimeoutOnProgress: true, onprogress: () => {} }),
+    };
+  }
+
+  /** The next answer, or that which the question got before, if it is to get that again. */
+  next(question, answers) {
+    if (this.call.again && this.given.has(question)) return this.given.get(question);
+    const answer = answers.shift();
+    if (!answer) throw new Error(`nobody said what to answer to: ${question}`);
+    this.given.set(question, answer);
+    return answer;
   }
 
   async elicit(params) {
     this.asked.push(`elicitation/create: ${params.message}`);
-    await this.pass();
-    const answer = this.elicitations.shift();
-    if (!answer) throw new Error(`nobody said what to answer to: ${params.message}`);
+    await this.pass(params.message);
+    const answer = this.next(params.message, this.elicitations);
     const { action, defaults } = answer;
     if (action !== 'accept') return { action };
     const content = {};
@@ -29,17 +45,21 @@ export class User {
 
   async sample(params) {
     const last = params.messages.at(-1).content;
-    this.asked.push(`sampling/createMessage: ${(Array.isArray(last) ? last[0] : last).text.split('\n')[0]}`);
-    await this.pass();
-    const text = this.samples.shift();
-    if (!text) throw new Error('nobody said what the model answers');
+    const question = (Array.isArray(last) ? last[0] : last).text.split('\n')[0];
+    this.asked.push(`sampling/createMessage: ${question}`);
+    await this.pass(question);
+    const text = this.next(question, this.samples);
     return { role: 'assistant', model: 'a-model', stopReason: 'endTurn', content: { type: 'text', text } };
   }
 
-  /** Lets something happen to the server while it waits for an answer. */
-  async pass() {
-    if (!this.between) return;
-    const r = await fetch(this.between, { method: 'POST' });
+  /** Lets something happen to the server while it waits for an answer, or gives the call up. */
+  async pass(question) {
+    if (this.call.abortIn === this.asked.length) {
+      this.aborter.abort();
+      await new Promise(() => {});
+    }
+    if (!this.call.between) return;
+    const r = await fetch(this.call.between, { method: 'POST', body: question });
     if (!r.ok) throw new Error(await r.text());
   }
 }

@@ -20,7 +20,7 @@ serve(async (call, user, script) => {
     if (call.saga) {
       return { protocol, tools, ...(await playSaga(call, user, (method, params) => client.request({ method, params }, ResultSchema))) };
     }
-    const result = await readOn(call, params => client.callTool(params));
+    const result = await readOn(call, params => client.callTool(params, undefined, user.options));
     return { protocol, tools, result };
   } finally {
     await client.close();

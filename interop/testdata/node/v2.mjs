@@ -27,7 +27,7 @@ async function automatically(call, user, script) {
     const protocol = client.getNegotiatedProtocolVersion();
     const tools = (await client.listTools()).tools.length;
     if (call.saga) return { protocol, tools, ...(await playSaga(call, user, sender(client))) };
-    const result = await readOn(call, params => client.callTool(params));
+    const result = await readOn(call, params => client.callTool(params, user.options));
     return { protocol, tools, result };
   } finally {
     await client.close();
