@@ -27,6 +27,9 @@ type call struct {
 	Again bool `json:"again,omitempty"`
 	// AbortIn is the question, from 1, at which the client gives the call up instead.
 	AbortIn int `json:"abortIn,omitempty"`
+	// Parallel is how often the tool is called at once, in one session, each time with a
+	// message of its own, which is the answer too. Only scripts do.
+	Parallel int `json:"parallel,omitempty"`
 	// Timeout is how long the client waits for the call, in milliseconds, if that is not to be
 	// what its SDK does by itself; Progress has progress put that off.
 	Timeout  int  `json:"timeout,omitempty"`

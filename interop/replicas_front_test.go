@@ -85,7 +85,8 @@ func newFront(t *testing.T, balancer string) *front {
 		f.CloseClientConnections()
 		f.Close()
 		if t.Failed() {
-			t.Logf("what passed:\n%s", f.wire(""))
+			said := f.wire("")
+			t.Logf("what passed last:\n%s", said[max(0, len(said)-8000):])
 		}
 	})
 	return f

@@ -31,6 +31,7 @@ export class User {
   async elicit(params) {
     this.asked.push(`elicitation/create: ${params.message}`);
     await this.pass(params.message);
+    if (this.call.parallel) return this.inTurn(params.message);
     const answer = this.next(params.message, this.elicitations);
     const { action, defaults } = answer;
     if (action !== 'accept') return { action };
@@ -41,6 +42,13 @@ export class User {
       }
     }
     return { action, content: { ...content, ...answer.content } };
+  }
+
+  /** The answer to one of many questions, when all have come. */
+  async inTurn(message) {
+    this.given.set(message, true);
+    while (this.given.size < this.call.parallel) await new Promise(done => setTimeout(done, 5));
+    return { action: 'accept', content: { username: message, email: 'a@example.com' } };
   }
 
   async sample(params) {
@@ -84,11 +92,17 @@ export async function playSaga(call, user, send) {
   }
 }
 
+/** Waits until what a call that was given up has sent is gone. */
+export async function settled(user) {
+  if (user.aborter.signal.aborted || user.call.timeout) await new Promise(done => setTimeout(done, 200));
+}
+
 /**
  * Calls a tool, and as a model would that reads of a next part, again for that: the SDK
  * knows nothing of it. The result has all parts.
  */
 export async function readOn(call, callTool) {
+  if (call.parallel) return inParallel(call, callTool);
   const read = [];
   for (let args = call.arguments; ; ) {
     const result = await callTool({ name: call.tool, arguments: args });
@@ -97,6 +111,17 @@ export async function readOn(call, callTool) {
     read.push(...result.content.slice(0, -1));
     args = { ...call.arguments, resumeToken: token };
   }
+}
+
+/**
+ * Makes many calls in one session, each with a message of its own, and answers none before all
+ * were asked: an answer is the message. The result has the texts of all.
+ */
+async function inParallel(call, callTool) {
+  const results = await Promise.all(
+    Array.from({ length: call.parallel }, (_, i) => callTool({ name: call.tool, arguments: { message: `Call ${i}` } })),
+  );
+  return { content: results.flatMap(result => result.content) };
 }
 
 /**

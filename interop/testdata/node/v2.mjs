@@ -2,7 +2,7 @@
 // that of 2026-07-28 if it is told to, else that of 2025-11-25.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { playSaga, readOn, serve } from './script.mjs';
+import { playSaga, readOn, serve, settled } from './script.mjs';
 
 serve((call, user, script) => (call.manual ? manually : automatically)(call, user, script));
 
@@ -30,6 +30,7 @@ async function automatically(call, user, script) {
     const result = await readOn(call, params => client.callTool(params, user.options));
     return { protocol, tools, result };
   } finally {
+    await settled(user);
     await client.close();
   }
 }
