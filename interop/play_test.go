@@ -65,6 +65,9 @@ type outcome struct {
 	// the client saw.
 	Task     string   `json:"task"`
 	Statuses []string `json:"statuses"`
+	// Limit is how long the client waits unless it is told otherwise, in milliseconds, if it does
+	// not wait for ever.
+	Limit int `json:"limit"`
 	// Error is a failure of the call itself.
 	Error string `json:"error"`
 }

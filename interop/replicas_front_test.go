@@ -3,6 +3,7 @@ package interop
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +28,8 @@ type front struct {
 	// accepted, if it is not nil, is called when a replica has accepted an answer, before the
 	// client hears of it.
 	accepted func(session, question string)
+	// outage: whoever wants to go on with the stream of a call gets a 502.
+	outage atomic.Bool
 
 	mu   sync.Mutex
 	log  []*exchange
@@ -45,7 +49,7 @@ type exchange struct {
 	calls   bool   // the stream of a call, not the client's general one
 	heard   []string
 	end     string // of the stream: empty while it is open
-	took    time.Duration
+	ended   time.Duration
 }
 
 // replicaHeader says which replica has answered. The load balancers of these tests add it.
@@ -79,7 +83,15 @@ func newFront(t *testing.T, balancer string) *front {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		pass.ServeHTTP(w, r.WithContext(withExchange(r.Context(), f.note(r, body))))
+		e := f.note(r, body)
+		if f.outage.Load() && r.Method == http.MethodGet && f.callStream(e) {
+			f.mu.Lock()
+			e.calls, e.status, e.end = true, http.StatusBadGateway, "done"
+			f.mu.Unlock()
+			http.Error(w, "Bad Gateway", http.StatusBadGateway)
+			return
+		}
+		pass.ServeHTTP(w, r.WithContext(withExchange(r.Context(), e)))
 	}))
 	t.Cleanup(func() {
 		f.CloseClientConnections()
@@ -131,16 +143,11 @@ func (f *front) answered(e *exchange, r *http.Response) {
 	replicas := strings.Split(r.Header.Get(replicaHeader), ", ") // nginx says all that it tried
 	r.Header.Del(replicaHeader)
 	e.status, e.replica = r.StatusCode, replicas[len(replicas)-1]
-	e.took = time.Since(f.began) - e.at
 	if s := r.Header.Get("Mcp-Session-Id"); s != "" && e.session == "" {
 		e.session = s
 	}
 	if e.stream = strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream"); e.stream {
-		e.calls = e.method == http.MethodPost || slices.ContainsFunc(f.log, func(o *exchange) bool {
-			return o.method == http.MethodPost && o.session == e.session && slices.ContainsFunc(o.heard, func(h string) bool {
-				return streamOf(h) != "" && streamOf(h) == streamOf("id "+e.mark)
-			})
-		})
+		e.calls = e.method == http.MethodPost || f.resumes(e)
 		r.Body = &tapped{ReadCloser: r.Body, front: f, exchange: e}
 	} else {
 		e.end = "done"
@@ -153,6 +160,22 @@ func (f *front) answered(e *exchange, r *http.Response) {
 	if question != "" && accepted != nil {
 		accepted(e.session, question)
 	}
+}
+
+// callStream reports whether a request is for the stream of a call.
+func (f *front) callStream(e *exchange) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.resumes(e)
+}
+
+// resumes is callStream under the lock.
+func (f *front) resumes(e *exchange) bool {
+	return e.mark != "" && slices.ContainsFunc(f.log, func(o *exchange) bool {
+		return o.calls && o.session == e.session && slices.ContainsFunc(o.heard, func(h string) bool {
+			return streamOf(h) != "" && streamOf(h) == streamOf("id "+e.mark)
+		})
+	})
 }
 
 // streamOf is the name of the stream of which something with an id was heard.
@@ -189,6 +212,7 @@ func (b *tapped) Read(p []byte) (n int, err error) {
 		if err != io.EOF {
 			b.exchange.end = "broke"
 		}
+		b.exchange.ended = time.Since(b.front.began)
 	}
 	return n, err
 }
@@ -274,6 +298,9 @@ func (f *front) sessions() (all []string) {
 	return all
 }
 
+// errOver says that there is nothing to wait for any more.
+var errOver = errors.New("the call has ended")
+
 // holder waits for the stream of a call that is open, and returns which replica has it.
 // A session is needed only where there are several at once.
 func (f *front) holder(session string) (replica string, err error) {
@@ -283,6 +310,9 @@ func (f *front) holder(session string) (replica string, err error) {
 		for _, e := range list {
 			if e.calls && e.end == "" {
 				return e.replica, nil
+			}
+			if e.calls && slices.ContainsFunc(e.heard, func(h string) bool { return strings.HasPrefix(h, answerTo) }) {
+				return "", errOver
 			}
 		}
 		if time.Now().After(deadline) {

@@ -94,7 +94,7 @@ export async function playSaga(call, user, send) {
 
 /** Waits until what a call that was given up has sent is gone. */
 export async function settled(user) {
-  if (user.aborter.signal.aborted || user.call.timeout) await new Promise(done => setTimeout(done, 200));
+  if (user.aborter.signal.aborted || user.call.timeout) await new Promise(done => setTimeout(done, 500));
 }
 
 /**

@@ -6,6 +6,7 @@ const sdk = process.argv[2] ?? '@modelcontextprotocol/sdk';
 const { Client } = await import(`${sdk}/client/index.js`);
 const { StdioClientTransport } = await import(`${sdk}/client/stdio.js`);
 const { StreamableHTTPClientTransport } = await import(`${sdk}/client/streamableHttp.js`);
+const { DEFAULT_REQUEST_TIMEOUT_MSEC: limit } = await import(`${sdk}/shared/protocol.js`);
 const { CreateMessageRequestSchema, ElicitRequestSchema, ResultSchema } = await import(`${sdk}/types.js`);
 
 serve(async (call, user, script) => {
@@ -24,7 +25,7 @@ serve(async (call, user, script) => {
       return { protocol, tools, ...(await playSaga(call, user, (method, params) => client.request({ method, params }, ResultSchema))) };
     }
     const result = await readOn(call, params => client.callTool(params, undefined, user.options));
-    return { protocol, tools, result };
+    return { protocol, tools, limit, result };
   } finally {
     await settled(user);
     await client.close();
