@@ -142,7 +142,7 @@ func (c *cluster) kills() (n int) {
 	return n
 }
 
-// restart tells a replica to stop, waits until it has, and starts another one in its place.
+// rollOver tells a replica to stop, waits until it has, and starts another one in its place.
 func (p *process) rollOver() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,11 +160,8 @@ func (p *process) rollOver() error {
 		<-ended
 	}
 	said := p.log.String()
-	if wrong := regexp.MustCompile(`(?m)^.*level=ERROR.*$`).FindString(said); wrong != "" && err == nil {
-		err = errors.New(wrong)
+	if wrong := regexp.MustCompile(`(?m)^.*level=ERROR.*$`).FindString(said); wrong != "" {
+		err = errors.Join(err, errors.New(wrong))
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %s", err, said)
-	}
-	return p.start()
+	return errors.Join(err, p.start())
 }

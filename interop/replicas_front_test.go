@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -98,6 +99,9 @@ func newFront(t *testing.T, balancer string) *front {
 		f.Close()
 		if t.Failed() {
 			said := f.wire("")
+			if file := os.Getenv("SAGA_WIRE_LOG"); file != "" { // all of it, for whoever looks for a fault
+				_ = os.WriteFile(file+strings.NewReplacer("/", "-", " ", "_").Replace(t.Name()), []byte(said), 0o600)
+			}
 			t.Logf("what passed last:\n%s", said[max(0, len(said)-8000):])
 		}
 	})
