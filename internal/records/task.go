@@ -55,6 +55,9 @@ type Task struct {
 	// TTL, Poll and Retain (after its end) are what was settled when it was made.
 	TTL, Poll, Retain time.Duration
 
+	// Call: a client waits for it, so it goes on where its answer arrives. It is neither counted
+	// among its principal's tasks nor listed.
+	Call bool
 	// Cancelled: a client wants it cancelled.
 	Cancelled bool
 	// Message is for people. Progress is what the tool said last.
@@ -126,6 +129,7 @@ const (
 	fieldEnd
 	fieldAgain
 	fieldWanted
+	fieldCall
 )
 
 // size is how many bytes the encoded task has at most.
@@ -179,6 +183,7 @@ func (t *Task) encode(b []byte) []byte {
 	b = fields.AppendBytes(b, fieldEnd, t.End)
 	b = fields.AppendBytes(b, fieldAgain, t.Again)
 	b = fields.AppendTime(b, fieldWanted, t.Wanted)
+	b = fields.AppendBool(b, fieldCall, t.Call)
 	return append(b, t.unknown...)
 }
 
@@ -262,6 +267,8 @@ func (t *Task) decode(b []byte) (err error) {
 			t.Again = v
 		case fieldWanted:
 			t.Wanted = v.Time()
+		case fieldCall:
+			t.Call = v.Bool()
 		default:
 			t.unknown = fields.AppendBytes(t.unknown, field, v)
 		}

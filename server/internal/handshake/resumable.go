@@ -78,7 +78,7 @@ func resumptionOf(note json.RawMessage) *resumption {
 
 // canResume reports whether the client can resume requests here.
 func (c *call) canResume() bool {
-	return c.Tasks != nil && c.peer != nil && c.peer.resumable && c.Client == nil
+	return c.OffersTasks() && c.peer != nil && c.peer.resumable && c.Client == nil
 }
 
 // waitOf is for how long a client may be away from a call of the tool.
