@@ -82,30 +82,40 @@ const maxRoom = 64 << 10
 
 // associated binds a body to its record.
 func (b *Book) associated(key string) []byte {
-	return appendParts([]byte("mcpsaga ledger 1"), b.audience, key)
+	return b.bind("mcpsaga ledger 1", key)
+}
+
+// bind begins what a body is bound to.
+func (b *Book) bind(purpose, key string) []byte {
+	room := make([]byte, 0, len(purpose)+len(b.audience)+len(key)+24) // and what lengths and numbers take
+	return appendParts(append(room, purpose...), b.audience, key)
 }
 
 // seal encodes and encrypts what a record says.
 func (b *Book) seal(key string, v any) ([]byte, error) {
+	return b.sealBytes(b.associated(key), func(plain []byte) ([]byte, error) {
+		plain = append(plain, format)
+		if a, ok := v.(encoding.BinaryAppender); ok {
+			return a.AppendBinary(plain)
+		}
+		raw, err := jsonv2.Marshal(v)
+		return append(plain, raw...), err
+	})
+}
+
+// sealBytes pads and encrypts what write appends.
+func (b *Book) sealBytes(associated []byte, write func([]byte) ([]byte, error)) ([]byte, error) {
 	room, _ := b.rooms.Get().(*[]byte)
 	if room == nil {
 		room = new([]byte)
 	}
-	plain := append((*room)[:0], format)
-	var err error
-	if a, ok := v.(encoding.BinaryAppender); ok {
-		plain, err = a.AppendBinary(plain)
-	} else {
-		var raw []byte
-		raw, err = jsonv2.Marshal(v)
-		plain = append(plain, raw...)
-	}
+	plain, err := write((*room)[:0])
 	if err != nil {
 		return nil, fmt.Errorf("records: encode: %w", err)
 	}
 	plain = append(plain, paddingMark)
 	plain = append(plain, make([]byte, padded(len(plain))-len(plain))...)
-	body, err := b.keys().Encrypt(plain, b.associated(key))
+	body, err := b.keys().Encrypt(plain, associated)
 	clear(plain) // it must not linger
 	if cap(plain) <= maxRoom {
 		*room = plain

@@ -72,17 +72,9 @@ type TaskItem struct {
 // so that neither is taken for the other.
 const taskFormat = 2
 
-// sealTask pads and encrypts what a task's record or item says.
-func (b *Book) sealTask(associated, plain []byte) ([]byte, error) {
-	plain = append(plain, paddingMark)
-	body, err := b.keys().Encrypt(append(plain, make([]byte, padded(len(plain))-len(plain))...), associated)
-	if err != nil {
-		return nil, fmt.Errorf("records: seal: %w", err)
-	}
-	if len(body) > ledger.MaxBody {
-		return nil, ledger.ErrTooLarge
-	}
-	return body, nil
+// sealTask encrypts what a task's record or item says, which write appends.
+func (b *Book) sealTask(associated []byte, write func([]byte) []byte) ([]byte, error) {
+	return b.sealBytes(associated, func(plain []byte) ([]byte, error) { return write(append(plain, taskFormat)), nil })
 }
 
 // openTask undoes sealTask.
@@ -100,7 +92,7 @@ func (b *Book) openTask(associated, body []byte) ([]byte, error) {
 
 // ofItem binds an item to its record and number.
 func (b *Book) ofItem(key string, n uint64) []byte {
-	return binary.BigEndian.AppendUint64(appendParts([]byte("mcpsaga ledger item 1"), b.audience, key), n)
+	return binary.BigEndian.AppendUint64(b.bind("mcpsaga ledger item 1", key), n)
 }
 
 // taskNames returns the names under which a task is found. Clients may choose the id, so
@@ -193,7 +185,7 @@ func (b *Book) NewTask(ctx context.Context, t Task, chosen bool) (*TaskEntry, er
 // Room fails with [ErrFull] if a principal has as many tasks under way as limit, and counts
 // one more otherwise. What other replicas have made lately may not be seen.
 func (b *Book) Room(ctx context.Context, principal string, limit int) error {
-	going, err := b.keyedNames(ownerGoing, principal)
+	going, err := b.often(ownerGoing, principal)
 	if err != nil {
 		return err
 	}
@@ -244,11 +236,11 @@ func (b *Book) PutTask(ctx context.Context, e *TaskEntry, take bool, items ...Ta
 	r := &ledger.Record{Key: e.key, Rev: e.rev, Queue: e.queue, Owner: e.owner, Wake: e.Wake, Keep: e.KeepUntil}
 	epoch = e.rev + 1 - e.Writes
 	list := make([]ledger.Item, len(items))
-	r.Body, err = b.sealTask(b.associated(e.key), e.encode(append(make([]byte, 0, e.size()), taskFormat)))
+	r.Body, err = b.sealTask(b.associated(e.key), func(plain []byte) []byte { return e.encode(slices.Grow(plain, e.size())) })
 	for i, item := range items {
 		if err == nil {
 			list[i].N = item.N
-			list[i].Body, err = b.sealTask(b.ofItem(e.key, item.N), append([]byte{taskFormat}, item.Body...))
+			list[i].Body, err = b.sealTask(b.ofItem(e.key, item.N), func(plain []byte) []byte { return append(plain, item.Body...) })
 		}
 	}
 	if err == nil {
@@ -279,7 +271,7 @@ func (b *Book) nameTask(e *TaskEntry) error {
 		case ended:
 			kind = ownerEnded
 		}
-		owners, err := b.keyedNames(kind, e.Principal)
+		owners, err := b.often(kind, e.Principal)
 		if err != nil {
 			return err
 		}

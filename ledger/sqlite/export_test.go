@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -21,9 +19,9 @@ func OpenNext(ctx context.Context, path string, version int, ddl string) (ledger
 
 // Queries lists all statements of a store.
 func Queries(ctx context.Context, s ledger.Store) ([]string, error) {
-	all := slices.Collect(maps.Keys(s.(*store).writer.st.all))
+	all := s.(*store).writer.st.all
 	err := s.(*store).read(ctx, func(r *reader) error {
-		all = slices.AppendSeq(all, maps.Keys(r.all))
+		all = append(all[:len(all):len(all)], r.all...)
 		return nil
 	})
 	return all, err

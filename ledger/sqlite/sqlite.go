@@ -31,15 +31,11 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"sync"
 	"time"
-
-	_ "modernc.org/sqlite" // the driver named "sqlite"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
@@ -61,7 +57,6 @@ type settings struct {
 type store struct {
 	path string // absolute
 	file *files
-	db   *sql.DB
 
 	writer *writer
 	waits  *waits
@@ -102,12 +97,8 @@ func open(ctx context.Context, path string, set settings) (*store, error) {
 	if err := createFile(s.path); err != nil {
 		return nil, fmt.Errorf("ledger/sqlite: open the ledger %s: %w", s.path, err)
 	}
-	if s.db, err = sql.Open("sqlite", dsn(s.path)); err != nil {
-		return nil, s.explain("open", err)
-	}
-	s.db.SetMaxIdleConns(-1) // what is closed here shall be closed
 	if err := s.start(ctx, set); err != nil {
-		return nil, errors.Join(s.explain("open", err), s.db.Close())
+		return nil, s.explain("open", err)
 	}
 	return s, nil
 }
@@ -119,7 +110,7 @@ func (s *store) start(ctx context.Context, set settings) error {
 		ops: make(chan *op, groupOps), ended: make(chan struct{}), trimAt: walLimit,
 	}
 	// Others who open the file at the same time may lock it at any point.
-	err := retry(ctx, set.patience, func() error { return w.connect(ctx, set) })
+	err := retry(ctx, set.patience, func() error { return w.connect(set) })
 	if err != nil {
 		return err
 	}
@@ -130,32 +121,15 @@ func (s *store) start(ctx context.Context, set settings) error {
 		err := retry(ctx, set.patience, func() (err error) { r, err = s.newReader(); return err })
 		if err != nil {
 			for range len(s.pool) {
-				err = errors.Join(err, (<-s.pool).close())
+				err = errors.Join(err, (<-s.pool).Close())
 			}
-			return errors.Join(err, w.st.close())
+			return errors.Join(err, w.st.Close())
 		}
 		s.pool <- r
 	}
 	go w.run()
 	go s.findNews()
 	return nil
-}
-
-// dsn is the name of the database for the driver. As a URI, since the driver would take what
-// follows a question mark in a plain path for options.
-func dsn(path string) string {
-	pragmas := url.Values{"_pragma": {
-		"synchronous(FULL)",
-		"fullfsync(1)", "checkpoint_fullfsync(1)", // macOS: all the way to the disk
-		"busy_timeout(5000)", // for reading; the writer waits in its own way
-		"trusted_schema(0)",
-		"foreign_keys(0)",
-	}, "_dqs": {"0"}, "_error_rc": {"1"}}
-	path = filepath.ToSlash(path)
-	if path[0] != '/' { // C:/…
-		path = "/" + path
-	}
-	return (&url.URL{Scheme: "file", Path: path, OmitHost: true, RawQuery: pragmas.Encode()}).String()
 }
 
 // Now implements [ledger.Store]: the clock is that of the machine. It asks for the right to
@@ -176,10 +150,10 @@ func (s *store) Close() error {
 		<-s.waits.ended
 		var errs []error
 		for range readers {
-			errs = append(errs, (<-s.pool).close())
+			errs = append(errs, (<-s.pool).Close())
 		}
 		// Who closes the file last moves what is in the -wal file to the database itself.
-		if err := errors.Join(append(errs, s.writer.st.close(), s.db.Close())...); err != nil {
+		if err := errors.Join(append(errs, s.writer.st.Close())...); err != nil {
 			s.closeErr = s.explain("close", err)
 		}
 	})
@@ -194,18 +168,3 @@ func (s *store) isClosed() bool {
 		return false
 	}
 }
-
-// micros are a time as it is stored: microseconds since 1970, or NULL for the zero time.
-func micros(t time.Time) sql.NullInt64 {
-	return sql.NullInt64{Int64: t.UnixMicro(), Valid: !t.IsZero()}
-}
-
-func fromMicros(n sql.NullInt64) time.Time {
-	if !n.Valid {
-		return time.Time{}
-	}
-	return time.UnixMicro(n.Int64).UTC()
-}
-
-// name is a queue or an owner as it is stored: NULL if it is empty, so that indexes leave it out.
-func name(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
