@@ -74,7 +74,7 @@ type Program struct {
 	// Complete suggests values for arguments of prompts and resources, by name.
 	Complete map[string]completer
 
-	steps       map[string]bool // the names of step functions, former ones included
+	steps       map[string]bool      // the names of step functions, former ones included
 	questions   map[string]*question // also by the ids that they had in older revisions
 	effects     map[string]Effect
 	buildsOn    map[string][]string // what effects build on, also indirectly
