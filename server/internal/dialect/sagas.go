@@ -179,8 +179,8 @@ func (h *Host) AppendSagaResult(b []byte, t *turns.End) ([]byte, error) {
 		return AppendToolResult(b, t.Result)
 	}
 	b, err := AppendSuspended(b, t)
-	if ms, ok := h.RetryAfter(t); ok && err == nil {
-		b = append(AppendRetryAfter(append(b[:len(b)-1], `,"_meta":{`...), ms), "}}"...)
+	if err == nil && !t.Wake.IsZero() {
+		b = append(h.AppendRetryAfter(append(b[:len(b)-1], `,"_meta":{`...), t.Wake), "}}"...)
 	}
 	return b, err
 }

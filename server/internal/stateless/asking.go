@@ -230,8 +230,8 @@ func (d *stateless) inputRequired(t *turns.End) []byte {
 // finishAt is finish for a result that may say when the client is to come back.
 func (d *stateless) finishAt(open []byte, kind string, end *turns.End) []byte {
 	b := d.finishMeta(open, kind)
-	if ms, ok := d.RetryAfter(end); ok {
-		b = dialect.AppendRetryAfter(append(b, ','), ms)
+	if !end.Wake.IsZero() {
+		b = d.AppendRetryAfter(append(b, ','), end.Wake)
 	}
 	return append(b, '}', '}')
 }
