@@ -221,6 +221,14 @@ func (g gated) Count(ctx context.Context, owner string, most int) (n int, err er
 	return n, err
 }
 
+// Now is the store's clock, unless leases are to go by each server's own.
+func (g gated) Now(ctx context.Context) (time.Time, error) {
+	if b, ok := g.Store.(*brokenStore); ok && b.ownClocks {
+		return g.p.clock(), nil
+	}
+	return g.Store.Now(ctx)
+}
+
 // Forget is the schedule's to call.
 func (g gated) Forget(context.Context, int) (int, error) { return 0, nil }
 
@@ -233,6 +241,8 @@ type behind struct {
 	calls  map[string]int // by "3 hold", "3 undo hold"
 	// unwilling and flaky: until then nothing is undone, and some effects fail.
 	unwilling, flaky time.Time
+	// refuses is how many more effects are refused that were not done yet.
+	refuses int
 }
 
 func (b *behind) is(what string) bool {
@@ -268,6 +278,11 @@ func (b *behind) do(ctx context.Context, key saga.Key, effect, who string) error
 	case flaky && fails == 2 && b.done[key] == "": // what was done with a key is never refused
 		b.mu.Unlock()
 		return saga.Refused(errors.New("sold out"))
+	}
+	if b.refuses > 0 && b.done[key] == "" {
+		b.refuses--
+		b.mu.Unlock()
+		return saga.Refused(errors.New("not today"))
 	}
 	b.calls[what]++
 	if b.undone[key] {
