@@ -184,11 +184,16 @@ func endedBy(turn *Outcome, text string) *Outcome {
 // function or question that it waits in. why is for the caller. It fails as
 // [Program.Cancel] does.
 func (t *Program) Abandon(ctx context.Context, pos *Position, why string) (*Outcome, error) {
-	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos), fence{})
+	return t.AbandonAs(ctx, pos, Resumption{Why: why})
+}
+
+// AbandonAs is [Program.Abandon] for who remembers the saga: Why, Acting and Undoing of r count.
+func (t *Program) AbandonAs(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
+	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos), fence{acting: r.Acting, undoing: r.Undoing})
 	if err != nil {
 		return nil, err
 	}
-	out := cancelled(undo, why)
+	out := cancelled(undo, r.Why)
 	out.Result.IsError = true
 	return out, nil
 }
