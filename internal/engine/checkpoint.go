@@ -102,7 +102,7 @@ func (tc *Turn) checkpoint() error {
 		return tc.halted
 	case tc.log.stopAtFinal:
 		// Had the turn that is undone come this far, it would have been written down.
-		tc.log.stopped = &stoppedError{"at what would be its next checkpoint"}
+		tc.log.stopped = &stoppedError{where: "at what would be its next checkpoint"}
 		tc.latched = tc.log.stopped
 		return tc.latched
 	}

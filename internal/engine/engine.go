@@ -87,9 +87,14 @@ type Resumption struct {
 	Latest bool
 	// Why is what is said of a cancelled saga, if not that it was cancelled.
 	Why string
+	// GoesOn is asked by [Program.Cancel] how whoever took a turn that ended so would have gone
+	// on without the client; it returns nil if not. nil is never.
+	GoesOn func(context.Context, *Outcome) (*Resumption, error)
 	// toUndo: the saga is being cancelled, so the turn stops before an irreversible
-	// effect.
-	toUndo bool
+	// effect that has an Undo; inner: and before one that has none. logged gets the log of the
+	// turn's effects.
+	toUndo, inner bool
+	logged        func(*effectLog)
 }
 
 // Outcome is how a turn ended: either suspended, with Position and perhaps Steps, or
@@ -231,7 +236,10 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 			}
 		}
 	}
-	tc.log.stopAtFinal = r.toUndo
+	tc.log.stopAtFinal, tc.log.stopAtAll = r.toUndo, r.inner
+	if r.logged != nil {
+		r.logged(tc.log)
+	}
 	if r.Checkpoint != nil {
 		tc.saveTo(r.Checkpoint, &now)
 	}

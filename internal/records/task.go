@@ -58,14 +58,16 @@ type Task struct {
 	// Call: a client waits for it, so it goes on where its answer arrives. It is neither counted
 	// among its principal's tasks nor listed.
 	Call bool
-	// Cancelled: a client wants it cancelled.
-	Cancelled bool
+	// Cancelled: a client wants it cancelled. TooLate: it cannot be, as what it did is final.
+	Cancelled, TooLate bool
+	// Undo says what is being undone, and why; nil if nothing is.
+	Undo []byte
 	// Message is for people. Progress is what the tool said last.
 	Message  string
 	Progress []byte
-	// Events is the number of the newest event; Told counts those of progress and log, and
-	// Size is how many bytes the others have.
-	Events, Told, Size uint64
+	// Events is the number of the newest event; Told counts those of progress and log,
+	// Appended those of the dialect, and Size is how many bytes they and the rest have but for Told.
+	Events, Told, Appended, Size uint64
 
 	// Request is what it was begun with, Note what the dialect wants to know again, and Digest
 	// identifies the call if that had an idempotency key.
@@ -132,16 +134,23 @@ const (
 	fieldCall
 )
 
+// Fields that came later; 39 and 40 are others.
+const (
+	fieldUndo = 41 + iota
+	fieldTooLate
+	fieldAppended
+)
+
 // size is how many bytes the encoded task has at most.
 func (t *Task) size() int {
 	n := 0
 	for _, s := range [...]string{t.Target.Name, t.ID, t.Principal, t.LastError, t.Message} {
 		n += len(s)
 	}
-	for _, b := range [...][]byte{t.Progress, t.Request, t.Note, t.Digest, t.Position, t.Questions, t.Answers, t.End, t.Again, t.unknown} {
+	for _, b := range [...][]byte{t.Progress, t.Request, t.Note, t.Digest, t.Position, t.Questions, t.Answers, t.End, t.Again, t.Undo, t.unknown} {
 		n += len(b)
 	}
-	return n + 40*12
+	return n + 44*12
 }
 
 func (t *Task) encode(b []byte) []byte {
@@ -169,6 +178,9 @@ func (t *Task) encode(b []byte) []byte {
 	b = fields.AppendUint(b, fieldPoll, uint64(t.Poll))
 	b = fields.AppendUint(b, fieldRetain, uint64(t.Retain))
 	b = fields.AppendBool(b, fieldCancelled, t.Cancelled)
+	b = fields.AppendBool(b, fieldTooLate, t.TooLate)
+	b = fields.AppendBytes(b, fieldUndo, t.Undo)
+	b = fields.AppendUint(b, fieldAppended, t.Appended)
 	b = fields.AppendBytes(b, fieldMessage, t.Message)
 	b = fields.AppendBytes(b, fieldProgress, t.Progress)
 	b = fields.AppendUint(b, fieldEvents, t.Events)
@@ -239,6 +251,12 @@ func (t *Task) decode(b []byte) (err error) {
 			t.Retain = time.Duration(v.Uint())
 		case fieldCancelled:
 			t.Cancelled = v.Bool()
+		case fieldTooLate:
+			t.TooLate = v.Bool()
+		case fieldUndo:
+			t.Undo = v
+		case fieldAppended:
+			t.Appended = v.Uint()
 		case fieldMessage:
 			t.Message = string(v)
 		case fieldProgress:

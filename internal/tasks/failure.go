@@ -106,11 +106,12 @@ func decodeFailure(b []byte) error {
 
 // Texts of failures.
 var (
-	errExpired  = &FailedError{"The task took longer than its time to live, and what it did was undone."}
+	errExpired  = &FailedError{"The task took longer than its time to live."}
 	errAttempts = &FailedError{"The task was given up: each server that tried to go on with it failed."}
 	errTooLarge = &FailedError{"The task's result is too large to be kept."}
 	errState    = &FailedError{"The task has more to remember than can be kept."}
 	errPartial  = &FailedError{"The task has given more partial results than can be kept."}
+	errChanged  = &FailedError{"The task cannot go on: the tool has changed since it began. Start again."}
 	errPauses   = &FailedError{"The tool paused too often without asking anything."}
 )
 

@@ -46,6 +46,7 @@ type run struct {
 	handing bool   // it is to be handed over
 	handed  bool   // it was
 	before  []byte // the position before the present one, from which the saga is undone
+	undone  bool   // the last checkpoint says that it is being undone
 
 	shown   shown
 	told    toTell // with what is being written
@@ -146,6 +147,8 @@ func (r *run) drive() error {
 			return r.undoAgain(&t)
 		case handing:
 			return r.handOver(t.Loose)
+		case len(t.Undo) > 0:
+			again, err = r.goOnUndoing(&t)
 		case t.Cancelled:
 			again, err = r.undo(&t, errCancelled)
 		case isOver(&t, now):
@@ -191,8 +194,8 @@ func (r *run) putBack(t *records.Task, pause time.Duration, why error) error {
 // failed leaves a task for later that could not go on. The pauses grow.
 func (r *run) failed(t *records.Task, why error) error {
 	pause := min(firstPause<<min(t.Failures, 20), lastPause)
-	if over := t.Over(); !over.IsZero() && !t.Cancelled {
-		pause = max(min(pause, over.Sub(r.m.now())), firstPause) // to be undone in time
+	if left := t.Over().Sub(r.m.now()); left > 0 && !t.Cancelled {
+		pause = max(min(pause, left), firstPause) // to be undone in time
 	}
 	return r.putBack(t, pause, why)
 }

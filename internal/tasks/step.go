@@ -59,6 +59,7 @@ func (r *run) step(t *records.Task, now time.Time) (again bool, err error) {
 	all := turn.Answers
 	turn.Answers = answersTo(questions, all)
 	turn.Notifier, turn.Acting, turn.Checkpoint, turn.Lost = &r.notes, r.acting, r.checkpoint, r.inFlight(t)
+	turn.Undoing, turn.Broken = r.undoing(nil), r.undoing(errChanged)
 	ctx := r.newTurn()
 	watch := time.AfterFunc(r.watchAfter(t), func() { r.watch(ctx, t) })
 	end, err := r.m.Turns.TakeTask(ctx, turn)
@@ -77,7 +78,7 @@ func (r *run) took(t *records.Task, end *turns.End, err error, all []steps.Answe
 		}
 		return r.broke(t, err)
 	case end.Gone != "":
-		return false, r.fail(&FailedError{"The task cannot go on: the tool has changed since it began. Start again."}, turns.UndoReport(end))
+		return false, r.fail(errChanged, turns.UndoReport(end))
 	case end.Position == nil:
 		return false, r.finish(end, Completed)
 	}
@@ -126,12 +127,18 @@ func (r *run) sleep(t *records.Task) {
 // checkpoint writes down how far the turn has come, and ends it there if the task is to be
 // handed over.
 func (r *run) checkpoint(_ context.Context, pos *engine.Position) error {
+	if why := r.why.Load(); why != nil && *why == errStopping && pos.Next() == "" {
+		return errStopping // that broke it off, so whoever takes it next goes on
+	}
 	if r.saves(pos) {
 		return nil
 	}
 	err := r.write(func(t *records.Task) []Event {
-		if pos.Next() == "" {
-			r.before = t.Position // it is to be undone
+		if r.undone = pos.Next() == ""; r.undone {
+			r.before = t.Position
+			if why := r.why.Load(); why != nil && *why == errOver {
+				t.Undo = (&mark{why: errOver}).encode() // whoever wants it after all comes too late
+			}
 		}
 		asked, _ := decodeRequest(t.Request)
 		t.Position = encodePosition(pos, asked.arguments == nil)
@@ -287,7 +294,7 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 		end := &turns.End{Outcome: *engine.Cancelled(undone.Report, "Cancelled.")}
 		return false, r.finish(end, Cancelled)
 	case why == errOver:
-		return false, r.fail(errExpired, undone.Report)
+		return false, r.fail(expired(undone.Report), undone.Report)
 	}
 	return false, r.fail(err, undone.Report)
 }
@@ -304,8 +311,9 @@ func tooLate(report *engine.UndoReport) bool {
 // goOnAnyway forgets that a client wanted the task cancelled: there is no way back.
 func (r *run) goOnAnyway(loose bool) error {
 	r.why.Store(nil)
+	r.undone = false
 	return r.write(func(t *records.Task) []Event {
-		t.Cancelled = false
+		t.Cancelled, t.TooLate, t.Undo = false, true, nil
 		t.Loose = t.Loose || loose
 		t.Message = "Not cancelled: it is too late."
 		if r.before != nil {
@@ -328,7 +336,7 @@ func (r *run) undo(t *records.Task, why error) (again bool, err error) {
 	}
 	questions, _ := decodeQuestions(t.Questions)
 	turn.Answers = answersTo(questions, turn.Answers)
-	turn.Acting, turn.Checkpoint = r.acting, r.checkpoint
+	turn.Acting, turn.Undoing, turn.Checkpoint = r.acting, r.undoing(why), r.checkpoint
 	text := ""
 	switch why {
 	case errCancelled:
@@ -340,29 +348,9 @@ func (r *run) undo(t *records.Task, why error) (again bool, err error) {
 	lost := r.inFlight(t) && why != errAttempts // what it runs is what breaks servers
 	end, err := r.m.Turns.UndoTask(r.ctx, turn, lost, r.served, text)
 	if err != nil {
-		r.lock()
-		gone, handing := r.lost, r.handing
-		r.unlock()
-		switch {
-		case gone:
-			return false, errLost
-		case handing:
-			return false, r.handOver(true)
-		}
-		return false, r.failed(t, err)
+		return r.notUndone(t, err)
 	}
-	report := turns.UndoReport(&end)
-	switch {
-	case report == nil: // its turn had ended well
-		return false, r.finish(&end, Completed)
-	case why == errCancelled && tooLate(report):
-		return true, r.goOnAnyway(lost)
-	case why == errCancelled:
-		return false, r.finish(&end, Cancelled)
-	case why == errOver:
-		return false, r.fail(errExpired, report)
-	}
-	return false, r.fail(why, report)
+	return r.wasUndone(&end, why, lost)
 }
 
 // finish records that the task has ended.
@@ -388,7 +376,7 @@ func (r *run) close(end []byte, status Status, report *engine.UndoReport) error 
 	return r.write(func(t *records.Task) []Event {
 		now := r.m.now()
 		t.State, t.Status, t.End = records.TaskEnded, uint8(status), end
-		t.Position, t.Questions, t.Answers, t.Request = nil, nil, nil, nil
+		t.Position, t.Questions, t.Answers, t.Request, t.Undo = nil, nil, nil, nil, nil
 		t.Rest, t.Again, t.Failures, t.LastError = time.Time{}, nil, 0, ""
 		if t.Keep = later(t.Keep, now.Add(t.Retain)); t.TTL > 0 {
 			t.Keep = later(t.Keep, t.Created.Add(t.TTL))

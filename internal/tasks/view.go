@@ -86,7 +86,7 @@ func status(e *records.TaskEntry) Status {
 	switch {
 	case e.State == records.TaskEnded:
 		return Status(e.Status)
-	case e.State == records.TaskWaiting && !e.Cancelled:
+	case e.State == records.TaskWaiting && !e.Cancelled && len(e.Undo) == 0:
 		return InputRequired
 	case e.State == records.TaskQueued && e.Epoch() == 0:
 		return Queued
@@ -327,13 +327,13 @@ func (m *Manager) Answer(ctx context.Context, principal, id string, answers []st
 // Cancel implements [Viewer].
 func (m *Manager) Cancel(ctx context.Context, principal, id string) (*Task, error) {
 	t, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (_ []Event, run, changed bool, err error) {
-		if e.State == records.TaskEnded || e.Cancelled {
+		if e.State == records.TaskEnded || e.Cancelled || e.TooLate || len(e.Undo) > 0 {
 			return nil, false, false, nil
 		}
 		e.Cancelled = true
 		return nil, true, true, nil
 	})
-	if err == nil && !t.Status.Ended() {
+	if err == nil && t.Cancelling && !t.Status.Ended() {
 		if r := m.runs(principal, id); r != nil {
 			r.cut(errCancelled)
 		}

@@ -18,12 +18,17 @@ const (
 	longestSleep = time.Minute
 )
 
+// longest is how long a turn may sleep that has just begun.
+func (r *Runner) longest() time.Duration {
+	if r.Timeout > 0 {
+		return r.Timeout - r.Timeout/spare
+	}
+	return longestSleep
+}
+
 // fits reports whether there is time in the turn of ctx to wait until wake and go on.
 func (r *Runner) fits(ctx context.Context, wake time.Time) bool {
-	most := longestSleep
-	if r.Timeout > 0 {
-		most = r.Timeout - r.Timeout/spare
-	}
+	most := r.longest()
 	if end, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(end)-r.Timeout/spare)
 	}

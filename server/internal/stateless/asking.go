@@ -247,7 +247,7 @@ func (d *stateless) serveSaga(ctx context.Context, r *request) ([]byte, error) {
 			return nil, rerr
 		}
 	}
-	end, err := d.Saga(ctx, r.Exchange)
+	end, err := d.Saga(ctx, r.Exchange, r.features)
 	if err != nil {
 		return nil, err
 	}
