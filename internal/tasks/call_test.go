@@ -641,3 +641,81 @@ func TestACallWithAKey(t *testing.T) {
 		require.ErrorIs(t, err, turns.ErrKeyReused)
 	})
 }
+
+func TestACallOfAnIDThatIsInUse(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		tool, calls, _ := holding(0, time.Second, func(saga.Key) error { return nil })
+		m, other := r.manager(nil, tool), r.manager(nil, tool)
+		r.work(m)
+		r.work(other)
+		s := waited(m, "hold")
+		s.ID = "mine"
+		first := r.start(m, s)
+		for _, m := range []*tasks.Manager{m, other} {
+			s.Request.Program = m.Turns.Registry.Find(engine.KindTool, "hold")
+			_, err := m.Start(t.Context(), s)
+			require.ErrorIs(t, err, tasks.ErrExists)
+		}
+		r.until(m, first.ID, tasks.Completed)
+		assert.EqualValues(t, 1, calls.Load())
+	})
+}
+
+func TestACallWhileTheServerStops(t *testing.T) {
+	slow := func(d time.Duration) saga.Definition {
+		return plain("slow", func(t *turn) (saga.Next, error) {
+			select {
+			case <-time.After(d):
+				return t.Textf("done here")
+			case <-t.Done():
+				return nil, t.Err()
+			}
+		})
+	}
+	for _, test := range []struct {
+		name  string
+		begun time.Duration // before the server stops; negative: after
+		takes time.Duration
+		here  bool
+	}{
+		{"it ends in time", 10 * time.Millisecond, 2 * time.Second, true},
+		{"it has a record and ends in time", time.Second, 4 * time.Second, true},
+		{"it takes too long", 10 * time.Millisecond, time.Minute, false},
+		{"it begins in the grace", -time.Second, 2 * time.Second, true},
+		{"it begins after the grace", -20 * time.Second, 2 * time.Second, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				a := r.manager(nil, slow(test.takes))
+				b := r.manager(nil, plain("slow", func(t *turn) (saga.Next, error) { return t.Textf("done elsewhere") }))
+				stop := r.work(a)
+				// Something keeps the grace from being over at once.
+				r.start(a, waited(a, "slow"))
+				stopped := make(chan struct{})
+				begin := func() (task *tasks.Task) {
+					task, err := a.Start(t.Context(), waited(a, "slow"))
+					require.NoError(t, err)
+					return task
+				}
+				end := func() { go func() { stop(); close(stopped) }() }
+				var task *tasks.Task
+				if test.begun >= 0 {
+					time.AfterFunc(test.begun, end)
+					task = begin()
+				} else {
+					end()
+					time.Sleep(-test.begun)
+					task = begin()
+				}
+				require.NotEmpty(t, task.ID)
+				<-stopped
+				r.work(b)
+				want := "done elsewhere"
+				if test.here {
+					want = "done here"
+				}
+				assert.Contains(t, text(t, r.until(b, task.ID, tasks.Completed)), want)
+			})
+		})
+	}
+}
