@@ -719,3 +719,71 @@ func TestACallWhileTheServerStops(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatACallTellsThoughWritesAreUncertain(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		store := spied(r)
+		var want []string
+		for i := range 20 {
+			want = append(want, fmt.Sprint("log ", i))
+		}
+		m := r.manager(nil, plain("tells", func(t *turn) (saga.Next, error) {
+			for i := range want {
+				t.Log(slog.LevelInfo, i)
+				time.Sleep(30 * time.Millisecond)
+			}
+			return t.Textf("told")
+		}))
+		r.work(m)
+		synctest.Wait()
+		var writes atomic.Int32
+		store.fails(func(swap func() error) error {
+			switch writes.Add(1) % 3 {
+			case 1:
+				return errors.Join(swap(), ledger.ErrUnknown, errCut)
+			case 2:
+				return errCut
+			}
+			return swap()
+		})
+		task := r.start(m, waited(m, "tells"))
+		var here heard
+		listen(t, m, task.ID, &here)
+		assert.Equal(t, want, here.list)
+		events, err := m.Events(t.Context(), "p", task.ID, 0, 100)
+		require.NoError(t, err)
+		assert.Len(t, events, len(want)+1)
+	})
+}
+
+// What others have told is read from the store, though the task runs here.
+func TestWhatOthersTellOfACall(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		tool := plain("tells", func(t *turn) (saga.Next, error) {
+			t.Log(slog.LevelInfo, "here")
+			time.Sleep(40 * time.Millisecond) // nobody watches the record yet
+			t.Log(slog.LevelInfo, "again")
+			time.Sleep(time.Minute)
+			return t.Textf("told")
+		})
+		m, other := r.manager(nil, tool), r.manager(nil, tool)
+		r.work(m)
+		task := r.start(m, waited(m, "tells"))
+		require.EqualValues(t, 1, task.Events)
+		require.NoError(t, other.Append(t.Context(), "p", task.ID, json.RawMessage(`"there"`)))
+		task, err := m.Get(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, task.Events)
+		events, err := m.Events(t.Context(), "p", task.ID, 1, 10)
+		require.NoError(t, err)
+		require.Len(t, events, 1)
+		assert.Equal(t, tasks.EventCustom, events[0].Kind)
+		time.Sleep(time.Second)
+		events, err = m.Events(t.Context(), "p", task.ID, 0, 10)
+		require.NoError(t, err)
+		require.Len(t, events, 3)
+		for i, e := range events {
+			assert.Equal(t, uint64(i+1), e.N)
+		}
+	})
+}
