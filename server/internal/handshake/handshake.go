@@ -22,6 +22,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -40,6 +41,7 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 	if h.Tasks != nil {
 		d.taskTools = listTaskTools(h)
 	}
+	h.Hub.OnTouched(d.touched)
 	return d, nil
 }
 
@@ -161,7 +163,7 @@ var emptyResult = json.RawMessage("{}")
 
 func (c *call) ping(context.Context) (json.RawMessage, error) { return emptyResult, nil }
 
-func (c *call) setLevel(context.Context) (json.RawMessage, error) {
+func (c *call) setLevel(ctx context.Context) (json.RawMessage, error) {
 	var p struct {
 		Level string `json:"level"`
 	}
@@ -172,8 +174,11 @@ func (c *call) setLevel(context.Context) (json.RawMessage, error) {
 	if !ok {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.level is not a level of log messages")
 	}
-	c.peer.level.Set(level)
-	return emptyResult, nil
+	remembered, err := c.remember(ctx, func(r *records.Session) (bool, error) { return setLevel(r, level) })
+	if !remembered && err == nil {
+		c.peer.level.Set(level)
+	}
+	return emptyResult, err
 }
 
 func (c *call) list(context.Context) (json.RawMessage, error) {
@@ -195,7 +200,7 @@ func (c *call) list(context.Context) (json.RawMessage, error) {
 	return append(open, '}'), nil
 }
 
-func (c *call) subscribe(context.Context) (json.RawMessage, error) {
+func (c *call) subscribe(ctx context.Context) (json.RawMessage, error) {
 	uri, rerr := c.uri()
 	if rerr != nil {
 		return nil, rerr
@@ -203,21 +208,31 @@ func (c *call) subscribe(context.Context) (json.RawMessage, error) {
 	if !c.Tools.Serves(uri) {
 		return nil, notFound(uri)
 	}
+	from := c.Hub.Position() // what is told from now on is for the subscriber
+	remembered, err := c.remember(ctx, func(r *records.Session) (bool, error) { return subscribe(r, uri, from) })
+	if remembered || err != nil {
+		return emptyResult, err
+	}
 	ok := false
 	c.peer.changes.Change(func(want *dialect.Interest) { ok = want.Add(uri) })
 	if !ok {
-		return nil, wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
+		return nil, errManyURIs
 	}
 	return emptyResult, nil
 }
 
-func (c *call) unsubscribe(context.Context) (json.RawMessage, error) {
+var errManyURIs = wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
+
+func (c *call) unsubscribe(ctx context.Context) (json.RawMessage, error) {
 	uri, rerr := c.uri()
 	if rerr != nil {
 		return nil, rerr
 	}
-	c.peer.changes.Change(func(want *dialect.Interest) { want.Remove(uri) })
-	return emptyResult, nil
+	remembered, err := c.remember(ctx, func(r *records.Session) (bool, error) { return unsubscribe(r, uri) })
+	if !remembered && err == nil {
+		c.peer.changes.Change(func(want *dialect.Interest) { want.Remove(uri) })
+	}
+	return emptyResult, err
 }
 
 func (c *call) uri() (string, *wire.Error) {
