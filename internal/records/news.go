@@ -6,7 +6,7 @@ import (
 	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
+	"encoding/base32"
 	"encoding/binary"
 	"errors"
 	"iter"
@@ -203,7 +203,7 @@ func pause(ctx context.Context, try int) error {
 // Positions are shown to clients as one encrypted block: how much changes on a server is
 // nobody's business. A block that somebody has made up opens as a position in no epoch.
 
-// ShowPosition returns a position as clients may see it: 22 characters of base64url.
+// ShowPosition returns a position as clients may see it: 26 letters and digits.
 func (b *Book) ShowPosition(p Position) (string, error) {
 	c, err := b.positionCipher()
 	if err != nil {
@@ -213,11 +213,13 @@ func (b *Book) ShowPosition(p Position) (string, error) {
 	binary.BigEndian.PutUint64(block[:], p.Epoch)
 	binary.BigEndian.PutUint64(block[8:], p.N)
 	c.Encrypt(block[:], block[:])
-	return base64.RawURLEncoding.EncodeToString(block[:]), nil
+	return shownEncoding.EncodeToString(block[:]), nil
 }
 
+var shownEncoding = base32.StdEncoding.WithPadding(base32.NoPadding)
+
 // shownLength is that of a position as clients see it.
-const shownLength = 22
+const shownLength = 26
 
 // ReadPosition reads what [Book.ShowPosition] has returned, here or elsewhere. Anything else is
 // no position, or one in no epoch.
@@ -225,7 +227,7 @@ func (b *Book) ReadPosition(shown string) (p Position) {
 	if len(shown) != shownLength {
 		return p
 	}
-	block, err := base64.RawURLEncoding.Strict().DecodeString(shown)
+	block, err := shownEncoding.DecodeString(shown)
 	if err != nil {
 		return p
 	}

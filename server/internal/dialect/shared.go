@@ -26,7 +26,7 @@ const (
 	// How soon the ledger is tried again when it has failed.
 	shortPause, longPause = 100 * time.Millisecond, 5 * time.Second
 	// tellTime is how long a write may take, lastTime the one when the server stops.
-	tellTime = 10 * time.Second
+	tellTime = 3 * time.Second
 	lastTime = time.Second
 	// keysEvery is how often to look for another keyset, under which news have another name.
 	// Replicas have a new key long before anybody uses it.
@@ -39,7 +39,7 @@ type shared struct {
 	log  *slog.Logger
 	by   string            // this process, in the news
 	wake chan struct{}     // has an element when there is something to tell
-	hear sync.Mutex        // is held while news are published, so that they are in order
+	hear sync.RWMutex      // is held while news are published, so that they are in order
 	on   func([]SessionID) // is called with sessions that others have changed; nil for all
 	hub  *Hub
 
@@ -92,6 +92,8 @@ func (h *Hub) Touch(id SessionID) {
 // Position is up to where all news have been published here.
 func (h *Hub) Position() (p records.Position) {
 	if s := h.shared; s != nil {
+		s.hear.RLock() // what is being published counts as soon as all of it has been
+		defer s.hear.RUnlock()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		p = s.told
@@ -165,7 +167,7 @@ func (s *shared) workWithKeys(ctx context.Context) error {
 	closed := make(chan struct{}, len(names))
 	for _, name := range names {
 		following.Go(func() {
-			if errors.Is(s.follow(ctx, name), ledger.ErrClosed) {
+			if errors.Is(s.watchNews(ctx, name), ledger.ErrClosed) {
 				closed <- struct{}{}
 			}
 		})
@@ -252,8 +254,8 @@ func empty(t *records.Telling) bool {
 	return len(t.Changes)+len(t.Sessions) == 0 && !t.ChangesLost && !t.SessionsLost
 }
 
-// follow publishes what others tell until ctx ends or the store is closed.
-func (s *shared) follow(ctx context.Context, name string) error {
+// watchNews publishes what others tell until ctx ends or the store is closed.
+func (s *shared) watchNews(ctx context.Context, name string) error {
 	wait := shortPause
 	for {
 		var failed error
@@ -316,10 +318,10 @@ func (s *shared) heard(name string, n *records.News, own bool) {
 	if same {
 		after = old.Last
 	}
-	// Of the first news, subscribers that were here before them may not have heard: all that
-	// are still there are told. News in another epoch may lack anything.
+	// Of the first news, subscribers that were here before them may not have heard: all is told
+	// that is in them. News in another epoch may lack anything.
 	changes, lost := n.Changes.After(after)
-	if lost && same || old != nil && !same {
+	if lost || old != nil && !same {
 		s.hub.publishAll()
 	} else {
 		for _, item := range changes {
@@ -331,7 +333,7 @@ func (s *shared) heard(name string, n *records.News, own bool) {
 	sessions, lost := n.Sessions.After(after)
 	switch {
 	case s.on == nil:
-	case lost && same || old != nil && !same:
+	case lost || old != nil && !same:
 		s.on(nil)
 	default:
 		if ids := sessionsOf(sessions, s.by); len(ids) > 0 {
@@ -360,8 +362,9 @@ func sessionsOf(items []records.NewsItem, by string) (ids []SessionID) {
 	return ids
 }
 
-// CatchUp has the subscriber hear of what was told after a position, as far as it wants to. If
-// that is not known any more it hears of everything it wants. Before the first news have come
+// CatchUp has the subscriber hear of what was told after a position, as far as it wants to; the
+// zero value is before all news. If it is not known any more what was told, the subscriber hears
+// of everything it wants. Before the first news have come
 // it does nothing: then their subscribers hear of all that is in them.
 func (s *Subscription) CatchUp(from records.Position) {
 	s.catchUp(from, func(e Event) { s.add(e) }, s.addAll)
@@ -392,6 +395,9 @@ func (s *Subscription) catchUp(from records.Position, add func(Event), all func(
 	n := shared.known[shared.name]
 	if n == nil {
 		return
+	}
+	if from == (records.Position{}) { // there were no news, or none that were known
+		from.Epoch = n.Epoch
 	}
 	items, lost := n.Changes.After(from.N)
 	if lost || from.Epoch != n.Epoch || shared.flying.ChangesLost || shared.waiting.ChangesLost {
