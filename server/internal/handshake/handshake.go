@@ -23,6 +23,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -263,8 +264,15 @@ const (
 	revision2025November                 // 2025-11-25
 )
 
-// Protocol versions with a handshake that this server answers, newest first.
-var versions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+// versions are the protocol versions with a handshake that this server answers, newest first.
+var versions = func() []string {
+	list := slices.Clone(sessionid.Revisions[:])
+	slices.Reverse(list)
+	return list
+}()
+
+// Each revision has its place in what session ids say.
+var _ = [1]struct{}{}[len(sessionid.Revisions)-1-int(revision2025November)]
 
 // negotiate returns the revision that a client asked for, or the newest if this
 // server does not have that one (MCP 2025-11-25, basic/lifecycle, version
