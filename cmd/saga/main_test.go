@@ -191,6 +191,7 @@ func TestUsageErrors(t *testing.T) {
 		"tools x":                        "no arguments",
 		"serve x":                        "no arguments",
 		"serve --log-level loud":         "loud",
+		"serve --session-ttl -1h":        "--session-ttl",
 		"keys frobnicate":                "frobnicate",
 		"keys promote":                   "one argument",
 		"token explain":                  "one argument",

@@ -22,6 +22,8 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -40,6 +42,7 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 	if h.OffersTasks() {
 		d.taskTools = listTaskTools(h)
 	}
+	h.Hub.OnTouched(d.touched)
 	return d, nil
 }
 
@@ -161,7 +164,7 @@ var emptyResult = json.RawMessage("{}")
 
 func (c *call) ping(context.Context) (json.RawMessage, error) { return emptyResult, nil }
 
-func (c *call) setLevel(context.Context) (json.RawMessage, error) {
+func (c *call) setLevel(ctx context.Context) (json.RawMessage, error) {
 	var p struct {
 		Level string `json:"level"`
 	}
@@ -172,8 +175,11 @@ func (c *call) setLevel(context.Context) (json.RawMessage, error) {
 	if !ok {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.level is not a level of log messages")
 	}
-	c.peer.level.Set(level)
-	return emptyResult, nil
+	remembered, err := c.remember(ctx, func(r *records.Session) (bool, error) { return setLevel(r, level) })
+	if !remembered && err == nil {
+		c.peer.level.Set(level)
+	}
+	return emptyResult, err
 }
 
 func (c *call) list(context.Context) (json.RawMessage, error) {
@@ -195,7 +201,7 @@ func (c *call) list(context.Context) (json.RawMessage, error) {
 	return append(open, '}'), nil
 }
 
-func (c *call) subscribe(context.Context) (json.RawMessage, error) {
+func (c *call) subscribe(ctx context.Context) (json.RawMessage, error) {
 	uri, rerr := c.uri()
 	if rerr != nil {
 		return nil, rerr
@@ -203,21 +209,31 @@ func (c *call) subscribe(context.Context) (json.RawMessage, error) {
 	if !c.Tools.Serves(uri) {
 		return nil, notFound(uri)
 	}
+	from := c.Hub.Position() // what is told from now on is for the subscriber
+	remembered, err := c.remember(ctx, func(r *records.Session) (bool, error) { return subscribe(r, uri, from) })
+	if remembered || err != nil {
+		return emptyResult, err
+	}
 	ok := false
 	c.peer.changes.Change(func(want *dialect.Interest) { ok = want.Add(uri) })
 	if !ok {
-		return nil, wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
+		return nil, errManyURIs
 	}
 	return emptyResult, nil
 }
 
-func (c *call) unsubscribe(context.Context) (json.RawMessage, error) {
+var errManyURIs = wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
+
+func (c *call) unsubscribe(ctx context.Context) (json.RawMessage, error) {
 	uri, rerr := c.uri()
 	if rerr != nil {
 		return nil, rerr
 	}
-	c.peer.changes.Change(func(want *dialect.Interest) { want.Remove(uri) })
-	return emptyResult, nil
+	remembered, err := c.remember(ctx, func(r *records.Session) (bool, error) { return unsubscribe(r, uri) })
+	if !remembered && err == nil {
+		c.peer.changes.Change(func(want *dialect.Interest) { want.Remove(uri) })
+	}
+	return emptyResult, err
 }
 
 func (c *call) uri() (string, *wire.Error) {
@@ -248,8 +264,15 @@ const (
 	revision2025November                 // 2025-11-25
 )
 
-// Protocol versions with a handshake that this server answers, newest first.
-var versions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+// versions are the protocol versions with a handshake that this server answers, newest first.
+var versions = func() []string {
+	list := slices.Clone(sessionid.Revisions[:])
+	slices.Reverse(list)
+	return list
+}()
+
+// Each revision has its place in what session ids say.
+var _ = [1]struct{}{}[len(sessionid.Revisions)-1-int(revision2025November)]
 
 // negotiate returns the revision that a client asked for, or the newest if this
 // server does not have that one (MCP 2025-11-25, basic/lifecycle, version

@@ -66,7 +66,7 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 		}
 		r.Empty(http.StatusAccepted)
 	case !d.method(m).lasting:
-		if d.method(m).lingering {
+		if d.method(m).lingering && d.Turns.Records() == nil {
 			s.linger()
 		}
 		ctx, cancel := sessionContext(ctx, s)
@@ -172,7 +172,7 @@ func (d *handshake) replyToOther(ctx context.Context, x *dialect.Exchange, r wir
 func (d *handshake) replyToDelete(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
 	s, rerr := d.sessionOf(ctx, x, needs{calls: true})
 	if rerr == nil {
-		rerr = d.end(ctx, s.agreed, x.Principal)
+		rerr = d.end(ctx, s, x.Principal)
 		d.release(s, nil)
 	}
 	if rerr != nil {
@@ -333,7 +333,7 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		return
 	}
 	s.mu.Lock()
-	st, number := s.general, s.general.last
+	st, number, here := s.general, s.general.last, false
 	if id := x.Header.Get("Last-Event-ID"); id != "" {
 		var name string
 		var ok bool
@@ -341,8 +341,10 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 			st = s.streams[name]
 			if st == nil && strings.HasPrefix(name, generalStream) {
 				// Of another replica, or from before the session was in memory: what was not
-				// read of it is lost, and what comes now is not.
+				// read of it is lost without a ledger, and what comes now is not.
 				st, number = s.general, s.general.last
+			} else {
+				here = true
 			}
 		} else {
 			st = nil
@@ -354,11 +356,11 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		return
 	}
 	var changes *dialect.Subscription
-	if st == s.general {
-		s.linger()
-		changes = s.changes
-	}
 	reader := &streamReader{gone: make(chan struct{})}
 	defer st.carriedBy(reader, 0)()
+	if st == s.general {
+		d.listens(ctx, s, x, here)
+		changes = s.changes
+	}
 	st.pump(ctx, r, reader, number, changes)
 }

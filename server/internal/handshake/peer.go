@@ -25,6 +25,8 @@ type peer struct {
 	asked  dialect.Asked
 	// resumable: the client can resume requests.
 	resumable bool
+	// session is the one over HTTP whose client this is; nil for others.
+	session *session
 	// level is the least severe log message that the client gets.
 	level slog.LevelVar
 	// changes are what the client hears without asking.

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -31,8 +32,6 @@ import (
 const (
 	resumeMethod = "requests/resume"
 	policyMethod = "notifications/requests/resumePolicy"
-	// resumePurpose separates resume tokens from all else that the keys seal.
-	resumePurpose = "resume"
 	// maxWait is for how long a client may be away at most; tools whose results are kept for less
 	// have less.
 	maxWait = time.Hour
@@ -106,7 +105,7 @@ func (c *call) sealTicket(task string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return c.Turns.Codec.Seal(tokens.Binding{Purpose: resumePurpose, Principal: c.Principal}, c.Turns.Now(), &tokens.Contents{State: state})
+	return c.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.ResumePurpose, Principal: c.Principal}, c.Turns.Now(), &tokens.Contents{State: state})
 }
 
 // openTicket reads a resume token. When it ends, its task says.
@@ -114,7 +113,7 @@ func (d *handshake) openTicket(principal, token string) (t ticket, ok bool) {
 	if len(token) > maxResume {
 		return t, false
 	}
-	x, _, err := d.Turns.Codec.OpenAnyTime(tokens.Binding{Purpose: resumePurpose, Principal: principal}, d.Turns.Now(), token)
+	x, _, err := d.Turns.Codec.OpenAnyTime(tokens.Binding{Purpose: sessionid.ResumePurpose, Principal: principal}, d.Turns.Now(), token)
 	return t, err == nil && json.Unmarshal(x.State, &t) == nil
 }
 

@@ -58,6 +58,7 @@ type session struct {
 	// general carries what belongs to no request, on the client's GET.
 	general *stream
 	posts   uint64 // streams so far
+	remembered
 	// calls are the client's requests under way, by id.
 	calls map[string]*sessionCall
 	// held are the bytes of calls and of the answers that they wait with for more;

@@ -229,7 +229,7 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 	id := func(number uint64) string { return st.name + "_" + strconv.FormatUint(number, 10) }
 	first := ""
 	if st.session.revision >= revision2025November { // the client can resume from the first event on (SEP-1699)
-		first = id(number)
+		first = id(number) + st.session.told(changes)
 	}
 	out := r.Events(patience)
 	defer out.End()
@@ -262,7 +262,7 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 		case <-reader.gone:
 		case <-changed:
 			if e, ok := changes.Next(); ok {
-				st.add(eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
+				st.addMarked(st.session.told(changes), eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
 			}
 		case <-alive.C:
 			if out.Alive() != nil {
