@@ -37,6 +37,7 @@ require (
 	golang.org/x/tools v0.52.0
 	modernc.org/sqlite v1.60.0
 	pgregory.net/rapid v1.3.0
+	zombiezen.com/go/sqlite v1.4.2
 )
 
 require (
@@ -116,5 +117,4 @@ require (
 	modernc.org/libc v1.79.0 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
-	zombiezen.com/go/sqlite v1.4.2 // indirect
 )

@@ -9,12 +9,22 @@ import (
 
 // OpenPatient is [Open] of a store that waits for others only so long.
 func OpenPatient(ctx context.Context, path string, patience time.Duration) (ledger.Store, error) {
-	return handle(open(ctx, path, settings{patience, schema}))
+	return handle(open(ctx, path, settings{patience, schema, fewWaiting}))
 }
 
 // OpenNext is [Open] of a future program, whose tables have one step more.
 func OpenNext(ctx context.Context, path string, version int, ddl string) (ledger.Store, error) {
-	return handle(open(ctx, path, settings{patience, append(schema[:len(schema):len(schema)], step{version, ddl})}))
+	return handle(open(ctx, path, settings{patience, append(schema[:len(schema):len(schema)], step{version, ddl}), fewWaiting}))
+}
+
+// OpenFirst is [Open] of the first program, to whose tables later ones have added.
+func OpenFirst(ctx context.Context, path string) (ledger.Store, error) {
+	return handle(open(ctx, path, settings{patience, schema[:1], fewWaiting}))
+}
+
+// OpenWalking is [Open] of a store that lists as if there were many records.
+func OpenWalking(ctx context.Context, path string) (ledger.Store, error) {
+	return handle(open(ctx, path, settings{patience, schema, 1}))
 }
 
 // Queries lists all statements of a store.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
-	"strings"
 
 	driver "zombiezen.com/go/sqlite"
 
@@ -114,74 +112,4 @@ func (s *store) Count(ctx context.Context, owner string, most int) (n int, err e
 		return err
 	})
 	return n, s.explain("read", err)
-}
-
-// List implements [ledger.Store].
-func (s *store) List(ctx context.Context, queues []string, after string, limit int) (list []*ledger.Record, err error) {
-	limit = max(0, limit)
-	err = s.read(ctx, func(r *reader) error {
-		// One transaction: a record is not missed because it moves to another queue meanwhile.
-		if err := run(r.begin); err != nil {
-			return err
-		}
-		defer func() { _ = run(r.rollback) }()
-		list, err = r.list(r.listed, queues, after, limit)
-		return err
-	})
-	if err != nil {
-		return nil, s.explain("read", err)
-	}
-	return list, nil
-}
-
-// Owned implements [ledger.Store].
-func (s *store) Owned(ctx context.Context, owners []string, after string, limit int) (list []*ledger.Record, err error) {
-	limit = max(0, limit)
-	err = s.read(ctx, func(r *reader) error {
-		if err := run(r.begin); err != nil {
-			return err
-		}
-		defer func() { _ = run(r.rollback) }()
-		list, err = r.list(r.owned, owners, after, limit)
-		return err
-	})
-	if err != nil {
-		return nil, s.explain("read", err)
-	}
-	return list, nil
-}
-
-// list returns the first records by key of those that a statement finds for each of the names.
-func (r *reader) list(find *driver.Stmt, names []string, after string, limit int) (list []*ledger.Record, err error) {
-	type found struct {
-		key string
-		id  int64
-	}
-	var all []found
-	for _, name := range distinct(names) {
-		find.BindText(1, name)
-		find.BindText(2, after)
-		find.BindInt64(3, int64(limit))
-		if err := each(find, func() { all = append(all, found{find.ColumnText(0), find.ColumnInt64(1)}) }); err != nil {
-			return nil, err
-		}
-		slices.SortFunc(all, func(a, b found) int { return strings.Compare(a.key, b.key) })
-		all = all[:min(limit, len(all))]
-	}
-	for _, f := range all {
-		r.byID.BindInt64(1, f.id)
-		rec, err := scan(f.key, r.byID)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, rec)
-	}
-	return list, nil
-}
-
-// distinct are the names that can be those of queues or owners, each once.
-func distinct(names []string) []string {
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })
-	slices.Sort(names)
-	return slices.Compact(names)
 }

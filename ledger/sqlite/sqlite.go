@@ -23,7 +23,7 @@
 //
 // The file says which program it belongs to (application_id) and which version its tables
 // have (user_version = 1000·major + minor). Open brings older tables up to date. A minor step only
-// adds: columns with defaults, tables, indexes. So a program takes a file whose tables are
+// adds columns with defaults, tables and indexes, or drops an index. So a program takes a file whose tables are
 // newer by minor steps, and old and new programs can run side by side while servers are
 // replaced one after the other. A major step changes what is there: older programs refuse
 // the file, also those that have it open.
@@ -49,8 +49,9 @@ const (
 
 // settings are what tests vary.
 type settings struct {
-	patience time.Duration
-	schema   []step
+	patience   time.Duration
+	schema     []step
+	fewWaiting int
 }
 
 // store implements [ledger.Store].
@@ -61,6 +62,8 @@ type store struct {
 	writer *writer
 	waits  *waits
 	pool   chan *reader
+
+	fewWaiting int
 
 	closing   chan struct{} // closed when Close begins
 	closeOnce sync.Once
@@ -74,7 +77,7 @@ type store struct {
 //
 // The context limits how long Open waits for other processes that have locked the file.
 func Open(ctx context.Context, path string) (ledger.Store, error) {
-	return handle(open(ctx, path, settings{patience: patience, schema: schema}))
+	return handle(open(ctx, path, settings{patience, schema, fewWaiting}))
 }
 
 // handle avoids an interface that holds a nil pointer.
@@ -86,7 +89,7 @@ func handle(s *store, err error) (ledger.Store, error) {
 }
 
 func open(ctx context.Context, path string, set settings) (*store, error) {
-	s := &store{closing: make(chan struct{}), waits: newWaits(), pool: make(chan *reader, readers)}
+	s := &store{closing: make(chan struct{}), waits: newWaits(), pool: make(chan *reader, readers), fewWaiting: set.fewWaiting}
 	if path == "" {
 		return nil, errors.New("ledger/sqlite: no file is named")
 	}

@@ -7,7 +7,7 @@ const columns = "rev, queue, owner, wake, keep, body"
 // readStatements are prepared for each connection that reads.
 type readStatements struct {
 	*conn
-	begin, rollback, load, byID, rev, items, count, listed, owned, nextWake *driver.Stmt
+	begin, rollback, load, byID, rev, items, count, owned, nextWake, waiting, walk *driver.Stmt
 }
 
 func (s *readStatements) prepare() error {
@@ -19,8 +19,9 @@ func (s *readStatements) prepare() error {
 		&s.rev:      "SELECT rev FROM records WHERE key = ?",
 		&s.items:    "SELECT n, body FROM items WHERE record = (SELECT id FROM records WHERE key = ?) AND n > ? ORDER BY n LIMIT ?",
 		&s.count:    "SELECT count(*) FROM (SELECT 1 FROM records WHERE owner = ? LIMIT ?)",
-		&s.listed:   "SELECT key, id FROM records WHERE queue = ? AND wake IS NOT NULL AND key > ? ORDER BY key LIMIT ?",
 		&s.owned:    "SELECT key, id FROM records WHERE owner = ? AND key > ? ORDER BY key LIMIT ?",
+		&s.waiting:  "SELECT key, id FROM records WHERE queue = ? AND wake IS NOT NULL LIMIT ?",
+		&s.walk:     "SELECT key, id, queue, wake FROM records WHERE key > ? ORDER BY key LIMIT ?",
 		&s.nextWake: "SELECT min(wake) FROM records WHERE queue = ? AND wake IS NOT NULL",
 	})
 }
