@@ -189,32 +189,10 @@ func (b *Book) Room(ctx context.Context, principal string, limit int) error {
 	if err != nil {
 		return err
 	}
-	owner := going[0]
-	b.mu.Lock()
-	c, known := b.counts[owner]
-	b.mu.Unlock()
 	// Those that end are not counted, so who seems to have reached the limit is counted again.
-	if age := time.Since(c.at); !known || age > countFor || c.n >= limit && (age > countAgain || c.found < limit) {
-		n, err := b.store.Count(ctx, owner, limit)
-		if err != nil {
-			return unavailable(ctx, err)
-		}
-		c = count{n: n, found: n, at: time.Now()}
-	}
-	full := c.n >= limit
-	if !full {
-		c.n++
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.counts) >= countMost {
-		clear(b.counts)
-	}
-	b.counts[owner] = c
-	if full {
-		return ErrFull
-	}
-	return nil
+	return b.countIn(ctx, going[0], limit, func(c count) bool {
+		return c.n >= limit && (time.Since(c.at) > countAgain || c.found < limit)
+	})
 }
 
 // countAgain is how long a principal that was found to have reached its limit is refused without
@@ -317,24 +295,9 @@ func (b *Book) WatchTask(ctx context.Context, e *TaskEntry, after uint64) iter.S
 
 // TakeTasks is [Book.Take] for tasks.
 func (b *Book) TakeTasks(ctx context.Context, targets []Target, limit int, lease time.Duration) (list []*TaskEntry, unreadable int, err error) {
-	var queues []string
-	for _, t := range targets {
-		names, err := b.taskQueues(t)
-		if err != nil {
-			return nil, 0, err
-		}
-		queues = append(queues, names...)
-	}
-	found, err := b.store.Take(ctx, ledger.Take{Queues: queues, Limit: limit, Lease: lease})
-	if err != nil {
-		return nil, 0, unavailable(ctx, err)
-	}
-	for _, r := range found {
-		if e, err := b.taskEntry(r); err == nil {
-			list = append(list, e)
-		}
-	}
-	return list, len(found) - len(list), nil
+	found, err := b.take(ctx, targets, b.taskQueues, limit, lease)
+	list = readable(found, b.taskEntry)
+	return list, len(found) - len(list), err
 }
 
 // OwnTasks returns tasks of a principal, at most limit of them, and what to give as after
@@ -348,15 +311,10 @@ func (b *Book) OwnTasks(ctx context.Context, principal, after string, limit int)
 	if err != nil {
 		return nil, "", unavailable(ctx, err)
 	}
-	for _, r := range found {
-		if e, err := b.taskEntry(r); err == nil {
-			list = append(list, e)
-		}
-	}
 	if len(found) == limit && limit > 0 {
 		next = found[limit-1].Key
 	}
-	return list, strings.Clone(next), nil
+	return readable(found, b.taskEntry), strings.Clone(next), nil
 }
 
 // TaskKey returns the name that the record of a task made now has.

@@ -38,7 +38,7 @@ type stateless struct {
 	table map[string]method
 	// info is this server's Implementation, which is in every result.
 	info []byte
-	// params are the arguments that HTTP headers repeat, by tool.
+	// params are the arguments that HTTP headers repeat, by tool; most have none.
 	params  map[string][]paramHeader
 	streams streams
 }
@@ -70,7 +70,9 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 	for _, t := range h.Tools.Of(engine.KindTool) {
 		found, err := paramHeaders(t)
 		wrong = append(wrong, err)
-		d.params[t.Name] = found
+		if found != nil {
+			d.params[t.Name] = found
+		}
 	}
 	d.table = d.methods()
 	return d, errors.Join(wrong...)

@@ -45,7 +45,7 @@ func (d *stateless) createTask(ctx context.Context, r *request, t *engine.Progra
 	case task.ID != "":
 		return d.finish(appendTask(nil, task, dialect.TaskStatus(task.Status), task.Message), resultTask), nil
 	case task.End.Token != "":
-		return d.inputRequired(task.End), nil
+		return d.inputRequired(r.Scratch, task.End), nil
 	}
 	return d.toolResult(task.End.Result)
 }
