@@ -263,7 +263,9 @@ func (x *played) happens(e event) {
 	case "refuse":
 		x.behind.mu.Lock()
 		defer x.behind.mu.Unlock()
-		x.behind.refuses = 1 + e.B%2
+		if x.behind.refuses, x.behind.fatal = 1+e.B%2, 0; e.B%3 > 0 {
+			x.behind.fatal = soon
+		}
 	case "late":
 		x.comesLate(e)
 	case "forget":
