@@ -428,6 +428,9 @@ func (x *played) undoNow(e event) {
 		return
 	}
 	x.mu.Lock()
+	// A claim that is being renewed at this moment is renewed only a beat later. Where all takes
+	// long that may be too late, and then somebody takes the turn again.
+	x.calm = x.calm && !x.slow
 	for _, c := range x.customers { // whose it is cannot be told
 		c.went, c.forced = true, true
 	}
