@@ -263,7 +263,9 @@ func (x *played) happens(e event) {
 	case "refuse":
 		x.behind.mu.Lock()
 		defer x.behind.mu.Unlock()
-		x.behind.refuses = 1 + e.B%2
+		if x.behind.refuses, x.behind.fatal = 1+e.B%2, 0; e.B%3 > 0 {
+			x.behind.fatal = soon
+		}
 	case "late":
 		x.comesLate(e)
 	case "forget":
@@ -426,6 +428,9 @@ func (x *played) undoNow(e event) {
 		return
 	}
 	x.mu.Lock()
+	// A claim that is being renewed at this moment is renewed only a beat later. Where all takes
+	// long that may be too late, and then somebody takes the turn again.
+	x.calm = x.calm && !x.slow
 	for _, c := range x.customers { // whose it is cannot be told
 		c.went, c.forced = true, true
 	}

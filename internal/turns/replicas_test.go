@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -241,8 +242,9 @@ type behind struct {
 	calls  map[string]int // by "3 hold", "3 undo hold"
 	// unwilling and flaky: until then nothing is undone, and some effects fail.
 	unwilling, flaky time.Time
-	// refuses is how many more effects are refused that were not done yet.
-	refuses int
+	// refuses is how many more payments are refused. If fatal is set, the server dies that many
+	// gates later, which is mostly while it undoes what was to be paid for.
+	refuses, fatal int
 }
 
 func (b *behind) is(what string) bool {
@@ -279,9 +281,15 @@ func (b *behind) do(ctx context.Context, key saga.Key, effect, who string) error
 		b.mu.Unlock()
 		return saga.Refused(errors.New("sold out"))
 	}
-	if b.refuses > 0 && b.done[key] == "" {
+	if b.refuses > 0 && slices.Contains(payments, effect) && b.done[key] == "" {
 		b.refuses--
+		fatal := b.fatal
 		b.mu.Unlock()
+		if fatal > 0 {
+			p.mu.Lock()
+			p.dieAt = p.gates + fatal
+			p.mu.Unlock()
+		}
 		return saga.Refused(errors.New("not today"))
 	}
 	b.calls[what]++
