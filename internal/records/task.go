@@ -75,8 +75,12 @@ type Task struct {
 	// Position is where the saga stands; nil before its first turn. Questions are open there,
 	// and Answers have come.
 	Position, Questions, Answers []byte
-	// End is how it has ended, and Again where what could not be undone is tried again.
-	End, Again []byte
+	// End is how it has ended, and Again where what could not be undone is tried again. Said tells
+	// people how it has ended, and Bad whether its result says that the tool has failed; Judged: that
+	// is known.
+	End, Again  []byte
+	Said        string
+	Judged, Bad bool
 
 	// unknown are fields of newer programs.
 	unknown []byte
@@ -139,18 +143,21 @@ const (
 	fieldUndo = 41 + iota
 	fieldTooLate
 	fieldAppended
+	fieldSaid
+	fieldJudged
+	fieldBad
 )
 
 // size is how many bytes the encoded task has at most.
 func (t *Task) size() int {
 	n := 0
-	for _, s := range [...]string{t.Target.Name, t.ID, t.Principal, t.LastError, t.Message} {
+	for _, s := range [...]string{t.Target.Name, t.ID, t.Principal, t.LastError, t.Message, t.Said} {
 		n += len(s)
 	}
 	for _, b := range [...][]byte{t.Progress, t.Request, t.Note, t.Digest, t.Position, t.Questions, t.Answers, t.End, t.Again, t.Undo, t.unknown} {
 		n += len(b)
 	}
-	return n + 44*12
+	return n + 48*12
 }
 
 func (t *Task) encode(b []byte) []byte {
@@ -181,6 +188,9 @@ func (t *Task) encode(b []byte) []byte {
 	b = fields.AppendBool(b, fieldTooLate, t.TooLate)
 	b = fields.AppendBytes(b, fieldUndo, t.Undo)
 	b = fields.AppendUint(b, fieldAppended, t.Appended)
+	b = fields.AppendBytes(b, fieldSaid, t.Said)
+	b = fields.AppendBool(b, fieldJudged, t.Judged)
+	b = fields.AppendBool(b, fieldBad, t.Bad)
 	b = fields.AppendBytes(b, fieldMessage, t.Message)
 	b = fields.AppendBytes(b, fieldProgress, t.Progress)
 	b = fields.AppendUint(b, fieldEvents, t.Events)
@@ -257,6 +267,12 @@ func (t *Task) decode(b []byte) (err error) {
 			t.Undo = v
 		case fieldAppended:
 			t.Appended = v.Uint()
+		case fieldSaid:
+			t.Said = string(v)
+		case fieldJudged:
+			t.Judged = v.Bool()
+		case fieldBad:
+			t.Bad = v.Bool()
 		case fieldMessage:
 			t.Message = string(v)
 		case fieldProgress:

@@ -144,6 +144,11 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 	if m.Limit >= 0 {
 		switch err := m.book.Room(ctx, q.Principal, m.Limit); {
 		case errors.Is(err, records.ErrFull):
+			if t.Digest != nil { // it may be one of those that there are
+				if found, err := m.book.Task(ctx, q.Principal, t.ID); found != nil || err != nil {
+					return same(found, &t, err)
+				}
+			}
 			return nil, ErrTooMany
 		case err != nil:
 			return nil, err

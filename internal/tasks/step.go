@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ const (
 	maxOwn = 100
 	// maxPartial is how many bytes of partial results, questions and events of dialects are kept.
 	maxPartial = 8 << 20
+	// maxAppended is how many events a dialect may add.
+	maxAppended = 10_000
 )
 
 // never is when a task that nothing ends is looked at again.
@@ -361,7 +364,7 @@ func (r *run) finish(end *turns.End, status Status) error {
 	if err != nil {
 		return r.fail(err, nil)
 	}
-	if err = r.close(raw, status, turns.UndoReport(end)); errors.Is(err, ledger.ErrTooLarge) {
+	if err = r.close(raw, status, turns.UndoReport(end), said(end, status), isBad(end)); errors.Is(err, ledger.ErrTooLarge) {
 		return r.fail(errTooLarge, turns.UndoReport(end))
 	}
 	return err
@@ -370,14 +373,28 @@ func (r *run) finish(end *turns.End, status Status) error {
 // fail records that the task has failed.
 func (r *run) fail(why error, report *engine.UndoReport) error {
 	f := failureOf(r.kind(), why, fmt.Sprintf("%x", r.task().Saga))
-	return r.close(f.encode(), Failed, report)
+	raw := f.encode()
+	return r.close(raw, Failed, report, decodeFailure(raw).Error(), false)
 }
 
-// close records how the task has ended, and what is still to be undone.
-func (r *run) close(end []byte, status Status, report *engine.UndoReport) error {
+// said tells people how a task has ended, unless it has failed without a result.
+func said(end *turns.End, status Status) string {
+	text := ""
+	if end.Result != nil {
+		text = end.Result.Content.Text()
+	}
+	if status == Cancelled || isBad(end) {
+		return cmp.Or(text, "The tool has failed.")
+	}
+	return "Completed."
+}
+
+// close records how the task has ended, which said tells people, and what is still to be undone.
+func (r *run) close(end []byte, status Status, report *engine.UndoReport, said string, bad bool) error {
 	return r.write(func(t *records.Task) []Event {
 		now := r.m.now()
 		t.State, t.Status, t.End = records.TaskEnded, uint8(status), end
+		t.Said, t.Judged, t.Bad = clip(said), true, bad
 		t.Position, t.Questions, t.Answers, t.Request, t.Undo = nil, nil, nil, nil, nil
 		t.Rest, t.Again, t.Failures, t.LastError = time.Time{}, nil, 0, ""
 		if t.Keep = later(t.Keep, now.Add(t.Retain)); t.TTL > 0 {

@@ -82,14 +82,16 @@ type Task struct {
 	Status Status
 	// Cancelling: a client wants it cancelled. It may have come to its end all the same.
 	Cancelling bool
-	// Message tells people about the status; may be empty.
+	// Message tells people about the status; may be empty. Of a task that has ended it says how.
 	Message string
+	// Bad: the task is Completed with a result that says that the tool has failed.
+	Bad bool
 	// Progress is what the tool said last; nil if it said nothing.
 	Progress *engine.Progress
 	// Questions are what the task waits for, under ids that never come again in this task.
 	Questions []steps.Step
 	// End is the result of a task that is Completed. Of one that is Cancelled it is what was
-	// undone, if it had done anything.
+	// undone, if it had done anything. It is nil where only the status was asked for.
 	End *turns.End
 	// Err is why the task is Failed: an error as [turns.Runner] has them, without what only
 	// the operator may see.
@@ -180,6 +182,8 @@ type Viewer interface {
 	Start(ctx context.Context, s Start) (*Task, error)
 	// Get returns a task of the principal's, or [ErrNotFound].
 	Get(ctx context.Context, principal, id string) (*Task, error)
+	// Status is Get without the task's End, which may be large.
+	Status(ctx context.Context, principal, id string) (*Task, error)
 	// Watch yields the task each time that it is found changed after revision after, beginning
 	// with the present one if that is newer. It ends after a task that has ended, or with an
 	// error.
@@ -201,6 +205,7 @@ type Viewer interface {
 	// Append adds an event of the dialect's own.
 	Append(ctx context.Context, principal, id string, note json.RawMessage) error
 	// List returns tasks of the principal's, in an order of no meaning, at most limit of them.
-	// next is what to give as after for more; empty if there are none.
+	// next is what to give as after for more; empty if there are none. They have no End. What cannot
+	// be read is left out and logged.
 	List(ctx context.Context, principal, after string, limit int) (list []*Task, next string, err error)
 }

@@ -1,9 +1,11 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -50,8 +52,28 @@ func (m *Manager) Get(ctx context.Context, principal, id string) (*Task, error) 
 	return m.view(e)
 }
 
+// Status implements [Viewer].
+func (m *Manager) Status(ctx context.Context, principal, id string) (*Task, error) {
+	e, err := m.find(ctx, principal, id)
+	if err != nil {
+		return nil, err
+	}
+	return m.glance(e)
+}
+
 // view shows a record.
 func (m *Manager) view(e *records.TaskEntry) (*Task, error) {
+	t, err := m.glance(e)
+	if err == nil && (t.Status == Completed || t.Status == Cancelled) {
+		if t.End, err = turns.DecodeEnd(e.End); err != nil {
+			return nil, damaged(err)
+		}
+	}
+	return t, err
+}
+
+// glance shows a record but for the result.
+func (m *Manager) glance(e *records.TaskEntry) (*Task, error) {
 	if r := m.crew.find(e.Key()); r != nil {
 		r.shown.saw(e.Events)
 	}
@@ -67,16 +89,27 @@ func (m *Manager) view(e *records.TaskEntry) (*Task, error) {
 	switch t.Status {
 	case InputRequired:
 		t.Questions, err = questionsOf(&e.Task)
-	case Completed, Cancelled:
-		t.End, err = turns.DecodeEnd(e.End)
+	case Completed:
+		if t.Bad = e.Bad; !e.Judged { // by a server that did not say so
+			var end *turns.End
+			if end, err = turns.DecodeEnd(e.End); err == nil {
+				t.Bad = isBad(end)
+			}
+		}
 	case Failed:
 		t.Err = decodeFailure(e.End)
 	}
 	if err != nil {
 		return nil, damaged(err)
 	}
+	if e.Said != "" {
+		t.Message = e.Said
+	}
 	return t, nil
 }
+
+// isBad reports whether a task has ended with a result that says that the tool has failed.
+func isBad(end *turns.End) bool { return end.Result != nil && end.Result.IsError }
 
 func damaged(err error) error {
 	return &turns.Error{Err: errors.Join(records.ErrUnreadable, err)}
@@ -207,7 +240,7 @@ func (m *Manager) Events(ctx context.Context, principal, id string, after uint64
 }
 
 func endEvent(e *records.TaskEntry) Event {
-	return Event{N: e.Events, At: e.Updated, Kind: EventStatus, Status: status(e), Message: e.Message}
+	return Event{N: e.Events, At: e.Updated, Kind: EventStatus, Status: status(e), Message: cmp.Or(e.Said, e.Message)}
 }
 
 // List implements [Viewer].
@@ -222,9 +255,10 @@ func (m *Manager) List(ctx context.Context, principal, after string, limit int) 
 			if m.forgotten(e) {
 				continue
 			}
-			t, err := m.view(e)
+			t, err := m.glance(e)
 			if err != nil {
-				return nil, "", err
+				m.Turns.Log.ErrorContext(ctx, "a task is left out of its owner's list, as it cannot be read", "tool", e.Target.Name, "saga", fmt.Sprintf("%x", e.Saga), "error", err)
+				continue
 			}
 			list = append(list, t)
 		}
@@ -367,6 +401,9 @@ func (m *Manager) Append(ctx context.Context, principal, id string, note json.Ra
 	_, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (_ []Event, run, changed bool, err error) {
 		if e.State == records.TaskEnded {
 			return nil, false, false, nil
+		}
+		if e.Appended++; e.Appended > maxAppended {
+			return nil, false, false, errAppended
 		}
 		if e.Size += uint64(len(note)) + eventSize; e.Size > maxPartial {
 			return nil, false, false, errPartial

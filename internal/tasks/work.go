@@ -129,10 +129,12 @@ func (m *Manager) receive(live context.Context, e *records.TaskEntry) {
 	if admitted || pause == 0 {
 		return
 	}
-	_ = r.write(func(t *records.Task) []Event { // else it comes again after the lease
+	r.lock()
+	defer r.unlock()
+	_ = r.attempt(func(t *records.Task) []Event { // else it comes again after the lease
 		r.rest(t, t.State, m.now().Add(pause))
 		return nil
-	})
+	}, false)
 }
 
 // handOver ends the work.

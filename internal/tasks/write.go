@@ -56,15 +56,17 @@ func (r *run) goOnWriting(change func(t *records.Task) []Event, stale bool) erro
 		case !errors.Is(err, records.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded), errors.Is(err, ledger.ErrClosed):
 			return err
 		}
+		if r.ctx.Err() != nil {
+			return err // others will find it once the lease is over
+		}
 		stale = true // it may have been made
 		if began.IsZero() {
 			began = time.Now()
 			r.m.Turns.Log.Error("the ledger cannot be used: a task cannot be recorded", "tool", r.tool, "error", err)
 		}
-		if time.Since(began) > writePatience {
+		if time.Since(began) > writePatience || sleep(r.ctx, pause) != nil {
 			return err
 		}
-		time.Sleep(pause)
 		pause = min(2*pause, lastRetry)
 	}
 }

@@ -214,7 +214,8 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 	status := "processing"
 	if task.Status.Ended() {
 		status = "completed"
-		if _, err := c.finalResult(ctx, task); err != nil {
+		if task.Status == tasks.Completed { // its response need not be made to know that
+		} else if _, err := c.finalResult(ctx, task); err != nil {
 			status = "failed"
 		}
 	}

@@ -124,8 +124,8 @@ func (c *call) createTask(ctx context.Context, t *engine.Program, args json.RawM
 func (c *call) appendTask(ctx context.Context, b []byte, t *tasks.Task) ([]byte, error) {
 	status, message := dialect.TaskStatus(t.Status), t.Message
 	switch {
-	case t.Status == tasks.Completed && t.End.Result.IsError:
-		status, message = "failed", t.End.Result.Content.Text()
+	case t.Bad:
+		status = "failed"
 	case t.Status == tasks.Failed:
 		r, err := c.failure(ctx, t)
 		if err != nil {
@@ -169,7 +169,7 @@ func (c *call) getTask(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	task, err := c.Tasks.Get(ctx, c.Principal, id)
+	task, err := c.Tasks.Status(ctx, c.Principal, id)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (c *call) cancelTask(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	task, err := c.Tasks.Get(ctx, c.Principal, id)
+	task, err := c.Tasks.Status(ctx, c.Principal, id)
 	if err == nil && !task.Status.Ended() {
 		task, err = c.Tasks.Cancel(ctx, c.Principal, id)
 		if err == nil && !task.Status.Ended() {
