@@ -68,8 +68,9 @@ type Task struct {
 	// identifies the call if that had an idempotency key.
 	Request, Note, Digest []byte
 	// Position is where the saga stands; nil before its first turn. Questions are open there,
-	// and Answers have come.
+	// and Answers have come. Asked counts the questions so far, with those.
 	Position, Questions, Answers []byte
+	Asked                        uint64
 	// End is how it has ended, and Again where what could not be undone is tried again.
 	End, Again []byte
 
@@ -126,6 +127,7 @@ const (
 	fieldEnd
 	fieldAgain
 	fieldWanted
+	fieldAsked
 )
 
 // size is how many bytes the encoded task has at most.
@@ -179,6 +181,7 @@ func (t *Task) encode(b []byte) []byte {
 	b = fields.AppendBytes(b, fieldEnd, t.End)
 	b = fields.AppendBytes(b, fieldAgain, t.Again)
 	b = fields.AppendTime(b, fieldWanted, t.Wanted)
+	b = fields.AppendUint(b, fieldAsked, t.Asked)
 	return append(b, t.unknown...)
 }
 
@@ -262,6 +265,8 @@ func (t *Task) decode(b []byte) (err error) {
 			t.Again = v
 		case fieldWanted:
 			t.Wanted = v.Time()
+		case fieldAsked:
+			t.Asked = v.Uint()
 		default:
 			t.unknown = fields.AppendBytes(t.unknown, field, v)
 		}

@@ -85,6 +85,8 @@ type Task struct {
 	Progress *engine.Progress
 	// Questions are what the task waits for, under ids that never come again in this task.
 	Questions []steps.Step
+	// Numbers are those of Questions among all that the task has asked, from 1 on.
+	Numbers []uint64
 	// End is the result of a task that is Completed. Of one that is Cancelled it is what was
 	// undone, if it had done anything.
 	End *turns.End

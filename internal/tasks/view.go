@@ -63,7 +63,7 @@ func (m *Manager) view(e *records.TaskEntry) (*Task, error) {
 	}
 	switch t.Status {
 	case InputRequired:
-		t.Questions, err = questionsOf(&e.Task)
+		t.Questions, t.Numbers, err = questionsOf(&e.Task)
 	case Completed, Cancelled:
 		t.End, err = turns.DecodeEnd(e.End)
 	case Failed:
@@ -91,19 +91,26 @@ func status(e *records.TaskEntry) Status {
 	return Working
 }
 
-// questionsOf are those that the client has not answered.
-func questionsOf(t *records.Task) ([]steps.Step, error) {
+// questionsOf are those that the client has not answered, with their numbers.
+func questionsOf(t *records.Task) (theirs []steps.Step, numbers []uint64, err error) {
 	asked, err := decodeRequest(t.Request)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	questions, err := decodeQuestions(t.Questions)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	answers, err := decodeAnswers(t.Answers)
-	_, theirs := open(questions, answers, asked.client)
-	return theirs, err
+	_, theirs = open(questions, answers, asked.client)
+	next := 0
+	for i, q := range questions {
+		if next < len(theirs) && theirs[next].ID == q.ID {
+			numbers = append(numbers, t.Asked-uint64(len(questions)-i-1))
+			next++
+		}
+	}
+	return theirs, numbers, err
 }
 
 // Watch implements [Viewer].
@@ -268,7 +275,7 @@ func (m *Manager) Answer(ctx context.Context, principal, id string, answers []st
 		if status(e) != InputRequired || e.Taken() {
 			return nil, false, false, nil
 		}
-		questions, err := questionsOf(&e.Task)
+		questions, _, err := questionsOf(&e.Task)
 		if err != nil {
 			return nil, false, false, err
 		}
@@ -298,7 +305,7 @@ func (m *Manager) Answer(ctx context.Context, principal, id string, answers []st
 		}
 		e.Answers = encodeAnswers(known)
 		e.Seen++
-		left, err := questionsOf(&e.Task)
+		left, _, err := questionsOf(&e.Task)
 		return nil, len(left) == 0, true, err
 	})
 }
