@@ -71,6 +71,8 @@ type Task struct {
 	// and Answers have come. Asked counts the questions so far, with those.
 	Position, Questions, Answers []byte
 	Asked                        uint64
+	// Given are the last answers, as those who drive tasks know them again.
+	Given []byte
 	// End is how it has ended, and Again where what could not be undone is tried again.
 	End, Again []byte
 
@@ -128,6 +130,7 @@ const (
 	fieldAgain
 	fieldWanted
 	fieldAsked
+	fieldGiven
 )
 
 // size is how many bytes the encoded task has at most.
@@ -136,7 +139,7 @@ func (t *Task) size() int {
 	for _, s := range [...]string{t.Target.Name, t.ID, t.Principal, t.LastError, t.Message} {
 		n += len(s)
 	}
-	for _, b := range [...][]byte{t.Progress, t.Request, t.Note, t.Digest, t.Position, t.Questions, t.Answers, t.End, t.Again, t.unknown} {
+	for _, b := range [...][]byte{t.Progress, t.Request, t.Note, t.Digest, t.Position, t.Questions, t.Answers, t.End, t.Again, t.Given, t.unknown} {
 		n += len(b)
 	}
 	return n + 40*12
@@ -182,6 +185,7 @@ func (t *Task) encode(b []byte) []byte {
 	b = fields.AppendBytes(b, fieldAgain, t.Again)
 	b = fields.AppendTime(b, fieldWanted, t.Wanted)
 	b = fields.AppendUint(b, fieldAsked, t.Asked)
+	b = fields.AppendBytes(b, fieldGiven, t.Given)
 	return append(b, t.unknown...)
 }
 
@@ -267,6 +271,8 @@ func (t *Task) decode(b []byte) (err error) {
 			t.Wanted = v.Time()
 		case fieldAsked:
 			t.Asked = v.Uint()
+		case fieldGiven:
+			t.Given = v
 		default:
 			t.unknown = fields.AppendBytes(t.unknown, field, v)
 		}

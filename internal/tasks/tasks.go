@@ -87,6 +87,8 @@ type Task struct {
 	Questions []steps.Step
 	// Numbers are those of Questions among all that the task has asked, from 1 on.
 	Numbers []uint64
+	// Given are the last answers that the task was given.
+	Given []Given
 	// End is the result of a task that is Completed. Of one that is Cancelled it is what was
 	// undone, if it had done anything.
 	End *turns.End
@@ -98,6 +100,12 @@ type Task struct {
 
 	// Rev grows with each change; see [Manager.Watch].
 	Rev uint64
+}
+
+// Given is an answer that a task was given: the number of its question, and what [Sum] makes of it.
+type Given struct {
+	Number uint64
+	Sum    [8]byte
 }
 
 // Start is what a task is begun with.

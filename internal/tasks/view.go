@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/records"
@@ -56,6 +57,7 @@ func (m *Manager) view(e *records.TaskEntry) (*Task, error) {
 		ID: e.ID, Saga: e.Saga, Note: json.RawMessage(e.Note), Created: e.Created, Updated: e.Updated, TTL: e.TTL, Poll: e.Poll,
 		Status: status(e), Message: e.Message, Cancelling: e.Cancelled, Events: e.Events, Rev: e.Rev(),
 	}
+	t.Given = decodeGiven(e.Given)
 	t.Program, _ = m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
 	var err error
 	if t.Progress, err = decodeProgress(e.Progress); err != nil {
@@ -275,7 +277,7 @@ func (m *Manager) Answer(ctx context.Context, principal, id string, answers []st
 		if status(e) != InputRequired || e.Taken() {
 			return nil, false, false, nil
 		}
-		questions, _, err := questionsOf(&e.Task)
+		questions, numbers, err := questionsOf(&e.Task)
 		if err != nil {
 			return nil, false, false, err
 		}
@@ -302,6 +304,8 @@ func (m *Manager) Answer(ctx context.Context, principal, id string, answers []st
 			if len(answersTo([]steps.Step{{ID: a.StepID}}, known)) == 0 {
 				known = append(known, a)
 			}
+			i := slices.IndexFunc(questions, func(q steps.Step) bool { return q.ID == a.StepID })
+			e.Given = appendGiven(e.Given, Given{numbers[i], Sum(a)})
 		}
 		e.Answers = encodeAnswers(known)
 		e.Seen++

@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -25,6 +26,9 @@ import (
 
 // drive runs a saga to its end, with the client at hand.
 func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessage, part *dialect.Resumed) (turns.End, error) {
+	if c.post != nil {
+		c.post.stream.settle(0) // nobody else can go on with it
+	}
 	q := c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client = t, args, c.features
 	if part == nil || !part.Turn(&q, turns.Held) {
@@ -182,13 +186,14 @@ func plainMessages(r revision, params json.RawMessage) (json.RawMessage, error) 
 // 2025-11-25, client/elicitation, completion notifications). What happens on a page
 // the server need not know; but when the call has succeeded, it is done.
 type links struct {
+	id       string            // that of the next, if it is not to be found anew
 	ids      map[string]string // of the steps asked, by step id
 	accepted []string
 }
 
 // open adds the id to the parameters of a request in URL mode.
 func (l *links) open(s steps.Step) json.RawMessage {
-	id := rand.Text()
+	id := cmp.Or(l.id, rand.Text())
 	if l.ids == nil {
 		l.ids = make(map[string]string)
 	}
@@ -249,6 +254,11 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 		}
 		result = out.Result
 	}
+	return c.toolResult(result, err)
+}
+
+// toolResult is the response to a call of a tool.
+func (c *call) toolResult(result *content.Result, err error) (json.RawMessage, error) {
 	if err != nil {
 		if result = c.stopped(err); result == nil {
 			return nil, err
