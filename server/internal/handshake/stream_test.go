@@ -72,7 +72,7 @@ func TestKeptStreamsAreBounded(t *testing.T) {
 // A tool that tells much to a client that does not read takes no more memory than
 // is granted to a stream.
 func TestNotificationsAreBoundedByBytes(t *testing.T) {
-	st := emptySession().open(1, nil)
+	st := emptySession().open(1, nil, false)
 	question := st.add(eventRequest, []byte(`{"method":"ask"}`))
 	note := bytes.Repeat([]byte("1"), maxNoteBytes/4)
 	for range 100 {
