@@ -55,6 +55,9 @@ type Task struct {
 	// TTL, Poll and Retain (after its end) are what was settled when it was made.
 	TTL, Poll, Retain time.Duration
 
+	// Call: a client waits for it, so it goes on where its answer arrives. It is neither counted
+	// among its principal's tasks nor listed.
+	Call bool
 	// Cancelled: a client wants it cancelled.
 	Cancelled bool
 	// Message is for people. Progress is what the tool said last.
@@ -129,6 +132,7 @@ const (
 	fieldEnd
 	fieldAgain
 	fieldWanted
+	fieldCall
 	fieldAsked
 	fieldGiven
 )
@@ -184,6 +188,7 @@ func (t *Task) encode(b []byte) []byte {
 	b = fields.AppendBytes(b, fieldEnd, t.End)
 	b = fields.AppendBytes(b, fieldAgain, t.Again)
 	b = fields.AppendTime(b, fieldWanted, t.Wanted)
+	b = fields.AppendBool(b, fieldCall, t.Call)
 	b = fields.AppendUint(b, fieldAsked, t.Asked)
 	b = fields.AppendBytes(b, fieldGiven, t.Given)
 	return append(b, t.unknown...)
@@ -269,6 +274,8 @@ func (t *Task) decode(b []byte) (err error) {
 			t.Again = v
 		case fieldWanted:
 			t.Wanted = v.Time()
+		case fieldCall:
+			t.Call = v.Bool()
 		case fieldAsked:
 			t.Asked = v.Uint()
 		case fieldGiven:

@@ -123,6 +123,7 @@ func (b *Book) taskQueues(t Target) ([]string, error) {
 const (
 	ownerGoing = "task owner"
 	ownerEnded = "task owner ended"
+	ownerCall  = "call owner"
 )
 
 // taskOwners returns the names under which a principal's tasks are counted while they are
@@ -272,7 +273,10 @@ func (b *Book) nameTask(e *TaskEntry) error {
 	}
 	if ended := e.State == TaskEnded; e.owner == "" || e.ended != ended {
 		kind := ownerGoing
-		if ended {
+		switch {
+		case e.Call:
+			kind = ownerCall
+		case ended:
 			kind = ownerEnded
 		}
 		owners, err := b.keyedNames(kind, e.Principal)

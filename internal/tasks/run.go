@@ -27,6 +27,11 @@ type run struct {
 	served  bool            // program goes on with it, rather than only undo
 
 	principal, tool string
+	// call: it has no worker's place. counted: the crew waits for it. first is what it is before it
+	// has a record; nil if it was begun with one.
+	call, counted bool
+	first         *first
+	left          func() bool // forgets that all may be left to others
 
 	// turn is the context of what runs, and stop ends it; both are replaced for each turn.
 	turn atomic.Pointer[turnContext]
@@ -43,6 +48,7 @@ type run struct {
 	before  []byte // the position before the present one, from which the saga is undone
 
 	shown   shown
+	told    toTell // with what is being written
 	notes   notes
 	adopted bool // the saga has no other record any more
 	pauses  int
@@ -63,8 +69,8 @@ func (m *Manager) newRun(ctx context.Context, e *records.TaskEntry, epoch uint64
 		m: m, ctx: ctx, key: e.Key(), mutex: make(chan struct{}, 1),
 		principal: e.Principal, tool: e.Target.Name, e: e, epoch: epoch, until: e.Wake,
 	}
-	r.notes.r = r
-	r.shown.e = e
+	r.notes.init(r, nil)
+	r.shown.set(e, false)
 	r.program, r.served = m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
 	r.lost = e.Epoch() != epoch
 	return r
@@ -76,18 +82,32 @@ func (r *run) begin(stopping bool) {
 	if stopping {
 		r.handing = true
 	}
-	go func() {
-		defer func() { r.m.crew.end(r, time.Since(r.began)) }()
-		defer func() {
-			r.lock()
-			r.shown.set(r.e, true)
-			r.unlock()
-		}()
-		defer r.notes.stop()
-		if err := engine.Protect(r.drive); err != nil && !errors.Is(err, errLost) {
-			r.m.Turns.Log.Error("a task is left for another try", "tool", r.tool, "error", err)
+	go r.work(r.drive)
+}
+
+// work drives the task to its end here.
+func (r *run) work(drive func() error) {
+	defer func() { r.m.crew.end(r, time.Since(r.began)) }()
+	defer func() {
+		r.lock()
+		r.shown.set(r.e, true)
+		left := r.left
+		r.unlock()
+		if left != nil {
+			left()
 		}
 	}()
+	defer r.notes.stop()
+	if err := engine.Protect(drive); err != nil && !errors.Is(err, errLost) {
+		r.m.Turns.Log.Error("a task is left for another try", "tool", r.tool, "error", err)
+	}
+}
+
+func (r *run) kind() engine.Kind {
+	if r.program == nil {
+		return engine.KindTool
+	}
+	return r.program.Kind
 }
 
 // cut ends what runs, for the reason why. That it was lost goes before all others.
@@ -208,8 +228,12 @@ func clip(text string) string {
 
 // newTurn returns the context of a turn, which ends when the task is cut.
 func (r *run) newTurn() *turnContext {
-	ctx, stop := context.WithCancelCause(r.ctx)
-	turn := &turnContext{ctx, stop}
+	parent, free := r.ctx, context.CancelFunc(func() {})
+	if limit := r.m.Turns.Timeout; r.call && limit > 0 && !offers(r.program) {
+		parent, free = context.WithTimeout(parent, limit) // as every turn that is no task's
+	}
+	ctx, stop := context.WithCancelCause(parent)
+	turn := &turnContext{ctx, func(why error) { stop(why); free() }}
 	r.turn.Store(turn)
 	if why := r.why.Load(); why != nil {
 		stop(*why) // it came just before

@@ -64,15 +64,24 @@ func (r *run) step(t *records.Task, now time.Time) (again bool, err error) {
 	end, err := r.m.Turns.TakeTask(ctx, turn)
 	watch.Stop()
 	ctx.stop(nil)
+	return r.took(t, &end, err, all, turn.Client)
+}
+
+// took goes on after a turn, which was taken from t; nil is the beginning. all are the answers
+// that had come.
+func (r *run) took(t *records.Task, end *turns.End, err error, all []steps.Answer, client steps.Features) (again bool, _ error) {
 	switch {
 	case err != nil:
+		if t == nil {
+			t = r.task()
+		}
 		return r.broke(t, err)
 	case end.Gone != "":
-		return false, r.fail(&FailedError{"The task cannot go on: the tool has changed since it began. Start again."}, turns.UndoReport(&end))
+		return false, r.fail(&FailedError{"The task cannot go on: the tool has changed since it began. Start again."}, turns.UndoReport(end))
 	case end.Position == nil:
-		return false, r.finish(&end, Completed)
+		return false, r.finish(end, Completed)
 	}
-	return r.suspend(&end, all, turn.Client)
+	return r.suspend(end, all, client)
 }
 
 // adopt makes sure that the saga goes on by nobody else.
@@ -117,6 +126,9 @@ func (r *run) sleep(t *records.Task) {
 // checkpoint writes down how far the turn has come, and ends it there if the task is to be
 // handed over.
 func (r *run) checkpoint(_ context.Context, pos *engine.Position) error {
+	if r.saves(pos) {
+		return nil
+	}
 	err := r.write(func(t *records.Task) []Event {
 		if pos.Next() == "" {
 			r.before = t.Position // it is to be undone
@@ -265,6 +277,8 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 	case errors.As(err, new(*engine.AnswerError)) && !isUndone:
 		// It was looked at when it came; so the program is another one now. Ask again.
 		return true, r.write(func(t *records.Task) []Event { t.Answers = nil; return nil })
+	case turns.EndsWith(r.program.Kind, err):
+		return false, r.fail(err, nil)
 	case !isUndone:
 		return false, r.failed(t, err)
 	case why == errCancelled:
@@ -366,7 +380,7 @@ func (r *run) finish(end *turns.End, status Status) error {
 
 // fail records that the task has failed.
 func (r *run) fail(why error, report *engine.UndoReport) error {
-	f := failureOf(why, fmt.Sprintf("%x", r.task().Saga))
+	f := failureOf(r.kind(), why, fmt.Sprintf("%x", r.task().Saga))
 	return r.close(f.encode(), Failed, report)
 }
 

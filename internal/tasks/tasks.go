@@ -8,6 +8,9 @@
 // [Manager.Watch], [Manager.Events] and [Manager.List]; [Manager.Answer] and [Manager.Cancel]
 // are what a client may do to it. All of them may be called on any replica.
 //
+// A task whose client waits for it is a call (see [Start].Delay): it may be of any program, leaves
+// nothing in the ledger if it ends soon and has done nothing, and needs no worker's place.
+//
 // The package knows nothing of JSON-RPC and of how messages travel.
 package tasks
 
@@ -119,6 +122,18 @@ type Start struct {
 	// AtOnce has the task begin with the call, whatever its program says: what comes before
 	// the task's question After is asked in the task as well.
 	AtOnce bool
+	// Delay, if it is positive, makes the task a call: its client waits for it, so it runs at once
+	// in this process and takes no worker's place, also after an answer that came here. Any program
+	// may be called. It begins without a record, which is made when it asks, before it performs an
+	// effect, when it tells something, and at the latest after Delay; until then nothing that it
+	// does has an effect, and the end of the caller's context ends it. A call that ends before has
+	// no record, and so no ID: [Viewer.Start] returns its end, or its error, as [turns.Runner.Call]
+	// does. As long as there is no record what it tells goes to Request.Notifier, if there is one;
+	// then telling something does not make a record. Calls are not counted, nor listed, among their
+	// principal's tasks, so there is no ErrTooMany; they end with their Patience, or as their program
+	// says. If the ledger fails when Delay is over the call goes on, and tries again. Delay does
+	// nothing if the Request has a Token.
+	Delay time.Duration
 	// TTL is how long the client wants the task to be kept; zero: as the program says.
 	TTL time.Duration
 	// Patience is for how long the task goes on though nobody shows, by [Viewer.Renew], that he
@@ -127,7 +142,7 @@ type Start struct {
 	// Note is kept with the task.
 	Note json.RawMessage
 	// Keep is how long the task is kept at least after its end, if that is longer than its
-	// program says.
+	// program says. A call is kept for as long, whatever its program says; zero is a minute.
 	Keep time.Duration
 }
 

@@ -53,6 +53,9 @@ func (m *Manager) Get(ctx context.Context, principal, id string) (*Task, error) 
 
 // view shows a record.
 func (m *Manager) view(e *records.TaskEntry) (*Task, error) {
+	if r := m.crew.find(e.Key()); r != nil {
+		r.shown.saw(e.Events)
+	}
 	t := &Task{
 		ID: e.ID, Saga: e.Saga, Note: json.RawMessage(e.Note), Created: e.Created, Updated: e.Updated, TTL: e.TTL, Poll: e.Poll,
 		Status: status(e), Message: e.Message, Cancelling: e.Cancelled, Events: e.Events, Rev: e.Rev(),
@@ -129,10 +132,12 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 			t, err := m.view(e)
 			return yield(t, err) && err == nil && !t.Status.Ended()
 		}
-		if r := m.runs(principal, id); r != nil { // here, so the store need not be asked
-			for {
+		var watched *records.TaskEntry
+		for {
+			r := m.runs(principal, id)
+			for r != nil { // here, so the store need not be asked
 				e, changed := r.shown.get()
-				if !show(e) {
+				if e != nil && !show(e) {
 					return
 				}
 				if changed == nil {
@@ -145,26 +150,33 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 					return
 				}
 			}
-		}
-		e, err := m.find(ctx, principal, id)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		if !show(e) {
-			return
-		}
-		for found, err := range m.book.WatchTask(ctx, e, max(after, e.Rev())) {
+			e, err := m.find(ctx, principal, id)
 			if err != nil {
-				yield(nil, m.report(ctx, "task", err))
+				yield(nil, err)
 				return
 			}
-			if found.Saga != e.Saga {
+			if watched != nil && watched.Saga != e.Saga {
 				yield(nil, ErrNotFound) // it was forgotten, and there is another one
 				return
 			}
-			if !show(found) {
+			if watched = e; !show(e) {
 				return
+			}
+			for found, err := range m.book.WatchTask(ctx, e, max(after, e.Rev())) {
+				if err != nil {
+					yield(nil, m.report(ctx, "task", err))
+					return
+				}
+				if found.Saga != e.Saga {
+					yield(nil, ErrNotFound)
+					return
+				}
+				if !show(found) {
+					return
+				}
+				if now := m.crew.find(e.Key()); now != nil && now != r {
+					break // it goes on here
+				}
 			}
 		}
 	}
@@ -172,6 +184,11 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 
 // Events implements [Viewer].
 func (m *Manager) Events(ctx context.Context, principal, id string, after uint64, limit int) ([]Event, error) {
+	if r := m.runs(principal, id); r != nil {
+		if list, ok := r.shown.since(after, limit); ok {
+			return list, nil
+		}
+	}
 	e, err := m.find(ctx, principal, id)
 	if err != nil {
 		return nil, err
@@ -193,9 +210,13 @@ func (m *Manager) Events(ctx context.Context, principal, id string, after uint64
 	}
 	// The last event of a task that has ended is in its record.
 	if e.State == records.TaskEnded && len(list) < limit && (len(list) == 0 || list[len(list)-1].N < e.Events) {
-		list = append(list, Event{N: e.Events, At: e.Updated, Kind: EventStatus, Status: status(e), Message: e.Message})
+		list = append(list, endEvent(e))
 	}
 	return list, nil
+}
+
+func endEvent(e *records.TaskEntry) Event {
+	return Event{N: e.Events, At: e.Updated, Kind: EventStatus, Status: status(e), Message: e.Message}
 }
 
 // List implements [Viewer].

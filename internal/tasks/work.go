@@ -35,12 +35,17 @@ func (m *Manager) Work(ctx context.Context) error {
 	defer leave()
 	m.sync(ctx)
 	c.mu.Lock()
-	c.open, c.stopping, c.live = true, false, live
+	c.open, c.stopping, c.closing, c.live = true, false, false, live
 	c.mu.Unlock()
 	var busy sync.WaitGroup
 	renewing, stopRenewing := context.WithCancel(live)
 	busy.Go(func() { m.renew(renewing) })
-	err := m.take(ctx, live)
+	err := ctx.Err()
+	if m.CallsOnly {
+		<-ctx.Done()
+	} else {
+		err = m.take(ctx, live)
+	}
 	m.handOver(leave)
 	stopRenewing()
 	busy.Wait()
@@ -138,6 +143,9 @@ func (m *Manager) handOver(leave func()) {
 	c.advance()
 	c.mu.Unlock()
 	cut := time.AfterFunc(graceTime, func() {
+		c.mu.Lock()
+		c.closing = true
+		c.mu.Unlock()
 		for _, r := range c.all() {
 			r.cut(errStopping)
 		}
@@ -180,12 +188,12 @@ func (m *Manager) renew(ctx context.Context) {
 	}
 }
 
-// targets are the programs that may be tasks.
+// targets are the programs that may be tasks: all, as each may be called.
 func (m *Manager) targets() (list []records.Target) {
 	registry := m.Turns.Registry
-	for _, newest := range registry.Of(engine.KindTool) {
-		for _, p := range registry.Revisions(engine.KindTool, newest.Name) {
-			if offers(p) {
+	for _, kind := range [...]engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResource} {
+		for _, newest := range registry.Of(kind) {
+			for _, p := range registry.Revisions(kind, newest.Name) {
 				list = append(list, records.Target{Name: turns.TargetOf(p), Revision: p.Revision})
 			}
 		}
@@ -202,7 +210,7 @@ func (m *Manager) readable(ctx context.Context, own []records.Target) ([]records
 	}
 	list := slices.Clone(own)
 	for _, t := range all {
-		if p, _ := m.Turns.ProgramOf(t.Name, t.Revision); p != nil && offers(p) && !slices.Contains(list, t) {
+		if p, _ := m.Turns.ProgramOf(t.Name, t.Revision); p != nil && !slices.Contains(list, t) {
 			list = append(list, t)
 		}
 	}

@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -182,6 +183,25 @@ func DecodeEnd(raw []byte) (*End, error) {
 	}
 	return &end, nil
 }
+
+// EndsWith reports whether an error is how a prompt or a resource has ended: they have no results
+// that say that they are errors.
+func EndsWith(kind engine.Kind, err error) bool { return ended(kind, err) }
+
+// EncodeFailure encodes an error for which [EndsWith] holds, and DecodeFailure decodes it.
+func EncodeFailure(err error) []byte {
+	raw, _ := encodeResponse(new(End), err) // which has nothing that cannot be encoded
+	return raw
+}
+
+// DecodeFailure is the reverse of [EncodeFailure].
+func DecodeFailure(raw []byte) error {
+	_, failure, err := decodeResponse(raw)
+	return cmp.Or(err, failure, errUnknownFailure)
+}
+
+// errUnknownFailure is what a record says that says nothing.
+var errUnknownFailure = errors.New("the reason of a failure is not in its record")
 
 // DigestCall identifies a first call, whatever its spelling.
 func DigestCall(q *Request) []byte { return digestCall(q, nil) }

@@ -19,9 +19,12 @@ import (
 // TasksExtension is the name of the tasks extension of MCP 2026-07-28 (SEP-2663).
 const TasksExtension = "io.modelcontextprotocol/tasks"
 
+// OffersTasks reports whether clients are told of tasks.
+func (h *Host) OffersTasks() bool { return h.Tasks != nil && !h.CallsOnly }
+
 // TaskMode says whether the program's sagas can be tasks here: without a ledger none can.
 func (h *Host) TaskMode(t *engine.Program) engine.TaskMode {
-	if h.Tasks == nil {
+	if !h.OffersTasks() {
 		return engine.TasksForbidden
 	}
 	return t.Tasks.Mode

@@ -37,7 +37,7 @@ type handshake struct {
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
 	d := &handshake{Host: h}
-	if h.Tasks != nil {
+	if h.OffersTasks() {
 		d.taskTools = listTaskTools(h)
 	}
 	return d, nil
@@ -126,7 +126,7 @@ var methods = map[string]method{
 // method returns the method of a message; the zero value if it is not served here.
 func (d *handshake) method(m *wire.Message) method {
 	found := methods[m.Method]
-	if found.tasks && d.Tasks == nil {
+	if found.tasks && !d.OffersTasks() {
 		return method{}
 	}
 	return found

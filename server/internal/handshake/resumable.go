@@ -123,7 +123,7 @@ func changeNote(change func(*taskNote)) func(json.RawMessage) json.RawMessage {
 
 // canResume reports whether the client can resume requests here.
 func (c *call) canResume() bool {
-	return c.Tasks != nil && c.peer != nil && c.peer.resumable && c.Client == nil
+	return c.OffersTasks() && c.peer != nil && c.peer.resumable && c.Client == nil
 }
 
 // waitOf is for how long a client may be away from a call of the tool.

@@ -131,7 +131,7 @@ func (d *stateless) methods() map[string]method {
 		table["resources/templates/list"] = method{handle: d.list}
 		table["resources/read"] = method{name: "uri", handle: d.readResource, foreign: true}
 	}
-	if d.Tasks != nil {
+	if d.OffersTasks() {
 		for name, handle := range map[string]func(context.Context, *request) ([]byte, error){
 			"tasks/get": d.getTask, "tasks/update": d.updateTask, "tasks/cancel": d.cancelTask,
 		} {
@@ -206,7 +206,7 @@ const dontCache = `,"ttlMs":0,"cacheScope":"private"`
 
 func (d *stateless) discover(context.Context, *request) ([]byte, error) {
 	offers := d.Offers(true)
-	if d.Tasks != nil {
+	if d.OffersTasks() {
 		offers["extensions"] = map[string]any{dialect.TasksExtension: struct{}{}}
 	}
 	b, err := wire.Marshal(struct {
