@@ -135,7 +135,10 @@ func nothingToResume() *wire.Error {
 
 // goOn waits for what another request has begun to wait for, and answers as that would have.
 func (c *call) goOn(ctx context.Context, found *reading, told uint64) (json.RawMessage, error) {
-	r := &reader{call: c, number: found.number}
+	r := &reader{call: c, number: found.number, wait: callWait, token: found.Method == resumeMethod}
+	if p := found.task.Program; p != nil && found.Alone && c.canResume() && c.TaskMode(p) != engine.TasksForbidden {
+		r.token = true
+	}
 	if noteOf(found.task) == nil || noteOf(found.task).Call == nil || found.Method != callMethod {
 		r.alias = &found.alias
 	}
@@ -152,5 +155,12 @@ func (c *call) goOn(ctx context.Context, found *reading, told uint64) (json.RawM
 	if found.Method == resumeMethod {
 		return r.resumed(ctx, task, told)
 	}
-	return c.toolResult(r.called(ctx, task, told, r.alias != nil))
+	out, err := r.called(ctx, task, told, r.alias != nil)
+	switch {
+	case task.Program == nil || task.Program.Kind == engine.KindTool:
+		return c.toolResult(out, err)
+	case task.Program.Kind == engine.KindPrompt:
+		return c.promptResult(out, err)
+	}
+	return c.resourceResult(noteOf(task).Call.URI, out, err)
 }

@@ -108,10 +108,10 @@ var methods = map[string]method{
 	"tools/list":               {serve: (*call).list, open: true},
 	callMethod:                 {serve: (*call).toolsCall, lasting: true, foreign: true, numbered: true},
 	"prompts/list":             {serve: (*call).list},
-	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true},
+	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true, numbered: true},
 	"resources/list":           {serve: (*call).list},
 	"resources/templates/list": {serve: (*call).list},
-	"resources/read":           {serve: (*call).resourcesRead, lasting: true, foreign: true},
+	readMethod:                 {serve: (*call).resourcesRead, lasting: true, foreign: true, numbered: true},
 	"resources/subscribe":      {serve: (*call).subscribe, lingering: true},
 	"resources/unsubscribe":    {serve: (*call).unsubscribe, lingering: true},
 	"completion/complete":      {serve: (*call).complete, foreign: true},
@@ -132,8 +132,11 @@ func (d *handshake) method(m *wire.Message) method {
 	return found
 }
 
-// callMethod is the method that calls a tool.
-const callMethod = "tools/call"
+// Methods that are named elsewhere as well.
+const (
+	callMethod = "tools/call"
+	readMethod = "resources/read"
+)
 
 // serve answers a request other than initialize. p is nil before that; post is the way of a
 // request that came in a session over HTTP, also if that takes no messages but the answer.

@@ -31,6 +31,8 @@ type reader struct {
 	alias *alias
 	// name tells it from the other readers of the request, if only the last one counts.
 	name string
+	// token: the client can resume the request by a token.
+	token bool
 	// wait is for how long the client may be away until the task is given up; zero: the task
 	// does not depend on it.
 	wait time.Duration
@@ -108,25 +110,22 @@ func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*task
 		r.mark(t.Events + 1)
 		return t, nil
 	}
-	elsewhere := errors.Is(err, turns.ErrGone) || errors.Is(err, turns.ErrLedger) && r.resumes() || ctx.Err() != nil
+	elsewhere := errors.Is(err, turns.ErrGone) || errors.Is(err, turns.ErrLedger) && r.token || ctx.Err() != nil
 	if elsewhere && !r.isOver(err) && r.canLeave() {
 		r.leave(0) // it goes on without this client, or can be had later
 	}
 	return nil, err
 }
 
-// resumes reports whether the client can resume the request by a token.
-func (r *reader) resumes() bool { return r.canResume() && r.name != "" }
-
 // isOver reports whether the client has said that it wants nothing of the request any more.
 func (r *reader) isOver(err error) bool {
-	return errors.Is(err, dialect.ErrCancelled) || errors.Is(err, dialect.ErrSessionEnded) && !r.resumes()
+	return errors.Is(err, dialect.ErrCancelled) || errors.Is(err, dialect.ErrSessionEnded) && !r.token
 }
 
 // canLeave reports whether the client finds what comes of the request elsewhere: by a token, or
 // as it knows the id of an event. Clients of the first revision know none.
 func (r *reader) canLeave() bool {
-	if r.resumes() {
+	if r.token {
 		return true
 	}
 	if !r.streams() || r.number == 0 || r.peer.revision < revision2025March {

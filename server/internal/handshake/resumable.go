@@ -72,6 +72,8 @@ type callNote struct {
 	ID              jsontext.Value `json:"id"`
 	Session, Digest []byte
 	Number          uint64
+	// URI is what is read, if it is a resource.
+	URI string `json:",omitzero"`
 	// Dropped: its client wants no response any more.
 	Dropped bool `json:",omitzero"`
 }
@@ -243,7 +245,7 @@ func (c *call) resume(ctx context.Context) (json.RawMessage, error) {
 	if err == nil && resumptionOf(task) == nil {
 		return nil, errResume
 	}
-	r := &reader{call: c}
+	r := &reader{call: c, token: true}
 	if err == nil {
 		task, err = r.enter(ctx, task, c.confirm(t.Task))
 	}
@@ -283,7 +285,7 @@ func (r *reader) resumed(ctx context.Context, task *tasks.Task, seen uint64) (js
 	if err != nil {
 		return nil, err
 	}
-	return wire.Marshal(plainResult(r.peer.revision, result))
+	return r.toolResult(result, nil)
 }
 
 // requestStatus answers requests/getStatus.
@@ -380,7 +382,7 @@ func (d *handshake) takeOver(ctx context.Context, x *dialect.Exchange, s *sessio
 	switch {
 	case d.Tasks == nil:
 		return "", nil
-	case m.Method == callMethod:
+	case d.method(m).numbered && m.Method != resumeMethod && m.Method != resultMethod:
 		s.endOlder(ctx, m.ID, func(old *sessionCall) bool { return sameCall(m, old.message) })
 		return "", nil
 	case m.Method != resumeMethod || !s.resumable:

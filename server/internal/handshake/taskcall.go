@@ -17,30 +17,47 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// callTask calls a tool for a client that waits for the result. The work is a task all the
+// isTask reports whether a call's work is a task: with a ledger all of ours is, so that any
+// replica can go on with it. What yields is read part by part, unless it has to be a task.
+func (c *call) isTask(t *engine.Program) bool {
+	switch {
+	case c.Tasks == nil:
+		return false
+	case c.TaskMode(t) == engine.TasksRequired:
+		return true
+	}
+	return !t.Yields && (c.Client == nil || c.TaskMode(t) == engine.TasksOptional)
+}
+
+// callTask calls a program for a client that waits for the result. The work is a task all the
 // same, so it goes on when the connection breaks or the server dies, and the client with it; one
-// that calls again with the same idempotency key waits for the same task.
-func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMessage) (*content.Result, error) {
+// that calls again with the same idempotency key waits for the same task. What ends soon and has
+// done nothing that others must know leaves nothing behind.
+func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMessage) (end turns.End, err error) {
 	q, err := c.taskRequest(t, args)
 	if err != nil {
-		return nil, err
+		return end, err
 	}
-	start := tasks.Start{Request: q, AtOnce: true}
+	start := tasks.Start{Request: q, AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
 	r, note := &reader{call: c}, taskNote{}
 	_, leaves := c.Way.(dialect.Leaver)
-	resumes := leaves && c.canResume()
+	resumes := leaves && c.canResume() && c.TaskMode(t) != engine.TasksForbidden
 	own := c.post != nil && q.IdempotencyKey == "" // a number leads to the task
+	if r.wait = callWait; !own {                   // the same call may come again later
+		start.Keep = max(callKeep, t.Tasks.Keep, c.Turns.Codec.Options().TTL)
+	}
+	if resumes {
+		r.token, r.wait = true, waitOf(t)
+		start.Patience, start.Keep = patienceFor(r.wait), t.Tasks.Keep
+	}
 	if own || resumes {
-		r.name, r.wait = rand.Text(), callWait
-		if resumes {
-			r.wait = waitOf(t)
-		}
+		r.name = rand.Text()
 		note.Resumption = &resumption{Reader: r.name, MaxWait: int64(r.wait / time.Second)}
-		start.Patience, start.Keep = patienceFor(r.wait), callKeep
 	}
 	if c.Notifier != nil {
 		note.Token = c.Notifier.Token
@@ -52,17 +69,17 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 		task, err = c.Tasks.Start(ctx, start)
 	}
 	if err != nil {
-		return nil, err
+		return end, err
 	}
 	if task.ID == "" {
-		return task.End.Result, nil
+		return *task.End, nil
 	}
 	switch kept := resumptionOf(task); {
 	case r.name == "" && kept != nil: // another call of the same key can be resumed
 		r.wait = kept.wait()
 	case r.name != "" && (kept == nil || kept.Reader != r.name): // the same call was made before
 		if task, err = r.enter(ctx, task, nil); err != nil {
-			return nil, err
+			return end, err
 		}
 	}
 	if !own && c.streams() && !task.Status.Ended() {
@@ -73,7 +90,7 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	}
 	if resumes {
 		if err := r.sendPolicy(task.ID); err != nil {
-			return nil, err
+			return end, err
 		}
 	}
 	return r.called(ctx, task, 0, q.IdempotencyKey != "")
@@ -86,6 +103,10 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 	id, ok := wire.CanonicalID(r.Message.ID)
 	if !ok {
 		return nil, errors.New("the request has no id")
+	}
+	uri := ""
+	if r.Message.Method == readMethod {
+		uri, _ = jsonview.String(jsonview.Get(r.Message.Params, "uri"))
 	}
 	digest := digestOf(start.Request.Program.Name, start.Request.Arguments)
 	for n := uint64(0); ; n++ {
@@ -100,7 +121,7 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 		if err != nil {
 			return nil, err
 		}
-		note.Call = &callNote{ID: r.Message.ID, Session: a.id[:], Digest: digest, Number: r.number}
+		note.Call = &callNote{ID: r.Message.ID, Session: a.id[:], Digest: digest, Number: r.number, URI: uri}
 		if start.Note, err = wire.Marshal(note); err != nil {
 			return nil, err
 		}
@@ -140,14 +161,12 @@ func digestOf(tool string, args json.RawMessage) []byte {
 
 // sameCall reports whether a message is a repetition of one with the same id.
 func sameCall(a, b *wire.Message) bool {
-	if a.Method != callMethod || b.Method != callMethod {
-		return false
-	}
 	of := func(m *wire.Message) []byte {
 		name, _ := jsonview.String(jsonview.Get(m.Params, "name"))
-		return digestOf(name, jsonview.Get(m.Params, "arguments"))
+		uri, _ := jsonview.String(jsonview.Get(m.Params, "uri"))
+		return digestOf(name+"\x00"+uri, jsonview.Get(m.Params, "arguments"))
 	}
-	return bytes.Equal(of(a), of(b))
+	return a.Method == b.Method && bytes.Equal(of(a), of(b))
 }
 
 // sendPolicy tells the client how to resume its call.
@@ -172,17 +191,16 @@ func (r *reader) sendPolicy(task string) error {
 
 // called waits for the end of a call's task. keyed says that the client may make the same call
 // again.
-func (r *reader) called(ctx context.Context, task *tasks.Task, told uint64, keyed bool) (*content.Result, error) {
-	if !r.resumes() {
+func (r *reader) called(ctx context.Context, task *tasks.Task, told uint64, keyed bool) (end turns.End, err error) {
+	if !r.token {
 		ttl := r.Turns.Codec.Options().TTL // as in turns.Drive
 		r.late = ttl - ttl/10
 	}
-	task, err := r.read(ctx, task, told)
-	if err != nil {
+	if task, err = r.read(ctx, task, told); err != nil {
 		if r.givesUp(ctx, err, keyed) {
 			r.giveUp(ctx, r.task)
 		}
-		return nil, err
+		return end, err
 	}
 	return r.w.finalResult(ctx, task)
 }
@@ -199,7 +217,7 @@ func (r *reader) givesUp(ctx context.Context, err error, keyed bool) bool {
 		return false
 	case errors.As(err, new(*engine.UnsupportedError)):
 		return true
-	case r.resumes() || r.post != nil && r.post.isLeft():
+	case r.token || r.post != nil && r.post.isLeft():
 		return false
 	}
 	return errors.Is(err, dialect.ErrStopping) || errors.Is(err, dialect.ErrSessionEnded)
@@ -227,20 +245,27 @@ func (c *call) giveUp(ctx context.Context, id string) {
 }
 
 // finalResult is what the response to a call has whose task has ended.
-func (w *waiter) finalResult(ctx context.Context, t *tasks.Task) (*content.Result, error) {
+func (w *waiter) finalResult(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
 	if t.Status == tasks.Cancelled && w.canResume() {
-		return nil, wire.NewError(wire.CodeInvalidRequest, "the request was cancelled, and what it had done is undone")
+		return end, wire.NewError(wire.CodeInvalidRequest, "the request was cancelled, and what it had done is undone")
 	}
 	return w.outcome(ctx, t)
 }
 
 // outcome is what the call of a task that has ended has for a result, which begins with all
 // that the tool has yielded.
-func (w *waiter) outcome(ctx context.Context, t *tasks.Task) (*content.Result, error) {
+func (w *waiter) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
 	if t.Status == tasks.Failed {
-		return w.failure(ctx, t)
+		end.Result, err = w.failure(ctx, t)
+		return end, err
 	}
-	result := *t.End.Result
+	end = *t.End
+	if end.Result == nil { // of a prompt or a resource
+		w.opened(t)
+		return end, nil
+	}
+	result := *end.Result
+	end.Result = &result
 	if t.Status == tasks.Cancelled { // it is not what was called for
 		result.IsError = true
 	}
@@ -248,13 +273,13 @@ func (w *waiter) outcome(ctx context.Context, t *tasks.Task) (*content.Result, e
 		w.opened(t)
 	}
 	if t.Program == nil || !t.Program.Yields {
-		return &result, nil
+		return end, nil
 	}
 	var parts content.Blocks
 	for n := uint64(0); n < t.Events; {
 		events, err := w.Tasks.Events(ctx, w.Principal, t.ID, n, eventPage)
 		if err != nil {
-			return nil, err
+			return end, err
 		}
 		for i := range events {
 			parts, n = append(parts, events[i].Content...), events[i].N
@@ -264,12 +289,18 @@ func (w *waiter) outcome(ctx context.Context, t *tasks.Task) (*content.Result, e
 		}
 	}
 	result.Content = slices.Concat(parts, result.Content)
-	return &result, nil
+	return end, nil
 }
 
 // failure is how a call whose task has failed ends: with a result for whoever called the tool,
 // where that can do something about it.
 func (c *call) failure(ctx context.Context, t *tasks.Task) (*content.Result, error) {
+	if t.Program != nil && t.Program.Kind != engine.KindTool {
+		if c.stopped(t.Err) != nil || errors.Is(t.Err, saga.ErrNotFound) {
+			return nil, t.Err
+		}
+		return nil, c.TaskFailure(ctx, t)
+	}
 	if r := c.stopped(t.Err); r != nil {
 		return r, nil
 	}

@@ -318,7 +318,7 @@ func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, told
 	if err != nil {
 		return nil, err
 	}
-	raw, err := wire.Marshal(plainResult(c.peer.revision, result))
+	raw, err := wire.Marshal(plainResult(c.peer.revision, result.Result))
 	if err != nil {
 		return nil, err
 	}
