@@ -334,7 +334,7 @@ func (w *world) tries(do func(m *tasks.Manager) error) {
 // client drives a task and checks all that can be seen of it.
 func (w *world) client(n int) {
 	id, tool, fail := fmt.Sprint("task", n), []string{"machine", "flow"}[w.intN(2)], w.intN(10) == 0
-	cancelAt, idle := -1, w.intN(15) == 0
+	cancelAt, idle, asCall := -1, w.intN(15) == 0, w.intN(2) == 0
 	if w.intN(4) == 0 {
 		cancelAt = w.intN(12)
 	}
@@ -343,6 +343,9 @@ func (w *world) client(n int) {
 	w.tries(func(m *tasks.Manager) error {
 		s := call(m, tool, fmt.Sprintf(`{"task":%q,"fail":%v}`, id, fail))
 		s.ID = id
+		if asCall {
+			s.Delay, s.Keep = delay, time.Hour
+		}
 		_, err := m.Start(ctx, s)
 		if errors.Is(err, tasks.ErrExists) {
 			err = nil

@@ -279,6 +279,8 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 		return true, r.write(func(t *records.Task) []Event { t.Answers = nil; return nil })
 	case turns.EndsWith(r.program.Kind, err):
 		return false, r.fail(err, nil)
+	case !isUndone && why == nil && errors.As(err, new(*engine.StepFailure)) && !ctxError(err) && !errors.As(err, new(*engine.UnsettledError)):
+		return r.undo(r.task(), err) // its end is no end, and would be none the next time
 	case !isUndone:
 		return false, r.failed(t, err)
 	case why == errCancelled:
