@@ -188,7 +188,7 @@ func TestPlainCallOnTwoReplicas(t *testing.T) {
 	assert.Equal(t, "sure enough", said)
 }
 
-// A server that stops tells whoever waits for an answer to call again; what is not known again
+// A server that stops tells clients that cannot come back to call again; what is not known again
 // is undone, and what is goes on.
 func TestPlainCallOfServerThatStops(t *testing.T) {
 	store := ledger.NewMemory(ledger.MemoryOptions{})
@@ -196,7 +196,7 @@ func TestPlainCallOfServerThatStops(t *testing.T) {
 	keys := newKeys(t)
 	both := func(o *server.Options) { o.Ledger, o.Keys = store, keys }
 	first, second := newTaskRig(t, both), newTaskRig(t, both)
-	c, other := first.user("ann", "2025-11-25"), second.user("ann", "2025-11-25")
+	c, other := first.user("ann", "2024-11-05"), second.user("ann", "2025-11-25")
 	known, unknown := c.stream(keyedCall(4, "twice", "k")), c.stream(toolCall(5, "both", "{}"))
 	known.wait("elicitation/create")
 	unknown.wait("elicitation/create")

@@ -73,8 +73,11 @@ type Task struct {
 	// identifies the call if that had an idempotency key.
 	Request, Note, Digest []byte
 	// Position is where the saga stands; nil before its first turn. Questions are open there,
-	// and Answers have come.
+	// and Answers have come. Asked counts the questions so far, with those.
 	Position, Questions, Answers []byte
+	Asked                        uint64
+	// Given are the last answers, as those who drive tasks know them again.
+	Given []byte
 	// End is how it has ended, and Again where what could not be undone is tried again. Said tells
 	// people how it has ended, and Bad whether its result says that the tool has failed; Judged: that
 	// is known.
@@ -136,11 +139,12 @@ const (
 	fieldAgain
 	fieldWanted
 	fieldCall
+	fieldAsked
+	fieldGiven
 )
 
-// Fields that came later; 39 and 40 are others.
 const (
-	fieldUndo = 41 + iota
+	fieldUndo = fieldGiven + 1 + iota
 	fieldTooLate
 	fieldAppended
 	fieldSaid
@@ -154,7 +158,7 @@ func (t *Task) size() int {
 	for _, s := range [...]string{t.Target.Name, t.ID, t.Principal, t.LastError, t.Message, t.Said} {
 		n += len(s)
 	}
-	for _, b := range [...][]byte{t.Progress, t.Request, t.Note, t.Digest, t.Position, t.Questions, t.Answers, t.End, t.Again, t.Undo, t.unknown} {
+	for _, b := range [...][]byte{t.Progress, t.Request, t.Note, t.Digest, t.Position, t.Questions, t.Answers, t.End, t.Again, t.Undo, t.Given, t.unknown} {
 		n += len(b)
 	}
 	return n + 48*12
@@ -206,6 +210,8 @@ func (t *Task) encode(b []byte) []byte {
 	b = fields.AppendBytes(b, fieldAgain, t.Again)
 	b = fields.AppendTime(b, fieldWanted, t.Wanted)
 	b = fields.AppendBool(b, fieldCall, t.Call)
+	b = fields.AppendUint(b, fieldAsked, t.Asked)
+	b = fields.AppendBytes(b, fieldGiven, t.Given)
 	return append(b, t.unknown...)
 }
 
@@ -303,6 +309,10 @@ func (t *Task) decode(b []byte) (err error) {
 			t.Wanted = v.Time()
 		case fieldCall:
 			t.Call = v.Bool()
+		case fieldAsked:
+			t.Asked = v.Uint()
+		case fieldGiven:
+			t.Given = v
 		default:
 			t.unknown = fields.AppendBytes(t.unknown, field, v)
 		}

@@ -225,6 +225,7 @@ func (r *run) suspend(end *turns.End, answers []steps.Answer, client steps.Featu
 		t.Position = encodePosition(end.Position, asked.arguments == nil)
 		t.Target.Revision = r.program.Revision
 		t.Questions, t.Answers = questions, encodeAnswers(ahead)
+		t.Asked += uint64(len(end.Steps))
 		r.goesOn(t)
 		switch wake := end.Position.Wake; {
 		case len(theirs) > 0 && len(own) == 0:

@@ -90,6 +90,10 @@ type Task struct {
 	Progress *engine.Progress
 	// Questions are what the task waits for, under ids that never come again in this task.
 	Questions []steps.Step
+	// Numbers are those of Questions among all that the task has asked, from 1 on.
+	Numbers []uint64
+	// Given are the last answers that the task was given.
+	Given []Given
 	// End is the result of a task that is Completed. Of one that is Cancelled it is what was
 	// undone, if it had done anything. It is nil where only the status was asked for.
 	End *turns.End
@@ -101,6 +105,12 @@ type Task struct {
 
 	// Rev grows with each change; see [Manager.Watch].
 	Rev uint64
+}
+
+// Given is an answer that a task was given: the number of its question, and what [Sum] makes of it.
+type Given struct {
+	Number uint64
+	Sum    [8]byte
 }
 
 // Start is what a task is begun with.

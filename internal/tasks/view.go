@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/records"
@@ -81,6 +82,7 @@ func (m *Manager) glance(e *records.TaskEntry) (*Task, error) {
 		ID: e.ID, Saga: e.Saga, Note: json.RawMessage(e.Note), Created: e.Created, Updated: e.Updated, TTL: e.TTL, Poll: e.Poll,
 		Status: status(e), Message: e.Message, Cancelling: e.Cancelled, Events: e.Events, Rev: e.Rev(),
 	}
+	t.Given = decodeGiven(e.Given)
 	t.Program, _ = m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
 	var err error
 	if t.Progress, err = decodeProgress(e.Progress); err != nil {
@@ -88,7 +90,7 @@ func (m *Manager) glance(e *records.TaskEntry) (*Task, error) {
 	}
 	switch t.Status {
 	case InputRequired:
-		t.Questions, err = questionsOf(&e.Task)
+		t.Questions, t.Numbers, err = questionsOf(&e.Task)
 	case Completed:
 		if t.Bad = e.Bad; !e.Judged { // by a server that did not say so
 			var end *turns.End
@@ -127,19 +129,26 @@ func status(e *records.TaskEntry) Status {
 	return Working
 }
 
-// questionsOf are those that the client has not answered.
-func questionsOf(t *records.Task) ([]steps.Step, error) {
+// questionsOf are those that the client has not answered, with their numbers.
+func questionsOf(t *records.Task) (theirs []steps.Step, numbers []uint64, err error) {
 	asked, err := decodeRequest(t.Request)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	questions, err := decodeQuestions(t.Questions)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	answers, err := decodeAnswers(t.Answers)
-	_, theirs := open(questions, answers, asked.client)
-	return theirs, err
+	_, theirs = open(questions, answers, asked.client)
+	next := 0
+	for i, q := range questions {
+		if next < len(theirs) && theirs[next].ID == q.ID {
+			numbers = append(numbers, t.Asked-uint64(len(questions)-i-1))
+			next++
+		}
+	}
+	return theirs, numbers, err
 }
 
 // Watch implements [Viewer].
@@ -323,7 +332,7 @@ func (m *Manager) Answer(ctx context.Context, principal, id string, answers []st
 		if status(e) != InputRequired || e.Taken() {
 			return nil, false, false, nil
 		}
-		questions, err := questionsOf(&e.Task)
+		questions, numbers, err := questionsOf(&e.Task)
 		if err != nil {
 			return nil, false, false, err
 		}
@@ -350,10 +359,12 @@ func (m *Manager) Answer(ctx context.Context, principal, id string, answers []st
 			if len(answersTo([]steps.Step{{ID: a.StepID}}, known)) == 0 {
 				known = append(known, a)
 			}
+			i := slices.IndexFunc(questions, func(q steps.Step) bool { return q.ID == a.StepID })
+			e.Given = appendGiven(e.Given, Given{numbers[i], Sum(a)})
 		}
 		e.Answers = encodeAnswers(known)
 		e.Seen++
-		left, err := questionsOf(&e.Task)
+		left, _, err := questionsOf(&e.Task)
 		return nil, len(left) == 0, true, err
 	})
 }

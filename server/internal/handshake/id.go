@@ -79,6 +79,9 @@ func (a *agreed) of(principal string) bool {
 	return subtle.ConstantTimeCompare(whose[:], a.principal[:]) == 1
 }
 
+// session is what names the session to others than the client.
+func (a *agreed) session() string { return string(a.id[:]) }
+
 // peer is the client as it was when the session began.
 func (a *agreed) peer() *peer {
 	p := &peer{revision: a.revision, features: a.features, guests: a.guests, resumable: a.resumable}

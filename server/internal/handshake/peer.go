@@ -155,7 +155,7 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 		return answered(nil, wire.NewError(wire.CodeInvalidRequest, "send initialize first"))
 	}
 	return func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-		return c.serve(ctx, x, p)
+		return c.serve(ctx, x, p, nil)
 	}
 }
 

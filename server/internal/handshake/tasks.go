@@ -88,14 +88,6 @@ func (c *call) asTask(t *engine.Program, task jsontext.Value) (wanted bool, ttl 
 	return true, time.Duration(min(millis, math.MaxInt64/2/float64(time.Millisecond)) * float64(time.Millisecond)), nil
 }
 
-// taskNote is what is kept with a task for the requests that look at it.
-type taskNote struct {
-	// Token is the progressToken of the call, which holds as long as the task does.
-	Token jsontext.Value `json:"progressToken,omitzero"`
-	// Resumption is there if the call can be resumed.
-	Resumption *resumption `json:"resumption,omitzero"`
-}
-
 // createTask begins a task and answers with it.
 func (c *call) createTask(ctx context.Context, t *engine.Program, args json.RawMessage, ttl time.Duration) (json.RawMessage, error) {
 	q, err := c.taskRequest(t, args)
@@ -284,41 +276,57 @@ func (c *call) taskResult(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &waiter{call: c, task: id}
+	r := &reader{call: c}
+	if c.streams() && !task.Status.Ended() {
+		r.enroll(ctx, id, false)
+	}
+	return c.readResult(ctx, r, task, 0)
+}
+
+// readResult is taskResult for a task that was found.
+func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, told uint64) (json.RawMessage, error) {
+	id := task.ID
+	changed := func(*tasks.Task) {}
 	if c.Way != nil {
-		c.Way = related{c.Way, id}
-		c.Notifier.Way = c.Way
-		var note taskNote
-		if c.Notifier.Token == nil && json.Unmarshal(task.Note, &note) == nil && wire.ValidID(note.Token) {
+		way := related{c.Way, id}
+		c.Way, c.Notifier.Way = way, way
+		if note := noteOf(task); c.Notifier.Token == nil && note != nil && wire.ValidID(note.Token) {
 			c.Notifier.Token = note.Token
 		}
 		last := ""
-		w.changed = func(t *tasks.Task) {
+		changed = func(t *tasks.Task) {
 			b, err := c.appendTask(ctx, nil, t)
 			if now := dialect.TaskStatus(t.Status) + t.Message; err == nil && now != last {
 				last = now
-				c.Way.Notify(statusMethod, b)
+				way.Notify(statusMethod, b)
 			}
 		}
 	}
+	w := &waiter{call: c, task: id}
 	if !task.Status.Ended() {
-		if task, err = w.wait(ctx); err != nil {
+		var err error
+		r.seen = changed
+		if task, err = r.read(ctx, task, told); err != nil {
 			if r := c.stopped(err); r != nil {
 				return nil, wire.NewError(wire.CodeInvalidRequest, r.Content.Text())
 			}
 			return nil, err
 		}
+		w = r.w
 	}
 	result, err := w.outcome(ctx, task)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := wire.Marshal(plainResult(c.peer.revision, result))
+	raw, err := wire.Marshal(plainResult(c.peer.revision, result.Result))
 	if err != nil {
 		return nil, err
 	}
 	return dialect.RelatedTask(raw, id), nil
 }
+
+// resultMethod is the method that waits for a task.
+const resultMethod = "tasks/result"
 
 // statusMethod is the notification that has a task in it, and so need not say of which it is.
 const statusMethod = "notifications/tasks/status"

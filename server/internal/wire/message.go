@@ -135,6 +135,15 @@ func ValidID(id jsontext.Value) bool {
 	return false
 }
 
+// CanonicalID is a valid id as all spellings of it are.
+func CanonicalID(id jsontext.Value) (canonical string, ok bool) {
+	v := id.Clone()
+	if !ValidID(v) || v.Canonicalize() != nil {
+		return "", false
+	}
+	return string(v), true
+}
+
 // DecodeParams reads a method's parameters. The error says which one is wrong.
 func DecodeParams(raw jsontext.Value, into any) *Error {
 	if raw == nil {
