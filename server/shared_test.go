@@ -376,6 +376,7 @@ func TestChangesWithoutTheLedger(t *testing.T) {
 				assert.Contains(t, refused, `"code":-31503`, "it would hold here only")
 			}
 			assert.Contains(t, c.ask(listTools), `"tools"`)
+			time.Sleep(500 * time.Millisecond) // it is tried again without anything new to tell
 			away(store, false)
 			assert.Equal(t, []string{"notes://a"}, there.updates("notes://a"))
 			r[1].srv.ToolsChanged()
