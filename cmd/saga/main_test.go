@@ -192,6 +192,9 @@ func TestUsageErrors(t *testing.T) {
 		"serve x":                        "no arguments",
 		"serve --log-level loud":         "loud",
 		"keys frobnicate":                "frobnicate",
+		"worker --ledger off":            "--ledger off: a worker needs the ledger",
+		"worker --ledger memory":         "a worker finds nothing to do",
+		"worker --keyset missing.json":   "name it with --ledger",
 		"keys promote":                   "one argument",
 		"token explain":                  "one argument",
 	} {
