@@ -293,6 +293,7 @@ func TestPlainCallCancelledOnPipes(t *testing.T) {
 	for m := c.message(); m.Method != "elicitation/create"; m = c.message() {
 	}
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+	assert.Equal(t, "notifications/cancelled", c.message().Method)
 	until(t, func() bool { return w.was() == "+ -" })
 }
 
