@@ -95,14 +95,10 @@ func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*task
 		r.Notifier.Way = r.notes
 		r.w.passing = r.passing
 		if r.number != 0 {
-			r.w.post = r.ask
+			r.w.post, r.w.left = r.ask, r.stops
 		}
 	}
-	defer context.AfterFunc(r.Draining, func() {
-		if r.canLeave() {
-			r.leave(stopRetry)
-		}
-	})()
+	defer context.AfterFunc(r.Draining, func() { r.stops() })()
 	stop := r.keep(ctx)
 	t, err := r.w.wait(ctx)
 	stop()
@@ -134,6 +130,15 @@ func (r *reader) canLeave() bool {
 	r.post.mu.Lock()
 	defer r.post.mu.Unlock()
 	return r.post.stream.shown
+}
+
+// stops leaves if the server stops, and the client finds the rest elsewhere.
+func (r *reader) stops() (left bool) {
+	if r.Draining.Err() == nil || !r.canLeave() {
+		return false
+	}
+	r.leave(stopRetry)
+	return true
 }
 
 // leave ends the reader without an answer. The client may come back after retry.
