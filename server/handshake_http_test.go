@@ -524,19 +524,19 @@ func TestHandshakeManyAtOnce(t *testing.T) {
 	r := newRig(t, server.Options{Tools: legacyDefinitions(g.tool())})
 	c := r.connect("2025-11-25", everything)
 	var all sync.WaitGroup
-	for i := range 64 {
+	for i := range 100 {
 		all.Go(func() {
 			assert.Contains(t, readAll(t, c.post(toolCall(i, "gate", `{}`))), "left") // as JSON or as a stream
 		})
 	}
-	for range 64 {
+	for range 100 {
 		<-g.entered
 	}
-	assert.Contains(t, c.ask(toolCall(64, "gate", `{}`)), "too many requests")
+	assert.Contains(t, c.ask(toolCall(100, "gate", `{}`)), "too many requests")
 	assert.Contains(t, c.ask(toolCall(3, "gate", `{}`)), "in use")
-	for range 64 {
+	for range 100 {
 		g.leave <- true
 	}
 	all.Wait()
-	assert.Contains(t, c.ask(toolCall(64, "sum", `{}`)), `"sum":3`)
+	assert.Contains(t, c.ask(toolCall(100, "sum", `{}`)), `"sum":3`)
 }

@@ -74,12 +74,13 @@ func TestReadyTellsOfTheLedger(t *testing.T) {
 		store.down.Store(true)
 		time.Sleep(time.Second)
 		since := time.Now().UTC().Format(time.RFC3339)
+		asked := store.asked.Load() // by workers too
 		for range 100 {
 			status, body = ready(t, h, elsewhere, "")
 			require.Equal(t, http.StatusOK, status)
 			require.Equal(t, `{"status":"degraded"}`, body)
 		}
-		assert.EqualValues(t, 2, store.asked.Load(), "once, for a hundred strangers")
+		assert.Equal(t, asked+1, store.asked.Load(), "once, for a hundred strangers")
 		_, body = ready(t, h, here, "")
 		assert.Contains(t, body, `"ledgerDownSince":"`+since+`"`)
 		assert.NotContains(t, body, "db.internal", "that is for the log")

@@ -138,7 +138,7 @@ func TestResumeWhenReplicaStops(t *testing.T) {
 				break
 			}
 			require.NoError(t, err)
-			require.NotEmpty(t, m.Method, "no answer: %s", m.data)
+			require.True(t, m.Method != "" || m.data == "", "no answer: %s", m.data)
 		}
 	}
 	r[0].srv.Close()

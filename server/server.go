@@ -238,17 +238,14 @@ func New(o Options) (*Server, error) {
 	var takesKeys func(*engine.Program) bool
 	if o.Ledger != nil {
 		s.host.TakesKeys, takesKeys = true, (*engine.Program).Remembered
-		work := []func(context.Context) error{s.host.Turns.Work}
-		if tasks.Offered(tools) {
-			manager, err := tasks.New(tasks.Config{Turns: s.host.Turns, Workers: o.Workers, PerTool: o.WorkersPerTool})
-			if err != nil {
-				return nil, fmt.Errorf("server: %w", err)
-			}
-			s.host.Tasks = manager
-			if o.Workers >= 0 {
-				work = append(work, manager.Work)
-			}
+		s.host.Hub.Share(s.host.Turns.Records(), o.Logger)
+		work := []func(context.Context) error{s.host.Turns.Work, s.host.Hub.Work}
+		manager, err := tasks.New(tasks.Config{Turns: s.host.Turns, Workers: o.Workers, PerTool: o.WorkersPerTool, CallsOnly: o.Workers < 0})
+		if err != nil {
+			return nil, fmt.Errorf("server: %w", err)
 		}
+		s.host.Tasks, s.host.CallsOnly = manager, !tasks.Offered(tools)
+		work = append(work, manager.Work)
 		s.keeper = newKeeper(o.Ledger, o.Logger, o.Now, work...)
 	}
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())

@@ -42,10 +42,16 @@ type Form[T any] struct {
 
 // declaredForm is what a declaration comes to.
 type declaredForm struct {
-	spec   *FormSpec
-	params json.RawMessage
-	err    error
-	lacks  error // why it cannot be asked as it stands: a field still needs choices
+	spec     *FormSpec
+	params   json.RawMessage
+	integers bool // whether it has a field that is one
+	err      error
+	lacks    error // why it cannot be asked as it stands: a field still needs choices
+}
+
+func declaredAs(spec *FormSpec) declaredForm {
+	integers := slices.ContainsFunc(spec.Fields, func(f Field) bool { return f.Type == typeInteger })
+	return declaredForm{spec: spec, params: spec.AppendParams(nil), integers: integers, lacks: spec.lacks()}
 }
 
 func (f *Form[T]) declared() *declaredForm {
@@ -70,8 +76,7 @@ func declareForm(id, message string, t reflect.Type) declaredForm {
 	if err != nil {
 		return declaredForm{err: withID(id, err)}
 	}
-	spec := &FormSpec{Message: message, Fields: fields}
-	return declaredForm{spec: spec, params: spec.AppendParams(nil), lacks: spec.lacks()}
+	return declaredAs(&FormSpec{Message: message, Fields: fields})
 }
 
 // StepID implements [Question].
@@ -84,7 +89,10 @@ func (f *Form[T]) Verify() error {
 			return err
 		}
 	}
-	return withID(f.ID, f.declared().err)
+	if err := f.declared().err; err != nil {
+		return withID(f.ID, err)
+	}
+	return nil
 }
 
 // Step implements [Request]. The Params of all steps of one form share memory: do not
@@ -141,7 +149,7 @@ func (d *declaredForm) with(options []FormOption) declaredForm {
 	if err := spec.verify(); err != nil {
 		return declaredForm{err: err}
 	}
-	return declaredForm{spec: spec, params: spec.AppendParams(nil), lacks: spec.lacks()}
+	return declaredAs(spec)
 }
 
 // Check implements [Question]. The user's content is validated against the form
@@ -182,7 +190,7 @@ func (f *Form[T]) Answer(a Answers) (T, error) {
 	if content == nil {
 		return answer, nil
 	}
-	if made := f.declared(); made.err == nil {
+	if made := f.declared(); made.integers {
 		content = plainIntegers(made.spec, content)
 	}
 	if err := json2.Unmarshal(content, &answer); err != nil {
@@ -244,8 +252,15 @@ func parseElicited(result json.RawMessage) (e elicited, reason string) {
 	if reason = checkObject(result); reason != "" {
 		return e, reason
 	}
-	action := get(result, "action")
-	e.content = get(result, "content")
+	var action jsontext.Value
+	for name, v := range jsonview.Members(result) {
+		switch string(name) {
+		case "action":
+			action = v
+		case "content":
+			e.content = v
+		}
+	}
 	for _, a := range [...]string{accepted, declined, cancelled} {
 		if jsonview.Is(action, a) {
 			e.action = a

@@ -164,6 +164,9 @@ func (f *Field) checkString(v jsontext.Value) string {
 			return "must be at most " + count(*f.MaxLength, "character") + " long"
 		}
 	}
+	if f.Format == "" {
+		return ""
+	}
 	return fieldtags.CheckFormat(f.Format, s)
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -30,6 +31,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
+
+// defaultSessionTTL is that of package server.
+const defaultSessionTTL = 24 * time.Hour
 
 // defaultAddr is where a server listens, and is looked for, unless told otherwise.
 const defaultAddr = "127.0.0.1:8080"
@@ -74,9 +78,13 @@ Examples:
 			listFlag("allow-host", "a host `NAME` that requests may be for, besides this machine (* for any)"),
 			listFlag("allow-origin", "a web `ORIGIN` whose pages may use the server, such as https://app.example.com (* for any, with --allow-host)"),
 			listFlag("trusted-proxy", "an `ADDRESS` or network of a proxy before the server, whose X-Forwarded-For tells callers apart, for the limits per caller"),
+			&cli.DurationFlag{Name: "session-ttl", Usage: "how long a session of a client of MCP before 2026-07-28 lasts, however much it is used", Value: defaultSessionTTL, Sources: env("session-ttl")},
 			workersFlag(),
 		}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
+			if ttl := c.Duration("session-ttl"); ttl <= 0 {
+				return p.usage(c, "--session-ttl %s: a session has to last a while", ttl)
+			}
 			s, log, done, err := p.newServer(ctx, c)
 			if err != nil {
 				return err
@@ -189,6 +197,14 @@ Examples:
 			if c.Int("workers") < 1 {
 				return p.usage(c, "--workers %d: a worker works on 1 task at once at least", c.Int("workers"))
 			}
+			switch l := ledgerOf(c); {
+			case l.name == ledgerOff && l.implied:
+				return p.usage(c, "a worker needs the ledger of the servers that it works for: name it with --ledger")
+			case l.name == ledgerOff:
+				return p.usage(c, "--ledger off: a worker needs the ledger of the servers that it works for")
+			case l.name == ledgerMemory:
+				return p.usage(c, "--ledger memory: a ledger in memory is within its server, so a worker finds nothing to do")
+			}
 			s, log, done, err := p.newServer(ctx, c)
 			if err != nil {
 				return err
@@ -235,6 +251,7 @@ func (p *program) newServer(ctx context.Context, c *cli.Command) (s *server.Serv
 		Keys:           keys,
 		Audience:       c.String("audience"),
 		TokenTTL:       c.Duration("token-ttl"),
+		SessionTTL:     c.Duration("session-ttl"),
 		AllowedHosts:   c.StringSlice("allow-host"),
 		AllowedOrigins: c.StringSlice("allow-origin"),
 		CallerKey:      callerKey,

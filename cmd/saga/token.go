@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -20,6 +21,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
@@ -39,6 +41,9 @@ func (p *program) tokenCommand() *cli.Command {
 state of the saga, which clients never see; its secret part is not shown. Tokens of callers
 who identified themselves cannot be opened here: they are bound to the caller. What a token
 refers to in a ledger is shown if the ledger can be read here.
+
+The id of a session and the token that resumes a request are tokens as well; whose they are
+is not shown.
 
 Exits with 1 if a server would refuse the token, after saying why.
 
@@ -102,7 +107,32 @@ func (p *program) printExplanation(x *inspection) error {
 		row("format", "%s, %s", x.Version, count(x.Length, "character"))
 		row("key", "%s%s", keyID(x.KeyID), keyRemark(x.Key))
 	}
-	if claims := x.Claims; claims != nil {
+	switch claims := x.Claims; {
+	case claims == nil:
+	case x.purpose == sessionid.Purpose:
+		row("made for", "a session")
+		row("session", "%s", claims.ID)
+		if x.session != nil {
+			row("protocol", "MCP %s", sessionid.Revisions[x.session.Revision])
+			row("client has", "%s", cmp.Or(x.session.Features.String(), "nothing that can be asked"))
+			if x.session.Guests != 0 {
+				row("", "asynchronous tools")
+			}
+			if x.session.Resumable {
+				row("", "resumable requests")
+			}
+			row("log level", "%s, unless the client has set another since", x.session.Level)
+		}
+		row("issued", "%s", when(claims.IssuedAt))
+		row("expires", "%s", when(claims.ExpiresAt))
+	case x.purpose == sessionid.ResumePurpose:
+		row("made for", "resuming a request")
+		if x.resumes != nil {
+			row("request", "with the id %s", x.resumes)
+		}
+		row("issued", "%s", when(claims.IssuedAt))
+		row("goes on", "as long as the request's task is kept")
+	default:
 		row("made for", "%s", x.purpose)
 		row("saga", "%s, after %s", claims.ID, count(int(claims.Turn), "turn"))
 		row("tool", "%s, revision %d", claims.Tool, claims.Revision)
@@ -153,7 +183,7 @@ func when(t time.Time) string {
 
 // purposes are what the server's dialects seal tokens for. A token can be opened
 // only with the one it was made for, so all are tried.
-var purposes = []string{"saga", "mrtr", "handshake"}
+var purposes = []string{"saga", "mrtr", "handshake", sessionid.Purpose, sessionid.ResumePurpose}
 
 // inspector opens tokens, if it has keys.
 type inspector struct {
@@ -188,6 +218,10 @@ type inspection struct {
 	holds *engine.Description
 	apart bool
 	err   error
+	// session is what it holds if it is the id of a session, resumes the id of the request that
+	// it resumes, as JSON.
+	session *sessionid.Terms
+	resumes json.RawMessage
 }
 
 // inspect opens a token. It returns nil without keys.
@@ -198,7 +232,7 @@ func (l *inspector) inspect(token string) *inspection {
 	var s *inspection
 	for _, purpose := range purposes {
 		s = &inspection{purpose: purpose}
-		s.Explanation = l.codec.Explain(tokens.Binding{Purpose: purpose}, time.Now(), token, func(x *tokens.Contents) { s.describe(x, l.parts) })
+		s.Explanation = l.codec.Explain(tokens.Binding{Purpose: purpose}, time.Now(), token, func(x *tokens.Contents) { s.see(x, l.parts) })
 		if why := (*tokens.Rejected)(nil); s.Reason == "" && errors.As(s.err, &why) {
 			s.Reason, s.Detail = why.Reason, why.Detail.Error() // which err keeps to itself
 		}
@@ -207,6 +241,27 @@ func (l *inspector) inspect(token string) *inspection {
 		}
 	}
 	return s
+}
+
+// see reads what the token holds.
+func (s *inspection) see(all *tokens.Contents, read func(*tokens.Contents) (engine.Encoded, error)) {
+	switch s.purpose {
+	case sessionid.Purpose:
+		if terms, ok := sessionid.Parse(all.State); ok {
+			s.session = &terms
+			return
+		}
+		s.err = errors.New("a newer program has made this session id")
+	case sessionid.ResumePurpose:
+		var ticket struct {
+			ID json.RawMessage `json:"i"`
+		}
+		if s.err = json.Unmarshal(all.State, &ticket); s.err == nil {
+			s.resumes = ticket.ID
+		}
+	default:
+		s.describe(all, read)
+	}
 }
 
 func (s *inspection) describe(all *tokens.Contents, read func(*tokens.Contents) (engine.Encoded, error)) {

@@ -23,28 +23,55 @@ import (
 // If r is Held, the turn was taken before by somebody who is gone, and nobody else will ever
 // take it: it is run whether or not there are answers, and undone as well if it breaks off.
 //
+// If r has a GoesOn, whoever took the turn may have gone on by itself, and the turns that it says
+// are run as well. They stop before every irreversible effect: whether the client was to come to that
+// cannot be known. If they end the saga well, it is undone all the same.
+//
 // If r has a Checkpoint, so had whoever took the turn before: it is run up to where that would
 // have been called next, and no further. It is called if the saga goes on to a good end.
 func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
 	log := t.logOf(pos)
 	complete := (len(r.Answers) > 0 || r.Held) && pos.next != "" && !r.Now.Before(pos.Wake)
 	text := t.cancelledUpTo(pos, complete, &r)
-	if complete {
-		r.toUndo = true
-		out, err := t.Resume(ctx, pos, r)
+	at, inner := pos, false
+	for run := complete; run; {
+		r.toUndo, r.inner = true, inner
+		r.logged = func(l *effectLog) { log = l }
+		before := log
+		out, err := t.Resume(ctx, at, r)
 		switch {
 		case broken(err):
 			return undoneBy(err, text), nil
+		case inner && (errors.As(err, new(*PositionError)) || refusedAnswers(err)): // so nobody has come further
+			log, run = before, false
+			continue
 		case errors.As(err, new(*PositionError)), r.Held && refusedAnswers(err):
 			complete, text = false, t.cancelledUpTo(pos, false, &r)+" "+LostTurn
+			log, run = before, false
+			continue
 		case t.Kind != KindTool && hasEnded(err):
 			return undoneBy(err, text), nil
 		case err != nil:
 			return nil, err
-		case out.Position == nil:
+		case out.Position == nil && (!inner || out.Result != nil && out.Result.IsError):
 			return endedBy(out, text), nil
-		default:
-			log = out.Position.log
+		case out.Position == nil: // nobody may have been told, so it is undone
+			run = false
+			continue
+		}
+		log, run = out.Position.log, false
+		if r.GoesOn == nil || out.Position.next == "" || t.final(log) != "" {
+			continue
+		}
+		next, err := r.GoesOn(ctx, out)
+		if err != nil {
+			return nil, err
+		}
+		if next != nil {
+			next.Why, next.Latest, next.GoesOn = r.Why, r.Latest, r.GoesOn
+			next.Acting, next.Undoing = r.Acting, r.Undoing
+			r, at, run, inner = *next, out.Position, true, true
+			r.Held = true // whoever took it is gone
 		}
 	}
 	undo, err := t.compensate(ctx, pos.ID, log, fence{acting: r.Acting, undoing: r.Undoing})
@@ -53,8 +80,8 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 	}
 	if complete && undo != nil && undo.Final != "" && len(undo.Undone) == 0 {
 		// There is no way back, so the only good end is forward.
-		r.toUndo = false
-		if out, err := t.Resume(ctx, pos, r); err != nil || out.Position == nil {
+		r.toUndo, r.inner = false, false
+		if out, err := t.Resume(ctx, at, r); err != nil || out.Position == nil {
 			return out, err
 		}
 	}
@@ -157,11 +184,16 @@ func endedBy(turn *Outcome, text string) *Outcome {
 // function or question that it waits in. why is for the caller. It fails as
 // [Program.Cancel] does.
 func (t *Program) Abandon(ctx context.Context, pos *Position, why string) (*Outcome, error) {
-	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos), fence{})
+	return t.AbandonAs(ctx, pos, Resumption{Why: why})
+}
+
+// AbandonAs is [Program.Abandon] for who remembers the saga: Why, Acting and Undoing of r count.
+func (t *Program) AbandonAs(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
+	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos), fence{acting: r.Acting, undoing: r.Undoing})
 	if err != nil {
 		return nil, err
 	}
-	out := cancelled(undo, why)
+	out := cancelled(undo, r.Why)
 	out.Result.IsError = true
 	return out, nil
 }

@@ -60,16 +60,6 @@ func (tc *Turn) Goto(step string, encode func() (Ended, error)) error {
 	return tc.checkpoint()
 }
 
-// StepEnded is called when a step function of a machine has ended without an error. It fails
-// if the turn has ended already as far as the engine is concerned, and if the function ran
-// again and left out an effect that it had performed.
-func (tc *Turn) StepEnded() error {
-	if tc.latched != nil {
-		return tc.latched
-	}
-	return tc.leftOut("the end of the step function", "")
-}
-
 // leftOut fails if a step function that runs again has not come to all effects that it had
 // performed, and comes to what is new.
 func (tc *Turn) leftOut(came, name string) error {
@@ -112,7 +102,7 @@ func (tc *Turn) checkpoint() error {
 		return tc.halted
 	case tc.log.stopAtFinal:
 		// Had the turn that is undone come this far, it would have been written down.
-		tc.log.stopped = &stoppedError{"at what would be its next checkpoint"}
+		tc.log.stopped = &stoppedError{where: "at what would be its next checkpoint"}
 		tc.latched = tc.log.stopped
 		return tc.latched
 	}

@@ -138,8 +138,7 @@ func apart(err error) (list []error) {
 func (p *Problems) Err() error { return errors.Join(p.list...) }
 
 func (t *Program) checkQuestions(p *Problems) {
-	t.questions = make(map[string]steps.Question, len(t.Questions))
-	t.declared = make(map[string]*wording, len(t.Questions))
+	t.questions = make(map[string]*question, len(t.Questions))
 	for i, q := range t.Questions {
 		if q == nil {
 			p.Add(nil, "Asks[%d] is nil", i)
@@ -157,7 +156,7 @@ func (t *Program) checkQuestions(p *Problems) {
 		if err := q.Verify(); err != nil {
 			p.Add(err, "question %q cannot be asked", id)
 		}
-		t.questions[id], t.declared[id] = q, wordingOf(q)
+		t.questions[id] = newQuestion(q)
 	}
 }
 
@@ -167,6 +166,9 @@ func (t *Program) RenameQuestions(p *Problems, renamed map[string]string) {
 		if now := renamed[old]; t.questions[now] == nil || t.questions[old] != nil {
 			p.Add(nil, "Renamed says that question %q is now %q, but the former exists or the latter does not", old, now)
 		}
+	}
+	for old, now := range renamed {
+		t.questions[old] = t.questions[now]
 	}
 	t.renamed = renamed
 }

@@ -25,15 +25,16 @@ func (t *Program) CheckAnswers(pos *Position, answers []steps.Answer) error {
 	}
 	for i := range now.pending {
 		p := &now.pending[i]
-		q := t.questions[t.present(ident.Base(p.id))]
+		q := t.questions[ident.Base(p.id)]
 		if !fresh[i] || p.answer.failed || q == nil {
 			continue
 		}
 		step := steps.Step{Kind: p.kind, Needs: p.needs, Params: p.params, Varied: true}
 		if p.params == nil {
-			if step, err = q.Step(); err != nil {
+			if q.err != nil {
 				continue // Resume says so
 			}
+			step = q.step
 		}
 		step.ID = p.stepID()
 		var malformed *checkerr.MalformedError

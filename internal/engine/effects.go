@@ -57,13 +57,18 @@ type effectLog struct {
 	// used counts, by name, the effects that this run has come to.
 	used map[string]int
 	// stopAtFinal: the saga is being cancelled, so a turn that comes to an
-	// irreversible effect ends before it, with stopped.
-	stopAtFinal bool
-	stopped     *stoppedError
+	// irreversible effect that has an Undo ends before it, with stopped; stopAtAll: also if it
+	// has none.
+	stopAtFinal, stopAtAll bool
+	stopped                *stoppedError
 }
 
 // stoppedError is the end of a turn that is run only to be undone.
-type stoppedError struct{ where string }
+type stoppedError struct {
+	where string
+	// untried: the last record of the log is of the effect that it has stopped before.
+	untried bool
+}
 
 func (e *stoppedError) Error() string { return "the saga is being cancelled and stops " + e.where }
 
@@ -122,8 +127,8 @@ func (t *Program) logOf(pos *Position) *effectLog {
 // or nil.
 func (l *effectLog) unknown() *EffectRecord {
 	tried := l.records[l.before:]
-	if l.stopped != nil {
-		tried = tried[:len(tried)-1] // the last one was not
+	if l.stopped != nil && l.stopped.untried {
+		tried = tried[:len(tried)-1]
 	}
 	for _, r := range tried {
 		if r.Unknown() {
@@ -233,17 +238,19 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 	if err != nil {
 		return nil, "", err
 	}
-	stops := d.Irreversible && d.Undoable && tc.log.stopAtFinal
+	stops := d.Irreversible && (d.Undoable || tc.log.stopAtAll) && tc.log.stopAtFinal
 	if !stops {
 		if err := tc.act(); err != nil {
 			return nil, "", err
 		}
 	}
 	r = &EffectRecord{name: d.Name, n: n, In: input, reached: true, repeated: tc.lost}
-	tc.log.records = append(tc.log.records, r)
-	tc.log.mine++
+	if !stops || d.Undoable { // else nothing can tell whether it was performed
+		tc.log.records = append(tc.log.records, r)
+		tc.log.mine++
+	}
 	if stops {
-		tc.log.stopped = &stoppedError{fmt.Sprintf("before the effect %q", d.Name)}
+		tc.log.stopped = &stoppedError{fmt.Sprintf("before the effect %q", d.Name), d.Undoable}
 		tc.latched = tc.log.stopped
 		return nil, "", tc.latched
 	}

@@ -87,9 +87,14 @@ type Resumption struct {
 	Latest bool
 	// Why is what is said of a cancelled saga, if not that it was cancelled.
 	Why string
+	// GoesOn is asked by [Program.Cancel] how whoever took a turn that ended so would have gone
+	// on without the client; it returns nil if not. nil is never.
+	GoesOn func(context.Context, *Outcome) (*Resumption, error)
 	// toUndo: the saga is being cancelled, so the turn stops before an irreversible
-	// effect.
-	toUndo bool
+	// effect that has an Undo; inner: and before one that has none. logged gets the log of the
+	// turn's effects.
+	toUndo, inner bool
+	logged        func(*effectLog)
 }
 
 // Outcome is how a turn ended: either suspended, with Position and perhaps Steps, or
@@ -206,8 +211,11 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 	tc := &Turn{
 		Context: ctx, ID: now.ID, Now: r.Now, Written: now.Revision,
 		program: t, client: r.Client, notify: r.Notifier, held: r.Held, lost: r.Lost,
-		acting: r.Acting, undoing: r.Undoing, log: t.logOf(&now),
+		acting: r.Acting, undoing: r.Undoing, log: new(effectLog),
 		answers: make([]turnAnswer, len(now.pending)),
+	}
+	if now.log != nil {
+		tc.log = t.logOf(&now)
 	}
 	if pos.running != nil {
 		tc.Now = pos.running.now
@@ -228,7 +236,10 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 			}
 		}
 	}
-	tc.log.stopAtFinal = r.toUndo
+	tc.log.stopAtFinal, tc.log.stopAtAll = r.toUndo, r.inner
+	if r.logged != nil {
+		r.logged(tc.log)
+	}
 	if r.Checkpoint != nil {
 		tc.saveTo(r.Checkpoint, &now)
 	}
@@ -238,18 +249,18 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 // settle decides what becomes of a pending step: nothing more (its answer is
 // good), the step to ask (again) if it is open, or the end of the saga.
 func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fresh bool, r *Resumption) (step steps.Step, open bool, end *Outcome, err error) {
-	q := t.questions[t.present(ident.Base(p.id))]
+	q := t.questions[ident.Base(p.id)]
 	if q == nil {
 		return step, false, nil, &PositionError{t.Name, fmt.Errorf("there is no question %q", p.id)}
 	}
 	words := p.digest
-	if p.params != nil {
+	switch {
+	case p.params != nil:
 		step = steps.Step{Kind: p.kind, Needs: p.needs, Params: p.params, Varied: true}
-	} else {
-		if step, err = q.Step(); err != nil {
-			return step, false, nil, &PositionError{t.Name, fmt.Errorf("question %q: %w", p.id, err)}
-		}
-		words = t.digest(&step)
+	case q.err != nil:
+		return step, false, nil, &PositionError{t.Name, fmt.Errorf("question %q: %w", p.id, q.err)}
+	default:
+		step, words = q.step, q.digest
 	}
 	step.ID = p.stepID()
 	switch {
@@ -321,8 +332,10 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 	// Code that panics does so again, and never gets further: waiting would not help.
 	// And what is undone up to a checkpoint has that effect in its log, for its Undo to find out.
 	undoing := tc.saves != nil && tc.log.stopAtFinal
-	if effect := tc.log.unknown(); tc.lost && !undoing && effect != nil && !errors.As(err, new(*PanicError)) {
-		return nil, t.unsettled(tc, &UnsettledError{t.Name, effect.name, errors.Join(effect.Failure(), err)})
+	if tc.lost && !undoing && !errors.As(err, new(*PanicError)) {
+		if effect := tc.log.unknown(); effect != nil {
+			return nil, t.unsettled(tc, &UnsettledError{t.Name, effect.name, errors.Join(effect.Failure(), err)})
+		}
 	}
 	if tc.log.stopped != nil {
 		return &Outcome{Position: &Position{ID: pos.ID, body: body{log: tc.log}}}, nil

@@ -74,9 +74,8 @@ type Program struct {
 	// Complete suggests values for arguments of prompts and resources, by name.
 	Complete map[string]completer
 
-	steps       map[string]bool // the names of step functions, former ones included
-	questions   map[string]steps.Question
-	declared    map[string]*wording // by question id
+	steps       map[string]bool      // the names of step functions, former ones included
+	questions   map[string]*question // also by the ids that they had in older revisions
 	effects     map[string]Effect
 	buildsOn    map[string][]string // what effects build on, also indirectly
 	renamed     map[string]string   // questions of older revisions
@@ -174,36 +173,24 @@ func (t *Program) present(id string) string {
 // digest pins the wording of a step. Most are asked as they are declared, and the
 // digests of those are known.
 func (t *Program) digest(s *steps.Step) [4]byte {
-	if known := t.declared[ident.Base(s.ID)]; known != nil && bytes.Equal(known.params, s.Params) {
-		return known.digest
+	if q := t.questions[ident.Base(s.ID)]; q != nil && bytes.Equal(q.step.Params, s.Params) {
+		return q.digest
 	}
 	return digest(s.Params)
 }
 
-// isDeclared reports whether a step is of the question that the tool declares under
-// its id, as far as that can be seen: another question may have the same id.
-func (t *Program) isDeclared(s *steps.Step) bool {
-	known := t.declared[ident.Base(s.ID)]
-	if known == nil {
-		return s.Varied // only With could supply what is missing
-	}
-	return known.kind == s.Kind && (s.Varied || bytes.Equal(known.params, s.Params))
-}
-
-// wording is a question as it is declared.
-type wording struct {
-	kind   steps.Kind
-	params json.RawMessage
+// question is a question and what it asks as it is declared, which is worked out once.
+type question struct {
+	steps.Question
+	step   steps.Step
 	digest [4]byte
+	err    error // why it cannot be asked as it is declared: With has to supply something
 }
 
-// wordingOf returns nil for a question that cannot be asked as it is declared.
-func wordingOf(q steps.Question) *wording {
+func newQuestion(q steps.Question) *question {
 	s, err := q.Step()
-	if err != nil {
-		return nil
-	}
-	return &wording{s.Kind, bytes.Clone(s.Params), digest(s.Params)}
+	s.Params = bytes.Clone(s.Params)
+	return &question{q, s, digest(s.Params), err}
 }
 
 // Registry is a set of tools, prompts and resources, in the order they were given.

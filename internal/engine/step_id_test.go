@@ -20,8 +20,8 @@ func TestDigestsOfDeclaredQuestionsAreKnown(t *testing.T) {
 		Name string `json:"name"`
 	}
 	q := &steps.Form[form]{ID: "q", Message: "Who?"}
-	tool := &Program{declared: map[string]*wording{"q": wordingOf(q), "open": wordingOf(&steps.Sample{ID: "open"})}}
-	assert.Nil(t, tool.declared["open"], "it has no messages yet")
+	tool := &Program{questions: map[string]*question{"q": newQuestion(q), "open": newQuestion(&steps.Sample{ID: "open"})}}
+	assert.Error(t, tool.questions["open"].err, "it has no messages yet")
 	for _, ask := range []steps.Request{q, q.Nth(3), q.With(steps.Message("Who is it?")), &steps.Form[form]{ID: "other", Message: "Who?"}} {
 		s, err := ask.Step()
 		assert.NoError(t, err)

@@ -24,14 +24,14 @@ func (t *Program) Stage(s sagahooks.Stage) (*Position, error) {
 	p := &Position{ID: s.ID, Turn: 1, Tool: t.Name, Revision: t.Revision, secrets: secrets}
 	p.body = body{next: s.Step, args: s.Arguments, kept: state, apart: true, pending: make([]pendingStep, len(s.Answers))}
 	for i, a := range s.Answers {
-		q := t.questions[t.present(ident.Base(a.StepID))]
+		q := t.questions[ident.Base(a.StepID)]
 		if q == nil {
 			return nil, fmt.Errorf("tool %q has no question %q", t.Name, a.StepID)
 		}
 		// As the question is declared, the answer can be checked. How it was asked
 		// is not known: what With would have supplied may be missing.
-		if step, err := q.Step(); err == nil && a.Error == nil {
-			if err := q.Check(step, a.Result); err != nil {
+		if q.err == nil && a.Error == nil {
+			if err := q.Check(q.step, a.Result); err != nil {
 				return nil, err
 			}
 		}

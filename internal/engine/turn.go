@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -71,6 +72,16 @@ func (tc *Turn) DecodeArguments(args []byte, into any) error {
 	return nil
 }
 
+// StepEnded is called when a step function of a machine has ended without an error. It fails
+// if the turn has ended already as far as the engine is concerned, and if the function ran
+// again and left out an effect that it had performed.
+func (tc *Turn) StepEnded() error {
+	if tc.latched != nil || tc.log.mine == 0 {
+		return tc.latched
+	}
+	return tc.leftOut("the end of the step function", "")
+}
+
 // StepAnswer implements [steps.Answers]. A flow reads the answer to the question as it
 // was asked last in this run.
 func (tc *Turn) StepAnswer(id string) (steps.Answer, bool) {
@@ -134,10 +145,17 @@ func (tc *Turn) Resolve(questions []steps.Request, answered func(*steps.Step) *s
 				return nil, &UnsupportedError{Tool: tc.program.Name, StepID: wanted.ID, Needs: wanted.Needs}
 			}
 		}
-		if tc.program.questions[tc.program.present(ident.Base(s.ID))] == nil {
+		id := ident.Base(s.ID)
+		declared := tc.program.questions[id]
+		if declared == nil {
 			return nil, fmt.Errorf("Ask: question %q is not declared; add it to the tool's Asks", s.ID)
 		}
-		if !tc.program.isDeclared(&s) {
+		// Another question may have the same id, which shows as far as it is not varied.
+		same := s.Varied
+		if declared.err == nil && declared.step.ID == id {
+			same = declared.step.Kind == s.Kind && (s.Varied || bytes.Equal(declared.step.Params, s.Params))
+		}
+		if !same {
 			return nil, fmt.Errorf("Ask: question %q is another one than the tool's Asks have under this id; ask the one that is declared, as it is or by its With method", s.ID)
 		}
 		for _, other := range resolved[:i] {

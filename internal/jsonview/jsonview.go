@@ -200,6 +200,15 @@ func Valid(v []byte) bool {
 	return jsontext.Value(v).IsValid()
 }
 
+// ValidWithin is Valid, and reports besides whether arrays and objects are nested no more than
+// so deep.
+func ValidWithin(v []byte, levels int) (valid, within bool) {
+	if valid, _ := isPlain(v); valid && levels >= maxDepth {
+		return true, true
+	}
+	return jsontext.Value(v).IsValid(), !Deeper(v, levels)
+}
+
 // Canonical returns JSON in the form of RFC 8785, with jsontext's options for it. It
 // fails if v is not JSON. What is in that form already is returned as it is.
 func Canonical(v []byte, options ...jsontext.Options) ([]byte, error) {

@@ -2,6 +2,7 @@ package jsonview_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -53,6 +54,19 @@ func TestString(t *testing.T) {
 	for _, in := range []string{"", "1", "null", "{}"} {
 		_, ok := jsonview.String([]byte(in))
 		assert.False(t, ok, in)
+	}
+}
+
+func TestValidWithin(t *testing.T) {
+	for _, depth := range []int{1, 2, 63, 64, 65, 100} { // beyond 64 levels the library looks
+		v := []byte(strings.Repeat(`{"a":[`, depth/2) + strings.Repeat("[", depth%2) + strings.Repeat("]", depth%2) + strings.Repeat("]}", depth/2))
+		for _, levels := range []int{depth - 1, depth, 256} {
+			valid, within := jsonview.ValidWithin(v, levels)
+			assert.True(t, valid, depth)
+			assert.Equal(t, levels >= depth, within, "%d levels in %d", depth, levels)
+		}
+		valid, _ := jsonview.ValidWithin(v[1:], 256)
+		assert.False(t, valid)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"hash"
 	"sync"
 
 	"github.com/mcpsaga/mcpsaga/codec"
@@ -42,9 +43,28 @@ func (b *Book) plainName(kind string, parts ...string) string {
 type names struct {
 	mu  sync.Mutex
 	of  *codec.Keyset
-	all [][]byte // the one that names are made with first
+	all []*nameKey // the one that names are made with first
 	// made are names that were made with them of late, which cost more than to look them up.
 	made map[string][]string
+}
+
+// nameKey is the key of keyed hashes.
+type nameKey struct {
+	key  []byte
+	macs sync.Pool // of hash.Hash, as to make one costs as much as to use it
+}
+
+// name returns the name of a message.
+func (k *nameKey) name(message []byte) string {
+	h, _ := k.macs.Get().(hash.Hash)
+	if h == nil {
+		h = hmac.New(sha256.New, k.key)
+	}
+	defer k.macs.Put(h)
+	h.Reset()
+	h.Write(message)
+	var room [sha256.Size]byte
+	return nameOf(h.Sum(room[:0]))
 }
 
 // mostMade bounds names.made.
@@ -53,7 +73,7 @@ const mostMade = 1024
 // nameKeys returns a key for each key of the keyset. The first is that of the oldest that is
 // enabled: every replica has it while keys are rotated, so all make the same names. Names are
 // looked up under all keys, also under disabled ones, with which some may still be made.
-func (b *Book) nameKeys() ([][]byte, error) {
+func (b *Book) nameKeys() ([]*nameKey, error) {
 	keys := b.keys()
 	n := &b.names
 	n.mu.Lock()
@@ -61,16 +81,16 @@ func (b *Book) nameKeys() ([][]byte, error) {
 	if n.of == keys {
 		return n.all, nil
 	}
-	var first, rest [][]byte
+	var first, rest []*nameKey
 	for _, info := range keys.Keys() {
 		key, err := keys.Derive(info.ID, "names in a ledger")
 		if err != nil {
 			return nil, err
 		}
 		if first == nil && info.Status == codec.Enabled {
-			first = [][]byte{key}
+			first = []*nameKey{{key: key}}
 		} else {
-			rest = append(rest, key)
+			rest = append(rest, &nameKey{key: key})
 		}
 	}
 	n.of, n.all, n.made = keys, append(first, rest...), make(map[string][]string)
@@ -111,11 +131,10 @@ func (b *Book) keyedNames(kind string, parts ...string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	message := appendParts(appendParts(make([]byte, 0, 128), kind, b.audience), parts...)
 	list := make([]string, len(keys))
 	for i, key := range keys {
-		h := hmac.New(sha256.New, key)
-		h.Write(appendParts(appendParts(nil, kind, b.audience), parts...))
-		list[i] = nameOf(h.Sum(nil))
+		list[i] = key.name(message)
 	}
 	return list, nil
 }

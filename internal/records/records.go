@@ -82,30 +82,40 @@ const maxRoom = 64 << 10
 
 // associated binds a body to its record.
 func (b *Book) associated(key string) []byte {
-	return appendParts([]byte("mcpsaga ledger 1"), b.audience, key)
+	return b.bind("mcpsaga ledger 1", key)
+}
+
+// bind begins what a body is bound to.
+func (b *Book) bind(purpose, key string) []byte {
+	room := make([]byte, 0, len(purpose)+len(b.audience)+len(key)+24) // and what lengths and numbers take
+	return appendParts(append(room, purpose...), b.audience, key)
 }
 
 // seal encodes and encrypts what a record says.
 func (b *Book) seal(key string, v any) ([]byte, error) {
+	return b.sealBytes(b.associated(key), func(plain []byte) ([]byte, error) {
+		plain = append(plain, format)
+		if a, ok := v.(encoding.BinaryAppender); ok {
+			return a.AppendBinary(plain)
+		}
+		raw, err := jsonv2.Marshal(v)
+		return append(plain, raw...), err
+	})
+}
+
+// sealBytes pads and encrypts what write appends.
+func (b *Book) sealBytes(associated []byte, write func([]byte) ([]byte, error)) ([]byte, error) {
 	room, _ := b.rooms.Get().(*[]byte)
 	if room == nil {
 		room = new([]byte)
 	}
-	plain := append((*room)[:0], format)
-	var err error
-	if a, ok := v.(encoding.BinaryAppender); ok {
-		plain, err = a.AppendBinary(plain)
-	} else {
-		var raw []byte
-		raw, err = jsonv2.Marshal(v)
-		plain = append(plain, raw...)
-	}
+	plain, err := write((*room)[:0])
 	if err != nil {
 		return nil, fmt.Errorf("records: encode: %w", err)
 	}
 	plain = append(plain, paddingMark)
 	plain = append(plain, make([]byte, padded(len(plain))-len(plain))...)
-	body, err := b.keys().Encrypt(plain, b.associated(key))
+	body, err := b.keys().Encrypt(plain, associated)
 	clear(plain) // it must not linger
 	if cap(plain) <= maxRoom {
 		*room = plain
@@ -240,25 +250,33 @@ const (
 	countMost = 10_000
 )
 
-// room fails if an owner may have no more records. What other replicas have made or ended
-// since it was counted last is not seen, so the limit may be exceeded a little, and who has
-// reached it is refused for some seconds more.
+// room fails if an owner may have no more records. Who has reached the limit is refused for some
+// seconds more.
 func (b *Book) room(ctx context.Context, owner string) error {
 	if b.limit < 0 {
 		return nil
 	}
+	return b.countIn(ctx, owner, b.limit, func(count) bool { return false })
+}
+
+// countIn fails if an owner has as many records as limit, and counts one more otherwise. What other
+// replicas have made or ended since it was counted last is not seen, so the limit may be exceeded
+// a little. A count that is stale is made anew, as an old one is.
+func (b *Book) countIn(ctx context.Context, owner string, limit int, stale func(count) bool) error {
 	b.mu.Lock()
 	c, known := b.counts[owner]
 	b.mu.Unlock()
-	if !known || time.Since(c.at) > countFor {
-		n, err := b.store.Count(ctx, owner, b.limit)
+	if !known || time.Since(c.at) > countFor || stale(c) {
+		n, err := b.store.Count(ctx, owner, limit)
 		if err != nil {
 			return unavailable(ctx, err)
 		}
 		c = count{n: n, found: n, at: time.Now()}
 	}
-	full := c.n >= b.limit
-	c.n++
+	full := c.n >= limit
+	if !full {
+		c.n++
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.counts) >= countMost {
@@ -269,6 +287,33 @@ func (b *Book) room(ctx context.Context, owner string) error {
 		return ErrFull
 	}
 	return nil
+}
+
+// take takes records of the targets' queues, whose names queues returns.
+func (b *Book) take(ctx context.Context, targets []Target, queues func(Target) ([]string, error), limit int, lease time.Duration) ([]*ledger.Record, error) {
+	var all []string
+	for _, t := range targets {
+		names, err := queues(t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, names...)
+	}
+	found, err := b.store.Take(ctx, ledger.Take{Queues: all, Limit: limit, Lease: lease})
+	if err != nil {
+		return nil, unavailable(ctx, err)
+	}
+	return found, nil
+}
+
+// readable returns what can be read of the records.
+func readable[E any](found []*ledger.Record, read func(*ledger.Record) (E, error)) (list []E) {
+	for _, r := range found {
+		if e, err := read(r); err == nil {
+			list = append(list, e)
+		}
+	}
+	return list
 }
 
 // Forget removes records that nobody needs any more, as many as there are, some at a time,

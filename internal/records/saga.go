@@ -205,24 +205,9 @@ func (b *Book) Wait(ctx context.Context, e *Entry) (*Entry, error) {
 // Take waits for sagas of the targets whose Wake has come, and takes them: nobody else does
 // for the time of the lease. It leaves out what it cannot read, and counts that.
 func (b *Book) Take(ctx context.Context, targets []Target, limit int, lease time.Duration) (list []*Entry, unreadable int, err error) {
-	var queues []string
-	for _, t := range targets {
-		names, err := b.queues(t)
-		if err != nil {
-			return nil, 0, err
-		}
-		queues = append(queues, names...)
-	}
-	found, err := b.store.Take(ctx, ledger.Take{Queues: queues, Limit: limit, Lease: lease})
-	if err != nil {
-		return nil, 0, unavailable(ctx, err)
-	}
-	for _, r := range found {
-		if e, err := b.entry(r); err == nil {
-			list = append(list, e)
-		}
-	}
-	return list, len(found) - len(list), nil
+	found, err := b.take(ctx, targets, b.queues, limit, lease)
+	list = readable(found, b.entry)
+	return list, len(found) - len(list), err
 }
 
 // String names the saga.

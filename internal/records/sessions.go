@@ -3,42 +3,110 @@ package records
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
-// EndSession remembers that a client has ended the session with that id, which was drawn at
-// random, until keep. Ending it again changes nothing. What a principal has ended is counted
-// apart from its sagas, so that neither takes the other's room.
-func (b *Book) EndSession(ctx context.Context, principal string, id [16]byte, keep time.Time) error {
-	if ended, err := b.SessionEnded(ctx, id); err != nil || ended {
-		return err
-	}
-	owners, err := b.keyedNames("owner of ended sessions", principal)
-	if err != nil {
-		return err
-	}
-	if err := b.room(ctx, owners[0]); err != nil {
-		return err
-	}
-	key := b.sessionName(id)
-	body, err := b.seal(key, struct{}{})
-	if err != nil {
-		return err
-	}
-	err = b.swap(ctx, &ledger.Record{Key: key, Owner: owners[0], Body: body, Keep: keep})
-	if errors.Is(err, ErrConflict) { // somebody else has ended it meanwhile
-		return nil
-	}
-	return err
+// Session is what is remembered of a session beside what its id says. There is no record
+// until there is something to say.
+type Session struct {
+	// Ended: its client has ended it. Nothing of it changes any more.
+	Ended bool `json:"ended,omitzero"`
+	// Level is that of log messages, if the client has set one.
+	Level *slog.Level `json:"level,omitzero"`
+	// URIs are the resources that the client has subscribed to.
+	URIs []SessionURI `json:"uris,omitzero"`
+	// Carrier names the connection that carries what belongs to no request; empty if there
+	// was none yet. The newest counts.
+	Carrier string `json:"carrier,omitzero"`
+	// Since is what was the news when the carrier began.
+	Since Position `json:"since,omitzero"`
+
+	key string
+	rev uint64
 }
 
-// SessionEnded reports whether a session was ended by [Book.EndSession]. That there is a
-// record is enough: nobody else can make its name.
-func (b *Book) SessionEnded(ctx context.Context, id [16]byte) (bool, error) {
-	r, err := b.load(ctx, b.sessionName(id))
-	return r != nil, err
+// SessionURI is a resource that a client has subscribed to.
+type SessionURI struct {
+	URI string `json:"uri"`
+	// From is what was the news then.
+	From Position `json:"from,omitzero"`
 }
 
-func (b *Book) sessionName(id [16]byte) string { return b.plainName("ended session", string(id[:])) }
+// Rev grows with each change of the record; 0 means that there is none.
+func (s *Session) Rev() uint64 { return s.rev }
+
+// Index returns the place of a URI among those subscribed to, or -1.
+func (s *Session) Index(uri string) int {
+	return slices.IndexFunc(s.URIs, func(u SessionURI) bool { return u.URI == uri })
+}
+
+// Session returns what is remembered of the session with that id, which was drawn at random.
+// If the record cannot be read it has ended: its client begins another one, while a session
+// that its client has ended must not go on.
+func (b *Book) Session(ctx context.Context, id [16]byte) (*Session, error) {
+	s := &Session{key: b.plainName("session", string(id[:]))}
+	r, err := b.load(ctx, s.key)
+	if err != nil || r == nil {
+		return s, err
+	}
+	if err := b.open(r.Key, r.Body, s); err != nil {
+		s.Ended = true
+	}
+	s.rev = r.Rev
+	return s, nil
+}
+
+// sessionTries is how often a change is tried that others are ahead of.
+const sessionTries = 20
+
+// ChangeSession changes what is remembered of a session until keep. It begins with what was
+// found before, or with nil; whenever somebody else was faster, change is called again with
+// what there is then, of which it may replace fields, but not change what they refer to. If it
+// fails nothing is written, nor if it reports that there is nothing to change. What a
+// principal has in sessions is counted apart from its sagas, so that neither takes the
+// other's room.
+func (b *Book) ChangeSession(ctx context.Context, principal string, id [16]byte, keep time.Time, found *Session, change func(*Session) (bool, error)) (*Session, error) {
+	for try := range sessionTries {
+		if found == nil {
+			var err error
+			if found, err = b.Session(ctx, id); err != nil {
+				return nil, err
+			}
+		}
+		next := *found
+		changed, err := change(&next)
+		if err != nil || !changed {
+			return found, err
+		}
+		owners, err := b.often("owner of sessions", principal)
+		if err != nil {
+			return nil, err
+		}
+		if next.rev == 0 {
+			if err := b.room(ctx, owners[0]); err != nil {
+				return nil, err
+			}
+		}
+		body, err := b.seal(next.key, &next)
+		if err != nil {
+			return nil, err
+		}
+		r := &ledger.Record{Key: next.key, Rev: next.rev, Owner: owners[0], Body: body, Keep: keep}
+		switch err = b.swap(ctx, r); {
+		case err == nil:
+			next.rev = r.Rev
+			return &next, nil
+		case !errors.Is(err, ErrConflict):
+			return nil, err
+		}
+		found = nil
+		if err := pause(ctx, try); err != nil {
+			return nil, err
+		}
+	}
+	return nil, ErrConflict
+}

@@ -55,23 +55,35 @@ type Task struct {
 	// TTL, Poll and Retain (after its end) are what was settled when it was made.
 	TTL, Poll, Retain time.Duration
 
-	// Cancelled: a client wants it cancelled.
-	Cancelled bool
+	// Call: a client waits for it, so it goes on where its answer arrives. It is neither counted
+	// among its principal's tasks nor listed.
+	Call bool
+	// Cancelled: a client wants it cancelled. TooLate: it cannot be, as what it did is final.
+	Cancelled, TooLate bool
+	// Undo says what is being undone, and why; nil if nothing is.
+	Undo []byte
 	// Message is for people. Progress is what the tool said last.
 	Message  string
 	Progress []byte
-	// Events is the number of the newest event; Told counts those of progress and log, and
-	// Size is how many bytes the others have.
-	Events, Told, Size uint64
+	// Events is the number of the newest event; Told counts those of progress and log,
+	// Appended those of the dialect, and Size is how many bytes they and the rest have but for Told.
+	Events, Told, Appended, Size uint64
 
 	// Request is what it was begun with, Note what the dialect wants to know again, and Digest
 	// identifies the call if that had an idempotency key.
 	Request, Note, Digest []byte
 	// Position is where the saga stands; nil before its first turn. Questions are open there,
-	// and Answers have come.
+	// and Answers have come. Asked counts the questions so far, with those.
 	Position, Questions, Answers []byte
-	// End is how it has ended, and Again where what could not be undone is tried again.
-	End, Again []byte
+	Asked                        uint64
+	// Given are the last answers, as those who drive tasks know them again.
+	Given []byte
+	// End is how it has ended, and Again where what could not be undone is tried again. Said tells
+	// people how it has ended, and Bad whether its result says that the tool has failed; Judged: that
+	// is known.
+	End, Again  []byte
+	Said        string
+	Judged, Bad bool
 
 	// unknown are fields of newer programs.
 	unknown []byte
@@ -126,18 +138,30 @@ const (
 	fieldEnd
 	fieldAgain
 	fieldWanted
+	fieldCall
+	fieldAsked
+	fieldGiven
+)
+
+const (
+	fieldUndo = fieldGiven + 1 + iota
+	fieldTooLate
+	fieldAppended
+	fieldSaid
+	fieldJudged
+	fieldBad
 )
 
 // size is how many bytes the encoded task has at most.
 func (t *Task) size() int {
 	n := 0
-	for _, s := range [...]string{t.Target.Name, t.ID, t.Principal, t.LastError, t.Message} {
+	for _, s := range [...]string{t.Target.Name, t.ID, t.Principal, t.LastError, t.Message, t.Said} {
 		n += len(s)
 	}
-	for _, b := range [...][]byte{t.Progress, t.Request, t.Note, t.Digest, t.Position, t.Questions, t.Answers, t.End, t.Again, t.unknown} {
+	for _, b := range [...][]byte{t.Progress, t.Request, t.Note, t.Digest, t.Position, t.Questions, t.Answers, t.End, t.Again, t.Undo, t.Given, t.unknown} {
 		n += len(b)
 	}
-	return n + 40*12
+	return n + 48*12
 }
 
 func (t *Task) encode(b []byte) []byte {
@@ -165,6 +189,12 @@ func (t *Task) encode(b []byte) []byte {
 	b = fields.AppendUint(b, fieldPoll, uint64(t.Poll))
 	b = fields.AppendUint(b, fieldRetain, uint64(t.Retain))
 	b = fields.AppendBool(b, fieldCancelled, t.Cancelled)
+	b = fields.AppendBool(b, fieldTooLate, t.TooLate)
+	b = fields.AppendBytes(b, fieldUndo, t.Undo)
+	b = fields.AppendUint(b, fieldAppended, t.Appended)
+	b = fields.AppendBytes(b, fieldSaid, t.Said)
+	b = fields.AppendBool(b, fieldJudged, t.Judged)
+	b = fields.AppendBool(b, fieldBad, t.Bad)
 	b = fields.AppendBytes(b, fieldMessage, t.Message)
 	b = fields.AppendBytes(b, fieldProgress, t.Progress)
 	b = fields.AppendUint(b, fieldEvents, t.Events)
@@ -179,6 +209,9 @@ func (t *Task) encode(b []byte) []byte {
 	b = fields.AppendBytes(b, fieldEnd, t.End)
 	b = fields.AppendBytes(b, fieldAgain, t.Again)
 	b = fields.AppendTime(b, fieldWanted, t.Wanted)
+	b = fields.AppendBool(b, fieldCall, t.Call)
+	b = fields.AppendUint(b, fieldAsked, t.Asked)
+	b = fields.AppendBytes(b, fieldGiven, t.Given)
 	return append(b, t.unknown...)
 }
 
@@ -234,6 +267,18 @@ func (t *Task) decode(b []byte) (err error) {
 			t.Retain = time.Duration(v.Uint())
 		case fieldCancelled:
 			t.Cancelled = v.Bool()
+		case fieldTooLate:
+			t.TooLate = v.Bool()
+		case fieldUndo:
+			t.Undo = v
+		case fieldAppended:
+			t.Appended = v.Uint()
+		case fieldSaid:
+			t.Said = string(v)
+		case fieldJudged:
+			t.Judged = v.Bool()
+		case fieldBad:
+			t.Bad = v.Bool()
 		case fieldMessage:
 			t.Message = string(v)
 		case fieldProgress:
@@ -262,6 +307,12 @@ func (t *Task) decode(b []byte) (err error) {
 			t.Again = v
 		case fieldWanted:
 			t.Wanted = v.Time()
+		case fieldCall:
+			t.Call = v.Bool()
+		case fieldAsked:
+			t.Asked = v.Uint()
+		case fieldGiven:
+			t.Given = v
 		default:
 			t.unknown = fields.AppendBytes(t.unknown, field, v)
 		}

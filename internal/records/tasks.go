@@ -72,17 +72,9 @@ type TaskItem struct {
 // so that neither is taken for the other.
 const taskFormat = 2
 
-// sealTask pads and encrypts what a task's record or item says.
-func (b *Book) sealTask(associated, plain []byte) ([]byte, error) {
-	plain = append(plain, paddingMark)
-	body, err := b.keys().Encrypt(append(plain, make([]byte, padded(len(plain))-len(plain))...), associated)
-	if err != nil {
-		return nil, fmt.Errorf("records: seal: %w", err)
-	}
-	if len(body) > ledger.MaxBody {
-		return nil, ledger.ErrTooLarge
-	}
-	return body, nil
+// sealTask encrypts what a task's record or item says, which write appends.
+func (b *Book) sealTask(associated []byte, write func([]byte) []byte) ([]byte, error) {
+	return b.sealBytes(associated, func(plain []byte) ([]byte, error) { return write(append(plain, taskFormat)), nil })
 }
 
 // openTask undoes sealTask.
@@ -100,7 +92,7 @@ func (b *Book) openTask(associated, body []byte) ([]byte, error) {
 
 // ofItem binds an item to its record and number.
 func (b *Book) ofItem(key string, n uint64) []byte {
-	return binary.BigEndian.AppendUint64(appendParts([]byte("mcpsaga ledger item 1"), b.audience, key), n)
+	return binary.BigEndian.AppendUint64(b.bind("mcpsaga ledger item 1", key), n)
 }
 
 // taskNames returns the names under which a task is found. Clients may choose the id, so
@@ -123,6 +115,7 @@ func (b *Book) taskQueues(t Target) ([]string, error) {
 const (
 	ownerGoing = "task owner"
 	ownerEnded = "task owner ended"
+	ownerCall  = "call owner"
 )
 
 // taskOwners returns the names under which a principal's tasks are counted while they are
@@ -192,36 +185,14 @@ func (b *Book) NewTask(ctx context.Context, t Task, chosen bool) (*TaskEntry, er
 // Room fails with [ErrFull] if a principal has as many tasks under way as limit, and counts
 // one more otherwise. What other replicas have made lately may not be seen.
 func (b *Book) Room(ctx context.Context, principal string, limit int) error {
-	going, err := b.keyedNames(ownerGoing, principal)
+	going, err := b.often(ownerGoing, principal)
 	if err != nil {
 		return err
 	}
-	owner := going[0]
-	b.mu.Lock()
-	c, known := b.counts[owner]
-	b.mu.Unlock()
 	// Those that end are not counted, so who seems to have reached the limit is counted again.
-	if age := time.Since(c.at); !known || age > countFor || c.n >= limit && (age > countAgain || c.found < limit) {
-		n, err := b.store.Count(ctx, owner, limit)
-		if err != nil {
-			return unavailable(ctx, err)
-		}
-		c = count{n: n, found: n, at: time.Now()}
-	}
-	full := c.n >= limit
-	if !full {
-		c.n++
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.counts) >= countMost {
-		clear(b.counts)
-	}
-	b.counts[owner] = c
-	if full {
-		return ErrFull
-	}
-	return nil
+	return b.countIn(ctx, going[0], limit, func(c count) bool {
+		return c.n >= limit && (time.Since(c.at) > countAgain || c.found < limit)
+	})
 }
 
 // countAgain is how long a principal that was found to have reached its limit is refused without
@@ -243,11 +214,11 @@ func (b *Book) PutTask(ctx context.Context, e *TaskEntry, take bool, items ...Ta
 	r := &ledger.Record{Key: e.key, Rev: e.rev, Queue: e.queue, Owner: e.owner, Wake: e.Wake, Keep: e.KeepUntil}
 	epoch = e.rev + 1 - e.Writes
 	list := make([]ledger.Item, len(items))
-	r.Body, err = b.sealTask(b.associated(e.key), e.encode(append(make([]byte, 0, e.size()), taskFormat)))
+	r.Body, err = b.sealTask(b.associated(e.key), func(plain []byte) []byte { return e.encode(slices.Grow(plain, e.size())) })
 	for i, item := range items {
 		if err == nil {
 			list[i].N = item.N
-			list[i].Body, err = b.sealTask(b.ofItem(e.key, item.N), append([]byte{taskFormat}, item.Body...))
+			list[i].Body, err = b.sealTask(b.ofItem(e.key, item.N), func(plain []byte) []byte { return append(plain, item.Body...) })
 		}
 	}
 	if err == nil {
@@ -272,10 +243,13 @@ func (b *Book) nameTask(e *TaskEntry) error {
 	}
 	if ended := e.State == TaskEnded; e.owner == "" || e.ended != ended {
 		kind := ownerGoing
-		if ended {
+		switch {
+		case e.Call:
+			kind = ownerCall
+		case ended:
 			kind = ownerEnded
 		}
-		owners, err := b.keyedNames(kind, e.Principal)
+		owners, err := b.often(kind, e.Principal)
 		if err != nil {
 			return err
 		}
@@ -321,24 +295,9 @@ func (b *Book) WatchTask(ctx context.Context, e *TaskEntry, after uint64) iter.S
 
 // TakeTasks is [Book.Take] for tasks.
 func (b *Book) TakeTasks(ctx context.Context, targets []Target, limit int, lease time.Duration) (list []*TaskEntry, unreadable int, err error) {
-	var queues []string
-	for _, t := range targets {
-		names, err := b.taskQueues(t)
-		if err != nil {
-			return nil, 0, err
-		}
-		queues = append(queues, names...)
-	}
-	found, err := b.store.Take(ctx, ledger.Take{Queues: queues, Limit: limit, Lease: lease})
-	if err != nil {
-		return nil, 0, unavailable(ctx, err)
-	}
-	for _, r := range found {
-		if e, err := b.taskEntry(r); err == nil {
-			list = append(list, e)
-		}
-	}
-	return list, len(found) - len(list), nil
+	found, err := b.take(ctx, targets, b.taskQueues, limit, lease)
+	list = readable(found, b.taskEntry)
+	return list, len(found) - len(list), err
 }
 
 // OwnTasks returns tasks of a principal, at most limit of them, and what to give as after
@@ -352,15 +311,10 @@ func (b *Book) OwnTasks(ctx context.Context, principal, after string, limit int)
 	if err != nil {
 		return nil, "", unavailable(ctx, err)
 	}
-	for _, r := range found {
-		if e, err := b.taskEntry(r); err == nil {
-			list = append(list, e)
-		}
-	}
 	if len(found) == limit && limit > 0 {
 		next = found[limit-1].Key
 	}
-	return list, strings.Clone(next), nil
+	return readable(found, b.taskEntry), strings.Clone(next), nil
 }
 
 // TaskKey returns the name that the record of a task made now has.

@@ -1,8 +1,10 @@
 package tasks
 
 import (
+	"context"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
@@ -21,7 +23,7 @@ func (r *run) undoAgain(t *records.Task) error {
 	pos, err := decodePosition(t.Again, t.Saga)
 	var again []byte
 	if err == nil && pos != nil {
-		turn := turns.TaskTurn{Method: "task", Program: r.program, Saga: tokens.ID(t.Saga), Position: pos, Now: r.m.now(), Acting: r.acting}
+		turn := turns.TaskTurn{Method: "task", Program: r.program, Saga: tokens.ID(t.Saga), Position: pos, Now: r.m.now(), Acting: r.acting, Undoing: func(ctx context.Context, _ engine.Undoing) error { return r.acting(ctx) }}
 		var end turns.End
 		end, err = r.m.Turns.UndoTask(r.ctx, turn, false, r.served, "")
 		if report := turns.UndoReport(&end); err != nil {

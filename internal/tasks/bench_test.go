@@ -166,3 +166,29 @@ func benchTasks(b *testing.B, open func(*testing.B) ledger.Store) {
 		})
 	}
 }
+
+// BenchmarkCall compares a call that ends at once with what it costs without this package. The
+// store is closed: neither may touch it.
+func BenchmarkCall(b *testing.B) {
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	m, stop := working(b, store, single("call", func(t *turn) (saga.Next, error) { return t.Textf("done") }))
+	defer stop()
+	require.NoError(b, store.Close())
+	s := waited(m, "call")
+	b.Run("runner", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := m.Turns.Call(b.Context(), s.Request); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("task", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if task, err := m.Start(b.Context(), s); err != nil || task.ID != "" {
+				b.Fatal(task, err)
+			}
+		}
+	})
+}

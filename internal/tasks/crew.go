@@ -17,6 +17,8 @@ type crew struct {
 	open, stopping bool
 	live           context.Context // of what is worked on; ends when it is left to others
 	busy           int             // places that are in use
+	calls          int             // tasks that go on here without a place
+	closing        bool            // nothing more is begun here, as what runs is cut off
 	held           map[string]*run // all tasks that are held here, by their records' names
 	ready          []*run          // those that wait for a place
 	shares         map[string]*share
@@ -116,6 +118,51 @@ func (c *crew) release(principal, tool string) {
 	c.advance()
 }
 
+// answered lets a call go on here, without a place, if work is done here.
+func (c *crew) answered() (live context.Context, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.open || c.stopping {
+		return nil, false
+	}
+	c.calls++
+	return c.live, true
+}
+
+// unanswered undoes answered.
+func (c *crew) unanswered() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls--
+	signal(c.empty)
+}
+
+// enter enters a call whose record is about to be made, unless there is another task of that
+// record (then free is false), or no more work is done here (held is false).
+func (c *crew) enter(r *run) (live context.Context, held, free bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old := c.held[r.key]; old != nil && old != r {
+		return nil, false, false
+	}
+	if c.live == nil || c.live.Err() != nil || c.closing {
+		return nil, false, true
+	}
+	c.held[r.key] = r
+	r.handing = c.stopping
+	return c.live, true, true
+}
+
+// remove undoes enter.
+func (c *crew) remove(r *run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held[r.key] == r {
+		delete(c.held, r.key)
+		signal(c.empty)
+	}
+}
+
 // hold enters a task that has a place, and begins it.
 func (c *crew) hold(r *run) {
 	c.mu.Lock()
@@ -180,6 +227,13 @@ func (c *crew) end(r *run, took time.Duration) {
 	if c.held[r.key] == r {
 		delete(c.held, r.key)
 	}
+	if r.call {
+		if r.counted {
+			c.calls--
+		}
+		signal(c.empty)
+		return
+	}
 	c.pace += (took - c.pace) / 16
 	c.leave(r.principal, r.tool, time.Now())
 	c.advance()
@@ -189,7 +243,7 @@ func (c *crew) end(r *run, took time.Duration) {
 func (c *crew) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.busy == 0 && len(c.held) == 0
+	return c.busy == 0 && c.calls == 0 && len(c.held) == 0
 }
 
 // sweep forgets principals of which there is nothing to be known any more.

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -21,10 +22,13 @@ type failure struct {
 	text  string // for the client; empty: it is for the operator alone
 	saga  string
 	lacks *engine.UnsupportedError
+	// late: its turn took too long. ended is how a prompt or a resource has failed, encoded.
+	late  bool
+	ended []byte
 }
 
 // failureOf says of an error what a client may know.
-func failureOf(err error, saga string) failure {
+func failureOf(kind engine.Kind, err error, saga string) failure {
 	f := failure{saga: saga}
 	var lacks *engine.UnsupportedError
 	var failed *FailedError
@@ -33,6 +37,10 @@ func failureOf(err error, saga string) failure {
 		f.text = failed.Text
 	case errors.As(err, &lacks):
 		f.lacks = lacks
+	case kind != engine.KindTool && turns.EndsWith(kind, err):
+		f.ended = turns.EncodeFailure(err)
+	case !errors.As(err, new(*engine.PanicError)) && errors.Is(err, context.DeadlineExceeded):
+		f.late = true
 	}
 	return f
 }
@@ -46,12 +54,15 @@ func (f *failure) encode() []byte {
 		lacks = fields.AppendUint(lacks, 3, packFeatures(f.lacks.Needs))
 		b = fields.AppendBytes(b, 3, lacks)
 	}
-	return b
+	b = fields.AppendBool(b, 4, f.late)
+	return fields.AppendBytes(b, 5, f.ended)
 }
 
 // decodeFailure returns the error that a task failed with.
 func decodeFailure(b []byte) error {
 	var text, saga string
+	var late bool
+	var ended []byte
 	var lacks *engine.UnsupportedError
 	var err, wrong error
 	for field, v := range fields.All(b, &err) {
@@ -72,6 +83,10 @@ func decodeFailure(b []byte) error {
 					lacks.Needs = unpackFeatures(v.Uint())
 				}
 			}
+		case 4:
+			late = v.Bool()
+		case 5:
+			ended = v
 		}
 	}
 	switch {
@@ -79,6 +94,10 @@ func decodeFailure(b []byte) error {
 		return errors.Join(err, wrong)
 	case lacks != nil:
 		return &turns.Error{Err: lacks}
+	case ended != nil:
+		return &turns.Error{Err: turns.DecodeFailure(ended)}
+	case late:
+		return &turns.Error{Err: fmt.Errorf("the turn took too long: %w", context.DeadlineExceeded)}
 	case text != "":
 		return &turns.Error{Err: &FailedError{text}}
 	}
@@ -87,11 +106,13 @@ func decodeFailure(b []byte) error {
 
 // Texts of failures.
 var (
-	errExpired  = &FailedError{"The task took longer than its time to live, and what it did was undone."}
+	errExpired  = &FailedError{"The task took longer than its time to live."}
 	errAttempts = &FailedError{"The task was given up: each server that tried to go on with it failed."}
 	errTooLarge = &FailedError{"The task's result is too large to be kept."}
 	errState    = &FailedError{"The task has more to remember than can be kept."}
 	errPartial  = &FailedError{"The task has given more partial results than can be kept."}
+	errChanged  = &FailedError{"The task cannot go on: the tool has changed since it began. Start again."}
+	errAppended = &FailedError{"The task has more events of its client's protocol than can be kept."}
 	errPauses   = &FailedError{"The tool paused too often without asking anything."}
 )
 

@@ -6,25 +6,88 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/records"
 )
 
-// shown is the newest state of a task that runs here, for those who watch it here: they need not
-// ask the store.
+// Bounds of what is shown of a task that runs here without asking the store: how many events,
+// and how many bytes they have.
+const (
+	maxShown     = 1000
+	maxShownSize = 1 << 20
+)
+
+// shown is the newest state of a task that runs here, and what it has told last, for those who
+// watch it here: they need not ask the store. All of it is in the store already.
 type shown struct {
 	mu   sync.Mutex
-	e    *records.TaskEntry
-	over bool          // it does not run here any more
-	bell chan struct{} // closed at the next change; nil if nobody waits
+	e    *records.TaskEntry // nil: there is no record yet
+	over bool               // it does not run here any more
+	bell chan struct{}      // closed at the next change; nil if nobody waits
+
+	events []shownEvent // without a gap up to e.Events
+	size   int
+	newest uint64 // the number of the newest event that is known here
 }
 
-// set shows what was written.
-func (s *shown) set(e *records.TaskEntry, over bool) {
+type shownEvent struct {
+	Event
+	size int
+}
+
+// set shows what was written, with the events that were told with it.
+func (s *shown) set(e *records.TaskEntry, over bool, told ...shownEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changed := over || s.e == nil || e.Seen != s.e.Seen || status(e) != status(s.e)
+	changed := over || e != nil && (s.e == nil || e.Seen != s.e.Seen || status(e) != status(s.e))
+	if e != nil {
+		had := uint64(0)
+		if s.e != nil {
+			had = s.e.Events
+		}
+		if had+uint64(len(told)) != e.Events {
+			s.events, s.size = nil, 0 // somebody else has told something
+		} else {
+			s.keep(told)
+		}
+		s.newest = max(s.newest, e.Events)
+	}
 	s.e, s.over = e, s.over || over
 	if changed && s.bell != nil {
 		close(s.bell)
 		s.bell = nil
 	}
+}
+
+func (s *shown) keep(told []shownEvent) {
+	for i := range told {
+		s.size += told[i].size
+	}
+	s.events = append(s.events, told...)
+	for len(s.events) > maxShown || s.size > maxShownSize && len(s.events) > 0 {
+		s.size -= s.events[0].size
+		s.events = s.events[1:]
+	}
+}
+
+// saw notes that there are so many events.
+func (s *shown) saw(events uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newest = max(s.newest, events)
+}
+
+// since returns the events after a number, or false if only the store may have them all.
+func (s *shown) since(after uint64, limit int) (list []Event, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.e == nil || s.over && s.e.State != records.TaskEnded || s.newest > s.e.Events {
+		return nil, false
+	}
+	gone := s.e.Events - uint64(len(s.events))
+	if after < gone {
+		return nil, false
+	}
+	for i := after - gone; i < uint64(len(s.events)) && len(list) < limit; i++ {
+		list = append(list, s.events[i].Event)
+	}
+	return list, true
 }
 
 // get returns what is shown. The channel is closed when something has changed; it is nil if

@@ -34,6 +34,9 @@ type Config struct {
 	Lease time.Duration
 	// MaxEvents is how many progress and log events are kept of a task. Default 1000.
 	MaxEvents int
+	// CallsOnly has [Manager.Work] take no tasks: this process drives nothing but the calls that it
+	// has begun (see [Start].Delay), or whose answers have come here.
+	CallsOnly bool
 	// Attempts is how many workers in a row may go down with a task before it is given up.
 	// Default 5.
 	Attempts int

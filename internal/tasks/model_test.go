@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -334,7 +335,7 @@ func (w *world) tries(do func(m *tasks.Manager) error) {
 // client drives a task and checks all that can be seen of it.
 func (w *world) client(n int) {
 	id, tool, fail := fmt.Sprint("task", n), []string{"machine", "flow"}[w.intN(2)], w.intN(10) == 0
-	cancelAt, idle := -1, w.intN(15) == 0
+	cancelAt, idle, asCall := -1, w.intN(15) == 0, w.intN(2) == 0
 	if w.intN(4) == 0 {
 		cancelAt = w.intN(12)
 	}
@@ -343,6 +344,9 @@ func (w *world) client(n int) {
 	w.tries(func(m *tasks.Manager) error {
 		s := call(m, tool, fmt.Sprintf(`{"task":%q,"fail":%v}`, id, fail))
 		s.ID = id
+		if asCall {
+			s.Delay, s.Keep = delay, time.Hour
+		}
 		_, err := m.Start(ctx, s)
 		if errors.Is(err, tasks.ErrExists) {
 			err = nil
@@ -483,11 +487,14 @@ func (d *desk) left(id string) (what []string, keys []saga.Key) {
 
 // TestModel lives through a week with servers that crash, stop, are slow, have wrong clocks and
 // are replaced by newer ones, and with clients that answer late, twice, in part or never, and
-// that cancel at any point.
+// that cancel at any point. SAGA_NIGHTLY=1 has it live through thirty weeks.
 func TestModel(t *testing.T) {
-	seeds := uint64(6)
-	if testing.Short() {
+	seeds := uint64(3)
+	switch {
+	case testing.Short():
 		seeds = 1
+	case os.Getenv("SAGA_NIGHTLY") == "1":
+		seeds = 30
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,40 +12,101 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/records"
 )
 
-// Times and bounds of what a tool tells.
+// pace is how what a tool tells is written down.
+type pace struct {
+	// near is how long what it tells waits for a checkpoint to go out with, and apart how far
+	// such writes are apart at least.
+	near, apart time.Duration
+	// burst is how many reports of progress are told though there is a newer one already.
+	burst int
+	// logs is how many log messages wait to be written, and most how many events are kept.
+	logs int
+	most uint64
+}
+
+// maxLog is how long a log message may be, and maxLogSize how much waits to be written.
 const (
-	// nearTime is how long what it tells waits for a checkpoint to go out with.
-	nearTime = 10 * time.Millisecond
-	// apart is how far such writes are apart at least.
-	apart = 100 * time.Millisecond
-	// maxLog is how long a log message may be, and maxLogs how many wait to be written.
-	maxLog  = 16 << 10
-	maxLogs = 100
+	maxLog     = 16 << 10
+	maxLogSize = 1 << 20
 )
+
+// paceOf is the pace of a task, which is looked at now and then, or of a call, which somebody
+// reads as it is told.
+func (m *Manager) paceOf(call bool) pace {
+	p := pace{near: 10 * time.Millisecond, apart: 100 * time.Millisecond, logs: 100, most: uint64(m.MaxEvents)}
+	if call {
+		p.near, p.apart, p.burst, p.logs, p.most = time.Millisecond, 20*time.Millisecond, 32, 1000, 10*p.most
+	}
+	return p
+}
+
+// replaceable is in the place of the number of an event that waits for one, if it makes way for a
+// newer one.
+const replaceable = 1
 
 // notes are what the tool has told and what is to be written yet. It is the tool's
 // [engine.Notifier].
 type notes struct {
 	r *run
+	pace
 
-	mu       sync.Mutex
-	progress *engine.Progress
-	logs     []Event
-	timer    *time.Timer
-	over     bool
-	flushed  time.Time // guarded by the run's lock
+	mu      sync.Mutex
+	client  engine.Notifier // of who waits for a call, or nil
+	direct  bool            // it is told at once, as there is no record
+	waiting []Event
+	logged  int // log messages among them
+	size    int
+	shown   int // reports of progress so far
+	timer   *time.Timer
+	over    bool
+	flushed time.Time // guarded by the run's lock
 }
 
-// Progress implements [engine.Notifier]: the last one counts.
-func (n *notes) Progress(p engine.Progress) {
+func (n *notes) init(r *run, client engine.Notifier) {
+	n.r, n.client, n.direct = r, client, client != nil
+	n.pace = r.m.paceOf(r.call)
+}
+
+// record has what is told from now on go to the record.
+func (n *notes) record() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.progress = &p
+	n.direct = false
+}
+
+// tells returns who is told at once, or nil.
+func (n *notes) tells() engine.Notifier {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.direct {
+		return n.client
+	}
+	return nil
+}
+
+// Progress implements [engine.Notifier]: of what waits the last one counts.
+func (n *notes) Progress(p engine.Progress) {
+	if client := n.tells(); client != nil {
+		client.Progress(p)
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := Event{Kind: EventProgress, Progress: &p}
+	if n.shown++; n.shown > n.burst {
+		e.N = replaceable
+		n.waiting = slices.DeleteFunc(n.waiting, func(e Event) bool { return e.N == replaceable })
+	}
+	n.waiting = append(n.waiting, e)
 	n.plan()
 }
 
 // Log implements [engine.Notifier].
 func (n *notes) Log(l engine.Log) {
+	if client := n.tells(); client != nil {
+		client.Log(l)
+		return
+	}
 	data, err := jsonv2.Marshal(l.Data)
 	if err != nil || len(data) > maxLog {
 		return
@@ -52,16 +114,32 @@ func (n *notes) Log(l engine.Log) {
 	l.Data = json.RawMessage(data)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.logs) < maxLogs {
-		n.logs = append(n.logs, Event{Kind: EventLog, Log: &l})
+	if n.logged < n.logs && n.size+len(data) <= maxLogSize {
+		n.logged++
+		n.size += len(data)
+		n.waiting = append(n.waiting, Event{Kind: EventLog, Log: &l})
 	}
 	n.plan()
+}
+
+// Disconnect implements [engine.Disconnecter], for who waits here.
+func (n *notes) Disconnect(retry time.Duration) {
+	if d, ok := n.client.(engine.Disconnecter); ok {
+		d.Disconnect(retry)
+	}
+}
+
+// empty reports whether nothing waits to be written.
+func (n *notes) empty() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.waiting) == 0
 }
 
 // plan has what waits written soon, unless that is planned.
 func (n *notes) plan() {
 	if n.timer == nil && !n.over {
-		n.timer = time.AfterFunc(nearTime, n.flush)
+		n.timer = time.AfterFunc(n.near, n.flush)
 	}
 }
 
@@ -70,9 +148,13 @@ func (n *notes) flush() {
 	r := n.r
 	r.lock()
 	defer r.unlock()
-	wait := thinning(r.e.Told, r.m.MaxEvents) - time.Since(n.flushed)
+	told := uint64(0)
+	if r.e != nil {
+		told = r.e.Told
+	}
+	wait := n.thinning(told) - time.Since(n.flushed)
 	n.mu.Lock()
-	nothing := n.over || n.progress == nil && len(n.logs) == 0
+	nothing := n.over || len(n.waiting) == 0
 	if n.timer = nil; !nothing && wait > 0 {
 		n.timer = time.AfterFunc(wait, n.flush)
 		nothing = true
@@ -87,12 +169,12 @@ func (n *notes) flush() {
 
 // thinning is how far events are apart when there are many already: a task that tells for long
 // is not to use up all that are kept.
-func thinning(told uint64, most int) time.Duration {
-	half := uint64(most / 2)
+func (p *pace) thinning(told uint64) time.Duration {
+	half := p.most / 2
 	if told < half {
-		return apart
+		return p.apart
 	}
-	return apart << min((told-half)*10/max(1, half), 10)
+	return p.apart << min((told-half)*10/max(1, half), 10)
 }
 
 // stop ends what is planned.
@@ -108,33 +190,28 @@ func (n *notes) stop() {
 
 // toTell are events that are being written.
 type toTell struct {
-	events   []Event
-	progress *engine.Progress
-	logs     []Event
-	changed  bool
+	events  []Event
+	taken   []Event // what waited
+	changed bool
 }
 
 // take returns what is to go out with the next write, as far as events are kept.
-func (n *notes) take(t *records.Task, now time.Time, most int) (told toTell) {
+func (n *notes) take(t *records.Task) (told toTell) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	told.progress, told.logs = n.progress, n.logs
-	n.progress, n.logs = nil, nil
-	for _, l := range told.logs {
-		if t.Told < uint64(most) {
-			t.Told++
-			told.events = append(told.events, l)
+	told.taken = n.waiting
+	n.waiting, n.logged, n.size = nil, 0, 0
+	for _, e := range told.taken {
+		if p := e.Progress; p != nil {
+			told.changed = true
+			t.Progress = encodeProgress(*p)
+			if p.Message != "" {
+				t.Message = p.Message
+			}
 		}
-	}
-	if p := told.progress; p != nil {
-		told.changed = true
-		t.Progress = encodeProgress(*p)
-		if p.Message != "" {
-			t.Message = p.Message
-		}
-		if t.Told < uint64(most) {
+		if t.Told < n.most {
 			t.Told++
-			told.events = append(told.events, Event{Kind: EventProgress, Progress: p})
+			told.events = append(told.events, e)
 		}
 	}
 	return told
@@ -142,10 +219,17 @@ func (n *notes) take(t *records.Task, now time.Time, most int) (told toTell) {
 
 // back takes back what was not written.
 func (n *notes) back(told toTell) {
+	if len(told.taken) == 0 {
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.logs = append(told.logs, n.logs...)
-	if n.progress == nil {
-		n.progress = told.progress
+	n.waiting = append(told.taken, n.waiting...)
+	for i := range told.taken {
+		if l := told.taken[i].Log; l != nil {
+			data, _ := l.Data.(json.RawMessage)
+			n.logged++
+			n.size += len(data)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,11 @@ type run struct {
 	served  bool            // program goes on with it, rather than only undo
 
 	principal, tool string
+	// call: it has no worker's place. counted: the crew waits for it. first is what it is before it
+	// has a record; nil if it was begun with one.
+	call, counted bool
+	first         *first
+	left          func() bool // forgets that all may be left to others
 
 	// turn is the context of what runs, and stop ends it; both are replaced for each turn.
 	turn atomic.Pointer[turnContext]
@@ -41,8 +47,10 @@ type run struct {
 	handing bool   // it is to be handed over
 	handed  bool   // it was
 	before  []byte // the position before the present one, from which the saga is undone
+	undone  bool   // the last checkpoint says that it is being undone
 
 	shown   shown
+	told    toTell // with what is being written
 	notes   notes
 	adopted bool // the saga has no other record any more
 	pauses  int
@@ -63,8 +71,8 @@ func (m *Manager) newRun(ctx context.Context, e *records.TaskEntry, epoch uint64
 		m: m, ctx: ctx, key: e.Key(), mutex: make(chan struct{}, 1),
 		principal: e.Principal, tool: e.Target.Name, e: e, epoch: epoch, until: e.Wake,
 	}
-	r.notes.r = r
-	r.shown.e = e
+	r.notes.init(r, nil)
+	r.shown.set(e, false)
 	r.program, r.served = m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
 	r.lost = e.Epoch() != epoch
 	return r
@@ -76,18 +84,32 @@ func (r *run) begin(stopping bool) {
 	if stopping {
 		r.handing = true
 	}
-	go func() {
-		defer func() { r.m.crew.end(r, time.Since(r.began)) }()
-		defer func() {
-			r.lock()
-			r.shown.set(r.e, true)
-			r.unlock()
-		}()
-		defer r.notes.stop()
-		if err := engine.Protect(r.drive); err != nil && !errors.Is(err, errLost) {
-			r.m.Turns.Log.Error("a task is left for another try", "tool", r.tool, "error", err)
+	go r.work(r.drive)
+}
+
+// work drives the task to its end here.
+func (r *run) work(drive func() error) {
+	defer func() { r.m.crew.end(r, time.Since(r.began)) }()
+	defer func() {
+		r.lock()
+		r.shown.set(r.e, true)
+		left := r.left
+		r.unlock()
+		if left != nil {
+			left()
 		}
 	}()
+	defer r.notes.stop()
+	if err := engine.Protect(drive); err != nil && !errors.Is(err, errLost) {
+		r.m.Turns.Log.Error("a task is left for another try", "tool", r.tool, "error", err)
+	}
+}
+
+func (r *run) kind() engine.Kind {
+	if r.program == nil {
+		return engine.KindTool
+	}
+	return r.program.Kind
 }
 
 // cut ends what runs, for the reason why. That it was lost goes before all others.
@@ -126,6 +148,8 @@ func (r *run) drive() error {
 			return r.undoAgain(&t)
 		case handing:
 			return r.handOver(t.Loose)
+		case len(t.Undo) > 0:
+			again, err = r.goOnUndoing(&t)
 		case t.Cancelled:
 			again, err = r.undo(&t, errCancelled)
 		case isOver(&t, now):
@@ -171,8 +195,8 @@ func (r *run) putBack(t *records.Task, pause time.Duration, why error) error {
 // failed leaves a task for later that could not go on. The pauses grow.
 func (r *run) failed(t *records.Task, why error) error {
 	pause := min(firstPause<<min(t.Failures, 20), lastPause)
-	if over := t.Over(); !over.IsZero() && !t.Cancelled {
-		pause = max(min(pause, over.Sub(r.m.now())), firstPause) // to be undone in time
+	if left := t.Over().Sub(r.m.now()); left > 0 && !t.Cancelled {
+		pause = max(min(pause, left), firstPause) // to be undone in time
 	}
 	return r.putBack(t, pause, why)
 }
@@ -201,15 +225,19 @@ func (r *run) handOver(loose bool) error {
 func clip(text string) string {
 	const most = 1000
 	if len(text) > most {
-		text = text[:most] + "…"
+		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return text
 }
 
 // newTurn returns the context of a turn, which ends when the task is cut.
 func (r *run) newTurn() *turnContext {
-	ctx, stop := context.WithCancelCause(r.ctx)
-	turn := &turnContext{ctx, stop}
+	parent, free := r.ctx, context.CancelFunc(func() {})
+	if limit := r.m.Turns.Timeout; r.call && limit > 0 && !offers(r.program) {
+		parent, free = context.WithTimeout(parent, limit) // as every turn that is no task's
+	}
+	ctx, stop := context.WithCancelCause(parent)
+	turn := &turnContext{ctx, func(why error) { stop(why); free() }}
 	r.turn.Store(turn)
 	if why := r.why.Load(); why != nil {
 		stop(*why) // it came just before

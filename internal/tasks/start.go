@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -21,8 +22,11 @@ import (
 // Start implements [Viewer]. If this process has room, the task is taken as it is made: it
 // costs no more than that one write before it runs.
 func (m *Manager) Start(ctx context.Context, s Start) (*Task, error) {
-	m.sync(ctx)
 	q := &s.Request
+	if s.Delay > 0 && q.Token == "" {
+		return m.call(ctx, &s)
+	}
+	m.sync(ctx)
 	turn := turns.TaskTurn{Program: q.Program, Arguments: orEmpty(q.Arguments), Client: q.Client, Answers: q.Answers, Trace: q.Trace}
 	if q.Token != "" {
 		opened, err := m.Turns.OpenTask(ctx, *q)
@@ -86,8 +90,8 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 	return args
 }
 
-// create makes the record of a task, or finds it, if the same call has made it before.
-func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*records.TaskEntry, error) {
+// newTask is what is remembered of a task that begins with a turn.
+func (m *Manager) newTask(s *Start, turn *turns.TaskTurn) records.Task {
 	q := &s.Request
 	now := m.now()
 	set := turn.Program.Tasks
@@ -96,11 +100,17 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 		ID:     s.ID, Principal: q.Principal, Saga: turn.Saga, Created: now, Updated: now, Note: s.Note,
 		TTL: set.TTL, Poll: set.Poll, Retain: max(set.Keep, s.Keep),
 	}
+	if s.Delay > 0 && !offers(turn.Program) {
+		t.TTL = 0 // what its program says of tasks is nothing
+	}
 	if s.TTL > 0 && (t.TTL <= 0 || s.TTL < t.TTL) {
 		t.TTL = s.TTL
 	}
 	if t.TTL > 0 {
 		t.Due = now.Add(t.TTL)
+	}
+	if s.Delay > 0 {
+		t.Call, t.TTL, t.Retain = true, 0, cmp.Or(s.Keep, callKeep)
 	}
 	if turn.Program.MaxAge > 0 && (t.Due.IsZero() || now.Add(turn.Program.MaxAge).Before(t.Due)) {
 		t.Due = now.Add(turn.Program.MaxAge)
@@ -120,6 +130,13 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 		}
 		t.Position = encodePosition(turn.Position, asked.arguments == nil)
 	}
+	return t
+}
+
+// create makes the record of a task, or finds it, if the same call has made it before.
+func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*records.TaskEntry, error) {
+	q := &s.Request
+	t := m.newTask(s, turn)
 	known, err := m.identify(ctx, s, turn, &t)
 	if known != nil || err != nil {
 		return known, err
@@ -127,6 +144,11 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 	if m.Limit >= 0 {
 		switch err := m.book.Room(ctx, q.Principal, m.Limit); {
 		case errors.Is(err, records.ErrFull):
+			if t.Digest != nil { // it may be one of those that there are
+				if found, err := m.book.Task(ctx, q.Principal, t.ID); found != nil || err != nil {
+					return same(found, &t, err)
+				}
+			}
 			return nil, ErrTooMany
 		case err != nil:
 			return nil, err
@@ -138,14 +160,23 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 	}
 	if errors.Is(err, records.ErrConflict) {
 		if t.Digest != nil {
-			found, err := m.book.Task(ctx, q.Principal, t.ID)
+			found, err := m.findSame(ctx, q.Principal, &t)
 			if found != nil || err != nil {
-				return same(found, &t, err)
+				return found, err
 			}
 		}
 		return nil, ErrExists
 	}
 	return e, err
+}
+
+// findSame returns the task that the same call has made before, or nil.
+func (m *Manager) findSame(ctx context.Context, principal string, t *records.Task) (*records.TaskEntry, error) {
+	found, err := m.book.Task(ctx, principal, t.ID)
+	if found != nil || err != nil {
+		return same(found, t, err)
+	}
+	return nil, nil
 }
 
 // identify gives the task its id, if the client has not. It finds the task if it was made
@@ -195,12 +226,16 @@ func same(found *records.TaskEntry, t *records.Task, err error) (*records.TaskEn
 	return nil, turns.ErrKeyReused
 }
 
-// put writes a task that is to run now: it is taken if there is a place here, and otherwise
-// whoever has one takes it.
+// put writes a task that is to run now: it is taken if there is a place here, or if it needs
+// none, and otherwise whoever has one takes it.
 func (m *Manager) put(ctx context.Context, e *records.TaskEntry, items []records.TaskItem) error {
 	now := m.now()
 	tool := e.Target.Name
-	live, here := m.crew.reserve(e.Principal, tool)
+	reserve, release := func() (context.Context, bool) { return m.crew.reserve(e.Principal, tool) }, func() { m.crew.release(e.Principal, tool) }
+	if e.Call {
+		reserve, release = m.crew.answered, m.crew.unanswered
+	}
+	live, here := reserve()
 	e.State = records.TaskQueued
 	e.Base = e.Epoch()
 	e.Rest, e.Wake = time.Time{}, now.Add(m.Lease)
@@ -214,9 +249,11 @@ func (m *Manager) put(ctx context.Context, e *records.TaskEntry, items []records
 		return err
 	}
 	if err != nil {
-		m.crew.release(e.Principal, tool)
+		release()
 		return err
 	}
-	m.crew.hold(m.newRun(live, e, epoch))
+	r := m.newRun(live, e, epoch)
+	r.call, r.counted = e.Call, e.Call
+	m.crew.hold(r)
 	return nil
 }

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ const (
 	maxOwn = 100
 	// maxPartial is how many bytes of partial results, questions and events of dialects are kept.
 	maxPartial = 8 << 20
+	// maxAppended is how many events a dialect may add.
+	maxAppended = 10_000
 )
 
 // never is when a task that nothing ends is looked at again.
@@ -59,20 +62,30 @@ func (r *run) step(t *records.Task, now time.Time) (again bool, err error) {
 	all := turn.Answers
 	turn.Answers = answersTo(questions, all)
 	turn.Notifier, turn.Acting, turn.Checkpoint, turn.Lost = &r.notes, r.acting, r.checkpoint, r.inFlight(t)
+	turn.Undoing, turn.Broken = r.undoing(nil), r.undoing(errChanged)
 	ctx := r.newTurn()
 	watch := time.AfterFunc(r.watchAfter(t), func() { r.watch(ctx, t) })
 	end, err := r.m.Turns.TakeTask(ctx, turn)
 	watch.Stop()
 	ctx.stop(nil)
+	return r.took(t, &end, err, all, turn.Client)
+}
+
+// took goes on after a turn, which was taken from t; nil is the beginning. all are the answers
+// that had come.
+func (r *run) took(t *records.Task, end *turns.End, err error, all []steps.Answer, client steps.Features) (again bool, _ error) {
 	switch {
 	case err != nil:
+		if t == nil {
+			t = r.task()
+		}
 		return r.broke(t, err)
 	case end.Gone != "":
-		return false, r.fail(&FailedError{"The task cannot go on: the tool has changed since it began. Start again."}, turns.UndoReport(&end))
+		return false, r.fail(errChanged, turns.UndoReport(end))
 	case end.Position == nil:
-		return false, r.finish(&end, Completed)
+		return false, r.finish(end, Completed)
 	}
-	return r.suspend(&end, all, turn.Client)
+	return r.suspend(end, all, client)
 }
 
 // adopt makes sure that the saga goes on by nobody else.
@@ -117,9 +130,18 @@ func (r *run) sleep(t *records.Task) {
 // checkpoint writes down how far the turn has come, and ends it there if the task is to be
 // handed over.
 func (r *run) checkpoint(_ context.Context, pos *engine.Position) error {
+	if why := r.why.Load(); why != nil && *why == errStopping && pos.Next() == "" {
+		return errStopping // that broke it off, so whoever takes it next goes on
+	}
+	if r.saves(pos) {
+		return nil
+	}
 	err := r.write(func(t *records.Task) []Event {
-		if pos.Next() == "" {
-			r.before = t.Position // it is to be undone
+		if r.undone = pos.Next() == ""; r.undone {
+			r.before = t.Position
+			if why := r.why.Load(); why != nil && *why == errOver {
+				t.Undo = (&mark{why: errOver}).encode() // whoever wants it after all comes too late
+			}
 		}
 		asked, _ := decodeRequest(t.Request)
 		t.Position = encodePosition(pos, asked.arguments == nil)
@@ -203,6 +225,7 @@ func (r *run) suspend(end *turns.End, answers []steps.Answer, client steps.Featu
 		t.Position = encodePosition(end.Position, asked.arguments == nil)
 		t.Target.Revision = r.program.Revision
 		t.Questions, t.Answers = questions, encodeAnswers(ahead)
+		t.Asked += uint64(len(end.Steps))
 		r.goesOn(t)
 		switch wake := end.Position.Wake; {
 		case len(theirs) > 0 && len(own) == 0:
@@ -264,6 +287,10 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 	case errors.As(err, new(*engine.AnswerError)) && !isUndone:
 		// It was looked at when it came; so the program is another one now. Ask again.
 		return true, r.write(func(t *records.Task) []Event { t.Answers = nil; return nil })
+	case turns.EndsWith(r.program.Kind, err):
+		return false, r.fail(err, nil)
+	case !isUndone && why == nil && errors.As(err, new(*engine.StepFailure)) && !ctxError(err) && !errors.As(err, new(*engine.UnsettledError)):
+		return r.undo(r.task(), err) // its end is no end, and would be none the next time
 	case !isUndone:
 		return false, r.failed(t, err)
 	case why == errCancelled:
@@ -273,7 +300,7 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 		end := &turns.End{Outcome: *engine.Cancelled(undone.Report, "Cancelled.")}
 		return false, r.finish(end, Cancelled)
 	case why == errOver:
-		return false, r.fail(errExpired, undone.Report)
+		return false, r.fail(expired(undone.Report), undone.Report)
 	}
 	return false, r.fail(err, undone.Report)
 }
@@ -290,8 +317,9 @@ func tooLate(report *engine.UndoReport) bool {
 // goOnAnyway forgets that a client wanted the task cancelled: there is no way back.
 func (r *run) goOnAnyway(loose bool) error {
 	r.why.Store(nil)
+	r.undone = false
 	return r.write(func(t *records.Task) []Event {
-		t.Cancelled = false
+		t.Cancelled, t.TooLate, t.Undo = false, true, nil
 		t.Loose = t.Loose || loose
 		t.Message = "Not cancelled: it is too late."
 		if r.before != nil {
@@ -314,7 +342,7 @@ func (r *run) undo(t *records.Task, why error) (again bool, err error) {
 	}
 	questions, _ := decodeQuestions(t.Questions)
 	turn.Answers = answersTo(questions, turn.Answers)
-	turn.Acting, turn.Checkpoint = r.acting, r.checkpoint
+	turn.Acting, turn.Undoing, turn.Checkpoint = r.acting, r.undoing(why), r.checkpoint
 	text := ""
 	switch why {
 	case errCancelled:
@@ -326,29 +354,9 @@ func (r *run) undo(t *records.Task, why error) (again bool, err error) {
 	lost := r.inFlight(t) && why != errAttempts // what it runs is what breaks servers
 	end, err := r.m.Turns.UndoTask(r.ctx, turn, lost, r.served, text)
 	if err != nil {
-		r.lock()
-		gone, handing := r.lost, r.handing
-		r.unlock()
-		switch {
-		case gone:
-			return false, errLost
-		case handing:
-			return false, r.handOver(true)
-		}
-		return false, r.failed(t, err)
+		return r.notUndone(t, err)
 	}
-	report := turns.UndoReport(&end)
-	switch {
-	case report == nil: // its turn had ended well
-		return false, r.finish(&end, Completed)
-	case why == errCancelled && tooLate(report):
-		return true, r.goOnAnyway(lost)
-	case why == errCancelled:
-		return false, r.finish(&end, Cancelled)
-	case why == errOver:
-		return false, r.fail(errExpired, report)
-	}
-	return false, r.fail(why, report)
+	return r.wasUndone(&end, why, lost)
 }
 
 // finish records that the task has ended.
@@ -357,7 +365,7 @@ func (r *run) finish(end *turns.End, status Status) error {
 	if err != nil {
 		return r.fail(err, nil)
 	}
-	if err = r.close(raw, status, turns.UndoReport(end)); errors.Is(err, ledger.ErrTooLarge) {
+	if err = r.close(raw, status, turns.UndoReport(end), said(end, status), isBad(end)); errors.Is(err, ledger.ErrTooLarge) {
 		return r.fail(errTooLarge, turns.UndoReport(end))
 	}
 	return err
@@ -365,16 +373,30 @@ func (r *run) finish(end *turns.End, status Status) error {
 
 // fail records that the task has failed.
 func (r *run) fail(why error, report *engine.UndoReport) error {
-	f := failureOf(why, fmt.Sprintf("%x", r.task().Saga))
-	return r.close(f.encode(), Failed, report)
+	f := failureOf(r.kind(), why, fmt.Sprintf("%x", r.task().Saga))
+	raw := f.encode()
+	return r.close(raw, Failed, report, decodeFailure(raw).Error(), false)
 }
 
-// close records how the task has ended, and what is still to be undone.
-func (r *run) close(end []byte, status Status, report *engine.UndoReport) error {
+// said tells people how a task has ended, unless it has failed without a result.
+func said(end *turns.End, status Status) string {
+	text := ""
+	if end.Result != nil {
+		text = end.Result.Content.Text()
+	}
+	if status == Cancelled || isBad(end) {
+		return cmp.Or(text, "The tool has failed.")
+	}
+	return "Completed."
+}
+
+// close records how the task has ended, which said tells people, and what is still to be undone.
+func (r *run) close(end []byte, status Status, report *engine.UndoReport, said string, bad bool) error {
 	return r.write(func(t *records.Task) []Event {
 		now := r.m.now()
 		t.State, t.Status, t.End = records.TaskEnded, uint8(status), end
-		t.Position, t.Questions, t.Answers, t.Request = nil, nil, nil, nil
+		t.Said, t.Judged, t.Bad = clip(said), true, bad
+		t.Position, t.Questions, t.Answers, t.Request, t.Undo = nil, nil, nil, nil, nil
 		t.Rest, t.Again, t.Failures, t.LastError = time.Time{}, nil, 0, ""
 		if t.Keep = later(t.Keep, now.Add(t.Retain)); t.TTL > 0 {
 			t.Keep = later(t.Keep, t.Created.Add(t.TTL))

@@ -8,6 +8,9 @@
 // [Manager.Watch], [Manager.Events] and [Manager.List]; [Manager.Answer] and [Manager.Cancel]
 // are what a client may do to it. All of them may be called on any replica.
 //
+// A task whose client waits for it is a call (see [Start].Delay): it may be of any program, leaves
+// nothing in the ledger if it ends soon and has done nothing, and needs no worker's place.
+//
 // The package knows nothing of JSON-RPC and of how messages travel.
 package tasks
 
@@ -79,14 +82,20 @@ type Task struct {
 	Status Status
 	// Cancelling: a client wants it cancelled. It may have come to its end all the same.
 	Cancelling bool
-	// Message tells people about the status; may be empty.
+	// Message tells people about the status; may be empty. Of a task that has ended it says how.
 	Message string
+	// Bad: the task is Completed with a result that says that the tool has failed.
+	Bad bool
 	// Progress is what the tool said last; nil if it said nothing.
 	Progress *engine.Progress
 	// Questions are what the task waits for, under ids that never come again in this task.
 	Questions []steps.Step
+	// Numbers are those of Questions among all that the task has asked, from 1 on.
+	Numbers []uint64
+	// Given are the last answers that the task was given.
+	Given []Given
 	// End is the result of a task that is Completed. Of one that is Cancelled it is what was
-	// undone, if it had done anything.
+	// undone, if it had done anything. It is nil where only the status was asked for.
 	End *turns.End
 	// Err is why the task is Failed: an error as [turns.Runner] has them, without what only
 	// the operator may see.
@@ -96,6 +105,12 @@ type Task struct {
 
 	// Rev grows with each change; see [Manager.Watch].
 	Rev uint64
+}
+
+// Given is an answer that a task was given: the number of its question, and what [Sum] makes of it.
+type Given struct {
+	Number uint64
+	Sum    [8]byte
 }
 
 // Start is what a task is begun with.
@@ -109,6 +124,18 @@ type Start struct {
 	// AtOnce has the task begin with the call, whatever its program says: what comes before
 	// the task's question After is asked in the task as well.
 	AtOnce bool
+	// Delay, if it is positive, makes the task a call: its client waits for it, so it runs at once
+	// in this process and takes no worker's place, also after an answer that came here. Any program
+	// may be called. It begins without a record, which is made when it asks, before it performs an
+	// effect, when it tells something, and at the latest after Delay; until then nothing that it
+	// does has an effect, and the end of the caller's context ends it. A call that ends before has
+	// no record, and so no ID: [Viewer.Start] returns its end, or its error, as [turns.Runner.Call]
+	// does. As long as there is no record what it tells goes to Request.Notifier, if there is one;
+	// then telling something does not make a record. Calls are not counted, nor listed, among their
+	// principal's tasks, so there is no ErrTooMany; they end with their Patience, or as their program
+	// says. If the ledger fails when Delay is over the call goes on, and tries again. Delay does
+	// nothing if the Request has a Token.
+	Delay time.Duration
 	// TTL is how long the client wants the task to be kept; zero: as the program says.
 	TTL time.Duration
 	// Patience is for how long the task goes on though nobody shows, by [Viewer.Renew], that he
@@ -117,7 +144,7 @@ type Start struct {
 	// Note is kept with the task.
 	Note json.RawMessage
 	// Keep is how long the task is kept at least after its end, if that is longer than its
-	// program says.
+	// program says. A call is kept for as long, whatever its program says; zero is a minute.
 	Keep time.Duration
 }
 
@@ -165,6 +192,8 @@ type Viewer interface {
 	Start(ctx context.Context, s Start) (*Task, error)
 	// Get returns a task of the principal's, or [ErrNotFound].
 	Get(ctx context.Context, principal, id string) (*Task, error)
+	// Status is Get without the task's End, which may be large.
+	Status(ctx context.Context, principal, id string) (*Task, error)
 	// Watch yields the task each time that it is found changed after revision after, beginning
 	// with the present one if that is newer. It ends after a task that has ended, or with an
 	// error.
@@ -186,6 +215,7 @@ type Viewer interface {
 	// Append adds an event of the dialect's own.
 	Append(ctx context.Context, principal, id string, note json.RawMessage) error
 	// List returns tasks of the principal's, in an order of no meaning, at most limit of them.
-	// next is what to give as after for more; empty if there are none.
+	// next is what to give as after for more; empty if there are none. They have no End. What cannot
+	// be read is left out and logged.
 	List(ctx context.Context, principal, after string, limit int) (list []*Task, next string, err error)
 }

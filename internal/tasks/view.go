@@ -1,10 +1,13 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/records"
@@ -50,12 +53,36 @@ func (m *Manager) Get(ctx context.Context, principal, id string) (*Task, error) 
 	return m.view(e)
 }
 
+// Status implements [Viewer].
+func (m *Manager) Status(ctx context.Context, principal, id string) (*Task, error) {
+	e, err := m.find(ctx, principal, id)
+	if err != nil {
+		return nil, err
+	}
+	return m.glance(e)
+}
+
 // view shows a record.
 func (m *Manager) view(e *records.TaskEntry) (*Task, error) {
+	t, err := m.glance(e)
+	if err == nil && (t.Status == Completed || t.Status == Cancelled) {
+		if t.End, err = turns.DecodeEnd(e.End); err != nil {
+			return nil, damaged(err)
+		}
+	}
+	return t, err
+}
+
+// glance shows a record but for the result.
+func (m *Manager) glance(e *records.TaskEntry) (*Task, error) {
+	if r := m.crew.find(e.Key()); r != nil {
+		r.shown.saw(e.Events)
+	}
 	t := &Task{
 		ID: e.ID, Saga: e.Saga, Note: json.RawMessage(e.Note), Created: e.Created, Updated: e.Updated, TTL: e.TTL, Poll: e.Poll,
 		Status: status(e), Message: e.Message, Cancelling: e.Cancelled, Events: e.Events, Rev: e.Rev(),
 	}
+	t.Given = decodeGiven(e.Given)
 	t.Program, _ = m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
 	var err error
 	if t.Progress, err = decodeProgress(e.Progress); err != nil {
@@ -63,17 +90,28 @@ func (m *Manager) view(e *records.TaskEntry) (*Task, error) {
 	}
 	switch t.Status {
 	case InputRequired:
-		t.Questions, err = questionsOf(&e.Task)
-	case Completed, Cancelled:
-		t.End, err = turns.DecodeEnd(e.End)
+		t.Questions, t.Numbers, err = questionsOf(&e.Task)
+	case Completed:
+		if t.Bad = e.Bad; !e.Judged { // by a server that did not say so
+			var end *turns.End
+			if end, err = turns.DecodeEnd(e.End); err == nil {
+				t.Bad = isBad(end)
+			}
+		}
 	case Failed:
 		t.Err = decodeFailure(e.End)
 	}
 	if err != nil {
 		return nil, damaged(err)
 	}
+	if e.Said != "" {
+		t.Message = e.Said
+	}
 	return t, nil
 }
+
+// isBad reports whether a task has ended with a result that says that the tool has failed.
+func isBad(end *turns.End) bool { return end.Result != nil && end.Result.IsError }
 
 func damaged(err error) error {
 	return &turns.Error{Err: errors.Join(records.ErrUnreadable, err)}
@@ -83,7 +121,7 @@ func status(e *records.TaskEntry) Status {
 	switch {
 	case e.State == records.TaskEnded:
 		return Status(e.Status)
-	case e.State == records.TaskWaiting && !e.Cancelled:
+	case e.State == records.TaskWaiting && !e.Cancelled && len(e.Undo) == 0:
 		return InputRequired
 	case e.State == records.TaskQueued && e.Epoch() == 0:
 		return Queued
@@ -91,19 +129,26 @@ func status(e *records.TaskEntry) Status {
 	return Working
 }
 
-// questionsOf are those that the client has not answered.
-func questionsOf(t *records.Task) ([]steps.Step, error) {
+// questionsOf are those that the client has not answered, with their numbers.
+func questionsOf(t *records.Task) (theirs []steps.Step, numbers []uint64, err error) {
 	asked, err := decodeRequest(t.Request)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	questions, err := decodeQuestions(t.Questions)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	answers, err := decodeAnswers(t.Answers)
-	_, theirs := open(questions, answers, asked.client)
-	return theirs, err
+	_, theirs = open(questions, answers, asked.client)
+	next := 0
+	for i, q := range questions {
+		if next < len(theirs) && theirs[next].ID == q.ID {
+			numbers = append(numbers, t.Asked-uint64(len(questions)-i-1))
+			next++
+		}
+	}
+	return theirs, numbers, err
 }
 
 // Watch implements [Viewer].
@@ -120,10 +165,12 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 			t, err := m.view(e)
 			return yield(t, err) && err == nil && !t.Status.Ended()
 		}
-		if r := m.runs(principal, id); r != nil { // here, so the store need not be asked
-			for {
+		var watched *records.TaskEntry
+		for {
+			r := m.runs(principal, id)
+			for r != nil { // here, so the store need not be asked
 				e, changed := r.shown.get()
-				if !show(e) {
+				if e != nil && !show(e) {
 					return
 				}
 				if changed == nil {
@@ -136,26 +183,33 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 					return
 				}
 			}
-		}
-		e, err := m.find(ctx, principal, id)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		if !show(e) {
-			return
-		}
-		for found, err := range m.book.WatchTask(ctx, e, max(after, e.Rev())) {
+			e, err := m.find(ctx, principal, id)
 			if err != nil {
-				yield(nil, m.report(ctx, "task", err))
+				yield(nil, err)
 				return
 			}
-			if found.Saga != e.Saga {
+			if watched != nil && watched.Saga != e.Saga {
 				yield(nil, ErrNotFound) // it was forgotten, and there is another one
 				return
 			}
-			if !show(found) {
+			if watched = e; !show(e) {
 				return
+			}
+			for found, err := range m.book.WatchTask(ctx, e, max(after, e.Rev())) {
+				if err != nil {
+					yield(nil, m.report(ctx, "task", err))
+					return
+				}
+				if found.Saga != e.Saga {
+					yield(nil, ErrNotFound)
+					return
+				}
+				if !show(found) {
+					return
+				}
+				if now := m.crew.find(e.Key()); now != nil && now != r {
+					break // it goes on here
+				}
 			}
 		}
 	}
@@ -163,6 +217,11 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 
 // Events implements [Viewer].
 func (m *Manager) Events(ctx context.Context, principal, id string, after uint64, limit int) ([]Event, error) {
+	if r := m.runs(principal, id); r != nil {
+		if list, ok := r.shown.since(after, limit); ok {
+			return list, nil
+		}
+	}
 	e, err := m.find(ctx, principal, id)
 	if err != nil {
 		return nil, err
@@ -184,9 +243,13 @@ func (m *Manager) Events(ctx context.Context, principal, id string, after uint64
 	}
 	// The last event of a task that has ended is in its record.
 	if e.State == records.TaskEnded && len(list) < limit && (len(list) == 0 || list[len(list)-1].N < e.Events) {
-		list = append(list, Event{N: e.Events, At: e.Updated, Kind: EventStatus, Status: status(e), Message: e.Message})
+		list = append(list, endEvent(e))
 	}
 	return list, nil
+}
+
+func endEvent(e *records.TaskEntry) Event {
+	return Event{N: e.Events, At: e.Updated, Kind: EventStatus, Status: status(e), Message: cmp.Or(e.Said, e.Message)}
 }
 
 // List implements [Viewer].
@@ -201,9 +264,10 @@ func (m *Manager) List(ctx context.Context, principal, after string, limit int) 
 			if m.forgotten(e) {
 				continue
 			}
-			t, err := m.view(e)
+			t, err := m.glance(e)
 			if err != nil {
-				return nil, "", err
+				m.Turns.Log.ErrorContext(ctx, "a task is left out of its owner's list, as it cannot be read", "tool", e.Target.Name, "saga", fmt.Sprintf("%x", e.Saga), "error", err)
+				continue
 			}
 			list = append(list, t)
 		}
@@ -268,7 +332,7 @@ func (m *Manager) Answer(ctx context.Context, principal, id string, answers []st
 		if status(e) != InputRequired || e.Taken() {
 			return nil, false, false, nil
 		}
-		questions, err := questionsOf(&e.Task)
+		questions, numbers, err := questionsOf(&e.Task)
 		if err != nil {
 			return nil, false, false, err
 		}
@@ -295,10 +359,12 @@ func (m *Manager) Answer(ctx context.Context, principal, id string, answers []st
 			if len(answersTo([]steps.Step{{ID: a.StepID}}, known)) == 0 {
 				known = append(known, a)
 			}
+			i := slices.IndexFunc(questions, func(q steps.Step) bool { return q.ID == a.StepID })
+			e.Given = appendGiven(e.Given, Given{numbers[i], Sum(a)})
 		}
 		e.Answers = encodeAnswers(known)
 		e.Seen++
-		left, err := questionsOf(&e.Task)
+		left, _, err := questionsOf(&e.Task)
 		return nil, len(left) == 0, true, err
 	})
 }
@@ -306,13 +372,13 @@ func (m *Manager) Answer(ctx context.Context, principal, id string, answers []st
 // Cancel implements [Viewer].
 func (m *Manager) Cancel(ctx context.Context, principal, id string) (*Task, error) {
 	t, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (_ []Event, run, changed bool, err error) {
-		if e.State == records.TaskEnded || e.Cancelled {
+		if e.State == records.TaskEnded || e.Cancelled || e.TooLate || len(e.Undo) > 0 {
 			return nil, false, false, nil
 		}
 		e.Cancelled = true
 		return nil, true, true, nil
 	})
-	if err == nil && !t.Status.Ended() {
+	if err == nil && t.Cancelling && !t.Status.Ended() {
 		if r := m.runs(principal, id); r != nil {
 			r.cut(errCancelled)
 		}
@@ -346,6 +412,9 @@ func (m *Manager) Append(ctx context.Context, principal, id string, note json.Ra
 	_, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (_ []Event, run, changed bool, err error) {
 		if e.State == records.TaskEnded {
 			return nil, false, false, nil
+		}
+		if e.Appended++; e.Appended > maxAppended {
+			return nil, false, false, errAppended
 		}
 		if e.Size += uint64(len(note)) + eventSize; e.Size > maxPartial {
 			return nil, false, false, errPartial

@@ -35,12 +35,17 @@ func (m *Manager) Work(ctx context.Context) error {
 	defer leave()
 	m.sync(ctx)
 	c.mu.Lock()
-	c.open, c.stopping, c.live = true, false, live
+	c.open, c.stopping, c.closing, c.live = true, false, false, live
 	c.mu.Unlock()
 	var busy sync.WaitGroup
 	renewing, stopRenewing := context.WithCancel(live)
 	busy.Go(func() { m.renew(renewing) })
-	err := m.take(ctx, live)
+	err := ctx.Err()
+	if m.CallsOnly {
+		<-ctx.Done()
+	} else {
+		err = m.take(ctx, live)
+	}
 	m.handOver(leave)
 	stopRenewing()
 	busy.Wait()
@@ -124,10 +129,12 @@ func (m *Manager) receive(live context.Context, e *records.TaskEntry) {
 	if admitted || pause == 0 {
 		return
 	}
-	_ = r.write(func(t *records.Task) []Event { // else it comes again after the lease
+	r.lock()
+	defer r.unlock()
+	_ = r.attempt(func(t *records.Task) []Event { // else it comes again after the lease
 		r.rest(t, t.State, m.now().Add(pause))
 		return nil
-	})
+	}, false)
 }
 
 // handOver ends the work.
@@ -138,6 +145,9 @@ func (m *Manager) handOver(leave func()) {
 	c.advance()
 	c.mu.Unlock()
 	cut := time.AfterFunc(graceTime, func() {
+		c.mu.Lock()
+		c.closing = true
+		c.mu.Unlock()
 		for _, r := range c.all() {
 			r.cut(errStopping)
 		}
@@ -180,12 +190,12 @@ func (m *Manager) renew(ctx context.Context) {
 	}
 }
 
-// targets are the programs that may be tasks.
+// targets are the programs that may be tasks: all, as each may be called.
 func (m *Manager) targets() (list []records.Target) {
 	registry := m.Turns.Registry
-	for _, newest := range registry.Of(engine.KindTool) {
-		for _, p := range registry.Revisions(engine.KindTool, newest.Name) {
-			if offers(p) {
+	for _, kind := range [...]engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResource} {
+		for _, newest := range registry.Of(kind) {
+			for _, p := range registry.Revisions(kind, newest.Name) {
 				list = append(list, records.Target{Name: turns.TargetOf(p), Revision: p.Revision})
 			}
 		}
@@ -202,7 +212,7 @@ func (m *Manager) readable(ctx context.Context, own []records.Target) ([]records
 	}
 	list := slices.Clone(own)
 	for _, t := range all {
-		if p, _ := m.Turns.ProgramOf(t.Name, t.Revision); p != nil && offers(p) && !slices.Contains(list, t) {
+		if p, _ := m.Turns.ProgramOf(t.Name, t.Revision); p != nil && !slices.Contains(list, t) {
 			list = append(list, t)
 		}
 	}

@@ -35,9 +35,16 @@ func (r *run) write(change func(t *records.Task) []Event) error {
 }
 
 func (r *run) writeLocked(change func(t *records.Task) []Event) error {
+	if r.unmade() {
+		return r.makeLocked(change)
+	}
+	return r.goOnWriting(change, r.m.now().After(r.until)) // somebody may have it: look before writing
+}
+
+// goOnWriting tries to write until it can, or it makes no sense any more.
+func (r *run) goOnWriting(change func(t *records.Task) []Event, stale bool) error {
 	var began time.Time
 	pause := firstRetry
-	stale := r.m.now().After(r.until) // somebody may have it: look before writing
 	for {
 		err := r.attempt(change, stale)
 		switch {
@@ -49,15 +56,17 @@ func (r *run) writeLocked(change func(t *records.Task) []Event) error {
 		case !errors.Is(err, records.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded), errors.Is(err, ledger.ErrClosed):
 			return err
 		}
+		if r.ctx.Err() != nil {
+			return err // others will find it once the lease is over
+		}
 		stale = true // it may have been made
 		if began.IsZero() {
 			began = time.Now()
 			r.m.Turns.Log.Error("the ledger cannot be used: a task cannot be recorded", "tool", r.tool, "error", err)
 		}
-		if time.Since(began) > writePatience {
+		if time.Since(began) > writePatience || sleep(r.ctx, pause) != nil {
 			return err
 		}
-		time.Sleep(pause)
 		pause = min(2*pause, lastRetry)
 	}
 }
@@ -71,35 +80,45 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 	defer cancel()
 	if stale {
 		made, err := r.reload(ctx)
+		if made {
+			r.told = toTell{}
+		}
 		if made || err != nil {
 			return err
 		}
 	}
+	r.notes.back(r.told) // what was not written
+	r.told = toTell{}
 	next := r.e.Clone()
 	now := r.m.now()
 	if next.State != records.TaskEnded {
 		next.Rest = time.Time{} // it is this worker's, unless change puts it to rest
 	}
 	events := change(&next.Task)
-	told := r.notes.take(&next.Task, now, r.m.MaxEvents)
+	if r.epoch == 0 && next.State == records.TaskQueued { // nobody goes on with it here
+		r.rest(&next.Task, records.TaskQueued, r.m.due())
+	}
+	told := r.notes.take(&next.Task)
 	events = append(told.events, events...)
 	if len(events) > 0 || next.Status != r.e.Status || next.State != r.e.State || next.Message != r.e.Message || told.changed {
 		next.Seen++
 		next.Updated = now
 	}
-	items := make([]records.TaskItem, len(events))
+	items, shows := make([]records.TaskItem, len(events)), make([]shownEvent, len(events), len(events)+1)
 	for i := range events {
 		e := &events[i]
 		next.Events++
-		e.At = now
+		e.At, e.N = now, next.Events
 		body, err := e.encode()
 		if err != nil {
 			return err
 		}
 		items[i] = records.TaskItem{N: next.Events, Body: body}
+		shows[i] = shownEvent{*e, len(body)}
 	}
 	if next.State == records.TaskEnded && r.e.State != records.TaskEnded {
 		next.Events++ // how it ends: the record says so
+		shows = append(shows, shownEvent{endEvent(next), eventSize})
 	}
 	// To move a record's time costs a store more than all the rest: a lease that is not old is
 	// left as it is.
@@ -115,12 +134,12 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 	next.KeepUntil = keepUntil(&next.Task)
 	next.Marks++
 	r.trying = next.Marks
-	epoch, err := r.m.book.PutTask(ctx, next, false, items...)
+	epoch, err := r.m.book.PutTask(ctx, next, r.unmade() && r.epoch == 1, items...)
 	if err != nil {
-		r.notes.back(told)
+		r.told = told // it may have been made
 		return err
 	}
-	r.made(next, epoch, until)
+	r.made(next, epoch, until, shows)
 	if r.lost && next.State != records.TaskEnded {
 		return errLost
 	}
@@ -128,9 +147,9 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 }
 
 // made takes down what the record is now.
-func (r *run) made(e *records.TaskEntry, epoch uint64, until time.Time) {
+func (r *run) made(e *records.TaskEntry, epoch uint64, until time.Time, told []shownEvent) {
 	r.e, r.until, r.trying = e, until, 0
-	r.shown.set(e, false)
+	r.shown.set(e, false, told...)
 	if e.Epoch() != epoch {
 		r.lose()
 	}
@@ -155,7 +174,9 @@ func (r *run) reload(ctx context.Context) (made bool, err error) {
 		}
 		return false, errLost
 	}
-	r.e, r.trying = found, 0
+	if r.e, r.trying = found, 0; made {
+		r.shown.set(found, false)
+	}
 	if found.Cancelled {
 		r.cut(errCancelled)
 	}
@@ -193,7 +214,7 @@ func (r *run) rest(t *records.Task, state records.TaskState, until time.Time) {
 // goesOn notes that the task has come further, or that it is this worker's still.
 func (r *run) goesOn(t *records.Task) {
 	t.State, t.Rest = records.TaskQueued, time.Time{}
-	t.Base, t.Loose, t.Failures, t.LastError = r.epoch-1, false, 0, ""
+	t.Base, t.Loose, t.Failures, t.LastError = max(r.epoch, 1)-1, false, 0, ""
 }
 
 // acting is called before the tool's code performs an effect: not without a lease, nor
@@ -201,6 +222,11 @@ func (r *run) goesOn(t *records.Task) {
 func (r *run) acting(context.Context) error {
 	r.lock()
 	defer r.unlock()
+	if r.unmade() {
+		if err := r.makeLocked(func(*records.Task) []Event { return nil }); err != nil {
+			return err
+		}
+	}
 	switch {
 	case r.lost, r.m.now().After(r.until):
 		return errLost

@@ -219,13 +219,6 @@ func (m *memory) base() *records.Entry {
 	return e
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // wake is when a worker must look at a saga that is claimed. A turn that was cut off may be
 // taken again as long as its token is good, but what is being undone, and a first turn that
 // nobody can ask for again, are for workers as soon as the lease is over.

@@ -18,6 +18,8 @@ type brokenStore struct {
 	swap   func(ctx context.Context, r *ledger.Record) error
 	hidden map[string]bool // records that are there and not found
 	early  bool
+	// ownClocks: leases go by each server's clock.
+	ownClocks bool
 }
 
 func (b *brokenStore) Load(ctx context.Context, key string) (*ledger.Record, error) {
@@ -77,12 +79,28 @@ func TestModelFindsBrokenStores(t *testing.T) {
 				return err
 			}
 		},
-		"records are forgotten too early": func(b *brokenStore) { b.early = true },
+		"records are forgotten too early":        func(b *brokenStore) { b.early = true },
+		"leases go by the clocks of the servers": func(b *brokenStore) { b.ownClocks = true },
+		"ends are forgotten before all clocks say that no token can be taken": func(b *brokenStore) {
+			b.swap = func(ctx context.Context, r *ledger.Record) error {
+				kept := *r
+				if !r.Keep.IsZero() {
+					kept.Keep = r.Keep.Add(-modelSkew)
+				}
+				err := b.Store.Swap(ctx, &kept)
+				r.Rev = kept.Rev
+				return err
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := false
 			for seed := 0; seed < 500 && !found; seed++ {
-				found = len(playSchedule(t, schedules().Example(seed), func(s ledger.Store) ledger.Store {
+				s := schedules().Example(seed)
+				for n := range 8 { // what some of them need to be found
+					s.Events = append(s.Events, event{Kind: "late", A: n % 3, B: seed + n, C: n})
+				}
+				found = len(playSchedule(t, s, func(s ledger.Store) ledger.Store {
 					b := &brokenStore{Store: s, hidden: map[string]bool{}}
 					change(b)
 					return b

@@ -23,8 +23,9 @@ func (q *Request) policyOf(out *engine.Outcome) Policy {
 	return q.Policy
 }
 
-// suspend seals the token that a suspended turn ends with.
-func (r *Runner) suspend(ctx context.Context, q *Request, t *engine.Program, end *End) (err error) {
+// sealPaged seals the token that a suspended turn ends with, if it has yielded or goes on from a
+// token of this policy.
+func (r *Runner) sealPaged(ctx context.Context, q *Request, t *engine.Program, end *End) (err error) {
 	if end.Policy = q.policyOf(&end.Outcome); end.Policy != q.Policy {
 		other := *q
 		other.Policy = end.Policy
@@ -38,16 +39,6 @@ func (r *Runner) suspend(ctx context.Context, q *Request, t *engine.Program, end
 	}
 	end.Token, err = r.seal(ctx, q, t, end.Position)
 	return err
-}
-
-// policyNamed returns the policy with that purpose, of those there are.
-func policyNamed(purpose string) Policy {
-	for _, p := range []Policy{Resent, Held, Paged} {
-		if p.Purpose == purpose {
-			return p
-		}
-	}
-	return Policy{Purpose: purpose}
 }
 
 // errAsked: the saga has gone on by a way of which the client that brings the token knows

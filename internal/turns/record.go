@@ -41,7 +41,9 @@ func (m *memory) suspend(e *records.Entry, end *End, raw []byte) {
 	if !pos.Deadline.IsZero() && pos.Deadline.Before(expires) {
 		expires = pos.Deadline
 	}
-	e.Expires = later(later(e.Expires, expires), m.r.expires(pos))
+	if e.Expires = later(e.Expires, expires); !pos.Wake.IsZero() {
+		e.Expires = later(e.Expires, m.r.expires(pos))
+	}
 	if pos.HasEffects() {
 		e.Undoable = true
 		e.Wake, e.KeepUntil = later(m.r.due(e), m.r.Now()), time.Time{}

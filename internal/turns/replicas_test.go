@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -221,6 +222,14 @@ func (g gated) Count(ctx context.Context, owner string, most int) (n int, err er
 	return n, err
 }
 
+// Now is the store's clock, unless leases are to go by each server's own.
+func (g gated) Now(ctx context.Context) (time.Time, error) {
+	if b, ok := g.Store.(*brokenStore); ok && b.ownClocks {
+		return g.p.clock(), nil
+	}
+	return g.Store.Now(ctx)
+}
+
 // Forget is the schedule's to call.
 func (g gated) Forget(context.Context, int) (int, error) { return 0, nil }
 
@@ -233,6 +242,11 @@ type behind struct {
 	calls  map[string]int // by "3 hold", "3 undo hold"
 	// unwilling and flaky: until then nothing is undone, and some effects fail.
 	unwilling, flaky time.Time
+	// refuses is how many more payments are refused. If fatal is set, the server dies that many
+	// gates later, which is mostly while it undoes what was to be paid for.
+	refuses, fatal int
+	// unreached is how many more calls do not arrive that somebody has made before.
+	unreached int
 }
 
 func (b *behind) is(what string) bool {
@@ -268,6 +282,22 @@ func (b *behind) do(ctx context.Context, key saga.Key, effect, who string) error
 	case flaky && fails == 2 && b.done[key] == "": // what was done with a key is never refused
 		b.mu.Unlock()
 		return saga.Refused(errors.New("sold out"))
+	}
+	if b.unreached > 0 && b.done[key] != "" {
+		b.unreached--
+		b.mu.Unlock()
+		return errRefused
+	}
+	if b.refuses > 0 && slices.Contains(payments, effect) && b.done[key] == "" {
+		b.refuses--
+		fatal := b.fatal
+		b.mu.Unlock()
+		if fatal > 0 {
+			p.mu.Lock()
+			p.dieAt = p.gates + fatal
+			p.mu.Unlock()
+		}
+		return saga.Refused(errors.New("not today"))
 	}
 	b.calls[what]++
 	if b.undone[key] {

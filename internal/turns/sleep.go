@@ -18,12 +18,17 @@ const (
 	longestSleep = time.Minute
 )
 
+// longest is how long a turn may sleep that has just begun.
+func (r *Runner) longest() time.Duration {
+	if r.Timeout > 0 {
+		return r.Timeout - r.Timeout/spare
+	}
+	return longestSleep
+}
+
 // fits reports whether there is time in the turn of ctx to wait until wake and go on.
 func (r *Runner) fits(ctx context.Context, wake time.Time) bool {
-	most := longestSleep
-	if r.Timeout > 0 {
-		most = r.Timeout - r.Timeout/spare
-	}
+	most := r.longest()
 	if end, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(end)-r.Timeout/spare)
 	}
@@ -106,14 +111,11 @@ func (r *Runner) awake(ctx context.Context, q *Request, o *opened, take func(con
 // carry keeps what was yielded and could not be told with the outcome of the next turn, until
 // that is a result.
 func carry(out *engine.Outcome, from *engine.Position) {
-	if out == nil || from == nil || len(from.Parts) == 0 {
-		return
-	}
-	if out.Position != nil {
+	switch {
+	case out == nil:
+	case out.Position != nil:
 		out.Position.Parts = from.Parts
-		return
-	}
-	if out.Result != nil {
+	case out.Result != nil:
 		result := *out.Result
 		result.Content = slices.Concat(from.Parts, result.Content)
 		out.Result = &result
@@ -123,7 +125,7 @@ func carry(out *engine.Outcome, from *engine.Position) {
 // carryEnd is carry for a saga that was cancelled, if that was too late: the end of its turn has
 // all that it yielded.
 func carryEnd(out *engine.Outcome, from *engine.Position) {
-	if out != nil && undoReport(out.Result) == nil {
+	if out != nil && len(from.Parts) > 0 && undoReport(out.Result) == nil {
 		carry(out, from)
 	}
 }
@@ -138,21 +140,22 @@ func (r *Runner) goesOn(ctx context.Context, q *Request, out *engine.Outcome) (b
 		// Where there is no time left, it is as if the tool had paused.
 		return r.fits(ctx, r.Now()), ctx.Err()
 	}
-	if pos.Wake.IsZero() {
-		return false, nil
-	}
 	return r.wait(ctx, pos.Wake)
 }
 
-// expires is until when a client has to come back, or zero for what holds elsewhere: that
-// begins when a saga that sleeps can go on.
+// expires is until when the client of a saga that sleeps has to come back: its time begins when
+// the saga can go on.
 func (r *Runner) expires(p *engine.Position) time.Time {
-	if p.Wake.IsZero() {
-		return time.Time{}
-	}
 	expires := later(p.Wake, r.Now()).Add(r.Codec.Options().TTL)
 	if !p.Deadline.IsZero() && p.Deadline.Before(expires) {
 		return p.Deadline
 	}
 	return expires
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

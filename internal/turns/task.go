@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,8 +39,11 @@ type TaskTurn struct {
 	// Acting is as in [engine.Call]: who fails it keeps the turn from performing anything
 	// more.
 	Acting func(context.Context) error
-	// Checkpoint is as in [engine.Call].
+	// Undoing and Checkpoint are as in [engine.Call].
+	Undoing    func(context.Context, engine.Undoing) error
 	Checkpoint func(context.Context, *engine.Position) error
+	// Broken is Undoing for a position that the program cannot go on from any more.
+	Broken func(context.Context, engine.Undoing) error
 	// Lost: somebody has begun this turn before, with these Answers, and is gone or could not
 	// end it. He may have done more than Position knows of.
 	Lost bool
@@ -70,16 +74,16 @@ func (r *Runner) TakeTask(ctx context.Context, t TaskTurn) (End, error) {
 	return r.taskTurn(ctx, &t, action, func(ctx context.Context) (*engine.Outcome, tokens.Reason, error) {
 		if t.Position == nil {
 			out, err := t.Program.Start(ctx, engine.Call{
-				ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Lost: t.Lost, Acting: t.Acting, Checkpoint: t.Checkpoint,
+				ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Lost: t.Lost, Acting: t.Acting, Undoing: t.Undoing, Checkpoint: t.Checkpoint,
 			})
 			return out, "", err
 		}
 		out, err := t.Program.Resume(ctx, t.Position, engine.Resumption{
-			Now: t.Now, Client: r.Features(t.Client), Answers: t.Answers, Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Lost: t.Lost, Acting: t.Acting, Checkpoint: t.Checkpoint,
+			Now: t.Now, Client: r.Features(t.Client), Answers: t.Answers, Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Lost: t.Lost, Acting: t.Acting, Undoing: t.Undoing, Checkpoint: t.Checkpoint,
 		})
 		var position *engine.PositionError
 		if errors.As(err, &position) && !errors.As(err, new(*engine.UndoneError)) {
-			out, err := t.Program.Abandon(ctx, t.Position, abandonedText(tokens.ReasonState))
+			out, err := t.Program.AbandonAs(ctx, t.Position, engine.Resumption{Why: abandonedText(tokens.ReasonState), Acting: t.Acting, Undoing: t.Broken})
 			if err == nil {
 				out.Err = errors.Join(position, out.Err)
 			}
@@ -97,15 +101,14 @@ func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, wh
 	return r.taskTurn(ctx, &t, "cancel", func(ctx context.Context) (out *engine.Outcome, gone tokens.Reason, err error) {
 		switch {
 		case t.Position == nil && lost && served:
-			out, err = t.Program.CancelFirst(ctx, engine.Call{ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Checkpoint: t.Checkpoint})
+			out, err = t.Program.CancelFirst(ctx, engine.Call{ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Undoing: t.Undoing, Checkpoint: t.Checkpoint})
 		case t.Position == nil:
-			out = &engine.Outcome{Result: content.Resultf("%s", orCancelled(why))}
-			out.Result.Meta = map[string]any{engine.UndoMetaKey: &engine.UndoReport{Undone: []string{}, Outstanding: []string{}}}
+			out = undoneNothing(why)
 		case !served:
-			out, err = t.Program.Abandon(ctx, t.Position, abandonedText(tokens.ReasonRevision))
+			out, err = t.Program.AbandonAs(ctx, t.Position, engine.Resumption{Why: abandonedText(tokens.ReasonRevision), Acting: t.Acting, Undoing: t.Undoing})
 			gone = tokens.ReasonRevision
 		default:
-			res := engine.Resumption{Now: t.Now, Latest: true, Why: why, Acting: t.Acting, Checkpoint: t.Checkpoint}
+			res := engine.Resumption{Now: t.Now, Latest: true, Why: why, Acting: t.Acting, Undoing: t.Undoing, Checkpoint: t.Checkpoint}
 			if lost {
 				res.Client, res.Answers, res.Arguments, res.Notifier = r.Features(t.Client), t.Answers, t.Arguments, t.Notifier
 				res.Held, res.Lost = true, true
@@ -116,11 +119,14 @@ func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, wh
 	})
 }
 
-func orCancelled(why string) string {
+// undoneNothing is how a task ends that had not begun.
+func undoneNothing(why string) *engine.Outcome {
 	if why == "" {
-		return "Cancelled."
+		why = "Cancelled."
 	}
-	return why
+	out := &engine.Outcome{Result: content.Resultf("%s", why)}
+	out.Result.Meta = map[string]any{engine.UndoMetaKey: &engine.UndoReport{Undone: []string{}, Outstanding: []string{}}}
+	return out
 }
 
 // taskTurn takes a turn, with what all turns have around them.
@@ -182,6 +188,25 @@ func DecodeEnd(raw []byte) (*End, error) {
 	}
 	return &end, nil
 }
+
+// EndsWith reports whether an error is how a prompt or a resource has ended: they have no results
+// that say that they are errors.
+func EndsWith(kind engine.Kind, err error) bool { return ended(kind, err) }
+
+// EncodeFailure encodes an error for which [EndsWith] holds, and DecodeFailure decodes it.
+func EncodeFailure(err error) []byte {
+	raw, _ := encodeResponse(new(End), err) // which has nothing that cannot be encoded
+	return raw
+}
+
+// DecodeFailure is the reverse of [EncodeFailure].
+func DecodeFailure(raw []byte) error {
+	_, failure, err := decodeResponse(raw)
+	return cmp.Or(err, failure, errUnknownFailure)
+}
+
+// errUnknownFailure is what a record says that says nothing.
+var errUnknownFailure = errors.New("the reason of a failure is not in its record")
 
 // DigestCall identifies a first call, whatever its spelling.
 func DigestCall(q *Request) []byte { return digestCall(q, nil) }

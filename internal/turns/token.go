@@ -72,9 +72,11 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 		},
 		gone: untimely, expires: x.Claims.ExpiresAt,
 	}
-	parts, err := Parts(ctx, r.records, q.Principal, &x)
-	if err != nil {
-		return nil, &Error{program: newest.Name, kind: kind, saga: o.id, Err: err}
+	parts := engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}
+	if len(x.State) == 0 { // which no position encodes to
+		if parts, err = Parts(ctx, r.records, q.Principal, &x); err != nil {
+			return nil, &Error{program: newest.Name, kind: kind, saga: o.id, Err: err}
+		}
 	}
 	if err := o.pos.Restore(parts); err != nil {
 		return nil, tokens.Reject(tokens.ReasonState, "%w", err)
@@ -92,7 +94,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 		o.program = newest
 		o.gone = tokens.Reject(tokens.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, name)
 	}
-	if o.tooLate() && !q.own && !r.remembers(o.program) {
+	if o.gone != nil && !o.pos.HasEffects() && !q.own && !r.remembers(o.program) {
 		return nil, o.gone // there is nothing to undo; a ledger may know of its end
 	}
 	if q.Trace = (Trace{}); len(x.Claims.Trace) == len(q.Trace) {
@@ -110,6 +112,9 @@ func (o *opened) tooLate() bool { return o.gone != nil && !o.pos.HasEffects() }
 
 // parseTarget is the reverse of target.
 func parseTarget(s string) (engine.Kind, string) {
+	if !strings.Contains(s, ":") {
+		return engine.KindTool, s
+	}
 	for _, kind := range []engine.Kind{engine.KindPrompt, engine.KindResource} {
 		if name, ok := strings.CutPrefix(s, kind.String()+":"); ok {
 			return kind, name
@@ -170,8 +175,11 @@ func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string
 func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *engine.Position) (string, error) {
 	now := r.Now()
 	claims := tokens.Claims{
-		ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: now, ExpiresAt: r.expires(p), Deadline: p.Deadline,
+		ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
 		Tool: target(t.Kind, p.Tool), Revision: p.Revision,
+	}
+	if !p.Wake.IsZero() {
+		claims.ExpiresAt = r.expires(p)
 	}
 	if q.Trace != (Trace{}) { // none is no claim, and changes no token
 		claims.Trace = slices.Clone(q.Trace[:])

@@ -16,7 +16,6 @@ package turns
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -111,69 +110,6 @@ func (r *Runner) remembers(p *engine.Program) bool { return r.records != nil && 
 func randomID() (id tokens.ID) {
 	rand.Read(id[:]) // never fails (crypto/rand)
 	return id
-}
-
-// Request is what a turn needs to know of a client's message.
-type Request struct {
-	// Policy is the dialect's; if there is a Token, that of the token.
-	Policy Policy
-	// Asks is the policy of tokens that the client does not get with a part of the result, if
-	// that is another one. Its zero value is Policy.
-	Asks Policy
-	// Method is what the client calls it, for the log.
-	Method string
-	// Principal is who sent it, in a form in which no two look the same.
-	Principal string
-	// Client is what the client can do.
-	Client steps.Features
-	// Notifier passes on what the tool tells meanwhile, or is nil.
-	Notifier engine.Notifier
-	// Program is what the message is for. Only the first turn needs it: later ones take it
-	// from the token, which must be of the same if both are there.
-	Program *engine.Program
-	// Named is what else the message says that it is for, or empty: a header that a
-	// gateway may have gone by.
-	Named string
-	// Token is what the client has brought; empty in the first turn.
-	Token string
-	// Arguments are the tool's, or nil: of the first turn, and of every turn if the
-	// Policy is to have them sent again.
-	Arguments json.RawMessage
-	// Answers are to the questions of the last turn. In the first turn they come before
-	// they are asked for, and are kept until they are.
-	Answers []steps.Answer
-	// Trace is the trace context that the message came with, or none. That of the first
-	// turn goes with the token.
-	Trace Trace
-	// Parts: the dialect gives the client what a tool yields, [engine.Outcome.Yielded]. If not,
-	// the saga goes on at once, and its result begins with all that it has yielded.
-	Parts bool
-	// IdempotencyKey is what tells a first turn that is asked for again from another one
-	// with the same arguments; empty is none. It is ignored where turns are not remembered.
-	IdempotencyKey string
-	// own: the token did not come from outside, and is opened whatever its time.
-	own bool
-}
-
-// End is how a turn ended: suspended, for which Token is to be brought back, or with a
-// result. A suspension without Steps is a pause: the client comes back by itself, for the rest
-// of a result of which Yielded is a part, or at Wake.
-type End struct {
-	Token string
-	// Policy is that of Token, and Expires is until when the token is good if it came with
-	// Yielded.
-	Policy  Policy
-	Expires time.Time
-	engine.Outcome
-	// Wake is when the saga goes on; the zero time is at once, or with the answers. A client
-	// that comes earlier waits if that fits into the turn's time, and else gets the same pause
-	// again.
-	Wake time.Time
-	// Gone is why the saga could not go on, so that what it did was undone; zero if it
-	// could.
-	Gone tokens.Reason
-	// recorded: the turn was taken before, and this is what it was answered then.
-	recorded bool
 }
 
 // identity is the saga that a turn belongs to.
@@ -277,9 +213,13 @@ func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened, m *memory) (
 		ids := o.pos.PendingIDs()
 		res.Answers = slices.DeleteFunc(slices.Clone(q.Answers), func(a steps.Answer) bool { return !slices.Contains(ids, a.StepID) })
 	}
-	res.Now = later(res.Now, o.pos.Wake) // it was waited for
+	if o.pos.Wake.After(res.Now) {
+		res.Now = o.pos.Wake // it was waited for
+	}
 	out, err := o.program.Resume(turn, o.pos, res)
-	carry(out, o.pos)
+	if len(o.pos.Parts) > 0 {
+		carry(out, o.pos)
+	}
 	if err != nil {
 		var position *engine.PositionError
 		var undone *engine.UndoneError // by the engine, if nobody could take the turn again
@@ -328,12 +268,17 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 			}
 			r.Log.Log(ctx, level, what, "tool", of.program.Name, "saga", of.id.String(), "error", out.Err)
 		}
-		end.Outcome = *out
-		if out.Position != nil {
+		if end.Outcome = *out; out.Position != nil {
 			end.Wake = out.Position.Wake
-			err = r.suspend(ctx, q, of.program, &end)
-		} else {
+		}
+		switch {
+		case out.Position == nil:
 			err = r.sealUndo(ctx, q, of.program, out.Result)
+		case out.Yielded != nil || q.Asks.Purpose != "":
+			err = r.sealPaged(ctx, q, of.program, &end)
+		default:
+			end.Policy = q.Policy
+			end.Token, err = r.seal(ctx, q, of.program, out.Position)
 		}
 	}
 	if err != nil && out != nil && (first && (m == nil || m.lazy) || q.Policy.UndoBroken) {
@@ -363,9 +308,12 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		if out.Position == nil {
 			return out, nil
 		}
-		goesOn, err := r.goesOn(ctx, q, out)
-		if err != nil {
-			return out, err
+		goesOn := false
+		if out.Yielded != nil && !q.Parts || !out.Position.Wake.IsZero() {
+			var err error
+			if goesOn, err = r.goesOn(ctx, q, out); err != nil {
+				return out, err
+			}
 		}
 		if goesOn && n == maxOwnTurns-1 {
 			return out, nil // the client can come back at once, and the saga goes on
@@ -394,7 +342,9 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 			res.Acting, res.Undoing = m.claim, m.undoing
 		}
 		next, err := t.Resume(ctx, out.Position, res)
-		carry(next, out.Position)
+		if len(out.Position.Parts) > 0 {
+			carry(next, out.Position)
+		}
 		var malformed *engine.AnswerError
 		switch {
 		case errors.As(err, &malformed) && early > 0:
@@ -409,31 +359,3 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 	}
 	return out, errOwnTurns
 }
-
-// Policy is how a dialect's clients go from one turn to the next.
-type Policy struct {
-	// Purpose separates tokens of policies with different rules: it is bound to them, so
-	// that the token of one is not taken for that of another.
-	Purpose string
-	// Resent: the client sends the arguments in every turn, so the token has a digest of
-	// them in their place; of answers it sends those to the last steps, and what else
-	// comes is to be ignored.
-	Resent bool
-	// UndoBroken: the token stays in the server, so the request that drives the saga is
-	// all that can take its next turn. If a turn breaks off, what the saga did is undone
-	// at once. Elsewhere the client can take the turn again.
-	UndoBroken bool
-}
-
-// The policies there are. They are never changed.
-var (
-	// Carried: the token has everything, and the client carries it.
-	Carried = Policy{Purpose: "saga"}
-	// Resent: the client carries the token and sends its request again.
-	Resent = Policy{Purpose: "mrtr", Resent: true}
-	// Held: the client is asked while its request is served, and never sees a token.
-	Held = Policy{Purpose: "handshake", UndoBroken: true}
-	// Paged: the client has a part of the result with the token, and sends its request again
-	// for the next one, whatever the policy by which it is asked.
-	Paged = Policy{Purpose: "resume", Resent: true}
-)

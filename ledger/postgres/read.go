@@ -109,29 +109,20 @@ func (s *store) Items(ctx context.Context, key string, after uint64, limit int) 
 }
 
 // List implements [ledger.Store].
-func (s *store) List(ctx context.Context, queues []string, after string, limit int) (list []*ledger.Record, err error) {
-	err = s.read(ctx, "list records", func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, `SELECT `+columns+` FROM mcpsaga_ledger.records
-WHERE queue = ANY ($1::bytea[]) AND wake IS NOT NULL AND key > $2::bytea ORDER BY key LIMIT $3::bigint`,
-			byteas(queues), []byte(after), int64(max(0, limit)))
-		if err != nil {
-			return err
-		}
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*ledger.Record, error) { return scan(row) })
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+func (s *store) List(ctx context.Context, queues []string, after string, limit int) ([]*ledger.Record, error) {
+	return s.records(ctx, "list records", `queue = ANY ($1::bytea[]) AND wake IS NOT NULL`, queues, after, limit)
 }
 
 // Owned implements [ledger.Store].
-func (s *store) Owned(ctx context.Context, owners []string, after string, limit int) (list []*ledger.Record, err error) {
-	err = s.read(ctx, "list an owner's records", func(ctx context.Context) error {
+func (s *store) Owned(ctx context.Context, owners []string, after string, limit int) ([]*ledger.Record, error) {
+	return s.records(ctx, "list an owner's records", `owner = ANY ($1::bytea[])`, owners, after, limit)
+}
+
+// records returns those of which a condition on names holds, in the order of their keys.
+func (s *store) records(ctx context.Context, what, condition string, names []string, after string, limit int) (list []*ledger.Record, err error) {
+	err = s.read(ctx, what, func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, `SELECT `+columns+` FROM mcpsaga_ledger.records
-WHERE owner = ANY ($1::bytea[]) AND key > $2::bytea ORDER BY key LIMIT $3::bigint`,
-			byteas(owners), []byte(after), int64(max(0, limit)))
+WHERE `+condition+` AND key > $2::bytea ORDER BY key LIMIT $3::bigint`, byteas(names), []byte(after), int64(max(0, limit)))
 		if err != nil {
 			return err
 		}

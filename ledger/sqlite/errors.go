@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	driver "modernc.org/sqlite"
-	lib "modernc.org/sqlite/lib"
+	driver "zombiezen.com/go/sqlite"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
@@ -14,19 +13,14 @@ import (
 // errLocked: another process has been writing, or hangs while it writes, for too long.
 var errLocked = errors.New("another process has locked it for too long: end it, or try again; nothing was changed")
 
-// code is the primary result code of SQLite in an error, or 0.
-func code(err error) int {
-	var e *driver.Error
-	if !errors.As(err, &e) {
-		return 0
-	}
-	return e.Code() & 0xff
-}
+// code is the primary result code of SQLite in an error. It is [driver.ResultError] if the error is
+// none of SQLite's.
+func code(err error) driver.ResultCode { return driver.ErrCode(err).ToPrimary() }
 
 // isBusy reports whether another connection is in the way, so that trying again may help.
 func isBusy(err error) bool {
 	c := code(err)
-	return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED
+	return c == driver.ResultBusy || c == driver.ResultLocked
 }
 
 // explain says what failed, where, and what can be done about it. The errors of package
@@ -38,17 +32,17 @@ func (s *store) explain(what string, err error) error {
 	}
 	hint := ""
 	switch code(err) {
-	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
+	case driver.ResultBusy, driver.ResultLocked, driver.ResultProtocol:
 		hint = "another process has locked it: "
-	case lib.SQLITE_FULL:
+	case driver.ResultFull:
 		hint = "the disk is full: "
-	case lib.SQLITE_CORRUPT:
+	case driver.ResultCorrupt:
 		hint = "the file is damaged; restore it from a copy, or move it away to begin a new ledger: "
-	case lib.SQLITE_NOTADB:
+	case driver.ResultNotADB:
 		hint = "the file is no ledger, or is damaged: "
-	case lib.SQLITE_READONLY, lib.SQLITE_PERM:
+	case driver.ResultReadOnly, driver.ResultPerm:
 		hint = "the file or its directory cannot be written by this user, or is on a read-only disk: "
-	case lib.SQLITE_CANTOPEN:
+	case driver.ResultCantOpen:
 		hint = "the file, or those beside it, cannot be opened; look at their owner and mode, and the directory's: "
 	}
 	return fmt.Errorf("ledger/sqlite: %s the ledger %s: %s%w", what, s.path, hint, err)

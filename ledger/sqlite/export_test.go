@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -11,19 +9,29 @@ import (
 
 // OpenPatient is [Open] of a store that waits for others only so long.
 func OpenPatient(ctx context.Context, path string, patience time.Duration) (ledger.Store, error) {
-	return handle(open(ctx, path, settings{patience, schema}))
+	return handle(open(ctx, path, settings{patience, schema, fewWaiting}))
 }
 
 // OpenNext is [Open] of a future program, whose tables have one step more.
 func OpenNext(ctx context.Context, path string, version int, ddl string) (ledger.Store, error) {
-	return handle(open(ctx, path, settings{patience, append(schema[:len(schema):len(schema)], step{version, ddl})}))
+	return handle(open(ctx, path, settings{patience, append(schema[:len(schema):len(schema)], step{version, ddl}), fewWaiting}))
+}
+
+// OpenFirst is [Open] of the first program, to whose tables later ones have added.
+func OpenFirst(ctx context.Context, path string) (ledger.Store, error) {
+	return handle(open(ctx, path, settings{patience, schema[:1], fewWaiting}))
+}
+
+// OpenWalking is [Open] of a store that lists as if there were many records.
+func OpenWalking(ctx context.Context, path string) (ledger.Store, error) {
+	return handle(open(ctx, path, settings{patience, schema, 1}))
 }
 
 // Queries lists all statements of a store.
 func Queries(ctx context.Context, s ledger.Store) ([]string, error) {
-	all := slices.Collect(maps.Keys(s.(*store).writer.st.all))
+	all := s.(*store).writer.st.all
 	err := s.(*store).read(ctx, func(r *reader) error {
-		all = slices.AppendSeq(all, maps.Keys(r.all))
+		all = append(all[:len(all):len(all)], r.all...)
 		return nil
 	})
 	return all, err

@@ -46,29 +46,19 @@ func (s *store) Forget(ctx context.Context, limit int) (removed int, err error) 
 type removal struct{ limit, removed int }
 
 func (f *removal) run(t *tx) error {
-	rows, err := t.st.over.Query(time.Now().UnixMicro(), f.limit)
-	if err != nil {
-		return &broken{err}
-	}
 	var ids []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return &broken{errors.Join(err, rows.Close())}
-		}
-		ids = append(ids, id)
-	}
-	if err := rows.Err(); err != nil {
+	t.st.over.BindInt64(1, time.Now().UnixMicro())
+	t.st.over.BindInt64(2, int64(f.limit))
+	if err := each(t.st.over, func() { ids = append(ids, t.st.over.ColumnInt64(0)) }); err != nil {
 		return &broken{err}
 	}
 	if len(ids) == 0 {
 		return errNothing
 	}
 	for _, id := range ids {
-		if _, err := t.st.forgetItems.Exec(id); err != nil {
-			return &broken{err}
-		}
-		if _, err := t.st.forget.Exec(id); err != nil {
+		t.st.forgetItems.BindInt64(1, id)
+		t.st.forget.BindInt64(1, id)
+		if err := errors.Join(run(t.st.forgetItems), run(t.st.forget)); err != nil {
 			return &broken{err}
 		}
 	}
@@ -81,16 +71,15 @@ func (f *removal) run(t *tx) error {
 // be used again.
 func vacuum(t *tx) error {
 	var free, all int
-	if err := t.st.freePages.QueryRow().Scan(&free); err != nil {
-		return &broken{err}
-	}
-	if err := t.st.pages.QueryRow().Scan(&all); err != nil {
+	_, err1 := one(t.st.freePages, func() { free = t.st.freePages.ColumnInt(0) })
+	_, err2 := one(t.st.pages, func() { all = t.st.pages.ColumnInt(0) })
+	if err := errors.Join(err1, err2); err != nil {
 		return &broken{err}
 	}
 	if free <= spare || free <= all/4 {
 		return errNothing
 	}
-	if _, err := t.st.vacuum.Exec(); err != nil {
+	if err := each(t.st.vacuuming, func() {}); err != nil { // each row is a page
 		return &broken{err}
 	}
 	t.dirty = true

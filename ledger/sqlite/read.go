@@ -2,11 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"math"
-	"slices"
-	"strings"
+
+	driver "zombiezen.com/go/sqlite"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
@@ -37,7 +36,7 @@ func (s *store) read(ctx context.Context, do func(*reader) error) error {
 		return err
 	}
 	err := do(r)
-	if code(err) != 0 { // perhaps since the files were replaced meanwhile
+	if err != nil && err != ledger.ErrNotFound { // perhaps since the files were replaced meanwhile
 		if _, moved := s.file.check(); moved != nil {
 			return moved
 		}
@@ -46,25 +45,26 @@ func (s *store) read(ctx context.Context, do func(*reader) error) error {
 }
 
 func (s *store) newReader() (*reader, error) {
-	ctx := context.Background()
-	conn, err := s.db.Conn(ctx)
+	c, err := dial(s.path)
 	if err != nil {
 		return nil, err
 	}
-	r := new(reader)
-	if _, err := conn.ExecContext(ctx, "PRAGMA query_only = 1"); err != nil {
-		return nil, errors.Join(err, conn.Close())
+	r := &reader{readStatements{conn: c}}
+	if err = r.exec("PRAGMA query_only = 1"); err == nil {
+		err = r.prepare()
 	}
-	if err := r.prepare(ctx, conn); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
+	r.SetBusyTimeout(readBusy)
 	return r, nil
 }
 
 // Load implements [ledger.Store].
 func (s *store) Load(ctx context.Context, key string) (rec *ledger.Record, err error) {
 	err = s.read(ctx, func(r *reader) error {
-		rec, err = scan(key, r.load.QueryRow(key))
+		r.load.BindText(1, key)
+		rec, err = scan(key, r.load)
 		return err
 	})
 	if err != nil {
@@ -73,16 +73,17 @@ func (s *store) Load(ctx context.Context, key string) (rec *ledger.Record, err e
 	return rec, nil
 }
 
-// scan reads the columns rev, queue, owner, wake, keep, body.
-func scan(key string, row *sql.Row) (*ledger.Record, error) {
-	r := &ledger.Record{Key: key}
-	var queue, owner sql.NullString
-	var wake, keep sql.NullInt64
-	err := row.Scan(&r.Rev, &queue, &owner, &wake, &keep, &r.Body)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, ledger.ErrNotFound
+// scan reads the columns rev, queue, owner, wake, keep, body of the one row that a statement finds.
+func scan(key string, s *driver.Stmt) (r *ledger.Record, err error) {
+	found, err := one(s, func() {
+		r = &ledger.Record{
+			Key: key, Rev: uint64(s.ColumnInt64(0)), Queue: s.ColumnText(1), Owner: s.ColumnText(2),
+			Wake: timeOf(s, 3), Keep: timeOf(s, 4), Body: bytesOf(s, 5),
+		}
+	})
+	if err == nil && !found {
+		err = ledger.ErrNotFound
 	}
-	r.Queue, r.Owner, r.Wake, r.Keep = queue.String, owner.String, fromMicros(wake), fromMicros(keep)
 	return r, err
 }
 
@@ -90,19 +91,12 @@ func scan(key string, row *sql.Row) (*ledger.Record, error) {
 func (s *store) Items(ctx context.Context, key string, after uint64, limit int) (list []ledger.Item, err error) {
 	after, limit = min(after, math.MaxInt64), max(0, limit) // to SQLite, a negative limit is none
 	err = s.read(ctx, func(r *reader) error {
-		rows, err := r.items.Query(key, int64(after), limit)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var i ledger.Item
-			if err := rows.Scan(&i.N, &i.Body); err != nil {
-				return err
-			}
-			list = append(list, i)
-		}
-		return rows.Err()
+		r.items.BindText(1, key)
+		r.items.BindInt64(2, int64(after))
+		r.items.BindInt64(3, int64(limit))
+		return each(r.items, func() {
+			list = append(list, ledger.Item{N: uint64(r.items.ColumnInt64(0)), Body: bytesOf(r.items, 1)})
+		})
 	})
 	if err != nil {
 		return nil, s.explain("read", err)
@@ -112,83 +106,11 @@ func (s *store) Items(ctx context.Context, key string, after uint64, limit int) 
 
 // Count implements [ledger.Store].
 func (s *store) Count(ctx context.Context, owner string, most int) (n int, err error) {
-	err = s.read(ctx, func(r *reader) error { return r.count.QueryRow(owner, max(0, most)).Scan(&n) })
+	err = s.read(ctx, func(r *reader) error {
+		r.count.BindText(1, owner)
+		r.count.BindInt64(2, int64(max(0, most)))
+		_, err := one(r.count, func() { n = r.count.ColumnInt(0) })
+		return err
+	})
 	return n, s.explain("read", err)
-}
-
-// List implements [ledger.Store].
-func (s *store) List(ctx context.Context, queues []string, after string, limit int) (list []*ledger.Record, err error) {
-	limit = max(0, limit)
-	err = s.read(ctx, func(r *reader) error {
-		// One transaction: a record is not missed because it moves to another queue meanwhile.
-		if _, err := r.begin.Exec(); err != nil {
-			return err
-		}
-		defer r.rollback.Exec()
-		list, err = r.list(r.listed, queues, after, limit)
-		return err
-	})
-	if err != nil {
-		return nil, s.explain("read", err)
-	}
-	return list, nil
-}
-
-// Owned implements [ledger.Store].
-func (s *store) Owned(ctx context.Context, owners []string, after string, limit int) (list []*ledger.Record, err error) {
-	limit = max(0, limit)
-	err = s.read(ctx, func(r *reader) error {
-		if _, err := r.begin.Exec(); err != nil {
-			return err
-		}
-		defer r.rollback.Exec()
-		list, err = r.list(r.owned, owners, after, limit)
-		return err
-	})
-	if err != nil {
-		return nil, s.explain("read", err)
-	}
-	return list, nil
-}
-
-// list returns the first records by key of those that a statement finds for each of the names.
-func (r *reader) list(find *sql.Stmt, names []string, after string, limit int) (list []*ledger.Record, err error) {
-	type found struct {
-		key string
-		id  int64
-	}
-	var all []found
-	for _, name := range distinct(names) {
-		rows, err := find.Query(name, after, limit)
-		if err != nil {
-			return nil, err
-		}
-		for rows.Next() {
-			var f found
-			if err := rows.Scan(&f.key, &f.id); err != nil {
-				return nil, errors.Join(err, rows.Close())
-			}
-			all = append(all, f)
-		}
-		if err := rows.Err(); err != nil {
-			return nil, err
-		}
-		slices.SortFunc(all, func(a, b found) int { return strings.Compare(a.key, b.key) })
-		all = all[:min(limit, len(all))]
-	}
-	for _, f := range all {
-		rec, err := scan(f.key, r.byID.QueryRow(f.id))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, rec)
-	}
-	return list, nil
-}
-
-// distinct are the names that can be those of queues or owners, each once.
-func distinct(names []string) []string {
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })
-	slices.Sort(names)
-	return slices.Compact(names)
 }

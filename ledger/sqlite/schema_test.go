@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite" // the driver "sqlite", to look into databases without the package
 
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/ledger/ledgertest"
@@ -17,7 +19,7 @@ import (
 )
 
 // What a minor step of the tables may do.
-const minor, minorStep = 1001, `
+const minor, minorStep = 1002, `
 ALTER TABLE records ADD COLUMN colour TEXT NOT NULL DEFAULT 'none';
 ALTER TABLE items ADD COLUMN size INTEGER;
 CREATE TABLE more (id INTEGER PRIMARY KEY) STRICT;
@@ -40,6 +42,79 @@ func TestContractOldAndNewProgram(t *testing.T) {
 			return s
 		}}
 	})
+}
+
+// The first program and this one use the same file.
+func TestContractFirstProgram(t *testing.T) {
+	t.Parallel()
+	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
+		path, handles := somePath(t), 0
+		return ledgertest.Harness{Open: func() (s ledger.Store) {
+			var err error
+			if handles++; handles%2 == 1 {
+				s, err = sqlite.OpenFirst(t.Context(), path)
+			} else {
+				s, err = sqlite.Open(t.Context(), path)
+			}
+			require.NoError(t, err)
+			return s
+		}}
+	})
+}
+
+// Lists are the same if they are made as if there were very many records.
+func TestContractWalking(t *testing.T) {
+	t.Parallel()
+	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
+		path := somePath(t)
+		return ledgertest.Harness{Open: func() ledger.Store {
+			s, err := sqlite.OpenWalking(t.Context(), path)
+			require.NoError(t, err)
+			return s
+		}}
+	})
+}
+
+// A file of the first program loses an index that nothing needs any more, and no record.
+func TestFirstTablesAreMigrated(t *testing.T) {
+	t.Parallel()
+	path := somePath(t)
+	first, err := sqlite.OpenFirst(t.Context(), path)
+	require.NoError(t, err)
+	require.NoError(t, first.Swap(t.Context(), &ledger.Record{Key: "before", Queue: "q", Wake: time.Now()}))
+	const indexes = "SELECT group_concat(name, ' ' ORDER BY name) FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
+	assert.Equal(t, "records_due records_keep records_list records_owner", query(t, path, indexes))
+	s := opened(t, path)
+	assert.Equal(t, "records_due records_keep records_owner", query(t, path, indexes))
+	assert.Equal(t, "1001", query(t, path, "PRAGMA user_version"))
+	for _, s := range []ledger.Store{first, s} { // the first program goes on
+		list, err := s.List(t.Context(), []string{"q"}, "", 10)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.NoError(t, s.Swap(t.Context(), list[0]))
+	}
+	require.NoError(t, first.Close())
+}
+
+// A list walks through as many records as it takes.
+func TestListWalks(t *testing.T) {
+	t.Parallel()
+	path := somePath(t)
+	require.NoError(t, opened(t, path).Close())
+	query(t, path, `INSERT INTO records (key, rev, queue, wake, body) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3500)
+		SELECT printf('%04d', i), 1, iif(i IN (500, 3400, 3499), 'q', 'other'), iif(i = 3400, NULL, i), x'' FROM n`)
+	s, err := sqlite.OpenWalking(t.Context(), path)
+	require.NoError(t, err)
+	defer s.Close()
+	for after, want := range map[string]string{"": "0500", "0500": "3499", "3499": ""} {
+		list, err := s.List(t.Context(), []string{"q"}, after, 1)
+		require.NoError(t, err)
+		got := ""
+		for _, r := range list {
+			got += r.Key
+		}
+		assert.Equal(t, want, got, after)
+	}
 }
 
 // query looks into a database without the package.
@@ -71,7 +146,7 @@ func TestManyMigrate(t *testing.T) {
 		})
 	}
 	all.Wait()
-	assert.Equal(t, "1001", query(t, path, "PRAGMA user_version"))
+	assert.Equal(t, "1002", query(t, path, "PRAGMA user_version"))
 	assert.Equal(t, "none", query(t, path, "SELECT colour FROM records"))
 }
 
@@ -81,8 +156,8 @@ func TestMigrationFails(t *testing.T) {
 	path := somePath(t)
 	require.NoError(t, opened(t, path).Swap(t.Context(), &ledger.Record{Key: "before"}))
 	_, err := sqlite.OpenNext(t.Context(), path, minor, minorStep+"CREATE TABLE records (id INTEGER);")
-	require.ErrorContains(t, err, "bring its tables to version 1.1")
-	assert.Equal(t, "1000", query(t, path, "PRAGMA user_version"))
+	require.ErrorContains(t, err, "bring its tables to version 1.2")
+	assert.Equal(t, "1001", query(t, path, "PRAGMA user_version"))
 	_, err = opened(t, path).Load(t.Context(), "before")
 	assert.NoError(t, err)
 }

@@ -23,7 +23,7 @@
 //
 // The file says which program it belongs to (application_id) and which version its tables
 // have (user_version = 1000·major + minor). Open brings older tables up to date. A minor step only
-// adds: columns with defaults, tables, indexes. So a program takes a file whose tables are
+// adds columns with defaults, tables and indexes, or drops an index. So a program takes a file whose tables are
 // newer by minor steps, and old and new programs can run side by side while servers are
 // replaced one after the other. A major step changes what is there: older programs refuse
 // the file, also those that have it open.
@@ -31,15 +31,11 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"sync"
 	"time"
-
-	_ "modernc.org/sqlite" // the driver named "sqlite"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
@@ -53,19 +49,21 @@ const (
 
 // settings are what tests vary.
 type settings struct {
-	patience time.Duration
-	schema   []step
+	patience   time.Duration
+	schema     []step
+	fewWaiting int
 }
 
 // store implements [ledger.Store].
 type store struct {
 	path string // absolute
 	file *files
-	db   *sql.DB
 
 	writer *writer
 	waits  *waits
 	pool   chan *reader
+
+	fewWaiting int
 
 	closing   chan struct{} // closed when Close begins
 	closeOnce sync.Once
@@ -79,7 +77,7 @@ type store struct {
 //
 // The context limits how long Open waits for other processes that have locked the file.
 func Open(ctx context.Context, path string) (ledger.Store, error) {
-	return handle(open(ctx, path, settings{patience: patience, schema: schema}))
+	return handle(open(ctx, path, settings{patience, schema, fewWaiting}))
 }
 
 // handle avoids an interface that holds a nil pointer.
@@ -91,7 +89,7 @@ func handle(s *store, err error) (ledger.Store, error) {
 }
 
 func open(ctx context.Context, path string, set settings) (*store, error) {
-	s := &store{closing: make(chan struct{}), waits: newWaits(), pool: make(chan *reader, readers)}
+	s := &store{closing: make(chan struct{}), waits: newWaits(), pool: make(chan *reader, readers), fewWaiting: set.fewWaiting}
 	if path == "" {
 		return nil, errors.New("ledger/sqlite: no file is named")
 	}
@@ -102,12 +100,8 @@ func open(ctx context.Context, path string, set settings) (*store, error) {
 	if err := createFile(s.path); err != nil {
 		return nil, fmt.Errorf("ledger/sqlite: open the ledger %s: %w", s.path, err)
 	}
-	if s.db, err = sql.Open("sqlite", dsn(s.path)); err != nil {
-		return nil, s.explain("open", err)
-	}
-	s.db.SetMaxIdleConns(-1) // what is closed here shall be closed
 	if err := s.start(ctx, set); err != nil {
-		return nil, errors.Join(s.explain("open", err), s.db.Close())
+		return nil, s.explain("open", err)
 	}
 	return s, nil
 }
@@ -119,7 +113,7 @@ func (s *store) start(ctx context.Context, set settings) error {
 		ops: make(chan *op, groupOps), ended: make(chan struct{}), trimAt: walLimit,
 	}
 	// Others who open the file at the same time may lock it at any point.
-	err := retry(ctx, set.patience, func() error { return w.connect(ctx, set) })
+	err := retry(ctx, set.patience, func() error { return w.connect(set) })
 	if err != nil {
 		return err
 	}
@@ -130,32 +124,15 @@ func (s *store) start(ctx context.Context, set settings) error {
 		err := retry(ctx, set.patience, func() (err error) { r, err = s.newReader(); return err })
 		if err != nil {
 			for range len(s.pool) {
-				err = errors.Join(err, (<-s.pool).close())
+				err = errors.Join(err, (<-s.pool).Close())
 			}
-			return errors.Join(err, w.st.close())
+			return errors.Join(err, w.st.Close())
 		}
 		s.pool <- r
 	}
 	go w.run()
 	go s.findNews()
 	return nil
-}
-
-// dsn is the name of the database for the driver. As a URI, since the driver would take what
-// follows a question mark in a plain path for options.
-func dsn(path string) string {
-	pragmas := url.Values{"_pragma": {
-		"synchronous(FULL)",
-		"fullfsync(1)", "checkpoint_fullfsync(1)", // macOS: all the way to the disk
-		"busy_timeout(5000)", // for reading; the writer waits in its own way
-		"trusted_schema(0)",
-		"foreign_keys(0)",
-	}, "_dqs": {"0"}, "_error_rc": {"1"}}
-	path = filepath.ToSlash(path)
-	if path[0] != '/' { // C:/…
-		path = "/" + path
-	}
-	return (&url.URL{Scheme: "file", Path: path, OmitHost: true, RawQuery: pragmas.Encode()}).String()
 }
 
 // Now implements [ledger.Store]: the clock is that of the machine. It asks for the right to
@@ -176,10 +153,10 @@ func (s *store) Close() error {
 		<-s.waits.ended
 		var errs []error
 		for range readers {
-			errs = append(errs, (<-s.pool).close())
+			errs = append(errs, (<-s.pool).Close())
 		}
 		// Who closes the file last moves what is in the -wal file to the database itself.
-		if err := errors.Join(append(errs, s.writer.st.close(), s.db.Close())...); err != nil {
+		if err := errors.Join(append(errs, s.writer.st.Close())...); err != nil {
 			s.closeErr = s.explain("close", err)
 		}
 	})
@@ -194,18 +171,3 @@ func (s *store) isClosed() bool {
 		return false
 	}
 }
-
-// micros are a time as it is stored: microseconds since 1970, or NULL for the zero time.
-func micros(t time.Time) sql.NullInt64 {
-	return sql.NullInt64{Int64: t.UnixMicro(), Valid: !t.IsZero()}
-}
-
-func fromMicros(n sql.NullInt64) time.Time {
-	if !n.Valid {
-		return time.Time{}
-	}
-	return time.UnixMicro(n.Int64).UTC()
-}
-
-// name is a queue or an owner as it is stored: NULL if it is empty, so that indexes leave it out.
-func name(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

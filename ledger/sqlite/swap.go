@@ -1,9 +1,10 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
-	"database/sql"
-	"errors"
+
+	driver "zombiezen.com/go/sqlite"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
@@ -15,10 +16,10 @@ func (s *store) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item
 	}
 	// The writer may still be at it when ctx has ended and the caller uses his slices for something else.
 	c := change{rec: *r, items: make([]ledger.Item, len(items))}
-	c.rec.Body = clone(r.Body)
+	c.rec.Body = bytes.Clone(r.Body)
 	size := len(r.Body)
 	for i, item := range items {
-		c.items[i] = ledger.Item{N: item.N, Body: clone(item.Body)}
+		c.items[i] = ledger.Item{N: item.N, Body: bytes.Clone(item.Body)}
 		size += len(item.Body)
 	}
 	if err := s.writer.do(ctx, &op{run: c.run, bytes: size}); err != nil {
@@ -28,9 +29,6 @@ func (s *store) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item
 	return nil
 }
 
-// clone never returns nil: the driver would make NULL of it.
-func clone(b []byte) []byte { return append([]byte{}, b...) }
-
 // change is one call of Swap.
 type change struct {
 	rec   ledger.Record
@@ -38,45 +36,57 @@ type change struct {
 }
 
 func (c *change) run(t *tx) error {
+	r, st := &c.rec, &t.st
 	var id int64
 	var rev uint64
-	var queue, owner sql.NullString
-	var wake, keep sql.NullInt64
-	err := t.st.find.QueryRow(c.rec.Key).Scan(&id, &rev, &queue, &owner, &wake, &keep)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return &broken{err}
-	}
-	if rev != c.rec.Rev {
-		return ledger.ErrConflict
-	}
-	if len(c.items) > 0 {
-		if _, err := t.st.savepoint.Exec(); err != nil {
-			return &broken{err}
-		}
-	}
-	r := &c.rec
-	var done sql.Result
-	switch q, o, w, k := name(r.Queue), name(r.Owner), micros(r.Wake), micros(r.Keep); {
-	case rev == 0:
-		if done, err = t.st.create.Exec(r.Key, q, o, w, k, r.Body); err == nil {
-			id, err = done.LastInsertId()
-		}
-	case q != queue || o != owner:
-		_, err = t.st.update.Exec(rev+1, r.Body, w, k, q, o, id)
-	case w != wake || k != keep:
-		_, err = t.st.reschedule.Exec(rev+1, r.Body, w, k, id)
-	default:
-		_, err = t.st.replace.Exec(rev+1, r.Body, id)
-	}
+	var named, timed bool // queue and owner, and the times, are as they were
+	bindAll(st.find, r)
+	_, err := one(st.find, func() {
+		id, rev = st.find.ColumnInt64(0), uint64(st.find.ColumnInt64(1))
+		named, timed = st.find.ColumnBool(2), st.find.ColumnBool(3)
+	})
 	if err != nil {
 		return &broken{err}
 	}
-	if len(c.items) > 0 {
-		if err := c.append(t, id); err != nil {
-			return err
+	if rev != r.Rev {
+		return ledger.ErrConflict
+	}
+	if err := c.fresh(t, id); err != nil {
+		return err
+	}
+	var do *driver.Stmt
+	switch {
+	case rev == 0:
+		do = st.create
+		bindAll(do, r)
+		do.BindBytes(6, r.Body)
+	default:
+		do = st.replace
+		if !named {
+			do = st.update
+			bindName(do, 6, r.Queue)
+			bindName(do, 7, r.Owner)
+		} else if !timed {
+			do = st.reschedule
 		}
+		if do != st.replace {
+			bindTime(do, 4, r.Wake)
+			bindTime(do, 5, r.Keep)
+		}
+		do.BindInt64(1, id)
+		do.BindInt64(2, int64(rev+1))
+		do.BindBytes(3, r.Body)
+	}
+	if err := run(do); err != nil {
+		return &broken{err}
 	}
 	t.dirty = true
+	if rev == 0 {
+		id = st.LastInsertRowID()
+	}
+	if err := c.append(t, id); err != nil {
+		return err
+	}
 	n := news{key: r.Key, rev: rev + 1}
 	if !r.Wake.IsZero() {
 		n.queue, n.wake = r.Queue, r.Wake.UnixMicro()
@@ -85,26 +95,55 @@ func (c *change) run(t *tx) error {
 	return nil
 }
 
-// append adds the items, and takes the change of the record back if one of them is there already.
-func (c *change) append(t *tx, id int64) error {
+// bindAll sets key, queue, owner, wake and keep, which are the first parameters of a statement.
+func bindAll(s *driver.Stmt, r *ledger.Record) {
+	s.BindText(1, r.Key)
+	bindName(s, 2, r.Queue)
+	bindName(s, 3, r.Owner)
+	bindTime(s, 4, r.Wake)
+	bindTime(s, 5, r.Keep)
+}
+
+// fresh fails if one of the items is there already, or given twice. It is called before anything
+// is changed, so that nothing need be taken back.
+func (c *change) fresh(t *tx, id int64) error {
+	var given map[uint64]bool
+	if len(c.items) > 1 {
+		given = make(map[uint64]bool, len(c.items))
+	}
 	for _, i := range c.items {
-		done, err := t.st.addItem.Exec(id, int64(i.N), i.Body)
+		if given[i.N] {
+			return ledger.ErrConflict
+		}
+		if given != nil {
+			given[i.N] = true
+		}
+		if c.rec.Rev == 0 {
+			continue // what is not there has none
+		}
+		t.st.item.BindInt64(1, id)
+		t.st.item.BindInt64(2, int64(i.N))
+		found, err := one(t.st.item, func() {})
 		if err != nil {
 			return &broken{err}
 		}
-		if n, err := done.RowsAffected(); err != nil {
-			return &broken{err}
-		} else if n == 0 {
-			_, err1 := t.st.back.Exec()
-			_, err2 := t.st.release.Exec()
-			if err := errors.Join(err1, err2); err != nil {
-				return &broken{err}
-			}
+		if found {
 			return ledger.ErrConflict
 		}
 	}
-	if _, err := t.st.release.Exec(); err != nil {
-		return &broken{err}
+	return nil
+}
+
+// append adds the items.
+func (c *change) append(t *tx, id int64) error {
+	for _, i := range c.items {
+		add := t.st.addItem
+		add.BindInt64(1, id)
+		add.BindInt64(2, int64(i.N))
+		add.BindBytes(3, i.Body)
+		if err := run(add); err != nil {
+			return &broken{err}
+		}
 	}
 	return nil
 }

@@ -3,8 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"math"
 	"slices"
 	"time"
@@ -22,13 +20,13 @@ func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, erro
 	defer end()
 	for {
 		s.waits.expect(me, math.MaxInt64) // what changes from now on rings
-		next, err := s.nextWake(ctx, queues)
+		next, some, err := s.nextWake(ctx, queues)
 		if err != nil {
 			return nil, s.explain("read", err)
 		}
 		wait := relook
-		if next.Valid {
-			s.waits.expect(me, next.Int64)
+		if some {
+			s.waits.expect(me, next)
 			wait = min(wait, time.Until(fromMicros(next)))
 		}
 		if wait <= 0 {
@@ -48,21 +46,23 @@ func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, erro
 	}
 }
 
-// nextWake is when the first record in one of the queues is due.
-func (s *store) nextWake(ctx context.Context, queues []string) (next sql.NullInt64, err error) {
+// nextWake is when the first record in one of the queues is due, if there is some.
+func (s *store) nextWake(ctx context.Context, queues []string) (next int64, some bool, err error) {
 	err = s.read(ctx, func(r *reader) error {
 		for _, q := range queues {
-			var wake sql.NullInt64
-			if err := r.nextWake.QueryRow(q).Scan(&wake); err != nil {
+			r.nextWake.BindText(1, q)
+			_, err := one(r.nextWake, func() {
+				if wake := r.nextWake.ColumnInt64(0); !r.nextWake.ColumnIsNull(0) && (!some || wake < next) {
+					next, some = wake, true
+				}
+			})
+			if err != nil {
 				return err
-			}
-			if wake.Valid && (!next.Valid || wake.Int64 < next.Int64) {
-				next = wake
 			}
 		}
 		return nil
 	})
-	return next, err
+	return next, some, err
 }
 
 // grab takes records that are due.
@@ -82,17 +82,20 @@ func (g *grab) run(t *tx) error {
 	if len(due) == 0 {
 		return errNothing
 	}
-	wake := micros(now.Add(g.lease))
+	wake := now.Add(g.lease).UnixMicro()
 	for _, d := range due {
-		if _, err := t.st.take.Exec(wake, d.id); err != nil {
+		t.st.take.BindInt64(1, wake)
+		t.st.take.BindInt64(2, d.id)
+		if err := run(t.st.take); err != nil {
 			return &broken{err}
 		}
-		r, err := scan(d.key, t.st.byID.QueryRow(d.id))
+		t.st.byID.BindInt64(1, d.id)
+		r, err := scan(d.key, t.st.byID)
 		if err != nil {
 			return &broken{err}
 		}
 		g.got = append(g.got, r)
-		t.news = append(t.news, news{key: r.Key, rev: r.Rev, queue: r.Queue, wake: wake.Int64})
+		t.news = append(t.news, news{key: r.Key, rev: r.Rev, queue: r.Queue, wake: wake})
 	}
 	t.dirty = true
 	return nil
@@ -107,18 +110,14 @@ type dueRecord struct {
 // due lists the records that have waited longest.
 func (g *grab) due(t *tx, now time.Time) (list []dueRecord, err error) {
 	for _, q := range g.queues {
-		rows, err := t.st.due.Query(q, now.UnixMicro(), g.limit)
+		find := t.st.due
+		find.BindText(1, q)
+		find.BindInt64(2, now.UnixMicro())
+		find.BindInt64(3, int64(g.limit))
+		err := each(find, func() {
+			list = append(list, dueRecord{id: find.ColumnInt64(0), key: find.ColumnText(1), wake: find.ColumnInt64(2)})
+		})
 		if err != nil {
-			return nil, err
-		}
-		for rows.Next() {
-			var d dueRecord
-			if err := rows.Scan(&d.id, &d.key, &d.wake); err != nil {
-				return nil, errors.Join(err, rows.Close())
-			}
-			list = append(list, d)
-		}
-		if err := rows.Err(); err != nil {
 			return nil, err
 		}
 		slices.SortFunc(list, func(a, b dueRecord) int { return cmp.Or(cmp.Compare(a.wake, b.wake), cmp.Compare(a.key, b.key)) })

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"iter"
 	"time"
@@ -69,10 +68,8 @@ func (s *store) findNews() {
 		for key, was := range s.waits.watched() {
 			var rev uint64
 			err := s.read(context.Background(), func(r *reader) error {
-				err := r.rev.QueryRow(key).Scan(&rev)
-				if errors.Is(err, sql.ErrNoRows) {
-					return nil
-				}
+				r.rev.BindText(1, key)
+				_, err := one(r.rev, func() { rev = uint64(r.rev.ColumnInt64(0)) })
 				return err
 			})
 			if err != nil {

@@ -67,30 +67,26 @@ type writer struct {
 }
 
 // connect makes the connection, and readies the tables.
-func (w *writer) connect(ctx context.Context, set settings) error {
-	conn, err := w.store.db.Conn(ctx)
-	if err != nil {
+func (w *writer) connect(set settings) (err error) {
+	if w.st.conn, err = dial(w.store.path); err != nil {
 		return err
 	}
-	if w.major, err = prepareFile(ctx, conn, set.schema); err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	if err := w.st.prepare(ctx, conn); err != nil {
-		return err
-	}
-	if err := w.ready(); err != nil {
-		return errors.Join(err, w.st.close())
+	if err := w.ready(set); err != nil {
+		return errors.Join(err, w.st.Close())
 	}
 	return nil
 }
 
-func (w *writer) ready() (err error) {
-	if err := w.busyTimeout(0); err != nil { // see [writer.lock]
+func (w *writer) ready(set settings) (err error) {
+	if w.major, err = prepareFile(w.st.conn, set.schema); err != nil {
+		return err
+	}
+	if err := w.st.prepare(); err != nil {
 		return err
 	}
 	// SQLite opens a file that it may only read, and says so when it is to write.
-	if _, err = w.st.begin.Exec(); err == nil {
-		_, err = w.st.rollback.Exec()
+	if err = run(w.st.begin); err == nil {
+		err = run(w.st.rollback)
 	}
 	if err != nil && !isBusy(err) {
 		return err
@@ -194,7 +190,7 @@ func (w *writer) group(first *op) {
 		}
 	}
 	if failed == nil && t.dirty {
-		if _, err := w.st.commit.Exec(); err != nil {
+		if err := run(w.st.commit); err != nil {
 			w.rollback()
 			// The last pages may be on the disk nevertheless, and found there after a crash.
 			for i, o := range did {
@@ -233,10 +229,9 @@ func (w *writer) trim() {
 		return
 	}
 	w.trimAt = w.walSize + walLimit
-	if err := w.busyTimeout(200); err == nil {
-		_, _ = w.st.checkpoint.Exec() // the next group finds out if something is wrong
-	}
-	_ = w.busyTimeout(0)
+	w.st.SetBusyTimeout(200 * time.Millisecond)
+	_ = each(w.st.checkpoint, func() {}) // the next group finds out if something is wrong
+	w.st.SetBusyTimeout(0)
 }
 
 // refuse ends all operations that wait. They are collected first: who has got the outcome may
@@ -278,16 +273,8 @@ func (w *writer) begin() error {
 	return err
 }
 
-// busyTimeout sets how long SQLite itself waits for others, in milliseconds. It does so when
-// the statement is prepared, so it cannot be prepared in advance.
-func (w *writer) busyTimeout(ms int) error {
-	_, err := w.st.conn.ExecContext(context.Background(), fmt.Sprint("PRAGMA busy_timeout = ", ms))
-	return err
-}
-
 func (w *writer) rollback() {
-	_, err := w.st.rollback.Exec()
-	w.unclosed = err != nil
+	w.unclosed = run(w.st.rollback) != nil
 }
 
 // lock waits until no other process writes, but not for ever.
@@ -299,7 +286,7 @@ func (w *writer) lock() error {
 		}
 	}()
 	for {
-		_, err := w.st.begin.Exec()
+		err := run(w.st.begin)
 		if err == nil || !isBusy(err) {
 			return err
 		}
@@ -350,7 +337,7 @@ func (w *writer) check() error {
 	}
 	if now != w.checked {
 		var found int
-		if err := w.st.userVersion.QueryRow().Scan(&found); err != nil {
+		if _, err := one(w.st.userVersion, func() { found = w.st.userVersion.ColumnInt(0) }); err != nil {
 			return err
 		}
 		if err := checkMajor(found, w.major); err != nil {
@@ -367,6 +354,6 @@ func (w *writer) check() error {
 
 // version is a number that changes when another connection has committed something.
 func (w *writer) version() (n int64, err error) {
-	err = w.st.dataVersion.QueryRow().Scan(&n)
+	_, err = one(w.st.dataVersion, func() { n = w.st.dataVersion.ColumnInt64(0) })
 	return n, err
 }

@@ -39,7 +39,7 @@ type async struct {
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
 	d := &async{h, make(chan struct{}, 1)}
-	if h.Tasks != nil {
+	if h.OffersTasks() {
 		h.Guests = append(h.Guests, d)
 	}
 	return d, nil
@@ -52,7 +52,7 @@ func (*async) Name() string { return "asynchronous tools (SEP-1391)" }
 // Match implements [dialect.Dialect]. Without tasks there is nothing of this.
 func (d *async) Match(m *wire.Message, _ http.Header) bool {
 	switch {
-	case d.Tasks == nil || m.ID == nil:
+	case !d.OffersTasks() || m.ID == nil:
 		return false
 	case m.Method == methodCall: // most have the word nowhere
 		return bytes.Contains(m.Params, []byte(`"operation"`)) && given(jsonview.Get(m.Params, "operation"))

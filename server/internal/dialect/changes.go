@@ -2,9 +2,11 @@ package dialect
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -83,6 +85,24 @@ func (i *Interest) Add(uri string) bool {
 	return true
 }
 
+// SetURIs replaces the resources, and returns those that are new.
+func (i *Interest) SetURIs(uris []string) (added []string) {
+	before := i.events
+	i.events, i.uris, i.size = make(map[Event]struct{}, len(uris)), 0, 0
+	for e := range before {
+		if e.Change != ResourceUpdated {
+			i.events[e] = struct{}{}
+		}
+	}
+	for _, uri := range uris {
+		_, known := before[Event{ResourceUpdated, uri}]
+		if i.Add(uri) && !known {
+			added = append(added, uri)
+		}
+	}
+	return added
+}
+
 // Remove takes a URI out.
 func (i *Interest) Remove(uri string) {
 	if e := (Event{ResourceUpdated, uri}); i.covers(e) {
@@ -99,8 +119,9 @@ func (i *Interest) covers(e Event) bool {
 
 // Hub passes events to subscribers. It keeps nothing for those who are away.
 type Hub struct {
-	mu   sync.Mutex
-	subs map[*Subscription]struct{}
+	mu     sync.Mutex
+	subs   map[*Subscription]struct{}
+	shared *shared // nil unless others publish here as well
 }
 
 // Subscription collects events until it is closed. An event says only that
@@ -116,11 +137,12 @@ type Subscription struct {
 	want    Interest
 	waiting []Event // in the order in which they came first
 	waits   map[Event]struct{}
+	told    records.Position // see Told
 }
 
 // Subscribe begins to collect events.
 func (h *Hub) Subscribe(want Interest) *Subscription {
-	s := &Subscription{hub: h, Ready: make(chan struct{}, 1), want: want, waits: make(map[Event]struct{})}
+	s := &Subscription{hub: h, Ready: make(chan struct{}, 1), want: want, waits: make(map[Event]struct{}), told: h.Position()}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.subs == nil {
@@ -157,6 +179,16 @@ func (s *Subscription) add(e Event) {
 	s.wake()
 }
 
+// addAll has everything wait that the subscriber wants.
+func (s *Subscription) addAll() {
+	s.mu.Lock()
+	wanted := slices.Collect(maps.Keys(s.want.events))
+	s.mu.Unlock()
+	for _, e := range wanted {
+		s.add(e)
+	}
+}
+
 // Next takes the event that waits for the longest, or reports that there is none.
 func (s *Subscription) Next() (e Event, ok bool) {
 	s.mu.Lock()
@@ -186,11 +218,26 @@ func (s *Subscription) Close() {
 	delete(s.hub.subs, s)
 }
 
-// Publish tells subscribers of an event.
+// Publish tells subscribers of an event: those here at once, and if the hub is shared those of
+// other replicas as soon as may be. It waits for nothing.
 func (h *Hub) Publish(e Event) {
+	h.shared.tell(e) // first, so that who comes now finds it there
+	h.publish(e)
+}
+
+func (h *Hub) publish(e Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subs {
 		s.add(e)
+	}
+}
+
+// publishAll tells subscribers of everything they want, as anything may have changed.
+func (h *Hub) publishAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.subs {
+		s.addAll()
 	}
 }

@@ -215,8 +215,10 @@ type Host struct {
 
 	Tools *engine.Registry
 	Turns *turns.Runner
-	// Tasks are the server's; nil if there are none: no ledger, or no tool that allows any.
+	// Tasks are the server's; nil without a ledger. With CallsOnly no tool may be a task: calls are
+	// driven by Tasks, and clients are told of no tasks. See [Host.OffersTasks].
 	Tasks     tasks.Viewer
+	CallsOnly bool
 	Catalogue *Catalogue
 	// Guests are those of the dialects that are served by the rules of others too.
 	Guests []Guest

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -60,7 +61,7 @@ type Caller struct {
 type Experiments uint8
 
 // MaxGuests is how many guests there may be: sessions remember which were declared.
-const MaxGuests = 1
+const MaxGuests = sessionid.MaxGuests
 
 // Experiments returns which guests an object of experimental capabilities declares.
 func (h *Host) Experiments(object jsontext.Value) (set Experiments) {

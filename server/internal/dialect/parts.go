@@ -159,19 +159,11 @@ func AppendNextToken(b []byte, token string) []byte {
 	return append(b, '"')
 }
 
-// RetryAfter says in how many milliseconds a client whose saga sleeps is to come back. ok is
-// false if it need not wait.
-func (h *Host) RetryAfter(end *turns.End) (ms int64, ok bool) {
-	if end.Wake.IsZero() {
-		return 0, false
-	}
-	wait := end.Wake.Sub(h.Turns.Now())
-	return int64(max(wait+time.Millisecond-1, 0) / time.Millisecond), true
-}
-
-// AppendRetryAfter writes the member of _meta that says so.
-func AppendRetryAfter(b []byte, ms int64) []byte {
-	return strconv.AppendInt(append(b, `"`+RetryMember+`":`...), ms, 10)
+// AppendRetryAfter writes the member of _meta that says in how many milliseconds a client is to
+// come back whose saga sleeps until wake.
+func (h *Host) AppendRetryAfter(b []byte, wake time.Time) []byte {
+	wait := max(wake.Sub(h.Turns.Now())+time.Millisecond-1, 0)
+	return strconv.AppendInt(append(b, `"`+RetryMember+`":`...), int64(wait/time.Millisecond), 10)
 }
 
 // listedSchema is the input schema of a tool as lists show it.

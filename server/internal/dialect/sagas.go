@@ -49,8 +49,8 @@ type Params struct {
 	Name string
 	// Arguments and Answers are as they came; nil if they did not.
 	Arguments, Answers jsontext.Value
-	// State is the token of MCP 2026-07-28.
-	State jsontext.Value
+	// State is the token of MCP 2026-07-28, and ResumeToken that of a part of a result.
+	State, ResumeToken jsontext.Value
 	// Resumed is read apart, of calls of tools.
 	Resumed Resumed
 }
@@ -70,16 +70,19 @@ func ReadParams(params jsontext.Value, name, answers string) (p Params, rerr *wi
 			p.Arguments = v
 		case "requestState":
 			p.State = v
+		case engine.ResumeToken:
+			p.ResumeToken = v
 		}
 	}
 	return p, nil
 }
 
 // Saga serves a method of the saga proposal. What the client has declared plays no part: for
-// a step that it cannot perform it sends an error.
-func (h *Host) Saga(ctx context.Context, x *Exchange) (none turns.End, err error) {
+// a step that it cannot perform it sends an error. But the token of a multi round-trip request can
+// be cancelled, whose steps went by what was declared.
+func (h *Host) Saga(ctx context.Context, x *Exchange, declared steps.Features) (none turns.End, err error) {
 	q := x.Turn(turns.Carried)
-	q.Client, q.Parts = steps.AllFeatures(), true
+	q.Client, q.Declared, q.Parts = steps.AllFeatures(), declared, true
 	name := "sagaToken"
 	if q.Method == MethodCall {
 		name = "name"
@@ -179,8 +182,8 @@ func (h *Host) AppendSagaResult(b []byte, t *turns.End) ([]byte, error) {
 		return AppendToolResult(b, t.Result)
 	}
 	b, err := AppendSuspended(b, t)
-	if ms, ok := h.RetryAfter(t); ok && err == nil {
-		b = append(AppendRetryAfter(append(b[:len(b)-1], `,"_meta":{`...), ms), "}}"...)
+	if err == nil && !t.Wake.IsZero() {
+		b = append(h.AppendRetryAfter(append(b[:len(b)-1], `,"_meta":{`...), t.Wake), "}}"...)
 	}
 	return b, err
 }

@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -25,6 +26,12 @@ import (
 
 // drive runs a saga to its end, with the client at hand.
 func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessage, part *dialect.Resumed) (turns.End, error) {
+	if c.isTask(t) {
+		return c.callTask(ctx, t, args)
+	}
+	if c.post != nil {
+		c.post.stream.settle(0) // nobody else can go on with it
+	}
 	q := c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client = t, args, c.features
 	if part == nil || !part.Turn(&q, turns.Held) {
@@ -182,13 +189,14 @@ func plainMessages(r revision, params json.RawMessage) (json.RawMessage, error) 
 // 2025-11-25, client/elicitation, completion notifications). What happens on a page
 // the server need not know; but when the call has succeeded, it is done.
 type links struct {
+	id       string            // that of the next, if it is not to be found anew
 	ids      map[string]string // of the steps asked, by step id
 	accepted []string
 }
 
 // open adds the id to the parameters of a request in URL mode.
 func (l *links) open(s steps.Step) json.RawMessage {
-	id := rand.Text()
+	id := cmp.Or(l.id, rand.Text())
 	if l.ids == nil {
 		l.ids = make(map[string]string)
 	}
@@ -230,25 +238,23 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	case asTask:
 		return c.createTask(ctx, t, args, ttl)
 	}
-	var result *content.Result
-	// What yields is read part by part, unless it has to be a task.
-	if mode := c.TaskMode(t); mode == engine.TasksRequired || mode == engine.TasksOptional && !t.Yields {
-		result, err = c.callTask(ctx, t, args)
-	} else {
-		var out turns.End
-		out, err = c.drive(ctx, t, args, &part)
-		if rerr := part.Refused(&out, err); rerr != nil {
-			return nil, rerr
-		}
-		if err == nil && out.Yielded != nil {
-			b, err := wire.Marshal(plainResult(c.peer.revision, c.Part(&out, &part)))
-			if err != nil {
-				return nil, err
-			}
-			return append(dialect.AppendNextToken(b[:len(b)-1], out.Token), '}'), nil
-		}
-		result = out.Result
+	out, err := c.drive(ctx, t, args, &part)
+	if rerr := part.Refused(&out, err); rerr != nil {
+		return nil, rerr
 	}
+	if err == nil && out.Yielded != nil {
+		b, err := wire.Marshal(plainResult(c.peer.revision, c.Part(&out, &part)))
+		if err != nil {
+			return nil, err
+		}
+		return append(dialect.AppendNextToken(b[:len(b)-1], out.Token), '}'), nil
+	}
+	return c.toolResult(out, err)
+}
+
+// toolResult is the response to a call of a tool.
+func (c *call) toolResult(out turns.End, err error) (json.RawMessage, error) {
+	result := out.Result
 	if err != nil {
 		if result = c.stopped(err); result == nil {
 			return nil, err
@@ -269,9 +275,13 @@ func (c *call) promptsGet(ctx context.Context) (json.RawMessage, error) {
 	if t == nil {
 		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
 	}
-	out, err := c.driveStrings(ctx, t, p.Arguments)
+	return c.promptResult(c.driveStrings(ctx, t, p.Arguments))
+}
+
+// promptResult is the response to prompts/get.
+func (c *call) promptResult(out turns.End, err error) (json.RawMessage, error) {
 	if err != nil {
-		return nil, err
+		return nil, c.plainError(err)
 	}
 	messages := *out.Messages
 	messages.Messages = make([]content.Message, len(out.Messages.Messages))
@@ -292,17 +302,30 @@ func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
 		return nil, notFound(uri)
 	}
 	out, err := c.driveStrings(ctx, t, variables)
+	return c.resourceResult(uri, out, err)
+}
+
+// resourceResult is the response to resources/read.
+func (c *call) resourceResult(uri string, out turns.End, err error) (json.RawMessage, error) {
 	if errors.Is(err, saga.ErrNotFound) {
 		return nil, notFound(uri)
 	}
 	if err != nil {
-		return nil, err
+		return nil, c.plainError(err)
 	}
 	return append(dialect.AppendContents([]byte(`{"contents":`), out.Contents), '}'), nil
 }
 
-// driveStrings drives a prompt or a resource. Their results cannot say that they
-// are errors, so what a tool's result would say is an error here.
+// plainError is an error of a prompt or a resource. Their results cannot say that they are
+// errors, so what a tool's result would say is an error here.
+func (c *call) plainError(err error) error {
+	if r := c.stopped(err); r != nil {
+		return wire.NewError(wire.CodeInvalidRequest, r.Content.Text())
+	}
+	return err
+}
+
+// driveStrings drives a prompt or a resource.
 func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[string]string) (turns.End, error) {
 	raw := json.RawMessage("{}")
 	if len(args) > 0 {
@@ -311,13 +334,7 @@ func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[str
 			return turns.End{}, err
 		}
 	}
-	out, err := c.drive(ctx, t, raw, nil)
-	if err != nil {
-		if r := c.stopped(err); r != nil {
-			return out, wire.NewError(wire.CodeInvalidRequest, r.Content.Text())
-		}
-	}
-	return out, err
+	return c.drive(ctx, t, raw, nil)
 }
 
 func notFound(uri string) *wire.Error {

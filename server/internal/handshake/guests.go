@@ -30,7 +30,7 @@ func (d *handshake) caller(p *peer, session string) *dialect.Caller {
 
 // callerOf is caller for a session over HTTP.
 func (d *handshake) callerOf(s *session) *dialect.Caller {
-	return d.caller(s.peer, string(s.agreed.id[:]))
+	return d.caller(s.peer, s.agreed.session())
 }
 
 // visitor is a message of a session as guests see it.

@@ -22,6 +22,8 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -37,9 +39,10 @@ type handshake struct {
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
 	d := &handshake{Host: h}
-	if h.Tasks != nil {
+	if h.OffersTasks() {
 		d.taskTools = listTaskTools(h)
 	}
+	h.Hub.OnTouched(d.touched)
 	return d, nil
 }
 
@@ -56,7 +59,7 @@ func (*handshake) Match(*wire.Message, http.Header) bool { return true }
 // Serve implements [dialect.Dialect], for clients without a session of ours.
 func (d *handshake) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 	if x.Client == nil {
-		return d.serve(ctx, x, nil)
+		return d.serve(ctx, x, nil, nil)
 	}
 	if !d.method(x.Message).foreign {
 		return nil, wire.NotFound()
@@ -66,7 +69,7 @@ func (d *handshake) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMes
 		return nil, rerr
 	}
 	defer p.silence(nil)
-	return d.serve(ctx, x, p)
+	return d.serve(ctx, x, p, nil)
 }
 
 // call is a request as its method sees it.
@@ -75,6 +78,9 @@ type call struct {
 	*dialect.Exchange
 	// peer is nil where a method needs no handshake and there was none.
 	peer *peer
+	// post is the way of a request that came in a session over HTTP, also if the client takes no
+	// messages but the answer; nil for others.
+	post *way
 	// features are what the client can be asked for now.
 	features steps.Features
 }
@@ -94,6 +100,8 @@ type method struct {
 	lingering bool
 	// tasks methods are only there if there can be tasks.
 	tasks bool
+	// numbered methods may wait for tasks; see numbers.go.
+	numbered bool
 }
 
 // methods are those that are served, but initialize. They are never changed.
@@ -101,67 +109,87 @@ var methods = map[string]method{
 	"ping":                     {serve: (*call).ping, open: true},
 	"logging/setLevel":         {serve: (*call).setLevel, lingering: true},
 	"tools/list":               {serve: (*call).list, open: true},
-	"tools/call":               {serve: (*call).toolsCall, lasting: true, foreign: true},
+	callMethod:                 {serve: (*call).toolsCall, lasting: true, foreign: true, numbered: true},
 	"prompts/list":             {serve: (*call).list},
-	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true},
+	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true, numbered: true},
 	"resources/list":           {serve: (*call).list},
 	"resources/templates/list": {serve: (*call).list},
-	"resources/read":           {serve: (*call).resourcesRead, lasting: true, foreign: true},
+	readMethod:                 {serve: (*call).resourcesRead, lasting: true, foreign: true, numbered: true},
 	"resources/subscribe":      {serve: (*call).subscribe, lingering: true},
 	"resources/unsubscribe":    {serve: (*call).unsubscribe, lingering: true},
 	"completion/complete":      {serve: (*call).complete, foreign: true},
 	"tasks/get":                {serve: (*call).getTask, tasks: true},
 	"tasks/list":               {serve: (*call).listTasks, tasks: true},
 	"tasks/cancel":             {serve: (*call).cancelTask, tasks: true},
-	"tasks/result":             {serve: (*call).taskResult, tasks: true, lasting: true},
+	resultMethod:               {serve: (*call).taskResult, tasks: true, lasting: true, numbered: true},
 	"requests/getStatus":       {serve: (*call).requestStatus, tasks: true},
-	resumeMethod:               {serve: (*call).resume, tasks: true, lasting: true},
+	resumeMethod:               {serve: (*call).resume, tasks: true, lasting: true, numbered: true},
 }
 
 // method returns the method of a message; the zero value if it is not served here.
 func (d *handshake) method(m *wire.Message) method {
 	found := methods[m.Method]
-	if found.tasks && d.Tasks == nil {
+	if found.tasks && !d.OffersTasks() {
 		return method{}
 	}
 	return found
 }
 
-// serve answers a request other than initialize. p is nil before that.
-func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer) (json.RawMessage, *wire.Error) {
+// Methods that are named elsewhere as well.
+const (
+	callMethod = "tools/call"
+	readMethod = "resources/read"
+)
+
+// serve answers a request other than initialize. p is nil before that; post is the way of a
+// request that came in a session over HTTP, also if that takes no messages but the answer.
+func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, post *way) (json.RawMessage, *wire.Error) {
 	m := x.Message
 	method := d.method(m)
 	if method.serve == nil {
 		return nil, wire.NotFound()
 	}
-	c := &call{handshake: d, Exchange: x, peer: p}
-	if p != nil && x.Way != nil {
-		c.features = p.features
-		c.Notifier = &dialect.Notifier{Way: x.Way, Level: &p.level, Wordless: p.revision < revision2025March}
-		token := jsontext.Value(jsonview.Get(jsonview.Get(m.Params, "_meta"), "progressToken"))
-		if len(token) > wire.MaxID {
-			return nil, wire.NewError(wire.CodeInvalidParams, wire.LongTokenText)
-		}
-		if wire.ValidID(token) {
-			c.Notifier.Token = token
-		}
+	token := jsontext.Value(jsonview.Get(jsonview.Get(m.Params, "_meta"), "progressToken"))
+	if p != nil && x.Way != nil && len(token) > wire.MaxID {
+		return nil, wire.NewError(wire.CodeInvalidParams, wire.LongTokenText)
+	}
+	c := d.newCall(x, p, post, token)
+	if c.Notifier != nil {
 		defer c.Notifier.Close()
 	}
 	result, err := method.serve(c, ctx)
 	if err != nil {
-		if errors.Is(err, dialect.ErrSessionEnded) || errors.Is(err, dialect.ErrStopping) {
-			return nil, wire.NewError(wire.CodeInternalError, err.Error())
-		}
-		return nil, d.Translate(ctx, m.Method, err)
+		return nil, c.refusal(ctx, err)
 	}
 	return result, nil
+}
+
+// newCall is a request as its method sees it.
+func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsontext.Value) *call {
+	c := &call{handshake: d, Exchange: x, peer: p, post: post}
+	if p != nil && x.Way != nil {
+		c.features = p.features
+		c.Notifier = &dialect.Notifier{Way: x.Way, Level: &p.level, Wordless: p.revision < revision2025March}
+		if wire.ValidID(token) {
+			c.Notifier.Token = token
+		}
+	}
+	return c
+}
+
+// refusal is what the client reads of an error.
+func (c *call) refusal(ctx context.Context, err error) *wire.Error {
+	if errors.Is(err, dialect.ErrSessionEnded) || errors.Is(err, dialect.ErrStopping) {
+		return wire.NewError(wire.CodeInternalError, err.Error())
+	}
+	return c.Translate(ctx, c.Message.Method, err)
 }
 
 var emptyResult = json.RawMessage("{}")
 
 func (c *call) ping(context.Context) (json.RawMessage, error) { return emptyResult, nil }
 
-func (c *call) setLevel(context.Context) (json.RawMessage, error) {
+func (c *call) setLevel(ctx context.Context) (json.RawMessage, error) {
 	var p struct {
 		Level string `json:"level"`
 	}
@@ -172,8 +200,11 @@ func (c *call) setLevel(context.Context) (json.RawMessage, error) {
 	if !ok {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.level is not a level of log messages")
 	}
-	c.peer.level.Set(level)
-	return emptyResult, nil
+	remembered, err := c.remember(ctx, func(r *records.Session) (bool, error) { return setLevel(r, level) })
+	if !remembered && err == nil {
+		c.peer.level.Set(level)
+	}
+	return emptyResult, err
 }
 
 func (c *call) list(context.Context) (json.RawMessage, error) {
@@ -195,7 +226,7 @@ func (c *call) list(context.Context) (json.RawMessage, error) {
 	return append(open, '}'), nil
 }
 
-func (c *call) subscribe(context.Context) (json.RawMessage, error) {
+func (c *call) subscribe(ctx context.Context) (json.RawMessage, error) {
 	uri, rerr := c.uri()
 	if rerr != nil {
 		return nil, rerr
@@ -203,21 +234,31 @@ func (c *call) subscribe(context.Context) (json.RawMessage, error) {
 	if !c.Tools.Serves(uri) {
 		return nil, notFound(uri)
 	}
+	from := c.Hub.Position() // what is told from now on is for the subscriber
+	remembered, err := c.remember(ctx, func(r *records.Session) (bool, error) { return subscribe(r, uri, from) })
+	if remembered || err != nil {
+		return emptyResult, err
+	}
 	ok := false
 	c.peer.changes.Change(func(want *dialect.Interest) { ok = want.Add(uri) })
 	if !ok {
-		return nil, wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
+		return nil, errManyURIs
 	}
 	return emptyResult, nil
 }
 
-func (c *call) unsubscribe(context.Context) (json.RawMessage, error) {
+var errManyURIs = wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
+
+func (c *call) unsubscribe(ctx context.Context) (json.RawMessage, error) {
 	uri, rerr := c.uri()
 	if rerr != nil {
 		return nil, rerr
 	}
-	c.peer.changes.Change(func(want *dialect.Interest) { want.Remove(uri) })
-	return emptyResult, nil
+	remembered, err := c.remember(ctx, func(r *records.Session) (bool, error) { return unsubscribe(r, uri) })
+	if !remembered && err == nil {
+		c.peer.changes.Change(func(want *dialect.Interest) { want.Remove(uri) })
+	}
+	return emptyResult, err
 }
 
 func (c *call) uri() (string, *wire.Error) {
@@ -248,8 +289,15 @@ const (
 	revision2025November                 // 2025-11-25
 )
 
-// Protocol versions with a handshake that this server answers, newest first.
-var versions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+// versions are the protocol versions with a handshake that this server answers, newest first.
+var versions = func() []string {
+	list := slices.Clone(sessionid.Revisions[:])
+	slices.Reverse(list)
+	return list
+}()
+
+// Each revision has its place in what session ids say.
+var _ = [1]struct{}{}[len(sessionid.Revisions)-1-int(revision2025November)]
 
 // negotiate returns the revision that a client asked for, or the newest if this
 // server does not have that one (MCP 2025-11-25, basic/lifecycle, version

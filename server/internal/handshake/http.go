@@ -59,19 +59,18 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 		}
 		r.Empty(http.StatusAccepted)
 	case m.ID == nil:
-		s.notified(m)
-		if rerr := d.GuestsCancelled(ctx, d.visitor(x, s, m)); rerr != nil {
+		if rerr := d.notified(ctx, x, s, m); rerr != nil {
 			r.Error(nil, rerr)
 			return
 		}
 		r.Empty(http.StatusAccepted)
 	case !d.method(m).lasting:
-		if d.method(m).lingering {
+		if d.method(m).lingering && d.Turns.Records() == nil {
 			s.linger()
 		}
 		ctx, cancel := sessionContext(ctx, s)
 		defer cancel(nil)
-		r.JSON(http.StatusOK, d.respond(ctx, x, s.peer))
+		r.JSON(http.StatusOK, d.respond(ctx, x, s.peer, nil))
 	default:
 		d.replyWithStream(ctx, x, r, s, []*wire.Message{m}, nil)
 	}
@@ -79,8 +78,13 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 
 // answered takes a response of the client.
 func (d *handshake) answered(ctx context.Context, x *dialect.Exchange, s *session, m *wire.Message) *wire.Error {
-	err := s.answered(m.Reply)
-	if errors.Is(err, errNobodyWaits) && len(d.Guests) > 0 {
+	id, answer := dialect.ReadAnswer(m.Reply)
+	err := s.answered(id, answer, len(m.Reply))
+	if errors.Is(err, errNobodyWaits) && d.Tasks != nil {
+		err = d.answerTask(ctx, x, s, id, answer)
+	}
+	nobody := errors.Is(err, errNobodyWaits) || errors.Is(err, errNoQuestion)
+	if nobody && len(d.Guests) > 0 {
 		if taken, rerr := d.GuestsAnswered(ctx, d.visitor(x, s, m)); taken {
 			return rerr
 		}
@@ -88,17 +92,20 @@ func (d *handshake) answered(ctx context.Context, x *dialect.Exchange, s *sessio
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, errNobodyWaits):
+	case nobody:
 		d.Log.InfoContext(ctx, "answer refused", "reason", "nothing waits for it here: the call has ended, or runs in another replica, which the requests of its session do not always reach")
 		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, err.Error())
+	case errors.Is(err, errHeld):
+		return wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, err.Error())
 	}
-	return wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, err.Error())
+	return d.Translate(ctx, "answer", err)
 }
 
-// respond answers a request and returns the response.
-func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer) []byte {
+// respond answers a request and returns the response. post is the way of one that came in a
+// session, or nil.
+func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte {
 	result, rerr := d.Dispatch(ctx, x, func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-		return d.serve(ctx, x, p)
+		return d.serve(ctx, x, p, post)
 	})
 	return wire.AppendResponse(nil, x.Message.ID, result, rerr)
 }
@@ -137,7 +144,7 @@ func (d *handshake) replyWithoutSession(ctx context.Context, x *dialect.Exchange
 		}
 		r.Empty(http.StatusAccepted)
 	case method.serve == nil || method.open:
-		r.JSON(http.StatusOK, d.respond(ctx, x, nil))
+		r.JSON(http.StatusOK, d.respond(ctx, x, nil, nil))
 	default:
 		r.Error(m.ID, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, noSessionText))
 	}
@@ -172,7 +179,7 @@ func (d *handshake) replyToOther(ctx context.Context, x *dialect.Exchange, r wir
 func (d *handshake) replyToDelete(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
 	s, rerr := d.sessionOf(ctx, x, needs{calls: true})
 	if rerr == nil {
-		rerr = d.end(ctx, s.agreed, x.Principal)
+		rerr = d.end(ctx, s, x.Principal)
 		d.release(s, nil)
 	}
 	if rerr != nil {
@@ -195,12 +202,23 @@ func sessionContext(request context.Context, s *session) (context.Context, conte
 }
 
 // notified handles a notification of the client, which may cancel a request.
-func (s *session) notified(m *wire.Message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c := s.calls[string(dialect.Cancelled(m))]; c != nil {
-		c.cancel(dialect.ErrCancelled)
+func (d *handshake) notified(ctx context.Context, x *dialect.Exchange, s *session, m *wire.Message) *wire.Error {
+	id := dialect.Cancelled(m)
+	if id == nil {
+		return nil
 	}
+	s.mu.Lock()
+	c := s.calls[string(id)]
+	s.mu.Unlock()
+	switch {
+	case c != nil:
+		c.cancel(dialect.ErrCancelled)
+	case d.Tasks != nil:
+		if err := d.cancelElsewhere(ctx, s.agreed, x.Principal, id); err != nil {
+			return d.Translate(ctx, m.Method, err)
+		}
+	}
+	return d.GuestsCancelled(ctx, d.visitor(x, s, m))
 }
 
 // Batchable implements [dialect.Sessions]. The handshake is not part of batches (MCP
@@ -245,8 +263,7 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 				wrong = append(wrong, wire.AppendResponse(nil, nil, nil, rerr))
 			}
 		case m.ID == nil:
-			s.notified(m)
-			if rerr := d.GuestsCancelled(ctx, d.visitor(x, s, m)); rerr != nil {
+			if rerr := d.notified(ctx, x, s, m); rerr != nil {
 				wrong = append(wrong, wire.AppendResponse(nil, nil, nil, rerr))
 			}
 		default:
@@ -265,15 +282,16 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 // the requests came as a batch; it holds the responses to what was no message in it.
 func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, requests []*wire.Message, wrong [][]byte) {
 	streams := wire.AcceptsEvents(x.Header)
-	st := s.open(len(requests), wrong)
+	st := s.open(len(requests), wrong, len(requests) > 0 && d.method(requests[0]).numbered && d.Tasks != nil)
 	reader := &streamReader{gone: make(chan struct{})}
 	defer st.carriedBy(reader, 0)() // first of all: a call may give it up at once
 	for _, m := range requests {
-		d.begin(ctx, x, s, st, m, streams)
+		task, rerr := d.takeOver(ctx, x, s, m)
+		d.begin(ctx, x, s, st, m, streams, task, rerr, d.respond)
 	}
 	responses, plain := st.awaitStream(ctx, reader, streams)
 	if !plain {
-		st.pump(ctx, r, reader, 0, nil)
+		st.pump(ctx, r, reader, 0, "", nil)
 		return
 	}
 	if ctx.Err() == nil {
@@ -286,40 +304,49 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	s.forget(st) // it cannot be resumed
 }
 
-// begin serves a request whose response goes to a stream. It outlives the HTTP request if
-// the connection breaks.
-func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams bool) {
-	task := d.takeOver(ctx, x, s, m)
+// begin has respond serve a request whose response goes to a stream. It outlives the HTTP request
+// if the connection breaks. task is the task that the request resumes, or empty; it is not
+// begun if there is an error already.
+func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams bool, task string, rerr *wire.Error, respond responder) {
 	ctx, cancel := sessionContext(ctx, s)
-	call, err := s.begin(m, task, cancel)
-	if err != nil {
-		cancel(nil)
-		rerr := wire.NewError(wire.CodeInvalidRequest, err.Error())
-		if m.Method == resumeMethod && s.resumable && task == "" {
-			rerr = errResume // whatever else is wrong
+	var call *sessionCall
+	if rerr == nil {
+		var err error
+		if call, err = s.begin(m, task, cancel); err != nil {
+			rerr = wire.NewError(wire.CodeInvalidRequest, err.Error())
 		}
+	}
+	if rerr != nil {
+		cancel(nil)
 		st.add(eventResponse, wire.AppendResponse(nil, m.ID, nil, rerr))
 		return
 	}
 	ended := d.sessions.running.Begin()
 	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod}
+	post := &way{s, st, call}
 	if streams {
-		one.Way = &way{s, st, call}
+		one.Way = post
 	}
 	go func() {
 		defer ended()
 		defer cancel(nil)
-		response := d.respond(ctx, one, s.peer)
+		response := respond(ctx, one, s.peer, post)
 		d.release(s, m.ID)
-		if cause := context.Cause(ctx); cause == dialect.ErrCancelled || cause == dialect.ErrLeft {
+		s.mu.Lock()
+		mark, left := call.mark, call.left
+		s.mu.Unlock()
+		if left || context.Cause(ctx) == dialect.ErrCancelled {
 			response = nil
 		}
-		s.mu.Lock()
-		mark := call.mark
-		s.mu.Unlock()
 		st.addMarked(mark, eventResponse, response)
+		if left && st.single {
+			s.forget(st) // the rest of it is not here
+		}
 	}()
 }
+
+// responder answers a request that came in a session, and returns the response; nil is none.
+type responder func(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte
 
 // replyToGet answers GET: with the stream that belongs to no request, or with the
 // rest of the one that the client lost.
@@ -333,32 +360,37 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		return
 	}
 	s.mu.Lock()
-	st, number := s.general, s.general.last
+	st, last, here := s.general, eventID{event: s.general.last}, false
 	if id := x.Header.Get("Last-Event-ID"); id != "" {
-		var name string
 		var ok bool
-		if name, number, ok = parseEventID(id); ok {
-			st = s.streams[name]
-			if st == nil && strings.HasPrefix(name, generalStream) {
+		if last, ok = parseEventID(id); ok {
+			st = s.streams[last.stream]
+			if st == nil && strings.HasPrefix(last.stream, generalStream) {
 				// Of another replica, or from before the session was in memory: what was not
-				// read of it is lost, and what comes now is not.
-				st, number = s.general, s.general.last
+				// read of it is lost without a ledger, and what comes now is not.
+				st, last = s.general, eventID{event: s.general.last}
+			} else {
+				here = true
 			}
 		} else {
 			st = nil
 		}
 	}
 	s.mu.Unlock()
+	if st == nil && last.number != 0 && d.Tasks != nil {
+		d.replyElsewhere(ctx, x, r, s, last)
+		return
+	}
 	if st == nil {
 		r.Error(nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer"))
 		return
 	}
 	var changes *dialect.Subscription
-	if st == s.general {
-		s.linger()
-		changes = s.changes
-	}
 	reader := &streamReader{gone: make(chan struct{})}
 	defer st.carriedBy(reader, 0)()
-	st.pump(ctx, r, reader, number, changes)
+	if st == s.general {
+		d.listens(ctx, s, x, here)
+		changes = s.changes
+	}
+	st.pump(ctx, r, reader, last.event, last.mark, changes)
 }

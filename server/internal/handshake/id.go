@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -32,48 +33,17 @@ type agreed struct {
 	expires   time.Time
 }
 
-// idPurpose separates session ids from all else that the keys seal.
-const idPurpose = "session"
-
-// idFormat is the format of what an id's token holds: this byte, the revision, the features
-// as bits, the log level. Ids of earlier formats live as long as SessionTTL after a change.
-const idFormat = 1
-
 // maxID is the longest id that is looked at. Those made are about half as long.
 const maxID = 512
 
-// featureBits are the features in the order of their bits. New ones come at the end.
-var featureBits = [...]steps.Features{
-	{Forms: true}, {Links: true}, {Sampling: true}, {SamplingTools: true}, {SamplingContext: true}, {Roots: true},
-}
-
-// resumableBit, beside those of features, says that the client can resume requests.
-const resumableBit = 1 << 7
-
-// guestBits is where the bits of guests begin. No feature may have a bit there.
-const guestBits = 7 - dialect.MaxGuests
-
-var _ [guestBits - len(featureBits)]struct{}
-
 // newID returns the id of a new session of a principal.
 func (d *handshake) newID(p *peer, principal string) (string, error) {
-	var bits byte
-	for i, f := range featureBits {
-		if p.features.Has(f) {
-			bits |= 1 << i
-		}
-	}
-	bits |= byte(p.guests) << guestBits
-	if p.resumable {
-		bits |= resumableBit
-	}
 	now := d.Turns.Now()
 	whose := sha256.Sum256([]byte(principal))
 	claims := tokens.Claims{IssuedAt: now, ExpiresAt: now.Add(d.Limits.SessionTTL), Request: whose[:]}
 	rand.Read(claims.ID[:]) // never fails (crypto/rand)
-	return d.Turns.Codec.Seal(tokens.Binding{Purpose: idPurpose}, now, &tokens.Contents{
-		Claims: claims, State: []byte{idFormat, byte(p.revision), bits, byte(int8(p.level.Level()))},
-	})
+	terms := sessionid.Terms{Revision: byte(p.revision), Features: p.features, Guests: byte(p.guests), Resumable: p.resumable, Level: p.level.Level()}
+	return d.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.Purpose}, now, &tokens.Contents{Claims: claims, State: terms.Bytes()})
 }
 
 // readID opens a session's id. late reports that its time is over.
@@ -82,7 +52,7 @@ func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (
 		return nil, false, goneSession()
 	}
 	now := d.Turns.Now()
-	x, untimely, err := d.Turns.Codec.OpenAnyTime(tokens.Binding{Purpose: idPurpose}, now, name)
+	x, untimely, err := d.Turns.Codec.OpenAnyTime(tokens.Binding{Purpose: sessionid.Purpose}, now, name)
 	switch {
 	case err != nil:
 		log.InfoContext(ctx, "request refused", "reason", "the session id is not valid here", "error", err)
@@ -90,22 +60,16 @@ func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (
 	case untimely != nil && untimely.Reason == tokens.ReasonNotYetValid:
 		return nil, false, wire.TryAgain("this server's clock is behind the session: send the same request again")
 	}
-	state := x.State
-	if len(state) != 4 || state[0] != idFormat || revision(state[1]) > revision2025November || len(x.Claims.Request) != sha256.Size {
+	terms, known := sessionid.Parse(x.State)
+	if !known || len(x.Claims.Request) != sha256.Size {
 		log.InfoContext(ctx, "request refused", "reason", "the session id is of a newer program")
 		return nil, false, goneSession()
 	}
 	a = &agreed{
-		name: name, id: x.Claims.ID, revision: revision(state[1]), level: slog.Level(int8(state[3])),
+		name: name, id: x.Claims.ID, revision: revision(terms.Revision), features: terms.Features, guests: dialect.Experiments(terms.Guests),
+		resumable: terms.Resumable, level: terms.Level,
 		principal: [sha256.Size]byte(x.Claims.Request), expires: x.Claims.ExpiresAt.Add(d.Turns.Codec.Options().Skew),
 	}
-	for i, f := range featureBits {
-		if state[2]&(1<<i) != 0 {
-			a.features = a.features.With(f)
-		}
-	}
-	a.guests = dialect.Experiments(state[2] &^ resumableBit >> guestBits)
-	a.resumable = state[2]&resumableBit != 0
 	return a, untimely != nil, nil
 }
 
@@ -114,6 +78,9 @@ func (a *agreed) of(principal string) bool {
 	whose := sha256.Sum256([]byte(principal))
 	return subtle.ConstantTimeCompare(whose[:], a.principal[:]) == 1
 }
+
+// session is what names the session to others than the client.
+func (a *agreed) session() string { return string(a.id[:]) }
 
 // peer is the client as it was when the session began.
 func (a *agreed) peer() *peer {

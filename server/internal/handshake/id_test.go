@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -46,17 +47,6 @@ func TestIDsSayWhatWasAgreed(t *testing.T) {
 	assert.NotEqual(t, one.id, two.id)
 }
 
-// Every feature has a bit: none is lost on the way to another replica.
-func TestFeaturesHaveBits(t *testing.T) {
-	all := steps.Features{}
-	for _, f := range featureBits {
-		assert.False(t, all.Has(f), "twice")
-		all = all.With(f)
-	}
-	assert.Equal(t, steps.AllFeatures(), all)
-	assert.LessOrEqual(t, len(featureBits), 8, "they are one byte")
-}
-
 // An id of the future is no id of nobody: a clock is wrong, and it opens later.
 func TestIDsOfTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -79,7 +69,7 @@ func TestIDsOfTheFuture(t *testing.T) {
 // What another program has sealed as a session's id is refused, not misread.
 func TestIDsOfOtherPrograms(t *testing.T) {
 	d := replica(t, newKeyset(t))
-	good := []byte{idFormat, byte(revision2025November), 1, 0}
+	good := []byte{1, byte(revision2025November), 1, 0}
 	whose := strings.Repeat("x", 32)
 	for name, test := range map[string]struct {
 		state []byte
@@ -88,12 +78,12 @@ func TestIDsOfOtherPrograms(t *testing.T) {
 	}{
 		"as it is":                 {good, whose, true},
 		"another format":           {[]byte{2, 3, 1, 0}, whose, false},
-		"a revision of the future": {[]byte{idFormat, 4, 1, 0}, whose, false},
+		"a revision of the future": {[]byte{1, 4, 1, 0}, whose, false},
 		"too short":                {good[:3], whose, false},
 		"too long":                 {append(good[:4:4], 0), whose, false},
 		"nobody's":                 {good, "", false},
 	} {
-		sealed, err := d.Turns.Codec.Seal(tokens.Binding{Purpose: idPurpose}, time.Now(), &tokens.Contents{State: test.state, Claims: tokens.Claims{Request: []byte(test.whose)}})
+		sealed, err := d.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.Purpose}, time.Now(), &tokens.Contents{State: test.state, Claims: tokens.Claims{Request: []byte(test.whose)}})
 		require.NoError(t, err)
 		_, _, rerr := d.readID(t.Context(), sealed, d.Log)
 		assert.Equal(t, test.ok, rerr == nil, name)

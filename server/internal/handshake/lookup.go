@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -15,15 +16,23 @@ type needs struct {
 	memory bool // that it is in memory
 	calls  bool // calls under way: for these, a session may be late
 	quiet  bool // nothing is refused if there is no such session
+	// lists says that the answer is the same for everybody.
+	lists bool
 }
 
 // needsOf returns what a message needs.
 func (d *handshake) needsOf(m *wire.Message) needs {
 	method := d.method(m)
 	return needs{
-		memory: m.Reply == nil && m.ID != nil && (method.lasting || method.lingering),
+		memory: m.Reply == nil && m.ID != nil && (method.lasting || method.lingering && d.Turns.Records() == nil),
 		calls:  m.Reply != nil || m.ID == nil,
+		lists:  m.ID != nil && everybodys[m.Method],
 	}
+}
+
+// everybodys are the methods whose answers are the same for everybody.
+var everybodys = map[string]bool{
+	"ping": true, "tools/list": true, "prompts/list": true, "resources/list": true, "resources/templates/list": true,
 }
 
 // sessionOf returns the session that an HTTP request names, to be released.
@@ -36,7 +45,10 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	if n.quiet {
 		log = slog.New(slog.DiscardHandler)
 	}
-	a, s, late, rerr := d.find(ctx, x, name, log)
+	a, s, found, late, rerr := d.find(ctx, x, name, n.lists, log)
+	if rerr == nil && s != nil {
+		s.learn(found)
+	}
 	switch {
 	case rerr != nil:
 		return nil, rerr
@@ -48,14 +60,20 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	case late:
 		return nil, goneSession()
 	case n.memory:
-		return d.enter(a, x)
+		if s, rerr = d.enter(a, x); rerr != nil {
+			return nil, rerr
+		}
+	default:
+		s = newSession(a)
 	}
-	return newSession(a), nil
+	s.learn(found)
+	return s, nil
 }
 
 // find finds out what a session's id says, whose it is, and whether it goes on. The session
-// is nil unless it is in memory; then it is in use.
-func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, log *slog.Logger) (a *agreed, s *session, late bool, rerr *wire.Error) {
+// is nil unless it is in memory; then it is in use. What the ledger remembers of it was found
+// now; it is nil if there is no ledger or this does not say, and may be nil for lists.
+func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, lists bool, log *slog.Logger) (a *agreed, s *session, found *records.Session, late bool, rerr *wire.Error) {
 	t := &d.sessions
 	keys := d.Turns.Codec.Keyset()
 	if s = t.use(name, keys); s != nil {
@@ -65,7 +83,7 @@ func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, 
 			if rerr.Status == http.StatusNotFound {
 				t.drop(name) // its key was taken out of use
 			}
-			return nil, nil, false, rerr
+			return nil, nil, nil, false, rerr
 		}
 		s = t.renew(name, keys)
 	}
@@ -74,14 +92,16 @@ func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, 
 		log.InfoContext(ctx, "request refused", "reason", "the session belongs to another principal")
 	} else if t.ended(a, d.Turns.Now()) {
 		rerr = goneSession()
-	} else if d.endedElsewhere(ctx, a) {
+	} else if lists && t.going.has(a.id) {
+		// What is the same for everybody may be told a second too long.
+	} else if found = d.recordOf(ctx, a); found != nil && found.Ended {
 		t.end(a)
 		rerr = goneSession()
 	}
 	if rerr != nil && s != nil {
 		d.release(s, nil)
 	}
-	return a, s, late, rerr
+	return a, s, found, late, rerr
 }
 
 // Join implements [dialect.Sessions]. A request of the saga proposal needs no session, and

@@ -25,6 +25,8 @@ type peer struct {
 	asked  dialect.Asked
 	// resumable: the client can resume requests.
 	resumable bool
+	// session is the one over HTTP whose client this is; nil for others.
+	session *session
 	// level is the least severe log message that the client gets.
 	level slog.LevelVar
 	// changes are what the client hears without asking.
@@ -153,7 +155,7 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 		return answered(nil, wire.NewError(wire.CodeInvalidRequest, "send initialize first"))
 	}
 	return func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-		return c.serve(ctx, x, p)
+		return c.serve(ctx, x, p, nil)
 	}
 }
 

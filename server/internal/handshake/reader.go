@@ -4,250 +4,305 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
+	"encoding/base32"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/content"
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// reader passes on to a client what comes of a resumable request: on the stream of the request
-// itself, or of one that resumes it. It leaves when another one takes its place, when the client
-// has been gone for a while, and when the server stops: the client finds all of it elsewhere.
+// reader passes on to a client what comes of a request that waits for a task: on the stream of
+// the request itself, or of one that goes on with it. It leaves when another one takes its
+// place, when the client has been gone for a while, and when the server stops, if the client
+// finds all of it elsewhere then.
 type reader struct {
 	*call
-	// name tells it from the other readers of the request.
-	name    string
-	maxWait int64
-	// rev is the revision of the task from which on that knows of this reader.
-	rev  uint64
 	task string
-	// notes is the way of what the task tells, over HTTP.
+	// number is that of the request, by which other replicas go on with it; 0 is none.
+	number uint64
+	// alias is what the number leads to, if that is not the task itself.
+	alias *alias
+	// name tells it from the other readers of the request, if only the last one counts.
+	name string
+	// token: the client can resume the request by a token.
+	token bool
+	// wait is for how long the client may be away until the task is given up; zero: the task
+	// does not depend on it.
+	wait time.Duration
+	// late is how long the client may take to answer a question before that counts as one that
+	// it cannot answer; zero is as long as the task waits.
+	late time.Duration
+	// rev is the revision of the task from which on that knows of this reader.
+	rev uint64
+	// seen is told of each change that the client may see; it may be nil.
+	seen func(*tasks.Task)
+	// notes is the way of what the task tells, on a stream.
 	notes *notes
+	w     *waiter
 }
 
-// resumable has a call that is about to begin be resumable, if it can be. The reader is nil if
-// not.
-func (c *call) resumable(t *engine.Program, start *tasks.Start) (*reader, error) {
-	if _, ok := c.Way.(dialect.Leaver); !ok || !c.canResume() {
-		return nil, nil
-	}
-	r := &reader{call: c, name: rand.Text(), maxWait: int64(waitOf(t) / time.Second)}
-	kept := resumption{Reader: r.name, MaxWait: r.maxWait}
-	note, err := wire.Marshal(taskNote{Resumption: &kept})
-	start.Note, start.Patience = note, kept.patience()
-	return r, err
-}
+const (
+	// callWait is for how long the client of a call may be away that no token resumes: many
+	// times as long as clients take to come back.
+	callWait = 10 * time.Minute
+	// callKeep is how long the end of a call is kept for such a client.
+	callKeep = 5 * time.Minute
+	// awayTime is how long a reader keeps what it has for a client that is gone, which may come
+	// back for its stream. Afterwards any replica has it.
+	awayTime = time.Minute
+	// stopRetry is when clients come back whose stream ends as the server stops.
+	stopRetry = time.Second
+)
 
-// begin tells the client how to resume its call, and reads for it.
-func (r *reader) begin(ctx context.Context, task *tasks.Task, key string) (*content.Result, error) {
-	kept := resumptionOf(task.Note)
-	if kept == nil || kept.Reader != r.name { // the same call was made before, by its key
-		var err error
-		if task, err = r.enter(ctx, task); err != nil {
-			return nil, err
-		}
-	}
-	token, err := r.sealTicket(task.ID)
-	if err != nil {
-		return nil, err
-	}
-	b := append([]byte(`{"requestId":`), r.Message.ID...)
-	b = wire.AppendString(append(b, `,"resumeToken":`...), token)
-	b = strconv.AppendInt(append(b, `,"maxWait":`...), r.maxWait, 10)
-	b = append(b, '}')
-	if w, ok := r.Way.(*way); ok {
-		// Not a note: those are left out when there are too many.
-		w.stream.add(eventRequest, wire.AppendCall(nil, 0, policyMethod, b))
-	} else {
-		r.Way.Notify(policyMethod, b)
-	}
-	r.rev = task.Rev
-	result, err := r.read(ctx, task.ID, 0)
-	if errors.Is(err, dialect.ErrCancelled) || key == "" && errors.As(err, new(*engine.UnsupportedError)) {
-		r.giveUp(ctx, task.ID)
-	}
-	return result, err
-}
+// patience is for how long a task goes on whose client may be away for wait. It is renewed each
+// third of that.
+func patienceFor(wait time.Duration) time.Duration { return 2 * wait }
+
+// streams reports whether messages can be sent on the request's own stream over HTTP.
+func (c *call) streams() bool { return c.post != nil && c.Way != nil }
 
 // enter makes this reader the one of a task that has another, or none.
-func (r *reader) enter(ctx context.Context, task *tasks.Task) (*tasks.Task, error) {
-	patience := (&resumption{MaxWait: r.maxWait}).patience()
-	return r.Tasks.Renew(ctx, r.Principal, task.ID, patience, func(old json.RawMessage) json.RawMessage {
-		var n taskNote
-		_ = json.Unmarshal(old, &n) // it may be empty
+func (r *reader) enter(ctx context.Context, task *tasks.Task, also func(*resumption)) (*tasks.Task, error) {
+	r.name = rand.Text()
+	return r.Tasks.Renew(ctx, r.Principal, task.ID, patienceFor(r.wait), changeNote(func(n *taskNote) {
 		if n.Resumption == nil {
-			n.Resumption = &resumption{MaxWait: r.maxWait}
+			n.Resumption = &resumption{MaxWait: int64(r.wait / time.Second)}
 		}
-		n.Resumption.Reader, r.maxWait = r.name, n.Resumption.MaxWait
-		note, err := wire.Marshal(n)
-		if err != nil {
-			return old
+		n.Resumption.Reader, r.wait = r.name, n.Resumption.wait()
+		if also != nil {
+			also(n.Resumption)
 		}
-		return note
-	})
+	}))
 }
 
-// errNoStream is what a client reads that resumes a request where nothing can be passed on.
-var errNoStream = wire.NewError(wire.CodeInvalidRequest, "a request is resumed on a stream: accept text/event-stream")
-
-// resume answers requests/resume as the request that it resumes.
-func (c *call) resume(ctx context.Context) (json.RawMessage, error) {
-	t, err := c.readResume(true)
-	if err != nil {
-		return nil, err
+// read reads until the task's end. Seen is the number of the last event that the client has.
+func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*tasks.Task, error) {
+	r.task, r.rev = task.ID, task.Rev
+	r.w = &waiter{call: r.call, task: r.task, told: seen, patience: r.late, changed: r.changed}
+	if r.post != nil {
+		r.post.stream.settle(r.number)
+		r.mark(seen)
 	}
-	if _, ok := c.Way.(dialect.Leaver); !ok {
-		return nil, errNoStream
-	}
-	r := &reader{call: c, name: rand.Text()}
-	confirm := c.confirm(t.Task)
-	task, kept, err := c.renew(ctx, t, func(k *resumption) {
-		confirm(k)
-		k.Reader = r.name
-	})
-	if err != nil {
-		return nil, err
-	}
-	r.maxWait, r.rev = kept.MaxWait, task.Rev
-	c.Notifier.Token = t.Token
-	result, err := r.read(ctx, t.Task, kept.Seen)
-	var lacking *engine.UnsupportedError
-	switch {
-	case errors.Is(err, dialect.ErrCancelled):
-		r.giveUp(ctx, t.Task)
-		return nil, err
-	case errors.As(err, &lacking): // another session of the client's may be able to
-		return nil, wire.NewError(wire.CodeInvalidRequest, c.lacks(lacking)+"; resume the request with a client that can be asked")
-	case errors.Is(err, tasks.ErrNotFound):
-		return nil, errResume
-	case err != nil:
-		return nil, err
-	}
-	return wire.Marshal(plainResult(c.peer.revision, result))
-}
-
-// read reads until the request's end. Seen is the number of the last event that the client has.
-func (r *reader) read(ctx context.Context, task string, seen uint64) (*content.Result, error) {
-	r.task = task
-	if w, ok := r.Way.(*way); ok {
-		r.notes = &notes{way: w}
+	if r.streams() {
+		r.notes = &notes{way: r.post, to: r.Notifier.Way}
 		r.Notifier.Way = r.notes
-	}
-	r.mark(seen)
-	w := &waiter{call: r.call, task: task, told: seen, passing: r.passing, questionID: r.questionID, changed: r.changed}
-	defer context.AfterFunc(r.Draining, r.leave)()
-	stop := r.keep(ctx)
-	t, err := w.wait(ctx)
-	stop()
-	if err != nil {
-		if !errors.Is(err, dialect.ErrCancelled) && (errors.Is(err, turns.ErrGone) || errors.Is(err, turns.ErrLedger) || ctx.Err() != nil) {
-			r.leave() // it goes on without this client, or can be had later
+		r.w.passing = r.passing
+		if r.number != 0 {
+			r.w.post, r.w.left = r.ask, r.stops
 		}
-		return nil, err
 	}
-	result, err := r.finalResult(ctx, t)
-	if err == nil && !result.IsError {
-		w.opened()
+	defer context.AfterFunc(r.Draining, func() { r.stops() })()
+	stop := r.keep(ctx)
+	t, err := r.w.wait(ctx)
+	stop()
+	if err == nil {
+		r.mark(t.Events + 1)
+		return t, nil
 	}
-	r.mark(t.Events)
-	return result, err
+	elsewhere := errors.Is(err, turns.ErrGone) || errors.Is(err, turns.ErrLedger) && r.token || ctx.Err() != nil
+	if elsewhere && !r.isOver(err) && r.canLeave() {
+		r.leave(0) // it goes on without this client, or can be had later
+	}
+	return nil, err
 }
 
-// finalResult is the final response of a request.
-func (c *call) finalResult(ctx context.Context, t *tasks.Task) (*content.Result, error) {
-	if t.Status == tasks.Cancelled {
-		return nil, wire.NewError(wire.CodeInvalidRequest, "the request was cancelled, and what it had done is undone")
-	}
-	return (&waiter{call: c}).outcome(ctx, t)
+// isOver reports whether the client has said that it wants nothing of the request any more.
+func (r *reader) isOver(err error) bool {
+	return errors.Is(err, dialect.ErrCancelled) || errors.Is(err, dialect.ErrSessionEnded) && !r.token
 }
 
-// leave ends the reader without an answer.
-func (r *reader) leave() { r.Way.(dialect.Leaver).Leave() }
+// canLeave reports whether the client finds what comes of the request elsewhere: by a token, or
+// as it knows the id of an event. Clients of the first revision know none.
+func (r *reader) canLeave() bool {
+	if r.token {
+		return true
+	}
+	if !r.streams() || r.number == 0 || r.peer.revision < revision2025March {
+		return false
+	}
+	r.post.mu.Lock()
+	defer r.post.mu.Unlock()
+	return r.post.stream.shown
+}
 
-// changed leaves if another reader has taken over.
+// stops leaves if the server stops, and the client finds the rest elsewhere.
+func (r *reader) stops() (left bool) {
+	if r.Draining.Err() == nil || !r.canLeave() {
+		return false
+	}
+	r.leave(stopRetry)
+	return true
+}
+
+// leave ends the reader without an answer. The client may come back after retry.
+func (r *reader) leave(retry time.Duration) {
+	if r.post == nil {
+		r.Way.(dialect.Leaver).Leave()
+		return
+	}
+	if retry > 0 && r.post.stream.single {
+		r.post.stream.carriedBy(nil, retry)
+	}
+	r.post.Leave()
+}
+
+// changed leaves if another reader has taken over, or the client has cancelled the request
+// elsewhere.
 func (r *reader) changed(t *tasks.Task) {
-	if kept := resumptionOf(t.Note); t.Rev >= r.rev && kept != nil && kept.Reader != r.name {
-		r.leave()
+	if r.seen != nil {
+		r.seen(t)
+	}
+	note := noteOf(t)
+	if note == nil || t.Rev < r.rev {
+		return
+	}
+	if note.Call != nil && note.Call.Dropped && r.post != nil {
+		r.post.call.cancel(dialect.ErrCancelled)
+	}
+	if note.Resumption != nil && r.name != "" && note.Resumption.Reader != r.name {
+		r.leave(0)
 	}
 }
 
 // mark has events from now on say how much was told.
 func (r *reader) mark(told uint64) {
-	if w, ok := r.Way.(*way); ok {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.call.mark, w.call.task = markOf(r.task, told), r.task
+	if r.post != nil {
+		r.post.mu.Lock()
+		defer r.post.mu.Unlock()
+		r.post.call.mark, r.post.call.task, r.post.call.number = markOf(r.task, told), r.task, r.number
 	}
 }
 
 // notes is the way of what a task has told: the mark counts it already.
 type notes struct {
 	*way
-	mark string // the waiter passes one on at a time
+	to   dialect.Way // what they would go to otherwise, which may add to them
+	mark string      // the waiter passes one on at a time
 }
 
 func (n *notes) Notify(method string, params json.RawMessage) {
+	if of, ok := n.to.(related); ok {
+		params = dialect.RelatedTask(params, of.task)
+	}
 	n.stream.addMarked(n.mark, eventNote, wire.AppendCall(nil, 0, method, params))
 }
 
 // passing marks the event that is being passed on, and then those that come after it.
 func (r *reader) passing(told uint64) (passed func()) {
-	if r.notes == nil {
-		return func() {}
-	}
 	r.notes.mark = markOf(r.task, told)
 	return func() { r.mark(told) }
 }
 
-// questionID gives a question the same id on each stream, so that its answer is welcome on
-// whichever comes after the one where it was asked.
-func (r *reader) questionID(step string) uint64 {
-	sum := sha256.Sum256([]byte("question of task " + r.task + " " + step))
-	return leastQuestion + binary.BigEndian.Uint64(sum[:])%leastQuestion
+// ask asks a question, the nth of the task, on the stream. Its id is the same on each stream of
+// the request, and any replica can give the task the answer, so nothing waits for it here.
+func (r *reader) ask(step steps.Step, n uint64) (takeBack func(why error), err error) {
+	links := links{id: linkID(r.task, step.ID)}
+	method, params, err := stepRequest(r.peer.revision, step, &links)
+	if err != nil {
+		return nil, err
+	}
+	if of, ok := r.Way.(related); ok {
+		params = dialect.RelatedTask(params, of.task)
+	}
+	id := questionID(r.number, n)
+	p := r.post
+	event := p.stream.addMarked(p.mark(), eventRequest, wire.AppendCall(nil, id, method, params))
+	back := func(why error) {
+		p.mu.Lock()
+		if why == errAnswered && slices.Contains(p.call.answered, id) {
+			why = nil
+		}
+		// A client that reads on after a break must not ask its user what needs no answer any more.
+		p.stream.drop(func(e streamEvent) bool { return e.number == event })
+		p.mu.Unlock()
+		if why != nil {
+			p.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), why))
+		}
+	}
+	var late *time.Timer
+	if r.late > 0 {
+		late = time.AfterFunc(r.late, func() {
+			back(turns.ErrLate)
+			a := steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: dialect.CodeLate, Message: turns.ErrLate.Error()}}
+			_ = r.giveAnswer(context.Background(), r.Principal, r.task, a) // if that fails, others may answer
+		})
+	}
+	return func(why error) {
+		switch {
+		case late != nil && !late.Stop():
+			return // the client knows
+		case errors.Is(why, dialect.ErrLeft), why == errAnswered && r.name != "":
+			why = nil // it is asked elsewhere, or nobody else can have answered
+		}
+		back(why)
+	}, nil
 }
 
-// awayTime is how long a reader keeps what it has for a client that is gone, which may come back
-// for its stream. Afterwards it can only resume the request.
-const awayTime = time.Minute
+// linkID names a page that a task's question sends the user to.
+func linkID(task, step string) string {
+	sum := sha256.Sum256([]byte("page of task " + task + " " + step))
+	return base32.StdEncoding.EncodeToString(sum[:16])[:26]
+}
 
 // keep shows that the client is there, as long as it is, until stop is called.
 func (r *reader) keep(ctx context.Context) (stop func()) {
-	every := time.Duration(r.maxWait) * time.Second / 3
-	patience := (&resumption{MaxWait: r.maxWait}).patience()
+	if r.wait == 0 && r.alias == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	every := aliasTime / 3
+	if r.wait > 0 {
+		every = min(every, r.wait/3)
+	}
+	renewed, there := time.Now(), time.Now()
+	end := tick(min(every, awayTime/4), func() {
+		now := time.Now()
+		if r.post == nil || r.post.carried() {
+			there = now
+		} else if now.Sub(there) > awayTime && r.canLeave() {
+			r.leave(0)
+		}
+		if there == now && now.Sub(renewed) >= every && r.renewed(ctx, every) {
+			renewed = now
+		}
+	})
+	return func() { cancel(); end() }
+}
+
+// renewed has what others need to go on with the request be kept for longer.
+func (r *reader) renewed(ctx context.Context, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var err error
+	if r.wait > 0 {
+		_, err = r.Tasks.Renew(ctx, r.Principal, r.task, patienceFor(r.wait), nil)
+	}
+	if err == nil {
+		err = r.keepAlias(ctx)
+	}
+	return err == nil
+}
+
+// tick calls f now and then until stop is called, which waits for it.
+func tick(every time.Duration, f func()) (stop func()) {
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(min(every, awayTime/4))
-		defer tick.Stop()
-		renewed, there := time.Now(), time.Now()
+		t := time.NewTicker(every)
+		defer t.Stop()
 		for {
 			select {
 			case <-over:
 				return
-			case <-tick.C:
-			}
-			now := time.Now()
-			switch w, streams := r.Way.(*way); {
-			case !streams || w.carried():
-				there = now
-			case r.name != "" && now.Sub(there) > awayTime:
-				r.leave()
-			}
-			if there == now && now.Sub(renewed) >= every {
-				within, cancel := context.WithTimeout(ctx, every)
-				_, err := r.Tasks.Renew(within, r.Principal, r.task, patience, nil)
-				cancel()
-				if err == nil {
-					renewed = now
-				}
+			case <-t.C:
+				f()
 			}
 		}
 	}()
@@ -255,7 +310,19 @@ func (r *reader) keep(ctx context.Context) (stop func()) {
 }
 
 // Leave implements [dialect.Leaver].
-func (w *way) Leave() { w.call.cancel(dialect.ErrLeft) }
+func (w *way) Leave() {
+	w.mu.Lock()
+	w.call.left = true
+	w.mu.Unlock()
+	w.call.cancel(dialect.ErrLeft)
+}
+
+// isLeft reports whether the request ends without an answer.
+func (w *way) isLeft() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.call.left
+}
 
 // mark is what the ids of events of the call end with.
 func (w *way) mark() string {

@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -31,8 +33,6 @@ import (
 const (
 	resumeMethod = "requests/resume"
 	policyMethod = "notifications/requests/resumePolicy"
-	// resumePurpose separates resume tokens from all else that the keys seal.
-	resumePurpose = "resume"
 	// maxWait is for how long a client may be away at most; tools whose results are kept for less
 	// have less.
 	maxWait = time.Hour
@@ -53,7 +53,31 @@ type ticket struct {
 	Token jsontext.Value `json:"p,omitzero"`
 }
 
-// resumption is what is kept with a task whose call can be resumed.
+// taskNote is what is kept with a task for the requests that look at it.
+type taskNote struct {
+	// Token is the progressToken of the call, which holds as long as the task does.
+	Token jsontext.Value `json:"progressToken,omitzero"`
+	// Call is there if the task's id is made of that of a session's call.
+	Call *callNote `json:"call,omitzero"`
+	// Resumption is there if one request at a time waits for the task.
+	Resumption *resumption `json:"resumption,omitzero"`
+	// Accepted are the pages that the user has agreed to open.
+	Accepted []string `json:"accepted,omitzero"`
+}
+
+// callNote is what is kept of a session's call.
+type callNote struct {
+	// ID is its id, Session the session, and Digest identifies what was called.
+	ID              jsontext.Value `json:"id"`
+	Session, Digest []byte
+	Number          uint64
+	// URI is what is read, if it is a resource.
+	URI string `json:",omitzero"`
+	// Dropped: its client wants no response any more.
+	Dropped bool `json:",omitzero"`
+}
+
+// resumption is what is kept with a task for which one request at a time waits.
 type resumption struct {
 	// Reader names who passes on what comes of the request: the last one counts.
 	Reader string `json:"reader"`
@@ -63,22 +87,44 @@ type resumption struct {
 	MaxWait int64 `json:"maxWait"`
 }
 
-// patience is for how long a task goes on without its client. Readers renew it each third of
-// MaxWait, so that the client has at least that from when it went.
-func (r *resumption) patience() time.Duration { return 2 * time.Duration(r.MaxWait) * time.Second }
+func (r *resumption) wait() time.Duration { return time.Duration(r.MaxWait) * time.Second }
 
-// resumptionOf reads what is kept with a task; nil if its call cannot be resumed.
-func resumptionOf(note json.RawMessage) *resumption {
+// noteOf reads what is kept with a task; nil if that is not ours.
+func noteOf(t *tasks.Task) *taskNote {
 	var n taskNote
-	if json.Unmarshal(note, &n) != nil {
+	if len(t.Note) == 0 || json.Unmarshal(t.Note, &n) != nil {
 		return nil
 	}
-	return n.Resumption
+	return &n
+}
+
+// resumptionOf reads what is kept with a task; nil if any number of requests waits for it.
+func resumptionOf(t *tasks.Task) *resumption {
+	if n := noteOf(t); n != nil {
+		return n.Resumption
+	}
+	return nil
+}
+
+// changeNote has change change what is kept with a task.
+func changeNote(change func(*taskNote)) func(json.RawMessage) json.RawMessage {
+	return func(old json.RawMessage) json.RawMessage {
+		var n taskNote
+		if len(old) > 0 && json.Unmarshal(old, &n) != nil {
+			return old
+		}
+		change(&n)
+		note, err := wire.Marshal(n)
+		if err != nil {
+			return old
+		}
+		return note
+	}
 }
 
 // canResume reports whether the client can resume requests here.
 func (c *call) canResume() bool {
-	return c.Tasks != nil && c.peer != nil && c.peer.resumable && c.Client == nil
+	return c.OffersTasks() && c.peer != nil && c.peer.resumable && c.Client == nil
 }
 
 // waitOf is for how long a client may be away from a call of the tool.
@@ -94,7 +140,7 @@ func waitOf(t *engine.Program) time.Duration {
 
 // sealTicket makes a resume token.
 func (c *call) sealTicket(task string) (string, error) {
-	id, ok := canonicalID(c.Message.ID)
+	id, ok := wire.CanonicalID(c.Message.ID)
 	if !ok {
 		return "", errors.New("the request has no id")
 	}
@@ -106,7 +152,7 @@ func (c *call) sealTicket(task string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return c.Turns.Codec.Seal(tokens.Binding{Purpose: resumePurpose, Principal: c.Principal}, c.Turns.Now(), &tokens.Contents{State: state})
+	return c.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.ResumePurpose, Principal: c.Principal}, c.Turns.Now(), &tokens.Contents{State: state})
 }
 
 // openTicket reads a resume token. When it ends, its task says.
@@ -114,17 +160,8 @@ func (d *handshake) openTicket(principal, token string) (t ticket, ok bool) {
 	if len(token) > maxResume {
 		return t, false
 	}
-	x, _, err := d.Turns.Codec.OpenAnyTime(tokens.Binding{Purpose: resumePurpose, Principal: principal}, d.Turns.Now(), token)
+	x, _, err := d.Turns.Codec.OpenAnyTime(tokens.Binding{Purpose: sessionid.ResumePurpose, Principal: principal}, d.Turns.Now(), token)
 	return t, err == nil && json.Unmarshal(x.State, &t) == nil
-}
-
-// canonicalID is an id as all spellings of it are.
-func canonicalID(id jsontext.Value) (string, bool) {
-	v := id.Clone()
-	if !wire.ValidID(v) || v.Canonicalize() != nil {
-		return "", false
-	}
-	return string(v), true
 }
 
 // ticketOf opens the token of a request that is about the one with that id.
@@ -133,7 +170,7 @@ func (d *handshake) ticketOf(principal, token string, id jsontext.Value) (ticket
 	if !ok {
 		return t, false
 	}
-	said, ok := canonicalID(id)
+	said, ok := wire.CanonicalID(id)
 	return t, ok && said == t.ID
 }
 
@@ -167,15 +204,20 @@ func (c *call) readResume(resumes bool) (t ticket, err error) {
 	return t, nil
 }
 
-// renew shows that the client is there. change may change what is kept with the task.
-func (c *call) renew(ctx context.Context, t ticket, change func(*resumption)) (*tasks.Task, *resumption, error) {
+// renew shows that the client of a request that can be resumed is there.
+func (c *call) renew(ctx context.Context, t ticket) (*tasks.Task, *resumption, error) {
 	task, err := c.Tasks.Get(ctx, c.Principal, t.Task)
-	var kept *resumption
 	if err == nil {
-		if kept = resumptionOf(task.Note); kept == nil {
+		kept := resumptionOf(task)
+		if kept == nil {
 			return nil, nil, errResume
 		}
-		task, err = c.Tasks.Renew(ctx, c.Principal, t.Task, kept.patience(), noteChange(change))
+		confirm := c.confirm(t.Task)
+		task, err = c.Tasks.Renew(ctx, c.Principal, t.Task, patienceFor(kept.wait()), changeNote(func(n *taskNote) {
+			if n.Resumption != nil {
+				confirm(n.Resumption)
+			}
+		}))
 	}
 	switch {
 	case errors.Is(err, tasks.ErrNotFound):
@@ -183,23 +225,66 @@ func (c *call) renew(ctx context.Context, t ticket, change func(*resumption)) (*
 	case err != nil:
 		return nil, nil, err
 	}
-	return task, resumptionOf(task.Note), nil
+	return task, resumptionOf(task), nil
 }
 
-// noteChange has change change the resumption in a task's note.
-func noteChange(change func(*resumption)) func(json.RawMessage) json.RawMessage {
-	return func(old json.RawMessage) json.RawMessage {
-		var n taskNote
-		if json.Unmarshal(old, &n) != nil || n.Resumption == nil {
-			return old
-		}
-		change(n.Resumption)
-		note, err := wire.Marshal(n)
-		if err != nil {
-			return old
-		}
-		return note
+// errNoStream is what a client reads that resumes a request where nothing can be passed on.
+var errNoStream = wire.NewError(wire.CodeInvalidRequest, "a request is resumed on a stream: accept text/event-stream")
+
+// resume answers requests/resume as the request that it resumes.
+func (c *call) resume(ctx context.Context) (json.RawMessage, error) {
+	t, err := c.readResume(true)
+	if err != nil {
+		return nil, err
 	}
+	if _, ok := c.Way.(dialect.Leaver); !ok {
+		return nil, errNoStream
+	}
+	task, err := c.Tasks.Get(ctx, c.Principal, t.Task)
+	if err == nil && resumptionOf(task) == nil {
+		return nil, errResume
+	}
+	r := &reader{call: c, token: true}
+	if err == nil {
+		task, err = r.enter(ctx, task, c.confirm(t.Task))
+	}
+	switch {
+	case errors.Is(err, tasks.ErrNotFound):
+		return nil, errResume
+	case err != nil:
+		return nil, err
+	}
+	c.Notifier.Token = t.Token
+	note := noteOf(task)
+	if c.post != nil {
+		r.number = numberOfTask(task)
+		if own := note.Call; (own == nil || !bytes.Equal(own.Session, c.post.agreed.id[:])) && !task.Status.Ended() {
+			r.enroll(ctx, task.ID, true)
+		}
+	}
+	return r.resumed(ctx, task, note.Resumption.Seen)
+}
+
+// resumed is the response to a request that resumes a call.
+func (r *reader) resumed(ctx context.Context, task *tasks.Task, seen uint64) (json.RawMessage, error) {
+	task, err := r.read(ctx, task, seen)
+	var lacking *engine.UnsupportedError
+	switch {
+	case errors.Is(err, dialect.ErrCancelled):
+		r.giveUp(ctx, r.task)
+		return nil, err
+	case errors.As(err, &lacking): // another session of the client's may be able to
+		return nil, wire.NewError(wire.CodeInvalidRequest, r.lacks(lacking)+"; resume the request with a client that can be asked")
+	case errors.Is(err, tasks.ErrNotFound):
+		return nil, errResume
+	case err != nil:
+		return nil, err
+	}
+	result, err := r.w.finalResult(ctx, task)
+	if err != nil {
+		return nil, err
+	}
+	return r.toolResult(result, nil)
 }
 
 // requestStatus answers requests/getStatus.
@@ -208,14 +293,15 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	task, kept, err := c.renew(ctx, t, c.confirm(t.Task))
+	task, kept, err := c.renew(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	status := "processing"
 	if task.Status.Ended() {
 		status = "completed"
-		if _, err := c.finalResult(ctx, task); err != nil {
+		if task.Status == tasks.Completed { // its response need not be made to know that
+		} else if _, err := (&waiter{call: c, task: t.Task}).finalResult(ctx, task); err != nil {
 			status = "failed"
 		}
 	}
@@ -290,35 +376,47 @@ func cutLast(s string, sep byte) (before, after string, found bool) {
 	return s[:i], s[i+1:], true
 }
 
-// takeOver ends the call that a request resumes, if that is still under way in its session: two
-// cannot have the same id.
-func (d *handshake) takeOver(ctx context.Context, x *dialect.Exchange, s *session, m *wire.Message) (task string) {
-	if m.Method != resumeMethod || !s.resumable {
-		return ""
+// takeOver ends the call that a request resumes or repeats, if that is still under way in its
+// session here: two cannot have the same id. It returns the task of a call that is resumed.
+func (d *handshake) takeOver(ctx context.Context, x *dialect.Exchange, s *session, m *wire.Message) (task string, rerr *wire.Error) {
+	switch {
+	case d.Tasks == nil:
+		return "", nil
+	case d.method(m).numbered && m.Method != resumeMethod && m.Method != resultMethod:
+		s.endOlder(ctx, m.ID, func(old *sessionCall) bool { return sameCall(m, old.message) })
+		return "", nil
+	case m.Method != resumeMethod || !s.resumable:
+		return "", nil
 	}
 	var p resumeParams
 	if wire.DecodeParams(m.Params, &p) != nil || p.ResumeToken == nil {
-		return ""
+		return "", nil
 	}
 	t, ok := d.ticketOf(x.Principal, *p.ResumeToken, m.ID)
 	if !ok {
-		return ""
+		return "", errResume // also where the id is in use
 	}
+	s.endOlder(ctx, m.ID, func(old *sessionCall) bool { return old.task == t.Task })
+	return t.Task, nil
+}
+
+// endOlder ends the call with an id without an answer, if it is one that a request goes on with.
+func (s *session) endOlder(ctx context.Context, id jsontext.Value, is func(*sessionCall) bool) {
 	ctx, cancel := context.WithTimeout(ctx, takeOverTime)
 	defer cancel()
 	for {
 		s.mu.Lock()
-		old := s.calls[string(m.ID)]
-		if old == nil || old.task != t.Task {
-			s.mu.Unlock()
-			return t.Task
-		}
+		old := s.calls[string(id)]
+		ours := old != nil && is(old)
 		s.mu.Unlock()
-		old.cancel(dialect.ErrLeft)
+		if !ours {
+			return
+		}
+		(&way{session: s, call: old}).Leave()
 		select {
 		case <-old.over:
 		case <-ctx.Done():
-			return t.Task
+			return
 		}
 	}
 }

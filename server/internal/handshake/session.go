@@ -58,6 +58,7 @@ type session struct {
 	// general carries what belongs to no request, on the client's GET.
 	general *stream
 	posts   uint64 // streams so far
+	remembered
 	// calls are the client's requests under way, by id.
 	calls map[string]*sessionCall
 	// held are the bytes of calls and of the answers that they wait with for more;
@@ -74,10 +75,18 @@ type sessionCall struct {
 	// asking counts its questions that wait for the client; answers are the bytes of
 	// what the client has said to the others meanwhile.
 	asking, answers int
-	// task is the task that it waits for if it can be resumed. mark is what the ids of its
-	// events say of how much of that was told. over is closed when it has ended.
+	// message is the request.
+	message *wire.Message
+	// task is the task that it waits for, if it can be gone on with. mark is what the ids of its
+	// events say of how much of that was told. left: it ends without an answer, which is to be had
+	// otherwise. over is closed when it has ended.
 	task, mark string
+	left       bool
 	over       chan struct{}
+	// number is its number (see numbers.go), and answered are the questions of its task that the
+	// client has answered here.
+	number   uint64
+	answered []uint64
 }
 
 // question is a request of the server's that waits for its answer.
@@ -86,8 +95,8 @@ type question struct {
 	answer chan<- steps.Answer
 }
 
-// maxCalls bounds the requests of one session that are under way.
-const maxCalls = 64
+// maxCalls bounds the requests of one session that are under way here.
+const maxCalls = 100
 
 // maxSessionBytes bounds what one session holds: requests under way with their
 // answers, and what their streams keep.
@@ -100,13 +109,18 @@ var (
 	// errNobodyWaits is what a client reads whose answer came late, or to another replica
 	// than the one that has asked.
 	errNobodyWaits = errors.New("nothing waits here for this answer: the call that asked has ended, or it runs in another replica of this server, which then all requests of the session must reach")
+	// errNoQuestion is that where any replica would know.
+	errNoQuestion = errors.New("nothing waits here for this answer: the question was answered before, or the call that asked has ended")
 )
 
 // open makes the stream of a POST.
-func (s *session) open(requests int, wrong [][]byte) *stream {
+// numbered says that it may be one that other replicas go on with.
+func (s *session) open(requests int, wrong [][]byte, numbered bool) *stream {
 	s.mu.Lock()
 	s.posts++
 	st := &stream{name: "p" + s.stem + "-" + strconv.FormatUint(s.posts, 10), session: s, due: requests + len(wrong), changed: make(chan struct{})}
+	st.single = st.due == 1
+	st.unknown = st.single && numbered
 	s.streams[st.name] = st
 	s.mu.Unlock()
 	for _, response := range wrong {
@@ -136,7 +150,7 @@ func (s *session) begin(m *wire.Message, task string, cancel context.CancelCause
 	case !s.fits(m.Size):
 		return nil, errHeld
 	}
-	c := &sessionCall{cancel: cancel, size: m.Size, task: task, over: make(chan struct{})}
+	c := &sessionCall{cancel: cancel, size: m.Size, message: m, task: task, over: make(chan struct{})}
 	s.calls[string(m.ID)] = c
 	s.held += c.size
 	s.busy++ // it is in use already
@@ -171,19 +185,18 @@ func (s *session) fits(size int) bool {
 // answered hands a response of the client to whoever waits for it. One that nobody waits for
 // is refused: who thinks that it has arrived would wait for the call. One that there is no
 // room for can be sent again.
-func (s *session) answered(raw jsontext.Value) error {
-	id, answer := dialect.ReadAnswer(raw)
+func (s *session) answered(id uint64, answer steps.Answer, size int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.waiting[id]
 	if q == nil {
 		return errNobodyWaits
 	}
-	if !s.fits(len(raw)) {
+	if !s.fits(size) {
 		return errHeld
 	}
-	q.call.answers += len(raw)
-	s.held += len(raw)
+	q.call.answers += size
+	s.held += size
 	delete(s.waiting, id)
 	q.answer <- answer
 	return nil
@@ -201,22 +214,15 @@ func (w *way) Notify(method string, params json.RawMessage) {
 }
 
 func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
-	return w.ask(ctx, 0, method, params)
-}
-
-// ask is Call with an id for the question, unless that is 0 or in use.
-func (w *way) ask(ctx context.Context, id uint64, method string, params json.RawMessage) (steps.Answer, error) {
 	answer := make(chan steps.Answer, 1)
-	asked := &question{w.call, answer}
+	asked := &question{call: w.call, answer: answer}
 	w.mu.Lock()
 	if w.call.asking == 0 { // what the call was answered before is in use no longer
 		w.held -= w.call.answers
 		w.call.answers = 0
 	}
 	w.call.asking++
-	if id == 0 || w.waiting[id] != nil {
-		id = w.questionID()
-	}
+	id := w.questionID()
 	w.waiting[id] = asked
 	w.mu.Unlock()
 	number := w.stream.addMarked(w.mark(), eventRequest, wire.AppendCall(nil, id, method, params))
@@ -234,9 +240,7 @@ func (w *way) ask(ctx context.Context, id uint64, method string, params json.Raw
 	case a := <-answer:
 		return a, nil
 	case <-ctx.Done():
-		if !errors.Is(context.Cause(ctx), dialect.ErrLeft) { // else it is asked again, by the same id
-			w.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), context.Cause(ctx)))
-		}
+		w.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), context.Cause(ctx)))
 		return steps.Answer{}, context.Cause(ctx)
 	}
 }

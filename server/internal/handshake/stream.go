@@ -21,7 +21,14 @@ import (
 type stream struct {
 	// name is unique in the session and part of the events' ids.
 	name    string
+	single  bool     // it carries one request
 	session *session // its mu guards what follows
+
+	// number is that of its request, if other replicas can go on with it. It is part of the
+	// events' ids, so there are none while it is unknown.
+	number  uint64
+	unknown bool
+	shown   bool // an id was sent
 
 	events []streamEvent // by number
 	last   uint64        // number of the last event
@@ -94,6 +101,7 @@ func (st *stream) addMarked(mark string, kind eventKind, data []byte) (number ui
 	if st.due == 0 {
 		return 0
 	}
+	st.unknown = false
 	if data != nil {
 		st.last++
 		st.events = append(st.events, streamEvent{st.last, kind, data, mark})
@@ -172,15 +180,64 @@ func (st *stream) carriedBy(r *streamReader, retry time.Duration) (release func(
 	}
 }
 
-// parseEventID takes the id of an event apart: its stream's name and its number.
-func parseEventID(id string) (name string, number uint64, ok bool) {
+// settle says which request the stream is of: a number, or 0 for one that stays here.
+func (st *stream) settle(number uint64) {
+	st.session.mu.Lock()
+	defer st.session.mu.Unlock()
+	if st.single && st.last == 0 {
+		st.number = number
+	}
+	st.unknown = false
+	close(st.changed)
+	st.changed = make(chan struct{})
+}
+
+// eventID is the id of an event. ok is false while there is none.
+func (st *stream) eventID(event uint64, mark string) (id string, ok bool) {
+	st.session.mu.Lock()
+	defer st.session.mu.Unlock()
+	if st.unknown {
+		return "", false
+	}
+	st.shown = true
+	name := st.name
+	if st.number != 0 {
+		name = appendNumber(name, st.number)
+	}
+	return name + "_" + strconv.FormatUint(event, 10) + mark, true
+}
+
+// eventID is what the id of an event says.
+type eventID struct {
+	stream string // its name
+	number uint64 // see numbers.go
+	event  uint64 // on the stream
+	mark   string // the end of the id, and what it says; see markOf
+	told   uint64
+}
+
+func parseEventID(id string) (e eventID, ok bool) {
 	i := strings.LastIndexByte(id, '_')
 	if i < 0 {
-		return "", 0, false
+		return e, false
 	}
-	digits, _, _ := strings.Cut(id[i+1:], ".") // and its mark
-	number, err := strconv.ParseUint(digits, 10, 63)
-	return id[:i], number, err == nil
+	e.stream, e.number = splitNumber(id[:i])
+	digits, mark, _ := strings.Cut(id[i+1:], ".")
+	e.event, ok = parseNumber(digits)
+	if mark != "" {
+		e.mark = "." + mark
+	}
+	told, _, _ := strings.Cut(mark, ".")
+	e.told, _ = parseNumber(told)
+	return e, ok
+}
+
+func parseNumber(digits string) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil {
+		return 0, false
+	}
+	return n, true
 }
 
 // awaitStream waits until it shows how to answer. If plain, all there is to say are these
@@ -220,20 +277,27 @@ func (st *stream) awaitStream(ctx context.Context, reader *streamReader, streams
 }
 
 // pump writes a stream's events from after a number on, until the stream has ended
-// or the connection is to. Changes, if there are any, become events of the stream.
-func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, number uint64, changes *dialect.Subscription) {
+// or the connection is to. opening is the end of the id from which the client can resume before
+// it has any of these. Changes, if there are any, become events of the stream.
+func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, number uint64, opening string, changes *dialect.Subscription) {
 	var changed <-chan struct{}
 	if changes != nil {
-		changed = changes.Ready
-	}
-	id := func(number uint64) string { return st.name + "_" + strconv.FormatUint(number, 10) }
-	first := ""
-	if st.session.revision >= revision2025November { // the client can resume from the first event on (SEP-1699)
-		first = id(number)
+		changed, opening = changes.Ready, st.session.told(changes)
 	}
 	out := r.Events(patience)
 	defer out.End()
-	if out.Start(first) != nil {
+	primes := st.session.revision >= revision2025November // the client can resume from the first event on (SEP-1699)
+	// Something at once, for what is between us to see that there is a response.
+	prime := func(otherwise func() error) error {
+		if primes {
+			if first, ok := st.eventID(number, opening); ok {
+				primes = false
+				return out.Start(first)
+			}
+		}
+		return otherwise()
+	}
+	if prime(out.Alive) != nil {
 		return
 	}
 	alive := time.NewTicker(aliveEvery)
@@ -248,8 +312,12 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 		default:
 		}
 		events, ended, more := st.after(number)
+		if prime(func() error { return nil }) != nil {
+			return
+		}
 		for _, e := range events {
-			if out.Event(id(e.number)+e.mark, e.data) != nil {
+			id, _ := st.eventID(e.number, e.mark)
+			if out.Event(id, e.data) != nil {
 				return
 			}
 			number = e.number
@@ -262,7 +330,7 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 		case <-reader.gone:
 		case <-changed:
 			if e, ok := changes.Next(); ok {
-				st.add(eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
+				st.addMarked(st.session.told(changes), eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
 			}
 		case <-alive.C:
 			if out.Alive() != nil {

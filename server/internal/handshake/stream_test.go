@@ -19,7 +19,7 @@ func TestStreamsAreKeptOnce(t *testing.T) {
 	t.Run("together", func(t *testing.T) {
 		for range 200 {
 			s := emptySession()
-			st := s.open(8, nil)
+			st := s.open(8, nil, false)
 			var all sync.WaitGroup
 			for range 8 {
 				all.Go(func() { st.add(eventResponse, []byte("{}")) })
@@ -30,7 +30,7 @@ func TestStreamsAreKeptOnce(t *testing.T) {
 	})
 	t.Run("a request more than was due", func(t *testing.T) {
 		s := emptySession()
-		st := s.open(1, nil)
+		st := s.open(1, nil, false)
 		for range 3 {
 			st.add(eventResponse, nil)
 		}
@@ -40,7 +40,7 @@ func TestStreamsAreKeptOnce(t *testing.T) {
 	})
 	t.Run("one that was read to its end", func(t *testing.T) {
 		s := emptySession()
-		st := s.open(1, nil)
+		st := s.open(1, nil, false)
 		s.forget(st)
 		st.add(eventResponse, []byte("{}"))
 		assert.Empty(t, s.finished)
@@ -57,7 +57,7 @@ func TestKeptStreamsAreBounded(t *testing.T) {
 			response := bytes.Repeat([]byte("1"), size)
 			var last *stream
 			for range 3 * maxFinished {
-				last = s.open(2, nil)
+				last = s.open(2, nil, false)
 				last.add(eventResponse, response)
 				last.add(eventResponse, nil)
 			}
@@ -72,7 +72,7 @@ func TestKeptStreamsAreBounded(t *testing.T) {
 // A tool that tells much to a client that does not read takes no more memory than
 // is granted to a stream.
 func TestNotificationsAreBoundedByBytes(t *testing.T) {
-	st := emptySession().open(1, nil)
+	st := emptySession().open(1, nil, false)
 	question := st.add(eventRequest, []byte(`{"method":"ask"}`))
 	note := bytes.Repeat([]byte("1"), maxNoteBytes/4)
 	for range 100 {
@@ -92,11 +92,11 @@ func TestNotificationsAreBoundedByBytes(t *testing.T) {
 func TestEndedStreamsTakeNoRoomFromCalls(t *testing.T) {
 	s := emptySession()
 	s.most = 1000
-	st := s.open(1, nil)
+	st := s.open(1, nil, false)
 	st.add(eventResponse, make([]byte, 5000))
 	assert.True(t, s.fits(1000))
 	assert.False(t, s.fits(1001))
-	s.open(1, nil).add(eventRequest, make([]byte, 600))
+	s.open(1, nil, false).add(eventRequest, make([]byte, 600))
 	assert.True(t, s.fits(400))
 	assert.False(t, s.fits(401))
 }
@@ -107,7 +107,7 @@ func TestNotificationsShareTheirRoom(t *testing.T) {
 	for _, id := range []string{"1", "2", "3", "4"} {
 		s.calls[id] = new(sessionCall)
 	}
-	st := s.open(1, nil)
+	st := s.open(1, nil, false)
 	for range 100 {
 		st.add(eventNote, make([]byte, maxNoteBytes/8))
 	}

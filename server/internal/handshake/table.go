@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/tally"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -28,6 +29,11 @@ type sessionTable struct {
 	idle   list.List
 	closed bool
 	ends   endings
+	// With a ledger: those in memory, by the random parts of their ids; those of which the
+	// ledger has said that they go on; those to look at.
+	byRandom map[tokens.ID]*session
+	going    going
+	stale    stale
 	// running are the calls under way.
 	running tally.Tally
 }
@@ -50,6 +56,7 @@ const generalStream = "g"
 // the table, nothing is remembered of it.
 func newSession(a *agreed) *session {
 	s := &session{peer: a.peer(), agreed: a}
+	s.peer.session = s
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s
 }
@@ -91,19 +98,20 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange) (*session, *wire.Error
 	s.streams = map[string]*stream{s.general.name: s.general}
 	if t.byID == nil {
 		t.byID, t.owned = make(map[string]*session), make(map[string]map[*session]struct{})
+		t.byRandom = make(map[tokens.ID]*session)
 	}
 	t.byID[a.name] = s
+	t.byRandom[a.id] = s
 	if owner != "" {
 		if t.owned[owner] == nil {
 			t.owned[owner] = make(map[*session]struct{})
 		}
 		t.owned[owner][s] = struct{}{}
 	}
-	s.check = func(ctx context.Context) {
-		if d.endedElsewhere(ctx, a) {
-			t.end(a)
-		}
+	if book := d.Turns.Records(); book != nil {
+		s.shown = book.ShowPosition
 	}
+	s.check = func(ctx context.Context) { d.look(ctx, s) }
 	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })
 	s.overdue = time.AfterFunc(a.expires.Sub(d.Turns.Now()), func() { t.over(s) })
 	t.hold(s)
@@ -257,6 +265,7 @@ func (t *sessionTable) remove(s *session, why error) {
 		return
 	}
 	delete(t.byID, s.agreed.name)
+	delete(t.byRandom, s.agreed.id)
 	if s.owner != "" {
 		if delete(t.owned[s.owner], s); len(t.owned[s.owner]) == 0 {
 			delete(t.owned, s.owner)

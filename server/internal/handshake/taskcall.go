@@ -1,51 +1,226 @@
 package handshake
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// callTask calls a tool for a client that waits for the result. The work is a task all the
-// same, so it goes on when the connection breaks or the server dies; a client that calls again
-// with the same idempotency key waits for the same task.
-func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMessage) (*content.Result, error) {
+// isTask reports whether a call's work is a task: with a ledger all of ours is, so that any
+// replica can go on with it. What yields is read part by part, unless it has to be a task.
+func (c *call) isTask(t *engine.Program) bool {
+	switch {
+	case c.Tasks == nil:
+		return false
+	case c.TaskMode(t) == engine.TasksRequired:
+		return true
+	}
+	return !t.Yields && (c.Client == nil || c.TaskMode(t) == engine.TasksOptional)
+}
+
+// callTask calls a program for a client that waits for the result. The work is a task all the
+// same, so it goes on when the connection breaks or the server dies, and the client with it; one
+// that calls again with the same idempotency key waits for the same task. What ends soon and has
+// done nothing that others must know leaves nothing behind.
+func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMessage) (end turns.End, err error) {
 	q, err := c.taskRequest(t, args)
 	if err != nil {
-		return nil, err
+		return end, err
 	}
-	start := tasks.Start{Request: q, AtOnce: true}
-	r, err := c.resumable(t, &start)
+	start := tasks.Start{Request: q, AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
+	r, note := &reader{call: c}, taskNote{}
+	_, leaves := c.Way.(dialect.Leaver)
+	resumes := leaves && c.canResume() && c.TaskMode(t) != engine.TasksForbidden
+	own := c.post != nil && q.IdempotencyKey == "" // a number leads to the task
+	if r.wait = callWait; !own {                   // the same call may come again later
+		start.Keep = max(callKeep, t.Tasks.Keep, c.Turns.Codec.Options().TTL)
+	}
+	if resumes {
+		r.token, r.wait = true, waitOf(t)
+		start.Patience, start.Keep = patienceFor(r.wait), t.Tasks.Keep
+	}
+	if own || resumes {
+		r.name = rand.Text()
+		note.Resumption = &resumption{Reader: r.name, MaxWait: int64(r.wait / time.Second)}
+	}
+	if c.Notifier != nil {
+		note.Token = c.Notifier.Token
+	}
+	var task *tasks.Task
+	if own {
+		task, err = r.startOwn(ctx, &start, &note)
+	} else if start.Note, err = wire.Marshal(note); err == nil {
+		task, err = c.Tasks.Start(ctx, start)
+	}
 	if err != nil {
-		return nil, err
+		return end, err
 	}
-	task, err := c.Tasks.Start(ctx, start)
-	if err != nil {
-		return nil, err
+	if task.ID == "" {
+		return *task.End, nil
 	}
-	if r != nil {
-		return r.begin(ctx, task, q.IdempotencyKey)
-	}
-	ttl := c.Turns.Codec.Options().TTL // as in turns.Drive
-	w := &waiter{call: c, task: task.ID, patience: ttl - ttl/10}
-	if kept := resumptionOf(task.Note); kept != nil { // another call of the same key can be resumed
-		defer (&reader{call: c, task: task.ID, maxWait: kept.MaxWait}).keep(ctx)()
-	}
-	task, err = w.wait(ctx)
-	if err != nil {
-		if c.isOver(ctx, err, q.IdempotencyKey) {
-			c.giveUp(ctx, w.task)
+	switch kept := resumptionOf(task); {
+	case r.name == "" && kept != nil: // another call of the same key can be resumed
+		r.wait = kept.wait()
+	case r.name != "" && (kept == nil || kept.Reader != r.name): // the same call was made before
+		if task, err = r.enter(ctx, task, nil); err != nil {
+			return end, err
 		}
-		return nil, err
 	}
-	return w.outcome(ctx, task)
+	if !own && c.streams() && !task.Status.Ended() {
+		if resumes {
+			r.number = numberOfTask(task)
+		}
+		r.enroll(ctx, task.ID, resumes)
+	}
+	if resumes {
+		if err := r.sendPolicy(task.ID); err != nil {
+			return end, err
+		}
+	}
+	return r.called(ctx, task, 0, q.IdempotencyKey != "")
+}
+
+// startOwn begins the task of a call, under an id that is made of the call's. If the client has
+// made the same call before, and it is under way, this is that.
+func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNote) (*tasks.Task, error) {
+	a := r.post.agreed
+	id, ok := wire.CanonicalID(r.Message.ID)
+	if !ok {
+		return nil, errors.New("the request has no id")
+	}
+	uri := ""
+	if r.Message.Method == readMethod {
+		uri, _ = jsonview.String(jsonview.Get(r.Message.Params, "uri"))
+	}
+	digest := digestOf(start.Request.Program.Name, start.Request.Arguments)
+	for n := uint64(0); ; n++ {
+		nth := n
+		if n >= numberTries {
+			var b [8]byte
+			rand.Read(b[:]) // never fails
+			nth = max(n, binary.BigEndian.Uint64(b[:]))
+		}
+		r.number = a.numberOf(ofCall, id, nth)
+		ids, err := r.taskIDs(a, r.Principal, r.number)
+		if err != nil {
+			return nil, err
+		}
+		note.Call = &callNote{ID: r.Message.ID, Session: a.id[:], Digest: digest, Number: r.number, URI: uri}
+		if start.Note, err = wire.Marshal(note); err != nil {
+			return nil, err
+		}
+		start.ID = ids[0]
+		task, err := r.Tasks.Start(ctx, *start)
+		if !errors.Is(err, tasks.ErrExists) {
+			return task, err
+		}
+		found, err := r.findReading(ctx, a, r.Principal, r.number)
+		switch {
+		case err != nil:
+			return nil, err
+		case found == nil, found.task.Status.Ended(): // a client that uses ids again
+			continue
+		}
+		known := noteOf(found.task).Call
+		if was, ok := wire.CanonicalID(known.ID); ok && was == id && bytes.Equal(known.Digest, digest) {
+			return found.task, nil
+		}
+		return nil, wire.NewError(wire.CodeInvalidRequest, errIDInUse.Error())
+	}
+}
+
+// digestOf identifies a call, whatever the spelling of its arguments.
+func digestOf(tool string, args json.RawMessage) []byte {
+	canonical, err := jsonview.Canonical(args)
+	if len(args) == 0 {
+		canonical = []byte("{}")
+	} else if err != nil {
+		canonical = args
+	}
+	h := sha256.New()
+	h.Write(append([]byte(tool), 0))
+	h.Write(canonical)
+	return h.Sum(nil)[:16]
+}
+
+// sameCall reports whether a message is a repetition of one with the same id.
+func sameCall(a, b *wire.Message) bool {
+	of := func(m *wire.Message) []byte {
+		name, _ := jsonview.String(jsonview.Get(m.Params, "name"))
+		uri, _ := jsonview.String(jsonview.Get(m.Params, "uri"))
+		return digestOf(name+"\x00"+uri, jsonview.Get(m.Params, "arguments"))
+	}
+	return a.Method == b.Method && bytes.Equal(of(a), of(b))
+}
+
+// sendPolicy tells the client how to resume its call.
+func (r *reader) sendPolicy(task string) error {
+	token, err := r.sealTicket(task)
+	if err != nil {
+		return err
+	}
+	b := append([]byte(`{"requestId":`), r.Message.ID...)
+	b = wire.AppendString(append(b, `,"resumeToken":`...), token)
+	b = strconv.AppendInt(append(b, `,"maxWait":`...), int64(r.wait/time.Second), 10)
+	b = append(b, '}')
+	if r.post == nil {
+		r.Way.Notify(policyMethod, b)
+		return nil
+	}
+	r.post.stream.settle(r.number)
+	// Not a note: those are left out when there are too many.
+	r.post.stream.add(eventRequest, wire.AppendCall(nil, 0, policyMethod, b))
+	return nil
+}
+
+// called waits for the end of a call's task. keyed says that the client may make the same call
+// again.
+func (r *reader) called(ctx context.Context, task *tasks.Task, told uint64, keyed bool) (end turns.End, err error) {
+	if !r.token {
+		ttl := r.Turns.Codec.Options().TTL // as in turns.Drive
+		r.late = ttl - ttl/10
+	}
+	if task, err = r.read(ctx, task, told); err != nil {
+		if r.givesUp(ctx, err, keyed) {
+			r.giveUp(ctx, r.task)
+		}
+		return end, err
+	}
+	return r.w.finalResult(ctx, task)
+}
+
+// givesUp reports whether nobody comes back for the result of a call, whose wait has failed with
+// err: the client has cancelled it or ended its session, or it reads that it is to call again, and
+// its call will not be known again. A client that is only gone may come back, or have sent the
+// same request elsewhere.
+func (r *reader) givesUp(ctx context.Context, err error, keyed bool) bool {
+	switch {
+	case errors.Is(err, dialect.ErrCancelled), r.Client != nil && ctx.Err() != nil:
+		return true
+	case keyed:
+		return false
+	case errors.As(err, new(*engine.UnsupportedError)):
+		return true
+	case r.token || r.post != nil && r.post.isLeft():
+		return false
+	}
+	return errors.Is(err, dialect.ErrStopping) || errors.Is(err, dialect.ErrSessionEnded)
 }
 
 // taskRequest is what a task begins with.
@@ -60,19 +235,6 @@ func (c *call) taskRequest(t *engine.Program, args json.RawMessage) (q turns.Req
 	return q, nil
 }
 
-// isOver reports whether nobody comes back for the result of a call, whose wait has failed with
-// err: the client has cancelled it, or it reads that it is to call again, and its call will
-// not be known again. A client that is only gone may have sent the same request elsewhere.
-func (c *call) isOver(ctx context.Context, err error, key string) bool {
-	switch {
-	case errors.Is(err, dialect.ErrCancelled), c.Client != nil && ctx.Err() != nil:
-		return true
-	case key != "":
-		return false
-	}
-	return errors.Is(err, dialect.ErrStopping) || errors.As(err, new(*engine.UnsupportedError))
-}
-
 // giveUp cancels a task.
 func (c *call) giveUp(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outage)
@@ -82,27 +244,42 @@ func (c *call) giveUp(ctx context.Context, id string) {
 	}
 }
 
+// finalResult is what the response to a call has whose task has ended.
+func (w *waiter) finalResult(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
+	if t.Status == tasks.Cancelled && w.canResume() {
+		return end, wire.NewError(wire.CodeInvalidRequest, "the request was cancelled, and what it had done is undone")
+	}
+	return w.outcome(ctx, t)
+}
+
 // outcome is what the call of a task that has ended has for a result, which begins with all
 // that the tool has yielded.
-func (c *waiter) outcome(ctx context.Context, t *tasks.Task) (*content.Result, error) {
+func (w *waiter) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
 	if t.Status == tasks.Failed {
-		return c.failure(ctx, t)
+		end.Result, err = w.failure(ctx, t)
+		return end, err
 	}
-	result := *t.End.Result
+	end = *t.End
+	if end.Result == nil { // of a prompt or a resource
+		w.opened(t)
+		return end, nil
+	}
+	result := *end.Result
+	end.Result = &result
 	if t.Status == tasks.Cancelled { // it is not what was called for
 		result.IsError = true
 	}
 	if !result.IsError {
-		c.opened()
+		w.opened(t)
 	}
 	if t.Program == nil || !t.Program.Yields {
-		return &result, nil
+		return end, nil
 	}
 	var parts content.Blocks
 	for n := uint64(0); n < t.Events; {
-		events, err := c.Tasks.Events(ctx, c.Principal, t.ID, n, eventPage)
+		events, err := w.Tasks.Events(ctx, w.Principal, t.ID, n, eventPage)
 		if err != nil {
-			return nil, err
+			return end, err
 		}
 		for i := range events {
 			parts, n = append(parts, events[i].Content...), events[i].N
@@ -112,12 +289,18 @@ func (c *waiter) outcome(ctx context.Context, t *tasks.Task) (*content.Result, e
 		}
 	}
 	result.Content = slices.Concat(parts, result.Content)
-	return &result, nil
+	return end, nil
 }
 
 // failure is how a call whose task has failed ends: with a result for whoever called the tool,
 // where that can do something about it.
 func (c *call) failure(ctx context.Context, t *tasks.Task) (*content.Result, error) {
+	if t.Program != nil && t.Program.Kind != engine.KindTool {
+		if c.stopped(t.Err) != nil || errors.Is(t.Err, saga.ErrNotFound) {
+			return nil, t.Err
+		}
+		return nil, c.TaskFailure(ctx, t)
+	}
 	if r := c.stopped(t.Err); r != nil {
 		return r, nil
 	}

@@ -23,7 +23,7 @@ import (
 
 // offersTasks reports whether a client is offered tasks.
 func (d *handshake) offersTasks(p *peer) bool {
-	return d.Tasks != nil && p != nil && p.revision >= revision2025November
+	return d.OffersTasks() && p != nil && p.revision >= revision2025November
 }
 
 // taskCapability is what the server declares to it. A list is of those who are known: it would
@@ -88,14 +88,6 @@ func (c *call) asTask(t *engine.Program, task jsontext.Value) (wanted bool, ttl 
 	return true, time.Duration(min(millis, math.MaxInt64/2/float64(time.Millisecond)) * float64(time.Millisecond)), nil
 }
 
-// taskNote is what is kept with a task for the requests that look at it.
-type taskNote struct {
-	// Token is the progressToken of the call, which holds as long as the task does.
-	Token jsontext.Value `json:"progressToken,omitzero"`
-	// Resumption is there if the call can be resumed.
-	Resumption *resumption `json:"resumption,omitzero"`
-}
-
 // createTask begins a task and answers with it.
 func (c *call) createTask(ctx context.Context, t *engine.Program, args json.RawMessage, ttl time.Duration) (json.RawMessage, error) {
 	q, err := c.taskRequest(t, args)
@@ -124,8 +116,8 @@ func (c *call) createTask(ctx context.Context, t *engine.Program, args json.RawM
 func (c *call) appendTask(ctx context.Context, b []byte, t *tasks.Task) ([]byte, error) {
 	status, message := dialect.TaskStatus(t.Status), t.Message
 	switch {
-	case t.Status == tasks.Completed && t.End.Result.IsError:
-		status, message = "failed", t.End.Result.Content.Text()
+	case t.Bad:
+		status = "failed"
 	case t.Status == tasks.Failed:
 		r, err := c.failure(ctx, t)
 		if err != nil {
@@ -161,6 +153,9 @@ func (c *call) taskID() (string, error) {
 	if p.TaskID == nil {
 		return "", wire.NewError(wire.CodeInvalidParams, "params.taskId is missing: it names the task")
 	}
+	if !c.MayName(*p.TaskID) {
+		return "", tasks.ErrNotFound
+	}
 	return *p.TaskID, nil
 }
 
@@ -169,7 +164,7 @@ func (c *call) getTask(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	task, err := c.Tasks.Get(ctx, c.Principal, id)
+	task, err := c.Tasks.Status(ctx, c.Principal, id)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +236,7 @@ func (c *call) cancelTask(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	task, err := c.Tasks.Get(ctx, c.Principal, id)
+	task, err := c.Tasks.Status(ctx, c.Principal, id)
 	if err == nil && !task.Status.Ended() {
 		task, err = c.Tasks.Cancel(ctx, c.Principal, id)
 		if err == nil && !task.Status.Ended() {
@@ -284,41 +279,57 @@ func (c *call) taskResult(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &waiter{call: c, task: id}
+	r := &reader{call: c}
+	if c.streams() && !task.Status.Ended() {
+		r.enroll(ctx, id, false)
+	}
+	return c.readResult(ctx, r, task, 0)
+}
+
+// readResult is taskResult for a task that was found.
+func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, told uint64) (json.RawMessage, error) {
+	id := task.ID
+	changed := func(*tasks.Task) {}
 	if c.Way != nil {
-		c.Way = related{c.Way, id}
-		c.Notifier.Way = c.Way
-		var note taskNote
-		if c.Notifier.Token == nil && json.Unmarshal(task.Note, &note) == nil && wire.ValidID(note.Token) {
+		way := related{c.Way, id}
+		c.Way, c.Notifier.Way = way, way
+		if note := noteOf(task); c.Notifier.Token == nil && note != nil && wire.ValidID(note.Token) {
 			c.Notifier.Token = note.Token
 		}
 		last := ""
-		w.changed = func(t *tasks.Task) {
+		changed = func(t *tasks.Task) {
 			b, err := c.appendTask(ctx, nil, t)
 			if now := dialect.TaskStatus(t.Status) + t.Message; err == nil && now != last {
 				last = now
-				c.Way.Notify(statusMethod, b)
+				way.Notify(statusMethod, b)
 			}
 		}
 	}
+	w := &waiter{call: c, task: id}
 	if !task.Status.Ended() {
-		if task, err = w.wait(ctx); err != nil {
+		var err error
+		r.seen = changed
+		if task, err = r.read(ctx, task, told); err != nil {
 			if r := c.stopped(err); r != nil {
 				return nil, wire.NewError(wire.CodeInvalidRequest, r.Content.Text())
 			}
 			return nil, err
 		}
+		w = r.w
 	}
 	result, err := w.outcome(ctx, task)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := wire.Marshal(plainResult(c.peer.revision, result))
+	raw, err := wire.Marshal(plainResult(c.peer.revision, result.Result))
 	if err != nil {
 		return nil, err
 	}
 	return dialect.RelatedTask(raw, id), nil
 }
+
+// resultMethod is the method that waits for a task.
+const resultMethod = "tasks/result"
 
 // statusMethod is the notification that has a task in it, and so need not say of which it is.
 const statusMethod = "notifications/tasks/status"

@@ -3,9 +3,9 @@ package handshake
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -35,12 +35,18 @@ type waiter struct {
 	passing func(number uint64) (passed func())
 	// telling keeps signs of life apart from what is passed on.
 	telling sync.Mutex
-	// questionID returns the id by which a question is asked; it may be nil.
-	questionID func(step string) uint64
+	// post asks a question, the nth of the task, without waiting for the answer, which comes to
+	// the task by itself. It returns how to take the question back: nil if there is nobody to tell.
+	// If it is nil, the way is called.
+	post func(step steps.Step, n uint64) (takeBack func(why error), err error)
+	// left leaves, if the client can answer no more here and finds its questions elsewhere; it goes
+	// with post.
+	left func() bool
 	// told is the number of the last event that was passed on.
 	told uint64
 
-	asked map[string]context.CancelCauseFunc // by the step ids of what the client is being asked
+	waits atomic.Bool                // the task waits for the client
+	asked map[string]func(why error) // takes back what the client is being asked, by step ids
 	mu    sync.Mutex
 	links links
 }
@@ -64,14 +70,30 @@ const (
 // wait waits until the task has ended. It fails with [context.Cause] when ctx ends, with an
 // error that is [turns.ErrGone] when the client is gone or cannot be asked any more, and as
 // [tasks.Viewer] does.
-func (w *waiter) wait(ctx context.Context) (*tasks.Task, error) {
+func (w *waiter) wait(ctx context.Context) (last *tasks.Task, err error) {
 	defer dialect.Rest(w.Way)()
 	ctx, cancel := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer cancel(nil)
 	defer w.keepAlive()()
-	w.asked = make(map[string]context.CancelCauseFunc)
+	w.asked = make(map[string]func(error))
+	if w.post != nil {
+		defer context.AfterFunc(w.peer.answering, func() {
+			if !w.left() && w.waits.Load() {
+				cancel(context.Cause(w.peer.answering))
+			}
+		})()
+	}
+	defer func() {
+		why := err
+		if err == nil {
+			why = goneWith(last)
+		}
+		for _, takeBack := range w.asked {
+			takeBack(why)
+		}
+	}()
 	var seen uint64
 	var failing time.Time
 	for {
@@ -182,17 +204,33 @@ func (w *waiter) ask(ctx context.Context, asking *sync.WaitGroup, failed func(er
 	}
 	for id, takeBack := range w.asked {
 		if !open[id] {
-			takeBack(errAnswered)
+			takeBack(goneWith(t))
 			delete(w.asked, id)
 		}
 	}
-	for _, step := range t.Questions {
+	w.waits.Store(len(open) > 0)
+	if w.post != nil && len(open) > 0 && w.peer.answering.Err() != nil {
+		if !w.left() {
+			failed(context.Cause(w.peer.answering))
+		}
+		return
+	}
+	for i, step := range t.Questions {
 		if w.asked[step.ID] != nil {
 			continue
 		}
 		if w.Way == nil || !w.Turns.Features(w.features).Has(step.Needs) {
 			failed(&engine.UnsupportedError{Tool: tool, StepID: step.ID, Needs: step.Needs})
 			return
+		}
+		if w.post != nil {
+			takeBack, err := w.post(step, t.Numbers[i])
+			if err != nil {
+				failed(err)
+				return
+			}
+			w.asked[step.ID] = takeBack
+			continue
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		w.asked[step.ID] = cancel
@@ -221,7 +259,7 @@ func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, ste
 	if err != nil {
 		return err
 	}
-	a, err := w.send(ctx, step.ID, method, params)
+	a, err := w.Way.Call(ctx, method, params)
 	switch {
 	case errors.Is(err, turns.ErrLate):
 		a = steps.Answer{Error: &steps.ClientError{Code: dialect.CodeLate, Message: err.Error()}}
@@ -234,43 +272,27 @@ func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, ste
 		w.links.accepted = append(w.links.accepted, id)
 	}
 	w.mu.Unlock()
-	return w.answer(context.WithoutCancel(ctx), a) // the client may have been told that it has arrived
+	return w.giveAnswer(context.WithoutCancel(ctx), w.Principal, w.task, a) // the client may have been told that it has arrived
 }
 
-// send sends a question.
-func (w *waiter) send(ctx context.Context, step, method string, params json.RawMessage) (steps.Answer, error) {
-	if asker, ok := w.Way.(*way); ok && w.questionID != nil {
-		return asker.ask(ctx, w.questionID(step), method, params)
+// goneWith is why a task's question needs no answer any more, as the task is now.
+func goneWith(t *tasks.Task) error {
+	if t.Cancelling || t.Status == tasks.Cancelled {
+		return dialect.ErrCancelled
 	}
-	return w.Way.Call(ctx, method, params)
-}
-
-// answer gives the task an answer. One that is not of MCP's form is a fault in the client that
-// asking again would not mend: it counts as the client's failure to answer.
-func (w *waiter) answer(ctx context.Context, a steps.Answer) error {
-	ctx, cancel := context.WithTimeout(ctx, outage)
-	defer cancel()
-	for {
-		_, err := w.Tasks.Answer(ctx, w.Principal, w.task, []steps.Answer{a})
-		var wrong *engine.AnswerError
-		switch {
-		case errors.As(err, &wrong) && a.Error == nil:
-			w.Log.InfoContext(ctx, "answer not usable", "step", a.StepID, "reason", wrong.Reason)
-			a.Result, a.Error = nil, &steps.ClientError{Code: wire.CodeInvalidParams, Message: "the answer is malformed: " + wrong.Reason}
-		case errors.Is(err, turns.ErrLedger) && ctx.Err() == nil:
-			select {
-			case <-time.After(outagePause):
-			case <-ctx.Done():
-			}
-		default:
-			return err
-		}
-	}
+	return errAnswered
 }
 
 // opened tells the client that what it was to do on other pages is done.
-func (w *waiter) opened() {
-	for _, id := range w.links.accepted {
+func (w *waiter) opened(t *tasks.Task) {
+	if w.Way == nil {
+		return
+	}
+	accepted := w.links.accepted
+	if note := noteOf(t); note != nil {
+		accepted = append(accepted, note.Accepted...)
+	}
+	for _, id := range accepted {
 		w.Way.Notify("notifications/elicitation/complete", append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))
 	}
 }

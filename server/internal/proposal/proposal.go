@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 type proposal struct{ *dialect.Host }
@@ -24,7 +25,7 @@ func (*proposal) Match(m *wire.Message, _ http.Header) bool {
 }
 
 func (p *proposal) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-	end, err := p.Saga(ctx, x)
+	end, err := p.Saga(ctx, x, steps.AllFeatures())
 	if err == nil {
 		var result []byte
 		if result, err = p.AppendSagaResult(x.Scratch, &end); err == nil {

@@ -39,8 +39,11 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if d.Guest(r.Message) != nil {
 		return d.serveGuest(ctx, r)
 	}
-	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t, p.Arguments); rerr != nil {
-		return nil, rerr
+	p.Resumed.Arguments = p.Arguments
+	if t.Yields || p.ResumeToken != nil || r.meta.ResumeToken != nil {
+		if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t, p.Arguments); rerr != nil {
+			return nil, rerr
+		}
 	}
 	args := json.RawMessage(p.Resumed.Arguments)
 	switch mode := d.TaskMode(t); {
@@ -56,21 +59,22 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 		return question, err
 	}
 	if end.Yielded != nil {
-		return d.partResult(d.Part(&end, &p.Resumed), end.Token)
+		return d.appendResult(r.Scratch, d.Part(&end, &p.Resumed), end.Token)
 	}
-	return d.toolResult(end.Result)
+	return d.appendResult(r.Scratch, end.Result, "")
 }
 
-// toolResult writes a CallToolResult. The tool's _meta and the server's are one.
+// toolResult is appendResult for a result without a next part.
 func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
-	return d.partResult(result, "")
+	return d.appendResult(nil, result, "")
 }
 
-// partResult is toolResult with the token for the next part, if there is one.
-func (d *stateless) partResult(result *content.Result, token string) ([]byte, error) {
+// appendResult writes a CallToolResult, with the token for the next part if there is one. The
+// tool's _meta and the server's are one.
+func (d *stateless) appendResult(b []byte, result *content.Result, token string) ([]byte, error) {
 	bare := *result
 	bare.Meta = nil
-	b, err := dialect.AppendToolResult(make([]byte, 0, 512), &bare)
+	b, err := dialect.AppendToolResult(slices.Grow(b, 512), &bare)
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +162,12 @@ func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, arg
 		return end, nil, err
 	}
 	take := d.Turns.Call // a client that lost the state, or never needed it, may have the answers all the same
+	q.Parts = true
 	switch {
 	case p.State != nil: // it is newer than a resume token
-		q.Parts = true
 		take = d.Turns.Resume
-	case p.Resumed.Turn(&q, turns.Resent):
+	case p.Resumed.Token != "":
+		p.Resumed.Turn(&q, turns.Resent)
 		q.IdempotencyKey = ""
 		take = d.Turns.Resume
 	}
@@ -173,7 +178,7 @@ func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, arg
 		}
 	}
 	if err == nil && end.Token != "" && end.Yielded == nil {
-		question = d.inputRequired(&end)
+		question = d.inputRequired(r.Scratch, &end)
 	}
 	return end, question, err
 }
@@ -219,8 +224,8 @@ func answers(responses jsontext.Value) ([]steps.Answer, error) {
 	return answers, nil
 }
 
-func (d *stateless) inputRequired(t *turns.End) []byte {
-	b := append(make([]byte, 0, 512+len(t.Token)), `{"inputRequests":`...)
+func (d *stateless) inputRequired(b []byte, t *turns.End) []byte {
+	b = append(slices.Grow(b, 512+len(t.Token)), `{"inputRequests":`...)
 	b = dialect.AppendInputRequests(b, t.Steps)
 	b = append(b, `,"requestState":"`...)
 	b = append(b, t.Token...) // as in AppendSagaResult
@@ -230,8 +235,8 @@ func (d *stateless) inputRequired(t *turns.End) []byte {
 // finishAt is finish for a result that may say when the client is to come back.
 func (d *stateless) finishAt(open []byte, kind string, end *turns.End) []byte {
 	b := d.finishMeta(open, kind)
-	if ms, ok := d.RetryAfter(end); ok {
-		b = dialect.AppendRetryAfter(append(b, ','), ms)
+	if !end.Wake.IsZero() {
+		b = d.AppendRetryAfter(append(b, ','), end.Wake)
 	}
 	return append(b, '}', '}')
 }
@@ -242,19 +247,21 @@ func (d *stateless) finishAt(open []byte, kind string, end *turns.End) []byte {
 func (d *stateless) serveSaga(ctx context.Context, r *request) ([]byte, error) {
 	// The headers that repeat arguments are compared if they are there. What names no
 	// tool calls none.
-	if p, rerr := readParams(r, "name"); rerr == nil { // else the method says so
-		if rerr := d.matchParams(r, p.Name, p.Arguments); rerr != nil {
-			return nil, rerr
+	if len(d.params) > 0 {
+		if p, rerr := readParams(r, "name"); rerr == nil { // else the method says so
+			if rerr := d.matchParams(r, p.Name, p.Arguments); rerr != nil {
+				return nil, rerr
+			}
 		}
 	}
-	end, err := d.Saga(ctx, r.Exchange)
+	end, err := d.Saga(ctx, r.Exchange, r.features)
 	if err != nil {
 		return nil, err
 	}
 	if end.Result != nil {
-		return d.toolResult(end.Result)
+		return d.appendResult(r.Scratch, end.Result, "")
 	}
-	b, err := dialect.AppendSuspended(make([]byte, 0, 512+len(end.Token)), &end)
+	b, err := dialect.AppendSuspended(slices.Grow(r.Scratch, 512+len(end.Token)), &end)
 	if err != nil {
 		return nil, err
 	}

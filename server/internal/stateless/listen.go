@@ -141,7 +141,7 @@ func (d *stateless) readFilter(ctx context.Context, r *request) (h listenFilter,
 			h.URIs = append(h.URIs, uri)
 		}
 	}
-	if f.TaskIDs == nil || d.Tasks == nil {
+	if f.TaskIDs == nil || !d.OffersTasks() {
 		return h, nil
 	}
 	return h, d.findTasks(ctx, r, f.TaskIDs, &h)

@@ -38,7 +38,7 @@ type stateless struct {
 	table map[string]method
 	// info is this server's Implementation, which is in every result.
 	info []byte
-	// params are the arguments that HTTP headers repeat, by tool.
+	// params are the arguments that HTTP headers repeat, by tool; most have none.
 	params  map[string][]paramHeader
 	streams streams
 }
@@ -70,7 +70,9 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 	for _, t := range h.Tools.Of(engine.KindTool) {
 		found, err := paramHeaders(t)
 		wrong = append(wrong, err)
-		d.params[t.Name] = found
+		if found != nil {
+			d.params[t.Name] = found
+		}
 	}
 	d.table = d.methods()
 	return d, errors.Join(wrong...)
@@ -131,7 +133,7 @@ func (d *stateless) methods() map[string]method {
 		table["resources/templates/list"] = method{handle: d.list}
 		table["resources/read"] = method{name: "uri", handle: d.readResource, foreign: true}
 	}
-	if d.Tasks != nil {
+	if d.OffersTasks() {
 		for name, handle := range map[string]func(context.Context, *request) ([]byte, error){
 			"tasks/get": d.getTask, "tasks/update": d.updateTask, "tasks/cancel": d.cancelTask,
 		} {
@@ -206,7 +208,7 @@ const dontCache = `,"ttlMs":0,"cacheScope":"private"`
 
 func (d *stateless) discover(context.Context, *request) ([]byte, error) {
 	offers := d.Offers(true)
-	if d.Tasks != nil {
+	if d.OffersTasks() {
 		offers["extensions"] = map[string]any{dialect.TasksExtension: struct{}{}}
 	}
 	b, err := wire.Marshal(struct {

@@ -45,7 +45,7 @@ func (d *stateless) createTask(ctx context.Context, r *request, t *engine.Progra
 	case task.ID != "":
 		return d.finish(appendTask(nil, task, dialect.TaskStatus(task.Status), task.Message), resultTask), nil
 	case task.End.Token != "":
-		return d.inputRequired(task.End), nil
+		return d.inputRequired(r.Scratch, task.End), nil
 	}
 	return d.toolResult(task.End.Result)
 }
@@ -106,7 +106,7 @@ func readTask(r *request) (id string, responses jsontext.Value, err error) {
 	if p.Name == "" {
 		return "", nil, wire.NewError(wire.CodeInvalidParams, "params.taskId is missing: it names the task")
 	}
-	if !dialect.OwnTaskID(p.Name) {
+	if !r.MayName(p.Name) {
 		return "", nil, tasks.ErrNotFound
 	}
 	return p.Name, p.Answers, nil

@@ -29,7 +29,7 @@ type request struct {
 // used here. clientInfo is not: it must decide nothing (MCP 2026-07-28,
 // basic/index).
 type meta struct {
-	Version, Capabilities, LogLevel, ProgressToken jsontext.Value
+	Version, Capabilities, LogLevel, ProgressToken, ResumeToken jsontext.Value
 
 	version string
 }
@@ -104,6 +104,8 @@ func (r *request) readMeta() *wire.Error {
 			r.meta.LogLevel = v
 		case "progressToken":
 			r.meta.ProgressToken = v
+		case dialect.ResumeTokenMember:
+			r.meta.ResumeToken = v
 		}
 	}
 	var ok bool

@@ -49,7 +49,8 @@ func Parse(raw []byte) (Message, *Error) {
 	if jsontext.Value(raw).Kind() == '[' {
 		return m, NewError(CodeInvalidRequest, BatchText)
 	}
-	if !jsonview.Valid(raw) {
+	valid, within := jsonview.ValidWithin(raw, MaxNesting)
+	if !valid {
 		return m, NewError(CodeParseError, "the message is not valid JSON (or a name occurs twice in an object)")
 	}
 	if jsontext.Value(raw).Kind() != '{' {
@@ -79,7 +80,7 @@ func Parse(raw []byte) (Message, *Error) {
 		}
 		m.ID = id
 	}
-	if jsonview.Deeper(raw, MaxNesting) {
+	if !within {
 		return m, NewError(CodeInvalidRequest, DeepText)
 	}
 	if string(version) != `"2.0"` && !jsonview.Is(version, "2.0") {
@@ -132,6 +133,15 @@ func ValidID(id jsontext.Value) bool {
 		return err == nil
 	}
 	return false
+}
+
+// CanonicalID is a valid id as all spellings of it are.
+func CanonicalID(id jsontext.Value) (canonical string, ok bool) {
+	v := id.Clone()
+	if !ValidID(v) || v.Canonicalize() != nil {
+		return "", false
+	}
+	return string(v), true
 }
 
 // DecodeParams reads a method's parameters. The error says which one is wrong.

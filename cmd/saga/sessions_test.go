@@ -1,0 +1,87 @@
+package main
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+)
+
+// session begins a session at a server and returns its id.
+func session(t *testing.T, address string) string {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"elicitation":{},"sampling":{}},"clientInfo":{"name":"x","version":"1"}}}`))
+	require.NoError(t, err)
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Accept", "application/json, text/event-stream")
+	response, err := http.DefaultClient.Do(q)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	id := response.Header.Get("Mcp-Session-Id")
+	require.NotEmpty(t, id, response.Status)
+	return id
+}
+
+// The id of a session is explained, and lasts as long as the server was told.
+func TestExplainSession(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.ok("keys", "new", "--keyset", "k.json")
+	address, _ := h.serve("--keyset", "k.json", "--session-ttl", "90m")
+	out := h.ok("token", "explain", session(t, address), "--keyset", "k.json")
+	for _, row := range []string{`made for +a session\n`, `protocol +MCP 2025-06-18\n`, `client has +elicitation\.form, sampling, sampling\.context\n`, `log level +INFO`, `expires .*\(in 1h(30m0|29m[0-9]+)s\)`, `, the primary`} {
+		assert.Regexp(t, row, out)
+	}
+	assert.NotContains(t, out, "tool")
+
+	c := sealer(t, h)
+	late := time.Now().Add(-time.Hour)
+	terms := sessionid.Terms{Revision: 2}
+	id, err := c.Seal(tokens.Binding{Purpose: sessionid.Purpose}, late, &tokens.Contents{Claims: tokens.Claims{IssuedAt: late, ExpiresAt: late}, State: terms.Bytes()})
+	require.NoError(t, err)
+	out, stderr, code := h.run("token", "explain", id, "--keyset", "k.json")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "(expired)")
+	assert.Contains(t, out, "2025-06-18")
+	assert.Contains(t, out, "nothing that can be asked")
+}
+
+// sealer seals with the keys in k.json.
+func sealer(t *testing.T, h *home) *tokens.Codec {
+	t.Helper()
+	keys, err := codec.LoadKeyset(filepath.Join(h.dir, "k.json"))
+	require.NoError(t, err)
+	c, err := tokens.New(keys, tokens.Options{})
+	require.NoError(t, err)
+	return c
+}
+
+// The token that resumes a request is explained, but for whose it is.
+func TestExplainResumeToken(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.ok("keys", "new", "--keyset", "k.json")
+	c := sealer(t, h)
+	seal := func(principal string) string {
+		token, err := c.Seal(tokens.Binding{Purpose: sessionid.ResumePurpose, Principal: principal}, time.Now(), &tokens.Contents{State: []byte(`{"t":"the-task","i":"\"req-7\""}`)})
+		require.NoError(t, err)
+		return token
+	}
+	out := h.ok("token", "explain", seal(""), "--keyset", "k.json")
+	assert.Regexp(t, `made for +resuming a request\n`, out)
+	assert.Contains(t, out, "req-7")
+	assert.NotContains(t, out, "the-task")
+	out, stderr, code := h.run("token", "explain", seal("ann"), "--keyset", "k.json")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "authentication")
+	assert.NotContains(t, out, "ann")
+}

@@ -1,0 +1,77 @@
+// Package sessionid is what the ids of sessions say, and what they and resume tokens are sealed
+// for: for the dialect that makes them, and for the command that explains them.
+package sessionid
+
+import (
+	"log/slog"
+
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// What session ids and resume tokens are sealed for, which separates them from all else that
+// the keys seal.
+const (
+	Purpose       = "session"
+	ResumePurpose = "resume"
+)
+
+// Terms is what a handshake agreed on, as far as the server understands it.
+type Terms struct {
+	Revision  byte // in Revisions
+	Features  steps.Features
+	Guests    byte // a bit for each
+	Resumable bool // the client can resume requests
+	Level     slog.Level
+}
+
+// Revisions are the protocol versions with a handshake, the oldest first.
+var Revisions = [...]string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
+
+// format is the format of terms: this byte, the revision, the features as bits, the log level.
+// Ids of earlier formats live as long as sessions do after a change.
+const format = 1
+
+// featureBits are the features in the order of their bits. New ones come at the end.
+var featureBits = [...]steps.Features{
+	{Forms: true}, {Links: true}, {Sampling: true}, {SamplingTools: true}, {SamplingContext: true}, {Roots: true},
+}
+
+// resumableBit, beside those of features, says that the client can resume requests.
+const resumableBit = 1 << 7
+
+// MaxGuests is how many guests there may be.
+const MaxGuests = 1
+
+// guestBits is where the bits of guests begin. No feature may have a bit there.
+const guestBits = 7 - MaxGuests
+
+var _ [guestBits - len(featureBits)]struct{}
+
+// Bytes are the terms as they are sealed.
+func (t *Terms) Bytes() []byte {
+	var bits byte
+	for i, f := range featureBits {
+		if t.Features.Has(f) {
+			bits |= 1 << i
+		}
+	}
+	bits |= t.Guests << guestBits
+	if t.Resumable {
+		bits |= resumableBit
+	}
+	return []byte{format, t.Revision, bits, byte(int8(t.Level))}
+}
+
+// Parse reads what Bytes has made. It reports false if a newer program has.
+func Parse(state []byte) (t Terms, ok bool) {
+	if len(state) != 4 || state[0] != format || int(state[1]) >= len(Revisions) {
+		return t, false
+	}
+	t = Terms{Revision: state[1], Guests: state[2] &^ resumableBit >> guestBits, Resumable: state[2]&resumableBit != 0, Level: slog.Level(int8(state[3]))}
+	for i, f := range featureBits {
+		if state[2]&(1<<i) != 0 {
+			t.Features = t.Features.With(f)
+		}
+	}
+	return t, true
+}

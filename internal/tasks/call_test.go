@@ -1,0 +1,789 @@
+package tasks_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+const delay = 50 * time.Millisecond
+
+var saying = content.Message{Role: content.User, Content: content.Text{Text: "say it"}}
+
+// waited is a call that its client waits for.
+func waited(m *tasks.Manager, name string) tasks.Start {
+	s := call(m, name, "{}")
+	s.Delay, s.Keep, s.Patience = delay, 5*time.Minute, time.Hour
+	return s
+}
+
+// plain is a tool that may not be a task.
+func plain(name string, start func(t *turn) (saga.Next, error), more ...saga.Steps[none, none]) saga.Definition {
+	tool := saga.Machine[none, none]{Info: saga.Info{Name: name}, Start: start}
+	for _, steps := range more {
+		tool.Steps = steps
+	}
+	return tool
+}
+
+func asks(name string) saga.Definition {
+	tool := greeter().(saga.Machine[none, none])
+	tool.Name, tool.Tasks = name, saga.Tasks{}
+	return tool
+}
+
+// spy counts what is done with a store, and lets some of it fail.
+type spy struct {
+	ledger.Store
+	swaps, reads atomic.Int32
+	mu           sync.Mutex
+	swap         func(swap func() error) error // what becomes of a swap; nil is what should
+}
+
+func (s *spy) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
+	s.swaps.Add(1)
+	s.mu.Lock()
+	how := s.swap
+	s.mu.Unlock()
+	if how == nil {
+		return s.Store.Swap(ctx, r, items...)
+	}
+	rev := r.Rev
+	err := how(func() error { return s.Store.Swap(ctx, r, items...) })
+	if err != nil {
+		r.Rev = rev
+	}
+	return err
+}
+
+func (s *spy) Load(ctx context.Context, key string) (*ledger.Record, error) {
+	s.reads.Add(1)
+	return s.Store.Load(ctx, key)
+}
+
+func (s *spy) Items(ctx context.Context, key string, after uint64, limit int) ([]ledger.Item, error) {
+	s.reads.Add(1)
+	return s.Store.Items(ctx, key, after, limit)
+}
+
+func (s *spy) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*ledger.Record, error] {
+	return s.Store.Watch(ctx, key, after)
+}
+
+func (s *spy) fails(how func(swap func() error) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.swap = how
+}
+
+// spied is a rig whose servers use the store through a spy.
+func spied(r *rig) *spy {
+	s := &spy{Store: r.store}
+	r.store = s
+	return s
+}
+
+// ends are tools, prompts and resources that end in each way there is, without doing anything.
+func ends() []saga.Definition {
+	link := &steps.Link{ID: "link", Message: "Go there."}
+	return []saga.Definition{
+		plain("works", func(t *turn) (saga.Next, error) { return t.Textf("done") }),
+		plain("steps", func(t *turn) (saga.Next, error) { return t.Goto("next") }, saga.Steps[none, none]{
+			"next": func(t *turn) (saga.Next, error) { return t.Textf("done") },
+		}),
+		plain("fails", func(t *turn) (saga.Next, error) { return nil, saga.Failf("not today") }),
+		plain("breaks", func(t *turn) (saga.Next, error) { return nil, errors.New("secret") }),
+		plain("misbehaves", func(t *turn) (saga.Next, error) { return t.Goto("nowhere") }),
+		plain("panics", func(t *turn) (saga.Next, error) { panic("at the disco") }),
+		saga.Machine[none, none]{
+			Info:  saga.Info{Name: "links", Asks: []steps.Question{link}},
+			Start: func(t *turn) (saga.Next, error) { return t.Ask("there", link) },
+			Steps: saga.Steps[none, none]{"there": func(t *turn) (saga.Next, error) { return t.Textf("done") }},
+		},
+		saga.Prompt[none, none]{Machine: saga.Machine[none, none]{
+			Info: saga.Info{Name: "prompt"}, Start: func(t *turn) (saga.Next, error) { return t.Messages(saying) },
+		}},
+		saga.Prompt[none, none]{Machine: saga.Machine[none, none]{
+			Info: saga.Info{Name: "bad-prompt"}, Start: func(t *turn) (saga.Next, error) { return nil, saga.Failf("not today") },
+		}},
+		saga.Resource[none, none]{URI: "note://x", Machine: saga.Machine[none, none]{
+			Info: saga.Info{Name: "resource"}, Start: func(t *turn) (saga.Next, error) { return t.Contents(content.ResourceContents{Text: "contents"}) },
+		}},
+	}
+}
+
+// said is a result without the saga's id.
+func said(t *testing.T, r *content.Result) string {
+	raw, err := json.Marshal(r)
+	require.NoError(t, err)
+	return regexp.MustCompile(`saga [0-9a-f]{32}`).ReplaceAllString(string(raw), "saga")
+}
+
+var kinds = []engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResource}
+
+func TestACallThatEndsSoonNeedsNoLedger(t *testing.T) {
+	r := newRig(t)
+	store := spied(r)
+	m := r.manager(nil, ends()...)
+	require.NoError(t, store.Close())
+	for _, kind := range kinds {
+		for _, p := range m.Turns.Registry.Of(kind) {
+			t.Run(p.Name, func(t *testing.T) {
+				s := waited(m, "")
+				s.Request.Program, s.Request.Client, s.ID = p, steps.Features{}, "mine"
+				want, wantErr := m.Turns.Call(t.Context(), s.Request)
+				task, err := m.Start(t.Context(), s)
+				if wantErr != nil {
+					require.Error(t, err)
+					var turn *turns.Error
+					require.ErrorAs(t, err, &turn)
+					var one, other *engine.StepFailure
+					assert.Equal(t, errors.As(wantErr, &one), errors.As(err, &other))
+					if one != nil {
+						assert.Equal(t, one.Step, other.Step)
+					}
+					var lacks, lacksToo *engine.UnsupportedError
+					assert.Equal(t, errors.As(wantErr, &lacks), errors.As(err, &lacksToo))
+					assert.Equal(t, lacks, lacksToo)
+					var failed, failedToo *engine.ToolError
+					assert.Equal(t, errors.As(wantErr, &failed), errors.As(err, &failedToo))
+					if failed != nil {
+						assert.Equal(t, failed.Text, failedToo.Text)
+					}
+					return
+				}
+				require.NoError(t, err)
+				assert.Empty(t, task.ID)
+				require.NotNil(t, task.End)
+				assert.Equal(t, said(t, want.Result), said(t, task.End.Result))
+				assert.Equal(t, want.Messages, task.End.Messages)
+				assert.Equal(t, want.Contents, task.End.Contents)
+			})
+		}
+	}
+	assert.Zero(t, store.swaps.Load())
+	assert.Zero(t, store.reads.Load())
+}
+
+func TestACallThatAsksNeedsNoPlace(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		store := spied(r)
+		busy := single("busy", func(t *turn) (saga.Next, error) { <-t.Done(); return nil, t.Err() })
+		m := r.manager(func(c *tasks.Config) { c.Workers, c.Limit = 1, 1 }, asks("ask"), busy)
+		r.work(m)
+		r.start(m, call(m, "busy", "")) // has the only place, and is all that the principal may have
+		before := store.swaps.Load()
+		var list []*tasks.Task
+		for range 5 {
+			task := r.start(m, waited(m, "ask"))
+			assert.NotEmpty(t, task.ID)
+			assert.Equal(t, tasks.InputRequired, task.Status)
+			require.Len(t, task.Questions, 1)
+			list = append(list, task)
+		}
+		assert.Equal(t, before+5, store.swaps.Load(), "writes")
+		for _, task := range list {
+			began := time.Now()
+			_, err := m.Answer(t.Context(), "p", task.ID, []steps.Answer{accept(task.Questions[0].ID, `{"name":"Ada"}`)})
+			require.NoError(t, err)
+			task = r.until(m, task.ID, tasks.Completed)
+			assert.Less(t, time.Since(began), time.Second)
+			assert.Contains(t, text(t, task), "Hello, Ada")
+		}
+		shown, _, err := m.List(t.Context(), "p", "", 10)
+		require.NoError(t, err)
+		assert.Len(t, shown, 1, "calls are not listed")
+		time.Sleep(5*time.Minute - time.Second)
+		_, err = m.Get(t.Context(), "p", list[0].ID)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		_, err = m.Get(t.Context(), "p", list[0].ID)
+		require.ErrorIs(t, err, tasks.ErrNotFound, "it is kept for as long as was asked for")
+	})
+}
+
+func TestACallGoesOnElsewhere(t *testing.T) {
+	for _, how := range []string{"stopped", "killed", "answered elsewhere"} {
+		t.Run(how, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				l := newLink(r.store, newRand(), -1, 0)
+				a, err := tasks.New(tasks.Config{Turns: r.runner(l, asks("ask"))})
+				require.NoError(t, err)
+				b := r.manager(nil, asks("ask"))
+				stop := r.work(a)
+				r.work(b)
+				task := r.start(a, waited(a, "ask"))
+				switch how {
+				case "stopped":
+					stop()
+				case "killed":
+					l.cut()
+				}
+				_, err = b.Answer(t.Context(), "p", task.ID, []steps.Answer{accept(task.Questions[0].ID, `{"name":"Ada"}`)})
+				require.NoError(t, err)
+				r.until(b, task.ID, tasks.Completed)
+			})
+		})
+	}
+}
+
+// holding is a tool that performs an effect, after a while and before a while.
+func holding(before, after time.Duration, do func(saga.Key) error) (tool saga.Definition, calls, undone *atomic.Int32) {
+	calls, undone = new(atomic.Int32), new(atomic.Int32)
+	effect := &saga.Effect[hold, string]{
+		Name: "hold", Tries: 1,
+		Do:   func(_ context.Context, key saga.Key, _ hold) (string, error) { calls.Add(1); return "held", do(key) },
+		Undo: func(context.Context, saga.Performed[hold, string]) error { undone.Add(1); return nil },
+	}
+	return saga.Machine[none, none]{
+		Info: saga.Info{Name: "hold", Effects: []saga.Declared{effect}},
+		Start: func(t *turn) (saga.Next, error) {
+			time.Sleep(before)
+			if _, err := saga.Do(t, effect, hold{"x", "a"}); err != nil {
+				return nil, err
+			}
+			if after > 0 {
+				select {
+				case <-time.After(after):
+				case <-t.Done():
+					return nil, t.Err()
+				}
+			}
+			return t.Textf("held")
+		},
+	}, calls, undone
+}
+
+func TestACallHasARecordBeforeItActs(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		var m *tasks.Manager
+		tool, calls, undone := holding(time.Millisecond, 0, func(saga.Key) error {
+			e, err := m.Get(context.Background(), "p", "mine")
+			assert.NoError(t, err)
+			if err == nil {
+				assert.Equal(t, tasks.Working, e.Status)
+			}
+			return nil
+		})
+		m = r.manager(nil, tool)
+		r.work(m)
+		s := waited(m, "hold")
+		s.ID = "mine"
+		task := r.start(m, s)
+		assert.Equal(t, "mine", task.ID)
+		task = r.until(m, "mine", tasks.Completed)
+		assert.Contains(t, text(t, task), "held")
+		assert.EqualValues(t, 1, calls.Load())
+		_, err := m.Start(t.Context(), s)
+		require.ErrorIs(t, err, tasks.ErrExists)
+		assert.EqualValues(t, 1, calls.Load(), "it has done nothing")
+		assert.Zero(t, undone.Load())
+	})
+}
+
+func TestACallThatCannotBeRemembered(t *testing.T) {
+	down := func(func() error) error { return errCut }
+	t.Run("does not act", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, r *rig) {
+			store := spied(r)
+			tool, calls, _ := holding(0, 0, func(saga.Key) error { return nil })
+			m := r.manager(nil, tool)
+			r.work(m)
+			synctest.Wait()
+			store.fails(down)
+			_, err := m.Start(t.Context(), waited(m, "hold"))
+			require.ErrorIs(t, err, turns.ErrLedger)
+			assert.Zero(t, calls.Load())
+		})
+	})
+	t.Run("goes on as long as it does nothing", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, r *rig) {
+			store := spied(r)
+			m := r.manager(nil, plain("slow", func(t *turn) (saga.Next, error) { time.Sleep(time.Minute); return t.Textf("done") }))
+			r.work(m)
+			synctest.Wait()
+			store.fails(down)
+			task, err := m.Start(t.Context(), waited(m, "slow"))
+			require.NoError(t, err)
+			assert.Empty(t, task.ID)
+			assert.Contains(t, text(t, task), "done")
+			time.AfterFunc(10*time.Second, func() { store.fails(nil) })
+			task, err = m.Start(t.Context(), waited(m, "slow"))
+			require.NoError(t, err)
+			require.NotEmpty(t, task.ID, "there is a record as soon as there can be one")
+			r.until(m, task.ID, tasks.Completed)
+		})
+	})
+	t.Run("though it was", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, r *rig) {
+			store := spied(r)
+			tool, calls, _ := holding(0, 0, func(saga.Key) error { return nil })
+			m := r.manager(nil, tool)
+			r.work(m)
+			synctest.Wait()
+			store.fails(func(swap func() error) error {
+				store.fails(nil)
+				return errors.Join(swap(), ledger.ErrUnknown, errCut)
+			})
+			task, err := m.Start(t.Context(), waited(m, "hold"))
+			require.NoError(t, err)
+			r.until(m, task.ID, tasks.Completed)
+			assert.EqualValues(t, 1, calls.Load())
+		})
+	})
+}
+
+func TestACallThatTakesLong(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		type key struct{}
+		m := r.manager(nil, plain("slow", func(t *turn) (saga.Next, error) {
+			time.Sleep(time.Minute)
+			if t.Err() != nil {
+				return nil, t.Err()
+			}
+			return t.Textf("for %v", t.Value(key{}))
+		}))
+		other := r.manager(nil, plain("slow", nothing))
+		r.work(m)
+		synctest.Wait()
+		began := time.Now()
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "Ada"))
+		task, err := m.Start(ctx, waited(m, "slow"))
+		require.NoError(t, err)
+		cancel() // the client comes back
+		assert.NotEmpty(t, task.ID)
+		assert.Equal(t, delay, time.Since(began))
+		assert.Equal(t, tasks.Working, task.Status)
+		task = r.until(other, task.ID, tasks.Completed)
+		assert.Contains(t, text(t, task), "for Ada")
+		assert.Equal(t, time.Minute, time.Since(began).Truncate(time.Second))
+	})
+}
+
+func nothing(t *turn) (saga.Next, error) { return t.Textf("nothing") }
+
+func TestACallWhoseCallerGoes(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		store := spied(r)
+		tool, calls, _ := holding(20*time.Millisecond, 0, func(saga.Key) error { return nil })
+		m := r.manager(nil, tool, plain("waits", func(t *turn) (saga.Next, error) { <-t.Done(); return nil, t.Err() }))
+		r.work(m)
+		synctest.Wait()
+		before := store.swaps.Load()
+		for _, name := range []string{"hold", "waits"} {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			_, err := m.Start(ctx, waited(m, name))
+			cancel()
+			require.Error(t, err, name)
+			assert.True(t, errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), err)
+		}
+		assert.Zero(t, calls.Load())
+		assert.Equal(t, before, store.swaps.Load())
+	})
+}
+
+func TestACallIsCancelled(t *testing.T) {
+	for _, how := range []string{"by its client", "as nobody wants it"} {
+		t.Run(how, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				tool, _, undone := holding(0, 2*time.Hour, func(saga.Key) error { return nil })
+				m := r.manager(nil, tool)
+				r.work(m)
+				task := r.start(m, waited(m, "hold"))
+				time.Sleep(time.Minute)
+				want := tasks.Failed
+				if how == "by its client" {
+					_, err := m.Cancel(t.Context(), "p", task.ID)
+					require.NoError(t, err)
+					want = tasks.Cancelled
+				}
+				r.until(m, task.ID, want)
+				assert.EqualValues(t, 1, undone.Load())
+			})
+		})
+	}
+}
+
+// heard is what a client hears.
+type heard struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (h *heard) say(s string) { h.mu.Lock(); defer h.mu.Unlock(); h.list = append(h.list, s) }
+
+func (h *heard) Progress(p engine.Progress) { h.say(fmt.Sprint("progress ", p.Done)) }
+func (h *heard) Log(l engine.Log) {
+	data, _ := json.Marshal(l.Data)
+	h.say("log " + string(data))
+}
+
+// listen hears what a task tells until it has ended, as dialects do.
+func listen(t *testing.T, m *tasks.Manager, id string, to *heard) {
+	var told uint64
+	for task, err := range m.Watch(context.Background(), "p", id, 0) {
+		require.NoError(t, err)
+		for told < task.Events {
+			events, err := m.Events(context.Background(), "p", id, told, 7)
+			require.NoError(t, err)
+			require.NotEmpty(t, events)
+			for _, e := range events {
+				require.Equal(t, told+1, e.N)
+				told = e.N
+				switch {
+				case e.Progress != nil:
+					to.Progress(*e.Progress)
+				case e.Log != nil:
+					to.Log(*e.Log)
+				}
+			}
+		}
+	}
+}
+
+func TestWhatACallTells(t *testing.T) {
+	var want []string
+	tell := func(t *turn) {
+		for i := range 100 {
+			t.Log(slog.LevelInfo, i)
+			if i%4 == 0 {
+				t.Progress(float64(i+1), 200, "")
+			}
+		}
+	}
+	for i := range 100 {
+		want = append(want, fmt.Sprint("log ", i))
+		if i%4 == 0 {
+			want = append(want, fmt.Sprint("progress ", i+1))
+		}
+	}
+	tool := plain("tells", func(t *turn) (saga.Next, error) {
+		tell(t)
+		time.Sleep(time.Second)
+		t.Progress(150, 200, "")
+		time.Sleep(time.Second)
+		return t.Textf("told")
+	})
+	quick := plain("quick", func(t *turn) (saga.Next, error) { tell(t); return t.Textf("told") })
+	run := func(t *testing.T, name string, client *heard) (store *spy, task *tasks.Task, here, there []string) {
+		inBubble(t, func(t *testing.T, r *rig) {
+			store = spied(r)
+			m, other := r.manager(nil, tool, quick), r.manager(nil, tool, quick)
+			r.work(m)
+			s := waited(m, name)
+			if client != nil {
+				s.Request.Notifier = client
+			}
+			task = r.start(m, s)
+			if task.ID == "" {
+				return
+			}
+			store.reads.Store(0)
+			var a, b heard
+			var all sync.WaitGroup
+			all.Go(func() { listen(t, m, task.ID, &a) })
+			time.Sleep(500 * time.Millisecond)
+			if name == "tells" && client == nil {
+				assert.Zero(t, store.reads.Load(), "what is told here is read from memory")
+				assert.Len(t, a.list, len(want), "and at once")
+			}
+			all.Go(func() { listen(t, other, task.ID, &b) })
+			all.Wait()
+			here, there = a.list, b.list
+		})
+		return store, task, here, there
+	}
+	t.Run("is read once and in order", func(t *testing.T) {
+		_, task, here, there := run(t, "tells", nil)
+		require.NotEmpty(t, task.ID)
+		assert.Equal(t, append(want[:len(want):len(want)], "progress 150"), here)
+		assert.Equal(t, here, there)
+	})
+	t.Run("is there though it ends at once", func(t *testing.T) {
+		_, task, here, there := run(t, "quick", nil)
+		require.NotEmpty(t, task.ID)
+		assert.Equal(t, want, here)
+		assert.Equal(t, here, there)
+	})
+	t.Run("goes to who waits before there is a record", func(t *testing.T) {
+		var client heard
+		_, task, _, _ := run(t, "quick", &client)
+		assert.Empty(t, task.ID)
+		assert.Equal(t, want, client.list)
+		var slow heard
+		_, task, here, _ := run(t, "tells", &slow)
+		require.NotEmpty(t, task.ID)
+		assert.Equal(t, want, slow.list)
+		assert.Equal(t, []string{"progress 150"}, here)
+	})
+}
+
+func TestACallIsBoundedAsATurn(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		runner := r.runner(r.store, plain("waits", func(t *turn) (saga.Next, error) { <-t.Done(); return nil, t.Err() }))
+		runner.Timeout = time.Minute
+		m, err := tasks.New(tasks.Config{Turns: runner})
+		require.NoError(t, err)
+		r.work(m)
+		began := time.Now()
+		task := r.start(m, waited(m, "waits"))
+		task = r.until(m, task.ID, tasks.Failed)
+		assert.Equal(t, time.Minute, time.Since(began))
+		require.ErrorIs(t, task.Err, context.DeadlineExceeded)
+	})
+}
+
+func TestPromptsAndResourcesEndElsewhere(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		long := func(then func(t *turn) (saga.Next, error)) func(t *turn) (saga.Next, error) {
+			return func(t *turn) (saga.Next, error) { time.Sleep(time.Second); return then(t) }
+		}
+		machine := func(name string, then func(t *turn) (saga.Next, error)) saga.Machine[none, none] {
+			return saga.Machine[none, none]{Info: saga.Info{Name: name}, Start: long(then)}
+		}
+		defs := []saga.Definition{
+			saga.Prompt[none, none]{Machine: machine("good", func(t *turn) (saga.Next, error) { return t.Messages(saying) })},
+			saga.Prompt[none, none]{Machine: machine("bad", func(t *turn) (saga.Next, error) { return nil, saga.Failf("not today") })},
+			saga.Resource[none, none]{URI: "note://x", Machine: machine("there", func(t *turn) (saga.Next, error) { return t.Contents(content.ResourceContents{Text: "contents"}) })},
+			saga.Resource[none, none]{URI: "note://y", Machine: machine("gone", func(t *turn) (saga.Next, error) { return nil, saga.ErrNotFound })},
+		}
+		m, other := r.manager(nil, defs...), r.manager(nil, defs...)
+		r.work(m)
+		ended := func(kind engine.Kind, name string) *tasks.Task {
+			s := waited(m, "")
+			s.Request.Program = m.Turns.Registry.Find(kind, name)
+			require.NotNil(t, s.Request.Program, name)
+			task := r.start(m, s)
+			require.NotEmpty(t, task.ID)
+			for found, err := range other.Watch(t.Context(), "p", task.ID, 0) {
+				require.NoError(t, err)
+				task = found
+			}
+			require.NotNil(t, task.Program)
+			assert.Equal(t, kind, task.Program.Kind)
+			return task
+		}
+		assert.Len(t, ended(engine.KindPrompt, "good").End.Messages.Messages, 1)
+		var failed *engine.ToolError
+		require.ErrorAs(t, ended(engine.KindPrompt, "bad").Err, &failed)
+		assert.Equal(t, "not today", failed.Text)
+		assert.True(t, failed.Disclosed)
+		assert.Equal(t, "contents", ended(engine.KindResource, "there").End.Contents[0].Text)
+		require.ErrorIs(t, ended(engine.KindResource, "gone").Err, engine.ErrNotFound)
+	})
+}
+
+func TestACallWhereNobodyWorks(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		tool, calls, _ := holding(0, 0, func(saga.Key) error { return nil })
+		a, b := r.manager(nil, tool), r.manager(nil, tool)
+		synctest.Wait()
+		task, err := a.Start(t.Context(), waited(a, "hold")) // it has stopped
+		require.NoError(t, err)
+		assert.Zero(t, calls.Load())
+		r.work(b)
+		r.until(a, task.ID, tasks.Completed)
+		assert.EqualValues(t, 1, calls.Load())
+	})
+}
+
+func TestCallsOnly(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		only := r.manager(func(c *tasks.Config) { c.CallsOnly = true }, greeter())
+		r.work(only)
+		idle := r.manager(nil, greeter())
+		task := r.start(idle, call(idle, "greet", ""))
+		asked := r.start(only, waited(only, "greet"))
+		_, err := only.Answer(t.Context(), "p", asked.ID, []steps.Answer{accept(asked.Questions[0].ID, `{"name":"Ada"}`)})
+		require.NoError(t, err)
+		r.until(only, asked.ID, tasks.Completed)
+		time.Sleep(time.Minute)
+		task, err = only.Get(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		assert.Equal(t, tasks.Queued, task.Status)
+	})
+}
+
+func TestACallWithAKey(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		tool, calls, _ := holding(0, 0, func(saga.Key) error { return nil })
+		m := r.manager(nil, tool)
+		r.work(m)
+		s := waited(m, "hold")
+		s.Request.IdempotencyKey = "key"
+		first := r.start(m, s)
+		r.until(m, first.ID, tasks.Completed)
+		again := r.start(m, s)
+		assert.Equal(t, first.ID, again.ID)
+		assert.EqualValues(t, 1, calls.Load())
+		s.Request.Arguments = json.RawMessage(`{"other":1}`)
+		_, err := m.Start(t.Context(), s)
+		require.ErrorIs(t, err, turns.ErrKeyReused)
+	})
+}
+
+func TestACallOfAnIDThatIsInUse(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		tool, calls, _ := holding(0, time.Second, func(saga.Key) error { return nil })
+		m, other := r.manager(nil, tool), r.manager(nil, tool)
+		r.work(m)
+		r.work(other)
+		s := waited(m, "hold")
+		s.ID = "mine"
+		first := r.start(m, s)
+		for _, m := range []*tasks.Manager{m, other} {
+			s.Request.Program = m.Turns.Registry.Find(engine.KindTool, "hold")
+			_, err := m.Start(t.Context(), s)
+			require.ErrorIs(t, err, tasks.ErrExists)
+		}
+		r.until(m, first.ID, tasks.Completed)
+		assert.EqualValues(t, 1, calls.Load())
+	})
+}
+
+func TestACallWhileTheServerStops(t *testing.T) {
+	slow := func(d time.Duration) saga.Definition {
+		return plain("slow", func(t *turn) (saga.Next, error) {
+			select {
+			case <-time.After(d):
+				return t.Textf("done here")
+			case <-t.Done():
+				return nil, t.Err()
+			}
+		})
+	}
+	for _, test := range []struct {
+		name  string
+		begun time.Duration // before the server stops; negative: after
+		takes time.Duration
+		here  bool
+	}{
+		{"it ends in time", 10 * time.Millisecond, 2 * time.Second, true},
+		{"it has a record and ends in time", time.Second, 4 * time.Second, true},
+		{"it takes too long", 10 * time.Millisecond, time.Minute, false},
+		{"it begins in the grace", -time.Second, 2 * time.Second, true},
+		{"it begins after the grace", -20 * time.Second, 2 * time.Second, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				a := r.manager(nil, slow(test.takes))
+				b := r.manager(nil, plain("slow", func(t *turn) (saga.Next, error) { return t.Textf("done elsewhere") }))
+				stop := r.work(a)
+				// Something keeps the grace from being over at once.
+				r.start(a, waited(a, "slow"))
+				stopped := make(chan struct{})
+				begin := func() (task *tasks.Task) {
+					task, err := a.Start(t.Context(), waited(a, "slow"))
+					require.NoError(t, err)
+					return task
+				}
+				end := func() { go func() { stop(); close(stopped) }() }
+				var task *tasks.Task
+				if test.begun >= 0 {
+					time.AfterFunc(test.begun, end)
+					task = begin()
+				} else {
+					end()
+					time.Sleep(-test.begun)
+					task = begin()
+				}
+				require.NotEmpty(t, task.ID)
+				<-stopped
+				r.work(b)
+				want := "done elsewhere"
+				if test.here {
+					want = "done here"
+				}
+				assert.Contains(t, text(t, r.until(b, task.ID, tasks.Completed)), want)
+			})
+		})
+	}
+}
+
+func TestWhatACallTellsThoughWritesAreUncertain(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		store := spied(r)
+		var want []string
+		for i := range 20 {
+			want = append(want, fmt.Sprint("log ", i))
+		}
+		m := r.manager(nil, plain("tells", func(t *turn) (saga.Next, error) {
+			for i := range want {
+				t.Log(slog.LevelInfo, i)
+				time.Sleep(30 * time.Millisecond)
+			}
+			return t.Textf("told")
+		}))
+		r.work(m)
+		synctest.Wait()
+		var writes atomic.Int32
+		store.fails(func(swap func() error) error {
+			switch writes.Add(1) % 3 {
+			case 1:
+				return errors.Join(swap(), ledger.ErrUnknown, errCut)
+			case 2:
+				return errCut
+			}
+			return swap()
+		})
+		task := r.start(m, waited(m, "tells"))
+		var here heard
+		listen(t, m, task.ID, &here)
+		assert.Equal(t, want, here.list)
+		events, err := m.Events(t.Context(), "p", task.ID, 0, 100)
+		require.NoError(t, err)
+		assert.Len(t, events, len(want)+1)
+	})
+}
+
+// What others have told is read from the store, though the task runs here.
+func TestWhatOthersTellOfACall(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		tool := plain("tells", func(t *turn) (saga.Next, error) {
+			t.Log(slog.LevelInfo, "here")
+			time.Sleep(40 * time.Millisecond) // nobody watches the record yet
+			t.Log(slog.LevelInfo, "again")
+			time.Sleep(time.Minute)
+			return t.Textf("told")
+		})
+		m, other := r.manager(nil, tool), r.manager(nil, tool)
+		r.work(m)
+		task := r.start(m, waited(m, "tells"))
+		require.EqualValues(t, 1, task.Events)
+		require.NoError(t, other.Append(t.Context(), "p", task.ID, json.RawMessage(`"there"`)))
+		task, err := m.Get(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, task.Events)
+		events, err := m.Events(t.Context(), "p", task.ID, 1, 10)
+		require.NoError(t, err)
+		require.Len(t, events, 1)
+		assert.Equal(t, tasks.EventCustom, events[0].Kind)
+		time.Sleep(time.Second)
+		events, err = m.Events(t.Context(), "p", task.ID, 0, 10)
+		require.NoError(t, err)
+		require.Len(t, events, 3)
+		for i, e := range events {
+			assert.Equal(t, uint64(i+1), e.N)
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package tasks_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// Who asks again for a task that there is gets it, however many there are.
+func TestTheSameCallAtTheLimit(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(func(c *tasks.Config) { c.Limit = 1 }, greeter())
+		r.work(m)
+		s := call(m, "greet", "")
+		s.Request.IdempotencyKey = "key"
+		first := r.start(m, s)
+		assert.Equal(t, first.ID, r.start(m, s).ID)
+		s.Request.IdempotencyKey = "another"
+		_, err := m.Start(t.Context(), s)
+		require.ErrorIs(t, err, tasks.ErrTooMany)
+	})
+}
+
+// A dialect's own events are bounded in number, however small they are.
+func TestAppendedEventsAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, greeter())
+		r.work(m)
+		task := r.until(m, r.start(m, call(m, "greet", "")).ID, tasks.InputRequired)
+		n := 0
+		for ; n < 20_000; n++ {
+			if err := m.Append(t.Context(), "p", task.ID, json.RawMessage("1")); err != nil {
+				var failed *tasks.FailedError
+				require.ErrorAs(t, err, &failed)
+				break
+			}
+		}
+		assert.Equal(t, 10_000, n)
+		now, err := m.Get(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		assert.Equal(t, task.Events+10_000, now.Events)
+	})
+}
+
+// downed is a store that can be taken away.
+type downed struct {
+	ledger.Store
+	down atomic.Bool
+}
+
+func (d *downed) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
+	if d.down.Load() {
+		return errors.New("the store is down")
+	}
+	return d.Store.Swap(ctx, r, items...)
+}
+
+// A stop does not wait for a store that is down: neither to record what runs nor to put back what
+// has found no place.
+func TestAStopWhileTheStoreIsDown(t *testing.T) {
+	for name, c := range map[string]struct{ runs, queued int }{"what runs": {runs: 1}, "what is put back": {runs: 1, queued: 3}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				store := &downed{Store: r.store}
+				release := make(chan none)
+				tool := single("long", func(t *turn) (saga.Next, error) { <-release; return t.Textf("done") })
+				m, err := tasks.New(tasks.Config{Turns: r.runner(store, tool), Workers: 2, PerPrincipal: 1})
+				require.NoError(t, err)
+				stop := r.work(m)
+				for range c.runs {
+					r.start(m, call(m, "long", ""))
+				}
+				time.Sleep(time.Second)
+				store.down.Store(true)
+				other := r.manager(nil, tool)
+				for range c.queued { // one has a place to wait in
+					_, err := other.Start(t.Context(), call(other, "long", ""))
+					require.NoError(t, err)
+				}
+				time.Sleep(100 * time.Millisecond)
+				close(release)
+				time.Sleep(time.Second)
+				began := time.Now()
+				stop()
+				assert.Less(t, time.Since(began), 15*time.Second)
+			})
+		})
+	}
+}
+
+// A list shows how tasks have ended without their results, and goes on past what cannot be read.
+func TestListWithoutResults(t *testing.T) {
+	type args struct {
+		Bad bool `json:"bad"`
+	}
+	tool := saga.Machine[args, none]{
+		Info: saga.Info{Name: "ends", Tasks: optional},
+		Start: func(t *saga.Turn[args, none]) (saga.Next, error) {
+			t.Progress(1, 2, "half")
+			if t.Args.Bad {
+				return nil, saga.Failf("no paper")
+			}
+			return t.Finish(content.Resultf("a long result"))
+		},
+	}
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, tool)
+		r.work(m)
+		bad, good := r.start(m, call(m, "ends", `{"bad":true}`)).ID, r.start(m, call(m, "ends", `{"bad":false}`)).ID
+		for _, id := range []string{bad, good} {
+			r.until(m, id, tasks.Completed)
+		}
+		list, _, err := m.List(t.Context(), "p", "", 10)
+		require.NoError(t, err)
+		require.Len(t, list, 2)
+		for _, task := range list {
+			assert.Nil(t, task.End)
+			assert.Equal(t, task.ID == bad, task.Bad)
+			assert.Equal(t, map[string]string{bad: "no paper", good: "Completed."}[task.ID], task.Message, "not the last progress")
+			now, err := m.Status(t.Context(), "p", task.ID)
+			require.NoError(t, err)
+			assert.Equal(t, task, now)
+			whole, err := m.Get(t.Context(), "p", task.ID)
+			require.NoError(t, err)
+			require.NotNil(t, whole.End)
+			assert.Equal(t, task.Bad, whole.End.Result.IsError)
+		}
+		book := records.New(r.store, func() *codec.Keyset { return r.keys }, "test", 0)
+		e, err := book.Task(t.Context(), "p", bad)
+		require.NoError(t, err)
+		damaged := e.Clone()
+		damaged.Progress = []byte{0xff}
+		_, err = book.PutTask(t.Context(), damaged, false)
+		require.NoError(t, err)
+		_, err = m.Get(t.Context(), "p", bad)
+		require.ErrorIs(t, err, tasks.ErrUnreadable)
+		list, next, err := m.List(t.Context(), "p", "", 10)
+		require.NoError(t, err)
+		assert.Empty(t, next)
+		require.Len(t, list, 1)
+		assert.Equal(t, good, list[0].ID)
+	})
+}
+
+// What was asked for is how long a task is kept at least, if its program says less.
+func TestStartKeep(t *testing.T) {
+	for _, c := range []struct{ program, start, want time.Duration }{
+		{time.Hour, 5 * time.Hour, 5 * time.Hour}, {5 * time.Hour, time.Hour, 5 * time.Hour}, {2 * time.Hour, 0, 2 * time.Hour},
+	} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			m := r.manager(nil, saga.Machine[none, none]{
+				Info:  saga.Info{Name: "brief", Tasks: saga.Tasks{Mode: saga.TasksOptional, TTL: time.Minute, Keep: c.program}},
+				Start: func(t *turn) (saga.Next, error) { return t.Textf("done") },
+			})
+			r.work(m)
+			s := call(m, "brief", "")
+			s.Keep = c.start
+			id := r.until(m, r.start(m, s).ID, tasks.Completed).ID
+			time.Sleep(c.want - time.Second)
+			_, err := m.Get(t.Context(), "p", id)
+			require.NoError(t, err)
+			time.Sleep(2 * time.Second)
+			_, err = m.Get(t.Context(), "p", id)
+			require.ErrorIs(t, err, tasks.ErrNotFound)
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package handshake
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// What a client sends about a call that another replica has begun: its answers, and that it wants
+// to read on.
+
+// answerTask gives the client's answer to the task that has asked, whichever replica that was.
+func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *session, id uint64, a steps.Answer) error {
+	number, n, ok := splitQuestionID(id)
+	if !ok {
+		return errNobodyWaits
+	}
+	found, err := d.findReading(ctx, s.agreed, x.Principal, number)
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		return errNoQuestion
+	}
+	is := func(number uint64) bool { return questionID(0, number) == questionID(0, n) }
+	for _, g := range found.task.Given {
+		if is(g.Number) && g.Sum == tasks.Sum(a) {
+			return nil // it was sent twice
+		}
+	}
+	for i, step := range found.task.Questions {
+		if !is(found.task.Numbers[i]) {
+			continue
+		}
+		s.notes(number, id)
+		a.StepID = step.ID
+		if step.Kind == steps.Elicitation && step.Needs.Has(steps.Features{Links: true}) && jsonview.Is(jsonview.Get(a.Result, "action"), "accept") {
+			page := linkID(found.task.ID, step.ID)
+			_, err := d.Tasks.Renew(ctx, x.Principal, found.task.ID, callWait, changeNote(func(n *taskNote) { n.Accepted = append(n.Accepted, page) }))
+			if err != nil {
+				return err
+			}
+		}
+		return d.giveAnswer(context.WithoutCancel(ctx), x.Principal, found.task.ID, a)
+	}
+	return errNoQuestion
+}
+
+// notes takes down that the client has answered a question here.
+func (s *session) notes(number, id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.calls {
+		if c.number == number {
+			c.answered = append(c.answered, id)
+		}
+	}
+}
+
+// giveAnswer gives a task an answer. One that is not of MCP's form is a fault in the client that
+// asking again would not mend: it counts as the client's failure to answer.
+func (d *handshake) giveAnswer(ctx context.Context, principal, task string, a steps.Answer) error {
+	ctx, cancel := context.WithTimeout(ctx, outage)
+	defer cancel()
+	for {
+		_, err := d.Tasks.Answer(ctx, principal, task, []steps.Answer{a})
+		var wrong *engine.AnswerError
+		switch {
+		case errors.As(err, &wrong) && a.Error == nil:
+			d.Log.InfoContext(ctx, "answer not usable", "step", a.StepID, "reason", wrong.Reason)
+			a.Result, a.Error = nil, &steps.ClientError{Code: wire.CodeInvalidParams, Message: "the answer is malformed: " + wrong.Reason}
+		case errors.Is(err, turns.ErrLedger) && ctx.Err() == nil:
+			select {
+			case <-time.After(outagePause):
+			case <-ctx.Done():
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// replyElsewhere answers GET with the rest of a request whose stream is not here, or not any
+// more.
+func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, last eventID) {
+	found, err := d.findReading(ctx, s.agreed, x.Principal, last.number)
+	switch {
+	case err != nil:
+		r.Error(nil, d.Translate(ctx, x.HTTPMethod, err))
+		return
+	case found == nil:
+		r.Error(nil, nothingToResume())
+		return
+	}
+	task := found.task.ID
+	s.endOlder(ctx, found.ID, func(old *sessionCall) bool { return old.task == task })
+	told := last.told
+	if last.mark != "" && last.mark != markOf(task, told) {
+		told = 0
+	}
+	st := s.open(1, nil, true)
+	reader := &streamReader{gone: make(chan struct{})}
+	defer st.carriedBy(reader, 0)()
+	m := &wire.Message{ID: found.ID, Method: found.Method}
+	d.begin(ctx, x, s, st, m, true, task, nil, func(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte {
+		if found.task.Status.Ended() && told > found.task.Events {
+			return nil // the client has the response
+		}
+		c := d.newCall(x, p, post, found.Token)
+		defer c.Notifier.Close()
+		result, err := c.goOn(ctx, found, told)
+		var rerr *wire.Error
+		if err != nil {
+			rerr = c.refusal(ctx, err)
+		}
+		return wire.AppendResponse(nil, m.ID, result, rerr)
+	})
+	st.pump(ctx, r, reader, 0, markOf(task, told), nil)
+}
+
+// nothingToResume refuses an id that is no event's, or of a stream that is not kept.
+func nothingToResume() *wire.Error {
+	return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer")
+}
+
+// goOn waits for what another request has begun to wait for, and answers as that would have.
+func (c *call) goOn(ctx context.Context, found *reading, told uint64) (json.RawMessage, error) {
+	r := &reader{call: c, number: found.number, wait: callWait, token: found.Method == resumeMethod}
+	if p := found.task.Program; p != nil && found.Alone && c.canResume() && c.TaskMode(p) != engine.TasksForbidden {
+		r.token = true
+	}
+	if noteOf(found.task) == nil || noteOf(found.task).Call == nil || found.Method != callMethod {
+		r.alias = &found.alias
+	}
+	task := found.task
+	if found.Method == resultMethod {
+		return c.readResult(ctx, r, task, told)
+	}
+	if found.Alone {
+		var err error
+		if task, err = r.enter(ctx, task, nil); err != nil {
+			return nil, err
+		}
+	}
+	if found.Method == resumeMethod {
+		return r.resumed(ctx, task, told)
+	}
+	out, err := r.called(ctx, task, told, r.alias != nil)
+	switch {
+	case task.Program == nil || task.Program.Kind == engine.KindTool:
+		return c.toolResult(out, err)
+	case task.Program.Kind == engine.KindPrompt:
+		return c.promptResult(out, err)
+	}
+	return c.resourceResult(noteOf(task).Call.URI, out, err)
+}

@@ -1,0 +1,234 @@
+package handshake
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
+
+// With a ledger, any replica goes on with what another one has begun for a session. For that, a
+// request that waits for a task has a number in its session: from the number any replica finds
+// the task, and the number is part of the names of its stream's events and of the ids of its
+// questions. The number of a call is made of the session's random part and of the call's id, so
+// that a cancellation finds the call, and a repetition is one.
+
+// numberBits is how long a number is. A question's id is a number and what question of the task
+// it is; numbers below 2^53 are the same in all languages.
+const (
+	numberBits   = 40
+	questionBits = 12
+)
+
+var _ [0]struct{} = [numberBits + questionBits - 52]struct{}{}
+
+// numberTries is how many calls with the same id are told apart by counting, if the earlier ones
+// are remembered yet. Further ones have numbers at random: other replicas cannot cancel them.
+const numberTries = 4
+
+// numberOf returns the number of the request with that canonical id: of the nth that is
+// remembered. Numbers of a kind are apart from those of others.
+func (a *agreed) numberOf(kind, id string, n uint64) uint64 {
+	h := sha256.New()
+	h.Write(a.id[:])
+	h.Write(binary.BigEndian.AppendUint64(nil, n))
+	h.Write([]byte(kind + "\x00" + id)) // the kind has none in it
+	return max(1, binary.BigEndian.Uint64(h.Sum(nil))>>(64-numberBits))
+}
+
+// Kinds of numbers: of calls whose task has an id made of the number, and of those which an alias
+// leads to their task.
+const (
+	ofCall  = "call"
+	ofAlias = "alias"
+)
+
+// questionID is the id of a request that asks a question: the nth of the task.
+func questionID(number, n uint64) uint64 {
+	return leastQuestion | number<<questionBits | n&(1<<questionBits-1)
+}
+
+// splitQuestionID undoes questionID, but for the upper bits of n.
+func splitQuestionID(id uint64) (number, n uint64, ok bool) {
+	return id &^ leastQuestion >> questionBits, id & (1<<questionBits - 1), id >= leastQuestion && id < 2*leastQuestion
+}
+
+// numberOfTask is a number for the requests that a task has one after the other, in any session.
+func numberOfTask(t *tasks.Task) uint64 {
+	if note := noteOf(t); note != nil && note.Call != nil {
+		return note.Call.Number
+	}
+	sum := sha256.Sum256([]byte("number of task " + t.ID))
+	return max(1, binary.BigEndian.Uint64(sum[:])>>(64-numberBits))
+}
+
+// appendNumber and splitNumber write and read a number in the name of a stream.
+func appendNumber(name string, number uint64) string {
+	return name + "-" + strconv.FormatUint(number, 36)
+}
+
+// splitNumber takes the number off a stream's name, if there is one.
+func splitNumber(name string) (bare string, number uint64) {
+	if strings.Count(name, "-") != 2 {
+		return name, 0
+	}
+	bare, digits, _ := cutLast(name, '-')
+	number, err := strconv.ParseUint(digits, 36, numberBits)
+	if err != nil {
+		return name, 0
+	}
+	return bare, number
+}
+
+// taskIDs are the ids of the task of the call with that number: the first is to be used, the
+// others may have been, before keys were rotated.
+func (d *handshake) taskIDs(a *agreed, principal string, number uint64) ([]string, error) {
+	ids, err := d.Turns.Records().TaskID(principal, "call "+hex.EncodeToString(a.id[:])+" "+strconv.FormatUint(number, 36))
+	for i := range ids {
+		ids[i] = ids[i][:22] // 128 bits suffice
+	}
+	return ids, err
+}
+
+// reading is what a request waits for.
+type reading struct {
+	task   *tasks.Task
+	number uint64
+	alias
+}
+
+// alias is what is remembered of a request whose task has an id of its own.
+type alias struct {
+	Task string `json:"task"`
+	// ID, Method and Token are those of the request.
+	ID     jsontext.Value `json:"id"`
+	Method string         `json:"method"`
+	Token  jsontext.Value `json:"progressToken,omitzero"`
+	// Alone: one request at a time waits for the task.
+	Alone bool `json:"alone,omitzero"`
+}
+
+// aliasTime is for how long an alias is kept after the request was there the last time.
+const aliasTime = time.Hour
+
+func aliasName(a *agreed, number uint64) []string {
+	return []string{"call", hex.EncodeToString(a.id[:]), strconv.FormatUint(number, 36)}
+}
+
+// find returns the reading with a number; nil if there is none.
+func (d *handshake) findReading(ctx context.Context, a *agreed, principal string, number uint64) (*reading, error) {
+	ids, err := d.taskIDs(a, principal, number)
+	if err != nil {
+		return nil, err
+	}
+	r := &reading{number: number}
+	for _, id := range ids {
+		switch r.task, err = d.Tasks.Get(ctx, principal, id); {
+		case err == nil:
+			note := noteOf(r.task)
+			if note.Call == nil {
+				return nil, nil // not one of ours
+			}
+			r.alias = alias{Task: id, ID: note.Call.ID, Method: callMethod, Token: note.Token, Alone: true}
+			return r, nil
+		case !errors.Is(err, tasks.ErrNotFound):
+			return nil, err
+		}
+	}
+	found, err := d.Turns.Records().Alias(ctx, &r.alias, aliasName(a, number)...)
+	if err != nil || !found {
+		return nil, err
+	}
+	if r.task, err = d.Tasks.Get(ctx, principal, r.Task); errors.Is(err, tasks.ErrNotFound) {
+		return nil, nil
+	}
+	return r, err
+}
+
+// enroll gives a request a number, if it has none yet, that leads to its task, which has another name. alone says that
+// one request at a time waits for that. Without room for the number the request is served all
+// the same, by this replica alone.
+func (r *reader) enroll(ctx context.Context, task string, alone bool) {
+	id, ok := wire.CanonicalID(r.Message.ID)
+	if !ok {
+		return
+	}
+	a := r.post.agreed
+	if r.number == 0 {
+		r.number = a.numberOf(ofAlias, id+"\x00"+task, 0)
+	}
+	r.alias = &alias{Task: task, ID: r.Message.ID, Method: r.Message.Method, Token: r.Notifier.Token, Alone: alone}
+	err := r.keepAlias(ctx)
+	if err == nil && r.Message.Method == callMethod {
+		err = r.RememberRequest(ctx, r.Principal, a.session(), r.Message.ID, task)
+	}
+	if err != nil {
+		r.Log.WarnContext(ctx, "other replicas cannot go on with a request", "error", err)
+		r.number, r.alias = 0, nil
+	}
+}
+
+// keepAlias keeps the alias for longer, if the request has one.
+func (r *reader) keepAlias(ctx context.Context) error {
+	if r.alias == nil {
+		return nil
+	}
+	return r.Turns.Records().SetAlias(ctx, r.Principal, r.alias, r.Turns.Now().Add(aliasTime), aliasName(r.post.agreed, r.number)...)
+}
+
+// cancelElsewhere cancels a call of the session that another replica may have begun.
+func (d *handshake) cancelElsewhere(ctx context.Context, a *agreed, principal string, request jsontext.Value) error {
+	id, ok := wire.CanonicalID(request)
+	if !ok {
+		return nil
+	}
+	for n := range uint64(numberTries) {
+		r, err := d.findReading(ctx, a, principal, a.numberOf(ofCall, id, n))
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			break
+		}
+		if found, ok := wire.CanonicalID(r.ID); !r.task.Status.Ended() && ok && found == id {
+			return d.dropCall(ctx, principal, r.task.ID)
+		}
+	}
+	task, err := d.TaskOfRequest(ctx, a.session(), request)
+	if task == "" || err != nil {
+		return err
+	}
+	found, err := d.Tasks.Get(ctx, principal, task)
+	switch {
+	case errors.Is(err, tasks.ErrNotFound), err == nil && (found.Status.Ended() || noteOf(found) == nil):
+		return nil // a guest's sees to it itself
+	case err != nil:
+		return err
+	}
+	return d.dropCall(ctx, principal, task)
+}
+
+// dropCall cancels a task whose client wants no response any more.
+func (d *handshake) dropCall(ctx context.Context, principal, id string) error {
+	_, err := d.Tasks.Renew(ctx, principal, id, callWait, changeNote(func(n *taskNote) {
+		if n.Call != nil {
+			n.Call.Dropped = true
+		}
+	}))
+	if err == nil {
+		_, err = d.Tasks.Cancel(ctx, principal, id)
+	}
+	if errors.Is(err, tasks.ErrNotFound) {
+		return nil
+	}
+	return err
+}

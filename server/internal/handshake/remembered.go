@@ -1,0 +1,291 @@
+package handshake
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
+
+// With a ledger, what a client sets in its session holds on all replicas: its log level, what it
+// has subscribed to, which connection carries what belongs to no request, and that it has ended
+// the session. All that is in one record, which each request reads once, but for those whose
+// answers are the same for everybody: they may go by what was read within the last second. The
+// replicas that have a session in memory are told when the record changes (dialect.Hub.Touch),
+// rather than that each watches each record: a store may have to look at all that is watched
+// whenever anything was written.
+
+// remembered is what a session in memory knows of its record. The session's mutex guards it.
+type remembered struct {
+	learning sync.Mutex // is held while what was learned is put to use
+	// record is the newest that was seen; nil if there is no ledger, or it did not say.
+	record *records.Session
+	// carrier names the connection of this replica that the record should name; empty if there
+	// was none, or the ledger did not take it. carrying: that is being written.
+	carrier  string
+	carrying bool
+	// principal is whose the session is, once there is a carrier.
+	principal string
+	// shown returns a position as clients may see it; nil without a ledger.
+	shown func(records.Position) (string, error)
+}
+
+// How long the ledger may take to say what it remembers of a session, and for how long it is
+// not asked again if it fails. Sessions go on meanwhile: they need no ledger.
+const (
+	recordTime  = time.Second
+	recordPause = time.Second
+	// writeTime is how long a client waits until it is written down what it has set, or that it
+	// has ended its session.
+	writeTime = 5 * time.Second
+)
+
+// recordOf returns what the ledger remembers of a session; nil if there is no ledger, or it does
+// not say.
+func (d *handshake) recordOf(ctx context.Context, a *agreed) *records.Session {
+	book, g := d.Turns.Records(), &d.sessions.going
+	if book == nil || g.down() {
+		return nil
+	}
+	within, cancel := context.WithTimeout(ctx, recordTime)
+	defer cancel()
+	found, err := book.Session(within, a.id)
+	if err == nil {
+		if !found.Ended {
+			g.saw(a.id)
+		}
+		return found
+	}
+	if ctx.Err() == nil {
+		g.failed()
+		d.Log.WarnContext(ctx, "the ledger does not say what became of sessions: they go on meanwhile", "error", err)
+	}
+	return nil
+}
+
+// learn puts to use what the ledger remembers, unless it is older than what is known.
+func (s *session) learn(found *records.Session) {
+	if found == nil {
+		return
+	}
+	s.learning.Lock()
+	defer s.learning.Unlock()
+	s.mu.Lock()
+	before := s.record
+	if before != nil && found.Rev() <= before.Rev() {
+		s.mu.Unlock()
+		return
+	}
+	s.record = found
+	over := s.superseded()
+	s.mu.Unlock()
+	if over {
+		s.general.carriedBy(nil, 0)
+	}
+	if found.Level != nil {
+		s.level.Set(*found.Level)
+	}
+	if s.changes == nil {
+		return
+	}
+	uris := make([]string, len(found.URIs))
+	for i, u := range found.URIs {
+		uris[i] = u.URI
+	}
+	var added []string
+	s.changes.Change(func(want *dialect.Interest) { added = want.SetURIs(uris) })
+	if before == nil {
+		return // it has only come into memory: whoever listens says from where on
+	}
+	for _, uri := range added { // it may have been updated since, before this was learned
+		s.changes.CatchUpOn(uri, found.URIs[found.Index(uri)].From)
+	}
+}
+
+// superseded reports whether a connection of another replica carries by now what one of this
+// carried. Of two connections of one replica, that has seen itself which is newer. The session
+// is locked.
+func (s *session) superseded() bool {
+	over := !s.carrying && s.carrier != "" && s.record != nil && processOf(s.record.Carrier) != processOf(s.carrier)
+	if over {
+		s.carrier = ""
+	}
+	return over
+}
+
+// look finds out what became of a session in memory.
+func (d *handshake) look(ctx context.Context, s *session) {
+	found := d.recordOf(ctx, s.agreed)
+	switch {
+	case found == nil:
+	case found.Ended:
+		d.sessions.end(s.agreed)
+	default:
+		s.learn(found)
+		s.mu.Lock()
+		unknown := s.general.reader != nil && s.carrier == "" && !s.carrying
+		s.mu.Unlock()
+		switch { // the ledger did not take it when it began
+		case !unknown:
+		case found.Carrier == "" || processOf(found.Carrier) == d.Hub.By():
+			d.carry(ctx, s)
+		default: // nobody knows which is newer: if it is this one, its client comes again
+			s.general.carriedBy(nil, 0)
+		}
+	}
+}
+
+// change changes the record of a session, and tells the replicas that it concerns.
+func (d *handshake) change(ctx context.Context, s *session, principal string, change func(*records.Session) (bool, error)) error {
+	s.mu.Lock()
+	found := s.record
+	s.mu.Unlock()
+	elsewhere := ""
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	made, err := d.Turns.Records().ChangeSession(ctx, principal, s.agreed.id, s.agreed.expires, found, func(r *records.Session) (bool, error) {
+		elsewhere = r.Carrier
+		return change(r)
+	})
+	if err != nil {
+		return err
+	}
+	if made.Ended || elsewhere != "" && processOf(elsewhere) != d.Hub.By() {
+		d.Hub.Touch(s.agreed.id)
+	}
+	s.learn(made)
+	return nil
+}
+
+// end ends a session as its client wishes: here, and with a ledger everywhere.
+func (d *handshake) end(ctx context.Context, s *session, principal string) *wire.Error {
+	a := s.agreed
+	d.sessions.drop(a.name) // at once: the ledger may take long
+	if d.Turns.Records() == nil {
+		d.sessions.end(a)
+		return nil
+	}
+	err := d.change(ctx, s, principal, func(r *records.Session) (bool, error) {
+		over := r.Ended
+		r.Ended, r.Level, r.URIs, r.Carrier, r.Since = true, nil, nil, "", records.Position{}
+		return !over, nil
+	})
+	switch {
+	case err == nil:
+		d.sessions.end(a)
+		return nil
+	case errors.Is(err, records.ErrFull):
+		d.sessions.end(a)
+		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "the session has ended in this replica only, as too many sessions of yours are remembered: let it expire")
+	}
+	// It goes on, or the client could not send this again.
+	d.Log.WarnContext(ctx, "the end of a session cannot be written down", "error", err)
+	return wire.TryAgain("the calls of the session in this replica have ended, but its end cannot be written down at present: send the same request again")
+}
+
+// remember changes what the ledger remembers of the client's session. It reports false if nothing
+// does: then the connection, or this process, remembers it.
+func (c *call) remember(ctx context.Context, change func(*records.Session) (bool, error)) (bool, error) {
+	s := c.peer.session
+	if s == nil || c.Turns.Records() == nil {
+		return false, nil
+	}
+	err := c.handshake.change(ctx, s, c.Principal, func(r *records.Session) (bool, error) {
+		if r.Ended {
+			return false, goneSession()
+		}
+		return change(r)
+	})
+	switch {
+	case errors.Is(err, records.ErrFull):
+		err = wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "too many sessions of yours are remembered: end some, or let them expire")
+	case errors.Is(err, records.ErrConflict):
+		err = wire.TryAgain("the session is changed by too many requests at once: send the same request again")
+	}
+	return true, err
+}
+
+func setLevel(r *records.Session, level slog.Level) (bool, error) {
+	if r.Level != nil && *r.Level == level {
+		return false, nil
+	}
+	r.Level = &level
+	return true, nil
+}
+
+func subscribe(r *records.Session, uri string, from records.Position) (bool, error) {
+	if r.Index(uri) >= 0 {
+		return false, nil
+	}
+	size := len(uri)
+	for _, u := range r.URIs {
+		size += len(u.URI)
+	}
+	if len(r.URIs) >= dialect.MaxURIs || size > dialect.MaxURIBytes {
+		return false, errManyURIs
+	}
+	r.URIs = append(r.URIs[:len(r.URIs):len(r.URIs)], records.SessionURI{URI: uri, From: from})
+	return true, nil
+}
+
+func unsubscribe(r *records.Session, uri string) (bool, error) {
+	i := r.Index(uri)
+	if i < 0 {
+		return false, nil
+	}
+	r.URIs = append(r.URIs[:i:i], r.URIs[i+1:]...)
+	return true, nil
+}
+
+// going are sessions of which the ledger has said lately that they go on. It also knows whether
+// the ledger is to be asked at all.
+type going struct {
+	mu         sync.Mutex
+	young, old map[tokens.ID]time.Time // when it said so; the old ones go when there are enough young ones
+	until      time.Time               // when the ledger is to be asked again after it has failed
+}
+
+const (
+	// goingFor is how long a session may be listed things in that another replica has ended.
+	goingFor = time.Second
+	// maxGoing bounds going.young.
+	maxGoing = 4096
+)
+
+func (g *going) saw(id tokens.ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.young == nil || len(g.young) >= maxGoing {
+		g.young, g.old = make(map[tokens.ID]time.Time), g.young
+	}
+	g.young[id] = time.Now()
+}
+
+func (g *going) has(id tokens.ID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at, young := g.young[id]
+	if !young {
+		at = g.old[id]
+	}
+	return time.Since(at) < goingFor
+}
+
+func (g *going) failed() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.until = time.Now().Add(recordPause)
+}
+
+func (g *going) down() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Now().Before(g.until)
+}
