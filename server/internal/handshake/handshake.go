@@ -21,6 +21,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/sessionid"
@@ -177,9 +178,10 @@ func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsont
 	return c
 }
 
-// refusal is what the client reads of an error.
+// refusal is what the client reads of an error. That nobody waits any more is no fault, and is
+// not logged as one.
 func (c *call) refusal(ctx context.Context, err error) *wire.Error {
-	if errors.Is(err, dialect.ErrSessionEnded) || errors.Is(err, dialect.ErrStopping) {
+	if errors.Is(err, turns.ErrGone) {
 		return wire.NewError(wire.CodeInternalError, err.Error())
 	}
 	return c.Translate(ctx, c.Message.Method, err)
