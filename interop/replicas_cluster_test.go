@@ -79,7 +79,11 @@ var balancers = map[string]struct {
 }{
 	"nginx":   {"nginx-any.conf", "proxy_buffering off;", "add_header " + replicaHeader + " $upstream_addr always;"},
 	"haproxy": {"haproxy-any.cfg", "balance roundrobin\n", "http-response set-header " + replicaHeader + " %s"},
+	"caddy":   {"Caddyfile-any", "lb_policy round_robin", "header_down " + replicaHeader + " {http.reverse_proxy.upstream.hostport}"},
 }
+
+// anyHost is the name under which Caddy is called here: its port is in it.
+const anyHost = "http://127.0.0.1"
 
 // behind starts a load balancer and a front before it. change may alter its configuration.
 func (c *cluster) behind(balancer string, t *testing.T, change func(string) string) *front {
@@ -87,6 +91,12 @@ func (c *cluster) behind(balancer string, t *testing.T, change func(string) stri
 	program := needProgram(t, balancer)
 	b, p := balancers[balancer], proxies[balancer]
 	p.file = b.file
+	if balancer == "caddy" {
+		p.prepare = func(config, addr, _ string) string {
+			_, port, _ := net.SplitHostPort(addr)
+			return "{\n\tadmin off\n\tauto_https off\n}\n" + strings.Replace(config, anyHost+" {", anyHost+":"+port+" {\n\tbind 127.0.0.1", 1)
+		}
+	}
 	var addresses []string
 	for _, one := range c.all {
 		addresses = append(addresses, one.addr)
@@ -94,6 +104,7 @@ func (c *cluster) behind(balancer string, t *testing.T, change func(string) stri
 	return newFront(t, p.startBefore(t, program, addresses, func(config string) string {
 		require.Contains(t, config, b.after)
 		config = strings.Replace(config, b.after, b.after+"\n"+b.header+"\n", 1)
+		config = strings.Replace(config, publicHost+" {", anyHost+" {", 1)
 		if change != nil {
 			config = change(config)
 		}

@@ -19,7 +19,7 @@ import (
 // TestRollingRestart restarts one replica after the other, as deployments do, while clients
 // make calls that ask. No call fails.
 func TestRollingRestart(t *testing.T) {
-	onClusters(t, func(t *testing.T, c *cluster, f *front) {
+	onClusters(t, true, func(t *testing.T, c *cluster, f *front) {
 		// Users who hesitate, so that most calls are under way while a replica stops.
 		hesitates := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(200 * time.Millisecond) }))
 		t.Cleanup(hesitates.Close)
@@ -67,7 +67,7 @@ func TestRollingRestart(t *testing.T) {
 // TestCrowdInOneSession has one session make many calls at once, each with a question of its
 // own, spread over all replicas. Each call gets its own answer.
 func TestCrowdInOneSession(t *testing.T) {
-	onClusters(t, func(t *testing.T, c *cluster, f *front) {
+	onClusters(t, true, func(t *testing.T, c *cluster, f *front) {
 		t.Run("Go SDK", func(t *testing.T) {
 			f.forget()
 			crowd(t, f)

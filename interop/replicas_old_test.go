@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -75,46 +74,73 @@ var accidents = []accident{
 // TestOldClients looks at what each client does when the replica that carries its call is gone,
 // and compares it with what the document says.
 func TestOldClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits until clients give up")
+	}
 	t.Parallel()
 	needProgram(t, "nginx")
 	needNode(t)
-	c := newCluster(t, ledgers["SQLite"](t))
-	var table bytes.Buffer
+	clients := append(sessionClients(), olderClient, goWithoutRetries)
+	found := make([]habits, len(clients))
+	t.Run("clients", func(t *testing.T) {
+		for i, client := range clients {
+			t.Run(client.name, func(t *testing.T) {
+				t.Parallel()
+				found[i].find(t, client)
+			})
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	table := "| client | speaks | waits for | its replica is killed | is told to stop | is killed, and the proxy answers 502 to who comes back |\n|---|---|---|---|---|---|\n"
 	var logs wireLogs
-	fmt.Fprint(&table, "| client | speaks | waits for | its replica is killed | is told to stop | is killed, and the proxy answers 502 to who comes back |\n|---|---|---|---|---|---|\n")
-	for _, client := range append(sessionClients(), olderClient, goWithoutRetries) {
-		name := versioned(t, client.name)
-		f := c.behind("nginx", t, nil)
-		before := client.play(t, target{URL: f.url()}, []call{confirms("")})[0]
-		require.Empty(t, before.Error)
-		require.Equal(t, client.protocol, before.Protocol)
-		limit := "as long as it is told"
-		if before.Limit > 0 {
-			limit = fmt.Sprintf("%d s", before.Limit/1000)
+	for _, one := range found {
+		table += one.row + "\n"
+		for _, text := range one.logs {
+			logs.add(one.name, text)
 		}
-		fmt.Fprintf(&table, "| %s | %s | %s |", name, client.protocol, limit)
-		for _, a := range accidents {
-			f.forget()
-			f.outage.Store(false)
-			o := meets(t, c, f, client, a)
-			fmt.Fprintf(&table, " %s |", f.behaviour(o))
-			came, _ := f.returns()
-			if a.title == "killed" || o.Error != "" && (!a.broken || len(came) > 0) { // else it is as if it was killed only
-				logs.add(name, fmt.Sprintf("its replica is %s: %s\n\n```text\n%s```\n", a.title, ended(o, true), f.callLog()))
-			}
-			f.outage.Store(false)
-			c.late.Wait()
-		}
-		fmt.Fprintln(&table)
 	}
 	said, err := os.ReadFile(oldClients)
 	require.NoError(t, err)
-	want := inserted(t, inserted(t, string(said), "table", table.String()), "logs", logs.String())
+	want := inserted(t, inserted(t, string(said), "table", table), "logs", logs.String())
 	if *update {
 		require.NoError(t, os.WriteFile(oldClients, []byte(want), 0o600))
 		return
 	}
 	require.Equal(t, want, string(said), "go test ./interop -run TestOldClients -update writes it anew")
+}
+
+// habits are what a client does when it meets with accidents.
+type habits struct {
+	name, row string
+	logs      []string
+}
+
+// find tries it, with replicas of the client's own.
+func (h *habits) find(t *testing.T, client contender) {
+	c := newCluster(t, ledgers["SQLite"](t))
+	f := c.behind("nginx", t, nil)
+	before := client.play(t, target{URL: f.url()}, []call{confirms("")})[0]
+	require.Empty(t, before.Error)
+	require.Equal(t, client.protocol, before.Protocol)
+	limit := "as long as it is told"
+	if before.Limit > 0 {
+		limit = fmt.Sprintf("%d s", before.Limit/1000)
+	}
+	h.name = versioned(t, client.name)
+	h.row = fmt.Sprintf("| %s | %s | %s |", h.name, client.protocol, limit)
+	for _, a := range accidents {
+		f.forget()
+		o := meets(t, c, f, client, a)
+		f.outage.Store(false)
+		c.late.Wait()
+		h.row += fmt.Sprintf(" %s |", f.behaviour(o))
+		came, _ := f.returns()
+		if a.title == "killed" || o.Error != "" && (!a.broken || len(came) > 0) { // else it is as if it was killed only
+			h.logs = append(h.logs, fmt.Sprintf("its replica is %s: %s\n\n```text\n%s```\n", a.title, ended(o, true), f.callLog()))
+		}
+	}
 }
 
 // wireLogs are what passed, each with the clients of which it is the same.
@@ -171,7 +197,7 @@ func meets(t *testing.T, c *cluster, f *front, client contender, a accident) (o 
 	}))
 	defer s.Close()
 	one := confirms(s.URL)
-	one.Timeout = 6000
+	one.Timeout = 4000
 	o = client.play(t, target{URL: f.url()}, []call{one})[0]
 	require.NoError(t, <-struck)
 	if o.Error == "" {
