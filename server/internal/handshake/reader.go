@@ -3,8 +3,6 @@ package handshake
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -243,12 +241,6 @@ func (r *reader) ask(step steps.Step, n uint64) (takeBack func(why error), err e
 		}
 		back(why)
 	}, nil
-}
-
-// linkID names a page that a task's question sends the user to.
-func linkID(task, step string) string {
-	sum := sha256.Sum256([]byte("page of task " + task + " " + step))
-	return base32.StdEncoding.EncodeToString(sum[:16])[:26]
 }
 
 // keep shows that the client is there, as long as it is, until stop is called.
