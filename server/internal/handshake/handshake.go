@@ -7,8 +7,11 @@
 // (id.go), and what is in memory of it (session.go, table.go) while there is more to know;
 // streams outlive a connection (stream.go). On stdio the connection is the session (peer.go). The transport of 2024-11-05 with two HTTP endpoints is not served.
 //
-// With a ledger, a call of a tool that may be a task is one, for which the request waits
-// (taskcall.go, waiting.go); clients of 2025-11-25 can also have the task itself (tasks.go).
+// With a ledger, a call's work is a task for which the request waits (taskcall.go, waiting.go,
+// reader.go), so that any replica goes on with it (numbers.go, elsewhere.go): its client answers,
+// cancels and reads on wherever its messages come. Batches are read where they came. Clients of
+// 2025-11-25 can also have the task itself (tasks.go), and some resume a call by a token
+// (resumable.go).
 package handshake
 
 import (
