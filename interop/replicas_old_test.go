@@ -96,6 +96,9 @@ func TestOldClients(t *testing.T) {
 	table := "| client | speaks | waits for | its replica is killed | is told to stop | is killed, and the proxy answers 502 to who comes back |\n|---|---|---|---|---|---|\n"
 	var logs wireLogs
 	for _, one := range found {
+		if one.row == "" {
+			return // only some were to be run
+		}
 		table += one.row + "\n"
 		for _, text := range one.logs {
 			logs.add(one.name, text)
@@ -138,7 +141,7 @@ func (h *habits) find(t *testing.T, client contender) {
 		h.row += fmt.Sprintf(" %s |", f.behaviour(o))
 		came, _ := f.returns()
 		if a.title == "killed" || o.Error != "" && (!a.broken || len(came) > 0) { // else it is as if it was killed only
-			h.logs = append(h.logs, fmt.Sprintf("its replica is %s: %s\n\n```text\n%s```\n", a.title, ended(o, true), f.callLog()))
+			h.logs = append(h.logs, fmt.Sprintf("its replica is %s: %s\n\n```text\n%s```\n", a.title, ended(o, true), f.callLog(ended(o, false))))
 		}
 	}
 }
@@ -197,7 +200,7 @@ func meets(t *testing.T, c *cluster, f *front, client contender, a accident) (o 
 	}))
 	defer s.Close()
 	one := confirms(s.URL)
-	one.Timeout = 4000
+	one.Timeout = 6000
 	o = client.play(t, target{URL: f.url()}, []call{one})[0]
 	require.NoError(t, <-struck)
 	if o.Error == "" {
@@ -206,9 +209,9 @@ func meets(t *testing.T, c *cluster, f *front, client contender, a accident) (o 
 	return o
 }
 
-// broken waits until the stream of a call has ended.
+// broken waits until the stream of a call has ended, but not for long: it may go on.
 func (f *front) broken(session string) {
-	for range 400 {
+	for range 100 {
 		open := false
 		for _, e := range f.entries(session) {
 			open = open || e.calls && e.end == ""
@@ -216,7 +219,7 @@ func (f *front) broken(session string) {
 		if !open {
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
@@ -236,9 +239,12 @@ func TestLastAnswers(t *testing.T) {
 			err = accidents[1].strike(c, replica)
 		}
 		stopped <- err
-		<-r.Context().Done()
+		select {
+		case <-time.After(30 * time.Second):
+		case <-r.Context().Done():
+		}
 	}))
-	t.Cleanup(s.Close)
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	o := olderClient.play(t, target{URL: f.url()}, []call{confirms(s.URL)})[0]
 	require.NoError(t, <-stopped)
 	assert.Contains(t, o.Error, "the server stops; call again")
@@ -271,6 +277,8 @@ func (f *front) behaviour(o outcome) string {
 	return did + "; " + ended(o, false)
 }
 
+const failsAtOnce = "the call fails at once"
+
 // ended is how a call ended, if need be with the error that its caller sees.
 func ended(o outcome, verbose bool) string {
 	switch {
@@ -279,19 +287,21 @@ func ended(o outcome, verbose bool) string {
 	case strings.Contains(o.Error, "timed out"), strings.Contains(o.Error, "deadline exceeded"):
 		return "it waits in vain until its time is over"
 	case !verbose:
-		return "the call fails at once"
+		return failsAtOnce
 	}
 	said := regexp.MustCompile(`\(session ID: \S+\)`).ReplaceAllString(o.Error, "(…)")
 	said = regexp.MustCompile(`jsonrpc response #\d+`).ReplaceAllString(said, "response")
 	return "`" + said + "`"
 }
 
-// callLog is what passed of a call, without what differs from run to run.
-func (f *front) callLog() string {
+// callLog is what passed of a call that ended so, without what differs from run to run.
+func (f *front) callLog(end string) string {
 	ids := regexp.MustCompile(`#\S+|\b[\w-]+_\d+(\.[\w.]+)?`)
 	var b strings.Builder
 	for _, e := range f.entries("") {
 		switch {
+		case strings.HasPrefix(e.what, answerTo) && end == failsAtOnce:
+			continue // it may not come to that
 		case strings.HasPrefix(e.what, "tools/call"), strings.HasPrefix(e.what, answerTo), e.what == "notifications/cancelled":
 		case e.calls && e.mark != "":
 			e.what = "(Last-Event-ID)"
