@@ -173,7 +173,7 @@ func killing(t *testing.T, c *cluster, f *front, n int) (k *killer, between stri
 // TestReplicasDie kills the replica that carries the stream of a call, while a question of
 // every round is open, and between the rounds. Clients that reconnect notice nothing.
 func TestReplicasDie(t *testing.T) {
-	onClusters(t, testing.Short(), func(t *testing.T, c *cluster, f *front) {
+	onClusters(t, true, func(t *testing.T, c *cluster, f *front) {
 		for _, client := range sessionClients() {
 			t.Run(client.name, func(t *testing.T) {
 				f.forget()

@@ -92,9 +92,9 @@ export async function playSaga(call, user, send) {
   }
 }
 
-/** Waits until what a call that was given up has sent is gone. */
+/** Waits until what a call that has failed, or was given up, has sent last is gone. */
 export async function settled(user) {
-  if (user.aborter.signal.aborted || user.call.timeout) await new Promise(done => setTimeout(done, 500));
+  if (!user.done) await new Promise(done => setTimeout(done, 500));
 }
 
 /**

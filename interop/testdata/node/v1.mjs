@@ -21,10 +21,12 @@ serve(async (call, user, script) => {
   try {
     const protocol = transport.protocolVersion ?? '2025-11-25';
     const tools = (await client.listTools()).tools.length;
+    user.done = call.saga;
     if (call.saga) {
       return { protocol, tools, ...(await playSaga(call, user, (method, params) => client.request({ method, params }, ResultSchema))) };
     }
     const result = await readOn(call, params => client.callTool(params, undefined, user.options));
+    user.done = true;
     return { protocol, tools, limit, result };
   } finally {
     await settled(user);

@@ -26,8 +26,10 @@ async function automatically(call, user, script) {
   try {
     const protocol = client.getNegotiatedProtocolVersion();
     const tools = (await client.listTools()).tools.length;
+    user.done = call.saga;
     if (call.saga) return { protocol, tools, ...(await playSaga(call, user, sender(client))) };
     const result = await readOn(call, params => client.callTool(params, user.options));
+    user.done = true;
     return { protocol, tools, limit, result };
   } finally {
     await settled(user);
