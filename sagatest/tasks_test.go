@@ -98,14 +98,14 @@ func TestTasksAreSwept(t *testing.T) {
 		keyed, undoes bool
 		finds         string
 	}{
-		"a system that does not know keys": {false, true, "as a task, its worker dies before write 3"},
+		"a system that does not know keys": {false, true, `as a task, its worker (dies|is slow) before write 3`},
 		"an undo that does nothing":        {true, false, "as a task, cancelled at write 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := reported(t, func(t testing.TB) {
 				sagatest.Sweep(t, sagatest.Case{New: stocks(test.keyed, test.undoes), Script: script, Skip: others})
 			})
-			assert.Contains(t, strings.Join(f.errors, "\n"), test.finds)
+			assert.Regexp(t, test.finds, strings.Join(f.errors, "\n")) // not always by the same scenario
 		})
 	}
 }

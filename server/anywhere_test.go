@@ -462,3 +462,40 @@ func TestLinksAtAnyReplica(t *testing.T) {
 	assert.Contains(t, string(s.wait("notifications/elicitation/complete").Params), p.ElicitationID)
 	s.wait("")
 }
+
+// What waits for a task that has a name of its own is gone on with as well: tasks/result, and a
+// call with an idempotency key, which is cancelled at any replica too.
+func TestOtherWaitsAtAnyReplica(t *testing.T) {
+	r := tasksReplicas(t, 3)
+	c := r[0].user("ann", "2025-11-25")
+	task := c.create("twice", "{}")
+	for name, call := range map[string]string{"result": aboutTask(9, "result", task.TaskID), "key": keyedCall(9, "twice", "k")} {
+		t.Run(name, func(t *testing.T) {
+			c := r[0].user("ann", "2025-11-25")
+			s := c.stream(call)
+			q := s.wait("elicitation/create")
+			c.at(r[1]).reply(q.ID, yesSure)
+			q = s.wait("elicitation/create")
+			s.close()
+			s = c.at(r[2]).get(q.id)
+			again := s.wait("elicitation/create")
+			assert.Equal(t, q.ID, again.ID)
+			if name == "result" {
+				assert.Equal(t, task.TaskID, relatedTo(t, again.Params))
+			}
+			c.at(r[0]).reply(q.ID, yesSure)
+			m := s.wait("")
+			assert.Equal(t, "9", string(m.ID))
+			said, _ := text(t, m.Result)
+			assert.Equal(t, "sure enough", said)
+		})
+	}
+	s := c.stream(keyedCall(11, "twice", "other"))
+	s.wait("elicitation/create")
+	c.at(r[1]).post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":11}}`).Body.Close()
+	s.wait("notifications/cancelled")
+	m := s.message()
+	said, isError := text(t, m.Result)
+	assert.True(t, isError, said)
+	assert.Contains(t, said, "ancelled")
+}

@@ -286,23 +286,21 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 	}
 	out := r.Events(patience)
 	defer out.End()
-	primes := st.session.revision >= revision2025November // the client can resume from the first event on (SEP-1699)
-	// Something at once, for what is between us to see that there is a response.
-	prime := func(otherwise func() error) error {
-		if primes {
-			if first, ok := st.eventID(number, opening); ok {
-				primes = false
-				return out.Start(first)
-			}
-		}
-		return otherwise()
-	}
-	if prime(out.Alive) != nil {
-		return
-	}
+	primed := st.session.revision < revision2025November // others can resume from the first event on (SEP-1699)
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
 	for {
+		if !primed {
+			if first, ok := st.eventID(number, opening); ok {
+				if primed = true; out.Start(first) != nil {
+					return
+				}
+			}
+		}
+		// Something at once, for what is between us to see that there is a response.
+		if !out.Started() && out.Alive() != nil {
+			return
+		}
 		select {
 		case <-reader.gone:
 			if reader.retry != 0 {
@@ -312,8 +310,8 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 		default:
 		}
 		events, ended, more := st.after(number)
-		if prime(func() error { return nil }) != nil {
-			return
+		if len(events) > 0 && !primed {
+			continue // its id is known now
 		}
 		for _, e := range events {
 			id, _ := st.eventID(e.number, e.mark)
