@@ -194,7 +194,6 @@ type tapped struct {
 	front    *front
 	exchange *exchange
 	line     []byte
-	id       string
 }
 
 // Read implements io.Reader.

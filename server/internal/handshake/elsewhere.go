@@ -109,7 +109,7 @@ func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r w
 		told = 0
 	}
 	st := s.open(1, nil, true)
-	reader := &streamReader{gone: make(chan struct{})}
+	reader := &streamReader{gone: make(chan struct{}), after: x.Header.Get("Last-Event-ID")}
 	defer st.carriedBy(reader, 0)()
 	m := &wire.Message{ID: found.ID, Method: found.Method}
 	d.begin(ctx, x, s, st, m, true, task, nil, func(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte {

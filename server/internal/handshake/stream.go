@@ -64,6 +64,10 @@ type streamReader struct {
 	gone chan struct{}
 	// retry is when the client should come back; set before gone is closed.
 	retry time.Duration
+	// after is the id of the event after which the client reads on, empty if it reads from the
+	// first. It is told again at once: clients take the last id of the connection that breaks, and
+	// are lost if that had none.
+	after string
 }
 
 // maxNotes and maxNoteBytes bound the notifications kept for one stream; the bytes
@@ -298,8 +302,14 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 			}
 		}
 		// Something at once, for what is between us to see that there is a response.
-		if !out.Started() && out.Alive() != nil {
-			return
+		if !out.Started() {
+			first := out.Alive
+			if reader.after != "" {
+				first = func() error { return out.Start(reader.after) }
+			}
+			if first() != nil {
+				return
+			}
 		}
 		select {
 		case <-reader.gone:
