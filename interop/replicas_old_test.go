@@ -220,6 +220,31 @@ func (f *front) broken(session string) {
 	}
 }
 
+// TestLastAnswers: a client that does not come back is told to call again when a replica that is
+// told to stop can wait for its answer no longer. The replica stops in time all the same.
+func TestLastAnswers(t *testing.T) {
+	if os.Getenv("SAGA_NIGHTLY") != "1" {
+		t.Skip("waits as long as a server takes to stop; SAGA_NIGHTLY is not 1")
+	}
+	t.Parallel()
+	c := newCluster(t, ledgers["SQLite"](t))
+	f := c.behind("nginx", t, nil)
+	stopped := make(chan error, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		replica, err := f.holder("")
+		if err == nil {
+			err = accidents[1].strike(c, replica)
+		}
+		stopped <- err
+		<-r.Context().Done()
+	}))
+	t.Cleanup(s.Close)
+	o := olderClient.play(t, target{URL: f.url()}, []call{confirms(s.URL)})[0]
+	require.NoError(t, <-stopped)
+	assert.Contains(t, o.Error, "the server stops; call again")
+	c.late.Wait()
+}
+
 // returns are the requests by which a client wants to go on with the stream of its call.
 func (f *front) returns() (list []exchange, broke time.Duration) {
 	for _, e := range f.entries("") {
