@@ -116,6 +116,8 @@ const (
 	ownerGoing = "task owner"
 	ownerEnded = "task owner ended"
 	ownerCall  = "call owner"
+	// Ends of calls are kept for a moment only, and on nobody's account.
+	ownerCallEnded = "call owner ended"
 )
 
 // taskOwners returns the names under which a principal's tasks are counted while they are
@@ -189,8 +191,23 @@ func (b *Book) Room(ctx context.Context, principal string, limit int) error {
 	if err != nil {
 		return err
 	}
-	// Those that end are not counted, so who seems to have reached the limit is counted again.
-	return b.countIn(ctx, going[0], limit, func(c count) bool {
+	return b.countGoing(ctx, going[0], limit)
+}
+
+// CallRoom is [Book.Room] for calls, of which a principal may have as many as the Book's limit
+// says. All clients that nobody knows are one principal.
+func (b *Book) CallRoom(ctx context.Context, principal string) error {
+	owners, err := b.often(ownerCall, principal)
+	if b.limit < 0 || err != nil {
+		return err
+	}
+	return b.countGoing(ctx, owners[0], b.limit)
+}
+
+// countGoing counts what ends without that being counted: who seems to have reached the limit is
+// counted again.
+func (b *Book) countGoing(ctx context.Context, owner string, limit int) error {
+	return b.countIn(ctx, owner, limit, func(c count) bool {
 		return c.n >= limit && (time.Since(c.at) > countAgain || c.found < limit)
 	})
 }
@@ -244,6 +261,8 @@ func (b *Book) nameTask(e *TaskEntry) error {
 	if ended := e.State == TaskEnded; e.owner == "" || e.ended != ended {
 		kind := ownerGoing
 		switch {
+		case e.Call && ended:
+			kind = ownerCallEnded
 		case e.Call:
 			kind = ownerCall
 		case ended:

@@ -177,7 +177,7 @@ func (r *run) late(ctx context.Context) {
 			r.watch(ctx, r.task())
 			return
 		}
-		if !errors.Is(err, turns.ErrLedger) {
+		if !errors.Is(err, turns.ErrLedger) && !errors.Is(err, ErrTooMany) {
 			return
 		}
 		// As long as it has done nothing it needs no ledger.
@@ -195,7 +195,7 @@ func (r *run) make() error {
 	return r.makeLocked(func(*records.Task) []Event { return nil })
 }
 
-// makeLocked makes the record as change leaves it. If there can be none, the call is over.
+// makeLocked makes the record as change leaves it. If there can never be one, the call is over.
 func (r *run) makeLocked(change func(t *records.Task) []Event) error {
 	f := r.first
 	switch {
@@ -210,7 +210,7 @@ func (r *run) makeLocked(change func(t *records.Task) []Event) error {
 	switch {
 	case err == nil:
 		return nil
-	case f.made, errors.Is(err, records.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+	case f.made, errors.Is(err, records.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrTooMany):
 		return err
 	}
 	f.over = true
@@ -235,6 +235,12 @@ func (r *run) tryMake(change func(t *records.Task) []Event) error {
 		}
 		if f.known = known; known != nil {
 			return ErrExists
+		}
+		switch err := m.book.CallRoom(ctx, r.principal); {
+		case errors.Is(err, records.ErrFull):
+			return ErrTooMany
+		case err != nil:
+			return err
 		}
 		e, err := m.book.NewTask(ctx, t, f.start.ID != "")
 		if err != nil {

@@ -132,8 +132,9 @@ type Start struct {
 	// no record, and so no ID: [Viewer.Start] returns its end, or its error, as [turns.Runner.Call]
 	// does. As long as there is no record what it tells goes to Request.Notifier, if there is one;
 	// then telling something does not make a record. Calls are not counted, nor listed, among their
-	// principal's tasks, so there is no ErrTooMany; they end with their Patience, or as their program
-	// says. If the ledger fails when Delay is over the call goes on, and tries again. Delay does
+	// principal's tasks: [ErrTooMany] is for those that need a record where as many of the principal's
+	// are under way as the ledger's limit says (100 000 by default). They end with their Patience, or as
+	// their program says. If the ledger fails when Delay is over the call goes on, and tries again. Delay does
 	// nothing if the Request has a Token.
 	Delay time.Duration
 	// TTL is how long the client wants the task to be kept; zero: as the program says.

@@ -112,7 +112,7 @@ func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r w
 	reader := &streamReader{gone: make(chan struct{}), after: x.Header.Get("Last-Event-ID")}
 	defer st.carriedBy(reader, 0)()
 	m := &wire.Message{ID: found.ID, Method: found.Method}
-	d.begin(ctx, x, s, st, m, true, task, nil, func(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte {
+	rerr := d.begin(ctx, x, s, st, m, true, task, func(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte {
 		if found.task.Status.Ended() && told > found.task.Events {
 			return nil // the client has the response
 		}
@@ -125,6 +125,11 @@ func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r w
 		}
 		return wire.AppendResponse(nil, m.ID, result, rerr)
 	})
+	if rerr != nil { // it must not look like the answer to the request, which goes on
+		s.forget(st)
+		r.Error(nil, wire.TryAgain(rerr.Message))
+		return
+	}
 	st.pump(ctx, r, reader, 0, markOf(task, told), nil)
 }
 
@@ -156,11 +161,15 @@ func (c *call) goOn(ctx context.Context, found *reading, told uint64) (json.RawM
 		return r.resumed(ctx, task, told)
 	}
 	out, err := r.called(ctx, task, told, r.alias != nil)
-	switch {
-	case task.Program == nil || task.Program.Kind == engine.KindTool:
-		return c.toolResult(out, err)
-	case task.Program.Kind == engine.KindPrompt:
-		return c.promptResult(out, err)
+	kind := engine.KindTool
+	if task.Program != nil {
+		kind = task.Program.Kind
 	}
-	return c.resourceResult(noteOf(task).Call.URI, out, err)
+	switch { // what has ended can be of a program that this server does not have
+	case out.Messages != nil || err != nil && kind == engine.KindPrompt:
+		return c.promptResult(out, err)
+	case err == nil && out.Result == nil, kind == engine.KindResource:
+		return c.resourceResult(found.URI, out, err)
+	}
+	return c.toolResult(out, err)
 }

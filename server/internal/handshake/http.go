@@ -278,7 +278,12 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 		if d.Tasks != nil {
 			task, rerr = d.takeOver(ctx, x, s, m)
 		}
-		d.begin(ctx, x, s, st, m, streams, task, rerr, nil)
+		if rerr == nil {
+			rerr = d.begin(ctx, x, s, st, m, streams, task, nil)
+		}
+		if rerr != nil {
+			st.add(eventResponse, wire.AppendResponse(nil, m.ID, nil, rerr))
+		}
 	}
 	responses, plain := st.awaitStream(ctx, reader, streams)
 	if !plain {
@@ -295,22 +300,15 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	s.forget(st) // it cannot be resumed
 }
 
-// begin has respond, which is d.respond if it is nil, serve a request whose response goes to a stream. It outlives the HTTP request
-// if the connection breaks. task is the task that the request resumes, or empty; it is not
-// begun if there is an error already.
-func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams bool, task string, rerr *wire.Error, respond responder) {
+// begin has respond, which is d.respond if it is nil, serve a request whose response goes to a
+// stream. It outlives the HTTP request if the connection breaks. task is the task that the request
+// resumes, or empty. If it cannot begin, nothing comes on the stream.
+func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams bool, task string, respond responder) *wire.Error {
 	ctx, cancel := sessionContext(ctx, s)
-	var call *sessionCall
-	if rerr == nil {
-		var err error
-		if call, err = s.begin(m, task, cancel); err != nil {
-			rerr = wire.NewError(wire.CodeInvalidRequest, err.Error())
-		}
-	}
-	if rerr != nil {
+	call, err := s.begin(m, task, cancel)
+	if err != nil {
 		cancel(nil)
-		st.add(eventResponse, wire.AppendResponse(nil, m.ID, nil, rerr))
-		return
+		return wire.NewError(wire.CodeInvalidRequest, err.Error())
 	}
 	ended := d.sessions.running.Begin()
 	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod}
@@ -339,6 +337,7 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 			s.forget(st) // the rest of it is not here
 		}
 	}()
+	return nil
 }
 
 // responder answers a request that came in a session, and returns the response; nil is none.
@@ -369,7 +368,7 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 				here = true
 			}
 		} else {
-			st = nil
+			st, last = nil, eventID{}
 		}
 	}
 	s.mu.Unlock()

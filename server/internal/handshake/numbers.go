@@ -113,6 +113,8 @@ type alias struct {
 	ID     jsontext.Value `json:"id"`
 	Method string         `json:"method"`
 	Token  jsontext.Value `json:"progressToken,omitzero"`
+	// URI is what is read, if it is a resource.
+	URI string `json:"uri,omitzero"`
 	// Alone: one request at a time waits for the task.
 	Alone bool `json:"alone,omitzero"`
 }
@@ -138,7 +140,7 @@ func (d *handshake) findReading(ctx context.Context, a *agreed, principal string
 			if note.Call == nil {
 				return nil, nil // not one of ours
 			}
-			r.alias = alias{Task: id, ID: note.Call.ID, Method: callMethod, Token: note.Token, Alone: true}
+			r.alias = alias{Task: id, ID: note.Call.ID, Method: callMethod, Token: note.Token, URI: note.Call.URI, Alone: true}
 			return r, nil
 		case !errors.Is(err, tasks.ErrNotFound):
 			return nil, err
@@ -166,7 +168,7 @@ func (r *reader) enroll(ctx context.Context, task string, alone bool) {
 	if r.number == 0 {
 		r.number = a.numberOf(ofAlias, id+"\x00"+task, 0)
 	}
-	r.alias = &alias{Task: task, ID: r.Message.ID, Method: r.Message.Method, Token: r.Notifier.Token, Alone: alone}
+	r.alias = &alias{Task: task, ID: r.Message.ID, Method: r.Message.Method, Token: r.Notifier.Token, URI: r.uriRead(), Alone: alone}
 	err := r.keepAlias(ctx)
 	if err == nil && r.Message.Method == callMethod {
 		err = r.RememberRequest(ctx, r.Principal, a.session(), r.Message.ID, task)

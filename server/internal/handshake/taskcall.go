@@ -101,11 +101,8 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 	if !ok {
 		return nil, errors.New("the request has no id")
 	}
-	uri := ""
-	if r.Message.Method == readMethod {
-		uri, _ = jsonview.String(jsonview.Get(r.Message.Params, "uri"))
-	}
-	digest := digestOf(start.Request.Program.Name, start.Request.Arguments)
+	// A tool, a prompt and a resource may have the same name.
+	digest := digestOf(r.Message.Method+"\x00"+start.Request.Program.Name, start.Request.Arguments)
 	for n := uint64(0); ; n++ {
 		nth := n
 		if n >= numberTries {
@@ -118,7 +115,7 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 		if err != nil {
 			return nil, err
 		}
-		note.Call = &callNote{ID: r.Message.ID, Session: a.id[:], Digest: digest, Number: r.number, URI: uri}
+		note.Call = &callNote{ID: r.Message.ID, Session: a.id[:], Digest: digest, Number: r.number, URI: r.uriRead()}
 		if start.Note, err = wire.Marshal(note); err != nil {
 			return nil, err
 		}
@@ -142,8 +139,16 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 	}
 }
 
-// digestOf identifies a call, whatever the spelling of its arguments.
-func digestOf(tool string, args json.RawMessage) []byte {
+// uriRead is what a request reads, if that is a resource.
+func (c *call) uriRead() (uri string) {
+	if c.Message.Method == readMethod {
+		uri, _ = jsonview.String(jsonview.Get(c.Message.Params, "uri"))
+	}
+	return uri
+}
+
+// digestOf identifies a call of what has that name, whatever the spelling of its arguments.
+func digestOf(name string, args json.RawMessage) []byte {
 	canonical, err := jsonview.Canonical(args)
 	if len(args) == 0 {
 		canonical = []byte("{}")
@@ -151,7 +156,7 @@ func digestOf(tool string, args json.RawMessage) []byte {
 		canonical = args
 	}
 	h := sha256.New()
-	h.Write(append([]byte(tool), 0))
+	h.Write(append([]byte(name), 0))
 	h.Write(canonical)
 	return h.Sum(nil)[:16]
 }

@@ -1,0 +1,175 @@
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// A resource that was read with an idempotency key is read on elsewhere as well.
+func TestKeyedResourceAtAnyReplica(t *testing.T) {
+	a := newAnywhere(t, legacyDefinitions()...)
+	c := a.rigs[0].connect("2025-11-25", everything)
+	for _, test := range []struct{ call, want string }{
+		{methodCall(3, "prompts/get", `{"name":"greeting","arguments":{"name":"Ann"},"_meta":{"io.github.mcpsaga/idempotencyKey":"k3"}}`), "Ann greets Jo"},
+		{methodCall(4, "resources/read", `{"uri":"notes://ask","_meta":{"io.github.mcpsaga/idempotencyKey":"k4"}}`), `"uri":"notes://ask","blob":"Sm8="`},
+	} {
+		s := c.stream(test.call)
+		q := s.wait("elicitation/create")
+		s.close()
+		s = c.at(a.rigs[1]).get(q.id)
+		assert.Equal(t, q.ID, s.wait("elicitation/create").ID)
+		c.at(a.rigs[2]).reply(q.ID, named("Jo"))
+		assert.Contains(t, s.wait("").data, test.want)
+	}
+}
+
+// A replica of another version, which lacks what was called, answers with what has come of it.
+func TestReadOnWhereTheProgramIsMissing(t *testing.T) {
+	a := newAnywhere(t, legacyDefinitions()...)
+	o := server.Options{Keys: newKeys(t), Ledger: a.store}
+	o.Tools = legacyDefinitions()
+	here := newRig(t, o)
+	o.Tools = []saga.Definition{legacySum}
+	there := newRig(t, o)
+	c := here.connect("2025-11-25", everything)
+	for _, test := range []struct{ call, want string }{
+		{methodCall(3, "prompts/get", `{"name":"greeting","arguments":{"name":"Ann"}}`), "Ann greets Jo"},
+		{methodCall(4, "resources/read", `{"uri":"notes://ask"}`), `"uri":"notes://ask","blob":"Sm8="`},
+	} {
+		s := c.stream(test.call)
+		q := s.wait("elicitation/create")
+		c.reply(q.ID, named("Jo"))
+		assert.Contains(t, s.wait("").data, test.want)
+		assert.Contains(t, c.at(there).get(q.id).wait("").data, test.want)
+	}
+}
+
+type greetArgs struct {
+	Name string `json:"name"`
+}
+
+// A request with the id of another one that is under way at another replica is not that.
+func TestSameIDOfAnotherMethod(t *testing.T) {
+	a := newAnywhere(t, legacyDefinitions(saga.Machine[greetArgs, string]{
+		Info:  saga.Info{Name: "greeting", Asks: []steps.Question{legacyForm}},
+		Start: func(t *saga.Turn[greetArgs, string]) (saga.Next, error) { return t.Ask("asked", legacyForm) },
+		Steps: saga.Steps[greetArgs, string]{"asked": func(t *saga.Turn[greetArgs, string]) (saga.Next, error) { return t.Textf("tool") }},
+	})...)
+	c := a.rigs[0].connect("2025-11-25", everything)
+	s := c.stream(methodCall(3, "prompts/get", `{"name":"greeting","arguments":{"name":"Ann"}}`))
+	q := s.wait("elicitation/create")
+	assert.Contains(t, c.at(a.rigs[1]).ask(toolCall(3, "greeting", `{"name":"Ann"}`)), "in use")
+	c.reply(q.ID, named("Jo"))
+	assert.Contains(t, s.wait("").data, "Ann greets Jo")
+}
+
+// Whoever reads on gets no answer to another request, nor one that ends what goes on.
+func TestReadOnWithoutRoom(t *testing.T) {
+	a := newAnywhere(t, roundsTool(new(world)))
+	c := a.rigs[0].connect("2025-11-25", everything)
+	s := c.stream(roundsCall(1, 1, "I"))
+	q := s.wait("elicitation/create")
+	there := c.at(a.rigs[1])
+	for i := range 100 {
+		there.stream(roundsCall(10+i, 1, "I")).wait("elicitation/create")
+	}
+	resp := there.request(http.MethodGet, "", func(r *http.Request) { r.Header.Set("Last-Event-ID", q.id) })
+	body := readAll(t, resp)
+	assert.NotContains(t, body, `"id":1,`, "%s", body)
+	assert.Equal(t, 503, resp.StatusCode, body)
+	assert.NotEmpty(t, resp.Header.Get("Retry-After"))
+	c.reply(q.ID, named("x"))
+	said, _ := text(t, s.wait("").Result)
+	assert.Equal(t, "I x", said)
+}
+
+// Nothing that stands in a Last-Event-ID does harm.
+func TestEventIDsAreNotTrusted(t *testing.T) {
+	a := newAnywhere(t, roundsTool(new(world)))
+	c := a.rigs[0].connect("2025-11-25", everything)
+	other := a.rigs[1].connect("2025-11-25", everything)
+	s := c.stream(roundsCall(1, 1, "I"))
+	q := s.wait("elicitation/create")
+	s2 := c.stream(roundsCall(2, 1, "I"))
+	q2 := s2.wait("elicitation/create")
+	stem, rest, _ := strings.Cut(q.id, "_")
+	_, mark, _ := strings.Cut(rest, ".")
+	_, tag, _ := strings.Cut(mark, ".")
+	_, rest2, _ := strings.Cut(q2.id, "_")
+	for _, id := range []string{
+		stem, stem + "_", stem + "_x", stem + "_-1", stem + "_99999999999999999999", strings.Repeat("x", 8000), "_", "-", "--_1", "p--_1", "p-1-zzzzzzzzzzzzzzz_1.0." + tag,
+		"pX-1-ffffffff_1.0." + tag, "-1--1_1", "gX_1", "\xff\xfe_1", stem[:len(stem)-2] + "_1",
+	} {
+		resp := c.at(a.rigs[2]).request(http.MethodGet, "", func(r *http.Request) { r.Header.Set("Last-Event-ID", id) })
+		if strings.HasPrefix(id, "g") {
+			resp.Body.Close()
+			continue
+		}
+		assert.Equal(t, 400, resp.StatusCode, id)
+		assert.NotContains(t, readAll(t, resp), "elicitation")
+	}
+	for _, id := range []string{q.id, stem + "_0", stem + "_1.9223372036854775807." + tag, stem + "_" + rest2} {
+		resp := other.at(a.rigs[2]).request(http.MethodGet, "", func(r *http.Request) { r.Header.Set("Last-Event-ID", id) })
+		assert.Equal(t, 400, resp.StatusCode, id)
+		assert.NotContains(t, readAll(t, resp), "elicitation")
+	}
+	for _, id := range []string{
+		stem + "_0", stem + "_7", stem + "_1.9223372036854775807." + tag, stem + "_1.99999999999999999999." + tag, stem + "_" + rest2, stem + "_9223372036854775807..",
+		stem + "_1." + strings.Repeat("9", 4000), "pELSE-3" + stem[strings.LastIndexByte(stem, '-'):] + "_1",
+	} {
+		s = c.at(a.rigs[2]).get(id)
+		assert.Equal(t, q.ID, s.wait("elicitation/create").ID, id)
+	}
+	c.reply(q.ID, named("x"))
+	s.wait("")
+}
+
+// Clients that nobody knows are one: of their calls as many wait as the limit says, over all
+// replicas and sessions. What needs no record is served, and what ends makes room.
+func TestCallsAreBounded(t *testing.T) {
+	w := new(world)
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	t.Cleanup(func() { _ = store.Close() })
+	tells := saga.Machine[empty, string]{Info: saga.Info{Name: "says"}, Start: func(t *saga.Turn[empty, string]) (saga.Next, error) {
+		t.Progress(1, 2, "says")
+		time.Sleep(100 * time.Millisecond)
+		return t.Textf("said")
+	}}
+	tools := []saga.Definition{roundsTool(w), tells, legacySum}
+	r := replicas(t, 2, server.Options{Ledger: store, Tools: tools, LedgerLimit: 3})
+	var waiting []sseEvent
+	var all []*legacyClient
+	for range 3 {
+		c := r[0].connect("2025-11-25", everything) // what others have made lately may not be seen
+		all = append(all, c)
+		waiting = append(waiting, c.stream(roundsCall(1, 1, "I")).wait("elicitation/create"))
+	}
+	assert.Equal(t, "+ + +", w.was())
+	for i := range 2 {
+		c := r[i].connect("2025-11-25", everything)
+		refused := c.ask(roundsCall(2, 1, "I"))
+		assert.Contains(t, refused, "too many")
+		assert.Contains(t, c.ask(toolCall(3, "sum", `{}`)), `"sum":3`)
+		assert.Contains(t, c.ask(toolCall(4, "says", `{}`)), `"said"`)
+	}
+	assert.Equal(t, "+ + +", w.was(), "what was refused has done nothing")
+	all[0].reply(waiting[0].ID, named("x"))
+	c := r[0].connect("2025-11-25", everything)
+	until(t, func() bool {
+		s := c.stream(roundsCall(5, 1, "I"))
+		defer s.close()
+		m := s.message()
+		for ; m.Method != "elicitation/create" && m.Method != ""; m = s.message() {
+		}
+		return m.Method != ""
+	})
+}
