@@ -77,7 +77,7 @@ func TestARunningTaskIsCancelledFromElsewhere(t *testing.T) {
 	d := newDesk()
 	effect := &saga.Effect[hold, string]{Name: "hold", Do: d.do, Undo: d.undo}
 	tool := single("long", func(t *turn) (saga.Next, error) {
-		if _, err := saga.Do(t, effect, hold{"x", "a"}); err != nil {
+		if _, err := saga.Do(t, effect, hold{Task: "x", What: "a"}); err != nil {
 			return nil, err
 		}
 		<-t.Done()
@@ -99,9 +99,6 @@ func TestARunningTaskIsCancelledFromElsewhere(t *testing.T) {
 		assert.Contains(t, text(t, task), "Undone: hold")
 	})
 }
-
-// newDesk returns a desk at which all goes well and at once.
-func newDesk() *desk { return &desk{keys: map[saga.Key]*held{}} }
 
 func TestWhatRunsIsHandedOver(t *testing.T) {
 	for _, checkpoint := range []bool{true, false} {
@@ -365,7 +362,7 @@ func TestATaskBeginsAfterAQuestion(t *testing.T) {
 			tool := saga.Machine[none, none]{
 				Info: saga.Info{Name: "ask", Asks: []steps.Question{nameForm}, Effects: []saga.Declared{effect}, Tasks: saga.Tasks{Mode: saga.TasksOptional, After: "name"}},
 				Start: func(t *turn) (saga.Next, error) {
-					if _, err := saga.Do(t, effect, hold{"x", "a"}); err != nil { //sagavet:ignore a task loses no response
+					if _, err := saga.Do(t, effect, hold{Task: "x", What: "a"}); err != nil { //sagavet:ignore a task loses no response
 						return nil, err
 					}
 					return t.Ask("sleep", nameForm)
@@ -409,7 +406,7 @@ func TestFailures(t *testing.T) {
 	effect := &saga.Effect[hold, string]{Name: "hold", Do: d.do, Undo: d.undo}
 	tool := func(end func() error) saga.Definition {
 		return single("fails", func(t *turn) (saga.Next, error) {
-			if _, err := saga.Do(t, effect, hold{"x", "a"}); err != nil {
+			if _, err := saga.Do(t, effect, hold{Task: "x", What: "a"}); err != nil {
 				return nil, err
 			}
 			return nil, end()
