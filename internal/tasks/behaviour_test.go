@@ -494,3 +494,40 @@ func TestWaitingCostsNothing(t *testing.T) {
 	}
 	assert.LessOrEqual(t, runtime.NumGoroutine(), before)
 }
+
+// A tool that goes on for a while after its task was handed over does not keep it.
+func TestWhatIsHandedOverIsLeftAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		d := newDesk()
+		effect := &saga.Effect[hold, string]{
+			Name: "hold", Undo: d.undo,
+			Do: func(ctx context.Context, key saga.Key, in hold) (string, error) {
+				time.Sleep(time.Second)
+				return d.do(ctx, key, in)
+			},
+		}
+		tool := saga.Machine[none, none]{
+			Info: saga.Info{Name: "lingers", Tasks: optional, Effects: []saga.Declared{effect}},
+			Start: func(t *turn) (saga.Next, error) {
+				_, err := saga.Do(t, effect, hold{Task: "x", What: "a"})
+				t.Progress(1, 2, "held")
+				if err != nil {
+					time.Sleep(4 * time.Second)
+					return nil, err
+				}
+				return t.Textf("held")
+			},
+		}
+		a, b := r.manager(nil, tool), r.manager(nil, tool)
+		stop := r.work(a)
+		task := r.start(a, call(a, "lingers", ""))
+		time.Sleep(500 * time.Millisecond)
+		go stop()
+		time.Sleep(3 * time.Second)
+		began := time.Now()
+		r.work(b)
+		r.until(b, task.ID, tasks.Completed)
+		assert.Less(t, time.Since(began), time.Second)
+		time.Sleep(10 * time.Second)
+	})
+}
