@@ -77,7 +77,7 @@ func TestARunningTaskIsCancelledFromElsewhere(t *testing.T) {
 	d := newDesk()
 	effect := &saga.Effect[hold, string]{Name: "hold", Do: d.do, Undo: d.undo}
 	tool := single("long", func(t *turn) (saga.Next, error) {
-		if _, err := saga.Do(t, effect, hold{"x", "a"}); err != nil {
+		if _, err := saga.Do(t, effect, hold{Task: "x", What: "a"}); err != nil {
 			return nil, err
 		}
 		<-t.Done()
@@ -99,9 +99,6 @@ func TestARunningTaskIsCancelledFromElsewhere(t *testing.T) {
 		assert.Contains(t, text(t, task), "Undone: hold")
 	})
 }
-
-// newDesk returns a desk at which all goes well and at once.
-func newDesk() *desk { return &desk{keys: map[saga.Key]*held{}} }
 
 func TestWhatRunsIsHandedOver(t *testing.T) {
 	for _, checkpoint := range []bool{true, false} {
@@ -365,7 +362,7 @@ func TestATaskBeginsAfterAQuestion(t *testing.T) {
 			tool := saga.Machine[none, none]{
 				Info: saga.Info{Name: "ask", Asks: []steps.Question{nameForm}, Effects: []saga.Declared{effect}, Tasks: saga.Tasks{Mode: saga.TasksOptional, After: "name"}},
 				Start: func(t *turn) (saga.Next, error) {
-					if _, err := saga.Do(t, effect, hold{"x", "a"}); err != nil { //sagavet:ignore a task loses no response
+					if _, err := saga.Do(t, effect, hold{Task: "x", What: "a"}); err != nil { //sagavet:ignore a task loses no response
 						return nil, err
 					}
 					return t.Ask("sleep", nameForm)
@@ -409,7 +406,7 @@ func TestFailures(t *testing.T) {
 	effect := &saga.Effect[hold, string]{Name: "hold", Do: d.do, Undo: d.undo}
 	tool := func(end func() error) saga.Definition {
 		return single("fails", func(t *turn) (saga.Next, error) {
-			if _, err := saga.Do(t, effect, hold{"x", "a"}); err != nil {
+			if _, err := saga.Do(t, effect, hold{Task: "x", What: "a"}); err != nil {
 				return nil, err
 			}
 			return nil, end()
@@ -496,4 +493,41 @@ func TestWaitingCostsNothing(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	assert.LessOrEqual(t, runtime.NumGoroutine(), before)
+}
+
+// A tool that goes on for a while after its task was handed over does not keep it.
+func TestWhatIsHandedOverIsLeftAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		d := newDesk()
+		effect := &saga.Effect[hold, string]{
+			Name: "hold", Undo: d.undo,
+			Do: func(ctx context.Context, key saga.Key, in hold) (string, error) {
+				time.Sleep(time.Second)
+				return d.do(ctx, key, in)
+			},
+		}
+		tool := saga.Machine[none, none]{
+			Info: saga.Info{Name: "lingers", Tasks: optional, Effects: []saga.Declared{effect}},
+			Start: func(t *turn) (saga.Next, error) {
+				_, err := saga.Do(t, effect, hold{Task: "x", What: "a"})
+				t.Progress(1, 2, "held")
+				if err != nil {
+					time.Sleep(4 * time.Second)
+					return nil, err
+				}
+				return t.Textf("held")
+			},
+		}
+		a, b := r.manager(nil, tool), r.manager(nil, tool)
+		stop := r.work(a)
+		task := r.start(a, call(a, "lingers", ""))
+		time.Sleep(500 * time.Millisecond)
+		go stop()
+		time.Sleep(3 * time.Second)
+		began := time.Now()
+		r.work(b)
+		r.until(b, task.ID, tasks.Completed)
+		assert.Less(t, time.Since(began), time.Second)
+		time.Sleep(10 * time.Second)
+	})
 }

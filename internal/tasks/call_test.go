@@ -260,7 +260,7 @@ func holding(before, after time.Duration, do func(saga.Key) error) (tool saga.De
 		Info: saga.Info{Name: "hold", Effects: []saga.Declared{effect}},
 		Start: func(t *turn) (saga.Next, error) {
 			time.Sleep(before)
-			if _, err := saga.Do(t, effect, hold{"x", "a"}); err != nil {
+			if _, err := saga.Do(t, effect, hold{Task: "x", What: "a"}); err != nil {
 				return nil, err
 			}
 			if after > 0 {

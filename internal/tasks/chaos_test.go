@@ -20,6 +20,8 @@ type link struct {
 	dead   atomic.Bool
 	life   context.Context // ends when it is cut off: then it takes nothing more
 	end    context.CancelFunc
+	seen   *witness // or nil
+	leaves atomic.Bool
 
 	mu     sync.Mutex
 	rand   *rand.Rand
@@ -34,6 +36,9 @@ func newLink(store ledger.Store, rnd *rand.Rand, calls int, faults float64) *lin
 	l.life, l.end = context.WithCancel(context.Background())
 	return l
 }
+
+// ill reports whether the server may not have kept a lease.
+func (l *link) ill() bool { return l.faults > 0 || l.dead.Load() || l.leaves.Load() }
 
 // fault says how a call goes wrong: before it is made, or after.
 func (l *link) fault() (before, after bool) {
@@ -83,7 +88,12 @@ func (l *link) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item)
 		return errCut
 	}
 	rev := r.Rev
-	err := l.Store.Swap(ctx, r, items...)
+	var err error
+	if l.seen == nil {
+		err = l.Store.Swap(ctx, r, items...)
+	} else {
+		err = l.seen.swap(ctx, l, r, items)
+	}
 	if after {
 		r.Rev = rev
 		return errors.Join(ledger.ErrUnknown, errCut)
@@ -100,7 +110,12 @@ func (l *link) Take(ctx context.Context, t ledger.Take) (list []*ledger.Record, 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()
-	err = l.call(func() (err error) { list, err = l.Store.Take(ctx, t); return err })
+	err = l.call(func() (err error) {
+		if list, err = l.Store.Take(ctx, t); l.seen != nil {
+			l.seen.took(l, list)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -121,16 +121,18 @@ func (m *Manager) sync(ctx context.Context) {
 		return
 	}
 	after := m.Turns.Now()
-	offset := at.Sub(before.Add(after.Sub(before) / 2))
-	if offset.Abs() < notable {
-		offset = 0
-	}
+	// The store has looked at its clock somewhere in between: what is known holds unless it
+	// cannot be true.
+	half := after.Sub(before) / 2
+	offset := at.Sub(before.Add(half))
 	c.mu.Lock()
-	c.offset = offset
+	if (offset - c.offset).Abs() >= half+notable {
+		c.offset = offset
+	}
 	c.mu.Unlock()
 }
 
-// notable is a difference of clocks that may be more than the way to the store takes.
+// notable is a difference of clocks that counts.
 const notable = 20 * time.Millisecond
 
 // now is the store's time.

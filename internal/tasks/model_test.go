@@ -3,12 +3,12 @@ package tasks_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,218 +21,30 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
-
-// desk is what effects act on: it knows keys, as services do.
-type desk struct {
-	mu   sync.Mutex
-	rand *rand.Rand
-	keys map[saga.Key]*held
-}
-
-type held struct {
-	task, what string
-	state      string // "held", "released" or "refused"
-	calls      int
-}
-
-type hold struct {
-	Task string `json:"task"`
-	What string `json:"what"`
-}
-
-func (d *desk) do(ctx context.Context, key saga.Key, in hold) (string, error) {
-	time.Sleep(d.pause())
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	h := d.keys[key]
-	if h == nil {
-		h = &held{task: in.Task, what: in.What, state: "held"}
-		if d.rand != nil && d.rand.IntN(20) == 0 {
-			h.state = "refused" // and for good: the same call may be under way elsewhere
-		}
-		d.keys[key] = h
-	}
-	h.calls++
-	if h.state != "held" {
-		return "", saga.Refused(errors.New("not today, or it was released"))
-	}
-	return in.What, nil
-}
-
-func (d *desk) undo(ctx context.Context, p saga.Performed[hold, string]) error {
-	time.Sleep(d.pause())
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.rand != nil && d.rand.IntN(10) == 0 {
-		return errors.New("try again")
-	}
-	h := d.keys[p.Key]
-	if h == nil {
-		h = &held{task: p.In.Task, what: p.In.What}
-		d.keys[p.Key] = h
-	}
-	h.state = "released"
-	return nil
-}
-
-// pause is how long something takes: mostly not long, now and then longer than a lease.
-func (d *desk) pause() time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.rand == nil {
-		return 0
-	}
-	switch d.rand.IntN(40) {
-	case 0:
-		return 10*time.Second + time.Duration(d.rand.IntN(30_000))*time.Millisecond
-	case 1, 2, 3, 4:
-		return time.Duration(d.rand.IntN(3000)) * time.Millisecond
-	}
-	return time.Duration(d.rand.IntN(20)) * time.Millisecond
-}
-
-type trip struct {
-	Task string `json:"task"`
-	Fail bool   `json:"fail"`
-}
-
-type tripState struct {
-	Seen []string `json:"seen"`
-}
-
-type word struct {
-	Word string `json:"word"`
-}
-
-var (
-	askFirst = &steps.Form[word]{ID: "first", Message: "First?"}
-	askLeft  = &steps.Form[word]{ID: "left", Message: "Left?"}
-	askRight = &steps.Form[word]{ID: "right", Message: "Right?"}
-)
-
-// machine and flow are the tools of the model, in a revision. Both hold three things, ask
-// three questions, sleep, and say what they have heard.
-func (d *desk) machine(revision uint32) saga.Definition {
-	type turn = saga.Turn[trip, tripState]
-	effect := &saga.Effect[hold, string]{Name: "hold", Do: d.do, Undo: d.undo}
-	do := func(t *turn, what string) error {
-		got, err := saga.Do(t, effect, hold{t.Args.Task, what})
-		t.State.Seen = append(t.State.Seen, got)
-		return err
-	}
-	return saga.Machine[trip, tripState]{
-		Info:     saga.Info{Name: "machine", Tasks: saga.Tasks{Mode: saga.TasksOptional}, Revision: revision, Asks: []steps.Question{askFirst, askLeft, askRight}, Effects: []saga.Declared{effect}},
-		Upgrades: upgrades(revision),
-		Start: func(t *turn) (saga.Next, error) {
-			if err := do(t, "a"); err != nil {
-				return nil, err
-			}
-			t.Progress(1, 4, "begun")
-			return t.Goto("ask")
-		},
-		Steps: saga.Steps[trip, tripState]{
-			"ask": func(t *turn) (saga.Next, error) { return t.Ask("one", askFirst) },
-			"one": func(t *turn) (saga.Next, error) {
-				w, err := askFirst.Answer(t)
-				if err != nil {
-					return nil, err
-				}
-				t.State.Seen = append(t.State.Seen, w.Word)
-				time.Sleep(d.pause())
-				if err := do(t, "b"); err != nil {
-					return nil, err
-				}
-				return t.Sleep(time.Hour, "slept")
-			},
-			"slept": func(t *turn) (saga.Next, error) { t.Progress(2, 4, "slept"); return t.Ask("two", askLeft, askRight) },
-			"two": func(t *turn) (saga.Next, error) {
-				for _, q := range []*steps.Form[word]{askLeft, askRight} {
-					w, err := q.Answer(t)
-					if err != nil {
-						return nil, err
-					}
-					t.State.Seen = append(t.State.Seen, w.Word)
-				}
-				if err := do(t, "c"); err != nil {
-					return nil, err
-				}
-				if t.Args.Fail {
-					return nil, saga.Failf("as asked")
-				}
-				return t.Textf("%s", strings.Join(t.State.Seen, " "))
-			},
-		},
-	}
-}
-
-func upgrades(revision uint32) map[uint32]saga.Upgrade[tripState] {
-	if revision == 1 {
-		return nil
-	}
-	return map[uint32]saga.Upgrade[tripState]{1: saga.From(func(s tripState) (tripState, error) { return s, nil })}
-}
-
-func (d *desk) flow(revision uint32) saga.Definition {
-	effect := &saga.Effect[hold, string]{Name: "hold", Do: d.do, Undo: d.undo}
-	return saga.Flow[trip, string]{
-		Info:   saga.Info{Name: "flow", Tasks: saga.Tasks{Mode: saga.TasksOptional}, Revision: revision, Asks: []steps.Question{askFirst, askLeft, askRight}, Effects: []saga.Declared{effect}},
-		Oldest: 1,
-		Run: func(r *saga.Run, in trip) (string, error) {
-			var seen []string
-			do := func(what string) error {
-				got, err := saga.Do(r, effect, hold{in.Task, what})
-				seen = append(seen, got)
-				return err
-			}
-			ask := func(q *steps.Form[word]) error {
-				w, err := saga.Ask(r, q)
-				seen = append(seen, w.Word)
-				return err
-			}
-			if err := do("a"); err != nil { //sagavet:ignore a task loses no response
-				return "", err
-			}
-			if err := ask(askFirst); err != nil {
-				return "", err
-			}
-			time.Sleep(d.pause()) //sagavet:ignore the work takes virtual time
-			if err := do("b"); err != nil {
-				return "", err
-			}
-			if err := r.Sleep(time.Hour); err != nil {
-				return "", err
-			}
-			if err := ask(askLeft); err != nil {
-				return "", err
-			}
-			if err := ask(askRight); err != nil {
-				return "", err
-			}
-			if err := do("c"); err != nil {
-				return "", err
-			}
-			if in.Fail {
-				return "", saga.Failf("as asked")
-			}
-			return strings.Join(seen, " "), nil
-		},
-	}
-}
 
 // world is servers that come and go, and clients.
 type world struct {
 	*rig
 	rand *rand.Rand
 	desk *desk
+	seen *witness
 
 	mu       sync.Mutex
 	servers  []*server
 	revision uint32
 	over     bool
+	asleep   map[string]time.Time // since when at least a task sleeps
+	cancels  map[string]bool      // tasks that somebody wants cancelled
+	clients  sync.WaitGroup
 }
+
+// patience is how long the tasks of some clients go on without them.
+const patience = 3 * time.Hour
+
+// maxSkew is how wrong the clocks of servers are.
+const maxSkew = 5 * time.Second
 
 type server struct {
 	m    *tasks.Manager
@@ -246,10 +58,49 @@ func (w *world) intN(n int) int {
 	return w.rand.IntN(n)
 }
 
+// sleeps and wakes are called by tools around their sleep.
+func (w *world) sleeps(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, asleep := w.asleep[id]; !asleep {
+		w.asleep[id] = time.Now()
+	}
+}
+
+func (w *world) wakes(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// A server that could not ask for the time yet goes by its own clock.
+	assert.Less(w.t, time.Hour-2*time.Second, time.Since(w.asleep[id]), "%s woke too early", id)
+}
+
+// cancel has a task cancelled by somebody, soon.
+func (w *world) cancel(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cancels[id] = true
+	w.clients.Go(func() {
+		time.Sleep(time.Duration(w.intN(20_000)) * time.Millisecond)
+		w.tries(func(m *tasks.Manager) error {
+			_, err := m.Cancel(context.Background(), "p", id)
+			if errors.Is(err, tasks.ErrNotFound) {
+				return nil
+			}
+			return err
+		})
+	})
+}
+
+func (w *world) cancelled(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cancels[id]
+}
+
 // serve begins a server, with a clock of its own.
 func (w *world) serve(place int) *server {
 	w.mu.Lock()
-	skew := time.Duration(w.rand.IntN(10_000)-5000) * time.Millisecond
+	skew := time.Duration(w.rand.Int64N(int64(2*maxSkew))) - maxSkew
 	calls := -1
 	if w.rand.IntN(3) > 0 {
 		calls = 1 + w.rand.IntN(400)
@@ -260,9 +111,12 @@ func (w *world) serve(place int) *server {
 	}
 	l := newLink(w.store, w.rand, calls, []float64{0, 0, 0.01, 0.05}[w.rand.IntN(4)])
 	w.mu.Unlock()
+	l.seen = w.seen
+	s := &server{link: l}
+	here := &clerk{w, s}
 	c, err := tokens.New(w.keys, tokens.Options{Audience: "test"})
 	require.NoError(w.t, err)
-	registry, err := engine.NewRegistry(w.desk.machine(revision), w.desk.flow(revision))
+	registry, err := engine.NewRegistry(here.machine(revision), here.flow(revision))
 	require.NoError(w.t, err)
 	runner, err := turns.New(turns.Config{
 		Registry: registry, Codec: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(skew) }, Ledger: l, UndoGrace: turns.DefaultUndoGrace,
@@ -270,7 +124,8 @@ func (w *world) serve(place int) *server {
 	require.NoError(w.t, err)
 	m, err := tasks.New(tasks.Config{Turns: runner, Workers: 8, Attempts: 1000})
 	require.NoError(w.t, err)
-	return &server{m: m, link: l, stop: w.work(m)}
+	s.m, s.stop = m, w.work(m)
+	return s
 }
 
 // any returns a server that is not dead, as far as clients know.
@@ -292,7 +147,7 @@ func (w *world) keep(place int) {
 		w.mu.Lock()
 		old, life := w.servers[place], w.rand.IntN(12*60)
 		w.mu.Unlock()
-		for ; life >= 0 && !old.link.dead.Load(); life-- {
+		for ; life >= 0 && !old.link.dead.Load() && !old.link.leaves.Load(); life-- {
 			time.Sleep(time.Minute)
 		}
 		w.mu.Lock()
@@ -301,6 +156,7 @@ func (w *world) keep(place int) {
 		if over {
 			return
 		}
+		old.link.leaves.Store(true)
 		if w.intN(2) == 0 && !old.link.dead.Load() {
 			old.stop() // gracefully
 		} else {
@@ -335,15 +191,21 @@ func (w *world) tries(do func(m *tasks.Manager) error) {
 // client drives a task and checks all that can be seen of it.
 func (w *world) client(n int) {
 	id, tool, fail := fmt.Sprint("task", n), []string{"machine", "flow"}[w.intN(2)], w.intN(10) == 0
-	cancelAt, idle, asCall := -1, w.intN(15) == 0, w.intN(2) == 0
+	cancelAt, awayAt, idle, asCall, final, patient := -1, -1, w.intN(15) == 0, w.intN(2) == 0, w.intN(5) == 0, w.intN(3) > 0
+	if !patient && w.intN(4) == 0 {
+		awayAt = w.intN(6)
+	}
 	if w.intN(4) == 0 {
 		cancelAt = w.intN(12)
 	}
 	ctx := context.Background()
 	begun := time.Now()
 	w.tries(func(m *tasks.Manager) error {
-		s := call(m, tool, fmt.Sprintf(`{"task":%q,"fail":%v}`, id, fail))
+		s := call(m, tool, fmt.Sprintf(`{"task":%q,"fail":%v,"final":%v}`, id, fail, final))
 		s.ID = id
+		if !patient {
+			s.Patience = patience
+		}
 		if asCall {
 			s.Delay, s.Keep = delay, time.Hour
 		}
@@ -354,6 +216,8 @@ func (w *world) client(n int) {
 		return err
 	})
 	answered := map[string]bool{}
+	wanted := time.Now()
+	away := false
 	var last *tasks.Task
 	for look := 0; ; look++ {
 		forgotten := false
@@ -369,19 +233,26 @@ func (w *world) client(n int) {
 			return err
 		})
 		if forgotten {
-			assert.Greater(w.t, time.Since(begun), 24*time.Hour, "%s is lost", id)
+			assert.Fail(w.t, "lost", "%s is lost", id)
 			return
 		}
 		if last.Status.Ended() {
 			break
 		}
-		if !assert.Less(w.t, time.Since(begun), 26*time.Hour, "%s (%s) is stuck: %v", id, tool, last) {
+		if !assert.Less(w.t, time.Since(begun), 26*time.Hour, "%s is stuck", tool) ||
+			last.Status != tasks.InputRequired && !assert.Less(w.t, time.Since(last.Updated), 4*time.Hour, "%s is stuck", tool) ||
+			!patient && !assert.Less(w.t, time.Since(wanted), patience+2*time.Hour, "%s goes on for nobody", tool) {
+			w.t.Log(w.seen.history(id))
 			return
 		}
-		if look == cancelAt {
-			w.tries(func(m *tasks.Manager) error { _, err := m.Cancel(ctx, "p", id); return err })
+		if away = away || look == awayAt; !patient && !away {
+			w.tries(func(m *tasks.Manager) error { _, err := m.Renew(ctx, "p", id, patience, nil); return err })
+			wanted = time.Now()
 		}
-		if last.Status == tasks.InputRequired && !idle && w.intN(3) > 0 {
+		if look == cancelAt && !away {
+			w.cancel(id)
+		}
+		if last.Status == tasks.InputRequired && !idle && !away && w.intN(3) > 0 {
 			var answers []steps.Answer
 			for _, q := range last.Questions {
 				if w.intN(3) > 0 {
@@ -398,7 +269,7 @@ func (w *world) client(n int) {
 		}
 		time.Sleep(time.Duration(1+w.intN([]int{3, 60, 600, 2400}[w.intN(4)])) * time.Second)
 	}
-	w.check(id, tool, fail, cancelAt >= 0, idle, last)
+	w.check(id, tool, fail, idle || away, final, last)
 	for keep := last.Updated.Add(time.Hour); ; { // it stays as it is
 		time.Sleep(time.Duration(1+w.intN(1200)) * time.Second)
 		if time.Now().Add(5 * time.Minute).After(keep) {
@@ -418,7 +289,7 @@ func (w *world) client(n int) {
 }
 
 // check looks at how a task has ended.
-func (w *world) check(id, tool string, fail, cancelled, idle bool, task *tasks.Task) {
+func (w *world) check(id, tool string, fail, idle, final bool, task *tasks.Task) {
 	t := w.t
 	var events []tasks.Event
 	w.tries(func(m *tasks.Manager) (err error) {
@@ -446,10 +317,10 @@ func (w *world) check(id, tool string, fail, cancelled, idle bool, task *tasks.T
 			assert.False(t, idle, id)
 		}
 	case tasks.Cancelled:
-		assert.True(t, cancelled, id)
+		assert.True(t, w.cancelled(id), id)
 		bad = true
 	case tasks.Failed:
-		assert.True(t, idle || time.Since(task.Created) > 23*time.Hour, "%s (%s) has failed: %v", id, tool, task.Err)
+		assert.True(t, idle, "%s (%s) has failed: %v", id, tool, task.Err)
 		bad = true
 	}
 	deadline := time.Now().Add(24 * time.Hour)
@@ -460,7 +331,7 @@ func (w *world) check(id, tool string, fail, cancelled, idle bool, task *tasks.T
 			assert.Len(t, keys, 3, "%s: keys", id)
 			return
 		}
-		if len(left) == 0 {
+		if len(left) == 0 || final && slices.Equal(left, []string{"a", "b"}) {
 			return
 		}
 		if !assert.True(t, time.Now().Before(deadline), "%s (%s) has left %v undone (%v)", id, tool, left, task.Status) {
@@ -470,64 +341,59 @@ func (w *world) check(id, tool string, fail, cancelled, idle bool, task *tasks.T
 	}
 }
 
-// left is what a task holds, and all keys that it has used.
-func (d *desk) left(id string) (what []string, keys []saga.Key) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for key, h := range d.keys {
-		if h.task == id {
-			if keys = append(keys, key); h.state == "held" {
-				what = append(what, h.what)
-			}
-		}
-	}
-	slices.Sort(what)
-	return what, keys
-}
-
 // TestModel lives through a week with servers that crash, stop, are slow, have wrong clocks and
 // are replaced by newer ones, and with clients that answer late, twice, in part or never, and
 // that cancel at any point. SAGA_NIGHTLY=1 has it live through thirty weeks.
 func TestModel(t *testing.T) {
-	seeds := uint64(3)
+	from, weeks := *modelFrom, *modelWeeks
 	switch {
+	case weeks > 0:
 	case testing.Short():
-		seeds = 1
+		weeks = 2
 	case os.Getenv("SAGA_NIGHTLY") == "1":
-		seeds = 30
+		weeks = 30
+	default:
+		weeks = 6
 	}
-	for seed := range seeds {
+	for seed := from; seed < from+weeks; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { live(t, seed) })
 		})
 	}
 }
 
+var (
+	modelFrom  = flag.Uint64("model.from", 0, "the first `seed` of TestModel")
+	modelWeeks = flag.Uint64("model.weeks", 0, "how many `weeks` TestModel lives through")
+)
+
 func live(t *testing.T, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 7))
-	w := &world{rig: newRig(t), rand: rnd, desk: &desk{rand: rand.New(rand.NewPCG(seed, 8)), keys: map[saga.Key]*held{}}, revision: 1}
+	w := &world{rig: newRig(t), rand: rnd, desk: newDesk(), revision: 1, asleep: make(map[string]time.Time), cancels: make(map[string]bool)}
+	w.seen = newWitness(t, w.keys)
 	const places, tasksMade = 3, 60
 	for place := range places {
 		w.servers = append(w.servers, w.serve(place))
 	}
-	var servers, clients sync.WaitGroup
+	var servers sync.WaitGroup
 	for place := range places {
 		servers.Go(func() { w.keep(place) })
 	}
 	week := 7 * 24 * time.Hour
 	time.AfterFunc(week/3, func() { w.mu.Lock(); w.revision = 2; w.mu.Unlock() })
 	for n := range tasksMade {
-		clients.Go(func() {
+		w.clients.Go(func() {
 			time.Sleep(time.Duration(w.intN(int(week-48*time.Hour)/int(time.Second))) * time.Second)
 			w.client(n)
 		})
 	}
-	clients.Wait()
+	w.clients.Wait()
 	w.mu.Lock()
 	w.over = true
 	w.mu.Unlock()
 	servers.Wait()
 	for _, s := range w.servers {
+		s.link.leaves.Store(true)
 		s.link.mu.Lock()
 		s.link.left = -1
 		s.link.mu.Unlock()

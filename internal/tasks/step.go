@@ -153,6 +153,9 @@ func (r *run) checkpoint(_ context.Context, pos *engine.Position) error {
 		return nil
 	})
 	if err == nil && r.handed {
+		r.lock()
+		r.lose() // nothing that the tool does yet takes it back
+		r.unlock()
 		err = errStopping
 	}
 	return err

@@ -33,7 +33,7 @@ func takenOver(t *testing.T, r *rig, later bool, second func(call int32) error) 
 	}
 	tool := saga.Machine[none, none]{Info: saga.Info{Name: "book", Tasks: optional, Effects: []saga.Declared{effect}}}
 	book := func(t *turn) (saga.Next, error) {
-		if _, err := saga.Do(t, effect, hold{"x", "a"}); err != nil {
+		if _, err := saga.Do(t, effect, hold{Task: "x", What: "a"}); err != nil {
 			return nil, err
 		}
 		return t.Textf("booked")

@@ -74,8 +74,8 @@ func (m *Manager) take(ctx, live context.Context) error {
 					return err
 				}
 				looked = time.Now()
-				m.sync(ctx)
 			}
+			m.sync(ctx)
 			if len(targets) == 0 {
 				return sleep(ctx, lookTime)
 			}

@@ -1,0 +1,142 @@
+package tasks_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// desk is what effects act on: it knows keys, as services do.
+type desk struct {
+	mu   sync.Mutex
+	keys map[saga.Key]*held
+}
+
+type held struct {
+	task, what string
+	state      string // "held" or "released"
+}
+
+type hold struct {
+	Task  string `json:"task"`
+	What  string `json:"what"`
+	Final bool   `json:"final,omitempty"` // it cannot be released
+}
+
+// newDesk returns a desk at which all goes well and at once.
+func newDesk() *desk { return &desk{keys: map[saga.Key]*held{}} }
+
+func (d *desk) do(_ context.Context, key saga.Key, in hold) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.keys[key]
+	if h == nil {
+		h = &held{task: in.Task, what: in.What, state: "held"}
+		d.keys[key] = h
+	}
+	if h.state != "held" {
+		return "", saga.Refused(errors.New("it was released"))
+	}
+	return in.What, nil
+}
+
+func (d *desk) undo(_ context.Context, p saga.Performed[hold, string]) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.keys[p.Key]
+	switch {
+	case h == nil: // and it is not to come later
+		h = &held{task: p.In.Task, what: p.In.What}
+		d.keys[p.Key] = h
+	case p.In.Final && h.state == "held":
+		return saga.Final(errors.New("it is used"))
+	}
+	h.state = "released"
+	return nil
+}
+
+func (d *desk) knows(key saga.Key) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.keys[key] != nil
+}
+
+// left is what a task holds, and all keys that it has used.
+func (d *desk) left(id string) (what []string, keys []saga.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for key, h := range d.keys {
+		if h.task == id {
+			if keys = append(keys, key); h.state == "held" {
+				what = append(what, h.what)
+			}
+		}
+	}
+	slices.Sort(what)
+	return what, keys
+}
+
+// clerk is the way of a server to the desk. Much goes wrong on it.
+type clerk struct {
+	*world
+	*server
+}
+
+// luck is what happens once in n times.
+func (c *clerk) luck(n int) bool { return c.intN(n) == 0 }
+
+func (c *clerk) do(ctx context.Context, key saga.Key, in hold) (string, error) {
+	if c.luck(40) {
+		c.cancel(in.Task)
+	}
+	if c.luck(25) {
+		c.link.cut() // the server dies, but its call is on the way
+	}
+	if c.luck(25) {
+		c.link.leaves.Store(true)
+		c.clients.Go(c.stop)
+	}
+	c.pause()
+	switch {
+	case c.luck(25):
+		return "", errors.New("it has not come to the desk")
+	case !c.desk.knows(key) && c.luck(20):
+		// An earlier call may be on the way still, of a server that was taken for dead.
+		return "", saga.Refused(errors.New("not today"))
+	}
+	got, err := c.desk.do(ctx, key, in)
+	if c.luck(25) {
+		c.link.cut()
+	}
+	if err == nil && c.luck(25) {
+		return "", errors.New("the response is lost")
+	}
+	return got, err
+}
+
+func (c *clerk) undo(ctx context.Context, p saga.Performed[hold, string]) error {
+	c.pause()
+	if c.luck(10) {
+		c.link.cut()
+	}
+	if c.luck(10) {
+		return errors.New("try again")
+	}
+	return c.desk.undo(ctx, p)
+}
+
+// pause takes time: mostly not much, now and then more than a lease.
+func (c *clerk) pause() {
+	switch c.intN(40) {
+	case 0:
+		time.Sleep(10*time.Second + time.Duration(c.intN(30_000))*time.Millisecond)
+	case 1, 2, 3, 4:
+		time.Sleep(time.Duration(c.intN(3000)) * time.Millisecond)
+	default:
+		time.Sleep(time.Duration(c.intN(20)) * time.Millisecond)
+	}
+}

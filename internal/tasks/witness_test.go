@@ -1,0 +1,159 @@
+package tasks_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// witness sees all that servers write about tasks, and who has taken which: what none of them
+// may do is an error of the test, whether anything comes of it or not.
+type witness struct {
+	t    *testing.T
+	page *page
+	book *records.Book
+
+	mu      sync.Mutex
+	holders map[string]map[uint64]*link // who has taken it at that revision
+	begun   map[string]begun
+	past    map[string][]string // what was written of a task, by its id
+}
+
+// begun is when the present epoch of a record has begun.
+type begun struct{ epoch, rev uint64 }
+
+// page is a store of one record.
+type page struct {
+	ledger.Store
+	r *ledger.Record
+}
+
+func (p *page) Load(context.Context, string) (*ledger.Record, error) { return p.r, nil }
+
+func newWitness(t *testing.T, keys *codec.Keyset) *witness {
+	p := new(page)
+	return &witness{
+		t: t, page: p, book: records.New(p, func() *codec.Keyset { return keys }, "test", -1),
+		holders: make(map[string]map[uint64]*link), begun: make(map[string]begun), past: make(map[string][]string),
+	}
+}
+
+// read returns what a record says, or nil if it is not a task's.
+func (w *witness) read(r *ledger.Record) *records.TaskEntry {
+	w.page.r = r
+	e, err := w.book.TaskAt(context.Background(), "")
+	if err != nil {
+		return nil
+	}
+	return e
+}
+
+func (w *witness) swap(ctx context.Context, l *link, r *ledger.Record, items []ledger.Item) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var before *records.TaskEntry
+	if r.Rev > 0 {
+		old, err := l.Store.Load(ctx, r.Key)
+		if err != nil {
+			return err
+		}
+		if old != nil && old.Rev == r.Rev {
+			before = w.read(old)
+		}
+	}
+	err := l.Store.Swap(ctx, r, items...)
+	if after := w.read(r); err == nil && after != nil {
+		w.wrote(l, before, after, len(items))
+	}
+	return err
+}
+
+func (w *witness) wrote(l *link, before, after *records.TaskEntry, items int) {
+	t, key, id := w.t, after.Key(), after.ID
+	w.note(l, "writes", after)
+	if before == nil {
+		w.holders[key], w.begun[key] = make(map[uint64]*link), begun{}
+		before = new(records.TaskEntry)
+	} else if epoch := before.Epoch(); epoch > w.begun[key].epoch { // it was taken since, and nothing else
+		w.begun[key] = begun{epoch, before.Rev()}
+	}
+	now := w.begun[key]
+	taken := after.Epoch() == now.epoch+1
+	if taken {
+		assert.False(t, before.Exists() && before.Taken(), "%s is taken though it is another's", id)
+		w.begun[key] = begun{after.Epoch(), after.Rev()}
+		w.holders[key][after.Rev()] = l
+	} else {
+		assert.Equal(t, now.epoch, after.Epoch(), "%s: epochs", id)
+	}
+	if byWorker := after.Marks != before.Marks; byWorker && !taken && before.Exists() {
+		assert.Same(t, w.holders[key][now.rev], l, "%s: who writes has not taken it", id)
+		assert.True(t, before.Taken(), "%s was put to rest, and is written by who had it", id)
+	}
+	told := uint64(items)
+	if before.State == records.TaskEnded {
+		assert.Equal(t, before.State, after.State, "%s goes on after its end", id)
+		assert.Equal(t, before.Status, after.Status, id)
+		assert.Equal(t, before.End, after.End, id)
+		assert.False(t, after.Keep.Before(before.Keep), "%s is kept for less", id)
+	} else if after.State == records.TaskEnded {
+		told++
+		assert.False(t, after.Keep.Before(time.Now().Add(after.Retain-time.Second)), "%s is not kept for long enough", id)
+		assert.False(t, after.KeepUntil.Before(after.Keep), "%s is forgotten before", id)
+	}
+	assert.Equal(t, before.Events+told, after.Events, "%s: events", id)
+	if len(before.Undo) > 0 && after.State != records.TaskEnded && !after.TooLate {
+		assert.Equal(t, before.Undo, after.Undo, "%s is not undone any more", id)
+	}
+}
+
+// took is called with what a server has taken.
+func (w *witness) took(l *link, list []*ledger.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range list {
+		e := w.read(r)
+		if e == nil || w.holders[r.Key] == nil {
+			continue
+		}
+		w.note(l, "takes", e)
+		now := w.begun[r.Key]
+		had := w.holders[r.Key][now.rev]
+		if e.Rest.IsZero() && e.Epoch() == now.epoch+1 && had != nil && e.State != records.TaskEnded {
+			assert.True(w.t, had.ill(), "%s is taken from a server that is well", e.ID)
+		}
+		w.holders[r.Key][r.Rev] = l
+	}
+}
+
+// note keeps what is written of a task.
+func (w *witness) note(l *link, what string, e *records.TaskEntry) {
+	left := func(t time.Time) string {
+		if t.IsZero() {
+			return "-"
+		}
+		return time.Until(t).String()
+	}
+	w.past[e.ID] = append(w.past[e.ID], fmt.Sprintf(
+		"%s %p %s: rev %d, epoch %d, base %d, marks %d, state %d, loose %v, cancelled %v, too late %v, undo %v, failures %d (%s), rests for %s, wakes in %s, over in %s, %d questions, revision %d",
+		time.Now().Format("02 15:04:05.000"), l, what, e.Rev(), e.Epoch(), e.Base, e.Marks, e.State, e.Loose, e.Cancelled, e.TooLate, len(e.Undo) > 0, e.Failures, e.LastError,
+		left(e.Rest), left(e.Wake), left(e.Over()), e.Asked, e.Target.Revision,
+	))
+}
+
+// history is what was written last of a task.
+func (w *witness) history(id string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	past := w.past[id]
+	return id + ", as it was written:\n" + strings.Join(past[max(0, len(past)-30):], "\n")
+}
