@@ -245,9 +245,7 @@ func newLife(t *testing.T, w way, at setting, victim, where string) *life {
 	require.NoError(t, err)
 	ledger := at.ledger(t, l.dir)
 	t.Cleanup(func() {
-		for _, p := range l.parts {
-			p.kill()
-		}
+		l.end()
 		if t.Failed() {
 			for role, p := range l.parts {
 				said, _ := os.ReadFile(p.log)
@@ -275,6 +273,13 @@ func newLife(t *testing.T, w way, at setting, victim, where string) *life {
 		require.NoError(t, p.start())
 	}
 	return l
+}
+
+// end ends all processes.
+func (l *life) end() {
+	for _, p := range l.parts {
+		p.kill()
+	}
 }
 
 // child is the connection with the server that there is now.
