@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/records"
-	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
@@ -62,7 +60,7 @@ func (m *Manager) take(ctx, live context.Context) error {
 		var list []*records.TaskEntry
 		err := func() (err error) {
 			if announced == nil || time.Since(looked) >= lookTime {
-				own := m.targets()
+				own := m.Turns.TargetsOf(func(*engine.Program) bool { return true })
 				switch err := m.book.Announce(ctx, own); {
 				case errors.Is(err, records.ErrUnreadable):
 					log.ErrorContext(ctx, "the ledger's list of tools cannot be read: tasks of revisions that are not served here may not be ended", "error", err)
@@ -70,7 +68,7 @@ func (m *Manager) take(ctx, live context.Context) error {
 					return err
 				}
 				announced = own
-				if targets, err = m.readable(ctx, own); err != nil {
+				if targets, err = m.Turns.Readable(ctx, own); err != nil {
 					return err
 				}
 				looked = time.Now()
@@ -188,33 +186,4 @@ func (m *Manager) renew(ctx context.Context) {
 			}()
 		}
 	}
-}
-
-// targets are the programs that may be tasks: all, as each may be called.
-func (m *Manager) targets() (list []records.Target) {
-	registry := m.Turns.Registry
-	for _, kind := range [...]engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResource} {
-		for _, newest := range registry.Of(kind) {
-			for _, p := range registry.Revisions(kind, newest.Name) {
-				list = append(list, records.Target{Name: turns.TargetOf(p), Revision: p.Revision})
-			}
-		}
-	}
-	return list
-}
-
-// readable returns the targets whose tasks can be ended here, also those of revisions that only
-// older servers have had.
-func (m *Manager) readable(ctx context.Context, own []records.Target) ([]records.Target, error) {
-	all, err := m.book.Targets(ctx)
-	if err != nil {
-		return nil, err
-	}
-	list := slices.Clone(own)
-	for _, t := range all {
-		if p, _ := m.Turns.ProgramOf(t.Name, t.Revision); p != nil && !slices.Contains(list, t) {
-			list = append(list, t)
-		}
-	}
-	return list, nil
 }

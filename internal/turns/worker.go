@@ -49,7 +49,7 @@ func (r *Runner) Work(ctx context.Context) error {
 		var list []*records.Entry
 		err := func() (err error) {
 			if announced == nil || time.Since(looked) >= lookTime {
-				own := r.targets()
+				own := r.TargetsOf((*engine.Program).Remembered)
 				switch err := r.records.Announce(ctx, own); {
 				case errors.Is(err, records.ErrUnreadable):
 					r.Log.ErrorContext(ctx, "the ledger's list of tools cannot be read: sagas of revisions that are not served here may not be undone", "error", err)
@@ -57,7 +57,7 @@ func (r *Runner) Work(ctx context.Context) error {
 					return err
 				}
 				announced = own
-				if targets, err = r.readable(ctx, own); err != nil {
+				if targets, err = r.Readable(ctx, own); err != nil {
 					return err
 				}
 				looked = time.Now()
@@ -129,13 +129,13 @@ func (r *Runner) forget(ctx context.Context) {
 	}
 }
 
-// targets are the programs whose sagas this server remembers.
-func (r *Runner) targets() (list []records.Target) {
+// TargetsOf are those of this server's programs, as each may be called, that are wanted.
+func (r *Runner) TargetsOf(wanted func(*engine.Program) bool) (list []records.Target) {
 	for _, kind := range kinds {
 		for _, newest := range r.Registry.Of(kind) {
 			for _, p := range r.Registry.Revisions(kind, newest.Name) {
-				if p.Remembered() {
-					list = append(list, records.Target{Name: target(kind, p.Name), Revision: p.Revision})
+				if wanted(p) {
+					list = append(list, records.Target{Name: TargetOf(p), Revision: p.Revision})
 				}
 			}
 		}
@@ -143,18 +143,16 @@ func (r *Runner) targets() (list []records.Target) {
 	return list
 }
 
-// readable returns the targets whose sagas can be undone here, also those of revisions that
+// Readable returns the targets whose sagas can be ended here: own, and those of revisions that
 // only older servers have had.
-func (r *Runner) readable(ctx context.Context, own []records.Target) ([]records.Target, error) {
+func (r *Runner) Readable(ctx context.Context, own []records.Target) ([]records.Target, error) {
 	all, err := r.records.Targets(ctx)
 	if err != nil {
 		return nil, err
 	}
 	list := slices.Clone(own)
 	for _, t := range all {
-		kind, name := parseTarget(t.Name)
-		newest := r.Registry.Find(kind, name)
-		if newest != nil && t.Revision <= newest.Revision && !slices.Contains(list, t) {
+		if p, _ := r.ProgramOf(t.Name, t.Revision); p != nil && !slices.Contains(list, t) {
 			list = append(list, t)
 		}
 	}

@@ -38,6 +38,9 @@ var errBroken = errors.New("the connection is broken")
 // patience is how long a client tries.
 const patience = time.Minute
 
+// impatient does not wait longer for a response.
+var impatient = &http.Client{Timeout: patience}
+
 // caller sends messages to the server, over HTTP each on a connection of its own.
 type caller struct {
 	*life
@@ -85,7 +88,7 @@ func (c *caller) do(method string, body []byte) (*http.Response, error) {
 	if c.session != "" {
 		r.Header.Set("Mcp-Session-Id", c.session)
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := impatient.Do(r)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBroken, err)
 	}

@@ -121,6 +121,7 @@ func calmly(t *testing.T, w way, at setting, victim string) []string {
 	t.Helper()
 	l := newLife(t, w, at, victim, "")
 	l.play()
+	l.end()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.Logf("%s: %d moments in %v: %q", victim, len(l.passed), time.Since(l.began).Round(time.Millisecond), l.passed)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,6 +72,9 @@ func child(role, addr, keyset, file, service string) error {
 		return err
 	}
 	store, err := openLedger(ctx, file)
+	for began := time.Now(); err != nil && time.Since(began) < patience/2; { // a database may have too much to do
+		store, err = openLedger(ctx, file)
+	}
 	if err != nil {
 		return err
 	}
@@ -208,12 +212,22 @@ func (s setting) ledger(t *testing.T, dir string) string {
 	}
 	name, server := fmt.Sprint("life", databases.Add(1)), postgrestest.Shared(t)
 	server.Exec("CREATE DATABASE " + name)
+	t.Cleanup(func() { server.Exec("DROP DATABASE " + name + " WITH (FORCE)") }) // hundreds cost time
 	return server.URL("postgres", name)
 }
 
-// address is one at which nobody listens.
+// hosts counts those that were used.
+var hosts atomic.Int64
+
+// address is one at which nobody listens. Where a host has more than one its own is for each, so
+// that nobody gets the port while its server is dead.
 func address(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	host := "127.0.0.1"
+	if runtime.GOOS == "linux" {
+		n := hosts.Add(1)
+		host = fmt.Sprintf("127.%d.%d.%d", 1+n/62500%200, 1+n/250%250, 1+n%250)
+	}
+	listener, err := net.Listen("tcp", host+":0")
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
 	return listener.Addr().String()
@@ -231,9 +245,7 @@ func newLife(t *testing.T, w way, at setting, victim, where string) *life {
 	require.NoError(t, err)
 	ledger := at.ledger(t, l.dir)
 	t.Cleanup(func() {
-		for _, p := range l.parts {
-			p.kill()
-		}
+		l.end()
 		if t.Failed() {
 			for role, p := range l.parts {
 				said, _ := os.ReadFile(p.log)
@@ -261,6 +273,13 @@ func newLife(t *testing.T, w way, at setting, victim, where string) *life {
 		require.NoError(t, p.start())
 	}
 	return l
+}
+
+// end ends all processes.
+func (l *life) end() {
+	for _, p := range l.parts {
+		p.kill()
+	}
 }
 
 // child is the connection with the server that there is now.
