@@ -194,7 +194,7 @@ func (s *legacy) call(tool, text string) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("a wrong answer to call %s of %s: %.300s", id, tool, data)
+			return fmt.Errorf("a wrong answer to call %s of %s, which has asked %d questions: %.300s", id, tool, asked, data)
 		}
 	}
 }
