@@ -16,7 +16,7 @@ import (
 )
 
 // ledgerCurves show what a ledger costs.
-var ledgerCurves = []curve{{"unused", unusedCurve, 0}, {"sqlite", sqliteCurve, batchCallers}, {"postgres", postgresCurve, batchCallers}, {"records", recordsCurve, batchCallers}}
+var ledgerCurves = []curve{{"unused", unusedCurve, 0}, {"sqlite", sqliteCurve, batchCallers}, {"postgres", postgresCurve, batchCallers}, {"records", recordsCurve, batchCallers}, {"sessions", sessionsCurve, 0}}
 
 // tempStore is a ledger in a file that is removed in the end.
 func (m measurement) tempStore() string { return "sqlite:" + filepath.Join(m.tempDir(), "ledger.db") }

@@ -26,8 +26,11 @@ func init() {
 	servers["ledger"], servers["swaps"], servers["turns"], servers["beside"] = ledgerServer, swapServer, turnServer, besideServer
 }
 
-// openStore opens the ledger sqlite:PATH or postgres://….
+// openStore opens the ledger memory:, sqlite:PATH or postgres://….
 func openStore(url string) ledger.Store {
+	if url == "memory:" {
+		return ledger.NewMemory(ledger.MemoryOptions{})
+	}
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		return must(sqlite.Open(context.Background(), path))
 	}
@@ -51,7 +54,7 @@ func ledgerServer(args []string) http.Handler {
 	if args[0] != "" {
 		o.Ledger, once.Info.SingleUse = openStore(args[0]), saga.SingleUseRequired
 	}
-	o.Tools = []saga.Definition{complextool.Tool, actingTool, once}
+	o.Tools = []saga.Definition{complextool.Tool, quickTool, actingTool, once}
 	return must(server.New(o)).Handler()
 }
 

@@ -47,6 +47,7 @@ type Book struct {
 	names    names
 	limit    int
 	recent   recent
+	opened   opened
 	clock    clock
 	rooms    sync.Pool // of *[]byte, to encode in
 

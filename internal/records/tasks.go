@@ -153,9 +153,14 @@ func (b *Book) TaskAt(ctx context.Context, key string) (*TaskEntry, error) {
 }
 
 func (b *Book) taskEntry(r *ledger.Record) (*TaskEntry, error) {
-	plain, err := b.openTask(b.associated(r.Key), r.Body)
-	if err != nil {
-		return nil, err
+	keys := b.keys()
+	plain := b.opened.find(keys, r.Key, r.Body)
+	if plain == nil {
+		var err error
+		if plain, err = b.openTask(b.associated(r.Key), r.Body); err != nil {
+			return nil, err
+		}
+		b.opened.note(keys, r.Key, r.Body, plain)
 	}
 	e := &TaskEntry{key: r.Key, rev: r.Rev, Wake: r.Wake, KeepUntil: r.Keep}
 	if err := e.decode(plain); err != nil {
@@ -231,7 +236,13 @@ func (b *Book) PutTask(ctx context.Context, e *TaskEntry, take bool, items ...Ta
 	r := &ledger.Record{Key: e.key, Rev: e.rev, Queue: e.queue, Owner: e.owner, Wake: e.Wake, Keep: e.KeepUntil}
 	epoch = e.rev + 1 - e.Writes
 	list := make([]ledger.Item, len(items))
-	r.Body, err = b.sealTask(b.associated(e.key), func(plain []byte) []byte { return e.encode(slices.Grow(plain, e.size())) })
+	keys, known := b.keys(), []byte(nil)
+	r.Body, err = b.sealTask(b.associated(e.key), func(plain []byte) []byte {
+		begin := len(plain)
+		plain = e.encode(slices.Grow(plain, e.size()))
+		known = bytes.Clone(plain[begin:])
+		return plain
+	})
 	for i, item := range items {
 		if err == nil {
 			list[i].N = item.N
@@ -246,6 +257,7 @@ func (b *Book) PutTask(ctx context.Context, e *TaskEntry, take bool, items ...Ta
 		return 0, err
 	}
 	e.rev = r.Rev
+	b.opened.note(keys, e.key, r.Body, known)
 	return epoch, nil
 }
 

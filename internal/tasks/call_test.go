@@ -223,6 +223,39 @@ func TestACallThatAsksNeedsNoPlace(t *testing.T) {
 	})
 }
 
+// The store may show what was written before whoever has written it knows: who watches is shown
+// nothing older after that, or it would ask the client again.
+func TestWhoWatchesACallSeesNothingTwice(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		store := spied(r)
+		first, second := &steps.Form[none]{ID: "first", Message: "?"}, &steps.Form[none]{ID: "second", Message: "?"}
+		m := r.manager(nil, saga.Machine[none, none]{
+			Info:  saga.Info{Name: "ask", Asks: []steps.Question{first, second}},
+			Start: func(t *turn) (saga.Next, error) { return t.Ask("next", first) },
+			Steps: saga.Steps[none, none]{
+				"next": func(t *turn) (saga.Next, error) { return t.Ask("last", second) },
+				"last": func(t *turn) (saga.Next, error) { return t.Textf("done") },
+			},
+		})
+		r.work(m)
+		task := r.start(m, waited(m, "ask"))
+		store.fails(func(swap func() error) error { err := swap(); time.Sleep(time.Second); return err })
+		var rev uint64
+		asked := make(map[string]int)
+		for seen, err := range m.Watch(t.Context(), "p", task.ID, 0) {
+			require.NoError(t, err)
+			assert.Greater(t, seen.Rev, rev)
+			rev = seen.Rev
+			for _, q := range seen.Questions {
+				if asked[q.ID]++; asked[q.ID] == 1 {
+					go func() { _, _ = m.Answer(context.Background(), "p", task.ID, []steps.Answer{accept(q.ID, "{}")}) }()
+				}
+			}
+		}
+		assert.Equal(t, map[string]int{"first": 1, "second": 1}, asked)
+	})
+}
+
 func TestACallGoesOnElsewhere(t *testing.T) {
 	for _, how := range []string{"stopped", "killed", "answered elsewhere"} {
 		t.Run(how, func(t *testing.T) {

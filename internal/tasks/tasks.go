@@ -100,8 +100,9 @@ type Task struct {
 	// Err is why the task is Failed: an error as [turns.Runner] has them, without what only
 	// the operator may see.
 	Err error
-	// Events is the number of the newest event.
-	Events uint64
+	// Events is the number of the newest event, and Told how many of those so far are of
+	// [EventProgress] and [EventLog].
+	Events, Told uint64
 
 	// Rev grows with each change; see [Manager.Watch].
 	Rev uint64

@@ -80,7 +80,7 @@ func (m *Manager) glance(e *records.TaskEntry) (*Task, error) {
 	}
 	t := &Task{
 		ID: e.ID, Saga: e.Saga, Note: json.RawMessage(e.Note), Created: e.Created, Updated: e.Updated, TTL: e.TTL, Poll: e.Poll,
-		Status: status(e), Message: e.Message, Cancelling: e.Cancelled, Events: e.Events, Rev: e.Rev(),
+		Status: status(e), Message: e.Message, Cancelling: e.Cancelled, Events: e.Events, Told: e.Told, Rev: e.Rev(),
 	}
 	t.Given = decodeGiven(e.Given)
 	t.Program, _ = m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
@@ -158,8 +158,12 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 		var last Status
 		shown := false
 		show := func(e *records.TaskEntry) (more bool) {
-			if e.Rev() <= after || shown && e.Seen == seen && status(e) == last {
-				return e.State != records.TaskEnded || e.Rev() <= after
+			if e.Rev() <= after { // or the store has shown a newer one before who has written it
+				return true
+			}
+			after = e.Rev()
+			if shown && e.Seen == seen && status(e) == last {
+				return e.State != records.TaskEnded
 			}
 			shown, seen, last = true, e.Seen, status(e)
 			t, err := m.view(e)
@@ -168,8 +172,10 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 		var watched *records.TaskEntry
 		for {
 			r := m.runs(principal, id)
+			var e *records.TaskEntry
 			for r != nil { // here, so the store need not be asked
-				e, changed := r.shown.get()
+				var changed <-chan struct{}
+				e, changed = r.shown.get()
 				if e != nil && !show(e) {
 					return
 				}
@@ -183,10 +189,12 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 					return
 				}
 			}
-			e, err := m.find(ctx, principal, id)
-			if err != nil {
-				yield(nil, err)
-				return
+			if e == nil { // else the store is asked for what is newer
+				var err error
+				if e, err = m.find(ctx, principal, id); err != nil {
+					yield(nil, err)
+					return
+				}
 			}
 			if watched != nil && watched.Saga != e.Saga {
 				yield(nil, ErrNotFound) // it was forgotten, and there is another one

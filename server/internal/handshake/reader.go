@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -40,6 +41,9 @@ type reader struct {
 	late time.Duration
 	// rev is the revision of the task from which on that knows of this reader.
 	rev uint64
+	// note is what was kept with the task when it was last looked at, and noted how that reads.
+	note  json.RawMessage
+	noted *taskNote
 	// seen is told of each change that the client may see; it may be nil.
 	seen func(*tasks.Task)
 	// notes is the way of what the task tells, on a stream.
@@ -163,7 +167,10 @@ func (r *reader) changed(t *tasks.Task) {
 	if r.seen != nil {
 		r.seen(t)
 	}
-	note := noteOf(t)
+	if r.noted == nil || !bytes.Equal(t.Note, r.note) {
+		r.note, r.noted = t.Note, noteOf(t)
+	}
+	note := r.noted
 	if note == nil || t.Rev < r.rev {
 		return
 	}

@@ -42,8 +42,9 @@ type waiter struct {
 	// left leaves, if the client can answer no more here and finds its questions elsewhere; it goes
 	// with post.
 	left func() bool
-	// told is the number of the last event that was passed on.
-	told uint64
+	// told is the number of the last event that was passed on, and heard how many of those before
+	// it were for the client; 0 if that is not known.
+	told, heard uint64
 
 	waits atomic.Bool                // the task waits for the client
 	asked map[string]func(why error) // takes back what the client is being asked, by step ids
@@ -148,6 +149,9 @@ func (w *waiter) wait(ctx context.Context) (last *tasks.Task, err error) {
 
 // tell passes on what the task has told since it was last looked at.
 func (w *waiter) tell(ctx context.Context, t *tasks.Task) error {
+	if w.Notifier != nil && w.told < t.Events && t.Told == w.heard && (w.told == 0 || w.heard > 0) {
+		w.skip(t.Events) // the rest need not be read
+	}
 	for w.Notifier != nil && w.told < t.Events {
 		events, err := w.Tasks.Events(ctx, w.Principal, w.task, w.told, eventPage)
 		if err != nil {
@@ -161,7 +165,17 @@ func (w *waiter) tell(ctx context.Context, t *tasks.Task) error {
 			w.told = max(w.told, t.Events) // what is not there any more is not waited for
 		}
 	}
+	w.heard = t.Told
 	return nil
+}
+
+// skip counts events as passed on that are not for the client.
+func (w *waiter) skip(to uint64) {
+	w.telling.Lock()
+	defer w.telling.Unlock()
+	if w.told = to; w.passing != nil {
+		w.passing(to)()
+	}
 }
 
 // pass passes an event on.
