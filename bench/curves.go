@@ -178,16 +178,20 @@ func heapCurve(ctx context.Context, m measurement) *table {
 	p := m.point("heap", reach(server, proposal, "rounds", 3, 0, 0), server)
 	out := newTable("suspended", "heap KB", "growth B", "peak MB")
 	var start uint64
-	// Pools and connections come into being with the first sagas, which do not count.
-	for done, next, all := -10_000, 0, m.Int("suspended"); ; done, next = next, min(max(next*10, 10_000), all) {
-		must(p.repeat(ctx, next-done))
-		u := must(server.usage("/heap"))
-		if next == 0 {
+	m.grow(ctx, p, "suspended", func(n int, u usage) {
+		if n == 0 {
 			start = u.Heap
 		}
-		out.row("%d\t%.0f\t%d\t%.0f", next, float64(u.Heap)/1e3, int64(u.Heap)-int64(start), float64(u.MaxRSS)/1e6)
-		if next >= all {
-			return out
-		}
+		out.row("%d\t%.0f\t%d\t%.0f", n, float64(u.Heap)/1e3, int64(u.Heap)-int64(start), float64(u.MaxRSS)/1e6)
+	})
+	return out
+}
+
+// grow does an operation of one turn as often as the flag says, and looks at the server on the way.
+func (m measurement) grow(ctx context.Context, p *point, flag string, look func(n int, u usage)) {
+	// Pools and connections come into being with the first sagas, which do not count.
+	for done, next, all := -10_000, 0, m.Int(flag); done < all; done, next = next, min(max(next*10, 10_000), all) {
+		must(p.repeat(ctx, next-done))
+		look(next, must(p.servers[0].usage("/heap")))
 	}
 }

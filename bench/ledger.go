@@ -98,22 +98,16 @@ func singleUse(ctx context.Context, m measurement, fresh func() string) *table {
 // memory, and at how long it takes another program to open the file.
 func recordsCurve(ctx context.Context, m measurement) *table {
 	store := m.tempStore()
-	server := startChild(ctx, "", "ledger", store)
-	p := m.point("records", recordEach(), server)
 	out := newTable("records", "heap KB", "peak MB", "file MB", "to open it")
-	for done, next, all := -10_000, 0, m.Int("records"); ; done, next = next, min(max(next*10, 10_000), all) {
-		must(p.repeat(ctx, next-done))
-		u, file := must(server.usage("/heap")), must(os.Stat(store[len("sqlite:"):]))
-		start := time.Now()
+	m.grow(ctx, m.point("records", recordEach(), startChild(ctx, "", "ledger", store)), "records", func(n int, u usage) {
+		file, start := must(os.Stat(store[len("sqlite:"):])), time.Now()
 		s := openStore(store)
 		must(s.Now(ctx))
 		took := time.Since(start)
 		check(s.Close())
-		out.row("%d\t%.0f\t%.0f\t%.0f\t%.1f ms", next, float64(u.Heap)/1e3, float64(u.MaxRSS)/1e6, float64(file.Size())/1e6, micros(took)/1e3)
-		if next >= all {
-			return out
-		}
-	}
+		out.row("%d\t%.0f\t%.0f\t%.0f\t%.1f ms", n, float64(u.Heap)/1e3, float64(u.MaxRSS)/1e6, float64(file.Size())/1e6, micros(took)/1e3)
+	})
+	return out
 }
 
 // askAll takes a saga of a tool that asks batchChain times. Its first turn only asks, and the

@@ -29,14 +29,14 @@ func TestMountedConformance(t *testing.T) {
 // TestMountedClients has every client go through sagas on an SDK server.
 func TestMountedClients(t *testing.T) {
 	t.Parallel()
-	for _, c := range contenders() {
+	for nth, c := range contenders() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p := startHTTP(t, onSDK)
 			for name, at := range map[string]target{"HTTP": {URL: p.url()}, "stdio": greeted(p.stdio())} {
 				t.Run(name, func(t *testing.T) {
 					makeRepository(t, p.root)
-					requireOutcomes(t, c, at, plays(), nil)
+					requireOutcomes(t, c, at, share(at, nth, plays(), func(p play) bool { return !p.isError }), nil)
 					written, err := os.ReadFile(filepath.Join(p.root, "repo", "RELEASE_NOTES.md"))
 					require.NoError(t, err)
 					assert.Equal(t, notes+"\n", string(written))

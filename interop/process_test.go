@@ -70,6 +70,10 @@ func runAll(m *testing.M) int {
 	defer os.RemoveAll(work)
 	// Without it each process sleeps for a second before it ends.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 log_path="+filepath.Join(work, raceLogs))
+	// Most of the processes are gone before they have much to collect.
+	if os.Getenv("GOGC") == "" {
+		os.Setenv("GOGC", "400")
+	}
 	// Some tests wait until clients give up, and others need not wait for that. -parallel
 	// changes it.
 	if err := flag.Set("test.parallel", "4"); err != nil {

@@ -35,7 +35,7 @@ func TestSagaMethods(t *testing.T) {
 	w := newWorld(t)
 	all := slices.Concat(journeys, sagaJourneys)
 	var trips atomic.Int32
-	for _, c := range contenders() {
+	for nth, c := range contenders() {
 		if strings.HasPrefix(c.name, "this module's") {
 			continue // TestMountedTrip has it; its other protocols have no such methods
 		}
@@ -44,6 +44,7 @@ func TestSagaMethods(t *testing.T) {
 			for kind := range tripHosts {
 				for name, at := range w.targets(t, kind) {
 					t.Run(kind+" "+name, func(t *testing.T) {
+						all := share(at, nth, all, func(journey) bool { return false })
 						calls, cities := make([]call, len(all)), make([]string, len(all))
 						for i, j := range all {
 							cities[i] = fmt.Sprintf("Town%dX", trips.Add(1))

@@ -195,12 +195,13 @@ func TestMountedTrip(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var trips atomic.Int32
-	for _, c := range contenders() {
+	for nth, c := range contenders() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for kind := range tripHosts {
 				for name, at := range w.targets(t, kind) {
 					t.Run(kind+" "+name, func(t *testing.T) {
+						journeys := share(at, nth, journeys, func(journey) bool { return false })
 						calls, cities := make([]call, len(journeys)), make([]string, len(journeys))
 						for i, j := range journeys {
 							cities[i] = fmt.Sprintf("City%dX", trips.Add(1))

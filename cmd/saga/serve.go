@@ -197,6 +197,14 @@ Examples:
 			if c.Int("workers") < 1 {
 				return p.usage(c, "--workers %d: a worker works on 1 task at once at least", c.Int("workers"))
 			}
+			switch l := ledgerOf(c); {
+			case l.name == ledgerOff && l.implied:
+				return p.usage(c, "a worker needs the ledger of the servers that it works for: name it with --ledger")
+			case l.name == ledgerOff:
+				return p.usage(c, "--ledger off: a worker needs the ledger of the servers that it works for")
+			case l.name == ledgerMemory:
+				return p.usage(c, "--ledger memory: a ledger in memory is within its server, so a worker finds nothing to do")
+			}
 			s, log, done, err := p.newServer(ctx, c)
 			if err != nil {
 				return err

@@ -23,7 +23,7 @@ func (b *Book) SetAlias(ctx context.Context, principal string, value any, keep t
 	if err != nil {
 		return err
 	}
-	for {
+	for range settleTries {
 		r := &ledger.Record{Key: key, Owner: owners[0], Body: body, Keep: keep}
 		old, err := b.load(ctx, key)
 		switch {
@@ -40,6 +40,7 @@ func (b *Book) SetAlias(ctx context.Context, principal string, value any, keep t
 			return err
 		}
 	}
+	return ErrConflict // somebody else writes the same all the time
 }
 
 // Alias reads into value what a name leads to. It reports false if that is nothing.

@@ -36,7 +36,8 @@ func urisOf(items []NewsItem) (list []string) {
 // What several processes tell at the same time is all there, in an order that all see. What one
 // repeats is there once, by its newest number; what another says besides stays.
 func TestNewsAddUp(t *testing.T) {
-	b, _, _ := newBook(t)
+	_, store, keys := newBook(t)
+	b := New(store.Store, func() *codec.Keyset { return keys }, "here", 0)
 	name := newsName(t, b)
 	var all sync.WaitGroup
 	for n := range 8 {

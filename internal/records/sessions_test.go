@@ -73,7 +73,8 @@ func TestSessionsAreForgotten(t *testing.T) {
 // Who changes a session at the same time as others loses nothing of theirs, whatever it had
 // found before.
 func TestSessionChangesAddUp(t *testing.T) {
-	b, _, _ := newBook(t)
+	_, store, keys := newBook(t)
+	b := New(store.Store, func() *codec.Keyset { return keys }, "here", 0)
 	id, until := [16]byte{1}, time.Now().Add(time.Hour)
 	stale, err := b.Session(t.Context(), id)
 	require.NoError(t, err)

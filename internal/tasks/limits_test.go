@@ -154,3 +154,27 @@ func TestListWithoutResults(t *testing.T) {
 		assert.Equal(t, good, list[0].ID)
 	})
 }
+
+// What was asked for is how long a task is kept at least, if its program says less.
+func TestStartKeep(t *testing.T) {
+	for _, c := range []struct{ program, start, want time.Duration }{
+		{time.Hour, 5 * time.Hour, 5 * time.Hour}, {5 * time.Hour, time.Hour, 5 * time.Hour}, {2 * time.Hour, 0, 2 * time.Hour},
+	} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			m := r.manager(nil, saga.Machine[none, none]{
+				Info:  saga.Info{Name: "brief", Tasks: saga.Tasks{Mode: saga.TasksOptional, TTL: time.Minute, Keep: c.program}},
+				Start: func(t *turn) (saga.Next, error) { return t.Textf("done") },
+			})
+			r.work(m)
+			s := call(m, "brief", "")
+			s.Keep = c.start
+			id := r.until(m, r.start(m, s).ID, tasks.Completed).ID
+			time.Sleep(c.want - time.Second)
+			_, err := m.Get(t.Context(), "p", id)
+			require.NoError(t, err)
+			time.Sleep(2 * time.Second)
+			_, err = m.Get(t.Context(), "p", id)
+			require.ErrorIs(t, err, tasks.ErrNotFound)
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -486,11 +487,14 @@ func (d *desk) left(id string) (what []string, keys []saga.Key) {
 
 // TestModel lives through a week with servers that crash, stop, are slow, have wrong clocks and
 // are replaced by newer ones, and with clients that answer late, twice, in part or never, and
-// that cancel at any point.
+// that cancel at any point. SAGA_NIGHTLY=1 has it live through thirty weeks.
 func TestModel(t *testing.T) {
-	seeds := uint64(6)
-	if testing.Short() {
+	seeds := uint64(3)
+	switch {
+	case testing.Short():
 		seeds = 1
+	case os.Getenv("SAGA_NIGHTLY") == "1":
+		seeds = 30
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

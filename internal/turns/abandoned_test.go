@@ -23,8 +23,7 @@ func TestAbandonedSagasAreUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		second, err := a.resume(first.Token, say("where", true))
 		require.NoError(t, err)
 		other, err := a.call(`{"to":"Oslo"}`)
@@ -94,8 +93,7 @@ func TestClientAndWorkerAtOnce(t *testing.T) {
 			// The client's replica is a little behind, so that the token is still good there.
 			a.Now = func() time.Time { return time.Now().Add(-5 * time.Second) }
 			b.work(t)
-			first, err := a.call(`{"to":"Rome","early":true}`)
-			require.NoError(t, err)
+			first := a.begin(t, `{"to":"Rome","early":true}`)
 			wait := time.Duration(i) * 7 * time.Millisecond
 			for _, l := range []*line{a.line, b.line} {
 				slow := 11 * time.Millisecond
@@ -183,8 +181,7 @@ func TestUndoNow(t *testing.T) {
 		a := s.replica()
 		a.work(t)
 		synctest.Wait() // until it has said what tools there are
-		first, err := a.call(`{"to":"Rome","early":true}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome","early":true}`)
 		book := records.New(s.store, a.Codec.Keyset, "here", 0)
 		for waiting, err := range book.List(t.Context()) {
 			require.NoError(t, err)
@@ -240,20 +237,11 @@ func TestLateClientOfALostTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome","early":true}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome","early":true}`)
 		second, err := a.resume(first.Token, say("where", true))
 		require.NoError(t, err)
-		w.at = func(_ context.Context, _ string, after bool) error {
-			if after {
-				a.line.die()
-			}
-			return nil
-		}
-		_, err = a.resume(second.Token, say("pay", true))
-		require.Error(t, err)
+		w.lose(t, a, second.Token, say("pay", true))
 		require.ElementsMatch(t, []string{"hold", "charge"}, w.things())
-		w.at = nil
 		time.Sleep(time.Hour)
 		// The turn had ended it well, though nobody was told.
 		end, err := b.resume(second.Token, say("pay", false))
@@ -306,8 +294,7 @@ func TestTurnsThatAlwaysBreakAreUndone(t *testing.T) {
 		w, s := sharedTrip(t)
 		a := s.replica()
 		a.work(t)
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		w.at = func(_ context.Context, _ string, after bool) error {
 			if after {
 				panic("oops")
@@ -315,7 +302,7 @@ func TestTurnsThatAlwaysBreakAreUndone(t *testing.T) {
 			return nil
 		}
 		for range 3 {
-			_, err = a.resume(first.Token, say("where", true))
+			_, err := a.resume(first.Token, say("where", true))
 			require.ErrorAs(t, err, new(*engine.PanicError))
 		}
 		assert.Equal(t, []string{"hold"}, w.things())
@@ -331,8 +318,7 @@ func TestUndoNowWaitsForTheTurn(t *testing.T) {
 		a, b := s.replica(), s.replica()
 		b.work(t)
 		synctest.Wait()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		w.at = func(context.Context, string, bool) error { time.Sleep(8 * time.Second); return nil }
 		var done sync.WaitGroup
 		done.Go(func() {

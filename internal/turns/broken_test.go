@@ -47,8 +47,7 @@ func TestWhatIsNotUTF8(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a := s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		fail := steps.Answer{StepID: "pay", Error: &steps.ClientError{Code: 1, Message: "no\xff"}}
 		second, err := a.resume(first.Token, say("where", true))
 		require.NoError(t, err)
@@ -134,18 +133,9 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a := s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		id := sagaOf(t, a, first.Token)
-		w.at = func(_ context.Context, _ string, after bool) error {
-			if after {
-				a.line.die()
-			}
-			return nil
-		}
-		_, err = a.resume(first.Token, say("where", true))
-		require.Error(t, err)
-		w.at = nil
+		w.lose(t, a, first.Token, say("where", true))
 		b := s.replica()
 		e, err := b.records.Saga(t.Context(), "ann", id)
 		require.NoError(t, err)
@@ -302,9 +292,8 @@ func TestRecordsThatMakeNoSense(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a := s.replica()
-		first, err := a.call(`{"to":"Rome","early":true}`)
-		require.NoError(t, err)
-		_, err = a.call(`{"to":"Oslo","early":true}`)
+		first := a.begin(t, `{"to":"Rome","early":true}`)
+		_, err := a.call(`{"to":"Oslo","early":true}`)
 		require.NoError(t, err)
 		e, err := a.records.Saga(t.Context(), "ann", sagaOf(t, a, first.Token))
 		require.NoError(t, err)
@@ -324,8 +313,7 @@ func TestRecordsThatMakeNoSense(t *testing.T) {
 func TestUndoNowOfWhatHasEnded(t *testing.T) {
 	_, s := sharedTrip(t)
 	a := s.replica()
-	first, err := a.call(`{"to":"Rome"}`)
-	require.NoError(t, err)
+	first := a.begin(t, `{"to":"Rome"}`)
 	second, err := a.resume(first.Token, say("where", true))
 	require.NoError(t, err)
 	_, err = a.resume(second.Token, say("pay", true))

@@ -20,18 +20,9 @@ func TestLostTurnsAreUndone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, s := sharedTrip(t)
 				a, b := s.replica(), s.replica()
-				first, err := a.call(`{"to":"Rome"}`)
-				require.NoError(t, err)
-				w.at = func(_ context.Context, _ string, after bool) error {
-					if after {
-						a.line.die()
-					}
-					return nil
-				}
-				_, err = a.resume(first.Token, say("where", true))
-				require.Error(t, err)
+				first := a.begin(t, `{"to":"Rome"}`)
+				w.lose(t, a, first.Token, say("where", true))
 				require.Len(t, w.things(), 1)
-				w.at = nil
 				switch how {
 				case "cancel":
 					end, err := b.cancel(first.Token)
@@ -57,8 +48,7 @@ func TestLostTurnsAreUndone(t *testing.T) {
 func TestCancelWithALedger(t *testing.T) {
 	w, s := sharedTrip(t)
 	a := s.replica()
-	first, err := a.call(`{"to":"Rome"}`)
-	require.NoError(t, err)
+	first := a.begin(t, `{"to":"Rome"}`)
 	second, err := a.resume(first.Token, say("where", true))
 	require.NoError(t, err)
 	end, err := a.cancel(first.Token, say("where", true))
@@ -106,8 +96,7 @@ func TestCancelWaitsForTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		w.at = func(context.Context, string, bool) error { time.Sleep(3 * time.Second); return nil }
 		var done sync.WaitGroup
 		done.Go(func() {
@@ -128,8 +117,7 @@ func TestCancellingThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome","early":true}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome","early":true}`)
 		swaps := 0
 		a.line.on(func(_ int, op string) error {
 			if op == "swap" {
@@ -140,7 +128,7 @@ func TestCancellingThatIsCutOff(t *testing.T) {
 			}
 			return nil
 		})
-		_, err = a.cancel(first.Token)
+		_, err := a.cancel(first.Token)
 		require.ErrorIs(t, err, ErrLedger)
 		_, err = b.resume(first.Token, say("where", true))
 		spent(t, err)

@@ -105,8 +105,7 @@ func TestWaitingForATurnThatTakesLong(t *testing.T) {
 		s := newShared(t, w.trip(nil))
 		a := s.replica(func(c *Config) { c.Timeout = time.Hour })
 		b := s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		w.at = func(context.Context, string, bool) error { time.Sleep(80 * time.Second); return nil }
 		done := make(chan error)
 		go func() {
@@ -114,7 +113,7 @@ func TestWaitingForATurnThatTakesLong(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		_, err = b.resume(first.Token, say("where", true))
+		_, err := b.resume(first.Token, say("where", true))
 		require.ErrorIs(t, err, ErrUnderWay)
 		_, err = b.cancel(first.Token)
 		require.ErrorIs(t, err, ErrUnderWay)

@@ -22,15 +22,14 @@ func TestDeadWorkersAreReplaced(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, s := sharedTrip(t)
 				a, b := s.replica(), s.replica()
-				first, err := a.call(`{"to":"Rome"}`)
-				require.NoError(t, err)
+				first := a.begin(t, `{"to":"Rome"}`)
 				w.at = func(ctx context.Context, _ string, now bool) error {
 					if l := ctx.Value(lineKey{}); l == a.line && now == after {
 						a.line.die()
 					}
 					return nil
 				}
-				_, err = a.resume(first.Token, say("where", true))
+				_, err := a.resume(first.Token, say("where", true))
 				require.Error(t, err)
 				_, err = b.resume(first.Token, say("where", false))
 				spent(t, err)
@@ -54,8 +53,7 @@ func TestSlowWorkersAreFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		paused := make(chan struct{})
 		w.at = func(ctx context.Context, effect string, after bool) error {
 			if ctx.Value(lineKey{}) == a.line && after {
@@ -94,8 +92,7 @@ func TestLongTurnsKeepTheirClaim(t *testing.T) {
 		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
 		b.work(t)
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		w.at = func(ctx context.Context, _ string, after bool) error {
 			time.Sleep(12 * time.Second)
 			return nil
@@ -130,8 +127,7 @@ func TestPausedWorkersBeginNothing(t *testing.T) {
 			return "done", err
 		}})
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		paused := make(chan struct{})
 		begun := 0
 		w.at = func(ctx context.Context, effect string, after bool) error {
@@ -150,6 +146,7 @@ func TestPausedWorkersBeginNothing(t *testing.T) {
 			return nil
 		})
 		var late End
+		var err error
 		var done sync.WaitGroup
 		done.Go(func() { late, err = a.resume(first.Token, say("where", true)) })
 		synctest.Wait()
@@ -185,15 +182,14 @@ func TestTimeOfATurnThatIsTakenOver(t *testing.T) {
 			return "done", err
 		}})
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		w.at = func(ctx context.Context, _ string, after bool) error {
 			if after && ctx.Value(lineKey{}) == a.line {
 				a.line.die()
 			}
 			return nil
 		}
-		_, err = a.resume(first.Token, say("where", true))
+		_, err := a.resume(first.Token, say("where", true))
 		require.Error(t, err)
 		time.Sleep(time.Minute)
 		_, err = b.resume(first.Token, say("where", true))

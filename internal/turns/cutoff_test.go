@@ -22,8 +22,7 @@ func TestClientThatHangsUpWhenItIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		ctx, hangUp := context.WithCancel(a.context())
 		w.at = func(_ context.Context, _ string, after bool) error {
 			if after {
@@ -47,8 +46,7 @@ func TestCancelThatIsCutOff(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, s := sharedTrip(t)
 			a, b := s.replica(), s.replica()
-			first, err := a.call(`{"to":"Rome"}`)
-			require.NoError(t, err)
+			first := a.begin(t, `{"to":"Rome"}`)
 			ctx, hangUp := context.WithCancel(a.context())
 			// The answers bring a turn with them, in which it is cut off.
 			w.at = func(_ context.Context, _ string, after bool) error {
@@ -61,7 +59,7 @@ func TestCancelThatIsCutOff(t *testing.T) {
 				hangUp()
 				panic("oops")
 			}
-			_, err = a.Cancel(ctx, Request{Policy: Carried, Principal: "ann", Client: steps.AllFeatures(), Token: first.Token, Answers: []steps.Answer{say("where", true)}})
+			_, err := a.Cancel(ctx, Request{Policy: Carried, Principal: "ann", Client: steps.AllFeatures(), Token: first.Token, Answers: []steps.Answer{say("where", true)}})
 			require.Error(t, err, name)
 			require.Len(t, w.things(), 1, name)
 			w.at = nil
@@ -81,20 +79,11 @@ func TestClaimsAreNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a := s.replica()
-		first, err := a.call(`{"to":"Rome"}`, func(q *Request) { q.IdempotencyKey = "k" })
-		require.NoError(t, err)
-		w.at = func(_ context.Context, _ string, after bool) error {
-			if after {
-				a.line.die()
-			}
-			return nil
-		}
-		_, err = a.resume(first.Token, say("where", true))
-		require.Error(t, err)
+		first := a.begin(t, `{"to":"Rome"}`, func(q *Request) { q.IdempotencyKey = "k" })
+		w.lose(t, a, first.Token, say("where", true))
 		require.Len(t, w.things(), 1)
-		w.at = nil
 		time.Sleep(90 * 24 * time.Hour)
-		_, err = s.store.Forget(t.Context(), 100)
+		_, err := s.store.Forget(t.Context(), 100)
 		require.NoError(t, err)
 		s.replica().work(t)
 		time.Sleep(time.Second)
@@ -108,8 +97,7 @@ func TestEndsOfSagasFromBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		before := s.replica(func(c *Config) { c.Ledger = nil })
-		first, err := before.call(`{"to":"Rome","early":true}`)
-		require.NoError(t, err)
+		first := before.begin(t, `{"to":"Rome","early":true}`)
 		second, err := before.resume(first.Token, say("where", true))
 		require.NoError(t, err)
 		a := s.replica()
@@ -131,10 +119,9 @@ func TestAbandonedWhenItIsTooOld(t *testing.T) {
 		s := newShared(t, w.trip(func(i *saga.Info) { i.MaxAge = 10 * time.Minute }))
 		a := s.replica()
 		a.work(t)
-		first, err := a.call(`{"to":"Rome","early":true}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome","early":true}`)
 		time.Sleep(5 * time.Minute)
-		_, err = a.resume(first.Token, say("where", true))
+		_, err := a.resume(first.Token, say("where", true))
 		require.NoError(t, err)
 		time.Sleep(5*time.Minute + tokens.DefaultSkew - 2*time.Second)
 		assert.Len(t, w.things(), 1)
@@ -154,11 +141,10 @@ func TestKeysAreKnownForADay(t *testing.T) {
 		}})
 		a := s.replica()
 		key := func(q *Request) { q.IdempotencyKey = "k" }
-		first, err := a.call(`{}`, key)
-		require.NoError(t, err)
+		first := a.begin(t, `{}`, key)
 		for _, wait := range []time.Duration{23 * time.Hour, 2 * time.Hour} {
 			time.Sleep(wait)
-			_, err = s.store.Forget(t.Context(), 100)
+			_, err := s.store.Forget(t.Context(), 100)
 			require.NoError(t, err)
 			again, err := a.call(`{}`, key)
 			require.NoError(t, err)
@@ -172,20 +158,11 @@ func TestClaimsOfAClockThatIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		a.Now = func() time.Time { return time.Now().Add(30 * time.Second) }
-		w.at = func(_ context.Context, _ string, after bool) error {
-			if after {
-				a.line.die()
-			}
-			return nil
-		}
-		_, err = a.resume(first.Token, say("where", true))
-		require.Error(t, err)
-		w.at = nil
+		w.lose(t, a, first.Token, say("where", true))
 		began := time.Now()
-		_, err = b.resume(first.Token, say("where", true))
+		_, err := b.resume(first.Token, say("where", true))
 		require.NoError(t, err)
 		assert.LessOrEqual(t, time.Since(began), leaseTime+time.Second)
 	})
@@ -198,8 +175,7 @@ func TestClientInTimeOfWhatIsBeingUndone(t *testing.T) {
 		w.unwilling = map[string]bool{"hold": true}
 		s := newShared(t, w.trip(nil))
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome","early":true}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome","early":true}`)
 		stop := a.work(t)
 		synctest.Wait()
 		swaps := a.line.count("swap")
@@ -231,8 +207,7 @@ func TestResponsesOutliveLaterReports(t *testing.T) {
 		s := newShared(t, w.trip(nil))
 		a := s.replica()
 		a.work(t)
-		first, err := a.call(`{"to":"Rome","early":true}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome","early":true}`)
 		second, err := a.resume(first.Token, say("where", true))
 		require.NoError(t, err)
 		w.at = func(context.Context, string, bool) error { return saga.Refused(errors.New("no money")) }
@@ -276,8 +251,7 @@ func TestClientTriesAgainToUndo(t *testing.T) {
 	w.unwilling = map[string]bool{"hold": true}
 	s := newShared(t, w.trip(nil))
 	a := s.replica()
-	first, err := a.call(`{"to":"Rome","early":true}`)
-	require.NoError(t, err)
+	first := a.begin(t, `{"to":"Rome","early":true}`)
 	end, err := a.cancel(first.Token)
 	require.NoError(t, err)
 	again := undoReport(end.Result).SagaToken
@@ -295,17 +269,8 @@ func TestLostTurnsThatAreUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
-		w.at = func(_ context.Context, _ string, after bool) error {
-			if after {
-				a.line.die()
-			}
-			return nil
-		}
-		_, err = a.resume(first.Token, say("where", true))
-		require.Error(t, err)
-		w.at = nil
+		first := a.begin(t, `{"to":"Rome"}`)
+		w.lose(t, a, first.Token, say("where", true))
 		b.work(t)
 		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
 		require.Empty(t, w.things())
@@ -319,8 +284,7 @@ func TestLostTurnsThatAreUndone(t *testing.T) {
 func TestCancelTakesNoNewTurn(t *testing.T) {
 	w, s := sharedTrip(t)
 	a := s.replica()
-	first, err := a.call(`{"to":"Rome"}`)
-	require.NoError(t, err)
+	first := a.begin(t, `{"to":"Rome"}`)
 	second, err := a.resume(first.Token, say("where", true))
 	require.NoError(t, err)
 	end, err := a.cancel(second.Token, say("pay", true))
@@ -335,8 +299,7 @@ func TestCancelOfWhatWasAbandoned(t *testing.T) {
 		_, s := sharedTrip(t)
 		a := s.replica()
 		a.work(t)
-		first, err := a.call(`{"to":"Rome","early":true}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome","early":true}`)
 		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
 		end, err := a.cancel(first.Token)
 		require.NoError(t, err)

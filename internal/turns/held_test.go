@@ -114,15 +114,14 @@ func TestHeldCallsWithAKey(t *testing.T) {
 func TestBrokenTurnsWithALedger(t *testing.T) {
 	w, s := sharedTrip(t)
 	a := s.replica()
-	first, err := a.call(`{"to":"Rome"}`)
-	require.NoError(t, err)
+	first := a.begin(t, `{"to":"Rome"}`)
 	w.at = func(_ context.Context, _ string, after bool) error {
 		if after {
 			panic("oops")
 		}
 		return nil
 	}
-	_, err = a.resume(first.Token, say("where", true))
+	_, err := a.resume(first.Token, say("where", true))
 	require.ErrorAs(t, err, new(*engine.PanicError))
 	w.at = nil
 	_, err = a.resume(first.Token, say("where", false))
@@ -187,8 +186,7 @@ func TestLostTurnsWithAModel(t *testing.T) {
 			}
 			a, b := s.replica(model), s.replica(model)
 			bare := func(q *Request) { q.Client = steps.Features{Forms: true} }
-			first, err := a.call(`{"to":"Rome"}`, bare)
-			require.NoError(t, err)
+			first := a.begin(t, `{"to":"Rome"}`, bare)
 			w.at = func(ctx context.Context, name string, after bool) error {
 				if name == "mail" && after && ctx.Value(lineKey{}) == a.line {
 					a.line.die()
@@ -196,7 +194,7 @@ func TestLostTurnsWithAModel(t *testing.T) {
 				return nil
 			}
 			q := Request{Policy: Carried, Principal: "ann", Client: steps.Features{Forms: true}, Token: first.Token, Answers: []steps.Answer{say("where", true)}}
-			_, err = a.Resume(a.context(), q)
+			_, err := a.Resume(a.context(), q)
 			require.Error(t, err)
 			require.ElementsMatch(t, []string{"hold", "mail"}, w.things())
 			if undo {

@@ -18,8 +18,7 @@ import (
 func TestTurnsAreTakenOnce(t *testing.T) {
 	w, s := sharedTrip(t)
 	a, b := s.replica(), s.replica()
-	first, err := a.call(`{"to":"Rome"}`)
-	require.NoError(t, err)
+	first := a.begin(t, `{"to":"Rome"}`)
 	second, err := a.resume(first.Token, say("where", true))
 	require.NoError(t, err)
 	require.NotEmpty(t, second.Token)
@@ -47,10 +46,9 @@ func TestForks(t *testing.T) {
 	w := newWorld()
 	s := newShared(t, w.trip(func(i *saga.Info) { i.SingleUse = saga.SingleUseNever }))
 	a := s.replica()
-	first, err := a.call(`{"to":"Rome"}`)
-	require.NoError(t, err)
+	first := a.begin(t, `{"to":"Rome"}`)
 	for _, ok := range []bool{true, false} {
-		_, err = a.resume(first.Token, say("where", ok))
+		_, err := a.resume(first.Token, say("where", ok))
 		require.NoError(t, err)
 	}
 	assert.Empty(t, a.line.ops, "what is not remembered costs nothing")

@@ -64,6 +64,21 @@ func (w *world) dies(r *replica, effect string) {
 	}
 }
 
+// lose has a process take a turn and die when it has performed the first effect, so that nobody
+// hears of it.
+func (w *world) lose(t *testing.T, r *replica, token string, answers ...steps.Answer) {
+	t.Helper()
+	w.at = func(_ context.Context, _ string, after bool) error {
+		if after {
+			r.line.die()
+		}
+		return nil
+	}
+	_, err := r.resume(token, answers...)
+	require.Error(t, err)
+	w.at = nil
+}
+
 // answers has an effect fail in all processes, before it is performed.
 func (w *world) answers(effect string, err error) {
 	w.at = func(_ context.Context, name string, after bool) error {
@@ -98,9 +113,9 @@ func TestUnknownOutcomeInATurnThatWasLost(t *testing.T) {
 				w := newWorld()
 				s := newShared(t, w.chain("one", "two"))
 				a, b := s.replica(), s.replica()
-				first, err := a.call(`{"to":"Rome"}`)
-				require.NoError(t, err)
+				first := a.begin(t, `{"to":"Rome"}`)
 				w.dies(a, "two")
+				var err error
 				if tt.args == `{"to":"Rome"}` {
 					_, err = a.resume(first.Token, say("where", true))
 				} else {
@@ -147,8 +162,7 @@ func TestUnknownOutcomeInATurnThatWasNotLost(t *testing.T) {
 	w := newWorld()
 	s := newShared(t, w.chain("one", "two"))
 	a := s.replica()
-	first, err := a.call(`{"to":"Rome"}`)
-	require.NoError(t, err)
+	first := a.begin(t, `{"to":"Rome"}`)
 	w.answers("two", errTimeout)
 	end, err := a.resume(first.Token, say("where", true))
 	require.NoError(t, err)
@@ -162,10 +176,9 @@ func TestRefusedInATurnThatWasLost(t *testing.T) {
 		w := newWorld()
 		s := newShared(t, w.chain("one", "two"))
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		w.dies(a, "two")
-		_, err = a.resume(first.Token, say("where", true))
+		_, err := a.resume(first.Token, say("where", true))
 		require.Error(t, err)
 		w.answers("two", saga.Refused(errors.New("not permitted any more")))
 		end, err := b.resume(first.Token, say("where", true))
@@ -219,8 +232,7 @@ func TestPausedWorkersUndoNothing(t *testing.T) {
 			}
 		})
 		b := s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		paused := make(chan struct{})
 		w.at = func(ctx context.Context, name string, after bool) error {
 			if name == "two" && !after && ctx.Value(lineKey{}) == a.line {
@@ -290,8 +302,7 @@ func TestUndoThatWasLost(t *testing.T) {
 						return r.call(`{"to":"Rome","early":true}`, func(q *Request) { q.IdempotencyKey = "k" })
 					}
 					if !early {
-						first, err := a.call(`{"to":"Rome"}`)
-						require.NoError(t, err)
+						first := a.begin(t, `{"to":"Rome"}`)
 						take = func(r *replica, ok bool) (End, error) { return r.resume(first.Token, say("where", ok)) }
 					}
 					w.answers("three", saga.Refused(errors.New("sold out")))
@@ -333,10 +344,9 @@ func TestUndoThatWasLostAndThenCancelled(t *testing.T) {
 				dying := new(replica)
 				s := newShared(t, w.cutUndo(dying, w.chain("one", "two", "three"), "two"))
 				*dying = *s.replica()
-				first, err := dying.call(`{"to":"Rome"}`)
-				require.NoError(t, err)
+				first := dying.begin(t, `{"to":"Rome"}`)
 				w.answers("three", saga.Refused(errors.New("sold out")))
-				_, err = dying.resume(first.Token, say("where", true))
+				_, err := dying.resume(first.Token, say("where", true))
 				require.Error(t, err)
 				w.at, w.calls = nil, nil
 				b := s.replica()
@@ -444,10 +454,9 @@ func TestUndoThatWasLostAndIsUnsettled(t *testing.T) {
 		flow.Effects[2].(*saga.Effect[string, string]).Irreversible = true
 		s := newShared(t, flow)
 		*dying = *s.replica()
-		first, err := dying.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := dying.begin(t, `{"to":"Rome"}`)
 		w.answers("capture", errTimeout)
-		_, err = dying.resume(first.Token, say("where", true))
+		_, err := dying.resume(first.Token, say("where", true))
 		require.Error(t, err)
 		require.Equal(t, []string{"capture", "undo capture", "undo two"}, append([]string{"capture"}, w.calls[2:]...))
 		w.mu.Lock()

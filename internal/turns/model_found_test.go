@@ -25,9 +25,8 @@ func TestCallRepeatedAfterItsSagaWasAbandoned(t *testing.T) {
 		a := s.replica()
 		a.work(t)
 		key := func(q *Request) { q.IdempotencyKey = "one" }
-		first, err := a.call(`{"to":"Rome"}`, key)
-		require.NoError(t, err)
-		_, err = a.resume(first.Token, say("where", true))
+		first := a.begin(t, `{"to":"Rome"}`, key)
+		_, err := a.resume(first.Token, say("where", true))
 		require.NoError(t, err)
 		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
 		require.Empty(t, w.things())
@@ -46,8 +45,7 @@ func TestCancelWithWhatIsNoAnswer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, s := sharedTrip(t)
 				a, b := s.replica(), s.replica()
-				first, err := a.call(`{"to":"Rome"}`)
-				require.NoError(t, err)
+				first := a.begin(t, `{"to":"Rome"}`)
 				if dies {
 					a.line.after = func(_ int, op string) error {
 						if op == "swap" {
@@ -56,7 +54,7 @@ func TestCancelWithWhatIsNoAnswer(t *testing.T) {
 						return nil
 					}
 				}
-				_, err = a.cancel(first.Token, wrong)
+				_, err := a.cancel(first.Token, wrong)
 				require.Error(t, err)
 				b.work(t)
 				if !dies {
@@ -110,8 +108,7 @@ func TestAnswersThatCameTooLateAreNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome"}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome"}`)
 		second, err := a.resume(first.Token, say("where", true))
 		require.NoError(t, err)
 		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)

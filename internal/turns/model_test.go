@@ -266,6 +266,7 @@ func (x *played) happens(e event) {
 		if x.behind.refuses, x.behind.fatal = 1+e.B%2, 0; e.B%3 > 0 {
 			x.behind.fatal = soon
 		}
+		x.behind.unreached = e.C % 2
 	case "late":
 		x.comesLate(e)
 	case "forget":
@@ -550,7 +551,7 @@ func (x *played) heal() {
 	x.out, x.long = time.Time{}, false
 	x.mu.Unlock()
 	x.behind.mu.Lock()
-	x.behind.unwilling, x.behind.flaky, x.behind.refuses = time.Time{}, time.Time{}, 0
+	x.behind.unwilling, x.behind.flaky, x.behind.refuses, x.behind.unreached = time.Time{}, time.Time{}, 0, 0
 	x.behind.mu.Unlock()
 	for _, p := range x.servers {
 		p.mu.Lock()

@@ -22,8 +22,7 @@ func TestWhatAServerWroteItself(t *testing.T) {
 			w := newWorld()
 			s := newShared(t, w.trip(change))
 			a, b := s.replica(), s.replica()
-			first, err := a.call(`{"to":"Rome"}`)
-			require.NoError(t, err)
+			first := a.begin(t, `{"to":"Rome"}`)
 			second, err := a.resume(first.Token, say("where", true))
 			require.NoError(t, err)
 			a.line.ops = nil

@@ -94,8 +94,7 @@ func TestFailuresAreRecorded(t *testing.T) {
 		}
 	})
 	for how := range fail {
-		first, err := a.call(fmt.Sprintf(`{"how":%q}`, how), func(q *Request) { q.Program = a.Registry.Find(engine.KindPrompt, "p") })
-		require.NoError(t, err)
+		first := a.begin(t, fmt.Sprintf(`{"how":%q}`, how), func(q *Request) { q.Program = a.Registry.Find(engine.KindPrompt, "p") })
 		answer := say("where", true)
 		if how == "declined" {
 			answer.Result = []byte(`{"action":"decline"}`)
@@ -115,7 +114,7 @@ func TestFailuresAreRecorded(t *testing.T) {
 		}
 		assert.Contains(t, reasons[len(reasons)-1], " recorded")
 		assert.NotContains(t, reasons[len(reasons)-2], " recorded")
-		_, err = a.resume(first.Token, say("where", false))
+		_, err := a.resume(first.Token, say("where", false))
 		spent(t, err)
 		end, err := a.cancel(first.Token)
 		require.NoError(t, err)
@@ -131,8 +130,7 @@ func TestRecordsTellNothing(t *testing.T) {
 	seen := &seeing{Store: s.store}
 	a.line.Store = seen
 	secret := "unmistakable-4711"
-	first, err := a.call(fmt.Sprintf(`{"to":%q,"early":true}`, secret), func(q *Request) { q.IdempotencyKey = secret })
-	require.NoError(t, err)
+	first := a.begin(t, fmt.Sprintf(`{"to":%q,"early":true}`, secret), func(q *Request) { q.IdempotencyKey = secret })
 	second, err := a.resume(first.Token, say("where", true))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(seen.all), 4)
@@ -183,8 +181,7 @@ func TestRecordsThatArePutBack(t *testing.T) {
 	a := s.replica()
 	seen := &seeing{Store: s.store}
 	a.line.Store = seen
-	first, err := a.call(`{"to":"Rome"}`)
-	require.NoError(t, err)
+	first := a.begin(t, `{"to":"Rome"}`)
 	second, err := a.resume(first.Token, say("where", true))
 	require.NoError(t, err)
 	was := seen.all[len(seen.all)-1]

@@ -30,8 +30,7 @@ func TestClocksThatDiffer(t *testing.T) {
 			b := s.replica(func(c *Config) { c.Now = func() time.Time { return time.Now().Add(off) } })
 			a.work(t)
 			b.work(t)
-			first, err := a.call(`{"to":"Rome"}`)
-			require.NoError(t, err)
+			first := a.begin(t, `{"to":"Rome"}`)
 			w.at = func(context.Context, string, bool) error { time.Sleep(8 * time.Second); return nil }
 			var all sync.WaitGroup
 			answers := make([]string, 10)
@@ -104,8 +103,7 @@ func TestStrangersShareAStore(t *testing.T) {
 		w, s := sharedTrip(t)
 		a := s.replica()
 		keyed := func(q *Request) { q.IdempotencyKey = "k" }
-		first, err := a.call(`{"to":"Rome","early":true}`, keyed)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome","early":true}`, keyed)
 		other, err := codec.NewKeyset()
 		require.NoError(t, err)
 		var strangers []*replica
@@ -157,9 +155,8 @@ func TestLimitOfRecords(t *testing.T) {
 		s := newShared(t, newWorld().trip(nil))
 		a := s.replica(func(c *Config) { c.LedgerLimit = 3 })
 		for range 10 {
-			first, err := a.call(`{"to":"Rome","early":true}`)
-			require.NoError(t, err)
-			_, err = a.cancel(first.Token)
+			first := a.begin(t, `{"to":"Rome","early":true}`)
+			_, err := a.cancel(first.Token)
 			require.NoError(t, err)
 			time.Sleep(20 * time.Second) // counts are some seconds old
 		}
@@ -170,9 +167,8 @@ func TestLimitOfRecords(t *testing.T) {
 		s := newShared(t, newWorld().trip(nil))
 		a := s.replica(func(c *Config) { c.LedgerLimit = 3 })
 		for i := range 10 {
-			first, err := a.call(`{"to":"Rome"}`, func(q *Request) { q.IdempotencyKey = fmt.Sprint("key", i) })
-			require.NoError(t, err)
-			_, err = a.cancel(first.Token)
+			first := a.begin(t, `{"to":"Rome"}`, func(q *Request) { q.IdempotencyKey = fmt.Sprint("key", i) })
+			_, err := a.cancel(first.Token)
 			require.NoError(t, err)
 			time.Sleep(20 * time.Second)
 		}
@@ -206,8 +202,7 @@ func TestSingleUseIsRequired(t *testing.T) {
 		return fmt.Sprint(form.OK), err
 	}})
 	a := s.replica()
-	first, err := a.call(`{}`)
-	require.NoError(t, err)
+	first := a.begin(t, `{}`)
 	assert.Empty(t, a.line.ops, "a first turn that does nothing leaves no record")
 	var all sync.WaitGroup
 	ends := make([]string, 20)
@@ -232,8 +227,7 @@ func TestUndoingTurnsAreClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := sharedTrip(t)
 		a, b := s.replica(), s.replica()
-		first, err := a.call(`{"to":"Rome","early":true}`)
-		require.NoError(t, err)
+		first := a.begin(t, `{"to":"Rome","early":true}`)
 		decline := steps.Answer{StepID: "where", Result: []byte(`{"action":"decline"}`)}
 		b.line.on(func(_ int, op string) error {
 			if op == "swap" { // while it has begun the other turn
@@ -244,7 +238,7 @@ func TestUndoingTurnsAreClaimed(t *testing.T) {
 			}
 			return nil
 		})
-		_, err = b.resume(first.Token, decline)
+		_, err := b.resume(first.Token, decline)
 		spent(t, err)
 		assert.Equal(t, []string{"hold"}, w.calls)
 	})
@@ -254,8 +248,7 @@ func TestUndoingTurnsAreClaimed(t *testing.T) {
 func TestLedgerThatComesLater(t *testing.T) {
 	_, s := sharedTrip(t)
 	without := s.replica(func(c *Config) { c.Ledger = nil })
-	first, err := without.call(`{"to":"Rome"}`)
-	require.NoError(t, err)
+	first := without.begin(t, `{"to":"Rome"}`)
 	second, err := without.resume(first.Token, say("where", true))
 	require.NoError(t, err)
 	a := s.replica()

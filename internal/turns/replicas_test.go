@@ -245,6 +245,8 @@ type behind struct {
 	// refuses is how many more payments are refused. If fatal is set, the server dies that many
 	// gates later, which is mostly while it undoes what was to be paid for.
 	refuses, fatal int
+	// unreached is how many more calls do not arrive that somebody has made before.
+	unreached int
 }
 
 func (b *behind) is(what string) bool {
@@ -280,6 +282,11 @@ func (b *behind) do(ctx context.Context, key saga.Key, effect, who string) error
 	case flaky && fails == 2 && b.done[key] == "": // what was done with a key is never refused
 		b.mu.Unlock()
 		return saga.Refused(errors.New("sold out"))
+	}
+	if b.unreached > 0 && b.done[key] != "" {
+		b.unreached--
+		b.mu.Unlock()
+		return errRefused
 	}
 	if b.refuses > 0 && slices.Contains(payments, effect) && b.done[key] == "" {
 		b.refuses--

@@ -232,6 +232,14 @@ func (r *replica) call(args string, change ...func(*Request)) (End, error) {
 	return r.Call(r.context(), q)
 }
 
+// begin is call where that is not what is tested.
+func (r *replica) begin(t *testing.T, args string, change ...func(*Request)) End {
+	t.Helper()
+	end, err := r.call(args, change...)
+	require.NoError(t, err)
+	return end
+}
+
 func (r *replica) resume(token string, answers ...steps.Answer) (End, error) {
 	return r.Resume(r.context(), Request{Policy: Carried, Principal: "ann", Client: steps.AllFeatures(), Token: token, Answers: answers})
 }

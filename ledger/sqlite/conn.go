@@ -16,16 +16,17 @@ type conn struct {
 	all []string // what is prepared
 }
 
-// readBusy is how long who reads waits for others. The writer waits in its own way.
+// readBusy is how long who reads waits for others.
 const readBusy = 5 * time.Second
 
-// dial makes a connection.
+// dial makes a connection that does not wait for others: whoever opens a store, or writes, does so
+// in his own way, and can be told to give up.
 func dial(path string) (*conn, error) {
 	c, err := driver.OpenConn(path, driver.OpenReadWrite)
 	if err != nil {
 		return nil, err
 	}
-	c.SetBusyTimeout(readBusy)
+	c.SetBusyTimeout(0)
 	out := &conn{Conn: c}
 	for _, set := range []string{
 		"synchronous = FULL",

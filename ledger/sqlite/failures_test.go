@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -56,6 +57,27 @@ func TestLockedForLong(t *testing.T) {
 	}()
 	require.NoError(t, s.Swap(t.Context(), r), "when it is free again")
 	assert.EqualValues(t, 2, r.Rev)
+}
+
+// Open waits for who has locked the file no longer than its context lasts.
+func TestOpenWhileLocked(t *testing.T) {
+	t.Parallel()
+	path := somePath(t)
+	require.NoError(t, opened(t, path).Close())
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	for _, q := range []string{"PRAGMA locking_mode = EXCLUSIVE", "BEGIN IMMEDIATE"} {
+		_, err = db.Exec(q)
+		require.NoError(t, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err = sqlite.Open(ctx, path)
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Less(t, time.Since(began), 3*time.Second)
 }
 
 // Close does not wait for who has locked the file.

@@ -11,7 +11,7 @@ import (
 const (
 	// fewWaiting is how many records may have a Wake in the queues that are listed for them to be
 	// sorted. If there are more, all records are looked at in the order of their keys.
-	fewWaiting = 10_000
+	fewWaiting = 4000
 	// stride is how many are looked at until it is asked whether the caller still waits.
 	stride = 1000
 )
@@ -29,30 +29,32 @@ func byKey(a, b found) int { return strings.Compare(a.key, b.key) }
 func (s *store) List(ctx context.Context, queues []string, after string, limit int) (list []*ledger.Record, err error) {
 	queues = distinct(queues)
 	return s.listBy(ctx, limit, func(r *reader) ([]found, error) {
-		all, few, err := r.few(queues, s.fewWaiting)
-		if err != nil {
-			return nil, err
+		waiting := 0
+		for _, q := range queues {
+			r.waiting.BindText(1, q)
+			r.waiting.BindInt64(2, int64(s.fewWaiting+1-waiting)) // counted in the index alone
+			if _, err := one(r.waiting, func() { waiting += r.waiting.ColumnInt(0) }); err != nil {
+				return nil, err
+			}
+			if waiting > s.fewWaiting {
+				return r.through(ctx, queues, after, limit)
+			}
 		}
-		if !few {
-			return r.through(ctx, queues, after, limit)
-		}
-		all = slices.DeleteFunc(all, func(f found) bool { return f.key <= after })
-		slices.SortFunc(all, byKey)
-		return all, nil
+		return r.sorted(queues, after)
 	})
 }
 
-// few returns all that wait in some queues, unless there are more than most.
-func (r *reader) few(queues []string, most int) (all []found, few bool, err error) {
+// sorted returns all that wait in the queues.
+func (r *reader) sorted(queues []string, after string) (all []found, err error) {
 	for _, q := range queues {
-		r.waiting.BindText(1, q)
-		r.waiting.BindInt64(2, int64(most+1-len(all)))
-		err := each(r.waiting, func() { all = append(all, found{r.waiting.ColumnText(0), r.waiting.ColumnInt64(1)}) })
-		if err != nil || len(all) > most {
-			return nil, false, err
+		r.queued.BindText(1, q)
+		r.queued.BindText(2, after)
+		if err := each(r.queued, func() { all = append(all, found{r.queued.ColumnText(0), r.queued.ColumnInt64(1)}) }); err != nil {
+			return nil, err
 		}
 	}
-	return all, true, nil
+	slices.SortFunc(all, byKey)
+	return all, nil
 }
 
 // through looks at one record after the other until it has found as many that wait in the queues.

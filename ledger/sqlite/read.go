@@ -56,6 +56,7 @@ func (s *store) newReader() (*reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
+	r.SetBusyTimeout(readBusy)
 	return r, nil
 }
 

@@ -7,7 +7,7 @@ const columns = "rev, queue, owner, wake, keep, body"
 // readStatements are prepared for each connection that reads.
 type readStatements struct {
 	*conn
-	begin, rollback, load, byID, rev, items, count, owned, nextWake, waiting, walk *driver.Stmt
+	begin, rollback, load, byID, rev, items, count, owned, nextWake, waiting, queued, walk *driver.Stmt
 }
 
 func (s *readStatements) prepare() error {
@@ -20,7 +20,8 @@ func (s *readStatements) prepare() error {
 		&s.items:    "SELECT n, body FROM items WHERE record = (SELECT id FROM records WHERE key = ?) AND n > ? ORDER BY n LIMIT ?",
 		&s.count:    "SELECT count(*) FROM (SELECT 1 FROM records WHERE owner = ? LIMIT ?)",
 		&s.owned:    "SELECT key, id FROM records WHERE owner = ? AND key > ? ORDER BY key LIMIT ?",
-		&s.waiting:  "SELECT key, id FROM records WHERE queue = ? AND wake IS NOT NULL LIMIT ?",
+		&s.waiting:  "SELECT count(*) FROM (SELECT 1 FROM records WHERE queue = ? AND wake IS NOT NULL LIMIT ?)",
+		&s.queued:   "SELECT key, id FROM records WHERE queue = ? AND wake IS NOT NULL AND +key > ?",
 		&s.walk:     "SELECT key, id, queue, wake FROM records WHERE key > ? ORDER BY key LIMIT ?",
 		&s.nextWake: "SELECT min(wake) FROM records WHERE queue = ? AND wake IS NOT NULL",
 	})

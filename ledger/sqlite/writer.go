@@ -84,7 +84,6 @@ func (w *writer) ready(set settings) (err error) {
 	if err := w.st.prepare(); err != nil {
 		return err
 	}
-	w.st.SetBusyTimeout(0) // see [writer.lock]
 	// SQLite opens a file that it may only read, and says so when it is to write.
 	if err = run(w.st.begin); err == nil {
 		err = run(w.st.rollback)

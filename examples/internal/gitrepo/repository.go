@@ -65,7 +65,9 @@ func Open(ctx context.Context, root, path string) (*Repository, error) {
 		return nil, saga.Failf("The repository %q is not below the server's root.", path)
 	}
 	dot := filepath.Join(dir, git.GitDirName)
-	if info, err := os.Lstat(dot); err != nil || !info.IsDir() {
+	if info, err := os.Lstat(dot); err == nil && info.Mode().IsRegular() {
+		return nil, saga.Failf("%q is a linked worktree or a submodule: its .git is a file that says where the repository is, perhaps outside the server's root. Name the repository itself.", path)
+	} else if err != nil || !info.IsDir() {
 		if path == "." {
 			return nil, saga.Failf("The server's root of repositories is not a git repository itself; name one below it with the argument repo.")
 		}

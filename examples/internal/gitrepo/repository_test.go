@@ -58,6 +58,13 @@ func TestRepositoriesThatBorrowAreRefused(t *testing.T) {
 			assert.Contains(t, gitrepotest.Told(t, err), "keeps its data elsewhere")
 		})
 	}
+	t.Run("a linked worktree", func(t *testing.T) {
+		root := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(root, "linked"), 0o777))
+		require.NoError(t, os.WriteFile(filepath.Join(root, "linked", ".git"), []byte("gitdir: "+filepath.Join(outside, ".git/worktrees/linked")+"\n"), 0o666))
+		_, err := Open(t.Context(), root, "linked")
+		assert.Contains(t, gitrepotest.Told(t, err), "a linked worktree or a submodule")
+	})
 	t.Run("by the environment", func(t *testing.T) {
 		root := t.TempDir()
 		gitrepotest.New(t, filepath.Join(root, "project"))

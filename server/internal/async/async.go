@@ -31,14 +31,11 @@ const (
 	methodResult = "tools/async/result"
 )
 
-type async struct {
-	*dialect.Host
-	scanning chan struct{} // has an element while operations are looked through
-}
+type async struct{ *dialect.Host }
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &async{h, make(chan struct{}, 1)}
+	d := &async{h}
 	if h.OffersTasks() {
 		h.Guests = append(h.Guests, d)
 	}

@@ -51,7 +51,7 @@ func (d *async) call(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
 	if p.Answers != nil {
 		return d.answer(ctx, x, t, token, p.Answers)
 	}
-	n := note{Token: token, Session: sessionHash(x), Request: x.Message.ID, Call: digest(p.Name, args)}
+	n := note{Token: token, Request: x.Message.ID, Call: digest(p.Name, args)}
 	keepAlive, rerr := readKeepAlive(jsonview.Get(operation, "keepAlive"), t)
 	if rerr != nil {
 		return nil, rerr
@@ -94,6 +94,11 @@ func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Progra
 	}
 	if err != nil {
 		return nil, err
+	}
+	if session := sessionOf(x); session != "" {
+		if err := d.RememberRequest(ctx, x.Principal, session, x.Message.ID, id); err != nil {
+			d.Log.WarnContext(ctx, "an operation cannot be cancelled by the id of its request", "error", err)
+		}
 	}
 	if why := context.Cause(ctx); errors.Is(why, dialect.ErrCancelled) || why != nil && x.Header == nil {
 		// It was cancelled before anybody could see that there is an operation.

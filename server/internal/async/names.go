@@ -74,8 +74,7 @@ type note struct {
 	// nanoseconds.
 	Token     string `json:"token"`
 	KeepAlive int64  `json:"keepAlive"`
-	// Session and Request are those of the call, by which it can be cancelled.
-	Session []byte         `json:"session"`
+	// Request is the id of the call.
 	Request jsontext.Value `json:"request"`
 	// Call identifies the call.
 	Call []byte `json:"call"`
@@ -102,11 +101,6 @@ func (d *async) find(ctx context.Context, x *dialect.Exchange, token string) (*t
 	return t, n, nil
 }
 
-const (
-	scanPage = 100
-	maxScan  = 1000
-)
-
 // Cancelled implements [dialect.Guest]. A request names its operation by its id, which is known in
 // its session, or by the operation's token.
 func (d *async) Cancelled(ctx context.Context, x *dialect.Exchange) *wire.Error {
@@ -126,33 +120,21 @@ func (d *async) cancel(ctx context.Context, x *dialect.Exchange) error {
 		}
 		return ignore(err)
 	}
-	session := sessionHash(x)
-	if session == nil {
+	if sessionOf(x) == "" {
 		return nil // another client of the same principal may have had the same id
 	}
-	select { // there is no end of notifications, nor of what they might mean
-	case d.scanning <- struct{}{}:
-		defer func() { <-d.scanning }()
-	case <-ctx.Done():
-		return ctx.Err()
+	id, err := d.TaskOfRequest(ctx, sessionOf(x), request)
+	if id == "" || err != nil {
+		return err
 	}
-	after := ""
-	for seen := 0; seen < maxScan; seen += scanPage {
-		list, next, err := d.Tasks.List(ctx, x.Principal, after, scanPage)
-		if err != nil {
-			return err
-		}
-		for _, t := range list {
-			if n, ok := noteOf(t); ok && bytes.Equal(n.Session, session) && bytes.Equal(n.Request, request) && !t.Status.Ended() {
-				_, err := d.Tasks.Cancel(ctx, x.Principal, t.ID)
-				return ignore(err)
-			}
-		}
-		if after = next; after == "" {
-			break
-		}
+	t, err := d.Tasks.Get(ctx, x.Principal, id)
+	if err != nil {
+		return ignore(err)
 	}
-	return nil
+	if _, ok := noteOf(t); ok && !t.Status.Ended() {
+		_, err = d.Tasks.Cancel(ctx, x.Principal, id)
+	}
+	return ignore(err)
 }
 
 // ignore drops the errors of operations that are not there: a cancellation may be late.
@@ -161,14 +143,4 @@ func ignore(err error) error {
 		return nil
 	}
 	return err
-}
-
-// sessionHash stands for the session in what is kept; nil if there is none.
-func sessionHash(x *dialect.Exchange) []byte {
-	session := sessionOf(x)
-	if session == "" {
-		return nil
-	}
-	h := sha256.Sum256([]byte(session))
-	return h[:16]
 }

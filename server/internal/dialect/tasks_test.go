@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -66,5 +67,22 @@ func TestReadTasksCapability(t *testing.T) {
 		c, _, ok := ReadCapabilities([]byte(declared))
 		assert.True(t, ok)
 		assert.Equal(t, want, c.Tasks, declared)
+	}
+}
+
+// Of those whom nobody knows, only who has been told an id may name it.
+func TestMayName(t *testing.T) {
+	const chosen, made = "operation-x", "AAAAAAAAAAAAAAAAAAAAAA"
+	for _, c := range []struct {
+		x    Exchange
+		id   string
+		want bool
+	}{
+		{Exchange{Header: http.Header{}}, chosen, false},
+		{Exchange{Header: http.Header{}}, made, true},
+		{Exchange{Header: http.Header{}, Principal: "ann"}, chosen, true},
+		{Exchange{}, chosen, true}, // there is nobody else on a pair of pipes
+	} {
+		assert.Equal(t, c.want, c.x.MayName(c.id), "%+v", c)
 	}
 }

@@ -1,9 +1,7 @@
 package handshake
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -182,27 +180,6 @@ func plainMessages(r revision, params json.RawMessage) (json.RawMessage, error) 
 	}
 	request.Messages = messages
 	return request.AppendParams(nil)
-}
-
-// links are the pages that a call has sent the user to. From 2025-11-25 on each has
-// an id, and the client is told when what was to be done there is done (MCP
-// 2025-11-25, client/elicitation, completion notifications). What happens on a page
-// the server need not know; but when the call has succeeded, it is done.
-type links struct {
-	id       string            // that of the next, if it is not to be found anew
-	ids      map[string]string // of the steps asked, by step id
-	accepted []string
-}
-
-// open adds the id to the parameters of a request in URL mode.
-func (l *links) open(s steps.Step) json.RawMessage {
-	id := cmp.Or(l.id, rand.Text())
-	if l.ids == nil {
-		l.ids = make(map[string]string)
-	}
-	l.ids[s.ID] = id
-	out := append(jsontext.Value(nil), s.Params[:len(s.Params)-1]...) // compact: ends with the brace
-	return append(wire.AppendString(append(out, `,"elicitationId":`...), id), '}')
 }
 
 // codeNotFound says that there is no such resource; MCP 2026-07-28 dropped it.

@@ -3,8 +3,6 @@ package handshake
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -95,14 +93,10 @@ func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*task
 		r.Notifier.Way = r.notes
 		r.w.passing = r.passing
 		if r.number != 0 {
-			r.w.post = r.ask
+			r.w.post, r.w.left = r.ask, r.stops
 		}
 	}
-	defer context.AfterFunc(r.Draining, func() {
-		if r.canLeave() {
-			r.leave(stopRetry)
-		}
-	})()
+	defer context.AfterFunc(r.Draining, func() { r.stops() })()
 	stop := r.keep(ctx)
 	t, err := r.w.wait(ctx)
 	stop()
@@ -134,6 +128,15 @@ func (r *reader) canLeave() bool {
 	r.post.mu.Lock()
 	defer r.post.mu.Unlock()
 	return r.post.stream.shown
+}
+
+// stops leaves if the server stops, and the client finds the rest elsewhere.
+func (r *reader) stops() (left bool) {
+	if r.Draining.Err() == nil || !r.canLeave() {
+		return false
+	}
+	r.leave(stopRetry)
+	return true
 }
 
 // leave ends the reader without an answer. The client may come back after retry.
@@ -238,12 +241,6 @@ func (r *reader) ask(step steps.Step, n uint64) (takeBack func(why error), err e
 		}
 		back(why)
 	}, nil
-}
-
-// linkID names a page that a task's question sends the user to.
-func linkID(task, step string) string {
-	sum := sha256.Sum256([]byte("page of task " + task + " " + step))
-	return base32.StdEncoding.EncodeToString(sum[:16])[:26]
 }
 
 // keep shows that the client is there, as long as it is, until stop is called.

@@ -132,8 +132,12 @@ func (d *handshake) look(ctx context.Context, s *session) {
 		s.mu.Lock()
 		unknown := s.general.reader != nil && s.carrier == "" && !s.carrying
 		s.mu.Unlock()
-		if unknown { // the ledger did not take it when it began
+		switch { // the ledger did not take it when it began
+		case !unknown:
+		case found.Carrier == "" || processOf(found.Carrier) == d.Hub.By():
 			d.carry(ctx, s)
+		default: // nobody knows which is newer: if it is this one, its client comes again
+			s.general.carriedBy(nil, 0)
 		}
 	}
 }

@@ -153,6 +153,9 @@ func (c *call) taskID() (string, error) {
 	if p.TaskID == nil {
 		return "", wire.NewError(wire.CodeInvalidParams, "params.taskId is missing: it names the task")
 	}
+	if !c.MayName(*p.TaskID) {
+		return "", tasks.ErrNotFound
+	}
 	return *p.TaskID, nil
 }
 

@@ -39,6 +39,9 @@ type waiter struct {
 	// the task by itself. It returns how to take the question back: nil if there is nobody to tell.
 	// If it is nil, the way is called.
 	post func(step steps.Step, n uint64) (takeBack func(why error), err error)
+	// left leaves, if the client can answer no more here and finds its questions elsewhere; it goes
+	// with post.
+	left func() bool
 	// told is the number of the last event that was passed on.
 	told uint64
 
@@ -77,7 +80,7 @@ func (w *waiter) wait(ctx context.Context) (last *tasks.Task, err error) {
 	w.asked = make(map[string]func(error))
 	if w.post != nil {
 		defer context.AfterFunc(w.peer.answering, func() {
-			if w.waits.Load() {
+			if !w.left() && w.waits.Load() {
 				cancel(context.Cause(w.peer.answering))
 			}
 		})()
@@ -207,7 +210,9 @@ func (w *waiter) ask(ctx context.Context, asking *sync.WaitGroup, failed func(er
 	}
 	w.waits.Store(len(open) > 0)
 	if w.post != nil && len(open) > 0 && w.peer.answering.Err() != nil {
-		failed(context.Cause(w.peer.answering))
+		if !w.left() {
+			failed(context.Cause(w.peer.answering))
+		}
 		return
 	}
 	for i, step := range t.Questions {

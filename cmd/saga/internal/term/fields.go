@@ -163,9 +163,13 @@ func (in *input) widget() huh.Field {
 	f := in.field
 	switch {
 	case f.Multiple:
-		return huh.NewMultiSelect[string]().Title(in.title()).Description(in.description()).
+		list := huh.NewMultiSelect[string]().Title(in.title()).Description(in.description()).
 			Options(options[string](in)...).Height(in.listHeight()).Value(&in.choices).
 			Validate(func(choices []string) error { return in.check(in.several(choices), nil) })
+		if in.t.accessible && f.MaxItems != nil && *f.MaxItems > 0 { // lines say how many
+			list.Limit(*f.MaxItems)
+		}
+		return list
 	case in.isList():
 		return huh.NewSelect[any]().Title(in.title()).Description(in.description()).
 			Options(options[any](in)...).Height(in.listHeight()).Value(&in.choice).

@@ -80,6 +80,19 @@ func TestElicitFillsInEveryKindOfField(t *testing.T) {
 	assert.Contains(t, out.String(), "  some: a, c\n")
 }
 
+// A list says how many may be chosen, not how many there are.
+func TestElicitSaysHowManyMayBeChosen(t *testing.T) {
+	choices := []steps.Choice{{Value: "a"}, {Value: "b"}, {Value: "c"}}
+	term, out := typed("1", "1", "2", "3", "0", "y")
+	got, err := term.Elicit(t.Context(), ask("s", steps.FormSpec{Message: "m", Fields: []steps.Field{
+		{Name: "some", Required: true, Multiple: true, MaxItems: number(2), Choices: choices},
+	}}))
+	require.NoError(t, err, out.String())
+	assert.Equal(t, client.Accept(map[string]any{"some": []string{"a", "b"}}), got)
+	assert.Contains(t, out.String(), "Select up to 2 options")
+	assert.NotContains(t, out.String(), "up to 3")
+}
+
 func TestElicitCanBeLeft(t *testing.T) {
 	form := steps.FormSpec{Message: "m", Fields: []steps.Field{{Name: "a"}}}
 	for name, c := range map[string]struct {
