@@ -7,8 +7,11 @@
 // (id.go), and what is in memory of it (session.go, table.go) while there is more to know;
 // streams outlive a connection (stream.go). On stdio the connection is the session (peer.go). The transport of 2024-11-05 with two HTTP endpoints is not served.
 //
-// With a ledger, a call of a tool that may be a task is one, for which the request waits
-// (taskcall.go, waiting.go); clients of 2025-11-25 can also have the task itself (tasks.go).
+// With a ledger, a call's work is a task for which the request waits (taskcall.go, waiting.go,
+// reader.go), so that any replica goes on with it (numbers.go, elsewhere.go): its client answers,
+// cancels and reads on wherever its messages come. Batches are read where they came. Clients of
+// 2025-11-25 can also have the task itself (tasks.go), and some resume a call by a token
+// (resumable.go).
 package handshake
 
 import (
@@ -24,6 +27,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/sessionid"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -179,7 +183,7 @@ func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsont
 
 // refusal is what the client reads of an error.
 func (c *call) refusal(ctx context.Context, err error) *wire.Error {
-	if errors.Is(err, dialect.ErrSessionEnded) || errors.Is(err, dialect.ErrStopping) {
+	if errors.Is(err, turns.ErrGone) {
 		return wire.NewError(wire.CodeInternalError, err.Error())
 	}
 	return c.Translate(ctx, c.Message.Method, err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -282,23 +283,28 @@ func (r *reader) renewed(ctx context.Context, within time.Duration) bool {
 	return err == nil
 }
 
-// tick calls f now and then until stop is called, which waits for it.
+// tick calls f now and then until stop is called, which waits for it. It takes no goroutine
+// meanwhile.
 func tick(every time.Duration, f func()) (stop func()) {
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		t := time.NewTicker(every)
-		defer t.Stop()
-		for {
-			select {
-			case <-over:
-				return
-			case <-t.C:
-				f()
-			}
+	var mu sync.Mutex
+	over := false
+	var t *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	t = time.AfterFunc(every, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			f()
+			t.Reset(every)
 		}
-	}()
-	return func() { close(over); <-ended }
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		t.Stop()
+	}
 }
 
 // Leave implements [dialect.Leaver].

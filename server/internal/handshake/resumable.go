@@ -23,12 +23,9 @@ import (
 
 // Resumable requests (SEP-975): a client that declares resumableRequests is told, first of all,
 // by which token it can resume a tools/call when its connection is gone, or this server: with
-// requests/resume, which has the id of the call and goes on as the call would have. They are
-// the calls that are tasks anyway (taskcall.go): all that is to be known of one is in the
-// ledger and the token, so any replica can go on, in any session of the same principal.
-//
-// Tools that cannot be tasks cannot be resumed, however long they take: nothing of such a call
-// is written down from its beginning, so the promise would not outlive the process.
+// requests/resume, which has the id of the call and goes on as the call would have, in any session
+// of the same principal. It is one more way to a call that any replica can go on with anyway (see
+// numbers.go), and is offered for tools that may be tasks: what they end with is kept for longer.
 
 const (
 	resumeMethod = "requests/resume"

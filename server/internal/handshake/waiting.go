@@ -172,23 +172,11 @@ func (w *waiter) keepAlive() (stop func()) {
 	if w.Notifier == nil || w.Notifier.Token == nil {
 		return func() {}
 	}
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(aliveTime / 3)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				w.telling.Lock()
-				w.Notifier.Alive(aliveTime * 2 / 3)
-				w.telling.Unlock()
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() { close(over); <-ended }
+	return tick(aliveTime/3, func() {
+		w.telling.Lock()
+		defer w.telling.Unlock()
+		w.Notifier.Alive(aliveTime * 2 / 3)
+	})
 }
 
 // ask asks the client those of the task's questions that it was not asked yet, and takes back
