@@ -34,6 +34,8 @@ type sessionTable struct {
 	byRandom map[tokens.ID]*session
 	going    going
 	stale    stale
+	// lot has the streams that wait without a session in memory.
+	lot lot
 	// running are the calls under way.
 	running tally.Tally
 }
@@ -241,6 +243,7 @@ func (t *sessionTable) over(s *session) {
 
 // end ends a session, and remembers that.
 func (t *sessionTable) end(a *agreed) {
+	defer t.lot.end(a.id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ends.add(a.id, a.expires)
@@ -284,6 +287,7 @@ func (t *sessionTable) remove(s *session, why error) {
 // Drain implements [dialect.Sessions]: streams that belong to no request close.
 func (d *handshake) Drain() {
 	t := &d.sessions
+	t.lot.drain()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.byID {
@@ -299,6 +303,7 @@ func (d *handshake) Close() {
 		t.remove(s, dialect.ErrStopping)
 	}
 	t.mu.Unlock()
+	t.lot.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	_ = t.running.Wait(ctx)
