@@ -215,6 +215,15 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 	}
 }
 
+// Notify implements [Viewer].
+func (m *Manager) Notify(ctx context.Context, principal, id string, changed func()) (stop func(), err error) {
+	e, err := m.find(ctx, principal, id)
+	if err != nil {
+		return nil, err
+	}
+	return m.book.NotifyTask(e, changed), nil
+}
+
 // Events implements [Viewer].
 func (m *Manager) Events(ctx context.Context, principal, id string, after uint64, limit int) ([]Event, error) {
 	if r := m.runs(principal, id); r != nil {

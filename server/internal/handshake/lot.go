@@ -23,10 +23,13 @@ type lot struct {
 	owned   map[account]int
 	tended  bool          // by a goroutine
 	over    chan struct{} // closed when the lot is
+	changed []*parked     // those to be looked at, by so many goroutines
+	looking int
 }
 
 const (
-	// tendEvery is how often parked streams are looked after, by at most so many goroutines.
+	// tendEvery is how often parked streams are looked after. Not more than so many goroutines
+	// do that, and as many look whether they have changed.
 	tendEvery = 5 * time.Second
 	tenders   = 16
 	// parkedPer is how many streams may be parked for each session that may be in memory.
@@ -35,9 +38,11 @@ const (
 
 // enter parks a stream, or reports that the server stops.
 func (l *lot) enter(p *parked) bool {
+	p.notified(func() { l.look(p) })
 	l.mu.Lock()
 	if l.closed || p.d.Draining.Err() != nil && p.canLeave {
 		l.mu.Unlock()
+		p.stop()
 		return false
 	}
 	if l.places == nil {
@@ -51,8 +56,6 @@ func (l *lot) enter(p *parked) bool {
 	} else if len(l.places) >= parkedPer*limits.MaxSessions {
 		out = append(out, l.first(func(q *parked) bool { return q.canLeave }))
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	p.stop = stop
 	l.places[p] = l.oldest.PushBack(p)
 	p.sibling = l.session[p.agreed.id]
 	l.session[p.agreed.id] = p
@@ -67,18 +70,70 @@ func (l *lot) enter(p *parked) bool {
 			l.tend()
 		}()
 	}
-	ended := p.d.sessions.running.Begin()
 	l.mu.Unlock()
 	for _, q := range out {
 		if q != nil {
 			l.hangUp(q, stopRetry)
 		}
 	}
+	l.look(p) // it may have changed before
+	return true
+}
+
+// look has a stream be looked at, which is read on if there is something to read.
+func (l *lot) look(p *parked) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.queued || l.closed || l.places[p] == nil {
+		return
+	}
+	p.queued = true
+	l.changed = append(l.changed, p)
+	if l.looking == tenders {
+		return
+	}
+	l.looking++
+	ended := p.d.sessions.running.Begin()
 	go func() {
 		defer ended()
-		p.run(ctx)
+		for p := l.next(); p != nil; p = l.next() {
+			switch something, err := p.look(); {
+			case err != nil:
+				time.AfterFunc(unparkPause, func() { l.look(p) })
+			case something:
+				l.unpark(p)
+			}
+		}
 	}()
-	return true
+}
+
+// next returns one to be looked at; nil if there is none.
+func (l *lot) next() *parked {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.changed) == 0 || l.closed {
+		l.changed = nil
+		l.looking--
+		return nil
+	}
+	p := l.changed[0]
+	l.changed[0] = nil
+	l.changed = l.changed[1:]
+	p.queued = false
+	return p
+}
+
+// unpark reads on.
+func (l *lot) unpark(p *parked) {
+	conn := l.leave(p)
+	if conn == nil {
+		return
+	}
+	ended := p.d.sessions.running.Begin()
+	go func() {
+		defer ended()
+		p.readOn(conn)
+	}()
 }
 
 // first returns the one of some kind that was parked first, or nil.
@@ -175,12 +230,8 @@ func (l *lot) drain() {
 	for _, p := range l.all(nil) {
 		if p.canLeave {
 			l.hangUp(p, stopRetry)
-		} else if conn := l.leave(p); conn != nil {
-			ended := p.d.sessions.running.Begin()
-			go func() {
-				defer ended()
-				p.readOn(conn)
-			}()
+		} else {
+			l.unpark(p)
 		}
 	}
 }

@@ -53,9 +53,11 @@ type parked struct {
 	until time.Time
 	wait  time.Duration // see reader
 
-	stop context.CancelFunc
-	// sibling is the next of the same session; the lot's mutex guards it.
+	stop func() // ends what notified began
+	// sibling is the next of the same session, and queued says that it is to be looked at; the
+	// lot's mutex guards them.
 	sibling *parked
+	queued  bool
 
 	mu sync.Mutex // of what follows
 	// conn is nil when the connection is not this one's any more.
@@ -141,17 +143,27 @@ func (d *handshake) park(x *dialect.Exchange, st *stream, r wire.Reply, out *wir
 	return true
 }
 
-// run waits until there is something to read, and reads on.
-func (p *parked) run(ctx context.Context) {
-	for !p.watch(ctx) {
-		if ctx.Err() != nil {
-			return
+// notified has look look whenever there may be something to read. It takes a goroutine only if the
+// ledger's store cannot tell otherwise.
+func (p *parked) notified(look func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	told, err := p.d.Tasks.Notify(ctx, p.principal, p.task, look)
+	if told != nil && err == nil {
+		stop()
+		p.stop = told
+		return
+	}
+	ended := p.d.sessions.running.Begin()
+	go func() {
+		defer ended()
+		for ctx.Err() == nil {
+			for range p.d.Tasks.Watch(ctx, p.principal, p.task, 0) {
+				look()
+			}
+			sleep(ctx, unparkPause)
 		}
-		sleep(ctx, unparkPause)
-	}
-	if conn := p.d.sessions.lot.leave(p); conn != nil {
-		p.readOn(conn)
-	}
+	}()
 }
 
 // sleep waits, or until ctx ends.
@@ -164,16 +176,15 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// watch returns true when there is something to read, and false if it cannot know.
-func (p *parked) watch(ctx context.Context) bool {
-	within, cancel := context.WithDeadline(ctx, p.until)
+// look reports whether there is something to read. It fails if that cannot be known.
+func (p *parked) look() (bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
 	defer cancel()
-	for t, err := range p.d.Tasks.Watch(within, p.principal, p.task, 0) {
-		if errors.Is(err, tasks.ErrNotFound) || err == nil && !p.quiet(t) {
-			return true
-		}
+	t, err := p.d.Tasks.Get(ctx, p.principal, p.task)
+	if errors.Is(err, tasks.ErrNotFound) {
+		return true, nil
 	}
-	return ctx.Err() == nil && within.Err() != nil
+	return err == nil && !p.quiet(t), err
 }
 
 // quiet reports whether the client knows all that there is to know.
@@ -238,6 +249,10 @@ func (p *parked) hangUp(conn *wire.Detached, retry time.Duration) {
 // tend shows that the stream lives, and that its client is there. A client that is gone is found
 // by that.
 func (p *parked) tend(now time.Time) {
+	if now.After(p.until) {
+		p.d.sessions.lot.unpark(p)
+		return
+	}
 	p.mu.Lock()
 	if p.conn == nil {
 		p.mu.Unlock()
