@@ -179,7 +179,7 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 				select {
 				case <-changed:
 				case <-ctx.Done():
-					yield(nil, m.report(ctx, "task", ctx.Err()))
+					yield(nil, &turns.Error{Err: ctx.Err()}) // who has seen enough is no news
 					return
 				}
 			}
@@ -196,6 +196,10 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 				return
 			}
 			for found, err := range m.book.WatchTask(ctx, e, max(after, e.Rev())) {
+				if err != nil && ctx.Err() != nil {
+					yield(nil, &turns.Error{Err: ctx.Err()})
+					return
+				}
 				if err != nil {
 					yield(nil, m.report(ctx, "task", err))
 					return

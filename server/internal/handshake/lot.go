@@ -236,6 +236,21 @@ func (l *lot) drain() {
 	}
 }
 
+// Parked returns how many streams are parked.
+func (d *handshake) Parked() int {
+	l := &d.sessions.lot
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.places)
+}
+
+// Tend looks after the streams that are parked as if it were that time. It is for tests.
+func (d *handshake) Tend(now time.Time) {
+	for _, p := range d.sessions.lot.all(nil) {
+		p.tend(now)
+	}
+}
+
 // close ends all.
 func (l *lot) close() {
 	l.mu.Lock()

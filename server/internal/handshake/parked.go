@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +30,9 @@ const (
 	// parkMargin is how long a session must go on at least: calls under way outlive it, and
 	// parked ones do not.
 	parkMargin = time.Minute
+	// leastWait is for how long the client of a call must be able to be away: the others have to
+	// be looked after more often.
+	leastWait = 6 * tendEvery
 	// unparkPause is how long until what cannot be read on is tried again.
 	unparkPause = time.Second
 )
@@ -81,7 +86,7 @@ func (a account) Account() string { return string(a) }
 // parks reports whether all that the reader waits for is the client's answer, and its stream can
 // be parked.
 func (r *reader) parks() bool {
-	return r.w.post != nil && r.w.waits.Load() && r.alias == nil && r.name != "" && r.Draining.Err() == nil &&
+	return r.w.post != nil && r.w.waits.Load() && r.alias == nil && r.name != "" && r.wait >= leastWait && r.Draining.Err() == nil &&
 		r.post.agreed.expires.Sub(r.Turns.Now()) > parkMargin
 }
 
@@ -104,6 +109,9 @@ func (d *handshake) park(x *dialect.Exchange, st *stream, r wire.Reply, out *wir
 		return false
 	}
 	stays := rd.canLeave() // asks the stream
+	s.mu.Lock()
+	c.parked = true
+	s.mu.Unlock()
 	rd.leave(0)
 	var left []streamEvent
 	for ended := false; !ended; {
@@ -113,10 +121,12 @@ func (d *handshake) park(x *dialect.Exchange, st *stream, r wire.Reply, out *wir
 		}
 	}
 	s.forget(st)
+	a := *s.agreed
+	a.name = strings.Clone(a.name) // which may hold all of a request's header
 	p := &parked{
-		d: d, agreed: s.agreed, principal: x.Principal, account: account(x.Account()),
+		d: d, agreed: &a, principal: x.Principal, account: account(x.Account()),
 		task: rd.task, name: rd.name, number: rd.number, canLeave: stays,
-		told: rd.w.told, asked: make(map[string]posted, len(rd.asked)), token: rd.Notifier.Token, shown: rd.Notifier.Shown(),
+		told: rd.w.told, asked: make(map[string]posted, len(rd.asked)), token: slices.Clone(rd.Notifier.Token), shown: rd.Notifier.Shown(),
 		until: time.Now().Add(s.agreed.expires.Sub(d.Turns.Now()) - parkMargin/2), wait: rd.wait,
 		conn: conn, stream: appendNumber(st.name, st.number), event: event, wrote: time.Now(), confirmed: time.Now(),
 	}
@@ -317,4 +327,11 @@ func (d *handshake) parking(x *dialect.Exchange, st *stream, r wire.Reply) func(
 		return nil
 	}
 	return func(out *wire.EventStream, number uint64) bool { return d.park(x, st, r, out, number) }
+}
+
+// isParked reports whether the request ends because its stream is parked.
+func (w *way) isParked() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.call.parked
 }
