@@ -177,6 +177,7 @@ func TestParkedStreamsMove(t *testing.T) {
 				s.end()
 			}
 			r[0].parks(0)
+			assert.Equal(t, string(q.ID), string(moved.wait("elicitation/create").ID))
 			r[1].parks(1)
 			c.at(r[1]).reply(q.ID, named("x"))
 			said, _ := text(t, moved.wait("").Result)

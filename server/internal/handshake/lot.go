@@ -3,6 +3,8 @@ package handshake
 import (
 	"container/list"
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -206,6 +208,23 @@ func (l *lot) all(id *tokens.ID) (list []*parked) {
 		list = append(list, e.Value.(*parked))
 	}
 	return list
+}
+
+// agreed returns a session that has streams parked, or nil.
+func (l *lot) agreed(id tokens.ID) *agreed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.session[id]; p != nil {
+		return p.agreed
+	}
+	return nil
+}
+
+// sessions returns those that have streams parked.
+func (l *lot) sessions() []tokens.ID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.session))
 }
 
 // end ends those of a session that has ended, and their tasks.
