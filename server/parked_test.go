@@ -190,25 +190,31 @@ func TestParkedStreamsMove(t *testing.T) {
 // sessions whose streams are parked leave room for others.
 func TestParkedStreamsGiveWay(t *testing.T) {
 	t.Parallel()
-	for _, limit := range []string{"all", "principal"} {
+	for _, limit := range []string{"all", "principal", "not parked"} {
 		t.Run(limit, func(t *testing.T) {
 			t.Parallel()
 			r := parkedRig(t, new(world), false, func(o *server.Options) {
-				if limit == "all" {
+				if limit != "principal" {
 					o.MaxSessions = 1
 				} else {
 					o.MaxSessionsPerPrincipal = 1
 				}
 				o.Authenticate = who
 			})
+			room := 2
+			if limit == "not parked" {
+				r[0].url, room = throughMiddleware(t, r[0].srv.Handler(), nil), 1
+			}
 			var clients []*legacyClient
 			var streams []*sseReader
 			var asked []sseEvent
-			for i := range 3 {
+			for i := range room + 1 {
 				c := r[0].connect("2025-11-25", everything, as("ann"))
 				s := c.stream(roundsCall(4, 1, fmt.Sprint(i)))
 				clients, streams, asked = append(clients, c), append(streams, s), append(asked, s.wait("elicitation/create"))
-				r[0].parks(min(i+1, 2))
+				if limit != "not parked" {
+					r[0].parks(min(i+1, room))
+				}
 			}
 			e, err := streams[0].next()
 			for err == nil && e.retry == "" {
@@ -217,10 +223,17 @@ func TestParkedStreamsGiveWay(t *testing.T) {
 			require.NoError(t, err)
 			streams[0].end()
 			streams[0] = clients[0].get(asked[0].id)
-			for _, i := range []int{2, 0} {
+			if limit == "not parked" { // which has made the other one give way
+				assert.NotNil(t, streams[0].wait("elicitation/create").ID)
+				streams[room] = clients[room].get(asked[room].id)
+			}
+			for _, i := range []int{room, 0} {
 				clients[i].reply(asked[i].ID, named("x"))
 			}
-			for _, i := range []int{2, 0} {
+			if limit == "not parked" {
+				streams[0] = clients[0].get(asked[0].id)
+			}
+			for _, i := range []int{room, 0} {
 				s := streams[i]
 				var m sseEvent
 				for m.Result == nil {
@@ -246,6 +259,16 @@ func (w wrapped) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
+// throughMiddleware serves with a writer that is not net/http's own, and returns where.
+func throughMiddleware(t *testing.T, h http.Handler, written *atomic.Int64) (url string) {
+	if written == nil {
+		written = new(atomic.Int64)
+	}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { h.ServeHTTP(wrapped{w, written}, q) }))
+	t.Cleanup(web.Close)
+	return web.URL
+}
+
 // Connections that cannot be taken from net/http stay there, and are served all the same.
 func TestUnparkedStreams(t *testing.T) {
 	t.Parallel()
@@ -254,19 +277,14 @@ func TestUnparkedStreams(t *testing.T) {
 			t.Parallel()
 			r := parkedRig(t, new(world), false)
 			var written atomic.Int64
-			h := r[0].srv.Handler()
-			if kind == "middleware" {
-				inner := h
-				h = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { inner.ServeHTTP(wrapped{w, &written}, q) })
-			}
-			web := httptest.NewUnstartedServer(h)
+			web := httptest.NewUnstartedServer(r[0].srv.Handler())
 			t.Cleanup(web.Close)
-			if web.EnableHTTP2 = kind == "HTTP/2"; kind == "middleware" {
-				web.Start()
-			} else {
-				web.StartTLS()
-			}
+			web.EnableHTTP2 = kind == "HTTP/2"
+			web.StartTLS()
 			r[0].url = web.URL
+			if kind == "middleware" {
+				r[0].url = throughMiddleware(t, r[0].srv.Handler(), &written)
+			}
 			c := r[0].connect("2025-11-25", everything, func(c *legacyClient) { c.http = web.Client() })
 			s := c.stream(roundsCall(4, 2, "I"))
 			for i := range 2 {

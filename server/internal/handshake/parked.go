@@ -221,7 +221,7 @@ func (p *parked) readOn(conn *wire.Detached) {
 	var found *reading
 	for deadline := time.Now().Add(outage); ; {
 		var rerr *wire.Error
-		if s, rerr = d.enter(p.agreed, x); rerr == nil {
+		if s, rerr = d.enter(p.agreed, x, false); rerr == nil {
 			var err error
 			if found, err = d.findReading(ctx, p.agreed, p.principal, p.number); err == nil {
 				break

@@ -56,8 +56,9 @@ const (
 	// callKeep is how long the end of a call is kept for such a client.
 	callKeep = 5 * time.Minute
 	// awayTime is how long a reader keeps what it has for a client that is gone, which may come
-	// back for its stream. Afterwards any replica has it.
-	awayTime = time.Minute
+	// back for its stream: clients do after a second or two. Afterwards any replica has it, and
+	// this one keeps nothing of the call.
+	awayTime = 10 * time.Second
 	// stopRetry is when clients come back whose stream ends as the server stops.
 	stopRetry = time.Second
 )
