@@ -10,13 +10,17 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
 	"github.com/mcpsaga/mcpsaga/examples/longtalk"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/ledger/postgres"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -31,6 +35,9 @@ import (
 //	npx @modelcontextprotocol/conformance server --url http://127.0.0.1:3000/mcp --requirements 2025-11-25
 const everythingChild = "serve-everything"
 
+// noLedger has a server do without.
+const noLedger = "off"
+
 type everythingOptions struct {
 	addr, keys, root, ledger string
 	stdio, sdk               bool
@@ -41,7 +48,7 @@ func serveEverything(args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("everything", flag.ContinueOnError)
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:0", "address to listen on")
 	flags.StringVar(&o.keys, "keys", "", "keyset file, so that another process can go on with what this one began; without one the keys live as long as the process")
-	flags.StringVar(&o.ledger, "ledger", "", "SQLite file of the ledger, for servers that share it or come back; without one it is in memory")
+	flags.StringVar(&o.ledger, "ledger", "", "SQLite file or postgres:// URL of the ledger, for servers that share it or come back, or "+noLedger+"; without one it is in memory")
 	flags.StringVar(&o.root, "root", ".", "directory whose git repositories release_notes may read and write")
 	flags.BoolVar(&o.stdio, "stdio", false, "serve standard input and output instead of HTTP")
 	flags.BoolVar(&o.sdk, "sdk", false, "serve on a server of the official Go SDK")
@@ -101,7 +108,14 @@ func newServer(o everythingOptions) (everything, error) {
 const instructions = "Every tool here is an example. None does harm."
 
 func tools(o everythingOptions, s func() listChanges) []saga.Definition {
-	return append(fixtures(s), complextool.Tool, longtalk.Tool, releasenotes.New(o.root))
+	offered := fixtures(s)
+	if o.ledger == noLedger {
+		offered = slices.DeleteFunc(offered, func(d saga.Definition) bool { // a server without a ledger refuses them
+			program, err := d.Compile()
+			return err == nil && program.Tasks.Mode == engine.TasksRequired
+		})
+	}
+	return append(offered, complextool.Tool, longtalk.Tool, releasenotes.New(o.root))
 }
 
 func keyset(file string) (*codec.Keyset, error) {
@@ -113,8 +127,13 @@ func keyset(file string) (*codec.Keyset, error) {
 
 // openLedger opens the ledger, which is closed with the process.
 func openLedger(file string) (ledger.Store, error) {
-	if file == "" {
+	switch {
+	case file == "":
 		return ledger.NewMemory(ledger.MemoryOptions{}), nil
+	case file == noLedger:
+		return nil, nil
+	case strings.HasPrefix(file, "postgres://"):
+		return postgres.Open(context.Background(), file)
 	}
 	return sqlite.Open(context.Background(), file)
 }

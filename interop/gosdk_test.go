@@ -19,7 +19,9 @@ func goClient(protocol string) func(*testing.T, target, []call) []outcome {
 		outcomes := make([]outcome, len(calls))
 		for i, c := range calls {
 			u := &goSDK{&user{call: c, outcome: &outcomes[i]}}
-			if err := u.play(t.Context(), at, protocol); err != nil {
+			ctx, done := u.limited(t.Context())
+			defer done()
+			if err := u.play(ctx, at, protocol); err != nil {
 				outcomes[i].Error = err.Error()
 			}
 		}

@@ -76,6 +76,7 @@ func checkPackages() error {
 		return err
 	}
 	for name, version := range pinned.Dependencies {
+		version = version[strings.LastIndexByte(version, '@')+1:] // of a package under another name: npm:PACKAGE@VERSION
 		var installed struct{ Version string }
 		if err := readJSON(filepath.Join(nodeDir, "node_modules", name, "package.json"), &installed); err != nil || installed.Version != version {
 			return fmt.Errorf("the npm package %s %s is not installed in interop/%s", name, version, nodeDir)

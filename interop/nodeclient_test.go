@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +15,10 @@ import (
 
 // nodeScripts are the scripts beside the packages, each one process for all tests: to
 // start one takes longer than most of what it is asked to do.
-var nodeScripts = map[string]*nodeScript{"v1.mjs": {}, "v2.mjs": {}, "tasks.mjs": {}, "v1tasks.mjs": {}}
+var nodeScripts = map[string]*nodeScript{"v1.mjs": {}, "v1.mjs " + olderSDK: {}, "v2.mjs": {}, "tasks.mjs": {}, "v1tasks.mjs": {}}
+
+// olderSDK is an argument of v1.mjs: the package of a version of 2025, which speaks 2025-06-18.
+const olderSDK = "older-sdk"
 
 type nodeScript struct {
 	mu      sync.Mutex
@@ -49,7 +53,8 @@ func (n *nodeScript) send(t *testing.T, script string, spec map[string]any) (ans
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.cmd == nil {
-		cmd := node.command(script)
+		name, arguments, _ := strings.Cut(script, " ")
+		cmd := node.command(name, strings.Fields(arguments)...)
 		cmd.Stderr = &n.stderr
 		stdin, err := cmd.StdinPipe()
 		require.NoError(t, err)

@@ -22,7 +22,9 @@ func ownClient(protocol string) func(*testing.T, target, []call) []outcome {
 		for i, c := range calls {
 			outcomes[i].Protocol = protocol
 			u := &own{user: &user{call: c, outcome: &outcomes[i]}}
-			if err := u.play(t.Context(), at); err != nil {
+			ctx, done := u.limited(t.Context())
+			defer done()
+			if err := u.play(ctx, at); err != nil {
 				outcomes[i].Error = err.Error()
 			}
 		}

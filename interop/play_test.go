@@ -21,8 +21,19 @@ type call struct {
 	CancelIn int `json:"cancelIn,omitempty"`
 	// CancelTask cancels the task as soon as there is one.
 	CancelTask bool `json:"cancelTask,omitempty"`
-	// Between is a URL to POST to while the server waits for an answer.
+	// Between is a URL to POST to while the server waits for an answer, with the question.
 	Between string `json:"between,omitempty"`
+	// Again: a question that is asked again gets the same answer again.
+	Again bool `json:"again,omitempty"`
+	// AbortIn is the question, from 1, at which the client gives the call up instead.
+	AbortIn int `json:"abortIn,omitempty"`
+	// Parallel is how often the tool is called at once, in one session, each time with a
+	// message of its own, which is the answer too. Only scripts do.
+	Parallel int `json:"parallel,omitempty"`
+	// Timeout is how long the client waits for the call, in milliseconds, if that is not to be
+	// what its SDK does by itself; Progress has progress put that off.
+	Timeout  int  `json:"timeout,omitempty"`
+	Progress bool `json:"progress,omitempty"`
 }
 
 // answer is what the user does with a form: accepts it with content, over the
@@ -54,6 +65,9 @@ type outcome struct {
 	// the client saw.
 	Task     string   `json:"task"`
 	Statuses []string `json:"statuses"`
+	// Limit is how long the client waits unless it is told otherwise, in milliseconds, if it does
+	// not wait for ever.
+	Limit int `json:"limit"`
 	// Error is a failure of the call itself.
 	Error string `json:"error"`
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 )
 
 // work is a directory for all tests of the package.
@@ -80,7 +81,7 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	status := m.Run()
+	status := postgrestest.Tests{M: m}.Run()
 	for _, n := range nodeScripts {
 		n.stop()
 	}

@@ -139,7 +139,7 @@ type proxy struct {
 
 var proxies = map[string]proxy{
 	"nginx": {"nginx.conf", func(config, addr, dir string) string {
-		return "worker_processes 2; daemon off; pid " + dir + "/pid; error_log stderr;\nevents {}\nhttp {\naccess_log off;\n" +
+		return "worker_processes 2; daemon off; pid " + dir + "/pid; error_log stderr;\nevents { worker_connections 4096; }\nhttp {\naccess_log off;\n" +
 			"client_body_temp_path " + dir + "/a; proxy_temp_path " + dir + "/b; fastcgi_temp_path " + dir + "/c; uwsgi_temp_path " + dir + "/d; scgi_temp_path " + dir + "/e;\n" +
 			strings.Replace(config, "listen 80;", "listen "+addr+";", 1) + "}\n"
 	}, func(config, dir string) []string { return []string{"-p", dir, "-c", config} }},
@@ -156,6 +156,16 @@ var proxies = map[string]proxy{
 // configuration that is shown.
 func (p proxy) start(t *testing.T, program string, replicas []*replica, change func(string) string) (addr string) {
 	t.Helper()
+	var hops []string
+	for _, r := range replicas {
+		hops = append(hops, r.hop.Listener.Addr().String())
+	}
+	return p.startBefore(t, program, hops, change)
+}
+
+// startBefore is start for replicas at these addresses.
+func (p proxy) startBefore(t *testing.T, program string, replicas []string, change func(string) string) (addr string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr = l.Addr().String()
@@ -169,7 +179,7 @@ func (p proxy) start(t *testing.T, program string, replicas []*replica, change f
 	for i, r := range replicas {
 		at := fmt.Sprintf("127.0.0.1:808%d", i+1)
 		require.Contains(t, config, at)
-		config = strings.ReplaceAll(config, at, r.hop.Listener.Addr().String())
+		config = strings.ReplaceAll(config, at, r)
 	}
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o755)) // workers of nginx are another user

@@ -32,7 +32,7 @@ var roundRobin = map[string]func(config string) string{
 // startReplicas starts three servers with the same keys, without a ledger.
 func startReplicas(t *testing.T) (all []*replica) {
 	t.Helper()
-	p := startHTTP(t)
+	p := startHTTP(t, "--ledger", noLedger)
 	all = append(all, behind(t, "http://"+p.addr))
 	for range 2 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

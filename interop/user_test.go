@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 )
 
 // model is the name of the model behind every client.
@@ -22,21 +23,24 @@ type user struct {
 	mu   sync.Mutex
 	call call
 	*outcome
+	// given are the answers by question, if the same are to be given again.
+	given map[string]any
+	// abort gives the call up.
+	abort func()
 }
 
 // fillIn answers a form.
-func (u *user) fillIn(ctx context.Context, message string, schema []byte) (action string, content map[string]any, err error) {
+func (u *user) fillIn(ctx context.Context, message string, schema []byte) (action string, content map[string]any, _ error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.Asked = append(u.Asked, elicitation+message)
-	if err := u.pass(ctx); err != nil {
+	if err := u.pass(ctx, message); err != nil {
 		return "", nil, err
 	}
-	if len(u.call.Elicit) == 0 {
-		return "", nil, fmt.Errorf("nobody said what to answer to: %s", message)
+	a, err := nextAnswer(u, message, &u.call.Elicit)
+	if err != nil {
+		return "", nil, err
 	}
-	a := u.call.Elicit[0]
-	u.call.Elicit = u.call.Elicit[1:]
 	if a.Action != "accept" {
 		return a.Action, nil, nil
 	}
@@ -56,15 +60,35 @@ func (u *user) think(ctx context.Context, text string) (string, error) {
 	defer u.mu.Unlock()
 	first, _, _ := strings.Cut(text, "\n")
 	u.Asked = append(u.Asked, sampling+first)
-	if err := u.pass(ctx); err != nil {
+	if err := u.pass(ctx, first); err != nil {
 		return "", err
 	}
-	if len(u.call.Sample) == 0 {
-		return "", errors.New("nobody said what the model answers")
+	return nextAnswer(u, first, &u.call.Sample)
+}
+
+// nextAnswer is the answer to a question: the next one, or the one that it got before.
+func nextAnswer[A any](u *user, question string, answers *[]A) (a A, err error) {
+	if given, ok := u.given[question].(A); ok && u.call.Again {
+		return given, nil
 	}
-	answer := u.call.Sample[0]
-	u.call.Sample = u.call.Sample[1:]
-	return answer, nil
+	if len(*answers) == 0 {
+		return a, fmt.Errorf("nobody said what to answer to: %s", question)
+	}
+	a, *answers = (*answers)[0], (*answers)[1:]
+	if u.given == nil {
+		u.given = map[string]any{}
+	}
+	u.given[question] = a
+	return a, nil
+}
+
+// limited is the context of a call that may be given up.
+func (u *user) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, u.abort = context.WithCancel(ctx)
+	if u.call.Timeout > 0 {
+		return context.WithTimeout(ctx, time.Duration(u.call.Timeout)*time.Millisecond)
+	}
+	return ctx, u.abort
 }
 
 // defaults returns what a form shows at first.
@@ -84,12 +108,18 @@ func defaults(schema []byte) (map[string]any, error) {
 	return content, nil
 }
 
-// pass lets something happen to the server while it waits for an answer.
-func (u *user) pass(ctx context.Context) error {
+// pass lets something happen to the server while it waits for an answer, or gives the call up.
+func (u *user) pass(ctx context.Context, question string) error {
+	if u.call.AbortIn == len(u.Asked) && u.abort != nil {
+		u.abort()
+		<-ctx.Done()
+		time.Sleep(200 * time.Millisecond) // what the handler returns must not come before the cancellation
+		return ctx.Err()
+	}
 	if u.call.Between == "" {
 		return nil
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.call.Between, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.call.Between, strings.NewReader(question))
 	if err != nil {
 		return err
 	}

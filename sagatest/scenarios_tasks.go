@@ -124,6 +124,12 @@ func (x *trial) runsAsTask(p taskPlan, first *desk) bool {
 		return false
 	}
 	id := task.ID
+	// The others leave all to the first until something happens to it, or nothing might: whoever
+	// took the task after an answer would be a matter of luck.
+	var struck chan struct{}
+	if p.fate != deskOpen {
+		struck = make(chan struct{})
+	}
 	first.at = func(write int, after bool) deskFate {
 		if write != p.write || after != p.after {
 			return deskOpen
@@ -131,12 +137,15 @@ func (x *trial) runsAsTask(p taskPlan, first *desk) bool {
 		if p.cancel {
 			_, _ = m.Cancel(ctx, principal, id) // what comes of it is seen in the end
 		}
+		if struck != nil {
+			close(struck)
+		}
 		return p.fate
 	}
 	if err = o.worker(first); err == nil {
 		synctest.Wait() // it was there before the others
 		for range p.workers {
-			err = errors.Join(err, o.worker(&desk{}))
+			err = errors.Join(err, o.worker(&desk{opens: struck}))
 		}
 	}
 	if err != nil {

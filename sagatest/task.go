@@ -86,6 +86,8 @@ type desk struct {
 	over   bool
 	// at is asked before and after each write, with its number from 1 on.
 	at func(write int, after bool) deskFate
+	// opens is when the worker begins to take tasks; nil is at once.
+	opens <-chan struct{}
 }
 
 // deskFate is what happens to a worker at a write.
@@ -144,6 +146,13 @@ func (d *desk) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item)
 func (d *desk) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
 	if d.dead() {
 		return nil, ledger.ErrClosed
+	}
+	if d.opens != nil {
+		select {
+		case <-d.opens:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	return d.Store.Take(ctx, t)
 }

@@ -285,7 +285,12 @@ func TestReadTwice(t *testing.T) {
 // A call that is made again with the same id, as its connection was lost, is the same.
 func TestCallsAreRepeated(t *testing.T) {
 	w := new(world)
-	a := newAnywhere(t, roundsTool(w))
+	model := saga.Machine[empty, string]{
+		Info:  saga.Info{Name: "model", Asks: []steps.Question{legacySample}},
+		Start: func(t *saga.Turn[empty, string]) (saga.Next, error) { return t.Ask("asked", legacySample) },
+		Steps: saga.Steps[empty, string]{"asked": func(t *saga.Turn[empty, string]) (saga.Next, error) { return t.Textf("done") }},
+	}
+	a := newAnywhere(t, roundsTool(w), model)
 	c := a.rigs[0].connect("2025-11-25", everything)
 	for i := range 3 {
 		w.mu.Lock()
@@ -328,7 +333,12 @@ func TestCancelAtAnyReplica(t *testing.T) {
 // The end of a session ends its calls, wherever they are.
 func TestSessionEndsWithItsCalls(t *testing.T) {
 	w := new(world)
-	a := newAnywhere(t, roundsTool(w))
+	model := saga.Machine[empty, string]{
+		Info:  saga.Info{Name: "model", Asks: []steps.Question{legacySample}},
+		Start: func(t *saga.Turn[empty, string]) (saga.Next, error) { return t.Ask("asked", legacySample) },
+		Steps: saga.Steps[empty, string]{"asked": func(t *saga.Turn[empty, string]) (saga.Next, error) { return t.Textf("done") }},
+	}
+	a := newAnywhere(t, roundsTool(w), model)
 	c := a.rigs[0].connect("2025-11-25", everything)
 	s := c.stream(roundsCall(7, 1, "I"))
 	s.wait("elicitation/create")
@@ -355,8 +365,8 @@ func TestManyCallsOfOneSession(t *testing.T) {
 	all.Wait()
 }
 
-// A replica that stops ends streams without an answer where the client can read on elsewhere, and
-// tells others to call again.
+// A replica that stops ends streams without an answer where the client reads on elsewhere. Clients
+// of earlier revisions do not: what they answer elsewhere is waited for.
 func TestReplicaStops(t *testing.T) {
 	w := new(world)
 	model := saga.Machine[empty, string]{
@@ -365,19 +375,28 @@ func TestReplicaStops(t *testing.T) {
 		Steps: saga.Steps[empty, string]{"asked": func(t *saga.Turn[empty, string]) (saga.Next, error) { return t.Textf("done") }},
 	}
 	a := newAnywhere(t, roundsTool(w), model)
-	c, old := a.rigs[0].connect("2025-06-18", everything), a.rigs[0].connect("2024-11-05", everything)
-	s, without := c.stream(roundsCall(7, 1, "I")), old.stream(toolCall(1, "model", "{}"))
+	c := a.rigs[0].connect("2025-11-25", everything)
+	s := c.stream(roundsCall(7, 1, "I"))
 	asked := s.wait("elicitation/create")
-	without.wait("sampling/createMessage")
+	var older []*legacyClient
+	var streams []*sseReader
+	var questions []sseEvent
+	for _, version := range []string{"2025-06-18", "2024-11-05"} {
+		one := a.rigs[0].connect(version, everything)
+		older, streams = append(older, one), append(streams, one.stream(toolCall(7, "model", "{}")))
+		questions = append(questions, streams[len(streams)-1].wait("sampling/createMessage"))
+	}
 	a.rigs[0].srv.CloseStreams()
 	m, err := s.next()
 	require.NoError(t, err)
 	assert.Equal(t, "1000", m.retry)
 	assert.Empty(t, m.data)
 	s.end()
-	end := without.wait("")
-	require.NotNil(t, end.Error)
-	assert.Contains(t, end.Error.Message, "call again")
+	for i := range older {
+		older[i].at(a.rigs[1]).reply(questions[i].ID, `{"role":"assistant","content":{"type":"text","text":"Yes."},"model":"m"}`)
+		said, _ := text(t, streams[i].wait("").Result)
+		assert.Equal(t, "done", said)
+	}
 	a.rigs[0].srv.Close()
 	s = c.at(a.rigs[1]).get(asked.id)
 	s.wait("elicitation/create")
@@ -461,4 +480,41 @@ func TestLinksAtAnyReplica(t *testing.T) {
 	c.at(a.rigs[2]).reply(q.ID, `{"action":"accept"}`)
 	assert.Contains(t, string(s.wait("notifications/elicitation/complete").Params), p.ElicitationID)
 	s.wait("")
+}
+
+// What waits for a task that has a name of its own is gone on with as well: tasks/result, and a
+// call with an idempotency key, which is cancelled at any replica too.
+func TestOtherWaitsAtAnyReplica(t *testing.T) {
+	r := tasksReplicas(t, 3)
+	c := r[0].user("ann", "2025-11-25")
+	task := c.create("twice", "{}")
+	for name, call := range map[string]string{"result": aboutTask(9, "result", task.TaskID), "key": keyedCall(9, "twice", "k")} {
+		t.Run(name, func(t *testing.T) {
+			c := r[0].user("ann", "2025-11-25")
+			s := c.stream(call)
+			q := s.wait("elicitation/create")
+			c.at(r[1]).reply(q.ID, yesSure)
+			q = s.wait("elicitation/create")
+			s.close()
+			s = c.at(r[2]).get(q.id)
+			again := s.wait("elicitation/create")
+			assert.Equal(t, q.ID, again.ID)
+			if name == "result" {
+				assert.Equal(t, task.TaskID, relatedTo(t, again.Params))
+			}
+			c.at(r[0]).reply(q.ID, yesSure)
+			m := s.wait("")
+			assert.Equal(t, "9", string(m.ID))
+			said, _ := text(t, m.Result)
+			assert.Equal(t, "sure enough", said)
+		})
+	}
+	s := c.stream(keyedCall(11, "twice", "other"))
+	s.wait("elicitation/create")
+	c.at(r[1]).post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":11}}`).Body.Close()
+	s.wait("notifications/cancelled")
+	m := s.message()
+	said, isError := text(t, m.Result)
+	assert.True(t, isError, said)
+	assert.Contains(t, said, "ancelled")
 }

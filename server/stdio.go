@@ -51,8 +51,10 @@ const (
 // called signal.Ignore(syscall.SIGPIPE).
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.keeper.begin()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	told := ctx // to stop
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(told))
+	defer cancel(nil)
+	defer context.AfterFunc(told, func() { cancel(dialect.ErrStopping) })()
 	c := &lineConn{
 		server: s, ctx: ctx, stop: cancel, in: bufio.NewReaderSize(in, 64<<10), out: out,
 		slots: make(chan struct{}, maxInFlight), ended: make(chan struct{}), closing: make(chan struct{}),
@@ -85,7 +87,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 type lineConn struct {
 	server *Server
 	ctx    context.Context
-	stop   context.CancelFunc
+	stop   context.CancelCauseFunc
 	in     *bufio.Reader
 	// connections are what dialects remember of this one, those that do.
 	connections map[dialect.Dialect]dialect.Connection
@@ -347,7 +349,7 @@ func (c *lineConn) write(message []byte) {
 // answers, so nothing more is read.
 func (c *lineConn) unread(err error) {
 	if c.failed.CompareAndSwap(nil, &err) {
-		c.stop()
+		c.stop(dialect.ErrSessionEnded)
 	}
 }
 

@@ -29,7 +29,8 @@ func (p *program) ledgerCommand() *cli.Command {
 		Name:  "ledger",
 		Usage: "list what a ledger has servers look after, and have it undone",
 		Description: `Lists the sagas that have done something and wait: which tool, since when, until when they
-are left alone, what they have done, how often undoing that has failed and why. Needs the
+are left alone, what they have done, how often undoing that has failed and why; and the tasks
+that have not ended, or could not be undone. Needs the
 keyset and the audience of the servers: with others it finds nothing.
 
 Examples:
@@ -48,8 +49,8 @@ Examples:
 			Usage:     "have what a saga did undone now",
 			ArgsUsage: "SAGA (its id, or the beginning of it)",
 			Description: `Has a server that has the tool undo what the saga did, and waits for that, whether or not its
-client could still come back. A turn that is under way ends first. What could not be undone
-is tried once more, also if it was given up.
+client could still come back. A turn that is under way ends first; a task is cancelled. What
+could not be undone is tried once more, also if it was given up.
 
 Exits with 1 if it is not undone.`,
 			Flags: flags(&cli.DurationFlag{Name: "wait", Usage: "how long to wait for a server to do it", Value: time.Minute, Sources: env("ledger-wait")}),
@@ -114,6 +115,7 @@ func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(contex
 // waitingRow is a saga as the list shows it.
 type waitingRow struct {
 	Saga      string        `json:"saga"`
+	Task      bool          `json:"task,omitempty"`
 	Tool      string        `json:"tool"`
 	Revision  uint32        `json:"revision"`
 	State     records.State `json:"state"`
@@ -126,7 +128,7 @@ type waitingRow struct {
 
 func rowOf(w records.Waiting) waitingRow {
 	row := waitingRow{
-		Saga: w.Saga, Tool: w.Target.Name, Revision: w.Target.Revision, State: w.State, Since: w.Began,
+		Saga: w.Saga, Task: w.Task, Tool: w.Target.Name, Revision: w.Target.Revision, State: w.State, Since: w.Began,
 		Effects: w.Effects, Attempts: w.Attempts, LastError: w.LastError,
 	}
 	if row.Effects == nil {
@@ -155,6 +157,9 @@ func (p *program) listLedger(ctx context.Context, c *cli.Command, b *records.Boo
 	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "SAGA\tTOOL\tSTATE\tSINCE\tUNDONE AT\tHAS DONE\tATTEMPTS\tLAST ERROR")
 	for _, row := range rows {
+		if row.Task {
+			row.Effects = []string{"(a task)"}
+		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", row.Saga, cell(row.Tool), row.State, since(row.Since), due(row.Due),
 			cell(strings.Join(row.Effects, ", ")), row.Attempts, plain.Short(row.LastError, 2*maxCell))
 	}
@@ -220,10 +225,18 @@ func (p *program) undoSaga(ctx context.Context, c *cli.Command, b *records.Book,
 		return p.usage(c, "%d sagas begin with %s: give more of the id", len(found), plain.Short(id, maxCell))
 	}
 	before := found[0]
-	if err := b.UndoNow(ctx, before.Key); err != nil {
+	undo := b.UndoNow
+	if before.Task {
+		undo = b.UndoTask
+	}
+	if err := undo(ctx, before.Key); err != nil {
 		return failed(err)
 	}
-	p.say("saga: asked for %s of %s to be undone: %s", before.Saga, plain.Line(before.Target.Name), plain.Line(strings.Join(before.Effects, ", ")))
+	if before.Task {
+		p.say("saga: asked for the task %s of %s to be cancelled", before.Saga, plain.Line(before.Target.Name))
+	} else {
+		p.say("saga: asked for %s of %s to be undone: %s", before.Saga, plain.Line(before.Target.Name), plain.Line(strings.Join(before.Effects, ", ")))
+	}
 	return p.awaitUndo(ctx, b, before, c.Duration("wait"))
 }
 
@@ -231,13 +244,15 @@ func (p *program) undoSaga(ctx context.Context, c *cli.Command, b *records.Book,
 func (p *program) awaitUndo(ctx context.Context, b *records.Book, before records.Waiting, limit time.Duration) error {
 	const every = 250 * time.Millisecond
 	for end := time.Now().Add(limit); ; {
-		w, err := b.Look(ctx, before.Key)
+		w, err := b.Look(ctx, before)
 		switch {
 		case errors.Is(err, records.ErrNothingWaits):
 			p.say("saga: it is undone")
 			return nil
 		case err != nil:
 			return failed(err)
+		case w.TooLate:
+			return failed(records.ErrTooLate)
 		case w.Attempts > before.Attempts:
 			return failed(fmt.Errorf("it could not be undone: %s\nIt is tried again at %s", plain.Line(w.LastError), due(rowOf(w).Due)))
 		case !time.Now().Before(end):
@@ -265,10 +280,14 @@ func (p *program) checkLedger(ctx context.Context, c *cli.Command, b *records.Bo
 		return failed(err)
 	}
 	states := map[records.State]int{}
-	sum := 0
+	sum, tasks := 0, 0
 	for w, err := range b.List(ctx) {
 		if err != nil {
 			return failed(err)
+		}
+		if w.Task {
+			tasks++
+			continue
 		}
 		states[w.State]++
 		sum++
@@ -279,6 +298,9 @@ func (p *program) checkLedger(ctx context.Context, c *cli.Command, b *records.Bo
 	fmt.Fprintf(table, "its clock\t%s, %v from the one here\n", now.UTC().Format(time.RFC3339), now.Sub(begun.Add(took/2)).Round(time.Millisecond))
 	fmt.Fprintf(table, "tools of servers with these keys\t%d\n", len(known))
 	fmt.Fprintf(table, "sagas that wait with something to be undone\t%d\n", sum)
+	if tasks > 0 {
+		fmt.Fprintf(table, "tasks that have not ended, or could not be undone\t%d\n", tasks)
+	}
 	for _, state := range []records.State{records.Suspended, records.Running, records.Undoing, records.Failing, records.GivenUp, records.Unreadable} {
 		if n := states[state]; n > 0 {
 			fmt.Fprintf(table, "  %s\t%d\n", state, n)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -36,10 +37,15 @@ var mayShow = map[string]string{
 	"internal/engine.Program":         "what Compile returns: authors hand definitions to servers, and need not look into it",
 }
 
+// load loads all packages, once for all tests.
+var load = sync.OnceValues(func() ([]*packages.Package, error) {
+	return packages.Load(&packages.Config{Mode: packages.LoadTypes, Dir: root}, "./...")
+})
+
 // publicPackages are the packages that others may import.
 func publicPackages(t *testing.T) map[string]*types.Package {
 	t.Helper()
-	loaded, err := packages.Load(&packages.Config{Mode: packages.LoadTypes, Dir: root}, "./...")
+	loaded, err := load()
 	require.NoError(t, err)
 	found := map[string]*types.Package{}
 	for _, p := range loaded {

@@ -10,13 +10,13 @@ import (
 )
 
 // The page for operators links to the configurations of proxies, and all of them are
-// tested (TestProxies in package interop).
+// tested (TestProxies and TestAnyReplica in package interop).
 func TestProxiesAreShownAndTested(t *testing.T) {
 	page := read(t, "docs/operate.md")
 	files, err := os.ReadDir(filepath.Join(root, "docs", "proxies"))
 	require.NoError(t, err)
-	require.Len(t, files, 3)
-	tested := read(t, "interop/proxies_test.go")
+	require.Len(t, files, 6)
+	tested := read(t, "interop/proxies_test.go") + read(t, "interop/replicas_cluster_test.go")
 	for _, f := range files {
 		assert.Contains(t, page, "](proxies/"+f.Name()+")")
 		assert.Contains(t, tested, `"`+f.Name()+`"`)

@@ -86,7 +86,7 @@ func (p *Position) Encode() Encoded {
 		b = appendBytes(b, p.id)
 		if p.params != nil {
 			b = append(b, byte(p.kind))
-			b = binary.AppendUvarint(b, packFeatures(p.needs))
+			b = binary.AppendUvarint(b, PackFeatures(p.needs))
 			b = appendBytes(b, p.params)
 		}
 		b = append(b, p.digest[:]...)
@@ -135,7 +135,7 @@ func (p *Position) Restore(e Encoded) error {
 			p.id = string(r.bytes())
 			if flags&pendingVaried != 0 {
 				p.kind = steps.Kind(r.take(1)[0])
-				p.needs = unpackFeatures(r.uvarint())
+				p.needs = UnpackFeatures(r.uvarint())
 				p.params = r.bytes()
 			}
 			copy(p.digest[:], r.take(4))
@@ -196,10 +196,9 @@ func (p *Position) Restore(e Encoded) error {
 	return nil
 }
 
-// The features that a pending step needs travel in tokens as bits. Tokens outlive
-// programs: a bit never gets another meaning.
-
-func packFeatures(f steps.Features) uint64 {
+// PackFeatures makes bits of features, for tokens and records. Those outlive programs: a bit
+// never gets another meaning.
+func PackFeatures(f steps.Features) uint64 {
 	var bits uint64
 	for i, has := range [...]bool{f.Forms, f.Links, f.Sampling, f.SamplingTools, f.SamplingContext, f.Roots} {
 		if has {
@@ -209,8 +208,8 @@ func packFeatures(f steps.Features) uint64 {
 	return bits
 }
 
-// unpackFeatures ignores bits that are not known.
-func unpackFeatures(bits uint64) steps.Features {
+// UnpackFeatures reads what [PackFeatures] made. It ignores bits that are not known.
+func UnpackFeatures(bits uint64) steps.Features {
 	has := func(i int) bool { return bits>>i&1 == 1 }
 	return steps.Features{Forms: has(0), Links: has(1), Sampling: has(2), SamplingTools: has(3), SamplingContext: has(4), Roots: has(5)}
 }

@@ -189,7 +189,7 @@ type question struct {
 
 func newQuestion(q steps.Question) *question {
 	s, err := q.Step()
-	s.Params = bytes.Clone(s.Params)
+	s.ID, s.Params = q.StepID(), bytes.Clone(s.Params)
 	return &question{q, s, digest(s.Params), err}
 }
 

@@ -28,3 +28,19 @@ func TestDigestsOfDeclaredQuestionsAreKnown(t *testing.T) {
 		assert.Equal(t, digest(s.Params), tool.digest(&s))
 	}
 }
+
+// A question that has another id now is found by the old one, but asked by the new one only.
+func TestRenamedQuestionsAreAskedByTheirPresentIDs(t *testing.T) {
+	type form struct {
+		Name string `json:"name"`
+	}
+	now := &steps.Form[form]{ID: "now", Message: "Who?"}
+	tool := &Program{questions: map[string]*question{"now": newQuestion(now)}}
+	tool.RenameQuestions(new(Problems), map[string]string{"old": "now"})
+	assert.Same(t, tool.questions["now"], tool.questions["old"])
+	turn := &Turn{program: tool, client: steps.AllFeatures()}
+	_, err := turn.Resolve([]steps.Request{now, now.Nth(2)}, nil)
+	assert.NoError(t, err)
+	_, err = turn.Resolve([]steps.Request{&steps.Form[form]{ID: "old", Message: "Who?"}}, nil)
+	assert.ErrorContains(t, err, `question "old" is another one`)
+}

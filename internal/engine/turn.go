@@ -150,7 +150,8 @@ func (tc *Turn) Resolve(questions []steps.Request, answered func(*steps.Step) *s
 		if declared == nil {
 			return nil, fmt.Errorf("Ask: question %q is not declared; add it to the tool's Asks", s.ID)
 		}
-		// Another question may have the same id, which shows as far as it is not varied.
+		// Another question may have the same id, which shows as far as it is not varied. What
+		// cannot be asked as it is declared, or has another id now, has to be.
 		same := s.Varied
 		if declared.err == nil && declared.step.ID == id {
 			same = declared.step.Kind == s.Kind && (s.Varied || bytes.Equal(declared.step.Params, s.Params))

@@ -13,8 +13,11 @@ import (
 
 // Waiting is a saga that a server will look at again, as operators see it.
 type Waiting struct {
-	// Key is for [Book.UndoNow].
+	// Key is for [Book.UndoNow], or [Book.UndoTask].
 	Key string
+	// Task: it is a saga that the servers drive. Its Effects are not known here. TooLate: it cannot
+	// be cancelled, as what it did is final.
+	Task, TooLate bool
 	// Target is what it is a saga of, and Saga its id in hexadecimal.
 	Target Target
 	Saga   string
@@ -45,12 +48,16 @@ const (
 	Failing State = "failing"
 	// GivenUp: for an operator.
 	GivenUp State = "given-up"
+	// Queued: a task, for a worker.
+	Queued State = "queued"
+	// Sleeping: a task, for a time.
+	Sleeping State = "sleeping"
 	// Unreadable: for somebody who can read it. Nothing else is known of it but its target.
 	Unreadable State = "unreadable"
 )
 
-// List returns the sagas that wait with something to be undone, of all tools that servers of
-// this audience and keyset have had.
+// List returns the sagas that wait with something to be undone, and the tasks that have not ended
+// or whose undo has not, of all tools that servers of this audience and keyset have had.
 func (b *Book) List(ctx context.Context) iter.Seq2[Waiting, error] {
 	return func(yield func(Waiting, error) bool) {
 		targets, err := b.Targets(ctx)
@@ -59,7 +66,7 @@ func (b *Book) List(ctx context.Context) iter.Seq2[Waiting, error] {
 			return
 		}
 		var queues []string
-		of := make(map[string]Target)
+		of, tasks := make(map[string]Target), make(map[string]bool)
 		for _, t := range targets {
 			list, err := b.queues(t)
 			if err != nil {
@@ -70,6 +77,14 @@ func (b *Book) List(ctx context.Context) iter.Seq2[Waiting, error] {
 			for _, queue := range list {
 				of[queue] = t
 			}
+			if list, err = b.taskQueues(t); err != nil {
+				yield(Waiting{}, err)
+				return
+			}
+			queues = append(queues, list...)
+			for _, queue := range list {
+				of[queue], tasks[queue] = t, true
+			}
 		}
 		const page = 200
 		for after := ""; len(queues) > 0; {
@@ -79,11 +94,9 @@ func (b *Book) List(ctx context.Context) iter.Seq2[Waiting, error] {
 				return
 			}
 			for _, r := range list {
-				w := Waiting{Key: r.Key, Target: of[r.Queue], State: Unreadable, Due: r.Wake}
-				if e, err := b.entry(r); err == nil {
-					w = e.waiting()
-				} else {
-					w.LastError = err.Error()
+				w, err := b.look(r, tasks[r.Queue])
+				if err != nil {
+					w = Waiting{Key: r.Key, Task: tasks[r.Queue], Target: of[r.Queue], State: Unreadable, Due: r.Wake, LastError: err.Error()}
 				}
 				if !yield(w, nil) {
 					return
@@ -119,10 +132,19 @@ func (e *Entry) waiting() Waiting {
 // ErrNothingWaits: the saga has ended, or never was.
 var ErrNothingWaits = errors.New("no such saga waits with something to be undone")
 
+// ErrTooLate: what the task did is final, so it only goes forward.
+var ErrTooLate = errors.New("it is too late to undo it: what it did is final")
+
 // UndoNow has the next worker of a server with that tool undo the saga, whether or not its
-// client could still come back. If a turn is under way, that ends first. It fails with
-// [ErrNothingWaits] if there is nothing to undo any more.
-func (b *Book) UndoNow(ctx context.Context, key string) error {
+// client could still come back. If a turn is under way, that ends first. It fails
+// with [ErrNothingWaits] if there is nothing to undo any more.
+func (b *Book) UndoNow(ctx context.Context, key string) error { return b.undoNow(ctx, key, false) }
+
+// UndoTask has the next worker cancel a task, or try again to undo what could not be undone. It
+// fails with [ErrTooLate], and as [Book.UndoNow] does.
+func (b *Book) UndoTask(ctx context.Context, key string) error { return b.undoNow(ctx, key, true) }
+
+func (b *Book) undoNow(ctx context.Context, key string, task bool) error {
 	for {
 		r, err := b.load(ctx, key)
 		if err != nil {
@@ -131,13 +153,19 @@ func (b *Book) UndoNow(ctx context.Context, key string) error {
 		if r == nil || r.Wake.IsZero() {
 			return ErrNothingWaits
 		}
-		e, err := b.entry(r)
-		if err != nil {
-			return err
-		}
 		now, err := b.store.Now(ctx)
 		if err != nil {
 			return unavailable(ctx, err)
+		}
+		if task {
+			if err := b.cancelTask(ctx, r, now); !errors.Is(err, ErrConflict) {
+				return err
+			}
+			continue
+		}
+		e, err := b.entry(r)
+		if err != nil {
+			return err
 		}
 		e.UndoNow, e.GivenUp, e.Wake, e.KeepUntil = true, false, now, time.Time{}
 		if err := b.Put(ctx, e); !errors.Is(err, ErrConflict) {

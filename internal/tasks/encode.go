@@ -33,7 +33,7 @@ type request struct {
 
 func (r *request) encode() []byte {
 	b := fields.AppendBytes(nil, 1, r.method)
-	b = fields.AppendUint(b, 2, packFeatures(r.client))
+	b = fields.AppendUint(b, 2, engine.PackFeatures(r.client))
 	b = fields.AppendBytes(b, 3, r.arguments)
 	if r.trace != (turns.Trace{}) {
 		b = fields.AppendBytes(b, 4, r.trace[:])
@@ -48,7 +48,7 @@ func decodeRequest(b []byte) (r request, err error) {
 		case 1:
 			r.method = string(v)
 		case 2:
-			r.client = unpackFeatures(v.Uint())
+			r.client = engine.UnpackFeatures(v.Uint())
 		case 3:
 			r.arguments = json.RawMessage(v)
 		case 4:
@@ -60,20 +60,6 @@ func decodeRequest(b []byte) (r request, err error) {
 		}
 	}
 	return r, err
-}
-
-func packFeatures(f steps.Features) (bits uint64) {
-	for i, has := range [...]bool{f.Forms, f.Links, f.Sampling, f.SamplingTools, f.SamplingContext, f.Roots} {
-		if has {
-			bits |= 1 << i
-		}
-	}
-	return bits
-}
-
-func unpackFeatures(bits uint64) steps.Features {
-	has := func(i int) bool { return bits>>i&1 == 1 }
-	return steps.Features{Forms: has(0), Links: has(1), Sampling: has(2), SamplingTools: has(3), SamplingContext: has(4), Roots: has(5)}
 }
 
 // encodePosition leaves out the saga's id, which the record has, and the arguments, if the
@@ -136,7 +122,7 @@ func encodeStep(b []byte, s *steps.Step) []byte {
 	b = fields.AppendBytes(b, 1, s.ID)
 	b = fields.AppendUint(b, 2, uint64(s.Kind))
 	b = fields.AppendBytes(b, 3, s.Params)
-	return fields.AppendUint(b, 4, packFeatures(s.Needs))
+	return fields.AppendUint(b, 4, engine.PackFeatures(s.Needs))
 }
 
 func decodeStep(b []byte) (s steps.Step, err error) {
@@ -149,7 +135,7 @@ func decodeStep(b []byte) (s steps.Step, err error) {
 		case 3:
 			s.Params = json.RawMessage(v)
 		case 4:
-			s.Needs = unpackFeatures(v.Uint())
+			s.Needs = engine.UnpackFeatures(v.Uint())
 		}
 	}
 	return s, err

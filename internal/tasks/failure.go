@@ -51,7 +51,7 @@ func (f *failure) encode() []byte {
 	if f.lacks != nil {
 		lacks := fields.AppendBytes(nil, 1, f.lacks.Tool)
 		lacks = fields.AppendBytes(lacks, 2, f.lacks.StepID)
-		lacks = fields.AppendUint(lacks, 3, packFeatures(f.lacks.Needs))
+		lacks = fields.AppendUint(lacks, 3, engine.PackFeatures(f.lacks.Needs))
 		b = fields.AppendBytes(b, 3, lacks)
 	}
 	b = fields.AppendBool(b, 4, f.late)
@@ -80,7 +80,7 @@ func decodeFailure(b []byte) error {
 				case 2:
 					lacks.StepID = string(v)
 				case 3:
-					lacks.Needs = unpackFeatures(v.Uint())
+					lacks.Needs = engine.UnpackFeatures(v.Uint())
 				}
 			}
 		case 4:

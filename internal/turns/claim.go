@@ -238,6 +238,13 @@ func (r *Runner) due(e *records.Entry) time.Time {
 	return e.Expires.Add(r.Codec.Options().Skew)
 }
 
+// principal is whose saga it is. The record that says so may be renewed at this moment.
+func (m *memory) principal() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.entry.Principal
+}
+
 // mine reports whether the record has this worker's claim.
 func (m *memory) mine() bool {
 	return m.entry.Claim != nil && bytes.Equal(m.entry.Claim.Nonce, m.nonce)

@@ -198,7 +198,7 @@ func (r *Runner) finishUndo(ctx context.Context, m *memory, out *engine.Outcome,
 		result.IsError = true
 		out.Result = &result
 	}
-	q := Request{Policy: Policy{Purpose: purpose}, Principal: m.entry.Principal}
+	q := Request{Policy: Policy{Purpose: purpose}, Principal: m.principal()}
 	return r.finish(ctx, &q, m.of, out, err, false, m)
 }
 

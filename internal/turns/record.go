@@ -121,7 +121,7 @@ func (m *memory) recordBroken(ctx context.Context, err error) error {
 	}
 	report := undone.Report
 	if report != nil && report.Again != nil {
-		q := Request{Policy: Carried, Principal: m.entry.Principal}
+		q := Request{Policy: Carried, Principal: m.principal()}
 		if report.SagaToken, err = m.r.seal(ctx, &q, m.of.program, report.Again); err != nil {
 			m.give(ctx, nil)
 			return fmt.Errorf("what could not be undone cannot be recorded: %w", err)

@@ -38,7 +38,7 @@ var errBroken = errors.New("the connection is broken")
 // patience is how long a client tries.
 const patience = time.Minute
 
-// caller sends messages to the server, each on a connection of its own.
+// caller sends messages to the server, over HTTP each on a connection of its own.
 type caller struct {
 	*life
 	header  http.Header
@@ -46,6 +46,11 @@ type caller struct {
 	ids     int
 	// heard gets what comes before a response.
 	heard func(message) error
+	// mark is the id of the last event that came over HTTP.
+	mark string
+	// lines is the connection, and hello opens each, if the server is a child of the client's.
+	lines *lines
+	hello func() error
 }
 
 func (c *caller) post(m object) (*http.Response, error) {
@@ -54,7 +59,12 @@ func (c *caller) post(m object) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequest(http.MethodPost, c.url, bytes.NewReader(body))
+	return c.do(http.MethodPost, body)
+}
+
+// do sends a request over HTTP; one without a body goes on after the last event.
+func (c *caller) do(method string, body []byte) (*http.Response, error) {
+	r, err := http.NewRequest(method, c.urls[0], bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +76,12 @@ func (c *caller) post(m object) (*http.Response, error) {
 	if c.user != "" {
 		r.Header.Set("User", c.user)
 	}
-	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	} else {
+		r.Header.Set("Last-Event-ID", c.mark)
+	}
 	if c.session != "" {
 		r.Header.Set("Mcp-Session-Id", c.session)
 	}
@@ -89,12 +103,12 @@ func (c *caller) requestWith(id any, name, method string, params object) (json.R
 	if name != "" {
 		c.event("before " + name)
 	}
-	resp, err := c.post(object{"id": id, "method": method, "params": params})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	m, err := c.response(resp)
+	m, err := c.exchange(object{"id": id, "method": method, "params": params})
+	return c.came(m, err, name)
+}
+
+// came is what came of a request.
+func (c *caller) came(m message, err error, name string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +119,44 @@ func (c *caller) requestWith(id any, name, method string, params object) (json.R
 		c.event("after " + name)
 	}
 	return m.Result, nil
+}
+
+// exchange sends a request and reads until it is answered.
+func (c *caller) exchange(m object) (message, error) {
+	if c.overLines {
+		return c.exchangeLines(m)
+	}
+	resp, err := c.post(m)
+	if err != nil {
+		return message{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return c.response(resp)
+}
+
+// goOn goes on with the stream that broke, at any server.
+func (c *caller) goOn(name string) (json.RawMessage, error) {
+	c.event("before " + name)
+	resp, err := c.do(http.MethodGet, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	m, err := c.response(resp)
+	return c.came(m, err, name)
+}
+
+// reply answers a request of the server's; accepted is false if nobody waits for that.
+func (c *caller) reply(m object) (accepted bool, err error) {
+	if c.overLines {
+		err = c.lines.write(m)
+		return err == nil, err
+	}
+	resp, err := c.post(m)
+	if err != nil {
+		return false, err
+	}
+	return resp.StatusCode == http.StatusAccepted, resp.Body.Close()
 }
 
 // response reads the messages of a response; the last of them is returned.
@@ -125,8 +177,12 @@ func (c *caller) response(resp *http.Response) (m message, err error) {
 		if err != nil {
 			return m, fmt.Errorf("%w: %w", errBroken, err)
 		}
-		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
-		if !ok {
+		line = strings.TrimSpace(line)
+		if id, ok := strings.CutPrefix(line, "id: "); ok {
+			c.mark = id
+		}
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok || data == "" {
 			continue
 		}
 		m = message{}
@@ -182,6 +238,7 @@ func (c *caller) again(do func() (json.RawMessage, error)) (result json.RawMessa
 		if time.Since(c.began) > patience {
 			return nil, fmt.Errorf("in vain for %v: %w", patience, err)
 		}
+		c.urls = append(c.urls[1:], c.urls[0]) // elsewhere, if there is more than one
 		time.Sleep(50 * time.Millisecond)
 	}
 }
@@ -206,4 +263,9 @@ func (l *life) keyed() object { return object{"io.github.mcpsaga/idempotencyKey"
 
 func (l *life) call(tool string) object {
 	return object{"name": tool, "arguments": object{"order": l.order}, "_meta": l.keyed()}
+}
+
+// plainCall is a call that can be recognised by nothing but the id of its request.
+func (l *life) plainCall(tool string) object {
+	return object{"name": tool, "arguments": object{"order": l.order}}
 }

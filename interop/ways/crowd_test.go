@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -77,11 +76,8 @@ func newCrowd(t *testing.T) *crowd {
 	keyset := filepath.Join(dir, "keys.json")
 	_, err := codec.CreateKeysetFile(keyset)
 	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	c.life = &life{t: t, url: "http://" + addr + server.Endpoint, began: time.Now().Add(time.Hour)}
+	addr := address(t)
+	c.life = &life{t: t, urls: []string{"http://" + addr + server.Endpoint}, began: time.Now().Add(time.Hour)}
 	cmd := exec.Command(os.Args[0], addr, keyset, c.ledger, "http://nowhere.invalid")
 	cmd.Env, cmd.Stderr = append(os.Environ(), roleEnv+"="+crowded), os.Stderr
 	in, err := cmd.StdinPipe()
@@ -113,7 +109,7 @@ var extension = object{"io.modelcontextprotocol/tasks": object{}}
 
 // as is a client of a user's.
 func (c *crowd) as(user string) modern {
-	l := &life{t: c.T, url: c.life.url, began: c.life.began, user: user}
+	l := &life{t: c.T, urls: c.life.urls, began: c.life.began, user: user}
 	return newModern(l)
 }
 

@@ -17,10 +17,21 @@ func newPeer(l *life, more object) (*peer, error) {
 	for k, v := range more {
 		capabilities[k] = v
 	}
+	hello := object{"id": 0, "method": "initialize", "params": object{
+		"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": object{"name": "raw", "version": "1"},
+	}}
+	if l.overLines { // each server is another session's
+		p.hello = func() error {
+			m, err := p.exchange(hello)
+			if err == nil && m.Error != nil {
+				err = m.Error
+			}
+			return err
+		}
+		return p, nil
+	}
 	_, err := p.again(func() (json.RawMessage, error) {
-		resp, err := p.post(object{"id": 0, "method": "initialize", "params": object{
-			"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": object{"name": "raw", "version": "1"},
-		}})
+		resp, err := p.post(hello)
 		if err != nil {
 			return nil, err
 		}
@@ -47,40 +58,45 @@ func (p *peer) answer(m message, more object) error {
 	for k, v := range more {
 		answer[k] = v
 	}
-	resp, err := p.post(object{"id": m.ID, "result": answer})
-	if err != nil {
-		return err
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode == http.StatusAccepted {
+	accepted, err := p.reply(object{"id": m.ID, "result": answer})
+	if accepted {
 		p.event("answered " + question)
 	}
-	return nil
+	return err
 }
 
-// errLost: the call is lost with its server. What it did must be undone.
-var errLost = errors.New("the call is lost")
-
-// byHandshake is a client whose call is a request that waits.
-func byHandshake(l *life) (string, error) {
+// waits is a client whose call is a request that waits. When that breaks off it goes on with the
+// stream, or sends the same request again if not even the stream has begun. Over lines there are
+// no streams, so the call has a key by which it is the same when it comes again.
+func waits(l *life, tool string) (string, error) {
 	p, err := newPeer(l, nil)
 	if err != nil {
 		return "", err
 	}
-	call := l.call(plainTool)
-	delete(call, "_meta") // without a key nobody can ask for the call again, so it is undone sooner
-	result, err := p.request("call", "tools/call", call)
-	if errors.Is(err, errBroken) {
-		return "", errLost
-	}
+	const id = 7
+	result, err := p.again(func() (json.RawMessage, error) {
+		switch {
+		case l.overLines:
+			return p.requestWith(id, "call", "tools/call", l.call(tool))
+		case p.mark == "":
+			return p.requestWith(id, "call", "tools/call", l.plainCall(tool))
+		}
+		return p.goOn("more")
+	})
 	if err != nil {
 		return "", err
 	}
 	return textOf(result)
 }
 
-// byWaiting is a client that calls a tool for tasks as any other, and again if it has to.
-func byWaiting(l *life) (string, error) {
+// byHandshake is a client that calls a tool which is no task for clients.
+func byHandshake(l *life) (string, error) { return waits(l, plainTool) }
+
+// byWaiting is a client that calls a tool for tasks as any other.
+func byWaiting(l *life) (string, error) { return waits(l, taskTool) }
+
+// byKey is a client that calls again, with the same key.
+func byKey(l *life) (string, error) {
 	p, err := newPeer(l, nil)
 	if err != nil {
 		return "", err

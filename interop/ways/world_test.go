@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,23 +14,28 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/ledger/postgres"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-// Who can be killed. A process that is alone serves and works.
+// Who can be killed. A process that is alone serves and works, as does a replica, beside which
+// there is another one, and which does not come back.
 const (
 	serving = "server"
 	working = "worker"
 	alone   = "alone"
+	replica = "replica"
+	another = "another replica"
 )
 
 // roleEnv makes the test binary one of the processes of a test.
@@ -48,11 +54,14 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	os.Exit(postgrestest.Tests{M: m}.Run())
 }
 
 // tokenTTL is how long clients may take to answer.
 const tokenTTL = 5 * time.Second
+
+// stdio is the address of a server that is a child of its client's.
+const stdio = "stdio"
 
 // child is a process that serves, works, or does both.
 func child(role, addr, keyset, file, service string) error {
@@ -87,6 +96,9 @@ func child(role, addr, keyset, file, service string) error {
 		fmt.Println("ready")
 		return s.Work(ctx)
 	}
+	if addr == stdio {
+		return s.ServeStdio(ctx, os.Stdin, os.Stdout)
+	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
@@ -108,6 +120,8 @@ type process struct {
 	args []string
 	log  string // file of its standard error
 	cmd  *exec.Cmd
+	// lines is the connection with it, if that is by its standard input and output.
+	lines *lines
 }
 
 func (p *process) start() error {
@@ -123,8 +137,18 @@ func (p *process) start() error {
 	if err != nil {
 		return err
 	}
+	var in io.WriteCloser
+	if p.args[0] == stdio && p.role != working {
+		if in, err = p.cmd.StdinPipe(); err != nil {
+			return err
+		}
+	}
 	if err := p.cmd.Start(); err != nil {
 		return err
+	}
+	if in != nil {
+		p.lines = &lines{in, bufio.NewReader(out)}
+		return nil
 	}
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		p.kill()
@@ -143,10 +167,11 @@ func (p *process) kill() {
 type life struct {
 	t       *testing.T
 	way     way
+	setting setting
 	victim  string
 	where   string // the moment at which the victim is killed; empty: never
 	order   string
-	url     string
+	urls    []string // of the servers; the first is the one that the client uses now
 	dir     string
 	service *service
 	mu      sync.Mutex
@@ -155,24 +180,56 @@ type life struct {
 	parts   map[string]*process
 	began   time.Time
 	user    string // who calls, if the server asks
+
+	overLines bool // the server is a child of the client's
 }
 
-func (l *life) String() string { return fmt.Sprintf("%s, %s killed %q", l.way.name, l.victim, l.where) }
+// setting is where lives are taken to their ends.
+type setting struct{ postgres, stdio bool }
 
-func newLife(t *testing.T, w way, victim, where, ledger string) *life {
-	l := &life{t: t, way: w, victim: victim, where: where, order: "1", dir: t.TempDir(), parts: map[string]*process{}, began: time.Now()}
+func (s setting) String() string {
+	store, over := "SQLite", "HTTP"
+	if s.postgres {
+		store = "PostgreSQL"
+	}
+	if s.stdio {
+		over = "stdio"
+	}
+	return store + " over " + over
+}
+
+// databases counts those that were made.
+var databases atomic.Int64
+
+// ledger makes a ledger, and returns its name.
+func (s setting) ledger(t *testing.T, dir string) string {
+	if !s.postgres {
+		return filepath.Join(dir, "ledger.db")
+	}
+	name, server := fmt.Sprint("life", databases.Add(1)), postgrestest.Shared(t)
+	server.Exec("CREATE DATABASE " + name)
+	return server.URL("postgres", name)
+}
+
+// address is one at which nobody listens.
+func address(t *testing.T) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return listener.Addr().String()
+}
+
+func (l *life) String() string {
+	return fmt.Sprintf("%v, %s, %s killed %q", l.setting, l.way.name, l.victim, l.where)
+}
+
+func newLife(t *testing.T, w way, at setting, victim, where string) *life {
+	l := &life{t: t, way: w, setting: at, victim: victim, where: where, order: "1", dir: t.TempDir(), parts: map[string]*process{}, began: time.Now(), overLines: at.stdio}
 	l.service = newService(t, func(name, caller string) bool { return l.event(name) && caller == victim })
 	keyset := filepath.Join(l.dir, "keys.json")
 	_, err := codec.CreateKeysetFile(keyset)
 	require.NoError(t, err)
-	if ledger == "" {
-		ledger = filepath.Join(l.dir, "ledger.db")
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	l.url = "http://" + addr + server.Endpoint
+	ledger := at.ledger(t, l.dir)
 	t.Cleanup(func() {
 		for _, p := range l.parts {
 			p.kill()
@@ -184,11 +241,21 @@ func newLife(t *testing.T, w way, victim, where, ledger string) *life {
 			}
 		}
 	})
-	roles := []string{alone}
-	if victim != alone {
+	roles := []string{victim}
+	switch victim {
+	case serving, working:
 		roles = []string{serving, working}
+	case replica:
+		roles = []string{replica, another}
 	}
 	for _, role := range roles {
+		addr := stdio
+		if !at.stdio {
+			addr = address(t)
+		}
+		if role != working {
+			l.urls = append(l.urls, "http://"+addr+server.Endpoint)
+		}
 		p := &process{role: role, args: []string{addr, keyset, ledger, l.service.URL}, log: filepath.Join(l.dir, role+".log")}
 		l.parts[role] = p
 		require.NoError(t, p.start())
@@ -196,8 +263,21 @@ func newLife(t *testing.T, w way, victim, where, ledger string) *life {
 	return l
 }
 
-// event is a moment at which the victim may be killed; it reports whether it was, just now. It
-// lives again when event returns. Moments that come again count once.
+// child is the connection with the server that there is now.
+func (l *life) child() *lines {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.parts {
+		if p.lines != nil {
+			return p.lines
+		}
+	}
+	return nil
+}
+
+// event is a moment at which the victim may be killed; it reports whether it was, just now. Unless
+// there is another one like it, it lives again when event returns. Moments that come again count
+// once.
 func (l *life) event(name string) (killed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,6 +293,9 @@ func (l *life) event(name string) (killed bool) {
 	l.struck = true
 	p := l.parts[l.victim]
 	p.kill()
+	if l.victim == replica {
+		return true
+	}
 	if err := p.start(); err != nil {
 		l.t.Errorf("%v: %v", l, err)
 	}

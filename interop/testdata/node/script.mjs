@@ -7,15 +7,32 @@ export class User {
   constructor(call) {
     this.elicitations = [...(call.elicit ?? [])];
     this.samples = [...(call.sample ?? [])];
-    this.between = call.between;
+    this.call = call;
     this.asked = [];
+    this.given = new Map();
+    this.aborter = new AbortController();
+    /** What a call is made with, besides its parameters. */
+    this.options = {
+      signal: this.aborter.signal,
+      ...(call.timeout && { timeout: call.timeout }),
+      ...(call.progress && { resetTimeoutOnProgress: true, onprogress: () => {} }),
+    };
+  }
+
+  /** The next answer, or that which the question got before, if it is to get that again. */
+  next(question, answers) {
+    if (this.call.again && this.given.has(question)) return this.given.get(question);
+    const answer = answers.shift();
+    if (!answer) throw new Error(`nobody said what to answer to: ${question}`);
+    this.given.set(question, answer);
+    return answer;
   }
 
   async elicit(params) {
     this.asked.push(`elicitation/create: ${params.message}`);
-    await this.pass();
-    const answer = this.elicitations.shift();
-    if (!answer) throw new Error(`nobody said what to answer to: ${params.message}`);
+    await this.pass(params.message);
+    if (this.call.parallel) return this.inTurn(params.message);
+    const answer = this.next(params.message, this.elicitations);
     const { action, defaults } = answer;
     if (action !== 'accept') return { action };
     const content = {};
@@ -27,19 +44,30 @@ export class User {
     return { action, content: { ...content, ...answer.content } };
   }
 
+  /** The answer to one of many questions, when all have come. */
+  async inTurn(message) {
+    this.given.set(message, true);
+    while (this.given.size < this.call.parallel) await new Promise(done => setTimeout(done, 5));
+    return { action: 'accept', content: { username: message, email: 'a@example.com' } };
+  }
+
   async sample(params) {
     const last = params.messages.at(-1).content;
-    this.asked.push(`sampling/createMessage: ${(Array.isArray(last) ? last[0] : last).text.split('\n')[0]}`);
-    await this.pass();
-    const text = this.samples.shift();
-    if (!text) throw new Error('nobody said what the model answers');
+    const question = (Array.isArray(last) ? last[0] : last).text.split('\n')[0];
+    this.asked.push(`sampling/createMessage: ${question}`);
+    await this.pass(question);
+    const text = this.next(question, this.samples);
     return { role: 'assistant', model: 'a-model', stopReason: 'endTurn', content: { type: 'text', text } };
   }
 
-  /** Lets something happen to the server while it waits for an answer. */
-  async pass() {
-    if (!this.between) return;
-    const r = await fetch(this.between, { method: 'POST' });
+  /** Lets something happen to the server while it waits for an answer, or gives the call up. */
+  async pass(question) {
+    if (this.call.abortIn === this.asked.length) {
+      this.aborter.abort();
+      await new Promise(() => {});
+    }
+    if (!this.call.between) return;
+    const r = await fetch(this.call.between, { method: 'POST', body: question });
     if (!r.ok) throw new Error(await r.text());
   }
 }
@@ -64,11 +92,17 @@ export async function playSaga(call, user, send) {
   }
 }
 
+/** Waits until what a call that has failed, or was given up, has sent last is gone. */
+export async function settled(user) {
+  if (!user.done) await new Promise(done => setTimeout(done, 500));
+}
+
 /**
  * Calls a tool, and as a model would that reads of a next part, again for that: the SDK
  * knows nothing of it. The result has all parts.
  */
 export async function readOn(call, callTool) {
+  if (call.parallel) return inParallel(call, callTool);
   const read = [];
   for (let args = call.arguments; ; ) {
     const result = await callTool({ name: call.tool, arguments: args });
@@ -77,6 +111,17 @@ export async function readOn(call, callTool) {
     read.push(...result.content.slice(0, -1));
     args = { ...call.arguments, resumeToken: token };
   }
+}
+
+/**
+ * Makes many calls in one session, each with a message of its own, and answers none before all
+ * were asked: an answer is the message. The result has the texts of all.
+ */
+async function inParallel(call, callTool) {
+  const results = await Promise.all(
+    Array.from({ length: call.parallel }, (_, i) => callTool({ name: call.tool, arguments: { message: `Call ${i}` } })),
+  );
+  return { content: results.flatMap(result => result.content) };
 }
 
 /**

@@ -1,8 +1,8 @@
 // Calls tools with the official TypeScript SDK 2.x, which speaks every revision:
 // that of 2026-07-28 if it is told to, else that of 2025-11-25.
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { Client, DEFAULT_REQUEST_TIMEOUT_MSEC as limit, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { playSaga, readOn, serve } from './script.mjs';
+import { playSaga, readOn, serve, settled } from './script.mjs';
 
 serve((call, user, script) => (call.manual ? manually : automatically)(call, user, script));
 
@@ -26,10 +26,13 @@ async function automatically(call, user, script) {
   try {
     const protocol = client.getNegotiatedProtocolVersion();
     const tools = (await client.listTools()).tools.length;
+    user.done = call.saga;
     if (call.saga) return { protocol, tools, ...(await playSaga(call, user, sender(client))) };
-    const result = await readOn(call, params => client.callTool(params));
-    return { protocol, tools, result };
+    const result = await readOn(call, params => client.callTool(params, user.options));
+    user.done = true;
+    return { protocol, tools, limit, result };
   } finally {
+    await settled(user);
     await client.close();
   }
 }

@@ -30,15 +30,17 @@ func (h *Host) TaskMode(t *engine.Program) engine.TaskMode {
 	return t.Tasks.Mode
 }
 
-// MayName reports whether whoever sends x may look for a task of that id. A principal's tasks are one
-// set, whatever protocol began them; but of those that nobody is known to own, which all clients
-// that have not authenticated share, only ids that a server has made up are looked for.
+// MayName reports whether whoever sends x may look for a task of that id where tasks are listed
+// as well: a principal's tasks are one set there, whatever protocol began them. But of those that nobody
+// is known to own, which all clients that have not authenticated share, only ids that a server has
+// made up are looked for.
 func (x *Exchange) MayName(id string) bool {
 	return x.Header == nil || x.Principal != "" || OwnTaskID(id)
 }
 
 // OwnTaskID reports whether an id has the form of those that servers make: 22 of A-Z a-z 0-9 - _ .
-// Others were begun by protocols whose clients choose names that may be guessed.
+// A protocol that has no list looks for no others, so that nobody finds by guessing what was begun by
+// another protocol under a name that can be guessed.
 func OwnTaskID(id string) bool {
 	return len(id) == 22 && !strings.ContainsFunc(id, func(c rune) bool {
 		return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')

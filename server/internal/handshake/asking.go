@@ -1,7 +1,11 @@
 package handshake
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +20,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -24,10 +27,10 @@ import (
 
 // drive runs a saga to its end, with the client at hand.
 func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessage, part *dialect.Resumed) (turns.End, error) {
-	if c.isTask(t) {
+	if c.Tasks != nil && c.isTask(t) {
 		return c.callTask(ctx, t, args)
 	}
-	if c.post != nil {
+	if c.Tasks != nil && c.post != nil {
 		c.post.stream.settle(0) // nobody else can go on with it
 	}
 	q := c.Turn(turns.Held)
@@ -182,8 +185,32 @@ func plainMessages(r revision, params json.RawMessage) (json.RawMessage, error) 
 	return request.AppendParams(nil)
 }
 
-// codeNotFound says that there is no such resource; MCP 2026-07-28 dropped it.
-const codeNotFound = -32002
+// links are the pages that a call has sent the user to. From 2025-11-25 on each has
+// an id, and the client is told when what was to be done there is done (MCP
+// 2025-11-25, client/elicitation, completion notifications). What happens on a page
+// the server need not know; but when the call has succeeded, it is done.
+type links struct {
+	id       string            // that of the next, if it is not to be found anew
+	ids      map[string]string // of the steps asked, by step id
+	accepted []string
+}
+
+// open adds the id to the parameters of a request in URL mode.
+func (l *links) open(s steps.Step) json.RawMessage {
+	id := cmp.Or(l.id, rand.Text())
+	if l.ids == nil {
+		l.ids = make(map[string]string)
+	}
+	l.ids[s.ID] = id
+	out := append(jsontext.Value(nil), s.Params[:len(s.Params)-1]...) // compact: ends with the brace
+	return append(wire.AppendString(append(out, `,"elicitationId":`...), id), '}')
+}
+
+// linkID is the id of a page that a task's question sends the user to: each replica finds the same.
+func linkID(task, step string) string {
+	sum := sha256.Sum256([]byte("page of task " + task + " " + step))
+	return base32.StdEncoding.EncodeToString(sum[:16])[:26]
+}
 
 func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	var p struct {
@@ -238,84 +265,6 @@ func (c *call) toolResult(out turns.End, err error) (json.RawMessage, error) {
 		}
 	}
 	return wire.Marshal(plainResult(c.peer.revision, result))
-}
-
-func (c *call) promptsGet(ctx context.Context) (json.RawMessage, error) {
-	var p struct {
-		Name      string            `json:"name"`
-		Arguments map[string]string `json:"arguments"`
-	}
-	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
-		return nil, rerr
-	}
-	t := c.Tools.Find(engine.KindPrompt, p.Name)
-	if t == nil {
-		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
-	}
-	return c.promptResult(c.driveStrings(ctx, t, p.Arguments))
-}
-
-// promptResult is the response to prompts/get.
-func (c *call) promptResult(out turns.End, err error) (json.RawMessage, error) {
-	if err != nil {
-		return nil, c.plainError(err)
-	}
-	messages := *out.Messages
-	messages.Messages = make([]content.Message, len(out.Messages.Messages))
-	for i, m := range out.Messages.Messages {
-		m.Content = plainBlock(c.peer.revision, m.Content)
-		messages.Messages[i] = m
-	}
-	return wire.Marshal(messages)
-}
-
-func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
-	uri, rerr := c.uri()
-	if rerr != nil {
-		return nil, rerr
-	}
-	t, variables := c.Tools.At(uri)
-	if t == nil {
-		return nil, notFound(uri)
-	}
-	out, err := c.driveStrings(ctx, t, variables)
-	return c.resourceResult(uri, out, err)
-}
-
-// resourceResult is the response to resources/read.
-func (c *call) resourceResult(uri string, out turns.End, err error) (json.RawMessage, error) {
-	if errors.Is(err, saga.ErrNotFound) {
-		return nil, notFound(uri)
-	}
-	if err != nil {
-		return nil, c.plainError(err)
-	}
-	return append(dialect.AppendContents([]byte(`{"contents":`), out.Contents), '}'), nil
-}
-
-// plainError is an error of a prompt or a resource. Their results cannot say that they are
-// errors, so what a tool's result would say is an error here.
-func (c *call) plainError(err error) error {
-	if r := c.stopped(err); r != nil {
-		return wire.NewError(wire.CodeInvalidRequest, r.Content.Text())
-	}
-	return err
-}
-
-// driveStrings drives a prompt or a resource.
-func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[string]string) (turns.End, error) {
-	raw := json.RawMessage("{}")
-	if len(args) > 0 {
-		var err error
-		if raw, err = wire.Marshal(args); err != nil {
-			return turns.End{}, err
-		}
-	}
-	return c.drive(ctx, t, raw, nil)
-}
-
-func notFound(uri string) *wire.Error {
-	return wire.NewError(codeNotFound, "resource not found").WithData(`{"uri":`, uri)
 }
 
 // plainResult makes a tool's result one that a revision has.

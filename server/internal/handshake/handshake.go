@@ -184,7 +184,8 @@ func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsont
 	return c
 }
 
-// refusal is what the client reads of an error.
+// refusal is what the client reads of an error. That nobody waits any more is no fault, and is
+// not logged as one.
 func (c *call) refusal(ctx context.Context, err error) *wire.Error {
 	if errors.Is(err, turns.ErrGone) {
 		return wire.NewError(wire.CodeInternalError, err.Error())

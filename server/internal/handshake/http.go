@@ -189,18 +189,6 @@ func (d *handshake) replyToDelete(ctx context.Context, x *dialect.Exchange, r wi
 	r.Empty(http.StatusNoContent)
 }
 
-// sessionContext returns a context for work that a session's request began: it
-// ends with the session, not with the request's connection (MCP 2025-11-25,
-// basic/transports: disconnection is no cancellation).
-func sessionContext(request context.Context, s *session) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
-	stop := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
-	return ctx, func(cause error) {
-		stop()
-		cancel(cause)
-	}
-}
-
 // notified handles a notification of the client, which may cancel a request.
 func (d *handshake) notified(ctx context.Context, x *dialect.Exchange, s *session, m *wire.Message) *wire.Error {
 	id := dialect.Cancelled(m)
@@ -286,8 +274,11 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	reader := &streamReader{gone: make(chan struct{})}
 	defer st.carriedBy(reader, 0)() // first of all: a call may give it up at once
 	for _, m := range requests {
-		task, rerr := d.takeOver(ctx, x, s, m)
-		d.begin(ctx, x, s, st, m, streams, task, rerr, d.respond)
+		task, rerr := "", (*wire.Error)(nil)
+		if d.Tasks != nil {
+			task, rerr = d.takeOver(ctx, x, s, m)
+		}
+		d.begin(ctx, x, s, st, m, streams, task, rerr, nil)
 	}
 	responses, plain := st.awaitStream(ctx, reader, streams)
 	if !plain {
@@ -304,7 +295,7 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	s.forget(st) // it cannot be resumed
 }
 
-// begin has respond serve a request whose response goes to a stream. It outlives the HTTP request
+// begin has respond, which is d.respond if it is nil, serve a request whose response goes to a stream. It outlives the HTTP request
 // if the connection breaks. task is the task that the request resumes, or empty; it is not
 // begun if there is an error already.
 func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams bool, task string, rerr *wire.Error, respond responder) {
@@ -335,7 +326,12 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 	go func() {
 		defer ended()
 		defer cancel(nil)
-		response := respond(ctx, one, s.peer, post)
+		var response []byte
+		if respond == nil {
+			response = d.respond(ctx, one, s.peer, post)
+		} else {
+			response = respond(ctx, one, s.peer, post)
+		}
 		d.release(s, m.ID)
 		s.mu.Lock()
 		mark, left := call.mark, call.left

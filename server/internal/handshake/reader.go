@@ -127,12 +127,17 @@ func (r *reader) isOver(err error) bool {
 }
 
 // canLeave reports whether the client finds what comes of the request elsewhere: by a token, or
-// as it knows the id of an event. Clients of the first revision know none.
+// as it knows the id of an event. Clients of the first revision know none. Of those before
+// 2025-11-25, whose streams servers were not to end, most do not look for the rest of one that has
+// ended: where there is a choice, as when the server stops, they are not left.
 func (r *reader) canLeave() bool {
 	if r.token {
 		return true
 	}
 	if !r.streams() || r.number == 0 || r.peer.revision < revision2025March {
+		return false
+	}
+	if r.Draining.Err() != nil && r.peer.revision < revision2025November {
 		return false
 	}
 	r.post.mu.Lock()

@@ -308,8 +308,6 @@ func cutLast(s string, sep byte) (before, after string, found bool) {
 // session here: two cannot have the same id. It returns the task of a call that is resumed.
 func (d *handshake) takeOver(ctx context.Context, x *dialect.Exchange, s *session, m *wire.Message) (task string, rerr *wire.Error) {
 	switch {
-	case d.Tasks == nil:
-		return "", nil
 	case d.method(m).numbered && m.Method != resumeMethod && m.Method != resultMethod:
 		s.endOlder(ctx, m.ID, func(old *sessionCall) bool { return sameCall(m, old.message) })
 		return "", nil

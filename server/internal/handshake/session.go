@@ -141,6 +141,18 @@ func (s *session) forget(st *stream) {
 	s.finished = slices.DeleteFunc(s.finished, func(f *stream) bool { return f == st })
 }
 
+// sessionContext returns a context for work that a session's request began: it
+// ends with the session, not with the request's connection (MCP 2025-11-25,
+// basic/transports: disconnection is no cancellation).
+func sessionContext(request context.Context, s *session) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
+	stop := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
+	return ctx, func(cause error) {
+		stop()
+		cancel(cause)
+	}
+}
+
 // begin registers a request so that the client can cancel it, and holds the session, unless
 // the request's id is in use or too much is under way.
 func (s *session) begin(m *wire.Message, task string, cancel context.CancelCauseFunc) (*sessionCall, error) {

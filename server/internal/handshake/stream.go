@@ -292,30 +292,27 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 			out.End()
 		}
 	}()
-	primes := st.session.revision >= revision2025November // the client can resume from the first event on (SEP-1699)
-	// Something at once, for what is between us to see that there is a response.
-	prime := func(otherwise func() error) error {
-		if primes {
-			if first, ok := st.eventID(number, opening); ok {
-				primes = false
-				return out.Start(first)
-			}
-		}
-		return otherwise()
-	}
-	if out.Started() {
-		primes = false // it goes on after it was parked
-	} else if prime(out.Alive) != nil {
-		return false
-	}
 	idle := time.NewTimer(parkAfter)
 	defer idle.Stop()
 	if park == nil {
 		idle.Stop()
 	}
+	// Others can resume from the first event on (SEP-1699); one that was parked has begun.
+	primed := st.session.revision < revision2025November || out.Started()
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
 	for {
+		if !primed {
+			if first, ok := st.eventID(number, opening); ok {
+				if primed = true; out.Start(first) != nil {
+					return false
+				}
+			}
+		}
+		// Something at once, for what is between us to see that there is a response.
+		if !out.Started() && out.Alive() != nil {
+			return false
+		}
 		select {
 		case <-reader.gone:
 			if reader.retry != 0 {
@@ -325,8 +322,8 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 		default:
 		}
 		events, ended, more := st.after(number)
-		if prime(func() error { return nil }) != nil {
-			return false
+		if len(events) > 0 && !primed {
+			continue // its id is known now
 		}
 		for _, e := range events {
 			id, _ := st.eventID(e.number, e.mark)

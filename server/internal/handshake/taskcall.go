@@ -25,10 +25,7 @@ import (
 // isTask reports whether a call's work is a task: with a ledger all of ours is, so that any
 // replica can go on with it. What yields is read part by part, unless it has to be a task.
 func (c *call) isTask(t *engine.Program) bool {
-	switch {
-	case c.Tasks == nil:
-		return false
-	case c.TaskMode(t) == engine.TasksRequired:
+	if c.TaskMode(t) == engine.TasksRequired {
 		return true
 	}
 	return !t.Yields && (c.Client == nil || c.TaskMode(t) == engine.TasksOptional)

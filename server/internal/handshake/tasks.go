@@ -23,7 +23,7 @@ import (
 
 // offersTasks reports whether a client is offered tasks.
 func (d *handshake) offersTasks(p *peer) bool {
-	return d.OffersTasks() && p != nil && p.revision >= revision2025November
+	return d.taskTools != nil && p != nil && p.revision >= revision2025November
 }
 
 // taskCapability is what the server declares to it. A list is of those who are known: it would

@@ -59,6 +59,9 @@ const (
 	// aliveTime is how often a client that wants to hear of progress is told that the task is
 	// still there, so that it does not give up.
 	aliveTime = 15 * time.Second
+	// lastAnswers is how long a server that stops waits for what its clients answer elsewhere. It
+	// is less than the server takes to stop.
+	lastAnswers = 15 * time.Second
 	// outage is for how long the ledger may fail before the request does, and outagePause how
 	// long until it is tried again.
 	outage      = time.Minute
@@ -80,8 +83,18 @@ func (w *waiter) wait(ctx context.Context) (last *tasks.Task, err error) {
 	w.asked = make(map[string]func(error))
 	if w.post != nil {
 		defer context.AfterFunc(w.peer.answering, func() {
-			if !w.left() && w.waits.Load() {
-				cancel(context.Cause(w.peer.answering))
+			why := context.Cause(w.peer.answering)
+			if w.left() {
+				return
+			}
+			if errors.Is(why, dialect.ErrStopping) { // another replica can take the answer
+				select {
+				case <-time.After(lastAnswers):
+				case <-ctx.Done():
+				}
+			}
+			if w.waits.Load() {
+				cancel(why)
 			}
 		})()
 	}
@@ -198,10 +211,14 @@ func (w *waiter) ask(ctx context.Context, asking *sync.WaitGroup, failed func(er
 	}
 	w.waits.Store(len(open) > 0)
 	if w.post != nil && len(open) > 0 && w.peer.answering.Err() != nil {
-		if !w.left() {
-			failed(context.Cause(w.peer.answering))
+		why := context.Cause(w.peer.answering)
+		if w.left() {
+			return
 		}
-		return
+		if !errors.Is(why, dialect.ErrStopping) {
+			failed(why)
+			return
+		}
 	}
 	for i, step := range t.Questions {
 		if w.asked[step.ID] != nil {

@@ -106,7 +106,7 @@ func readTask(r *request) (id string, responses jsontext.Value, err error) {
 	if p.Name == "" {
 		return "", nil, wire.NewError(wire.CodeInvalidParams, "params.taskId is missing: it names the task")
 	}
-	if !r.MayName(p.Name) {
+	if !dialect.OwnTaskID(p.Name) {
 		return "", nil, tasks.ErrNotFound
 	}
 	return p.Name, p.Answers, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -32,7 +33,7 @@ func (d *stateless) findTasks(ctx context.Context, r *request, ids []string, h *
 		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, tooManyTasksText)
 	}
 	for i, id := range ids {
-		if !r.MayName(id) || slices.Contains(ids[:i], id) {
+		if !dialect.OwnTaskID(id) || slices.Contains(ids[:i], id) {
 			continue
 		}
 		task, err := d.Tasks.Get(ctx, r.Principal, id)

@@ -1,0 +1,114 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+// mortal is a store as a process sees it that dies: from then on it changes nothing.
+type mortal struct {
+	ledger.Store
+	dead atomic.Bool
+}
+
+var errDead = errors.New("the process is dead")
+
+func (m *mortal) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
+	if m.dead.Load() {
+		return errDead
+	}
+	return m.Store.Swap(ctx, r, items...)
+}
+
+func (m *mortal) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
+	if m.dead.Load() {
+		return nil, errDead
+	}
+	return m.Store.Take(ctx, t)
+}
+
+// What a plain call did on a pipe is undone: at once if its client hangs up or the server is
+// told to stop, and by the next process after twenty minutes if its own has died.
+func TestStdioCallsThatNobodyComesBackFor(t *testing.T) {
+	for how, wait := range map[string]time.Duration{"the client hangs up": 0, "the server stops": 0, "the server dies": 20 * time.Minute} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				memory := ledger.NewMemory(ledger.MemoryOptions{})
+				defer memory.Close()
+				held := map[saga.Key]bool{}
+				options := server.Options{Keys: newKeys(t), Tools: []saga.Definition{roomTool(1, held)}}
+				one := &mortal{Store: memory}
+				options.Ledger, options.Workers = one, 1
+				first := serverOf(t, options)
+				options.Ledger, options.Workers = memory, 1
+				second := serverOf(t, options)
+
+				in, write := io.Pipe()
+				read, out := io.Pipe()
+				ctx, stop := context.WithCancel(t.Context())
+				var serving sync.WaitGroup
+				serving.Go(func() { _ = first.ServeStdio(ctx, in, out) })
+				lines := bufio.NewScanner(read)
+				fmt.Fprintln(write, initializeMessage("2025-11-25", everything))
+				require.True(t, lines.Scan())
+				synctest.Wait() // the server's workers have begun
+				fmt.Fprintln(write, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"room","arguments":{}}}`)
+				require.True(t, lines.Scan())
+				require.Contains(t, lines.Text(), "elicitation/create")
+				require.Len(t, held, 1)
+				go io.Copy(io.Discard, read)
+
+				// Nothing is undone as long as the client is there.
+				time.Sleep(8 * time.Minute)
+				require.Len(t, held, 1)
+				one.dead.Store(how == "the server dies")
+				if how == "the server stops" {
+					stop()
+				} else {
+					write.Close()
+				}
+				serving.Wait()
+				next, reply := io.Pipe()
+				serving.Go(func() { _ = second.ServeStdio(t.Context(), next, io.Discard) })
+				if wait > 0 {
+					time.Sleep(wait - 4*time.Minute) // it was renewed every so often
+					assert.Len(t, held, 1)
+					time.Sleep(5 * time.Minute)
+				}
+				synctest.Wait()
+				assert.Empty(t, held)
+				stop()
+				write.Close()
+				reply.Close()
+				out.Close()
+				serving.Wait()
+				first.Close()
+				second.Close()
+			})
+		})
+	}
+}
+
+func serverOf(t *testing.T, o server.Options) *server.Server {
+	t.Helper()
+	o.Logger = slog.New(slog.DiscardHandler)
+	s, err := server.New(o)
+	require.NoError(t, err)
+	return s
+}
