@@ -32,7 +32,7 @@ import (
 )
 
 var (
-	crowdSize    = flag.Int("crowd", 500, "how many sessions wait in TestWaitingSessions")
+	crowdSize    = flag.Int("crowd", 2000, "how many sessions wait in TestWaitingSessions")
 	crowdLedger  = flag.String("crowd-ledger", "sqlite", "their ledger: sqlite or memory")
 	crowdProfile = flag.String("crowd-profile", "", "a directory for profiles of the server that they wait for")
 )
@@ -284,6 +284,8 @@ func TestWaitingSessions(t *testing.T) {
 	time.Sleep(3 * time.Second)
 	each := c.use("waiting").since(before, n)
 	t.Log(each)
+	assert.Less(t, each.Goroutines, 16, "none of them takes a goroutine")
+	assert.Less(t, each.Heap+each.Stacks, 10_000, "bytes of each")
 	for _, i := range []int{0, n / 2, n - 1} {
 		require.NoError(t, c.answer(all[i]))
 	}
