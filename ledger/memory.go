@@ -27,9 +27,9 @@ func NewMemory(o MemoryOptions) Store {
 		closed:   make(chan struct{}),
 		keep:     btree.NewBTreeGOptions(keptShorter, btree.Options{NoLocks: true}),
 		owned:    btree.NewBTreeGOptions(ownerLess, btree.Options{NoLocks: true}),
-		watchers: map[string]*bell{},
-		takers:   map[string]map[*taker]struct{}{},
-		now:      o.Now,
+		watchers: map[string]*bell{}, calls: map[string][]*func(){},
+		takers: map[string]map[*taker]struct{}{},
+		now:    o.Now,
 	}
 	if m.now == nil {
 		m.now, m.exact = time.Now, true
@@ -52,6 +52,7 @@ type memory struct {
 	keep     *btree.BTreeG[*Record]
 	owned    *btree.BTreeG[*Record] // those with an owner
 	watchers map[string]*bell
+	calls    map[string][]*func()           // of Notify
 	takers   map[string]map[*taker]struct{} // by queue
 }
 

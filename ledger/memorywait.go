@@ -248,6 +248,24 @@ func (m *memory) ring(key string) {
 		close(b.rung)
 		delete(m.watchers, key)
 	}
+	for _, f := range m.calls[key] {
+		(*f)()
+	}
+}
+
+// Notify implements [Notifier].
+func (m *memory) Notify(key string, _ uint64, changed func()) (stop func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls[key] = append(m.calls[key], &changed)
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		left := slices.DeleteFunc(m.calls[key], func(f *func()) bool { return f == &changed })
+		if m.calls[key] = left; len(left) == 0 {
+			delete(m.calls, key)
+		}
+	}
 }
 
 // newer waits for a record's revision to be greater than after.

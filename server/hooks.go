@@ -35,7 +35,8 @@ import (
 // Hooks are called by many goroutines at once.
 type Hooks struct {
 	// Request is called around every request that is not refused as malformed, before it
-	// is looked into.
+	// is looked into. With a ledger, a call of MCP before 2026-07-28 that waits for its client
+	// for longer than a second ends here, without an error, while its stream goes on.
 	Request func(ctx context.Context, r *RequestInfo, next func(context.Context) error) error
 	// Turn is called around every turn of a saga: of a first turn before anything is run,
 	// of a later one when its token is open. Clients of MCP before 2026-07-28 have

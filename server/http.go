@@ -87,7 +87,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // serveMCP serves one HTTP exchange: it checks what no dialect needs to know of, reads the
 // message and has its dialect answer it.
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
-	reply := wire.Reply{Writer: w}
+	reply := wire.Reply{Writer: w, Request: r}
 	if why := s.guard.refuse(r); why != "" {
 		s.log.Info("request refused", "reason", why, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
 		s.refuse(reply, r, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, why))

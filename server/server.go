@@ -114,10 +114,14 @@ type Options struct {
 	// MaxSessions is how many such sessions may be in memory: those with streams or calls,
 	// and those that left something there, of which the one unused for the longest gives
 	// way. When all are in use, requests that need another one are refused with the status
-	// 503. Default 10000.
+	// 503. With a ledger, calls that only wait for their client's answer take no such place:
+	// over HTTP/1.1 their streams are parked after a second, twice as many as MaxSessions; then
+	// the client that waits longest is to come back later, and the call goes on meanwhile. So are
+	// clients that wait where streams cannot be parked (over HTTP/2, or behind middleware that
+	// wraps the http.ResponseWriter) if there is no room otherwise. Default 10000.
 	MaxSessions int
 	// MaxSessionsPerPrincipal is how many of them one principal may have, or the
-	// [Anonymous] callers of one CallerKey. Default 100.
+	// [Anonymous] callers of one CallerKey; and half of how many streams parked. Default 100.
 	MaxSessionsPerPrincipal int
 	// MaxStreams is how many subscriptions of clients of MCP 2026-07-28 may be open
 	// at once. Default 1024.

@@ -324,6 +324,16 @@ func (b *Book) WatchTask(ctx context.Context, e *TaskEntry, after uint64) iter.S
 	}
 }
 
+// NotifyTask has changed be called soon after the record of a task has changed, until stop is
+// called; see [ledger.Notifier]. If stop is nil, the store cannot.
+func (b *Book) NotifyTask(e *TaskEntry, changed func()) (stop func()) {
+	n, ok := b.store.(ledger.Notifier)
+	if !ok {
+		return nil
+	}
+	return n.Notify(e.key, e.Rev(), changed)
+}
+
 // TakeTasks is [Book.Take] for tasks.
 func (b *Book) TakeTasks(ctx context.Context, targets []Target, limit int, lease time.Duration) (list []*TaskEntry, unreadable int, err error) {
 	found, err := b.take(ctx, targets, b.taskQueues, limit, lease)

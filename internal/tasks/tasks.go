@@ -200,6 +200,11 @@ type Viewer interface {
 	// with the present one if that is newer. It ends after a task that has ended, or with an
 	// error.
 	Watch(ctx context.Context, principal, id string, after uint64) iter.Seq2[*Task, error]
+	// Notify has changed be called soon after the task has changed, or might have, until stop is
+	// called. Unlike Watch it takes no goroutine. It is called with locks held, so it must
+	// return at once. What has changed before Notify has returned is to be looked for
+	// afterwards. If stop is nil without an error, the ledger's store cannot tell.
+	Notify(ctx context.Context, principal, id string, changed func()) (stop func(), err error)
 	// Events returns events with numbers greater than after, in order, at most limit.
 	Events(ctx context.Context, principal, id string, after uint64, limit int) ([]Event, error)
 	// Answer gives a task answers to its questions. Those to others are ignored; those that

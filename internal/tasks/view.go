@@ -185,7 +185,7 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 				select {
 				case <-changed:
 				case <-ctx.Done():
-					yield(nil, m.report(ctx, "task", ctx.Err()))
+					yield(nil, &turns.Error{Err: ctx.Err()}) // who has seen enough is no news
 					return
 				}
 			}
@@ -204,6 +204,10 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 				return
 			}
 			for found, err := range m.book.WatchTask(ctx, e, max(after, e.Rev())) {
+				if err != nil && ctx.Err() != nil {
+					yield(nil, &turns.Error{Err: ctx.Err()})
+					return
+				}
 				if err != nil {
 					yield(nil, m.report(ctx, "task", err))
 					return
@@ -221,6 +225,15 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 			}
 		}
 	}
+}
+
+// Notify implements [Viewer].
+func (m *Manager) Notify(ctx context.Context, principal, id string, changed func()) (stop func(), err error) {
+	e, err := m.find(ctx, principal, id)
+	if err != nil {
+		return nil, err
+	}
+	return m.book.NotifyTask(e, changed), nil
 }
 
 // Events implements [Viewer].

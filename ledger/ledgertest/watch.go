@@ -125,6 +125,49 @@ var watchChecks = []check{
 		r.same(rec, r.until(mine, 0, 1).rec, "Watch through the same handle")
 		r.same(rec, r.until(theirs, 0, 1).rec, "Watch through another handle")
 	}},
+	{"watch/being told", func(r *rig) {
+		s, other := r.open(), r.open()
+		n, ok := s.(ledger.Notifier)
+		if !ok {
+			return
+		}
+		rec := r.put(s, ledger.Record{Key: "k"})
+		told := make(chan struct{}, 1)
+		stop := n.Notify("k", rec.Rev, func() {
+			select {
+			case told <- struct{}{}:
+			default:
+			}
+		})
+		if stop == nil {
+			return
+		}
+		for range 3 {
+			for _, by := range []ledger.Store{s, other} {
+				time.Sleep(2 * r.allowed()) // what was said of the last one
+				select {
+				case <-told:
+				default:
+				}
+				began := time.Now()
+				rec = r.put(by, *rec)
+				wait(r, told, "Notify of a change")
+				require.Less(r, time.Since(began), r.allowed()+r.late/2, "how long Notify took to tell of a change")
+			}
+		}
+		stop()
+		time.Sleep(2 * r.allowed())
+		select {
+		case <-told:
+		default:
+		}
+		r.put(s, *rec)
+		select {
+		case <-told:
+			require.Fail(r, "Notify told of a change after it was stopped")
+		case <-time.After(100 * time.Millisecond):
+		}
+	}},
 	{"watch/every kind of change", func(r *rig) {
 		s := r.open()
 		yielded, _ := r.watch(s, "k", 0)

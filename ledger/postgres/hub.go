@@ -29,6 +29,16 @@ type waiter struct {
 	names  []uint64      // the hashes of a taker's queues
 	next   atomic.Int64  // when the first of a taker's records is due, by the server's clock
 	again  atomic.Bool   // a taker must look even though next has not come
+	call   func()        // is called instead, if there is no signal
+}
+
+// wake tells who waits that it is worth while to look.
+func (w *waiter) wake() {
+	if w.call != nil {
+		w.call()
+		return
+	}
+	poke(w.signal)
 }
 
 // hash is a short name for a key or a queue, to tell others of it.
@@ -49,11 +59,24 @@ func (h *hub) init() {
 func (h *hub) watcher(key string, after uint64) *waiter {
 	w := &waiter{signal: make(chan struct{}, 1), key: key}
 	w.seen.Store(after)
+	h.enter(w)
+	return w
+}
+
+// notify has changed be called when a record may have another revision than rev.
+func (h *hub) notify(key string, rev uint64, changed func()) *waiter {
+	w := &waiter{key: key, call: changed}
+	w.seen.Store(rev)
+	h.enter(w)
+	return w
+}
+
+// enter adds somebody who waits for a record.
+func (h *hub) enter(w *waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	add(h.keys, hash(key), w)
+	add(h.keys, hash(w.key), w)
 	h.arrived()
-	return w
 }
 
 // taker adds somebody who waits for any record in some queues.
@@ -131,7 +154,7 @@ func (h *hub) change(key uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.keys[key] {
-		poke(w.signal)
+		w.wake()
 	}
 }
 
@@ -141,7 +164,10 @@ func (h *hub) found(key string, rev uint64) {
 	defer h.mu.Unlock()
 	for w := range h.keys[hash(key)] {
 		if w.seen.Load() < rev {
-			poke(w.signal)
+			if w.call != nil {
+				w.seen.Store(rev) // one who has a signal says so himself
+			}
+			w.wake()
 		}
 	}
 }
@@ -165,7 +191,7 @@ func (h *hub) everybody() {
 		for _, some := range all {
 			for w := range some {
 				w.again.Store(true)
-				poke(w.signal)
+				w.wake()
 			}
 		}
 	}

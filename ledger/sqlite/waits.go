@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -43,6 +44,7 @@ type waits struct {
 type topic struct {
 	rev      uint64 // the newest that is known, 0 if none
 	watchers map[bell]struct{}
+	calls    []*func() // of [store.Notify]
 }
 
 // taker waits for records that are due.
@@ -92,19 +94,49 @@ func (w *waits) watch(key string) (b bell, end func()) {
 	b = newBell()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	t := w.topics[key]
-	if t == nil {
-		t = &topic{watchers: make(map[bell]struct{})}
-		w.topics[key] = t
+	t := w.topic(key)
+	if t.watchers == nil {
+		t.watchers = make(map[bell]struct{})
 	}
 	t.watchers[b] = struct{}{}
-	bell(w.hurry).ring()
 	return b, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if delete(t.watchers, b); len(t.watchers) == 0 {
-			delete(w.topics, key)
-		}
+		delete(t.watchers, b)
+		w.drop(key, t)
+	}
+}
+
+// notify has changed be called when the record may have another revision than rev.
+func (w *waits) notify(key string, rev uint64, changed func()) (stop func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := w.topic(key)
+	t.rev = max(t.rev, rev)
+	t.calls = append(t.calls, &changed)
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		t.calls = slices.DeleteFunc(t.calls, func(f *func()) bool { return f == &changed })
+		w.drop(key, t)
+	}
+}
+
+// topic returns a record that is to be watched. The waits are locked, as for drop.
+func (w *waits) topic(key string) *topic {
+	t := w.topics[key]
+	if t == nil {
+		t = new(topic)
+		w.topics[key] = t
+	}
+	bell(w.hurry).ring()
+	return t
+}
+
+// drop forgets a record that nobody watches any more.
+func (w *waits) drop(key string, t *topic) {
+	if len(t.watchers)+len(t.calls) == 0 && w.topics[key] == t {
+		delete(w.topics, key)
 	}
 }
 
@@ -122,6 +154,9 @@ func (t *topic) tell(rev uint64) {
 	t.rev = rev
 	for b := range t.watchers {
 		b.ring()
+	}
+	for _, f := range t.calls {
+		(*f)()
 	}
 }
 

@@ -40,6 +40,11 @@ func (s *store) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*
 	}
 }
 
+// Notify implements [ledger.Notifier].
+func (s *store) Notify(key string, rev uint64, changed func()) (stop func()) {
+	return s.waits.notify(key, rev, changed)
+}
+
 // sleep waits for a bell, or for d, and fails if ctx or the store ends.
 func (s *store) sleep(ctx context.Context, b bell, d time.Duration) error {
 	timer := time.NewTimer(d)

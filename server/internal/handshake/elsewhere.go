@@ -108,6 +108,13 @@ func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r w
 	if last.mark != "" && last.mark != markOf(task, told) {
 		told = 0
 	}
+	d.readOn(ctx, x, r, s, found, told, nil)
+}
+
+// readOn has a stream carry the rest of a request. before is what was parked of it, or nil. It
+// reports whether it is parked now.
+func (d *handshake) readOn(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, found *reading, told uint64, before *parked) bool {
+	task := found.task.ID
 	st := s.open(1, nil, true)
 	reader := &streamReader{gone: make(chan struct{}), after: x.Header.Get("Last-Event-ID")}
 	defer st.carriedBy(reader, 0)()
@@ -118,7 +125,7 @@ func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r w
 		}
 		c := d.newCall(x, p, post, found.Token)
 		defer c.Notifier.Close()
-		result, err := c.goOn(ctx, found, told)
+		result, err := c.goOn(ctx, found, told, before)
 		var rerr *wire.Error
 		if err != nil {
 			rerr = c.refusal(ctx, err)
@@ -128,9 +135,9 @@ func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r w
 	if rerr != nil { // it must not look like the answer to the request, which goes on
 		s.forget(st)
 		r.Error(nil, wire.TryAgain(rerr.Message))
-		return
+		return false
 	}
-	st.pump(ctx, r, reader, 0, markOf(task, told), nil)
+	return st.pump(ctx, r, reader, 0, markOf(task, told), nil, d.parking(x, st, r))
 }
 
 // nothingToResume refuses an id that is no event's, or of a stream that is not kept.
@@ -139,7 +146,7 @@ func nothingToResume() *wire.Error {
 }
 
 // goOn waits for what another request has begun to wait for, and answers as that would have.
-func (c *call) goOn(ctx context.Context, found *reading, told uint64) (json.RawMessage, error) {
+func (c *call) goOn(ctx context.Context, found *reading, told uint64, before *parked) (json.RawMessage, error) {
 	r := &reader{call: c, number: found.number, wait: callWait, token: found.Method == resumeMethod}
 	if p := found.task.Program; p != nil && found.Alone && c.canResume() && c.TaskMode(p) != engine.TasksForbidden {
 		r.token = true
@@ -151,7 +158,10 @@ func (c *call) goOn(ctx context.Context, found *reading, told uint64) (json.RawM
 	if found.Method == resultMethod {
 		return c.readResult(ctx, r, task, told)
 	}
-	if found.Alone {
+	if before != nil {
+		r.name, r.asked, r.wait = before.name, before.asked, before.wait
+		c.Notifier.Continue(before.shown)
+	} else if found.Alone {
 		var err error
 		if task, err = r.enter(ctx, task, nil); err != nil {
 			return nil, err

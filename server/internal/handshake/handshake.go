@@ -162,6 +162,9 @@ func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, pos
 		defer c.Notifier.Close()
 	}
 	result, err := method.serve(c, ctx)
+	if err != nil && post != nil && post.isParked() {
+		return nil, nil // it goes on without this
+	}
 	if err != nil {
 		return nil, c.refusal(ctx, err)
 	}

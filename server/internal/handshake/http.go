@@ -287,7 +287,7 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	}
 	responses, plain := st.awaitStream(ctx, reader, streams)
 	if !plain {
-		st.pump(ctx, r, reader, 0, "", nil)
+		st.pump(ctx, r, reader, 0, "", nil, d.parking(x, st, r))
 		return
 	}
 	if ctx.Err() == nil {
@@ -309,6 +309,11 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 	if err != nil {
 		cancel(nil)
 		return wire.NewError(wire.CodeInvalidRequest, err.Error())
+	}
+	if st.single {
+		s.mu.Lock()
+		st.call = call
+		s.mu.Unlock()
 	}
 	ended := d.sessions.running.Begin()
 	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod}
@@ -387,5 +392,5 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		d.listens(ctx, s, x, here)
 		changes = s.changes
 	}
-	st.pump(ctx, r, reader, last.event, last.mark, changes)
+	st.pump(ctx, r, reader, last.event, last.mark, changes, d.parking(x, st, r))
 }

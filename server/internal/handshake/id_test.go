@@ -137,7 +137,7 @@ func TestTheTableKeepsLittle(t *testing.T) {
 	d.Hub = new(dialect.Hub)
 	enter := func() *session {
 		t.Helper()
-		s, rerr := d.enter(begin(t, d, "", "2025-11-25", `{}`), &dialect.Exchange{})
+		s, rerr := d.enter(begin(t, d, "", "2025-11-25", `{}`), &dialect.Exchange{}, true)
 		require.Nil(t, rerr)
 		return s
 	}
@@ -159,7 +159,7 @@ func TestTheTableKeepsLittle(t *testing.T) {
 	again := d.sessions.use(newer.agreed.name, newer.keys)
 	require.Same(t, newer, again)
 	assert.Zero(t, d.sessions.idle.Len())
-	_, rerr := d.enter(begin(t, d, "", "2025-11-25", `{}`), &dialect.Exchange{})
+	_, rerr := d.enter(begin(t, d, "", "2025-11-25", `{}`), &dialect.Exchange{}, true)
 	require.NotNil(t, rerr)
 	assert.Equal(t, 503, rerr.Status)
 	d.release(busy, nil)

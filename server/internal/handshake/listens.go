@@ -128,9 +128,12 @@ func (d *handshake) touched(ids []dialect.SessionID) {
 		}
 	}
 	for _, id := range ids {
-		if t.byRandom[id] != nil {
+		if t.byRandom[id] != nil || t.lot.agreed(id) != nil {
 			here = append(here, id)
 		}
+	}
+	if ids == nil {
+		here = append(here, t.lot.sessions()...)
 	}
 	closed := t.closed
 	t.mu.Unlock()
@@ -176,6 +179,10 @@ func (d *handshake) refresh() {
 		t.mu.Unlock()
 		if s != nil {
 			d.look(s.ctx, s)
+		} else if a := t.lot.agreed(next); a != nil {
+			if found := d.recordOf(context.Background(), a); found != nil && found.Ended {
+				t.end(a)
+			}
 		}
 	}
 }

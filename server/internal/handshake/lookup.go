@@ -60,7 +60,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	case late:
 		return nil, goneSession()
 	case n.memory:
-		if s, rerr = d.enter(a, x); rerr != nil {
+		if s, rerr = d.enter(a, x, true); rerr != nil {
 			return nil, rerr
 		}
 	default:

@@ -46,6 +46,8 @@ type reader struct {
 	noted *taskNote
 	// seen is told of each change that the client may see; it may be nil.
 	seen func(*tasks.Task)
+	// asked are the questions that the client is asked, by step ids.
+	asked map[string]posted
 	// notes is the way of what the task tells, on a stream.
 	notes *notes
 	w     *waiter
@@ -58,8 +60,9 @@ const (
 	// callKeep is how long the end of a call is kept for such a client.
 	callKeep = 5 * time.Minute
 	// awayTime is how long a reader keeps what it has for a client that is gone, which may come
-	// back for its stream. Afterwards any replica has it.
-	awayTime = time.Minute
+	// back for its stream: clients do after a second or two. Afterwards any replica has it, and
+	// this one keeps nothing of the call.
+	awayTime = 10 * time.Second
 	// stopRetry is when clients come back whose stream ends as the server stops.
 	stopRetry = time.Second
 )
@@ -100,6 +103,12 @@ func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*task
 		if r.number != 0 {
 			r.w.post, r.w.left = r.ask, r.stops
 		}
+		if r.asked == nil {
+			r.asked = make(map[string]posted)
+		}
+		r.post.mu.Lock()
+		r.post.call.reader = r
+		r.post.mu.Unlock()
 	}
 	defer context.AfterFunc(r.Draining, func() { r.stops() })()
 	stop := r.keep(ctx)
@@ -224,14 +233,19 @@ func (r *reader) ask(step steps.Step, n uint64) (takeBack func(why error), err e
 	}
 	id := questionID(r.number, n)
 	p := r.post
-	event := p.stream.addMarked(p.mark(), eventRequest, wire.AppendCall(nil, id, method, params))
+	asked, before := r.asked[step.ID]
+	if !before || asked.n != n { // else it was asked before the stream was parked
+		asked = posted{n: n, at: time.Now()}
+		asked.event = p.stream.addMarked(p.mark(), eventRequest, wire.AppendCall(nil, id, method, params))
+		r.asked[step.ID] = asked
+	}
 	back := func(why error) {
 		p.mu.Lock()
 		if why == errAnswered && slices.Contains(p.call.answered, id) {
 			why = nil
 		}
 		// A client that reads on after a break must not ask its user what needs no answer any more.
-		p.stream.drop(func(e streamEvent) bool { return e.number == event })
+		p.stream.drop(func(e streamEvent) bool { return e.number == asked.event })
 		p.mu.Unlock()
 		if why != nil {
 			p.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), why))
@@ -239,13 +253,16 @@ func (r *reader) ask(step steps.Step, n uint64) (takeBack func(why error), err e
 	}
 	var late *time.Timer
 	if r.late > 0 {
-		late = time.AfterFunc(r.late, func() {
+		late = time.AfterFunc(time.Until(asked.at.Add(r.late)), func() {
 			back(turns.ErrLate)
 			a := steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: dialect.CodeLate, Message: turns.ErrLate.Error()}}
 			_ = r.giveAnswer(context.Background(), r.Principal, r.task, a) // if that fails, others may answer
 		})
 	}
 	return func(why error) {
+		if !errors.Is(why, dialect.ErrLeft) {
+			delete(r.asked, step.ID)
+		}
 		switch {
 		case late != nil && !late.Stop():
 			return // the client knows

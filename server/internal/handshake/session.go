@@ -77,6 +77,10 @@ type sessionCall struct {
 	asking, answers int
 	// message is the request.
 	message *wire.Message
+	// reader waits for its task, if there is one. parked: that leaves because the stream is
+	// parked.
+	reader *reader
+	parked bool
 	// task is the task that it waits for, if it can be gone on with. mark is what the ids of its
 	// events say of how much of that was told. left: it ends without an answer, which is to be had
 	// otherwise. over is closed when it has ended.

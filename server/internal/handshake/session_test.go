@@ -61,7 +61,7 @@ func TestSessionInUseDoesNotExpire(t *testing.T) {
 	d := replica(t, newKeyset(t))
 	a := begin(t, d, "", "2025-11-25", `{}`)
 	keys := d.Turns.Codec.Keyset()
-	opened, rerr := d.enter(a, &dialect.Exchange{})
+	opened, rerr := d.enter(a, &dialect.Exchange{}, true)
 	require.Nil(t, rerr)
 	opened.linger()
 	require.Same(t, opened, d.sessions.use(a.name, keys))

@@ -21,8 +21,9 @@ import (
 type stream struct {
 	// name is unique in the session and part of the events' ids.
 	name    string
-	single  bool     // it carries one request
-	session *session // its mu guards what follows
+	single  bool         // it carries one request
+	call    *sessionCall // that, if there is only one
+	session *session     // its mu guards what follows
 
 	// number is that of its request, if other replicas can go on with it. It is part of the
 	// events' ids, so there are none while it is unknown.
@@ -282,22 +283,33 @@ func (st *stream) awaitStream(ctx context.Context, reader *streamReader, streams
 
 // pump writes a stream's events from after a number on, until the stream has ended
 // or the connection is to. opening is the end of the id from which the client can resume before
-// it has any of these. Changes, if there are any, become events of the stream.
-func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, number uint64, opening string, changes *dialect.Subscription) {
+// it has any of these. Changes, if there are any, become events of the stream. When there has
+// been nothing to write for a while, park may take the connection: then pump returns true.
+func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, number uint64, opening string, changes *dialect.Subscription, park func(out *wire.EventStream, number uint64) bool) (parked bool) {
 	var changed <-chan struct{}
 	if changes != nil {
 		changed, opening = changes.Ready, st.session.told(changes)
 	}
 	out := r.Events(patience)
-	defer out.End()
-	primed := st.session.revision < revision2025November // others can resume from the first event on (SEP-1699)
+	defer func() {
+		if !parked {
+			out.End()
+		}
+	}()
+	idle := time.NewTimer(parkAfter)
+	defer idle.Stop()
+	if park == nil {
+		idle.Stop()
+	}
+	// Others can resume from the first event on (SEP-1699); one that was parked has begun.
+	primed := st.session.revision < revision2025November || out.Started()
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
 	for {
 		if !primed {
 			if first, ok := st.eventID(number, opening); ok {
 				if primed = true; out.Start(first) != nil {
-					return
+					return false
 				}
 			}
 		}
@@ -308,7 +320,7 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 				first = func() error { return out.Start(reader.after) }
 			}
 			if first() != nil {
-				return
+				return false
 			}
 		}
 		select {
@@ -316,7 +328,7 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 			if reader.retry != 0 {
 				_ = out.Retry(reader.retry) // the client may have gone as well
 			}
-			return
+			return false
 		default:
 		}
 		events, ended, more := st.after(number)
@@ -326,12 +338,15 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 		for _, e := range events {
 			id, _ := st.eventID(e.number, e.mark)
 			if out.Event(id, e.data) != nil {
-				return
+				return false
 			}
 			number = e.number
+			if park != nil {
+				idle.Reset(parkAfter)
+			}
 		}
 		if ended {
-			return
+			return false
 		}
 		select {
 		case <-more:
@@ -342,13 +357,18 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 			}
 		case <-alive.C:
 			if out.Alive() != nil {
-				return
+				return false
 			}
 			st.session.check(ctx)
+		case <-idle.C:
+			if park(out, number) {
+				return true
+			}
+			idle.Reset(parkAfter)
 		case <-st.session.ctx.Done():
-			return
+			return false
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
 }

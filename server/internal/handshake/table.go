@@ -5,7 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"iter"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +37,8 @@ type sessionTable struct {
 	byRandom map[tokens.ID]*session
 	going    going
 	stale    stale
+	// lot has the streams that wait without a session in memory.
+	lot lot
 	// running are the calls under way.
 	running tally.Tally
 }
@@ -61,8 +66,9 @@ func newSession(a *agreed) *session {
 	return s
 }
 
-// enter puts a session into memory, in use, unless it is there already or may not be.
-func (d *handshake) enter(a *agreed, x *dialect.Exchange) (*session, *wire.Error) {
+// enter puts a session into memory, in use, unless it is there already or may not be. If there
+// is no room, whoever only waits gives way to who has just come, if he has (fresh).
+func (d *handshake) enter(a *agreed, x *dialect.Exchange, fresh bool) (*session, *wire.Error) {
 	t := &d.sessions
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,8 +83,8 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange) (*session, *wire.Error
 		return nil, goneSession()
 	case t.closed:
 		err = dialect.ErrStopping
-	case owner != "" && len(t.owned[owner]) >= d.Limits.MaxSessionsPerPrincipal && !t.evict(owner),
-		len(t.byID) >= d.Limits.MaxSessions && !t.evict(""):
+	case owner != "" && len(t.owned[owner]) >= d.Limits.MaxSessionsPerPrincipal && !t.evict(owner) && !(fresh && t.displace(maps.Keys(t.owned[owner]))),
+		len(t.byID) >= d.Limits.MaxSessions && !t.evict("") && !(fresh && t.displace(maps.Values(t.byID))):
 		err = errFull
 	}
 	if err != nil {
@@ -137,6 +143,39 @@ func (t *sessionTable) evict(owner string) bool {
 	}
 	t.remove(oldest, errEvicted)
 	return true
+}
+
+// displace has the streams of one of the sessions end whose calls only wait for their clients: with
+// a ledger these come back and find their calls, and a request that was refused would be lost. The
+// session goes when they have ended.
+func (t *sessionTable) displace(sessions iter.Seq[*session]) bool {
+	for s := range sessions {
+		if waits := s.waitsOnly(); len(waits) > 0 {
+			for _, r := range waits {
+				r.leave(stopRetry)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// waitsOnly returns who reads for the calls of the session; none if any of them can do without
+// its client, or the client could not come back.
+func (s *session) waitsOnly() (list []*reader) {
+	s.mu.Lock()
+	for _, c := range s.calls {
+		if c.reader == nil || c.left || !c.reader.w.waits.Load() {
+			s.mu.Unlock()
+			return nil
+		}
+		list = append(list, c.reader)
+	}
+	s.mu.Unlock()
+	if slices.ContainsFunc(list, func(r *reader) bool { return !r.canLeave() }) {
+		return nil
+	}
+	return list
 }
 
 // use returns the session with that id if it is in memory, and keeps it there until release.
@@ -241,6 +280,7 @@ func (t *sessionTable) over(s *session) {
 
 // end ends a session, and remembers that.
 func (t *sessionTable) end(a *agreed) {
+	defer t.lot.end(a.id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ends.add(a.id, a.expires)
@@ -284,6 +324,7 @@ func (t *sessionTable) remove(s *session, why error) {
 // Drain implements [dialect.Sessions]: streams that belong to no request close.
 func (d *handshake) Drain() {
 	t := &d.sessions
+	t.lot.drain()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.byID {
@@ -299,6 +340,7 @@ func (d *handshake) Close() {
 		t.remove(s, dialect.ErrStopping)
 	}
 	t.mu.Unlock()
+	t.lot.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	_ = t.running.Wait(ctx)

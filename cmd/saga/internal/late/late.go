@@ -158,6 +158,15 @@ func (s *store) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*
 	}
 }
 
+// Notify implements [ledger.Notifier].
+func (s *store) Notify(key string, rev uint64, changed func()) (stop func()) {
+	inner, _ := s.get(context.Background())
+	if n, ok := inner.(ledger.Notifier); ok {
+		return n.Notify(key, rev, changed)
+	}
+	return nil
+}
+
 // Take implements [ledger.Store].
 func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
 	inner, err := s.wait(ctx)
