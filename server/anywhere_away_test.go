@@ -189,8 +189,8 @@ func TestEverythingAtOnce(t *testing.T) {
 					assert.LessOrEqual(t, undid[i].Load(), did[i].Load()-1, "%d", i)
 					return
 				}
-				if ended(i) {
-					return
+				if ended(i) || err == io.EOF && resp.StatusCode == 200 && i%2 == 1 {
+					return // whoever has cancelled a call gets no answer, also if it was too late
 				}
 				if !assert.Less(t, time.Since(begun), 10*time.Second, "%d has not ended: %v %v", i, did[i].Load(), undid[i].Load()) {
 					return
