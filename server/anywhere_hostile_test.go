@@ -165,11 +165,12 @@ func TestCallsAreBounded(t *testing.T) {
 	all[0].reply(waiting[0].ID, named("x"))
 	c := r[0].connect("2025-11-25", everything)
 	until(t, func() bool {
-		s := c.stream(roundsCall(5, 1, "I"))
-		defer s.close()
-		m := s.message()
-		for ; m.Method != "elicitation/create" && m.Method != ""; m = s.message() {
+		resp := c.post(roundsCall(5, 1, "I"))
+		defer resp.Body.Close()
+		if resp.Header.Get("Content-Type") != "text/event-stream" {
+			return false
 		}
-		return m.Method != ""
+		m := c.read(resp).message()
+		return m.Method == "elicitation/create"
 	})
 }

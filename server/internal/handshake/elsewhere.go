@@ -103,7 +103,6 @@ func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r w
 		return
 	}
 	task := found.task.ID
-	s.endOlder(ctx, found.ID, func(old *sessionCall) bool { return old.task == task })
 	told := last.told
 	if last.mark != "" && last.mark != markOf(task, told) {
 		told = 0
@@ -119,7 +118,7 @@ func (d *handshake) readOn(ctx context.Context, x *dialect.Exchange, r wire.Repl
 	reader := &streamReader{gone: make(chan struct{}), after: x.Header.Get("Last-Event-ID")}
 	defer st.carriedBy(reader, 0)()
 	m := &wire.Message{ID: found.ID, Method: found.Method}
-	rerr := d.begin(ctx, x, s, st, m, true, task, func(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte {
+	respond := func(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte {
 		if found.task.Status.Ended() && told > found.task.Events {
 			return nil // the client has the response
 		}
@@ -131,7 +130,14 @@ func (d *handshake) readOn(ctx context.Context, x *dialect.Exchange, r wire.Repl
 			rerr = c.refusal(ctx, err)
 		}
 		return wire.AppendResponse(nil, m.ID, result, rerr)
-	})
+	}
+	var rerr *wire.Error
+	for range readOnTries { // another one may take the place that is free now
+		s.endOlder(ctx, found.ID, func(old *sessionCall) bool { return old.task == task })
+		if rerr = d.begin(ctx, x, s, st, m, true, task, respond); rerr == nil {
+			break
+		}
+	}
 	if rerr != nil { // it must not look like the answer to the request, which goes on
 		s.forget(st)
 		r.Error(nil, wire.TryAgain(rerr.Message))
@@ -139,6 +145,9 @@ func (d *handshake) readOn(ctx context.Context, x *dialect.Exchange, r wire.Repl
 	}
 	return st.pump(ctx, r, reader, 0, markOf(task, told), nil, d.parking(x, st, r))
 }
+
+// readOnTries is how often it is tried to read on, as several may at once.
+const readOnTries = 5
 
 // nothingToResume refuses an id that is no event's, or of a stream that is not kept.
 func nothingToResume() *wire.Error {

@@ -1,0 +1,61 @@
+package server_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// What a client repeats costs no writes, and leaves no more than once: answers, reading on, and ids
+// that are used again.
+func TestRepetitionsCostNoWrites(t *testing.T) {
+	a := newAnywhere(t, roundsTool(new(world)))
+	c := a.rigs[0].connect("2025-11-25", everything)
+	s := c.stream(roundsCall(1, 2, "I"))
+	first := s.wait("elicitation/create")
+	c.reply(first.ID, named("x"))
+	second := s.wait("elicitation/create")
+	count := func(do func()) int64 {
+		before := a.store.writes.Load()
+		do()
+		return a.store.writes.Load() - before
+	}
+	assert.Zero(t, count(func() {
+		for range 200 {
+			a.next(c).reply(first.ID, named("x"))
+			a.next(c).vain(first.ID, named("y"))
+		}
+	}), "answers that are known")
+	assert.Zero(t, count(func() {
+		for i := range 100 {
+			a.next(c).vain([]byte(fmt.Sprint(1<<52+uint64(i)<<12+7)), named(strings.Repeat("x", 10_000)))
+		}
+	}), "answers to nothing")
+	assert.LessOrEqual(t, count(func() {
+		for range 50 {
+			assert.Contains(t, a.next(c).ask(roundsCall(1, 3, "other")), "in use")
+		}
+	}), int64(50), "an id in use: one try that fails")
+	reads := count(func() {
+		for range 50 {
+			a.next(c).get(second.id).close()
+		}
+	})
+	assert.LessOrEqual(t, reads, int64(50*2), "who reads on says so")
+	last := c.at(a.rigs[1]).get(second.id)
+	q := last.wait("elicitation/create")
+	c.reply(q.ID, named("y"))
+	last.wait("")
+	each := int64(0)
+	for i := range 30 {
+		each = count(func() {
+			s := a.next(c).stream(roundsCall(1, 1, fmt.Sprint(i)))
+			a.next(c).reply(s.wait("elicitation/create").ID, named("x"))
+			s.wait("")
+		})
+	}
+	t.Log("writes of a call with one question whose id was used 30 times:", each, "of one that reads on:", float64(reads)/50)
+	assert.LessOrEqual(t, each, int64(20))
+}
