@@ -216,7 +216,7 @@ func (w *world) client(n int) {
 		return err
 	})
 	answered := map[string]bool{}
-	wanted := time.Now()
+	wanted, asks := time.Now(), time.Now()
 	away := false
 	var last *tasks.Task
 	for look := 0; ; look++ {
@@ -239,8 +239,11 @@ func (w *world) client(n int) {
 		if last.Status.Ended() {
 			break
 		}
+		if last.Status == tasks.InputRequired {
+			asks = time.Now()
+		}
 		if !assert.Less(w.t, time.Since(begun), 26*time.Hour, "%s is stuck", tool) ||
-			last.Status != tasks.InputRequired && !assert.Less(w.t, time.Since(last.Updated), 4*time.Hour, "%s is stuck", tool) ||
+			!assert.Less(w.t, min(time.Since(last.Updated), time.Since(asks)), 4*time.Hour, "%s is stuck", tool) ||
 			!patient && !assert.Less(w.t, time.Since(wanted), patience+2*time.Hour, "%s goes on for nobody", tool) {
 			w.t.Log(w.seen.history(id))
 			return
