@@ -228,7 +228,7 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Client == nil { // somebody else's transport has no guests that could be used instead
+	if c.Client == nil && len(c.Guests) > 0 { // somebody else's transport has none that could be used instead
 		if rerr := c.GuestsRefuse(t, c.caller(c.peer, "")); rerr != nil {
 			return nil, rerr
 		}
