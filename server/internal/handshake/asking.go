@@ -35,7 +35,7 @@ func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessag
 	}
 	q := c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client = t, args, c.features
-	if part == nil || !part.Turn(&q, turns.Held) {
+	if resumed := part != nil && part.Turn(&q, turns.Held); !resumed && c.TakesKeys {
 		var rerr *wire.Error
 		if q.IdempotencyKey, rerr = c.IdempotencyKey(c.Exchange); rerr != nil {
 			return turns.End{}, rerr
@@ -217,6 +217,9 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 		Name      string         `json:"name"`
 		Arguments jsontext.Value `json:"arguments"`
 		Task      jsontext.Value `json:"task"`
+		// Next and Meta may have the token of a next part.
+		Next jsontext.Value `json:"resumeToken"`
+		Meta jsontext.Value `json:"_meta"`
 	}
 	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
 		return nil, rerr
@@ -225,16 +228,20 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Client == nil { // somebody else's transport has no guests that could be used instead
+	if c.Client == nil && len(c.Guests) > 0 { // somebody else's transport has none that could be used instead
 		if rerr := c.GuestsRefuse(t, c.caller(c.peer, "")); rerr != nil {
 			return nil, rerr
 		}
 	}
-	part, rerr := dialect.ReadResumed(c.Message.Params, t, p.Arguments)
-	if rerr != nil {
-		return nil, rerr
+	var part *dialect.Resumed
+	args := json.RawMessage(p.Arguments)
+	if t.Yields || p.Next != nil || jsonview.Get(p.Meta, dialect.ResumeTokenMember) != nil {
+		read, rerr := dialect.ReadResumed(c.Message.Params, t, p.Arguments)
+		if rerr != nil {
+			return nil, rerr
+		}
+		part, args = &read, json.RawMessage(read.Arguments)
 	}
-	args := json.RawMessage(part.Arguments)
 	asTask, ttl, rerr := c.asTask(t, p.Task)
 	switch {
 	case rerr != nil:
@@ -242,12 +249,14 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	case asTask:
 		return c.createTask(ctx, t, args, ttl)
 	}
-	out, err := c.drive(ctx, t, args, &part)
-	if rerr := part.Refused(&out, err); rerr != nil {
-		return nil, rerr
+	out, err := c.drive(ctx, t, args, part)
+	if part != nil {
+		if rerr := part.Refused(&out, err); rerr != nil {
+			return nil, rerr
+		}
 	}
 	if err == nil && out.Yielded != nil {
-		b, err := wire.Marshal(plainResult(c.peer.revision, c.Part(&out, &part)))
+		b, err := wire.Marshal(plainResult(c.peer.revision, c.Part(&out, part)))
 		if err != nil {
 			return nil, err
 		}
