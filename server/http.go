@@ -34,6 +34,10 @@ const (
 	// shutdownGrace is how long [Server.Serve] lets turns under way come to
 	// their end when it is stopped.
 	shutdownGrace = 20 * time.Second
+	// closingTime is for how long a server that is stopped still takes requests on connections
+	// that it has, and tells their owners to close them: a proxy that keeps a connection may be
+	// sending a request just when its end comes.
+	closingTime = time.Second
 )
 
 // Handler returns the server as an HTTP handler: MCP at [Endpoint], /healthz
@@ -64,6 +68,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	var open connections
+	hs.ConnState = open.count
 	served := make(chan error, 1)
 	go func() { served <- hs.Serve(l) }()
 	select {
@@ -73,6 +79,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	s.health.stopping.Store(true)
 	s.CloseStreams()
+	open.wait(closingTime)
 	grace, cancel := context.WithTimeout(base, shutdownGrace)
 	defer cancel()
 	err := hs.Shutdown(grace)
@@ -88,6 +95,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // message and has its dialect answer it.
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	reply := wire.Reply{Writer: w, Request: r}
+	if s.health.stopping.Load() {
+		w.Header().Set("Connection", "close")
+	}
 	if why := s.guard.refuse(r); why != "" {
 		s.log.Info("request refused", "reason", why, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
 		s.refuse(reply, r, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, why))

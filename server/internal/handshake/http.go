@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -114,11 +113,6 @@ func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, 
 	result, rerr := d.Dispatch(ctx, x, func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 		p, result, rerr := d.agree(x)
 		if rerr != nil {
-			return nil, rerr
-		}
-		if d.Draining.Err() != nil { // its client would meet somebody else next time
-			rerr := wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, dialect.ErrStopping.Error())
-			rerr.RetryAfter = time.Minute
 			return nil, rerr
 		}
 		id, err := d.newID(p, x.Principal)
@@ -355,8 +349,11 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		r.Error(nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "the client must accept text/event-stream"))
 		return
 	}
-	if s.answering.Err() != nil {
-		r.Error(nil, wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, "the server stops"))
+	if s.answering.Err() != nil { // some clients give up their session for a refusal
+		out := r.Events(patience)
+		_ = out.Start(x.Header.Get("Last-Event-ID"))
+		_ = out.Retry(stopRetry)
+		out.End()
 		return
 	}
 	s.mu.Lock()
