@@ -272,7 +272,7 @@ func TestWaitingSessions(t *testing.T) {
 	}
 	c := newCrowd(t)
 	n := *crowdSize
-	for _, w := range c.gather(50) { // what is made once
+	for _, w := range c.gather(300) { // what is made once, and what is remembered of the last ones
 		require.NoError(t, c.answer(w))
 		require.NoError(t, w.conn.Close())
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -113,6 +114,11 @@ func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, 
 	result, rerr := d.Dispatch(ctx, x, func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 		p, result, rerr := d.agree(x)
 		if rerr != nil {
+			return nil, rerr
+		}
+		if d.sessions.isClosed() {
+			rerr := wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, dialect.ErrStopping.Error())
+			rerr.RetryAfter = time.Minute
 			return nil, rerr
 		}
 		id, err := d.newID(p, x.Principal)

@@ -332,6 +332,14 @@ func (d *handshake) Drain() {
 	}
 }
 
+// isClosed reports whether [handshake.Close] was called. Before, a server that stops still begins
+// sessions: any replica goes on with them.
+func (t *sessionTable) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
 func (d *handshake) Close() {
 	t := &d.sessions
 	t.mu.Lock()
