@@ -59,7 +59,9 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 			run = false
 			continue
 		}
-		log, run = out.Position.log, false
+		if log, run = out.Position.log, false; log == nil { // it has done nothing
+			log = new(effectLog)
+		}
 		if r.GoesOn == nil || out.Position.next == "" || t.final(log) != "" {
 			continue
 		}
