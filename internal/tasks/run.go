@@ -100,7 +100,7 @@ func (r *run) work(drive func() error) {
 		}
 	}()
 	defer r.notes.stop()
-	if err := engine.Protect(drive); err != nil && !errors.Is(err, errLost) {
+	if err := engine.Protect(drive); err != nil && !errors.Is(err, errLost) && !errors.Is(err, ErrExists) { // the same call was begun before
 		r.m.Turns.Log.Error("a task is left for another try", "tool", r.tool, "error", err)
 	}
 }

@@ -24,6 +24,7 @@ type broken struct {
 	swap   func(context.Context, *ledger.Record, ...ledger.Item) error
 	items  func(context.Context, string, uint64, int) ([]ledger.Item, error)
 	watch  func(context.Context, string, uint64, func(*ledger.Record, error) bool)
+	notify func(string, uint64, func()) func()
 	take   func(context.Context, ledger.Take) ([]*ledger.Record, error)
 	list   func(context.Context, []string, string, int) ([]*ledger.Record, error)
 	owned  func(context.Context, []string, string, int) ([]*ledger.Record, error)
@@ -45,6 +46,12 @@ func (b *broken) Items(ctx context.Context, key string, after uint64, limit int)
 func (b *broken) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*ledger.Record, error] {
 	return func(yield func(*ledger.Record, error) bool) { b.watch(ctx, key, after, yield) }
 }
+func (b *broken) Notify(key string, rev uint64, changed func()) (stop func()) {
+	if b.notify == nil {
+		return nil
+	}
+	return b.notify(key, rev, changed)
+}
 func (b *broken) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
 	return b.take(ctx, t)
 }
@@ -62,13 +69,17 @@ func (b *broken) Now(ctx context.Context) (time.Time, error)         { return b.
 func (b *broken) Close() error                                       { return b.close() }
 
 func breakable(s ledger.Store, skew time.Duration) *broken {
-	return &broken{
+	b := &broken{
 		Store: s, skew: skew, load: s.Load, swap: s.Swap, items: s.Items, take: s.Take, list: s.List, owned: s.Owned, count: s.Count,
 		forget: s.Forget, now: s.Now, close: s.Close,
 		watch: func(ctx context.Context, key string, after uint64, yield func(*ledger.Record, error) bool) {
 			s.Watch(ctx, key, after)(yield)
 		},
 	}
+	if n, ok := s.(ledger.Notifier); ok {
+		b.notify = n.Notify
+	}
+	return b
 }
 
 // variant is one way to be wrong. Breaks is called for each set of data, and what it

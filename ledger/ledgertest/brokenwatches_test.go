@@ -11,6 +11,25 @@ import (
 
 func brokenWatches() []variant {
 	return []variant{
+		each("promises to tell of changes and does not", func(b *broken) {
+			b.notify = func(string, uint64, func()) func() { return func() {} }
+		}),
+		each("tells of changes all the time", func(b *broken) {
+			b.notify = func(_ string, _ uint64, changed func()) func() {
+				over := time.After(5 * time.Second)
+				go func() {
+					for {
+						select {
+						case <-over:
+							return
+						case <-time.After(time.Millisecond):
+							changed()
+						}
+					}
+				}()
+				return func() {}
+			}
+		}),
 		watching("does not begin with the present", func(b *broken, ctx context.Context, key string, after uint64, yield func(*ledger.Record, error) bool) {
 			if r, err := b.Store.Load(ctx, key); err == nil {
 				after = max(after, r.Rev)

@@ -43,6 +43,8 @@ var foundBy = map[string][]string{
 	"misses what happens while its caller is busy":     {"watch/a slow reader"},
 	"tells everything twice":                           {"watch/every kind of change", "watch/ends with the newest"},
 	"tells of the next revision only once":             {"watch/ends with the newest"},
+	"promises to tell of changes and does not":         {"watch/being told"},
+	"tells of changes all the time":                    {"watch/being told"},
 	"looks every 200 ms":                               {"watch/soon"},
 	"ends without an error":                            {"watch/ends with its context", "end/contexts", "end/close"},
 	"does not end with its context":                    {"watch/ends with its context"},

@@ -128,7 +128,7 @@ func (d *handshake) park(x *dialect.Exchange, st *stream, r wire.Reply, out *wir
 		task: rd.task, name: rd.name, number: rd.number, canLeave: stays,
 		told: rd.w.told, asked: make(map[string]posted, len(rd.asked)), token: slices.Clone(rd.Notifier.Token), shown: rd.Notifier.Shown(),
 		until: time.Now().Add(s.agreed.expires.Sub(d.Turns.Now()) - parkMargin/2), wait: rd.wait,
-		conn: conn, stream: appendNumber(st.name, st.number), event: event, wrote: time.Now(), confirmed: time.Now(),
+		conn: conn, stream: appendNumber(st.name, st.number), event: event, wrote: time.Now().Add(-parkAfter), confirmed: time.Now(),
 	}
 	for id, asked := range rd.asked {
 		if asked.event > event {
@@ -278,7 +278,7 @@ func (p *parked) tend(now time.Time) {
 		p.shown = tell.Shown()
 		fallthrough
 	default:
-		if now.Sub(p.wrote) >= aliveEvery {
+		if now.Sub(p.wrote) >= aliveEvery-tendEvery { // it may be that much later
 			err = errors.Join(err, out.Alive())
 			p.wrote = now
 		}
