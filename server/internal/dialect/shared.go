@@ -299,6 +299,14 @@ func (s *shared) report(ctx context.Context, err error) {
 
 // heard publishes what is new in the news. own says that they have been written here just now.
 func (s *shared) heard(name string, n *records.News, own bool) {
+	ids, touched := s.publish(name, n, own)
+	if touched && s.on != nil { // without a lock: who is told may hold what a subscriber waits for
+		s.on(ids)
+	}
+}
+
+// publish returns the sessions that others have touched; nil if any may have been.
+func (s *shared) publish(name string, n *records.News, own bool) (ids []SessionID, touched bool) {
 	s.hear.Lock()
 	defer s.hear.Unlock()
 	s.mu.Lock()
@@ -309,7 +317,7 @@ func (s *shared) heard(name string, n *records.News, own bool) {
 	}
 	if same && n.Last <= old.Last { // the watch is behind what was written here
 		s.mu.Unlock()
-		return
+		return nil, false
 	}
 	s.known[name] = n
 	s.mu.Unlock()
@@ -320,8 +328,9 @@ func (s *shared) heard(name string, n *records.News, own bool) {
 	}
 	// Of the first news, subscribers that were here before them may not have heard: all is told
 	// that is in them. News in another epoch may lack anything.
+	another := old != nil && !same
 	changes, lost := n.Changes.After(after)
-	if lost || old != nil && !same {
+	if lost || another {
 		s.hub.publishAll()
 	} else {
 		for _, item := range changes {
@@ -330,21 +339,17 @@ func (s *shared) heard(name string, n *records.News, own bool) {
 			}
 		}
 	}
-	sessions, lost := n.Sessions.After(after)
-	switch {
-	case s.on == nil:
-	case lost || old != nil && !same:
-		s.on(nil)
-	default:
-		if ids := sessionsOf(sessions, s.by); len(ids) > 0 {
-			s.on(ids)
-		}
-	}
 	s.mu.Lock()
 	if name == s.name {
 		s.told = n.Position()
 	}
 	s.mu.Unlock()
+	sessions, lost := n.Sessions.After(after)
+	if lost || another {
+		return nil, true
+	}
+	ids = sessionsOf(sessions, s.by)
+	return ids, len(ids) > 0
 }
 
 func sessionText(id SessionID) string {
