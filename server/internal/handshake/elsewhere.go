@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"time"
 
@@ -168,7 +169,8 @@ func (c *call) goOn(ctx context.Context, found *reading, told uint64, before *pa
 		return c.readResult(ctx, r, task, told)
 	}
 	if before != nil {
-		r.name, r.asked, r.wait = before.name, before.asked, before.wait
+		// Whoever looks at what was parked may not have finished.
+		r.name, r.asked, r.wait = before.name, maps.Clone(before.asked), before.wait
 		c.Notifier.Continue(before.shown)
 	} else if found.Alone {
 		var err error
