@@ -131,12 +131,17 @@ func (b *Book) keyedNames(kind string, parts ...string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return b.namesBy(keys, kind, parts...), nil
+}
+
+// namesBy returns the name of something by each of the keys.
+func (b *Book) namesBy(keys []*nameKey, kind string, parts ...string) []string {
 	message := appendParts(appendParts(make([]byte, 0, 128), kind, b.audience), parts...)
 	list := make([]string, len(keys))
 	for i, key := range keys {
 		list[i] = key.name(message)
 	}
-	return list, nil
+	return list
 }
 
 // queues returns the names of the queue of a target.
