@@ -227,8 +227,9 @@ func (r *reader) resumesLater() (stop func()) {
 	told := make(chan struct{})
 	t := time.AfterFunc(max(0, time.Until(r.resumes)), func() {
 		defer close(told)
-		if r.sendPolicy(r.task) == nil {
-			r.token.Store(true)
+		r.token.Store(true) // before the client reads it
+		if r.sendPolicy(r.task) != nil {
+			r.token.Store(false)
 		}
 	})
 	return func() {
