@@ -791,35 +791,3 @@ func TestWhatACallTellsThoughWritesAreUncertain(t *testing.T) {
 		assert.Len(t, events, len(want)+1)
 	})
 }
-
-// What others have told is read from the store, though the task runs here.
-func TestWhatOthersTellOfACall(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		tool := plain("tells", func(t *turn) (saga.Next, error) {
-			t.Log(slog.LevelInfo, "here")
-			time.Sleep(40 * time.Millisecond) // nobody watches the record yet
-			t.Log(slog.LevelInfo, "again")
-			time.Sleep(time.Minute)
-			return t.Textf("told")
-		})
-		m, other := r.manager(nil, tool), r.manager(nil, tool)
-		r.work(m)
-		task := r.start(m, waited(m, "tells"))
-		require.EqualValues(t, 1, task.Events)
-		require.NoError(t, other.Append(t.Context(), "p", task.ID, json.RawMessage(`"there"`)))
-		task, err := m.Get(t.Context(), "p", task.ID)
-		require.NoError(t, err)
-		require.EqualValues(t, 2, task.Events)
-		events, err := m.Events(t.Context(), "p", task.ID, 1, 10)
-		require.NoError(t, err)
-		require.Len(t, events, 1)
-		assert.Equal(t, tasks.EventCustom, events[0].Kind)
-		time.Sleep(time.Second)
-		events, err = m.Events(t.Context(), "p", task.ID, 0, 10)
-		require.NoError(t, err)
-		require.Len(t, events, 3)
-		for i, e := range events {
-			assert.Equal(t, uint64(i+1), e.N)
-		}
-	})
-}

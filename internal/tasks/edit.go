@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -14,7 +13,7 @@ import (
 
 // edit changes a task for its client. change returns false if there is nothing to do. If the
 // task is to go on now, run is true.
-func (m *Manager) edit(ctx context.Context, principal, id string, change func(e *records.TaskEntry) (events []Event, run, changed bool, err error)) (*Task, error) {
+func (m *Manager) edit(ctx context.Context, principal, id string, change func(e *records.TaskEntry) (run, changed bool, err error)) (*Task, error) {
 	m.sync(ctx)
 	for {
 		e, err := m.find(ctx, principal, id)
@@ -22,32 +21,22 @@ func (m *Manager) edit(ctx context.Context, principal, id string, change func(e 
 			return nil, err
 		}
 		next := e.Clone()
-		events, run, changed, err := change(next)
+		run, changed, err := change(next)
 		if err != nil {
 			return nil, m.report(ctx, "task", err)
 		}
 		if !changed {
 			return m.view(e)
 		}
-		if status(next) != status(e) || len(events) > 0 {
+		if status(next) != status(e) {
 			next.Seen++
 			next.Updated = m.now()
 		}
-		items := make([]records.TaskItem, len(events))
-		for i := range events {
-			next.Events++
-			events[i].At = m.now()
-			body, err := events[i].encode()
-			if err != nil {
-				return nil, m.report(ctx, "task", err)
-			}
-			items[i] = records.TaskItem{N: next.Events, Body: body}
-		}
 		if run && !e.Taken() {
-			err = m.put(ctx, next, items)
+			err = m.put(ctx, next)
 		} else {
 			next.KeepUntil = keepUntil(&next.Task)
-			_, err = m.book.PutTask(ctx, next, false, items...)
+			_, err = m.book.PutTask(ctx, next, false)
 		}
 		switch {
 		case errors.Is(err, records.ErrConflict):
@@ -61,32 +50,32 @@ func (m *Manager) edit(ctx context.Context, principal, id string, change func(e 
 
 // Answer implements [Viewer].
 func (m *Manager) Answer(ctx context.Context, principal, id string, answers []steps.Answer) (*Task, error) {
-	return m.edit(ctx, principal, id, func(e *records.TaskEntry) (_ []Event, run, changed bool, err error) {
+	return m.edit(ctx, principal, id, func(e *records.TaskEntry) (run, changed bool, err error) {
 		if status(e) != InputRequired || e.Taken() {
-			return nil, false, false, nil
+			return false, false, nil
 		}
 		questions, numbers, err := questionsOf(&e.Task)
 		if err != nil {
-			return nil, false, false, err
+			return false, false, err
 		}
 		fresh := answersTo(questions, answers)
 		if len(fresh) == 0 {
-			return nil, false, false, nil
+			return false, false, nil
 		}
 		program, _ := m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
 		if program == nil {
-			return nil, false, false, turns.ErrNewer
+			return false, false, turns.ErrNewer
 		}
 		position, err := decodePosition(e.Position, e.Saga)
 		if err == nil {
 			err = program.CheckAnswers(position, fresh)
 		}
 		if err != nil {
-			return nil, false, false, err
+			return false, false, err
 		}
 		known, err := decodeAnswers(e.Answers)
 		if err != nil {
-			return nil, false, false, err
+			return false, false, err
 		}
 		for _, a := range fresh { // of those that are given twice, which are the same
 			if len(answersTo([]steps.Step{{ID: a.StepID}}, known)) == 0 {
@@ -98,18 +87,18 @@ func (m *Manager) Answer(ctx context.Context, principal, id string, answers []st
 		e.Answers = encodeAnswers(known)
 		e.Seen++
 		left, _, err := questionsOf(&e.Task)
-		return nil, len(left) == 0, true, err
+		return len(left) == 0, true, err
 	})
 }
 
 // Cancel implements [Viewer].
 func (m *Manager) Cancel(ctx context.Context, principal, id string) (*Task, error) {
-	t, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (_ []Event, run, changed bool, err error) {
+	t, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (run, changed bool, err error) {
 		if e.State == records.TaskEnded || e.Cancelled || e.TooLate || len(e.Undo) > 0 {
-			return nil, false, false, nil
+			return false, false, nil
 		}
 		e.Cancelled = true
-		return nil, true, true, nil
+		return true, true, nil
 	})
 	if err == nil && t.Cancelling && !t.Status.Ended() {
 		if r := m.runs(principal, id); r != nil {
@@ -130,29 +119,12 @@ func (m *Manager) runs(principal, id string) *run {
 
 // Extend implements [Viewer].
 func (m *Manager) Extend(ctx context.Context, principal, id string, until time.Time) error {
-	_, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (_ []Event, run, changed bool, err error) {
+	_, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (run, changed bool, err error) {
 		if !until.After(e.Keep) {
-			return nil, false, false, nil
+			return false, false, nil
 		}
 		e.Keep = until.UTC()
-		return nil, false, true, nil
-	})
-	return err
-}
-
-// Append implements [Viewer].
-func (m *Manager) Append(ctx context.Context, principal, id string, note json.RawMessage) error {
-	_, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (_ []Event, run, changed bool, err error) {
-		if e.State == records.TaskEnded {
-			return nil, false, false, nil
-		}
-		if e.Appended++; e.Appended > maxAppended {
-			return nil, false, false, errAppended
-		}
-		if e.Size += uint64(len(note)) + eventSize; e.Size > maxPartial {
-			return nil, false, false, errPartial
-		}
-		return []Event{{Kind: EventCustom, Note: note}}, false, true, nil
+		return false, true, nil
 	})
 	return err
 }

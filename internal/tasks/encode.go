@@ -266,7 +266,7 @@ func (e *Event) encode() ([]byte, error) {
 	if e.Question != nil {
 		b = fields.AppendBytes(b, 8, encodeStep(nil, e.Question))
 	}
-	return fields.AppendBytes(b, 9, e.Note), nil
+	return b, nil // 9 was once what dialects told
 }
 
 func decodeEvent(n uint64, b []byte) (e Event, err error) {
@@ -299,8 +299,6 @@ func decodeEvent(n uint64, b []byte) (e Event, err error) {
 			var s steps.Step
 			s, wrong = decodeStep(v)
 			e.Question = &s
-		case 9:
-			e.Note = json.RawMessage(v)
 		}
 		if wrong != nil {
 			return e, wrong

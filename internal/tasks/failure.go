@@ -112,7 +112,6 @@ var (
 	errState    = &FailedError{"The task has more to remember than can be kept."}
 	errPartial  = &FailedError{"The task has given more partial results than can be kept."}
 	errChanged  = &FailedError{"The task cannot go on: the tool has changed since it began. Start again."}
-	errAppended = &FailedError{"The task has more events of its client's protocol than can be kept."}
 	errPauses   = &FailedError{"The tool paused too often without asking anything."}
 )
 

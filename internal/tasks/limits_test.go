@@ -2,7 +2,6 @@ package tasks_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -31,27 +30,6 @@ func TestTheSameCallAtTheLimit(t *testing.T) {
 		s.Request.IdempotencyKey = "another"
 		_, err := m.Start(t.Context(), s)
 		require.ErrorIs(t, err, tasks.ErrTooMany)
-	})
-}
-
-// A dialect's own events are bounded in number, however small they are.
-func TestAppendedEventsAreBounded(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		m := r.manager(nil, greeter())
-		r.work(m)
-		task := r.until(m, r.start(m, call(m, "greet", "")).ID, tasks.InputRequired)
-		n := 0
-		for ; n < 20_000; n++ {
-			if err := m.Append(t.Context(), "p", task.ID, json.RawMessage("1")); err != nil {
-				var failed *tasks.FailedError
-				require.ErrorAs(t, err, &failed)
-				break
-			}
-		}
-		assert.Equal(t, 10_000, n)
-		now, err := m.Get(t.Context(), "p", task.ID)
-		require.NoError(t, err)
-		assert.Equal(t, task.Events+10_000, now.Events)
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 // Renew implements [Viewer].
 func (m *Manager) Renew(ctx context.Context, principal, id string, patience time.Duration, change func(json.RawMessage) json.RawMessage) (*Task, error) {
 	var next *records.TaskEntry
-	t, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (_ []Event, run, changed bool, err error) {
+	t, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (run, changed bool, err error) {
 		now := m.now()
 		next = e
 		if change != nil {
@@ -47,7 +47,7 @@ func (m *Manager) Renew(ctx context.Context, principal, id string, patience time
 				e.Wake = e.Rest
 			}
 		}
-		return nil, false, changed, nil
+		return false, changed, nil
 	})
 	if err == nil && next.Rev() == t.Rev {
 		if r := m.runs(principal, id); r != nil {

@@ -157,7 +157,7 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 	}
 	e, err := m.book.NewTask(ctx, t, s.ID != "")
 	if err == nil {
-		err = m.put(ctx, e, nil)
+		err = m.put(ctx, e)
 	}
 	if errors.Is(err, records.ErrConflict) {
 		if t.Digest != nil {
@@ -236,7 +236,7 @@ func same(found *records.TaskEntry, t *records.Task, err error) (*records.TaskEn
 
 // put writes a task that is to run now: it is taken if there is a place here, or if it needs
 // none, and otherwise whoever has one takes it.
-func (m *Manager) put(ctx context.Context, e *records.TaskEntry, items []records.TaskItem) error {
+func (m *Manager) put(ctx context.Context, e *records.TaskEntry) error {
 	now := m.now()
 	tool := e.Target.Name
 	reserve, release := func() (context.Context, bool) { return m.crew.reserve(e.Principal, tool) }, func() { m.crew.release(e.Principal, tool) }
@@ -252,7 +252,7 @@ func (m *Manager) put(ctx context.Context, e *records.TaskEntry, items []records
 		e.Wake = e.Rest
 	}
 	e.KeepUntil = keepUntil(&e.Task)
-	epoch, err := m.book.PutTask(ctx, e, here, items...)
+	epoch, err := m.book.PutTask(ctx, e, here)
 	if !here {
 		return err
 	}

@@ -21,10 +21,8 @@ const (
 	maxPauses = 1000
 	// maxOwn is how many turns in a row only the server's model may be asked for.
 	maxOwn = 100
-	// maxPartial is how many bytes of partial results, questions and events of dialects are kept.
+	// maxPartial is how many bytes of partial results and questions are kept.
 	maxPartial = 8 << 20
-	// maxAppended is how many events a dialect may add.
-	maxAppended = 10_000
 )
 
 // never is when a task that nothing ends is looked at again.

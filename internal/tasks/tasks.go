@@ -165,8 +165,6 @@ const (
 	// EventStatus: the task has ended with Event.Status and Event.Message. It is the last
 	// event. Other changes of the status are seen by [Viewer.Watch] only.
 	EventStatus
-	// EventCustom is what a dialect has appended, Event.Note.
-	EventCustom
 )
 
 // Event is something that a task has told. Events of a task are numbered from 1 on; old ones
@@ -181,7 +179,6 @@ type Event struct {
 	Question *steps.Step
 	Status   Status
 	Message  string
-	Note     json.RawMessage
 }
 
 // Viewer is a dialect's way to tasks: what [Manager] does, without its workers.
@@ -219,8 +216,6 @@ type Viewer interface {
 	// or how long the result is kept, counts from now on again. change, if it is not nil,
 	// returns what is to be kept with the task instead of its note; who watches the task sees it.
 	Renew(ctx context.Context, principal, id string, patience time.Duration, change func(note json.RawMessage) json.RawMessage) (*Task, error)
-	// Append adds an event of the dialect's own.
-	Append(ctx context.Context, principal, id string, note json.RawMessage) error
 	// List returns tasks of the principal's, in an order of no meaning, at most limit of them.
 	// next is what to give as after for more; empty if there are none. They have no End. What cannot
 	// be read is left out and logged.

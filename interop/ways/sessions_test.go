@@ -197,14 +197,25 @@ func byOperation(l *life) (string, error) {
 }
 
 // byResuming is a client of resumable requests (SEP-975).
-func byResuming(l *life) (string, error) {
+func byResuming(l *life) (string, error) { return resumes(l, taskTool) }
+
+// byResumingLater is one that calls a tool which is no task for clients, and takes so long for its
+// first answer that it is told how to resume the call.
+func byResumingLater(l *life) (string, error) { return resumes(l, plainTool) }
+
+func resumes(l *life, tool string) (string, error) {
 	p, err := newPeer(l, object{"resumableRequests": object{}})
 	if err != nil {
 		return "", err
 	}
 	const id = 7
 	token := ""
+	var later *message
 	p.heard = func(m message) error {
+		if m.Method == "elicitation/create" && tool == plainTool && token == "" {
+			later = &m
+			return nil
+		}
 		if m.Method != "notifications/requests/resumePolicy" {
 			return p.answer(m, nil)
 		}
@@ -216,11 +227,20 @@ func byResuming(l *life) (string, error) {
 			return fmt.Errorf("no token: %s", m.Params)
 		}
 		l.event("policy")
+		if m := later; m != nil {
+			later = nil
+			return p.answer(*m, nil)
+		}
 		return nil
 	}
 	result, err := p.again(func() (json.RawMessage, error) {
-		if token == "" {
-			return p.requestWith(id, "call", "tools/call", l.call(taskTool))
+		switch {
+		case token == "" && (l.overLines || tool == taskTool):
+			return p.requestWith(id, "call", "tools/call", l.call(tool))
+		case token == "" && p.mark == "":
+			return p.requestWith(id, "call", "tools/call", l.plainCall(tool))
+		case token == "":
+			return p.goOn("more")
 		}
 		if _, err := p.request("", "requests/getStatus", object{"requestId": id, "resumeToken": token}); err != nil {
 			return nil, err

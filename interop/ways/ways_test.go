@@ -24,7 +24,7 @@ type way struct {
 	session bool
 }
 
-// ways are all nine, the last one in two variants.
+// ways are all nine, two of them in two variants.
 var ways = []way{
 	{name: "saga proposal", live: bySaga},
 	{name: "multi round-trip", live: byRounds},
@@ -33,6 +33,7 @@ var ways = []way{
 	{name: "tasks of 2025-11-25", live: byOlderTask, task: true, session: true},
 	{name: "asynchronous (SEP-1391)", live: byOperation, task: true, session: true},
 	{name: "resumable (SEP-975)", live: byResuming, task: true, session: true},
+	{name: "resumable once it has taken long (SEP-975)", live: byResumingLater, task: true, session: true},
 	{name: "parts (SEP-1003)", live: byParts},
 	{name: "plain call of a task", live: byWaiting, task: true, session: true},
 	{name: "plain call of a task, made again", live: byKey, task: true, session: true},

@@ -157,9 +157,12 @@ func nothingToResume() *wire.Error {
 
 // goOn waits for what another request has begun to wait for, and answers as that would have.
 func (c *call) goOn(ctx context.Context, found *reading, told uint64, before *parked) (json.RawMessage, error) {
-	r := &reader{call: c, number: found.number, wait: callWait, token: found.Method == resumeMethod}
-	if p := found.task.Program; p != nil && found.Alone && c.canResume() && c.TaskMode(p) != engine.TasksForbidden {
-		r.token = true
+	r := &reader{call: c, uri: found.URI, number: found.number, wait: callWait}
+	if p := found.task.Program; found.Method == resumeMethod || p != nil && found.Alone && c.canResume() && c.TaskMode(p) != engine.TasksForbidden {
+		r.token.Store(true)
+	} else if found.Method != resultMethod && found.Alone && c.canResume() {
+		r.resumes = found.task.Created.Add(resumeAfter)
+		r.token.Store(before != nil) // it was not parked before
 	}
 	if noteOf(found.task) == nil || noteOf(found.task).Call == nil || found.Method != callMethod {
 		r.alias = &found.alias
@@ -182,15 +185,20 @@ func (c *call) goOn(ctx context.Context, found *reading, told uint64, before *pa
 		return r.resumed(ctx, task, told)
 	}
 	out, err := r.called(ctx, task, told, r.alias != nil)
+	return r.resultOf(task, out, err)
+}
+
+// resultOf is the response to the request that has begun a task.
+func (r *reader) resultOf(task *tasks.Task, out turns.End, err error) (json.RawMessage, error) {
 	kind := engine.KindTool
 	if task.Program != nil {
 		kind = task.Program.Kind
 	}
 	switch { // what has ended can be of a program that this server does not have
 	case out.Messages != nil || err != nil && kind == engine.KindPrompt:
-		return c.promptResult(out, err)
+		return r.promptResult(out, err)
 	case err == nil && out.Result == nil, kind == engine.KindResource:
-		return c.resourceResult(found.URI, out, err)
+		return r.resourceResult(r.uri, out, err)
 	}
-	return c.toolResult(out, err)
+	return r.toolResult(out, err)
 }

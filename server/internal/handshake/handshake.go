@@ -103,8 +103,8 @@ type method struct {
 	foreign bool
 	// lingering methods change the session for as long as it is in memory.
 	lingering bool
-	// tasks methods are only there if there can be tasks.
-	tasks bool
+	// tasks methods are only there if there can be tasks, and ledger methods if there is a ledger.
+	tasks, ledger bool
 	// numbered methods may wait for tasks; see numbers.go.
 	numbered bool
 }
@@ -127,14 +127,14 @@ var methods = map[string]method{
 	"tasks/list":               {serve: (*call).listTasks, tasks: true},
 	"tasks/cancel":             {serve: (*call).cancelTask, tasks: true},
 	resultMethod:               {serve: (*call).taskResult, tasks: true, lasting: true, numbered: true},
-	"requests/getStatus":       {serve: (*call).requestStatus, tasks: true},
-	resumeMethod:               {serve: (*call).resume, tasks: true, lasting: true, numbered: true},
+	"requests/getStatus":       {serve: (*call).requestStatus, ledger: true},
+	resumeMethod:               {serve: (*call).resume, ledger: true, lasting: true, numbered: true},
 }
 
 // method returns the method of a message; the zero value if it is not served here.
 func (d *handshake) method(m *wire.Message) method {
 	found := methods[m.Method]
-	if found.tasks && !d.OffersTasks() {
+	if found.tasks && !d.OffersTasks() || found.ledger && d.Tasks == nil {
 		return method{}
 	}
 	return found

@@ -169,7 +169,7 @@ func (r *reader) enroll(ctx context.Context, task string, alone bool) {
 	if r.number == 0 {
 		r.number = a.numberOf(ofAlias, id+"\x00"+task, 0)
 	}
-	r.alias = &alias{Task: task, ID: r.Message.ID, Method: r.Message.Method, Token: r.Notifier.Token, URI: r.uriRead(), Alone: alone}
+	r.alias = &alias{Task: task, ID: r.Message.ID, Method: r.Message.Method, Token: r.Notifier.Token, URI: r.uri, Alone: alone}
 	err := r.keepAlias(ctx)
 	if err == nil && r.Message.Method == callMethod {
 		err = r.RememberRequest(ctx, r.Principal, a.session(), r.Message.ID, task)

@@ -86,7 +86,7 @@ func (a account) Account() string { return string(a) }
 // parks reports whether all that the reader waits for is the client's answer, and its stream can
 // be parked.
 func (r *reader) parks() bool {
-	return r.w.post != nil && r.w.waits.Load() && r.alias == nil && r.name != "" && r.wait >= leastWait && r.Draining.Err() == nil &&
+	return r.w.post != nil && r.w.waits.Load() && (r.resumes.IsZero() || r.token.Load()) && r.alias == nil && r.name != "" && r.wait >= leastWait && r.Draining.Err() == nil &&
 		r.post.agreed.expires.Sub(r.Turns.Now()) > parkMargin
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -25,14 +26,18 @@ import (
 type reader struct {
 	*call
 	task string
+	// uri is what the request reads, if that is a resource.
+	uri string
 	// number is that of the request, by which other replicas go on with it; 0 is none.
 	number uint64
 	// alias is what the number leads to, if that is not the task itself.
 	alias *alias
 	// name tells it from the other readers of the request, if only the last one counts.
 	name string
-	// token: the client can resume the request by a token.
-	token bool
+	// token: the client can resume the request by a token. If it will, once the request has taken
+	// long, resumes is when.
+	token   atomic.Bool
+	resumes time.Time
 	// wait is for how long the client may be away until the task is given up; zero: the task
 	// does not depend on it.
 	wait time.Duration
@@ -111,6 +116,7 @@ func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*task
 		r.post.mu.Unlock()
 	}
 	defer context.AfterFunc(r.Draining, func() { r.stops() })()
+	defer r.resumesLater()()
 	stop := r.keep(ctx)
 	t, err := r.w.wait(ctx)
 	stop()
@@ -118,7 +124,7 @@ func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*task
 		r.mark(t.Events + 1)
 		return t, nil
 	}
-	elsewhere := errors.Is(err, turns.ErrGone) || errors.Is(err, turns.ErrLedger) && r.token || ctx.Err() != nil
+	elsewhere := errors.Is(err, turns.ErrGone) || errors.Is(err, turns.ErrLedger) && r.token.Load() || ctx.Err() != nil
 	if elsewhere && !r.isOver(err) && r.canLeave() {
 		r.leave(0) // it goes on without this client, or can be had later
 	}
@@ -127,7 +133,7 @@ func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*task
 
 // isOver reports whether the client has said that it wants nothing of the request any more.
 func (r *reader) isOver(err error) bool {
-	return errors.Is(err, dialect.ErrCancelled) || errors.Is(err, dialect.ErrSessionEnded) && !r.token
+	return errors.Is(err, dialect.ErrCancelled) || errors.Is(err, dialect.ErrSessionEnded) && !r.token.Load()
 }
 
 // canLeave reports whether the client finds what comes of the request elsewhere: by a token, or
@@ -135,7 +141,7 @@ func (r *reader) isOver(err error) bool {
 // 2025-11-25, whose streams servers were not to end, most do not look for the rest of one that has
 // ended: where there is a choice, as when the server stops, they are not left.
 func (r *reader) canLeave() bool {
-	if r.token {
+	if r.token.Load() {
 		return true
 	}
 	if !r.streams() || r.number == 0 || r.peer.revision < revision2025March {

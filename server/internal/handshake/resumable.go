@@ -21,11 +21,12 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// Resumable requests (SEP-975): a client that declares resumableRequests is told, first of all,
-// by which token it can resume a tools/call when its connection is gone, or this server: with
-// requests/resume, which has the id of the call and goes on as the call would have, in any session
-// of the same principal. It is one more way to a call that any replica can go on with anyway (see
-// numbers.go), and is offered for tools that may be tasks: what they end with is kept for longer.
+// Resumable requests (SEP-975): a client that declares resumableRequests is told by which token it
+// can resume a request when its connection is gone, or this server: with requests/resume, which
+// has the id of the request and goes on as that would have, in any session of the same principal.
+// It is one more way to a call that any replica can go on with anyway (see numbers.go). Of calls of
+// tools that may be tasks clients are told it first of all, and of any other request that runs code
+// of authors once it has taken as long as resumeAfter: most are over by then.
 
 const (
 	resumeMethod = "requests/resume"
@@ -33,6 +34,8 @@ const (
 	// maxWait is for how long a client may be away at most; tools whose results are kept for less
 	// have less.
 	maxWait = time.Hour
+	// resumeAfter is how long a request takes until it can be resumed whatever it is of.
+	resumeAfter = 2 * time.Second
 	// maxResume is the longest resume token that is looked at.
 	maxResume = 8 << 10
 )
@@ -48,11 +51,13 @@ type ticket struct {
 	ID string `json:"i"`
 	// Token is the request's progressToken.
 	Token jsontext.Value `json:"p,omitzero"`
+	// URI is what the request reads, if that is a resource.
+	URI string `json:"u,omitzero"`
 }
 
 // canResume reports whether the client can resume requests here.
 func (c *call) canResume() bool {
-	return c.OffersTasks() && c.peer != nil && c.peer.resumable && c.Client == nil
+	return c.Tasks != nil && c.peer != nil && c.peer.resumable && c.Client == nil
 }
 
 // waitOf is for how long a client may be away from a call of the tool.
@@ -67,20 +72,20 @@ func waitOf(t *engine.Program) time.Duration {
 }
 
 // sealTicket makes a resume token.
-func (c *call) sealTicket(task string) (string, error) {
-	id, ok := wire.CanonicalID(c.Message.ID)
+func (r *reader) sealTicket(task string) (string, error) {
+	id, ok := wire.CanonicalID(r.Message.ID)
 	if !ok {
 		return "", errors.New("the request has no id")
 	}
-	t := ticket{Task: task, ID: id}
-	if c.Notifier != nil {
-		t.Token = c.Notifier.Token
+	t := ticket{Task: task, ID: id, URI: r.uri}
+	if r.Notifier != nil {
+		t.Token = r.Notifier.Token
 	}
 	state, err := wire.Marshal(t)
 	if err != nil {
 		return "", err
 	}
-	return c.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.ResumePurpose, Principal: c.Principal}, c.Turns.Now(), &tokens.Contents{State: state})
+	return r.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.ResumePurpose, Principal: r.Principal}, r.Turns.Now(), &tokens.Contents{State: state})
 }
 
 // openTicket reads a resume token. When it ends, its task says.
@@ -172,7 +177,8 @@ func (c *call) resume(ctx context.Context) (json.RawMessage, error) {
 	if err == nil && resumptionOf(task) == nil {
 		return nil, errResume
 	}
-	r := &reader{call: c, token: true}
+	r := &reader{call: c, uri: t.URI}
+	r.token.Store(true)
 	if err == nil {
 		task, err = r.enter(ctx, task, c.confirm(t.Task))
 	}
@@ -209,10 +215,28 @@ func (r *reader) resumed(ctx context.Context, task *tasks.Task, seen uint64) (js
 		return nil, err
 	}
 	result, err := r.w.finalResult(ctx, task)
-	if err != nil {
-		return nil, err
+	return r.resultOf(task, result, err)
+}
+
+// resumesLater has the client told how to resume its request, if that takes long, until stop is
+// called.
+func (r *reader) resumesLater() (stop func()) {
+	if r.resumes.IsZero() || r.token.Load() {
+		return func() {}
 	}
-	return r.toolResult(result, nil)
+	told := make(chan struct{})
+	t := time.AfterFunc(max(0, time.Until(r.resumes)), func() {
+		defer close(told)
+		r.token.Store(true) // before the client reads it
+		if r.sendPolicy(r.task) != nil {
+			r.token.Store(false)
+		}
+	})
+	return func() {
+		if !t.Stop() {
+			<-told // nothing comes after the response
+		}
+	}
 }
 
 // requestStatus answers requests/getStatus.

@@ -41,16 +41,21 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 		return end, err
 	}
 	start := tasks.Start{Request: q, AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
-	r, note := &reader{call: c}, taskNote{}
+	r, note, began := &reader{call: c, uri: c.uriRead()}, taskNote{}, time.Now()
 	_, leaves := c.Way.(dialect.Leaver)
-	resumes := leaves && c.canResume() && c.TaskMode(t) != engine.TasksForbidden
+	resumes := leaves && c.canResume()
 	own := c.post != nil && q.IdempotencyKey == "" // a number leads to the task
 	if r.wait = callWait; !own {                   // the same call may come again later
 		start.Keep = max(callKeep, t.Tasks.Keep, c.Turns.Codec.Options().TTL)
 	}
-	if resumes {
-		r.token, r.wait = true, waitOf(t)
+	switch {
+	case resumes && c.TaskMode(t) != engine.TasksForbidden:
+		r.token.Store(true)
+		r.wait = waitOf(t)
 		start.Patience, start.Keep = patienceFor(r.wait), t.Tasks.Keep
+	case resumes:
+		r.resumes = began.Add(resumeAfter)
+		start.Keep = max(start.Keep, r.wait)
 	}
 	if own || resumes {
 		r.name = rand.Text()
@@ -85,7 +90,7 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 		}
 		r.enroll(ctx, task.ID, resumes)
 	}
-	if resumes {
+	if r.token.Load() {
 		if err := r.sendPolicy(task.ID); err != nil {
 			return end, err
 		}
@@ -115,7 +120,7 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 		if err != nil {
 			return nil, err
 		}
-		note.Call = &callNote{ID: r.Message.ID, Session: a.id[:], Digest: digest, Number: r.number, URI: r.uriRead()}
+		note.Call = &callNote{ID: r.Message.ID, Session: a.id[:], Digest: digest, Number: r.number, URI: r.uri}
 		if start.Note, err = wire.Marshal(note); err != nil {
 			return nil, err
 		}
@@ -194,7 +199,7 @@ func (r *reader) sendPolicy(task string) error {
 // called waits for the end of a call's task. keyed says that the client may make the same call
 // again.
 func (r *reader) called(ctx context.Context, task *tasks.Task, told uint64, keyed bool) (end turns.End, err error) {
-	if !r.token {
+	if !r.token.Load() {
 		ttl := r.Turns.Codec.Options().TTL // as in turns.Drive
 		r.late = ttl - ttl/10
 	}
@@ -219,7 +224,7 @@ func (r *reader) givesUp(ctx context.Context, err error, keyed bool) bool {
 		return false
 	case errors.As(err, new(*engine.UnsupportedError)):
 		return true
-	case r.token || r.post != nil && r.post.isLeft():
+	case r.token.Load() || r.post != nil && r.post.isLeft():
 		return false
 	}
 	return errors.Is(err, dialect.ErrStopping) || errors.Is(err, dialect.ErrSessionEnded)
