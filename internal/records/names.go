@@ -67,8 +67,12 @@ func (k *nameKey) name(message []byte) string {
 	return nameOf(h.Sum(room[:0]))
 }
 
-// mostMade bounds names.made.
-const mostMade = 1024
+// Bounds of names.made: how many there are, and how long what they are made of is. Clients choose
+// some of it.
+const (
+	mostMade    = 1024
+	longestMade = 512
+)
 
 // nameKeys returns a key for each key of the keyset. The first is that of the oldest that is
 // enabled: every replica has it while keys are rotated, so all make the same names. Names are
@@ -112,8 +116,8 @@ func (b *Book) often(kind string, parts ...string) ([]string, error) {
 		return list, nil
 	}
 	list, err := b.keyedNames(kind, parts...)
-	if err != nil {
-		return nil, err
+	if err != nil || len(of) > longestMade {
+		return list, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -98,13 +98,14 @@ func (b *Book) ofItem(key string, n uint64) []byte {
 // taskNames returns the names under which a task is found. Clients may choose the id, so
 // the names are keyed.
 func (b *Book) taskNames(principal, id string) ([]string, error) {
-	return b.keyedNames("task", principal, id)
+	return b.often("task", principal, id)
 }
 
 // TaskID returns ids that nobody can guess for what can be: a client's key for a call. The
 // first is to be used, the others may have been, before keys were rotated.
 func (b *Book) TaskID(principal, key string) ([]string, error) {
-	return b.keyedNames("task of a call", principal, key)
+	list, err := b.often("task of a call", principal, key)
+	return slices.Clone(list), err
 }
 
 func (b *Book) taskQueues(t Target) ([]string, error) {

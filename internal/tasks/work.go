@@ -173,7 +173,7 @@ func (m *Manager) renew(ctx context.Context) {
 			default:
 				continue // it is being written
 			}
-			if r.lost || r.e.State == records.TaskEnded || r.until.Sub(m.now()) > m.Lease*2/3 {
+			if r.lost || r.isUnwritten() || r.e.State == records.TaskEnded || r.until.Sub(m.now()) > m.Lease*2/3 {
 				r.unlock()
 				continue
 			}

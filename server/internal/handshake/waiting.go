@@ -291,7 +291,7 @@ func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, ste
 		w.links.accepted = append(w.links.accepted, id)
 	}
 	w.mu.Unlock()
-	return w.giveAnswer(context.WithoutCancel(ctx), w.Principal, w.task, a) // the client may have been told that it has arrived
+	return w.giveAnswer(context.WithoutCancel(ctx), a, w.answerTo(w.Principal, w.task)) // the client may have been told that it has arrived
 }
 
 // goneWith is why a task's question needs no answer any more, as the task is now.
