@@ -32,9 +32,7 @@ func (m *Manager) Work(ctx context.Context) error {
 	live, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 	m.sync(ctx)
-	c.mu.Lock()
-	c.open, c.stopping, c.closing, c.live = true, false, false, live
-	c.mu.Unlock()
+	c.begin(live)
 	var busy sync.WaitGroup
 	renewing, stopRenewing := context.WithCancel(live)
 	busy.Go(func() { m.renew(renewing) })

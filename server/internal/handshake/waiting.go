@@ -308,8 +308,8 @@ func (w *waiter) opened(t *tasks.Task) {
 		return
 	}
 	accepted := w.links.accepted
-	if note := noteOf(t); note != nil {
-		accepted = append(accepted, note.Accepted...)
+	if list, ok := jsonview.Strings(jsonview.Get(t.Note, "accepted")); ok {
+		accepted = append(accepted, list...)
 	}
 	for _, id := range accepted {
 		w.Way.Notify("notifications/elicitation/complete", append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))
