@@ -67,8 +67,12 @@ func (k *nameKey) name(message []byte) string {
 	return nameOf(h.Sum(room[:0]))
 }
 
-// mostMade bounds names.made.
-const mostMade = 1024
+// Bounds of names.made: how many there are, and how long what they are made of is. Clients choose
+// some of it.
+const (
+	mostMade    = 1024
+	longestMade = 512
+)
 
 // nameKeys returns a key for each key of the keyset. The first is that of the oldest that is
 // enabled: every replica has it while keys are rotated, so all make the same names. Names are
@@ -99,6 +103,11 @@ func (b *Book) nameKeys() ([]*nameKey, error) {
 
 // often is keyedNames for what is asked for again and again. The list is not to be changed.
 func (b *Book) often(kind string, parts ...string) ([]string, error) {
+	return b.oftenBy((*Book).keyedNames, kind, parts...)
+}
+
+// oftenBy is often for names that are made in this way.
+func (b *Book) oftenBy(names func(*Book, string, ...string) ([]string, error), kind string, parts ...string) ([]string, error) {
 	if _, err := b.nameKeys(); err != nil {
 		return nil, err
 	}
@@ -111,9 +120,9 @@ func (b *Book) often(kind string, parts ...string) ([]string, error) {
 	if list != nil {
 		return list, nil
 	}
-	list, err := b.keyedNames(kind, parts...)
-	if err != nil {
-		return nil, err
+	list, err := names(b, kind, parts...)
+	if err != nil || len(of) > longestMade {
+		return list, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

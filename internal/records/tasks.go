@@ -106,11 +106,17 @@ const (
 // the names are keyed. Ids that begin alike have names that do: what is made at about the same
 // time is then close together in a store's indexes, whose pages are what a new record costs most.
 func (b *Book) taskNames(principal, id string) ([]string, error) {
+	return b.oftenBy((*Book).namesOfTask, "task", principal, id)
+}
+
+// namesOfTask makes what taskNames returns.
+func (b *Book) namesOfTask(kind string, parts ...string) ([]string, error) {
 	keys, err := b.nameKeys()
 	if err != nil {
 		return nil, err
 	}
-	list := b.namesBy(keys, "task", principal, id)
+	id := parts[len(parts)-1]
+	list := b.namesBy(keys, kind, parts...)
 	for i, head := range b.namesBy(keys, "task head", id[:min(idHead, len(id))]) {
 		list[i] = head[:nameHead] + list[i][nameHead:]
 	}
@@ -120,7 +126,8 @@ func (b *Book) taskNames(principal, id string) ([]string, error) {
 // TaskID returns ids that nobody can guess for what can be: a client's key for a call. The
 // first is to be used, the others may have been, before keys were rotated.
 func (b *Book) TaskID(principal, key string) ([]string, error) {
-	return b.keyedNames("task of a call", principal, key)
+	list, err := b.often("task of a call", principal, key)
+	return slices.Clone(list), err
 }
 
 func (b *Book) taskQueues(t Target) ([]string, error) {

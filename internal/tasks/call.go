@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sync"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
@@ -16,41 +14,15 @@ import (
 // from the moment when it has one; only that it needs no worker's place where its client is.
 
 const (
-	// callKeep is how long a call's result is kept unless Start.Keep says so: for readers on
+	// defaultKeep is how long a call's result is kept unless Start.Keep says so: for readers on
 	// other replicas.
-	callKeep = time.Minute
+	defaultKeep = time.Minute
 	// callRetry is how long after the ledger has failed a call that has done nothing yet tries
 	// again to have its record made.
 	callRetry = time.Second
 	// callLook is how long it may take to find out whether a record was made after all.
 	callLook = 2 * time.Second
 )
-
-// first is what a call is as long as it has no record.
-type first struct {
-	start  *Start
-	turn   *turns.TaskTurn
-	caller context.Context // whose end ends the call
-	ready  chan struct{}   // closed when there is a record, or the call is over without
-
-	// What follows is guarded by the run's lock, and not changed any more when ready is closed.
-	made  bool                // there is a record
-	over  bool                // there will be none
-	err   error               // why there is none, or how the call has ended
-	end   *turns.End          // how it has ended
-	known *records.TaskEntry  // it was made before by the same call
-	saved func(*records.Task) // how far it has come
-	once  sync.Once
-}
-
-// errNoOutcome is how a call ends that breaks this package.
-var errNoOutcome = errors.New("the call has ended without an outcome")
-
-// unmade reports whether the run has no record. The run is locked.
-func (r *run) unmade() bool { return r.first != nil && !r.first.made }
-
-// settle lets the caller go on.
-func (f *first) settle() { f.once.Do(func() { close(f.ready) }) }
 
 // call begins a call, and returns when it has ended or has a record.
 func (m *Manager) call(ctx context.Context, s *Start) (*Task, error) {
@@ -69,27 +41,17 @@ func (m *Manager) call(ctx context.Context, s *Start) (*Task, error) {
 			return m.view(found)
 		}
 	}
-	f := &first{start: s, turn: turn, caller: ctx, ready: make(chan struct{})}
+	f := &unwritten{start: s, turn: turn, caller: ctx, delay: s.Delay, ready: make(chan struct{})}
 	r := &run{
 		m: m, ctx: context.WithoutCancel(ctx), mutex: make(chan struct{}, 1), program: turn.Program, served: true, call: true,
-		principal: q.Principal, epoch: 1, first: f, began: time.Now(),
+		principal: q.Principal, epoch: 1, unwritten: f, began: time.Now(),
 	}
 	r.notes.init(r, q.Notifier)
 	go r.work(r.driveCall)
-	select {
-	case <-f.ready:
-	case <-ctx.Done():
-		r.lock()
-		if !f.made { // else the client comes back
-			r.cut(context.Cause(ctx))
-		}
-		r.unlock()
-		<-f.ready
-	}
+	r.await(ctx)
 	switch {
 	case f.made:
-		e, _ := r.shown.get()
-		return m.view(e)
+		return m.view(r.shown.newestEntry())
 	case f.known != nil:
 		return m.view(f.known)
 	case f.err != nil:
@@ -100,7 +62,7 @@ func (m *Manager) call(ctx context.Context, s *Start) (*Task, error) {
 
 // driveCall takes the first turn of a call, and goes on as others do if there is a record then.
 func (r *run) driveCall() (err error) {
-	f := r.first
+	f := r.unwritten
 	var end turns.End
 	defer func() { // also when it panics
 		r.lock()
@@ -120,11 +82,11 @@ func (r *run) driveCall() (err error) {
 	turn.Answers = nil // what is sent ahead is an answer when it was asked for
 	turn.Notifier, turn.Acting, turn.Checkpoint = &r.notes, r.acting, r.checkpoint
 	ctx := r.newTurn()
-	late := time.AfterFunc(f.start.Delay, func() { r.late(ctx) })
+	late := time.AfterFunc(f.delay, func() { r.late(ctx) })
 	end, err = r.m.Turns.TakeTask(ctx, turn)
 	late.Stop()
 	ctx.stop(nil)
-	if r.endsUnmade(&end, err) {
+	if r.endsUnwritten(&end, err) {
 		return nil
 	}
 	if f.over { // it was refused; the record is another call's, or nobody's
@@ -137,22 +99,9 @@ func (r *run) driveCall() (err error) {
 	return r.drive()
 }
 
-// saves remembers how far a call has come that has no record: it has performed nothing, so that
-// need not be written down.
-func (r *run) saves(pos *engine.Position) bool {
-	r.lock()
-	defer r.unlock()
-	if !r.unmade() {
-		return false
-	}
-	at := encodePosition(pos, false) // the request has the arguments
-	r.first.saved = func(t *records.Task) { t.Position, t.Answers = at, nil }
-	return true
-}
-
-// endsUnmade ends a call that has no record and needs none.
-func (r *run) endsUnmade(end *turns.End, err error) bool {
-	f := r.first
+// endsUnwritten ends a call that has no record and needs none.
+func (r *run) endsUnwritten(end *turns.End, err error) bool {
+	f := r.unwritten
 	r.lock()
 	defer r.unlock()
 	switch {
@@ -169,61 +118,10 @@ func (r *run) endsUnmade(end *turns.End, err error) bool {
 	return true
 }
 
-// late has the record made of a call that takes long.
-func (r *run) late(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := r.make()
-		if err == nil {
-			r.watch(ctx, r.task())
-			return
-		}
-		if !errors.Is(err, turns.ErrLedger) && !errors.Is(err, ErrTooMany) {
-			return
-		}
-		// As long as it has done nothing it needs no ledger.
-		_ = sleep(ctx, callRetry)
-	}
-}
-
-// make makes the record, unless there is one.
-func (r *run) make() error {
-	r.lock()
-	defer r.unlock()
-	if r.first == nil || r.first.made {
-		return nil
-	}
-	return r.makeLocked(func(*records.Task) []Event { return nil })
-}
-
-// makeLocked makes the record as change leaves it. If there can never be one, the call is over.
-func (r *run) makeLocked(change func(t *records.Task) []Event) error {
-	f := r.first
-	switch {
-	case f.over && f.err != nil:
-		return f.err
-	case f.over:
-		return errLost
-	case f.caller.Err() != nil:
-		return context.Cause(f.caller)
-	}
-	err := r.tryMake(change)
-	switch {
-	case err == nil:
-		return nil
-	case f.made, errors.Is(err, records.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrTooMany):
-		return err
-	}
-	f.over = true
-	if f.known == nil {
-		f.err = err
-	}
-	f.settle()
-	r.cut(err)
-	return err
-}
-
+// tryMake makes the record of a new call, as change leaves it.
 func (r *run) tryMake(change func(t *records.Task) []Event) error {
-	f, m := r.first, r.m
+	f, m := r.unwritten, r.m
+	f.take = true
 	ctx, cancel := context.WithTimeout(r.ctx, writeTime)
 	defer cancel()
 	m.sync(ctx)
@@ -256,7 +154,7 @@ func (r *run) tryMake(change func(t *records.Task) []Event) error {
 	case !free:
 		return r.existing(ctx, &r.e.Task, records.ErrConflict)
 	case !held:
-		r.epoch = 0 // whoever takes it is the first
+		f.take, r.epoch = false, 0 // whoever takes it is the first
 	}
 	err := r.attempt(change, false)
 	if err != nil {
@@ -289,7 +187,7 @@ func (r *run) existing(ctx context.Context, t *records.Task, err error) error {
 		if err != nil {
 			return err
 		}
-		r.first.known = found
+		r.unwritten.known = found
 	}
 	return ErrExists
 }
@@ -302,7 +200,7 @@ func (r *run) foundMade(why error, change func(t *records.Task) []Event) error {
 	found, err := r.m.book.TaskAt(ctx, r.key)
 	switch {
 	case err == nil && found != nil && found.Saga == r.e.Saga:
-		r.first.made = true
+		r.unwritten.made = true
 		return r.goOnWriting(change, true)
 	}
 	return why

@@ -15,12 +15,13 @@ type crew struct {
 	mu sync.Mutex
 	// open: work is done. stopping: what is under way is handed over.
 	open, stopping bool
-	live           context.Context // of what is worked on; ends when it is left to others
-	busy           int             // places that are in use
-	calls          int             // tasks that go on here without a place
-	closing        bool            // nothing more is begun here, as what runs is cut off
-	held           map[string]*run // all tasks that are held here, by their records' names
-	ready          []*run          // those that wait for a place
+	live           context.Context    // of what is worked on; ends when it is left to others
+	early          context.CancelFunc // ends live as it is before work has begun; or nil
+	busy           int                // places that are in use
+	calls          int                // tasks that go on here without a place
+	closing        bool               // nothing more is begun here, as what runs is cut off
+	held           map[string]*run    // all tasks that are held here, by their records' names
+	ready          []*run             // those that wait for a place
 	shares         map[string]*share
 	tools          map[string]int // places by tool
 	pace           time.Duration  // how long a task takes, as a moving average
@@ -39,6 +40,17 @@ func (c *crew) init(workers, perPrincipal int, perTool map[string]int) {
 	c.workers, c.perPrincipal, c.perTool = workers, perPrincipal, perTool
 	c.held, c.shares, c.tools = make(map[string]*run), make(map[string]*share), make(map[string]int)
 	c.freed, c.empty = make(chan struct{}, 1), make(chan struct{}, 1)
+}
+
+// begin has work be done from now on, with live for what is worked on.
+func (c *crew) begin(live context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.early != nil {
+		context.AfterFunc(live, c.early)
+		c.early = nil
+	}
+	c.open, c.stopping, c.closing, c.live = true, false, false, live
 }
 
 func signal(c chan struct{}) {
@@ -145,7 +157,10 @@ func (c *crew) enter(r *run) (live context.Context, held, free bool) {
 	if old := c.held[r.key]; old != nil && old != r {
 		return nil, false, false
 	}
-	if c.live == nil || c.live.Err() != nil || c.closing {
+	if c.live == nil { // work is about to begin, and then sees to this as well
+		c.live, c.early = context.WithCancel(context.Background())
+	}
+	if c.live.Err() != nil || c.closing {
 		return nil, false, true
 	}
 	c.held[r.key] = r

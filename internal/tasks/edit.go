@@ -3,12 +3,9 @@ package tasks
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/records"
-	"github.com/mcpsaga/mcpsaga/internal/turns"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // edit changes a task for its client. change returns false if there is nothing to do. If the
@@ -28,17 +25,7 @@ func (m *Manager) edit(ctx context.Context, principal, id string, change func(e 
 		if !changed {
 			return m.view(e)
 		}
-		if status(next) != status(e) {
-			next.Seen++
-			next.Updated = m.now()
-		}
-		if run && !e.Taken() {
-			err = m.put(ctx, next)
-		} else {
-			next.KeepUntil = keepUntil(&next.Task)
-			_, err = m.book.PutTask(ctx, next, false)
-		}
-		switch {
+		switch err := m.write(ctx, e, next, run); {
 		case errors.Is(err, records.ErrConflict):
 			continue
 		case err != nil:
@@ -48,47 +35,18 @@ func (m *Manager) edit(ctx context.Context, principal, id string, change func(e 
 	}
 }
 
-// Answer implements [Viewer].
-func (m *Manager) Answer(ctx context.Context, principal, id string, answers []steps.Answer) (*Task, error) {
-	return m.edit(ctx, principal, id, func(e *records.TaskEntry) (run, changed bool, err error) {
-		if status(e) != InputRequired || e.Taken() {
-			return false, false, nil
-		}
-		questions, numbers, err := questionsOf(&e.Task)
-		if err != nil {
-			return false, false, err
-		}
-		fresh := answersTo(questions, answers)
-		if len(fresh) == 0 {
-			return false, false, nil
-		}
-		program, _ := m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
-		if program == nil {
-			return false, false, turns.ErrNewer
-		}
-		position, err := decodePosition(e.Position, e.Saga)
-		if err == nil {
-			err = program.CheckAnswers(position, fresh)
-		}
-		if err != nil {
-			return false, false, err
-		}
-		known, err := decodeAnswers(e.Answers)
-		if err != nil {
-			return false, false, err
-		}
-		for _, a := range fresh { // of those that are given twice, which are the same
-			if len(answersTo([]steps.Step{{ID: a.StepID}}, known)) == 0 {
-				known = append(known, a)
-			}
-			i := slices.IndexFunc(questions, func(q steps.Step) bool { return q.ID == a.StepID })
-			e.Given = appendGiven(e.Given, Given{numbers[i], Sum(a)})
-		}
-		e.Answers = encodeAnswers(known)
-		e.Seen++
-		left, _, err := questionsOf(&e.Task)
-		return len(left) == 0, true, err
-	})
+// write writes what a client has made of the record e. If the task is to go on now, run is true.
+func (m *Manager) write(ctx context.Context, e, next *records.TaskEntry, run bool) error {
+	if status(next) != status(e) {
+		next.Seen++
+		next.Updated = m.now()
+	}
+	if run && !e.Taken() {
+		return m.put(ctx, next)
+	}
+	next.KeepUntil = keepUntil(&next.Task)
+	_, err := m.book.PutTask(ctx, next, false)
+	return err
 }
 
 // Cancel implements [Viewer].

@@ -42,10 +42,9 @@ func (s *shown) set(e *records.TaskEntry, over bool, told ...shownEvent) {
 			had = s.e.Events
 		}
 		if had+uint64(len(told)) != e.Events {
-			s.events, s.size = nil, 0 // somebody else has told something
-		} else {
-			s.keep(told)
+			s.events, s.size = nil, 0 // what was told before is not known here
 		}
+		s.keep(told)
 		s.newest = max(s.newest, e.Events)
 	}
 	s.e, s.over = e, s.over || over
@@ -90,7 +89,14 @@ func (s *shown) since(after uint64, limit int) (list []Event, ok bool) {
 	return list, true
 }
 
-// get returns what is shown. The channel is closed when something has changed; it is nil if
+// newestEntry returns what is shown.
+func (s *shown) newestEntry() *records.TaskEntry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.e
+}
+
+// get is newestEntry for who waits for what comes after it. The channel is closed when something has changed; it is nil if
 // that is seen only in the store.
 func (s *shown) get() (*records.TaskEntry, <-chan struct{}) {
 	s.mu.Lock()

@@ -28,10 +28,12 @@ type run struct {
 	served  bool            // program goes on with it, rather than only undo
 
 	principal, tool string
-	// call: it has no worker's place. counted: the crew waits for it. first is what it is before it
-	// has a record; nil if it was begun with one.
+	// call: it has no worker's place. counted: the crew waits for it. unwritten is what the ledger
+	// did not know when it began; nil if it knew all. next is what it goes on with; nil is what the
+	// record says.
 	call, counted bool
-	first         *first
+	unwritten     *unwritten
+	next          *answeredTask
 	left          func() bool // forgets that all may be left to others
 
 	// turn is the context of what runs, and stop ends it; both are replaced for each turn.
@@ -92,7 +94,11 @@ func (r *run) work(drive func() error) {
 	defer func() { r.m.crew.end(r, time.Since(r.began)) }()
 	defer func() {
 		r.lock()
-		r.shown.set(r.e, true)
+		e := r.e
+		if r.isUnwritten() {
+			e = nil // there is nothing that others could see
+		}
+		r.shown.set(e, true)
 		left := r.left
 		r.unlock()
 		if left != nil {

@@ -111,7 +111,7 @@ func (m *Manager) newTask(s *Start, turn *turns.TaskTurn) records.Task {
 		t.Due = now.Add(t.TTL)
 	}
 	if s.Delay > 0 {
-		t.Call, t.TTL, t.Retain = true, 0, cmp.Or(s.Keep, callKeep)
+		t.Call, t.TTL, t.Retain = true, 0, cmp.Or(s.Keep, defaultKeep)
 	}
 	if turn.Program.MaxAge > 0 && (t.Due.IsZero() || now.Add(turn.Program.MaxAge).Before(t.Due)) {
 		t.Due = now.Add(turn.Program.MaxAge)

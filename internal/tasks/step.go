@@ -30,6 +30,11 @@ const never = 10 * 365 * 24 * time.Hour
 
 // step takes the next turn. again says that the task goes on at once.
 func (r *run) step(t *records.Task, now time.Time) (again bool, err error) {
+	if r.next != nil {
+		next := r.next
+		r.next = nil
+		return r.take(t, next.turn, next.questions, now)
+	}
 	turn, err := turnOf(t, r.program, now)
 	if err != nil {
 		return false, r.failed(t, err)
@@ -54,16 +59,25 @@ func (r *run) step(t *records.Task, now time.Time) (again bool, err error) {
 		return false, r.write(func(t *records.Task) []Event { r.wait(t); return nil })
 	}
 	if t.State == records.TaskSleeping {
-		turn.Now = later(now, t.WakeAt) // clocks differ a little
+		now = later(now, t.WakeAt) // clocks differ a little
 	}
+	return r.take(t, turn, questions, now)
+}
+
+// take takes a turn from t, in which nothing is open any more of the questions.
+func (r *run) take(t *records.Task, turn turns.TaskTurn, questions []steps.Step, now time.Time) (again bool, err error) {
 	all := turn.Answers
-	turn.Answers = answersTo(questions, all)
+	turn.Now, turn.Answers = now, answersTo(questions, all)
 	turn.Notifier, turn.Acting, turn.Checkpoint, turn.Lost = &r.notes, r.acting, r.checkpoint, r.inFlight(t)
 	turn.Undoing, turn.Broken = r.undoing(nil), r.undoing(errChanged)
 	ctx := r.newTurn()
-	watch := time.AfterFunc(r.watchAfter(t), func() { r.watch(ctx, t) })
+	after, watch := r.watchAfter(t), func() { r.watch(ctx, t) }
+	if r.unwritten != nil {
+		after, watch = min(after, r.unwritten.delay), func() { r.late(ctx) }
+	}
+	looking := time.AfterFunc(after, watch)
 	end, err := r.m.Turns.TakeTask(ctx, turn)
-	watch.Stop()
+	looking.Stop()
 	ctx.stop(nil)
 	return r.took(t, &end, err, all, turn.Client)
 }
@@ -239,7 +253,7 @@ func (r *run) suspend(end *turns.End, answers []steps.Answer, client steps.Featu
 			events = append(events, Event{Kind: EventPartial, Content: end.Yielded})
 		}
 		for i := range theirs {
-			if t.Size < maxPartial {
+			if t.Size < maxPartial && !t.Call { // who waits for a call has them from the record
 				t.Size += uint64(len(theirs[i].Params)) + eventSize
 				events = append(events, Event{Kind: EventQuestion, Question: &theirs[i]})
 			}

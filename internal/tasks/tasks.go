@@ -106,6 +106,8 @@ type Task struct {
 
 	// Rev grows with each change; see [Manager.Watch].
 	Rev uint64
+
+	entry *records.TaskEntry // that it was read from
 }
 
 // Given is an answer that a task was given: the number of its question, and what [Sum] makes of it.
@@ -160,7 +162,8 @@ const (
 	EventLog
 	// EventPartial is a part of the result, Event.Content.
 	EventPartial
-	// EventQuestion is a question that was asked, Event.Question.
+	// EventQuestion is a question that was asked, Event.Question. Those of calls are none: they
+	// are in Task.Questions, where whoever waits finds them.
 	EventQuestion
 	// EventStatus: the task has ended with Event.Status and Event.Message. It is the last
 	// event. Other changes of the status are seen by [Viewer.Watch] only.
@@ -207,6 +210,8 @@ type Viewer interface {
 	// Answer gives a task answers to its questions. Those to others are ignored; those that
 	// cannot be read fail with an *[engine.AnswerError], and none is taken.
 	Answer(ctx context.Context, principal, id string, answers []steps.Answer) (*Task, error)
+	// AnswerFound is Answer for a task that was found just now, which is not looked for again.
+	AnswerFound(ctx context.Context, principal string, t *Task, answers []steps.Answer) error
 	// Cancel has a task end as soon as it can, with what it did undone. One that has ended
 	// stays as it is.
 	Cancel(ctx context.Context, principal, id string) (*Task, error)

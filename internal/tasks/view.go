@@ -78,7 +78,7 @@ func (m *Manager) glance(e *records.TaskEntry) (*Task, error) {
 	}
 	t := &Task{
 		ID: e.ID, Saga: e.Saga, Note: json.RawMessage(e.Note), Created: e.Created, Updated: e.Updated, TTL: e.TTL, Poll: e.Poll,
-		Status: status(e), Message: e.Message, Cancelling: e.Cancelled, Events: e.Events, Told: e.Told, Rev: e.Rev(),
+		Status: status(e), Message: e.Message, Cancelling: e.Cancelled, Events: e.Events, Told: e.Told, Rev: e.Rev(), entry: e,
 	}
 	t.Given = decodeGiven(e.Given)
 	t.Program, _ = m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
@@ -142,12 +142,15 @@ func questionsOf(t *records.Task) (theirs []steps.Step, numbers []uint64, err er
 	next := 0
 	for i, q := range questions {
 		if next < len(theirs) && theirs[next].ID == q.ID {
-			numbers = append(numbers, t.Asked-uint64(len(questions)-i-1))
+			numbers = append(numbers, numberOf(t, len(questions), i))
 			next++
 		}
 	}
 	return theirs, numbers, err
 }
+
+// numberOf is the number of the ith of the n questions that a task asks now.
+func numberOf(t *records.Task, n, i int) uint64 { return t.Asked - uint64(n-i-1) }
 
 // Watch implements [Viewer].
 func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64) iter.Seq2[*Task, error] {
@@ -217,7 +220,7 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 				if !show(found) {
 					return
 				}
-				if now := m.crew.find(e.Key()); now != nil && now != r {
+				if now := m.crew.find(e.Key()); found.Taken() && now != nil && now != r {
 					break // it goes on here
 				}
 			}

@@ -32,9 +32,7 @@ func (m *Manager) Work(ctx context.Context) error {
 	live, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 	m.sync(ctx)
-	c.mu.Lock()
-	c.open, c.stopping, c.closing, c.live = true, false, false, live
-	c.mu.Unlock()
+	c.begin(live)
 	var busy sync.WaitGroup
 	renewing, stopRenewing := context.WithCancel(live)
 	busy.Go(func() { m.renew(renewing) })
@@ -175,7 +173,7 @@ func (m *Manager) renew(ctx context.Context) {
 			}
 			// One that was put to rest is nobody's, though its run may not have gone yet: to take
 			// it again would have answers to it come to nothing.
-			if r.lost || r.e.State == records.TaskEnded || !r.e.Taken() || r.until.Sub(m.now()) > m.Lease*2/3 {
+			if r.lost || r.isUnwritten() || r.e.State == records.TaskEnded || !r.e.Taken() || r.until.Sub(m.now()) > m.Lease*2/3 {
 				r.unlock()
 				continue
 			}

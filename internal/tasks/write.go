@@ -35,7 +35,7 @@ func (r *run) write(change func(t *records.Task) []Event) error {
 }
 
 func (r *run) writeLocked(change func(t *records.Task) []Event) error {
-	if r.unmade() {
+	if r.isUnwritten() {
 		return r.makeLocked(change)
 	}
 	return r.goOnWriting(change, r.m.now().After(r.until)) // somebody may have it: look before writing
@@ -134,7 +134,7 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 	next.KeepUntil = keepUntil(&next.Task)
 	next.Marks++
 	r.trying = next.Marks
-	epoch, err := r.m.book.PutTask(ctx, next, r.unmade() && r.epoch == 1, items...)
+	epoch, err := r.m.book.PutTask(ctx, next, r.isUnwritten() && r.unwritten.take, items...)
 	if err != nil {
 		r.told = told // it may have been made
 		return err
@@ -222,7 +222,7 @@ func (r *run) goesOn(t *records.Task) {
 func (r *run) acting(context.Context) error {
 	r.lock()
 	defer r.unlock()
-	if r.unmade() {
+	if r.isUnwritten() {
 		if err := r.makeLocked(func(*records.Task) []Event { return nil }); err != nil {
 			return err
 		}

@@ -47,12 +47,14 @@ func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *sess
 		a.StepID = step.ID
 		if step.Kind == steps.Elicitation && step.Needs.Has(steps.Features{Links: true}) && jsonview.Is(jsonview.Get(a.Result, "action"), "accept") {
 			page := linkID(found.task.ID, step.ID)
-			_, err := d.Tasks.Renew(ctx, x.Principal, found.task.ID, callWait, changeNote(func(n *taskNote) { n.Accepted = append(n.Accepted, page) }))
+			found.task, err = d.Tasks.Renew(ctx, x.Principal, found.task.ID, callWait, changeNote(func(n *taskNote) { n.Accepted = append(n.Accepted, page) }))
 			if err != nil {
 				return err
 			}
 		}
-		return d.giveAnswer(context.WithoutCancel(ctx), x.Principal, found.task.ID, a)
+		return d.giveAnswer(context.WithoutCancel(ctx), a, func(ctx context.Context, a steps.Answer) error {
+			return d.Tasks.AnswerFound(ctx, x.Principal, found.task, []steps.Answer{a})
+		})
 	}
 	return errNoQuestion
 }
@@ -68,13 +70,21 @@ func (s *session) notes(number, id uint64) {
 	}
 }
 
-// giveAnswer gives a task an answer. One that is not of MCP's form is a fault in the client that
-// asking again would not mend: it counts as the client's failure to answer.
-func (d *handshake) giveAnswer(ctx context.Context, principal, task string, a steps.Answer) error {
+// answerTo gives a task an answer.
+func (d *handshake) answerTo(principal, task string) func(context.Context, steps.Answer) error {
+	return func(ctx context.Context, a steps.Answer) error {
+		_, err := d.Tasks.Answer(ctx, principal, task, []steps.Answer{a})
+		return err
+	}
+}
+
+// giveAnswer has give give a task an answer. One that is not of MCP's form is a fault in the client
+// that asking again would not mend: it counts as the client's failure to answer.
+func (d *handshake) giveAnswer(ctx context.Context, a steps.Answer, give func(context.Context, steps.Answer) error) error {
 	ctx, cancel := context.WithTimeout(ctx, outage)
 	defer cancel()
 	for {
-		_, err := d.Tasks.Answer(ctx, principal, task, []steps.Answer{a})
+		err := give(ctx, a)
 		var wrong *engine.AnswerError
 		switch {
 		case errors.As(err, &wrong) && a.Error == nil:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -137,11 +138,15 @@ func (d *handshake) findReading(ctx context.Context, a *agreed, principal string
 	for _, id := range ids {
 		switch r.task, err = d.Tasks.Get(ctx, principal, id); {
 		case err == nil:
-			note := noteOf(r.task)
-			if note.Call == nil {
+			call := jsonview.Get(r.task.Note, "call")
+			if call == nil {
 				return nil, nil // not one of ours
 			}
-			r.alias = alias{Task: id, ID: note.Call.ID, Method: callMethod, Token: note.Token, URI: note.Call.URI, Alone: true}
+			r.alias = alias{
+				Task: id, ID: jsontext.Value(jsonview.Get(call, "id")), Method: callMethod,
+				Token: jsontext.Value(jsonview.Get(r.task.Note, "progressToken")), Alone: true,
+			}
+			r.alias.URI, _ = jsonview.String(jsonview.Get(call, "URI"))
 			return r, nil
 		case !errors.Is(err, tasks.ErrNotFound):
 			return nil, err

@@ -76,7 +76,16 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	if task.ID == "" {
 		return *task.End, nil
 	}
-	switch kept := resumptionOf(task); {
+	if bytes.Equal(task.Note, start.Note) {
+		r.note, r.noted = task.Note, &note // it was begun now
+	} else {
+		r.note, r.noted = task.Note, noteOf(task)
+	}
+	var kept *resumption
+	if r.noted != nil {
+		kept = r.noted.Resumption
+	}
+	switch {
 	case r.name == "" && kept != nil: // another call of the same key can be resumed
 		r.wait = kept.wait()
 	case r.name != "" && (kept == nil || kept.Reader != r.name): // the same call was made before
@@ -136,8 +145,8 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 		case found == nil, found.task.Status.Ended(): // a client that uses ids again
 			continue
 		}
-		known := noteOf(found.task).Call
-		if was, ok := wire.CanonicalID(known.ID); ok && was == id && bytes.Equal(known.Digest, digest) {
+		known := noteOf(found.task)
+		if was, ok := wire.CanonicalID(found.ID); ok && was == id && known != nil && known.Call != nil && bytes.Equal(known.Call.Digest, digest) {
 			return found.task, nil
 		}
 		return nil, wire.NewError(wire.CodeInvalidRequest, errIDInUse.Error())

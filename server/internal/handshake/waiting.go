@@ -291,7 +291,7 @@ func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, ste
 		w.links.accepted = append(w.links.accepted, id)
 	}
 	w.mu.Unlock()
-	return w.giveAnswer(context.WithoutCancel(ctx), w.Principal, w.task, a) // the client may have been told that it has arrived
+	return w.giveAnswer(context.WithoutCancel(ctx), a, w.answerTo(w.Principal, w.task)) // the client may have been told that it has arrived
 }
 
 // goneWith is why a task's question needs no answer any more, as the task is now.
@@ -308,8 +308,8 @@ func (w *waiter) opened(t *tasks.Task) {
 		return
 	}
 	accepted := w.links.accepted
-	if note := noteOf(t); note != nil {
-		accepted = append(accepted, note.Accepted...)
+	if list, ok := jsonview.Strings(jsonview.Get(t.Note, "accepted")); ok {
+		accepted = append(accepted, list...)
 	}
 	for _, id := range accepted {
 		w.Way.Notify("notifications/elicitation/complete", append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))

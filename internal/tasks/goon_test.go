@@ -1,0 +1,197 @@
+package tasks_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// twoForms asks two questions one after the other, and then has last end it. after is called when
+// the first was answered.
+func twoForms(after, last func(t *turn) error, effects ...saga.Declared) saga.Definition {
+	first, second := &steps.Form[none]{ID: "first", Message: "?"}, &steps.Form[none]{ID: "second", Message: "?"}
+	return saga.Machine[none, none]{
+		Info:  saga.Info{Name: "ask", Asks: []steps.Question{first, second}, Effects: effects},
+		Start: func(t *turn) (saga.Next, error) { return t.Ask("next", first) },
+		Steps: saga.Steps[none, none]{
+			"next": func(t *turn) (saga.Next, error) {
+				if err := after(t); err != nil {
+					return nil, err
+				}
+				return t.Ask("last", second)
+			},
+			"last": func(t *turn) (saga.Next, error) {
+				if err := last(t); err != nil {
+					return nil, err
+				}
+				return t.Textf("done")
+			},
+		},
+	}
+}
+
+func fine(*turn) error { return nil }
+
+// answerFirst answers the first question of a task, as it was found.
+func answerFirst(t *testing.T, m *tasks.Manager, id string) error {
+	found, err := m.Get(t.Context(), "p", id)
+	require.NoError(t, err)
+	require.Len(t, found.Questions, 1)
+	return m.AnswerFound(t.Context(), "p", found, []steps.Answer{accept(found.Questions[0].ID, "{}")})
+}
+
+func TestAnAnswerIsWrittenWithWhatComesOfIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		store := spied(r)
+		m := r.manager(nil, twoForms(fine, fine))
+		r.work(m)
+		task := r.start(m, waited(m, "ask"))
+		for n, status := range []tasks.Status{tasks.InputRequired, tasks.Completed} {
+			synctest.Wait()
+			before := store.swaps.Load()
+			require.NoError(t, answerFirst(t, m, task.ID))
+			task, err := m.Get(t.Context(), "p", task.ID)
+			require.NoError(t, err)
+			assert.Equal(t, status, task.Status, "when it is accepted it is in the ledger")
+			assert.Len(t, task.Given, n+1)
+			synctest.Wait()
+			assert.EqualValues(t, 1, store.swaps.Load()-before, "writes")
+		}
+	})
+}
+
+func TestAnAnswerWhoseTurnTakesLong(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, twoForms(func(*turn) error { time.Sleep(time.Minute); return nil }, fine))
+		r.work(m)
+		task := r.start(m, waited(m, "ask"))
+		began := time.Now()
+		require.NoError(t, answerFirst(t, m, task.ID))
+		assert.Equal(t, 50*time.Millisecond, time.Since(began))
+		task, err := m.Get(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		assert.Equal(t, tasks.Working, task.Status)
+		r.until(m, task.ID, tasks.InputRequired)
+		assert.Equal(t, time.Minute, time.Since(began).Truncate(time.Second))
+	})
+}
+
+// The server dies while the turn is taken: the answer was not accepted, and the question is there.
+func TestAnAnswerThatIsLostWithItsTurn(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		l := newLink(r.store, newRand(), -1, 0)
+		tool := twoForms(func(*turn) error { l.cut(); return nil }, fine)
+		a, err := tasks.New(tasks.Config{Turns: r.runner(l, tool)})
+		require.NoError(t, err)
+		b := r.manager(nil, twoForms(fine, fine))
+		r.work(a)
+		r.work(b)
+		task := r.start(a, waited(a, "ask"))
+		require.ErrorIs(t, answerFirst(t, a, task.ID), turns.ErrLedger)
+		for range 2 {
+			require.NoError(t, answerFirst(t, b, task.ID))
+		}
+		r.until(b, task.ID, tasks.Completed)
+	})
+}
+
+// Whatever is written meanwhile, the turn counts once, and so does what it does.
+func TestAnAnswerWhileTheTaskChanges(t *testing.T) {
+	acts := func(calls *atomic.Int32) (func(*turn) error, saga.Declared) {
+		effect := &saga.Effect[string, string]{
+			Name: "act", Tries: 1,
+			Do: func(_ context.Context, _ saga.Key, _ string) (string, error) { calls.Add(1); return "", nil },
+		}
+		return func(t *turn) error { _, err := saga.Do(t, effect, ""); return err }, effect
+	}
+	for name, change := range map[string]func(t *testing.T, m *tasks.Manager, id string){
+		"renewed": func(t *testing.T, m *tasks.Manager, id string) {
+			_, err := m.Renew(t.Context(), "p", id, time.Hour, func(json.RawMessage) json.RawMessage { return json.RawMessage(`"new"`) })
+			assert.NoError(t, err)
+		},
+		"answered": func(t *testing.T, m *tasks.Manager, id string) {
+			_, err := m.Answer(t.Context(), "p", id, []steps.Answer{accept("first", "{}")})
+			assert.NoError(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				var calls, runs atomic.Int32
+				var m, other *tasks.Manager
+				act, effect := acts(&calls)
+				id := ""
+				tool := twoForms(func(s *turn) error {
+					if runs.Add(1) == 1 {
+						change(t, other, id)
+					}
+					return act(s)
+				}, fine, effect)
+				m, other = r.manager(nil, tool), r.manager(nil, tool)
+				r.work(m)
+				r.work(other)
+				id = r.start(m, waited(m, "ask")).ID
+				require.NoError(t, answerFirst(t, m, id))
+				task := r.until(m, id, tasks.InputRequired)
+				require.Equal(t, "second", task.Questions[0].ID)
+				assert.EqualValues(t, 1, calls.Load())
+				assert.EqualValues(t, 2, runs.Load())
+				require.NoError(t, answerFirst(t, m, id))
+				r.until(m, id, tasks.Completed)
+			})
+		})
+	}
+	t.Run("cancelled", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, r *rig) {
+			var calls atomic.Int32
+			var other *tasks.Manager
+			act, effect := acts(&calls)
+			id := ""
+			tool := twoForms(func(s *turn) error {
+				_, err := other.Cancel(t.Context(), "p", id)
+				assert.NoError(t, err)
+				return act(s)
+			}, fine, effect)
+			m := r.manager(nil, tool)
+			other = r.manager(nil, tool)
+			r.work(m)
+			r.work(other)
+			id = r.start(m, waited(m, "ask")).ID
+			require.NoError(t, answerFirst(t, m, id))
+			r.until(m, id, tasks.Cancelled)
+			assert.Zero(t, calls.Load())
+		})
+	})
+}
+
+// What comes of the answer cannot be written down: the answer is, and the rest is tried again.
+func TestAnAnswerWhoseTurnCannotBeWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		store := spied(r)
+		m := r.manager(nil, twoForms(fine, fine))
+		r.work(m)
+		task := r.start(m, waited(m, "ask"))
+		store.fails(func(func() error) error { store.fails(nil); return errors.New("once") })
+		require.NoError(t, answerFirst(t, m, task.ID))
+		task = r.until(m, task.ID, tasks.InputRequired)
+		assert.Equal(t, "second", task.Questions[0].ID)
+		found, err := m.Get(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		err = m.AnswerFound(t.Context(), "p", found, []steps.Answer{{StepID: "second", Result: json.RawMessage(`{"action":"sing"}`)}})
+		require.ErrorAs(t, err, new(*engine.AnswerError))
+		require.NoError(t, answerFirst(t, m, task.ID))
+		r.until(m, task.ID, tasks.Completed)
+	})
+}
