@@ -42,7 +42,7 @@ type shared struct {
 	wake chan struct{}     // has an element when there is something to tell
 	hear sync.RWMutex      // is held while news are published, so that they are in order
 	on   func([]SessionID) // is called with sessions that others have changed; nil for all
-	off  func([]GivenUp) // is called with what others were told that is cancelled
+	off  func([]GivenUp)   // is called with what others were told that is cancelled
 	hub  *Hub
 
 	mu    sync.Mutex

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -52,7 +53,7 @@ func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *sess
 				return err
 			}
 		}
-		return d.giveAnswer(context.WithoutCancel(ctx), x.Principal, found.task.ID, a)
+		return d.giveAnswer(context.WithoutCancel(ctx), x.Principal, found.task.ID, a, found.task.Numbers[i])
 	}
 	return errNoQuestion
 }
@@ -68,14 +69,21 @@ func (s *session) notes(number, id uint64) {
 	}
 }
 
-// giveAnswer gives a task an answer. One that is not of MCP's form is a fault in the client that
-// asking again would not mend: it counts as the client's failure to answer.
-func (d *handshake) giveAnswer(ctx context.Context, principal, task string, a steps.Answer) error {
+// giveAnswer gives a task the answer to its nth question. One that is not of MCP's form is a fault
+// in the client that asking again would not mend: it counts as the client's failure to answer. It
+// fails with [errNoQuestion] if another answer was faster, or the task has gone on without any.
+func (d *handshake) giveAnswer(ctx context.Context, principal, task string, a steps.Answer, n uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, outage)
 	defer cancel()
 	for {
-		_, err := d.Tasks.Answer(ctx, principal, task, []steps.Answer{a})
+		t, err := d.Tasks.Answer(ctx, principal, task, []steps.Answer{a})
 		var wrong *engine.AnswerError
+		if err == nil && !slices.Contains(t.Given, tasks.Given{Number: n, Sum: tasks.Sum(a)}) {
+			if !slices.Contains(t.Numbers, n) {
+				return errNoQuestion
+			}
+			err = turns.ErrLedger // a worker looks at the task just now, and will soon have done so
+		}
 		switch {
 		case errors.As(err, &wrong) && a.Error == nil:
 			d.Log.InfoContext(ctx, "answer not usable", "step", a.StepID, "reason", wrong.Reason)
