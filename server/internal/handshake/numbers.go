@@ -138,7 +138,7 @@ func (d *handshake) findReading(ctx context.Context, a *agreed, principal string
 		switch r.task, err = d.Tasks.Get(ctx, principal, id); {
 		case err == nil:
 			note := noteOf(r.task)
-			if note.Call == nil {
+			if note == nil || note.Call == nil {
 				return nil, nil // not one of ours
 			}
 			r.alias = alias{Task: id, ID: note.Call.ID, Method: callMethod, Token: note.Token, URI: note.Call.URI, Alone: true}
