@@ -14,7 +14,7 @@ import (
 // has just begun, one of a batch, one that waits for a task of which others may want the result, and
 // one whose id was used too often for the ledger to lead to it.
 func TestCancelWhatAnotherReplicaHasInMemory(t *testing.T) {
-	begun, ended := make(chan struct{}, 1), make(chan error, 1)
+	begun, ended := make(chan struct{}, 9), make(chan error, 9)
 	holds := saga.Machine[empty, string]{Info: saga.Info{Name: "holds"}, Start: func(t *saga.Turn[empty, string]) (saga.Next, error) {
 		begun <- struct{}{}
 		select {
@@ -72,8 +72,13 @@ func TestCancelWhatAnotherReplicaHasInMemory(t *testing.T) {
 			s.wait("")
 		}
 		go func() { c.post(toolCall(7, "holds", `{}`)).Body.Close() }()
+		for range 4 { // it is found out one after the other that those are other calls
+			<-begun
+			assert.Error(t, <-ended)
+		}
 		<-begun
 		time.Sleep(100 * time.Millisecond) // it has a record
+		assert.Empty(t, ended)
 		c.at(a.rigs[1]).post(cancel).Body.Close()
 		assert.Error(t, <-ended)
 	})

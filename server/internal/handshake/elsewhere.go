@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -40,7 +41,8 @@ func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *sess
 		}
 	}
 	for i, step := range found.task.Questions {
-		if !is(found.task.Numbers[i]) {
+		nth := found.task.Numbers[i]
+		if !is(nth) {
 			continue
 		}
 		s.notes(number, id)
@@ -52,7 +54,7 @@ func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *sess
 				return err
 			}
 		}
-		return d.giveAnswer(context.WithoutCancel(ctx), a, func(ctx context.Context, a steps.Answer) error {
+		return d.giveAnswer(context.WithoutCancel(ctx), a, nth, func(ctx context.Context, a steps.Answer) (*tasks.Task, error) {
 			return d.Tasks.AnswerFound(ctx, x.Principal, found.task, []steps.Answer{a})
 		})
 	}
@@ -71,21 +73,28 @@ func (s *session) notes(number, id uint64) {
 }
 
 // answerTo gives a task an answer.
-func (d *handshake) answerTo(principal, task string) func(context.Context, steps.Answer) error {
-	return func(ctx context.Context, a steps.Answer) error {
-		_, err := d.Tasks.Answer(ctx, principal, task, []steps.Answer{a})
-		return err
+func (d *handshake) answerTo(principal, task string) func(context.Context, steps.Answer) (*tasks.Task, error) {
+	return func(ctx context.Context, a steps.Answer) (*tasks.Task, error) {
+		return d.Tasks.Answer(ctx, principal, task, []steps.Answer{a})
 	}
 }
 
-// giveAnswer has give give a task an answer. One that is not of MCP's form is a fault in the client
-// that asking again would not mend: it counts as the client's failure to answer.
-func (d *handshake) giveAnswer(ctx context.Context, a steps.Answer, give func(context.Context, steps.Answer) error) error {
+// giveAnswer has give give a task the answer to its nth question, and return the task unless it took
+// that. One that is not of MCP's form is a fault in the client that asking again would not mend: it
+// counts as the client's failure to answer. It fails with [errNoQuestion] if another answer was
+// faster, or the task has gone on without any.
+func (d *handshake) giveAnswer(ctx context.Context, a steps.Answer, n uint64, give func(context.Context, steps.Answer) (*tasks.Task, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, outage)
 	defer cancel()
 	for {
-		err := give(ctx, a)
+		t, err := give(ctx, a)
 		var wrong *engine.AnswerError
+		if err == nil && t != nil && !slices.Contains(t.Given, tasks.Given{Number: n, Sum: tasks.Sum(a)}) {
+			if !slices.Contains(t.Numbers, n) {
+				return errNoQuestion
+			}
+			err = turns.ErrLedger // a worker looks at the task just now, and will soon have done so
+		}
 		switch {
 		case errors.As(err, &wrong) && a.Error == nil:
 			d.Log.InfoContext(ctx, "answer not usable", "step", a.StepID, "reason", wrong.Reason)
