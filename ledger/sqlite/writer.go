@@ -56,6 +56,7 @@ type writer struct {
 	turn     *turn
 	ops      chan *op
 	ended    chan struct{}
+	known    known
 
 	told, checked int64     // [writer.version] when others' changes were told, and the tables' version checked
 	written       time.Time // of the -wal file, when it was looked at last
@@ -336,6 +337,7 @@ func (w *writer) check() error {
 		return err
 	}
 	if now != w.checked {
+		clear(w.known)
 		var found int
 		if _, err := one(w.st.userVersion, func() { found = w.st.userVersion.ColumnInt(0) }); err != nil {
 			return err
