@@ -328,6 +328,20 @@ func TestAPrincipalWithManyTasksLeavesRoom(t *testing.T) {
 	})
 }
 
+func TestIDsOfTasksMadeAtOnceBeginAlike(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, greeter())
+		r.work(m)
+		one, two := r.start(m, call(m, "greet", "")).ID, r.start(m, call(m, "greet", "")).ID
+		time.Sleep(17 * time.Millisecond)
+		later := r.start(m, call(m, "greet", "")).ID
+		assert.Len(t, one, 22)
+		assert.Equal(t, one[:5], two[:5])
+		assert.NotEqual(t, one[5:], two[5:])
+		assert.NotEqual(t, one[:5], later[:5])
+	})
+}
+
 func TestTheSameCallIsTheSameTask(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		m := r.manager(nil, greeter())

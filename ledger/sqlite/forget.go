@@ -62,6 +62,7 @@ func (f *removal) run(t *tx) error {
 			return &broken{err}
 		}
 	}
+	clear(t.known)
 	f.removed = len(ids)
 	t.dirty = true
 	return nil

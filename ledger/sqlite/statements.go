@@ -48,7 +48,7 @@ func (s *writeStatements) prepare() error {
 		&s.checkpoint:  "PRAGMA wal_checkpoint(TRUNCATE)",
 
 		&s.find:   "SELECT id, rev, queue IS ?2 AND owner IS ?3, wake IS ?4 AND keep IS ?5 FROM records WHERE key = ?1",
-		&s.create: "INSERT INTO records (key, rev, queue, owner, wake, keep, body) VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6)",
+		&s.create: "INSERT INTO records (key, rev, queue, owner, wake, keep, body) VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (key) DO NOTHING",
 		// Setting a column costs a change of each index that it is in, even to the same
 		// value: so three statements.
 		&s.replace:    "UPDATE records SET rev = ?2, body = ?3 WHERE id = ?1",

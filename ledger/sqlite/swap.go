@@ -36,63 +36,87 @@ type change struct {
 }
 
 func (c *change) run(t *tx) error {
-	r, st := &c.rec, &t.st
 	var id int64
-	var rev uint64
-	var named, timed bool // queue and owner, and the times, are as they were
-	bindAll(st.find, r)
-	_, err := one(st.find, func() {
-		id, rev = st.find.ColumnInt64(0), uint64(st.find.ColumnInt64(1))
-		named, timed = st.find.ColumnBool(2), st.find.ColumnBool(3)
-	})
+	var err error
+	if c.rec.Rev == 0 {
+		id, err = c.create(t)
+	} else {
+		id, err = c.replace(t)
+	}
 	if err != nil {
-		return &broken{err}
-	}
-	if rev != r.Rev {
-		return ledger.ErrConflict
-	}
-	if err := c.fresh(t, id); err != nil {
 		return err
-	}
-	var do *driver.Stmt
-	switch {
-	case rev == 0:
-		do = st.create
-		bindAll(do, r)
-		do.BindBytes(6, r.Body)
-	default:
-		do = st.replace
-		if !named {
-			do = st.update
-			bindName(do, 6, r.Queue)
-			bindName(do, 7, r.Owner)
-		} else if !timed {
-			do = st.reschedule
-		}
-		if do != st.replace {
-			bindTime(do, 4, r.Wake)
-			bindTime(do, 5, r.Keep)
-		}
-		do.BindInt64(1, id)
-		do.BindInt64(2, int64(rev+1))
-		do.BindBytes(3, r.Body)
-	}
-	if err := run(do); err != nil {
-		return &broken{err}
-	}
-	t.dirty = true
-	if rev == 0 {
-		id = st.LastInsertRowID()
 	}
 	if err := c.append(t, id); err != nil {
 		return err
 	}
-	n := news{key: r.Key, rev: rev + 1}
+	r := &c.rec
+	t.known.note(r, id)
+	n := news{key: r.Key, rev: r.Rev + 1}
 	if !r.Wake.IsZero() {
 		n.queue, n.wake = r.Queue, r.Wake.UnixMicro()
 	}
 	t.news = append(t.news, n)
 	return nil
+}
+
+// create makes the record, unless there is one.
+func (c *change) create(t *tx) (id int64, err error) {
+	if err := c.fresh(t, 0); err != nil {
+		return 0, err
+	}
+	bindAll(t.st.create, &c.rec)
+	t.st.create.BindBytes(6, c.rec.Body)
+	if err := run(t.st.create); err != nil {
+		return 0, &broken{err}
+	}
+	if t.st.Changes() == 0 {
+		return 0, ledger.ErrConflict
+	}
+	t.dirty = true
+	return t.st.LastInsertRowID(), nil
+}
+
+// replace writes the record that there is.
+func (c *change) replace(t *tx) (id int64, err error) {
+	r, st := &c.rec, &t.st
+	id, named, timed, ok := t.known.find(r)
+	if !ok {
+		var rev uint64
+		bindAll(st.find, r)
+		_, err := one(st.find, func() {
+			id, rev = st.find.ColumnInt64(0), uint64(st.find.ColumnInt64(1))
+			named, timed = st.find.ColumnBool(2), st.find.ColumnBool(3)
+		})
+		if err != nil {
+			return 0, &broken{err}
+		}
+		if rev != r.Rev {
+			return 0, ledger.ErrConflict
+		}
+	}
+	if err := c.fresh(t, id); err != nil {
+		return 0, err
+	}
+	do := st.replace
+	if !named {
+		do = st.update
+		bindName(do, 6, r.Queue)
+		bindName(do, 7, r.Owner)
+	} else if !timed {
+		do = st.reschedule
+	}
+	if do != st.replace {
+		bindTime(do, 4, r.Wake)
+		bindTime(do, 5, r.Keep)
+	}
+	do.BindInt64(1, id)
+	do.BindInt64(2, int64(r.Rev+1))
+	do.BindBytes(3, r.Body)
+	if err := run(do); err != nil {
+		return 0, &broken{err}
+	}
+	t.dirty = true
+	return id, nil
 }
 
 // bindAll sets key, queue, owner, wake and keep, which are the first parameters of a statement.

@@ -94,6 +94,7 @@ func (g *grab) run(t *tx) error {
 		if err != nil {
 			return &broken{err}
 		}
+		delete(t.known, r.Key)
 		g.got = append(g.got, r)
 		t.news = append(t.news, news{key: r.Key, rev: r.Rev, queue: r.Queue, wake: wake})
 	}

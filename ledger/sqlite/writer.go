@@ -16,6 +16,9 @@ const (
 	groupOps = 256
 	// groupBytes is after how many bytes of bodies a group takes no more operations.
 	groupBytes = 4 << 20
+	// gatherTime is for how long others are let into a group before it begins, about: less than most
+	// disks take to sync.
+	gatherTime = 500 * time.Microsecond
 	// walLimit is about how large the -wal file gets, in bytes. SQLite tries from 4 MiB on.
 	walLimit = 16 << 20
 )
@@ -56,6 +59,7 @@ type writer struct {
 	turn     *turn
 	ops      chan *op
 	ended    chan struct{}
+	known    known
 
 	told, checked int64     // [writer.version] when others' changes were told, and the tables' version checked
 	written       time.Time // of the -wal file, when it was looked at last
@@ -149,14 +153,21 @@ func (w *writer) run() {
 		case <-w.store.closing:
 			return
 		case o := <-w.ops:
-			if len(w.ops) == 0 {
-				runtime.Gosched() // who is about to write something gets into the same group
-			}
+			w.gather()
 			w.group(o)
 		case <-idle.C:
 			w.look()
 		case <-w.store.waits.hurry:
 		}
+	}
+}
+
+// gather lets those run who are about to write something, so that they get into the same group: as
+// long as more come, but not for long.
+func (w *writer) gather() {
+	for begin, waiting := time.Now(), -1; len(w.ops) > waiting && time.Since(begin) < gatherTime; {
+		waiting = len(w.ops)
+		runtime.Gosched()
 	}
 }
 
@@ -336,6 +347,7 @@ func (w *writer) check() error {
 		return err
 	}
 	if now != w.checked {
+		clear(w.known)
 		var found int
 		if _, err := one(w.st.userVersion, func() { found = w.st.userVersion.ColumnInt(0) }); err != nil {
 			return err
