@@ -21,7 +21,9 @@ import (
 // alone with what has happened.
 type narrow struct {
 	ledger.Store
-	noSwap, noWatch, noLoad, noTake atomic.Bool
+	noSwap, noWatch, noLoad atomic.Bool
+	takes                   context.Context // until it is cut off from what it could take
+	noTake                  context.CancelFunc
 
 	before func() // called once before something is written; may be nil
 }
@@ -54,15 +56,17 @@ func (n *narrow) Watch(ctx context.Context, key string, after uint64) iter.Seq2[
 }
 
 func (n *narrow) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
-	if n.noTake.Load() {
-		return nil, errNarrow
-	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(n.takes, cancel)()
 	return n.Store.Take(ctx, t)
 }
 
 // narrowed is a server that has such a way.
 func (r *rig) narrowed(tools ...saga.Definition) (*tasks.Manager, *narrow) {
 	n := &narrow{Store: r.store}
+	n.takes, n.noTake = context.WithCancel(context.Background())
+	r.stops = append(r.stops, n.noTake)
 	m, err := tasks.New(tasks.Config{Turns: r.runner(n, tools...)})
 	require.NoError(r.t, err)
 	return m, n
@@ -93,7 +97,7 @@ func TestWhoIsLateWritesNothing(t *testing.T) {
 		way.noSwap.Store(true)
 		way.noWatch.Store(true)
 		way.noLoad.Store(true)
-		way.noTake.Store(true)
+		way.noTake()
 		b := r.manager(nil, step(func(*turn) error { time.Sleep(time.Hour); return nil }))
 		r.work(b)
 		time.Sleep(59 * time.Second) // b has it by now
@@ -123,7 +127,7 @@ func TestWhoHasLostATaskIsCutOff(t *testing.T) {
 		task := r.start(a, call(a, "steps", ""))
 		time.Sleep(time.Second)
 		way.noSwap.Store(true)
-		way.noTake.Store(true)
+		way.noTake()
 		b := r.manager(nil, step(func(*turn) error { return nil }))
 		r.work(b)
 		r.until(b, task.ID, tasks.Completed)
@@ -153,7 +157,7 @@ func TestNoEffectWithoutALease(t *testing.T) {
 		way.noSwap.Store(true)
 		way.noWatch.Store(true)
 		way.noLoad.Store(true)
-		way.noTake.Store(true)
+		way.noTake()
 		time.Sleep(12 * time.Second)
 		assert.Zero(t, acts.Load())
 		b := r.manager(nil, act(0))
