@@ -173,8 +173,11 @@ func (u *unsure) effect() *saga.Effect[string, string] {
 			if u.refuses.Load() {
 				return "", saga.Refused(errors.New("it is taken"))
 			}
-			<-ctx.Done()
-			return "", ctx.Err()
+			select {
+			case <-ctx.Done():
+			case <-time.After(8 * time.Second):
+			}
+			return "", errors.New("no answer")
 		},
 		Undo: func(context.Context, saga.Performed[string, string]) error { u.undone.Add(1); return nil },
 	}
