@@ -62,7 +62,11 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 	if config.Elicitation {
 		// The SDK checks what it hands to a handler, and fills in defaults.
 		options.ElicitationHandler = func(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			return answer[mcp.ElicitResult](ctx, config, "elicitation/create", r.Params)
+			p := *r.Params
+			if p.Mode == "" && p.URL == "" { // the SDK writes what a server has left out
+				p.Mode = "form"
+			}
+			return answer[mcp.ElicitResult](ctx, config, "elicitation/create", &p)
 		}
 	}
 	speaker := mcp.NewClient(&mcp.Implementation{Name: config.Name, Version: config.Version}, options)
@@ -103,7 +107,12 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 		}
 		status := watch(sender)
 		err = connect(&mcp.StreamableClientTransport{Endpoint: t.URL, HTTPClient: sender})
-		switch status.Load() { // of the last answer: what servers of 2024-11-05 say to a POST
+		switch status.Load() { // of the last answer
+		case http.StatusUnauthorized, http.StatusForbidden:
+			if err != nil {
+				return nil, &client.TransportError{Sent: true, Status: int(status.Load()), Err: err}
+			}
+		// What servers of 2024-11-05 say to a POST.
 		case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
 			if err != nil && connect(&mcp.SSEClientTransport{Endpoint: t.URL, HTTPClient: sender}) == nil {
 				return s, nil

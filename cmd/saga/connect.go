@@ -109,6 +109,9 @@ func (p *program) withAdvice(err error) error {
 	if lost, ok := errors.AsType[*client.TransportError](err); ok && !lost.Sent {
 		return &exitError{exitServer, fmt.Errorf("%w\nStart a server with %s serve, or name one with --server or --stdio", err, p.self)}
 	}
+	if lost, ok := errors.AsType[*client.TransportError](err); ok && lost.Status == http.StatusUnauthorized {
+		return &exitError{exitServer, fmt.Errorf("%w\nGive an access token in SAGA_BEARER, or with --bearer", err)}
+	}
 	return err
 }
 

@@ -397,6 +397,7 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 	defer st.carriedBy(reader, 0)()
 	if st == s.general {
 		d.listens(ctx, s, x, here)
+		defer d.tells(ctx, s, x)()
 		changes = s.changes
 	}
 	st.pump(ctx, r, reader, last.event, last.mark, changes, d.parking(x, st, r))

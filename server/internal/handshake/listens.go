@@ -179,6 +179,12 @@ func (d *handshake) refresh() {
 		t.mu.Unlock()
 		if s != nil {
 			d.look(s.ctx, s)
+			s.mu.Lock()
+			tells := s.teller
+			s.mu.Unlock()
+			if tells != nil { // there may be another task
+				tells.search()
+			}
 		} else if a := t.lot.agreed(next); a != nil {
 			if found := d.recordOf(context.Background(), a); found != nil && found.Ended {
 				t.end(a)

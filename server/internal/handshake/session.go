@@ -58,6 +58,9 @@ type session struct {
 	// general carries what belongs to no request, on the client's GET.
 	general *stream
 	posts   uint64 // streams so far
+	// teller tells on it how tasks are; nil if there is nobody to tell, or no tasks are offered.
+	teller    *teller
+	beginning sync.Mutex // is held while it is noted that the session has begun a task
 	remembered
 	// calls are the client's requests under way, by id.
 	calls map[string]*sessionCall

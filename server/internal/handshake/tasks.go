@@ -108,6 +108,7 @@ func (c *call) createTask(ctx context.Context, t *engine.Program, args json.RawM
 		return nil, err
 	}
 	b, err := c.appendTask(ctx, []byte(`{"task":`), task)
+	c.begun(ctx, task.ID)
 	return append(b, '}'), err
 }
 
@@ -317,6 +318,7 @@ func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, told
 		}
 		w = r.w
 	}
+	c.knows(id)
 	result, err := w.outcome(ctx, task)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,266 @@
+package tasks_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// narrow is a way to the store on which calls fail by kind, so that one guard after the other is
+// alone with what has happened.
+type narrow struct {
+	ledger.Store
+	noSwap, noWatch, noLoad atomic.Bool
+	takes                   context.Context // until it is cut off from what it could take
+	noTake                  context.CancelFunc
+
+	before func() // called once before something is written; may be nil
+}
+
+var errNarrow = errors.New("nothing goes through here")
+
+func (n *narrow) Load(ctx context.Context, key string) (*ledger.Record, error) {
+	if n.noLoad.Load() {
+		return nil, errNarrow
+	}
+	return n.Store.Load(ctx, key)
+}
+
+func (n *narrow) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
+	if f := n.before; f != nil {
+		n.before = nil
+		f()
+	}
+	if n.noSwap.Load() {
+		return errNarrow
+	}
+	return n.Store.Swap(ctx, r, items...)
+}
+
+func (n *narrow) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*ledger.Record, error] {
+	if n.noWatch.Load() {
+		return func(yield func(*ledger.Record, error) bool) { yield(nil, errNarrow) }
+	}
+	return n.Store.Watch(ctx, key, after)
+}
+
+func (n *narrow) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(n.takes, cancel)()
+	return n.Store.Take(ctx, t)
+}
+
+// narrowed is a server that has such a way.
+func (r *rig) narrowed(tools ...saga.Definition) (*tasks.Manager, *narrow) {
+	n := &narrow{Store: r.store}
+	n.takes, n.noTake = context.WithCancel(context.Background())
+	r.stops = append(r.stops, n.noTake)
+	m, err := tasks.New(tasks.Config{Turns: r.runner(n, tools...)})
+	require.NoError(r.t, err)
+	return m, n
+}
+
+// step runs one function before a task goes on to its end.
+func step(run func(t *turn) error, effects ...saga.Declared) saga.Definition {
+	return saga.Machine[none, none]{
+		Info: saga.Info{Name: "steps", Tasks: optional, Effects: effects},
+		Start: func(t *turn) (saga.Next, error) {
+			if err := run(t); err != nil {
+				return nil, err
+			}
+			return t.Goto("end")
+		},
+		Steps: saga.Steps[none, none]{"end": func(t *turn) (saga.Next, error) { return t.Textf("done") }},
+	}
+}
+
+// Whoever was away for longer than his lease finds, before he writes anything, that the task is
+// somebody else's, though nothing has told him.
+func TestWhoIsLateWritesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		slow := step(func(*turn) error { time.Sleep(time.Minute); return nil })
+		a, way := r.narrowed(slow)
+		r.work(a)
+		task := r.start(a, call(a, "steps", ""))
+		way.noSwap.Store(true)
+		way.noWatch.Store(true)
+		way.noLoad.Store(true)
+		way.noTake()
+		b := r.manager(nil, step(func(*turn) error { time.Sleep(time.Hour); return nil }))
+		r.work(b)
+		time.Sleep(59 * time.Second) // b has it by now
+		way.noSwap.Store(false)
+		way.noLoad.Store(false)
+		before, err := b.Get(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Minute)
+		now, err := b.Get(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		assert.Equal(t, tasks.Working, now.Status)
+		assert.Equal(t, before.Events, now.Events)
+		assert.Contains(t, text(t, r.until(b, task.ID, tasks.Completed)), "done")
+	})
+}
+
+// Who cannot write is told by the record that another one has taken the task, and stops at once.
+func TestWhoHasLostATaskIsCutOff(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		var cut atomic.Int64
+		a, way := r.narrowed(step(func(t *turn) error {
+			<-t.Done()
+			cut.Store(time.Now().UnixNano())
+			return context.Cause(t)
+		}))
+		r.work(a)
+		task := r.start(a, call(a, "steps", ""))
+		time.Sleep(time.Second)
+		way.noSwap.Store(true)
+		way.noTake()
+		b := r.manager(nil, step(func(*turn) error { return nil }))
+		r.work(b)
+		r.until(b, task.ID, tasks.Completed)
+		time.Sleep(10 * time.Millisecond)
+		assert.NotZero(t, cut.Load(), "it runs on for nobody")
+	})
+}
+
+// Nobody performs an effect whose lease is over, though he has heard of nothing.
+func TestNoEffectWithoutALease(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		var acts atomic.Int32
+		effect := &saga.Effect[string, string]{
+			Name: "act", Do: func(context.Context, saga.Key, string) (string, error) { acts.Add(1); return "", nil },
+			Undo: func(context.Context, saga.Performed[string, string]) error { return nil },
+		}
+		act := func(wait time.Duration) saga.Definition {
+			return step(func(t *turn) error {
+				time.Sleep(wait)
+				_, err := saga.Do(t, effect, "x")
+				return err
+			}, effect)
+		}
+		a, way := r.narrowed(act(11 * time.Second))
+		r.work(a)
+		task := r.start(a, call(a, "steps", ""))
+		way.noSwap.Store(true)
+		way.noWatch.Store(true)
+		way.noLoad.Store(true)
+		way.noTake()
+		time.Sleep(12 * time.Second)
+		assert.Zero(t, acts.Load())
+		b := r.manager(nil, act(0))
+		r.work(b)
+		r.until(b, task.ID, tasks.Completed)
+		assert.EqualValues(t, 1, acts.Load())
+	})
+}
+
+// Nor does who is to hand the task over.
+func TestNoEffectWhileATaskIsHandedOver(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		var acts [2]atomic.Int32
+		act := func(n int) saga.Definition {
+			effect := &saga.Effect[string, string]{
+				Name: "act", Do: func(context.Context, saga.Key, string) (string, error) { acts[n].Add(1); return "", nil },
+				Undo: func(context.Context, saga.Performed[string, string]) error { return nil },
+			}
+			return step(func(t *turn) error {
+				time.Sleep(time.Second)
+				_, err := saga.Do(t, effect, "x")
+				return err
+			}, effect)
+		}
+		a, b := r.manager(nil, act(0)), r.manager(nil, act(1))
+		stop := r.work(a)
+		task := r.start(a, call(a, "steps", ""))
+		time.Sleep(100 * time.Millisecond)
+		stop()
+		r.work(b)
+		r.until(b, task.ID, tasks.Completed)
+		assert.Zero(t, acts[0].Load())
+		assert.EqualValues(t, 1, acts[1].Load())
+	})
+}
+
+// An answer that comes when somebody has taken the task, as its time is over, is not taken: he may
+// be about to end it.
+func TestAnAnswerIsNotForATaskThatIsTaken(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		a, way := r.narrowed(greeter())
+		b := r.manager(nil, greeter())
+		r.work(a)
+		s := call(a, "greet", "")
+		s.Patience = time.Hour
+		task := r.until(a, r.start(a, s).ID, tasks.InputRequired)
+		way.noSwap.Store(true)
+		time.Sleep(time.Hour + time.Second) // a has taken it, and cannot write that it is over
+		now, err := b.Answer(t.Context(), "p", task.ID, []steps.Answer{accept(task.Questions[0].ID, `{"name":"Ada"}`)})
+		require.NoError(t, err)
+		assert.Empty(t, now.Given)
+		assert.Len(t, now.Questions, 1)
+		way.noSwap.Store(false)
+		require.ErrorContains(t, r.until(b, task.ID, tasks.Failed).Err, "time to live")
+	})
+}
+
+// What a client writes while another one does is not lost.
+func TestTwoClientsWriteAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		a := r.manager(nil, greeter())
+		b, way := r.narrowed(greeter())
+		r.work(a)
+		task := r.until(a, r.start(a, call(a, "greet", "")).ID, tasks.InputRequired)
+		keep := time.Now().Add(100 * time.Hour)
+		way.before = func() { require.NoError(t, a.Extend(t.Context(), "p", task.ID, keep)) }
+		_, err := b.Answer(t.Context(), "p", task.ID, []steps.Answer{accept(task.Questions[0].ID, `{"name":"Ada"}`)})
+		require.NoError(t, err)
+		r.until(a, task.ID, tasks.Completed)
+		require.NoError(t, a.Extend(t.Context(), "p", task.ID, time.Now().Add(time.Minute)), "it is not kept for less")
+		time.Sleep(99 * time.Hour)
+		_, err = a.Get(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+	})
+}
+
+// A client that cancels a task at the very time when its turn ends with a question or a sleep does
+// not wait for the end of that.
+func TestACancelAtTheEndOfATurn(t *testing.T) {
+	for name, start := range map[string]func(t *turn) (saga.Next, error){
+		"asks":   func(t *turn) (saga.Next, error) { return t.Ask("end", nameForm) },
+		"sleeps": func(t *turn) (saga.Next, error) { return t.Sleep(6*time.Hour, "end") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				tool := saga.Machine[none, none]{
+					Info: saga.Info{Name: "soon", Tasks: optional, Asks: []steps.Question{nameForm}},
+					Start: func(t *turn) (saga.Next, error) {
+						time.Sleep(30 * time.Millisecond) // the record is not watched yet
+						return start(t)
+					},
+					Steps: saga.Steps[none, none]{"end": func(t *turn) (saga.Next, error) { return t.Textf("done") }},
+				}
+				a, b := r.manager(nil, tool), r.manager(nil, tool)
+				r.work(a)
+				task := r.start(a, call(a, "soon", ""))
+				time.Sleep(10 * time.Millisecond)
+				_, err := b.Cancel(t.Context(), "p", task.ID)
+				require.NoError(t, err)
+				began := time.Now()
+				r.until(b, task.ID, tasks.Cancelled)
+				assert.Less(t, time.Since(began), time.Second)
+			})
+		})
+	}
+}
