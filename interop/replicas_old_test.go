@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -140,7 +139,7 @@ func (h *habits) find(t *testing.T, client contender) {
 		f.outage.Store(false)
 		c.late.Wait()
 		h.row += fmt.Sprintf(" %s |", f.behaviour(o))
-		came, _ := f.returns()
+		came, _, _ := f.returns()
 		if a.title == "killed" || o.Error != "" && (!a.broken || len(came) > 0) { // else it is as if it was killed only
 			h.logs = append(h.logs, fmt.Sprintf("its replica is %s: %s\n\n```text\n%s```\n", a.title, ended(o, true), f.callLog(ended(o, false))))
 		}
@@ -252,36 +251,35 @@ func TestLastAnswers(t *testing.T) {
 	c.late.Wait()
 }
 
-// returns are the requests by which a client wants to go on with the stream of its call, and first
-// when it was to come.
-func (f *front) returns() (list []exchange, due time.Duration) {
+// returns are the requests by which a client wants to go on with the stream of its call, when that
+// broke, and after how long the client was told to come back.
+func (f *front) returns() (list []exchange, broke, told time.Duration) {
 	for _, e := range f.entries("") {
 		switch {
 		case e.method == http.MethodPost && e.stream && strings.HasPrefix(e.what, "tools/call"):
-			due = e.ended
+			broke = e.ended
 			for _, h := range e.heard {
 				if ms, ok := strings.CutPrefix(h, "retry "); ok {
-					after, _ := strconv.Atoi(ms)
-					due = e.ended + time.Duration(after)*time.Millisecond
+					told, _ = time.ParseDuration(ms + "ms")
 				}
 			}
 		case e.method == http.MethodGet && e.mark != "" && e.calls:
 			list = append(list, e)
 		}
 	}
-	return list, due
+	return list, broke, told
 }
 
 // behaviour is what a client did, in words.
 func (f *front) behaviour(o outcome) string {
-	list, due := f.returns()
+	list, broke, told := f.returns()
 	did := "does not come back"
 	if len(list) > 0 {
-		did = "comes back after 1 s"
-		// A machine with much to do may make it late, but not early.
-		if late := list[0].at - due; late < -100*time.Millisecond || late > 4*time.Second {
-			did = fmt.Sprintf("comes back %v after it was to come", late)
+		after := list[0].at - broke
+		if late := after - told; late > -100*time.Millisecond && late < 4*time.Second {
+			after = told // a machine with much to do makes it late
 		}
+		did = fmt.Sprintf("comes back after %d s", int(after.Round(100*time.Millisecond).Seconds()))
 		if o.Error != "" {
 			did += fmt.Sprintf(" (tries: %d)", len(list))
 		}
