@@ -70,6 +70,9 @@ func TestContract(t *testing.T) {
 // connection, and nobody tells of changes. What a single caller does step by step is the same as
 // without a pooler, and left out unless SAGA_NIGHTLY is 1.
 func TestContractBehindAPooler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("goroutines meet as they do in TestContract")
+	}
 	t.Parallel()
 	server, free := postgrestest.Shared(t), new(databases)
 	pooler := startPooler(t, server)
