@@ -59,6 +59,7 @@ func needBrowser(t *testing.T) context.Context {
 // Pages of allowed origins use a server, in each protocol, and read what they need.
 // Pages of others get nothing, and the server does nothing for them.
 func TestPagesInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := needBrowser(t)
 	site := httptest.NewServer(http.FileServer(http.Dir("testdata")))
 	t.Cleanup(site.Close)

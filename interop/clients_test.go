@@ -80,6 +80,9 @@ func longTalk() play {
 	return p
 }
 
+// writes reports whether a play ends with a file.
+func (p play) writes() bool { return p.name == "release_notes" }
+
 // TestClients has every client go through sagas to their end.
 func TestClients(t *testing.T) {
 	t.Parallel()
@@ -95,7 +98,7 @@ func TestClients(t *testing.T) {
 					if name == "saga stdio" {
 						all = all[:len(all)-2] // it has no tool that pauses, or asks so often
 					}
-					requireOutcomes(t, c, at, share(at, nth, all, func(p play) bool { return !p.isError }), nil)
+					requireOutcomes(t, c, at, share(at, nth, all, play.writes), nil)
 					written, err := os.ReadFile(filepath.Join(p.root, "repo", "RELEASE_NOTES.md"))
 					require.NoError(t, err)
 					assert.Equal(t, notes+"\n", string(written))
@@ -118,7 +121,7 @@ func TestClientsWhileServersDie(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				p := startHTTP(t)
-				playWhileServersDie(t, c, p, p.stdio())
+				playWhileServersDie(t, c, p, p.stdio(), lasting())
 			})
 		}
 	}
@@ -129,7 +132,7 @@ func TestClientsWhileServersDie(t *testing.T) {
 // clients play everything. SAGA_NIGHTLY=1 has each client play everything.
 func share[P any](at target, nth int, all []P, must func(P) bool) (some []P) {
 	for i, p := range all {
-		if at.URL != "" || os.Getenv("SAGA_NIGHTLY") == "1" || (i+nth)%3 == 0 || must(p) {
+		if at.URL != "" || nightly || (i+nth)%3 == 0 || must(p) {
 			some = append(some, p)
 		}
 	}
@@ -140,13 +143,13 @@ func share[P any](at target, nth int, all []P, must func(P) bool) (some []P) {
 // two questions at once, turns without a question, files. The others end in the same
 // rounds, but earlier. SAGA_NIGHTLY=1 has them played as well.
 func lasting() []play {
-	if os.Getenv("SAGA_NIGHTLY") == "1" {
+	if nightly {
 		return plays()
 	}
 	return slices.DeleteFunc(plays(), func(p play) bool { return p.isError })
 }
 
-func playWhileServersDie(t *testing.T, c contender, p *process, stdio target) {
+func playWhileServersDie(t *testing.T, c contender, p *process, stdio target, plays []play) {
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := p.restart(); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -158,7 +161,7 @@ func playWhileServersDie(t *testing.T, c contender, p *process, stdio target) {
 		t.Run(name, func(t *testing.T) {
 			defer func() { skipped = skipped || t.Skipped() }()
 			makeRepository(t, p.root)
-			requireOutcomes(t, c, at, lasting(), func(c *call) {
+			requireOutcomes(t, c, at, plays, func(c *call) {
 				if c.Manual = at.URL == ""; !c.Manual {
 					c.Between = between.URL
 				}
@@ -169,7 +172,7 @@ func playWhileServersDie(t *testing.T, c contender, p *process, stdio target) {
 		t.Skip("without Node.js 22 and the packages, nobody asked")
 	}
 	asked := 0
-	for _, play := range lasting() {
+	for _, play := range plays {
 		asked += len(play.asked)
 	}
 	assert.Equal(t, asked, p.restarts)

@@ -50,6 +50,7 @@ func TestClientConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the official suite")
 	}
+	t.Parallel()
 	node := needNode(t)
 	self, err := os.Executable()
 	require.NoError(t, err)

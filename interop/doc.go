@@ -11,7 +11,8 @@
 // Those that need a program of Debian's, a browser or a proxy, skip without it, unless
 // SAGA_REQUIRE_DEBIAN is set to 1; .ci/debian installs all of them.
 //
-// SAGA_NIGHTLY=1 has every client play everything, also where others play the same.
+// SAGA_NIGHTLY=1 has every client play everything, also where others play the same, behind every
+// load balancer and with every ledger.
 //
 // TestProtocols writes docs/protocols.md when run with -update.
 package interop

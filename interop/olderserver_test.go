@@ -19,6 +19,7 @@ import (
 // TestOlderServer has this module's client find out by itself what servers on the official
 // TypeScript SDK 1 speak, and answer what they ask.
 func TestOlderServer(t *testing.T) {
+	t.Parallel()
 	node := needNode(t)
 	script, err := filepath.Abs(filepath.Join(nodeDir, "server.mjs"))
 	require.NoError(t, err)

@@ -75,9 +75,9 @@ func runAll(m *testing.M) int {
 	if os.Getenv("GOGC") == "" {
 		os.Setenv("GOGC", "400")
 	}
-	// Some tests wait until clients give up, and others need not wait for that. -parallel
+	// Most tests wait most of the time: for the suite, leases, clients that give up. -parallel
 	// changes it.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

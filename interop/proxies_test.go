@@ -193,7 +193,11 @@ func (p proxy) startBefore(t *testing.T, program string, replicas []string, chan
 	cmd.Stdout, cmd.Stderr = &said, &said
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
+		end := syscall.SIGTERM
+		if strings.Contains(program, "caddy") { // it waits for connections, and has no children
+			end = syscall.SIGKILL
+		}
+		_ = cmd.Process.Signal(end)
 		_ = cmd.Wait()
 		if t.Failed() {
 			t.Log(said.String())

@@ -353,12 +353,13 @@ func prefixed(with, s string) string {
 }
 
 // requireSpread: each POST of a session went to another replica than the one before, and all
-// replicas had some. Requests at the same time may reach the load balancer in another order than
-// this log has, so only those count before which all was answered.
+// replicas had their share. Requests at the same time may reach the load balancer in another order
+// than this log has, so only those are compared before which all was answered; on a machine with
+// much to do that may be few.
 func (f *front) requireSpread(t *testing.T, replicas int) {
 	t.Helper()
 	require.NotEmpty(t, f.sessions())
-	used, posts, pairs := map[string]bool{}, 0, 0
+	had, posts, pairs := map[string]int{}, 0, 0
 	var answered time.Duration // all before
 	list := f.entries("")
 	for i, e := range list {
@@ -372,13 +373,16 @@ func (f *front) requireSpread(t *testing.T, replicas int) {
 		}
 		require.NotEmpty(t, e.replica)
 		posts++
-		used[e.replica] = true
+		had[e.replica]++
 		if before := list[max(0, i-1)]; inTurn && before.method == http.MethodPost && before.session == e.session {
 			pairs++
 			require.NotEqual(t, before.replica, e.replica, "%s went to the same replica as the POST before:\n%s", e.what, f.wire(e.session))
 		}
 	}
-	require.Len(t, used, replicas, "of %d POSTs", posts)
-	require.GreaterOrEqual(t, pairs, posts/3, "of %d POSTs", posts)
+	require.Len(t, had, replicas, "of %d POSTs", posts)
+	for replica, n := range had {
+		require.GreaterOrEqual(t, n, posts/replicas/2, "POSTs to %s, of %d", replica, posts)
+	}
+	require.Positive(t, pairs, "of %d POSTs", posts)
 	t.Logf("%d POSTs, %d compared", posts, pairs)
 }

@@ -17,9 +17,9 @@ import (
 )
 
 // TestRollingRestart restarts one replica after the other, as deployments do, while clients
-// make calls that ask. No call fails.
+// make calls that ask. No call fails. SAGA_NIGHTLY=1 does so with each ledger.
 func TestRollingRestart(t *testing.T) {
-	onClusters(t, true, func(t *testing.T, c *cluster, f *front) {
+	onClusters(t, func(t *testing.T, c *cluster, f *front) {
 		// Users who hesitate, so that most calls are under way while a replica stops.
 		hesitates := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(200 * time.Millisecond) }))
 		t.Cleanup(hesitates.Close)
@@ -61,13 +61,14 @@ func TestRollingRestart(t *testing.T) {
 		}
 		assert.Positive(t, resumed, "no call noticed the restarts")
 		t.Logf("%d calls during %d restarts in %v; %d streams were opened again", calls.Load(), *replicaRestarts*len(c.all), took.Round(time.Second/10), resumed)
-	})
+	}, behindNginx)
 }
 
 // TestCrowdInOneSession has one session make many calls at once, each with a question of its
-// own, spread over all replicas. Each call gets its own answer.
+// own, spread over all replicas. Each call gets its own answer. SAGA_NIGHTLY=1 has the calls on
+// each ledger.
 func TestCrowdInOneSession(t *testing.T) {
-	onClusters(t, true, func(t *testing.T, c *cluster, f *front) {
+	onClusters(t, func(t *testing.T, c *cluster, f *front) {
 		t.Run("Go SDK", func(t *testing.T) {
 			f.forget()
 			crowd(t, f)
@@ -87,7 +88,7 @@ func TestCrowdInOneSession(t *testing.T) {
 				f.requireAll(t, c)
 			})
 		}
-	})
+	}, behindHAProxy)
 }
 
 // requireAll: all replicas had about as many calls.

@@ -13,20 +13,20 @@ import (
 )
 
 // TestConformanceOfReplicas runs the official suite for sessions against three replicas: any
-// of them gets any request.
+// of them gets any request. SAGA_NIGHTLY=1 does so with each ledger.
 func TestConformanceOfReplicas(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the official suite")
 	}
 	node := needNode(t)
-	onClusters(t, true, func(t *testing.T, c *cluster, f *front) {
+	onClusters(t, func(t *testing.T, c *cluster, f *front) {
 		for _, r := range revisions {
 			if r.revision == "2025-11-25" {
 				r.run(t, node, f.url())
 			}
 		}
 		f.requireUsed(t, c)
-	})
+	}, behindNginx)
 }
 
 // requireUsed: every replica had something to do.

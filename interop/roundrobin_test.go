@@ -92,7 +92,13 @@ func TestSessionsRoundRobin(t *testing.T) {
 				all.Wait()
 				used(t)
 			})
-			t.Run("conformance", func(t *testing.T) { t.Parallel(); conformsRoundRobin(t, at) })
+			t.Run("conformance", func(t *testing.T) {
+				if name != "haproxy" && !nightly {
+					t.Skip("the suite is run behind one of the proxies; behind all if SAGA_NIGHTLY is 1")
+				}
+				t.Parallel()
+				conformsRoundRobin(t, at)
+			})
 			t.Run("a tool that asks", func(t *testing.T) { t.Parallel(); asksRoundRobin(t, at) })
 		})
 	}

@@ -12,6 +12,7 @@ var sessionTasksClient = contender{"TypeScript SDK 1 with tasks", "2025-11-25", 
 
 // TestSessionTaskClient has the client take tasks to their ends.
 func TestSessionTaskClient(t *testing.T) {
+	t.Parallel()
 	p := startHTTP(t)
 	for way, at := range map[string]target{"HTTP": {URL: p.url()}, "stdio": p.stdio()} {
 		t.Run(way, func(t *testing.T) {
@@ -35,6 +36,7 @@ func TestSessionTaskClient(t *testing.T) {
 
 // TestPlainCallsOfTasks has clients that know nothing of tasks call the same tools.
 func TestPlainCallsOfTasks(t *testing.T) {
+	t.Parallel()
 	var plays []play
 	for _, p := range taskPlays() {
 		if p.call.Tool != failingJob.Name && p.call.Tool != withTask.Name { // which are to be called as tasks

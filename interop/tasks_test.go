@@ -40,10 +40,12 @@ func taskPlays() []play {
 // TestTaskClient has the official client of tasks take them to their ends, on our servers and
 // on one of the SDK's.
 func TestTaskClient(t *testing.T) {
+	t.Parallel()
 	for name, more := range map[string][]string{"own": nil, "mounted": {onSDK}} {
 		p := startHTTP(t, more...)
 		for way, at := range map[string]target{"HTTP": {URL: p.url()}, "stdio": p.stdio()} {
 			t.Run("this module's client, "+name+" "+way, func(t *testing.T) {
+				t.Parallel()
 				requireOutcomes(t, ownTasksClient, at, taskPlays(), nil)
 				outcomes := ownTasksClient.play(t, at, []call{taskPlays()[0].call, taskPlays()[1].call, {Tool: "protocol_error_job"}})
 				assert.Empty(t, outcomes[0].Task)
@@ -52,6 +54,7 @@ func TestTaskClient(t *testing.T) {
 				assert.Contains(t, outcomes[2].Error, "internal error")
 			})
 			t.Run(name+" "+way, func(t *testing.T) {
+				t.Parallel()
 				plays := taskPlays()
 				requireOutcomes(t, tasksClient, at, plays, nil)
 				outcomes := tasksClient.play(t, at, []call{
@@ -71,6 +74,7 @@ func TestTaskClient(t *testing.T) {
 // TestTaskClientWhileServersDie kills the server, and starts another with the same ledger,
 // whenever a task waits for an answer.
 func TestTaskClientWhileServersDie(t *testing.T) {
+	t.Parallel()
 	p := startHTTP(t, "--ledger", filepath.Join(t.TempDir(), "ledger.db"))
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := p.restart(); err != nil {

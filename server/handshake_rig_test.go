@@ -275,10 +275,10 @@ func parseLegacy(t testing.TB, raw string) legacyMessage {
 	return m
 }
 
-// until waits for something that happens soon.
+// until waits for something that happens soon, unless the machine has much else to do.
 func until(t testing.TB, happened func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for !happened() {
 		require.NoError(t, ctx.Err(), "it has not happened")

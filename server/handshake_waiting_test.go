@@ -186,6 +186,7 @@ func TestPlainCallOnTwoReplicas(t *testing.T) {
 // A server that stops tells clients that cannot come back to call again; what is not known again
 // is undone, and what is goes on.
 func TestPlainCallOfServerThatStops(t *testing.T) {
+	t.Parallel() // it waits as long as a server takes to stop
 	w := new(world)
 	hold := &saga.Effect[empty, empty]{
 		Name: "hold",

@@ -224,6 +224,9 @@ func TestParkedStreamsGiveWay(t *testing.T) {
 			}
 			require.NoError(t, err)
 			streams[0].end()
+			if limit != "not parked" {
+				r[0].parks(room) // the last one is, too, and can give way
+			}
 			streams[0] = clients[0].get(asked[0].id)
 			if limit == "not parked" { // which has made the other one give way
 				assert.NotNil(t, streams[0].wait("elicitation/create").ID)

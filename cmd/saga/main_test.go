@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,6 +33,10 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(asProgram) != "" {
 		main()
+	}
+	// Tests wait for processes and reloads most of the time. -parallel changes it.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

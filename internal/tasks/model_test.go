@@ -356,7 +356,7 @@ func TestModel(t *testing.T) {
 	case os.Getenv("SAGA_NIGHTLY") == "1":
 		weeks = 30
 	default:
-		weeks = 6
+		weeks = 4
 	}
 	for seed := from; seed < from+weeks; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -228,7 +228,7 @@ var concurrencyChecks = []check{
 		r.together(8, func(i int, s ledger.Store) {
 			if i == 0 {
 				defer cancel()
-				for rev := uint64(1); rev <= 150; rev++ {
+				for rev := uint64(1); rev <= 60; rev++ {
 					rec := ledger.Record{Key: "k", Rev: rev, Body: fmt.Append(nil, rev+1), Owner: fmt.Sprint("o", rev+1)}
 					if !assert.NoError(r, s.Swap(r.ctx, &rec, ledger.Item{N: rev + 1}), "Swap of a record that nobody else writes") {
 						return
