@@ -207,9 +207,6 @@ func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 // token that can only be cancelled. Whatever the policy it carries everything, as that
 // is what the method to cancel takes.
 func (r *Runner) sealUndo(ctx context.Context, q *Request, t *engine.Program, result *content.Result) error {
-	if result == nil {
-		return nil
-	}
 	report, ok := result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
 	if !ok || report.Again == nil {
 		return nil
