@@ -35,11 +35,17 @@ func (b Blocks) Text() string {
 // AppendJSON appends the list's JSON array to dst. On error it returns dst as it
 // was and an *[Error].
 func (b Blocks) AppendJSON(dst []byte) ([]byte, error) {
-	out, err := appendBlocks(dst, b)
-	if err != nil {
-		return dst, err
+	out := append(dst, '[')
+	for i, block := range b {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		var err error
+		if out, err = appendBlock(out, block); err != nil {
+			return dst, err
+		}
 	}
-	return out, nil
+	return append(out, ']'), nil
 }
 
 // AppendSampling appends the list to dst as the content of a sampling message: a
@@ -58,7 +64,7 @@ func (b Blocks) AppendSampling(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON implements encoding/json.Marshaler.
-func (b Blocks) MarshalJSON() ([]byte, error) { return appendBlocks(nil, b) }
+func (b Blocks) MarshalJSON() ([]byte, error) { return b.AppendJSON(nil) }
 
 // UnmarshalJSON implements encoding/json.Unmarshaler. It accepts an array; null
 // is taken for an empty one, because some peers send it. The error is an *[Error].
@@ -120,20 +126,6 @@ type typed[B any] struct {
 // program's output should not fail for them.
 var lossy = json.JoinOptions(jsontext.AllowInvalidUTF8(true))
 
-func appendBlocks(dst []byte, blocks Blocks) ([]byte, error) {
-	var err error
-	dst = append(dst, '[')
-	for i, b := range blocks {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if dst, err = appendBlock(dst, b); err != nil {
-			return nil, err
-		}
-	}
-	return append(dst, ']'), nil
-}
-
 func appendBlock(dst []byte, block Block) ([]byte, error) {
 	switch b := block.(type) {
 	case Text:
@@ -168,7 +160,7 @@ func appendBlock(dst []byte, block Block) ([]byte, error) {
 		}
 		return appendTyped(dst, typeToolUse, plainToolUse(b), nil, b.Meta)
 	case ToolResult:
-		if _, err := appendBlocks(nil, b.Content); err != nil {
+		if _, err := b.Content.AppendJSON(nil); err != nil {
 			return nil, &Error{Type: typeToolResult, Member: "content", Err: err}
 		}
 		if b.StructuredContent != nil && !jsontext.Value(b.StructuredContent).IsValid() {

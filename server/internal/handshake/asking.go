@@ -275,7 +275,7 @@ func (c *call) toolResult(out turns.End, err error) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	return wire.Marshal(plainResult(c.peer.revision, result))
+	return dialect.AppendToolResult(nil, plainResult(c.peer.revision, result))
 }
 
 // plainResult makes a tool's result one that a revision has.
