@@ -17,8 +17,8 @@ import (
 // well or as the tool refuses to go on.
 var most = map[string]struct{ files, functions int }{
 	"resume":    {36, 160},
-	"handshake": {59, 253},
-	"refused":   {61, 263},
+	"handshake": {59, 252},
+	"refused":   {61, 262},
 }
 
 // What a request runs through does not grow unnoticed. The test says how much it is:
