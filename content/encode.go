@@ -20,8 +20,13 @@ type Blocks []Block
 func (b Blocks) Text() string {
 	var texts []string
 	for _, block := range b {
-		if t, ok := value(block).(Text); ok {
+		switch t := block.(type) {
+		case Text:
 			texts = append(texts, t.Text)
+		case *Text: // a natural slip
+			if t != nil {
+				texts = append(texts, t.Text)
+			}
 		}
 	}
 	return strings.Join(texts, "\n")
@@ -30,11 +35,17 @@ func (b Blocks) Text() string {
 // AppendJSON appends the list's JSON array to dst. On error it returns dst as it
 // was and an *[Error].
 func (b Blocks) AppendJSON(dst []byte) ([]byte, error) {
-	out, err := appendBlocks(dst, b)
-	if err != nil {
-		return dst, err
+	out := append(dst, '[')
+	for i, block := range b {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		var err error
+		if out, err = appendBlock(out, block); err != nil {
+			return dst, err
+		}
 	}
-	return out, nil
+	return append(out, ']'), nil
 }
 
 // AppendSampling appends the list to dst as the content of a sampling message: a
@@ -53,7 +64,7 @@ func (b Blocks) AppendSampling(dst []byte) ([]byte, error) {
 }
 
 // MarshalJSON implements encoding/json.Marshaler.
-func (b Blocks) MarshalJSON() ([]byte, error) { return appendBlocks(nil, b) }
+func (b Blocks) MarshalJSON() ([]byte, error) { return b.AppendJSON(nil) }
 
 // UnmarshalJSON implements encoding/json.Unmarshaler. It accepts an array; null
 // is taken for an empty one, because some peers send it. The error is an *[Error].
@@ -115,22 +126,8 @@ type typed[B any] struct {
 // program's output should not fail for them.
 var lossy = json.JoinOptions(jsontext.AllowInvalidUTF8(true))
 
-func appendBlocks(dst []byte, blocks Blocks) ([]byte, error) {
-	var err error
-	dst = append(dst, '[')
-	for i, b := range blocks {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if dst, err = appendBlock(dst, b); err != nil {
-			return nil, err
-		}
-	}
-	return append(dst, ']'), nil
-}
-
 func appendBlock(dst []byte, block Block) ([]byte, error) {
-	switch b := value(block).(type) {
+	switch b := block.(type) {
 	case Text:
 		if b.Annotations == nil && b.Meta == nil { // most blocks: by hand, in a fifth of the time
 			dst, _ = jsontext.AppendQuote(append(dst, `{"type":"text","text":`...), b.Text)
@@ -163,7 +160,7 @@ func appendBlock(dst []byte, block Block) ([]byte, error) {
 		}
 		return appendTyped(dst, typeToolUse, plainToolUse(b), nil, b.Meta)
 	case ToolResult:
-		if _, err := appendBlocks(nil, b.Content); err != nil {
+		if _, err := b.Content.AppendJSON(nil); err != nil {
 			return nil, &Error{Type: typeToolResult, Member: "content", Err: err}
 		}
 		if b.StructuredContent != nil && !jsontext.Value(b.StructuredContent).IsValid() {
@@ -175,6 +172,9 @@ func appendBlock(dst []byte, block Block) ([]byte, error) {
 			return nil, &Error{Member: "type", Err: errEmpty}
 		}
 		return jsontext.AppendFormat(dst, b.Raw)
+	}
+	if p := reflect.ValueOf(block); p.Kind() == reflect.Pointer && !p.IsNil() { // a natural slip, which works
+		return appendBlock(dst, p.Elem().Interface().(Block))
 	}
 	return nil, &Error{Err: errNil}
 }
@@ -206,18 +206,6 @@ func checkObject(typ, member string, raw []byte) error {
 		return &Error{Type: typ, Member: member, Err: errNotJSON}
 	}
 	return nil
-}
-
-// value returns the block that b points to if b is a pointer, so that
-// &content.Text{...}, a natural slip, works as well. It returns nil for nil.
-func value(b Block) Block {
-	if p := reflect.ValueOf(b); p.Kind() == reflect.Pointer {
-		if p.IsNil() {
-			return nil
-		}
-		return p.Elem().Interface().(Block)
-	}
-	return b
 }
 
 // The methods below let each block stand alone in a structure that is marshalled.

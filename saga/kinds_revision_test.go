@@ -82,7 +82,7 @@ func TestPromptsAndResourcesHaveUpgrades(t *testing.T) {
 			require.NoError(t, err)
 			tools, err := engine.NewRegistry(k.after)
 			require.NoError(t, err)
-			reader := tools.Reader(kind, "x", 0)
+			reader, _ := tools.Reader(old.Target, 0)
 			require.NotNil(t, reader)
 			r := engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}}
 			end, err := reader.Resume(t.Context(), out.Position, r)
@@ -91,7 +91,8 @@ func TestPromptsAndResourcesHaveUpgrades(t *testing.T) {
 
 			tools, err = engine.NewRegistry(k.bare)
 			require.NoError(t, err)
-			assert.Nil(t, tools.Reader(kind, "x", 0))
+			reader, _ = tools.Reader(old.Target, 0)
+			assert.Nil(t, reader)
 		})
 	}
 	_, err := saga.Prompt[empty, placeV1]{

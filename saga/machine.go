@@ -112,7 +112,7 @@ func newMachineCode[Args, State any](m Machine[Args, State]) (*machineCode[Args,
 }
 
 func (p *machineCode[Args, State]) Reads(revision uint32) bool {
-	return revision == p.Revision || p.Upgrades[revision] != nil
+	return p.Upgrades[revision] != nil
 }
 
 // read decodes a state, of an older revision if need be. What the present revision

@@ -147,7 +147,7 @@ func (x *trial) resumeEntry(e *entry) *broken {
 		return &broken{what: fmt.Sprintf("what it had done cannot be done again in a new world: %v", err), advice: "let effects read the inputs of earlier revisions: rename no fields, and give an effect whose input has another meaning another name"}
 	}
 	x.client.rig.watch.lookAgain()
-	if tools.Reader(tool.Kind, tool.Name, e.Revision) == nil {
+	if reader, _ := tools.Reader(tool.Target, e.Revision); reader == nil {
 		return x.retire(e, tool, pos, before)
 	}
 	if b := x.holds(e, tool, pos); b != nil {

@@ -264,6 +264,9 @@ func New(o Options) (*Server, error) {
 		if err != nil {
 			return nil, fmt.Errorf("server: %w", err)
 		}
+		if d == nil {
+			continue
+		}
 		s.dialects = append(s.dialects, d)
 		if d, ok := d.(dialect.Sessions); ok {
 			s.sessions = append(s.sessions, d)

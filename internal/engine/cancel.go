@@ -98,7 +98,9 @@ func (t *Program) CancelFirst(ctx context.Context, call Call) (*Outcome, error) 
 	const text = "The saga's first turn was cut off, and what it did is undone."
 	call.Held, call.Lost, call.Acting = true, true, nil
 	log := &effectLog{stopAtFinal: true}
-	out, err := t.start(ctx, call, log)
+	first := call
+	first.log = log
+	out, err := t.Start(ctx, first)
 	switch {
 	case broken(err):
 		return undoneBy(err, text), nil

@@ -47,7 +47,7 @@ type Definition struct {
 // NewProgram makes a program of a definition. What is wrong with it is added to p.
 func NewProgram(d Definition, p *Problems) *Program {
 	t := &Program{
-		Name: d.Name, Title: d.Title, Description: d.Description, Revision: d.Revision,
+		Name: d.Name, Target: d.Name, Title: d.Title, Description: d.Description, Revision: d.Revision,
 		Questions: d.Asks, MaxAge: d.MaxAge, SingleUse: d.SingleUse, ShortTokens: d.ShortTokens, Yields: d.Yields, Tasks: d.Tasks, maxAttempts: d.MaxAttempts, code: d.Code, steps: map[string]bool{StartStep: true},
 	}
 	for _, name := range d.Steps {

@@ -84,7 +84,7 @@ func (t *Program) checkEnd(out *Outcome) error {
 		return errors.New("a prompt ends with Messages")
 	case t.Kind == KindResource && out.Contents == nil:
 		return errors.New("a resource ends with Contents, or with an error if there is none")
-	case t.Kind == KindTool:
+	case t.Kind == KindTool && t.output != nil && !out.Result.IsError:
 		return t.checkOutput(out.Result)
 	}
 	return nil
@@ -93,9 +93,6 @@ func (t *Program) checkEnd(out *Outcome) error {
 // checkOutput verifies a result against the tool's output schema. A result that
 // reports an error need not fit (MCP, server/tools, output schema).
 func (t *Program) checkOutput(r *content.Result) error {
-	if t.output == nil || r.IsError {
-		return nil
-	}
 	if r.StructuredContent == nil {
 		return errors.New("the tool has an output schema, so its result needs structured content: end with Structured")
 	}

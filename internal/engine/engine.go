@@ -48,6 +48,8 @@ type Call struct {
 	// nothing more is done, and the turn ends with a *[HaltedError]. The context may have ended
 	// already. The position is not to be kept, but what it encodes to. nil is nobody.
 	Checkpoint func(context.Context, *Position) error
+	// log is where the turn's effects will be; nil is a new one.
+	log *effectLog
 }
 
 // Undoing is what a turn is about to undo.
@@ -130,11 +132,6 @@ type Outcome struct {
 // results cannot say that they are errors, fail with an *[ArgumentsError] or a
 // *[ToolError] instead.
 func (t *Program) Start(ctx context.Context, call Call) (*Outcome, error) {
-	return t.start(ctx, call, new(effectLog))
-}
-
-// start is Start, with the log in which the effects will be.
-func (t *Program) start(ctx context.Context, call Call, log *effectLog) (*Outcome, error) {
 	args := call.Arguments
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -152,7 +149,10 @@ func (t *Program) start(ctx context.Context, call Call, log *effectLog) (*Outcom
 	tc := &Turn{
 		Context: ctx, ID: call.ID, Now: call.Now, Written: t.Revision,
 		program: t, client: call.Client, notify: call.Notifier, held: call.Held, lost: call.Lost,
-		acting: call.Acting, undoing: call.Undoing, log: log,
+		acting: call.Acting, undoing: call.Undoing, log: call.log,
+	}
+	if tc.log == nil {
+		tc.log = new(effectLog)
 	}
 	if call.Checkpoint != nil {
 		tc.saveTo(call.Checkpoint, pos)

@@ -80,7 +80,7 @@ func (t *Program) MakePrompt(complete map[string]completer) error {
 // ofStrings makes the program one of another kind, all of whose arguments are strings,
 // and returns their names.
 func (t *Program) ofStrings(kind Kind, complete map[string]completer) ([]string, error) {
-	t.Kind, t.Complete = kind, complete
+	t.Kind, t.Target, t.Complete = kind, target(kind, t.Name), complete
 	p := &Problems{Tool: t.Name}
 	input := t.input.Schema()
 	for _, name := range input.PropertyOrder {

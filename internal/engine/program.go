@@ -46,6 +46,9 @@ type Program struct {
 	Kind Kind
 	// Name identifies it among those of its kind: 1 to 128 of A-Z a-z 0-9 _ - .
 	Name string
+	// Target names it among those of all kinds, as tokens and records do: a tool by its name
+	// alone, which holds no colon, the others with their kind before it.
+	Target string
 	// Title and Description are for people and models.
 	Title, Description string
 	// Revision counts changes after which old positions cannot be resumed.
@@ -108,7 +111,7 @@ func (t *Program) Remembered() bool {
 // Code is the author's part of a program: a machine's step functions, or a flow. Its
 // types are known behind it only.
 type Code interface {
-	// Reads reports whether positions of that revision can be resumed.
+	// Reads reports whether positions of that other revision can be resumed.
 	Reads(revision uint32) bool
 	// Run runs step functions, t.Step first, until one ends the turn. kept and secrets are what the
 	// last turn left in [Ended].
@@ -154,7 +157,7 @@ func (t *Program) current(pos *Position) error {
 	switch {
 	case pos.Tool != t.Name:
 		return fmt.Errorf("it belongs to the tool %q", pos.Tool)
-	case !t.code.Reads(pos.Revision):
+	case pos.Revision != t.Revision && !t.code.Reads(pos.Revision):
 		return fmt.Errorf("it belongs to revision %d", pos.Revision)
 	case !t.steps[pos.next] && (pos.running == nil || !pos.running.undo):
 		return fmt.Errorf("there is no step function %q", pos.next)
@@ -198,8 +201,8 @@ func newQuestion(q steps.Question) *question {
 // others end the sagas that they began.
 type Registry struct {
 	list [3][]*Program
-	// byName has the revisions of each, the newest first.
-	byName [3]map[string][]*Program
+	// byTarget has the revisions of each, the newest first.
+	byTarget map[string][]*Program
 }
 
 // Compiler is a definition as its author writes it: saga.Definition.
@@ -209,7 +212,7 @@ type Compiler = interface{ Compile() (*Program, error) }
 // of a kind have the same name and revision, it fails with a *[DefinitionError] for
 // each problem, joined: all are found at once, and the text has a line for each.
 func NewRegistry(definitions ...Compiler) (*Registry, error) {
-	set := new(Registry)
+	set := &Registry{byTarget: make(map[string][]*Program)}
 	var p Problems
 	for i, d := range definitions {
 		if d == nil {
@@ -228,10 +231,7 @@ func NewRegistry(definitions ...Compiler) (*Registry, error) {
 }
 
 func (s *Registry) add(t *Program) error {
-	if s.byName[t.Kind] == nil {
-		s.byName[t.Kind] = make(map[string][]*Program)
-	}
-	revisions := s.byName[t.Kind][t.Name]
+	revisions := s.byTarget[t.Target]
 	for _, other := range revisions {
 		if other.Revision == t.Revision {
 			return &DefinitionError{Tool: t.Name, Problem: fmt.Sprintf("two %vs have this name and the revision %d", t.Kind, t.Revision)}
@@ -245,14 +245,14 @@ func (s *Registry) add(t *Program) error {
 	}
 	revisions = append(revisions, t)
 	slices.SortFunc(revisions, func(a, b *Program) int { return cmp.Compare(b.Revision, a.Revision) })
-	s.byName[t.Kind][t.Name] = revisions
+	s.byTarget[t.Target] = revisions
 	return nil
 }
 
 // Find returns the newest revision of the tool, prompt or resource with the
 // given name, or nil.
 func (s *Registry) Find(kind Kind, name string) *Program {
-	if revisions := s.byName[kind][name]; revisions != nil {
+	if revisions := s.Revisions(kind, name); revisions != nil {
 		return revisions[0]
 	}
 	return nil
@@ -260,22 +260,38 @@ func (s *Registry) Find(kind Kind, name string) *Program {
 
 // Revisions returns the revisions of the tool, prompt or resource with the given name, the
 // newest first. Do not change it.
-func (s *Registry) Revisions(kind Kind, name string) []*Program { return s.byName[kind][name] }
+func (s *Registry) Revisions(kind Kind, name string) []*Program {
+	return s.byTarget[target(kind, name)]
+}
 
-// Reader returns the revision that can go on from positions of the given one: that
-// revision itself, or else the newest that reads it. It is nil if there is none.
-func (s *Registry) Reader(kind Kind, name string, revision uint32) *Program {
-	for _, t := range s.byName[kind][name] {
+// target is [Program.Target].
+func target(kind Kind, name string) string {
+	if kind == KindTool {
+		return name
+	}
+	return kind.String() + ":" + name
+}
+
+// Reader returns the revision of a [Program.Target] that can go on from positions of the given
+// one: that revision itself, or else the newest that reads it. Both that and the newest of all
+// are nil if there is none.
+func (s *Registry) Reader(target string, revision uint32) (reader, newest *Program) {
+	revisions := s.byTarget[target]
+	if len(revisions) == 0 {
+		return nil, nil
+	}
+	newest = revisions[0]
+	for _, t := range revisions {
 		if t.Revision == revision {
-			return t
+			return t, newest
 		}
 	}
-	for _, t := range s.byName[kind][name] {
+	for _, t := range revisions {
 		if t.code.Reads(revision) {
-			return t
+			return t, newest
 		}
 	}
-	return nil
+	return nil, newest
 }
 
 // Of returns all of a kind in the order they were given. Do not change it.

@@ -100,14 +100,9 @@ func (s *Schema) Validate(raw json.RawMessage) error {
 	return nil
 }
 
-// Decode decodes what fits a schema, with the options that belong to it. A number may
-// still be too large for its Go type, and a schema of the author's may allow what the
-// type does not.
-func Decode(raw json.RawMessage, into any, options jsonv2.Options) error {
-	err := jsonv2.Unmarshal(raw, into, options)
-	if err == nil {
-		return nil
-	}
+// Misfit says for the caller why what fits a schema could not be decoded: a number may still
+// be too large for its Go type, and a schema of the author's may allow what the type does not.
+func Misfit(err error) error {
 	if wrong := (*jsonv1.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		return fmt.Errorf("%s: %s is not of the type %s", wrong.Field, wrong.Value, wrong.Type)
 	}

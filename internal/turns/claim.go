@@ -211,7 +211,7 @@ func (m *memory) base() *records.Entry {
 		e.At, e.From = m.from, m.from
 		e.Token, e.Purpose, e.Effects = m.token, m.request.Purpose, m.effects
 	}
-	e.Target = records.Target{Name: target(m.of.program.Kind, m.of.program.Name), Revision: m.of.program.Revision}
+	e.Target = records.Target{Name: m.of.program.Target, Revision: m.of.program.Revision}
 	e.Expires = later(e.Expires, m.expires)
 	e.Undoable = e.Undoable || m.undoable
 	e.Keep = later(e.Keep, m.keep)

@@ -160,7 +160,7 @@ func (r *Runner) takeCall(ctx context.Context, q *Request, of identity, c foundC
 // digestCall identifies what a first call asks for, whatever its spelling.
 func digestCall(q *Request, id []byte) []byte {
 	h := sha256.New()
-	fmt.Fprintf(h, "mcpsaga call 1 %q %q ", target(q.Program.Kind, q.Program.Name), q.Policy.Purpose)
+	fmt.Fprintf(h, "mcpsaga call 1 %q %q ", q.Program.Target, q.Policy.Purpose)
 	h.Write(id)
 	h.Write([]byte(canonical(orEmpty(q.Arguments))))
 	return h.Sum(nil)

@@ -214,18 +214,18 @@ func DigestCall(q *Request) []byte { return digestCall(q, nil) }
 // TargetOf names what a task is of, as tokens and records do, and ProgramOf finds the program
 // that goes on from a revision of it: served is false if that can only undo. It is nil if there
 // is none, or only an older one.
-func TargetOf(p *engine.Program) string { return target(p.Kind, p.Name) }
+func TargetOf(p *engine.Program) string { return p.Target }
 
 // ProgramOf is the reverse of [TargetOf].
 func (r *Runner) ProgramOf(name string, revision uint32) (p *engine.Program, served bool) {
-	kind, name := parseTarget(name)
-	if p = r.Registry.Reader(kind, name, revision); p != nil {
+	p, newest := r.Registry.Reader(name, revision)
+	if p != nil {
 		return p, true
 	}
-	if p = r.Registry.Find(kind, name); p != nil && p.Revision < revision {
+	if newest != nil && newest.Revision < revision {
 		return nil, false
 	}
-	return p, false
+	return newest, false
 }
 
 // Report logs what an operator should know of an error of a task, and makes sure that it is an

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -56,18 +55,17 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 			return nil, tokens.Reject(untimely.Reason, "%w, which is too long ago even to undo what the saga did", untimely.Detail)
 		}
 	}
-	kind, name := parseTarget(x.Claims.Tool)
-	newest := r.Registry.Find(kind, name)
-	if newest == nil || q.Program != nil && target(q.Program.Kind, q.Program.Name) != x.Claims.Tool {
+	reader, newest := r.Registry.Reader(x.Claims.Tool, x.Claims.Revision)
+	if newest == nil || q.Program != nil && q.Program.Target != x.Claims.Tool {
 		return nil, tokens.Reject(tokens.ReasonTool, "the token is for %q, which is not what was called or not served here", x.Claims.Tool)
 	}
-	if q.Named != "" && q.Named != name {
+	if q.Named != "" && q.Named != newest.Name {
 		return nil, tokens.Reject(tokens.ReasonTool, "the token is for %q, but the request's header says %q", x.Claims.Tool, q.Named)
 	}
 	o := &opened{
-		identity: identity{r.Registry.Reader(kind, name, x.Claims.Revision), x.Claims.ID},
+		identity: identity{reader, x.Claims.ID},
 		pos: &engine.Position{
-			ID: x.Claims.ID, Turn: x.Claims.Turn, Tool: name, Revision: x.Claims.Revision,
+			ID: x.Claims.ID, Turn: x.Claims.Turn, Tool: newest.Name, Revision: x.Claims.Revision,
 			Deadline: x.Claims.Deadline,
 		},
 		gone: untimely, expires: x.Claims.ExpiresAt,
@@ -75,7 +73,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 	parts := engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}
 	if len(x.State) == 0 { // which no position encodes to
 		if parts, err = Parts(ctx, r.records, q.Principal, &x); err != nil {
-			return nil, &Error{program: newest.Name, kind: kind, saga: o.id, Err: err}
+			return nil, &Error{program: newest.Name, kind: newest.Kind, saga: o.id, Err: err}
 		}
 	}
 	if err := o.pos.Restore(parts); err != nil {
@@ -92,7 +90,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 			return nil, ErrNewer
 		}
 		o.program = newest
-		o.gone = tokens.Reject(tokens.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, name)
+		o.gone = tokens.Reject(tokens.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, newest.Name)
 	}
 	if o.gone != nil && !o.pos.HasEffects() && !q.own && !r.remembers(o.program) {
 		return nil, o.gone // there is nothing to undo; a ledger may know of its end
@@ -102,26 +100,13 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 	}
 	// A held token never left this process: nothing depends on its clock.
 	if early != nil && !toCancel && !q.Policy.UndoBroken {
-		return o, &Error{program: o.program.Name, kind: kind, saga: o.id, Err: fmt.Errorf("%w: %v", ErrEarly, early.Detail)}
+		return o, &Error{program: o.program.Name, kind: o.program.Kind, saga: o.id, Err: fmt.Errorf("%w: %v", ErrEarly, early.Detail)}
 	}
 	return o, nil
 }
 
 // tooLate reports whether the saga cannot go on, and has done nothing, as far as the token tells.
 func (o *opened) tooLate() bool { return o.gone != nil && !o.pos.HasEffects() }
-
-// parseTarget is the reverse of target.
-func parseTarget(s string) (engine.Kind, string) {
-	if !strings.Contains(s, ":") {
-		return engine.KindTool, s
-	}
-	for _, kind := range []engine.Kind{engine.KindPrompt, engine.KindResource} {
-		if name, ok := strings.CutPrefix(s, kind.String()+":"); ok {
-			return kind, name
-		}
-	}
-	return engine.KindTool, s
-}
 
 // abandon undoes the effects of a saga that cannot go on.
 func (r *Runner) abandon(ctx context.Context, q *Request, o *opened, m *memory) (End, error) {
@@ -176,7 +161,7 @@ func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 	now := r.Now()
 	claims := tokens.Claims{
 		ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
-		Tool: target(t.Kind, p.Tool), Revision: p.Revision,
+		Tool: t.Target, Revision: p.Revision,
 	}
 	if !p.Wake.IsZero() {
 		claims.ExpiresAt = r.expires(p)
@@ -222,9 +207,6 @@ func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 // token that can only be cancelled. Whatever the policy it carries everything, as that
 // is what the method to cancel takes.
 func (r *Runner) sealUndo(ctx context.Context, q *Request, t *engine.Program, result *content.Result) error {
-	if result == nil {
-		return nil
-	}
 	report, ok := result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
 	if !ok || report.Again == nil {
 		return nil
@@ -250,15 +232,6 @@ func (q *Request) size() int {
 		}
 	}
 	return n
-}
-
-// target names what a token is for. A tool goes by its name, which holds no
-// colon; the others say what they are.
-func target(kind engine.Kind, name string) string {
-	if kind == engine.KindTool {
-		return name
-	}
-	return kind.String() + ":" + name
 }
 
 // digestArguments identifies the arguments of a saga, whatever their spelling.

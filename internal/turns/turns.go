@@ -273,7 +273,9 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 		}
 		switch {
 		case out.Position == nil:
-			err = r.sealUndo(ctx, q, of.program, out.Result)
+			if out.Result != nil && out.Result.Meta != nil {
+				err = r.sealUndo(ctx, q, of.program, out.Result)
+			}
 		case out.Yielded != nil || q.Asks.Purpose != "":
 			err = r.sealPaged(ctx, q, of.program, &end)
 		default:

@@ -165,11 +165,10 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	if e.Claim.Alive(r.leaseNow(ctx)) || e.GivenUp || now.Before(r.due(e)) && !r.undoing(e) {
 		return // it comes again after the lease, or its owner moves it
 	}
-	kind, name := parseTarget(e.Target.Name)
-	p := r.Registry.Reader(kind, name, e.Target.Revision)
+	p, newest := r.Registry.Reader(e.Target.Name, e.Target.Revision)
 	served := p != nil
 	if !served {
-		p = r.Registry.Find(kind, name) // which can undo, if nothing else
+		p = newest // which can undo, if nothing else
 	}
 	if p == nil || len(e.ID) != len(tokens.ID{}) {
 		return

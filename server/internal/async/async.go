@@ -33,12 +33,13 @@ const (
 
 type async struct{ *dialect.Host }
 
-// New is of the type [dialect.New].
+// New is of the type [dialect.New]. Without tasks there is nothing of this.
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &async{h}
-	if h.OffersTasks() {
-		h.Guests = append(h.Guests, d)
+	if !h.OffersTasks() {
+		return nil, nil
 	}
+	d := &async{h}
+	h.Guests = append(h.Guests, d)
 	return d, nil
 }
 
@@ -46,10 +47,10 @@ var _ dialect.Guest = (*async)(nil)
 
 func (*async) Name() string { return "asynchronous tools (SEP-1391)" }
 
-// Match implements [dialect.Dialect]. Without tasks there is nothing of this.
+// Match implements [dialect.Dialect].
 func (d *async) Match(m *wire.Message, _ http.Header) bool {
 	switch {
-	case !d.OffersTasks() || m.ID == nil:
+	case m.ID == nil:
 		return false
 	case m.Method == methodCall: // most have the word nowhere
 		return bytes.Contains(m.Params, []byte(`"operation"`)) && given(jsonview.Get(m.Params, "operation"))

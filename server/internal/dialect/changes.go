@@ -142,7 +142,10 @@ type Subscription struct {
 
 // Subscribe begins to collect events.
 func (h *Hub) Subscribe(want Interest) *Subscription {
-	s := &Subscription{hub: h, Ready: make(chan struct{}, 1), want: want, waits: make(map[Event]struct{}), told: h.Position()}
+	s := &Subscription{hub: h, Ready: make(chan struct{}, 1), want: want, waits: make(map[Event]struct{})}
+	if h.shared != nil {
+		s.told = h.Position()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.subs == nil {

@@ -40,8 +40,8 @@ type Dialect interface {
 // Handler answers a request.
 type Handler = func(context.Context, *Exchange) (json.RawMessage, *wire.Error)
 
-// New makes the dialect of a server. It fails if what the server offers cannot be
-// served.
+// New makes the dialect of a server; nil if there is nothing that it could serve there. It
+// fails if what the server offers cannot be served.
 type New = func(*Host) (Dialect, error)
 
 // Sessions is a Dialect that remembers clients from one message to the next, over HTTP by a

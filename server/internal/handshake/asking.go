@@ -242,12 +242,14 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 		}
 		part, args = &read, json.RawMessage(read.Arguments)
 	}
-	asTask, ttl, rerr := c.asTask(t, p.Task)
-	switch {
-	case rerr != nil:
-		return nil, rerr
-	case asTask:
-		return c.createTask(ctx, t, args, ttl)
+	if c.offersTasks(c.peer) && c.Client == nil { // whom somebody else has let in was offered none
+		asTask, ttl, rerr := c.asTask(t, p.Task)
+		switch {
+		case rerr != nil:
+			return nil, rerr
+		case asTask:
+			return c.createTask(ctx, t, args, ttl)
+		}
 	}
 	out, err := c.drive(ctx, t, args, part)
 	if part != nil {
@@ -273,7 +275,7 @@ func (c *call) toolResult(out turns.End, err error) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	return wire.Marshal(plainResult(c.peer.revision, result))
+	return dialect.AppendToolResult(nil, plainResult(c.peer.revision, result))
 }
 
 // plainResult makes a tool's result one that a revision has.

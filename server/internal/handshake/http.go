@@ -65,7 +65,7 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 		}
 		r.Empty(http.StatusAccepted)
 	case !d.method(m).lasting:
-		if d.method(m).lingering && d.Turns.Records() == nil {
+		if d.method(m).lingering && d.Tasks == nil {
 			s.linger()
 		}
 		ctx, cancel := sessionContext(ctx, s)

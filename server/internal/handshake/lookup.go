@@ -24,7 +24,7 @@ type needs struct {
 func (d *handshake) needsOf(m *wire.Message) needs {
 	method := d.method(m)
 	return needs{
-		memory: m.Reply == nil && m.ID != nil && (method.lasting || method.lingering && d.Turns.Records() == nil),
+		memory: m.Reply == nil && m.ID != nil && (method.lasting || method.lingering && d.Tasks == nil),
 		calls:  m.Reply != nil || m.ID == nil,
 		lists:  m.ID != nil && everybodys[m.Method],
 	}
@@ -46,7 +46,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 		log = slog.New(slog.DiscardHandler)
 	}
 	a, s, found, late, rerr := d.find(ctx, x, name, n.lists, log)
-	if rerr == nil && s != nil {
+	if rerr == nil && s != nil && found != nil {
 		s.learn(found)
 	}
 	switch {
@@ -66,7 +66,9 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	default:
 		s = newSession(a)
 	}
-	s.learn(found)
+	if found != nil {
+		s.learn(found)
+	}
 	return s, nil
 }
 
@@ -94,9 +96,11 @@ func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, 
 		rerr = goneSession()
 	} else if lists && t.going.has(a.id) {
 		// What is the same for everybody may be told a second too long.
-	} else if found = d.recordOf(ctx, a); found != nil && found.Ended {
-		t.end(a)
-		rerr = goneSession()
+	} else if d.Tasks != nil {
+		if found = d.recordOf(ctx, a); found != nil && found.Ended {
+			t.end(a)
+			rerr = goneSession()
+		}
 	}
 	if rerr != nil && s != nil {
 		d.release(s, nil)

@@ -72,9 +72,6 @@ func (d *handshake) recordOf(ctx context.Context, a *agreed) *records.Session {
 
 // learn puts to use what the ledger remembers, unless it is older than what is known.
 func (s *session) learn(found *records.Session) {
-	if found == nil {
-		return
-	}
 	s.learning.Lock()
 	defer s.learning.Unlock()
 	s.mu.Lock()

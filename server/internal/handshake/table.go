@@ -119,8 +119,8 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange, fresh bool) (*session,
 		}
 		t.owned[owner][s] = struct{}{}
 	}
-	if book := d.Turns.Records(); book != nil {
-		s.shown = book.ShowPosition
+	if d.Tasks != nil { // and so a ledger
+		s.shown = d.Turns.Records().ShowPosition
 	}
 	s.check = func(ctx context.Context) { d.look(ctx, s) }
 	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })

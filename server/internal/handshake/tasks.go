@@ -62,11 +62,8 @@ const (
 	badCursorText = "the cursor is not one that this list gave"
 )
 
-// asTask reports whether a client wants a call to be a task, and for how long.
+// asTask reports whether a client that is offered tasks wants a call to be one, and for how long.
 func (c *call) asTask(t *engine.Program, task jsontext.Value) (wanted bool, ttl time.Duration, rerr *wire.Error) {
-	if !c.offersTasks(c.peer) || c.Client != nil { // whom somebody else has let in was offered none
-		return false, 0, nil
-	}
 	mode := c.TaskMode(t)
 	switch k := task.Kind(); {
 	case (k == jsontext.KindInvalid || k == 'n') && mode == engine.TasksRequired:
