@@ -1,8 +1,12 @@
 package server_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -173,4 +177,64 @@ func TestCallsAreBounded(t *testing.T) {
 		m := c.read(resp).message()
 		return m.Method == "elicitation/create"
 	})
+}
+
+// Of two answers to one question that meet at two replicas one counts, and the other one is refused:
+// whoever reads that an answer was taken relies on it.
+func TestOneAnswerCounts(t *testing.T) {
+	a := newAnywhere(t, roundsTool(new(world)))
+	c := a.rigs[0].connect("2025-11-25", everything)
+	for i := range 40 {
+		s := c.stream(roundsCall(i+1, 1, "I"))
+		q := s.wait("elicitation/create")
+		var both sync.WaitGroup
+		var status [2]int
+		for j := range status {
+			both.Go(func() {
+				resp := c.at(a.rigs[j+1]).post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, named(fmt.Sprint(j))))
+				readAll(t, resp)
+				status[j] = resp.StatusCode
+			})
+		}
+		both.Wait()
+		said, _ := text(t, s.wait("").Result)
+		for j := range status {
+			if said == fmt.Sprint("I ", j) {
+				assert.Equal(t, 202, status[j])
+			} else {
+				assert.Equal(t, 400, status[j])
+			}
+		}
+	}
+}
+
+// While a worker has taken a task that waits, as it may be over, an answer to it is not lost.
+func TestAnswerWhileAWorkerLooks(t *testing.T) {
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	t.Cleanup(func() { _ = store.Close() })
+	taken := &takenFor{Store: store}
+	r := replicas(t, 2, server.Options{Ledger: taken, Tools: []saga.Definition{roundsTool(new(world))}})
+	c := r[0].connect("2025-11-25", everything)
+	s := c.stream(roundsCall(1, 1, "I"))
+	q := s.wait("elicitation/create")
+	taken.loads.Store(2) // once to find the question, once to answer it
+	c.at(r[1]).reply(q.ID, named("x"))
+	said, _ := text(t, s.wait("").Result)
+	assert.Equal(t, "I x", said)
+	assert.Zero(t, taken.loads.Load())
+}
+
+// takenFor shows records of tasks that wait as taken, so many times.
+type takenFor struct {
+	ledger.Store
+	loads atomic.Int32
+}
+
+func (s *takenFor) Load(ctx context.Context, key string) (*ledger.Record, error) {
+	r, err := s.Store.Load(ctx, key)
+	if err == nil && r.Queue != "" && s.loads.Load() > 0 {
+		s.loads.Add(-1)
+		r.Wake = r.Wake.Add(time.Second)
+	}
+	return r, err
 }

@@ -3,9 +3,11 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -329,4 +331,60 @@ func TestParkedStreamsAndHooks(t *testing.T) {
 	assert.Zero(t, failed.Load())
 	c.reply(q.ID, named("x"))
 	s.wait("")
+}
+
+// Clients that do not read what a server has to say when it stops do not hold it up one after the
+// other.
+func TestParkedStreamsThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	r := parkedRig(t, new(world), false)
+	l := &stuckListener{}
+	at := httptest.NewUnstartedServer(r[0].srv.Handler())
+	l.Listener, at.Listener = at.Listener, l
+	at.Start()
+	t.Cleanup(at.Close)
+	r[0].url = at.URL
+	const clients = 8
+	for range clients {
+		c := r[0].connect("2025-11-25", everything)
+		c.stream(roundsCall(4, 1, "I")).wait("elicitation/create")
+	}
+	r[0].parks(clients)
+	l.stuck.Store(true)
+	began := time.Now()
+	r[0].srv.CloseStreams()
+	assert.Less(t, time.Since(began), clients/2*time.Second)
+	assert.Zero(t, server.Parked(r[0].srv))
+}
+
+// stuckListener has connections whose other ends do not read once it is stuck.
+type stuckListener struct {
+	net.Listener
+	stuck atomic.Bool
+}
+
+func (l *stuckListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return &stuckConn{Conn: c, stuck: &l.stuck}, err
+}
+
+type stuckConn struct {
+	net.Conn
+	stuck *atomic.Bool
+	until atomic.Pointer[time.Time]
+}
+
+func (c *stuckConn) SetWriteDeadline(t time.Time) error {
+	c.until.Store(&t)
+	return c.Conn.SetWriteDeadline(t)
+}
+
+func (c *stuckConn) Write(b []byte) (int, error) {
+	if !c.stuck.Load() {
+		return c.Conn.Write(b)
+	}
+	if until := c.until.Load(); until != nil {
+		time.Sleep(time.Until(*until))
+	}
+	return 0, os.ErrDeadlineExceeded
 }

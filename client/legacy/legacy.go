@@ -155,7 +155,8 @@ type writing struct{ io.Writer }
 
 func (writing) Close() error { return nil }
 
-// watch notes the status of the last response.
+// watch notes the status of the last response, and has streams be asked for again that cannot be
+// had just now.
 func watch(c *http.Client) *atomic.Int64 {
 	w := &watcher{inner: c.Transport}
 	c.Transport = w
@@ -170,10 +171,20 @@ type watcher struct {
 // RoundTrip implements [http.RoundTripper].
 func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := w.inner.RoundTrip(r)
-	if err == nil {
-		w.status.Store(int64(response.StatusCode))
+	if err != nil {
+		return nil, err
 	}
-	return response, err
+	w.status.Store(int64(response.StatusCode))
+	// The SDK gives its session up if it comes back to a stream and is refused, whatever for; it
+	// comes again if nobody answers.
+	if r.Method == http.MethodGet && r.Header.Get("Mcp-Session-Id") != "" {
+		switch response.StatusCode {
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			_ = response.Body.Close()
+			return nil, fmt.Errorf("the stream cannot be had at present: %s", response.Status)
+		}
+	}
+	return response, nil
 }
 
 type session struct {

@@ -4,12 +4,15 @@ package legacy_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -223,6 +226,48 @@ func TestOlderServersAreFound(t *testing.T) {
 	none := client.New(&client.HTTP{URL: "http://127.0.0.1:1/"}, client.Options{Protocol: "2025-11-25"})
 	_, err = none.Tools(t.Context())
 	require.ErrorContains(t, err, "Options.Sessions")
+}
+
+// A stream that cannot be had just now, as servers are replaced, is asked for again.
+func TestStreamsAreAskedForAgain(t *testing.T) {
+	t.Parallel()
+	var refused atomic.Int32
+	events := func(w http.ResponseWriter, text string) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, text)
+	}
+	older := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Mcp-Session-Id", "s")
+		var m struct {
+			Method string
+			ID     json.RawMessage
+		}
+		_ = json.NewDecoder(r.Body).Decode(&m)
+		switch {
+		case r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "":
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case r.Method == http.MethodGet && refused.Load() < 2:
+			w.WriteHeader([]int{http.StatusServiceUnavailable, http.StatusBadGateway}[refused.Add(1)-1])
+		case r.Method == http.MethodGet:
+			id := strings.TrimPrefix(r.Header.Get("Last-Event-ID"), "of")
+			events(w, "id: of"+id+"b\ndata: {\"jsonrpc\":\"2.0\",\"id\":"+id+",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"there\"}]}}\n\n")
+		case m.Method == "initialize":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":""}}}`, m.ID)
+		case m.Method == "tools/call":
+			events(w, "id: of"+string(m.ID)+"\nretry: 10\ndata: \n\n")
+		default:
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	defer older.Close()
+	s, err := legacy.Open(t.Context(), client.SessionConfig{Transport: &client.HTTP{URL: older.URL}})
+	require.NoError(t, err)
+	defer s.Close()
+	result, err := s.Request(t.Context(), "tools/call", json.RawMessage(`{"name":"x","arguments":{}}`))
+	require.NoError(t, err)
+	assert.Contains(t, string(result), "there")
+	assert.EqualValues(t, 2, refused.Load())
 }
 
 // A server that answers with more than the client takes is cut off.

@@ -19,7 +19,8 @@ import (
 
 // News is what replicas tell each other: the newest changes that clients may want to hear of,
 // and the sessions of which the records have changed. It says only that there is something to
-// look at, so who has missed something can look at everything instead.
+// look at, so who has missed something can look at everything instead. Not so the requests that
+// clients have cancelled: who has missed one does what nobody waits for.
 type News struct {
 	// Epoch is drawn at random when the record is made: numbers of others mean nothing.
 	Epoch uint64 `json:"epoch"`
@@ -27,6 +28,8 @@ type News struct {
 	Last     uint64 `json:"last"`
 	Changes  Ring   `json:"changes"`
 	Sessions Ring   `json:"sessions"`
+	// Cancelled are requests that the replica does not know which was told so.
+	Cancelled Ring `json:"cancelled,omitzero"`
 
 	key string
 	rev uint64
@@ -53,6 +56,8 @@ type NewsItem struct {
 const (
 	MaxNews      = 512
 	MaxNewsBytes = 64 << 10
+	// MaxCancelled bounds News.Cancelled, which is of interest for a moment only.
+	MaxCancelled = 64
 )
 
 // Position is a number in an epoch of the news: all up to it have been told. The zero value is
@@ -101,6 +106,7 @@ const newsTries = 20
 type Telling struct {
 	By                string
 	Changes, Sessions []NewsItem // without numbers
+	Cancelled         []NewsItem
 	// ChangesLost and SessionsLost say that there was more than is listed.
 	ChangesLost, SessionsLost bool
 }
@@ -122,6 +128,8 @@ func (b *Book) Tell(ctx context.Context, name string, known *News, t Telling) (*
 		next := *known
 		next.Last = next.Changes.add(next.Last, t.By, t.Changes, t.ChangesLost)
 		next.Last = next.Sessions.add(next.Last, t.By, t.Sessions, t.SessionsLost)
+		next.Last = next.Cancelled.add(next.Last, t.By, t.Cancelled, false)
+		next.Cancelled.Items = next.Cancelled.Items[max(0, len(next.Cancelled.Items)-MaxCancelled):]
 		body, err := b.seal(name, &next)
 		if err != nil {
 			return nil, err

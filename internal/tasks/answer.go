@@ -18,7 +18,7 @@ const answerDelay = 50 * time.Millisecond
 
 // Answer implements [Viewer].
 func (m *Manager) Answer(ctx context.Context, principal, id string, answers []steps.Answer) (*Task, error) {
-	e, err := m.answer(ctx, principal, id, nil, answers)
+	e, _, err := m.answer(ctx, principal, id, nil, answers)
 	if err != nil {
 		return nil, err
 	}
@@ -26,42 +26,48 @@ func (m *Manager) Answer(ctx context.Context, principal, id string, answers []st
 }
 
 // AnswerFound implements [Viewer].
-func (m *Manager) AnswerFound(ctx context.Context, principal string, t *Task, answers []steps.Answer) error {
-	_, err := m.answer(ctx, principal, t.ID, t.entry, answers)
-	return err
+func (m *Manager) AnswerFound(ctx context.Context, principal string, t *Task, answers []steps.Answer) (*Task, error) {
+	e, taken, err := m.answer(ctx, principal, t.ID, t.entry, answers)
+	if err != nil || taken {
+		return nil, err
+	}
+	return m.view(e)
 }
 
-// answer gives a task answers, and returns its record as it is then. It was found as e lately; if
-// that is nil, it was not.
-func (m *Manager) answer(ctx context.Context, principal, id string, e *records.TaskEntry, answers []steps.Answer) (*records.TaskEntry, error) {
+// answer gives a task answers. It returns its record as it is then, and whether any was taken. It
+// was found as e lately; if that is nil, it was not.
+func (m *Manager) answer(ctx context.Context, principal, id string, e *records.TaskEntry, answers []steps.Answer) (now *records.TaskEntry, taken bool, err error) {
 	m.sync(ctx)
-	for again := false; ; again = true {
-		if e == nil || again {
-			var err error
+	found, tried := false, false
+	for {
+		if e == nil {
 			if e, err = m.find(ctx, principal, id); err != nil {
-				return nil, err
+				return nil, false, err
 			}
+			found = true
 		}
 		a, err := m.answered(e, answers)
-		if err != nil {
-			return nil, m.report(ctx, "task", err)
-		}
-		if a == nil {
-			return e, nil
-		}
-		if a.goesOn && !again {
-			if now := m.goOn(ctx, a); now != nil {
-				return now, nil
-			}
-			continue // the answer goes first
-		}
-		switch err := m.write(ctx, e, a.next, a.last); {
-		case errors.Is(err, records.ErrConflict):
-			continue
+		switch {
 		case err != nil:
-			return nil, m.report(ctx, "task", err)
+			return nil, false, m.report(ctx, "task", err)
+		case a == nil && found:
+			return e, false, nil
+		case a == nil: // that may have changed
+		case a.goesOn && !tried:
+			tried = true
+			if now := m.goOn(ctx, a); now != nil {
+				return now, true, nil
+			}
+		default:
+			err := m.write(ctx, e, a.next, a.last)
+			if err == nil {
+				return a.next, true, nil
+			}
+			if !errors.Is(err, records.ErrConflict) {
+				return nil, false, m.report(ctx, "task", err)
+			}
 		}
-		return a.next, nil
+		e = nil
 	}
 }
 

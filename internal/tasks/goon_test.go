@@ -50,7 +50,9 @@ func answerFirst(t *testing.T, m *tasks.Manager, id string) error {
 	found, err := m.Get(t.Context(), "p", id)
 	require.NoError(t, err)
 	require.Len(t, found.Questions, 1)
-	return m.AnswerFound(t.Context(), "p", found, []steps.Answer{accept(found.Questions[0].ID, "{}")})
+	left, err := m.AnswerFound(t.Context(), "p", found, []steps.Answer{accept(found.Questions[0].ID, "{}")})
+	assert.Nil(t, left)
+	return err
 }
 
 func TestAnAnswerIsWrittenWithWhatComesOfIt(t *testing.T) {
@@ -189,7 +191,7 @@ func TestAnAnswerWhoseTurnCannotBeWritten(t *testing.T) {
 		assert.Equal(t, "second", task.Questions[0].ID)
 		found, err := m.Get(t.Context(), "p", task.ID)
 		require.NoError(t, err)
-		err = m.AnswerFound(t.Context(), "p", found, []steps.Answer{{StepID: "second", Result: json.RawMessage(`{"action":"sing"}`)}})
+		_, err = m.AnswerFound(t.Context(), "p", found, []steps.Answer{{StepID: "second", Result: json.RawMessage(`{"action":"sing"}`)}})
 		require.ErrorAs(t, err, new(*engine.AnswerError))
 		require.NoError(t, answerFirst(t, m, task.ID))
 		r.until(m, task.ID, tasks.Completed)

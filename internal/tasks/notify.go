@@ -160,7 +160,7 @@ func (n *notes) flush() {
 		nothing = true
 	}
 	n.mu.Unlock()
-	if nothing || r.lost {
+	if nothing || r.lost || !r.isUnwritten() && !r.e.Taken() { // what rests is not to be taken again
 		return
 	}
 	n.flushed = time.Now()

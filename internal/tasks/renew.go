@@ -51,9 +51,12 @@ func (m *Manager) Renew(ctx context.Context, principal, id string, patience time
 	})
 	if err == nil && next.Rev() == t.Rev {
 		if r := m.runs(principal, id); r != nil {
-			r.lock()
-			r.learn(next)
-			r.unlock()
+			select {
+			case r.mutex <- struct{}{}:
+				r.learn(next)
+				r.unlock()
+			case <-ctx.Done(): // what is being written finds it in its way
+			}
 		}
 	}
 	return t, err

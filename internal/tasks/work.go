@@ -171,7 +171,9 @@ func (m *Manager) renew(ctx context.Context) {
 			default:
 				continue // it is being written
 			}
-			if r.lost || r.isUnwritten() || r.e.State == records.TaskEnded || r.until.Sub(m.now()) > m.Lease*2/3 {
+			// One that was put to rest is nobody's, though its run may not have gone yet: to take
+			// it again would have answers to it come to nothing.
+			if r.lost || r.isUnwritten() || r.e.State == records.TaskEnded || !r.e.Taken() || r.until.Sub(m.now()) > m.Lease*2/3 {
 				r.unlock()
 				continue
 			}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -41,6 +42,7 @@ type shared struct {
 	wake chan struct{}     // has an element when there is something to tell
 	hear sync.RWMutex      // is held while news are published, so that they are in order
 	on   func([]SessionID) // is called with sessions that others have changed; nil for all
+	off  func([]GivenUp)   // is called with what others were told that is cancelled
 	hub  *Hub
 
 	mu    sync.Mutex
@@ -71,6 +73,36 @@ func (h *Hub) Share(book *records.Book, log *slog.Logger) {
 func (h *Hub) OnTouched(f func([]SessionID)) {
 	if h.shared != nil {
 		h.shared.on = f
+	}
+}
+
+// GivenUp is a request of a session that its client has cancelled. Request is short, and says
+// which it is to whoever knows it.
+type GivenUp struct {
+	Session SessionID
+	Request string
+}
+
+// OnCancelled has f be called with requests whose cancellation another replica was told, which does
+// not know them. It must not wait.
+func (h *Hub) OnCancelled(f func([]GivenUp)) {
+	if h.shared != nil {
+		h.shared.off = f
+	}
+}
+
+// Cancel tells the other replicas that a request is cancelled. When there are too many, it does not.
+func (h *Hub) Cancel(c GivenUp) {
+	s := h.shared
+	if s == nil {
+		return
+	}
+	item := records.NewsItem{Of: sessionText(c.Session) + "." + c.Request}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting.Cancelled) < records.MaxCancelled && !slices.Contains(s.waiting.Cancelled, item) {
+		s.waiting.Cancelled = append(s.waiting.Cancelled, item)
+		s.hurry()
 	}
 }
 
@@ -251,7 +283,7 @@ func (s *shared) write(ctx context.Context) error {
 }
 
 func empty(t *records.Telling) bool {
-	return len(t.Changes)+len(t.Sessions) == 0 && !t.ChangesLost && !t.SessionsLost
+	return len(t.Changes)+len(t.Sessions)+len(t.Cancelled) == 0 && !t.ChangesLost && !t.SessionsLost
 }
 
 // watchNews publishes what others tell until ctx ends or the store is closed.
@@ -299,14 +331,19 @@ func (s *shared) report(ctx context.Context, err error) {
 
 // heard publishes what is new in the news. own says that they have been written here just now.
 func (s *shared) heard(name string, n *records.News, own bool) {
-	ids, touched := s.publish(name, n, own)
-	if touched && s.on != nil { // without a lock: who is told may hold what a subscriber waits for
+	ids, touched, cancelled := s.publish(name, n, own)
+	// Without a lock: who is told may hold what a subscriber waits for.
+	if touched && s.on != nil {
 		s.on(ids)
+	}
+	if len(cancelled) > 0 && s.off != nil {
+		s.off(cancelled)
 	}
 }
 
-// publish returns the sessions that others have touched; nil if any may have been.
-func (s *shared) publish(name string, n *records.News, own bool) (ids []SessionID, touched bool) {
+// publish returns the sessions that others have touched, nil if any may have been, and what others
+// were told that is cancelled.
+func (s *shared) publish(name string, n *records.News, own bool) (ids []SessionID, touched bool, cancelled []GivenUp) {
 	s.hear.Lock()
 	defer s.hear.Unlock()
 	s.mu.Lock()
@@ -317,7 +354,7 @@ func (s *shared) publish(name string, n *records.News, own bool) (ids []SessionI
 	}
 	if same && n.Last <= old.Last { // the watch is behind what was written here
 		s.mu.Unlock()
-		return nil, false
+		return nil, false, nil
 	}
 	s.known[name] = n
 	s.mu.Unlock()
@@ -344,25 +381,46 @@ func (s *shared) publish(name string, n *records.News, own bool) (ids []SessionI
 		s.told = n.Position()
 	}
 	s.mu.Unlock()
+	if items, _ := n.Cancelled.After(after); !another { // else they may be of long ago
+		cancelled = cancelledOf(items, s.by)
+	}
 	sessions, lost := n.Sessions.After(after)
 	if lost || another {
-		return nil, true
+		return nil, true, cancelled
 	}
 	ids = sessionsOf(sessions, s.by)
-	return ids, len(ids) > 0
+	return ids, len(ids) > 0, cancelled
 }
 
 func sessionText(id SessionID) string {
 	return base64.RawURLEncoding.EncodeToString(id[:])
 }
 
+func readSession(text string) (id SessionID, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(raw) != len(id) {
+		return id, false
+	}
+	return SessionID(raw), true
+}
+
 // sessionsOf are the sessions of these items that others have told.
 func sessionsOf(items []records.NewsItem, by string) (ids []SessionID) {
 	for _, item := range items {
-		raw, err := base64.RawURLEncoding.DecodeString(item.Of)
-		if item.By != by && err == nil && len(raw) == len(SessionID{}) {
-			ids = append(ids, SessionID(raw))
+		if id, ok := readSession(item.Of); ok && item.By != by {
+			ids = append(ids, id)
 		}
 	}
 	return ids
+}
+
+// cancelledOf are the requests of these items that others have told.
+func cancelledOf(items []records.NewsItem, by string) (list []GivenUp) {
+	for _, item := range items {
+		session, request, _ := strings.Cut(item.Of, ".")
+		if id, ok := readSession(session); ok && item.By != by {
+			list = append(list, GivenUp{id, request})
+		}
+	}
+	return list
 }

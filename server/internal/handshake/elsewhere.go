@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -51,9 +53,7 @@ func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *sess
 				return err
 			}
 		}
-		return d.giveAnswer(context.WithoutCancel(ctx), a, func(ctx context.Context, a steps.Answer) error {
-			return d.Tasks.AnswerFound(ctx, x.Principal, found.task, []steps.Answer{a})
-		})
+		return d.giveAnswer(context.WithoutCancel(ctx), x.Principal, found.task.ID, found.task, a, found.task.Numbers[i])
 	}
 	return errNoQuestion
 }
@@ -69,22 +69,29 @@ func (s *session) notes(number, id uint64) {
 	}
 }
 
-// answerTo gives a task an answer.
-func (d *handshake) answerTo(principal, task string) func(context.Context, steps.Answer) error {
-	return func(ctx context.Context, a steps.Answer) error {
-		_, err := d.Tasks.Answer(ctx, principal, task, []steps.Answer{a})
-		return err
-	}
-}
-
-// giveAnswer has give give a task an answer. One that is not of MCP's form is a fault in the client
-// that asking again would not mend: it counts as the client's failure to answer.
-func (d *handshake) giveAnswer(ctx context.Context, a steps.Answer, give func(context.Context, steps.Answer) error) error {
+// giveAnswer gives a task the answer to its nth question; found is the task as it was found just
+// now, or nil. One that is not of MCP's form is a fault
+// in the client that asking again would not mend: it counts as the client's failure to answer. It
+// fails with [errNoQuestion] if another answer was faster, or the task has gone on without any.
+func (d *handshake) giveAnswer(ctx context.Context, principal, task string, found *tasks.Task, a steps.Answer, n uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, outage)
 	defer cancel()
 	for {
-		err := give(ctx, a)
+		var t *tasks.Task
+		var err error
+		if answers := []steps.Answer{a}; found == nil {
+			t, err = d.Tasks.Answer(ctx, principal, task, answers)
+		} else if t, err = d.Tasks.AnswerFound(ctx, principal, found, answers); err == nil && t == nil {
+			return nil
+		}
+		found = nil
 		var wrong *engine.AnswerError
+		if err == nil && !slices.Contains(t.Given, tasks.Given{Number: n, Sum: tasks.Sum(a)}) {
+			if !slices.Contains(t.Numbers, n) {
+				return errNoQuestion
+			}
+			err = turns.ErrLedger // a worker looks at the task just now, and will soon have done so
+		}
 		switch {
 		case errors.As(err, &wrong) && a.Error == nil:
 			d.Log.InfoContext(ctx, "answer not usable", "step", a.StepID, "reason", wrong.Reason)
@@ -178,7 +185,8 @@ func (c *call) goOn(ctx context.Context, found *reading, told uint64, before *pa
 		return c.readResult(ctx, r, task, told)
 	}
 	if before != nil {
-		r.name, r.asked, r.wait = before.name, before.asked, before.wait
+		// Whoever looks at what was parked may not have finished.
+		r.name, r.asked, r.wait = before.name, maps.Clone(before.asked), before.wait
 		c.Notifier.Continue(before.shown)
 	} else if found.Alone {
 		var err error

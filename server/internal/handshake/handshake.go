@@ -47,6 +47,7 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 		d.taskTools = listTaskTools(h)
 	}
 	h.Hub.OnTouched(d.touched)
+	h.Hub.OnCancelled(d.cancelled)
 	return d, nil
 }
 

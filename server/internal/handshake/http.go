@@ -202,8 +202,12 @@ func (d *handshake) notified(ctx context.Context, x *dialect.Exchange, s *sessio
 	case c != nil:
 		c.cancel(dialect.ErrCancelled)
 	case d.Tasks != nil:
-		if err := d.cancelElsewhere(ctx, s.agreed, x.Principal, id); err != nil {
+		known, err := d.cancelElsewhere(ctx, s.agreed, x.Principal, id)
+		if err != nil {
 			return d.Translate(ctx, m.Method, err)
+		}
+		if !known { // where it has begun, if anywhere, only memory knows of it yet
+			d.Hub.Cancel(dialect.GivenUp{Session: s.agreed.id, Request: requestText(id)})
 		}
 	}
 	return d.GuestsCancelled(ctx, d.visitor(x, s, m))

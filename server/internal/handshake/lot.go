@@ -246,13 +246,23 @@ func (l *lot) end(id tokens.ID) {
 
 // drain has the clients come back elsewhere that can. The others are told that the server stops.
 func (l *lot) drain() {
-	for _, p := range l.all(nil) {
+	l.each(func(p *parked) {
 		if p.canLeave {
 			l.hangUp(p, stopRetry)
 		} else {
 			l.unpark(p)
 		}
+	})
+}
+
+// each does something with each stream, with all at once: to write to a client that does not read
+// takes until that is given up, and others wait for nobody's client.
+func (l *lot) each(do func(*parked)) {
+	var all sync.WaitGroup
+	for _, p := range l.all(nil) {
+		all.Go(func() { do(p) })
 	}
+	all.Wait()
 }
 
 // Parked returns how many streams are parked.
@@ -278,9 +288,7 @@ func (l *lot) close() {
 	}
 	l.closed = true
 	l.mu.Unlock()
-	for _, p := range l.all(nil) {
-		l.hangUp(p, 0)
-	}
+	l.each(func(p *parked) { l.hangUp(p, 0) })
 }
 
 // tend looks after those that are parked, until none is.

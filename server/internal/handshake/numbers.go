@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -33,7 +34,7 @@ const (
 var _ [0]struct{} = [numberBits + questionBits - 52]struct{}{}
 
 // numberTries is how many calls with the same id are told apart by counting, if the earlier ones
-// are remembered yet. Further ones have numbers at random: other replicas cannot cancel them.
+// are remembered yet. Further ones have numbers at random.
 const numberTries = 4
 
 // numberOf returns the number of the request with that canonical id: of the nth that is
@@ -192,36 +193,71 @@ func (r *reader) keepAlias(ctx context.Context) error {
 	return r.Turns.Records().SetAlias(ctx, r.Principal, r.alias, r.Turns.Now().Add(aliasTime), aliasName(r.post.agreed, r.number)...)
 }
 
-// cancelElsewhere cancels a call of the session that another replica may have begun.
-func (d *handshake) cancelElsewhere(ctx context.Context, a *agreed, principal string, request jsontext.Value) error {
+// cancelElsewhere cancels a call of the session that another replica may have begun. It reports
+// false if the ledger knows of none that is under way.
+func (d *handshake) cancelElsewhere(ctx context.Context, a *agreed, principal string, request jsontext.Value) (known bool, err error) {
 	id, ok := wire.CanonicalID(request)
 	if !ok {
-		return nil
+		return true, nil
 	}
 	for n := range uint64(numberTries) {
 		r, err := d.findReading(ctx, a, principal, a.numberOf(ofCall, id, n))
 		if err != nil {
-			return err
+			return false, err
 		}
 		if r == nil {
 			break
 		}
 		if found, ok := wire.CanonicalID(r.ID); !r.task.Status.Ended() && ok && found == id {
-			return d.dropCall(ctx, principal, r.task.ID)
+			return true, d.dropCall(ctx, principal, r.task.ID)
 		}
 	}
 	task, err := d.TaskOfRequest(ctx, a.session(), request)
 	if task == "" || err != nil {
-		return err
+		return false, err
 	}
 	found, err := d.Tasks.Get(ctx, principal, task)
 	switch {
-	case errors.Is(err, tasks.ErrNotFound), err == nil && (found.Status.Ended() || noteOf(found) == nil):
-		return nil // a guest's sees to it itself
+	case errors.Is(err, tasks.ErrNotFound), err == nil && found.Status.Ended():
+		return false, nil
 	case err != nil:
-		return err
+		return false, err
+	case noteOf(found) == nil:
+		return true, nil // a guest's sees to it itself
 	}
-	return d.dropCall(ctx, principal, task)
+	return true, d.dropCall(ctx, principal, task)
+}
+
+// cancelled ends requests under way here whose cancellation another replica was told, where the
+// ledger does not know of them: those that have just begun, and those that do not wait for a task of
+// their own. A client that uses the id of a request again at once may find that cancelled: it must not.
+func (d *handshake) cancelled(list []dialect.GivenUp) {
+	for _, one := range list {
+		d.sessions.mu.Lock()
+		s := d.sessions.byRandom[one.Session]
+		d.sessions.mu.Unlock()
+		if s == nil {
+			continue
+		}
+		var calls []*sessionCall
+		s.mu.Lock()
+		for _, c := range s.calls {
+			if requestText(c.message.ID) == one.Request {
+				calls = append(calls, c)
+			}
+		}
+		s.mu.Unlock()
+		for _, c := range calls {
+			c.cancel(dialect.ErrCancelled)
+		}
+	}
+}
+
+// requestText is what a request of a session is called in the news.
+func requestText(id jsontext.Value) string {
+	canonical, _ := wire.CanonicalID(id)
+	sum := sha256.Sum256([]byte("cancelled " + canonical))
+	return hex.EncodeToString(sum[:8])
 }
 
 // dropCall cancels a task whose client wants no response any more.

@@ -24,6 +24,11 @@ import (
 // sessionTable holds what is in memory of the sessions of clients that speak HTTP. A session
 // comes in when a request needs more than its id says, and goes when nothing of it is left
 // to remember, or when others need the room. It goes on all the same.
+//
+// Its lock is taken first, then a session's, then the hub's and its subscription's. The lot's is
+// taken under the table's, or under one of the ledger's store, and only for a look. Under none of
+// them anything is sent, the ledger asked, or somebody waited for; and the hub holds none of its own
+// when it tells of sessions that others have changed.
 type sessionTable struct {
 	mu    sync.Mutex
 	byID  map[string]*session

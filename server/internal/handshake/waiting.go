@@ -255,15 +255,15 @@ func (w *waiter) ask(ctx context.Context, asking *sync.WaitGroup, failed func(er
 		w.asked[step.ID] = cancel
 		asking.Go(func() {
 			defer cancel(nil)
-			if err := w.askOne(ctx, cancel, step); err != nil && context.Cause(ctx) != errAnswered {
+			if err := w.askOne(ctx, cancel, step, t.Numbers[i]); err != nil && context.Cause(ctx) != errAnswered {
 				failed(err)
 			}
 		})
 	}
 }
 
-// askOne asks the client a question and gives the task the answer. cancel ends ctx.
-func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, step steps.Step) error {
+// askOne asks the client a question, the nth of the task, and gives that the answer. cancel ends ctx.
+func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, step steps.Step, n uint64) error {
 	if w.peer.answering.Err() != nil {
 		return context.Cause(w.peer.answering)
 	}
@@ -291,7 +291,11 @@ func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, ste
 		w.links.accepted = append(w.links.accepted, id)
 	}
 	w.mu.Unlock()
-	return w.giveAnswer(context.WithoutCancel(ctx), a, w.answerTo(w.Principal, w.task)) // the client may have been told that it has arrived
+	// The client may have been told that it has arrived.
+	if err = w.giveAnswer(context.WithoutCancel(ctx), w.Principal, w.task, nil, a, n); err == errNoQuestion {
+		err = nil // somebody else was faster
+	}
+	return err
 }
 
 // goneWith is why a task's question needs no answer any more, as the task is now.

@@ -1,0 +1,62 @@
+package tasks
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// A task that was put to rest is not taken again by whoever renews leases, though its run may be
+// there for a moment yet: nobody would work on it, and answers to it would come to nothing.
+func TestWhatRestsIsNotTakenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := ledger.NewMemory(ledger.MemoryOptions{})
+		defer store.Close()
+		keys, err := codec.NewKeyset()
+		require.NoError(t, err)
+		c, err := tokens.New(keys, tokens.Options{Audience: "test"})
+		require.NoError(t, err)
+		registry, err := engine.NewRegistry()
+		require.NoError(t, err)
+		runner, err := turns.New(turns.Config{Registry: registry, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now, Ledger: store})
+		require.NoError(t, err)
+		m, err := New(Config{Turns: runner})
+		require.NoError(t, err)
+		for _, rests := range []bool{true, false} {
+			id := map[bool]string{true: "rests", false: "runs"}[rests]
+			e, err := m.book.NewTask(t.Context(), records.Task{ID: id, Principal: "p", State: records.TaskWaiting}, false)
+			require.NoError(t, err)
+			e.Wake = m.now().Add(time.Minute)
+			if rests {
+				e.Rest = e.Wake
+			}
+			epoch, err := m.book.PutTask(t.Context(), e, true)
+			require.NoError(t, err)
+			r := m.newRun(context.Background(), e, epoch)
+			r.until = m.now().Add(m.Lease / 2) // it is time
+			m.crew.held[r.key] = r
+		}
+		ctx, stop := context.WithTimeout(t.Context(), m.Lease/5)
+		defer stop()
+		m.renew(ctx)
+		synctest.Wait()
+		for id, writes := range map[string]uint64{"rests": 0, "runs": 1} {
+			e, err := m.book.Task(t.Context(), "p", id)
+			require.NoError(t, err)
+			assert.Equal(t, writes, e.Writes, id)
+			assert.Equal(t, id == "runs", e.Taken(), id)
+		}
+	})
+}
