@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"iter"
 	"log/slog"
 	"sync"
@@ -113,9 +114,16 @@ func (s *scripted) Answer(_ context.Context, _, _ string, answers []steps.Answer
 	}
 	s.answers = append(s.answers, answers...)
 	s.mu.Unlock()
-	s.set(func(t *tasks.Task) { t.Questions, t.Status = nil, tasks.Working })
-	return nil, nil
+	t := new(tasks.Task)
+	for _, a := range answers {
+		t.Given = append(t.Given, tasks.Given{Number: numbered(a.StepID), Sum: tasks.Sum(a)})
+	}
+	s.set(func(t *tasks.Task) { t.Questions, t.Numbers, t.Status = nil, nil, tasks.Working })
+	return t, nil
 }
+
+// numbered is the number of the question with that id.
+func numbered(id string) uint64 { return uint64(crc32.ChecksumIEEE([]byte(id))) }
 
 // said is a way to a client that answers what it is asked, when it does.
 type said struct {
@@ -151,9 +159,9 @@ func askingFor(id string) steps.Step {
 }
 func asking(ids ...string) func(*tasks.Task) {
 	return func(t *tasks.Task) {
-		t.Status, t.Questions = tasks.InputRequired, nil
+		t.Status, t.Questions, t.Numbers = tasks.InputRequired, nil, nil
 		for _, id := range ids {
-			t.Questions = append(t.Questions, askingFor(id))
+			t.Questions, t.Numbers = append(t.Questions, askingFor(id)), append(t.Numbers, numbered(id))
 		}
 	}
 }
