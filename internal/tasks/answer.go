@@ -74,8 +74,8 @@ func (m *Manager) answer(ctx context.Context, principal, id string, e *records.T
 // answeredTask is a task with answers that it was just given.
 type answeredTask struct {
 	next *records.TaskEntry
-	// last: it waits for nothing more. goesOn: and it is a call that can go on here at once, with
-	// turn, to whose questions all of turn's answers are.
+	// last: it waits for nothing more. goesOn: and it is a call without effects, which can go on
+	// here at once, with turn.
 	last, goesOn bool
 	questions    []steps.Step
 	turn         turns.TaskTurn
@@ -127,7 +127,8 @@ func (m *Manager) answered(e *records.TaskEntry, answers []steps.Answer) (*answe
 	next.Seen++
 	_, left := open(questions, known, asked.client)
 	a := &answeredTask{next: next, last: len(left) == 0, questions: questions}
-	if a.last && e.Call && served && len(own) == 0 && asked.adopted == nil && !e.Loose {
+	// With effects, what is to be undone depends on what is written down when.
+	if a.last && e.Call && served && !program.Acts() && len(own) == 0 && asked.adopted == nil && !e.Loose {
 		a.goesOn = true
 		a.turn = turns.TaskTurn{
 			Method: asked.method, Program: program, Saga: tokens.ID(e.Saga), Arguments: asked.arguments, Client: asked.client,
