@@ -108,6 +108,9 @@ func (t *Program) Remembered() bool {
 	return t.SingleUse == SingleUseRequired || t.SingleUse == SingleUseOfEffects && len(t.effects) > 0
 }
 
+// Acts reports whether the program has effects.
+func (t *Program) Acts() bool { return len(t.effects) > 0 }
+
 // Code is the author's part of a program: a machine's step functions, or a flow. Its
 // types are known behind it only.
 type Code interface {

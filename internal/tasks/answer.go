@@ -34,47 +34,48 @@ func (m *Manager) AnswerFound(ctx context.Context, principal string, t *Task, an
 	return m.view(e)
 }
 
-// answer gives a task answers. It returns its record as it is then, and whether it took any. It was
-// found as e lately; if that is nil, it was not.
-func (m *Manager) answer(ctx context.Context, principal, id string, e *records.TaskEntry, answers []steps.Answer) (_ *records.TaskEntry, taken bool, err error) {
+// answer gives a task answers. It returns its record as it is then, and whether any was taken. It
+// was found as e lately; if that is nil, it was not.
+func (m *Manager) answer(ctx context.Context, principal, id string, e *records.TaskEntry, answers []steps.Answer) (now *records.TaskEntry, taken bool, err error) {
 	m.sync(ctx)
-	tried := false // to go on at once
-	for found := e != nil; ; found = false {
-		if !found {
+	found, tried := false, false
+	for {
+		if e == nil {
 			if e, err = m.find(ctx, principal, id); err != nil {
 				return nil, false, err
 			}
+			found = true
 		}
 		a, err := m.answered(e, answers)
 		switch {
 		case err != nil:
 			return nil, false, m.report(ctx, "task", err)
-		case a == nil && found: // it may have changed since
-			continue
-		case a == nil:
+		case a == nil && found:
 			return e, false, nil
+		case a == nil: // that may have changed
 		case a.goesOn && !tried:
 			tried = true
 			if now := m.goOn(ctx, a); now != nil {
 				return now, true, nil
 			}
-			continue // the answer goes first
+		default:
+			err := m.write(ctx, e, a.next, a.last)
+			if err == nil {
+				return a.next, true, nil
+			}
+			if !errors.Is(err, records.ErrConflict) {
+				return nil, false, m.report(ctx, "task", err)
+			}
 		}
-		switch err := m.write(ctx, e, a.next, a.last); {
-		case errors.Is(err, records.ErrConflict):
-			continue
-		case err != nil:
-			return nil, false, m.report(ctx, "task", err)
-		}
-		return a.next, true, nil
+		e = nil
 	}
 }
 
 // answeredTask is a task with answers that it was just given.
 type answeredTask struct {
 	next *records.TaskEntry
-	// last: it waits for nothing more. goesOn: and it is a call that can go on here at once, with
-	// turn, to whose questions all of turn's answers are.
+	// last: it waits for nothing more. goesOn: and it is a call without effects, which can go on
+	// here at once, with turn.
 	last, goesOn bool
 	questions    []steps.Step
 	turn         turns.TaskTurn
@@ -126,7 +127,8 @@ func (m *Manager) answered(e *records.TaskEntry, answers []steps.Answer) (*answe
 	next.Seen++
 	_, left := open(questions, known, asked.client)
 	a := &answeredTask{next: next, last: len(left) == 0, questions: questions}
-	if a.last && e.Call && served && len(own) == 0 && asked.adopted == nil && !e.Loose {
+	// With effects, what is to be undone depends on what is written down when.
+	if a.last && e.Call && served && !program.Acts() && len(own) == 0 && asked.adopted == nil && !e.Loose {
 		a.goesOn = true
 		a.turn = turns.TaskTurn{
 			Method: asked.method, Program: program, Saga: tokens.ID(e.Saga), Arguments: asked.arguments, Client: asked.client,

@@ -121,7 +121,6 @@ func (r *run) endsUnwritten(end *turns.End, err error) bool {
 // tryMake makes the record of a new call, as change leaves it.
 func (r *run) tryMake(change func(t *records.Task) []Event) error {
 	f, m := r.unwritten, r.m
-	f.take = true
 	ctx, cancel := context.WithTimeout(r.ctx, writeTime)
 	defer cancel()
 	m.sync(ctx)
@@ -149,11 +148,14 @@ func (r *run) tryMake(change func(t *records.Task) []Event) error {
 	if f.saved != nil {
 		f.saved(&r.e.Task)
 	}
+	m.crew.awaitBegin(ctx)
 	live, held, free := m.crew.enter(r)
 	switch {
 	case !free:
 		return r.existing(ctx, &r.e.Task, records.ErrConflict)
-	case !held:
+	case held:
+		f.take, r.epoch = true, 1
+	default:
 		f.take, r.epoch = false, 0 // whoever takes it is the first
 	}
 	err := r.attempt(change, false)

@@ -26,6 +26,8 @@ type crew struct {
 	tools          map[string]int // places by tool
 	pace           time.Duration  // how long a task takes, as a moving average
 
+	made  time.Time     // when the manager was
+	begun chan struct{} // closed when work has begun for the first time
 	freed chan struct{} // has one when a place has become free
 	empty chan struct{} // has one when nothing is held any more
 }
@@ -39,18 +41,37 @@ type share struct {
 func (c *crew) init(workers, perPrincipal int, perTool map[string]int) {
 	c.workers, c.perPrincipal, c.perTool = workers, perPrincipal, perTool
 	c.held, c.shares, c.tools = make(map[string]*run), make(map[string]*share), make(map[string]int)
+	c.made, c.begun = time.Now(), make(chan struct{})
 	c.freed, c.empty = make(chan struct{}, 1), make(chan struct{}, 1)
 }
+
+// beginTime is how long after a manager was made its work is waited for: a server may take calls
+// a moment before it works.
+const beginTime = time.Second
 
 // begin has work be done from now on, with live for what is worked on.
 func (c *crew) begin(live context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.early != nil {
-		context.AfterFunc(live, c.early)
-		c.early = nil
+	if c.live == nil {
+		close(c.begun)
 	}
 	c.open, c.stopping, c.closing, c.live = true, false, false, live
+}
+
+// awaitBegin waits until work has begun, if it may be about to.
+func (c *crew) awaitBegin(ctx context.Context) {
+	select {
+	case <-c.begun:
+		return
+	default:
+	}
+	ctx, cancel := context.WithDeadline(ctx, c.made.Add(beginTime))
+	defer cancel()
+	select {
+	case <-c.begun:
+	case <-ctx.Done():
+	}
 }
 
 func signal(c chan struct{}) {
@@ -157,10 +178,7 @@ func (c *crew) enter(r *run) (live context.Context, held, free bool) {
 	if old := c.held[r.key]; old != nil && old != r {
 		return nil, false, false
 	}
-	if c.live == nil { // work is about to begin, and then sees to this as well
-		c.live, c.early = context.WithCancel(context.Background())
-	}
-	if c.live.Err() != nil || c.closing {
+	if c.live == nil || c.live.Err() != nil || c.closing {
 		return nil, false, true
 	}
 	c.held[r.key] = r

@@ -210,7 +210,8 @@ type Viewer interface {
 	// Answer gives a task answers to its questions. Those to others are ignored; those that
 	// cannot be read fail with an *[engine.AnswerError], and none is taken.
 	Answer(ctx context.Context, principal, id string, answers []steps.Answer) (*Task, error)
-	// AnswerFound is Answer for a task that was found just now. If it takes an answer, it returns nil.
+	// AnswerFound is Answer for a task that was found just now, which is not looked for again. It
+	// returns nil if answers were taken, and the task as it is if none was.
 	AnswerFound(ctx context.Context, principal string, t *Task, answers []steps.Answer) (*Task, error)
 	// Cancel has a task end as soon as it can, with what it did undone. One that has ended
 	// stays as it is.

@@ -54,9 +54,7 @@ func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *sess
 				return err
 			}
 		}
-		return d.giveAnswer(context.WithoutCancel(ctx), a, nth, func(ctx context.Context, a steps.Answer) (*tasks.Task, error) {
-			return d.Tasks.AnswerFound(ctx, x.Principal, found.task, []steps.Answer{a})
-		})
+		return d.giveAnswer(context.WithoutCancel(ctx), x.Principal, found.task.ID, found.task, a, nth)
 	}
 	return errNoQuestion
 }
@@ -72,22 +70,22 @@ func (s *session) notes(number, id uint64) {
 	}
 }
 
-// answerTo gives a task an answer.
-func (d *handshake) answerTo(principal, task string) func(context.Context, steps.Answer) (*tasks.Task, error) {
-	return func(ctx context.Context, a steps.Answer) (*tasks.Task, error) {
-		return d.Tasks.Answer(ctx, principal, task, []steps.Answer{a})
-	}
-}
-
-// giveAnswer has give give a task the answer to its nth question, and return the task unless it took
-// that. One that is not of MCP's form is a fault in the client that asking again would not mend: it
-// counts as the client's failure to answer. It fails with [errNoQuestion] if another answer was
-// faster, or the task has gone on without any.
-func (d *handshake) giveAnswer(ctx context.Context, a steps.Answer, n uint64, give func(context.Context, steps.Answer) (*tasks.Task, error)) error {
+// giveAnswer gives a task the answer to its nth question; found is the task as it was found just
+// now, or nil. An answer that is not of MCP's form is a fault in the client that asking again would
+// not mend: it counts as the client's failure to answer. It fails with [errNoQuestion] if another
+// answer was faster, or the task has gone on without any.
+func (d *handshake) giveAnswer(ctx context.Context, principal, task string, found *tasks.Task, a steps.Answer, n uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, outage)
 	defer cancel()
 	for {
-		t, err := give(ctx, a)
+		var t *tasks.Task
+		var err error
+		if answers := []steps.Answer{a}; found == nil {
+			t, err = d.Tasks.Answer(ctx, principal, task, answers)
+		} else if t, err = d.Tasks.AnswerFound(ctx, principal, found, answers); err == nil && t == nil {
+			return nil
+		}
+		found = nil
 		var wrong *engine.AnswerError
 		if err == nil && t != nil && !slices.Contains(t.Given, tasks.Given{Number: n, Sum: tasks.Sum(a)}) {
 			if !slices.Contains(t.Numbers, n) {

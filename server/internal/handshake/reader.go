@@ -262,7 +262,7 @@ func (r *reader) ask(step steps.Step, n uint64) (takeBack func(why error), err e
 		late = time.AfterFunc(time.Until(asked.at.Add(r.late)), func() {
 			back(turns.ErrLate)
 			a := steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: dialect.CodeLate, Message: turns.ErrLate.Error()}}
-			_ = r.giveAnswer(context.Background(), a, n, r.answerTo(r.Principal, r.task)) // if that fails, others may answer
+			_ = r.giveAnswer(context.Background(), r.Principal, r.task, nil, a, n) // if that fails, others may answer
 		})
 	}
 	return func(why error) {

@@ -292,7 +292,7 @@ func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, ste
 	}
 	w.mu.Unlock()
 	// The client may have been told that it has arrived.
-	if err = w.giveAnswer(context.WithoutCancel(ctx), a, n, w.answerTo(w.Principal, w.task)); err == errNoQuestion {
+	if err = w.giveAnswer(context.WithoutCancel(ctx), w.Principal, w.task, nil, a, n); err == errNoQuestion {
 		err = nil // somebody else was faster
 	}
 	return err
