@@ -190,7 +190,7 @@ func conformsRoundRobin(t *testing.T, at target) {
 	}
 	node := needNode(t)
 	dir := t.TempDir()
-	out, _ := node.command(suite, "server", "--url", at.URL, "--requirements", "2025-11-25", "--timeout", "3000", "--output-dir", dir).CombinedOutput() // fails with what asks
+	out, _ := node.command(suite, "server", "--url", at.URL, "--requirements", "2025-11-25", "--timeout", "8000", "--output-dir", dir).CombinedOutput() // fails with what asks
 	results := readResults(t, dir)
 	assert.Len(t, results, 33, "the suite itself has changed")
 	passed := 0
