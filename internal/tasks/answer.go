@@ -155,6 +155,7 @@ func (m *Manager) goOn(ctx context.Context, a *answeredTask) *records.TaskEntry 
 		e: e, epoch: e.Epoch() + 1, unwritten: u, next: a, began: time.Now(),
 	}
 	r.notes.init(r, nil)
+	r.notes.burst = 0 // a flow reports again what it has reported before it asked
 	go r.work(r.driveAnswered)
 	r.await(ctx)
 	if !u.made {
