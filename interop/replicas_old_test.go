@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -280,8 +281,8 @@ func (f *front) behaviour(o outcome) string {
 			after = told // a machine with much to do makes it late
 		}
 		did = fmt.Sprintf("comes back after %d s", int(after.Round(100*time.Millisecond).Seconds()))
-		if o.Error != "" {
-			did += fmt.Sprintf(" (tries: %d)", len(list))
+		if o.Error != "" { // how often depends on the time that it has
+			did += map[bool]string{true: " (once)", false: " (again and again)"}[len(list) == 1]
 		}
 	}
 	return did + "; " + ended(o, false)
@@ -307,7 +308,7 @@ func ended(o outcome, verbose bool) string {
 // callLog is what passed of a call that ended so, without what differs from run to run.
 func (f *front) callLog(end string) string {
 	ids := regexp.MustCompile(`#\S+|\b[\w-]+_\d+(\.[\w.]+)?`)
-	var b strings.Builder
+	var lines []string
 	for _, e := range f.entries("") {
 		switch {
 		case strings.HasPrefix(e.what, answerTo) && end == failsAtOnce:
@@ -318,7 +319,7 @@ func (f *front) callLog(end string) string {
 		default:
 			continue
 		}
-		fmt.Fprintf(&b, "%-4s %s -> %d", e.method, short(ids.ReplaceAllString(e.what, "")), e.status)
+		line := fmt.Sprintf("%-4s %s -> %d", e.method, short(ids.ReplaceAllString(e.what, "")), e.status)
 		if e.stream {
 			var heard []string
 			for _, h := range e.heard {
@@ -326,11 +327,11 @@ func (f *front) callLog(end string) string {
 					heard = append(heard, h)
 				}
 			}
-			fmt.Fprintf(&b, ": %s (%s)", strings.Join(heard, ", "), e.end)
+			line += fmt.Sprintf(": %s (%s)", strings.Join(heard, ", "), e.end)
 		}
-		b.WriteByte('\n')
+		lines = append(lines, line+"\n")
 	}
-	return b.String()
+	return strings.Join(slices.Compact(lines), "") // how often it tries again depends on its time
 }
 
 // short is a summary without an id.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // What a client repeats costs no writes, and leaves no more than once: answers, reading on, and ids
@@ -40,22 +41,43 @@ func TestRepetitionsCostNoWrites(t *testing.T) {
 	}), int64(50), "an id in use: one try that fails")
 	reads := count(func() {
 		for range 50 {
-			a.next(c).get(second.id).close()
+			s, _ := a.next(c).readOn(second.id)
+			s.close()
 		}
 	})
 	assert.LessOrEqual(t, reads, int64(50*2), "who reads on says so")
-	last := c.at(a.rigs[1]).get(second.id)
-	q := last.wait("elicitation/create")
+	last, q := c.at(a.rigs[1]).readOn(second.id)
 	c.reply(q.ID, named("y"))
 	last.wait("")
 	each := int64(0)
-	for i := range 30 {
+	for i := range 30 { // with another id, as who read on above may not have noticed yet that it was left
 		each = count(func() {
-			s := a.next(c).stream(roundsCall(1, 1, fmt.Sprint(i)))
+			s := a.next(c).stream(roundsCall(2, 1, fmt.Sprint(i)))
 			a.next(c).reply(s.wait("elicitation/create").ID, named("x"))
 			s.wait("")
 		})
 	}
 	t.Log("writes of a call with one question whose id was used 30 times:", each, "of one that reads on:", float64(reads)/50)
 	assert.LessOrEqual(t, each, int64(20))
+}
+
+// readOn comes back to a call after an event, until it is asked. A stream that another request
+// has just made an end of may be found there yet.
+func (c *legacyClient) readOn(after string) (*sseReader, sseEvent) {
+	c.t.Helper()
+	for range 100 {
+		s := c.get(after)
+		for {
+			e, err := s.next()
+			if err != nil {
+				break
+			}
+			if e.Method == "elicitation/create" {
+				return s, e
+			}
+		}
+		s.close()
+	}
+	require.Fail(c.t, "nothing is asked")
+	return nil, sseEvent{}
 }

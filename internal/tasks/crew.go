@@ -15,13 +15,12 @@ type crew struct {
 	mu sync.Mutex
 	// open: work is done. stopping: what is under way is handed over.
 	open, stopping bool
-	live           context.Context    // of what is worked on; ends when it is left to others
-	early          context.CancelFunc // ends live as it is before work has begun; or nil
-	busy           int                // places that are in use
-	calls          int                // tasks that go on here without a place
-	closing        bool               // nothing more is begun here, as what runs is cut off
-	held           map[string]*run    // all tasks that are held here, by their records' names
-	ready          []*run             // those that wait for a place
+	live           context.Context // of what is worked on; ends when it is left to others
+	busy           int             // places that are in use
+	calls          int             // tasks that go on here without a place
+	closing        bool            // nothing more is begun here, as what runs is cut off
+	held           map[string]*run // all tasks that are held here, by their records' names
+	ready          []*run          // those that wait for a place
 	shares         map[string]*share
 	tools          map[string]int // places by tool
 	pace           time.Duration  // how long a task takes, as a moving average

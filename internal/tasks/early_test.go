@@ -17,8 +17,16 @@ func TestACallThatActsBeforeWorkHasBegun(t *testing.T) {
 		tool, calls, _ := holding(0, time.Minute, func(saga.Key) error { return nil })
 		m := r.manager(func(c *tasks.Config) { c.CallsOnly = true }, tool) // nobody else would go on with it
 		began := time.Now()
-		time.AfterFunc(20*time.Millisecond, func() { r.work(m) })
-		task, err := m.Start(t.Context(), waited(m, "hold"))
+		var task *tasks.Task
+		var err error
+		started := make(chan none)
+		go func() {
+			defer close(started)
+			task, err = m.Start(t.Context(), waited(m, "hold"))
+		}()
+		time.Sleep(20 * time.Millisecond)
+		r.work(m)
+		<-started
 		require.NoError(t, err)
 		r.until(m, task.ID, tasks.Completed)
 		assert.Equal(t, time.Minute, time.Since(began).Truncate(time.Second), "its lease is kept")

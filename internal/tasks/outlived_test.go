@@ -125,9 +125,9 @@ func TestATaskThatIsOverIsNotWantedAgain(t *testing.T) {
 		}, effect)
 		a, way := r.narrowed(tool)
 		b := r.manager(nil, tool)
-		hangs, reached := make(chan none), false
+		hangs, reached := make(chan none), new(atomic.Bool)
 		things.before = func(string) error {
-			reached = true
+			reached.Store(true)
 			<-hangs
 			return errors.New("dead")
 		}
@@ -137,7 +137,7 @@ func TestATaskThatIsOverIsNotWantedAgain(t *testing.T) {
 		task := r.start(a, s)
 		time.Sleep(time.Hour + time.Second)
 		things.mu.Lock()
-		require.True(t, reached)
+		require.True(t, reached.Load())
 		things.before = nil
 		things.mu.Unlock()
 		now, err := b.Renew(t.Context(), "p", task.ID, time.Hour, nil)
