@@ -314,7 +314,8 @@ func (c *lineConn) close() {
 	for _, known := range c.connections {
 		known.Close()
 	}
-	wait(&c.working, closeGrace) // not for what is being written: perhaps nobody reads
+	wait(&c.working, closeGrace)
+	wait(&c.due, goodbyeTime) // what is known is written, unless nobody reads
 }
 
 func wait(t *tally.Tally, limit time.Duration) {
