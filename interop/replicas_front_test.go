@@ -368,7 +368,7 @@ func (f *front) requireSpread(t *testing.T, replicas int) {
 		if e.answered == 0 {
 			answered = time.Hour
 		}
-		if e.method != http.MethodPost {
+		if e.method != http.MethodPost || e.answered == 0 { // a client that closes does not wait for all
 			continue
 		}
 		require.NotEmpty(t, e.replica)
