@@ -96,8 +96,8 @@ func (s *shown) newestEntry() *records.TaskEntry {
 	return s.e
 }
 
-// get is newestEntry for who waits for what comes after it. The channel is closed when something has changed; it is nil if
-// that is seen only in the store.
+// get returns what is shown, and a channel that is closed when something has changed; nil if changes
+// are to be seen in the store only.
 func (s *shown) get() (*records.TaskEntry, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
