@@ -22,6 +22,7 @@ type link struct {
 	end    context.CancelFunc
 	seen   *witness // or nil
 	leaves atomic.Bool
+	name   string
 
 	mu     sync.Mutex
 	rand   *rand.Rand
@@ -36,6 +37,8 @@ func newLink(store ledger.Store, rnd *rand.Rand, calls int, faults float64) *lin
 	l.life, l.end = context.WithCancel(context.Background())
 	return l
 }
+
+func (l *link) String() string { return l.name }
 
 // ill reports whether the server may not have kept a lease.
 func (l *link) ill() bool { return l.faults > 0 || l.dead.Load() || l.leaves.Load() }
@@ -79,11 +82,17 @@ func (l *link) call(do func() error) error {
 
 func (l *link) Load(ctx context.Context, key string) (r *ledger.Record, err error) {
 	err = l.call(func() (err error) { r, err = l.Store.Load(ctx, key); return err })
+	if l.seen != nil && err != nil {
+		l.seen.fault(l, key, "a read fails: %v", err)
+	}
 	return r, err
 }
 
 func (l *link) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
 	before, after := l.fault()
+	if l.seen != nil && (before || after) {
+		l.seen.fault(l, r.Key, "a write of revision %d fails (made: %v, dead: %v)", r.Rev+1, after && !before, l.dead.Load())
+	}
 	if before {
 		return errCut
 	}

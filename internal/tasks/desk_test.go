@@ -89,8 +89,11 @@ type clerk struct {
 // luck is what happens once in n times.
 func (c *clerk) luck(n int) bool { return c.intN(n) == 0 }
 
-func (c *clerk) do(ctx context.Context, key saga.Key, in hold) (string, error) {
+func (c *clerk) do(ctx context.Context, key saga.Key, in hold) (got string, err error) {
+	c.seen.note(in.Task, "%s: does %s %.4s", c.link, in.What, key)
+	defer func() { c.seen.note(in.Task, "%s: has done %s %.4s: %v", c.link, in.What, key, err) }()
 	if c.luck(40) {
+		c.seen.note(in.Task, "is to be cancelled")
 		c.cancel(in.Task)
 	}
 	if c.luck(25) {
@@ -108,7 +111,7 @@ func (c *clerk) do(ctx context.Context, key saga.Key, in hold) (string, error) {
 		// An earlier call may be on the way still, of a server that was taken for dead.
 		return "", saga.Refused(errors.New("not today"))
 	}
-	got, err := c.desk.do(ctx, key, in)
+	got, err = c.desk.do(ctx, key, in)
 	if c.luck(25) {
 		c.link.cut()
 	}
@@ -118,7 +121,9 @@ func (c *clerk) do(ctx context.Context, key saga.Key, in hold) (string, error) {
 	return got, err
 }
 
-func (c *clerk) undo(ctx context.Context, p saga.Performed[hold, string]) error {
+func (c *clerk) undo(ctx context.Context, p saga.Performed[hold, string]) (err error) {
+	c.seen.note(p.In.Task, "%s: undoes %s %.4s (%v)", c.link, p.In.What, p.Key, p.Known)
+	defer func() { c.seen.note(p.In.Task, "%s: has undone %s: %v", c.link, p.In.What, err) }()
 	c.pause()
 	if c.luck(10) {
 		c.link.cut()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -71,7 +72,7 @@ func (w *world) wakes(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// A server that could not ask for the time yet goes by its own clock.
-	assert.Less(w.t, time.Hour-2*time.Second, time.Since(w.asleep[id]), "%s woke too early", id)
+	assert.Less(about{w.seen, id}, time.Hour-2*time.Second, time.Since(w.asleep[id]), "%s woke too early", id)
 }
 
 // cancel has a task cancelled by somebody, soon.
@@ -81,7 +82,7 @@ func (w *world) cancel(id string) {
 	w.cancels[id] = true
 	w.clients.Go(func() {
 		time.Sleep(time.Duration(w.intN(20_000)) * time.Millisecond)
-		w.tries(func(m *tasks.Manager) error {
+		w.tries(id, func(m *tasks.Manager) error {
 			_, err := m.Cancel(context.Background(), "p", id)
 			if errors.Is(err, tasks.ErrNotFound) {
 				return nil
@@ -111,7 +112,7 @@ func (w *world) serve(place int) *server {
 	}
 	l := newLink(w.store, w.rand, calls, []float64{0, 0, 0.01, 0.05}[w.rand.IntN(4)])
 	w.mu.Unlock()
-	l.seen = w.seen
+	l.seen, l.name = w.seen, fmt.Sprintf("%d.%p", place, l)
 	s := &server{link: l}
 	here := &clerk{w, s}
 	c, err := tokens.New(w.keys, tokens.Options{Audience: "test"})
@@ -174,16 +175,19 @@ func (w *world) keep(place int) {
 }
 
 // tries does something on any server until one can.
-func (w *world) tries(do func(m *tasks.Manager) error) {
+func (w *world) tries(id string, do func(m *tasks.Manager) error) {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		err := do(w.any().m)
 		late := ctx.Err()
 		cancel()
 		if err == nil || late == nil && !errors.Is(err, turns.ErrLedger) && !errors.Is(err, turns.ErrNewer) {
-			require.NoError(w.t, err)
+			if !assert.NoError(about{w.seen, id}, err, id) {
+				runtime.Goexit()
+			}
 			return
 		}
+		w.seen.note(id, "a client fails: %v", err)
 		time.Sleep(time.Second)
 	}
 }
@@ -198,9 +202,10 @@ func (w *world) client(n int) {
 	if w.intN(4) == 0 {
 		cancelAt = w.intN(12)
 	}
-	ctx := context.Background()
+	t, ctx := about{w.seen, id}, context.Background()
 	begun := time.Now()
-	w.tries(func(m *tasks.Manager) error {
+	w.seen.note(id, "begins: %s, fail %v, final %v, call %v, patient %v, idle %v", tool, fail, final, asCall, patient, idle)
+	w.tries(id, func(m *tasks.Manager) error {
 		s := call(m, tool, fmt.Sprintf(`{"task":%q,"fail":%v,"final":%v}`, id, fail, final))
 		s.ID = id
 		if !patient {
@@ -221,7 +226,7 @@ func (w *world) client(n int) {
 	var last *tasks.Task
 	for look := 0; ; look++ {
 		forgotten := false
-		w.tries(func(m *tasks.Manager) (err error) {
+		w.tries(id, func(m *tasks.Manager) (err error) {
 			now, err := m.Get(ctx, "p", id)
 			if errors.Is(err, tasks.ErrNotFound) {
 				forgotten = true
@@ -233,23 +238,23 @@ func (w *world) client(n int) {
 			return err
 		})
 		if forgotten {
-			assert.Fail(w.t, "lost", "%s is lost", id)
+			assert.Fail(t, "lost", "%s is lost", id)
 			return
 		}
 		if last.Status.Ended() {
+			w.seen.note(id, "has ended: %v", last.Status)
 			break
 		}
 		if last.Status == tasks.InputRequired {
 			asks = time.Now()
 		}
-		if !assert.Less(w.t, time.Since(begun), 26*time.Hour, "%s is stuck", tool) ||
-			!assert.Less(w.t, min(time.Since(last.Updated), time.Since(asks)), 4*time.Hour, "%s is stuck", tool) ||
-			!patient && !assert.Less(w.t, time.Since(wanted), patience+2*time.Hour, "%s goes on for nobody", tool) {
-			w.t.Log(w.seen.history(id))
+		if !assert.Less(t, time.Since(begun), 26*time.Hour, "%s is stuck", tool) ||
+			!assert.Less(t, min(time.Since(last.Updated), time.Since(asks)), 4*time.Hour, "%s is stuck", tool) ||
+			!patient && !assert.Less(t, time.Since(wanted), patience+2*time.Hour, "%s goes on for nobody", tool) {
 			return
 		}
 		if away = away || look == awayAt; !patient && !away {
-			w.tries(func(m *tasks.Manager) error { _, err := m.Renew(ctx, "p", id, patience, nil); return err })
+			w.tries(id, func(m *tasks.Manager) error { _, err := m.Renew(ctx, "p", id, patience, nil); return err })
 			wanted = time.Now()
 		}
 		if look == cancelAt && !away {
@@ -259,12 +264,14 @@ func (w *world) client(n int) {
 			var answers []steps.Answer
 			for _, q := range last.Questions {
 				if w.intN(3) > 0 {
-					assert.False(w.t, answered[q.ID], "%s: %q is asked again", id, q.ID)
+					assert.False(t, answered[q.ID], "%s: %q is asked again", id, q.ID)
+					w.seen.note(id, "%q is answered", q.ID)
 					answers = append(answers, accept(q.ID, fmt.Sprintf(`{"word":%q}`, q.ID)))
 				}
 			}
 			for range 1 + w.intN(2) { // perhaps twice
-				w.tries(func(m *tasks.Manager) error { _, err := m.Answer(ctx, "p", id, answers); return err })
+				w.tries(id, func(m *tasks.Manager) error { _, err := m.Answer(ctx, "p", id, answers); return err })
+				w.seen.note(id, "the answers have come")
 			}
 			for _, a := range answers {
 				answered[a.StepID] = true
@@ -279,23 +286,23 @@ func (w *world) client(n int) {
 			return
 		}
 		var again *tasks.Task
-		w.tries(func(m *tasks.Manager) (err error) {
+		w.tries(id, func(m *tasks.Manager) (err error) {
 			again, err = m.Cancel(ctx, "p", id)
 			return err
 		})
-		assert.Equal(w.t, last.Status, again.Status, id)
-		assert.Equal(w.t, last.Events, again.Events, id)
+		assert.Equal(t, last.Status, again.Status, id)
+		assert.Equal(t, last.Events, again.Events, id)
 		if last.End != nil {
-			assert.Equal(w.t, text(w.t, last), text(w.t, again), id)
+			assert.Equal(t, text(w.t, last), text(w.t, again), id)
 		}
 	}
 }
 
 // check looks at how a task has ended.
 func (w *world) check(id, tool string, fail, idle, final bool, task *tasks.Task) {
-	t := w.t
+	t := about{w.seen, id}
 	var events []tasks.Event
-	w.tries(func(m *tasks.Manager) (err error) {
+	w.tries(id, func(m *tasks.Manager) (err error) {
 		events, err = m.Events(context.Background(), "p", id, 0, 1000)
 		return err
 	})
@@ -315,7 +322,7 @@ func (w *world) check(id, tool string, fail, idle, final bool, task *tasks.Task)
 	switch task.Status {
 	case tasks.Completed:
 		if bad = task.End.Result.IsError; !bad {
-			assert.Contains(t, text(t, task), "a first b left right c", id)
+			assert.Contains(t, text(w.t, task), "a first b left right c", id)
 			assert.False(t, fail, id)
 			assert.False(t, idle, id)
 		}
@@ -390,6 +397,7 @@ func live(t *testing.T, seed uint64) {
 			w.client(n)
 		})
 	}
+	defer w.seen.tell()
 	w.clients.Wait()
 	w.mu.Lock()
 	w.over = true

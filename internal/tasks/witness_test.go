@@ -2,6 +2,7 @@ package tasks_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"sync"
@@ -25,7 +26,33 @@ type witness struct {
 	mu      sync.Mutex
 	holders map[string]map[uint64]*link // who has taken it at that revision
 	begun   map[string]begun
-	past    map[string][]string // what was written of a task, by its id
+	past    map[string][]string // what has become of a task, by its id
+	ids     map[string]string   // of tasks, by the names of their records
+
+	wrong sync.Map // ids of tasks of which something was not as it should be
+}
+
+// about is the test, as far as it is about a task.
+type about struct {
+	*witness
+	id string
+}
+
+// Errorf implements assert.TestingT.
+func (a about) Errorf(format string, args ...any) {
+	a.t.Helper()
+	a.wrong.Store(a.id, true)
+	a.t.Errorf(format, args...)
+}
+
+// Helper has those who call it left out of what failed where.
+func (a about) Helper() { a.t.Helper() }
+
+// tell logs what has happened to the tasks of which something was not as it should be.
+func (w *witness) tell() {
+	for id := range w.wrong.Range {
+		w.t.Log(w.history(id.(string)))
+	}
 }
 
 // begun is when the present epoch of a record has begun.
@@ -43,7 +70,7 @@ func newWitness(t *testing.T, keys *codec.Keyset) *witness {
 	p := new(page)
 	return &witness{
 		t: t, page: p, book: records.New(p, func() *codec.Keyset { return keys }, "test", -1),
-		holders: make(map[string]map[uint64]*link), begun: make(map[string]begun), past: make(map[string][]string),
+		holders: make(map[string]map[uint64]*link), begun: make(map[string]begun), past: make(map[string][]string), ids: make(map[string]string),
 	}
 }
 
@@ -71,15 +98,22 @@ func (w *witness) swap(ctx context.Context, l *link, r *ledger.Record, items []l
 		}
 	}
 	err := l.Store.Swap(ctx, r, items...)
-	if after := w.read(r); err == nil && after != nil {
+	after := w.read(r)
+	switch {
+	case after == nil:
+	case err == nil:
+		w.ids[r.Key] = after.ID
 		w.wrote(l, before, after, len(items))
+	default:
+		w.noteEntry(l, "cannot write ("+err.Error()+")", after)
 	}
 	return err
 }
 
 func (w *witness) wrote(l *link, before, after *records.TaskEntry, items int) {
-	t, key, id := w.t, after.Key(), after.ID
-	w.note(l, "writes", after)
+	key, id := after.Key(), after.ID
+	t := about{w, id}
+	w.noteEntry(l, "writes", after)
 	if before == nil {
 		w.holders[key], w.begun[key] = make(map[uint64]*link), begun{}
 		before = new(records.TaskEntry)
@@ -125,35 +159,62 @@ func (w *witness) took(l *link, list []*ledger.Record) {
 		if e == nil || w.holders[r.Key] == nil {
 			continue
 		}
-		w.note(l, "takes", e)
+		w.noteEntry(l, "takes", e)
 		now := w.begun[r.Key]
 		had := w.holders[r.Key][now.rev]
 		if e.Rest.IsZero() && e.Epoch() == now.epoch+1 && had != nil && e.State != records.TaskEnded {
-			assert.True(w.t, had.ill(), "%s is taken from a server that is well", e.ID)
+			assert.True(about{w, e.ID}, had.ill(), "%s is taken from a server that is well", e.ID)
 		}
 		w.holders[r.Key][r.Rev] = l
 	}
 }
 
-// note keeps what is written of a task.
-func (w *witness) note(l *link, what string, e *records.TaskEntry) {
+// noteEntry keeps what is written of a task.
+func (w *witness) noteEntry(l *link, what string, e *records.TaskEntry) {
 	left := func(t time.Time) string {
 		if t.IsZero() {
 			return "-"
 		}
 		return time.Until(t).String()
 	}
-	w.past[e.ID] = append(w.past[e.ID], fmt.Sprintf(
-		"%s %p %s: rev %d, epoch %d, base %d, marks %d, state %d, loose %v, cancelled %v, too late %v, undo %v, failures %d (%s), rests for %s, wakes in %s, over in %s, %d questions, revision %d",
-		time.Now().Format("02 15:04:05.000"), l, what, e.Rev(), e.Epoch(), e.Base, e.Marks, e.State, e.Loose, e.Cancelled, e.TooLate, len(e.Undo) > 0, e.Failures, e.LastError,
-		left(e.Rest), left(e.Wake), left(e.Over()), e.Asked, e.Target.Revision,
+	where := sha256.Sum256(e.Position)
+	w.noteLocked(e.ID, fmt.Sprintf(
+		"%s %s: rev %d, epoch %d, base %d, marks %d, state %d, position %x (%d), taken %v, loose %v, cancelled %v, too late %v, undo %v, failures %d (%s), rests for %s, wakes in %s, over in %s, questions %d (of %d bytes, answers %d), revision %d",
+		l, what, e.Rev(), e.Epoch(), e.Base, e.Marks, e.State, where[:2], len(e.Position), e.Taken(), e.Loose, e.Cancelled, e.TooLate, len(e.Undo) > 0, e.Failures, e.LastError,
+		left(e.Rest), left(e.Wake), left(e.Over()), e.Asked, len(e.Questions), len(e.Answers), e.Target.Revision,
 	))
 }
 
-// history is what was written last of a task.
+// mostPast is how much is kept of a task.
+const mostPast = 400
+
+func (w *witness) noteLocked(id, what string) {
+	past := append(w.past[id], time.Now().Format("02 15:04:05.000 ")+what)
+	if len(past) > mostPast {
+		past = append(past[:0:0], past[mostPast/2:]...)
+	}
+	w.past[id] = past
+}
+
+// note keeps what has happened to a task.
+func (w *witness) note(id, what string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked(id, fmt.Sprintf(what, args...))
+}
+
+// fault keeps that something went wrong with the record of a task.
+func (w *witness) fault(l *link, key, what string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if id, ok := w.ids[key]; ok {
+		w.noteLocked(id, fmt.Sprintf("%s: "+what, append([]any{l}, args...)...))
+	}
+}
+
+// history is what has happened last to a task.
 func (w *witness) history(id string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	past := w.past[id]
-	return id + ", as it was written:\n" + strings.Join(past[max(0, len(past)-30):], "\n")
+	return id + ":\n" + strings.Join(w.past[id], "\n")
 }
