@@ -188,7 +188,7 @@ func (r *run) tryTake(change func(t *records.Task) []Event) error {
 	if u.saved != nil {
 		u.saved(&r.e.Task)
 	}
-	err := r.attempt(change, false)
+	err := r.once(change)
 	if u.made = err == nil || errors.Is(err, errLost); !u.made {
 		r.m.crew.remove(r)
 		return err

@@ -121,7 +121,7 @@ func (r *run) endsUnwritten(end *turns.End, err error) bool {
 // tryMake makes the record of a new call, as change leaves it.
 func (r *run) tryMake(change func(t *records.Task) []Event) error {
 	f, m := r.unwritten, r.m
-	ctx, cancel := context.WithTimeout(r.ctx, writeTime)
+	ctx, cancel := context.WithTimeoutCause(r.ctx, writeTime, errSlow)
 	defer cancel()
 	m.sync(ctx)
 	if r.e == nil {
@@ -158,13 +158,12 @@ func (r *run) tryMake(change func(t *records.Task) []Event) error {
 	default:
 		f.take, r.epoch = false, 0 // whoever takes it is the first
 	}
-	err := r.attempt(change, false)
+	err := r.once(change)
 	if err != nil {
 		err = r.foundMade(err, change)
 	}
 	if err != nil && !f.made {
 		m.crew.remove(r)
-		r.e.Marks++ // another try is not taken for this one
 		return r.existing(ctx, &r.e.Task, err)
 	}
 	f.made = true

@@ -22,16 +22,20 @@ import (
 type narrow struct {
 	ledger.Store
 	noSwap, noWatch, noLoad atomic.Bool
+	hangs                   atomic.Bool     // what is to be written
 	takes                   context.Context // until it is cut off from what it could take
 	noTake                  context.CancelFunc
 
 	before func() // called once before something is written; may be nil
+
+	mute atomic.Bool  // what is written is there, and nobody is told, nor can look
+	made atomic.Int32 // how often that was
 }
 
 var errNarrow = errors.New("nothing goes through here")
 
 func (n *narrow) Load(ctx context.Context, key string) (*ledger.Record, error) {
-	if n.noLoad.Load() {
+	if n.noLoad.Load() || n.mute.Load() {
 		return nil, errNarrow
 	}
 	return n.Store.Load(ctx, key)
@@ -42,10 +46,21 @@ func (n *narrow) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Ite
 		n.before = nil
 		f()
 	}
+	if n.hangs.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if n.noSwap.Load() {
 		return errNarrow
 	}
-	return n.Store.Swap(ctx, r, items...)
+	rev := r.Rev
+	err := n.Store.Swap(ctx, r, items...)
+	if err == nil && n.mute.Load() {
+		n.made.Add(1)
+		r.Rev = rev
+		return ledger.ErrUnknown
+	}
+	return err
 }
 
 func (n *narrow) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*ledger.Record, error] {

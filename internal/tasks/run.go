@@ -44,7 +44,8 @@ type run struct {
 	e       *records.TaskEntry
 	epoch   uint64
 	until   time.Time // of the lease, by the store's clock
-	trying  uint64    // mark of what is being written
+	mark    uint64    // of what is to be written
+	trying  uint64    // mark of what may be there, for all that is known; or 0
 	lost    bool
 	handing bool   // it is to be handed over
 	handed  bool   // it was

@@ -189,7 +189,11 @@ func (w *witness) noteEntry(l *link, what string, e *records.TaskEntry) {
 const mostPast = 400
 
 func (w *witness) noteLocked(id, what string) {
-	past := append(w.past[id], time.Now().Format("02 15:04:05.000 ")+what)
+	past := w.past[id]
+	if n := len(past); n > 1 && strings.HasSuffix(past[n-1], " "+what) && strings.HasSuffix(past[n-2], " "+what) {
+		past = past[:n-1] // the first and the last of many will do
+	}
+	past = append(past, time.Now().Format("02 15:04:05.000 ")+what)
 	if len(past) > mostPast {
 		past = append(past[:0:0], past[mostPast/2:]...)
 	}

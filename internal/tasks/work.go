@@ -127,10 +127,10 @@ func (m *Manager) receive(live context.Context, e *records.TaskEntry) {
 	}
 	r.lock()
 	defer r.unlock()
-	_ = r.attempt(func(t *records.Task) []Event { // else it comes again after the lease
+	_ = r.once(func(t *records.Task) []Event { // else it comes again after the lease
 		r.rest(t, t.State, m.now().Add(pause))
 		return nil
-	}, false)
+	})
 }
 
 // handOver ends the work.
@@ -180,7 +180,7 @@ func (m *Manager) renew(ctx context.Context) {
 			go func() {
 				defer r.unlock()
 				nothing := func(*records.Task) []Event { return nil }
-				if err := r.attempt(nothing, false); errors.Is(err, records.ErrConflict) { // a client's
+				if err := r.once(nothing); errors.Is(err, records.ErrConflict) { // a client's
 					_ = r.attempt(nothing, true)
 				}
 			}()

@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/records"
@@ -23,6 +24,9 @@ const (
 	lastRetry     = 5 * time.Second
 )
 
+// errSlow: the ledger has not answered for so long that it cannot be used.
+var errSlow = fmt.Errorf("%w: %w", records.ErrUnavailable, context.DeadlineExceeded)
+
 // write has change make the next state of the record, and writes that, with the events that
 // change returns and those that wait. If a client has written meanwhile, change is called again, for what
 // that has left. Unless change puts the task to rest, it stays this worker's for another
@@ -38,7 +42,18 @@ func (r *run) writeLocked(change func(t *records.Task) []Event) error {
 	if r.isUnwritten() {
 		return r.makeLocked(change)
 	}
+	r.nextMark()
 	return r.goOnWriting(change, r.m.now().After(r.until)) // somebody may have it: look before writing
+}
+
+// nextMark begins something else to be written. Its mark is another one than that of all that was
+// tried before: each of that may be found in the record later.
+func (r *run) nextMark() { r.mark = max(r.mark, r.e.Marks) + 1 }
+
+// once tries once to write something.
+func (r *run) once(change func(t *records.Task) []Event) error {
+	r.nextMark()
+	return r.attempt(change, false)
 }
 
 // goOnWriting tries to write until it can, or it makes no sense any more.
@@ -71,19 +86,16 @@ func (r *run) goOnWriting(change func(t *records.Task) []Event, stale bool) erro
 	}
 }
 
-// attempt tries to write once. stale says that the record may have changed.
+// attempt tries to write once what the present mark is for. stale says that the record may have
+// changed, as it also may if it is not known whether what was tried last is there.
 func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 	if r.lost {
 		return errLost
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, writeTime)
+	ctx, cancel := context.WithTimeoutCause(r.ctx, writeTime, errSlow)
 	defer cancel()
-	if stale {
-		made, err := r.reload(ctx)
-		if made {
-			r.told = toTell{}
-		}
-		if made || err != nil {
+	if stale || r.trying != 0 && r.e.Exists() {
+		if made, err := r.reload(ctx); made || err != nil {
 			return err
 		}
 	}
@@ -132,8 +144,7 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 		next.Wake = until
 	}
 	next.KeepUntil = keepUntil(&next.Task)
-	next.Marks++
-	r.trying = next.Marks
+	next.Marks, r.trying = r.mark, r.mark
 	epoch, err := r.m.book.PutTask(ctx, next, r.isUnwritten() && r.unwritten.take, items...)
 	if err != nil {
 		r.told = told // it may have been made
@@ -155,8 +166,7 @@ func (r *run) made(e *records.TaskEntry, epoch uint64, until time.Time, told []s
 	}
 }
 
-// reload finds out what the record is. made says that what was tried last was written after
-// all.
+// reload finds out what the record is. made says that what is to be written is there after all.
 func (r *run) reload(ctx context.Context) (made bool, err error) {
 	found, err := r.m.book.TaskAt(ctx, r.key)
 	if err != nil {
@@ -166,7 +176,11 @@ func (r *run) reload(ctx context.Context) (made bool, err error) {
 		r.lose()
 		return false, errLost
 	}
-	made = r.trying != 0 && found.Marks == r.trying && found.Epoch() >= r.epoch
+	last := r.trying != 0 && found.Marks == r.trying && found.Epoch() >= r.epoch
+	if last {
+		r.told = toTell{}
+	}
+	made = last && r.trying == r.mark
 	if found.Epoch() != r.epoch {
 		r.lose()
 		if made && found.State == records.TaskEnded {
@@ -174,7 +188,7 @@ func (r *run) reload(ctx context.Context) (made bool, err error) {
 		}
 		return false, errLost
 	}
-	if r.e, r.trying = found, 0; made {
+	if r.e, r.trying = found, 0; last {
 		r.shown.set(found, false)
 	}
 	if found.Cancelled {

@@ -1,0 +1,120 @@
+package tasks_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Of what was written last it may not be known whether it is there. What is written next must be
+// taken for nothing else.
+
+// renewing is how long a turn takes in which the lease is renewed, and nobody is told: see renewed.
+const renewing = 8 * time.Second
+
+// renewed waits until the lease of what has just begun was renewed, of which its server was not told.
+func renewed(t *testing.T, way *narrow) {
+	t.Helper()
+	time.Sleep(2 * time.Second)
+	way.mute.Store(true)
+	time.Sleep(renewing - 3*time.Second)
+	require.NotZero(t, way.made.Load())
+	way.mute.Store(false)
+}
+
+// A question that is asked after such a renewal is asked, and not taken for one that is there.
+func TestAQuestionAfterAnUnknownRenewal(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		var runs atomic.Int32
+		a, way := r.narrowed(saga.Machine[none, none]{
+			Info: saga.Info{Name: "asks", Tasks: optional, Asks: []steps.Question{nameForm}},
+			Start: func(t *turn) (saga.Next, error) {
+				runs.Add(1)
+				time.Sleep(renewing)
+				return t.Ask("end", nameForm)
+			},
+			Steps: saga.Steps[none, none]{"end": func(t *turn) (saga.Next, error) { return t.Textf("done") }},
+		})
+		r.work(a)
+		task := r.start(a, call(a, "asks", ""))
+		renewed(t, way)
+		began := time.Now()
+		task = r.until(a, task.ID, tasks.InputRequired)
+		assert.Less(t, time.Since(began), 2*time.Second, "it asks when its turn ends")
+		assert.EqualValues(t, 1, runs.Load())
+	})
+}
+
+// That a task is being undone is known before anything is, whatever was written before.
+func TestAnUndoAfterAnUnknownRenewal(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		things := &counter{holds: map[string]bool{}}
+		a, b := things.effect("a"), things.effect("b")
+		var runs atomic.Int32
+		tool := single("fails", func(t *turn) (saga.Next, error) {
+			for _, e := range []*saga.Effect[string, string]{a, b} {
+				if _, err := saga.Do(t, e, "x"); err != nil { //sagavet:ignore a task loses no response
+					return nil, err
+				}
+			}
+			if runs.Add(1) == 1 {
+				time.Sleep(renewing)
+				return nil, saga.Failf("as it is now")
+			}
+			return t.Textf("done")
+		}, a, b)
+		one, way := r.narrowed(tool)
+		hangs := make(chan none)
+		defer close(hangs)
+		things.before = func(what string) error {
+			if what == "b" {
+				return nil
+			}
+			way.noSwap.Store(true) // it dies when one of two is undone
+			way.noTake()
+			<-hangs
+			return errors.New("dead")
+		}
+		r.work(one)
+		task := r.start(one, call(one, "fails", ""))
+		renewed(t, way)
+		time.Sleep(2 * time.Second)
+		require.Equal(t, map[string]bool{"a": true}, things.held())
+		things.mu.Lock()
+		things.before = nil
+		things.mu.Unlock()
+		other := r.manager(nil, tool)
+		r.work(other)
+		task = r.until(other, task.ID, tasks.Completed)
+		assert.True(t, task.End.Result.IsError, "nobody goes on with what was undone")
+		assert.Empty(t, things.held())
+		assert.EqualValues(t, 1, runs.Load())
+	})
+}
+
+// A ledger that does not answer in time cannot be used: that is no fault of the tool's.
+func TestALedgerThatHangs(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		effect := (&counter{holds: map[string]bool{}}).effect("a")
+		m, way := r.narrowed(single("acts", func(t *turn) (saga.Next, error) {
+			_, err := saga.Do(t, effect, "x")
+			return nil, err
+		}, effect))
+		r.work(m)
+		time.Sleep(time.Second) // it has announced its tools
+		way.hangs.Store(true)
+		s := call(m, "acts", "")
+		s.Delay = delay
+		_, err := m.Start(t.Context(), s)
+		require.ErrorIs(t, err, turns.ErrLedger)
+	})
+}
