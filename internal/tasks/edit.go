@@ -51,19 +51,31 @@ func (m *Manager) write(ctx context.Context, e, next *records.TaskEntry, run boo
 
 // Cancel implements [Viewer].
 func (m *Manager) Cancel(ctx context.Context, principal, id string) (*Task, error) {
+	var next *records.TaskEntry
 	t, err := m.edit(ctx, principal, id, func(e *records.TaskEntry) (run, changed bool, err error) {
 		if e.State == records.TaskEnded || e.Cancelled || e.TooLate || len(e.Undo) > 0 {
 			return false, false, nil
 		}
+		next = e
 		e.Cancelled = true
 		return true, true, nil
 	})
-	if err == nil && t.Cancelling && !t.Status.Ended() {
-		if r := m.runs(principal, id); r != nil {
-			r.cut(errCancelled)
-		}
+	if err == nil && next != nil && next.Rev() == t.Rev {
+		m.teach(ctx, principal, id, next)
 	}
 	return t, err
+}
+
+// teach has the run of a task, if that is held here, learn what its client has written.
+func (m *Manager) teach(ctx context.Context, principal, id string, next *records.TaskEntry) {
+	if r := m.runs(principal, id); r != nil {
+		select {
+		case r.mutex <- struct{}{}:
+			r.learn(next)
+			r.unlock()
+		case <-ctx.Done(): // what is being written finds it in its way
+		}
+	}
 }
 
 // runs returns the run of a task that is held here, or nil.

@@ -270,12 +270,18 @@ func (w *world) client(n int) {
 					answers = append(answers, accept(q.ID, fmt.Sprintf(`{"word":%q}`, q.ID)))
 				}
 			}
+			var given *tasks.Task
 			for range 1 + w.intN(2) { // perhaps twice
-				w.tries(id, func(m *tasks.Manager) error { _, err := m.Answer(ctx, "p", id, answers); return err })
+				w.tries(id, func(m *tasks.Manager) (err error) { given, err = m.Answer(ctx, "p", id, answers); return err })
 				w.seen.note(id, "the answers have come")
 			}
-			for _, a := range answers {
-				answered[a.StepID] = true
+			for i, q := range last.Questions {
+				// A task that is being cancelled takes no answers. It says so, and asks again if that
+				// was too late.
+				isGiven := slices.ContainsFunc(given.Given, func(g tasks.Given) bool { return g.Number == last.Numbers[i] })
+				if was := slices.ContainsFunc(answers, func(a steps.Answer) bool { return a.StepID == q.ID }); was && (isGiven || !w.cancelled(id)) {
+					answered[q.ID] = true
+				}
 			}
 		}
 		time.Sleep(time.Duration(1+w.intN([]int{3, 60, 600, 2400}[w.intN(4)])) * time.Second)

@@ -50,24 +50,24 @@ func (m *Manager) Renew(ctx context.Context, principal, id string, patience time
 		return false, changed, nil
 	})
 	if err == nil && next.Rev() == t.Rev {
-		if r := m.runs(principal, id); r != nil {
-			select {
-			case r.mutex <- struct{}{}:
-				r.learn(next)
-				r.unlock()
-			case <-ctx.Done(): // what is being written finds it in its way
-			}
-		}
+		m.teach(ctx, principal, id, next)
 	}
 	return t, err
 }
 
 // learn takes over what a client has written meanwhile, so that it is shown at once and the next
-// write does not find it in its way. The run is locked.
+// write does not find it in its way. What is older than what is known, such as that it was to be
+// cancelled when it was too late for that, is no news. The run is locked.
 func (r *run) learn(found *records.TaskEntry) {
-	if r.trying == 0 && !r.lost && found.Epoch() == r.epoch && found.Rev() > r.e.Rev() {
+	if r.lost || found.Epoch() != r.epoch || found.Rev() <= r.e.Rev() {
+		return
+	}
+	if r.trying == 0 {
 		r.e = found
 		r.shown.set(found, false)
+	}
+	if found.Cancelled {
+		r.cut(errCancelled)
 	}
 }
 

@@ -47,10 +47,9 @@ type run struct {
 	mark    uint64    // of what is to be written
 	trying  uint64    // mark of what may be there, for all that is known; or 0
 	lost    bool
-	handing bool   // it is to be handed over
-	handed  bool   // it was
-	before  []byte // the position before the present one, from which the saga is undone
-	undone  bool   // the last checkpoint says that it is being undone
+	handing bool // it is to be handed over
+	handed  bool // it was
+	undone  bool // the last checkpoint says that it is being undone, as its turn has failed
 
 	shown   shown
 	told    toTell // with what is being written
@@ -127,6 +126,14 @@ func (r *run) cut(why error) {
 	if t := r.turn.Load(); t != nil {
 		t.stop(why)
 	}
+}
+
+// whyCut is why what runs was cut; nil if it was not.
+func (r *run) whyCut() error {
+	if why := r.why.Load(); why != nil {
+		return *why
+	}
+	return nil
 }
 
 // task is the record as it is known.

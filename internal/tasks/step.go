@@ -141,36 +141,40 @@ func (r *run) sleep(t *records.Task) {
 // checkpoint writes down how far the turn has come, and ends it there if the task is to be
 // handed over.
 func (r *run) checkpoint(_ context.Context, pos *engine.Position) error {
-	if why := r.why.Load(); why != nil && *why == errStopping && pos.Next() == "" {
+	undone, handed := pos.Next() == "", false
+	why := r.whyCut()
+	switch {
+	case undone && why == errStopping:
 		return errStopping // that broke it off, so whoever takes it next goes on
-	}
-	if r.saves(pos) {
+	case undone && why == errCancelled:
+		return nil // it may be too late, so that it goes on from where it stands
+	case r.saves(pos):
 		return nil
 	}
 	err := r.write(func(t *records.Task) []Event {
-		if r.undone = pos.Next() == ""; r.undone {
-			r.before = t.Position
-			if why := r.why.Load(); why != nil && *why == errOver {
-				t.Undo = (&mark{why: errOver}).encode() // whoever wants it after all comes too late
-			}
+		if undone && why == errOver {
+			t.Undo = (&mark{why: errOver}).encode() // whoever wants it after all comes too late
 		}
 		asked, _ := decodeRequest(t.Request)
 		t.Position = encodePosition(pos, asked.arguments == nil)
 		t.Target.Revision = r.program.Revision
 		t.Questions, t.Answers = nil, nil
 		r.goesOn(t)
-		if r.handed = r.handing && pos.Next() != "" && !t.Cancelled; r.handed {
+		if handed = r.handing && !undone && !t.Cancelled; handed {
 			r.rest(t, records.TaskQueued, r.m.due())
 		}
 		return nil
 	})
-	if err == nil && r.handed {
+	if err != nil {
+		return err
+	}
+	if r.undone, r.handed = undone, handed; handed {
 		r.lock()
 		r.lose() // nothing that the tool does yet takes it back
 		r.unlock()
-		err = errStopping
+		return errStopping
 	}
-	return err
+	return nil
 }
 
 // askModel has the server's own model answer questions, and records what it says.
@@ -276,10 +280,7 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 	r.lock()
 	lost, handing := r.lost, r.handing
 	r.unlock()
-	var why error
-	if cut := r.why.Load(); cut != nil {
-		why = *cut
-	}
+	why := r.whyCut()
 	var undone *engine.UndoneError
 	var early *engine.EarlyError
 	isUndone := errors.As(err, &undone) && !errors.As(err, new(*engine.UnsettledError))
@@ -307,10 +308,9 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 		return r.undo(r.task(), err) // its end is no end, and would be none the next time
 	case !isUndone:
 		return false, r.failed(t, err)
-	case why == errCancelled:
-		if tooLate(undone.Report) {
-			return true, r.goOnAnyway(true)
-		}
+	case why == errCancelled && tooLate(undone.Report) && !r.undone: // else it had failed by itself
+		return true, r.goOnAnyway(true)
+	case why == errCancelled && !tooLate(undone.Report):
 		end := &turns.End{Outcome: *engine.Cancelled(undone.Report, "Cancelled.")}
 		return false, r.finish(end, Cancelled)
 	case why == errOver:
@@ -330,21 +330,20 @@ func tooLate(report *engine.UndoReport) bool {
 
 // goOnAnyway forgets that a client wanted the task cancelled: there is no way back.
 func (r *run) goOnAnyway(loose bool) error {
-	r.why.Store(nil)
-	r.undone = false
-	return r.write(func(t *records.Task) []Event {
+	err := r.write(func(t *records.Task) []Event {
 		t.Cancelled, t.TooLate, t.Undo = false, true, nil
 		t.Loose = t.Loose || loose
 		t.Message = "Not cancelled: it is too late."
-		if r.before != nil {
-			t.Position, r.before = r.before, nil
-		}
 		if t.State == records.TaskWaiting || t.State == records.TaskSleeping {
 			t.State = records.TaskQueued
 		}
 		t.Rest = time.Time{}
 		return nil
 	})
+	if why := r.why.Load(); err == nil && why != nil && *why == errCancelled {
+		r.why.CompareAndSwap(why, nil) // not before: what is written may have found it once more
+	}
+	return err
 }
 
 // undo ends the task, for the reason why, and undoes what it did. again says that there is no

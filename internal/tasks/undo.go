@@ -91,12 +91,18 @@ var errUndone = errors.New("another server has begun to undo the task")
 func (r *run) undoing(why error) func(context.Context, engine.Undoing) error {
 	return func(_ context.Context, u engine.Undoing) error {
 		m := mark{why: why, position: encodePosition(u.Position, true)}
-		if why == nil && (u.Outcome != nil || u.Err != nil) {
+		switch {
+		case why != nil:
+		case u.Outcome != nil || u.Err != nil:
 			raw, err := turns.EncodeUndoing(u)
 			if err != nil {
 				return err
 			}
 			m.response = raw
+		default: // it was cut off, or broke
+			if cut := r.whyCut(); cut == errCancelled || cut == errOver {
+				m.why = cut
+			}
 		}
 		known := false
 		put := func(t *records.Task) []Event {

@@ -201,9 +201,8 @@ func TestWhatIsSaidOfAnExpiredTask(t *testing.T) {
 	}
 }
 
-// A task that cannot be cancelled any more is not disturbed by whoever wants that again.
-func TestTooLateToCancel(t *testing.T) {
-	var runs atomic.Int32
+// pays is a tool that pays, which is final, and delivers in an hour. It counts how often it sets out to.
+func pays(runs *atomic.Int32) saga.Definition {
 	final := &saga.Effect[string, string]{
 		Name: "pay", Irreversible: true,
 		Do: func(context.Context, saga.Key, string) (string, error) { return "paid", nil },
@@ -211,7 +210,7 @@ func TestTooLateToCancel(t *testing.T) {
 			return saga.Final(errors.New("it is paid"))
 		},
 	}
-	tool := saga.Machine[none, none]{
+	return saga.Machine[none, none]{
 		Info: saga.Info{Name: "pays", Tasks: optional, Effects: []saga.Declared{final}},
 		Start: func(t *turn) (saga.Next, error) {
 			if _, err := saga.Do(t, final, "x"); err != nil { //sagavet:ignore a task loses no response
@@ -229,6 +228,12 @@ func TestTooLateToCancel(t *testing.T) {
 			return t.Textf("delivered")
 		}},
 	}
+}
+
+// A task that cannot be cancelled any more is not disturbed by whoever wants that again.
+func TestTooLateToCancel(t *testing.T) {
+	var runs atomic.Int32
+	tool := pays(&runs)
 	inBubble(t, func(t *testing.T, r *rig) {
 		a, b := r.manager(nil, tool), r.manager(nil, tool)
 		r.work(a)

@@ -118,3 +118,61 @@ func TestALedgerThatHangs(t *testing.T) {
 		require.ErrorIs(t, err, turns.ErrLedger)
 	})
 }
+
+// A task that it is too late to cancel goes on from where it was, whatever happens while that is
+// found out.
+func TestTooLateToCancelWhileMoreHappens(t *testing.T) {
+	for n := range 4 {
+		dies, second := n%2 == 1, n/2 == 1
+		inBubble(t, func(t *testing.T, r *rig) {
+			tool := pays(new(atomic.Int32))
+			a, way := r.narrowed(tool)
+			b := r.manager(nil, tool)
+			r.work(a)
+			task := r.start(a, call(a, "pays", ""))
+			time.Sleep(time.Second)
+			stop := r.work(b)
+			happens := func() {
+				way.noSwap.Store(dies)
+				if dies {
+					way.noTake()
+				}
+				require.NoError(t, b.Extend(t.Context(), "p", task.ID, time.Now().Add(100*time.Hour)))
+			}
+			way.before = happens // before the first thing that it writes, or the second
+			if second {
+				way.before = func() { way.before = happens }
+			}
+			_, err := b.Cancel(t.Context(), "p", task.ID)
+			require.NoError(t, err)
+			task = r.until(b, task.ID, tasks.Completed)
+			assert.Contains(t, text(t, task), "delivered", "dies: %v, second: %v", dies, second)
+			stop()
+		})
+	}
+}
+
+// A cancel that was too late is over, also for who has sent it and hears of that late.
+func TestACancelIsHeardOfLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		var runs atomic.Int32
+		s := spied(r)
+		m := r.manager(nil, pays(&runs))
+		r.work(m)
+		task := r.start(m, call(m, "pays", ""))
+		time.Sleep(time.Second)
+		var late atomic.Bool
+		s.fails(func(swap func() error) error {
+			err := swap()
+			if !late.Swap(true) {
+				time.Sleep(time.Minute)
+			}
+			return err
+		})
+		_, err := m.Cancel(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, runs.Load(), "it began again")
+		r.until(m, task.ID, tasks.Completed)
+		assert.EqualValues(t, 2, runs.Load())
+	})
+}

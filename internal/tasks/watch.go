@@ -34,15 +34,10 @@ func (r *run) watch(ctx context.Context, t *records.Task) {
 			}
 			e = found
 			r.lock()
-			r.learn(found)
-			r.unlock()
-			if found.Epoch() != r.epoch {
-				r.lock()
+			if r.learn(found); found.Epoch() != r.epoch {
 				r.lose()
-				r.unlock()
-			} else if found.Cancelled {
-				r.cut(errCancelled)
 			}
+			r.unlock()
 		}
 		// The store fails: the lease ends before that matters.
 		_ = sleep(ctx, r.m.Lease/10)
