@@ -77,9 +77,17 @@ func (p *peer) Ask(ctx context.Context, method string, params json.RawMessage) (
 	return p.failure(ctx, asked, method, err)
 }
 
-// A broken connection fails the SDK's call, with any error, and in the next moment
-// ends the request. An answer that the SDK cannot read fails the call only.
+// A broken connection fails the SDK's call, with any error, and then ends the request. An answer
+// that the SDK cannot read fails the call only. nextMoment is for contexts of the program's own,
+// which may hear a little later that the request has ended.
 const nextMoment = 100 * time.Millisecond
+
+// settle waits until the SDK has ended the request, if it is about to. It does so under the lock
+// of the connection, which is taken to send a notification as well; one that cannot be encoded
+// is not sent.
+func (p *peer) settle() {
+	_ = p.ss.NotifyProgress(p.ctx, &mcp.ProgressNotificationParams{ProgressToken: make(chan struct{})})
+}
 
 // What else the SDK's errors mean.
 const (
@@ -107,6 +115,7 @@ func (p *peer) failure(ctx, asked context.Context, method string, err error) (st
 	default:
 		return steps.Answer{Error: &steps.ClientError{Code: refused.Code, Message: refused.Message, Data: refused.Data}}, nil
 	}
+	p.settle()
 	select {
 	case <-ctx.Done():
 		return steps.Answer{}, context.Cause(ctx)

@@ -371,10 +371,8 @@ func TestChangesWithoutTheLedger(t *testing.T) {
 				here.must("1", updated)
 				assert.Less(t, time.Since(begun), 2*time.Second)
 			}
-			if name == "fails" {
-				refused := c.ask(resourceRequest("subscribe", "notes://b"))
-				assert.Contains(t, refused, `"code":-31503`, "it would hold here only")
-			}
+			refused := c.ask(resourceRequest("subscribe", "notes://b"))
+			assert.Contains(t, refused, `"code":-31503`, "it would hold here only")
 			assert.Contains(t, c.ask(listTools), `"tools"`)
 			time.Sleep(500 * time.Millisecond) // it is tried again without anything new to tell
 			away(store, false)
@@ -487,7 +485,11 @@ func TestSubscriptionsAreBoundedOverReplicas(t *testing.T) {
 	for i := range 3 {
 		asking.Go(func() {
 			for n := range 340 {
-				answer := many.at(r[i]).ask(resourceRequest("subscribe", fmt.Sprintf("notes://%d-%d", i, n)))
+				request := resourceRequest("subscribe", fmt.Sprintf("notes://%d-%d", i, n))
+				answer := many.at(r[i]).ask(request)
+				for strings.Contains(answer, `"retryable":true`) { // others were faster for as long as a client waits
+					answer = many.at(r[i]).ask(request)
+				}
 				switch {
 				case strings.Contains(answer, `"result":{}`):
 					most.Add(1)

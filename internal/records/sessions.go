@@ -3,6 +3,7 @@ package records
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -60,21 +61,21 @@ func (b *Book) Session(ctx context.Context, id [16]byte) (*Session, error) {
 	return s, nil
 }
 
-// sessionTries is how often a change is tried that others are ahead of.
-const sessionTries = 20
-
 // ChangeSession changes what is remembered of a session until keep. It begins with what was
 // found before, or with nil; whenever somebody else was faster, change is called again with
 // what there is then, of which it may replace fields, but not change what they refer to. If it
 // fails nothing is written, nor if it reports that there is nothing to change. What a
 // principal has in sessions is counted apart from its sagas, so that neither takes the
 // other's room.
+//
+// It is tried again for as long as ctx goes on, and fails with [ErrConflict] if others were
+// faster all that time. How often says nothing: each time it was one of them that got ahead.
 func (b *Book) ChangeSession(ctx context.Context, principal string, id [16]byte, keep time.Time, found *Session, change func(*Session) (bool, error)) (*Session, error) {
-	for try := range sessionTries {
+	for try := 0; ; try++ {
 		if found == nil {
 			var err error
 			if found, err = b.Session(ctx, id); err != nil {
-				return nil, err
+				return nil, overtaken(ctx, try, err)
 			}
 		}
 		next := *found
@@ -101,12 +102,19 @@ func (b *Book) ChangeSession(ctx context.Context, principal string, id [16]byte,
 			next.rev = r.Rev
 			return &next, nil
 		case !errors.Is(err, ErrConflict):
-			return nil, err
+			return nil, overtaken(ctx, try, err)
 		}
 		found = nil
 		if err := pause(ctx, try); err != nil {
-			return nil, err
+			return nil, overtaken(ctx, try+1, err)
 		}
 	}
-	return nil, ErrConflict
+}
+
+// overtaken says that others were faster, if that is why ctx has ended before the change was made.
+func overtaken(ctx context.Context, conflicts int, err error) error {
+	if conflicts > 0 && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", ErrConflict, err)
+	}
+	return err
 }

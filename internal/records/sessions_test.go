@@ -1,10 +1,13 @@
 package records
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -108,6 +111,43 @@ func TestSessionChangesAddUp(t *testing.T) {
 	again, err := b.Session(t.Context(), id)
 	require.NoError(t, err)
 	assert.Equal(t, s, again)
+}
+
+// Who changes a session goes on for as long as its client waits, however often others are faster.
+// If they are all that time, it says so.
+func TestSessionChangesAreNotCounted(t *testing.T) {
+	for name, ahead := range map[string]int{"three hundred times": 300, "always": math.MaxInt} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, store, _ := newBook(t)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				left, other := ahead, uint64(0)
+				store.swap = func(ctx context.Context, r *ledger.Record) error {
+					if left == 0 {
+						return store.Store.Swap(ctx, r)
+					}
+					left--
+					next := *r
+					next.Rev = other
+					require.NoError(t, store.Store.Swap(t.Context(), &next))
+					other = next.Rev
+					return store.Store.Swap(ctx, r)
+				}
+				begun := time.Now()
+				s, err := b.ChangeSession(ctx, "ann", [16]byte{1}, time.Now().Add(time.Hour), nil, func(s *Session) (bool, error) { s.Carrier = "x"; return true, nil })
+				if ahead == math.MaxInt {
+					require.ErrorIs(t, err, ErrConflict)
+					assert.ErrorIs(t, err, context.DeadlineExceeded)
+					assert.Equal(t, time.Minute, time.Since(begun))
+					return
+				}
+				require.NoError(t, err)
+				assert.EqualValues(t, ahead+1, s.Rev())
+				assert.Less(t, time.Since(begun), time.Duration(ahead)*50*time.Millisecond)
+			})
+		})
+	}
 }
 
 // A session whose record cannot be read has ended: it may say so.

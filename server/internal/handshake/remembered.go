@@ -3,6 +3,7 @@ package handshake
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -205,6 +207,8 @@ func (c *call) remember(ctx context.Context, change func(*records.Session) (bool
 		err = wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "too many sessions of yours are remembered: end some, or let them expire")
 	case errors.Is(err, records.ErrConflict):
 		err = wire.TryAgain("the session is changed by too many requests at once: send the same request again")
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil: // the time that the ledger had, not the client's
+		err = fmt.Errorf("%w: %w", turns.ErrLedger, err)
 	}
 	return true, err
 }
