@@ -14,7 +14,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
-// cutting breaks connections again and again until stop is called, and counts how often.
+// cutting breaks connections again and again until stop is called, and counts how often. It does so
+// less often while nothing is written ([rig.written]): on a slow machine each connection would break before
+// it is of any use.
 func (r *rig) cutting(every time.Duration) (cuts *atomic.Int64, stop func()) {
 	r.Helper()
 	if r.Disconnect == nil {
@@ -24,14 +26,25 @@ func (r *rig) cutting(every time.Duration) (cuts *atomic.Int64, stop func()) {
 	done := make(chan struct{})
 	var cutting sync.WaitGroup
 	cutting.Go(func() {
+		longest, waited, seen := every, time.Duration(0), int64(0)
 		for {
 			select {
 			case <-done:
 				return
 			case <-time.After(every):
-				r.Disconnect()
-				cuts.Add(1)
+				waited += every
 			}
+			switch now := r.written.Load(); {
+			case now > seen:
+				longest, seen = max(every, longest/2), now
+			case waited < longest:
+				continue
+			default:
+				longest *= 2
+			}
+			waited = 0
+			r.Disconnect()
+			cuts.Add(1)
 		}
 	})
 	return cuts, sync.OnceFunc(func() {
@@ -50,13 +63,13 @@ func (r *rig) patient(call func() error) error {
 	}
 }
 
-// append adds a mark to the record's body as a careful client does, whatever happens to
-// its connections, and says whether an outcome was unknown.
-func (r *rig) append(s ledger.Store, key, mark string) (unknown bool, err error) {
+// append adds a mark to the body of a record as a careful client does, whatever happens to
+// its connections, and says whether an outcome was unknown. If there is none yet, it is as given.
+func (r *rig) append(s ledger.Store, fresh ledger.Record, mark string) (unknown bool, err error) {
 	for range 10_000 {
-		rec := &ledger.Record{Key: key}
+		rec := new(fresh)
 		err := r.patient(func() error {
-			got, err := s.Load(r.ctx, key)
+			got, err := s.Load(r.ctx, fresh.Key)
 			if err == nil && got != nil {
 				rec = got
 			}
@@ -74,6 +87,7 @@ func (r *rig) append(s ledger.Store, key, mark string) (unknown bool, err error)
 		rec.Body = append(rec.Body, mark...)
 		switch err := s.Swap(r.ctx, rec, ledger.Item{N: rec.Rev + 1, Body: []byte(mark)}); {
 		case err == nil:
+			r.written.Add(1)
 			return unknown, nil
 		case errors.Is(err, ledger.ErrUnknown):
 			unknown = true
@@ -92,6 +106,7 @@ func (r *rig) finish(s ledger.Store, rec *ledger.Record) bool {
 	for range 10_000 {
 		err := s.Swap(r.ctx, rec)
 		if err == nil {
+			r.written.Add(1)
 			return true
 		}
 		if errors.Is(err, ledger.ErrConflict) {
@@ -112,7 +127,7 @@ var connectionChecks = []check{
 		var marks [writers]int
 		r.together(writers, func(i int, s ledger.Store) {
 			for j := 0; j < least || j < most && cuts.Load() < enough; j++ {
-				was, err := r.append(s, fmt.Sprint("k", i%2), fmt.Sprintf("<%d,%d>", i, j))
+				was, err := r.append(s, ledger.Record{Key: fmt.Sprint("k", i%2)}, fmt.Sprintf("<%d,%d>", i, j))
 				if !assert.NoErrorf(r, err, "writer %d, mark %d", i, j) {
 					return
 				}
@@ -164,7 +179,7 @@ var connectionChecks = []check{
 			}
 		}()
 		for i := range 59 {
-			_, err := r.append(s, "k", fmt.Sprintf("<%d>", i))
+			_, err := r.append(s, ledger.Record{Key: "k"}, fmt.Sprintf("<%d>", i))
 			require.NoError(r, err)
 		}
 		stop()
@@ -174,21 +189,25 @@ var connectionChecks = []check{
 		s, other := r.open(), r.open()
 		const n, lease = 30, 300 * time.Millisecond
 		start := r.now(s)
-		for i := range n { // some are due at once, and some have to be waited for
-			wake := start.Add(time.Duration(i) * 20 * time.Millisecond)
-			if i == n-1 { // also where the others took long to write
-				wake = r.now(s).Add(200 * time.Millisecond)
-			}
-			r.put(s, ledger.Record{Key: fmt.Sprint(i), Queue: "q", Wake: wake})
+		for i := range n - 1 { // some are due at once, and some have to be waited for
+			r.put(s, ledger.Record{Key: fmt.Sprint(i), Queue: "q", Wake: start.Add(time.Duration(i) * 20 * time.Millisecond)})
 		}
-		_, stop := r.cutting(20 * time.Millisecond)
+		cuts, stop := r.cutting(20 * time.Millisecond)
 		defer stop()
 		got := map[string]int{}
-		for end := time.Now().Add(3 * r.late); len(got) < n; {
+		for end, last := time.Now().Add(3*r.late), false; len(got) < n; {
 			require.Truef(r, time.Now().Before(end), "%d of %d records were never taken while connections broke", n-len(got), n)
+			before := cuts.Load()
 			done := r.take(other, ledger.Take{Queues: []string{"q"}, Limit: 4, Lease: lease})
 			if r.Advance != nil {
 				r.Advance(lease / 10)
+			}
+			if len(got) == n-1 && !last { // this Take finds nothing while connections break
+				for last = true; cuts.Load() < before+2; {
+					time.Sleep(time.Millisecond)
+				}
+				_, err := r.append(s, ledger.Record{Key: fmt.Sprint(n - 1), Queue: "q", Wake: start}, "last")
+				require.NoError(r, err)
 			}
 			for _, rec := range wait(r, done, "Take while connections break").records {
 				if r.finish(other, rec) {
@@ -223,7 +242,7 @@ var connectionChecks = []check{
 			time.Sleep(100 * time.Millisecond)
 			r.Disconnect() // nothing happens until long after it
 			time.Sleep(300 * time.Millisecond)
-			_, err := r.append(s, key, "here")
+			_, err := r.append(s, ledger.Record{Key: key}, "here")
 			require.NoError(r, err)
 			wait(r, got, "Watch that waited while its connection broke")
 		}

@@ -50,7 +50,7 @@ type Harness struct {
 
 // late is after how long something that is to happen is taken not to happen at all, on a
 // machine that is busy with other things.
-const late = 10 * time.Second
+const late = 30 * time.Second
 
 // check is one part of the contract. It ends t if what it is about is not so.
 type check struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +21,8 @@ type rig struct {
 	ctx context.Context // with an end, so that a store that hangs does not hang the suite
 	// late is after how long something that is to happen is taken not to happen at all, on
 	// a machine that is busy with other things.
-	late time.Duration
+	late    time.Duration
+	written atomic.Int64 // what was written while connections broke
 
 	mu   sync.Mutex
 	only ledger.Store

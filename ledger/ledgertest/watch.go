@@ -152,7 +152,7 @@ var watchChecks = []check{
 				began := time.Now()
 				rec = r.put(by, *rec)
 				wait(r, told, "Notify of a change")
-				require.Less(r, time.Since(began), r.allowed()+r.late/2, "how long Notify took to tell of a change")
+				require.Less(r, time.Since(began), r.allowed()+r.late/6, "how long Notify took to tell of a change")
 			}
 		}
 		stop()
@@ -223,7 +223,7 @@ var watchChecks = []check{
 		yielded, _ := r.watch(other, "k", 0)
 		rec := &ledger.Record{Key: "k"}
 		var median time.Duration
-		for range 3 { // as the machine may be busy
+		for end := time.Now().Add(2 * r.late); time.Now().Before(end); { // as the machine may be busy
 			var delays []time.Duration
 			for i := range 15 {
 				if r.Advance == nil { // at any point between two looks of a store that polls

@@ -57,7 +57,7 @@ func TestContract(t *testing.T) {
 		name, url := free.take(t, server)
 		return ledgertest.Harness{
 			Open: func() ledger.Store {
-				s, err := postgres.Open(t.Context(), url)
+				s, err := postgres.OpenWith(t.Context(), url, postgres.Settings{Patience: long})
 				require.NoError(t, err)
 				return s
 			},
@@ -84,7 +84,7 @@ func TestContractBehindAPooler(t *testing.T) {
 		name, _ := free.take(t, server)
 		return ledgertest.Harness{
 			Open: func() ledger.Store {
-				s, err := postgres.Open(t.Context(), pooler.url(name))
+				s, err := postgres.OpenWith(t.Context(), pooler.url(name), postgres.Settings{Patience: long})
 				require.NoError(t, err)
 				return s
 			},

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -30,22 +31,33 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(postgrestest.Tests{M: m})
 }
 
-// open returns a store that is closed when the test ends.
+// long is for what has no time of its own: it must come sooner or later, also on a slow machine
+// that is busy with other things.
+const long = time.Minute
+
+// open returns a store that is closed when the test ends. It is more patient than those of programs.
 func open(t testing.TB, url string) ledger.Store {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), url)
+	return openWith(t, url, postgres.Settings{})
+}
+
+// openWith is as open, with other settings.
+func openWith(t testing.TB, url string, change postgres.Settings) ledger.Store {
+	t.Helper()
+	change.Patience = cmp.Or(change.Patience, long)
+	s, err := postgres.OpenWith(t.Context(), url, change)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 
-// openImpatient is as open, with another bound for each request.
-func openImpatient(t testing.TB, url string, patience time.Duration) ledger.Store {
+// inTime repeats a measurement until it comes out as it must: what other programs that compute
+// meanwhile add to it differs from one time to the next.
+func inTime(t *testing.T, what string, measure func() (good bool)) {
 	t.Helper()
-	s, err := postgres.OpenImpatient(t.Context(), url, patience)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	return s
+	for end := time.Now().Add(long); !measure(); {
+		require.True(t, time.Now().Before(end), "not once within %v: %s", long, what)
+	}
 }
 
 // put writes a record that must not conflict.

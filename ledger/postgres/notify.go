@@ -16,9 +16,6 @@ import (
 const channel = "mcpsaga_ledger"
 
 const (
-	// gather is for how long changes are gathered before others are told of them. A
-	// NOTIFY in each transaction would have commits wait for one another.
-	gather = 20 * time.Millisecond
 	// mostPayload is how long a message may be; PostgreSQL allows 7999 bytes.
 	mostPayload = 7900
 	// mostTold is of how many changes others are told at once. They find the rest by
@@ -109,7 +106,7 @@ func (s *store) announce() {
 		}
 		cancel()
 		select {
-		case <-time.After(gather):
+		case <-time.After(s.gather):
 		case <-s.ctx.Done():
 			return
 		}

@@ -33,17 +33,33 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
-// patience is how long one request to the database may take at most. It bounds what a
-// database that hangs does to callers that set no deadline of their own.
-const patience = 10 * time.Second
+// settings are what tests vary.
+type settings struct {
+	// patience is how long one request to the database may take at most. It bounds what a
+	// database that hangs does to callers that set no deadline of their own.
+	patience time.Duration
+	// quiet is after how long without a notification it is looked whether the connection that
+	// listens is still alive, and needed.
+	quiet time.Duration
+	// look is how often watched records are looked at, and takers look out, while the server tells of
+	// changes, in case that something is missed.
+	look time.Duration
+	// gather is for how long changes are gathered before others are told of them. A
+	// NOTIFY in each transaction would have commits wait for one another.
+	gather time.Duration
+}
+
+func usual() settings {
+	return settings{patience: 10 * time.Second, quiet: 10 * time.Second, look: time.Second, gather: 20 * time.Millisecond}
+}
 
 // store implements [ledger.Store].
 type store struct {
-	pool     *pgxpool.Pool
-	patience time.Duration // how long one request may take
-	hub      hub
-	swaps    chan *swap
-	tell     teller
+	settings
+	pool  *pgxpool.Pool
+	hub   hub
+	swaps chan *swap
+	tell  teller
 
 	ctx  context.Context // ends when the store is closed, with ledger.ErrClosed
 	end  context.CancelCauseFunc
@@ -64,22 +80,22 @@ type store struct {
 // After Open the database may go away and come back: calls fail meanwhile. A call that gets
 // no answer fails after 10 seconds.
 func Open(ctx context.Context, url string) (ledger.Store, error) {
-	return open(ctx, url, patience)
+	return open(ctx, url, usual())
 }
 
-func open(ctx context.Context, url string, patience time.Duration) (ledger.Store, error) {
+func open(ctx context.Context, url string, set settings) (ledger.Store, error) {
 	config, err := parse(url)
 	if err != nil {
 		return nil, err
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		// Less than callers wait: while one connects in vain, it is one connection less.
-		config.ConnConfig.ConnectTimeout = patience / 3
+		config.ConnConfig.ConnectTimeout = set.patience / 3
 	}
-	ctx, cancel := context.WithTimeout(ctx, 6*patience) // others may be migrating
+	ctx, cancel := context.WithTimeout(ctx, 6*set.patience) // others may be migrating
 	defer cancel()
 	// A connection that breaks in the midst is not yet a database that is gone.
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(set.patience); ; time.Sleep(10 * time.Millisecond) {
 		if err = prepare(ctx, config); err == nil {
 			break
 		}
@@ -91,7 +107,7 @@ func open(ctx context.Context, url string, patience time.Duration) (ledger.Store
 	if err != nil {
 		return nil, fmt.Errorf("ledger/postgres: %w", err)
 	}
-	s := &store{pool: pool, patience: patience, swaps: make(chan *swap)}
+	s := &store{settings: set, pool: pool, swaps: make(chan *swap)}
 	s.hub.init()
 	s.tell.init()
 	s.ctx, s.end = context.WithCancelCause(context.Background())

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"path/filepath"
 	"sync"
@@ -23,6 +22,7 @@ type proxy struct {
 
 	mu    sync.Mutex
 	fault fault
+	over  chan struct{} // closed when the fault is over
 	conns map[net.Conn]struct{}
 	all   sync.WaitGroup
 }
@@ -34,18 +34,19 @@ const (
 	none          fault = iota
 	losesRequests       // the connection ends instead of the next request
 	losesAnswers        // the connection ends instead of the next answer
-	holdsAnswers        // answers do not come, and the connection stays
-	delaysAnswers       // answers come late
+	holdsAnswers        // answers do not come, and the connection stays as long as the fault
+	delaysAnswers       // answers come when the fault is over
 	refuses             // as losesRequests, and nobody can connect
 )
 
 func newProxy(t testing.TB, server *postgrestest.Server) *proxy {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{listener: l, server: filepath.Join(server.Dir, ".s.PGSQL.5432"), conns: map[net.Conn]struct{}{}}
+	p := &proxy{listener: l, server: filepath.Join(server.Dir, ".s.PGSQL.5432"), over: make(chan struct{}), conns: map[net.Conn]struct{}{}}
 	p.all.Go(p.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
+		p.becomes(none)
 		p.mu.Lock()
 		for c := range p.conns {
 			_ = c.Close()
@@ -60,27 +61,26 @@ func (p *proxy) url(database string) string {
 	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", p.listener.Addr(), database)
 }
 
-// calms waits until nothing is sent to the server any more.
-func (p *proxy) calms(t testing.TB) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		before := p.requests.Load()
-		time.Sleep(200 * time.Millisecond)
-		return p.requests.Load() == before
-	}, 30*time.Second, time.Millisecond)
-}
-
 // becomes has the network fail, or work again.
 func (p *proxy) becomes(f fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fault = f
+	close(p.over)
+	p.over = make(chan struct{})
 }
 
-func (p *proxy) is() fault {
+// is returns what fails now, and what is closed when that is over.
+func (p *proxy) is() (fault, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.fault
+	return p.fault, p.over
+}
+
+// sends waits until something is sent to the server, after it was sent this much before.
+func (p *proxy) sends(t testing.TB, before int64) {
+	t.Helper()
+	require.Eventually(t, func() bool { return p.requests.Load() > before }, long, time.Millisecond)
 }
 
 func (p *proxy) accept() {
@@ -90,8 +90,11 @@ func (p *proxy) accept() {
 			return
 		}
 		there, err := net.Dial("unix", p.server)
-		if err != nil || p.is() == refuses {
+		if f, _ := p.is(); err != nil || f == refuses {
 			_ = here.Close()
+			if err == nil {
+				_ = there.Close()
+			}
 			continue
 		}
 		p.mu.Lock()
@@ -116,14 +119,14 @@ func (p *proxy) pass(to, from net.Conn, lost, other fault) {
 		if err != nil {
 			return
 		}
-		switch f := p.is(); {
+		switch f, over := p.is(); {
 		case f == holdsAnswers && other == holdsAnswers:
-			_, _ = io.Copy(io.Discard, from)
+			<-over
 			return
 		case f == lost, f == other:
 			return
 		case f == delaysAnswers && lost == losesAnswers:
-			time.Sleep(300 * time.Millisecond)
+			<-over
 		}
 		if lost == losesRequests {
 			p.requests.Add(1)

@@ -66,7 +66,7 @@ func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, erro
 func (s *store) rest(ctx context.Context, w *waiter, clock clock) error {
 	longest := lookOutAlone
 	if s.hub.told.Load() {
-		longest = look
+		longest = s.look
 	}
 	began := time.Now()
 	for {

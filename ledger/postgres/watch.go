@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	// look is how often watched records are looked at: while the server tells of changes,
-	// in case that something is missed, and while it does not.
-	look      = time.Second
+	// lookAlone is how often watched records are looked at while the server does not tell of
+	// changes.
 	lookAlone = 100 * time.Millisecond
 	// lookForServer is how often it is tried whether the server can be listened to
 	// directly, after there was a pooler.
@@ -79,7 +78,7 @@ func (s *store) poll() {
 		}
 		pause := lookAlone
 		if s.hub.told.Load() {
-			pause = look
+			pause = s.look
 		}
 		select {
 		case <-time.After(pause):
@@ -174,7 +173,7 @@ func (s *store) hearAll() (heard bool, err error) {
 	s.hub.told.Store(true)
 	s.hub.everybody() // for what was said before
 	for {
-		ctx, cancel := context.WithTimeout(s.ctx, s.patience)
+		ctx, cancel := context.WithTimeout(s.ctx, s.quiet)
 		message, err := conn.WaitForNotification(ctx)
 		quiet := ctx.Err() != nil
 		cancel()

@@ -7,6 +7,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
+// TurnPause is how long who has written leaves the file alone, if others wait.
+const TurnPause = turnPause
+
 // OpenPatient is [Open] of a store that waits for others only so long.
 func OpenPatient(ctx context.Context, path string, patience time.Duration) (ledger.Store, error) {
 	return handle(open(ctx, path, settings{patience, schema, fewWaiting}))

@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -142,15 +143,20 @@ func TestWaitingCostsLittle(t *testing.T) {
 	t.Parallel()
 	c := start(t, "wait", somePath(t))
 	var used, bare time.Duration
-	_, err := fmt.Sscan(c.line(), &used, &bare)
-	require.NoError(t, err)
+	inTime(t, "5 ms of CPU per second, or on a slow machine what a timer takes, thrice", func() bool {
+		_, err := c.in.Write([]byte("again\n"))
+		require.NoError(t, err)
+		_, err = fmt.Sscan(c.line(), &used, &bare)
+		require.NoError(t, err)
+		t.Logf("%v of CPU per second, and %v for a timer of 100 ms alone", used, bare)
+		return used-bare < max(5*time.Millisecond, 2*bare)
+	})
+	require.NoError(t, c.in.Close())
 	require.NoError(t, c.Wait())
-	t.Logf("%v of CPU per second, and %v for a timer of 100 ms alone", used, bare)
-	assert.Less(t, used-bare, 5*time.Millisecond)
 }
 
-// childWait says how many nanoseconds it computes in a second in which it waits for due
-// records, and in one in which a timer wakes it.
+// childWait says for each line that it reads how much CPU it uses in a second in which it waits for due
+// records, and how much it used in one in which a timer woke it.
 func childWait(path string, _ []string) error {
 	const watched = time.Second
 	begin := cpu()
@@ -166,14 +172,15 @@ func childWait(path string, _ []string) error {
 			done <- err
 		}()
 		time.Sleep(2300 * time.Millisecond) // until the file is quiet
-		begin := cpu()
-		time.Sleep(watched)
-		used := cpu() - begin
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			begin := cpu()
+			time.Sleep(watched)
+			fmt.Println(int64(cpu()-begin), int64(bare))
+		}
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("waiting ended with %w", err)
 		}
-		fmt.Println(int64(used), int64(bare))
 		return nil
 	})
 }

@@ -9,10 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 )
 
 // Three processes that swap one record lose nothing.
@@ -90,12 +92,22 @@ func TestManyOpenANewFile(t *testing.T) {
 	}
 }
 
+// inTime repeats a measurement until it comes out as it must. How long something takes at least is
+// for the code to say; what comes on top, as other programs compute meanwhile, differs from
+// one time to the next.
+func inTime(t *testing.T, what string, measure func() (good bool)) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !measure(); {
+		require.True(t, time.Now().Before(end), "not once within a minute: %s", what)
+	}
+}
+
 // Who watches sees the changes of another process within 50 ms, and who takes soon: most of
 // the time, as other programs may compute meanwhile.
 func TestChangesOfAnotherProcessAreSeen(t *testing.T) {
 	path := somePath(t)
 	s := opened(t, path)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := start(t, "echo", path)
 	seen := make(chan time.Time)
@@ -115,33 +127,83 @@ func TestChangesOfAnotherProcessAreSeen(t *testing.T) {
 		require.NoError(t, err)
 		return time.Unix(0, n)
 	}
-	var delays []time.Duration
-	for i := range 20 {
-		time.Sleep(time.Duration(i) * 3 * time.Millisecond)
-		at := ask("now")
-		delays = append(delays, (<-seen).Sub(at))
-	}
+	inTime(t, "most changes are seen within 50 ms", func() bool {
+		var delays []time.Duration
+		for i := range 20 {
+			time.Sleep(time.Duration(i) * 3 * time.Millisecond)
+			at := ask("now")
+			delays = append(delays, (<-seen).Sub(at))
+		}
+		t.Logf("seen after %v", delays)
+		slices.Sort(delays)
+		return delays[len(delays)*3/4] < 50*time.Millisecond
+	})
 	cancel()
 	for range seen {
 	}
-	t.Logf("seen after %v", delays)
-	slices.Sort(delays)
-	assert.Less(t, delays[len(delays)*3/4], 50*time.Millisecond)
 
-	delays = nil
-	for range 3 {
-		took := make(chan error)
-		go func() {
-			_, err := s.Take(t.Context(), ledger.Take{Queues: []string{"q"}, Limit: 1, Lease: time.Hour})
-			took <- err
-		}()
-		time.Sleep(50 * time.Millisecond)
-		at := ask("due")
-		require.NoError(t, <-took)
-		delays = append(delays, time.Since(at))
+	inTime(t, "most due records are taken within half a second", func() bool {
+		var delays []time.Duration
+		for range 3 {
+			took := make(chan error)
+			go func() {
+				_, err := s.Take(t.Context(), ledger.Take{Queues: []string{"q"}, Limit: 1, Lease: time.Hour})
+				took <- err
+			}()
+			time.Sleep(50 * time.Millisecond)
+			at := ask("due")
+			require.NoError(t, <-took)
+			delays = append(delays, time.Since(at))
+		}
+		t.Logf("taken after %v", delays)
+		slices.Sort(delays)
+		return delays[1] < 500*time.Millisecond
+	})
+}
+
+// Who waits for others that write shows it, for as long as it waits: until it is let in, or gives up.
+func TestWhoWaitsShowsIt(t *testing.T) {
+	t.Parallel()
+	path := somePath(t)
+	nobodyWaits := func() {
+		t.Helper()
+		inTime(t, "nobody waits any more", func() bool {
+			sign := flock.New(path + "-wait")
+			got, err := sign.TryLock()
+			require.NoError(t, err)
+			require.NoError(t, sign.Close())
+			return got
+		})
 	}
-	t.Logf("taken after %v", delays)
-	assert.Less(t, slices.Min(delays), 500*time.Millisecond)
+	hasty, patient := patientFor(t, path, 100*time.Millisecond), patientFor(t, path, time.Hour)
+	c := start(t, "hold", path)
+	require.Equal(t, "locked", c.line())
+	require.Error(t, hasty.Swap(t.Context(), &ledger.Record{Key: "k"}))
+	nobodyWaits()
+	done := make(chan error, 1)
+	go func() { done <- patient.Swap(t.Context(), &ledger.Record{Key: "k"}) }()
+	somebodyWaits(t, path)
+	require.NoError(t, c.in.Close())
+	require.NoError(t, <-done)
+	nobodyWaits()
+}
+
+// Who has written leaves the file alone for a moment, if others wait.
+func TestWhoWritesLetsOthersIn(t *testing.T) {
+	t.Parallel()
+	path := somePath(t)
+	s, sign := opened(t, path), flock.New(path+"-wait")
+	got, err := sign.TryRLock() // as one who waits
+	require.NoError(t, err)
+	require.True(t, got)
+	defer sign.Close()
+	const n = 50
+	begin := time.Now()
+	for range n { // each is a group of its own
+		_, err := s.Now(t.Context())
+		require.NoError(t, err)
+	}
+	assert.GreaterOrEqual(t, time.Since(begin), (n-1)*sqlite.TurnPause)
 }
 
 // Processes that write without a break share the file fairly, unless the machine has other
@@ -149,14 +211,13 @@ func TestChangesOfAnotherProcessAreSeen(t *testing.T) {
 func TestProcessesTakeTurns(t *testing.T) {
 	path := somePath(t)
 	require.NoError(t, opened(t, path).Close())
-	for round := range 3 {
+	round := 0
+	inTime(t, "none of them has less than half of another's turns", func() bool {
 		least, most := takeTurns(t, path, round)
 		t.Logf("least %d, most %d", least, most)
-		if least > most/2 {
-			return
-		}
-	}
-	t.Error("one of them has half of another's turns, each time")
+		round++
+		return least > most/2
+	})
 }
 
 // takeTurns has three processes write for a second, and counts their changes.
