@@ -242,7 +242,7 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 		}
 		part, args = &read, json.RawMessage(read.Arguments)
 	}
-	if c.offersTasks(c.peer) && c.Client == nil { // whom somebody else has let in was offered none
+	if c.Tasks != nil && c.Client == nil && c.offersTasks(c.peer) { // whom somebody else has let in was offered none
 		asTask, ttl, rerr := c.asTask(t, p.Task)
 		switch {
 		case rerr != nil:

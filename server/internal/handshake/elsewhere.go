@@ -161,7 +161,7 @@ func (d *handshake) readOn(ctx context.Context, x *dialect.Exchange, r wire.Repl
 		r.Error(nil, wire.TryAgain(rerr.Message))
 		return false
 	}
-	return st.pump(ctx, r, reader, 0, markOf(task, told), nil, d.parking(x, st, r))
+	return st.pump(ctx, x, r, reader, 0, markOf(task, told), nil)
 }
 
 // readOnTries is how often it is tried to read on, as several may at once.

@@ -103,6 +103,8 @@ type method struct {
 	foreign bool
 	// lingering methods change the session for as long as it is in memory.
 	lingering bool
+	// public methods answer everybody alike.
+	public bool
 	// tasks methods are only there if there can be tasks, and ledger methods if there is a ledger.
 	tasks, ledger bool
 	// numbered methods may wait for tasks; see numbers.go.
@@ -111,14 +113,14 @@ type method struct {
 
 // methods are those that are served, but initialize. They are never changed.
 var methods = map[string]method{
-	"ping":                     {serve: (*call).ping, open: true},
+	"ping":                     {serve: (*call).ping, open: true, public: true},
 	"logging/setLevel":         {serve: (*call).setLevel, lingering: true},
-	"tools/list":               {serve: (*call).list, open: true},
+	"tools/list":               {serve: (*call).list, open: true, public: true},
 	callMethod:                 {serve: (*call).toolsCall, lasting: true, foreign: true, numbered: true},
-	"prompts/list":             {serve: (*call).list},
+	"prompts/list":             {serve: (*call).list, public: true},
 	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true, numbered: true},
-	"resources/list":           {serve: (*call).list},
-	"resources/templates/list": {serve: (*call).list},
+	"resources/list":           {serve: (*call).list, public: true},
+	"resources/templates/list": {serve: (*call).list, public: true},
 	readMethod:                 {serve: (*call).resourcesRead, lasting: true, foreign: true, numbered: true},
 	"resources/subscribe":      {serve: (*call).subscribe, lingering: true},
 	"resources/unsubscribe":    {serve: (*call).unsubscribe, lingering: true},

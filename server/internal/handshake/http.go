@@ -41,7 +41,11 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 		d.replyWithoutSession(ctx, x, r)
 		return
 	}
-	s, rerr := d.sessionOf(ctx, x, d.needsOf(m))
+	method := d.method(m)
+	asks := m.Reply == nil && m.ID != nil
+	s, rerr := d.sessionOf(ctx, x, needs{
+		memory: asks && (method.lasting || method.lingering && d.Tasks == nil), calls: !asks, public: asks && method.public,
+	})
 	if rerr != nil {
 		id := m.ID
 		if m.Reply != nil {
@@ -64,8 +68,8 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 			return
 		}
 		r.Empty(http.StatusAccepted)
-	case !d.method(m).lasting:
-		if d.method(m).lingering && d.Tasks == nil {
+	case !method.lasting:
+		if method.lingering && d.Tasks == nil {
 			s.linger()
 		}
 		ctx, cancel := sessionContext(ctx, s)
@@ -274,7 +278,7 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 // the requests came as a batch; it holds the responses to what was no message in it.
 func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, requests []*wire.Message, wrong [][]byte) {
 	streams := wire.AcceptsEvents(x.Header)
-	st := s.open(len(requests), wrong, len(requests) > 0 && d.method(requests[0]).numbered && d.Tasks != nil)
+	st := s.open(len(requests), wrong, d.Tasks != nil && len(requests) > 0 && d.method(requests[0]).numbered)
 	reader := &streamReader{gone: make(chan struct{})}
 	defer st.carriedBy(reader, 0)() // first of all: a call may give it up at once
 	for _, m := range requests {
@@ -291,7 +295,7 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	}
 	responses, plain := st.awaitStream(ctx, reader, streams)
 	if !plain {
-		st.pump(ctx, r, reader, 0, "", nil, d.parking(x, st, r))
+		st.pump(ctx, x, r, reader, 0, "", nil)
 		return
 	}
 	if ctx.Err() == nil {
@@ -400,5 +404,5 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		defer d.tells(ctx, s, x)()
 		changes = s.changes
 	}
-	st.pump(ctx, r, reader, last.event, last.mark, changes, d.parking(x, st, r))
+	st.pump(ctx, x, r, reader, last.event, last.mark, changes)
 }

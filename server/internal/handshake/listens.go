@@ -187,7 +187,7 @@ func (d *handshake) refresh() {
 			}
 		} else if a := t.lot.agreed(next); a != nil {
 			if found := d.recordOf(context.Background(), a); found != nil && found.Ended {
-				t.end(a)
+				t.end(a, d.Turns.Now())
 			}
 		}
 	}

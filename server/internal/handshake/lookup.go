@@ -16,23 +16,7 @@ type needs struct {
 	memory bool // that it is in memory
 	calls  bool // calls under way: for these, a session may be late
 	quiet  bool // nothing is refused if there is no such session
-	// lists says that the answer is the same for everybody.
-	lists bool
-}
-
-// needsOf returns what a message needs.
-func (d *handshake) needsOf(m *wire.Message) needs {
-	method := d.method(m)
-	return needs{
-		memory: m.Reply == nil && m.ID != nil && (method.lasting || method.lingering && d.Tasks == nil),
-		calls:  m.Reply != nil || m.ID == nil,
-		lists:  m.ID != nil && everybodys[m.Method],
-	}
-}
-
-// everybodys are the methods whose answers are the same for everybody.
-var everybodys = map[string]bool{
-	"ping": true, "tools/list": true, "prompts/list": true, "resources/list": true, "resources/templates/list": true,
+	public bool // the answer is the same for everybody
 }
 
 // sessionOf returns the session that an HTTP request names, to be released.
@@ -45,7 +29,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	if n.quiet {
 		log = slog.New(slog.DiscardHandler)
 	}
-	a, s, found, late, rerr := d.find(ctx, x, name, n.lists, log)
+	a, s, found, late, rerr := d.find(ctx, x, name, n.public, log)
 	if rerr == nil && s != nil && found != nil {
 		s.learn(found)
 	}
@@ -74,10 +58,10 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 
 // find finds out what a session's id says, whose it is, and whether it goes on. The session
 // is nil unless it is in memory; then it is in use. What the ledger remembers of it was found
-// now; it is nil if there is no ledger or this does not say, and may be nil for lists.
-func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, lists bool, log *slog.Logger) (a *agreed, s *session, found *records.Session, late bool, rerr *wire.Error) {
+// now; it is nil if there is no ledger or this does not say, and may be nil for what is public.
+func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, public bool, log *slog.Logger) (a *agreed, s *session, found *records.Session, late bool, rerr *wire.Error) {
 	t := &d.sessions
-	keys := d.Turns.Codec.Keyset()
+	keys, ended := d.Turns.Codec.Keyset(), false
 	if s = t.use(name, keys); s != nil {
 		a, late = s.agreed, !d.Turns.Now().Before(s.agreed.expires)
 	} else {
@@ -87,18 +71,16 @@ func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, 
 			}
 			return nil, nil, nil, false, rerr
 		}
-		s = t.renew(name, keys)
+		s, ended = t.renew(a, keys)
 	}
 	if !a.of(x.Principal) {
 		rerr = wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, "the session belongs to somebody else")
 		log.InfoContext(ctx, "request refused", "reason", "the session belongs to another principal")
-	} else if t.ended(a, d.Turns.Now()) {
+	} else if ended {
 		rerr = goneSession()
-	} else if lists && t.going.has(a.id) {
-		// What is the same for everybody may be told a second too long.
-	} else if d.Tasks != nil {
+	} else if d.Tasks != nil && !(public && t.going.has(a.id)) { // which may be told a second too long
 		if found = d.recordOf(ctx, a); found != nil && found.Ended {
-			t.end(a)
+			t.end(a, d.Turns.Now())
 			rerr = goneSession()
 		}
 	}

@@ -299,7 +299,7 @@ func (p *parked) tend(now time.Time) {
 		defer cancel()
 		_, _ = p.d.Tasks.Renew(ctx, p.principal, p.task, patienceFor(p.wait), nil) // or it is tried again
 		if found := p.d.recordOf(ctx, p.agreed); found != nil && found.Ended {
-			p.d.sessions.end(p.agreed)
+			p.d.sessions.end(p.agreed, p.d.Turns.Now())
 		}
 	}
 }
@@ -319,14 +319,6 @@ func (w *parkedWay) Notify(method string, params json.RawMessage) {
 	id := p.stream + "_" + strconv.FormatUint(p.event, 10) + markOf(p.task, p.told)
 	*w.err = w.out.Event(id, wire.AppendCall(nil, 0, method, params))
 	p.wrote = time.Now()
-}
-
-// parking is what may take the connection of a stream; nil if nothing ever does.
-func (d *handshake) parking(x *dialect.Exchange, st *stream, r wire.Reply) func(out *wire.EventStream, number uint64) bool {
-	if d.Tasks == nil || !st.single {
-		return nil
-	}
-	return func(out *wire.EventStream, number uint64) bool { return d.park(x, st, r, out, number) }
 }
 
 // isParked reports whether the request ends because its stream is parked.

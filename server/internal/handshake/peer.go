@@ -31,7 +31,8 @@ type peer struct {
 	level slog.LevelVar
 	// changes are what the client hears without asking.
 	changes *dialect.Subscription
-	// answering ends when the client can answer no more: its cause says why.
+	// answering ends when the client can answer no more, unless its session ends before: its cause
+	// says why. silence ends it where there is no session.
 	answering context.Context
 	silence   context.CancelCauseFunc
 }
@@ -72,12 +73,6 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	return client, result, nil
 }
 
-// attach has the client hear of changes, and answer until answering ends.
-func (d *handshake) attach(p *peer, answering context.Context) {
-	p.answering, p.silence = context.WithCancelCause(answering)
-	p.changes = d.Hub.Subscribe(dialect.NewInterest(true, true, true, nil))
-}
-
 // newPeer is a client that declares these capabilities, perhaps none. If they are not of
 // MCP's form, ok is false and pointer says where.
 func (d *handshake) newPeer(version string, capabilities jsontext.Value) (p *peer, pointer string, ok bool) {
@@ -106,12 +101,6 @@ func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
 	}
 	p.answering, p.silence = context.WithCancelCause(d.Draining)
 	return p, nil
-}
-
-// close ends what attach began.
-func (p *peer) close(why error) {
-	p.silence(why)
-	p.changes.Close()
 }
 
 // connection is a connection whose messages come in order, such as stdio: it is one
@@ -147,7 +136,8 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 	case m.Method == "initialize":
 		p, result, rerr := c.agree(&dialect.Exchange{Message: m})
 		if rerr == nil {
-			c.attach(p, context.Background())
+			p.answering, p.silence = context.WithCancelCause(context.Background())
+			p.changes = c.Hub.Subscribe(dialect.NewInterest(true, true, true, nil))
 			c.client.Store(p)
 		}
 		return answered(result, rerr)
@@ -191,7 +181,8 @@ func (c *connection) Batches() bool {
 
 func (c *connection) Close() {
 	if p := c.client.Load(); p != nil {
-		p.close(dialect.ErrSessionEnded)
+		p.silence(dialect.ErrSessionEnded)
+		p.changes.Close()
 	}
 	c.telling.Wait()
 }

@@ -125,7 +125,7 @@ func (d *handshake) look(ctx context.Context, s *session) {
 	switch {
 	case found == nil:
 	case found.Ended:
-		d.sessions.end(s.agreed)
+		d.sessions.end(s.agreed, d.Turns.Now())
 	default:
 		s.learn(found)
 		s.mu.Lock()
@@ -168,7 +168,7 @@ func (d *handshake) end(ctx context.Context, s *session, principal string) *wire
 	a := s.agreed
 	d.sessions.drop(a.name) // at once: the ledger may take long
 	if d.Turns.Records() == nil {
-		d.sessions.end(a)
+		d.sessions.end(a, d.Turns.Now())
 		return nil
 	}
 	err := d.change(ctx, s, principal, func(r *records.Session) (bool, error) {
@@ -178,10 +178,10 @@ func (d *handshake) end(ctx context.Context, s *session, principal string) *wire
 	})
 	switch {
 	case err == nil:
-		d.sessions.end(a)
+		d.sessions.end(a, d.Turns.Now())
 		return nil
 	case errors.Is(err, records.ErrFull):
-		d.sessions.end(a)
+		d.sessions.end(a, d.Turns.Now())
 		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "the session has ended in this replica only, as too many sessions of yours are remembered: let it expire")
 	}
 	// It goes on, or the client could not send this again.

@@ -38,6 +38,8 @@ type session struct {
 	idle, overdue *time.Timer
 	// check ends it if it was ended on another replica; nil if there is no memory of it.
 	check func(context.Context)
+	// park may take the connection of a stream that waits; nil without a ledger.
+	park func(x *dialect.Exchange, st *stream, r wire.Reply, out *wire.EventStream, event uint64) bool
 	// resting is its place among those not in use, or nil. The table's mutex guards it, and
 	// idleSince, which is since when.
 	resting   *list.Element
@@ -125,7 +127,7 @@ var (
 func (s *session) open(requests int, wrong [][]byte, numbered bool) *stream {
 	s.mu.Lock()
 	s.posts++
-	st := &stream{name: "p" + s.stem + "-" + strconv.FormatUint(s.posts, 10), session: s, due: requests + len(wrong), changed: make(chan struct{})}
+	st := &stream{name: "p" + s.stem + "-" + strconv.FormatUint(s.posts, 10), session: s, due: requests + len(wrong)}
 	st.single = st.due == 1
 	st.unknown = st.single && numbered
 	s.streams[st.name] = st
@@ -241,10 +243,10 @@ func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (
 		w.call.answers = 0
 	}
 	w.call.asking++
-	id := w.questionID()
+	id, mark := w.questionID(), w.call.mark
 	w.waiting[id] = asked
 	w.mu.Unlock()
-	number := w.stream.addMarked(w.mark(), eventRequest, wire.AppendCall(nil, id, method, params))
+	number := w.stream.addMarked(mark, eventRequest, wire.AppendCall(nil, id, method, params))
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -37,7 +37,7 @@ type stream struct {
 	noted  int           // bytes of notifications
 	size   int           // bytes of events
 	due    int           // responses still to come; the stream ends when there are none
-	// changed is closed, and replaced, when something above changes.
+	// changed is closed when something above changes, if somebody waits for that.
 	changed chan struct{}
 	// reader is the connection that carries the stream; a newer one takes over.
 	reader *streamReader
@@ -135,9 +135,16 @@ func (st *stream) addMarked(mark string, kind eventKind, data []byte) (number ui
 			s.finished = s.finished[1:]
 		}
 	}
-	close(st.changed)
-	st.changed = make(chan struct{})
+	st.wake()
 	return st.last
+}
+
+// wake tells whoever waits that something has changed. The session is locked.
+func (st *stream) wake() {
+	if st.changed != nil {
+		close(st.changed)
+		st.changed = nil
+	}
 }
 
 // drop removes the first event of that kind, if there is one. The session is locked.
@@ -162,6 +169,9 @@ func (st *stream) after(number uint64) (events []streamEvent, ended bool, change
 	i := slices.IndexFunc(st.events, func(e streamEvent) bool { return e.number > number })
 	if i >= 0 {
 		events = slices.Clone(st.events[i:])
+	}
+	if st.changed == nil && st.due > 0 {
+		st.changed = make(chan struct{})
 	}
 	return events, st.due == 0, st.changed
 }
@@ -193,8 +203,7 @@ func (st *stream) settle(number uint64) {
 		st.number = number
 	}
 	st.unknown = false
-	close(st.changed)
-	st.changed = make(chan struct{})
+	st.wake()
 }
 
 // eventID is the id of an event. ok is false while there is none.
@@ -284,8 +293,8 @@ func (st *stream) awaitStream(ctx context.Context, reader *streamReader, streams
 // pump writes a stream's events from after a number on, until the stream has ended
 // or the connection is to. opening is the end of the id from which the client can resume before
 // it has any of these. Changes, if there are any, become events of the stream. When there has
-// been nothing to write for a while, park may take the connection: then pump returns true.
-func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, number uint64, opening string, changes *dialect.Subscription, park func(out *wire.EventStream, number uint64) bool) (parked bool) {
+// been nothing to write for a while, the stream may be parked: then pump returns true.
+func (st *stream) pump(ctx context.Context, x *dialect.Exchange, r wire.Reply, reader *streamReader, number uint64, opening string, changes *dialect.Subscription) (parked bool) {
 	var changed <-chan struct{}
 	if changes != nil {
 		changed, opening = changes.Ready, st.session.told(changes)
@@ -296,10 +305,12 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 			out.End()
 		}
 	}()
-	idle := time.NewTimer(parkAfter)
-	defer idle.Stop()
-	if park == nil {
-		idle.Stop()
+	var idle *time.Timer
+	var long <-chan time.Time
+	if st.session.park != nil && st.single {
+		idle = time.NewTimer(parkAfter)
+		defer idle.Stop()
+		long = idle.C
 	}
 	// Others can resume from the first event on (SEP-1699); one that was parked has begun.
 	primed := st.session.revision < revision2025November || out.Started()
@@ -341,7 +352,7 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 				return false
 			}
 			number = e.number
-			if park != nil {
+			if idle != nil {
 				idle.Reset(parkAfter)
 			}
 		}
@@ -360,8 +371,8 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 				return false
 			}
 			st.session.check(ctx)
-		case <-idle.C:
-			if park(out, number) {
+		case <-long:
+			if st.session.park(x, st, r, out, number) {
 				return true
 			}
 			idle.Reset(parkAfter)

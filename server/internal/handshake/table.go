@@ -98,14 +98,14 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange, fresh bool) (*session,
 		return nil, rerr
 	}
 	s := newSession(a)
-	d.attach(s.peer, d.Draining)
+	s.answering, s.changes = d.Draining, d.Hub.Subscribe(dialect.NewInterest(true, true, true, nil))
 	s.owner, s.keys = owner, d.Turns.Codec.Keyset()
 	s.most = max(maxSessionBytes, 2*int(d.Limits.MaxBody))
 	s.calls, s.waiting = make(map[string]*sessionCall), make(map[uint64]*question)
 	// Other replicas, and this one later, name streams of the same session.
 	s.stem = rand.Text()[:13] // 65 bits
 	// The general stream never ends: one response is due and never comes.
-	s.general = &stream{name: generalStream + s.stem, session: s, due: 1, changed: make(chan struct{})}
+	s.general = &stream{name: generalStream + s.stem, session: s, due: 1}
 	s.streams = map[string]*stream{s.general.name: s.general}
 	if t.byID == nil {
 		t.byID, t.owned = make(map[string]*session), make(map[string]map[*session]struct{})
@@ -120,7 +120,7 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange, fresh bool) (*session,
 		t.owned[owner][s] = struct{}{}
 	}
 	if d.Tasks != nil { // and so a ledger
-		s.shown = d.Turns.Records().ShowPosition
+		s.shown, s.park = d.Turns.Records().ShowPosition, d.park
 	}
 	s.check = func(ctx context.Context) { d.look(ctx, s) }
 	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })
@@ -196,24 +196,16 @@ func (t *sessionTable) use(name string, keys *codec.Keyset) *session {
 	return s
 }
 
-// renew is use for a session whose id has been opened with these keys.
-func (t *sessionTable) renew(name string, keys *codec.Keyset) *session {
+// renew is use for a session whose id has been opened with these keys. It reports whether this
+// process knows that the session was ended, which one in memory was not.
+func (t *sessionTable) renew(a *agreed, keys *codec.Keyset) (s *session, ended bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.byID[name]
-	if s != nil {
+	if s = t.byID[a.name]; s != nil {
 		s.keys = keys
 		t.hold(s)
 	}
-	return s
-}
-
-// ended reports whether this process knows that a session was ended.
-func (t *sessionTable) ended(a *agreed, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ends.forget(now)
-	return t.ends.has(a.id)
+	return s, t.ends.has(a.id)
 }
 
 // hold has a session be in use. The table is locked.
@@ -284,10 +276,11 @@ func (t *sessionTable) over(s *session) {
 }
 
 // end ends a session, and remembers that.
-func (t *sessionTable) end(a *agreed) {
+func (t *sessionTable) end(a *agreed, now time.Time) {
 	defer t.lot.end(a.id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.ends.forget(now)
 	t.ends.add(a.id, a.expires)
 	if s := t.byID[a.name]; s != nil {
 		t.remove(s, dialect.ErrSessionEnded)
@@ -323,7 +316,7 @@ func (t *sessionTable) remove(s *session, why error) {
 	s.idle.Stop()
 	s.overdue.Stop()
 	s.cancel(why)
-	s.close(why)
+	s.changes.Close()
 }
 
 // Drain implements [dialect.Sessions]: streams that belong to no request close.
