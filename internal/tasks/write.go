@@ -76,7 +76,7 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 	if r.lost {
 		return errLost
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, writeTime)
+	ctx, cancel := context.WithTimeoutCause(r.ctx, writeTime, records.ErrSlow)
 	defer cancel()
 	if stale {
 		made, err := r.reload(ctx)
