@@ -31,6 +31,8 @@ var (
 	// ErrUnavailable: the store cannot be reached or has failed, or the record cannot be
 	// read here ([ErrUnreadable]). The same may succeed later, or on another replica.
 	ErrUnavailable = errors.New("the ledger cannot be used at present")
+	// ErrSlow is for [context.WithTimeoutCause]: the store has not answered in time.
+	ErrSlow = fmt.Errorf("%w: it has not answered in time", ErrUnavailable)
 	// ErrUnreadable: the record was sealed with a key that is not enabled here, was written
 	// by a newer program, or was altered.
 	ErrUnreadable = fmt.Errorf("%w: a record cannot be read here", ErrUnavailable)

@@ -113,7 +113,7 @@ func (b *Book) ChangeSession(ctx context.Context, principal string, id [16]byte,
 
 // overtaken says that others were faster, if that is why ctx has ended before the change was made.
 func overtaken(ctx context.Context, conflicts int, err error) error {
-	if conflicts > 0 && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+	if conflicts > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", ErrConflict, err)
 	}
 	return err

@@ -121,7 +121,7 @@ func (r *run) endsUnwritten(end *turns.End, err error) bool {
 // tryMake makes the record of a new call, as change leaves it.
 func (r *run) tryMake(change func(t *records.Task) []Event) error {
 	f, m := r.unwritten, r.m
-	ctx, cancel := context.WithTimeoutCause(r.ctx, writeTime, errSlow)
+	ctx, cancel := context.WithTimeoutCause(r.ctx, writeTime, records.ErrSlow)
 	defer cancel()
 	m.sync(ctx)
 	if r.e == nil {
@@ -196,7 +196,7 @@ func (r *run) existing(ctx context.Context, t *records.Task, err error) error {
 // foundMade looks whether a record was made although that has failed with err. Then it does what is
 // left.
 func (r *run) foundMade(why error, change func(t *records.Task) []Event) error {
-	ctx, cancel := context.WithTimeout(r.ctx, callLook)
+	ctx, cancel := context.WithTimeoutCause(r.ctx, callLook, records.ErrSlow)
 	defer cancel()
 	found, err := r.m.book.TaskAt(ctx, r.key)
 	switch {

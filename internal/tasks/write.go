@@ -3,7 +3,6 @@ package tasks
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/records"
@@ -23,9 +22,6 @@ const (
 	firstRetry    = 50 * time.Millisecond
 	lastRetry     = 5 * time.Second
 )
-
-// errSlow: the ledger has not answered for so long that it cannot be used.
-var errSlow = fmt.Errorf("%w: %w", records.ErrUnavailable, context.DeadlineExceeded)
 
 // write has change make the next state of the record, and writes that, with the events that
 // change returns and those that wait. If a client has written meanwhile, change is called again, for what
@@ -92,7 +88,7 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 	if r.lost {
 		return errLost
 	}
-	ctx, cancel := context.WithTimeoutCause(r.ctx, writeTime, errSlow)
+	ctx, cancel := context.WithTimeoutCause(r.ctx, writeTime, records.ErrSlow)
 	defer cancel()
 	if stale || r.trying != 0 && r.e.Exists() {
 		if made, err := r.reload(ctx); made || err != nil {

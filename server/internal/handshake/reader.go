@@ -41,6 +41,8 @@ type reader struct {
 	// wait is for how long the client may be away until the task is given up; zero: the task
 	// does not depend on it.
 	wait time.Duration
+	// once: the same request sent again would be another one, unless the task is still under way.
+	once bool
 	// late is how long the client may take to answer a question before that counts as one that
 	// it cannot answer; zero is as long as the task waits.
 	late time.Duration
@@ -96,7 +98,7 @@ func (r *reader) enter(ctx context.Context, task *tasks.Task, also func(*resumpt
 // read reads until the task's end. Seen is the number of the last event that the client has.
 func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*tasks.Task, error) {
 	r.task, r.rev = task.ID, task.Rev
-	r.w = &waiter{call: r.call, task: r.task, told: seen, patience: r.late, changed: r.changed}
+	r.w = &waiter{call: r.call, task: r.task, told: seen, patience: r.late, changed: r.changed, stays: func() bool { return r.once && !r.token.Load() }}
 	if r.post != nil {
 		r.post.stream.settle(r.number)
 		r.mark(seen)

@@ -147,7 +147,7 @@ func (d *handshake) change(ctx context.Context, s *session, principal string, ch
 	found := s.record
 	s.mu.Unlock()
 	elsewhere := ""
-	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, writeTime, records.ErrSlow)
 	defer cancel()
 	made, err := d.Turns.Records().ChangeSession(ctx, principal, s.agreed.id, s.agreed.expires, found, func(r *records.Session) (bool, error) {
 		elsewhere = r.Carrier

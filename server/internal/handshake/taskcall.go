@@ -212,6 +212,7 @@ func (r *reader) called(ctx context.Context, task *tasks.Task, told uint64, keye
 		ttl := r.Turns.Codec.Options().TTL // as in turns.Drive
 		r.late = ttl - ttl/10
 	}
+	r.once = !keyed
 	if task, err = r.read(ctx, task, told); err != nil {
 		if r.givesUp(ctx, err, keyed) {
 			r.giveUp(ctx, r.task)

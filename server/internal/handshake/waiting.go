@@ -42,6 +42,9 @@ type waiter struct {
 	// left leaves, if the client can answer no more here and finds its questions elsewhere; it goes
 	// with post.
 	left func() bool
+	// stays reports whether the request must not end because the ledger is away: its client would
+	// send the same again, and that would be another one. It may be nil, if that is the same.
+	stays func() bool
 	// told is the number of the last event that was passed on, and heard how many of those before
 	// it were for the client; 0 if that is not known.
 	told, heard uint64
@@ -135,7 +138,7 @@ func (w *waiter) wait(ctx context.Context) (last *tasks.Task, err error) {
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case failure != nil && !errors.Is(failure, turns.ErrLedger), now.Sub(failing) > outage:
+		case failure != nil && !errors.Is(failure, turns.ErrLedger), now.Sub(failing) > outage && !w.isToStay():
 			return nil, cmp.Or(failure, turns.ErrLedger)
 		}
 		// The task goes on when the ledger answers again, and so does this.
@@ -146,6 +149,9 @@ func (w *waiter) wait(ctx context.Context) (last *tasks.Task, err error) {
 		}
 	}
 }
+
+// isToStay calls stays, if there is one.
+func (w *waiter) isToStay() bool { return w.stays != nil && w.stays() }
 
 // tell passes on what the task has told since it was last looked at.
 func (w *waiter) tell(ctx context.Context, t *tasks.Task) error {
@@ -292,10 +298,15 @@ func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, ste
 	}
 	w.mu.Unlock()
 	// The client may have been told that it has arrived.
-	if err = w.giveAnswer(context.WithoutCancel(ctx), w.Principal, w.task, nil, a, n); err == errNoQuestion {
-		err = nil // somebody else was faster
+	for {
+		err = w.giveAnswer(context.WithoutCancel(ctx), w.Principal, w.task, nil, a, n)
+		switch {
+		case err == errNoQuestion:
+			return nil // somebody else was faster
+		case !errors.Is(err, turns.ErrLedger) || ctx.Err() != nil || !w.isToStay():
+			return err
+		}
 	}
-	return err
 }
 
 // goneWith is why a task's question needs no answer any more, as the task is now.
