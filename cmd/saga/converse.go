@@ -132,11 +132,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(conte
 		// The result cannot be put where it was to go: keep the way to it.
 		return p.interrupted(c, saved, resumed, false, &client.Interrupted{Position: saved.Position, Err: err})
 	}
-	for _, path := range []string{save, resumed} {
-		if path != "" {
-			_ = os.Remove(path) // the call is over
-		}
-	}
+	forget(save, resumed)
 	return err
 }
 

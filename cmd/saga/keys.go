@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -205,7 +204,7 @@ func findKey(keys *codec.Keyset, text string) (uint32, error) {
 }
 
 func (p *program) printKeys(keys *codec.Keyset) error {
-	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	table := p.table()
 	fmt.Fprintln(table, "ID\tTYPE\tSTATUS\tUSE")
 	for _, key := range keys.Keys() {
 		use := "opens"

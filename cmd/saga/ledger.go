@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -39,10 +38,7 @@ Examples:
    saga ledger undo 5f3a1c0e`,
 		Flags: flags(stringFlag("output", "text, or json", "text")),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if c.Args().Present() {
-				return p.usage(c, "there is no command %q", c.Args().First())
-			}
-			return p.withLedger(ctx, c, p.listLedger)
+			return p.mustBeCommand(c, func(c *cli.Command) error { return p.withLedger(ctx, c, p.listLedger) })
 		},
 		Commands: []*cli.Command{{
 			Name:      "undo",
@@ -154,7 +150,7 @@ func (p *program) listLedger(ctx context.Context, c *cli.Command, b *records.Boo
 	if len(rows) == 0 {
 		return p.sayNothingWaits(ctx, b)
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	table := p.table()
 	fmt.Fprintln(table, "SAGA\tTOOL\tSTATE\tSINCE\tUNDONE AT\tHAS DONE\tATTEMPTS\tLAST ERROR")
 	for _, row := range rows {
 		if row.Task {
@@ -292,7 +288,7 @@ func (p *program) checkLedger(ctx context.Context, c *cli.Command, b *records.Bo
 		states[w.State]++
 		sum++
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	table := p.table()
 	fmt.Fprintf(table, "ledger\t%s\n", plain.Line(ledgerOf(c).String()))
 	fmt.Fprintf(table, "answers\tin %v\n", took.Round(time.Microsecond))
 	fmt.Fprintf(table, "its clock\t%s, %v from the one here\n", now.UTC().Format(time.RFC3339), now.Sub(begun.Add(took/2)).Round(time.Millisecond))
