@@ -182,7 +182,10 @@ func (c *child) greet(ctx context.Context) error {
 	if c.greeted {
 		return nil
 	}
-	_, err := c.call(ctx, &request{method: "initialize", params: initializeParams(Options{})})
+	_, err := c.call(ctx, &request{method: "initialize", params: map[string]any{
+		// What a client cannot answer it says when it is asked.
+		"protocolVersion": older[0], "capabilities": struct{}{}, "clientInfo": implementationOf(Options{}),
+	}})
 	var refused *Error
 	if errors.As(err, &refused) {
 		c.greeted = true // it does without; the request itself will show
