@@ -95,22 +95,17 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 		if result, last = c.attempt(ctx, r); last == nil {
 			return result, nil
 		}
-		var lost *TransportError
-		var refused *Error
-		if r.tool != "" && c.options.Retries >= 0 && mayRepeat(last) {
+		if r.tool != "" && c.options.Retries >= 0 && mayRepeat(last, true) && !mayRepeat(last, false) {
 			// It may have begun a saga. Only who knows the key again does not begin another.
 			r.tool, r.harmless = "", c.takesKeys(ctx, r.tool)
 		}
-		switch {
-		case errors.As(last, &lost) && lost.repeatable(r.harmless):
-			if lost.RetryAfter > 0 {
-				return nil, errors.Join(last, &backoff.RetryAfterError{Duration: lost.RetryAfter})
-			}
-			return nil, last
-		case lost == nil && r.harmless && errors.As(last, &refused) && refused.Code == codeTryAgain:
-			return nil, last // HTTP has a status for this as well
+		if !mayRepeat(last, r.harmless) {
+			return nil, backoff.Permanent(last)
 		}
-		return nil, backoff.Permanent(last)
+		if lost, ok := errors.AsType[*TransportError](last); ok && lost.RetryAfter > 0 {
+			return nil, errors.Join(last, &backoff.RetryAfterError{Duration: lost.RetryAfter})
+		}
+		return nil, last
 	}
 	tries := uint(defaultRetries + 1)
 	switch {
@@ -137,14 +132,14 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 	return result, err
 }
 
-// mayRepeat reports whether a request that failed so is sent again if that does no harm.
-func mayRepeat(err error) bool {
-	var lost *TransportError
-	var refused *Error
-	if errors.As(err, &lost) {
-		return lost.Sent && lost.repeatable(true)
+// mayRepeat reports whether a request that failed so may be sent again. harmless says
+// that the server may process it twice.
+func mayRepeat(err error, harmless bool) bool {
+	if lost, ok := errors.AsType[*TransportError](err); ok {
+		return lost.repeatable(harmless)
 	}
-	return errors.As(err, &refused) && refused.Code == codeTryAgain
+	refused, ok := errors.AsType[*Error](err)
+	return ok && harmless && refused.Code == codeTryAgain // HTTP has a status for this as well
 }
 
 // attempt sends r once, within the time limit of a turn.

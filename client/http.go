@@ -197,8 +197,8 @@ func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error
 	response, err := h.client.Do(request)
 	if err != nil {
 		// A RoundTripper of somebody else's need not report connections.
-		var network *net.OpError
-		isDial := errors.As(err, &network) && network.Op == "dial"
+		network, ok := errors.AsType[*net.OpError](err)
+		isDial := ok && network.Op == "dial"
 		return nil, classify(ctx, err, connected.Load() || h.RoundTripper != nil && !isDial)
 	}
 	defer response.Body.Close()
@@ -231,8 +231,8 @@ func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, sto
 	}
 	lost := &TransportError{Sent: true, Status: response.StatusCode, Err: errors.New(hint(response.StatusCode)), RetryAfter: retryAfter(response.Header)}
 	if isJSON {
-		var refused *Error
-		if _, err := parseResponse(body, id); errors.As(err, &refused) {
+		_, err := parseResponse(body, id)
+		if refused, ok := errors.AsType[*Error](err); ok {
 			if !lost.repeatable(true) {
 				return nil, refused
 			}
@@ -248,16 +248,13 @@ func classify(ctx context.Context, err error, sent bool) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var refused *ProtocolError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*ProtocolError](err); ok {
 		return refused
 	}
-	var inURL *url.Error
-	if errors.As(err, &inURL) {
+	if inURL, ok := errors.AsType[*url.Error](err); ok {
 		err = inURL.Err // without the method and address, which the caller knows
 	}
-	var certificate *tls.CertificateVerificationError
-	return &TransportError{Sent: sent, Err: err, final: errors.As(err, &certificate)}
+	return &TransportError{Sent: sent, Err: err, final: errors.As(err, new(*tls.CertificateVerificationError))}
 }
 
 // hint says what to do about an HTTP status.

@@ -110,6 +110,18 @@ func eachOf(in *jsontext.Decoder, max int, what string, read func() error) error
 	return err
 }
 
+// checkForms checks the forms among steps.
+func (l Limits) checkForms(steps []Step) error {
+	for _, step := range steps {
+		if step.Type == "elicitation" {
+			if err := l.checkForm(step.Params); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // checkForm counts what a form has, without making anything of it, and reports which
 // limit it is beyond.
 func (l Limits) checkForm(params []byte) error {
@@ -175,8 +187,7 @@ func listFeatures[T any](ctx context.Context, c *Client, method, what string) ([
 
 // orNone takes a server that does not know a list for one without such things.
 func orNone[T any](items []T, err error) ([]T, error) {
-	var refused *Error
-	if errors.As(err, &refused) && refused.Code == jsonrpc2.CodeMethodNotFound {
+	if refused, ok := errors.AsType[*Error](err); ok && refused.Code == jsonrpc2.CodeMethodNotFound {
 		return nil, nil
 	}
 	return items, err
@@ -198,8 +209,7 @@ func readPage[T any](raw json.RawMessage, what string, items *bounded[T]) (strin
 	}
 	more := bounded[T]{max: items.max - len(items.items), what: items.what}
 	if err := read(page[what], &more, "the server's list of "+what); err != nil {
-		var much *LimitError
-		if errors.As(err, &much) {
+		if errors.As(err, new(*LimitError)) {
 			err = tooMuch(items.max, items.what)
 		}
 		return "", err
