@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -66,7 +67,7 @@ type Client struct {
 	dialects []dialect
 	choice   choice
 	sessions sessions
-	headers  toolHeaders
+	headers  atomic.Pointer[toolHeaders] // nil until they are known
 }
 
 // New returns a client for the server that transport leads to. Nothing is sent

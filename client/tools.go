@@ -64,11 +64,15 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 	if _, overHTTP := c.transport.(*HTTP); err != nil || !overHTTP || spoken.toolList.name() != (statelessDialect{}).name() {
 		return tools, err
 	}
+	known := toolHeaders{}
 	tools = slices.DeleteFunc(tools, func(t Tool) bool {
-		_, allowed := mirrors(t.InputSchema)
+		found, allowed := mirrors(t.InputSchema)
+		if allowed && found != nil {
+			known[t.Name] = found
+		}
 		return !allowed
 	})
-	c.headers.learn(tools)
+	c.headers.Store(&known)
 	return tools, nil
 }
 
