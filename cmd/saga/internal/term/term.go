@@ -59,22 +59,25 @@ func New(in, out *os.File, getenv func(string) string) *Terminal {
 	if !Is(in) || !Is(out) {
 		return nil
 	}
-	t := &Terminal{
-		in: in, out: out, width: maxWidth,
-		accessible: getenv("SAGA_ACCESSIBLE") != "" || getenv("TERM") == "dumb",
-		answered:   map[string]entered{},
-	}
-	if width, height, err := term.GetSize(int(out.Fd())); err == nil && width > 0 && height > 0 {
-		t.width = min(width, maxWidth)
-	} else {
-		t.accessible = true // a form on a screen without a size would not be seen
-	}
+	t := &Terminal{in: in, out: out, answered: map[string]entered{}}
+	t.width, t.accessible = look(out, getenv)
 	if opener := browser(getenv); opener != nil {
 		t.open = func(ctx context.Context, url string) error {
 			return exec.CommandContext(ctx, opener[0], append(opener[1:], url)...).Run()
 		}
 	}
 	return t
+}
+
+// look returns the width of a terminal, and whether it is to get plain lines: a form on a
+// screen without a size would not be seen.
+func look(out *os.File, getenv func(string) string) (width int, accessible bool) {
+	accessible = getenv("SAGA_ACCESSIBLE") != "" || getenv("TERM") == "dumb"
+	width, height, err := term.GetSize(int(out.Fd()))
+	if err != nil || width <= 0 || height <= 0 {
+		return maxWidth, true
+	}
+	return min(width, maxWidth), accessible
 }
 
 // browser returns the command that opens an address, or nil.
