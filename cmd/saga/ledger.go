@@ -221,18 +221,14 @@ func (p *program) undoSaga(ctx context.Context, c *cli.Command, b *records.Book,
 		return p.usage(c, "%d sagas begin with %s: give more of the id", len(found), plain.Short(id, maxCell))
 	}
 	before := found[0]
-	undo := b.UndoNow
+	undo, what := b.UndoNow, fmt.Sprintf("%s of %s to be undone: %s", before.Saga, before.Target.Name, strings.Join(before.Effects, ", "))
 	if before.Task {
-		undo = b.UndoTask
+		undo, what = b.UndoTask, fmt.Sprintf("the task %s of %s to be cancelled", before.Saga, before.Target.Name)
 	}
 	if err := undo(ctx, before.Key); err != nil {
 		return failed(err)
 	}
-	if before.Task {
-		p.say("saga: asked for the task %s of %s to be cancelled", before.Saga, plain.Line(before.Target.Name))
-	} else {
-		p.say("saga: asked for %s of %s to be undone: %s", before.Saga, plain.Line(before.Target.Name), plain.Line(strings.Join(before.Effects, ", ")))
-	}
+	p.say("saga: asked for %s", plain.Line(what))
 	return p.awaitUndo(ctx, b, before, c.Duration("wait"))
 }
 
