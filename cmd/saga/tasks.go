@@ -157,18 +157,13 @@ func causeOf(err error) error {
 var errAnswered = errors.New("answered")
 
 func (p *program) answerTask(ctx context.Context, c *cli.Command, connection *client.Client, saved *state.Call, path string) error {
-	asker, err := p.newAsker(c)
+	_, handlers, err := p.newAsker(c)
 	if err != nil {
 		return err
-	}
-	roots, err := namedRoots(c.StringSlice("root"))
-	if err != nil {
-		return failed(err)
 	}
 	following, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	answered := len(saved.Position.Answers)
-	handlers := client.Handlers{Elicit: asker.elicit, Sample: asker.sample, Roots: roots}
 	handlers.OnPosition = func(_ context.Context, position client.Position) error {
 		saved.Position = position
 		if path == "" {
