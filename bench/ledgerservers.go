@@ -58,14 +58,12 @@ func ledgerServer(args []string) http.Handler {
 	return must(server.New(o)).Handler()
 }
 
-// nothing is an effect that costs nothing.
 var nothing = &saga.Effect[string, string]{
 	Name: "nothing",
 	Do:   func(context.Context, saga.Key, string) (string, error) { return "", nil },
 	Undo: func(context.Context, saga.Performed[string, string]) error { return nil },
 }
 
-// actingTool asks several times, and acts after each answer.
 var actingTool = saga.Machine[roundsArgs, roundsState]{
 	Info: saga.Info{
 		Name: "acting", Description: "Asks several times, and acts.", Asks: []steps.Question{goOnForm}, Effects: []saga.Declared{nothing},

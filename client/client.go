@@ -161,13 +161,11 @@ func (c *Client) attempt(ctx context.Context, r request) (json.RawMessage, error
 	return nil, &TransportError{Sent: true, Err: ErrTimeout, final: true}
 }
 
-// implementation is MCP's Implementation.
 type implementation struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 }
 
-// implementationOf introduces a client.
 func implementationOf(o Options) implementation {
 	return implementation{cmp.Or(o.Name, "mcpsaga"), cmp.Or(o.Version, "1")}
 }

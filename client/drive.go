@@ -169,7 +169,6 @@ func (h *Handlers) answer(ctx context.Context, r *Request, kind string) (Answer,
 	return Answer{StepID: r.StepID, Error: failure}, nil
 }
 
-// perform calls the handler for one kind of step.
 func (h *Handlers) perform(ctx context.Context, r *Request, kind string) (any, error) {
 	switch {
 	case kind == "elicitation" && h.Elicit != nil:
@@ -251,7 +250,6 @@ func encodeResult(r *Request, result any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// root is MCP's Root.
 type root struct {
 	URI  string `json:"uri"`
 	Name string `json:"name,omitempty"`

@@ -103,7 +103,6 @@ func (f *follower) answer(ctx context.Context, task *Task) error {
 	return nil
 }
 
-// update sends answers.
 func (f *follower) update(ctx context.Context, answers map[string]json.RawMessage) error {
 	if len(answers) == 0 {
 		return nil

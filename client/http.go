@@ -118,7 +118,6 @@ func (h *HTTP) Client() (*http.Client, error) {
 	return &own, nil
 }
 
-// sender sends requests as h does.
 type sender struct{ h *HTTP }
 
 func (s *sender) RoundTrip(r *http.Request) (*http.Response, error) {

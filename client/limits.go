@@ -40,7 +40,6 @@ type Limits struct {
 	Pages int
 }
 
-// withDefaults fills in what is not set.
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		Steps: cmp.Or(l.Steps, 100), Fields: cmp.Or(l.Fields, 200), Choices: cmp.Or(l.Choices, 1000),
@@ -110,7 +109,6 @@ func eachOf(in *jsontext.Decoder, max int, what string, read func() error) error
 	return err
 }
 
-// checkForms checks the forms among steps.
 func (l Limits) checkForms(steps []Step) error {
 	for _, step := range steps {
 		if step.Type == "elicitation" {
@@ -176,7 +174,6 @@ func list[T any](ctx context.Context, c *Client, d dialect, method, what string)
 	return nil, tooMuch(limits.Pages, "pages of "+what)
 }
 
-// listFeatures lists prompts or resources.
 func listFeatures[T any](ctx context.Context, c *Client, method, what string) ([]T, error) {
 	spoken, err := c.speak(ctx)
 	if err != nil {

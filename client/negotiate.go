@@ -102,7 +102,6 @@ func (c *Client) withSessions(why error) (*spoken, error) {
 	return &spoken{tools: sessionDialect{}, toolList: sessionDialect{}, features: sessionDialect{}}, nil
 }
 
-// discovered is what a server says of itself.
 type discovered struct {
 	versions    []string
 	saga, tasks bool

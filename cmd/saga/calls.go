@@ -53,7 +53,6 @@ is not undone by that: saga cancel does it.`,
 	}
 }
 
-// keysetFlags say which keys open a token.
 func keysetFlags() []cli.Flag {
 	return []cli.Flag{
 		stringFlag("keyset", "the keyset `FILE` (default: this user's own)", ""),
@@ -61,7 +60,6 @@ func keysetFlags() []cli.Flag {
 	}
 }
 
-// callRow is a saved call as the list shows it.
 type callRow struct {
 	Name    string    `json:"name"`
 	Kind    string    `json:"kind,omitempty"`

@@ -30,7 +30,6 @@ func askingFlags(verb string) []cli.Flag {
 	}, answeringFlags(verb)...)
 }
 
-// answeringFlags say how questions are answered.
 func answeringFlags(verb string) []cli.Flag {
 	return []cli.Flag{
 		stringFlag("answers", "answer every question from a JSON `FILE` (- for standard input)", ""),
@@ -140,7 +139,6 @@ func (p *program) warnOfExpiry(c *cli.Command, saved *state.Call) {
 	}
 }
 
-// resume goes on with a saved call of any kind.
 func (p *program) resume(ctx context.Context, connection *client.Client, position client.Position, handlers client.Handlers) (ending, error) {
 	switch position.Kind() {
 	case "prompt":

@@ -113,7 +113,6 @@ func (p *program) detached(c *cli.Command, saved *state.Call) error {
 	return nil
 }
 
-// taskAdvice says how to come back to a task.
 func (p *program) taskAdvice(path string) string {
 	name := self.Quote(state.Given(path))
 	return fmt.Sprintf(`the server goes on with the call, as a task. Come back to it with:

@@ -108,7 +108,6 @@ func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(contex
 	return do(ctx, c, records.New(store, func() *codec.Keyset { return keys }, c.String("audience"), 0))
 }
 
-// waitingRow is a saga as the list shows it.
 type waitingRow struct {
 	Saga      string        `json:"saga"`
 	Task      bool          `json:"task,omitempty"`

@@ -136,7 +136,6 @@ func (p *program) resource(result *client.ReadResult, err error) (ending, error)
 // errBinary says that contents are not for this output.
 var errBinary = errors.New("the resource is not text: name a file with --to FILE")
 
-// printParts writes contents to the standard output.
 func (p *program) printParts(c *cli.Command, parts []content.ResourceContents) error {
 	if len(parts) == 1 && parts[0].Blob != nil {
 		if term.Is(p.stdout) {

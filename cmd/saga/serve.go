@@ -157,7 +157,6 @@ Example, in a client's configuration:
 	}
 }
 
-// workersFlag is how many tasks a process works on.
 func workersFlag() cli.Flag {
 	return &cli.IntFlag{Name: "workers", Usage: "work on `N` tasks at once; 0 for none, which is for saga worker then", Value: defaultWorkers, Sources: env("workers")}
 }

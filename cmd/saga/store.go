@@ -151,7 +151,6 @@ func noPlace(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
-// closeStore closes a ledger, if there is one.
 func closeStore(store ledger.Store) {
 	if store != nil {
 		_ = store.Close() // what it has acknowledged is there

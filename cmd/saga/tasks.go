@@ -58,7 +58,6 @@ Examples:
 	}
 }
 
-// taskCommand is a command about one task.
 func (p *program) taskCommand(name, usage string, flags []cli.Flag, do func(context.Context, *cli.Command, *client.Client, *state.Call, string) error) *cli.Command {
 	return &cli.Command{
 		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: append(flags, serverChoice()...),
@@ -232,7 +231,6 @@ func (p *program) cancelTask(ctx context.Context, c *cli.Command, connection *cl
 	return end(c, false)
 }
 
-// taskRow is a task as the list shows it.
 type taskRow struct {
 	Name   string    `json:"name"`
 	Task   string    `json:"taskId"`

@@ -52,7 +52,6 @@ type store struct {
 	why   error        // of the last attempt
 }
 
-// try opens the store.
 func (s *store) try() {
 	defer close(s.ended)
 	told := time.Now()

@@ -80,7 +80,6 @@ func look(out *os.File, getenv func(string) string) (width int, accessible bool)
 	return min(width, maxWidth), accessible
 }
 
-// browser returns the command that opens an address, or nil.
 func browser(getenv func(string) string) []string {
 	switch {
 	case runtime.GOOS == "darwin":
@@ -165,7 +164,6 @@ const (
 	optionPause   = "pause"
 )
 
-// stopOption saves the call and ends the program.
 func stopOption() huh.Option[string] {
 	return huh.NewOption("Stop here: save the call and go on later", optionPause)
 }
