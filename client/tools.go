@@ -114,9 +114,7 @@ func encodeArguments(arguments any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// Result is what a tool returned in the end: MCP's CallToolResult. Its texts are
-// the server's: do not trust them, and strip control sequences before a terminal
-// shows them.
+// Result is what a tool returned in the end: MCP's CallToolResult. Its texts are the server's.
 type Result struct {
 	// Content is what the tool has to say. A block that breaks MCP's rules is kept
 	// as a [content.Unknown]: the tool has run, and its result is not thrown away.
