@@ -112,18 +112,13 @@ const swapBytes = 1024
 // swapServer writes records as fast as the store can, with all that a saga's have.
 func swapServer(args []string) http.Handler {
 	store := openStore(args[0])
-	return batches(func(ctx context.Context) error { return swapChain(ctx, store) })
-}
-
-// swapChain creates a record and changes it.
-func swapChain(ctx context.Context, store ledger.Store) error {
-	r := newRecord()
-	for range batchChain {
-		if err := change(ctx, store, r); err != nil {
-			return err
+	return batches(func(ctx context.Context) (err error) {
+		r := newRecord()
+		for range batchChain {
+			err = cmp.Or(err, change(ctx, store, r))
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 func newRecord() *ledger.Record {

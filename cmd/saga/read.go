@@ -164,7 +164,10 @@ func (p *program) writeParts(to string, parts []content.ResourceContents) error 
 		return &exitError{exitUsage, fmt.Errorf("--to: the resource has %d parts, so name a directory that is there; %q is none", len(parts), to)}
 	}
 	for i, part := range parts {
-		name, data := to, bytesOf(part)
+		name, data := to, part.Blob
+		if data == nil {
+			data = []byte(part.Text)
+		}
 		if isDir {
 			name, err = writeNew(to, fileName(part.URI, i+1), data)
 		} else {
@@ -180,13 +183,6 @@ func (p *program) writeParts(to string, parts []content.ResourceContents) error 
 		p.say("saga: wrote %s (%d bytes%s)", name, len(data), kind)
 	}
 	return nil
-}
-
-func bytesOf(part content.ResourceContents) []byte {
-	if part.Blob != nil {
-		return part.Blob
-	}
-	return []byte(part.Text)
 }
 
 // maxName limits the name of a file that is made of a URI, in characters.

@@ -164,14 +164,6 @@ func workersFlag() cli.Flag {
 // defaultWorkers is that of package server.
 const defaultWorkers = 16
 
-// workers is what --workers says to package server, where 0 is its default.
-func workers(c *cli.Command) int {
-	if n := c.Int("workers"); n > 0 {
-		return n
-	}
-	return -1
-}
-
 func (p *program) workerCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "worker",
@@ -251,7 +243,7 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, run func(conte
 		Name:           "saga",
 		Logger:         log,
 		Ledger:         store,
-		Workers:        workers(c),
+		Workers:        cmp.Or(max(c.Int("workers"), 0), -1), // 0 would be its default
 	})
 	if err != nil {
 		return failed(err)

@@ -135,7 +135,7 @@ func (p *program) openLedger(ctx context.Context, c *cli.Command, log *slog.Logg
 	switch {
 	case errors.Is(err, errNoSuchLedger):
 		return nil, p.usage(c, "%v", err)
-	case err != nil && l.implied && noPlace(err):
+	case err != nil && l.implied && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
 		// As in a container that may write nothing: it needs none.
 		log.Warn("there is no ledger: its file cannot be there; name another with --ledger", "error", err)
 		return nil, nil
@@ -144,11 +144,6 @@ func (p *program) openLedger(ctx context.Context, c *cli.Command, log *slog.Logg
 	}
 	log.Info("ledger", "ledger", l)
 	return store, nil
-}
-
-// noPlace reports whether a file cannot be made here, whatever is in it.
-func noPlace(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 func closeStore(store ledger.Store) {

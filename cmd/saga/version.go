@@ -13,10 +13,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-// clientRevision is the revision of MCP over which package client gets prompts and
-// resources.
-const clientRevision = "2026-07-28"
-
 func (p *program) versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "version",
@@ -39,7 +35,7 @@ func (p *program) printVersion() error {
 	row("saga", buildinfo.Version())
 	row("built with", fmt.Sprintf("%s for %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH))
 	row("serves", "MCP "+strings.Join(server.Revisions(), ", ")+", and the saga proposal")
-	row("calls", "the saga proposal, MCP "+clientRevision+" with tasks, and older revisions by the official Go SDK")
+	row("calls", "the saga proposal, MCP 2026-07-28 with tasks, and older revisions by the official Go SDK")
 	row("tokens", "format "+tokens.Format)
 	return table.Flush()
 }
