@@ -15,7 +15,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 )
 
-// ledgerCurves show what a ledger costs.
 var ledgerCurves = []curve{{"unused", unusedCurve, 0}, {"sqlite", sqliteCurve, batchCallers}, {"postgres", postgresCurve, batchCallers}, {"records", recordsCurve, batchCallers}, {"sessions", sessionsCurve, 0}}
 
 // tempStore is a ledger in a file that is removed in the end.

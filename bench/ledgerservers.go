@@ -58,14 +58,12 @@ func ledgerServer(args []string) http.Handler {
 	return must(server.New(o)).Handler()
 }
 
-// nothing is an effect that costs nothing.
 var nothing = &saga.Effect[string, string]{
 	Name: "nothing",
 	Do:   func(context.Context, saga.Key, string) (string, error) { return "", nil },
 	Undo: func(context.Context, saga.Performed[string, string]) error { return nil },
 }
 
-// actingTool asks several times, and acts after each answer.
 var actingTool = saga.Machine[roundsArgs, roundsState]{
 	Info: saga.Info{
 		Name: "acting", Description: "Asks several times, and acts.", Asks: []steps.Question{goOnForm}, Effects: []saga.Declared{nothing},
@@ -114,18 +112,13 @@ const swapBytes = 1024
 // swapServer writes records as fast as the store can, with all that a saga's have.
 func swapServer(args []string) http.Handler {
 	store := openStore(args[0])
-	return batches(func(ctx context.Context) error { return swapChain(ctx, store) })
-}
-
-// swapChain creates a record and changes it.
-func swapChain(ctx context.Context, store ledger.Store) error {
-	r := newRecord()
-	for range batchChain {
-		if err := change(ctx, store, r); err != nil {
-			return err
+	return batches(func(ctx context.Context) (err error) {
+		r := newRecord()
+		for range batchChain {
+			err = cmp.Or(err, change(ctx, store, r))
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 func newRecord() *ledger.Record {

@@ -64,7 +64,6 @@ func (p *point) repeat(ctx context.Context, turns int) (f figures, err error) {
 	})
 }
 
-// used is what the servers have used so far.
 func (p *point) used() (f figures) {
 	for _, c := range p.servers {
 		u := must(c.usage("/"))
@@ -124,7 +123,6 @@ func (m measurement) measure(ctx context.Context, points []*point) {
 	}
 }
 
-// median of a kind of figure in all rounds.
 func (p *point) median(kind int) float64 {
 	_, middle, _ := quartiles(p.taken, func(i int) float64 { return p.taken[i][kind] })
 	return middle

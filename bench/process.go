@@ -21,7 +21,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/cputime"
 )
 
-// usage is what a server process has used so far.
 type usage struct {
 	CPU            time.Duration // user and system
 	Mallocs, Bytes uint64

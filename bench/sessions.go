@@ -19,7 +19,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
-// quickTool asks nothing.
 var quickTool = saga.Machine[struct{}, struct{}]{
 	Info:  saga.Info{Name: "quick", Description: "Ends at once."},
 	Start: func(t *saga.Turn[struct{}, struct{}]) (saga.Next, error) { return t.Textf("Done.") },
@@ -59,7 +58,6 @@ func sessionsCurve(ctx context.Context, m measurement) *table {
 	return t
 }
 
-// latencies are how long calls took.
 type latencies struct {
 	mu   sync.Mutex
 	took []time.Duration
@@ -150,7 +148,6 @@ func drain(resp *http.Response) error {
 	return err
 }
 
-// call calls a tool, and answers what it asks.
 func (s *legacy) call(tool, text string) error {
 	s.calls++
 	id := strconv.Itoa(s.calls)

@@ -61,7 +61,6 @@ func newTalk(d *dialect, tool, arguments string) *talk {
 // deploy is a saga of the proposal's tool.
 func deploy(d *dialect) *talk { return newTalk(d, "complex_tool", `{"initial_arg":"value"}`) }
 
-// request is the next one of the saga.
 func (t *talk) request(id int) []byte {
 	method, params, answer := "tools/callSaga", t.params, given[strings.TrimRight(t.asked, "~#0123456789")]
 	if t.dialect == mrtr {
@@ -106,7 +105,6 @@ func (t *talk) take(id int, body []byte, wanted string, last bool) error {
 	return fmt.Errorf("a wrong answer in %s to request %d, which should hold %s (last: %v): %.300s", t.name, id, wanted, last, body)
 }
 
-// tokenLength is that of the token in characters.
 func (t *talk) tokenLength() int { return max(len(t.token)-len(`""`), 0) }
 
 // send sends a request of the saga and takes the response. Any status but 200 is an

@@ -182,9 +182,11 @@ func (c *child) greet(ctx context.Context) error {
 	if c.greeted {
 		return nil
 	}
-	_, err := c.call(ctx, &request{method: "initialize", params: initializeParams(Options{})})
-	var refused *Error
-	if errors.As(err, &refused) {
+	_, err := c.call(ctx, &request{method: "initialize", params: map[string]any{
+		// What a client cannot answer it says when it is asked.
+		"protocolVersion": older[0], "capabilities": struct{}{}, "clientInfo": implementationOf(Options{}),
+	}})
+	if errors.As(err, new(*Error)) {
 		c.greeted = true // it does without; the request itself will show
 		return nil
 	}
@@ -258,22 +260,18 @@ func (c *child) cancel(id uint64) {
 // lost says why a request on this connection got no answer.
 func (c *child) lost(err error) error {
 	c.close() // after a failed write the connection is in an unknown state
-	var wrong *ProtocolError
-	if errors.As(context.Cause(c.ctx), &wrong) {
+	if wrong, ok := errors.AsType[*ProtocolError](context.Cause(c.ctx)); ok {
 		return wrong
 	}
 	final := false
 	select {
 	case <-c.done:
-		var exit *exec.ExitError
-		if errors.As(c.exit, &exit) {
-			final = exit.ExitCode() == notFound || exit.ExitCode() == notExecutable
-		}
+		err = errors.New("the server process ended")
 		if c.exit != nil {
-			err = fmt.Errorf("the server process ended: %w", c.exit)
-		} else {
-			err = errors.New("the server process ended")
+			err = fmt.Errorf("%w: %w", err, c.exit)
 		}
+		code := c.cmd.ProcessState.ExitCode()
+		final = code == notFound || code == notExecutable
 	case <-time.After(c.grace):
 	}
 	return &TransportError{Sent: true, Err: err, final: final}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -66,7 +67,7 @@ type Client struct {
 	dialects []dialect
 	choice   choice
 	sessions sessions
-	headers  toolHeaders
+	headers  atomic.Pointer[toolHeaders] // nil until they are known
 }
 
 // New returns a client for the server that transport leads to. Nothing is sent
@@ -95,22 +96,17 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 		if result, last = c.attempt(ctx, r); last == nil {
 			return result, nil
 		}
-		var lost *TransportError
-		var refused *Error
-		if r.tool != "" && c.options.Retries >= 0 && mayRepeat(last) {
+		if r.tool != "" && c.options.Retries >= 0 && mayRepeat(last, true) && !mayRepeat(last, false) {
 			// It may have begun a saga. Only who knows the key again does not begin another.
 			r.tool, r.harmless = "", c.takesKeys(ctx, r.tool)
 		}
-		switch {
-		case errors.As(last, &lost) && lost.repeatable(r.harmless):
-			if lost.RetryAfter > 0 {
-				return nil, errors.Join(last, &backoff.RetryAfterError{Duration: lost.RetryAfter})
-			}
-			return nil, last
-		case lost == nil && r.harmless && errors.As(last, &refused) && refused.Code == codeTryAgain:
-			return nil, last // HTTP has a status for this as well
+		if !mayRepeat(last, r.harmless) {
+			return nil, backoff.Permanent(last)
 		}
-		return nil, backoff.Permanent(last)
+		if lost, ok := errors.AsType[*TransportError](last); ok && lost.RetryAfter > 0 {
+			return nil, errors.Join(last, &backoff.RetryAfterError{Duration: lost.RetryAfter})
+		}
+		return nil, last
 	}
 	tries := uint(defaultRetries + 1)
 	switch {
@@ -137,14 +133,14 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 	return result, err
 }
 
-// mayRepeat reports whether a request that failed so is sent again if that does no harm.
-func mayRepeat(err error) bool {
-	var lost *TransportError
-	var refused *Error
-	if errors.As(err, &lost) {
-		return lost.Sent && lost.repeatable(true)
+// mayRepeat reports whether a request that failed so may be sent again. harmless says
+// that the server may process it twice.
+func mayRepeat(err error, harmless bool) bool {
+	if lost, ok := errors.AsType[*TransportError](err); ok {
+		return lost.repeatable(harmless)
 	}
-	return errors.As(err, &refused) && refused.Code == codeTryAgain
+	refused, ok := errors.AsType[*Error](err)
+	return ok && harmless && refused.Code == codeTryAgain // HTTP has a status for this as well
 }
 
 // attempt sends r once, within the time limit of a turn.
@@ -165,70 +161,11 @@ func (c *Client) attempt(ctx context.Context, r request) (json.RawMessage, error
 	return nil, &TransportError{Sent: true, Err: ErrTimeout, final: true}
 }
 
-// protocolVersion is the MCP revision offered in initialize.
-const protocolVersion = "2025-11-25"
-
-// ServerInfo is how a server introduces itself.
-type ServerInfo struct {
-	// Name and Version are the server's.
-	Name, Version string
-	// ProtocolVersion is the MCP revision the server chose.
-	ProtocolVersion string
-	// Instructions are the server's advice to the model, or empty.
-	Instructions string
-	// Capabilities are what the server can do, by capability name.
-	Capabilities map[string]json.RawMessage
-}
-
-// Ping asks whether the server answers at all.
-func (c *Client) Ping(ctx context.Context) error {
-	return c.query(ctx, "ping", struct{}{}, &struct{}{})
-}
-
-// Initialize introduces the client to the server and the server to the client.
-// Calls do not need it.
-func (c *Client) Initialize(ctx context.Context) (*ServerInfo, error) {
-	var wire struct {
-		ProtocolVersion string                     `json:"protocolVersion"`
-		Capabilities    map[string]json.RawMessage `json:"capabilities"`
-		ServerInfo      implementation             `json:"serverInfo"`
-		Instructions    string                     `json:"instructions"`
-	}
-	if err := c.query(ctx, "initialize", initializeParams(c.options), &wire); err != nil {
-		return nil, err
-	}
-	return &ServerInfo{
-		Name: wire.ServerInfo.Name, Version: wire.ServerInfo.Version,
-		ProtocolVersion: wire.ProtocolVersion, Instructions: wire.Instructions, Capabilities: wire.Capabilities,
-	}, nil
-}
-
-// implementation is MCP's Implementation.
 type implementation struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 }
 
-// implementationOf introduces a client.
 func implementationOf(o Options) implementation {
 	return implementation{cmp.Or(o.Name, "mcpsaga"), cmp.Or(o.Version, "1")}
-}
-
-// initializeParams are the parameters of initialize. The dialects spoken here need
-// no capabilities: what a client cannot answer it says when it is asked.
-func initializeParams(o Options) any {
-	return struct {
-		ProtocolVersion string         `json:"protocolVersion"`
-		Capabilities    map[string]any `json:"capabilities"`
-		ClientInfo      implementation `json:"clientInfo"`
-	}{protocolVersion, map[string]any{}, implementationOf(o)}
-}
-
-// query sends a request that changes nothing and decodes its result.
-func (c *Client) query(ctx context.Context, method string, params, result any) error {
-	raw, err := c.send(ctx, request{method: method, params: params, harmless: true})
-	if err != nil {
-		return err
-	}
-	return read(raw, result, "the server's answer to "+method)
 }

@@ -64,7 +64,6 @@ type turn struct {
 	wait  time.Duration
 }
 
-// dialect returns the protocol of a position.
 func (c *Client) dialect(p *Position) (dialect, error) {
 	for _, d := range c.dialects {
 		if d.name() == p.Dialect {

@@ -42,7 +42,8 @@
 // A server is not trusted. [Limits], the time for a turn, the number of rounds and
 // the size of a response bound what it can have a client hold, show and wait for;
 // what is beyond ends the call with an error that says so. Texts come as the server
-// sent them: strip control sequences before a terminal shows them.
+// sent them, in questions and results alike: strip control sequences before a terminal
+// shows them.
 //
 // # Going on later
 //

@@ -77,13 +77,8 @@ func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (js
 			}
 			return follower.follow(ctx)
 		}
-		for _, step := range turn.steps {
-			if step.Type != "elicitation" {
-				continue
-			}
-			if err := c.options.Limits.checkForm(step.Params); err != nil {
-				return nil, err
-			}
+		if err := c.options.Limits.checkForms(turn.steps); err != nil {
+			return nil, err
 		}
 		if err := p.collect(turn.parts, c.options.Limits); err != nil {
 			return nil, err
@@ -119,20 +114,25 @@ func resume[R any](ctx context.Context, c *Client, p Position, subject string, h
 // answered, and records each answer as it comes.
 func answerPending(ctx context.Context, p *Position, handlers *Handlers, errorsToo bool) error {
 	for _, step := range p.Pending() {
-		request := &Request{Tool: p.Subject(), StepID: step.StepID, Round: p.Round, Params: step.Params}
-		answer, err := handlers.answer(ctx, request, step.Type)
-		if err == nil && answer.Error != nil && !errorsToo {
-			err = answer.Error
-		}
-		if err != nil {
-			return err
-		}
-		p.Answers = append(p.Answers, answer)
-		if err := handlers.report(ctx, p); err != nil {
+		if _, err := answerStep(ctx, p, handlers, step, errorsToo); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// answerStep has a step answered. Where an answer cannot be an error, it is returned as one.
+func answerStep(ctx context.Context, p *Position, handlers *Handlers, step Step, errorsToo bool) (Answer, error) {
+	request := &Request{Tool: p.Subject(), StepID: step.StepID, Round: p.Round, Params: step.Params}
+	answer, err := handlers.answer(ctx, request, step.Type)
+	if err == nil && answer.Error != nil && !errorsToo {
+		err = answer.Error
+	}
+	if err != nil {
+		return answer, err
+	}
+	p.Answers = append(p.Answers, answer)
+	return answer, handlers.report(ctx, p)
 }
 
 func (h *Handlers) report(ctx context.Context, p *Position) error {
@@ -162,15 +162,13 @@ func (h *Handlers) answer(ctx context.Context, r *Request, kind string) (Answer,
 	if cause := context.Cause(ctx); cause != nil {
 		return Answer{}, cause // the handler failed because it was stopped
 	}
-	failure := &Error{Code: jsonrpc2.CodeInternalError, Message: err.Error()}
-	var own *Error
-	if errors.As(err, &own) {
-		failure = own
+	failure, ok := errors.AsType[*Error](err)
+	if !ok {
+		failure = &Error{Code: jsonrpc2.CodeInternalError, Message: err.Error()}
 	}
 	return Answer{StepID: r.StepID, Error: failure}, nil
 }
 
-// perform calls the handler for one kind of step.
 func (h *Handlers) perform(ctx context.Context, r *Request, kind string) (any, error) {
 	switch {
 	case kind == "elicitation" && h.Elicit != nil:
@@ -252,7 +250,6 @@ func encodeResult(r *Request, result any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// root is MCP's Root.
 type root struct {
 	URI  string `json:"uri"`
 	Name string `json:"name,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -76,21 +77,13 @@ func (e *TransportError) Error() string {
 // Unwrap returns Err.
 func (e *TransportError) Unwrap() error { return e.Err }
 
+// passing are the statuses after which another attempt may succeed; 0 is no response.
+var passing = []int{0, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+
 // repeatable reports whether the request may be sent again. harmless says that
 // the server may process the request twice.
 func (e *TransportError) repeatable(harmless bool) bool {
-	if e.final {
-		return false
-	}
-	if !e.Sent {
-		return true
-	}
-	switch e.Status {
-	case 0, http.StatusTooManyRequests, http.StatusBadGateway,
-		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return harmless
-	}
-	return false
+	return !e.final && (!e.Sent || harmless && slices.Contains(passing, e.Status))
 }
 
 // ProtocolError says that the server sent something that is not an answer. It is

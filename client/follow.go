@@ -91,31 +91,18 @@ func (f *follower) answer(ctx context.Context, task *Task) error {
 	if f.rounds++; f.rounds > f.options.MaxRounds {
 		return tooManyRounds(f.options.MaxRounds)
 	}
-	for {
-		pending := f.p.Pending()
-		if len(pending) == 0 {
-			return nil
-		}
-		step := pending[0]
-		request := &Request{Tool: f.p.Subject(), StepID: step.StepID, Round: f.p.Round, Params: step.Params}
-		answer, err := f.h.answer(ctx, request, step.Type)
-		if err == nil && answer.Error != nil {
-			err = answer.Error // this protocol has no answers that are errors
+	for _, step := range f.p.Pending() {
+		answer, err := answerStep(ctx, f.p, f.h, step, false)
+		if err == nil {
+			err = f.update(ctx, map[string]json.RawMessage{answer.StepID: answer.Result})
 		}
 		if err != nil {
 			return err
 		}
-		f.p.Answers = append(f.p.Answers, answer)
-		if err := f.h.report(ctx, f.p); err != nil {
-			return err
-		}
-		if err := f.update(ctx, map[string]json.RawMessage{answer.StepID: answer.Result}); err != nil {
-			return err
-		}
 	}
+	return nil
 }
 
-// update sends answers.
 func (f *follower) update(ctx context.Context, answers map[string]json.RawMessage) error {
 	if len(answers) == 0 {
 		return nil

@@ -118,7 +118,6 @@ func (h *HTTP) Client() (*http.Client, error) {
 	return &own, nil
 }
 
-// sender sends requests as h does.
 type sender struct{ h *HTTP }
 
 func (s *sender) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -197,8 +196,8 @@ func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error
 	response, err := h.client.Do(request)
 	if err != nil {
 		// A RoundTripper of somebody else's need not report connections.
-		var network *net.OpError
-		isDial := errors.As(err, &network) && network.Op == "dial"
+		network, ok := errors.AsType[*net.OpError](err)
+		isDial := ok && network.Op == "dial"
 		return nil, classify(ctx, err, connected.Load() || h.RoundTripper != nil && !isDial)
 	}
 	defer response.Body.Close()
@@ -229,10 +228,11 @@ func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, sto
 		}
 		return parseResponse(body, id)
 	}
-	lost := &TransportError{Sent: true, Status: response.StatusCode, Err: errors.New(hint(response.StatusCode)), RetryAfter: retryAfter(response.Header)}
+	hint := errors.New(cmp.Or(hints[response.StatusCode], http.StatusText(response.StatusCode)))
+	lost := &TransportError{Sent: true, Status: response.StatusCode, Err: hint, RetryAfter: retryAfter(response.Header)}
 	if isJSON {
-		var refused *Error
-		if _, err := parseResponse(body, id); errors.As(err, &refused) {
+		_, err := parseResponse(body, id)
+		if refused, ok := errors.AsType[*Error](err); ok {
 			if !lost.repeatable(true) {
 				return nil, refused
 			}
@@ -248,35 +248,26 @@ func classify(ctx context.Context, err error, sent bool) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var refused *ProtocolError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*ProtocolError](err); ok {
 		return refused
 	}
-	var inURL *url.Error
-	if errors.As(err, &inURL) {
+	if inURL, ok := errors.AsType[*url.Error](err); ok {
 		err = inURL.Err // without the method and address, which the caller knows
 	}
-	var certificate *tls.CertificateVerificationError
-	return &TransportError{Sent: sent, Err: err, final: errors.As(err, &certificate)}
+	return &TransportError{Sent: sent, Err: err, final: errors.As(err, new(*tls.CertificateVerificationError))}
 }
 
-// hint says what to do about an HTTP status.
-func hint(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "the server wants a credential; set a bearer token"
-	case http.StatusForbidden:
-		return "the server does not allow this caller"
-	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		return "this is not an MCP endpoint; check the path of the URL"
-	case http.StatusRequestEntityTooLarge:
-		return "the arguments or answers are larger than the server accepts"
-	case http.StatusTooManyRequests:
-		return "the server is limiting its callers; try later"
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return "the server is not available; try later"
-	}
-	return http.StatusText(status)
+// hints say what to do about an HTTP status.
+var hints = map[int]string{
+	http.StatusUnauthorized:          "the server wants a credential; set a bearer token",
+	http.StatusForbidden:             "the server does not allow this caller",
+	http.StatusNotFound:              "this is not an MCP endpoint; check the path of the URL",
+	http.StatusMethodNotAllowed:      "this is not an MCP endpoint; check the path of the URL",
+	http.StatusRequestEntityTooLarge: "the arguments or answers are larger than the server accepts",
+	http.StatusTooManyRequests:       "the server is limiting its callers; try later",
+	http.StatusBadGateway:            "the server is not available; try later",
+	http.StatusServiceUnavailable:    "the server is not available; try later",
+	http.StatusGatewayTimeout:        "the server is not available; try later",
 }
 
 // retryAfter reads the Retry-After header, which is in seconds or a date.
@@ -321,9 +312,6 @@ func readAll(in io.Reader, limit int64, patience time.Duration, stop context.Can
 	return all.Bytes(), nil
 }
 
-// errNoResponse: a stream ended too early.
-var errNoResponse = errors.New("the server's stream of events ended without the response")
-
 // readEvents returns the result in a stream of events, which servers may send
 // instead of a JSON object (MCP 2025-11-25, basic/transports, sending messages to the
 // server). Notifications before it are for notify, unless that is nil.
@@ -352,5 +340,5 @@ func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64, n
 	if rest.N <= 0 {
 		return nil, tooMuch(limit, "bytes in an answer")
 	}
-	return nil, classify(ctx, errNoResponse, true)
+	return nil, classify(ctx, errors.New("the server's stream of events ended without the response"), true)
 }

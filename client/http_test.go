@@ -226,12 +226,18 @@ func TestSlowServersAreGivenUp(t *testing.T) {
 	defer close(release)
 	c := client.New(&client.HTTP{URL: server.URL}, client.Options{Protocol: "saga", Timeout: 50 * time.Millisecond})
 	defer c.Close()
-	require.ErrorIs(t, c.Ping(t.Context()), client.ErrTimeout)
+	require.ErrorIs(t, reach(t.Context(), c), client.ErrTimeout)
 	assert.EqualValues(t, 1, calls.Load())
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(10*time.Millisecond, func() { cancel(client.ErrPause) })
-	require.ErrorIs(t, c.Ping(ctx), client.ErrPause)
+	require.ErrorIs(t, reach(ctx, c), client.ErrPause)
+}
+
+// reach makes a small request.
+func reach(ctx context.Context, c *client.Client) error {
+	_, err := c.Tools(ctx)
+	return err
 }
 
 func TestHTTPFieldsAreChecked(t *testing.T) {
@@ -241,7 +247,7 @@ func TestHTTPFieldsAreChecked(t *testing.T) {
 		{URL: "http://example.com/mcp", Bearer: "secret"},
 	} {
 		c := client.New(h, client.Options{Protocol: "saga"})
-		err := c.Ping(t.Context())
+		err := reach(t.Context(), c)
 		var lost *client.TransportError
 		require.ErrorAs(t, err, &lost)
 		assert.False(t, lost.Sent)
@@ -260,7 +266,7 @@ func TestHTTPRedirectsToOthersAreRefused(t *testing.T) {
 		}))
 		c := client.New(&client.HTTP{URL: server.URL, Bearer: "b", Header: http.Header{"X-Api-Key": {"k"}}}, client.Options{Protocol: "saga"})
 		var refused *client.ProtocolError
-		assert.ErrorAs(t, c.Ping(t.Context()), &refused, "%d", status)
+		assert.ErrorAs(t, reach(t.Context(), c), &refused, "%d", status)
 		assert.Zero(t, others.Load(), "%d", status)
 		require.NoError(t, c.Close())
 		server.Close()
@@ -281,10 +287,10 @@ func TestHTTPHeaders(t *testing.T) {
 		assert.Equal(t, "Bearer b", r.Header.Get("Authorization"))
 		assert.Equal(t, "1", r.Header.Get("X-Extra"))
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+		_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`))
 	}))
 	defer server.Close()
 	c := client.New(&client.HTTP{URL: server.URL, Bearer: "b", Header: http.Header{"x-extra": {"1"}}}, client.Options{Protocol: "saga"})
 	defer c.Close()
-	require.NoError(t, c.Ping(t.Context()))
+	require.NoError(t, reach(t.Context(), c))
 }

@@ -40,7 +40,6 @@ type Limits struct {
 	Pages int
 }
 
-// withDefaults fills in what is not set.
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		Steps: cmp.Or(l.Steps, 100), Fields: cmp.Or(l.Fields, 200), Choices: cmp.Or(l.Choices, 1000),
@@ -110,6 +109,17 @@ func eachOf(in *jsontext.Decoder, max int, what string, read func() error) error
 	return err
 }
 
+func (l Limits) checkForms(steps []Step) error {
+	for _, step := range steps {
+		if step.Type == "elicitation" {
+			if err := l.checkForm(step.Params); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // checkForm counts what a form has, without making anything of it, and reports which
 // limit it is beyond.
 func (l Limits) checkForm(params []byte) error {
@@ -164,7 +174,6 @@ func list[T any](ctx context.Context, c *Client, d dialect, method, what string)
 	return nil, tooMuch(limits.Pages, "pages of "+what)
 }
 
-// listFeatures lists prompts or resources.
 func listFeatures[T any](ctx context.Context, c *Client, method, what string) ([]T, error) {
 	spoken, err := c.speak(ctx)
 	if err != nil {
@@ -175,8 +184,7 @@ func listFeatures[T any](ctx context.Context, c *Client, method, what string) ([
 
 // orNone takes a server that does not know a list for one without such things.
 func orNone[T any](items []T, err error) ([]T, error) {
-	var refused *Error
-	if errors.As(err, &refused) && refused.Code == jsonrpc2.CodeMethodNotFound {
+	if refused, ok := errors.AsType[*Error](err); ok && refused.Code == jsonrpc2.CodeMethodNotFound {
 		return nil, nil
 	}
 	return items, err
@@ -198,8 +206,7 @@ func readPage[T any](raw json.RawMessage, what string, items *bounded[T]) (strin
 	}
 	more := bounded[T]{max: items.max - len(items.items), what: items.what}
 	if err := read(page[what], &more, "the server's list of "+what); err != nil {
-		var much *LimitError
-		if errors.As(err, &much) {
+		if errors.As(err, new(*LimitError)) {
 			err = tooMuch(items.max, items.what)
 		}
 		return "", err

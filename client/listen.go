@@ -91,7 +91,6 @@ func (n *news) subscribe(ctx context.Context, f *follower) {
 	}()
 }
 
-// stop ends the subscription.
 func (n *news) stop() {
 	if n.cancel != nil {
 		n.cancel()

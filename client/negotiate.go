@@ -32,6 +32,8 @@ type spoken struct {
 // older are the revisions of MCP with sessions.
 var older = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
+func isOld(revision string) bool { return slices.Contains(older, revision) }
+
 // probePatience is how long the process of a server that may know nothing of
 // server/discover may take to say so: some never answer before initialize.
 const probePatience = 15 * time.Second
@@ -59,7 +61,7 @@ func (c *Client) choose(ctx context.Context) (*spoken, error) {
 		return &spoken{tools: sagaDialect{}, toolList: sagaDialect{}, features: stateless}, nil
 	case protocol == revision:
 		return &spoken{tools: stateless, toolList: stateless, features: stateless}, nil
-	case slices.Contains(older, protocol):
+	case isOld(protocol):
 		return c.withSessions(nil)
 	case protocol != "":
 		return nil, fmt.Errorf("there is no protocol %q here: use saga, %s, or one of %v", protocol, revision, older)
@@ -76,7 +78,7 @@ func (c *Client) choose(ctx context.Context) (*spoken, error) {
 	}
 	if !slices.Contains(found.versions, revision) {
 		unknown := &ProtocolError{Reason: fmt.Sprintf("the server speaks MCP %.200v, and this client %s and what is older", found.versions, revision)}
-		if slices.ContainsFunc(found.versions, func(v string) bool { return slices.Contains(older, v) }) {
+		if slices.ContainsFunc(found.versions, isOld) {
 			return c.withSessions(unknown)
 		}
 		return nil, unknown
@@ -91,17 +93,15 @@ func (c *Client) choose(ctx context.Context) (*spoken, error) {
 // withSessions speaks an older revision. why says what made that necessary, or is nil.
 func (c *Client) withSessions(why error) (*spoken, error) {
 	if c.options.Sessions == nil {
+		err := fmt.Errorf("older revisions of MCP than %s need Options.Sessions", revision)
 		if why != nil {
-			why = fmt.Errorf(" (to server/discover it said: %w)", why)
-		} else {
-			why = errors.New("")
+			err = fmt.Errorf("%w (to server/discover it said: %w)", err, why)
 		}
-		return nil, fmt.Errorf("older revisions of MCP than %s need Options.Sessions%w", revision, why)
+		return nil, err
 	}
 	return &spoken{tools: sessionDialect{}, toolList: sessionDialect{}, features: sessionDialect{}}, nil
 }
 
-// discovered is what a server says of itself.
 type discovered struct {
 	versions    []string
 	saga, tasks bool
@@ -119,11 +119,10 @@ func (c *Client) discover(ctx context.Context) (*discovered, error) {
 	if err != nil {
 		return nil, err
 	}
-	versions := bounded[string]{max: c.options.Limits.Items, what: "versions of a server"}
 	wire := struct {
 		Versions     bounded[string] `json:"supportedVersions"`
 		Capabilities json.RawMessage `json:"capabilities"`
-	}{Versions: versions}
+	}{Versions: bounded[string]{max: c.options.Limits.Items, what: "versions of a server"}}
 	if err := read(raw, &wire, "the server's answer to server/discover"); err != nil {
 		return nil, err
 	}
@@ -139,28 +138,22 @@ func (c *Client) discover(ctx context.Context) (*discovered, error) {
 // isOlder reports whether the error that answered server/discover is one of a server that
 // knows nothing of it, as 2026-07-28 (basic/versioning) has it: any but those of its own.
 func isOlder(err error) bool {
-	var refused *Error
-	var lost *TransportError
-	switch {
-	case errors.As(err, &refused):
+	if refused, ok := errors.AsType[*Error](err); ok {
 		if refused.Code != codeUnsupportedVersion {
 			return refused.Code != codeHeaderMismatch && refused.Code != codeMissingCapability
 		}
-		return slices.ContainsFunc(supportedBy(err), func(v string) bool { return slices.Contains(older, v) })
-	case errors.As(err, &lost):
-		// What servers answer to a request without a session, if not by JSON-RPC.
-		switch lost.Status {
-		case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnprocessableEntity:
-			return true
-		}
+		return slices.ContainsFunc(supportedBy(err), isOld)
 	}
-	return false
+	lost, ok := errors.AsType[*TransportError](err)
+	// What servers answer to a request without a session, if not by JSON-RPC.
+	statuses := []int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnprocessableEntity}
+	return ok && slices.Contains(statuses, lost.Status)
 }
 
 // supportedBy are the versions that a server says it speaks when it refuses one.
 func supportedBy(err error) []string {
-	var refused *Error
-	if !errors.As(err, &refused) || refused.Code != codeUnsupportedVersion {
+	refused, ok := errors.AsType[*Error](err)
+	if !ok || refused.Code != codeUnsupportedVersion {
 		return nil
 	}
 	var data struct {
@@ -177,8 +170,7 @@ func (c *Client) neverDiscovers(ctx context.Context, err error) bool {
 	if !is || ctx.Err() != nil || c.options.Sessions == nil {
 		return false
 	}
-	var lost *TransportError
-	if errors.As(err, &lost) && (lost.final && !errors.Is(err, ErrTimeout) || !lost.Sent) {
+	if lost, ok := errors.AsType[*TransportError](err); ok && (lost.final && !errors.Is(err, ErrTimeout) || !lost.Sent) {
 		return false // it cannot be started at all
 	}
 	process.drop()

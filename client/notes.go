@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 )
 
-// note is a notification.
 type note struct {
 	method string
 	params json.RawMessage

@@ -31,9 +31,7 @@ type PromptArgument struct {
 	Required bool `json:"required,omitempty"`
 }
 
-// PromptResult is what a prompt comes to: MCP's GetPromptResult. Its texts are the
-// server's: do not trust them, and strip control sequences before a terminal shows
-// them.
+// PromptResult is what a prompt comes to: MCP's GetPromptResult. Its texts are the server's.
 type PromptResult struct {
 	// Description tells what the messages are for.
 	Description string
@@ -125,9 +123,7 @@ type ResourceTemplate struct {
 	MIMEType string `json:"mimeType,omitempty"`
 }
 
-// ReadResult is what a resource holds: MCP's ReadResourceResult. Its texts are the
-// server's: do not trust them, and strip control sequences before a terminal shows
-// them.
+// ReadResult is what a resource holds: MCP's ReadResourceResult. Its texts are the server's.
 type ReadResult struct {
 	// Contents are its parts. Their URIs are the server's word: do not make the name of
 	// a file of one without care.

@@ -59,11 +59,10 @@ type Transport interface {
 // being read.
 func read(raw json.RawMessage, into any, what string) error {
 	err := jsonv2.Unmarshal(raw, into)
-	var much *LimitError
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &much): // without where in the JSON
+	}
+	if much, ok := errors.AsType[*LimitError](err); ok { // without where in the JSON
 		return tooMuch(much.Limit, much.What)
 	}
 	return &ProtocolError{Reason: what + " is malformed", Err: err}

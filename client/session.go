@@ -103,7 +103,7 @@ func (s *sessions) close() error {
 // openSession is a session and what it was opened for.
 type openSession struct {
 	Session
-	elicitation, sampling, roots bool
+	config SessionConfig
 	// asks are the server's requests, for whoever has the session to answer.
 	asks chan ask
 	// over is closed when the request under way is over; nil if there is none.
@@ -122,15 +122,8 @@ type ask struct {
 	reply  chan<- Answer
 }
 
-// kinds says what h can answer, or, without, what clients usually can.
-func kinds(h *Handlers) (elicitation, sampling, roots bool) {
-	if h == nil {
-		return true, true, false
-	}
-	return h.Elicit != nil, h.Sample != nil, h.Roots != nil
-}
-
-// session returns a session whose server knows what h can answer.
+// session returns a session whose server knows what h can answer or, without, what clients
+// usually can.
 func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error) {
 	c.sessions.mu.Lock()
 	found := c.sessions.idle
@@ -140,9 +133,9 @@ func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error)
 	if closed {
 		return nil, &TransportError{Err: errClosed, final: true}
 	}
-	elicitation, sampling, roots := kinds(h)
 	if found != nil {
-		if h == nil || found.elicitation == elicitation && found.sampling == sampling && found.roots == roots {
+		can := found.config
+		if h == nil || can.Elicitation == (h.Elicit != nil) && can.Sampling == (h.Sample != nil) && can.Roots == (h.Roots != nil) {
 			return found, nil
 		}
 		_ = found.Close()
@@ -150,11 +143,11 @@ func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error)
 	if c.options.Sessions == nil {
 		return nil, errors.New("this call needs Options.Sessions, as its server speaks an older revision of MCP")
 	}
-	s := &openSession{elicitation: elicitation, sampling: sampling, roots: roots, asks: make(chan ask), notes: make(chan notedProgress, 1)}
+	s := &openSession{asks: make(chan ask), notes: make(chan notedProgress, 1)}
 	introduction := implementationOf(c.options)
-	config := SessionConfig{
+	s.config = SessionConfig{
 		Transport: c.transport, Name: introduction.Name, Version: introduction.Version, Revision: c.options.Protocol,
-		Elicitation: elicitation, Sampling: sampling, Roots: roots,
+		Elicitation: h == nil || h.Elicit != nil, Sampling: h == nil || h.Sample != nil, Roots: h != nil && h.Roots != nil,
 		Answer: func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 			return s.answer(ctx, int64(c.options.Limits.Steps), method, params)
 		},
@@ -163,7 +156,7 @@ func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error)
 	limited, cancel := context.WithTimeoutCause(ctx, c.options.Timeout, ErrTimeout)
 	defer cancel()
 	var err error
-	if s.Session, err = c.options.Sessions(limited, config); err != nil {
+	if s.Session, err = c.options.Sessions(limited, s.config); err != nil {
 		if limited.Err() != nil && ctx.Err() == nil {
 			err = &TransportError{Sent: true, Err: ErrTimeout, final: true}
 		}

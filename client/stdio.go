@@ -53,14 +53,8 @@ type Stdio struct {
 func (s *Stdio) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	running := s.child
-	s.child = nil
 	s.mu.Unlock()
-	if running == nil {
-		return nil
-	}
-	running.close()
-	<-running.done
+	s.drop()
 	return nil
 }
 
@@ -71,8 +65,7 @@ func (s *Stdio) drop() {
 	s.child = nil
 	s.mu.Unlock()
 	if running != nil {
-		running.close()
-		<-running.done
+		_ = running.Close()
 	}
 }
 

@@ -123,7 +123,7 @@ func TestStdioTranscript(t *testing.T) {
 	assert.NotEmpty(t, got.Content.Text())
 
 	var refused *client.Error
-	require.ErrorAs(t, c.Ping(t.Context()), &refused)
+	require.ErrorAs(t, reach(t.Context(), c), &refused)
 	assert.Equal(t, &client.Error{Code: -32601, Message: "no", Data: json.RawMessage("[1]")}, refused)
 
 	require.NoError(t, c.Close())
@@ -188,7 +188,7 @@ func TestStdioCancels(t *testing.T) {
 	transport, c := child(t, "deaf")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, c.Ping(ctx), context.DeadlineExceeded)
+	require.ErrorIs(t, reach(ctx, c), context.DeadlineExceeded)
 	mark := strings.TrimPrefix(transport.Env[len(transport.Env)-1], "MARK=")
 	require.Eventually(t, func() bool {
 		data, err := os.ReadFile(mark)
@@ -199,7 +199,7 @@ func TestStdioCancels(t *testing.T) {
 func TestStdioKillsWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	_, c := child(t, "stubborn")
-	require.Error(t, c.Ping(t.Context()))
+	require.Error(t, reach(t.Context(), c))
 	start := time.Now()
 	require.NoError(t, c.Close())
 	assert.Less(t, time.Since(start), 10*time.Second)

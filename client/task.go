@@ -119,12 +119,8 @@ func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 	case "working", "cancelled":
 	case "input_required":
 		task.Steps = wire.Requests.steps
-		for _, step := range task.Steps {
-			if step.Type == "elicitation" {
-				if err := limits.checkForm(step.Params); err != nil {
-					return nil, err
-				}
-			}
+		if err := limits.checkForms(task.Steps); err != nil {
+			return nil, err
 		}
 	case "completed":
 		task.Result = wire.Result

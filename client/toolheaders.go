@@ -8,17 +8,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
-// toolHeaders are the arguments that tools want repeated in headers, for gateways (MCP
-// 2026-07-28, x-mcp-header), as far as they are known.
-type toolHeaders struct {
-	mu    sync.Mutex
-	known map[string][]mirrored // by tool
-}
+// toolHeaders are, by tool, the arguments that tools want repeated in headers, for gateways
+// (MCP 2026-07-28, x-mcp-header).
+type toolHeaders map[string][]mirrored
 
 // mirrored is an argument that a header repeats.
 type mirrored struct {
@@ -96,39 +92,22 @@ func (w *mirrorWalk) anywhere(schema []byte, depth int) int {
 	return n
 }
 
-// learn notes what the tools of a list want.
-func (t *toolHeaders) learn(tools []Tool) {
-	known := make(map[string][]mirrored, len(tools))
-	for _, tool := range tools {
-		if found, ok := mirrors(tool.InputSchema); ok && found != nil {
-			known[tool.Name] = found
-		}
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.known = known
-}
-
 // mirror adds to a tools/call what headers are to repeat. If the server cannot be asked
 // what that is, it has to refuse.
 func (c *Client) mirror(ctx context.Context, p *Position, r *request) {
 	if _, ok := c.transport.(*HTTP); !ok || r.method != "tools/call" || r.session {
 		return
 	}
-	c.headers.mu.Lock()
-	known := c.headers.known
-	c.headers.mu.Unlock()
-	if known == nil {
+	if c.headers.Load() == nil {
 		limited, cancel := context.WithTimeout(ctx, c.options.RetryFor)
 		defer cancel()
-		if _, err := c.Tools(limited); err != nil {
-			return
-		}
-		c.headers.mu.Lock()
-		known = c.headers.known
-		c.headers.mu.Unlock()
+		_, _ = c.Tools(limited)
 	}
-	for _, m := range known[p.Tool] {
+	known := c.headers.Load()
+	if known == nil {
+		return
+	}
+	for _, m := range (*known)[p.Tool] {
 		if value, ok := headerValue(jsonview.Get(p.Arguments, m.path...)); ok {
 			r.header[m.header] = encodeHeader(value)
 		}

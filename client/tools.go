@@ -64,11 +64,15 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 	if _, overHTTP := c.transport.(*HTTP); err != nil || !overHTTP || spoken.toolList.name() != (statelessDialect{}).name() {
 		return tools, err
 	}
+	known := toolHeaders{}
 	tools = slices.DeleteFunc(tools, func(t Tool) bool {
-		_, allowed := mirrors(t.InputSchema)
+		found, allowed := mirrors(t.InputSchema)
+		if allowed && found != nil {
+			known[t.Name] = found
+		}
 		return !allowed
 	})
-	c.headers.learn(tools)
+	c.headers.Store(&known)
 	return tools, nil
 }
 
@@ -110,9 +114,7 @@ func encodeArguments(arguments any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// Result is what a tool returned in the end: MCP's CallToolResult. Its texts are
-// the server's: do not trust them, and strip control sequences before a terminal
-// shows them.
+// Result is what a tool returned in the end: MCP's CallToolResult. Its texts are the server's.
 type Result struct {
 	// Content is what the tool has to say. A block that breaks MCP's rules is kept
 	// as a [content.Unknown]: the tool has run, and its result is not thrown away.

@@ -29,14 +29,3 @@ func TestToolsMalformed(t *testing.T) {
 	var wrong *client.ProtocolError
 	require.ErrorAs(t, err, &wrong)
 }
-
-func TestInitialize(t *testing.T) {
-	s := play(t, result(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"n","version":"1"},"instructions":"i"}`))
-	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", Name: "test", Version: "9"})
-	t.Cleanup(func() { _ = c.Close() })
-	info, err := c.Initialize(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, "n", info.Name)
-	assert.Equal(t, "2025-06-18", info.ProtocolVersion)
-	assert.JSONEq(t, `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"9"}}`, string(s.got()[0].Params))
-}

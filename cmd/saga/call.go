@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
 
@@ -187,6 +188,9 @@ func (p *program) print(text string) {
 	}
 	fmt.Fprintln(p.stdout, strings.TrimRight(text, "\n"))
 }
+
+// table writes to the standard output what tabs separate, in columns.
+func (p *program) table() *tabwriter.Writer { return tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0) }
 
 // printJSON writes JSON, or a value as JSON, indented. JSON has no control characters of
 // its own.

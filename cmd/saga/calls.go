@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -54,7 +53,6 @@ is not undone by that: saga cancel does it.`,
 	}
 }
 
-// keysetFlags say which keys open a token.
 func keysetFlags() []cli.Flag {
 	return []cli.Flag{
 		stringFlag("keyset", "the keyset `FILE` (default: this user's own)", ""),
@@ -62,7 +60,6 @@ func keysetFlags() []cli.Flag {
 	}
 }
 
-// callRow is a saved call as the list shows it.
 type callRow struct {
 	Name    string    `json:"name"`
 	Kind    string    `json:"kind,omitempty"`
@@ -93,7 +90,7 @@ func (p *program) listCalls(c *cli.Command) error {
 		p.say("There are no saved calls.")
 		return nil
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	table := p.table()
 	fmt.Fprintln(table, "NAME\tOF\tSERVER\tSAVED\tGOES ON\tWAITS FOR")
 	for _, row := range rows {
 		if row.Error != "" {
@@ -112,17 +109,13 @@ func describeCall(s state.Saved, look *inspector) callRow {
 		return row
 	}
 	position := s.Call.Position
-	row.Kind, row.Subject, row.Server = position.Kind(), position.Subject(), s.Call.URL
-	if s.Call.Stdio != "" {
-		row.Server = s.Call.Stdio
-	}
+	row.Kind, row.Subject, row.Server = position.Kind(), position.Subject(), s.Call.URL+s.Call.Stdio
 	if found := look.inspect(position.Token); found != nil && found.Claims != nil {
 		row.Expires = &found.Claims.ExpiresAt
 	}
+	row.Waits = "the server"
 	if pending := position.Pending(); len(pending) > 0 {
 		row.Waits = waitsFor(pending[0])
-	} else {
-		row.Waits = "the server"
 	}
 	return row
 }

@@ -27,7 +27,6 @@ import (
 
 const defaultServer = "http://" + defaultAddr + server.Endpoint
 
-// serverChoice are the flags that say which server is meant.
 func serverChoice() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "server", Usage: "the `URL` of the server's MCP endpoint (default: " + defaultServer + ")", Sources: env("server")},

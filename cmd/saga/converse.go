@@ -30,7 +30,6 @@ func askingFlags(verb string) []cli.Flag {
 	}, answeringFlags(verb)...)
 }
 
-// answeringFlags say how questions are answered.
 func answeringFlags(verb string) []cli.Flag {
 	return []cli.Flag{
 		stringFlag("answers", "answer every question from a JSON `FILE` (- for standard input)", ""),
@@ -82,13 +81,9 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(conte
 			return p.notSaved(err)
 		}
 	}
-	asker, err := p.newAsker(c)
+	asker, handlers, err := p.newAsker(c)
 	if err != nil {
 		return err
-	}
-	roots, err := namedRoots(c.StringSlice("root"))
-	if err != nil {
-		return failed(err)
 	}
 	connection, err := p.connect(c, saved, c.Int("max-rounds"))
 	if err != nil {
@@ -96,7 +91,6 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(conte
 	}
 	defer connection.Close()
 
-	handlers := client.Handlers{Elicit: asker.elicit, Sample: asker.sample, Roots: roots}
 	if asker.bar = term.NewBar(p.stderr, os.Getenv); asker.bar != nil {
 		handlers.OnProgress = func(progress client.Progress) { asker.bar.Show(progress) }
 	}
@@ -132,11 +126,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(conte
 		// The result cannot be put where it was to go: keep the way to it.
 		return p.interrupted(c, saved, resumed, false, &client.Interrupted{Position: saved.Position, Err: err})
 	}
-	for _, path := range []string{save, resumed} {
-		if path != "" {
-			_ = os.Remove(path) // the call is over
-		}
-	}
+	forget(save, resumed)
 	return err
 }
 
@@ -149,7 +139,6 @@ func (p *program) warnOfExpiry(c *cli.Command, saved *state.Call) {
 	}
 }
 
-// resume goes on with a saved call of any kind.
 func (p *program) resume(ctx context.Context, connection *client.Client, position client.Position, handlers client.Handlers) (ending, error) {
 	switch position.Kind() {
 	case "prompt":
@@ -160,24 +149,26 @@ func (p *program) resume(ctx context.Context, connection *client.Client, positio
 	return p.tool(connection.Resume(ctx, position, handlers))
 }
 
-func (p *program) newAsker(c *cli.Command) (*asker, error) {
-	a := &asker{p: p, yes: c.Bool("yes-sampling"), term: term.New(p.stdin, p.stderr, os.Getenv)}
+// newAsker returns what answers steps, and the handlers that ask it.
+func (p *program) newAsker(c *cli.Command) (a *asker, h client.Handlers, err error) {
+	a = &asker{p: p, yes: c.Bool("yes-sampling"), term: term.New(p.stdin, p.stderr, os.Getenv)}
 	if path := c.String("answers"); path != "" {
 		if path == "-" && c.String("json") == "-" {
-			return nil, p.usage(c, "--answers and --json cannot both be read from the standard input")
+			return nil, h, p.usage(c, "--answers and --json cannot both be read from the standard input")
 		}
-		file, err := answers.Load(path)
-		if err != nil {
-			return nil, &exitError{exitUsage, err}
+		if a.file, err = answers.Load(path); err != nil {
+			return nil, h, &exitError{exitUsage, err}
 		}
-		a.file = file
 	}
-	chosen, err := model.New(model.Config{
+	h.Elicit, h.Sample = a.elicit, a.sample
+	if h.Roots, err = namedRoots(c.StringSlice("root")); err != nil {
+		return nil, h, failed(err)
+	}
+	a.model, err = model.New(model.Config{
 		Provider: c.String("model-provider"), BaseURL: c.String("model-url"), Key: c.String("model-key"),
 		Model: c.String("model"), Hints: c.Bool("model-hints"), Getenv: os.Getenv,
 	})
-	a.model = chosen
-	return a, err
+	return a, h, err
 }
 
 func namedRoots(dirs []string) (func(context.Context, *client.Request) ([]steps.Root, error), error) {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
 
@@ -121,7 +120,7 @@ func (p *program) printList(name string, rows []listRow) error {
 		p.say("The server has no %s.", name)
 		return nil
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	table := p.table()
 	for _, row := range rows {
 		fmt.Fprintf(table, "%s%s\t%s\t%s\n", row.mark, plain.Line(row.name), plain.Line(row.takes), plain.Line(row.description))
 	}

@@ -25,8 +25,8 @@ var verbs = map[string]string{"tool": "call", "prompt": "get", "resource": "read
 // interrupted saves where a call stands and says what to do now. resumed is the file
 // that the call was resumed from, or empty.
 func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string, declined bool, err error) error {
-	var stopped *client.Interrupted
-	if !errors.As(err, &stopped) {
+	stopped, ok := errors.AsType[*client.Interrupted](err)
+	if !ok {
 		return err
 	}
 	cause, position := stopped.Err, stopped.Position
@@ -39,11 +39,7 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 		return &exitError{exitDeclined, fmt.Errorf("the %s is not given: %s", position.Kind(), refusal.Message)}
 	}
 	if errors.As(cause, new(*client.TaskError)) {
-		for _, path := range []string{c.String("save"), resumed} {
-			if path != "" {
-				_ = os.Remove(path) // the call is over
-			}
-		}
+		forget(c.String("save"), resumed)
 		return &exitError{exitServer, cause}
 	}
 	if !begun(position) {
@@ -81,6 +77,15 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 	return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, text)}
 }
 
+// forget removes the files of a call that is over; those without a name are none.
+func forget(paths ...string) {
+	for _, path := range paths {
+		if path != "" {
+			_ = os.Remove(path)
+		}
+	}
+}
+
 // begun reports whether there is something to go on with.
 func begun(position client.Position) bool {
 	return position.Token != "" || position.Task != "" || position.Round > 0
@@ -108,7 +113,6 @@ func (p *program) detached(c *cli.Command, saved *state.Call) error {
 	return nil
 }
 
-// taskAdvice says how to come back to a task.
 func (p *program) taskAdvice(path string) string {
 	name := self.Quote(state.Given(path))
 	return fmt.Sprintf(`the server goes on with the call, as a task. Come back to it with:
@@ -119,11 +123,9 @@ func (p *program) taskAdvice(path string) string {
 
 // beginAdvice adds to a server's refusal to begin what to do about it.
 func (p *program) beginAdvice(kind string, cause error) error {
-	var refusal *client.Error
-	if !errors.As(cause, &refusal) {
-		return cause
-	}
+	refusal, ok := errors.AsType[*client.Error](cause)
 	switch {
+	case !ok:
 	case refusal.Code == jsonrpc2.CodeInvalidParams:
 		return fmt.Errorf("%w\n%s %ss lists what the server has", cause, p.self, kind)
 	case refusal.Code == jsonrpc2.CodeMethodNotFound:
@@ -248,7 +250,7 @@ Example:
 				return p.serverFailed(err)
 			}
 			if !result.Outstanding() {
-				_ = os.Remove(path) // the call is over
+				forget(path)
 			}
 			end, _ := p.tool(result, nil)
 			return end(c, false)

@@ -10,9 +10,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -205,7 +205,7 @@ func findKey(keys *codec.Keyset, text string) (uint32, error) {
 }
 
 func (p *program) printKeys(keys *codec.Keyset) error {
-	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	table := p.table()
 	fmt.Fprintln(table, "ID\tTYPE\tSTATUS\tUSE")
 	for _, key := range keys.Keys() {
 		use := "opens"
@@ -228,43 +228,37 @@ const (
 )
 
 // checkReplicas refuses a key that one of the replicas named has not loaded.
-func checkReplicas(ctx context.Context, c *cli.Command, id uint32) error {
+func checkReplicas(ctx context.Context, c *cli.Command, key uint32) error {
+	id := keyID(key)
 	for _, replica := range c.StringSlice("replica") {
-		if err := checkReplica(ctx, replica, keyID(id)); err != nil {
-			return err
+		address, err := url.Parse(replica)
+		if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
+			return fmt.Errorf("--replica %q is not an http or https URL", replica)
+		}
+		address.Path, address.RawQuery = "/readyz", ""
+		ready, err := askReady(ctx, address.String())
+		switch {
+		case err != nil:
+			return fmt.Errorf("cannot find out which keys %s has loaded, nothing was promoted: %w", replica, err)
+		case slices.ContainsFunc(ready.Keys, func(k readyKey) bool { return strings.EqualFold(k.ID, id) }):
+		case !ready.StaleSince.IsZero():
+			return fmt.Errorf("%s has not loaded key %s, nothing was promoted: it cannot load its keyset file since %v, its log says why",
+				replica, id, ready.StaleSince)
+		default:
+			return fmt.Errorf("%s has not loaded key %s, nothing was promoted: give it the new keyset file and try again", replica, id)
 		}
 	}
 	return nil
 }
 
-func checkReplica(ctx context.Context, replica, id string) error {
-	address, err := url.Parse(replica)
-	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
-		return fmt.Errorf("--replica %q is not an http or https URL", replica)
-	}
-	address.Path, address.RawQuery = "/readyz", ""
-	ready, err := askReady(ctx, address.String())
-	if err != nil {
-		return fmt.Errorf("cannot find out which keys %s has loaded, nothing was promoted: %w", replica, err)
-	}
-	for _, key := range ready.Keys {
-		if strings.EqualFold(key.ID, id) {
-			return nil
-		}
-	}
-	if !ready.StaleSince.IsZero() {
-		return fmt.Errorf("%s has not loaded key %s, nothing was promoted: it cannot load its keyset file since %v, its log says why",
-			replica, id, ready.StaleSince)
-	}
-	return fmt.Errorf("%s has not loaded key %s, nothing was promoted: give it the new keyset file and try again", replica, id)
-}
-
 // readiness is what a replica says at /readyz.
 type readiness struct {
-	Keys []struct {
-		ID string `json:"id"`
-	} `json:"keys"`
-	StaleSince time.Time `json:"keysStaleSince"`
+	Keys       []readyKey `json:"keys"`
+	StaleSince time.Time  `json:"keysStaleSince"`
+}
+
+type readyKey struct {
+	ID string `json:"id"`
 }
 
 func askReady(ctx context.Context, address string) (ready readiness, err error) {

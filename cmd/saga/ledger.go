@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -39,10 +38,7 @@ Examples:
    saga ledger undo 5f3a1c0e`,
 		Flags: flags(stringFlag("output", "text, or json", "text")),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if c.Args().Present() {
-				return p.usage(c, "there is no command %q", c.Args().First())
-			}
-			return p.withLedger(ctx, c, p.listLedger)
+			return p.mustBeCommand(c, func(c *cli.Command) error { return p.withLedger(ctx, c, p.listLedger) })
 		},
 		Commands: []*cli.Command{{
 			Name:      "undo",
@@ -112,7 +108,6 @@ func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(contex
 	return do(ctx, c, records.New(store, func() *codec.Keyset { return keys }, c.String("audience"), 0))
 }
 
-// waitingRow is a saga as the list shows it.
 type waitingRow struct {
 	Saga      string        `json:"saga"`
 	Task      bool          `json:"task,omitempty"`
@@ -154,7 +149,7 @@ func (p *program) listLedger(ctx context.Context, c *cli.Command, b *records.Boo
 	if len(rows) == 0 {
 		return p.sayNothingWaits(ctx, b)
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	table := p.table()
 	fmt.Fprintln(table, "SAGA\tTOOL\tSTATE\tSINCE\tUNDONE AT\tHAS DONE\tATTEMPTS\tLAST ERROR")
 	for _, row := range rows {
 		if row.Task {
@@ -225,18 +220,14 @@ func (p *program) undoSaga(ctx context.Context, c *cli.Command, b *records.Book,
 		return p.usage(c, "%d sagas begin with %s: give more of the id", len(found), plain.Short(id, maxCell))
 	}
 	before := found[0]
-	undo := b.UndoNow
+	undo, what := b.UndoNow, fmt.Sprintf("%s of %s to be undone: %s", before.Saga, before.Target.Name, strings.Join(before.Effects, ", "))
 	if before.Task {
-		undo = b.UndoTask
+		undo, what = b.UndoTask, fmt.Sprintf("the task %s of %s to be cancelled", before.Saga, before.Target.Name)
 	}
 	if err := undo(ctx, before.Key); err != nil {
 		return failed(err)
 	}
-	if before.Task {
-		p.say("saga: asked for the task %s of %s to be cancelled", before.Saga, plain.Line(before.Target.Name))
-	} else {
-		p.say("saga: asked for %s of %s to be undone: %s", before.Saga, plain.Line(before.Target.Name), plain.Line(strings.Join(before.Effects, ", ")))
-	}
+	p.say("saga: asked for %s", plain.Line(what))
 	return p.awaitUndo(ctx, b, before, c.Duration("wait"))
 }
 
@@ -292,7 +283,7 @@ func (p *program) checkLedger(ctx context.Context, c *cli.Command, b *records.Bo
 		states[w.State]++
 		sum++
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	table := p.table()
 	fmt.Fprintf(table, "ledger\t%s\n", plain.Line(ledgerOf(c).String()))
 	fmt.Fprintf(table, "answers\tin %v\n", took.Round(time.Microsecond))
 	fmt.Fprintf(table, "its clock\t%s, %v from the one here\n", now.UTC().Format(time.RFC3339), now.Sub(begun.Add(took/2)).Round(time.Millisecond))

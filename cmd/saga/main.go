@@ -134,12 +134,12 @@ func (p *program) answerUsageErrors(c *cli.Command) {
 }
 
 // mustBeCommand is what a command does that has only others below it: it refuses what is
-// none of them, and else shows its help.
-func (p *program) mustBeCommand(c *cli.Command, help func(*cli.Command) error) error {
+// none of them, and else shows its help or whatever it has to show.
+func (p *program) mustBeCommand(c *cli.Command, show func(*cli.Command) error) error {
 	if c.Args().Present() {
 		return p.usage(c, "there is no command %q", c.Args().First())
 	}
-	return help(c)
+	return show(c)
 }
 
 // env is the environment variable of a flag: SAGA_TOKEN_TTL for token-ttl.

@@ -136,7 +136,6 @@ func (p *program) resource(result *client.ReadResult, err error) (ending, error)
 // errBinary says that contents are not for this output.
 var errBinary = errors.New("the resource is not text: name a file with --to FILE")
 
-// printParts writes contents to the standard output.
 func (p *program) printParts(c *cli.Command, parts []content.ResourceContents) error {
 	if len(parts) == 1 && parts[0].Blob != nil {
 		if term.Is(p.stdout) {
@@ -165,7 +164,10 @@ func (p *program) writeParts(to string, parts []content.ResourceContents) error 
 		return &exitError{exitUsage, fmt.Errorf("--to: the resource has %d parts, so name a directory that is there; %q is none", len(parts), to)}
 	}
 	for i, part := range parts {
-		name, data := to, bytesOf(part)
+		name, data := to, part.Blob
+		if data == nil {
+			data = []byte(part.Text)
+		}
 		if isDir {
 			name, err = writeNew(to, fileName(part.URI, i+1), data)
 		} else {
@@ -181,13 +183,6 @@ func (p *program) writeParts(to string, parts []content.ResourceContents) error 
 		p.say("saga: wrote %s (%d bytes%s)", name, len(data), kind)
 	}
 	return nil
-}
-
-func bytesOf(part content.ResourceContents) []byte {
-	if part.Blob != nil {
-		return part.Blob
-	}
-	return []byte(part.Text)
 }
 
 // maxName limits the name of a file that is made of a URI, in characters.

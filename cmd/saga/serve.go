@@ -85,24 +85,21 @@ Examples:
 			if ttl := c.Duration("session-ttl"); ttl <= 0 {
 				return p.usage(c, "--session-ttl %s: a session has to last a while", ttl)
 			}
-			s, log, done, err := p.newServer(ctx, c)
-			if err != nil {
-				return err
-			}
-			defer done()
-			listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.String("addr"))
-			if err != nil {
-				return failed(p.listenAdvice(c.String("addr"), err))
-			}
-			says := []any{"url", "http://" + listener.Addr().String() + server.Endpoint}
-			for _, flag := range []string{"allow-host", "allow-origin", "trusted-proxy"} {
-				if list := c.StringSlice(flag); len(list) > 0 {
-					says = append(says, flag, list)
+			return p.withServer(ctx, c, func(ctx context.Context, s *server.Server, log *slog.Logger) error {
+				listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.String("addr"))
+				if err != nil {
+					return p.listenAdvice(c.String("addr"), err)
 				}
-			}
-			log.Info("serving", says...)
-			p.sayHowToCall(c)
-			return failed(p.whileWatching(ctx, c, s, log, func(ctx context.Context) error { return s.Serve(ctx, listener) }))
+				says := []any{"url", "http://" + listener.Addr().String() + server.Endpoint}
+				for _, flag := range []string{"allow-host", "allow-origin", "trusted-proxy"} {
+					if list := c.StringSlice(flag); len(list) > 0 {
+						says = append(says, flag, list)
+					}
+				}
+				log.Info("serving", says...)
+				p.sayHowToCall(c)
+				return s.Serve(ctx, listener)
+			})
 		},
 	}
 }
@@ -150,36 +147,22 @@ Example, in a client's configuration:
    {"command": "saga", "args": ["stdio", "--repo", "/home/me/project"]}`,
 		Flags: append([]cli.Flag{workersFlag()}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			s, log, done, err := p.newServer(ctx, c)
-			if err != nil {
-				return err
-			}
-			defer done()
-			return failed(p.whileWatching(ctx, c, s, log, func(ctx context.Context) error {
+			return p.withServer(ctx, c, func(ctx context.Context, s *server.Server, _ *slog.Logger) error {
 				// A client that is gone must not end this process in the middle of
 				// what it undoes.
 				signal.Ignore(syscall.SIGPIPE)
 				return s.ServeStdio(ctx, p.stdin, p.stdout)
-			}))
+			})
 		},
 	}
 }
 
-// workersFlag is how many tasks a process works on.
 func workersFlag() cli.Flag {
 	return &cli.IntFlag{Name: "workers", Usage: "work on `N` tasks at once; 0 for none, which is for saga worker then", Value: defaultWorkers, Sources: env("workers")}
 }
 
 // defaultWorkers is that of package server.
 const defaultWorkers = 16
-
-// workers is what --workers says to package server, where 0 is its default.
-func workers(c *cli.Command) int {
-	if n := c.Int("workers"); n > 0 {
-		return n
-	}
-	return -1
-}
 
 func (p *program) workerCommand() *cli.Command {
 	return &cli.Command{
@@ -205,48 +188,50 @@ Examples:
 			case l.name == ledgerMemory:
 				return p.usage(c, "--ledger memory: a ledger in memory is within its server, so a worker finds nothing to do")
 			}
-			s, log, done, err := p.newServer(ctx, c)
-			if err != nil {
-				return err
-			}
-			defer done()
-			log.Info("working", "workers", c.Int("workers"))
-			return failed(p.whileWatching(ctx, c, s, log, func(ctx context.Context) error {
+			return p.withServer(ctx, c, func(ctx context.Context, s *server.Server, log *slog.Logger) error {
+				log.Info("working", "workers", c.Int("workers"))
 				if err := s.Work(ctx); ctx.Err() == nil {
 					return err
 				}
 				return nil // it was interrupted
-			}))
+			})
 		},
 	}
 }
 
-// newServer makes the server of serve, stdio and worker; done ends what it has open.
-func (p *program) newServer(ctx context.Context, c *cli.Command) (s *server.Server, log *slog.Logger, done func(), err error) {
+// withServer makes the server of serve, stdio and worker, and reloads the keyset whenever
+// its file changes while run runs.
+func (p *program) withServer(ctx context.Context, c *cli.Command, run func(context.Context, *server.Server, *slog.Logger) error) error {
 	if err := p.noArguments(c); err != nil {
-		return nil, nil, nil, err
+		return err
 	}
-	if log, err = p.logger(c); err != nil {
-		return nil, nil, nil, err
+	log, err := p.logger(c)
+	if err != nil {
+		return err
 	}
 	if info, err := os.Stat(c.String("repo")); err != nil || !info.IsDir() {
-		return nil, nil, nil, p.usage(c, "--repo %s is not a directory", c.String("repo"))
+		return p.usage(c, "--repo %s is not a directory", c.String("repo"))
 	}
-	keys, err := p.loadKeys(c)
+	path, err := keysetPath(c)
 	if err != nil {
-		return nil, nil, nil, failed(err)
+		return failed(err)
+	}
+	keys, err := p.loadKeys(c, path)
+	if err != nil {
+		return failed(err)
 	}
 	var callerKey func(*http.Request) string
 	if proxies := c.StringSlice("trusted-proxy"); len(proxies) > 0 {
 		if callerKey, err = server.ForwardedKey(proxies...); err != nil {
-			return nil, nil, nil, p.usage(c, "--trusted-proxy: %s", strings.TrimPrefix(err.Error(), "server: "))
+			return p.usage(c, "--trusted-proxy: %s", strings.TrimPrefix(err.Error(), "server: "))
 		}
 	}
 	store, err := p.openLedger(ctx, c, log)
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
-	s, err = server.New(server.Options{
+	defer closeStore(store)
+	s, err := server.New(server.Options{
 		Tools:          exampleTools(c.String("repo")),
 		Keys:           keys,
 		Audience:       c.String("audience"),
@@ -258,13 +243,22 @@ func (p *program) newServer(ctx context.Context, c *cli.Command) (s *server.Serv
 		Name:           "saga",
 		Logger:         log,
 		Ledger:         store,
-		Workers:        workers(c),
+		Workers:        cmp.Or(max(c.Int("workers"), 0), -1), // 0 would be its default
 	})
 	if err != nil {
-		closeStore(store)
-		return nil, nil, nil, failed(err)
+		return failed(err)
 	}
-	return s, log, func() { s.Close(); closeStore(store) }, nil
+	defer s.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	watcher := keyfile.Watcher{Path: path, Now: hangup, Set: s.SetKeys, Failed: s.KeysFailed, Log: log}
+	var wait sync.WaitGroup
+	wait.Go(func() { watcher.Run(ctx) })
+	defer wait.Wait()
+	defer cancel()
+	return failed(run(ctx, s, log))
 }
 
 // exampleTools are the tools that serve and stdio offer, for the repositories under root.
@@ -294,11 +288,7 @@ func keysetPath(c *cli.Command) (string, error) {
 
 // loadKeys loads the keyset. One that was asked for by name must exist: to create
 // it would hide a typing mistake, and split a deployment in two.
-func (p *program) loadKeys(c *cli.Command) (*codec.Keyset, error) {
-	path, err := keysetPath(c)
-	if err != nil {
-		return nil, err
-	}
+func (p *program) loadKeys(c *cli.Command, path string) (*codec.Keyset, error) {
 	if c.String("keyset") != "" {
 		keys, err := codec.LoadKeyset(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -311,22 +301,4 @@ func (p *program) loadKeys(c *cli.Command) (*codec.Keyset, error) {
 		p.say("saga: created a keyset for you at %s (mode 0600). Other replicas need a copy of it.", path)
 	}
 	return keys, err
-}
-
-// whileWatching runs serve and reloads the keyset when its file changes.
-func (p *program) whileWatching(ctx context.Context, c *cli.Command, s *server.Server, log *slog.Logger, serve func(context.Context) error) error {
-	path, err := keysetPath(c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	watcher := keyfile.Watcher{Path: path, Now: hangup, Set: s.SetKeys, Failed: s.KeysFailed, Log: log}
-	var wait sync.WaitGroup
-	wait.Go(func() { watcher.Run(ctx) })
-	defer wait.Wait()
-	defer cancel()
-	return serve(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -120,16 +121,11 @@ func (l ledgerName) postgres(ctx context.Context) (ledger.Store, error) {
 // isAway reports whether a database may be reached later, though nobody changes anything
 // here. A wrong password, or a database that does not exist, is for the operator to mend.
 func isAway(err error) bool {
-	var said *pgconn.PgError
-	if errors.As(err, &said) {
-		switch said.Code[:min(2, len(said.Code))] {
-		case "08", "53", "57", "58": // connection, resources, intervention (it starts or stops), system
-			return true
-		}
-		return false
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
+		// connection, resources, intervention (it starts or stops), system
+		return slices.Contains([]string{"08", "53", "57", "58"}, said.Code[:min(2, len(said.Code))])
 	}
-	var unreachable *pgconn.ConnectError
-	return errors.As(err, &unreachable)
+	return errors.As(err, new(*pgconn.ConnectError))
 }
 
 // openLedger opens the ledger of a server, and says which one it is.
@@ -139,7 +135,7 @@ func (p *program) openLedger(ctx context.Context, c *cli.Command, log *slog.Logg
 	switch {
 	case errors.Is(err, errNoSuchLedger):
 		return nil, p.usage(c, "%v", err)
-	case err != nil && l.implied && noPlace(err):
+	case err != nil && l.implied && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
 		// As in a container that may write nothing: it needs none.
 		log.Warn("there is no ledger: its file cannot be there; name another with --ledger", "error", err)
 		return nil, nil
@@ -150,12 +146,6 @@ func (p *program) openLedger(ctx context.Context, c *cli.Command, log *slog.Logg
 	return store, nil
 }
 
-// noPlace reports whether a file cannot be made here, whatever is in it.
-func noPlace(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
-}
-
-// closeStore closes a ledger, if there is one.
 func closeStore(store ledger.Store) {
 	if store != nil {
 		_ = store.Close() // what it has acknowledged is there

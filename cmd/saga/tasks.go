@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -45,10 +44,7 @@ Examples:
    saga tasks cancel 0f8c6b1e --server https://tools.example.com/mcp`,
 		Flags: append([]cli.Flag{stringFlag("output", "text, or json", "text")}, serverChoice()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if c.NArg() > 0 {
-				return p.usage(c, "there is no command %q", c.Args().First())
-			}
-			return p.listTasks(ctx, c)
+			return p.mustBeCommand(c, func(c *cli.Command) error { return p.listTasks(ctx, c) })
 		},
 		Commands: []*cli.Command{
 			p.taskCommand("watch", "follow a task until it asks something or ends", nil, p.watchTask),
@@ -62,7 +58,6 @@ Examples:
 	}
 }
 
-// taskCommand is a command about one task.
 func (p *program) taskCommand(name, usage string, flags []cli.Flag, do func(context.Context, *cli.Command, *client.Client, *state.Call, string) error) *cli.Command {
 	return &cli.Command{
 		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: append(flags, serverChoice()...),
@@ -128,21 +123,18 @@ func (p *program) watchTask(ctx context.Context, c *cli.Command, connection *cli
 
 // taskStopped says why a task was followed no longer.
 func (p *program) taskStopped(c *cli.Command, saved *state.Call, err error) error {
-	var stopped *client.Interrupted
-	if !errors.As(err, &stopped) {
-		return p.taskFailed(saved, err)
-	}
-	if exitCode(stopped.Err) == exitInterrupted && errors.Is(err, client.ErrPause) {
+	if stopped, ok := errors.AsType[*client.Interrupted](err); ok && exitCode(stopped.Err) == exitInterrupted && errors.Is(err, client.ErrPause) {
 		var b strings.Builder
 		for _, step := range stopped.Position.Pending() {
 			fmt.Fprintf(&b, "\n  %s: %s", plain.Short(step.StepID, maxCell), plain.Short(waitsFor(step), 2*maxCell))
 		}
 		return &exitError{exitNeedsAnswer, fmt.Errorf("the task asks:%s\nAnswer with: %s tasks answer %s", b.String(), p.self, self.Quote(c.Args().First()))}
 	}
-	return p.taskFailed(saved, stopped.Err)
+	return p.taskFailed(saved, err)
 }
 
 func (p *program) taskFailed(saved *state.Call, err error) error {
+	err = causeOf(err)
 	if errors.As(err, new(*client.TaskError)) {
 		return &exitError{exitServer, err}
 	}
@@ -152,22 +144,25 @@ func (p *program) taskFailed(saved *state.Call, err error) error {
 	return p.serverFailed(err)
 }
 
+// causeOf is why a call was interrupted.
+func causeOf(err error) error {
+	if stopped, ok := errors.AsType[*client.Interrupted](err); ok {
+		return stopped.Err
+	}
+	return err
+}
+
 // errAnswered ends the following of a task that has been answered.
 var errAnswered = errors.New("answered")
 
 func (p *program) answerTask(ctx context.Context, c *cli.Command, connection *client.Client, saved *state.Call, path string) error {
-	asker, err := p.newAsker(c)
+	_, handlers, err := p.newAsker(c)
 	if err != nil {
 		return err
-	}
-	roots, err := namedRoots(c.StringSlice("root"))
-	if err != nil {
-		return failed(err)
 	}
 	following, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	answered := len(saved.Position.Answers)
-	handlers := client.Handlers{Elicit: asker.elicit, Sample: asker.sample, Roots: roots}
 	handlers.OnPosition = func(_ context.Context, position client.Position) error {
 		saved.Position = position
 		if path == "" {
@@ -190,11 +185,7 @@ func (p *program) answerTask(ctx context.Context, c *cli.Command, connection *cl
 		p.say("saga: sent %s; the task is %s", count(gave, "answer"), strings.ReplaceAll(status, "_", " "))
 		return nil
 	case errors.Is(err, client.ErrPause):
-		var stopped *client.Interrupted
-		if errors.As(err, &stopped) {
-			err = stopped.Err
-		}
-		if exitCode(err) == exitInterrupted {
+		if err = causeOf(err); exitCode(err) == exitInterrupted {
 			err = &exitError{exitInterrupted, errors.New("stopped")}
 		}
 		return fmt.Errorf("%w\n%s sent before that; the task waits for the rest", err, count(gave, "answer"))
@@ -224,20 +215,14 @@ func (p *program) taskResult(ctx context.Context, c *cli.Command, connection *cl
 
 func (p *program) cancelTask(ctx context.Context, c *cli.Command, connection *client.Client, saved *state.Call, path string) error {
 	result, err := connection.Cancel(ctx, saved.Position)
-	var ended *client.TaskError
+	ended, isTask := errors.AsType[*client.TaskError](err)
 	switch {
-	case errors.As(err, &ended) && ended.Task.Status == "cancelled":
+	case isTask && ended.Task.Status == "cancelled":
 		p.say("saga: %s", plain.Line(ended.Error()))
 	case err != nil:
-		var stopped *client.Interrupted
-		if errors.As(err, &stopped) {
-			err = stopped.Err
-		}
 		return p.taskFailed(saved, err)
 	}
-	if path != "" {
-		_ = os.Remove(path) // the call is over
-	}
+	forget(path)
 	if result == nil {
 		return nil
 	}
@@ -246,7 +231,6 @@ func (p *program) cancelTask(ctx context.Context, c *cli.Command, connection *cl
 	return end(c, false)
 }
 
-// taskRow is a task as the list shows it.
 type taskRow struct {
 	Name   string    `json:"name"`
 	Task   string    `json:"taskId"`
@@ -272,11 +256,11 @@ func (p *program) listTasks(ctx context.Context, c *cli.Command) error {
 	}
 	var chosen state.Call
 	if c.String("server") != "" || c.String("stdio") != "" {
-		if connection, err := p.connect(c, &chosen, 0); err != nil { // which completes the address
+		connection, err := p.connect(c, &chosen, 0) // which completes the address
+		if err != nil {
 			return err
-		} else {
-			_ = connection.Close()
 		}
+		_ = connection.Close()
 	}
 	saved, err := state.List()
 	if err != nil {
@@ -315,7 +299,7 @@ func (p *program) listTasks(ctx context.Context, c *cli.Command) error {
 		p.say("None of the saved calls is a task.")
 		return nil
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	table := p.table()
 	fmt.Fprintln(table, "NAME\tTOOL\tSERVER\tSAVED\tKEPT\tSTATE")
 	for _, row := range rows {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", plain.Line(row.Name), cell(row.Tool), cell(row.Server), ago(row.Saved), until(row.Expires), row.state())

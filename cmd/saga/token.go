@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -98,7 +97,7 @@ func (p *program) explain(found *inspection) error {
 }
 
 func (p *program) printExplanation(x *inspection) error {
-	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	table := p.table()
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(table, "%s\t%s\n", name, plain.Line(fmt.Sprintf(format, args...)))
 	}

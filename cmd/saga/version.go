@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
 
@@ -13,10 +12,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server"
 )
-
-// clientRevision is the revision of MCP over which package client gets prompts and
-// resources.
-const clientRevision = "2026-07-28"
 
 func (p *program) versionCommand() *cli.Command {
 	return &cli.Command{
@@ -35,12 +30,12 @@ tokens. A bug report should have it.`,
 }
 
 func (p *program) printVersion() error {
-	table := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	table := p.table()
 	row := func(name, value string) { fmt.Fprintf(table, "%s\t%s\n", name, value) }
 	row("saga", buildinfo.Version())
 	row("built with", fmt.Sprintf("%s for %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH))
 	row("serves", "MCP "+strings.Join(server.Revisions(), ", ")+", and the saga proposal")
-	row("calls", "the saga proposal, MCP "+clientRevision+" with tasks, and older revisions by the official Go SDK")
+	row("calls", "the saga proposal, MCP 2026-07-28 with tasks, and older revisions by the official Go SDK")
 	row("tokens", "format "+tokens.Format)
 	return table.Flush()
 }

@@ -45,12 +45,9 @@ func cleanFile(name string) (string, error) {
 const maxFile = 8 << 20
 
 // digest stands for a text; that of no file is empty.
-func digest(r io.Reader) (string, error) {
-	h := sha256.New()
-	if _, err := io.Copy(h, r); err != nil {
-		return "", err
-	}
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12]), nil
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
 // look returns the digest of the file's text, empty if there is none.
@@ -70,7 +67,8 @@ func look(root *os.Root, name string) (string, error) {
 	if info.Size() > maxFile {
 		return "", saga.Failf("The file %q is too large to be release notes (%d bytes); nothing was written.", shown, info.Size())
 	}
-	return digest(io.LimitReader(f, maxFile))
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
+	return digest(text), err
 }
 
 // write puts the text into a file below dir, which appears whole or not at all. If
@@ -84,10 +82,7 @@ func write(dir, name, text, id, replaceable string) (other string, err error) {
 	}
 	defer root.Close()
 	name = filepath.FromSlash(name)
-	own, err := digest(strings.NewReader(text))
-	if err != nil {
-		return "", err
-	}
+	own := digest([]byte(text))
 	for range 10 {
 		found, err := look(root, name)
 		switch {

@@ -122,7 +122,7 @@ func choices(list []span) []steps.Choice {
 	for i, s := range list {
 		title := fmt.Sprintf("%s (%s)", s.Title, s.Name)
 		if s.Name == allCommits {
-			title = s.Title + " (all commits: there are no gitrepo.Tags)"
+			title = s.Title + " (all commits: there are no tags)"
 		}
 		out[i] = steps.Choice{Value: s.Name, Title: title}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -53,13 +52,6 @@ func textOf(t *testing.T, elem ...string) string {
 	b, err := os.ReadFile(filepath.Join(elem...))
 	require.NoError(t, err)
 	return string(b)
-}
-
-func digestOf(t *testing.T, text string) string {
-	t.Helper()
-	d, err := digest(strings.NewReader(text))
-	require.NoError(t, err)
-	return d
 }
 
 func TestWrite(t *testing.T) {
@@ -128,7 +120,7 @@ func TestOfManyWritersOneSucceeds(t *testing.T) {
 				var replaceable string
 				if round%2 == 1 {
 					require.NoError(t, os.WriteFile(filepath.Join(dir, "x.md"), []byte("old"), 0o666))
-					replaceable = digestOf(t, "old")
+					replaceable = digest([]byte("old"))
 				}
 				const writers = 8
 				found := make([]string, writers)
@@ -146,7 +138,7 @@ func TestOfManyWritersOneSucceeds(t *testing.T) {
 					if final == fmt.Sprint(i) {
 						assert.Empty(t, f)
 					} else if round%2 == 0 {
-						assert.Equal(t, digestOf(t, final), f)
+						assert.Equal(t, digest([]byte(final)), f)
 					}
 				}
 				left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))

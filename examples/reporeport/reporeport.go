@@ -110,7 +110,6 @@ const (
 	atLeast = 500
 )
 
-// count counts a piece of the history.
 func (r report) count(t *turn) (saga.Next, error) {
 	repo, err := gitrepo.Open(t, r.root, t.Args.Repo)
 	if err != nil {

@@ -16,7 +16,6 @@ const (
 	maxPrompt  = 24 // periods that the model is told of
 )
 
-// shown is what a directory is called.
 func shown(dir string) string {
 	if dir == rootFiles {
 		return "files at the root"
@@ -115,7 +114,6 @@ func (s *state) notes() []string {
 	return list
 }
 
-// prompt is what the model is asked.
 func (s *state) prompt() string {
 	var b strings.Builder
 	c := &s.Counts

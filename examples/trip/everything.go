@@ -91,7 +91,6 @@ has eight seats.
 Ctrl-C ends everything.
 `
 
-// part is a child process.
 type part struct {
 	name, program string
 	args          []string

@@ -39,14 +39,13 @@ func serviceCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Usage: "the `ADDRESS` to listen on", Value: "127.0.0.1:0"},
 			&cli.StringFlag{Name: "db", Usage: "the `FILE` of the database", Required: true},
-			&cli.DurationFlag{Name: "lifetime", Usage: "how long a hold lasts by itself", Value: lifetime},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			o, ok := tariffs[c.Args().First()]
 			if !ok || c.NArg() != 1 {
 				return errors.New("say which service: hotel, flight or payment")
 			}
-			o.Database, o.Lifetime = c.String("db"), c.Duration("lifetime")
+			o.Database, o.Lifetime = c.String("db"), lifetime
 			s, err := service.Open(ctx, o)
 			if err != nil {
 				return err

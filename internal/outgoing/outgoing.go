@@ -13,23 +13,12 @@ import (
 // maxRedirects is how many redirects in a row are followed.
 const maxRedirects = 3
 
-// RedirectError says that a server redirects to where a request is not to go.
-type RedirectError struct {
-	// To is where, without a password.
-	To string
-}
-
-// Error says where to, and what to do.
-func (e *RedirectError) Error() string {
-	return "it redirects to " + e.To + ", which is not followed: use that address if you trust it"
-}
-
 // CheckRedirect is for [http.Client.CheckRedirect]. It refuses redirects to another
 // origin: the client of net/http takes the body there, and all headers but those few
-// that it knows to be credentials. The error is a *[RedirectError].
+// that it knows to be credentials. The error says where to, without a password.
 func CheckRedirect(next *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects || origin(next.URL) != origin(via[0].URL) {
-		return &RedirectError{next.URL.Redacted()}
+		return fmt.Errorf("it redirects to %s, which is not followed: use that address if you trust it", next.URL.Redacted())
 	}
 	return nil
 }

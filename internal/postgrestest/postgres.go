@@ -3,14 +3,12 @@
 package postgrestest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -38,7 +36,7 @@ type instance struct {
 	bin     string
 	who     *syscall.SysProcAttr
 	options []string
-	log     safeBuffer
+	log     *os.File  // what its programs say
 	process *exec.Cmd // nil while the server is down
 }
 
@@ -70,6 +68,8 @@ func create(t testing.TB, settings ...string) *Server {
 	dir, err := os.MkdirTemp("", "pg")
 	require.NoError(t, err)
 	s.Dir = dir
+	s.log, err = os.Create(filepath.Join(dir, "log"))
+	require.NoError(t, err)
 	up := false
 	defer func() {
 		if !up {
@@ -83,7 +83,7 @@ func create(t testing.TB, settings ...string) *Server {
 		s.options = append(s.options, "-c", setting)
 	}
 	initdb := s.command("initdb", "-D", filepath.Join(dir, "data"), "-U", "postgres", "-A", "trust", "--no-sync")
-	require.NoError(t, initdb.Run(), s.log.String())
+	require.NoError(t, initdb.Run(), s.said())
 	s.Up()
 	up = true
 	return s
@@ -92,6 +92,7 @@ func create(t testing.TB, settings ...string) *Server {
 // remove stops the server, by what PostgreSQL calls a fast shutdown, and removes its data.
 func (s *instance) remove() {
 	s.stop(syscall.SIGINT)
+	_ = s.log.Close()
 	_ = os.RemoveAll(s.Dir)
 }
 
@@ -128,7 +129,7 @@ func (s *Server) Up() {
 			_ = conn.Close(ctx)
 			return
 		}
-		require.NoError(s.t, ctx.Err(), "PostgreSQL does not come up: %s", s.log.String())
+		require.NoError(s.t, ctx.Err(), "PostgreSQL does not come up: %s", s.said())
 		time.Sleep(20 * time.Millisecond)
 	}
 }
@@ -166,8 +167,14 @@ func (s *Server) ExecIn(database, sql string) {
 // command prepares one of PostgreSQL's programs.
 func (s *instance) command(name string, args ...string) *exec.Cmd {
 	c := exec.Command(filepath.Join(s.bin, name), args...)
-	c.Stdout, c.Stderr, c.SysProcAttr, c.Dir = &s.log, &s.log, s.who, s.Dir
+	c.Stdout, c.Stderr, c.SysProcAttr, c.Dir = s.log, s.log, s.who, s.Dir
 	return c
+}
+
+// said is what the programs have said so far.
+func (s *instance) said() string {
+	text, _ := os.ReadFile(s.log.Name())
+	return string(text)
 }
 
 // programs returns the directory of PostgreSQL's programs, of the newest version if
@@ -181,22 +188,4 @@ func programs() string {
 		return ""
 	}
 	return filepath.Dir(slices.Max(found))
-}
-
-// safeBuffer is a buffer that programs write to while the test reads it.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

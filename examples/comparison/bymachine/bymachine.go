@@ -85,7 +85,6 @@ func (d deploy) consulted(t *turn) (saga.Next, error) {
 	return t.Ask("confirm", askConfirm.With(steps.Message(question)))
 }
 
-// confirmed has the confirmation.
 func (d deploy) confirmed(t *turn) (saga.Next, error) {
 	form, err := askConfirm.Answer(t)
 	if err != nil {

@@ -126,7 +126,6 @@ func (d deploy) consult(req *mcp.CallToolRequest, s state) (*mcp.CallToolResult,
 	})
 }
 
-// finish has the confirmation.
 func (d deploy) finish(req *mcp.CallToolRequest, s state, in args) (*mcp.CallToolResult, error) {
 	var form confirm
 	if err := read(req, "confirm", &form); err != nil {

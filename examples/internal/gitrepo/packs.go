@@ -53,7 +53,6 @@ func (p *packs) find(hash plumbing.Hash) (*pack, int64, error) {
 	return nil, 0, nil
 }
 
-// load reads the indexes of all packs.
 func (p *packs) load() ([]*pack, error) {
 	list := []*pack{}
 	names, err := p.files.ReadDir(packDir)

@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -34,16 +35,7 @@ func Line(s string, n int) string {
 }
 
 // special are the characters that mean something in Markdown or in HTML.
-const special = "\\`*_{}[]<>()#+!|~&"
+var special = regexp.MustCompile("[\\\\`*_{}\\[\\]<>()#+!|~&]")
 
 // Markdown returns a line as Markdown that shows it as it is.
-func Markdown(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if strings.ContainsRune(special, r) {
-			b.WriteByte('\\')
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
+func Markdown(s string) string { return special.ReplaceAllString(s, `\$0`) }

@@ -33,9 +33,6 @@ import (
 // maxFile limits the size of a file in bytes.
 const maxFile = 16 << 20
 
-// modelName is what the server is told when a text comes from a file.
-const modelName = "answers-file"
-
 // File is a file of answers, by step id.
 type File map[string]json.RawMessage
 
@@ -153,7 +150,7 @@ func (f File) Sample(r *client.Request) (*steps.SampleResult, error) {
 	}
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		return client.Reply(modelName, text), nil
+		return client.Reply("answers-file", text), nil
 	}
 	result := new(steps.SampleResult)
 	if err := json.Unmarshal(raw, result); err != nil {

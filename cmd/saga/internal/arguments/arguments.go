@@ -83,11 +83,7 @@ func parseWord(word string, input *schema) (name string, value any, err error) {
 	}
 	property, known := input.Properties[name]
 	if !known && input.AdditionalProperties == false {
-		names := make([]string, 0, len(input.Properties))
-		for n := range input.Properties {
-			names = append(names, n)
-		}
-		slices.Sort(names)
+		names := slices.Sorted(maps.Keys(input.Properties))
 		return "", nil, fail("the tool has no argument %q; it has: %s", name, strings.Join(names, ", "))
 	}
 	if isJSON {

@@ -70,7 +70,6 @@ type Watcher struct {
 	spare *os.File
 }
 
-// failure is a file that cannot be loaded.
 type failure struct {
 	since, told time.Time // zero if there is none
 	text        string

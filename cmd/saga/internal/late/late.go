@@ -52,7 +52,6 @@ type store struct {
 	why   error        // of the last attempt
 }
 
-// try opens the store.
 func (s *store) try() {
 	defer close(s.ended)
 	told := time.Now()
@@ -119,31 +118,30 @@ func (s *store) Close() error {
 	return nil
 }
 
-// Load implements [ledger.Store].
-func (s *store) Load(ctx context.Context, key string) (*ledger.Record, error) {
+// with has do use the store, if it is there.
+func with[T any](ctx context.Context, s *store, do func(ledger.Store) (T, error)) (T, error) {
 	inner, err := s.get(ctx)
 	if err != nil {
-		return nil, err
+		var none T
+		return none, err
 	}
-	return inner.Load(ctx, key)
+	return do(inner)
+}
+
+// Load implements [ledger.Store].
+func (s *store) Load(ctx context.Context, key string) (*ledger.Record, error) {
+	return with(ctx, s, func(l ledger.Store) (*ledger.Record, error) { return l.Load(ctx, key) })
 }
 
 // Swap implements [ledger.Store].
 func (s *store) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
-	inner, err := s.get(ctx)
-	if err != nil {
-		return err
-	}
-	return inner.Swap(ctx, r, items...)
+	_, err := with(ctx, s, func(l ledger.Store) (any, error) { return nil, l.Swap(ctx, r, items...) })
+	return err
 }
 
 // Items implements [ledger.Store].
 func (s *store) Items(ctx context.Context, key string, after uint64, limit int) ([]ledger.Item, error) {
-	inner, err := s.get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return inner.Items(ctx, key, after, limit)
+	return with(ctx, s, func(l ledger.Store) ([]ledger.Item, error) { return l.Items(ctx, key, after, limit) })
 }
 
 // Watch implements [ledger.Store].
@@ -178,45 +176,25 @@ func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, erro
 
 // List implements [ledger.Store].
 func (s *store) List(ctx context.Context, queues []string, after string, limit int) ([]*ledger.Record, error) {
-	inner, err := s.get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return inner.List(ctx, queues, after, limit)
+	return with(ctx, s, func(l ledger.Store) ([]*ledger.Record, error) { return l.List(ctx, queues, after, limit) })
 }
 
 // Owned implements [ledger.Store].
 func (s *store) Owned(ctx context.Context, owners []string, after string, limit int) ([]*ledger.Record, error) {
-	inner, err := s.get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return inner.Owned(ctx, owners, after, limit)
+	return with(ctx, s, func(l ledger.Store) ([]*ledger.Record, error) { return l.Owned(ctx, owners, after, limit) })
 }
 
 // Count implements [ledger.Store].
 func (s *store) Count(ctx context.Context, owner string, most int) (int, error) {
-	inner, err := s.get(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return inner.Count(ctx, owner, most)
+	return with(ctx, s, func(l ledger.Store) (int, error) { return l.Count(ctx, owner, most) })
 }
 
 // Forget implements [ledger.Store].
 func (s *store) Forget(ctx context.Context, limit int) (int, error) {
-	inner, err := s.get(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return inner.Forget(ctx, limit)
+	return with(ctx, s, func(l ledger.Store) (int, error) { return l.Forget(ctx, limit) })
 }
 
 // Now implements [ledger.Store].
 func (s *store) Now(ctx context.Context) (time.Time, error) {
-	inner, err := s.get(ctx)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return inner.Now(ctx)
+	return with(ctx, s, func(l ledger.Store) (time.Time, error) { return l.Now(ctx) })
 }

@@ -92,7 +92,7 @@ func toAnthropic(blocks content.Blocks) ([]anthropic.ContentBlockParamUnion, err
 		case content.ToolResult:
 			converted = append(converted, anthropic.NewToolResultBlock(b.ToolUseID, resultText(b), b.IsError))
 		default:
-			return nil, &UnsupportedError{"content of type " + block.BlockType()}
+			return nil, cannotTake("content of type " + block.BlockType())
 		}
 	}
 	return converted, nil

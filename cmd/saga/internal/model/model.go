@@ -162,7 +162,7 @@ func stopReason(theirs string) string {
 func schemaOf(tool steps.SampleTool) (map[string]any, error) {
 	schema := map[string]any{}
 	if tool.InputSchema != nil && json.Unmarshal(tool.InputSchema, &schema) != nil {
-		return nil, &UnsupportedError{"the schema of the tool " + tool.Name}
+		return nil, cannotTake("the schema of the tool " + tool.Name)
 	}
 	return schema, nil
 }
@@ -181,11 +181,8 @@ func inputOf(b content.ToolUse) json.RawMessage {
 	return b.Input
 }
 
-// UnsupportedError says which part of a request a provider cannot be given.
-type UnsupportedError struct{ What string }
-
-// Error implements error.
-func (e *UnsupportedError) Error() string { return "this model cannot be given " + e.What }
+// cannotTake says which part of a request a provider cannot be given.
+func cannotTake(what string) error { return errors.New("this model cannot be given " + what) }
 
 // maxAnswer is the largest answer read from an endpoint, errors included, in bytes: far
 // more than a model says in one completion.

@@ -131,9 +131,8 @@ func TestFailuresAreErrors(t *testing.T) {
 	_, err = m.Complete(t.Context(), conversation())
 	require.Error(t, err)
 	r := &steps.SampleRequest{MaxTokens: 1, Messages: []steps.SampleMessage{{Role: content.User, Content: content.Blocks{content.ResourceLink{URI: "u", Name: "n"}}}}}
-	var unsupported *UnsupportedError
 	_, err = m.Complete(t.Context(), r)
-	require.ErrorAs(t, err, &unsupported)
+	require.EqualError(t, err, "this model cannot be given content of type resource_link")
 }
 
 func TestHintsNeedPermission(t *testing.T) {

@@ -104,7 +104,7 @@ func toOpenAI(message steps.SampleMessage) ([]openai.ChatCompletionMessageParamU
 		case content.ToolResult:
 			results = append(results, openai.ToolMessage(resultText(b), b.ToolUseID))
 		default:
-			return nil, &UnsupportedError{"content of type " + block.BlockType()}
+			return nil, cannotTake("content of type " + block.BlockType())
 		}
 	}
 	if len(parts) == 0 {
@@ -131,7 +131,7 @@ func assistantToOpenAI(blocks content.Blocks) ([]openai.ChatCompletionMessagePar
 				},
 			})
 		default:
-			return nil, &UnsupportedError{block.BlockType() + " content said by the assistant"}
+			return nil, cannotTake(block.BlockType() + " content said by the assistant")
 		}
 	}
 	return []openai.ChatCompletionMessageParamUnion{message}, nil

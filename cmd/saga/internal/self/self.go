@@ -9,11 +9,8 @@ import (
 	"strings"
 )
 
-// name is the program's name where its user has installed it.
-const name = "saga"
-
 // Command returns the command line that runs this program again: what the user
-// typed, which is name for one that was found in PATH, or go run and the package.
+// typed, which is saga for one that was found in PATH, or go run and the package.
 func Command(arg0 string) string {
 	info, _ := debug.ReadBuildInfo()
 	return command(arg0, os.Getenv("GOCACHE"), info)
@@ -22,7 +19,7 @@ func Command(arg0 string) string {
 func command(arg0, cache string, info *debug.BuildInfo) string {
 	switch {
 	case arg0 == "":
-		return name
+		return "saga"
 	case builtByRun(arg0, cache) && info != nil:
 		if v := info.Main.Version; v != "" && v != "(devel)" && !strings.Contains(v, "+") {
 			return "go run " + Quote(info.Path+"@"+v)

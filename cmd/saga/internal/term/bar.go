@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
-	"golang.org/x/term"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
@@ -41,12 +40,8 @@ func NewBar(out *os.File, getenv func(string) string) *Bar {
 	if !Is(out) {
 		return nil
 	}
-	b := &Bar{out: out, width: maxWidth, lines: getenv("SAGA_ACCESSIBLE") != "" || getenv("TERM") == "dumb"}
-	if width, _, err := term.GetSize(int(out.Fd())); err == nil && width > 0 {
-		b.width = min(width, maxWidth)
-	} else {
-		b.lines = true
-	}
+	b := &Bar{out: out}
+	b.width, b.lines = look(out, getenv)
 	return b
 }
 

@@ -148,7 +148,6 @@ func (t *Terminal) chooseOrRefuse(ctx context.Context, title string, options ...
 	return choice, nil, nil
 }
 
-// What to do with an address.
 const (
 	optionOpen  = "open"
 	optionAgree = "agree"

@@ -181,7 +181,7 @@ func (in *input) widget() huh.Field {
 			Lines(areaLines).Value(&in.text).Validate(in.checkText)
 	}
 	return huh.NewInput().Title(in.title()).Description(in.description()).
-		Placeholder(example(f.Format)).Value(&in.text).Validate(in.checkText)
+		Placeholder(examples[f.Format]).Value(&in.text).Validate(in.checkText)
 }
 
 func options[T comparable](in *input) []huh.Option[T] {
@@ -234,19 +234,12 @@ func (in *input) description() string {
 	return shown
 }
 
-// example shows what a format looks like, in words that are not taken for a value.
-func example(format string) string {
-	switch format {
-	case "email":
-		return "such as somebody@example.com"
-	case "uri":
-		return "such as https://example.com/"
-	case "date":
-		return "such as 2026-07-28"
-	case "date-time":
-		return "such as 2026-07-28T15:00:00Z"
-	}
-	return ""
+// examples show what formats look like, in words that are not taken for a value.
+var examples = map[string]string{
+	"email":     "such as somebody@example.com",
+	"uri":       "such as https://example.com/",
+	"date":      "such as 2026-07-28",
+	"date-time": "such as 2026-07-28T15:00:00Z",
 }
 
 // summary is the value as one short line, with choices as they stood in the list.

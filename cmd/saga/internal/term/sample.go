@@ -15,22 +15,16 @@ import (
 )
 
 // Consent is what a person decides about a request to their model.
-type Consent int
+type Consent = string
 
 // The decisions.
 const (
 	// Refuse answers the step with an error.
-	Refuse Consent = iota
+	Refuse Consent = "refuse"
 	// Send passes it on.
-	Send
+	Send Consent = "send"
 	// Myself has the person answer, or correct the answer.
-	Myself
-)
-
-const (
-	optionSend   = "send"
-	optionMyself = "myself"
-	optionRefuse = "refuse"
+	Myself Consent = "myself"
 )
 
 // AskConsent shows what would be sent to a model and asks whether it may be.
@@ -41,9 +35,9 @@ func (t *Terminal) AskConsent(ctx context.Context, r *client.Request, model, hos
 		t.say(fmt.Sprintf("Careful: %d more characters would be sent that a terminal does not show.", n))
 	}
 	return t.decide(ctx, "Send this to your model?",
-		huh.NewOption(fmt.Sprintf("Send it to %s at %s", plain.Line(model), plain.Line(host)), optionSend),
-		huh.NewOption("Answer it myself", optionMyself),
-		huh.NewOption("Refuse: tell the tool no", optionRefuse),
+		huh.NewOption(fmt.Sprintf("Send it to %s at %s", plain.Line(model), plain.Line(host)), Send),
+		huh.NewOption("Answer it myself", Myself),
+		huh.NewOption("Refuse: tell the tool no", Refuse),
 		stopOption())
 }
 
@@ -51,25 +45,18 @@ func (t *Terminal) AskConsent(ctx context.Context, r *client.Request, model, hos
 func (t *Terminal) Review(ctx context.Context, r *client.Request, result *steps.SampleResult) (Consent, error) {
 	t.heading(result.Model+" answers", Blocks(result.Content))
 	return t.decide(ctx, "Send this answer to "+plain.Line(r.Tool)+"?",
-		huh.NewOption("Send it", optionSend),
-		huh.NewOption("Edit it first", optionMyself),
-		huh.NewOption("Refuse: tell the tool no", optionRefuse),
+		huh.NewOption("Send it", Send),
+		huh.NewOption("Edit it first", Myself),
+		huh.NewOption("Refuse: tell the tool no", Refuse),
 		stopOption())
 }
 
 func (t *Terminal) decide(ctx context.Context, title string, options ...huh.Option[string]) (Consent, error) {
 	choice, err := t.choose(ctx, title, options...)
-	switch {
-	case errors.Is(err, errLeft) || err == nil && choice == optionPause:
-		return Refuse, client.ErrPause
-	case err != nil:
-		return Refuse, err
-	case choice == optionSend:
-		return Send, nil
-	case choice == optionMyself:
-		return Myself, nil
+	if errors.Is(err, errLeft) || err == nil && choice == optionPause {
+		err = client.ErrPause
 	}
-	return Refuse, nil
+	return choice, err
 }
 
 // AnswerSample has the person answer in the model's place, starting from draft.
@@ -103,8 +90,8 @@ func (t *Terminal) AnswerSample(ctx context.Context, r *client.Request, draft st
 			return "", false, err
 		}
 		consent, err := t.decide(ctx, "What now?",
-			huh.NewOption("Answer", optionMyself),
-			huh.NewOption("Refuse: tell the tool no", optionRefuse),
+			huh.NewOption("Answer", Myself),
+			huh.NewOption("Refuse: tell the tool no", Refuse),
 			stopOption())
 		if err != nil || consent == Refuse {
 			return "", false, err

@@ -59,16 +59,8 @@ func New(in, out *os.File, getenv func(string) string) *Terminal {
 	if !Is(in) || !Is(out) {
 		return nil
 	}
-	t := &Terminal{
-		in: in, out: out, width: maxWidth,
-		accessible: getenv("SAGA_ACCESSIBLE") != "" || getenv("TERM") == "dumb",
-		answered:   map[string]entered{},
-	}
-	if width, height, err := term.GetSize(int(out.Fd())); err == nil && width > 0 && height > 0 {
-		t.width = min(width, maxWidth)
-	} else {
-		t.accessible = true // a form on a screen without a size would not be seen
-	}
+	t := &Terminal{in: in, out: out, answered: map[string]entered{}}
+	t.width, t.accessible = look(out, getenv)
 	if opener := browser(getenv); opener != nil {
 		t.open = func(ctx context.Context, url string) error {
 			return exec.CommandContext(ctx, opener[0], append(opener[1:], url)...).Run()
@@ -77,7 +69,17 @@ func New(in, out *os.File, getenv func(string) string) *Terminal {
 	return t
 }
 
-// browser returns the command that opens an address, or nil.
+// look returns the width of a terminal, and whether it is to get plain lines: a form on a
+// screen without a size would not be seen.
+func look(out *os.File, getenv func(string) string) (width int, accessible bool) {
+	accessible = getenv("SAGA_ACCESSIBLE") != "" || getenv("TERM") == "dumb"
+	width, height, err := term.GetSize(int(out.Fd()))
+	if err != nil || width <= 0 || height <= 0 {
+		return maxWidth, true
+	}
+	return min(width, maxWidth), accessible
+}
+
 func browser(getenv func(string) string) []string {
 	switch {
 	case runtime.GOOS == "darwin":
@@ -162,7 +164,6 @@ const (
 	optionPause   = "pause"
 )
 
-// stopOption saves the call and ends the program.
 func stopOption() huh.Option[string] {
 	return huh.NewOption("Stop here: save the call and go on later", optionPause)
 }
