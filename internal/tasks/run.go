@@ -91,6 +91,7 @@ func (r *run) begin(stopping bool) {
 
 // work drives the task to its end here.
 func (r *run) work(drive func() error) {
+	deepenStack(0)
 	defer func() { r.m.crew.end(r, time.Since(r.began)) }()
 	defer func() {
 		r.lock()
@@ -116,6 +117,15 @@ func (r *run) kind() engine.Kind {
 		return engine.KindTool
 	}
 	return r.program.Kind
+}
+
+// deepenStack has the stack of a new goroutine grow while there is next to nothing on it. A turn
+// needs that much, and to move what is on the stack by then costs several times as much.
+//
+//go:noinline
+func deepenStack(at int) byte {
+	var room [10 << 10]byte
+	return room[at] // else there would be no room
 }
 
 // cut ends what runs, for the reason why. That it was lost goes before all others.
