@@ -15,28 +15,35 @@ import (
 )
 
 // cutting breaks connections again and again until stop is called, and counts how often.
-func (r *rig) cutting(every time.Duration) (cuts *atomic.Int64, stop func()) {
+func (r *rig) cutting(pause time.Duration) (cuts *atomic.Int64, stop func()) {
 	r.Helper()
 	if r.Disconnect == nil {
 		r.Skip("the harness cannot break connections")
 	}
 	cuts = new(atomic.Int64)
+	return cuts, every(pause, func() {
+		r.Disconnect()
+		cuts.Add(1)
+	})
+}
+
+// every calls f again and again, after a pause, until stop is called.
+func every(pause time.Duration, f func()) (stop func()) {
 	done := make(chan struct{})
-	var cutting sync.WaitGroup
-	cutting.Go(func() {
+	var calling sync.WaitGroup
+	calling.Go(func() {
 		for {
 			select {
 			case <-done:
 				return
-			case <-time.After(every):
-				r.Disconnect()
-				cuts.Add(1)
+			case <-time.After(pause):
+				f()
 			}
 		}
 	})
-	return cuts, sync.OnceFunc(func() {
+	return sync.OnceFunc(func() {
 		close(done)
-		cutting.Wait()
+		calling.Wait()
 	})
 }
 
@@ -244,9 +251,7 @@ var connectionChecks = []check{
 			soon := r.put(other, ledger.Record{Key: fmt.Sprint("soon", i), Queue: queue, Wake: now.Add(10 * time.Minute), Keep: now.Add(10 * time.Minute)})
 			ctxDue := fmt.Sprintf("a process whose clock is %v ahead, and a record that is due in 10 minutes", skew)
 			r.nothingDue(other, ctxDue, queue)
-			n, err := other.Forget(r.ctx, 10)
-			require.NoError(r, err)
-			require.Zero(r, n, "Forget by "+ctxDue)
+			r.counted(other.Forget(r.ctx, 10)).is(0, "Forget by "+ctxDue)
 			r.unchanged(s, soon, nil, "a process with a skewed clock looked at it")
 
 			due := r.put(s, ledger.Record{Key: fmt.Sprint("due", i), Queue: queue, Wake: now.Add(-10 * time.Minute)})
