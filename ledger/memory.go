@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,9 +26,13 @@ type MemoryOptions struct {
 // must have been made there, and goes by the bubble's clock.
 func NewMemory(o MemoryOptions) Store {
 	m := &memory{
-		closed:   make(chan struct{}),
-		keep:     btree.NewBTreeGOptions(keptShorter, btree.Options{NoLocks: true}),
-		owned:    btree.NewBTreeGOptions(ownerLess, btree.Options{NoLocks: true}),
+		closed: make(chan struct{}),
+		keep:   sorted(func(a, b *Record) int { return a.Keep.Compare(b.Keep) }),
+		owned:  sorted(func(a, b *Record) int { return strings.Compare(a.Owner, b.Owner) }),
+		queued: sorted(func(a, b *Record) int { return strings.Compare(a.Queue, b.Queue) }),
+		due: sorted(func(a, b *Record) int {
+			return cmp.Or(strings.Compare(a.Queue, b.Queue), a.Wake.Compare(b.Wake))
+		}),
 		watchers: map[string]*bell{}, calls: map[string][]*func(){},
 		takers: map[string]map[*taker]struct{}{},
 		now:    o.Now,
@@ -45,15 +51,23 @@ type memory struct {
 	closed chan struct{}
 
 	mu       sync.Mutex
-	ended    bool // closed is closed
-	records  shrinking[*entry]
-	queues   shrinking[*queue] // those with records that have a Wake
-	owners   shrinking[int]    // how many records each has
-	keep     *btree.BTreeG[*Record]
-	owned    *btree.BTreeG[*Record] // those with an owner
+	ended    bool                      // closed is closed
+	records  btree.Map[string, *entry] // which gives memory back, as Go's maps do not
+	owners   btree.Map[string, int]    // how many records each has
+	keep     *btree.BTreeG[*Record]    // those with a Keep, by that
+	owned    *btree.BTreeG[*Record]    // those with an owner, by owner and key
+	queued   *btree.BTreeG[*Record]    // those with a queue and a Wake, by queue and key
+	due      *btree.BTreeG[*Record]    // the same, by queue and Wake
 	watchers map[string]*bell
 	calls    map[string][]*func()           // of Notify
 	takers   map[string]map[*taker]struct{} // by queue
+}
+
+// sorted is an empty set of records in an order, and by key where that does not tell.
+func sorted(order func(a, b *Record) int) *btree.BTreeG[*Record] {
+	return btree.NewBTreeGOptions(func(a, b *Record) bool {
+		return cmp.Or(order(a, b), strings.Compare(a.Key, b.Key)) < 0
+	}, btree.Options{NoLocks: true})
 }
 
 // entry is a record and its items. What they point to is never changed, only replaced, so
@@ -80,7 +94,7 @@ func (m *memory) Load(ctx context.Context, key string) (*Record, error) {
 	if err := m.begin(ctx); err != nil {
 		return nil, err
 	}
-	e, ok := m.records.get(key)
+	e, ok := m.records.Get(key)
 	if !ok {
 		m.mu.Unlock()
 		return nil, ErrNotFound
@@ -104,7 +118,7 @@ func (m *memory) Swap(ctx context.Context, r *Record, items ...Item) error {
 		return err
 	}
 	defer m.mu.Unlock()
-	e, ok := m.records.get(r.Key)
+	e, ok := m.records.Get(r.Key)
 	if !ok {
 		e = &entry{record: &Record{}}
 	}
@@ -124,10 +138,10 @@ func (m *memory) Swap(ctx context.Context, r *Record, items ...Item) error {
 func (m *memory) replace(e *entry, next *Record, items []Item) {
 	m.leave(e.record)
 	e.record, e.items = next, items
-	m.records.set(next.Key, e)
+	m.records.Set(next.Key, e)
 	if next.Owner != "" {
-		n, _ := m.owners.get(next.Owner)
-		m.owners.set(next.Owner, n+1)
+		n, _ := m.owners.Get(next.Owner)
+		m.owners.Set(next.Owner, n+1)
 		m.owned.Set(next)
 	}
 	if !next.Keep.IsZero() {
@@ -142,10 +156,10 @@ func (m *memory) leave(r *Record) {
 	if r.Owner != "" {
 		m.owned.Delete(r)
 	}
-	if n, _ := m.owners.get(r.Owner); n > 1 {
-		m.owners.set(r.Owner, n-1)
+	if n, _ := m.owners.Get(r.Owner); n > 1 {
+		m.owners.Set(r.Owner, n-1)
 	} else if n == 1 {
-		m.owners.delete(r.Owner)
+		m.owners.Delete(r.Owner)
 	}
 	if !r.Keep.IsZero() {
 		m.keep.Delete(r)
@@ -158,7 +172,7 @@ func (m *memory) Items(ctx context.Context, key string, after uint64, limit int)
 		return nil, err
 	}
 	var items []Item
-	if e, ok := m.records.get(key); ok && after < math.MaxInt64 {
+	if e, ok := m.records.Get(key); ok && after < math.MaxInt64 {
 		items = e.items
 	}
 	m.mu.Unlock()
@@ -187,7 +201,7 @@ func (m *memory) Count(ctx context.Context, owner string, most int) (int, error)
 		return 0, err
 	}
 	defer m.mu.Unlock()
-	n, _ := m.owners.get(owner)
+	n, _ := m.owners.Get(owner)
 	return max(0, min(n, most)), nil
 }
 
@@ -204,7 +218,7 @@ func (m *memory) Forget(ctx context.Context, limit int) (int, error) {
 			break
 		}
 		m.leave(r)
-		m.records.delete(r.Key)
+		m.records.Delete(r.Key)
 	}
 	return n, nil
 }
@@ -224,27 +238,13 @@ func (m *memory) Close() error {
 	if !m.ended {
 		m.ended = true
 		close(m.closed)
-		m.records, m.queues, m.owners = shrinking[*entry]{}, shrinking[*queue]{}, shrinking[int]{}
-		m.keep.Clear()
-		m.owned.Clear()
+		m.records.Clear()
+		m.owners.Clear()
+		for _, set := range []*btree.BTreeG[*Record]{m.keep, m.owned, m.queued, m.due} {
+			set.Clear()
+		}
 	}
 	return nil
-}
-
-// keptShorter sorts records by when they may be forgotten.
-func keptShorter(a, b *Record) bool {
-	if c := a.Keep.Compare(b.Keep); c != 0 {
-		return c < 0
-	}
-	return a.Key < b.Key
-}
-
-// ownerLess sorts records by owner, then by key.
-func ownerLess(a, b *Record) bool {
-	if a.Owner != b.Owner {
-		return a.Owner < b.Owner
-	}
-	return a.Key < b.Key
 }
 
 // clone copies a record, and what it points to.
@@ -262,15 +262,7 @@ func micro(t time.Time) time.Time {
 	return time.UnixMicro(t.UnixMicro()).UTC()
 }
 
-func byNumber(a, b Item) int {
-	switch {
-	case a.N < b.N:
-		return -1
-	case a.N > b.N:
-		return 1
-	}
-	return 0
-}
+func byNumber(a, b Item) int { return cmp.Compare(a.N, b.N) }
 
 func cloneItems(items []Item) []Item {
 	c := make([]Item, len(items))

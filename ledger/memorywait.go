@@ -9,117 +9,65 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// queue has the records of a queue that have a Wake, sorted twice.
-type queue struct {
-	byWake, byKey *btree.BTreeG[*Record]
-}
-
-func newQueue() *queue {
-	return &queue{
-		byWake: btree.NewBTreeGOptions(wokenSooner, btree.Options{NoLocks: true}),
-		byKey:  btree.NewBTreeGOptions(keyLess, btree.Options{NoLocks: true}),
-	}
-}
-
-func keyLess(a, b *Record) bool { return a.Key < b.Key }
-
-func wokenSooner(a, b *Record) bool {
-	if c := a.Wake.Compare(b.Wake); c != 0 {
-		return c < 0
-	}
-	return a.Key < b.Key
-}
-
 func (m *memory) enqueue(r *Record) {
 	if r.Queue == "" || r.Wake.IsZero() {
 		return
 	}
-	q, ok := m.queues.get(r.Queue)
-	if !ok {
-		q = newQueue()
-		m.queues.set(r.Queue, q)
-	}
-	q.byWake.Set(r)
-	q.byKey.Set(r)
-	if first, _ := q.byWake.Min(); first == r {
-		for t := range m.takers[r.Queue] {
-			t.hurry()
+	m.queued.Set(r)
+	m.due.Set(r)
+	m.due.Ascend(&Record{Queue: r.Queue}, func(first *Record) bool {
+		if first == r {
+			for t := range m.takers[r.Queue] {
+				t.hurry()
+			}
 		}
-	}
+		return false
+	})
 }
 
 func (m *memory) dequeue(r *Record) {
-	if r.Queue == "" || r.Wake.IsZero() {
-		return
-	}
-	if q, ok := m.queues.get(r.Queue); ok {
-		q.byWake.Delete(r)
-		q.byKey.Delete(r)
-		if q.byKey.Len() == 0 {
-			m.queues.delete(r.Queue)
-		}
+	if r.Queue != "" && !r.Wake.IsZero() {
+		m.queued.Delete(r)
+		m.due.Delete(r)
 	}
 }
 
 func (m *memory) List(ctx context.Context, queues []string, after string, limit int) ([]*Record, error) {
-	if err := m.begin(ctx); err != nil {
-		return nil, err
-	}
-	var found []*Record
-	for _, q := range m.named(queues) {
-		n := 0
-		q.byKey.Ascend(&Record{Key: after}, func(r *Record) bool {
-			if r.Key != after && n < limit {
-				found = append(found, r)
-				n++
-			}
-			return n < limit
-		})
-	}
-	m.mu.Unlock()
-	return firstByKey(found, limit), nil
+	return m.named(ctx, queues, m.queued, func(r *Record) *string { return &r.Queue }, after, limit)
 }
 
 func (m *memory) Owned(ctx context.Context, owners []string, after string, limit int) ([]*Record, error) {
+	return m.named(ctx, owners, m.owned, func(r *Record) *string { return &r.Owner }, after, limit)
+}
+
+// named returns the first records by key, after one, that have one of the names. They are sorted
+// by it.
+func (m *memory) named(ctx context.Context, names []string, set *btree.BTreeG[*Record], name func(*Record) *string, after string, limit int) ([]*Record, error) {
 	if err := m.begin(ctx); err != nil {
 		return nil, err
 	}
 	var found []*Record
-	for i, owner := range owners {
-		if owner == "" || slices.Contains(owners[:i], owner) {
+	for i, wanted := range names {
+		if slices.Contains(names[:i], wanted) {
 			continue
 		}
-		n := 0
-		m.owned.Ascend(&Record{Owner: owner, Key: after}, func(r *Record) bool {
-			if r.Owner == owner && r.Key != after && n < limit {
+		from, n := &Record{Key: after}, 0
+		*name(from) = wanted
+		set.Ascend(from, func(r *Record) bool {
+			if *name(r) == wanted && r.Key != after && n < limit {
 				found = append(found, r)
 				n++
 			}
-			return r.Owner == owner && n < limit
+			return *name(r) == wanted && n < limit
 		})
 	}
 	m.mu.Unlock()
-	return firstByKey(found, limit), nil
-}
-
-// firstByKey returns copies of the first records by key.
-func firstByKey(found []*Record, limit int) []*Record {
 	slices.SortFunc(found, func(a, b *Record) int { return strings.Compare(a.Key, b.Key) })
 	found = found[:max(0, min(limit, len(found)))]
 	for i, r := range found {
 		found[i] = r.clone()
 	}
-	return found
-}
-
-// named returns those of the queues that have records.
-func (m *memory) named(names []string) (list []*queue) {
-	for _, name := range names {
-		if q, ok := m.queues.get(name); ok && !slices.Contains(list, q) {
-			list = append(list, q)
-		}
-	}
-	return list
+	return found, nil
 }
 
 // taker waits in Take.
@@ -170,15 +118,13 @@ func (m *memory) Take(ctx context.Context, t Take) ([]*Record, error) {
 			}
 			return taken, nil
 		}
-		timer := time.NewTimer(min(wait, look))
 		select {
-		case <-timer.C:
+		case <-time.After(min(wait, look)):
 			look = max(look, min(2*look, lastLook))
 		case <-waiting.sooner:
 		case <-ctx.Done():
 		case <-m.closed:
 		}
-		timer.Stop()
 	}
 }
 
@@ -190,12 +136,12 @@ func (m *memory) takeDue(ctx context.Context, t Take, waiting *taker) (taken []*
 		return nil, 0, err
 	}
 	defer m.mu.Unlock()
-	due, next := pickDue(m.named(t.Queues), now, t.Limit)
+	due, next := m.pickDue(t, now)
 	for _, old := range due {
 		r := *old
 		r.Rev++
 		r.Wake = micro(now.Add(t.Lease))
-		e, _ := m.records.get(r.Key)
+		e, _ := m.records.Get(r.Key)
 		m.replace(e, &r, e.items)
 		taken = append(taken, &r)
 	}
@@ -217,11 +163,17 @@ func (m *memory) takeDue(ctx context.Context, t Take, waiting *taker) (taken []*
 
 // pickDue finds the records that have waited longest, in order, and when the first is due
 // that is not due yet.
-func pickDue(queues []*queue, now time.Time, limit int) (due []*Record, next time.Time) {
-	for _, q := range queues {
+func (m *memory) pickDue(t Take, now time.Time) (due []*Record, next time.Time) {
+	for i, name := range t.Queues {
+		if slices.Contains(t.Queues[:i], name) {
+			continue
+		}
 		n := 0
-		q.byWake.Scan(func(r *Record) bool {
-			if r.Wake.After(now) {
+		m.due.Ascend(&Record{Queue: name}, func(r *Record) bool {
+			switch {
+			case r.Queue != name:
+				return false
+			case r.Wake.After(now):
 				if next.IsZero() || r.Wake.Before(next) {
 					next = r.Wake
 				}
@@ -229,11 +181,11 @@ func pickDue(queues []*queue, now time.Time, limit int) (due []*Record, next tim
 			}
 			due = append(due, r)
 			n++
-			return n < limit
+			return n < t.Limit
 		})
 	}
 	slices.SortFunc(due, func(a, b *Record) int { return a.Wake.Compare(b.Wake) })
-	return due[:min(limit, len(due))], next
+	return due[:min(t.Limit, len(due))], next
 }
 
 // bell is where those wait who watch one record.
@@ -274,7 +226,7 @@ func (m *memory) newer(ctx context.Context, key string, after uint64) (*Record, 
 		if err := m.begin(ctx); err != nil {
 			return nil, err
 		}
-		if e, ok := m.records.get(key); ok && e.record.Rev > after {
+		if e, ok := m.records.Get(key); ok && e.record.Rev > after {
 			r := e.record
 			m.mu.Unlock()
 			return r, nil

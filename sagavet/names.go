@@ -31,16 +31,13 @@ func isSaga(t types.Type, names ...string) bool {
 	return n != nil && slices.Contains(names, n.Obj().Name())
 }
 
-// isRun reports whether t is *saga.Run.
-func isRun(t types.Type) bool {
-	_, pointer := types.Unalias(t).(*types.Pointer)
-	return pointer && isSaga(t, "Run")
-}
+// isRun reports whether t is *saga.Run, and isPerformer whether it is what effects are performed in.
+func isRun(t types.Type) bool       { return pointsToSaga(t, "Run") }
+func isPerformer(t types.Type) bool { return pointsToSaga(t, "Run", "Turn") }
 
-// isPerformer reports whether t is what effects are performed in.
-func isPerformer(t types.Type) bool {
+func pointsToSaga(t types.Type, names ...string) bool {
 	_, pointer := types.Unalias(t).(*types.Pointer)
-	return pointer && isSaga(t, "Run", "Turn")
+	return pointer && isSaga(t, names...)
 }
 
 var errorType = types.Universe.Lookup("error").Type()

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/cfg"
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 // maxRounds is what every client in use goes through with.
@@ -102,7 +103,7 @@ func (v *rounds) calls(call *ast.CallExpr, c *count) int {
 	case askFunc, runAskAll:
 		return 1
 	}
-	o := objectOf(v.info, instantiated(call.Fun))
+	o := typeutil.Callee(v.info, call)
 	if f, ok := o.(*types.Func); ok {
 		o = f.Origin()
 	}
@@ -115,16 +116,4 @@ func (v *rounds) calls(call *ast.CallExpr, c *count) int {
 		c.inCallee = true
 	}
 	return callee.rounds
-}
-
-// instantiated drops type arguments.
-func instantiated(x ast.Expr) ast.Expr {
-	switch x := ast.Unparen(x).(type) {
-	case *ast.IndexExpr:
-		return x.X
-	case *ast.IndexListExpr:
-		return x.X
-	default:
-		return x
-	}
 }

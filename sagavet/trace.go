@@ -158,10 +158,8 @@ func (t *trace) step(i ssa.Instruction, w way) bool {
 func (t *trace) hold(v ssa.Value, holds bool, w way) {
 	if holds {
 		w.holds[v] = true
-	} else {
-		if _, ok := v.(*ssa.Alloc); !ok {
-			delete(w.holds, v)
-		}
+	} else if _, ok := v.(*ssa.Alloc); !ok {
+		delete(w.holds, v)
 	}
 }
 

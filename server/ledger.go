@@ -36,14 +36,13 @@ type keeper struct {
 	stop  context.CancelFunc
 	ended chan struct{} // closed when work has ended, or is never to begin
 
-	mu      sync.Mutex
-	asking  chan struct{} // closed when the answer is there; nil if nobody asks
+	asking  chan struct{} // holds something while somebody asks; guards what follows
 	checked time.Time     // when the last answer came; its monotonic clock counts
 	down    *time.Time    // since when the store does not answer; nil if it does
 }
 
 func newKeeper(store ledger.Store, log *slog.Logger, now func() time.Time, work ...func(context.Context) error) *keeper {
-	k := &keeper{store: store, log: log, now: now, work: work, ended: make(chan struct{})}
+	k := &keeper{store: store, log: log, now: now, work: work, asking: make(chan struct{}, 1), ended: make(chan struct{})}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	return k
 }
@@ -86,32 +85,19 @@ func (k *keeper) close() {
 // downSince asks the store how it is, unless it was asked just now, and returns since when
 // it does not answer; nil if it does.
 func (k *keeper) downSince(ctx context.Context) *time.Time {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.checked.IsZero() && time.Since(k.checked) < checkEvery {
+	select {
+	case k.asking <- struct{}{}:
+		defer func() { <-k.asking }()
+	case <-ctx.Done():
+		return nil // nobody reads it
+	}
+	if time.Since(k.checked) < checkEvery {
 		return k.down
 	}
-	if k.asking == nil {
-		k.asking = make(chan struct{})
-		go k.check()
-	}
-	asking := k.asking
-	k.mu.Unlock()
-	select {
-	case <-asking:
-	case <-ctx.Done():
-	}
-	k.mu.Lock()
-	return k.down
-}
-
-// check asks the store. Whoever has begun it may have gone: others wait for the answer.
-func (k *keeper) check() {
-	ctx, cancel := context.WithTimeout(context.Background(), checkTime)
+	// Whoever asks may be gone before the answer: others wait for it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
 	defer cancel()
 	_, err := k.store.Now(ctx)
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	switch {
 	case err == nil && k.down != nil:
 		k.log.Info("the ledger answers again")
@@ -122,8 +108,7 @@ func (k *keeper) check() {
 		k.down = &now
 	}
 	k.checked = time.Now()
-	close(k.asking)
-	k.asking = nil
+	return k.down
 }
 
 // Work looks after the ledger until ctx ends, without serving anybody: it works on tasks, undoes

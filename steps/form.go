@@ -203,33 +203,14 @@ func (f *Form[T]) Answer(a Answers) (T, error) {
 // plainIntegers returns content with the form's integers written as such: to JSON
 // Schema 3.0 is an integer, to Go's decoders it is not.
 func plainIntegers(spec *FormSpec, content jsontext.Value) jsontext.Value {
-	odd := func(name []byte, v jsontext.Value) (n int64, ok bool) {
-		if v.Kind() == '0' && bytes.ContainsAny(v, ".eE") {
-			if f := spec.find(string(name)); f != nil && f.Type == typeInteger {
-				n, ok = integer(v)
+	return jsonview.Rewrite(content, func(name, v []byte) []byte {
+		if f := spec.find(string(name)); f != nil && f.Type == typeInteger && bytes.ContainsAny(v, ".eE") {
+			if n, ok := integer(v); ok {
+				return strconv.AppendInt(nil, n, 10)
 			}
 		}
-		return n, ok
-	}
-	rewrite := false
-	for name, v := range jsonview.Members(content) {
-		_, ok := odd(name, v)
-		rewrite = rewrite || ok
-	}
-	if !rewrite {
-		return content
-	}
-	out, sep := []byte(nil), byte('{')
-	for name, v := range jsonview.Members(content) {
-		out = append(appendString(append(out, sep), name), ':')
-		if n, ok := odd(name, v); ok {
-			out = strconv.AppendInt(out, n, 10)
-		} else {
-			out = append(out, v...)
-		}
-		sep = ','
-	}
-	return append(out, '}')
+		return v
+	})
 }
 
 // What a user did with a question (MCP page "client/elicitation").

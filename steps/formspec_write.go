@@ -124,14 +124,5 @@ var lossy = json.JoinOptions(jsontext.AllowInvalidUTF8(true))
 // appendJSON writes what cannot fail: strings, numbers, and JSON that was checked.
 func appendJSON(dst []byte, v any) []byte {
 	raw, _ := json.Marshal(v, lossy)
-	if dst == nil {
-		return raw
-	}
 	return append(dst, raw...)
-}
-
-// appendString writes s as a JSON string.
-func appendString[S ~string | ~[]byte](dst []byte, s S) []byte {
-	dst, _ = jsontext.AppendQuote(dst, s)
-	return dst
 }

@@ -39,10 +39,7 @@ type SampleOption func(*SampleRequest)
 // Promptf makes the messages a single one of the user, formatted as by
 // [fmt.Sprintf].
 func Promptf(format string, args ...any) SampleOption {
-	text := content.Text{Text: fmt.Sprintf(format, args...)}
-	return func(r *SampleRequest) {
-		r.Messages = []SampleMessage{{Role: content.User, Content: content.Blocks{text}}}
-	}
+	return Messages(UserText(fmt.Sprintf(format, args...)))
 }
 
 // Messages replaces the messages.

@@ -223,18 +223,12 @@ func (s Step) Again(refused string) (Step, error) {
 	if i := strings.LastIndex(message, againMark); i >= 0 {
 		message = message[:i]
 	}
-	out := make([]byte, 0, len(s.Params)+len(againMark)+len(refused)+16)
-	sep := byte('{')
-	for name, v := range jsonview.Members(s.Params) {
-		out = append(appendString(append(out, sep), name), ':')
+	s.Params = jsonview.Rewrite(s.Params, func(name, v []byte) []byte {
 		if string(name) == "message" {
-			out = appendString(out, message+againMark+refused)
-		} else {
-			out = append(out, v...)
+			return appendJSON(nil, message+againMark+refused)
 		}
-		sep = ','
-	}
-	s.Params = json.RawMessage(append(out, '}'))
+		return v
+	})
 	s.Varied = true
 	return s, nil
 }

@@ -72,6 +72,23 @@ func Get(object []byte, names ...string) []byte {
 	return object
 }
 
+// Rewrite returns an object with what change makes of its values. Members of which that is nil are
+// left out.
+func Rewrite(object []byte, change func(name, value []byte) []byte) []byte {
+	b := append(make([]byte, 0, len(object)), '{')
+	for name, v := range Members(object) {
+		if v = change(name, v); v == nil {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b, _ = jsontext.AppendQuote(b, name)
+		b = append(append(b, ':'), v...)
+	}
+	return append(b, '}')
+}
+
 // String returns the text of a string, and false if v is none.
 func String(v []byte) (string, bool) {
 	if len(v) == 0 || v[0] != '"' {

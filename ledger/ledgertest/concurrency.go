@@ -167,20 +167,7 @@ var concurrencyChecks = []check{
 			r.put(s, ledger.Record{Key: fmt.Sprint(i), Queue: "q", Wake: r.now(s)})
 		}
 		if r.Advance != nil { // leases end while there is somebody who waits for them
-			done := make(chan struct{})
-			var moving sync.WaitGroup
-			moving.Go(func() {
-				for {
-					select {
-					case <-done:
-						return
-					case <-time.After(lease / 5):
-						r.Advance(lease / 5)
-					}
-				}
-			})
-			defer moving.Wait()
-			defer close(done)
+			defer every(lease/5, func() { r.Advance(lease / 5) })()
 		}
 		ctx, cancel := context.WithCancel(r.ctx)
 		defer cancel()

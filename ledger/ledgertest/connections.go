@@ -17,39 +17,46 @@ import (
 // cutting breaks connections again and again until stop is called, and counts how often. It does so
 // less often while nothing is written ([rig.written]): on a slow machine each connection would break before
 // it is of any use.
-func (r *rig) cutting(every time.Duration) (cuts *atomic.Int64, stop func()) {
+func (r *rig) cutting(pause time.Duration) (cuts *atomic.Int64, stop func()) {
 	r.Helper()
 	if r.Disconnect == nil {
 		r.Skip("the harness cannot break connections")
 	}
 	cuts = new(atomic.Int64)
+	longest, waited, seen := pause, time.Duration(0), int64(0)
+	return cuts, every(pause, func() {
+		waited += pause
+		switch now := r.written.Load(); {
+		case now > seen:
+			longest, seen = max(pause, longest/2), now
+		case waited < longest:
+			return
+		default:
+			longest *= 2
+		}
+		waited = 0
+		r.Disconnect()
+		cuts.Add(1)
+	})
+}
+
+// every calls f again and again, after a pause, until stop is called.
+func every(pause time.Duration, f func()) (stop func()) {
 	done := make(chan struct{})
-	var cutting sync.WaitGroup
-	cutting.Go(func() {
-		longest, waited, seen := every, time.Duration(0), int64(0)
+	var calling sync.WaitGroup
+	calling.Go(func() {
 		for {
 			select {
 			case <-done:
 				return
-			case <-time.After(every):
-				waited += every
+			case <-time.After(pause):
+				f()
 			}
-			switch now := r.written.Load(); {
-			case now > seen:
-				longest, seen = max(every, longest/2), now
-			case waited < longest:
-				continue
-			default:
-				longest *= 2
-			}
-			waited = 0
-			r.Disconnect()
-			cuts.Add(1)
 		}
 	})
-	return cuts, sync.OnceFunc(func() {
+	return sync.OnceFunc(func() {
 		close(done)
-		cutting.Wait()
+		calling.Wait()
 	})
 }
 
@@ -263,9 +270,7 @@ var connectionChecks = []check{
 			soon := r.put(other, ledger.Record{Key: fmt.Sprint("soon", i), Queue: queue, Wake: now.Add(10 * time.Minute), Keep: now.Add(10 * time.Minute)})
 			ctxDue := fmt.Sprintf("a process whose clock is %v ahead, and a record that is due in 10 minutes", skew)
 			r.nothingDue(other, ctxDue, queue)
-			n, err := other.Forget(r.ctx, 10)
-			require.NoError(r, err)
-			require.Zero(r, n, "Forget by "+ctxDue)
+			r.counted(other.Forget(r.ctx, 10)).is(0, "Forget by "+ctxDue)
 			r.unchanged(s, soon, nil, "a process with a skewed clock looked at it")
 
 			due := r.put(s, ledger.Record{Key: fmt.Sprint("due", i), Queue: queue, Wake: now.Add(-10 * time.Minute)})

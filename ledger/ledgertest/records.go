@@ -56,9 +56,7 @@ var recordChecks = []check{
 			r.unchanged(s, &at3, nil, fmt.Sprintf("a swap at revision %d", rev))
 		}
 		r.nothingDue(s, "after swaps that failed", "x")
-		n, err := s.Count(r.ctx, "x", 10)
-		require.NoError(r, err)
-		require.Zero(r, n, "Count of an owner whose swaps failed")
+		r.counted(s.Count(r.ctx, "x", 10)).is(0, "Count of an owner whose swaps failed")
 	}},
 	{"record/is the caller's", func(r *rig) {
 		s := r.open()
@@ -148,12 +146,8 @@ var recordChecks = []check{
 		}
 		for _, rec := range recs {
 			r.unchanged(other, rec, []ledger.Item{{N: 1, Body: rec.Body}}, "records with other names were written")
-			n, err := s.Count(r.ctx, rec.Key, 10)
-			require.NoError(r, err)
-			require.Equalf(r, 1, n, "Count of the owner %q", rec.Key)
-			listed, err := s.List(r.ctx, []string{rec.Key}, "", 10)
-			require.NoError(r, err)
-			require.Equalf(r, []string{rec.Key}, keys(listed), "List of the queue %q", rec.Key)
+			r.counted(s.Count(r.ctx, rec.Key, 10)).is(1, "Count of the owner %q", rec.Key)
+			r.listed(s.List(r.ctx, []string{rec.Key}, "", 10)).is([]string{rec.Key}, "List of the queue %q", rec.Key)
 			got := r.takeNow(s, ledger.Take{Queues: []string{rec.Key}, Limit: 10, Lease: time.Hour})
 			require.Equalf(r, []string{rec.Key}, keys(got), "Take from the queue %q", rec.Key)
 		}

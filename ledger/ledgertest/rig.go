@@ -167,6 +167,25 @@ func keys(records []*ledger.Record) []string {
 	return list
 }
 
+// outcome is what a call returned.
+type outcome[T any] struct {
+	rig *rig
+	got T
+	err error
+}
+
+func (r *rig) listed(list []*ledger.Record, err error) outcome[[]string] {
+	return outcome[[]string]{r, keys(list), err}
+}
+
+func (r *rig) counted(n int, err error) outcome[int] { return outcome[int]{r, n, err} }
+
+func (o outcome[T]) is(want T, what string, args ...any) {
+	o.rig.Helper()
+	require.NoErrorf(o.rig, o.err, what, args...)
+	require.Equalf(o.rig, want, o.got, what, args...)
+}
+
 // taken is how a call of Take ended.
 type taken struct {
 	records []*ledger.Record

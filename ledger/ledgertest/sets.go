@@ -3,6 +3,7 @@ package ledgertest
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,9 +14,7 @@ import (
 
 func (r *rig) count(s ledger.Store, owner string, most, want int, when string) {
 	r.Helper()
-	n, err := s.Count(r.ctx, owner, most)
-	require.NoErrorf(r, err, "Count of %q", owner)
-	require.Equalf(r, want, n, "Count of %q, at most %d, %s", owner, most, when)
+	r.counted(s.Count(r.ctx, owner, most)).is(want, "Count of %q, at most %d, %s", owner, most, when)
 }
 
 var ownershipChecks = []check{
@@ -45,9 +44,7 @@ var ownershipChecks = []check{
 		}
 		r.count(s, "o", 100, 5, "after records changed hands")
 		r.count(s, "p", 100, 2, "after a record changed hands")
-		n, err := s.Forget(r.ctx, 100)
-		require.NoError(r, err)
-		require.Equal(r, 2, n, "Forget")
+		r.counted(s.Forget(r.ctx, 100)).is(2, "Forget")
 		r.count(s, "o", 100, 4, "after a record was forgotten")
 		r.count(s, "p", 100, 1, "after a record was forgotten")
 	}},
@@ -65,7 +62,7 @@ var forgetChecks = []check{
 			over := r.put(s, ledger.Record{Key: key, Queue: "q2", Wake: now.Add(time.Hour), Keep: now.Add(-time.Duration(i+1) * time.Minute)}, item, ledger.Item{N: 2})
 			r.unchanged(other, over, []ledger.Item{item, {N: 2}}, "its Keep was over, before Forget")
 		}
-		epoch := r.put(s, ledger.Record{Key: "epoch", Keep: time.Unix(0, 0)})
+		r.put(s, ledger.Record{Key: "epoch", Keep: time.Unix(0, 0)})
 		kept := r.put(s, ledger.Record{Key: "over-once", Keep: now.Add(-time.Minute)}, item)
 		kept.Keep = now.Add(time.Hour)
 		kept = r.put(s, *kept)
@@ -75,7 +72,6 @@ var forgetChecks = []check{
 		shortened := r.put(s, ledger.Record{Key: "shortened"})
 		shortened.Keep = now.Add(-time.Second)
 		r.put(s, *shortened)
-		_ = epoch
 
 		sum := 0
 		for _, limit := range []int{1, 2, 100, 100} {
@@ -98,18 +94,14 @@ var forgetChecks = []check{
 			r.hasItems(s, key, nil, "items of "+key+", which was forgotten")
 			require.ErrorIs(r, s.Swap(r.ctx, &ledger.Record{Key: key, Rev: 1}), ledger.ErrConflict, "a swap at the revision of a record that was forgotten")
 		}
-		listed, err := s.List(r.ctx, []string{"q2"}, "", 10)
-		require.NoError(r, err)
-		require.Empty(r, keys(listed), "List of a queue whose records were forgotten")
+		r.listed(s.List(r.ctx, []string{"q2"}, "", 10)).is([]string{}, "List of a queue whose records were forgotten")
 	}},
 	{"forget/begins anew", func(r *rig) {
 		s := r.open()
 		past := r.now(s).Add(-time.Hour)
 		rec := r.put(s, ledger.Record{Key: "k", Keep: past}, ledger.Item{N: 1, Body: []byte("old")})
 		r.put(s, *rec, ledger.Item{N: 2})
-		n, err := s.Forget(r.ctx, 10)
-		require.NoError(r, err)
-		require.Equal(r, 1, n)
+		r.counted(s.Forget(r.ctx, 10)).is(1, "Forget")
 		item := ledger.Item{N: 1, Body: []byte("new")}
 		rec = r.put(s, ledger.Record{Key: "k", Body: []byte("new")}, item)
 		r.unchanged(s, rec, []ledger.Item{item}, "a record of its name was forgotten")
@@ -138,29 +130,49 @@ var forgetChecks = []check{
 		for i := range many {
 			r.put(s, ledger.Record{Key: fmt.Sprint(i), Owner: "o", Keep: past.Add(time.Duration(i))}, ledger.Item{N: 1}, ledger.Item{N: 2})
 		}
-		for sum := 0; sum < many; {
-			n, err := s.Forget(r.ctx, 70)
-			require.NoError(r, err)
-			require.Equal(r, min(70, many-sum), n, "Forget of at most 70")
-			sum += n
-			r.count(s, "o", many, many-sum, "while they are forgotten")
+		for left := many; left > 0; {
+			gone := min(70, left)
+			r.counted(s.Forget(r.ctx, 70)).is(gone, "Forget of at most 70")
+			left -= gone
+			r.count(s, "o", many, left, "while they are forgotten")
 		}
 	}},
+}
+
+// unsorted are names in no order.
+var unsorted = []string{"b", "B", "a-", "a", "_", "-", "A", "~", "!", "aa", "a0", "z", "Z", "0", "10", "9"}
+
+// paged checks that a list has these records, by key, whatever the size of its pages.
+func (r *rig) paged(recs map[string]*ledger.Record, what string, list func(after string, limit int) ([]*ledger.Record, error)) {
+	r.Helper()
+	for _, limit := range []int{1, 3, 16, 100} {
+		var got []string
+		for after := ""; ; {
+			page, err := list(after, limit)
+			require.NoError(r, err, what)
+			require.LessOrEqual(r, len(page), limit, what)
+			if len(page) == 0 {
+				break
+			}
+			for _, rec := range page {
+				r.same(recs[rec.Key], rec, what+": "+rec.Key)
+			}
+			got, after = append(got, keys(page)...), page[len(page)-1].Key
+		}
+		require.Equalf(r, slices.Sorted(maps.Keys(recs)), got, "%s by pages of %d", what, limit)
+	}
 }
 
 var listChecks = []check{
 	{"list/what waits", func(r *rig) {
 		s, other := r.open(), r.open()
 		now := r.now(s)
-		var want []string
 		recs := map[string]*ledger.Record{}
-		for i, key := range []string{"b", "B", "a-", "a", "_", "-", "A", "~", "!", "aa", "a0", "z", "Z", "0", "10", "9"} {
+		for i, key := range unsorted {
 			queue := []string{"q1", "q2"}[i%2]
 			wake := []time.Time{now.Add(-time.Hour), now.Add(time.Hour)}[i/2%2]
 			recs[key] = r.put(s, ledger.Record{Key: key, Queue: queue, Body: []byte(key), Wake: wake})
-			want = append(want, key)
 		}
-		slices.Sort(want)
 		r.put(s, ledger.Record{Key: "asleep", Queue: "q1"})
 		r.put(s, ledger.Record{Key: "elsewhere", Queue: "q3", Wake: now})
 		r.put(s, ledger.Record{Key: "nowhere", Wake: now})
@@ -172,46 +184,22 @@ var listChecks = []check{
 		r.put(s, *ended)
 
 		both := []string{"q1", "q2", "q1", "none"}
-		for _, limit := range []int{1, 3, 16, 100} {
-			var got []string
-			for after := ""; ; {
-				page, err := other.List(r.ctx, both, after, limit)
-				require.NoError(r, err)
-				require.LessOrEqual(r, len(page), limit)
-				if len(page) == 0 {
-					break
-				}
-				for _, rec := range page {
-					r.same(recs[rec.Key], rec, "List of "+rec.Key)
-				}
-				got, after = append(got, keys(page)...), page[len(page)-1].Key
-			}
-			require.Equalf(r, want, got, "List by pages of %d", limit)
-		}
-		got, err := other.List(r.ctx, []string{"q3"}, "", 100)
-		require.NoError(r, err)
-		require.Equal(r, []string{"elsewhere", "moved"}, keys(got), "List of one queue")
-		got, err = other.List(r.ctx, both, "a1", 2) // which is no record's
-		require.NoError(r, err)
-		require.Equal(r, []string{"aa", "b"}, keys(got), "List after a name that is no record's")
-		got, err = other.List(r.ctx, nil, "", 100)
-		require.NoError(r, err)
-		require.Empty(r, got, "List of no queue")
+		r.paged(recs, "List", func(after string, limit int) ([]*ledger.Record, error) { return other.List(r.ctx, both, after, limit) })
+		r.listed(other.List(r.ctx, []string{"q3"}, "", 100)).is([]string{"elsewhere", "moved"}, "List of one queue")
+		r.listed(other.List(r.ctx, both, "a1", 2)).is([]string{"aa", "b"}, "List after a name that is no record's") // which is no record's
+		r.listed(other.List(r.ctx, nil, "", 100)).is([]string{}, "List of no queue")
 	}},
 	{"list/what is owned", func(r *rig) {
 		s, other := r.open(), r.open()
 		now := r.now(s)
-		var want []string
 		recs := map[string]*ledger.Record{}
-		for i, key := range []string{"b", "B", "a-", "a", "_", "-", "A", "~", "!", "aa", "a0", "z", "Z", "0", "10", "9"} {
+		for i, key := range unsorted {
 			rec := ledger.Record{Key: key, Owner: []string{"o1", "o2"}[i%2], Body: []byte(key)}
 			if i/2%2 == 0 { // whether or not it waits
 				rec.Queue, rec.Wake = "q", now
 			}
 			recs[key] = r.put(s, rec)
-			want = append(want, key)
 		}
-		slices.Sort(want)
 		r.put(s, ledger.Record{Key: "elsewhere", Owner: "o3"})
 		r.put(s, ledger.Record{Key: "nobody's", Queue: "o1", Wake: now})
 		moved := r.put(s, ledger.Record{Key: "moved", Owner: "o1"})
@@ -221,36 +209,14 @@ var listChecks = []check{
 		left.Owner = ""
 		r.put(s, *left)
 		r.put(s, ledger.Record{Key: "over", Owner: "o4", Keep: now.Add(-time.Hour)})
-		_, err := s.Forget(r.ctx, 10)
-		require.NoError(r, err)
+		r.counted(s.Forget(r.ctx, 10)).is(1, "Forget")
 
 		both := []string{"o1", "o2", "o1", "", "none", "o4"}
-		for _, limit := range []int{1, 3, 16, 100} {
-			var got []string
-			for after := ""; ; {
-				page, err := other.Owned(r.ctx, both, after, limit)
-				require.NoError(r, err)
-				require.LessOrEqual(r, len(page), limit)
-				if len(page) == 0 {
-					break
-				}
-				for _, rec := range page {
-					r.same(recs[rec.Key], rec, "Owned: "+rec.Key)
-				}
-				got, after = append(got, keys(page)...), page[len(page)-1].Key
-			}
-			require.Equalf(r, want, got, "Owned by pages of %d", limit)
-		}
-		got, err := other.Owned(r.ctx, []string{"o3"}, "", 100)
-		require.NoError(r, err)
-		require.Equal(r, []string{"elsewhere", "moved"}, keys(got), "Owned by one")
-		got, err = other.Owned(r.ctx, both, "a1", 2) // which is no record's
-		require.NoError(r, err)
-		require.Equal(r, []string{"aa", "b"}, keys(got), "Owned after a name that is no record's")
+		r.paged(recs, "Owned", func(after string, limit int) ([]*ledger.Record, error) { return other.Owned(r.ctx, both, after, limit) })
+		r.listed(other.Owned(r.ctx, []string{"o3"}, "", 100)).is([]string{"elsewhere", "moved"}, "Owned by one")
+		r.listed(other.Owned(r.ctx, both, "a1", 2)).is([]string{"aa", "b"}, "Owned after a name that is no record's") // which is no record's
 		for _, none := range [][]string{nil, {""}} {
-			got, err = other.Owned(r.ctx, none, "", 100)
-			require.NoError(r, err)
-			require.Empty(r, got, "Owned by nobody")
+			r.listed(other.Owned(r.ctx, none, "", 100)).is([]string{}, "Owned by nobody")
 		}
 	}},
 	{"list/large bodies", func(r *rig) {

@@ -29,7 +29,7 @@ type waiter struct {
 	names  []uint64      // the hashes of a taker's queues
 	next   atomic.Int64  // when the first of a taker's records is due, by the server's clock
 	again  atomic.Bool   // a taker must look even though next has not come
-	call   func()        // is called instead, if there is no signal
+	call   func()        // is called instead of the signal, if there is one
 }
 
 // wake tells who waits that it is worth while to look.
@@ -55,28 +55,16 @@ func (h *hub) init() {
 	}
 }
 
-// watcher adds somebody who waits for a record.
-func (h *hub) watcher(key string, after uint64) *waiter {
-	w := &waiter{signal: make(chan struct{}, 1), key: key}
-	w.seen.Store(after)
-	h.enter(w)
-	return w
-}
-
-// notify has changed be called when a record may have another revision than rev.
-func (h *hub) notify(key string, rev uint64, changed func()) *waiter {
-	w := &waiter{key: key, call: changed}
-	w.seen.Store(rev)
-	h.enter(w)
-	return w
-}
-
-// enter adds somebody who waits for a record.
-func (h *hub) enter(w *waiter) {
+// watcher adds somebody who waits for a record to have another revision than seen, which call
+// tells instead of a signal unless it is nil.
+func (h *hub) watcher(key string, seen uint64, call func()) *waiter {
+	w := &waiter{signal: make(chan struct{}, 1), key: key, call: call}
+	w.seen.Store(seen)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	add(h.keys, hash(w.key), w)
 	h.arrived()
+	return w
 }
 
 // taker adds somebody who waits for any record in some queues.

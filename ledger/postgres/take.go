@@ -74,20 +74,16 @@ func (s *store) rest(ctx context.Context, w *waiter, clock clock) error {
 		if next, known := w.nextWake(); known {
 			wait = min(wait, max(next.Sub(clock.now()), soon-time.Since(began)))
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 			return nil
 		case <-w.signal:
-			timer.Stop()
 			if w.again.Swap(false) {
 				return nil
 			}
 		case <-ctx.Done():
-			timer.Stop()
 			return ctx.Err()
 		case <-s.ctx.Done():
-			timer.Stop()
 			return s.ctx.Err()
 		}
 	}

@@ -19,7 +19,7 @@ func TestMessages(t *testing.T) {
 	var watchers, takers []*waiter
 	for i := range n {
 		name := fmt.Sprint(i)
-		watchers = append(watchers, to.hub.watcher(name, 0))
+		watchers = append(watchers, to.hub.watcher(name, 0, nil))
 		taker := to.hub.taker([]string{name})
 		taker.forgetNext()
 		takers = append(takers, taker)
@@ -27,7 +27,7 @@ func TestMessages(t *testing.T) {
 		from.tell.add(hash(name), hash(name), time.UnixMicro(int64(1e15+i)))
 		from.tell.add(hash(name), hash(name), time.UnixMicro(int64(1e15+2*i)))
 	}
-	stranger := to.hub.watcher("stranger", 0)
+	stranger := to.hub.watcher("stranger", 0, nil)
 	messages := from.tell.messages()
 	require.Less(t, len(messages), n/50)
 	for _, m := range messages {

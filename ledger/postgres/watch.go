@@ -28,13 +28,13 @@ func (s *store) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*
 
 // Notify implements [ledger.Notifier].
 func (s *store) Notify(key string, rev uint64, changed func()) (stop func()) {
-	w := s.hub.notify(key, rev, changed)
+	w := s.hub.watcher(key, rev, changed)
 	return func() { s.hub.leave(w) }
 }
 
 // watch yields the states of a record.
 func (s *store) watch(ctx context.Context, key string, after uint64, yield func(*ledger.Record, error) bool) {
-	w := s.hub.watcher(key, after) // before the first look, so that nothing is missed
+	w := s.hub.watcher(key, after, nil) // before the first look, so that nothing is missed
 	defer s.hub.leave(w)
 	for {
 		r, err := s.Load(ctx, key)

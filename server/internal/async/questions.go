@@ -98,7 +98,7 @@ func (d *async) Answered(ctx context.Context, x *dialect.Exchange, id uint64, ab
 			return true, wire.NewError(wire.CodeInvalidParams, "result._operation.token must be that of the question, as it was in its params")
 		}
 		token = said
-		a.Result = without(a.Result, "_operation")
+		a.Result = plain(a.Result)
 	}
 	if token == "" {
 		return false, nil
@@ -121,19 +121,14 @@ func (d *async) Answered(ctx context.Context, x *dialect.Exchange, id uint64, ab
 	return true, nil
 }
 
-// without returns an object without a member.
-func without(object json.RawMessage, name string) json.RawMessage {
-	b := json.RawMessage("{")
-	for member, v := range jsonview.Members(object) {
-		if string(member) == name {
-			continue
+// plain is an answer without the operation that it names.
+func plain(result []byte) json.RawMessage {
+	return jsonview.Rewrite(result, func(name, v []byte) []byte {
+		if string(name) == "_operation" {
+			return nil
 		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(append(wire.AppendString(b, string(member)), ':'), v...)
-	}
-	return append(b, '}')
+		return v
+	})
 }
 
 // answer gives an operation the answers to what tools/async/status has shown.
@@ -146,7 +141,7 @@ func (d *async) answer(ctx context.Context, x *dialect.Exchange, p *engine.Progr
 		if jsontext.Value(v).Kind() != '{' {
 			return nil, wire.NewError(wire.CodeInvalidParams, "every member of params.inputResponses must be a result object")
 		}
-		list = append(list, steps.Answer{StepID: string(key), Result: without(json.RawMessage(v), "_operation")})
+		list = append(list, steps.Answer{StepID: string(key), Result: plain(v)})
 	}
 	slices.SortFunc(list, func(a, b steps.Answer) int { return strings.Compare(a.StepID, b.StepID) })
 	t, n, err := d.find(ctx, x, token)
