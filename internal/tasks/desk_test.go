@@ -19,6 +19,7 @@ type desk struct {
 type held struct {
 	task, what string
 	state      string // "held" or "released"
+	doubted    bool   // somebody was not told that it is final
 }
 
 type hold struct {
@@ -63,6 +64,27 @@ func (d *desk) knows(key saga.Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.keys[key] != nil
+}
+
+func (d *desk) doubt(key saga.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.keys[key]; h != nil {
+		h.doubted = true
+	}
+}
+
+// doubted reports whether somebody was not told whether something of a task is final: then what
+// was done before that may have been undone.
+func (d *desk) doubted(id, what string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, h := range d.keys {
+		if h.task == id && h.what == what && h.doubted {
+			return true
+		}
+	}
+	return false
 }
 
 // left is what a task holds, and all keys that it has used.
@@ -129,6 +151,7 @@ func (c *clerk) undo(ctx context.Context, p saga.Performed[hold, string]) (err e
 		c.link.cut()
 	}
 	if c.luck(10) {
+		c.desk.doubt(p.Key)
 		return errors.New("try again")
 	}
 	return c.desk.undo(ctx, p)
