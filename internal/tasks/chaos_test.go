@@ -46,7 +46,7 @@ func (l *link) ill() bool { return l.faults > 0 || l.dead.Load() || l.leaves.Loa
 // fault says how a call goes wrong: before it is made, or after.
 func (l *link) fault() (before, after bool) {
 	l.mu.Lock()
-	if l.faults > 0 && l.rand.IntN(300) == 0 {
+	if l.faults > 0 && l.rand.IntN(rarely(300)) == 0 {
 		l.frozen = time.Now().Add(time.Duration(l.rand.IntN(60)) * time.Second)
 	}
 	frozen := time.Until(l.frozen)

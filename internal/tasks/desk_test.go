@@ -19,6 +19,7 @@ type desk struct {
 type held struct {
 	task, what string
 	state      string // "held" or "released"
+	doubted    bool   // somebody was not told that it is final
 }
 
 type hold struct {
@@ -65,6 +66,27 @@ func (d *desk) knows(key saga.Key) bool {
 	return d.keys[key] != nil
 }
 
+func (d *desk) doubt(key saga.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.keys[key]; h != nil {
+		h.doubted = true
+	}
+}
+
+// doubted reports whether somebody was not told whether something of a task is final: then what
+// was done before that may have been undone.
+func (d *desk) doubted(id, what string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, h := range d.keys {
+		if h.task == id && h.what == what && h.doubted {
+			return true
+		}
+	}
+	return false
+}
+
 // left is what a task holds, and all keys that it has used.
 func (d *desk) left(id string) (what []string, keys []saga.Key) {
 	d.mu.Lock()
@@ -87,7 +109,7 @@ type clerk struct {
 }
 
 // luck is what happens once in n times.
-func (c *clerk) luck(n int) bool { return c.intN(n) == 0 }
+func (c *clerk) luck(n int) bool { return c.intN(rarely(n)) == 0 }
 
 func (c *clerk) do(ctx context.Context, key saga.Key, in hold) (got string, err error) {
 	c.seen.note(in.Task, "%s: does %s %.4s", c.link, in.What, key)
@@ -129,6 +151,7 @@ func (c *clerk) undo(ctx context.Context, p saga.Performed[hold, string]) (err e
 		c.link.cut()
 	}
 	if c.luck(10) {
+		c.desk.doubt(p.Key)
 		return errors.New("try again")
 	}
 	return c.desk.undo(ctx, p)
@@ -136,7 +159,7 @@ func (c *clerk) undo(ctx context.Context, p saga.Performed[hold, string]) (err e
 
 // pause takes time: mostly not much, now and then more than a lease.
 func (c *clerk) pause() {
-	switch c.intN(40) {
+	switch c.intN(rarely(40)) {
 	case 0:
 		time.Sleep(10*time.Second + time.Duration(c.intN(30_000))*time.Millisecond)
 	case 1, 2, 3, 4:

@@ -279,3 +279,21 @@ func TestACancelAtTheEndOfATurn(t *testing.T) {
 		})
 	}
 }
+
+// A server that is too old to go on with a task leaves it to others at once, also when it was there
+// that the task was cancelled.
+func TestAnOldServerCancelsANewTask(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		things := &counter{holds: map[string]bool{}}
+		older, newer := r.manager(nil, things.two(saga.Info{Revision: 1})), r.manager(nil, things.two(saga.Info{Revision: 2}))
+		r.work(older)
+		r.work(newer)
+		task := r.until(newer, r.start(newer, call(newer, "two", "")).ID, tasks.InputRequired)
+		_, err := older.Cancel(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		began := time.Now()
+		r.until(newer, task.ID, tasks.Cancelled)
+		assert.Less(t, time.Since(began), 5*time.Second)
+		assert.Empty(t, things.held())
+	})
+}

@@ -243,7 +243,11 @@ func (m *Manager) put(ctx context.Context, e *records.TaskEntry) error {
 	if e.Call {
 		reserve, release = m.crew.answered, m.crew.unanswered
 	}
-	live, here := reserve()
+	var live context.Context
+	here := false
+	if program, _ := m.Turns.ProgramOf(tool, e.Target.Revision); program != nil { // else only newer servers go on with it
+		live, here = reserve()
+	}
 	e.State = records.TaskQueued
 	e.Base = e.Epoch()
 	e.Rest, e.Wake = time.Time{}, now.Add(m.Lease)

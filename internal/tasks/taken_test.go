@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -121,6 +122,51 @@ func TestAnUnknownEndAfterATakeoverDoesNotKeepFromTheUndo(t *testing.T) {
 			}
 			r.until(m, id, want)
 			assert.EqualValues(t, 1, undone.Load())
+		})
+	}
+}
+
+// What a worker may have done that is gone is not forgotten by one who has taken the task since,
+// though he only waits for a place until he is stopped, or has none and puts it back.
+func TestWhoPutsATaskBackForgetsNothing(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			service := new(unsure)
+			effect := service.effect()
+			tools := []saga.Definition{
+				step(func(t *turn) error { _, err := saga.Do(t, effect, "x"); return err }, effect),
+				single("long", func(t *turn) (saga.Next, error) {
+					select {
+					case <-t.Done():
+						return nil, context.Cause(t)
+					case <-time.After(time.Hour):
+						return t.Textf("done")
+					}
+				}),
+			}
+			a, way := r.narrowed(tools...)
+			r.work(a)
+			task := r.start(a, call(a, "steps", ""))
+			time.Sleep(time.Second) // it is being performed
+			way.noSwap.Store(true)
+			way.noTake()
+			service.refuses.Store(true)
+			b := r.manager(func(c *tasks.Config) { c.Workers, c.PerPrincipal = 2, 1 }, tools...)
+			stop := r.work(b)
+			synctest.Wait()
+			r.start(b, call(b, "long", "")) // has the place
+			if !waits {
+				r.start(b, call(b, "long", "")) // and this one waits for it
+			}
+			time.Sleep(30 * time.Second)
+			now, err := b.Get(t.Context(), "p", task.ID)
+			require.NoError(t, err)
+			require.Greater(t, now.Rev, task.Rev, "it was taken")
+			stop()
+			c := r.manager(nil, tools...)
+			r.work(c)
+			assert.True(t, r.until(c, task.ID, tasks.Completed).End.Result.IsError)
+			assert.EqualValues(t, 1, service.undone.Load(), "waits: %v", waits)
 		})
 	}
 }

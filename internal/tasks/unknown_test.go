@@ -1,6 +1,7 @@
 package tasks_test
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -174,5 +175,78 @@ func TestACancelIsHeardOfLate(t *testing.T) {
 		assert.EqualValues(t, 2, runs.Load(), "it began again")
 		r.until(m, task.ID, tasks.Completed)
 		assert.EqualValues(t, 2, runs.Load())
+	})
+}
+
+// What a tool has told is told once, though it was written with what nobody knows of.
+func TestWhatIsToldWithAnUnknownRenewal(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		const halfLease = 5 * time.Second // when it is renewed
+		m, way := r.narrowed(single("tells", func(t *turn) (saga.Next, error) {
+			time.Sleep(halfLease - 5*time.Millisecond)
+			t.Progress(1, 2, "half")
+			time.Sleep(halfLease)
+			return t.Textf("done")
+		}))
+		r.work(m)
+		task := r.start(m, call(m, "tells", ""))
+		time.Sleep(halfLease - 100*time.Millisecond)
+		way.mute.Store(true)
+		time.Sleep(2 * time.Second)
+		require.EqualValues(t, 1, way.made.Load())
+		way.mute.Store(false)
+		r.until(m, task.ID, tasks.Completed)
+		events, err := m.Events(t.Context(), "p", task.ID, 0, 10)
+		require.NoError(t, err)
+		require.Len(t, events, 2)
+		assert.Equal(t, tasks.EventProgress, events[0].Kind)
+		assert.Equal(t, tasks.EventStatus, events[1].Kind)
+	})
+}
+
+// A task whose turn was cut off by a cancel ends as one that was cancelled, also if somebody else
+// goes on with its undo.
+func TestAnUndoOfWhatWasCancelledIsGoneOnWith(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		things := &counter{holds: map[string]bool{}}
+		a, b := things.effect("a"), things.effect("b")
+		var runs atomic.Int32
+		tool := single("long", func(t *turn) (saga.Next, error) {
+			for _, e := range []*saga.Effect[string, string]{a, b} {
+				if _, err := saga.Do(t, e, "x"); err != nil { //sagavet:ignore a task loses no response
+					return nil, err
+				}
+			}
+			runs.Add(1)
+			<-t.Done()
+			return nil, context.Cause(t)
+		}, a, b)
+		one, way := r.narrowed(tool)
+		other := r.manager(nil, tool)
+		hangs := make(chan none)
+		defer close(hangs)
+		things.before = func(what string) error {
+			if what == "b" {
+				return nil
+			}
+			way.noSwap.Store(true) // it dies when one of two is undone
+			way.noTake()
+			<-hangs
+			return errors.New("dead")
+		}
+		r.work(one)
+		task := r.start(one, call(one, "long", ""))
+		time.Sleep(time.Second)
+		_, err := other.Cancel(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.Equal(t, map[string]bool{"a": true}, things.held())
+		things.mu.Lock()
+		things.before = nil
+		things.mu.Unlock()
+		r.work(other)
+		r.until(other, task.ID, tasks.Cancelled)
+		assert.Empty(t, things.held())
+		assert.EqualValues(t, 1, runs.Load(), "nor does anybody run it again to find what it did")
 	})
 }

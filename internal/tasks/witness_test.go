@@ -1,6 +1,7 @@
 package tasks_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -133,6 +134,9 @@ func (w *witness) wrote(l *link, before, after *records.TaskEntry, items int) {
 		assert.Same(t, w.holders[key][now.rev], l, "%s: who writes has not taken it", id)
 		assert.True(t, before.Taken(), "%s was put to rest, and is written by who had it", id)
 	}
+	if before.Exists() && after.State != records.TaskEnded && bytes.Equal(before.Position, after.Position) && inFlight(before, after.Epoch()) {
+		assert.True(t, inFlight(after, after.Epoch()+1), "%s: it is forgotten that somebody may have done more", id)
+	}
 	told := uint64(items)
 	if before.State == records.TaskEnded {
 		assert.Equal(t, before.State, after.State, "%s goes on after its end", id)
@@ -141,7 +145,7 @@ func (w *witness) wrote(l *link, before, after *records.TaskEntry, items int) {
 		assert.False(t, after.Keep.Before(before.Keep), "%s is kept for less", id)
 	} else if after.State == records.TaskEnded {
 		told++
-		assert.False(t, after.Keep.Before(time.Now().Add(after.Retain-time.Second)), "%s is not kept for long enough", id)
+		assert.False(t, after.Keep.Before(time.Now().Add(after.Retain-longestWrite)), "%s is not kept for long enough", id)
 		assert.False(t, after.KeepUntil.Before(after.Keep), "%s is forgotten before", id)
 	}
 	assert.Equal(t, before.Events+told, after.Events, "%s: events", id)
@@ -149,6 +153,14 @@ func (w *witness) wrote(l *link, before, after *records.TaskEntry, items int) {
 		assert.Equal(t, before.Undo, after.Undo, "%s is not undone any more", id)
 	}
 }
+
+// inFlight reports whether who has taken a task at the epoch must think that somebody else has begun
+// to go on with it before.
+func inFlight(e *records.TaskEntry, epoch uint64) bool { return e.Loose || epoch-e.Base > 1 }
+
+// longestWrite is how long it takes at most from when something is to be written until it is, or
+// not, by clocks that are wrong.
+const longestWrite = 10*time.Second + maxSkew
 
 // took is called with what a server has taken.
 func (w *witness) took(l *link, list []*ledger.Record) {

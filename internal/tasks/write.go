@@ -215,8 +215,10 @@ func keepUntil(t *records.Task) time.Time {
 	return t.Keep
 }
 
-// rest puts a task to rest in a state until then. It is to be called within change.
+// rest puts a task to rest in a state until then. It is to be called within change. What somebody
+// may have done before who is gone is not forgotten by that, unless it has come further.
 func (r *run) rest(t *records.Task, state records.TaskState, until time.Time) {
+	t.Loose = r.inFlight(t)
 	t.State, t.Rest = state, until
 	t.Base = r.epoch
 }
