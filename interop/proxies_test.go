@@ -209,7 +209,7 @@ func (p proxy) startBefore(t *testing.T, program string, replicas []string, chan
 			return false
 		}
 		return c.Close() == nil
-	}, 10*time.Second, 20*time.Millisecond, "the proxy does not listen")
+	}, time.Minute, 20*time.Millisecond, "the proxy does not listen")
 	return addr
 }
 

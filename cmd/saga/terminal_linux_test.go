@@ -90,7 +90,7 @@ func (p *terminal) end() string {
 // were typed before.
 func (p *terminal) when(text, keys string) {
 	p.t.Helper()
-	if !assert.Eventually(p.t, func() bool { return strings.Contains(p.shown(), text) }, 20*time.Second, 10*time.Millisecond,
+	if !assert.Eventually(p.t, func() bool { return strings.Contains(p.shown(), text) }, time.Minute, 10*time.Millisecond,
 		"%q is not shown", text) {
 		p.t.Fatalf("the screen: %q", p.shown())
 	}

@@ -54,7 +54,7 @@ func serveHTTP(t *testing.T) string {
 			c.Close()
 		}
 		return err == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	return "http://" + address + server.Endpoint
 }
 
