@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/internal/porttest"
 )
 
 func TestResumeIsRepeatedAfterALoss(t *testing.T) {
@@ -61,30 +63,41 @@ func TestCallIsNotRepeatedAfterALoss(t *testing.T) {
 
 func TestCallIsRepeatedWhenNobodyListens(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
-
+	address := porttest.Reserve(t)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request asked
 		assert.NoError(t, json.NewDecoder(r.Body).Decode(&request))
 		result(deployed)(w, request)
 	}))
 	defer server.Close()
-	start := time.AfterFunc(50*time.Millisecond, func() {
-		if l, err := net.Listen("tcp", address); assert.NoError(t, err) {
+	start := sync.OnceFunc(func() {
+		l, err := net.Listen("tcp", address)
+		if assert.NoError(t, err) {
 			_ = server.Listener.Close()
 			server.Listener = l
 			server.Start()
 		}
 	})
-	defer start.Stop()
-	c := client.New(&client.HTTP{URL: "http://" + address}, client.Options{Protocol: "saga"})
+	tries := 0
+	c := client.New(&client.HTTP{URL: "http://" + address, RoundTripper: roundTripper(func(r *http.Request) (*http.Response, error) {
+		tries++
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			start() // now that nobody was there
+		}
+		return resp, err
+	})}, client.Options{Protocol: "saga"})
 	defer c.Close()
-	_, err = c.Call(t.Context(), "x", nil, client.Handlers{})
+	_, err := c.Call(t.Context(), "x", nil, client.Handlers{})
 	require.NoError(t, err)
+	assert.Equal(t, 2, tries)
 }
+
+// roundTripper is a function as an [http.RoundTripper].
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestRetriesEnd(t *testing.T) {
 	t.Parallel()

@@ -211,20 +211,21 @@ func TestDrippingResponses(t *testing.T) {
 // A response that is slow but goes on is waited for, and so is one that has not begun.
 func TestSlowResponsesArrive(t *testing.T) {
 	t.Parallel()
+	const stall = 2 * time.Second
 	slow := func(w http.ResponseWriter, r asked) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
-		time.Sleep(500 * time.Millisecond) // the tool is at work
+		time.Sleep(stall + stall/4) // the tool is at work
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, r.ID)
 		for range 12 {
 			_, _ = w.Write(bytes.Repeat([]byte("x"), 2000))
 			_ = http.NewResponseController(w).Flush()
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(stall / 8)
 		}
 		_, _ = w.Write([]byte(`"}]}}`))
 	}
-	c := client.New(&client.HTTP{URL: play(t, slow).URL, Stall: 200 * time.Millisecond}, client.Options{Protocol: "saga"})
+	c := client.New(&client.HTTP{URL: play(t, slow).URL, Stall: stall}, client.Options{Protocol: "saga"})
 	t.Cleanup(func() { _ = c.Close() })
 	got, err := c.Call(t.Context(), "x", nil, client.Handlers{})
 	require.NoError(t, err)

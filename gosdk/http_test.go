@@ -254,7 +254,7 @@ func FuzzStranger(f *testing.F) {
 		r.Header.Set("Mcp-Method", method)
 		r.Header.Set("Mcp-Name", "talk")
 		w := httptest.NewRecorder()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		handler.ServeHTTP(w, r.WithContext(ctx))
 		if ctx.Err() != nil {

@@ -96,9 +96,9 @@ func TestReplicasWithoutSessions(t *testing.T) {
 		status := func() string {
 			return modernRequest(t, "tasks/get", task, object{"taskId": task}, withTasks).Get("result.status").String()
 		}
-		require.Eventually(t, func() bool { return status() == "input_required" }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return status() == "input_required" }, time.Minute, 10*time.Millisecond)
 		modernRequest(t, "tasks/update", task, object{"taskId": task, "inputResponses": object{"agreed": object{"action": "accept", "content": object{"agreed": true}}}}, withTasks)
-		require.Eventually(t, func() bool { return status() == "completed" }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return status() == "completed" }, time.Minute, 10*time.Millisecond)
 		assert.NotContains(t, took(), 0)
 	})
 }

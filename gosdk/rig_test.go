@@ -98,7 +98,7 @@ func mountOn(t testing.TB, s *mcp.Server, o gosdk.Options, sagas ...saga.Definit
 // shutDown calls Shutdown, which must come to its end.
 func (h *host) shutDown() {
 	h.t.Helper()
-	patience, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	patience, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	require.NoError(h.t, h.mounted.Shutdown(patience))
 }
@@ -249,7 +249,7 @@ func (w *wire) read() jsontest.Value {
 	case line, ok := <-w.lines:
 		require.True(w.t, ok, "the server has hung up")
 		return jsontest.Parse(line)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		require.FailNow(w.t, "the server says nothing")
 	}
 	return jsontest.Value{}
@@ -305,7 +305,7 @@ func post(t testing.TB, c *http.Client, url, body string, headers ...string) (in
 
 func do(t testing.TB, c *http.Client, method, url, body string, headers ...string) (int, http.Header, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	require.NoError(t, err)

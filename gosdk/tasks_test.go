@@ -79,11 +79,11 @@ func TestTasks(t *testing.T) {
 				require.Equal(t, "complete", said.Get("result.resultType").String(), said.Raw)
 				return said.Get("result")
 			}
-			require.Eventually(t, func() bool { return get().Get("status").String() == "input_required" }, 5*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return get().Get("status").String() == "input_required" }, time.Minute, 10*time.Millisecond)
 			assert.Equal(t, "elicitation/create", get().Get("inputRequests.agreed.method").String())
 			_, said = send("tasks/update", id, object{"taskId": id, "inputResponses": object{"agreed": object{"action": "accept", "content": object{"agreed": true}}}}, withTasks)
 			assert.Equal(t, "complete", said.Get("result.resultType").String(), said.Raw)
-			require.Eventually(t, func() bool { return get().Get("status").String() == "completed" }, 5*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return get().Get("status").String() == "completed" }, time.Minute, 10*time.Millisecond)
 			assert.Equal(t, "done", get().Get("result.content").Array()[0].Get("text").String())
 			_, said = send("tasks/cancel", id, object{"taskId": id}, withTasks)
 			assert.Equal(t, "complete", said.Get("result.resultType").String(), said.Raw)

@@ -82,13 +82,13 @@ func (r *rooms) count() (held, ever int) {
 // requireReleased waits until a room was held and is no longer.
 func (r *rooms) requireReleased(t testing.TB) {
 	t.Helper()
-	require.Eventually(t, func() bool { held, ever := r.count(); return held == 0 && ever == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { held, ever := r.count(); return held == 0 && ever == 1 }, time.Minute, time.Millisecond)
 }
 
 // requireHeld waits until a room is held.
 func (r *rooms) requireHeld(t testing.TB) {
 	t.Helper()
-	require.Eventually(t, func() bool { held, _ := r.count(); return held == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { held, _ := r.count(); return held == 1 }, time.Minute, time.Millisecond)
 }
 
 type sure struct {

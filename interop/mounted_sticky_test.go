@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +9,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/porttest"
 )
 
 // What docs/gosdk.md says to put before replicas on the Go SDK: the proxies of the guide, which
@@ -27,10 +28,7 @@ func TestMountedBehindStickyProxies(t *testing.T) {
 			first := startHTTP(t, onSDK)
 			replicas := []*replica{behind(t, "http://"+first.addr)}
 			for range 2 {
-				l, err := net.Listen("tcp", "127.0.0.1:0")
-				require.NoError(t, err)
-				next := &process{t: t, addr: l.Addr().String(), root: first.root, keys: first.keys, args: first.args}
-				require.NoError(t, l.Close())
+				next := &process{t: t, addr: porttest.Reserve(t), root: first.root, keys: first.keys, args: first.args}
 				require.NoError(t, next.start())
 				t.Cleanup(next.kill)
 				replicas = append(replicas, behind(t, "http://"+next.addr))

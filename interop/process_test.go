@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/porttest"
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 )
 
@@ -126,10 +126,7 @@ func newProcess(t *testing.T, more ...string) *process {
 func startHTTP(t *testing.T, more ...string) *process {
 	t.Helper()
 	p := newProcess(t, more...)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	p.addr = l.Addr().String()
-	require.NoError(t, l.Close())
+	p.addr = porttest.Reserve(t)
 	require.NoError(t, p.start())
 	t.Cleanup(p.kill)
 	return p

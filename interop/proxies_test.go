@@ -31,6 +31,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/porttest"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -166,10 +167,7 @@ func (p proxy) start(t *testing.T, program string, replicas []*replica, change f
 // startBefore is start for replicas at these addresses.
 func (p proxy) startBefore(t *testing.T, program string, replicas []string, change func(string) string) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr = l.Addr().String()
-	require.NoError(t, l.Close())
+	addr = porttest.Reserve(t)
 	shown, err := os.ReadFile(filepath.Join("../docs/proxies", p.file))
 	require.NoError(t, err)
 	config := string(shown)
@@ -209,7 +207,7 @@ func (p proxy) startBefore(t *testing.T, program string, replicas []string, chan
 			return false
 		}
 		return c.Close() == nil
-	}, 10*time.Second, 20*time.Millisecond, "the proxy does not listen")
+	}, time.Minute, 20*time.Millisecond, "the proxy does not listen")
 	return addr
 }
 
@@ -364,4 +362,46 @@ func TestProxies(t *testing.T) {
 		assert.Equal(t, 403, resp.StatusCode)
 		assert.Contains(t, string(body), `host not allowed: \"one_replica\" is no name of this server`)
 	})
+}
+
+// A replica whose ledger does not answer says only after two seconds that it is ready. It goes on
+// being used, or none would be: all of them have the same ledger.
+func TestHAProxyWaitsUntilReplicasSayHowTheyAre(t *testing.T) {
+	t.Parallel()
+	program := needProgram(t, "haproxy")
+	for _, file := range []string{"haproxy.cfg", "haproxy-any.cfg"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			said := make(chan struct{}, 100)
+			var replicas []string
+			for range 3 {
+				s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					if r.URL.Path != "/readyz" {
+						return
+					}
+					select {
+					case <-r.Context().Done():
+					case <-time.After(2 * time.Second):
+						said <- struct{}{}
+					}
+				}))
+				t.Cleanup(s.Close)
+				replicas = append(replicas, s.Listener.Addr().String())
+			}
+			p := proxies["haproxy"]
+			p.file = file
+			at := p.startBefore(t, program, replicas, nil)
+			for range 3 { // each has been asked, and let say so
+				select {
+				case <-said:
+				case <-time.After(30 * time.Second):
+					require.Fail(t, "the proxy does not wait for the answer")
+				}
+			}
+			resp, err := http.Get("http://" + at + "/mcp")
+			require.NoError(t, err)
+			assert.NoError(t, resp.Body.Close())
+			assert.Equal(t, http.StatusOK, resp.StatusCode)
+		})
+	}
 }

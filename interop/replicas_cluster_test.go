@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"net/http"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/porttest"
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 )
 
@@ -60,11 +62,7 @@ func newCluster(t *testing.T, ledger string) *cluster {
 	makeRepository(t, first.root)
 	c := &cluster{t: t}
 	for range 3 {
-		p := &process{t: t, root: first.root, keys: first.keys, args: first.args}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		p.addr = l.Addr().String()
-		require.NoError(t, l.Close())
+		p := &process{t: t, addr: porttest.Reserve(t), root: first.root, keys: first.keys, args: first.args}
 		require.NoError(t, p.start())
 		t.Cleanup(p.kill)
 		c.all = append(c.all, p)
@@ -101,7 +99,7 @@ func (c *cluster) behind(balancer string, t *testing.T, change func(string) stri
 	for _, one := range c.all {
 		addresses = append(addresses, one.addr)
 	}
-	return newFront(t, p.startBefore(t, program, addresses, func(config string) string {
+	at := p.startBefore(t, program, addresses, func(config string) string {
 		require.Contains(t, config, b.after)
 		config = strings.Replace(config, b.after, b.after+"\n"+b.header+"\n", 1)
 		config = strings.Replace(config, publicHost+" {", anyHost+" {", 1)
@@ -109,7 +107,35 @@ func (c *cluster) behind(balancer string, t *testing.T, change func(string) stri
 			config = change(config)
 		}
 		return config
-	}))
+	})
+	c.takesPart(t, at)
+	return newFront(t, at)
+}
+
+// takesPart waits until a load balancer has had an answer of each replica: it may have asked how they
+// are while they had not begun to listen, or the machine much else to do.
+func (c *cluster) takesPart(t *testing.T, balancer string) {
+	t.Helper()
+	missing := map[*process]bool{}
+	for _, p := range c.all {
+		missing[p] = true
+	}
+	require.Eventually(t, func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+balancer+"/mcp", nil) // which says that a session is missing
+		if err != nil {
+			return false
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false
+		}
+		_ = resp.Body.Close()
+		tried := strings.Split(resp.Header.Get(replicaHeader), ", ")
+		if p, err := c.named(tried[len(tried)-1]); err == nil && resp.StatusCode < 500 {
+			delete(missing, p)
+		}
+		return len(missing) == 0
+	}, time.Minute, 10*time.Millisecond, "replicas that the load balancer does not use")
 }
 
 // named is the replica that a load balancer means.

@@ -94,7 +94,7 @@ func resumesWithoutLedger(t *testing.T, f *front) {
 			}
 		}
 		return mark != ""
-	}, 5*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	refused := 0
 	for range 3 {
 		status, text := f.get(t, f.sessions()[0], mark)

@@ -98,7 +98,7 @@ func givesUp(t *testing.T, client contender, f *front) {
 		return slices.ContainsFunc(f.entries(session), func(e exchange) bool {
 			return e.what == "notifications/cancelled" && e.status == http.StatusAccepted
 		})
-	}, 5*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	for range 3 {
 		status, text := f.send(t, session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"word":"late"}}}`, question))
 		assert.Contains(t, []int{http.StatusBadRequest, http.StatusNotFound}, status, text)

@@ -5,7 +5,6 @@ package interop
 import (
 	"context"
 	"fmt"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +16,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/porttest"
 )
 
 // roundRobin are proxies whose configuration has any replica take any request.
@@ -35,10 +36,7 @@ func startReplicas(t *testing.T) (all []*replica) {
 	p := startHTTP(t, "--ledger", noLedger)
 	all = append(all, behind(t, "http://"+p.addr))
 	for range 2 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		next := &process{t: t, addr: l.Addr().String(), root: p.root, keys: p.keys, args: p.args}
-		require.NoError(t, l.Close())
+		next := &process{t: t, addr: porttest.Reserve(t), root: p.root, keys: p.keys, args: p.args}
 		require.NoError(t, next.start())
 		t.Cleanup(next.kill)
 		all = append(all, behind(t, "http://"+next.addr))

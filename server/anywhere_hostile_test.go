@@ -78,13 +78,19 @@ func TestSameIDOfAnotherMethod(t *testing.T) {
 
 // Whoever reads on gets no answer to another request, nor one that ends what goes on.
 func TestReadOnWithoutRoom(t *testing.T) {
-	a := newAnywhere(t, roundsTool(new(world)))
+	leave := make(chan struct{})
+	a := newAnywhere(t, roundsTool(new(world)), tool("works", func(t *plain) (saga.Next, error) { // what only waits may be parked, and makes room
+		t.Progress(1, 2, "begun")
+		<-leave
+		return t.Textf("done")
+	}))
+	defer close(leave)
 	c := a.rigs[0].connect("2025-11-25", everything)
 	s := c.stream(roundsCall(1, 1, "I"))
 	q := s.wait("elicitation/create")
 	there := c.at(a.rigs[1])
 	for i := range 100 {
-		there.stream(roundsCall(10+i, 1, "I")).wait("elicitation/create")
+		there.stream(toolCall(10+i, "works", `{}`)).wait("notifications/progress")
 	}
 	resp := there.request(http.MethodGet, "", func(r *http.Request) { r.Header.Set("Last-Event-ID", q.id) })
 	body := readAll(t, resp)

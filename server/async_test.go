@@ -138,8 +138,9 @@ func newAsyncRig(t *testing.T, change ...func(*server.Options)) *rig {
 	}
 	stubborn := saga.Flow[struct{}, string]{
 		Info: saga.Info{Name: "stubborn", Tasks: saga.Tasks{Mode: saga.TasksOptional}},
-		Run: func(*saga.Run, struct{}) (string, error) {
-			time.Sleep(500 * time.Millisecond)
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			<-r.Done()
+			time.Sleep(300 * time.Millisecond)
 			return "done all the same", nil
 		},
 	}

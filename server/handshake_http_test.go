@@ -404,11 +404,12 @@ func TestHandshakeLateAnswers(t *testing.T) {
 
 // A stream outlives the limits that the server sets on requests.
 func TestHandshakeStreamsOutliveTimeouts(t *testing.T) {
+	t.Parallel()
 	s, err := server.New(server.Options{Keys: newKeys(t), Tools: legacyDefinitions()})
 	require.NoError(t, err)
 	web := httptest.NewUnstartedServer(s.Handler())
-	web.Config.ReadTimeout = 150 * time.Millisecond
-	web.Config.WriteTimeout = 150 * time.Millisecond
+	const limit = 2 * time.Second // which a request that is answered at once keeps on any machine
+	web.Config.ReadTimeout, web.Config.WriteTimeout, web.Config.IdleTimeout = limit, limit, time.Minute
 	web.Start()
 	t.Cleanup(web.Close)
 	t.Cleanup(s.Close)
@@ -417,7 +418,7 @@ func TestHandshakeStreamsOutliveTimeouts(t *testing.T) {
 	get := c.get("")
 	call := c.stream(toolCall(1, "complex_tool", `{}`))
 	form := call.wait("elicitation/create")
-	time.Sleep(400 * time.Millisecond)
+	time.Sleep(limit + limit/4)
 	s.ToolsChanged()
 	get.wait("notifications/tools/list_changed")
 	c.reply(form.ID, accepted(`{"target":"x"}`))

@@ -50,7 +50,7 @@ func newLegacyPipeTo(t testing.TB, version string, srv *server.Server) *legacyPi
 		select {
 		case err := <-c.ended:
 			assert.NoError(t, err)
-		case <-time.After(5 * time.Second):
+		case <-time.After(time.Minute):
 			assert.Fail(t, "still serving")
 		}
 	})

@@ -278,7 +278,7 @@ func parseLegacy(t testing.TB, raw string) legacyMessage {
 // until waits for something that happens soon, unless the machine has much else to do.
 func until(t testing.TB, happened func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for !happened() {
 		require.NoError(t, ctx.Err(), "it has not happened")

@@ -50,7 +50,7 @@ func TestHandshakeResume(t *testing.T) {
 	again = c.get(first.id)
 	for tries := 0; ; {
 		e := again.message()
-		if e.Method == "elicitation/create" && tries < 200 {
+		if e.Method == "elicitation/create" && tries < 2000 {
 			// The call that waits takes the answer a moment after it was accepted.
 			again.close()
 			time.Sleep(10 * time.Millisecond)

@@ -94,7 +94,7 @@ func (c *legacyClient) task(id string) legacyTask {
 func (c *legacyClient) until(id, status string) legacyTask {
 	c.t.Helper()
 	var s legacyTask
-	require.Eventually(c.t, func() bool { s = c.task(id); return s.Status == status }, 10*time.Second, 5*time.Millisecond, "%s", status)
+	require.Eventually(c.t, func() bool { s = c.task(id); return s.Status == status }, time.Minute, 5*time.Millisecond, "%s", status)
 	return s
 }
 
@@ -250,7 +250,7 @@ func TestSessionTaskResultAgain(t *testing.T) {
 				other.post(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"accept","content":{"nick":"Jo"}}}`).Body.Close()
 			}
 		}
-	}, 5*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	back := lost.wait("notifications/cancelled")
 	assert.Contains(t, back.data, `"requestId":`+string(two.ID))
 	said, _ := text(t, lost.wait("").Result)

@@ -389,11 +389,11 @@ func TestAbandonedSagaIsUndone(t *testing.T) {
 	held, _ := s.now()
 	require.Equal(t, 1, held, "it is not too late yet")
 	now.set(now.Now().Add(35 * time.Minute))
-	require.Eventually(t, func() bool { held, _ := s.now(); return held == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { held, _ := s.now(); return held == 0 }, time.Minute, 10*time.Millisecond)
 	require.Eventually(t, func() bool {
 		_, body := other.do(http.MethodPost, "/mcp", seatMessage("cancelSaga", second, nil), nil)
 		return assert.ObjectsAreEqual([]string{"hold"}, undone(t, body))
-	}, 10*time.Second, 10*time.Millisecond, "who comes later is told")
+	}, time.Minute, 10*time.Millisecond, "who comes later is told")
 	_, body = inSaga(other, second, sevenSure)
 	assert.NotContains(t, body, "seat in 7")
 	held, calls := s.now()

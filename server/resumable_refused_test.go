@@ -203,7 +203,7 @@ func TestResumeMaxWait(t *testing.T) {
 				Do:   func(context.Context, saga.Key, empty) (empty, error) { w.note("+"); return empty{}, nil },
 				Undo: func(context.Context, saga.Performed[empty, empty]) error { w.note("-"); return nil },
 			}
-			info := saga.Info{Name: "hold", Asks: []steps.Question{askSure}, Effects: []saga.Declared{hold}, Tasks: saga.Tasks{Mode: saga.TasksOptional, Keep: time.Second}}
+			info := saga.Info{Name: "hold", Asks: []steps.Question{askSure}, Effects: []saga.Declared{hold}, Tasks: saga.Tasks{Mode: saga.TasksOptional, Keep: 3 * time.Second}}
 			r := newTaskRig(t, func(o *server.Options) {
 				o.Tools = []saga.Definition{saga.Flow[empty, string]{Info: info, Run: func(r *saga.Run, _ empty) (string, error) {
 					if _, err := saga.Do(r, hold, empty{}); err != nil { //sagavet:ignore a task loses no response
@@ -216,12 +216,12 @@ func TestResumeMaxWait(t *testing.T) {
 			c := r.resumer("ann", "2025-11-25")
 			s := c.stream(toolCall(7, "hold", "{}"))
 			p := s.policy()
-			assert.Equal(t, 1, p.MaxWait)
+			assert.Equal(t, 3, p.MaxWait)
 			question := s.wait("elicitation/create")
 			if there != "connected" {
 				s.close()
 			}
-			for end := time.Now().Add(3500 * time.Millisecond); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+			for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 				if there == "looking" {
 					assert.Equal(t, "processing true true", c.requestStatus(p))
 				}

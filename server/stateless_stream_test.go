@@ -252,18 +252,19 @@ func serve(t *testing.T, s *server.Server) (url string, stop func() error) {
 // The time to read a request is not the time to answer it.
 func TestTurnsOutliveTheReadTimeout(t *testing.T) {
 	t.Parallel()
+	const limit = 2 * time.Second
 	slow := tool("slow", func(t *plain) (saga.Next, error) {
 		select {
 		case <-t.Done():
 			return nil, t.Err()
-		case <-time.After(400 * time.Millisecond):
+		case <-time.After(limit + limit/4):
 			return t.Textf("done")
 		}
 	})
 	s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{slow}})
 	require.NoError(t, err)
 	web := httptest.NewUnstartedServer(s.Handler())
-	web.Config.ReadTimeout = 100 * time.Millisecond
+	web.Config.ReadTimeout, web.Config.IdleTimeout = limit, time.Minute
 	web.Start()
 	t.Cleanup(web.Close)
 	r := &rig{t: t, url: web.URL, srv: s}
@@ -273,17 +274,19 @@ func TestTurnsOutliveTheReadTimeout(t *testing.T) {
 
 // Nor is the time to write a response that of a stream.
 func TestStreamsOutliveTheTimeouts(t *testing.T) {
+	t.Parallel()
 	s, err := server.New(server.Options{Keys: newKeys(t), Tools: statelessTools()})
 	require.NoError(t, err)
 	web := httptest.NewUnstartedServer(s.Handler())
-	web.Config.ReadTimeout, web.Config.WriteTimeout, web.Config.IdleTimeout = 50*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
+	const limit = 2 * time.Second
+	web.Config.ReadTimeout, web.Config.WriteTimeout, web.Config.IdleTimeout = limit, limit, limit
 	web.Start()
 	t.Cleanup(web.Close)
 	r := &rig{t: t, url: web.URL, srv: s}
 	l := r.listen(listenFor(1, object{"toolsListChanged": true}))
 	l.must("1", acknowledged)
-	for range 3 {
-		time.Sleep(150 * time.Millisecond)
+	for range 2 {
+		time.Sleep(limit + limit/4)
 		s.ToolsChanged()
 		l.must("1", "notifications/tools/list_changed")
 	}
@@ -355,7 +358,7 @@ func TestStatelessSlowReader(t *testing.T) {
 	select {
 	case err := <-left:
 		assert.ErrorIs(t, err, context.Canceled)
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the tool still writes to a client that does not read")
 	}
 }

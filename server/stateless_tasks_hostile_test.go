@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/cputime"
 	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 )
 
@@ -106,9 +107,9 @@ func TestTaskAnswersThatAreMany(t *testing.T) {
 	for len(many) < 9_000 {
 		many["key"+strings.Repeat("k", len(many)%7)+string(rune('a'+len(many)%26))+time.Duration(len(many)).String()] = formed(object{"sure": true})
 	}
-	began := time.Now()
+	began := cputime.Used()
 	r.ack(taskRequest("update", id, object{"inputResponses": many}))
-	assert.Less(t, time.Since(began), 2*time.Second)
+	assert.Less(t, cputime.Used()-began, 2*time.Second)
 	assert.Equal(t, before, r.task(id))
 	long := formed(object{"nick": strings.Repeat("n", 900_000)})
 	m := r.send(taskRequest("update", id, object{"inputResponses": object{"nick": long}}))
@@ -140,5 +141,5 @@ func TestTasksAreLimited(t *testing.T) {
 		q := callTool("both", nil).with(withTasks)
 		q.header.Set("User", "flood")
 		return r.send(q).Error == nil
-	}, 5*time.Second, 20*time.Millisecond, "there is room again")
+	}, time.Minute, 20*time.Millisecond, "there is room again")
 }

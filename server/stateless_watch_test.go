@@ -154,6 +154,6 @@ func TestListenToTasksLeavesNothing(t *testing.T) {
 	l.news("1")
 	require.Positive(t, watching())
 	l.close()
-	require.Eventually(t, func() bool { return watching() == 0 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return watching() == 0 }, time.Minute, 10*time.Millisecond)
 	r.ack(taskRequest("cancel", id))
 }

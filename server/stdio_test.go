@@ -25,7 +25,7 @@ import (
 
 // patience is how long a test waits for what the server should say. One whose server
 // says nothing fails, rather than keep all others waiting.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // impatiently closes a pipe after the time of patience, unless stopped before.
 func impatiently(pipe interface{ CloseWithError(error) error }) (stop func() bool) {
@@ -153,7 +153,7 @@ func TestStdioStopsWithItsContext(t *testing.T) {
 	select {
 	case err := <-ended:
 		assert.NoError(t, err)
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("still serving")
 	}
 }
@@ -217,7 +217,7 @@ func TestStdioEndsWhenNobodyReads(t *testing.T) {
 	select {
 	case err := <-ended:
 		assert.ErrorIs(t, err, io.ErrClosedPipe)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the server lives on")
 	}
 	assert.Empty(t, held, "what was done is undone")
@@ -232,7 +232,7 @@ func TestStdioEndsAtTheFirstFailedWrite(t *testing.T) {
 	select {
 	case err := <-ended:
 		assert.ErrorIs(t, err, io.ErrClosedPipe)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the server lives on")
 	}
 }

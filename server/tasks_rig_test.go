@@ -215,7 +215,7 @@ func (r *rig) task(id string) taskShown {
 func (r *rig) until(id, status string) taskShown {
 	r.t.Helper()
 	var s taskShown
-	require.Eventually(r.t, func() bool { s = r.task(id); return s.Status == status }, 10*time.Second, 5*time.Millisecond, "%s", status)
+	require.Eventually(r.t, func() bool { s = r.task(id); return s.Status == status }, time.Minute, 5*time.Millisecond, "%s", status)
 	return s
 }
 

@@ -115,7 +115,7 @@ func TestTaskTranscriptBefore2026(t *testing.T) {
 	w.say("→", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, asked.ID, answer))
 	c.reply(asked.ID, answer)
 	w.say("←", s.wait("").data)
-	require.Eventually(t, func() bool { return c.task(id).Status == "completed" }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return c.task(id).Status == "completed" }, time.Minute, 5*time.Millisecond)
 	ask(methodCall(4, "tasks/list", `{}`))
 	w.compare(t, "tasks-2025-11-25.txt")
 }

@@ -67,5 +67,5 @@ func TestResumeWarnsOfExpiry(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, stderr, _ := h.run("call", "--resume", "saved.json")
 		return strings.Contains(stderr, "could go on until") && strings.Contains(stderr, "needs an answer")
-	}, 20*time.Second, 200*time.Millisecond)
+	}, time.Minute, 200*time.Millisecond)
 }

@@ -77,7 +77,7 @@ func TestKeysLifecycle(t *testing.T) {
 	assert.Contains(t, stderr, "nothing was promoted")
 
 	require.NoError(t, server.Process.Signal(syscall.SIGHUP))
-	require.Eventually(t, func() bool { return len(readyKeys(t, address)) == 2 }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(readyKeys(t, address)) == 2 }, time.Minute, 20*time.Millisecond)
 	listing := h.ok("keys", "promote", strings.ToUpper(fresh), "--replica", address)
 	assert.Regexp(t, fresh+`.*seals and opens`, listing)
 	require.NoError(t, server.Process.Signal(syscall.SIGHUP))

@@ -90,7 +90,7 @@ func (p *terminal) end() string {
 // were typed before.
 func (p *terminal) when(text, keys string) {
 	p.t.Helper()
-	if !assert.Eventually(p.t, func() bool { return strings.Contains(p.shown(), text) }, 20*time.Second, 10*time.Millisecond,
+	if !assert.Eventually(p.t, func() bool { return strings.Contains(p.shown(), text) }, time.Minute, 10*time.Millisecond,
 		"%q is not shown", text) {
 		p.t.Fatalf("the screen: %q", p.shown())
 	}
@@ -105,10 +105,11 @@ func (p *terminal) when(text, keys string) {
 }
 
 // until presses a key again and again until text is shown: one that is pressed
-// while a form changes to the next may get lost, as at any terminal.
+// while a form changes to the next may get lost, as at any terminal. It must be one that does no
+// more if it comes twice.
 func (p *terminal) until(text, key string) {
 	p.t.Helper()
-	for range 50 {
+	for range 300 {
 		_, err := p.keys.WriteString(key)
 		require.NoError(p.t, err)
 		for range 10 {
@@ -180,7 +181,7 @@ func TestModelAtATerminal(t *testing.T) {
 
 func TestInterruptedAtATerminal(t *testing.T) {
 	t.Parallel()
-	const escape, interrupt, enter, down = "\x1b", "\x03", "\r", "\x1b[B"
+	const escape, interrupt, enter, last = "\x1b", "\x03", "\r", "G"
 	for name, keys := range map[string]struct {
 		accessible string
 		leave      []string
@@ -201,7 +202,7 @@ func TestInterruptedAtATerminal(t *testing.T) {
 			}
 			if name == "form, a menu" {
 				const selected = "> \x1b[32mStop here"
-				person.until(selected, down)
+				person.until(selected, last)
 				person.when(selected, enter)
 			}
 			assert.Equal(t, exitInterrupted, exitOf(t, cmd.Wait()), person.shown())

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/internal/porttest"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -38,10 +39,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 // serveHTTP starts the program on a port of its own, and returns its endpoint.
 func serveHTTP(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := l.Addr().String()
-	require.NoError(t, l.Close())
+	address := porttest.Reserve(t)
 	cmd := program(t, address)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
@@ -54,7 +52,7 @@ func serveHTTP(t *testing.T) string {
 			c.Close()
 		}
 		return err == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	return "http://" + address + server.Endpoint
 }
 

@@ -396,7 +396,7 @@ func (c *cluster) giveBack(t *testing.T, all []*trip) {
 			require.NoError(t, err)
 			list = append(list, w)
 		}
-	}, 20*time.Second, 100*time.Millisecond)
+	}, time.Minute, 100*time.Millisecond)
 	held := map[string]bool{}
 	for _, tr := range all {
 		for _, name := range serviceNames {

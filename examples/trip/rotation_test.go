@@ -52,7 +52,7 @@ func TestRotateKeys(t *testing.T) {
 	// leaves has given back what somebody holds who never comes back.
 	leaves := func(v traveller) {
 		d.giveBack(t, []*trip{{script: script{City: v.city}}})
-		require.Eventually(t, func() bool { return d.states(t, v.city)[2] == service.Released }, 30*time.Second, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return d.states(t, v.city)[2] == service.Released }, time.Minute, 50*time.Millisecond)
 		released = append(released, v)
 	}
 

@@ -174,7 +174,7 @@ func TestManyWait(t *testing.T) {
 		t.Helper()
 		for user, list := range ids {
 			for _, id := range list[max(0, len(list)-20):] {
-				require.Eventually(t, func() bool { s, _ := c.get(user, id); return s == "input_required" }, 20*time.Second, 20*time.Millisecond)
+				require.Eventually(t, func() bool { s, _ := c.get(user, id); return s == "input_required" }, time.Minute, 20*time.Millisecond)
 			}
 		}
 	}
@@ -230,7 +230,7 @@ func TestManySleep(t *testing.T) {
 	for user, list := range ids {
 		for _, id := range list {
 			status, updated := "", time.Time{}
-			require.Eventually(t, func() bool { status, updated = c.get(user, id); return status == "completed" }, 20*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { status, updated = c.get(user, id); return status == "completed" }, time.Minute, 10*time.Millisecond)
 			require.False(t, updated.Before(at), "it woke too early")
 			last = max(last, updated.Sub(at))
 		}

@@ -1,0 +1,37 @@
+// Package porttest finds addresses for servers that tests start as processes of their own, and
+// start again: [Reserve].
+package porttest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"testing"
+)
+
+// Ports below those that systems give to whoever asks for any, which a client's next connection may
+// get as soon as nobody listens there.
+const first, last = 20_000, 32_000
+
+// Reserve returns an address of this machine at which nobody listens, and which nobody else gets
+// from Reserve, in any process, until the test ends.
+func Reserve(t testing.TB) string {
+	t.Helper()
+	for range 1000 {
+		address := fmt.Sprintf("127.0.0.1:%d", first+rand.N(last-first))
+		held, err := net.ListenPacket("udp4", address) // the mark by which others see that it is taken
+		if err != nil {
+			continue
+		}
+		l, err := net.Listen("tcp4", address)
+		if err != nil {
+			_ = held.Close()
+			continue
+		}
+		_ = l.Close()
+		t.Cleanup(func() { _ = held.Close() })
+		return address
+	}
+	t.Fatal("no port is free")
+	return ""
+}
