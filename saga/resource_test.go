@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/cputime"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
@@ -41,10 +42,16 @@ func TestHostileURIsAreMatchedInNoTime(t *testing.T) {
 			// The second is the most that is looked at.
 			for _, n := range []int{1 << 20, 2000} {
 				uri := "file:///" + strings.Repeat(unit, n/len(unit))
-				began := time.Now()
-				set.At(uri)
-				set.Serves(uri)
-				assert.Less(t, time.Since(began), 100*time.Millisecond, "%s, %d bytes of %q", template, n, unit)
+				used := time.Hour
+				for range 5 { // the collector may have been at work
+					began := cputime.Used()
+					set.At(uri)
+					set.Serves(uri)
+					if used = min(used, cputime.Used()-began); used < 100*time.Millisecond {
+						break
+					}
+				}
+				assert.Less(t, used, 100*time.Millisecond, "%s, %d bytes of %q", template, n, unit)
 			}
 		}
 	}

@@ -109,6 +109,36 @@ func TestProgramOnTheFirstPage(t *testing.T) {
 	assert.LessOrEqual(t, lines, 33, "lines of the program without imports and empty lines")
 }
 
+// serveSomewhere runs a program that listens on the address it is given until the test ends, and returns
+// that when it does. It returns nothing if the program has ended: somebody else was given the address.
+func serveSomewhere(t *testing.T, ctx context.Context, program string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := l.Addr().String()
+	require.NoError(t, l.Close())
+	ctx, stop := context.WithCancel(ctx)
+	served := exec.CommandContext(ctx, program, port)
+	require.NoError(t, served.Start())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = served.Wait()
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	for {
+		select {
+		case <-ended:
+			return ""
+		case <-time.After(10 * time.Millisecond):
+		}
+		if c, err := net.Dial("tcp", port); err == nil {
+			require.NoError(t, c.Close())
+			return port
+		}
+	}
+}
+
 // The walkthrough with curl does what it says, with the first page's program.
 func TestWalkthroughOnTheFirstPage(t *testing.T) {
 	for _, program := range []string{"bash", "curl", "jq"} {
@@ -129,22 +159,13 @@ func TestWalkthroughOnTheFirstPage(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "lunch")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, root+"/examples/lunch").CombinedOutput()
 	require.NoError(t, err, string(out))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := l.Addr().String()
-	require.NoError(t, l.Close())
-	ctx, stop := context.WithCancel(t.Context())
-	served := exec.CommandContext(ctx, program, port)
-	require.NoError(t, served.Start())
-	defer served.Wait() //nolint:errcheck // it is killed
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", port)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	port := ""
+	for port == "" {
+		require.NoError(t, ctx.Err(), "the program does not come up")
+		port = serveSomewhere(t, ctx, program)
+	}
 
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail")
 	cmd.Stdin = strings.NewReader(strings.Replace(script, address, "URL=http://"+port+server.Endpoint, 1))

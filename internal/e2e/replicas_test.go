@@ -83,7 +83,7 @@ func newKeyset(t *testing.T) string {
 
 func (p *process) post(t *testing.T, message string) string {
 	t.Helper()
-	client := http.Client{Timeout: 20 * time.Second}
+	client := http.Client{Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	resp, err := client.Post(p.url, "application/json", strings.NewReader(message))
 	require.NoError(t, err)

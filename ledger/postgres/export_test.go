@@ -9,7 +9,7 @@ import (
 )
 
 // Settings are what a test changes of a store. What is zero is as programs have it.
-type Settings struct{ Patience, Quiet, Look time.Duration }
+type Settings struct{ Patience, Quiet, Look, Gather time.Duration }
 
 // OpenWith is Open with other settings.
 func OpenWith(ctx context.Context, url string, change Settings) (ledger.Store, error) {
@@ -17,13 +17,12 @@ func OpenWith(ctx context.Context, url string, change Settings) (ledger.Store, e
 	set.patience = cmp.Or(change.Patience, set.patience)
 	set.quiet = cmp.Or(change.Quiet, set.quiet)
 	set.look = cmp.Or(change.Look, set.look)
+	set.gather = cmp.Or(change.Gather, set.gather)
 	return open(ctx, url, set)
 }
 
-// Channel is what processes notify one another on, and Gather for how long they gather what they tell.
+// Channel is what processes notify one another on.
 const Channel = channel
-
-var Gather = usual().gather
 
 // Told is the word by which others are told of a record.
 func Told(key string) string { return short(hash(key)) }

@@ -89,7 +89,7 @@ func (c *child) line() string {
 }
 
 func with(path string, do func(context.Context, ledger.Store) error) error {
-	s, err := sqlite.Open(context.Background(), path)
+	s, err := sqlite.OpenPatient(context.Background(), path, long)
 	if err != nil {
 		return err
 	}

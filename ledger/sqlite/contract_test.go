@@ -15,7 +15,7 @@ func TestContract(t *testing.T) {
 	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
 		path := somePath(t)
 		return ledgertest.Harness{Open: func() ledger.Store {
-			s, err := sqlite.Open(t.Context(), path)
+			s, err := sqlite.OpenPatient(t.Context(), path, long)
 			require.NoError(t, err)
 			return s
 		}}

@@ -12,10 +12,14 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 )
 
+// long is for how long stores of tests wait for others that write: on a slow machine that is busy with
+// other things longer than those of programs.
+const long = time.Minute
+
 // opened opens a store, which is closed when the test ends.
 func opened(t testing.TB, path string) ledger.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), path)
+	s, err := sqlite.OpenPatient(t.Context(), path, long)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	return s
