@@ -62,6 +62,6 @@ type Contents struct {
 	// Secret is like Plain, but [Codec.Explain] does not show it.
 	Secret []byte
 	// Held says that the token stays in this process. It need not be short then, and is
-	// compressed only if it is large. No token tells it.
+	// compressed and padded only if it is large. No token tells it.
 	Held bool
 }

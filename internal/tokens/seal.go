@@ -104,7 +104,10 @@ func (c *Codec) Seal(b Binding, now time.Time, x *Contents) (string, error) {
 	}
 	plain[0] |= coding
 	plain = append(append(plain, body...), paddingMark)
-	buf.plain = append(plain, make([]byte, paddedSize(len(plain))-len(plain))...)
+	if !asIs { // the length of what is held tells nobody anything
+		plain = append(plain, make([]byte, paddedSize(len(plain))-len(plain))...)
+	}
+	buf.plain = plain
 	buf.associated = b.associated(buf.associated[:0], version, c.options.Audience)
 
 	sealed, err := c.keys.Load().aead.Encrypt(buf.plain, buf.associated)
@@ -124,7 +127,7 @@ func (c *Codec) Seal(b Binding, now time.Time, x *Contents) (string, error) {
 }
 
 // maxAsIs is how large the contents of a token that is held may be, in bytes, without being
-// compressed: there may be many that wait.
+// compressed and padded: there may be many that wait.
 const maxAsIs = 2 << 10
 
 // complete returns the claims with their times filled in, after checking them.
