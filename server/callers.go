@@ -180,19 +180,6 @@ func (g *guard) crossOrigin() *cors.Cors {
 	})
 }
 
-// owner says on whose account sessions and subscriptions are counted, so that one
-// caller cannot take what is there for all: the principal's, or that of an anonymous
-// caller's key. Those without a key are not told apart, and share what is there.
-func (s *Server) owner(p Principal, r *http.Request) string {
-	if p != Anonymous {
-		return "principal " + p.binding()
-	}
-	if key := s.opts.CallerKey(r); key != "" {
-		return "key " + key
-	}
-	return ""
-}
-
 // caller is a [dialect.Owner] that says who it is.
 type caller interface {
 	caller() (p Principal, remote string)

@@ -269,7 +269,18 @@ type httpExchange struct {
 	over   bool
 }
 
-func (x *httpExchange) Account() string { return x.server.owner(x.principal, x.request) }
+// Account implements [dialect.Owner]: the principal's account, or that of an anonymous caller's
+// key, so that one caller cannot take what is there for all. Those without a key are not told
+// apart, and share what is there.
+func (x *httpExchange) Account() string {
+	if x.principal != Anonymous {
+		return "principal " + x.principal.binding()
+	}
+	if key := x.server.opts.CallerKey(x.request); key != "" {
+		return "key " + key
+	}
+	return ""
+}
 
 func (x *httpExchange) caller() (p Principal, remote string) {
 	return x.principal, x.request.RemoteAddr

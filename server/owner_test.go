@@ -21,15 +21,18 @@ func TestPublicAddress(t *testing.T) {
 
 // A principal is never counted with an anonymous caller, whatever their names.
 func TestOwners(t *testing.T) {
-	key, r := "", new(http.Request)
+	key := ""
 	s := &Server{opts: Options{CallerKey: func(*http.Request) string { return key }}}
-	assert.Empty(t, s.owner(Anonymous, r))
-	ann, bob := s.owner(Principal{Subject: "ann"}, r), s.owner(Principal{Subject: "bob"}, r)
+	account := func(p Principal) string {
+		return (&httpExchange{server: s, principal: p, request: new(http.Request)}).Account()
+	}
+	assert.Empty(t, account(Anonymous))
+	ann, bob := account(Principal{Subject: "ann"}), account(Principal{Subject: "bob"})
 	key = Principal{Subject: "ann"}.binding()
-	owners := []string{ann, bob, s.owner(Anonymous, r)}
+	owners := []string{ann, bob, account(Anonymous)}
 	for i, a := range owners {
 		assert.NotEmpty(t, a)
 		assert.NotContains(t, owners[i+1:], a)
 	}
-	assert.Equal(t, ann, s.owner(Principal{Subject: "ann"}, r))
+	assert.Equal(t, ann, account(Principal{Subject: "ann"}))
 }

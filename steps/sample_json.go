@@ -341,7 +341,8 @@ func parseSampleResult(result stdjson.RawMessage) (r SampleResult, reason string
 	for name, v := range jsonview.Members(result) {
 		switch string(name) {
 		case "role":
-			r.Role = content.Role(text(v))
+			role, _ := jsonview.String(v)
+			r.Role = content.Role(role)
 		case "model":
 			r.Model, named = jsonview.String(v)
 		case "stopReason":
@@ -356,7 +357,7 @@ func parseSampleResult(result stdjson.RawMessage) (r SampleResult, reason string
 		return r, `"role" must be "user" or "assistant"`
 	case !named:
 		return r, `"model" must be a string`
-	case !stopped && !absent(stop):
+	case !stopped && stop != nil && stop.Kind() != 'n':
 		return r, `"stopReason" must be a string`
 	case said.Kind() != '{' && said.Kind() != '[':
 		return r, `"content" must be a content block or an array of them`

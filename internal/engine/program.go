@@ -255,7 +255,7 @@ func (s *Registry) add(t *Program) error {
 // Find returns the newest revision of the tool, prompt or resource with the
 // given name, or nil.
 func (s *Registry) Find(kind Kind, name string) *Program {
-	if revisions := s.Revisions(kind, name); revisions != nil {
+	if revisions := s.byTarget[target(kind, name)]; revisions != nil {
 		return revisions[0]
 	}
 	return nil

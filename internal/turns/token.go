@@ -189,6 +189,7 @@ func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 	}
 	token, err := r.Codec.Seal(binding, now, &tokens.Contents{
 		Claims: claims, State: parts.Body, Apart: parts.State, Plain: parts.Effects, Secret: parts.Secrets,
+		Held: q.Policy == Held && r.records == nil,
 	})
 	if r.records != nil && apart(err) {
 		token, err = r.sealApart(ctx, binding, claims, parts, p.HasEffects())

@@ -59,9 +59,9 @@ type Interest struct {
 // NewInterest returns the interest in lists and in resources with these URIs.
 func NewInterest(tools, prompts, resources bool, uris []string) Interest {
 	i := Interest{events: make(map[Event]struct{}, len(uris))}
-	for change, wanted := range map[Change]bool{ToolsChanged: tools, PromptsChanged: prompts, ResourcesChanged: resources} {
+	for change, wanted := range [...]bool{ToolsChanged: tools, PromptsChanged: prompts, ResourcesChanged: resources} {
 		if wanted {
-			i.events[Event{Change: change}] = struct{}{}
+			i.events[Event{Change: Change(change)}] = struct{}{}
 		}
 	}
 	for _, uri := range uris {

@@ -74,12 +74,17 @@ func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, e
 			errs[i] = err
 			break
 		}
-		all.Go(func() {
+		call := func() {
 			answers[i], errs[i] = c.Way.Call(ctx, method, params)
 			if errors.Is(errs[i], turns.ErrLate) {
 				answers[i], errs[i] = steps.Answer{}, nil
 			}
-		})
+		}
+		if i == len(asked)-1 {
+			call()
+		} else {
+			all.Go(call)
+		}
 	}
 	all.Wait()
 	for i, s := range asked { // which pages the user agreed to open
@@ -213,18 +218,26 @@ func linkID(task, step string) string {
 }
 
 func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
-	var p struct {
-		Name      string         `json:"name"`
-		Arguments jsontext.Value `json:"arguments"`
-		Task      jsontext.Value `json:"task"`
-		// Next and Meta may have the token of a next part.
-		Next jsontext.Value `json:"resumeToken"`
-		Meta jsontext.Value `json:"_meta"`
+	var name, arguments, task, next, meta jsontext.Value // next and meta may have the token of a next part
+	for member, v := range jsonview.Members(c.Message.Params) {
+		switch string(member) {
+		case "name":
+			name = v
+		case "arguments":
+			arguments = v
+		case "task":
+			task = v
+		case "resumeToken":
+			next = v
+		case "_meta":
+			meta = v
+		}
 	}
-	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
-		return nil, rerr
+	tool, ok := jsonview.String(name)
+	if !ok && name != nil && name.Kind() != 'n' {
+		return nil, wire.WrongParam("/name")
 	}
-	t, _, err := c.Tool(p.Name, p.Arguments)
+	t, _, err := c.Tool(tool, arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -234,16 +247,16 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 		}
 	}
 	var part *dialect.Resumed
-	args := json.RawMessage(p.Arguments)
-	if t.Yields || p.Next != nil || jsonview.Get(p.Meta, dialect.ResumeTokenMember) != nil {
-		read, rerr := dialect.ReadResumed(c.Message.Params, t, p.Arguments)
+	args := json.RawMessage(arguments)
+	if t.Yields || next != nil || jsonview.Get(meta, dialect.ResumeTokenMember) != nil {
+		read, rerr := dialect.ReadResumed(c.Message.Params, t, arguments)
 		if rerr != nil {
 			return nil, rerr
 		}
 		part, args = &read, json.RawMessage(read.Arguments)
 	}
 	if c.Tasks != nil && c.Client == nil && c.offersTasks(c.peer) { // whom somebody else has let in was offered none
-		asTask, ttl, rerr := c.asTask(t, p.Task)
+		asTask, ttl, rerr := c.asTask(t, task)
 		switch {
 		case rerr != nil:
 			return nil, rerr

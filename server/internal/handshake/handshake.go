@@ -156,7 +156,7 @@ func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, pos
 	if method.serve == nil {
 		return nil, wire.NotFound()
 	}
-	token := jsontext.Value(jsonview.Get(jsonview.Get(m.Params, "_meta"), "progressToken"))
+	token := jsontext.Value(jsonview.Get(m.Params, "_meta", "progressToken"))
 	if p != nil && x.Way != nil && len(token) > wire.MaxID {
 		return nil, wire.NewError(wire.CodeInvalidParams, wire.LongTokenText)
 	}

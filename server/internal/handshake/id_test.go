@@ -156,7 +156,7 @@ func TestTheTableKeepsLittle(t *testing.T) {
 	busy := enter()
 	assert.Error(t, older.ctx.Err(), "the one unused for the longest gives way")
 	assert.NoError(t, newer.ctx.Err())
-	again := d.sessions.use(newer.agreed.name, newer.keys)
+	again, _ := d.sessions.use(newer.agreed.name, newer.keys, nil)
 	require.Same(t, newer, again)
 	assert.Zero(t, d.sessions.idle.Len())
 	_, rerr := d.enter(begin(t, d, "", "2025-11-25", `{}`), &dialect.Exchange{}, true)

@@ -64,10 +64,14 @@ func TestSessionInUseDoesNotExpire(t *testing.T) {
 	opened, rerr := d.enter(a, &dialect.Exchange{}, true)
 	require.Nil(t, rerr)
 	opened.linger()
-	require.Same(t, opened, d.sessions.use(a.name, keys))
+	use := func() *session {
+		s, _ := d.sessions.use(a.name, keys, nil)
+		return s
+	}
+	require.Same(t, opened, use())
 	d.sessions.forget(opened)
 	assert.NoError(t, opened.ctx.Err())
-	assert.NotNil(t, d.sessions.use(a.name, keys), "it is there for others, too")
+	assert.NotNil(t, use(), "it is there for others, too")
 	for range 2 {
 		d.release(opened, nil)
 		d.sessions.forget(opened)
@@ -77,5 +81,5 @@ func TestSessionInUseDoesNotExpire(t *testing.T) {
 	assert.NoError(t, opened.ctx.Err(), "it stays for a while")
 	d.sessions.forget(opened)
 	assert.Error(t, opened.ctx.Err())
-	assert.Nil(t, d.sessions.use(a.name, keys))
+	assert.Nil(t, use())
 }

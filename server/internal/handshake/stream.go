@@ -135,16 +135,11 @@ func (st *stream) addMarked(mark string, kind eventKind, data []byte) (number ui
 			s.finished = s.finished[1:]
 		}
 	}
-	st.wake()
-	return st.last
-}
-
-// wake tells whoever waits that something has changed. The session is locked.
-func (st *stream) wake() {
 	if st.changed != nil {
 		close(st.changed)
 		st.changed = nil
 	}
+	return st.last
 }
 
 // drop removes the first event of that kind, if there is one. The session is locked.
@@ -203,7 +198,10 @@ func (st *stream) settle(number uint64) {
 		st.number = number
 	}
 	st.unknown = false
-	st.wake()
+	if st.changed != nil {
+		close(st.changed)
+		st.changed = nil
+	}
 }
 
 // eventID is the id of an event. ok is false while there is none.

@@ -65,8 +65,9 @@ const generalStream = "g"
 // newSession returns what requests of a session are served with. Unless enter puts it into
 // the table, nothing is remembered of it.
 func newSession(a *agreed) *session {
-	s := &session{peer: a.peer(), agreed: a}
-	s.peer.session = s
+	s := &session{agreed: a}
+	s.peer = &peer{session: s, revision: a.revision, features: a.features, guests: a.guests, resumable: a.resumable}
+	s.level.Set(a.level)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s
 }
@@ -184,28 +185,19 @@ func (s *session) waitsOnly() (list []*reader) {
 }
 
 // use returns the session with that id if it is in memory, and keeps it there until release.
-// It must have been found with these keys: others may not open its id.
-func (t *sessionTable) use(name string, keys *codec.Keyset) *session {
+// The id must have been opened with these keys, which others may not open: when the session came
+// into memory, or now, to a. Of that it also reports whether this process knows that the session was
+// ended; one in memory was not.
+func (t *sessionTable) use(name string, keys *codec.Keyset, a *agreed) (s *session, ended bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.byID[name]
-	if s == nil || s.keys != keys {
-		return nil
+	s = t.byID[name]
+	if s == nil || s.keys != keys && a == nil {
+		return nil, a != nil && t.ends.has(a.id)
 	}
+	s.keys = keys
 	t.hold(s)
-	return s
-}
-
-// renew is use for a session whose id has been opened with these keys. It reports whether this
-// process knows that the session was ended, which one in memory was not.
-func (t *sessionTable) renew(a *agreed, keys *codec.Keyset) (s *session, ended bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s = t.byID[a.name]; s != nil {
-		s.keys = keys
-		t.hold(s)
-	}
-	return s, t.ends.has(a.id)
+	return s, false
 }
 
 // hold has a session be in use. The table is locked.
@@ -350,4 +342,44 @@ func (d *handshake) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	_ = t.running.Wait(ctx)
+}
+
+// A session's id is good until it expires, so what a client has ended before must be
+// remembered: by this process, and in the ledger by all, if there is one.
+
+// endings are sessions that were ended before their time. The table's mutex guards them.
+type endings struct {
+	ids   map[tokens.ID]*list.Element
+	order list.List // of ending, the oldest first
+}
+
+type ending struct {
+	id      tokens.ID
+	expires time.Time
+}
+
+// maxEndings bounds what a process remembers of sessions that were ended. Above, the oldest
+// are forgotten: their ids open again, for those whom they were given to.
+const maxEndings = 10_000
+
+func (e *endings) has(id tokens.ID) bool { return e.ids[id] != nil }
+
+func (e *endings) add(id tokens.ID, expires time.Time) {
+	if e.has(id) {
+		return
+	}
+	if e.ids == nil {
+		e.ids = make(map[tokens.ID]*list.Element)
+	}
+	e.ids[id] = e.order.PushBack(ending{id, expires})
+	if len(e.ids) > maxEndings {
+		delete(e.ids, e.order.Remove(e.order.Front()).(ending).id)
+	}
+}
+
+// forget removes those that have expired by themselves, as far as they were ended first.
+func (e *endings) forget(now time.Time) {
+	for first := e.order.Front(); first != nil && !now.Before(first.Value.(ending).expires); first = e.order.Front() {
+		delete(e.ids, e.order.Remove(first).(ending).id)
+	}
 }

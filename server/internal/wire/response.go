@@ -62,13 +62,13 @@ func AppendString(b []byte, s string) []byte {
 }
 
 // AppendCall writes a request of the server's own, whose ids are numbers, or without an id
-// a notification; params may be nil.
+// a notification; params may be nil. The method is one of MCP's: there is nothing to escape.
 func AppendCall(b []byte, id uint64, method string, params []byte) []byte {
 	b = append(b, `{"jsonrpc":"2.0",`...)
 	if id != 0 {
 		b = append(strconv.AppendUint(append(b, `"id":`...), id, 10), ',')
 	}
-	b = AppendString(append(b, `"method":`...), method)
+	b = append(append(append(b, `"method":"`...), method...), '"')
 	if params != nil {
 		b = append(append(b, `,"params":`...), params...)
 	}
