@@ -50,8 +50,9 @@ type Manager struct {
 	Config
 	book *records.Book
 
-	clock clock
-	crew  crew
+	clock   clock
+	crew    crew
+	writing writing
 }
 
 var _ Viewer = (*Manager)(nil)

@@ -83,8 +83,11 @@ func (m *Manager) take(ctx, live context.Context) error {
 					return ctx.Err()
 				}
 			}
-			taking, cancel := context.WithTimeout(ctx, lookTime)
+			taking, cancel := context.WithCancel(ctx)
 			defer cancel()
+			m.writing.await(ctx, cancel)
+			looking := time.AfterFunc(lookTime, cancel)
+			defer looking.Stop()
 			var unreadable int
 			list, unreadable, err = m.book.TakeTasks(taking, targets, room, m.Lease)
 			if unreadable > 0 && time.Since(warned) >= lookTime {

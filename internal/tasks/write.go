@@ -74,6 +74,8 @@ func (r *run) goOnWriting(change func(t *records.Task) []Event, stale bool) erro
 		if began.IsZero() {
 			began = time.Now()
 			r.m.Turns.Log.Error("the ledger cannot be used: a task cannot be recorded", "tool", r.tool, "error", err)
+		} else {
+			r.m.writing.failed(2 * r.m.Lease)
 		}
 		if time.Since(began) > writePatience || sleep(r.ctx, pause) != nil {
 			return err
@@ -146,6 +148,7 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 		r.told = told // it may have been made
 		return err
 	}
+	r.m.writing.worked()
 	r.made(next, epoch, until, shows)
 	if r.lost && next.State != records.TaskEnded {
 		return errLost
