@@ -209,14 +209,12 @@ type asker struct {
 // errDetached stops a call that is to go on without this program.
 var errDetached = fmt.Errorf("detached: %w", client.ErrPause)
 
-// errNoDetach is for servers whose calls cannot go on without this program.
-var errNoDetach = &exitError{exitUsage, errors.New("the server speaks an older revision of MCP, in which a call that asks something cannot go on later: leave out --detach")}
-
 // mayAsk makes room for a question.
 func (a *asker) mayAsk() error {
 	a.bar.Clear()
 	if a.detach {
-		return fmt.Errorf("%w (%w)", errNoDetach, client.ErrPause)
+		why := &exitError{exitUsage, errors.New("the server speaks an older revision of MCP, in which a call that asks something cannot go on later: leave out --detach")}
+		return fmt.Errorf("%w (%w)", why, client.ErrPause)
 	}
 	return nil
 }

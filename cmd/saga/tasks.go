@@ -19,9 +19,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// taskDialect is what positions call the protocol that has tasks.
-const taskDialect = "mcp-2026-07-28"
-
 func (p *program) tasksCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "tasks",
@@ -87,7 +84,7 @@ func (p *program) namedTask(name string) (saved *state.Call, path string, err er
 	saved, err = state.Load(path)
 	switch {
 	case errors.As(err, new(*state.MissingError)):
-		return &state.Call{Position: client.Position{Version: 1, Dialect: taskDialect, Task: name}}, "", nil
+		return &state.Call{Position: client.Position{Version: 1, Dialect: "mcp-2026-07-28", Task: name}}, "", nil
 	case err != nil:
 		return nil, "", p.notSaved(err)
 	case saved.Position.Task == "":
