@@ -135,6 +135,8 @@ func cell(text string) string { return plain.Short(text, maxCell) }
 func ago(t time.Time) string {
 	d := time.Since(t)
 	switch {
+	case t.IsZero():
+		return "unknown"
 	case d < time.Minute:
 		return "just now"
 	case d < 2*time.Hour:

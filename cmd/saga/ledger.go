@@ -155,18 +155,10 @@ func (p *program) listLedger(ctx context.Context, c *cli.Command, b *records.Boo
 		if row.Task {
 			row.Effects = []string{"(a task)"}
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", row.Saga, cell(row.Tool), row.State, since(row.Since), due(row.Due),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", row.Saga, cell(row.Tool), row.State, ago(row.Since), due(row.Due),
 			cell(strings.Join(row.Effects, ", ")), row.Attempts, plain.Short(row.LastError, 2*maxCell))
 	}
 	return failed(table.Flush())
-}
-
-// since says how long ago a saga began, if that can be read.
-func since(began time.Time) string {
-	if began.IsZero() {
-		return "unknown"
-	}
-	return ago(began)
 }
 
 // due says when somebody looks at a saga again, without its client.
