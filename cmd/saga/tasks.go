@@ -289,19 +289,9 @@ func (p *program) listTasks(ctx context.Context, c *cli.Command) error {
 		})
 	}
 	wait.Wait()
-	if c.String("output") == "json" {
-		return p.printJSON(orEmpty(rows))
-	}
-	if len(rows) == 0 {
-		p.say("None of the saved calls is a task.")
-		return nil
-	}
-	table := p.table()
-	fmt.Fprintln(table, "NAME\tTOOL\tSERVER\tSAVED\tKEPT\tSTATE")
-	for _, row := range rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", plain.Line(row.Name), cell(row.Tool), cell(row.Server), ago(row.Saved), until(row.Expires), row.state())
-	}
-	return failed(table.Flush())
+	return printRows(p, c, rows, "None of the saved calls is a task.", "NAME\tTOOL\tSERVER\tSAVED\tKEPT\tSTATE", func(row *taskRow) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", plain.Line(row.Name), cell(row.Tool), cell(row.Server), ago(row.Saved), until(row.Expires), row.state())
+	})
 }
 
 // connectForList returns a connection to ask for the state of a saved task, or nil if the
