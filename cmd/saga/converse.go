@@ -219,25 +219,20 @@ func (a *asker) mayAsk() error {
 	return nil
 }
 
-func (a *asker) elicit(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
+func (a *asker) elicit(ctx context.Context, r *client.Request) (result *client.ElicitResult, err error) {
 	if err := a.mayAsk(); err != nil {
 		return nil, err
 	}
-	result, err := a.elicitFrom(ctx, r)
-	if result != nil && result.Action != "accept" {
-		a.refused = true
-	}
-	return result, err
-}
-
-func (a *asker) elicitFrom(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
 	switch {
 	case a.file != nil:
-		return a.file.Elicit(r)
+		result, err = a.file.Elicit(r)
 	case a.term != nil:
-		return a.term.Elicit(ctx, r)
+		result, err = a.term.Elicit(ctx, r)
+	default:
+		err = needsPerson(r.StepID, plain.Line(r.Message), "Answer it with --answers FILE, or in a terminal.")
 	}
-	return nil, needsPerson(r.StepID, plain.Line(r.Message), "Answer it with --answers FILE, or in a terminal.")
+	a.refused = a.refused || result != nil && result.Action != "accept"
+	return result, err
 }
 
 func (a *asker) sample(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
