@@ -107,19 +107,13 @@ type legacy struct {
 
 func newLegacy(url string) (*legacy, error) {
 	s := &legacy{url: url, client: http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: time.Minute}}
-	resp, err := s.post(http.StatusOK, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{},"sampling":{}},"clientInfo":{"name":"bench","version":"1"}}}`)
+	header, err := s.send(http.StatusOK, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{},"sampling":{}},"clientInfo":{"name":"bench","version":"1"}}}`)
 	if err != nil {
 		return nil, err
 	}
-	s.id = resp.Header.Get("Mcp-Session-Id")
-	if err := drain(resp); err != nil {
-		return nil, err
-	}
-	resp, err = s.post(http.StatusAccepted, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	if err != nil {
-		return nil, err
-	}
-	return s, drain(resp)
+	s.id = header.Get("Mcp-Session-Id")
+	_, err = s.send(http.StatusAccepted, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return s, err
 }
 
 func (s *legacy) post(status int, message string) (*http.Response, error) {
@@ -139,6 +133,15 @@ func (s *legacy) post(status int, message string) (*http.Response, error) {
 		resp.Body.Close()
 	}
 	return resp, err
+}
+
+// send posts a message whose response is of no interest but for its header.
+func (s *legacy) send(status int, message string) (http.Header, error) {
+	resp, err := s.post(status, message)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Header, drain(resp)
 }
 
 // drain reads the rest of a response, so that its connection is used again.
@@ -183,11 +186,7 @@ func (s *legacy) call(tool, text string) error {
 			return drain(resp)
 		case m.Method == "elicitation/create" && asked == 0, m.Method == "sampling/createMessage" && asked == 1:
 			asked++
-			accepted, err := s.post(http.StatusAccepted, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":`+answer+`}`)
-			if err != nil {
-				return err
-			}
-			if err := drain(accepted); err != nil {
+			if _, err := s.send(http.StatusAccepted, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":`+answer+`}`); err != nil {
 				return err
 			}
 		default:

@@ -106,9 +106,8 @@ type openSession struct {
 	config SessionConfig
 	// asks are the server's requests, for whoever has the session to answer.
 	asks chan ask
-	// over is closed when the request under way is over; nil if there is none.
-	mu   sync.Mutex
-	over chan struct{}
+	// over is what is closed when the request under way is over; nil if there is none.
+	over atomic.Pointer[chan struct{}]
 	// waiting is how many of the server's requests wait.
 	waiting atomic.Int64
 	// notes holds the latest progress.
@@ -168,16 +167,14 @@ func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error)
 // answer hands a request of the server to whoever has the session.
 func (s *openSession) answer(ctx context.Context, most int64, method string, params json.RawMessage) (json.RawMessage, error) {
 	defer s.waiting.Add(-1)
-	s.mu.Lock()
-	over := s.over
-	s.mu.Unlock()
+	over := s.over.Load()
 	if s.waiting.Add(1) > most || over == nil {
 		return nil, &Error{Code: jsonrpc2.CodeInternalError, Message: "this client has called nothing that could ask, or is asked too much at once"}
 	}
 	reply := make(chan Answer, 1)
 	select {
 	case s.asks <- ask{method, params, reply}:
-	case <-over:
+	case <-*over:
 		return nil, errCallOver
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -188,7 +185,7 @@ func (s *openSession) answer(ctx context.Context, most int64, method string, par
 			return nil, a.Error
 		}
 		return a.Result, nil
-	case <-over:
+	case <-*over:
 		return nil, errCallOver
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -211,12 +208,6 @@ func (s *openSession) note(method string, params json.RawMessage) {
 	}
 }
 
-func (s *openSession) setOver(over chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.over = over
-}
-
 // inSession sends a request through a session, and has the handlers answer what the
 // server asks meanwhile. Only the time in which nobody is asked counts as the server's.
 func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, error) {
@@ -235,7 +226,7 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 	limited, stop := context.WithCancelCause(ctx)
 	done := make(chan outcome, 1)
 	over := make(chan struct{})
-	s.setOver(over)
+	s.over.Store(&over)
 	go func() {
 		result, err := s.Request(limited, r.method, params)
 		done <- outcome{result, err}
@@ -246,7 +237,7 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 	for {
 		select {
 		case o := <-done:
-			s.setOver(nil)
+			s.over.Store(nil)
 			close(over)
 			if cause := context.Cause(limited); o.err != nil && cause != nil {
 				o.err = cause

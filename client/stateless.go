@@ -109,11 +109,8 @@ func introduced(method, name string, params any) request {
 
 // encodeHeader encodes a value that cannot stand in a header as it is.
 func encodeHeader(v string) string {
-	plain := strings.TrimSpace(v) == v && !strings.HasPrefix(v, "=?base64?")
-	for i := range len(v) {
-		plain = plain && ' ' <= v[i] && v[i] <= '~'
-	}
-	if plain {
+	odd := func(r rune) bool { return r < ' ' || r > '~' }
+	if strings.TrimSpace(v) == v && !strings.HasPrefix(v, "=?base64?") && !strings.ContainsFunc(v, odd) {
 		return v
 	}
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(v)) + "?="

@@ -37,7 +37,7 @@ func onEach(t *testing.T, test func(t *testing.T, k *sqleffect.Keys)) {
 			return db
 		},
 		"PostgreSQL": func(t *testing.T) *sql.DB {
-			db, err := sql.Open("pgx", postgrestest.Start(t))
+			db, err := sql.Open("pgx", postgrestest.Run(t, "fsync=off").DSN())
 			require.NoError(t, err)
 			return db
 		},

@@ -15,6 +15,7 @@
 package legacy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,9 +32,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/client"
 )
-
-// newest is the newest revision with sessions.
-const newest = "2025-11-25"
 
 // Open opens a session. It is for [client.Options].Sessions. limit is for the opening only.
 func Open(limit context.Context, config client.SessionConfig) (_ client.Session, err error) {
@@ -81,12 +79,9 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 			return next(ctx, method, r)
 		}
 	})
-	revision := config.Revision
-	if revision == "" {
-		revision = newest
-	}
 	connect := func(t mcp.Transport) (err error) {
-		s.ClientSession, err = speaker.Connect(ctx, t, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+		newest := "2025-11-25" // of the revisions with sessions
+		s.ClientSession, err = speaker.Connect(ctx, t, &mcp.ClientSessionOptions{ProtocolVersion: cmp.Or(config.Revision, newest)})
 		return err
 	}
 	switch t := config.Transport.(type) {
@@ -105,12 +100,13 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 		if err != nil {
 			return nil, err
 		}
-		status := watch(sender)
+		w := &watcher{inner: sender.Transport}
+		sender.Transport = w
 		err = connect(&mcp.StreamableClientTransport{Endpoint: t.URL, HTTPClient: sender})
-		switch status.Load() { // of the last answer
+		switch status := int(w.status.Load()); status {
 		case http.StatusUnauthorized, http.StatusForbidden:
 			if err != nil {
-				return nil, &client.TransportError{Sent: true, Status: int(status.Load()), Err: err}
+				return nil, &client.TransportError{Sent: true, Status: status, Err: err}
 			}
 		// What servers of 2024-11-05 say to a POST.
 		case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
@@ -164,14 +160,8 @@ type writing struct{ io.Writer }
 
 func (writing) Close() error { return nil }
 
-// watch notes the status of the last response, and has streams be asked for again that cannot be
-// had just now.
-func watch(c *http.Client) *atomic.Int64 {
-	w := &watcher{inner: c.Transport}
-	c.Transport = w
-	return &w.status
-}
-
+// watcher notes the status of the last response, and has streams be asked for again that
+// cannot be had just now.
 type watcher struct {
 	inner  http.RoundTripper
 	status atomic.Int64

@@ -189,6 +189,24 @@ func (p *program) print(text string) {
 	fmt.Fprintln(p.stdout, strings.TrimRight(text, "\n"))
 }
 
+// printRows writes what a list holds: as JSON, or in columns below their heads, or that
+// there is nothing.
+func printRows[T any](p *program, c *cli.Command, rows []T, nothing, heads string, columns func(T) string) error {
+	switch {
+	case c.String("output") == "json":
+		return p.printJSON(orEmpty(rows))
+	case len(rows) == 0:
+		p.say("%s", nothing)
+		return nil
+	}
+	table := p.table()
+	fmt.Fprintln(table, heads)
+	for _, row := range rows {
+		fmt.Fprintln(table, columns(row))
+	}
+	return failed(table.Flush())
+}
+
 // table writes to the standard output what tabs separate, in columns.
 func (p *program) table() *tabwriter.Writer { return tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0) }
 

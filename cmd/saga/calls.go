@@ -79,27 +79,16 @@ func (p *program) listCalls(c *cli.Command) error {
 		return failed(err)
 	}
 	look := newInspector(c)
-	rows := make([]callRow, 0, len(saved))
+	var rows []callRow
 	for _, s := range saved {
 		rows = append(rows, describeCall(s, look))
 	}
-	if c.String("output") == "json" {
-		return p.printJSON(rows)
-	}
-	if len(rows) == 0 {
-		p.say("There are no saved calls.")
-		return nil
-	}
-	table := p.table()
-	fmt.Fprintln(table, "NAME\tOF\tSERVER\tSAVED\tGOES ON\tWAITS FOR")
-	for _, row := range rows {
+	return printRows(p, c, rows, "There are no saved calls.", "NAME\tOF\tSERVER\tSAVED\tGOES ON\tWAITS FOR", func(row callRow) string {
 		if row.Error != "" {
-			fmt.Fprintf(table, "%s\t\t\t%s\t\tcannot be read: %s\n", plain.Line(row.Name), ago(row.Saved), plain.Line(row.Error))
-			continue
+			return fmt.Sprintf("%s\t\t\t%s\t\tcannot be read: %s", plain.Line(row.Name), ago(row.Saved), plain.Line(row.Error))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", plain.Line(row.Name), cell(row.Kind+" "+row.Subject), cell(row.Server), ago(row.Saved), until(row.Expires), cell(row.Waits))
-	}
-	return failed(table.Flush())
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", plain.Line(row.Name), cell(row.Kind+" "+row.Subject), cell(row.Server), ago(row.Saved), until(row.Expires), cell(row.Waits))
+	})
 }
 
 func describeCall(s state.Saved, look *inspector) callRow {
@@ -135,6 +124,8 @@ func cell(text string) string { return plain.Short(text, maxCell) }
 func ago(t time.Time) string {
 	d := time.Since(t)
 	switch {
+	case t.IsZero():
+		return "unknown"
 	case d < time.Minute:
 		return "just now"
 	case d < 2*time.Hour:

@@ -209,37 +209,30 @@ type asker struct {
 // errDetached stops a call that is to go on without this program.
 var errDetached = fmt.Errorf("detached: %w", client.ErrPause)
 
-// errNoDetach is for servers whose calls cannot go on without this program.
-var errNoDetach = &exitError{exitUsage, errors.New("the server speaks an older revision of MCP, in which a call that asks something cannot go on later: leave out --detach")}
-
 // mayAsk makes room for a question.
 func (a *asker) mayAsk() error {
 	a.bar.Clear()
 	if a.detach {
-		return fmt.Errorf("%w (%w)", errNoDetach, client.ErrPause)
+		why := &exitError{exitUsage, errors.New("the server speaks an older revision of MCP, in which a call that asks something cannot go on later: leave out --detach")}
+		return fmt.Errorf("%w (%w)", why, client.ErrPause)
 	}
 	return nil
 }
 
-func (a *asker) elicit(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
+func (a *asker) elicit(ctx context.Context, r *client.Request) (result *client.ElicitResult, err error) {
 	if err := a.mayAsk(); err != nil {
 		return nil, err
 	}
-	result, err := a.elicitFrom(ctx, r)
-	if result != nil && result.Action != "accept" {
-		a.refused = true
-	}
-	return result, err
-}
-
-func (a *asker) elicitFrom(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
 	switch {
 	case a.file != nil:
-		return a.file.Elicit(r)
+		result, err = a.file.Elicit(r)
 	case a.term != nil:
-		return a.term.Elicit(ctx, r)
+		result, err = a.term.Elicit(ctx, r)
+	default:
+		err = needsPerson(r.StepID, plain.Line(r.Message), "Answer it with --answers FILE, or in a terminal.")
 	}
-	return nil, needsPerson(r.StepID, plain.Line(r.Message), "Answer it with --answers FILE, or in a terminal.")
+	a.refused = a.refused || result != nil && result.Action != "accept"
+	return result, err
 }
 
 func (a *asker) sample(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -153,13 +152,12 @@ func (p *program) keyCommand(c *cli.Command, done string, check func(context.Con
 		if err != nil {
 			return nil, "", err
 		}
-		id, err := findKey(keys, text)
-		if errors.Is(err, errNoKey) {
-			return nil, "", p.usage(c, "%v; %s shows them", err, p.keysLine(c, "list"))
+		all := keys.Keys()
+		i := slices.IndexFunc(all, func(k codec.KeyInfo) bool { return strings.EqualFold(keyID(k.ID), text) })
+		if i < 0 {
+			return nil, "", p.usage(c, "the keyset has no key %q; %s shows them", text, p.keysLine(c, "list"))
 		}
-		if err != nil {
-			return nil, "", p.usage(c, "%v", err)
-		}
+		id := all[i].ID
 		if check != nil {
 			if err := check(ctx, c, id); err != nil {
 				return nil, "", err
@@ -180,28 +178,6 @@ func (p *program) keysLine(c *cli.Command, name string) string {
 		line += " --keyset " + self.Quote(path)
 	}
 	return line
-}
-
-var errNoKey = errors.New("the keyset has no key")
-
-// findKey finds a key by its id in hexadecimal, as listed, or in decimal, as in
-// other tools of Tink.
-func findKey(keys *codec.Keyset, text string) (uint32, error) {
-	var found []uint32
-	decimal, err := strconv.ParseUint(text, 10, 32)
-	isDecimal := err == nil
-	for _, key := range keys.Keys() {
-		if strings.EqualFold(keyID(key.ID), text) || isDecimal && uint64(key.ID) == decimal {
-			found = append(found, key.ID)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return 0, fmt.Errorf("%w %q", errNoKey, text)
-	}
-	return 0, fmt.Errorf("%q is the id of one key in hexadecimal and of another in decimal", text)
 }
 
 func (p *program) printKeys(keys *codec.Keyset) error {

@@ -136,37 +136,23 @@ func rowOf(w records.Waiting) waitingRow {
 }
 
 func (p *program) listLedger(ctx context.Context, c *cli.Command, b *records.Book) error {
-	rows := []waitingRow{}
+	var rows []waitingRow
 	for w, err := range b.List(ctx) {
 		if err != nil {
 			return failed(err)
 		}
 		rows = append(rows, rowOf(w))
 	}
-	if c.String("output") == "json" {
-		return p.printJSON(rows)
-	}
-	if len(rows) == 0 {
+	if len(rows) == 0 && c.String("output") != "json" {
 		return p.sayNothingWaits(ctx, b)
 	}
-	table := p.table()
-	fmt.Fprintln(table, "SAGA\tTOOL\tSTATE\tSINCE\tUNDONE AT\tHAS DONE\tATTEMPTS\tLAST ERROR")
-	for _, row := range rows {
+	return printRows(p, c, rows, "", "SAGA\tTOOL\tSTATE\tSINCE\tUNDONE AT\tHAS DONE\tATTEMPTS\tLAST ERROR", func(row waitingRow) string {
 		if row.Task {
 			row.Effects = []string{"(a task)"}
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", row.Saga, cell(row.Tool), row.State, since(row.Since), due(row.Due),
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s", row.Saga, cell(row.Tool), row.State, ago(row.Since), due(row.Due),
 			cell(strings.Join(row.Effects, ", ")), row.Attempts, plain.Short(row.LastError, 2*maxCell))
-	}
-	return failed(table.Flush())
-}
-
-// since says how long ago a saga began, if that can be read.
-func since(began time.Time) string {
-	if began.IsZero() {
-		return "unknown"
-	}
-	return ago(began)
+	})
 }
 
 // due says when somebody looks at a saga again, without its client.

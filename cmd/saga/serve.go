@@ -32,9 +32,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-// defaultSessionTTL is that of package server.
-const defaultSessionTTL = 24 * time.Hour
-
 // defaultAddr is where a server listens, and is looked for, unless told otherwise.
 const defaultAddr = "127.0.0.1:8080"
 
@@ -78,7 +75,7 @@ Examples:
 			listFlag("allow-host", "a host `NAME` that requests may be for, besides this machine (* for any)"),
 			listFlag("allow-origin", "a web `ORIGIN` whose pages may use the server, such as https://app.example.com (* for any, with --allow-host)"),
 			listFlag("trusted-proxy", "an `ADDRESS` or network of a proxy before the server, whose X-Forwarded-For tells callers apart, for the limits per caller"),
-			&cli.DurationFlag{Name: "session-ttl", Usage: "how long a session of a client of MCP before 2026-07-28 lasts, however much it is used", Value: defaultSessionTTL, Sources: env("session-ttl")},
+			&cli.DurationFlag{Name: "session-ttl", Usage: "how long a session of a client of MCP before 2026-07-28 lasts, however much it is used", Value: 24 * time.Hour, Sources: env("session-ttl")},
 			workersFlag(),
 		}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -158,11 +155,8 @@ Example, in a client's configuration:
 }
 
 func workersFlag() cli.Flag {
-	return &cli.IntFlag{Name: "workers", Usage: "work on `N` tasks at once; 0 for none, which is for saga worker then", Value: defaultWorkers, Sources: env("workers")}
+	return &cli.IntFlag{Name: "workers", Usage: "work on `N` tasks at once; 0 for none, which is for saga worker then", Value: 16, Sources: env("workers")}
 }
-
-// defaultWorkers is that of package server.
-const defaultWorkers = 16
 
 func (p *program) workerCommand() *cli.Command {
 	return &cli.Command{
@@ -209,8 +203,9 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, run func(conte
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(c.String("repo")); err != nil || !info.IsDir() {
-		return p.usage(c, "--repo %s is not a directory", c.String("repo"))
+	root := c.String("repo")
+	if info, err := os.Stat(root); err != nil || !info.IsDir() {
+		return p.usage(c, "--repo %s is not a directory", root)
 	}
 	path, err := keysetPath(c)
 	if err != nil {
@@ -232,7 +227,7 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, run func(conte
 	}
 	defer closeStore(store)
 	s, err := server.New(server.Options{
-		Tools:          exampleTools(c.String("repo")),
+		Tools:          []saga.Definition{complextool.Tool, releasenotes.New(root), reporeport.New(root), searchhistory.New(root)},
 		Keys:           keys,
 		Audience:       c.String("audience"),
 		TokenTTL:       c.Duration("token-ttl"),
@@ -259,11 +254,6 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, run func(conte
 	defer wait.Wait()
 	defer cancel()
 	return failed(run(ctx, s, log))
-}
-
-// exampleTools are the tools that serve and stdio offer, for the repositories under root.
-func exampleTools(root string) []saga.Definition {
-	return []saga.Definition{complextool.Tool, releasenotes.New(root), reporeport.New(root), searchhistory.New(root)}
 }
 
 func (p *program) logger(c *cli.Command) (*slog.Logger, error) {

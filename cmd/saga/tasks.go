@@ -19,9 +19,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// taskDialect is what positions call the protocol that has tasks.
-const taskDialect = "mcp-2026-07-28"
-
 func (p *program) tasksCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "tasks",
@@ -87,7 +84,7 @@ func (p *program) namedTask(name string) (saved *state.Call, path string, err er
 	saved, err = state.Load(path)
 	switch {
 	case errors.As(err, new(*state.MissingError)):
-		return &state.Call{Position: client.Position{Version: 1, Dialect: taskDialect, Task: name}}, "", nil
+		return &state.Call{Position: client.Position{Version: 1, Dialect: "mcp-2026-07-28", Task: name}}, "", nil
 	case err != nil:
 		return nil, "", p.notSaved(err)
 	case saved.Position.Task == "":
@@ -292,19 +289,9 @@ func (p *program) listTasks(ctx context.Context, c *cli.Command) error {
 		})
 	}
 	wait.Wait()
-	if c.String("output") == "json" {
-		return p.printJSON(orEmpty(rows))
-	}
-	if len(rows) == 0 {
-		p.say("None of the saved calls is a task.")
-		return nil
-	}
-	table := p.table()
-	fmt.Fprintln(table, "NAME\tTOOL\tSERVER\tSAVED\tKEPT\tSTATE")
-	for _, row := range rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", plain.Line(row.Name), cell(row.Tool), cell(row.Server), ago(row.Saved), until(row.Expires), row.state())
-	}
-	return failed(table.Flush())
+	return printRows(p, c, rows, "None of the saved calls is a task.", "NAME\tTOOL\tSERVER\tSAVED\tKEPT\tSTATE", func(row *taskRow) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", plain.Line(row.Name), cell(row.Tool), cell(row.Server), ago(row.Saved), until(row.Expires), row.state())
+	})
 }
 
 // connectForList returns a connection to ask for the state of a saved task, or nil if the

@@ -140,27 +140,22 @@ func (s *state) prompt() string {
 // csv is the report as programs read it: a line for each period, a column for each
 // directory.
 func (s *state) csv() (string, error) {
-	var b strings.Builder
-	w := csv.NewWriter(&b)
 	dirs := s.matter()
 	header := []string{s.Counts.Axis.unit(), "all commits"}
 	for _, d := range dirs {
 		header = append(header, cell(shown(d.Name)))
 	}
-	if err := w.Write(header); err != nil {
-		return "", err
-	}
+	rows := [][]string{header}
 	for i := len(s.Counts.All) - 1; i >= 0; i-- {
 		row := []string{s.Counts.Axis.name(i), fmt.Sprint(s.Counts.All.at(i))}
 		for _, d := range dirs {
 			row = append(row, fmt.Sprint(d.Series.at(i)))
 		}
-		if err := w.Write(row); err != nil {
-			return "", err
-		}
+		rows = append(rows, row)
 	}
-	w.Flush()
-	return b.String(), w.Error()
+	var b strings.Builder
+	err := csv.NewWriter(&b).WriteAll(rows)
+	return b.String(), err
 }
 
 // cell is a name that no spreadsheet takes for a formula.

@@ -11,21 +11,12 @@ const Max = 64
 // Rule says what a name is.
 const Rule = "1 to 64 characters of A-Z a-z 0-9 _ - . : /"
 
+const characters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:/"
+
 // Valid reports whether a name follows the rule. It leaves out what the engine adds
 // to ids: "~" and "#".
 func Valid(name string) bool {
-	if name == "" || len(name) > Max {
-		return false
-	}
-	for i := range len(name) {
-		switch c := name[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case c == '_', c == '-', c == '.', c == ':', c == '/':
-		default:
-			return false
-		}
-	}
-	return true
+	return name != "" && len(name) <= Max && strings.Trim(name, characters) == ""
 }
 
 // Base returns the id of a question as declared, given the id of one of its

@@ -40,16 +40,8 @@ type instance struct {
 	process *exec.Cmd // nil while the server is down
 }
 
-// Start runs a server with an empty database until the test ends, and returns how to
-// connect to it, for pgx. It skips the test where PostgreSQL is not installed.
-func Start(t testing.TB) string {
-	t.Helper()
-	// Nothing here survives the test, so nothing waits for the disk.
-	return Run(t, "fsync=off").DSN()
-}
-
-// Run is as [Start], for a server with the given settings that the test can stop and
-// start again.
+// Run runs a server with the given settings and an empty database until the test ends, which
+// can stop it and start it again. It skips the test where PostgreSQL is not installed.
 func Run(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s := create(t, settings...)

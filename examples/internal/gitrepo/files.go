@@ -162,11 +162,13 @@ type gitFile struct {
 func (f *gitFile) Name() string { return f.name }
 
 func (f *gitFile) Read(p []byte) (int, error) {
-	p, err := f.allowed(p)
-	if err != nil {
-		return 0, err
+	switch {
+	case f.ctx.Err() != nil:
+		return 0, f.ctx.Err()
+	case *f.left <= 0:
+		return 0, fmt.Errorf("%s: %w", f.name, errTooLarge)
 	}
-	n, err := f.File.Read(p)
+	n, err := f.File.Read(p[:min(int64(len(p)), *f.left)])
 	*f.left -= int64(n)
 	return n, err
 }
@@ -181,17 +183,6 @@ func (f *gitFile) ReadAt(p []byte, off int64) (int, error) {
 	n, err := f.File.ReadAt(p, off)
 	*f.left -= int64(n)
 	return n, err
-}
-
-// allowed shortens p to what may still be read.
-func (f *gitFile) allowed(p []byte) ([]byte, error) {
-	switch {
-	case f.ctx.Err() != nil:
-		return nil, f.ctx.Err()
-	case *f.left <= 0:
-		return nil, fmt.Errorf("%s: %w", f.name, errTooLarge)
-	}
-	return p[:min(int64(len(p)), *f.left)], nil
 }
 
 // Lock implements billy.File. Who only reads need not lock.

@@ -171,7 +171,7 @@ func TestOrderingTagsIsBounded(t *testing.T) {
 	defer r.Close()
 	tags := []Tag{{"a", hashes[0], time.Unix(1700000001, 0)}, {"b", hashes[49], time.Unix(1700000001, 0)}}
 	budget := 30
-	require.NoError(t, r.sortTied(t.Context(), tags, &budget))
+	require.NoError(t, r.sortTags(t.Context(), tags, &budget))
 	assert.LessOrEqual(t, budget, 0)
 	assert.GreaterOrEqual(t, budget, -2, "one commit more and its parent")
 }

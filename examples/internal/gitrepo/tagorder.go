@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -12,36 +13,21 @@ import (
 const maxTied = 20_000
 
 // sortTags puts the tags of the newest commits first. Git knows seconds only, and what
-// a program makes shares them: there a commit comes before those it descends from.
-func (r *Repository) sortTags(ctx context.Context, tags []Tag) error {
-	slices.SortStableFunc(tags, func(a, b Tag) int { return b.When.Compare(a.When) })
-	budget := maxTied
-	for len(tags) > 0 {
-		end := 1
-		for end < len(tags) && tags[end].When.Equal(tags[0].When) {
-			end++
-		}
-		if err := r.sortTied(ctx, tags[:end], &budget); err != nil {
-			return err
-		}
-		tags = tags[end:]
-	}
-	return nil
-}
-
-// sortTied orders tags whose commits have one time: a commit reaches more of the others
-// than those it descends from. What is older cannot lead back to one of them, unless
-// somebody's clock was wrong.
-func (r *Repository) sortTied(ctx context.Context, tags []Tag, budget *int) error {
-	reached := make(map[plumbing.Hash]int, len(tags))
+// a program makes shares them: there a commit comes before those it descends from. What
+// is left of budget limits what is read for that.
+func (r *Repository) sortTags(ctx context.Context, tags []Tag, budget *int) error {
+	seconds := map[int64]int{}         // how many tags have it
+	reached := map[plumbing.Hash]int{} // how many others of its second a commit descends from, itself included
 	for _, t := range tags {
+		seconds[t.When.Unix()]++
 		reached[t.Hash] = 0
 	}
 	for _, t := range tags {
-		if len(reached) == 1 || reached[t.Hash] > 0 {
+		if seconds[t.When.Unix()] == 1 || reached[t.Hash] > 0 {
 			continue // alone, or on the same commit as another
 		}
-		// A commit that cannot be read is a matter for who chooses it.
+		// A commit that cannot be read is a matter for who chooses it. What is older cannot
+		// lead back to one of this second, unless somebody's clock was wrong.
 		for c, err := range r.Commits(ctx, t.Hash, nil) {
 			if err != nil {
 				break
@@ -57,6 +43,8 @@ func (r *Repository) sortTied(ctx context.Context, tags []Tag, budget *int) erro
 			return ctx.Err()
 		}
 	}
-	slices.SortStableFunc(tags, func(a, b Tag) int { return reached[b.Hash] - reached[a.Hash] })
+	slices.SortStableFunc(tags, func(a, b Tag) int {
+		return cmp.Or(b.When.Compare(a.When), reached[b.Hash]-reached[a.Hash])
+	})
 	return nil
 }

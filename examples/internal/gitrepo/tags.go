@@ -43,7 +43,8 @@ func (r *Repository) Tags(ctx context.Context) ([]Tag, error) {
 		return nil
 	})
 	if err == nil {
-		err = r.sortTags(ctx, tags)
+		budget := maxTied
+		err = r.sortTags(ctx, tags, &budget)
 	}
 	return tags, err
 }

@@ -56,7 +56,7 @@ func (s *remote) do(ctx context.Context, method, key, action string, body, into 
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // far more than a service answers
 	switch {
 	case err != nil:
 		return err
@@ -74,6 +74,3 @@ func (s *remote) do(ctx context.Context, method, key, action string, body, into 
 	}
 	return errors.New(problem.Error)
 }
-
-// maxAnswer is far more than a service answers.
-const maxAnswer = 64 << 10

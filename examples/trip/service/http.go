@@ -10,9 +10,6 @@ import (
 	"time"
 )
 
-// maxBody is far more than a request needs.
-const maxBody = 64 << 10
-
 type confirmation struct {
 	Units int `json:"units"`
 }
@@ -54,7 +51,8 @@ func (s *Service) Handler() http.Handler {
 }
 
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(into)
+	body := http.MaxBytesReader(w, r.Body, 64<<10) // far more than a request needs
+	err := json.NewDecoder(body).Decode(into)
 	if err != nil {
 		write(w, http.StatusBadRequest, Problem{"the body is not the JSON that is expected: " + err.Error()})
 	}

@@ -48,18 +48,14 @@ func Parse(base map[string]any, words []string, inputSchema json.RawMessage) (ma
 	merged := map[string]any{}
 	maps.Copy(merged, base)
 	given := map[string][]any{}
-	var order []string
 	for _, word := range words {
 		name, value, err := parseWord(word, &input)
 		if err != nil {
 			return nil, err
 		}
-		if given[name] == nil {
-			order = append(order, name)
-		}
 		given[name] = append(given[name], value)
 	}
-	for _, name := range order {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		values := given[name]
 		property := input.Properties[name]
 		_, isList := values[0].([]any)

@@ -33,7 +33,7 @@ func Open(ctx context.Context, log *slog.Logger, open func(context.Context) (led
 		return inner, err
 	}
 	log.Warn("the ledger cannot be reached; what needs it is refused until it can be", "error", err)
-	s := &store{open: open, log: log, why: err, opened: make(chan struct{}), ended: make(chan struct{})}
+	s := &store{open: open, log: log, why: err, ended: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go s.try()
 	return s, nil
@@ -43,12 +43,12 @@ type store struct {
 	open func(context.Context) (ledger.Store, error)
 	log  *slog.Logger
 
-	ctx           context.Context // ends when the store is closed
-	stop          context.CancelFunc
-	opened, ended chan struct{} // closed when inner is there; when nobody tries any more
+	ctx   context.Context // ends when the store is closed
+	stop  context.CancelFunc
+	ended chan struct{} // closed when nobody tries any more
 
 	mu    sync.Mutex
-	inner ledger.Store // nil until opened is closed
+	inner ledger.Store // nil until it is there
 	why   error        // of the last attempt
 }
 
@@ -69,7 +69,6 @@ func (s *store) try() {
 			s.inner = inner
 			s.mu.Unlock()
 			s.log.Info("the ledger is there now")
-			close(s.opened)
 			return
 		}
 		s.mu.Lock()
@@ -101,7 +100,6 @@ func (s *store) get(ctx context.Context) (ledger.Store, error) {
 // wait returns the store when it is there.
 func (s *store) wait(ctx context.Context) (ledger.Store, error) {
 	select {
-	case <-s.opened:
 	case <-s.ended:
 	case <-ctx.Done():
 	}

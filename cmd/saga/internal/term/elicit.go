@@ -15,9 +15,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// summaryWidth is how much of an answer is repeated after it was sent.
-const summaryWidth = 60
-
 // Elicit asks the person to fill in a form or to visit an address. Its errors
 // stop the call, except a [*client.Error], which answers the step.
 func (t *Terminal) Elicit(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
@@ -83,7 +80,7 @@ func (t *Terminal) fill(ctx context.Context, form *steps.FormSpec, inputs []*inp
 		return nil, nil
 	}
 	for _, in := range inputs {
-		t.note("  %s: %s", plain.Short(in.field.Label(), maxLabel), in.summary(summaryWidth))
+		t.note("  %s: %s", plain.Short(in.field.Label(), maxLabel), in.summary(60))
 	}
 	return client.Accept(content), nil
 }
