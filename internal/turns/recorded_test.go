@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -23,7 +25,15 @@ import (
 // What every dialect writes is the same from the record as it was at first.
 func TestResponsesAreRecordedExactly(t *testing.T) {
 	half := 0.5
+	result, at := &content.Result{}, time.Unix(1e9, 1).UTC()
 	for _, end := range []End{
+		{Outcome: engine.Outcome{Result: result}, Wake: at},
+		{Outcome: engine.Outcome{Result: result}, Expires: at},
+		{Outcome: engine.Outcome{Result: result, Reworded: []string{"a"}}},
+		{Outcome: engine.Outcome{Result: result, Yielded: content.Blocks{content.Text{Text: "a"}}}},
+		{Outcome: engine.Outcome{Result: result, Messages: &engine.Messages{}}},
+		{Outcome: engine.Outcome{Result: result, Contents: []content.ResourceContents{}}},
+		{Outcome: engine.Outcome{Result: result, Steps: []steps.Step{{ID: "s", Params: json.RawMessage(`{}`)}}}},
 		{Outcome: engine.Outcome{Result: &content.Result{}}},
 		{Outcome: engine.Outcome{Result: &content.Result{IsError: true, Content: content.Blocks{
 			content.Text{Text: "a\xffb <&> \u2028", Annotations: &content.Annotations{Priority: &half}, Meta: json.RawMessage(`{ "a" : 1.50 }`)},
@@ -49,10 +59,20 @@ func TestResponsesAreRecordedExactly(t *testing.T) {
 		second, err := encodeResponse(&again, nil)
 		require.NoError(t, err)
 		assert.Equal(t, string(raw), string(second))
+		var general response // what has nothing but a result is written and read in a shorter way
+		require.NoError(t, jsonv2.Unmarshal(raw, &general))
+		third, err := jsonv2.Marshal(general, jsontext.AllowInvalidUTF8(true))
+		require.NoError(t, err)
+		assert.Equal(t, string(raw), string(third))
 		assert.True(t, again.recorded)
 		assert.Equal(t, end.Gone, again.Gone)
+		assert.Equal(t, end.Disclosed, again.Disclosed)
+		assert.Equal(t, end.Reworded, again.Reworded)
+		assert.Equal(t, end.Yielded, again.Yielded)
+		assert.True(t, end.Wake.Equal(again.Wake) && end.Expires.Equal(again.Expires))
 		assert.Equal(t, end.Steps, again.Steps)
 		assert.Equal(t, undoReport(end.Result), undoReport(again.Result))
+		assert.Equal(t, end.Messages == nil, again.Messages == nil)
 		assert.Equal(t, end.Contents == nil, again.Contents == nil)
 		for i, c := range again.Contents {
 			assert.Equal(t, end.Contents[i].Blob == nil, c.Blob == nil)
