@@ -54,12 +54,6 @@ func TestMemoryWithAClock(t *testing.T) {
 	})
 }
 
-func BenchmarkMemory(b *testing.B) {
-	ledgertest.Benchmark(b, func(testing.TB) ledgertest.Harness {
-		return ledgertest.Harness{Open: func() ledger.Store { return ledger.NewMemory(ledger.MemoryOptions{}) }, Single: true}
-	})
-}
-
 // In a bubble time passes at once, and to the microsecond: who waits is woken neither
 // before the time nor after it.
 func TestMemoryInABubble(t *testing.T) {

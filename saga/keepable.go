@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -14,15 +15,17 @@ import (
 type ownEncoding struct {
 	method             string
 	marshal, unmarshal reflect.Type
+	// calledBy reports whether an encoding leaves that to a type.
+	calledBy func(Encoding) bool
 }
 
 // ownEncodings are those ways, the three of JSON first.
 var ownEncodings = []ownEncoding{
-	{"MarshalJSON", reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler]()},
-	{"MarshalJSONTo", reflect.TypeFor[jsonv2.MarshalerTo](), reflect.TypeFor[jsonv2.UnmarshalerFrom]()},
-	{"MarshalText", reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()},
-	{"MarshalBinary", reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.BinaryUnmarshaler]()},
-	{"GobEncode", reflect.TypeFor[interface{ GobEncode() ([]byte, error) }](), reflect.TypeFor[interface{ GobDecode([]byte) error }]()},
+	{"MarshalJSON", reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler](), calls[jsonProbe]},
+	{"MarshalJSONTo", reflect.TypeFor[jsonv2.MarshalerTo](), reflect.TypeFor[jsonv2.UnmarshalerFrom](), calls[jsonToProbe]},
+	{"MarshalText", reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](), calls[textProbe]},
+	{"MarshalBinary", reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.BinaryUnmarshaler](), calls[binaryProbe]},
+	{"GobEncode", reflect.TypeFor[interface{ GobEncode() ([]byte, error) }](), reflect.TypeFor[interface{ GobDecode([]byte) error }](), calls[gobProbe]},
 }
 
 // keeper checks that values of a type come back from an encoding as they were: better
@@ -46,7 +49,7 @@ func newKeeper(e Encoding) *keeper {
 	if _, ok := e.(jsonEncoding); ok {
 		return &keeper{e, ownEncodings[:3]}
 	}
-	return &keeper{e, calledBy(e)}
+	return &keeper{e, slices.DeleteFunc(slices.Clone(ownEncodings), func(own ownEncoding) bool { return !own.calledBy(e) })}
 }
 
 // encodesItself reports whether the encoding leaves a type to the type's own methods,

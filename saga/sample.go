@@ -53,39 +53,24 @@ func (p *jsonToProbe) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return p.take(b)
 }
 
-// calledBy returns the ways that an encoding leaves to a type's own methods.
-func calledBy(e Encoding) []ownEncoding {
-	called := [...]bool{probes[jsonProbe](e), probes[jsonToProbe](e), probes[textProbe](e), probes[binaryProbe](e), probes[gobProbe](e)}
-	var list []ownEncoding
-	for i, own := range ownEncodings {
-		if called[i] {
-			list = append(list, own)
-		}
-	}
-	return list
-}
+// at is the probe in a type of one.
+func (p *probe) at() *probe { return p }
 
-// probes reports whether an encoding calls the methods of a probe. One that cannot
+// calls reports whether an encoding calls the methods of a probe. One that cannot
 // encode a probe does not.
-func probes[P interface {
-	jsonProbe | jsonToProbe | textProbe | binaryProbe | gobProbe
+func calls[P any, At interface {
+	*P
+	at() *probe
 }](e Encoding) (called bool) {
 	defer func() { _ = recover() }() // an encoding may be made for one type only
 	var from, to struct{ Probe P }
-	_ = any(&from.Probe).(prober).take([]byte(found)) // gob leaves zero values out
+	At(&from.Probe).at().read = true // gob leaves zero values out
 	b, err := e.Marshal(&from)
 	if err != nil || e.Unmarshal(b, &to) != nil {
 		return false
 	}
-	return any(&to.Probe).(prober).wasRead()
+	return At(&to.Probe).at().read
 }
-
-type prober interface {
-	take([]byte) error
-	wasRead() bool
-}
-
-func (p *probe) wasRead() bool { return p.read }
 
 // sampler fills values so that what gets lost, or gets into another field, is noticed:
 // no two numbers or strings in a sample are the same.

@@ -1,6 +1,7 @@
 package sagatest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,18 +35,19 @@ func (c *client) fork() *client {
 	return &f
 }
 
-type lackError struct{ text string }
-
-func (e *lackError) Error() string { return e.text }
-
 // answers returns what the script answers to the questions of the last round.
 // leaves: the client does not come back.
 func (c *client) answers() (list []steps.Answer, later time.Duration, leaves bool, err error) {
+	return c.answersBy(func(a Asked) (Answer, bool) { return c.script.find(a.Question, a.Again-c.shift[a.Question]) })
+}
+
+// answersBy is answers by something else than the script.
+func (c *client) answersBy(find func(Asked) (Answer, bool)) (list []steps.Answer, later time.Duration, leaves bool, err error) {
 	for _, s := range c.last.steps {
 		a := asked(s)
-		scripted, ok := c.script.find(a.Question, a.Again-c.shift[a.Question])
+		scripted, ok := find(a)
 		if !ok {
-			return nil, 0, false, &lackError{c.script.lack(a)}
+			return nil, 0, false, errors.New(c.script.lack(a))
 		}
 		if scripted.leaves {
 			return nil, 0, true, nil

@@ -2,7 +2,6 @@ package sagatest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -209,25 +208,14 @@ func (x *trial) proceed(e *entry, pos *engine.Position, before string) *broken {
 // recall answers by the present script, or else as the client did when the saga was
 // recorded.
 func (x *trial) recall(e *entry) ([]steps.Answer, error) {
-	var answers []steps.Answer
-	for _, s := range x.client.last.steps {
-		a := asked(s)
-		scripted, ok := x.sweep.script.last(a.Question, a.Again)
-		if !ok {
-			if old, found := e.answer(a); found {
-				answers = append(answers, old)
-				continue
-			}
-			return nil, errors.New(x.sweep.script.lack(a))
+	answers, _, _, err := x.client.answersBy(func(a Asked) (Answer, bool) {
+		if scripted, ok := x.sweep.script.last(a.Question, a.Again); ok {
+			return scripted, true
 		}
-		given, err := scripted.reply(a)
-		if err != nil {
-			return nil, err
-		}
-		given.StepID = s.ID
-		answers = append(answers, given)
-	}
-	return answers, nil
+		old, found := e.answer(a)
+		return Answer{reply: func(Asked) (steps.Answer, error) { return old, nil }}, found
+	})
+	return answers, err
 }
 
 // last returns the n-th answer to a question, or the last if there are fewer.

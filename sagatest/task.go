@@ -124,7 +124,6 @@ func (d *desk) dead() bool {
 	return d.over
 }
 
-// Swap implements ledger.Store.
 func (d *desk) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
 	if d.dead() {
 		return ledger.ErrClosed
@@ -142,7 +141,6 @@ func (d *desk) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item)
 	return d.pass(n, true)
 }
 
-// Take implements ledger.Store.
 func (d *desk) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
 	if d.dead() {
 		return nil, ledger.ErrClosed
@@ -157,7 +155,6 @@ func (d *desk) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error
 	return d.Store.Take(ctx, t)
 }
 
-// Load implements ledger.Store.
 func (d *desk) Load(ctx context.Context, key string) (*ledger.Record, error) {
 	if d.dead() {
 		return nil, ledger.ErrClosed

@@ -177,7 +177,6 @@ func Otherwise(first, second Request) Request { return otherwise{first, second} 
 
 type otherwise struct{ first, second Request }
 
-// Step implements [Request].
 func (o otherwise) Step() (Step, error) {
 	first, err := o.first.Step()
 	if err != nil {

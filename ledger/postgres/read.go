@@ -68,7 +68,6 @@ func broken(err error) bool {
 	return !errors.Is(err, pgx.ErrNoRows) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// Load implements [ledger.Store].
 func (s *store) Load(ctx context.Context, key string) (r *ledger.Record, err error) {
 	err = s.read(ctx, "load a record", func(ctx context.Context) error {
 		r, err = scan(s.pool.QueryRow(ctx, `SELECT `+columns+` FROM mcpsaga_ledger.records WHERE key = $1::bytea`, []byte(key)))
@@ -83,7 +82,6 @@ func (s *store) Load(ctx context.Context, key string) (r *ledger.Record, err err
 	return r, nil
 }
 
-// Items implements [ledger.Store].
 func (s *store) Items(ctx context.Context, key string, after uint64, limit int) (items []ledger.Item, err error) {
 	if after > math.MaxInt64 {
 		return nil, nil
@@ -108,12 +106,10 @@ func (s *store) Items(ctx context.Context, key string, after uint64, limit int) 
 	return items, nil
 }
 
-// List implements [ledger.Store].
 func (s *store) List(ctx context.Context, queues []string, after string, limit int) ([]*ledger.Record, error) {
 	return s.records(ctx, "list records", `queue = ANY ($1::bytea[]) AND wake IS NOT NULL`, queues, after, limit)
 }
 
-// Owned implements [ledger.Store].
 func (s *store) Owned(ctx context.Context, owners []string, after string, limit int) ([]*ledger.Record, error) {
 	return s.records(ctx, "list an owner's records", `owner = ANY ($1::bytea[])`, owners, after, limit)
 }
@@ -135,7 +131,6 @@ WHERE `+condition+` AND key > $2::bytea ORDER BY key LIMIT $3::bigint`, byteas(n
 	return list, nil
 }
 
-// Count implements [ledger.Store].
 func (s *store) Count(ctx context.Context, owner string, most int) (n int, err error) {
 	err = s.read(ctx, "count records", func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM mcpsaga_ledger.records WHERE owner = $1::bytea LIMIT $2::bigint) AS found`,
@@ -144,7 +139,6 @@ func (s *store) Count(ctx context.Context, owner string, most int) (n int, err e
 	return n, err
 }
 
-// Now implements [ledger.Store].
 func (s *store) Now(ctx context.Context) (at time.Time, err error) {
 	err = s.read(ctx, "read the clock", func(ctx context.Context) error {
 		at, err = now(ctx, s.pool)
@@ -170,7 +164,6 @@ func now(ctx context.Context, conn querier) (at time.Time, err error) {
 	return at.UTC(), nil
 }
 
-// Forget implements [ledger.Store].
 func (s *store) Forget(ctx context.Context, limit int) (int, error) {
 	within, cancel := s.bound(ctx)
 	defer cancel()

@@ -43,7 +43,6 @@ func (w *swap) size() int {
 	return n
 }
 
-// Swap implements [ledger.Store].
 func (s *store) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
 	const what = "write a record"
 	if err := r.Check(items...); err != nil {

@@ -35,7 +35,6 @@ FROM due WHERE r.key = due.key RETURNING r.key, r.rev, r.queue, r.owner, r.body,
 	SELECT wake FROM mcpsaga_ledger.records WHERE queue = q.name AND wake IS NOT NULL ORDER BY wake LIMIT 1) AS r)`
 )
 
-// Take implements [ledger.Store].
 func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
 	const what = "take records"
 	if err := t.Check(); err != nil {

@@ -21,7 +21,6 @@ const (
 	lookForServer = time.Minute
 )
 
-// Watch implements [ledger.Store].
 func (s *store) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*ledger.Record, error] {
 	return func(yield func(*ledger.Record, error) bool) { s.watch(ctx, key, after, yield) }
 }

@@ -47,7 +47,6 @@ var _ dialect.Guest = (*async)(nil)
 
 func (*async) Name() string { return "asynchronous tools (SEP-1391)" }
 
-// Match implements [dialect.Dialect].
 func (d *async) Match(m *wire.Message, _ http.Header) bool {
 	switch {
 	case m.ID == nil:
@@ -61,7 +60,6 @@ func (d *async) Match(m *wire.Message, _ http.Header) bool {
 // given reports whether an optional member is there.
 func given(v []byte) bool { return v != nil && string(v) != "null" }
 
-// Serve implements [dialect.Dialect].
 func (d *async) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 	if x.Client != nil {
 		return nil, wire.NewError(wire.CodeInvalidRequest, "there are no operations on this connection: leave out params.operation")
@@ -105,7 +103,6 @@ func (d *async) translate(ctx context.Context, x *dialect.Exchange, err error) *
 // capability is how a client declares that it knows asynchronous tools.
 const capability = "asyncTools"
 
-// Capability implements [dialect.Guest].
 func (*async) Capability() string { return capability }
 
 // Listed implements [dialect.Guest]. Who knows asynchronous tools sees which they are. Others do

@@ -174,19 +174,11 @@ func (s *streams) enter(owner string) (leave func(), rerr *wire.Error) {
 		return nil, rerr
 	}
 	s.open++
-	if owner != "" {
-		if s.owned == nil {
-			s.owned = make(map[string]int)
-		}
-		s.owned[owner]++
-	}
+	s.owned[owner]++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.open--
-		if owner == "" {
-			return
-		}
 		if s.owned[owner]--; s.owned[owner] == 0 {
 			delete(s.owned, owner)
 		}

@@ -61,7 +61,7 @@ type method struct {
 // not allowed.
 func New(h *dialect.Host) (dialect.Dialect, error) {
 	d := &stateless{Host: h, params: make(map[string][]paramHeader)}
-	d.streams.most, d.streams.mostOwned = h.Limits.MaxStreams, h.Limits.MaxStreamsPerPrincipal
+	d.streams = streams{most: h.Limits.MaxStreams, mostOwned: h.Limits.MaxStreamsPerPrincipal, owned: make(map[string]int)}
 	var err error
 	if d.info, err = wire.Marshal(h.Info); err != nil {
 		return nil, err
