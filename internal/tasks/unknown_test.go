@@ -49,7 +49,7 @@ func TestAQuestionAfterAnUnknownRenewal(t *testing.T) {
 		task := r.start(a, call(a, "asks", ""))
 		renewed(t, way)
 		began := time.Now()
-		task = r.until(a, task.ID, tasks.InputRequired)
+		r.until(a, task.ID, tasks.InputRequired)
 		assert.Less(t, time.Since(began), 2*time.Second, "it asks when its turn ends")
 		assert.EqualValues(t, 1, runs.Load())
 	})
