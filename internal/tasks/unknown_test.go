@@ -140,9 +140,9 @@ func TestTooLateToCancelWhileMoreHappens(t *testing.T) {
 				}
 				require.NoError(t, b.Extend(t.Context(), "p", task.ID, time.Now().Add(100*time.Hour)))
 			}
-			way.before = happens // before the first thing that it writes, or the second
+			way.next(happens) // before the first thing that it writes, or the second
 			if second {
-				way.before = func() { way.before = happens }
+				way.next(func() { way.next(happens) })
 			}
 			_, err := b.Cancel(t.Context(), "p", task.ID)
 			require.NoError(t, err)
