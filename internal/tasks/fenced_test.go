@@ -26,7 +26,7 @@ type narrow struct {
 	takes                   context.Context // until it is cut off from what it could take
 	noTake                  context.CancelFunc
 
-	before func() // called once before something is written; may be nil
+	before atomic.Pointer[func()] // called once before something is written
 
 	mute atomic.Bool  // what is written is there, and nobody is told, nor can look
 	made atomic.Int32 // how often that was
@@ -42,9 +42,8 @@ func (n *narrow) Load(ctx context.Context, key string) (*ledger.Record, error) {
 }
 
 func (n *narrow) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
-	if f := n.before; f != nil {
-		n.before = nil
-		f()
+	if f := n.before.Swap(nil); f != nil {
+		(*f)()
 	}
 	if n.hangs.Load() {
 		<-ctx.Done()
@@ -76,6 +75,9 @@ func (n *narrow) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, err
 	defer context.AfterFunc(n.takes, cancel)()
 	return n.Store.Take(ctx, t)
 }
+
+// next has f be called before what is written next.
+func (n *narrow) next(f func()) { n.before.Store(&f) }
 
 // narrowed is a server that has such a way.
 func (r *rig) narrowed(tools ...saga.Definition) (*tasks.Manager, *narrow) {
@@ -238,7 +240,7 @@ func TestTwoClientsWriteAtOnce(t *testing.T) {
 		r.work(a)
 		task := r.until(a, r.start(a, call(a, "greet", "")).ID, tasks.InputRequired)
 		keep := time.Now().Add(100 * time.Hour)
-		way.before = func() { require.NoError(t, a.Extend(t.Context(), "p", task.ID, keep)) }
+		way.next(func() { require.NoError(t, a.Extend(t.Context(), "p", task.ID, keep)) })
 		_, err := b.Answer(t.Context(), "p", task.ID, []steps.Answer{accept(task.Questions[0].ID, `{"name":"Ada"}`)})
 		require.NoError(t, err)
 		r.until(a, task.ID, tasks.Completed)
@@ -295,5 +297,23 @@ func TestAnOldServerCancelsANewTask(t *testing.T) {
 		r.until(newer, task.ID, tasks.Cancelled)
 		assert.Less(t, time.Since(began), 5*time.Second)
 		assert.Empty(t, things.held())
+	})
+}
+
+// Who has lost a task without knowing it has what was told since looked up.
+func TestWhoIsLateAsksForEvents(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		a, way := r.narrowed(step(func(*turn) error { time.Sleep(time.Minute); return nil }))
+		r.work(a)
+		task := r.start(a, call(a, "steps", ""))
+		way.noSwap.Store(true)
+		way.noWatch.Store(true)
+		way.noTake()
+		b := r.manager(nil, step(func(*turn) error { return nil }))
+		r.work(b)
+		r.until(b, task.ID, tasks.Completed)
+		events, err := a.Events(t.Context(), "p", task.ID, 0, 10)
+		require.NoError(t, err)
+		assert.Len(t, events, 1)
 	})
 }

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"sync"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/records"
 )
@@ -72,11 +73,12 @@ func (s *shown) saw(events uint64) {
 	s.newest = max(s.newest, events)
 }
 
-// since returns the events after a number, or false if only the store may have them all.
-func (s *shown) since(after uint64, limit int) (list []Event, ok bool) {
+// since returns the events after a number, or false if only the store may have them all: when the
+// lease is over now, somebody else may have told more.
+func (s *shown) since(after uint64, limit int, now time.Time) (list []Event, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.e == nil || s.over && s.e.State != records.TaskEnded || s.newest > s.e.Events {
+	if s.e == nil || s.over && s.e.State != records.TaskEnded || s.newest > s.e.Events || s.e.Taken() && !now.Before(s.e.Wake) {
 		return nil, false
 	}
 	gone := s.e.Events - uint64(len(s.events))

@@ -44,6 +44,9 @@ type world struct {
 // patience is how long the tasks of some clients go on without them.
 const patience = 3 * time.Hour
 
+// lease is how long a task is a server's that does not show that it is alive.
+const lease = 10 * time.Second
+
 // maxSkew is how wrong the clocks of servers are.
 const maxSkew = 5 * time.Second
 
@@ -137,9 +140,13 @@ func (w *world) serve(place int) *server {
 		Registry: registry, Codec: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(skew) }, Ledger: l, UndoGrace: turns.DefaultUndoGrace,
 	})
 	require.NoError(w.t, err)
-	m, err := tasks.New(tasks.Config{Turns: runner, Workers: 8, Attempts: 1000})
+	m, err := tasks.New(tasks.Config{Turns: runner, Workers: 8, Attempts: 1000, Lease: lease})
 	require.NoError(w.t, err)
-	s.m, s.stop = m, w.work(m)
+	works := make(chan none)
+	var stop func()
+	s.m, s.stop = m, func() { <-works; stop() } // what works may want it stopped before this goes on
+	stop = w.work(m)
+	close(works)
 	return s
 }
 
@@ -322,10 +329,16 @@ func (w *world) client(n int) {
 func (w *world) check(id, tool string, fail, idle, final bool, task *tasks.Task) {
 	t := about{w.seen, id}
 	var events []tasks.Event
-	w.tries(id, func(m *tasks.Manager) (err error) {
-		events, err = m.Events(context.Background(), "p", id, 0, 1000)
-		return err
-	})
+	// A server that is cut off hears that a task is another's when its lease is over, by its clock.
+	for until := time.Now().Add(lease + maxSkew); ; time.Sleep(time.Second) {
+		w.tries(id, func(m *tasks.Manager) (err error) {
+			events, err = m.Events(context.Background(), "p", id, 0, 1000)
+			return err
+		})
+		if n := len(events); n > 0 && events[n-1].Kind == tasks.EventStatus || !time.Now().Before(until) {
+			break
+		}
+	}
 	asked := map[string]int{}
 	for i, e := range events {
 		assert.Equal(t, uint64(i+1), e.N, "%s: numbers of events", id)

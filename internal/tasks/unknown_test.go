@@ -49,7 +49,7 @@ func TestAQuestionAfterAnUnknownRenewal(t *testing.T) {
 		task := r.start(a, call(a, "asks", ""))
 		renewed(t, way)
 		began := time.Now()
-		task = r.until(a, task.ID, tasks.InputRequired)
+		r.until(a, task.ID, tasks.InputRequired)
 		assert.Less(t, time.Since(began), 2*time.Second, "it asks when its turn ends")
 		assert.EqualValues(t, 1, runs.Load())
 	})
@@ -140,9 +140,9 @@ func TestTooLateToCancelWhileMoreHappens(t *testing.T) {
 				}
 				require.NoError(t, b.Extend(t.Context(), "p", task.ID, time.Now().Add(100*time.Hour)))
 			}
-			way.before = happens // before the first thing that it writes, or the second
+			way.next(happens) // before the first thing that it writes, or the second
 			if second {
-				way.before = func() { way.before = happens }
+				way.next(func() { way.next(happens) })
 			}
 			_, err := b.Cancel(t.Context(), "p", task.ID)
 			require.NoError(t, err)

@@ -240,7 +240,7 @@ func (m *Manager) Notify(ctx context.Context, principal, id string, changed func
 // Events implements [Viewer].
 func (m *Manager) Events(ctx context.Context, principal, id string, after uint64, limit int) ([]Event, error) {
 	if r := m.runs(principal, id); r != nil {
-		if list, ok := r.shown.since(after, limit); ok {
+		if list, ok := r.shown.since(after, limit, m.now()); ok {
 			return list, nil
 		}
 	}
