@@ -237,7 +237,7 @@ func TestSlowServersAreGivenUp(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(release)
-	c := client.New(&client.HTTP{URL: server.URL}, client.Options{Protocol: "saga", Timeout: 50 * time.Millisecond})
+	c := client.New(&client.HTTP{URL: server.URL}, client.Options{Protocol: "saga", Timeout: 2 * time.Second}) // in which the request arrives on any machine
 	defer c.Close()
 	require.ErrorIs(t, reach(t.Context(), c), client.ErrTimeout)
 	assert.EqualValues(t, 1, calls.Load())

@@ -97,18 +97,19 @@ func TestPartsOfAServer(t *testing.T) {
 	t.Parallel()
 	keys, err := codec.NewKeyset()
 	require.NoError(t, err)
+	const turn = time.Second
 	tool := saga.Flow[struct{}, string]{Info: saga.Info{Name: "pages", Yields: true}, Run: func(r *saga.Run, _ struct{}) (string, error) {
 		for i := range 3 {
 			if err := r.Yield(content.Textf("part %d", i)); err != nil {
 				return "", err
 			}
-			if err := r.Sleep(200 * time.Millisecond); err != nil {
+			if err := r.Sleep(turn + turn/5); err != nil {
 				return "", err
 			}
 		}
 		return "the end", nil
 	}}
-	srv, err := server.New(server.Options{Keys: keys, Tools: []saga.Definition{tool}, TurnTimeout: 100 * time.Millisecond})
+	srv, err := server.New(server.Options{Keys: keys, Tools: []saga.Definition{tool}, TurnTimeout: turn})
 	require.NoError(t, err)
 	t.Cleanup(srv.Close)
 	web := httptest.NewServer(srv.Handler())

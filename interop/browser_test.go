@@ -37,7 +37,7 @@ func needBrowser(t *testing.T) context.Context {
 		t.Skipf("%v; .ci/debian installs Debian's chromium", err)
 	}
 	options := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(path), chromedp.Headless, chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(time.Minute), chromedp.Headless, chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("host-resolver-rules", "MAP * 127.0.0.1"), chromedp.Flag("no-proxy-server", true),
 	}
 	for _, flag := range []string{"disable-gpu", "disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "disable-dev-shm-usage"} {
@@ -46,7 +46,7 @@ func needBrowser(t *testing.T) context.Context {
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // it does not work as root
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(cancel)

@@ -89,7 +89,7 @@ func TestClientConformance(t *testing.T) {
 // playScenario does with a server of the suite what clients do: it lists everything, and
 // calls and gets what is there, with the arguments that the suite names.
 func playScenario(address string) error {
-	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	options := client.Options{Sessions: legacy.Open, Retries: -1}
 	if version := os.Getenv("MCP_CONFORMANCE_PROTOCOL_VERSION"); version != "" && version < "2026-07-28" {

@@ -38,7 +38,7 @@ func TestOlderServer(t *testing.T) {
 		"HTTP":  &client.HTTP{URL: strings.TrimSpace(address)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer stop()
 			c := client.New(transport, client.Options{Sessions: legacy.Open})
 			defer c.Close()

@@ -229,7 +229,7 @@ const (
 // callBySDK calls complex_tool several times in one connection of the Go SDK.
 func callBySDK(t *testing.T, way http.RoundTripper, protocol string, calls int) (done int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	c := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1"}, &mcp.ClientOptions{
 		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {

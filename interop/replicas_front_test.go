@@ -308,7 +308,7 @@ var errOver = errors.New("the call has ended")
 // holder waits for the stream of a call that is open, and returns which replica has it.
 // A session is needed only where there are several at once.
 func (f *front) holder(session string) (replica string, err error) {
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		list := f.entries(session)
 		slices.Reverse(list)
 		for _, e := range list {

@@ -65,7 +65,7 @@ func TestAnyReplica(t *testing.T) {
 			t.Run(client.name, func(t *testing.T) {
 				f.forget()
 				at := target{URL: f.url()}
-				requireOutcomes(t, client, at, plays(), func(c *call) { c.Timeout = 20_000 })
+				requireOutcomes(t, client, at, plays(), func(c *call) { c.Timeout = 60_000 })
 				f.requireSpread(t, len(c.all))
 			})
 			t.Run(client.name+" gives up", func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestAnyReplica(t *testing.T) {
 // replicas: none takes an answer.
 func givesUp(t *testing.T, client contender, f *front) {
 	talk := longTalk().call
-	talk.AbortIn, talk.Timeout = 3, 20_000
+	talk.AbortIn, talk.Timeout = 3, 60_000
 	o := client.play(t, target{URL: f.url()}, []call{talk})[0]
 	assert.NotEmpty(t, o.Error)
 	assert.Len(t, o.Asked, 3)
@@ -202,13 +202,13 @@ func TestReplicasDie(t *testing.T) {
 				before := c.kills()
 				p := longTalk()
 				p.call.Again, p.call.Between = true, between
-				p.call.Timeout = 50_000
+				p.call.Timeout = 120_000
 				if *replicaKills > 4 {
 					p.call.Timeout = 300_000
 				}
 				o := client.play(t, target{URL: f.url()}, []call{p.call})[0]
 				// The last answer may be accepted after the response has come.
-				assert.Eventually(t, k.hasDone, 10*time.Second, 10*time.Millisecond)
+				assert.Eventually(t, k.hasDone, time.Minute, 10*time.Millisecond)
 				k.mu.Lock()
 				defer k.mu.Unlock()
 				assert.Empty(t, k.failed)

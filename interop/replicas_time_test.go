@@ -28,7 +28,7 @@ func slowUsers(t *testing.T, after time.Duration) string {
 // confirms is a call that asks once.
 func confirms(between string) call {
 	return call{
-		Tool: "confirm_delete", Arguments: map[string]any{"filename": "a"}, Between: between, Again: true, Timeout: 50_000,
+		Tool: "confirm_delete", Arguments: map[string]any{"filename": "a"}, Between: between, Again: true, Timeout: 120_000,
 		Elicit: []answer{accept(map[string]any{"confirm": true})},
 	}
 }
@@ -44,9 +44,9 @@ func TestPatientProxies(t *testing.T) {
 	c := newCluster(t, ledgers["SQLite"](t))
 	f := c.behind("nginx", t, func(config string) string {
 		require.Contains(t, config, "proxy_read_timeout 5m;")
-		return strings.Replace(config, "proxy_read_timeout 5m;", "proxy_read_timeout 17s;", 1)
+		return strings.Replace(config, "proxy_read_timeout 5m;", "proxy_read_timeout 20s;", 1)
 	})
-	between := slowUsers(t, 20*time.Second)
+	between := slowUsers(t, 25*time.Second)
 	var all sync.WaitGroup // rather than tests in parallel, of which all would wait
 	for _, client := range append(sessionClients(), olderClient) {
 		all.Go(func() {

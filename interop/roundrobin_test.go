@@ -117,7 +117,7 @@ func dial(t *testing.T, ctx context.Context, at target, asked func()) *mcp.Clien
 }
 
 func goOnAnyReplica(t *testing.T, at target) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	s := dial(t, ctx, at, func() {})
 	for range 4 {
@@ -150,7 +150,7 @@ func asksRoundRobin(t *testing.T, at target) {
 		all.Go(func() {
 			var asked atomic.Int32
 			s := dial(t, t.Context(), at, func() { asked.Add(1) })
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
 			r, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "test_elicitation", Arguments: map[string]any{"message": fmt.Sprint(i)}})
 			switch {

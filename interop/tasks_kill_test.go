@@ -246,7 +246,7 @@ func TestSessionTaskWhileServersDie(t *testing.T) {
 		require.NoError(t, json.Unmarshal(m.Result, &created))
 		about := fmt.Sprintf(`{"taskId":%q}`, created.Task.TaskID)
 		_ = event()
-		deadline, last := time.Now().Add(time.Minute), ""
+		deadline, last := time.Now().Add(4 * time.Minute), ""
 		for ends := 0; ends < 2; { // the result can be read any number of times
 			require.Less(t, time.Now(), deadline)
 			m, err := s.call("tasks/get", about, nil)
@@ -282,7 +282,7 @@ func TestSessionTaskWhileServersDie(t *testing.T) {
 // with the same key.
 func TestPlainCallWhileServersDie(t *testing.T) {
 	killed(t, `{}`, 3, func(t *testing.T, s rawSession, event func() error) {
-		deadline := time.Now().Add(time.Minute)
+		deadline := time.Now().Add(4 * time.Minute)
 		for ends := 0; ends < 2; {
 			require.Less(t, time.Now(), deadline)
 			m, err := s.call("tools/call", `{"name":"confirm_delete","arguments":{"filename":"a"},"_meta":{"io.github.mcpsaga/idempotencyKey":"k"}}`, answering(s, event))

@@ -113,7 +113,7 @@ func (u *user) pass(ctx context.Context, question string) error {
 	if u.call.AbortIn == len(u.Asked) && u.abort != nil {
 		u.abort()
 		<-ctx.Done()
-		time.Sleep(200 * time.Millisecond) // what the handler returns must not come before the cancellation
+		time.Sleep(time.Second) // what the handler returns must not come before the cancellation
 		return ctx.Err()
 	}
 	if u.call.Between == "" {

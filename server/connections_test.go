@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -131,4 +133,62 @@ func TestRepliesAreNotKept(t *testing.T) {
 	require.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
 	check("a stream of a session", resp.Header)
 	resp.Body.Close()
+}
+
+// Whoever has a connection on which a stream was open when the server was told to stop may use it
+// once more: it could not be told that the connection ends.
+func TestAConnectionIsUsedOnceMoreAfterItsStream(t *testing.T) {
+	for name, turn := range map[string]time.Duration{"at once": 0, "a turn later": 3 * time.Second, "a long turn later": 10 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				goOn := make(chan struct{})
+				works := tool("works", func(t *plain) (saga.Next, error) {
+					t.Progress(1, 2, "begun")
+					<-goOn
+					return t.Textf("done")
+				})
+				s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{works}, Logger: slog.New(slog.DiscardHandler)})
+				require.NoError(t, err)
+				l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- s.Serve(ctx, l) }()
+				client, conn := net.Pipe()
+				l.conns <- conn
+				in := bufio.NewReader(client)
+				send := func(q *request) *http.Response {
+					var whole bytes.Buffer
+					require.NoError(t, (&rig{t: t, url: "http://localhost"}).httpRequest(t.Context(), q).Write(&whole))
+					go client.Write(whole.Bytes())
+					resp, err := http.ReadResponse(in, nil)
+					if err != nil {
+						return nil
+					}
+					return resp
+				}
+				q := callTool("works", nil)
+				q.meta["progressToken"] = 1
+				first := send(q)
+				require.Equal(t, "text/event-stream", first.Header.Get("Content-Type"))
+				assert.False(t, first.Close)
+				stop()
+				time.Sleep(turn)
+				close(goOn)
+				said, err := io.ReadAll(first.Body)
+				require.NoError(t, err)
+				assert.Contains(t, string(said), "done")
+				time.Sleep(500 * time.Millisecond) // until the proxy has another request
+				second := send(modernRequest("tools/list", nil))
+				if turn > 5*time.Second { // nobody waits for ever
+					assert.Nil(t, second)
+				} else if assert.NotNil(t, second) {
+					assert.True(t, second.Close, "now it is told")
+					_, err = io.Copy(io.Discard, second.Body)
+					assert.NoError(t, err)
+				}
+				assert.NoError(t, <-ended)
+				client.Close()
+			})
+		})
+	}
 }

@@ -36,8 +36,10 @@ const (
 	shutdownGrace = 20 * time.Second
 	// closingTime is for how long a server that is stopped still takes requests on connections
 	// that it has, and tells their owners to close them: a proxy that keeps a connection may be
-	// sending a request just when its end comes.
+	// sending a request just when its end comes. The time begins when the streams have ended that
+	// were open, if that takes no longer than closingMost.
 	closingTime = time.Second
+	closingMost = 5 * time.Second
 )
 
 // Handler returns the server as an HTTP handler: MCP at [Endpoint], /healthz
@@ -59,7 +61,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	base, abort := context.WithCancel(context.WithoutCancel(ctx))
 	defer abort()
 	hs := &http.Server{
-		Handler:           s.Handler(),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       bodyTimeout,
 		WriteTimeout:      bodyTimeout + s.opts.TurnTimeout + engine.UndoTime + writeSlack,
@@ -69,7 +70,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	var open connections
-	hs.ConnState = open.count
+	hs.Handler, hs.ConnState = open.counting(s.Handler(), &s.health.stopping), open.count
 	served := make(chan error, 1)
 	go func() { served <- hs.Serve(l) }()
 	select {
@@ -79,7 +80,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	s.health.stopping.Store(true)
 	s.CloseStreams()
-	open.wait(closingTime)
+	open.wait(closingTime, closingMost)
 	grace, cancel := context.WithTimeout(base, shutdownGrace)
 	defer cancel()
 	err := hs.Shutdown(grace)

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,13 +23,12 @@ import (
 
 // tellTool tells what it does, before and between two questions.
 func tellTool() saga.Definition {
-	looked := new(atomic.Int64) // it looks again when its flow is played again
 	return saga.Flow[struct{}, string]{
 		Info: saga.Info{Name: "tell", Asks: []steps.Question{askSure}, Tasks: saga.Tasks{Mode: saga.TasksOptional, Keep: 10 * time.Minute}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
 			for i := range 2 {
 				if i > 0 {
-					r.Log(slog.LevelWarn, fmt.Sprintf("look %d", looked.Add(1)))
+					r.Log(slog.LevelWarn, "look") // again when the flow is played again
 				}
 				r.Progress(float64(i)+1, 3, "on the way")
 				if _, err := saga.Ask(r, askSure); err != nil {
@@ -109,14 +107,12 @@ func TestResumeAfterEveryEvent(t *testing.T) {
 					}
 				}
 				assert.Equal(t, 2, answered)
-				all := []string{
-					`{"level":"warning","logger":"tell","data":"look 1"}`, `{"level":"warning","logger":"tell","data":"look 2"}`,
-					`{"level":"warning","logger":"tell","data":"there"}`,
-				}
+				const look, there = `{"level":"warning","logger":"tell","data":"look"}`, `{"level":"warning","logger":"tell","data":"there"}`
+				all := []string{look, look, there}
 				if shows {
 					assert.Equal(t, all, heard, "each once, and in order")
-				} else {
-					assert.Subset(t, heard, all)
+				} else { // it has begun again
+					assert.Equal(t, all, heard[max(0, len(heard)-len(all)):])
 				}
 			})
 		}

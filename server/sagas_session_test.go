@@ -21,7 +21,7 @@ import (
 func TestSagaMethodsAreCancelledInTheirSession(t *testing.T) {
 	held := map[saga.Key]bool{}
 	tool, entered := holding(held)
-	r := newRig(t, server.Options{Tools: []saga.Definition{tool}, Authenticate: who, TurnTimeout: 5 * time.Second})
+	r := newRig(t, server.Options{Tools: []saga.Definition{tool}, Authenticate: who, TurnTimeout: time.Minute})
 	ann, other, bob := r.connect("2025-11-25", everything, as("ann")), r.connect("2025-11-25", everything, as("ann")), r.connect("2025-11-25", everything, as("bob"))
 	begin := func(ctx context.Context, user, session string) <-chan string {
 		answer := make(chan string, 1)

@@ -367,7 +367,7 @@ func holding(held map[saga.Key]bool) (tool saga.Flow[struct{}, string], entered 
 func TestStatelessSagaDisconnect(t *testing.T) {
 	held := map[saga.Key]bool{}
 	tool, entered := holding(held)
-	r := newRig(t, server.Options{Tools: []saga.Definition{tool}, TurnTimeout: 5 * time.Second})
+	r := newRig(t, server.Options{Tools: []saga.Definition{tool}, TurnTimeout: time.Minute})
 	for _, streaming := range []bool{false, true} {
 		q := modernSaga("callSaga", object{"name": "room"})
 		if streaming {

@@ -203,6 +203,9 @@ func (n *notes) take(t *records.Task) (told toTell) {
 	n.waiting, n.logged, n.size = nil, 0, 0
 	for _, e := range told.taken {
 		if p := e.Progress; p != nil {
+			if n.r.call && !isFurther(p, t.Progress) {
+				continue
+			}
 			told.changed = true
 			t.Progress = encodeProgress(*p)
 			if p.Message != "" {
@@ -215,6 +218,13 @@ func (n *notes) take(t *records.Task) (told toTell) {
 		}
 	}
 	return told
+}
+
+// isFurther reports whether progress is more than was told before. A flow reports again what it has
+// reported before it asked, and nobody who waits for a call is told of less.
+func isFurther(p *engine.Progress, told []byte) bool {
+	before, err := decodeProgress(told)
+	return err != nil || before == nil || p.Done > before.Done
 }
 
 // back takes back what was not written.
