@@ -142,7 +142,11 @@ var watchChecks = []check{
 		if stop == nil {
 			return
 		}
-		for range 3 {
+		rounds := 3
+		if r.Polls { // each takes seconds
+			rounds = 1
+		}
+		for range rounds {
 			for _, by := range []ledger.Store{s, other} {
 				time.Sleep(2 * r.allowed()) // what was said of the last one
 				select {

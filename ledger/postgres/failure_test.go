@@ -127,7 +127,7 @@ func TestOneChangeDoesNotSpoilOthers(t *testing.T) {
 // lost, what waits goes on once its caller calls again, and nobody opens the store anew.
 func TestTheDatabaseCrashes(t *testing.T) {
 	t.Parallel()
-	server := postgrestest.Run(t)
+	server := postgrestest.Run(t, "fsync=off") // the machine goes on, and writes what it was given
 	_, url := newDatabase(t, server)
 	s := open(t, url)
 	ctx, cancel := context.WithCancel(t.Context())

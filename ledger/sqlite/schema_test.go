@@ -35,7 +35,7 @@ func TestContractOldAndNewProgram(t *testing.T) {
 		return ledgertest.Harness{Open: func() (s ledger.Store) {
 			var err error
 			if handles++; handles%2 == 1 {
-				s, err = sqlite.Open(t.Context(), path)
+				s, err = sqlite.OpenPatient(t.Context(), path, long)
 			} else {
 				s, err = sqlite.OpenNext(t.Context(), path, minor, minorStep)
 			}
@@ -68,7 +68,7 @@ func TestContractFirstProgram(t *testing.T) {
 			if handles++; handles%2 == 1 {
 				s, err = sqlite.OpenFirst(t.Context(), path)
 			} else {
-				s, err = sqlite.Open(t.Context(), path)
+				s, err = sqlite.OpenPatient(t.Context(), path, long)
 			}
 			require.NoError(t, err)
 			return s
