@@ -244,6 +244,7 @@ func TestHandshakeMethods(t *testing.T) {
 		{"resources/unsubscribe", `{"uri":"nowhere://"}`, `{}`},
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greeting"},"argument":{"name":"name","value":"x"}}`, `{"completion":{"values":["xa","xb"],"total":2,"hasMore":false}}`},
 		{"tools/call", `{"name":"sum"}`, `{"content":[{"type":"text","text":"{\"sum\":3}"}],"structuredContent":{"sum":3}}`},
+		{"tools/call", `{"n\u0061me":"s\u0075m"}`, `{"content":[{"type":"text","text":"{\"sum\":3}"}],"structuredContent":{"sum":3}}`},
 	}
 	for _, test := range good {
 		m := call(test.method, test.params)
@@ -258,6 +259,8 @@ func TestHandshakeMethods(t *testing.T) {
 		{"nope", `{}`, -32601, "not found"},
 		{"tools/call", `{"name":"nope"}`, -32602, "tools/list"},
 		{"tools/call", `{}`, -32602, "tools/list"},
+		{"tools/call", `{"name":7}`, -32602, "/name"},
+		{"tools/call", `{"name":null}`, -32602, "tools/list"},
 		{"tools/call", `{"name":"sum","arguments":[]}`, -32602, "object"},
 		{"tools/list", `{"cursor":"nonsense"}`, -32602, "cursor"},
 		{"tools/list", `{"cursor":7}`, -32602, "/cursor"},

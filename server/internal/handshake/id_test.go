@@ -166,3 +166,26 @@ func TestTheTableKeepsLittle(t *testing.T) {
 	d.release(newer, nil)
 	assert.Len(t, d.sessions.byID, 1)
 }
+
+// What a process knows of sessions that were ended is known of those not in memory too, and is
+// forgotten with their time when others are ended.
+func TestEndingsAreKnownWhileTheyMatter(t *testing.T) {
+	d := replica(t, newKeyset(t))
+	keys, now := d.Turns.Codec.Keyset(), d.Turns.Now()
+	older, newer := begin(t, d, "", "2025-11-25", `{}`), begin(t, d, "", "2025-11-25", `{}`)
+	d.sessions.end(older, now)
+	ended := func(a *agreed) bool {
+		s, ended := d.sessions.use(a.name, keys, a)
+		require.Nil(t, s)
+		return ended
+	}
+	assert.True(t, ended(older))
+	assert.False(t, ended(newer))
+	_, rerr := d.enter(older, &dialect.Exchange{}, true)
+	require.NotNil(t, rerr)
+	assert.Equal(t, 404, rerr.Status)
+	newer.expires = older.expires.Add(time.Hour)
+	d.sessions.end(newer, older.expires)
+	assert.True(t, ended(newer))
+	assert.False(t, ended(older), "it has expired by itself")
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ func AppendResponse(b []byte, id jsontext.Value, result []byte, rerr *Error) []b
 	if id == nil {
 		id = jsontext.Value("null")
 	}
+	b = slices.Grow(b, len(`{"jsonrpc":"2.0","id":,"result":}`)+len(id)+len(result))
 	b = append(append(b, `{"jsonrpc":"2.0","id":`...), id...)
 	if rerr != nil {
 		return appendError(append(b, ','), rerr)
@@ -64,6 +66,7 @@ func AppendString(b []byte, s string) []byte {
 // AppendCall writes a request of the server's own, whose ids are numbers, or without an id
 // a notification; params may be nil. The method is one of MCP's: there is nothing to escape.
 func AppendCall(b []byte, id uint64, method string, params []byte) []byte {
+	b = slices.Grow(b, len(`{"jsonrpc":"2.0","id":18446744073709551615,"method":"","params":}`)+len(method)+len(params))
 	b = append(b, `{"jsonrpc":"2.0",`...)
 	if id != 0 {
 		b = append(strconv.AppendUint(append(b, `"id":`...), id, 10), ',')
@@ -237,11 +240,12 @@ func (s *EventStream) End() { s.rc.SetWriteDeadline(time.Time{}) }
 func (s *EventStream) send(b []byte) error {
 	if !s.started {
 		s.started = true
+		values := [...]string{EventsType, "no-cache, no-store", "no", "nosniff"} // as in [Reply.JSON]
 		h := s.w.Header()
-		h.Set("Content-Type", EventsType)
-		h.Set("Cache-Control", "no-cache, no-store")
-		h.Set("X-Accel-Buffering", "no") // for proxies: pass on each event at once
-		h.Set("X-Content-Type-Options", "nosniff")
+		h["Content-Type"] = values[0:1:1]
+		h["Cache-Control"] = values[1:2:2]
+		h["X-Accel-Buffering"] = values[2:3:3] // for proxies: pass on each event at once
+		h["X-Content-Type-Options"] = values[3:4:4]
 		s.w.WriteHeader(http.StatusOK)
 	}
 	// Writers that know no deadlines, as in tests, do without.
