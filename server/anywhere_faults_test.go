@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -490,12 +492,17 @@ func TestLedgerFailsAtEachPointOfACall(t *testing.T) {
 			for _, replicas := range []int{1, 3} {
 				t.Run(fmt.Sprintf("%s/%s/%d", name, does, replicas), func(t *testing.T) {
 					t.Parallel()
-					n := 1
-					for ; faultyCall(t, replicas, n, how, way, does == "answers"); n++ {
+					first, every := 1, 1
+					if os.Getenv("SAGA_NIGHTLY") == "" { // others have the rest
+						every = 4
+						if testing.Short() {
+							every = 12
+						}
+						first += rand.N(every)
+					}
+					for n := first; faultyCall(t, replicas, n, how, way, does == "answers"); n += every {
 						require.Less(t, n, 500)
 					}
-					assert.Greater(t, n, 10)
-					t.Log(n)
 				})
 			}
 		}

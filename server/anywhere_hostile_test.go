@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -143,8 +144,16 @@ func TestEventIDsAreNotTrusted(t *testing.T) {
 	s.wait("")
 }
 
-// Clients that nobody knows are one: of their calls as many wait as the limit says, over all
-// replicas and sessions. What needs no record is served, and what ends makes room.
+// byName lets everybody in as who he says he is, and who says nothing as nobody.
+func byName(r *http.Request) (server.Principal, error) {
+	if name := r.Header.Get("Name"); name != "" {
+		return server.Principal{Subject: name}, nil
+	}
+	return server.Anonymous, nil
+}
+
+// Of a principal's calls as many wait as the limit says, over all replicas and sessions. What needs
+// no record is served, and what ends makes room.
 func TestCallsAreBounded(t *testing.T) {
 	w := new(world)
 	store := ledger.NewMemory(ledger.MemoryOptions{})
@@ -155,17 +164,18 @@ func TestCallsAreBounded(t *testing.T) {
 		return t.Textf("said")
 	}}
 	tools := []saga.Definition{roundsTool(w), tells, legacySum}
-	r := replicas(t, 2, server.Options{Ledger: store, Tools: tools, LedgerLimit: 3})
+	r := replicas(t, 2, server.Options{Ledger: store, Tools: tools, LedgerLimit: 3, Authenticate: byName})
+	ann := func(c *legacyClient) { c.header.Set("Name", "ann") }
 	var waiting []sseEvent
 	var all []*legacyClient
 	for range 3 {
-		c := r[0].connect("2025-11-25", everything) // what others have made lately may not be seen
+		c := r[0].connect("2025-11-25", everything, ann) // what others have made lately may not be seen
 		all = append(all, c)
 		waiting = append(waiting, c.stream(roundsCall(1, 1, "I")).wait("elicitation/create"))
 	}
 	assert.Equal(t, "+ + +", w.was())
 	for i := range 2 {
-		c := r[i].connect("2025-11-25", everything)
+		c := r[i].connect("2025-11-25", everything, ann)
 		refused := c.ask(roundsCall(2, 1, "I"))
 		assert.Contains(t, refused, "too many")
 		assert.Contains(t, c.ask(toolCall(3, "sum", `{}`)), `"sum":3`)
@@ -173,7 +183,7 @@ func TestCallsAreBounded(t *testing.T) {
 	}
 	assert.Equal(t, "+ + +", w.was(), "what was refused has done nothing")
 	all[0].reply(waiting[0].ID, named("x"))
-	c := r[0].connect("2025-11-25", everything)
+	c := r[0].connect("2025-11-25", everything, ann)
 	until(t, func() bool {
 		resp := c.post(roundsCall(5, 1, "I"))
 		defer resp.Body.Close()
@@ -183,6 +193,67 @@ func TestCallsAreBounded(t *testing.T) {
 		m := c.read(resp).message()
 		return m.Method == "elicitation/create"
 	})
+}
+
+// Who is not known has an account with a few other sessions only: one that takes all that there is
+// in it does not take it from all. What has ended lately counts as well, apart.
+func TestStrangersHaveAccountsBySession(t *testing.T) {
+	w := new(world)
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	t.Cleanup(func() { _ = store.Close() })
+	r := replicas(t, 2, server.Options{Ledger: store, Tools: []saga.Definition{roundsTool(w)}, LedgerLimit: 8})
+	asks := func(c *legacyClient, id int) (end func(), refused bool) {
+		resp := c.post(roundsCall(id, 1, "I"))
+		if resp.Header.Get("Content-Type") != "text/event-stream" {
+			assert.Contains(t, readAll(t, resp), "too many")
+			return nil, true
+		}
+		s := c.read(resp)
+		q := s.message()
+		if q.Method == "" {
+			assert.Contains(t, q.data, "too many")
+			return nil, true
+		}
+		return func() { c.reply(q.ID, named("x")); s.wait("") }, false
+	}
+	others := func() (served bool) {
+		for i := range 8 { // one of them has another account, unless luck is very bad
+			if _, refused := asks(r[i%2].connect("2025-11-25", everything), 1); !refused {
+				return true
+			}
+		}
+		return false
+	}
+	c := r[0].connect("2025-11-25", everything)
+	var waiting []func()
+	for i := range 2 { // a quarter of what a principal has
+		end, refused := asks(c, i)
+		require.False(t, refused)
+		waiting = append(waiting, end)
+	}
+	_, refused := asks(c, 3)
+	assert.True(t, refused)
+	assert.True(t, others())
+	for _, end := range waiting {
+		end()
+	}
+	done := 3
+	until(t, func() bool { // who was refused is not counted again at once
+		end, refused := asks(c, 4)
+		if !refused {
+			end()
+		}
+		return !refused
+	})
+	for ; done < 40; done++ {
+		end, refused := asks(c, 10+done)
+		if refused {
+			break
+		}
+		end()
+	}
+	assert.InDelta(t, 20, done, 4, "a quarter of ten times as many") // others may count in it
+	assert.True(t, others())
 }
 
 // Of two answers to one question that meet at two replicas one counts, and the other one is refused:

@@ -66,9 +66,13 @@ type rowForm struct {
 
 // tool asks for a row, holds a seat in it, and asks whether it is to be taken.
 func (s *seats) tool() saga.Flow[struct{}, string] {
+	return s.toolWith(&saga.Effect[string, string]{Name: "hold", Do: s.hold, Undo: s.release})
+}
+
+// toolWith is tool with another way to hold a seat.
+func (s *seats) toolWith(hold *saga.Effect[string, string]) saga.Flow[struct{}, string] {
 	row := &steps.Form[rowForm]{ID: "row", Message: "Which row?"}
 	sure := &steps.Form[sureForm]{ID: "sure", Message: "Sure?"}
-	hold := &saga.Effect[string, string]{Name: "hold", Do: s.hold, Undo: s.release}
 	return saga.Flow[struct{}, string]{
 		Info: saga.Info{Name: "seat", Asks: []steps.Question{row, sure}, Effects: []saga.Declared{hold}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {

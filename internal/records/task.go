@@ -25,7 +25,9 @@ type Task struct {
 	Target    Target
 	ID        string
 	Principal string
-	Saga      [16]byte
+	// Account is on whose account it counts; empty: the principal's.
+	Account string
+	Saga    [16]byte
 
 	// State is where it stands, and Status how it has ended.
 	State  TaskState
@@ -150,18 +152,19 @@ const (
 	fieldSaid
 	fieldJudged
 	fieldBad
+	fieldAccount
 )
 
 // size is how many bytes the encoded task has at most.
 func (t *Task) size() int {
 	n := 0
-	for _, s := range [...]string{t.Target.Name, t.ID, t.Principal, t.LastError, t.Message, t.Said} {
+	for _, s := range [...]string{t.Target.Name, t.ID, t.Principal, t.Account, t.LastError, t.Message, t.Said} {
 		n += len(s)
 	}
 	for _, b := range [...][]byte{t.Progress, t.Request, t.Note, t.Digest, t.Position, t.Questions, t.Answers, t.End, t.Again, t.Undo, t.Given, t.unknown} {
 		n += len(b)
 	}
-	return n + 48*12
+	return n + 49*12
 }
 
 func (t *Task) encode(b []byte) []byte {
@@ -195,6 +198,7 @@ func (t *Task) encode(b []byte) []byte {
 	b = fields.AppendBytes(b, fieldSaid, t.Said)
 	b = fields.AppendBool(b, fieldJudged, t.Judged)
 	b = fields.AppendBool(b, fieldBad, t.Bad)
+	b = fields.AppendBytes(b, fieldAccount, t.Account)
 	b = fields.AppendBytes(b, fieldMessage, t.Message)
 	b = fields.AppendBytes(b, fieldProgress, t.Progress)
 	b = fields.AppendUint(b, fieldEvents, t.Events)
@@ -279,6 +283,8 @@ func (t *Task) decode(b []byte) (err error) {
 			t.Judged = v.Bool()
 		case fieldBad:
 			t.Bad = v.Bool()
+		case fieldAccount:
+			t.Account = string(v)
 		case fieldMessage:
 			t.Message = string(v)
 		case fieldProgress:

@@ -139,9 +139,30 @@ const (
 	ownerGoing = "task owner"
 	ownerEnded = "task owner ended"
 	ownerCall  = "call owner"
-	// Ends of calls are kept for a moment only, and on nobody's account.
+	// Ends of calls are many for whoever is busy, and kept for a moment only: they have a limit of
+	// their own.
 	ownerCallEnded = "call owner ended"
 )
+
+// Limits of calls and of who is not known, by that of a principal.
+const (
+	// manyEnds is how many times more calls may have ended lately than may be under way.
+	manyEnds = 10
+	// accountShare is what part an account has that is no principal's.
+	accountShare = 4
+)
+
+// taskOwner returns the name under which what is of a kind is counted.
+func (b *Book) taskOwner(kind, principal, account string) (string, error) {
+	if account != "" {
+		kind, principal = kind+" by account", account
+	}
+	owners, err := b.often(kind, principal)
+	if err != nil {
+		return "", err
+	}
+	return owners[0], nil
+}
 
 // taskOwners returns the names under which a principal's tasks are counted while they are
 // under way, and those for when they have ended.
@@ -212,24 +233,34 @@ func (b *Book) NewTask(ctx context.Context, t Task, chosen bool) (*TaskEntry, er
 	return &TaskEntry{Task: t, key: names[0]}, nil
 }
 
-// Room fails with [ErrFull] if a principal has as many tasks under way as limit, and counts
-// one more otherwise. What other replicas have made lately may not be seen.
-func (b *Book) Room(ctx context.Context, principal string, limit int) error {
-	going, err := b.often(ownerGoing, principal)
+// Room fails with [ErrFull] if a principal, or the account that it has no share of its own
+// in, has as many tasks under way as limit, or its part of it, and counts one more otherwise. What
+// other replicas have made lately may not be seen.
+func (b *Book) Room(ctx context.Context, principal, account string, limit int) error {
+	return b.roomFor(ctx, ownerGoing, principal, account, limit)
+}
+
+// CallRoom is [Book.Room] for calls, of which as many may be as the Book's limit says, and those that
+// have ended lately.
+func (b *Book) CallRoom(ctx context.Context, principal, account string) error {
+	if b.limit < 0 {
+		return nil
+	}
+	if err := b.roomFor(ctx, ownerCallEnded, principal, account, manyEnds*b.limit); err != nil {
+		return err
+	}
+	return b.roomFor(ctx, ownerCall, principal, account, b.limit)
+}
+
+func (b *Book) roomFor(ctx context.Context, kind, principal, account string, limit int) error {
+	owner, err := b.taskOwner(kind, principal, account)
 	if err != nil {
 		return err
 	}
-	return b.countGoing(ctx, going[0], limit)
-}
-
-// CallRoom is [Book.Room] for calls, of which a principal may have as many as the Book's limit
-// says. All clients that nobody knows are one principal.
-func (b *Book) CallRoom(ctx context.Context, principal string) error {
-	owners, err := b.often(ownerCall, principal)
-	if b.limit < 0 || err != nil {
-		return err
+	if account != "" {
+		limit = max(1, limit/accountShare)
 	}
-	return b.countGoing(ctx, owners[0], b.limit)
+	return b.countGoing(ctx, owner, limit)
 }
 
 // countGoing counts what ends without that being counted: who seems to have reached the limit is
@@ -303,11 +334,11 @@ func (b *Book) nameTask(e *TaskEntry) error {
 		case ended:
 			kind = ownerEnded
 		}
-		owners, err := b.often(kind, e.Principal)
+		owner, err := b.taskOwner(kind, e.Principal, e.Account)
 		if err != nil {
 			return err
 		}
-		e.owner, e.ended = owners[0], ended
+		e.owner, e.ended = owner, ended
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ func (r *run) tryMake(change func(t *records.Task) []Event) error {
 		if f.known = known; known != nil {
 			return ErrExists
 		}
-		switch err := m.book.CallRoom(ctx, r.principal); {
+		switch err := m.book.CallRoom(ctx, r.principal, f.start.Account); {
 		case errors.Is(err, records.ErrFull):
 			return ErrTooMany
 		case err != nil:

@@ -98,7 +98,7 @@ func (m *Manager) newTask(s *Start, turn *turns.TaskTurn) records.Task {
 	set := turn.Program.Tasks
 	t := records.Task{
 		Target: records.Target{Name: turns.TargetOf(turn.Program), Revision: turn.Program.Revision},
-		ID:     s.ID, Principal: q.Principal, Saga: turn.Saga, Created: now, Updated: now, Note: s.Note,
+		ID:     s.ID, Principal: q.Principal, Account: s.Account, Saga: turn.Saga, Created: now, Updated: now, Note: s.Note,
 		TTL: set.TTL, Poll: set.Poll, Retain: max(set.Keep, s.Keep),
 	}
 	if s.Delay > 0 && !offers(turn.Program) {
@@ -143,7 +143,7 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 		return known, err
 	}
 	if m.Limit >= 0 {
-		switch err := m.book.Room(ctx, q.Principal, m.Limit); {
+		switch err := m.book.Room(ctx, q.Principal, s.Account, m.Limit); {
 		case errors.Is(err, records.ErrFull):
 			if t.Digest != nil { // it may be one of those that there are
 				if found, err := m.book.Task(ctx, q.Principal, t.ID); found != nil || err != nil {

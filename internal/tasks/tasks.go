@@ -121,6 +121,8 @@ type Start struct {
 	// Request is the call: its principal, program, arguments and what the client can do. If
 	// it has a token the task goes on from there, with the answers.
 	Request turns.Request
+	// Account is on whose account the task counts; empty: the principal's.
+	Account string
 	// ID is what the client calls the task; empty: the manager finds one that nobody can
 	// guess.
 	ID string

@@ -47,8 +47,9 @@ type memory struct {
 	// page is from if the turn was taken with a token of the policy Paged.
 	page     uint32
 	undoable bool
-	// lost is the request of a turn that somebody has begun who is gone.
-	lost *request
+	// lost is the request of a turn that somebody has begun who is gone, and taken the claim.
+	lost  *request
+	taken *records.Claim
 	// reached is where the turn goes on without the client, and with what answers; nil if it
 	// does not. noted: the claim says so.
 	reached *engine.Position

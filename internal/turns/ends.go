@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -62,9 +63,34 @@ func (r *Runner) cancelAt(ctx context.Context, q *Request, o *opened, e *records
 	if m.lazy = q.Policy.UndoBroken && !e.Exists(); m.lazy && !m.claimed() {
 		return end, err // its token goes nowhere
 	}
-	end, err = r.settle(ctx, m, end, err)
+	end, err = r.settleUndo(ctx, m, gone == "" && !e.Ended, end, err)
 	if err == nil && end.Result == nil {
 		end = tooLate(o, end)
+	}
+	return end, err
+}
+
+// settleUndo is settle for an undo. A cancel that comes too late, as what was done is final, leaves
+// the saga as it was if it waits and nobody has begun to undo anything: it can only go on.
+func (r *Runner) settleUndo(ctx context.Context, m *memory, waits bool, end End, err error) (End, error) {
+	report := undoReport(end.Result)
+	stays := err == nil && waits && report != nil && report.Final != "" &&
+		len(report.Undone)+len(report.Outstanding) == 0 && (m.lost == nil || m.lost.Undo == nil)
+	if !stays {
+		return r.settle(ctx, m, end, err)
+	}
+	err = m.write(ctx, func(e *records.Entry) {
+		m.waits(e)
+		if m.lost == nil || m.lost.Turn == nil {
+			return
+		}
+		// Nobody knows how the turn has ended that was lost: who asks for it takes it again.
+		lost := *m.taken
+		lost.How, lost.Digest, lost.Until = records.HowTurn, m.lost.Turn, time.Time{}
+		e.Claim, e.Wake, e.KeepUntil = &lost, later(m.r.due(e), m.r.Now()), time.Time{}
+	})
+	if err != nil && !errors.Is(err, errOvertaken) {
+		err = r.failed(m.of, err)
 	}
 	return end, err
 }

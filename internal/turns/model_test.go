@@ -407,6 +407,9 @@ func (x *played) cancel(p *process, c *customer, token string, answers []steps.A
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.notes("saga %s: cancelled: %s", c.name, end.Result.Content.Text())
+		if text := end.Result.Content.Text(); strings.Contains(text, " final.") && !strings.Contains(text, "The saga has ended") {
+			return // it is too late, and the saga is as it was
+		}
 		x.ends(c, end)
 	})
 }

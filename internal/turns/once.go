@@ -272,7 +272,7 @@ func (m *memory) takeOver(f *found) error {
 	if err != nil {
 		return err
 	}
-	m.lost = &lost
+	m.lost, m.taken = &lost, f.taken
 	m.request.Now = lost.Now // a flow is told the same time
 	return nil
 }

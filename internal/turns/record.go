@@ -102,12 +102,7 @@ func (m *memory) recordBroken(ctx context.Context, err error) error {
 		return nil
 	case m.how != records.HowTurn && m.lost == nil && errors.As(err, new(*engine.AnswerError)):
 		// The client cancelled with what is no answer. Nothing was done: the saga waits as before.
-		return m.write(ctx, func(e *records.Entry) {
-			e.Wake, e.KeepUntil = time.Time{}, m.r.keep(e)
-			if e.Undoable {
-				e.Wake, e.KeepUntil = later(m.r.due(e), m.r.Now()), time.Time{}
-			}
-		})
+		return m.write(ctx, m.waits)
 	case undone == nil || errors.As(err, new(*engine.UnsettledError)):
 		m.give(ctx, func(e *records.Entry) {
 			switch {
@@ -132,6 +127,14 @@ func (m *memory) recordBroken(ctx context.Context, err error) error {
 		e.From, e.At = m.from, max(e.At, m.from)
 		m.close(e, report, undone)
 	})
+}
+
+// waits has the saga wait for its client as before.
+func (m *memory) waits(e *records.Entry) {
+	e.Wake, e.KeepUntil = time.Time{}, m.r.keep(e)
+	if e.Undoable {
+		e.Wake, e.KeepUntil = later(m.r.due(e), m.r.Now()), time.Time{}
+	}
 }
 
 // Pauses between attempts to undo, and for how long there are any.

@@ -199,7 +199,7 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 			end, err = r.undo(ctx, m, nil, gone)
 			return err
 		})
-		return r.settle(ctx, m, end, err)
+		return r.settleUndo(ctx, m, m.how == records.HowCancelled && !e.Ended, end, err)
 	})
 	if err != nil && !m.claimed() {
 		r.postpone(ctx, m, err)

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -205,6 +206,25 @@ func (x *Exchange) Account() string {
 		return ""
 	}
 	return x.Owner.Account()
+}
+
+// anonymousAccounts is how many accounts there are for the sessions of those who are not known: so
+// many bound what all of them may have together.
+const anonymousAccounts = 64
+
+// LedgerAccount is on whose account it is what a client over HTTP begins that is not known, so that
+// one does not take the room of all: that of its key, or one for its session and a few others, which it
+// has not chosen. It is empty for all others.
+func (x *Exchange) LedgerAccount(session string) string {
+	switch {
+	case x.Principal != "" || x.Header == nil:
+		return ""
+	case x.Account() != "":
+		return x.Account()
+	case session != "":
+		return "sessions " + strconv.Itoa(int(session[0])%anonymousAccounts)
+	}
+	return ""
 }
 
 // Host is what a server offers, for its dialects to serve.

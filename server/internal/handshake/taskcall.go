@@ -40,7 +40,7 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	if err != nil {
 		return end, err
 	}
-	start := tasks.Start{Request: q, AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
+	start := tasks.Start{Request: q, Account: c.ledgerAccount(), AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
 	r, note, began := &reader{call: c, uri: c.uriRead()}, taskNote{}, time.Now()
 	_, leaves := c.Way.(dialect.Leaver)
 	resumes := leaves && c.canResume()
@@ -105,6 +105,14 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 		}
 	}
 	return r.called(ctx, task, 0, q.IdempotencyKey != "")
+}
+
+// ledgerAccount is on whose account it counts what the call begins.
+func (c *call) ledgerAccount() string {
+	if c.post == nil {
+		return c.LedgerAccount("")
+	}
+	return c.LedgerAccount(c.post.agreed.session())
 }
 
 // startOwn begins the task of a call, under an id that is made of the call's. If the client has
