@@ -271,17 +271,11 @@ func (c *child) lost(err error) error {
 			err = fmt.Errorf("%w: %w", err, c.exit)
 		}
 		code := c.cmd.ProcessState.ExitCode()
-		final = code == notFound || code == notExecutable
+		final = code == 126 || code == 127 // what shells say if there is no such command
 	case <-time.After(c.grace):
 	}
 	return &TransportError{Sent: true, Err: err, final: final}
 }
-
-// What shells exit with if there is no such command: starting it again is in vain.
-const (
-	notExecutable = 126
-	notFound      = 127
-)
 
 // readLine reads up to the next newline. A last line without one is a line that
 // was cut off, so it is not returned.

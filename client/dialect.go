@@ -119,10 +119,7 @@ func (sagaDialect) next(p *Position, h *Handlers) request {
 		}
 		return r
 	}
-	answers := p.Answers
-	if answers == nil {
-		answers = []Answer{} // the proposal wants the array even when it is empty
-	}
+	answers := append([]Answer{}, p.Answers...) // the proposal wants the array even when it is empty
 	r.method, r.params, r.harmless = "tools/resumeSaga", resumeParams{p.Token, answers, meta}, true
 	return r
 }

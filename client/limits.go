@@ -175,15 +175,12 @@ func list[T any](ctx context.Context, c *Client, d dialect, method, what string)
 }
 
 func listFeatures[T any](ctx context.Context, c *Client, method, what string) ([]T, error) {
+	var items []T
 	spoken, err := c.speak(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		items, err = list[T](ctx, c, spoken.features, method, what)
 	}
-	return list[T](ctx, c, spoken.features, method, what)
-}
-
-// orNone takes a server that does not know a list for one without such things.
-func orNone[T any](items []T, err error) ([]T, error) {
+	// A server that does not know a list is one without such things.
 	if refused, ok := errors.AsType[*Error](err); ok && refused.Code == jsonrpc2.CodeMethodNotFound {
 		return nil, nil
 	}

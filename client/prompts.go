@@ -45,7 +45,7 @@ type PromptResult struct {
 // Prompts lists the server's prompts, all pages of them. The saga proposal has none, so
 // this and the other methods for prompts and resources use MCP 2026-07-28 or older.
 func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
-	return orNone(listFeatures[Prompt](ctx, c, "prompts/list", "prompts"))
+	return listFeatures[Prompt](ctx, c, "prompts/list", "prompts")
 }
 
 // GetPrompt gets a prompt's messages, and answers with handlers what the server asks
@@ -134,12 +134,12 @@ type ReadResult struct {
 
 // Resources lists the server's resources, all pages of them.
 func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
-	return orNone(listFeatures[Resource](ctx, c, "resources/list", "resources"))
+	return listFeatures[Resource](ctx, c, "resources/list", "resources")
 }
 
 // ResourceTemplates lists the server's templates of resources, all pages of them.
 func (c *Client) ResourceTemplates(ctx context.Context) ([]ResourceTemplate, error) {
-	return orNone(listFeatures[ResourceTemplate](ctx, c, "resources/templates/list", "resourceTemplates"))
+	return listFeatures[ResourceTemplate](ctx, c, "resources/templates/list", "resourceTemplates")
 }
 
 // ReadResource reads the resource at uri, and answers with handlers what the server

@@ -183,7 +183,7 @@ func (p *program) removeCalls(c *cli.Command) error {
 }
 
 func (p *program) notSaved(err error) error {
-	if errors.As(err, new(*state.MissingError)) {
+	if errors.Is(err, state.ErrMissing) {
 		err = fmt.Errorf("%w; %s calls lists those there are", err, p.self)
 	}
 	return &exitError{exitUsage, err}
@@ -197,7 +197,7 @@ func removable(name string) (string, error) {
 	if err == nil {
 		return path, nil
 	}
-	if dir, _ := state.Dir(); dir != "" && filepath.Dir(path) == dir && !errors.Is(err, os.ErrNotExist) {
+	if dir, _ := state.Dir(); dir != "" && filepath.Dir(path) == dir && !errors.Is(err, state.ErrMissing) {
 		return path, nil
 	}
 	return "", err

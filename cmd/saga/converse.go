@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,15 +21,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
-
-// askingFlags are those of the commands that may be asked something.
-func askingFlags(verb string) []cli.Flag {
-	return append([]cli.Flag{
-		stringFlag("output", "text, or json for the whole result", "text"),
-		stringFlag("save", "keep the position in `FILE` all the time, not only when interrupted", ""),
-		stringFlag("resume", "go on with the "+verb+" saved as `NAME`, or in a file", ""),
-	}, answeringFlags(verb)...)
-}
 
 func answeringFlags(verb string) []cli.Flag {
 	return []cli.Flag{
@@ -48,7 +40,11 @@ func answeringFlags(verb string) []cli.Flag {
 // tool, prompt or resource.
 func (p *program) conversation(c *cli.Command, kind string, begin func(context.Context, *cli.Command, *client.Client, client.Handlers) (ending, error)) *cli.Command {
 	c.Description += "\n\n" + exitCodesHelp
-	c.Flags = append(append(c.Flags, askingFlags(c.Name)...), serverChoice()...)
+	c.Flags = append(c.Flags,
+		stringFlag("output", "text, or json for the whole result", "text"),
+		stringFlag("save", "keep the position in `FILE` all the time, not only when interrupted", ""),
+		stringFlag("resume", "go on with the "+c.Name+" saved as `NAME`, or in a file", ""))
+	c.Flags = slices.Concat(c.Flags, answeringFlags(c.Name), serverChoice())
 	c.Action = func(ctx context.Context, c *cli.Command) error {
 		switch resumed := c.String("resume") != ""; {
 		case resumed && (c.NArg() > 0 || c.String("json") != ""):

@@ -125,12 +125,8 @@ func inOrder(a, b []gitrepo.Entry) int {
 		return 1
 	case len(b) == 0:
 		return -1
-	case a[0].Name == b[0].Name:
-		return 0
-	case sortName(a[0]) < sortName(b[0]):
-		return -1
 	}
-	return 1
+	return cmp.Compare(sortName(a[0]), sortName(b[0]))
 }
 
 // sortName is a name as git sorts it: directories as if they ended in a slash.

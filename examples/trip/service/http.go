@@ -10,10 +10,6 @@ import (
 	"time"
 )
 
-type confirmation struct {
-	Units int `json:"units"`
-}
-
 // Problem is the body of every answer that is not a success.
 type Problem struct {
 	Error string `json:"error"`
@@ -30,7 +26,9 @@ func (s *Service) Handler() http.Handler {
 		}
 	})
 	mux.HandleFunc("POST /holds/{key}/confirm", func(w http.ResponseWriter, r *http.Request) {
-		var c confirmation
+		var c struct {
+			Units int `json:"units"`
+		}
 		if read(w, r, &c) {
 			h, err := s.Confirm(r.Context(), r.PathValue("key"), c.Units)
 			answer(w, h, err)

@@ -83,21 +83,15 @@ func (c *Call) Save(path string) error {
 	return os.Rename(f.Name(), path)
 }
 
-// MissingError says that there is no saved call at Path.
-type MissingError struct{ Path string }
-
-// Error implements error.
-func (e *MissingError) Error() string { return "there is no saved call " + Given(e.Path) }
-
-// Unwrap returns fs.ErrNotExist.
-func (e *MissingError) Unwrap() error { return fs.ErrNotExist }
+// ErrMissing begins the error for a path where no call is saved.
+var ErrMissing = errors.New("there is no saved call")
 
 // Load reads what Save wrote. It refuses a file that others may write: a saved
 // call can name a command to run.
 func Load(path string) (*Call, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &MissingError{path}
+		return nil, fmt.Errorf("%w %s", ErrMissing, Given(path))
 	}
 	if err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func TestLoadRefusesOtherFiles(t *testing.T) {
 		require.ErrorContains(t, err, "not a saved call")
 	}
 	_, err := Load(path + "x")
-	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorIs(t, err, ErrMissing)
 }
 
 func TestListAndClean(t *testing.T) {

@@ -36,9 +36,7 @@ func (t *Terminal) AskConsent(ctx context.Context, r *client.Request, model, hos
 	}
 	return t.decide(ctx, "Send this to your model?",
 		huh.NewOption(fmt.Sprintf("Send it to %s at %s", plain.Line(model), plain.Line(host)), Send),
-		huh.NewOption("Answer it myself", Myself),
-		huh.NewOption("Refuse: tell the tool no", Refuse),
-		stopOption())
+		huh.NewOption("Answer it myself", Myself))
 }
 
 // Review shows what a model answered and asks whether the tool may have it.
@@ -46,13 +44,12 @@ func (t *Terminal) Review(ctx context.Context, r *client.Request, result *steps.
 	t.heading(result.Model+" answers", Blocks(result.Content))
 	return t.decide(ctx, "Send this answer to "+plain.Line(r.Tool)+"?",
 		huh.NewOption("Send it", Send),
-		huh.NewOption("Edit it first", Myself),
-		huh.NewOption("Refuse: tell the tool no", Refuse),
-		stopOption())
+		huh.NewOption("Edit it first", Myself))
 }
 
+// decide is choose with the ways to give no answer behind the options.
 func (t *Terminal) decide(ctx context.Context, title string, options ...huh.Option[string]) (Consent, error) {
-	choice, err := t.choose(ctx, title, options...)
+	choice, err := t.choose(ctx, title, append(options, huh.NewOption("Refuse: tell the tool no", Refuse), stopOption())...)
 	if errors.Is(err, errLeft) || err == nil && choice == optionPause {
 		err = client.ErrPause
 	}
@@ -89,10 +86,7 @@ func (t *Terminal) AnswerSample(ctx context.Context, r *client.Request, draft st
 		if err != nil && !errors.Is(err, errLeft) {
 			return "", false, err
 		}
-		consent, err := t.decide(ctx, "What now?",
-			huh.NewOption("Answer", Myself),
-			huh.NewOption("Refuse: tell the tool no", Refuse),
-			stopOption())
+		consent, err := t.decide(ctx, "What now?", huh.NewOption("Answer", Myself))
 		if err != nil || consent == Refuse {
 			return "", false, err
 		}
