@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"math"
 	"slices"
@@ -33,9 +34,7 @@ func NewMemory(o MemoryOptions) Store {
 		due: sorted(func(a, b *Record) int {
 			return cmp.Or(strings.Compare(a.Queue, b.Queue), a.Wake.Compare(b.Wake))
 		}),
-		watchers: map[string]*bell{}, calls: map[string][]*func(){},
-		takers: map[string]map[*taker]struct{}{},
-		now:    o.Now,
+		watchers: listeners{}, takers: listeners{}, now: o.Now,
 	}
 	if m.now == nil {
 		m.now, m.exact = time.Now, true
@@ -58,9 +57,8 @@ type memory struct {
 	owned    *btree.BTreeG[*Record]    // those with an owner, by owner and key
 	queued   *btree.BTreeG[*Record]    // those with a queue and a Wake, by queue and key
 	due      *btree.BTreeG[*Record]    // the same, by queue and Wake
-	watchers map[string]*bell
-	calls    map[string][]*func()           // of Notify
-	takers   map[string]map[*taker]struct{} // by queue
+	watchers listeners                 // by key
+	takers   listeners                 // by queue
 }
 
 // sorted is an empty set of records in an order, and by key where that does not tell.
@@ -148,7 +146,7 @@ func (m *memory) replace(e *entry, next *Record, items []Item) {
 		m.keep.Set(next)
 	}
 	m.enqueue(next)
-	m.ring(next.Key)
+	m.watchers.call(next.Key)
 }
 
 // leave takes a record out of all that is sorted by what it says.
@@ -183,14 +181,24 @@ func (m *memory) Items(ctx context.Context, key string, after uint64, limit int)
 
 func (m *memory) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
+		changed := make(chan struct{}, 1)
+		defer m.Notify(key, after, func() { poke(changed) })()
 		for last := after; ; {
-			r, err := m.newer(ctx, key, last)
-			if err != nil {
+			r, err := m.Load(ctx, key)
+			switch {
+			case err == nil && r.Rev > last:
+				if last = r.Rev; !yield(r, nil) {
+					return
+				}
+				continue
+			case err != nil && !errors.Is(err, ErrNotFound):
 				yield(nil, err)
 				return
 			}
-			if last = r.Rev; !yield(r.clone(), nil) {
-				return
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			case <-m.closed:
 			}
 		}
 	}

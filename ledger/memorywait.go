@@ -17,9 +17,7 @@ func (m *memory) enqueue(r *Record) {
 	m.due.Set(r)
 	m.due.Ascend(&Record{Queue: r.Queue}, func(first *Record) bool {
 		if first == r {
-			for t := range m.takers[r.Queue] {
-				t.hurry()
-			}
+			m.takers.call(r.Queue)
 		}
 		return false
 	})
@@ -70,13 +68,32 @@ func (m *memory) named(ctx context.Context, names []string, set *btree.BTreeG[*R
 	return found, nil
 }
 
-// taker waits in Take.
-type taker struct{ sooner chan struct{} }
+// listeners are to be called when something changes, by its name. What they do is over at once.
+type listeners map[string][]*func()
 
-// hurry makes a taker look again. It is not lost if the taker is only about to wait.
-func (t *taker) hurry() {
+func (l listeners) add(name string, f *func()) {
+	if !slices.Contains(l[name], f) {
+		l[name] = append(l[name], f)
+	}
+}
+
+func (l listeners) remove(name string, f *func()) {
+	l[name] = slices.DeleteFunc(l[name], func(other *func()) bool { return other == f })
+	if len(l[name]) == 0 {
+		delete(l, name)
+	}
+}
+
+func (l listeners) call(name string) {
+	for _, f := range l[name] {
+		(*f)()
+	}
+}
+
+// poke leaves something in a channel that holds one thing, for who waits or is only about to.
+func poke(c chan<- struct{}) {
 	select {
-	case t.sooner <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -93,14 +110,13 @@ func (m *memory) Take(ctx context.Context, t Take) ([]*Record, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
-	waiting := &taker{sooner: make(chan struct{}, 1)}
+	sooner := make(chan struct{}, 1)
+	hurry := func() { poke(sooner) }
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for _, name := range t.Queues {
-			if delete(m.takers[name], waiting); len(m.takers[name]) == 0 {
-				delete(m.takers, name)
-			}
+			m.takers.remove(name, &hurry)
 		}
 	}()
 	look := firstLook
@@ -108,7 +124,7 @@ func (m *memory) Take(ctx context.Context, t Take) ([]*Record, error) {
 		look = exactLook
 	}
 	for {
-		taken, wait, err := m.takeDue(ctx, t, waiting)
+		taken, wait, err := m.takeDue(ctx, t, &hurry)
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +137,7 @@ func (m *memory) Take(ctx context.Context, t Take) ([]*Record, error) {
 		select {
 		case <-time.After(min(wait, look)):
 			look = max(look, min(2*look, lastLook))
-		case <-waiting.sooner:
+		case <-sooner:
 		case <-ctx.Done():
 		case <-m.closed:
 		}
@@ -130,7 +146,7 @@ func (m *memory) Take(ctx context.Context, t Take) ([]*Record, error) {
 
 // takeDue takes what is due. If that is nothing, it makes the taker one of those who are
 // told of new records, and says when the next one is due.
-func (m *memory) takeDue(ctx context.Context, t Take, waiting *taker) (taken []*Record, wait time.Duration, err error) {
+func (m *memory) takeDue(ctx context.Context, t Take, hurry *func()) (taken []*Record, wait time.Duration, err error) {
 	now := m.now()
 	if err := m.begin(ctx); err != nil {
 		return nil, 0, err
@@ -149,10 +165,7 @@ func (m *memory) takeDue(ctx context.Context, t Take, waiting *taker) (taken []*
 		return taken, 0, nil
 	}
 	for _, name := range t.Queues {
-		if m.takers[name] == nil {
-			m.takers[name] = map[*taker]struct{}{}
-		}
-		m.takers[name][waiting] = struct{}{}
+		m.takers.add(name, hurry)
 	}
 	wait = exactLook
 	if !next.IsZero() {
@@ -188,66 +201,14 @@ func (m *memory) pickDue(t Take, now time.Time) (due []*Record, next time.Time) 
 	return due[:min(t.Limit, len(due))], next
 }
 
-// bell is where those wait who watch one record.
-type bell struct {
-	rung    chan struct{} // closed at the next change
-	waiting int
-}
-
-// ring wakes who watches the record.
-func (m *memory) ring(key string) {
-	if b, ok := m.watchers[key]; ok {
-		close(b.rung)
-		delete(m.watchers, key)
-	}
-	for _, f := range m.calls[key] {
-		(*f)()
-	}
-}
-
 // Notify implements [Notifier].
 func (m *memory) Notify(key string, _ uint64, changed func()) (stop func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.calls[key] = append(m.calls[key], &changed)
+	m.watchers.add(key, &changed)
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		left := slices.DeleteFunc(m.calls[key], func(f *func()) bool { return f == &changed })
-		if m.calls[key] = left; len(left) == 0 {
-			delete(m.calls, key)
-		}
-	}
-}
-
-// newer waits for a record's revision to be greater than after.
-func (m *memory) newer(ctx context.Context, key string, after uint64) (*Record, error) {
-	for {
-		if err := m.begin(ctx); err != nil {
-			return nil, err
-		}
-		if e, ok := m.records.Get(key); ok && e.record.Rev > after {
-			r := e.record
-			m.mu.Unlock()
-			return r, nil
-		}
-		b, ok := m.watchers[key]
-		if !ok {
-			b = &bell{rung: make(chan struct{})}
-			m.watchers[key] = b
-		}
-		b.waiting++
-		m.mu.Unlock()
-
-		select {
-		case <-b.rung:
-		case <-ctx.Done():
-		case <-m.closed:
-		}
-		m.mu.Lock()
-		if b.waiting--; b.waiting == 0 && m.watchers[key] == b {
-			delete(m.watchers, key)
-		}
-		m.mu.Unlock()
+		m.watchers.remove(key, &changed)
 	}
 }

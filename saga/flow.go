@@ -11,23 +11,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
-// Flow is a tool written as one function from beginning to end:
-//
-//	func deploy(r *saga.Run, in Args) (string, error) {
-//		where, err := saga.Ask(r, target)
-//		if err != nil {
-//			return "", err
-//		}
-//		...
-//	}
-//
-// When it asks, the function ends: [Ask] returns an error that the function must
-// return too. When the answers are there, it runs again from its beginning, and
-// what was answered or performed before is returned from the record. So the
-// function must do the same each time: everything that may differ (time, random
-// numbers, what others have changed meanwhile) has to come from the [Run], or be
-// performed as an effect with [Do]. What it asks and does is found by name and, for
-// effects, input; the order of what is recorded does not matter.
+// Flow is a tool written as one function from beginning to end, which runs again in every
+// turn; the package documentation says what that demands. What it asks and does is found in the
+// record by name and, for effects, input; the order of what is recorded does not matter.
 //
 // The record grows with the conversation, and so does the token; a [Machine]
 // carries no more than its state. Flows are for conversations of a few rounds.

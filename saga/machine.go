@@ -302,8 +302,7 @@ type strict interface {
 	UnmarshalStrict(data []byte, v any) error
 }
 
-// jsonEncoding encodes states as package encoding/json would, so that any type
-// that authors know to work there works here, only faster.
+// jsonEncoding encodes states by [schema.JSONOptions].
 type jsonEncoding struct{}
 
 func (jsonEncoding) Marshal(v any) ([]byte, error) { return jsonv2.Marshal(v, schema.JSONOptions) }

@@ -16,14 +16,11 @@ func (s *sweep) refusals() []scenario {
 	for i, r := range s.base.rounds {
 		for _, a := range r.Asked {
 			add := func(how string, given steps.Answer) {
-				list = append(list, scenario{a.ID + " " + how, func(x *trial) {
-					if !x.to(i + 2) {
-						return
-					}
+				list = append(list, inTurn(i+2, a.ID+" "+how, settled, func(x *trial) {
 					if q, ok := x.instead(given); ok && x.delivers(q) {
 						x.playOn()
 					}
-				}, settled})
+				}))
 			}
 			if a.Kind == steps.Elicitation {
 				add("is declined", refusal(a.Step))
@@ -91,10 +88,7 @@ func (s *sweep) orders() []scenario {
 			for _, n := range order {
 				name += " " + r.Asked[n].ID
 			}
-			list = append(list, scenario{name, func(x *trial) {
-				if !x.to(i + 2) {
-					return
-				}
+			list = append(list, inTurn(i+2, name, asUndisturbed, func(x *trial) {
 				answers, _, _, err := x.client.answers()
 				if err != nil || len(answers) != len(order) {
 					x.request()
@@ -106,7 +100,7 @@ func (s *sweep) orders() []scenario {
 					}
 				}
 				x.play()
-			}, asUndisturbed})
+			}))
 		}
 	}
 	return list
@@ -133,10 +127,7 @@ func (s *sweep) invalids() []scenario {
 	var list []scenario
 	for i, r := range s.base.rounds {
 		for n, a := range r.Asked {
-			list = append(list, scenario{fmt.Sprintf("%s is answered against the protocol, then properly", a.ID), func(x *trial) {
-				if !x.to(i + 2) {
-					return
-				}
+			list = append(list, inTurn(i+2, fmt.Sprintf("%s is answered against the protocol, then properly", a.ID), asUndisturbed, func(x *trial) {
 				q, ok := x.instead(steps.Answer{StepID: a.ID, Result: []byte(`{}`)})
 				if !ok {
 					return
@@ -146,30 +137,23 @@ func (s *sweep) invalids() []scenario {
 					return
 				}
 				x.play()
-			}, asUndisturbed})
+			}))
 			wrong := s.invalid(a)
 			if wrong == nil {
 				continue
 			}
-			list = append(list, scenario{fmt.Sprintf("%s is answered with what does not fit, then properly", a.ID), func(x *trial) {
-				if !x.to(i+2) || !x.doesNotFit(a.Question, wrong) {
-					return
+			list = append(list, inTurn(i+2, fmt.Sprintf("%s is answered with what does not fit, then properly", a.ID), asUndisturbed, func(x *trial) {
+				if x.doesNotFit(a.Question, wrong) {
+					x.play()
 				}
-				x.play()
-			}, asUndisturbed})
+			}))
 			if n > 0 {
 				continue
 			}
-			list = append(list, scenario{fmt.Sprintf("%s is answered with what does not fit until the tool gives up", a.ID), func(x *trial) {
-				if !x.to(i + 2) {
-					return
+			list = append(list, inTurn(i+2, fmt.Sprintf("%s is answered with what does not fit until the tool gives up", a.ID), settled, func(x *trial) {
+				for !x.over() && x.doesNotFit(a.Question, wrong) {
 				}
-				for !x.over() {
-					if !x.doesNotFit(a.Question, wrong) {
-						return
-					}
-				}
-			}, settled})
+			}))
 		}
 	}
 	return list

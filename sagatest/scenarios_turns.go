@@ -147,11 +147,7 @@ func (s *sweep) stops() []scenario {
 		if p.undo {
 			continue // undoing is not stopped
 		}
-		list = append(list, scenario{fmt.Sprintf("turn %d is stopped before %s, then the client repeats it", p.turn, p.label), func(x *trial) {
-			q, ok := x.requestOf(p.turn)
-			if !ok {
-				return
-			}
+		list = append(list, withRequest(p.turn, fmt.Sprintf("turn %d is stopped before %s, then the client repeats it", p.turn, p.label), asUndisturbed, func(x *trial, q request) {
 			x.fault(p.turn, p.n, stopBefore)
 			rep := x.send(q)
 			if rep.out != nil {
@@ -164,7 +160,7 @@ func (s *sweep) stops() []scenario {
 			if x.delivers(q) {
 				x.play()
 			}
-		}, asUndisturbed})
+		}))
 	}
 	return list
 }
@@ -224,20 +220,18 @@ func (s *sweep) failures() []scenario {
 			if w.fault == failDone && p.final {
 				// The engine does not learn that there is no way back. It must undo nothing, and
 				// the client brings the saga to its end.
-				list = append(list, scenario{fmt.Sprintf("%s %s in turn %d, then the client repeats the turn", p.label, w.name, p.turn), func(x *trial) {
-					q, ok := x.requestOf(p.turn)
-					if x.fault(p.turn, p.n, failDone); ok && x.twice(q) {
+				list = append(list, withRequest(p.turn, fmt.Sprintf("%s %s in turn %d, then the client repeats the turn", p.label, w.name, p.turn), asUndisturbed, func(x *trial, q request) {
+					if x.fault(p.turn, p.n, failDone); x.twice(q) {
 						x.play()
 					}
-				}, asUndisturbed})
+				}))
 				continue
 			}
-			list = append(list, scenario{fmt.Sprintf("%s %s in turn %d", p.label, w.name, p.turn), func(x *trial) {
-				q, ok := x.requestOf(p.turn)
-				if x.fault(p.turn, p.n, w.fault); ok && x.delivers(q) {
+			list = append(list, withRequest(p.turn, fmt.Sprintf("%s %s in turn %d", p.label, w.name, p.turn), settled, func(x *trial, q request) {
+				if x.fault(p.turn, p.n, w.fault); x.delivers(q) {
 					x.playOn()
 				}
-			}, settled})
+			}))
 		}
 	}
 	for _, p := range s.undoPoints() {
@@ -279,13 +273,27 @@ func (x *trial) twice(q request) bool {
 // up to that turn, and then runs.
 func (s *sweep) eachTurn(first int, name string, want expectation, run func(x *trial, turn int)) (list []scenario) {
 	for turn := first; turn <= s.base.turns(); turn++ {
-		list = append(list, scenario{fmt.Sprintf(name, turn), func(x *trial) {
-			if x.to(turn) {
-				run(x, turn)
-			}
-		}, want})
+		list = append(list, inTurn(turn, fmt.Sprintf(name, turn), want, func(x *trial) { run(x, turn) }))
 	}
 	return list
+}
+
+// inTurn is a scenario that plays by the script up to a turn, and then runs.
+func inTurn(turn int, name string, want expectation, run func(x *trial)) scenario {
+	return scenario{name, func(x *trial) {
+		if x.to(turn) {
+			run(x)
+		}
+	}, want}
+}
+
+// withRequest is inTurn with the turn's request by the script.
+func withRequest(turn int, name string, want expectation, run func(x *trial, q request)) scenario {
+	return inTurn(turn, name, want, func(x *trial) {
+		if q, ok := x.request(); ok {
+			run(x, q)
+		}
+	})
 }
 
 // eachRequest is eachTurn with the turn's request by the script.

@@ -16,13 +16,8 @@ import (
 )
 
 // Form is a question for the user whose answer is a T: form mode elicitation
-// (MCP page "client/elicitation"). Declare it once, as a package variable, and
-// use it both to ask and to read, so that the id and the type always match:
-//
-//	var target = &steps.Form[Target]{ID: "target", Message: "Where to?"}
-//
-// T is a flat struct. The form's fields are T's exported fields, named and made
-// optional by their json tags; what else MCP allows is said in struct tags. The
+// (MCP page "client/elicitation"). T is a flat struct. The form's fields are T's exported fields,
+// named and made optional by their json tags; what else MCP allows is said in struct tags. The
 // package documentation lists them.
 //
 // Do not copy or change a Form after its first use. It may be used by many

@@ -39,7 +39,10 @@ type SampleOption func(*SampleRequest)
 // Promptf makes the messages a single one of the user, formatted as by
 // [fmt.Sprintf].
 func Promptf(format string, args ...any) SampleOption {
-	return Messages(UserText(fmt.Sprintf(format, args...)))
+	text := content.Text{Text: fmt.Sprintf(format, args...)}
+	return func(r *SampleRequest) {
+		r.Messages = []SampleMessage{{Role: content.User, Content: content.Blocks{text}}}
+	}
 }
 
 // Messages replaces the messages.

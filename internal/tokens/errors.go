@@ -100,12 +100,12 @@ type TooLargeError struct {
 // Error says what is too large, by how much, and what to do.
 func (e *TooLargeError) Error() string {
 	unit, advice := "bytes", "shorten it"
+	const less = "keep less in the state, keep a reference to data stored elsewhere, or raise Options."
 	switch e.What {
 	case "token":
-		unit = "characters"
-		advice = "keep less in the state, keep a reference to data stored elsewhere, or raise Options.MaxToken"
+		unit, advice = "characters", less+"MaxToken"
 	case "contents":
-		advice = "keep less in the state, keep a reference to data stored elsewhere, or raise Options.MaxPlaintext"
+		advice = less + "MaxPlaintext"
 	}
 	return fmt.Sprintf("tokens: %s of %d %s exceeds the limit of %d: %s", e.What, e.Size, unit, e.Limit, advice)
 }

@@ -18,9 +18,7 @@ import (
 type rig struct {
 	testing.TB
 	Harness
-	ctx context.Context // with an end, so that a store that hangs does not hang the suite
-	// late is after how long something that is to happen is taken not to happen at all, on
-	// a machine that is busy with other things.
+	ctx     context.Context // with an end, so that a store that hangs does not hang the suite
 	late    time.Duration
 	written atomic.Int64 // what was written while connections broke
 
