@@ -180,7 +180,7 @@ func (t *Program) goOnUndoing(tc *Turn, pos *Position) (*Outcome, error) {
 			return nil, &PositionError{t.Name, fmt.Errorf("its result: %w", err)}
 		}
 	}
-	undo, err := t.compensate(tc, pos.ID, tc.log, fence{tc.acting, tc.undoing, Undoing{Outcome: out}})
+	undo, err := t.compensate(tc, pos.ID, tc.log, fence{acting: tc.acting, undoing: tc.undoing, end: Undoing{Outcome: out}})
 	if halted := (*HaltedError)(nil); errors.As(err, &halted) {
 		return nil, tc.halt(halted)
 	}

@@ -39,7 +39,8 @@ type Call struct {
 	// whether an irreversible one was performed; nil is nobody. If it fails that is not done,
 	// nor anything after it, and the turn ends with a *[HaltedError].
 	Acting func(context.Context) error
-	// Undoing is as Acting, and called before the turn undoes anything.
+	// Undoing is as Acting, and called before the turn undoes anything. It is called once more, with
+	// Behind, if something else is to be undone though the first could not be, and may be final.
 	Undoing func(context.Context, Undoing) error
 	// Checkpoint gets the position in the middle of the turn: when a machine goes on in
 	// another step function, when it is known how an effect has ended, and before the effects of
@@ -60,6 +61,9 @@ type Undoing struct {
 	// said of the undo; nil if it broke off.
 	Outcome *Outcome
 	Err     error
+	// Behind: it is to be undone though what was done after it could not be. Should that turn out
+	// to be final, the saga cannot go on all the same.
+	Behind bool
 }
 
 // Resumption is every later turn of a saga.

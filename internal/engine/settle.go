@@ -77,7 +77,7 @@ func (t *Program) refusedTooOften(ctx context.Context, pos *Position, p *pending
 	if t.Kind != KindTool {
 		u = Undoing{Err: &ToolError{Text: text, Disclosed: true}}
 	}
-	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos), fence{r.Acting, r.Undoing, u})
+	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos), fence{acting: r.Acting, undoing: r.Undoing, end: u})
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f
 		}
 		err := errors.New("the tool no longer declares it")
 		if e := t.effects[r.name]; e != nil {
-			if halted := t.passes(ctx, &f, id, log, r); halted != nil {
+			if halted := t.passes(ctx, &f, id, log, r, len(again.records) > 0 && len(report.Undone) == 0); halted != nil {
 				return nil, halted
 			}
 			share, cancel := ctx, context.CancelFunc(func() {})
@@ -152,7 +152,7 @@ func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
 			return nil, err
 		}
 	}
-	report, err := t.compensate(tc, tc.ID, tc.log, fence{tc.acting, tc.undoing, u})
+	report, err := t.compensate(tc, tc.ID, tc.log, fence{acting: tc.acting, undoing: tc.undoing, end: u})
 	if halted := (*HaltedError)(nil); errors.As(err, &halted) {
 		return nil, tc.halt(halted)
 	}
@@ -165,6 +165,7 @@ type fence struct {
 	acting  func(context.Context) error
 	undoing func(context.Context, Undoing) error
 	end     Undoing
+	told    bool // undoing was called
 }
 
 func (f fence) act(ctx context.Context) error {
@@ -178,19 +179,21 @@ func (f fence) act(ctx context.Context) error {
 }
 
 // passes is called before r is undone. As long as only irreversible effects are found out about,
-// the saga may still have to go forward; with the first other one it is decided that it does not.
-func (t *Program) passes(ctx context.Context, f *fence, id [16]byte, log *effectLog, r *EffectRecord) error {
+// the saga may still have to go forward; with the first other one it is decided that it does not. That
+// one may turn out to be final, as may those after it as long as nothing is undone: behind says that
+// one could not be undone before r, and nothing was.
+func (t *Program) passes(ctx context.Context, f *fence, id [16]byte, log *effectLog, r *EffectRecord, behind bool) error {
 	switch {
 	case !t.effects[r.name].Declaration().Undoable:
 		return nil
 	case t.irreversible(r):
 		return f.act(ctx)
-	case f.undoing == nil:
+	case f.undoing == nil, f.told && (f.end.Behind || !behind):
 		return nil
 	}
+	f.told, f.end.Behind = true, behind
 	f.end.Position = &Position{ID: id, Tool: t.Name, Revision: t.Revision, body: body{log: log}}
-	err := f.undoing(ctx, f.end)
-	if f.undoing = nil; err != nil {
+	if err := f.undoing(ctx, f.end); err != nil {
 		return &HaltedError{err}
 	}
 	return nil

@@ -22,6 +22,9 @@ type mark struct {
 	response []byte
 	// position knows of all that is to be undone. It is empty if the record's own does.
 	position []byte
+	// behind: something may be undone that was done before what could not be undone; see
+	// [engine.Undoing].
+	behind bool
 }
 
 // Reasons as they are recorded.
@@ -48,6 +51,7 @@ func (m *mark) encode() []byte {
 	}
 	b = fields.AppendBytes(b, 3, m.response)
 	b = fields.AppendBytes(b, 4, m.position)
+	b = fields.AppendBool(b, 6, m.behind)
 	return append(b, 5, 0) // so that it is never empty
 }
 
@@ -64,6 +68,8 @@ func decodeMark(b []byte) (m mark, err error) {
 			m.response = v
 		case 4:
 			m.position = v
+		case 6:
+			m.behind = v.Bool()
 		}
 	}
 	switch {
@@ -90,7 +96,7 @@ var errUndone = errors.New("another server has begun to undo the task")
 // asked, as a clock may have stood still.
 func (r *run) undoing(why error) func(context.Context, engine.Undoing) error {
 	return func(_ context.Context, u engine.Undoing) error {
-		m := mark{why: why, position: encodePosition(u.Position, true)}
+		m := mark{why: why, position: encodePosition(u.Position, true), behind: u.Behind}
 		switch {
 		case why != nil:
 		case u.Outcome != nil || u.Err != nil:
@@ -106,7 +112,7 @@ func (r *run) undoing(why error) func(context.Context, engine.Undoing) error {
 		}
 		known := false
 		put := func(t *records.Task) []Event {
-			known = len(t.Undo) > 0 || r.undone // by the mark, or by the checkpoint before it
+			known = len(t.Undo) > 0 && !m.behind || r.undone // by the mark, or by the checkpoint before it
 			if !known {
 				t.Undo = m.encode()
 			}
@@ -157,6 +163,9 @@ func (r *run) goOnUndoing(t *records.Task) (again bool, err error) {
 		return r.notUndone(t, err)
 	case why == nil:
 		return false, r.finish(&end, Completed)
+	}
+	if report := turns.UndoReport(&end); m.behind && tooLate(report) {
+		end.Outcome = *engine.Cancelled(nil, fmt.Sprintf("Cancelled, though %q is final. What was done before it may have been undone.", report.Final))
 	}
 	return r.wasUndone(&end, why, false)
 }

@@ -250,3 +250,35 @@ func TestAnUndoOfWhatWasCancelledIsGoneOnWith(t *testing.T) {
 		assert.EqualValues(t, 1, runs.Load(), "nor does anybody run it again to find what it did")
 	})
 }
+
+// A task of which something is undone does not go on, though what it did later turns out to be final
+// for who goes on with its undo.
+func TestWhatIsUndoneBehindAFinalEffect(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		things := &counter{holds: map[string]bool{}}
+		tool := things.two(saga.Info{})
+		one, way := r.narrowed(tool)
+		other := r.manager(nil, tool)
+		things.before = func(what string) error {
+			if what == "b" {
+				return errors.New("no answer")
+			}
+			way.noSwap.Store(true) // it dies when a is undone
+			way.noTake()
+			return nil
+		}
+		stop := r.work(one)
+		task := r.until(one, r.start(one, call(one, "two", "")).ID, tasks.InputRequired)
+		_, err := other.Cancel(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, map[string]bool{"b": true}, things.held())
+		things.mu.Lock()
+		things.before = func(string) error { return saga.Final(errors.New("it is used")) }
+		things.mu.Unlock()
+		r.work(other)
+		task = r.until(other, task.ID, tasks.Cancelled)
+		assert.Contains(t, text(t, task), "may have been undone")
+		stop()
+	})
+}
