@@ -207,28 +207,41 @@ func TestWhoWritesLetsOthersIn(t *testing.T) {
 }
 
 // Processes that write without a break share the file fairly, unless the machine has other
-// things to do just then.
+// things to do just then: who is to be let in must be given a processor in the moment that it is left.
 func TestProcessesTakeTurns(t *testing.T) {
 	path := somePath(t)
 	require.NoError(t, opened(t, path).Close())
-	round := 0
-	inTime(t, "none of them has less than half of another's turns", func() bool {
-		least, most := takeTurns(t, path, round)
-		t.Logf("least %d, most %d", least, most)
-		round++
-		return least > most/2
-	})
+	judged := 0
+	for round, end := 0, time.Now().Add(long); time.Now().Before(end); round++ {
+		least, most, busy := takeTurns(t, path, round)
+		t.Logf("least %d, most %d, the machine is busy: %t", least, most, busy)
+		if least > most/2 {
+			return
+		}
+		if !busy {
+			judged++
+		}
+	}
+	if judged == 0 {
+		t.Skip("the machine was too busy with other things to tell")
+	}
+	t.Error("one of them has half of another's turns, each time")
 }
 
-// takeTurns has three processes write for a second, and counts their changes.
-func takeTurns(t *testing.T, path string, round int) (least, most int) {
+// takeTurns has three processes write for a second, and counts their changes. The machine is busy if
+// one that sleeps for a millisecond sleeps for three on average.
+func takeTurns(t *testing.T, path string, round int) (least, most int, busy bool) {
 	var all []*child
 	for i := range 3 {
 		c := start(t, "busy", path, fmt.Sprint(round, "-", i, "-"))
 		require.Equal(t, "ready", c.line())
 		all = append(all, c)
 	}
-	time.Sleep(time.Second)
+	slept := 0
+	for begin := time.Now(); time.Since(begin) < time.Second; slept++ {
+		time.Sleep(time.Millisecond)
+	}
+	busy = slept < 1000/3
 	least = 1 << 30
 	for _, c := range all {
 		require.NoError(t, c.in.Close())
@@ -239,5 +252,5 @@ func takeTurns(t *testing.T, path string, round int) (least, most int) {
 		least, most = min(least, n), max(most, n)
 		assert.NoError(t, c.Wait())
 	}
-	return least, most
+	return least, most, busy
 }
