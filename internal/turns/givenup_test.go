@@ -1,0 +1,47 @@
+package turns
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/records"
+)
+
+// What was given up is shown to operators for a while, and then forgotten. It is not tried again then,
+// which would keep it for ever.
+func TestWhatIsGivenUpIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.unwilling = map[string]bool{"hold": true}
+		s := newShared(t, w.trip(nil))
+		a := s.replica()
+		book := records.New(s.store, a.Codec.Keyset, "here", 0)
+		_, err := a.call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		list := func() (list []records.Waiting) {
+			for w, err := range book.List(t.Context()) {
+				require.NoError(t, err)
+				list = append(list, w)
+			}
+			return list
+		}
+		works := func(d time.Duration) {
+			stop := a.work(t)
+			time.Sleep(d)
+			stop()
+		}
+		works(time.Hour)
+		time.Sleep(15 * 24 * time.Hour)
+		works(time.Hour)
+		require.Equal(t, records.GivenUp, list()[0].State)
+		tries := len(w.calls)
+		time.Sleep(60 * 24 * time.Hour)
+		works(time.Hour)
+		assert.Len(t, w.calls, tries)
+		assert.Empty(t, list())
+	})
+}
