@@ -121,6 +121,7 @@ func (d *handshake) park(x *dialect.Exchange, st *stream, r wire.Reply, out *wir
 		}
 	}
 	s.forget(st)
+	d.sessions.leaving(s) // before others see that it is parked
 	a := *s.agreed
 	a.name = strings.Clone(a.name) // which may hold all of a request's header
 	p := &parked{

@@ -44,6 +44,9 @@ type session struct {
 	// idleSince, which is since when.
 	resting   *list.Element
 	idleSince time.Time
+	// leaves: its last call has left, and it goes with the request that the call came by. The
+	// table's mutex guards it.
+	leaves bool
 
 	mu sync.Mutex
 	// busy counts the requests and calls under way; while there are any, the session stays

@@ -153,9 +153,13 @@ func (t *sessionTable) evict(owner string) bool {
 
 // displace has the streams of one of the sessions end whose calls only wait for their clients: with
 // a ledger these come back and find their calls, and a request that was refused would be lost. The
-// session goes when they have ended.
+// session goes when they have ended. One that goes anyhow makes room as well, once.
 func (t *sessionTable) displace(sessions iter.Seq[*session]) bool {
 	for s := range sessions {
+		if s.leaves {
+			s.leaves = false
+			return true
+		}
 		if waits := s.waitsOnly(); len(waits) > 0 {
 			for _, r := range waits {
 				r.leave(stopRetry)
@@ -164,6 +168,18 @@ func (t *sessionTable) displace(sessions iter.Seq[*session]) bool {
 		}
 	}
 	return false
+}
+
+// leaving notes that a session is about to go, if none of its calls stays.
+func (t *sessionTable) leaving(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaves = true
+	for _, c := range s.calls {
+		s.leaves = s.leaves && c.left
+	}
 }
 
 // waitsOnly returns who reads for the calls of the session; none if any of them can do without
@@ -205,6 +221,7 @@ func (t *sessionTable) hold(s *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy++
+	s.leaves = false
 	s.idle.Stop()
 	if s.resting != nil {
 		t.idle.Remove(s.resting)
