@@ -246,7 +246,7 @@ func TestSessionTaskWhileServersDie(t *testing.T) {
 		require.NoError(t, json.Unmarshal(m.Result, &created))
 		about := fmt.Sprintf(`{"taskId":%q}`, created.Task.TaskID)
 		_ = event()
-		deadline, last := time.Now().Add(4 * time.Minute), ""
+		deadline, last := time.Now().Add(4*time.Minute), ""
 		for ends := 0; ends < 2; { // the result can be read any number of times
 			require.Less(t, time.Now(), deadline)
 			m, err := s.call("tasks/get", about, nil)
