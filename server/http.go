@@ -1,10 +1,10 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"mime"
 	"net"
@@ -182,12 +182,21 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	}
 	room := int64(firstRoom)
 	if r.ContentLength >= 0 {
-		room = min(room, r.ContentLength+bytes.MinRead) // and what it takes to come upon the end
+		room = min(room, r.ContentLength+1) // and one, to come upon the end
 	}
-	var body bytes.Buffer
-	body.Grow(int(room))
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
-	return body.Bytes(), err
+	from, body := http.MaxBytesReader(w, r.Body, s.opts.MaxBody), make([]byte, 0, room)
+	for { // bytes.Buffer would want half a kilobyte more for each request
+		n, err := from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, err
+		case len(body) == cap(body):
+			body = append(make([]byte, 0, 2*len(body)), body...)
+		}
+	}
 }
 
 // refuse answers a request whose id is not known: with null or without an id, as the
