@@ -222,7 +222,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 			judged++
 		}
 	}
-	if judged == 0 {
+	if judged < 10 { // one quiet round among busy ones tells nothing
 		t.Skip("the machine was too busy with other things to tell")
 	}
 	t.Error("one of them has half of another's turns, each time")
