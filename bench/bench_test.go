@@ -173,12 +173,12 @@ func TestLedgerCurves(t *testing.T) {
 // What a batch cannot do ends the run as a wrong answer does.
 func TestBatchesThatFail(t *testing.T) {
 	for _, b := range []http.Handler{
-		batches(func(context.Context) error { return assert.AnError }),
+		batches(func(context.Context) { check(assert.AnError) }),
 		turnServer([]string{"", "no such tool"}),
 	} {
 		l := httptest.NewServer(b)
 		defer l.Close()
-		_, err := batch.do(clientOf(&child{work: l.Listener.Addr().String()}, 1))
+		err := try(func() { batch.do(clientOf(&child{work: l.Listener.Addr().String()}, 1)) })
 		require.ErrorContains(t, err, "status 500")
 	}
 }

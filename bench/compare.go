@@ -34,27 +34,22 @@ func compare(ctx context.Context, m measurement) {
 		case "mcpsaga":
 			machine = p
 		}
-		p.protocol, p.floor = c.name, floor
+		p.kind, p.floor = c.name, floor
 		points = append(points, p)
 		if base != "" && c.ours {
 			then := m.point("base of "+c.server, whole(c.dialect), startChild(ctx, base, c.server))
-			then.protocol, then.floor, then.later = c.name, floor, p
+			then.kind, then.floor, then.later = c.name, floor, p
 			points = append(points, then)
 		}
 	}
-	m.measure(ctx, points)
-	t, lines := newTable("server", "protocol", "CPU/turn", "× floor", "quartiles", "turns/s", "allocs/turn", "B/turn", "peak MB", "token"), ""
+	t, lines := m.table(ctx, points, nameAs("server"), kindAs("protocol"), perTurn, ratioOf(cpu, "× floor", "%.2f", floorOf), perSecond,
+		medianOf(allocations, "allocs/turn", "%.0f"), medianOf(allocated, "B/turn", "%.0f"), peakMB, medianOf(token, "token", "%.0f")), ""
 	for _, p := range points {
-		low, middle, high := against(p, p.floor, cpu)
-		t.row("%s\t%s\t%.1fµs\t%.2f\t%.2f–%.2f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f", p.name, p.protocol, p.median(cpu), middle, low, high,
-			p.median(rate), p.median(allocations), p.median(allocated), p.median(peak), p.median(token))
 		if p.later != nil {
-			low, middle, high := against(p.later, p, cpu)
-			lines += fmt.Sprintf("%s, %s: %.3f of the base's CPU time per turn (quartiles %.3f–%.3f).\n\n", p.later.name, p.protocol, middle, low, high)
+			lines += ratio(cpu, p.later.name+", "+p.kind+": %.3f of the base's CPU time per turn (quartiles %.3f–%.3f).\n\n", p.later, p)
 		}
 		if p.name == "go-sdk" {
-			low, middle, high := against(machine, p, rate)
-			lines += fmt.Sprintf("mcpsaga answers %.1f times as many turns per second as go-sdk (quartiles %.1f–%.1f).", middle, low, high)
+			lines += ratio(rate, "mcpsaga answers %.1f times as many turns per second as go-sdk (quartiles %.1f–%.1f).", machine, p)
 		}
 	}
 	m.section("compare", fmt.Sprintf("%s; %d rounds of %d sagas for each server and protocol, %d connections.\n", where(), m.rounds, m.sagas, m.connections), t, lines)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/codec"
@@ -34,7 +35,7 @@ func some(list []curve) func(context.Context, measurement) {
 	return func(ctx context.Context, m measurement) {
 		for _, name := range m.Args().Slice() {
 			if !slices.Contains(namesOf(list), name) {
-				check(fmt.Errorf("there is no curve %q; there are %s", name, strings.Join(namesOf(list), ", ")))
+				fail("there is no curve %q; there are %s", name, strings.Join(namesOf(list), ", "))
 			}
 		}
 		for _, c := range list {
@@ -86,7 +87,7 @@ func roundsCurve(ctx context.Context, m measurement) *table {
 		}
 	}
 	m.measure(ctx, points)
-	out := newTable("tool", "protocol", "round 1", "2", "3", "4", "6", "8", "12", "16", "slope to 8", "to 16")
+	out := newTable("tool\tprotocol\tround 1\t2\t3\t4\t6\t8\t12\t16\tslope to 8\tto 16")
 	for i, d := range []*dialect{mrtr, proposal} {
 		for k, name := range tools {
 			cells, cost := "", map[int]float64{}
@@ -118,16 +119,15 @@ func sizeCurve(ctx context.Context, m measurement) *table {
 	server, sizes := startChild(ctx, "", "mcpsaga"), []int{1 << 10, 4 << 10, 16 << 10, 64 << 10, largest}
 	var points []*point
 	for _, n := range sizes {
-		p := m.point("size", reach(server, proposal, "rounds", 3, n, 1), server)
+		p := m.point(strconv.Itoa(n), reach(server, proposal, "rounds", 3, n, 1), server)
 		p.round = max(m.sagas/20, 1) * turns
 		points = append(points, p)
 	}
-	m.measure(ctx, points)
-	out := newTable("state B", "CPU/turn", "ns/B", "token")
-	for i, p := range points {
-		out.row("%d\t%.0fµs\t%.1f\t%.0f", sizes[i], p.median(cpu), p.median(cpu)*1000/float64(sizes[i]), p.median(token))
+	perByte := func(p *point) string {
+		size := must(strconv.Atoi(p.name))
+		return fmt.Sprintf("%.1f", p.median(cpu)*1000/float64(size))
 	}
-	return out
+	return m.table(ctx, points, nameAs("state B"), medianOf(cpu, "CPU/turn", "%.0fµs"), column{"ns/B", perByte}, medianOf(token, "token", "%.0f"))
 }
 
 // connectionsCurve is the cost of a turn when many clients are connected, each number
@@ -136,16 +136,11 @@ func sizeCurve(ctx context.Context, m measurement) *table {
 func connectionsCurve(ctx context.Context, m measurement) *table {
 	var points []*point
 	for _, n := range []int{1, 4, 16, 64, 256, 1000} {
-		p := m.point("connections", whole(proposal), startChild(ctx, "", "mcpsaga"))
+		p := m.point(strconv.Itoa(n), whole(proposal), startChild(ctx, "", "mcpsaga"))
 		p.connections, p.round = n, max(m.sagas, 10*n)*turns
 		points = append(points, p)
 	}
-	m.measure(ctx, points)
-	out := newTable("connections", "CPU/turn", "turns/s", "peak MB")
-	for _, p := range points {
-		out.row("%d\t%.1fµs\t%.0f\t%.0f", p.connections, p.median(cpu), p.median(rate), p.median(peak))
-	}
-	return out
+	return m.table(ctx, points, nameAs("connections"), perTurn, perSecond, peakMB)
 }
 
 // replicasCurve runs sagas whose every turn goes to the next of several processes
@@ -155,7 +150,7 @@ func replicasCurve(ctx context.Context, m measurement) *table {
 	must(codec.CreateKeysetFile(keys))
 	var points []*point
 	for n := 1; n <= 4; n++ {
-		p, behind := m.point("replicas", whole(proposal)), []string{"proxy"}
+		p, behind := m.point(strconv.Itoa(n), whole(proposal)), []string{"proxy"}
 		for range n {
 			c := startChild(ctx, "", "mcpsaga", keys)
 			p.servers, behind = append(p.servers, c), append(behind, c.work)
@@ -163,12 +158,7 @@ func replicasCurve(ctx context.Context, m measurement) *table {
 		p.proxy = startChild(ctx, "", behind...)
 		points = append(points, p)
 	}
-	m.measure(ctx, points)
-	out := newTable("replicas", "turns/s", "server CPU/turn", "proxy CPU/turn")
-	for _, p := range points {
-		out.row("%d\t%.0f\t%.1fµs\t%.1fµs", len(p.servers), p.median(rate), p.median(cpu), p.median(proxyCPU))
-	}
-	return out
+	return m.table(ctx, points, nameAs("replicas"), perSecond, medianOf(cpu, "server CPU/turn", "%.1fµs"), medianOf(proxyCPU, "proxy CPU/turn", "%.1fµs"))
 }
 
 // heapCurve leaves more and more sagas suspended and looks at the server's heap,
@@ -176,7 +166,7 @@ func replicasCurve(ctx context.Context, m measurement) *table {
 func heapCurve(ctx context.Context, m measurement) *table {
 	server := startChild(ctx, "", "mcpsaga")
 	p := m.point("heap", reach(server, proposal, "rounds", 3, 0, 0), server)
-	out := newTable("suspended", "heap KB", "growth B", "peak MB")
+	out := newTable("suspended\theap KB\tgrowth B\tpeak MB")
 	var start uint64
 	m.grow(ctx, p, "suspended", func(n int, u usage) {
 		if n == 0 {
@@ -192,6 +182,6 @@ func (m measurement) grow(ctx context.Context, p *point, flag string, look func(
 	// Pools and connections come into being with the first sagas, which do not count.
 	for done, next, all := -10_000, 0, m.Int(flag); done < all; done, next = next, min(max(next*10, 10_000), all) {
 		must(p.repeat(ctx, next-done))
-		look(next, must(p.servers[0].usage("/heap")))
+		look(next, p.servers[0].usage("/heap"))
 	}
 }

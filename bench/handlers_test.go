@@ -20,6 +20,17 @@ func (m *memory) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// reusing hands requests to a handler and takes the responses in one memory.
+func reusing(h http.Handler) exchange {
+	w := &memory{header: http.Header{}}
+	return func(header map[string]string, request []byte) []byte {
+		clear(w.header)
+		w.body = w.body[:0]
+		h.ServeHTTP(w, httpRequest(header, request))
+		return w.body
+	}
+}
+
 // BenchmarkHandlers is what the compared servers' own code takes, without network
 // and net/http: one operation is a whole saga, three turns.
 func BenchmarkHandlers(b *testing.B) {
@@ -28,19 +39,10 @@ func BenchmarkHandlers(b *testing.B) {
 			continue // it is in no hurry
 		}
 		b.Run(who.server+"/"+who.name, func(b *testing.B) {
-			h := servers[who.server](nil)
-			w := &memory{header: http.Header{}}
+			send := reusing(servers[who.server](nil))
 			b.ReportAllocs()
 			for b.Loop() {
-				t := deploy(who.dialect)
-				for turn := range turns {
-					clear(w.header)
-					w.body = w.body[:0]
-					h.ServeHTTP(w, t.httpRequest(turn+1))
-					if err := t.take(turn+1, w.body, wanted[turn], turn == turns-1); err != nil {
-						b.Fatal(err)
-					}
-				}
+				deploy(who.dialect).all(send, wanted[:]...)
 			}
 		})
 	}

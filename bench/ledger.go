@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -26,19 +27,13 @@ func unusedCurve(ctx context.Context, m measurement) *table {
 	var points []*point
 	for _, d := range []*dialect{proposal, mrtr} {
 		without, with := m.point("without", whole(d), startChild(ctx, "", "ledger", "")), m.point("with", whole(d), startChild(ctx, "", "ledger", m.tempStore()))
-		without.protocol, without.floor, with.protocol, with.floor = d.name, without, d.name, without
+		without.kind, without.floor, with.kind, with.floor = d.name, without, d.name, without
 		points = append(points, without, with)
 	}
 	for _, p := range points {
 		p.round *= 4 // small differences need long rounds
 	}
-	m.measure(ctx, points)
-	t := newTable("ledger", "protocol", "CPU/turn", "× without", "quartiles")
-	for _, p := range points {
-		low, middle, high := against(p, p.floor, cpu)
-		t.row("%s\t%s\t%.1fµs\t%.3f\t%.3f–%.3f", p.name, p.protocol, p.median(cpu), middle, low, high)
-	}
-	return t
+	return m.table(ctx, points, nameAs("ledger"), kindAs("protocol"), perTurn, ratioOf(cpu, "× without", "%.3f", floorOf))
 }
 
 func sqliteCurve(ctx context.Context, m measurement) *table {
@@ -79,26 +74,23 @@ func singleUse(ctx context.Context, m measurement, fresh func() string) *table {
 			p.connections = 1 // one request has all callers at work
 		}
 	}
-	m.measure(ctx, points)
-	t := newTable("what", "per second", "× swaps", "quartiles", "× swaps beside", "CPU each")
-	for _, p := range points {
-		beside := ""
-		if p.floor != nil {
-			_, ratio, _ := against(p, p.floor, rate)
-			beside = fmt.Sprintf("%.2f", ratio)
+	toBeside := func(p *point) string {
+		if p.floor == nil {
+			return ""
 		}
-		low, middle, high := against(p, swaps, rate)
-		t.row("%s\t%.0f\t%.2f\t%.2f–%.2f\t%s\t%.0fµs", p.name, p.median(rate), middle, low, high, beside, p.median(cpu))
+		_, middle, _ := against(p, p.floor, rate)
+		return fmt.Sprintf("%.2f", middle)
 	}
-	return t
+	return m.table(ctx, points, nameAs("what"), medianOf(rate, "per second", "%.0f"), ratioOf(rate, "× swaps", "%.2f", func(*point) *point { return swaps }),
+		column{"× swaps beside", toBeside}, medianOf(cpu, "CPU each", "%.0fµs"))
 }
 
 // recordsCurve has a server make more and more records, one for each saga, and looks at its
 // memory, and at how long it takes another program to open the file.
 func recordsCurve(ctx context.Context, m measurement) *table {
 	store := m.tempStore()
-	out := newTable("records", "heap KB", "peak MB", "file MB", "to open it")
-	m.grow(ctx, m.point("records", recordEach(), startChild(ctx, "", "ledger", store)), "records", func(n int, u usage) {
+	out := newTable("records\theap KB\tpeak MB\tfile MB\tto open it")
+	m.grow(ctx, m.point("records", recordEach, startChild(ctx, "", "ledger", store)), "records", func(n int, u usage) {
 		file, start := must(os.Stat(store[len("sqlite:"):])), time.Now()
 		s := openStore(store)
 		must(s.Now(ctx))
@@ -109,47 +101,35 @@ func recordsCurve(ctx context.Context, m measurement) *table {
 	return out
 }
 
-// askAll takes a saga of a tool that asks batchChain times. Its first turn only asks, and the
-// ledger has nothing to do with it.
-func askAll(tool string, turn func(t *talk, id int, wanted string, last bool) error) error {
-	t := newTalk(mrtr, tool, fmt.Sprintf(`{"rounds":%d}`, batchChain))
-	for id := range batchChain {
-		if err := turn(t, id, "go", false); err != nil {
-			return err
-		}
-	}
-	return turn(t, batchChain, "All rounds are done.", true)
-}
+// asking is a saga of a tool that asks batchChain times, and rounds what its responses hold. Its first
+// turn only asks, and the ledger has nothing to do with it.
+func asking(tool string) *talk { return newTalk(mrtr, tool, fmt.Sprintf(`{"rounds":%d}`, batchChain)) }
+
+var rounds = append(slices.Repeat([]string{"go"}, batchChain), "All rounds are done.")
 
 // untilEnd is such a saga over HTTP. Its first turn is not counted.
 func untilEnd(tool string) operation {
-	return operation{batchChain, func(client *fasthttp.HostClient) (longest int, err error) {
-		return longest, askAll(tool, func(t *talk, id int, wanted string, last bool) error {
-			return t.send(client, id, t.request(id), wanted, last)
-		})
-	}}
+	return operation{batchChain, func(client *fasthttp.HostClient) int { return asking(tool).all(over(client), rounds...) }}
 }
 
 // recordEach begins a saga and takes the turn that makes its record. They are those of many users,
 // as one may not have so many.
-func recordEach() operation {
-	return operation{1, func(client *fasthttp.HostClient) (int, error) {
-		t := newTalk(mrtr, "once", `{"rounds":2}`)
-		t.header[userHeader] = strconv.Itoa(rand.IntN(100))
-		if err := t.send(client, 1, t.request(1), "go", false); err != nil {
-			return 0, err
-		}
-		return 0, t.send(client, 2, t.request(2), "go", false)
-	}}
-}
+var recordEach = operation{1, func(client *fasthttp.HostClient) int {
+	t := newTalk(mrtr, "once", `{"rounds":2}`)
+	t.header[userHeader] = strconv.Itoa(rand.IntN(100))
+	for turn := range 2 {
+		t.take(turn, over(client)(t.header, t.request(turn)), "go", false)
+	}
+	return 0
+}}
 
 // batch is what a request to the servers swaps and turns has done.
-var batch = operation{batchCallers * batchEach * batchChain, func(client *fasthttp.HostClient) (int, error) {
+var batch = operation{batchCallers * batchEach * batchChain, func(client *fasthttp.HostClient) int {
 	status, body, err := client.Get(nil, "http://localhost/")
-	if err == nil && status != fasthttp.StatusOK {
-		err = fmt.Errorf("status %d: %.300s", status, body)
+	if check(err); status != fasthttp.StatusOK {
+		fail("status %d: %.300s", status, body)
 	}
-	return 0, err
+	return 0
 }}
 
 // startPostgres starts a server of PostgreSQL that is stopped in the end, or says why there is none.
@@ -173,6 +153,6 @@ type skip string
 func (o outsider) Helper()                           {}
 func (o outsider) Cleanup(f func())                  { o.m.cleanup(f) }
 func (o outsider) Skipf(format string, args ...any)  { panic(skip(fmt.Sprintf(format, args...))) }
-func (o outsider) Errorf(format string, args ...any) { check(fmt.Errorf(format, args...)) }
+func (o outsider) Errorf(format string, args ...any) { fail(format, args...) }
 func (o outsider) Fatalf(format string, args ...any) { o.Errorf(format, args...) }
 func (o outsider) FailNow()                          {}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/http"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -19,15 +18,9 @@ func BenchmarkLedger(b *testing.B) {
 			b.ResetTimer()
 			for range 16 {
 				group.Go(func() {
-					w := &memory{header: http.Header{}}
+					send := reusing(h)
 					for begun.Add(1) <= int64(b.N) {
-						err := askAll(tool, func(t *talk, id int, wanted string, last bool) error {
-							clear(w.header)
-							w.body = w.body[:0]
-							h.ServeHTTP(w, t.httpRequest(id))
-							return t.take(id, w.body, wanted, last)
-						})
-						if err != nil {
+						if err := try(func() { asking(tool).all(send, rounds...) }); err != nil {
 							b.Error(err)
 							return
 						}

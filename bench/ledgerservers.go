@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"time"
@@ -88,15 +86,17 @@ const (
 )
 
 // batches is a server that has it done for each request, without a network in between.
-func batches(do func(context.Context) error) http.Handler {
+func batches(do func(context.Context)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var group sync.WaitGroup
 		errs := make([]error, batchCallers)
-		for caller := range batchCallers {
+		for caller := range errs {
 			group.Go(func() {
-				for range batchEach {
-					errs[caller] = cmp.Or(errs[caller], do(r.Context()))
-				}
+				errs[caller] = try(func() {
+					for range batchEach {
+						do(r.Context())
+					}
+				})
 			})
 		}
 		group.Wait()
@@ -106,63 +106,48 @@ func batches(do func(context.Context) error) http.Handler {
 	})
 }
 
-// swapBytes are about as many as records of sagas have.
-const swapBytes = 1024
-
 // swapServer writes records as fast as the store can, with all that a saga's have.
 func swapServer(args []string) http.Handler {
 	store := openStore(args[0])
-	return batches(func(ctx context.Context) (err error) {
-		r := newRecord()
+	return batches(func(ctx context.Context) {
+		swap := swaps(ctx, store)
 		for range batchChain {
-			err = cmp.Or(err, change(ctx, store, r))
+			swap()
 		}
-		return err
 	})
 }
 
-func newRecord() *ledger.Record {
-	r := &ledger.Record{Key: rand.Text(), Queue: "queue", Owner: "owner", Body: make([]byte, swapBytes)}
-	rand.Read(r.Body)
-	return r
-}
-
-func change(ctx context.Context, store ledger.Store, r *ledger.Record) error {
-	r.Keep = time.Now().Add(time.Hour)
-	return store.Swap(ctx, r)
+// swaps returns what creates a record, with about as many bytes as those of sagas, and then changes it.
+func swaps(ctx context.Context, store ledger.Store) func() {
+	r := &ledger.Record{Key: crand.Text(), Queue: "queue", Owner: "owner", Body: make([]byte, 1024)}
+	crand.Read(r.Body)
+	return func() {
+		r.Keep = time.Now().Add(time.Hour)
+		check(store.Swap(ctx, r))
+	}
 }
 
 // turnServer takes turns of a tool of the server ledger as fast as that can.
 func turnServer(args []string) http.Handler {
-	h := ledgerServer(args)
-	return batches(func(context.Context) error {
-		return askAll(args[1], func(t *talk, id int, wanted string, last bool) error { return t.ask(h, id, wanted, last) })
-	})
+	send := within(ledgerServer(args))
+	return batches(func(context.Context) { asking(args[1]).all(send, rounds...) })
 }
 
 // besideServer takes the same turns without a ledger, and changes a record beside each that would
 // be remembered, as often as that would be: what any server would have to do.
 func besideServer(args []string) http.Handler {
-	h, store, changes := ledgerServer([]string{""}), openStore(args[0]), changesOf[args[1]]
-	return batches(func(ctx context.Context) error {
-		r := newRecord()
-		return askAll(args[1], func(t *talk, id int, wanted string, last bool) error {
-			for range min(id, 1) * changes { // the first turn is not remembered
-				if err := change(ctx, store, r); err != nil {
-					return err
-				}
+	send, store, changes := within(ledgerServer([]string{""})), openStore(args[0]), changesOf[args[1]]
+	return batches(func(ctx context.Context) {
+		turn, swap := 0, swaps(ctx, store)
+		asking(args[1]).all(func(header map[string]string, request []byte) []byte {
+			for range min(turn, 1) * changes { // the first turn is not remembered
+				swap()
 			}
-			return t.ask(h, id, wanted, last)
-		})
+			turn++
+			return send(header, request)
+		}, rounds...)
 	})
 }
 
 // changesOf says how often a turn of a tool changes its record.
 var changesOf = map[string]int{"once": 1, "acting": 2}
-
-// ask sends the saga's next request to a handler, without a network.
-func (t *talk) ask(h http.Handler, id int, wanted string, last bool) error {
-	rec := httptest.NewRecorder()
-	h.ServeHTTP(rec, t.httpRequest(id))
-	return t.take(id, rec.Body.Bytes(), wanted, last)
-}

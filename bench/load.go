@@ -20,6 +20,7 @@ const (
 	cpu         = iota // µs, of all servers
 	proxyCPU           // µs
 	rate               // turns per second
+	latency            // ms that half of the operations took at most
 	allocations        // of all servers
 	allocated          // bytes, of all servers
 	peak               // MB that all servers held at most, so far
@@ -31,17 +32,17 @@ const (
 // the length of the longest token.
 type operation struct {
 	turns int
-	do    func(*fasthttp.HostClient) (token int, err error)
+	do    func(*fasthttp.HostClient) (token int)
 }
 
 // point is one place of a curve, or a contestant, and what was measured of it.
 type point struct {
-	name, protocol string
+	name, kind string // kind is its protocol, or what else it has in common with some of the others
 	operation
 	round, connections int // turns in a round
 	servers            []*child
 	proxy              *child // before them, or nil
-	floor, later       *point // what it is compared with: the dialect's floor, and of a base our build
+	floor, later       *point // what it is compared with: such as the dialect's floor, and of a base our build
 	taken              []figures
 }
 
@@ -54,52 +55,57 @@ func (m measurement) point(name string, o operation, servers ...*child) *point {
 func (p *point) repeat(ctx context.Context, turns int) (f figures, err error) {
 	return f, try(func() {
 		before, n, start := p.used(), max(turns/p.turns, 1), time.Now()
-		longest := p.load(ctx, n)
+		longest, took := p.load(ctx, n)
 		elapsed := time.Since(start).Seconds()
 		f = p.used()
 		for _, kind := range []int{cpu, proxyCPU, allocations, allocated} {
 			f[kind] = (f[kind] - before[kind]) / float64(n*p.turns)
 		}
-		f[rate], f[token] = float64(n*p.turns)/elapsed, float64(longest)
+		f[rate], f[latency], f[token] = float64(n*p.turns)/elapsed, took, float64(longest)
 	})
 }
 
 func (p *point) used() (f figures) {
 	for _, c := range p.servers {
-		u := must(c.usage("/"))
+		u := c.usage("/")
 		f[cpu], f[peak] = f[cpu]+micros(u.CPU), f[peak]+float64(u.MaxRSS)/1e6
 		f[allocations], f[allocated] = f[allocations]+float64(u.Mallocs), f[allocated]+float64(u.Bytes)
 	}
 	if p.proxy != nil {
-		f[proxyCPU] = micros(must(p.proxy.usage("/")).CPU)
+		f[proxyCPU] = micros(p.proxy.usage("/").CPU)
 	}
 	return f
 }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// load does the operation n times, on all connections at once.
-func (p *point) load(ctx context.Context, n int) (longest int64) {
+// load does the operation n times, on all connections at once, and returns the figures token and latency.
+func (p *point) load(ctx context.Context, n int) (longest int, took float64) {
 	client := clientOf(cmp.Or(p.proxy, p.servers[0]), p.connections)
 	defer client.CloseIdleConnections()
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	var begun, token atomic.Int64
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	times, lengths := make([]float64, n), make([]int, n)
+	var begun atomic.Int64
 	var group sync.WaitGroup
 	for range p.connections {
 		group.Go(func() {
-			for begun.Add(1) <= int64(n) && ctx.Err() == nil {
-				length, err := p.do(client)
-				if err != nil {
-					fail(fmt.Errorf("%s: %w", p.name, err))
+			err := try(func() {
+				for i := int(begun.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(begun.Add(1)) - 1 {
+					start := time.Now()
+					lengths[i] = p.do(client)
+					times[i] = micros(time.Since(start)) / 1000
 				}
-				token.Store(max(token.Load(), int64(length))) // they are all about as long
+			})
+			if err != nil {
+				end(fmt.Errorf("%s: %w", p.name, err))
 			}
 		})
 	}
 	group.Wait()
 	check(context.Cause(ctx))
-	return token.Load()
+	_, took, _ = quartiles(times)
+	return slices.Max(lengths), took
 }
 
 func clientOf(c *child, connections int) *fasthttp.HostClient {
@@ -124,21 +130,25 @@ func (m measurement) measure(ctx context.Context, points []*point) {
 }
 
 func (p *point) median(kind int) float64 {
-	_, middle, _ := quartiles(p.taken, func(i int) float64 { return p.taken[i][kind] })
+	var values []float64
+	for _, f := range p.taken {
+		values = append(values, f[kind])
+	}
+	_, middle, _ := quartiles(values)
 	return middle
 }
 
 // against divides a figure by another's in the same round, and returns of these
 // ratios the values that a quarter, half and three quarters do not exceed.
 func against(a, b *point, kind int) (low, middle, high float64) {
-	return quartiles(a.taken, func(i int) float64 { return a.taken[i][kind] / b.taken[i][kind] })
+	var ratios []float64
+	for i, f := range a.taken {
+		ratios = append(ratios, f[kind]/b.taken[i][kind])
+	}
+	return quartiles(ratios)
 }
 
-func quartiles(rounds []figures, value func(int) float64) (low, middle, high float64) {
-	var values []float64
-	for i := range rounds {
-		values = append(values, value(i))
-	}
+func quartiles(values []float64) (low, middle, high float64) {
 	slices.Sort(values)
 	n := len(values)
 	return values[n/4], values[n/2], values[n*3/4]

@@ -49,6 +49,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+func fail(format string, args ...any) { check(fmt.Errorf(format, args...)) }
+
 // try returns the error that ended f.
 func try(f func()) (err error) {
 	defer func() {

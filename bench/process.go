@@ -86,10 +86,10 @@ func startChild(ctx context.Context, program string, args ...string) *child {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	go cmd.Wait()
 	if _, scanned := fmt.Sscan(line, &c.work, &c.control); errors.Join(err, scanned) != nil {
-		check(fmt.Errorf("the server %s did not start: %w", args[0], errors.Join(err, scanned)))
+		fail("the server %s did not start: %w", args[0], errors.Join(err, scanned))
 	}
 	if !onThisMachine(c.work) || !onThisMachine(c.control) {
-		check(fmt.Errorf("the server %s listens at %q, which is not on this machine alone", args[0], line))
+		fail("the server %s listens at %q, which is not on this machine alone", args[0], line)
 	}
 	return c
 }
@@ -101,12 +101,10 @@ func onThisMachine(address string) bool {
 	return err == nil && at.Addr().IsLoopback()
 }
 
-func (c *child) usage(path string) (u usage, err error) {
+func (c *child) usage(path string) (u usage) {
 	client := http.Client{Timeout: time.Minute}
-	resp, err := client.Get("http://" + c.control + path)
-	if err != nil {
-		return u, err
-	}
+	resp := must(client.Get("http://" + c.control + path))
 	defer resp.Body.Close()
-	return u, json.NewDecoder(resp.Body).Decode(&u)
+	check(json.NewDecoder(resp.Body).Decode(&u))
+	return u
 }

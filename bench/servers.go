@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"strings"
@@ -128,15 +127,15 @@ func floorServer([]string) http.Handler {
 		} `json:"params,omitempty"`
 		Result json.RawMessage `json:"result,omitempty"`
 	}
-	ours, results := sagaServer(nil, complextool.Tool), map[*dialect]*[turns]message{proposal: {}, mrtr: {}}
-	for d, all := range results {
-		t := deploy(d)
-		for turn := range turns {
-			rec := httptest.NewRecorder()
-			ours.ServeHTTP(rec, t.httpRequest(1))
-			check(t.take(1, rec.Body.Bytes(), wanted[turn], turn == turns-1))
-			check(json.Unmarshal(rec.Body.Bytes(), &all[turn]))
-		}
+	ours, results := within(sagaServer(nil, complextool.Tool)), map[*dialect][]message{}
+	for _, d := range []*dialect{proposal, mrtr} {
+		deploy(d).all(func(header map[string]string, request []byte) []byte {
+			var m message
+			body := ours(header, request)
+			check(json.Unmarshal(body, &m))
+			results[d] = append(results[d], m)
+			return body
+		}, wanted[:]...)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -159,19 +158,6 @@ func floorServer([]string) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(out)
 	})
-}
-
-// httpRequest is the saga's next request, for a handler without a network.
-func (t *talk) httpRequest(id int) *http.Request {
-	body := t.request(id)
-	h := make(http.Header)
-	for k, v := range t.header {
-		h.Set(k, v)
-	}
-	return &http.Request{
-		Method: http.MethodPost, URL: &url.URL{Path: "/mcp"}, Host: "localhost", Header: h, ContentLength: int64(len(body)),
-		Body: io.NopCloser(bytes.NewReader(body)),
-	}
 }
 
 // proxyServer passes each request on to the next of the servers given.

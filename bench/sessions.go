@@ -3,15 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -29,17 +27,13 @@ var quickTool = saga.Machine[struct{}, struct{}]{
 // what a call without a ledger has cost there.
 func sessionsCurve(ctx context.Context, m measurement) *table {
 	var points []*point
-	times := make(map[*point]*latencies)
 	for _, c := range []struct{ tool, text string }{{"complex_tool", wanted[turns-1]}, {"quick", "Done."}} {
-		var without *point
+		var first *point
 		add := func(name, program, store string) {
-			took := new(latencies)
-			p := m.point(name, inSessions(c.tool, c.text, took), startChild(ctx, program, "ledger", store))
-			p.round, p.protocol, p.floor = m.sagas, c.tool, without
-			points, times[p] = append(points, p), took
-			if without == nil {
-				without, p.floor = p, p
-			}
+			p := m.point(name, inSessions(c.tool, c.text), startChild(ctx, program, "ledger", store))
+			first = cmp.Or(first, p)
+			p.round, p.kind, p.floor = m.sagas, c.tool, first
+			points = append(points, p)
 		}
 		if base := m.String("base"); base != "" {
 			add("without, base", base, "")
@@ -48,149 +42,93 @@ func sessionsCurve(ctx context.Context, m measurement) *table {
 		add("memory", "", "memory:")
 		add("sqlite", "", m.tempStore())
 	}
-	m.measure(ctx, points)
-	t := newTable("ledger", "tool", "CPU/call", "× first", "quartiles", "median time", "allocs/call", "B/call")
-	for _, p := range points {
-		low, middle, high := against(p, p.floor, cpu)
-		t.row("%s\t%s\t%.1fµs\t%.3f\t%.3f–%.3f\t%.2f ms\t%.0f\t%.0f", p.name, p.protocol, p.median(cpu), middle, low, high,
-			micros(times[p].median())/1e3, p.median(allocations), p.median(allocated))
-	}
-	return t
-}
-
-type latencies struct {
-	mu   sync.Mutex
-	took []time.Duration
-}
-
-func (l *latencies) add(d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.took = append(l.took, d)
-}
-
-func (l *latencies) median() time.Duration {
-	slices.Sort(l.took)
-	return l.took[len(l.took)/2]
+	return m.table(ctx, points, nameAs("ledger"), kindAs("tool"), medianOf(cpu, "CPU/call", "%.1fµs"), ratioOf(cpu, "× first", "%.3f", floorOf),
+		medianOf(latency, "median time", "%.2f ms"), medianOf(allocations, "allocs/call", "%.0f"), medianOf(allocated, "B/call", "%.0f"))
 }
 
 // inSessions is a call whose result holds the text, in one of as many sessions as there are
 // connections.
-func inSessions(tool, text string, took *latencies) operation {
-	free := make(chan *legacy, 1024)
-	return operation{1, func(c *fasthttp.HostClient) (int, error) {
-		var s *legacy
+func inSessions(tool, text string) operation {
+	free := make(chan *session, 1024)
+	return operation{1, func(c *fasthttp.HostClient) int {
+		var s *session
 		select {
 		case s = <-free:
 		default:
-			var err error
-			if s, err = newLegacy("http://" + c.Addr + "/mcp"); err != nil {
-				return 0, err
-			}
+			s = newSession("http://" + c.Addr + "/mcp")
 		}
-		start := time.Now()
-		if err := s.call(tool, text); err != nil {
-			return 0, err
-		}
-		took.add(time.Since(start))
+		s.call(tool, text)
 		free <- s
-		return 0, nil
+		return 0
 	}}
 }
 
-// legacy is a session as its client sees it.
-type legacy struct {
-	url, id string
-	calls   int
-	client  http.Client
+// session is one of MCP 2025-11-25 as its client sees it.
+type session struct {
+	url    string
+	header http.Header
+	calls  int
+	client http.Client
 }
 
-func newLegacy(url string) (*legacy, error) {
-	s := &legacy{url: url, client: http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: time.Minute}}
-	header, err := s.send(http.StatusOK, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{},"sampling":{}},"clientInfo":{"name":"bench","version":"1"}}}`)
-	if err != nil {
-		return nil, err
-	}
-	s.id = header.Get("Mcp-Session-Id")
-	_, err = s.send(http.StatusAccepted, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	return s, err
+func newSession(url string) *session {
+	s := &session{url: url, header: make(http.Header), client: http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: time.Minute}}
+	s.header.Set("Content-Type", "application/json")
+	s.header.Set("Accept", "application/json, text/event-stream")
+	resp := s.post(http.StatusOK, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{},"sampling":{}},"clientInfo":{"name":"bench","version":"1"}}}`)
+	drain(resp)
+	s.header.Set("Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id"))
+	s.header.Set("MCP-Protocol-Version", "2025-11-25")
+	drain(s.post(http.StatusAccepted, `{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	return s
 }
 
-func (s *legacy) post(status int, message string) (*http.Response, error) {
-	r, err := http.NewRequest(http.MethodPost, s.url, strings.NewReader(message))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	if s.id != "" {
-		r.Header.Set("Mcp-Session-Id", s.id)
-		r.Header.Set("MCP-Protocol-Version", "2025-11-25")
-	}
-	resp, err := s.client.Do(r)
-	if err == nil && resp.StatusCode != status {
-		err = fmt.Errorf("a wrong answer: status %d to %s", resp.StatusCode, message)
+func (s *session) post(status int, message string) *http.Response {
+	r := must(http.NewRequest(http.MethodPost, s.url, strings.NewReader(message)))
+	r.Header = s.header
+	resp := must(s.client.Do(r))
+	if resp.StatusCode != status {
 		resp.Body.Close()
+		fail("a wrong answer: status %d to %s", resp.StatusCode, message)
 	}
-	return resp, err
-}
-
-// send posts a message whose response is of no interest but for its header.
-func (s *legacy) send(status int, message string) (http.Header, error) {
-	resp, err := s.post(status, message)
-	if err != nil {
-		return nil, err
-	}
-	return resp.Header, drain(resp)
+	return resp
 }
 
 // drain reads the rest of a response, so that its connection is used again.
-func drain(resp *http.Response) error {
-	defer resp.Body.Close()
+func drain(resp *http.Response) {
 	_, err := io.Copy(io.Discard, resp.Body)
-	return err
+	resp.Body.Close()
+	check(err)
 }
 
-func (s *legacy) call(tool, text string) error {
+// call calls a tool, answers what that asks, and looks for a text in the result. The response is JSON,
+// or a stream of events whose data are.
+func (s *session) call(tool, text string) {
 	s.calls++
-	id := strconv.Itoa(s.calls)
-	resp, err := s.post(http.StatusOK, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"`+tool+`","arguments":{}}}`)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	asked := 0
-	for lines := bufio.NewReader(resp.Body); ; {
-		line, err := lines.ReadBytes('\n')
-		if err != nil && (err != io.EOF || len(line) == 0) {
-			return fmt.Errorf("a wrong answer: the stream of call %s ended after %d questions: %w", id, asked, err)
-		}
-		data, ok := bytes.CutPrefix(line, []byte("data: "))
-		if !ok && line[0] != '{' || len(bytes.TrimSpace(data)) == 0 {
-			continue // not an event's data, nor a response in JSON
+	id, asked := strconv.Itoa(s.calls), 0
+	resp := s.post(http.StatusOK, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"`+tool+`","arguments":{}}}`)
+	defer drain(resp)
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		data := bytes.TrimPrefix(lines.Bytes(), []byte("data: "))
+		if len(data) == 0 || data[0] != '{' {
+			continue
 		}
 		var m struct {
 			ID     json.RawMessage
 			Method string
 			Result *struct{ IsError bool }
 		}
-		if err := json.Unmarshal(bytes.TrimSpace(data), &m); err != nil {
-			return fmt.Errorf("a wrong answer: %w: %.300s", err, data)
-		}
-		answer := given[wanted[min(asked, 1)]]
+		err := json.Unmarshal(data, &m)
 		switch {
-		case m.Result != nil:
-			if string(m.ID) != id || m.Result.IsError || !bytes.Contains(data, []byte(text)) {
-				return fmt.Errorf("a wrong answer to call %s of %s: %.300s", id, tool, data)
-			}
-			return drain(resp)
-		case m.Method == "elicitation/create" && asked == 0, m.Method == "sampling/createMessage" && asked == 1:
+		case err == nil && m.Result != nil && string(m.ID) == id && !m.Result.IsError && bytes.Contains(data, []byte(text)):
+			return
+		case err == nil && (m.Method == "elicitation/create" && asked == 0 || m.Method == "sampling/createMessage" && asked == 1):
+			drain(s.post(http.StatusAccepted, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":`+given[wanted[asked]]+`}`))
 			asked++
-			if _, err := s.send(http.StatusAccepted, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":`+answer+`}`); err != nil {
-				return err
-			}
 		default:
-			return fmt.Errorf("a wrong answer to call %s of %s, which has asked %d questions: %.300s", id, tool, asked, data)
+			fail("a wrong answer to call %s of %s, which has asked %d questions: %.300s", id, tool, asked, data)
 		}
 	}
+	fail("a wrong answer: the stream of call %s ended after %d questions: %v", id, asked, lines.Err())
 }

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -78,7 +81,7 @@ func (t *talk) request(id int) []byte {
 }
 
 // take verifies the response, and takes from it what the next request needs.
-func (t *talk) take(id int, body []byte, wanted string, last bool) error {
+func (t *talk) take(id int, body []byte, wanted string, last bool) {
 	var r struct {
 		JSONRPC   string
 		ID, Error json.RawMessage
@@ -97,47 +100,71 @@ func (t *talk) take(id int, body []byte, wanted string, last bool) error {
 	for key := range r.Result.InputRequests {
 		t.asked = key
 	}
-	if err == nil && r.JSONRPC == "2.0" && string(r.ID) == strconv.Itoa(id) && r.Error == nil && !r.Result.IsError &&
-		bytes.Contains(body, []byte(wanted)) && (last || strings.Contains(t.asked, wanted)) &&
-		bytes.Contains(body, []byte(t.suspended)) != last && (t.token == "") == last {
-		return nil
+	if err != nil || r.JSONRPC != "2.0" || string(r.ID) != strconv.Itoa(id) || r.Error != nil || r.Result.IsError ||
+		!bytes.Contains(body, []byte(wanted)) || !last && !strings.Contains(t.asked, wanted) ||
+		bytes.Contains(body, []byte(t.suspended)) == last || (t.token == "") != last {
+		fail("a wrong answer in %s to request %d, which should hold %s (last: %v): %.300s", t.name, id, wanted, last, body)
 	}
-	return fmt.Errorf("a wrong answer in %s to request %d, which should hold %s (last: %v): %.300s", t.name, id, wanted, last, body)
 }
 
 func (t *talk) tokenLength() int { return max(len(t.token)-len(`""`), 0) }
 
-// send sends a request of the saga and takes the response. Any status but 200 is an
-// error.
-func (t *talk) send(client *fasthttp.HostClient, id int, body []byte, wanted string, last bool) error {
-	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseRequest(req)
-	defer fasthttp.ReleaseResponse(resp)
-	req.SetRequestURI("http://localhost/mcp")
-	req.Header.SetMethod(http.MethodPost)
-	for k, v := range t.header {
-		req.Header.Set(k, v)
+// exchange sends a request and returns the body of its response.
+type exchange func(header map[string]string, request []byte) []byte
+
+// all takes all turns of the saga, whose responses hold what is wanted. It returns the length of the
+// longest token.
+func (t *talk) all(send exchange, wanted ...string) (longest int) {
+	for turn, text := range wanted {
+		t.take(turn+1, send(t.header, t.request(turn+1)), text, turn == len(wanted)-1)
+		longest = max(longest, t.tokenLength())
 	}
-	req.SetBody(body)
-	if err := client.Do(req, resp); err != nil {
-		return err
+	return longest
+}
+
+// over sends requests to a server. Any status but 200 is an error.
+func over(client *fasthttp.HostClient) exchange {
+	return func(header map[string]string, request []byte) []byte {
+		req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+		defer fasthttp.ReleaseRequest(req)
+		defer fasthttp.ReleaseResponse(resp)
+		req.SetRequestURI("http://localhost/mcp")
+		req.Header.SetMethod(http.MethodPost)
+		for k, v := range header {
+			req.Header.Set(k, v)
+		}
+		req.SetBody(request)
+		check(client.Do(req, resp))
+		if resp.StatusCode() != http.StatusOK {
+			fail("a wrong answer: status %d: %.300s", resp.StatusCode(), resp.Body())
+		}
+		return bytes.Clone(resp.Body())
 	}
-	if resp.StatusCode() != http.StatusOK {
-		return fmt.Errorf("a wrong answer: status %d: %.300s", resp.StatusCode(), resp.Body())
+}
+
+// within hands requests to a handler, without a network.
+func within(h http.Handler) exchange {
+	return func(header map[string]string, request []byte) []byte {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, httpRequest(header, request))
+		return rec.Body.Bytes()
 	}
-	return t.take(id, resp.Body(), wanted, last)
+}
+
+func httpRequest(header map[string]string, body []byte) *http.Request {
+	h := make(http.Header)
+	for k, v := range header {
+		h.Set(k, v)
+	}
+	return &http.Request{
+		Method: http.MethodPost, URL: &url.URL{Path: "/mcp"}, Host: "localhost", Header: h, ContentLength: int64(len(body)),
+		Body: io.NopCloser(bytes.NewReader(body)),
+	}
 }
 
 // whole is a whole saga of the proposal's tool.
 func whole(d *dialect) operation {
-	return operation{turns, func(client *fasthttp.HostClient) (longest int, err error) {
-		t := deploy(d)
-		for turn := 0; turn < turns && err == nil; turn++ {
-			err = t.send(client, turn+1, t.request(turn+1), wanted[turn], turn == turns-1)
-			longest = max(longest, t.tokenLength())
-		}
-		return longest, err
-	}}
+	return operation{turns, func(client *fasthttp.HostClient) int { return deploy(d).all(over(client), wanted[:]...) }}
 }
 
 // reach brings a saga of the tools rounds and rounds_flow to the turn that answers
@@ -148,12 +175,12 @@ func reach(server *child, d *dialect, tool string, rounds, size, n int) operatio
 	defer client.CloseIdleConnections()
 	t := newTalk(d, tool, fmt.Sprintf(`{"rounds":%d,"size":%d}`, rounds, size))
 	for range n {
-		check(t.send(client, 1, t.request(1), "go", false))
+		t.take(1, over(client)(t.header, t.request(1)), "go", false)
 	}
 	body := t.request(1)
-	return operation{1, func(client *fasthttp.HostClient) (int, error) {
+	return operation{1, func(client *fasthttp.HostClient) int {
 		same := *t
-		err := same.send(client, 1, body, "", false)
-		return same.tokenLength(), err
+		same.take(1, over(client)(t.header, body), "", false)
+		return same.tokenLength()
 	}}
 }
