@@ -121,24 +121,14 @@ func acts(i ssa.Instruction) bool {
 
 func actingCall(c *ssa.CallCommon) bool {
 	if b, ok := c.Value.(*ssa.Builtin); ok {
-		switch b.Name() {
-		case "delete", "clear", "close":
-			return true
-		}
-		return false
+		return slices.Contains([]string{"delete", "clear", "close"}, b.Name())
 	}
 	o := object(c)
 	if o == nil {
 		return true
 	}
-	if o.Pkg() == nil || harmless(o.Pkg()) { // error.Error is of no package
-		return false
-	}
-	if o.Pkg().Path() == sagaPath {
-		return false // a log message, an error
-	}
-	if sig := o.Signature(); sig.Recv() != nil && isLogger(sig.Recv().Type()) {
-		return false
+	if o.Pkg() == nil || slices.Contains(computing, o.Pkg().Path()) || onlyLogs(o) {
+		return false // error.Error is of no package; what saga has is a log message, or an error
 	}
 	// What gets the error and returns one computes it.
 	return !(endsInError(c.Signature().Results()) && takes(c.Signature(), isError))
@@ -147,11 +137,7 @@ func actingCall(c *ssa.CallCommon) bool {
 // isLogger reports whether methods of a type tell people something: loggers and
 // spans of traces.
 func isLogger(t types.Type) bool {
-	switch receiver(t) {
-	case "Logger", "SugaredLogger", "Entry", "Event", "Span", "Counter", "Histogram", "Gauge":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"Logger", "SugaredLogger", "Entry", "Event", "Span", "Counter", "Histogram", "Gauge"}, receiver(t))
 }
 
 // getsEffect reports whether a deferred call gets what saga.Do returned, and does

@@ -22,13 +22,11 @@ that only reads, and not reported.`, func(pass *analysis.Pass, p *program, r *re
 		calls: make(map[token.Pos]*ast.CallExpr), effects: findEffects(pass),
 	}
 	var begin []ast.Expr
-	for _, f := range pass.Files {
-		for n := range ast.Preorder(f) {
-			if call, ok := n.(*ast.CallExpr); ok {
-				v.calls[call.Lparen] = call
-			}
-			begin = append(begin, beginnings(pass.TypesInfo, n)...)
+	for n := range nodes(pass) {
+		if call, ok := n.(*ast.CallExpr); ok {
+			v.calls[call.Lparen] = call
 		}
+		begin = append(begin, beginnings(pass.TypesInfo, n)...)
 	}
 	for _, expr := range begin {
 		if f := p.function(pass.TypesInfo, expr); f != nil {
@@ -171,18 +169,16 @@ func findEffects(pass *analysis.Pass) map[types.Object]bool {
 			found[o] = false
 		}
 	}
-	for _, f := range pass.Files {
-		for n := range ast.Preorder(f) {
-			assigned(n, func(to, value ast.Expr) {
-				// e.Undo = … makes it one that can be undone.
-				if field, ok := ast.Unparen(to).(*ast.SelectorExpr); ok {
-					put(field.X, nil)
-				}
-				put(to, value)
-			})
-			if kv, ok := n.(*ast.KeyValueExpr); ok {
-				put(kv.Key, kv.Value)
+	for n := range nodes(pass) {
+		assigned(n, func(to, value ast.Expr) {
+			// e.Undo = … makes it one that can be undone.
+			if field, ok := ast.Unparen(to).(*ast.SelectorExpr); ok {
+				put(field.X, nil)
 			}
+			put(to, value)
+		})
+		if kv, ok := n.(*ast.KeyValueExpr); ok {
+			put(kv.Key, kv.Value)
 		}
 	}
 	return found

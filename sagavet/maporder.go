@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"go/types"
 	"iter"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/types/typeutil"
@@ -76,10 +77,7 @@ func (v *replay) unordered(x ast.Expr) bool {
 		}
 	}
 	if call, ok := ast.Unparen(x).(*ast.CallExpr); ok {
-		switch funcName(calledFunc(v.info, call)) {
-		case "maps.Keys", "maps.Values", "maps.All":
-			return true
-		}
+		return slices.Contains([]string{"maps.Keys", "maps.Values", "maps.All"}, funcName(calledFunc(v.info, call)))
 	}
 	return false
 }

@@ -112,13 +112,8 @@ const (
 	runUntil  = "(*" + sagaPath + ".Run).Until"
 )
 
-// harmless reports whether a package's functions only compute, or tell people
-// something: calling them undoes nothing.
-func harmless(pkg *types.Package) bool {
-	switch pkg.Path() {
-	case "errors", "fmt", "log", "log/slog", "strings", "strconv", "slices", "maps", "time", "testing",
-		"github.com/stretchr/testify/assert", "github.com/stretchr/testify/require":
-		return true
-	}
-	return false
-}
+// Packages whose functions only compute, or tell people something: calling them undoes nothing.
+var (
+	computing = []string{"errors", "fmt", "strings", "strconv", "slices", "maps", "time", sagaPath}
+	telling   = []string{"log", "log/slog", "testing", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"}
+)

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/inspect"
+	"golang.org/x/tools/go/ast/inspector"
 	"golang.org/x/tools/go/ssa"
 )
 
@@ -67,6 +69,11 @@ var build = &analysis.Analyzer{
 		p.add(pkg.Func("init")) // literals of package variables
 		return p, nil
 	},
+}
+
+// nodes are those of all files of a package.
+func nodes(pass *analysis.Pass) iter.Seq[ast.Node] {
+	return pass.ResultOf[inspect.Analyzer].(*inspector.Inspector).PreorderSeq()
 }
 
 func (p *program) add(f *ssa.Function) {

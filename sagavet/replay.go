@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/types"
 	"iter"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
 )
@@ -27,11 +28,9 @@ for a log message only is not reported.`, func(pass *analysis.Pass, p *program, 
 
 func declarations(pass *analysis.Pass) map[*types.Func]*ast.FuncDecl {
 	decls := make(map[*types.Func]*ast.FuncDecl)
-	for _, f := range pass.Files {
-		for _, d := range f.Decls {
-			if d, ok := d.(*ast.FuncDecl); ok && d.Body != nil {
-				decls[pass.TypesInfo.Defs[d.Name].(*types.Func)] = d
-			}
+	for n := range nodes(pass) {
+		if d, ok := n.(*ast.FuncDecl); ok && d.Body != nil {
+			decls[pass.TypesInfo.Defs[d.Name].(*types.Func)] = d
 		}
 	}
 	return decls
@@ -59,12 +58,10 @@ func (p *program) flowBodies(pass *analysis.Pass) iter.Seq[*ast.BlockStmt] {
 // endAtOnce returns the functions of flows that ask nothing, so they run once.
 func (p *program) endAtOnce(pass *analysis.Pass) map[ast.Node]bool {
 	once := make(map[ast.Node]bool)
-	for _, f := range pass.Files {
-		for n := range ast.Preorder(f) {
-			for _, expr := range beginnings(pass.TypesInfo, n) {
-				if f := p.function(pass.TypesInfo, expr); f != nil && p.does(f) != asks {
-					once[f.Syntax()] = true
-				}
+	for n := range nodes(pass) {
+		for _, expr := range beginnings(pass.TypesInfo, n) {
+			if f := p.function(pass.TypesInfo, expr); f != nil && p.does(f) != asks {
+				once[f.Syntax()] = true
 			}
 		}
 	}
@@ -124,23 +121,13 @@ func onlyLogs(f *types.Func) bool {
 	if f == nil || f.Pkg() == nil {
 		return false
 	}
-	switch f.Pkg().Path() {
-	case "log", "log/slog":
-		return true
-	case "testing", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require":
-		return true
-	}
 	recv := f.Signature().Recv()
-	return recv != nil && (isLogger(recv.Type()) || isSaga(recv.Type(), "working") && (f.Name() == "Log" || f.Name() == "Progress"))
+	return slices.Contains(telling, f.Pkg().Path()) || recv != nil && (isLogger(recv.Type()) || isSaga(recv.Type(), "working") && (f.Name() == "Log" || f.Name() == "Progress"))
 }
 
 // startsGoroutine knows functions that run others concurrently.
 func startsGoroutine(f *types.Func) bool {
-	switch funcName(f) {
-	case "(*sync.WaitGroup).Go", "(*golang.org/x/sync/errgroup.Group).Go", "(*golang.org/x/sync/errgroup.Group).TryGo", "time.AfterFunc":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"(*sync.WaitGroup).Go", "(*golang.org/x/sync/errgroup.Group).Go", "(*golang.org/x/sync/errgroup.Group).TryGo", "time.AfterFunc"}, funcName(f))
 }
 
 // flowCode looks for what code of flows uses that it must not, by its own name or in

@@ -23,21 +23,17 @@ variable, is taken for bounded, and counted as one round.`, func(pass *analysis.
 		info: pass.TypesInfo, reporter: r,
 		bodies: make(map[types.Object]*ast.BlockStmt), counted: make(map[*ast.BlockStmt]*count),
 	}
-	for _, f := range pass.Files {
-		for n := range ast.Preorder(f) {
-			v.declare(n)
-		}
+	for n := range nodes(pass) {
+		v.declare(n)
 	}
-	for _, f := range pass.Files {
-		for n := range ast.Preorder(f) {
-			switch n := n.(type) {
-			case *ast.FuncDecl:
-				if n.Body != nil {
-					v.function(n.Body)
-				}
-			case *ast.FuncLit:
+	for n := range nodes(pass) {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if n.Body != nil {
 				v.function(n.Body)
 			}
+		case *ast.FuncLit:
+			v.function(n.Body)
 		}
 	}
 })

@@ -22,12 +22,10 @@ fails. Names that are not constant are not checked, nor are machines whose Steps
 written out in the package.`, func(pass *analysis.Pass, _ *program, r *reporter) {
 	v := &stepNames{info: pass.TypesInfo, reporter: r, decls: declarations(pass), literals: make(map[types.Object]*ast.CompositeLit)}
 	var machines []*ast.CompositeLit
-	for _, f := range pass.Files {
-		for n := range ast.Preorder(f) {
-			v.collect(n)
-			if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.info.TypeOf(lit), "Machine") {
-				machines = append(machines, lit)
-			}
+	for n := range nodes(pass) {
+		v.collect(n)
+		if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.info.TypeOf(lit), "Machine") {
+			machines = append(machines, lit)
 		}
 	}
 	for _, m := range machines {
