@@ -42,8 +42,11 @@ func compare(ctx context.Context, m measurement) {
 			points = append(points, then)
 		}
 	}
-	t, lines := m.table(ctx, points, nameAs("server"), kindAs("protocol"), perTurn, ratioOf(cpu, "× floor", "%.2f", floorOf), perSecond,
-		medianOf(allocations, "allocs/turn", "%.0f"), medianOf(allocated, "B/turn", "%.0f"), peakMB, medianOf(token, "token", "%.0f")), ""
+	t := m.table(ctx, points, "server\tprotocol\tCPU/turn\t× floor\tquartiles\tturns/s\tallocs/turn\tB/turn\tpeak MB\ttoken", func(p *point) string {
+		return fmt.Sprintf("%s\t%s\t%.1fµs\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f", p.name, p.kind, p.median(cpu), ratio(cpu, "%.2f\t%.2f–%.2f", p, p.floor),
+			p.median(rate), p.median(allocations), p.median(allocated), p.median(peak), p.median(token))
+	})
+	lines := ""
 	for _, p := range points {
 		if p.later != nil {
 			lines += ratio(cpu, p.later.name+", "+p.kind+": %.3f of the base's CPU time per turn (quartiles %.3f–%.3f).\n\n", p.later, p)

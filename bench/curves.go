@@ -123,11 +123,10 @@ func sizeCurve(ctx context.Context, m measurement) *table {
 		p.round = max(m.sagas/20, 1) * turns
 		points = append(points, p)
 	}
-	perByte := func(p *point) string {
-		size := must(strconv.Atoi(p.name))
-		return fmt.Sprintf("%.1f", p.median(cpu)*1000/float64(size))
-	}
-	return m.table(ctx, points, nameAs("state B"), medianOf(cpu, "CPU/turn", "%.0fµs"), column{"ns/B", perByte}, medianOf(token, "token", "%.0f"))
+	return m.table(ctx, points, "state B\tCPU/turn\tns/B\ttoken", func(p *point) string {
+		bytes := must(strconv.ParseFloat(p.name, 64))
+		return fmt.Sprintf("%s\t%.0fµs\t%.1f\t%.0f", p.name, p.median(cpu), p.median(cpu)*1000/bytes, p.median(token))
+	})
 }
 
 // connectionsCurve is the cost of a turn when many clients are connected, each number
@@ -140,7 +139,9 @@ func connectionsCurve(ctx context.Context, m measurement) *table {
 		p.connections, p.round = n, max(m.sagas, 10*n)*turns
 		points = append(points, p)
 	}
-	return m.table(ctx, points, nameAs("connections"), perTurn, perSecond, peakMB)
+	return m.table(ctx, points, "connections\tCPU/turn\tturns/s\tpeak MB", func(p *point) string {
+		return fmt.Sprintf("%s\t%.1fµs\t%.0f\t%.0f", p.name, p.median(cpu), p.median(rate), p.median(peak))
+	})
 }
 
 // replicasCurve runs sagas whose every turn goes to the next of several processes
@@ -158,7 +159,9 @@ func replicasCurve(ctx context.Context, m measurement) *table {
 		p.proxy = startChild(ctx, "", behind...)
 		points = append(points, p)
 	}
-	return m.table(ctx, points, nameAs("replicas"), perSecond, medianOf(cpu, "server CPU/turn", "%.1fµs"), medianOf(proxyCPU, "proxy CPU/turn", "%.1fµs"))
+	return m.table(ctx, points, "replicas\tturns/s\tserver CPU/turn\tproxy CPU/turn", func(p *point) string {
+		return fmt.Sprintf("%s\t%.0f\t%.1fµs\t%.1fµs", p.name, p.median(rate), p.median(cpu), p.median(proxyCPU))
+	})
 }
 
 // heapCurve leaves more and more sagas suspended and looks at the server's heap,

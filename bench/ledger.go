@@ -33,7 +33,9 @@ func unusedCurve(ctx context.Context, m measurement) *table {
 	for _, p := range points {
 		p.round *= 4 // small differences need long rounds
 	}
-	return m.table(ctx, points, nameAs("ledger"), kindAs("protocol"), perTurn, ratioOf(cpu, "× without", "%.3f", floorOf))
+	return m.table(ctx, points, "ledger\tprotocol\tCPU/turn\t× without\tquartiles", func(p *point) string {
+		return fmt.Sprintf("%s\t%s\t%.1fµs\t%s", p.name, p.kind, p.median(cpu), ratio(cpu, "%.3f\t%.3f–%.3f", p, p.floor))
+	})
 }
 
 func sqliteCurve(ctx context.Context, m measurement) *table {
@@ -74,15 +76,13 @@ func singleUse(ctx context.Context, m measurement, fresh func() string) *table {
 			p.connections = 1 // one request has all callers at work
 		}
 	}
-	toBeside := func(p *point) string {
-		if p.floor == nil {
-			return ""
+	return m.table(ctx, points, "what\tper second\t× swaps\tquartiles\t× swaps beside\tCPU each", func(p *point) string {
+		beside := ""
+		if p.floor != nil {
+			beside = ratio(rate, "%.2[1]f", p, p.floor)
 		}
-		_, middle, _ := against(p, p.floor, rate)
-		return fmt.Sprintf("%.2f", middle)
-	}
-	return m.table(ctx, points, nameAs("what"), medianOf(rate, "per second", "%.0f"), ratioOf(rate, "× swaps", "%.2f", func(*point) *point { return swaps }),
-		column{"× swaps beside", toBeside}, medianOf(cpu, "CPU each", "%.0fµs"))
+		return fmt.Sprintf("%s\t%.0f\t%s\t%s\t%.0fµs", p.name, p.median(rate), ratio(rate, "%.2f\t%.2f–%.2f", p, swaps), beside, p.median(cpu))
+	})
 }
 
 // recordsCurve has a server make more and more records, one for each saga, and looks at its

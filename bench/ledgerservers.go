@@ -4,13 +4,11 @@ import (
 	"context"
 	crand "crypto/rand"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/ledger/postgres"
@@ -43,17 +41,14 @@ const userHeader = "Bench-User"
 func ledgerServer(args []string) http.Handler {
 	once := roundsTool // asks several times; with a ledger, each turn is taken once
 	once.Info.Name = "once"
-	o := server.Options{
-		Audience: "bench", Keys: must(codec.NewKeyset()), Logger: slog.New(slog.DiscardHandler),
-		Authenticate: func(r *http.Request) (server.Principal, error) {
-			return server.Principal{Subject: r.Header.Get(userHeader)}, nil
-		},
-	}
+	o := server.Options{Authenticate: func(r *http.Request) (server.Principal, error) {
+		return server.Principal{Subject: r.Header.Get(userHeader)}, nil
+	}}
 	if args[0] != "" {
 		o.Ledger, once.Info.SingleUse = openStore(args[0]), saga.SingleUseRequired
 	}
 	o.Tools = []saga.Definition{complextool.Tool, quickTool, actingTool, once}
-	return must(server.New(o)).Handler()
+	return serverOf(o)
 }
 
 var nothing = &saga.Effect[string, string]{

@@ -31,58 +31,21 @@ func (t *table) String() string {
 	return b.String()
 }
 
-// column is what a table has of each point, under a head.
-type column struct {
-	head string
-	cell func(p *point) string
-}
-
-// table measures the points, and has a row for each.
-func (m measurement) table(ctx context.Context, points []*point, columns ...column) *table {
+// table measures the points, and has a row of cells for each.
+func (m measurement) table(ctx context.Context, points []*point, heads string, cells func(p *point) string) *table {
 	m.measure(ctx, points)
-	var heads []string
-	for _, c := range columns {
-		heads = append(heads, c.head)
-	}
-	t := newTable(strings.Join(heads, "\t"))
+	t := newTable(heads)
 	for _, p := range points {
-		var cells []string
-		for _, c := range columns {
-			cells = append(cells, c.cell(p))
-		}
-		*t = append(*t, strings.Join(cells, "\t"))
+		*t = append(*t, cells(p))
 	}
 	return t
 }
 
-// Columns of several tables.
-var (
-	perTurn   = medianOf(cpu, "CPU/turn", "%.1fµs")
-	perSecond = medianOf(rate, "turns/s", "%.0f")
-	peakMB    = medianOf(peak, "peak MB", "%.0f")
-)
-
-func nameAs(head string) column { return column{head, func(p *point) string { return p.name }} }
-
-func kindAs(head string) column { return column{head, func(p *point) string { return p.kind }} }
-
-// medianOf shows a kind of figure.
-func medianOf(kind int, head, format string) column {
-	return column{head, func(p *point) string { return fmt.Sprintf(format, p.median(kind)) }}
-}
-
-// ratioOf shows a kind of figure beside that of another point, in two columns.
-func ratioOf(kind int, head, format string, other func(p *point) *point) column {
-	return column{head + "\tquartiles", func(p *point) string { return ratio(kind, format+"\t"+format+"–"+format, p, other(p)) }}
-}
-
-// ratio words how a figure of a point compares with another's: its median and quartiles.
+// ratio words how a figure of a point compares with another's in the same round: median and quartiles.
 func ratio(kind int, format string, p, other *point) string {
 	low, middle, high := against(p, other, kind)
 	return fmt.Sprintf(format, middle, low, high)
 }
-
-func floorOf(p *point) *point { return p.floor }
 
 // where says on what the figures were taken, which they are nothing without.
 func where() string {

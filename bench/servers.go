@@ -44,10 +44,16 @@ var servers = map[string]func(args []string) http.Handler{
 
 // sagaServer is this project's, with keys of its own or from a file.
 func sagaServer(args []string, tools ...saga.Definition) http.Handler {
-	o := server.Options{Tools: tools, Audience: "bench", Logger: slog.New(slog.DiscardHandler)}
+	o := server.Options{Tools: tools}
 	if len(args) > 0 {
 		o.Keys = must(codec.LoadKeyset(args[0]))
-	} else {
+	}
+	return serverOf(o)
+}
+
+func serverOf(o server.Options) http.Handler {
+	o.Audience, o.Logger = "bench", slog.New(slog.DiscardHandler)
+	if o.Keys == nil {
 		o.Keys = must(codec.NewKeyset())
 	}
 	return must(server.New(o)).Handler()

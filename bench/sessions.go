@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -42,8 +43,10 @@ func sessionsCurve(ctx context.Context, m measurement) *table {
 		add("memory", "", "memory:")
 		add("sqlite", "", m.tempStore())
 	}
-	return m.table(ctx, points, nameAs("ledger"), kindAs("tool"), medianOf(cpu, "CPU/call", "%.1fµs"), ratioOf(cpu, "× first", "%.3f", floorOf),
-		medianOf(latency, "median time", "%.2f ms"), medianOf(allocations, "allocs/call", "%.0f"), medianOf(allocated, "B/call", "%.0f"))
+	return m.table(ctx, points, "ledger\ttool\tCPU/call\t× first\tquartiles\tmedian time\tallocs/call\tB/call", func(p *point) string {
+		return fmt.Sprintf("%s\t%s\t%.1fµs\t%s\t%.2f ms\t%.0f\t%.0f", p.name, p.kind, p.median(cpu), ratio(cpu, "%.3f\t%.3f–%.3f", p, p.floor),
+			p.median(latency), p.median(allocations), p.median(allocated))
+	})
 }
 
 // inSessions is a call whose result holds the text, in one of as many sessions as there are
