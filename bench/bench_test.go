@@ -164,7 +164,7 @@ func TestLedgerCurves(t *testing.T) {
 	out, err := run(t, "ledger", "--records", "30", "unused", "sqlite", "records")
 	require.NoError(t, err)
 	for _, want := range []string{
-		`(?m)^\| +with +\| +mrtr +\|`, `(?m)^\| +swaps +\| +\d+ +\| +1.00 +\| +1.00–1.00 +\| +\|`, `turns of once +\| +\d+ +\| +\d\.\d+ +\| [^|]+ \| \d+\.\d\d +\| +\d+µs \|`, `turns of acting with swaps beside +\|`, `turns of acting over HTTP +\|`, `(?m)^\| +30 +\|`,
+		`(?m)^\| +with +\| +mrtr +\|`, `(?m)^\| +swaps +\| +\d+ +\| +1.00 +\| +1.00–1.00 +\| +\|`, `turns of once +\| +\d+ +\| +\d\.\d+ +\| [^|]+\| \d+\.\d\d +\| +\d+µs +\|`, `turns of acting with swaps beside +\|`, `turns of acting over HTTP +\|`, `(?m)^\| +30 +\|`,
 	} {
 		assert.Regexp(t, want, out)
 	}
