@@ -36,13 +36,13 @@ func (p *Position) whole(result json.RawMessage) (json.RawMessage, error) {
 	if err := read(result, &members, "the server's tool result"); err != nil {
 		return nil, err
 	}
-	var last []json.RawMessage
-	if members["content"] != nil {
-		if err := read(members["content"], &last, "the server's tool result"); err != nil {
-			return nil, err
-		}
+	var last struct {
+		Content []json.RawMessage `json:"content"`
 	}
-	content, err := json.Marshal(append(p.Parts[:len(p.Parts):len(p.Parts)], last...))
+	if err := read(result, &last, "the server's tool result"); err != nil {
+		return nil, err
+	}
+	content, err := json.Marshal(append(p.Parts[:len(p.Parts):len(p.Parts)], last.Content...))
 	if err != nil {
 		return nil, malformed("the server's tool result: %v", err)
 	}

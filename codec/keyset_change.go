@@ -31,53 +31,44 @@ func (k *Keyset) Add(t KeyType) (*Keyset, uint32, error) {
 // Promote returns k with the key as its primary, which seals from now on. Do it
 // when every replica has the key. A disabled key cannot be promoted.
 func (k *Keyset) Promote(id uint32) (*Keyset, error) {
-	info, err := k.find(id)
-	if err != nil {
-		return nil, err
-	}
-	if info.Status != Enabled {
-		return nil, keyError(id, "is disabled: enable it before promoting it")
-	}
-	return k.change(func(m *keyset.Manager) error { return m.SetPrimary(id) })
+	return k.change(id, (*keyset.Manager).SetPrimary, func(info KeyInfo) string {
+		if info.Status != Enabled {
+			return "is disabled: enable it before promoting it"
+		}
+		return ""
+	})
 }
 
 // Disable returns k with the key disabled: tokens sealed with it are refused.
 // Do it no sooner than one TTL after another key was promoted. The primary key
 // cannot be disabled.
 func (k *Keyset) Disable(id uint32) (*Keyset, error) {
-	info, err := k.find(id)
-	if err != nil {
-		return nil, err
-	}
-	if info.Primary {
-		return nil, keyError(id, "is the primary key and cannot be disabled: promote another key first")
-	}
-	return k.change(func(m *keyset.Manager) error { return m.Disable(id) })
+	return k.change(id, (*keyset.Manager).Disable, func(info KeyInfo) string {
+		if info.Primary {
+			return "is the primary key and cannot be disabled: promote another key first"
+		}
+		return ""
+	})
 }
 
 // Enable returns k with the key enabled again.
 func (k *Keyset) Enable(id uint32) (*Keyset, error) {
-	if _, err := k.find(id); err != nil {
-		return nil, err
-	}
-	return k.change(func(m *keyset.Manager) error { return m.Enable(id) })
+	return k.change(id, (*keyset.Manager).Enable, func(KeyInfo) string { return "" })
 }
 
 // Destroy returns k without the key. There is no way back: what it sealed can
 // never be opened again. The key must have been disabled before, which is the
 // moment to find out that something still needs it.
 func (k *Keyset) Destroy(id uint32) (*Keyset, error) {
-	info, err := k.find(id)
-	if err != nil {
-		return nil, err
-	}
-	if info.Primary {
-		return nil, keyError(id, "is the primary key and cannot be destroyed: promote another key first")
-	}
-	if info.Status != Disabled {
-		return nil, keyError(id, "still opens tokens: disable it first, and destroy it when nothing misses it")
-	}
-	return k.change(func(m *keyset.Manager) error { return m.Delete(id) })
+	return k.change(id, (*keyset.Manager).Delete, func(info KeyInfo) string {
+		switch {
+		case info.Primary:
+			return "is the primary key and cannot be destroyed: promote another key first"
+		case info.Status != Disabled:
+			return "still opens tokens: disable it first, and destroy it when nothing misses it"
+		}
+		return ""
+	})
 }
 
 // find returns the key with the given id.
@@ -92,9 +83,17 @@ func (k *Keyset) find(id uint32) (KeyInfo, error) {
 	return KeyInfo{}, keyError(id, "is not in the keyset, which has "+strings.Join(known, ", "))
 }
 
-func (k *Keyset) change(f func(*keyset.Manager) error) (*Keyset, error) {
+// change returns k with one key changed. refused says why that must not be, or is empty.
+func (k *Keyset) change(id uint32, f func(*keyset.Manager, uint32) error, refused func(KeyInfo) string) (*Keyset, error) {
+	info, err := k.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if problem := refused(info); problem != "" {
+		return nil, keyError(id, problem)
+	}
 	m := keyset.NewManagerFromHandle(k.handle)
-	if err := f(m); err != nil {
+	if err := f(m, id); err != nil {
 		return nil, fmt.Errorf("codec: change the keyset: %w", err)
 	}
 	return finish(m)

@@ -122,14 +122,18 @@ func (x *trial) failed(err error) {
 // request returns the next request by the script.
 func (x *trial) request() (request, bool) {
 	q, err := x.client.next()
-	if err == nil && x.client.last.token != "" && q.token == "" {
+	return q, x.leadsOn(err, x.client.last.token != "" && q.token == "")
+}
+
+// leadsOn reports a script that has no answer, or by which the client leaves.
+func (x *trial) leadsOn(err error, leaves bool) bool {
+	if err == nil && leaves {
 		err = errors.New("the script says that the client leaves; a sweep needs one that goes on to the end")
 	}
 	if err != nil {
 		x.breaks(broken{"the script leads to the end", err.Error(), err.Error(), "complete the script; if the tool asks this only because of the scenario, it should not"})
-		return request{}, false
 	}
-	return q, true
+	return err == nil
 }
 
 // requestOf plays by the script up to a turn, and returns the turn's request.

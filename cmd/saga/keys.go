@@ -101,7 +101,7 @@ func (p *program) keysetCommand(c *cli.Command, do func(ctx context.Context, c *
 		case done != "":
 			p.say("saga: %s", done)
 		}
-		return failed(p.printKeys(keys))
+		return p.printKeys(c, keys)
 	}
 	return c
 }
@@ -180,10 +180,8 @@ func (p *program) keysLine(c *cli.Command, name string) string {
 	return line
 }
 
-func (p *program) printKeys(keys *codec.Keyset) error {
-	table := p.table()
-	fmt.Fprintln(table, "ID\tTYPE\tSTATUS\tUSE")
-	for _, key := range keys.Keys() {
+func (p *program) printKeys(c *cli.Command, keys *codec.Keyset) error {
+	return printRows(p, c, keys.Keys(), "", "ID\tTYPE\tSTATUS\tUSE", func(key codec.KeyInfo) string {
 		use := "opens"
 		switch {
 		case key.Primary:
@@ -191,9 +189,8 @@ func (p *program) printKeys(keys *codec.Keyset) error {
 		case key.Status != codec.Enabled:
 			use = "nothing"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", keyID(key.ID), key.Type, key.Status, use)
-	}
-	return table.Flush()
+		return fmt.Sprintf("%s\t%s\t%s\t%s", keyID(key.ID), key.Type, key.Status, use)
+	})
 }
 
 const (
