@@ -2,12 +2,12 @@ package sagatest
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -74,22 +74,12 @@ func (x *trial) leaks(rep reply) {
 	}
 }
 
-// secretValues reads what engine.Position.Secrets returns: names and values in turn,
-// each after its length. Values too short to be told from chance are left out.
-func secretValues(b []byte) []string {
-	var parts []string
-	for len(b) > 0 {
-		n, size := binary.Uvarint(b)
-		if size <= 0 || n > uint64(len(b)-size) {
-			return nil
-		}
-		parts = append(parts, string(b[size:size+int(n)]))
-		b = b[size+int(n):]
-	}
-	var values []string
-	for i := 1; i < len(parts); i += 2 {
-		if len(parts[i]) >= 4 {
-			values = append(values, parts[i])
+// secretValues are those in what a position encodes to. Values too short to be told from
+// chance are left out.
+func secretValues(secrets []byte) (values []string) {
+	for s, err := range engine.Secrets(secrets) {
+		if err == nil && len(s.Value) >= 4 {
+			values = append(values, string(s.Value))
 		}
 	}
 	return values
