@@ -15,7 +15,7 @@ import (
 func TestDerive(t *testing.T) {
 	seen := map[string]bool{}
 	for _, kind := range codec.KeyTypes() {
-		keys, err := codec.NewKeysetOf(kind)
+		keys, err := codec.NewKeyset(kind)
 		require.NoError(t, err)
 		old := keys.Primary().ID
 		derived, err := keys.Derive(old, "names")

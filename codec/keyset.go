@@ -35,32 +35,19 @@ type KeyInfo struct {
 	ID uint32
 	// Type is the kind of key.
 	Type KeyType
-	// Status says whether the key opens tokens.
-	Status KeyStatus
+	// Enabled reports whether the key opens tokens, and may be made primary. A disabled one
+	// opens nothing, but can be enabled again; a destroyed one is not in the keyset at all.
+	Enabled bool
 	// Primary reports whether the key seals tokens.
 	Primary bool
 	// Prefix is what every token sealed with the key begins with.
 	Prefix string
 }
 
-// KeyStatus says whether a key opens tokens.
-type KeyStatus string
-
-// The states of a key in a keyset. A destroyed key is not in the keyset at all.
-const (
-	// Enabled: the key opens tokens, and may be made primary.
-	Enabled KeyStatus = "enabled"
-	// Disabled: the key opens nothing, but can be enabled again.
-	Disabled KeyStatus = "disabled"
-)
-
-// NewKeyset returns a keyset with one fresh [XAES256GCM] key.
-func NewKeyset() (*Keyset, error) { return NewKeysetOf(XAES256GCM) }
-
-// NewKeysetOf returns a keyset with one fresh key of the given type. It fails
-// if there is no such type.
-func NewKeysetOf(t KeyType) (*Keyset, error) {
-	template, err := t.template()
+// NewKeyset returns a keyset with one fresh key: of the first type that is given, else of
+// [XAES256GCM]. It fails if there is no such type.
+func NewKeyset(types ...KeyType) (*Keyset, error) {
+	template, err := append(types, XAES256GCM)[0].template()
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +145,8 @@ func fromHandle(handle *keyset.Handle) (*Keyset, error) {
 			return nil, err
 		}
 		info := KeyInfo{
-			ID: entry.KeyID(), Type: t, Status: Disabled,
+			ID: entry.KeyID(), Type: t, Enabled: entry.KeyStatus() == keyset.Enabled,
 			Primary: entry.IsPrimary(), Prefix: prefixOf(entry.KeyID()),
-		}
-		if entry.KeyStatus() == keyset.Enabled {
-			info.Status = Enabled
 		}
 		ks.keys = append(ks.keys, info)
 		ks.byID[info.ID] = info
@@ -240,9 +224,17 @@ func (k *Keyset) LogValue() slog.Value { return slog.StringValue(k.String()) }
 // [Keyset.WriteFile] to save a keyset.
 func (k *Keyset) MarshalJSON() ([]byte, error) { return json.Marshal(k.String()) }
 
+// Status is "enabled" or "disabled".
+func (i KeyInfo) Status() string {
+	if i.Enabled {
+		return "enabled"
+	}
+	return "disabled"
+}
+
 // String describes the key, its id in hexadecimal as everywhere for people, as in "0000b5c3 xaes-256-gcm enabled primary".
 func (i KeyInfo) String() string {
-	s := fmt.Sprintf("%08x %s %s", i.ID, i.Type, i.Status)
+	s := fmt.Sprintf("%08x %s %s", i.ID, i.Type, i.Status())
 	if i.Primary {
 		s += " primary"
 	}

@@ -32,7 +32,7 @@ func (k *Keyset) Add(t KeyType) (*Keyset, uint32, error) {
 // when every replica has the key. A disabled key cannot be promoted.
 func (k *Keyset) Promote(id uint32) (*Keyset, error) {
 	return k.change(id, (*keyset.Manager).SetPrimary, func(info KeyInfo) string {
-		if info.Status != Enabled {
+		if !info.Enabled {
 			return "is disabled: enable it before promoting it"
 		}
 		return ""
@@ -64,7 +64,7 @@ func (k *Keyset) Destroy(id uint32) (*Keyset, error) {
 		switch {
 		case info.Primary:
 			return "is the primary key and cannot be destroyed: promote another key first"
-		case info.Status != Disabled:
+		case info.Enabled:
 			return "still opens tokens: disable it first, and destroy it when nothing misses it"
 		}
 		return ""

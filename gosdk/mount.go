@@ -40,8 +40,10 @@ type Options struct {
 	Logger      *slog.Logger
 	Now         func() time.Time
 	// Principal says whom a verified bearer token stands for. Its error refuses the
-	// request. Default: [DefaultPrincipal]. Requests without a token, which come
-	// only where the SDK's server asks for none, are [server.Anonymous].
+	// request. By default it takes UserID for the subject, and the claims "iss" and
+	// "client_id" from Extra for the issuer and the client if they are there as strings, and
+	// refuses a token without a UserID: all users would be one. Requests without a token,
+	// which come only where the SDK's server asks for none, are [server.Anonymous].
 	Principal func(*auth.TokenInfo) (server.Principal, error)
 }
 
@@ -75,7 +77,7 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	case o.Keys == nil:
 		return nil, errors.New("gosdk: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
 	case o.Principal == nil:
-		o.Principal = DefaultPrincipal
+		o.Principal = principalOfUser
 	}
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	inner, err := server.New(server.Options{
@@ -143,10 +145,8 @@ func (m *Mounted) Shutdown(ctx context.Context) error {
 // end with the keyset they began with.
 func (m *Mounted) SetKeys(k *codec.Keyset) { m.server.SetKeys(k) }
 
-// DefaultPrincipal takes UserID for the subject, and the claims "iss" and
-// "client_id" from Extra for the issuer and the client if they are there as
-// strings. It refuses a token without a UserID: all users would be one.
-func DefaultPrincipal(t *auth.TokenInfo) (server.Principal, error) {
+// principalOfUser is the default of Options.Principal.
+func principalOfUser(t *auth.TokenInfo) (server.Principal, error) {
 	if t.UserID == "" {
 		return server.Principal{}, errors.New("the token verifier sets no UserID; have it set one, or give Options.Principal")
 	}

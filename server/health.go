@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -63,7 +62,7 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	} else {
 		status.StaleSince = s.health.stale.Load()
 		for _, k := range s.codec.Keyset().Keys() {
-			if k.Status == codec.Enabled {
+			if k.Enabled {
 				status.Keys = append(status.Keys, readyKey{fmt.Sprintf("%08x", k.ID), k.Primary})
 			}
 		}

@@ -112,7 +112,7 @@ func (p *program) newKeyset(_ context.Context, c *cli.Command, path string) (*co
 			return nil, "", err
 		}
 	}
-	keys, err := codec.NewKeysetOf(codec.KeyType(c.String("type")))
+	keys, err := codec.NewKeyset(codec.KeyType(c.String("type")))
 	if err == nil {
 		err = keys.CreateFile(path)
 	}
@@ -186,10 +186,10 @@ func (p *program) printKeys(c *cli.Command, keys *codec.Keyset) error {
 		switch {
 		case key.Primary:
 			use = "seals and opens"
-		case key.Status != codec.Enabled:
+		case !key.Enabled:
 			use = "nothing"
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s", keyID(key.ID), key.Type, key.Status, use)
+		return fmt.Sprintf("%s\t%s\t%s\t%s", keyID(key.ID), key.Type, key.Status(), use)
 	})
 }
 

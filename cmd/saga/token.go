@@ -166,7 +166,7 @@ func keyRemark(key *codec.KeyInfo) string {
 	case key.Primary:
 		return ", the primary"
 	}
-	return fmt.Sprintf(", %s", key.Status)
+	return fmt.Sprintf(", %s", key.Status())
 }
 
 func when(t time.Time) string {

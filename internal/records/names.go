@@ -91,7 +91,7 @@ func (b *Book) nameKeys() ([]*nameKey, error) {
 		if err != nil {
 			return nil, err
 		}
-		if first == nil && info.Status == codec.Enabled {
+		if first == nil && info.Enabled {
 			first = []*nameKey{{key: key}}
 		} else {
 			rest = append(rest, &nameKey{key: key})

@@ -164,7 +164,7 @@ func TestBoundsOfContents(t *testing.T) {
 
 func TestBoundsOfTokens(t *testing.T) {
 	for _, kind := range codec.KeyTypes() {
-		keys, err := codec.NewKeysetOf(kind)
+		keys, err := codec.NewKeyset(kind)
 		require.NoError(t, err)
 		x := sample(smallState)
 		token := seal(t, newCodec(t, keys, tokens.Options{}), alice, x)

@@ -23,7 +23,7 @@ import (
 func TestTokensShowFormatAndKeyOnly(t *testing.T) {
 	for _, kind := range codec.KeyTypes() {
 		t.Run(string(kind), func(t *testing.T) {
-			k, err := codec.NewKeysetOf(kind)
+			k, err := codec.NewKeyset(kind)
 			require.NoError(t, err)
 			c := newCodec(t, k, tokens.Options{Audience: "audience"})
 			x := sample("the state of the saga")
@@ -115,7 +115,7 @@ func TestFIPSOnly(t *testing.T) {
 
 // sealWith seals and opens a token with a new key of a type.
 func sealWith(kind codec.KeyType) error {
-	k, err := codec.NewKeysetOf(kind)
+	k, err := codec.NewKeyset(kind)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func TestSealOpen(t *testing.T) {
 	}
 	keys := map[codec.KeyType]*codec.Keyset{}
 	for _, kt := range codec.KeyTypes() {
-		k, err := codec.NewKeysetOf(kt)
+		k, err := codec.NewKeyset(kt)
 		require.NoError(t, err)
 		keys[kt] = k
 	}

@@ -7,8 +7,6 @@ import (
 	"math"
 	"strings"
 	"time"
-
-	"github.com/mcpsaga/mcpsaga/codec"
 )
 
 // Open authenticates a token, checks its times against now, and returns what it
@@ -79,7 +77,7 @@ func (c *Codec) open(o *opened, b Binding, now time.Time, token string) (untimel
 	keys := c.keys.Load()
 	if info, ok := keys.Key(id); !ok {
 		return nil, Reject(ReasonUnknownKey, "key %08x is not in the keyset", id)
-	} else if info.Status != codec.Enabled {
+	} else if !info.Enabled {
 		return nil, Reject(ReasonUnknownKey, "key %08x is disabled", id)
 	}
 	buf.associated = b.associated(buf.associated[:0], version, c.options.Audience)

@@ -43,7 +43,7 @@ func TestRotation(t *testing.T) {
 	c.SetKeyset(four)
 	_, err = c.Open(alice, noon, before)
 	requireRejected(t, err, tokens.ReasonUnknownKey)
-	require.Equal(t, codec.Disabled, c.Explain(alice, noon, before, nil).Key.Status)
+	require.False(t, c.Explain(alice, noon, before, nil).Key.Enabled)
 
 	back, err := four.Enable(old)
 	require.NoError(t, err)

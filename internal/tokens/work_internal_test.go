@@ -88,7 +88,7 @@ func TestKeyTypesAddWhatIsDocumented(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, codec.XAES256GCM, k.Primary().Type)
 	for kind, adds := range map[codec.KeyType]int{codec.XAES256GCM: 45, codec.AES256CTRHMACSHA256: 53, codec.XChaCha20Poly1305: 45} {
-		k, err := codec.NewKeysetOf(kind)
+		k, err := codec.NewKeyset(kind)
 		require.NoError(t, err)
 		c, err := New(k, Options{})
 		require.NoError(t, err)
