@@ -32,7 +32,7 @@ type sampleSettings struct {
 	SystemPrompt     string             `json:"systemPrompt,omitzero"`
 	ModelPreferences *preferences       `json:"modelPreferences,omitzero"`
 	Temperature      *float64           `json:"temperature,omitzero"`
-	StopSequences    stringList         `json:"stopSequences,omitempty"`
+	StopSequences    []string           `json:"stopSequences,omitempty"`
 	Metadata         stdjson.RawMessage `json:"metadata,omitzero"`
 	IncludeContext   string             `json:"includeContext,omitzero"`
 	Tools            []SampleTool       `json:"tools,omitempty"`
@@ -40,84 +40,70 @@ type sampleSettings struct {
 }
 
 type preferences struct {
-	Hints                modelHints `json:"hints,omitempty"`
-	CostPriority         *float64   `json:"costPriority,omitzero"`
-	SpeedPriority        *float64   `json:"speedPriority,omitzero"`
-	IntelligencePriority *float64   `json:"intelligencePriority,omitzero"`
+	Hints                []modelHint `json:"hints,omitempty"`
+	CostPriority         *float64    `json:"costPriority,omitzero"`
+	SpeedPriority        *float64    `json:"speedPriority,omitzero"`
+	IntelligencePriority *float64    `json:"intelligencePriority,omitzero"`
 }
 
 type modelHint struct {
 	Name string `json:"name"`
 }
 
-// modelHints are read as far as they can be: they are only hints.
-type modelHints []modelHint
-
-func (h *modelHints) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	v, err := dec.ReadValue()
-	for hint := range jsonview.Elements(v) {
-		if name := get(hint, "name"); text(name) != "" {
-			*h = append(*h, modelHint{text(name)})
-		} else if !absent(name) && name.Kind() != '"' {
-			return reason("must have names that are strings")
-		}
-	}
-	return err
-}
-
 type toolChoice struct {
 	Mode string `json:"mode"`
 }
-
-// objects reads JSON that is kept as it is, and must be an object. Null is taken for none.
-var objects = json.WithUnmarshalers(json.UnmarshalFunc(func(raw []byte, o *stdjson.RawMessage) error {
-	switch v := jsontext.Value(raw); v.Kind() {
-	case 'n':
-	case '{':
-		*o = bytes.Clone(v)
-	default:
-		return reason("must be an object")
-	}
-	return nil
-}))
 
 // reason is an error of our own among those of the library.
 type reason string
 
 func (r reason) Error() string { return string(r) }
 
-// tokenCount is read however it is written: 3, 3.0 and 3e0 are the same.
-type tokenCount int
-
-func (n *tokenCount) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	v, err := dec.ReadValue()
-	if err != nil {
-		return err
-	}
-	i, _ := integer(v)
-	if *n = tokenCount(i); int64(*n) != i || i <= 0 {
-		return errTokenCount
-	}
-	return nil
-}
-
 const errTokenCount reason = "must be a whole number above 0"
 
-// stringList takes nothing for a string that is none, not even null.
-type stringList []string
+// demands are what the library does not ask of the members of sampling/createMessage.
+var demands = json.WithUnmarshalers(json.JoinUnmarshalers(
+	// JSON that is kept as it is must be an object. Null is taken for none.
+	json.UnmarshalFunc(func(raw []byte, o *stdjson.RawMessage) error {
+		switch v := jsontext.Value(raw); v.Kind() {
+		case 'n':
+		case '{':
+			*o = bytes.Clone(v)
+		default:
+			return reason("must be an object")
+		}
+		return nil
+	}),
+	// A number of tokens is read however it is written: 3, 3.0 and 3e0 are the same.
+	json.UnmarshalFunc(func(raw []byte, n *tokenCount) error {
+		i, _ := integer(raw)
+		if *n = tokenCount(i); int64(*n) != i || i <= 0 {
+			return errTokenCount
+		}
+		return nil
+	}),
+	// Nothing is taken for a string that is none, not even null.
+	json.UnmarshalFunc(func(raw []byte, l *[]string) error {
+		list, ok := jsonview.Strings(raw)
+		if *l = list; !ok && jsontext.Value(raw).Kind() != 'n' {
+			return reason("must be a list of strings")
+		}
+		return nil
+	}),
+	// Hints are read as far as they can be: they are only hints.
+	json.UnmarshalFunc(func(raw []byte, h *[]modelHint) error {
+		for hint := range jsonview.Elements(raw) {
+			if name := get(hint, "name"); text(name) != "" {
+				*h = append(*h, modelHint{text(name)})
+			} else if !absent(name) && name.Kind() != '"' {
+				return reason("must have names that are strings")
+			}
+		}
+		return nil
+	}),
+))
 
-func (l *stringList) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	v, err := dec.ReadValue()
-	if err != nil || v.Kind() == 'n' {
-		return err
-	}
-	list, ok := jsonview.Strings(v)
-	if !ok {
-		return reason("must be a list of strings")
-	}
-	*l = list
-	return nil
-}
+type tokenCount int
 
 // AppendParams appends the request as the parameters of sampling/createMessage to
 // dst. The same request always gives the same bytes. The error is a
@@ -195,7 +181,7 @@ func parseSample(params stdjson.RawMessage) (*SampleRequest, error) {
 		return nil, &QuestionError{Reason: why}
 	}
 	var p sampleParams
-	if err := json.Unmarshal(params, &p, objects); err != nil {
+	if err := json.Unmarshal(params, &p, demands); err != nil {
 		return nil, misfit(err)
 	}
 	if p.Messages == nil {

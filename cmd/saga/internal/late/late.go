@@ -106,7 +106,6 @@ func (s *store) wait(ctx context.Context) (ledger.Store, error) {
 	return s.get(ctx)
 }
 
-// Close implements [ledger.Store].
 func (s *store) Close() error {
 	s.stop()
 	<-s.ended
@@ -126,23 +125,21 @@ func with[T any](ctx context.Context, s *store, do func(ledger.Store) (T, error)
 	return do(inner)
 }
 
-// Load implements [ledger.Store].
+// What follows are the methods of [ledger.Store] and [ledger.Notifier].
+
 func (s *store) Load(ctx context.Context, key string) (*ledger.Record, error) {
 	return with(ctx, s, func(l ledger.Store) (*ledger.Record, error) { return l.Load(ctx, key) })
 }
 
-// Swap implements [ledger.Store].
 func (s *store) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
 	_, err := with(ctx, s, func(l ledger.Store) (any, error) { return nil, l.Swap(ctx, r, items...) })
 	return err
 }
 
-// Items implements [ledger.Store].
 func (s *store) Items(ctx context.Context, key string, after uint64, limit int) ([]ledger.Item, error) {
 	return with(ctx, s, func(l ledger.Store) ([]ledger.Item, error) { return l.Items(ctx, key, after, limit) })
 }
 
-// Watch implements [ledger.Store].
 func (s *store) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*ledger.Record, error] {
 	return func(yield func(*ledger.Record, error) bool) {
 		inner, err := s.wait(ctx)
@@ -154,7 +151,6 @@ func (s *store) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*
 	}
 }
 
-// Notify implements [ledger.Notifier].
 func (s *store) Notify(key string, rev uint64, changed func()) (stop func()) {
 	inner, _ := s.get(context.Background())
 	if n, ok := inner.(ledger.Notifier); ok {
@@ -163,7 +159,6 @@ func (s *store) Notify(key string, rev uint64, changed func()) (stop func()) {
 	return nil
 }
 
-// Take implements [ledger.Store].
 func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
 	inner, err := s.wait(ctx)
 	if err != nil {
@@ -172,27 +167,22 @@ func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, erro
 	return inner.Take(ctx, t)
 }
 
-// List implements [ledger.Store].
 func (s *store) List(ctx context.Context, queues []string, after string, limit int) ([]*ledger.Record, error) {
 	return with(ctx, s, func(l ledger.Store) ([]*ledger.Record, error) { return l.List(ctx, queues, after, limit) })
 }
 
-// Owned implements [ledger.Store].
 func (s *store) Owned(ctx context.Context, owners []string, after string, limit int) ([]*ledger.Record, error) {
 	return with(ctx, s, func(l ledger.Store) ([]*ledger.Record, error) { return l.Owned(ctx, owners, after, limit) })
 }
 
-// Count implements [ledger.Store].
 func (s *store) Count(ctx context.Context, owner string, most int) (int, error) {
 	return with(ctx, s, func(l ledger.Store) (int, error) { return l.Count(ctx, owner, most) })
 }
 
-// Forget implements [ledger.Store].
 func (s *store) Forget(ctx context.Context, limit int) (int, error) {
 	return with(ctx, s, func(l ledger.Store) (int, error) { return l.Forget(ctx, limit) })
 }
 
-// Now implements [ledger.Store].
 func (s *store) Now(ctx context.Context) (time.Time, error) {
 	return with(ctx, s, func(l ledger.Store) (time.Time, error) { return l.Now(ctx) })
 }
