@@ -33,6 +33,7 @@ func withWork(o *server.Options) {
 
 // Any request that has taken two seconds can be resumed, in another session at another replica.
 func TestResumeWhatIsNoTask(t *testing.T) {
+	t.Parallel()
 	const form = `{"action":"accept","content":{"name":"Ada"}}`
 	for name, c := range map[string]struct {
 		request, answer string

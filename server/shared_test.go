@@ -352,6 +352,7 @@ func TestBurstsAreCoalesced(t *testing.T) {
 // While the ledger is away, replicas tell their own clients at once, wait for nothing, and tell
 // the others' as soon as it is back.
 func TestChangesWithoutTheLedger(t *testing.T) {
+	t.Parallel()
 	for name, away := range map[string]func(*counting, bool){
 		"fails": (*counting).setDown, "hangs": func(s *counting, down bool) { s.hangs.Store(down) },
 	} {

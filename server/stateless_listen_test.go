@@ -193,6 +193,7 @@ func TestListenKeepsAlive(t *testing.T) {
 // A server that stops says goodbye to its listeners, in both of the ways that the
 // specification asks for, and does not wait for them.
 func TestListenEndsWithTheServer(t *testing.T) {
+	t.Parallel()
 	s, err := server.New(server.Options{Keys: newKeys(t), Tools: statelessTools()})
 	require.NoError(t, err)
 	url, stop := serve(t, s)
