@@ -34,7 +34,7 @@ func listenFor(id any, filter object) *request {
 func (r *rig) listen(q *request) *listening {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
-	resp, err := http.DefaultClient.Do(r.httpRequest(ctx, q))
+	resp, err := r.client().Do(r.httpRequest(ctx, q))
 	require.NoError(r.t, err)
 	require.Equal(r.t, 200, resp.StatusCode)
 	require.Equal(r.t, "text/event-stream", resp.Header.Get("Content-Type"))
