@@ -7,13 +7,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 )
 
 // Variables by which somebody asks for all tests of this package. Each makes it a failure that
 // something is missing which its script installs.
 const (
-	requireNode   = "SAGA_REQUIRE_NODE"   // .ci/node
-	requireDebian = "SAGA_REQUIRE_DEBIAN" // .ci/debian
+	requireNode   = "SAGA_REQUIRE_NODE"  // .ci/node
+	requireDebian = postgrestest.Require // .ci/debian
 )
 
 var askedFor = nightly || os.Getenv(requireNode) == "1" || os.Getenv(requireDebian) == "1"
