@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -21,6 +22,10 @@ func TestMain(m *testing.M) {
 			os.Exit(serve(complextool.Tool, counter))
 		}
 		os.Exit(playServer(mode))
+	}
+	// Tests wait most of the time. -parallel changes it.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }

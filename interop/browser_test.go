@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,16 +25,10 @@ import (
 )
 
 // needBrowser starts Chromium without a window, for which every name is this
-// machine, or skips the test if it is not installed.
+// machine, or skips the test.
 func needBrowser(t *testing.T) context.Context {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv("SAGA_REQUIRE_DEBIAN") == "1" {
-			require.NoError(t, err, "SAGA_REQUIRE_DEBIAN is 1; .ci/debian installs what is missing")
-		}
-		t.Skipf("%v; .ci/debian installs Debian's chromium", err)
-	}
+	path := needProgram(t, "chromium")
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(time.Minute), chromedp.Headless, chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("host-resolver-rules", "MAP * 127.0.0.1"), chromedp.Flag("no-proxy-server", true),

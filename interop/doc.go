@@ -3,13 +3,15 @@
 // and the official Go SDK are used as they are published; the server is a process
 // of its own: this test binary, with the tools that the suite calls and the examples.
 //
+// All of it takes minutes, so most tests skip until somebody asks for them, by
+// SAGA_REQUIRE_NODE=1 or SAGA_REQUIRE_DEBIAN=1, as make interop and .ci/run do:
+// those that last long, and those that use other people's programs, but for one client.
+//
 // Those that need Node.js 22 look for it, and for the pinned packages, in
 // testdata/node; .ci/node puts them there. Without them the tests skip, unless
-// SAGA_REQUIRE_NODE is set to 1: then that is a failure. SAGA_CONFORMANCE_RUNS is
-// how often the conformance suite runs in a row.
-//
-// Those that need a program of Debian's, a browser or a proxy, skip without it, unless
-// SAGA_REQUIRE_DEBIAN is set to 1; .ci/debian installs all of them.
+// SAGA_REQUIRE_NODE is 1: then that is a failure. SAGA_CONFORMANCE_RUNS is
+// how often the conformance suite runs in a row. SAGA_REQUIRE_DEBIAN is the same
+// for a browser and the proxies; .ci/debian installs all of them.
 //
 // SAGA_NIGHTLY=1 has every client play everything, also where others play the same, behind every
 // load balancer and with every ledger.

@@ -15,9 +15,7 @@ const onSDK = "--sdk"
 // TestMountedConformance runs the official suite for both revisions against the
 // fixtures on an SDK server, at one address.
 func TestMountedConformance(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs the official suite")
-	}
+	onlyIfAsked(t, "runs the official suite")
 	t.Parallel()
 	node := needNode(t)
 	server := startHTTP(t, onSDK)
@@ -32,6 +30,7 @@ func TestMountedClients(t *testing.T) {
 	for nth, c := range contenders() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			c.available(t)
 			p := startHTTP(t, onSDK)
 			for name, at := range map[string]target{"HTTP": {URL: p.url()}, "stdio": greeted(p.stdio())} {
 				t.Run(name, func(t *testing.T) {
@@ -49,14 +48,13 @@ func TestMountedClients(t *testing.T) {
 // TestMountedClientsWhileServersDie is TestClientsWhileServersDie on SDK servers, but for
 // SAGA_NIGHTLY=1 with what lasts longest only: between two rounds all servers do the same.
 func TestMountedClientsWhileServersDie(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server for each of many rounds")
-	}
+	onlyIfAsked(t, "starts a server for each of many rounds")
 	t.Parallel()
 	for _, c := range contenders() {
 		if c.stateless {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
+				c.available(t)
 				p := startHTTP(t, onSDK)
 				plays := []play{longTalk()}
 				if nightly {

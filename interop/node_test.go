@@ -21,17 +21,11 @@ const nodeDir = "testdata/node"
 // nodeTools is Node.js with the pinned packages.
 type nodeTools struct{ node string }
 
-// needNode returns Node.js and the packages, or skips the test if they are not
-// there.
+// needNode returns Node.js and the packages, or skips the test.
 func needNode(t *testing.T) nodeTools {
 	t.Helper()
 	node, err := installedNode()
-	if err != nil {
-		if os.Getenv("SAGA_REQUIRE_NODE") == "1" {
-			require.NoError(t, err, "SAGA_REQUIRE_NODE is 1; .ci/node installs what is missing")
-		}
-		t.Skipf("%v; .ci/node installs it", err)
-	}
+	needs(t, requireNode, ".ci/node", err)
 	return nodeTools{node}
 }
 

@@ -44,12 +44,7 @@ func needProgram(t *testing.T, name string) string {
 			path, err = sbin, nil
 		}
 	}
-	if err != nil {
-		if os.Getenv("SAGA_REQUIRE_DEBIAN") == "1" {
-			require.NoError(t, err, "SAGA_REQUIRE_DEBIAN is 1; .ci/debian installs what is missing")
-		}
-		t.Skipf("%v; .ci/debian installs it", err)
-	}
+	needs(t, requireDebian, ".ci/debian", err)
 	return path
 }
 
@@ -278,6 +273,7 @@ func callBySaga(t *testing.T, way http.RoundTripper) error {
 // themselves go to any replica, sessions to their own, events are not held back, and
 // the server reads the name that the client used.
 func TestProxies(t *testing.T) {
+	onlyIfAsked(t, "starts proxies")
 	t.Parallel()
 	require.NoError(t, buildSaga())
 	keyset := filepath.Join(t.TempDir(), "keyset.json")

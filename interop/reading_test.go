@@ -18,6 +18,7 @@ func TestModelsReadOn(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			c.available(t)
 			p := startHTTP(t)
 			for name, at := range map[string]target{"HTTP": {URL: p.url()}, "stdio": p.stdio()} {
 				t.Run(name, func(t *testing.T) {

@@ -75,9 +75,7 @@ var accidents = []accident{
 // TestOldClients looks at what each client does when the replica that carries its call is gone,
 // and compares it with what the document says.
 func TestOldClients(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits until clients give up")
-	}
+	onlyIfAsked(t, "waits until clients give up")
 	t.Parallel()
 	needProgram(t, "nginx")
 	needNode(t)
@@ -112,7 +110,7 @@ func TestOldClients(t *testing.T) {
 		require.NoError(t, os.WriteFile(oldClients, []byte(want), 0o600))
 		return
 	}
-	require.Equal(t, want, string(said), "go test ./interop -run TestOldClients -update writes it anew")
+	require.Equal(t, want, string(said), requireNode+"=1 go test ./interop -run TestOldClients -update writes it anew")
 }
 
 // habits are what a client does when it meets with accidents.

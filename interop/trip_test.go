@@ -198,6 +198,7 @@ func TestMountedTrip(t *testing.T) {
 	for nth, c := range contenders() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			c.available(t)
 			for kind := range tripHosts {
 				for name, at := range w.targets(t, kind) {
 					t.Run(kind+" "+name, func(t *testing.T) {

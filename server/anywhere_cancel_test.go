@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -55,13 +56,15 @@ func TestCancelWhatAnotherReplicaHasInMemory(t *testing.T) {
 	t.Run("batch", func(t *testing.T) {
 		a := newAnywhere(t, holds)
 		c := a.rigs[0].connect("2025-03-26", everything)
-		go c.stream(`[` + toolCall(7, "holds", `{}`) + `,` + toolCall(8, "holds", `{}`) + `]`)
+		answer := make(chan *http.Response, 1)
+		go func() { answer <- c.post(`[` + toolCall(7, "holds", `{}`) + `,` + toolCall(8, "holds", `{}`) + `]`) }()
 		<-begun
 		<-begun
 		c.at(a.rigs[1]).post(cancel).Body.Close()
 		assert.Error(t, <-ended)
 		c.at(a.rigs[1]).post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}`).Body.Close()
 		assert.Error(t, <-ended)
+		(<-answer).Body.Close()
 	})
 	t.Run("used often", func(t *testing.T) {
 		a := newAnywhere(t, holds, roundsTool(new(world)))

@@ -348,6 +348,7 @@ func TestOperationEnds(t *testing.T) {
 
 // Whatever the tool does meanwhile, and however it ends.
 func TestOperationIsCanceledAtOnce(t *testing.T) {
+	t.Parallel()
 	r := newAsyncRig(t)
 	c := r.connect("2025-11-25", asyncTools, byUser("ann"))
 	c.begin(1, "stubborn", `{}`, "t")

@@ -164,6 +164,7 @@ func TestGuestsWithoutPeer(t *testing.T) {
 // Whatever ends the wait for an answer, what was done is undone; and what is nobody's
 // fault is not logged as one.
 func TestGuestsThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
 	call := func(p server.Peer) *server.Request {
 		return &server.Request{Method: "tools/call", Params: json.RawMessage(`{"name":"room"}`), Version: "2025-11-25", Capabilities: json.RawMessage(elicits), Peer: p}
 	}

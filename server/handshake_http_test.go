@@ -429,6 +429,7 @@ func TestHandshakeStreamsOutliveTimeouts(t *testing.T) {
 
 // Neither open streams nor clients that are waited for hold up a graceful stop.
 func TestHandshakeGracefulStop(t *testing.T) {
+	t.Parallel()
 	g := newGate()
 	w := new(world)
 	s, err := server.New(server.Options{Keys: newKeys(t), Tools: legacyDefinitions(g.tool(), w.tool(g)), Logger: slog.New(slog.DiscardHandler)})

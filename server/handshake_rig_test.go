@@ -36,7 +36,7 @@ func initializeMessage(version, capabilities string) string {
 // connect opens a session.
 func (r *rig) connect(version, capabilities string, change ...func(*legacyClient)) *legacyClient {
 	r.t.Helper()
-	c := &legacyClient{t: r.t, url: r.url + "/mcp", version: version, header: http.Header{}, http: http.DefaultClient}
+	c := &legacyClient{t: r.t, url: r.url + "/mcp", version: version, header: http.Header{}, http: r.client()}
 	for _, f := range change {
 		f(c)
 	}

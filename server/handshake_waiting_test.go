@@ -186,45 +186,47 @@ func TestPlainCallOnTwoReplicas(t *testing.T) {
 // A server that stops tells clients that cannot come back to call again; what is not known again
 // is undone, and what is goes on.
 func TestPlainCallOfServerThatStops(t *testing.T) {
-	t.Parallel() // it waits as long as a server takes to stop
-	w := new(world)
-	hold := &saga.Effect[empty, empty]{
-		Name: "hold",
-		Do:   func(context.Context, saga.Key, empty) (empty, error) { w.note("+"); return empty{}, nil },
-		Undo: func(context.Context, saga.Performed[empty, empty]) error { w.note("-"); return nil },
-	}
-	r := tasksReplicas(t, 2, func(o *server.Options) {
-		o.Tools = []saga.Definition{saga.Flow[empty, string]{
-			Info: saga.Info{Name: "hold", Asks: []steps.Question{legacySample}, Effects: []saga.Declared{hold}, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
-			Run: func(r *saga.Run, _ empty) (string, error) {
-				if _, err := saga.Do(r, hold, empty{}); err != nil { //sagavet:ignore a task loses no response
-					return "", err
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w := new(world)
+		hold := &saga.Effect[empty, empty]{
+			Name: "hold",
+			Do:   func(context.Context, saga.Key, empty) (empty, error) { w.note("+"); return empty{}, nil },
+			Undo: func(context.Context, saga.Performed[empty, empty]) error { w.note("-"); return nil },
+		}
+		r := tasksReplicas(t, 2, func(o *server.Options) {
+			o.Tools = []saga.Definition{saga.Flow[empty, string]{
+				Info: saga.Info{Name: "hold", Asks: []steps.Question{legacySample}, Effects: []saga.Declared{hold}, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
+				Run: func(r *saga.Run, _ empty) (string, error) {
+					if _, err := saga.Do(r, hold, empty{}); err != nil { //sagavet:ignore a task loses no response
+						return "", err
+					}
+					_, err := saga.Ask(r, legacySample)
+					return "held", err
+				},
+			}}
+		})
+		c, other := r[0].user("ann", "2024-11-05"), r[1].user("ann", "2024-11-05")
+		known, unknown := c.stream(keyedCall(4, "hold", "k")), c.stream(toolCall(5, "hold", "{}"))
+		known.wait("sampling/createMessage")
+		unknown.wait("sampling/createMessage")
+		r[0].srv.CloseStreams()
+		for _, s := range []*sseReader{known, unknown} {
+			for m := s.message(); ; m = s.message() {
+				if m.Method == "" {
+					require.NotNil(t, m.Error)
+					assert.Contains(t, m.Error.Message, "call again")
+					break
 				}
-				_, err := saga.Ask(r, legacySample)
-				return "held", err
-			},
-		}}
-	})
-	c, other := r[0].user("ann", "2024-11-05"), r[1].user("ann", "2024-11-05")
-	known, unknown := c.stream(keyedCall(4, "hold", "k")), c.stream(toolCall(5, "hold", "{}"))
-	known.wait("sampling/createMessage")
-	unknown.wait("sampling/createMessage")
-	r[0].srv.CloseStreams()
-	for _, s := range []*sseReader{known, unknown} {
-		for m := s.message(); ; m = s.message() {
-			if m.Method == "" {
-				require.NotNil(t, m.Error)
-				assert.Contains(t, m.Error.Message, "call again")
-				break
 			}
 		}
-	}
-	until(t, func() bool { return w.was() == "+ + -" })
-	s := other.stream(keyedCall(6, "hold", "k"))
-	other.reply(s.wait("sampling/createMessage").ID, yes)
-	said, _ := text(t, s.wait("").Result)
-	assert.Equal(t, "held", said)
-	assert.Equal(t, "+ + -", w.was())
+		until(t, func() bool { return w.was() == "+ + -" })
+		s := other.stream(keyedCall(6, "hold", "k"))
+		other.reply(s.wait("sampling/createMessage").ID, yes)
+		said, _ := text(t, s.wait("").Result)
+		assert.Equal(t, "held", said)
+		assert.Equal(t, "+ + -", w.was())
+	})
 }
 
 // newTaskPipe is a client of 2025-11-25 on a pair of pipes.

@@ -115,6 +115,7 @@ func TestPrincipalsAreNotConfused(t *testing.T) {
 }
 
 func TestGracefulStop(t *testing.T) {
+	t.Parallel()
 	type none struct{}
 	entered, leave := make(chan bool), make(chan bool)
 	tool := saga.Machine[none, none]{Info: saga.Info{Name: "slow"}, Start: func(t *saga.Turn[none, none]) (saga.Next, error) {

@@ -121,6 +121,7 @@ func TestResumeAfterEveryEvent(t *testing.T) {
 
 // A replica that stops ends the streams of such requests, without an answer.
 func TestResumeWhenReplicaStops(t *testing.T) {
+	t.Parallel()
 	r := tasksReplicas(t, 2)
 	c := r[0].resumer("ann", "2025-11-25")
 	waits, runs := c.stream(toolCall(7, "twice", "{}")), c.stream(toolCall(8, "nap", `{"millis":1500}`))

@@ -33,6 +33,7 @@ func withWork(o *server.Options) {
 
 // Any request that has taken two seconds can be resumed, in another session at another replica.
 func TestResumeWhatIsNoTask(t *testing.T) {
+	t.Parallel()
 	const form = `{"action":"accept","content":{"name":"Ada"}}`
 	for name, c := range map[string]struct {
 		request, answer string
@@ -46,30 +47,32 @@ func TestResumeWhatIsNoTask(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := tasksReplicas(t, 2, withWork)
-			client := r[0].resumer("ann", "2025-11-25")
-			began := time.Now()
-			s := client.stream(c.request)
-			if !c.asksLate {
-				s.wait("elicitation/create")
-			}
-			p := s.policy()
-			assert.GreaterOrEqual(t, time.Since(began), 1900*time.Millisecond)
-			assert.JSONEq(t, "7", string(p.RequestID))
-			assert.Equal(t, 600, p.MaxWait)
-			s.close()
-			r[0].srv.Close()
-			client = r[1].resumer("ann", "2025-11-25")
-			assert.Contains(t, client.requestStatus(p), "processing ")
-			s = client.stream(p.resume())
-			client.reply(s.wait("elicitation/create").ID, c.answer)
-			end := s.wait("")
-			assert.JSONEq(t, "7", string(end.ID))
-			assert.Contains(t, string(end.Result), c.says)
-			assert.Equal(t, "completed true false", client.requestStatus(p))
-			assert.Contains(t, client.ask(p.resume()), c.says, "it can be had again")
-			code, _ := r[1].resumer("bob", "2025-11-25").refused(p.resume())
-			assert.Equal(t, -32602, code, "it is somebody else's")
+			inBubble(t, func(t *testing.T) {
+				r := tasksReplicas(t, 2, withWork)
+				client := r[0].resumer("ann", "2025-11-25")
+				began := time.Now()
+				s := client.stream(c.request)
+				if !c.asksLate {
+					s.wait("elicitation/create")
+				}
+				p := s.policy()
+				assert.GreaterOrEqual(t, time.Since(began), 1900*time.Millisecond)
+				assert.JSONEq(t, "7", string(p.RequestID))
+				assert.Equal(t, 600, p.MaxWait)
+				s.close()
+				r[0].srv.Close()
+				client = r[1].resumer("ann", "2025-11-25")
+				assert.Contains(t, client.requestStatus(p), "processing ")
+				s = client.stream(p.resume())
+				client.reply(s.wait("elicitation/create").ID, c.answer)
+				end := s.wait("")
+				assert.JSONEq(t, "7", string(end.ID))
+				assert.Contains(t, string(end.Result), c.says)
+				assert.Equal(t, "completed true false", client.requestStatus(p))
+				assert.Contains(t, client.ask(p.resume()), c.says, "it can be had again")
+				code, _ := r[1].resumer("bob", "2025-11-25").refused(p.resume())
+				assert.Equal(t, -32602, code, "it is somebody else's")
+			})
 		})
 	}
 }
@@ -115,41 +118,43 @@ func TestWhatCannotBeResumed(t *testing.T) {
 // On pipes it is the same, also for the next process.
 func TestResumeOnPipesWhatIsNoTask(t *testing.T) {
 	t.Parallel()
-	var shared server.Options
-	connect := func() *legacyPipe {
-		c := newLegacyPipeTo(t, "", newTaskRig(t, func(o *server.Options) {
-			if shared.Ledger == nil {
-				shared.Ledger, shared.Keys = o.Ledger, newKeys(t)
+	inBubble(t, func(t *testing.T) {
+		var shared server.Options
+		connect := func() *legacyPipe {
+			c := newLegacyPipeTo(t, "", newTaskRig(t, func(o *server.Options) {
+				if shared.Ledger == nil {
+					shared.Ledger, shared.Keys = o.Ledger, newKeys(t)
+				}
+				o.Ledger, o.Keys = shared.Ledger, shared.Keys
+			}, withWork, noUsers).srv)
+			c.send(initializeMessage("2025-11-25", resumable))
+			c.message()
+			return c
+		}
+		for _, millis := range []int{0, 2300} {
+			c := connect()
+			c.send(toolCall(7, "work", fmt.Sprintf(`{"millis":%d}`, millis)))
+			m := c.message()
+			if millis == 0 {
+				require.Equal(t, "elicitation/create", m.Method)
+				m = c.message()
 			}
-			o.Ledger, o.Keys = shared.Ledger, shared.Keys
-		}, withWork, noUsers).srv)
-		c.send(initializeMessage("2025-11-25", resumable))
-		c.message()
-		return c
-	}
-	for _, millis := range []int{0, 2300} {
-		c := connect()
-		c.send(toolCall(7, "work", fmt.Sprintf(`{"millis":%d}`, millis)))
-		m := c.message()
-		if millis == 0 {
-			require.Equal(t, "elicitation/create", m.Method)
+			require.Equal(t, "notifications/requests/resumePolicy", m.Method)
+			var p resumePolicy
+			require.NoError(t, json.Unmarshal(m.Params, &p))
+			assert.Equal(t, 600, p.MaxWait)
+			c.stop()
+			for c.out.Scan() {
+				assert.NotContains(t, c.out.Text(), `"id":7`)
+			}
+			c = connect()
+			c.send(p.resume())
+			c.reply(c.message(), yesSure)
 			m = c.message()
+			assert.JSONEq(t, "7", string(m.ID))
+			said, _ := text(t, m.Result)
+			assert.Equal(t, "sure enough", said)
+			c.stop()
 		}
-		require.Equal(t, "notifications/requests/resumePolicy", m.Method)
-		var p resumePolicy
-		require.NoError(t, json.Unmarshal(m.Params, &p))
-		assert.Equal(t, 600, p.MaxWait)
-		c.stop()
-		for c.out.Scan() {
-			assert.NotContains(t, c.out.Text(), `"id":7`)
-		}
-		c = connect()
-		c.send(p.resume())
-		c.reply(c.message(), yesSure)
-		m = c.message()
-		assert.JSONEq(t, "7", string(m.ID))
-		said, _ := text(t, m.Result)
-		assert.Equal(t, "sure enough", said)
-		c.stop()
-	}
+	})
 }

@@ -197,47 +197,49 @@ func TestResumeMaxWait(t *testing.T) {
 	for _, there := range []string{"gone", "connected", "looking"} {
 		t.Run(there, func(t *testing.T) {
 			t.Parallel()
-			w := new(world)
-			hold := &saga.Effect[empty, empty]{
-				Name: "hold",
-				Do:   func(context.Context, saga.Key, empty) (empty, error) { w.note("+"); return empty{}, nil },
-				Undo: func(context.Context, saga.Performed[empty, empty]) error { w.note("-"); return nil },
-			}
-			info := saga.Info{Name: "hold", Asks: []steps.Question{askSure}, Effects: []saga.Declared{hold}, Tasks: saga.Tasks{Mode: saga.TasksOptional, Keep: 3 * time.Second}}
-			r := newTaskRig(t, func(o *server.Options) {
-				o.Tools = []saga.Definition{saga.Flow[empty, string]{Info: info, Run: func(r *saga.Run, _ empty) (string, error) {
-					if _, err := saga.Do(r, hold, empty{}); err != nil { //sagavet:ignore a task loses no response
-						return "", err
-					}
-					_, err := saga.Ask(r, askSure)
-					return "held", err
-				}}}
-			})
-			c := r.resumer("ann", "2025-11-25")
-			s := c.stream(toolCall(7, "hold", "{}"))
-			p := s.policy()
-			assert.Equal(t, 3, p.MaxWait)
-			question := s.wait("elicitation/create")
-			if there != "connected" {
-				s.close()
-			}
-			for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-				if there == "looking" {
-					assert.Equal(t, "processing true true", c.requestStatus(p))
+			inBubble(t, func(t *testing.T) {
+				w := new(world)
+				hold := &saga.Effect[empty, empty]{
+					Name: "hold",
+					Do:   func(context.Context, saga.Key, empty) (empty, error) { w.note("+"); return empty{}, nil },
+					Undo: func(context.Context, saga.Performed[empty, empty]) error { w.note("-"); return nil },
 				}
-			}
-			if there == "gone" {
-				until(t, func() bool { return w.was() == "+ -" })
-				return
-			}
-			assert.Equal(t, "+", w.was())
-			if there == "looking" {
-				s = c.stream(p.resume())
-				s.wait("elicitation/create")
-			}
-			c.reply(question.ID, yesSure)
-			said, _ := text(t, s.wait("").Result)
-			assert.Equal(t, "held", said)
+				info := saga.Info{Name: "hold", Asks: []steps.Question{askSure}, Effects: []saga.Declared{hold}, Tasks: saga.Tasks{Mode: saga.TasksOptional, Keep: 3 * time.Second}}
+				r := newTaskRig(t, func(o *server.Options) {
+					o.Tools = []saga.Definition{saga.Flow[empty, string]{Info: info, Run: func(r *saga.Run, _ empty) (string, error) {
+						if _, err := saga.Do(r, hold, empty{}); err != nil { //sagavet:ignore a task loses no response
+							return "", err
+						}
+						_, err := saga.Ask(r, askSure)
+						return "held", err
+					}}}
+				})
+				c := r.resumer("ann", "2025-11-25")
+				s := c.stream(toolCall(7, "hold", "{}"))
+				p := s.policy()
+				assert.Equal(t, 3, p.MaxWait)
+				question := s.wait("elicitation/create")
+				if there != "connected" {
+					s.close()
+				}
+				for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+					if there == "looking" {
+						assert.Equal(t, "processing true true", c.requestStatus(p))
+					}
+				}
+				if there == "gone" {
+					until(t, func() bool { return w.was() == "+ -" })
+					return
+				}
+				assert.Equal(t, "+", w.was())
+				if there == "looking" {
+					s = c.stream(p.resume())
+					s.wait("elicitation/create")
+				}
+				c.reply(question.ID, yesSure)
+				said, _ := text(t, s.wait("").Result)
+				assert.Equal(t, "held", said)
+			})
 		})
 	}
 }

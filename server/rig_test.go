@@ -2,11 +2,11 @@ package server_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -23,11 +23,14 @@ import (
 
 // rig is a server behind real HTTP, with its log.
 type rig struct {
-	t   testing.TB
-	url string
-	log *logBuffer
-	srv *server.Server
+	t    testing.TB
+	url  string
+	http *http.Client // nil is the default one
+	log  *logBuffer
+	srv  *server.Server
 }
+
+func (r *rig) client() *http.Client { return cmp.Or(r.http, http.DefaultClient) }
 
 type logBuffer struct {
 	mu sync.Mutex
@@ -69,10 +72,8 @@ func newRig(t testing.TB, o server.Options) *rig {
 	var err error
 	r.srv, err = server.New(o)
 	require.NoError(t, err)
-	web := httptest.NewServer(r.srv.Handler())
-	t.Cleanup(web.Close)
+	r.url, r.http = serveWeb(t, r.srv.Handler())
 	t.Cleanup(r.srv.Close)
-	r.url = web.URL
 	return r
 }
 
@@ -92,7 +93,7 @@ func (r *rig) do(method, path, body string, change func(*http.Request)) (int, st
 	if change != nil {
 		change(req)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := r.client().Do(req)
 	require.NoError(r.t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)

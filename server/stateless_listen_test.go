@@ -34,7 +34,7 @@ func listenFor(id any, filter object) *request {
 func (r *rig) listen(q *request) *listening {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
-	resp, err := http.DefaultClient.Do(r.httpRequest(ctx, q))
+	resp, err := r.client().Do(r.httpRequest(ctx, q))
 	require.NoError(r.t, err)
 	require.Equal(r.t, 200, resp.StatusCode)
 	require.Equal(r.t, "text/event-stream", resp.Header.Get("Content-Type"))
@@ -193,6 +193,7 @@ func TestListenKeepsAlive(t *testing.T) {
 // A server that stops says goodbye to its listeners, in both of the ways that the
 // specification asks for, and does not wait for them.
 func TestListenEndsWithTheServer(t *testing.T) {
+	t.Parallel()
 	s, err := server.New(server.Options{Keys: newKeys(t), Tools: statelessTools()})
 	require.NoError(t, err)
 	url, stop := serve(t, s)

@@ -195,7 +195,7 @@ func (r *rig) httpRequest(ctx context.Context, q *request) *http.Request {
 // send posts a request and reads the whole response, of either form.
 func (r *rig) send(q *request) response {
 	r.t.Helper()
-	resp, err := http.DefaultClient.Do(r.httpRequest(r.t.Context(), q))
+	resp, err := r.client().Do(r.httpRequest(r.t.Context(), q))
 	require.NoError(r.t, err)
 	defer resp.Body.Close()
 	out := response{status: resp.StatusCode, header: resp.Header}

@@ -77,6 +77,7 @@ func TestListenToTasksThatEnded(t *testing.T) {
 
 // No two notifications in a row are the same: what changes inside, no client hears of.
 func TestListenToTasksTellsOfChanges(t *testing.T) {
+	t.Parallel()
 	r := newTaskRig(t)
 	id := r.begin(callTool("nap", object{"millis": 500})).TaskID
 	l := r.listen(listenFor(1, object{"taskIds": []string{id}}).with(withTasks))

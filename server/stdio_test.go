@@ -35,7 +35,7 @@ func impatiently(pipe interface{ CloseWithError(error) error }) (stop func() boo
 func TestMain(m *testing.M) {
 	http.DefaultClient.Timeout = patience // for streams as well
 	// Those that are parallel wait most of the time. -parallel changes it.
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))

@@ -38,6 +38,7 @@ func osPipe(t *testing.T) (read, write *os.File) {
 // A client that has closed the output and says nothing more does not keep the server
 // alive, though there is nothing to write; what its calls did is undone.
 func TestStdioEndsIdleWhenNobodyReads(t *testing.T) {
+	t.Parallel()
 	for name, streams := range map[string]func(*testing.T) (read, write *os.File){"pipe": osPipe, "socket": socketPair} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,6 +80,7 @@ func TestStdioEndsIdleWhenNobodyReads(t *testing.T) {
 
 // A client that has no more to say still reads; and of a file nobody can be gone.
 func TestStdioIsNotEndedByWhatStillReads(t *testing.T) {
+	t.Parallel()
 	t.Run("socket", func(t *testing.T) {
 		t.Parallel()
 		read, out := socketPair(t)

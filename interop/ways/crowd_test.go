@@ -20,6 +20,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite", to look into a ledger without the package
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -195,6 +196,9 @@ func TestManyWait(t *testing.T) {
 // TestManySleep has a thousand tasks wake at once from among a million that sleep on. Those are
 // copies of a record, as nobody would wait for a million calls.
 func TestManySleep(t *testing.T) {
+	if !asked() {
+		t.Skipf("waits until many have slept; %s=1 runs it", postgrestest.Require)
+	}
 	asleep, wake := 2000, 50
 	if every() {
 		asleep, wake = 1_000_000, 1000

@@ -39,6 +39,11 @@ func (r *rig) renew() (cancel context.CancelFunc) {
 	return cancel
 }
 
+// soon is for what has to come at once, and not only before the check's time is over.
+func (r *rig) soon() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.ctx, r.late)
+}
+
 // open returns another handle, where there can be more than one.
 func (r *rig) open() ledger.Store {
 	r.Helper()

@@ -158,6 +158,7 @@ func (r *rig) paged(recs map[string]*ledger.Record, what string, list func(after
 				r.same(recs[rec.Key], rec, what+": "+rec.Key)
 			}
 			got, after = append(got, keys(page)...), page[len(page)-1].Key
+			require.LessOrEqualf(r, len(got), len(recs), "%s by pages of %d: %q", what, limit, got) // or it would never end
 		}
 		require.Equalf(r, slices.Sorted(maps.Keys(recs)), got, "%s by pages of %d", what, limit)
 	}

@@ -102,7 +102,9 @@ var watchChecks = []check{
 	{"watch/again", func(r *rig) {
 		s := r.open()
 		r.put(s, ledger.Record{Key: "k"})
-		watch := s.Watch(r.ctx, "k", 0)
+		ctx, cancel := r.soon()
+		defer cancel()
+		watch := s.Watch(ctx, "k", 0)
 		for range 2 {
 			n := 0
 			for rec, err := range watch {
@@ -208,7 +210,9 @@ var watchChecks = []check{
 		s, other := r.open(), r.open()
 		rec := r.put(s, ledger.Record{Key: "k"})
 		last := uint64(0)
-		for got, err := range other.Watch(r.ctx, "k", 0) {
+		ctx, cancel := r.soon()
+		defer cancel()
+		for got, err := range other.Watch(ctx, "k", 0) {
 			require.NoError(r, err)
 			require.Greater(r, got.Rev, last)
 			if last = got.Rev; last == 1 {
@@ -266,9 +270,12 @@ var watchChecks = []check{
 		s := r.open()
 		rec := r.put(s, ledger.Record{Key: "k"})
 		for range 200 {
-			for range s.Watch(r.ctx, "k", 0) {
+			ctx, cancel := r.soon()
+			for _, err := range s.Watch(ctx, "k", 0) {
+				require.NoError(r, err)
 				break
 			}
+			cancel()
 		}
 		r.put(s, *rec) // nobody is there whom it could block
 	}},
