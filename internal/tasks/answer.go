@@ -128,7 +128,7 @@ func (m *Manager) answered(e *records.TaskEntry, answers []steps.Answer) (*answe
 	_, left := open(questions, known, asked.client)
 	a := &answeredTask{next: next, last: len(left) == 0, questions: questions}
 	// With effects, what is to be undone depends on what is written down when.
-	if a.last && e.Call && served && !program.Acts() && len(own) == 0 && asked.adopted == nil && !e.Loose {
+	if a.last && e.Call && served && !program.Acts() && len(own) == 0 && asked.adopted == nil {
 		a.goesOn = true
 		a.turn = turns.TaskTurn{
 			Method: asked.method, Program: program, Saga: tokens.ID(e.Saga), Arguments: asked.arguments, Client: asked.client,

@@ -171,7 +171,7 @@ func (r *run) drive() error {
 		case t.State == records.TaskEnded:
 			return r.undoAgain(&t)
 		case handing:
-			return r.handOver(t.Loose)
+			return r.handOver(false)
 		case len(t.Undo) > 0:
 			again, err = r.goOnUndoing(&t)
 		case t.Cancelled:
@@ -231,8 +231,8 @@ const (
 	lastPause  = 5 * time.Minute
 )
 
-// handOver gives the task to whoever takes it next. loose says that more may have been done
-// than is known.
+// handOver gives the task to whoever takes it next. loose says that this run may have done more than
+// is known; what others may have done stays noted.
 func (r *run) handOver(loose bool) error {
 	return r.write(func(t *records.Task) []Event {
 		state := t.State

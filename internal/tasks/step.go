@@ -328,7 +328,8 @@ func tooLate(report *engine.UndoReport) bool {
 	return report != nil && report.Final != "" && len(report.Undone) == 0
 }
 
-// goOnAnyway forgets that a client wanted the task cancelled: there is no way back.
+// goOnAnyway forgets that a client wanted the task cancelled: there is no way back. loose is as in
+// handOver.
 func (r *run) goOnAnyway(loose bool) error {
 	err := r.write(func(t *records.Task) []Event {
 		t.Cancelled, t.TooLate, t.Undo = false, true, nil
@@ -369,5 +370,5 @@ func (r *run) undo(t *records.Task, why error) (again bool, err error) {
 	if err != nil {
 		return r.notUndone(t, err)
 	}
-	return r.wasUndone(&end, why, lost)
+	return r.wasUndone(&end, why)
 }
