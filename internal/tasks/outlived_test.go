@@ -396,7 +396,9 @@ func TestARefusalAfterACancelThatIsTooLateIsUndone(t *testing.T) {
 					}
 					return "paid", nil
 				},
-				Undo: func(context.Context, saga.Performed[string, string]) error { return saga.Final(errors.New("it is paid")) },
+				Undo: func(context.Context, saga.Performed[string, string]) error {
+					return saga.Final(errors.New("it is paid"))
+				},
 			}
 			tool := step(func(t *turn) error {
 				if _, err := saga.Do(t, final, "x"); err != nil {

@@ -246,8 +246,9 @@ func (r *run) handOver(loose bool) error {
 }
 
 // clip bounds what is kept of an error.
-func clip(text string) string {
-	const most = 1000
+func clip(text string) string { return clipTo(text, 1000) }
+
+func clipTo(text string, most int) string {
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
