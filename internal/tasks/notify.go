@@ -161,7 +161,7 @@ func (n *notes) flush() {
 		nothing = true
 	}
 	n.mu.Unlock()
-	if nothing || r.lost || !r.isUnwritten() && !r.e.Taken() { // what rests is not to be taken again
+	if nothing || !r.isUnwritten() && !r.e.Taken() { // what rests is not to be taken again
 		return
 	}
 	n.flushed = time.Now()
