@@ -11,7 +11,10 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -155,6 +158,47 @@ func TestStdioStopsWithItsContext(t *testing.T) {
 		assert.NoError(t, err)
 	case <-time.After(time.Minute):
 		t.Fatal("still serving")
+	}
+}
+
+// A server that is told to stop says what it knows before it ends, and waits a moment for that, but
+// no longer if nobody reads it.
+func TestStdioSaysWhatItKnowsInTheEnd(t *testing.T) {
+	type none struct{}
+	for _, reads := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStdio(t, saga.Machine[none, none]{Info: saga.Info{Name: "slow"}, Start: func(t *saga.Turn[none, none]) (saga.Next, error) {
+				<-t.Done()
+				return t.Textf("stopped")
+			}})
+			in, write := io.Pipe()
+			read, out := io.Pipe()
+			ctx, stop := context.WithCancel(t.Context())
+			var ended atomic.Bool
+			var serving sync.WaitGroup
+			serving.Go(func() {
+				assert.NoError(t, s.ServeStdio(ctx, in, out))
+				ended.Store(true)
+			})
+			fmt.Fprintln(write, `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"slow"}}`)
+			synctest.Wait()
+			stop()
+			synctest.Wait()
+			require.False(t, ended.Load(), "the response waits to be read")
+			if reads {
+				lines := bufio.NewScanner(read)
+				require.True(t, lines.Scan())
+				assert.Contains(t, lines.Text(), `"id":1`)
+				synctest.Wait()
+			} else {
+				time.Sleep(time.Minute)
+			}
+			assert.True(t, ended.Load())
+			read.Close()
+			write.Close()
+			serving.Wait()
+			s.Close()
+		})
 	}
 }
 

@@ -77,6 +77,20 @@ func (t *Program) toUndo(log *effectLog) []*EffectRecord {
 	return append(order, rest...)
 }
 
+// undecided returns an irreversible effect of which only performing it again tells whether it was
+// performed, and so whether anything may be undone; nil if there is none.
+func (t *Program) undecided(log *effectLog) *EffectRecord {
+	if t.final(log) != "" {
+		return nil
+	}
+	for _, r := range t.toUndo(log) {
+		if t.irreversible(r) && !t.effects[r.name].Declaration().Undoable {
+			return r
+		}
+	}
+	return nil
+}
+
 // compensate undoes the effects in the log. One that fails does not keep the
 // others from being undone, except those that it builds on, and all if it is final.
 // It returns nil if there is nothing to do, an *UnsettledError if it cannot be told whether anything may
@@ -148,6 +162,10 @@ func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
 		return nil, tc.halted
 	}
 	if len(tc.log.records) > 0 {
+		// From what is written down there the turn is not taken again, which alone could tell.
+		if r := t.undecided(tc.log); r != nil && tc.saves != nil {
+			return nil, &UnsettledError{t.Name, r.name, r.Failure()}
+		}
 		if err := tc.saveUndo(u.Outcome); err != nil {
 			return nil, err
 		}

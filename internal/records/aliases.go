@@ -52,3 +52,44 @@ func (b *Book) Alias(ctx context.Context, value any, name ...string) (found bool
 	}
 	return true, b.open(key, r.Body, value)
 }
+
+// ChangeAlias changes what a name leads to, until keep: change is called with what that is, or
+// with nothing if the name is new. It changes that, and reports whether there is anything to
+// write; whenever somebody else was faster it is called again with what there is then, as with
+// [Book.ChangeSession]. Else it is as [Book.SetAlias].
+func ChangeAlias[T any](ctx context.Context, b *Book, principal string, keep time.Time, change func(value *T) bool, name ...string) error {
+	owners, err := b.keyedNames("owner of aliases", principal)
+	if err != nil {
+		return err
+	}
+	key := b.plainName("alias", name...)
+	for try := 0; ; try++ {
+		r := &ledger.Record{Key: key, Owner: owners[0], Keep: keep}
+		var value T
+		old, err := b.load(ctx, key)
+		if err == nil && old != nil {
+			r.Rev = old.Rev
+			err = b.open(key, old.Body, &value)
+		}
+		if err != nil {
+			return overtaken(ctx, try, err)
+		}
+		if !change(&value) {
+			return nil
+		}
+		if r.Rev == 0 {
+			if err := b.room(ctx, owners[0]); err != nil {
+				return err
+			}
+		}
+		if r.Body, err = b.seal(key, value); err != nil {
+			return err
+		}
+		if err = b.swap(ctx, r); !errors.Is(err, ErrConflict) {
+			return overtaken(ctx, try, err)
+		}
+		if err := pause(ctx, try); err != nil {
+			return overtaken(ctx, try+1, err)
+		}
+	}
+}

@@ -128,7 +128,7 @@ func (m *Manager) answered(e *records.TaskEntry, answers []steps.Answer) (*answe
 	_, left := open(questions, known, asked.client)
 	a := &answeredTask{next: next, last: len(left) == 0, questions: questions}
 	// With effects, what is to be undone depends on what is written down when.
-	if a.last && e.Call && served && !program.Acts() && len(own) == 0 && asked.adopted == nil && !e.Loose {
+	if a.last && e.Call && served && !program.Acts() && len(own) == 0 && asked.adopted == nil {
 		a.goesOn = true
 		a.turn = turns.TaskTurn{
 			Method: asked.method, Program: program, Saga: tokens.ID(e.Saga), Arguments: asked.arguments, Client: asked.client,
@@ -182,17 +182,16 @@ func (r *run) driveAnswered() (err error) {
 // tried once: whatever is in the way, nothing was done that needs to be kept.
 func (r *run) tryTake(change func(t *records.Task) []Event) error {
 	u := r.unwritten
-	if _, held, free := r.m.crew.enter(r); !held || !free {
+	if !r.m.crew.works() {
 		return errStopping
 	}
 	if u.saved != nil {
 		u.saved(&r.e.Task)
 	}
 	err := r.once(change)
-	if u.made = err == nil || errors.Is(err, errLost); !u.made {
-		r.m.crew.remove(r)
-		return err
+	if u.made = err == nil || errors.Is(err, errLost); u.made {
+		r.m.crew.succeed(r)
+		u.settle()
 	}
-	u.settle()
 	return err
 }

@@ -185,6 +185,25 @@ func (c *crew) enter(r *run) (live context.Context, held, free bool) {
 	return c.live, true, true
 }
 
+// works reports whether what has begun here can go on here.
+func (c *crew) works() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.live != nil && c.live.Err() == nil && !c.closing
+}
+
+// succeed enters a call that goes on after an answer, now that it is written down. Its question was
+// there for its client before the run that had asked it could leave: r takes the place of that.
+func (c *crew) succeed(r *run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held[r.key] = r
+	r.handing = c.stopping
+	if c.closing {
+		r.cut(errStopping)
+	}
+}
+
 // remove undoes enter.
 func (c *crew) remove(r *run) {
 	c.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -194,5 +195,45 @@ func TestAnAnswerWhoseTurnCannotBeWritten(t *testing.T) {
 		require.ErrorAs(t, err, new(*engine.AnswerError))
 		require.NoError(t, answerFirst(t, m, task.ID))
 		r.until(m, task.ID, tasks.Completed)
+	})
+}
+
+// A question is there for its client as soon as it is written, which its server may learn a while
+// later. An answer that comes before that is worked on once, as any other.
+func TestAnAnswerBeforeTheQuestionIsLeft(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		var runs atomic.Int32
+		store := spied(r)
+		m := r.manager(nil, twoForms(func(*turn) error { runs.Add(1); return nil }, fine))
+		r.work(m)
+		synctest.Wait()
+		written, leaves := make(chan none), make(chan none)
+		leave := sync.OnceFunc(func() { close(leaves) })
+		defer leave()
+		store.fails(func(swap func() error) error {
+			store.fails(nil)
+			err := swap()
+			close(written)
+			<-leaves
+			return err
+		})
+		start := waited(m, "ask")
+		start.ID = "chosen"
+		var starting sync.WaitGroup
+		starting.Go(func() {
+			_, err := m.Start(t.Context(), start)
+			assert.NoError(t, err)
+		})
+		<-written
+		require.NoError(t, answerFirst(t, m, "chosen"))
+		task, err := m.Get(t.Context(), "p", "chosen")
+		require.NoError(t, err)
+		require.Len(t, task.Questions, 1)
+		assert.Equal(t, "second", task.Questions[0].ID)
+		leave()
+		starting.Wait()
+		require.NoError(t, answerFirst(t, m, "chosen"))
+		r.until(m, "chosen", tasks.Completed)
+		assert.EqualValues(t, 1, runs.Load())
 	})
 }

@@ -24,7 +24,7 @@ type pace struct {
 	most uint64
 }
 
-// maxLog is how long a log message may be, and maxLogSize how much waits to be written.
+// maxLog is how long a log message may be, and what is told with progress, and maxLogSize how much waits to be written.
 const (
 	maxLog     = 16 << 10
 	maxLogSize = 1 << 20
@@ -92,6 +92,7 @@ func (n *notes) Progress(p engine.Progress) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	p.Message = clipTo(p.Message, maxLog)
 	e := Event{Kind: EventProgress, Progress: &p}
 	if n.shown++; n.shown > n.burst {
 		e.N = replaceable
@@ -160,7 +161,7 @@ func (n *notes) flush() {
 		nothing = true
 	}
 	n.mu.Unlock()
-	if nothing || r.lost || !r.isUnwritten() && !r.e.Taken() { // what rests is not to be taken again
+	if nothing || !r.isUnwritten() && !r.e.Taken() { // what rests is not to be taken again
 		return
 	}
 	n.flushed = time.Now()

@@ -333,3 +333,95 @@ func TestARenewedTaskRestsOn(t *testing.T) {
 		})
 	}
 }
+
+// paysAtLast is an effect that cannot be undone, at a service that has done at once what it was asked
+// for, and says so the third time.
+func paysAtLast(calls *atomic.Int32) *saga.Effect[string, string] {
+	return &saga.Effect[string, string]{
+		Name: "pay", Irreversible: true, Tries: 1,
+		Do: func(context.Context, saga.Key, string) (string, error) {
+			if calls.Add(1) < 3 {
+				return "", errors.New("no answer")
+			}
+			return "paid", nil
+		},
+	}
+}
+
+// What cannot be undone is performed again, with the same key, until it is known: before that nothing
+// is undone, nor does the task end. It is the same if it is cancelled meanwhile, also between two tries.
+func TestWhatCannotBeUndoneIsFoundOut(t *testing.T) {
+	for _, cancel := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			calls := new(atomic.Int32)
+			pay := paysAtLast(calls)
+			m := r.manager(nil, step(func(t *turn) error { _, err := saga.Do(t, pay, "x"); return err }, pay))
+			r.work(m)
+			task := r.start(m, call(m, "steps", ""))
+			if cancel {
+				time.Sleep(100 * time.Millisecond)
+				require.EqualValues(t, 1, calls.Load())
+				_, err := m.Cancel(t.Context(), "p", task.ID)
+				require.NoError(t, err)
+			}
+			task = r.until(m, task.ID, tasks.Completed)
+			assert.False(t, task.End.Result.IsError, "cancelled: %v", cancel)
+			assert.GreaterOrEqual(t, calls.Load(), int32(3))
+		})
+	}
+}
+
+// A task that it is too late to cancel goes on, and what was under way when that was found out, and
+// cannot be undone for now, may have been done: a refusal after that does not say the contrary.
+func TestARefusalAfterACancelThatIsTooLateIsUndone(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			service := new(unsure)
+			unsure := service.effect()
+			undo, unwilling := unsure.Undo, new(atomic.Int32)
+			unsure.Undo = func(ctx context.Context, p saga.Performed[string, string]) error {
+				if unwilling.Add(1) == 1 {
+					service.refuses.Store(true)
+					return errors.New("not now")
+				}
+				return undo(ctx, p)
+			}
+			paying, paid := make(chan none), new(atomic.Int32)
+			defer close(paying)
+			final := &saga.Effect[string, string]{
+				Name: "pay", Tries: 1,
+				Do: func(ctx context.Context, _ saga.Key, _ string) (string, error) {
+					if paid.Add(1) == 1 && dies {
+						<-paying
+					}
+					return "paid", nil
+				},
+				Undo: func(context.Context, saga.Performed[string, string]) error {
+					return saga.Final(errors.New("it is paid"))
+				},
+			}
+			tool := step(func(t *turn) error {
+				if _, err := saga.Do(t, final, "x"); err != nil {
+					return err
+				}
+				_, err := saga.Do(t, unsure, "x")
+				return err
+			}, final, unsure)
+			a, way := r.narrowed(tool)
+			b := r.manager(nil, tool)
+			r.work(a)
+			task := r.start(a, call(a, "steps", ""))
+			time.Sleep(time.Second)
+			if dies {
+				way.noSwap.Store(true)
+				way.noTake()
+			}
+			_, err := b.Cancel(t.Context(), "p", task.ID)
+			require.NoError(t, err)
+			r.work(b)
+			task = r.until(b, task.ID, tasks.Completed)
+			assert.True(t, task.End.Result.IsError)
+			assert.EqualValues(t, 1, service.undone.Load(), "dies: %v", dies)
+		})
+	}
+}

@@ -3,13 +3,17 @@ package tasks_test
 import (
 	"context"
 	"encoding/json"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -109,4 +113,73 @@ func TestRenewedNoteIsSeen(t *testing.T) {
 		require.NoError(t, err)
 		r.until(m, task.ID, tasks.Cancelled)
 	})
+}
+
+// kept is a store that writes, and returns from that when it is let.
+type kept struct {
+	ledger.Store
+	next atomic.Pointer[func()] // called once when something was written, before that returns
+}
+
+func (k *kept) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
+	err := k.Store.Swap(ctx, r, items...)
+	if f := k.next.Swap(nil); f != nil {
+		(*f)()
+	}
+	return err
+}
+
+// What a client writes here is known here at once, though the store tells of no changes; also if what
+// was written before has not returned.
+func TestWhatIsWrittenHereIsKnownHere(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		for _, cancels := range []bool{false, true} {
+			inBubble(t, func(t *testing.T, r *rig) {
+				store := &kept{Store: r.store}
+				r.store = store
+				m, way := r.narrowed(single("long", func(t *turn) (saga.Next, error) {
+					<-t.Done()
+					return nil, context.Cause(t)
+				}))
+				way.noWatch.Store(true)
+				r.work(m)
+				start := call(m, "long", "")
+				start.Patience = time.Hour
+				task := r.start(m, start)
+				time.Sleep(time.Second)
+				written, returns := make(chan none), make(chan none)
+				returned := sync.OnceFunc(func() { close(returns) })
+				defer returned()
+				if late { // the lease is being renewed
+					f := func() { close(written); <-returns }
+					store.next.Store(&f)
+					<-written
+				}
+				var changing sync.WaitGroup
+				changing.Go(func() {
+					var err error
+					if cancels {
+						_, err = m.Cancel(t.Context(), "p", task.ID)
+					} else {
+						_, err = m.Renew(t.Context(), "p", task.ID, time.Hour, func(json.RawMessage) json.RawMessage { return json.RawMessage(`"new"`) })
+					}
+					assert.NoError(t, err)
+				})
+				synctest.Wait()
+				returned()
+				changing.Wait()
+				began := time.Now()
+				for seen, err := range m.Watch(t.Context(), "p", task.ID, 0) {
+					require.NoError(t, err)
+					if seen.Note != nil || seen.Status == tasks.Cancelled {
+						break
+					}
+				}
+				assert.Less(t, time.Since(began), time.Second, "late: %v, cancelled: %v", late, cancels)
+				_, err := m.Cancel(t.Context(), "p", task.ID)
+				require.NoError(t, err)
+				r.until(m, task.ID, tasks.Cancelled)
+			})
+		}
+	}
 }

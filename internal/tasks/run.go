@@ -171,7 +171,7 @@ func (r *run) drive() error {
 		case t.State == records.TaskEnded:
 			return r.undoAgain(&t)
 		case handing:
-			return r.handOver(t.Loose)
+			return r.handOver(false)
 		case len(t.Undo) > 0:
 			again, err = r.goOnUndoing(&t)
 		case t.Cancelled:
@@ -231,8 +231,8 @@ const (
 	lastPause  = 5 * time.Minute
 )
 
-// handOver gives the task to whoever takes it next. loose says that more may have been done
-// than is known.
+// handOver gives the task to whoever takes it next. loose says that this run may have done more than
+// is known; what others may have done stays noted.
 func (r *run) handOver(loose bool) error {
 	return r.write(func(t *records.Task) []Event {
 		state := t.State
@@ -246,8 +246,9 @@ func (r *run) handOver(loose bool) error {
 }
 
 // clip bounds what is kept of an error.
-func clip(text string) string {
-	const most = 1000
+func clip(text string) string { return clipTo(text, 1000) }
+
+func clipTo(text string, most int) string {
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}

@@ -220,18 +220,17 @@ func (r *run) suspend(end *turns.End, answers []steps.Answer, client steps.Featu
 		r.own = 0
 	}
 	if r.pauses > maxPauses {
-		t := r.task()
-		return r.undo(t, errPauses)
+		return r.undoTurn(errPauses)
 	}
 	var size uint64
 	if len(end.Yielded) > 0 {
 		r.pauses = 0
 		raw, err := end.Yielded.MarshalJSON()
 		if err != nil {
-			return r.undo(r.task(), err)
+			return r.undoTurn(err)
 		}
 		if size = uint64(len(raw)); r.task().Size+size > maxPartial {
-			return r.undo(r.task(), errPartial)
+			return r.undoTurn(errPartial)
 		}
 	}
 	if !end.Position.Wake.IsZero() {
@@ -266,8 +265,7 @@ func (r *run) suspend(end *turns.End, answers []steps.Answer, client steps.Featu
 		return events
 	})
 	if errors.Is(err, ledger.ErrTooLarge) {
-		t := r.task()
-		return r.undo(t, errState)
+		return r.undoTurn(errState)
 	}
 	return again, err
 }
@@ -289,6 +287,8 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 		return false, nil
 	case lost:
 		return false, errLost
+	case errors.Is(err, ledger.ErrTooLarge) && !isUndone: // and would be the next time
+		return r.undoTurn(errState)
 	case errors.As(err, new(*engine.HaltedError)) && handing, !isUndone && why == errStopping, isUndone && undone.Report == nil && why == errStopping:
 		return false, r.handOver(true)
 	case !isUndone && why == errCancelled && (ctxError(err) || r.inFlight(t)): // before any code ran, or it is not known what did
@@ -305,7 +305,7 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 	case turns.EndsWith(r.program.Kind, err):
 		return false, r.fail(err, nil)
 	case !isUndone && why == nil && errors.As(err, new(*engine.StepFailure)) && !ctxError(err) && !errors.As(err, new(*engine.UnsettledError)):
-		return r.undo(r.task(), err) // its end is no end, and would be none the next time
+		return r.undoTurn(err) // its end is no end, and would be none the next time
 	case !isUndone:
 		return false, r.failed(t, err)
 	case why == errCancelled && tooLate(undone.Report) && !r.undone: // else it had failed by itself
@@ -328,7 +328,8 @@ func tooLate(report *engine.UndoReport) bool {
 	return report != nil && report.Final != "" && len(report.Undone) == 0
 }
 
-// goOnAnyway forgets that a client wanted the task cancelled: there is no way back.
+// goOnAnyway forgets that a client wanted the task cancelled: there is no way back. loose is as in
+// handOver.
 func (r *run) goOnAnyway(loose bool) error {
 	err := r.write(func(t *records.Task) []Event {
 		t.Cancelled, t.TooLate, t.Undo = false, true, nil
@@ -349,6 +350,16 @@ func (r *run) goOnAnyway(loose bool) error {
 // undo ends the task, for the reason why, and undoes what it did. again says that there is no
 // way back, so it goes on.
 func (r *run) undo(t *records.Task, why error) (again bool, err error) {
+	return r.undoFrom(t, why, r.inFlight(t) && why != errAttempts) // what it runs is what breaks servers
+}
+
+// undoTurn is undo after a turn of which nothing is written down since its last checkpoint.
+func (r *run) undoTurn(why error) (again bool, err error) {
+	return r.undoFrom(r.task(), why, r.program.Acts())
+}
+
+// undoFrom is undo; lost says that more may have been done than is known.
+func (r *run) undoFrom(t *records.Task, why error, lost bool) (again bool, err error) {
 	turn, err := turnOf(t, r.program, r.m.now())
 	if err != nil {
 		return false, r.failed(t, err)
@@ -364,10 +375,9 @@ func (r *run) undo(t *records.Task, why error) (again bool, err error) {
 	default:
 		text = why.Error()
 	}
-	lost := r.inFlight(t) && why != errAttempts // what it runs is what breaks servers
 	end, err := r.m.Turns.UndoTask(r.ctx, turn, lost, r.served, text)
 	if err != nil {
 		return r.notUndone(t, err)
 	}
-	return r.wasUndone(&end, why, lost)
+	return r.wasUndone(&end, why)
 }

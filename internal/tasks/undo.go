@@ -167,7 +167,7 @@ func (r *run) goOnUndoing(t *records.Task) (again bool, err error) {
 	if report := turns.UndoReport(&end); m.behind && tooLate(report) {
 		end.Outcome = *engine.Cancelled(nil, fmt.Sprintf("Cancelled, though %q is final. What was done before it may have been undone.", report.Final))
 	}
-	return r.wasUndone(&end, why, false)
+	return r.wasUndone(&end, why)
 }
 
 // notUndone leaves a task for later whose undo did not come to an end.
@@ -179,20 +179,20 @@ func (r *run) notUndone(t *records.Task, err error) (again bool, _ error) {
 	case gone:
 		return false, errLost
 	case handing:
-		return false, r.handOver(true)
+		return false, r.handOver(false)
 	}
 	return false, r.failed(t, err)
 }
 
 // wasUndone ends a task that was undone for the reason why, or goes on with it, if it is too late
-// to cancel it. loose says that its turn was run to find what is to be undone.
-func (r *run) wasUndone(end *turns.End, why error, loose bool) (again bool, err error) {
+// to cancel it.
+func (r *run) wasUndone(end *turns.End, why error) (again bool, err error) {
 	report := turns.UndoReport(end)
 	switch {
 	case report == nil: // its turn had ended well
 		return false, r.finish(end, Completed)
 	case why == errCancelled && tooLate(report):
-		return true, r.goOnAnyway(loose)
+		return true, r.goOnAnyway(false)
 	case why == errCancelled:
 		return false, r.finish(end, Cancelled)
 	case why == errOver:

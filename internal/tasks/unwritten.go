@@ -9,6 +9,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
 // The turn of a call whose client waits here is taken before the ledger knows of it: a new call
@@ -129,7 +130,9 @@ func (r *run) makeLocked(change func(t *records.Task) []Event) error {
 		return err
 	}
 	u.over, r.lost = true, true // nor is anything else written: its epoch may be another's
-	if u.known == nil {
+	if errors.Is(err, ledger.ErrTooLarge) {
+		u.err, err = &turns.Error{Err: errState}, errLost
+	} else if u.known == nil {
 		u.err = err
 	}
 	u.settle()

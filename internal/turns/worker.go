@@ -186,8 +186,8 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	switch {
 	case e.Ended, e.Claim != nil && e.Claim.How == records.HowCancelled:
 		m.how, gone = records.HowCancelled, ""
-	case e.Claim != nil && e.Claim.How == records.HowBroken, e.Purpose == Held.Purpose || e.At == 0 && e.Expires.IsZero():
-		m.how = records.HowBroken // nobody can ask what became of it
+	case e.Claim != nil && e.Claim.How == records.HowBroken, e.Purpose == Held.Purpose:
+		m.how = records.HowBroken // nobody was told, and who asks again begins again
 	}
 	t := &Turn{Action: ActionUndo, Program: p, Saga: m.of.id, Number: e.At + 1}
 	end, err := r.hooked(ctx, t, func(ctx context.Context) (End, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -190,8 +189,7 @@ func (c *call) goOn(ctx context.Context, found *reading, told uint64, before *pa
 		return c.readResult(ctx, r, task, told)
 	}
 	if before != nil {
-		// Whoever looks at what was parked may not have finished.
-		r.name, r.asked, r.wait = before.name, maps.Clone(before.asked), before.wait
+		before.pass(r)
 		c.Notifier.Continue(before.shown)
 	} else if found.Alone {
 		var err error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -248,6 +249,10 @@ func (p *parked) readOn(conn *wire.Detached) {
 		conn.End(d.Draining.Err() != nil)
 	}
 }
+
+// pass has a reader go on with the request. The questions are its own to change: whoever looks at
+// what was parked may not have finished.
+func (p *parked) pass(r *reader) { r.name, r.asked, r.wait = p.name, maps.Clone(p.asked), p.wait }
 
 // hangUp ends the stream. The client may come back after retry; zero says nothing of that.
 func (p *parked) hangUp(conn *wire.Detached, retry time.Duration) {

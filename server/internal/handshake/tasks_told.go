@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -39,15 +40,16 @@ func (c *call) begun(ctx context.Context, id string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
-	s.beginning.Lock()
-	var list begunTasks
-	name := begunName(s.agreed)
-	_, err := c.Turns.Records().Alias(ctx, &list, name...)
-	if err == nil && !slices.Contains(list.IDs, id) {
+	add := func(list *begunTasks) bool {
+		if slices.Contains(list.IDs, id) {
+			return false
+		}
 		list.IDs = append(list.IDs, id)
 		list.IDs = list.IDs[max(0, len(list.IDs)-maxFollowed):]
-		err = c.Turns.Records().SetAlias(ctx, c.Principal, list, s.agreed.expires, name...)
+		return true
 	}
+	s.beginning.Lock() // those that begin here need not get in each other's way
+	err := records.ChangeAlias(ctx, c.Turns.Records(), c.Principal, s.agreed.expires, add, begunName(s.agreed)...)
 	s.beginning.Unlock()
 	if err != nil {
 		c.Log.InfoContext(ctx, "a session is not told how a task is", "error", err)
