@@ -45,7 +45,7 @@ type Options struct {
 	// undone, if its client comes back after all. Later it is refused like any
 	// other. Default 30 days; negative means that expired tokens undo nothing.
 	UndoGrace time.Duration
-	// TurnTimeout bounds the work of one turn; undoing may take [engine.UndoTime] more.
+	// TurnTimeout bounds the work of one turn; undoing may take a minute more.
 	// Default 1 minute.
 	TurnTimeout time.Duration
 	// Ledger is where the server remembers which turns were taken, how sagas ended, and what
