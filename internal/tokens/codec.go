@@ -91,7 +91,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Skew = max(o.Skew, 0)
 	switch {
 	case o.TTL < time.Second:
-		return o, fmt.Errorf("tokens: TokenTTL is %v: at least one second is needed", o.TTL)
+		return o, fmt.Errorf("tokens: Options.TTL is %v: at least one second is needed (TokenTTL of a server)", o.TTL)
 	case o.MaxToken < 0 || o.MaxToken > HardMaxToken:
 		return o, fmt.Errorf("tokens: Options.MaxToken is %d: it must be between 1 and %d characters", o.MaxToken, HardMaxToken)
 	case o.MaxPlaintext < 0 || o.MaxPlaintext > HardMaxPlaintext:
