@@ -79,7 +79,7 @@ type Performed[In, Out any] struct {
 type Key string
 
 // Refused marks an error of an effect's Do as final: nothing was done under the key, and
-// trying again would not help. The effect is then neither tried again nor undone.
+// trying again would not help. The effect is then not tried again, and as a rule not undone.
 //
 // It is about the key. An earlier try with the same key, of a turn that was lost, may have
 // done something. So use it only if the system behind has looked whether it knows the key
