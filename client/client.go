@@ -43,9 +43,8 @@ type Options struct {
 	// handlers take is not limited. 0 means 5 minutes.
 	Timeout time.Duration
 	// Retries is how often a turn whose connection was lost is sent again, if that does no
-	// harm. 0 means
-	// 6 for a first turn or a list, and for a later turn as often as
-	// RetryFor allows: somebody has answered, and waits. A negative number means never.
+	// harm. 0 means 6 for a first turn or a list, and for a later turn as often as RetryFor
+	// allows: somebody has answered, and waits. A negative number means never.
 	Retries int
 	// RetryFor limits the time from the first attempt of a turn to its last. 0
 	// means one minute.

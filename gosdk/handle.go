@@ -76,7 +76,7 @@ func (m *Mounted) handle(ctx context.Context, method string, ss *mcp.ServerSessi
 	if extra != nil {
 		r.Header = extra.Header
 	}
-	// As the SDK sees it: who has not introduced itself is of the newest revision.
+	// As the SDK sees it: a client that has not introduced itself is of the newest revision.
 	if p := ss.InitializeParams(); p != nil {
 		if r.Version = p.ProtocolVersion; r.Version < newest && !slices.Contains(server.Revisions(), r.Version) {
 			r.Version = newestSession // which is what the SDK answers those with

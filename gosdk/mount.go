@@ -25,10 +25,10 @@ import (
 type Options struct {
 	// Keys seal the tokens. All replicas of a deployment need the same keyset.
 	Keys *codec.Keyset
-	// Audience, TokenTTL, UndoGrace, TurnTimeout, Ledger, LedgerLimit, Hooks, Sampler, Logger and Now are
-	// those of [server.Options]. What a ledger has undone is by a goroutine that ends with
-	// [Mounted.Shutdown], or when the ledger's store is closed. Hooks are called for sagas only; what is around other tools is the
-	// SDK's middleware.
+	// Audience, TokenTTL, UndoGrace, TurnTimeout, Ledger, LedgerLimit, Hooks, Sampler, Logger
+	// and Now are those of [server.Options]. With a Ledger, goroutines undo abandoned sagas and
+	// work on tasks until [Mounted.Shutdown] is called, or the ledger's store is closed. Hooks
+	// are called for sagas only; around other tools there is the SDK's middleware.
 	Audience    string
 	TokenTTL    time.Duration
 	UndoGrace   time.Duration

@@ -106,8 +106,9 @@ type Take struct {
 // where the store is shared. What a method has acknowledged is durable: it survives the end
 // of the process and the loss of power (except in a store in memory).
 //
-// Who looks under a name that no record can have finds nothing. Where there is a limit, one
-// below 1 means nothing, except for [Store.Take]. What a method returns is the caller's.
+// Under a name that no record can have nothing is found. A method that is given a limit
+// below 1 returns nothing; only [Store.Take] refuses it. What a method returns is the
+// caller's.
 type Store interface {
 	// Load returns the newest state of a record, or [ErrNotFound].
 	Load(ctx context.Context, key string) (*Record, error)
@@ -119,19 +120,19 @@ type Store interface {
 	// [Record.Check] finds wrong it refuses.
 	Swap(ctx context.Context, r *Record, items ...Item) error
 	// Items returns the items of a record whose number is greater than after, in order, at
-	// most limit of them. Of a record that there is not it returns none.
+	// most limit of them. If there is no such record it returns none.
 	Items(ctx context.Context, key string, after uint64, limit int) ([]Item, error)
 	// Watch yields the record each time that it is found at a revision greater than after,
 	// beginning with the present one. It may skip revisions, but never ends with one that
 	// is not the newest. It waits, without end, until ctx ends or its caller has seen
-	// enough; a record that there is not may come to be. It ends with an error if the
+	// enough; a record that does not exist may be made meanwhile. It ends with an error if the
 	// store fails or ctx ends: that comes last, with no record. It may be ranged over
 	// again, and begins anew. Changes by other processes are seen within 50 ms where
 	// the store can tell of them, and within a second otherwise.
 	Watch(ctx context.Context, key string, after uint64) iter.Seq2[*Record, error]
 	// Take waits until the time of records in one of the queues has come, by the store's
 	// clock, and takes them: their revision becomes one more and their Wake is moved by the
-	// lease, in one step, so that nobody else takes them meanwhile, and who had them before
+	// lease, in one step, so that nobody else takes them meanwhile, and whoever had them before
 	// cannot write them any more. Those that have waited longest come first. It returns no
 	// records only with an error, as when ctx ends. What other processes write meanwhile
 	// is noticed as by Watch. If it fails, records may have been taken all the same: their

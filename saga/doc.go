@@ -1,24 +1,25 @@
 // Package saga is for writing tools that ask. A tool can stop in the middle, ask
 // the user or the client's model something, and go on with the answer, in this
-// process or in another one. Between two turns the server keeps nothing.
+// process or in another one. The server need not keep anything meanwhile.
 //
 // # The words
 //
-// A saga is one call of such a tool, from the first request to the result. A turn
-// is one request and its response. A question is what a tool can ask: a form, a
+// A saga is one call of such a tool, from the first request to the result. A turn is
+// one piece of it: the tool's code runs until it asks or ends. For most clients that is
+// one request and its response. A question is what a tool can ask: a form, a
 // link, a completion of the client's model, the client's roots; package steps has
 // them. A step is a question on its way to one client. A step function is a piece
 // of the tool's code: it runs from one suspension to the next, and ends by saying
 // how the turn ends. The state is what one step function leaves for the next.
 //
 // The server seals the state, the arguments and the name of the next step function
-// into a token. The client sends the token back with its answers. Whoever has the
-// keys can take the next turn; that is all there is between two turns.
+// into a token. The client sends the token back with its answers. Any server that has the
+// keys can take the next turn.
 //
 // # A first tool
 //
-// A tool is a [Machine]. It has a type for its arguments, a type for its state,
-// questions, and step functions:
+// A tool is a [Machine] or a [Flow]. A flow is shorter, and described below. A machine
+// has a type for its arguments, a type for its state, questions, and step functions:
 //
 //	type order struct {
 //		Office string `json:"office" jsonschema:"where to deliver"`
@@ -124,9 +125,9 @@
 //
 // A turn that was cut off is taken again and performs its effects again, with the
 // same [Key]. The system behind must know keys: act once for each, refuse one that
-// was released, and refuse to undo what has become final ([Final]). A client that
-// never comes back undoes nothing, so what a saga holds while it waits must expire
-// by itself.
+// was released, and refuse to undo what has become final ([Final]). If a client never
+// comes back, a server with a ledger undoes what its saga did; without one nothing does,
+// so what a saga holds while it waits must expire by itself.
 //
 // # Work that outlives a request
 //

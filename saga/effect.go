@@ -78,11 +78,13 @@ type Performed[In, Out any] struct {
 // 0-9 - _ and does not depend on the keys that seal tokens.
 type Key string
 
-// Refused marks an error of an effect as final: nothing was done, and trying
-// again would not help. It is about the key: do not say it where the system behind
-// refuses before it looks whether it has done this key already, as it may when a
-// permission is gone. A turn that is repeated would be told so of what it has done, and
-// what it did next would be left. Any other error has the turn repeated again.
+// Refused marks an error of an effect's Do as final: nothing was done under the key, and
+// trying again would not help. The effect is then not tried again, and as a rule not undone.
+//
+// It is about the key. An earlier try with the same key, of a turn that was lost, may have
+// done something. So use it only if the system behind has looked whether it knows the key
+// before it refused for another reason, such as a permission that is gone. If you cannot
+// be sure, return the error as it is: the effect is then tried again, and at last undone.
 func Refused(err error) error {
 	if err == nil {
 		return nil

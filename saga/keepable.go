@@ -172,7 +172,7 @@ func (k *keeper) locate(t reflect.Type, at string, tried map[reflect.Type]bool, 
 }
 
 // roundTrip encodes a value and decodes it again. The methods that do so may be the
-// author's, who did not think of such a value.
+// author's, who may not have thought of such a value.
 func (k *keeper) roundTrip(from, to reflect.Value) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -200,7 +200,7 @@ func (p *machineCode[Args, State]) Run(turn *engine.Turn, args json.RawMessage, 
 			ended.Asked = (*engine.Asked)(next)
 			return ended, nil
 		default:
-			return fail(errors.New("it returned neither what to do next nor an error; end it with Ask, Goto, Text, Structured or Finish"))
+			return fail(errors.New("it returned neither what to do next nor an error; end it with Ask, Goto, Textf or another method of the Turn that returns a Next"))
 		}
 	}
 	return fail(fmt.Errorf("%d step functions ran in one turn: Goto runs in a circle", maxHops))

@@ -54,7 +54,7 @@ func (r *Run) AskAll(questions ...steps.Request) error { return r.replay.Ask(que
 
 // Yield gives the client a part of the result while there is more to come: it suspends the
 // saga without a question, and the flow goes on when the client comes back for the rest. What
-// was given once is not given again. Who runs the saga decides how it is given: a client that
+// was given once is not given again. How it is given depends on who runs the saga: a client that
 // knows of parts gets it at once and decides whether it wants more; one that cannot is given
 // all parts in front of the result; a task ([Tasks]) tells it and goes on. A part should be of
 // use by itself, as not every client comes back. A tool that yields must say so

@@ -262,7 +262,7 @@ func missing(was, is any, at string) (string, bool) {
 	return at, !reflect.DeepEqual(was, is)
 }
 
-// resulted compares how a recorded saga ended with how it ends now. Who updates means
+// resulted compares how a recorded saga ended with how it ends now. Whoever updates means
 // the difference.
 func (x *trial) resulted(e *entry, now *Ending) *broken {
 	result := x.sweep.c.same(now)

@@ -12,8 +12,9 @@
 //	err = s.Serve(ctx, l) // or s.ServeStdio(ctx, os.Stdin, os.Stdout)
 //
 // A server keeps nothing of a saga between two turns, except for clients that need a
-// session (see below). Start as many as you like with the same keyset and audience, in
-// any place; each can take any turn.
+// session (see below) and what it remembers in a ledger, if it has one. Start as many as
+// you like with the same keyset, audience and ledger, in any place; each can take any
+// turn.
 //
 // # Clients
 //
@@ -29,20 +30,23 @@
 // # Sessions
 //
 // Clients of MCP before 2026-07-28 have a session: over HTTP its id is a token, by
-// which any replica with the same keys serves it, on stdio it is the connection. A
-// suspended saga asks such a client by requests of the server's own, and waits in
-// this process for the answers, which must reach the same replica. Between two
-// turns the saga is sealed in a token all the same, though that does not leave the
-// server. A client has nine tenths of [Options.TokenTTL] to answer; what it does not
-// answer in time, or answers in a form that MCP does not have, counts as a failure
-// of the client to perform the step, which the tool can handle. If the client
-// cancels, ends its session, or the server stops meanwhile, the saga's effects are
-// undone.
+// which any replica with the same keys serves it, on stdio it is the connection. The
+// server asks such a client by requests of its own, while the client's call waits.
+//
+// With a ledger ([Options.Ledger]) the answers may reach any replica, and when the one
+// that the client was connected to stops or dies, the call goes on elsewhere for a
+// client that comes back. Without a ledger the call waits in this process, and the
+// answers must reach it; if the server stops meanwhile, what the saga did is undone. In
+// both cases it is undone if the client cancels or ends its session.
+//
+// A client has nine tenths of [Options.TokenTTL] to answer. What it does not answer in
+// time, or answers in a form that MCP does not have, counts as a failure of the client
+// to perform the step, which the tool can handle.
 //
 // A client that loses its connection does not cancel; it can come back for what it
-// missed. Sessions end when the client says so, and after [Options.SessionTTL]. The transport of MCP 2024-11-05
-// with two HTTP endpoints is not served; clients of that revision are, over
-// Streamable HTTP and stdio.
+// missed. Sessions end when the client says so, and after [Options.SessionTTL]. The
+// transport of MCP 2024-11-05 with two HTTP endpoints is not served; clients of that
+// revision are, over Streamable HTTP and stdio.
 //
 // # Hooks
 //
@@ -57,5 +61,7 @@
 // and a failed tool elsewhere. Answers that contradict earlier ones or are not of
 // MCP's form are -32602 with a text that says which step and why; the token is
 // still good. So it is with arguments and answers that are too large to be
-// remembered: the error's data says by how much. Failures inside are -32603; the log has tool, saga and cause.
+// remembered: the error's data says by how much. Failures inside are -32603; the log has
+// tool, saga and cause. What may work a little later, as when the ledger cannot be
+// reached, is -31503: send the same request again.
 package server

@@ -87,7 +87,8 @@ type TurnInfo struct {
 	// lies with the request, or its time) or "broken" (it lies with the server, the tool or
 	// the connection).
 	Outcome string
-	// Reason says why, in one of few words: those of [codec.Reason] if it is the token, or
+	// Reason says why, in one of few words: the reason that the log gives for refusing the
+	// token, such as "expired" (docs/operate.md has them), or
 	// "answer", "arguments", "cancelled", "client_gone", "hook", "internal", "ledger", "newer",
 	// "not_found", "panic", "recorded" (the turn was taken before), "size", "timeout",
 	// "under_way" (the same request came before, and is still worked on), "unsettled", "unsupported", or nothing.

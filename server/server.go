@@ -45,7 +45,7 @@ type Options struct {
 	// undone, if its client comes back after all. Later it is refused like any
 	// other. Default 30 days; negative means that expired tokens undo nothing.
 	UndoGrace time.Duration
-	// TurnTimeout bounds the work of one turn; undoing may take [engine.UndoTime] more.
+	// TurnTimeout bounds the work of one turn; undoing may take a minute more.
 	// Default 1 minute.
 	TurnTimeout time.Duration
 	// Ledger is where the server remembers which turns were taken, how sagas ended, and what
@@ -59,8 +59,8 @@ type Options struct {
 	// the same Ledger. Without a Ledger there are no tasks, and New refuses tools that demand
 	// them.
 	Workers int
-	// WorkersPerTool is how many of them may be of a tool, by its name; those that it has not
-	// have no limit of their own. Of one principal are at most half of the Workers.
+	// WorkersPerTool is how many of them may be tasks of one tool, by the tool's name; a tool
+	// that is not in it has no limit of its own. At most half of the Workers are one principal's.
 	WorkersPerTool map[string]int
 	// LedgerLimit is how many sagas a principal may have under way that the ledger has to
 	// remember; what would be more is refused, over HTTP with the status 429. Servers count
@@ -114,14 +114,17 @@ type Options struct {
 	// MaxSessions is how many such sessions may be in memory: those with streams or calls,
 	// and those that left something there, of which the one unused for the longest gives
 	// way. When all are in use, requests that need another one are refused with the status
-	// 503. With a ledger, calls that only wait for their client's answer take no such place:
-	// over HTTP/1.1 their streams are parked after a second, twice as many as MaxSessions; then
-	// the client that waits longest is to come back later, and the call goes on meanwhile. So are
-	// clients that wait where streams cannot be parked (over HTTP/2, or behind middleware that
-	// wraps the http.ResponseWriter) if there is no room otherwise. Default 10000.
+	// 503. Default 10000.
+	//
+	// With a ledger and over HTTP/1.1, calls that only wait for their client's answer take no
+	// such place: after a second their streams are parked, up to twice as many as MaxSessions.
+	// When there is no room for another one, the client that has waited longest is told to come
+	// back later, while its call goes on. Where streams cannot be parked (over HTTP/2, or behind
+	// middleware that wraps the http.ResponseWriter), clients that wait are told so when there
+	// is no room otherwise.
 	MaxSessions int
 	// MaxSessionsPerPrincipal is how many of them one principal may have, or the
-	// [Anonymous] callers of one CallerKey; and half of how many streams parked. Default 100.
+	// [Anonymous] callers of one CallerKey, besides twice as many parked streams. Default 100.
 	MaxSessionsPerPrincipal int
 	// MaxStreams is how many subscriptions of clients of MCP 2026-07-28 may be open
 	// at once. Default 1024.

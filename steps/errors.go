@@ -15,7 +15,8 @@ var (
 	ErrCancelled = errors.New("cancelled by the user")
 	// ErrNotAsked: the step was not part of the last suspension, so there is no
 	// answer to read. Answers are available only in the step function that runs
-	// right after the suspension; keep what you need later in the state.
+	// right after the suspension, and in those that it goes to with Goto; keep what you
+	// need later in the state.
 	ErrNotAsked = errors.New("not asked in the last suspension")
 )
 

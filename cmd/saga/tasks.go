@@ -311,8 +311,11 @@ func (r *taskRow) ask(ctx context.Context, connection *client.Client, position c
 	task, err := connection.Task(ctx, position)
 	if err != nil {
 		r.Error = err.Error()
-		if tokenRefused(err) != nil {
+		switch {
+		case tokenRefused(err) != nil:
 			r.Error = "the server does not know it any more"
+		case errors.Is(err, context.DeadlineExceeded):
+			r.Error = fmt.Sprintf("the server did not answer within %v: does it run?", askFor)
 		}
 		return
 	}

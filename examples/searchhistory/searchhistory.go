@@ -27,7 +27,7 @@ type state struct {
 	Found int              `json:"found,omitzero"`
 }
 
-// maxFound is how many commits are given at most: who cannot take them page by page gets all
+// maxFound is how many commits are given at most: a client that cannot take them page by page gets all
 // pages as one result.
 const maxFound = 400
 

@@ -82,7 +82,7 @@ type EffectRecord struct {
 	In, Out sagahooks.Value
 	// reached: this run has come to it.
 	reached bool
-	// repeated: who performs it may not be the first to do so in this turn.
+	// repeated: whoever performs it may not be the first to do so in this turn.
 	repeated bool
 	// Old: an earlier revision performed it. The present one may leave it, and its types may
 	// lack what is recorded.

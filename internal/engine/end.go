@@ -79,7 +79,7 @@ func (u *Undoing) end(undo *UndoReport) (*Outcome, error) {
 func (t *Program) checkEnd(out *Outcome) error {
 	switch {
 	case t.Kind == KindTool && out.Result == nil:
-		return errors.New("a tool ends with Text, Structured or Finish")
+		return errors.New("a tool ends with Textf, Structured or Finish")
 	case t.Kind == KindPrompt && out.Messages == nil:
 		return errors.New("a prompt ends with Messages")
 	case t.Kind == KindResource && out.Contents == nil:

@@ -125,7 +125,7 @@ type Outcome struct {
 	// Err is the reason of a failure, for the log. The caller must not see it.
 	Err error
 	// Disclosed says that Result tells the caller all of Err: the user declined, say, or
-	// the tool failed with [Failf].
+	// the tool failed with saga.Failf.
 	Disclosed bool
 }
 

@@ -19,7 +19,7 @@ import (
 
 // Position is where a suspended saga stands: everything that must survive until
 // the answers come. Whoever keeps it must protect it from reading and changing;
-// package codec does so.
+// tokens and the records of a ledger do so.
 type Position struct {
 	// ID is the saga: 128 random bits, the same in all its turns.
 	ID [16]byte

@@ -1,5 +1,5 @@
 // Package fields encodes small structures compactly, field by field: a number, a length, and
-// so many bytes. Who reads passes over what it does not know, so that programs of several
+// so many bytes. A reader passes over what it does not know, so that programs of several
 // versions can work on the same data; the zero value of a field takes no room.
 //
 // Write with the Append functions, and read with [All].

@@ -25,7 +25,7 @@ type Target struct {
 	task     string            // the id of a task that waits; empty if the server has none
 }
 
-// NewTarget prepares a server that serves [Definitions] for requests: it opens
+// NewTarget prepares a server that serves the tools of Definitions for requests: it opens
 // sessions, and begins sagas that can be resumed.
 func NewTarget(h http.Handler) (*Target, error) {
 	t := &Target{handler: h, sessions: map[string]string{}, tokens: map[string]string{}}

@@ -20,7 +20,7 @@ import (
 // News is what replicas tell each other: the newest changes that clients may want to hear of,
 // and the sessions of which the records have changed. It says only that there is something to
 // look at, so who has missed something can look at everything instead. Not so the requests that
-// clients have cancelled: who has missed one does what nobody waits for.
+// clients have cancelled: a replica that has missed one does what nobody waits for.
 type News struct {
 	// Epoch is drawn at random when the record is made: numbers of others mean nothing.
 	Epoch uint64 `json:"epoch"`

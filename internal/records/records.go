@@ -253,7 +253,7 @@ const (
 	countMost = 10_000
 )
 
-// room fails if an owner may have no more records. Who has reached the limit is refused for some
+// room fails if an owner may have no more records. An owner at the limit is refused for some
 // seconds more.
 func (b *Book) room(ctx context.Context, owner string) error {
 	if b.limit < 0 {

@@ -51,7 +51,7 @@ type Task struct {
 	// and Keep until when it is to be kept at least. Zero: never.
 	Created, Updated, Due, WakeAt, Keep time.Time
 	Seen                                uint64
-	// Wanted is until when it goes on though nobody has shown that he still wants it; zero: as
+	// Wanted is until when it goes on though nobody has shown that it is still wanted; zero: as
 	// long as it takes.
 	Wanted time.Time
 	// TTL, Poll and Retain (after its end) are what was settled when it was made.

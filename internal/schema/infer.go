@@ -19,7 +19,7 @@ import (
 )
 
 // FieldError says what is wrong with a field of the arguments' or the result's
-// type. It is the cause of a [DefinitionError].
+// type. It is the cause of an error about a tool's definition.
 type FieldError struct {
 	// Field names the type and its field, as "package.Type.Field".
 	Field string

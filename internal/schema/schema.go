@@ -1,9 +1,10 @@
 // Package schema makes JSON Schemas of Go types and of their fields' tags, and validates
 // and decodes JSON by them.
 //
-// [Infer] returns the schema of a type, and [Resolve] makes it ready for
-// [Schema.Validate]. What it accepts is decoded by [Decode], which fills in the defaults
-// that tags give. Tags mean what package fieldtags says, in arguments as in forms.
+// [Infer] returns the schema of a type, and the options by which JSON is decoded into it:
+// they fill in the defaults that tags give. [Resolve] makes a schema ready for
+// [Schema.Validate], which checks the JSON before it is decoded. Package fieldtags says
+// what tags mean, the same in arguments as in forms.
 package schema
 
 import (

@@ -8,7 +8,7 @@
 // A token is encrypted and authenticated. It opens only for the [Binding] and the audience it
 // was sealed for, until it expires, and while its key is enabled. [Claims] such as the tool and
 // its revision are inside; comparing them with the request is up to the caller. It is not
-// single-use: who must prevent that has to remember [Claims.ID] and [Claims.Turn] somewhere.
+// single-use: whoever wants that has to remember [Claims.ID] and [Claims.Turn] somewhere.
 //
 // Every refusal is a *[Rejected] with one and the same message, so that a client learns
 // nothing about why. The [Reason] is for logs and metrics. Nothing is decompressed or decoded
@@ -91,7 +91,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Skew = max(o.Skew, 0)
 	switch {
 	case o.TTL < time.Second:
-		return o, fmt.Errorf("tokens: Options.TTL is %v: at least one second is needed", o.TTL)
+		return o, fmt.Errorf("tokens: Options.TTL is %v: at least one second is needed (TokenTTL of a server)", o.TTL)
 	case o.MaxToken < 0 || o.MaxToken > HardMaxToken:
 		return o, fmt.Errorf("tokens: Options.MaxToken is %d: it must be between 1 and %d characters", o.MaxToken, HardMaxToken)
 	case o.MaxPlaintext < 0 || o.MaxPlaintext > HardMaxPlaintext:

@@ -100,12 +100,13 @@ type TooLargeError struct {
 // Error says what is too large, by how much, and what to do.
 func (e *TooLargeError) Error() string {
 	unit, advice := "bytes", "shorten it"
-	const less = "keep less in the state, keep a reference to data stored elsewhere, or raise Options."
+	const less = "keep less in the state, keep a reference to data stored elsewhere, " +
+		"or give a server that has none a ledger, which keeps what does not fit into a token"
 	switch e.What {
 	case "token":
-		unit, advice = "characters", less+"MaxToken"
+		unit, advice = "characters", less
 	case "contents":
-		advice = less + "MaxPlaintext"
+		advice = less
 	}
 	return fmt.Sprintf("tokens: %s of %d %s exceeds the limit of %d: %s", e.What, e.Size, unit, e.Limit, advice)
 }

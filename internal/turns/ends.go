@@ -84,7 +84,7 @@ func (r *Runner) settleUndo(ctx context.Context, m *memory, waits bool, end End,
 		if m.lost == nil || m.lost.Turn == nil {
 			return
 		}
-		// Nobody knows how the turn has ended that was lost: who asks for it takes it again.
+		// Nobody knows how the turn has ended that was lost: whoever asks for it takes it again.
 		lost := *m.taken
 		lost.How, lost.Digest, lost.Until = records.HowTurn, m.lost.Turn, time.Time{}
 		e.Claim, e.Wake, e.KeepUntil = &lost, later(m.r.due(e), m.r.Now()), time.Time{}

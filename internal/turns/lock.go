@@ -3,7 +3,7 @@ package turns
 import "sync"
 
 // lock is a mutex that may be held for long, as while the store works. Unlike with a
-// [sync.Mutex], who waits for it counts as blocked in a bubble of testing/synctest, so that its
+// [sync.Mutex], whoever waits for it counts as blocked in a bubble of testing/synctest, so that its
 // time goes on. The zero value is unlocked.
 type lock struct {
 	mu   sync.Mutex

@@ -79,7 +79,7 @@ func (r *Runner) hold(ctx context.Context, wake time.Time) error {
 		case d <= 0:
 			return nil
 		case d > ttl-ttl/10:
-			return fmt.Errorf("the tool sleeps until %s, which is longer than a request can wait: a tool that does must be a task", wake.Format(time.RFC3339))
+			return fmt.Errorf("the tool sleeps until %s, which is longer than a request can wait: set Tasks.Mode in its Info to TasksRequired, and give the server a ledger", wake.Format(time.RFC3339))
 		}
 		if err := r.pause(ctx, wake); err != nil {
 			return err

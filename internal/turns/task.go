@@ -36,7 +36,7 @@ type TaskTurn struct {
 	Trace Trace
 	// Now is the time of the turn.
 	Now time.Time
-	// Acting is as in [engine.Call]: who fails it keeps the turn from performing anything
+	// Acting is as in [engine.Call]: an error of it keeps the turn from performing anything
 	// more.
 	Acting func(context.Context) error
 	// Undoing and Checkpoint are as in [engine.Call].
@@ -45,7 +45,7 @@ type TaskTurn struct {
 	// Broken is Undoing for a position that the program cannot go on from any more.
 	Broken func(context.Context, engine.Undoing) error
 	// Lost: somebody has begun this turn before, with these Answers, and is gone or could not
-	// end it. He may have done more than Position knows of.
+	// end it. It may have done more than Position knows of.
 	Lost bool
 	// Adopted identifies the turn of a saga that the ledger remembers already, from which it
 	// goes on as a task; see [Runner.OpenTask]. It is nil if there is nothing to be adopted.

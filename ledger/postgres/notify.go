@@ -90,7 +90,7 @@ func short(h uint64) string {
 }
 
 // announce tells other processes of changes until the store is closed. What fails here is
-// not repeated: who is not told looks for himself.
+// not repeated: a process that is not told looks by itself.
 func (s *store) announce() {
 	for {
 		select {

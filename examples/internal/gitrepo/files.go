@@ -185,6 +185,6 @@ func (f *gitFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// Lock implements billy.File. Who only reads need not lock.
+// Lock implements billy.File. Readers need not lock.
 func (f *gitFile) Lock() error   { return nil }
 func (f *gitFile) Unlock() error { return nil }

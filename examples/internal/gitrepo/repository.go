@@ -48,7 +48,7 @@ func Open(ctx context.Context, root, path string) (*Repository, error) {
 		path = "."
 	}
 	if !filepath.IsLocal(path) {
-		return nil, saga.Failf("The repository %q is not a path below the server's root.", path)
+		return nil, saga.Failf("The repository %q is not a path below the server's root. Give its path from there, or none for the root itself.", path)
 	}
 	base, err := filepath.EvalSymlinks(root)
 	if err != nil {
@@ -62,7 +62,7 @@ func Open(ctx context.Context, root, path string) (*Repository, error) {
 		return nil, saga.Failf("There is no directory %q below the server's root.", path)
 	}
 	if rel, err := filepath.Rel(base, dir); err != nil || !filepath.IsLocal(rel) {
-		return nil, saga.Failf("The repository %q is not below the server's root.", path)
+		return nil, saga.Failf("The repository %q leads out of the server's root by a link. Name one that is below the root.", path)
 	}
 	dot := filepath.Join(dir, git.GitDirName)
 	if info, err := os.Lstat(dot); err == nil && info.Mode().IsRegular() {

@@ -105,7 +105,7 @@ const capability = "asyncTools"
 
 func (*async) Capability() string { return capability }
 
-// Listed implements [dialect.Guest]. Who knows asynchronous tools sees which they are. Others do
+// Listed implements [dialect.Guest]. A client that knows asynchronous tools sees which they are. Others do
 // not see those that they cannot call.
 func (d *async) Listed(t *engine.Program, c *dialect.Caller, declared bool) (members string, listed bool) {
 	if declared {

@@ -137,7 +137,7 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 	return strconv.AppendFloat(b, d.Seconds(), 'f', -1, 64)
 }
 
-// features are what the client can be asked for. Who has not said anything of itself sends an
+// features are what the client can be asked for. A client that has not said anything of itself sends an
 // error for what it cannot do.
 func (d *async) features(x *dialect.Exchange) steps.Features {
 	if x.Caller == nil {

@@ -299,7 +299,7 @@ var namingMembers = map[string]string{
 // Contradiction refuses a message of a dialect without the headers Mcp-Method and
 // Mcp-Name that has them all the same, and with other values than its body. A
 // gateway may have let it pass for what they say. What they say of a token is
-// compared when that is open: see [Exchange.Named].
+// compared when that is open: see [turns.Request].
 func Contradiction(h http.Header, m *wire.Message) *wire.Error {
 	if m.Reply != nil || len(h[wire.MethodHeader])+len(h[wire.NameHeader]) == 0 { // as almost all are
 		return nil

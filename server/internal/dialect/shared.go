@@ -332,7 +332,7 @@ func (s *shared) report(ctx context.Context, err error) {
 // heard publishes what is new in the news. own says that they have been written here just now.
 func (s *shared) heard(name string, n *records.News, own bool) {
 	ids, touched, cancelled := s.publish(name, n, own)
-	// Without a lock: who is told may hold what a subscriber waits for.
+	// Without a lock: whoever is told may hold what a subscriber waits for.
 	if touched && s.on != nil {
 		s.on(ids)
 	}

@@ -339,7 +339,7 @@ func (d *handshake) Drain() {
 	}
 }
 
-// isClosed reports whether [handshake.Close] was called. Before, a server that stops still begins
+// isClosed reports whether the dialect's Close was called. Before, a server that stops still begins
 // sessions: any replica goes on with them.
 func (t *sessionTable) isClosed() bool {
 	t.mu.Lock()

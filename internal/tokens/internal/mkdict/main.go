@@ -1,8 +1,9 @@
-// Command mkdict builds a dictionary for the codec: of words, phrases, names and what the
-// protocol writes, with entropy tables that suit samples of states. A dictionary that has
-// been released is never built again: a new one gets a new number.
+// Command mkdict builds a dictionary with which the states in tokens are compressed: of
+// words, phrases, names and what the protocol writes, with entropy tables that suit samples
+// of states. A dictionary that has been released is never changed, as tokens refer to it: a
+// new one gets a new number. In the directory internal/tokens:
 //
-//	go run ./internal/mkdict -id 2 > dictionary2.zdict
+//	go run ./internal/mkdict -id 3 > dictionary3.zdict
 package main
 
 import (
