@@ -184,19 +184,17 @@ type parser struct {
 	steps  []uint16 // places at which matches end, the last first
 }
 
-// way is the last step on a way: a literal, or the match of so many bytes.
-type way struct{ cost, offset, length uint32 }
+// way is the last step on a way, a literal or the match of so many bytes, and how many bits less
+// than literals all of the way takes.
+type way struct{ saved, offset, length uint32 }
 
 func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
 // hash returns so many bits that depend on the first minLength bytes.
 func hash(v uint64, bits uint) uint64 { return v << (64 - 8*minLength) * 0xcf1bbcdcbb >> (64 - bits) }
 
-// same reports whether the first minLength bytes are the same.
-func same(a, b uint64) bool { return (a^b)<<(64-8*minLength) == 0 }
-
 // index finds the places of a dictionary at which bytes have the same hash: those from
-// first[h] to first[h+1], the last ones first.
+// first[h] to first[h+1], the last ones first, but no more than maxFar.
 type index struct {
 	first  [1<<farBits + 1]uint16
 	places []uint16
@@ -205,7 +203,9 @@ type index struct {
 func newIndex(dictionary []byte) index {
 	var x index
 	for i := 0; i+8 <= len(dictionary); i++ {
-		x.first[hash(load(dictionary, i), farBits)+1]++
+		if n := &x.first[hash(load(dictionary, i), farBits)+1]; *n < maxFar {
+			*n++
+		}
 	}
 	for h := range 1 << farBits {
 		x.first[h+1] += x.first[h]
@@ -213,9 +213,10 @@ func newIndex(dictionary []byte) index {
 	x.places = make([]uint16, x.first[1<<farBits])
 	next := x.first
 	for i := max(len(dictionary)-8, -1); i >= 0; i-- {
-		h := hash(load(dictionary, i), farBits)
-		x.places[next[h]] = uint16(i)
-		next[h]++
+		if h := hash(load(dictionary, i), farBits); next[h] < x.first[h+1] {
+			x.places[next[h]] = uint16(i)
+			next[h]++
+		}
 	}
 	return x
 }
@@ -230,13 +231,11 @@ func (e *Encoder) parse(s *scratch, text []byte) {
 	s.before = slices.Grow(s.before[:0], len(text))[:len(text)]
 	s.ways = slices.Grow(s.ways[:0], len(text)+1)[:len(text)+1]
 	ways := s.ways
-	for i := range ways {
-		ways[i] = way{cost: uint32(literalCost * i)}
-	}
+	clear(ways)
 	end := 0 // of a match that is long enough
 	for at := 0; at < len(text); at++ {
-		if next := ways[at].cost + literalCost; next <= ways[at+1].cost {
-			ways[at+1] = way{cost: next}
+		if saved := ways[at].saved; saved >= ways[at+1].saved {
+			ways[at+1] = way{saved: saved}
 		}
 		if at+8 > len(text) {
 			continue
@@ -267,11 +266,9 @@ func (e *Encoder) matches(s *scratch, text []byte, at int, hashBits uint) (longe
 			break
 		}
 		i := int(place) - 1
-		if same(load(text, i), v) {
-			if n := common(text[i:], text[at:]); n > longest {
-				s.offer(at, n, at-i)
-				longest = n
-			}
+		if n := common(text[i:], text[at:]); n > longest {
+			s.offer(at, n, at-i)
+			longest = n
 		}
 		place = s.before[i]
 	}
@@ -279,14 +276,17 @@ func (e *Encoder) matches(s *scratch, text []byte, at int, hashBits uint) (longe
 		return longest
 	}
 	h := hash(v, farBits)
-	places := e.index.places[e.index.first[h]:e.index.first[h+1]]
-	for _, p := range places[:min(len(places), maxFar)] {
+	for _, p := range e.index.places[e.index.first[h]:e.index.first[h+1]] {
 		i := int(p)
-		if same(load(e.dictionary, i), v) {
-			if n := common(e.dictionary[i:], text[at:]); n > longest {
-				s.offer(at, n, at+len(e.dictionary)-i)
-				longest = n
-			}
+		// What makes a match longer is not there for most, and is looked at first.
+		if last := at + longest; last >= len(text) {
+			break
+		} else if j := i + longest; j >= len(e.dictionary) || e.dictionary[j] != text[last] {
+			continue
+		}
+		if n := common(e.dictionary[i:], text[at:]); n > longest {
+			s.offer(at, n, at+len(e.dictionary)-i)
+			longest = n
 		}
 	}
 	return longest
@@ -294,9 +294,9 @@ func (e *Encoder) matches(s *scratch, text []byte, at int, hashBits uint) (longe
 
 // offer notes where a match leads to.
 func (p *parser) offer(at, length, offset int) {
-	cost := p.ways[at].cost + sequenceCost + uint32(bits.Len(uint(offset)))
-	if w := &p.ways[at+length]; cost < w.cost {
-		*w = way{cost, uint32(offset), uint32(length)}
+	saved := p.ways[at].saved + uint32(literalCost*length-sequenceCost-bits.Len(uint(offset)))
+	if w := &p.ways[at+length]; saved > w.saved {
+		*w = way{saved, uint32(offset), uint32(length)}
 	}
 }
 
