@@ -17,4 +17,10 @@
 // A position holds what client, machine or flow must not lose: the arguments, the answers
 // or the state, and the log of effects. [Position.Encode] returns it as bytes, in parts
 // that differ in who knows what is in them.
+//
+// definition.go and program.go check and hold what authors write; engine.go takes turns, with
+// turn.go for the code that runs in them, and flow.go and record.go for flows. settle.go reads
+// answers. effects.go performs effects, checkpoint.go records them in the middle of a turn,
+// cancel.go, undo.go and end.go undo them. position.go and encoded.go are what is kept between
+// turns. testkit.go is for package sagatest.
 package engine

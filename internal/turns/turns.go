@@ -11,6 +11,12 @@
 // logged what operators should know.
 //
 // The package knows nothing of JSON-RPC and of how messages travel.
+//
+// turns.go takes turns without a ledger, token.go opens and seals their tokens, cancel.go and
+// drive.go are the other ways through a saga, and sleep.go and paged.go are about pauses. With a
+// ledger once.go takes them, by find.go, claim.go and record.go; ends.go cancels and undoes, and
+// worker.go does so for clients that never come back. task.go, undotask.go and adopt.go are what
+// package tasks needs.
 package turns
 
 import (

@@ -1,17 +1,22 @@
 // Package handshake is the dialect of MCP 2024-11-05 to 2025-11-25: a client introduces
 // itself once, and the server asks it by requests of its own. A suspended saga becomes such
-// requests, and their answers resume it through the same sealed token as everywhere; only
-// that this token does not leave the server.
+// requests, and their answers resume it through the same sealed token as everywhere, but
+// the token does not leave the server.
 //
 // Over HTTP this is the Streamable HTTP transport (http.go). A session is what its id says
 // (id.go), and what is in memory of it (session.go, table.go) while there is more to know;
-// streams outlive a connection (stream.go). On stdio the connection is the session (peer.go). The transport of 2024-11-05 with two HTTP endpoints is not served.
+// streams outlive a connection (stream.go). On stdio the connection is the session (peer.go).
+// The transport of 2024-11-05 with two HTTP endpoints is not served.
 //
 // With a ledger, a call's work is a task for which the request waits (taskcall.go, waiting.go,
 // reader.go), so that any replica goes on with it (numbers.go, elsewhere.go): its client answers,
-// cancels and reads on wherever its messages come. Batches are read where they came. Clients of
-// 2025-11-25 can also have the task itself (tasks.go), and some resume a call by a token
-// (resumable.go).
+// cancels and reads on wherever its messages come. While the call only waits for its client, its
+// stream is parked: the connection is kept, and no goroutine (parked.go, lot.go). What a client
+// has set in its session is in a record that all replicas read (remembered.go, listens.go).
+// Batches are read where they came. Clients of 2025-11-25 can also have the task itself
+// (tasks.go, tasks_told.go), and some resume a call by a token (resumable.go).
+//
+// Without a ledger the process that has the call's stream asks the client itself (asking.go).
 package handshake
 
 import (
