@@ -18,7 +18,7 @@ const (
 	requireDebian = postgrestest.Require // .ci/debian
 )
 
-var askedFor = nightly || os.Getenv(requireNode) == "1" || os.Getenv(requireDebian) == "1"
+var askedFor = postgrestest.Asked() || os.Getenv(requireNode) == "1"
 
 // always is what uses other people's programs also where nobody asked: one client, for a few seconds.
 var always = regexp.MustCompile(`^TestClients/TypeScript_SDK_2(/|$)`)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -50,10 +49,11 @@ func tripCase() sagatest.Case {
 			sagatest.Accept("decision", map[string]any{"pay": "all"}),
 		},
 		New: func(t testing.TB) sagatest.Subject {
-			dir, services := t.TempDir(), map[string]*service.Service{}
+			services := map[string]*service.Service{}
 			start := func(name string) string {
 				o := tariffs[name]
-				o.Database, o.Lifetime, o.Now = filepath.Join(dir, name+".db"), lifetime, func() time.Time { return now }
+				// In memory, as nobody is killed here: to disks they would write a thousand times.
+				o.Database, o.Lifetime, o.Now = ":memory:", lifetime, func() time.Time { return now }
 				s, err := service.Open(context.Background(), o)
 				require.NoError(t, err)
 				web := httptest.NewServer(s.Handler())

@@ -19,8 +19,20 @@ import (
 )
 
 // Require is the environment variable that, if it is set, makes a missing PostgreSQL
-// a failure rather than a reason to skip.
+// a failure rather than a reason to skip. Whoever sets it also asks for the tests that
+// [OnlyIfAsked] skips.
 const Require = "SAGA_REQUIRE_DEBIAN"
+
+// Asked reports whether somebody wants the tests that keep a machine busy for minutes.
+func Asked() bool { return os.Getenv(Require) != "" || os.Getenv("SAGA_NIGHTLY") == "1" }
+
+// OnlyIfAsked skips a test that takes long unless somebody asked for it.
+func OnlyIfAsked(t testing.TB, why string) {
+	t.Helper()
+	if !Asked() {
+		t.Skipf("%s; %s=1 runs it", why, Require)
+	}
+}
 
 // Server is a PostgreSQL server, as one test has it.
 type Server struct {
@@ -41,7 +53,8 @@ type instance struct {
 }
 
 // Run runs a server with the given settings and an empty database until the test ends, which
-// can stop it and start it again. It skips the test where PostgreSQL is not installed.
+// can stop it and start it again. It skips the test where PostgreSQL is not installed, and, but
+// for those of [Tests.Always] and benchmarks, where nobody asked.
 func Run(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s := create(t, settings...)
@@ -52,6 +65,9 @@ func Run(t testing.TB, settings ...string) *Server {
 // create runs a server, which is the caller's to remove.
 func create(t testing.TB, settings ...string) *Server {
 	t.Helper()
+	if _, bench := t.(*testing.B); !bench && !always {
+		OnlyIfAsked(t, "starts PostgreSQL")
+	}
 	s := &Server{t, &instance{bin: programs()}}
 	if s.bin == "" {
 		Missing(t, "PostgreSQL (the programs initdb and postgres are in no directory of PATH and not below /usr/lib/postgresql)")

@@ -26,10 +26,18 @@ func Shared(t testing.TB) *Server {
 
 // Tests are those of a package that uses [Shared]: its TestMain runs them instead of its
 // *testing.M.
-type Tests struct{ *testing.M }
+type Tests struct {
+	*testing.M
+	// Always is for the package that is about PostgreSQL: its tests do not wait to be asked for.
+	Always bool
+}
+
+// always is [Tests.Always] of this process.
+var always bool
 
 // Run runs the tests, then stops their server.
 func (m Tests) Run() int {
+	always = m.Always
 	defer func() {
 		shared.Lock()
 		defer shared.Unlock()

@@ -196,9 +196,7 @@ func TestManyWait(t *testing.T) {
 // TestManySleep has a thousand tasks wake at once from among a million that sleep on. Those are
 // copies of a record, as nobody would wait for a million calls.
 func TestManySleep(t *testing.T) {
-	if !asked() {
-		t.Skipf("waits until many have slept; %s=1 runs it", postgrestest.Require)
-	}
+	postgrestest.OnlyIfAsked(t, "waits until many have slept")
 	asleep, wake := 2000, 50
 	if every() {
 		asleep, wake = 1_000_000, 1000

@@ -44,10 +44,6 @@ const nightly = "SAGA_NIGHTLY"
 
 func every() bool { return os.Getenv(nightly) == "1" }
 
-// asked reports whether somebody wants the real parts tested, as .ci/run does. Whoever does not has
-// the ways on one ledger and over one transport, each with one kill: leases take long to end.
-func asked() bool { return every() || os.Getenv(postgrestest.Require) == "1" }
-
 // play takes a life to its end, which is the same whatever happens.
 func (l *life) play() {
 	l.t.Helper()
@@ -75,7 +71,7 @@ func (s setting) victims(w way) []string {
 	if w.session && !s.stdio {
 		list = append(list, replica)
 	}
-	if !every() && (s.postgres || s.stdio || !asked()) { // where the difference is small
+	if !every() && (s.postgres || s.stdio || !postgrestest.Asked()) { // where the difference is small
 		return list[rand.N(len(list)):][:1]
 	}
 	return list
@@ -93,8 +89,8 @@ func TestNineWays(t *testing.T) {
 			continue
 		}
 		t.Run(at.String(), func(t *testing.T) {
-			if at != (setting{}) && !asked() {
-				t.Skipf("takes long; %s=1 runs it", postgrestest.Require)
+			if at != (setting{}) {
+				postgrestest.OnlyIfAsked(t, "leases take long to end")
 			}
 			t.Parallel()
 			if at.postgres {

@@ -22,9 +22,10 @@ func (p pooler) url(database string) string {
 	return fmt.Sprintf("postgres://postgres@/%s?host=%s&port=6432", database, p.dir)
 }
 
-// startPooler runs PgBouncer until the test ends.
+// startPooler runs PgBouncer until the test ends, where somebody asked for that.
 func startPooler(t testing.TB, server *postgrestest.Server) pooler {
 	t.Helper()
+	postgrestest.OnlyIfAsked(t, "starts PgBouncer")
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		program = "/usr/sbin/pgbouncer"
