@@ -16,8 +16,8 @@ const (
 	groupOps = 256
 	// groupBytes is after how many bytes of bodies a group takes no more operations.
 	groupBytes = 4 << 20
-	// gatherTime is for how long others are let into a group before it begins, about: less than most
-	// disks take to sync.
+	// gatherTime is for how long a group waits for others who are about to write, about: less than
+	// most disks take to sync.
 	gatherTime = 500 * time.Microsecond
 	// walLimit is about how large the -wal file gets, in bytes. SQLite tries from 4 MiB on.
 	walLimit = 16 << 20
@@ -153,7 +153,6 @@ func (w *writer) run() {
 		case <-w.store.closing:
 			return
 		case o := <-w.ops:
-			w.gather()
 			w.group(o)
 		case <-idle.C:
 			w.look()
@@ -162,12 +161,24 @@ func (w *writer) run() {
 	}
 }
 
-// gather lets those run who are about to write something, so that they get into the same group: as
-// long as more come, but not for long.
-func (w *writer) gather() {
-	for begin, waiting := time.Now(), -1; len(w.ops) > waiting && time.Since(begin) < gatherTime; {
-		waiting = len(w.ops)
-		runtime.Gosched()
+// next returns another operation for a group that began then, or nil. If none waits, it lets those
+// run who are about to write something: as long as more come, but not for long. What they do
+// meanwhile, and what was done before for the group, can so happen at the same time.
+func (w *writer) next(began time.Time) *op {
+	select {
+	case o := <-w.ops:
+		return o
+	default:
+	}
+	if time.Since(began) >= gatherTime {
+		return nil
+	}
+	runtime.Gosched()
+	select {
+	case o := <-w.ops:
+		return o
+	default:
+		return nil
 	}
 }
 
@@ -178,6 +189,7 @@ func (w *writer) group(first *op) {
 		w.refuse(first, err)
 		return
 	}
+	began := time.Now()
 	t := &tx{writer: w}
 	var did []*op        // all that were run
 	var outcomes []error // of those that changed nothing; nil for the others
@@ -194,10 +206,7 @@ func (w *writer) group(first *op) {
 		}
 		o = nil
 		if len(did) < groupOps && bytes < groupBytes {
-			select {
-			case o = <-w.ops:
-			default:
-			}
+			o = w.next(began)
 		}
 	}
 	if failed == nil && t.dirty {
