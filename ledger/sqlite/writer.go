@@ -19,7 +19,7 @@ const (
 	// gatherTime is for how long a group waits for others who are about to write, about: less than
 	// most disks take to sync.
 	gatherTime = 500 * time.Microsecond
-	// walLimit is about how large the -wal file gets, in bytes. SQLite tries from 4 MiB on.
+	// walLimit is about how large the -wal file gets, in bytes. SQLite tries from 12 MiB on.
 	walLimit = 16 << 20
 )
 
