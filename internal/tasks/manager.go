@@ -50,9 +50,10 @@ type Manager struct {
 	Config
 	book *records.Book
 
-	clock   clock
-	crew    crew
-	writing writing
+	clock    clock
+	crew     crew
+	writing  writing
+	contexts writeContexts
 }
 
 var _ Viewer = (*Manager)(nil)

@@ -158,7 +158,7 @@ func (r *run) task() *records.Task {
 func (r *run) drive() error {
 	for {
 		r.lock()
-		t, lost, handing := r.e.Task, r.lost, r.handing
+		t, lost, handing := &r.e.Task, r.lost, r.handing // what is written is not changed any more
 		r.unlock()
 		now := r.m.now()
 		again := false
@@ -167,25 +167,25 @@ func (r *run) drive() error {
 		case lost:
 			return errLost
 		case r.program == nil:
-			return r.putBack(&t, notServedPause, nil)
+			return r.putBack(t, notServedPause, nil)
 		case t.State == records.TaskEnded:
-			return r.undoAgain(&t)
+			return r.undoAgain(t)
 		case handing:
 			return r.handOver(false)
 		case len(t.Undo) > 0:
-			again, err = r.goOnUndoing(&t)
+			again, err = r.goOnUndoing(t)
 		case t.Cancelled:
-			again, err = r.undo(&t, errCancelled)
-		case isOver(&t, now):
-			_, err = r.undo(&t, errOver)
+			again, err = r.undo(t, errCancelled)
+		case isOver(t, now):
+			_, err = r.undo(t, errOver)
 		case r.epoch-t.Base > uint64(r.m.Attempts):
-			_, err = r.undo(&t, errAttempts)
+			_, err = r.undo(t, errAttempts)
 		case !r.served:
-			_, err = r.undo(&t, errRevision)
+			_, err = r.undo(t, errRevision)
 		case t.State == records.TaskSleeping && now.Before(t.WakeAt.Add(-notable)):
 			return r.write(func(t *records.Task) []Event { r.sleep(t); return nil })
 		default:
-			again, err = r.step(&t, now)
+			again, err = r.step(t, now)
 		}
 		if err != nil || !again {
 			return err

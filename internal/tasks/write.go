@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/records"
@@ -14,8 +15,10 @@ var errLost = errors.New("the lease of the task is lost")
 
 // Times of writing.
 const (
-	// writeTime bounds one attempt to write.
+	// writeTime bounds one attempt to write, and shared is how much longer it may take, as those that
+	// begin at about the same time have one context: timers for each cost much.
 	writeTime = 10 * time.Second
+	shared    = time.Second
 	// writePatience is how long a worker tries to write what it has done while the store
 	// cannot be used: nobody else can take the task then either.
 	writePatience = 5 * time.Minute
@@ -84,14 +87,41 @@ func (r *run) goOnWriting(change func(t *records.Task) []Event, stale bool) erro
 	}
 }
 
+// writeContexts is the context of what is written at about the same time.
+type writeContexts struct {
+	mu          sync.Mutex
+	parent, ctx context.Context
+	stop        context.CancelFunc // it ends by itself
+	made        time.Time
+}
+
+// get returns a context that ends with parent, or after an attempt's time.
+func (w *writeContexts) get(parent context.Context) context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.parent != parent || time.Since(w.made) >= shared {
+		w.parent, w.made = parent, time.Now()
+		w.ctx, w.stop = context.WithTimeoutCause(parent, writeTime+shared, records.ErrSlow)
+	}
+	return w.ctx
+}
+
+// writeContext returns the context of an attempt to write, and what is to be called after that.
+func (r *run) writeContext() (context.Context, func()) {
+	if r.unwritten != nil { // it has a context of its own
+		return context.WithTimeoutCause(r.ctx, writeTime, records.ErrSlow)
+	}
+	return r.m.contexts.get(r.ctx), func() {}
+}
+
 // attempt tries to write once what the present mark is for. stale says that the record may have
 // changed, as it also may if it is not known whether what was tried last is there.
 func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 	if r.lost {
 		return errLost
 	}
-	ctx, cancel := context.WithTimeoutCause(r.ctx, writeTime, records.ErrSlow)
-	defer cancel()
+	ctx, done := r.writeContext()
+	defer done()
 	if stale || r.trying != 0 && r.e.Exists() {
 		if made, err := r.reload(ctx); made || err != nil {
 			return err

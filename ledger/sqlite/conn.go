@@ -19,6 +19,10 @@ type conn struct {
 // readBusy is how long who reads waits for others.
 const readBusy = 5 * time.Second
 
+// checkpointPages is how many pages the -wal file has when SQLite moves them to the database. Pages
+// that are written again and again, as those of indexes are, are moved once.
+const checkpointPages = 3000
+
 // dial makes a connection that does not wait for others: whoever opens a store, or writes, does so
 // in his own way, and can be told to give up.
 func dial(path string) (*conn, error) {
@@ -33,6 +37,7 @@ func dial(path string) (*conn, error) {
 		"fullfsync = 1", "checkpoint_fullfsync = 1", // macOS: all the way to the disk
 		"trusted_schema = 0",
 		"foreign_keys = 0",
+		fmt.Sprint("wal_autocheckpoint = ", checkpointPages),
 	} {
 		if err := out.exec("PRAGMA " + set); err != nil {
 			return nil, errors.Join(err, c.Close())

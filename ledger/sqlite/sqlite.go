@@ -110,7 +110,7 @@ func open(ctx context.Context, path string, set settings) (*store, error) {
 func (s *store) start(ctx context.Context, set settings) error {
 	w := &writer{
 		store: s, patience: set.patience, turn: newTurn(s.path),
-		ops: make(chan *op, groupOps), ended: make(chan struct{}), known: make(known), trimAt: walLimit,
+		ops: queue{bell: newBell()}, ended: make(chan struct{}), known: make(known), trimAt: walLimit,
 	}
 	// Others who open the file at the same time may lock it at any point.
 	err := retry(ctx, set.patience, func() error { return w.connect(set) })

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -16,24 +16,12 @@ const (
 	groupOps = 256
 	// groupBytes is after how many bytes of bodies a group takes no more operations.
 	groupBytes = 4 << 20
-	// gatherTime is for how long others are let into a group before it begins, about: less than most
-	// disks take to sync.
+	// gatherTime is for how long a group waits for others who are about to write, about: less than
+	// most disks take to sync.
 	gatherTime = 500 * time.Microsecond
-	// walLimit is about how large the -wal file gets, in bytes. SQLite tries from 4 MiB on.
+	// walLimit is about how large the -wal file gets, in bytes. SQLite tries from 12 MiB on.
 	walLimit = 16 << 20
 )
-
-// op is something to do in a transaction.
-type op struct {
-	// run does it. Its error is a *[broken] if the transaction cannot go on. Any other, as
-	// [ledger.ErrConflict] or errNothing, means that the operation has changed nothing.
-	run   func(*tx) error
-	bytes int // about how much it writes
-	// begun is set by the writer before it runs the operation, or by the caller who gives
-	// up before that: whoever is first.
-	begun atomic.Bool
-	done  chan error // gets the outcome
-}
 
 // errNothing is the outcome of an operation that had nothing to change.
 var errNothing = errors.New("nothing to change")
@@ -57,7 +45,8 @@ type writer struct {
 	major    int // version of the tables
 	patience time.Duration
 	turn     *turn
-	ops      chan *op
+	ops      queue
+	dones    sync.Pool // of chan error, empty ones
 	ended    chan struct{}
 	known    known
 
@@ -68,6 +57,9 @@ type writer struct {
 	walSize       int64     // of the -wal file, before the last group
 	trimAt        int64     // the size at which [writer.trim] does something
 	unclosed      bool      // the last transaction could be neither committed nor rolled back
+
+	did  []*op // room for a group
+	news []news
 }
 
 // connect makes the connection, and readies the tables.
@@ -108,29 +100,26 @@ func (w *writer) do(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o.done = make(chan error, 1)
-	select {
-	case w.ops <- o:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-w.store.closing:
+	done, _ := w.dones.Get().(chan error)
+	if done == nil {
+		done = make(chan error, 1)
+	}
+	o.done = done
+	if !w.ops.add(o) {
 		return ledger.ErrClosed
 	}
 	select {
-	case err := <-o.done:
+	case err := <-done:
+		w.dones.Put(done) // not if the writer may use it yet
 		return err
-	case <-w.ended:
-		if o.begun.CompareAndSwap(false, true) {
-			return ledger.ErrClosed
-		}
-		return <-o.done
 	case <-ctx.Done():
 		if o.begun.CompareAndSwap(false, true) {
+			o.run = nil // it may wait for long, and need not keep what it would have written
 			return ctx.Err()
 		}
 	}
 	select {
-	case err := <-o.done:
+	case err := <-done:
 		return err
 	default:
 		return fmt.Errorf("%w: %w", ledger.ErrUnknown, ctx.Err())
@@ -140,21 +129,21 @@ func (w *writer) do(ctx context.Context, o *op) error {
 // run is the writer's goroutine.
 func (w *writer) run() {
 	defer close(w.ended)
+	defer func() {
+		w.ops.close()
+		w.refuse(w.ops.take(), ledger.ErrClosed)
+	}()
 	idle := time.NewTimer(0)
 	defer idle.Stop()
-	for {
-		select {
-		case <-w.store.closing:
-			return
-		default:
+	for !w.store.isClosed() {
+		if o := w.ops.take(); o != nil {
+			w.group(o)
+			continue
 		}
 		idle.Reset(w.store.waits.interval(time.Since(w.active) > quietAfter))
 		select {
 		case <-w.store.closing:
-			return
-		case o := <-w.ops:
-			w.gather()
-			w.group(o)
+		case <-w.ops.bell:
 		case <-idle.C:
 			w.look()
 		case <-w.store.waits.hurry:
@@ -162,13 +151,18 @@ func (w *writer) run() {
 	}
 }
 
-// gather lets those run who are about to write something, so that they get into the same group: as
-// long as more come, but not for long.
-func (w *writer) gather() {
-	for begin, waiting := time.Now(), -1; len(w.ops) > waiting && time.Since(begin) < gatherTime; {
-		waiting = len(w.ops)
-		runtime.Gosched()
+// next returns another operation for a group that began then, or nil. If none waits, it lets those
+// run who are about to write something: as long as more come, but not for long. What they do
+// meanwhile, and what was done before for the group, can so happen at the same time.
+func (w *writer) next(began time.Time) *op {
+	if o := w.ops.take(); o != nil {
+		return o
 	}
+	if time.Since(began) >= gatherTime {
+		return nil
+	}
+	runtime.Gosched()
+	return w.ops.take()
 }
 
 // group does an operation, and others that wait, in one transaction, and tells their outcomes
@@ -178,37 +172,36 @@ func (w *writer) group(first *op) {
 		w.refuse(first, err)
 		return
 	}
-	t := &tx{writer: w}
-	var did []*op        // all that were run
-	var outcomes []error // of those that changed nothing; nil for the others
+	began := time.Now()
+	t := &tx{writer: w, news: w.news}
+	did := w.did // all that were run
 	var failed error
 	for o, bytes := first, 0; o != nil && failed == nil; {
 		if o.begun.CompareAndSwap(false, true) {
-			err := o.run(t)
+			o.err = o.run(t)
 			var b *broken
-			if errors.As(err, &b) {
+			if errors.As(o.err, &b) {
 				failed = b.error
 			}
-			did, outcomes = append(did, o), append(outcomes, err)
+			did = append(did, o)
 			bytes += o.bytes
 		}
 		o = nil
 		if len(did) < groupOps && bytes < groupBytes {
-			select {
-			case o = <-w.ops:
-			default:
-			}
+			o = w.next(began)
 		}
 	}
 	if failed == nil && t.dirty {
 		if err := run(w.st.commit); err != nil {
 			w.rollback()
-			// The last pages may be on the disk nevertheless, and found there after a crash.
-			for i, o := range did {
-				if outcomes[i] == nil {
-					o.done <- fmt.Errorf("%w: commit: %w", ledger.ErrUnknown, err)
-				} else { // what it saw may have been the work of this very group
-					o.done <- fmt.Errorf("commit: %w", err)
+			failed = fmt.Errorf("commit: %w", err)
+			for _, o := range did {
+				// The last pages may be on the disk nevertheless, and found there after a crash. Who
+				// has changed nothing may have seen the work of this very group.
+				if o.err == nil {
+					o.done <- fmt.Errorf("%w: %w", ledger.ErrUnknown, failed)
+				} else {
+					o.done <- failed
 				}
 			}
 			return
@@ -216,15 +209,18 @@ func (w *writer) group(first *op) {
 	} else {
 		w.rollback()
 	}
-	for i, o := range did {
+	for _, o := range did {
 		if failed != nil {
-			outcomes[i] = failed
+			o.err = failed
 		}
-		o.done <- outcomes[i]
+		o.done <- o.err
 	}
 	if failed == nil {
 		w.store.waits.tell(t.news)
 	}
+	clear(did)
+	clear(t.news)
+	w.did, w.news = did[:0], t.news[:0] // for the next
 	w.trim()
 	w.turn.yield()
 }
@@ -249,14 +245,9 @@ func (w *writer) trim() {
 // remove its cause, and what he tries next must not meet it.
 func (w *writer) refuse(o *op, err error) {
 	var refused []*op
-	for o != nil {
+	for ; o != nil; o = w.ops.take() {
 		if o.begun.CompareAndSwap(false, true) {
 			refused = append(refused, o)
-		}
-		select {
-		case o = <-w.ops:
-		default:
-			o = nil
 		}
 	}
 	for _, o := range refused {
