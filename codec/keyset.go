@@ -44,10 +44,18 @@ type KeyInfo struct {
 	Prefix string
 }
 
-// NewKeyset returns a keyset with one fresh key: of the first type that is given, else of
-// [XAES256GCM]. It fails if there is no such type.
-func NewKeyset(types ...KeyType) (*Keyset, error) {
-	template, err := append(types, XAES256GCM)[0].template()
+// NewKeyset returns a keyset with one fresh key, of the type that is given or of [XAES256GCM].
+// It fails if there is no such type, or more than one is given.
+func NewKeyset(of ...KeyType) (*Keyset, error) {
+	t := XAES256GCM
+	switch len(of) {
+	case 0:
+	case 1:
+		t = of[0]
+	default:
+		return nil, errTwoTypes
+	}
+	template, err := t.template()
 	if err != nil {
 		return nil, err
 	}

@@ -196,6 +196,7 @@ func TestRotationRefuses(t *testing.T) {
 		"unknown enable":   {func() (*codec.Keyset, error) { return one.Enable(second) }, "is not in the keyset"},
 		"unknown destroy":  {func() (*codec.Keyset, error) { return one.Destroy(second) }, "is not in the keyset"},
 		"type of key":      {func() (*codec.Keyset, error) { return codec.NewKeyset("rot13") }, `type "rot13" is not one of xaes-256-gcm`},
+		"two types":        {func() (*codec.Keyset, error) { return codec.NewKeyset(codec.KeyTypes()[:2]...) }, "one type at most"},
 		"type to add":      {func() (*codec.Keyset, error) { k, _, err := one.Add("rot13"); return k, err }, `type "rot13"`},
 	} {
 		t.Run(name, func(t *testing.T) {
