@@ -112,7 +112,7 @@ func TestOldClients(t *testing.T) {
 		require.NoError(t, os.WriteFile(oldClients, []byte(want), 0o600))
 		return
 	}
-	require.Equal(t, want, string(said), longtests.Node+"=1 go test ./interop -run TestOldClients -update writes it anew")
+	require.Equal(t, want, string(said), longtests.Long+"=1 go test ./interop -run TestOldClients -update writes it anew")
 }
 
 // habits are what a client does when it meets with accidents.

@@ -1,31 +1,32 @@
-// Package longtests has the rule by which tests are left out that together keep a machine busy
-// for minutes: those that last long, and those with other people's programs. Everybody has the
-// others; these are for who asks for them, as .ci/run and make interop do.
+// Package longtests has the rule by which go test leaves out what together keeps a machine busy for
+// minutes: tests that last long, and those with other people's programs. They are for who asks
+// for them, by SAGA_LONG=1, as .ci/run does.
 package longtests
 
 import (
 	"os"
+	"slices"
 	"testing"
 )
 
-// Variables of the environment by which somebody asks, set to 1. The first two also make it a
-// failure that something is missing which the script named beside them installs.
+// Variables of the environment by which somebody asks, set to 1.
 const (
-	Node    = "SAGA_REQUIRE_NODE"   // .ci/node
-	Debian  = "SAGA_REQUIRE_DEBIAN" // .ci/debian
-	Nightly = "SAGA_NIGHTLY"
+	Long    = "SAGA_LONG"           // with what is installed
+	Node    = "SAGA_REQUIRE_NODE"   // it is a failure that something is missing which .ci/node installs
+	Debian  = "SAGA_REQUIRE_DEBIAN" // the same of .ci/debian
+	Nightly = "SAGA_NIGHTLY"        // everything with everything
 )
 
 // Wanted reports whether somebody asked.
 func Wanted() bool {
-	return os.Getenv(Node) == "1" || os.Getenv(Debian) == "1" || os.Getenv(Nightly) == "1"
+	return slices.ContainsFunc([]string{Long, Node, Debian, Nightly}, func(v string) bool { return os.Getenv(v) == "1" })
 }
 
 // OnlyIfWanted skips a test unless somebody asked. Why says what it does that takes long.
 func OnlyIfWanted(t testing.TB, why string) {
 	t.Helper()
 	if !Wanted() {
-		t.Skipf("%s; %s=1 runs it", why, Debian)
+		t.Skipf("%s; %s=1 runs it", why, Long)
 	}
 }
 
