@@ -1,5 +1,5 @@
 # The usual commands, one line each. What must hold is in .ci/run.
-.PHONY: build test short race fuzz interop conformance bench base curves ledger hostile docs tables check nightly
+.PHONY: build test short long race fuzz interop conformance bench base curves ledger hostile docs tables check nightly
 
 with = $(shell grep -rl '<!-- bench:$(1) -->' docs)
 
@@ -9,8 +9,9 @@ short:       ; go test -short ./...
 race:        ; .ci/run race
 # make fuzz TARGET=FuzzOpen TIME=1m
 fuzz:        ; FUZZ='^$(or $(TARGET),.)$$' FUZZTIME=$(or $(TIME),10s) .ci/run fuzz
-# The tests with other people's programs, which go test ./... leaves out; conformance is part of them.
-interop:     ; .ci/node && .ci/debian && SAGA_REQUIRE_NODE=1 SAGA_REQUIRE_DEBIAN=1 go test -count=1 ./interop
+# long: also what the others leave out, because it lasts or needs other people's programs
+long:        ; SAGA_LONG=1 go test -timeout 20m ./...
+interop:     ; .ci/node && .ci/debian && SAGA_REQUIRE_NODE=1 SAGA_REQUIRE_DEBIAN=1 go test -count=1 ./interop/...
 conformance: ; .ci/node && SAGA_REQUIRE_NODE=1 go test -count=1 -v ./interop -run Conformance
 bench:       ; go run ./bench
 # make base COMMIT=v0.1.0: the servers of that commit beside ours, in one run

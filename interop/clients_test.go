@@ -15,6 +15,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 )
 
 const (
@@ -92,7 +94,7 @@ func TestClients(t *testing.T) {
 			c.available(t)
 			p := startHTTP(t)
 			at := map[string]target{"HTTP": {URL: p.url()}, "stdio": p.stdio()}
-			if askedFor { // to build the command takes longer than all the rest
+			if longtests.Wanted() { // to build the command takes longer than all the rest
 				at["saga stdio"] = p.reference()
 			}
 			for name, at := range at {
@@ -116,7 +118,7 @@ func TestClients(t *testing.T) {
 // keys, whenever it waits for an answer. On stdio, each round has a server of its
 // own.
 func TestClientsWhileServersDie(t *testing.T) {
-	onlyIfAsked(t, "starts a server for each of many rounds")
+	onlyIfWanted(t, "starts a server for each of many rounds")
 	t.Parallel()
 	for _, c := range contenders() {
 		if c.stateless { // a session is a connection to one server

@@ -47,7 +47,7 @@ var clientScenarios = map[string]struct {
 
 // TestClientConformance has the official suite test package client.
 func TestClientConformance(t *testing.T) {
-	onlyIfAsked(t, "runs the official suite")
+	onlyIfWanted(t, "runs the official suite")
 	t.Parallel()
 	node := needNode(t)
 	self, err := os.Executable()

@@ -34,7 +34,7 @@ var skipped = map[string][]string{"2026-07-28": {"tasks-status-notifications"}}
 // TestConformance runs the official suite for both revisions against one running
 // server. SAGA_CONFORMANCE_RUNS says how often in a row; default once.
 func TestConformance(t *testing.T) {
-	onlyIfAsked(t, "runs the official suite")
+	onlyIfWanted(t, "runs the official suite")
 	t.Parallel()
 	node := needNode(t)
 	server := startHTTP(t)

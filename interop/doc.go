@@ -3,9 +3,9 @@
 // and the official Go SDK are used as they are published; the server is a process
 // of its own: this test binary, with the tools that the suite calls and the examples.
 //
-// All of it takes minutes, so most tests skip until somebody asks for them, by
-// SAGA_REQUIRE_NODE=1 or SAGA_REQUIRE_DEBIAN=1, as make interop and .ci/run do:
-// those that last long, and those that use other people's programs, but for one client.
+// All of it takes minutes, so most tests skip until somebody asks for them, by SAGA_LONG=1
+// (see internal/longtests): those that last long, and those that use other people's programs, but
+// for one client.
 //
 // Those that need Node.js 22 look for it, and for the pinned packages, in
 // testdata/node; .ci/node puts them there. Without them the tests skip, unless

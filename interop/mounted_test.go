@@ -15,7 +15,7 @@ const onSDK = "--sdk"
 // TestMountedConformance runs the official suite for both revisions against the
 // fixtures on an SDK server, at one address.
 func TestMountedConformance(t *testing.T) {
-	onlyIfAsked(t, "runs the official suite")
+	onlyIfWanted(t, "runs the official suite")
 	t.Parallel()
 	node := needNode(t)
 	server := startHTTP(t, onSDK)
@@ -48,7 +48,7 @@ func TestMountedClients(t *testing.T) {
 // TestMountedClientsWhileServersDie is TestClientsWhileServersDie on SDK servers, but for
 // SAGA_NIGHTLY=1 with what lasts longest only: between two rounds all servers do the same.
 func TestMountedClientsWhileServersDie(t *testing.T) {
-	onlyIfAsked(t, "starts a server for each of many rounds")
+	onlyIfWanted(t, "starts a server for each of many rounds")
 	t.Parallel()
 	for _, c := range contenders() {
 		if c.stateless {

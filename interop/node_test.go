@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 )
 
 // nodeDir is where npm installs what the tests need.
@@ -25,7 +27,7 @@ type nodeTools struct{ node string }
 func needNode(t *testing.T) nodeTools {
 	t.Helper()
 	node, err := installedNode()
-	needs(t, requireNode, ".ci/node", err)
+	needs(t, longtests.Node, ".ci/node", err)
 	return nodeTools{node}
 }
 

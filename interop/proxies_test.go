@@ -31,6 +31,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/porttest"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -44,7 +45,7 @@ func needProgram(t *testing.T, name string) string {
 			path, err = sbin, nil
 		}
 	}
-	needs(t, requireDebian, ".ci/debian", err)
+	needs(t, longtests.Debian, ".ci/debian", err)
 	return path
 }
 
@@ -273,7 +274,7 @@ func callBySaga(t *testing.T, way http.RoundTripper) error {
 // themselves go to any replica, sessions to their own, events are not held back, and
 // the server reads the name that the client used.
 func TestProxies(t *testing.T) {
-	onlyIfAsked(t, "starts proxies")
+	onlyIfWanted(t, "starts proxies")
 	t.Parallel()
 	require.NoError(t, buildSaga())
 	keyset := filepath.Join(t.TempDir(), "keyset.json")

@@ -18,6 +18,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 )
 
 // oldClients is the document whose tables and wire logs TestOldClients compares with what
@@ -75,7 +77,7 @@ var accidents = []accident{
 // TestOldClients looks at what each client does when the replica that carries its call is gone,
 // and compares it with what the document says.
 func TestOldClients(t *testing.T) {
-	onlyIfAsked(t, "waits until clients give up")
+	onlyIfWanted(t, "waits until clients give up")
 	t.Parallel()
 	needProgram(t, "nginx")
 	needNode(t)
@@ -110,7 +112,7 @@ func TestOldClients(t *testing.T) {
 		require.NoError(t, os.WriteFile(oldClients, []byte(want), 0o600))
 		return
 	}
-	require.Equal(t, want, string(said), requireNode+"=1 go test ./interop -run TestOldClients -update writes it anew")
+	require.Equal(t, want, string(said), longtests.Long+"=1 go test ./interop -run TestOldClients -update writes it anew")
 }
 
 // habits are what a client does when it meets with accidents.

@@ -15,7 +15,7 @@ import (
 // TestConformanceOfReplicas runs the official suite for sessions against three replicas: any
 // of them gets any request. SAGA_NIGHTLY=1 does so with each ledger.
 func TestConformanceOfReplicas(t *testing.T) {
-	onlyIfAsked(t, "runs the official suite")
+	onlyIfWanted(t, "runs the official suite")
 	node := needNode(t)
 	onClusters(t, func(t *testing.T, c *cluster, f *front) {
 		for _, r := range revisions {

@@ -36,7 +36,7 @@ func confirms(between string) call {
 // TestPatientProxies: a stream whose question waits longer than its proxy would wait for the
 // server is not cut, as the server shows every 15 seconds that it lives.
 func TestPatientProxies(t *testing.T) {
-	onlyIfAsked(t, "waits longer than a proxy")
+	onlyIfWanted(t, "waits longer than a proxy")
 	t.Parallel()
 	needProgram(t, "nginx")
 	c := newCluster(t, ledgers["SQLite"](t))

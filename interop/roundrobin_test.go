@@ -183,7 +183,7 @@ const ending = "server-session-lifecycle"
 // conformsRoundRobin runs the official suite, of which all passes that needs no memory: what
 // does not ask, and does not end a session.
 func conformsRoundRobin(t *testing.T, at target) {
-	onlyIfAsked(t, "runs the official suite")
+	onlyIfWanted(t, "runs the official suite")
 	node := needNode(t)
 	dir := t.TempDir()
 	out, _ := node.command(suite, "server", "--url", at.URL, "--requirements", "2025-11-25", "--timeout", "8000", "--output-dir", dir).CombinedOutput() // fails with what asks

@@ -28,7 +28,7 @@ var sagaJourneys = []journey{
 // saga proposal, which they do not know: in the revision that they speak, on our own
 // server and on one of the SDK.
 func TestSagaMethods(t *testing.T) {
-	onlyIfAsked(t, "starts a server for each of many calls")
+	onlyIfWanted(t, "starts a server for each of many calls")
 	t.Parallel()
 	w := newWorld(t)
 	all := slices.Concat(journeys, sagaJourneys)

@@ -44,7 +44,7 @@ func (s *overPipes) gone(end func(*testing.T, *overPipes), id int) (last *rawMes
 // A host starts its server anew while the user is asked. What was sent by requests/resume and by
 // the saga methods goes on in the new process; a plain call does not.
 func TestStdioServerStartedAnew(t *testing.T) {
-	onlyIfAsked(t, "starts a server for each of many rounds")
+	onlyIfWanted(t, "starts a server for each of many rounds")
 	t.Parallel()
 	require.NoError(t, buildSaga())
 	for how, end := range stdioEnds {

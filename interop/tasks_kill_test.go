@@ -186,7 +186,7 @@ func (s *overPipes) end() {
 // event; but for SAGA_NIGHTLY=1, every other event has its turn on HTTP and the rest on pipes. play
 // calls event for each, which fails when the server was killed.
 func killed(t *testing.T, experiments string, events int, play func(t *testing.T, s rawSession, event func() error)) {
-	onlyIfAsked(t, "another worker waits until the lease of the one that died is over")
+	onlyIfWanted(t, "another worker waits until the lease of the one that died is over")
 	t.Parallel()
 	for nth, way := range []string{"HTTP", "stdio"} {
 		for at := range events {

@@ -36,7 +36,7 @@ func TestSessionTaskClient(t *testing.T) {
 
 // TestPlainCallsOfTasks has clients that know nothing of tasks call the same tools.
 func TestPlainCallsOfTasks(t *testing.T) {
-	onlyIfAsked(t, "calls tools that take their time")
+	onlyIfWanted(t, "calls tools that take their time")
 	t.Parallel()
 	var plays []play
 	for _, p := range taskPlays() {

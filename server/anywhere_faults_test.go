@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -495,6 +496,9 @@ func TestLedgerFailsAtEachPointOfACall(t *testing.T) {
 					first, every := 1, 1
 					if os.Getenv("SAGA_NIGHTLY") == "" { // others have the rest
 						every = 4
+						if !longtests.Wanted() {
+							every = 8
+						}
 						if testing.Short() {
 							every = 12
 						}

@@ -16,23 +16,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 )
-
-// Require is the environment variable that, if it is set, makes a missing PostgreSQL
-// a failure rather than a reason to skip. Whoever sets it also asks for the tests that
-// [OnlyIfAsked] skips.
-const Require = "SAGA_REQUIRE_DEBIAN"
-
-// Asked reports whether somebody wants the tests that keep a machine busy for minutes.
-func Asked() bool { return os.Getenv(Require) != "" || os.Getenv("SAGA_NIGHTLY") == "1" }
-
-// OnlyIfAsked skips a test that takes long unless somebody asked for it.
-func OnlyIfAsked(t testing.TB, why string) {
-	t.Helper()
-	if !Asked() {
-		t.Skipf("%s; %s=1 runs it", why, Require)
-	}
-}
 
 // Server is a PostgreSQL server, as one test has it.
 type Server struct {
@@ -66,7 +52,7 @@ func Run(t testing.TB, settings ...string) *Server {
 func create(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	if _, bench := t.(*testing.B); !bench && !always {
-		OnlyIfAsked(t, "starts PostgreSQL")
+		longtests.OnlyIfWanted(t, "starts PostgreSQL")
 	}
 	s := &Server{t, &instance{bin: programs()}}
 	if s.bin == "" {
@@ -108,10 +94,7 @@ func (s *instance) remove() {
 // all programs are required.
 func Missing(t testing.TB, program string) {
 	t.Helper()
-	if os.Getenv(Require) != "" {
-		t.Fatalf("%s is not installed", program)
-	}
-	t.Skipf("%s is not installed", program)
+	longtests.Missing(t, longtests.Debian, program+" is not installed; .ci/debian installs it")
 }
 
 // DSN says how to connect to the server as its superuser, for pgx.

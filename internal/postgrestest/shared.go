@@ -28,7 +28,7 @@ func Shared(t testing.TB) *Server {
 // *testing.M.
 type Tests struct {
 	*testing.M
-	// Always is for the package that is about PostgreSQL: its tests do not wait to be asked for.
+	// Always is for the package that is about PostgreSQL: nobody has to ask for its tests.
 	Always bool
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
@@ -386,15 +387,16 @@ func (w *world) check(id, tool string, fail, idle, final bool, task *tasks.Task)
 
 // TestModel lives through a week with servers that crash, stop, are slow, have wrong clocks and
 // are replaced by newer ones, and with clients that answer late, twice, in part or never, and
-// that cancel at any point. SAGA_NIGHTLY=1 has it live through thirty weeks.
+// that cancel at any point. It takes two weeks, four where somebody asks for the tests that take
+// long, and thirty with SAGA_NIGHTLY=1.
 func TestModel(t *testing.T) {
 	from, weeks := *modelFrom, *modelWeeks
 	switch {
 	case weeks > 0:
-	case testing.Short():
-		weeks = 2
-	case os.Getenv("SAGA_NIGHTLY") == "1":
+	case os.Getenv("SAGA_NIGHTLY") == "1" && !testing.Short():
 		weeks = 30
+	case testing.Short(), !longtests.Wanted():
+		weeks = 2
 	default:
 		weeks = 4
 	}

@@ -20,7 +20,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite", to look into a ledger without the package
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -196,7 +196,7 @@ func TestManyWait(t *testing.T) {
 // TestManySleep has a thousand tasks wake at once from among a million that sleep on. Those are
 // copies of a record, as nobody would wait for a million calls.
 func TestManySleep(t *testing.T) {
-	postgrestest.OnlyIfAsked(t, "waits until many have slept")
+	longtests.OnlyIfWanted(t, "waits until many have slept")
 	asleep, wake := 2000, 50
 	if every() {
 		asleep, wake = 1_000_000, 1000

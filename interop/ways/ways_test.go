@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 )
 
@@ -71,7 +72,7 @@ func (s setting) victims(w way) []string {
 	if w.session && !s.stdio {
 		list = append(list, replica)
 	}
-	if !every() && (s.postgres || s.stdio || !postgrestest.Asked()) { // where the difference is small
+	if !every() && (s.postgres || s.stdio || !longtests.Wanted()) { // where the difference is small
 		return list[rand.N(len(list)):][:1]
 	}
 	return list
@@ -90,7 +91,7 @@ func TestNineWays(t *testing.T) {
 		}
 		t.Run(at.String(), func(t *testing.T) {
 			if at != (setting{}) {
-				postgrestest.OnlyIfAsked(t, "leases take long to end")
+				longtests.OnlyIfWanted(t, "leases take long to end")
 			}
 			t.Parallel()
 			if at.postgres {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 )
 
@@ -25,7 +26,7 @@ func (p pooler) url(database string) string {
 // startPooler runs PgBouncer until the test ends, where somebody asked for that.
 func startPooler(t testing.TB, server *postgrestest.Server) pooler {
 	t.Helper()
-	postgrestest.OnlyIfAsked(t, "starts PgBouncer")
+	longtests.OnlyIfWanted(t, "starts PgBouncer")
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		program = "/usr/sbin/pgbouncer"
