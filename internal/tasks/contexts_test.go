@@ -18,9 +18,9 @@ func TestSharedContextsOfWrites(t *testing.T) {
 		parent, end := context.WithCancel(t.Context())
 		var w writeContexts
 		first := w.get(parent)
-		time.Sleep(shared - 1)
+		time.Sleep(shared - time.Millisecond)
 		assert.Equal(t, first, w.get(parent), "what begins at about the same time shares one")
-		time.Sleep(1)
+		time.Sleep(time.Millisecond)
 		second := w.get(parent)
 		assert.NotEqual(t, first, second)
 		time.Sleep(writeTime)
