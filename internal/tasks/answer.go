@@ -6,9 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -62,6 +64,9 @@ func (m *Manager) answer(ctx context.Context, principal, id string, e *records.T
 			err := m.write(ctx, e, a.next, a.last)
 			if err == nil {
 				return a.next, true, nil
+			}
+			if errors.Is(err, ledger.ErrTooLarge) { // nor would it be smaller the next time
+				err = &engine.AnswerError{StepID: answers[len(answers)-1].StepID, Reason: "it is larger than what can be kept with the others"}
 			}
 			if !errors.Is(err, records.ErrConflict) {
 				return nil, false, m.report(ctx, "task", err)

@@ -229,7 +229,9 @@ func (c *crew) admit(r *run, now time.Time) (pause time.Duration, admitted bool)
 	defer c.mu.Unlock()
 	principal, tool := r.principal, r.tool
 	if c.held[r.key] != nil {
-		return 0, false // this process was too slow to renew its lease, and has it still
+		// This process was too slow to renew its lease, and what it began then is still at it. To keep
+		// the task for that would count as one more server that went down with it.
+		return longPutBack, false
 	}
 	if c.fits(principal, tool) && !c.stopping {
 		c.occupy(principal, tool)

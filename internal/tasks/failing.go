@@ -21,6 +21,24 @@ type writing struct {
 	tried bool          // it has, since the last failure
 	works chan struct{} // closed when it writes again
 	stop  func()        // ends what waits for tasks; may be nil
+	slow  time.Duration // how long the store takes for a write, for all that is known
+}
+
+// lease is for how long a task is taken. A store that is slow takes its time to write that it is taken
+// for longer: without more room for that, servers would take each other's tasks until each counts as
+// one that breaks them.
+func (m *Manager) lease() time.Duration {
+	w := &m.writing
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return m.Lease + min(4*w.slow, 6*m.Lease)
+}
+
+// took notes how long the store has taken for something, well or not. One that was slow is soon forgotten, not at once.
+func (w *writing) took(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slow = max(d, w.slow-w.slow/8)
 }
 
 // failed notes that a write fails again and again. A server keeps what it has for a lease at

@@ -13,6 +13,8 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // takings notes when records were taken.
@@ -89,5 +91,137 @@ func TestAServerThatCannotWriteTakesNothing(t *testing.T) {
 		r.work(b)
 		r.until(b, task.ID, tasks.Completed)
 		assert.LessOrEqual(t, time.Since(began), 11*time.Second)
+	})
+}
+
+// tardy is a store that takes its time.
+type tardy struct {
+	ledger.Store
+	takes  atomic.Int64 // nanoseconds
+	writes bool         // but only for what it writes
+}
+
+func (s *tardy) wait(ctx context.Context) error {
+	select {
+	case <-time.After(time.Duration(s.takes.Load())):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *tardy) reads(ctx context.Context) error {
+	if s.writes {
+		return nil
+	}
+	return s.wait(ctx)
+}
+
+func (s *tardy) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
+	if err := s.wait(ctx); err != nil {
+		return err
+	}
+	return s.Store.Swap(ctx, r, items...)
+}
+
+func (s *tardy) Load(ctx context.Context, key string) (*ledger.Record, error) {
+	if err := s.reads(ctx); err != nil {
+		return nil, err
+	}
+	return s.Store.Load(ctx, key)
+}
+
+func (s *tardy) Now(ctx context.Context) (time.Time, error) {
+	if err := s.reads(ctx); err != nil {
+		return time.Time{}, err
+	}
+	return s.Store.Now(ctx)
+}
+
+// A store that is slow makes tasks slow. It does not have servers take each other's tasks until they
+// are given up.
+func TestASlowStore(t *testing.T) {
+	for takes, later := range map[time.Duration]bool{3 * time.Second: false, 5 * time.Second: true, 9900 * time.Millisecond: false} {
+		for _, waits := range []bool{false, true} {
+			inBubble(t, func(t *testing.T, r *rig) {
+				store := &tardy{Store: r.store, writes: later}
+				r.store = store
+				if !later {
+					store.takes.Store(int64(takes))
+				}
+				var runs, calls atomic.Int32
+				effect := &saga.Effect[string, string]{
+					Name: "act", Tries: 1,
+					Do:   func(context.Context, saga.Key, string) (string, error) { calls.Add(1); return "", nil },
+					Undo: func(context.Context, saga.Performed[string, string]) error { return nil },
+				}
+				act := func(t *turn) error {
+					runs.Add(1)
+					time.Sleep(time.Second)
+					store.takes.Store(int64(takes))
+					time.Sleep(90 * time.Second)
+					_, err := saga.Do(t, effect, "x")
+					return err
+				}
+				tool := saga.Machine[none, none]{
+					Info: saga.Info{Name: "slow", Tasks: optional, Asks: []steps.Question{nameForm}, Effects: []saga.Declared{effect}},
+					Start: func(t *turn) (saga.Next, error) {
+						if err := act(t); err != nil {
+							return nil, err
+						}
+						return t.Ask("end", nameForm)
+					},
+					Steps: saga.Steps[none, none]{"end": func(t *turn) (saga.Next, error) {
+						if err := act(t); err != nil {
+							return nil, err
+						}
+						return t.Textf("done")
+					}},
+				}
+				a, b := r.manager(nil, tool), r.manager(nil, tool)
+				r.work(a)
+				r.work(b)
+				time.Sleep(61 * time.Second) // they have begun, and know how fast the store is
+				idle := r.manager(nil, tool)
+				s, at := call(idle, "slow", ""), idle // whoever has room takes it
+				if waits {
+					s, at = waited(a, "slow"), a
+				}
+				task, err := at.Start(t.Context(), s)
+				require.NoError(t, err)
+				task = r.until(b, task.ID, tasks.InputRequired)
+				_, err = a.Answer(t.Context(), "p", task.ID, []steps.Answer{accept(task.Questions[0].ID, `{"name":"Ada"}`)})
+				require.NoError(t, err)
+				r.until(b, task.ID, tasks.Completed)
+				assert.EqualValues(t, 2, calls.Load(), "effects with writes of %v", takes)
+				if later { // each server finds out by losing what it had
+					assert.LessOrEqual(t, runs.Load(), int32(4))
+				} else {
+					assert.EqualValues(t, 2, runs.Load(), "steps with writes of %v", takes)
+				}
+			})
+		}
+	}
+}
+
+// A server that has lost a task for a moment, and whose tool is still at it and does not listen, does
+// not count as one that goes down with it again and again.
+func TestATaskThatItsServerHasStill(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		var runs atomic.Int32
+		a, way := r.narrowed(single("deaf", func(t *turn) (saga.Next, error) {
+			if runs.Add(1) == 1 {
+				time.Sleep(5 * time.Minute)
+			}
+			return t.Textf("done")
+		}))
+		r.work(a)
+		task := r.start(a, call(a, "deaf", ""))
+		time.Sleep(time.Second)
+		way.noSwap.Store(true)
+		time.Sleep(20 * time.Second)
+		way.noSwap.Store(false)
+		r.until(a, task.ID, tasks.Completed)
+		assert.EqualValues(t, 2, runs.Load())
 	})
 }

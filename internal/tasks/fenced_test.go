@@ -21,10 +21,11 @@ import (
 // alone with what has happened.
 type narrow struct {
 	ledger.Store
-	noSwap, noWatch, noLoad atomic.Bool
-	hangs                   atomic.Bool     // what is to be written
-	takes                   context.Context // until it is cut off from what it could take
-	noTake                  context.CancelFunc
+	noSwap, noWatch, noLoad, noNow atomic.Bool
+
+	hangs  atomic.Bool     // what is to be written
+	takes  context.Context // until it is cut off from what it could take
+	noTake context.CancelFunc
 
 	before atomic.Pointer[func()] // called once before something is written
 
@@ -39,6 +40,13 @@ func (n *narrow) Load(ctx context.Context, key string) (*ledger.Record, error) {
 		return nil, errNarrow
 	}
 	return n.Store.Load(ctx, key)
+}
+
+func (n *narrow) Now(ctx context.Context) (time.Time, error) {
+	if n.noNow.Load() {
+		return time.Time{}, errNarrow
+	}
+	return n.Store.Now(ctx)
 }
 
 func (n *narrow) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {

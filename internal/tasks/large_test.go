@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -113,5 +114,26 @@ func TestProgressThatIsTooLarge(t *testing.T) {
 		require.NotNil(t, task.Progress)
 		assert.Less(t, len(task.Progress.Message), 20<<10)
 		assert.Contains(t, task.Progress.Message, "€€€")
+	})
+}
+
+// An answer that is too large is refused as one that cannot be read is: the question stays open.
+func TestAnAnswerThatIsTooLarge(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, greeter())
+		r.work(m)
+		for _, waits := range []bool{false, true} {
+			s := call(m, "greet", "")
+			if waits {
+				s = waited(m, "greet")
+			}
+			task := r.until(m, r.start(m, s).ID, tasks.InputRequired)
+			id := task.Questions[0].ID
+			_, err := m.Answer(t.Context(), "p", task.ID, []steps.Answer{accept(id, `{"name":"`+strings.Repeat("x", ledger.MaxBody)+`"}`)})
+			require.ErrorAs(t, err, new(*engine.AnswerError))
+			_, err = m.Answer(t.Context(), "p", task.ID, []steps.Answer{accept(id, `{"name":"Ada"}`)})
+			require.NoError(t, err)
+			r.until(m, task.ID, tasks.Completed)
+		}
 	})
 }

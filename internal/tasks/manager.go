@@ -2,10 +2,8 @@ package tasks
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -29,8 +27,8 @@ type Config struct {
 	// Limit is how many tasks a principal may have under way. Default 1000; negative is any
 	// number.
 	Limit int
-	// Lease is how long a task is a worker's unless that shows that it is alive. Default 10
-	// seconds.
+	// Lease is how long a task is a worker's unless that shows that it is alive; longer while the
+	// store is slow. Default 10 seconds.
 	Lease time.Duration
 	// MaxEvents is how many progress and log events are kept of a task. Default 1000.
 	MaxEvents int
@@ -89,60 +87,6 @@ func Offered(r *engine.Registry) bool {
 		}
 	}
 	return false
-}
-
-// clock tells the store's time, by which all replicas go: their own clocks may differ.
-type clock struct {
-	mu     sync.Mutex
-	offset time.Duration // of the store's clock to this process's
-	synced time.Time     // by the monotonic clock
-}
-
-// syncTime is how often the store is asked for its time.
-const syncTime = time.Minute
-
-// sync finds out how late it is, unless that is known. If the store does not say, the last
-// that is known holds.
-func (m *Manager) sync(ctx context.Context) {
-	c := &m.clock
-	c.mu.Lock()
-	known := !c.synced.IsZero() && time.Since(c.synced) < syncTime
-	if !known {
-		c.synced = time.Now() // one asks
-	}
-	c.mu.Unlock()
-	if known {
-		return
-	}
-	before := m.Turns.Now()
-	at, err := m.book.Store().Now(ctx)
-	if err != nil {
-		c.mu.Lock()
-		c.synced = time.Time{}
-		c.mu.Unlock()
-		return
-	}
-	after := m.Turns.Now()
-	// The store has looked at its clock somewhere in between: what is known holds unless it
-	// cannot be true.
-	half := after.Sub(before) / 2
-	offset := at.Sub(before.Add(half))
-	c.mu.Lock()
-	if (offset - c.offset).Abs() >= half+notable {
-		c.offset = offset
-	}
-	c.mu.Unlock()
-}
-
-// notable is a difference of clocks that counts.
-const notable = 20 * time.Millisecond
-
-// now is the store's time.
-func (m *Manager) now() time.Time {
-	m.clock.mu.Lock()
-	offset := m.clock.offset
-	m.clock.mu.Unlock()
-	return m.Turns.Now().Add(offset).UTC().Truncate(time.Microsecond)
 }
 
 // due is a time that has come, also if the clocks differ a little.

@@ -250,7 +250,7 @@ func (m *Manager) put(ctx context.Context, e *records.TaskEntry) error {
 	}
 	e.State = records.TaskQueued
 	e.Base = e.Epoch()
-	e.Rest, e.Wake = time.Time{}, now.Add(m.Lease)
+	e.Rest, e.Wake = time.Time{}, now.Add(m.lease())
 	if !here {
 		e.Rest = m.due()
 		e.Wake = e.Rest

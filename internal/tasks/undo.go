@@ -136,7 +136,7 @@ func (r *run) undoing(why error) func(context.Context, engine.Undoing) error {
 func (r *run) isLost() bool {
 	r.lock()
 	defer r.unlock()
-	return r.lost || r.m.now().After(r.until)
+	return r.lost || r.m.passed(r.until)
 }
 
 // goOnUndoing ends a task that somebody has begun to undo.

@@ -89,7 +89,7 @@ func (m *Manager) take(ctx, live context.Context) error {
 			looking := time.AfterFunc(lookTime, cancel)
 			defer looking.Stop()
 			var unreadable int
-			list, unreadable, err = m.book.TakeTasks(taking, targets, room, m.Lease)
+			list, unreadable, err = m.book.TakeTasks(taking, targets, room, m.lease())
 			if unreadable > 0 && time.Since(warned) >= lookTime {
 				warned = time.Now()
 				log.ErrorContext(ctx, "tasks cannot be read: they were sealed with a key that is not enabled, or by a newer program, or were altered", "tasks", unreadable)
@@ -125,7 +125,7 @@ func (m *Manager) take(ctx, live context.Context) error {
 func (m *Manager) receive(live context.Context, e *records.TaskEntry) {
 	r := m.newRun(live, e, e.Epoch())
 	pause, admitted := m.crew.admit(r, m.now())
-	if admitted || pause == 0 {
+	if admitted {
 		return
 	}
 	r.lock()
@@ -167,7 +167,13 @@ func (m *Manager) handOver(leave func()) {
 // renew keeps the leases of what is held here.
 func (m *Manager) renew(ctx context.Context) {
 	for sleep(ctx, m.Lease/6) == nil {
+		lease := m.lease()
 		m.crew.sweep()
+		if _, sure := m.time(); !sure {
+			asking, cancel := context.WithTimeout(ctx, m.Lease/6)
+			m.sync(asking)
+			cancel()
+		}
 		for _, r := range m.crew.all() {
 			select {
 			case r.mutex <- struct{}{}:
@@ -176,7 +182,7 @@ func (m *Manager) renew(ctx context.Context) {
 			}
 			// One that was put to rest is nobody's, though its run may not have gone yet: to take
 			// it again would have answers to it come to nothing.
-			if r.lost || r.isUnwritten() || r.e.State == records.TaskEnded || !r.e.Taken() || r.until.Sub(m.now()) > m.Lease*2/3 {
+			if r.lost || r.isUnwritten() || r.e.State == records.TaskEnded || !r.e.Taken() || r.until.Sub(m.now()) > lease*2/3 {
 				r.unlock()
 				continue
 			}

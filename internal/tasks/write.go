@@ -42,7 +42,7 @@ func (r *run) writeLocked(change func(t *records.Task) []Event) error {
 		return r.makeLocked(change)
 	}
 	r.nextMark()
-	return r.goOnWriting(change, r.m.now().After(r.until)) // somebody may have it: look before writing
+	return r.goOnWriting(change, r.m.passed(r.until)) // somebody may have it: look before writing
 }
 
 // nextMark begins something else to be written. Its mark is another one than that of all that was
@@ -78,7 +78,7 @@ func (r *run) goOnWriting(change func(t *records.Task) []Event, stale bool) erro
 			began = time.Now()
 			r.m.Turns.Log.Error("the ledger cannot be used: a task cannot be recorded", "tool", r.tool, "error", err)
 		} else {
-			r.m.writing.failed(2 * r.m.Lease)
+			r.m.writing.failed(2 * r.m.lease())
 		}
 		if time.Since(began) > writePatience || sleep(r.ctx, pause) != nil {
 			return err
@@ -162,18 +162,20 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 	}
 	// To move a record's time costs a store more than all the rest: a lease that is not old is
 	// left as it is.
-	until := r.until
+	until, lease := r.until, r.m.lease()
 	switch {
 	case !next.Rest.IsZero() || next.State == records.TaskEnded:
 		next.Wake = next.Rest
-	case r.e.Taken() && r.e.Wake.Equal(until) && until.Sub(now) > r.m.Lease*2/3:
+	case r.e.Taken() && r.e.Wake.Equal(until) && until.Sub(now) > lease*2/3:
 	default:
-		until = now.Add(r.m.Lease)
+		until = now.Add(lease)
 		next.Wake = until
 	}
 	next.KeepUntil = keepUntil(&next.Task)
 	next.Marks, r.trying = r.mark, r.mark
+	began := time.Now()
 	epoch, err := r.m.book.PutTask(ctx, next, r.isUnwritten() && r.unwritten.take, items...)
+	r.m.writing.took(time.Since(began))
 	if err != nil {
 		r.told = told // it may have been made
 		return err
@@ -264,7 +266,7 @@ func (r *run) goesOn(t *records.Task) {
 
 // acting is called before the tool's code performs an effect: not without a lease, nor
 // when the task is handed over.
-func (r *run) acting(context.Context) error {
+func (r *run) acting(ctx context.Context) error {
 	r.lock()
 	defer r.unlock()
 	if r.isUnwritten() {
@@ -272,8 +274,11 @@ func (r *run) acting(context.Context) error {
 			return err
 		}
 	}
+	if _, sure := r.m.time(); !sure {
+		r.m.sync(ctx)
+	}
 	switch {
-	case r.lost, r.m.now().After(r.until):
+	case r.lost, r.m.passed(r.until):
 		return errLost
 	case r.handing:
 		return errStopping
