@@ -29,49 +29,52 @@ func newAway(t *testing.T, tools ...saga.Definition) (*anywhere, *counting) {
 // Wherever the ledger goes away, what needs it is to be sent again, and then goes on; all else
 // is served.
 func TestCallsWhileTheLedgerIsAway(t *testing.T) {
-	w := new(world)
-	a, store := newAway(t, roundsTool(w), legacySum)
-	c := a.rigs[0].connect("2025-11-25", everything)
-	retry := func(what, answer string) {
-		t.Helper()
-		assert.Contains(t, answer, `"code":-31503`, what)
-		assert.Contains(t, answer, `"retryable":true`, what)
-	}
-	// At the call.
-	store.setDown(true)
-	retry("the call", c.ask503(roundsCall(1, 1, "I")))
-	assert.Empty(t, w.was())
-	assert.Contains(t, c.ask(toolCall(2, "sum", `{}`)), `"sum":3`)
-	store.setDown(false)
-	s := c.stream(roundsCall(1, 2, "I"))
-	q := s.wait("elicitation/create")
-	// At the answer, wherever it is, and for a client that reads on.
-	store.setDown(true)
-	for _, r := range a.rigs {
-		resp := c.at(r).post(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"result":` + named("x") + `}`)
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w := new(world)
+		a, store := newAway(t, roundsTool(w), legacySum)
+		c := a.rigs[0].connect("2025-11-25", everything)
+		retry := func(what, answer string) {
+			t.Helper()
+			assert.Contains(t, answer, `"code":-31503`, what)
+			assert.Contains(t, answer, `"retryable":true`, what)
+		}
+		// At the call.
+		store.setDown(true)
+		retry("the call", c.ask503(roundsCall(1, 1, "I")))
+		assert.Empty(t, w.was())
+		assert.Contains(t, c.ask(toolCall(2, "sum", `{}`)), `"sum":3`)
+		store.setDown(false)
+		s := c.stream(roundsCall(1, 2, "I"))
+		q := s.wait("elicitation/create")
+		// At the answer, wherever it is, and for a client that reads on.
+		store.setDown(true)
+		for _, r := range a.rigs {
+			resp := c.at(r).post(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"result":` + named("x") + `}`)
+			body := readAll(t, resp)
+			assert.Equal(t, 503, resp.StatusCode, body)
+			retry("the answer", body)
+		}
+		resp := c.at(a.rigs[1]).request(http.MethodGet, "", func(r *http.Request) { r.Header.Set("Last-Event-ID", q.id) })
 		body := readAll(t, resp)
 		assert.Equal(t, 503, resp.StatusCode, body)
-		retry("the answer", body)
-	}
-	resp := c.at(a.rigs[1]).request(http.MethodGet, "", func(r *http.Request) { r.Header.Set("Last-Event-ID", q.id) })
-	body := readAll(t, resp)
-	assert.Equal(t, 503, resp.StatusCode, body)
-	retry("reading on", body)
-	resp = c.at(a.rigs[2]).post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-	body = readAll(t, resp)
-	assert.Equal(t, 503, resp.StatusCode, body)
-	retry("cancelling", body)
-	store.setDown(false)
-	c.at(a.rigs[2]).reply(q.ID, named("x"))
-	q = s.wait("elicitation/create")
-	// Between the answer and the end.
-	c.at(a.rigs[1]).reply(q.ID, named("y"))
-	store.setDown(true)
-	time.Sleep(300 * time.Millisecond)
-	store.setDown(false)
-	said, _ := text(t, s.wait("").Result)
-	assert.Equal(t, "I x y", said)
-	assert.Equal(t, "+", w.was())
+		retry("reading on", body)
+		resp = c.at(a.rigs[2]).post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		body = readAll(t, resp)
+		assert.Equal(t, 503, resp.StatusCode, body)
+		retry("cancelling", body)
+		store.setDown(false)
+		c.at(a.rigs[2]).reply(q.ID, named("x"))
+		q = s.wait("elicitation/create")
+		// Between the answer and the end.
+		c.at(a.rigs[1]).reply(q.ID, named("y"))
+		store.setDown(true)
+		time.Sleep(300 * time.Millisecond)
+		store.setDown(false)
+		said, _ := text(t, s.wait("").Result)
+		assert.Equal(t, "I x y", said)
+		assert.Equal(t, "+", w.was())
+	})
 }
 
 // ask503 is ask for what is refused by the status, too.

@@ -287,18 +287,21 @@ func TestOneAnswerCounts(t *testing.T) {
 
 // While a worker has taken a task that waits, as it may be over, an answer to it is not lost.
 func TestAnswerWhileAWorkerLooks(t *testing.T) {
-	store := ledger.NewMemory(ledger.MemoryOptions{})
-	t.Cleanup(func() { _ = store.Close() })
-	taken := &takenFor{Store: store}
-	r := replicas(t, 2, server.Options{Ledger: taken, Tools: []saga.Definition{roundsTool(new(world))}})
-	c := r[0].connect("2025-11-25", everything)
-	s := c.stream(roundsCall(1, 1, "I"))
-	q := s.wait("elicitation/create")
-	taken.loads.Store(2) // once to find the question, once to answer it
-	c.at(r[1]).reply(q.ID, named("x"))
-	said, _ := text(t, s.wait("").Result)
-	assert.Equal(t, "I x", said)
-	assert.Zero(t, taken.loads.Load())
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		store := ledger.NewMemory(ledger.MemoryOptions{})
+		t.Cleanup(func() { _ = store.Close() })
+		taken := &takenFor{Store: store}
+		r := replicas(t, 2, server.Options{Ledger: taken, Tools: []saga.Definition{roundsTool(new(world))}})
+		c := r[0].connect("2025-11-25", everything)
+		s := c.stream(roundsCall(1, 1, "I"))
+		q := s.wait("elicitation/create")
+		taken.loads.Store(2) // once to find the question, once to answer it
+		c.at(r[1]).reply(q.ID, named("x"))
+		said, _ := text(t, s.wait("").Result)
+		assert.Equal(t, "I x", said)
+		assert.Zero(t, taken.loads.Load())
+	})
 }
 
 // takenFor shows records of tasks that wait as taken, so many times.

@@ -298,31 +298,34 @@ func TestOperationWithoutToken(t *testing.T) {
 }
 
 func TestOperationKeepAlive(t *testing.T) {
-	r := newAsyncRig(t)
-	c := r.connect("2025-06-18", asyncTools, byUser("ann"))
-	for i, one := range []struct {
-		given string
-		want  float64
-	}{{"", 3600}, {`,"keepAlive":60`, 60}, {`,"keepAlive":1.5`, 1.5}, {`,"keepAlive":0`, 0}, {`,"keepAlive":null`, 7200}, {`,"keepAlive":7000`, 7000}, {`,"keepAlive":1e300`, 7200}} {
-		begun := decoded[operationResult](t, c.ask(operation(i, "hour", `{}`, fmt.Sprintf(`{"token":"%d"%s}`, i, one.given))))
-		require.NotNil(t, begun.Operation.KeepAlive)
-		assert.Equal(t, one.want, *begun.Operation.KeepAlive, one.given)
-	}
-	for _, bad := range []string{`-1`, `"60"`, `true`, `{}`, `-1e300`} {
-		code, _ := c.refused(operation(9, "hour", `{}`, `{"token":"bad","keepAlive":`+bad+`}`))
-		assert.Equal(t, -32602, code, bad)
-	}
-	// When it has passed the operation has failed, and at last it is forgotten.
-	c.begin(20, "brief", `{}`, "t")
-	last := c.reaches("t", "failed")
-	require.NotNil(t, last.Error)
-	assert.Equal(t, "Operation has expired", *last.Error)
-	code, text := c.refused(asyncMessage(21, "result", "t"))
-	assert.Equal(t, -32602, code)
-	assert.Equal(t, "Failed to retrieve operation: Operation has expired", text)
-	until(t, func() bool {
-		m := parseLegacy(t, c.ask(asyncMessage(22, "status", "t")))
-		return m.Error != nil && m.Error.Code == -32602 && m.Error.Message == "Failed to retrieve operation: Operation not found"
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		r := newAsyncRig(t)
+		c := r.connect("2025-06-18", asyncTools, byUser("ann"))
+		for i, one := range []struct {
+			given string
+			want  float64
+		}{{"", 3600}, {`,"keepAlive":60`, 60}, {`,"keepAlive":1.5`, 1.5}, {`,"keepAlive":0`, 0}, {`,"keepAlive":null`, 7200}, {`,"keepAlive":7000`, 7000}, {`,"keepAlive":1e300`, 7200}} {
+			begun := decoded[operationResult](t, c.ask(operation(i, "hour", `{}`, fmt.Sprintf(`{"token":"%d"%s}`, i, one.given))))
+			require.NotNil(t, begun.Operation.KeepAlive)
+			assert.Equal(t, one.want, *begun.Operation.KeepAlive, one.given)
+		}
+		for _, bad := range []string{`-1`, `"60"`, `true`, `{}`, `-1e300`} {
+			code, _ := c.refused(operation(9, "hour", `{}`, `{"token":"bad","keepAlive":`+bad+`}`))
+			assert.Equal(t, -32602, code, bad)
+		}
+		// When it has passed the operation has failed, and at last it is forgotten.
+		c.begin(20, "brief", `{}`, "t")
+		last := c.reaches("t", "failed")
+		require.NotNil(t, last.Error)
+		assert.Equal(t, "Operation has expired", *last.Error)
+		code, text := c.refused(asyncMessage(21, "result", "t"))
+		assert.Equal(t, -32602, code)
+		assert.Equal(t, "Failed to retrieve operation: Operation has expired", text)
+		until(t, func() bool {
+			m := parseLegacy(t, c.ask(asyncMessage(22, "status", "t")))
+			return m.Error != nil && m.Error.Code == -32602 && m.Error.Message == "Failed to retrieve operation: Operation not found"
+		})
 	})
 }
 

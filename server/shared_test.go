@@ -434,30 +434,33 @@ func TestStreamsWithoutTheLedger(t *testing.T) {
 
 // A request of a session reads its record once, and lists at most once in a second.
 func TestSessionsAreReadOnce(t *testing.T) {
-	store := &counting{Store: inMemory(t)}
-	r := sharing(t, 1, func() ledger.Store { return store })[0]
-	c := r.connect("2025-11-25", everything)
-	time.Sleep(1100 * time.Millisecond)
-	begun := time.Now()
-	count := func(do func()) (loads, swaps int64) {
-		loads, swaps = store.loads.Load(), store.swaps.Load()
-		do()
-		return store.loads.Load() - loads, store.swaps.Load() - swaps
-	}
-	for i, message := range []string{toolCall(1, "sum", `{}`), `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"error"}}`, toolCall(1, "sum", `{}`), resourceRequest("subscribe", "notes://a")} {
-		loads, swaps := count(func() { c.ask(message) })
-		assert.EqualValues(t, 1, loads, message)
-		assert.EqualValues(t, i%2, swaps, message)
-	}
-	loads, _ := count(func() {
-		for range 100 {
-			c.ask(pingMessage)
-			c.ask(listTools)
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		store := &counting{Store: inMemory(t)}
+		r := sharing(t, 1, func() ledger.Store { return store })[0]
+		c := r.connect("2025-11-25", everything)
+		time.Sleep(1100 * time.Millisecond)
+		begun := time.Now()
+		count := func(do func()) (loads, swaps int64) {
+			loads, swaps = store.loads.Load(), store.swaps.Load()
+			do()
+			return store.loads.Load() - loads, store.swaps.Load() - swaps
 		}
+		for i, message := range []string{toolCall(1, "sum", `{}`), `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"error"}}`, toolCall(1, "sum", `{}`), resourceRequest("subscribe", "notes://a")} {
+			loads, swaps := count(func() { c.ask(message) })
+			assert.EqualValues(t, 1, loads, message)
+			assert.EqualValues(t, i%2, swaps, message)
+		}
+		loads, _ := count(func() {
+			for range 100 {
+				c.ask(pingMessage)
+				c.ask(listTools)
+			}
+		})
+		assert.LessOrEqual(t, loads, int64(time.Since(begun)/time.Second)+1)
+		_, swaps := count(func() { c.ask(resourceRequest("subscribe", "notes://a")) })
+		assert.Zero(t, swaps, "it is subscribed to")
 	})
-	assert.LessOrEqual(t, loads, int64(time.Since(begun)/time.Second)+1)
-	_, swaps := count(func() { c.ask(resourceRequest("subscribe", "notes://a")) })
-	assert.Zero(t, swaps, "it is subscribed to")
 }
 
 // However many replicas a client asks, it subscribes to no more than to one.

@@ -111,18 +111,21 @@ func TestTaskParameterMeansNothing(t *testing.T) {
 }
 
 func TestTaskRunsToItsEnd(t *testing.T) {
-	r := newTaskRig(t)
-	begun := r.begin(callTool("nap", object{"millis": 300}))
-	assert.Equal(t, "working", begun.Status)
-	assert.EqualValues(t, 250, *begun.PollMs)
-	assert.EqualValues(t, time.Hour.Milliseconds(), *begun.TTLMs)
-	assert.Equal(t, "working", r.task(begun.TaskID).Status, "as soon as it is told of")
-	ended := r.until(begun.TaskID, "completed")
-	assert.Equal(t, "awake", ended.Result.text())
-	assert.Equal(t, "complete", ended.Result.ResultType, "what the call would have had")
-	assert.Contains(t, ended.Result.Meta, "io.modelcontextprotocol/serverInfo")
-	assert.Equal(t, begun.CreatedAt, ended.CreatedAt)
-	assert.Equal(t, ended, r.task(begun.TaskID), "and it stays so")
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		r := newTaskRig(t)
+		begun := r.begin(callTool("nap", object{"millis": 300}))
+		assert.Equal(t, "working", begun.Status)
+		assert.EqualValues(t, 250, *begun.PollMs)
+		assert.EqualValues(t, time.Hour.Milliseconds(), *begun.TTLMs)
+		assert.Equal(t, "working", r.task(begun.TaskID).Status, "as soon as it is told of")
+		ended := r.until(begun.TaskID, "completed")
+		assert.Equal(t, "awake", ended.Result.text())
+		assert.Equal(t, "complete", ended.Result.ResultType, "what the call would have had")
+		assert.Contains(t, ended.Result.Meta, "io.modelcontextprotocol/serverInfo")
+		assert.Equal(t, begun.CreatedAt, ended.CreatedAt)
+		assert.Equal(t, ended, r.task(begun.TaskID), "and it stays so")
+	})
 }
 
 // The message of progress is that of the status.
@@ -154,12 +157,15 @@ func TestTasksThatFail(t *testing.T) {
 
 // A task whose time is over has failed, and says so.
 func TestTaskIsLate(t *testing.T) {
-	r := newTaskRig(t)
-	begun := r.begin(callTool("late", nil))
-	assert.EqualValues(t, 300, *begun.TTLMs)
-	late := r.until(begun.TaskID, "failed")
-	assert.Contains(t, late.Error.Message, "time to live")
-	assert.Equal(t, late.Error.Message, late.StatusMessage)
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		r := newTaskRig(t)
+		begun := r.begin(callTool("late", nil))
+		assert.EqualValues(t, 300, *begun.TTLMs)
+		late := r.until(begun.TaskID, "failed")
+		assert.Contains(t, late.Error.Message, "time to live")
+		assert.Equal(t, late.Error.Message, late.StatusMessage)
+	})
 }
 
 // What is asked before the task begins is asked in rounds, and leaves nothing in the task.
