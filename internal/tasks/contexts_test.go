@@ -19,10 +19,10 @@ func TestSharedContextsOfWrites(t *testing.T) {
 		var w writeContexts
 		first := w.get(parent)
 		time.Sleep(shared - time.Millisecond)
-		assert.Equal(t, first, w.get(parent), "what begins at about the same time shares one")
+		assert.Same(t, first, w.get(parent), "what begins at about the same time shares one")
 		time.Sleep(time.Millisecond)
 		second := w.get(parent)
-		assert.NotEqual(t, first, second)
+		assert.NotSame(t, first, second)
 		time.Sleep(writeTime)
 		synctest.Wait()
 		assert.Equal(t, records.ErrSlow, context.Cause(first))
