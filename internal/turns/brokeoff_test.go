@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,18 +145,19 @@ func TestTheLedgerFailsBeforeAnUndo(t *testing.T) {
 		_, err := a.call(`{"to":"Rome","early":true}`)
 		require.NoError(t, err)
 		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew)
-		failed := 0
-		took := false
+		var took, failed atomic.Bool
 		b.line.on(func(_ int, op string) error {
-			if took = took || op == "take"; took && op == "swap" && failed == 0 {
-				failed++
+			switch {
+			case op == "take":
+				took.Store(true)
+			case op == "swap" && took.Load() && failed.CompareAndSwap(false, true):
 				return errors.New("not now")
 			}
 			return nil
 		})
 		b.work(t)
 		time.Sleep(2 * leaseTime)
-		assert.Equal(t, 1, failed)
+		assert.True(t, failed.Load())
 		assert.Empty(t, w.things(), s.logged())
 	})
 }
