@@ -34,7 +34,8 @@ func (m *Manager) lease() time.Duration {
 	return m.Lease + min(4*w.slow, 6*m.Lease)
 }
 
-// took notes how long the store has taken for something, well or not. One that was slow is soon forgotten, not at once.
+// took notes how long the store has taken for something, whether or not that succeeded. That it was
+// slow is forgotten over the next few times, not at once.
 func (w *writing) took(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

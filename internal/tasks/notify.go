@@ -24,7 +24,8 @@ type pace struct {
 	most uint64
 }
 
-// maxLog is how long a log message may be, and what is told with progress, and maxLogSize how much waits to be written.
+// maxLog is how long a log message may be, and a message told with progress; maxLogSize is how much of
+// these waits to be written.
 const (
 	maxLog     = 16 << 10
 	maxLogSize = 1 << 20

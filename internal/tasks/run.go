@@ -158,7 +158,7 @@ func (r *run) task() *records.Task {
 func (r *run) drive() error {
 	for {
 		r.lock()
-		t, lost, handing := &r.e.Task, r.lost, r.handing // what is written is not changed any more
+		t, lost, handing := &r.e.Task, r.lost, r.handing // not a copy: each write makes a new entry
 		r.unlock()
 		now := r.m.now()
 		again := false
