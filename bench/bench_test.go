@@ -66,6 +66,7 @@ func testWrongAnswers(t *testing.T, d *dialect) {
 
 // The curves send single turns again and again; those are checked as well.
 func TestWrongAnswersFailInCurves(t *testing.T) {
+	t.Parallel()
 	good := startChild(t.Context(), "", "mcpsaga")
 	p := point{operation: reach(good, proposal, "rounds", 3, 0, 0), connections: 1, servers: []*child{good}}
 	_, err := p.repeat(t.Context(), 3)
@@ -96,6 +97,7 @@ func run(t *testing.T, args ...string) (string, error) {
 }
 
 func TestTablesGoIntoADocument(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "report.md")
 	require.NoError(t, os.WriteFile(name, []byte("# Before\n\n<!-- bench:heap -->\nold\n<!-- /bench:heap -->\n\nAfter\n"), 0o600))
 	out, err := run(t, "--into", name, "curves", "--suspended", "30", "heap")
@@ -133,6 +135,7 @@ func TestTheDocumentsHaveAllSections(t *testing.T) {
 
 // The base is another build of this program: here it is the same one.
 func TestComparesAllContestants(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	out, err := run(t, "--base", self)
@@ -151,6 +154,7 @@ func TestComparesAllContestants(t *testing.T) {
 }
 
 func TestCurves(t *testing.T) {
+	t.Parallel()
 	out, err := run(t, "curves", "--suspended", "300", "rounds", "replicas", "heap")
 	require.NoError(t, err)
 	for _, want := range []string{`machine +\| +mrtr`, `flow +\| +saga`, `(?m)^\| +4 +\|`, `(?m)^\| +300 +\|`} {
@@ -161,10 +165,11 @@ func TestCurves(t *testing.T) {
 }
 
 func TestLedgerCurves(t *testing.T) {
-	out, err := run(t, "ledger", "--records", "30", "unused", "sqlite", "records")
+	t.Parallel()
+	out, err := run(t, "ledger", "--records", "8", "unused", "sqlite", "records")
 	require.NoError(t, err)
 	for _, want := range []string{
-		`(?m)^\| +with +\| +mrtr +\|`, `(?m)^\| +swaps +\| +\d+ +\| +1.00 +\| +1.00–1.00 +\| +\|`, `turns of once +\| +\d+ +\| +\d\.\d+ +\| [^|]+\| \d+\.\d\d +\| +\d+µs +\|`, `turns of acting with swaps beside +\|`, `turns of acting over HTTP +\|`, `(?m)^\| +30 +\|`,
+		`(?m)^\| +with +\| +mrtr +\|`, `(?m)^\| +swaps +\| +\d+ +\| +1.00 +\| +1.00–1.00 +\| +\|`, `turns of once +\| +\d+ +\| +\d\.\d+ +\| [^|]+\| \d+\.\d\d +\| +\d+µs +\|`, `turns of acting with swaps beside +\|`, `turns of acting over HTTP +\|`, `(?m)^\| +8 +\|`,
 	} {
 		assert.Regexp(t, want, out)
 	}
@@ -184,6 +189,7 @@ func TestBatchesThatFail(t *testing.T) {
 }
 
 func TestEndsByItself(t *testing.T) {
+	t.Parallel()
 	_, err := run(t, "--sagas", "1000000", "--deadline", "300ms")
 	require.ErrorIs(t, err, errDeadline)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -44,6 +45,8 @@ type child struct {
 	// done is closed when the process has ended; exit then says how.
 	done chan struct{}
 	exit error
+	// closed is set by Close.
+	closed atomic.Bool
 }
 
 func startChild(s *Stdio) (*child, error) {
@@ -296,14 +299,29 @@ func readLine(in *bufio.Reader, limit int) ([]byte, error) {
 	}
 }
 
-// Read reads what the process of [Stdio.Open] writes.
-func (c *child) Read(p []byte) (int, error) { return c.in.Read(p) }
+// Read reads what the process of [Stdio.Open] writes. If that ends by itself the error says how, here
+// and in Write.
+func (c *child) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	return n, c.ended(n, err)
+}
+
+func (c *child) ended(n int, err error) error {
+	if n > 0 || err == nil || c.closed.Load() {
+		return err
+	}
+	return c.lost(err)
+}
 
 // Write writes what it reads.
-func (c *child) Write(p []byte) (int, error) { return c.out.Write(p) }
+func (c *child) Write(p []byte) (int, error) {
+	n, err := c.out.Write(p)
+	return n, c.ended(n, err)
+}
 
 // Close ends it and waits for that.
 func (c *child) Close() error {
+	c.closed.Store(true)
 	c.close()
 	<-c.done
 	return nil

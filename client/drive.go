@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/sourcegraph/jsonrpc2"
@@ -93,6 +94,9 @@ func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (js
 			rounds-- // it has asked nothing, and does not go on for ever
 		}
 		if len(turn.steps) == 0 && turn.wait > 0 {
+			if handlers.OnProgress != nil {
+				handlers.OnProgress(Progress{Until: time.Now().Add(turn.wait)})
+			}
 			if err := sleep(ctx, turn.wait); err != nil {
 				return nil, err
 			}

@@ -34,7 +34,7 @@ type Handlers struct {
 	// position.
 	OnPosition func(context.Context, Position) error
 	// OnProgress, if not nil, asks the server for progress, and is told of it as it comes,
-	// and of each new state of a task. It must not take long.
+	// of each new state of a task, and until when a tool sleeps. It must not take long.
 	OnProgress func(Progress)
 }
 

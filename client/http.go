@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -229,6 +230,9 @@ func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, sto
 		return parseResponse(body, id)
 	}
 	hint := errors.New(cmp.Or(hints[response.StatusCode], http.StatusText(response.StatusCode)))
+	if slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, response.StatusCode) {
+		hint = fmt.Errorf("%s is not an MCP endpoint; check the path of the URL, which most servers have at /mcp", h.target.Redacted())
+	}
 	lost := &TransportError{Sent: true, Status: response.StatusCode, Err: hint, RetryAfter: retryAfter(response.Header)}
 	if isJSON {
 		_, err := parseResponse(body, id)
@@ -261,8 +265,6 @@ func classify(ctx context.Context, err error, sent bool) error {
 var hints = map[int]string{
 	http.StatusUnauthorized:          "the server wants a credential; set a bearer token",
 	http.StatusForbidden:             "the server does not allow this caller",
-	http.StatusNotFound:              "this is not an MCP endpoint; check the path of the URL",
-	http.StatusMethodNotAllowed:      "this is not an MCP endpoint; check the path of the URL",
 	http.StatusRequestEntityTooLarge: "the arguments or answers are larger than the server accepts",
 	http.StatusTooManyRequests:       "the server is limiting its callers; try later",
 	http.StatusBadGateway:            "the server is not available; try later",

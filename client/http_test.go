@@ -10,12 +10,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/internal/memoryhttp"
 	"github.com/mcpsaga/mcpsaga/internal/porttest"
 )
 
@@ -142,25 +144,27 @@ func TestLaterTurnsAreTriedForLonger(t *testing.T) {
 
 func TestRetryAfterIsHonoured(t *testing.T) {
 	t.Parallel()
-	wait := func(seconds string) reply {
-		return func(w http.ResponseWriter, _ asked) {
-			w.Header().Set("Retry-After", seconds)
-			w.WriteHeader(http.StatusServiceUnavailable)
+	synctest.Test(t, func(t *testing.T) {
+		wait := func(seconds string) reply {
+			return func(w http.ResponseWriter, _ asked) {
+				w.Header().Set("Retry-After", seconds)
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
 		}
-	}
-	s := play(t, result(askTarget), wait("1"), result(deployed))
-	var who people
-	start := time.Now()
-	_, err := s.client(t).Call(t.Context(), "complex_tool", nil, who.handlers())
-	require.NoError(t, err)
-	assert.GreaterOrEqual(t, time.Since(start), time.Second)
+		s := playAtOnce(t, result(askTarget), wait("1"), result(deployed))
+		var who people
+		start := time.Now()
+		_, err := s.client(t).Call(t.Context(), "complex_tool", nil, who.handlers())
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, time.Since(start), time.Second)
 
-	s = play(t, result(askTarget), wait("3600"))
-	_, err = s.client(t).Call(t.Context(), "complex_tool", nil, who.handlers())
-	var lost *client.TransportError
-	require.ErrorAs(t, err, &lost, "a server cannot make the client wait for an hour")
-	assert.Equal(t, time.Hour, lost.RetryAfter)
-	assert.Equal(t, 503, lost.Status)
+		s = playAtOnce(t, result(askTarget), wait("3600"))
+		_, err = s.client(t).Call(t.Context(), "complex_tool", nil, who.handlers())
+		var lost *client.TransportError
+		require.ErrorAs(t, err, &lost, "a server cannot make the client wait for an hour")
+		assert.Equal(t, time.Hour, lost.RetryAfter)
+		assert.Equal(t, 503, lost.Status)
+	})
 }
 
 func TestServerErrorsAreNotRetried(t *testing.T) {
@@ -226,25 +230,26 @@ func TestStatusesSayWhatToDo(t *testing.T) {
 
 func TestSlowServersAreGivenUp(t *testing.T) {
 	t.Parallel()
-	var calls atomic.Int32
-	release := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		calls.Add(1)
-		select {
-		case <-r.Context().Done():
-		case <-release:
-		}
-	}))
-	defer server.Close()
-	defer close(release)
-	c := client.New(&client.HTTP{URL: server.URL}, client.Options{Protocol: "saga", Timeout: 2 * time.Second}) // in which the request arrives on any machine
-	defer c.Close()
-	require.ErrorIs(t, reach(t.Context(), c), client.ErrTimeout)
-	assert.EqualValues(t, 1, calls.Load())
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		release := make(chan struct{})
+		url, through := memoryhttp.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			calls.Add(1)
+			select {
+			case <-r.Context().Done():
+			case <-release:
+			}
+		}))
+		defer close(release)
+		c := client.New(&client.HTTP{URL: url, RoundTripper: through}, client.Options{Protocol: "saga", Timeout: 2 * time.Second})
+		defer c.Close()
+		require.ErrorIs(t, reach(t.Context(), c), client.ErrTimeout)
+		assert.EqualValues(t, 1, calls.Load())
 
-	ctx, cancel := context.WithCancelCause(t.Context())
-	time.AfterFunc(10*time.Millisecond, func() { cancel(client.ErrPause) })
-	require.ErrorIs(t, reach(ctx, c), client.ErrPause)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(10*time.Millisecond, func() { cancel(client.ErrPause) })
+		require.ErrorIs(t, reach(ctx, c), client.ErrPause)
+	})
 }
 
 // reach makes a small request.

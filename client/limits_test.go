@@ -3,18 +3,21 @@ package client_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/internal/memoryhttp"
 )
 
 // many repeats a text, which may hold %d, with commas in between.
@@ -211,25 +214,29 @@ func TestDrippingResponses(t *testing.T) {
 // A response that is slow but goes on is waited for, and so is one that has not begun.
 func TestSlowResponsesArrive(t *testing.T) {
 	t.Parallel()
-	const stall = 2 * time.Second
-	slow := func(w http.ResponseWriter, r asked) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusOK)
-		_ = http.NewResponseController(w).Flush()
-		time.Sleep(stall + stall/4) // the tool is at work
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, r.ID)
-		for range 12 {
-			_, _ = w.Write(bytes.Repeat([]byte("x"), 2000))
+	synctest.Test(t, func(t *testing.T) {
+		const stall = 2 * time.Second
+		url, through := memoryhttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			var r asked
+			assert.NoError(t, json.NewDecoder(q.Body).Decode(&r))
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()
-			time.Sleep(stall / 8)
-		}
-		_, _ = w.Write([]byte(`"}]}}`))
-	}
-	c := client.New(&client.HTTP{URL: play(t, slow).URL, Stall: stall}, client.Options{Protocol: "saga"})
-	t.Cleanup(func() { _ = c.Close() })
-	got, err := c.Call(t.Context(), "x", nil, client.Handlers{})
-	require.NoError(t, err)
-	assert.Len(t, got.Content.Text(), 24_000)
+			time.Sleep(stall + stall/4) // the tool is at work
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, r.ID)
+			for range 12 {
+				_, _ = w.Write(bytes.Repeat([]byte("x"), 2000))
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(stall / 8)
+			}
+			_, _ = w.Write([]byte(`"}]}}`))
+		}))
+		c := client.New(&client.HTTP{URL: url, RoundTripper: through, Stall: stall}, client.Options{Protocol: "saga"})
+		t.Cleanup(func() { _ = c.Close() })
+		got, err := c.Call(t.Context(), "x", nil, client.Handlers{})
+		require.NoError(t, err)
+		assert.Len(t, got.Content.Text(), 24_000)
+	})
 }
 
 // A tool that always asks once more ends with the rounds, with and without steps.

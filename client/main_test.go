@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		os.Exit(playServer(mode))
 	}
 	// Tests wait most of the time. -parallel changes it.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "24"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)

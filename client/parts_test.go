@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -15,6 +15,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/memoryhttp"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -75,46 +76,49 @@ func TestPartsAreBounded(t *testing.T) {
 // A client comes back when it was told to, and what is no time is none.
 func TestPausesAreWaitedFor(t *testing.T) {
 	t.Parallel()
-	s := play(t, result(fmt.Sprintf(aPause, "300")), result(fmt.Sprintf(aPause, `"soon"`)), result(fmt.Sprintf(aPause, "-5")), result(theEnd))
-	began := time.Now()
-	_, err := s.client(t).Call(t.Context(), "tool", nil, client.Handlers{})
-	require.NoError(t, err)
-	assert.GreaterOrEqual(t, time.Since(began), 300*time.Millisecond)
-	assert.Less(t, time.Since(began), 5*time.Second)
+	synctest.Test(t, func(t *testing.T) {
+		s := playAtOnce(t, result(fmt.Sprintf(aPause, "300")), result(fmt.Sprintf(aPause, `"soon"`)), result(fmt.Sprintf(aPause, "-5")), result(theEnd))
+		began := time.Now()
+		_, err := s.client(t).Call(t.Context(), "tool", nil, client.Handlers{})
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, time.Since(began), 300*time.Millisecond)
+		assert.Less(t, time.Since(began), 5*time.Second)
 
-	s = play(t, result(fmt.Sprintf(aPause, "9223372036854775807")))
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err = s.client(t).Call(ctx, "tool", nil, client.Handlers{})
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	var stopped *client.Interrupted
-	require.ErrorAs(t, err, &stopped)
-	assert.Equal(t, "v9", stopped.Position.Token)
+		s = playAtOnce(t, result(fmt.Sprintf(aPause, "9223372036854775807")))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err = s.client(t).Call(ctx, "tool", nil, client.Handlers{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var stopped *client.Interrupted
+		require.ErrorAs(t, err, &stopped)
+		assert.Equal(t, "v9", stopped.Position.Token)
+	})
 }
 
 // With a real server: parts and sleeps.
 func TestPartsOfAServer(t *testing.T) {
 	t.Parallel()
-	keys, err := codec.NewKeyset()
-	require.NoError(t, err)
-	const turn = time.Second
-	tool := saga.Flow[struct{}, string]{Info: saga.Info{Name: "pages", Yields: true}, Run: func(r *saga.Run, _ struct{}) (string, error) {
-		for i := range 3 {
-			if err := r.Yield(content.Textf("part %d", i)); err != nil {
-				return "", err
+	synctest.Test(t, func(t *testing.T) {
+		keys, err := codec.NewKeyset()
+		require.NoError(t, err)
+		const turn = time.Second
+		tool := saga.Flow[struct{}, string]{Info: saga.Info{Name: "pages", Yields: true}, Run: func(r *saga.Run, _ struct{}) (string, error) {
+			for i := range 3 {
+				if err := r.Yield(content.Textf("part %d", i)); err != nil {
+					return "", err
+				}
+				if err := r.Sleep(turn + turn/5); err != nil {
+					return "", err
+				}
 			}
-			if err := r.Sleep(turn + turn/5); err != nil {
-				return "", err
-			}
-		}
-		return "the end", nil
-	}}
-	srv, err := server.New(server.Options{Keys: keys, Tools: []saga.Definition{tool}, TurnTimeout: turn})
-	require.NoError(t, err)
-	t.Cleanup(srv.Close)
-	web := httptest.NewServer(srv.Handler())
-	t.Cleanup(web.Close)
-	got, err := client.New(&client.HTTP{URL: web.URL + "/mcp"}, client.Options{Protocol: "saga"}).Call(t.Context(), "pages", nil, client.Handlers{})
-	require.NoError(t, err)
-	assert.Equal(t, "part 0\npart 1\npart 2\nthe end", got.Content.Text())
+			return "the end", nil
+		}}
+		srv, err := server.New(server.Options{Keys: keys, Tools: []saga.Definition{tool}, TurnTimeout: turn})
+		require.NoError(t, err)
+		t.Cleanup(srv.Close)
+		url, through := memoryhttp.Serve(t, srv.Handler())
+		got, err := client.New(&client.HTTP{URL: url + "/mcp", RoundTripper: through}, client.Options{Protocol: "saga"}).Call(t.Context(), "pages", nil, client.Handlers{})
+		require.NoError(t, err)
+		assert.Equal(t, "part 0\npart 1\npart 2\nthe end", got.Content.Text())
+	})
 }

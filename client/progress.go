@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"math"
+	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 )
@@ -17,6 +18,8 @@ type Progress struct {
 	Message string
 	// Task is the state of the task that the call has become, or nil.
 	Task *Task
+	// Until is when the server is asked again, if the tool sleeps and nothing is done; else zero.
+	Until time.Time
 }
 
 // progressToken is the token that asks for progress, if somebody wants to know.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/internal/memoryhttp"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -42,6 +43,8 @@ type reply func(w http.ResponseWriter, r asked)
 // keeps the requests.
 type script struct {
 	*httptest.Server
+	t        *testing.T
+	through  http.RoundTripper // nil is over the network
 	mu       sync.Mutex
 	replies  []reply
 	requests []asked
@@ -50,36 +53,48 @@ type script struct {
 
 func play(t *testing.T, replies ...reply) *script {
 	t.Helper()
-	s := &script{replies: replies}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if !assert.NoError(t, err) {
-			return
-		}
-		var request asked
-		assert.NoError(t, json.Unmarshal(body, &request))
-		s.mu.Lock()
-		if len(s.replies) == 0 && request.Method == "tools/list" {
-			// Who has lost a first call looks whether it may be repeated.
-			s.looks++
-			s.mu.Unlock()
-			result(`{"tools":[]}`)(w, request)
-			return
-		}
-		s.requests = append(s.requests, request)
-		var next reply
-		if len(s.replies) > 0 {
-			next, s.replies = s.replies[0], s.replies[1:]
-		}
-		s.mu.Unlock()
-		if !assert.NotNil(t, next, "a request that is not in the script: %s", body) {
-			w.WriteHeader(http.StatusTeapot)
-			return
-		}
-		next(w, request)
-	}))
+	s := &script{t: t, replies: replies}
+	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
+}
+
+// playAtOnce is play in virtual time.
+func playAtOnce(t *testing.T, replies ...reply) *script {
+	t.Helper()
+	s := &script{t: t, replies: replies}
+	s.Server = new(httptest.Server)
+	s.URL, s.through = memoryhttp.Serve(t, s)
+	return s
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if !assert.NoError(s.t, err) {
+		return
+	}
+	var request asked
+	assert.NoError(s.t, json.Unmarshal(body, &request))
+	s.mu.Lock()
+	if len(s.replies) == 0 && request.Method == "tools/list" {
+		// Who has lost a first call looks whether it may be repeated.
+		s.looks++
+		s.mu.Unlock()
+		result(`{"tools":[]}`)(w, request)
+		return
+	}
+	s.requests = append(s.requests, request)
+	var next reply
+	if len(s.replies) > 0 {
+		next, s.replies = s.replies[0], s.replies[1:]
+	}
+	s.mu.Unlock()
+	if !assert.NotNil(s.t, next, "a request that is not in the script: %s", body) {
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	next(w, request)
 }
 
 // got returns the requests so far.
@@ -107,7 +122,7 @@ func (s *script) methods() []string {
 
 func (s *script) client(t *testing.T) *client.Client {
 	t.Helper()
-	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", RetryFor: 5 * time.Second, RetryPause: time.Millisecond})
+	c := client.New(&client.HTTP{URL: s.URL, RoundTripper: s.through}, client.Options{Protocol: "saga", RetryFor: 5 * time.Second, RetryPause: time.Millisecond})
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }

@@ -129,6 +129,7 @@ func TestChecksOfTheSDK(t *testing.T) {
 
 // Bodies are bounded on all ways, whatever their length is said to be.
 func TestLargeBodies(t *testing.T) {
+	t.Parallel()
 	h := mount(t, gosdk.Options{}, talk(1))
 	url := h.serveWith(&mcp.StreamableHTTPOptions{MaxRequestBodyBytes: 4096})
 	s := newSession(t, url, "", forms)

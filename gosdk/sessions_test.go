@@ -59,6 +59,7 @@ func stubborn(rooms *rooms) saga.Definition {
 // A connection that breaks is not an answer: a tool that goes on without one must
 // not go on for nobody. An answer that cannot be read is one.
 func TestABrokenConnectionIsNoAnswer(t *testing.T) {
+	t.Parallel()
 	booked := new(rooms)
 	h := mount(t, gosdk.Options{}, stubborn(booked))
 	w := h.wire()
@@ -154,6 +155,7 @@ func TestCancelledCallOfTheSDKsClientUndoes(t *testing.T) {
 
 // Nobody answers for longer than the token is good for.
 func TestUnansweredQuestionUndoes(t *testing.T) {
+	t.Parallel()
 	rooms := new(rooms)
 	h := mount(t, gosdk.Options{TokenTTL: time.Second}, rooms.book())
 	w := h.wire()

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/buildtest"
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/porttest"
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 )
@@ -25,15 +27,11 @@ var work string
 
 // buildSaga builds cmd/saga, once for all tests that need it.
 var buildSaga = sync.OnceValue(func() error {
-	args := []string{"build", "-ldflags=-s -w", "-o", work + string(filepath.Separator)}
+	flags := []string{"-ldflags=-s -w"}
 	if raceEnabled {
-		args = append(args, "-race")
+		flags = append(flags, "-race")
 	}
-	cmd := exec.Command("go", append(args, "../cmd/saga")...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	return nil
+	return buildtest.Program(filepath.Join(work, "saga"), "../cmd/saga", flags...)
 })
 
 // raceLogs is the beginning of the names of the files to which the race detector
@@ -77,7 +75,11 @@ func runAll(m *testing.M) int {
 	}
 	// Most tests wait most of the time: for the suite, leases, clients that give up. -parallel
 	// changes it.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	together := "24"
+	if longtests.Wanted() { // other people's programs do more than wait
+		together = "8"
+	}
+	if err := flag.Set("test.parallel", together); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -33,7 +33,7 @@ func (r *Record) Check(items ...Item) error {
 	}
 	for _, i := range items {
 		if i.N < 1 || i.N > math.MaxInt64 {
-			return fmt.Errorf("%w: an item with the number %d, which is not in 1 to %d", ErrInvalid, i.N, math.MaxInt64)
+			return fmt.Errorf("%w: an item with the number %d, which is not in 1 to %d", ErrInvalid, i.N, int64(math.MaxInt64))
 		}
 		if err := checkBody("an item", i.Body); err != nil {
 			return err

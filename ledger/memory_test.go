@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// Tests wait most of the time, each with data of its own. -parallel changes it.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "32"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
@@ -178,7 +178,7 @@ func heapInUse() int64 {
 func TestMemoryIsFlat(t *testing.T) {
 	s := ledger.NewMemory(ledger.MemoryOptions{})
 	defer s.Close()
-	const n = 50_000
+	const n = 10_000
 	past := time.Now().Add(-time.Hour)
 	before := heapInUse()
 	for range 3 {

@@ -248,6 +248,68 @@ func TestUndoCanBeTriedAgain(t *testing.T) {
 	})
 }
 
+// What came after an effect that turns out to be final is undone, in the end, though that fails at first;
+// and as it may have been undone all the same, the saga does not go on.
+func TestWhatFollowsAFinalEffectIsUndoneLater(t *testing.T) {
+	tool := func(w *world, fails bool) saga.Flow[empty, string] {
+		room, taxi := w.effect("room"), w.effect("taxi")
+		room.Undo = func(context.Context, saga.Performed[string, hold]) error { return saga.Final(w.call("undo room")) }
+		return saga.Flow[empty, string]{
+			Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm, askCity}, Effects: []saga.Declared{room, taxi}},
+			Run: func(r *saga.Run, _ empty) (string, error) {
+				for _, e := range []*saga.Effect[string, hold]{room, taxi} {
+					if _, err := saga.Do(r, e, "x"); err != nil { //sagavet:ignore the test loses no response
+						return "", err
+					}
+				}
+				if _, err := saga.Ask(r, askConfirm); err != nil {
+					return "", err
+				}
+				if fails {
+					return "", saga.Failf("no")
+				}
+				_, err := saga.Ask(r, askCity)
+				return "done", err
+			},
+		}
+	}
+	for name, end := range map[string]func(*session) (*engine.Outcome, error){
+		"cancelled": func(s *session) (*engine.Outcome, error) {
+			return s.tool.Cancel(context.Background(), s.pos, engine.Resumption{Now: testNow})
+		},
+		"cancelled with the answers": func(s *session) (*engine.Outcome, error) {
+			return s.tool.Cancel(context.Background(), s.pos, engine.Resumption{
+				Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)},
+			})
+		},
+		"failed": func(s *session) (*engine.Outcome, error) { return s.resume(accept("confirm", yes)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				s := play(t, tool(w, name == "failed"))
+				s.start(`{}`)
+				w.fail = failing("undo room", "undo taxi true")
+				out, err := end(s)
+				require.NoError(t, err)
+				u := report(t, out)
+				assert.Equal(t, "room", u.Final)
+				assert.Equal(t, []string{"taxi"}, u.Outstanding)
+				assert.True(t, out.Result.IsError)
+				require.NotNil(t, u.Again)
+				w.log, w.fail = nil, failing("undo room")
+				again := &engine.Position{ID: u.Again.ID, Tool: u.Again.Tool, Revision: u.Again.Revision}
+				require.NoError(t, again.Restore(u.Again.Encode()))
+				out, err = s.tool.Cancel(context.Background(), again, engine.Resumption{Now: testNow})
+				require.NoError(t, err)
+				assert.Equal(t, []string{"undo taxi true"}, w.log)
+				assert.Equal(t, []string{"taxi"}, report(t, out).Undone)
+				assert.Nil(t, report(t, out).Again)
+			})
+		})
+	}
+}
+
 // What is refused for certain after the point of no return ends the saga: to take the
 // turn again would not help.
 func TestRefusedAfterTheIrreversible(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package sagatest is for testing tools that are written with package saga. It runs
-// them through the real engine and real tokens: in every turn the tool is made anew
-// from its definition, and nothing survives between two turns but the token. So a
+// them through the real engine and real tokens: nothing survives between two turns but
+// the token, and in a play the tool is made anew from its definition in every turn. So a
 // test finds what a server would find.
 //
 // # Playing

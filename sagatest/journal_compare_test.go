@@ -47,23 +47,23 @@ func keeping[S any](state S, e saga.Encoding, show func(S) string) sagatest.Case
 func TestJournalComparesStates(t *testing.T) {
 	type before struct {
 		City  string
-		Codes []int
+		Codes []int64
 		PIN   saga.Secret
 	}
 	type renamed struct {
 		Town  string
-		Codes []int
+		Codes []int64
 		PIN   saga.Secret
 	}
 	type more struct {
 		City  string
-		Codes []int
+		Codes []int64
 		PIN   saga.Secret
 		New   struct{ At int }
 	}
 	blind := "It is done."
 	first := func(e saga.Encoding) sagatest.Case {
-		return keeping(before{"rome", []int{7}, saga.NewSecret("1234")}, e, func(before) string { return blind })
+		return keeping(before{"rome", []int64{7}, saga.NewSecret("1234")}, e, func(before) string { return blind })
 	}
 	recorded := func(t *testing.T, e saga.Encoding) string {
 		t.Helper()
@@ -78,7 +78,7 @@ func TestJournalComparesStates(t *testing.T) {
 	t.Run("a field that an encoding loses in silence", func(t *testing.T) {
 		recorded(t, gobs{})
 		for _, update := range []bool{false, true} {
-			got := journal(t, keeping(renamed{Codes: []int{7}, PIN: saga.NewSecret("1234")}, gobs{}, func(renamed) string { return blind }), update)
+			got := journal(t, keeping(renamed{Codes: []int64{7}, PIN: saga.NewSecret("1234")}, gobs{}, func(renamed) string { return blind }), update)
 			assert.Contains(t, got, "broken rule: sagas under way survive a change of the tool")
 			assert.Contains(t, got, "what it holds is not what it was: state.City is lost or another")
 			assert.Contains(t, got, "needs a new Revision, with an Upgrade")
@@ -120,7 +120,7 @@ func TestJournalComparesStates(t *testing.T) {
 		}
 	})
 	t.Run("a number of more digits than a float has", func(t *testing.T) {
-		c := keeping(before{Codes: []int{9007199254740993}}, nil, func(before) string { return blind })
+		c := keeping(before{Codes: []int64{9007199254740993}}, nil, func(before) string { return blind })
 		t.Chdir(t.TempDir())
 		require.Empty(t, journal(t, c, true))
 		b, err := os.ReadFile(files(t)[0])

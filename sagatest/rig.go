@@ -34,9 +34,10 @@ type rig struct {
 	shown  atomic.Pointer[time.Time]
 	client steps.Features
 	watch  *watch
-	// codec is used for all turns if it is set: making one is what takes most of
-	// the time of a turn.
+	// codec and then the tools too are used for all turns if codec is set: to make them takes
+	// more time than most turns.
 	codec *tokens.Codec
+	tools *engine.Registry
 	// resends: the client sends the arguments every time, so that the token need
 	// not hold them.
 	resends bool
@@ -173,15 +174,17 @@ func (r *rig) turn(ctx context.Context, q request) reply {
 
 // runner returns what takes the next turn, and the tool.
 func (r *rig) runner() (*turns.Runner, *engine.Program, error) {
-	tools, err := engine.NewRegistry(r.definition)
-	if err != nil {
-		return nil, nil, err
-	}
-	c := r.codec
-	if c == nil {
-		if c, err = tokens.New(r.keys, codecOptions); err != nil {
+	var err error
+	tools, c := r.tools, r.codec
+	if tools == nil {
+		if tools, err = engine.NewRegistry(r.definition); err != nil {
 			return nil, nil, err
 		}
+	}
+	if c != nil {
+		r.tools = tools
+	} else if c, err = tokens.New(r.keys, codecOptions); err != nil {
+		return nil, nil, err
 	}
 	began := r.now
 	if r.ledger != nil {

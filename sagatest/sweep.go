@@ -129,7 +129,7 @@ func (s *sweep) rehearse(t testing.TB) bool {
 		t.Errorf("sagatest: %s", text)
 		return false
 	}
-	// From here on one codec does: it keeps nothing of a token.
+	// From here on one codec does, and one tool for all turns of a saga: they keep nothing of a token.
 	var err error
 	if s.codec, err = tokens.New(s.keys, codecOptions); err != nil {
 		t.Fatalf("sagatest: %v", err)

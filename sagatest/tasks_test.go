@@ -75,7 +75,7 @@ func stocks(keyed, undoes bool) func(testing.TB) sagatest.Subject {
 						if _, err := saga.Do(t, keep, "one"); err != nil {
 							return nil, err
 						}
-						return t.Sleep(time.Hour, "second")
+						return t.Sleep(5*time.Minute, "second")
 					},
 					"second": func(t *stock) (saga.Next, error) {
 						if _, err := saga.Do(t, keep, "two"); err != nil {

@@ -15,6 +15,7 @@ import (
 // has just begun, one of a batch, one that waits for a task of which others may want the result, and
 // one whose id was used too often for the ledger to lead to it.
 func TestCancelWhatAnotherReplicaHasInMemory(t *testing.T) {
+	t.Parallel()
 	begun, ended := make(chan struct{}, 9), make(chan error, 9)
 	holds := saga.Machine[empty, string]{Info: saga.Info{Name: "holds"}, Start: func(t *saga.Turn[empty, string]) (saga.Next, error) {
 		begun <- struct{}{}

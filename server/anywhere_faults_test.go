@@ -497,7 +497,7 @@ func TestLedgerFailsAtEachPointOfACall(t *testing.T) {
 					if os.Getenv("SAGA_NIGHTLY") == "" { // others have the rest
 						every = 4
 						if !longtests.Wanted() {
-							every = 8
+							every = 16
 						}
 						if testing.Short() {
 							every = 12

@@ -349,6 +349,7 @@ func TestSessionEndsWithItsCalls(t *testing.T) {
 // Two hundred calls of one session ask on three replicas at once, and each hears what was said to
 // it.
 func TestManyCallsOfOneSession(t *testing.T) {
+	t.Parallel()
 	a := newAnywhere(t, roundsTool(new(world)))
 	c := a.rigs[0].connect("2025-11-25", everything)
 	var all sync.WaitGroup

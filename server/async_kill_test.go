@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -29,11 +30,15 @@ func TestServedProcess(t *testing.T) {
 	if dir == "" {
 		t.Skip("it is started by another test")
 	}
+	lease := time.Duration(0)
+	if !longtests.Wanted() {
+		lease = 2 * time.Second
+	}
 	keys, err := codec.LoadKeyset(filepath.Join(dir, "keys.json"))
 	require.NoError(t, err)
 	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "ledger.db"))
 	require.NoError(t, err)
-	s, err := server.New(server.Options{Tools: taskTools(), Keys: keys, Ledger: store, Authenticate: users})
+	s, err := server.New(server.Options{Tools: taskTools(), Keys: keys, Ledger: store, Authenticate: users, Lease: lease})
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -68,6 +73,7 @@ func (c *legacyClient) process(dir string) (kill func()) {
 }
 
 // The server is killed after each message; the client goes on with the next one in the same session.
+// Unless somebody asked, leases are shorter than those of users.
 func TestOperationsOutliveTheirServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("leases have to end")

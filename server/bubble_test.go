@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 )
 
 // inBubble runs a test that would wait for long, in virtual time. The rigs that it makes are
@@ -18,6 +20,18 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
 		networks.Store(t, new(network))
 		t.Cleanup(func() { networks.Delete(t) })
+		test(t)
+	})
+}
+
+// inAnyTime runs a test in virtual time, and, if somebody asked, over a real
+// network as well.
+func inAnyTime(t *testing.T, test func(t *testing.T)) {
+	t.Parallel()
+	t.Run("virtual", func(t *testing.T) { inBubble(t, test) })
+	t.Run("real", func(t *testing.T) {
+		longtests.OnlyIfWanted(t, "waits for timeouts")
+		t.Parallel()
 		test(t)
 	})
 }
@@ -44,11 +58,17 @@ func (l memoryListener) Addr() net.Addr { return l.host }
 
 // serveWeb has a handler served until the test ends, and returns a client for it and for what else
 // the test serves.
-func serveWeb(t testing.TB, h http.Handler) (url string, client *http.Client) {
+func serveWeb(t testing.TB, h http.Handler, change ...func(*http.Server)) (url string, client *http.Client) {
 	t.Helper()
+	config := &http.Server{Handler: h}
+	for _, f := range change {
+		f(config)
+	}
 	found, ok := networks.Load(t)
 	if !ok {
-		web := httptest.NewServer(h)
+		web := httptest.NewUnstartedServer(h)
+		web.Config = config
+		web.Start()
 		t.Cleanup(web.Close)
 		return web.URL, http.DefaultClient
 	}
@@ -70,7 +90,7 @@ func serveWeb(t testing.TB, h http.Handler) (url string, client *http.Client) {
 		}
 		return nil, fmt.Errorf("nobody listens at %s", address)
 	}}
-	web := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
+	web := &httptest.Server{Listener: l, Config: config}
 	web.Start()
 	t.Cleanup(web.Close)
 	t.Cleanup(transport.CloseIdleConnections)

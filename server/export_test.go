@@ -22,6 +22,16 @@ func NewWith(o Options, d dialect.New) (*Server, error) {
 type lot interface {
 	Parked() int
 	Tend(now time.Time)
+	ParkAfter(wait time.Duration)
+}
+
+// SetParkAfter has streams be parked sooner. There are no clients yet.
+func SetParkAfter(s *Server, wait time.Duration) {
+	for _, d := range s.sessions {
+		if l, ok := d.(lot); ok {
+			l.ParkAfter(wait)
+		}
+	}
 }
 
 // Parked returns how many streams are parked.

@@ -404,27 +404,23 @@ func TestHandshakeLateAnswers(t *testing.T) {
 
 // A stream outlives the limits that the server sets on requests.
 func TestHandshakeStreamsOutliveTimeouts(t *testing.T) {
-	t.Parallel()
-	s, err := server.New(server.Options{Keys: newKeys(t), Tools: legacyDefinitions()})
-	require.NoError(t, err)
-	web := httptest.NewUnstartedServer(s.Handler())
-	const limit = 2 * time.Second // which a request that is answered at once keeps on any machine
-	web.Config.ReadTimeout, web.Config.WriteTimeout, web.Config.IdleTimeout = limit, limit, time.Minute
-	web.Start()
-	t.Cleanup(web.Close)
-	t.Cleanup(s.Close)
-	r := &rig{t: t, url: web.URL}
-	c := r.connect("2025-11-25", everything)
-	get := c.get("")
-	call := c.stream(toolCall(1, "complex_tool", `{}`))
-	form := call.wait("elicitation/create")
-	time.Sleep(limit + limit/4)
-	s.ToolsChanged()
-	get.wait("notifications/tools/list_changed")
-	c.reply(form.ID, accepted(`{"target":"x"}`))
-	c.reply(call.wait("sampling/createMessage").ID, yes)
-	got, _ := text(t, call.wait("").Result)
-	assert.Contains(t, got, "initiated")
+	inAnyTime(t, func(t *testing.T) {
+		const limit = 2 * time.Second // which a request that is answered at once keeps on any machine
+		r := newRig(t, server.Options{Tools: legacyDefinitions()}, func(web *http.Server) {
+			web.ReadTimeout, web.WriteTimeout, web.IdleTimeout = limit, limit, time.Minute
+		})
+		c := r.connect("2025-11-25", everything)
+		get := c.get("")
+		call := c.stream(toolCall(1, "complex_tool", `{}`))
+		form := call.wait("elicitation/create")
+		time.Sleep(limit + limit/4)
+		r.srv.ToolsChanged()
+		get.wait("notifications/tools/list_changed")
+		c.reply(form.ID, accepted(`{"target":"x"}`))
+		c.reply(call.wait("sampling/createMessage").ID, yes)
+		got, _ := text(t, call.wait("").Result)
+		assert.Contains(t, got, "initiated")
+	})
 }
 
 // Neither open streams nor clients that are waited for hold up a graceful stop.

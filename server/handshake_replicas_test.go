@@ -238,33 +238,35 @@ func (s *flakyStore) Swap(ctx context.Context, r *ledger.Record, items ...ledger
 // With a ledger a session ends everywhere, with what is in memory of it.
 func TestSessionEndsEverywhere(t *testing.T) {
 	t.Parallel()
-	store := &flakyStore{Store: ledger.NewMemory(ledger.MemoryOptions{})}
-	t.Cleanup(func() { _ = store.Store.Close() })
-	w := new(world)
-	r := replicas(t, 3, server.Options{Ledger: store, Tools: legacyDefinitions(w.tool(newGate()))})
-	c := r[0].connect("2025-11-25", everything)
-	s := c.stream(toolCall(1, "hold", `{}`))
-	form := s.wait("elicitation/create")
+	inBubble(t, func(t *testing.T) {
+		store := &flakyStore{Store: ledger.NewMemory(ledger.MemoryOptions{})}
+		t.Cleanup(func() { _ = store.Store.Close() })
+		w := new(world)
+		r := replicas(t, 3, server.Options{Ledger: store, Tools: legacyDefinitions(w.tool(newGate()))})
+		c := r[0].connect("2025-11-25", everything)
+		s := c.stream(toolCall(1, "hold", `{}`))
+		form := s.wait("elicitation/create")
 
-	store.down.Store(true)
-	resp := c.at(r[1]).request("DELETE", "", nil)
-	assert.Contains(t, readAll(t, resp), "send the same request again")
-	assert.Equal(t, 503, resp.StatusCode)
-	assert.Contains(t, c.at(r[2]).ask(listTools), `"tools"`, "sessions need no ledger")
-	store.down.Store(false)
-	resp = c.at(r[1]).request("DELETE", "", nil)
-	readAll(t, resp)
-	require.Equal(t, 204, resp.StatusCode)
-	time.Sleep(1100 * time.Millisecond) // the ledger is not asked again at once
-	for _, r := range r {
-		resp := c.at(r).post(listTools)
-		assert.Contains(t, readAll(t, resp), "initialize again")
+		store.down.Store(true)
+		resp := c.at(r[1]).request("DELETE", "", nil)
+		assert.Contains(t, readAll(t, resp), "send the same request again")
+		assert.Equal(t, 503, resp.StatusCode)
+		assert.Contains(t, c.at(r[2]).ask(listTools), `"tools"`, "sessions need no ledger")
+		store.down.Store(false)
+		resp = c.at(r[1]).request("DELETE", "", nil)
+		readAll(t, resp)
+		require.Equal(t, 204, resp.StatusCode)
+		time.Sleep(1100 * time.Millisecond) // the ledger is not asked again at once
+		for _, r := range r {
+			resp := c.at(r).post(listTools)
+			assert.Contains(t, readAll(t, resp), "initialize again")
+			assert.Equal(t, 404, resp.StatusCode)
+		}
+		resp = c.post(`{"jsonrpc":"2.0","id":` + string(form.ID) + `,"result":` + accepted(`{"name":"n"}`) + `}`)
+		readAll(t, resp)
 		assert.Equal(t, 404, resp.StatusCode)
-	}
-	resp = c.post(`{"jsonrpc":"2.0","id":` + string(form.ID) + `,"result":` + accepted(`{"name":"n"}`) + `}`)
-	readAll(t, resp)
-	assert.Equal(t, 404, resp.StatusCode)
-	until(t, func() bool { return w.was() == "+first -first" })
+		until(t, func() bool { return w.was() == "+first -first" })
+	})
 }
 
 // A stream notices by itself that its session has ended elsewhere.

@@ -139,7 +139,7 @@ func (c *legacyClient) vain(id json.RawMessage, result string) {
 	c.t.Helper()
 	resp := c.post(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":` + result + `}`)
 	named := "null" // unless it can be a question's
-	if n, err := strconv.Atoi(string(id)); err == nil && n >= 1<<52 {
+	if n, err := strconv.ParseInt(string(id), 10, 64); err == nil && n >= 1<<52 {
 		named = string(id)
 	}
 	assert.Contains(c.t, readAll(c.t, resp), `{"jsonrpc":"2.0","id":`+named+`,"error":{"code":-32600,"message":"nothing waits here for this answer`)

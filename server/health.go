@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -14,6 +15,14 @@ type health struct {
 	stopping atomic.Bool
 	// stale is since when newer keys could not be loaded, or nil.
 	stale atomic.Pointer[time.Time]
+}
+
+// SetKeys replaces the keyset, for a rotation without a restart. Turns under
+// way end with the keyset they began with. Tell [Server.KeysFailed] of keysets that
+// cannot be loaded.
+func (s *Server) SetKeys(k *codec.Keyset) {
+	s.codec.SetKeyset(k)
+	s.health.stale.Store(nil)
 }
 
 // KeysFailed notes that a newer keyset could not be loaded, so that /readyz says since

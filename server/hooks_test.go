@@ -310,27 +310,29 @@ func TestHooksThatDoNotWait(t *testing.T) {
 // A hook's error is one of the effect: it is tried again, and undone if it stays.
 func TestHooksOfEffects(t *testing.T) {
 	t.Parallel()
-	for fails, want := range map[int][]string{
-		2: {"Do 1", "Do 2", "Do 3"},
-		3: {"Do 1", "Do 2", "Do 3", "Undo 1"},
-	} {
-		var tries []string
-		keys := make(map[saga.Key]bool)
-		s, held, _ := newHooked(t, server.Hooks{Effect: func(ctx context.Context, e *server.EffectInfo, next next) error {
-			what := map[bool]string{false: "Do", true: "Undo"}[e.Undo]
-			tries = append(tries, fmt.Sprint(what, " ", e.Attempt))
-			keys[e.Key] = true
-			if !e.Undo && e.Attempt <= fails {
-				return errors.New("not now")
-			}
-			return next(ctx)
-		}})
-		r := ann(s, sagaRequest("callSaga", callRoomParams))
-		assert.Equal(t, fails == 2, r.Get("sagaToken").Exists(), r.Raw)
-		assert.Equal(t, fails == 2, len(held) == 1)
-		assert.Equal(t, want, tries)
-		assert.Len(t, keys, 1)
-	}
+	inBubble(t, func(t *testing.T) {
+		for fails, want := range map[int][]string{
+			2: {"Do 1", "Do 2", "Do 3"},
+			3: {"Do 1", "Do 2", "Do 3", "Undo 1"},
+		} {
+			var tries []string
+			keys := make(map[saga.Key]bool)
+			s, held, _ := newHooked(t, server.Hooks{Effect: func(ctx context.Context, e *server.EffectInfo, next next) error {
+				what := map[bool]string{false: "Do", true: "Undo"}[e.Undo]
+				tries = append(tries, fmt.Sprint(what, " ", e.Attempt))
+				keys[e.Key] = true
+				if !e.Undo && e.Attempt <= fails {
+					return errors.New("not now")
+				}
+				return next(ctx)
+			}})
+			r := ann(s, sagaRequest("callSaga", callRoomParams))
+			assert.Equal(t, fails == 2, r.Get("sagaToken").Exists(), r.Raw)
+			assert.Equal(t, fails == 2, len(held) == 1)
+			assert.Equal(t, want, tries)
+			assert.Len(t, keys, 1)
+		}
+	})
 }
 
 // The first hooks are outermost, and what they put into the context is inside.

@@ -171,6 +171,7 @@ func TestHealth(t *testing.T) {
 
 // A client that sends its request a byte at a time holds up nobody else.
 func TestSlowClientsDoNotBlock(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, server.Options{})
 	addr := strings.TrimPrefix(r.url, "http://")
 	for range 100 {

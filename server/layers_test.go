@@ -23,6 +23,7 @@ var layers = [][]string{
 	{"gosdk", "sagatest", "ledger/ledgertest", "ledger/sqlite", "ledger/postgres"},
 	{"server"},
 	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake", "server/internal/async", "server/internal/echo"},
+	{"server/internal/handshake/resumable", "server/internal/handshake/revision", "server/internal/handshake/tasks2025"},
 	{"server/internal/dialect"},
 	{"server/internal/wire"},
 	{"internal/tasks"},
@@ -39,7 +40,8 @@ var layers = [][]string{
 var engineUsers = []string{
 	"cmd/saga", // shows what a token holds
 	"saga", "sagatest", "gosdk", "internal/turns", "internal/tasks", "server",
-	"server/internal/dialect", "server/internal/handshake", "server/internal/stateless", "server/internal/proposal", "server/internal/async", "server/internal/echo",
+	"server/internal/dialect", "server/internal/handshake", "server/internal/handshake/resumable", "server/internal/handshake/tasks2025",
+	"server/internal/stateless", "server/internal/proposal", "server/internal/async", "server/internal/echo",
 }
 
 // below says which layers a package knows nothing of, though they are beneath it.
@@ -125,6 +127,9 @@ func TestLayers(t *testing.T) {
 			if i == "internal/engine" {
 				assert.Contains(t, engineUsers, name, "%s is to do without the engine", name)
 			}
+			if slices.Contains(layers[layerOf("server/internal/handshake/revision")], i) {
+				assert.Equal(t, "server/internal/handshake", name, "%s is a part of the handshake", i)
+			}
 			if slices.Contains(layers[layerOf("server/internal/proposal")], i) {
 				assert.Equal(t, "server", name, "only the list of dialects refers to a dialect")
 			}
@@ -134,7 +139,7 @@ func TestLayers(t *testing.T) {
 
 // Dialects do not know how messages travel.
 func TestDialectsDoNotWriteHTTP(t *testing.T) {
-	for _, name := range layers[layerOf("server/internal/proposal")] {
+	for _, name := range slices.Concat(layers[layerOf("server/internal/proposal")], layers[layerOf("server/internal/handshake/revision")]) {
 		files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(name), "*.go"))
 		require.NoError(t, err)
 		require.NotEmpty(t, files)

@@ -481,26 +481,28 @@ func TestRequiredSingleUseNeedsALedger(t *testing.T) {
 // Clients that know no tokens are served as ever, and what ended well stays.
 func TestOlderClientsWithALedger(t *testing.T) {
 	t.Parallel()
-	now := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	store := ledger.NewMemory(ledger.MemoryOptions{Now: now.Now})
-	s := new(seats)
-	r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{s.tool()}, Ledger: store, Now: now.Now})
-	c := r.connect("2025-11-25", everything)
-	events := c.stream(toolCall(7, "seat", `{}`))
-	c.reply(events.wait("elicitation/create").ID, accepted(`{"row":"7"}`))
-	c.reply(events.wait("elicitation/create").ID, accepted(`{"sure":true}`))
-	assert.Contains(t, events.wait("").data, "seat in 7")
-	events = c.stream(toolCall(8, "seat", `{}`))
-	c.reply(events.wait("elicitation/create").ID, accepted(`{"row":"8"}`))
-	c.reply(events.wait("elicitation/create").ID, `{"action":"decline"}`)
-	events.wait("")
-	held, calls := s.now()
-	assert.Equal(t, 1, held)
-	assert.Equal(t, 2, calls)
-	now.set(now.Now().Add(24 * time.Hour))
-	time.Sleep(1500 * time.Millisecond) // the store looks at its clock each second
-	held, _ = s.now()
-	assert.Equal(t, 1, held)
+	inBubble(t, func(t *testing.T) {
+		now := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+		store := ledger.NewMemory(ledger.MemoryOptions{Now: now.Now})
+		s := new(seats)
+		r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{s.tool()}, Ledger: store, Now: now.Now})
+		c := r.connect("2025-11-25", everything)
+		events := c.stream(toolCall(7, "seat", `{}`))
+		c.reply(events.wait("elicitation/create").ID, accepted(`{"row":"7"}`))
+		c.reply(events.wait("elicitation/create").ID, accepted(`{"sure":true}`))
+		assert.Contains(t, events.wait("").data, "seat in 7")
+		events = c.stream(toolCall(8, "seat", `{}`))
+		c.reply(events.wait("elicitation/create").ID, accepted(`{"row":"8"}`))
+		c.reply(events.wait("elicitation/create").ID, `{"action":"decline"}`)
+		events.wait("")
+		held, calls := s.now()
+		assert.Equal(t, 1, held)
+		assert.Equal(t, 2, calls)
+		now.set(now.Now().Add(24 * time.Hour))
+		time.Sleep(1500 * time.Millisecond) // the store looks at its clock each second
+		held, _ = s.now()
+		assert.Equal(t, 1, held)
+	})
 }
 
 // A caller may have so many sagas under way, and no more; one that ends makes room.

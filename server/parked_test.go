@@ -31,8 +31,15 @@ func parkedRig(t *testing.T, w *world, watched bool, change ...func(*server.Opti
 	for _, f := range change {
 		f(&o)
 	}
-	return replicas(t, 2, o)
+	all := replicas(t, 2, o)
+	for _, r := range all {
+		server.SetParkAfter(r.srv, parkAfter)
+	}
+	return all
 }
+
+// parkAfter is after how long streams are parked here.
+const parkAfter = 200 * time.Millisecond
 
 // parks waits until so many streams are parked.
 func (r *rig) parks(n int) {
@@ -297,7 +304,7 @@ func TestUnparkedStreams(t *testing.T) {
 				if kind == "TLS" {
 					r[0].parks(1)
 				} else {
-					time.Sleep(1100 * time.Millisecond)
+					time.Sleep(parkAfter + 100*time.Millisecond)
 					assert.Zero(t, server.Parked(r[0].srv))
 				}
 				c.reply(q.ID, named(fmt.Sprint(i)))

@@ -122,30 +122,32 @@ func TestResumeAfterEveryEvent(t *testing.T) {
 // A replica that stops ends the streams of such requests, without an answer.
 func TestResumeWhenReplicaStops(t *testing.T) {
 	t.Parallel()
-	r := tasksReplicas(t, 2)
-	c := r[0].resumer("ann", "2025-11-25")
-	waits, runs := c.stream(toolCall(7, "twice", "{}")), c.stream(toolCall(8, "nap", `{"millis":1500}`))
-	p, q := waits.policy(), runs.policy()
-	waits.wait("elicitation/create")
-	r[0].srv.CloseStreams()
-	for _, s := range []*sseReader{waits, runs} {
-		for {
-			m, err := s.next()
-			if err == io.EOF {
-				break
+	inBubble(t, func(t *testing.T) {
+		r := tasksReplicas(t, 2)
+		c := r[0].resumer("ann", "2025-11-25")
+		waits, runs := c.stream(toolCall(7, "twice", "{}")), c.stream(toolCall(8, "nap", `{"millis":1500}`))
+		p, q := waits.policy(), runs.policy()
+		waits.wait("elicitation/create")
+		r[0].srv.CloseStreams()
+		for _, s := range []*sseReader{waits, runs} {
+			for {
+				m, err := s.next()
+				if err == io.EOF {
+					break
+				}
+				require.NoError(t, err)
+				require.True(t, m.Method != "" || m.data == "", "no answer: %s", m.data)
 			}
-			require.NoError(t, err)
-			require.True(t, m.Method != "" || m.data == "", "no answer: %s", m.data)
 		}
-	}
-	r[0].srv.Close()
-	c = c.at(r[1])
-	s := c.stream(p.resume())
-	c.reply(s.wait("elicitation/create").ID, yesSure)
-	c.reply(s.wait("elicitation/create").ID, yesSure)
-	s.wait("")
-	said, _ := text(t, parseLegacy(t, c.ask(q.resume())).Result)
-	assert.Equal(t, "awake", said)
+		r[0].srv.Close()
+		c = c.at(r[1])
+		s := c.stream(p.resume())
+		c.reply(s.wait("elicitation/create").ID, yesSure)
+		c.reply(s.wait("elicitation/create").ID, yesSure)
+		s.wait("")
+		said, _ := text(t, parseLegacy(t, c.ask(q.resume())).Result)
+		assert.Equal(t, "awake", said)
+	})
 }
 
 // On pipes a request is resumed on the same connection, and on the one of the next process.

@@ -80,37 +80,39 @@ func TestResumeWhatIsNoTask(t *testing.T) {
 // Its stream is parked once the client knows how to resume it, and goes on.
 func TestAParkedRequestCanBeResumed(t *testing.T) {
 	t.Parallel()
-	r := newTaskRig(t, withWork)
-	c := r.resumer("ann", "2025-11-25")
-	s := c.stream(toolCall(7, "work", "{}"))
-	asked := s.wait("elicitation/create")
-	p := s.policy()
-	time.Sleep(1500 * time.Millisecond) // it is parked by now
-	c.reply(asked.ID, yesSure)
-	end := s.message()
-	require.Empty(t, end.Method, "it is not told twice: %s", end.data)
-	said, _ := text(t, end.Result)
-	assert.Equal(t, "sure enough", said)
-	assert.Equal(t, "completed true false", c.requestStatus(p))
+	inBubble(t, func(t *testing.T) {
+		r := newTaskRig(t, withWork)
+		c := r.resumer("ann", "2025-11-25")
+		s := c.stream(toolCall(7, "work", "{}"))
+		asked := s.wait("elicitation/create")
+		p := s.policy()
+		r.parks(1)
+		c.reply(asked.ID, yesSure)
+		end := s.message()
+		require.Empty(t, end.Method, "it is not told twice: %s", end.data)
+		said, _ := text(t, end.Result)
+		assert.Equal(t, "sure enough", said)
+		assert.Equal(t, "completed true false", c.requestStatus(p))
+	})
 }
 
 // What ends sooner is answered as ever, and so is who does not declare that he resumes requests.
 func TestWhatCannotBeResumed(t *testing.T) {
-	t.Parallel()
-	r := newTaskRig(t, withWork)
-	for name, c := range map[string]*legacyClient{"quick": r.resumer("ann", "2025-11-25"), "other": r.connect("2025-11-25", everything)} {
+	for name, wait := range map[string]time.Duration{"quick": time.Second, "other": 2500 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			wait := time.Second
-			if name == "other" {
-				wait = 2500 * time.Millisecond
-			}
-			s := c.stream(toolCall(7, "work", "{}"))
-			asked := s.message()
-			require.Equal(t, "elicitation/create", asked.Method)
-			time.Sleep(wait)
-			c.reply(asked.ID, yesSure)
-			assert.Empty(t, s.message().Method)
+			inBubble(t, func(t *testing.T) {
+				r := newTaskRig(t, withWork)
+				c := r.resumer("ann", "2025-11-25")
+				if name == "other" {
+					c = r.connect("2025-11-25", everything)
+				}
+				s := c.stream(toolCall(7, "work", "{}"))
+				asked := s.message()
+				require.Equal(t, "elicitation/create", asked.Method)
+				time.Sleep(wait)
+				c.reply(asked.ID, yesSure)
+				assert.Empty(t, s.message().Method)
+			})
 		})
 	}
 }

@@ -59,7 +59,7 @@ func newKeys(t testing.TB) *codec.Keyset {
 	return k
 }
 
-func newRig(t testing.TB, o server.Options) *rig {
+func newRig(t testing.TB, o server.Options, change ...func(*http.Server)) *rig {
 	t.Helper()
 	r := &rig{t: t, log: new(logBuffer)}
 	if o.Keys == nil {
@@ -72,7 +72,7 @@ func newRig(t testing.TB, o server.Options) *rig {
 	var err error
 	r.srv, err = server.New(o)
 	require.NoError(t, err)
-	r.url, r.http = serveWeb(t, r.srv.Handler())
+	r.url, r.http = serveWeb(t, r.srv.Handler(), change...)
 	t.Cleanup(r.srv.Close)
 	return r
 }

@@ -62,6 +62,11 @@ type Options struct {
 	// WorkersPerTool is how many of them may be tasks of one tool, by the tool's name; a tool
 	// that is not in it has no limit of its own. At most half of the Workers are one principal's.
 	WorkersPerTool map[string]int
+	// Lease is for how long a turn or a task is left to the server that has taken it unless that
+	// shows that it is alive, so how long it takes until others go on when one has died. The
+	// shorter, the more often it is renewed, and the sooner a server loses what it is at when the
+	// ledger is slow. Default 10 seconds; less than one is refused.
+	Lease time.Duration
 	// LedgerLimit is how many sagas a principal may have under way that the ledger has to
 	// remember; what would be more is refused, over HTTP with the status 429. Servers count
 	// every few seconds, so it may be exceeded a little. Sagas that have ended do not count.
@@ -185,6 +190,9 @@ func New(o Options) (*Server, error) {
 	if o.Keys == nil {
 		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
 	}
+	if o.Lease = cmp.Or(o.Lease, 10*time.Second); o.Lease < time.Second {
+		return nil, fmt.Errorf("server: Options.Lease is %v; it must be a second at least, or servers lose what they are at whenever the ledger is slow", o.Lease)
+	}
 	o.UndoGrace = cmp.Or(o.UndoGrace, turns.DefaultUndoGrace)
 	o.TurnTimeout = positive(o.TurnTimeout, time.Minute)
 	o.MaxBody = positive(o.MaxBody, 1<<20)
@@ -224,7 +232,7 @@ func New(o Options) (*Server, error) {
 	}
 	config := turns.Config{
 		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler), Ledger: o.Ledger,
-		LedgerLimit: o.LedgerLimit,
+		LedgerLimit: o.LedgerLimit, Lease: o.Lease,
 	}
 	hooks := newHooks(o.Hooks, o.Logger)
 	if hooks != nil {
@@ -247,7 +255,7 @@ func New(o Options) (*Server, error) {
 		s.host.TakesKeys, takesKeys = true, (*engine.Program).Remembered
 		s.host.Hub.Share(s.host.Turns.Records(), o.Logger)
 		work := []func(context.Context) error{s.host.Turns.Work, s.host.Hub.Work}
-		manager, err := tasks.New(tasks.Config{Turns: s.host.Turns, Workers: o.Workers, PerTool: o.WorkersPerTool, CallsOnly: o.Workers < 0})
+		manager, err := tasks.New(tasks.Config{Turns: s.host.Turns, Workers: o.Workers, PerTool: o.WorkersPerTool, CallsOnly: o.Workers < 0, Lease: o.Lease})
 		if err != nil {
 			return nil, fmt.Errorf("server: %w", err)
 		}
@@ -276,14 +284,6 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	return s, nil
-}
-
-// SetKeys replaces the keyset, for a rotation without a restart. Turns under
-// way end with the keyset they began with. Tell [Server.KeysFailed] of keysets that
-// cannot be loaded.
-func (s *Server) SetKeys(k *codec.Keyset) {
-	s.codec.SetKeyset(k)
-	s.health.stale.Store(nil)
 }
 
 // positive is an option, or its default if it is not positive.

@@ -70,6 +70,7 @@ func uriOf(t testing.TB, m legacyMessage) string {
 // What a client sets at one replica holds at all: what it hears on its stream at another, and of
 // calls at a third.
 func TestSettingsHoldOnAllReplicas(t *testing.T) {
+	t.Parallel()
 	for name, open := range ledgers(t) {
 		t.Run(name, func(t *testing.T) {
 			r := sharing(t, 3, open)
@@ -119,6 +120,7 @@ func TestSettingsHoldOnAllReplicas(t *testing.T) {
 
 // Of the streams that belong to no request the newest counts, on whatever replica it is.
 func TestNewestStreamCountsOnAllReplicas(t *testing.T) {
+	t.Parallel()
 	for name, open := range ledgers(t) {
 		t.Run(name, func(t *testing.T) {
 			r := sharing(t, 3, open)
@@ -145,8 +147,10 @@ func TestNewestStreamCountsOnAllReplicas(t *testing.T) {
 // Whoever comes back, at whatever replica, hears of what changed meanwhile, and of what it has
 // heard of already only if it does not say so.
 func TestNothingIsMissedBetweenStreams(t *testing.T) {
+	t.Parallel()
 	for name, open := range ledgers(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := sharing(t, 3, open)
 			c := r[0].connect("2025-11-25", everything)
 			for _, uri := range []string{"notes://1", "notes://2", "notes://3"} {

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -251,49 +250,43 @@ func serve(t *testing.T, s *server.Server) (url string, stop func() error) {
 
 // The time to read a request is not the time to answer it.
 func TestTurnsOutliveTheReadTimeout(t *testing.T) {
-	t.Parallel()
-	const limit = 2 * time.Second
-	slow := tool("slow", func(t *plain) (saga.Next, error) {
-		select {
-		case <-t.Done():
-			return nil, t.Err()
-		case <-time.After(limit + limit/4):
-			return t.Textf("done")
-		}
+	inAnyTime(t, func(t *testing.T) {
+		const limit = 2 * time.Second
+		slow := tool("slow", func(t *plain) (saga.Next, error) {
+			select {
+			case <-t.Done():
+				return nil, t.Err()
+			case <-time.After(limit + limit/4):
+				return t.Textf("done")
+			}
+		})
+		r := newRig(t, server.Options{Tools: []saga.Definition{slow}}, func(web *http.Server) {
+			web.ReadTimeout, web.IdleTimeout = limit, time.Minute
+		})
+		assert.Equal(t, "done", r.send(callTool("slow", nil)).result(t).text())
+		assert.Contains(t, r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"slow"}}`), "done")
 	})
-	s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{slow}})
-	require.NoError(t, err)
-	web := httptest.NewUnstartedServer(s.Handler())
-	web.Config.ReadTimeout, web.Config.IdleTimeout = limit, time.Minute
-	web.Start()
-	t.Cleanup(web.Close)
-	r := &rig{t: t, url: web.URL, srv: s}
-	assert.Equal(t, "done", r.send(callTool("slow", nil)).result(t).text())
-	assert.Contains(t, r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"slow"}}`), "done")
 }
 
 // Nor is the time to write a response that of a stream.
 func TestStreamsOutliveTheTimeouts(t *testing.T) {
-	t.Parallel()
-	s, err := server.New(server.Options{Keys: newKeys(t), Tools: statelessTools()})
-	require.NoError(t, err)
-	web := httptest.NewUnstartedServer(s.Handler())
-	const limit = 2 * time.Second
-	web.Config.ReadTimeout, web.Config.WriteTimeout, web.Config.IdleTimeout = limit, limit, limit
-	web.Start()
-	t.Cleanup(web.Close)
-	r := &rig{t: t, url: web.URL, srv: s}
-	l := r.listen(listenFor(1, object{"toolsListChanged": true}))
-	l.must("1", acknowledged)
-	for range 2 {
-		time.Sleep(limit + limit/4)
-		s.ToolsChanged()
-		l.must("1", "notifications/tools/list_changed")
-	}
-	l.close()
+	inAnyTime(t, func(t *testing.T) {
+		const limit = 2 * time.Second
+		r := newRig(t, server.Options{Tools: statelessTools()}, func(web *http.Server) {
+			web.ReadTimeout, web.WriteTimeout, web.IdleTimeout = limit, limit, limit
+		})
+		l := r.listen(listenFor(1, object{"toolsListChanged": true}))
+		l.must("1", acknowledged)
+		for range 2 {
+			time.Sleep(limit + limit/4)
+			r.srv.ToolsChanged()
+			l.must("1", "notifications/tools/list_changed")
+		}
+		l.close()
+	})
 }
 
-// Clients that send a byte a second take connections, not the server.
+// Clients that send a byte now and then take connections, not the server.
 func TestStatelessSlowSenders(t *testing.T) {
 	t.Parallel()
 	n := 1000
@@ -318,7 +311,8 @@ func TestStatelessSlowSenders(t *testing.T) {
 		require.NoError(t, err)
 	}
 	r := &rig{t: t, url: url, srv: s}
-	for second := range 3 {
+	for round := range 3 {
+		time.Sleep(200 * time.Millisecond)
 		for i, c := range conns {
 			// Inside a header's name, or inside the JSON's white space.
 			c.Write([]byte{"X "[(i+1)%2]})
@@ -327,8 +321,7 @@ func TestStatelessSlowSenders(t *testing.T) {
 		for range 20 {
 			assert.Equal(t, "Hello!", r.send(callTool("hello", nil)).result(t).text())
 		}
-		assert.Less(t, time.Since(start), 5*time.Second, "second %d", second)
-		time.Sleep(time.Second)
+		assert.Less(t, time.Since(start), 5*time.Second, "round %d", round)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,8 +39,11 @@ func impatiently(pipe interface{ CloseWithError(error) error }) (stop func() boo
 
 func TestMain(m *testing.M) {
 	http.DefaultClient.Timeout = patience // for streams as well
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // most tests end before there is much to collect
+	}
 	// Those that are parallel wait most of the time. -parallel changes it.
-	if err := flag.Set("test.parallel", "12"); err != nil {
+	if err := flag.Set("test.parallel", "24"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))

@@ -47,27 +47,29 @@ func TestMRTRStateDoesNotHoldArguments(t *testing.T) {
 // nothing.
 func TestTokenOfAnUndoIsNotResumed(t *testing.T) {
 	t.Parallel()
-	held := map[saga.Key]bool{}
-	tool := roomTool(1, held)
-	room := tool.Effects[0].(*saga.Effect[string, bool])
-	undos := 0
-	room.Undo = func(context.Context, saga.Performed[string, bool]) error {
-		undos++
-		return errors.New("not now")
-	}
-	r := newRig(t, server.Options{Tools: []saga.Definition{tool}})
-	token := parse(t, r.post(callRoom)).Result.SagaToken
-	again := jsontest.Get(r.post(roomMessage("cancelSaga", token, "")), `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
-	require.NotEmpty(t, again)
-	tried := undos // an undo that fails is tried again at once
-	assert.JSONEq(t, strings.Replace(refusal, `"client-req-2"`, "2", 1), r.post(roomMessage("resumeSaga", again, sure)))
-	assert.Equal(t, tried, undos)
+	inBubble(t, func(t *testing.T) {
+		held := map[saga.Key]bool{}
+		tool := roomTool(1, held)
+		room := tool.Effects[0].(*saga.Effect[string, bool])
+		undos := 0
+		room.Undo = func(context.Context, saga.Performed[string, bool]) error {
+			undos++
+			return errors.New("not now")
+		}
+		r := newRig(t, server.Options{Tools: []saga.Definition{tool}})
+		token := parse(t, r.post(callRoom)).Result.SagaToken
+		again := jsontest.Get(r.post(roomMessage("cancelSaga", token, "")), `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
+		require.NotEmpty(t, again)
+		tried := undos // an undo that fails is tried again at once
+		assert.JSONEq(t, strings.Replace(refusal, `"client-req-2"`, "2", 1), r.post(roomMessage("resumeSaga", again, sure)))
+		assert.Equal(t, tried, undos)
 
-	// As long as the undo fails, each try brings a token for the next.
-	next := jsontest.Get(r.post(roomMessage("cancelSaga", again, "")), `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
-	assert.Greater(t, undos, tried)
-	assert.NotEmpty(t, next)
-	assert.NotEqual(t, again, next)
+		// As long as the undo fails, each try brings a token for the next.
+		next := jsontest.Get(r.post(roomMessage("cancelSaga", again, "")), `result._meta.io\.github\.mcpsaga/undo.sagaToken`).String()
+		assert.Greater(t, undos, tried)
+		assert.NotEmpty(t, next)
+		assert.NotEqual(t, again, next)
+	})
 }
 
 // forgetful is an encoding that cannot read what it wrote of one seat.

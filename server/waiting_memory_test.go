@@ -32,7 +32,7 @@ import (
 )
 
 var (
-	crowdSize    = flag.Int("crowd", 3000, "how many sessions wait in TestWaitingSessions")
+	crowdSize    = flag.Int("crowd", 1500, "how many sessions wait in TestWaitingSessions")
 	crowdLedger  = flag.String("crowd-ledger", "sqlite", "their ledger: sqlite or memory")
 	crowdProfile = flag.String("crowd-profile", "", "a directory for profiles of the server that they wait for")
 )
@@ -94,6 +94,7 @@ func TestCrowdProcess(t *testing.T) {
 	}
 	s, err := server.New(server.Options{Tools: []saga.Definition{asks}, Keys: newKeys(t), Ledger: store})
 	require.NoError(t, err)
+	server.SetParkAfter(s, parkAfter)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	go func() { _ = s.Serve(t.Context(), l) }()
@@ -276,6 +277,7 @@ func TestWaitingSessions(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector takes memory of its own")
 	}
+	t.Parallel() // the server is a process of its own
 	c := newCrowd(t)
 	n := *crowdSize
 	for _, w := range c.gather(300) { // what is made once, and what is remembered of the last ones
@@ -287,7 +289,7 @@ func TestWaitingSessions(t *testing.T) {
 	began := time.Now()
 	all := c.gather(n)
 	t.Log(n, "sessions wait after", time.Since(began).Round(time.Millisecond))
-	// Their streams are parked after a second, and what their beginning took is given back.
+	// Their streams are parked after a while, and what their beginning took is given back.
 	each := c.use("waiting").since(before, n)
 	for end := time.Now().Add(time.Minute); time.Now().Before(end) && !each.few(n); time.Sleep(200 * time.Millisecond) {
 		each = c.use("waiting").since(before, n)

@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -110,8 +111,16 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 			}
 		// What servers of 2024-11-05 say to a POST.
 		case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
-			if err != nil && connect(&mcp.SSEClientTransport{Endpoint: t.URL, HTTPClient: sender}) == nil {
+			if err == nil {
+				break
+			}
+			w.status.Store(0)
+			older := connect(&mcp.SSEClientTransport{Endpoint: t.URL, HTTPClient: sender})
+			switch {
+			case older == nil:
 				return s, nil
+			case status != http.StatusBadRequest && !errors.As(err, new(*jsonrpc.Error)):
+				return nil, notThere(t.URL, status, int(w.status.Load()), older)
 			}
 		}
 		if err != nil {
@@ -159,6 +168,25 @@ func answer[R any](ctx context.Context, config client.SessionConfig, method stri
 type writing struct{ io.Writer }
 
 func (writing) Close() error { return nil }
+
+// notThere is why nothing is spoken at an address whose answer to a POST had that status. Then the
+// transport of 2024-11-05 was tried, which failed with err after a response with the status get; 0
+// if there was none.
+func notThere(address string, status, get int, err error) error {
+	switch {
+	case get == http.StatusUnauthorized, get == http.StatusForbidden:
+		return &client.TransportError{Sent: true, Status: get, Err: err}
+	case get == 0, get == http.StatusAccepted, get == http.StatusTooManyRequests, get >= http.StatusInternalServerError, errors.As(err, new(*jsonrpc.Error)):
+		return err // there may well be a server
+	}
+	if u, err := url.Parse(address); err == nil {
+		address = u.Redacted()
+	}
+	return &client.TransportError{
+		Sent: true, Status: status,
+		Err: fmt.Errorf("%s is not an MCP endpoint; check the path of the URL, which most servers have at /mcp", address),
+	}
+}
 
 // watcher notes the status of the last response, and has streams be asked for again that
 // cannot be had just now.
@@ -228,12 +256,13 @@ func (s *session) Request(ctx context.Context, method string, params json.RawMes
 // failed makes one of the client's errors of one of the SDK.
 func (s *session) failed(ctx context.Context, err error) error {
 	var refusal *jsonrpc.Error
+	var lost *client.TransportError
 	var network *net.OpError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, new(*client.TransportError)):
-		return err
+	case errors.As(err, &lost):
+		return lost
 	case errors.As(err, &network) && network.Op == "dial":
 		return &client.TransportError{Err: network}
 	case errors.As(err, &refusal) && (refusal.Code < firstOwn || refusal.Code > lastOwn):

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -23,6 +25,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/client/legacy"
+	"github.com/mcpsaga/mcpsaga/internal/memoryhttp"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -35,6 +38,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	// Tests wait most of the time. -parallel changes it.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
 	}
 	// The SDK's server keeps a session whose last words have crossed its end.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/modelcontextprotocol/go-sdk/mcp.(*streamableServerConn).Read"))
@@ -144,6 +151,7 @@ func TestOlderServers(t *testing.T) {
 	t.Parallel()
 	for name, transport := range transports(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := client.New(transport, client.Options{Protocol: "2025-11-25", Sessions: legacy.Open, MaxRounds: 5})
 			defer c.Close()
 			tools, err := c.Tools(t.Context())
@@ -228,46 +236,89 @@ func TestOlderServersAreFound(t *testing.T) {
 	require.ErrorContains(t, err, "Options.Sessions")
 }
 
+// Who is refused where a server of 2024-11-05 may be is told why, rather than that there is none.
+func TestWhereAnOlderServerMayBe(t *testing.T) {
+	const none = "is not an MCP endpoint"
+	for name, c := range map[string]struct {
+		get    http.HandlerFunc
+		status int
+		says   string
+	}{
+		"nothing": {get: http.NotFound, status: http.StatusMethodNotAllowed, says: none},
+		"a page":  {get: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "<p>Welcome</p>") }, status: http.StatusMethodNotAllowed, says: none},
+		"it wants a credential": {
+			get:    func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "who?", http.StatusUnauthorized) },
+			status: http.StatusUnauthorized, says: "Unauthorized",
+		},
+		"it is not available": {
+			get:  func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "later", http.StatusServiceUnavailable) },
+			says: "Service Unavailable",
+		},
+		"it hangs up": {get: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, says: "EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodGet {
+					http.Error(w, "no", http.StatusMethodNotAllowed)
+					return
+				}
+				c.get(w, r)
+			}))
+			defer web.Close()
+			_, err := legacy.Open(t.Context(), client.SessionConfig{Transport: &client.HTTP{URL: web.URL}})
+			var lost *client.TransportError
+			require.ErrorAs(t, err, &lost)
+			assert.Equal(t, c.status, lost.Status)
+			assert.ErrorContains(t, err, c.says)
+			if c.says != none {
+				assert.NotContains(t, err.Error(), none)
+			}
+		})
+	}
+}
+
 // A stream that cannot be had just now, as servers are replaced, is asked for again.
 func TestStreamsAreAskedForAgain(t *testing.T) {
 	t.Parallel()
-	var refused atomic.Int32
-	events := func(w http.ResponseWriter, text string) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, text)
-	}
-	older := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Mcp-Session-Id", "s")
-		var m struct {
-			Method string
-			ID     json.RawMessage
+	synctest.Test(t, func(t *testing.T) {
+		var refused atomic.Int32
+		events := func(w http.ResponseWriter, text string) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, text)
 		}
-		_ = json.NewDecoder(r.Body).Decode(&m)
-		switch {
-		case r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "":
-			w.WriteHeader(http.StatusMethodNotAllowed)
-		case r.Method == http.MethodGet && refused.Load() < 2:
-			w.WriteHeader([]int{http.StatusServiceUnavailable, http.StatusBadGateway}[refused.Add(1)-1])
-		case r.Method == http.MethodGet:
-			id := strings.TrimPrefix(r.Header.Get("Last-Event-ID"), "of")
-			events(w, "id: of"+id+"b\ndata: {\"jsonrpc\":\"2.0\",\"id\":"+id+",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"there\"}]}}\n\n")
-		case m.Method == "initialize":
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":""}}}`, m.ID)
-		case m.Method == "tools/call":
-			events(w, "id: of"+string(m.ID)+"\nretry: 10\ndata: \n\n")
-		default:
-			w.WriteHeader(http.StatusAccepted)
-		}
-	}))
-	defer older.Close()
-	s, err := legacy.Open(t.Context(), client.SessionConfig{Transport: &client.HTTP{URL: older.URL}})
-	require.NoError(t, err)
-	defer s.Close()
-	result, err := s.Request(t.Context(), "tools/call", json.RawMessage(`{"name":"x","arguments":{}}`))
-	require.NoError(t, err)
-	assert.Contains(t, string(result), "there")
-	assert.EqualValues(t, 2, refused.Load())
+		url, through := memoryhttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Mcp-Session-Id", "s")
+			var m struct {
+				Method string
+				ID     json.RawMessage
+			}
+			_ = json.NewDecoder(r.Body).Decode(&m)
+			switch {
+			case r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "":
+				w.WriteHeader(http.StatusMethodNotAllowed)
+			case r.Method == http.MethodGet && refused.Load() < 2:
+				w.WriteHeader([]int{http.StatusServiceUnavailable, http.StatusBadGateway}[refused.Add(1)-1])
+			case r.Method == http.MethodGet:
+				id := strings.TrimPrefix(r.Header.Get("Last-Event-ID"), "of")
+				events(w, "id: of"+id+"b\ndata: {\"jsonrpc\":\"2.0\",\"id\":"+id+",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"there\"}]}}\n\n")
+			case m.Method == "initialize":
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":""}}}`, m.ID)
+			case m.Method == "tools/call":
+				events(w, "id: of"+string(m.ID)+"\nretry: 10\ndata: \n\n")
+			default:
+				w.WriteHeader(http.StatusAccepted)
+			}
+		}))
+		s, err := legacy.Open(t.Context(), client.SessionConfig{Transport: &client.HTTP{URL: url, RoundTripper: through}})
+		require.NoError(t, err)
+		defer s.Close()
+		result, err := s.Request(t.Context(), "tools/call", json.RawMessage(`{"name":"x","arguments":{}}`))
+		require.NoError(t, err)
+		assert.Contains(t, string(result), "there")
+		assert.EqualValues(t, 2, refused.Load())
+	})
 }
 
 // A server that answers with more than the client takes is cut off.

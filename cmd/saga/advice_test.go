@@ -30,6 +30,16 @@ func TestMistakesGetAdvice(t *testing.T) {
 		"a keyset that exists":       {[]string{"keys", "new", "--keyset", "k.json"}, exitFailed, "saga keys add --keyset k.json"},
 		"a key that is not there":    {[]string{"keys", "disable", "--keyset", "k.json", "x"}, exitUsage, "saga keys list --keyset k.json shows them"},
 		"a key is added, what next":  {[]string{"keys", "add", "--keyset", "k.json"}, 0, "saga keys promote --keyset k.json "},
+		"a keyset that is missing":   {[]string{"keys", "list", "--keyset", "other.json"}, exitFailed, "create it with: saga keys new --keyset other.json"},
+		"a key for what is missing":  {[]string{"keys", "add", "--keyset", "other.json"}, exitFailed, "create it with: saga keys new --keyset other.json"},
+		"a keyset nowhere":           {[]string{"keys", "new", "--keyset", "no/where/k.json"}, exitFailed, "there is no directory no/where: make it first"},
+		"a token without keys":       {[]string{"token", "explain", "x", "--keyset", "none.json"}, exitFailed, "name that of the server with --keyset"},
+		"no ledger":                  {[]string{"ledger", "--ledger", "sqlite:none.db"}, exitFailed, "Name that of the servers with --ledger; saga serve makes one"},
+		"a ledger without keys":      {[]string{"ledger", "check", "--ledger", "postgres://x", "--keyset", "none.json"}, exitFailed, "name that of the server with --keyset"},
+		"tokens of no time":          {[]string{"serve", "--token-ttl", "-5s"}, exitUsage, "--token-ttl -5s: tokens have to last a second at least"},
+		"an origin that is none":     {[]string{"serve", "--ledger", "off", "--allow-origin", "x"}, exitUsage, `--allow-origin "x": it must be scheme, host and port`},
+		"a host that is none":        {[]string{"serve", "--ledger", "off", "--allow-host", "http://x"}, exitUsage, `--allow-host "http://x": it must be a host name`},
+		"a server that ends":         {[]string{"tools", "--stdio", "exit 3", "--protocol", "2025-11-25", "--retry-for", "1ms"}, exitServer, "the server process ended: exit status 3"},
 		"a server that is not there": {[]string{"tools", "--stdio", "/nonexistent/server", "--retry-for", "3s"}, exitServer, "exit status 127"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,6 +49,24 @@ func TestMistakesGetAdvice(t *testing.T) {
 			assert.Contains(t, stderr, c.want)
 			assert.NotContains(t, stderr, "trying again")
 		})
+	}
+}
+
+// Who has mistyped the path of a server is told which address is wrong, and what is right, whatever is
+// spoken; and does not wait for a server that is there.
+func TestAPathThatIsWrong(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	address, _ := h.serve()
+	wrong := strings.TrimSuffix(address, "/mcp") + "/wrong"
+	for _, protocol := range []string{"", "saga", "2026-07-28", "2025-11-25", "2024-11-05"} {
+		call := []string{"call", "complex_tool", "--server", wrong}
+		if protocol != "" {
+			call = append(call, "--protocol", protocol)
+		}
+		_, stderr, code := h.run(call...)
+		assert.Equal(t, exitServer, code)
+		assert.Equal(t, "saga: the server answered with HTTP status 404: "+wrong+" is not an MCP endpoint; check the path of the URL, which most servers have at /mcp\n", stderr, "protocol %s", protocol)
 	}
 }
 

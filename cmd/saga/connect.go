@@ -62,7 +62,10 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 	}
 	var once sync.Once
 	options.OnRetry = func(err error) {
-		once.Do(func() { p.say("saga: %s; trying again", plain.Line(err.Error())) })
+		once.Do(func() {
+			p.bar.Clear()
+			p.say("saga: %s; trying again", plain.Line(err.Error()))
+		})
 	}
 	if target.Stdio != "" {
 		// The log may hold what others have said, so a terminal gets it without control

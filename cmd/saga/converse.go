@@ -90,6 +90,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(conte
 	if asker.bar = term.NewBar(p.stderr, os.Getenv); asker.bar != nil {
 		handlers.OnProgress = func(progress client.Progress) { asker.bar.Show(progress) }
 	}
+	p.bar = asker.bar
 	defer asker.bar.Clear()
 	save := c.String("save")
 	asker.detach = c.Bool("detach")
@@ -103,6 +104,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(conte
 		}
 		return saved.Save(save)
 	}
+	asker.bar.Expect()
 	var end ending
 	if resumed != "" {
 		p.warnOfExpiry(c, saved)
@@ -228,6 +230,7 @@ func (a *asker) elicit(ctx context.Context, r *client.Request) (result *client.E
 		err = needsPerson(r.StepID, plain.Line(r.Message), "Answer it with --answers FILE, or in a terminal.")
 	}
 	a.refused = a.refused || result != nil && result.Action != "accept"
+	a.bar.Expect()
 	return result, err
 }
 
@@ -237,6 +240,7 @@ func (a *asker) sample(ctx context.Context, r *client.Request) (*steps.SampleRes
 	}
 	result, err := a.sampleFrom(ctx, r)
 	a.refused = a.refused || errors.As(err, new(*client.Error))
+	a.bar.Expect()
 	return result, err
 }
 

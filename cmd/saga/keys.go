@@ -96,6 +96,8 @@ func (p *program) keysetCommand(c *cli.Command, do func(ctx context.Context, c *
 		switch {
 		case errors.As(err, new(*exitError)):
 			return err
+		case errors.Is(err, fs.ErrNotExist):
+			return failed(p.missingKeyset(c, path, err))
 		case err != nil:
 			return failed(err)
 		case done != "":
@@ -104,6 +106,14 @@ func (p *program) keysetCommand(c *cli.Command, do func(ctx context.Context, c *
 		return p.printKeys(c, keys)
 	}
 	return c
+}
+
+// missingKeyset says what to do where there is no keyset, or no directory for one.
+func (p *program) missingKeyset(c *cli.Command, path string, err error) error {
+	if _, missing := os.Stat(filepath.Dir(path)); missing != nil {
+		return fmt.Errorf("%w\nthere is no directory %s: make it first, or name another file with --keyset", err, filepath.Dir(path))
+	}
+	return fmt.Errorf("%w\ncreate it with: %s", err, p.keysLine(c, "new"))
 }
 
 func (p *program) newKeyset(_ context.Context, c *cli.Command, path string) (*codec.Keyset, string, error) {

@@ -29,7 +29,7 @@ func askReplica(t *testing.T, c *http.Client, address string) (ready readiness) 
 func TestKeysetIsReloadedWhenItsModeIsCorrected(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	h.env = append(h.env, "SAGA_KEYSET=k.json")
+	h.env = append(h.env, "SAGA_KEYSET=k.json", lookEvery+"=200ms")
 	h.ok("keys", "new")
 	stolen := keyIDs(h.ok("keys", "add"))[1]
 	address, server := h.serve()

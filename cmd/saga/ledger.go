@@ -87,7 +87,7 @@ func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(contex
 	case isFile:
 		// It would be created.
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return failed(fmt.Errorf("there is no ledger: %w", err))
+			return failed(fmt.Errorf("there is no ledger: %w\nName that of the servers with --ledger; %s serve makes one for you", err, p.self))
 		}
 	}
 	path, err := keysetPath(c)
@@ -96,7 +96,7 @@ func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(contex
 	}
 	keys, err := codec.LoadKeyset(path)
 	if err != nil {
-		return failed(err)
+		return failed(nameServers(err))
 	}
 	opening, cancel := context.WithTimeout(ctx, openTime)
 	store, err := l.open(opening, slog.New(slog.DiscardHandler), false)
@@ -106,6 +106,14 @@ func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(contex
 	}
 	defer closeStore(store)
 	return do(ctx, c, records.New(store, func() *codec.Keyset { return keys }, c.String("audience"), 0))
+}
+
+// nameServers says what to do where there is no keyset, to who needs that of a server.
+func nameServers(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w\nname that of the server with --keyset", err)
+	}
+	return err
 }
 
 type waitingRow struct {

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -24,25 +25,31 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/model"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/internal/buildinfo"
 )
 
 func main() {
+	process(&program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr})
+}
+
+// process is this process, which ends with the program or is interrupted.
+func process(p *program) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
+	code := p.run(ctx, os.Args)
 	stop()
 	os.Exit(code)
 }
 
 // run is the whole program, and returns its exit code.
-func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
-	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, self: "saga"}
+func (p *program) run(ctx context.Context, args []string) int {
+	p.self = "saga"
 	if len(args) > 0 {
 		p.self = self.Command(args[0])
 	}
 	err := p.command().Run(ctx, args)
 	if err != nil {
-		report(stderr, err)
+		report(p.stderr, err)
 	}
 	return exitCode(err)
 }
@@ -52,6 +59,10 @@ type program struct {
 	stdin, stdout, stderr *os.File
 	// self is how the user runs this program, for advice that can be pasted.
 	self string
+	// lookAtKeys is how often a server looks at its keyset file; zero is as often as usual.
+	lookAtKeys time.Duration
+	// bar shows how far a call is; nil if there is none, or no terminal.
+	bar *term.Bar
 }
 
 // say writes a remark for the user. What goes to the standard output is for

@@ -23,6 +23,9 @@ import (
 // asProgram makes the test binary be the program.
 const asProgram = "SAGA_TEST_AS_PROGRAM"
 
+// lookEvery is how often the program looks at its keyset file.
+const lookEvery = "SAGA_TEST_LOOK_EVERY"
+
 // asOlder makes it be a server of an older revision of MCP.
 const asOlder = "SAGA_TEST_AS_OLDER"
 
@@ -32,7 +35,8 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if os.Getenv(asProgram) != "" {
-		main()
+		every, _ := time.ParseDuration(os.Getenv(lookEvery))
+		process(&program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, lookAtKeys: every})
 	}
 	// Tests wait for processes and reloads most of the time. -parallel changes it.
 	if err := flag.Set("test.parallel", "6"); err != nil {
@@ -155,7 +159,7 @@ func inProcess(t *testing.T, args ...string) (stdout, stderr string, code int) {
 		return f
 	}
 	in, out, text := open("in"), open("out"), open("err")
-	code = run(t.Context(), append([]string{"saga"}, args...), in, out, text)
+	code = (&program{stdin: in, stdout: out, stderr: text}).run(t.Context(), append([]string{"saga"}, args...))
 	read := func(f *os.File) string {
 		data, err := os.ReadFile(f.Name())
 		require.NoError(t, err)

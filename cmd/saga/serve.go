@@ -203,6 +203,9 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, run func(conte
 	if err != nil {
 		return err
 	}
+	if ttl := c.Duration("token-ttl"); ttl < time.Second {
+		return p.usage(c, "--token-ttl %s: tokens have to last a second at least", ttl)
+	}
 	root := c.String("repo")
 	if info, err := os.Stat(root); err != nil || !info.IsDir() {
 		return p.usage(c, "--repo %s is not a directory", root)
@@ -241,6 +244,9 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, run func(conte
 		Workers:        cmp.Or(max(c.Int("workers"), 0), -1), // 0 would be its default
 	})
 	if err != nil {
+		if text := inFlags.Replace(err.Error()); text != err.Error() {
+			return p.usage(c, "%s", text)
+		}
 		return failed(err)
 	}
 	defer s.Close()
@@ -248,13 +254,19 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, run func(conte
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	watcher := keyfile.Watcher{Path: path, Now: hangup, Set: s.SetKeys, Failed: s.KeysFailed, Log: log}
+	watcher := keyfile.Watcher{Path: path, Now: hangup, Interval: p.lookAtKeys, Set: s.SetKeys, Failed: s.KeysFailed, Log: log}
 	var wait sync.WaitGroup
 	wait.Go(func() { watcher.Run(ctx) })
 	defer wait.Wait()
 	defer cancel()
 	return failed(run(ctx, s, log))
 }
+
+// inFlags names options of package server as this program has them.
+var inFlags = strings.NewReplacer(
+	"server: AllowedHosts has ", "--allow-host ", "server: AllowedOrigins has ", "--allow-origin ",
+	"server: AllowedOrigins ", "--allow-origin ", "AllowedHosts, or set Authenticate", "--allow-host",
+)
 
 func (p *program) logger(c *cli.Command) (*slog.Logger, error) {
 	var level slog.Level

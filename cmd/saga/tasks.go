@@ -72,7 +72,12 @@ func (p *program) taskCommand(name, usage string, flags []cli.Flag, do func(cont
 				return err
 			}
 			defer connection.Close()
-			return do(ctx, c, connection, saved, path)
+			err = do(ctx, c, connection, saved, path)
+			if exitCode(err) == exitServer && path == "" && c.String("server")+c.String("stdio") == "" {
+				name := c.Args().First()
+				err = &exitError{exitServer, fmt.Errorf("%w\nThere is no saved call %s, so it was taken for the id of a task; %s tasks lists those of saved calls", err, name, p.self)}
+			}
+			return err
 		},
 	}
 }
@@ -200,9 +205,9 @@ func (p *program) taskResult(ctx context.Context, c *cli.Command, connection *cl
 			return failed(fmt.Errorf("the task has not ended: it is %s; wait for it with --wait", term.Progress(client.Progress{Message: task.Message, Task: task})))
 		}
 	}
-	bar := term.NewBar(p.stderr, os.Getenv)
-	result, err := connection.Resume(ctx, saved.Position, leaving(bar.Show))
-	bar.Clear()
+	p.bar = term.NewBar(p.stderr, os.Getenv)
+	result, err := connection.Resume(ctx, saved.Position, leaving(p.bar.Show))
+	p.bar.Clear()
 	if err != nil {
 		return p.taskStopped(c, saved, err)
 	}

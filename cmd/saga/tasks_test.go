@@ -11,10 +11,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 )
 
 // tasksServer is a server of MCP 2026-07-28 whose tool becomes a task, t-1, which asks
@@ -180,6 +184,41 @@ func TestCallBecomesATask(t *testing.T) {
 	assert.Equal(t, exitServer, code)
 	assert.Contains(t, stderr, "does not know the task")
 	assert.Contains(t, stderr, "saga calls rm saved.json")
+}
+
+// Where a task cannot be asked for, the list says why; and who has mistyped a name is told how it was
+// understood.
+func TestTasksWithoutTheirServer(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	s := newTasksServer(t)
+	h.ok("call", "travel", "--detach", "--server", s.URL)
+	s.Close()
+	own := state.Call{Stdio: "./my-server", Position: client.Position{Version: 1, Dialect: "mcp-2026-07-28", Tool: "travel", Task: "t-2"}}
+	require.NoError(t, own.Save(filepath.Join(h.dir, "state", "saga", "calls", "own.json")))
+	list := h.ok("tasks")
+	assert.Regexp(t, s.URL+`\S* +just now +\? +\? cannot reach the server`, list)
+	assert.Regexp(t, `own +travel +\./my-server +just now +\? +not asked; name its server with --stdio`, list)
+
+	_, stderr, code := h.run("tasks", "watch", "mistyped", "--retry-for", "1ms")
+	assert.Equal(t, exitServer, code)
+	assert.Contains(t, stderr, "There is no saved call mistyped, so it was taken for the id of a task; saga tasks lists")
+}
+
+// A server that does not answer is not waited for until the person gives up.
+func TestTasksOfAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	hung := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hung }))
+	t.Cleanup(s.Close)
+	t.Cleanup(func() { close(hung) })
+	connection := client.New(&client.HTTP{URL: s.URL}, client.Options{Retries: -1})
+	t.Cleanup(func() { assert.NoError(t, connection.Close()) })
+	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	row := new(taskRow)
+	row.ask(ctx, connection, client.Position{Version: 1, Dialect: "mcp-2026-07-28", Task: "t-1"})
+	assert.Equal(t, "? the server did not answer within 10s: does it run?", row.state())
 }
 
 // What opens one server is not told to the others of a list.

@@ -70,7 +70,7 @@ func (p *program) explainToken(ctx context.Context, c *cli.Command) error {
 	}
 	look := newInspector(c)
 	if look.err != nil {
-		return failed(look.err)
+		return failed(nameServers(look.err))
 	}
 	found := look.inspect(token)
 	if found.apart && ledgerOf(c).isOpenToCommands() {

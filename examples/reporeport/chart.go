@@ -15,8 +15,8 @@ const (
 )
 
 // chart draws how many commits there are in each period: all, and in the directories that
-// matter. It is a PNG.
-func (s *state) chart() ([]byte, error) {
+// matter. It is a PNG of that size.
+func (s *state) chart(width, height int) ([]byte, error) {
 	c := &s.Counts
 	periods := len(c.All)
 	line := func(of series) []float64 {

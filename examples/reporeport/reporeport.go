@@ -59,12 +59,13 @@ const system = "You comment on the history of a software project for people who 
 type turn = saga.Turn[args, state]
 
 // New returns the tool repo_report for the repositories under root.
-func New(root string) saga.Definition { return report{root, perPiece, maxPieces}.tool() }
+func New(root string) saga.Definition { return report{root, perPiece, maxPieces, 1}.tool() }
 
-// report is the tool; tests count in smaller pieces.
+// report is the tool; tests count in smaller pieces, and draw smaller pictures.
 type report struct {
 	root                string
 	perPiece, maxPieces int
+	smaller             int // by how much
 }
 
 func (r report) tool() saga.Definition {
@@ -197,7 +198,7 @@ func (r report) commented(t *turn) (saga.Next, error) {
 }
 
 func (r report) report(t *turn) (saga.Next, error) {
-	picture, err := t.State.chart()
+	picture, err := t.State.chart(width/r.smaller, height/r.smaller)
 	if err != nil {
 		return nil, fmt.Errorf("drawing the chart: %w", err)
 	}

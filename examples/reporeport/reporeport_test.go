@@ -74,7 +74,7 @@ func TestTheNumbersAreRight(t *testing.T) {
 	root := gitrepotest.Import(t, gitrepotest.Long(n))
 	want, commits := countedByGit(t, root), gitrepotest.Git(t, root, nil, "rev-list", "--count", "HEAD")
 	var texts []string
-	for name, r := range map[string]report{"at once": {root, n, 100}, "in pieces": {root, 50, 100}, "in turns": {root, 7, 15}} {
+	for name, r := range map[string]report{"at once": {root, n, 100, 1}, "in pieces": {root, 50, 100, 1}, "in turns": {root, 7, 15, 1}} {
 		played := sagatest.Player{Budget: sagatest.Budget{MaxToken: 8 << 10, MaxRounds: 9}}.Play(t, r.tool(), nil,
 			choosing("src", "docs", "docs/api", "src/ui"), sagatest.Say("comment", "Much goes on."))
 		require.True(t, played.Good(), played.Text())
@@ -109,7 +109,7 @@ func TestSweep(t *testing.T) {
 	}
 	root := gitrepotest.Import(t, gitrepotest.Long(60))
 	sagatest.Sweep(t, sagatest.Case{
-		Tool:   report{root, 20, 2}.tool(),
+		Tool:   report{root, 20, 2, 4}.tool(),
 		Script: []sagatest.Answer{choosing("src", "docs"), sagatest.Say("comment", "Much goes on.")},
 	})
 }
@@ -177,7 +177,7 @@ func TestWhatClientsCan(t *testing.T) {
 // While it counts, it says how far it is.
 func TestProgress(t *testing.T) {
 	root := gitrepotest.Import(t, gitrepotest.Long(1200))
-	played := sagatest.Player{Client: steps.Features{Links: true}}.Play(t, report{root, 400, 100}.tool(), nil)
+	played := sagatest.Player{Client: steps.Features{Links: true}}.Play(t, report{root, 400, 100, 1}.tool(), nil)
 	require.Len(t, played.Progress, 2)
 	assert.Contains(t, played.Progress[1].Message, "1000 commits counted, back to ")
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 )
 
 // lives are what can become of a saga when nothing is killed.
@@ -45,9 +47,13 @@ func TestKill(t *testing.T) {
 		}
 		return map[bool]int{true: -1, false: 1}[a.down()]
 	})
-	next := make(chan scenario)
+	next := make(chan scenario, len(all))
+	for _, s := range all {
+		next <- s
+	}
+	close(next)
 	var workers sync.WaitGroup
-	for range 6 {
+	for range 8 {
 		w := first
 		if first = nil; w == nil {
 			w = newWorld(t)
@@ -58,10 +64,6 @@ func TestKill(t *testing.T) {
 			}
 		})
 	}
-	for _, s := range all {
-		next <- s
-	}
-	close(next)
 	workers.Wait()
 	t.Logf("%d killings in %v", len(all), time.Since(began).Round(time.Millisecond))
 }
@@ -132,9 +134,10 @@ func killings(life string, script script, points []point) []scenario {
 }
 
 // sample takes killings until there is one of each kind: of the server, the client and
-// the service that is asked, in every manner, around every kind of request, with each
-// way back; at every point; and in every life of each of the three, with each way
-// back, and around every kind of request.
+// the service that is asked, in every manner, around every kind of request; and in every
+// life of each of the three, with each way back. If somebody asked for long tests it is
+// also one of all those with each way back, at every point, and in every life around every
+// kind of request.
 func sample(all []scenario) (some []scenario) {
 	seen := map[scenario]bool{}
 	for _, s := range all {
@@ -143,12 +146,19 @@ func sample(all []scenario) (some []scenario) {
 			victim = "service"
 		}
 		news := false
-		for _, kind := range []scenario{
-			{where: point{what: s.where.what, moment: s.where.moment}, victim: victim, how: s.how, cancel: s.cancel},
-			{where: s.where},
-			{life: s.life, where: point{what: s.where.what, moment: s.where.moment}},
+		around := point{what: s.where.what, moment: s.where.moment}
+		kinds := []scenario{
+			{where: around, victim: victim, how: s.how},
 			{life: s.life, victim: victim, cancel: s.cancel},
-		} {
+		}
+		if longtests.Wanted() {
+			kinds = append(kinds,
+				scenario{where: around, victim: victim, how: s.how, cancel: s.cancel},
+				scenario{where: s.where},
+				scenario{life: s.life, where: around},
+			)
+		}
+		for _, kind := range kinds {
 			news = news || !seen[kind]
 			seen[kind] = true
 		}

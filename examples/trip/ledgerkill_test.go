@@ -20,6 +20,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/trip/service"
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
@@ -235,6 +236,7 @@ func TestKillWithLedger(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until claims of servers that are dead are over")
 	}
+	longtests.OnlyIfWanted(t, "waits until claims of servers that are dead are over")
 	t.Parallel()
 	for _, kind := range ledgers {
 		t.Run(kind, func(t *testing.T) {

@@ -39,7 +39,7 @@ var mayShow = map[string]string{
 
 // load loads all packages, once for all tests.
 var load = sync.OnceValues(func() ([]*packages.Package, error) {
-	return packages.Load(&packages.Config{Mode: packages.LoadTypes, Dir: root}, "./...")
+	return packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes, Dir: root}, "./...")
 })
 
 // publicPackages are the packages that others may import.

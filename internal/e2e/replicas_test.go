@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/buildtest"
 )
 
 // saga is the built command.
@@ -29,11 +31,11 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	saga = filepath.Join(dir, "saga")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", saga, "github.com/mcpsaga/mcpsaga/cmd/saga")
-	build.Stderr = os.Stderr
 	code := 1
-	if err := build.Run(); err == nil {
+	if err := buildtest.Program(saga, "github.com/mcpsaga/mcpsaga/cmd/saga", "-ldflags=-s -w"); err == nil {
 		code = m.Run()
+	} else {
+		fmt.Fprintln(os.Stderr, err)
 	}
 	os.RemoveAll(dir)
 	os.Exit(code)

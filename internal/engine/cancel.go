@@ -80,7 +80,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 	if err != nil {
 		return nil, err
 	}
-	if complete && undo != nil && undo.Final != "" && len(undo.Undone) == 0 {
+	if complete && undo.TooLate() {
 		// There is no way back, so the only good end is forward.
 		r.toUndo, r.inner = false, false
 		if out, err := t.Resume(ctx, at, r); err != nil || out.Position == nil {
@@ -117,7 +117,7 @@ func (t *Program) CancelFirst(ctx context.Context, call Call) (*Outcome, error) 
 	if err != nil {
 		return nil, err
 	}
-	if undo != nil && undo.Final != "" && len(undo.Undone) == 0 && out.Position != nil {
+	if undo.TooLate() && out.Position != nil {
 		if out, err := t.Start(ctx, call); err != nil || out.Position == nil {
 			return out, err
 		}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
@@ -277,9 +278,26 @@ func (tc *Turn) halt(err error) error {
 // Succeed records that the effect was performed.
 func (r *EffectRecord) Succeed(output sagahooks.Value) { r.status, r.Out = effectDone, output }
 
+// maxFailure is how much is kept of why an effect was not performed, in bytes: what it did before
+// must be undone even if what keeps the record is bounded, as a ledger is.
+const maxFailure = 16 << 10
+
+// shortError says no more than what is kept of an error: the tool sees the same text when it runs
+// again.
+type shortError struct {
+	error
+	text string
+}
+
+func (e *shortError) Error() string { return e.text }
+func (e *shortError) Unwrap() error { return e.error }
+
 // Fail records that the effect was not performed, for certain if it was refused, and
 // returns the cause to report.
 func (r *EffectRecord) Fail(err error, refused bool) error {
+	if text := err.Error(); len(text) > maxFailure {
+		err = &shortError{err, strings.ToValidUTF8(text[:maxFailure], "") + "…"}
+	}
 	switch {
 	case refused && r.repeated:
 		r.status = effectRefusedAgain

@@ -41,7 +41,15 @@ type UndoReport struct {
 	// effects that were undone are now refused.
 	Again *Position `json:"-"`
 
-	errs []error
+	errs     []error
+	doubtful bool // something that was done may have been undone, though its Undo has failed
+}
+
+// TooLate reports whether a saga cannot be cancelled, and goes on: it did something that is final, and
+// nothing that it takes for done was undone, or may have been by an Undo that has failed. Where it
+// does not know whether something was done, it performs that again, and hears that it was undone.
+func (u *UndoReport) TooLate() bool {
+	return u != nil && u.Final != "" && len(u.Undone) == 0 && !u.doubtful
 }
 
 // final names the irreversible effect that is done, or returns "".
@@ -138,20 +146,29 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f
 		case errors.As(err, new(*FinalError)):
 			report.Final = r.name
 			report.errs = append(report.errs, fmt.Errorf("undo of %q: %w", r.name, err))
+			report.Again = t.again(id, again) // what came after it and could not be undone yet
 			return report, nil
 		case t.irreversible(r):
 			return nil, &UnsettledError{t.Name, r.name, err}
 		default:
 			report.fail(r.name, err)
+			report.doubtful = report.doubtful || r.status == effectDone
 			again.records = append(again.records, r)
 		}
 	}
-	if len(again.records) > 0 {
-		slices.Reverse(again.records)
-		// There is no step function of that name, so it can only be cancelled.
-		report.Again = &Position{ID: id, Tool: t.Name, Revision: t.Revision, body: body{log: again}}
-	}
+	report.Again = t.again(id, again)
 	return report, nil
+}
+
+// again is where what could not be undone, listed in the order in which that was tried, can be undone
+// later; nil if that is nothing.
+func (t *Program) again(id [16]byte, failed *effectLog) *Position {
+	if len(failed.records) == 0 {
+		return nil
+	}
+	slices.Reverse(failed.records)
+	// There is no step function of that name, so it can only be cancelled.
+	return &Position{ID: id, Tool: t.Name, Revision: t.Revision, body: body{log: failed}}
 }
 
 var errUndoTime = errors.New("the time for undoing it is over")

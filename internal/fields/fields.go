@@ -27,8 +27,8 @@ func AppendUint(b []byte, field, v uint64) []byte {
 	if v == 0 {
 		return b
 	}
-	var n [binary.MaxVarintLen64]byte
-	return AppendBytes(b, field, binary.AppendUvarint(n[:0], v))
+	b, at := appendHead(b, field)
+	return closed(binary.AppendUvarint(b, v), at)
 }
 
 // AppendBool appends a field if v holds.
@@ -44,8 +44,19 @@ func AppendTime(b []byte, field uint64, t time.Time) []byte {
 	if t.IsZero() {
 		return b
 	}
-	var n [binary.MaxVarintLen64]byte
-	return AppendBytes(b, field, binary.AppendVarint(n[:0], t.UnixMicro()))
+	b, at := appendHead(b, field)
+	return closed(binary.AppendVarint(b, t.UnixMicro()), at)
+}
+
+// appendHead begins a field whose length takes one byte, at at. It is written by closed.
+func appendHead(b []byte, field uint64) (_ []byte, at int) {
+	b = append(binary.AppendUvarint(b, field), 0)
+	return b, len(b) - 1
+}
+
+func closed(b []byte, at int) []byte {
+	b[at] = byte(len(b) - at - 1)
+	return b
 }
 
 // Value is what a field holds. It shares memory with what was read.

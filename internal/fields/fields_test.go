@@ -81,3 +81,41 @@ func TestWhatIsCutOffIsAnError(t *testing.T) {
 		require.ErrorIs(t, err, fields.ErrTruncated)
 	}
 }
+
+// listed is a structure with a field of each type.
+type listed struct {
+	text   string
+	bytes  []byte
+	id     [16]byte
+	small  uint8
+	middle uint32
+	large  uint64
+	holds  bool
+	at     time.Time
+	lasts  time.Duration
+}
+
+func (l *listed) list() fields.List {
+	return fields.List{1: &l.text, &l.bytes, &l.id, &l.small, &l.middle, 7: &l.large, 200: &l.holds, &l.at, &l.lasts}
+}
+
+func TestListsAreReadAsTheyWereWritten(t *testing.T) {
+	full := listed{"text", []byte{0, 1}, [16]byte{15: 1}, math.MaxUint8, math.MaxUint32, math.MaxUint64, true, time.UnixMicro(-1).UTC(), -time.Second}
+	b := full.list().Append(nil, 100)
+	require.LessOrEqual(t, len(b)+100, cap(b))
+	var found listed
+	unknown, err := found.list().Read(fields.AppendBytes(b, 6, "of another"))
+	require.NoError(t, err)
+	assert.Equal(t, full, found)
+	assert.Equal(t, fields.AppendBytes(nil, 6, "of another"), unknown)
+	assert.Len(t, new(listed).list().Append(nil, 0), 18, "only the id, which has as many bytes always")
+	grown := full.list().Append(make([]byte, 0, cap(b)), 0)
+	assert.Equal(t, b, grown)
+}
+
+// What Append makes room for is enough: it need not grow in between.
+func TestListsGrowOnce(t *testing.T) {
+	full := listed{text: string(make([]byte, 1<<15)), bytes: make([]byte, 1<<15), small: math.MaxUint8, middle: math.MaxUint32, large: math.MaxUint64, holds: true, at: time.UnixMicro(math.MinInt64), lasts: -1}
+	l := full.list()
+	assert.LessOrEqual(t, testing.AllocsPerRun(10, func() { l.Append(nil, 0) }), 1.0)
+}

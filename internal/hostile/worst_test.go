@@ -29,7 +29,7 @@ var section = regexp.MustCompile(`(?s)<!-- bench:hostile -->\n(.*)\n<!-- /bench:
 // -update there are few requests, which are small, and the document stays.
 func TestWorstRequests(t *testing.T) {
 	const top = 12
-	largest, times, wanted := 300_000, 3, func(name string) bool { return strings.HasPrefix(name, "saga, tools/callSaga, ask.arguments.any") }
+	largest, times, wanted := 100_000, 3, func(name string) bool { return strings.HasPrefix(name, "saga, tools/callSaga, ask.arguments.any") }
 	if *update {
 		largest, times, wanted = 1_000_000, 100, nil
 	}

@@ -10,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/buildtest"
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 )
 
 // most is how many files and functions of this module one request may run through: a turn
@@ -23,8 +26,9 @@ var most = map[string]struct{ files, functions int }{
 
 // What a request runs through does not grow unnoticed. The test says how much it is:
 //
-//	go test ./internal/pathcount -v
+//	SAGA_LONG=1 go test ./internal/pathcount -v
 func TestPathsOfRequests(t *testing.T) {
+	longtests.OnlyIfWanted(t, "builds everything once more")
 	if testing.Short() {
 		t.Skip("it builds everything once more")
 	}
@@ -36,7 +40,7 @@ func TestPathsOfRequests(t *testing.T) {
 		require.NoError(t, err, "%s %s: %s", name, args, out)
 		return out
 	}
-	run("go", "build", "-cover", "-covermode=atomic", "-coverpkg="+module+"...", "-o", program, ".")
+	require.NoError(t, buildtest.Program(program, ".", "-cover", "-covermode=atomic", "-coverpkg="+module+"..."))
 	for what, most := range most {
 		dir := t.TempDir()
 		run(program, what, dir)

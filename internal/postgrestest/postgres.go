@@ -39,8 +39,8 @@ type instance struct {
 }
 
 // Run runs a server with the given settings and an empty database until the test ends, which
-// can stop it and start it again. It skips the test where PostgreSQL is not installed, and, but
-// for those of [Tests.Always], where nobody asked. Whoever runs a benchmark has asked.
+// can stop it and start it again. It skips the test where PostgreSQL is not installed, and
+// where nobody asked. Whoever runs a benchmark has asked.
 func Run(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s := create(t, settings...)
@@ -51,7 +51,7 @@ func Run(t testing.TB, settings ...string) *Server {
 // create runs a server, which is the caller's to remove.
 func create(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	if _, test := t.(*testing.T); test && !always {
+	if _, test := t.(*testing.T); test {
 		longtests.OnlyIfWanted(t, "starts PostgreSQL")
 	}
 	s := &Server{t, &instance{bin: programs()}}

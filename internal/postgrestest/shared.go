@@ -28,16 +28,10 @@ func Shared(t testing.TB) *Server {
 // *testing.M.
 type Tests struct {
 	*testing.M
-	// Always is for the package that is about PostgreSQL: nobody has to ask for its tests.
-	Always bool
 }
-
-// always is [Tests.Always] of this process.
-var always bool
 
 // Run runs the tests, then stops their server.
 func (m Tests) Run() int {
-	always = m.Always
 	defer func() {
 		shared.Lock()
 		defer shared.Unlock()

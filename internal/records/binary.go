@@ -21,8 +21,8 @@ func (s *Saga) fields() [26]any {
 	}
 }
 
-func (c *Claim) fields() [7]any {
-	return [...]any{1: &c.From, &c.Digest, &c.How, &c.Nonce, &c.Until, &c.Request}
+func (c *Claim) fields() [8]any {
+	return [...]any{1: &c.From, &c.Digest, &c.How, &c.Nonce, &c.Until, &c.Request, &c.Lease}
 }
 
 // claimField is the number of a saga's claim, within which its fields are.
@@ -86,6 +86,10 @@ func appendFields(b []byte, fields []any) []byte {
 			if *v != 0 {
 				value = binary.AppendVarint(room[:0], int64(*v))
 			}
+		case *time.Duration:
+			if *v != 0 {
+				value = binary.AppendVarint(room[:0], int64(*v))
+			}
 		case *bool:
 			if *v {
 				value = append(room[:0], 1)
@@ -141,6 +145,10 @@ func readFields(b []byte, fields []any, other func(number uint64, value []byte) 
 			var x int64
 			x, used = binary.Varint(value)
 			*v = int(x)
+		case *time.Duration:
+			var x int64
+			x, used = binary.Varint(value)
+			*v = time.Duration(x)
 		case *bool:
 			*v = len(value) == 1 && value[0] == 1
 		case *time.Time:

@@ -17,6 +17,9 @@ func filled(t *testing.T, v reflect.Value, n *int) {
 	case time.Time:
 		v.Set(reflect.ValueOf(time.Unix(-int64(*n), int64(*n)).UTC()))
 		return
+	case time.Duration:
+		v.SetInt(1<<62 + int64(*n)) // also where an int has 32 bits
+		return
 	case []byte:
 		v.SetBytes([]byte{0, byte(*n), 0})
 		return

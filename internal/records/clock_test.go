@@ -49,3 +49,22 @@ func TestTimeOfTheStore(t *testing.T) {
 		assert.Equal(t, 2*time.Hour, off(), "it is where it was")
 	})
 }
+
+// A clock that is set by less than the shortest lease makes none of them longer or shorter.
+func TestTimeOfTheStoreOnceTheClockWasSet(t *testing.T) {
+	for _, by := range []time.Duration{time.Minute, -time.Minute, time.Second / 2, -time.Second / 2} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &ahead{by: time.Hour}
+			b := New(store, func() *codec.Keyset { return nil }, "here", 0)
+			set := time.Duration(0)
+			off := func() time.Duration {
+				return time.Until(b.Now(t.Context(), func() time.Time { return time.Now().Add(set) }))
+			}
+			assert.Equal(t, time.Hour, off())
+			time.Sleep(measureEvery / 2)
+			set = by
+			assert.Equal(t, time.Hour, off(), "set by %v", by)
+			assert.Equal(t, 2, store.asked)
+		})
+	}
+}

@@ -19,7 +19,7 @@ func TestWhatIsRememberedOfTasksIsNotTrusted(t *testing.T) {
 	defer store.Close()
 	b := New(store, func() *codec.Keyset { return keys }, "here", 0)
 	put := func(id string) *ledger.Record {
-		e, err := b.NewTask(t.Context(), Task{ID: id, Principal: "p", Note: []byte("note of " + id)}, false)
+		e, err := b.NewTask(t.Context(), Task{TaskIdentity: TaskIdentity{ID: id, Principal: "p", Note: []byte("note of " + id)}}, false)
 		require.NoError(t, err)
 		_, err = b.PutTask(t.Context(), e, false)
 		require.NoError(t, err)

@@ -89,6 +89,8 @@ type Claim struct {
 	// turn, unless the claim was renewed.
 	Nonce []byte
 	Until time.Time
+	// Lease is for how long it was made, and is renewed; zero if an earlier program has made it.
+	Lease time.Duration
 	// Request is what is needed to take the turn again, or to go on undoing it, encoded by whoever
 	// takes turns.
 	Request []byte

@@ -293,7 +293,7 @@ func (b *Book) PutTask(ctx context.Context, e *TaskEntry, take bool, items ...Ta
 	keys, known := b.keys(), []byte(nil)
 	r.Body, err = b.sealTask(b.associated(e.key), func(plain []byte) []byte {
 		begin := len(plain)
-		plain = e.encode(slices.Grow(plain, e.size()))
+		plain = e.encode(plain)
 		known = bytes.Clone(plain[begin:])
 		return plain
 	})

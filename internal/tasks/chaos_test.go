@@ -17,6 +17,7 @@ import (
 type link struct {
 	ledger.Store
 	faults float64
+	harsh  bool
 	dead   atomic.Bool
 	life   context.Context // ends when it is cut off: then it takes nothing more
 	end    context.CancelFunc
@@ -46,7 +47,7 @@ func (l *link) ill() bool { return l.faults > 0 || l.dead.Load() || l.leaves.Loa
 // fault says how a call goes wrong: before it is made, or after.
 func (l *link) fault() (before, after bool) {
 	l.mu.Lock()
-	if l.faults > 0 && l.rand.IntN(rarely(300)) == 0 {
+	if l.faults > 0 && l.rand.IntN(rarely(300, l.harsh)) == 0 {
 		l.frozen = time.Now().Add(time.Duration(l.rand.IntN(60)) * time.Second)
 	}
 	frozen := time.Until(l.frozen)

@@ -109,7 +109,7 @@ type clerk struct {
 }
 
 // luck is what happens once in n times.
-func (c *clerk) luck(n int) bool { return c.intN(rarely(n)) == 0 }
+func (c *clerk) luck(n int) bool { return c.intN(rarely(n, c.harsh)) == 0 }
 
 func (c *clerk) do(ctx context.Context, key saga.Key, in hold) (got string, err error) {
 	c.seen.note(in.Task, "%s: does %s %.4s", c.link, in.What, key)
@@ -159,7 +159,7 @@ func (c *clerk) undo(ctx context.Context, p saga.Performed[hold, string]) (err e
 
 // pause takes time: mostly not much, now and then more than a lease.
 func (c *clerk) pause() {
-	switch c.intN(rarely(40)) {
+	switch c.intN(rarely(40, c.harsh)) {
 	case 0:
 		time.Sleep(10*time.Second + time.Duration(c.intN(30_000))*time.Millisecond)
 	case 1, 2, 3, 4:

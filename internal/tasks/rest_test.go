@@ -36,7 +36,9 @@ func TestWhatRestsIsNotTakenAgain(t *testing.T) {
 		require.NoError(t, err)
 		for _, rests := range []bool{true, false} {
 			id := map[bool]string{true: "rests", false: "runs"}[rests]
-			e, err := m.book.NewTask(t.Context(), records.Task{ID: id, Principal: "p", State: records.TaskWaiting}, false)
+			e, err := m.book.NewTask(t.Context(), records.Task{
+				TaskIdentity: records.TaskIdentity{ID: id, Principal: "p"}, TaskRuns: records.TaskRuns{State: records.TaskWaiting},
+			}, false)
 			require.NoError(t, err)
 			e.Wake = m.now().Add(time.Minute)
 			if rests {

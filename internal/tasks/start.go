@@ -96,11 +96,12 @@ func (m *Manager) newTask(s *Start, turn *turns.TaskTurn) records.Task {
 	q := &s.Request
 	now := m.now()
 	set := turn.Program.Tasks
-	t := records.Task{
+	var t records.Task
+	t.TaskIdentity = records.TaskIdentity{
 		Target: records.Target{Name: turns.TargetOf(turn.Program), Revision: turn.Program.Revision},
-		ID:     s.ID, Principal: q.Principal, Account: s.Account, Saga: turn.Saga, Created: now, Updated: now, Note: s.Note,
-		TTL: set.TTL, Poll: set.Poll, Retain: max(set.Keep, s.Keep),
+		ID:     s.ID, Principal: q.Principal, Account: s.Account, Saga: turn.Saga, Note: s.Note,
 	}
+	t.TaskTimes = records.TaskTimes{Created: now, Updated: now, TTL: set.TTL, Poll: set.Poll, Retain: max(set.Keep, s.Keep)}
 	if s.Delay > 0 && !offers(turn.Program) {
 		t.TTL = 0 // what its program says of tasks is nothing
 	}

@@ -308,9 +308,9 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 		return r.undoTurn(err) // its end is no end, and would be none the next time
 	case !isUndone:
 		return false, r.failed(t, err)
-	case why == errCancelled && tooLate(undone.Report) && !r.undone: // else it had failed by itself
+	case why == errCancelled && undone.Report.TooLate() && !r.undone: // else it had failed by itself
 		return true, r.goOnAnyway(true)
-	case why == errCancelled && !tooLate(undone.Report):
+	case why == errCancelled && !undone.Report.TooLate():
 		end := &turns.End{Outcome: *engine.Cancelled(undone.Report, "Cancelled.")}
 		return false, r.finish(end, Cancelled)
 	case why == errOver:
@@ -321,11 +321,6 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 
 func ctxError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// tooLate reports whether nothing was undone, as an effect is final.
-func tooLate(report *engine.UndoReport) bool {
-	return report != nil && report.Final != "" && len(report.Undone) == 0
 }
 
 // goOnAnyway forgets that a client wanted the task cancelled: there is no way back. loose is as in

@@ -55,6 +55,16 @@ func (m *mark) encode() []byte {
 	return append(b, 5, 0) // so that it is never empty
 }
 
+// on returns the mark as it is to be written where there is one already, of which b is the encoding,
+// or empty: that stays as it is, but for behind.
+func (m *mark) on(b []byte) []byte {
+	if old, err := decodeMark(b); len(b) > 0 && err == nil {
+		old.behind = m.behind
+		return old.encode()
+	}
+	return m.encode()
+}
+
 func decodeMark(b []byte) (m mark, err error) {
 	var code uint64
 	var text string
@@ -114,7 +124,7 @@ func (r *run) undoing(why error) func(context.Context, engine.Undoing) error {
 		put := func(t *records.Task) []Event {
 			known = len(t.Undo) > 0 && !m.behind || r.undone // by the mark, or by the checkpoint before it
 			if !known {
-				t.Undo = m.encode()
+				t.Undo = m.on(t.Undo)
 			}
 			return nil
 		}
@@ -164,7 +174,7 @@ func (r *run) goOnUndoing(t *records.Task) (again bool, err error) {
 	case why == nil:
 		return false, r.finish(&end, Completed)
 	}
-	if report := turns.UndoReport(&end); m.behind && tooLate(report) {
+	if report := turns.UndoReport(&end); m.behind && report.TooLate() {
 		end.Outcome = *engine.Cancelled(nil, fmt.Sprintf("Cancelled, though %q is final. What was done before it may have been undone.", report.Final))
 	}
 	return r.wasUndone(&end, why)
@@ -191,7 +201,7 @@ func (r *run) wasUndone(end *turns.End, why error) (again bool, err error) {
 	switch {
 	case report == nil: // its turn had ended well
 		return false, r.finish(end, Completed)
-	case why == errCancelled && tooLate(report):
+	case why == errCancelled && report.TooLate():
 		return true, r.goOnAnyway(false)
 	case why == errCancelled:
 		return false, r.finish(end, Cancelled)
@@ -206,6 +216,8 @@ func expired(report *engine.UndoReport) *FailedError {
 	text := errExpired.Text
 	switch {
 	case report == nil || report.Final == "" && len(report.Undone)+len(report.Outstanding) == 0:
+	case report.Final != "" && len(report.Outstanding) > 0:
+		text += fmt.Sprintf(" Not all that it did after %q, which is final, could be undone yet: the server tries again.", report.Final)
 	case report.Final != "" && len(report.Undone) == 0:
 		text += fmt.Sprintf(" Nothing was undone, as %q is final.", report.Final)
 	case report.Final != "":

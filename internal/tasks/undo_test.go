@@ -150,6 +150,7 @@ func TestWhatIsSaidOfAnExpiredTask(t *testing.T) {
 		effects int
 		fails   string
 		final   bool
+		later   bool // the others cannot be undone yet
 		says    string
 	}{
 		"nothing":             {says: "longer than its time to live."},
@@ -158,14 +159,17 @@ func TestWhatIsSaidOfAnExpiredTask(t *testing.T) {
 		"one is not undone":   {effects: 2, fails: "a", says: "What it did was undone, but not all of it could be yet: the server tries again."},
 		"a final one":         {effects: 1, fails: "a", final: true, says: `Nothing was undone, as "a" is final.`},
 		"up to the final one": {effects: 2, fails: "a", final: true, says: `What it did was undone up to "a", which is final.`},
+		"not yet up to it":    {effects: 2, fails: "a", final: true, later: true, says: `Not all that it did after "a", which is final, could be undone yet: the server tries again.`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, r *rig) {
 				things := &counter{holds: map[string]bool{}}
 				things.before = func(what string) error {
 					switch {
-					case what != c.fails:
+					case what != c.fails && !c.later:
 						return nil
+					case what != c.fails:
+						return errors.New("not now")
 					case c.final:
 						return saga.Final(errors.New("it is over"))
 					}

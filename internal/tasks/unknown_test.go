@@ -282,3 +282,30 @@ func TestWhatIsUndoneBehindAFinalEffect(t *testing.T) {
 		stop()
 	})
 }
+
+// What could not be undone at first, before an earlier effect turned out to be final, is undone later.
+// As it may have been undone already, the task does not go on.
+func TestWhatFollowsAFinalEffectIsUndoneLater(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		things := &counter{holds: map[string]bool{}}
+		m := r.manager(nil, things.two(saga.Info{}))
+		things.before = func(what string) error {
+			if what == "b" {
+				return errors.New("no answer")
+			}
+			return saga.Final(errors.New("it is used"))
+		}
+		r.work(m)
+		task := r.until(m, r.start(m, call(m, "two", "")).ID, tasks.InputRequired)
+		_, err := m.Cancel(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		task = r.until(m, task.ID, tasks.Cancelled)
+		assert.Contains(t, text(t, task), `is done and final`)
+		assert.Equal(t, map[string]bool{"a": true, "b": true}, things.held())
+		things.mu.Lock()
+		things.before = nil
+		things.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		assert.Equal(t, map[string]bool{"a": true}, things.held())
+	})
+}

@@ -89,6 +89,10 @@ type deflater struct {
 	out bytes.Buffer
 }
 
+// short is the encoder of all compressors: to find places in the dictionary it has tables, which are the
+// same for all.
+var short = sync.OnceValues(func() (*shortblock.Encoder, error) { return shortblock.New(dictionary2) })
+
 // newCompressor returns a compressor for states of at most limit bytes.
 func newCompressor(limit int) (*compressor, error) {
 	encoder := func(level zstd.EncoderLevel, more ...zstd.EOption) func() (*zstd.Encoder, error) {
@@ -117,7 +121,7 @@ func newCompressor(limit int) (*compressor, error) {
 		former:     sync.OnceValues(func() (*zstd.Decoder, error) { return decoder(dictionary1) }),
 	}
 	var err error
-	if z.short, err = shortblock.New(dictionary2); err != nil {
+	if z.short, err = short(); err != nil {
 		return nil, err
 	}
 	z.decoder, err = decoder(dictionary2)

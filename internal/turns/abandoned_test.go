@@ -130,7 +130,7 @@ func TestFailingUndoIsTriedAgain(t *testing.T) {
 		w := newWorld()
 		w.unwilling = map[string]bool{"hold": true}
 		s := newShared(t, w.trip(nil))
-		a := s.replica()
+		a := s.replica(seldom)
 		book := records.New(s.store, a.Codec.Keyset, "here", 0)
 		_, err := a.call(`{"to":"Rome","early":true}`)
 		require.NoError(t, err)

@@ -50,14 +50,14 @@ func (r *Runner) Claim(ctx context.Context, q Request, t *TaskTurn) error {
 	}
 	t.Adopted = append([]byte("task "), DigestAnswers(t)...)
 	for {
-		f, err := r.find(ctx, q.Principal, o.identity, o.pos.Turn, t.Adopted, records.HowTurn)
+		f, err := ledgered{r}.find(ctx, q.Principal, o.identity, o.pos.Turn, t.Adopted, records.HowTurn)
 		if err != nil {
 			return r.report(ctx, q.Method, r.failed(o.identity, err))
 		}
 		if f.known {
 			return nil
 		}
-		m, err := r.remember(&q, o, &f)
+		m, err := ledgered{r}.remember(&q, o, &f)
 		if err == nil {
 			m.digest, m.request.Turn = t.Adopted, t.Adopted
 			err = m.claim(ctx)
@@ -89,7 +89,7 @@ func (t *TaskTurn) Drop(ctx context.Context) {
 }
 
 // adopted records that the saga goes on as a task.
-func (m *memory) adopted(e *records.Entry) {
+func (m *remembered) adopted(e *records.Entry) {
 	e.How, e.Digest, e.Response, e.Report = records.HowTurn, m.digest, nil, nil
 	e.From, e.At = m.from, max(e.At, m.from)
 	m.close(e, nil, nil)
@@ -99,11 +99,11 @@ func (m *memory) adopted(e *records.Entry) {
 // *[tokens.Rejected] if it does.
 func (r *Runner) Adopt(ctx context.Context, principal string, p *engine.Program, saga tokens.ID, turn uint32, digest []byte) error {
 	for {
-		f, err := r.find(ctx, principal, identity{p, saga}, turn, digest, records.HowTurn)
+		f, err := ledgered{r}.find(ctx, principal, identity{p, saga}, turn, digest, records.HowTurn)
 		if err != nil || f.known || !f.entry.Exists() {
 			return err
 		}
-		m := &memory{r: r, of: identity{p, saga}, from: turn, digest: digest, entry: f.entry}
+		m := &remembered{r: ledgered{r}, of: identity{p, saga}, from: turn, digest: digest, entry: f.entry}
 		if err := m.write(ctx, m.adopted); !errors.Is(err, errOvertaken) {
 			return err
 		}

@@ -79,7 +79,7 @@ func TestSagasThatCannotBeRead(t *testing.T) {
 			}
 		}
 		require.NotEmpty(t, gone)
-		b := s.replica()
+		b := s.replica(seldom)
 		b.line.Store = missing{s.store, gone}
 		b.work(t)
 		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Hour)
@@ -112,7 +112,7 @@ func TestLargeStatesAreKeptForWorkers(t *testing.T) {
 		w := newWorld()
 		w.unwilling = map[string]bool{"hold": true}
 		s := newShared(t, w.trip(func(i *saga.Info) { i.ShortTokens = true }))
-		a := s.replica(func(c *Config) { c.UndoGrace = -1 })
+		a := s.replica(seldom, func(c *Config) { c.UndoGrace = -1 })
 		_, err := a.call(`{"to":"Rome","early":true}`)
 		require.NoError(t, err)
 		time.Sleep(10 * 24 * time.Hour) // nobody runs
@@ -182,7 +182,7 @@ func TestLostFirstTurnOfAnotherRevision(t *testing.T) {
 		next := w.trip(func(i *saga.Info) { i.Revision = 1 }).(saga.Flow[tripArgs, string])
 		next.Oldest = 1
 		s.tools = []saga.Definition{next}
-		b := s.replica()
+		b := s.replica(seldom)
 		b.work(t)
 		time.Sleep(time.Hour)
 		assert.Len(t, w.calls, 1, "%s", s.logged())
@@ -191,7 +191,7 @@ func TestLostFirstTurnOfAnotherRevision(t *testing.T) {
 		assert.Contains(t, one.LastError, "revision 0 of the tool is not served here")
 
 		s.tools = append(s.tools, w.trip(nil))
-		s.replica().work(t)
+		s.replica(seldom).work(t)
 		time.Sleep(7 * 24 * time.Hour) // of the two it is chance who comes first
 		assert.Empty(t, w.things())
 	})

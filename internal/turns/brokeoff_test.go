@@ -136,6 +136,32 @@ func TestAnEndThatIsTooLargeAndWasLost(t *testing.T) {
 	}
 }
 
+// Why an effect failed may be longer than what the ledger keeps. What came before it is undone
+// nevertheless, and what may have happened of itself; and the tool says the same when it runs again.
+func TestFailuresThatSayTooMuch(t *testing.T) {
+	long := errors.New(strings.Repeat("x", ledger.MaxBody))
+	undone := map[string][]string{"refused": {"one"}, "unknown": {"two", "one"}}
+	for name, why := range map[string]error{"refused": saga.Refused(long), "unknown": long} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				s := newShared(t, w.chain("one", "two"))
+				a := s.replica()
+				first := a.begin(t, `{"to":"Rome"}`)
+				w.answers("two", why)
+				end, err := a.resume(first.Token, say("where", true))
+				require.NoError(t, err, "the log is long")
+				assert.Equal(t, undone[name], undoReport(end.Result).Undone)
+				assert.Less(t, len(end.Result.Content.Text()), 20<<10)
+				again, err := a.resume(first.Token, say("where", true))
+				require.NoError(t, err, "it is remembered")
+				assert.Equal(t, told(t, end), told(t, again))
+				assert.Empty(t, w.things())
+			})
+		})
+	}
+}
+
 // An undo that has not begun, as the ledger failed for a moment, is tried again after a lease: it
 // has not failed, so there is no pause that grows.
 func TestTheLedgerFailsBeforeAnUndo(t *testing.T) {

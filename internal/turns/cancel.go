@@ -45,7 +45,7 @@ func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, 
 // cancel ends a saga from an opened token on.
 func (r *Runner) cancel(ctx context.Context, brought *Request, o *opened) (End, error) {
 	if r.remembers(o.program) {
-		return r.cancelOnce(ctx, brought, o)
+		return ledgered{r}.cancelOnce(ctx, brought, o)
 	}
 	q := *brought
 	answered := len(q.Answers) > 0
@@ -123,13 +123,13 @@ func (r *Runner) inner(q *Request, t *engine.Program) func(context.Context, *eng
 
 // undoBroken undoes a saga whose turn broke off and cannot be taken again, unless the
 // engine has.
-func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Position, why error, m *memory) error {
+func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Position, why error, m *remembered) error {
 	var undone *engine.UndoneError
 	if errors.As(why, &undone) {
 		return why
 	}
 	if m != nil {
-		return r.undoRemembered(ctx, of, pos, why, m)
+		return m.undoBroken(ctx, of, pos, why)
 	}
 	if pos != nil && pos.HasEffects() {
 		// The turn may be over: undoing has time of its own.
@@ -144,9 +144,9 @@ func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Positi
 	return &engine.UndoneError{Err: why}
 }
 
-// undoRemembered is undoBroken for a saga that is remembered: what cannot be undone now is for
+// undoBroken is [Runner.undoBroken] for a saga that is remembered: what cannot be undone now is for
 // workers.
-func (r *Runner) undoRemembered(ctx context.Context, of identity, pos *engine.Position, why error, m *memory) error {
+func (m *remembered) undoBroken(ctx context.Context, of identity, pos *engine.Position, why error) error {
 	if pos == nil || !pos.HasEffects() {
 		return &engine.UndoneError{Err: why}
 	}
@@ -155,7 +155,7 @@ func (r *Runner) undoRemembered(ctx context.Context, of identity, pos *engine.Po
 		defer cancel()
 		return m.claim(ctx)
 	}
-	out, err := of.program.Cancel(ctx, pos, engine.Resumption{Now: r.Now(), Acting: claim, Undoing: m.undoing})
+	out, err := of.program.Cancel(ctx, pos, engine.Resumption{Now: m.r.Now(), Acting: claim, Undoing: m.undoing})
 	if errors.As(err, new(*engine.HaltedError)) {
 		return &engine.HaltedError{Err: errors.Join(err, why)}
 	}

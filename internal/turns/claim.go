@@ -15,57 +15,13 @@ import (
 
 // Times of claims.
 const (
-	// leaseTime is how long a turn is its worker's unless it is renewed, and a worker's
-	// time to look at what it has taken.
+	// leaseTime is [Config.Lease] unless configured, and that of programs that did not say.
 	leaseTime = 10 * time.Second
-	// beatTime is how often a claim is renewed.
-	beatTime = leaseTime / 3
+	// beats is how often a claim is renewed in that time.
+	beats = 3
 	// recordTime bounds what is written although nobody waits for it any more.
 	recordTime = 10 * time.Second
 )
-
-// memory is a turn that is taken of a saga that the ledger remembers. The turn is claimed
-// when it is about to act, and recorded when it has ended; both fail, or find another's
-// record, if somebody else was first.
-type memory struct {
-	r  *Runner
-	of identity
-	// how is what the turn is, from the number of turns before it, and digest identifies
-	// what it was asked for.
-	how    records.How
-	from   uint32
-	digest []byte
-	// request is what is needed to take it again.
-	request request
-	// token is what it was taken with, and effects what that tells of; none of a first turn.
-	token   string
-	effects []string
-	// expires is until when the token that it was taken with is good, and undoable whether
-	// what that tells of can be undone later. keep is until when the record is needed for
-	// other reasons.
-	expires, keep time.Time
-	// page is from if the turn was taken with a token of the policy Paged.
-	page     uint32
-	undoable bool
-	// lost is the request of a turn that somebody has begun who is gone, and taken the claim.
-	lost  *request
-	taken *records.Claim
-	// reached is where the turn goes on without the client, and with what answers; nil if it
-	// does not. noted: the claim says so.
-	reached *engine.Position
-	answers []steps.Answer
-	noted   bool
-	// lazy: it is recorded only if it was claimed.
-	lazy bool
-
-	mu lock
-	// entry is the record as it was found or written last.
-	entry *records.Entry
-	nonce []byte // once it is claimed
-	beat  *time.Timer
-	until time.Time // of the claim
-	over  bool
-}
 
 // errOvertaken: somebody else has claimed or recorded the turn. What there is to be said is
 // in the ledger.
@@ -73,7 +29,7 @@ var errOvertaken = errors.New("somebody else has taken the turn")
 
 // claim makes the turn this worker's, and holds it until it is recorded. If it is claimed
 // already, it makes sure that it still is.
-func (m *memory) claim(ctx context.Context) error {
+func (m *remembered) claim(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.nonce != nil && m.now(ctx).Before(m.until) && (m.reached == nil || m.noted) {
@@ -88,7 +44,7 @@ func (m *memory) claim(ctx context.Context) error {
 }
 
 // hold is claim for what is not a turn that could be taken.
-func (m *memory) hold(ctx context.Context, how records.How) error {
+func (m *remembered) hold(ctx context.Context, how records.How) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.put(ctx, how, &m.request)
@@ -97,7 +53,7 @@ func (m *memory) hold(ctx context.Context, how records.How) error {
 // undoing has the claim say what is being undone after the turn has run: whoever takes it over then
 // goes on with that. The store is asked whatever the clock says, which may have stood still: a
 // worker that was paused may have been replaced by one with which the turn goes on.
-func (m *memory) undoing(ctx context.Context, u engine.Undoing) error {
+func (m *remembered) undoing(ctx context.Context, u engine.Undoing) error {
 	if u.Behind {
 		return nil // it says so already
 	}
@@ -134,7 +90,7 @@ func (m *memory) undoing(ctx context.Context, u engine.Undoing) error {
 }
 
 // put writes the claim, as what it is and with what is needed to take it over.
-func (m *memory) put(ctx context.Context, how records.How, request *request) error {
+func (m *remembered) put(ctx context.Context, how records.How, request *request) error {
 	raw, err := request.encode()
 	if err != nil {
 		return err
@@ -149,15 +105,15 @@ func (m *memory) put(ctx context.Context, how records.How, request *request) err
 			return errOvertaken
 		}
 		e := m.base()
-		until := m.now(ctx).Add(leaseTime)
-		e.Claim = &records.Claim{From: m.from, Digest: m.digest, How: how, Nonce: nonce, Until: until, Request: raw}
+		until := m.now(ctx).Add(m.r.Lease)
+		e.Claim = &records.Claim{From: m.from, Digest: m.digest, How: how, Nonce: nonce, Until: until, Lease: m.r.Lease, Request: raw}
 		e.Wake, e.KeepUntil = m.wake(e), time.Time{}
 		switch err := m.r.records.Put(ctx, e); {
 		case err == nil:
 			m.entry, m.until = e, until
 			if m.nonce == nil {
 				m.nonce = nonce
-				m.beat = time.AfterFunc(beatTime, m.renew)
+				m.beat = time.AfterFunc(m.r.Lease/beats, m.renew)
 			}
 			return nil
 		case !errors.Is(err, records.ErrConflict):
@@ -173,13 +129,13 @@ func (m *memory) put(ctx context.Context, how records.How, request *request) err
 }
 
 // now is the time that leases go by.
-func (m *memory) now(ctx context.Context) time.Time { return m.r.leaseNow(ctx) }
+func (m *remembered) now(ctx context.Context) time.Time { return m.r.leaseNow(ctx) }
 
 // leaseNow is the time that leases go by: that of the store.
-func (r *Runner) leaseNow(ctx context.Context) time.Time { return r.records.Now(ctx, r.Now) }
+func (r ledgered) leaseNow(ctx context.Context) time.Time { return r.records.Now(ctx, r.Now) }
 
 // reload finds out what the record is now.
-func (m *memory) reload(ctx context.Context) error {
+func (m *remembered) reload(ctx context.Context) error {
 	e, err := m.r.records.Saga(ctx, m.entry.Principal, m.of.id)
 	if err == nil {
 		m.entry = e
@@ -188,14 +144,14 @@ func (m *memory) reload(ctx context.Context) error {
 }
 
 // goesOn is called when the turn goes on from pos without its client.
-func (m *memory) goesOn(pos *engine.Position, answers []steps.Answer) {
+func (m *remembered) goesOn(pos *engine.Position, answers []steps.Answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reached, m.answers, m.noted = pos, answers, false
 }
 
 // noteBase has the claim say from where the turn is to be taken again.
-func (m *memory) noteBase(ctx context.Context) error {
+func (m *remembered) noteBase(ctx context.Context) error {
 	pos := *m.reached
 	q := Request{Policy: basePolicy, Principal: m.entry.Principal}
 	token, err := m.r.seal(ctx, &q, m.of.program, &pos)
@@ -208,7 +164,7 @@ func (m *memory) noteBase(ctx context.Context) error {
 }
 
 // base is the record with what does not change about it.
-func (m *memory) base() *records.Entry {
+func (m *remembered) base() *records.Entry {
 	e := m.entry.Clone()
 	if !e.Exists() {
 		e.Began = m.r.Now()
@@ -226,46 +182,30 @@ func (m *memory) base() *records.Entry {
 // wake is when a worker must look at a saga that is claimed. A turn that was cut off may be
 // taken again as long as its token is good, but what is being undone, and a first turn that
 // nobody can ask for again, are for workers as soon as the lease is over.
-func (m *memory) wake(e *records.Entry) time.Time {
+func (m *remembered) wake(e *records.Entry) time.Time {
 	if due := m.r.due(e); e.Claim.How == records.HowTurn && due.After(e.Claim.Until) {
 		return due
 	}
 	return e.Claim.Until
 }
 
-// due is when a saga that waits for its client is abandoned. Zero: it is at once, once no turn
-// is under way.
-func (r *Runner) due(e *records.Entry) time.Time {
-	if e.UndoNow || e.Expires.IsZero() {
-		return time.Time{}
-	}
-	return e.Expires.Add(r.Codec.Options().Skew)
-}
-
-// principal is whose saga it is. The record that says so may be renewed at this moment.
-func (m *memory) principal() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.entry.Principal
-}
-
 // mine reports whether the record has this worker's claim.
-func (m *memory) mine() bool {
+func (m *remembered) mine() bool {
 	return m.entry.Claim != nil && bytes.Equal(m.entry.Claim.Nonce, m.nonce)
 }
 
 // renew is called now and then while the turn is claimed.
-func (m *memory) renew() {
+func (m *remembered) renew() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.over {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), beatTime)
+	ctx, cancel := context.WithTimeout(context.Background(), m.r.Lease/beats)
 	defer cancel()
 	e := m.entry.Clone()
 	claim := *e.Claim
-	e.Claim, claim.Until = &claim, m.now(ctx).Add(leaseTime)
+	e.Claim, claim.Until = &claim, m.now(ctx).Add(m.r.Lease)
 	e.Wake = m.wake(e)
 	err := m.r.records.Put(ctx, e)
 	if err == nil {
@@ -279,11 +219,11 @@ func (m *memory) renew() {
 			}
 		}
 	}
-	m.beat.Reset(beatTime)
+	m.beat.Reset(m.r.Lease / beats)
 }
 
 // stop ends the renewals. The turn is over.
-func (m *memory) stop() {
+func (m *remembered) stop() {
 	if m.over = true; m.beat != nil {
 		m.beat.Stop()
 	}
@@ -291,7 +231,7 @@ func (m *memory) stop() {
 
 // write changes the record with change, which gets it as it is now, unless somebody else has
 // taken the turn ([errOvertaken]). The claim is then gone.
-func (m *memory) write(ctx context.Context, change func(e *records.Entry)) error {
+func (m *remembered) write(ctx context.Context, change func(e *records.Entry)) error {
 	// What has happened is recorded whether or not anybody waits for it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 	defer cancel()
@@ -328,7 +268,7 @@ func (m *memory) write(ctx context.Context, change func(e *records.Entry)) error
 }
 
 // give gives a claim up: whoever comes next can take the turn at once.
-func (m *memory) give(ctx context.Context, change func(e *records.Entry)) {
+func (m *remembered) give(ctx context.Context, change func(e *records.Entry)) {
 	if m.nonce == nil {
 		return
 	}

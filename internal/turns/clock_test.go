@@ -2,6 +2,7 @@ package turns
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +49,55 @@ func TestTurnsOfServersWhoseClocksDiffer(t *testing.T) {
 				assert.Equal(t, 2*leaseTime, time.Since(begun), "it has waited")
 				assert.NotEmpty(t, again.Token)
 				assert.Equal(t, []string{"hold", "hold"}, w.calls)
+			})
+		})
+	}
+}
+
+// A server whose clock is set while a turn is under way, by more than a lease, neither takes that turn
+// nor lets others take it.
+func TestClocksThatAreSetDuringATurn(t *testing.T) {
+	for name, set := range map[string]struct {
+		own, other time.Duration
+	}{
+		"of who waits, ahead":    {other: tokens.DefaultSkew},
+		"of who waits, back":     {other: -tokens.DefaultSkew},
+		"of who acts, ahead":     {own: tokens.DefaultSkew},
+		"of who acts, back":      {own: -tokens.DefaultSkew},
+		"of both, apart":         {own: -tokens.DefaultSkew / 2, other: tokens.DefaultSkew / 2},
+		"of both, and crosswise": {own: tokens.DefaultSkew / 2, other: -tokens.DefaultSkew / 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, s := sharedTrip(t)
+				var own, other atomic.Int64
+				shows := func(off *atomic.Int64) func(*Config) {
+					return func(c *Config) { c.Now = func() time.Time { return time.Now().Add(time.Duration(off.Load())) } }
+				}
+				a, b := s.replica(shows(&own)), s.replica(shows(&other))
+				for _, r := range []*replica{a, b} { // both know the store's clock from now on
+					first := r.begin(t, `{"to":"Oslo"}`)
+					_, err := r.resume(first.Token, say("where", true))
+					require.NoError(t, err)
+				}
+				w.calls = nil
+				w.at = func(context.Context, string, bool) error { time.Sleep(2 * leaseTime); return nil }
+				first := a.begin(t, `{"to":"Rome"}`)
+				done := make(chan error)
+				go func() {
+					_, err := a.resume(first.Token, say("where", true))
+					done <- err
+				}()
+				synctest.Wait()
+				own.Store(int64(set.own))
+				other.Store(int64(set.other))
+				time.Sleep(leaseTime / 2)
+				b.work(t)
+				end, err := b.resume(first.Token, say("where", true))
+				require.NoError(t, err, s.logged())
+				require.NoError(t, <-done)
+				assert.NotEmpty(t, end.Token)
+				assert.Equal(t, []string{"hold"}, w.calls)
 			})
 		})
 	}

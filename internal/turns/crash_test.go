@@ -198,3 +198,43 @@ func TestTimeOfATurnThatIsTakenOver(t *testing.T) {
 		assert.Equal(t, inputs[0], inputs[1])
 	})
 }
+
+// Servers of one ledger may have different leases, as while it is being changed. Who waits for a turn
+// waits for as long as the server does not show itself that has the turn, by the lease of that one.
+func TestLeasesThatDiffer(t *testing.T) {
+	leases := func(d time.Duration) func(*Config) { return func(c *Config) { c.Lease = d } }
+	for name, c := range map[string]struct{ own, other time.Duration }{
+		"who waits has a shorter one": {own: 4 * leaseTime, other: leaseTime / 5},
+		"who waits has the usual one": {own: 4 * leaseTime},
+		"who waits has a longer one":  {own: leaseTime / 5, other: 4 * leaseTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, s := sharedTrip(t)
+				a, b := s.replica(leases(c.own)), s.replica(leases(c.other))
+				first := a.begin(t, `{"to":"Rome"}`)
+				w.at = func(context.Context, string, bool) error { time.Sleep(c.own / 2); return nil }
+				var done sync.WaitGroup
+				for _, r := range []*replica{a, b} {
+					done.Go(func() {
+						_, err := r.resume(first.Token, say("where", true))
+						assert.NoError(t, err)
+					})
+					synctest.Wait()
+				}
+				done.Wait()
+				assert.Equal(t, []string{"hold"}, w.calls)
+			})
+			synctest.Test(t, func(t *testing.T) {
+				w, s := sharedTrip(t)
+				a, b := s.replica(leases(c.own)), s.replica(leases(c.other))
+				first := a.begin(t, `{"to":"Rome"}`)
+				w.lose(t, a, first.Token, say("where", true))
+				begun := time.Now()
+				_, err := b.resume(first.Token, say("where", true))
+				require.NoError(t, err)
+				assert.Equal(t, c.own, time.Since(begun).Round(time.Second))
+			})
+		})
+	}
+}

@@ -2,6 +2,7 @@ package turns
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ type found struct {
 
 // find finds out whether a turn can be taken, and waits for it if somebody else does. The turn
 // comes after from others and is identified by digest, unless it is only to undo.
-func (r *Runner) find(ctx context.Context, principal string, of identity, from uint32, digest []byte, how records.How) (f found, err error) {
+func (r ledgered) find(ctx context.Context, principal string, of identity, from uint32, digest []byte, how records.How) (f found, err error) {
 	e, err := r.records.Saga(ctx, principal, of.id)
 	for err == nil {
 		f.entry, f.taken = e, nil
@@ -88,10 +89,10 @@ func answered(e *records.Entry, from uint32, digest []byte) bool {
 }
 
 // await waits until a record that is claimed changes, or its claim is over: at the latest when it
-// was not renewed for as long as a lease.
-func (r *Runner) await(ctx context.Context, e *records.Entry) (*records.Entry, error) {
-	lease := min(max(e.Claim.Until.Sub(r.leaseNow(ctx)), time.Millisecond), leaseTime)
-	waiting, cancel := context.WithTimeout(ctx, lease)
+// was not renewed for as long as the lease of who has claimed it.
+func (r ledgered) await(ctx context.Context, e *records.Entry) (*records.Entry, error) {
+	left := max(e.Claim.Until.Sub(r.leaseNow(ctx)), time.Millisecond)
+	waiting, cancel := context.WithTimeout(ctx, min(left, cmp.Or(e.Claim.Lease, leaseTime)))
 	defer cancel()
 	next, err := r.records.Wait(waiting, e)
 	if ctx.Err() != nil {

@@ -3,6 +3,7 @@ package turns
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -25,15 +26,15 @@ const (
 	leakRounds = 90 // so 11 520 calls for a secret
 )
 
-// guessSecret mounts the attack. call returns the length of the token that comes of an
-// argument.
-func guessSecret(call func(argument string) int) string {
+// guessSecret mounts the attack, with so many fillers. call returns the length of the token that
+// comes of an argument.
+func guessSecret(rounds int, call func(argument string) int) string {
 	noise := rand.New(rand.NewPCG(4, 2))
 	const letters = "GHIJKLMNOPQRSTUVWXYZghijklmnopqrstuvwxyz"
 	known := ""
 	for range leakLength {
 		var totals [len(leakDigits)]int
-		for range leakRounds {
+		for range rounds {
 			filler := make([]byte, 8+noise.IntN(32))
 			for i := range filler {
 				filler[i] = letters[noise.IntN(len(letters))]
@@ -139,7 +140,7 @@ func TestLengthsDoNotLeakSecrets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRunner(t, test.tool)
 			q := Request{Policy: Carried, Client: steps.AllFeatures(), Program: r.Registry.Find(engine.KindTool, "t")}
-			calls, lengths := 0, map[string]int{}
+			calls, sum, lengths := 0, 0, map[string]int{}
 			call := func(argument string) int {
 				args, err := json.Marshal(leakArgs{argument})
 				require.NoError(t, err)
@@ -148,21 +149,27 @@ func TestLengthsDoNotLeakSecrets(t *testing.T) {
 				require.NoError(t, err)
 				require.NotEmpty(t, end.Token)
 				calls++
+				sum += len(end.Token)
 				return len(end.Token)
 			}
 			secrets := []string{"7d03f9b2", "c41e8a07", "0b5b26fe", "e92c7014", "3aa81c5d", "5f60d2e9", "d7719b34", "88e4c0fa"}
+			rounds := leakRounds
 			if !test.leaks && !test.length {
 				secrets = secrets[:2] // that the lengths are the same says it of all
+				if !longtests.Wanted() {
+					rounds /= 5
+				}
 			} else if !longtests.Wanted() {
-				secrets = secrets[:3]
+				secrets = secrets[:2]
 			}
 			recovered := 0
 			for _, secret = range secrets {
-				got := guessSecret(call)
+				sum = 0
+				got := guessSecret(rounds, call)
 				if got == secret {
 					recovered++
 				}
-				lengths[got]++
+				lengths[fmt.Sprint(got, " ", sum)]++
 			}
 			t.Logf("%d of %d secrets recovered with %d calls each", recovered, len(secrets), calls/len(secrets))
 			if test.leaks {
@@ -171,7 +178,7 @@ func TestLengthsDoNotLeakSecrets(t *testing.T) {
 			}
 			assert.Zero(t, recovered)
 			if !test.length {
-				assert.Len(t, lengths, 1, "what the attack finds does not depend on the secret")
+				assert.Len(t, lengths, 1, "neither what the attack finds nor how long all tokens were depends on the secret")
 				secret = secrets[0]
 				for _, argument := range []string{"", "7d03f9b2", `"key":"7d03f9b2`, "x"} {
 					want := call(argument)

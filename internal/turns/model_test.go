@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -76,7 +77,10 @@ func schedules() *rapid.Generator[schedule] {
 // if it ended well and gone otherwise, once its time is over; nothing is forgotten before that,
 // and everything after. SAGA_NIGHTLY=1 plays a hundred thousand schedules.
 func TestModel(t *testing.T) {
-	rounds := 4
+	rounds := 2
+	if longtests.Wanted() {
+		rounds = 4
+	}
 	if os.Getenv("SAGA_NIGHTLY") == "1" && !raceEnabled {
 		rounds = 1000
 	}

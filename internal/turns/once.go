@@ -25,11 +25,14 @@ var (
 	ErrKeyReused = errors.New("the idempotency key was used before, for a call of another tool or with other arguments: use a new one for each call")
 )
 
+// ledgered takes the turns of sagas that the ledger remembers: each turn once.
+type ledgered struct{ *Runner }
+
 // keepCall is how long a first call with an idempotency key is remembered at least.
 const keepCall = 24 * time.Hour
 
 // callOnce takes the first turn of a saga that is remembered. id is told whose turn it was.
-func (r *Runner) callOnce(ctx context.Context, q *Request, of identity, id *tokens.ID) (End, error) {
+func (r ledgered) callOnce(ctx context.Context, q *Request, of identity, id *tokens.ID) (End, error) {
 	*id = of.id
 	if q.IdempotencyKey == "" {
 		return r.callWithoutKey(ctx, q, of)
@@ -71,11 +74,11 @@ func (r *Runner) callOnce(ctx context.Context, q *Request, of identity, id *toke
 
 // callWithoutKey takes a first turn that nobody can ask for again. It leaves a record only if it
 // acts: then others can undo it.
-func (r *Runner) callWithoutKey(ctx context.Context, q *Request, of identity) (End, error) {
-	m := &memory{r: r, of: of, request: r.requestOf(q), digest: digestAnswers(nil, nil), lazy: true}
+func (r ledgered) callWithoutKey(ctx context.Context, q *Request, of identity) (End, error) {
+	m := &remembered{r: r, of: of, request: r.requestOf(q), digest: digestAnswers(nil, nil), lazy: true}
 	m.request.Turn, m.entry = m.digest, r.records.Fresh(q.Principal, of.id)
 	end, err := r.start(ctx, q, of, m)
-	end, err = r.settle(ctx, m, end, err)
+	end, err = m.settle(ctx, end, err)
 	switch {
 	case errors.Is(err, errOvertaken):
 		err = r.failed(of, errTooSlow)
@@ -109,7 +112,7 @@ type foundCall struct {
 
 // findCall finds out what has become of a first call, and remembers it as one of the saga of if it
 // is new. If somebody takes its turn it waits for that.
-func (r *Runner) findCall(ctx context.Context, q *Request, of identity) (c foundCall, err error) {
+func (r ledgered) findCall(ctx context.Context, q *Request, of identity) (c foundCall, err error) {
 	now := r.Now()
 	first := records.Call{ID: of.id[:], Digest: digestCall(q, of.id[:]), Keep: now.Add(keepCall)}
 	if c.Call, _, err = r.records.Call(ctx, q.Principal, q.IdempotencyKey, first); err != nil {
@@ -137,8 +140,8 @@ func (r *Runner) findCall(ctx context.Context, q *Request, of identity) (c found
 
 // takeCall takes the turn of a first call with an idempotency key, or goes on with what somebody
 // did who is gone. It fails with [errOvertaken] if somebody else is faster.
-func (r *Runner) takeCall(ctx context.Context, q *Request, of identity, c foundCall) (end End, err error) {
-	m := &memory{r: r, of: of, request: r.requestOf(q), digest: c.Digest, keep: c.Keep}
+func (r ledgered) takeCall(ctx context.Context, q *Request, of identity, c foundCall) (end End, err error) {
+	m := &remembered{r: r, of: of, request: r.requestOf(q), digest: c.Digest, keep: c.Keep}
 	m.expires = r.Now().Add(r.Codec.Options().TTL)
 	m.request.Turn = m.digest
 	if err := m.takeOver(&c.found); err != nil {
@@ -148,13 +151,13 @@ func (r *Runner) takeCall(ctx context.Context, q *Request, of identity, c foundC
 	case m.lost == nil:
 		end, err = r.start(ctx, q, of, m)
 	case m.lost.Undo != nil:
-		end, err = r.undo(ctx, m, nil, "")
+		end, err = m.undo(ctx, nil, "")
 	case m.lost.Base != nil:
-		end, err = r.goOnFromBase(ctx, q, m)
+		end, err = m.goOnFromBase(ctx, q)
 	default:
 		end, err = r.start(ctx, q, of, m)
 	}
-	return r.settle(ctx, m, end, err)
+	return m.settle(ctx, end, err)
 }
 
 // digestCall identifies what a first call asks for, whatever its spelling.
@@ -167,7 +170,7 @@ func digestCall(q *Request, id []byte) []byte {
 }
 
 // resumeOnce takes a later turn of a saga that is remembered: once.
-func (r *Runner) resumeOnce(ctx context.Context, q *Request, o *opened) (End, error) {
+func (r ledgered) resumeOnce(ctx context.Context, q *Request, o *opened) (End, error) {
 	turn := r.begin(ctx)
 	defer turn.Cancel()
 	how := records.HowTurn
@@ -206,39 +209,18 @@ func (r *Runner) resumeOnce(ctx context.Context, q *Request, o *opened) (End, er
 		if how == records.HowTurn {
 			m.request.Turn = digest
 		}
-		end, err := r.takeTurn(turn, q, o, m, f.taken)
-		end, err = r.settle(turn, m, end, err)
+		end, err := m.takeTurn(turn, q, o, f.taken)
+		end, err = m.settle(turn, end, err)
 		if !errors.Is(err, errOvertaken) {
 			return end, err
 		}
 	}
 }
 
-// takeTurn takes a turn after an opened token, or goes on with what somebody did who is gone and
-// whose claim is taken; nil if there is none.
-func (r *Runner) takeTurn(ctx context.Context, q *Request, o *opened, m *memory, taken *records.Claim) (End, error) {
-	switch {
-	case taken != nil && taken.How == records.HowFailed:
-		return r.undo(ctx, m, o, "")
-	case taken != nil && (m.how != records.HowTurn || taken.How != records.HowTurn):
-		// Somebody has begun to undo it, or it is too late for a turn that somebody has begun.
-		m.how = records.HowAbandoned
-		reason := tokens.ReasonExpired
-		if o.gone != nil {
-			reason = o.gone.Reason
-		}
-		return r.undo(ctx, m, o, reason)
-	case m.lost != nil && m.lost.Base != nil:
-		return r.goOnFromBase(ctx, q, m)
-	}
-	again := *o
-	return r.goFrom(ctx, q, &again, m)
-}
-
 // recent returns the record of a saga if it is known, without asking the store, that the turn could
 // be taken a moment ago. If it cannot be any more, it can be neither claimed nor recorded, and is looked
 // up then.
-func (r *Runner) recent(q *Request, o *opened, how records.How) *records.Entry {
+func (r ledgered) recent(q *Request, o *opened, how records.How) *records.Entry {
 	if how != records.HowTurn {
 		return nil
 	}
@@ -250,8 +232,8 @@ func (r *Runner) recent(q *Request, o *opened, how records.How) *records.Entry {
 }
 
 // remember returns what is to be remembered of a turn that comes after an opened token.
-func (r *Runner) remember(q *Request, o *opened, f *found) (*memory, error) {
-	m := &memory{
+func (r ledgered) remember(q *Request, o *opened, f *found) (*remembered, error) {
+	m := &remembered{
 		r: r, of: o.identity, request: r.requestOf(q), from: o.pos.Turn,
 		token: q.Token, effects: o.pos.Effects(), expires: o.expires, undoable: o.pos.HasEffects(),
 	}
@@ -262,73 +244,13 @@ func (r *Runner) remember(q *Request, o *opened, f *found) (*memory, error) {
 	return m, m.takeOver(f)
 }
 
-// takeOver has the turn go on from what was found.
-func (m *memory) takeOver(f *found) error {
-	m.entry = f.entry
-	if f.taken == nil {
-		return nil
-	}
-	lost, err := decodeRequest(f.taken.Request)
-	if err != nil {
-		return err
-	}
-	m.lost, m.taken = &lost, f.taken
-	m.request.Now = lost.Now // a flow is told the same time
-	return nil
-}
-
-// goOnFromBase takes a turn that was lost when it had gone on without its client, from there.
-func (r *Runner) goOnFromBase(ctx context.Context, q *Request, m *memory) (End, error) {
-	base := m.lost.Base
-	m.request.Base, m.request.Now = base, base.Now
-	o, err := r.reopen(ctx, m.entry.Principal, basePolicy, base.Token)
-	if err != nil {
-		return End{}, r.failed(m.of, err)
-	}
-	o.gone = nil // it is as old as its turn
-	m.of = o.identity
-	again := *q
-	again.Answers = answersOf(base.Answers)
-	return r.goFrom(ctx, &again, o, m)
-}
-
-// settle records how a turn ended and returns what is to be answered. It fails with
-// [errOvertaken] if somebody else has taken the turn, or another worker has looked at it, so
-// that it is to be looked up again.
-func (r *Runner) settle(ctx context.Context, m *memory, end End, err error) (End, error) {
-	if m.lazy && !m.claimed() {
-		return end, err
-	}
-	recording := m.record(ctx, &end, err)
-	switch {
-	case errors.Is(err, errOvertaken):
-		return End{}, err
-	case recording == nil:
-		return end, err
-	case errors.Is(recording, errOvertaken):
-		return End{}, recording
-	case err == nil || ended(m.of.program.Kind, err):
-		// It is done, but as nobody would remember that, nobody may be told.
-		return End{}, r.failed(m.of, recording)
-	}
-	r.Log.WarnContext(ctx, "turn not recorded", "tool", m.of.program.Name, "saga", m.of.id.String(), "error", recording)
-	return end, err
-}
-
-// claimed reports whether the turn was claimed.
-func (m *memory) claimed() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.nonce != nil
-}
-
 // errTooSlow: there is nothing more to say, as nobody can ask for the turn again.
 var errTooSlow = errors.New("the first turn was not heard of for longer than its lease, so another worker undoes it")
 
 var errResponse = errors.New("the turn was taken before, and its response was too large to be kept")
 
 // known is what was recorded of a turn.
-func (r *Runner) known(q *Request, of identity, e *records.Entry) (End, error) {
+func (r ledgered) known(q *Request, of identity, e *records.Entry) (End, error) {
 	if e.Response == nil {
 		return End{}, r.failed(of, errResponse)
 	}

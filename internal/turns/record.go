@@ -13,7 +13,7 @@ import (
 
 // record writes down how a turn ended. If it has not ended, the claim is given up. It returns
 // [errOvertaken] if somebody else was first.
-func (m *memory) record(ctx context.Context, end *End, err error) error {
+func (m *remembered) record(ctx context.Context, end *End, err error) error {
 	kind := m.of.program.Kind
 	if err != nil && !ended(kind, err) {
 		return m.recordBroken(ctx, err)
@@ -33,7 +33,7 @@ func (m *memory) record(ctx context.Context, end *End, err error) error {
 }
 
 // suspend records that the saga waits for its client.
-func (m *memory) suspend(e *records.Entry, end *End, raw []byte) {
+func (m *remembered) suspend(e *records.Entry, end *End, raw []byte) {
 	pos := end.Position
 	e.How, e.Digest, e.Response, e.Report = m.how, m.digest, raw, nil
 	e.From, e.At, e.Token, e.Purpose, e.Effects = m.from, pos.Turn, end.Token, end.Policy.Purpose, pos.Effects()
@@ -52,20 +52,8 @@ func (m *memory) suspend(e *records.Entry, end *End, raw []byte) {
 	e.Wake, e.KeepUntil = time.Time{}, m.r.keep(e)
 }
 
-// keep is until when a saga is remembered of which nothing is to be undone.
-func (r *Runner) keep(e *records.Entry) time.Time {
-	// The store forgets by its clock, and a server that takes the token for as long as clocks may
-	// differ may be behind that by as much again.
-	until := e.Expires.Add(2 * r.Codec.Options().Skew)
-	if e.Undoable {
-		until = until.Add(max(r.UndoGrace, 0))
-	}
-	// Long enough, too, for those who wait for this turn.
-	return later(later(until, e.Keep), r.Now().Add(time.Minute))
-}
-
 // end records that the saga has ended.
-func (m *memory) end(e *records.Entry, end *End, raw []byte) {
+func (m *remembered) end(e *records.Entry, end *End, raw []byte) {
 	if e.Ended {
 		e.Report = raw // what is to be said of its last turn has been said
 	} else {
@@ -76,7 +64,7 @@ func (m *memory) end(e *records.Entry, end *End, raw []byte) {
 }
 
 // close records that no turn will be taken, and what is still to be undone.
-func (m *memory) close(e *records.Entry, report *engine.UndoReport, why error) {
+func (m *remembered) close(e *records.Entry, report *engine.UndoReport, why error) {
 	e.Ended, e.UndoNow = true, false
 	if report == nil || report.SagaToken == "" {
 		e.Token, e.Purpose, e.Effects = "", "", nil
@@ -95,7 +83,7 @@ func (m *memory) close(e *records.Entry, report *engine.UndoReport, why error) {
 
 // recordBroken records a turn that broke off. Mostly it can be taken again. If not it was
 // undone, or is left to a worker.
-func (m *memory) recordBroken(ctx context.Context, err error) error {
+func (m *remembered) recordBroken(ctx context.Context, err error) error {
 	undone, _ := brokeOff(err)
 	switch {
 	case m.nonce == nil:
@@ -130,38 +118,10 @@ func (m *memory) recordBroken(ctx context.Context, err error) error {
 }
 
 // waits has the saga wait for its client as before.
-func (m *memory) waits(e *records.Entry) {
+func (m *remembered) waits(e *records.Entry) {
 	e.Wake, e.KeepUntil = time.Time{}, m.r.keep(e)
 	if e.Undoable {
 		e.Wake, e.KeepUntil = later(m.r.due(e), m.r.Now()), time.Time{}
-	}
-}
-
-// Pauses between attempts to undo, and for how long there are any.
-const (
-	firstPause = time.Minute
-	lastPause  = 6 * time.Hour
-	tryFor     = 14 * 24 * time.Hour
-	keepFailed = 30 * 24 * time.Hour
-)
-
-// tryLater records that an undo has failed.
-func (r *Runner) tryLater(e *records.Entry, why error) {
-	now := r.Now()
-	if e.Attempts++; e.Attempts == 1 {
-		e.Failing = now
-	}
-	if why != nil {
-		e.LastError = clip(why.Error())
-	}
-	// As long again as it has failed by now: the pauses double, and who cancels again and again
-	// meanwhile does not make them longer.
-	pause := min(max(now.Sub(e.Failing), firstPause), lastPause)
-	e.Wake, e.KeepUntil = now.Add(pause), time.Time{}
-	if now.Sub(e.Failing) >= tryFor {
-		// It is shown to operators until it is forgotten.
-		e.GivenUp, e.KeepUntil = true, later(r.keep(e), now.Add(keepFailed))
-		e.Wake = e.KeepUntil
 	}
 }
 

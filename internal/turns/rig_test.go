@@ -218,6 +218,9 @@ func (s *shared) replica(change ...func(*Config)) *replica {
 	return &replica{r, l}
 }
 
+// seldom is for replicas that work for weeks: each time that they look takes as long as others.
+func seldom(c *Config) { c.lookEvery = 6 * time.Hour }
+
 // context is that of what happens in the replica.
 func (r *replica) context() context.Context {
 	return context.WithValue(context.Background(), lineKey{}, r.line)

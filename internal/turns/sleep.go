@@ -19,47 +19,47 @@ const (
 )
 
 // longest is how long a turn may sleep that has just begun.
-func (r *Runner) longest() time.Duration {
-	if r.Timeout > 0 {
-		return r.Timeout - r.Timeout/spare
+func (c *Config) longest() time.Duration {
+	if c.Timeout > 0 {
+		return c.Timeout - c.Timeout/spare
 	}
 	return longestSleep
 }
 
 // fits reports whether there is time in the turn of ctx to wait until wake and go on.
-func (r *Runner) fits(ctx context.Context, wake time.Time) bool {
-	most := r.longest()
+func (c *Config) fits(ctx context.Context, wake time.Time) bool {
+	most := c.longest()
 	if end, ok := ctx.Deadline(); ok {
-		most = min(most, time.Until(end)-r.Timeout/spare)
+		most = min(most, time.Until(end)-c.Timeout/spare)
 	}
-	return wake.Sub(r.Now()) <= most
+	return wake.Sub(c.Now()) <= most
 }
 
 // wait waits until wake if that fits into the turn of ctx, and reports whether it is time. It
 // fails if ctx ends before.
-func (r *Runner) wait(ctx context.Context, wake time.Time) (bool, error) {
+func (c *Config) wait(ctx context.Context, wake time.Time) (bool, error) {
 	for {
-		d := wake.Sub(r.Now())
+		d := wake.Sub(c.Now())
 		switch {
 		case d <= 0:
 			return true, nil
-		case !r.fits(ctx, wake): // also where the clock went back meanwhile
+		case !c.fits(ctx, wake): // also where the clock went back meanwhile
 			return false, nil
 		}
-		if err := r.pause(ctx, wake); err != nil {
+		if err := c.pause(ctx, wake); err != nil {
 			return false, err
 		}
-		if wake.Sub(r.Now()) == d {
+		if wake.Sub(c.Now()) == d {
 			return true, nil // a clock that stands still does not get there
 		}
 	}
 }
 
-func (r *Runner) pause(ctx context.Context, wake time.Time) error {
-	if r.Sleep != nil {
-		return r.Sleep(ctx, wake)
+func (c *Config) pause(ctx context.Context, wake time.Time) error {
+	if c.Sleep != nil {
+		return c.Sleep(ctx, wake)
 	}
-	timer := time.NewTimer(wake.Sub(r.Now()))
+	timer := time.NewTimer(wake.Sub(c.Now()))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -71,20 +71,20 @@ func (r *Runner) pause(ctx context.Context, wake time.Time) error {
 
 // hold waits in the request of a client that cannot be told to come back. That is no longer
 // than it is waited for an answer of such a client.
-func (r *Runner) hold(ctx context.Context, wake time.Time) error {
-	ttl := r.Codec.Options().TTL
+func (c *Config) hold(ctx context.Context, wake time.Time) error {
+	ttl := c.Codec.Options().TTL
 	for {
-		d := wake.Sub(r.Now())
+		d := wake.Sub(c.Now())
 		switch {
 		case d <= 0:
 			return nil
 		case d > ttl-ttl/10:
 			return fmt.Errorf("the tool sleeps until %s, which is longer than a request can wait: set Tasks.Mode in its Info to TasksRequired, and give the server a ledger", wake.Format(time.RFC3339))
 		}
-		if err := r.pause(ctx, wake); err != nil {
+		if err := c.pause(ctx, wake); err != nil {
 			return err
 		}
-		if wake.Sub(r.Now()) == d {
+		if wake.Sub(c.Now()) == d {
 			return nil
 		}
 	}
@@ -145,8 +145,8 @@ func (r *Runner) goesOn(ctx context.Context, q *Request, out *engine.Outcome) (b
 
 // expires is until when the client of a saga that sleeps has to come back: its time begins when
 // the saga can go on.
-func (r *Runner) expires(p *engine.Position) time.Time {
-	expires := later(p.Wake, r.Now()).Add(r.Codec.Options().TTL)
+func (c *Config) expires(p *engine.Position) time.Time {
+	expires := later(p.Wake, c.Now()).Add(c.Codec.Options().TTL)
 	if !p.Deadline.IsZero() && p.Deadline.Before(expires) {
 		return p.Deadline
 	}

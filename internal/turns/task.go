@@ -51,7 +51,7 @@ type TaskTurn struct {
 	// goes on as a task; see [Runner.OpenTask]. It is nil if there is nothing to be adopted.
 	Adopted []byte
 
-	claim *memory // of that turn
+	claim *remembered // of that turn
 }
 
 func (t *TaskTurn) identity() identity { return identity{t.Program, t.Saga} }

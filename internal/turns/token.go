@@ -109,7 +109,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 func (o *opened) tooLate() bool { return o.gone != nil && !o.pos.HasEffects() }
 
 // abandon undoes the effects of a saga that cannot go on.
-func (r *Runner) abandon(ctx context.Context, q *Request, o *opened, m *memory) (End, error) {
+func (r *Runner) abandon(ctx context.Context, q *Request, o *opened, m *remembered) (End, error) {
 	why := abandonedText(o.gone.Reason)
 	r.logAbandoned(ctx, o)
 	if m != nil {

@@ -12,14 +12,23 @@
 //
 // The package knows nothing of JSON-RPC and of how messages travel.
 //
-// turns.go takes turns without a ledger, token.go opens and seals their tokens, cancel.go and
-// drive.go are the other ways through a saga, and sleep.go and paged.go are about pauses. With a
-// ledger once.go takes them, by find.go, claim.go and record.go; ends.go cancels and undoes, and
-// worker.go does so for clients that never come back. task.go, undotask.go and adopt.go are what
-// package tasks needs.
+// A [Runner] takes turns without a ledger (turns.go); token.go opens and seals their tokens, cancel.go
+// and drive.go are the other ways through a saga, and sleep.go and paged.go are about pauses.
+//
+// With a ledger each turn is taken once, by three types, each of which has state of its own:
+//
+//   - ledgered finds out what has become of a turn that is asked for: once.go (first calls and later
+//     turns), ends.go (cancels), find.go.
+//   - remembered is one turn that is taken (remembered.go): it claims the saga (claim.go), records how
+//     it ended (record.go), and undoes what it did (undo.go).
+//   - worker undoes sagas whose clients never come back (worker.go).
+//
+// How long sagas sleep and are remembered (sleep.go, times.go) depends on the [Config] alone. task.go,
+// undotask.go and adopt.go are what package tasks needs.
 package turns
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -69,6 +78,12 @@ type Config struct {
 	// may be nil.
 	Hook       Hook
 	EffectHook engine.EffectHook
+
+	// Lease is how long a turn is its worker's unless that renews it, and a worker's time to look
+	// at what it has taken. Default: 10 seconds.
+	Lease time.Duration
+
+	lookEvery time.Duration // instead of lookTime, unless it is zero
 }
 
 // Runner takes turns. It is safe for concurrent use.
@@ -83,6 +98,7 @@ func New(c Config) (*Runner, error) {
 	if c.NewID == nil {
 		c.NewID = randomID
 	}
+	c.Lease, c.lookEvery = cmp.Or(c.Lease, leaseTime), cmp.Or(c.lookEvery, lookTime)
 	r := &Runner{Config: c}
 	if c.Ledger != nil {
 		r.records = records.New(c.Ledger, c.Codec.Keyset, c.Codec.Options().Audience, c.LedgerLimit)
@@ -133,13 +149,13 @@ func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
 		t := &Turn{Action: "call", Program: q.Program, Saga: of.id, Number: 1, Trace: q.Trace}
 		end, err = r.around(ctx, t, func(ctx context.Context) (End, error) {
 			if r.remembers(hooked.Program) {
-				return r.callOnce(ctx, &hooked, of, &t.Saga)
+				return ledgered{r}.callOnce(ctx, &hooked, of, &t.Saga)
 			}
 			return r.start(ctx, &hooked, of, nil)
 		})
 	case r.remembers(q.Program):
 		kept := q
-		end, err = r.callOnce(ctx, &kept, of, new(tokens.ID))
+		end, err = ledgered{r}.callOnce(ctx, &kept, of, new(tokens.ID))
 	default:
 		end, err = r.start(ctx, &q, of, nil)
 	}
@@ -161,7 +177,7 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 			}
 			return r.awake(ctx, &hooked, o, func(ctx context.Context) (End, error) {
 				if r.remembers(o.program) {
-					return r.resumeOnce(ctx, &hooked, o)
+					return ledgered{r}.resumeOnce(ctx, &hooked, o)
 				}
 				return r.goFrom(ctx, &hooked, o, nil)
 			})
@@ -171,13 +187,13 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 		slept := q
 		end, err = r.awake(ctx, &slept, o, func(ctx context.Context) (End, error) {
 			if r.remembers(o.program) {
-				return r.resumeOnce(ctx, &slept, o)
+				return ledgered{r}.resumeOnce(ctx, &slept, o)
 			}
 			return r.goFrom(ctx, &slept, o, nil)
 		})
 	case r.remembers(o.program):
 		kept := q
-		end, err = r.resumeOnce(ctx, &kept, o)
+		end, err = ledgered{r}.resumeOnce(ctx, &kept, o)
 	default:
 		end, err = r.goFrom(ctx, &q, o, nil)
 	}
@@ -188,7 +204,7 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 }
 
 // start takes the first turn. m remembers it, or is nil.
-func (r *Runner) start(ctx context.Context, q *Request, of identity, m *memory) (End, error) {
+func (r *Runner) start(ctx context.Context, q *Request, of identity, m *remembered) (End, error) {
 	turn := r.begin(ctx)
 	defer turn.Cancel()
 	// Nobody can take a first turn again, whatever the policy, unless it is remembered by
@@ -204,7 +220,7 @@ func (r *Runner) start(ctx context.Context, q *Request, of identity, m *memory) 
 }
 
 // goFrom takes the turn that comes after an opened token.
-func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened, m *memory) (End, error) {
+func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened, m *remembered) (End, error) {
 	if o.gone != nil {
 		return r.abandon(ctx, q, o, m)
 	}
@@ -256,7 +272,7 @@ func (r *Runner) begin(ctx context.Context) *lazyctx.Context {
 // answered, and the token sealed that the client needs to go on, or to have tried again
 // what could not be undone. If the turn breaks off there, and is the first or one that
 // nobody can take again, what it did is undone.
-func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engine.Outcome, err error, first bool, m *memory) (End, error) {
+func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engine.Outcome, err error, first bool, m *remembered) (End, error) {
 	if err == nil {
 		var ahead []steps.Answer
 		if first {
@@ -310,7 +326,7 @@ func (r *Runner) Features(client steps.Features) steps.Features {
 // here already, sent ahead, or the server's own model gives them; it sleeps, but not for long;
 // or it has yielded what the dialect cannot tell. The client gets the
 // steps that are left. With an error comes the last outcome before it.
-func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer, m *memory) (*engine.Outcome, error) {
+func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer, m *remembered) (*engine.Outcome, error) {
 	ahead = slices.Clone(ahead)
 	for n := range maxOwnTurns {
 		if out.Position == nil {

@@ -36,78 +36,95 @@ func (r *Runner) Work(ctx context.Context) error {
 	if r.records == nil {
 		return nil
 	}
+	w := &worker{ledgered: ledgered{r}, slots: make(chan struct{}, workers)}
 	var busy sync.WaitGroup
 	defer busy.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	busy.Go(func() { r.forget(ctx) })
-	slots := make(chan struct{}, workers)
-	var announced, targets []records.Target
-	var looked, warned time.Time
-	var outage time.Duration
+	busy.Go(func() { w.forget(ctx) })
 	for ctx.Err() == nil {
-		var list []*records.Entry
-		err := func() (err error) {
-			if announced == nil || time.Since(looked) >= lookTime {
-				own := r.TargetsOf((*engine.Program).Remembered)
-				switch err := r.records.Announce(ctx, own); {
-				case errors.Is(err, records.ErrUnreadable):
-					r.Log.ErrorContext(ctx, "the ledger's list of tools cannot be read: sagas of revisions that are not served here may not be undone", "error", err)
-				case err != nil:
-					return err
-				}
-				announced = own
-				if targets, err = r.Readable(ctx, own); err != nil {
-					return err
-				}
-				looked = time.Now()
-			}
-			if len(targets) == 0 {
-				return pause(ctx, lookTime)
-			}
-			select {
-			case slots <- struct{}{}:
-				<-slots
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			taking, cancel := context.WithTimeout(ctx, lookTime)
-			defer cancel()
-			var unreadable int
-			list, unreadable, err = r.records.Take(taking, targets, cap(slots)-len(slots), leaseTime)
-			if unreadable > 0 && time.Since(warned) >= forgetTime {
-				warned = time.Now()
-				r.Log.ErrorContext(ctx, "sagas cannot be read, so they are not undone here: they were sealed with a key that is not enabled, or by a newer program, or were altered", "sagas", unreadable)
-			}
-			if taking.Err() != nil {
-				return nil
-			}
-			return err
-		}()
+		list, err := w.take(ctx)
 		if errors.Is(err, ledger.ErrClosed) {
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
-			if outage == 0 {
-				r.Log.ErrorContext(ctx, "the ledger cannot be used: sagas that are abandoned are not undone", "error", err)
+			if w.outage == 0 {
+				w.Log.ErrorContext(ctx, "the ledger cannot be used: sagas that are abandoned are not undone", "error", err)
 			}
-			outage = min(max(2*outage, time.Second), longestOutage)
-			_ = pause(ctx, outage/2+rand.N(outage/2))
+			w.outage = min(max(2*w.outage, time.Second), longestOutage)
+			_ = pause(ctx, w.outage/2+rand.N(w.outage/2))
 			continue
 		}
-		if outage > 0 && ctx.Err() == nil {
-			r.Log.InfoContext(ctx, "the ledger can be used again")
-			outage = 0
+		if w.outage > 0 && ctx.Err() == nil {
+			w.Log.InfoContext(ctx, "the ledger can be used again")
+			w.outage = 0
 		}
 		for _, e := range list {
-			slots <- struct{}{}
+			w.slots <- struct{}{}
 			busy.Go(func() {
-				defer func() { <-slots }()
-				r.look(ctx, e)
+				defer func() { <-w.slots }()
+				w.look(ctx, e)
 			})
 		}
 	}
 	return ctx.Err()
+}
+
+// worker looks after sagas whose clients do not come back.
+type worker struct {
+	ledgered
+	slots chan struct{} // as many as it may look at at once
+	// announced are the tools and revisions that are served here, and targets those whose sagas
+	// can be undone here, as they were looked up last.
+	announced, targets []records.Target
+	looked             time.Time
+	warned             time.Time     // when operators were told last of what cannot be read
+	outage             time.Duration // the pause since the ledger failed; zero if it does not
+}
+
+// take waits until there are sagas to look at, and takes them.
+func (w *worker) take(ctx context.Context) ([]*records.Entry, error) {
+	if w.announced == nil || time.Since(w.looked) >= w.lookEvery {
+		if err := w.announce(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if len(w.targets) == 0 {
+		return nil, pause(ctx, w.lookEvery)
+	}
+	select {
+	case w.slots <- struct{}{}:
+		<-w.slots
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	taking, cancel := context.WithTimeout(ctx, w.lookEvery)
+	defer cancel()
+	list, unreadable, err := w.records.Take(taking, w.targets, cap(w.slots)-len(w.slots), w.Lease)
+	if unreadable > 0 && time.Since(w.warned) >= forgetTime {
+		w.warned = time.Now()
+		w.Log.ErrorContext(ctx, "sagas cannot be read, so they are not undone here: they were sealed with a key that is not enabled, or by a newer program, or were altered", "sagas", unreadable)
+	}
+	if taking.Err() != nil {
+		return list, nil
+	}
+	return list, err
+}
+
+// announce tells other servers which tools and revisions this one has, and finds out theirs.
+func (w *worker) announce(ctx context.Context) (err error) {
+	own := w.TargetsOf((*engine.Program).Remembered)
+	switch err := w.records.Announce(ctx, own); {
+	case errors.Is(err, records.ErrUnreadable):
+		w.Log.ErrorContext(ctx, "the ledger's list of tools cannot be read: sagas of revisions that are not served here may not be undone", "error", err)
+	case err != nil:
+		return err
+	}
+	w.announced = own
+	if w.targets, err = w.Readable(ctx, own); err == nil {
+		w.looked = time.Now()
+	}
+	return err
 }
 
 // pause waits, or until ctx ends.
@@ -121,10 +138,10 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // forget removes records now and then.
-func (r *Runner) forget(ctx context.Context) {
+func (w *worker) forget(ctx context.Context) {
 	for pause(ctx, forgetTime/2+rand.N(forgetTime)) == nil {
-		if n, err := r.records.Forget(ctx); n > 0 || err == nil {
-			r.Log.DebugContext(ctx, "records forgotten", "records", n)
+		if n, err := w.records.Forget(ctx); n > 0 || err == nil {
+			w.Log.DebugContext(ctx, "records forgotten", "records", n)
 		}
 	}
 }
@@ -160,12 +177,12 @@ func (r *Runner) Readable(ctx context.Context, own []records.Target) ([]records.
 }
 
 // look looks at a saga that was taken.
-func (r *Runner) look(ctx context.Context, e *records.Entry) {
-	now := r.Now()
-	if e.Claim.Alive(r.leaseNow(ctx)) || e.GivenUp || now.Before(r.due(e)) && !r.undoing(e) {
+func (w *worker) look(ctx context.Context, e *records.Entry) {
+	now := w.Now()
+	if e.Claim.Alive(w.leaseNow(ctx)) || e.GivenUp || now.Before(w.due(e)) && !w.undoing(e) {
 		return // it comes again after the lease, or its owner moves it
 	}
-	p, newest := r.Registry.Reader(e.Target.Name, e.Target.Revision)
+	p, newest := w.Registry.Reader(e.Target.Name, e.Target.Revision)
 	served := p != nil
 	if !served {
 		p = newest // which can undo, if nothing else
@@ -173,11 +190,11 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 	if p == nil || len(e.ID) != len(tokens.ID{}) {
 		return
 	}
-	m := &memory{r: r, of: identity{p, tokens.ID(e.ID)}, how: records.HowAbandoned, from: e.At, digest: []byte("abandoned")}
+	m := &remembered{r: w.ledgered, of: identity{p, tokens.ID(e.ID)}, how: records.HowAbandoned, from: e.At, digest: []byte("abandoned")}
 	m.request.Now, m.request.Purpose = now, e.Purpose
 	cannot := m.takeOver(&found{entry: e, taken: e.Claim})
 	if cannot == nil && !served && m.lost != nil && m.lost.Turn != nil && m.lost.Undo == nil {
-		cannot = r.notServed(ctx, m)
+		cannot = m.notServed(ctx)
 	}
 	gone := tokens.ReasonExpired
 	if e.UndoNow {
@@ -190,45 +207,45 @@ func (r *Runner) look(ctx context.Context, e *records.Entry) {
 		m.how = records.HowBroken // nobody was told, and who asks again begins again
 	}
 	t := &Turn{Action: ActionUndo, Program: p, Saga: m.of.id, Number: e.At + 1}
-	end, err := r.hooked(ctx, t, func(ctx context.Context) (End, error) {
+	end, err := w.hooked(ctx, t, func(ctx context.Context) (End, error) {
 		if cannot != nil {
 			return End{}, cannot
 		}
 		var end End
 		err := engine.Protect(func() (err error) { // or one record would bring all servers down
-			end, err = r.undo(ctx, m, nil, gone)
+			end, err = m.undo(ctx, nil, gone)
 			return err
 		})
-		return r.settleUndo(ctx, m, m.how == records.HowCancelled && !e.Ended, end, err)
+		return m.settleUndo(ctx, m.how == records.HowCancelled && !e.Ended, end, err)
 	})
 	if err != nil && !m.claimed() {
-		r.postpone(ctx, m, err)
+		m.postpone(ctx, err)
 	}
-	r.logUndo(ctx, m, end, err)
+	m.logUndo(ctx, end, err)
 }
 
 // notServed is why what a turn did that was lost cannot be found: only its own code does. If
 // it was the first one nothing else is known of the saga, so that is left to a server that has
 // the revision, as long as workers try; otherwise what came before it is undone.
-func (r *Runner) notServed(ctx context.Context, m *memory) error {
+func (m *remembered) notServed(ctx context.Context) error {
 	e := m.entry
 	err := fmt.Errorf("a turn was lost, and revision %d of the tool is not served here, which alone can find what it did", e.Target.Revision)
 	if e.Token == "" && m.lost.Base == nil {
 		return err
 	}
-	r.Log.ErrorContext(ctx, "a saga is undone but for its last turn", "tool", m.of.program.Name, "saga", m.of.id.String(), "error", err)
+	m.r.Log.ErrorContext(ctx, "a saga is undone but for its last turn", "tool", m.of.program.Name, "saga", m.of.id.String(), "error", err)
 	return nil
 }
 
 // postpone records that an undo has failed before it began, as where the saga stands cannot
 // be read or a hook does not want it: else the saga would come again after each lease.
-func (r *Runner) postpone(ctx context.Context, m *memory, why error) {
+func (m *remembered) postpone(ctx context.Context, why error) {
 	if ctx.Err() != nil || errors.Is(why, errOvertaken) || errors.Is(why, ErrLedger) && !errors.Is(why, records.ErrUnreadable) {
 		return
 	}
 	e := m.entry.Clone()
-	r.tryLater(e, why)
-	if r.records.Put(ctx, e) == nil { // or it does come again
+	m.r.tryLater(e, why)
+	if m.r.records.Put(ctx, e) == nil { // or it does come again
 		m.entry = e
 	}
 }
@@ -247,24 +264,24 @@ func (r *Runner) hooked(ctx context.Context, t *Turn, take func(context.Context)
 }
 
 // logUndo tells operators what a worker did.
-func (r *Runner) logUndo(ctx context.Context, m *memory, end End, err error) {
+func (m *remembered) logUndo(ctx context.Context, end End, err error) {
 	attrs := []any{"tool", m.of.program.Name, "saga", m.of.id.String()}
 	report := undoReport(end.Result)
 	switch {
 	case errors.Is(err, errOvertaken):
 	case errors.Is(err, ErrLedger) && !errors.Is(err, records.ErrUnreadable), ctx.Err() != nil && err != nil:
-		r.Log.WarnContext(ctx, "a saga was not undone, and will be tried again", append(attrs, "error", err)...)
+		m.r.Log.WarnContext(ctx, "a saga was not undone, and will be tried again", append(attrs, "error", err)...)
 	case err != nil && !ended(m.of.program.Kind, err):
-		r.Log.ErrorContext(ctx, "a saga cannot be undone, and will be tried again", append(attrs, "attempts", m.entry.Attempts, "error", err)...)
+		m.r.Log.ErrorContext(ctx, "a saga cannot be undone, and will be tried again", append(attrs, "attempts", m.entry.Attempts, "error", err)...)
 	case report != nil && len(report.Outstanding) > 0:
 		text := "effects cannot be undone, and will be tried again"
 		if m.entry.GivenUp {
 			text = "effects cannot be undone, and will not be tried again"
 		}
-		r.Log.ErrorContext(ctx, text, append(attrs, "effects", report.Outstanding, "attempts", m.entry.Attempts, "error", end.Err)...)
+		m.r.Log.ErrorContext(ctx, text, append(attrs, "effects", report.Outstanding, "attempts", m.entry.Attempts, "error", end.Err)...)
 	case report != nil:
-		r.Log.InfoContext(ctx, "abandoned saga undone", append(attrs, "effects", report.Undone)...)
+		m.r.Log.InfoContext(ctx, "abandoned saga undone", append(attrs, "effects", report.Undone)...)
 	default:
-		r.Log.InfoContext(ctx, "abandoned saga has ended", attrs...)
+		m.r.Log.InfoContext(ctx, "abandoned saga has ended", attrs...)
 	}
 }

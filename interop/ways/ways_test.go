@@ -80,11 +80,12 @@ func (s setting) victims(w way) []string {
 
 // TestNineWays takes the same tool through all ways, on each ledger and over each transport:
 // undisturbed, and with kill -9 of who serves, of who works and of a replica, at a moment of each
-// or, nightly, at all. Unless somebody asked, it is one ledger, one transport and one kill.
+// or, nightly, at all. Unless somebody asked, it is one ledger, one transport and one kill, and leases are shorter than those of users.
 func TestNineWays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("leases of processes that are dead have to end")
 	}
+	t.Parallel()
 	for _, at := range []setting{{}, {postgres: true}, {stdio: true}, {postgres: true, stdio: true}} {
 		if at.postgres && at.stdio && !every() {
 			continue

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/ledger/postgres"
@@ -51,7 +52,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	// Most of the time tests wait for leases of processes that are dead.
-	if err := flag.Set("test.parallel", "20"); err != nil {
+	if err := flag.Set("test.parallel", "40"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -84,6 +85,9 @@ func child(role, addr, keyset, file, service string) error {
 	}
 	if role == serving {
 		o.Workers = -1
+	}
+	if !longtests.Wanted() {
+		o.Lease = 2 * time.Second // by day nobody waits for the usual one
 	}
 	if role == crowded {
 		o.Authenticate = func(r *http.Request) (server.Principal, error) {

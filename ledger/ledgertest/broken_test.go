@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
@@ -115,7 +116,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 	}
 	seen := map[string]bool{"model": true}
 	var trying sync.WaitGroup
-	room := make(chan struct{}, 32) // most of them wait for what does not happen
+	room := make(chan struct{}, 128) // most of them wait for what does not happen
 	for _, v := range variants() {
 		by := foundBy[v.name]
 		assert.NotEmpty(t, by, "which check is to find %q?", v.name)
@@ -156,8 +157,12 @@ func TestBrokenStoresAreFoundByTheModel(t *testing.T) {
 // finds runs a check on a broken store until it fails, and returns what it found. Some mistakes are found
 // by chance, which comes soon, but on a busy machine not at once.
 func finds(c check, v variant) (found string) {
+	patience := time.Second
+	if !longtests.Wanted() {
+		patience = 400 * time.Millisecond
+	}
 	for end := time.Now().Add(time.Minute); found == "" && time.Now().Before(end); {
-		found = tries(c, v.start, time.Second)
+		found = tries(c, v.start, patience)
 	}
 	return found
 }
@@ -174,7 +179,7 @@ func (v variant) start(t testing.TB) Harness {
 
 // A broken store's random calls are not worth shortening, or keeping; and most tests wait.
 func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "1ms", "test.parallel": "8"} {
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "1ms", "test.parallel": "64"} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}

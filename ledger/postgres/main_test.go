@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(postgrestest.Tests{M: m, Always: true})
+	goleak.VerifyTestMain(postgrestest.Tests{M: m})
 }
 
 // long is for what has no time of its own: it must come sooner or later, also on a slow machine

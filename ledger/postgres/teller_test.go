@@ -23,9 +23,9 @@ func TestMessages(t *testing.T) {
 		taker := to.hub.taker([]string{name})
 		taker.forgetNext()
 		takers = append(takers, taker)
-		from.tell.add(hash(name), hash(name), time.UnixMicro(int64(1e15+2*i)))
-		from.tell.add(hash(name), hash(name), time.UnixMicro(int64(1e15+i)))
-		from.tell.add(hash(name), hash(name), time.UnixMicro(int64(1e15+2*i)))
+		from.tell.add(hash(name), hash(name), time.UnixMicro(1e15+2*int64(i)))
+		from.tell.add(hash(name), hash(name), time.UnixMicro(1e15+int64(i)))
+		from.tell.add(hash(name), hash(name), time.UnixMicro(1e15+2*int64(i)))
 	}
 	stranger := to.hub.watcher("stranger", 0, nil)
 	messages := from.tell.messages()
@@ -40,7 +40,7 @@ func TestMessages(t *testing.T) {
 		assert.Len(t, takers[i].signal, 1)
 		next, known := takers[i].nextWake()
 		assert.True(t, known)
-		assert.EqualValues(t, 1e15+i, next.UnixMicro())
+		assert.EqualValues(t, 1e15+int64(i), next.UnixMicro())
 	}
 	assert.Empty(t, stranger.signal)
 	assert.Empty(t, from.tell.messages(), "it is told once")

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 )
@@ -33,8 +34,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	// Tests wait a lot, each with a file of its own; but they share the disk. -parallel changes it.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	// Tests wait a lot, each with a file of its own; but where they sync, they share the disk. -parallel
+	// and -rapid.checks change it.
+	parallel, sequences := "8", "40"
+	if longtests.Wanted() {
+		parallel, sequences = "4", "100"
+	}
+	if err := errors.Join(flag.Set("test.parallel", parallel), flag.Set("rapid.checks", sequences)); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
@@ -93,6 +99,10 @@ func with(path string, do func(context.Context, ledger.Store) error) error {
 	if err != nil {
 		return err
 	}
+	return using(s, do)
+}
+
+func using(s ledger.Store, do func(context.Context, ledger.Store) error) error {
 	return errors.Join(do(context.Background(), s), s.Close())
 }
 

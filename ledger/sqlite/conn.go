@@ -25,7 +25,7 @@ const checkpointPages = 3000
 
 // dial makes a connection that does not wait for others: whoever opens a store, or writes, does so
 // in his own way, and can be told to give up.
-func dial(path string) (*conn, error) {
+func dial(path, synchronous string) (*conn, error) {
 	c, err := driver.OpenConn(path, driver.OpenReadWrite)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func dial(path string) (*conn, error) {
 	c.SetBusyTimeout(0)
 	out := &conn{Conn: c}
 	for _, set := range []string{
-		"synchronous = FULL",
+		"synchronous = " + synchronous,
 		"fullfsync = 1", "checkpoint_fullfsync = 1", // macOS: all the way to the disk
 		"trusted_schema = 0",
 		"foreign_keys = 0",

@@ -10,8 +10,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
-// errLocked: another process has been writing, or hangs while it writes, for too long.
-var errLocked = errors.New("another process has locked it for too long: end it, or try again; nothing was changed")
+// errLocked: another process has locked the file and writes nothing, as one does that hangs.
+var errLocked = errors.New("that one has written nothing for too long: end it, or try again; nothing was changed")
 
 // code is the primary result code of SQLite in an error. It is [driver.ResultError] if the error is
 // none of SQLite's.

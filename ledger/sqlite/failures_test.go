@@ -84,6 +84,76 @@ func TestLockedForLong(t *testing.T) {
 	require.NoError(t, s.Swap(t.Context(), r), "who had given up, when it is free again")
 }
 
+// Who waits for a process that gets on with what it writes waits for as long as his context lasts; so
+// does who opens a file whose tables he has to change.
+func TestLockedByWhoGetsOn(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(ctx context.Context, s ledger.Store, path string, patience time.Duration) error{
+		"a change": func(ctx context.Context, s ledger.Store, _ string, _ time.Duration) error {
+			return s.Swap(ctx, &ledger.Record{Key: "k"})
+		},
+		"newer tables": func(ctx context.Context, _ ledger.Store, path string, patience time.Duration) error {
+			s, err := sqlite.OpenPatient(ctx, path, patience)
+			if err == nil {
+				err = s.Close()
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// A machine that is busy may keep the other process from getting on for that long.
+			for patience := 300 * time.Millisecond; ; patience *= 2 {
+				path := somePath(t)
+				first, err := sqlite.OpenFirst(t.Context(), path)
+				require.NoError(t, err)
+				require.NoError(t, first.Close())
+				var s ledger.Store
+				if name == "a change" {
+					s = patientFor(t, path, patience)
+				}
+				db, err := sql.Open("sqlite", path)
+				require.NoError(t, err)
+				defer db.Close()
+				db.SetMaxOpenConns(1)
+				for _, q := range []string{"PRAGMA cache_size = 1", "BEGIN IMMEDIATE", "CREATE TABLE other (b)"} {
+					_, err = db.Exec(q)
+					require.NoError(t, err)
+				}
+				done := make(chan error, 1)
+				go func() { done <- write(t.Context(), s, path, patience) }()
+				somebodyWaits(t, path)
+				begin := time.Now()
+				last, longest := begin, time.Duration(0)
+				for last.Sub(begin) < 4*patience {
+					_, err = db.Exec("INSERT INTO other VALUES (randomblob(50000))") // more than it keeps in memory
+					require.NoError(t, err)
+					longest, last = max(longest, time.Since(last)), time.Now()
+					time.Sleep(patience / 30)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience/10)
+				err = write(ctx, s, path, patience)
+				cancel()
+				gaveUp := error(nil)
+				select {
+				case gaveUp = <-done:
+				default:
+				}
+				if longest = max(longest, time.Since(last)); longest > patience/2 && patience < 10*time.Second {
+					t.Logf("the other process wrote nothing for %v", longest)
+					continue
+				}
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.NoError(t, gaveUp, "it has not waited")
+				_, err = db.Exec("ROLLBACK")
+				require.NoError(t, err)
+				require.NoError(t, <-done)
+				return
+			}
+		})
+	}
+}
+
 // Open waits for who has locked the file no longer than its context lasts.
 func TestOpenWhileLocked(t *testing.T) {
 	t.Parallel()

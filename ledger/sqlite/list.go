@@ -32,11 +32,11 @@ func (s *store) List(ctx context.Context, queues []string, after string, limit i
 		waiting := 0
 		for _, q := range queues {
 			r.waiting.BindText(1, q)
-			r.waiting.BindInt64(2, int64(s.fewWaiting+1-waiting)) // counted in the index alone
+			r.waiting.BindInt64(2, int64(s.set.fewWaiting+1-waiting)) // counted in the index alone
 			if _, err := one(r.waiting, func() { waiting += r.waiting.ColumnInt(0) }); err != nil {
 				return nil, err
 			}
-			if waiting > s.fewWaiting {
+			if waiting > s.set.fewWaiting {
 				return r.through(ctx, queues, after, limit)
 			}
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 )
 
 func init() { children["power"] = childPower }
@@ -30,7 +31,11 @@ func init() { children["power"] = childPower }
 // childPower changes records from 8 goroutines, and writes which revision of which record
 // has been acknowledged.
 func childPower(path string, _ []string) error {
-	return with(path, func(ctx context.Context, s ledger.Store) error {
+	s, err := sqlite.Open(context.Background(), path)
+	if err != nil {
+		return err
+	}
+	return using(s, func(ctx context.Context, s ledger.Store) error {
 		var all sync.WaitGroup
 		for w := range 8 {
 			all.Go(func() {

@@ -59,7 +59,7 @@ func TestQueueRings(t *testing.T) {
 // What its caller has given up is not done if it has not begun, nor kept; and if it has, its outcome is
 // not taken for that of what comes later.
 func TestGivenUp(t *testing.T) {
-	s, err := open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"), settings{longer, schema, fewWaiting})
+	s, err := open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"), forTests())
 	require.NoError(t, err)
 	defer s.Close()
 	begun, goOn := make(chan struct{}), make(chan struct{})

@@ -45,7 +45,7 @@ func (s *store) read(ctx context.Context, do func(*reader) error) error {
 }
 
 func (s *store) newReader() (*reader, error) {
-	c, err := dial(s.path)
+	c, err := dial(s.path, s.set.synchronous)
 	if err != nil {
 		return nil, err
 	}

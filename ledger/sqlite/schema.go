@@ -54,16 +54,23 @@ DROP INDEX records_list;
 // given back to the file system, and readers do not wait for the writer.
 var initialise = []string{"PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL"}
 
-// retry repeats what fails because others have locked the file, as when many open it at once.
-func retry(ctx context.Context, patience time.Duration, try func() error) error {
-	for begin := time.Now(); ; {
+// retry repeats what fails because others have locked the file, as when many open it at once, for as
+// long as they get on.
+func (w *writer) retry(ctx context.Context, try func() error) error {
+	var others *pulse // once it has to wait for them
+	for {
 		err := try()
 		if err == nil || !isBusy(err) {
 			return err
 		}
-		if time.Since(begin) > patience {
+		if others == nil {
+			others = newPulse(w.store.path)
+			defer w.turn.done()
+		}
+		if others.idle() > w.store.set.patience {
 			return fmt.Errorf("%w (%w)", errLocked, err)
 		}
+		w.turn.wait()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

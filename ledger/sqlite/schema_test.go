@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // the driver "sqlite", to look into databases without the package
 
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/ledger/ledgertest"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
@@ -30,7 +31,7 @@ CREATE INDEX records_colour ON records (colour);
 func TestContractOldAndNewProgram(t *testing.T) {
 	t.Parallel()
 	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
-		only(t, "")
+		only(t, `/(model|concurrency/many)`, "")
 		path, handles := somePath(t), 0
 		return ledgertest.Harness{Open: func() (s ledger.Store) {
 			var err error
@@ -45,11 +46,14 @@ func TestContractOldAndNewProgram(t *testing.T) {
 	})
 }
 
-// only skips a check of the contract that does not match, unless SAGA_NIGHTLY is 1, and all with
-// -short.
-func only(t testing.TB, checks string) {
+// only skips a check of the contract that does not match: the first pattern, the second if somebody asked
+// for long tests, and none if SAGA_NIGHTLY is 1. With -short it skips all.
+func only(t testing.TB, checks, long string) {
 	if testing.Short() {
 		t.Skip("goroutines meet as they do in TestContract")
+	}
+	if longtests.Wanted() {
+		checks = long
 	}
 	if os.Getenv("SAGA_NIGHTLY") != "1" && !regexp.MustCompile(checks).MatchString(t.Name()) {
 		t.Skip("TestContract does the same")
@@ -61,7 +65,7 @@ func only(t testing.TB, checks string) {
 func TestContractFirstProgram(t *testing.T) {
 	t.Parallel()
 	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
-		only(t, `/(record|items|limits|forget|watch|take|list|count|end|model)`)
+		only(t, `/model`, `/(record|items|limits|forget|watch|take|list|count|end|model)`)
 		path, handles := somePath(t), 0
 		return ledgertest.Harness{Open: func() (s ledger.Store) {
 			var err error
@@ -80,7 +84,7 @@ func TestContractFirstProgram(t *testing.T) {
 func TestContractWalking(t *testing.T) {
 	t.Parallel()
 	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
-		only(t, `/(list|count|model)`)
+		only(t, `/(list|count|model)`, `/(list|count|model)`)
 		path := somePath(t)
 		return ledgertest.Harness{Open: func() ledger.Store {
 			s, err := sqlite.OpenWalking(t.Context(), path)

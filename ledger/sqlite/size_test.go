@@ -66,13 +66,13 @@ func TestLogIsBounded(t *testing.T) {
 			writers.Go(func() {
 				r := &records[w]
 				r.Key, r.Queue, r.Wake, r.Body = fmt.Sprint(w), "q", time.Now().Add(time.Hour), make([]byte, 8000)
-				for range 300 {
+				for range 150 {
 					assert.NoError(t, s.Swap(t.Context(), r))
 				}
 			})
 		}
 		writers.Wait()
-		t.Logf("%d bytes after writing %d", size(t, path+"-wal"), len(records)*300*8000)
+		t.Logf("%d bytes after writing %d", size(t, path+"-wal"), len(records)*150*8000)
 		return size(t, path+"-wal") < 24<<20
 	})
 	close(stop)
@@ -85,7 +85,7 @@ func TestFileShrinks(t *testing.T) {
 	path := somePath(t)
 	s := opened(t, path)
 	var all sync.WaitGroup
-	for w := range 40 {
+	for w := range 20 {
 		all.Go(func() {
 			r := &ledger.Record{Key: fmt.Sprint(w), Keep: time.Now().Add(-time.Hour), Body: make([]byte, 500_000)}
 			assert.NoError(t, s.Swap(t.Context(), r, ledger.Item{N: 1, Body: make([]byte, 500_000)}))
@@ -99,7 +99,7 @@ func TestFileShrinks(t *testing.T) {
 		require.NoError(t, err)
 		forgotten += n
 	}
-	assert.Equal(t, 40, forgotten)
+	assert.Equal(t, 20, forgotten)
 	assert.Equal(t, "0", query(t, path, "SELECT count(*) FROM items"))
 	require.NoError(t, s.Close())
 	t.Logf("%d bytes", size(t, path))

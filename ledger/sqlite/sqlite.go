@@ -43,16 +43,22 @@ import (
 const (
 	// readers is how many reads can be under way at once; more wait for one another.
 	readers = 4
-	// patience is how long a group waits for another process that writes.
+	// patience is how long who writes, or opens a store, waits for other processes that have locked the
+	// file and do not get on.
 	patience = 5 * time.Second
 )
 
 // settings are what tests vary.
 type settings struct {
-	patience   time.Duration
-	schema     []step
-	fewWaiting int
+	patience    time.Duration
+	schema      []step
+	fewWaiting  int
+	quietAfter  time.Duration
+	synchronous string // as SQLite calls it
 }
+
+// usual are the settings of [Open].
+func usual() settings { return settings{patience, schema, fewWaiting, quietAfter, "FULL"} }
 
 // store implements [ledger.Store].
 type store struct {
@@ -62,8 +68,7 @@ type store struct {
 	writer *writer
 	waits  *waits
 	pool   chan *reader
-
-	fewWaiting int
+	set    settings
 
 	closing   chan struct{} // closed when Close begins
 	closeOnce sync.Once
@@ -75,9 +80,10 @@ type store struct {
 // that is no ledger and one with the tables of a newer program that this one does not
 // understand. It is safe to open the same file several times at once.
 //
-// The context limits how long Open waits for other processes that have locked the file.
+// The context limits how long Open waits for other processes that have locked the file. It gives up
+// before if they do not get on: nothing was written for 5 seconds.
 func Open(ctx context.Context, path string) (ledger.Store, error) {
-	return handle(open(ctx, path, settings{patience, schema, fewWaiting}))
+	return handle(open(ctx, path, usual()))
 }
 
 // handle avoids an interface that holds a nil pointer.
@@ -89,7 +95,7 @@ func handle(s *store, err error) (ledger.Store, error) {
 }
 
 func open(ctx context.Context, path string, set settings) (*store, error) {
-	s := &store{closing: make(chan struct{}), waits: newWaits(), pool: make(chan *reader, readers), fewWaiting: set.fewWaiting}
+	s := &store{closing: make(chan struct{}), waits: newWaits(), pool: make(chan *reader, readers), set: set}
 	if path == "" {
 		return nil, errors.New("ledger/sqlite: no file is named")
 	}
@@ -100,20 +106,20 @@ func open(ctx context.Context, path string, set settings) (*store, error) {
 	if err := createFile(s.path); err != nil {
 		return nil, fmt.Errorf("ledger/sqlite: open the ledger %s: %w", s.path, err)
 	}
-	if err := s.start(ctx, set); err != nil {
+	if err := s.start(ctx); err != nil {
 		return nil, s.explain("open", err)
 	}
 	return s, nil
 }
 
 // start readies the tables and begins to write.
-func (s *store) start(ctx context.Context, set settings) error {
+func (s *store) start(ctx context.Context) error {
 	w := &writer{
-		store: s, patience: set.patience, turn: newTurn(s.path),
+		store: s, turn: newTurn(s.path),
 		ops: queue{bell: newBell()}, ended: make(chan struct{}), known: make(known), trimAt: walLimit,
 	}
 	// Others who open the file at the same time may lock it at any point.
-	err := retry(ctx, set.patience, func() error { return w.connect(set) })
+	err := w.retry(ctx, func() error { return w.connect() })
 	if err != nil {
 		return err
 	}
@@ -121,7 +127,7 @@ func (s *store) start(ctx context.Context, set settings) error {
 	// Not later: who opens the file while others are replacing it may open the wrong one.
 	for range readers {
 		var r *reader
-		err := retry(ctx, set.patience, func() (err error) { r, err = s.newReader(); return err })
+		err := w.retry(ctx, func() (err error) { r, err = s.newReader(); return err })
 		if err != nil {
 			for range len(s.pool) {
 				err = errors.Join(err, (<-s.pool).Close())

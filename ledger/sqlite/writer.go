@@ -40,15 +40,14 @@ type tx struct {
 
 // writer is the only one in the process that changes the database: one goroutine with one connection.
 type writer struct {
-	store    *store
-	st       writeStatements
-	major    int // version of the tables
-	patience time.Duration
-	turn     *turn
-	ops      queue
-	dones    sync.Pool // of chan error, empty ones
-	ended    chan struct{}
-	known    known
+	store *store
+	st    writeStatements
+	major int // version of the tables
+	turn  *turn
+	ops   queue
+	dones sync.Pool // of chan error, empty ones
+	ended chan struct{}
+	known known
 
 	told, checked int64     // [writer.version] when others' changes were told, and the tables' version checked
 	written       time.Time // of the -wal file, when it was looked at last
@@ -63,18 +62,18 @@ type writer struct {
 }
 
 // connect makes the connection, and readies the tables.
-func (w *writer) connect(set settings) (err error) {
-	if w.st.conn, err = dial(w.store.path); err != nil {
+func (w *writer) connect() (err error) {
+	if w.st.conn, err = dial(w.store.path, w.store.set.synchronous); err != nil {
 		return err
 	}
-	if err := w.ready(set); err != nil {
+	if err := w.ready(); err != nil {
 		return errors.Join(err, w.st.Close())
 	}
 	return nil
 }
 
-func (w *writer) ready(set settings) (err error) {
-	if w.major, err = prepareFile(w.st.conn, set.schema); err != nil {
+func (w *writer) ready() (err error) {
+	if w.major, err = prepareFile(w.st.conn, w.store.set.schema); err != nil {
 		return err
 	}
 	if err := w.st.prepare(); err != nil {
@@ -140,7 +139,7 @@ func (w *writer) run() {
 			w.group(o)
 			continue
 		}
-		idle.Reset(w.store.waits.interval(time.Since(w.active) > quietAfter))
+		idle.Reset(w.store.waits.interval(time.Since(w.active) > w.store.set.quietAfter))
 		select {
 		case <-w.store.closing:
 		case <-w.ops.bell:
@@ -279,24 +278,22 @@ func (w *writer) rollback() {
 	w.unclosed = run(w.st.rollback) != nil
 }
 
-// lock waits until no other process writes, but not for ever.
+// lock waits until no other process writes: for as long as others get on, but not for one that hangs.
 func (w *writer) lock() error {
-	begin, waits := time.Now(), false
-	defer func() {
-		if waits {
-			w.turn.done()
-		}
-	}()
+	var others *pulse // once it has to wait for them
 	for {
 		err := run(w.st.begin)
 		if err == nil || !isBusy(err) {
 			return err
 		}
-		waited := time.Since(begin)
-		if waited > w.patience {
+		if others == nil {
+			others = newPulse(w.store.path)
+			defer w.turn.done()
+		}
+		waited := others.idle()
+		if waited > w.store.set.patience {
 			return fmt.Errorf("%w (%w)", errLocked, err)
 		}
-		waits = true
 		w.turn.wait()
 		select {
 		case <-w.store.closing:

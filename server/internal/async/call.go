@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"math"
@@ -51,7 +50,7 @@ func (d *async) call(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
 	if p.Answers != nil {
 		return d.answer(ctx, x, t, token, p.Answers)
 	}
-	n := note{Token: token, Request: x.Message.ID, Call: digest(p.Name, args)}
+	n := note{Token: token, Request: x.Message.ID, Call: dialect.DigestCall(p.Name, args)}
 	keepAlive, rerr := readKeepAlive(jsonview.Get(operation, "keepAlive"), t)
 	if rerr != nil {
 		return nil, rerr
@@ -163,18 +162,4 @@ func readKeepAlive(v jsontext.Value, t *engine.Program) (time.Duration, *wire.Er
 		}
 	}
 	return 0, wire.NewError(wire.CodeInvalidParams, "params.operation.keepAlive must be a number of seconds, and not less than 0, or null")
-}
-
-// digest identifies a call, whatever the spelling of its arguments.
-func digest(name string, args json.RawMessage) []byte {
-	canonical, err := jsonview.Canonical(args)
-	if len(args) == 0 {
-		canonical = []byte("{}")
-	} else if err != nil {
-		canonical = args
-	}
-	h := sha256.New()
-	h.Write(append([]byte(name), 0))
-	h.Write(canonical)
-	return h.Sum(nil)[:16]
 }

@@ -2,12 +2,15 @@ package dialect
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -88,6 +91,21 @@ func AppendTime(b []byte, t time.Time) []byte {
 // appendMillis writes milliseconds, begun ones included: no duration is 0.
 func appendMillis(b []byte, d time.Duration) []byte {
 	return strconv.AppendInt(b, int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}
+
+// DigestCall identifies a call of what has that name, whatever the spelling of its arguments. It is
+// kept with tasks.
+func DigestCall(name string, args json.RawMessage) []byte {
+	canonical, err := jsonview.Canonical(args)
+	if len(args) == 0 {
+		canonical = []byte("{}")
+	} else if err != nil {
+		canonical = args
+	}
+	h := sha256.New()
+	h.Write(append([]byte(name), 0))
+	h.Write(canonical)
+	return h.Sum(nil)[:16]
 }
 
 // AppendInputRequests writes questions as an InputRequests object: requests by key, without an

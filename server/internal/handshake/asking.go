@@ -9,10 +9,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"strconv"
 	"sync"
+	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/content"
@@ -21,6 +21,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/tasks2025"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -44,9 +46,7 @@ func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessag
 	asker := &client{call: c}
 	out, err := c.Turns.Drive(ctx, q, asker)
 	if err == nil && (out.Result == nil || !out.Result.IsError) {
-		for _, id := range asker.links.accepted {
-			c.Way.Notify("notifications/elicitation/complete", append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))
-		}
+		c.completed(asker.links.accepted)
 	}
 	return out, err
 }
@@ -87,9 +87,9 @@ func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, e
 		}
 	}
 	all.Wait()
-	for i, s := range asked { // which pages the user agreed to open
-		if id := c.links.ids[s.ID]; id != "" && jsonview.Is(jsonview.Get(answers[i].Result, "action"), "accept") {
-			c.links.accepted = append(c.links.accepted, id)
+	if len(c.links.ids) > 0 {
+		for i, s := range asked {
+			c.links.answered(s.ID, answers[i])
 		}
 	}
 	return answers, errors.Join(errs...)
@@ -123,7 +123,7 @@ func (c *call) lacks(e *engine.UnsupportedError) string {
 		return what + ": the request does not accept text/event-stream, so the client cannot be asked"
 	}
 	lacking := e.Needs.Without(c.Turns.Features(c.features))
-	if unknown := lacking.Without(c.peer.revision.has()); unknown != (steps.Features{}) {
+	if unknown := lacking.Without(c.peer.revision.Has()); unknown != (steps.Features{}) {
 		return fmt.Sprintf("%s: the client's protocol version %v does not have %v", what, c.peer.revision, unknown)
 	}
 	return fmt.Sprintf("%s: this client has not declared %v", what, lacking)
@@ -131,63 +131,15 @@ func (c *call) lacks(e *engine.UnsupportedError) string {
 
 // stepRequest is the request that asks the client for a step, in the form of its
 // revision.
-func stepRequest(r revision, s steps.Step, links *links) (method string, params json.RawMessage, err error) {
+func stepRequest(r revision.Revision, s steps.Step, links *links) (method string, params json.RawMessage, err error) {
 	params = s.Params
 	switch {
 	case s.Kind == steps.Elicitation && s.Needs.Has(steps.Features{Links: true}):
 		params = links.open(s)
-	case s.Kind == steps.Elicitation && r < revision2025November: // before SEP-1330
-		params, err = plainChoices(params)
-	case s.Kind == steps.Sampling && r < revision2025November:
-		params, err = plainMessages(r, params)
+	case r < revision.November2025:
+		params, err = r.Question(s)
 	}
 	return dialect.RequestMethods[s.Kind], params, err
-}
-
-// plainChoices writes the titles of a form's choices as 2025-06-18 has them. A
-// choice of several did not exist; it stays as it is, for clients that manage.
-func plainChoices(params json.RawMessage) (json.RawMessage, error) {
-	form, err := steps.Step{Params: params}.Form()
-	if err != nil {
-		return nil, err
-	}
-	changed := false
-	for i := range form.Fields {
-		f := &form.Fields[i]
-		titled := slices.ContainsFunc(f.Choices, func(c steps.Choice) bool { return c.Title != "" })
-		if titled && !f.Multiple && !f.LegacyTitles {
-			f.LegacyTitles, changed = true, true
-		}
-	}
-	if !changed {
-		return params, nil
-	}
-	return form.AppendParams(nil), nil
-}
-
-// plainMessages gives each message one block, as it was before 2025-11-25: several
-// become messages of the same role. Audio becomes text where it did not exist.
-func plainMessages(r revision, params json.RawMessage) (json.RawMessage, error) {
-	plain := true
-	for m := range jsonview.Elements(jsonview.Get(params, "messages")) {
-		c := jsontext.Value(jsonview.Get(m, "content"))
-		plain = plain && c.Kind() == '{' && (r.audio() || !jsonview.Is(jsonview.Get(c, "type"), "audio"))
-	}
-	if plain {
-		return params, nil
-	}
-	request, err := steps.Step{Params: params}.Sample()
-	if err != nil {
-		return nil, err
-	}
-	var messages []steps.SampleMessage
-	for _, m := range request.Messages {
-		for _, b := range plainBlocks(r, m.Content) {
-			messages = append(messages, steps.SampleMessage{Role: m.Role, Content: content.Blocks{b}})
-		}
-	}
-	request.Messages = messages
-	return request.AppendParams(nil)
 }
 
 // links are the pages that a call has sent the user to. From 2025-11-25 on each has
@@ -209,6 +161,20 @@ func (l *links) open(s steps.Step) json.RawMessage {
 	l.ids[s.ID] = id
 	out := append(jsontext.Value(nil), s.Params[:len(s.Params)-1]...) // compact: ends with the brace
 	return append(wire.AppendString(append(out, `,"elicitationId":`...), id), '}')
+}
+
+// answered notes whether the user has agreed to open the page of a step, if that is one.
+func (l *links) answered(step string, a steps.Answer) {
+	if id := l.ids[step]; id != "" && jsonview.Is(jsonview.Get(a.Result, "action"), "accept") {
+		l.accepted = append(l.accepted, id)
+	}
+}
+
+// completed tells the client that what its user was to do on these pages is done.
+func (c *call) completed(pages []string) {
+	for _, id := range pages {
+		c.Way.Notify("notifications/elicitation/complete", append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))
+	}
 }
 
 // linkID is the id of a page that a task's question sends the user to: each replica finds the same.
@@ -256,7 +222,7 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 		part, args = &read, json.RawMessage(read.Arguments)
 	}
 	if c.Tasks != nil && c.Client == nil && c.offersTasks(c.peer) { // whom somebody else has let in was offered none
-		asTask, ttl, rerr := c.asTask(t, task)
+		asTask, ttl, rerr := tasks2025.Wanted(c.TaskMode(t), task)
 		switch {
 		case rerr != nil:
 			return nil, rerr
@@ -271,7 +237,7 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 		}
 	}
 	if err == nil && out.Yielded != nil {
-		b, err := wire.Marshal(plainResult(c.peer.revision, c.Part(&out, part)))
+		b, err := wire.Marshal(c.peer.revision.Result(c.Part(&out, part)))
 		if err != nil {
 			return nil, err
 		}
@@ -288,64 +254,57 @@ func (c *call) toolResult(out turns.End, err error) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	return dialect.AppendToolResult(nil, plainResult(c.peer.revision, result))
+	return dialect.AppendToolResult(nil, c.peer.revision.Result(result))
 }
 
-// plainResult makes a tool's result one that a revision has.
-func plainResult(r revision, in *content.Result) *content.Result {
-	structured := jsontext.Value(in.StructuredContent)
-	if r.structured() && (structured == nil || structured.Kind() == '{') {
-		return in
-	}
-	out := *in
-	out.Content = plainBlocks(r, in.Content)
-	if structured == nil {
-		return &out
-	}
-	// Only objects could be structured results (SEP-2106 allowed the rest). Let a
-	// model see what it would.
-	out.StructuredContent = nil
-	if len(out.Content) == 0 {
-		out.Content = content.Blocks{content.Text{Text: string(structured)}}
-	}
-	return &out
+// way is the way to the client of a request that was POSTed: the request's stream.
+type way struct {
+	*session
+	stream *stream
+	call   *sessionCall
 }
 
-func plainBlocks(r revision, in content.Blocks) content.Blocks {
-	if r.structured() {
-		return in
-	}
-	out := make(content.Blocks, len(in))
-	for i, b := range in {
-		out[i] = plainBlock(r, b)
-	}
-	return out
+func (w *way) Notify(method string, params json.RawMessage) {
+	w.stream.addMarked(w.mark(), eventNote, wire.AppendCall(nil, 0, method, params))
 }
 
-// plainBlock replaces a block that a revision does not have by text.
-func plainBlock(r revision, b content.Block) content.Block {
-	if r.structured() || b == nil {
-		return b
+func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
+	answer := make(chan steps.Answer, 1)
+	asked := &question{call: w.call, answer: answer}
+	w.mu.Lock()
+	if w.call.asking == 0 { // what the call was answered before is in use no longer
+		w.held -= w.call.answers
+		w.call.answers = 0
 	}
-	switch kind := b.BlockType(); {
-	case kind == "audio" && !r.audio():
-		return content.Text{Text: "(A sound that this version of the protocol cannot carry.)"}
-	case kind == "resource_link":
-		var link struct {
-			URI, Name, Title, Description string
+	w.call.asking++
+	id, mark := w.questionID(), w.call.mark
+	w.waiting[id] = asked
+	w.mu.Unlock()
+	number := w.stream.addMarked(mark, eventRequest, wire.AppendCall(nil, id, method, params))
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		// A client that reads on after a break must not ask its user what needs no answer any more.
+		w.stream.drop(func(e streamEvent) bool { return e.number == number })
+		w.call.asking--
+		if w.waiting[id] == asked {
+			delete(w.waiting, id)
 		}
-		raw, err := wire.Marshal(b)
-		if err != nil || jsonv2.Unmarshal(raw, &link, jsonv2.MatchCaseInsensitiveNames(true)) != nil {
-			return b
-		}
-		text := link.Name
-		if link.Title != "" {
-			text = link.Title
-		}
-		if link.Description != "" {
-			text += " (" + link.Description + ")"
-		}
-		return content.Text{Text: text + ": " + link.URI}
+	}()
+	select {
+	case a := <-answer:
+		return a, nil
+	case <-ctx.Done():
+		w.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), context.Cause(ctx)))
+		return steps.Answer{}, context.Cause(ctx)
 	}
-	return b
 }
+
+func (w *way) Hangup(retry time.Duration) {
+	if w.revision >= revision.November2025 { // others cannot resume
+		w.stream.carriedBy(nil, retry)
+	}
+}
+
+// KeepOpen implements [dialect.Way]: nothing of these revisions is without an end.
+func (*way) KeepOpen() (<-chan struct{}, *wire.Error) { return nil, wire.NotFound() }

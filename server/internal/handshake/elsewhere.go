@@ -14,6 +14,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/resumable"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -175,10 +176,10 @@ func nothingToResume() *wire.Error {
 // goOn waits for what another request has begun to wait for, and answers as that would have.
 func (c *call) goOn(ctx context.Context, found *reading, told uint64, before *parked) (json.RawMessage, error) {
 	r := &reader{call: c, uri: found.URI, number: found.number, wait: callWait}
-	if p := found.task.Program; found.Method == resumeMethod || p != nil && found.Alone && c.canResume() && c.TaskMode(p) != engine.TasksForbidden {
+	if p := found.task.Program; found.Method == resumable.Method || p != nil && found.Alone && c.canResume() && c.TaskMode(p) != engine.TasksForbidden {
 		r.token.Store(true)
 	} else if found.Method != resultMethod && found.Alone && c.canResume() {
-		r.resumes = found.task.Created.Add(resumeAfter)
+		r.resumes = found.task.Created.Add(resumable.After)
 		r.token.Store(before != nil) // it was not parked before
 	}
 	if noteOf(found.task) == nil || noteOf(found.task).Call == nil || found.Method != callMethod {
@@ -197,7 +198,7 @@ func (c *call) goOn(ctx context.Context, found *reading, told uint64, before *pa
 			return nil, err
 		}
 	}
-	if found.Method == resumeMethod {
+	if found.Method == resumable.Method {
 		return r.resumed(ctx, task, told)
 	}
 	out, err := r.called(ctx, task, told, r.alias != nil)

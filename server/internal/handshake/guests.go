@@ -20,11 +20,11 @@ func (d *handshake) caller(p *peer, session string) *dialect.Caller {
 	}
 	return &dialect.Caller{
 		Features: p.features, Experiments: p.guests, Session: session, Asked: &p.asked,
-		Tasks: p.revision >= revision2025November,
+		Tasks: p.revision.Tasks(),
 		Question: func(s steps.Step) (string, json.RawMessage, error) {
 			return stepRequest(p.revision, s, new(links))
 		},
-		Result: func(r *content.Result) ([]byte, error) { return wire.Marshal(plainResult(p.revision, r)) },
+		Result: func(r *content.Result) ([]byte, error) { return wire.Marshal(p.revision.Result(r)) },
 	}
 }
 

@@ -3,20 +3,24 @@
 // requests, and their answers resume it through the same sealed token as everywhere, but
 // the token does not leave the server.
 //
-// Over HTTP this is the Streamable HTTP transport (http.go). A session is what its id says
-// (id.go), and what is in memory of it (session.go, table.go) while there is more to know;
-// streams outlive a connection (stream.go). On stdio the connection is the session (peer.go).
-// The transport of 2024-11-05 with two HTTP endpoints is not served.
+// What can be said without knowing of sessions has folders of its own: revision is what clients of each
+// revision can read, tasks2025 the tasks of 2025-11-25, and resumable what resumable requests (SEP-975)
+// say. Here are sessions, streams, and calls that wait for their client:
 //
-// With a ledger, a call's work is a task for which the request waits (taskcall.go, waiting.go,
-// reader.go), so that any replica goes on with it (numbers.go, elsewhere.go): its client answers,
-// cancels and reads on wherever its messages come. While the call only waits for its client, its
-// stream is parked: the connection is kept, and no goroutine (parked.go, lot.go). What a client
-// has set in its session is in a record that all replicas read (remembered.go, listens.go).
-// Batches are read where they came. Clients of 2025-11-25 can also have the task itself
-// (tasks.go, tasks_told.go), and some resume a call by a token (resumable.go).
+//   - handshake.go has the methods; peer.go is what was agreed on, and stdio, where the connection is
+//     the session; guests.go is what dialects are told that are spoken within this one.
+//   - Sessions over HTTP, the Streamable HTTP transport (http.go): a session is what its id says,
+//     and what is in memory of it (session.go) while there is more to know (table.go, leaving.go); streams
+//     outlive a connection (stream.go). What a client has set in its session is in a record in the ledger,
+//     if there is one, which all replicas read (remembered.go, listens.go).
+//   - Calls with a ledger: the work is a task for which the request waits (taskcall.go, waiting.go,
+//     reader.go, note.go), so that any replica goes on with it (numbers.go, elsewhere.go): its client
+//     answers, cancels and reads on wherever its messages come. Clients that know of tasks or resume tokens
+//     have two more ways to it (tasks.go and tasks_told.go, resumable.go). While the call only waits for its
+//     client, its stream is parked: the connection is kept, and no goroutine (parked.go, lot.go).
+//   - Calls without a ledger: the process that has the call's stream asks the client itself (asking.go).
 //
-// Without a ledger the process that has the call's stream asks the client itself (asking.go).
+// Batches are read where they came. The transport of 2024-11-05 with two HTTP endpoints is not served.
 package handshake
 
 import (
@@ -24,16 +28,18 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/records"
-	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/resumable"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/tasks2025"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -43,13 +49,15 @@ type handshake struct {
 	sessions sessionTable
 	// taskTools are the tools for clients that are offered tasks; nil if nobody is.
 	taskTools []json.RawMessage
+	// parkAfter is parkAfter, unless a test cannot wait.
+	parkAfter time.Duration
 }
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &handshake{Host: h}
+	d := &handshake{Host: h, parkAfter: parkAfter}
 	if h.OffersTasks() {
-		d.taskTools = listTaskTools(h)
+		d.taskTools = tasks2025.Tools(h)
 	}
 	h.Hub.OnTouched(d.touched)
 	h.Hub.OnCancelled(d.cancelled)
@@ -59,7 +67,7 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 var _ dialect.Sessions = (*handshake)(nil)
 
 func (*handshake) Name() string {
-	return "MCP " + versions[len(versions)-1] + " to " + versions[0]
+	return "MCP " + revision.November2024.String() + " to " + revision.November2025.String()
 }
 
 // Match implements [dialect.Dialect]. What is no other dialect's is of this one, which is
@@ -130,12 +138,12 @@ var methods = map[string]method{
 	"resources/subscribe":      {serve: (*call).subscribe, lingering: true},
 	"resources/unsubscribe":    {serve: (*call).unsubscribe, lingering: true},
 	"completion/complete":      {serve: (*call).complete, foreign: true},
-	"tasks/get":                {serve: (*call).getTask, tasks: true},
-	"tasks/list":               {serve: (*call).listTasks, tasks: true},
-	"tasks/cancel":             {serve: (*call).cancelTask, tasks: true},
+	"tasks/get":                {serve: looking(tasks2025.Request.Get), tasks: true},
+	"tasks/list":               {serve: looking(tasks2025.Request.List), tasks: true},
+	"tasks/cancel":             {serve: looking(tasks2025.Request.Cancel), tasks: true},
 	resultMethod:               {serve: (*call).taskResult, tasks: true, lasting: true, numbered: true},
-	"requests/getStatus":       {serve: (*call).requestStatus, ledger: true},
-	resumeMethod:               {serve: (*call).resume, ledger: true, lasting: true, numbered: true},
+	resumable.StatusMethod:     {serve: (*call).requestStatus, ledger: true},
+	resumable.Method:           {serve: (*call).resume, ledger: true, lasting: true, numbered: true},
 }
 
 // method returns the method of a message; the zero value if it is not served here.
@@ -184,7 +192,7 @@ func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsont
 	c := &call{handshake: d, Exchange: x, peer: p, post: post}
 	if p != nil && x.Way != nil {
 		c.features = p.features
-		c.Notifier = &dialect.Notifier{Way: x.Way, Level: &p.level, Wordless: p.revision < revision2025March}
+		c.Notifier = &dialect.Notifier{Way: x.Way, Level: &p.level, Wordless: p.revision < revision.March2025}
 		if wire.ValidID(token) {
 			c.Notifier.Token = token
 		}
@@ -230,7 +238,7 @@ func (c *call) list(context.Context) (json.RawMessage, error) {
 		switch {
 		case c.offersTasks(c.peer):
 			items = c.taskTools
-		case c.peer != nil && !c.peer.revision.structured():
+		case c.peer != nil && !c.peer.revision.Structured():
 			items = c.Catalogue.BareTools
 		}
 		items = c.GuestTools(items, c.caller(c.peer, ""))
@@ -294,77 +302,5 @@ func (c *call) complete(ctx context.Context) (json.RawMessage, error) {
 	return c.Complete(ctx, c.Message.Params)
 }
 
-// revision is a revision of MCP with a handshake, the oldest first. What a
-// client of a revision cannot read is not sent to it.
-type revision uint8
-
-const (
-	revision2024November revision = iota // 2024-11-05
-	revision2025March                    // 2025-03-26
-	revision2025June                     // 2025-06-18
-	revision2025November                 // 2025-11-25
-)
-
-// versions are the protocol versions with a handshake that this server answers, newest first.
-var versions = func() []string {
-	list := slices.Clone(sessionid.Revisions[:])
-	slices.Reverse(list)
-	return list
-}()
-
-// Each revision has its place in what session ids say.
-var _ = [1]struct{}{}[len(sessionid.Revisions)-1-int(revision2025November)]
-
-// negotiate returns the revision that a client asked for, or the newest if this
-// server does not have that one (MCP 2025-11-25, basic/lifecycle, version
-// negotiation).
-func negotiate(version string) revision {
-	if i := slices.Index(versions, version); i >= 0 {
-		return revision2025November - revision(i)
-	}
-	return revision2025November
-}
-
-func (r revision) String() string { return versions[revision2025November-r] }
-
-// What the changelogs of the revisions say.
-
-// batches: several messages may come in one array. They came and went with this
-// revision.
-func (r revision) batches() bool { return r == revision2025March }
-
-// audio: blocks of audio exist.
-func (r revision) audio() bool { return r >= revision2025March }
-
-// structured: structuredContent, outputSchema and resource_link exist.
-func (r revision) structured() bool { return r >= revision2025June }
-
-// features restricts what a client declared to what its revision has. Elicitation
-// came with 2025-06-18, with forms only; URL mode and sampling with tools came with
-// 2025-11-25. Before, asking for context needed no capability of its own.
-func (r revision) features(declared dialect.Capabilities) steps.Features {
-	f := declared.Features()
-	if r < revision2025November {
-		f = f.Without(steps.Features{Links: true, SamplingTools: true})
-		if declared.Elicitation {
-			f = f.With(steps.Features{Forms: true}) // modes are unknown to the revision: what stands there means nothing
-		}
-		if f.Has(steps.Features{Sampling: true}) {
-			f = f.With(steps.Features{SamplingContext: true})
-		}
-	}
-	if r < revision2025June {
-		f = f.Without(steps.Features{Forms: true})
-	}
-	return f
-}
-
-// has returns what a client of the revision can declare.
-func (r revision) has() steps.Features {
-	return r.features(dialect.Capabilities{
-		Elicitation: true, Form: true, URL: true, Sampling: true, Tools: true, Context: true, Roots: true,
-	})
-}
-
 // Revisions are the revisions of MCP that the dialect speaks, newest first.
-func Revisions() []string { return slices.Clone(versions) }
+func Revisions() []string { return revision.Versions() }

@@ -239,7 +239,7 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 	}
 	defer d.release(s, nil)
 	rerr = x.Batch.Error
-	if !s.revision.batches() {
+	if !s.revision.Batches() {
 		rerr = noBatch
 	}
 	if rerr != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -23,8 +24,8 @@ import (
 func TestIDsSayWhatWasAgreed(t *testing.T) {
 	keys := newKeyset(t)
 	d, other := replica(t, keys), replica(t, keys)
-	for version, revision := range map[string]revision{
-		"2024-11-05": revision2024November, "2025-03-26": revision2025March, "2025-06-18": revision2025June, "2025-11-25": revision2025November,
+	for version, agreed := range map[string]revision.Revision{
+		"2024-11-05": revision.November2024, "2025-03-26": revision.March2025, "2025-06-18": revision.June2025, "2025-11-25": revision.November2025,
 	} {
 		for capabilities, all := range map[string]bool{`{}`: false, `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{}}`: true} {
 			a := begin(t, d, "ann", version, capabilities)
@@ -32,10 +33,10 @@ func TestIDsSayWhatWasAgreed(t *testing.T) {
 			require.Nil(t, rerr)
 			assert.False(t, late)
 			assert.Equal(t, a, b)
-			assert.Equal(t, revision, b.revision)
+			assert.Equal(t, agreed, b.revision)
 			want := steps.Features{}
 			if all {
-				want = revision.has()
+				want = agreed.Has()
 			}
 			assert.Equal(t, want, b.features)
 			assert.Equal(t, slog.LevelInfo, b.level)
@@ -69,7 +70,7 @@ func TestIDsOfTheFuture(t *testing.T) {
 // What another program has sealed as a session's id is refused, not misread.
 func TestIDsOfOtherPrograms(t *testing.T) {
 	d := replica(t, newKeyset(t))
-	good := []byte{1, byte(revision2025November), 1, 0}
+	good := []byte{1, byte(revision.November2025), 1, 0}
 	whose := strings.Repeat("x", 32)
 	for name, test := range map[string]struct {
 		state []byte
@@ -104,7 +105,7 @@ func TestFrozenID(t *testing.T) {
 	require.Nil(t, rerr)
 	assert.False(t, late)
 	assert.True(t, a.of("ann"))
-	assert.Equal(t, revision2025June, a.revision)
+	assert.Equal(t, revision.June2025, a.revision)
 	assert.Equal(t, steps.Features{Forms: true, Roots: true}, a.features)
 	d.Turns.Now = func() time.Time { return time.Unix(1_790_000_000, 0).Add(time.Hour + time.Minute) }
 	_, late, _ = d.readID(t.Context(), frozenID, d.Log)

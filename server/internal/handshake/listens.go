@@ -150,11 +150,7 @@ func (d *handshake) touched(ids []dialect.SessionID) {
 	}
 	for range min(maxReaders-t.stale.readers, len(t.stale.ids)) {
 		t.stale.readers++
-		ended := t.running.Begin()
-		go func() {
-			defer ended()
-			d.refresh()
-		}()
+		t.run(d.refresh)
 	}
 }
 
@@ -183,7 +179,7 @@ func (d *handshake) refresh() {
 			tells := s.teller
 			s.mu.Unlock()
 			if tells != nil { // there may be another task
-				tells.search()
+				tells.Search()
 			}
 		} else if a := t.lot.agreed(next); a != nil {
 			if found := d.recordOf(context.Background(), a); found != nil && found.Ended {

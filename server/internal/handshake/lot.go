@@ -66,11 +66,7 @@ func (l *lot) enter(p *parked) bool {
 	}
 	if !l.tended {
 		l.tended = true
-		ended := p.d.sessions.running.Begin()
-		go func() {
-			defer ended()
-			l.tend()
-		}()
+		p.d.sessions.run(l.tend)
 	}
 	l.mu.Unlock()
 	for _, q := range out {
@@ -95,9 +91,7 @@ func (l *lot) look(p *parked) {
 		return
 	}
 	l.looking++
-	ended := p.d.sessions.running.Begin()
-	go func() {
-		defer ended()
+	p.d.sessions.run(func() {
 		for p := l.next(); p != nil; p = l.next() {
 			switch something, err := p.look(); {
 			case err != nil:
@@ -106,7 +100,7 @@ func (l *lot) look(p *parked) {
 				l.unpark(p)
 			}
 		}
-	}()
+	})
 }
 
 // next returns one to be looked at; nil if there is none.
@@ -131,11 +125,7 @@ func (l *lot) unpark(p *parked) {
 	if conn == nil {
 		return
 	}
-	ended := p.d.sessions.running.Begin()
-	go func() {
-		defer ended()
-		p.readOn(conn)
-	}()
+	p.d.sessions.run(func() { p.readOn(conn) })
 }
 
 // first returns the one of some kind that was parked first, or nil.
@@ -234,13 +224,11 @@ func (l *lot) end(id tokens.ID) {
 		if conn == nil {
 			continue
 		}
-		ended := p.d.sessions.running.Begin()
-		go func() {
-			defer ended()
+		p.d.sessions.run(func() {
 			p.hangUp(conn, 0)
 			c := call{handshake: p.d, Exchange: &dialect.Exchange{Principal: p.principal}}
 			c.giveUp(context.Background(), p.task)
-		}()
+		})
 	}
 }
 
@@ -272,6 +260,10 @@ func (d *handshake) Parked() int {
 	defer l.mu.Unlock()
 	return len(l.places)
 }
+
+// ParkAfter has streams parked that have had nothing to carry for so long. It is for tests, before
+// there are sessions.
+func (d *handshake) ParkAfter(wait time.Duration) { d.parkAfter = wait }
 
 // Tend looks after the streams that are parked as if it were that time. It is for tests.
 func (d *handshake) Tend(now time.Time) {

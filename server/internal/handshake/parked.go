@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -130,7 +131,7 @@ func (d *handshake) park(x *dialect.Exchange, st *stream, r wire.Reply, out *wir
 		task: rd.task, name: rd.name, number: rd.number, canLeave: stays,
 		told: rd.w.told, asked: make(map[string]posted, len(rd.asked)), token: slices.Clone(rd.Notifier.Token), shown: rd.Notifier.Shown(),
 		until: time.Now().Add(s.agreed.expires.Sub(d.Turns.Now()) - parkMargin/2), wait: rd.wait,
-		conn: conn, stream: appendNumber(st.name, st.number), event: event, wrote: time.Now().Add(-parkAfter), confirmed: time.Now(),
+		conn: conn, stream: appendNumber(st.name, st.number), event: event, wrote: time.Now().Add(-d.parkAfter), confirmed: time.Now(),
 	}
 	for id, asked := range rd.asked {
 		if asked.event > event {
@@ -166,16 +167,14 @@ func (p *parked) notified(look func()) {
 		p.stop = told
 		return
 	}
-	ended := p.d.sessions.running.Begin()
-	go func() {
-		defer ended()
+	p.d.sessions.run(func() {
 		for ctx.Err() == nil {
 			for range p.d.Tasks.Watch(ctx, p.principal, p.task, 0) {
 				look()
 			}
 			sleep(ctx, unparkPause)
 		}
-	}()
+	})
 }
 
 // sleep waits, or until ctx ends.
@@ -278,7 +277,7 @@ func (p *parked) tend(now time.Time) {
 	var err error
 	switch {
 	case p.token != nil:
-		tell := &dialect.Notifier{Way: &parkedWay{nil, p, out, &err}, Token: p.token, Wordless: p.agreed.revision < revision2025March}
+		tell := &dialect.Notifier{Way: &parkedWay{nil, p, out, &err}, Token: p.token, Wordless: p.agreed.revision < revision.March2025}
 		tell.Continue(p.shown)
 		tell.Alive(aliveTime * 2 / 3)
 		p.shown = tell.Shown()

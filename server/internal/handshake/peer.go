@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/tasks2025"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -18,7 +20,7 @@ import (
 // peer is what the handshake fixed for as long as a session lasts (MCP
 // 2025-11-25, basic/lifecycle), and what the client has set since.
 type peer struct {
-	revision revision
+	revision revision.Revision
 	features steps.Features
 	// guests are those that the client has declared, and asked what they have asked it.
 	guests dialect.Experiments
@@ -53,10 +55,10 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	if !ok {
 		return nil, nil, wire.WrongParam("/capabilities" + pointer)
 	}
-	offers := d.Offers(client.revision >= revision2025March)
+	offers := d.Offers(client.revision.Completions())
 	offers["tools"] = map[string]any{"listChanged": true} // though the list may be empty
 	if d.offersTasks(client) {
-		offers["tasks"] = taskCapability(d.listsTasks(x))
+		offers["tasks"] = tasks2025.Capability(tasks2025.Lists(x))
 	}
 	result, err := wire.Marshal(struct {
 		ProtocolVersion string                 `json:"protocolVersion"`
@@ -82,8 +84,8 @@ func (d *handshake) newPeer(version string, capabilities jsontext.Value) (p *pee
 			return nil, pointer, false
 		}
 	}
-	p = &peer{revision: negotiate(version)}
-	p.features, p.resumable = p.revision.features(declared), declared.Resumable
+	p = &peer{revision: revision.Negotiate(version)}
+	p.features, p.resumable = p.revision.Features(declared), declared.Resumable
 	p.guests = d.Experiments(declared.Experimental)
 	return p, "", true
 }
@@ -176,7 +178,7 @@ func (c *connection) tell(p *peer) {
 
 func (c *connection) Batches() bool {
 	p := c.client.Load()
-	return p != nil && p.revision.batches()
+	return p != nil && p.revision.Batches()
 }
 
 func (c *connection) Close() {

@@ -39,7 +39,7 @@ func (c *call) promptResult(out turns.End, err error) (json.RawMessage, error) {
 	messages := *out.Messages
 	messages.Messages = make([]content.Message, len(out.Messages.Messages))
 	for i, m := range out.Messages.Messages {
-		m.Content = plainBlock(c.peer.revision, m.Content)
+		m.Content = c.peer.revision.Block(m.Content)
 		messages.Messages[i] = m
 	}
 	return wire.Marshal(messages)

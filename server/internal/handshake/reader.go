@@ -15,6 +15,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/tasks2025"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -146,10 +148,10 @@ func (r *reader) canLeave() bool {
 	if r.token.Load() {
 		return true
 	}
-	if !r.streams() || r.number == 0 || r.peer.revision < revision2025March {
+	if !r.streams() || r.number == 0 || !r.peer.revision.EventIDs() {
 		return false
 	}
-	if r.Draining.Err() != nil && r.peer.revision < revision2025November {
+	if r.Draining.Err() != nil && r.peer.revision < revision.November2025 {
 		return false
 	}
 	r.post.mu.Lock()
@@ -216,8 +218,8 @@ type notes struct {
 }
 
 func (n *notes) Notify(method string, params json.RawMessage) {
-	if of, ok := n.to.(related); ok {
-		params = dialect.RelatedTask(params, of.task)
+	if of, ok := n.to.(tasks2025.Related); ok {
+		params = dialect.RelatedTask(params, of.Task)
 	}
 	n.stream.addMarked(n.mark, eventNote, wire.AppendCall(nil, 0, method, params))
 }
@@ -236,8 +238,8 @@ func (r *reader) ask(step steps.Step, n uint64) (takeBack func(why error), err e
 	if err != nil {
 		return nil, err
 	}
-	if of, ok := r.Way.(related); ok {
-		params = dialect.RelatedTask(params, of.task)
+	if of, ok := r.Way.(tasks2025.Related); ok {
+		params = dialect.RelatedTask(params, of.Task)
 	}
 	id := questionID(r.number, n)
 	p := r.post

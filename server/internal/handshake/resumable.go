@@ -14,136 +14,35 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
-	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/resumable"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// Resumable requests (SEP-975): a client that declares resumableRequests is told by which token it
-// can resume a request when its connection is gone, or this server: with requests/resume, which
-// has the id of the request and goes on as that would have, in any session of the same principal.
-// It is one more way to a call that any replica can go on with anyway (see numbers.go). Of calls of
-// tools that may be tasks clients are told it first of all, and of any other request that runs code
-// of authors once it has taken as long as resumeAfter: most are over by then.
-
-const (
-	resumeMethod = "requests/resume"
-	policyMethod = "notifications/requests/resumePolicy"
-	// maxWait is for how long a client may be away at most; tools whose results are kept for less
-	// have less.
-	maxWait = time.Hour
-	// resumeAfter is how long a request takes until it can be resumed whatever it is of.
-	resumeAfter = 2 * time.Second
-	// maxResume is the longest resume token that is looked at.
-	maxResume = 8 << 10
-)
-
-// errResume is all that is said of a token that does not open the request, whatever the reason.
-var errResume = wire.NewError(wire.CodeInvalidParams, "the resume token is not one of this request, or not any more")
-
-// ticket is what a resume token says. It is sealed, and bound to a principal.
-type ticket struct {
-	// Task is the task that the request waits for.
-	Task string `json:"t"`
-	// ID is the id of the request, in its canonical form.
-	ID string `json:"i"`
-	// Token is the request's progressToken.
-	Token jsontext.Value `json:"p,omitzero"`
-	// URI is what the request reads, if that is a resource.
-	URI string `json:"u,omitzero"`
-}
+// How resumable requests (SEP-975, package resumable) go on: with what any replica has of a call
+// (numbers.go).
 
 // canResume reports whether the client can resume requests here.
 func (c *call) canResume() bool {
 	return c.Tasks != nil && c.peer != nil && c.peer.resumable && c.Client == nil
 }
 
-// waitOf is for how long a client may be away from a call of the tool.
-func waitOf(t *engine.Program) time.Duration {
-	wait := maxWait
-	for _, d := range []time.Duration{t.Tasks.Keep, t.Tasks.TTL} {
-		if d > 0 {
-			wait = min(wait, d)
-		}
-	}
-	return max(wait.Truncate(time.Second), time.Second)
-}
-
-// sealTicket makes a resume token.
-func (r *reader) sealTicket(task string) (string, error) {
-	id, ok := wire.CanonicalID(r.Message.ID)
-	if !ok {
-		return "", errors.New("the request has no id")
-	}
-	t := ticket{Task: task, ID: id, URI: r.uri}
-	if r.Notifier != nil {
-		t.Token = r.Notifier.Token
-	}
-	state, err := wire.Marshal(t)
-	if err != nil {
-		return "", err
-	}
-	return r.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.ResumePurpose, Principal: r.Principal}, r.Turns.Now(), &tokens.Contents{State: state})
-}
-
-// openTicket reads a resume token. When it ends, its task says.
-func (d *handshake) openTicket(principal, token string) (t ticket, ok bool) {
-	if len(token) > maxResume {
-		return t, false
-	}
-	x, _, err := d.Turns.Codec.OpenAnyTime(tokens.Binding{Purpose: sessionid.ResumePurpose, Principal: principal}, d.Turns.Now(), token)
-	return t, err == nil && json.Unmarshal(x.State, &t) == nil
-}
-
-// ticketOf opens the token of a request that is about the one with that id.
-func (d *handshake) ticketOf(principal, token string, id jsontext.Value) (ticket, bool) {
-	t, ok := d.openTicket(principal, token)
-	if !ok {
-		return t, false
-	}
-	said, ok := wire.CanonicalID(id)
-	return t, ok && said == t.ID
-}
-
-// resumeParams are those of both requests.
-type resumeParams struct {
-	RequestID   jsontext.Value `json:"requestId"`
-	ResumeToken *string        `json:"resumeToken"`
-}
-
 // readResume reads which request a request is about.
-func (c *call) readResume(resumes bool) (t ticket, err error) {
+func (c *call) readResume() (t resumable.Ticket, err error) {
 	if !c.canResume() {
 		return t, wire.NotFound()
 	}
-	var p resumeParams
-	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
-		return t, rerr
-	}
-	switch {
-	case p.ResumeToken == nil:
-		return t, wire.NewError(wire.CodeInvalidParams, "params.resumeToken is missing: "+policyMethod+" has it")
-	case resumes:
-		p.RequestID = c.Message.ID
-	case p.RequestID == nil:
-		return t, wire.NewError(wire.CodeInvalidParams, "params.requestId is missing: it is the id of the request")
-	}
-	t, ok := c.ticketOf(c.Principal, *p.ResumeToken, p.RequestID)
-	if !ok {
-		return t, errResume
-	}
-	return t, nil
+	return resumable.Read(c.Turns, c.Principal, c.Message)
 }
 
 // renew shows that the client of a request that can be resumed is there.
-func (c *call) renew(ctx context.Context, t ticket) (*tasks.Task, *resumption, error) {
+func (c *call) renew(ctx context.Context, t resumable.Ticket) (*tasks.Task, *resumption, error) {
 	task, err := c.Tasks.Get(ctx, c.Principal, t.Task)
 	if err == nil {
 		kept := resumptionOf(task)
 		if kept == nil {
-			return nil, nil, errResume
+			return nil, nil, resumable.Err
 		}
 		confirm := c.confirm(t.Task)
 		task, err = c.Tasks.Renew(ctx, c.Principal, t.Task, patienceFor(kept.wait()), changeNote(func(n *taskNote) {
@@ -154,28 +53,25 @@ func (c *call) renew(ctx context.Context, t ticket) (*tasks.Task, *resumption, e
 	}
 	switch {
 	case errors.Is(err, tasks.ErrNotFound):
-		return nil, nil, errResume
+		return nil, nil, resumable.Err
 	case err != nil:
 		return nil, nil, err
 	}
 	return task, resumptionOf(task), nil
 }
 
-// errNoStream is what a client reads that resumes a request where nothing can be passed on.
-var errNoStream = wire.NewError(wire.CodeInvalidRequest, "a request is resumed on a stream: accept text/event-stream")
-
 // resume answers requests/resume as the request that it resumes.
 func (c *call) resume(ctx context.Context) (json.RawMessage, error) {
-	t, err := c.readResume(true)
+	t, err := c.readResume()
 	if err != nil {
 		return nil, err
 	}
 	if _, ok := c.Way.(dialect.Leaver); !ok {
-		return nil, errNoStream
+		return nil, resumable.ErrNoStream
 	}
 	task, err := c.Tasks.Get(ctx, c.Principal, t.Task)
 	if err == nil && resumptionOf(task) == nil {
-		return nil, errResume
+		return nil, resumable.Err
 	}
 	r := &reader{call: c, uri: t.URI}
 	r.token.Store(true)
@@ -184,7 +80,7 @@ func (c *call) resume(ctx context.Context) (json.RawMessage, error) {
 	}
 	switch {
 	case errors.Is(err, tasks.ErrNotFound):
-		return nil, errResume
+		return nil, resumable.Err
 	case err != nil:
 		return nil, err
 	}
@@ -210,7 +106,7 @@ func (r *reader) resumed(ctx context.Context, task *tasks.Task, seen uint64) (js
 	case errors.As(err, &lacking): // another session of the client's may be able to
 		return nil, wire.NewError(wire.CodeInvalidRequest, r.lacks(lacking)+"; resume the request with a client that can be asked")
 	case errors.Is(err, tasks.ErrNotFound):
-		return nil, errResume
+		return nil, resumable.Err
 	case err != nil:
 		return nil, err
 	}
@@ -241,7 +137,7 @@ func (r *reader) resumesLater() (stop func()) {
 
 // requestStatus answers requests/getStatus.
 func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
-	t, err := c.readResume(false)
+	t, err := c.readResume()
 	if err != nil {
 		return nil, err
 	}
@@ -264,15 +160,12 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	b := append([]byte(`{"status":"`), status...)
-	b = strconv.AppendBool(append(b, `","hasPendingMessage":`...), pending)
-	b = strconv.AppendBool(append(b, `,"hasInputRequest":`...), asks)
-	return append(b, '}'), nil
+	return resumable.Status(status, pending, asks), nil
 }
 
 // hasMessage reports whether the task has told anything after an event that the client would
 // be told.
-func (c *call) hasMessage(ctx context.Context, t ticket, after uint64) (bool, error) {
+func (c *call) hasMessage(ctx context.Context, t resumable.Ticket, after uint64) (bool, error) {
 	for {
 		events, err := c.Tasks.Events(ctx, c.Principal, t.Task, after, eventPage)
 		if err != nil {
@@ -332,19 +225,18 @@ func cutLast(s string, sep byte) (before, after string, found bool) {
 // session here: two cannot have the same id. It returns the task of a call that is resumed.
 func (d *handshake) takeOver(ctx context.Context, x *dialect.Exchange, s *session, m *wire.Message) (task string, rerr *wire.Error) {
 	switch {
-	case d.method(m).numbered && m.Method != resumeMethod && m.Method != resultMethod:
+	case d.method(m).numbered && m.Method != resumable.Method && m.Method != resultMethod:
 		s.endOlder(ctx, m.ID, func(old *sessionCall) bool { return sameCall(m, old.message) })
 		return "", nil
-	case m.Method != resumeMethod || !s.resumable:
+	case m.Method != resumable.Method || !s.resumable:
 		return "", nil
 	}
-	var p resumeParams
-	if wire.DecodeParams(m.Params, &p) != nil || p.ResumeToken == nil {
-		return "", nil
-	}
-	t, ok := d.ticketOf(x.Principal, *p.ResumeToken, m.ID)
-	if !ok {
-		return "", errResume // also where the id is in use
+	t, err := resumable.Read(d.Turns, x.Principal, m)
+	switch {
+	case errors.Is(err, resumable.Err):
+		return "", resumable.Err // also where the id is in use
+	case err != nil:
+		return "", nil // it will be told why
 	}
 	s.endOlder(ctx, m.ID, func(old *sessionCall) bool { return old.task == t.Task })
 	return t.Task, nil

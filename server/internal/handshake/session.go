@@ -4,9 +4,11 @@ import (
 	"container/list"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,10 +17,81 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/tasks2025"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
+
+// A session's id is a token: what the handshake agreed on, sealed with the server's keys. So
+// any replica that has the keys serves any request of any session, and a session that nobody
+// uses takes no memory. Of what a client declares, the id holds what the server understands,
+// which is a few bits, however much the client sends.
+
+// agreed is what a session's id says.
+type agreed struct {
+	name      string    // the id as clients send it
+	id        tokens.ID // its random part
+	revision  revision.Revision
+	features  steps.Features
+	guests    dialect.Experiments
+	resumable bool       // the client can resume requests
+	level     slog.Level // of log messages, unless the client sets another
+	principal [sha256.Size]byte
+	expires   time.Time
+}
+
+// maxID is the longest id that is looked at. Those made are about half as long.
+const maxID = 512
+
+// newID returns the id of a new session of a principal.
+func (d *handshake) newID(p *peer, principal string) (string, error) {
+	now := d.Turns.Now()
+	whose := sha256.Sum256([]byte(principal))
+	claims := tokens.Claims{IssuedAt: now, ExpiresAt: now.Add(d.Limits.SessionTTL), Request: whose[:]}
+	rand.Read(claims.ID[:]) // never fails (crypto/rand)
+	terms := sessionid.Terms{Revision: byte(p.revision), Features: p.features, Guests: byte(p.guests), Resumable: p.resumable, Level: p.level.Level()}
+	return d.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.Purpose}, now, &tokens.Contents{Claims: claims, State: terms.Bytes()})
+}
+
+// readID opens a session's id. late reports that its time is over.
+func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (a *agreed, late bool, rerr *wire.Error) {
+	if len(name) > maxID {
+		return nil, false, goneSession()
+	}
+	now := d.Turns.Now()
+	x, untimely, err := d.Turns.Codec.OpenAnyTime(tokens.Binding{Purpose: sessionid.Purpose}, now, name)
+	switch {
+	case err != nil:
+		log.InfoContext(ctx, "request refused", "reason", "the session id is not valid here", "error", err)
+		return nil, false, goneSession()
+	case untimely != nil && untimely.Reason == tokens.ReasonNotYetValid:
+		return nil, false, wire.TryAgain("this server's clock is behind the session: send the same request again")
+	}
+	terms, known := sessionid.Parse(x.State)
+	if !known || len(x.Claims.Request) != sha256.Size {
+		log.InfoContext(ctx, "request refused", "reason", "the session id is of a newer program")
+		return nil, false, goneSession()
+	}
+	a = &agreed{
+		name: name, id: x.Claims.ID, revision: revision.Revision(terms.Revision), features: terms.Features, guests: dialect.Experiments(terms.Guests),
+		resumable: terms.Resumable, level: terms.Level,
+		principal: [sha256.Size]byte(x.Claims.Request), expires: x.Claims.ExpiresAt.Add(d.Turns.Codec.Options().Skew),
+	}
+	return a, untimely != nil, nil
+}
+
+// of reports whether the session is a principal's.
+func (a *agreed) of(principal string) bool {
+	whose := sha256.Sum256([]byte(principal))
+	return subtle.ConstantTimeCompare(whose[:], a.principal[:]) == 1
+}
+
+// session is what names the session to others than the client.
+func (a *agreed) session() string { return string(a.id[:]) }
 
 // session is what is in memory of a session, and what a request of it is served with. See
 // [sessionTable] for how long.
@@ -38,8 +111,9 @@ type session struct {
 	idle, overdue *time.Timer
 	// check ends it if it was ended on another replica; nil if there is no memory of it.
 	check func(context.Context)
-	// park may take the connection of a stream that waits; nil without a ledger.
-	park func(x *dialect.Exchange, st *stream, r wire.Reply, out *wire.EventStream, event uint64) bool
+	// park may take the connection of a stream that has waited for parkAfter; nil without a ledger.
+	park      func(x *dialect.Exchange, st *stream, r wire.Reply, out *wire.EventStream, event uint64) bool
+	parkAfter time.Duration
 	// resting is its place among those not in use, or nil. The table's mutex guards it, and
 	// idleSince, which is since when.
 	resting   *list.Element
@@ -64,7 +138,7 @@ type session struct {
 	general *stream
 	posts   uint64 // streams so far
 	// teller tells on it how tasks are; nil if there is nobody to tell, or no tasks are offered.
-	teller    *teller
+	teller    *tasks2025.Teller
 	beginning sync.Mutex // is held while it is noted that the session has begun a task
 	remembered
 	// calls are the client's requests under way, by id.
@@ -74,6 +148,16 @@ type session struct {
 	held, most int
 	// waiting are our requests that the client has not answered, by id.
 	waiting map[uint64]*question
+}
+
+// newSession returns what requests of a session are served with. Unless enter puts it into
+// the table, nothing is remembered of it.
+func newSession(a *agreed) *session {
+	s := &session{agreed: a}
+	s.peer = &peer{session: s, revision: a.revision, features: a.features, guests: a.guests, resumable: a.resumable}
+	s.level.Set(a.level)
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	return s
 }
 
 // sessionCall is a request of the client's under way.
@@ -226,49 +310,6 @@ func (s *session) answered(id uint64, answer steps.Answer, size int) error {
 	return nil
 }
 
-// way is the way to the client of a request that was POSTed: the request's stream.
-type way struct {
-	*session
-	stream *stream
-	call   *sessionCall
-}
-
-func (w *way) Notify(method string, params json.RawMessage) {
-	w.stream.addMarked(w.mark(), eventNote, wire.AppendCall(nil, 0, method, params))
-}
-
-func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
-	answer := make(chan steps.Answer, 1)
-	asked := &question{call: w.call, answer: answer}
-	w.mu.Lock()
-	if w.call.asking == 0 { // what the call was answered before is in use no longer
-		w.held -= w.call.answers
-		w.call.answers = 0
-	}
-	w.call.asking++
-	id, mark := w.questionID(), w.call.mark
-	w.waiting[id] = asked
-	w.mu.Unlock()
-	number := w.stream.addMarked(mark, eventRequest, wire.AppendCall(nil, id, method, params))
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		// A client that reads on after a break must not ask its user what needs no answer any more.
-		w.stream.drop(func(e streamEvent) bool { return e.number == number })
-		w.call.asking--
-		if w.waiting[id] == asked {
-			delete(w.waiting, id)
-		}
-	}()
-	select {
-	case a := <-answer:
-		return a, nil
-	case <-ctx.Done():
-		w.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), context.Cause(ctx)))
-		return steps.Answer{}, context.Cause(ctx)
-	}
-}
-
 // questionID returns the id of a new question. Other replicas ask in the same session, and
 // know nothing of this one's ids: none may be the same, or an answer would reach another
 // call. Numbers up to 2^53 are the same in all languages. The session is locked.
@@ -293,12 +334,3 @@ func questionOf(response jsontext.Value) jsontext.Value {
 	}
 	return strconv.AppendUint(nil, id, 10)
 }
-
-func (w *way) Hangup(retry time.Duration) {
-	if w.revision >= revision2025November { // others cannot resume
-		w.stream.carriedBy(nil, retry)
-	}
-}
-
-// KeepOpen implements [dialect.Way]: nothing of these revisions is without an end.
-func (*way) KeepOpen() (<-chan struct{}, *wire.Error) { return nil, wire.NotFound() }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -306,12 +307,12 @@ func (st *stream) pump(ctx context.Context, x *dialect.Exchange, r wire.Reply, r
 	var idle *time.Timer
 	var long <-chan time.Time
 	if st.session.park != nil && st.single {
-		idle = time.NewTimer(parkAfter)
+		idle = time.NewTimer(st.session.parkAfter)
 		defer idle.Stop()
 		long = idle.C
 	}
 	// Others can resume from the first event on (SEP-1699); one that was parked has begun.
-	primed := st.session.revision < revision2025November || out.Started()
+	primed := st.session.revision < revision.November2025 || out.Started()
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
 	for {
@@ -351,7 +352,7 @@ func (st *stream) pump(ctx context.Context, x *dialect.Exchange, r wire.Reply, r
 			}
 			number = e.number
 			if idle != nil {
-				idle.Reset(parkAfter)
+				idle.Reset(st.session.parkAfter)
 			}
 		}
 		if ended {
@@ -373,7 +374,7 @@ func (st *stream) pump(ctx context.Context, x *dialect.Exchange, r wire.Reply, r
 			if st.session.park(x, st, r, out, number) {
 				return true
 			}
-			idle.Reset(parkAfter)
+			idle.Reset(st.session.parkAfter)
 		case <-st.session.ctx.Done():
 			return false
 		case <-ctx.Done():

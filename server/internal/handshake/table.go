@@ -5,19 +5,20 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"iter"
+	"log/slog"
 	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -48,9 +49,6 @@ type sessionTable struct {
 	running tally.Tally
 }
 
-// closeGrace is how long Close waits for calls to undo what they did.
-const closeGrace = 5 * time.Second
-
 var (
 	// errFull: there are as many sessions as there may be.
 	errFull = errors.New("there are too many sessions; try again later")
@@ -62,14 +60,13 @@ var (
 // does.
 const generalStream = "g"
 
-// newSession returns what requests of a session are served with. Unless enter puts it into
-// the table, nothing is remembered of it.
-func newSession(a *agreed) *session {
-	s := &session{agreed: a}
-	s.peer = &peer{session: s, revision: a.revision, features: a.features, guests: a.guests, resumable: a.resumable}
-	s.level.Set(a.level)
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	return s
+// run does something that Close waits for.
+func (t *sessionTable) run(f func()) {
+	ended := t.running.Begin()
+	go func() {
+		defer ended()
+		f()
+	}()
 }
 
 // enter puts a session into memory, in use, unless it is there already or may not be. If there
@@ -121,83 +118,13 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange, fresh bool) (*session,
 		t.owned[owner][s] = struct{}{}
 	}
 	if d.Tasks != nil { // and so a ledger
-		s.shown, s.park = d.Turns.Records().ShowPosition, d.park
+		s.shown, s.park, s.parkAfter = d.Turns.Records().ShowPosition, d.park, d.parkAfter
 	}
 	s.check = func(ctx context.Context) { d.look(ctx, s) }
 	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })
 	s.overdue = time.AfterFunc(a.expires.Sub(d.Turns.Now()), func() { t.over(s) })
 	t.hold(s)
 	return s, nil
-}
-
-// evict takes the session out of memory that has been idle the longest, of an owner's or of
-// all. Those in use stay.
-func (t *sessionTable) evict(owner string) bool {
-	var oldest *session
-	if owner == "" {
-		if first := t.idle.Front(); first != nil {
-			oldest = first.Value.(*session)
-		}
-	}
-	for s := range t.owned[owner] {
-		if s.resting != nil && (oldest == nil || s.idleSince.Before(oldest.idleSince)) {
-			oldest = s
-		}
-	}
-	if oldest == nil {
-		return false
-	}
-	t.remove(oldest, errEvicted)
-	return true
-}
-
-// displace has the streams of one of the sessions end whose calls only wait for their clients: with
-// a ledger these come back and find their calls, and a request that was refused would be lost. The
-// session goes when they have ended. One that goes anyhow makes room as well, once.
-func (t *sessionTable) displace(sessions iter.Seq[*session]) bool {
-	for s := range sessions {
-		if s.leaves {
-			s.leaves = false
-			return true
-		}
-		if waits := s.waitsOnly(); len(waits) > 0 {
-			for _, r := range waits {
-				r.leave(stopRetry)
-			}
-			return true
-		}
-	}
-	return false
-}
-
-// leaving notes that a session is about to go, if none of its calls stays.
-func (t *sessionTable) leaving(s *session) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leaves = true
-	for _, c := range s.calls {
-		s.leaves = s.leaves && c.left
-	}
-}
-
-// waitsOnly returns who reads for the calls of the session; none if any of them can do without
-// its client, or the client could not come back.
-func (s *session) waitsOnly() (list []*reader) {
-	s.mu.Lock()
-	for _, c := range s.calls {
-		if c.reader == nil || c.left || !c.reader.w.waits.Load() {
-			s.mu.Unlock()
-			return nil
-		}
-		list = append(list, c.reader)
-	}
-	s.mu.Unlock()
-	if slices.ContainsFunc(list, func(r *reader) bool { return !r.canLeave() }) {
-		return nil
-	}
-	return list
 }
 
 // use returns the session with that id if it is in memory, and keeps it there until release.
@@ -260,105 +187,109 @@ func (d *handshake) release(s *session, id jsontext.Value) {
 	}
 }
 
-// forget takes a session out of memory that has been idle for long enough.
-func (t *sessionTable) forget(s *session) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s.resting != nil { // it may have been used while its time ran out
-		t.remove(s, errEvicted)
-	}
+// needs is what a request needs of its session.
+type needs struct {
+	memory bool // that it is in memory
+	calls  bool // calls under way: for these, a session may be late
+	quiet  bool // nothing is refused if there is no such session
+	public bool // the answer is the same for everybody
 }
 
-// over ends a session whose time is over. Calls under way come to their end.
-func (t *sessionTable) over(s *session) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.mu.Lock()
-	s.late = true
-	working := len(s.calls) > 0
-	s.mu.Unlock()
-	if working {
-		s.general.carriedBy(nil, 0)
-		return
+// sessionOf returns the session that an HTTP request names, to be released.
+func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs) (*session, *wire.Error) {
+	name := x.Header.Get(wire.SessionHeader)
+	if name == "" {
+		return nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, noSessionText)
 	}
-	t.remove(s, dialect.ErrSessionEnded)
+	log := d.Log
+	if n.quiet {
+		log = slog.New(slog.DiscardHandler)
+	}
+	a, s, found, late, rerr := d.find(ctx, x, name, n.public, log)
+	if rerr == nil && s != nil && found != nil {
+		s.learn(found)
+	}
+	switch {
+	case rerr != nil:
+		return nil, rerr
+	case s != nil && late && !(n.calls && s.works()):
+		d.release(s, nil)
+		return nil, goneSession()
+	case s != nil:
+		return s, nil
+	case late:
+		return nil, goneSession()
+	case n.memory:
+		if s, rerr = d.enter(a, x, true); rerr != nil {
+			return nil, rerr
+		}
+	default:
+		s = newSession(a)
+	}
+	if found != nil {
+		s.learn(found)
+	}
+	return s, nil
 }
 
-// end ends a session, and remembers that.
-func (t *sessionTable) end(a *agreed, now time.Time) {
-	defer t.lot.end(a.id)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ends.forget(now)
-	t.ends.add(a.id, a.expires)
-	if s := t.byID[a.name]; s != nil {
-		t.remove(s, dialect.ErrSessionEnded)
+// find finds out what a session's id says, whose it is, and whether it goes on. The session
+// is nil unless it is in memory; then it is in use. What the ledger remembers of it was found
+// now; it is nil if there is no ledger or this does not say, and may be nil for what is public.
+func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, public bool, log *slog.Logger) (a *agreed, s *session, found *records.Session, late bool, rerr *wire.Error) {
+	t := &d.sessions
+	keys := d.Turns.Codec.Keyset()
+	s, ended := t.use(name, keys, nil)
+	if s != nil {
+		a, late = s.agreed, !d.Turns.Now().Before(s.agreed.expires)
+	} else {
+		if a, late, rerr = d.readID(ctx, name, log); rerr != nil {
+			if rerr.Status == http.StatusNotFound {
+				t.drop(name) // its key was taken out of use
+			}
+			return nil, nil, nil, false, rerr
+		}
+		s, ended = t.use(name, keys, a)
 	}
-}
-
-// drop takes a session out of memory whose id is valid no more.
-func (t *sessionTable) drop(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s := t.byID[name]; s != nil {
-		t.remove(s, dialect.ErrSessionEnded)
-	}
-}
-
-// remove ends what is in memory of a session: its calls, its streams, its questions to the
-// client. The table is locked.
-func (t *sessionTable) remove(s *session, why error) {
-	if t.byID[s.agreed.name] != s {
-		return
-	}
-	delete(t.byID, s.agreed.name)
-	delete(t.byRandom, s.agreed.id)
-	if s.owner != "" {
-		if delete(t.owned[s.owner], s); len(t.owned[s.owner]) == 0 {
-			delete(t.owned, s.owner)
+	if !a.of(x.Principal) {
+		rerr = wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, "the session belongs to somebody else")
+		log.InfoContext(ctx, "request refused", "reason", "the session belongs to another principal")
+	} else if ended {
+		rerr = goneSession()
+	} else if d.Tasks != nil && !(public && t.going.has(a.id)) { // which may be told a second too long
+		if found = d.recordOf(ctx, a); found != nil && found.Ended {
+			t.end(a, d.Turns.Now())
+			rerr = goneSession()
 		}
 	}
-	if s.resting != nil {
-		t.idle.Remove(s.resting)
-		s.resting = nil
+	if rerr != nil && s != nil {
+		d.release(s, nil)
 	}
-	s.idle.Stop()
-	s.overdue.Stop()
-	s.cancel(why)
-	s.changes.Close()
+	return a, s, found, late, rerr
 }
 
-// Drain implements [dialect.Sessions]: streams that belong to no request close.
-func (d *handshake) Drain() {
-	t := &d.sessions
-	t.lot.drain()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, s := range t.byID {
-		s.general.carriedBy(nil, 0)
+// Join implements [dialect.Sessions]. A request of the saga proposal needs no session, and
+// is served whatever session it names; but a client that has one cancels by a notification
+// there, and is using it.
+func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Context, func()) {
+	if version := x.Header.Get(wire.VersionHeader); version != "" && !revision.Serves(version) {
+		return ctx, func() {} // revisions of others have no sessions
 	}
-}
-
-// isClosed reports whether the dialect's Close was called. Before, a server that stops still begins
-// sessions: any replica goes on with them.
-func (t *sessionTable) isClosed() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.closed
-}
-
-func (d *handshake) Close() {
-	t := &d.sessions
-	t.mu.Lock()
-	t.closed = true
-	for _, s := range t.byID {
-		t.remove(s, dialect.ErrStopping)
+	s, rerr := d.sessionOf(ctx, x, needs{memory: true, quiet: true})
+	if rerr != nil { // whoever only names it is not using it
+		return ctx, func() {}
 	}
-	t.mu.Unlock()
-	t.lot.close()
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
-	defer cancel()
-	_ = t.running.Wait(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	_, err := s.begin(x.Message, "", cancel)
+	caller, joined := d.callerOf(s), ctx
+	x.Caller = caller
+	return ctx, func() {
+		s.visited(joined, caller)
+		if err == nil {
+			d.release(s, x.Message.ID)
+		}
+		cancel(nil)
+		d.release(s, nil)
+	}
 }
 
 // A session's id is good until it expires, so what a client has ended before must be

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/content"
@@ -19,6 +17,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/resumable"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -51,10 +50,10 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	switch {
 	case resumes && c.TaskMode(t) != engine.TasksForbidden:
 		r.token.Store(true)
-		r.wait = waitOf(t)
+		r.wait = resumable.WaitOf(t)
 		start.Patience, start.Keep = patienceFor(r.wait), t.Tasks.Keep
 	case resumes:
-		r.resumes = began.Add(resumeAfter)
+		r.resumes = began.Add(resumable.After)
 		start.Keep = max(start.Keep, r.wait)
 	}
 	if own || resumes {
@@ -124,7 +123,7 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 		return nil, errors.New("the request has no id")
 	}
 	// A tool, a prompt and a resource may have the same name.
-	digest := digestOf(r.Message.Method+"\x00"+start.Request.Program.Name, start.Request.Arguments)
+	digest := dialect.DigestCall(r.Message.Method+"\x00"+start.Request.Program.Name, start.Request.Arguments)
 	for n := uint64(0); ; n++ {
 		nth := n
 		if n >= numberTries {
@@ -169,47 +168,34 @@ func (c *call) uriRead() (uri string) {
 	return uri
 }
 
-// digestOf identifies a call of what has that name, whatever the spelling of its arguments.
-func digestOf(name string, args json.RawMessage) []byte {
-	canonical, err := jsonview.Canonical(args)
-	if len(args) == 0 {
-		canonical = []byte("{}")
-	} else if err != nil {
-		canonical = args
-	}
-	h := sha256.New()
-	h.Write(append([]byte(name), 0))
-	h.Write(canonical)
-	return h.Sum(nil)[:16]
-}
-
 // sameCall reports whether a message is a repetition of one with the same id.
 func sameCall(a, b *wire.Message) bool {
 	of := func(m *wire.Message) []byte {
 		name, _ := jsonview.String(jsonview.Get(m.Params, "name"))
 		uri, _ := jsonview.String(jsonview.Get(m.Params, "uri"))
-		return digestOf(name+"\x00"+uri, jsonview.Get(m.Params, "arguments"))
+		return dialect.DigestCall(name+"\x00"+uri, jsonview.Get(m.Params, "arguments"))
 	}
 	return a.Method == b.Method && bytes.Equal(of(a), of(b))
 }
 
 // sendPolicy tells the client how to resume its call.
 func (r *reader) sendPolicy(task string) error {
-	token, err := r.sealTicket(task)
+	t := resumable.Ticket{Task: task, URI: r.uri}
+	if r.Notifier != nil {
+		t.Token = r.Notifier.Token
+	}
+	token, err := t.Seal(r.Turns, r.Principal, r.Message.ID)
 	if err != nil {
 		return err
 	}
-	b := append([]byte(`{"requestId":`), r.Message.ID...)
-	b = wire.AppendString(append(b, `,"resumeToken":`...), token)
-	b = strconv.AppendInt(append(b, `,"maxWait":`...), int64(r.wait/time.Second), 10)
-	b = append(b, '}')
+	b := resumable.Policy(r.Message.ID, token, r.wait)
 	if r.post == nil {
-		r.Way.Notify(policyMethod, b)
+		r.Way.Notify(resumable.PolicyMethod, b)
 		return nil
 	}
 	r.post.stream.settle(r.number)
 	// Not a note: those are left out when there are too many.
-	r.post.stream.add(eventRequest, wire.AppendCall(nil, 0, policyMethod, b))
+	r.post.stream.add(eventRequest, wire.AppendCall(nil, 0, resumable.PolicyMethod, b))
 	return nil
 }
 
@@ -281,7 +267,7 @@ func (w *waiter) finalResult(ctx context.Context, t *tasks.Task) (end turns.End,
 // that the tool has yielded.
 func (w *waiter) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
 	if t.Status == tasks.Failed {
-		end.Result, err = w.failure(ctx, t)
+		end.Result, err = w.Failure(ctx, t)
 		return end, err
 	}
 	end = *t.End
@@ -317,9 +303,9 @@ func (w *waiter) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err
 	return end, nil
 }
 
-// failure is how a call whose task has failed ends: with a result for whoever called the tool,
+// Failure is how a call whose task has failed ends: with a result for whoever called the tool,
 // where that can do something about it.
-func (c *call) failure(ctx context.Context, t *tasks.Task) (*content.Result, error) {
+func (c *call) Failure(ctx context.Context, t *tasks.Task) (*content.Result, error) {
 	if t.Program != nil && t.Program.Kind != engine.KindTool {
 		if c.stopped(t.Err) != nil || errors.Is(t.Err, saga.ErrNotFound) {
 			return nil, t.Err

@@ -13,7 +13,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
-	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -293,9 +292,7 @@ func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, ste
 	}
 	a.StepID = step.ID
 	w.mu.Lock()
-	if id := w.links.ids[step.ID]; id != "" && jsonview.Is(jsonview.Get(a.Result, "action"), "accept") {
-		w.links.accepted = append(w.links.accepted, id)
-	}
+	w.links.answered(step.ID, a)
 	w.mu.Unlock()
 	// The client may have been told that it has arrived.
 	for {
@@ -326,7 +323,5 @@ func (w *waiter) opened(t *tasks.Task) {
 	if list, ok := jsonview.Strings(jsonview.Get(t.Note, "accepted")); ok {
 		accepted = append(accepted, list...)
 	}
-	for _, id := range accepted {
-		w.Way.Notify("notifications/elicitation/complete", append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))
-	}
+	w.completed(accepted)
 }

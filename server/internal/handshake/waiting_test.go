@@ -19,6 +19,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -168,7 +169,7 @@ func asking(ids ...string) func(*tasks.Task) {
 
 // newWaiter is a waiter of a client that can fill in forms.
 func newWaiter(t *testing.T, s *scripted, w *said) (*waiter, context.CancelCauseFunc) {
-	p := &peer{revision: revision2025November, features: steps.Features{Forms: true}}
+	p := &peer{revision: revision.November2025, features: steps.Features{Forms: true}}
 	p.answering, p.silence = context.WithCancelCause(context.Background())
 	t.Cleanup(func() { p.silence(nil) })
 	host := &dialect.Host{Tasks: s, Turns: &turns.Runner{}, Log: slog.New(slog.DiscardHandler)}

@@ -2,6 +2,7 @@
 package keyfile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,8 @@ type Watcher struct {
 	// Set gets each keyset, and Failed is told of each that could not be loaded.
 	Set    func(*codec.Keyset)
 	Failed func()
+	// Interval is how often the file is looked at; zero is every five seconds.
+	Interval time.Duration
 	// Log gets what happens.
 	Log *slog.Logger
 
@@ -85,7 +88,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 	w.spare, _ = os.Open(os.DevNull)
 	defer func() { w.spare.Close() }()
-	tick := time.NewTicker(interval)
+	tick := time.NewTicker(cmp.Or(w.Interval, interval))
 	defer tick.Stop()
 	for {
 		asked := false

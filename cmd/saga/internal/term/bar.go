@@ -25,12 +25,16 @@ type Bar struct {
 	mu    sync.Mutex
 	shown string
 	last  time.Time
+	next  string      // what is shown when later fires, unless something newer comes
+	later *time.Timer // nil if none waits
 }
 
 const (
 	// redraw is how often the line changes at most, and newLine how often a line is added.
 	redraw  = 100 * time.Millisecond
 	newLine = 2 * time.Second
+	// silence is after how long it is said that the server is waited for.
+	silence = 2 * time.Second
 	// barWidth is how wide the bar itself is, in columns.
 	barWidth = 24
 )
@@ -45,28 +49,73 @@ func NewBar(out *os.File, getenv func(string) string) *Bar {
 	return b
 }
 
-// Show shows progress. Of what comes faster than it can be read, some is left out.
+// Show shows progress. Of what comes faster than it can be read, some is left out, but not the last.
 func (b *Bar) Show(p client.Progress) {
 	if b == nil {
 		return
 	}
 	text := Progress(p)
+	if text == "" {
+		return
+	}
+	if p.Total > 0 && !b.lines {
+		text = bar(p.Done/p.Total) + " " + text
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	wait := redraw
 	if b.lines {
 		wait = newLine
 	}
-	if text == "" || text == b.shown || time.Since(b.last) < wait {
+	b.plan(text, wait-time.Since(b.last))
+}
+
+// Expect says that the server is waited for, unless something else is shown soon.
+func (b *Bar) Expect() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.plan("waiting for the server", silence)
+}
+
+// plan has a text shown after a time, in place of what else was to be shown.
+func (b *Bar) plan(text string, after time.Duration) {
+	b.drop()
+	if after <= 0 {
+		b.draw(text)
+		return
+	}
+	b.next = text
+	var later *time.Timer
+	later = time.AfterFunc(after, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.later == later { // else it was too late to stop it
+			b.later = nil
+			b.draw(b.next)
+		}
+	})
+	b.later = later
+}
+
+// drop forgets what was to be shown.
+func (b *Bar) drop() {
+	if b.later != nil {
+		b.later.Stop()
+		b.later = nil
+	}
+}
+
+func (b *Bar) draw(text string) {
+	if text == b.shown {
 		return
 	}
 	b.shown, b.last = text, time.Now()
 	if b.lines {
 		fmt.Fprintln(b.out, "saga: "+text)
 		return
-	}
-	if p.Total > 0 {
-		text = bar(p.Done/p.Total) + " " + text
 	}
 	// One column stays free: in the last one some terminals begin a new line.
 	fmt.Fprint(b.out, "\r"+ansi.Truncate(text, b.width-1, "…")+ansi.EraseLineRight)
@@ -79,6 +128,7 @@ func (b *Bar) Clear() {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.drop()
 	if b.shown != "" && !b.lines {
 		fmt.Fprint(b.out, "\r"+ansi.EraseLineRight)
 	}
@@ -101,9 +151,20 @@ func Progress(p client.Progress) string {
 		parts = append(parts, fmt.Sprintf("%.6g", p.Done))
 	case p.Task != nil:
 		parts = append(parts, strings.ReplaceAll(p.Task.Status, "_", " "))
+	case !p.Until.IsZero():
+		parts = append(parts, "the tool waits until "+clock(p.Until))
 	}
 	if message := plain.Short(p.Message, maxLabel); message != "" {
 		parts = append(parts, message)
 	}
 	return strings.Join(parts, " ")
+}
+
+// clock is a time of today, or with its day.
+func clock(t time.Time) string {
+	t = t.Local()
+	if day := time.DateOnly; t.Format(day) != time.Now().Format(day) {
+		return t.Format("2006-01-02 15:04")
+	}
+	return t.Format("15:04:05")
 }

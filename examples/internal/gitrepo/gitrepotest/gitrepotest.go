@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"testing"
 	"time"
@@ -81,18 +82,22 @@ func SetHead(t testing.TB, dir string, hash plumbing.Hash) {
 	require.NoError(t, g.Storer.SetReference(plumbing.NewHashReference("refs/heads/master", hash)))
 }
 
-// Peak returns by how much the heap grows at most while f runs.
+// Peak returns by how much what the heap holds grows at most while f runs, and what can be collected
+// does not count.
 func Peak(f func()) uint64 {
-	defer debug.SetGCPercent(debug.SetGCPercent(20)) // what counts is held, not yet to be collected
+	defer debug.SetGCPercent(debug.SetGCPercent(50)) // it is known of each collection
+	live := func() uint64 {
+		now := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(now)
+		return now[0].Value.Uint64()
+	}
 	runtime.GC()
-	var before, now runtime.MemStats
-	runtime.ReadMemStats(&before)
-	most, stop, stopped := before.HeapInuse, make(chan struct{}), make(chan struct{})
+	before := live()
+	most, stop, stopped := before, make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
 		for {
-			runtime.ReadMemStats(&now)
-			most = max(most, now.HeapInuse)
+			most = max(most, live())
 			select {
 			case <-stop:
 				return
@@ -101,9 +106,10 @@ func Peak(f func()) uint64 {
 		}
 	}()
 	f()
+	runtime.GC()
 	close(stop)
 	<-stopped
-	return most - before.HeapInuse
+	return max(most, live()) - before
 }
 
 // Told returns what the caller reads of a tool's error.

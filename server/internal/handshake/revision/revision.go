@@ -1,0 +1,223 @@
+// Package revision knows the revisions of MCP with a handshake, and what a client of each can
+// read: what one does not have is left out, or said in another way. Programs are written as if all
+// clients were of the newest.
+package revision
+
+import (
+	"encoding/json"
+	"slices"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Revision is a revision of MCP with a handshake. Newer ones are greater.
+type Revision uint8
+
+// The revisions.
+const (
+	November2024 Revision = iota // 2024-11-05
+	March2025                    // 2025-03-26
+	June2025                     // 2025-06-18
+	November2025                 // 2025-11-25
+)
+
+// versions are what the revisions are called, newest first.
+var versions = func() []string {
+	list := slices.Clone(sessionid.Revisions[:])
+	slices.Reverse(list)
+	return list
+}()
+
+// Each revision has its place in what session ids say.
+var _ = [1]struct{}{}[len(sessionid.Revisions)-1-int(November2025)]
+
+// Versions are the protocol versions that this server answers, newest first.
+func Versions() []string { return slices.Clone(versions) }
+
+// Serves reports whether a protocol version is one of a revision.
+func Serves(version string) bool { return slices.Contains(versions, version) }
+
+// Negotiate returns the revision that a client asked for, or the newest if this
+// server does not have that one (MCP 2025-11-25, basic/lifecycle, version
+// negotiation).
+func Negotiate(version string) Revision {
+	if i := slices.Index(versions, version); i >= 0 {
+		return November2025 - Revision(i)
+	}
+	return November2025
+}
+
+// String returns what the revision is called in the protocol.
+func (r Revision) String() string { return versions[November2025-r] }
+
+// What the changelogs of the revisions say.
+
+// Batches reports whether several messages may come in one array. They came and went with this
+// revision.
+func (r Revision) Batches() bool { return r == March2025 }
+
+// audio reports whether there are blocks of audio.
+func (r Revision) audio() bool { return r >= March2025 }
+
+// Structured reports whether there are structuredContent, outputSchema and resource_link.
+func (r Revision) Structured() bool { return r >= June2025 }
+
+// Completions reports whether a server declares that it completes arguments.
+func (r Revision) Completions() bool { return r >= March2025 }
+
+// EventIDs reports whether events have ids, by which a client reads on.
+func (r Revision) EventIDs() bool { return r >= March2025 }
+
+// Tasks reports whether clients can know of tasks.
+func (r Revision) Tasks() bool { return r >= November2025 }
+
+// Features restricts what a client declared to what its revision has. Elicitation
+// came with 2025-06-18, with forms only; URL mode and sampling with tools came with
+// 2025-11-25. Before, asking for context needed no capability of its own.
+func (r Revision) Features(declared dialect.Capabilities) steps.Features {
+	f := declared.Features()
+	if r < November2025 {
+		f = f.Without(steps.Features{Links: true, SamplingTools: true})
+		if declared.Elicitation {
+			f = f.With(steps.Features{Forms: true}) // modes are unknown to the revision: what stands there means nothing
+		}
+		if f.Has(steps.Features{Sampling: true}) {
+			f = f.With(steps.Features{SamplingContext: true})
+		}
+	}
+	if r < June2025 {
+		f = f.Without(steps.Features{Forms: true})
+	}
+	return f
+}
+
+// Has returns what a client of the revision can declare.
+func (r Revision) Has() steps.Features {
+	return r.Features(dialect.Capabilities{
+		Elicitation: true, Form: true, URL: true, Sampling: true, Tools: true, Context: true, Roots: true,
+	})
+}
+
+// Question is what a step asks, as the parameters of a request of an older revision than the newest.
+func (r Revision) Question(s steps.Step) (params json.RawMessage, err error) {
+	switch s.Kind {
+	case steps.Elicitation: // before SEP-1330
+		return choices(s.Params)
+	case steps.Sampling:
+		return r.messages(s.Params)
+	}
+	return s.Params, nil
+}
+
+// choices writes the titles of a form's choices as 2025-06-18 has them. A
+// choice of several did not exist; it stays as it is, for clients that manage.
+func choices(params json.RawMessage) (json.RawMessage, error) {
+	form, err := steps.Step{Params: params}.Form()
+	if err != nil {
+		return nil, err
+	}
+	changed := false
+	for i := range form.Fields {
+		f := &form.Fields[i]
+		titled := slices.ContainsFunc(f.Choices, func(c steps.Choice) bool { return c.Title != "" })
+		if titled && !f.Multiple && !f.LegacyTitles {
+			f.LegacyTitles, changed = true, true
+		}
+	}
+	if !changed {
+		return params, nil
+	}
+	return form.AppendParams(nil), nil
+}
+
+// messages gives each message one block, as it was before 2025-11-25: several
+// become messages of the same role. Audio becomes text where it did not exist.
+func (r Revision) messages(params json.RawMessage) (json.RawMessage, error) {
+	plain := true
+	for m := range jsonview.Elements(jsonview.Get(params, "messages")) {
+		c := jsontext.Value(jsonview.Get(m, "content"))
+		plain = plain && c.Kind() == '{' && (r.audio() || !jsonview.Is(jsonview.Get(c, "type"), "audio"))
+	}
+	if plain {
+		return params, nil
+	}
+	request, err := steps.Step{Params: params}.Sample()
+	if err != nil {
+		return nil, err
+	}
+	var messages []steps.SampleMessage
+	for _, m := range request.Messages {
+		for _, b := range r.blocks(m.Content) {
+			messages = append(messages, steps.SampleMessage{Role: m.Role, Content: content.Blocks{b}})
+		}
+	}
+	request.Messages = messages
+	return request.AppendParams(nil)
+}
+
+// Result makes a tool's result one that a revision has.
+func (r Revision) Result(in *content.Result) *content.Result {
+	structured := jsontext.Value(in.StructuredContent)
+	if r >= June2025 && (structured == nil || structured.Kind() == '{') {
+		return in
+	}
+	out := *in
+	out.Content = r.blocks(in.Content)
+	if structured == nil {
+		return &out
+	}
+	// Only objects could be structured results (SEP-2106 allowed the rest). Let a
+	// model see what it would.
+	out.StructuredContent = nil
+	if len(out.Content) == 0 {
+		out.Content = content.Blocks{content.Text{Text: string(structured)}}
+	}
+	return &out
+}
+
+func (r Revision) blocks(in content.Blocks) content.Blocks {
+	if r.Structured() {
+		return in
+	}
+	out := make(content.Blocks, len(in))
+	for i, b := range in {
+		out[i] = r.Block(b)
+	}
+	return out
+}
+
+// Block replaces a block that a revision does not have by text.
+func (r Revision) Block(b content.Block) content.Block {
+	if r.Structured() || b == nil {
+		return b
+	}
+	switch kind := b.BlockType(); {
+	case kind == "audio" && !r.audio():
+		return content.Text{Text: "(A sound that this version of the protocol cannot carry.)"}
+	case kind == "resource_link":
+		var link struct {
+			URI, Name, Title, Description string
+		}
+		raw, err := wire.Marshal(b)
+		if err != nil || jsonv2.Unmarshal(raw, &link, jsonv2.MatchCaseInsensitiveNames(true)) != nil {
+			return b
+		}
+		text := link.Name
+		if link.Title != "" {
+			text = link.Title
+		}
+		if link.Description != "" {
+			text += " (" + link.Description + ")"
+		}
+		return content.Text{Text: text + ": " + link.URI}
+	}
+	return b
+}
