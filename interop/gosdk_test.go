@@ -3,12 +3,17 @@ package interop
 //lint:file-ignore SA1019 Sampling is deprecated since 2026-07-28, and in use.
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os/exec"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -18,7 +23,7 @@ func goClient(protocol string) func(*testing.T, target, []call) []outcome {
 	return func(t *testing.T, at target, calls []call) []outcome {
 		outcomes := make([]outcome, len(calls))
 		for i, c := range calls {
-			u := &goSDK{&user{call: c, outcome: &outcomes[i]}}
+			u := &goSDK{user: &user{call: c, outcome: &outcomes[i]}}
 			ctx, done := u.limited(t.Context())
 			defer done()
 			if err := u.play(ctx, at, protocol); err != nil {
@@ -30,7 +35,10 @@ func goClient(protocol string) func(*testing.T, target, []call) []outcome {
 }
 
 // goSDK is a client of the Go SDK with the user behind it.
-type goSDK struct{ *user }
+type goSDK struct {
+	*user
+	told *cancellations
+}
 
 func (u *goSDK) play(ctx context.Context, at target, protocol string) error {
 	if u.call.Saga {
@@ -66,7 +74,40 @@ func (u *goSDK) round(ctx context.Context, at target, protocol string, params *m
 		return nil, err
 	}
 	result, err := session.CallTool(ctx, params)
+	if ctx.Err() != nil && at.URL != "" {
+		u.told.wait()
+	}
 	return result, errors.Join(err, session.Close())
+}
+
+// cancellations is how a client reaches a server, and notes when the server has been told that a
+// call is over. The SDK tells it in the background, and not at all once the session is closed.
+type cancellations struct {
+	once     sync.Once
+	answered chan struct{}
+}
+
+func (c *cancellations) RoundTrip(r *http.Request) (*http.Response, error) {
+	cancels := false
+	if r.GetBody != nil {
+		if body, err := r.GetBody(); err == nil {
+			text, _ := io.ReadAll(body)
+			cancels = bytes.Contains(text, []byte(`"notifications/cancelled"`))
+		}
+	}
+	w, err := http.DefaultTransport.RoundTrip(r)
+	if cancels {
+		c.once.Do(func() { close(c.answered) })
+	}
+	return w, err
+}
+
+// wait waits for as long as the SDK tries.
+func (c *cancellations) wait() {
+	select {
+	case <-c.answered:
+	case <-time.After(5 * time.Second):
+	}
 }
 
 func (u *goSDK) connect(ctx context.Context, at target, protocol string) (*mcp.ClientSession, error) {
@@ -79,7 +120,8 @@ func (u *goSDK) connect(ctx context.Context, at target, protocol string) (*mcp.C
 		},
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: u.call.Manual},
 	}
-	var transport mcp.Transport = &mcp.StreamableClientTransport{Endpoint: at.URL}
+	u.told = &cancellations{answered: make(chan struct{})}
+	var transport mcp.Transport = &mcp.StreamableClientTransport{Endpoint: at.URL, HTTPClient: &http.Client{Transport: u.told}}
 	if at.URL == "" {
 		transport = &mcp.CommandTransport{Command: exec.CommandContext(ctx, at.Command, at.Args...)}
 	}

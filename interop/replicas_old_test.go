@@ -29,7 +29,7 @@ const oldClients = "../docs/old-clients.md"
 // goWithoutRetries is the Go SDK as one may set it up: it does not reconnect.
 var goWithoutRetries = contender{"Go SDK, `MaxRetries: -1`", "2025-11-25", false, func(t *testing.T, at target, calls []call) []outcome {
 	var o outcome
-	u := &goSDK{&user{call: calls[0], outcome: &o}}
+	u := &goSDK{user: &user{call: calls[0], outcome: &o}}
 	ctx, done := u.limited(t.Context())
 	defer done()
 	client := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1"}, &mcp.ClientOptions{
