@@ -66,16 +66,21 @@ func NewKeyset(of ...KeyType) (*Keyset, error) {
 	return fromHandle(handle)
 }
 
-// errKeysetSyntax replaces the parser's own message, which may quote its input,
-// and its input is a key.
-var errKeysetSyntax = errors.New("codec: not a cleartext keyset in Tink's JSON form; " +
-	"for one that a KMS encrypted use ParseEncryptedKeyset")
+// These replace the parser's own message, which may quote its input, and its input is a key.
+var (
+	errKeysetSyntax    = errors.New("codec: not a keyset in Tink's JSON form, such as saga keys new writes")
+	errKeysetEncrypted = errors.New("codec: the keyset is encrypted by a KMS, which only a program of its own can ask: see ParseEncryptedKeyset")
+)
 
 // ParseKeyset reads a cleartext keyset in Tink's JSON form. It refuses keysets
 // with a key that is not fit for tokens, and says what to use instead.
 func ParseKeyset(data []byte) (*Keyset, error) {
 	parsed, err := keyset.NewJSONReader(bytes.NewReader(data)).Read()
 	if err != nil || parsed == nil {
+		encrypted, err := keyset.NewJSONReader(bytes.NewReader(data)).ReadEncrypted()
+		if err == nil && len(encrypted.GetEncryptedKeyset()) > 0 {
+			return nil, errKeysetEncrypted
+		}
 		return nil, errKeysetSyntax
 	}
 	return fromProto(parsed)

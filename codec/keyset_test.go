@@ -66,7 +66,7 @@ func TestParseKeysetRefuses(t *testing.T) {
 		"same id twice":     {good, func(k *tinkpb.Keyset) { k.Key = append(k.Key, k.Key[0]) }, "occurs twice"},
 		"no id":             {good, func(k *tinkpb.Keyset) { k.Key[0].KeyId = 0 }, "without an id"},
 		"no key data":       {good, func(k *tinkpb.Keyset) { k.Key[0].KeyData = nil }, "does not seal tokens"},
-		"broken key":        {good, func(k *tinkpb.Keyset) { k.Key[0].KeyData.Value = []byte("hunter2") }, "not a cleartext keyset"},
+		"broken key":        {good, func(k *tinkpb.Keyset) { k.Key[0].KeyData.Value = []byte("hunter2") }, "not a keyset"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := foreignKeyset(t, tt.template, tt.change)
@@ -165,7 +165,7 @@ func TestParseEncryptedKeyset(t *testing.T) {
 	_, err = codec.ParseEncryptedKeyset(data.Bytes(), nil, nil)
 	require.ErrorContains(t, err, "no KMS")
 	_, err = codec.ParseKeyset(data.Bytes())
-	require.Error(t, err)
+	require.ErrorContains(t, err, "encrypted by a KMS")
 
 	unfit, err := keyset.NewHandle(aead.AES128GCMKeyTemplate())
 	require.NoError(t, err)

@@ -37,7 +37,7 @@ func main() {
 	var p plan
 	flag.IntVar(&p.rounds, "rounds", 5, "rounds; medians are shown")
 	flag.DurationVar(&p.window, "window", 700*time.Millisecond, "how long each system works at a time")
-	flag.DurationVar(&p.idle, "idle", 8*time.Second, "how long they are watched with nothing to do; 0: not at all")
+	flag.DurationVar(&p.idle, "idle", 20*time.Second, "how long they are watched with nothing to do, a minute after all else; 0: not at all")
 	flag.DurationVar(&p.killed, "killed", 35*time.Second, "how long to wait for another process to take over; 0: not at all")
 	flag.StringVar(&p.only, "only", "", "measure these systems only, such as floor,mcpsaga,DBOS,River")
 	deadline := flag.Duration("deadline", 5*time.Minute, "end, whatever is still to do")

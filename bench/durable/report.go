@@ -99,10 +99,11 @@ func report(out io.Writer, p plan, subjects []*subject) {
 		return
 	}
 	fmt.Fprintln(out)
-	row("store", "system", "CPU ms in a second of nothing", "after kill -9 another process goes on")
-	row("---", "---", "--:", "---")
+	row("store", "system", "CPU ms in a second of nothing", "its own process's", "after kill -9 another process goes on")
+	row("---", "---", "--:", "--:", "---")
+	ms := func(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)) }
 	for _, s := range subjects {
-		row(s.store, s.name, fmt.Sprintf("%.1f", float64(s.idle)/float64(time.Millisecond)), s.taken)
+		row(s.store, s.name, ms(s.idle.all), ms(s.idle.own), s.taken)
 	}
 	w.Flush()
 }

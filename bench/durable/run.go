@@ -21,9 +21,9 @@ type subject struct {
 	*child
 	server *backends // nil if it uses none
 
-	loads [][]sample    // by the index in inFlight, then by round
-	idle  time.Duration // what it uses in a second of doing nothing
-	taken string        // how another process takes over
+	loads [][]sample // by the index in inFlight, then by round
+	idle  usage      // what it uses in a second of doing nothing
+	taken string     // how another process takes over
 }
 
 // sample is one measurement.
@@ -141,7 +141,7 @@ func (p plan) measure(ctx context.Context, subjects []*subject) error {
 					return err
 				}
 				s.loads[i] = append(s.loads[i], sample{
-					rate: float64(a.Done) / a.Elapsed.Seconds(), cpu: (after - before) / time.Duration(a.Done), half: a.Half,
+					rate: float64(a.Done) / a.Elapsed.Seconds(), cpu: (after.all - before.all) / time.Duration(a.Done), half: a.Half,
 				})
 			}
 		}
@@ -149,14 +149,16 @@ func (p plan) measure(ctx context.Context, subjects []*subject) error {
 	return nil
 }
 
-// used is the time of processors that the system has used, and its server.
-func (s *subject) used(ctx context.Context) (time.Duration, error) {
+// usage is time of processors: of the system's own process, and with its server's.
+type usage struct{ own, all time.Duration }
+
+func (s *subject) used(ctx context.Context) (usage, error) {
 	a, err := s.tell(ctx, order{})
 	if err != nil || s.server == nil {
-		return a.CPU, err
+		return usage{a.CPU, a.CPU}, err
 	}
 	server, err := s.server.used()
-	return a.CPU + server, err
+	return usage{a.CPU, a.CPU + server}, err
 }
 
 // rest watches the systems with nothing to do. Meanwhile others of them are killed: that is
@@ -180,9 +182,13 @@ func (p plan) rest(ctx context.Context, subjects []*subject, dir string, heirs *
 	return errors.Join(errs...)
 }
 
+// settling is for how long what was begun under load goes on: PostgreSQL looks once a minute for
+// what to clean up.
+const settling = 65 * time.Second
+
 func (p plan) nothing(ctx context.Context, subjects []*subject) error {
-	time.Sleep(3 * time.Second) // what was begun under load comes to its end
-	before := make([]time.Duration, len(subjects))
+	time.Sleep(settling)
+	before := make([]usage, len(subjects))
 	began := time.Now()
 	var err error
 	for i, s := range subjects {
@@ -197,7 +203,8 @@ func (p plan) nothing(ctx context.Context, subjects []*subject) error {
 		if err != nil {
 			return err
 		}
-		s.idle = time.Duration(float64(after-before[i]) / elapsed)
+		perSecond := func(d time.Duration) time.Duration { return time.Duration(float64(d) / elapsed) }
+		s.idle = usage{perSecond(after.own - before[i].own), perSecond(after.all - before[i].all)}
 	}
 	return nil
 }

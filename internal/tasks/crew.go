@@ -228,10 +228,15 @@ func (c *crew) admit(r *run, now time.Time) (pause time.Duration, admitted bool)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	principal, tool := r.principal, r.tool
-	if c.held[r.key] != nil {
-		// This process was too slow to renew its lease, and what it began then is still at it. To keep
-		// the task for that would count as one more server that went down with it.
-		return longPutBack, false
+	if before := c.held[r.key]; before != nil {
+		switch rests, known := before.rests(); {
+		case !known:
+			return shortPutBack, false
+		case !rests:
+			// This process was too slow to renew its lease, and what it began then is still at it. To
+			// keep the task for that would count as one more server that went down with it.
+			return longPutBack, false
+		} // else a client was faster than what has just come to its end here
 	}
 	if c.fits(principal, tool) && !c.stopping {
 		c.occupy(principal, tool)

@@ -112,6 +112,18 @@ func (r *run) work(drive func() error) {
 	}
 }
 
+// rests reports whether the run has put its task to rest, and so has nothing left to do but to go.
+// While it writes that is not known.
+func (r *run) rests() (rests, known bool) {
+	select {
+	case r.mutex <- struct{}{}:
+		defer r.unlock()
+		return !r.lost && !r.isUnwritten() && !r.e.Taken(), true
+	default:
+		return false, false
+	}
+}
+
 func (r *run) kind() engine.Kind {
 	if r.program == nil {
 		return engine.KindTool

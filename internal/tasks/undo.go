@@ -45,14 +45,19 @@ func (m *mark) encode() []byte {
 	case errOver:
 		code = whyOver
 	}
-	b := fields.AppendUint([]byte{}, 1, code)
+	b := fields.AppendUint(nil, 1, code)
 	if failed := (*FailedError)(nil); errors.As(m.why, &failed) {
 		b = fields.AppendBytes(b, 2, failed.Text)
 	}
 	b = fields.AppendBytes(b, 3, m.response)
 	b = fields.AppendBytes(b, 4, m.position)
-	b = fields.AppendBool(b, 6, m.behind)
-	return append(b, 5, 0) // so that it is never empty
+	// Always there, so that the mark is never empty, and what fitted into the record still does
+	// when behind is found out.
+	behind := []byte{0}
+	if m.behind {
+		behind[0] = 1
+	}
+	return fields.AppendBytes(b, 6, behind)
 }
 
 // on returns the mark as it is to be written where there is one already, of which b is the encoding,

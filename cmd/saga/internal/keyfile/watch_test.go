@@ -179,7 +179,7 @@ func TestWatcherTriesAgain(t *testing.T) {
 		"half written by another program": {
 			spoil: func(w *watched) { w.write(w.read()[:50]) },
 			mend:  func(w *watched, changed []byte) { w.write(changed) },
-			says:  "not a cleartext keyset",
+			says:  "not a keyset",
 		},
 		"moved away and back": {
 			spoil: func(w *watched) { require.NoError(t, os.Rename(w.path, w.path+".old")) },
