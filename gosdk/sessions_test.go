@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -156,15 +157,17 @@ func TestCancelledCallOfTheSDKsClientUndoes(t *testing.T) {
 // Nobody answers for longer than the token is good for.
 func TestUnansweredQuestionUndoes(t *testing.T) {
 	t.Parallel()
-	rooms := new(rooms)
-	h := mount(t, gosdk.Options{TokenTTL: time.Second}, rooms.book())
-	w := h.wire()
-	w.greet(legacy, forms)
-	id := w.begin("tools/call", object{"name": "book"})
-	w.read()
-	rooms.requireHeld(t)
-	assert.True(t, w.result(id).Get("result.isError").Bool())
-	rooms.requireReleased(t)
+	synctest.Test(t, func(t *testing.T) {
+		rooms := new(rooms)
+		h := mount(t, gosdk.Options{TokenTTL: 30 * time.Second}, rooms.book())
+		w := h.wire()
+		w.greet(legacy, forms)
+		id := w.begin("tools/call", object{"name": "book"})
+		w.read()
+		rooms.requireHeld(t)
+		assert.True(t, w.result(id).Get("result.isError").Bool())
+		rooms.requireReleased(t)
+	})
 }
 
 // Shutdown lets those go who wait for an answer, so that sessions can end, and waits

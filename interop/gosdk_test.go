@@ -24,9 +24,11 @@ func goClient(protocol string) func(*testing.T, target, []call) []outcome {
 		outcomes := make([]outcome, len(calls))
 		for i, c := range calls {
 			u := &goSDK{user: &user{call: c, outcome: &outcomes[i]}}
-			ctx, done := u.limited(t.Context())
-			defer done()
-			if err := u.play(ctx, at, protocol); err != nil {
+			err := u.limited(t.Context(), func(ctx context.Context, begins func()) error {
+				u.begins = begins
+				return u.play(ctx, at, protocol)
+			})
+			if err != nil {
 				outcomes[i].Error = err.Error()
 			}
 		}
@@ -37,7 +39,8 @@ func goClient(protocol string) func(*testing.T, target, []call) []outcome {
 // goSDK is a client of the Go SDK with the user behind it.
 type goSDK struct {
 	*user
-	told *cancellations
+	begins func() // is told when a call does
+	told   *cancellations
 }
 
 func (u *goSDK) play(ctx context.Context, at target, protocol string) error {
@@ -73,6 +76,7 @@ func (u *goSDK) round(ctx context.Context, at target, protocol string, params *m
 	if err != nil {
 		return nil, err
 	}
+	u.begins()
 	result, err := session.CallTool(ctx, params)
 	if ctx.Err() != nil && at.URL != "" {
 		u.told.wait()

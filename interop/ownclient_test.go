@@ -22,9 +22,11 @@ func ownClient(protocol string) func(*testing.T, target, []call) []outcome {
 		for i, c := range calls {
 			outcomes[i].Protocol = protocol
 			u := &own{user: &user{call: c, outcome: &outcomes[i]}}
-			ctx, done := u.limited(t.Context())
-			defer done()
-			if err := u.play(ctx, at); err != nil {
+			err := u.limited(t.Context(), func(ctx context.Context, begins func()) error {
+				u.begins = begins
+				return u.play(ctx, at)
+			})
+			if err != nil {
 				outcomes[i].Error = err.Error()
 			}
 		}
@@ -35,6 +37,7 @@ func ownClient(protocol string) func(*testing.T, target, []call) []outcome {
 // own is our client with the user behind it.
 type own struct {
 	*user
+	begins   func() // is told when a call does
 	position *client.Position
 	read     content.Blocks
 }
@@ -100,6 +103,12 @@ func (u *own) round(ctx context.Context, at target) (*client.Result, error) {
 	}
 	if u.position != nil {
 		return c.Resume(ctx, *u.position, handlers)
+	}
+	if u.call.Timeout > 0 {
+		if _, err := c.Tools(ctx); err != nil { // which connects
+			return nil, err
+		}
+		u.begins()
 	}
 	return c.Call(ctx, u.call.Tool, u.call.Arguments, handlers)
 }

@@ -3,6 +3,7 @@ package interop
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,10 @@ func resumesWithoutLedger(t *testing.T, f *front) {
 			}
 		}
 		return mark != ""
+	}, time.Minute, 5*time.Millisecond)
+	// The client's general stream takes its turn too: not between those that follow.
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(f.entries(""), func(e exchange) bool { return e.method == http.MethodGet && e.status != 0 })
 	}, time.Minute, 5*time.Millisecond)
 	refused := 0
 	for range 3 {

@@ -25,8 +25,8 @@ type user struct {
 	*outcome
 	// given are the answers by question, if the same are to be given again.
 	given map[string]any
-	// abort gives the call up.
-	abort func()
+	// abort gives the call up, for a reason.
+	abort context.CancelCauseFunc
 }
 
 // fillIn answers a form.
@@ -82,13 +82,22 @@ func nextAnswer[A any](u *user, question string, answers *[]A) (a A, err error) 
 	return a, nil
 }
 
-// limited is the context of a call that may be given up.
-func (u *user) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, u.abort = context.WithCancel(ctx)
-	if u.call.Timeout > 0 {
-		return context.WithTimeout(ctx, time.Duration(u.call.Timeout)*time.Millisecond)
+// limited has a client play a call that may be given up: when the user says so, or its time is over,
+// which counts from when play says that the call begins. Until then a client connects, and on a
+// machine with much to do that may take longer than a call may.
+func (u *user) limited(ctx context.Context, play func(ctx context.Context, begins func()) error) error {
+	ctx, u.abort = context.WithCancelCause(ctx)
+	defer u.abort(nil)
+	begins := sync.OnceFunc(func() {
+		if u.call.Timeout > 0 {
+			over := time.AfterFunc(time.Duration(u.call.Timeout)*time.Millisecond, func() { u.abort(context.DeadlineExceeded) })
+			context.AfterFunc(ctx, func() { over.Stop() })
+		}
+	})
+	if err := play(ctx, begins); err != nil {
+		return errors.Join(err, context.Cause(ctx))
 	}
-	return ctx, u.abort
+	return nil
 }
 
 // defaults returns what a form shows at first.
@@ -111,7 +120,7 @@ func defaults(schema []byte) (map[string]any, error) {
 // pass lets something happen to the server while it waits for an answer, or gives the call up.
 func (u *user) pass(ctx context.Context, question string) error {
 	if u.call.AbortIn == len(u.Asked) && u.abort != nil {
-		u.abort()
+		u.abort(context.Canceled)
 		<-ctx.Done()
 		time.Sleep(time.Second) // what the handler returns must not come before the cancellation
 		return ctx.Err()

@@ -270,7 +270,7 @@ func TestOperationTokens(t *testing.T) {
 	// Whatever is in a token, it is one.
 	for i, odd := range []string{" ", "../../x", "\x00", "t\n", "\u202e", `"}`, strings.Repeat("x", 1024), "task:" + "t", "𝕋"} {
 		token, _ := json.Marshal(odd)
-		ann.ask(operation(10+i, "brief", `{}`, `{"token":`+string(token)+`}`))
+		ann.ask(operation(10+i, "hour", `{}`, `{"token":`+string(token)+`}`))
 		assert.NotEmpty(t, ann.status(odd).Status)
 	}
 	assert.NotContains(t, r.log.take(), "ERROR")

@@ -105,7 +105,7 @@ func TestHandshakeWithGoSDK(t *testing.T) {
 	for name, target := range targets {
 		for _, version := range []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} {
 			t.Run(name+" "+version, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 				defer cancel()
 				root, tools := sdkTools(t)
 				transport, srv := target.connect(t, tools)

@@ -519,33 +519,35 @@ func TestLedgerLimit(t *testing.T) {
 
 // A request that waits for its like longer than a turn may take is told to come back.
 func TestTurnUnderWayElsewhere(t *testing.T) {
-	s := new(seats)
-	tool := s.tool()
-	hold := tool.Effects[0].(*saga.Effect[string, string])
-	begun, goOn := make(chan struct{}), make(chan struct{})
-	hold.Do = func(ctx context.Context, k saga.Key, row string) (string, error) {
-		close(begun)
-		<-goOn
-		return s.hold(ctx, k, row)
-	}
-	o := server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}, Ledger: ledger.NewMemory(ledger.MemoryOptions{})}
-	r := newRig(t, o)
-	o.TurnTimeout = 50 * time.Millisecond
-	other := newRig(t, o)
-	_, body := inSaga(r, "", nil)
-	token := tokenOf(t, body)
-	done := make(chan string)
-	go func() {
-		_, body := inSaga(r, token, rowSeven)
-		done <- body
-	}()
-	<-begun
-	status, body := inSaga(other, token, rowSeven)
-	assert.Equal(t, http.StatusServiceUnavailable, status)
-	assert.Contains(t, body, "-31503")
-	assert.Contains(t, body, "still being worked on")
-	close(goOn)
-	first := <-done
-	_, again := inSaga(other, token, rowSeven)
-	assert.Equal(t, first, again)
+	inBubble(t, func(t *testing.T) {
+		s := new(seats)
+		tool := s.tool()
+		hold := tool.Effects[0].(*saga.Effect[string, string])
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		hold.Do = func(ctx context.Context, k saga.Key, row string) (string, error) {
+			close(begun)
+			<-goOn
+			return s.hold(ctx, k, row)
+		}
+		o := server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}, Ledger: ledger.NewMemory(ledger.MemoryOptions{})}
+		r := newRig(t, o)
+		o.TurnTimeout = 50 * time.Millisecond
+		other := newRig(t, o)
+		_, body := inSaga(r, "", nil)
+		token := tokenOf(t, body)
+		done := make(chan string)
+		go func() {
+			_, body := inSaga(r, token, rowSeven)
+			done <- body
+		}()
+		<-begun
+		status, body := inSaga(other, token, rowSeven)
+		assert.Equal(t, http.StatusServiceUnavailable, status)
+		assert.Contains(t, body, "-31503")
+		assert.Contains(t, body, "still being worked on")
+		close(goOn)
+		first := <-done
+		_, again := inSaga(other, token, rowSeven)
+		assert.Equal(t, first, again)
+	})
 }

@@ -67,34 +67,36 @@ func declineGreeting(t *testing.T, r *rig, answer string) {
 // A tool that is too slow is something to look at, and no more: callers choose what
 // takes long. So are tokens that another keyset sealed.
 func TestWhatOperatorsLookAtIsWarnedOf(t *testing.T) {
-	type none struct{}
-	r := newRig(t, server.Options{TurnTimeout: 20e6, Tools: []saga.Definition{
-		saga.Machine[none, none]{Info: saga.Info{Name: "slow"}, Start: func(ctx *saga.Turn[none, none]) (saga.Next, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}},
-		saga.Prompt[none, none]{
-			Machine: saga.Machine[none, none]{
-				Info: saga.Info{Name: "broken"},
-				Start: func(*saga.Turn[none, none]) (saga.Next, error) {
-					return nil, saga.Failf("The service does not answer: %w", errors.New("no route"))
+	inBubble(t, func(t *testing.T) {
+		type none struct{}
+		r := newRig(t, server.Options{TurnTimeout: 20e6, Tools: []saga.Definition{
+			saga.Machine[none, none]{Info: saga.Info{Name: "slow"}, Start: func(ctx *saga.Turn[none, none]) (saga.Next, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}},
+			saga.Prompt[none, none]{
+				Machine: saga.Machine[none, none]{
+					Info: saga.Info{Name: "broken"},
+					Start: func(*saga.Turn[none, none]) (saga.Next, error) {
+						return nil, saga.Failf("The service does not answer: %w", errors.New("no route"))
+					},
 				},
 			},
-		},
-	}})
-	got := r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"slow"}}`)
-	assert.Contains(t, got, "took too long")
-	log := r.log.take()
-	assert.Contains(t, log, `"WARN","msg":"turn timed out"`)
-	assert.NotContains(t, log, `"ERROR"`)
+		}})
+		got := r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"slow"}}`)
+		assert.Contains(t, got, "took too long")
+		log := r.log.take()
+		assert.Contains(t, log, `"WARN","msg":"turn timed out"`)
+		assert.NotContains(t, log, `"ERROR"`)
 
-	m := parseLegacy(t, r.connect("2025-06-18", everything).ask(`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"broken"}}`))
-	require.NotNil(t, m.Error)
-	assert.EqualValues(t, -32603, m.Error.Code, "its cause is for the operator")
-	assert.Contains(t, r.log.take(), `"WARN","msg":"request failed"`)
+		m := parseLegacy(t, r.connect("2025-06-18", everything).ask(`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"broken"}}`))
+		require.NotNil(t, m.Error)
+		assert.EqualValues(t, -32603, m.Error.Code, "its cause is for the operator")
+		assert.Contains(t, r.log.take(), `"WARN","msg":"request failed"`)
 
-	other := newRig(t, server.Options{})
-	token := parse(t, other.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"complex_tool"}}`)).Result.SagaToken
-	r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/resumeSaga","params":{"sagaToken":"` + token + `","completedSteps":[]}}`)
-	assert.Contains(t, r.log.take(), `"reason":"unknown_key"`)
+		other := newRig(t, server.Options{})
+		token := parse(t, other.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"complex_tool"}}`)).Result.SagaToken
+		r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/resumeSaga","params":{"sagaToken":"` + token + `","completedSteps":[]}}`)
+		assert.Contains(t, r.log.take(), `"reason":"unknown_key"`)
+	})
 }

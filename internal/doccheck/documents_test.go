@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/buildtest"
+	"github.com/mcpsaga/mcpsaga/internal/porttest"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -111,33 +112,19 @@ func TestProgramOnTheFirstPage(t *testing.T) {
 }
 
 // serveSomewhere runs a program that listens on the address it is given until the test ends, and returns
-// that when it does. It returns nothing if the program has ended: somebody else was given the address.
-func serveSomewhere(t *testing.T, ctx context.Context, program string) string {
+// that when it does.
+func serveSomewhere(t *testing.T, program string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := l.Addr().String()
-	require.NoError(t, l.Close())
-	ctx, stop := context.WithCancel(ctx)
-	served := exec.CommandContext(ctx, program, port)
+	address := porttest.Reserve(t)
+	ctx, stop := context.WithCancel(t.Context())
+	served := exec.CommandContext(ctx, program, address)
 	require.NoError(t, served.Start())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = served.Wait()
-	}()
-	t.Cleanup(func() { stop(); <-ended })
-	for {
-		select {
-		case <-ended:
-			return ""
-		case <-time.After(10 * time.Millisecond):
-		}
-		if c, err := net.Dial("tcp", port); err == nil {
-			require.NoError(t, c.Close())
-			return port
-		}
-	}
+	t.Cleanup(func() { stop(); _ = served.Wait() })
+	require.Eventually(t, func() bool {
+		c, err := net.Dial("tcp", address)
+		return err == nil && c.Close() == nil
+	}, 2*time.Minute, 10*time.Millisecond, "the program does not come up")
+	return address
 }
 
 // The walkthrough with curl does what it says, with the first page's program.
@@ -159,16 +146,10 @@ func TestWalkthroughOnTheFirstPage(t *testing.T) {
 
 	program := filepath.Join(t.TempDir(), "lunch")
 	require.NoError(t, buildtest.Program(program, root+"/examples/lunch"))
-	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer stop()
-	port := ""
-	for port == "" {
-		require.NoError(t, ctx.Err(), "the program does not come up")
-		port = serveSomewhere(t, ctx, program)
-	}
+	at := serveSomewhere(t, program)
 
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail")
-	cmd.Stdin = strings.NewReader(strings.Replace(script, address, "URL=http://"+port+server.Endpoint, 1))
+	cmd.Stdin = strings.NewReader(strings.Replace(script, address, "URL=http://"+at+server.Endpoint, 1))
 	cmd.Env = append(os.Environ(), "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -211,10 +211,16 @@ func TestManySleep(t *testing.T) {
 	c := newCrowd(t)
 	_, err := c.task("somebody", sleepTool, object{"until": time.Now().Add(20 * time.Hour)})
 	require.NoError(t, err)
-	time.Sleep(time.Second) // it sleeps
 	db, err := sql.Open("sqlite", "file:"+c.ledger+"?_pragma=busy_timeout(60000)")
 	require.NoError(t, err)
 	defer func() { _ = db.Close() }()
+	asleepIn := func() (n int) {
+		require.NoError(t, db.QueryRow(`SELECT count(*) FROM records WHERE wake > (unixepoch() + 3600) * 1000000`).Scan(&n))
+		return n
+	}
+	for end := time.Now().Add(time.Minute); asleepIn() == 0; time.Sleep(10 * time.Millisecond) {
+		require.True(t, time.Now().Before(end), "it does not sleep")
+	}
 	began := time.Now()
 	for left := asleep; left > 0; left -= 10_000 { // in parts, so that the server can write
 		_, err = db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?)
@@ -223,8 +229,7 @@ func TestManySleep(t *testing.T) {
 			FROM (SELECT * FROM records WHERE wake > (unixepoch() + 3600) * 1000000 ORDER BY id LIMIT 1), n`, min(left, 10_000))
 		require.NoError(t, err)
 	}
-	var there int
-	require.NoError(t, db.QueryRow(`SELECT count(*) FROM records WHERE wake > (unixepoch() + 3600) * 1000000`).Scan(&there))
+	there := asleepIn()
 	require.Equal(t, asleep+1, there)
 	t.Logf("%d tasks are asleep after %v", there, time.Since(began).Round(time.Second))
 	// A task has to be asleep before it is to wake.

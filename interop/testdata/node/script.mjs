@@ -11,6 +11,17 @@ export class User {
     this.asked = [];
     this.given = new Map();
     this.aborter = new AbortController();
+    this.posting = 0;
+    /** How a client reaches its server: as it would, but that messages on their way are counted. */
+    this.fetch = async (url, init) => {
+      if (init?.method !== 'POST') return fetch(url, init);
+      this.posting++;
+      try {
+        return await fetch(url, init);
+      } finally {
+        this.posting--;
+      }
+    };
     /** What a call is made with, besides its parameters. */
     this.options = {
       signal: this.aborter.signal,
@@ -92,9 +103,15 @@ export async function playSaga(call, user, send) {
   }
 }
 
-/** Waits until what a call that has failed, or was given up, has sent last is gone. */
+/**
+ * Waits until what a call that has failed, or was given up, has sent last has arrived: to close a client
+ * takes back what has not, and servers may have much to do.
+ */
 export async function settled(user) {
-  if (!user.done) await new Promise(done => setTimeout(done, 500));
+  if (user.done) return;
+  const wait = ms => new Promise(done => setTimeout(done, ms));
+  await wait(500);
+  for (let tries = 0; user.posting > 0 && tries < 1000; tries++) await wait(10);
 }
 
 /**

@@ -15,7 +15,7 @@ serve(async (call, user, script) => {
   client.setRequestHandler(CreateMessageRequestSchema, request => user.sample(request.params));
   const { url, command, args } = script.server;
   const transport = url
-    ? new StreamableHTTPClientTransport(new URL(url))
+    ? new StreamableHTTPClientTransport(new URL(url), { fetch: user.fetch })
     : new StdioClientTransport({ command, args, env: process.env, stderr: 'ignore' });
   await client.connect(transport);
   try {

@@ -15,7 +15,7 @@ async function connect(user, script, options) {
   client.setRequestHandler('sampling/createMessage', request => user.sample(request.params));
   const { url, command, args } = script.server;
   await client.connect(
-    url ? new StreamableHTTPClientTransport(new URL(url)) : new StdioClientTransport({ command, args, env: process.env, stderr: 'ignore' }),
+    url ? new StreamableHTTPClientTransport(new URL(url), { fetch: user.fetch }) : new StdioClientTransport({ command, args, env: process.env, stderr: 'ignore' }),
   );
   return client;
 }
