@@ -64,7 +64,7 @@ func frozen(t *testing.T) map[string]kept {
 	}
 	progress := engine.Progress{Done: 1.5, Total: -3, Message: "half"}
 	for name, p := range map[string]engine.Progress{"progress": progress, "progress.least": {}} {
-		all[name] = kept{&p, func() []byte { return encodeProgress(p) }, decoded(decodeProgress)}
+		all[name] = kept{&p, func() []byte { return encodeProgress(&p) }, decoded(decodeProgress)}
 	}
 	lacks := engine.UnsupportedError{Tool: "tool", StepID: "step", Needs: steps.Features{Links: true}}
 	log := func(level slog.Level) *engine.Log {

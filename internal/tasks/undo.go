@@ -35,8 +35,12 @@ const (
 	whyFailed
 )
 
+func (m *mark) fields(code *uint64, text *string) fields.List {
+	return fields.List{1: code, text, &m.response, &m.position, 6: &m.behind}
+}
+
 func (m *mark) encode() []byte {
-	code := uint64(whyFailed)
+	code, text := uint64(whyFailed), ""
 	switch m.why {
 	case nil:
 		code = whyTurn
@@ -45,14 +49,10 @@ func (m *mark) encode() []byte {
 	case errOver:
 		code = whyOver
 	}
-	b := fields.AppendUint([]byte{}, 1, code)
 	if failed := (*FailedError)(nil); errors.As(m.why, &failed) {
-		b = fields.AppendBytes(b, 2, failed.Text)
+		text = failed.Text
 	}
-	b = fields.AppendBytes(b, 3, m.response)
-	b = fields.AppendBytes(b, 4, m.position)
-	b = fields.AppendBool(b, 6, m.behind)
-	return append(b, 5, 0) // so that it is never empty
+	return append(m.fields(&code, &text).Append(nil, 2), 5, 0) // so that it is never empty
 }
 
 // on returns the mark as it is to be written where there is one already, of which b is the encoding,
@@ -68,20 +68,7 @@ func (m *mark) on(b []byte) []byte {
 func decodeMark(b []byte) (m mark, err error) {
 	var code uint64
 	var text string
-	for field, v := range fields.All(b, &err) {
-		switch field {
-		case 1:
-			code = v.Uint()
-		case 2:
-			text = string(v)
-		case 3:
-			m.response = v
-		case 4:
-			m.position = v
-		case 6:
-			m.behind = v.Bool()
-		}
-	}
+	_, err = m.fields(&code, &text).Read(b)
 	switch {
 	case err != nil:
 		return m, fmt.Errorf("%w: what is being undone does not decode: %w", records.ErrUnreadable, err)
