@@ -23,7 +23,7 @@ func (m measurement) tempStore() string { return "sqlite:" + filepath.Join(m.tem
 
 // unusedCurve is the cost of a turn of a tool that needs no ledger, on a server without one
 // and on one with.
-func unusedCurve(ctx context.Context, m measurement) *table {
+func unusedCurve(ctx context.Context, m measurement) string {
 	var points []*point
 	for _, d := range []*dialect{proposal, mrtr} {
 		without, with := m.point("without", whole(d), startChild(ctx, "", "ledger", "")), m.point("with", whole(d), startChild(ctx, "", "ledger", m.tempStore()))
@@ -34,21 +34,19 @@ func unusedCurve(ctx context.Context, m measurement) *table {
 		p.round *= 4 // small differences need long rounds
 	}
 	return m.table(ctx, points, "ledger\tprotocol\tCPU/turn\t× without\tquartiles", func(p *point) string {
-		return fmt.Sprintf("%s\t%s\t%.1fµs\t%s", p.name, p.kind, p.median(cpu), ratio(cpu, "%.3f\t%.3f–%.3f", p, p.floor))
+		return fmt.Sprintf("%s\t%s\t%.1fµs\t%s", p.name, p.kind, p.median(cpu), p.ratio(cpu, "%.3f\t%.3f–%.3f", p.floor))
 	})
 }
 
-func sqliteCurve(ctx context.Context, m measurement) *table {
+func sqliteCurve(ctx context.Context, m measurement) string {
 	return singleUse(ctx, m, m.tempStore)
 }
 
 // postgresCurve is the same on a server of PostgreSQL that is started for it.
-func postgresCurve(ctx context.Context, m measurement) *table {
+func postgresCurve(ctx context.Context, m measurement) string {
 	server, missing := m.startPostgres()
 	if server == nil {
-		t := newTable("not measured")
-		t.row("%s", missing)
-		return t
+		return table("not measured", missing)
 	}
 	databases := 0
 	return singleUse(ctx, m, func() string {
@@ -62,7 +60,7 @@ func postgresCurve(ctx context.Context, m measurement) *table {
 // singleUse compares turns that are taken once with the changes of records that a store can do
 // at most: one is made by a turn that does not act, two by one that does. The same turns without a
 // ledger, with as many changes beside them, show what of it is neither. Each has a store of its own.
-func singleUse(ctx context.Context, m measurement, fresh func() string) *table {
+func singleUse(ctx context.Context, m measurement, fresh func() string) string {
 	swaps := m.point("swaps", batch, startChild(ctx, "", "swaps", fresh()))
 	points := []*point{swaps}
 	for _, tool := range []string{"once", "acting"} {
@@ -79,26 +77,25 @@ func singleUse(ctx context.Context, m measurement, fresh func() string) *table {
 	return m.table(ctx, points, "what\tper second\t× swaps\tquartiles\t× swaps beside\tCPU each", func(p *point) string {
 		beside := ""
 		if p.floor != nil {
-			beside = ratio(rate, "%.2[1]f", p, p.floor)
+			beside = p.ratio(rate, "%.2[1]f", p.floor)
 		}
-		return fmt.Sprintf("%s\t%.0f\t%s\t%s\t%.0fµs", p.name, p.median(rate), ratio(rate, "%.2f\t%.2f–%.2f", p, swaps), beside, p.median(cpu))
+		return fmt.Sprintf("%s\t%.0f\t%s\t%s\t%.0fµs", p.name, p.median(rate), p.ratio(rate, "%.2f\t%.2f–%.2f", swaps), beside, p.median(cpu))
 	})
 }
 
 // recordsCurve has a server make more and more records, one for each saga, and looks at its
 // memory, and at how long it takes another program to open the file.
-func recordsCurve(ctx context.Context, m measurement) *table {
+func recordsCurve(ctx context.Context, m measurement) string {
 	store := m.tempStore()
-	out := newTable("records\theap KB\tpeak MB\tfile MB\tto open it")
-	m.grow(ctx, m.point("records", recordEach, startChild(ctx, "", "ledger", store)), "records", func(n int, u usage) {
+	p := m.point("records", recordEach, startChild(ctx, "", "ledger", store))
+	return m.growing(ctx, p, "records\theap KB\tpeak MB\tfile MB\tto open it", func(n int, u usage) string {
 		file, start := must(os.Stat(store[len("sqlite:"):])), time.Now()
 		s := openStore(store)
 		must(s.Now(ctx))
 		took := time.Since(start)
 		check(s.Close())
-		out.row("%d\t%.0f\t%.0f\t%.0f\t%.1f ms", n, float64(u.Heap)/1e3, float64(u.MaxRSS)/1e6, float64(file.Size())/1e6, micros(took)/1e3)
+		return fmt.Sprintf("%d\t%.0f\t%.0f\t%.0f\t%.1f ms", n, float64(u.Heap)/1e3, float64(u.MaxRSS)/1e6, float64(file.Size())/1e6, micros(took)/1e3)
 	})
-	return out
 }
 
 // asking is a saga of a tool that asks batchChain times, and rounds what its responses hold. Its first

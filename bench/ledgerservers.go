@@ -15,7 +15,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 func init() {
@@ -57,20 +56,18 @@ var nothing = &saga.Effect[string, string]{
 	Undo: func(context.Context, saga.Performed[string, string]) error { return nil },
 }
 
-var actingTool = saga.Machine[roundsArgs, roundsState]{
-	Info: saga.Info{
-		Name: "acting", Description: "Asks several times, and acts.", Asks: []steps.Question{goOnForm}, Effects: []saga.Declared{nothing},
-	},
-	Start: roundsTool.Start,
-	Steps: saga.Steps[roundsArgs, roundsState]{
-		"next": func(t *saga.Turn[roundsArgs, roundsState]) (saga.Next, error) {
-			if _, err := saga.Do(t, nothing, ""); err != nil {
-				return nil, err
-			}
-			return roundsTool.Steps["next"](t)
-		},
-	},
-}
+// actingTool is roundsTool, which acts before it goes on.
+var actingTool = func() saga.Machine[roundsArgs, roundsState] {
+	tool := roundsTool
+	tool.Info.Name, tool.Info.Effects = "acting", []saga.Declared{nothing}
+	tool.Steps = saga.Steps[roundsArgs, roundsState]{"next": func(t *saga.Turn[roundsArgs, roundsState]) (saga.Next, error) {
+		if _, err := saga.Do(t, nothing, ""); err != nil {
+			return nil, err
+		}
+		return roundsTool.Steps["next"](t)
+	}}
+	return tool
+}()
 
 // What a request to the servers swaps and turns has done: so many callers at once write so many
 // records each, or take the turns of so many sagas; each is written, or has a turn taken, so often.

@@ -42,7 +42,7 @@ type point struct {
 	round, connections int // turns in a round
 	servers            []*child
 	proxy              *child // before them, or nil
-	floor, later       *point // what it is compared with: such as the dialect's floor, and of a base our build
+	floor              *point // what it is compared with: such as that of its dialect
 	taken              []figures
 }
 
@@ -104,8 +104,8 @@ func (p *point) load(ctx context.Context, n int) (longest int, took float64) {
 	}
 	group.Wait()
 	check(context.Cause(ctx))
-	_, took, _ = quartiles(times)
-	return slices.Max(lengths), took
+	slices.Sort(times)
+	return slices.Max(lengths), times[n/2]
 }
 
 func clientOf(c *child, connections int) *fasthttp.HostClient {
@@ -129,26 +129,28 @@ func (m measurement) measure(ctx context.Context, points []*point) {
 	}
 }
 
+// median is the middle of a figure in all rounds.
 func (p *point) median(kind int) float64 {
-	var values []float64
-	for _, f := range p.taken {
-		values = append(values, f[kind])
-	}
-	_, middle, _ := quartiles(values)
+	_, middle, _ := p.quartiles(kind, nil)
 	return middle
 }
 
-// against divides a figure by another's in the same round, and returns of these
-// ratios the values that a quarter, half and three quarters do not exceed.
-func against(a, b *point, kind int) (low, middle, high float64) {
-	var ratios []float64
-	for i, f := range a.taken {
-		ratios = append(ratios, f[kind]/b.taken[i][kind])
-	}
-	return quartiles(ratios)
+// ratio words how a figure compares with another point's in the same round: median and quartiles.
+func (p *point) ratio(kind int, format string, other *point) string {
+	low, middle, high := p.quartiles(kind, other)
+	return fmt.Sprintf(format, middle, low, high)
 }
 
-func quartiles(values []float64) (low, middle, high float64) {
+// quartiles are what a quarter, half and three quarters of the rounds do not exceed of a figure, or of its
+// ratio to another point's in the same round.
+func (p *point) quartiles(kind int, other *point) (low, middle, high float64) {
+	var values []float64
+	for i, f := range p.taken {
+		values = append(values, f[kind])
+		if other != nil {
+			values[i] /= other.taken[i][kind]
+		}
+	}
 	slices.Sort(values)
 	n := len(values)
 	return values[n/4], values[n/2], values[n*3/4]

@@ -5,7 +5,7 @@
 //	go run ./bench
 //	go run ./bench --base ANOTHER    # beside another build of this command
 //	go run ./bench curves [rounds|size|connections|replicas|heap ...]
-//	go run ./bench ledger [unused|sqlite|postgres|records ...]
+//	go run ./bench ledger [unused|sqlite|postgres|records|sessions ...]
 //
 // Every server runs in a process of its own; each gets a short load in turn, many
 // rounds, over loopback from this process. What counts is the CPU time of the server
@@ -13,15 +13,16 @@
 // and a wrong one ends the run with an error. Ratios are within one run only.
 //
 // Curves show how the cost of a turn grows with what their name says, and ledger what it
-// costs to remember turns. With --into,
-// tables go into a document as well.
+// costs to remember turns. With --into, tables go into a document as well.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,7 +69,22 @@ func try(f func()) (err error) {
 
 var errDeadline = errors.New("the time for the whole run is over; give it more with --deadline")
 
-// measurement is a part of a run: what the flags say.
+// curve is a table that shows how something grows, or compares. Connections are how many it is
+// measured on; 0 is what the flag says.
+type curve struct {
+	name        string
+	run         func(context.Context, measurement) string
+	connections int
+}
+
+func namesOf(list []curve) (names []string) {
+	for _, c := range list {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// measurement is what the flags say to a curve.
 type measurement struct {
 	*cli.Command
 	sagas, rounds, connections int
@@ -76,19 +92,44 @@ type measurement struct {
 	cleanup func(func())
 }
 
-// limited runs an action for as long as the flag deadline says.
-func limited(action func(context.Context, measurement)) cli.ActionFunc {
+// showing shows the curves that are named, or all, for as long as the flag deadline says.
+func showing(list ...curve) cli.ActionFunc {
 	return func(ctx context.Context, c *cli.Command) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, c.Duration("deadline"), errDeadline)
 		defer cancel()
-		err := try(func() {
-			action(ctx, measurement{Command: c, sagas: c.Int("sagas"), rounds: c.Int("rounds"), connections: c.Int("connections")})
-		})
-		if err != nil && context.Cause(ctx) != nil {
-			return context.Cause(ctx)
+		chosen := list
+		if c.Args().Present() {
+			chosen = nil
 		}
-		return err
+		for _, name := range c.Args().Slice() {
+			i := slices.Index(namesOf(list), name)
+			if i < 0 {
+				return fmt.Errorf("there is no curve %q; there are %s", name, strings.Join(namesOf(list), ", "))
+			}
+			chosen = append(chosen, list[i])
+		}
+		for _, one := range chosen {
+			m := measurement{Command: c, sagas: c.Int("sagas"), rounds: c.Int("rounds"), connections: cmp.Or(one.connections, c.Int("connections"))}
+			if err := try(func() { one.show(ctx, m) }); err != nil {
+				return cmp.Or(context.Cause(ctx), err)
+			}
+		}
+		return nil
 	}
+}
+
+// show runs a curve, and then ends its servers and cleans up after it.
+func (c curve) show(ctx context.Context, m measurement) {
+	ctx, stop := context.WithCancel(ctx)
+	var ends []func()
+	m.cleanup = func(f func()) { ends = append(ends, f) }
+	defer func() {
+		stop()
+		for _, f := range slices.Backward(ends) {
+			f()
+		}
+	}()
+	m.section(c.name, c.run(ctx, m))
 }
 
 func app() *cli.Command {
@@ -99,6 +140,11 @@ func app() *cli.Command {
 			}
 			return nil
 		}}
+	}
+	part := func(name, shows string, list []curve, most cli.Flag) *cli.Command {
+		return &cli.Command{
+			Name: name, Usage: shows + ": " + strings.Join(namesOf(list), ", "), ArgsUsage: "[curve...]", Flags: []cli.Flag{most}, Action: showing(list...),
+		}
 	}
 	return &cli.Command{
 		Name:  "bench",
@@ -111,19 +157,11 @@ func app() *cli.Command {
 			&cli.StringFlag{Name: "into", Usage: "put the tables into this document as well, such as docs/benchmarks/tables.md"},
 			&cli.DurationFlag{Name: "deadline", Usage: "end, whatever is still to do", Value: 20 * time.Minute},
 		},
-		Action: limited(compare),
+		Action: showing(curve{name: "compare", run: compare}),
 		Commands: []*cli.Command{
 			{Name: "child", Hidden: true, Action: func(_ context.Context, c *cli.Command) error { return serveChild(c.Args().Slice()) }},
-			{
-				Name: "curves", Usage: "show how the cost of a turn grows: " + strings.Join(namesOf(growth), ", "), ArgsUsage: "[curve...]",
-				Flags:  []cli.Flag{number("suspended", "sagas left suspended for the curve heap", 1_000_000)},
-				Action: limited(some(growth)),
-			},
-			{
-				Name: "ledger", Usage: "show what a ledger costs: " + strings.Join(namesOf(ledgerCurves), ", "), ArgsUsage: "[curve...]",
-				Flags:  []cli.Flag{number("records", "records made for the curve of that name", 1_000_000)},
-				Action: limited(some(ledgerCurves)),
-			},
+			part("curves", "show how the cost of a turn grows", growth, number("suspended", "sagas left suspended for the curve heap", 1_000_000)),
+			part("ledger", "show what a ledger costs", ledgerCurves, number("records", "records made for the curve of that name", 1_000_000)),
 		},
 	}
 }

@@ -11,20 +11,11 @@ import (
 	"text/tabwriter"
 )
 
-// table is a table in Markdown that is being filled. Tabs separate the cells of a row.
-type table []string
-
-func newTable(heads string) *table {
-	return &table{heads, strings.Repeat("\t--:", strings.Count(heads, "\t")+1)[1:]}
-}
-
-func (t *table) row(format string, args ...any) { *t = append(*t, fmt.Sprintf(format, args...)) }
-
-// String is the table with its columns aligned.
-func (t *table) String() string {
+// table is one in Markdown, with its columns aligned. Tabs separate heads, and the cells of a row.
+func table(heads string, rows ...string) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
-	for _, row := range *t {
+	for _, row := range append([]string{heads, strings.Repeat("\t--:", strings.Count(heads, "\t")+1)[1:]}, rows...) {
 		fmt.Fprintf(w, "| %s\t|\n", strings.ReplaceAll(row, "\t", "\t| "))
 	}
 	w.Flush()
@@ -32,40 +23,27 @@ func (t *table) String() string {
 }
 
 // table measures the points, and has a row of cells for each.
-func (m measurement) table(ctx context.Context, points []*point, heads string, cells func(p *point) string) *table {
+func (m measurement) table(ctx context.Context, points []*point, heads string, cells func(p *point) string) string {
 	m.measure(ctx, points)
-	t := newTable(heads)
+	var rows []string
 	for _, p := range points {
-		*t = append(*t, cells(p))
+		rows = append(rows, cells(p))
 	}
-	return t
+	return table(heads, rows...)
 }
 
-// ratio words how a figure of a point compares with another's in the same round: median and quartiles.
-func ratio(kind int, format string, p, other *point) string {
-	low, middle, high := against(p, other, kind)
-	return fmt.Sprintf(format, middle, low, high)
-}
-
-// where says on what the figures were taken, which they are nothing without.
-func where() string {
-	return fmt.Sprintf("%s, %s/%s, %d CPUs (%s)", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(),
-		cmp.Or(inFile("/proc/cpuinfo", `model name\s*: (.*)`), "of unknown make"))
-}
-
-// section prints a part of the report: text and tables. If a document is to be kept, the
-// part is put there as well, in place of what stands between its marks:
+// section prints what a curve shows, and on what it was measured, which figures are nothing without. If a
+// document is to be kept, the section is put there as well, in place of what stands between its marks:
 //
 //	<!-- bench:name -->
 //	<!-- /bench:name -->
-func (m measurement) section(name string, parts ...any) {
-	var b bytes.Buffer
-	for _, p := range parts {
-		fmt.Fprintln(&b, p)
-	}
-	fmt.Fprint(m.Root().Writer, b.String())
+func (m measurement) section(name, shown string) {
+	text := fmt.Appendf(nil, "\n%s: %s, %s/%s, %d CPUs (%s); %d rounds of %d sagas or %d equal turns, %d connections.\n\n%s\n", name,
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), cmp.Or(inFile("/proc/cpuinfo", `model name\s*: (.*)`), "of unknown make"),
+		m.rounds, m.sagas, m.sagas*turns, m.connections, shown)
+	must(m.Root().Writer.Write(text))
 	if into := m.String("into"); into != "" {
-		document, err := withSection(must(os.ReadFile(into)), name, b.Bytes())
+		document, err := withSection(must(os.ReadFile(into)), name, text)
 		if err != nil {
 			fail("%s: %w", into, err)
 		}

@@ -26,7 +26,7 @@ var quickTool = saga.Machine[struct{}, struct{}]{
 // sessionsCurve is the cost of a whole call in a session of MCP 2025-11-25, of a tool that asks two
 // questions and of one that asks nothing, without a ledger and with one. With a base, there is
 // what a call without a ledger has cost there.
-func sessionsCurve(ctx context.Context, m measurement) *table {
+func sessionsCurve(ctx context.Context, m measurement) string {
 	var points []*point
 	for _, c := range []struct{ tool, text string }{{"complex_tool", wanted[turns-1]}, {"quick", "Done."}} {
 		var first *point
@@ -44,7 +44,7 @@ func sessionsCurve(ctx context.Context, m measurement) *table {
 		add("sqlite", "", m.tempStore())
 	}
 	return m.table(ctx, points, "ledger\ttool\tCPU/call\t× first\tquartiles\tmedian time\tallocs/call\tB/call", func(p *point) string {
-		return fmt.Sprintf("%s\t%s\t%.1fµs\t%s\t%.2f ms\t%.0f\t%.0f", p.name, p.kind, p.median(cpu), ratio(cpu, "%.3f\t%.3f–%.3f", p, p.floor),
+		return fmt.Sprintf("%s\t%s\t%.1fµs\t%s\t%.2f ms\t%.0f\t%.0f", p.name, p.kind, p.median(cpu), p.ratio(cpu, "%.3f\t%.3f–%.3f", p.floor),
 			p.median(latency), p.median(allocations), p.median(allocated))
 	})
 }

@@ -34,17 +34,7 @@ func withState[S any](m *saga.Machine[struct{}, seat]) saga.Definition {
 // seatTool is a machine that holds a seat, asks, and takes it.
 func seatTool(held map[saga.Key]bool) saga.Machine[struct{}, seat] {
 	sure := &steps.Form[sureForm]{ID: "sure", Message: "Sure?"}
-	hold := &saga.Effect[string, bool]{
-		Name: "seat",
-		Do: func(_ context.Context, k saga.Key, _ string) (bool, error) {
-			held[k] = true
-			return true, nil
-		},
-		Undo: func(_ context.Context, p saga.Performed[string, bool]) error {
-			delete(held, p.Key)
-			return nil
-		},
-	}
+	hold := holds("seat", held)
 	type turn = saga.Turn[struct{}, seat]
 	return saga.Machine[struct{}, seat]{
 		Info: saga.Info{Name: "seat", Asks: []steps.Question{sure}, Effects: []saga.Declared{hold}},

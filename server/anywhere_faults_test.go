@@ -8,7 +8,6 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/longtests"
+	"github.com/mcpsaga/mcpsaga/internal/memoryhttp"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -247,27 +247,17 @@ type faultyRig struct {
 func newFaultyRig(t *testing.T, replicas int, how fault) *faultyRig {
 	memory := ledger.NewMemory(ledger.MemoryOptions{})
 	f := &faultyRig{t: t, keys: newKeys(t), store: &failing{Store: memory, fault: how}}
-	listeners := make(map[string]*pipes)
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
-		client, conn := net.Pipe()
-		select {
-		case listeners[addr].conns <- conn:
-			return client, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}}
+	var hosts memoryhttp.Network
+	transport := &http.Transport{DialContext: hosts.Dial}
 	f.http = &http.Client{Transport: transport}
 	ctx, stop := context.WithCancel(t.Context())
 	var serving sync.WaitGroup
-	for i := range replicas {
+	for range replicas {
 		s, err := server.New(server.Options{Keys: f.keys, Ledger: f.store, Tools: []saga.Definition{deskTool(&f.desk), legacySum}, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
-		l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-		addr := fmt.Sprintf("localhost:%d", i+1)
-		listeners[addr] = l
+		l := hosts.Listen()
 		serving.Go(func() { _ = s.Serve(ctx, l) })
-		f.rigs = append(f.rigs, &rig{t: t, srv: s, url: "http://" + addr})
+		f.rigs = append(f.rigs, &rig{t: t, srv: s, url: "http://" + l.Addr().String()})
 	}
 	t.Cleanup(func() {
 		stop()

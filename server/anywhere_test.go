@@ -285,12 +285,7 @@ func TestReadTwice(t *testing.T) {
 // A call that is made again with the same id, as its connection was lost, is the same.
 func TestCallsAreRepeated(t *testing.T) {
 	w := new(world)
-	model := saga.Machine[empty, string]{
-		Info:  saga.Info{Name: "model", Asks: []steps.Question{legacySample}},
-		Start: func(t *saga.Turn[empty, string]) (saga.Next, error) { return t.Ask("asked", legacySample) },
-		Steps: saga.Steps[empty, string]{"asked": func(t *saga.Turn[empty, string]) (saga.Next, error) { return t.Textf("done") }},
-	}
-	a := newAnywhere(t, roundsTool(w), model)
+	a := newAnywhere(t, roundsTool(w))
 	c := a.rigs[0].connect("2025-11-25", everything)
 	for i := range 3 {
 		w.mu.Lock()
@@ -333,12 +328,7 @@ func TestCancelAtAnyReplica(t *testing.T) {
 // The end of a session ends its calls, wherever they are.
 func TestSessionEndsWithItsCalls(t *testing.T) {
 	w := new(world)
-	model := saga.Machine[empty, string]{
-		Info:  saga.Info{Name: "model", Asks: []steps.Question{legacySample}},
-		Start: func(t *saga.Turn[empty, string]) (saga.Next, error) { return t.Ask("asked", legacySample) },
-		Steps: saga.Steps[empty, string]{"asked": func(t *saga.Turn[empty, string]) (saga.Next, error) { return t.Textf("done") }},
-	}
-	a := newAnywhere(t, roundsTool(w), model)
+	a := newAnywhere(t, roundsTool(w))
 	c := a.rigs[0].connect("2025-11-25", everything)
 	s := c.stream(roundsCall(7, 1, "I"))
 	s.wait("elicitation/create")

@@ -1,9 +1,6 @@
 package server_test
 
 import (
-	"context"
-	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -11,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/mcpsaga/mcpsaga/internal/longtests"
+	"github.com/mcpsaga/mcpsaga/internal/memoryhttp"
 )
 
 // inBubble runs a test that would wait for long, in virtual time. The rigs that it makes are
@@ -18,7 +16,7 @@ import (
 func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		networks.Store(t, new(network))
+		networks.Store(t, new(memoryhttp.Network))
 		t.Cleanup(func() { networks.Delete(t) })
 		test(t)
 	})
@@ -39,23 +37,6 @@ func inAnyTime(t *testing.T, test func(t *testing.T)) {
 // networks are those of the tests in bubbles, by their *testing.T.
 var networks sync.Map
 
-// network connects clients with servers by the names of their hosts.
-type network struct{ hosts []*pipes }
-
-// host is where one of the servers listens.
-type host string
-
-func (h host) Network() string { return "memory" }
-func (h host) String() string  { return string(h) }
-
-// memoryListener accepts what comes for a host.
-type memoryListener struct {
-	*pipes
-	host
-}
-
-func (l memoryListener) Addr() net.Addr { return l.host }
-
 // serveWeb has a handler served until the test ends, and returns a client for it and for what else
 // the test serves.
 func serveWeb(t testing.TB, h http.Handler, change ...func(*http.Server)) (url string, client *http.Client) {
@@ -72,27 +53,6 @@ func serveWeb(t testing.TB, h http.Handler, change ...func(*http.Server)) (url s
 		t.Cleanup(web.Close)
 		return web.URL, http.DefaultClient
 	}
-	n := found.(*network)
-	n.hosts = append(n.hosts, &pipes{conns: make(chan net.Conn), done: make(chan struct{})})
-	l := memoryListener{n.hosts[len(n.hosts)-1], host(fmt.Sprintf("localhost:%d", len(n.hosts)))}
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-		there, here := net.Pipe()
-		for i, p := range n.hosts {
-			if address != fmt.Sprintf("localhost:%d", i+1) {
-				continue
-			}
-			select {
-			case p.conns <- there:
-				return here, nil
-			case <-p.done:
-			case <-ctx.Done():
-			}
-		}
-		return nil, fmt.Errorf("nobody listens at %s", address)
-	}}
-	web := &httptest.Server{Listener: l, Config: config}
-	web.Start()
-	t.Cleanup(web.Close)
-	t.Cleanup(transport.CloseIdleConnections)
-	return web.URL, &http.Client{Transport: transport}
+	url, through := found.(*memoryhttp.Network).Serve(t, config)
+	return url, &http.Client{Transport: through}
 }

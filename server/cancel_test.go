@@ -23,11 +23,10 @@ type sureForm struct {
 	Sure bool `json:"sure"`
 }
 
-// roomTool holds a room, asks, and takes it.
-func roomTool(revision uint32, held map[saga.Key]bool) saga.Flow[struct{}, string] {
-	sure := &steps.Form[sureForm]{ID: "sure", Message: "Sure?"}
-	room := &saga.Effect[string, bool]{
-		Name: "room",
+// holds is an effect that notes in held what is held.
+func holds(name string, held map[saga.Key]bool) *saga.Effect[string, bool] {
+	return &saga.Effect[string, bool]{
+		Name: name,
 		Do: func(_ context.Context, k saga.Key, _ string) (bool, error) {
 			held[k] = true
 			return true, nil
@@ -37,6 +36,12 @@ func roomTool(revision uint32, held map[saga.Key]bool) saga.Flow[struct{}, strin
 			return nil
 		},
 	}
+}
+
+// roomTool holds a room, asks, and takes it.
+func roomTool(revision uint32, held map[saga.Key]bool) saga.Flow[struct{}, string] {
+	sure := &steps.Form[sureForm]{ID: "sure", Message: "Sure?"}
+	room := holds("room", held)
 	return saga.Flow[struct{}, string]{
 		Info: saga.Info{Name: "room", Revision: revision, Asks: []steps.Question{sure}, Effects: []saga.Declared{room}}, Oldest: revision,
 		Run: func(r *saga.Run, _ struct{}) (string, error) {

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,32 +16,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/memoryhttp"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
-
-// pipes is a listener whose connections are in memory, for tests of time.
-type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.done) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
 // A connection that does not get on is given up, whatever it waits for, and one whose
 // header is too long is not read to its end.
@@ -72,13 +48,13 @@ func TestConnectionsHaveLimits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, err := server.New(server.Options{Keys: newKeys(t), Tools: statelessTools(), Logger: slog.New(slog.DiscardHandler)})
 				require.NoError(t, err)
-				l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+				l := new(memoryhttp.Network).Listen()
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error)
 				go func() { ended <- s.Serve(ctx, l) }()
-				client, conn := net.Pipe()
 				begun := time.Now()
-				l.conns <- conn
+				client, err := l.Dial(t.Context())
+				require.NoError(t, err)
 				go io.WriteString(client, test.sent) // the server need not read all of it
 				time.Sleep(test.waits)
 				in := bufio.NewReader(client)
@@ -149,12 +125,12 @@ func TestAConnectionIsUsedOnceMoreAfterItsStream(t *testing.T) {
 				})
 				s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{works}, Logger: slog.New(slog.DiscardHandler)})
 				require.NoError(t, err)
-				l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+				l := new(memoryhttp.Network).Listen()
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error)
 				go func() { ended <- s.Serve(ctx, l) }()
-				client, conn := net.Pipe()
-				l.conns <- conn
+				client, err := l.Dial(t.Context())
+				require.NoError(t, err)
 				in := bufio.NewReader(client)
 				send := func(q *request) *http.Response {
 					var whole bytes.Buffer

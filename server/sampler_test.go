@@ -137,17 +137,7 @@ func TestSamplerFailures(t *testing.T) {
 // What a saga did before it failed without its client's knowledge is undone.
 func TestSamplerFailureUndoes(t *testing.T) {
 	held := map[saga.Key]bool{}
-	room := &saga.Effect[string, bool]{
-		Name: "room",
-		Do: func(_ context.Context, k saga.Key, _ string) (bool, error) {
-			held[k] = true
-			return true, nil
-		},
-		Undo: func(_ context.Context, p saga.Performed[string, bool]) error {
-			delete(held, p.Key)
-			return nil
-		},
-	}
+	room := holds("room", held)
 	flow := saga.Flow[struct{}, string]{
 		Info: saga.Info{Name: "book", Asks: []steps.Question{askModel}, Effects: []saga.Declared{room}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {

@@ -110,18 +110,10 @@ type response struct {
 	rpcMessage
 }
 
-// rpcMessage is any message from the server.
+// rpcMessage is any message from the server, as it was and as it is read.
 type rpcMessage struct {
-	raw    string
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  *struct {
-		Code    int             `json:"code"`
-		Message string          `json:"message"`
-		Data    json.RawMessage `json:"data"`
-	} `json:"error"`
+	raw string
+	legacyMessage
 }
 
 func (m rpcMessage) code() int {

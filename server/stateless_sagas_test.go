@@ -1,10 +1,7 @@
 package server_test
 
 import (
-	"context"
 	"encoding/json"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -369,24 +366,7 @@ func TestStatelessSagaDisconnect(t *testing.T) {
 	tool, entered := holding(held)
 	r := newRig(t, server.Options{Tools: []saga.Definition{tool}, TurnTimeout: time.Minute})
 	for _, streaming := range []bool{false, true} {
-		q := modernSaga("callSaga", object{"name": "room"})
-		if streaming {
-			q.meta["progressToken"] = 1
-		}
-		ctx, disconnect := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		req := r.httpRequest(ctx, q)
-		go func() {
-			resp, err := http.DefaultClient.Do(req)
-			if err == nil {
-				_, err = io.ReadAll(resp.Body)
-				resp.Body.Close()
-			}
-			done <- err
-		}()
-		<-entered
-		disconnect()
-		assert.Error(t, <-done)
+		assert.Error(t, r.leave(modernSaga("callSaga", object{"name": "room"}), streaming, entered))
 		until(t, func() bool { return strings.Contains(r.log.take(), "cancelled") })
 		assert.Empty(t, held)
 	}

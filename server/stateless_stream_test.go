@@ -182,29 +182,33 @@ func waiting() (saga.Definition, chan bool, chan error) {
 	}), entered, left
 }
 
+// leave sends a request, and goes away once the tool was entered. It returns how the exchange has ended.
+func (r *rig) leave(q *request, streaming bool, entered <-chan bool) error {
+	if streaming {
+		q.meta["progressToken"] = 1
+	}
+	ctx, disconnect := context.WithCancel(r.t.Context())
+	done := make(chan error, 1)
+	req := r.httpRequest(ctx, q)
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			_, err = io.ReadAll(resp.Body)
+			resp.Body.Close()
+		}
+		done <- err
+	}()
+	<-entered
+	disconnect()
+	return <-done
+}
+
 func TestStatelessDisconnectCancels(t *testing.T) {
 	waits, entered, left := waiting()
 	r := newRig(t, server.Options{Tools: []saga.Definition{waits}})
 	for _, streaming := range []bool{false, true} {
-		q := callTool("waits", nil)
-		if streaming {
-			q.meta["progressToken"] = 1
-		}
-		ctx, disconnect := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		req := r.httpRequest(ctx, q)
-		go func() {
-			resp, err := http.DefaultClient.Do(req)
-			if err == nil {
-				_, err = io.ReadAll(resp.Body)
-				resp.Body.Close()
-			}
-			done <- err
-		}()
-		<-entered
-		disconnect()
+		assert.Error(t, r.leave(callTool("waits", nil), streaming, entered))
 		assert.ErrorIs(t, <-left, context.Canceled)
-		assert.Error(t, <-done)
 	}
 	// A cancellation that is POSTed is taken note of, and cancels nothing.
 	status, body := r.do("POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,

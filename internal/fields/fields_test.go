@@ -93,14 +93,16 @@ type listed struct {
 	holds  bool
 	at     time.Time
 	lasts  time.Duration
+	signed int64
+	real   float64
 }
 
 func (l *listed) list() fields.List {
-	return fields.List{1: &l.text, &l.bytes, &l.id, &l.small, &l.middle, 7: &l.large, 200: &l.holds, &l.at, &l.lasts}
+	return fields.List{1: &l.text, &l.bytes, &l.id, &l.small, &l.middle, 7: &l.large, 200: &l.holds, &l.at, &l.lasts, &l.signed, &l.real}
 }
 
 func TestListsAreReadAsTheyWereWritten(t *testing.T) {
-	full := listed{"text", []byte{0, 1}, [16]byte{15: 1}, math.MaxUint8, math.MaxUint32, math.MaxUint64, true, time.UnixMicro(-1).UTC(), -time.Second}
+	full := listed{"text", []byte{0, 1}, [16]byte{15: 1}, math.MaxUint8, math.MaxUint32, math.MaxUint64, true, time.UnixMicro(-1).UTC(), -time.Second, -2, -0.5}
 	b := full.list().Append(nil, 100)
 	require.LessOrEqual(t, len(b)+100, cap(b))
 	var found listed
@@ -115,7 +117,7 @@ func TestListsAreReadAsTheyWereWritten(t *testing.T) {
 
 // What Append makes room for is enough: it need not grow in between.
 func TestListsGrowOnce(t *testing.T) {
-	full := listed{text: string(make([]byte, 1<<15)), bytes: make([]byte, 1<<15), small: math.MaxUint8, middle: math.MaxUint32, large: math.MaxUint64, holds: true, at: time.UnixMicro(math.MinInt64), lasts: -1}
+	full := listed{text: string(make([]byte, 1<<15)), bytes: make([]byte, 1<<15), small: math.MaxUint8, middle: math.MaxUint32, large: math.MaxUint64, holds: true, at: time.UnixMicro(math.MinInt64), lasts: -1, signed: -1, real: -1}
 	l := full.list()
 	assert.LessOrEqual(t, testing.AllocsPerRun(10, func() { l.Append(nil, 0) }), 1.0)
 }

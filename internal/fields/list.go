@@ -1,13 +1,14 @@
 package fields
 
 import (
+	"math"
 	"slices"
 	"time"
 )
 
 // List are the fields of a structure, by number: pointers to them, or nil where there is none. They
-// can be of the types string, []byte, [16]byte, uint8, uint32, uint64, bool, [time.Time] and
-// [time.Duration].
+// can be of the types string, []byte, [16]byte, uint8, uint32, uint64, int64, float64,
+// bool, [time.Time] and [time.Duration].
 type List []any
 
 // Append appends the fields that are not zero, and those of [16]byte. It makes room for more bytes
@@ -29,6 +30,10 @@ func (l List) Append(b []byte, more int) []byte {
 			b = AppendUint(b, n, uint64(*v))
 		case *uint64:
 			b = AppendUint(b, n, *v)
+		case *int64:
+			b = AppendUint(b, n, uint64(*v))
+		case *float64:
+			b = AppendUint(b, n, math.Float64bits(*v))
 		case *bool:
 			b = AppendBool(b, n, *v)
 		case *time.Time:
@@ -79,6 +84,10 @@ func (l List) Read(b []byte) (unknown []byte, err error) {
 			*v = uint32(value.Uint())
 		case *uint64:
 			*v = value.Uint()
+		case *int64:
+			*v = int64(value.Uint())
+		case *float64:
+			*v = math.Float64frombits(value.Uint())
 		case *bool:
 			*v = value.Bool()
 		case *time.Time:

@@ -4,33 +4,64 @@ package memoryhttp
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
+
+// Network connects who dials with who listens in this process. The zero value has no listeners.
+type Network struct {
+	listeners sync.Map // by their addresses
+	ports     atomic.Int32
+}
+
+// Listen returns a listener at the next address: localhost:1 is the first.
+func (n *Network) Listen() *Listener {
+	l := &Listener{address: addr(fmt.Sprintf("localhost:%d", n.ports.Add(1))), conns: make(chan net.Conn), closed: make(chan struct{})}
+	n.listeners.Store(l.address.String(), l)
+	return l
+}
+
+// Serve has a server serve until the test ends, and returns a transport to all servers of the network.
+func (n *Network) Serve(t testing.TB, config *http.Server) (url string, through http.RoundTripper) {
+	t.Helper()
+	web := &httptest.Server{Listener: n.Listen(), Config: config}
+	web.Start()
+	transport := &http.Transport{DialContext: n.Dial}
+	t.Cleanup(web.Close)
+	t.Cleanup(transport.CloseIdleConnections)
+	return web.URL, transport
+}
+
+// Dial connects to the listener at an address, as [net.Dialer.DialContext] does.
+func (n *Network) Dial(ctx context.Context, _, address string) (net.Conn, error) {
+	l, ok := n.listeners.Load(address)
+	if !ok {
+		return nil, fmt.Errorf("nobody listens at %s", address)
+	}
+	return l.(*Listener).Dial(ctx)
+}
 
 // Serve has a handler served until the test ends. It is reached through that RoundTripper only.
 func Serve(t testing.TB, h http.Handler) (url string, through http.RoundTripper) {
 	t.Helper()
-	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	web := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
-	web.Start()
-	transport := &http.Transport{DialContext: l.dial}
-	t.Cleanup(web.Close)
-	t.Cleanup(transport.CloseIdleConnections)
-	return "http://localhost", transport
+	return new(Network).Serve(t, &http.Server{Handler: h})
 }
 
-// listener accepts what is dialled in this process.
-type listener struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
+// Listener accepts what is dialled in this process.
+type Listener struct {
+	address addr
+	conns   chan net.Conn
+	once    sync.Once
+	closed  chan struct{}
 }
 
-func (l *listener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+// Dial connects to the listener.
+func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
 	there, here := net.Pipe()
 	select {
 	case l.conns <- there:
@@ -43,7 +74,7 @@ func (l *listener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 }
 
 // Accept implements [net.Listener].
-func (l *listener) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
 		return c, nil
@@ -53,10 +84,16 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 // Close implements [net.Listener].
-func (l *listener) Close() error {
+func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
 // Addr implements [net.Listener].
-func (*listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+func (l *Listener) Addr() net.Addr { return l.address }
+
+// addr is where a listener is.
+type addr string
+
+func (addr) Network() string  { return "memory" }
+func (a addr) String() string { return string(a) }

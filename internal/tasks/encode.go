@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/fields"
 	"github.com/mcpsaga/mcpsaga/internal/records"
@@ -31,35 +29,31 @@ type request struct {
 	after   uint32
 }
 
+// fields are those of a request. What has another form in the record is apart.
+func (r *request) fields(client *uint64, trace *[]byte) fields.List {
+	return fields.List{1: &r.method, client, (*[]byte)(&r.arguments), trace, &r.adopted, &r.after}
+}
+
 func (r *request) encode() []byte {
-	b := fields.AppendBytes(nil, 1, r.method)
-	b = fields.AppendUint(b, 2, engine.PackFeatures(r.client))
-	b = fields.AppendBytes(b, 3, r.arguments)
+	client := engine.PackFeatures(r.client)
+	var trace []byte
 	if r.trace != (turns.Trace{}) {
-		b = fields.AppendBytes(b, 4, r.trace[:])
+		trace = r.trace[:]
 	}
-	b = fields.AppendBytes(b, 5, r.adopted)
-	return fields.AppendUint(b, 6, uint64(r.after))
+	return r.fields(&client, &trace).Append(nil, 0)
 }
 
 func decodeRequest(b []byte) (r request, err error) {
-	for field, v := range fields.All(b, &err) {
-		switch field {
-		case 1:
-			r.method = string(v)
-		case 2:
-			r.client = engine.UnpackFeatures(v.Uint())
-		case 3:
-			r.arguments = json.RawMessage(v)
-		case 4:
-			copy(r.trace[:], v)
-		case 5:
-			r.adopted = v
-		case 6:
-			r.after = uint32(v.Uint())
-		}
-	}
+	var client uint64
+	var trace []byte
+	_, err = r.fields(&client, &trace).Read(b)
+	r.client = engine.UnpackFeatures(client)
+	copy(r.trace[:], trace)
 	return r, err
+}
+
+func positionFields(p *engine.Position, e *engine.Encoded) fields.List {
+	return fields.List{1: &p.Turn, &p.Tool, &p.Revision, &p.Deadline, &e.Body, &e.State, &e.Effects, &e.Secrets}
 }
 
 // encodePosition leaves out the saga's id, which the record has, and the arguments, if the
@@ -70,15 +64,7 @@ func encodePosition(p *engine.Position, withArguments bool) []byte {
 		own.DropArguments()
 	}
 	e := own.Encode()
-	b := make([]byte, 0, len(e.Body)+len(e.State)+len(e.Effects)+len(e.Secrets)+len(p.Tool)+64)
-	b = fields.AppendUint(b, 1, uint64(p.Turn))
-	b = fields.AppendBytes(b, 2, p.Tool)
-	b = fields.AppendUint(b, 3, uint64(p.Revision))
-	b = fields.AppendTime(b, 4, p.Deadline)
-	b = fields.AppendBytes(b, 5, e.Body)
-	b = fields.AppendBytes(b, 6, e.State)
-	b = fields.AppendBytes(b, 7, e.Effects)
-	return fields.AppendBytes(b, 8, e.Secrets)
+	return positionFields(&own, &e).Append(nil, 0)
 }
 
 // decodePosition returns nil for none.
@@ -88,27 +74,7 @@ func decodePosition(b []byte, saga [16]byte) (*engine.Position, error) {
 	}
 	p := &engine.Position{ID: saga}
 	var e engine.Encoded
-	var err error
-	for field, v := range fields.All(b, &err) {
-		switch field {
-		case 1:
-			p.Turn = uint32(v.Uint())
-		case 2:
-			p.Tool = string(v)
-		case 3:
-			p.Revision = uint32(v.Uint())
-		case 4:
-			p.Deadline = v.Time()
-		case 5:
-			e.Body = v
-		case 6:
-			e.State = v
-		case 7:
-			e.Effects = v
-		case 8:
-			e.Secrets = v
-		}
-	}
+	_, err := positionFields(p, &e).Read(b)
 	if err == nil {
 		err = p.Restore(e)
 	}
@@ -118,109 +84,75 @@ func decodePosition(b []byte, saga [16]byte) (*engine.Position, error) {
 	return p, nil
 }
 
-func encodeStep(b []byte, s *steps.Step) []byte {
-	b = fields.AppendBytes(b, 1, s.ID)
-	b = fields.AppendUint(b, 2, uint64(s.Kind))
-	b = fields.AppendBytes(b, 3, s.Params)
-	return fields.AppendUint(b, 4, engine.PackFeatures(s.Needs))
+// encodeList writes fields of one number, which decodeList does not look at.
+func encodeList[T any](list []T, encode func(*T) []byte) (b []byte) {
+	for i := range list {
+		b = fields.AppendBytes(b, 1, encode(&list[i]))
+	}
+	return b
+}
+
+func decodeList[T any](b []byte, decode func([]byte) (T, error)) (list []T, err error) {
+	for _, v := range fields.All(b, &err) {
+		one, wrong := decode(v)
+		if wrong != nil {
+			return nil, wrong
+		}
+		list = append(list, one)
+	}
+	return list, err
+}
+
+func encodeQuestions(list []steps.Step) []byte       { return encodeList(list, encodeStep) }
+func decodeQuestions(b []byte) ([]steps.Step, error) { return decodeList(b, decodeStep) }
+func encodeAnswers(list []steps.Answer) []byte       { return encodeList(list, encodeAnswer) }
+func decodeAnswers(b []byte) ([]steps.Answer, error) { return decodeList(b, decodeAnswer) }
+
+func stepFields(s *steps.Step, needs *uint64) fields.List {
+	return fields.List{1: &s.ID, (*uint8)(&s.Kind), (*[]byte)(&s.Params), needs}
+}
+
+func encodeStep(s *steps.Step) []byte {
+	needs := engine.PackFeatures(s.Needs)
+	return stepFields(s, &needs).Append(nil, 0)
 }
 
 func decodeStep(b []byte) (s steps.Step, err error) {
-	for field, v := range fields.All(b, &err) {
-		switch field {
-		case 1:
-			s.ID = string(v)
-		case 2:
-			s.Kind = steps.Kind(v.Uint())
-		case 3:
-			s.Params = json.RawMessage(v)
-		case 4:
-			s.Needs = engine.UnpackFeatures(v.Uint())
-		}
-	}
+	var needs uint64
+	_, err = stepFields(&s, &needs).Read(b)
+	s.Needs = engine.UnpackFeatures(needs)
 	return s, err
 }
 
-func encodeQuestions(list []steps.Step) (b []byte) {
-	for i := range list {
-		b = fields.AppendBytes(b, 1, encodeStep(nil, &list[i]))
-	}
-	return b
+func errorFields(e *steps.ClientError) fields.List {
+	return fields.List{1: &e.Code, &e.Message, (*[]byte)(&e.Data)}
 }
 
-func decodeQuestions(b []byte) (list []steps.Step, err error) {
-	for _, v := range fields.All(b, &err) {
-		s, wrong := decodeStep(v)
-		if wrong != nil {
-			return nil, wrong
-		}
-		list = append(list, s)
+func encodeAnswer(a *steps.Answer) []byte {
+	if a.Error == nil {
+		return fields.List{1: &a.StepID, (*[]byte)(&a.Result)}.Append(nil, 0)
 	}
-	return list, err
+	failed := errorFields(a.Error).Append(nil, 0)
+	return append(fields.List{1: &a.StepID, 3: &failed}.Append(nil, 2), 4, 0) // that there is an error
 }
 
-func encodeAnswers(list []steps.Answer) (b []byte) {
-	for i := range list {
-		a := &list[i]
-		one := fields.AppendBytes(nil, 1, a.StepID)
-		if a.Error == nil {
-			one = fields.AppendBytes(one, 2, a.Result)
-		} else {
-			failed := fields.AppendUint(nil, 1, uint64(a.Error.Code)) // two's complement
-			failed = fields.AppendBytes(failed, 2, a.Error.Message)
-			failed = fields.AppendBytes(failed, 3, a.Error.Data)
-			one = append(fields.AppendBytes(one, 3, failed), 4, 0) // that there is one
-		}
-		b = fields.AppendBytes(b, 1, one)
+func decodeAnswer(b []byte) (a steps.Answer, err error) {
+	var failed, isError []byte
+	_, err = fields.List{1: &a.StepID, (*[]byte)(&a.Result), &failed, &isError}.Read(b)
+	if err == nil && (failed != nil || isError != nil) {
+		a.Error = new(steps.ClientError)
+		_, err = errorFields(a.Error).Read(failed)
 	}
-	return b
+	return a, err
 }
 
-func decodeAnswers(b []byte) (list []steps.Answer, err error) {
-	for _, v := range fields.All(b, &err) {
-		var a steps.Answer
-		var wrong error
-		failed := func() *steps.ClientError {
-			if a.Error == nil {
-				a.Error = new(steps.ClientError)
-			}
-			return a.Error
-		}
-		for field, v := range fields.All(v, &wrong) {
-			switch field {
-			case 1:
-				a.StepID = string(v)
-			case 2:
-				a.Result = json.RawMessage(v)
-			case 3:
-				for field, v := range fields.All(v, &wrong) {
-					switch field {
-					case 1:
-						failed().Code = int64(v.Uint())
-					case 2:
-						failed().Message = string(v)
-					case 3:
-						failed().Data = json.RawMessage(v)
-					}
-				}
-			case 4:
-				failed()
-			}
-		}
-		if wrong != nil {
-			return nil, wrong
-		}
-		list = append(list, a)
-	}
-	return list, err
+func progressFields(p *engine.Progress) fields.List {
+	return fields.List{1: &p.Done, &p.Total, &p.Message}
 }
 
-func encodeProgress(p engine.Progress) []byte {
-	// One that says nothing is one all the same.
-	b := append(make([]byte, 0, 32+len(p.Message)), 9, 0)
-	b = fields.AppendUint(b, 1, math.Float64bits(p.Done))
-	b = fields.AppendUint(b, 2, math.Float64bits(p.Total))
-	return fields.AppendBytes(b, 3, p.Message)
+// encodeProgress begins with a field that is empty: progress that says nothing is progress all the same.
+func encodeProgress(p *engine.Progress) []byte {
+	return progressFields(p).Append([]byte{9, 0}, 0)
 }
 
 // decodeProgress returns nil for none.
@@ -229,80 +161,60 @@ func decodeProgress(b []byte) (*engine.Progress, error) {
 		return nil, nil
 	}
 	p := new(engine.Progress)
-	var err error
-	for field, v := range fields.All(b, &err) {
-		switch field {
-		case 1:
-			p.Done = math.Float64frombits(v.Uint())
-		case 2:
-			p.Total = math.Float64frombits(v.Uint())
-		case 3:
-			p.Message = string(v)
-		}
-	}
+	_, err := progressFields(p).Read(b)
 	return p, err
 }
 
+// eventParts are what an event has in another form than its record.
+type eventParts struct {
+	level                             uint64
+	logger                            string
+	progress, data, content, question []byte
+}
+
+func (e *Event) fields(p *eventParts) fields.List {
+	return fields.List{1: (*uint8)(&e.Kind), &e.At, &p.progress, &p.level, &p.logger, &p.data, &p.content, &p.question} // 9 was once what dialects told
+}
+
 // encode encodes an event, but for its number.
-func (e *Event) encode() ([]byte, error) {
-	b := fields.AppendUint(nil, 1, uint64(e.Kind))
-	b = fields.AppendTime(b, 2, e.At)
+func (e *Event) encode() (_ []byte, err error) {
+	var p eventParts
 	if e.Progress != nil {
-		b = fields.AppendBytes(b, 3, encodeProgress(*e.Progress))
+		p.progress = encodeProgress(e.Progress)
 	}
 	if e.Log != nil {
-		b = fields.AppendUint(b, 4, uint64(e.Log.Level+1<<20)) // levels may be negative
-		b = fields.AppendBytes(b, 5, e.Log.Logger)
-		data, _ := e.Log.Data.(json.RawMessage)
-		b = fields.AppendBytes(b, 6, data)
+		p.level, p.logger = uint64(e.Log.Level+1<<20), e.Log.Logger // levels may be negative
+		p.data, _ = e.Log.Data.(json.RawMessage)
 	}
 	if e.Content != nil {
-		blocks, err := e.Content.MarshalJSON()
-		if err != nil {
+		if p.content, err = e.Content.MarshalJSON(); err != nil {
 			return nil, err
 		}
-		b = fields.AppendBytes(b, 7, blocks)
 	}
 	if e.Question != nil {
-		b = fields.AppendBytes(b, 8, encodeStep(nil, e.Question))
+		p.question = encodeStep(e.Question)
 	}
-	return b, nil // 9 was once what dialects told
+	return e.fields(&p).Append(nil, 0), nil
 }
 
 func decodeEvent(n uint64, b []byte) (e Event, err error) {
 	e.N = n
-	log := func() *engine.Log {
-		if e.Log == nil {
-			e.Log = new(engine.Log)
-		}
-		return e.Log
+	var p eventParts
+	if _, err = e.fields(&p).Read(b); err != nil {
+		return e, err
 	}
-	var wrong error
-	for field, v := range fields.All(b, &err) {
-		switch field {
-		case 1:
-			e.Kind = EventKind(v.Uint())
-		case 2:
-			e.At = v.Time()
-		case 3:
-			e.Progress, wrong = decodeProgress(v)
-		case 4:
-			log().Level = slog.Level(v.Uint()) - 1<<20
-		case 5:
-			log().Logger = string(v)
-		case 6:
-			log().Data = json.RawMessage(v)
-		case 7:
-			e.Content = content.Blocks{}
-			wrong = e.Content.UnmarshalJSON(v)
-		case 8:
-			var s steps.Step
-			s, wrong = decodeStep(v)
-			e.Question = &s
+	if p.level != 0 {
+		e.Log = &engine.Log{Level: slog.Level(p.level) - 1<<20, Logger: p.logger}
+		if p.data != nil {
+			e.Log.Data = json.RawMessage(p.data)
 		}
-		if wrong != nil {
-			return e, wrong
-		}
+	}
+	if e.Progress, err = decodeProgress(p.progress); err == nil && p.content != nil {
+		err = e.Content.UnmarshalJSON(p.content)
+	}
+	if err == nil && p.question != nil {
+		e.Question = new(steps.Step)
+		*e.Question, err = decodeStep(p.question)
 	}
 	return e, err
 }

@@ -45,63 +45,47 @@ func failureOf(kind engine.Kind, err error, saga string) failure {
 	return f
 }
 
+func (f *failure) fields(lacks *[]byte) fields.List {
+	return fields.List{1: &f.text, &f.saga, lacks, &f.late, &f.ended}
+}
+
+func lacksFields(e *engine.UnsupportedError, needs *uint64) fields.List {
+	return fields.List{1: &e.Tool, &e.StepID, needs}
+}
+
 func (f *failure) encode() []byte {
-	b := fields.AppendBytes(nil, 1, f.text)
-	b = fields.AppendBytes(b, 2, f.saga)
+	var lacks []byte
 	if f.lacks != nil {
-		lacks := fields.AppendBytes(nil, 1, f.lacks.Tool)
-		lacks = fields.AppendBytes(lacks, 2, f.lacks.StepID)
-		lacks = fields.AppendUint(lacks, 3, engine.PackFeatures(f.lacks.Needs))
-		b = fields.AppendBytes(b, 3, lacks)
+		needs := engine.PackFeatures(f.lacks.Needs)
+		lacks = lacksFields(f.lacks, &needs).Append(nil, 0)
 	}
-	b = fields.AppendBool(b, 4, f.late)
-	return fields.AppendBytes(b, 5, f.ended)
+	return f.fields(&lacks).Append(nil, 0)
 }
 
 // decodeFailure returns the error that a task failed with.
 func decodeFailure(b []byte) error {
-	var text, saga string
-	var late bool
-	var ended []byte
-	var lacks *engine.UnsupportedError
-	var err, wrong error
-	for field, v := range fields.All(b, &err) {
-		switch field {
-		case 1:
-			text = string(v)
-		case 2:
-			saga = string(v)
-		case 3:
-			lacks = new(engine.UnsupportedError)
-			for field, v := range fields.All(v, &wrong) {
-				switch field {
-				case 1:
-					lacks.Tool = string(v)
-				case 2:
-					lacks.StepID = string(v)
-				case 3:
-					lacks.Needs = engine.UnpackFeatures(v.Uint())
-				}
-			}
-		case 4:
-			late = v.Bool()
-		case 5:
-			ended = v
-		}
+	var f failure
+	var lacks []byte
+	_, err := f.fields(&lacks).Read(b)
+	if lacks != nil && err == nil {
+		var needs uint64
+		f.lacks = new(engine.UnsupportedError)
+		_, err = lacksFields(f.lacks, &needs).Read(lacks)
+		f.lacks.Needs = engine.UnpackFeatures(needs)
 	}
 	switch {
-	case err != nil || wrong != nil:
-		return errors.Join(err, wrong)
-	case lacks != nil:
-		return &turns.Error{Err: lacks}
-	case ended != nil:
-		return &turns.Error{Err: turns.DecodeFailure(ended)}
-	case late:
+	case err != nil:
+		return err
+	case f.lacks != nil:
+		return &turns.Error{Err: f.lacks}
+	case f.ended != nil:
+		return &turns.Error{Err: turns.DecodeFailure(f.ended)}
+	case f.late:
 		return &turns.Error{Err: fmt.Errorf("the turn took too long: %w", context.DeadlineExceeded)}
-	case text != "":
-		return &turns.Error{Err: &FailedError{text}}
+	case f.text != "":
+		return &turns.Error{Err: &FailedError{f.text}}
 	}
-	return &turns.Error{Err: fmt.Errorf("the tool failed; its operator can find the reason in the log under the saga %s", saga)}
+	return &turns.Error{Err: fmt.Errorf("the tool failed; its operator can find the reason in the log under the saga %s", f.saga)}
 }
 
 // Texts of failures.

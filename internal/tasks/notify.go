@@ -209,7 +209,7 @@ func (n *notes) take(t *records.Task) (told toTell) {
 				continue
 			}
 			told.changed = true
-			t.Progress = encodeProgress(*p)
+			t.Progress = encodeProgress(p)
 			if p.Message != "" {
 				t.Message = p.Message
 			}

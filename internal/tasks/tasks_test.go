@@ -136,9 +136,7 @@ func accept(id, content string) steps.Answer {
 }
 
 func TestATaskAsksAndEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	inBubble(t, func(t *testing.T, r *rig) {
 		m := r.manager(nil, greeter())
 		r.work(m)
 		synctest.Wait()
@@ -178,9 +176,7 @@ func TestATaskAsksAndEnds(t *testing.T) {
 }
 
 func TestAWaitingTaskIsCancelledOrExpires(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	inBubble(t, func(t *testing.T, r *rig) {
 		m := r.manager(nil, greeter())
 		r.work(m)
 		synctest.Wait()
@@ -201,9 +197,7 @@ func TestAWaitingTaskIsCancelledOrExpires(t *testing.T) {
 }
 
 func TestATaskGoesOnElsewhere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	inBubble(t, func(t *testing.T, r *rig) {
 		a, b := r.manager(nil, greeter()), r.manager(nil, greeter())
 		task, err := a.Start(t.Context(), call(a, "greet", "")) // which does not work
 		require.NoError(t, err)

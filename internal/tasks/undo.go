@@ -35,8 +35,12 @@ const (
 	whyFailed
 )
 
+func (m *mark) fields(code *uint64, text *string) fields.List {
+	return fields.List{1: code, text, &m.response, &m.position, 6: &m.behind}
+}
+
 func (m *mark) encode() []byte {
-	code := uint64(whyFailed)
+	code, text := uint64(whyFailed), ""
 	switch m.why {
 	case nil:
 		code = whyTurn
@@ -45,19 +49,16 @@ func (m *mark) encode() []byte {
 	case errOver:
 		code = whyOver
 	}
-	b := fields.AppendUint(nil, 1, code)
 	if failed := (*FailedError)(nil); errors.As(m.why, &failed) {
-		b = fields.AppendBytes(b, 2, failed.Text)
+		text = failed.Text
 	}
-	b = fields.AppendBytes(b, 3, m.response)
-	b = fields.AppendBytes(b, 4, m.position)
-	// Always there, so that the mark is never empty, and what fitted into the record still does
-	// when behind is found out.
-	behind := []byte{0}
+	b := m.fields(&code, &text).Append(nil, 5)
+	// A field that nobody reads: so the mark is never empty, and no longer when behind is found out
+	// than before, as it must fit into the record then too.
 	if m.behind {
-		behind[0] = 1
+		return append(b, 5, 0)
 	}
-	return fields.AppendBytes(b, 6, behind)
+	return append(b, 5, 3, 0, 0, 0)
 }
 
 // on returns the mark as it is to be written where there is one already, of which b is the encoding,
@@ -73,20 +74,7 @@ func (m *mark) on(b []byte) []byte {
 func decodeMark(b []byte) (m mark, err error) {
 	var code uint64
 	var text string
-	for field, v := range fields.All(b, &err) {
-		switch field {
-		case 1:
-			code = v.Uint()
-		case 2:
-			text = string(v)
-		case 3:
-			m.response = v
-		case 4:
-			m.position = v
-		case 6:
-			m.behind = v.Bool()
-		}
-	}
+	_, err = m.fields(&code, &text).Read(b)
 	switch {
 	case err != nil:
 		return m, fmt.Errorf("%w: what is being undone does not decode: %w", records.ErrUnreadable, err)

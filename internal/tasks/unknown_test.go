@@ -55,6 +55,28 @@ func TestAQuestionAfterAnUnknownRenewal(t *testing.T) {
 	})
 }
 
+// dyingHalfway has a server die when it has undone b, and not a, until end is called. undoneByOthers is to
+// be called when that has happened, and before others undo a.
+func dyingHalfway(t *testing.T, things *counter, way *narrow) (undoneByOthers, end func()) {
+	hangs := make(chan none)
+	things.before = func(what string) error {
+		if what == "b" {
+			return nil
+		}
+		way.noSwap.Store(true)
+		way.noTake()
+		<-hangs
+		return errors.New("dead")
+	}
+	return func() {
+		t.Helper()
+		require.Equal(t, map[string]bool{"a": true}, things.held())
+		things.mu.Lock()
+		defer things.mu.Unlock()
+		things.before = nil
+	}, func() { close(hangs) }
+}
+
 // That a task is being undone is known before anything is, whatever was written before.
 func TestAnUndoAfterAnUnknownRenewal(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
@@ -74,25 +96,13 @@ func TestAnUndoAfterAnUnknownRenewal(t *testing.T) {
 			return t.Textf("done")
 		}, a, b)
 		one, way := r.narrowed(tool)
-		hangs := make(chan none)
-		defer close(hangs)
-		things.before = func(what string) error {
-			if what == "b" {
-				return nil
-			}
-			way.noSwap.Store(true) // it dies when one of two is undone
-			way.noTake()
-			<-hangs
-			return errors.New("dead")
-		}
+		undoneByOthers, end := dyingHalfway(t, things, way)
+		defer end()
 		r.work(one)
 		task := r.start(one, call(one, "fails", ""))
 		renewed(t, way)
 		time.Sleep(2 * time.Second)
-		require.Equal(t, map[string]bool{"a": true}, things.held())
-		things.mu.Lock()
-		things.before = nil
-		things.mu.Unlock()
+		undoneByOthers()
 		other := r.manager(nil, tool)
 		r.work(other)
 		task = r.until(other, task.ID, tasks.Completed)
@@ -223,27 +233,15 @@ func TestAnUndoOfWhatWasCancelledIsGoneOnWith(t *testing.T) {
 		}, a, b)
 		one, way := r.narrowed(tool)
 		other := r.manager(nil, tool)
-		hangs := make(chan none)
-		defer close(hangs)
-		things.before = func(what string) error {
-			if what == "b" {
-				return nil
-			}
-			way.noSwap.Store(true) // it dies when one of two is undone
-			way.noTake()
-			<-hangs
-			return errors.New("dead")
-		}
+		undoneByOthers, end := dyingHalfway(t, things, way)
+		defer end()
 		r.work(one)
 		task := r.start(one, call(one, "long", ""))
 		time.Sleep(time.Second)
 		_, err := other.Cancel(t.Context(), "p", task.ID)
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		require.Equal(t, map[string]bool{"a": true}, things.held())
-		things.mu.Lock()
-		things.before = nil
-		things.mu.Unlock()
+		undoneByOthers()
 		r.work(other)
 		r.until(other, task.ID, tasks.Cancelled)
 		assert.Empty(t, things.held())

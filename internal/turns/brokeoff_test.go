@@ -72,16 +72,7 @@ func TestAHeldCallThatBrokeOffIsMadeAgain(t *testing.T) {
 // would have been over.
 func TestAHeldCallWhoseUndoWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		dying := new(replica)
-		s := newShared(t, w.cutUndo(dying, w.chain("one", "two", "three"), "two"))
-		*dying = *s.replica()
-		w.at = func(_ context.Context, name string, _ bool) error {
-			if name == "three" {
-				panic("oops")
-			}
-			return nil
-		}
+		w, s, dying := dyingInUndo(t)
 		_, err := dying.Drive(dying.context(), held(dying, `{"to":"Rome","early":true}`), agrees)
 		require.Error(t, err)
 		require.Equal(t, []string{"one"}, w.things())

@@ -285,6 +285,21 @@ func (w *world) cutUndo(r *replica, tool saga.Definition, effect string) saga.De
 	return flow
 }
 
+// dyingInUndo are servers of a tool whose third effect panics. One of them dies when it has undone the
+// second.
+func dyingInUndo(t *testing.T) (w *world, s *shared, dying *replica) {
+	w, dying = newWorld(), new(replica)
+	s = newShared(t, w.cutUndo(dying, w.chain("one", "two", "three"), "two"))
+	*dying = *s.replica()
+	w.at = func(_ context.Context, name string, _ bool) error {
+		if name == "three" {
+			panic("oops")
+		}
+		return nil
+	}
+	return w, s, dying
+}
+
 // A turn that has ended badly, and whose worker dies while it undoes, is not taken again: who
 // takes over goes on with the undo, and the client is told how the turn has ended.
 func TestUndoThatWasLost(t *testing.T) {
@@ -481,16 +496,7 @@ func TestUndoThatWasLostAndIsUnsettled(t *testing.T) {
 // dies meanwhile.
 func TestUndoOfAHeldTurnThatWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		dying := new(replica)
-		s := newShared(t, w.cutUndo(dying, w.chain("one", "two", "three"), "two"))
-		*dying = *s.replica()
-		w.at = func(_ context.Context, name string, _ bool) error {
-			if name == "three" {
-				panic("oops")
-			}
-			return nil
-		}
+		w, s, dying := dyingInUndo(t)
 		_, err := dying.call(`{"to":"Rome","early":true}`, func(q *Request) { q.Policy = Held })
 		require.Error(t, err)
 		require.Contains(t, w.things(), "one")
