@@ -192,9 +192,12 @@ func TestSampleResult(t *testing.T) {
 	assert.ErrorIs(t, err, steps.ErrNotAsked)
 }
 
-// Messages replaces those that were declared by a conversation.
+// A function of the author's replaces the messages by a conversation, and leaves those
+// of the declaration alone.
 func TestMessagesOfASample(t *testing.T) {
-	step := mustStep(t, advice.With(steps.Messages(steps.UserText("Is it safe?"), steps.AssistantText("Where?"), steps.UserText("Here."))))
+	conversation := []steps.SampleMessage{steps.UserText("Is it safe?"), steps.AssistantText("Where?"), steps.UserText("Here.")}
+	step := mustStep(t, advice.With(func(r *steps.SampleRequest) { r.Messages = conversation }))
+	assert.Empty(t, advice.Request.Messages)
 	request, err := step.Sample()
 	require.NoError(t, err)
 	require.Len(t, request.Messages, 3)
