@@ -75,7 +75,7 @@ func TestTheNumbersAreRight(t *testing.T) {
 	want, commits := countedByGit(t, root), gitrepotest.Git(t, root, nil, "rev-list", "--count", "HEAD")
 	var texts []string
 	for name, r := range map[string]report{"at once": {root, n, 100, 1}, "in pieces": {root, 50, 100, 1}, "in turns": {root, 7, 15, 1}} {
-		played := sagatest.Player{Budget: sagatest.Budget{MaxToken: 8 << 10, MaxRounds: 9}}.Play(t, r.tool(), nil,
+		played := sagatest.Player{MaxRounds: 9, MaxToken: 8 << 10}.Play(t, r.tool(), nil,
 			choosing("src", "docs", "docs/api", "src/ui"), sagatest.Say("comment", "Much goes on."))
 		require.True(t, played.Good(), played.Text())
 		assert.Contains(t, played.Text(), commits+" commits")
@@ -253,7 +253,7 @@ func TestRepositories(t *testing.T) {
 func TestAHistoryThatIsRewritten(t *testing.T) {
 	root := gitrepotest.Import(t, gitrepotest.Long(40))
 	gone := state{At: gitrepo.Position{Start: strings.Repeat("12", 20), Visited: 5, Next: []string{strings.Repeat("34", 20)}}}
-	played := sagatest.At("count", gone).Play(t, New(root), nil)
+	played := sagatest.Player{}.At("count", gone).Play(t, New(root), nil)
 	assert.False(t, played.Good())
 	assert.Contains(t, played.Text(), "Begin again")
 }
