@@ -3,6 +3,7 @@ package content_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"testing"
 
 	json2 "github.com/go-json-experiment/json"
@@ -126,9 +127,7 @@ func TestConcreteTypesUnmarshal(t *testing.T) {
 	got := v
 	require.NoError(t, json.Unmarshal([]byte(raw), &got))
 	assert.Equal(t, v, got)
-	var e *content.Error
-	require.ErrorAs(t, json.Unmarshal([]byte(`{"type":"image","data":"","mimeType":""}`), &v.T), &e)
-	assert.Equal(t, "image block: is of another type", e.Error())
+	assert.ErrorContains(t, json.Unmarshal([]byte(`{"type":"image","data":"","mimeType":""}`), &v.T), "image block: is of another type")
 }
 
 func TestSamplingContent(t *testing.T) {
@@ -181,10 +180,8 @@ func TestUnreadable(t *testing.T) {
 		`{"type":"text","text":"","_meta":1}`:                                     `text block: member "_meta": is not a JSON object`,
 	} {
 		_, err := content.ParseBlock([]byte(doc))
-		var e *content.Error
-		require.ErrorAs(t, err, &e, doc)
-		assert.Equal(t, want, err.Error(), doc)
-		assert.NotNil(t, e.Unwrap())
+		require.EqualError(t, err, want, doc)
+		assert.Error(t, errors.Unwrap(err))
 	}
 	_, err := parseBlocks([]byte(`{}`))
 	assert.EqualError(t, err, "content block: is not a JSON array")
