@@ -120,7 +120,7 @@ func readResource(raw jsontext.Value) (Block, error) {
 		return nil, err
 	}
 	in := b.Resource
-	r := Resource{URI: in.URI, MIMEType: in.MIMEType, Blob: in.Blob, ContentsMeta: in.Meta, Annotations: b.Annotations, Meta: b.Meta}
+	r := EmbeddedResource{URI: in.URI, MIMEType: in.MIMEType, Blob: in.Blob, ContentsMeta: in.Meta, Annotations: b.Annotations, Meta: b.Meta}
 	if in.Blob == nil {
 		r.Text = *in.Text
 	}

@@ -102,7 +102,7 @@ type (
 	plainToolResult   ToolResult
 )
 
-// plainResource is a [Resource] as it travels: an object within the block.
+// plainResource is an [EmbeddedResource] as it travels: an object within the block.
 type plainResource struct {
 	Resource struct {
 		URI      string             `json:"uri"`
@@ -139,7 +139,7 @@ func appendBlock(dst []byte, block Block) ([]byte, error) {
 		return appendTyped(dst, typeAudio, plainAudio(b), b.Annotations, b.Meta)
 	case ResourceLink:
 		return appendTyped(dst, typeResourceLink, plainResourceLink(b), b.Annotations, b.Meta)
-	case Resource:
+	case EmbeddedResource:
 		if err := checkObject(typeResource, "_meta", b.ContentsMeta); err != nil {
 			return nil, err
 		}
@@ -247,10 +247,10 @@ func (r ResourceLink) MarshalJSON() ([]byte, error) { return appendBlock(nil, r)
 func (r *ResourceLink) UnmarshalJSON(data []byte) error { return unmarshal(data, r) }
 
 // MarshalJSON implements encoding/json.Marshaler.
-func (r Resource) MarshalJSON() ([]byte, error) { return appendBlock(nil, r) }
+func (r EmbeddedResource) MarshalJSON() ([]byte, error) { return appendBlock(nil, r) }
 
 // UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
-func (r *Resource) UnmarshalJSON(data []byte) error { return unmarshal(data, r) }
+func (r *EmbeddedResource) UnmarshalJSON(data []byte) error { return unmarshal(data, r) }
 
 // MarshalJSON implements encoding/json.Marshaler.
 func (t ToolUse) MarshalJSON() ([]byte, error) { return appendBlock(nil, t) }

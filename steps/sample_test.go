@@ -93,7 +93,7 @@ func TestSampleRequestRules(t *testing.T) {
 		`Messages[0]: the Role "system" is not one`:      messages(said("system", content.Text{})),
 		"Messages[0]: has no Content":                    messages(said(content.User)),
 		"Messages[0]: holds a nil block":                 messages(said(content.User, (*content.Text)(nil))),
-		"Messages[0]: a resource block is not allowed":   messages(said(content.User, content.Resource{})),
+		"Messages[0]: a resource block is not allowed":   messages(said(content.User, content.EmbeddedResource{})),
 		"Messages[0]: a tool use belongs":                messages(said(content.User, use("1"))),
 		"Messages[0]: a tool result belongs":             messages(said(content.Assistant, res("1"))),
 		"Messages[0]: answers the tool use \"1\", which": messages(said(content.User, res("1"))),

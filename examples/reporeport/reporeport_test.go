@@ -122,7 +122,7 @@ func TestChartAndFile(t *testing.T) {
 	picture, err := png.Decode(bytes.NewReader(played.Result.Content[1].(content.Image).Data))
 	require.NoError(t, err)
 	assert.Equal(t, width, picture.Bounds().Dx())
-	file := played.Result.Content[2].(content.Resource)
+	file := played.Result.Content[2].(content.EmbeddedResource)
 	assert.Equal(t, "text/csv", file.MIMEType)
 	table, err := csv.NewReader(strings.NewReader(file.Text)).ReadAll()
 	require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestRepositories(t *testing.T) {
 			if !c.good {
 				return
 			}
-			file := played.Result.Content[2].(content.Resource).Text
+			file := played.Result.Content[2].(content.EmbeddedResource).Text
 			assert.NotContains(t, file, ",=", "no formulas")
 		})
 	}
