@@ -89,7 +89,7 @@ func (p *program) namedTask(name string) (saved *state.Call, path string, err er
 	saved, err = state.Load(path)
 	switch {
 	case errors.Is(err, state.ErrMissing):
-		return &state.Call{Position: client.Position{Version: 1, Dialect: "mcp-2026-07-28", Task: name}}, "", nil
+		return &state.Call{Position: client.Position{Task: name}}, "", nil
 	case err != nil:
 		return nil, "", p.notSaved(err)
 	case saved.Position.Task == "":
