@@ -28,7 +28,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Options configure a [Server]. Only Keys is required.
+// Options configure a [Server]. Only Keys is required. What is zero has its default, and so
+// have numbers and times that are negative, unless their comment says what that means or
+// [New] refuses them.
 type Options struct {
 	// Tools are the tools, prompts and resources that the server offers, in the
 	// order in which they are listed.
@@ -39,7 +41,7 @@ type Options struct {
 	// servers of another, even with the same keys. Default: empty.
 	Audience string
 	// TokenTTL is how long a client may take to answer, per turn. Default 10
-	// minutes.
+	// minutes; less than a second is refused.
 	TokenTTL time.Duration
 	// UndoGrace is how long after a token has expired it still has what its saga did
 	// undone, if its client comes back after all. Later it is refused like any
@@ -181,7 +183,8 @@ type Server struct {
 	drain    context.CancelCauseFunc
 }
 
-// New checks the options and the tools' definitions and returns a server.
+// New checks the options and the tools' definitions and returns a server. What is wrong with
+// the definitions are [saga.DefinitionError]s, all of them joined.
 func New(o Options) (*Server, error) {
 	if o.Keys == nil {
 		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
