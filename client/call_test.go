@@ -178,7 +178,7 @@ func TestCallLimitsRounds(t *testing.T) {
 	assert.EqualValues(t, 3, limit.Limit)
 	assert.Equal(t, 3, who.elicited, "the fourth round is not asked")
 
-	var stopped *client.Interrupted
+	var stopped *client.InterruptedError
 	require.ErrorAs(t, err, &stopped)
 	assert.Len(t, stopped.Position.Pending(), 1)
 	got, err := c.Resume(t.Context(), stopped.Position, who.handlers())

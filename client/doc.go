@@ -50,7 +50,7 @@
 // Where a call stands is in its [Position]: all there is to know about a saga or a request
 // in rounds, of which the server keeps nothing between two turns, and the id of a task.
 // Handlers.OnPosition sees every change of it, and every
-// error that [Client.Call] and [Client.Resume] return is an [*Interrupted],
+// error that [Client.Call] and [Client.Resume] return is an [*InterruptedError],
 // which carries the last one. Encode it as JSON, keep it as long as its token or task
 // lives, and continue from any process with [Client.Resume]. Steps that were
 // answered are not asked again.

@@ -16,7 +16,7 @@ import (
 )
 
 // drive takes turns with the server until there is a result, which parse reads. p is
-// its own, and err says why there is nothing to drive. Errors are *Interrupted.
+// its own, and err says why there is nothing to drive. Errors are *InterruptedError.
 func drive[R any](ctx context.Context, c *Client, p Position, err error, handlers Handlers, parse func(json.RawMessage, Limits) (*R, error)) (*R, error) {
 	var raw json.RawMessage
 	if err == nil {
@@ -28,7 +28,7 @@ func drive[R any](ctx context.Context, c *Client, p Position, err error, handler
 			return result, nil
 		}
 	}
-	return nil, &Interrupted{Position: p.snapshot(), Err: err}
+	return nil, &InterruptedError{Position: p.snapshot(), Err: err}
 }
 
 // turns returns the result of the last turn.
@@ -275,7 +275,7 @@ type root struct {
 func (c *Client) Cancel(ctx context.Context, position Position) (*Result, error) {
 	result, err := c.cancel(ctx, position.snapshot())
 	if err != nil {
-		return nil, &Interrupted{Position: position, Err: err}
+		return nil, &InterruptedError{Position: position, Err: err}
 	}
 	return result, nil
 }

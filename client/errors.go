@@ -21,7 +21,7 @@ const (
 )
 
 // ErrPause is what a handler returns to stop the call without answering the
-// step. The call ends with an [*Interrupted] whose position still holds the step,
+// step. The call ends with an [*InterruptedError] whose position still holds the step,
 // so that [Client.Resume] asks it again.
 var ErrPause = errors.New("paused before the step was answered")
 
@@ -110,11 +110,11 @@ func malformed(format string, args ...any) error {
 	return &ProtocolError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// Interrupted says that a call ended without a result, and where. Err is the
+// InterruptedError says that a call ended without a result, and where. Err is the
 // cause: [ErrPause], the context's error, an *[Error], *[TransportError],
 // *[ProtocolError], *[LimitError], *[PositionError], what OnPosition returned, or an
 // error that says what a handler should have returned.
-type Interrupted struct {
+type InterruptedError struct {
 	// Position is where the call stands. Give it to [Client.Resume] to go on: it
 	// repeats the turn that failed, if one did. If it has no token, the call never
 	// got an answer, and resuming it starts it (possibly for the second time, unless the
@@ -125,10 +125,10 @@ type Interrupted struct {
 }
 
 // Error implements error.
-func (e *Interrupted) Error() string {
+func (e *InterruptedError) Error() string {
 	return fmt.Sprintf("the call of %s %q stopped after %d answered steps: %v",
 		e.Position.Kind(), e.Position.Subject(), len(e.Position.Answers), e.Err)
 }
 
 // Unwrap returns Err.
-func (e *Interrupted) Unwrap() error { return e.Err }
+func (e *InterruptedError) Unwrap() error { return e.Err }

@@ -74,7 +74,7 @@ func ExampleClient_Resume() {
 			return nil, client.ErrPause // the user went home
 		},
 	})
-	var stopped *client.Interrupted
+	var stopped *client.InterruptedError
 	if !errors.As(err, &stopped) {
 		log.Fatal(err)
 	}

@@ -262,7 +262,7 @@ func TestResumePrompt(t *testing.T) {
 
 	_, err = open().ReadResource(t.Context(), "files://asks", pause)
 	position = throughJSON(t, interrupted(t, err))
-	read, err := open().ResumeRead(t.Context(), position, answering(&who))
+	read, err := open().ResumeResource(t.Context(), position, answering(&who))
 	require.NoError(t, err)
 	assert.Len(t, read.Contents, 1)
 

@@ -68,7 +68,7 @@ func TestPartsAreBounded(t *testing.T) {
 	var limit *client.LimitError
 	require.ErrorAs(t, err, &limit)
 	assert.Equal(t, "blocks in a result", limit.What)
-	var stopped *client.Interrupted
+	var stopped *client.InterruptedError
 	require.ErrorAs(t, err, &stopped)
 	assert.Len(t, stopped.Position.Parts, 2, "what is here is not lost")
 }
@@ -89,7 +89,7 @@ func TestPausesAreWaitedFor(t *testing.T) {
 		defer cancel()
 		_, err = s.client(t).Call(ctx, "tool", nil, client.Handlers{})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		var stopped *client.Interrupted
+		var stopped *client.InterruptedError
 		require.ErrorAs(t, err, &stopped)
 		assert.Equal(t, "v9", stopped.Position.Token)
 	})

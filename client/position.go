@@ -18,7 +18,8 @@ const positionVersion = 1
 type Position struct {
 	// Version is that of the format, which is 1.
 	Version int `json:"version"`
-	// Dialect names the wire protocol of the call.
+	// Dialect names the wire protocol of the call: "saga", "mcp-2026-07-28", or
+	// "mcp-sessions", whose calls cannot be gone on with.
 	Dialect string `json:"dialect"`
 	// Tool is the name of the tool that was called, Prompt that of the prompt that is
 	// wanted, URI the address of the resource that is read. One of them is set.
@@ -147,8 +148,12 @@ func positionError(format string, args ...any) error {
 	return &PositionError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// check reports why the position is not one this package wrote.
-func (p Position) check() error {
+// check reports why the position is not one this package wrote. One that a program made of
+// nothing but a task's id becomes one.
+func (p *Position) check() error {
+	if p.Version == 0 && p.Dialect == "" && p.Task != "" {
+		p.Version, p.Dialect = positionVersion, statelessDialect{}.name()
+	}
 	switch {
 	case p.Version == 0 || p.Subject() == "":
 		return positionError("it has no version or no tool, so it is not a saved call")

@@ -18,7 +18,7 @@ import (
 
 func interrupted(t *testing.T, err error) client.Position {
 	t.Helper()
-	var stopped *client.Interrupted
+	var stopped *client.InterruptedError
 	require.ErrorAs(t, err, &stopped)
 	return stopped.Position
 }

@@ -52,7 +52,7 @@ func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
 // on the way. A step that cannot be answered, or whose handler fails, ends the call
 // with an [*Error]: this protocol knows no answers that are errors.
 //
-// Errors are always an [*Interrupted], as those of [Client.Call]; go on with
+// Errors are always an [*InterruptedError], as those of [Client.Call]; go on with
 // [Client.ResumePrompt].
 func (c *Client) GetPrompt(ctx context.Context, name string, arguments map[string]string, handlers Handlers) (*PromptResult, error) {
 	position := Position{Version: positionVersion, Prompt: name}
@@ -123,8 +123,8 @@ type ResourceTemplate struct {
 	MIMEType string `json:"mimeType,omitempty"`
 }
 
-// ReadResult is what a resource holds: MCP's ReadResourceResult. Its texts are the server's.
-type ReadResult struct {
+// ResourceResult is what a resource holds: MCP's ReadResourceResult. Its texts are the server's.
+type ResourceResult struct {
 	// Contents are its parts. Their URIs are the server's word: do not make the name of
 	// a file of one without care.
 	Contents []content.ResourceContents
@@ -144,11 +144,11 @@ func (c *Client) ResourceTemplates(ctx context.Context) ([]ResourceTemplate, err
 
 // ReadResource reads the resource at uri, and answers with handlers what the server
 // asks on the way. See [Client.GetPrompt] for its errors; go on with
-// [Client.ResumeRead].
-func (c *Client) ReadResource(ctx context.Context, uri string, handlers Handlers) (*ReadResult, error) {
+// [Client.ResumeResource].
+func (c *Client) ReadResource(ctx context.Context, uri string, handlers Handlers) (*ResourceResult, error) {
 	position := Position{Version: positionVersion, URI: uri}
 	if uri == "" {
-		return nil, &Interrupted{Position: position, Err: positionError("it has no URI")}
+		return nil, &InterruptedError{Position: position, Err: positionError("it has no URI")}
 	}
 	spoken, err := c.speak(ctx)
 	if err == nil {
@@ -157,12 +157,12 @@ func (c *Client) ReadResource(ctx context.Context, uri string, handlers Handlers
 	return drive(ctx, c, position, err, handlers, parseRead)
 }
 
-// ResumeRead goes on with reading a resource; see [Client.Resume].
-func (c *Client) ResumeRead(ctx context.Context, position Position, handlers Handlers) (*ReadResult, error) {
+// ResumeResource goes on with reading a resource; see [Client.Resume].
+func (c *Client) ResumeResource(ctx context.Context, position Position, handlers Handlers) (*ResourceResult, error) {
 	return resume(ctx, c, position, position.URI, handlers, parseRead)
 }
 
-func parseRead(raw json.RawMessage, limits Limits) (*ReadResult, error) {
+func parseRead(raw json.RawMessage, limits Limits) (*ResourceResult, error) {
 	type part struct {
 		URI      string `json:"uri"`
 		MIMEType string `json:"mimeType"`
@@ -178,7 +178,7 @@ func parseRead(raw json.RawMessage, limits Limits) (*ReadResult, error) {
 	if wire.Contents.items == nil {
 		return nil, malformed("the server's result has no contents, so it is no resource")
 	}
-	result := &ReadResult{Raw: raw}
+	result := &ResourceResult{Raw: raw}
 	for _, p := range wire.Contents.items {
 		result.Contents = append(result.Contents, content.ResourceContents(p))
 	}

@@ -103,7 +103,7 @@ func ExampleClient_Task() {
 		OnPosition: func(context.Context, client.Position) error { return client.ErrPause }, // begin, and leave
 	}
 	_, err := c.Call(context.Background(), "report", map[string]string{"topic": "tea"}, handlers)
-	var stopped *client.Interrupted
+	var stopped *client.InterruptedError
 	if !errors.As(err, &stopped) {
 		log.Fatal(err)
 	}

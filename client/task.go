@@ -153,13 +153,9 @@ func (d statelessDialect) taskRequest(method, id string, h *Handlers, answers ma
 }
 
 // Task asks the server for the state of the task that a call has become. position is one
-// with a Task; its other fields but Version and Dialect need not be there, so that
-//
-//	client.Position{Version: 1, Dialect: "mcp-2026-07-28", Task: id}
-//
-// is one for a task that somebody else began. Errors are [*Error], with the code -32602
-// for a task that the server does not know, or no longer, and those that an [*Interrupted]
-// wraps.
+// with a Task: Position{Task: id} is one for a task that somebody else began. Errors are
+// [*Error], with the code -32602 for a task that the server does not know, or no longer,
+// and those that an [*InterruptedError] wraps.
 func (c *Client) Task(ctx context.Context, position Position) (*Task, error) {
 	if err := c.checkTask(&position); err != nil {
 		return nil, err

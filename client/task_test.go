@@ -232,7 +232,7 @@ func TestTaskGoesOnElsewhere(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, people{elicited: 2, sampled: 1}, who)
 
-	got, err := s.client(t, client.Options{}).Resume(t.Context(), client.Position{Version: 1, Dialect: "mcp-2026-07-28", Task: "t1"}, client.Handlers{})
+	got, err := s.client(t, client.Options{}).Resume(t.Context(), client.Position{Task: "t1"}, client.Handlers{})
 	require.NoError(t, err)
 	assert.NotEmpty(t, got.Content)
 	state, err := s.client(t, client.Options{}).Task(t.Context(), position)
@@ -317,7 +317,7 @@ func TestTasksThatEndOtherwise(t *testing.T) {
 
 func TestCancelTask(t *testing.T) {
 	t.Parallel()
-	position := client.Position{Version: 1, Dialect: "mcp-2026-07-28", Task: "t1"}
+	position := client.Position{Task: "t1"}
 	s := newTaskServer(t, func(n int) string {
 		if n < 3 {
 			return task("t1", "working", "")
@@ -393,7 +393,7 @@ func TestHostileTasks(t *testing.T) {
 		s := newTaskServer(t, func(int) string {
 			return `{"taskId":"t1","status":"working","ttlMs":1e300,"pollIntervalMs":-1e300,"createdAt":"yesterday"}`
 		})
-		state, err := s.client(t, client.Options{}).Task(t.Context(), client.Position{Version: 1, Dialect: "mcp-2026-07-28", Task: "t1"})
+		state, err := s.client(t, client.Options{}).Task(t.Context(), client.Position{Task: "t1"})
 		require.NoError(t, err)
 		assert.Zero(t, state.Poll)
 		assert.Positive(t, state.TTL)

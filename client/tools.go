@@ -80,7 +80,7 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 // result. Arguments are anything that encodes to a JSON object, or nil.
 //
 // A tool that failed by its own account is a result with IsError set. Errors are
-// always an [*Interrupted]; its Err tells why, its Position where.
+// always an [*InterruptedError]; its Err tells why, its Position where.
 func (c *Client) Call(ctx context.Context, tool string, arguments any, handlers Handlers) (*Result, error) {
 	position := Position{Version: positionVersion, Tool: tool, Key: rand.Text()}
 	spoken, err := c.speak(ctx)

@@ -44,18 +44,13 @@ type KeyInfo struct {
 	Prefix string
 }
 
-// NewKeyset returns a keyset with one fresh key, of the type that is given or of [XAES256GCM].
-// It fails if there is no such type, or more than one is given.
-func NewKeyset(of ...KeyType) (*Keyset, error) {
-	t := XAES256GCM
-	switch len(of) {
-	case 0:
-	case 1:
-		t = of[0]
-	default:
-		return nil, errTwoTypes
+// NewKeyset returns a keyset with a fresh key of each of the types, the first of which is
+// primary; without types, with one of [XAES256GCM]. It fails if there is no such type.
+func NewKeyset(types ...KeyType) (*Keyset, error) {
+	if len(types) == 0 {
+		types = []KeyType{XAES256GCM}
 	}
-	template, err := t.template()
+	template, err := types[0].template()
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +58,14 @@ func NewKeyset(of ...KeyType) (*Keyset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("codec: new keyset: %w", err)
 	}
-	return fromHandle(handle)
+	k, err := fromHandle(handle)
+	for _, t := range types[1:] {
+		if err != nil {
+			return nil, err
+		}
+		k, _, err = k.Add(t)
+	}
+	return k, err
 }
 
 // These replace the parser's own message, which may quote its input, and its input is a key.

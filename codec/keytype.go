@@ -51,7 +51,6 @@ func (t KeyType) template() (*tinkpb.KeyTemplate, error) {
 }
 
 var (
-	errTwoTypes    = errors.New("codec: a new keyset has one key, so give one type at most")
 	errEmptyKeyset = errors.New("codec: the keyset has no keys")
 	errNoPrimary   = errors.New("codec: the keyset has no enabled primary key: enable a key and promote it")
 )

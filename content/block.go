@@ -78,8 +78,8 @@ type ResourceLink struct {
 	Meta json.RawMessage `json:"_meta,omitzero"`
 }
 
-// Resource is a resource embedded in the content: either text or bytes.
-type Resource struct {
+// EmbeddedResource is a resource embedded in the content: either text or bytes.
+type EmbeddedResource struct {
 	// URI identifies the resource. MCP requires it.
 	URI string
 	// MIMEType says what the resource holds, or is empty.
@@ -156,7 +156,7 @@ func (Audio) BlockType() string { return typeAudio }
 func (ResourceLink) BlockType() string { return typeResourceLink }
 
 // BlockType returns "resource".
-func (Resource) BlockType() string { return typeResource }
+func (EmbeddedResource) BlockType() string { return typeResource }
 
 // BlockType returns "tool_use".
 func (ToolUse) BlockType() string { return typeToolUse }
@@ -167,11 +167,11 @@ func (ToolResult) BlockType() string { return typeToolResult }
 // BlockType returns the member "type" of Raw, or "" if it has none.
 func (u Unknown) BlockType() string { return rawType(u.Raw) }
 
-func (Text) sealed()         {}
-func (Image) sealed()        {}
-func (Audio) sealed()        {}
-func (ResourceLink) sealed() {}
-func (Resource) sealed()     {}
-func (ToolUse) sealed()      {}
-func (ToolResult) sealed()   {}
-func (Unknown) sealed()      {}
+func (Text) sealed()             {}
+func (Image) sealed()            {}
+func (Audio) sealed()            {}
+func (ResourceLink) sealed()     {}
+func (EmbeddedResource) sealed() {}
+func (ToolUse) sealed()          {}
+func (ToolResult) sealed()       {}
+func (Unknown) sealed()          {}

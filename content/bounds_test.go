@@ -32,5 +32,5 @@ func TestBoundsOfBlocks(t *testing.T) {
 	}
 	b, err := content.ParseBlock([]byte(`{"type":"resource","resource":{"uri":"a","text":"t","blob":null}}`))
 	require.NoError(t, err)
-	assert.Equal(t, content.Resource{URI: "a", Text: "t"}, b)
+	assert.Equal(t, content.EmbeddedResource{URI: "a", Text: "t"}, b)
 }

@@ -15,10 +15,10 @@ import (
 )
 
 // ParseBlock reads one block. data must be one JSON object, without duplicate
-// names and in valid UTF-8. The error is an *[Error].
+// names and in valid UTF-8. The error names the block's type and the member at fault.
 func ParseBlock(data []byte) (Block, error) {
 	if !jsonview.Valid(data) {
-		return nil, &Error{Err: errNotJSON}
+		return nil, &blockError{err: errNotJSON}
 	}
 	return readBlock(bytes.TrimSpace(data))
 }
@@ -39,7 +39,7 @@ func readBlocks(list jsontext.Value) (Blocks, error) {
 		return blocks, nil
 	case '[':
 	default:
-		return nil, &Error{Err: errNotArray}
+		return nil, &blockError{err: errNotArray}
 	}
 	for item := range jsonview.Elements(list) {
 		b, err := readBlock(item)
@@ -54,17 +54,17 @@ func readBlocks(list jsontext.Value) (Blocks, error) {
 // readBlock reads a block from valid JSON.
 func readBlock(raw jsontext.Value) (Block, error) {
 	if raw.Kind() != '{' {
-		return nil, &Error{Err: errNotObject}
+		return nil, &blockError{err: errNotObject}
 	}
 	name := jsontext.Value(jsonview.Get(raw, "type"))
 	typ, ok := jsonview.String(name)
 	switch {
 	case name == nil:
-		return nil, &Error{Member: "type", Err: errMissing}
+		return nil, &blockError{member: "type", err: errMissing}
 	case !ok:
-		return nil, &Error{Member: "type", Err: errNotString}
+		return nil, &blockError{member: "type", err: errNotString}
 	case typ == "":
-		return nil, &Error{Member: "type", Err: errEmpty}
+		return nil, &blockError{member: "type", err: errEmpty}
 	}
 	switch typ {
 	case typeText:
@@ -120,7 +120,7 @@ func readResource(raw jsontext.Value) (Block, error) {
 		return nil, err
 	}
 	in := b.Resource
-	r := Resource{URI: in.URI, MIMEType: in.MIMEType, Blob: in.Blob, ContentsMeta: in.Meta, Annotations: b.Annotations, Meta: b.Meta}
+	r := EmbeddedResource{URI: in.URI, MIMEType: in.MIMEType, Blob: in.Blob, ContentsMeta: in.Meta, Annotations: b.Annotations, Meta: b.Meta}
 	if in.Blob == nil {
 		r.Text = *in.Text
 	}
@@ -135,9 +135,9 @@ func read[B any](typ string, raw jsontext.Value, members []member) (b B, err err
 	}
 	if err := json.Unmarshal(raw, &b, lenient); err != nil {
 		if at, ok := errors.AsType[*json.SemanticError](err); ok && at.Err != nil {
-			return b, &Error{Type: typ, Member: at.JSONPointer.LastToken(), Err: at.Err}
+			return b, &blockError{typ: typ, member: at.JSONPointer.LastToken(), err: at.Err}
 		}
-		return b, &Error{Type: typ, Err: err}
+		return b, &blockError{typ: typ, err: err}
 	}
 	return b, nil
 }
@@ -198,10 +198,10 @@ var (
 	hints             = []member{optional("annotations", areAnnotations), optional("_meta", isObject)}
 )
 
-// check returns an *[Error] about the first member that is not as it must be.
+// check returns an error about the first member that is not as it must be.
 func check(typ string, raw []byte, members []member) error {
 	if name, err := jsonview.Check(raw, members); err != nil {
-		return &Error{Type: typ, Member: name, Err: err}
+		return &blockError{typ: typ, member: name, err: err}
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 // Package content holds MCP's content blocks: the pieces that tool results,
 // prompts and sampling messages are made of.
 //
-// A [Block] is one of [Text], [Image], [Audio], [ResourceLink], [Resource],
+// A [Block] is one of [Text], [Image], [Audio], [ResourceLink], [EmbeddedResource],
 // [ToolUse], [ToolResult] and [Unknown]. [Blocks] is a list of them:
 //
 //	result := content.Blocks{

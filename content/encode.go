@@ -33,7 +33,7 @@ func (b Blocks) Text() string {
 }
 
 // AppendJSON appends the list's JSON array to dst. On error it returns dst as it
-// was and an *[Error].
+// was.
 func (b Blocks) AppendJSON(dst []byte) ([]byte, error) {
 	out := append(dst, '[')
 	for i, block := range b {
@@ -50,8 +50,7 @@ func (b Blocks) AppendJSON(dst []byte) ([]byte, error) {
 
 // AppendSampling appends the list to dst as the content of a sampling message: a
 // list of one block as the block alone, any other as an array. Clients older
-// than MCP 2025-11-25 know only the former. On error it returns dst as it was
-// and an *[Error].
+// than MCP 2025-11-25 know only the former. On error it returns dst as it was.
 func (b Blocks) AppendSampling(dst []byte) ([]byte, error) {
 	if len(b) != 1 {
 		return b.AppendJSON(dst)
@@ -67,10 +66,10 @@ func (b Blocks) AppendSampling(dst []byte) ([]byte, error) {
 func (b Blocks) MarshalJSON() ([]byte, error) { return b.AppendJSON(nil) }
 
 // UnmarshalJSON implements encoding/json.Unmarshaler. It accepts an array; null
-// is taken for an empty one, because some peers send it. The error is an *[Error].
+// is taken for an empty one, because some peers send it.
 func (b *Blocks) UnmarshalJSON(data []byte) error {
 	if !jsonview.Valid(data) {
-		return &Error{Err: errNotJSON}
+		return &blockError{err: errNotJSON}
 	}
 	blocks, err := readBlocks(data)
 	if err == nil {
@@ -80,7 +79,7 @@ func (b *Blocks) UnmarshalJSON(data []byte) error {
 }
 
 // UnmarshalSampling reads the content of a sampling message or result: an array of
-// blocks or one block alone. The error is an *[Error].
+// blocks or one block alone.
 func (b *Blocks) UnmarshalSampling(data []byte) error {
 	if jsontext.Value(data).Kind() != '{' {
 		return b.UnmarshalJSON(data)
@@ -103,7 +102,7 @@ type (
 	plainToolResult   ToolResult
 )
 
-// plainResource is a [Resource] as it travels: an object within the block.
+// plainResource is an [EmbeddedResource] as it travels: an object within the block.
 type plainResource struct {
 	Resource struct {
 		URI      string             `json:"uri"`
@@ -140,7 +139,7 @@ func appendBlock(dst []byte, block Block) ([]byte, error) {
 		return appendTyped(dst, typeAudio, plainAudio(b), b.Annotations, b.Meta)
 	case ResourceLink:
 		return appendTyped(dst, typeResourceLink, plainResourceLink(b), b.Annotations, b.Meta)
-	case Resource:
+	case EmbeddedResource:
 		if err := checkObject(typeResource, "_meta", b.ContentsMeta); err != nil {
 			return nil, err
 		}
@@ -161,36 +160,36 @@ func appendBlock(dst []byte, block Block) ([]byte, error) {
 		return appendTyped(dst, typeToolUse, plainToolUse(b), nil, b.Meta)
 	case ToolResult:
 		if _, err := b.Content.AppendJSON(nil); err != nil {
-			return nil, &Error{Type: typeToolResult, Member: "content", Err: err}
+			return nil, &blockError{typ: typeToolResult, member: "content", err: err}
 		}
 		if b.StructuredContent != nil && !jsontext.Value(b.StructuredContent).IsValid() {
-			return nil, &Error{Type: typeToolResult, Member: "structuredContent", Err: errNotJSON}
+			return nil, &blockError{typ: typeToolResult, member: "structuredContent", err: errNotJSON}
 		}
 		return appendTyped(dst, typeToolResult, plainToolResult(b), nil, b.Meta)
 	case Unknown:
 		if b.BlockType() == "" {
-			return nil, &Error{Member: "type", Err: errEmpty}
+			return nil, &blockError{member: "type", err: errEmpty}
 		}
 		return jsontext.AppendFormat(dst, b.Raw)
 	}
 	if p := reflect.ValueOf(block); p.Kind() == reflect.Pointer && !p.IsNil() { // a natural slip, which works
 		return appendBlock(dst, p.Elem().Interface().(Block))
 	}
-	return nil, &Error{Err: errNil}
+	return nil, &blockError{err: errNil}
 }
 
 // appendTyped writes a block whose parts of its own have been checked.
 func appendTyped[B any](dst []byte, typ string, b B, a *Annotations, meta []byte) ([]byte, error) {
 	// Written so that NaN fails as well.
 	if a != nil && a.Priority != nil && !(*a.Priority >= 0 && *a.Priority <= 1) {
-		return nil, &Error{Type: typ, Member: "annotations", Err: errPriority}
+		return nil, &blockError{typ: typ, member: "annotations", err: errPriority}
 	}
 	if err := checkObject(typ, "_meta", meta); err != nil {
 		return nil, err
 	}
 	raw, err := json.Marshal(&typed[B]{typ, b}, lossy)
 	if err != nil {
-		return nil, &Error{Type: typ, Err: err}
+		return nil, &blockError{typ: typ, err: err}
 	}
 	return append(dst, raw...), nil
 }
@@ -201,9 +200,9 @@ func checkObject(typ, member string, raw []byte) error {
 	case v == nil:
 		return nil
 	case v.Kind() != '{':
-		return &Error{Type: typ, Member: member, Err: errNotObject}
+		return &blockError{typ: typ, member: member, err: errNotObject}
 	case !v.IsValid():
-		return &Error{Type: typ, Member: member, Err: errNotJSON}
+		return &blockError{typ: typ, member: member, err: errNotJSON}
 	}
 	return nil
 }
@@ -217,7 +216,7 @@ func unmarshal[B Block](data []byte, into *B) error {
 	}
 	b, ok := block.(B)
 	if !ok {
-		return &Error{Type: block.BlockType(), Err: errOtherType}
+		return &blockError{typ: block.BlockType(), err: errOtherType}
 	}
 	*into = b
 	return nil
@@ -248,10 +247,10 @@ func (r ResourceLink) MarshalJSON() ([]byte, error) { return appendBlock(nil, r)
 func (r *ResourceLink) UnmarshalJSON(data []byte) error { return unmarshal(data, r) }
 
 // MarshalJSON implements encoding/json.Marshaler.
-func (r Resource) MarshalJSON() ([]byte, error) { return appendBlock(nil, r) }
+func (r EmbeddedResource) MarshalJSON() ([]byte, error) { return appendBlock(nil, r) }
 
 // UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
-func (r *Resource) UnmarshalJSON(data []byte) error { return unmarshal(data, r) }
+func (r *EmbeddedResource) UnmarshalJSON(data []byte) error { return unmarshal(data, r) }
 
 // MarshalJSON implements encoding/json.Marshaler.
 func (t ToolUse) MarshalJSON() ([]byte, error) { return appendBlock(nil, t) }

@@ -2,30 +2,25 @@ package content
 
 import "errors"
 
-// Error says what is wrong with a block that cannot be read or written.
-type Error struct {
-	// Type is the block's type, such as "text", or empty if it is not known.
-	Type string
-	// Member is the JSON member at fault, or empty if it is the block as a whole.
-	Member string
-	// Err says what is wrong.
-	Err error
+// blockError says what is wrong with a block that cannot be read or written.
+type blockError struct {
+	typ    string // the block's, such as "text", or empty if it is not known
+	member string // the JSON member at fault, or empty if it is the block as a whole
+	err    error
 }
 
-// Error implements error.
-func (e *Error) Error() string {
+func (e *blockError) Error() string {
 	where := "content block"
-	if e.Type != "" {
-		where = e.Type + " block"
+	if e.typ != "" {
+		where = e.typ + " block"
 	}
-	if e.Member != "" {
-		where += `: member "` + e.Member + `"`
+	if e.member != "" {
+		where += `: member "` + e.member + `"`
 	}
-	return where + ": " + e.Err.Error()
+	return where + ": " + e.err.Error()
 }
 
-// Unwrap returns Err.
-func (e *Error) Unwrap() error { return e.Err }
+func (e *blockError) Unwrap() error { return e.err }
 
 var (
 	errNotJSON    = errors.New("is not valid JSON")

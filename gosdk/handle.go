@@ -107,7 +107,7 @@ const (
 // not there would end the process.
 func (m *Mounted) principalOf(extra *mcp.RequestExtra) (p server.Principal, err error) {
 	if extra == nil || extra.TokenInfo == nil {
-		return server.Anonymous, nil
+		return server.Principal{}, nil
 	}
 	defer func() {
 		if v := recover(); v != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/server"
 )
 
 // sagaMethods are those of the saga proposal, with this project's cancelSaga; taskMethods are
@@ -187,6 +186,10 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
+// sagaMarker is the key in a server's experimental capabilities that says: some of the
+// tools are sagas. Lists have it in the _meta of these.
+const sagaMarker = "io.github.mcpsaga/saga"
+
 // declare adds the capabilities that came with the sagas.
 func (m *Mounted) declare(known *mcp.ServerCapabilities) *mcp.ServerCapabilities {
 	c := new(mcp.ServerCapabilities)
@@ -196,7 +199,7 @@ func (m *Mounted) declare(known *mcp.ServerCapabilities) *mcp.ServerCapabilities
 	if m.server.Completes() && c.Completions == nil {
 		c.Completions = &mcp.CompletionCapabilities{}
 	}
-	experimental := map[string]any{server.SagaMarker: struct{}{}}
+	experimental := map[string]any{sagaMarker: struct{}{}}
 	maps.Copy(experimental, c.Experimental)
 	c.Experimental = experimental
 	return c

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Options say how sagas are served. Only Keys is required.
@@ -36,14 +37,14 @@ type Options struct {
 	Ledger      ledger.Store
 	LedgerLimit int
 	Hooks       []server.Hooks
-	Sampler     server.Sampler
+	Sampler     func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
 	Logger      *slog.Logger
 	Now         func() time.Time
 	// Principal says whom a verified bearer token stands for. Its error refuses the
 	// request. By default it takes UserID for the subject, and the claims "iss" and
 	// "client_id" from Extra for the issuer and the client if they are there as strings, and
 	// refuses a token without a UserID: all users would be one. Requests without a token,
-	// which come only where the SDK's server asks for none, are [server.Anonymous].
+	// which come only where the SDK's server asks for none, are anonymous, the zero [server.Principal].
 	Principal func(*auth.TokenInfo) (server.Principal, error)
 }
 

@@ -205,7 +205,7 @@ func TestProbeStateOnlyTurn(t *testing.T) {
 // pauses ends two turns without asking anything.
 func pauses() saga.Definition {
 	type turn = saga.Turn[none, none]
-	next := func(step string) saga.Func[none, none] {
+	next := func(step string) func(*saga.Turn[none, none]) (saga.Next, error) {
 		return func(t *turn) (saga.Next, error) { return t.Pause(step) }
 	}
 	return saga.Machine[none, none]{

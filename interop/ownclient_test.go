@@ -51,7 +51,7 @@ func (u *own) play(ctx context.Context, at target) error {
 	for {
 		u.Rounds++
 		result, err := u.round(ctx, at)
-		var stopped *client.Interrupted
+		var stopped *client.InterruptedError
 		if errors.Is(err, errNextRound) && errors.As(err, &stopped) {
 			u.position = &stopped.Position
 			continue

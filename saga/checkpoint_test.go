@@ -113,7 +113,7 @@ func crashMachine(w *crashWorld, ops []string) saga.Definition {
 			functions = append(functions, nil)
 		}
 	}
-	run := func(i int) saga.Func[struct{}, crashState] {
+	run := func(i int) func(*saga.Turn[struct{}, crashState]) (saga.Next, error) {
 		return func(t *turn) (saga.Next, error) {
 			if a, err := askConfirm.Answer(t); err == nil {
 				t.State.Notes += fmt.Sprintf(" sure %v", a.Sure)

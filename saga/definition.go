@@ -44,7 +44,7 @@ type Info struct {
 	Asks    []steps.Question
 	Effects []Declared
 	// Annotations are hints for clients, or nil.
-	Annotations *Annotations
+	Annotations *ToolAnnotations
 	// InputSchema replaces the schema inferred from the type of the arguments. They must
 	// then still decode into that, and it must say what the tags of its fields say.
 	InputSchema *jsonschema.Schema
@@ -105,9 +105,9 @@ func (i *Info) definition() engine.Definition {
 	return d
 }
 
-// Annotations describe a tool's behaviour to clients: MCP's ToolAnnotations.
+// ToolAnnotations describe a tool's behaviour to clients.
 // They are hints; a client must not rely on them for its safety.
-type Annotations struct {
+type ToolAnnotations struct {
 	// Title is a name for people.
 	Title string `json:"title,omitzero"`
 	// ReadOnlyHint: the tool changes nothing. Default false.

@@ -232,7 +232,7 @@ func Example_cancelFromGo() {
 			return nil, client.ErrPause // the user is not there any more
 		},
 	})
-	var stopped *client.Interrupted
+	var stopped *client.InterruptedError
 	if !errors.As(err, &stopped) {
 		fmt.Println(err)
 		return

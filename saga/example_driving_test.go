@@ -37,7 +37,7 @@ func Example_driving() {
 			return nil, client.ErrPause // the user is not there
 		},
 	})
-	var stopped *client.Interrupted
+	var stopped *client.InterruptedError
 	if !errors.As(err, &stopped) {
 		fmt.Println(err)
 		return

@@ -32,7 +32,7 @@ func Example_serving() {
 		Authenticate: func(r *http.Request) (server.Principal, error) {
 			user, ok := users[r.Header.Get("Authorization")]
 			if !ok {
-				return server.Anonymous, errors.New("no such access token")
+				return server.Principal{}, errors.New("no such access token")
 			}
 			return server.Principal{Issuer: "https://login.example.com", Subject: user}, nil
 		},

@@ -20,7 +20,7 @@ type placeV1 struct {
 	City string `json:"city"`
 }
 
-func startAt[State any](state State, next string) saga.Func[empty, State] {
+func startAt[State any](state State, next string) func(*saga.Turn[empty, State]) (saga.Next, error) {
 	return func(t *saga.Turn[empty, State]) (saga.Next, error) {
 		t.State = state
 		return t.Ask(next, askConfirm)

@@ -16,14 +16,13 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
-// Func is a step function: it runs from one suspension to the next, or to the
-// end. It must not keep t, and must not wait for the client.
-type Func[Args, State any] func(t *Turn[Args, State]) (Next, error)
-
 // Steps are the step functions that get answers, by name: 1 to 64 characters of
 // A-Z a-z 0-9 _ - . : / . A name is part of suspended sagas: renaming one needs a
 // new revision of the tool.
-type Steps[Args, State any] map[string]Func[Args, State]
+//
+// A step function runs from one suspension to the next, or to the end. It must not
+// keep t, and must not wait for the client.
+type Steps[Args, State any] map[string]func(t *Turn[Args, State]) (Next, error)
 
 // Machine is a tool written as a step machine: explicit functions that hand on
 // a typed state. Args and State must be types that encode to JSON; Args must be
@@ -36,8 +35,8 @@ type Steps[Args, State any] map[string]Func[Args, State]
 // See the package documentation for how to write one.
 type Machine[Args, State any] struct {
 	Info
-	// Start begins the saga.
-	Start Func[Args, State]
+	// Start begins the saga. It is a step function like those in Steps.
+	Start func(t *Turn[Args, State]) (Next, error)
 	// Steps are the functions that get answers.
 	Steps Steps[Args, State]
 	// Upgrades make states of older revisions into the present one, by revision.

@@ -224,7 +224,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 type empty struct{}
 
 // single is a tool of one step function.
-func single(f saga.Func[empty, empty]) saga.Machine[empty, empty] {
+func single(f func(*saga.Turn[empty, empty]) (saga.Next, error)) saga.Machine[empty, empty] {
 	return saga.Machine[empty, empty]{Info: saga.Info{Name: "single", Asks: []steps.Question{askConfirm}}, Start: f,
 		Steps: saga.Steps[empty, empty]{"again": f}}
 }
@@ -234,7 +234,7 @@ func TestFailures(t *testing.T) {
 	type turn = saga.Turn[empty, empty]
 	tests := []struct {
 		name, visible, logged string
-		f                     saga.Func[empty, empty]
+		f                     func(*saga.Turn[empty, empty]) (saga.Next, error)
 	}{
 		{"an error is hidden", "operator", "hunter2",
 			func(*turn) (saga.Next, error) { return nil, cause }},

@@ -25,7 +25,7 @@ func TestWhatOnlyToolsHave(t *testing.T) {
 	}
 	for field, give := range map[string]func(*saga.Machine[empty, int]){
 		"Effects":        func(m *saga.Machine[empty, int]) { m.Effects = []saga.Declared{newWorld().effect("e")} },
-		"Annotations":    func(m *saga.Machine[empty, int]) { m.Annotations = &saga.Annotations{ReadOnlyHint: true} },
+		"Annotations":    func(m *saga.Machine[empty, int]) { m.Annotations = &saga.ToolAnnotations{ReadOnlyHint: true} },
 		"OutputSchema":   func(m *saga.Machine[empty, int]) { m.OutputSchema = &jsonschema.Schema{Type: "object"} },
 		"InputSchema":    func(m *saga.Machine[empty, int]) { m.InputSchema = &jsonschema.Schema{Type: "object"} },
 		"RawInputSchema": func(m *saga.Machine[empty, int]) { m.RawInputSchema = json.RawMessage(`{"type":"object"}`) },

@@ -25,14 +25,14 @@ type Case struct {
 	Fails bool
 
 	// Check looks at every ending; see [Subject].
-	Check func(t testing.TB, e *Ending)
+	Check func(t testing.TB, p *Played)
 	// Harmless names effects that may be left behind: they only look something up, or
 	// what they do expires by itself. They need no Undo and may come before the first
 	// question.
 	Harmless []string
 	// Same returns what of a good ending must be the same in all scenarios; nil means
 	// the whole result. Set it if results hold times, or numbers that others count.
-	Same func(e *Ending) string
+	Same func(p *Played) string
 	// Skip leaves out kinds of scenarios by their names, which [Sweep] lists; say why
 	// beside it.
 	Skip []string
@@ -50,8 +50,8 @@ type Case struct {
 	Parts bool
 	// Now is when the tool is called; see [Player].
 	Now time.Time
-	// Budget is what the saga may cost.
-	Budget Budget
+	// MaxRounds and MaxToken are what the saga may cost; see [Player].
+	MaxRounds, MaxToken int
 	// ID is the saga's id; see [Player].
 	ID saga.ID
 }
@@ -69,7 +69,7 @@ type Subject struct {
 	// Check is for what else must be true at the end of every scenario. A fork ends
 	// twice; Check gets the ending that the world agrees with, and none without World.
 	// It may be nil.
-	Check func(t testing.TB, e *Ending)
+	Check func(t testing.TB, p *Played)
 }
 
 func (c *Case) subject(t testing.TB) Subject {
@@ -81,11 +81,11 @@ func (c *Case) subject(t testing.TB) Subject {
 
 func (c *Case) harmless(effect string) bool { return slices.Contains(c.Harmless, effect) }
 
-func (c *Case) same(e *Ending) string {
-	if c.Same != nil && e.Good() {
-		return c.Same(e)
+func (c *Case) same(p *Played) string {
+	if c.Same != nil && p.Good() {
+		return c.Same(p)
 	}
-	return e.asJSON()
+	return p.asJSON()
 }
 
 func (c *Case) player() Player { return Player{Client: c.Client, Parts: c.Parts, Now: c.Now, ID: c.ID} }

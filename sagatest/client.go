@@ -131,18 +131,18 @@ func (c *client) take(q request, rep reply) {
 	c.rounds = append(c.rounds, r)
 }
 
-func (c *client) ending(rep reply) *Ending {
+func (c *client) played(rep reply) *Played {
 	c.rig.watch.mu.Lock()
 	defer c.rig.watch.mu.Unlock()
 	c.rig.heard.mu.Lock()
 	defer c.rig.heard.mu.Unlock()
-	e := &Ending{Err: rep.err, Calls: slices.Clone(c.rig.watch.calls), Suspended: rep.out == nil && !rep.undone, Cancelled: rep.cancelled,
+	p := &Played{Err: rep.err, Rounds: slices.Clone(c.rounds), Calls: slices.Clone(c.rig.watch.calls), Suspended: rep.out == nil && !rep.undone, Cancelled: rep.cancelled,
 		Progress: slices.Clone(c.rig.heard.progress), Logs: slices.Clone(c.rig.heard.logs)}
 	if o := rep.out; o != nil {
-		e.Result, e.Contents, e.Err, e.out = o.Result, o.Contents, o.Err, *o
+		p.Result, p.Contents, p.Err, p.out = o.Result, o.Contents, o.Err, *o
 		if o.Messages != nil {
-			e.Messages = o.Messages.Messages
+			p.Messages = o.Messages.Messages
 		}
 	}
-	return e
+	return p
 }

@@ -23,7 +23,7 @@
 //
 // A play fails the test if the script does not fit what the tool asks. Everything
 // else is for the test to judge. A [Player] has options: what the client can
-// do, the time, a [Budget] for rounds and tokens.
+// do, the time, how many rounds and how long tokens may be.
 //
 // The clock does not run by itself: each request comes a second after the one before
 // it (or [Player].Pause), and an answer can come [Answer.Later]. Ids are the same in
@@ -31,9 +31,9 @@
 //
 // # Starting in the middle
 //
-// [At] starts a machine in one of its step functions, with a state and with answers.
-// [After] starts a flow, or any tool, behind the answers it was given and the effects
-// it has [Performed].
+// [Player.At] starts a machine in one of its step functions, with a state and with
+// answers. [Player.After] starts a flow, or any tool, behind the answers it was given.
+// [Player.Performed] says which effects were done before.
 //
 // # Sweeping
 //

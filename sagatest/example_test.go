@@ -52,12 +52,10 @@ func ExamplePlay() {
 }
 
 // A flow is started in the middle with what it was answered and has done.
-func ExampleAfter() {
+func ExamplePlayer_After() {
 	t := &printer{}
-	played := sagatest.After(
-		sagatest.Accept("cake", cake{Flavour: "nut"}),
-		sagatest.Performed("reserve", nil, 7),
-	).Play(t, orderCake(newFakeBakery()), orderArgs{For: "Ada"}, sagatest.Decline("consent"))
+	middle := sagatest.Player{}.After(sagatest.Accept("cake", cake{Flavour: "nut"})).Performed("reserve", nil, 7)
+	played := middle.Play(t, orderCake(newFakeBakery()), orderArgs{For: "Ada"}, sagatest.Decline("consent"))
 	fmt.Println(played.Find("consent").Message())
 	fmt.Println(played.Effects())
 	// Output:
@@ -66,7 +64,7 @@ func ExampleAfter() {
 }
 
 // A machine is started in any of its step functions.
-func ExampleAt() {
+func ExamplePlayer_At() {
 	type state struct{ Flavour string }
 	type turn = saga.Turn[struct{}, state]
 	tool := saga.Machine[struct{}, state]{
@@ -91,7 +89,7 @@ func ExampleAt() {
 	}
 
 	t := &printer{}
-	played := sagatest.At("agreed", state{Flavour: "lemon"}, sagatest.Accept("consent", consent{Yes: true})).Play(t, tool, nil)
+	played := sagatest.Player{}.At("agreed", state{Flavour: "lemon"}, sagatest.Accept("consent", consent{Yes: true})).Play(t, tool, nil)
 	fmt.Println(played.Text())
 	// Output: Enjoy your lemon cake.
 }

@@ -59,7 +59,7 @@ func talkScript() []answer {
 }
 
 func TestSweepLongTalk(t *testing.T) {
-	sagatest.Sweep(t, sagatest.Case{Tool: longtalk.Tool, Script: talkScript(), Budget: sagatest.Budget{MaxToken: 800, MaxRounds: longtalk.Rounds}})
+	sagatest.Sweep(t, sagatest.Case{Tool: longtalk.Tool, Script: talkScript(), MaxRounds: longtalk.Rounds, MaxToken: 800})
 }
 
 // repository makes a git repository with two releases.
@@ -111,8 +111,8 @@ func TestSweepReleaseNotes(t *testing.T) {
 			}
 			return sagatest.Subject{
 				Tool: releasenotes.New(root), World: func() any { return notes() },
-				Check: func(t testing.TB, e *sagatest.Ending) {
-					if e.Good() {
+				Check: func(t testing.TB, p *sagatest.Played) {
+					if p.Good() {
 						assert.Equal(t, "# v1.1\n", notes())
 					} else {
 						assert.Equal(t, old, notes())

@@ -132,7 +132,7 @@ func TestSagaID(t *testing.T) {
 	}
 	assert.Len(t, keys, 3)
 	sagatest.Sweep(t, sagatest.Case{Tool: tool, ID: saga.ID{9}, Script: []answer{yes}, Skip: []string{"forks"},
-		Check: func(t testing.TB, e *sagatest.Ending) {
+		Check: func(t testing.TB, e *sagatest.Played) {
 			if e.Good() {
 				assert.Equal(t, saga.ID{9}.String(), e.Text())
 			}

@@ -163,10 +163,8 @@ func TestOrderDeclined(t *testing.T) {
 func TestOrderFromTheMiddle(t *testing.T) {
 	bakery := newFakeBakery()
 	bakery.keys = []string{"a", "b", "c"}
-	played := sagatest.After(
-		sagatest.Accept("cake", cake{Flavour: "nut"}),
-		sagatest.Performed("reserve", nil, 3),
-	).Play(t, orderCake(bakery), orderArgs{For: "Ada"}, sagatest.Accept("consent", consent{Yes: true}))
+	middle := sagatest.Player{}.After(sagatest.Accept("cake", cake{Flavour: "nut"})).Performed("reserve", nil, 3)
+	played := middle.Play(t, orderCake(bakery), orderArgs{For: "Ada"}, sagatest.Accept("consent", consent{Yes: true}))
 	assert.Equal(t, "A nut cake for Ada is in oven 3.", played.Text())
 	assert.True(t, bakery.baked[3])
 }
@@ -181,7 +179,7 @@ var orderCase = sagatest.Case{
 		sagatest.Accept("cake", cake{Flavour: "nut"}),
 		sagatest.Accept("consent", consent{Yes: true}),
 	},
-	Budget: sagatest.Budget{MaxToken: 600, MaxRounds: 2},
+	MaxRounds: 2, MaxToken: 600,
 }
 
 func TestOrderSweep(t *testing.T) { sagatest.Sweep(t, orderCase) }

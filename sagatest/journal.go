@@ -231,7 +231,7 @@ func (s *script) last(question string, n int) (Answer, bool) {
 // proceeded looks at the end of a saga that was resumed; before is what the world
 // looked like when it had not begun.
 func (x *trial) proceeded(recorded *entry, before string) *broken {
-	e := x.client.ending(x.last)
+	e := x.client.played(x.last)
 	e.Scenario = x.name
 	if b, ok := mistake(e.Err); ok {
 		return &broken{what: b.what, advice: keepGoing}

@@ -160,7 +160,7 @@ func TestJournalComparesResults(t *testing.T) {
 	assert.Contains(t, got, "its result is another")
 	assert.Contains(t, got, "run the test with SAGATEST_UPDATE=1")
 	same := other
-	same.Same = func(*sagatest.Ending) string { return "the same" }
+	same.Same = func(*sagatest.Played) string { return "the same" }
 	assert.Contains(t, journal(t, same, false), "its result is another", "Same decides what is compared")
 	assert.Empty(t, journal(t, other, true))
 	assert.Empty(t, journal(t, other, false))

@@ -264,7 +264,7 @@ func missing(was, is any, at string) (string, bool) {
 
 // resulted compares how a recorded saga ended with how it ends now. Whoever updates means
 // the difference.
-func (x *trial) resulted(e *entry, now *Ending) *broken {
+func (x *trial) resulted(e *entry, now *Played) *broken {
 	result := x.sweep.c.same(now)
 	if e.Result == result {
 		return nil

@@ -27,7 +27,7 @@ const (
 // look.
 func (x *trial) judge(want expectation) {
 	x.t.Helper()
-	e := x.client.ending(x.last)
+	e := x.client.played(x.last)
 	e.Scenario = x.name
 	if len(x.broken) == 0 {
 		x.checkCalls(want == either)
@@ -48,7 +48,7 @@ func (x *trial) judge(want expectation) {
 	}
 }
 
-func (x *trial) checkEnd(want expectation, e *Ending) {
+func (x *trial) checkEnd(want expectation, e *Played) {
 	base := x.sweep.base
 	if u := e.Undo(); u != nil && len(u.Outstanding) > 0 && want != either {
 		// What is kept for something else was not tried.
@@ -81,7 +81,7 @@ func (x *trial) checkEnd(want expectation, e *Ending) {
 }
 
 // checkGood reports whether the saga ended as well or badly as undisturbed.
-func (x *trial) checkGood(base *baseline, e *Ending) bool {
+func (x *trial) checkGood(base *baseline, e *Played) bool {
 	if e.Good() == base.good {
 		return true
 	}
@@ -94,7 +94,7 @@ func (x *trial) checkGood(base *baseline, e *Ending) bool {
 	return false
 }
 
-func said(e *Ending) string {
+func said(e *Played) string {
 	text := short(e.Text(), 400)
 	if e.Err != nil {
 		text += fmt.Sprintf("\nreason, for the operator's log: %v", e.Err)
@@ -102,7 +102,7 @@ func said(e *Ending) string {
 	return text
 }
 
-func (x *trial) checkSame(base *baseline, e *Ending) {
+func (x *trial) checkSame(base *baseline, e *Played) {
 	if !x.checkGood(base, e) || x.orphans {
 		return
 	}
@@ -164,7 +164,7 @@ func left(names, forgotten []string, seen string) broken {
 }
 
 // checkEither checks a fork: the last to end was the one that was told e.
-func (x *trial) checkEither(e *Ending) {
+func (x *trial) checkEither(e *Played) {
 	base := x.sweep.base
 	if x.subject.World == nil {
 		return
@@ -179,11 +179,11 @@ func (x *trial) checkEither(e *Ending) {
 		what = "the client was told that the saga ended well, but nothing of what it did is there:"
 	}
 	x.breaks(broken{"a fork is done as a whole or undone as a whole", "", what + differ(base.after, now),
-		"a client can use one token twice with different answers, so an effect may come when what it builds on has been undone, and an undo when what it reverses was made final. Let Do fail with saga.Refused in the one case and Undo with an error in the other; end with an effect that checks. If the systems behind cannot check, and what is left then does no harm, leave out Forks with Case.Skip"})
+		"a client can use one token twice with different answers, so an effect may come when what it builds on has been undone, and an undo when what it reverses was made final. Let Do fail with saga.Refused in the one case and Undo with an error in the other; end with an effect that checks. If the systems behind cannot check, and what is left then does no harm, leave out \"forks\" with Case.Skip"})
 }
 
 // letCheck calls the author's checks.
-func (x *trial) letCheck(want expectation, e *Ending) {
+func (x *trial) letCheck(want expectation, e *Played) {
 	if want == either {
 		if x.subject.World == nil {
 			return
@@ -196,8 +196,8 @@ func (x *trial) letCheck(want expectation, e *Ending) {
 	x.check(e)
 }
 
-func (x *trial) check(e *Ending) {
-	for _, check := range []func(t testing.TB, e *Ending){x.subject.Check, x.sweep.c.Check} {
+func (x *trial) check(e *Played) {
+	for _, check := range []func(t testing.TB, e *Played){x.subject.Check, x.sweep.c.Check} {
 		if check != nil {
 			check(x.t, e)
 		}

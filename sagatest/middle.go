@@ -3,55 +3,41 @@ package sagatest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Given is what is there already when a play starts in the middle: an [Answer], or
-// an effect that was [Performed].
-type Given interface{ isGiven() }
-
-func (Answer) isGiven() {}
-
-type performed struct {
-	effect        string
-	input, output any
-}
-
-func (performed) isGiven() {}
-
-// Performed says that an effect was done before the play starts, with that input
-// and output: values of the effect's types, or such as encode to the same JSON. The
-// input is needed with [At] only, where it is what Undo gets.
-func Performed(effect string, input, output any) Given { return performed{effect, input, output} }
-
-// At starts a play of a machine in one of its step functions, with a state, and
-// with the answers and effects it finds there:
+// At starts the play of a machine in one of its step functions, with a state, and
+// with the answers it finds there:
 //
-//	sagatest.At("confirmed", state{City: "Rome"}, sagatest.Accept("confirm", sure{true})).Play(t, tool, args)
+//	sagatest.Player{}.At("confirmed", state{City: "Rome"}, sagatest.Accept("confirm", sure{true})).Play(t, tool, args)
 //
-// The state is of the machine's own type, or nil for its zero value.
-func At(step string, state any, given ...Given) Player { return Player{}.At(step, state, given...) }
-
-// At is like the function [At].
-func (p Player) At(step string, state any, given ...Given) Player {
-	p.at, p.given = &sagahooks.Stage{Step: step, State: state}, given
+// The state is of the machine's own type, or nil for its zero value. [Player.Performed]
+// says what the saga has done before.
+func (p Player) At(step string, state any, answers ...Answer) Player {
+	p.at, p.given = &sagahooks.Stage{Step: step, State: state}, answers
 	return p
 }
 
-// After starts a play behind the given answers: the tool runs up to where it needs
-// others, without asking the script and without calling the effects that are given
-// as performed. It is how to start a flow in the middle, whose state is what it was
-// answered and has done:
+// After starts the play behind the given answers: the tool runs up to where it needs
+// others, without asking the script. It is how to start a flow in the middle, whose
+// state is what it was answered and has done:
 //
-//	sagatest.After(sagatest.Accept("dates", june), sagatest.Performed("hold-room", nil, room{7})).Play(t, tool, args, …)
-func After(given ...Given) Player { return Player{}.After(given...) }
+//	sagatest.Player{}.After(sagatest.Accept("dates", june)).Performed("hold-room", nil, room{7}).Play(t, tool, args, …)
+func (p Player) After(answers ...Answer) Player {
+	p.at, p.given = nil, answers
+	return p
+}
 
-// After is like the function [After].
-func (p Player) After(given ...Given) Player {
-	p.given = given
+// Performed says that an effect was done before the play starts, so that it is not
+// called, with that input and output: values of the effect's types, or such as encode to
+// the same JSON. The input is needed with [Player.At] only, where it is what Undo gets.
+// Effects are given in the order in which they were done.
+func (p Player) Performed(effect string, input, output any) Player {
+	p.done = append(slices.Clip(p.done), sagahooks.Performed{Effect: effect, Input: input, Output: output})
 	return p
 }
 
@@ -61,21 +47,14 @@ func (p Player) prepare(script []Answer) (all []Answer, prepared int) {
 	if p.at != nil {
 		return script, 0
 	}
-	for _, g := range p.given {
-		if a, ok := g.(Answer); ok {
-			all = append(all, a)
-		}
-	}
-	return append(all, script...), len(all)
+	return slices.Concat(p.given, script), len(p.given)
 }
 
 // isPrepared reports whether all of the questions have given answers.
 func (p Player) isPrepared(list []steps.Step) bool {
 	given := make(map[string]int)
-	for _, g := range p.given {
-		if a, ok := g.(Answer); ok {
-			given[a.question]++
-		}
+	for _, a := range p.given {
+		given[a.question]++
 	}
 	for _, s := range list {
 		a := asked(s)
@@ -88,22 +67,16 @@ func (p Player) isPrepared(list []steps.Step) bool {
 
 // stage puts the saga where the play starts.
 func (p Player) stage(c *client) error {
-	var effects []sagahooks.Performed
-	for _, g := range p.given {
-		e, ok := g.(performed)
-		if !ok {
-			continue
-		}
-		for what, v := range map[string]any{"input": e.input, "output": e.output} {
+	for _, e := range p.done {
+		for what, v := range map[string]any{"input": e.Input, "output": e.Output} {
 			if _, err := json.Marshal(v); err != nil {
-				return fmt.Errorf("the %s of effect %q: %w", what, e.effect, err)
+				return fmt.Errorf("the %s of effect %q: %w", what, e.Effect, err)
 			}
 		}
-		effects = append(effects, sagahooks.Performed{Effect: e.effect, Input: e.input, Output: e.output})
 	}
 	if p.at == nil {
 		c.rig.watch.stubs = make(map[string][]sagahooks.Performed)
-		for _, e := range effects {
+		for _, e := range p.done {
 			c.rig.watch.stubs[e.Effect] = append(c.rig.watch.stubs[e.Effect], e)
 		}
 		return nil
@@ -113,12 +86,8 @@ func (p Player) stage(c *client) error {
 		return err
 	}
 	stage := *p.at
-	stage.ID, stage.Arguments, stage.Effects = c.rig.newID(), c.rig.args, effects
-	for _, g := range p.given {
-		a, ok := g.(Answer)
-		if !ok {
-			continue
-		}
+	stage.ID, stage.Arguments, stage.Effects = c.rig.newID(), c.rig.args, p.done
+	for _, a := range p.given {
 		if a.reply == nil {
 			return fmt.Errorf("question %q has no answer: a client that leaves does not come to the middle", a.question)
 		}

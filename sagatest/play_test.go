@@ -182,17 +182,17 @@ func TestPlayReportsWhatTheScriptLacks(t *testing.T) {
 	assert.Contains(t, report(nil), "there is no tool to play")
 }
 
-func TestBudgets(t *testing.T) {
-	play := func(b sagatest.Budget) *fakeT {
+func TestCosts(t *testing.T) {
+	play := func(maxRounds, maxToken int) *fakeT {
 		return reported(t, func(t testing.TB) {
-			sagatest.Player{Budget: b}.Play(t, booking(newAgency()), tripArgs{"Bern"}, script...)
+			sagatest.Player{MaxRounds: maxRounds, MaxToken: maxToken}.Play(t, booking(newAgency()), tripArgs{"Bern"}, script...)
 		})
 	}
-	assert.Empty(t, play(sagatest.Budget{MaxToken: 2000, MaxRounds: 3}).errors)
-	got := play(sagatest.Budget{MaxToken: 100, MaxRounds: 2}).errors
+	assert.Empty(t, play(3, 2000).errors)
+	got := play(2, 100).errors
 	require.Len(t, got, 2)
-	assert.Regexp(t, `the token of round 1 has \d+ characters; the budget allows 100`, got[0])
-	assert.Contains(t, got[1], "the tool asked in 3 rounds; the budget allows 2")
+	assert.Regexp(t, `the token of round 1 has \d+ characters; MaxToken allows 100`, got[0])
+	assert.Contains(t, got[1], "the tool asked in 3 rounds; MaxRounds allows 2")
 
 	talk := []answer{say("opinion", "none")}
 	for range longtalk.Rounds {
@@ -205,22 +205,22 @@ func TestBudgets(t *testing.T) {
 	assert.Contains(t, f.logs[0], "warning: the tool asked in 9 rounds; many clients give up after 8 to 10")
 
 	c := agencyCase(func(a *agency) saga.Definition { return booking(a) })
-	c.Budget.MaxRounds = 1
+	c.MaxRounds = 1
 	f = reported(t, func(t testing.TB) { sagatest.Sweep(t, c) })
 	require.Len(t, f.errors, 1)
-	assert.Contains(t, f.errors[0], "the budget allows 1")
+	assert.Contains(t, f.errors[0], "MaxRounds allows 1")
 }
 
 func TestAt(t *testing.T) {
 	a := newAgency()
-	p := sagatest.At("sure", &bookState{City: "oslo", Day: "2026-01-01"}, sagatest.Decline("sure"),
-		sagatest.Performed("room", "room in oslo", "k")).Play(t, bookingMachine(a), tripArgs{"Bern"})
+	p := sagatest.Player{}.At("sure", &bookState{City: "oslo", Day: "2026-01-01"}, sagatest.Decline("sure")).
+		Performed("room", "room in oslo", "k").Play(t, bookingMachine(a), tripArgs{"Bern"})
 	assert.Equal(t, []string{"undo room"}, p.Effects())
 	assert.True(t, p.Calls[0].Known)
 	assert.Equal(t, `"room in oslo"`, string(p.Calls[0].Input))
 	assert.Empty(t, p.Rounds)
 
-	p = sagatest.At("wished", bookState{City: "oslo", Day: "2026-01-01"}, say("wish", "aisle")).Play(t, bookingMachine(newAgency()), tripArgs{"Bern"}, accept("sure", sureForm{true}))
+	p = sagatest.Player{}.At("wished", bookState{City: "oslo", Day: "2026-01-01"}, say("wish", "aisle")).Play(t, bookingMachine(newAgency()), tripArgs{"Bern"}, accept("sure", sureForm{true}))
 	assert.Equal(t, "Booked: Bern to oslo on 2026-01-01.", p.Text())
 	assert.Equal(t, [][]string{{"sure"}}, p.Asked())
 
@@ -230,26 +230,36 @@ func TestAt(t *testing.T) {
 		return f.errors[0]
 	}
 	machine := bookingMachine(newAgency())
-	assert.Contains(t, report(sagatest.At("nowhere", nil), machine), `has no step function "nowhere"`)
-	assert.Contains(t, report(sagatest.At("sure", 7), machine), "the given state is a int, but the tool's is a sagatest_test.bookState")
-	assert.Contains(t, report(sagatest.At("sure", nil, accept("meal", nil)), machine), `has no question "meal"`)
-	assert.Contains(t, report(sagatest.At("sure", nil, accept("sure", cityForm{})), machine), "is not valid")
-	assert.Contains(t, report(sagatest.At("sure", nil, sagatest.Performed("meal", nil, nil)), machine), `has no effect "meal"`)
-	assert.Contains(t, report(sagatest.At("sure", nil, sagatest.Performed("room", func() {}, nil)), machine), `the input of effect "room"`)
-	assert.Contains(t, report(sagatest.At("sure", nil, sagatest.Performed("room", nil, func() {})), machine), `the output of effect "room"`)
-	assert.Contains(t, report(sagatest.At("sure", nil, sagatest.Leave("sure")), machine), "does not come to the middle")
-	assert.Contains(t, report(sagatest.At("flow", nil), booking(newAgency())), "a flow has no step functions and no state")
+	assert.Contains(t, report(sagatest.Player{}.At("nowhere", nil), machine), `has no step function "nowhere"`)
+	assert.Contains(t, report(sagatest.Player{}.At("sure", 7), machine), "the given state is a int, but the tool's is a sagatest_test.bookState")
+	assert.Contains(t, report(sagatest.Player{}.At("sure", nil, accept("meal", nil)), machine), `has no question "meal"`)
+	assert.Contains(t, report(sagatest.Player{}.At("sure", nil, accept("sure", cityForm{})), machine), "is not valid")
+	assert.Contains(t, report(sagatest.Player{}.At("sure", nil).Performed("meal", nil, nil), machine), `has no effect "meal"`)
+	assert.Contains(t, report(sagatest.Player{}.At("sure", nil).Performed("room", func() {}, nil), machine), `the input of effect "room"`)
+	assert.Contains(t, report(sagatest.Player{}.At("sure", nil).Performed("room", nil, func() {}), machine), `the output of effect "room"`)
+	assert.Contains(t, report(sagatest.Player{}.At("sure", nil, sagatest.Leave("sure")), machine), "does not come to the middle")
+	assert.Contains(t, report(sagatest.Player{}.At("flow", nil), booking(newAgency())), "a flow has no step functions and no state")
 }
 
 func TestAfter(t *testing.T) {
 	a := newAgency()
-	after := sagatest.After(script[0], script[1], script[2], sagatest.Performed("room", nil, "k1"), sagatest.Performed("seat", nil, "k2"))
+	after := sagatest.Player{}.After(script[0], script[1], script[2]).Performed("room", nil, "k1").Performed("seat", nil, "k2")
 	p := after.Play(t, booking(a), tripArgs{"Bern"}, sagatest.Decline("sure"))
 	assert.Equal(t, [][]string{{"sure"}}, p.Asked())
 	assert.Equal(t, []string{"undo seat", "undo room"}, p.Effects())
 
+	// A player is a value: what is said of one does not change another.
+	three := after.Performed("lunch", nil, true)
+	one, other := three.Performed("pay", nil, true), three.Performed("tea", nil, true)
+	for name, player := range map[string]sagatest.Player{"pay": one, "tea": other} {
+		f := reported(t, func(t testing.TB) { player.Play(t, booking(newAgency()), tripArgs{"Bern"}, sagatest.Decline("sure")) })
+		require.Len(t, f.errors, 2)
+		assert.Contains(t, f.errors[0], `effect "lunch" was given as performed`)
+		assert.Contains(t, f.errors[1], `effect "`+name+`" was given as performed`)
+	}
+
 	f := reported(t, func(t testing.TB) {
-		sagatest.After(script[0], sagatest.Performed("pay", nil, true)).Play(t, booking(newAgency()), tripArgs{"Bern"}, script[1], sagatest.Fail("wish", 1, "no"))
+		sagatest.Player{}.After(script[0]).Performed("pay", nil, true).Play(t, booking(newAgency()), tripArgs{"Bern"}, script[1], sagatest.Fail("wish", 1, "no"))
 	})
 	require.Len(t, f.errors, 1)
 	assert.Contains(t, f.errors[0], `effect "pay" was given as performed, but the tool did not come to it`)
@@ -290,7 +300,7 @@ func TestCasesThatAreWrong(t *testing.T) {
 		"arguments":            {func(c *sagatest.Case) { c.Args = func() {} }, "the arguments cannot be encoded"},
 		"a world that is kept": {func(c *sagatest.Case) { c.New = kept(c.New) }, "broken rule: two undisturbed sagas are alike"},
 		"a check that fails": {func(c *sagatest.Case) {
-			c.Check = func(t testing.TB, _ *sagatest.Ending) { n++; t.Errorf("the author is not content") }
+			c.Check = func(t testing.TB, _ *sagatest.Played) { n++; t.Errorf("the author is not content") }
 		}, "the author is not content"},
 	}
 	for name, test := range tests {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -29,14 +28,16 @@ type Player struct {
 	// Parts plays a client that is given what the tool yields part by part, instead of all of
 	// it in front of the result. Each part is a [Round].
 	Parts bool
-	// Budget is what the saga may cost.
-	Budget Budget
+	// MaxRounds is how often the saga may be suspended, and MaxToken how long a token may
+	// be, in characters; zero means that it is not checked. A play that exceeds one fails.
+	MaxRounds, MaxToken int
 	// ID is the saga's id, from which keys, ids and random numbers are made; zero means
 	// one that is the same in every play.
 	ID saga.ID
 
 	at    *sagahooks.Stage
-	given []Given
+	given []Answer
+	done  []sagahooks.Performed
 }
 
 // Play runs a tool, a prompt or a resource from its call to its end. The client
@@ -51,60 +52,6 @@ func Play(t testing.TB, d saga.Definition, args any, script ...Answer) *Played {
 	return Player{}.Play(t, d, args, script...)
 }
 
-// Played is what happened in a play.
-type Played struct {
-	Ending
-	// Rounds are the suspensions, in order. A play that starts in the middle has
-	// those after its start.
-	Rounds []Round
-}
-
-// Round is a suspension: what the client was asked, all at once.
-type Round struct {
-	// Asked are the steps.
-	Asked []Asked
-	// Part is the part of the result that the client got, if it gets any.
-	Part content.Blocks
-	// Token is what the client keeps and sends back.
-	Token string
-}
-
-// Asked returns the questions of all rounds by their ids, joined within a round.
-func (p *Played) Asked() [][]string {
-	var list [][]string
-	for _, r := range p.Rounds {
-		var ids []string
-		for _, a := range r.Asked {
-			ids = append(ids, a.ID)
-		}
-		list = append(list, ids)
-	}
-	return list
-}
-
-// Find returns how a question was asked last; its zero value if it was not. Give
-// a step's ID, such as "city~2", for a certain time.
-func (p *Played) Find(id string) Asked {
-	var found Asked
-	for _, r := range p.Rounds {
-		for _, a := range r.Asked {
-			if a.ID == id || a.Question == id {
-				found = a
-			}
-		}
-	}
-	return found
-}
-
-// MaxToken returns the length of the longest token, in characters.
-func (p *Played) MaxToken() int {
-	n := 0
-	for _, r := range p.Rounds {
-		n = max(n, len(r.Token))
-	}
-	return n
-}
-
 // Play is like the function [Play].
 func (p Player) Play(t testing.TB, d saga.Definition, args any, answers ...Answer) *Played {
 	t.Helper()
@@ -116,7 +63,7 @@ func (p Player) Play(t testing.TB, d saga.Definition, args any, answers ...Answe
 		return nil
 	}
 	played := p.run(t, c, prepared)
-	p.Budget.check(t, played.Rounds)
+	checkCost(t, played.Rounds, p.MaxRounds, p.MaxToken)
 	if failed := played.Err; failed != nil {
 		t.Logf("sagatest: why the tool failed, which the client does not learn: %v", failed)
 	}
@@ -201,7 +148,8 @@ func (p Player) run(t testing.TB, c *client, prepared int) *Played {
 
 func (p Player) played(t testing.TB, c *client, rep reply, before int) *Played {
 	t.Helper()
-	played := &Played{Ending: *c.ending(rep), Rounds: c.rounds[before:]}
+	played := c.played(rep)
+	played.Rounds = played.Rounds[before:]
 	if rep.err == nil {
 		if text := c.script.leftover(); text != "" {
 			t.Errorf("sagatest: %s", text)
@@ -215,30 +163,22 @@ func (p Player) played(t testing.TB, c *client, rep reply, before int) *Played {
 	return played
 }
 
-// Budget is what a saga may cost. Zero fields are not checked.
-type Budget struct {
-	// MaxToken is the longest token, in characters.
-	MaxToken int
-	// MaxRounds is how often the saga may be suspended.
-	MaxRounds int
-}
-
 // usualRounds is as many rounds as every client in use goes through with.
 const usualRounds = 8
 
-// check fails the test if the budget is exceeded.
-func (b Budget) check(t testing.TB, rounds []Round) {
+// checkCost fails the test if the saga was suspended too often, or a token is too long.
+func checkCost(t testing.TB, rounds []Round, maxRounds, maxToken int) {
 	t.Helper()
 	for i, r := range rounds {
-		if b.MaxToken > 0 && len(r.Token) > b.MaxToken {
-			t.Errorf("sagatest: the token of round %d has %d characters; the budget allows %d.\n  what to do: keep less in the state (in a flow: ask and do less, or use a Machine), or a reference to what is stored elsewhere", i+1, len(r.Token), b.MaxToken)
+		if maxToken > 0 && len(r.Token) > maxToken {
+			t.Errorf("sagatest: the token of round %d has %d characters; MaxToken allows %d.\n  what to do: keep less in the state (in a flow: ask and do less, or use a Machine), or a reference to what is stored elsewhere", i+1, len(r.Token), maxToken)
 			break
 		}
 	}
 	switch n := len(rounds); {
-	case b.MaxRounds > 0 && n > b.MaxRounds:
-		t.Errorf("sagatest: the tool asked in %d rounds; the budget allows %d.\n  what to do: ask several questions at once", n, b.MaxRounds)
-	case b.MaxRounds == 0 && n > usualRounds:
-		t.Logf("sagatest: warning: the tool asked in %d rounds; many clients give up after %d to 10. Set Budget.MaxRounds to say that this is meant.", n, usualRounds)
+	case maxRounds > 0 && n > maxRounds:
+		t.Errorf("sagatest: the tool asked in %d rounds; MaxRounds allows %d.\n  what to do: ask several questions at once", n, maxRounds)
+	case maxRounds == 0 && n > usualRounds:
+		t.Logf("sagatest: warning: the tool asked in %d rounds; many clients give up after %d to 10. Set MaxRounds to say that this is meant.", n, usualRounds)
 	}
 }

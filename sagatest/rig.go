@@ -251,7 +251,7 @@ func replyOf(tool *engine.Program, end turns.End, err error) reply {
 		return reply{token: end.Token, wake: end.Wake, steps: end.Steps, part: end.Yielded, position: end.Position, reworded: end.Reworded}
 	}
 	rep := reply{out: &end.Outcome, late: end.Gone != ""}
-	if u := (&Ending{Result: end.Result}).Undo(); u != nil {
+	if u := (&Played{Result: end.Result}).Undo(); u != nil {
 		rep.again = u.SagaToken
 	}
 	return rep

@@ -60,7 +60,7 @@ func (x *trial) leaks(rep reply) {
 	for _, s := range rep.steps {
 		shown[fmt.Sprintf("step %q", s.ID)] = string(s.Params)
 	}
-	e := x.client.ending(rep)
+	e := x.client.played(rep)
 	shown["the result"] = e.asJSON()
 	shown["a progress message"] = compact(e.Progress)
 	shown["a log message"] = compact(e.Logs)

@@ -65,7 +65,7 @@ func (x *trial) branch(one, other func() bool) {
 	if x.client.last.slept {
 		x.client.rig.setNow(began) // longer than a token is good
 	}
-	x.fork = x.client.ending(x.last)
+	x.fork = x.client.played(x.last)
 	x.client, x.last = start, last
 	other()
 }

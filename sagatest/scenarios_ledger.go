@@ -128,7 +128,7 @@ func (s *sweep) lasting(turn int) bool {
 // sameAgain has a request delivered that has had its response, which must be the same again.
 func (x *trial) sameAgain(q request) bool {
 	rep := x.send(q)
-	first, again := x.client.ending(x.last).asJSON()+x.last.token, x.client.ending(rep).asJSON()+rep.token
+	first, again := x.client.played(x.last).asJSON()+x.last.token, x.client.played(rep).asJSON()+rep.token
 	if rep.err != nil || first != again {
 		x.breaks(broken{"a turn that is repeated has the same response", "", fmt.Sprintf("it was repeated, and failed with %v, or was answered otherwise:%s", rep.err, differ(first, again)), "report this: it is a fault of the engine"})
 		return false

@@ -44,7 +44,7 @@ func (s *sweep) tasks() (list []scenario) {
 		first := &desk{}
 		if x.runsAsTask(taskPlan{}, first) {
 			writes = first.writes
-			if e := x.client.ending(x.last); s.c.same(e) == s.base.result {
+			if e := x.client.played(x.last); s.c.same(e) == s.base.result {
 				want = asUndisturbed // the time does not show
 			}
 		}

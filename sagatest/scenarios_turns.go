@@ -152,7 +152,7 @@ func (s *sweep) stops() []scenario {
 			rep := x.send(q)
 			if rep.out != nil {
 				x.breaks(broken{"a turn that is stopped from outside does not end the saga", "",
-					"the turn's context ended, and the tool ended the saga with: " + said(x.client.ending(rep)),
+					"the turn's context ended, and the tool ended the saga with: " + said(x.client.played(rep)),
 					"return the error that saga.Do returned, instead of making a result of it"})
 				return
 			}

@@ -124,7 +124,7 @@ func (s *sweep) rehearse(t testing.TB) bool {
 	if first == nil {
 		return false
 	}
-	s.c.Budget.check(t, first.rounds)
+	checkCost(t, first.rounds, s.c.MaxRounds, s.c.MaxToken)
 	if text := s.script.leftover(); text != "" {
 		t.Errorf("sagatest: %s", text)
 		return false
@@ -157,7 +157,7 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 	s.tool, _ = x.subject.Tool.Compile()
 	s.base = &baseline{before: x.client.rig.watch.looked}
 	x.play()
-	e := x.client.ending(x.last)
+	e := x.client.played(x.last)
 	if good := !s.c.Fails; len(x.broken) == 0 && e.Good() != good {
 		b := broken{"the script leads to a good end", "", "the saga did not end well: " + said(e), "mend the tool or the script; if it is to end like this, say so with Case.Fails"}
 		if !good {

@@ -21,8 +21,8 @@ func agencyCase(tool func(*agency) saga.Definition) sagatest.Case {
 			a := newAgency()
 			return sagatest.Subject{
 				Tool: tool(a), World: a.standing,
-				Check: func(t testing.TB, e *sagatest.Ending) {
-					if e.Good() {
+				Check: func(t testing.TB, p *sagatest.Played) {
+					if p.Good() {
 						assert.Equal(t, []string{"room in rome paid", "seat at a window paid"}, a.standing())
 					} else {
 						assert.Empty(t, a.standing())
@@ -35,7 +35,13 @@ func agencyCase(tool func(*agency) saga.Definition) sagatest.Case {
 }
 
 func TestSweepFlow(t *testing.T) {
-	sagatest.Sweep(t, agencyCase(func(a *agency) saga.Definition { return booking(a) }))
+	c := agencyCase(func(a *agency) saga.Definition { return booking(a) })
+	c.Check = func(t testing.TB, p *sagatest.Played) {
+		if p.Good() { // it comes to the end by this question only, whatever happens
+			assert.Equal(t, "sure", p.Find("sure").Question, p.Scenario)
+		}
+	}
+	sagatest.Sweep(t, c)
 }
 
 func TestSweepMachine(t *testing.T) {

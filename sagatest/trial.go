@@ -21,7 +21,7 @@ type trial struct {
 	requests []request
 	// last is the response that counts; fork is how another branch ended.
 	last   reply
-	fork   *Ending
+	fork   *Played
 	broken []broken
 	// orphans: a first turn has acted and was then lost, so that another saga began.
 	orphans bool

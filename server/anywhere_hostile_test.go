@@ -149,7 +149,7 @@ func byName(r *http.Request) (server.Principal, error) {
 	if name := r.Header.Get("Name"); name != "" {
 		return server.Principal{Subject: name}, nil
 	}
-	return server.Anonymous, nil
+	return server.Principal{}, nil
 }
 
 // Of a principal's calls as many wait as the limit says, over all replicas and sessions. What needs

@@ -274,7 +274,7 @@ func addressKey(addr netip.Addr) string {
 }
 
 // Principal is who sends a request, as far as a verified credential says so.
-// The zero value is [Anonymous].
+// The zero value is anonymous: whoever sends requests without credentials.
 type Principal struct {
 	// Issuer is who vouches for the subject, such as an OAuth issuer's URL.
 	Issuer string
@@ -284,13 +284,10 @@ type Principal struct {
 	Client string
 }
 
-// Anonymous is the principal of requests without credentials.
-var Anonymous = Principal{}
-
 // binding returns the principal as one string in which no two principals look
 // the same.
 func (p Principal) binding() string {
-	if p == Anonymous {
+	if p == (Principal{}) {
 		return ""
 	}
 	var b []byte

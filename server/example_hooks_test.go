@@ -73,7 +73,7 @@ func ExampleHooks() {
 			},
 		}},
 	})
-	asClient(s, server.Anonymous, "")
+	asClient(s, server.Principal{}, "")
 	// Output:
 	// tool order: turn 1 suspended
 	// place-order, try 1: <nil>
@@ -185,7 +185,7 @@ func ExampleHooks_tracing() {
 			},
 		}},
 	})
-	asClient(s, server.Anonymous, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	asClient(s, server.Principal{}, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	// Output:
 	// span 0000000000000002 of 0000000000000001 turn 1, begun in 00-0af76519…
 	// span 0000000000000001 of b7ad6b7169203331 tools/callSaga

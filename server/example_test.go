@@ -45,7 +45,7 @@ func message(s *server.Server, host, body string, header ...string) (int, string
 
 // A server's own model answers what tools ask of a model when the client has none.
 // The tool does not notice.
-func ExampleSampler() {
+func ExampleOptions_sampler() {
 	type none struct{}
 	askModel := &steps.Sample{ID: "opinion", Request: steps.SampleRequest{MaxTokens: 20}}
 	tool := saga.Flow[none, string]{

@@ -111,7 +111,7 @@ var legacyContents = saga.Flow[empty, *content.Result]{
 			Content: content.Blocks{
 				content.Text{Text: "t"}, content.Audio{Data: []byte("a"), MIMEType: "audio/wav"},
 				content.ResourceLink{URI: "x://y", Name: "n", Title: "T", Description: "D"},
-				content.Resource{URI: "x://z", Text: "r"},
+				content.EmbeddedResource{URI: "x://z", Text: "r"},
 			},
 			StructuredContent: []byte(`{"a":1}`),
 		}, nil

@@ -40,7 +40,7 @@ type httpExchange struct {
 // key, so that one caller cannot take what is there for all. Those without a key are not told
 // apart, and share what is there.
 func (x *httpExchange) Account() string {
-	if x.principal != Anonymous {
+	if x.principal != (Principal{}) {
 		return "principal " + x.principal.binding()
 	}
 	if key := x.server.opts.CallerKey(x.request); key != "" {

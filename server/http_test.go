@@ -90,7 +90,7 @@ func TestHTTPRefusals(t *testing.T) {
 
 func TestAuthentication(t *testing.T) {
 	r := newRig(t, server.Options{Authenticate: func(*http.Request) (server.Principal, error) {
-		return server.Anonymous, errors.New("token from 1999")
+		return server.Principal{}, errors.New("token from 1999")
 	}})
 	status, body := r.do("POST", "/mcp", pingMessage, nil)
 	assert.Equal(t, 401, status)

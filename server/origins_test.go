@@ -88,7 +88,7 @@ func TestPreflight(t *testing.T) {
 	}
 	t.Run("nobody is authenticated yet", func(t *testing.T) {
 		r := newRig(t, server.Options{AllowedOrigins: []string{app}, Authenticate: func(*http.Request) (server.Principal, error) {
-			return server.Anonymous, errors.New("no credential, as in every preflight")
+			return server.Principal{}, errors.New("no credential, as in every preflight")
 		}})
 		status, got, body := r.exchange("OPTIONS", "/mcp", "", "Origin", app, "Access-Control-Request-Method", "POST")
 		assert.Equal(t, 204, status, body)
@@ -117,7 +117,7 @@ func TestPagesReadAnswers(t *testing.T) {
 		Tools: legacyDefinitions(), MaxBody: 1000, MaxSessions: 1, AllowedHosts: []string{"saga.example"}, AllowedOrigins: []string{app},
 		Authenticate: func(q *http.Request) (server.Principal, error) {
 			if q.Header.Get("Authorization") == "" {
-				return server.Anonymous, errors.New("none")
+				return server.Principal{}, errors.New("none")
 			}
 			return server.Principal{Subject: q.Header.Get("Authorization")}, nil
 		},
@@ -179,7 +179,7 @@ func TestPagesReadAnswers(t *testing.T) {
 
 // What no request can match, or what lets in more than it says, is refused at once.
 func TestOriginsAndHostsAreChecked(t *testing.T) {
-	someone := func(*http.Request) (server.Principal, error) { return server.Anonymous, nil }
+	someone := func(*http.Request) (server.Principal, error) { return server.Principal{}, nil }
 	allow := func(origins ...string) server.Options { return server.Options{AllowedOrigins: origins} }
 	tests := []struct {
 		name    string

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Anonymous callers are told apart by their address, unless many may be behind it.
+// Principal{} callers are told apart by their address, unless many may be behind it.
 func TestPublicAddress(t *testing.T) {
 	for remote, want := range map[string]string{
 		"203.0.113.7:1234": "203.0.113.7", "[::ffff:203.0.113.7]:1": "203.0.113.7",
@@ -26,10 +26,10 @@ func TestOwners(t *testing.T) {
 	account := func(p Principal) string {
 		return (&httpExchange{server: s, principal: p, request: new(http.Request)}).Account()
 	}
-	assert.Empty(t, account(Anonymous))
+	assert.Empty(t, account(Principal{}))
 	ann, bob := account(Principal{Subject: "ann"}), account(Principal{Subject: "bob"})
 	key = Principal{Subject: "ann"}.binding()
-	owners := []string{ann, bob, account(Anonymous)}
+	owners := []string{ann, bob, account(Principal{})}
 	for i, a := range owners {
 		assert.NotEmpty(t, a)
 		assert.NotContains(t, owners[i+1:], a)

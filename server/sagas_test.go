@@ -111,7 +111,7 @@ func TestLookingAround(t *testing.T) {
 
 func TestFailuresInsideAreNotTold(t *testing.T) {
 	type none struct{}
-	broken := func(name string, f saga.Func[none, none]) saga.Definition {
+	broken := func(name string, f func(*saga.Turn[none, none]) (saga.Next, error)) saga.Definition {
 		return saga.Machine[none, none]{Info: saga.Info{Name: name}, Start: f}
 	}
 	r := newRig(t, server.Options{Tools: []saga.Definition{

@@ -105,7 +105,7 @@ func TestSampler(t *testing.T) {
 // Whatever the model does, the tool or the client learns no more than that it
 // failed; the log has the reason.
 func TestSamplerFailures(t *testing.T) {
-	samplers := map[string]server.Sampler{
+	samplers := map[string]func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error){
 		"error": func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error) {
 			return nil, errors.New("secret")
 		},

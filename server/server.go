@@ -28,7 +28,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Options configure a [Server]. Only Keys is required.
+// Options configure a [Server]. Only Keys is required. What is zero has its default, and so
+// have numbers and times that are negative, unless their comment says what that means or
+// [New] refuses them.
 type Options struct {
 	// Tools are the tools, prompts and resources that the server offers, in the
 	// order in which they are listed.
@@ -39,7 +41,7 @@ type Options struct {
 	// servers of another, even with the same keys. Default: empty.
 	Audience string
 	// TokenTTL is how long a client may take to answer, per turn. Default 10
-	// minutes.
+	// minutes; less than a second is refused.
 	TokenTTL time.Duration
 	// UndoGrace is how long after a token has expired it still has what its saga did
 	// undone, if its client comes back after all. Later it is refused like any
@@ -87,12 +89,12 @@ type Options struct {
 	Hooks []Hooks
 
 	// Sampler is a model of the server's own: it answers what tools ask of a model
-	// when the client has none. Nil means that tools which need a model cannot be
-	// used by such clients.
-	Sampler Sampler
+	// when the client has none, within the turn that asks. Nil means that tools which
+	// need a model cannot be used by such clients.
+	Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
 
 	// Authenticate finds out who sends an HTTP request; nil means that nobody is
-	// asked and everybody is [Anonymous]. A token can be used only by the
+	// asked and everybody is anonymous, the zero [Principal]. A token can be used only by the
 	// principal that it was given to. An error refuses the request with the status 401;
 	// its text goes to the log, not to the client.
 	Authenticate func(*http.Request) (Principal, error)
@@ -129,15 +131,15 @@ type Options struct {
 	// is no room otherwise.
 	MaxSessions int
 	// MaxSessionsPerPrincipal is how many of them one principal may have, or the
-	// [Anonymous] callers of one CallerKey, besides twice as many parked streams. Default 100.
+	// anonymous callers of one CallerKey, besides twice as many parked streams. Default 100.
 	MaxSessionsPerPrincipal int
 	// MaxStreams is how many subscriptions of clients of MCP 2026-07-28 may be open
 	// at once. Default 1024.
 	MaxStreams int
 	// MaxStreamsPerPrincipal is how many of them one principal may have open, or the
-	// [Anonymous] callers of one CallerKey. Default 64.
+	// anonymous callers of one CallerKey. Default 64.
 	MaxStreamsPerPrincipal int
-	// CallerKey tells callers apart that are [Anonymous], for the limits per principal
+	// CallerKey tells callers apart that are anonymous, for the limits per principal
 	// and nothing else. Those with the empty key are not told apart and share what
 	// MaxSessions and MaxStreams leave. Default: the address that the connection comes
 	// from (of IPv6 the first 64 bits), and empty if that is not a public one, as many
@@ -154,10 +156,6 @@ type Options struct {
 	// dialects are what is spoken. Default: those registered.
 	dialects []registration
 }
-
-// Sampler is a model of the server's own. It answers the sampling steps that a
-// client cannot, within the turn that asked for them.
-type Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
 
 // Server serves tools over the transports of this package. It keeps nothing of
 // a saga between two turns. It is safe for concurrent use.
@@ -185,7 +183,8 @@ type Server struct {
 	drain    context.CancelCauseFunc
 }
 
-// New checks the options and the tools' definitions and returns a server.
+// New checks the options and the tools' definitions and returns a server. What is wrong with
+// the definitions are [saga.DefinitionError]s, all of them joined.
 func New(o Options) (*Server, error) {
 	if o.Keys == nil {
 		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
@@ -231,7 +230,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	config := turns.Config{
-		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: turns.Model(o.Sampler), Ledger: o.Ledger,
+		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: o.Sampler, Ledger: o.Ledger,
 		LedgerLimit: o.LedgerLimit, Lease: o.Lease,
 	}
 	hooks := newHooks(o.Hooks, o.Logger)
@@ -312,10 +311,6 @@ var registered = []registration{
 	{async.New, nil},
 	{handshake.New, handshake.Revisions},
 }
-
-// SagaMarker is the key in a tool's _meta, and in the server's experimental
-// capabilities, that says: this is a saga, call it with tools/callSaga.
-const SagaMarker = dialect.SagaMarker
 
 // Revisions returns the revisions of MCP that a [Server] speaks, newest first. It
 // speaks the saga proposal besides.

@@ -18,7 +18,7 @@ func TestDiscover(t *testing.T) {
 	got := r.send(modernRequest("server/discover", nil))
 	assert.JSONEq(t, `{"resultType":"complete","supportedVersions":["2026-07-28"],
 		"capabilities":{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},
-			"completions":{},"logging":{},"experimental":{"`+server.SagaMarker+`":{}}},
+			"completions":{},"logging":{},"experimental":{"io.github.mcpsaga/saga":{}}},
 		"instructions":"Be kind.","ttlMs":60000,"cacheScope":"public",
 		"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"srv","title":"Server","version":"1.4.0"}}}`, string(got.Result))
 }

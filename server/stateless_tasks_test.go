@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -351,7 +350,7 @@ func TestSagaMethodsAndTasks(t *testing.T) {
 	}
 	list := r.send(modernRequest("tools/list", nil)).raw
 	for _, tool := range jsontest.Get(list, "result.tools").Array() {
-		marked := tool.Get("_meta." + strings.ReplaceAll(server.SagaMarker, ".", `\.`)).Exists()
+		marked := tool.Get(`_meta.io\.github\.mcpsaga/saga`).Exists()
 		name := tool.Get("name").String()
 		assert.Equal(t, name == "both" || name == "twice", marked, name)
 	}

@@ -102,7 +102,7 @@ type roundsState struct{ Said []string }
 
 type roundsTurn = saga.Turn[none, roundsState]
 
-func roundsProgram() (asks []steps.Question, start saga.Func[none, roundsState], funcs saga.Steps[none, roundsState]) {
+func roundsProgram() (asks []steps.Question, start func(*saga.Turn[none, roundsState]) (saga.Next, error), funcs saga.Steps[none, roundsState]) {
 	forms := make([]*steps.Form[nameForm], 9)
 	for i := range forms {
 		forms[i] = &steps.Form[nameForm]{ID: fmt.Sprintf("q%d", i+1), Message: fmt.Sprintf("Question %d?", i+1)}

@@ -17,9 +17,9 @@ func newModern(t testing.TB) *rig { return newRig(t, server.Options{Tools: state
 func TestStatelessLadder(t *testing.T) {
 	r := newRig(t, server.Options{Tools: statelessTools(), Authenticate: func(q *http.Request) (server.Principal, error) {
 		if q.Header.Get("Authorization") == "" {
-			return server.Anonymous, fmt.Errorf("none")
+			return server.Principal{}, fmt.Errorf("none")
 		}
-		return server.Anonymous, nil
+		return server.Principal{}, nil
 	}})
 	q := modernRequest("tools/nope", object{"name": "headers", "arguments": object{"region": "x"}})
 	q.header = http.Header{"Origin": {"https://evil.example"}, "Content-Type": {"text/plain"}}

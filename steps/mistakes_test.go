@@ -30,11 +30,11 @@ func TestOtherwiseLeavesItsStepsAlone(t *testing.T) {
 	}
 }
 
-// Options are those that With was given, whatever becomes of the slice.
-func TestOptionsOfSamplesAreCopied(t *testing.T) {
-	options := []steps.SampleOption{steps.Promptf("first")}
-	ask := advice.With(options...)
-	options[0] = steps.Promptf("second")
+// Changes are those that With was given, whatever becomes of the slice.
+func TestChangesOfSamplesAreCopied(t *testing.T) {
+	changes := []func(*steps.SampleRequest){steps.Promptf("first")}
+	ask := advice.With(changes...)
+	changes[0] = steps.Promptf("second")
 	step, err := ask.Step()
 	require.NoError(t, err)
 	assert.Contains(t, string(step.Params), "first")

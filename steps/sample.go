@@ -31,23 +31,13 @@ type Sample struct {
 	nth, varied bool
 }
 
-// SampleOption changes what a [Sample] asks for. It is given a copy of the declared
-// request; slices within it must be replaced, not changed in place. Any function of
-// this type will do; see [Promptf] and [Messages] for what is needed most.
-type SampleOption func(*SampleRequest)
-
-// Promptf makes the messages a single one of the user, formatted as by
-// [fmt.Sprintf].
-func Promptf(format string, args ...any) SampleOption {
+// Promptf is for [Sample.With]: it makes the messages a single one of the user,
+// formatted as by [fmt.Sprintf].
+func Promptf(format string, args ...any) func(*SampleRequest) {
 	text := content.Text{Text: fmt.Sprintf(format, args...)}
 	return func(r *SampleRequest) {
 		r.Messages = []SampleMessage{{Role: content.User, Content: content.Blocks{text}}}
 	}
-}
-
-// Messages replaces the messages.
-func Messages(messages ...SampleMessage) SampleOption {
-	return func(r *SampleRequest) { r.Messages = messages }
 }
 
 // UserText returns a message of the user that holds text.
@@ -63,8 +53,8 @@ func AssistantText(text string) SampleMessage {
 // StepID implements [Question].
 func (s *Sample) StepID() string { return s.ID }
 
-// Verify implements [Question]. Messages may still be missing: they come with
-// [Promptf] or [Messages]. MaxTokens must be declared.
+// Verify implements [Question]. Messages may still be missing: they come by
+// [Sample.With]. MaxTokens must be declared.
 func (s *Sample) Verify() error {
 	if err := checkID(s.ID, s.nth); err != nil {
 		return err
@@ -88,13 +78,18 @@ func (s *Sample) Step() (Step, error) {
 	return Step{ID: s.ID, Kind: Sampling, Params: params, Needs: s.Request.Needs(), Varied: s.varied}, nil
 }
 
-// With returns the question with other messages or settings.
-func (s *Sample) With(options ...SampleOption) *Sample {
+// With returns the question with other messages or settings: those of [Promptf], or
+// what functions of your own make of a copy of the declared request.
+//
+//	advice.With(func(r *steps.SampleRequest) { r.Messages = conversation })
+//
+// Replace slices and what pointers lead to, as the declared request shares them.
+func (s *Sample) With(changes ...func(*SampleRequest)) *Sample {
 	varied := *s
 	varied.varied = true
-	for _, o := range options {
-		if o != nil {
-			o(&varied.Request)
+	for _, change := range changes {
+		if change != nil {
+			change(&varied.Request)
 		}
 	}
 	return &varied

@@ -93,7 +93,7 @@ func TestSampleRequestRules(t *testing.T) {
 		`Messages[0]: the Role "system" is not one`:      messages(said("system", content.Text{})),
 		"Messages[0]: has no Content":                    messages(said(content.User)),
 		"Messages[0]: holds a nil block":                 messages(said(content.User, (*content.Text)(nil))),
-		"Messages[0]: a resource block is not allowed":   messages(said(content.User, content.Resource{})),
+		"Messages[0]: a resource block is not allowed":   messages(said(content.User, content.EmbeddedResource{})),
 		"Messages[0]: a tool use belongs":                messages(said(content.User, use("1"))),
 		"Messages[0]: a tool result belongs":             messages(said(content.Assistant, res("1"))),
 		"Messages[0]: answers the tool use \"1\", which": messages(said(content.User, res("1"))),
@@ -192,9 +192,12 @@ func TestSampleResult(t *testing.T) {
 	assert.ErrorIs(t, err, steps.ErrNotAsked)
 }
 
-// Messages replaces those that were declared by a conversation.
+// A function of the author's replaces the messages by a conversation, and leaves those
+// of the declaration alone.
 func TestMessagesOfASample(t *testing.T) {
-	step := mustStep(t, advice.With(steps.Messages(steps.UserText("Is it safe?"), steps.AssistantText("Where?"), steps.UserText("Here."))))
+	conversation := []steps.SampleMessage{steps.UserText("Is it safe?"), steps.AssistantText("Where?"), steps.UserText("Here.")}
+	step := mustStep(t, advice.With(func(r *steps.SampleRequest) { r.Messages = conversation }))
+	assert.Empty(t, advice.Request.Messages)
 	request, err := step.Sample()
 	require.NoError(t, err)
 	require.Len(t, request.Messages, 3)

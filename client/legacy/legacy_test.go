@@ -183,7 +183,7 @@ func TestOlderServers(t *testing.T) {
 			_, err = c.Call(t.Context(), "deploy", map[string]any{"what": "it"}, h)
 			require.ErrorIs(t, err, client.ErrPause)
 			require.ErrorContains(t, err, "cannot go on later")
-			var stopped *client.Interrupted
+			var stopped *client.InterruptedError
 			require.ErrorAs(t, err, &stopped)
 			assert.Zero(t, stopped.Position.Round)
 

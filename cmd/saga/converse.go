@@ -122,7 +122,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(conte
 	err = end(c, asker.refused)
 	if err != nil && exitCode(err) == exitUsage && begun(saved.Position) {
 		// The result cannot be put where it was to go: keep the way to it.
-		return p.interrupted(c, saved, resumed, false, &client.Interrupted{Position: saved.Position, Err: err})
+		return p.interrupted(c, saved, resumed, false, &client.InterruptedError{Position: saved.Position, Err: err})
 	}
 	forget(save, resumed)
 	return err
@@ -142,7 +142,7 @@ func (p *program) resume(ctx context.Context, connection *client.Client, positio
 	case "prompt":
 		return p.prompt(connection.ResumePrompt(ctx, position, handlers))
 	case "resource":
-		return p.resource(connection.ResumeRead(ctx, position, handlers))
+		return p.resource(connection.ResumeResource(ctx, position, handlers))
 	}
 	return p.tool(connection.Resume(ctx, position, handlers))
 }

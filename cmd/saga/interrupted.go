@@ -25,7 +25,7 @@ var verbs = map[string]string{"tool": "call", "prompt": "get", "resource": "read
 // interrupted saves where a call stands and says what to do now. resumed is the file
 // that the call was resumed from, or empty.
 func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string, declined bool, err error) error {
-	stopped, ok := errors.AsType[*client.Interrupted](err)
+	stopped, ok := errors.AsType[*client.InterruptedError](err)
 	if !ok {
 		return err
 	}

@@ -257,7 +257,7 @@ func exitCode(err error) int {
 	case errors.As(err, new(*client.Error)), errors.As(err, new(*client.TransportError)), errors.As(err, new(*client.ProtocolError)),
 		errors.As(err, new(*client.LimitError)):
 		return exitServer
-	case errors.As(err, new(*client.Interrupted)):
+	case errors.As(err, new(*client.InterruptedError)):
 		return exitFailed
 	}
 	return exitUsage

@@ -121,7 +121,7 @@ func texts(words []string) (map[string]string, error) {
 	return given, nil
 }
 
-func (p *program) resource(result *client.ReadResult, err error) (ending, error) {
+func (p *program) resource(result *client.ResourceResult, err error) (ending, error) {
 	return func(c *cli.Command, _ bool) error {
 		switch to := c.String("to"); {
 		case c.String("output") == "json":

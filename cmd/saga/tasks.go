@@ -89,7 +89,7 @@ func (p *program) namedTask(name string) (saved *state.Call, path string, err er
 	saved, err = state.Load(path)
 	switch {
 	case errors.Is(err, state.ErrMissing):
-		return &state.Call{Position: client.Position{Version: 1, Dialect: "mcp-2026-07-28", Task: name}}, "", nil
+		return &state.Call{Position: client.Position{Task: name}}, "", nil
 	case err != nil:
 		return nil, "", p.notSaved(err)
 	case saved.Position.Task == "":
@@ -125,7 +125,7 @@ func (p *program) watchTask(ctx context.Context, c *cli.Command, connection *cli
 
 // taskStopped says why a task was followed no longer.
 func (p *program) taskStopped(c *cli.Command, saved *state.Call, err error) error {
-	if stopped, ok := errors.AsType[*client.Interrupted](err); ok && exitCode(stopped.Err) == exitInterrupted && errors.Is(err, client.ErrPause) {
+	if stopped, ok := errors.AsType[*client.InterruptedError](err); ok && exitCode(stopped.Err) == exitInterrupted && errors.Is(err, client.ErrPause) {
 		var b strings.Builder
 		for _, step := range stopped.Position.Pending() {
 			fmt.Fprintf(&b, "\n  %s: %s", plain.Short(step.StepID, maxCell), plain.Short(waitsFor(step), 2*maxCell))
@@ -148,7 +148,7 @@ func (p *program) taskFailed(saved *state.Call, err error) error {
 
 // causeOf is why a call was interrupted.
 func causeOf(err error) error {
-	if stopped, ok := errors.AsType[*client.Interrupted](err); ok {
+	if stopped, ok := errors.AsType[*client.InterruptedError](err); ok {
 		return stopped.Err
 	}
 	return err

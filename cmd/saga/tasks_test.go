@@ -217,7 +217,7 @@ func TestTasksOfAServerThatHangs(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
 	row := new(taskRow)
-	row.ask(ctx, connection, client.Position{Version: 1, Dialect: "mcp-2026-07-28", Task: "t-1"})
+	row.ask(ctx, connection, client.Position{Task: "t-1"})
 	assert.Equal(t, "? the server did not answer within 10s: does it run?", row.state())
 }
 

@@ -82,7 +82,7 @@ func serve(t *testing.T, tool saga.Definition) string {
 					return server.Principal{Issuer: "test", Subject: user}, nil
 				}
 			}
-			return server.Anonymous, errors.New("no such token")
+			return server.Principal{}, errors.New("no such token")
 		},
 	})
 	require.NoError(t, err)

@@ -74,7 +74,7 @@ func (r report) tool() saga.Definition {
 			Name:        "repo_report",
 			Title:       "Report on a repository",
 			Description: "Reports on the whole history of a git repository: commits by month, directory and author, as a table, a chart and a CSV file. Asks which directories matter, and has the client's model comment where there is one.",
-			Annotations: &saga.Annotations{ReadOnlyHint: true},
+			Annotations: &saga.ToolAnnotations{ReadOnlyHint: true},
 			Asks:        []steps.Question{askDirs, askModel},
 			Tasks:       saga.Tasks{Mode: saga.TasksOptional},
 		},
@@ -209,6 +209,6 @@ func (r report) report(t *turn) (saga.Next, error) {
 	return t.Finish(&content.Result{Content: content.Blocks{
 		content.Text{Text: t.State.markdown(t.Args.Repo)},
 		content.Image{Data: picture, MIMEType: "image/png"},
-		content.Resource{URI: "repo-report://" + t.ID().String() + "/commits.csv", MIMEType: "text/csv", Text: file},
+		content.EmbeddedResource{URI: "repo-report://" + t.ID().String() + "/commits.csv", MIMEType: "text/csv", Text: file},
 	}})
 }

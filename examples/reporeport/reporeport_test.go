@@ -75,7 +75,7 @@ func TestTheNumbersAreRight(t *testing.T) {
 	want, commits := countedByGit(t, root), gitrepotest.Git(t, root, nil, "rev-list", "--count", "HEAD")
 	var texts []string
 	for name, r := range map[string]report{"at once": {root, n, 100, 1}, "in pieces": {root, 50, 100, 1}, "in turns": {root, 7, 15, 1}} {
-		played := sagatest.Player{Budget: sagatest.Budget{MaxToken: 8 << 10, MaxRounds: 9}}.Play(t, r.tool(), nil,
+		played := sagatest.Player{MaxRounds: 9, MaxToken: 8 << 10}.Play(t, r.tool(), nil,
 			choosing("src", "docs", "docs/api", "src/ui"), sagatest.Say("comment", "Much goes on."))
 		require.True(t, played.Good(), played.Text())
 		assert.Contains(t, played.Text(), commits+" commits")
@@ -122,7 +122,7 @@ func TestChartAndFile(t *testing.T) {
 	picture, err := png.Decode(bytes.NewReader(played.Result.Content[1].(content.Image).Data))
 	require.NoError(t, err)
 	assert.Equal(t, width, picture.Bounds().Dx())
-	file := played.Result.Content[2].(content.Resource)
+	file := played.Result.Content[2].(content.EmbeddedResource)
 	assert.Equal(t, "text/csv", file.MIMEType)
 	table, err := csv.NewReader(strings.NewReader(file.Text)).ReadAll()
 	require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestRepositories(t *testing.T) {
 			if !c.good {
 				return
 			}
-			file := played.Result.Content[2].(content.Resource).Text
+			file := played.Result.Content[2].(content.EmbeddedResource).Text
 			assert.NotContains(t, file, ",=", "no formulas")
 		})
 	}
@@ -253,7 +253,7 @@ func TestRepositories(t *testing.T) {
 func TestAHistoryThatIsRewritten(t *testing.T) {
 	root := gitrepotest.Import(t, gitrepotest.Long(40))
 	gone := state{At: gitrepo.Position{Start: strings.Repeat("12", 20), Visited: 5, Next: []string{strings.Repeat("34", 20)}}}
-	played := sagatest.At("count", gone).Play(t, New(root), nil)
+	played := sagatest.Player{}.At("count", gone).Play(t, New(root), nil)
 	assert.False(t, played.Good())
 	assert.Contains(t, played.Text(), "Begin again")
 }

@@ -48,7 +48,7 @@ func (s search) tool() saga.Definition {
 			Name:        "search_history",
 			Title:       "Search a repository's history",
 			Description: "Finds the commits of a git repository whose message or author mentions a text, the newest first, twenty at a time.",
-			Annotations: &saga.Annotations{ReadOnlyHint: true},
+			Annotations: &saga.ToolAnnotations{ReadOnlyHint: true},
 			Yields:      true,
 		},
 		Start: s.start,

@@ -74,7 +74,7 @@ func TestNotMoreThanAModelReads(t *testing.T) {
 func TestAHistoryThatIsRewritten(t *testing.T) {
 	root := gitrepotest.Import(t, gitrepotest.Long(40))
 	gone := state{At: gitrepo.Position{Start: strings.Repeat("12", 20), Visited: 5, Next: []string{strings.Repeat("34", 20)}}}
-	played := sagatest.At("more", gone).Play(t, New(root), args{Text: "e"})
+	played := sagatest.Player{}.At("more", gone).Play(t, New(root), args{Text: "e"})
 	assert.False(t, played.Good())
 	assert.Contains(t, played.Text(), "Begin again")
 }

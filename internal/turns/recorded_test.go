@@ -38,7 +38,7 @@ func TestResponsesAreRecordedExactly(t *testing.T) {
 		{Outcome: engine.Outcome{Result: &content.Result{IsError: true, Content: content.Blocks{
 			content.Text{Text: "a\xffb <&> \u2028", Annotations: &content.Annotations{Priority: &half}, Meta: json.RawMessage(`{ "a" : 1.50 }`)},
 			content.Image{Data: []byte{1, 2}, MIMEType: "image/png"}, content.Audio{Data: []byte{}, MIMEType: "audio/wav"},
-			content.Resource{URI: "x:y", Blob: []byte{}}, content.Resource{URI: "x:y", Text: ""}, content.ResourceLink{URI: "x:y", Name: "n"},
+			content.EmbeddedResource{URI: "x:y", Blob: []byte{}}, content.EmbeddedResource{URI: "x:y", Text: ""}, content.ResourceLink{URI: "x:y", Name: "n"},
 			content.Unknown{Raw: json.RawMessage(`{"type":"later", "n": 12345678901234567890}`)},
 		}}}},
 		{Outcome: engine.Outcome{Disclosed: true, Result: &content.Result{StructuredContent: json.RawMessage(` {"b": 1e2, "a": [ 9007199254740993 ]}`), Meta: map[string]any{

@@ -125,7 +125,7 @@ func Blocks(blocks content.Blocks) string {
 			parts = append(parts, fmt.Sprintf("[audio, %s, %d bytes]", b.MIMEType, len(b.Data)))
 		case content.ResourceLink:
 			parts = append(parts, fmt.Sprintf("[%s: %s]", b.Name, b.URI))
-		case content.Resource:
+		case content.EmbeddedResource:
 			parts = append(parts, fmt.Sprintf("[%s]\n%s", b.URI, b.Text))
 		case content.ToolUse:
 			parts = append(parts, fmt.Sprintf("[uses the tool %s with %s]", b.Name, b.Input))

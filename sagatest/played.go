@@ -12,8 +12,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
 
-// Ending is how a saga ended, as the client learnt it, and what it did on the way.
-type Ending struct {
+// Played is how a saga ended, as the client learnt it, and what happened on the way: in a
+// play, or in one of the scenarios of a [Sweep].
+type Played struct {
 	// Scenario says what went on, in a sweep; empty in a play.
 	Scenario string
 	// Result is a tool's result. Messages are a prompt's, Contents a resource's; if it was
@@ -29,6 +30,9 @@ type Ending struct {
 	Cancelled bool
 	// Suspended: the client left, or the last turn failed; the saga has not ended.
 	Suspended bool
+	// Rounds are the suspensions of which the client learnt, in order. A play that starts in
+	// the middle has those after its start, and so has a saga of a [Journal].
+	Rounds []Round
 	// Calls are what the engine called, in order, in all turns.
 	Calls []Call
 	// Progress and Logs are what the tool told the client meanwhile.
@@ -36,6 +40,16 @@ type Ending struct {
 	Logs     []Log
 
 	out engine.Outcome // zero if the saga has not ended
+}
+
+// Round is a suspension: what the client was asked, all at once.
+type Round struct {
+	// Asked are the steps.
+	Asked []Asked
+	// Part is the part of the result that the client got, if it gets any.
+	Part content.Blocks
+	// Token is what the client keeps and sends back.
+	Token string
 }
 
 // Progress is what a tool said about how far it has come.
@@ -69,28 +83,28 @@ type UndoReport struct {
 }
 
 // Good reports whether the saga ended with a result that is no error.
-func (e *Ending) Good() bool {
-	if e.Suspended || e.Cancelled {
+func (p *Played) Good() bool {
+	if p.Suspended || p.Cancelled {
 		return false
 	}
-	return e.Result != nil && !e.Result.IsError || e.out.Messages != nil || e.Contents != nil
+	return p.Result != nil && !p.Result.IsError || p.out.Messages != nil || p.Contents != nil
 }
 
 // Text returns the texts of the result, one per line. What the engine says about
 // undone effects is part of it.
-func (e *Ending) Text() string {
-	if e.Result == nil {
+func (p *Played) Text() string {
+	if p.Result == nil {
 		return ""
 	}
-	return e.Result.Content.Text()
+	return p.Result.Content.Text()
 }
 
 // Undo returns the report about undone effects, or nil if the result has none.
-func (e *Ending) Undo() *UndoReport {
-	if e.Result == nil {
+func (p *Played) Undo() *UndoReport {
+	if p.Result == nil {
 		return nil
 	}
-	u, ok := e.Result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
+	u, ok := p.Result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
 	if !ok {
 		return nil
 	}
@@ -99,9 +113,9 @@ func (e *Ending) Undo() *UndoReport {
 
 // Effects lists the calls by name, in order: "hold-room", "undo hold-room". Tries
 // are listed one by one.
-func (e *Ending) Effects() []string {
+func (p *Played) Effects() []string {
 	var names []string
-	for _, c := range e.Calls {
+	for _, c := range p.Calls {
 		name := c.Effect
 		if c.Undo {
 			name = "undo " + name
@@ -111,15 +125,51 @@ func (e *Ending) Effects() []string {
 	return names
 }
 
+// Asked returns the questions of all rounds by their ids, joined within a round.
+func (p *Played) Asked() [][]string {
+	var list [][]string
+	for _, r := range p.Rounds {
+		var ids []string
+		for _, a := range r.Asked {
+			ids = append(ids, a.ID)
+		}
+		list = append(list, ids)
+	}
+	return list
+}
+
+// Find returns how a question was asked last; its zero value if it was not. Give
+// a step's ID, such as "city~2", for a certain time.
+func (p *Played) Find(id string) Asked {
+	var found Asked
+	for _, r := range p.Rounds {
+		for _, a := range r.Asked {
+			if a.ID == id || a.Question == id {
+				found = a
+			}
+		}
+	}
+	return found
+}
+
+// MaxToken returns the length of the longest token, in characters.
+func (p *Played) MaxToken() int {
+	n := 0
+	for _, r := range p.Rounds {
+		n = max(n, len(r.Token))
+	}
+	return n
+}
+
 // asJSON is all that the client learns at the end, for comparisons.
-func (e *Ending) asJSON() string {
+func (p *Played) asJSON() string {
 	switch {
-	case e.out.Messages != nil:
-		return compact(e.out.Messages)
-	case e.Contents != nil:
-		return compact(e.Contents)
-	case e.Result != nil:
-		return compact(e.Result)
+	case p.out.Messages != nil:
+		return compact(p.out.Messages)
+	case p.Contents != nil:
+		return compact(p.Contents)
+	case p.Result != nil:
+		return compact(p.Result)
 	}
 	return ""
 }
